@@ -1,0 +1,62 @@
+# Ren: one command each. `make` alone lists them. The only thing needed is a Python >= 3.11 with venv;
+# another one than the first found: make PYTHON=/path/to/python3.12 test
+
+SHELL := /bin/sh
+VENV := .venv
+BIN := $(VENV)/bin
+WORKERS ?= 2
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test check format bench docs notebooks clean
+
+help: ## list these commands
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+demo: $(VENV)/demo.stamp ## classify real images that the scoring process never sees in the clear
+	@$(BIN)/python -m ren.demo
+
+test: $(VENV)/test.stamp ## run all tests in two processes, with the coverage of ren/
+	@$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -q --cov=ren --cov-report=term
+
+check: $(VENV)/test.stamp ## lint, formatting, types, layers
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/pyright --pythonpath $(BIN)/python
+	@$(BIN)/lint-imports --no-cache
+
+format: $(VENV)/test.stamp ## rewrite the sources in the one format that `check` accepts
+	@$(BIN)/ruff check --fix .
+	@$(BIN)/ruff format .
+
+bench: $(VENV)/bench.stamp ## time the kernels and CKKS, beside TenSEAL
+	@$(BIN)/python -m benchmarks.run
+
+docs: $(VENV)/docs.stamp ## write the reference pages to docs/site
+	@$(BIN)/python -m pdoc --math -o docs/site ren
+	@echo "docs/site/index.html"
+
+notebooks: $(VENV)/notebooks.stamp ## run every notebook from top to bottom, in place
+	@$(BIN)/python -m notebooks.run
+
+clean: ## remove the virtual environment and everything that the other commands wrote
+	rm -rf $(VENV) build dist docs/site .coverage .coverage.* .hypothesis .pytest_cache .ruff_cache
+	rm -rf .import_linter_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# The environment, once; then one stamp for each extra, renewed when pyproject.toml changes.
+$(BIN)/python:
+	@py="$(PYTHON)"; found=""; \
+	for p in $${py:-python3.13 python3.12 python3.11 python3.14 python3 python}; do \
+	    "$$p" -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' \
+	        2>/dev/null && found="$$p" && break; \
+	done; \
+	if [ -z "$$found" ]; then \
+	    echo "Ren needs Python 3.11 or later with venv; none of the usual names is one." >&2; \
+	    echo "Name yours: make PYTHON=/path/to/python $(MAKECMDGOALS)" >&2; exit 1; \
+	fi; \
+	echo "$(VENV): a virtual environment of $$($$found --version)"; "$$found" -m venv $(VENV)
+
+$(VENV)/%.stamp: pyproject.toml | $(BIN)/python
+	@echo "$(VENV): installing ren[$*]"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[$*]'
+	@touch $@

@@ -1,0 +1,18 @@
+"""Lazy polynomial arithmetic over Z_q[X]/(X^n + 1) on JAX, and encrypted numbers on top.
+
+Importing ren changes no global JAX setting.
+"""
+
+from ren.core import errors
+from ren.core.errors import RenError
+from ren.jit import CacheInfo, clear_jit, jit
+from ren.poly import Poly, equal, realize_polys
+from ren.ring import Domain, RingSpec
+from ren.structure import realize
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "CacheInfo", "Domain", "Poly", "RenError", "RingSpec",
+    "clear_jit", "equal", "errors", "jit", "realize", "realize_polys",
+]  # fmt: skip

@@ -1,0 +1,48 @@
+"""Checks of what users pass to Poly."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ren.core.errors import CoefficientTypeError, DomainError, RingError
+from ren.core.ring import RingSpec
+
+
+def as_int(value: Any) -> int:
+    """`value` as a Python int, without rounding."""
+    if not hasattr(value, "__index__"):
+        raise CoefficientTypeError(
+            f"{value!r} of type {type(value).__name__} was given.",
+            "An integer is needed here.",
+            "Write a Python int.",
+        )
+    return value.__index__()
+
+
+def check_ring(ring: Any) -> None:
+    """Raises RingError unless `ring` is a RingSpec."""
+    if not isinstance(ring, RingSpec):
+        raise RingError(
+            f"The ring given is of type {type(ring).__name__}.",
+            "A ren.RingSpec is needed.",
+            "Write for example RingSpec(n=8, moduli=(17, 97)).",
+        )
+
+
+def check_limbs(limbs: Any, ring: RingSpec) -> None:
+    """Raises DomainError unless `limbs` is a `uint32[*batch, limb, n]` array that fits the ring."""
+    shape, dtype = getattr(limbs, "shape", None), getattr(limbs, "dtype", None)
+    if shape is None or dtype is None or not hasattr(limbs, "__array__"):
+        given = f"The limb array of a polynomial is a {type(limbs).__name__}."
+    elif tuple(shape[-2:]) != (ring.limbs, ring.n) or dtype != np.uint32:
+        given = f"The limb array of a polynomial is {dtype}{list(shape)}."
+    else:
+        return
+    raise DomainError(
+        given,
+        f"It is uint32[*batch, {ring.limbs}, {ring.n}] for this ring: limbs second to last, "
+        "coefficients last.",
+        "Keep the last two axes and the dtype when you map over a polynomial's leaf.",
+    )

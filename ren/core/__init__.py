@@ -1,0 +1,11 @@
+"""What a program is: rings, ops, nodes, rewriting. No jax, no devices."""
+
+from ren.core.node import Node, buffer, const, make, placeholder, toposort
+from ren.core.op import OPS, Op, Spec
+from ren.core.printer import print_graph
+from ren.core.ring import Domain, RingSpec
+
+__all__ = [
+    "OPS", "Domain", "Node", "Op", "RingSpec", "Spec",
+    "buffer", "const", "make", "placeholder", "print_graph", "toposort",
+]  # fmt: skip

@@ -1,0 +1,86 @@
+"""Every error that Ren raises on purpose: what was given, what is needed, what to do."""
+
+from __future__ import annotations
+
+
+class RenError(Exception):
+    """Base of all Ren errors.
+
+    Args:
+        given: what the caller did or passed.
+        needed: what Ren requires instead.
+        do: the remedy, as something the caller can type.
+
+    The three parts are the lines of the message; empty parts are left out.
+    """
+
+    def __init__(self, given: str, needed: str = "", do: str = "") -> None:
+        super().__init__(given, needed, do)
+        self.given, self.needed, self.do = given, needed, do
+
+    def __str__(self) -> str:
+        return "\n".join(part for part in (self.given, self.needed, self.do) if part)
+
+
+class RingError(RenError, ValueError):
+    """A ring that cannot be: wrong degree, or moduli that are not NTT primes under 2^30."""
+
+
+class RingMismatchError(RenError, ValueError):
+    """Operands, or a conversion, whose rings do not fit each other."""
+
+
+class CoefficientError(RenError, ValueError):
+    """Coefficients of the wrong count or range."""
+
+
+class CoefficientTypeError(RenError, TypeError):
+    """Coefficients or operands that are not integers."""
+
+
+class DomainError(RenError, ValueError):
+    """An operation on a polynomial in the wrong domain or shape."""
+
+
+class DeviceError(RenError, ValueError):
+    """Polynomials on several devices, or a device that is not there."""
+
+
+class RandomnessError(RenError, ValueError):
+    """Fresh randomness asked for where it could not be fresh, or a bad seed or distribution."""
+
+
+class TracedValueError(RenError, TypeError):
+    """A concrete value asked of a polynomial that is still symbolic (capture or JAX trace)."""
+
+
+class JitError(RenError, ValueError):
+    """`ren.jit` on a function without polynomials going in or coming out, or misused options."""
+
+
+class SerializationError(RenError, ValueError):
+    """Bytes that are truncated, altered, foreign or of another version."""
+
+
+class ParameterError(RenError, ValueError):
+    """Scheme parameters that cannot be met or do not fit together."""
+
+
+class InsecureParametersError(ParameterError):
+    """Parameters beyond the security bound that was asked for."""
+
+
+class ContextError(RenError, ValueError):
+    """No active context, a context without the key needed, or two contexts in one operation."""
+
+
+class MissingKeyError(ContextError, LookupError):
+    """An evaluation key that this context does not hold and may not make."""
+
+
+class DepthError(RenError, ValueError):
+    """An operation below the lowest level: the multiplicative depth is used up."""
+
+
+class VerificationError(RenError, AssertionError):
+    """A compiler pass broke a rule of its stage: a defect of Ren, never of the program."""

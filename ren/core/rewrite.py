@@ -1,0 +1,87 @@
+"""The rewrite driver: a table of rules, applied bottom-up to a fixpoint, iteratively."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from ren.core import op as ops
+from ren.core.errors import VerificationError
+from ren.core.node import Node, const, make
+from ren.core.ring import Domain
+
+Rule = Callable[[Node], Node | None]
+Table = Mapping[str, Sequence[Rule]]
+
+
+def rewrite(root: Node, table: Table, known: Mapping[Node, Node] | None = None) -> Node:
+    """`root` with every rule of `table` applied until none fires.
+
+    Args:
+        root: any node.
+        table: op name -> rules; a rule returns the replacement of a node, or None.
+        known: nodes whose replacement is already decided; only looked up, never copied.
+
+    A replacement has the ring and batch of what it replaces; where its domain differs, the driver
+    converts, so that no rule can change the type of a program.
+    """
+    done: dict[Node, Node] = {}
+    known = known or {}
+    stack = [root]
+    while stack:
+        node = stack[-1]
+        if node in done:
+            stack.pop()
+            continue
+        if (decided := known.get(node)) is not None:
+            done[node] = decided
+            continue
+        pending = [s for s in node.src if s not in done]
+        if pending:
+            stack.extend(reversed(pending))
+            continue
+        new = _with_sources(node, tuple(done[s] for s in node.src))
+        replaced = _first(table.get(new.op.name, ()), new)
+        if replaced is None or replaced is new:
+            done[node] = done[new] = new
+            stack.pop()
+        elif (target := conform(replaced, node)) in done:
+            done[node] = done[new] = done[target]
+            stack.pop()
+        else:
+            stack.append(target)
+    return done[root]
+
+
+def _first(rules: Sequence[Rule], node: Node) -> Node | None:
+    for rule in rules:
+        replaced = rule(node)
+        if replaced is not None and replaced is not node:
+            return replaced
+    return None
+
+
+def _with_sources(node: Node, src: tuple[Node, ...]) -> Node:
+    if all(a is b for a, b in zip(src, node.src, strict=True)):
+        return node
+    new = make(node.op, src, node.arg)
+    return conform(new, node)
+
+
+def conform(new: Node, old: Node) -> Node:
+    """`new` in the domain of `old`; both have one ring and batch shape."""
+    if new.spec is old.spec or new.spec == old.spec:
+        return new
+    if new.spec.ring != old.spec.ring or new.spec.batch != old.spec.batch:
+        raise VerificationError(
+            f"A rewrite of {old!r} changed its type from {old.spec} to {new.spec}."
+        )
+    return to_domain(new, old.spec.domain)
+
+
+def to_domain(node: Node, domain: Domain) -> Node:
+    """`node` in `domain`: itself, a constant read in that domain, or a transform."""
+    if node.spec.domain is domain:
+        return node
+    if node.op is ops.CONST:
+        return const(node.arg.value, node.arg.ring, domain)
+    return make(ops.NTT if domain is Domain.NTT else ops.INTT, (node,))

@@ -1,0 +1,73 @@
+"""The owner of the images: holds the secret key, encrypts, asks the scorer, decrypts."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from ren.demo import packing, wire
+from ren.demo.model import CLASSES, Digits, Model
+from ren.demo.report import Outcome
+from ren.demo.scorer import model_to_bytes
+from ren.schemes.ckks import Ciphertext
+
+Ask = Callable[[list[bytes]], list[bytes]]
+Tick = Callable[[str], None]
+
+
+@contextmanager
+def scorer_process() -> Iterator[Ask]:
+    """A second process that is given only bytes; `ask` sends a message and waits for the answer."""
+    with subprocess.Popen(
+        [sys.executable, "-m", "ren.demo.scorer"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as process:
+        assert process.stdin is not None and process.stdout is not None
+        source, sink = process.stdout, process.stdin
+
+        def ask(message: list[bytes]) -> list[bytes]:
+            wire.send(sink, message)
+            answer = wire.receive(source)
+            if answer is None:
+                raise RuntimeError("The scorer ended without an answer; its error stands above.")
+            return answer
+
+        yield ask
+
+
+def classify(context: Any, model: Model, digits: Digits, ask: Ask, tick: Tick) -> Outcome:
+    """The test images through one model: encrypted, scored by `ask`, decrypted, compared.
+
+    Args:
+        context: a CKKS context that holds the secret key.
+        model: with one layer, or two and a square between them.
+        digits: the test images.
+        ask: the scorer.
+        tick: called with what was done, once a batch.
+    """
+    slots = context.params.n // 2
+    size, weights = packing.segment_length(slots), model_to_bytes(model)
+    level = 2 * len(model.layers) - 1  # a layer takes one level, the square between two another
+    answers, reports = [], []
+    for start in range(0, len(digits.test_images), size):
+        images = digits.test_images[start : start + size]
+        pixels = [context.encrypt(v, level=level) for v in packing.pack(images, slots)]
+        report, scores = ask([weights, *(c.to_bytes() for c in pixels)])
+        vector = Ciphertext.from_bytes(scores, context).decrypt()
+        answers.append(packing.unpack(vector, len(images), CLASSES))
+        reports.append(json.loads(report))
+        tick(model.name)
+    return Outcome(
+        model.name,
+        digits.test_labels,
+        model.scores(digits.test_images),
+        np.concatenate(answers),
+        reports[0]["first_s"],
+        sum(report["replay_s"] for report in reports),
+        max(report["peak_bytes"] for report in reports),
+    )

@@ -1,0 +1,127 @@
+"""The process that scores: it gets evaluation keys, weights and ciphertexts as bytes, no secret.
+
+`python -m ren.demo.scorer` reads messages from standard input and answers on standard output. The
+first message is the server context; each later one is a model (an npz of weights, in the clear)
+followed by the ciphertexts of one batch. The answer is a report (JSON) and the encrypted scores.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, BinaryIO
+
+import jax
+
+import ren
+from ren.demo import packing, wire
+from ren.demo.memory import peak_bytes
+from ren.demo.model import Layer, Model
+from ren.schemes import ckks
+from ren.schemes.ckks import Ciphertext, Plaintext
+
+Encoded = tuple[tuple[tuple[Plaintext, ...], ...], Plaintext]
+
+
+def affine(inputs: Sequence[Ciphertext], encoded: Encoded, segment: int) -> Ciphertext:
+    """weights x + bias by Horner's rule over the diagonals; see `packing`."""
+    diagonals, bias = encoded
+    total = None
+    for row in reversed(diagonals):
+        part = _dot(inputs, row)
+        total = part if total is None else total.rotate(segment) + part
+    assert total is not None
+    return total + bias
+
+
+def _dot(inputs: Sequence[Ciphertext], factors: Sequence[Plaintext]) -> Ciphertext:
+    total = inputs[0] * factors[0]
+    for x, factor in zip(inputs[1:], factors[1:], strict=True):
+        total = total + x * factor
+    return total
+
+
+@ren.jit
+def linear_scores(pixels: tuple[Ciphertext, ...], layer: Encoded) -> Ciphertext:
+    """All class scores of a batch: one layer."""
+    return affine(pixels, layer, _segment(pixels))
+
+
+@ren.jit
+def square_scores(pixels: tuple[Ciphertext, ...], hidden: Encoded, output: Encoded) -> Ciphertext:
+    """All class scores of a batch: a layer, a square, a layer."""
+    x = affine(pixels, hidden, _segment(pixels))
+    return affine((x * x,), output, _segment(pixels))
+
+
+def _segment(pixels: Sequence[Ciphertext]) -> int:
+    return packing.segment_length(pixels[0].slots)
+
+
+SCORES: dict[int, Callable[..., Ciphertext]] = {1: linear_scores, 2: square_scores}
+# The levels at which each layer's factors meet their ciphertexts, counted down from the inputs': a
+# layer takes one, the square another.
+LEVELS_DOWN = (0, 2)
+
+
+def encode_layer(context: Any, layer: Layer, slots: int, level: int) -> Encoded:
+    """The diagonals and the bias of a layer as plaintexts."""
+    rows = packing.diagonals(layer, slots)
+    factors = tuple(tuple(context.encode(d, level=level) for d in row) for row in rows)
+    return factors, context.encode(packing.bias(layer, slots), level=level - 1)
+
+
+def score(context: Any, model: Model, pixels: tuple[Ciphertext, ...]) -> tuple[dict, Ciphertext]:
+    """The encrypted scores of a batch, and how long the first call and a replay took."""
+    slots, level = pixels[0].slots, pixels[0].level
+    layers = [
+        encode_layer(context, layer, slots, level - down)
+        for layer, down in zip(model.layers, LEVELS_DOWN, strict=False)
+    ]
+    function = SCORES[len(layers)]
+    first, _ = _timed(function, pixels, *layers)
+    replay, result = _timed(function, pixels, *layers)
+    report = {"first_s": first, "replay_s": replay, "peak_bytes": peak_bytes()}
+    return report, result
+
+
+def _timed(function: Callable[..., Ciphertext], *args: Any) -> tuple[float, Ciphertext]:
+    start = time.perf_counter()
+    result = jax.block_until_ready(function(*args))
+    return time.perf_counter() - start, result
+
+
+def model_to_bytes(model: Model) -> bytes:
+    """A model's weights as bytes."""
+    arrays = {f"weights{i}": layer.weights for i, layer in enumerate(model.layers)}
+    return wire.pack_arrays(
+        arrays | {f"bias{i}": layer.bias for i, layer in enumerate(model.layers)}
+    )
+
+
+def model_from_bytes(data: bytes) -> Model:
+    """The model of `model_to_bytes`."""
+    arrays = wire.unpack_arrays(data)
+    count = len(arrays) // 2
+    return Model("", tuple(Layer(arrays[f"weights{i}"], arrays[f"bias{i}"]) for i in range(count)))
+
+
+def serve(source: BinaryIO, sink: BinaryIO) -> None:
+    """Answers messages from `source` on `sink` until the stream ends."""
+    keys = wire.receive(source)
+    if keys is None:
+        return
+    context = ckks.Context.from_bytes(keys[0])
+    wire.send(sink, [b"ready"])
+    while (message := wire.receive(source)) is not None:
+        model, *ciphertexts = message
+        pixels = tuple(Ciphertext.from_bytes(data, context) for data in ciphertexts)
+        with context:
+            report, result = score(context, model_from_bytes(model), pixels)
+        wire.send(sink, [json.dumps(report).encode(), result.to_bytes()])
+
+
+if __name__ == "__main__":
+    serve(sys.stdin.buffer, sys.stdout.buffer)

@@ -1,0 +1,182 @@
+"""ren.jit: a function of polynomials is captured once for each argument spec, then replayed."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import threading
+import types
+import weakref
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
+from typing import Any, NamedTuple, overload
+
+import numpy as np
+
+from ren.capture import Captured, capture
+from ren.capturing import is_capturing
+from ren.core.errors import JitError
+from ren.lowering.devices import is_host
+from ren.lowering.tracing import is_tracing
+from ren.poly import Poly, realize_polys
+from ren.structure import Structure, take_apart
+
+DEFAULT_MAX_PLANS = 16
+
+_jitted: weakref.WeakSet[Jitted] = weakref.WeakSet()
+
+
+class CacheInfo(NamedTuple):
+    """How a jitted function's plans were used: calls replayed and captured, plans kept and gone."""
+
+    hits: int
+    misses: int
+    plans: int
+    max_plans: int
+    evictions: int
+
+
+class Jitted:
+    """A function under `ren.jit`. Call it like the function; see `jit`."""
+
+    def __init__(self, function: Callable[..., Any], max_plans: int) -> None:
+        functools.update_wrapper(self, function)
+        self._function = function
+        self._max_plans = max_plans
+        self._plans: OrderedDict[Hashable, Captured] = OrderedDict()
+        self._hits = self._misses = self._evictions = 0
+        self._lock = threading.Lock()
+        _jitted.add(self)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if is_capturing() or is_tracing():
+            return self._function(*args, **kwargs)  # becomes part of the program around it
+        arguments = take_apart((args, kwargs))
+        if not arguments.polys:
+            raise JitError(
+                f"The function {self.__qualname__} under ren.jit was called without a polynomial.",
+                "The polynomials among the arguments are what a plan is replayed with.",
+                "Pass a Poly, or something that holds one; drop ren.jit for setup code.",
+            )
+        polys = realize_polys(arguments.polys)
+        captured = self._captured(arguments, polys)
+        return captured.replay([None if p.is_constant else p.limbs for p in polys])
+
+    def _captured(self, arguments: Structure, polys: list[Poly]) -> Captured:
+        key = (arguments.key, tuple(map(_spec_key, polys)), tuple(map(_value_key, arguments.others)))
+        with self._lock:
+            found = self._plans.get(key)
+            if found is not None:
+                self._plans.move_to_end(key)
+                self._hits += 1
+                return found
+        made = capture(self._function, self.__qualname__, arguments)
+        with self._lock:
+            self._misses += 1
+            self._plans[key] = made
+            self._plans.move_to_end(key)
+            while len(self._plans) > self._max_plans:
+                self._plans.popitem(last=False)
+                self._evictions += 1
+        return made
+
+    def __get__(self, instance: Any, owner: type | None = None) -> Any:
+        return self if instance is None else types.MethodType(self, instance)
+
+    @property
+    def plans(self) -> tuple[Captured, ...]:
+        """The captured plans, least recently used first."""
+        with self._lock:
+            return tuple(self._plans.values())
+
+    def cache_info(self) -> CacheInfo:
+        """Hits, misses, plans held, the most that may be held, and how many went."""
+        with self._lock:
+            return CacheInfo(
+                self._hits, self._misses, len(self._plans), self._max_plans, self._evictions
+            )
+
+    def clear(self) -> None:
+        """Drops every plan of this function, and its counters."""
+        with self._lock:
+            self._plans.clear()
+            self._hits = self._misses = self._evictions = 0
+
+    def __repr__(self) -> str:
+        return f"<ren.jit of {self.__qualname__}: {len(self._plans)} plans>"
+
+
+@overload
+def jit(function: Callable[..., Any], /) -> Jitted: ...
+@overload
+def jit(*, max_plans: int = DEFAULT_MAX_PLANS) -> Callable[[Callable[..., Any]], Jitted]: ...
+def jit(function: Any = None, /, *, max_plans: int = DEFAULT_MAX_PLANS) -> Any:
+    """Captures a function's program once for each argument spec, and replays it afterwards.
+
+    Args:
+        function: takes and returns polynomials, directly or inside containers, pytrees,
+            dataclasses and attrs classes.
+        max_plans: how many plans are held; the least recently used goes first.
+
+    The key of a plan: the structure of the arguments; of each realized polynomial the ring, domain,
+    batch shape, dtype and device; of each constant polynomial ring, domain and value; the values of
+    all other arguments. Lazy arguments are realized together first. Closed-over polynomials are
+    realized once, at capture, and stay inputs of the plan: rebinding their names later changes
+    nothing. A random polynomial drawn inside is drawn anew at every replay. Inside another jitted
+    function, or while JAX is tracing, the function is simply inlined.
+
+    Raises:
+        JitError: no polynomial among the arguments, or none among the results.
+
+    Example:
+        >>> import ren
+        >>> ring = ren.RingSpec(n=4, moduli=(17,))
+        >>> square = ren.jit(lambda x: x * x)
+        >>> square(ren.Poly([1, 1, 0, 0], ring)).tolist()
+        [1, 2, 1, 0]
+    """
+    if not isinstance(max_plans, int) or max_plans < 1:
+        raise JitError(
+            f"ren.jit got max_plans={max_plans!r}.",
+            "It is how many captured plans are held: an integer >= 1.",
+            f"Leave it out for {DEFAULT_MAX_PLANS}.",
+        )
+    if function is None:
+        return functools.partial(Jitted, max_plans=max_plans)
+    if not callable(function):
+        raise JitError(
+            f"ren.jit got a {type(function).__name__}.",
+            "It decorates a function.",
+            "Write @ren.jit, or @ren.jit(max_plans=4).",
+        )
+    return Jitted(function, max_plans)
+
+
+def clear_jit() -> None:
+    """Drops the plans of every jitted function in the process."""
+    for jitted in list(_jitted):
+        jitted.clear()
+
+
+def _spec_key(p: Poly) -> Hashable:
+    if p.is_constant:
+        return (p.ring, p.domain, p.node.arg.value)
+    array = p.node.arg.array
+    device = "python" if is_host(array) else (array.sharding, array.committed)
+    return (p.node.spec, device)
+
+
+def _value_key(value: Any) -> Hashable:
+    """What tells two values of a non-polynomial argument apart."""
+    if hasattr(value, "__array__") and not isinstance(value, np.generic):
+        array = np.ascontiguousarray(value)
+        return (array.shape, str(array.dtype), hashlib.sha256(array.tobytes()).digest())
+    try:
+        hash(value)
+    except TypeError:
+        raise JitError(
+            f"A function under ren.jit got an argument of type {type(value).__name__}.",
+            "Arguments that hold no polynomial are part of a plan's key and must be hashable.",
+            "Pass a tuple or a frozen dataclass, or close over the value.",
+        ) from None
+    return (type(value), value)

@@ -1,0 +1,1 @@
+"""How a program runs: passes, kernels, plans, execution."""

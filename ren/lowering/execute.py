@@ -1,0 +1,68 @@
+"""Runs plans: each unit in order, values dropped after their last use."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import numpy as np
+
+from ren.core.node import Node, toposort
+from ren.lowering import emit, reference
+from ren.lowering.devices import PYTHON, check_devices, is_host, resolve_device
+from ren.lowering.passes import run_pipeline
+from ren.lowering.plan import CopyUnit, Plan, Unit
+from ren.lowering.schedule import schedule
+
+
+def plan_of(sink: Node) -> Plan:
+    """The plan of a SINK: devices checked, passes run, kernels scheduled.
+
+    Raises:
+        DeviceError: operands on two devices.
+    """
+    check_devices(toposort(sink))
+    return schedule(run_pipeline(sink))
+
+
+def run_plan(plan: Plan, inputs: Sequence[Any]) -> tuple[Any, ...]:
+    """The arrays of the plan's roots.
+
+    Args:
+        plan: what to run.
+        inputs: an array `uint32[*batch, limb, n]` for each of `plan.inputs`, in order.
+    """
+    values: list[Any] = list(inputs)
+    for unit in plan.units:
+        results = _run_unit(unit, tuple(values[i] for i in unit.ins))
+        values.extend(results)
+        for i in unit.drops:
+            values[i] = None
+    return tuple(values[i] for i in plan.outputs)
+
+
+def _run_unit(unit: Unit, args: tuple[Any, ...]) -> tuple[Any, ...]:
+    if isinstance(unit, CopyUnit):
+        return (copy(args[0], unit.device),)
+    if args and all(is_host(a) for a in args):
+        return tuple(
+            np.ascontiguousarray(a) for a in reference.interpret(unit.kernel, args)
+        )
+    return emit.run(unit.kernel, args)
+
+
+def copy(array: Any, device: Any) -> Any:
+    """`array` on another device: a NumPy array for "python", else a JAX array."""
+    if device == PYTHON:
+        return np.asarray(array)
+    return jax.device_put(array, device)
+
+
+def placed(array: np.ndarray, device: Any = None) -> Any:
+    """A host array on a device, concretely, also while JAX is tracing; None is JAX's default."""
+    target = None if device is None else resolve_device(device)
+    if target == PYTHON:
+        return array
+    with jax.ensure_compile_time_eval():
+        return jax.device_put(array, target)

@@ -1,0 +1,1 @@
+"""Modular arithmetic, transforms and base conversion as jax.numpy, with their tables."""

@@ -1,0 +1,86 @@
+"""Pass 1: ring algebra: constants folded, identities and zeros removed."""
+
+from __future__ import annotations
+
+from ren.core import op as ops
+from ren.core.node import Node, const
+from ren.core.op import Kind
+from ren.core.rewrite import Table, rewrite
+
+
+def simplify_algebra(sink: Node) -> Node:
+    """`sink` with constant subexpressions folded and neutral operations removed."""
+    return rewrite(sink, RULES)
+
+
+def _fold(node: Node) -> Node | None:
+    """op(c1, c2, ...) -> CONST, where the op says how constants combine."""
+    if node.op.fold is None or node.spec.batch or any(s.op is not ops.CONST for s in node.src):
+        return None
+    values = (s.arg.value for s in node.src)
+    value = node.op.fold(node.src[0].spec.ring, node.arg, *values)
+    return const(value, node.spec.ring, node.spec.domain)
+
+
+def _is_const(node: Node, value: int) -> bool:
+    return node.op is ops.CONST and node.arg.value == value
+
+
+def _same_type(kept: Node, node: Node) -> Node | None:
+    """`kept`, if it can stand for `node`: domains may differ (the driver converts)."""
+    return kept if kept.spec.batch == node.spec.batch else None
+
+
+def _add_zero(node: Node) -> Node | None:
+    a, b = node.src
+    if _is_const(b, 0):
+        return _same_type(a, node)
+    return _same_type(b, node) if _is_const(a, 0) else None
+
+
+def _subtract_zero(node: Node) -> Node | None:
+    a, b = node.src
+    return _same_type(a, node) if _is_const(b, 0) else None
+
+
+def _multiply_one_or_zero(node: Node) -> Node | None:
+    for kept, other in (node.src, node.src[::-1]):
+        if _is_const(other, 1):
+            return _same_type(kept, node)
+        if _is_const(other, 0) and not node.spec.batch:
+            return const(0, node.spec.ring, node.spec.domain)
+    return None
+
+
+def _undo_twice(node: Node) -> Node | None:
+    """f(g(x)) -> x where the table says that g undoes f."""
+    (a,) = node.src
+    return a.src[0] if a.op.name == node.op.inverse else None
+
+
+def _trivial_automorphism(node: Node) -> Node | None:
+    trivial = node.arg.k == 0 if node.op is ops.ROTATE else node.arg.g == 1
+    return node.src[0] if trivial else None
+
+
+def _same_basis(node: Node) -> Node | None:
+    return node.src[0] if node.arg.ring == node.src[0].spec.ring else None
+
+
+def _same_domain(node: Node) -> Node | None:
+    return node.src[0] if node.src[0].spec.domain is node.spec.domain else None
+
+
+RULES: Table = {
+    **{op.name: (_fold,) for op in ops.OPS.values() if op.fold and op.kind is not Kind.LEAF},
+    "ADD": (_fold, _add_zero),
+    "SUB": (_fold, _subtract_zero),
+    "MUL": (_fold, _multiply_one_or_zero),
+    "NEG": (_fold, _undo_twice),
+    "NTT": (_fold, _same_domain, _undo_twice),
+    "INTT": (_fold, _same_domain, _undo_twice),
+    "TO_RING": (_same_basis, _fold),
+    "VIEW": (_same_basis, _fold),
+    "ROTATE": (_fold, _trivial_automorphism),
+    "AUTOMORPHISM": (_fold, _trivial_automorphism),
+}

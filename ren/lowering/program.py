@@ -1,0 +1,101 @@
+"""Kernels: a fused piece of a graph over slots, and the structure that kernels share.
+
+A `Kernel` is a body, SINK(STORE(expression), ...), whose leaves are SLOTs. Its `Program` is what is
+left when the values of moduli, constants and permutations are taken out: those are tables, arguments
+of the compiled function. Two kernels with one program run the same executable.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+
+import attrs
+
+from ren.core import op as ops
+from ren.core.node import Node, make, toposort
+from ren.core.op import Kind, SlotArg
+from ren.lowering.bodies import BODIES, Table
+
+
+@attrs.frozen
+class Instr:
+    """One step of a program.
+
+    Args:
+        op: the name of the op.
+        structure: what of its argument shapes the code, from the op's body.
+        src: positions of its sources among the instructions.
+        tables: positions of its tables among the program's.
+        limbs, n: the two last axes of the result.
+    """
+
+    op: str
+    structure: Hashable
+    src: tuple[int, ...]
+    tables: tuple[int, ...]
+    limbs: int
+    n: int
+
+
+@attrs.frozen(cache_hash=True)
+class Program:
+    """The structure of a kernel: instructions in order, and which of them are stored."""
+
+    instrs: tuple[Instr, ...]
+    outputs: tuple[int, ...]
+    slots: int
+
+
+@attrs.frozen(eq=False)
+class Kernel:
+    """A body over slots, its program and its tables."""
+
+    body: Node
+    program: Program
+    tables: tuple[Table, ...]
+
+
+def kernel_of(group: list[Node], kept: list[Node]) -> tuple[Kernel, list[Node]]:
+    """The kernel that computes `group` and stores `kept`, and the nodes that its slots stand for.
+
+    Views and constants are copied into the kernel that reads them.
+    """
+    slots: list[Node] = []
+    inside: dict[Node, Node] = {}
+
+    def load(node: Node) -> Node:
+        chain = []
+        while node not in inside and node.op.kind is Kind.VIEW:
+            chain.append(node)
+            node = node.src[0]
+        if node.op.kind is Kind.CONSTANT:
+            inside[node] = node
+        elif node not in inside:
+            inside[node] = make(ops.SLOT, (), SlotArg(len(slots), node.spec))
+            slots.append(node)
+        for v in reversed(chain):
+            inside[v] = make(v.op, (inside[v.src[0]],), v.arg)
+        return inside[chain[0]] if chain else inside[node]
+
+    for node in group:
+        inside[node] = make(node.op, [load(s) for s in node.src], node.arg)
+    body = make(ops.SINK, [make(ops.STORE, (inside[node],)) for node in kept])
+    program, tables = _program_of(body, len(slots))
+    return Kernel(body, program, tables), slots
+
+
+def _program_of(body: Node, slots: int) -> tuple[Program, tuple[Table, ...]]:
+    position: dict[Node, int] = {}
+    tables: dict[Table, int] = {}
+    instrs: list[Instr] = []
+    for node in toposort(body)[:-1]:
+        rules = BODIES[node.op.name]
+        needed = tuple(tables.setdefault(t, len(tables)) for t in rules.tables(node))
+        src = tuple(position[s] for s in node.src)
+        ring = node.spec.ring
+        position[node] = len(instrs)
+        instrs.append(
+            Instr(node.op.name, rules.structure(node), src, needed, ring.limbs, ring.n)
+        )
+    outputs = tuple(position[store] for store in body.src)
+    return Program(tuple(instrs), outputs, slots), tuple(tables)

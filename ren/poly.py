@@ -1,0 +1,530 @@
+"""Poly: a lazy polynomial of Z_q[X]/(X^n + 1), and a JAX pytree."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, NoReturn, overload
+
+import jax
+import numpy as np
+from jax.tree_util import GetAttrKey, register_pytree_with_keys
+
+from ren import codec, draws
+from ren.callers import user_line
+from ren.capturing import is_capturing, is_collecting
+from ren.checks import as_int, check_limbs, check_ring
+from ren.codec import Content
+from ren.core import op as ops
+from ren.core.errors import CoefficientTypeError, DeviceError, DomainError, TracedValueError
+from ren.core.node import Node, buffer, const, make, toposort
+from ren.core.numtheory import centered, crt
+from ren.core.op import AutomorphismArg, CopyArg, ModUpArg, Op, RingArg, RotateArg
+from ren.core.ring import Domain, RingSpec
+from ren.lowering.devices import TRACED, device_of, is_tracer, resolve_device
+from ren.lowering.execute import placed
+from ren.realization import has_placeholder, known_buffer, realize_nodes
+from ren.residues import as_coefficients, montgomery, plain, to_integers, to_limbs
+
+_UNSET = object()
+
+
+class Poly:
+    """A polynomial of Z_q[X]/(X^n + 1): operations record a program, nothing runs until needed.
+
+    Args:
+        coeffs: up to n integers of any size and sign, the lowest power first: a list or an integer
+            array, `[*batch, n]`; missing high coefficients are zero.
+        ring: the ring.
+        device: where it lives: None for JAX's default, "python" for the NumPy reference, a
+            jax.Device or a sharding.
+
+    Raises:
+        CoefficientError, CoefficientTypeError: too many coefficients, or not integers.
+
+    A Poly is immutable and a pytree with one leaf, the limb array `uint32[*batch, limb, n]` of
+    Montgomery residues in [0, q_i); flattening realizes. One made by `const` or `zeros` has none.
+
+    Example:
+        >>> from ren.ring import RingSpec
+        >>> x = Poly([1, 2, 3, 4], RingSpec(n=4, moduli=(17,)))
+        >>> (x * x - 1).tolist()
+        [8, 1, 3, 3]
+    """
+
+    __slots__ = ("__weakref__", "_digest", "_leaf", "_node", "_symbolic", "_type")
+    __array_ufunc__ = None  # numpy hands its operators over to Poly's
+
+    _node: Node | None
+    _leaf: Any
+    _type: tuple[RingSpec, Domain]
+    _digest: bytes | None
+    _symbolic: bool
+
+    def __init__(self, coeffs: Any, ring: RingSpec, device: Any = None) -> None:
+        check_ring(ring)
+        limbs = to_limbs(as_coefficients(coeffs, ring.n), ring.moduli)
+        self._set_node(buffer(placed(limbs, device), ring, Domain.COEFF))
+
+    # ---------------------------------------------------------------- constructors
+
+    @classmethod
+    def from_node(cls, node: Node, *, symbolic: bool = False) -> Poly:
+        """The polynomial whose program is `node`."""
+        poly = cls.__new__(cls)
+        poly._set_node(node, symbolic)
+        return poly
+
+    @classmethod
+    def from_limbs(cls, limbs: Any, ring: RingSpec, domain: Domain = Domain.COEFF) -> Poly:
+        """The polynomial with the limb array `uint32[*batch, limb, n]`, Montgomery residues.
+
+        Args:
+            limbs: NumPy (then it lives on the "python" device) or JAX; residues in [0, q_i).
+            ring: its ring.
+            domain: how the numbers are to be read.
+        """
+        check_ring(ring)
+        check_limbs(limbs, ring)
+        return cls.from_node(buffer(limbs, ring, domain, traced=is_tracer(limbs)))
+
+    @classmethod
+    def const(cls, value: int, ring: RingSpec) -> Poly:
+        """The constant polynomial `value` mod q; symbolic, allocates nothing."""
+        check_ring(ring)
+        return cls.from_node(const(as_int(value), ring), symbolic=True)
+
+    @classmethod
+    def zeros(cls, ring: RingSpec) -> Poly:
+        """The zero polynomial; symbolic, allocates nothing."""
+        return cls.const(0, ring)
+
+    @classmethod
+    def uniform(cls, ring: RingSpec, *, seed: bytes | None = None, device: Any = None) -> Poly:
+        """Coefficients uniform on [0, q). `seed=None`: fresh operating-system entropy."""
+        check_ring(ring)
+        return cls.from_node(draws.draw(draws.Uniform(ring), seed, device))
+
+    @classmethod
+    def uniform_on_interval(
+        cls, low: int, high: int, ring: RingSpec, *, seed: bytes | None = None, device: Any = None
+    ) -> Poly:
+        """Coefficients uniform on [low, high), reduced mod q; any integers low < high."""
+        check_ring(ring)
+        distribution = draws.Interval(ring, as_int(low), as_int(high))
+        return cls.from_node(draws.draw(distribution, seed, device))
+
+    @classmethod
+    def ternary(cls, ring: RingSpec, *, seed: bytes | None = None, device: Any = None) -> Poly:
+        """Coefficients uniform on {-1, 0, 1}."""
+        check_ring(ring)
+        return cls.from_node(draws.draw(draws.Ternary(ring), seed, device))
+
+    @classmethod
+    def sparse_ternary(
+        cls, ring: RingSpec, hamming_weight: int, *, seed: bytes | None = None, device: Any = None
+    ) -> Poly:
+        """Exactly `hamming_weight` coefficients uniform on {-1, 1}, the others zero."""
+        check_ring(ring)
+        distribution = draws.SparseTernary(ring, as_int(hamming_weight))
+        return cls.from_node(draws.draw(distribution, seed, device))
+
+    @classmethod
+    def gaussian(
+        cls, ring: RingSpec, sigma: float = 3.2, *, seed: bytes | None = None, device: Any = None
+    ) -> Poly:
+        """Coefficients from the discrete Gaussian of parameter `sigma` around 0."""
+        check_ring(ring)
+        return cls.from_node(draws.draw(draws.Gaussian(ring, sigma), seed, device))
+
+    # ---------------------------------------------------------------- what it is
+
+    @property
+    def node(self) -> Node:
+        """The program: print it to read it."""
+        if self._node is None:
+            ring, domain = self._type
+            check_limbs(self._leaf, ring)
+            self._node = buffer(self._leaf, ring, domain, traced=is_tracer(self._leaf))
+        return self._node
+
+    @property
+    def ring(self) -> RingSpec:
+        """The ring."""
+        return self._type[0]
+
+    @property
+    def domain(self) -> Domain:
+        """COEFF or NTT."""
+        return self._type[1]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of the limb array, `(*batch, limb, n)`."""
+        return self.node.spec.shape
+
+    @property
+    def is_constant(self) -> bool:
+        """True for what `const` and `zeros` make: a symbol, with no limbs in memory."""
+        return self._symbolic
+
+    @property
+    def is_realized(self) -> bool:
+        """True when its limbs are in memory, or when it is a constant that needs none."""
+        return self._symbolic or self.node.op is ops.BUFFER or known_buffer(self.node) is not None
+
+    @property
+    def device(self) -> Any:
+        """ "python", a jax.Device, a sharding, "traced" under a trace; None for a constant."""
+        for node in reversed(toposort(known_buffer(self.node) or self.node)):
+            if node.op is ops.BUFFER:
+                return device_of(node.arg.array)
+            if node.op is ops.COPY:
+                return node.arg.device
+            if node.op is ops.PLACEHOLDER:
+                return TRACED
+        return None if self._symbolic else jax.devices()[0]
+
+    @property
+    def limbs(self) -> Any:
+        """The limb array `uint32[*batch, limb, n]`, Montgomery residues in [0, q_i); realizes."""
+        realized = self.contiguous().realize() if self._symbolic else self.realize()
+        return realized.node.arg.array
+
+    def __repr__(self) -> str:
+        ring, domain = self._type
+        if self._node is None and not hasattr(self._leaf, "shape"):
+            state = f"holding {type(self._leaf).__name__}"
+        elif self._symbolic:
+            state = "constant"
+        else:
+            state = "realized" if self.is_realized else "lazy"
+        q = f"{ring.limbs} limb{'s' * (ring.limbs > 1)}, log2(q)={ring.log2_q:.1f}"
+        return f"Poly(n={ring.n}, {q}, {domain.value}, {state})"
+
+    # ---------------------------------------------------------------- arithmetic
+
+    def __add__(self, other: Poly | int) -> Poly:
+        return self._binary(ops.ADD, other, "+")
+
+    def __sub__(self, other: Poly | int) -> Poly:
+        return self._binary(ops.SUB, other, "-")
+
+    def __mul__(self, other: Poly | int) -> Poly:
+        return self._binary(ops.MUL, other, "*")
+
+    def __radd__(self, other: int) -> Poly:
+        return self._binary(ops.ADD, other, "+", reflected=True)
+
+    def __rsub__(self, other: int) -> Poly:
+        return self._binary(ops.SUB, other, "-", reflected=True)
+
+    def __rmul__(self, other: int) -> Poly:
+        return self._binary(ops.MUL, other, "*", reflected=True)
+
+    def __neg__(self) -> Poly:
+        return self._unary(ops.NEG)
+
+    def __pos__(self) -> Poly:
+        return self
+
+    def __pow__(self, exponent: int) -> Poly:
+        """self^exponent by squaring, exponent >= 0."""
+        e = exponent.__index__() if hasattr(exponent, "__index__") else -1
+        if e < 0:
+            raise CoefficientTypeError(
+                f"A polynomial was raised to the power {exponent!r}.",
+                "Powers are integers >= 0.",
+                "Inverses in Z_q[X]/(X^n + 1) need not exist and are not provided.",
+            )
+        if e == 0:
+            return Poly.from_node(const(1, self.ring, self.domain))
+        result, square = None, self
+        while True:
+            if e & 1:
+                result = square if result is None else result * square
+            e >>= 1
+            if not e:
+                return result
+            square = square * square
+
+    def _binary(self, op: Op, other: Any, symbol: str, reflected: bool = False) -> Poly:
+        if isinstance(other, Poly):
+            right = other.node
+        elif hasattr(other, "__index__") and np.ndim(other) == 0:
+            right = const(other.__index__(), self.ring, self.domain)
+        elif isinstance(other, float | complex | np.ndarray | np.generic | jax.Array):
+            raise CoefficientTypeError(
+                f"poly {symbol} {type(other).__name__} was written.",
+                "A polynomial combines with polynomials of its ring and with Python ints.",
+                "Make a Poly of it: Poly(coefficients, ring).",
+            )
+        else:
+            return NotImplemented
+        src = (right, self.node) if reflected else (self.node, right)
+        return Poly.from_node(make(op, src))
+
+    def _unary(self, op: Op, arg: Any = None) -> Poly:
+        return Poly.from_node(make(op, (self.node,)) if arg is None else make(op, (self.node,), arg))
+
+    # ---------------------------------------------------------------- conversions
+
+    def ntt(self) -> Poly:
+        """The same polynomial as values at the roots; itself if it is so already."""
+        return self._in_domain(Domain.NTT, ops.NTT)
+
+    def intt(self) -> Poly:
+        """The same polynomial as coefficients; itself if it is so already."""
+        return self._in_domain(Domain.COEFF, ops.INTT)
+
+    def _in_domain(self, domain: Domain, op: Op) -> Poly:
+        if self.domain is domain:
+            return self
+        if self._symbolic:
+            return Poly.from_node(const(self.node.arg.value, self.ring, domain), symbolic=True)
+        return self._unary(op)
+
+    def to_ring(self, ring: RingSpec) -> Poly:
+        """The polynomial over other moduli: its centred lift in (-q/2, q/2], reduced mod the new q.
+
+        A part of the own basis is only a selection of limbs. Exact. Keeps the domain.
+        """
+        check_ring(ring)
+        return self._unary(ops.TO_RING, RingArg(ring))
+
+    def rescale(self, moduli: Iterable[int] | RingSpec) -> Poly:
+        """round(M x / D) over the basis `moduli`, rounded to nearest, exactly.
+
+        Args:
+            moduli: the new basis. M is the product of its moduli that are new, D of those of x
+                that are missing from it.
+
+        Raises:
+            RingMismatchError: when nothing is divided away.
+        """
+        ring = moduli if isinstance(moduli, RingSpec) else self.ring.with_moduli(moduli)
+        return self._unary(ops.RESCALE, RingArg(ring))
+
+    def mod_up(self, digit: Iterable[int], ring: RingSpec) -> Poly:
+        """The limbs `digit` lifted to `ring`: u = sum_i y_i D/d_i with y_i = [x D^-1 d_i] centred.
+
+        u = x (mod D) and |u| <= D len(digit)/2 for the product D of the digit: within a multiple
+        of D, at most len(digit)/2 of them, of the centred lift. Keeps the domain.
+        Reference: CKKS.md, "Key switching"; Bajard et al., SAC 2016.
+        """
+        check_ring(ring)
+        return self._unary(ops.MODUP, ModUpArg(tuple(int(m) for m in digit), ring))
+
+    def mod_down(self, ring: RingSpec) -> Poly:
+        """(x - u) / P over `ring`, P the product of the moduli left out, u the lift of x mod P.
+
+        u is that of `mod_up`, so the result is within (k + 1)/2 of x/P for k moduli left out.
+        """
+        check_ring(ring)
+        return self._unary(ops.MODDOWN, RingArg(ring))
+
+    def rotate(self, k: int) -> Poly:
+        """The automorphism X -> X^(5^k mod 2n), k of any sign; in CKKS a rotation of the slots."""
+        steps = as_int(k) % (self.ring.n // 2)  # 5 has order n/2 mod 2n
+        return self._unary(ops.ROTATE, RotateArg(steps))
+
+    def automorphism(self, g: int) -> Poly:
+        """The automorphism X -> X^g for odd g."""
+        g = as_int(g)
+        if g % 2 == 0:
+            raise DomainError(
+                f"automorphism got the galois element {g}.",
+                "X -> X^g is an automorphism of Z_q[X]/(X^n + 1) for odd g only.",
+                "For a rotation of slots use rotate(k).",
+            )
+        return self._unary(ops.AUTOMORPHISM, AutomorphismArg(g % (2 * self.ring.n)))
+
+    def to(self, device: Any) -> Poly:
+        """The polynomial on another device: "python", "cpu", "gpu:0", a jax.Device, a sharding."""
+        target = resolve_device(device)
+        if self._node is None and is_tracer(self._leaf) or self.device == TRACED:
+            raise DeviceError(
+                f"{user_line()} moves a polynomial to {device!r} inside a trace.",
+                "Under a JAX transformation or ren.jit, where things run is decided outside.",
+                "Move the arguments before the call: x.to(device) or jax.device_put.",
+            )
+        return self._unary(ops.COPY, CopyArg(target))
+
+    def contiguous(self) -> Poly:
+        """The same value in a buffer of its own: a boundary that no fusion crosses."""
+        return self._unary(ops.CONTIGUOUS)
+
+    # ---------------------------------------------------------------- values
+
+    def realize(self) -> Poly:
+        """Runs the program and returns the realized polynomial; its history is let go.
+
+        Inside a function that `ren.jit` captures it means `contiguous()`. Under a JAX trace the
+        result holds a tracer, and this object stays as it is.
+        """
+        return realize_polys([self])[0]
+
+    def tolist(self, centered: bool = False) -> list:
+        """The n coefficients as Python ints in [0, q), or in (-q/2, q/2]; nested for batches."""
+        return self._integers(centered).tolist()
+
+    def _host_limbs(self) -> np.ndarray:
+        """The limbs of the coefficients as a NumPy array."""
+        limbs = self.intt().limbs
+        if is_tracer(limbs):
+            raise TracedValueError(
+                f"{user_line()} asks for the value of a polynomial inside a JAX transformation.",
+                "While JAX traces, a polynomial stands for every value that it may take.",
+                "Return it from the traced function, and ask for its value outside.",
+            )
+        return np.asarray(limbs)
+
+    def _integers(self, center: bool = False) -> np.ndarray:
+        values = to_integers(self._host_limbs(), self.ring)
+        if center:
+            q = self.ring.q
+            values = np.frompyfunc(lambda v: centered(v, q), 1, 1)(values)
+        return values
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        values = self._integers()
+        if dtype is None:
+            dtype = np.int64 if self.ring.q < 1 << 63 else object
+        return values.astype(dtype)
+
+    def tobytes(self) -> bytes:
+        """The polynomial as versioned, checksummed bytes for `Poly.frombytes`."""
+        if self._symbolic:
+            value = self.node.arg.value
+            residues = np.array([[value % m] for m in self.ring.moduli], np.uint32)
+            return codec.encode(Content(self.ring, self.domain, residues, is_constant=True))
+        residues = plain(self._host_limbs(), self.ring.moduli)
+        return codec.encode(Content(self.ring, self.domain, residues))
+
+    @staticmethod
+    def frombytes(data: bytes) -> Poly:
+        """The polynomial that `tobytes` wrote.
+
+        Raises:
+            SerializationError: truncated, altered or foreign bytes.
+        """
+        content = codec.decode(data)
+        ring, residues = content.ring, content.residues
+        if content.is_constant:
+            value = crt([int(r) for r in residues[:, 0]], ring.moduli)
+            return Poly.from_node(const(value, ring, content.domain), symbolic=True)
+        poly = Poly.from_limbs(placed(montgomery(residues, ring.moduli)), ring)
+        return poly.ntt() if content.domain is Domain.NTT else poly
+
+    def __reduce__(self) -> Any:
+        return Poly.frombytes, (self.tobytes(),)
+
+    def __copy__(self) -> Poly:
+        return self
+
+    def __deepcopy__(self, memo: dict) -> Poly:
+        return self
+
+    def __bool__(self) -> NoReturn:
+        raise TracedValueError(
+            f"{user_line()} uses a polynomial as a truth value.",
+            "A polynomial is neither true nor false.",
+            "Compare values with ren.equal(a, b), programs with a == b.",
+        )
+
+    def __eq__(self, other: object) -> bool:
+        """True when both are the same program: the same operations on the same buffers."""
+        if not isinstance(other, Poly):
+            return NotImplemented
+        return self is other or self._program() == other._program()
+
+    def __hash__(self) -> int:
+        return hash(self._program())
+
+    def _program(self) -> bytes:
+        if self._digest is None:
+            self._digest = self.node.digest
+        return self._digest
+
+    # ---------------------------------------------------------------- state
+
+    def _set_node(self, node: Node, symbolic: bool = False) -> None:
+        self._node, self._leaf = node, _UNSET
+        self._type = (node.spec.ring, node.spec.domain)
+        self._digest, self._symbolic = node.digest, symbolic
+
+    def _become(self, node: Node) -> None:
+        """Swaps the program for its BUFFER: the same value, without its history."""
+        self._program()
+        self._node = node
+
+
+def realize_polys(polys: Sequence[Poly]) -> list[Poly]:
+    """Each polynomial realized, all as one program; see `Poly.realize`."""
+    if is_collecting():
+        return list(polys)
+    lazy = [p for p in polys if not p._symbolic and p.node.op is not ops.BUFFER]
+    if is_capturing():
+        lazy = [p for p in lazy if not _made_contiguous(p)]
+    traced: dict[int, Poly] = {}
+    for p, node in zip(lazy, realize_nodes([p.node for p in lazy]), strict=True):
+        if node.arg.traced:
+            traced[id(p)] = Poly.from_node(node)
+        else:
+            p._become(node)
+    return [traced.get(id(p), p) for p in polys]
+
+
+def _made_contiguous(p: Poly) -> bool:
+    """Inside a capture: a polynomial that depends on an argument gets a boundary instead."""
+    if not has_placeholder(p.node):
+        return False
+    if p.node.op not in (ops.PLACEHOLDER, ops.CONTIGUOUS):
+        p._become(make(ops.CONTIGUOUS, (p.node,)))
+    return True
+
+
+def equal(a: Poly, b: Poly) -> bool:
+    """True when two polynomials have the same ring and the same coefficients mod q.
+
+    Domains, devices and programs may differ.
+
+    Raises:
+        TracedValueError: inside a JAX transformation or a function being captured.
+    """
+    for p in (a, b):
+        if not isinstance(p, Poly):
+            raise CoefficientTypeError(
+                f"ren.equal got {type(p).__name__}.", "It compares the values of two polynomials."
+            )
+    if a.ring != b.ring:
+        return False
+    return bool(np.array_equal(*(p._host_limbs() for p in realize_polys([a.intt(), b.intt()]))))
+
+
+def _flatten(p: Poly) -> tuple[tuple[Any, ...], Any]:
+    ring, domain = p._type
+    if p._symbolic:
+        return (), (ring, domain, p.node.arg.value)
+    if p._node is None:
+        return (p._leaf,), (ring, domain, None)
+    return (p.realize().node.arg.array,), (ring, domain, None)
+
+
+def _flatten_with_keys(p: Poly) -> tuple[tuple[tuple[Any, Any], ...], Any]:
+    leaves, static = _flatten(p)
+    return tuple((GetAttrKey("limbs"), leaf) for leaf in leaves), static
+
+
+def _unflatten(static: Any, leaves: Sequence[Any]) -> Poly:
+    """Stores the leaf as it comes: JAX also passes sentinels, shapes and None."""
+    ring, domain, value = static
+    if value is not None:
+        return Poly.from_node(const(value, ring, domain), symbolic=True)
+    p = Poly.__new__(Poly)
+    (p._leaf,) = leaves
+    p._node, p._digest, p._symbolic = None, None, False
+    p._type = (ring, domain)
+    return p
+
+
+register_pytree_with_keys(Poly, _flatten_with_keys, _unflatten, _flatten)

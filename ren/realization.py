@@ -1,0 +1,89 @@
+"""Realization: lazy nodes become buffers, together, and what was computed is remembered."""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+
+from ren.callers import user_line
+from ren.core import op as ops
+from ren.core.errors import TracedValueError
+from ren.core.node import Node, buffer, make, toposort
+from ren.core.op import BufferArg
+from ren.core.rewrite import rewrite
+from ren.lowering.devices import is_tracer
+from ren.lowering.execute import plan_of, run_plan
+
+# The realization map: old node -> BUFFER node, through which other live polynomials read. Weak in
+# its keys: an entry goes with the last polynomial that holds the old node.
+_realized: weakref.WeakKeyDictionary[Node, Node] = weakref.WeakKeyDictionary()
+_lock = threading.Lock()
+
+
+def known_buffer(node: Node) -> Node | None:
+    """The BUFFER that a node was realized to, if it was."""
+    return node if node.op is ops.BUFFER else _realized.get(node)
+
+
+def has_placeholder(*nodes: Node) -> bool:
+    """True when a node reads an argument of a function that `ren.jit` is capturing."""
+    return any(n.op is ops.PLACEHOLDER for n in toposort(*map(resolved, nodes)))
+
+
+def resolved(node: Node) -> Node:
+    """`node` reading what is realized already."""
+    return rewrite(node, {}, _realized)
+
+
+def realize_nodes(nodes: Sequence[Node]) -> list[Node]:
+    """A BUFFER node for each of `nodes`, computed as one program.
+
+    Nodes that read only concrete arrays are computed concretely, also while JAX is tracing, and
+    recorded; the others are emitted into the current trace and not recorded.
+
+    Raises:
+        TracedValueError: a node reads an argument of a function being captured.
+    """
+    found = {node: known_buffer(node) for node in nodes}
+    todo = [node for node, done in found.items() if done is None]
+    traced, concrete = [], []
+    for node in todo:
+        (traced if _reads_tracer(node) else concrete).append(node)
+    if concrete:
+        with jax.ensure_compile_time_eval():
+            made = _compute(concrete)
+        with _lock:
+            _realized.update(zip(concrete, made, strict=True))
+        found.update(zip(concrete, made, strict=True))
+    if traced:
+        found.update(zip(traced, _compute(traced), strict=True))
+    return [found[node] for node in nodes]  # type: ignore[misc]
+
+
+def _reads_tracer(node: Node) -> bool:
+    reads = toposort(resolved(node))
+    if any(n.op is ops.PLACEHOLDER for n in reads):
+        raise TracedValueError(
+            f"{user_line()} asks for the value of a polynomial that is symbolic.",
+            "Inside a function under ren.jit, arguments have no values while it is captured, and a "
+            "polynomial made there means nothing after it.",
+            "Return the polynomial from the function, and ask for its value outside.",
+        )
+    return any(isinstance(n.arg, BufferArg) and n.arg.traced for n in reads)
+
+
+def _compute(nodes: list[Node]) -> list[Node]:
+    sink = resolved(make(ops.SINK, nodes))
+    plan = plan_of(sink)
+    inputs = [i.arg.array for i in plan.inputs if isinstance(i.arg, BufferArg)]
+    arrays = run_plan(plan, inputs)
+    return [wrap(array, node) for array, node in zip(arrays, nodes, strict=True)]
+
+
+def wrap(array: Any, like: Node) -> Node:
+    """The BUFFER node of an array that holds the value of `like`."""
+    return buffer(array, like.spec.ring, like.spec.domain, traced=is_tracer(array))

@@ -1,0 +1,106 @@
+"""Integers to limb arrays and back, on the host."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ren.core.errors import CoefficientError, CoefficientTypeError
+from ren.core.ring import RingSpec
+
+
+def as_coefficients(coeffs: Any, n: int) -> NDArray:
+    """`coeffs` as integers `[*batch, n]`: int64/uint64 where they fit, else Python ints.
+
+    Fewer than n coefficients are padded with zeros: they are those of the lowest powers of X.
+
+    Raises:
+        CoefficientTypeError: anything but integers.
+        CoefficientError: more than n of them, or none.
+    """
+    array = _as_integers(coeffs)
+    if array.ndim == 0:
+        raise CoefficientTypeError(
+            f"Poly got the single number {coeffs!r}.",
+            f"It takes a list or array of up to {n} integers, the lowest power of X first.",
+            "For a constant polynomial write Poly.const(c, ring).",
+        )
+    count = array.shape[-1]
+    if not 0 < count <= n:
+        raise CoefficientError(
+            f"Poly got {count} coefficients for n = {n}.",
+            f"A polynomial of Z_q[X]/(X^{n} + 1) has {n} coefficients.",
+            f"Pass {n} integers, or use a ring of larger degree.",
+        )
+    missing = np.zeros((*array.shape[:-1], n - count), array.dtype)
+    return np.concatenate([array, missing], axis=-1) if count < n else array
+
+
+def _as_integers(coeffs: Any) -> NDArray:
+    try:
+        array = np.asarray(coeffs)
+        if array.dtype.kind not in "iub":
+            array = np.asarray(coeffs, dtype=object)
+    except ValueError:  # ragged nesting
+        array = np.empty(0, dtype=float)
+    if array.dtype.kind == "b":
+        array = array.astype(np.int64)
+    if array.dtype.kind in "iu":
+        return array
+    if array.dtype.kind == "O":
+        flat = [_as_int(c) for c in array.ravel()]
+        if all(c is not None for c in flat):
+            out = np.empty(array.size, dtype=object)
+            out[:] = flat
+            return out.reshape(array.shape)
+    wrong = next((c for c in np.ravel(array) if _as_int(c) is None), coeffs)
+    raise CoefficientTypeError(
+        f"Poly got the coefficient {wrong!r} of type {type(wrong).__name__}.",
+        "Coefficients are integers, of any size and sign.",
+        "Round first: [round(c) for c in coeffs]; real numbers are encrypted with ren.schemes.ckks.",
+    )
+
+
+def _as_int(value: Any) -> int | None:
+    """The integer that a value is, without rounding; None when it is not one."""
+    return value.__index__() if hasattr(value, "__index__") else None
+
+
+def to_limbs(coeffs: NDArray, moduli: Sequence[int]) -> NDArray[np.uint32]:
+    """Integers `[*batch, n]` to Montgomery residues `uint32[*batch, limb, n]` in [0, q_i)."""
+    limbs = np.empty((*coeffs.shape[:-1], len(moduli), coeffs.shape[-1]), np.uint32)
+    for i, q in enumerate(moduli):
+        limbs[..., i, :] = _montgomery((coeffs % q).astype(np.uint64), q)
+    return limbs
+
+
+def _montgomery(residues: NDArray[np.uint64], q: int) -> NDArray[np.uint64]:
+    return (residues << np.uint64(32)) % np.uint64(q)  # < 2^62, since residues < q < 2^30
+
+
+def montgomery(residues: NDArray, moduli: Sequence[int]) -> NDArray[np.uint32]:
+    """Plain residues `[*batch, limb, n]` in [0, q_i) to Montgomery form, uint32."""
+    q = np.array(moduli, np.uint64)[:, None]
+    return ((residues.astype(np.uint64) << np.uint64(32)) % q).astype(np.uint32)
+
+
+def plain(limbs: NDArray[np.uint32], moduli: Sequence[int]) -> NDArray[np.uint32]:
+    """Montgomery residues `uint32[*batch, limb, n]` to plain residues in [0, q_i)."""
+    q = np.array(moduli, np.uint64)[:, None]
+    inverse = np.array([pow(1 << 32, -1, m) for m in moduli], np.uint64)[:, None]
+    return (limbs.astype(np.uint64) * inverse % q).astype(np.uint32)
+
+
+def to_integers(limbs: NDArray[np.uint32], ring: RingSpec) -> NDArray:
+    """Montgomery residues `[*batch, limb, n]` to Python ints `object[*batch, n]` in [0, q)."""
+    residues = plain(limbs, ring.moduli).astype(object)
+    total: Any = 0
+    for i, m in enumerate(ring.moduli):
+        rest = math.prod(ring.moduli[:i] + ring.moduli[i + 1 :])
+        weight = rest * pow(rest, -1, m) % ring.q
+        total = total + residues[..., i, :] * weight
+    return total % ring.q

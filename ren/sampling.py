@@ -1,0 +1,235 @@
+"""Host samplers over a SHAKE-256 byte stream: residues, ternary, sparse ternary, Gaussian.
+
+Every sampler is a function of the bytes it reads and of nothing else; there is no generator state
+outside the stream object, so a forked child can share none. Fresh seeds come from the operating
+system at each call.
+
+Side channels: rejection loops, table searches and Python integers run in time that depends on the
+values drawn. The samplers are *not* constant time and give no protection against an observer of
+timing or of caches on the machine that holds the secret.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Sequence
+from decimal import Context, Decimal
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ren.core.errors import RandomnessError
+
+SEED_BYTES = 32
+MAX_SIGMA = float(1 << 14)
+_TAIL = 10  # the Gaussian table ends at 10 sigma: the mass beyond is below 2^-75, under its 2^-64
+_MAGIC = b"ren/xof/1"
+_FIRST_CHUNK, _LAST_CHUNK = 1 << 10, 1 << 20
+_UINT64_MAX = (1 << 64) - 1
+
+
+def fresh_seed() -> bytes:
+    """32 bytes of operating-system entropy, new at each call (and so in each forked child)."""
+    return os.urandom(SEED_BYTES)
+
+
+class Xof:
+    """A byte stream: SHAKE-256(domain, seed, counter) in chunks of 1 KiB doubling up to 1 MiB.
+
+    Args:
+        seed: the entropy, at least one byte; 32 fresh bytes for anything secret.
+        domain: what the stream is for; streams of different domains are independent.
+
+    Raises:
+        RandomnessError: when the seed is not a non-empty `bytes`.
+
+    Reference: FIPS 202 (SHAKE-256); each part of the input is preceded by its length.
+
+    Example:
+        >>> Xof(b"seed", b"domain").read(4) == Xof(b"seed", b"domain").read(4)
+        True
+    """
+
+    def __init__(self, seed: bytes, domain: bytes) -> None:
+        if not isinstance(seed, bytes) or not seed:
+            raise RandomnessError(
+                f"A seed of type {type(seed).__name__} was given.",
+                "A seed is a non-empty bytes object; 32 fresh bytes where it must stay secret.",
+                "Pass os.urandom(32), or seed=None for fresh randomness.",
+            )
+        self._prefix = b"".join(
+            len(part).to_bytes(8, "little") + part for part in (_MAGIC, domain, seed)
+        )
+        self._counter = 0
+        self._chunk = memoryview(b"")
+
+    def read(self, count: int) -> bytes:
+        """The next `count` bytes of the stream."""
+        parts: list[memoryview] = []
+        while count > 0:
+            if not self._chunk:
+                self._chunk = memoryview(self._next_chunk())
+            parts.append(self._chunk[:count])
+            self._chunk = self._chunk[count:]
+            count -= len(parts[-1])
+        return b"".join(parts)
+
+    def words(self, count: int, dtype: str) -> NDArray[np.unsignedinteger]:
+        """The next `count` little-endian words of a dtype such as "<u4"."""
+        return np.frombuffer(self.read(count * np.dtype(dtype).itemsize), dtype)
+
+    def _next_chunk(self) -> bytes:
+        size = min(_FIRST_CHUNK << min(self._counter, 20), _LAST_CHUNK)
+        block = hashlib.shake_256(self._prefix + self._counter.to_bytes(8, "little"))
+        self._counter += 1
+        return block.digest(size)
+
+
+def _accepted_words(
+    xof: Xof, dtype: str, largest: NDArray[np.unsignedinteger]
+) -> NDArray[np.unsignedinteger]:
+    """Words uniform on [0, largest[i]], by rejection of those above."""
+    words = xof.words(len(largest), dtype).copy()
+    rejected = np.flatnonzero(words > largest)
+    while len(rejected):
+        words[rejected] = xof.words(len(rejected), dtype)
+        rejected = rejected[words[rejected] > largest[rejected]]
+    return words
+
+
+def _below(xof: Xof, bounds: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Integers uniform on [0, bounds[i]): a word under the last multiple of the bound, reduced."""
+    largest = np.uint64(_UINT64_MAX) - (-bounds) % bounds  # (-b) mod b = 2^64 mod b
+    return _accepted_words(xof, "<u8", largest) % bounds
+
+
+def uniform_residues(xof: Xof, n: int, moduli: Sequence[int]) -> NDArray[np.uint32]:
+    """Residues uniform on [0, q_i), plain form, uint32 [limb, n], without modulo bias.
+
+    A 32-bit word is taken when it lies under the last multiple of q_i (4/5 of words or more, since
+    q_i < 2^30), then reduced mod q_i. Limbs are drawn in the order of `moduli`.
+    """
+    limbs = np.empty((len(moduli), n), np.uint32)
+    for limb, q in zip(limbs, moduli, strict=True):
+        largest = np.full(n, (1 << 32) // q * q - 1, np.uint32)
+        words = _accepted_words(xof, "<u4", largest)
+        limb[:] = words - words // np.uint32(q) * np.uint32(q)
+    return limbs
+
+
+def uniform_integers(xof: Xof, low: int, high: int, count: int) -> NDArray:
+    """Integers uniform on [low, high), any size: int64 [count], or Python ints [count] (object).
+
+    It is int64 where both bounds fit and high - low < 2^64.
+
+    Raises:
+        RandomnessError: when the interval is empty.
+    """
+    if high <= low:
+        raise RandomnessError(
+            f"Uniform integers were asked for on the empty interval [{low}, {high}).",
+            "The interval is half-open: low < high is needed.",
+            f"Write for example uniform_on_interval({low}, {low + 1}, ring).",
+        )
+    width = high - low
+    if width > _UINT64_MAX:
+        return _wide_integers(xof, low, width, count)
+    offsets = _below(xof, np.full(count, width, np.uint64))
+    if -(1 << 63) <= low and high <= 1 << 63:
+        # Two's complement wraps: low + offset < high <= 2^63 whatever the sum passes through.
+        return (offsets + np.uint64(low % (1 << 64))).astype(np.int64)
+    return offsets.astype(object) + low
+
+
+def _wide_integers(xof: Xof, low: int, width: int, count: int) -> NDArray:
+    bits = (width - 1).bit_length()
+    size, excess = -(-bits // 8), -bits % 8
+    values = np.empty(count, object)
+    for i in range(count):
+        while (offset := int.from_bytes(xof.read(size), "little") >> excess) >= width:
+            pass
+        values[i] = low + offset
+    return values
+
+
+def ternary(xof: Xof, count: int) -> NDArray[np.int8]:
+    """Uniform on {-1, 0, 1}: int8 [count]. A byte under 255 = 3 * 85 is taken, mod 3."""
+    words = _accepted_words(xof, "<u1", np.full(count, 254, np.uint8))
+    return (words % 3).astype(np.int8) - np.int8(1)
+
+
+def sparse_ternary(xof: Xof, count: int, hamming_weight: int) -> NDArray[np.int8]:
+    """Uniform among vectors of {-1, 0, 1} with exactly `hamming_weight` nonzeros: int8 [count].
+
+    The positions are the first ones of a Fisher-Yates shuffle.
+
+    Raises:
+        RandomnessError: when the weight is not in [0, count].
+    """
+    if not 0 <= hamming_weight <= count:
+        raise RandomnessError(
+            f"sparse_ternary got hamming_weight={hamming_weight} for {count} coefficients.",
+            f"The weight lies between 0 and {count}.",
+            f"Pass hamming_weight={min(max(hamming_weight, 0), count)}.",
+        )
+    positions = list(range(count))
+    left = np.arange(count, count - hamming_weight, -1, dtype=np.uint64)
+    for i, step in enumerate(_below(xof, left).tolist()):
+        positions[i], positions[i + step] = positions[i + step], positions[i]
+    signs = xof.words(hamming_weight, "<u1") & 1
+    values = np.zeros(count, np.int8)
+    values[positions[:hamming_weight]] = 1 - 2 * signs.astype(np.int8)
+    return values
+
+
+def gaussian(xof: Xof, count: int, sigma: float = 3.2) -> NDArray[np.int64]:
+    """The discrete Gaussian, P(x) proportional to exp(-x^2 / (2 sigma^2)): int64 [count].
+
+    Inverse of the cumulative distribution by one 64-bit word a sample; the table is exact to 2^-64,
+    so the statistical distance is below (20 sigma + 1) 2^-64. Support |x| <= 10 sigma.
+
+    Raises:
+        RandomnessError: when sigma is not in (0, 2^14] (the table has 20 sigma entries).
+
+    Reference: Peikert, "An efficient and parallel Gaussian sampler for lattices", 2010, 4.1.
+    """
+    if not 0 < sigma <= MAX_SIGMA:
+        raise RandomnessError(
+            f"A Gaussian of sigma={sigma!r} was asked for.",
+            f"sigma lies in (0, {MAX_SIGMA:g}].",
+            "The usual error of RLWE has sigma=3.2.",
+        )
+    table = _gaussian_table(float(sigma))
+    words = xof.words(count, "<u8")
+    return np.searchsorted(table, words, side="right").astype(np.int64) - len(table) // 2
+
+
+@lru_cache(maxsize=32)
+def _gaussian_table(sigma: float) -> NDArray[np.uint64]:
+    """floor(2^64 P(X <= x)) for x from -t to t-1: searching a word from the right gives x + t."""
+    masses = _gaussian_masses(sigma)
+    both = masses[:0:-1] + masses
+    total, running, table = sum(both), 0, []
+    for mass in both[:-1]:
+        running += mass
+        table.append((running << 64) // total)
+    return np.array(table, np.uint64)
+
+
+def _gaussian_masses(sigma: float) -> list[int]:
+    """exp(-x^2 / (2 sigma^2)) for x = 0..t in fixed point with 256 fractional bits.
+
+    The ratio of neighbours is r^(2x+1) with r = exp(-1/(2 sigma^2)), so two products a step do;
+    10 sigma <= 2^18 truncations of 2^-256 stay far below the 2^-64 of the table.
+    """
+    bits, exact = 256, Context(prec=90)
+    exponent = exact.divide(Decimal(-1), exact.multiply(2, exact.power(Decimal(sigma), 2)))
+    ratio = int(exact.multiply(exact.exp(exponent), 1 << bits))
+    square = ratio * ratio >> bits
+    masses = [1 << bits]
+    for _ in range(max(1, int(_TAIL * sigma) + 1)):
+        masses.append(masses[-1] * ratio >> bits)
+        ratio = ratio * square >> bits
+    return masses

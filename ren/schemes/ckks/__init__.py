@@ -1,0 +1,1 @@
+"""CKKS: approximate arithmetic on encrypted real and complex vectors."""

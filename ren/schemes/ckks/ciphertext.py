@@ -1,0 +1,214 @@
+"""Ciphertext: an encrypted vector of slots with NumPy's operators, and a JAX pytree."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import numbers
+from collections.abc import Callable
+from fractions import Fraction
+from typing import Any
+
+import jax
+import numpy as np
+from numpy.typing import NDArray
+
+from ren.poly import Poly, realize_polys
+from ren.schemes.ckks import arithmetic, rotation
+from ren.schemes.ckks.active import context_for
+from ren.schemes.ckks.parameters import Parameters
+from ren.schemes.ckks.plaintext import Layout, Plaintext, encode
+
+
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
+class Ciphertext:
+    """Encrypted slots: c0 + c1 s = round(s_level * message) + noise over the ring of `level`.
+
+    Made by `ctx.encrypt`. Operators `+ - *` take ciphertexts of one context, plaintexts, arrays
+    (slot by slot) and numbers; `**` takes integers from 0 on. Levels are aligned where needed, and
+    products are relinearized and rescaled: results have two components and degree 1.
+
+    Attributes:
+        polys: (c0, c1), NTT domain: the children of the pytree.
+        level, slots, layout, key_id, params: static.
+        seed: what c1 was expanded from, for fresh ciphertexts only; halves their bytes. It does
+            not travel through pytrees.
+
+    Raises:
+        DepthError: an operation below level 0.
+        ContextError: operands under two keys, or no context with the keys.
+
+    Example:
+        >>> from ren.schemes import ckks
+        >>> ctx = ckks.context(depth=1, n=2**13)
+        >>> x = ctx.encrypt([1.0, 2.0, 3.0])
+        >>> (x * x + 1).decrypt().round(3)
+        array([ 2.,  5., 10.])
+    """
+
+    polys: tuple[Poly, Poly]
+    level: int
+    slots: int
+    layout: Layout
+    key_id: str
+    params: Parameters
+    seed: bytes | None = None
+
+    __array_ufunc__ = None  # numpy hands its operators over to these
+    __array_priority__ = 1000
+
+    # ---------------------------------------------------------------- what it is
+
+    @property
+    def n(self) -> int:
+        """The ring degree."""
+        return self.params.n
+
+    @property
+    def scale(self) -> Fraction:
+        """The canonical scale of the level, exactly."""
+        return self.params.scale(self.level)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the limb arrays in memory."""
+        return sum(4 * math.prod(p.shape) for p in self.polys)
+
+    def __repr__(self) -> str:
+        mark = "" if self.params.security_bits else ", INSECURE"
+        return (
+            f"Ciphertext(level {self.level} of {self.params.depth}, scale 2^"
+            f"{math.log2(self.scale):.2f}, {self.slots} slots, {self.nbytes / 2**20:.2f} MiB{mark})"
+        )
+
+    # ---------------------------------------------------------------- arithmetic
+
+    def __add__(self, other: Any) -> Ciphertext:
+        return _SUM(self, other)
+
+    __radd__ = __add__
+
+    def __sub__(self, other: Any) -> Ciphertext:
+        return _DIFFERENCE(self, other)
+
+    def __rsub__(self, other: Any) -> Ciphertext:
+        return _SUM(-self, other)
+
+    def __mul__(self, other: Any) -> Ciphertext:
+        return _PRODUCT(self, other)
+
+    __rmul__ = __mul__
+
+    def __neg__(self) -> Ciphertext:
+        return arithmetic.negate(self)
+
+    def __pos__(self) -> Ciphertext:
+        return self
+
+    def __pow__(self, exponent: int) -> Ciphertext:
+        if not isinstance(exponent, numbers.Integral):
+            return NotImplemented
+        return arithmetic.power(self, int(exponent))
+
+    # ---------------------------------------------------------------- slots
+
+    def rotate(self, steps: int) -> Ciphertext:
+        """result[i] = x[i + steps], cyclic over `slots`; steps of any sign and size."""
+        return rotation.rotate(self, steps.__index__())
+
+    def roll(self, shift: int) -> Ciphertext:
+        """numpy.roll over the length that went in; takes a level where it is below `slots`."""
+        return rotation.roll(self, shift.__index__())
+
+    def conj(self) -> Ciphertext:
+        """The complex conjugate of every slot."""
+        return rotation.conjugate(self)
+
+    # ---------------------------------------------------------------- levels
+
+    def rescale(self) -> Ciphertext:
+        """Itself: results are rescaled where they are made."""
+        return self
+
+    def relinearize(self) -> Ciphertext:
+        """Itself: products are relinearized where they are made."""
+        return self
+
+    def drop_to(self, level: int) -> Ciphertext:
+        """The same message at a lower level; smaller and faster, with less depth left."""
+        return arithmetic.drop_to(self, level)
+
+    # ---------------------------------------------------------------- values
+
+    def decrypt(self) -> NDArray:
+        """The message, with the shape and real or complex dtype that went in.
+
+        Raises:
+            ContextError: no context that holds the secret key is active or alive.
+            TracedValueError: inside a function that is being captured or traced.
+        """
+        return context_for(self.key_id, "decrypt()").decrypt(self)
+
+    def realize(self) -> Ciphertext:
+        """Runs what is pending, both polynomials as one program."""
+        polys = realize_polys(self.polys)
+        return dataclasses.replace(self, polys=(polys[0], polys[1]))
+
+
+def _flatten(x: Ciphertext) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+    """The polynomials, realized together so that shared work runs once, and what is static."""
+    polys = tuple(x.polys)
+    if all(isinstance(p, Poly) and p._node is not None for p in polys):
+        polys = tuple(realize_polys(polys))
+    return polys, (x.level, x.slots, x.layout, x.key_id, x.params)
+
+
+def _unflatten(static: tuple[Any, ...], polys: Any) -> Ciphertext:
+    return Ciphertext(tuple(polys), *static)
+
+
+jax.tree_util.register_pytree_node(Ciphertext, _flatten, _unflatten)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Operator:
+    """One binary operator, by the kind of its other operand."""
+
+    ciphertext: Callable[[Ciphertext, Ciphertext], Ciphertext]
+    plaintext: Callable[[Ciphertext, Plaintext], Ciphertext]
+    integer: Callable[[Ciphertext, int], Ciphertext]
+    number: Callable[[Ciphertext, complex], Ciphertext]
+
+    def __call__(self, x: Ciphertext, other: Any) -> Ciphertext:
+        if isinstance(other, Ciphertext):
+            return self.ciphertext(x, other)
+        if isinstance(other, Plaintext):
+            return self.plaintext(x, other)
+        if isinstance(other, np.ndarray) and other.ndim == 0:
+            other = other.item()
+        if isinstance(other, numbers.Integral | np.bool):
+            return self.integer(x, int(other))
+        if isinstance(other, numbers.Real):
+            return self.number(x, float(other))
+        if isinstance(other, numbers.Complex):
+            return self.number(x, complex(other))
+        if isinstance(other, np.ndarray | list | tuple | jax.Array):
+            return self.plaintext(x, encode(other, x.params, x.slots, x.level))
+        return NotImplemented
+
+
+_SUM = _Operator(
+    arithmetic.add, arithmetic.add_plain, arithmetic.add_scalar, arithmetic.add_scalar
+)
+_DIFFERENCE = _Operator(
+    arithmetic.subtract,
+    arithmetic.subtract_plain,
+    lambda x, value: arithmetic.add_scalar(x, -value),
+    lambda x, value: arithmetic.add_scalar(x, -value),
+)
+_PRODUCT = _Operator(
+    arithmetic.multiply,
+    arithmetic.multiply_plain,
+    arithmetic.multiply_integer,
+    arithmetic.multiply_scalar,
+)

@@ -1,0 +1,207 @@
+"""Context: the keys of one owner under one set of parameters, and what they can do."""
+
+from __future__ import annotations
+
+import secrets
+import threading
+from collections.abc import Iterable
+from typing import Any
+
+import jax
+import numpy as np
+from numpy.typing import NDArray
+
+from ren.capturing import is_capturing
+from ren.core.errors import ContextError, MissingKeyError, RandomnessError
+from ren.lowering.tracing import is_tracing
+from ren.schemes.ckks import active, encoder, encryption, plaintext
+from ren.schemes.ckks.ciphertext import Ciphertext
+from ren.schemes.ckks.keychain import Keychain
+from ren.schemes.ckks.parameters import Parameters
+from ren.schemes.ckks.plaintext import Plaintext
+from ren.schemes.ckks.rotation import conjugation_element, galois_element
+from ren.schemes.rlwe.keys import SwitchingKey
+
+
+class Context:
+    """Keys under one `key_id`; made by `ckks.context`, `.server()`, `.public()` or `from_bytes`.
+
+    An owner's context holds the secret: it encrypts, decrypts and makes evaluation keys. A server
+    context holds evaluation keys only: it computes, and is a pytree. A public one encrypts.
+
+    Attributes:
+        params: the parameters.
+        key_id: random and public; data under another one does not mix with this.
+        slots: how many slots its ciphertexts have.
+    """
+
+    def __init__(self, params: Parameters, keys: Keychain, slots: int) -> None:
+        self.params, self.slots = params, slots
+        self._keys = keys
+        self._lock = threading.RLock()
+        active.register(self)
+
+    @property
+    def key_id(self) -> str:
+        """32 hexadecimal digits, public."""
+        return self._keys.key_id
+
+    @property
+    def rank(self) -> int:
+        """2 with the secret, 1 with evaluation keys, 0 with the public key alone."""
+        return self._keys.rank
+
+    # ---------------------------------------------------------------- data
+
+    def encode(self, values: Any, level: int | None = None) -> Plaintext:
+        """A plaintext that can be added and multiplied many times.
+
+        Args:
+            values: real or complex, [*batch, k] with k <= slots; a scalar fills all slots.
+            level: default the top; at a lower level it is smaller.
+        """
+        level = self.params.checked_level(level)
+        return plaintext.encode(values, self.params, self.slots, level)
+
+    def encrypt(self, values: Any, level: int | None = None) -> Ciphertext:
+        """A fresh ciphertext, with the secret key where it is held, else with the public key.
+
+        Args: as in `encode`; leading axes are batch axes.
+
+        Raises:
+            MissingKeyError: a server context, which holds neither key.
+            RandomnessError: inside a function that is traced or captured, where the noise of one
+                encryption would be used again at every run.
+        """
+        if is_tracing() or is_capturing():
+            raise RandomnessError(
+                "encrypt() was called inside a function that is being captured or traced.",
+                "Its noise would be drawn once and used at every run.",
+                "Encrypt outside and pass the ciphertext in.",
+            )
+        p = self.encode(values, level)
+        seed = None
+        if self._keys.secret is not None:
+            polys, seed = encryption.encrypt_with_secret(
+                p.poly, self._keys.secret, self.params.digest
+            )
+        else:
+            key = self._keys.require_public()
+            polys = encryption.encrypt_with_public_key(p.poly, key, self.params.specials[0])
+        return Ciphertext(polys, p.level, self.slots, p.layout, self.key_id, self.params, seed)
+
+    def decrypt(self, x: Ciphertext) -> NDArray:
+        """The message of `x`: float64 or complex128, of the shape that went in.
+
+        Raises:
+            ContextError: `x` is under another key.
+            MissingKeyError: this context holds no secret key.
+        """
+        active.same_key(self.key_id, x.key_id, "decrypt()")
+        coefficients = encryption.decrypt_coefficients(x.polys, self._keys.require_secret())
+        z = encoder.decode(coefficients, x.n, x.slots, x.scale)
+        z = z[..., 0] if x.layout.length is None else z[..., : x.layout.length]
+        return z if x.layout.is_complex else z.real.copy()
+
+    # ---------------------------------------------------------------- keys
+
+    def relinearization_key(self) -> SwitchingKey:
+        """The key from s^2 to s; rests on circular security."""
+        return self._keys.require_relinearization()
+
+    def galois_key(self, galois: int, what: str) -> SwitchingKey:
+        """The key of X -> X^galois, made on first use where the secret is held.
+
+        Raises:
+            MissingKeyError: it is not there, and cannot be made here and now.
+        """
+        if (key := self._keys.galois.get(galois)) is not None:
+            return key
+        steps = self._steps(galois)
+        call = "ctx.conjugation_key()" if steps is None else f"ctx.rotation_keys([{steps}])"
+        if self._keys.secret is None:
+            raise MissingKeyError(
+                f"{what} needs the key of galois element {galois}, which this context lacks.",
+                "Only the owner of the secret key can make it.",
+                f"There, call {call} before ctx.server().",
+            )
+        if is_tracing():
+            raise MissingKeyError(
+                f"{what} needs the key of galois element {galois}, which is not made yet.",
+                "Keys are never made inside a JAX transformation.",
+                f"Call {call} first.",
+            )
+        self._make_galois([galois])
+        return self._keys.galois[galois]
+
+    def rotation_keys(self, steps: int | Iterable[int]) -> Context:
+        """Makes the keys for rotation by each of `steps` that are not there; returns itself.
+
+        Raises:
+            MissingKeyError: this context holds no secret key.
+        """
+        wanted = [steps] if isinstance(steps, int) else list(steps)
+        elements = [galois_element(k % self.slots, self.params.n) for k in wanted]
+        self._make_galois([g for g in elements if g != 1])
+        return self
+
+    def conjugation_key(self) -> Context:
+        """Makes the key for conjugation if it is not there; returns itself."""
+        self._make_galois([conjugation_element(self.params.n)])
+        return self
+
+    def _make_galois(self, elements: Iterable[int]) -> None:
+        with self._lock:
+            self._keys.make_galois(elements, self.params)
+
+    def _steps(self, galois: int) -> int | None:
+        elements = (galois_element(k, self.params.n) for k in range(self.slots))
+        return next((k for k, g in enumerate(elements) if g == galois), None)
+
+    # ---------------------------------------------------------------- other contexts
+
+    def server(self) -> Context:
+        """The same context with the evaluation keys made so far, and nothing else."""
+        return Context(self.params, self._keys.evaluation_only(), self.slots)
+
+    def public(self) -> Context:
+        """The same context with the public key alone: it encrypts, and cannot compute or decrypt."""
+        with self._lock:
+            keys = self._keys.public_only(self.params)
+        return Context(self.params, keys, self.slots)
+
+    def __enter__(self) -> Context:
+        active.push(self)
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        active.pop(self)
+
+    # ---------------------------------------------------------------- display
+
+    def __repr__(self) -> str:
+        return f"<ckks.Context {self.key_id[:8]}, {self._keys.kind}>"
+
+    def __str__(self) -> str:
+        rows = [
+            ("context", f"{self.key_id[:8]}, {self._keys.kind}"),
+            ("slots", str(self.slots)),
+            ("keys", self._keys.inventory(self._steps)),
+        ]
+        table = "\n".join(f"{name:<12} {value}" for name, value in rows)
+        return f"{self.params}\n{table}"
+
+
+def _flatten(ctx: Context) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+    return (ctx._keys,), (ctx.params, ctx.slots)
+
+
+def _unflatten(static: tuple[Any, ...], children: Any) -> Context:
+    """A context of leaves as they come, possibly tracers: it is not registered as alive."""
+    ctx = object.__new__(Context)
+    (ctx.params, ctx.slots), (ctx._keys,) = static, children
+    ctx._lock = threading.RLock()
+    return ctx
+
+
+jax.tree_util.register_pytree_node(Context, _flatten, _unflatten)

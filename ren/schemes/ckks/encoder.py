@@ -1,0 +1,221 @@
+"""The canonical embedding (n/2 complex slots <-> n real coefficients), and residues.
+
+Slot j of a polynomial a is a(zeta^(5^j)), zeta = exp(i pi / n). The powers 5^j mod 2n are exactly
+the exponents 4k + 1, and x = zeta^(4k+1) has x^(n/2) = i. So with b_m = a_m + i a_(m+n/2) the slots
+are a(x) = sum_{m < n/2} (b_m zeta^m) exp(2 pi i k m / (n/2)): one complex transform of length n/2,
+a twist and a permutation. A vector of s < n/2 slots is encoded in degree 2s and spread to every
+n/(2s)-th coefficient, which repeats it n/(2s) times over the slots.
+
+Reference: Cheon, Kim, Kim and Song, "Homomorphic encryption for arithmetic of approximate numbers",
+2017, section 3.2.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from fractions import Fraction
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ren.core.errors import ParameterError
+
+_LARGEST_WEIGHT = 1 << 1000  # keeps the products of `centered_floats` inside float64
+
+
+@lru_cache(maxsize=32)
+def _slot_tables(half: int) -> tuple[NDArray[np.intp], NDArray[np.complex128]]:
+    """For degree 2 half: the transform index (5^j - 1)/4 of slot j, and the twist zeta^m."""
+    indices = np.empty(half, np.intp)
+    power = 1
+    for j in range(half):
+        indices[j] = (power % (4 * half)) // 4
+        power = power * 5 % (4 * half)
+    twist = np.exp(1j * np.pi / (2 * half) * np.arange(half))
+    return indices, twist
+
+
+def encode(values: ArrayLike, n: int, slots: int, scale: Fraction | int) -> NDArray[np.float64]:
+    """The coefficients round(scale * embedding^-1(values)).
+
+    Args:
+        values: real or complex [*batch, k], k <= slots; missing slots are zero.
+        n: the degree of the ring, a power of two.
+        slots: a power of two up to n/2; fewer than n/2 are repeated periodically.
+        scale: the factor, an exact rational.
+
+    Returns:
+        float64 [*batch, n], each an exact integer (of any size: float64 holds 53 leading bits).
+
+    Raises:
+        ParameterError: for too many values, values that are not finite, or a wrong slot count.
+    """
+    _check_slots(n, slots)
+    z = np.asarray(values)
+    if z.ndim == 0 or z.shape[-1] > slots:
+        raise ParameterError(
+            f"Values of shape {z.shape} were given for {slots} slots.",
+            f"The last axis holds at most {slots} numbers, one for each slot.",
+            "Split the data into several vectors, or choose parameters with a larger n.",
+        )
+    if not np.all(np.isfinite(z)):
+        raise ParameterError(
+            "Values with NaN or infinity were given.",
+            "Only finite numbers can be encoded.",
+            "Replace them, for example with numpy.nan_to_num.",
+        )
+    indices, twist = _slot_tables(slots)
+    spectrum = np.zeros((*z.shape[:-1], slots), np.complex128)
+    spectrum[..., indices[: z.shape[-1]]] = z
+    folded = np.fft.fft(spectrum) * (twist.conj() * (float(scale) / slots))
+    coefficients = np.zeros((*z.shape[:-1], n), np.float64)
+    stride = n // (2 * slots)
+    coefficients[..., : n // 2 : stride] = folded.real
+    coefficients[..., n // 2 :: stride] = folded.imag
+    return np.rint(coefficients, out=coefficients)
+
+
+def decode(
+    coefficients: NDArray[np.float64], n: int, slots: int, scale: Fraction | int
+) -> NDArray[np.complex128]:
+    """The slots embedding(coefficients) / scale: complex [*batch, slots] from float64 [*batch, n].
+
+    For fewer than n/2 slots the repetitions are averaged: only the coefficients that `encode` fills
+    are read.
+    """
+    _check_slots(n, slots)
+    indices, twist = _slot_tables(slots)
+    stride = n // (2 * slots)
+    folded = np.empty((*coefficients.shape[:-1], slots), np.complex128)
+    folded.real = coefficients[..., : n // 2 : stride]
+    folded.imag = coefficients[..., n // 2 :: stride]
+    spectrum = np.fft.ifft(folded * (twist * (slots / float(scale))))
+    return spectrum[..., indices]
+
+
+def encode_constant(value: complex, n: int, scale: Fraction | int) -> dict[int, int]:
+    """The coefficients {position: integer} of a vector with `value` in all slots, rounded exactly.
+
+    The real part sits at X^0; the imaginary at X^(n/2), whose value is i at every slot.
+    """
+    real, imaginary = (value, 0) if isinstance(value, int) else (value.real, value.imag)
+    if not (math.isfinite(real) and math.isfinite(imaginary)):
+        raise ParameterError(
+            f"The constant {value!r} was given.", "Only finite numbers can be encoded."
+        )
+    parts = {0: round(Fraction(real) * scale), n // 2: round(Fraction(imaginary) * scale)}
+    return {position: c for position, c in parts.items() if c}
+
+
+def residues(coefficients: NDArray, moduli: Sequence[int]) -> NDArray[np.uint32]:
+    """The residues c 2^32 mod q_i (Montgomery form): uint32 [*batch, limb, n], in [0, q_i).
+
+    Args:
+        coefficients: integers [*batch, n]: int64, integer-valued float64 of any size, or object.
+        moduli: the moduli q_i < 2^30 of the limbs.
+    """
+    out = np.empty((*coefficients.shape[:-1], len(moduli), coefficients.shape[-1]), np.uint32)
+    if coefficients.dtype == object:
+        for i, q in enumerate(moduli):
+            out[..., i, :] = ((coefficients << 32) % q).astype(np.uint32)
+        return out
+    mantissa, exponents = _as_int64(coefficients)
+    high, low = mantissa >> 32, mantissa & 0xFFFFFFFF
+    for i, q in enumerate(moduli):
+        # |high| < 2^31 and low < 2^32, both times a residue < 2^30: the sum stays below 2^63.
+        limb = _mod(high * ((1 << 64) % q) + low * ((1 << 32) % q), q)
+        if exponents is not None:
+            powers = [pow(2, e, q) for e in range(int(exponents.max()) + 1)]
+            limb = _mod(limb * np.array(powers, np.int64)[exponents], q)
+        out[..., i, :] = limb
+    return out
+
+
+def _mod(values: NDArray[np.int64], q: int) -> NDArray[np.int64]:
+    # Division by a scalar is vectorised in NumPy, remainder is not.
+    return values - values // q * q
+
+
+def _as_int64(coefficients: NDArray) -> tuple[NDArray[np.int64], NDArray[np.intp] | None]:
+    """Integers m, e with coefficients = m 2^e, e >= 0; e is None where all are zero."""
+    if coefficients.dtype.kind == "i":
+        return coefficients.astype(np.int64, copy=False), None
+    if not coefficients.size or float(np.abs(coefficients).max()) < float(1 << 62):
+        return coefficients.astype(np.int64), None
+    fraction, exponents = np.frexp(coefficients)
+    shift = np.maximum(exponents - 53, 0)
+    return np.ldexp(fraction, exponents - shift).astype(np.int64), shift.astype(np.intp)
+
+
+def centered_floats(limbs: NDArray[np.uint32], moduli: Sequence[int]) -> NDArray[np.float64]:
+    """The centred x in (-Q/2, Q/2] with x = limbs[i] (mod q_i), to a relative error of 2^-52.
+
+    Args:
+        limbs: plain residues [*batch, limb, n], limb i in [0, q_i).
+        moduli: the moduli q_i of the limbs, Q their product.
+
+    Returns:
+        float64 [*batch, n]. Values beyond 2^1000 come out large but wrong.
+
+    Mixed radix x = sum_i v_i W_i, W_i = q_0 ... q_(i-1). Since (Q-1)/2 has the digits (q_i - 1)/2,
+    comparing digits from the top gives the sign, and |x| = 1 + sum_i (q_i - 1 - v_i) W_i where x is
+    negative: all terms are positive, so that nothing cancels. L^2/2 multiply-adds a coefficient.
+    """
+    digits = _mixed_radix(limbs, moduli)
+    negative = _is_above_half(digits, moduli)
+    high = np.zeros(negative.shape)
+    low = negative.astype(np.float64)
+    for i in reversed(range(len(moduli))):
+        digit = np.where(negative, moduli[i] - 1 - digits[i], digits[i]).astype(np.float64)
+        first, second, third = _pieces(min(math.prod(moduli[:i]), _LARGEST_WEIGHT))
+        high, error = _two_sum(high, digit * first)
+        low = low + (error + digit * second + digit * third)
+    return np.where(negative, -1.0, 1.0) * (high + low)
+
+
+def _mixed_radix(limbs: NDArray[np.uint32], moduli: Sequence[int]) -> list[NDArray[np.int64]]:
+    """The digits v_i in [0, q_i) of x = v_0 + q_0 (v_1 + q_1 (v_2 + ...)), by Garner's method."""
+    rest = [limbs[..., i, :].astype(np.int64) for i in range(len(moduli))]
+    for i, q in enumerate(moduli):
+        for j in range(i + 1, len(moduli)):
+            # |difference| < 2^30 and the inverse < 2^30: the product stays below 2^60.
+            inverse = pow(q, -1, moduli[j])
+            rest[j] = _mod((rest[j] - rest[i]) * inverse, moduli[j])
+    return rest
+
+
+def _is_above_half(digits: list[NDArray[np.int64]], moduli: Sequence[int]) -> NDArray[np.bool_]:
+    above = np.zeros(digits[0].shape, np.bool_)
+    for q, digit in zip(moduli, digits, strict=True):  # the last, most significant digit decides
+        middle = (q - 1) // 2
+        above = np.where(digit == middle, above, digit > middle)
+    return above
+
+
+def _pieces(weight: int) -> tuple[float, float, float]:
+    """Three floats of at most 23 bits that add up to `weight` within 2^-69: with a digit below 2^30
+    each product is exact (53 bits)."""
+    pieces = []
+    for _ in range(3):
+        shift = max(weight.bit_length() - 23, 0)
+        pieces.append(float(weight >> shift << shift))
+        weight -= weight >> shift << shift
+    return pieces[0], pieces[1], pieces[2]
+
+
+def _two_sum(a: NDArray, b: NDArray) -> tuple[NDArray, NDArray]:
+    """a + b rounded, and its rounding error, exactly (Knuth)."""
+    total = a + b
+    part = total - a
+    return total, (a - (total - part)) + (b - part)
+
+
+def _check_slots(n: int, slots: int) -> None:
+    if not (1 <= slots <= n // 2 and slots & (slots - 1) == 0):
+        raise ParameterError(
+            f"slots={slots} was asked for with n={n}.",
+            f"The slot count is a power of two up to n/2 = {n // 2}.",
+            f"Pass slots={n // 2}, or leave it out.",
+        )

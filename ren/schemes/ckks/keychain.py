@@ -1,0 +1,184 @@
+"""The keys that a context holds, how each is made, and which of them others may have."""
+
+from __future__ import annotations
+
+import dataclasses
+import secrets
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import jax
+from numpy.typing import NDArray
+
+from ren.core.errors import ContextError, MissingKeyError
+from ren.sampling import fresh_seed
+from ren.schemes.ckks.gadget import gadget_of, public_ring
+from ren.schemes.ckks.parameters import Parameters
+from ren.schemes.rlwe.keys import (
+    Entropy,
+    PublicKey,
+    Secret,
+    SwitchingKey,
+    make_public_key,
+    make_secret,
+    make_switching_key,
+    secret_from,
+)
+from ren.structure import realize
+
+RELINEARIZATION = b"relinearization"
+
+
+def galois_label(galois: int) -> bytes:
+    """What separates the seed of one galois key from that of another."""
+    return b"galois/" + str(galois).encode()
+
+
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
+class Keychain:
+    """Keys under one `key_id`, each None (or not in the dict) where it is not held.
+
+    A pytree while it holds no secret. Making a key gives another keychain.
+
+    Attributes:
+        secret: uniform ternary.
+        public: over the union and one special prime.
+        relinearization: from s^2 to s.
+        galois: by galois element g, the key from s to sigma_g^-1(s).
+    """
+
+    key_id: str
+    secret: Secret | None = None
+    public: PublicKey | None = None
+    relinearization: SwitchingKey | None = None
+    galois: dict[int, SwitchingKey] = dataclasses.field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        return f"<Keychain {self.key_id[:8]}, {self.kind}>"
+
+    @property
+    def rank(self) -> int:
+        """2 with the secret, 1 with evaluation keys, 0 with the public key at most."""
+        if self.secret is not None:
+            return 2
+        return int(self.relinearization is not None or bool(self.galois))
+
+    @property
+    def kind(self) -> str:
+        """What the keys are good for, in words."""
+        if self.secret is not None:
+            return "owner (holds the secret key)"
+        return "public (encrypts)" if self.public is not None else "server (computes)"
+
+    def inventory(self, name: Callable[[int], str]) -> str:
+        """The evaluation keys held, by name; never their contents."""
+        names = ["public"] if self.public is not None else []
+        names += ["relinearization"] if self.relinearization is not None else []
+        names += [name(g) for g in self.galois]
+        return ", ".join(names) or "none"
+
+    # ---------------------------------------------------------------- what is needed
+
+    def require_secret(self) -> Secret:
+        """The secret key, or MissingKeyError."""
+        if self.secret is None:
+            raise _missing("the secret key", "decrypt, or make keys, with the owner's context")
+        return self.secret
+
+    def require_public(self) -> PublicKey:
+        """The public key, or MissingKeyError."""
+        if self.public is None:
+            raise _missing("a key to encrypt with", "encrypt with the owner's ctx or ctx.public()")
+        return self.public
+
+    def require_relinearization(self) -> SwitchingKey:
+        """The relinearization key, or MissingKeyError."""
+        if self.relinearization is None:
+            raise _missing("the relinearization key", "multiply with the owner's ctx.server()")
+        return self.relinearization
+
+    # ---------------------------------------------------------------- making keys
+
+    def with_public(self, params: Parameters, entropy: Entropy = fresh_seed) -> Keychain:
+        """With a public key, made where there is none."""
+        if self.public is not None:
+            return self
+        made = make_public_key(self.require_secret(), public_ring(params), params.digest, entropy)
+        return dataclasses.replace(self, public=realize(made))
+
+    def with_galois(
+        self, elements: Iterable[int], params: Parameters, entropy: Entropy = fresh_seed
+    ) -> Keychain:
+        """With the keys of these galois elements, those made that are not there.
+
+        Each encrypts s under sigma_g^-1(s), so that the permutation may follow the key product.
+        """
+        missing = [g for g in dict.fromkeys(elements) if g not in self.galois]
+        if not missing:
+            return self
+        s, gadget = self.require_secret().poly, gadget_of(params)
+        made = {}
+        for g in missing:
+            target = s.automorphism(pow(g, -1, 2 * params.n))
+            made[g] = realize(
+                make_switching_key(
+                    s, target, gadget.factors, params.digest, galois_label(g), entropy
+                )
+            )
+        return dataclasses.replace(self, galois={**self.galois, **made})
+
+    # ---------------------------------------------------------------- what others may have
+
+    def evaluation_only(self) -> Keychain:
+        """Relinearization and galois keys."""
+        return Keychain(
+            self.key_id, relinearization=self.relinearization, galois=dict(self.galois)
+        )
+
+    def public_only(self) -> Keychain:
+        """The public key."""
+        return Keychain(self.key_id, public=self.require_public())
+
+
+def new_keychain(params: Parameters, entropy: Entropy = fresh_seed) -> Keychain:
+    """A fresh secret, its relinearization key, and a random `key_id`."""
+    secret = make_secret(gadget_of(params).ring, entropy)
+    return _with_relinearization(Keychain(secrets.token_hex(16), secret), params, entropy)
+
+
+def keychain_of_secret(
+    key_id: str, coefficients: NDArray, params: Parameters, **held: Any
+) -> Keychain:
+    """The keychain of a secret that was saved, with the keys saved beside it."""
+    return Keychain(key_id, secret_from(coefficients, gadget_of(params).ring), **held)
+
+
+def _with_relinearization(keys: Keychain, params: Parameters, entropy: Entropy) -> Keychain:
+    gadget, s = gadget_of(params), keys.require_secret().poly
+    made = make_switching_key(s * s, s, gadget.factors, params.digest, RELINEARIZATION, entropy)
+    return dataclasses.replace(keys, relinearization=realize(made))
+
+
+def _missing(what: str, remedy: str) -> MissingKeyError:
+    return MissingKeyError(
+        f"This context does not hold {what}.",
+        "ctx.server() computes, ctx.public() encrypts, and the owner's context does everything.",
+        f"{remedy[0].upper()}{remedy[1:]}.",
+    )
+
+
+def _flatten(keys: Keychain) -> tuple[tuple[Any, ...], str]:
+    if keys.secret is not None:
+        raise ContextError(
+            "A context that holds the secret key was passed as a pytree.",
+            "Only keys that may leave the owner travel into compiled or mapped functions.",
+            "Pass ctx.server().",
+        )
+    return (keys.public, keys.relinearization, keys.galois), keys.key_id
+
+
+def _unflatten(key_id: str, held: Any) -> Keychain:
+    return Keychain(key_id, None, *held)
+
+
+jax.tree_util.register_pytree_node(Keychain, _flatten, _unflatten)

@@ -1,0 +1,135 @@
+"""Plaintext: encoded slots at a level's canonical scale, and how values become one."""
+
+from __future__ import annotations
+
+import dataclasses
+import warnings
+from typing import Any
+
+import attrs
+import jax
+import numpy as np
+from numpy.typing import NDArray
+
+from ren.core.errors import ParameterError, TracedValueError
+from ren.core.ring import Domain
+from ren.poly import Poly
+from ren.schemes.ckks import encoder
+from ren.schemes.ckks.parameters import Parameters
+from ren.schemes.rlwe.keys import from_residues
+
+
+@attrs.frozen
+class Layout:
+    """What went in: how many slots are in use and of which kind, so that the same comes out.
+
+    Args:
+        length: numbers along the last axis; None for a scalar, which fills all slots.
+        is_complex: whether they are complex.
+    """
+
+    length: int | None
+    is_complex: bool
+
+    def joined(self, other: Layout) -> Layout:
+        """The layout of a sum or product of two vectors: the longer one, complex if either is."""
+        lengths = [x for x in (self.length, other.length) if x is not None]
+        return Layout(max(lengths, default=None), self.is_complex or other.is_complex)
+
+
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
+class Plaintext:
+    """Encoded values, reusable as an addend and as a factor.
+
+    Attributes:
+        poly: round(s_level * embedding^-1(values)), NTT domain, over the ring of `level`.
+        level, slots, layout, params: static.
+    """
+
+    poly: Poly
+    level: int
+    slots: int
+    layout: Layout
+    params: Parameters
+
+    def __repr__(self) -> str:
+        return f"<Plaintext level {self.level}, {self.slots} slots>"
+
+
+def _flatten(p: Plaintext) -> tuple[tuple[Poly], tuple[Any, ...]]:
+    return (p.poly,), (p.level, p.slots, p.layout, p.params)
+
+
+jax.tree_util.register_pytree_node(
+    Plaintext, _flatten, lambda aux, children: Plaintext(children[0], *aux)
+)
+
+
+def encode(values: Any, params: Parameters, slots: int, level: int) -> Plaintext:
+    """The plaintext of real or complex `values` [*batch, k], k <= slots, at `level`.
+
+    Leading axes are batch axes; a scalar fills all slots. Shorter vectors are padded with zeros.
+
+    Raises:
+        ParameterError: values that are not numbers, are too many, or too large for the level.
+    """
+    z, layout = as_slots(values)
+    ring = params.ring(level)
+    if layout.length is None:
+        coefficients = _constant(complex(z), level, params)
+    else:
+        coefficients = encoder.encode(z, params.n, slots, params.scale(level))
+    _check_size(z, coefficients, level, params)
+    limbs = encoder.residues(coefficients, ring.moduli)
+    poly = from_residues(limbs, ring, Domain.COEFF).ntt()
+    return Plaintext(poly, level, slots, layout, params)
+
+
+def as_slots(values: Any) -> tuple[NDArray, Layout]:
+    """Values as a float64 or complex128 array, and their layout."""
+    if isinstance(values, jax.core.Tracer):
+        raise TracedValueError(
+            "A traced array was to be encoded into a plaintext.",
+            "Encoding happens on the host, with concrete numbers.",
+            "Encode outside the traced function (ctx.encode) and pass the plaintext in.",
+        )
+    z = np.asarray(values)
+    if z.dtype == object:
+        try:
+            z = z.astype(np.float64)
+        except (TypeError, ValueError):
+            pass
+    if z.dtype.kind not in "biufc" or z.size == 0:
+        raise ParameterError(
+            f"Values of dtype {z.dtype} and shape {z.shape} were given.",
+            "Slots hold real or complex numbers, at least one.",
+            "Pass a NumPy array or a list of numbers.",
+        )
+    is_complex = z.dtype.kind == "c"
+    z = z.astype(np.complex128 if is_complex else np.float64)
+    return z, Layout(z.shape[-1] if z.ndim else None, is_complex)
+
+
+def _constant(value: complex, level: int, params: Parameters) -> NDArray:
+    parts = encoder.encode_constant(value, params.n, params.scale(level))
+    coefficients = np.zeros(params.n, object)
+    for position, c in parts.items():
+        coefficients[position] = c
+    return coefficients
+
+
+def _check_size(z: NDArray, coefficients: NDArray, level: int, params: Parameters) -> None:
+    largest, q = float(np.abs(z).max()), params.ring(level).q
+    if 2 * int(np.abs(coefficients).max()) >= q:
+        raise ParameterError(
+            f"Values up to {largest:.3g} were given at level {level}.",
+            f"The modulus there has {q.bit_length()} bits, the scale {params.scale_bits}: "
+            "the values would wrap around.",
+            "Divide the values by a constant, or choose a higher level or more integer_bits.",
+        )
+    if largest >= 2.0 ** (params.integer_bits - 1):
+        warnings.warn(
+            f"encode: values up to {largest:.3g} reach beyond 2^{params.integer_bits - 1}, what "
+            "integer_bits leaves room for; at level 0 they would wrap around.",
+            stacklevel=4,
+        )

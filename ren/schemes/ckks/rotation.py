@@ -1,0 +1,69 @@
+"""Rotations and conjugation: a key switch, then the automorphism.
+
+The key of the galois element g encrypts s under sigma_g^-1(s), so that the permutation comes after
+the product with the key: every rotation of one ciphertext shares its ModUp, being the same node.
+
+Reference: Halevi and Shoup, "Faster homomorphic linear transformations in HElib", 2018 (hoisting).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ren.schemes.ckks.active import context_for
+from ren.schemes.ckks.arithmetic import add, evolve, multiply_plain
+from ren.schemes.ckks.plaintext import encode
+from ren.schemes.rlwe.keyswitch import key_switch
+
+if TYPE_CHECKING:
+    from ren.schemes.ckks.ciphertext import Ciphertext
+
+
+def galois_element(steps: int, n: int) -> int:
+    """5^steps mod 2n: the automorphism X -> X^g that moves slot i + steps to slot i."""
+    return pow(5, steps % (n // 2), 2 * n)
+
+
+def conjugation_element(n: int) -> int:
+    """2n - 1: X -> X^-1 conjugates every slot."""
+    return 2 * n - 1
+
+
+def automorphism(x: Ciphertext, galois: int, what: str) -> Ciphertext:
+    """sigma_g(x): (sigma_g(c0 + k0), sigma_g(k1)) with (k0, k1) the switch of c1 by the g key."""
+    key = context_for(x.key_id, what).galois_key(galois, what)
+    k0, k1 = key_switch(x.polys[1], key, x.params.gadget)
+    polys = ((x.polys[0] + k0).automorphism(galois), k1.automorphism(galois))
+    return evolve(x, polys)
+
+
+def rotate(x: Ciphertext, steps: int) -> Ciphertext:
+    """result[i] = x[i + steps], cyclic over the slots; steps of any sign and size."""
+    steps %= x.slots
+    if steps == 0:
+        return x
+    return automorphism(x, galois_element(steps, x.n), f"rotate({steps})")
+
+
+def conjugate(x: Ciphertext) -> Ciphertext:
+    """The complex conjugate of every slot."""
+    return automorphism(x, conjugation_element(x.n), "conj()")
+
+
+def roll(x: Ciphertext, shift: int) -> Ciphertext:
+    """numpy.roll over the logical length: result[i] = x[(i - shift) mod length].
+
+    Where the length fills the slots it is one rotation; else two, masked, and takes a level.
+    """
+    length = x.layout.length or x.slots
+    shift %= length
+    if shift == 0 or length == x.slots:
+        return rotate(x, -shift)
+    mask = np.arange(length) >= shift
+    ahead, behind = (encode(m, x.params, x.slots, x.level) for m in (mask, ~mask))
+    return add(
+        multiply_plain(rotate(x, -shift), ahead),
+        multiply_plain(rotate(x, length - shift), behind),
+    )

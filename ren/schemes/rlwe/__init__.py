@@ -1,0 +1,1 @@
+"""Keys, gadget decomposition and key switching: what ring-LWE schemes share."""

@@ -1,0 +1,164 @@
+"""Secrets, public keys and switching keys of ring-LWE schemes, with their uniform halves as seeds.
+
+Public uniform halves are expanded from 32-byte seeds, one fresh seed for each key, with domain
+separation by (parameters digest, label, component). Secrets and noise never come from a stored
+seed: each is drawn from fresh entropy that is forgotten at once.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import numpy as np
+from numpy.typing import NDArray
+
+from ren.core.ring import Domain, RingSpec
+from ren.lowering.execute import placed
+from ren.poly import Poly
+from ren.sampling import Xof, fresh_seed, gaussian, ternary, uniform_residues
+
+SIGMA = 3.2
+Entropy = Callable[[], bytes]
+Batch = tuple[int, ...]
+
+
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
+class Secret:
+    """A secret s: its ternary coefficients int8 [n], and s over the key ring in the NTT domain.
+
+    It is no pytree, so that it cannot slip into a compiled program as an argument.
+    """
+
+    coefficients: NDArray[np.int8]
+    poly: Poly
+
+    def __repr__(self) -> str:
+        return "<Secret>"
+
+
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
+class PublicKey:
+    """(b, a) with b + a s = e: one polynomial each, NTT domain; a is expanded from `seed`."""
+
+    b: Poly
+    a: Poly
+    seed: bytes
+
+    def __repr__(self) -> str:
+        return f"<PublicKey over {self.b.ring.limbs} limbs>"
+
+
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
+class SwitchingKey:
+    """For each digit j, (b_j, a_j) with b_j + a_j t = e_j + P g_j s'; a_j expanded from `seed`."""
+
+    b: tuple[Poly, ...]
+    a: tuple[Poly, ...]
+    seed: bytes
+
+    def __repr__(self) -> str:
+        return f"<SwitchingKey of {len(self.b)} digits over {self.b[0].ring.limbs} limbs>"
+
+
+def _register(cls: type) -> None:
+    def flatten(key: Any) -> tuple[tuple[Any, Any], bytes]:
+        return (key.b, key.a), key.seed
+
+    def unflatten(seed: bytes, halves: Sequence[Any]) -> Any:
+        return cls(halves[0], halves[1], seed)
+
+    jax.tree_util.register_pytree_node(cls, flatten, unflatten)
+
+
+_register(PublicKey)
+_register(SwitchingKey)
+
+
+def from_residues(residues: NDArray[np.uint32], ring: RingSpec, domain: Domain) -> Poly:
+    """The polynomial of host limbs [*batch, limb, n] (Montgomery) on JAX's default device."""
+    return Poly.from_limbs(placed(residues), ring, domain)
+
+
+def expand_uniform(seed: bytes, domain: bytes, ring: RingSpec, batch: Batch = ()) -> Poly:
+    """The uniform polynomial over `ring`, in the NTT domain, that `seed` stands for in `domain`."""
+    xof = Xof(seed, domain)
+    limbs = [uniform_residues(xof, ring.n, ring.moduli) for _ in range(math.prod(batch))]
+    return from_residues(np.stack(limbs).reshape(*batch, ring.limbs, ring.n), ring, Domain.NTT)
+
+
+def noise(ring: RingSpec, entropy: Entropy = fresh_seed, batch: Batch = ()) -> Poly:
+    """Fresh Gaussian noise, sigma 3.2, over `ring`: coefficients [*batch, n]."""
+    shape = (*batch, ring.n)
+    draws = gaussian(Xof(entropy(), b"ren/rlwe/noise"), math.prod(shape), SIGMA)
+    return Poly(draws.reshape(shape), ring)
+
+
+def small_ternary(ring: RingSpec, entropy: Entropy = fresh_seed, batch: Batch = ()) -> Poly:
+    """Fresh uniform ternary coefficients [*batch, n], over `ring`."""
+    return Poly(_ternary_draws((*batch, ring.n), entropy), ring)
+
+
+def _ternary_draws(shape: Batch, entropy: Entropy) -> NDArray[np.int8]:
+    return ternary(Xof(entropy(), b"ren/rlwe/ternary"), math.prod(shape)).reshape(shape)
+
+
+def secret_from(coefficients: NDArray[np.int8], ring: RingSpec) -> Secret:
+    """The secret with the given coefficients over the key ring."""
+    return Secret(coefficients, Poly(coefficients, ring).ntt())
+
+
+def make_secret(ring: RingSpec, entropy: Entropy = fresh_seed) -> Secret:
+    """A fresh uniform ternary secret over the key ring."""
+    return secret_from(_ternary_draws((ring.n,), entropy), ring)
+
+
+def make_public_key(
+    secret: Secret, ring: RingSpec, digest: bytes, entropy: Entropy = fresh_seed
+) -> PublicKey:
+    """(b, a), b = -a s + e over `ring`, a part of the key ring; `digest` is the parameters'."""
+    seed = entropy()
+    a = expand_public_half(seed, digest, ring)
+    return PublicKey(noise(ring, entropy).ntt() - a * secret.poly.to_ring(ring), a, seed)
+
+
+def expand_public_half(seed: bytes, digest: bytes, ring: RingSpec) -> Poly:
+    """The half `a` of a public key."""
+    return expand_uniform(seed, b"ren/rlwe/public/" + digest, ring)
+
+
+def make_switching_key(
+    source: Poly,
+    target: Poly,
+    factors: Sequence[int],
+    digest: bytes,
+    label: bytes,
+    entropy: Entropy = fresh_seed,
+) -> SwitchingKey:
+    """The key that takes c s' to a pair under t: b_j = -a_j t + e_j + P g_j s'.
+
+    Args:
+        source: s', in the NTT domain over the key ring.
+        target: t, likewise.
+        factors: the integers P g_j, one for each digit (`Gadget.factor`).
+        digest: the parameters' digest, separates the seeds of different parameters.
+        label: which key it is, for example b"relinearization" or b"galois/5".
+    """
+    seed = entropy()
+    a = expand_switching_halves(seed, digest, label, len(factors), source.ring)
+    b = tuple(
+        noise(source.ring, entropy).ntt() - a_j * target + source * factor
+        for a_j, factor in zip(a, factors, strict=True)
+    )
+    return SwitchingKey(b, a, seed)
+
+
+def expand_switching_halves(
+    seed: bytes, digest: bytes, label: bytes, digits: int, ring: RingSpec
+) -> tuple[Poly, ...]:
+    """The halves a_j of a switching key."""
+    prefix = b"ren/rlwe/switching/" + digest + b"/" + label + b"/"
+    return tuple(expand_uniform(seed, prefix + str(j).encode(), ring) for j in range(digits))

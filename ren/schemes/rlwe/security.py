@@ -1,0 +1,116 @@
+"""How large a modulus a ring degree can bear: the bound on union times P."""
+
+from __future__ import annotations
+
+import math
+
+from ren.core.errors import InsecureParametersError, ParameterError
+
+LEVELS = (128, 192, 256)
+SIGMA = 3.2
+SECRET = "ternary"
+
+# log2 of the largest modulus for a uniform ternary secret and classical attacks, in the order of
+# LEVELS; 0: no modulus is safe there. eprint 2024/463 (Bossuat et al., "Security Guidelines for
+# Implementing Homomorphic Encryption"), Table 5.2.
+MAX_LOG_QP: dict[int, tuple[int, int, int]] = {
+    1 << 10: (26, 0, 0),
+    1 << 11: (53, 36, 27),
+    1 << 12: (106, 73, 56),
+    1 << 13: (214, 147, 114),
+    1 << 14: (430, 297, 230),
+    1 << 15: (868, 597, 462),
+    1 << 16: (1747, 1199, 929),
+    1 << 17: (3523, 2411, 1866),
+}
+
+
+def check_security_target(security: object) -> int | None:
+    """`security` when it is 128, 192, 256 or None.
+
+    Raises:
+        ParameterError: for anything else.
+    """
+    if security is None or (type(security) is int and security in LEVELS):
+        return security  # type: ignore[return-value]
+    raise ParameterError(
+        f"The security target is {security!r}.",
+        "It is one of 128, 192 and 256 (bits), or None for insecure experiments.",
+        "Write security=128, or say security=None aloud.",
+    )
+
+
+def max_log_qp(n: int, security_bits: int | None) -> float:
+    """The largest log2(Q P) at degree `n` for `security_bits`: a row of eprint 2024/463, Table 5.2.
+
+    Args:
+        n: the ring degree.
+        security_bits: 128, 192, 256, or None for no bound at all.
+
+    Returns:
+        The bound in bits; 0.0 where no modulus is safe; infinity for None.
+
+    Raises:
+        ParameterError: `security_bits` is not one of these.
+    """
+    if check_security_target(security_bits) is None:
+        return math.inf
+    row = MAX_LOG_QP.get(n, (0, 0, 0))
+    return float(row[LEVELS.index(security_bits)])  # type: ignore[arg-type]
+
+
+def security_bits(n: int, log_qp: float, secret: str = SECRET, sigma: float = SIGMA) -> int:
+    """The highest of 128, 192, 256 whose bound covers `log_qp` at degree `n`, or 0.
+
+    Args:
+        n: the ring degree.
+        log_qp: log2 of the largest modulus that any key uses (union of bases times P), in bits.
+        secret: the distribution of the secret; only "ternary" (uniform) is listed.
+        sigma: the standard deviation of the noise; only 3.2 is listed.
+
+    Returns:
+        128, 192, 256, or 0 when no row covers the parameters: they are INSECURE.
+    """
+    if secret != SECRET or sigma != SIGMA:
+        return 0
+    return max((bits for bits in LEVELS if log_qp <= max_log_qp(n, bits)), default=0)
+
+
+def smallest_secure_degree(log_qp: float, target: int) -> int | None:
+    """The least n whose bound for `target` bits covers `log_qp`, or None beyond the table."""
+    return next((n for n in sorted(MAX_LOG_QP) if log_qp <= max_log_qp(n, target)), None)
+
+
+def require_security(
+    n: int, log_qp: float, target: int | None, secret: str = SECRET, sigma: float = SIGMA
+) -> None:
+    """Nothing when security_bits(n, log_qp, secret, sigma) >= `target`, or when it is None.
+
+    Raises:
+        InsecureParametersError: says by how much the bound is passed and which n would do.
+    """
+    if check_security_target(target) is None:
+        return
+    assert target is not None
+    if secret != SECRET or sigma != SIGMA:
+        raise InsecureParametersError(
+            f"The secret is {secret!r} and the noise has sigma {sigma}.",
+            f"The bounds hold for a {SECRET} secret and sigma {SIGMA} alone.",
+            f"Use secret={SECRET!r}, sigma={SIGMA}, or security=None for insecure experiments.",
+        )
+    if security_bits(n, log_qp) < target:
+        raise _over_the_bound(n, log_qp, target)
+
+
+def _over_the_bound(n: int, log_qp: float, target: int) -> InsecureParametersError:
+    bound = max_log_qp(n, target)
+    needed = f"{target}-bit security allows log2(Q P) <= {bound:.0f} at n={n}."
+    if not bound:
+        needed = f"No modulus has {target}-bit security at n={n} (eprint 2024/463, Table 5.2)."
+    larger = smallest_secure_degree(log_qp, target)
+    remedy = f"Use n={larger}" if larger else "Ask for less depth or smaller scales"
+    return InsecureParametersError(
+        f"The moduli have log2(Q P) = {log_qp:.1f} bits at n={n}.",
+        needed,
+        f"{remedy}, or security=None for insecure experiments.",
+    )

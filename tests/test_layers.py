@@ -1,0 +1,76 @@
+"""Rules of the sources that no linter here knows: read from the syntax tree, not from the text."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+SOURCES = sorted((ROOT / "ren").rglob("*.py"))
+MACHINE_PATH = re.compile(r"(?<![\w.])/(?:home|root|work|Users|tmp)/\w")
+
+
+def imports(tree: ast.AST) -> Iterator[tuple[ast.AST, str]]:
+    """Each import as the full dotted names that it reaches."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from ((node, alias.name) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield from ((node, f"{node.module}.{alias.name}") for alias in node.names)
+
+
+def is_global_jax_setting(node: ast.AST) -> bool:
+    """`jax.config.update(...)` and assignments to `jax.config.<name>`."""
+    targets = node.targets if isinstance(node, ast.Assign) else []
+    written = [ast.unparse(t) for t in targets]
+    called = [ast.unparse(node.func)] if isinstance(node, ast.Call) else []
+    return any(text.startswith("jax.config.") for text in written + called)
+
+
+def trees(*folders: str) -> Iterator[tuple[str, ast.AST]]:
+    for path in SOURCES:
+        if not folders or set(folders) & set(path.parts):
+            yield str(path.relative_to(ROOT)), ast.parse(path.read_text())
+
+
+def attributes(tree: ast.AST) -> set[str]:
+    return {ast.unparse(node) for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
+
+
+def test_imports_of_ren_stand_at_the_top() -> None:
+    for path, tree in trees():
+        inner = [f for f in ast.walk(tree) if isinstance(f, ast.FunctionDef | ast.Lambda)]
+        late = [name for f in inner for _, name in imports(f) if name.split(".")[0] == "ren"]
+        assert not late, path
+
+
+def test_schemes_speak_poly() -> None:
+    for path, tree in trees("schemes"):
+        if not path.endswith("encoder.py"):
+            assert "jax.numpy" not in attributes(tree), path
+            assert not [name for _, name in imports(tree) if name.startswith("jax.numpy")], path
+
+
+def test_no_global_setting_of_jax_is_written() -> None:
+    for path, tree in trees():
+        assert not [node for node in ast.walk(tree) if is_global_jax_setting(node)], path
+
+
+def test_only_config_reads_the_environment() -> None:
+    for path, tree in trees():
+        if path != str(Path("ren", "config.py")):
+            assert not attributes(tree) & {"os.environ", "os.getenv"}, path
+
+
+def test_files_are_short_and_say_what_they_are_for() -> None:
+    for path, tree in trees():
+        assert isinstance(tree, ast.Module)
+        assert ast.get_docstring(tree), path
+        assert len((ROOT / path).read_text().splitlines()) <= 400, path
+
+
+def test_no_path_of_one_machine_stands_in_the_sources() -> None:
+    for path in SOURCES:
+        assert not MACHINE_PATH.search(path.read_text()), path

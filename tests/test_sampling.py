@@ -1,0 +1,202 @@
+"""The samplers: exact supports, distributions within statistical bounds, streams, forks."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import os
+
+import numpy as np
+import pytest
+
+from ren.core.errors import RandomnessError
+from ren.sampling import (
+    MAX_SIGMA,
+    Xof,
+    fresh_seed,
+    gaussian,
+    sparse_ternary,
+    ternary,
+    uniform_integers,
+    uniform_residues,
+)
+
+Z_LIMIT = 4.75  # one in a million; seeds are fixed, so each test has one outcome
+
+
+def source(label: str) -> Xof:
+    return Xof(b"test seed", label.encode())
+
+
+def chi_square(observed: np.ndarray, probabilities: np.ndarray) -> float:
+    """Pearson's statistic as a standard normal deviate (Wilson and Hilferty, 1931)."""
+    expected = probabilities * observed.sum()
+    statistic, freedom = ((observed - expected) ** 2 / expected).sum(), len(observed) - 1
+    spread = 2 / (9 * freedom)
+    return ((statistic / freedom) ** (1 / 3) - (1 - spread)) / math.sqrt(spread)
+
+
+def test_stream_is_shake_256_of_domain_seed_and_counter():
+    def framed(part: bytes) -> bytes:
+        return len(part).to_bytes(8, "little") + part
+
+    prefix = framed(b"ren/xof/1") + framed(b"domain") + framed(b"seed")
+    first = hashlib.shake_256(prefix + (0).to_bytes(8, "little")).digest(1 << 10)
+    second = hashlib.shake_256(prefix + (1).to_bytes(8, "little")).digest(1 << 11)
+    assert Xof(b"seed", b"domain").read(3000) == (first + second)[:3000]
+
+
+def test_stream_does_not_depend_on_how_it_is_read():
+    whole = source("x").read(5_000_000)
+    xof = source("x")
+    parts = [xof.read(k) for k in (0, 1, 2, 1021, 1 << 20, 3_000_000)]
+    joined = b"".join(parts)
+    assert joined == whole[: len(joined)]
+
+
+def test_frozen_digest():
+    xof = Xof(bytes(range(32)), b"frozen")
+    digest = hashlib.sha256()
+    digest.update(
+        uniform_residues(xof, 64, (17, 97, 786433, (1 << 30) - 35)).astype("<u4").tobytes()
+    )
+    digest.update(ternary(xof, 64).tobytes())
+    digest.update(sparse_ternary(xof, 64, 7).tobytes())
+    digest.update(gaussian(xof, 64, 3.2).astype("<i8").tobytes())
+    digest.update(repr(uniform_integers(xof, -(1 << 80), 1 << 80, 3).tolist()).encode())
+    assert digest.hexdigest() == (
+        "22ac8de764ed016988daf4bb2bfd9040941f3252e0bf145995609bdcdba44cd8"
+    )
+
+
+def test_seeds_and_domains_separate_streams():
+    reads = {Xof(s, d).read(32) for s in (b"a", b"b", b"ab") for d in (b"", b"a", b"ba")}
+    assert len(reads) == 9
+
+
+@pytest.mark.parametrize("seed", [b"", "text", None, 7])
+def test_bad_seed(seed):
+    with pytest.raises(RandomnessError, match="non-empty bytes"):
+        Xof(seed, b"")
+
+
+def test_residues_are_in_range_and_uniform():
+    moduli = (17, 97, 786433, 1073479681)
+    limbs = uniform_residues(source("residues"), 1 << 17, moduli)
+    assert limbs.dtype == np.uint32 and limbs.shape == (4, 1 << 17)
+    for limb, q in zip(limbs, moduli, strict=True):
+        assert int(limb.max()) < q
+        cells = min(q, 97)
+        counts = np.bincount(limb.astype(np.int64) * cells // q, minlength=cells)
+        edges = np.array([-(-c * q // cells) for c in range(cells + 1)], float)
+        assert chi_square(counts, np.diff(edges) / q) < Z_LIMIT
+
+
+def test_integers_small_and_signed():
+    values = uniform_integers(source("integers"), -5, 6, 200_000)
+    assert values.dtype == np.int64 and set(values.tolist()) == set(range(-5, 6))
+    assert chi_square(np.bincount(values + 5), np.full(11, 1 / 11)) < Z_LIMIT
+
+
+@pytest.mark.parametrize(
+    ("low", "high"),
+    [
+        (7, 8),
+        (-(1 << 63), 1 << 63),
+        (-(1 << 63), (1 << 63) - 1),
+        (1 << 70, (1 << 70) + 3),
+        (-(1 << 200), 1 << 199),
+        (0, (1 << 64) + 1),
+    ],
+)
+def test_integers_of_any_size(low, high):
+    values = uniform_integers(source("wide"), low, high, 500).tolist()
+    assert all(type(v) is int and low <= v < high for v in values)
+    mean = sum(values) / 500
+    assert abs(mean - (low + high - 1) / 2) <= 5 * (high - low) / math.sqrt(12 * 500)
+
+
+def test_empty_interval():
+    with pytest.raises(RandomnessError, match=r"empty interval \[3, 3\)"):
+        uniform_integers(source("x"), 3, 3, 1)
+
+
+def test_ternary():
+    values = ternary(source("ternary"), 300_000)
+    assert values.dtype == np.int8
+    assert chi_square(np.bincount(values.astype(np.int64) + 1), np.full(3, 1 / 3)) < Z_LIMIT
+
+
+@pytest.mark.parametrize("weight", [0, 1, 31, 64])
+def test_sparse_ternary_has_the_exact_weight(weight):
+    values = sparse_ternary(source("sparse"), 64, weight)
+    assert np.abs(values.astype(int)).sum() == weight and set(values.tolist()) <= {-1, 0, 1}
+
+
+def test_sparse_ternary_is_uniform_over_positions_and_signs():
+    xof = source("positions")
+    draws = np.stack([sparse_ternary(xof, 8, 3) for _ in range(20_000)]).astype(int)
+    # Each of the C(8,3) 2^3 = 448 vectors is equally likely.
+    codes = (draws + 1) @ 3 ** np.arange(8)
+    counts = np.unique(codes, return_counts=True)[1]
+    assert len(counts) == 448
+    assert chi_square(counts, np.full(448, 1 / 448)) < Z_LIMIT
+
+
+@pytest.mark.parametrize("weight", [-1, 9])
+def test_sparse_ternary_bad_weight(weight):
+    with pytest.raises(RandomnessError, match="between 0 and 8"):
+        sparse_ternary(source("x"), 8, weight)
+
+
+@pytest.mark.parametrize("sigma", [0.3, 1.0, 3.2, 19.5])
+def test_gaussian_distribution(sigma):
+    values = gaussian(source(f"gaussian {sigma}"), 1 << 20, sigma)
+    support = np.arange(-math.ceil(5 * sigma), math.ceil(5 * sigma) + 1)
+    mass = np.exp(-(support**2) / (2 * sigma**2))
+    mass /= mass.sum()
+    inside = np.abs(values) <= support[-1]
+    counts = np.bincount(values[inside] - support[0], minlength=len(support))
+    common = mass * len(values) > 20
+    observed = np.append(counts[common], len(values) - counts[common].sum())
+    expected = np.append(mass[common], 1 - mass[common].sum())
+    if expected[-1] * len(values) < 5:
+        observed, expected = observed[:-1], expected[:-1] / expected[:-1].sum()
+    assert chi_square(observed, expected) < Z_LIMIT
+    variance = float((support**2 * mass).sum())
+    assert abs(values.var() / variance - 1) < 0.005
+    assert abs(values.mean()) < 5 * math.sqrt(variance / len(values))
+
+
+def test_gaussian_of_the_largest_sigma():
+    values = gaussian(source("largest"), 1 << 20, MAX_SIGMA)
+    assert abs(values.std() / MAX_SIGMA - 1) < 0.005
+
+
+@pytest.mark.parametrize("sigma", [0, -1.0, 2 * MAX_SIGMA, float("nan")])
+def test_gaussian_bad_sigma(sigma):
+    with pytest.raises(RandomnessError, match="sigma lies in"):
+        gaussian(source("x"), 4, sigma)
+
+
+def test_fresh_seeds_differ():
+    seeds = {fresh_seed() for _ in range(100)}
+    assert len(seeds) == 100 and {len(s) for s in seeds} == {32}
+
+
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+@pytest.mark.filterwarnings("ignore:.*fork.*:RuntimeWarning")
+def test_forked_children_draw_differently():
+    gaussian(Xof(fresh_seed(), b"fork"), 64)
+    assert len({_draw_in_child() for _ in range(3)}) == 3
+
+
+def _draw_in_child() -> bytes:
+    reader, writer = os.pipe()
+    if (child := os.fork()) == 0:
+        os.write(writer, gaussian(Xof(fresh_seed(), b"fork"), 64).tobytes())
+        os._exit(0)
+    os.waitpid(child, 0)
+    os.close(writer)
+    with os.fdopen(reader, "rb") as pipe:
+        return pipe.read()
