@@ -42,6 +42,7 @@ class Jitted:
     def __init__(self, function: Callable[..., Any], max_plans: int) -> None:
         functools.update_wrapper(self, function)
         self._function = function
+        self._name = getattr(function, "__qualname__", repr(function))
         self._max_plans = max_plans
         self._plans: OrderedDict[Hashable, Captured] = OrderedDict()
         self._hits = self._misses = self._evictions = 0
@@ -54,7 +55,7 @@ class Jitted:
         arguments = take_apart((args, kwargs))
         if not arguments.polys:
             raise JitError(
-                f"The function {self.__qualname__} under ren.jit was called without a polynomial.",
+                f"The function {self._name} under ren.jit was called without a polynomial.",
                 "The polynomials among the arguments are what a plan is replayed with.",
                 "Pass a Poly, or something that holds one; drop ren.jit for setup code.",
             )
@@ -63,14 +64,18 @@ class Jitted:
         return captured.replay([None if p.is_constant else p.limbs for p in polys])
 
     def _captured(self, arguments: Structure, polys: list[Poly]) -> Captured:
-        key = (arguments.key, tuple(map(_spec_key, polys)), tuple(map(_value_key, arguments.others)))
+        key = (
+            arguments.key,
+            tuple(map(_spec_key, polys)),
+            tuple(map(_value_key, arguments.others)),
+        )
         with self._lock:
             found = self._plans.get(key)
             if found is not None:
                 self._plans.move_to_end(key)
                 self._hits += 1
                 return found
-        made = capture(self._function, self.__qualname__, arguments)
+        made = capture(self._function, self._name, arguments)
         with self._lock:
             self._misses += 1
             self._plans[key] = made
@@ -103,7 +108,7 @@ class Jitted:
             self._hits = self._misses = self._evictions = 0
 
     def __repr__(self) -> str:
-        return f"<ren.jit of {self.__qualname__}: {len(self._plans)} plans>"
+        return f"<ren.jit of {self._name}: {len(self._plans)} plans>"
 
 
 @overload

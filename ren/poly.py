@@ -3,32 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, NoReturn, overload
+from typing import Any, NoReturn
 
 import jax
 import numpy as np
 from jax.tree_util import GetAttrKey, register_pytree_with_keys
 
 from ren import codec, draws
+from ren.arithmetic import Arithmetic
 from ren.callers import user_line
 from ren.capturing import is_capturing, is_collecting
 from ren.checks import as_int, check_limbs, check_ring
 from ren.codec import Content
 from ren.core import op as ops
-from ren.core.errors import CoefficientTypeError, DeviceError, DomainError, TracedValueError
+from ren.core.errors import CoefficientTypeError, TracedValueError
 from ren.core.node import Node, buffer, const, make, toposort
 from ren.core.numtheory import centered, crt
-from ren.core.op import AutomorphismArg, CopyArg, ModUpArg, Op, RingArg, RotateArg
 from ren.core.ring import Domain, RingSpec
-from ren.lowering.devices import TRACED, device_of, is_tracer, resolve_device
+from ren.lowering.devices import TRACED, device_of, is_tracer
 from ren.lowering.execute import placed
-from ren.realization import has_placeholder, known_buffer, realize_nodes
+from ren.realization import has_placeholder, known_buffer, realize_nodes, symbolic_value
 from ren.residues import as_coefficients, montgomery, plain, to_integers, to_limbs
 
 _UNSET = object()
 
 
-class Poly:
+class Poly(Arithmetic):
     """A polynomial of Z_q[X]/(X^n + 1): operations record a program, nothing runs until needed.
 
     Args:
@@ -52,7 +52,6 @@ class Poly:
     """
 
     __slots__ = ("__weakref__", "_digest", "_leaf", "_node", "_symbolic", "_type")
-    __array_ufunc__ = None  # numpy hands its operators over to Poly's
 
     _node: Node | None
     _leaf: Any
@@ -188,6 +187,8 @@ class Poly:
     def limbs(self) -> Any:
         """The limb array `uint32[*batch, limb, n]`, Montgomery residues in [0, q_i); realizes."""
         realized = self.contiguous().realize() if self._symbolic else self.realize()
+        if realized.node.op is not ops.BUFFER:
+            raise symbolic_value()
         return realized.node.arg.array
 
     def __repr__(self) -> str:
@@ -200,158 +201,6 @@ class Poly:
             state = "realized" if self.is_realized else "lazy"
         q = f"{ring.limbs} limb{'s' * (ring.limbs > 1)}, log2(q)={ring.log2_q:.1f}"
         return f"Poly(n={ring.n}, {q}, {domain.value}, {state})"
-
-    # ---------------------------------------------------------------- arithmetic
-
-    def __add__(self, other: Poly | int) -> Poly:
-        return self._binary(ops.ADD, other, "+")
-
-    def __sub__(self, other: Poly | int) -> Poly:
-        return self._binary(ops.SUB, other, "-")
-
-    def __mul__(self, other: Poly | int) -> Poly:
-        return self._binary(ops.MUL, other, "*")
-
-    def __radd__(self, other: int) -> Poly:
-        return self._binary(ops.ADD, other, "+", reflected=True)
-
-    def __rsub__(self, other: int) -> Poly:
-        return self._binary(ops.SUB, other, "-", reflected=True)
-
-    def __rmul__(self, other: int) -> Poly:
-        return self._binary(ops.MUL, other, "*", reflected=True)
-
-    def __neg__(self) -> Poly:
-        return self._unary(ops.NEG)
-
-    def __pos__(self) -> Poly:
-        return self
-
-    def __pow__(self, exponent: int) -> Poly:
-        """self^exponent by squaring, exponent >= 0."""
-        e = exponent.__index__() if hasattr(exponent, "__index__") else -1
-        if e < 0:
-            raise CoefficientTypeError(
-                f"A polynomial was raised to the power {exponent!r}.",
-                "Powers are integers >= 0.",
-                "Inverses in Z_q[X]/(X^n + 1) need not exist and are not provided.",
-            )
-        if e == 0:
-            return Poly.from_node(const(1, self.ring, self.domain))
-        result, square = None, self
-        while True:
-            if e & 1:
-                result = square if result is None else result * square
-            e >>= 1
-            if not e:
-                return result
-            square = square * square
-
-    def _binary(self, op: Op, other: Any, symbol: str, reflected: bool = False) -> Poly:
-        if isinstance(other, Poly):
-            right = other.node
-        elif hasattr(other, "__index__") and np.ndim(other) == 0:
-            right = const(other.__index__(), self.ring, self.domain)
-        elif isinstance(other, float | complex | np.ndarray | np.generic | jax.Array):
-            raise CoefficientTypeError(
-                f"poly {symbol} {type(other).__name__} was written.",
-                "A polynomial combines with polynomials of its ring and with Python ints.",
-                "Make a Poly of it: Poly(coefficients, ring).",
-            )
-        else:
-            return NotImplemented
-        src = (right, self.node) if reflected else (self.node, right)
-        return Poly.from_node(make(op, src))
-
-    def _unary(self, op: Op, arg: Any = None) -> Poly:
-        return Poly.from_node(make(op, (self.node,)) if arg is None else make(op, (self.node,), arg))
-
-    # ---------------------------------------------------------------- conversions
-
-    def ntt(self) -> Poly:
-        """The same polynomial as values at the roots; itself if it is so already."""
-        return self._in_domain(Domain.NTT, ops.NTT)
-
-    def intt(self) -> Poly:
-        """The same polynomial as coefficients; itself if it is so already."""
-        return self._in_domain(Domain.COEFF, ops.INTT)
-
-    def _in_domain(self, domain: Domain, op: Op) -> Poly:
-        if self.domain is domain:
-            return self
-        if self._symbolic:
-            return Poly.from_node(const(self.node.arg.value, self.ring, domain), symbolic=True)
-        return self._unary(op)
-
-    def to_ring(self, ring: RingSpec) -> Poly:
-        """The polynomial over other moduli: its centred lift in (-q/2, q/2], reduced mod the new q.
-
-        A part of the own basis is only a selection of limbs. Exact. Keeps the domain.
-        """
-        check_ring(ring)
-        return self._unary(ops.TO_RING, RingArg(ring))
-
-    def rescale(self, moduli: Iterable[int] | RingSpec) -> Poly:
-        """round(M x / D) over the basis `moduli`, rounded to nearest, exactly.
-
-        Args:
-            moduli: the new basis. M is the product of its moduli that are new, D of those of x
-                that are missing from it.
-
-        Raises:
-            RingMismatchError: when nothing is divided away.
-        """
-        ring = moduli if isinstance(moduli, RingSpec) else self.ring.with_moduli(moduli)
-        return self._unary(ops.RESCALE, RingArg(ring))
-
-    def mod_up(self, digit: Iterable[int], ring: RingSpec) -> Poly:
-        """The limbs `digit` lifted to `ring`: u = sum_i y_i D/d_i with y_i = [x D^-1 d_i] centred.
-
-        u = x (mod D) and |u| <= D len(digit)/2 for the product D of the digit: within a multiple
-        of D, at most len(digit)/2 of them, of the centred lift. Keeps the domain.
-        Reference: CKKS.md, "Key switching"; Bajard et al., SAC 2016.
-        """
-        check_ring(ring)
-        return self._unary(ops.MODUP, ModUpArg(tuple(int(m) for m in digit), ring))
-
-    def mod_down(self, ring: RingSpec) -> Poly:
-        """(x - u) / P over `ring`, P the product of the moduli left out, u the lift of x mod P.
-
-        u is that of `mod_up`, so the result is within (k + 1)/2 of x/P for k moduli left out.
-        """
-        check_ring(ring)
-        return self._unary(ops.MODDOWN, RingArg(ring))
-
-    def rotate(self, k: int) -> Poly:
-        """The automorphism X -> X^(5^k mod 2n), k of any sign; in CKKS a rotation of the slots."""
-        steps = as_int(k) % (self.ring.n // 2)  # 5 has order n/2 mod 2n
-        return self._unary(ops.ROTATE, RotateArg(steps))
-
-    def automorphism(self, g: int) -> Poly:
-        """The automorphism X -> X^g for odd g."""
-        g = as_int(g)
-        if g % 2 == 0:
-            raise DomainError(
-                f"automorphism got the galois element {g}.",
-                "X -> X^g is an automorphism of Z_q[X]/(X^n + 1) for odd g only.",
-                "For a rotation of slots use rotate(k).",
-            )
-        return self._unary(ops.AUTOMORPHISM, AutomorphismArg(g % (2 * self.ring.n)))
-
-    def to(self, device: Any) -> Poly:
-        """The polynomial on another device: "python", "cpu", "gpu:0", a jax.Device, a sharding."""
-        target = resolve_device(device)
-        if self._node is None and is_tracer(self._leaf) or self.device == TRACED:
-            raise DeviceError(
-                f"{user_line()} moves a polynomial to {device!r} inside a trace.",
-                "Under a JAX transformation or ren.jit, where things run is decided outside.",
-                "Move the arguments before the call: x.to(device) or jax.device_put.",
-            )
-        return self._unary(ops.COPY, CopyArg(target))
-
-    def contiguous(self) -> Poly:
-        """The same value in a buffer of its own: a boundary that no fusion crosses."""
-        return self._unary(ops.CONTIGUOUS)
 
     # ---------------------------------------------------------------- values
 
@@ -382,7 +231,7 @@ class Poly:
         values = to_integers(self._host_limbs(), self.ring)
         if center:
             q = self.ring.q
-            values = np.frompyfunc(lambda v: centered(v, q), 1, 1)(values)
+            values = np.asarray(np.frompyfunc(lambda v: centered(v, q), 1, 1)(values))
         return values
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
@@ -498,7 +347,8 @@ def equal(a: Poly, b: Poly) -> bool:
             )
     if a.ring != b.ring:
         return False
-    return bool(np.array_equal(*(p._host_limbs() for p in realize_polys([a.intt(), b.intt()]))))
+    left, right = realize_polys([a.intt(), b.intt()])
+    return bool(np.array_equal(left._host_limbs(), right._host_limbs()))
 
 
 def _flatten(p: Poly) -> tuple[tuple[Any, ...], Any]:
@@ -507,7 +357,7 @@ def _flatten(p: Poly) -> tuple[tuple[Any, ...], Any]:
         return (), (ring, domain, p.node.arg.value)
     if p._node is None:
         return (p._leaf,), (ring, domain, None)
-    return (p.realize().node.arg.array,), (ring, domain, None)
+    return (p.limbs,), (ring, domain, None)
 
 
 def _flatten_with_keys(p: Poly) -> tuple[tuple[tuple[Any, Any], ...], Any]:
@@ -515,7 +365,7 @@ def _flatten_with_keys(p: Poly) -> tuple[tuple[tuple[Any, Any], ...], Any]:
     return tuple((GetAttrKey("limbs"), leaf) for leaf in leaves), static
 
 
-def _unflatten(static: Any, leaves: Sequence[Any]) -> Poly:
+def _unflatten(static: Any, leaves: Iterable[Any]) -> Poly:
     """Stores the leaf as it comes: JAX also passes sentinels, shapes and None."""
     ring, domain, value = static
     if value is not None:

@@ -67,13 +67,18 @@ def realize_nodes(nodes: Sequence[Node]) -> list[Node]:
 def _reads_tracer(node: Node) -> bool:
     reads = toposort(resolved(node))
     if any(n.op is ops.PLACEHOLDER for n in reads):
-        raise TracedValueError(
-            f"{user_line()} asks for the value of a polynomial that is symbolic.",
-            "Inside a function under ren.jit, arguments have no values while it is captured, and a "
-            "polynomial made there means nothing after it.",
-            "Return the polynomial from the function, and ask for its value outside.",
-        )
+        raise symbolic_value()
     return any(isinstance(n.arg, BufferArg) and n.arg.traced for n in reads)
+
+
+def symbolic_value() -> TracedValueError:
+    """The error of asking for a value that exists only at replay."""
+    return TracedValueError(
+        f"{user_line()} asks for the value of a polynomial that is symbolic.",
+        "Inside a function under ren.jit, arguments have no values while it is captured, and a "
+        "polynomial made there means nothing after it.",
+        "Return the polynomial from the function, and ask for its value outside.",
+    )
 
 
 def _compute(nodes: list[Node]) -> list[Node]:

@@ -61,7 +61,7 @@ def _as_integers(coeffs: Any) -> NDArray:
     raise CoefficientTypeError(
         f"Poly got the coefficient {wrong!r} of type {type(wrong).__name__}.",
         "Coefficients are integers, of any size and sign.",
-        "Round first: [round(c) for c in coeffs]; real numbers are encrypted with ren.schemes.ckks.",
+        "Round first: [round(c) for c in coeffs]. To encrypt real numbers use ren.schemes.ckks.",
     )
 
 

@@ -137,7 +137,7 @@ def uniform_integers(xof: Xof, low: int, high: int, count: int) -> NDArray:
     if width > _UINT64_MAX:
         return _wide_integers(xof, low, width, count)
     offsets = _below(xof, np.full(count, width, np.uint64))
-    if -(1 << 63) <= low and high <= 1 << 63:
+    if low >= -(1 << 63) and high <= 1 << 63:
         # Two's complement wraps: low + offset < high <= 2^63 whatever the sum passes through.
         return (offsets + np.uint64(low % (1 << 64))).astype(np.int64)
     return offsets.astype(object) + low

@@ -41,9 +41,7 @@ def take_apart(value: Any) -> Structure:
     return Structure(polys, key, others, rebuild)
 
 
-def _take_apart(
-    value: Any, polys: list[Poly], others: list[Any]
-) -> tuple[Hashable, Rebuild]:
+def _take_apart(value: Any, polys: list[Poly], others: list[Any]) -> tuple[Hashable, Rebuild]:
     leaves, treedef = jax.tree.flatten(value, is_leaf=_is_poly)
     parts = [_leaf(leaf, polys, others) for leaf in leaves]
     keys = tuple(key for key, _ in parts)

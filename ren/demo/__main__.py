@@ -12,33 +12,40 @@ from tqdm import tqdm
 
 from ren.demo.memory import peak_bytes
 from ren.demo.model import load, train_linear, train_square
-from ren.demo.owner import classify, scorer_process
-from ren.demo.report import table
+from ren.demo.owner import classify, scorer_process, server_bytes
+from ren.demo.report import parameter_rows, table
 from ren.schemes import ckks
 
 DEPTH = 3  # a layer, the square, a layer
 
 
-def main() -> int:
-    """Runs both models on the 360 test images and prints the table."""
+def main(test_count: int = 360) -> int:
+    """Runs both models on the test images and prints the table; returns the exit status."""
     start = time.perf_counter()
     with tqdm(total=6, desc="training in the clear", unit="step", file=sys.stderr) as bar:
 
-        def tick(done: str) -> None:
-            bar.set_description(done)
+        def tick(coming: str) -> None:
             bar.update()
+            bar.set_description(coming)
 
-        digits = load()
+        digits = load(test_count)
         models = train_linear(digits), train_square(digits)
-        tick("two models trained")
+        tick("making keys")
         context = ckks.context(depth=DEPTH)
         server = server_bytes(context)
-        tick("keys made")
+        tick("starting the scorer")
         with scorer_process() as ask:
             ask([server])
-            tick("scorer started")
-            outcomes = [classify(context, model, digits, ask, tick) for model in models]
-        tick("decrypted and compared")
-    print(table(parameters(context, server), outcomes, peak_bytes()))
+            outcomes = []
+            for model in models:
+                tick(f"scoring encrypted images: {model.name}")
+                outcomes.append(classify(context, model, digits, ask))
+        tick("done")
+        bar.update()
+    print(table(parameter_rows(context.params, len(server)), outcomes, peak_bytes()))
     print(f"\n{len(digits.test_labels)} images, {time.perf_counter() - start:.0f} s in all")
     return 1 if any(outcome.differing for outcome in outcomes) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

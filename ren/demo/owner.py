@@ -7,7 +7,6 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
 
 import numpy as np
 
@@ -15,10 +14,10 @@ from ren.demo import packing, wire
 from ren.demo.model import CLASSES, Digits, Model
 from ren.demo.report import Outcome
 from ren.demo.scorer import model_to_bytes
+from ren.schemes import ckks
 from ren.schemes.ckks import Ciphertext
 
 Ask = Callable[[list[bytes]], list[bytes]]
-Tick = Callable[[str], None]
 
 
 @contextmanager
@@ -40,7 +39,13 @@ def scorer_process() -> Iterator[Ask]:
         yield ask
 
 
-def classify(context: Any, model: Model, digits: Digits, ask: Ask, tick: Tick) -> Outcome:
+def server_bytes(context: ckks.Context) -> bytes:
+    """What the scorer may have: evaluation keys, with the one rotation that `packing` needs."""
+    context.rotation_keys(packing.segment_length(context.slots))
+    return context.server().to_bytes()
+
+
+def classify(context: ckks.Context, model: Model, digits: Digits, ask: Ask) -> Outcome:
     """The test images through one model: encrypted, scored by `ask`, decrypted, compared.
 
     Args:
@@ -48,9 +53,8 @@ def classify(context: Any, model: Model, digits: Digits, ask: Ask, tick: Tick) -
         model: with one layer, or two and a square between them.
         digits: the test images.
         ask: the scorer.
-        tick: called with what was done, once a batch.
     """
-    slots = context.params.n // 2
+    slots = context.slots
     size, weights = packing.segment_length(slots), model_to_bytes(model)
     level = 2 * len(model.layers) - 1  # a layer takes one level, the square between two another
     answers, reports = [], []
@@ -61,7 +65,6 @@ def classify(context: Any, model: Model, digits: Digits, ask: Ask, tick: Tick) -
         vector = Ciphertext.from_bytes(scores, context).decrypt()
         answers.append(packing.unpack(vector, len(images), CLASSES))
         reports.append(json.loads(report))
-        tick(model.name)
     return Outcome(
         model.name,
         digits.test_labels,

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 import attrs
 import numpy as np
 
+from ren.schemes.ckks import Parameters
+
 MIB = 1 << 20
 
 
@@ -49,6 +51,18 @@ class Outcome:
             ("replay", f"{self.replay_s * 1e3:.0f} ms"),
             ("an image", f"{self.replay_s / count * 1e3:.2f} ms"),
         ]
+
+
+def parameter_rows(params: Parameters, server_bytes: int) -> list[tuple[str, str]]:
+    """What the table says of the parameters."""
+    return [
+        ("ring degree n", f"{params.n}"),
+        ("depth", f"{params.depth}"),
+        ("scale", f"2^{params.scale_bits}"),
+        ("log2 QP", f"{params.log_qp:.1f}"),
+        ("security", f"{params.security_bits} bits"),
+        ("server's keys", f"{server_bytes / MIB:.1f} MiB"),
+    ]
 
 
 def table(parameters: Sequence[tuple[str, str]], outcomes: Sequence[Outcome], owner: int) -> str:

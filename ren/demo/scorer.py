@@ -66,14 +66,16 @@ SCORES: dict[int, Callable[..., Ciphertext]] = {1: linear_scores, 2: square_scor
 LEVELS_DOWN = (0, 2)
 
 
-def encode_layer(context: Any, layer: Layer, slots: int, level: int) -> Encoded:
+def encode_layer(context: ckks.Context, layer: Layer, slots: int, level: int) -> Encoded:
     """The diagonals and the bias of a layer as plaintexts."""
     rows = packing.diagonals(layer, slots)
     factors = tuple(tuple(context.encode(d, level=level) for d in row) for row in rows)
     return factors, context.encode(packing.bias(layer, slots), level=level - 1)
 
 
-def score(context: Any, model: Model, pixels: tuple[Ciphertext, ...]) -> tuple[dict, Ciphertext]:
+def score(
+    context: ckks.Context, model: Model, pixels: tuple[Ciphertext, ...]
+) -> tuple[dict[str, float], Ciphertext]:
     """The encrypted scores of a batch, and how long the first call and a replay took."""
     slots, level = pixels[0].slots, pixels[0].level
     layers = [

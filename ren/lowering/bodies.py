@@ -268,18 +268,18 @@ def _whole(src: Arrays, addends: tuple[Domain, tuple[bool, ...]], n: int) -> lis
 
 
 def _emit_add(instr: Any, t: list[Arrays], *src: Any) -> Any:
-    return modular.add(*_whole(src, instr.structure, instr.n), t[0][0])
+    a, b = _whole(src, instr.structure, instr.n)
+    return modular.add(a, b, t[0][0])
 
 
 def _emit_sub(instr: Any, t: list[Arrays], *src: Any) -> Any:
-    return modular.sub(*_whole(src, instr.structure, instr.n), t[0][0])
+    a, b = _whole(src, instr.structure, instr.n)
+    return modular.sub(a, b, t[0][0])
 
 
 def _mul(node: Node, a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """A constant factor multiplies every position, in either domain."""
-    pair = [
-        x[..., :1] if s.op is ops.CONST else x for s, x in zip(node.src, (a, b), strict=True)
-    ]
+    pair = [x[..., :1] if s.op is ops.CONST else x for s, x in zip(node.src, (a, b), strict=True)]
     return exact.mul(pair[0], pair[1], _moduli(node))
 
 
@@ -301,12 +301,8 @@ BODIES: dict[str, Body] = {
     "CONST": Body(_emit_const, _reference_const, _const_structure, _const_tables),
     "VIEW": Body(_emit_view, _reference_view, _view_structure),
     "JOIN": Body(_emit_join, _reference_join, _join_structure),
-    "NTT": Body(
-        _emit_ntt, lambda node, x: exact.ntt(x, _moduli(node)), tables=_ntt_tables
-    ),
-    "INTT": Body(
-        _emit_intt, lambda node, x: exact.intt(x, _moduli(node)), tables=_ntt_tables
-    ),
+    "NTT": Body(_emit_ntt, lambda node, x: exact.ntt(x, _moduli(node)), tables=_ntt_tables),
+    "INTT": Body(_emit_intt, lambda node, x: exact.intt(x, _moduli(node)), tables=_ntt_tables),
     "CONVERT": Body(
         _emit_convert,
         lambda node, x: exact.convert(x, _moduli(node.src[0]), _moduli(node)),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import jax
+import jax.core
 import numpy as np
 
 from ren.core import op as ops
@@ -27,7 +28,7 @@ def is_host(array: Any) -> bool:
 
 
 def device_of(array: Any) -> Any:
-    """"python" for a NumPy array, "traced" for a tracer, else the JAX sharding's device.
+    """ "python" for a NumPy array, "traced" for a tracer, else the JAX sharding's device.
 
     One device stands for itself; an array over several gives its sharding.
     """
@@ -90,9 +91,7 @@ def _node_claim(node: Node, below: list[tuple[Any, bool]]) -> tuple[Any, bool]:
 
 
 def _names(found: set[Any], on_jax: bool) -> str:
-    names = sorted(
-        PYTHON if c == PYTHON else ", ".join(sorted(map(str, c))) for c in found
-    )
+    names = sorted(PYTHON if c == PYTHON else ", ".join(sorted(map(str, c))) for c in found)
     if len(names) == 1 and on_jax:
         names.append(str(jax.devices()[0]))
     return " and ".join(names)

@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any
 
 import jax
+import jax.core
 
 from ren.lowering.bodies import BODIES, Arrays, Table
 from ren.lowering.program import Kernel, Program

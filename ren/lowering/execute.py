@@ -46,9 +46,7 @@ def _run_unit(unit: Unit, args: tuple[Any, ...]) -> tuple[Any, ...]:
     if isinstance(unit, CopyUnit):
         return (copy(args[0], unit.device),)
     if args and all(is_host(a) for a in args):
-        return tuple(
-            np.ascontiguousarray(a) for a in reference.interpret(unit.kernel, args)
-        )
+        return tuple(np.ascontiguousarray(a) for a in reference.interpret(unit.kernel, args))
     return emit.run(unit.kernel, args)
 
 

@@ -1,8 +1,8 @@
 """Kernels: a fused piece of a graph over slots, and the structure that kernels share.
 
-A `Kernel` is a body, SINK(STORE(expression), ...), whose leaves are SLOTs. Its `Program` is what is
-left when the values of moduli, constants and permutations are taken out: those are tables, arguments
-of the compiled function. Two kernels with one program run the same executable.
+A `Kernel` is a body, SINK(STORE(expression), ...), whose leaves are SLOTs. Its `Program` is what
+is left when the values of moduli, constants and permutations are taken out: those are tables,
+arguments of the compiled function. Two kernels with one program run the same executable.
 """
 
 from __future__ import annotations
@@ -94,8 +94,6 @@ def _program_of(body: Node, slots: int) -> tuple[Program, tuple[Table, ...]]:
         src = tuple(position[s] for s in node.src)
         ring = node.spec.ring
         position[node] = len(instrs)
-        instrs.append(
-            Instr(node.op.name, rules.structure(node), src, needed, ring.limbs, ring.n)
-        )
+        instrs.append(Instr(node.op.name, rules.structure(node), src, needed, ring.limbs, ring.n))
     outputs = tuple(position[store] for store in body.src)
     return Program(tuple(instrs), outputs, slots), tuple(tables)

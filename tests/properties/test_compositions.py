@@ -119,14 +119,14 @@ def test_compiled_programs_large(case: Drawn) -> None:
 @given(case=fresh(_SMALL, 14))
 def test_interpreted_programs(case: Drawn) -> None:
     program, primes, data = case
-    assert_program(case, ren.realize(*run_ren(program, data, primes, "python")))
+    assert_program(case, ren.realize(run_ren(program, data, primes, "python")))
 
 
 @large_examples
 @given(case=fresh(_LARGE, 8))
 def test_interpreted_programs_large(case: Drawn) -> None:
     program, primes, data = case
-    assert_program(case, ren.realize(*run_ren(program, data, primes, "python")))
+    assert_program(case, ren.realize(run_ren(program, data, primes, "python")))
 
 
 @pytest.mark.parametrize("program", LARGE_PROGRAMS[:3])
@@ -135,4 +135,4 @@ def test_asking_for_all_registers_at_once_changes_none(program: Program) -> None
     primes = tuple(rng.sample(pool(program.n), program.primes))
     q = RingSpec(program.n, primes[: len(program.basis)]).q
     data = [[rng.randrange(q) for _ in range(program.n)] for _ in range(program.inputs)]
-    assert_program((program, primes, data), ren.realize(*run_ren(program, data, primes, None)))
+    assert_program((program, primes, data), ren.realize(run_ren(program, data, primes, None)))

@@ -9,7 +9,8 @@ are plain.
 from __future__ import annotations
 
 import math
-from functools import lru_cache
+from collections.abc import Callable
+from functools import lru_cache, partial
 
 import jax
 import jax.numpy as jnp
@@ -75,8 +76,10 @@ def convert(
     """
     # The centred y is [y + (d-1)/2]_d - (d-1)/2: a digit in [0, d), and a constant part of the
     # offset.
-    digits = modular.add(modular.mont_mul(x, scale, d, d_inv), half, d)
-    return _weighted_sum(_materialized(digits), weights, offset, b, b_inv)
+    digits = _as_one_kernel(
+        lambda part: modular.add(modular.mont_mul(part, scale, d, d_inv), half, d), x
+    )
+    return _weighted_sum(digits, weights, offset, b, b_inv)
 
 
 @lru_cache(maxsize=512)
@@ -146,9 +149,18 @@ def _weighted_sum(
     return modular.add(modular.mul_sum(terms, b, b_inv), offset, b)
 
 
-def _materialized(x: jax.Array) -> jax.Array:
-    # Without this XLA fuses the digits into the sum and computes them again for every target limb.
-    return lax.optimization_barrier(x)
+def _as_one_kernel(f: Callable[..., jax.Array], *x: jax.Array) -> jax.Array:
+    # f is coefficientwise; here on the two halves of n, to end in a concatenation.
+    middle = x[0].shape[-1] // 2
+    halves = [f(*(a[..., part] for a in x)) for part in (slice(middle), slice(middle, None))]
+    return _materialized(halves, axis=-1)
+
+
+def _materialized(parts: list[jax.Array], axis: int) -> jax.Array:
+    # XLA:CPU fuses elementwise work into each of its readers and so would compute a digit again for
+    # every target limb. It does not so fuse a concatenation, and the barrier keeps it from looking
+    # through one at its parts; the barrier alone is dropped before fusion (jaxlib 0.10, measured).
+    return lax.optimization_barrier(jnp.concatenate(parts, axis=axis))
 
 
 def _mixed_radix_tables(moduli: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
@@ -183,15 +195,21 @@ def _mixed_radix(
     k, blocks = d.shape[0], []
     for start in range(0, k, _BLOCK):
         c, stop = start // _BLOCK, min(start + _BLOCK, k)
-        digits = _materialized(
-            _block_digits(x[..., : stop - start, :], start, d, d_inv, own, cross)
-        )
+        digits = _block_digits(x[..., : stop - start, :], start, d, d_inv, own, cross)
         blocks.append(digits)
         if stop < k:
-            terms = [(x[..., stop - start :, :], own[c, stop:])]
-            terms += [(digits[..., t : t + 1, :], cross[start + t, stop:]) for t in range(_BLOCK)]
-            x = _materialized(modular.mul_sum(terms, d[stop:], d_inv[stop:]))
+            factors = [own[c, stop:], *(cross[i, stop:] for i in range(start, stop))]
+            divide = partial(_without_block, factors=factors, d=d[stop:], d_inv=d_inv[stop:])
+            x = _as_one_kernel(divide, x[..., stop - start :, :], digits)
     return jnp.concatenate(blocks, axis=-2) if len(blocks) > 1 else blocks[0]
+
+
+def _without_block(
+    x: jax.Array, digits: jax.Array, factors: list[jax.Array], d: jax.Array, d_inv: jax.Array
+) -> jax.Array:
+    # (x_j - sum_i v_i P_i) / P mod d_j for the limbs j after a block with product P.
+    rows = (digits[..., t : t + 1, :] for t in range(len(factors) - 1))
+    return modular.mul_sum(list(zip([x, *rows], factors, strict=True)), d, d_inv)
 
 
 def _block_digits(
@@ -205,4 +223,4 @@ def _block_digits(
         terms = [(x[..., t : t + 1, :], own[start // _BLOCK, j])]
         terms += [(v, cross[start + i, j]) for i, v in enumerate(digits)]
         digits.append(modular.mul_sum(terms, d[j : j + 1], d_inv[j : j + 1]))
-    return jnp.concatenate(digits, axis=-2)
+    return _materialized(digits, axis=-2)

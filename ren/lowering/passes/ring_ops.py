@@ -12,9 +12,8 @@ import math
 from ren.core import op as ops
 from ren.core.node import Node, const, make
 from ren.core.op import AutomorphismArg, Op, RingArg
-from ren.core.ring import RingSpec, difference, intersection
 from ren.core.rewrite import Table, rewrite, to_domain
-from ren.core.ring import Domain
+from ren.core.ring import Domain, RingSpec, difference, intersection
 
 
 def lower_ring_ops(sink: Node) -> Node:

@@ -19,6 +19,7 @@ from ren.core.ring import Domain
 from ren.poly import Poly
 from ren.schemes.ckks import encoder
 from ren.schemes.ckks.active import context_for, same_key
+from ren.schemes.ckks.gadget import gadget_of
 from ren.schemes.ckks.parameters import Parameters
 from ren.schemes.ckks.plaintext import Layout, Plaintext
 from ren.schemes.rlwe.keys import from_residues
@@ -162,7 +163,7 @@ def multiply(x: Ciphertext, y: Ciphertext) -> Ciphertext:
     key = context_for(x.key_id, "A product of ciphertexts").relinearization_key()
     c0 = x.polys[0] * y.polys[0]
     c1 = x.polys[0] * y.polys[1] + x.polys[1] * y.polys[0]
-    k0, k1 = key_switch(x.polys[1] * y.polys[1], key, x.params.gadget)
+    k0, k1 = key_switch(x.polys[1] * y.polys[1], key, gadget_of(x.params))
     return _rescaled(x, (c0 + k0, c1 + k1), layout)
 
 

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import secrets
 import threading
 from collections.abc import Iterable
 from typing import Any
 
 import jax
-import numpy as np
 from numpy.typing import NDArray
 
 from ren.capturing import is_capturing
-from ren.core.errors import ContextError, MissingKeyError, RandomnessError
+from ren.core.errors import MissingKeyError, ParameterError, RandomnessError
 from ren.lowering.tracing import is_tracing
 from ren.schemes.ckks import active, encoder, encryption, plaintext
 from ren.schemes.ckks.ciphertext import Ciphertext
-from ren.schemes.ckks.keychain import Keychain
+from ren.schemes.ckks.keychain import Keychain, new_keychain
 from ren.schemes.ckks.parameters import Parameters
 from ren.schemes.ckks.plaintext import Plaintext
 from ren.schemes.ckks.rotation import conjugation_element, galois_element
@@ -118,7 +116,7 @@ class Context:
         if (key := self._keys.galois.get(galois)) is not None:
             return key
         steps = self._steps(galois)
-        call = "ctx.conjugation_key()" if steps is None else f"ctx.rotation_keys([{steps}])"
+        call = f"ctx.rotation_keys([{steps}])" if steps else "ctx.conjugation_key()"
         if self._keys.secret is None:
             raise MissingKeyError(
                 f"{what} needs the key of galois element {galois}, which this context lacks.",
@@ -152,11 +150,17 @@ class Context:
 
     def _make_galois(self, elements: Iterable[int]) -> None:
         with self._lock:
-            self._keys.make_galois(elements, self.params)
+            self._keys = self._keys.with_galois(elements, self.params)
 
     def _steps(self, galois: int) -> int | None:
-        elements = (galois_element(k, self.params.n) for k in range(self.slots))
-        return next((k for k, g in enumerate(elements) if g == galois), None)
+        """Of a rotation's galois element; None for the conjugation's."""
+        if galois == conjugation_element(self.params.n):
+            return None
+        return next(k for k in range(self.slots) if galois_element(k, self.params.n) == galois)
+
+    def _name(self, galois: int) -> str:
+        steps = self._steps(galois)
+        return "conjugation" if steps is None else f"rotation by {steps}"
 
     # ---------------------------------------------------------------- other contexts
 
@@ -167,8 +171,8 @@ class Context:
     def public(self) -> Context:
         """The same context with the public key alone: it encrypts, and cannot compute or decrypt."""
         with self._lock:
-            keys = self._keys.public_only(self.params)
-        return Context(self.params, keys, self.slots)
+            self._keys = self._keys.with_public(self.params)
+        return Context(self.params, self._keys.public_only(), self.slots)
 
     def __enter__(self) -> Context:
         active.push(self)
@@ -186,10 +190,53 @@ class Context:
         rows = [
             ("context", f"{self.key_id[:8]}, {self._keys.kind}"),
             ("slots", str(self.slots)),
-            ("keys", self._keys.inventory(self._steps)),
+            ("keys", self._keys.inventory(self._name)),
         ]
         table = "\n".join(f"{name:<12} {value}" for name, value in rows)
         return f"{self.params}\n{table}"
+
+
+def context(
+    depth: int | None = None,
+    *,
+    scale_bits: int = 40,
+    security: int | None = 128,
+    n: int | None = None,
+    slots: int | None = None,
+    integer_bits: int = 10,
+    params: Parameters | None = None,
+    rotations: str | Iterable[int] = "auto",
+) -> Context:
+    """A fresh owner's context: parameters for `depth` products in a row, and new random keys.
+
+    Args:
+        depth: how many multiplications in a row a fresh ciphertext bears.
+        scale_bits: log2 of the scale: about scale_bits - 15 bits after the point are right.
+        security: 128, 192 or 256 bits; None allows parameters that are not secure.
+        n: the ring degree; None for the least that is secure.
+        slots: numbers in a ciphertext, a power of two up to n/2; None for n/2.
+        integer_bits: messages lie in (-2^(integer_bits-1), 2^(integer_bits-1)).
+        params: parameters made before, instead of all of the above but `slots`.
+        rotations: "auto" makes the key of a rotation on its first use; steps are made at once.
+
+    Raises:
+        InsecureParametersError, ParameterError: what cannot be met, and what can.
+    """
+    if params is None:
+        if depth is None:
+            raise ParameterError(
+                "ckks.context() got neither a depth nor parameters.",
+                "The depth is the number of multiplications in a row that you need.",
+                "Write for example ckks.context(depth=4).",
+            )
+        params = Parameters.for_depth(
+            depth, scale_bits=scale_bits, security=security, n=n, slots=slots,
+            integer_bits=integer_bits,
+        )  # fmt: skip
+    slots = params.n // 2 if slots is None else slots
+    encoder.check_slots(params.n, slots)
+    made = Context(params, new_keychain(params), slots)
+    return made if isinstance(rotations, str) else made.rotation_keys(rotations)
 
 
 def _flatten(ctx: Context) -> tuple[tuple[Any, ...], tuple[Any, ...]]:

@@ -52,7 +52,7 @@ def encode(values: ArrayLike, n: int, slots: int, scale: Fraction | int) -> NDAr
     Raises:
         ParameterError: for too many values, values that are not finite, or a wrong slot count.
     """
-    _check_slots(n, slots)
+    check_slots(n, slots)
     z = np.asarray(values)
     if z.ndim == 0 or z.shape[-1] > slots:
         raise ParameterError(
@@ -85,7 +85,7 @@ def decode(
     For fewer than n/2 slots the repetitions are averaged: only the coefficients that `encode` fills
     are read.
     """
-    _check_slots(n, slots)
+    check_slots(n, slots)
     indices, twist = _slot_tables(slots)
     stride = n // (2 * slots)
     folded = np.empty((*coefficients.shape[:-1], slots), np.complex128)
@@ -212,7 +212,8 @@ def _two_sum(a: NDArray, b: NDArray) -> tuple[NDArray, NDArray]:
     return total, (a - (total - part)) + (b - part)
 
 
-def _check_slots(n: int, slots: int) -> None:
+def check_slots(n: int, slots: int) -> None:
+    """Raises ParameterError unless `slots` is a power of two up to n/2."""
     if not (1 <= slots <= n // 2 and slots & (slots - 1) == 0):
         raise ParameterError(
             f"slots={slots} was asked for with n={n}.",

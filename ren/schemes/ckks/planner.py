@@ -31,6 +31,7 @@ MAX_DRIFT = 0.2  # bits that a scale may lie away from 2^scale_bits
 MAX_TERMINALS = 8
 TERMINAL_WIDTHS = tuple(19 + 0.25 * i for i in range(43))  # 19 to 29.5 bits
 INSECURE_MIN_DEGREE = 1 << 10  # what security=None starts from when n is free
+_Cost = tuple[float, ...]
 _LAYOUTS = ('largest','balanced', *(29.75-.25*i for i in range(44)))
 _NOMINAL_BITS = 20  # of a terminal, when widening the union by one is weighed against a main
 _EPSILON = 1e-9  # bits; far over float error, far under the gap between two products of primes
@@ -120,9 +121,9 @@ def plan_moduli(n: int, request: Request) -> Plan | None:
     return next((plan for plan in plans if plan), None)
 
 
-def _plan_on(n: int, layout: float | str, request: Request) -> Plan | None:
+def _plan_on(n: int, layout: str | float, request: Request) -> Plan | None:
     best: tuple[tuple[float, ...], Plan] | None = None
-    for floor, k in _special_counts(request):
+    for floor, k in _special_counts(n, layout, request):
         if best and floor > best[0][:2]:
             break
         found = _best_walk(_field(n, k, layout, request), request)
@@ -204,16 +205,22 @@ def _cannot(degree: int, security: int | None, n: int | None, request: Request) 
     )
 
 
-def _special_counts(request: Request) -> list[tuple[tuple[int, int], int]]:
-    """Numbers of special primes worth trying, most promising first, with a floor on their cost."""
-    limbs = math.ceil(request.q_bits / 30)
-    room = (request.limit - request.q_bits) / 29.4  # a special prime has over 29.4 bits
-    counts = []
-    for k in range(1, min(math.floor(min(room, limbs)), limbs) + MAX_TERMINALS + 1):
-        digits = math.ceil(request.q_bits / (30 * k))
-        if k <= room and digits <= (request.dnum or digits):
-            counts.append((((digits + 2) * (limbs + k), digits * (limbs + k)), k))
-    return sorted(counts)
+def _special_counts(n: int, layout: str | float, request: Request) -> list[tuple[_Cost, int]]:
+    """The numbers k of special primes worth a walk, each with a floor on its cost, cheapest first.
+
+    The floors come from the walks for k = 1: other k only shift the mains a little.
+    """
+    probe = _field(n, 1, layout, request)
+    walks = _walk(probe, attrs.evolve(request, dnum=None))
+    bits, limbs = probe.union_bits(walks.sets, walks.most), walks.most.sum(1)
+    floors = []
+    for k in range(1, limbs.max(initial=0) + 1):
+        digits = np.ceil(bits / (30 * k))
+        fits = (bits + 29.4 * k <= request.limit + 1) & (digits <= (request.dnum or np.inf))
+        if fits.any():
+            cost = np.stack([(digits + 2) * (limbs + k), digits * (limbs + k)])[:, fits]
+            floors.append((tuple(cost[:, np.lexsort(cost[::-1])[0]].tolist()), k))
+    return sorted(floors)
 
 
 def _mains(n: int, layout: float | str, skip: int, count: int) -> tuple[int, ...]:

@@ -14,6 +14,7 @@ import numpy as np
 
 from ren.schemes.ckks.active import context_for
 from ren.schemes.ckks.arithmetic import add, evolve, multiply_plain
+from ren.schemes.ckks.gadget import gadget_of
 from ren.schemes.ckks.plaintext import encode
 from ren.schemes.rlwe.keyswitch import key_switch
 
@@ -34,7 +35,7 @@ def conjugation_element(n: int) -> int:
 def automorphism(x: Ciphertext, galois: int, what: str) -> Ciphertext:
     """sigma_g(x): (sigma_g(c0 + k0), sigma_g(k1)) with (k0, k1) the switch of c1 by the g key."""
     key = context_for(x.key_id, what).galois_key(galois, what)
-    k0, k1 = key_switch(x.polys[1], key, x.params.gadget)
+    k0, k1 = key_switch(x.polys[1], key, gadget_of(x.params))
     polys = ((x.polys[0] + k0).automorphism(galois), k1.automorphism(galois))
     return evolve(x, polys)
 

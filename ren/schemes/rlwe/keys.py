@@ -99,7 +99,7 @@ def noise(ring: RingSpec, entropy: Entropy = fresh_seed, batch: Batch = ()) -> P
 
 def small_ternary(ring: RingSpec, entropy: Entropy = fresh_seed, batch: Batch = ()) -> Poly:
     """Fresh uniform ternary coefficients [*batch, n], over `ring`."""
-    return Poly(_ternary_draws((*batch, ring.n), entropy), ring)
+    return Poly(_ternary_draws((*batch, ring.n), entropy).astype(np.int64), ring)
 
 
 def _ternary_draws(shape: Batch, entropy: Entropy) -> NDArray[np.int8]:
@@ -108,7 +108,7 @@ def _ternary_draws(shape: Batch, entropy: Entropy) -> NDArray[np.int8]:
 
 def secret_from(coefficients: NDArray[np.int8], ring: RingSpec) -> Secret:
     """The secret with the given coefficients over the key ring."""
-    return Secret(coefficients, Poly(coefficients, ring).ntt())
+    return Secret(coefficients, Poly(coefficients.astype(np.int64), ring).ntt())
 
 
 def make_secret(ring: RingSpec, entropy: Entropy = fresh_seed) -> Secret:

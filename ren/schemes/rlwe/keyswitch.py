@@ -9,6 +9,7 @@ Reference: Han and Ki, "Better bootstrapping for approximate homomorphic encrypt
 from __future__ import annotations
 
 import math
+from functools import cached_property, lru_cache
 
 import attrs
 
@@ -31,20 +32,29 @@ class Gadget:
     digits: tuple[tuple[int, ...], ...]
     specials: tuple[int, ...]
 
-    @property
+    @cached_property
     def ring(self) -> RingSpec:
         """The ring of the keys: the union of the level bases, then the special primes."""
         return RingSpec(self.n, (*(m for d in self.digits for m in d), *self.specials))
 
-    def factor(self, digit: int) -> int:
-        """P g_j: the integer that is P mod the limbs of digit j and 0 mod every other limb."""
-        moduli, product = self.digits[digit], math.prod(self.digits[digit])
+    @cached_property
+    def factors(self) -> tuple[int, ...]:
+        """For each digit j, P g_j: P mod the limbs of the digit and 0 mod every other limb."""
+        return tuple(self._factor(digit) for digit in self.digits)
+
+    def _factor(self, digit: tuple[int, ...]) -> int:
+        product = math.prod(digit)
         rest = self.ring.q // product
         return rest * (math.prod(self.specials) * pow(rest, -1, product) % product)
 
     def extended(self, ring: RingSpec) -> RingSpec:
         """`ring`, then the special primes: where the products with the key are summed."""
-        return ring.with_moduli((*ring.moduli, *self.specials))
+        return _joined(ring, self.specials)
+
+
+@lru_cache(maxsize=1 << 10)
+def _joined(ring: RingSpec, specials: tuple[int, ...]) -> RingSpec:
+    return ring.with_moduli((*ring.moduli, *specials))
 
 
 def key_switch(c: Poly, key: SwitchingKey, gadget: Gadget) -> tuple[Poly, Poly]:

@@ -1,0 +1,144 @@
+"""The frame of serialized CKKS objects, and checked reading of what is inside.
+
+magic | version | kind | parameters digest | header (JSON) | arrays | SHA-256 of all before. The
+checksum finds damage; it does not authenticate. Every field is checked for its range as well.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import struct
+from collections.abc import Sequence
+from typing import Any
+
+import attrs
+import numpy as np
+from numpy.typing import NDArray
+
+from ren.core.errors import SerializationError
+from ren.core.ring import RingSpec
+
+MAGIC, VERSION = b"REN.CKKS", 1
+_HEAD = struct.Struct("<8sH16s32sI")  # magic, version, kind, digest, bytes of the header
+_CHECKSUM = 32
+_MAX_HEADER = 1 << 20
+
+
+def pack(kind: str, digest: bytes, header: dict[str, Any], arrays: Sequence[NDArray]) -> bytes:
+    """The bytes of an object; `arrays` are uint32 or int8, in an order that the header implies."""
+    text = json.dumps(header, sort_keys=True, separators=(",", ":")).encode()
+    head = _HEAD.pack(MAGIC, VERSION, kind.encode().ljust(16, b"\0"), digest, len(text))
+    parts = [np.ascontiguousarray(a, a.dtype.newbyteorder("<")).tobytes() for a in arrays]
+    body = b"".join([head, text, *parts])
+    return body + hashlib.sha256(body).digest()
+
+
+@attrs.define
+class Reader:
+    """What is inside a frame: fields by name with their checks, and arrays in order."""
+
+    kind: str
+    digest: bytes
+    header: dict[str, Any]
+    body: memoryview
+
+    def integer(self, name: str, low: int, high: int) -> int:
+        """The field `name`, an integer in [low, high]."""
+        value = self.header.get(name)
+        if type(value) is not int or not low <= value <= high:
+            raise damaged(self.kind, f"{name} is {value!r}, not in [{low}, {high}]")
+        return value
+
+    def boolean(self, name: str) -> bool:
+        """The field `name`, true or false."""
+        return bool(self.integer(name, 0, 1))
+
+    def key_id(self) -> str:
+        """The public identity of the keys: 32 hexadecimal digits."""
+        return self._hex("key_id", self.header.get("key_id"), 16).hex()
+
+    def seed(self, value: Any) -> bytes:
+        """A seed of 32 bytes, from its hexadecimal digits."""
+        return self._hex("a seed", value, 32)
+
+    def _hex(self, name: str, value: Any, size: int) -> bytes:
+        try:
+            found = bytes.fromhex(value)
+        except (TypeError, ValueError):
+            found = b""
+        if len(found) != size:
+            raise damaged(self.kind, f"{name} is not {size} bytes in hexadecimal")
+        return found
+
+    def items(self, name: str) -> list[Any]:
+        """The field `name`, a list."""
+        value = self.header.get(name)
+        if not isinstance(value, list):
+            raise damaged(self.kind, f"{name} is not a list")
+        return value
+
+    def array(self, shape: tuple[int, ...], dtype: str) -> NDArray:
+        """The next array."""
+        size = math.prod(shape) * np.dtype(dtype).itemsize
+        if len(self.body) < size:
+            raise damaged(self.kind, "they end too early")
+        array = np.frombuffer(self.body[:size], dtype).reshape(shape)
+        self.body = self.body[size:]
+        return array
+
+    def residues(self, ring: RingSpec, batch: tuple[int, ...] = ()) -> NDArray[np.uint32]:
+        """The next limb array, each residue below its modulus."""
+        limbs = self.array((*batch, ring.limbs, ring.n), "<u4").astype(np.uint32, copy=False)
+        if np.any(limbs >= np.array(ring.moduli, np.uint32)[:, None]):
+            raise damaged(self.kind, "a residue is not below its modulus")
+        return limbs
+
+    def finish(self) -> None:
+        """Raises SerializationError when something is left over."""
+        if len(self.body):
+            raise damaged(self.kind, f"{len(self.body)} bytes are left over")
+
+
+def unpack(kind: str, data: bytes) -> Reader:
+    """The frame of `data`, its checksum verified.
+
+    Raises:
+        SerializationError: truncated, altered or foreign bytes, another kind or version.
+    """
+    if not isinstance(data, bytes | bytearray | memoryview):
+        raise damaged(kind, f"{type(data).__name__} was given")
+    view = memoryview(data).cast("B")
+    if len(view) < _HEAD.size + _CHECKSUM or bytes(view[:8]) != MAGIC:
+        raise damaged(kind, "they do not begin as Ren's do, or are cut short")
+    _, version, found, digest, size = _HEAD.unpack_from(view)
+    if version != VERSION:
+        raise damaged(kind, f"they are of version {version}, this library reads {VERSION}")
+    if (found := found.rstrip(b"\0").decode("ascii", "replace")) != kind:
+        raise damaged(kind, f"they are a {found}")
+    body, checksum = view[:-_CHECKSUM], view[-_CHECKSUM:]
+    if hashlib.sha256(body).digest() != bytes(checksum):
+        raise damaged(kind, "the checksum does not match")
+    if size > min(_MAX_HEADER, len(body) - _HEAD.size):
+        raise damaged(kind, "the header is too long")
+    return Reader(kind, digest, _json(kind, body[_HEAD.size :][:size]), body[_HEAD.size + size :])
+
+
+def _json(kind: str, text: memoryview) -> dict[str, Any]:
+    try:
+        header = json.loads(bytes(text))
+    except (ValueError, RecursionError):
+        header = None
+    if not isinstance(header, dict):
+        raise damaged(kind, "the header cannot be read")
+    return header
+
+
+def damaged(kind: str, why: str) -> SerializationError:
+    """The error for bytes that are not what they should be."""
+    return SerializationError(
+        f"These bytes are not a {kind}: {why}.",
+        f"from_bytes reads what to_bytes() of a {kind} wrote, whole and unchanged.",
+        "Write them again from the original object.",
+    )
