@@ -28,7 +28,7 @@ format: $(VENV)/test.stamp ## rewrite the sources in the one format that `check`
 	@$(BIN)/ruff check --fix .
 	@$(BIN)/ruff format .
 
-bench: $(VENV)/bench.stamp ## time the kernels and CKKS, beside TenSEAL
+bench: $(VENV)/bench.stamp ## time polynomials and CKKS, and TenSEAL beside them
 	@$(BIN)/python -m benchmarks.run
 
 docs: $(VENV)/docs.stamp ## write the reference pages to docs/site
@@ -36,7 +36,7 @@ docs: $(VENV)/docs.stamp ## write the reference pages to docs/site
 	@echo "docs/site/index.html"
 
 notebooks: $(VENV)/notebooks.stamp ## run every notebook from top to bottom, in place
-	@$(BIN)/python -m notebooks.run
+	@$(BIN)/jupyter-execute --inplace notebooks/*.ipynb
 
 clean: ## remove the virtual environment and everything that the other commands wrote
 	rm -rf $(VENV) build dist docs/site .coverage .coverage.* .hypothesis .pytest_cache .ruff_cache

@@ -11,7 +11,7 @@ import json
 import sys
 import time
 from collections.abc import Callable, Sequence
-from typing import Any, BinaryIO
+from typing import IO, Any
 
 import jax
 
@@ -110,7 +110,7 @@ def model_from_bytes(data: bytes) -> Model:
     return Model("", tuple(Layer(arrays[f"weights{i}"], arrays[f"bias{i}"]) for i in range(count)))
 
 
-def serve(source: BinaryIO, sink: BinaryIO) -> None:
+def serve(source: IO[bytes], sink: IO[bytes]) -> None:
     """Answers messages from `source` on `sink` until the stream ends."""
     keys = wire.receive(source)
     if keys is None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import io
 import struct
 from collections.abc import Mapping, Sequence
-from typing import BinaryIO
+from typing import IO
 
 import numpy as np
 
@@ -17,7 +17,7 @@ _NUMBER = struct.Struct("<Q")
 _MAX_PARTS, _MAX_BYTES = 1 << 12, 1 << 32  # more is a damaged stream, not a message
 
 
-def send(stream: BinaryIO, parts: Sequence[bytes]) -> None:
+def send(stream: IO[bytes], parts: Sequence[bytes]) -> None:
     """Writes one message."""
     stream.write(_NUMBER.pack(len(parts)))
     for part in parts:
@@ -26,7 +26,7 @@ def send(stream: BinaryIO, parts: Sequence[bytes]) -> None:
     stream.flush()
 
 
-def receive(stream: BinaryIO) -> list[bytes] | None:
+def receive(stream: IO[bytes]) -> list[bytes] | None:
     """Reads one message; None at the end of the stream. Raises EOFError inside a message."""
     head = stream.read(_NUMBER.size)
     if not head:
@@ -48,7 +48,7 @@ def unpack_arrays(data: bytes) -> dict[str, np.ndarray]:
         return dict(arrays)
 
 
-def _part(stream: BinaryIO) -> bytes:
+def _part(stream: IO[bytes]) -> bytes:
     return _exactly(stream, _bounded(_exactly(stream, _NUMBER.size), _MAX_BYTES))
 
 
@@ -61,7 +61,7 @@ def _bounded(data: bytes, bound: int) -> int:
     return number
 
 
-def _exactly(stream: BinaryIO, length: int) -> bytes:
+def _exactly(stream: IO[bytes], length: int) -> bytes:
     data = stream.read(length)
     if len(data) != length:
         raise EOFError("The stream ended inside a message.")

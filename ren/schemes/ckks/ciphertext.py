@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ren.poly import Poly, realize_polys
-from ren.schemes.ckks import arithmetic, rotation
+from ren.schemes.ckks import arithmetic, rotation, serialization
 from ren.schemes.ckks.active import context_for
 from ren.schemes.ckks.parameters import Parameters
 from ren.schemes.ckks.plaintext import Layout, Plaintext, encode
@@ -153,6 +153,24 @@ class Ciphertext:
         """Runs what is pending, both polynomials as one program."""
         polys = realize_polys(self.polys)
         return dataclasses.replace(self, polys=(polys[0], polys[1]))
+
+    # ---------------------------------------------------------------- bytes
+
+    def to_bytes(self) -> bytes:
+        """The ciphertext for `from_bytes`; a fresh one takes half, its second half being a seed."""
+        return serialization.ciphertext_to_bytes(self)
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Ciphertext:
+        """The ciphertext that `to_bytes` wrote; it uses the live context with its `key_id`.
+
+        Raises:
+            SerializationError: truncated, altered or foreign bytes.
+        """
+        return cls(**serialization.read_ciphertext(data))
+
+    def __reduce__(self) -> Any:
+        return Ciphertext.from_bytes, (self.to_bytes(),)
 
 
 def _flatten(x: Ciphertext) -> tuple[tuple[Any, ...], tuple[Any, ...]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Literal
 
 import jax
 from numpy.typing import NDArray
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from ren.capturing import is_capturing
 from ren.core.errors import MissingKeyError, ParameterError, RandomnessError
 from ren.lowering.tracing import is_tracing
-from ren.schemes.ckks import active, encoder, encryption, plaintext
+from ren.schemes.ckks import active, encoder, encryption, plaintext, serialization
 from ren.schemes.ckks.ciphertext import Ciphertext
 from ren.schemes.ckks.keychain import Keychain, new_keychain
 from ren.schemes.ckks.parameters import Parameters
@@ -174,6 +174,30 @@ class Context:
             self._keys = self._keys.with_public(self.params)
         return Context(self.params, self._keys.public_only(), self.slots)
 
+    # ---------------------------------------------------------------- bytes
+
+    def to_bytes(self, include_secret: bool = False) -> bytes:
+        """The context with all keys that it holds, for `from_bytes`; seeded halves as seeds.
+
+        Raises:
+            SerializationError: it holds the secret key and `include_secret` is False.
+        """
+        return serialization.context_to_bytes(self, self._keys, include_secret)
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Context:
+        """The context that `to_bytes` wrote.
+
+        Raises:
+            SerializationError: truncated, altered or foreign bytes.
+        """
+        return cls(*serialization.read_context(data))
+
+    def __reduce__(self) -> Any:
+        return Context.from_bytes, (self.to_bytes(),)
+
+    # ---------------------------------------------------------------- activation
+
     def __enter__(self) -> Context:
         active.push(self)
         return self
@@ -205,7 +229,7 @@ def context(
     slots: int | None = None,
     integer_bits: int = 10,
     params: Parameters | None = None,
-    rotations: str | Iterable[int] = "auto",
+    rotations: Literal["auto"] | Iterable[int] = "auto",
 ) -> Context:
     """A fresh owner's context: parameters for `depth` products in a row, and new random keys.
 
@@ -217,7 +241,8 @@ def context(
         slots: numbers in a ciphertext, a power of two up to n/2; None for n/2.
         integer_bits: messages lie in (-2^(integer_bits-1), 2^(integer_bits-1)).
         params: parameters made before, instead of all of the above but `slots`.
-        rotations: "auto" makes the key of a rotation on its first use; steps are made at once.
+        rotations: "auto" makes the key of a rotation on its first use; the keys of given steps are
+            made at once.
 
     Raises:
         InsecureParametersError, ParameterError: what cannot be met, and what can.
@@ -236,7 +261,7 @@ def context(
     slots = params.n // 2 if slots is None else slots
     encoder.check_slots(params.n, slots)
     made = Context(params, new_keychain(params), slots)
-    return made if isinstance(rotations, str) else made.rotation_keys(rotations)
+    return made if rotations == "auto" else made.rotation_keys(rotations)
 
 
 def _flatten(ctx: Context) -> tuple[tuple[Any, ...], tuple[Any, ...]]:

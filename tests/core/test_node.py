@@ -1,0 +1,118 @@
+"""Nodes: interning, digests, walks that do not recurse."""
+
+from __future__ import annotations
+
+import gc
+
+import numpy as np
+import pytest
+
+from ren.core import Domain, RingSpec, buffer, const, make, toposort
+from ren.core import op as ops
+from ren.core.errors import DomainError, RingMismatchError
+from ren.core.node import _interned
+from ren.core.op import RingArg
+
+RING = RingSpec(8, (17, 97))
+
+
+def leaf(*batch: int, ring: RingSpec = RING, domain: Domain = Domain.COEFF):
+    return buffer(np.zeros((*batch, ring.limbs, ring.n), np.uint32), ring, domain)
+
+
+def test_equal_programs_are_one_object():
+    a, b = leaf(), leaf()
+    assert a is not b
+    assert make(ops.ADD, (a, b)) is make(ops.ADD, (a, b))
+    assert make(ops.ADD, (a, b)) is not make(ops.ADD, (b, a))
+    assert const(3, RING) is const(3 + 17 * 97, RING)
+    assert const(3, RING) is not const(3, RING, Domain.NTT)
+
+
+def test_one_buffer_node_for_one_array():
+    array = np.zeros((2, 8), np.uint32)
+    assert buffer(array, RING, Domain.COEFF) is buffer(array, RING, Domain.COEFF)
+    assert buffer(array, RING, Domain.COEFF) is not buffer(array.copy(), RING, Domain.COEFF)
+    assert buffer(array, RING, Domain.COEFF) is not buffer(array, RING, Domain.NTT)
+
+
+def test_a_traced_buffer_is_never_interned():
+    array = np.zeros((2, 8), np.uint32)
+    first = buffer(array, RING, Domain.COEFF, traced=True)
+    assert first is not buffer(array, RING, Domain.COEFF, traced=True)
+
+
+def test_interned_nodes_die_with_their_last_user():
+    gc.collect()
+    before = len(_interned)
+    chain = leaf()
+    for _ in range(100):
+        chain = make(ops.NEG, (make(ops.ADD, (chain, chain)),))
+    assert len(_interned) == before + 201
+    del chain
+    gc.collect()
+    assert len(_interned) == before
+
+
+def test_a_digest_names_the_program_also_when_the_node_is_gone():
+    a, b = leaf(), leaf()
+    digest = make(ops.SUB, (a, b)).digest
+    gc.collect()
+    assert make(ops.SUB, (a, b)).digest == digest
+    assert make(ops.SUB, (b, a)).digest != digest
+    assert leaf().digest != leaf().digest
+
+
+def test_a_chain_of_fifty_thousand_ops_is_built_walked_printed_and_freed():
+    x = a = leaf()
+    for _ in range(50_000):
+        x = make(ops.ADD, (x, a))
+    assert len(toposort(x)) == 50_001
+    assert str(x).count("\n") == 50_001
+    del x
+    gc.collect()
+
+
+def test_toposort_lists_sources_first_and_once():
+    a, b = leaf(), leaf()
+    s = make(ops.ADD, (a, b))
+    root = make(ops.SUB, (s, make(ops.NEG, (s,))))
+    order = toposort(root)
+    assert len(order) == len(set(order)) == 5
+    assert all(order.index(src) < order.index(n) for n in order for src in n.src)
+
+
+@pytest.mark.parametrize(
+    ("domains", "op", "expected"),
+    [
+        ((Domain.COEFF, Domain.COEFF), ops.ADD, Domain.COEFF),
+        ((Domain.COEFF, Domain.NTT), ops.ADD, Domain.NTT),
+        ((Domain.NTT, Domain.COEFF), ops.SUB, Domain.NTT),
+        ((Domain.COEFF, Domain.COEFF), ops.MUL, Domain.NTT),
+    ],
+)
+def test_domains_of_results(domains, op, expected):
+    a, b = (leaf(domain=d) for d in domains)
+    assert make(op, (a, b)).spec.domain is expected
+
+
+def test_a_product_with_a_constant_stays_in_its_domain():
+    assert make(ops.MUL, (leaf(), const(3, RING))).spec.domain is Domain.COEFF
+    x = leaf(domain=Domain.NTT)
+    assert make(ops.MUL, (const(3, RING), x)).spec.domain is Domain.NTT
+
+
+def test_batch_shapes_broadcast_as_in_numpy():
+    assert make(ops.ADD, (leaf(3, 1), leaf(4))).spec.batch == (3, 4)
+    with pytest.raises(DomainError, match="batch shapes"):
+        make(ops.ADD, (leaf(3), leaf(4)))
+
+
+def test_a_node_checks_its_sources_and_its_argument():
+    with pytest.raises(TypeError, match="takes 2 sources"):
+        make(ops.ADD, (leaf(),))
+    with pytest.raises(TypeError, match="RingArg"):
+        make(ops.TO_RING, (leaf(),))
+    other = RingSpec(16, (97,))
+    with pytest.raises(RingMismatchError, match="degree"):
+        make(ops.TO_RING, (leaf(),), RingArg(other))

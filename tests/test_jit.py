@@ -1,0 +1,364 @@
+"""ren.jit: keys, replay, the cache, closed-over polynomials, randomness and errors."""
+
+from __future__ import annotations
+
+import dataclasses
+import threading
+from collections import namedtuple
+
+import attrs
+import jax
+import numpy as np
+import pytest
+
+import ren
+from ren import Poly, RingSpec
+
+RING = RingSpec(n=8, moduli=(17, 97))
+OTHER = RingSpec(n=8, moduli=(97, 113))
+A, B = list(range(1, 9)), list(range(8, 0, -1))
+
+
+def a(ring: RingSpec = RING) -> Poly:
+    return Poly(A, ring)
+
+
+def b(ring: RingSpec = RING) -> Poly:
+    return Poly(B, ring)
+
+
+def make_step():
+    @ren.jit
+    def step(x: Poly, y: Poly) -> Poly:
+        return (x + y) * (x - 1)
+
+    return step
+
+
+def test_a_second_call_replays():
+    step = make_step()
+    assert ren.equal(step(a(), b()), (a() + b()) * (a() - 1))
+    assert ren.equal(step(b(), a()), (a() + b()) * (b() - 1))
+    assert step.cache_info() == ren.CacheInfo(1, 1, 1, 16, 0)
+
+
+def test_the_function_runs_only_at_capture():
+    calls = []
+
+    @ren.jit
+    def f(x):
+        calls.append(1)
+        return x * 2
+
+    for _ in range(3):
+        f(a())
+    assert len(calls) == 1
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        lambda: Poly(A, OTHER),
+        lambda: a().ntt(),
+        lambda: a().to("python"),
+        lambda: Poly.const(3, RING),
+        lambda: Poly(np.ones((3, 8), int), RING),
+    ],
+    ids=["ring", "domain", "device", "constant", "batch"],
+)
+def test_what_makes_another_plan(other):
+    square = ren.jit(lambda x: x * x + 1)
+    square(a())
+    for _ in range(2):
+        x = other()
+        assert ren.equal(square(x), x * x + 1)
+    assert square.cache_info()[:3] == (1, 2, 2)
+
+
+def test_constants_are_keyed_by_value():
+    add = ren.jit(lambda x, c: x + c)
+    for c in (7, 8, 7):
+        assert add(a(), Poly.const(c, RING)).tolist() == (a() + c).tolist()
+    assert add.cache_info()[:3] == (1, 2, 2)
+
+
+def test_other_arguments_are_keyed_by_value():
+    f = ren.jit(lambda x, k, weights: x.rotate(k) * int(weights[0]))
+    for k, w in ((1, 2), (2, 2), (1, 3), (1, 2)):
+        expected = (a().rotate(k) * w).tolist()
+        assert f(a(), k, np.array([w])).tolist() == expected
+    assert f.cache_info()[:3] == (1, 3, 3)
+    assert f(a(), 1, np.array([2.0])).tolist() == (a().rotate(1) * 2).tolist()
+    assert f.cache_info().plans == 4
+
+
+def test_lazy_arguments_are_realized_at_the_boundary():
+    step = make_step()
+    x = a() * b()
+    result = step(x, x + 1)
+    assert x.is_realized
+    assert ren.equal(result, (x + x + 1) * (x - 1))
+
+
+def test_the_least_recently_used_plan_goes():
+    f = ren.jit(max_plans=2)(lambda x: x + 1)
+    rings = [RingSpec(4, (q,)) for q in (17, 41, 73)]
+    x = [Poly([1, 2, 3, 4], ring) for ring in rings]
+    f(x[0]), f(x[1]), f(x[0]), f(x[2]), f(x[0])
+    assert f.cache_info() == ren.CacheInfo(hits=2, misses=3, plans=2, max_plans=2, evictions=1)
+    f(x[1])
+    assert f.cache_info().misses == 4
+
+
+def test_clear_and_clear_jit():
+    f, g = ren.jit(lambda x: x + 1), ren.jit(lambda x: x - 1)
+    f(a()), g(a())
+    f.clear()
+    assert (f.cache_info().plans, g.cache_info().plans) == (0, 1)
+    f(a())
+    ren.clear_jit()
+    assert (f.cache_info(), g.cache_info()) == (ren.CacheInfo(0, 0, 0, 16, 0),) * 2
+
+
+@dataclasses.dataclass(frozen=True)
+class Pair:
+    left: Poly
+    right: Poly
+    note: str = ""
+
+
+@attrs.frozen
+class Box:
+    inner: Pair
+
+
+Named = namedtuple("Named", ["p", "q"])
+
+
+def test_polynomials_are_found_in_structures():
+    @ren.jit
+    def f(d, *rest, named):
+        total = d["pair"].inner.left * rest[0][1] - named.q
+        return {"out": Box(Pair(total, named.p, "done")), "list": [total, 5, None]}
+
+    args = {"pair": Box(Pair(a(), b(), "x"))}
+    for _ in range(2):
+        r = f(args, [0, b()], named=Named(a(), b()))
+        assert isinstance(r["out"], Box)
+        assert r["out"].inner.note == "done"
+        assert ren.equal(r["out"].inner.left, a() * b() - b())
+        assert ren.equal(r["out"].inner.right, a())
+        assert ren.equal(r["list"][0], r["out"].inner.left)
+        assert r["list"][1:] == [5, None]
+    assert f.cache_info()[:3] == (1, 1, 1)
+
+
+def test_closed_over_polynomials_are_inputs_of_the_plan():
+    closed = a() * b()
+    expected = a() * b()
+
+    @ren.jit
+    def f(x):
+        return x + closed
+
+    assert ren.equal(f(a()), a() + expected)
+    closed = Poly.const(0, RING)  # rebinding the name changes nothing
+    assert ren.equal(f(b()), b() + expected)
+    (plan,) = f.plans
+    assert len(plan.plan.inputs) == 2
+    assert len(plan.plan.units) == 2  # x to NTT, and the sum: the product was made at capture
+
+
+def test_replays_do_not_keep_their_inputs():
+    f = ren.jit(lambda x: x * x)
+    x = a().realize()
+    f(x)
+    kept = [i.arg for i in f.plans[0].plan.inputs]
+    assert not any(hasattr(arg, "array") for arg in kept)
+
+
+def test_feedback_and_fresh_results():
+    step = make_step()
+    x, first = a(), None
+    expected = a()
+    for _ in range(4):
+        x = step(x, b())
+        first = x if first is None else first
+        expected = (expected + b()) * (expected - 1)
+    assert ren.equal(x, expected)
+    assert ren.equal(first, (a() + b()) * (a() - 1))
+
+
+def test_a_result_that_is_an_argument_or_a_constant():
+    f = ren.jit(lambda x: (x, Poly.const(4, x.ring), x + 0))
+    for p in (a(), b()):
+        same, constant, plus_zero = f(p)
+        assert ren.equal(same, p)
+        assert ren.equal(plus_zero, p)
+        assert constant.is_constant
+        assert constant.tolist() == [4, *[0] * 7]
+
+
+def test_realize_inside_means_contiguous():
+    @ren.jit
+    def f(x):
+        y = (x.ntt() + 1).realize()
+        return y * x
+
+    assert ren.equal(f(a()), (a() + 1) * a())
+    assert ren.equal(f(b()), (b() + 1) * b())
+
+
+def test_nested_functions_are_inlined():
+    inner = make_step()
+    outer = ren.jit(lambda x, y: inner(x, y) * 2)
+    assert ren.equal(outer(a(), b()), (a() + b()) * (a() - 1) * 2)
+    assert inner.cache_info().misses == 0
+
+
+def test_randomness_is_drawn_anew_at_each_replay():
+    f = ren.jit(lambda x: (x + Poly.uniform(RING), Poly.gaussian(RING) - Poly.gaussian(RING)))
+    runs = [f(a()) for _ in range(3)]
+    assert len({tuple(u.tolist()) for u, _ in runs}) == 3
+    assert len({tuple(g.tolist()) for _, g in runs}) > 1
+    assert any(c for _, g in runs for c in g.tolist())
+    assert f.cache_info().plans == 1
+
+
+def test_a_seeded_draw_is_part_of_the_program():
+    f = ren.jit(lambda x: x + Poly.uniform(RING, seed=b"public"))
+    assert f(a()).tolist() == f(a()).tolist() == (a() + Poly.uniform(RING, seed=b"public")).tolist()
+
+
+def test_under_jax_transformations_it_is_inlined():
+    step = make_step()
+    batch = Poly(np.arange(24).reshape(3, 8), RING)
+    mapped = jax.vmap(step)(batch, batch)
+    assert ren.equal(mapped, (batch + batch) * (batch - 1))
+    assert ren.equal(jax.jit(step)(a(), b()), (a() + b()) * (a() - 1))
+    assert step.cache_info().misses == 0
+
+
+def test_methods_and_wrapped_names():
+    class Model:
+        def __init__(self, weight):
+            self.weight = weight
+
+        @ren.jit
+        def scale(self, x):
+            """Scales."""
+            return x * self.weight
+
+    model = Model(3)
+    assert ren.equal(model.scale(a()), a() * 3)
+    assert Model.scale.__name__ == "scale"
+    assert Model.scale.__doc__ == "Scales."
+
+
+def test_the_python_device_replays_too():
+    step = make_step()
+    for _ in range(2):
+        r = step(a().to("python"), b().to("python"))
+        assert r.device == "python"
+        assert ren.equal(r, (a() + b()) * (a() - 1))
+
+
+def test_an_exception_inside_leaves_nothing_behind():
+    fail = True
+
+    @ren.jit
+    def f(x):
+        if fail:
+            raise RuntimeError("mine")
+        return x + 1
+
+    with pytest.raises(RuntimeError, match="mine"):
+        f(a())
+    fail = False
+    assert f.cache_info() == ren.CacheInfo(0, 0, 0, 16, 0)
+    assert ren.equal(f(a()), a() + 1)
+
+
+def test_two_threads_may_call_one_function():
+    step = make_step()
+    results: list[Poly] = []
+    threads = [threading.Thread(target=lambda: results.append(step(a(), b()))) for _ in range(4)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert all(ren.equal(r, (a() + b()) * (a() - 1)) for r in results)
+    assert len(results) == 4
+
+
+# ---------------------------------------------------------------- errors
+
+
+def test_no_polynomial_among_the_arguments():
+    with pytest.raises(ren.errors.JitError, match="called without a polynomial") as e:
+        ren.jit(lambda x: x)(3)
+    assert isinstance(e.value, ValueError)
+
+
+def test_no_polynomial_among_the_results():
+    with pytest.raises(ren.errors.JitError, match="returned no polynomial"):
+        ren.jit(lambda x: 3)(a())
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda x: x.tolist(),
+        lambda x: x.tobytes(),
+        lambda x: np.asarray(x),
+        lambda x: x.limbs,
+        lambda x: ren.equal(x, x),
+        lambda x: jax.tree.leaves(x * 2),
+    ],
+    ids=["tolist", "tobytes", "asarray", "limbs", "equal", "tree"],
+)
+def test_values_are_refused_at_capture_and_the_line_is_named(ask):
+    with pytest.raises(ren.errors.TracedValueError, match=r"test_jit\.py:\d+"):
+        ren.jit(lambda x: ask(x) and x)(a())
+
+
+def test_truth_is_refused():
+    with pytest.raises(ren.errors.TracedValueError, match="truth value"):
+        ren.jit(lambda x: x if x else x + 1)(a())
+
+
+def test_a_polynomial_that_escapes_the_capture_is_told():
+    escaped = []
+
+    @ren.jit
+    def f(x):
+        escaped.append(x * 2)
+        return x
+
+    f(a())
+    with pytest.raises(ren.errors.TracedValueError, match="symbolic"):
+        escaped[0].tolist()
+
+
+def test_unhashable_arguments_are_told():
+    class Odd:
+        __hash__ = None
+
+    with pytest.raises(ren.errors.JitError, match="hashable"):
+        ren.jit(lambda x, o: x)(a(), Odd())
+
+
+@pytest.mark.parametrize("max_plans", [0, -1, 2.5, "many"])
+def test_max_plans_is_checked(max_plans):
+    with pytest.raises(ren.errors.JitError, match="max_plans"):
+        ren.jit(max_plans=max_plans)
+
+
+def test_only_functions_are_jitted():
+    with pytest.raises(ren.errors.JitError, match="decorates a function"):
+        ren.jit(3)
+
+
+def test_two_devices_are_told():
+    with pytest.raises(ren.errors.DeviceError, match="two devices"):
+        ren.jit(lambda x, y: x + y)(a(), b().to("python"))
