@@ -69,7 +69,9 @@ def tenseal_rows() -> Iterator[Row]:
         yield "TenSEAL is not installed: pip install '.[bench]'", float("nan")
         return
     bits = [60, *[40] * DEPTH, 60]
-    context = tenseal.context(tenseal.SCHEME_TYPE.CKKS, 16384, coeff_mod_bit_sizes=bits, n_threads=1)
+    context = tenseal.context(
+        tenseal.SCHEME_TYPE.CKKS, 16384, coeff_mod_bit_sizes=bits, n_threads=1
+    )
     context.global_scale = 2**40
     values = np.linspace(-1, 1, 8192)
     x, y = tenseal.ckks_vector(context, values), tenseal.ckks_vector(context, values[::-1])

@@ -311,7 +311,8 @@ def realize_polys(polys: Sequence[Poly]) -> list[Poly]:
     """Each polynomial realized, all as one program; see `Poly.realize`."""
     if is_collecting():
         return list(polys)
-    lazy = [p for p in polys if not p._symbolic and p.node.op is not ops.BUFFER]
+    # A polynomial that JAX made around a leaf is left as it is: the leaf may be a sentinel.
+    lazy = [p for p in polys if not p._symbolic and p._node and p._node.op is not ops.BUFFER]
     if is_capturing():
         lazy = [p for p in lazy if not _made_contiguous(p)]
     traced: dict[int, Poly] = {}

@@ -62,7 +62,7 @@ def classify(context: ckks.Context, model: Model, digits: Digits, ask: Ask) -> O
         images = digits.test_images[start : start + size]
         pixels = [context.encrypt(v, level=level) for v in packing.pack(images, slots)]
         report, scores = ask([weights, *(c.to_bytes() for c in pixels)])
-        vector = Ciphertext.from_bytes(scores, context).decrypt()
+        vector = context.decrypt(Ciphertext.from_bytes(scores))
         answers.append(packing.unpack(vector, len(images), CLASSES))
         reports.append(json.loads(report))
     return Outcome(

@@ -119,7 +119,7 @@ def serve(source: IO[bytes], sink: IO[bytes]) -> None:
     wire.send(sink, [b"ready"])
     while (message := wire.receive(source)) is not None:
         model, *ciphertexts = message
-        pixels = tuple(Ciphertext.from_bytes(data, context) for data in ciphertexts)
+        pixels = tuple(Ciphertext.from_bytes(data) for data in ciphertexts)
         with context:
             report, result = score(context, model_from_bytes(model), pixels)
         wire.send(sink, [json.dumps(report).encode(), result.to_bytes()])

@@ -1,1 +1,40 @@
-"""CKKS: approximate arithmetic on encrypted real and complex vectors."""
+"""CKKS: approximate arithmetic on encrypted real and complex vectors.
+
+Example:
+    >>> import numpy as np
+    >>> from ren.schemes import ckks
+    >>> ctx = ckks.context(depth=1)
+    >>> x = ctx.encrypt(np.linspace(0, 1, 5))
+    >>> (x * x - 0.5).decrypt().round(4)
+    array([-0.5   , -0.4375, -0.25  ,  0.0625,  0.5   ])
+"""
+
+from ren.core.errors import (
+    ContextError,
+    DepthError,
+    InsecureParametersError,
+    MissingKeyError,
+    ParameterError,
+    SerializationError,
+)
+from ren.schemes.ckks.ciphertext import Ciphertext
+from ren.schemes.ckks.context import Context, context
+from ren.schemes.ckks.parameters import Parameters
+from ren.schemes.ckks.plaintext import Plaintext
+
+load_server = Context.from_bytes
+
+__all__ = [
+    "Ciphertext",
+    "Context",
+    "ContextError",
+    "DepthError",
+    "InsecureParametersError",
+    "MissingKeyError",
+    "ParameterError",
+    "Parameters",
+    "Plaintext",
+    "SerializationError",
+    "context",
+    "load_server",
+]

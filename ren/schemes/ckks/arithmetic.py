@@ -77,6 +77,8 @@ def drop_to(x: Ciphertext, target: int) -> Ciphertext:
             f"The target lies between 0 and {x.level}: levels only go down.",
             f"Pass a level up to {x.level}, or encrypt with a bigger depth.",
         )
+    if target == x.level:
+        return x
     return evolve(x, drop_polys(x.polys, x.params, x.level, target), target)
 
 
@@ -100,9 +102,9 @@ def aligned(x: Ciphertext, y: Ciphertext, what: str) -> tuple[Ciphertext, Cipher
 
 
 def _aligned_plain(x: Ciphertext, p: Plaintext, what: str) -> tuple[Ciphertext, Poly, Layout]:
-    if p.params != x.params or p.slots != x.slots:
+    if p.params != x.params:
         raise ParameterError(
-            f"{what} got a plaintext of other parameters: {p.slots} slots at n={p.params.n}.",
+            f"{what} got a plaintext of other parameters: {p.params.slots} slots at n={p.params.n}.",
             f"The ciphertext has {x.slots} slots at n={x.params.n}.",
             "Encode with the context that made the ciphertext.",
         )

@@ -30,7 +30,7 @@ class Ciphertext:
 
     Attributes:
         polys: (c0, c1), NTT domain: the children of the pytree.
-        level, slots, layout, key_id, params: static.
+        level, layout, key_id, params: static.
         seed: what c1 was expanded from, for fresh ciphertexts only; halves their bytes. It does
             not travel through pytrees.
 
@@ -48,7 +48,6 @@ class Ciphertext:
 
     polys: tuple[Poly, Poly]
     level: int
-    slots: int
     layout: Layout
     key_id: str
     params: Parameters
@@ -65,6 +64,11 @@ class Ciphertext:
         return self.params.n
 
     @property
+    def slots(self) -> int:
+        """How many slots there are; rotations are cyclic over them."""
+        return self.params.slots
+
+    @property
     def scale(self) -> Fraction:
         """The canonical scale of the level, exactly."""
         return self.params.scale(self.level)
@@ -75,7 +79,7 @@ class Ciphertext:
         return sum(4 * math.prod(p.shape) for p in self.polys)
 
     def __repr__(self) -> str:
-        mark = "" if self.params.security_bits else ", INSECURE"
+        mark = ", INSECURE" if self.params.is_insecure else ""
         return (
             f"Ciphertext(level {self.level} of {self.params.depth}, scale 2^"
             f"{math.log2(self.scale):.2f}, {self.slots} slots, {self.nbytes / 2**20:.2f} MiB{mark})"
@@ -178,7 +182,7 @@ def _flatten(x: Ciphertext) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
     polys = tuple(x.polys)
     if all(isinstance(p, Poly) and p._node is not None for p in polys):
         polys = tuple(realize_polys(polys))
-    return polys, (x.level, x.slots, x.layout, x.key_id, x.params)
+    return polys, (x.level, x.layout, x.key_id, x.params)
 
 
 def _unflatten(static: tuple[Any, ...], polys: Any) -> Ciphertext:
@@ -211,7 +215,7 @@ class _Operator:
         if isinstance(other, numbers.Complex):
             return self.number(x, complex(other))
         if isinstance(other, np.ndarray | list | tuple | jax.Array):
-            return self.plaintext(x, encode(other, x.params, x.slots, x.level))
+            return self.plaintext(x, encode(other, x.params, x.level))
         return NotImplemented
 
 

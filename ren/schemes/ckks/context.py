@@ -6,6 +6,7 @@ import threading
 from collections.abc import Iterable
 from typing import Any, Literal
 
+import attrs
 import jax
 from numpy.typing import NDArray
 
@@ -30,12 +31,10 @@ class Context:
     Attributes:
         params: the parameters.
         key_id: random and public; data under another one does not mix with this.
-        slots: how many slots its ciphertexts have.
     """
 
-    def __init__(self, params: Parameters, keys: Keychain, slots: int) -> None:
-        self.params, self.slots = params, slots
-        self._keys = keys
+    def __init__(self, params: Parameters, keys: Keychain) -> None:
+        self.params, self._keys = params, keys
         self._lock = threading.RLock()
         active.register(self)
 
@@ -43,6 +42,11 @@ class Context:
     def key_id(self) -> str:
         """32 hexadecimal digits, public."""
         return self._keys.key_id
+
+    @property
+    def slots(self) -> int:
+        """How many numbers a ciphertext holds."""
+        return self.params.slots
 
     @property
     def rank(self) -> int:
@@ -58,8 +62,8 @@ class Context:
             values: real or complex, [*batch, k] with k <= slots; a scalar fills all slots.
             level: default the top; at a lower level it is smaller.
         """
-        level = self.params.checked_level(level)
-        return plaintext.encode(values, self.params, self.slots, level)
+        level = self.params.depth if level is None else level
+        return plaintext.encode(values, self.params, level)
 
     def encrypt(self, values: Any, level: int | None = None) -> Ciphertext:
         """A fresh ciphertext, with the secret key where it is held, else with the public key.
@@ -80,13 +84,12 @@ class Context:
         p = self.encode(values, level)
         seed = None
         if self._keys.secret is not None:
-            polys, seed = encryption.encrypt_with_secret(
-                p.poly, self._keys.secret, self.params.digest
-            )
+            secret = self._keys.secret
+            polys, seed = encryption.encrypt_with_secret(p.poly, secret, self.params)
         else:
             key = self._keys.require_public()
-            polys = encryption.encrypt_with_public_key(p.poly, key, self.params.specials[0])
-        return Ciphertext(polys, p.level, self.slots, p.layout, self.key_id, self.params, seed)
+            polys = encryption.encrypt_with_public_key(p.poly, key, self.params)
+        return Ciphertext(polys, p.level, p.layout, self.key_id, self.params, seed)
 
     def decrypt(self, x: Ciphertext) -> NDArray:
         """The message of `x`: float64 or complex128, of the shape that went in.
@@ -166,13 +169,13 @@ class Context:
 
     def server(self) -> Context:
         """The same context with the evaluation keys made so far, and nothing else."""
-        return Context(self.params, self._keys.evaluation_only(), self.slots)
+        return Context(self.params, self._keys.evaluation_only())
 
     def public(self) -> Context:
         """The same context with the public key alone: it encrypts, and cannot compute or decrypt."""
         with self._lock:
             self._keys = self._keys.with_public(self.params)
-        return Context(self.params, self._keys.public_only(), self.slots)
+        return Context(self.params, self._keys.public_only())
 
     # ---------------------------------------------------------------- bytes
 
@@ -213,7 +216,6 @@ class Context:
     def __str__(self) -> str:
         rows = [
             ("context", f"{self.key_id[:8]}, {self._keys.kind}"),
-            ("slots", str(self.slots)),
             ("keys", self._keys.inventory(self._name)),
         ]
         table = "\n".join(f"{name:<12} {value}" for name, value in rows)
@@ -258,20 +260,20 @@ def context(
             depth, scale_bits=scale_bits, security=security, n=n, slots=slots,
             integer_bits=integer_bits,
         )  # fmt: skip
-    slots = params.n // 2 if slots is None else slots
-    encoder.check_slots(params.n, slots)
-    made = Context(params, new_keychain(params), slots)
+    elif slots is not None:
+        params = attrs.evolve(params, slots=slots)
+    made = Context(params, new_keychain(params))
     return made if rotations == "auto" else made.rotation_keys(rotations)
 
 
-def _flatten(ctx: Context) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
-    return (ctx._keys,), (ctx.params, ctx.slots)
+def _flatten(ctx: Context) -> tuple[tuple[Any, ...], Parameters]:
+    return (ctx._keys,), ctx.params
 
 
-def _unflatten(static: tuple[Any, ...], children: Any) -> Context:
+def _unflatten(params: Parameters, children: Any) -> Context:
     """A context of leaves as they come, possibly tracers: it is not registered as alive."""
     ctx = object.__new__(Context)
-    (ctx.params, ctx.slots), (ctx._keys,) = static, children
+    ctx.params, (ctx._keys,) = params, children
     ctx._lock = threading.RLock()
     return ctx
 

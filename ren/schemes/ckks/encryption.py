@@ -13,6 +13,7 @@ from ren.realization import has_placeholder
 from ren.residues import plain
 from ren.sampling import fresh_seed
 from ren.schemes.ckks.encoder import centered_floats
+from ren.schemes.ckks.parameters import Parameters
 from ren.schemes.rlwe.keys import (
     Entropy,
     PublicKey,
@@ -26,20 +27,20 @@ _UNIFORM_HALF = b"ren/ckks/ciphertext/"
 
 
 def encrypt_with_secret(
-    message: Poly, secret: Secret, digest: bytes, entropy: Entropy = fresh_seed
+    message: Poly, secret: Secret, params: Parameters, entropy: Entropy = fresh_seed
 ) -> tuple[tuple[Poly, Poly], bytes]:
     """(m + e - a s, a) with a expanded from the seed that is returned too.
 
     Args:
         message: m over the ring of its level, [*batch, limb, n].
         secret: over the key ring, of which that ring is a part.
-        digest: of the parameters, separates the seeds of different ones.
+        params: their digest separates the seeds of different ones.
 
     Noise: sigma 3.2 in each coefficient, sqrt(n) more in a slot: about 2^8.2 at n = 2^14.
     """
     seed, ring, batch = entropy(), message.ring, message.shape[:-2]
-    c1 = uniform_half(seed, digest, ring, batch)
-    c0 = message + noise(ring, entropy, batch).ntt() - c1 * secret.poly.to_ring(ring)
+    c1 = uniform_half(seed, params.digest, ring, batch)
+    c0 = message + noise(ring, params.sigma, entropy, batch).ntt() - c1 * secret.poly.to_ring(ring)
     return (c0, c1), seed
 
 
@@ -49,17 +50,17 @@ def uniform_half(seed: bytes, digest: bytes, ring: RingSpec, batch: tuple[int, .
 
 
 def encrypt_with_public_key(
-    message: Poly, key: PublicKey, special: int, entropy: Entropy = fresh_seed
+    message: Poly, key: PublicKey, params: Parameters, entropy: Entropy = fresh_seed
 ) -> tuple[Poly, Poly]:
     """m + round((b v + e0, a v + e1) / p), made over Q p for one special prime p.
 
     Dividing by p leaves the rounding error alone, about 2^11.4 in a slot at n = 2^14.
     """
     ring, batch = message.ring, message.shape[:-2]
-    wide = ring.with_moduli((*ring.moduli, special))
+    wide = ring.with_moduli((*ring.moduli, params.specials[0]))
     v = small_ternary(wide, entropy, batch).ntt()
     c0, c1 = (
-        (half.to_ring(wide) * v + noise(wide, entropy, batch).ntt()).rescale(ring)
+        (half.to_ring(wide) * v + noise(wide, params.sigma, entropy, batch).ntt()).rescale(ring)
         for half in (key.b, key.a)
     )
     return message + c0, c1

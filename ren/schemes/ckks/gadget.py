@@ -17,5 +17,4 @@ def gadget_of(params: Parameters) -> Gadget:
 
 def public_ring(params: Parameters) -> RingSpec:
     """The ring of the public key: the union of the level bases, and one special prime."""
-    union = (m for digit in params.digits for m in digit)
-    return RingSpec(params.n, (*union, params.specials[0]))
+    return RingSpec(params.n, (*params.union, params.specials[0]))

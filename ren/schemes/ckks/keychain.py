@@ -11,6 +11,7 @@ import jax
 from numpy.typing import NDArray
 
 from ren.core.errors import ContextError, MissingKeyError
+from ren.poly import Poly
 from ren.sampling import fresh_seed
 from ren.schemes.ckks.gadget import gadget_of, public_ring
 from ren.schemes.ckks.parameters import Parameters
@@ -103,7 +104,9 @@ class Keychain:
         """With a public key, made where there is none."""
         if self.public is not None:
             return self
-        made = make_public_key(self.require_secret(), public_ring(params), params.digest, entropy)
+        made = make_public_key(
+            self.require_secret(), public_ring(params), params.digest, params.sigma, entropy
+        )
         return dataclasses.replace(self, public=realize(made))
 
     def with_galois(
@@ -116,15 +119,11 @@ class Keychain:
         missing = [g for g in dict.fromkeys(elements) if g not in self.galois]
         if not missing:
             return self
-        s, gadget = self.require_secret().poly, gadget_of(params)
+        s = self.require_secret().poly
         made = {}
         for g in missing:
             target = s.automorphism(pow(g, -1, 2 * params.n))
-            made[g] = realize(
-                make_switching_key(
-                    s, target, gadget.factors, params.digest, galois_label(g), entropy
-                )
-            )
+            made[g] = _switching_key(s, target, galois_label(g), params, entropy)
         return dataclasses.replace(self, galois={**self.galois, **made})
 
     # ---------------------------------------------------------------- what others may have
@@ -154,9 +153,18 @@ def keychain_of_secret(
 
 
 def _with_relinearization(keys: Keychain, params: Parameters, entropy: Entropy) -> Keychain:
-    gadget, s = gadget_of(params), keys.require_secret().poly
-    made = make_switching_key(s * s, s, gadget.factors, params.digest, RELINEARIZATION, entropy)
-    return dataclasses.replace(keys, relinearization=realize(made))
+    s = keys.require_secret().poly
+    made = _switching_key(s * s, s, RELINEARIZATION, params, entropy)
+    return dataclasses.replace(keys, relinearization=made)
+
+
+def _switching_key(
+    source: Poly, target: Poly, label: bytes, params: Parameters, entropy: Entropy
+) -> SwitchingKey:
+    factors = gadget_of(params).factors
+    return realize(
+        make_switching_key(source, target, factors, params.digest, label, params.sigma, entropy)
+    )
 
 
 def _missing(what: str, remedy: str) -> MissingKeyError:

@@ -43,21 +43,20 @@ class Plaintext:
 
     Attributes:
         poly: round(s_level * embedding^-1(values)), NTT domain, over the ring of `level`.
-        level, slots, layout, params: static.
+        level, layout, params: static.
     """
 
     poly: Poly
     level: int
-    slots: int
     layout: Layout
     params: Parameters
 
     def __repr__(self) -> str:
-        return f"<Plaintext level {self.level}, {self.slots} slots>"
+        return f"<Plaintext level {self.level}, {self.params.slots} slots>"
 
 
 def _flatten(p: Plaintext) -> tuple[tuple[Poly], tuple[Any, ...]]:
-    return (p.poly,), (p.level, p.slots, p.layout, p.params)
+    return (p.poly,), (p.level, p.layout, p.params)
 
 
 jax.tree_util.register_pytree_node(
@@ -65,8 +64,8 @@ jax.tree_util.register_pytree_node(
 )
 
 
-def encode(values: Any, params: Parameters, slots: int, level: int) -> Plaintext:
-    """The plaintext of real or complex `values` [*batch, k], k <= slots, at `level`.
+def encode(values: Any, params: Parameters, level: int) -> Plaintext:
+    """The plaintext of real or complex `values` [*batch, k], k <= params.slots, at `level`.
 
     Leading axes are batch axes; a scalar fills all slots. Shorter vectors are padded with zeros.
 
@@ -78,11 +77,11 @@ def encode(values: Any, params: Parameters, slots: int, level: int) -> Plaintext
     if layout.length is None:
         coefficients = _constant(complex(z), level, params)
     else:
-        coefficients = encoder.encode(z, params.n, slots, params.scale(level))
+        coefficients = encoder.encode(z, params.n, params.slots, params.scale(level))
     _check_size(z, coefficients, level, params)
     limbs = encoder.residues(coefficients, ring.moduli)
     poly = from_residues(limbs, ring, Domain.COEFF).ntt()
-    return Plaintext(poly, level, slots, layout, params)
+    return Plaintext(poly, level, layout, params)
 
 
 def as_slots(values: Any) -> tuple[NDArray, Layout]:

@@ -327,9 +327,7 @@ def _climb(primes: _Primes, walks: _Walks, scale_bits: int) -> _Walks:
     at = row, pick[row]
     pair = np.stack([pick[row], m[at]], axis=1)
     path = np.concatenate([walks.path[row], pair[:, None]], axis=1)
-    return _Walks(
-        walks.sets[row], path, np.maximum(walks.most[row], pair), log_q[at], drift[at]
-    )
+    return _Walks(walks.sets[row], path, np.maximum(walks.most[row], pair), log_q[at], drift[at])
 
 
 def _best_walk(primes: _Primes, request: Request) -> tuple[_Cost, Plan] | None:

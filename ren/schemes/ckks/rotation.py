@@ -63,7 +63,7 @@ def roll(x: Ciphertext, shift: int) -> Ciphertext:
     if shift == 0 or length == x.slots:
         return rotate(x, -shift)
     mask = np.arange(length) >= shift
-    ahead, behind = (encode(m, x.params, x.slots, x.level) for m in (mask, ~mask))
+    ahead, behind = (encode(m, x.params, x.level) for m in (mask, ~mask))
     return add(
         multiply_plain(rotate(x, -shift), ahead),
         multiply_plain(rotate(x, length - shift), behind),

@@ -7,12 +7,15 @@ Uniform halves that were expanded from a seed are stored as that seed. Secrets a
 
 from __future__ import annotations
 
+import json
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
+import attrs
 import numpy as np
 from numpy.typing import NDArray
 
-from ren.core.errors import ParameterError, SerializationError
+from ren.core.errors import SerializationError
 from ren.core.ring import Domain, RingSpec
 from ren.poly import Poly, realize_polys
 from ren.schemes.ckks.active import live_context
@@ -54,7 +57,7 @@ def _limbs(*polys: Poly) -> list[NDArray[np.uint32]]:
 
 def parameters_to_bytes(params: Parameters) -> bytes:
     """The parameters alone."""
-    return pack(PARAMETERS, params.digest, {"params": params.to_dict()}, [])
+    return pack(PARAMETERS, params.digest, {"params": attrs.asdict(params)}, [])
 
 
 def read_parameters(data: bytes) -> Parameters:
@@ -72,13 +75,19 @@ def read_parameters(data: bytes) -> Parameters:
 def _parameters(reader: Reader) -> Parameters:
     """The parameters of any object; they must have the digest that its frame names."""
     try:
-        params = Parameters.from_dict(reader.header["params"])
-    except (KeyError, TypeError, ValueError, ParameterError) as error:
+        params = _parameters_from(json.dumps(reader.header["params"]))
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise damaged(reader.kind, f"the parameters are not valid ({reason})") from None
     if params.digest != reader.digest:
         raise damaged(reader.kind, "they belong to other parameters than they say")
     return params
+
+
+@lru_cache(maxsize=64)
+def _parameters_from(text: str) -> Parameters:
+    """Parameters from their fields as JSON: the constructor checks them, once for each text."""
+    return Parameters(**json.loads(text))
 
 
 # ------------------------------------------------------------------- ciphertexts
@@ -88,10 +97,9 @@ def ciphertext_to_bytes(x: Ciphertext) -> bytes:
     """A ciphertext; a fresh one with its second half as a seed."""
     limbs = _limbs(*(x.polys if x.seed is None else x.polys[:1]))
     header = {
-        "params": x.params.to_dict(),
+        "params": attrs.asdict(x.params),
         "key_id": x.key_id,
         "level": x.level,
-        "slots": x.slots,
         "length": -1 if x.layout.length is None else x.layout.length,
         "is_complex": int(x.layout.is_complex),
         "batch": list(limbs[0].shape[:-2]),
@@ -111,17 +119,16 @@ def read_ciphertext(data: bytes) -> dict[str, Any]:
     params, key_id = _parameters(reader), reader.key_id()
     owner = live_context(key_id)
     if owner is not None:
-        if owner.params != params:
+        if not owner.params.compatible(params):
             raise damaged(CIPHERTEXT, "the context of its key has other parameters")
         params = owner.params
     level = reader.integer("level", 0, params.depth)
-    slots = _slots(reader, params)
-    length = reader.integer("length", -1, slots)
+    length = reader.integer("length", -1, params.slots)
     layout = Layout(None if length < 0 else length, reader.boolean("is_complex"))
     polys, seed = _ciphertext_polys(reader, params.ring(level), params.digest)
     reader.finish()
     return {
-        "polys": polys, "level": level, "slots": slots, "layout": layout,
+        "polys": polys, "level": level, "layout": layout,
         "key_id": key_id, "params": params, "seed": seed,
     }  # fmt: skip
 
@@ -142,13 +149,6 @@ def _ciphertext_polys(
     return (c0, uniform_half(seed, digest, ring, batch)), seed
 
 
-def _slots(reader: Reader, params: Parameters) -> int:
-    slots = reader.integer("slots", 1, params.n // 2)
-    if slots & (slots - 1):
-        raise damaged(reader.kind, f"slots is {slots}, not a power of two")
-    return slots
-
-
 # ------------------------------------------------------------------- contexts
 
 
@@ -165,9 +165,8 @@ def context_to_bytes(ctx: Context, keys: Keychain, include_secret: bool) -> byte
             "Send ctx.server() or ctx.public(); for your own backup use include_secret=True.",
         )
     header: dict[str, Any] = {
-        "params": ctx.params.to_dict(),
+        "params": ctattrs.asdict(x.params),
         "key_id": keys.key_id,
-        "slots": ctx.slots,
         "secret": int(keys.secret is not None),
         "public": keys.public.seed.hex() if keys.public else None,
         "relinearization": keys.relinearization.seed.hex() if keys.relinearization else None,
@@ -183,7 +182,7 @@ def context_to_bytes(ctx: Context, keys: Keychain, include_secret: bool) -> byte
     return pack(CONTEXT, ctx.params.digest, header, arrays)
 
 
-def read_context(data: bytes) -> tuple[Parameters, Keychain, int]:
+def read_context(data: bytes) -> tuple[Parameters, Keychain]:
     """The parts of the context that `context_to_bytes` wrote.
 
     Raises:
@@ -191,7 +190,6 @@ def read_context(data: bytes) -> tuple[Parameters, Keychain, int]:
     """
     reader = unpack(CONTEXT, data)
     params, key_id = _parameters(reader), reader.key_id()
-    slots = _slots(reader, params)
     secret = _secret(reader, params) if reader.boolean("secret") else None
     held: dict[str, Any] = {}
     if reader.header.get("public") is not None:
@@ -202,8 +200,8 @@ def read_context(data: bytes) -> tuple[Parameters, Keychain, int]:
     held["galois"] = _galois(reader, params)
     reader.finish()
     if secret is None:
-        return params, Keychain(key_id, **held), slots
-    return params, keychain_of_secret(key_id, secret, params, **held), slots
+        return params, Keychain(key_id, **held)
+    return params, keychain_of_secret(key_id, secret, params, **held)
 
 
 def _secret(reader: Reader, params: Parameters) -> NDArray[np.int8]:

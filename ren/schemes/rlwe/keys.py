@@ -21,7 +21,6 @@ from ren.lowering.execute import placed
 from ren.poly import Poly
 from ren.sampling import Xof, fresh_seed, gaussian, ternary, uniform_residues
 
-SIGMA = 3.2
 Entropy = Callable[[], bytes]
 Batch = tuple[int, ...]
 
@@ -90,10 +89,12 @@ def expand_uniform(seed: bytes, domain: bytes, ring: RingSpec, batch: Batch = ()
     return from_residues(np.stack(limbs).reshape(*batch, ring.limbs, ring.n), ring, Domain.NTT)
 
 
-def noise(ring: RingSpec, entropy: Entropy = fresh_seed, batch: Batch = ()) -> Poly:
-    """Fresh Gaussian noise, sigma 3.2, over `ring`: coefficients [*batch, n]."""
+def noise(
+    ring: RingSpec, sigma: float, entropy: Entropy = fresh_seed, batch: Batch = ()
+) -> Poly:
+    """Fresh Gaussian noise over `ring`: coefficients [*batch, n]."""
     shape = (*batch, ring.n)
-    draws = gaussian(Xof(entropy(), b"ren/rlwe/noise"), math.prod(shape), SIGMA)
+    draws = gaussian(Xof(entropy(), b"ren/rlwe/noise"), math.prod(shape), sigma)
     return Poly(draws.reshape(shape), ring)
 
 
@@ -117,12 +118,12 @@ def make_secret(ring: RingSpec, entropy: Entropy = fresh_seed) -> Secret:
 
 
 def make_public_key(
-    secret: Secret, ring: RingSpec, digest: bytes, entropy: Entropy = fresh_seed
+    secret: Secret, ring: RingSpec, digest: bytes, sigma: float, entropy: Entropy = fresh_seed
 ) -> PublicKey:
     """(b, a), b = -a s + e over `ring`, a part of the key ring; `digest` is the parameters'."""
     seed = entropy()
     a = expand_public_half(seed, digest, ring)
-    return PublicKey(noise(ring, entropy).ntt() - a * secret.poly.to_ring(ring), a, seed)
+    return PublicKey(noise(ring, sigma, entropy).ntt() - a * secret.poly.to_ring(ring), a, seed)
 
 
 def expand_public_half(seed: bytes, digest: bytes, ring: RingSpec) -> Poly:
@@ -136,6 +137,7 @@ def make_switching_key(
     factors: Sequence[int],
     digest: bytes,
     label: bytes,
+    sigma: float,
     entropy: Entropy = fresh_seed,
 ) -> SwitchingKey:
     """The key that takes c s' to a pair under t: b_j = -a_j t + e_j + P g_j s'.
@@ -146,11 +148,12 @@ def make_switching_key(
         factors: the integers P g_j, one for each digit (`Gadget.factor`).
         digest: the parameters' digest, separates the seeds of different parameters.
         label: which key it is, for example b"relinearization" or b"galois/5".
+        sigma: the standard deviation of the noise.
     """
     seed = entropy()
     a = expand_switching_halves(seed, digest, label, len(factors), source.ring)
     b = tuple(
-        noise(source.ring, entropy).ntt() - a_j * target + source * factor
+        noise(source.ring, sigma, entropy).ntt() - a_j * target + source * factor
         for a_j, factor in zip(a, factors, strict=True)
     )
     return SwitchingKey(b, a, seed)

@@ -52,7 +52,7 @@ def test_no_slot_has_more_rotation_noise_than_the_others(owner, slots):
     """Uncentered digits would pile up at slot 0. A key for each step: one key's noise is fixed."""
     a = slots(owner.slots)
     total = np.zeros(owner.slots)
-    maker = Context(owner.params, owner._keys, owner.slots)  # its 64 keys go with it
+    maker = Context(owner.params, owner._keys)  # its 64 keys go with it
     with maker:
         x = maker.encrypt(a)
         for steps in range(1, 65):

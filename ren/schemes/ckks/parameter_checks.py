@@ -1,0 +1,151 @@
+"""What CKKS parameters have to satisfy, one rule a function.
+
+Each raises ParameterError (or its subclass) with what was given, what is needed and what to do.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from ren.core.errors import ParameterError
+from ren.core.ring import MAX_DEGREE, MIN_DEGREE, RingSpec
+from ren.schemes.rlwe import security as bounds
+
+if TYPE_CHECKING:
+    from ren.schemes.ckks.parameters import Parameters
+
+SCALE_BITS = range(20, 61)
+INTEGER_BITS = range(1, 61)
+DEPTHS = range(257)  # beyond what any secure n holds at the least scale
+DNUMS = range(1, 1001)
+SCALE_DRIFT = 0.5  # bits that explicit moduli may leave between a scale and 2^scale_bits
+
+
+def _is_int(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def check_number(name: str, value: object, allowed: range, remedy: str) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or value not in allowed:
+        raise ParameterError(
+            f"{name} is {value!r}.",
+            f"It is an integer from {allowed.start} to {allowed.stop - 1}.",
+            remedy,
+        )
+    return value
+
+
+def _check_power(name: str, value: object, low: int, high: int, why: str) -> None:
+    if _is_int(value) and low <= value <= high and value & (value - 1) == 0:  # type: ignore
+        return
+    remedy = f"Write for example {name}={high}."
+    if _is_int(value):
+        # The two powers of two around the value, or the end of the range that it is beyond.
+        inside = min(max(value, low), high)  # type: ignore[type-var]
+        below = 1 << (inside.bit_length() - 1)
+        near = sorted({below, high if below == high else below if below == inside else 2 * below})
+        remedy = f"Use {name}={' or '.join(map(str, near))}."
+    raise ParameterError(f"{name} is {value!r}.", f"It is a power of two {why}.", remedy)
+
+
+def check_degree(n: object) -> None:
+    why = f"from {MIN_DEGREE} to {MAX_DEGREE}"
+    _check_power("n", n, MIN_DEGREE, MAX_DEGREE, why)
+
+
+def check_slots(slots: object, n: int) -> None:
+    _check_power("slots", slots, 1, n // 2, f"from 1 to n/2 = {n // 2}")
+
+
+def degrees_for(n: object, slots: int | None) -> tuple[int, ...]:
+    """The degrees to try, ascending: `n`, or those of the table that hold `slots`."""
+    if n is not None:
+        check_degree(n)
+    largest = MAX_DEGREE if n is None else n
+    if slots is not None:
+        check_slots(slots, largest)  # type: ignore[arg-type]
+    least = 2 * (slots or 1)
+    return (n,) if n is not None else tuple(d for d in sorted(bounds.MAX_LOG_QP) if d >= least)  # type: ignore
+
+
+def check_wishes(scale_bits: object, integer_bits: object, security: object) -> None:
+    check_number("scale_bits", scale_bits, SCALE_BITS, "40 suits most uses.")
+    check_number("integer_bits", integer_bits, INTEGER_BITS, "10 suits most uses.")
+    bounds.check_security_target(security)
+
+
+def check_layout(p: Parameters) -> None:
+    """All moduli are distinct NTT primes, and the levels use them all."""
+    if not p.specials:
+        raise ParameterError(
+            "There are no special primes.",
+            "Key switching and public-key encryption divide by at least one.",
+            "Give one as large as the largest modulus.",
+        )
+    RingSpec(p.n, p.union + p.specials)
+    pairs = p.path and all(
+        isinstance(pair, tuple) and len(pair) == 2 and all(_is_int(c) and c >= 0 for c in pair)
+        for pair in p.path
+    )
+    used = tuple(map(max, zip(*p.path, strict=True))) if pairs else ()
+    if used != (len(p.terminals), len(p.mains)) or any(t + m == 0 for t, m in p.path):
+        raise ParameterError(
+            f"The path is {p.path!r:.200} with {len(p.terminals)} terminals, {len(p.mains)} mains.",
+            "It holds a pair (t, m) for each level: t of the terminals and m of the mains, the "
+            "largest t and m being all of them (unused moduli only cost security).",
+            "Leave out the moduli that no level uses, or use Parameters.for_depth(depth).",
+        )
+
+
+def check_digits(p: Parameters) -> None:
+    """The digits are the union in its order, cut up, and each product is at most P."""
+    whole = all(isinstance(d, tuple) and d for d in p.digits)
+    if not whole or tuple(q for digit in p.digits for q in digit) != p.union:
+        raise ParameterError(
+            f"The digits are {p.digits!r:.200}.",
+            "Together they are the moduli of the union, in its order, none of them empty.",
+            "Leave digits out to have them made.",
+        )
+    wide = next((d for d in p.digits if math.prod(d) > p.special_product), None)
+    if wide:
+        raise ParameterError(
+            f"A digit of {len(wide)} moduli has {math.log2(math.prod(wide)):.1f} bits.",
+            f"Its product is at most P ({math.log2(p.special_product):.1f} bits), or key switching "
+            "would drown the message in noise.",
+            "Give more or larger special primes, or shorter digits.",
+        )
+
+
+def check_levels(p: Parameters) -> None:
+    """Level 0 has room for scale and message, and every scale stays near 2^scale_bits."""
+    need = p.scale_bits + p.integer_bits
+    if p.ring(0).q < 1 << need:
+        raise ParameterError(
+            f"Level 0 has a modulus of {p.ring(0).log2_q:.1f} bits.",
+            f"scale_bits + integer_bits = {need} bits are needed there.",
+            "Give level 0 another modulus, or lower scale_bits or integer_bits.",
+        )
+    for level, scale in enumerate(p.scales):
+        if not abs(math.log2(scale) - p.scale_bits) <= SCALE_DRIFT:
+            raise ParameterError(
+                f"Level {level} would have the scale 2^{math.log2(scale):.2f}.",
+                f"Scales stay within {SCALE_DRIFT} bits of 2^{p.scale_bits}.",
+                "Choose levels whose moduli differ by about scale_bits bits.",
+            )
+
+
+def check_security(p: Parameters) -> None:
+    if p.secret != bounds.SECRET:
+        raise ParameterError(
+            f"The secret is {p.secret!r}.",
+            f"The distribution of the secret is {bounds.SECRET!r}.",
+            f"Write secret={bounds.SECRET!r}, or leave it out.",
+        )
+    if not isinstance(p.sigma, int | float) or not 0 < p.sigma < math.inf:
+        raise ParameterError(
+            f"sigma is {p.sigma!r}.",
+            "The standard deviation of the noise is a positive number.",
+            f"Leave it out for {bounds.SIGMA}.",
+        )
+    bounds.require_security(p.n, p.log_qp, p.security, p.secret, p.sigma)

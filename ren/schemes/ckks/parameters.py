@@ -1,0 +1,404 @@
+"""CKKS parameters: a frozen value that fixes rings, levels, scales, digits and security.
+
+Moduli are laid out as `planner` describes: the union of all bases is [T_(K-1) .. T_0 | q_0 ..
+q_(M-1)], a level is the pair (t, m), whose basis is the slice [K - t, K + m) of the union.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Iterable, Mapping
+from fractions import Fraction
+from functools import cached_property
+from typing import Any
+
+import attrs
+
+from ren.core.errors import ParameterError
+from ren.core.ring import RingSpec
+from ren.schemes.ckks.parameter_checks import (
+    DEPTHS,
+    DNUMS,
+    check_degree,
+    check_digits,
+    check_layout,
+    check_levels,
+    check_number,
+    check_security,
+    check_slots,
+    check_wishes,
+    degrees_for,
+)
+from ren.schemes.ckks.planner import partition, plan_for_depth
+from ren.schemes.ckks.presets import PRESETS
+from ren.schemes.rlwe import security as bounds
+
+FRACTION_BITS = 64  # of a canonical scale
+RESIDUE_BYTES = 4  # a residue is a uint32
+_DIGEST_HEADER = "ren.ckks.parameters.1"
+
+
+def _listed(value: Any) -> Any:
+    return [_listed(v) for v in value] if isinstance(value, tuple) else value
+
+
+def _real(value: Any) -> Any:
+    return float(value) if type(value) is int else value
+
+
+def _tuple(values: Any) -> Any:
+    return tuple(values) if isinstance(values, Iterable) else values
+
+
+def _nested(rows: Any) -> Any:
+    return tuple(_tuple(row) for row in rows) if isinstance(rows, Iterable) else rows
+
+
+@attrs.frozen(cache_hash=True)
+class Parameters:
+    """A CKKS parameter set: Q_i for every level i, P, scales s_i, digits and their security.
+
+    Construction checks everything; `for_depth` and `preset` find values that pass.
+
+    Args:
+        n: ring degree, a power of two from 4 to 2^17.
+        terminals: the primes T_(K-1) .. T_0, in that order.
+        mains: the primes q_0 .. q_(M-1).
+        specials: the primes whose product is P; the first also serves public-key encryption.
+        path: the pair (t, m) of each level, lowest first.
+        scale_bits: log2 of the scale s_0, 20 to 60.
+        integer_bits: headroom at level 0: Q_0 >= 2^(scale_bits + integer_bits), which bounds
+            messages by 2^(integer_bits - 1).
+        digits: contiguous parts of the union, each with product at most P; as few as will do
+            when left out.
+        slots: how many values a ciphertext holds, a power of two up to n/2 (the default).
+        secret: the distribution of the secret, "ternary" (uniform).
+        sigma: the standard deviation of the noise.
+        security: the bits that log2(union P) has to leave: 128, 192, 256, or None for none.
+
+    Raises:
+        ParameterError: the values do not fit together.
+        InsecureParametersError: log2(union P) is over the bound for `security`.
+        RingError: a modulus is not a prime q = 1 (mod 2n) under 2^30.
+
+    References: CKKS (eprint 2016/421); hybrid key switching (eprint 2019/688); bounds (eprint
+    2024/463, Table 5.2).
+
+    Example:
+        >>> Parameters.for_depth(2)
+        Parameters(n=8192, depth=2, scale=2^40, log_qp=189.7, 128-bit security)
+    """
+
+    n: int
+    terminals: tuple[int, ...] = attrs.field(converter=_tuple)
+    mains: tuple[int, ...] = attrs.field(converter=_tuple)
+    specials: tuple[int, ...] = attrs.field(converter=_tuple)
+    path: tuple[tuple[int, int], ...] = attrs.field(converter=_nested)
+    scale_bits: int = 40
+    integer_bits: int = 10
+    digits: tuple[tuple[int, ...], ...] = attrs.field(default=(), converter=_nested)
+    slots: int = 0
+    secret: str = bounds.SECRET
+    sigma: float = attrs.field(default=bounds.SIGMA, converter=_real)
+    security: int | None = 128
+
+    def __attrs_post_init__(self) -> None:
+        check_degree(self.n)
+        check_wishes(self.scale_bits, self.integer_bits, self.security)
+        object.__setattr__(self, "slots", self.slots or self.n // 2)
+        check_slots(self.slots, self.n)
+        check_layout(self)
+        if not self.digits:
+            object.__setattr__(self, "digits", partition(self.union, self.special_product))
+        check_digits(self)
+        check_levels(self)
+        check_security(self)
+
+    @classmethod
+    def for_depth(
+        cls,
+        depth: int,
+        scale_bits: int = 40,
+        security: int | None = 128,
+        n: int | None = None,
+        slots: int | None = None,
+        integer_bits: int = 10,
+        dnum: int | None = None,
+    ) -> Parameters:
+        """The cheapest parameters with `depth` levels above level 0.
+
+        Least n first, then the fewest limb-NTTs of one key switch, then the smallest keys.
+
+        Args:
+            depth: how many rescales follow one another, 0 to 256.
+            scale_bits: log2 of the scale, 20 to 60.
+            security: 128, 192, 256, or None for no bound (INSECURE).
+            n: the ring degree; the least that will do when None (from 2^10 on).
+            slots: values in a ciphertext, a power of two; n/2 when None. It raises a free n.
+            integer_bits: log2 of the headroom above the scale at level 0.
+            dnum: the most digits a key may have; whatever is cheapest when None.
+
+        Returns:
+            Parameters.
+
+        Raises:
+            InsecureParametersError: the depth is not within the bound; names one that is, and the
+                n that this one takes.
+            ParameterError: an argument out of range, or a scale that no primes keep up.
+        """
+        check_number("depth", depth, DEPTHS, "Write for example depth=4.")
+        check_wishes(scale_bits, integer_bits, security)
+        if dnum is not None:
+            check_number("dnum", dnum, DNUMS, "Leave dnum out for the cheapest.")
+        degrees = degrees_for(n, slots)
+        plan = plan_for_depth(depth, scale_bits, security, degrees, integer_bits, dnum)
+        return cls(
+            n=plan.n,
+            terminals=plan.terminals,
+            mains=plan.mains,
+            specials=plan.specials,
+            path=plan.path,
+            scale_bits=scale_bits,
+            integer_bits=integer_bits,
+            digits=plan.digits,
+            slots=slots or plan.n // 2,
+            security=security,
+        )
+
+    @classmethod
+    def preset(cls, name: str) -> Parameters:
+        """The named set of `presets.PRESETS`, for example "n14-depth4".
+
+        Raises:
+            ParameterError: no set has that name; lists those that there are.
+        """
+        if name not in PRESETS:
+            raise ParameterError(
+                f"There is no preset {name!r}.",
+                f"The presets are {', '.join(PRESETS)}.",
+                "Take one of these, or Parameters.for_depth(depth).",
+            )
+        return cls.for_depth(**attrs.asdict(PRESETS[name]))
+
+    # Levels and rings
+
+    @property
+    def depth(self) -> int:
+        """How many levels lie above level 0; the highest level."""
+        return len(self.path) - 1
+
+    max_level = depth
+
+    @property
+    def union(self) -> tuple[int, ...]:
+        """The moduli of all levels in absolute positions: T_(K-1) .. T_0, q_0 .. q_(M-1)."""
+        return self.terminals + self.mains
+
+    @cached_property
+    def union_ring(self) -> RingSpec:
+        """The ring over the union of all bases."""
+        return RingSpec(self.n, self.union)
+
+    @cached_property
+    def _rings(self) -> tuple[RingSpec, ...]:
+        return tuple(RingSpec(self.n, self._slice(t, m)) for t, m in self.path)
+
+    @cached_property
+    def _key_rings(self) -> tuple[RingSpec, ...]:
+        most = [
+            [max(c) for c in zip(*self.path[: i + 1], strict=True)] for i in range(self.depth + 1)
+        ]
+        return tuple(RingSpec(self.n, self._slice(t, m) + self.specials) for t, m in most)
+
+    def _slice(self, t: int, m: int) -> tuple[int, ...]:
+        return self.union[len(self.terminals) - t : len(self.terminals) + m]
+
+    def ring(self, level: int) -> RingSpec:
+        """The ring Z_(Q_level)[X]/(X^n + 1): a contiguous slice of the union.
+
+        Raises:
+            ParameterError: there is no such level.
+        """
+        return self._rings[self.checked_level(level)]
+
+    def key_ring(self, level: int | None = None) -> RingSpec:
+        """The ring of a key for levels up to `level` (the highest by default).
+
+        The union of the bases of the levels <= `level`, contiguous, then all special moduli.
+        """
+        return self._key_rings[self.checked_level(level)]
+
+    def level_digits(self, level: int) -> tuple[tuple[int, ...], ...]:
+        """The digits cut down to the moduli of `level`; those left empty are omitted."""
+        inside = set(self.ring(level).moduli)
+        cut = (tuple(q for q in digit if q in inside) for digit in self.digits)
+        return tuple(digit for digit in cut if digit)
+
+    @property
+    def dnum(self) -> int:
+        """How many digits a key has at the highest level."""
+        return len(self.digits)
+
+    @property
+    def special_moduli(self) -> tuple[int, ...]:
+        """The primes whose product is P."""
+        return self.specials
+
+    @cached_property
+    def special_product(self) -> int:
+        """P, the product of the special moduli."""
+        return math.prod(self.specials)
+
+    @cached_property
+    def public_key_ring(self) -> RingSpec:
+        """The ring of the public key: the highest level and the first special prime."""
+        return RingSpec(self.n, self.ring(self.depth).moduli + self.specials[:1])
+
+    def checked_level(self, level: int | None) -> int:
+        """`level`, the highest one for None.
+
+        Raises:
+            ParameterError: there is no such level.
+        """
+        if level is None:
+            return self.depth
+        levels = range(self.depth + 1)
+        return check_number("level", level, levels, "Use a level of these parameters, or None.")
+
+    # Scales
+
+    @cached_property
+    def scales(self) -> tuple[Fraction, ...]:
+        """The canonical scales, s_0 = 2^scale_bits and s_i = sqrt(s_(i-1) Q_i / Q_(i-1)).
+
+        Each is dyadic with 64 fractional bits, so that s_i^2 Q_(i-1) / Q_i differs from s_(i-1)
+        by less than 2^-(scale_bits + 62) of it, and every machine has the same ones.
+        """
+        scales = [Fraction(1 << self.scale_bits)]
+        for low, high in zip(self._rings, self._rings[1:], strict=False):
+            square = scales[-1] * high.q / low.q
+            scales.append(Fraction(math.isqrt(int(square * 4**FRACTION_BITS)), 1 << FRACTION_BITS))
+        return tuple(scales)
+
+    def scale(self, level: int) -> Fraction:
+        """The canonical scale s_level of degree-1 ciphertexts, an exact rational."""
+        return self.scales[self.checked_level(level)]
+
+    # Security and sizes
+
+    @cached_property
+    def log_q(self) -> float:
+        """log2 of the union of all bases, in bits."""
+        return math.log2(self.union_ring.q)
+
+    @cached_property
+    def log_qp(self) -> float:
+        """log2 of the union times P, the modulus that security counts, in bits."""
+        return math.log2(self.union_ring.q * self.special_product)
+
+    @property
+    def security_bits(self) -> int:
+        """The highest of 128, 192, 256 whose bound covers `log_qp`; 0 when INSECURE."""
+        return bounds.security_bits(self.n, self.log_qp, self.secret, self.sigma)
+
+    @property
+    def security_margin(self) -> float:
+        """Bits between `log_qp` and the bound for the target (128 without one)."""
+        return bounds.max_log_qp(self.n, self.security or 128) - self.log_qp
+
+    @property
+    def is_insecure(self) -> bool:
+        """True when no row of the table covers the parameters."""
+        return not self.security_bits
+
+    def ciphertext_nbytes(self, level: int | None = None) -> int:
+        """Bytes of the two polynomials of a ciphertext at `level` (the highest by default)."""
+        limbs = self.ring(self.checked_level(level)).limbs
+        return 2 * limbs * self.n * RESIDUE_BYTES
+
+    def key_nbytes(self, level: int | None = None) -> int:
+        """Bytes of one expanded evaluation key for levels up to `level`.
+
+        Two polynomials a digit; saved keys take half, since uniform halves are seeds.
+        """
+        ring = self.key_ring(level)
+        digits = sum(not set(digit).isdisjoint(ring.moduli) for digit in self.digits)
+        return 2 * digits * ring.limbs * self.n * RESIDUE_BYTES
+
+    # Identity
+
+    @cached_property
+    def digest(self) -> bytes:
+        """SHA-256 of what fixes the meaning of ciphertexts and keys: 32 bytes.
+
+        It covers n, the moduli and their order, levels, scale, digits, secret and noise. It
+        leaves out the wishes `slots`, `integer_bits` and `security`, which change none of these.
+        """
+        numbers = (self.terminals, self.mains, self.specials, self.path, self.digits)
+        text = f"{_DIGEST_HEADER} {self.n} {self.scale_bits} {numbers} {self.secret} {self.sigma}"
+        return hashlib.sha256(text.encode()).digest()
+
+    def compatible(self, other: object) -> bool:
+        """True when ciphertexts and keys of `other` mean the same under these parameters."""
+        return isinstance(other, Parameters) and self.digest == other.digest
+
+    def to_dict(self) -> dict[str, Any]:
+        """The fields as JSON holds them: numbers, strings, lists, None."""
+        return {f.name: _listed(getattr(self, f.name)) for f in attrs.fields(Parameters)}
+
+    @classmethod
+    def from_dict(cls, fields: Mapping[str, Any]) -> Parameters:
+        """The parameters that `to_dict` wrote; everything is checked again.
+
+        Raises:
+            ParameterError, RingError: fields that are missing, unknown or out of range.
+        """
+        names = [f.name for f in attrs.fields(Parameters)]
+        if not isinstance(fields, Mapping) or set(fields) != set(names):
+            raise ParameterError(
+                f"from_dict got {fields!r:.80}.",
+                f"The fields are {', '.join(names)}.",
+                "Pass what Parameters.to_dict() gave.",
+            )
+        return cls(**fields)
+
+    def __repr__(self) -> str:
+        return (
+            f"Parameters(n={self.n}, depth={self.depth}, scale=2^{self.scale_bits}, "
+            f"log_qp={self.log_qp:.1f}, {_security_text(self)})"
+        )
+
+    def __str__(self) -> str:
+        return "\n".join(_table(self))
+
+
+def _security_text(p: Parameters) -> str:
+    return "INSECURE" if p.is_insecure else f"{p.security_bits}-bit security"
+
+
+def _table(p: Parameters) -> list[str]:
+    """The lines of `str(parameters)`."""
+    target = p.security_bits or 128
+    bound = bounds.max_log_qp(p.n, target)
+    widest = max(map(len, p.digits))
+    lines = [
+        f"CKKS parameters: {_security_text(p)}, n = {p.n}, {p.slots} slots, depth {p.depth}",
+        "level  moduli   log2 Q  log2 scale  ciphertext",
+    ]
+    for level in range(p.depth, -1, -1):
+        ring, size = p.ring(level), _bytes_text(p.ciphertext_nbytes(level))
+        scale = math.log2(p.scale(level))
+        lines.append(f"{level:5}{ring.limbs:8}{ring.log2_q:9.1f}{scale:12.3f}{size:>12}")
+    return [
+        *lines,
+        f"union of bases: {len(p.union)} moduli, {p.log_q:.1f} bits",
+        f"special primes: {len(p.specials)}, {math.log2(p.special_product):.1f} bits",
+        f"union times P: {p.log_qp:.1f} bits; the {target}-bit bound is {bound:.0f}",
+        f"keys: {p.dnum} digits of up to {widest} moduli, {_bytes_text(p.key_nbytes())} each",
+        f"secret: {p.secret}; noise: sigma {p.sigma}; |message| < 2^{p.integer_bits - 1}",
+    ]
+
+
+def _bytes_text(count: int) -> str:
+    return f"{count / 2**20:.2f} MiB" if count >= 2**20 else f"{count / 2**10:.1f} KiB"
