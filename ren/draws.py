@@ -7,6 +7,7 @@ transformation, where one traced draw would be reused for every run, it raises.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any, Protocol
 
@@ -100,20 +101,23 @@ def _limbs(values: Any, ring: RingSpec) -> np.ndarray:
     return to_limbs(as_coefficients(wide, ring.n), ring.moduli)
 
 
-def draw(distribution: Distribution, seed: bytes | None, device: Any) -> Node:
+def draw(
+    distribution: Distribution, seed: bytes | None, device: Any, batch: tuple[int, ...] = ()
+) -> Node:
     """The node of a random polynomial in coefficients.
 
     Args:
         distribution: what to draw.
         seed: None for fresh entropy; bytes are expanded with SHAKE-256, the same everywhere.
         device: where the limbs go.
+        batch: leading axes of independent draws.
 
     Raises:
         RandomnessError: no seed under a JAX transformation; a seed that is not bytes.
     """
     domain = b"ren/poly/" + type(distribution).__name__.lower().encode()
     if seed is not None:
-        return _drawn(distribution, Xof(seed, domain), device)
+        return _drawn(distribution, Xof(seed, domain), device, batch)
     if is_tracing():
         raise RandomnessError(
             f"{user_line()} draws a random polynomial inside a JAX transformation.",
@@ -121,21 +125,31 @@ def draw(distribution: Distribution, seed: bytes | None, device: Any) -> Node:
             "Draw outside and pass the polynomial in, or give a bytes seed.",
         )
     if is_capturing():
-        return _drawn_at_replay(distribution, domain, device)
-    return _drawn(distribution, Xof(sampling.fresh_seed(), domain), device)
+        return _drawn_at_replay(distribution, domain, device, batch)
+    return _drawn(distribution, Xof(sampling.fresh_seed(), domain), device, batch)
 
 
-def _drawn(distribution: Distribution, xof: Xof, device: Any) -> Node:
-    limbs = placed(distribution.sample(xof), device)
+def _sampled(distribution: Distribution, xof: Xof, batch: tuple[int, ...]) -> np.ndarray:
+    if not batch:
+        return distribution.sample(xof)
+    limbs = [distribution.sample(xof) for _ in range(math.prod(batch))]
+    return np.stack(limbs).reshape(*batch, *limbs[0].shape)
+
+
+def _drawn(distribution: Distribution, xof: Xof, device: Any, batch: tuple[int, ...]) -> Node:
+    limbs = placed(_sampled(distribution, xof, batch), device)
     return buffer(limbs, distribution.ring, Domain.COEFF)
 
 
-def _drawn_at_replay(distribution: Distribution, domain: bytes, device: Any) -> Node:
+def _drawn_at_replay(
+    distribution: Distribution, domain: bytes, device: Any, batch: tuple[int, ...]
+) -> Node:
     distribution.sample(Xof(b"check", domain))  # a bad distribution is told at its own line
 
     def fresh() -> Any:
-        return placed(distribution.sample(Xof(sampling.fresh_seed(), domain)), device)
+        xof = Xof(sampling.fresh_seed(), domain)
+        return placed(_sampled(distribution, xof, batch), device)
 
     redraw: Callable[[], Any] = fresh
     claim = device if device == "python" else None
-    return placeholder(Spec(distribution.ring, Domain.COEFF), claim, redraw)
+    return placeholder(Spec(distribution.ring, Domain.COEFF, batch), claim, redraw)

@@ -9,8 +9,7 @@ import jax
 import numpy as np
 from jax.tree_util import GetAttrKey, register_pytree_with_keys
 
-from ren import codec, draws
-from ren.arithmetic import Arithmetic
+from ren import codec
 from ren.callers import user_line
 from ren.capturing import is_capturing, is_collecting
 from ren.checks import as_int, check_limbs, check_ring
@@ -22,13 +21,14 @@ from ren.core.numtheory import centered, crt
 from ren.core.ring import Domain, RingSpec
 from ren.lowering.devices import TRACED, device_of, is_tracer
 from ren.lowering.execute import placed
+from ren.random_poly import RandomConstructors
 from ren.realization import has_placeholder, known_buffer, realize_nodes, symbolic_value
 from ren.residues import as_coefficients, montgomery, plain, to_integers, to_limbs
 
 _UNSET = object()
 
 
-class Poly(Arithmetic):
+class Poly(RandomConstructors):
     """A polynomial of Z_q[X]/(X^n + 1): operations record a program, nothing runs until needed.
 
     Args:
@@ -96,44 +96,6 @@ class Poly(Arithmetic):
     def zeros(cls, ring: RingSpec) -> Poly:
         """The zero polynomial; symbolic, allocates nothing."""
         return cls.const(0, ring)
-
-    @classmethod
-    def uniform(cls, ring: RingSpec, *, seed: bytes | None = None, device: Any = None) -> Poly:
-        """Coefficients uniform on [0, q). `seed=None`: fresh operating-system entropy."""
-        check_ring(ring)
-        return cls.from_node(draws.draw(draws.Uniform(ring), seed, device))
-
-    @classmethod
-    def uniform_on_interval(
-        cls, low: int, high: int, ring: RingSpec, *, seed: bytes | None = None, device: Any = None
-    ) -> Poly:
-        """Coefficients uniform on [low, high), reduced mod q; any integers low < high."""
-        check_ring(ring)
-        distribution = draws.Interval(ring, as_int(low), as_int(high))
-        return cls.from_node(draws.draw(distribution, seed, device))
-
-    @classmethod
-    def ternary(cls, ring: RingSpec, *, seed: bytes | None = None, device: Any = None) -> Poly:
-        """Coefficients uniform on {-1, 0, 1}."""
-        check_ring(ring)
-        return cls.from_node(draws.draw(draws.Ternary(ring), seed, device))
-
-    @classmethod
-    def sparse_ternary(
-        cls, ring: RingSpec, hamming_weight: int, *, seed: bytes | None = None, device: Any = None
-    ) -> Poly:
-        """Exactly `hamming_weight` coefficients uniform on {-1, 1}, the others zero."""
-        check_ring(ring)
-        distribution = draws.SparseTernary(ring, as_int(hamming_weight))
-        return cls.from_node(draws.draw(distribution, seed, device))
-
-    @classmethod
-    def gaussian(
-        cls, ring: RingSpec, sigma: float = 3.2, *, seed: bytes | None = None, device: Any = None
-    ) -> Poly:
-        """Coefficients from the discrete Gaussian of parameter `sigma` around 0."""
-        check_ring(ring)
-        return cls.from_node(draws.draw(draws.Gaussian(ring, sigma), seed, device))
 
     # ---------------------------------------------------------------- what it is
 

@@ -11,7 +11,6 @@ import json
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-import attrs
 import numpy as np
 from numpy.typing import NDArray
 
@@ -57,7 +56,7 @@ def _limbs(*polys: Poly) -> list[NDArray[np.uint32]]:
 
 def parameters_to_bytes(params: Parameters) -> bytes:
     """The parameters alone."""
-    return pack(PARAMETERS, params.digest, {"params": attrs.asdict(params)}, [])
+    return pack(PARAMETERS, params.digest, {"params": params.to_dict()}, [])
 
 
 def read_parameters(data: bytes) -> Parameters:
@@ -87,7 +86,7 @@ def _parameters(reader: Reader) -> Parameters:
 @lru_cache(maxsize=64)
 def _parameters_from(text: str) -> Parameters:
     """Parameters from their fields as JSON: the constructor checks them, once for each text."""
-    return Parameters(**json.loads(text))
+    return Parameters.from_dict(json.loads(text))
 
 
 # ------------------------------------------------------------------- ciphertexts
@@ -97,7 +96,7 @@ def ciphertext_to_bytes(x: Ciphertext) -> bytes:
     """A ciphertext; a fresh one with its second half as a seed."""
     limbs = _limbs(*(x.polys if x.seed is None else x.polys[:1]))
     header = {
-        "params": attrs.asdict(x.params),
+        "params": x.params.to_dict(),
         "key_id": x.key_id,
         "level": x.level,
         "length": -1 if x.layout.length is None else x.layout.length,
@@ -165,7 +164,7 @@ def context_to_bytes(ctx: Context, keys: Keychain, include_secret: bool) -> byte
             "Send ctx.server() or ctx.public(); for your own backup use include_secret=True.",
         )
     header: dict[str, Any] = {
-        "params": ctattrs.asdict(x.params),
+        "params": ctx.params.to_dict(),
         "key_id": keys.key_id,
         "secret": int(keys.secret is not None),
         "public": keys.public.seed.hex() if keys.public else None,

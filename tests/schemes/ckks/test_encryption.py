@@ -1,0 +1,93 @@
+"""Randomness and noise of encryption: fresh each time, also in forked children."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import jax
+import numpy as np
+import pytest
+
+import ren
+from ren.core.errors import RandomnessError
+from ren.schemes.ckks import encoder
+
+# The parent imports and forks before JAX has started threads; each child then encrypts.
+_FORKS = """
+import os, warnings
+warnings.simplefilter("ignore")
+from ren.ring import RingSpec
+from ren.schemes.ckks.encryption import encrypt_with_secret
+from ren.schemes.ckks.parameters import Parameters
+from ren.poly import Poly
+from ren.schemes.rlwe.keys import secret_from
+import numpy as np
+params = Parameters.for_depth(0, n=1024, security=None)
+for _ in range(2):
+    if os.fork() == 0:
+        secret = secret_from(np.ones(1024, np.int8), params.key_ring())
+        ring = params.ring(0)
+        (c0, c1), seed = encrypt_with_secret(Poly([0], ring).ntt(), secret, params)
+        e = (c0 + c1 * secret.poly.to_ring(ring)).tolist(centered=True)
+        print(seed.hex(), hash(tuple(e)), max(map(abs, e)) < 40, flush=True)
+        os._exit(0)
+    os.wait()
+"""
+
+
+def test_two_encryptions_differ_in_everything(ctx):
+    x, y = ctx.encrypt([1.0]), ctx.encrypt([1.0])
+    assert x.seed != y.seed
+    for p, q in zip(x.polys, y.polys, strict=True):
+        assert not np.array_equal(p.limbs, q.limbs)
+    assert not np.array_equal(x.decrypt(), y.decrypt())
+    p, q = (ctx.public().encrypt([1.0]) for _ in range(2))
+    assert not np.array_equal(p.polys[1].limbs, q.polys[1].limbs)
+    batch = ctx.encrypt(np.zeros((2, 3)))
+    for half in batch.polys:
+        assert not np.array_equal(half.limbs[0], half.limbs[1])
+
+
+def test_forked_children_differ():
+    ran = subprocess.run(
+        [sys.executable, "-c", _FORKS], capture_output=True, text=True, check=True, timeout=120
+    )
+    first, second = (line.split() for line in ran.stdout.splitlines())
+    assert first[0] != second[0] and first[1] != second[1]
+    assert first[2] == second[2] == "True"
+
+
+def test_encryption_is_refused_where_its_noise_would_repeat(ctx):
+    x = ctx.encrypt([1.0])
+    with pytest.raises(RandomnessError, match="Encrypt outside"):
+        jax.jit(lambda x: x + ctx.encrypt([1.0]))(x)
+    with pytest.raises(RandomnessError, match="Encrypt outside"):
+        jax.vmap(lambda x: x + ctx.encrypt([1.0]))(ctx.encrypt([[1.0], [2.0]]))
+    with pytest.raises(RandomnessError, match="Encrypt outside"):
+        ren.jit(lambda x: x + ctx.encrypt([1.0]))(x)
+
+
+def test_noise_of_fresh_ciphertexts(ctx13):
+    """c0 + c1 s - m is Gaussian of sigma 3.2 with the secret key, small with the public one."""
+    n, level = ctx13.params.n, ctx13.params.depth
+    values = np.random.default_rng(0).uniform(-1, 1, n // 2)
+    message = encoder.encode(values, n, n // 2, ctx13.params.scale(level))
+    secret = ctx13._keys.secret
+    ring = ctx13.params.ring(level)
+
+    def noise(x):
+        decrypted = (x.polys[0] + x.polys[1] * secret.poly.to_ring(ring)).tolist(centered=True)
+        return np.array(decrypted, float) - message
+
+    fresh = noise(ctx13.encrypt(values))
+    assert abs(fresh.std() / 3.2 - 1) < 0.05 and np.abs(fresh).max() < 6 * 3.2
+    # Rounding by p: sqrt((1 + 2n/3) / 12) a coefficient, whatever p is.
+    public = noise(ctx13.public().encrypt(values))
+    assert abs(public.std() / np.sqrt((1 + 2 * n / 3) / 12 + 3.2**2) - 1) < 0.1
+
+
+def test_the_secret_is_uniform_ternary(ctx13):
+    counts = np.unique(ctx13._keys.secret.coefficients, return_counts=True)
+    assert counts[0].tolist() == [-1, 0, 1]
+    assert np.abs(counts[1] / ctx13.params.n - 1 / 3).max() < 0.03
