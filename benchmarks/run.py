@@ -75,7 +75,7 @@ def tenseal_rows() -> Iterator[Row]:
     context.global_scale = 2**40
     values = np.linspace(-1, 1, 8192)
     x, y = tenseal.ckks_vector(context, values), tenseal.ckks_vector(context, values[::-1])
-    yield f"TenSEAL product         n = 16384, depth {DEPTH}", median(lambda: x * y)
+    yield f"TenSEAL product, 1 core n = 16384, depth {DEPTH}", median(lambda: x * y)
 
 
 def main() -> None:

@@ -14,9 +14,10 @@ import numpy as np
 from ren.callers import user_line
 from ren.checks import as_int, check_ring
 from ren.core import op as ops
+from ren.core.args import AutomorphismArg, CopyArg, ModUpArg, RingArg, RotateArg
 from ren.core.errors import CoefficientTypeError, DeviceError, DomainError
 from ren.core.node import Node, const, make
-from ren.core.op import AutomorphismArg, CopyArg, ModUpArg, Op, RingArg, RotateArg
+from ren.core.op import Op
 from ren.core.ring import Domain, RingSpec
 from ren.lowering.devices import TRACED, resolve_device
 

@@ -9,9 +9,10 @@ import attrs
 
 from ren.capturing import capture_serial, capturing
 from ren.core import op as ops
+from ren.core.args import BufferArg
 from ren.core.errors import JitError
 from ren.core.node import Node, buffer, make, placeholder, toposort
-from ren.core.op import BufferArg, Kind
+from ren.core.op import Kind
 from ren.core.rewrite import rewrite
 from ren.lowering.devices import claim_of
 from ren.lowering.execute import plan_of, run_plan

@@ -17,9 +17,9 @@ import numpy as np
 from ren import sampling
 from ren.callers import user_line
 from ren.capturing import is_capturing
+from ren.core.args import Spec
 from ren.core.errors import RandomnessError
 from ren.core.node import Node, buffer, placeholder
-from ren.core.op import Spec
 from ren.core.ring import Domain, RingSpec
 from ren.lowering.execute import placed
 from ren.lowering.tracing import is_tracing

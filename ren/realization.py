@@ -11,9 +11,9 @@ import jax
 
 from ren.callers import user_line
 from ren.core import op as ops
+from ren.core.args import BufferArg
 from ren.core.errors import TracedValueError
 from ren.core.node import Node, buffer, make, toposort
-from ren.core.op import BufferArg
 from ren.core.rewrite import rewrite
 from ren.lowering.devices import is_tracer
 from ren.lowering.execute import plan_of, run_plan

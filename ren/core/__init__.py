@@ -1,7 +1,8 @@
 """What a program is: rings, ops, nodes, rewriting. No jax, no devices."""
 
+from ren.core.args import Spec
 from ren.core.node import Node, buffer, const, make, placeholder, toposort
-from ren.core.op import OPS, Op, Spec
+from ren.core.op import OPS, Op
 from ren.core.printer import print_graph
 from ren.core.ring import Domain, RingSpec
 

@@ -13,7 +13,8 @@ from typing import Any
 import attrs
 
 from ren.core import op as ops
-from ren.core.op import BufferArg, ConstArg, NoArg, Op, PlaceholderArg, Spec
+from ren.core.args import BufferArg, ConstArg, NoArg, PlaceholderArg, Spec
+from ren.core.op import Op
 from ren.core.ring import Domain, RingSpec
 
 NO_ARG = NoArg()

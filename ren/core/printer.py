@@ -6,8 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ren.core import node as nodes
-from ren.core.node import Node, toposort
-from ren.core.op import (
+from ren.core.args import (
     AutomorphismArg,
     BufferArg,
     ConstArg,
@@ -18,6 +17,7 @@ from ren.core.op import (
     RotateArg,
     SlotArg,
 )
+from ren.core.node import Node, toposort
 from ren.core.ring import RingSpec
 
 

@@ -30,8 +30,11 @@ def scorer_process() -> Iterator[Ask]:
         source, sink = process.stdout, process.stdin
 
         def ask(message: list[bytes]) -> list[bytes]:
-            wire.send(sink, message)
-            answer = wire.receive(source)
+            try:
+                wire.send(sink, message)
+                answer = wire.receive(source)
+            except (BrokenPipeError, EOFError):
+                answer = None
             if answer is None:
                 raise RuntimeError("The scorer ended without an answer; its error stands above.")
             return answer

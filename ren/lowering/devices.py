@@ -9,9 +9,9 @@ import jax.core
 import numpy as np
 
 from ren.core import op as ops
+from ren.core.args import BufferArg, PlaceholderArg
 from ren.core.errors import DeviceError
 from ren.core.node import Node
-from ren.core.op import BufferArg, PlaceholderArg
 
 PYTHON = "python"
 TRACED = "traced"

@@ -6,7 +6,7 @@ from collections.abc import Hashable
 
 import attrs
 
-from ren.core.op import BufferArg, PlaceholderArg, Spec
+from ren.core.args import BufferArg, PlaceholderArg, Spec
 from ren.lowering.program import Kernel, Program
 
 

@@ -12,8 +12,9 @@ from collections.abc import Hashable
 import attrs
 
 from ren.core import op as ops
+from ren.core.args import SlotArg
 from ren.core.node import Node, make, toposort
-from ren.core.op import Kind, SlotArg
+from ren.core.op import Kind
 from ren.lowering.bodies import BODIES, Table
 
 

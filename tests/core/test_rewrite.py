@@ -7,8 +7,8 @@ import pytest
 
 from ren.core import Domain, RingSpec, buffer, const, make, print_graph, toposort
 from ren.core import op as ops
+from ren.core.args import RingArg, RotateArg
 from ren.core.errors import VerificationError
-from ren.core.op import RingArg, RotateArg
 from ren.core.rewrite import rewrite, to_domain
 from ren.core.verify import verify
 from ren.lowering.passes import PIPELINE, run_pipeline

@@ -10,8 +10,9 @@ from __future__ import annotations
 import math
 
 from ren.core import op as ops
+from ren.core.args import AutomorphismArg, RingArg
 from ren.core.node import Node, const, make
-from ren.core.op import AutomorphismArg, Op, RingArg
+from ren.core.op import Op
 from ren.core.rewrite import Table, rewrite, to_domain
 from ren.core.ring import Domain, RingSpec, difference, intersection
 

@@ -18,7 +18,8 @@ from ren.core.errors import (
     SerializationError,
 )
 from ren.schemes.ckks.ciphertext import Ciphertext
-from ren.schemes.ckks.context import Context, context
+from ren.schemes.ckks.context import Context
+from ren.schemes.ckks.owner import context
 from ren.schemes.ckks.parameters import Parameters
 from ren.schemes.ckks.plaintext import Plaintext
 

@@ -104,7 +104,8 @@ def aligned(x: Ciphertext, y: Ciphertext, what: str) -> tuple[Ciphertext, Cipher
 def _aligned_plain(x: Ciphertext, p: Plaintext, what: str) -> tuple[Ciphertext, Poly, Layout]:
     if p.params != x.params:
         raise ParameterError(
-            f"{what} got a plaintext of other parameters: {p.params.slots} slots at n={p.params.n}.",
+            f"{what} got a plaintext of other parameters, {p.params.slots} slots at "
+            f"n={p.params.n}.",
             f"The ciphertext has {x.slots} slots at n={x.params.n}.",
             "Encode with the context that made the ciphertext.",
         )
@@ -146,7 +147,7 @@ def subtract_plain(x: Ciphertext, p: Plaintext) -> Ciphertext:
 
 
 def add_scalar(x: Ciphertext, value: complex) -> Ciphertext:
-    """x + value in every slot, encoded at the exact scale of `x` (error at most 1/2 coefficient)."""
+    """x + value in every slot, encoded at the exact scale of `x`, rounded once."""
     polys = (x.polys[0] + _constant_poly(x, value), x.polys[1])
     return evolve(x, polys, layout=_scalar_layout(x, value))
 

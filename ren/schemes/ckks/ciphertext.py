@@ -219,9 +219,7 @@ class _Operator:
         return NotImplemented
 
 
-_SUM = _Operator(
-    arithmetic.add, arithmetic.add_plain, arithmetic.add_scalar, arithmetic.add_scalar
-)
+_SUM = _Operator(arithmetic.add, arithmetic.add_plain, arithmetic.add_scalar, arithmetic.add_scalar)
 _DIFFERENCE = _Operator(
     arithmetic.subtract,
     arithmetic.subtract_plain,

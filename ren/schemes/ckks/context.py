@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable
-from typing import Any, Literal
+from typing import Any
 
-import attrs
 import jax
 from numpy.typing import NDArray
 
 from ren.capturing import is_capturing
-from ren.core.errors import MissingKeyError, ParameterError, RandomnessError
+from ren.core.errors import MissingKeyError, RandomnessError
 from ren.lowering.tracing import is_tracing
 from ren.schemes.ckks import active, encoder, encryption, plaintext, serialization
 from ren.schemes.ckks.ciphertext import Ciphertext
-from ren.schemes.ckks.keychain import Keychain, new_keychain
+from ren.schemes.ckks.keychain import Keychain
 from ren.schemes.ckks.parameters import Parameters
 from ren.schemes.ckks.plaintext import Plaintext
 from ren.schemes.ckks.rotation import conjugation_element, galois_element
@@ -141,7 +140,7 @@ class Context:
         Raises:
             MissingKeyError: this context holds no secret key.
         """
-        wanted = [steps] if isinstance(steps, int) else list(steps)
+        wanted = list(steps) if isinstance(steps, Iterable) else [steps]
         elements = [galois_element(k % self.slots, self.params.n) for k in wanted]
         self._make_galois([g for g in elements if g != 1])
         return self
@@ -172,7 +171,7 @@ class Context:
         return Context(self.params, self._keys.evaluation_only())
 
     def public(self) -> Context:
-        """The same context with the public key alone: it encrypts, and cannot compute or decrypt."""
+        """The same context with the public key alone: it encrypts and does nothing else."""
         with self._lock:
             self._keys = self._keys.with_public(self.params)
         return Context(self.params, self._keys.public_only())
@@ -220,50 +219,6 @@ class Context:
         ]
         table = "\n".join(f"{name:<12} {value}" for name, value in rows)
         return f"{self.params}\n{table}"
-
-
-def context(
-    depth: int | None = None,
-    *,
-    scale_bits: int = 40,
-    security: int | None = 128,
-    n: int | None = None,
-    slots: int | None = None,
-    integer_bits: int = 10,
-    params: Parameters | None = None,
-    rotations: Literal["auto"] | Iterable[int] = "auto",
-) -> Context:
-    """A fresh owner's context: parameters for `depth` products in a row, and new random keys.
-
-    Args:
-        depth: how many multiplications in a row a fresh ciphertext bears.
-        scale_bits: log2 of the scale: about scale_bits - 15 bits after the point are right.
-        security: 128, 192 or 256 bits; None allows parameters that are not secure.
-        n: the ring degree; None for the least that is secure.
-        slots: numbers in a ciphertext, a power of two up to n/2; None for n/2.
-        integer_bits: messages lie in (-2^(integer_bits-1), 2^(integer_bits-1)).
-        params: parameters made before, instead of all of the above but `slots`.
-        rotations: "auto" makes the key of a rotation on its first use; the keys of given steps are
-            made at once.
-
-    Raises:
-        InsecureParametersError, ParameterError: what cannot be met, and what can.
-    """
-    if params is None:
-        if depth is None:
-            raise ParameterError(
-                "ckks.context() got neither a depth nor parameters.",
-                "The depth is the number of multiplications in a row that you need.",
-                "Write for example ckks.context(depth=4).",
-            )
-        params = Parameters.for_depth(
-            depth, scale_bits=scale_bits, security=security, n=n, slots=slots,
-            integer_bits=integer_bits,
-        )  # fmt: skip
-    elif slots is not None:
-        params = attrs.evolve(params, slots=slots)
-    made = Context(params, new_keychain(params))
-    return made if rotations == "auto" else made.rotation_keys(rotations)
 
 
 def _flatten(ctx: Context) -> tuple[tuple[Any, ...], Parameters]:

@@ -130,9 +130,7 @@ class Keychain:
 
     def evaluation_only(self) -> Keychain:
         """Relinearization and galois keys."""
-        return Keychain(
-            self.key_id, relinearization=self.relinearization, galois=dict(self.galois)
-        )
+        return Keychain(self.key_id, relinearization=self.relinearization, galois=dict(self.galois))
 
     def public_only(self) -> Keychain:
         """The public key."""

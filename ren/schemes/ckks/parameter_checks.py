@@ -22,11 +22,8 @@ DNUMS = range(1, 1001)
 SCALE_DRIFT = 0.5  # bits that explicit moduli may leave between a scale and 2^scale_bits
 
 
-def _is_int(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
-
-
 def check_number(name: str, value: object, allowed: range, remedy: str) -> int:
+    """`value`, when it is an integer of `allowed`."""
     if not isinstance(value, int) or isinstance(value, bool) or value not in allowed:
         raise ParameterError(
             f"{name} is {value!r}.",
@@ -37,14 +34,14 @@ def check_number(name: str, value: object, allowed: range, remedy: str) -> int:
 
 
 def _check_power(name: str, value: object, low: int, high: int, why: str) -> None:
-    if _is_int(value) and low <= value <= high and value & (value - 1) == 0:  # type: ignore
-        return
     remedy = f"Write for example {name}={high}."
-    if _is_int(value):
-        # The two powers of two around the value, or the end of the range that it is beyond.
-        inside = min(max(value, low), high)  # type: ignore[type-var]
+    if isinstance(value, int) and not isinstance(value, bool):
+        inside = min(max(value, low), high)
         below = 1 << (inside.bit_length() - 1)
-        near = sorted({below, high if below == high else below if below == inside else 2 * below})
+        if value == below:
+            return
+        # Both neighbours of a value between two powers; the nearer end of one beyond the range.
+        near = (below,) if inside == below else (below, 2 * below)
         remedy = f"Use {name}={' or '.join(map(str, near))}."
     raise ParameterError(f"{name} is {value!r}.", f"It is a power of two {why}.", remedy)
 
@@ -58,15 +55,15 @@ def check_slots(slots: object, n: int) -> None:
     _check_power("slots", slots, 1, n // 2, f"from 1 to n/2 = {n // 2}")
 
 
-def degrees_for(n: object, slots: int | None) -> tuple[int, ...]:
-    """The degrees to try, ascending: `n`, or those of the table that hold `slots`."""
+def degrees_for(n: int | None, slots: int | None) -> tuple[int, ...]:
+    """The degrees to try, ascending: `n`, or those of the security table that hold `slots`."""
     if n is not None:
         check_degree(n)
-    largest = MAX_DEGREE if n is None else n
     if slots is not None:
-        check_slots(slots, largest)  # type: ignore[arg-type]
-    least = 2 * (slots or 1)
-    return (n,) if n is not None else tuple(d for d in sorted(bounds.MAX_LOG_QP) if d >= least)  # type: ignore
+        check_slots(slots, n or MAX_DEGREE)
+    if n is not None:
+        return (n,)
+    return tuple(d for d in sorted(bounds.MAX_LOG_QP) if d >= 2 * (slots or 1))
 
 
 def check_wishes(scale_bits: object, integer_bits: object, security: object) -> None:
@@ -83,19 +80,27 @@ def check_layout(p: Parameters) -> None:
             "Key switching and public-key encryption divide by at least one.",
             "Give one as large as the largest modulus.",
         )
-    RingSpec(p.n, p.union + p.specials)
-    pairs = p.path and all(
-        isinstance(pair, tuple) and len(pair) == 2 and all(_is_int(c) and c >= 0 for c in pair)
-        for pair in p.path
+    lists = (p.terminals, p.mains, p.specials, p.path, p.digits)
+    if all(isinstance(x, tuple) for x in lists):
+        RingSpec(p.n, p.union + p.specials)
+        if _largest_pair(p.path) == (len(p.terminals), len(p.mains)):
+            return
+    raise ParameterError(
+        f"The path is {p.path!r:.200} over terminals {p.terminals!r:.200}, mains {p.mains!r:.200}.",
+        "It holds a pair (t, m) for each level: t of the terminals and m of the mains, the largest "
+        "t and m being all of them (unused moduli only cost security).",
+        "Leave out the moduli that no level uses, or use Parameters.for_depth(depth).",
     )
-    used = tuple(map(max, zip(*p.path, strict=True))) if pairs else ()
-    if used != (len(p.terminals), len(p.mains)) or any(t + m == 0 for t, m in p.path):
-        raise ParameterError(
-            f"The path is {p.path!r:.200} with {len(p.terminals)} terminals, {len(p.mains)} mains.",
-            "It holds a pair (t, m) for each level: t of the terminals and m of the mains, the "
-            "largest t and m being all of them (unused moduli only cost security).",
-            "Leave out the moduli that no level uses, or use Parameters.for_depth(depth).",
-        )
+
+
+def _largest_pair(path: tuple) -> tuple[int, int] | None:
+    """The largest t and the largest m of `path`; None where it is no path."""
+    for pair in path:
+        if not isinstance(pair, tuple) or len(pair) != 2:
+            return None
+        if any(type(count) is not int or count < 0 for count in pair) or not any(pair):
+            return None
+    return (max(t for t, _ in path), max(m for _, m in path)) if path else None
 
 
 def check_digits(p: Parameters) -> None:
@@ -142,7 +147,7 @@ def check_security(p: Parameters) -> None:
             f"The distribution of the secret is {bounds.SECRET!r}.",
             f"Write secret={bounds.SECRET!r}, or leave it out.",
         )
-    if not isinstance(p.sigma, int | float) or not 0 < p.sigma < math.inf:
+    if not isinstance(p.sigma, float) or not 0 < p.sigma < math.inf:
         raise ParameterError(
             f"sigma is {p.sigma!r}.",
             "The standard deviation of the noise is a positive number.",

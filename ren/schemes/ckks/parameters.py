@@ -30,6 +30,7 @@ from ren.schemes.ckks.parameter_checks import (
     check_wishes,
     degrees_for,
 )
+from ren.schemes.ckks.parameter_table import security_text, table
 from ren.schemes.ckks.planner import partition, plan_for_depth
 from ren.schemes.ckks.presets import PRESETS
 from ren.schemes.rlwe import security as bounds
@@ -44,7 +45,8 @@ def _listed(value: Any) -> Any:
 
 
 def _real(value: Any) -> Any:
-    return float(value) if type(value) is int else value
+    # Equal numbers shall print, and so be digested, alike.
+    return float(value) if type(value) is int and abs(value) < 1 << 53 else value
 
 
 def _tuple(values: Any) -> Any:
@@ -87,7 +89,7 @@ class Parameters:
 
     Example:
         >>> Parameters.for_depth(2)
-        Parameters(n=8192, depth=2, scale=2^40, log_qp=189.7, 128-bit security)
+        Parameters(n=8192, depth=2, scale=2^40, log_qp=190.4, 128-bit security)
     """
 
     n: int
@@ -366,39 +368,8 @@ class Parameters:
     def __repr__(self) -> str:
         return (
             f"Parameters(n={self.n}, depth={self.depth}, scale=2^{self.scale_bits}, "
-            f"log_qp={self.log_qp:.1f}, {_security_text(self)})"
+            f"log_qp={self.log_qp:.1f}, {security_text(self)})"
         )
 
     def __str__(self) -> str:
-        return "\n".join(_table(self))
-
-
-def _security_text(p: Parameters) -> str:
-    return "INSECURE" if p.is_insecure else f"{p.security_bits}-bit security"
-
-
-def _table(p: Parameters) -> list[str]:
-    """The lines of `str(parameters)`."""
-    target = p.security_bits or 128
-    bound = bounds.max_log_qp(p.n, target)
-    widest = max(map(len, p.digits))
-    lines = [
-        f"CKKS parameters: {_security_text(p)}, n = {p.n}, {p.slots} slots, depth {p.depth}",
-        "level  moduli   log2 Q  log2 scale  ciphertext",
-    ]
-    for level in range(p.depth, -1, -1):
-        ring, size = p.ring(level), _bytes_text(p.ciphertext_nbytes(level))
-        scale = math.log2(p.scale(level))
-        lines.append(f"{level:5}{ring.limbs:8}{ring.log2_q:9.1f}{scale:12.3f}{size:>12}")
-    return [
-        *lines,
-        f"union of bases: {len(p.union)} moduli, {p.log_q:.1f} bits",
-        f"special primes: {len(p.specials)}, {math.log2(p.special_product):.1f} bits",
-        f"union times P: {p.log_qp:.1f} bits; the {target}-bit bound is {bound:.0f}",
-        f"keys: {p.dnum} digits of up to {widest} moduli, {_bytes_text(p.key_nbytes())} each",
-        f"secret: {p.secret}; noise: sigma {p.sigma}; |message| < 2^{p.integer_bits - 1}",
-    ]
-
-
-def _bytes_text(count: int) -> str:
-    return f"{count / 2**20:.2f} MiB" if count >= 2**20 else f"{count / 2**10:.1f} KiB"
+        return "\n".join(table(self))

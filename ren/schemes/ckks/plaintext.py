@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import warnings
 from typing import Any
@@ -13,6 +14,7 @@ from numpy.typing import NDArray
 
 from ren.core.errors import ParameterError, TracedValueError
 from ren.core.ring import Domain
+from ren.lowering.devices import is_tracer
 from ren.poly import Poly
 from ren.schemes.ckks import encoder
 from ren.schemes.ckks.parameters import Parameters
@@ -86,7 +88,7 @@ def encode(values: Any, params: Parameters, level: int) -> Plaintext:
 
 def as_slots(values: Any) -> tuple[NDArray, Layout]:
     """Values as a float64 or complex128 array, and their layout."""
-    if isinstance(values, jax.core.Tracer):
+    if is_tracer(values):
         raise TracedValueError(
             "A traced array was to be encoded into a plaintext.",
             "Encoding happens on the host, with concrete numbers.",
@@ -94,10 +96,8 @@ def as_slots(values: Any) -> tuple[NDArray, Layout]:
         )
     z = np.asarray(values)
     if z.dtype == object:
-        try:
+        with contextlib.suppress(TypeError, ValueError):
             z = z.astype(np.float64)
-        except (TypeError, ValueError):
-            pass
     if z.dtype.kind not in "biufc" or z.size == 0:
         raise ParameterError(
             f"Values of dtype {z.dtype} and shape {z.shape} were given.",

@@ -220,9 +220,7 @@ def _switching(reader: Reader, params: Parameters, seed: bytes, label: bytes) ->
     gadget = gadget_of(params)
     ring, digits = gadget.ring, len(gadget.digits)
     b = tuple(from_residues(reader.residues(ring), ring, Domain.NTT) for _ in range(digits))
-    return SwitchingKey(
-        b, expand_switching_halves(seed, params.digest, label, digits, ring), seed
-    )
+    return SwitchingKey(b, expand_switching_halves(seed, params.digest, label, digits, ring), seed)
 
 
 def _galois(reader: Reader, params: Parameters) -> dict[int, SwitchingKey]:

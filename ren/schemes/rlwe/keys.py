@@ -89,9 +89,7 @@ def expand_uniform(seed: bytes, domain: bytes, ring: RingSpec, batch: Batch = ()
     return from_residues(np.stack(limbs).reshape(*batch, ring.limbs, ring.n), ring, Domain.NTT)
 
 
-def noise(
-    ring: RingSpec, sigma: float, entropy: Entropy = fresh_seed, batch: Batch = ()
-) -> Poly:
+def noise(ring: RingSpec, sigma: float, entropy: Entropy = fresh_seed, batch: Batch = ()) -> Poly:
     """Fresh Gaussian noise over `ring`: coefficients [*batch, n]."""
     shape = (*batch, ring.n)
     draws = gaussian(Xof(entropy(), b"ren/rlwe/noise"), math.prod(shape), sigma)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import jax
 import numpy as np
 import pytest
 
@@ -92,8 +93,6 @@ def test_a_server_lacks_keys_that_were_not_made(small_params):
 
 
 def test_keys_are_not_made_inside_a_trace(small_params):
-    import jax
-
     owner = ckks.context(params=small_params)
     x = owner.encrypt([1.0, 2.0])
     with pytest.raises(ckks.MissingKeyError, match=r"rotation_keys\(\[3\]\)"):

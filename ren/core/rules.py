@@ -1,0 +1,204 @@
+"""What the rows of the op table say in functions: type rules, folding of constants, work."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from ren.core.args import ModUpArg, RingArg, SlotArg, Spec, Work
+from ren.core.errors import DomainError, RingMismatchError
+from ren.core.numtheory import centered
+from ren.core.ring import Domain, RingSpec, difference, is_subset
+
+if TYPE_CHECKING:
+    from ren.core.node import Node
+
+Infer = Callable[[tuple["Node", ...], Any], Spec | None]
+
+
+def broadcast_batch(shapes: tuple[tuple[int, ...], ...]) -> tuple[int, ...]:
+    """The batch shape of operands together, by NumPy's broadcasting rule."""
+    rank = max((len(s) for s in shapes), default=0)
+    out = []
+    for axis in range(-rank, 0):
+        sizes = {s[axis] for s in shapes if len(s) >= -axis} - {1}
+        if len(sizes) > 1:
+            raise DomainError(
+                f"The batch shapes {' and '.join(map(str, shapes))} were combined.",
+                "Batch axes follow NumPy's broadcasting: equal, or 1.",
+                "Use jax.vmap, or reshape the limb arrays.",
+            )
+        out.append(sizes.pop() if sizes else 1)
+    return tuple(out)
+
+
+def same_ring(src: tuple[Node, ...], what: str) -> RingSpec:
+    ring = src[0].spec.ring
+    for s in src[1:]:
+        other = s.spec.ring
+        if other != ring:
+            raise RingMismatchError(
+                f"{what} got polynomials of two rings: {brief(ring)} and {brief(other)}.",
+                "Both operands must be in one ring.",
+                "Convert one of them: x.to_ring(y.ring) or x.rescale(y.ring.moduli).",
+            )
+    return ring
+
+
+def brief(ring: RingSpec) -> str:
+    shown = ring.moduli if ring.limbs <= 4 else (*ring.moduli[:3], "...")
+    return f"n={ring.n}, moduli=({', '.join(map(str, shown))}) [{ring.limbs} limbs]"
+
+
+def joint_domain(src: tuple[Node, ...]) -> Domain:
+    return Domain.NTT if any(s.spec.domain is Domain.NTT for s in src) else Domain.COEFF
+
+
+def batch(src: tuple[Node, ...]) -> tuple[int, ...]:
+    shapes = tuple(s.spec.batch for s in src)
+    return shapes[0] if len(set(shapes)) == 1 else broadcast_batch(shapes)
+
+
+def infer_linear(what: str) -> Infer:
+    def infer(src: tuple[Node, ...], arg: object) -> Spec:
+        return Spec(same_ring(src, what), joint_domain(src), batch(src))
+
+    return infer
+
+
+def infer_mul(src: tuple[Node, ...], arg: object) -> Spec:
+    """A product with a constant stays in its domain; any other is in the NTT domain."""
+    ring = same_ring(src, "A product")
+    proper = tuple(s for s in src if s.op.name != "CONST")
+    domain = Domain.NTT if len(proper) == 2 else joint_domain(proper or src)
+    return Spec(ring, domain, batch(src))
+
+
+def infer_same(src: tuple[Node, ...], arg: object) -> Spec:
+    return src[0].spec
+
+
+def infer_into(domain: Domain) -> Infer:
+    def infer(src: tuple[Node, ...], arg: object) -> Spec:
+        return attrs.evolve(src[0].spec, domain=domain)
+
+    return infer
+
+
+def infer_leaf(src: tuple[Node, ...], arg: Any) -> Spec:
+    return Spec(arg.ring, arg.domain, getattr(arg, "batch", ()))
+
+
+def same_degree(src: tuple[Node, ...], ring: RingSpec, what: str) -> None:
+    n = src[0].spec.ring.n
+    if ring.n != n:
+        raise RingMismatchError(
+            f"{what} got a ring of degree {ring.n} for a polynomial of degree {n}.",
+            "A conversion changes the moduli, never the degree.",
+            f"Use RingSpec(n={n}, moduli=...).",
+        )
+
+
+def infer_to_ring(src: tuple[Node, ...], arg: RingArg) -> Spec:
+    same_degree(src, arg.ring, "to_ring")
+    return attrs.evolve(src[0].spec, ring=arg.ring)
+
+
+def infer_rescale(src: tuple[Node, ...], arg: RingArg) -> Spec:
+    same_degree(src, arg.ring, "rescale")
+    have = src[0].spec.ring.moduli
+    if not difference(have, arg.ring.moduli):
+        raise RingMismatchError(
+            f"rescale from {brief(src[0].spec.ring)} to {brief(arg.ring)} divides nothing away.",
+            "At least one modulus of the polynomial must be missing from the new basis.",
+            "Leave out what to divide by: x.rescale(x.ring.moduli[:-1]); "
+            "to change basis only, use to_ring.",
+        )
+    return attrs.evolve(src[0].spec, ring=arg.ring)
+
+
+def infer_mod_up(src: tuple[Node, ...], arg: ModUpArg) -> Spec:
+    same_degree(src, arg.ring, "mod_up")
+    if not arg.digit or not is_subset(arg.digit, src[0].spec.ring.moduli):
+        raise RingMismatchError(
+            f"mod_up got the digit {arg.digit}, not a part of {brief(src[0].spec.ring)}.",
+            "A digit is one or more of the polynomial's own moduli.",
+            "Pass for example x.ring.moduli[:2].",
+        )
+    return attrs.evolve(src[0].spec, ring=arg.ring)
+
+
+def infer_mod_down(src: tuple[Node, ...], arg: RingArg) -> Spec:
+    same_degree(src, arg.ring, "mod_down")
+    have = src[0].spec.ring.moduli
+    if not is_subset(arg.ring.moduli, have) or not difference(have, arg.ring.moduli):
+        raise RingMismatchError(
+            f"mod_down got {brief(arg.ring)} for a polynomial over {brief(src[0].spec.ring)}.",
+            "The target is a proper part of the polynomial's basis; the rest is divided away.",
+            "Pass the ring without the special primes; for any other basis use rescale.",
+        )
+    return attrs.evolve(src[0].spec, ring=arg.ring)
+
+
+def infer_base_change(src: tuple[Node, ...], arg: RingArg) -> Spec:
+    same_degree(src, arg.ring, "base conversion")
+    return attrs.evolve(src[0].spec, ring=arg.ring, domain=Domain.COEFF)
+
+
+def infer_join(src: tuple[Node, ...], arg: RingArg) -> Spec:
+    parts = [m for s in src for m in s.spec.ring.moduli]
+    if sorted(parts) != sorted(arg.ring.moduli):
+        raise RingMismatchError(
+            f"JOIN got limbs for {parts}.", f"It makes {brief(arg.ring)} from disjoint parts."
+        )
+    return Spec(arg.ring, joint_domain(src), batch(src))
+
+
+def infer_slot(src: tuple[Node, ...], arg: SlotArg) -> Spec:
+    return arg.spec
+
+
+def infer_root(src: tuple[Node, ...], arg: object) -> None:
+    return None
+
+
+def lifted(ring: RingSpec, arg: RingArg, value: int) -> int:
+    """The centred representative of a constant, mod the new q."""
+    return (value - ring.q if 2 * value > ring.q else value) % arg.ring.q
+
+
+def converted(ring: RingSpec, arg: RingArg, value: int) -> int:
+    """The approximate centred lift of a constant: sum of y_i q/q_i, y_i = value (q/q_i)^-1."""
+    total = 0
+    for m in ring.moduli:
+        rest = ring.q // m
+        total += centered(value * pow(rest, -1, m), m) * rest
+    return total % arg.ring.q
+
+
+def reduced(ring: RingSpec, arg: object, value: int) -> int:
+    return value
+
+
+def transform_work(node: Node) -> Work:
+    return Work(limb_ntts=node.spec.ring.limbs * math.prod(node.spec.batch))
+
+
+def product_work(node: Node) -> Work:
+    return Work(multiply_adds=math.prod(node.spec.shape))
+
+
+def convert_work(node: Node) -> Work:
+    """Each of k source limbs is scaled once and multiplied into each of m target limbs."""
+    k, m = node.src[0].spec.ring.limbs, node.spec.ring.limbs
+    return Work(multiply_adds=k * (m + 1) * node.spec.ring.n * math.prod(node.spec.batch))
+
+
+def lift_work(node: Node) -> Work:
+    """Mixed radix takes k (k - 1) / 2 products, each target limb k more."""
+    k, m = node.src[0].spec.ring.limbs, node.spec.ring.limbs
+    products = k * (k - 1) // 2 + k * m
+    return Work(multiply_adds=products * node.spec.ring.n * math.prod(node.spec.batch))

@@ -1,0 +1,63 @@
+"""`ckks.context`: from a depth to an owner's context, in one call."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Literal
+
+import attrs
+
+from ren.core.errors import ParameterError
+from ren.schemes.ckks.context import Context
+from ren.schemes.ckks.keychain import new_keychain
+from ren.schemes.ckks.parameters import Parameters
+
+
+def context(
+    depth: int | None = None,
+    *,
+    scale_bits: int = 40,
+    security: int | None = 128,
+    n: int | None = None,
+    slots: int | None = None,
+    integer_bits: int = 10,
+    params: Parameters | None = None,
+    rotations: Literal["auto"] | Iterable[int] = "auto",
+) -> Context:
+    """A fresh owner's context: parameters for `depth` products in a row, and new random keys.
+
+    Args:
+        depth: how many multiplications in a row a fresh ciphertext bears.
+        scale_bits: log2 of the scale: about scale_bits - 15 bits after the point are right.
+        security: 128, 192 or 256 bits; None allows parameters that are not secure.
+        n: the ring degree; None for the least that is secure.
+        slots: numbers in a ciphertext, a power of two up to n/2; None for n/2.
+        integer_bits: messages lie in (-2^(integer_bits-1), 2^(integer_bits-1)).
+        params: parameters made before, instead of all of the above but `slots`.
+        rotations: "auto" makes the key of a rotation on its first use; the keys of given steps are
+            made at once.
+
+    Raises:
+        InsecureParametersError, ParameterError: what cannot be met, and what can.
+    """
+    if isinstance(rotations, str) and rotations != "auto":
+        raise ParameterError(
+            f"ckks.context() got rotations={rotations!r}.",
+            'It is "auto", or the steps whose keys are to be made at once.',
+            "Write for example rotations=[1, 2, 4].",
+        )
+    if params is None:
+        if depth is None:
+            raise ParameterError(
+                "ckks.context() got neither a depth nor parameters.",
+                "The depth is the number of multiplications in a row that you need.",
+                "Write for example ckks.context(depth=4).",
+            )
+        params = Parameters.for_depth(
+            depth, scale_bits=scale_bits, security=security, n=n, slots=slots,
+            integer_bits=integer_bits,
+        )  # fmt: skip
+    elif slots is not None:
+        params = attrs.evolve(params, slots=slots)
+    made = Context(params, new_keychain(params))
+    return made if rotations == "auto" else made.rotation_keys(rotations)

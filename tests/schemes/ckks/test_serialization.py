@@ -1,0 +1,212 @@
+"""Bytes of ciphertexts, contexts and parameters: round trips, sizes, and every kind of damage."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import pickle
+import struct
+
+import numpy as np
+import pytest
+
+from ren.schemes import ckks
+from ren.schemes.ckks.serialization import parameters_to_bytes, read_parameters
+
+BAR = 2.0**-20
+HEAD = struct.Struct("<8sH16s32sI")
+
+
+def error(values, want) -> float:
+    return float(np.abs(values - want).max())
+
+
+def sealed(body: bytes) -> bytes:
+    return body + hashlib.sha256(body).digest()
+
+
+def with_header(data: bytes, **changes) -> bytes:
+    """`data` with header fields replaced and a right checksum: what a forger would send."""
+    magic, version, kind, digest, size = HEAD.unpack_from(data)
+    header = json.loads(data[HEAD.size : HEAD.size + size]) | changes
+    text = json.dumps(header).encode()
+    head = HEAD.pack(magic, version, kind, digest, len(text))
+    return sealed(head + text + data[HEAD.size + size : -32])
+
+
+@pytest.fixture(scope="module")
+def fresh(ctx):
+    return ctx.encrypt([1.0, 2.0, 3.0])
+
+
+@pytest.fixture(scope="module")
+def data(fresh):
+    return fresh.to_bytes()
+
+
+def test_ciphertexts_come_back(ctx, fresh):
+    for x in (fresh, fresh * fresh, ctx.public().encrypt([[1j], [2]]), ctx.encrypt(0.5)):
+        y = ckks.Ciphertext.from_bytes(x.to_bytes())
+        assert (y.level, y.layout, y.key_id, y.params) == (x.level, x.layout, x.key_id, x.params)
+        for p, q in zip(x.polys, y.polys, strict=True):
+            assert np.array_equal(p.limbs, q.limbs)
+        assert np.array_equal(x.decrypt(), y.decrypt())
+        assert y.to_bytes() == x.to_bytes()
+        assert np.array_equal(pickle.loads(pickle.dumps(x)).decrypt(), x.decrypt())
+
+
+def test_a_fresh_ciphertext_takes_half(fresh, data):
+    assert len(data) < fresh.nbytes / 2 + 4096
+    assert fresh.nbytes < len((fresh + 1).to_bytes()) < fresh.nbytes + 4096
+
+
+def test_a_server_computes_from_bytes_alone(small_params):
+    owner = ckks.context(params=small_params, rotations=[1])
+    x = owner.encrypt([1.0, 2.0, 3.0])
+    blob = owner.server().to_bytes()
+    digits, ring = len(small_params.digits), small_params.key_ring()
+    assert len(blob) < 2 * digits * ring.limbs * ring.n * 4 + 8192  # two keys, b halves alone
+    server = ckks.load_server(blob)
+    with server:
+        reply = (ckks.Ciphertext.from_bytes(x.to_bytes()) * x + x.rotate(1)).to_bytes()
+        with pytest.raises(ckks.MissingKeyError):
+            ckks.Ciphertext.from_bytes(reply).decrypt()
+    z = ckks.Ciphertext.from_bytes(reply)
+    assert error(owner.decrypt(z), [3, 7, 9]) < BAR
+    assert server.to_bytes() == blob and server.key_id == owner.key_id
+    assert repr(pickle.loads(pickle.dumps(server))) == repr(server)
+
+
+def test_a_public_context_encrypts_from_bytes_alone(ctx):
+    public = ckks.Context.from_bytes(ctx.public().to_bytes())
+    x = ckks.Ciphertext.from_bytes(public.encrypt([1.0, 2.0]).to_bytes())
+    assert error(ctx.decrypt(x), [1, 2]) < BAR
+
+
+def test_an_owner_needs_to_say_that_the_secret_goes_along(small_params):
+    owner = ckks.context(params=small_params, rotations=[1])
+    x = owner.encrypt([1.0, 2.0])
+    for leak in (owner.to_bytes, lambda: pickle.dumps(owner)):
+        with pytest.raises(ckks.SerializationError, match="include_secret=True"):
+            leak()
+    blob = owner.to_bytes(include_secret=True)
+    secret = owner._keys.secret.coefficients.tobytes()
+    assert secret in blob
+    for other in (owner.server().to_bytes(), owner.public().to_bytes(), x.to_bytes()):
+        assert secret not in other
+    again = ckks.Context.from_bytes(blob)
+    assert error(again.decrypt(x), [1, 2]) < BAR
+    assert error((again.encrypt([3.0]) * x).decrypt(), [3, 0]) < BAR
+    assert again.to_bytes(include_secret=True) == blob
+
+
+def test_ciphertexts_find_no_context_until_one_lives(small_params):
+    owner = ckks.context(params=small_params)
+    blob, secret = owner.encrypt([5.0]).to_bytes(), owner.to_bytes(include_secret=True)
+    del owner
+    x = ckks.Ciphertext.from_bytes(blob)
+    with pytest.raises(ckks.ContextError, match="none is active or alive"):
+        x.decrypt()
+    again = ckks.Context.from_bytes(secret)
+    assert again.rank == 2 and error(x.decrypt(), [5]) < BAR
+
+
+def test_parameters_come_back(ctx, ctx13):
+    for params in (ctx.params, ctx13.params):
+        again = read_parameters(parameters_to_bytes(params))
+        assert again == params and again.digest == params.digest
+
+
+@pytest.mark.parametrize("cut", [0, 1, 7, 8, 60, 200, -33, -32, -1])
+def test_truncated(data, cut):
+    with pytest.raises(ckks.SerializationError):
+        ckks.Ciphertext.from_bytes(data[:cut])
+
+
+def test_any_flipped_bit_is_found(data):
+    for position in [*range(0, 62, 3), 100, 1000, len(data) // 2, len(data) - 33, len(data) - 1]:
+        altered = bytearray(data)
+        altered[position] ^= 1 << position % 8
+        with pytest.raises(ckks.SerializationError):
+            ckks.Ciphertext.from_bytes(bytes(altered))
+
+
+@pytest.mark.parametrize("foreign", [b"", b"hello" * 40, "text", None, b"REN.CKKS" + bytes(200)])
+def test_foreign(foreign):
+    for read in (ckks.Ciphertext.from_bytes, ckks.Context.from_bytes, read_parameters):
+        with pytest.raises(ckks.SerializationError, match="not a"):
+            read(foreign)
+
+
+def test_other_kinds_and_versions(ctx, data):
+    with pytest.raises(ckks.SerializationError, match="they are a ciphertext"):
+        ckks.Context.from_bytes(data)
+    with pytest.raises(ckks.SerializationError, match="they are a context"):
+        ckks.Ciphertext.from_bytes(ctx.server().to_bytes())
+    later = sealed(data[:8] + struct.pack("<H", 2) + data[10:-32])
+    with pytest.raises(ckks.SerializationError, match="version 2"):
+        ckks.Ciphertext.from_bytes(later)
+    with pytest.raises(ckks.SerializationError, match="bytes are left over"):
+        ckks.Ciphertext.from_bytes(sealed(data[:-32] + b"\0"))
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"level": 4}, {"level": -1}, {"level": 1.0}, {"level": True}, {"level": None}, {"level": 2},
+        {"length": 513}, {"length": -2}, {"is_complex": 2}, {"key_id": "00"}, {"key_id": 5},
+        {"seed": "zz"}, {"seed": 1}, {"seed": None}, {"batch": 3}, {"batch": [0]}, {"batch": [-1]},
+        {"batch": [1 << 40]}, {"batch": [1] * 9}, {"batch": ["1"]}, {"batch": [2]},
+        {"params": None}, {"params": {}}, {"params": []},
+    ],
+    ids=str,
+)  # fmt: skip
+def test_forged_header_fields(data, changes):
+    with pytest.raises(ckks.SerializationError):
+        ckks.Ciphertext.from_bytes(with_header(data, **changes))
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"n": 1 << 40}, {"n": 512}, {"n": float("nan")}, {"mains": [15]}, {"mains": []},
+        {"scale_bits": 10**6}, {"security": 128}, {"sigma": -1}, {"path": [[9, 9]]}, {"slots": 3},
+        {"extra": 1}, {"specials": "x"}, {"scale_bits": 39}, {"digits": [[17]]},
+    ],
+    ids=str,
+)  # fmt: skip
+def test_forged_parameters(ctx, data, changes):
+    params = ctx.params.to_dict() | changes
+    with pytest.raises(ckks.SerializationError):
+        ckks.Ciphertext.from_bytes(with_header(data, params=params))
+
+
+def test_residues_out_of_range(ctx, fresh, data):
+    size = 4 * fresh.params.ring(fresh.level).limbs * fresh.n
+    forged = bytearray(data[:-32])
+    forged[-size : 4 - size] = struct.pack("<I", fresh.params.ring(fresh.level).moduli[0])
+    with pytest.raises(ckks.SerializationError, match="not below its modulus"):
+        ckks.Ciphertext.from_bytes(sealed(bytes(forged)))
+
+
+@pytest.mark.parametrize(
+    "galois", [7, [[5]], [[4, "00" * 32]], [[1, "00" * 32]], [[1 << 20, "00" * 32]], [[5, "00"]]]
+)
+def test_forged_galois_keys(ctx, galois):
+    with pytest.raises(ckks.SerializationError):
+        ckks.Context.from_bytes(with_header(ctx.server().to_bytes(), galois=galois))
+
+
+def test_a_secret_that_is_not_ternary(small_params):
+    owner = ckks.context(params=small_params)
+    blob = bytearray(owner.to_bytes(include_secret=True)[:-32])
+    start = blob.index(owner._keys.secret.coefficients.tobytes())
+    blob[start] = 2
+    with pytest.raises(ckks.SerializationError, match="not ternary"):
+        ckks.Context.from_bytes(sealed(bytes(blob)))
+
+
+def test_a_context_of_other_parameters_is_noticed(ctx, data):
+    other = ckks.context(depth=1, n=1 << 10, security=None)
+    with pytest.raises(ckks.SerializationError, match="other parameters"):
+        ckks.Ciphertext.from_bytes(with_header(other.encrypt([1.0]).to_bytes(), key_id=ctx.key_id))
