@@ -115,6 +115,21 @@ def test_jax_jit_with_the_server_as_an_argument(ctx, data, x64):
     assert z.level == x.level - 1 and error(ctx.decrypt(z), expected(a, b)) < BAR
 
 
+def test_ren_jit_with_the_server_as_an_argument(ctx, data):
+    a, b, x, y = data
+
+    @ren.jit
+    def run(server, x, y):
+        with server:
+            return step(x, y)
+
+    for _ in range(2):
+        assert error(ctx.decrypt(run(ctx.server(), x, y)), expected(a, b)) < BAR
+    assert run.cache_info().misses == 1
+    with pytest.raises(ckks.ContextError, match=r"ctx\.server\(\)"):
+        run(ctx, x, y)
+
+
 def test_jax_jit_with_the_keys_as_constants(data):
     a, b, x, y = data
     assert error(jax.jit(step)(x, y).decrypt(), expected(a, b)) < BAR
