@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 WORKERS ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check format bench docs notebooks clean
+.PHONY: help demo test golden check format bench docs notebooks clean
 
 help: ## list these commands
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -17,6 +17,9 @@ demo: $(VENV)/demo.stamp ## classify real images that the scoring process never 
 
 test: $(VENV)/test.stamp ## run all tests in two processes, with the coverage of ren/
 	@$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -q --cov=ren --cov-report=term
+
+golden: $(VENV)/test.stamp ## rewrite the golden files of the compiler's stages; read the diff
+	@$(BIN)/python -m tests.golden_programs
 
 check: $(VENV)/test.stamp ## lint, formatting, types, layers
 	@$(BIN)/ruff check .

@@ -14,9 +14,12 @@ from ren.core.errors import JitError
 from ren.core.node import Node, buffer, make, placeholder, toposort
 from ren.core.op import Kind
 from ren.core.rewrite import rewrite
-from ren.lowering.devices import claim_of
+from ren.lowering.cost import Cost
+from ren.lowering.devices import PYTHON, claim_of
 from ren.lowering.execute import plan_of, run_plan
+from ren.lowering.memory import MemoryReport
 from ren.lowering.plan import Plan
+from ren.lowering.trace import Trace
 from ren.poly import Poly
 from ren.realization import realize_nodes, resolved
 from ren.structure import Structure, take_apart
@@ -47,6 +50,31 @@ class Captured:
         made = run_plan(self.plan, [source(arrays) for source in self.sources])
         return self.result.rebuild(iter([self._output(o, made) for o in self.outputs]))
 
+    @property
+    def cost(self) -> Cost:
+        """Kernels, limb-NTTs, multiply-adds and bytes of one replay."""
+        return self.plan.cost
+
+    @property
+    def memory(self) -> MemoryReport:
+        """What one replay holds in memory, planned."""
+        return self.plan.memory
+
+    def explain(self, trace: Trace | None = None) -> str:
+        """The plan as a table; see `Plan.explain`."""
+        return self.plan.explain(trace)
+
+    def to_mermaid(self) -> str:
+        """The plan as a Mermaid flowchart."""
+        return self.plan.to_mermaid()
+
+    def to_dot(self) -> str:
+        """The plan in the DOT language of Graphviz."""
+        return self.plan.to_dot()
+
+    def _repr_html_(self) -> str:
+        return self.plan._repr_html_()
+
     def _output(self, output: int | Poly, made: tuple[Any, ...]) -> Poly:
         if isinstance(output, Poly):
             return output
@@ -57,8 +85,27 @@ class Captured:
         return repr(self.plan)
 
 
-def capture(function: Callable[..., Any], name: str, arguments: Structure) -> Captured:
-    """Runs `function` on placeholders for the polynomials of `arguments` and plans the result.
+@attrs.frozen(eq=False, repr=False)
+class Recording:
+    """What a function does to its polynomials: the program, before any pass; nothing has run.
+
+    Attributes:
+        sink: the SINK of `roots`.
+        inputs: the placeholder of each polynomial argument, or the constant that it is.
+        closed_over: lazy nodes made before, which the program reads.
+        roots: the distinct results that are not constants.
+        result: the result taken apart.
+    """
+
+    sink: Node
+    inputs: list[Poly]
+    closed_over: list[Node]
+    roots: list[Node]
+    result: Structure
+
+
+def record(function: Callable[..., Any], name: str, arguments: Structure) -> Recording:
+    """Runs `function` on placeholders for the polynomials of `arguments`.
 
     Raises:
         JitError: the result holds no polynomial.
@@ -69,22 +116,44 @@ def capture(function: Callable[..., Any], name: str, arguments: Structure) -> Ca
         result = take_apart(function(*args, **kwargs))
         if not result.polys:
             raise JitError(
-                f"The function {name} under ren.jit returned no polynomial.",
+                f"The captured function {name} returned no polynomial.",
                 "What is captured is the program of the polynomials returned.",
                 "Return a Poly or something that holds one; call it without ren.jit otherwise.",
             )
         roots = list(dict.fromkeys(p.node for p in result.polys if not p.is_constant))
-        plan = plan_of(_with_closed_over_realized(make(ops.SINK, roots)))
-    position = {root: i for i, root in enumerate(roots)}
-    outputs = tuple(p if p.is_constant else position[p.node] for p in result.polys)
-    return Captured(plan, _sources(plan, inputs), outputs, attrs.evolve(result, polys=[]))
+        sink = resolved(make(ops.SINK, roots))
+        return Recording(sink, inputs, _closed_over(sink), roots, result)
+
+
+def capture(
+    function: Callable[..., Any], name: str, arguments: Structure, show_graph: bool = False
+) -> Captured:
+    """Runs `function` on placeholders for the polynomials of `arguments` and plans the result.
+
+    Closed-over lazy polynomials are computed once, here; what the function itself computes stays
+    in the plan. `show_graph` prints the program.
+
+    Raises:
+        JitError: the result holds no polynomial.
+    """
+    made = record(function, name, arguments)
+    if show_graph:
+        print(f"{name} captured:\n{made.sink}")
+    known = dict(zip(made.closed_over, realize_nodes(made.closed_over), strict=True))
+    plan = plan_of(rewrite(made.sink, {}, known))
+    position = {root: i for i, root in enumerate(made.roots)}
+    outputs = tuple(p if p.is_constant else position[p.node] for p in made.result.polys)
+    result = attrs.evolve(made.result, polys=[])
+    return Captured(plan, _sources(plan, made.inputs), outputs, result)
 
 
 def _placeholder_for(p: Poly) -> Poly:
     if p.is_constant:
         return p
     node = p.node
-    return Poly.from_node(placeholder(node.spec, claim_of(node.arg.array)))
+    if node.op is ops.BUFFER:
+        return Poly.from_node(placeholder(node.spec, claim_of(node.arg.array)))
+    return Poly.from_node(placeholder(node.spec, PYTHON if p.device == PYTHON else None))
 
 
 def _sources(plan: Plan, inputs: list[Poly]) -> tuple[Source, ...]:
@@ -100,12 +169,8 @@ def _sources(plan: Plan, inputs: list[Poly]) -> tuple[Source, ...]:
     return tuple(source(i.arg) for i in plan.inputs)
 
 
-def _with_closed_over_realized(sink: Node) -> Node:
-    """`sink` reading buffers where it read lazy polynomials made before the capture.
-
-    They are computed once, here; what the function itself computes stays in the plan.
-    """
-    sink = resolved(sink)
+def _closed_over(sink: Node) -> list[Node]:
+    """The lazy nodes made before the current capture that its program reads, outermost only."""
     order = toposort(sink)
     depends: dict[Node, bool] = {}
     for node in order:
@@ -117,5 +182,4 @@ def _with_closed_over_realized(sink: Node) -> Node:
         for s in node.src
         if depends[node] and not depends[s] and s.op.kind not in (Kind.LEAF, Kind.CONSTANT)
     ]
-    lazy = list(dict.fromkeys(lazy))
-    return rewrite(sink, {}, dict(zip(lazy, realize_nodes(lazy), strict=True)))
+    return list(dict.fromkeys(lazy))

@@ -39,11 +39,14 @@ class CacheInfo(NamedTuple):
 class Jitted:
     """A function under `ren.jit`. Call it like the function; see `jit`."""
 
-    def __init__(self, function: Callable[..., Any], max_plans: int) -> None:
+    def __init__(
+        self, function: Callable[..., Any], max_plans: int, show_graph: bool = False
+    ) -> None:
         functools.update_wrapper(self, function)
         self._function = function
         self._name = getattr(function, "__qualname__", repr(function))
         self._max_plans = max_plans
+        self._show_graph = show_graph
         self._plans: OrderedDict[Hashable, Captured] = OrderedDict()
         self._hits = self._misses = self._evictions = 0
         self._lock = threading.Lock()
@@ -75,7 +78,7 @@ class Jitted:
                 self._plans.move_to_end(key)
                 self._hits += 1
                 return found
-        made = capture(self._function, self._name, arguments)
+        made = capture(self._function, self._name, arguments, self._show_graph)
         with self._lock:
             self._misses += 1
             self._plans[key] = made
@@ -114,14 +117,19 @@ class Jitted:
 @overload
 def jit(function: Callable[..., Any], /) -> Jitted: ...
 @overload
-def jit(*, max_plans: int = DEFAULT_MAX_PLANS) -> Callable[[Callable[..., Any]], Jitted]: ...
-def jit(function: Any = None, /, *, max_plans: int = DEFAULT_MAX_PLANS) -> Any:
+def jit(
+    *, max_plans: int = DEFAULT_MAX_PLANS, show_graph: bool = False
+) -> Callable[[Callable[..., Any]], Jitted]: ...
+def jit(
+    function: Any = None, /, *, max_plans: int = DEFAULT_MAX_PLANS, show_graph: bool = False
+) -> Any:
     """Captures a function's program once for each argument spec, and replays it afterwards.
 
     Args:
         function: takes and returns polynomials, directly or inside containers, pytrees,
             dataclasses and attrs classes.
         max_plans: how many plans are held; the least recently used goes first.
+        show_graph: print the program, as text, whenever a plan is captured.
 
     The key of a plan: the structure of the arguments; of each realized polynomial the ring, domain,
     batch shape, dtype and device; of each constant polynomial ring, domain and value; the values of
@@ -147,14 +155,14 @@ def jit(function: Any = None, /, *, max_plans: int = DEFAULT_MAX_PLANS) -> Any:
             f"Leave it out for {DEFAULT_MAX_PLANS}.",
         )
     if function is None:
-        return functools.partial(Jitted, max_plans=max_plans)
+        return functools.partial(Jitted, max_plans=max_plans, show_graph=show_graph)
     if not callable(function):
         raise JitError(
             f"ren.jit got a {type(function).__name__}.",
             "It decorates a function.",
             "Write @ren.jit, or @ren.jit(max_plans=4).",
         )
-    return Jitted(function, max_plans)
+    return Jitted(function, max_plans, show_graph)
 
 
 def clear_jit() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from html import escape
 from typing import Any, NoReturn
 
 import jax
@@ -163,6 +164,13 @@ class Poly(RandomConstructors):
             state = "realized" if self.is_realized else "lazy"
         q = f"{ring.limbs} limb{'s' * (ring.limbs > 1)}, log2(q)={ring.log2_q:.1f}"
         return f"Poly(n={ring.n}, {q}, {domain.value}, {state})"
+
+    def _repr_html_(self) -> str:
+        """For notebooks: the summary, and the program drawn; nothing is realized."""
+        summary = f"<code>{escape(repr(self))}</code>"
+        if self._node is None and not hasattr(self._leaf, "shape"):
+            return summary
+        return summary + self.node._repr_html_()
 
     # ---------------------------------------------------------------- values
 

@@ -50,6 +50,9 @@ class Node:
     def __str__(self) -> str:
         return _printer(self)
 
+    def _repr_html_(self) -> str:
+        return _picture(self)
+
     def __repr__(self) -> str:
         return f"<{self.op.name} #{self.serial}>"
 
@@ -58,10 +61,20 @@ def _printer(node: Node) -> str:
     raise RuntimeError("ren.core.printer is not imported")
 
 
+def _picture(node: Node) -> str:
+    raise RuntimeError("ren.core.svg is not imported")
+
+
 def install_printer(function: Any) -> None:
     """Sets how `str(node)` prints; the printer stands above nodes in the layers."""
     global _printer
     _printer = function
+
+
+def install_picture(function: Any) -> None:
+    """Sets what a notebook shows for a node."""
+    global _picture
+    _picture = function
 
 
 def make(op: Op, src: Iterable[Node] = (), arg: Any = NO_ARG) -> Node:

@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Iterable
 from typing import Any
+
+import attrs
 
 from ren.core import node as nodes
 from ren.core.args import (
-    AutomorphismArg,
     BufferArg,
     ConstArg,
     CopyArg,
     ModUpArg,
     PlaceholderArg,
     RingArg,
-    RotateArg,
     SlotArg,
+    Spec,
 )
 from ren.core.node import Node, toposort
-from ren.core.ring import RingSpec
+from ren.core.ring import Domain, RingSpec
 
 
 def print_graph(*roots: Node) -> str:
@@ -33,21 +34,79 @@ def print_graph(*roots: Node) -> str:
         R0: n=8, 1 limb, moduli=(17)
     """
     order = toposort(*roots)
-    name = {node: f"%{i}" for i, node in enumerate(order)}
-    rings: dict[RingSpec, str] = {}
+    names = Names(order)
+    return "\n".join([*(names.line(node) for node in order), *names.rings()])
 
-    def ring_name(ring: RingSpec) -> str:
-        return rings.setdefault(ring, f"R{len(rings)}")
 
-    buffers = [n for n in order if isinstance(n.arg, BufferArg | PlaceholderArg)]
-    label = {n.arg.serial: f"{n.op.name.lower()[0]}{i}" for i, n in enumerate(buffers)}
-    lines = []
-    for node in order:
-        parts = [name[s] for s in node.src]
-        parts += _argument(node.arg, ring_name, label)
-        lines.append(f"{name[node]} = {' '.join([node.op.name, *parts])}{_type(node, ring_name)}")
-    lines += [f"{label}: {describe_ring(ring)}" for ring, label in rings.items()]
-    return "\n".join(lines)
+class Names:
+    """How the nodes, buffers and rings of one printed graph are called.
+
+    Names depend on positions only, never on serials or identities, so that equal programs print
+    alike. Rings are named R0, R1, ... in the order in which they are asked for; `share_rings_with`
+    makes several graphs call them alike.
+    """
+
+    def __init__(self, order: Iterable[Node], share_rings_with: Names | None = None) -> None:
+        order = list(order)
+        leaves = [n for n in order if isinstance(n.arg, BufferArg | PlaceholderArg)]
+        self._node = {node: f"%{i}" for i, node in enumerate(order)}
+        self._leaf = {n.arg.serial: f"{n.op.name.lower()[0]}{i}" for i, n in enumerate(leaves)}
+        self._ring: dict[RingSpec, str] = share_rings_with._ring if share_rings_with else {}
+
+    def node(self, node: Node) -> str:
+        """`%k`, k the position of the node."""
+        return self._node[node]
+
+    def ring(self, ring: RingSpec) -> str:
+        """`R0`, `R1`, ..."""
+        return self._ring.setdefault(ring, f"R{len(self._ring)}")
+
+    def rings(self) -> list[str]:
+        """A line for each ring named so far."""
+        return [f"{name}: {describe_ring(ring)}" for ring, name in self._ring.items()]
+
+    def line(self, node: Node) -> str:
+        """`%k = OP %i %j [argument] : ring domain [batch]`."""
+        parts = [node.op.name, *map(self.node, node.src), *self.argument(node.arg)]
+        type_ = "" if node.spec is None else f" : {self.type_of(node)}"
+        return f"{self.node(node)} = {' '.join(parts)}{type_}"
+
+    def type_of(self, node: Node) -> str:
+        """`R0 coeff [batch]`; nothing for a node without a value."""
+        return "" if node.spec is None else self.type(node.spec)
+
+    def type(self, spec: Spec) -> str:
+        """`R0 coeff [batch]`."""
+        batch = f" batch={spec.batch}" if spec.batch else ""
+        return f"{self.ring(spec.ring)} {spec.domain.value}{batch}"
+
+    def argument(self, arg: Any) -> list[str]:
+        """The argument of a node in words; fields of classes unknown here print as `name=value`."""
+        match arg:
+            case BufferArg() | PlaceholderArg():
+                return [self._leaf[arg.serial]]
+            case ConstArg():
+                return [str(arg.value)]
+            case RingArg():
+                return [f"-> {self.ring(arg.ring)}"]
+            case ModUpArg():
+                return [f"digit={arg.digit} -> {self.ring(arg.ring)}"]
+            case SlotArg():
+                return [f"s{arg.index}"]
+            case CopyArg():
+                return [f"-> {arg.device}"]
+        fields = [(f.name, getattr(arg, f.name)) for f in attrs.fields(arg.__class__)]
+        texts = [(name, self._field(value)) for name, value in fields]
+        return [f"{name}={text}" for name, text in texts if text is not None]
+
+    def _field(self, value: Any) -> str | None:
+        """Only values that print alike in every run; others are left out."""
+        if isinstance(value, RingSpec):
+            return self.ring(value)
+        if isinstance(value, Domain):
+            return value.value
+        plain = value if isinstance(value, tuple) else (value,)
+        return str(value) if all(isinstance(v, int | str) for v in plain) else None
 
 
 def describe_ring(ring: RingSpec) -> str:
@@ -59,32 +118,12 @@ def describe_ring(ring: RingSpec) -> str:
     return f"n={ring.n}, {ring.limbs} limb{plural}, moduli=({', '.join(moduli)})"
 
 
-def _type(node: Node, ring_name: Callable[[RingSpec], str]) -> str:
-    if node.spec is None:
-        return ""
-    batch = f" batch={node.spec.batch}" if node.spec.batch else ""
-    return f" : {ring_name(node.spec.ring)} {node.spec.domain.value}{batch}"
-
-
-def _argument(arg: Any, ring_name: Callable[[RingSpec], str], label: dict[int, str]) -> list[str]:
-    match arg:
-        case BufferArg() | PlaceholderArg():
-            return [label[arg.serial]]
-        case ConstArg():
-            return [str(arg.value)]
-        case RingArg():
-            return [f"-> {ring_name(arg.ring)}"]
-        case ModUpArg():
-            return [f"digit={arg.digit} -> {ring_name(arg.ring)}"]
-        case RotateArg():
-            return [f"k={arg.k}"]
-        case AutomorphismArg():
-            return [f"g={arg.g}"]
-        case SlotArg():
-            return [f"s{arg.index}"]
-        case CopyArg():
-            return [f"-> {arg.device}"]
-    return []
+def shortened(value: int) -> str:
+    """An integer in full up to 18 digits, else its ends and how many digits it has."""
+    digits = str(abs(value))
+    if len(digits) <= 18:
+        return str(value)
+    return f"{'-' * (value < 0)}{digits[:6]}...{digits[-6:]} ({len(digits)} digits)"
 
 
 nodes.install_printer(print_graph)

@@ -13,11 +13,13 @@ import jax.core
 from ren.lowering.bodies import BODIES, Arrays, Table
 from ren.lowering.program import Kernel, Program
 
-Compiled = Callable[[tuple[Arrays, ...], tuple[Any, ...]], tuple[Any, ...]]
+Donations = tuple[tuple[int, int], ...]
+Compiled = Callable[[tuple[Arrays, ...], tuple[Any, ...], tuple[Any, ...]], tuple[Any, ...]]
 
-# One of Ren's three caches: compiled kernels by structure, and their tables by device. JAX keeps,
-# under each function, one executable for each batch shape and device.
-_compiled: dict[Program, Compiled] = {}
+# One of Ren's three caches: compiled kernels by structure and by which slots they may overwrite,
+# and their tables by device. JAX keeps, under each function, one executable for each batch shape
+# and device.
+_compiled: dict[tuple[Program, Donations], Compiled] = {}
 _tables: dict[tuple[Table, Any], Arrays] = {}
 _lock = threading.Lock()
 
@@ -43,26 +45,98 @@ def emit(program: Program, tables: tuple[Arrays, ...], slots: tuple[Any, ...]) -
     return tuple(values[i] for i in program.outputs)
 
 
-def compiled(program: Program) -> Compiled:
-    """The jitted function of a program, made once."""
-    function = _compiled.get(program)
+def compiled(program: Program, donate: Donations = ()) -> Compiled:
+    """The jitted function `(tables, kept, donated) -> results` of a program, made once.
+
+    Args:
+        program: what it runs.
+        donate: the slots that come in `donated`, each with the store that may overwrite it. These
+            stores come first in the results, in this order: JAX gives donated buffers to results
+            of their shape in the order of both.
+    """
+    key = (program, donate)
+    function = _compiled.get(key)
     if function is None:
+        given = (2,) if donate else ()
+        made = jax.jit(partial(_emit_merged, program, donate), donate_argnums=given)
         with _lock:
-            function = _compiled.setdefault(program, jax.jit(partial(emit, program)))
+            function = _compiled.setdefault(key, made)
     return function
+
+
+def _emit_merged(
+    program: Program,
+    donate: Donations,
+    tables: tuple[Arrays, ...],
+    kept: tuple[Any, ...],
+    donated: tuple[Any, ...],
+) -> tuple[Any, ...]:
+    given = {slot: array for (slot, _), array in zip(donate, donated, strict=True)}
+    rest = iter(kept)
+    slots = tuple(given[i] if i in given else next(rest) for i in range(program.slots))
+    results = emit(program, tables, slots)
+    return tuple(results[i] for i in _result_order(donate, len(results)))
+
+
+def _divided(args: tuple[Any, ...], donate: Donations) -> tuple[tuple, tuple]:
+    """The arguments kept and the arguments donated."""
+    if not donate:
+        return args, ()
+    given = [slot for slot, _ in donate]
+    kept = tuple(a for i, a in enumerate(args) if i not in given)
+    return kept, tuple(args[i] for i in given)
+
+
+def _result_order(donate: Donations, stores: int) -> list[int]:
+    """The stores in the order in which the compiled function returns them."""
+    first = [store for _, store in donate]
+    return first + [i for i in range(stores) if i not in first]
+
+
+def _in_store_order(results: tuple[Any, ...], donate: Donations) -> tuple[Any, ...]:
+    if not donate or len(results) == 1:
+        return results
+    order = _result_order(donate, len(results))
+    return tuple(results[order.index(i)] for i in range(len(order)))
 
 
 def compiled_count() -> int:
     """How many distinct programs have been emitted in this process."""
-    return len(_compiled)
+    return len({program for program, _ in _compiled})
 
 
-def run(kernel: Kernel, args: tuple[Any, ...]) -> tuple[Any, ...]:
-    """The kernel's results on JAX arrays or tracers, in order of its stores."""
+def run(kernel: Kernel, args: tuple[Any, ...], donate: Donations = ()) -> tuple[Any, ...]:
+    """The kernel's results on JAX arrays or tracers, in order of its stores.
+
+    Args:
+        kernel: what to run.
+        args: its slots, `uint32[*batch, limb, n]`, Montgomery residues in [0, q).
+        donate: pairs (slot, store): the array of the slot is gone afterwards, the result of the
+            store, which has its shape, may stand in its buffer. Concrete arrays alone.
+    """
     place = _placement(args)
     tables = tuple(_table(t, place) for t in kernel.tables)
     with jax.enable_x64(True):
-        return compiled(kernel.program)(tables, args)
+        results = compiled(kernel.program, donate)(tables, *_divided(args, donate))
+    return _in_store_order(results, donate)
+
+
+def analysis(kernel: Kernel, args: tuple[Any, ...], donate: Donations = ()) -> Any:
+    """What XLA says of the memory of the kernel's executable.
+
+    Args:
+        kernel: what would run; it is compiled, and not run.
+        args: the shape, type and sharding of each slot: a `jax.ShapeDtypeStruct`.
+        donate: as in `run`.
+    """
+    tables = tuple(_shapes(t) for t in kernel.tables)
+    with jax.enable_x64(True):
+        function: Any = compiled(kernel.program, donate)
+        return function.lower(tables, *_divided(args, donate)).compile().memory_analysis()
+
+
+def _shapes(table: Table) -> tuple[jax.ShapeDtypeStruct, ...]:
+    return tuple(jax.ShapeDtypeStruct(a.shape, a.dtype) for a in table.build())
 
 
 def _placement(args: tuple[Any, ...]) -> Any:

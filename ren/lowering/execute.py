@@ -3,27 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import jax
 import numpy as np
+from jax.profiler import TraceAnnotation
 
 from ren.core.node import Node, toposort
 from ren.lowering import emit, reference
-from ren.lowering.devices import PYTHON, check_devices, is_host, resolve_device
+from ren.lowering.devices import PYTHON, check_devices, is_host, is_tracer, resolve_device
+from ren.lowering.memory import with_donations
 from ren.lowering.passes import run_pipeline
-from ren.lowering.plan import CopyUnit, Plan, Unit
+from ren.lowering.plan import Plan
 from ren.lowering.schedule import schedule
+from ren.lowering.trace import active_trace
+from ren.lowering.tracing import is_tracing
+from ren.lowering.units import CopyUnit, Unit
 
 
 def plan_of(sink: Node) -> Plan:
-    """The plan of a SINK: devices checked, passes run, kernels scheduled.
+    """The plan of a SINK: devices checked, passes run, kernels scheduled, donations chosen.
 
     Raises:
         DeviceError: operands on two devices.
     """
     check_devices(toposort(sink))
-    return schedule(run_pipeline(sink))
+    return with_donations(schedule(run_pipeline(sink)))
 
 
 def run_plan(plan: Plan, inputs: Sequence[Any]) -> tuple[Any, ...]:
@@ -34,20 +40,28 @@ def run_plan(plan: Plan, inputs: Sequence[Any]) -> tuple[Any, ...]:
         inputs: an array `uint32[*batch, limb, n]` for each of `plan.inputs`, in order.
     """
     values: list[Any] = list(inputs)
+    # Under a JAX trace nothing runs yet: nothing may be overwritten, and there is nothing to time.
+    is_concrete = not (is_tracing() or any(map(is_tracer, inputs)))
+    trace = active_trace() if is_concrete else None
     for unit in plan.units:
-        results = _run_unit(unit, tuple(values[i] for i in unit.ins))
+        args = tuple(values[i] for i in unit.ins)
+        with TraceAnnotation(unit.name):
+            if trace is None:
+                results = _run_unit(unit, args, is_concrete)
+            else:
+                results = trace.timed(unit, args, partial(_run_unit, unit, args, is_concrete))
         values.extend(results)
         for i in unit.drops:
             values[i] = None
     return tuple(values[i] for i in plan.outputs)
 
 
-def _run_unit(unit: Unit, args: tuple[Any, ...]) -> tuple[Any, ...]:
+def _run_unit(unit: Unit, args: tuple[Any, ...], may_donate: bool) -> tuple[Any, ...]:
     if isinstance(unit, CopyUnit):
         return (copy(args[0], unit.device),)
     if args and all(is_host(a) for a in args):
         return tuple(np.ascontiguousarray(a) for a in reference.interpret(unit.kernel, args))
-    return emit.run(unit.kernel, args)
+    return emit.run(unit.kernel, args, unit.donate if may_donate else ())
 
 
 def copy(array: Any, device: Any) -> Any:

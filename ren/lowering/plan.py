@@ -2,43 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
-
 import attrs
 
-from ren.core.args import BufferArg, PlaceholderArg, Spec
-from ren.lowering.program import Kernel, Program
+from ren.core.args import Spec
+from ren.core.drawing import dot, mermaid
+from ren.core.svg import html_of, svg
+from ren.lowering.cost import Cost, cost_of
+from ren.lowering.drawing import plan_diagram
+from ren.lowering.explain import explain
+from ren.lowering.memory import MemoryReport, report
+from ren.lowering.program import Program
+from ren.lowering.trace import Trace
+from ren.lowering.units import CopyUnit, Input, KernelUnit, Unit, with_last_uses
 
-
-@attrs.frozen(eq=False)
-class Input:
-    """An array that a plan reads: of a buffer held by the plan, or bound at each call."""
-
-    arg: BufferArg | PlaceholderArg
-    spec: Spec
-
-
-@attrs.frozen(eq=False)
-class KernelUnit:
-    """Runs a kernel: `values[outs] = kernel(*values[ins])`, then forgets `drops`."""
-
-    kernel: Kernel
-    ins: tuple[int, ...]
-    outs: tuple[int, ...]
-    drops: tuple[int, ...] = ()
-
-
-@attrs.frozen(eq=False)
-class CopyUnit:
-    """Moves `values[ins[0]]` to a device, then forgets `drops`."""
-
-    device: Hashable
-    ins: tuple[int, ...]
-    outs: tuple[int, ...]
-    drops: tuple[int, ...] = ()
-
-
-Unit = KernelUnit | CopyUnit
+__all__ = ["CopyUnit", "Input", "KernelUnit", "Plan", "Unit", "with_last_uses"]
 
 
 @attrs.frozen(eq=False)
@@ -63,20 +40,38 @@ class Plan:
         kernels = (u.kernel.program for u in self.units if isinstance(u, KernelUnit))
         return tuple(dict.fromkeys(kernels))
 
+    @property
+    def cost(self) -> Cost:
+        """Kernels, limb-NTTs, multiply-adds and bytes of one run."""
+        return cost_of(self)
+
+    @property
+    def memory(self) -> MemoryReport:
+        """What one run holds in memory, planned; `ren.lowering.memory.measure` measures it."""
+        return report(self)
+
+    def explain(self, trace: Trace | None = None) -> str:
+        """A table of the units: what each does, reads, writes, and takes.
+
+        Args:
+            trace: measured times, from `with ren.trace() as trace:` around some runs; None uses
+                the trace that is active, if one is.
+        """
+        return explain(self, trace)
+
+    def to_mermaid(self) -> str:
+        """The units as a Mermaid flowchart, the values between them as arrows with their bytes."""
+        return mermaid(plan_diagram(self))
+
+    def to_dot(self) -> str:
+        """The same in the DOT language of Graphviz."""
+        return dot(plan_diagram(self))
+
+    def _repr_html_(self) -> str:
+        return html_of(svg(plan_diagram(self)))
+
     def __repr__(self) -> str:
         return (
             f"<Plan: {len(self.inputs)} inputs, {len(self.units)} units, "
             f"{len(self.programs)} distinct kernels, {len(self.outputs)} outputs>"
         )
-
-
-def with_last_uses(units: list[Unit], outputs: tuple[int, ...]) -> tuple[Unit, ...]:
-    """The units, each with the values that nothing after it reads."""
-    live = set(outputs)
-    done: list[Unit] = []
-    for unit in reversed(units):
-        used = dict.fromkeys((*unit.ins, *unit.outs))
-        drops = tuple(v for v in used if v not in live)
-        live.update(used)
-        done.append(attrs.evolve(unit, drops=drops))
-    return tuple(reversed(done))

@@ -1,0 +1,33 @@
+"""Tables as text, for the reports of plans."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+
+def columns(rows: Iterable[Sequence[str]], left: Sequence[int] = (0,)) -> str:
+    """Rows under each other; the columns named in `left` are aligned left, the others right."""
+    rows = [tuple(row) for row in rows]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return "\n".join(_line(row, widths, left) for row in rows)
+
+
+def _line(row: Sequence[str], widths: Sequence[int], left: Sequence[int]) -> str:
+    cells = zip(row, widths, strict=True)
+    padded = [c.ljust(w) if i in left else c.rjust(w) for i, (c, w) in enumerate(cells)]
+    return "  ".join(padded).rstrip()
+
+
+def size(count: int) -> str:
+    """Bytes with a binary unit: 512 B, 1.5 KiB, 64 MiB."""
+    value, unit = float(count), "B"
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if value < 1024 or unit == "GiB":
+            break
+        value /= 1024
+    return f"{value:.4g} {unit}"
+
+
+def duration(seconds: float) -> str:
+    """Seconds in milliseconds below one."""
+    return f"{seconds:.3f} s" if seconds >= 1 else f"{seconds * 1e3:.3f} ms"

@@ -1,0 +1,86 @@
+"""What a plan costs, counted from its kernels: transforms, multiply-adds, bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import attrs
+
+from ren.core import op as ops
+from ren.core.args import Spec, Work
+from ren.core.node import Node, toposort
+from ren.core.op import Kind
+from ren.lowering.columns import columns, size
+from ren.lowering.units import CopyUnit, Unit, nbytes, value_specs
+
+if TYPE_CHECKING:
+    from ren.lowering.plan import Plan
+
+
+@attrs.frozen
+class Cost:
+    """Counts of a unit or a plan; `a + b` is the cost of running both.
+
+    Attributes:
+        kernels: how many kernels are launched; copies are none.
+        limb_ntts: transforms, forward and inverse, of one limb each.
+        multiply_adds: modular products outside of transforms, with the sum that takes each.
+        bytes_read: of the inputs of kernels and copies; of a value read through views alone, the
+            limbs that they show. Twiddles and other tables are not counted.
+        bytes_written: of what kernels store and copies make.
+    """
+
+    kernels: int = 0
+    limb_ntts: int = 0
+    multiply_adds: int = 0
+    bytes_read: int = 0
+    bytes_written: int = 0
+
+    def __add__(self, other: Cost) -> Cost:
+        pairs = zip(attrs.astuple(self), attrs.astuple(other), strict=True)
+        return Cost(*(a + b for a, b in pairs))
+
+    def __str__(self) -> str:
+        return columns(
+            [
+                ("kernels", f"{self.kernels:,}"),
+                ("limb-NTTs", f"{self.limb_ntts:,}"),
+                ("multiply-adds", f"{self.multiply_adds:,}"),
+                ("bytes read", size(self.bytes_read)),
+                ("bytes written", size(self.bytes_written)),
+            ]
+        )
+
+
+def cost_of(plan: Plan) -> Cost:
+    """The cost of one run of a plan: the sum of its units."""
+    specs = value_specs(plan.inputs, plan.units)
+    return sum((unit_cost(unit, specs) for unit in plan.units), Cost())
+
+
+def unit_cost(unit: Unit, specs: Sequence[Spec]) -> Cost:
+    """The cost of one unit; `specs` are the types of the plan's values."""
+    written = sum(nbytes(specs[v]) for v in unit.outs)
+    if isinstance(unit, CopyUnit):
+        return Cost(bytes_read=written, bytes_written=written)
+    order = toposort(unit.kernel.body)[:-1]
+    work = sum((node.op.work(node) for node in order), Work())
+    return Cost(1, work.limb_ntts, work.multiply_adds, _bytes_read(order), written)
+
+
+def _bytes_read(order: list[Node]) -> int:
+    """Each slot once; one that only views read counts as they do, at most once as a whole."""
+    readers: dict[Node, list[Node]] = {node: [] for node in order if node.op is ops.SLOT}
+    for node in order:
+        for s in dict.fromkeys(node.src):
+            if s in readers:
+                readers[s].append(node)
+    return sum(_slot_bytes(slot, users) for slot, users in readers.items())
+
+
+def _slot_bytes(slot: Node, users: list[Node]) -> int:
+    whole = nbytes(slot.spec)
+    if any(user.op.kind is not Kind.VIEW for user in users):
+        return whole
+    return min(whole, sum(nbytes(view.spec) for view in users))

@@ -1,0 +1,127 @@
+"""Lifetimes: when each value of a plan is made and last read, and which may move or be reused."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Hashable, Sequence
+from typing import TYPE_CHECKING
+
+import attrs
+import jax
+
+from ren.core import op as ops
+from ren.core.args import BufferArg, Spec
+from ren.core.op import Kind, Op
+from ren.lowering.devices import PYTHON, claim_of
+from ren.lowering.units import CopyUnit, Input, KernelUnit, Unit, nbytes, stored, value_specs
+
+if TYPE_CHECKING:
+    from ren.lowering.plan import Plan
+
+
+@attrs.frozen
+class Value:
+    """One value of a plan.
+
+    Attributes:
+        spec, size: its type and its bytes.
+        device: None for JAX's default, "python", or the set of its devices.
+        first: the unit that makes it; -1 for an input.
+        last: the last unit that reads it; the number of units for an output of the plan.
+        is_input: true for what the caller, or the plan, holds.
+        is_optimizable: an intermediate in a buffer of its own, which no one outside can see.
+        offset: where it stands in the arena of its device, when it is optimizable.
+    """
+
+    spec: Spec
+    size: int
+    device: Hashable
+    first: int
+    last: int
+    is_input: bool
+    is_optimizable: bool
+    offset: int | None = None
+
+
+def values_of(plan: Plan) -> tuple[Value, ...]:
+    """The values of a plan with their lifetimes; none is placed yet."""
+    specs = value_specs(plan.inputs, plan.units)
+    devices = _devices(plan.inputs, plan.units)
+    first, last = _lifetimes(plan)
+    movable = _optimizable(plan, devices)
+    return tuple(
+        Value(spec, nbytes(spec), devices[v], first[v], last[v], first[v] < 0, v in movable)
+        for v, spec in enumerate(specs)
+    )
+
+
+def _lifetimes(plan: Plan) -> tuple[list[int], list[int]]:
+    first = [-1] * len(plan.inputs)
+    last = [-1] * len(plan.inputs)
+    for i, unit in enumerate(plan.units):
+        first += [i] * len(unit.outs)
+        last += [i] * len(unit.outs)
+        for v in unit.ins:
+            last[v] = i
+    for v in plan.outputs:
+        last[v] = len(plan.units)
+    return first, last
+
+
+def _devices(inputs: Sequence[Input], units: Sequence[Unit]) -> list[Hashable]:
+    args = [i.arg for i in inputs]
+    found: list[Hashable] = [
+        claim_of(arg.array) if isinstance(arg, BufferArg) else arg.device for arg in args
+    ]
+    for unit in units:
+        if isinstance(unit, CopyUnit):
+            found.append(_claim(unit.device))
+        else:
+            claims = [found[v] for v in unit.ins if found[v] is not None]
+            found += [claims[0] if claims else None] * len(unit.outs)
+    return found
+
+
+def _claim(device: Hashable) -> Hashable:
+    if device == PYTHON:
+        return PYTHON
+    if isinstance(device, jax.sharding.Sharding):
+        return frozenset(device.device_set)
+    return frozenset({device})
+
+
+def _optimizable(plan: Plan, devices: Sequence[Hashable]) -> set[int]:
+    """Intermediates whose buffer is new and seen by kernels of this plan alone.
+
+    A copy to the device where its source is may share the source's buffer, and a kernel that
+    passes an input on may return the input's: neither may be overwritten. An array over several
+    devices is left to XLA.
+    """
+    found: set[int] = set()
+    shared = set(plan.outputs)
+    for unit in plan.units:
+        if isinstance(unit, CopyUnit):
+            shared.update(unit.ins)
+        else:
+            found.update(unit.outs[i] for i in fresh_stores(unit))
+    return {v for v in found - shared if _is_single_device(devices[v])}
+
+
+def fresh_stores(unit: KernelUnit) -> list[int]:
+    """Stores that get a buffer of their own: computed, stored once, not a `contiguous()`."""
+    behind = stored(unit)
+    times = Counter(behind)
+    return [
+        i
+        for i, store in enumerate(unit.kernel.body.src)
+        if store.src[0] is behind[i] and times[behind[i]] == 1 and _is_computed(behind[i].op)
+    ]
+
+
+def _is_computed(op: Op) -> bool:
+    # A JOIN may be of one whole source, which is then handed on as it is.
+    return op.kind in (Kind.ELEMENTWISE, Kind.TRANSFORM) and op is not ops.JOIN
+
+
+def _is_single_device(claim: Hashable) -> bool:
+    return claim is None or (isinstance(claim, frozenset) and len(claim) == 1)

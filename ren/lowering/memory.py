@@ -1,0 +1,260 @@
+"""Memory of a plan: donation, placement in arenas, and the peak that follows.
+
+JAX arrays have no arenas. What is real is donation: a unit whose input dies may write a result of
+the same shape into that input's buffer. The arenas are a simulation: one a device, in which every
+intermediate that may move has an offset; an output that takes over a dead buffer keeps its place.
+
+Inputs belong to the caller, before and after: no peak counts them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from typing import TYPE_CHECKING, TypeVar
+
+import attrs
+import jax
+from jax.sharding import SingleDeviceSharding
+
+from ren.core.errors import VerificationError
+from ren.lowering import emit
+from ren.lowering.columns import columns, size
+from ren.lowering.devices import PYTHON
+from ren.lowering.lifetimes import Value, fresh_stores, values_of
+from ren.lowering.scratch import overwritable, scratch
+from ren.lowering.tlsf import Arena
+from ren.lowering.units import CopyUnit, KernelUnit, Unit
+
+if TYPE_CHECKING:
+    from ren.lowering.plan import Plan
+
+_P = TypeVar("_P", bound="Plan")
+
+
+@attrs.frozen
+class MemoryPlan:
+    """Lifetimes and places of the values of a plan.
+
+    Attributes:
+        values: by number.
+        donations: for each unit the pairs (value taken over, value that takes over).
+        arenas: for each device the bytes of its arena.
+    """
+
+    values: tuple[Value, ...]
+    donations: tuple[tuple[tuple[int, int], ...], ...]
+    arenas: tuple[tuple[Hashable, int], ...]
+
+
+@attrs.frozen
+class MemoryReport:
+    """What one run of a plan holds in memory, in bytes.
+
+    Attributes:
+        peak_bytes: planned: the largest, over units, of live intermediates and outputs with
+            donation, plus the unit's temporaries, which are estimated.
+        unplanned_bytes: the same without donation.
+        arena_bytes: the arenas that hold the optimizable intermediates, gaps included.
+        lower_bound_bytes: what lifetimes force: the most that is live between two units.
+        input_bytes: of all inputs; in none of the peaks.
+        output_bytes: of the results.
+        donated_bytes: of all buffers taken over in one run.
+        measured_bytes: as `peak_bytes`, with the temporaries that XLA states for each executable;
+            None until measured.
+    """
+
+    peak_bytes: int
+    unplanned_bytes: int
+    arena_bytes: int
+    lower_bound_bytes: int
+    input_bytes: int
+    output_bytes: int
+    donated_bytes: int
+    measured_bytes: int | None = None
+
+    def __str__(self) -> str:
+        measured = "-" if self.measured_bytes is None else size(self.measured_bytes)
+        return columns(
+            [
+                ("peak, planned", size(self.peak_bytes)),
+                ("peak, measured", measured),
+                ("peak without donation", size(self.unplanned_bytes)),
+                ("lower bound of lifetimes", size(self.lower_bound_bytes)),
+                ("arenas", size(self.arena_bytes)),
+                ("donated", size(self.donated_bytes)),
+                ("inputs", size(self.input_bytes)),
+                ("outputs", size(self.output_bytes)),
+            ]
+        )
+
+
+# ------------------------------------------------------------------- donation
+
+
+def with_donations(plan: _P) -> _P:
+    """The plan whose units overwrite dead intermediates with results of the same shape."""
+    values = values_of(plan)
+    units = tuple(
+        attrs.evolve(unit, donate=_donated(unit, values)) if isinstance(unit, KernelUnit) else unit
+        for unit in plan.units
+    )
+    return attrs.evolve(plan, units=units)
+
+
+def without_donations(plan: _P) -> _P:
+    """The plan whose units give every result a new buffer."""
+    units = tuple(
+        attrs.evolve(unit, donate=()) if isinstance(unit, KernelUnit) else unit
+        for unit in plan.units
+    )
+    return attrs.evolve(plan, units=units)
+
+
+def _donated(unit: KernelUnit, values: Sequence[Value]) -> tuple[tuple[int, int], ...]:
+    free = set(fresh_stores(unit))
+    chosen = []
+    for slot, store in sorted(overwritable(unit).items()):
+        given, taker = values[unit.ins[slot]], values[unit.outs[store]]
+        is_dead = unit.ins[slot] in unit.drops and given.is_optimizable
+        if is_dead and store in free and _place(given) == _place(taker):
+            free.remove(store)
+            chosen.append((slot, store))
+    return tuple(chosen)
+
+
+def _place(value: Value) -> tuple[Hashable, tuple[int, ...]]:
+    """XLA reuses a buffer for a result on its device, of its shape and type; all are uint32."""
+    return value.device, value.spec.shape
+
+
+def _pairs(unit: Unit) -> tuple[tuple[int, int], ...]:
+    if isinstance(unit, CopyUnit):
+        return ()
+    return tuple((unit.ins[slot], unit.outs[store]) for slot, store in unit.donate)
+
+
+# ------------------------------------------------------------------- placement
+
+
+def memory_plan(plan: Plan) -> MemoryPlan:
+    """Where every optimizable value stands, and which takes over which."""
+    values = list(values_of(plan))
+    donations = tuple(_pairs(unit) for unit in plan.units)
+    arenas: dict[Hashable, Arena] = {}
+    for unit, pairs in zip(plan.units, donations, strict=True):
+        offsets = {taker: values[v].offset for v, taker in pairs}
+        for v in unit.outs:
+            if values[v].is_optimizable:
+                offset = offsets.get(v)
+                if offset is None:
+                    arena = arenas.setdefault(values[v].device, Arena())
+                    offset = arena.allocate(values[v].size)
+                values[v] = attrs.evolve(values[v], offset=offset)
+        taken = {v for v, _ in pairs}
+        for v in unit.drops:
+            offset = values[v].offset
+            if offset is not None and v not in taken:
+                arenas[values[v].device].free(offset)
+    used = tuple((device, arena.high_water) for device, arena in arenas.items())
+    return MemoryPlan(tuple(values), donations, used)
+
+
+# ------------------------------------------------------------------- reports
+
+
+def report(plan: Plan) -> MemoryReport:
+    """The memory of one run, planned."""
+    made = memory_plan(plan)
+    values, given = made.values, [_bytes_given(pairs, made.values) for pairs in made.donations]
+    planned = [_planned_scratch(u, g > 0, values) for u, g in zip(plan.units, given, strict=True)]
+    unplanned = [_planned_scratch(u, False, values) for u in plan.units]
+    return MemoryReport(
+        peak_bytes=peak(plan, values, given, planned),
+        unplanned_bytes=peak(plan, values, [0] * len(given), unplanned),
+        arena_bytes=sum(used for _, used in made.arenas),
+        lower_bound_bytes=_lower_bound(values, len(plan.units)),
+        input_bytes=sum(v.size for v in values if v.is_input),
+        output_bytes=sum(values[v].size for v in set(plan.outputs)),
+        donated_bytes=sum(given),
+    )
+
+
+def measure(plan: Plan) -> MemoryReport:
+    """The memory of one run, with the temporaries that XLA states; compiles every kernel.
+
+    Raises:
+        VerificationError: XLA would not use a donation of the plan.
+    """
+    made = memory_plan(plan)
+    given = [_bytes_given(pairs, made.values) for pairs in made.donations]
+    stated = [
+        _stated_scratch(i, unit, g, made.values)
+        for i, (unit, g) in enumerate(zip(plan.units, given, strict=True))
+    ]
+    measured = peak(plan, made.values, given, stated)
+    return attrs.evolve(report(plan), measured_bytes=measured)
+
+
+def _planned_scratch(unit: Unit, in_place: bool, values: Sequence[Value]) -> int:
+    return 0 if _is_interpreted(unit, values) else scratch(unit, in_place)
+
+
+def _is_interpreted(unit: Unit, values: Sequence[Value]) -> bool:
+    return any(values[v].device == PYTHON for v in unit.outs)
+
+
+def _stated_scratch(number: int, unit: Unit, given: int, values: Sequence[Value]) -> int:
+    if isinstance(unit, CopyUnit) or _is_interpreted(unit, values):
+        return 0
+    slots = tuple(_abstract(values[v]) for v in unit.ins)
+    stated = emit.analysis(unit.kernel, slots, unit.donate)
+    if stated.alias_size_in_bytes < given:
+        raise VerificationError(
+            f"Unit {number} ({unit.name}) donates {given} bytes and XLA uses "
+            f"{stated.alias_size_in_bytes}."
+        )
+    return stated.temp_size_in_bytes
+
+
+def _abstract(value: Value) -> jax.ShapeDtypeStruct:
+    """A value as a type for XLA; one that is over several devices counts as on one."""
+    claim = value.device
+    place = SingleDeviceSharding(next(iter(claim))) if isinstance(claim, frozenset) else None
+    return jax.ShapeDtypeStruct(value.spec.shape, value.spec.dtype, sharding=place)
+
+
+def peak(
+    plan: Plan, values: Sequence[Value], given: Sequence[int], temporary: Sequence[int]
+) -> int:
+    """The largest, over units, of what is live while the unit runs and its temporary bytes.
+
+    Args:
+        given: for each unit the bytes of its results that stand in donated buffers.
+        temporary: for each unit the bytes that its executable needs besides.
+    """
+    before = _live_before(values, len(plan.units))
+    made = [sum(values[v].size for v in unit.outs) for unit in plan.units]
+    during = zip(before, made, given, temporary, strict=False)
+    return max((live + new - taken + extra for live, new, taken, extra in during), default=0)
+
+
+def _lower_bound(values: Sequence[Value], units: int) -> int:
+    return max(_live_before(values, units))
+
+
+def _live_before(values: Sequence[Value], units: int) -> list[int]:
+    """Bytes live before each unit, and after the last one."""
+    change = [0] * (units + 2)
+    for v in values:
+        if not v.is_input:
+            change[v.first + 1] += v.size
+            change[v.last + 1] -= v.size
+    live, out = 0, []
+    for step in change[: units + 1]:
+        live += step
+        out.append(live)
+    return out
+
+
+def _bytes_given(pairs: Sequence[tuple[int, int]], values: Sequence[Value]) -> int:
+    return sum(values[taker].size for _, taker in pairs)

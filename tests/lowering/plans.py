@@ -1,0 +1,31 @@
+"""Polynomials with random residues, and the plans of programs over them."""
+
+from __future__ import annotations
+
+import jax.numpy as jnp
+import numpy as np
+
+from ren import Domain, Poly, RingSpec
+from ren.core import make
+from ren.core import op as ops
+from ren.lowering.execute import plan_of
+from ren.lowering.plan import Plan
+from tests.rings import primes
+
+RING = RingSpec(16, primes(16)[-4:])
+
+
+def poly(seed: int = 0, ring: RingSpec = RING, domain: Domain = Domain.COEFF, batch=()) -> Poly:
+    """Random residues on JAX's default device."""
+    rng = np.random.default_rng(seed)
+    limbs = [rng.integers(0, q, (*batch, 1, ring.n)) for q in ring.moduli]
+    array = jnp.asarray(np.concatenate(limbs, axis=-2).astype(np.uint32))
+    return Poly.from_limbs(array, ring, domain)
+
+
+def plan(*polys: Poly) -> Plan:
+    return plan_of(make(ops.SINK, [p.node for p in polys]))
+
+
+def arrays(p: Plan) -> list:
+    return [i.arg.array for i in p.inputs]
