@@ -12,7 +12,7 @@ from ren.core.node import Node, toposort
 from ren.lowering import emit, reference
 from ren.lowering.devices import PYTHON, check_devices, is_host, resolve_device
 from ren.lowering.passes import run_pipeline
-from ren.lowering.plan import CopyUnit, Plan, Unit
+from ren.lowering.plan import CopyUnit, Plan, Unit, ViewUnit
 from ren.lowering.schedule import schedule
 
 
@@ -45,6 +45,8 @@ def run_plan(plan: Plan, inputs: Sequence[Any]) -> tuple[Any, ...]:
 def _run_unit(unit: Unit, args: tuple[Any, ...]) -> tuple[Any, ...]:
     if isinstance(unit, CopyUnit):
         return (copy(args[0], unit.device),)
+    if isinstance(unit, ViewUnit):
+        return (args[0][..., unit.start : unit.start + unit.length, :],)
     if args and all(is_host(a) for a in args):
         return tuple(np.ascontiguousarray(a) for a in reference.interpret(unit.kernel, args))
     return emit.run(unit.kernel, args)

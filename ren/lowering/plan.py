@@ -38,7 +38,21 @@ class CopyUnit:
     drops: tuple[int, ...] = ()
 
 
-Unit = KernelUnit | CopyUnit
+@attrs.frozen(eq=False)
+class ViewUnit:
+    """Binds limbs `start` to `start + length` of `values[ins[0]]`; no kernel runs.
+
+    JAX arrays have no free views: reading the limbs slices them once.
+    """
+
+    start: int
+    length: int
+    ins: tuple[int, ...]
+    outs: tuple[int, ...]
+    drops: tuple[int, ...] = ()
+
+
+Unit = KernelUnit | CopyUnit | ViewUnit
 
 
 @attrs.frozen(eq=False)

@@ -11,10 +11,7 @@ from collections.abc import Hashable
 
 import attrs
 
-from ren.core import op as ops
-from ren.core.args import SlotArg
-from ren.core.node import Node, make, toposort
-from ren.core.op import Kind
+from ren.core.node import Node, toposort
 from ren.lowering.bodies import BODIES, Table
 
 
@@ -44,7 +41,6 @@ class Program:
 
     instrs: tuple[Instr, ...]
     outputs: tuple[int, ...]
-    slots: int
 
 
 @attrs.frozen(eq=False)
@@ -56,36 +52,8 @@ class Kernel:
     tables: tuple[Table, ...]
 
 
-def kernel_of(group: list[Node], kept: list[Node]) -> tuple[Kernel, list[Node]]:
-    """The kernel that computes `group` and stores `kept`, and the nodes that its slots stand for.
-
-    Views and constants are copied into the kernel that reads them.
-    """
-    slots: list[Node] = []
-    inside: dict[Node, Node] = {}
-
-    def load(node: Node) -> Node:
-        chain = []
-        while node not in inside and node.op.kind is Kind.VIEW:
-            chain.append(node)
-            node = node.src[0]
-        if node.op.kind is Kind.CONSTANT:
-            inside[node] = node
-        elif node not in inside:
-            inside[node] = make(ops.SLOT, (), SlotArg(len(slots), node.spec))
-            slots.append(node)
-        for v in reversed(chain):
-            inside[v] = make(v.op, (inside[v.src[0]],), v.arg)
-        return inside[chain[0]] if chain else inside[node]
-
-    for node in group:
-        inside[node] = make(node.op, [load(s) for s in node.src], node.arg)
-    body = make(ops.SINK, [make(ops.STORE, (inside[node],)) for node in kept])
-    program, tables = _program_of(body, len(slots))
-    return Kernel(body, program, tables), slots
-
-
-def _program_of(body: Node, slots: int) -> tuple[Program, tuple[Table, ...]]:
+def kernel_of(body: Node) -> Kernel:
+    """The kernel of a body SINK(STORE(SLOT, expression), ...)."""
     position: dict[Node, int] = {}
     tables: dict[Table, int] = {}
     instrs: list[Instr] = []
@@ -97,4 +65,4 @@ def _program_of(body: Node, slots: int) -> tuple[Program, tuple[Table, ...]]:
         position[node] = len(instrs)
         instrs.append(Instr(node.op.name, rules.structure(node), src, needed, ring.limbs, ring.n))
     outputs = tuple(position[store] for store in body.src)
-    return Program(tuple(instrs), outputs, slots), tuple(tables)
+    return Kernel(body, Program(tuple(instrs), outputs), tuple(tables))
