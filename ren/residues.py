@@ -47,8 +47,8 @@ def _as_integers(coeffs: Any) -> NDArray:
             array = np.asarray(coeffs, dtype=object)
     except ValueError:  # ragged nesting
         array = np.empty(0, dtype=float)
-    if array.dtype.kind == "b":
-        array = array.astype(np.int64)
+    if array.dtype.kind == "b" or (array.dtype.kind in "iu" and array.dtype.itemsize < 8):
+        array = array.astype(np.int64)  # a modulus does not fit the narrower ones
     if array.dtype.kind in "iu":
         return array
     if array.dtype.kind == "O":

@@ -9,7 +9,7 @@ from typing import Any
 import jax
 from numpy.typing import NDArray
 
-from ren.capturing import is_capturing
+from ren.capturing import not_capturing
 from ren.core.errors import MissingKeyError, RandomnessError
 from ren.lowering.tracing import is_tracing
 from ren.schemes.ckks import active, encoder, encryption, plaintext, serialization
@@ -71,12 +71,12 @@ class Context:
 
         Raises:
             MissingKeyError: a server context, which holds neither key.
-            RandomnessError: inside a function that is traced or captured, where the noise of one
-                encryption would be used again at every run.
+            RandomnessError: inside a JAX transformation, where the noise of one encryption would
+                be used again at every run. Under `ren.jit` it is drawn anew at every replay.
         """
-        if is_tracing() or is_capturing():
+        if is_tracing():
             raise RandomnessError(
-                "encrypt() was called inside a function that is being captured or traced.",
+                "encrypt() was called inside a JAX transformation.",
                 "Its noise would be drawn once and used at every run.",
                 "Encrypt outside and pass the ciphertext in.",
             )
@@ -151,7 +151,7 @@ class Context:
         return self
 
     def _make_galois(self, elements: Iterable[int]) -> None:
-        with self._lock:
+        with self._lock, not_capturing():
             self._keys = self._keys.with_galois(elements, self.params)
 
     def _steps(self, galois: int) -> int | None:
@@ -172,7 +172,7 @@ class Context:
 
     def public(self) -> Context:
         """The same context with the public key alone: it encrypts and does nothing else."""
-        with self._lock:
+        with self._lock, not_capturing():
             self._keys = self._keys.with_public(self.params)
         return Context(self.params, self._keys.public_only())
 

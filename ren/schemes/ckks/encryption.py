@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from ren.capturing import is_capturing
 from ren.core.errors import TracedValueError
 from ren.core.ring import RingSpec
 from ren.lowering.devices import is_tracer
@@ -28,8 +29,11 @@ _UNIFORM_HALF = b"ren/ckks/ciphertext/"
 
 def encrypt_with_secret(
     message: Poly, secret: Secret, params: Parameters, entropy: Entropy = fresh_seed
-) -> tuple[tuple[Poly, Poly], bytes]:
+) -> tuple[tuple[Poly, Poly], bytes | None]:
     """(m + e - a s, a) with a expanded from the seed that is returned too.
+
+    In a function that is being captured all of it is drawn anew at every replay, and there is no
+    seed.
 
     Args:
         message: m over the ring of its level, [*batch, limb, n].
@@ -38,8 +42,12 @@ def encrypt_with_secret(
 
     Noise: sigma 3.2 in each coefficient, sqrt(n) more in a slot: about 2^8.2 at n = 2^14.
     """
-    seed, ring, batch = entropy(), message.ring, message.shape[:-2]
-    c1 = uniform_half(seed, params.digest, ring, batch)
+    ring, batch = message.ring, message.shape[:-2]
+    seed = None if is_capturing() else entropy()
+    if seed is None:
+        c1 = Poly.uniform(ring, batch=batch).ntt()
+    else:
+        c1 = uniform_half(seed, params.digest, ring, batch)
     c0 = message + noise(ring, params.sigma, entropy, batch).ntt() - c1 * secret.poly.to_ring(ring)
     return (c0, c1), seed
 

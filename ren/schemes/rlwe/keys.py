@@ -16,6 +16,7 @@ import jax
 import numpy as np
 from numpy.typing import NDArray
 
+from ren.capturing import is_capturing
 from ren.core.ring import Domain, RingSpec
 from ren.lowering.execute import placed
 from ren.poly import Poly
@@ -90,14 +91,21 @@ def expand_uniform(seed: bytes, domain: bytes, ring: RingSpec, batch: Batch = ()
 
 
 def noise(ring: RingSpec, sigma: float, entropy: Entropy = fresh_seed, batch: Batch = ()) -> Poly:
-    """Fresh Gaussian noise over `ring`: coefficients [*batch, n]."""
+    """Fresh Gaussian noise over `ring`: coefficients [*batch, n].
+
+    In a function that is being captured it is an input of the plan, drawn anew at every replay.
+    """
+    if is_capturing():
+        return Poly.gaussian(ring, sigma, batch=batch)
     shape = (*batch, ring.n)
     draws = gaussian(Xof(entropy(), b"ren/rlwe/noise"), math.prod(shape), sigma)
     return Poly(draws.reshape(shape), ring)
 
 
 def small_ternary(ring: RingSpec, entropy: Entropy = fresh_seed, batch: Batch = ()) -> Poly:
-    """Fresh uniform ternary coefficients [*batch, n], over `ring`."""
+    """Fresh uniform ternary coefficients [*batch, n], over `ring`; at a capture as in `noise`."""
+    if is_capturing():
+        return Poly.ternary(ring, batch=batch)
     return Poly(_ternary_draws((*batch, ring.n), entropy).astype(np.int64), ring)
 
 

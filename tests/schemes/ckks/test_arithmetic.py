@@ -190,3 +190,14 @@ def test_numbers_that_do_not_fit(ctx):
         ctx.encrypt(["a"])
     with pytest.raises(ckks.ParameterError, match="at least one"):
         ctx.encrypt([])
+
+
+def test_numbers_of_other_kinds(ctx):
+    check(ctx.encrypt([Fraction(1, 4), Fraction(1, 2)]), np.array([0.25, 0.5]))
+
+
+def test_plaintexts_of_other_parameters(small_params, data):
+    _, _, x, _ = data
+    p = ckks.context(params=small_params, slots=4).encode([1.0])
+    with pytest.raises(ckks.ParameterError, match="other parameters, 4 slots at n=1024"):
+        x + p

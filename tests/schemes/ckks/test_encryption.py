@@ -11,6 +11,7 @@ import pytest
 
 import ren
 from ren.core.errors import RandomnessError
+from ren.schemes import ckks
 from ren.schemes.ckks import encoder
 
 # The parent imports and forks before JAX has started threads; each child then encrypts.
@@ -64,8 +65,28 @@ def test_encryption_is_refused_where_its_noise_would_repeat(ctx):
         jax.jit(lambda x: x + ctx.encrypt([1.0]))(x)
     with pytest.raises(RandomnessError, match="Encrypt outside"):
         jax.vmap(lambda x: x + ctx.encrypt([1.0]))(ctx.encrypt([[1.0], [2.0]]))
-    with pytest.raises(RandomnessError, match="Encrypt outside"):
-        ren.jit(lambda x: x + ctx.encrypt([1.0]))(x)
+
+
+def test_under_ren_jit_encryption_is_drawn_anew_at_each_replay(ctx):
+    for maker in (ctx, ctx.public()):
+        f = ren.jit(lambda x, maker=maker: x * 2 + maker.encrypt([1.0, 2.0]))
+        x = ctx.encrypt([5.0, 7.0])
+        runs = [f(x) for _ in range(3)]
+        assert f.cache_info()[:3] == (2, 1, 1)
+        for run in runs:
+            assert np.abs(run.decrypt() - [11.0, 16.0]).max() < 1e-6
+        for i in (0, 1):
+            assert len({tuple(run.polys[i].limbs[0, :8].tolist()) for run in runs}) == 3
+
+
+def test_a_key_made_during_a_capture_is_a_key(ctx):
+    fresh = ckks.context(params=ctx.params)
+    f = ren.jit(lambda x: x.rotate(3) + x.conj())
+    x = fresh.encrypt([1.0, 2.0, 3.0, 4.0, 5.0])
+    first = f(x).decrypt()
+    assert np.abs(first - f(x).decrypt()).max() < 1e-6
+    assert np.abs(first - ([5, 7, 3, 4, 5])).max() < 1e-6
+    assert np.abs(x.rotate(3).decrypt() - [4, 5, 0, 0, 0]).max() < 1e-6
 
 
 def test_noise_of_fresh_ciphertexts(ctx13):

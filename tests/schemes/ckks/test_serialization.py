@@ -181,6 +181,14 @@ def test_forged_parameters(ctx, data, changes):
         ckks.Ciphertext.from_bytes(with_header(data, params=params))
 
 
+@pytest.mark.parametrize("text", [b"[]", b"{", b"\xff", b"[" * 100_000, b" " * (1 << 21)], ids=len)
+def test_headers_that_cannot_be_read(data, text):
+    magic, version, kind, digest, _ = HEAD.unpack_from(data)
+    head = HEAD.pack(magic, version, kind, digest, len(text))
+    with pytest.raises(ckks.SerializationError, match="header"):
+        ckks.Ciphertext.from_bytes(sealed(head + text))
+
+
 def test_residues_out_of_range(ctx, fresh, data):
     size = 4 * fresh.params.ring(fresh.level).limbs * fresh.n
     forged = bytearray(data[:-32])
