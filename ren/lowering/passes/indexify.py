@@ -16,7 +16,8 @@ def indexify(sink: Node) -> Node:
     """
     new: dict[Node, Node] = {}
     for node in toposort(sink):
-        if node.op.kind in (Kind.ROOT, Kind.MEMORY, Kind.BOUNDARY) and node.op is not ops.STORE:
+        in_memory = (Kind.ROOT, Kind.MEMORY, Kind.BOUNDARY, Kind.INDEX)
+        if node.op.kind in in_memory and node.op is not ops.STORE:
             src = tuple(new.get(s, s) for s in node.src)
         else:
             src = tuple(_loaded(s, new) for s in node.src)

@@ -38,7 +38,7 @@ def materialize(sink: Node) -> Node:
     reads = {node: _reads(node, inlined) for node in order if node not in inlined}
     groups = _groups(reads)
     home = {node: i for i, group in enumerate(groups) for node in group}
-    return _marked(order, home, _kept(sink, reads, home))
+    return _marked(order, inlined, home, _kept(sink, reads, home))
 
 
 def _resident_sources(node: Node) -> Node | None:
@@ -140,18 +140,35 @@ def _kept(sink: Node, reads: Reads, home: dict[Node, int]) -> set[Node]:
     return kept
 
 
-def _marked(order: list[Node], home: dict[Node, int], kept: set[Node]) -> Node:
-    """The graph with BUFFERIZE around what is kept; copies and leaves are in memory anyhow."""
-    new: dict[Node, Node] = {}
+def _marked(order: list[Node], inlined: set[Node], home: dict[Node, int], kept: set[Node]) -> Node:
+    """The graph with BUFFERIZE around what is kept; copies and leaves are in memory anyhow.
+
+    Inside the kernel that makes it, a kept value is read as it is, without going through memory.
+    """
+    raw: dict[Node, Node] = {}
+    marked: dict[Node, Node] = {}
     number: dict[int, int] = {}
+
+    def source(node: Node, group: int | None) -> Node:
+        chain = []
+        while node in inlined and node.src:
+            chain.append(node)
+            node = node.src[0]
+        own = group is not None and home.get(node) == group
+        new = node if node in inlined else (raw if own else marked)[node]
+        for v in reversed(chain):
+            new = v if v.src[0] is new else make(v.op, (new,), v.arg)
+        return new
+
     for node in order:
-        src = tuple(new[s] for s in node.src)
-        made = node if src == node.src else make(node.op, src, node.arg)
+        if node in inlined:
+            continue
+        src = tuple(source(s, home.get(node)) for s in node.src)
+        made = marked[node] = raw[node] = node if src == node.src else make(node.op, src, node.arg)
         if node in kept and node in home and node.op is not ops.COPY:
             kernel = number.setdefault(home[node], len(number))
-            made = make(ops.BUFFERIZE, (_stored(made),), BufferizeArg(kernel))
-        new[node] = made
-    return new[order[-1]]
+            marked[node] = make(ops.BUFFERIZE, (_stored(made),), BufferizeArg(kernel))
+    return marked[order[-1]]
 
 
 def _stored(node: Node) -> Node:
