@@ -114,6 +114,67 @@ class CopyArg:
 
 
 @attrs.frozen
+class BufferizeArg:
+    """The number of the kernel that is to store the value."""
+
+    kernel: int
+
+
+@attrs.frozen
+class ReservedArg:
+    """The `index`-th buffer that a plan makes for itself, and what it holds."""
+
+    index: int
+    spec: Spec
+
+
+@attrs.frozen
+class StoreArg:
+    """The number of the kernel that stores; 0 inside its body."""
+
+    kernel: int = 0
+
+
+@attrs.frozen
+class SinkArg:
+    """For each root, where its value will be."""
+
+    places: tuple[str, ...]
+
+
+@attrs.frozen
+class BufferViewArg:
+    """Limbs `start` to `start + length` of an array, over `ring`."""
+
+    ring: RingSpec
+    start: int
+    length: int
+
+
+@attrs.frozen
+class GridArg:
+    """The grid that a kernel runs over: a place for each residue of `spec`."""
+
+    spec: Spec
+
+
+@attrs.frozen
+class IndexArg:
+    """Where a load reads: limb `limbs[i]` for limb i, and the permutation of X -> X^galois."""
+
+    limbs: tuple[int, ...]
+    galois: int = 1
+
+
+@attrs.frozen
+class KernelArg:
+    """The body of a kernel, SINK(STORE(...), ...) over SLOTs, and the buffers that it fills."""
+
+    body: Any = attrs.field(eq=id, repr=lambda body: body.digest.hex())
+    places: tuple[int, ...] = ()
+
+
+@attrs.frozen
 class Work:
     """What an op costs: whole limb transforms, and multiply-adds outside of them."""
 

@@ -98,7 +98,7 @@ def _new(op: Op, src: tuple[Node, ...], arg: Any) -> Node:
     if op.arity is not None and len(src) != op.arity:
         raise TypeError(f"{op.name} takes {op.arity} sources, got {len(src)}")
     if not isinstance(arg, op.arg):
-        raise TypeError(f"{op.name} takes a {op.arg.__name__}, got {type(arg).__name__}")
+        raise TypeError(f"{op.name} takes a {op.arg}, got {type(arg).__name__}")
     spec = op.infer(src, arg)
     return Node(op, src, arg, spec, _digest(op, src, arg), next(_serials))
 

@@ -16,14 +16,22 @@ from ren.core import rules
 from ren.core.args import (
     AutomorphismArg,
     BufferArg,
+    BufferizeArg,
+    BufferViewArg,
     ConstArg,
     CopyArg,
+    GridArg,
+    IndexArg,
+    KernelArg,
     ModUpArg,
     NoArg,
     PlaceholderArg,
+    ReservedArg,
     RingArg,
     RotateArg,
+    SinkArg,
     SlotArg,
+    StoreArg,
     Work,
 )
 from ren.core.ring import Domain
@@ -42,6 +50,8 @@ class Kind(enum.Enum):
     VIEW = "view"  # an offset in the loads of its users
     TRANSFORM = "transform"  # a kernel of its own, from and to memory
     BOUNDARY = "boundary"  # forces its source into memory
+    MEMORY = "memory"  # a place in memory, or what fills it
+    INDEX = "index"  # where a kernel reads
     RING = "ring"  # high-level: rewritten into the others before scheduling
     ROOT = "root"  # groups roots; has no value
 
@@ -53,7 +63,7 @@ class Op:
     Args:
         name: how the op prints.
         arity: how many sources; None for any number.
-        arg: the class of its argument.
+        arg: the class of its argument, or several.
         infer: `(src, arg) -> Spec`, raises a RenError where the op does not apply.
         kind: what the scheduler may do with it.
         is_linear: commutes with NTT, INTT and automorphisms.
@@ -66,7 +76,7 @@ class Op:
 
     name: str
     arity: int | None
-    arg: type
+    arg: type | tuple[type, ...]
     infer: Infer = attrs.field(repr=False)
     kind: Kind
     is_linear: bool = False
@@ -82,7 +92,7 @@ class Op:
 
 BUFFER = Op("BUFFER", 0, BufferArg, rules.infer_leaf, Kind.LEAF)
 PLACEHOLDER = Op("PLACEHOLDER", 0, PlaceholderArg, rules.infer_leaf, Kind.LEAF)
-SLOT = Op("SLOT", 0, SlotArg, rules.infer_slot, Kind.LEAF)
+SLOT = Op("SLOT", 0, SlotArg, rules.infer_own, Kind.LEAF)
 CONST = Op("CONST", 0, ConstArg, rules.infer_leaf, Kind.CONSTANT)
 
 ADD = Op(
@@ -135,13 +145,29 @@ AUTOMORPHISM = Op(
 
 COPY = Op("COPY", 1, CopyArg, rules.infer_same, Kind.BOUNDARY)
 CONTIGUOUS = Op("CONTIGUOUS", 1, NoArg, rules.infer_same, Kind.BOUNDARY)
-STORE = Op("STORE", 1, NoArg, rules.infer_same, Kind.ROOT)
-SINK = Op("SINK", None, NoArg, rules.infer_root, Kind.ROOT)
+SINK = Op("SINK", None, (NoArg, SinkArg), rules.infer_root, Kind.ROOT)
+
+BUFFERIZE = Op("BUFFERIZE", 1, BufferizeArg, rules.infer_same, Kind.MEMORY)
+RESERVED = Op("RESERVED", 0, ReservedArg, rules.infer_own, Kind.MEMORY)
+STORE = Op("STORE", 2, StoreArg, rules.infer_stored, Kind.MEMORY)
+AFTER = Op("AFTER", 2, NoArg, rules.infer_same, Kind.MEMORY)
+BUFFER_VIEW = Op("BUFFER_VIEW", 1, BufferViewArg, rules.infer_to_ring, Kind.MEMORY)
+KERNEL = Op("KERNEL", None, KernelArg, rules.infer_root, Kind.MEMORY)
+
+PERMUTE = Op("PERMUTE", 1, AutomorphismArg, rules.infer_same, Kind.VIEW)
+FLIP = Op("FLIP", 1, AutomorphismArg, rules.infer_same, Kind.ELEMENTWISE)
+FILL = Op("FILL", 0, ConstArg, rules.infer_leaf, Kind.CONSTANT)
+DELTA = Op("DELTA", 0, ConstArg, rules.infer_leaf, Kind.CONSTANT)
+GIDX = Op("GIDX", 0, GridArg, rules.infer_own, Kind.INDEX)
+INDEX = Op("INDEX", 1, IndexArg, rules.infer_same, Kind.INDEX)
+LOAD = Op("LOAD", 2, NoArg, rules.infer_stored, Kind.INDEX)
 
 OPS: dict[str, Op] = {
     op.name: op
     for op in (
         BUFFER, PLACEHOLDER, SLOT, CONST, ADD, SUB, MUL, NEG, NTT, INTT, TO_RING, RESCALE, MODUP,
-        MODDOWN, ROTATE, VIEW, LIFT, CONVERT, JOIN, AUTOMORPHISM, COPY, CONTIGUOUS, STORE, SINK,
+        MODDOWN, ROTATE, VIEW, LIFT, CONVERT, JOIN, AUTOMORPHISM, COPY, CONTIGUOUS, SINK,
+        BUFFERIZE, RESERVED, STORE, AFTER, BUFFER_VIEW, KERNEL,
+        PERMUTE, FLIP, FILL, DELTA, GIDX, INDEX, LOAD,
     )
 }  # fmt: skip

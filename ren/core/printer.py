@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from typing import Any
 
@@ -12,13 +13,16 @@ from ren.core.args import (
     BufferArg,
     ConstArg,
     CopyArg,
+    KernelArg,
     ModUpArg,
     PlaceholderArg,
+    ReservedArg,
     RingArg,
     SlotArg,
     Spec,
 )
 from ren.core.node import Node, toposort
+from ren.core.op import Kind
 from ren.core.ring import Domain, RingSpec
 
 
@@ -92,9 +96,13 @@ class Names:
             case ModUpArg():
                 return [f"digit={arg.digit} -> {self.ring(arg.ring)}"]
             case SlotArg():
-                return [f"s{arg.index}"]
+                return [f"s{arg.index}" if arg.index >= 0 else f"out{-1 - arg.index}"]
             case CopyArg():
                 return [f"-> {arg.device}"]
+            case ReservedArg():
+                return [str(arg.index)]
+            case KernelArg():
+                return [f"{{{body_name(arg.body)}}} -> {', '.join(map(str, arg.places))}"]
         fields = [(f.name, getattr(arg, f.name)) for f in attrs.fields(arg.__class__)]
         texts = [(name, self._field(value)) for name, value in fields]
         return [f"{name}={text}" for name, text in texts if text is not None]
@@ -107,6 +115,13 @@ class Names:
             return value.value
         plain = value if isinstance(value, tuple) else (value,)
         return str(value) if all(isinstance(v, int | str) for v in plain) else None
+
+
+def body_name(body: Node) -> str:
+    """The ops of a kernel that compute, in order of first use, with their counts: "MULx2 ADD"."""
+    working = (Kind.ELEMENTWISE, Kind.TRANSFORM)
+    counts = Counter(n.op.name for n in toposort(body) if n.op.kind in working)
+    return " ".join(f"{name}x{k}" if k > 1 else name for name, k in counts.items()) or "STORE"
 
 
 def describe_ring(ring: RingSpec) -> str:

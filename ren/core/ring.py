@@ -110,6 +110,12 @@ def limb_positions(part: Sequence[int], whole: Sequence[int]) -> tuple[int, ...]
     return tuple(position[m] for m in part)
 
 
+def contiguous_run(part: Sequence[int], whole: Sequence[int]) -> tuple[int, int] | None:
+    """(start, length) of `part` in `whole` when it is one run of it, else None."""
+    start = whole.index(part[0])
+    return (start, len(part)) if tuple(whole[start : start + len(part)]) == tuple(part) else None
+
+
 def _as_moduli(moduli: object) -> tuple[int, ...]:
     if isinstance(moduli, int):
         return (moduli,)

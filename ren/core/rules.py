@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from ren.core.args import ModUpArg, RingArg, SlotArg, Spec, Work
+from ren.core.args import ModUpArg, RingArg, Spec, Work
 from ren.core.errors import DomainError, RingMismatchError
 from ren.core.numtheory import centered
 from ren.core.ring import Domain, RingSpec, difference, is_subset
@@ -72,7 +72,7 @@ def infer_linear(what: str) -> Infer:
 def infer_mul(src: tuple[Node, ...], arg: object) -> Spec:
     """A product with a constant stays in its domain; any other is in the NTT domain."""
     ring = same_ring(src, "A product")
-    proper = tuple(s for s in src if s.op.name != "CONST")
+    proper = tuple(s for s in src if s.op.name not in ("CONST", "FILL"))
     domain = Domain.NTT if len(proper) == 2 else joint_domain(proper or src)
     return Spec(ring, domain, batch(src))
 
@@ -157,8 +157,13 @@ def infer_join(src: tuple[Node, ...], arg: RingArg) -> Spec:
     return Spec(arg.ring, joint_domain(src), batch(src))
 
 
-def infer_slot(src: tuple[Node, ...], arg: SlotArg) -> Spec:
+def infer_own(src: tuple[Node, ...], arg: Any) -> Spec:
     return arg.spec
+
+
+def infer_stored(src: tuple[Node, ...], arg: object) -> Spec:
+    """The second source's: what is stored at a place, or the grid that is loaded."""
+    return src[1].spec
 
 
 def infer_root(src: tuple[Node, ...], arg: object) -> None:

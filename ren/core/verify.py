@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ren.core import op as ops
+from ren.core.args import SinkArg
 from ren.core.errors import VerificationError
 from ren.core.node import Node, toposort
-from ren.core.op import Kind
+from ren.core.op import Kind, Op
 
 Predicate = Callable[[Node], bool]
 
@@ -23,13 +24,41 @@ def _has_proper_view(node: Node) -> bool:
 
 
 def _has_wanted_domains(node: Node) -> bool:
-    if node.spec is None or node.op.kind in (Kind.ROOT, Kind.LEAF, Kind.CONSTANT):
+    outside = (Kind.ROOT, Kind.LEAF, Kind.CONSTANT, Kind.MEMORY, Kind.INDEX)
+    if node.spec is None or node.op.kind in outside:
         return True
-    if node.op is ops.MUL and any(s.op is ops.CONST for s in node.src):
+    if node.op is ops.MUL and any(s.op.kind is Kind.CONSTANT for s in node.src):
         want = node.spec.domain
     else:
         want = node.op.wants or node.spec.domain
     return all(s.spec.domain is want for s in node.src)
+
+
+def _has_no(*gone: Op) -> Predicate:
+    return lambda node: node.op not in gone
+
+
+def _has_kept_transforms(node: Node) -> bool:
+    if node.op in (ops.BUFFERIZE, ops.STORE):
+        return True
+    moved = node.op.kind in (Kind.ELEMENTWISE, Kind.VIEW)
+    return all(
+        s.op.kind is not Kind.TRANSFORM or (moved and s.op is ops.AUTOMORPHISM) for s in node.src
+    )
+
+
+def _has_placed_roots(node: Node) -> bool:
+    return node.op is not ops.SINK or isinstance(node.arg, SinkArg)
+
+
+def _has_array_roots(node: Node) -> bool:
+    arrays = (Kind.LEAF, Kind.MEMORY, Kind.BOUNDARY)
+    return node.op is not ops.SINK or all(s.op.kind in arrays for s in node.src)
+
+
+def _has_loads(node: Node) -> bool:
+    works = node.op.kind in (Kind.ELEMENTWISE, Kind.VIEW, Kind.TRANSFORM)
+    return not works or all(s.op.kind not in (Kind.LEAF, Kind.MEMORY) for s in node.src)
 
 
 # From which pass on a rule holds.
@@ -39,6 +68,14 @@ RULES: dict[str, tuple[tuple[str, Predicate], ...]] = {
         ("a view takes limbs that its source has", _has_proper_view),
     ),
     "insert_transforms": (("every source is in the domain wanted", _has_wanted_domains),),
+    "materialize": (("what a transform makes is kept in memory", _has_kept_transforms),),
+    "bufferize": (("no BUFFERIZE is left", _has_no(ops.BUFFERIZE)),),
+    "map_results": (("every root has a place", _has_placed_roots),),
+    "lower_automorphisms": (("no AUTOMORPHISM is left", _has_no(ops.AUTOMORPHISM)),),
+    "expand_constants": (("no CONST is left", _has_no(ops.CONST)),),
+    "lower_views": (("every root is an array", _has_array_roots),),
+    "indexify": (("arrays are read by loads", _has_loads),),
+    "kernelize": (("no store is outside a kernel", _has_no(ops.STORE, ops.LOAD)),),
 }
 
 
@@ -53,8 +90,6 @@ def verify(before: Node, after: Node, done: tuple[str, ...]) -> None:
         if old.spec != new.spec:
             raise VerificationError(f"Pass {name} changed a root from {old.spec} to {new.spec}.")
     active = [rule for passed in done for rule in RULES.get(passed, ())]
-    if not active:
-        return
     for node in toposort(after):
         for text, holds in active:
             if not holds(node):

@@ -15,7 +15,6 @@ import attrs
 import jax.numpy as jnp
 import numpy as np
 
-from ren.core import op as ops
 from ren.core.node import Node
 from ren.core.ring import Domain, limb_positions
 from ren.lowering import exact
@@ -88,6 +87,14 @@ def _moduli(node: Node) -> tuple[int, ...]:
 # ------------------------------------------------------------------- elementwise
 
 
+def _emit_add(instr: Any, t: list[Arrays], a: Any, b: Any) -> Any:
+    return modular.add(a, b, t[0][0])
+
+
+def _emit_sub(instr: Any, t: list[Arrays], a: Any, b: Any) -> Any:
+    return modular.sub(a, b, t[0][0])
+
+
 def _emit_neg(instr: Any, t: list[Arrays], a: Any) -> Any:
     return modular.neg(a, t[0][0])
 
@@ -99,32 +106,30 @@ def _emit_mul(instr: Any, t: list[Arrays], a: Any, b: Any) -> Any:
 # ------------------------------------------------------------------- constants
 
 
-def _const_structure(node: Node) -> Hashable:
-    """A factor is the same number everywhere; an addend in coefficients is at X^0 alone."""
-    return node.spec.domain
-
-
 def _const_tables(node: Node) -> tuple[Table, ...]:
     return (Table("constant", (node.arg.value, _moduli(node))),)
 
 
-def _emit_const(instr: Any, t: list[Arrays]) -> Any:
-    """`uint32[limb, 1]` of equal values; users and `_emit_store` spread it as they need it."""
+def _emit_fill(instr: Any, t: list[Arrays]) -> Any:
+    """`uint32[limb, 1]` of equal values, which broadcasts by itself."""
     return t[0][0]
 
 
-def _spread(value: Any, domain: Domain, n: int) -> Any:
-    """A constant over all n positions of a domain."""
-    if domain is Domain.NTT:
-        return jnp.broadcast_to(value, (*value.shape[:-1], n))
-    return jnp.where(jnp.arange(n) == 0, value, jnp.uint32(0))
+def _emit_delta(instr: Any, t: list[Arrays]) -> Any:
+    return jnp.where(jnp.arange(instr.n) == 0, t[0][0], jnp.uint32(0))
 
 
-def _reference_const(node: Node) -> np.ndarray:
-    ring = node.spec.ring
-    out = np.zeros((ring.limbs, ring.n), np.uint32)
-    where = slice(None) if node.spec.domain is Domain.NTT else slice(0, 1)
-    out[:, where] = np.array([[(node.arg.value << 32) % m] for m in ring.moduli], np.uint32)
+def _montgomery_column(node: Node) -> np.ndarray:
+    return np.array([[(node.arg.value << 32) % m] for m in _moduli(node)], np.uint32)
+
+
+def _reference_fill(node: Node) -> np.ndarray:
+    return np.broadcast_to(_montgomery_column(node), node.spec.shape)
+
+
+def _reference_delta(node: Node) -> np.ndarray:
+    out = np.zeros(node.spec.shape, np.uint32)
+    out[..., :1] = _montgomery_column(node)
     return out
 
 
@@ -151,12 +156,8 @@ def _reference_view(node: Node, x: np.ndarray) -> np.ndarray:
     return x[..., list(limb_positions(_moduli(node), _moduli(node.src[0]))), :]
 
 
-def _join_structure(node: Node) -> Hashable:
-    """Runs (source, start, length) of the result's limbs, and how constant sources spread."""
-    return _join_runs(node), _addends(node)
-
-
-def _join_runs(node: Node) -> tuple[tuple[int, int, int], ...]:
+def _join_structure(node: Node) -> tuple[tuple[int, int, int], ...]:
+    """Runs (source, start, length) of the result's limbs."""
     parts = [m for s in node.src for m in _moduli(s)]
     owner = [i for i, s in enumerate(node.src) for _ in _moduli(s)]
     first = np.cumsum([0, *(len(_moduli(s)) for s in node.src)])
@@ -171,11 +172,9 @@ def _join_runs(node: Node) -> tuple[tuple[int, int, int], ...]:
 
 
 def _emit_join(instr: Any, t: list[Arrays], *src: Any) -> Any:
-    runs, addends = instr.structure
     batch = jnp.broadcast_shapes(*(s.shape[:-2] for s in src))
-    full = _whole(src, addends, instr.n)
-    full = [jnp.broadcast_to(s, (*batch, s.shape[-2], instr.n)) for s in full]
-    parts = [full[i][..., start : start + length, :] for i, start, length in runs]
+    full = [jnp.broadcast_to(s, (*batch, s.shape[-2], instr.n)) for s in src]
+    parts = [full[i][..., start : start + length, :] for i, start, length in instr.structure]
     return jnp.concatenate(parts, axis=-2)
 
 
@@ -213,92 +212,94 @@ def _emit_lift(instr: Any, t: list[Arrays], x: Any) -> Any:
     return convert.lift(x, *t[0])
 
 
-def _automorphism_tables(node: Node) -> tuple[Table, ...]:
-    n = node.spec.ring.n
+# ------------------------------------------------------------------- loads and stores
+
+
+def _load_structure(node: Node) -> Hashable:
+    """Runs of limbs, or None for all of them in order; and whether positions are permuted."""
+    array, index = node.src
+    limbs, galois = index.arg.limbs, index.arg.galois
+    whole = limbs == tuple(range(array.spec.ring.limbs))
+    return (None if whole else _runs(limbs), galois != 1)
+
+
+def _load_tables(node: Node) -> tuple[Table, ...]:
+    galois, n = node.src[1].arg.galois, node.spec.ring.n
+    if galois == 1:
+        return ()
     if node.spec.domain is Domain.NTT:
-        return (Table("evaluation_permutation", (n, node.arg.g)),)
-    return (Table("coefficient_permutation", (n, node.arg.g)), *_modulus(node))
+        return (Table("evaluation_permutation", (n, galois)),)
+    return (Table("coefficient_permutation", (n, galois)),)
 
 
-def _emit_automorphism(instr: Any, t: list[Arrays], x: Any) -> Any:
-    if instr.structure is Domain.NTT:
-        return automorphism.permute_evaluations(x, t[0][0])
-    return automorphism.permute_coefficients(x, t[1][0], *t[0])
+def _emit_load(instr: Any, t: list[Arrays], array: Any, index: None) -> Any:
+    runs, is_permuted = instr.structure
+    if runs is not None:
+        parts = [array[..., start : start + length, :] for start, length in runs]
+        array = parts[0] if len(parts) == 1 else jnp.concatenate(parts, axis=-2)
+    return automorphism.permute_evaluations(array, t[0][0]) if is_permuted else array
 
 
-def _reference_automorphism(node: Node, x: np.ndarray) -> np.ndarray:
+def _reference_load(node: Node, array: np.ndarray, index: None) -> np.ndarray:
+    where = node.src[1].arg
+    x = array[..., list(where.limbs), :]
+    return x if where.galois == 1 else _moved(node, x, where.galois)
+
+
+def _emit_permute(instr: Any, t: list[Arrays], x: Any) -> Any:
+    return automorphism.permute_evaluations(x, t[0][0])
+
+
+def _permutation(node: Node) -> tuple[Table, ...]:
+    where = "evaluation" if node.spec.domain is Domain.NTT else "coefficient"
+    return (Table(f"{where}_permutation", (node.spec.ring.n, node.arg.g)),)
+
+
+def _moved(node: Node, x: np.ndarray, g: int) -> np.ndarray:
+    """The permutation of X -> X^g alone, without the signs."""
     if node.spec.domain is Domain.NTT:
-        return exact.permute_evaluations(x, node.arg.g)
-    return exact.permute_coefficients(x, node.arg.g, _moduli(node))
+        return exact.permute_evaluations(x, g)
+    n, out = x.shape[-1], np.empty_like(x)
+    out[..., np.arange(n) * g % n] = x
+    return out
 
 
-# ------------------------------------------------------------------- stores
+def _emit_flip(instr: Any, t: list[Arrays], x: Any) -> Any:
+    return jnp.where(t[0][1], modular.neg(x, t[1][0]), x)
 
 
-def _store_structure(node: Node) -> Hashable:
-    """What is stored is a whole array: a constant is spread in its domain first."""
-    x = node.src[0]
-    while x.op is ops.CONTIGUOUS:
-        x = x.src[0]
-    return x.spec.domain if x.op is ops.CONST else None
+def _reference_flip(node: Node, x: np.ndarray) -> np.ndarray:
+    """Coefficient i of x, at i g mod n, gets the sign of X^(i g) in Z[X]/(X^n + 1)."""
+    n, g = x.shape[-1], node.arg.g
+    source = np.arange(n) * g
+    negative = np.empty(n, bool)
+    negative[source % n] = source // n % 2 == 1
+    return np.where(negative, exact.neg(x, _moduli(node)), x)
 
 
-def _emit_store(instr: Any, t: list[Arrays], x: Any) -> Any:
-    return x if instr.structure is None else _spread(x, instr.structure, instr.n)
+def _emit_store(instr: Any, t: list[Arrays], place: None, x: Any) -> Any:
+    return jnp.broadcast_to(x, (*x.shape[:-2], instr.limbs, instr.n))
+
+
+def _reference_store(node: Node, place: None, x: np.ndarray) -> np.ndarray:
+    return np.broadcast_to(x, node.spec.shape)
 
 
 def _emit_identity(instr: Any, t: list[Arrays], x: Any) -> Any:
     return x
 
 
-def _reference_identity(node: Node, x: np.ndarray) -> np.ndarray:
-    return x
-
-
-def _addends(node: Node) -> tuple[Domain, tuple[bool, ...]]:
-    """The domain, and which sources are constants: those stand at X^0 alone in coefficients."""
-    return node.spec.domain, tuple(s.op is ops.CONST for s in node.src)
-
-
-def _whole(src: Arrays, addends: tuple[Domain, tuple[bool, ...]], n: int) -> list[Any]:
-    """Sources of a sum; in the NTT domain `[limb, 1]` broadcasts by itself."""
-    domain, is_const = addends
-    spread = [c and domain is Domain.COEFF for c in is_const]
-    return [_spread(s, domain, n) if c else s for s, c in zip(src, spread, strict=True)]
-
-
-def _emit_add(instr: Any, t: list[Arrays], *src: Any) -> Any:
-    a, b = _whole(src, instr.structure, instr.n)
-    return modular.add(a, b, t[0][0])
-
-
-def _emit_sub(instr: Any, t: list[Arrays], *src: Any) -> Any:
-    a, b = _whole(src, instr.structure, instr.n)
-    return modular.sub(a, b, t[0][0])
-
-
-def _mul(node: Node, a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """A constant factor multiplies every position, in either domain."""
-    pair = [x[..., :1] if s.op is ops.CONST else x for s, x in zip(node.src, (a, b), strict=True)]
-    return exact.mul(pair[0], pair[1], _moduli(node))
+def _nothing(*_: Any) -> None:
+    """Of indices, which are part of their load, and of slots, which are arguments."""
 
 
 BODIES: dict[str, Body] = {
-    "ADD": Body(
-        _emit_add,
-        lambda node, a, b: exact.add(a, b, _moduli(node)),
-        _addends,
-        _modulus,
-    ),
-    "SUB": Body(
-        _emit_sub,
-        lambda node, a, b: exact.sub(a, b, _moduli(node)),
-        _addends,
-        _modulus,
-    ),
-    "MUL": Body(_emit_mul, _mul, tables=_modulus),
+    "ADD": Body(_emit_add, lambda node, a, b: exact.add(a, b, _moduli(node)), tables=_modulus),
+    "SUB": Body(_emit_sub, lambda node, a, b: exact.sub(a, b, _moduli(node)), tables=_modulus),
+    "MUL": Body(_emit_mul, lambda node, a, b: exact.mul(a, b, _moduli(node)), tables=_modulus),
     "NEG": Body(_emit_neg, lambda node, a: exact.neg(a, _moduli(node)), tables=_modulus),
-    "CONST": Body(_emit_const, _reference_const, _const_structure, _const_tables),
+    "FILL": Body(_emit_fill, _reference_fill, tables=_const_tables),
+    "DELTA": Body(_emit_delta, _reference_delta, tables=_const_tables),
     "VIEW": Body(_emit_view, _reference_view, _view_structure),
     "JOIN": Body(_emit_join, _reference_join, _join_structure),
     "NTT": Body(_emit_ntt, lambda node, x: exact.ntt(x, _moduli(node)), tables=_ntt_tables),
@@ -313,11 +314,16 @@ BODIES: dict[str, Body] = {
         lambda node, x: exact.lift(x, _moduli(node.src[0]), _moduli(node)),
         tables=_base_tables,
     ),
-    "AUTOMORPHISM": Body(
-        _emit_automorphism, _reference_automorphism, _const_structure, _automorphism_tables
+    "PERMUTE": Body(
+        _emit_permute, lambda node, x: _moved(node, x, node.arg.g), tables=_permutation
     ),
-    "CONTIGUOUS": Body(_emit_identity, _reference_identity),
-    "STORE": Body(_emit_store, _reference_identity, _store_structure),
-    # A slot's body is the kernel's argument; emit and reference are never called for it.
-    "SLOT": Body(_emit_identity, _reference_identity, lambda node: node.arg.index),
+    "FLIP": Body(
+        _emit_flip, _reference_flip, tables=lambda node: (*_permutation(node), *_modulus(node))
+    ),
+    "CONTIGUOUS": Body(_emit_identity, lambda node, x: x),
+    "LOAD": Body(_emit_load, _reference_load, _load_structure, _load_tables),
+    "STORE": Body(_emit_store, _reference_store),
+    "GIDX": Body(_nothing, _nothing),
+    "INDEX": Body(_nothing, _nothing),
+    "SLOT": Body(_nothing, _nothing, lambda node: node.arg.index),
 }

@@ -10,9 +10,8 @@ import attrs
 from ren.core import op as ops
 from ren.core.args import Spec, Work
 from ren.core.node import Node, toposort
-from ren.core.op import Kind
 from ren.lowering.columns import columns, size
-from ren.lowering.units import CopyUnit, Unit, nbytes, value_specs
+from ren.lowering.units import KernelUnit, Unit, nbytes, read_slots, value_specs
 
 if TYPE_CHECKING:
     from ren.lowering.plan import Plan
@@ -62,7 +61,7 @@ def cost_of(plan: Plan) -> Cost:
 def unit_cost(unit: Unit, specs: Sequence[Spec]) -> Cost:
     """The cost of one unit; `specs` are the types of the plan's values."""
     written = sum(nbytes(specs[v]) for v in unit.outs)
-    if isinstance(unit, CopyUnit):
+    if not isinstance(unit, KernelUnit):  # reading a view slices it once
         return Cost(bytes_read=written, bytes_written=written)
     order = toposort(unit.kernel.body)[:-1]
     work = sum((node.op.work(node) for node in order), Work())
@@ -70,17 +69,9 @@ def unit_cost(unit: Unit, specs: Sequence[Spec]) -> Cost:
 
 
 def _bytes_read(order: list[Node]) -> int:
-    """Each slot once; one that only views read counts as they do, at most once as a whole."""
-    readers: dict[Node, list[Node]] = {node: [] for node in order if node.op is ops.SLOT}
+    """The limbs of each slot that loads read, once each."""
+    limbs: dict[Node, set[int]] = {slot: set() for slot in read_slots(order)}
     for node in order:
-        for s in dict.fromkeys(node.src):
-            if s in readers:
-                readers[s].append(node)
-    return sum(_slot_bytes(slot, users) for slot, users in readers.items())
-
-
-def _slot_bytes(slot: Node, users: list[Node]) -> int:
-    whole = nbytes(slot.spec)
-    if any(user.op.kind is not Kind.VIEW for user in users):
-        return whole
-    return min(whole, sum(nbytes(view.spec) for view in users))
+        if node.op is ops.LOAD:
+            limbs[node.src[0]].update(node.src[1].arg.limbs)
+    return sum(nbytes(s.spec) // s.spec.ring.limbs * len(read) for s, read in limbs.items())

@@ -38,7 +38,8 @@ def emit(program: Program, tables: tuple[Arrays, ...], slots: tuple[Any, ...]) -
     values: list[Any] = []
     for instr in program.instrs:
         if instr.op == "SLOT":
-            values.append(slots[instr.structure])  # type: ignore[index]
+            index = instr.structure
+            values.append(slots[index] if index >= 0 else None)  # type: ignore[index,operator]
             continue
         read = [tables[i] for i in instr.tables]
         values.append(BODIES[instr.op].emit(instr, read, *(values[i] for i in instr.src)))

@@ -19,7 +19,7 @@ from ren.lowering.plan import Plan
 from ren.lowering.schedule import schedule
 from ren.lowering.trace import active_trace
 from ren.lowering.tracing import is_tracing
-from ren.lowering.units import CopyUnit, Unit
+from ren.lowering.units import CopyUnit, Unit, ViewUnit
 
 
 def plan_of(sink: Node) -> Plan:
@@ -59,6 +59,8 @@ def run_plan(plan: Plan, inputs: Sequence[Any]) -> tuple[Any, ...]:
 def _run_unit(unit: Unit, args: tuple[Any, ...], may_donate: bool) -> tuple[Any, ...]:
     if isinstance(unit, CopyUnit):
         return (copy(args[0], unit.device),)
+    if isinstance(unit, ViewUnit):
+        return (args[0][..., unit.start : unit.start + unit.length, :],)
     if args and all(is_host(a) for a in args):
         return tuple(np.ascontiguousarray(a) for a in reference.interpret(unit.kernel, args))
     return emit.run(unit.kernel, args, unit.donate if may_donate else ())

@@ -7,14 +7,12 @@ from typing import TYPE_CHECKING
 
 from ren.core import op as ops
 from ren.core.args import Spec
-from ren.core.node import Node, toposort
-from ren.core.op import Kind
-from ren.core.ring import limb_positions
+from ren.core.node import toposort
 from ren.lowering.columns import columns, duration, size
 from ren.lowering.cost import Cost, unit_cost
 from ren.lowering.memory import MemoryPlan, memory_plan, report
 from ren.lowering.trace import Trace, active_trace
-from ren.lowering.units import CopyUnit, KernelUnit, Unit, nbytes, value_specs
+from ren.lowering.units import KernelUnit, Unit, ViewUnit, nbytes, value_specs
 
 if TYPE_CHECKING:
     from ren.lowering.plan import Plan
@@ -119,30 +117,32 @@ def _total(plan: Plan, specs: Sequence[Spec], trace: Trace | None) -> tuple[str,
 
 
 def _notes(unit: Unit, pairs: Sequence[tuple[int, int]]) -> list[str]:
+    if isinstance(unit, ViewUnit):
+        low, high = unit.start, unit.start + unit.length - 1
+        limbs = _runs_of(tuple(range(low, high + 1)))
+        return [f"reading limbs slices once: limbs {limbs} of %{unit.ins[0]}"]
     notes = [f"%{taker} takes over %{given}" for given, taker in pairs]
-    if isinstance(unit, CopyUnit):
-        return notes
-    return notes + _view_notes(unit)
+    return notes + (_view_notes(unit) if isinstance(unit, KernelUnit) else [])
 
 
 def _view_notes(unit: KernelUnit) -> list[str]:
-    order = toposort(unit.kernel.body)[:-1]
-    views = [node for node in order if node.op.kind is Kind.VIEW]
-    only = all(n.op in (ops.SLOT, ops.STORE, ops.CONTIGUOUS) or n in views for n in order)
-    verb = "reading limbs slices once:" if only and views else "view:"
-    slots = {n: unit.ins[n.arg.index] for n in order if n.op is ops.SLOT}
-    return [f"{verb} limbs {_limbs(v)} of {_base(v, slots)}" for v in views]
+    """What a kernel reads in part, or in another order."""
+    notes = []
+    for node in toposort(unit.kernel.body)[:-1]:
+        if node.op is ops.LOAD:
+            slot, index = node.src
+            where = index.arg
+            part = where.limbs != tuple(range(slot.spec.ring.limbs))
+            turned = f", X -> X^{where.galois}" if where.galois != 1 else ""
+            if part or turned:
+                value = unit.ins[slot.arg.index]
+                notes.append(f"view: limbs {_runs_of(where.limbs)} of %{value}{turned}")
+    return notes
 
 
-def _limbs(view: Node) -> str:
-    """Where a view's limbs stand in what it shows: "0-4" or "0,2,5"."""
-    where = limb_positions(view.spec.ring.moduli, view.src[0].spec.ring.moduli)
-    low, high = where[0], where[-1]
-    if where == tuple(range(low, high + 1)):
+def _runs_of(limbs: tuple[int, ...]) -> str:
+    """Limbs as text: "0-4" or "0,2,5"."""
+    low, high = limbs[0], limbs[-1]
+    if limbs == tuple(range(low, high + 1)):
         return str(low) if low == high else f"{low}-{high}"
-    return ",".join(map(str, where))
-
-
-def _base(view: Node, slots: dict[Node, int]) -> str:
-    source = view.src[0]
-    return f"%{slots[source]}" if source in slots else source.op.name
+    return ",".join(map(str, limbs))

@@ -100,7 +100,7 @@ def _optimizable(plan: Plan, devices: Sequence[Hashable]) -> set[int]:
     found: set[int] = set()
     shared = set(plan.outputs)
     for unit in plan.units:
-        if isinstance(unit, CopyUnit):
+        if not isinstance(unit, KernelUnit):
             shared.update(unit.ins)
         else:
             found.update(unit.outs[i] for i in fresh_stores(unit))
@@ -114,7 +114,7 @@ def fresh_stores(unit: KernelUnit) -> list[int]:
     return [
         i
         for i, store in enumerate(unit.kernel.body.src)
-        if store.src[0] is behind[i] and times[behind[i]] == 1 and _is_computed(behind[i].op)
+        if store.src[1] is behind[i] and times[behind[i]] == 1 and _is_computed(behind[i].op)
     ]
 
 

@@ -23,7 +23,7 @@ from ren.lowering.devices import PYTHON
 from ren.lowering.lifetimes import Value, fresh_stores, values_of
 from ren.lowering.scratch import overwritable, scratch
 from ren.lowering.tlsf import Arena
-from ren.lowering.units import CopyUnit, KernelUnit, Unit
+from ren.lowering.units import KernelUnit, Unit
 
 if TYPE_CHECKING:
     from ren.lowering.plan import Plan
@@ -128,7 +128,7 @@ def _place(value: Value) -> tuple[Hashable, tuple[int, ...]]:
 
 
 def _pairs(unit: Unit) -> tuple[tuple[int, int], ...]:
-    if isinstance(unit, CopyUnit):
+    if not isinstance(unit, KernelUnit):
         return ()
     return tuple((unit.ins[slot], unit.outs[store]) for slot, store in unit.donate)
 
@@ -204,7 +204,7 @@ def _is_interpreted(unit: Unit, values: Sequence[Value]) -> bool:
 
 
 def _stated_scratch(number: int, unit: Unit, given: int, values: Sequence[Value]) -> int:
-    if isinstance(unit, CopyUnit) or _is_interpreted(unit, values):
+    if not isinstance(unit, KernelUnit) or _is_interpreted(unit, values):
         return 0
     slots = tuple(_abstract(values[v]) for v in unit.ins)
     stated = emit.analysis(unit.kernel, slots, unit.donate)

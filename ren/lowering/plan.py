@@ -13,9 +13,9 @@ from ren.lowering.explain import explain
 from ren.lowering.memory import MemoryReport, report
 from ren.lowering.program import Program
 from ren.lowering.trace import Trace
-from ren.lowering.units import CopyUnit, Input, KernelUnit, Unit, with_last_uses
+from ren.lowering.units import CopyUnit, Input, KernelUnit, Unit, ViewUnit, with_last_uses
 
-__all__ = ["CopyUnit", "Input", "KernelUnit", "Plan", "Unit", "with_last_uses"]
+__all__ = ["CopyUnit", "Input", "KernelUnit", "Plan", "Unit", "ViewUnit", "with_last_uses"]
 
 
 @attrs.frozen(eq=False)

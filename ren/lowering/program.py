@@ -12,9 +12,7 @@ from collections.abc import Hashable
 import attrs
 
 from ren.core import op as ops
-from ren.core.args import SlotArg
-from ren.core.node import Node, make, toposort
-from ren.core.op import Kind
+from ren.core.node import Node, toposort
 from ren.lowering.bodies import BODIES, Table
 
 
@@ -56,36 +54,8 @@ class Kernel:
     tables: tuple[Table, ...]
 
 
-def kernel_of(group: list[Node], kept: list[Node]) -> tuple[Kernel, list[Node]]:
-    """The kernel that computes `group` and stores `kept`, and the nodes that its slots stand for.
-
-    Views and constants are copied into the kernel that reads them.
-    """
-    slots: list[Node] = []
-    inside: dict[Node, Node] = {}
-
-    def load(node: Node) -> Node:
-        chain = []
-        while node not in inside and node.op.kind is Kind.VIEW:
-            chain.append(node)
-            node = node.src[0]
-        if node.op.kind is Kind.CONSTANT:
-            inside[node] = node
-        elif node not in inside:
-            inside[node] = make(ops.SLOT, (), SlotArg(len(slots), node.spec))
-            slots.append(node)
-        for v in reversed(chain):
-            inside[v] = make(v.op, (inside[v.src[0]],), v.arg)
-        return inside[chain[0]] if chain else inside[node]
-
-    for node in group:
-        inside[node] = make(node.op, [load(s) for s in node.src], node.arg)
-    body = make(ops.SINK, [make(ops.STORE, (inside[node],)) for node in kept])
-    program, tables = _program_of(body, len(slots))
-    return Kernel(body, program, tables), slots
-
-
-def _program_of(body: Node, slots: int) -> tuple[Program, tuple[Table, ...]]:
+def kernel_of(body: Node) -> Kernel:
+    """The kernel of a body SINK(STORE(SLOT, expression), ...)."""
     position: dict[Node, int] = {}
     tables: dict[Table, int] = {}
     instrs: list[Instr] = []
@@ -97,4 +67,5 @@ def _program_of(body: Node, slots: int) -> tuple[Program, tuple[Table, ...]]:
         position[node] = len(instrs)
         instrs.append(Instr(node.op.name, rules.structure(node), src, needed, ring.limbs, ring.n))
     outputs = tuple(position[store] for store in body.src)
-    return Program(tuple(instrs), outputs, slots), tuple(tables)
+    slots = sum(node.op is ops.SLOT and node.arg.index >= 0 for node in position)
+    return Kernel(body, Program(tuple(instrs), outputs, slots), tuple(tables))

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from ren.core import op as ops
 from ren.core.node import Node, toposort
 from ren.core.op import Kind, Op
-from ren.lowering.units import CopyUnit, KernelUnit, Unit, nbytes
+from ren.lowering.units import KernelUnit, Unit, nbytes, read_slots
 
 Estimate = Callable[[Node, bool], int]
 
@@ -46,7 +46,7 @@ def scratch(unit: Unit, in_place: bool) -> int:
         unit: the unit.
         in_place: whether one of its results stands in a donated buffer.
     """
-    if isinstance(unit, CopyUnit):
+    if not isinstance(unit, KernelUnit):
         return 0
     body = toposort(unit.kernel.body)[:-1]
     return max((_ESTIMATES[n.op](n, in_place) for n in body if n.op in _ESTIMATES), default=0)
@@ -67,10 +67,18 @@ def overwritable(unit: KernelUnit) -> dict[int, int]:
     for node in reversed(order):
         for s in node.src:
             readers.setdefault(s, set()).update(readers[node])
-        if node in gathered or not (node.op.kind is Kind.ELEMENTWISE or node.op in _IN_PLACE):
+        if node in gathered or not _is_in_place(node):
             gathered.update(node.src)
-    slots = [n for n in order if n.op is ops.SLOT and n not in gathered and len(readers[n]) == 1]
+    slots = [n for n in read_slots(order) if n not in gathered and len(readers[n]) == 1]
     return {slot.arg.index: min(readers[slot]) for slot in slots}
 
 
-_IN_PLACE = (ops.NTT, ops.INTT, ops.STORE, ops.CONTIGUOUS)
+def _is_in_place(node: Node) -> bool:
+    if node.op is ops.LOAD:
+        array, index = node.src
+        whole = tuple(range(array.spec.ring.limbs))
+        return index.arg.limbs == whole and index.arg.galois == 1
+    return node.op.kind is Kind.ELEMENTWISE or node.op in _IN_PLACE
+
+
+_IN_PLACE = (ops.NTT, ops.INTT, ops.STORE, ops.CONTIGUOUS, ops.INDEX, ops.GIDX)

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Hashable, Iterable
 
 import attrs
 
 from ren.core import op as ops
 from ren.core.args import BufferArg, PlaceholderArg, Spec
-from ren.core.node import Node, toposort
-from ren.core.op import Kind
+from ren.core.node import Node
+from ren.core.printer import body_name
 from ren.lowering.program import Kernel
-
-_QUIET = (Kind.LEAF, Kind.CONSTANT, Kind.VIEW, Kind.ROOT)
 
 
 @attrs.frozen(eq=False)
@@ -35,12 +32,7 @@ class Input:
 
 
 def _kernel_name(unit: KernelUnit) -> str:
-    """The ops that compute, in order of first use, with their counts: "MULx2 ADD"."""
-    names = [node.op for node in toposort(unit.kernel.body)]
-    loud = [op for op in names if op.kind not in _QUIET and op is not ops.CONTIGUOUS]
-    shown = loud or [op for op in names if op not in (ops.SLOT, ops.STORE, ops.SINK)]
-    counts = Counter(op.name for op in shown)
-    return " ".join(f"{name}x{k}" if k > 1 else name for name, k in counts.items()) or "STORE"
+    return body_name(unit.kernel.body)
 
 
 @attrs.frozen(eq=False)
@@ -76,7 +68,27 @@ class CopyUnit:
         return f"COPY to {self.device}"
 
 
-Unit = KernelUnit | CopyUnit
+@attrs.frozen(eq=False)
+class ViewUnit:
+    """Binds limbs `start` to `start + length` of `values[ins[0]]`, over `spec`; no kernel runs.
+
+    JAX arrays have no free views: reading the limbs slices them once.
+    """
+
+    spec: Spec
+    start: int
+    length: int
+    ins: tuple[int, ...]
+    outs: tuple[int, ...]
+    drops: tuple[int, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """What it does, for people."""
+        return f"VIEW of limbs {self.start} to {self.start + self.length - 1}"
+
+
+Unit = KernelUnit | CopyUnit | ViewUnit
 
 
 def nbytes(spec: Spec) -> int:
@@ -86,7 +98,7 @@ def nbytes(spec: Spec) -> int:
 
 def stored(unit: KernelUnit) -> tuple[Node, ...]:
     """The expressions that a kernel stores, in order, without the copies that users asked for."""
-    return tuple(_behind(store.src[0]) for store in unit.kernel.body.src)
+    return tuple(_behind(store.src[1]) for store in unit.kernel.body.src)
 
 
 def _behind(node: Node) -> Node:
@@ -95,12 +107,19 @@ def _behind(node: Node) -> Node:
     return node
 
 
+def read_slots(order: Iterable[Node]) -> list[Node]:
+    """The SLOTs of a kernel body that are read; the others are written."""
+    return [node for node in order if node.op is ops.SLOT and node.arg.index >= 0]
+
+
 def value_specs(inputs: Iterable[Input], units: Iterable[Unit]) -> tuple[Spec, ...]:
     """The type of every value of a plan, by number."""
     specs = [i.spec for i in inputs]
     for unit in units:
         if isinstance(unit, CopyUnit):
             specs.append(specs[unit.ins[0]])
+        elif isinstance(unit, ViewUnit):
+            specs.append(unit.spec)
         else:
             specs.extend(store.spec for store in unit.kernel.body.src)
     return tuple(specs)

@@ -115,7 +115,12 @@ def test_a_round_trip_through_a_view_is_cancelled():
 
 def test_a_rescale_transforms_only_the_limbs_that_it_converts():
     x = make(ops.RESCALE, (leaf(Domain.NTT),), RingArg(RING.with_moduli((17,))))
-    lowered = toposort(run_pipeline(make(ops.SINK, (x,))))
+    graph = make(ops.SINK, (x,))
+    for step in PIPELINE:
+        graph = step.run(graph)
+        if step.name == "cancel_round_trips":
+            break
+    lowered = toposort(graph)
     limbs = {n.op.name: n.spec.ring.limbs for n in lowered if n.op in (ops.NTT, ops.INTT)}
     assert limbs == {"INTT": 1, "NTT": 1}
 

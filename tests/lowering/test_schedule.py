@@ -11,11 +11,15 @@ from ren.core import op as ops
 from ren.core.op import Kind
 from ren.lowering.bodies import BODIES
 from ren.lowering.execute import plan_of
-from ren.lowering.plan import CopyUnit, KernelUnit, Plan
-from ren.lowering.schedule import NODE_BUDGET
+from ren.lowering.passes.materialize import NODE_BUDGET
+from ren.lowering.plan import CopyUnit, KernelUnit, Plan, ViewUnit
 
 RING = RingSpec(8, (17, 97))
 OTHER = RingSpec(8, (113, 193))
+
+
+BODIED = (ops.STORE, ops.SLOT, ops.CONTIGUOUS)
+NO_WORK = {"SLOT", "STORE", "GIDX", "INDEX", "LOAD", "FILL", "DELTA", "CONTIGUOUS"}
 
 
 def poly(domain: Domain = Domain.COEFF, ring: RingSpec = RING) -> Poly:
@@ -28,7 +32,7 @@ def plan(*polys: Poly) -> Plan:
 
 def kernels(p: Plan) -> list[set[str]]:
     return [
-        {i.op for i in u.kernel.program.instrs} - {"SLOT", "STORE", "CONST"}
+        {i.op for i in u.kernel.program.instrs} - NO_WORK
         for u in p.units
         if isinstance(u, KernelUnit)
     ]
@@ -55,7 +59,22 @@ def test_two_roots_share_what_they_share():
 
 def test_a_view_that_feeds_elementwise_work_costs_no_kernel():
     a, b = poly(Domain.NTT), poly(Domain.NTT, RING.with_moduli((97,)))
-    assert kernels(plan(a.to_ring(b.ring) + b)) == [{"VIEW", "ADD"}]
+    assert kernels(plan(a.to_ring(b.ring) + b)) == [{"ADD"}]
+
+
+def test_a_rotation_that_feeds_elementwise_work_is_in_the_index_of_its_load():
+    a, b = poly(Domain.NTT), poly(Domain.NTT, RING.with_moduli((97,)))
+    assert kernels(plan(a.to_ring(b.ring).rotate(3) + b)) == [{"ADD"}]
+    assert kernels(plan((a + 1).rotate(3) * a)) == [{"ADD"}, {"MUL"}]
+    coefficients = poly()
+    assert kernels(plan(coefficients.rotate(3) + coefficients)) == [{"FLIP", "ADD"}]
+
+
+def test_a_view_alone_has_no_kernel():
+    p = plan(poly().to_ring(RING.with_moduli((97,))))
+    assert [type(u) for u in p.units] == [ViewUnit]
+    reordered = plan(poly().to_ring(RING.with_moduli((97, 17))))
+    assert [type(u) for u in reordered.units] == [KernelUnit]
 
 
 def test_kernels_are_shared_between_moduli_and_constants():
@@ -109,8 +128,9 @@ def test_contiguous_is_a_boundary_and_a_copy_a_unit():
 
 @pytest.mark.parametrize("op", OPS.values(), ids=lambda op: op.name)
 def test_every_op_that_can_reach_a_kernel_has_both_bodies(op):
-    elsewhere = (ops.BUFFER, ops.PLACEHOLDER, ops.COPY, ops.SINK)
-    if op.kind is Kind.RING or op in elsewhere:
+    elsewhere = (Kind.RING, Kind.ROOT, Kind.BOUNDARY, Kind.MEMORY, Kind.LEAF)
+    rewritten = (ops.CONST, ops.AUTOMORPHISM)
+    if (op.kind in elsewhere and op not in BODIED) or op in rewritten:
         assert op.name not in BODIES
     else:
         assert callable(BODIES[op.name].emit)

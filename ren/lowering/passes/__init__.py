@@ -6,29 +6,55 @@ from collections.abc import Callable
 
 import attrs
 
-from ren.core.node import Node
+from ren.core.node import Node, toposort
 from ren.core.verify import verify
 from ren.lowering.passes.algebra import simplify_algebra
-from ren.lowering.passes.boundaries import choose_boundaries
-from ren.lowering.passes.domains import cancel_round_trips, insert_transforms
+from ren.lowering.passes.automorphisms import lower_automorphisms
+from ren.lowering.passes.bufferize import bufferize
+from ren.lowering.passes.constants import expand_constants
+from ren.lowering.passes.domains import insert_transforms
+from ren.lowering.passes.indexify import indexify
+from ren.lowering.passes.kernelize import kernelize
+from ren.lowering.passes.materialize import materialize
+from ren.lowering.passes.results import map_results
 from ren.lowering.passes.ring_ops import lower_ring_ops
+from ren.lowering.passes.round_trips import cancel_round_trips
+from ren.lowering.passes.views import lower_views
 
 
 @attrs.frozen
 class Pass:
-    """A named function from graph to graph."""
+    """A named function from graph to graph; `number` is its place in DESIGN.md's list."""
 
+    number: int
     name: str
     run: Callable[[Node], Node]
 
 
+@attrs.frozen
+class Stage:
+    """A pass, the graph after it, and how many nodes it made and let go."""
+
+    step: Pass
+    graph: Node
+    made: int
+    gone: int
+
+
 PIPELINE: tuple[Pass, ...] = (
-    Pass("simplify_algebra", simplify_algebra),
-    Pass("lower_ring_ops", lower_ring_ops),
-    Pass("simplify_lowered", simplify_algebra),
-    Pass("insert_transforms", insert_transforms),
-    Pass("cancel_round_trips", cancel_round_trips),
-    Pass("choose_boundaries", choose_boundaries),
+    Pass(1, "simplify_algebra", simplify_algebra),
+    Pass(2, "lower_ring_ops", lower_ring_ops),
+    Pass(1, "simplify_lowered", simplify_algebra),
+    Pass(3, "insert_transforms", insert_transforms),
+    Pass(4, "cancel_round_trips", cancel_round_trips),
+    Pass(5, "materialize", materialize),
+    Pass(6, "bufferize", bufferize),
+    Pass(7, "map_results", map_results),
+    Pass(8, "lower_automorphisms", lower_automorphisms),
+    Pass(9, "expand_constants", expand_constants),
+    Pass(10, "lower_views", lower_views),
+    Pass(11, "indexify", indexify),
+    Pass(12, "kernelize", kernelize),
 )
 
 
@@ -41,3 +67,14 @@ def run_pipeline(sink: Node) -> Node:
         verify(sink, after, done)
         sink = after
     return sink
+
+
+def stages(sink: Node) -> tuple[Stage, ...]:
+    """The graph after each pass, with the counts of nodes made and gone."""
+    found = []
+    for step in PIPELINE:
+        after = step.run(sink)
+        before, now = set(toposort(sink)), set(toposort(after))
+        found.append(Stage(step, after, len(now - before), len(before - now)))
+        sink = after
+    return tuple(found)

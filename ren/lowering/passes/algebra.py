@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from ren.core import op as ops
-from ren.core.node import Node, const
+from ren.core.args import AutomorphismArg, RotateArg
+from ren.core.node import Node, const, make
 from ren.core.op import Kind
 from ren.core.rewrite import Table, rewrite
 
@@ -58,6 +59,17 @@ def _undo_twice(node: Node) -> Node | None:
     return a.src[0] if a.op.name == node.op.inverse else None
 
 
+def _composed_automorphism(node: Node) -> Node | None:
+    """X -> X^g after X -> X^h is X -> X^(gh); rotations add their steps."""
+    (x,) = node.src
+    if x.op is not node.op:
+        return None
+    n = node.spec.ring.n
+    if node.op is ops.ROTATE:
+        return make(ops.ROTATE, x.src, RotateArg((node.arg.k + x.arg.k) % (n // 2)))
+    return make(ops.AUTOMORPHISM, x.src, AutomorphismArg(node.arg.g * x.arg.g % (2 * n)))
+
+
 def _trivial_automorphism(node: Node) -> Node | None:
     trivial = node.arg.k == 0 if node.op is ops.ROTATE else node.arg.g == 1
     return node.src[0] if trivial else None
@@ -81,6 +93,6 @@ RULES: Table = {
     "INTT": (_fold, _same_domain, _undo_twice),
     "TO_RING": (_same_basis, _fold),
     "VIEW": (_same_basis, _fold),
-    "ROTATE": (_fold, _trivial_automorphism),
-    "AUTOMORPHISM": (_fold, _trivial_automorphism),
+    "ROTATE": (_fold, _composed_automorphism, _trivial_automorphism),
+    "AUTOMORPHISM": (_fold, _composed_automorphism, _trivial_automorphism),
 }

@@ -1,0 +1,29 @@
+"""Pass 9: constants in explicit form: the same number everywhere, or one coefficient."""
+
+from __future__ import annotations
+
+from ren.core import op as ops
+from ren.core.node import Node, make
+from ren.core.rewrite import Table, rewrite
+from ren.core.ring import Domain
+
+
+def expand_constants(sink: Node) -> Node:
+    """`sink` with each CONST as FILL (a factor; all values in the NTT domain) or DELTA (at X^0)."""
+    return rewrite(sink, RULES)
+
+
+def _explicit(node: Node) -> Node | None:
+    is_factor = node.op is ops.MUL
+    src = tuple(_expanded(s, is_factor) for s in node.src)
+    return None if src == node.src else make(node.op, src, node.arg)
+
+
+def _expanded(node: Node, is_factor: bool) -> Node:
+    if node.op is not ops.CONST:
+        return node
+    everywhere = is_factor or node.spec.domain is Domain.NTT
+    return make(ops.FILL if everywhere else ops.DELTA, (), node.arg)
+
+
+RULES: Table = {op.name: (_explicit,) for op in ops.OPS.values() if op.arity != 0}
