@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import jax
 import pytest
 from hypothesis import HealthCheck, settings
 
 from ren.ring import RingSpec
 from tests.rings import primes
+
+# Test processes share what XLA compiles, and so do later runs. It is a cache of JAX's own; where it
+# does not work, everything is compiled again.
+_CACHE = Path(__file__).parent.parent / ".pytest_cache" / "xla"
+jax.config.update("jax_compilation_cache_dir", str(_CACHE))
+jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.1)
+jax.config.update("jax_persistent_cache_min_entry_size_bytes", 0)
 
 # No deadlines: the first example of a shape compiles, and machines differ.
 _COMMON = settings(
