@@ -14,7 +14,7 @@ import numpy as np
 from ren.callers import user_line
 from ren.checks import as_int, check_ring
 from ren.core import op as ops
-from ren.core.args import AutomorphismArg, CopyArg, ModUpArg, RingArg, RotateArg
+from ren.core.args import AutomorphismArg, BoundArg, CopyArg, ModUpArg, RingArg, RotateArg
 from ren.core.errors import CoefficientTypeError, DeviceError, DomainError
 from ren.core.node import Node, const, make
 from ren.core.op import Op
@@ -178,6 +178,14 @@ class Arithmetic:
         """
         check_ring(ring)
         return self._unary(ops.MODDOWN, RingArg(ring))
+
+    def bounded(self, bits: float) -> Self:
+        """The same polynomial, with the promise that its centred coefficients are below 2^bits.
+
+        The compiler may then use a factor that is known over more moduli in place of a part of it,
+        which lets a sum of key switches be divided by P once. Keeps the domain.
+        """
+        return self._unary(ops.BOUNDED, BoundArg(float(bits)))
 
     def rotate(self, k: int) -> Self:
         """The automorphism X -> X^(5^k mod 2n), k of any sign; in CKKS a rotation of the slots."""

@@ -93,6 +93,13 @@ class ModUpArg:
 
 
 @attrs.frozen
+class BoundArg:
+    """The centred coefficients are below 2^bits in absolute value."""
+
+    bits: float
+
+
+@attrs.frozen
 class RotateArg:
     """Steps of X -> X^(5^k)."""
 

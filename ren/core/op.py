@@ -15,6 +15,7 @@ import attrs
 from ren.core import rules
 from ren.core.args import (
     AutomorphismArg,
+    BoundArg,
     BufferArg,
     BufferizeArg,
     BufferViewArg,
@@ -126,6 +127,7 @@ TO_RING = Op("TO_RING", 1, RingArg, rules.infer_to_ring, Kind.RING, fold=rules.l
 RESCALE = Op("RESCALE", 1, RingArg, rules.infer_rescale, Kind.RING)
 MODUP = Op("MODUP", 1, ModUpArg, rules.infer_mod_up, Kind.RING)
 MODDOWN = Op("MODDOWN", 1, RingArg, rules.infer_mod_down, Kind.RING)
+BOUNDED = Op("BOUNDED", 1, BoundArg, rules.infer_same, Kind.RING, fold=rules.reduced)
 ROTATE = Op("ROTATE", 1, RotateArg, rules.infer_same, Kind.RING, fold=rules.reduced)
 
 VIEW = Op("VIEW", 1, RingArg, rules.infer_to_ring, Kind.VIEW, is_linear=True,
@@ -166,7 +168,7 @@ OPS: dict[str, Op] = {
     op.name: op
     for op in (
         BUFFER, PLACEHOLDER, SLOT, CONST, ADD, SUB, MUL, NEG, NTT, INTT, TO_RING, RESCALE, MODUP,
-        MODDOWN, ROTATE, VIEW, LIFT, CONVERT, JOIN, AUTOMORPHISM, COPY, CONTIGUOUS, SINK,
+        MODDOWN, BOUNDED, ROTATE, VIEW, LIFT, CONVERT, JOIN, AUTOMORPHISM, COPY, CONTIGUOUS, SINK,
         BUFFERIZE, RESERVED, STORE, AFTER, BUFFER_VIEW, KERNEL,
         PERMUTE, FLIP, FILL, DELTA, GIDX, INDEX, LOAD,
     )

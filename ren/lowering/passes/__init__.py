@@ -19,16 +19,24 @@ from ren.lowering.passes.materialize import materialize
 from ren.lowering.passes.results import map_results
 from ren.lowering.passes.ring_ops import lower_ring_ops
 from ren.lowering.passes.round_trips import cancel_round_trips
+from ren.lowering.passes.sink_mod_down import sink_mod_down
 from ren.lowering.passes.views import lower_views
 
 
 @attrs.frozen
 class Pass:
-    """A named function from graph to graph; `number` is its place in DESIGN.md's list."""
+    """A named function from graph to graph.
+
+    Attributes:
+        number: its place in the list of twelve that the design names.
+        changes_rounding: True where a ModDown may round otherwise than before, within one unit for
+            each term of a sum; every other pass keeps all values bit for bit.
+    """
 
     number: int
     name: str
     run: Callable[[Node], Node]
+    changes_rounding: bool = False
 
 
 @attrs.frozen
@@ -43,6 +51,7 @@ class Stage:
 
 PIPELINE: tuple[Pass, ...] = (
     Pass(1, "simplify_algebra", simplify_algebra),
+    Pass(1, "sink_mod_down", sink_mod_down, changes_rounding=True),
     Pass(2, "lower_ring_ops", lower_ring_ops),
     Pass(1, "simplify_lowered", simplify_algebra),
     Pass(3, "insert_transforms", insert_transforms),

@@ -53,6 +53,10 @@ def _lower_rotate(node: Node) -> Node:
     return make(ops.AUTOMORPHISM, (x,), AutomorphismArg(g))
 
 
+def _drop_bound(node: Node) -> Node:
+    return node.src[0]
+
+
 def _lower_to_ring(node: Node) -> Node:
     """Shared limbs are kept; the others come from the exact centred lift."""
     (x,) = node.src
@@ -110,6 +114,7 @@ def _divided(x: Node, dropped: tuple[int, ...]) -> Node:
 
 
 RULES: Table = {
+    "BOUNDED": (_drop_bound,),
     "ROTATE": (_lower_rotate,),
     "TO_RING": (_lower_to_ring,),
     "MODUP": (_lower_mod_up,),

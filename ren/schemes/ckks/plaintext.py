@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import math
 import warnings
 from typing import Any
 
@@ -17,6 +18,7 @@ from ren.core.ring import Domain
 from ren.lowering.devices import is_tracer
 from ren.poly import Poly
 from ren.schemes.ckks import encoder
+from ren.schemes.ckks.gadget import gadget_of
 from ren.schemes.ckks.parameters import Parameters
 from ren.schemes.rlwe.keys import from_residues
 
@@ -44,21 +46,29 @@ class Plaintext:
     """Encoded values, reusable as an addend and as a factor.
 
     Attributes:
-        poly: round(s_level * embedding^-1(values)), NTT domain, over the ring of `level`.
+        wide: round(s_level * embedding^-1(values)), NTT domain, over the ring of `level` and the
+            special primes: so a product with it can be summed before a key switch is divided by P.
         level, layout, params: static.
+        bits: static; the coefficients are below 2^bits.
     """
 
-    poly: Poly
+    wide: Poly
     level: int
     layout: Layout
     params: Parameters
+    bits: int
+
+    @property
+    def poly(self) -> Poly:
+        """The encoded polynomial over the ring of its level: a view of `wide`."""
+        return self.wide.bounded(self.bits).to_ring(self.params.ring(self.level))
 
     def __repr__(self) -> str:
         return f"<Plaintext level {self.level}, {self.params.slots} slots>"
 
 
 def _flatten(p: Plaintext) -> tuple[tuple[Poly], tuple[Any, ...]]:
-    return (p.poly,), (p.level, p.layout, p.params)
+    return (p.wide,), (p.level, p.layout, p.params, p.bits)
 
 
 jax.tree_util.register_pytree_node(
@@ -75,15 +85,21 @@ def encode(values: Any, params: Parameters, level: int) -> Plaintext:
         ParameterError: values that are not numbers, are too many, or too large for the level.
     """
     z, layout = as_slots(values)
-    ring = params.ring(level)
     if layout.length is None:
         coefficients = _constant(complex(z), level, params)
     else:
         coefficients = encoder.encode(z, params.n, params.slots, params.scale(level))
     _check_size(z, coefficients, level, params)
-    limbs = encoder.residues(coefficients, ring.moduli)
-    poly = from_residues(limbs, ring, Domain.COEFF).ntt()
-    return Plaintext(poly, level, layout, params)
+    wide_ring = gadget_of(params).extended(params.ring(level))
+    limbs = encoder.residues(coefficients, wide_ring.moduli)
+    wide = from_residues(limbs, wide_ring, Domain.COEFF).ntt()
+    return Plaintext(wide, level, layout, params, _bits(coefficients, level, params))
+
+
+def _bits(coefficients: NDArray, level: int, params: Parameters) -> int:
+    """What the parameters leave room for, so that it is the same for all values that keep to it."""
+    room = math.ceil(math.log2(params.scale(level))) + params.integer_bits
+    return max(room, int(np.abs(coefficients).max()).bit_length())
 
 
 def as_slots(values: Any) -> tuple[NDArray, Layout]:
