@@ -18,7 +18,7 @@ from ren.lowering.passes.kernelize import kernelize
 from ren.lowering.passes.materialize import materialize
 from ren.lowering.passes.results import map_results
 from ren.lowering.passes.ring_ops import lower_ring_ops
-from ren.lowering.passes.round_trips import cancel_round_trips
+from ren.lowering.passes.round_trips import reduce_transforms
 from ren.lowering.passes.sink_mod_down import sink_mod_down
 from ren.lowering.passes.views import lower_views
 
@@ -55,7 +55,7 @@ PIPELINE: tuple[Pass, ...] = (
     Pass(2, "lower_ring_ops", lower_ring_ops),
     Pass(1, "simplify_lowered", simplify_algebra),
     Pass(3, "insert_transforms", insert_transforms),
-    Pass(4, "cancel_round_trips", cancel_round_trips),
+    Pass(4, "reduce_transforms", reduce_transforms),
     Pass(5, "materialize", materialize),
     Pass(6, "bufferize", bufferize),
     Pass(7, "map_results", map_results),

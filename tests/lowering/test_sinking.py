@@ -1,0 +1,56 @@
+"""Transforms sink through sums where that saves some, and values stay bit for bit."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ren import Domain, Poly, RingSpec
+from ren.core import make, toposort
+from ren.core import op as ops
+from ren.lowering.passes import PIPELINE
+
+RING = RingSpec(16, (97, 193))
+
+
+def poly(seed: int, domain: Domain = Domain.COEFF) -> Poly:
+    rng = np.random.default_rng(seed)
+    limbs = rng.integers(0, 97, (2, 16)).astype(np.uint32)
+    return Poly.from_limbs(limbs, RING, domain)
+
+
+def transforms(*polys: Poly) -> list[int]:
+    """How many limbs are transformed, before pass 4 and after it."""
+    graph, counts = make(ops.SINK, [p.node for p in polys]), []
+    for step in PIPELINE:
+        if step.number == 4:
+            counts.append(count(graph))
+        graph = step.run(graph)
+        if step.number == 4:
+            return [*counts, count(graph)]
+    raise AssertionError("no pass 4")
+
+
+def count(graph) -> int:
+    return sum(n.op.work(n).limb_ntts for n in toposort(graph))
+
+
+def test_transforms_of_operands_become_one_of_the_sum():
+    a, b, c = poly(0), poly(1), poly(2, Domain.NTT)
+    assert transforms(a.ntt() + b.ntt()) == [4, 2]
+    assert transforms((a.ntt() - b.ntt() * 3) + c) == [4, 2]
+    assert transforms((c * c).intt() + (c * poly(3, Domain.NTT)).intt()) == [4, 2]
+    assert transforms(-a.ntt() + (b.ntt() + c)) == [4, 2]
+
+
+def test_what_another_reads_stays():
+    a, b = poly(0), poly(1)
+    x, y = a.ntt(), b.ntt()
+    assert transforms(x + y, x * y) == [4, 4]
+    assert transforms(x + y, x) == [4, 4]
+
+
+def test_values_are_the_same():
+    a, b, c = poly(0), poly(1), poly(2, Domain.NTT)
+    x = (a.ntt() - b.ntt() * 3) + c - 5
+    plain = (a.to("python").ntt().realize() - b.to("python").ntt().realize() * 3) + c.to("python")
+    assert np.array_equal(np.asarray(x.limbs), (plain - 5).limbs)
