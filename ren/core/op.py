@@ -109,6 +109,9 @@ MUL = Op(
     is_commutative=True, wants=Domain.NTT, fold=lambda ring, arg, a, b: a * b % ring.q,
     work=rules.product_work,
 )  # fmt: skip
+DOT = Op(
+    "DOT", None, NoArg, rules.infer_dot, Kind.ELEMENTWISE, wants=Domain.NTT, work=rules.dot_work,
+)  # fmt: skip
 NEG = Op(
     "NEG", 1, NoArg, rules.infer_same, Kind.ELEMENTWISE,
     is_linear=True, fold=lambda ring, arg, a: -a % ring.q, inverse="NEG",
@@ -167,7 +170,7 @@ LOAD = Op("LOAD", 2, NoArg, rules.infer_stored, Kind.INDEX)
 OPS: dict[str, Op] = {
     op.name: op
     for op in (
-        BUFFER, PLACEHOLDER, SLOT, CONST, ADD, SUB, MUL, NEG, NTT, INTT, TO_RING, RESCALE, MODUP,
+        BUFFER, PLACEHOLDER, SLOT, CONST, ADD, SUB, MUL, DOT, NEG, NTT, INTT, TO_RING, RESCALE, MODUP,
         MODDOWN, BOUNDED, ROTATE, VIEW, LIFT, CONVERT, JOIN, AUTOMORPHISM, COPY, CONTIGUOUS, SINK,
         BUFFERIZE, RESERVED, STORE, AFTER, BUFFER_VIEW, KERNEL,
         PERMUTE, FLIP, FILL, DELTA, GIDX, INDEX, LOAD,

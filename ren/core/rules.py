@@ -77,6 +77,13 @@ def infer_mul(src: tuple[Node, ...], arg: object) -> Spec:
     return Spec(ring, domain, batch(src))
 
 
+def infer_dot(src: tuple[Node, ...], arg: object) -> Spec:
+    """x_1 y_1 + x_2 y_2 + ..., sources in the order x_1, y_1, x_2, y_2, ..."""
+    if not src or len(src) % 2:
+        raise DomainError(f"DOT got {len(src)} factors.", "It sums products of two.")
+    return Spec(same_ring(src, "A sum of products"), Domain.NTT, batch(src))
+
+
 def infer_same(src: tuple[Node, ...], arg: object) -> Spec:
     return src[0].spec
 
@@ -190,6 +197,10 @@ def reduced(ring: RingSpec, arg: object, value: int) -> int:
 
 def transform_work(node: Node) -> Work:
     return Work(limb_ntts=node.spec.ring.limbs * math.prod(node.spec.batch))
+
+
+def dot_work(node: Node) -> Work:
+    return Work(multiply_adds=math.prod(node.spec.shape) * (len(node.src) // 2))
 
 
 def product_work(node: Node) -> Work:

@@ -8,6 +8,7 @@ are tested against, bit for bit.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
+from functools import reduce
 from itertools import groupby
 from typing import Any
 
@@ -101,6 +102,16 @@ def _emit_neg(instr: Any, t: list[Arrays], a: Any) -> Any:
 
 def _emit_mul(instr: Any, t: list[Arrays], a: Any, b: Any) -> Any:
     return modular.mont_mul(a, b, *t[0])
+
+
+def _emit_dot(instr: Any, t: list[Arrays], *src: Any) -> Any:
+    """Products are summed in 64 bits and reduced once for up to 16 of them."""
+    return modular.mul_sum(list(zip(src[::2], src[1::2], strict=True)), *t[0])
+
+
+def _reference_dot(node: Node, *src: np.ndarray) -> np.ndarray:
+    products = [exact.mul(a, b, _moduli(node)) for a, b in zip(src[::2], src[1::2], strict=True)]
+    return reduce(lambda a, b: exact.add(a, b, _moduli(node)), products)
 
 
 # ------------------------------------------------------------------- constants
@@ -297,6 +308,7 @@ BODIES: dict[str, Body] = {
     "ADD": Body(_emit_add, lambda node, a, b: exact.add(a, b, _moduli(node)), tables=_modulus),
     "SUB": Body(_emit_sub, lambda node, a, b: exact.sub(a, b, _moduli(node)), tables=_modulus),
     "MUL": Body(_emit_mul, lambda node, a, b: exact.mul(a, b, _moduli(node)), tables=_modulus),
+    "DOT": Body(_emit_dot, _reference_dot, tables=_modulus),
     "NEG": Body(_emit_neg, lambda node, a: exact.neg(a, _moduli(node)), tables=_modulus),
     "FILL": Body(_emit_fill, _reference_fill, tables=_const_tables),
     "DELTA": Body(_emit_delta, _reference_delta, tables=_const_tables),
