@@ -72,3 +72,24 @@ def test_work_is_counted():
 def test_an_odd_number_of_factors_is_told():
     with pytest.raises(DomainError, match="3 factors"):
         dot(factors(3, "random"))
+
+
+def test_sums_of_products_are_fused():
+    a, b, c, d, e = factors(5, "random")
+    plan = plan_of(make(ops.SINK, [((a * b + c * d) + e).node]))
+    (unit,) = plan.units
+    assert unit.name == "DOT ADD"
+    total = Poly.zeros(RING)
+    for k in range(20):
+        total = total + a * (b + k)
+    plan = plan_of(make(ops.SINK, [total.node]))
+    assert sum(i.op == "DOT" for u in plan.units for i in u.kernel.program.instrs) == 2
+    expected = sum(np.asarray((a * (b + k)).limbs).astype(np.int64) for k in range(20))
+    assert np.array_equal(total.limbs, expected % np.array(RING.moduli)[:, None])
+
+
+def test_products_that_another_reads_are_not():
+    a, b, c, d = factors(4, "random")
+    x, y = a * b, c * d
+    plan = plan_of(make(ops.SINK, [(x + y).node, x.node, y.node]))
+    assert not any(i.op == "DOT" for u in plan.units for i in u.kernel.program.instrs)

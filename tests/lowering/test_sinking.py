@@ -22,10 +22,10 @@ def transforms(*polys: Poly) -> list[int]:
     """How many limbs are transformed, before pass 4 and after it."""
     graph, counts = make(ops.SINK, [p.node for p in polys]), []
     for step in PIPELINE:
-        if step.number == 4:
+        if step.name == "reduce_transforms":
             counts.append(count(graph))
         graph = step.run(graph)
-        if step.number == 4:
+        if step.name == "reduce_transforms":
             return [*counts, count(graph)]
     raise AssertionError("no pass 4")
 

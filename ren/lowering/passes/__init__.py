@@ -16,6 +16,7 @@ from ren.lowering.passes.domains import insert_transforms
 from ren.lowering.passes.indexify import indexify
 from ren.lowering.passes.kernelize import kernelize
 from ren.lowering.passes.materialize import materialize
+from ren.lowering.passes.products import fuse_products
 from ren.lowering.passes.results import map_results
 from ren.lowering.passes.ring_ops import lower_ring_ops
 from ren.lowering.passes.round_trips import reduce_transforms
@@ -56,6 +57,7 @@ PIPELINE: tuple[Pass, ...] = (
     Pass(1, "simplify_lowered", simplify_algebra),
     Pass(3, "insert_transforms", insert_transforms),
     Pass(4, "reduce_transforms", reduce_transforms),
+    Pass(4, "fuse_products", fuse_products),
     Pass(5, "materialize", materialize),
     Pass(6, "bufferize", bufferize),
     Pass(7, "map_results", map_results),
