@@ -1,7 +1,7 @@
 """Pass 4: fewer transforms: round trips cancelled, conversions sunk through linear ops.
 
-NTT(INTT(x)) is x, also with a view between; NTT(a) + NTT(b) is NTT(a + b) where nothing else reads
-the two. Neither ever makes a transform.
+NTT(INTT(x)) is x, also with a view between. Where nothing else reads them, NTT(a) + NTT(b) is
+NTT(a + b), and INTT(NTT(a) + c) is a + INTT(c). None ever makes a transform.
 """
 
 from __future__ import annotations
@@ -51,7 +51,8 @@ def _transform(op: Op, source: Domain) -> Sinkable:
     def constant(p: Node, ring: RingSpec) -> Node | None:
         return to_domain(p, source) if p.op is ops.CONST else None
 
-    return Sinkable(op, (ops.NEG,), constant, lambda like: NO_ARG)
+    inverse = ops.OPS[op.inverse or ""]
+    return Sinkable(op, (ops.NEG,), constant, lambda like: NO_ARG, inverse)
 
 
 _TRANSFORMS = (_transform(ops.NTT, Domain.COEFF), _transform(ops.INTT, Domain.NTT))

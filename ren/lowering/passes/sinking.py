@@ -29,12 +29,14 @@ class Sinkable:
         unary: ops g with g(f(a)) = f(g(a)).
         factor: `(p, ring)` -> the factor p' over the ring of a with p f(a) = f(p' a), or None.
         argument: `(node)` -> the argument of the f that makes a value of the type of `node`.
+        inverse: the op that undoes f: of f(a) + c it is a and the inverse of c alone.
     """
 
     op: Op
     unary: tuple[Op, ...]
     factor: Callable[[Node, RingSpec], Node | None]
     argument: Callable[[Node], Any]
+    inverse: Op | None = None
 
 
 @attrs.frozen
@@ -94,6 +96,8 @@ class _Sinking:
         """Makes the node anew, with f below the sum where that saves one."""
         src = tuple(self.new[s] for s in node.src)
         self.new[node] = node if src == node.src else make(node.op, src, node.arg)
+        if node.op is self.f.inverse and self.is_own(node.src[0]):
+            self.new[node] = self.undone(self.parted[node.src[0]], node)
         if node not in self.found:
             return
         self.parted[node] = part = self.part(node)
@@ -119,6 +123,12 @@ class _Sinking:
         a, b = (self.parted[s] if self.is_own(s) else _Parted(None, self.new[s]) for s in node.src)
         return _Parted(_sum(node.op, a.inner, b.inner), _sum(node.op, a.rest, b.rest))
 
+    def undone(self, part: _Parted, like: Node) -> Node:
+        """The inverse of f(inner) + rest."""
+        total = _sum(ops.ADD, part.inner, _applied(like.op, part.rest, arg=like.arg))
+        assert total is not None
+        return total
+
     def joined(self, part: _Parted, like: Node) -> Node:
         """f(inner) + rest, of the type of `like`."""
         assert part.inner is not None  # two terms or more
@@ -131,7 +141,8 @@ class _Sinking:
 def sink_through_sums(sink: Node, f: Sinkable) -> Node:
     """`sink` with every sum of two or more f(a), that it alone reads, as one f of their sum."""
     order = toposort(sink)
-    if sum(node.op is f.op for node in order) < 2:
+    least = 2 if f.inverse is None else 1
+    if sum(node.op is f.op for node in order) < least:
         return sink
     users: dict[Node, list[Node]] = {}
     for node in order:
