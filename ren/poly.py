@@ -62,6 +62,12 @@ class Poly(RandomConstructors):
 
     def __init__(self, coeffs: Any, ring: RingSpec, device: Any = None) -> None:
         check_ring(ring)
+        if is_tracer(coeffs):
+            raise TracedValueError(
+                f"{user_line()} makes a polynomial of a traced array inside a JAX transformation.",
+                "Coefficients become residues on the host, from concrete integers.",
+                "Make the Poly outside and pass it in, or use Poly.from_limbs.",
+            )
         limbs = to_limbs(as_coefficients(coeffs, ring.n), ring.moduli)
         self._set_node(buffer(placed(limbs, device), ring, Domain.COEFF))
 

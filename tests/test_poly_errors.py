@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import jax
 import numpy as np
 import pytest
 
@@ -147,3 +148,8 @@ def test_a_polynomial_has_no_truth_value_and_no_length(ring: RingSpec) -> None:
 def test_bytes_that_are_none(data: object) -> None:
     with pytest.raises(ren.errors.SerializationError):
         Poly.frombytes(data)  # pyright: ignore[reportArgumentType]
+
+
+def test_traced_coefficients_are_told(ring: RingSpec) -> None:
+    with pytest.raises(ren.errors.TracedValueError, match=r"test_poly_errors.py:\d+ makes a poly"):
+        jax.jit(lambda c: Poly(c, ring))(np.arange(8))

@@ -1,47 +1,76 @@
 """Sums, products and level alignment of ciphertexts, as programs over polynomials.
 
-Results are in normal form: two components, degree 1, at the canonical scale of their level, so a
-scale is the level's exact rational and is never multiplied along. A product is tensor, key switch,
-rescale; all of it stays lazy in the graph.
+Every ciphertext holds its normal form: two components, degree 1, at the canonical scale of its
+level, so a scale is the level's exact rational and is never multiplied along. A product is tensor,
+key switch, rescale, all of it lazy in the graph; sums go on from what comes before the key switch
+(see `pending`), so that a sum of products is relinearized and rescaled once.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import operator
+from collections.abc import Callable
 from fractions import Fraction
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+import attrs
 import numpy as np
 
+from ren.capturing import capture_serial
 from ren.core.errors import DepthError, ParameterError
 from ren.core.ring import Domain
 from ren.poly import Poly
 from ren.schemes.ckks import encoder
 from ren.schemes.ckks.active import context_for, same_key
-from ren.schemes.ckks.gadget import gadget_of
 from ren.schemes.ckks.parameters import Parameters
+from ren.schemes.ckks.pending import Pair, Pending, Terms
 from ren.schemes.ckks.plaintext import Layout, Plaintext
 from ren.schemes.rlwe.keys import from_residues
-from ren.schemes.rlwe.keyswitch import key_switch
 
 if TYPE_CHECKING:
     from ren.schemes.ckks.ciphertext import Ciphertext
-
-Pair = tuple[Poly, Poly]
 
 
 def evolve(
     x: Ciphertext, polys: Pair, level: int | None = None, layout: Layout | None = None
 ) -> Ciphertext:
-    """`x` with other polynomials; what is not given stays. The seed of fresh data is dropped."""
+    """`x` with other polynomials, in normal form; what is not given stays, the seed goes."""
+    level = x.level if level is None else level
     return dataclasses.replace(
-        x,
-        polys=polys,
-        level=x.level if level is None else level,
-        layout=layout or x.layout,
-        seed=None,
+        x, polys=polys, level=level, layout=layout or x.layout, seed=None, pending=None
     )
+
+
+def evolve_terms(
+    x: Ciphertext, terms: Terms, level: int | None = None, layout: Layout | None = None
+) -> Ciphertext:
+    """`x` with the value of `terms`: in normal form, and with what sums can go on from."""
+    level = x.level if level is None else level
+    made = evolve(x, terms.settled(x.params, level), level, layout)
+    return dataclasses.replace(made, pending=Pending.of(terms))
+
+
+def terms_of(x: Ciphertext | Plaintext) -> Terms:
+    """What sums with `x` start from: its pending form, until the normal form has run.
+
+    What a function under `ren.jit` closes over runs once, at the capture, and counts as run.
+    """
+    if isinstance(x, Plaintext):
+        return Terms(base=(x.poly,))
+    if x.pending is None or any(_has_run(p) for p in x.polys):
+        return Terms(base=x.polys)
+    return x.pending.terms() or Terms(base=x.polys)
+
+
+def _has_run(p: Poly) -> bool:
+    return p.is_realized or p.node.serial < capture_serial()
+
+
+def settle(x: Ciphertext) -> Ciphertext:
+    """`x` relinearized and rescaled, if it is not."""
+    return x if x.pending is None else evolve(x, x.polys)
 
 
 # ------------------------------------------------------------------- levels
@@ -102,6 +131,13 @@ def aligned(x: Ciphertext, y: Ciphertext, what: str) -> tuple[Ciphertext, Cipher
 
 
 def _aligned_plain(x: Ciphertext, p: Plaintext, what: str) -> tuple[Ciphertext, Poly, Layout]:
+    layout = _joined_plain(x, p, what)
+    level = min(x.level, p.level)
+    (poly,) = drop_polys((p.poly,), p.params, p.level, level)
+    return drop_to(x, level), poly, layout
+
+
+def _joined_plain(x: Ciphertext, p: Plaintext, what: str) -> Layout:
     if p.params != x.params:
         raise ParameterError(
             f"{what} got a plaintext of other parameters, {p.params.slots} slots at "
@@ -109,9 +145,7 @@ def _aligned_plain(x: Ciphertext, p: Plaintext, what: str) -> tuple[Ciphertext, 
             f"The ciphertext has {x.slots} slots at n={x.params.n}.",
             "Encode with the context that made the ciphertext.",
         )
-    level = min(x.level, p.level)
-    (poly,) = drop_polys((p.poly,), p.params, p.level, level)
-    return drop_to(x, level), poly, x.layout.joined(p.layout)
+    return x.layout.joined(p.layout)
 
 
 # ------------------------------------------------------------------- sums
@@ -119,44 +153,80 @@ def _aligned_plain(x: Ciphertext, p: Plaintext, what: str) -> tuple[Ciphertext, 
 
 def negate(x: Ciphertext) -> Ciphertext:
     """-x."""
-    return evolve(x, (-x.polys[0], -x.polys[1]))
+    return evolve_terms(x, terms_of(x).map(operator.neg))
 
 
 def add(x: Ciphertext, y: Ciphertext) -> Ciphertext:
     """x + y, at the lower of the two levels."""
-    x, y, layout = aligned(x, y, "A sum")
-    return evolve(x, (x.polys[0] + y.polys[0], x.polys[1] + y.polys[1]), layout=layout)
+    same_key(x.key_id, y.key_id, "A sum")
+    return _combined(operator.add, x, y, x.layout.joined(y.layout))
 
 
 def subtract(x: Ciphertext, y: Ciphertext) -> Ciphertext:
     """x - y, at the lower of the two levels."""
-    x, y, layout = aligned(x, y, "A difference")
-    return evolve(x, (x.polys[0] - y.polys[0], x.polys[1] - y.polys[1]), layout=layout)
+    same_key(x.key_id, y.key_id, "A difference")
+    return _combined(operator.sub, x, y, x.layout.joined(y.layout))
 
 
 def add_plain(x: Ciphertext, p: Plaintext) -> Ciphertext:
     """x + p, at the lower of the two levels."""
-    x, poly, layout = _aligned_plain(x, p, "A sum")
-    return evolve(x, (x.polys[0] + poly, x.polys[1]), layout=layout)
+    return _combined(operator.add, x, p, _joined_plain(x, p, "A sum"))
 
 
 def subtract_plain(x: Ciphertext, p: Plaintext) -> Ciphertext:
     """x - p, at the lower of the two levels."""
-    x, poly, layout = _aligned_plain(x, p, "A difference")
-    return evolve(x, (x.polys[0] - poly, x.polys[1]), layout=layout)
+    return _combined(operator.sub, x, p, _joined_plain(x, p, "A difference"))
 
 
 def add_scalar(x: Ciphertext, value: complex) -> Ciphertext:
-    """x + value in every slot, encoded at the exact scale of `x`, rounded once."""
-    polys = (x.polys[0] + _constant_poly(x, value), x.polys[1])
-    return evolve(x, polys, layout=_scalar_layout(x, value))
+    """x + value in every slot, encoded at the exact scale of `x`, pending or not, rounded once."""
+    terms = terms_of(x)
+    if terms.product:
+        level, degree, (c0, *rest) = x.level + 1, 2, terms.product
+        product = (c0 + _constant_poly(x, value, level, degree), *rest)
+        terms = attrs.evolve(terms, product=product)
+    else:
+        c0, c1 = terms.base
+        terms = Terms(base=(c0 + _constant_poly(x, value, x.level), c1))
+    return evolve_terms(x, terms, layout=_scalar_layout(x, value))
+
+
+def _combined(
+    operation: Callable[[Terms, Terms], Terms],
+    x: Ciphertext,
+    y: Ciphertext | Plaintext,
+    layout: Layout,
+) -> Ciphertext:
+    """A sum or difference at the lower level; it is pending where an operand at that level is."""
+    level = min(x.level, y.level)
+    there = [terms_of(o) if o.level == level else None for o in (x, y)]
+    is_pending = any(terms.product for terms in there if terms is not None)
+    left, right = (
+        _lowered(o, level, is_pending) if terms is None else terms
+        for o, terms in zip((x, y), there, strict=True)
+    )
+    return evolve_terms(x, operation(left, right), level, layout)
+
+
+def _lowered(x: Ciphertext | Plaintext, level: int, is_pending: bool) -> Terms:
+    """`x` from above `level` taken down to it, to be added to what is pending there or not.
+
+    It meets what is pending one level above, at degree 2: raised by round(s_(level+1)), with a
+    relative error of 2^-(scale_bits + 1), as in going down, but without a rescale's transforms.
+    """
+    polys = (x.poly,) if isinstance(x, Plaintext) else x.polys
+    if not is_pending:
+        return Terms(base=drop_polys(polys, x.params, x.level, level))
+    factor = round(x.params.scale(level + 1))
+    polys = drop_polys(polys, x.params, x.level, level + 1)
+    return Terms(product=tuple(p * factor for p in polys))
 
 
 # ------------------------------------------------------------------- products
 
 
 def multiply(x: Ciphertext, y: Ciphertext) -> Ciphertext:
-    """x * y: tensor, relinearize, rescale. One level below the lower of the two.
+    """x * y: the tensor product, to be relinearized and rescaled. One level below the lower one.
 
     Raises:
         DepthError: when that would be below level 0.
@@ -164,30 +234,30 @@ def multiply(x: Ciphertext, y: Ciphertext) -> Ciphertext:
     x, y, layout = aligned(x, y, "A product")
     need_level(x, 1, "A product of ciphertexts")
     key = context_for(x.key_id, "A product of ciphertexts").relinearization_key()
-    c0 = x.polys[0] * y.polys[0]
-    c1 = x.polys[0] * y.polys[1] + x.polys[1] * y.polys[0]
-    k0, k1 = key_switch(x.polys[1] * y.polys[1], key, gadget_of(x.params))
-    return _rescaled(x, (c0 + k0, c1 + k1), layout)
+    (a0, a1), (b0, b1) = x.polys, y.polys
+    product = (a0 * b0, a0 * b1 + a1 * b0, a1 * b1)
+    return evolve_terms(x, Terms(product, key=key), x.level - 1, layout)
 
 
 def multiply_plain(x: Ciphertext, p: Plaintext) -> Ciphertext:
-    """x * p slot by slot, one level below the lower of the two."""
+    """x * p slot by slot, to be rescaled: one level below the lower of the two."""
     x, poly, layout = _aligned_plain(x, p, "A product")
     need_level(x, 1, "A product with a plaintext")
-    return _rescaled(x, (x.polys[0] * poly, x.polys[1] * poly), layout)
+    product = (x.polys[0] * poly, x.polys[1] * poly)
+    return evolve_terms(x, Terms(product), x.level - 1, layout)
 
 
 def multiply_integer(x: Ciphertext, value: int) -> Ciphertext:
     """x * value for an integer, exact, at the same level."""
-    return evolve(x, (x.polys[0] * value, x.polys[1] * value))
+    return evolve_terms(x, terms_of(x).map(lambda p: p * value))
 
 
 def multiply_scalar(x: Ciphertext, value: complex) -> Ciphertext:
-    """x * value in every slot, one level down."""
+    """x * value in every slot, to be rescaled: one level down."""
     need_level(x, 1, "A product with a number that is no integer")
-    factor = _constant_poly(x, value)
-    polys = (x.polys[0] * factor, x.polys[1] * factor)
-    return _rescaled(x, polys, _scalar_layout(x, value))
+    factor = _constant_poly(x, value, x.level)
+    product = (x.polys[0] * factor, x.polys[1] * factor)
+    return evolve_terms(x, Terms(product), x.level - 1, _scalar_layout(x, value))
 
 
 def power(x: Ciphertext, exponent: int) -> Ciphertext:
@@ -217,24 +287,18 @@ def _powers(x: Ciphertext, exponent: int, known: dict[int, Ciphertext]) -> Ciphe
     return known[exponent]
 
 
-def _rescaled(x: Ciphertext, polys: Pair, layout: Layout) -> Ciphertext:
-    """Polynomials at scale s_l^2 over Q_l, divided by Q_l / Q_(l-1): at scale s_(l-1)."""
-    ring = x.params.ring(x.level - 1)
-    return evolve(x, (polys[0].rescale(ring), polys[1].rescale(ring)), x.level - 1, layout)
-
-
 # ------------------------------------------------------------------- scalars
 
 
-def _constant_poly(x: Ciphertext, value: complex) -> Poly | int:
-    """round(value s_l) as an integer, or for a complex value as a polynomial of two terms."""
-    parts = encoder.encode_constant(value, x.n, x.params.scale(x.level))
+def _constant_poly(x: Ciphertext, value: complex, level: int, degree: int = 1) -> Poly | int:
+    """round(value s_level^degree): an integer, or for complex values a polynomial of two terms."""
+    parts = encoder.encode_constant(value, x.n, x.params.scale(level) ** degree)
     if parts.keys() <= {0}:
         return parts.get(0, 0)
     coefficients = np.zeros(x.n, object)
     for position, c in parts.items():
         coefficients[position] = c
-    ring = x.params.ring(x.level)
+    ring = x.params.ring(level)
     return from_residues(encoder.residues(coefficients, ring.moduli), ring, Domain.COEFF).ntt()
 
 

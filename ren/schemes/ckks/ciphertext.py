@@ -17,6 +17,7 @@ from ren.poly import Poly, realize_polys
 from ren.schemes.ckks import arithmetic, rotation, serialization
 from ren.schemes.ckks.active import context_for
 from ren.schemes.ckks.parameters import Parameters
+from ren.schemes.ckks.pending import Pending
 from ren.schemes.ckks.plaintext import Layout, Plaintext, encode
 
 
@@ -25,14 +26,16 @@ class Ciphertext:
     """Encrypted slots: c0 + c1 s = round(s_level * message) + noise over the ring of `level`.
 
     Made by `ctx.encrypt`. Operators `+ - *` take ciphertexts of one context, plaintexts, arrays
-    (slot by slot) and numbers; `**` takes integers from 0 on. Levels are aligned where needed, and
-    products are relinearized and rescaled: results have two components and degree 1.
+    (slot by slot) and numbers; `**` takes integers from 0 on. Levels are aligned where needed.
+    Products are relinearized and rescaled late: a sum of products is once, when it is needed in
+    normal form, with two components and degree 1. Whatever leaves laziness is in that form.
 
     Attributes:
-        polys: (c0, c1), NTT domain: the children of the pytree.
-        level, layout, key_id, params: static.
+        polys: (c0, c1), NTT domain, the normal form: the children of the pytree.
+        level: counts a rescale that is pending. It, layout, key_id and params are static.
         seed: what c1 was expanded from, for fresh ciphertexts only; halves their bytes. It does
-            not travel through pytrees.
+            not travel through pytrees, nor does the next.
+        pending: what sums go on from while the normal form of a product has not run.
 
     Raises:
         DepthError: an operation below level 0.
@@ -52,6 +55,7 @@ class Ciphertext:
     key_id: str
     params: Parameters
     seed: bytes | None = None
+    pending: Pending | None = None
 
     __array_ufunc__ = None  # numpy hands its operators over to these
     __array_priority__ = 1000
@@ -70,7 +74,7 @@ class Ciphertext:
 
     @property
     def scale(self) -> Fraction:
-        """The canonical scale of the level, exactly."""
+        """The canonical scale of the level, exactly: after a rescale that is pending."""
         return self.params.scale(self.level)
 
     @property
@@ -131,12 +135,12 @@ class Ciphertext:
     # ---------------------------------------------------------------- levels
 
     def rescale(self) -> Ciphertext:
-        """Itself: results are rescaled where they are made."""
-        return self
+        """The same in normal form: a rescale that is pending stands before every later sum."""
+        return arithmetic.settle(self)
 
     def relinearize(self) -> Ciphertext:
-        """Itself: products are relinearized where they are made."""
-        return self
+        """The same in normal form; relinearization and rescale are one step, as in `rescale`."""
+        return arithmetic.settle(self)
 
     def drop_to(self, level: int) -> Ciphertext:
         """The same message at a lower level; smaller and faster, with less depth left."""
@@ -154,9 +158,9 @@ class Ciphertext:
         return context_for(self.key_id, "decrypt()").decrypt(self)
 
     def realize(self) -> Ciphertext:
-        """Runs what is pending, both polynomials as one program."""
+        """The same in normal form, computed: both polynomials as one program."""
         polys = realize_polys(self.polys)
-        return dataclasses.replace(self, polys=(polys[0], polys[1]))
+        return dataclasses.replace(self, polys=(polys[0], polys[1]), pending=None)
 
     # ---------------------------------------------------------------- bytes
 
