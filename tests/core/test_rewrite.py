@@ -7,7 +7,7 @@ import pytest
 
 from ren.core import Domain, RingSpec, buffer, const, make, print_graph, toposort
 from ren.core import op as ops
-from ren.core.args import RingArg, RotateArg
+from ren.core.args import CopyArg, RingArg, RotateArg
 from ren.core.errors import VerificationError
 from ren.core.rewrite import rewrite, to_domain
 from ren.core.verify import verify
@@ -98,6 +98,9 @@ def test_each_pass_is_idempotent_on_a_program_with_every_ring_op():
         (lambda a: make(ops.TO_RING, (a,), RingArg(RING)), "a"),
         (lambda a: make(ops.MUL, (a, const(0, RING))), "CONST"),
         (lambda a: make(ops.ADD, (const(2, RING), const(3, RING))), "CONST"),
+        (lambda a: make(ops.SUB, (a, a)), "CONST"),
+        (lambda a: make(ops.SUB, (make(ops.ADD, (a, const(5, RING))), const(5, RING))), "a"),
+        (lambda a: make(ops.MUL, (make(ops.MUL, (a, const(2, RING))), const(825, RING))), "a"),
     ],
 )
 def test_algebra(build, expected):
@@ -136,3 +139,18 @@ def test_the_printer_names_shared_nodes_once():
         "%3 = SUB %1 %2 : R0 coeff",
         "R0: n=8, 2 limbs, moduli=(17, 97)",
     ]
+
+
+def test_constants_are_reassociated_and_doubled_operands_are_products():
+    a = leaf()
+
+    def simplified(x):
+        return PIPELINE[0].run(make(ops.SINK, (x,))).src[0]
+
+    three, four = const(3, RING), const(4, RING)
+    x = make(ops.SUB, (make(ops.ADD, (three, a)), four))
+    assert simplified(x) is make(ops.ADD, (a, const(-1, RING)))
+    twice = make(ops.ADD, (a, a))
+    assert simplified(make(ops.MUL, (twice, three))) is make(ops.MUL, (a, const(6, RING)))
+    copy = make(ops.COPY, (make(ops.COPY, (a,), CopyArg("cpu:1")),), CopyArg("python"))
+    assert simplified(copy) is make(ops.COPY, (a,), CopyArg("python"))

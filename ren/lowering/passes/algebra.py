@@ -53,6 +53,63 @@ def _multiply_one_or_zero(node: Node) -> Node | None:
     return None
 
 
+def _twice(node: Node) -> Node | None:
+    """x + x -> 2 x."""
+    a, b = node.src
+    return make(ops.MUL, (a, const(2, a.spec.ring, a.spec.domain))) if a is b else None
+
+
+def _nothing_left(node: Node) -> Node | None:
+    """x - x -> 0."""
+    a, b = node.src
+    return const(0, a.spec.ring, a.spec.domain) if a is b and not node.spec.batch else None
+
+
+def _shift(node: Node) -> tuple[Node, int] | None:
+    """(x, c) for x + c, c + x and x - c with a constant c."""
+    if node.op not in (ops.ADD, ops.SUB):
+        return None
+    a, b = node.src
+    if b.op is ops.CONST:
+        return a, b.arg.value if node.op is ops.ADD else -b.arg.value
+    return (b, a.arg.value) if a.op is ops.CONST and node.op is ops.ADD else None
+
+
+def _reassociated_sum(node: Node) -> Node | None:
+    """(x + c) - d -> x + (c - d)."""
+    outer = _shift(node)
+    inner = None if outer is None else _shift(outer[0])
+    if outer is None or inner is None or inner[0].spec.batch != node.spec.batch:
+        return None
+    return make(ops.ADD, (inner[0], const(inner[1] + outer[1], node.spec.ring, node.spec.domain)))
+
+
+def _scale(node: Node) -> tuple[Node, int] | None:
+    """(x, c) for x c and c x with a constant c."""
+    if node.op is not ops.MUL:
+        return None
+    a, b = node.src
+    if b.op is ops.CONST:
+        return a, b.arg.value
+    return (b, a.arg.value) if a.op is ops.CONST else None
+
+
+def _reassociated_product(node: Node) -> Node | None:
+    """(x c) d -> x (c d)."""
+    outer = _scale(node)
+    inner = None if outer is None else _scale(outer[0])
+    if outer is None or inner is None or inner[0].spec.batch != node.spec.batch:
+        return None
+    x, factor = inner[0], inner[1] * outer[1]
+    return make(ops.MUL, (x, const(factor, x.spec.ring, x.spec.domain)))
+
+
+def _last_of_two(node: Node) -> Node | None:
+    """A copy of a copy goes where the second goes; a boundary behind a boundary is one."""
+    (x,) = node.src
+    return make(node.op, x.src, node.arg) if x.op is node.op else None
+
+
 def _undo_twice(node: Node) -> Node | None:
     """f(g(x)) -> x where the table says that g undoes f."""
     (a,) = node.src
@@ -85,9 +142,11 @@ def _same_domain(node: Node) -> Node | None:
 
 RULES: Table = {
     **{op.name: (_fold,) for op in ops.OPS.values() if op.fold and op.kind is not Kind.LEAF},
-    "ADD": (_fold, _add_zero),
-    "SUB": (_fold, _subtract_zero),
-    "MUL": (_fold, _multiply_one_or_zero),
+    "ADD": (_fold, _add_zero, _twice, _reassociated_sum),
+    "SUB": (_fold, _subtract_zero, _nothing_left, _reassociated_sum),
+    "MUL": (_fold, _multiply_one_or_zero, _reassociated_product),
+    "COPY": (_last_of_two,),
+    "CONTIGUOUS": (_last_of_two,),
     "NEG": (_fold, _undo_twice),
     "NTT": (_fold, _same_domain, _undo_twice),
     "INTT": (_fold, _same_domain, _undo_twice),
