@@ -16,9 +16,10 @@ from ren.core.op import Kind
 from ren.core.rewrite import rewrite
 from ren.lowering.cost import Cost
 from ren.lowering.devices import PYTHON, claim_of
-from ren.lowering.execute import plan_of, run_plan
+from ren.lowering.execute import plan_of
 from ren.lowering.memory import MemoryReport
 from ren.lowering.plan import Plan
+from ren.lowering.tiers import UNITS, Runner, runner
 from ren.lowering.trace import Trace
 from ren.poly import Poly
 from ren.realization import realize_nodes, resolved
@@ -38,16 +39,18 @@ class Captured:
         outputs: for each polynomial of the result its root among the plan's outputs, or the
             constant that it is.
         result: the structure of the result.
+        run: the plan as a function of its inputs, in the tier that was asked for.
     """
 
     plan: Plan
     sources: tuple[Source, ...]
     outputs: tuple[int | Poly, ...]
     result: Structure
+    run: Runner
 
     def replay(self, arrays: Sequence[Any]) -> Any:
         """The function's result on new limb arrays, one for each polynomial argument."""
-        made = run_plan(self.plan, [source(arrays) for source in self.sources])
+        made = self.run([source(arrays) for source in self.sources])
         return self.result.rebuild(iter([self._output(o, made) for o in self.outputs]))
 
     @property
@@ -126,12 +129,16 @@ def record(function: Callable[..., Any], name: str, arguments: Structure) -> Rec
 
 
 def capture(
-    function: Callable[..., Any], name: str, arguments: Structure, show_graph: bool = False
+    function: Callable[..., Any],
+    name: str,
+    arguments: Structure,
+    show_graph: bool = False,
+    tier: str = UNITS,
 ) -> Captured:
     """Runs `function` on placeholders for the polynomials of `arguments` and plans the result.
 
     Closed-over lazy polynomials are computed once, here; what the function itself computes stays
-    in the plan. `show_graph` prints the program.
+    in the plan. `show_graph` prints the program; `tier` is how the plan will run.
 
     Raises:
         JitError: the result holds no polynomial.
@@ -144,7 +151,7 @@ def capture(
     position = {root: i for i, root in enumerate(made.roots)}
     outputs = tuple(p if p.is_constant else position[p.node] for p in made.result.polys)
     result = attrs.evolve(made.result, polys=[])
-    return Captured(plan, _sources(plan, made.inputs), outputs, result)
+    return Captured(plan, _sources(plan, made.inputs), outputs, result, runner(plan, tier))
 
 
 def _placeholder_for(p: Poly) -> Poly:

@@ -17,6 +17,7 @@ from ren.capture import Captured, capture
 from ren.capturing import is_capturing
 from ren.core.errors import JitError
 from ren.lowering.devices import is_host
+from ren.lowering.tiers import UNITS, check_tier
 from ren.lowering.tracing import is_tracing
 from ren.poly import Poly, realize_polys
 from ren.structure import Structure, take_apart
@@ -40,13 +41,18 @@ class Jitted:
     """A function under `ren.jit`. Call it like the function; see `jit`."""
 
     def __init__(
-        self, function: Callable[..., Any], max_plans: int, show_graph: bool = False
+        self,
+        function: Callable[..., Any],
+        max_plans: int,
+        show_graph: bool = False,
+        tier: str = UNITS,
     ) -> None:
         functools.update_wrapper(self, function)
         self._function = function
         self._name = getattr(function, "__qualname__", repr(function))
         self._max_plans = max_plans
         self._show_graph = show_graph
+        self._tier = tier
         self._plans: OrderedDict[Hashable, Captured] = OrderedDict()
         self._hits = self._misses = self._evictions = 0
         self._lock = threading.Lock()
@@ -78,7 +84,7 @@ class Jitted:
                 self._plans.move_to_end(key)
                 self._hits += 1
                 return found
-        made = capture(self._function, self._name, arguments, self._show_graph)
+        made = capture(self._function, self._name, arguments, self._show_graph, self._tier)
         with self._lock:
             self._misses += 1
             self._plans[key] = made
@@ -118,10 +124,15 @@ class Jitted:
 def jit(function: Callable[..., Any], /) -> Jitted: ...
 @overload
 def jit(
-    *, max_plans: int = DEFAULT_MAX_PLANS, show_graph: bool = False
+    *, max_plans: int = DEFAULT_MAX_PLANS, show_graph: bool = False, tier: str = UNITS
 ) -> Callable[[Callable[..., Any]], Jitted]: ...
 def jit(
-    function: Any = None, /, *, max_plans: int = DEFAULT_MAX_PLANS, show_graph: bool = False
+    function: Any = None,
+    /,
+    *,
+    max_plans: int = DEFAULT_MAX_PLANS,
+    show_graph: bool = False,
+    tier: str = UNITS,
 ) -> Any:
     """Captures a function's program once for each argument spec, and replays it afterwards.
 
@@ -130,6 +141,10 @@ def jit(
             dataclasses and attrs classes.
         max_plans: how many plans are held; the least recently used goes first.
         show_graph: print the program, as text, whenever a plan is captured.
+        tier: how plans run: "units", compiled kernels one by one, which compile fast and are shared
+            by all plans; "graph", the whole plan as one executable (if that fails, as units, with
+            a warning of the logger "ren"); "eager", the NumPy reference, for debugging. Results
+            are the same, on the same devices. No tier is chosen by measuring yet.
 
     The key of a plan: the structure of the arguments; of each realized polynomial the ring, domain,
     batch shape, dtype and device; of each constant polynomial ring, domain and value; the values of
@@ -139,7 +154,7 @@ def jit(
     function, or while JAX is tracing, the function is simply inlined.
 
     Raises:
-        JitError: no polynomial among the arguments, or none among the results.
+        JitError: no polynomial among the arguments, or none among the results; a bad option.
 
     Example:
         >>> import ren
@@ -154,15 +169,16 @@ def jit(
             "It is how many captured plans are held: an integer >= 1.",
             f"Leave it out for {DEFAULT_MAX_PLANS}.",
         )
+    check_tier(tier)
     if function is None:
-        return functools.partial(Jitted, max_plans=max_plans, show_graph=show_graph)
+        return functools.partial(Jitted, max_plans=max_plans, show_graph=show_graph, tier=tier)
     if not callable(function):
         raise JitError(
             f"ren.jit got a {type(function).__name__}.",
             "It decorates a function.",
             "Write @ren.jit, or @ren.jit(max_plans=4).",
         )
-    return Jitted(function, max_plans, show_graph)
+    return Jitted(function, max_plans, show_graph, tier)
 
 
 def clear_jit() -> None:

@@ -13,6 +13,7 @@ import pytest
 
 import ren
 from ren import Poly, RingSpec
+from ren.lowering import emit
 
 RING = RingSpec(n=8, moduli=(17, 97))
 OTHER = RingSpec(n=8, moduli=(97, 113))
@@ -291,7 +292,105 @@ def test_two_threads_may_call_one_function():
     assert len(results) == 4
 
 
+# ---------------------------------------------------------------- tiers
+
+TIERS = ("units", "graph", "eager")
+
+
+def mixed(x: Poly, y: Poly) -> tuple[Poly, Poly]:
+    z = (x + y) * (x - 1)
+    return z.rotate(3), z.rescale((97,)) + y.to_ring(RingSpec(8, (97,)))
+
+
+@pytest.mark.parametrize("tier", TIERS)
+def test_tiers_agree(tier):
+    f = ren.jit(tier=tier)(mixed)
+    batch = Poly(np.arange(24).reshape(3, 8), RING)
+    for x, y in ((a(), b()), (b(), a()), (a().ntt(), b()), (batch, a()), (batch, batch)):
+        for got, want in zip(f(x, y), mixed(x, y), strict=True):
+            assert got.domain == want.domain and got.device == want.device
+            assert np.array_equal(np.asarray(got.limbs), np.asarray(want.limbs))
+    assert f.cache_info()[:3] == (1, 4, 4)
+
+
+@pytest.mark.parametrize("tier", TIERS)
+def test_tiers_under_jax_transformations(tier):
+    f = ren.jit(tier=tier)(mixed)
+    batch = Poly(np.arange(24).reshape(3, 8), RING)
+    for run in (jax.vmap(f), jax.jit(f)):
+        assert ren.equal(run(batch, batch)[0], mixed(batch, batch)[0])
+    assert f.cache_info().misses == 0
+
+
+@pytest.mark.parametrize("tier", TIERS)
+def test_tiers_feed_back_close_over_and_draw(tier):
+    closed = (a() * b()).realize()
+    f = ren.jit(tier=tier)(lambda x: (x * x + closed, x + Poly.uniform(RING)))
+    x, want, drawn = a(), a(), []
+    for _ in range(3):
+        x, noise = f(x)
+        drawn.append(tuple(noise.tolist()))
+        want = want * want + closed
+    assert ren.equal(x, want)
+    assert len(set(drawn)) == 3
+
+
+def test_eager_runs_no_compiled_kernel(monkeypatch):
+    want = [p.realize() for p in mixed(a(), b())]
+    f = ren.jit(tier="eager")(mixed)
+    x, y = a().realize(), b().realize()
+    monkeypatch.setattr(emit, "run", None)
+    monkeypatch.setattr(emit, "run_graph", None)
+    got = f(x, y)
+    monkeypatch.undo()
+    assert all(ren.equal(g, w) for g, w in zip(got, want, strict=True))
+
+
+def test_a_graph_that_fails_falls_back_to_units_with_one_warning(monkeypatch, caplog):
+    def broken(*_):
+        raise RuntimeError("no compiler today\nand more")
+
+    f = ren.jit(tier="graph")(mixed)
+    monkeypatch.setattr(emit, "run_graph", broken)
+    for _ in range(3):
+        assert ren.equal(f(a(), b())[0], mixed(a(), b())[0])
+    (record,) = caplog.records
+    assert (record.name, record.levelname) == ("ren", "WARNING")
+    assert record.getMessage().endswith("one executable: no compiler today")
+
+
+def test_the_python_device_falls_back_to_units(caplog):
+    f = ren.jit(tier="graph")(mixed)
+    for _ in range(2):
+        got = f(a().to("python"), b().to("python"))
+        assert got[0].device == "python"
+        assert ren.equal(got[0].to("cpu"), mixed(a(), b())[0])
+    assert len(caplog.records) == 1
+
+
+def test_what_fails_in_units_too_is_no_fault_of_the_graph(monkeypatch, caplog):
+    def broken(*_):
+        raise RuntimeError("the inputs are at fault")
+
+    f = ren.jit(tier="graph")(mixed)
+    x, y = a().realize(), b().realize()
+    with monkeypatch.context() as patch:
+        patch.setattr(emit, "run", broken)
+        patch.setattr(emit, "run_graph", broken)
+        with pytest.raises(RuntimeError, match="at fault"):
+            f(x, y)
+    assert ren.equal(f(x, y)[0], mixed(x, y)[0])
+    assert not caplog.records
+
+
 # ---------------------------------------------------------------- errors
+
+
+@pytest.mark.parametrize("tier", ["auto", "fast", None, 1, ("graph",)])
+def test_tiers_are_checked(tier):
+    with pytest.raises(ren.errors.JitError, match="tier=") as e:
+        ren.jit(tier=tier)
+    assert e.value.needed and e.value.do
 
 
 def test_no_polynomial_among_the_arguments():

@@ -3,23 +3,31 @@
 from __future__ import annotations
 
 import threading
+from collections import OrderedDict
 from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 import jax
 import jax.core
+from jax import lax
 
 from ren.lowering.bodies import BODIES, Arrays, Table
+from ren.lowering.graph import Graph, Slice
 from ren.lowering.program import Kernel, Program
 
 Donations = tuple[tuple[int, int], ...]
 Compiled = Callable[[tuple[Arrays, ...], tuple[Any, ...], tuple[Any, ...]], tuple[Any, ...]]
+CompiledGraph = Callable[[tuple[Arrays, ...], tuple[Any, ...]], tuple[Any, ...]]
+
+# Executables of whole graphs are large and few plans share them: the least recently used goes.
+MAX_GRAPHS = 64
 
 # One of Ren's three caches: compiled kernels by structure and by which slots they may overwrite,
-# and their tables by device. JAX keeps, under each function, one executable for each batch shape
-# and device.
+# and their tables by device; graphs of kernels by structure. JAX keeps, under each function, one
+# executable for each batch shape and device.
 _compiled: dict[tuple[Program, Donations], Compiled] = {}
+_graphs: OrderedDict[Graph, CompiledGraph] = OrderedDict()
 _tables: dict[tuple[Table, Any], Arrays] = {}
 _lock = threading.Lock()
 
@@ -122,6 +130,51 @@ def run(kernel: Kernel, args: tuple[Any, ...], donate: Donations = ()) -> tuple[
     return _in_store_order(results, donate)
 
 
+def emit_graph(
+    graph: Graph, tables: tuple[Arrays, ...], inputs: tuple[Any, ...]
+) -> tuple[Any, ...]:
+    """Runs a graph's steps; called under 64-bit types, as `emit` is.
+
+    Each program is called as its own jitted function, so that one that recurs, or that has run by
+    itself, is traced once.
+    """
+    values: list[Any] = list(inputs)
+    for step in graph.steps:
+        if isinstance(step, Slice):
+            end = step.start + step.length
+            values.append(lax.slice_in_dim(values[step.src], step.start, end, axis=-2))
+        else:
+            read = tuple(tables[i] for i in step.tables)
+            values.extend(compiled(step.program)(read, tuple(values[i] for i in step.src), ()))
+    return tuple(values[i] for i in graph.outputs)
+
+
+def compiled_graph(graph: Graph) -> CompiledGraph:
+    """The jitted function `(tables, inputs) -> outputs` of a graph; nothing is donated."""
+    with _lock:
+        function = _graphs.get(graph)
+        if function is None:
+            function = _graphs[graph] = jax.jit(partial(emit_graph, graph))
+        _graphs.move_to_end(graph)
+        while len(_graphs) > MAX_GRAPHS:
+            _graphs.popitem(last=False)
+    return function
+
+
+def run_graph(graph: Graph, tables: tuple[Table, ...], args: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The graph's outputs on JAX arrays.
+
+    Args:
+        graph: what to run.
+        tables: the tables that its calls read.
+        args: its inputs, `uint32[*batch, limb, n]`, Montgomery residues in [0, q).
+    """
+    place = _placement(args)
+    arrays = tuple(_table(t, place) for t in tables)
+    with jax.enable_x64(True):
+        return compiled_graph(graph)(arrays, args)
+
+
 def analysis(kernel: Kernel, args: tuple[Any, ...], donate: Donations = ()) -> Any:
     """What XLA says of the memory of the kernel's executable.
 
@@ -167,7 +220,8 @@ def _table(table: Table, place: Any) -> Arrays:
 
 
 def clear_kernels() -> None:
-    """Drops every compiled kernel and table; the next use makes them anew."""
+    """Drops every compiled kernel, graph and table; the next use makes them anew."""
     with _lock:
         _compiled.clear()
+        _graphs.clear()
         _tables.clear()

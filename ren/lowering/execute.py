@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -12,14 +12,22 @@ from jax.profiler import TraceAnnotation
 
 from ren.core.node import Node, toposort
 from ren.lowering import emit, reference
-from ren.lowering.devices import PYTHON, check_devices, is_host, is_tracer, resolve_device
+from ren.lowering.devices import (
+    PYTHON,
+    check_devices,
+    claim_of,
+    is_host,
+    is_tracer,
+    resolve_device,
+)
+from ren.lowering.lifetimes import values_of
 from ren.lowering.memory import with_donations
 from ren.lowering.passes import run_pipeline
 from ren.lowering.plan import Plan
 from ren.lowering.schedule import schedule
 from ren.lowering.trace import active_trace
 from ren.lowering.tracing import is_tracing
-from ren.lowering.units import CopyUnit, Unit, ViewUnit
+from ren.lowering.units import CopyUnit, KernelUnit, Unit, ViewUnit
 
 
 def plan_of(sink: Node) -> Plan:
@@ -39,6 +47,25 @@ def run_plan(plan: Plan, inputs: Sequence[Any]) -> tuple[Any, ...]:
         plan: what to run.
         inputs: an array `uint32[*batch, limb, n]` for each of `plan.inputs`, in order.
     """
+    return _run_units(plan, inputs, _run_unit)
+
+
+def interpret_plan(plan: Plan, inputs: Sequence[Any]) -> tuple[Any, ...]:
+    """What `run_plan` computes, by the NumPy reference; results are put where they would be.
+
+    Args:
+        plan, inputs: as of `run_plan`; the arrays are concrete.
+    """
+    made = _run_units(plan, [np.asarray(a) for a in inputs], _interpret_unit)
+    values = values_of(plan)
+    return tuple(
+        _returned(a, values[v].device, inputs) for a, v in zip(made, plan.outputs, strict=True)
+    )
+
+
+def _run_units(
+    plan: Plan, inputs: Sequence[Any], run: Callable[[Unit, tuple[Any, ...], bool], tuple[Any, ...]]
+) -> tuple[Any, ...]:
     values: list[Any] = list(inputs)
     # Under a JAX trace nothing runs yet: nothing may be overwritten, and there is nothing to time.
     is_concrete = not (is_tracing() or any(map(is_tracer, inputs)))
@@ -47,9 +74,9 @@ def run_plan(plan: Plan, inputs: Sequence[Any]) -> tuple[Any, ...]:
         args = tuple(values[i] for i in unit.ins)
         with TraceAnnotation(unit.name):
             if trace is None:
-                results = _run_unit(unit, args, is_concrete)
+                results = run(unit, args, is_concrete)
             else:
-                results = trace.timed(unit, args, partial(_run_unit, unit, args, is_concrete))
+                results = trace.timed(unit, args, partial(run, unit, args, is_concrete))
         values.extend(results)
         for i in unit.drops:
             values[i] = None
@@ -62,8 +89,38 @@ def _run_unit(unit: Unit, args: tuple[Any, ...], may_donate: bool) -> tuple[Any,
     if isinstance(unit, ViewUnit):
         return (args[0][..., unit.start : unit.start + unit.length, :],)
     if args and all(is_host(a) for a in args):
-        return tuple(np.ascontiguousarray(a) for a in reference.interpret(unit.kernel, args))
+        return _interpret(unit, args)
     return emit.run(unit.kernel, args, unit.donate if may_donate else ())
+
+
+def _interpret(unit: KernelUnit, args: tuple[np.ndarray, ...]) -> tuple[np.ndarray, ...]:
+    return tuple(np.ascontiguousarray(a) for a in reference.interpret(unit.kernel, args))
+
+
+def _interpret_unit(unit: Unit, args: tuple[Any, ...], may_donate: bool) -> tuple[Any, ...]:
+    """On the host alone: a copy to another device is of no account there."""
+    if isinstance(unit, KernelUnit):
+        return _interpret(unit, args)
+    return args if isinstance(unit, CopyUnit) else _run_unit(unit, args, may_donate)
+
+
+def _returned(array: np.ndarray, claim: Any, inputs: Sequence[Any]) -> Any:
+    """A host array where a value with this claim is: on the device of the inputs that have it."""
+    if claim == PYTHON:
+        return array
+    if claim is None:
+        return jax.device_put(array)
+    alike = (a for a in inputs if claim_of(a) == claim and a.ndim == array.ndim)
+    place = next((a.sharding for a in alike), None)
+    return jax.device_put(array, place or _over(claim))
+
+
+def _over(claim: frozenset[Any]) -> Any:
+    """The one device of a claim, or a sharding with the whole array on each of its devices."""
+    if len(claim) == 1:
+        return next(iter(claim))
+    mesh = jax.sharding.Mesh(np.array(sorted(claim, key=lambda d: d.id)), ("devices",))
+    return jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec())
 
 
 def copy(array: Any, device: Any) -> Any:

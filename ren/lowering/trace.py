@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any
+from typing import Any, Protocol
 
 import attrs
 import jax
@@ -18,6 +18,15 @@ from ren.lowering.units import Unit
 _active: ContextVar[Trace | None] = ContextVar("ren_trace", default=None)
 
 
+class Timed(Protocol):
+    """What a trace records: a unit, or a graph of units that runs as one."""
+
+    @property
+    def name(self) -> str:
+        """What it does, for people."""
+        ...
+
+
 @attrs.frozen
 class Record:
     """One run of one unit.
@@ -27,14 +36,14 @@ class Record:
         shapes: of the results, each `(*batch, limb, n)`.
         bytes: of what it read and wrote, whole arrays.
         seconds: wall time until the results were ready.
-        unit: the unit itself.
+        unit: the unit itself, or the graph of units that ran as one executable.
     """
 
     name: str
     shapes: tuple[tuple[int, ...], ...]
     bytes: int
     seconds: float
-    unit: Unit = attrs.field(repr=False, eq=False)
+    unit: Timed = attrs.field(repr=False, eq=False)
 
 
 class Trace:
@@ -59,7 +68,7 @@ class Trace:
         return sum(times) / len(times) if times else None
 
     def timed(
-        self, unit: Unit, args: Sequence[Any], run: Callable[[], tuple[Any, ...]]
+        self, unit: Timed, args: Sequence[Any], run: Callable[[], tuple[Any, ...]]
     ) -> tuple[Any, ...]:
         """The results of `run`, awaited and recorded; `args` are the arrays that it reads."""
         read = sum(a.nbytes for a in args)  # before: a donated array has no bytes afterwards

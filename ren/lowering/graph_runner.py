@@ -1,0 +1,200 @@
+"""The graph runner: a plan as one XLA executable, or as few as device copies allow.
+
+It replays what the units of the plan compute, bit for bit, without a call for each kernel and with
+fusion across them. XLA compiles one large program more slowly than many small shared ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from functools import partial
+from typing import Any
+
+import attrs
+from jax.profiler import TraceAnnotation
+
+from ren.core.errors import DeviceError
+from ren.core.op import OPS, Kind
+from ren.lowering import emit
+from ren.lowering.bodies import Table
+from ren.lowering.devices import PYTHON
+from ren.lowering.execute import copy
+from ren.lowering.graph import Call, Graph, Slice
+from ren.lowering.lifetimes import values_of
+from ren.lowering.plan import Plan
+from ren.lowering.trace import active_trace
+from ren.lowering.units import CopyUnit, KernelUnit, ViewUnit
+
+# The most elementwise steps in a row, over several kernels: 450 took XLA:CPU one second.
+MAX_FUSED = 400
+
+_Computing = KernelUnit | ViewUnit
+_ELEMENTWISE = frozenset(name for name, op in OPS.items() if op.kind is Kind.ELEMENTWISE)
+# Where a run ends; a JOIN is slices and a concatenation, which XLA may merge with its neighbours.
+_TRANSFORMS = frozenset(n for n, op in OPS.items() if op.kind is Kind.TRANSFORM) - {"JOIN"}
+
+
+@attrs.frozen(eq=False)
+class GraphUnit:
+    """Runs kernels and views as one executable: `values[outs] = graph(*values[ins])`.
+
+    Attributes:
+        tables: the tables of all its kernels, each once.
+        drops: the values that nothing afterwards reads.
+    """
+
+    graph: Graph
+    tables: tuple[Table, ...]
+    ins: tuple[int, ...]
+    outs: tuple[int, ...]
+    drops: tuple[int, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """What it does, for people."""
+        return f"GRAPH of {len(self.graph.steps)} units"
+
+
+@attrs.frozen(eq=False)
+class GraphRunner:
+    """A plan as executables and copies; call it with the arrays of the plan's inputs.
+
+    Attributes:
+        steps: executables and copies in order; values are numbered as in the plan.
+        outputs: the values of the plan's roots.
+    """
+
+    steps: tuple[GraphUnit | CopyUnit, ...]
+    outputs: tuple[int, ...]
+
+    def __call__(self, inputs: Sequence[Any]) -> tuple[Any, ...]:
+        """The arrays of the plan's roots; no input is donated."""
+        values = dict(enumerate(inputs))
+        trace = active_trace()
+        for step in self.steps:
+            args = tuple(values[v] for v in step.ins)
+            run = partial(_run_step, step, args)
+            with TraceAnnotation(step.name):
+                results = run() if trace is None else trace.timed(step, args, run)
+            values.update(zip(step.outs, results, strict=True))
+            for v in step.drops:
+                del values[v]
+        return tuple(values[v] for v in self.outputs)
+
+
+def graph_runner(plan: Plan) -> Callable[[Sequence[Any]], tuple[Any, ...]]:
+    """What `run_plan` computes, as a function of concrete JAX arrays with few executables.
+
+    An executable holds the kernels and views between two copies whose arrays are on the same
+    devices: a plan without copies is one executable, unless more than `MAX_FUSED` elementwise steps
+    follow each other. Nothing is compiled until the first call; equal graphs share what they
+    compile.
+
+    Raises:
+        DeviceError: a kernel of the plan runs on the python device, where there is no XLA.
+    """
+    groups = _groups(plan)
+    last = {v: i for i, group in enumerate(groups) for unit in group for v in unit.ins}
+    last.update(dict.fromkeys(plan.outputs, len(groups)))
+    steps = [_step(group, i, last) for i, group in enumerate(groups)]
+    return GraphRunner(_with_drops(steps, plan), plan.outputs)
+
+
+def _run_step(step: GraphUnit | CopyUnit, args: tuple[Any, ...]) -> tuple[Any, ...]:
+    if isinstance(step, CopyUnit):
+        return (copy(args[0], step.device),)
+    return emit.run_graph(step.graph, step.tables, args)
+
+
+# ------------------------------------------------------------------- dividing a plan
+
+
+def _groups(plan: Plan) -> list[list[_Computing] | list[CopyUnit]]:
+    """The units that run together, in an order in which they can run.
+
+    Where JAX may choose the device, the group is one of its own and comes first: its results must
+    not be bound to the devices of others.
+    """
+    claims = [value.device for value in values_of(plan)]
+    found: dict[tuple[int, int, Hashable], list[Any]] = {}
+    for number, (unit, stage) in enumerate(zip(plan.units, _stages(plan), strict=True)):
+        if isinstance(unit, CopyUnit):
+            found[stage, 2, number] = [unit]
+            continue
+        claim = claims[unit.outs[0]]
+        if claim == PYTHON:
+            raise _interpreted(unit)
+        found.setdefault((stage, int(claim is not None), claim), []).append(unit)
+    return [found[key] for key in sorted(found, key=lambda key: key[:2])]
+
+
+def _stages(plan: Plan) -> list[int]:
+    """For each unit how many cuts are on a way to it: copies, and full runs of elementwise steps.
+
+    XLA merges elementwise kernels that follow each other, and undoes by it the budget of a kernel:
+    a run of 1,500 steps took it minutes.
+    """
+    reached = [(0, 0)] * len(plan.inputs)  # of each value: cuts, and elementwise steps since
+    stages = []
+    for unit in plan.units:
+        stage, run = max((reached[v] for v in unit.ins), default=(0, 0))
+        if isinstance(unit, CopyUnit):
+            after = (stage + 1, 0)
+        elif isinstance(unit, ViewUnit):
+            after = (stage, run)
+        else:
+            stage, run = after = _extended(unit, stage, run)
+        stages.append(stage)
+        reached += [after] * len(unit.outs)
+    return stages
+
+
+def _extended(unit: KernelUnit, stage: int, run: int) -> tuple[int, int]:
+    """The stage in which a kernel runs, and the steps of the run that it ends."""
+    steps = [instr.op for instr in unit.kernel.program.instrs]
+    own = sum(step in _ELEMENTWISE for step in steps)
+    if any(step in _TRANSFORMS for step in steps):
+        return stage, own
+    return (stage, run + own) if run + own <= MAX_FUSED else (stage + 1, own)
+
+
+def _interpreted(unit: _Computing) -> DeviceError:
+    return DeviceError(
+        f"The graph runner got a plan with {unit.name} on the python device.",
+        "It runs XLA executables; the python device is the NumPy reference.",
+        'Run the units of the plan, or move its inputs: x.to("cpu").',
+    )
+
+
+def _step(
+    group: list[_Computing] | list[CopyUnit], number: int, last: dict[int, int]
+) -> GraphUnit | CopyUnit:
+    """The step of one group, which reads `last`: the last group that needs each value."""
+    if isinstance(group[0], CopyUnit):
+        return attrs.evolve(group[0], drops=())
+    made = {v for unit in group for v in unit.outs}
+    ins = tuple(dict.fromkeys(v for unit in group for v in unit.ins if v not in made))
+    outs = tuple(v for unit in group for v in unit.outs if last.get(v, -1) > number)
+    local = {v: i for i, v in enumerate(ins)}
+    tables: dict[Table, int] = {}
+    steps: list[Call | Slice] = []
+    for unit in group:
+        src = tuple(local[v] for v in unit.ins)
+        if isinstance(unit, KernelUnit):
+            needed = tuple(tables.setdefault(t, len(tables)) for t in unit.kernel.tables)
+            steps.append(Call(unit.kernel.program, needed, src))
+        elif isinstance(unit, ViewUnit):
+            steps.append(Slice(unit.start, unit.length, src[0]))
+        local.update({v: i for i, v in enumerate(unit.outs, start=len(local))})
+    graph = Graph(len(ins), tuple(steps), tuple(local[v] for v in outs))
+    return GraphUnit(graph, tuple(tables), ins, outs)
+
+
+def _with_drops(steps: list[GraphUnit | CopyUnit], plan: Plan) -> tuple[GraphUnit | CopyUnit, ...]:
+    live = set(plan.outputs)
+    done = []
+    for step in reversed(steps):
+        used = dict.fromkeys((*step.ins, *step.outs))
+        done.append(attrs.evolve(step, drops=tuple(v for v in used if v not in live)))
+        live.update(used)
+    return tuple(reversed(done))
