@@ -14,6 +14,7 @@ from ren.core.errors import JitError
 from ren.core.node import Node, buffer, make, placeholder, toposort
 from ren.core.op import Kind
 from ren.core.rewrite import rewrite
+from ren.core.ring import is_subset
 from ren.lowering.cost import Cost
 from ren.lowering.devices import PYTHON, claim_of
 from ren.lowering.execute import plan_of
@@ -95,7 +96,9 @@ class Recording:
     Attributes:
         sink: the SINK of `roots`.
         inputs: the placeholder of each polynomial argument, or the constant that it is.
-        closed_over: lazy nodes made before, which the program reads.
+        closed_over: lazy nodes that depend on no argument and are computed once: those made
+            before, and with `prune` those that the function makes.
+        pruned: those of them that the function makes.
         roots: the distinct results that are not constants.
         result: the result taken apart.
     """
@@ -103,11 +106,14 @@ class Recording:
     sink: Node
     inputs: list[Poly]
     closed_over: list[Node]
+    pruned: frozenset[Node]
     roots: list[Node]
     result: Structure
 
 
-def record(function: Callable[..., Any], name: str, arguments: Structure) -> Recording:
+def record(
+    function: Callable[..., Any], name: str, arguments: Structure, prune: bool = False
+) -> Recording:
     """Runs `function` on placeholders for the polynomials of `arguments`.
 
     Raises:
@@ -125,7 +131,9 @@ def record(function: Callable[..., Any], name: str, arguments: Structure) -> Rec
             )
         roots = list(dict.fromkeys(p.node for p in result.polys if not p.is_constant))
         sink = resolved(make(ops.SINK, roots))
-        return Recording(sink, inputs, _closed_over(sink), roots, result)
+        once = _independent(sink, prune)
+        pruned = frozenset(node for node in once if node.serial > capture_serial())
+        return Recording(sink, inputs, once, pruned, roots, result)
 
 
 def capture(
@@ -134,24 +142,36 @@ def capture(
     arguments: Structure,
     show_graph: bool = False,
     tier: str = UNITS,
+    prune: bool = False,
 ) -> Captured:
     """Runs `function` on placeholders for the polynomials of `arguments` and plans the result.
 
-    Closed-over lazy polynomials are computed once, here; what the function itself computes stays
-    in the plan. `show_graph` prints the program; `tier` is how the plan will run.
+    Closed-over lazy polynomials are computed once, here, and with `prune` so is what the function
+    computes from no argument; the plan holds the results. `show_graph` prints the program; `tier`
+    is how the plan will run.
 
     Raises:
         JitError: the result holds no polynomial.
     """
-    made = record(function, name, arguments)
+    made = record(function, name, arguments, prune)
     if show_graph:
         print(f"{name} captured:\n{made.sink}")
     known = dict(zip(made.closed_over, realize_nodes(made.closed_over), strict=True))
-    plan = plan_of(rewrite(made.sink, {}, known))
+    plan = _marked(plan_of(rewrite(made.sink, {}, known)), [known[n] for n in made.pruned])
     position = {root: i for i, root in enumerate(made.roots)}
     outputs = tuple(p if p.is_constant else position[p.node] for p in made.result.polys)
     result = attrs.evolve(made.result, polys=[])
     return Captured(plan, _sources(plan, made.inputs), outputs, result, runner(plan, tier))
+
+
+def _marked(plan: Plan, pruned: list[Node]) -> Plan:
+    """The plan, its inputs that were computed from no argument marked so."""
+    held = {id(node.arg.array) for node in pruned}
+    inputs = tuple(
+        attrs.evolve(i, is_pruned=isinstance(i.arg, BufferArg) and id(i.arg.array) in held)
+        for i in plan.inputs
+    )
+    return attrs.evolve(plan, inputs=inputs)
 
 
 def _placeholder_for(p: Poly) -> Poly:
@@ -176,17 +196,27 @@ def _sources(plan: Plan, inputs: list[Poly]) -> tuple[Source, ...]:
     return tuple(source(i.arg) for i in plan.inputs)
 
 
-def _closed_over(sink: Node) -> list[Node]:
-    """The lazy nodes made before the current capture that its program reads, outermost only."""
-    order = toposort(sink)
+def _independent(sink: Node, prune: bool) -> list[Node]:
+    """The outermost lazy nodes under `sink` that depend on no argument.
+
+    Without `prune` only those made before the current capture. Views of arrays are left in the
+    program: they cost nothing there, and an array of their own would.
+    """
     depends: dict[Node, bool] = {}
-    for node in order:
-        here = node.op is ops.PLACEHOLDER or node.serial > capture_serial()
+    found: list[Node] = []
+    for node in toposort(sink):
+        here = node.op in (ops.PLACEHOLDER, ops.SINK)
+        here |= not prune and node.serial > capture_serial()
         depends[node] = here or any(depends[s] for s in node.src)
-    lazy = [
-        s
-        for node in order
-        for s in node.src
-        if depends[node] and not depends[s] and s.op.kind not in (Kind.LEAF, Kind.CONSTANT)
-    ]
-    return list(dict.fromkeys(lazy))
+        if depends[node]:
+            found += (_behind_views(s) for s in node.src if not depends[s])
+    computed = (node for node in found if node.op.kind not in (Kind.LEAF, Kind.CONSTANT))
+    return list(dict.fromkeys(computed))
+
+
+def _behind_views(node: Node) -> Node:
+    while node.op is ops.BOUNDED or (
+        node.op is ops.TO_RING and is_subset(node.arg.ring.moduli, node.src[0].spec.ring.moduli)
+    ):
+        node = node.src[0]
+    return node

@@ -46,6 +46,7 @@ class Jitted:
         max_plans: int,
         show_graph: bool = False,
         tier: str = UNITS,
+        prune: bool = False,
     ) -> None:
         functools.update_wrapper(self, function)
         self._function = function
@@ -53,6 +54,7 @@ class Jitted:
         self._max_plans = max_plans
         self._show_graph = show_graph
         self._tier = tier
+        self._prune = prune
         self._plans: OrderedDict[Hashable, Captured] = OrderedDict()
         self._hits = self._misses = self._evictions = 0
         self._lock = threading.Lock()
@@ -84,7 +86,9 @@ class Jitted:
                 self._plans.move_to_end(key)
                 self._hits += 1
                 return found
-        made = capture(self._function, self._name, arguments, self._show_graph, self._tier)
+        made = capture(
+            self._function, self._name, arguments, self._show_graph, self._tier, self._prune
+        )
         with self._lock:
             self._misses += 1
             self._plans[key] = made
@@ -124,7 +128,11 @@ class Jitted:
 def jit(function: Callable[..., Any], /) -> Jitted: ...
 @overload
 def jit(
-    *, max_plans: int = DEFAULT_MAX_PLANS, show_graph: bool = False, tier: str = UNITS
+    *,
+    max_plans: int = DEFAULT_MAX_PLANS,
+    show_graph: bool = False,
+    tier: str = UNITS,
+    prune: bool = False,
 ) -> Callable[[Callable[..., Any]], Jitted]: ...
 def jit(
     function: Any = None,
@@ -133,6 +141,7 @@ def jit(
     max_plans: int = DEFAULT_MAX_PLANS,
     show_graph: bool = False,
     tier: str = UNITS,
+    prune: bool = False,
 ) -> Any:
     """Captures a function's program once for each argument spec, and replays it afterwards.
 
@@ -145,6 +154,8 @@ def jit(
             by all plans; "graph", the whole plan as one executable (if that fails, as units, with
             a warning of the logger "ren"); "eager", the NumPy reference, for debugging. Results
             are the same, on the same devices. No tier is chosen by measuring yet.
+        prune: compute what depends on no argument once, at capture, and hold it in the plan; random
+            draws are never pruned. `plan.explain()` marks what was.
 
     The key of a plan: the structure of the arguments; of each realized polynomial the ring, domain,
     batch shape, dtype and device; of each constant polynomial ring, domain and value; the values of
@@ -171,14 +182,16 @@ def jit(
         )
     check_tier(tier)
     if function is None:
-        return functools.partial(Jitted, max_plans=max_plans, show_graph=show_graph, tier=tier)
+        return functools.partial(
+            Jitted, max_plans=max_plans, show_graph=show_graph, tier=tier, prune=prune
+        )
     if not callable(function):
         raise JitError(
             f"ren.jit got a {type(function).__name__}.",
             "It decorates a function.",
             "Write @ren.jit, or @ren.jit(max_plans=4).",
         )
-    return Jitted(function, max_plans, show_graph, tier)
+    return Jitted(function, max_plans, show_graph, tier, prune)
 
 
 def clear_jit() -> None:

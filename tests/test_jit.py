@@ -383,6 +383,40 @@ def test_what_fails_in_units_too_is_no_fault_of_the_graph(monkeypatch, caplog):
     assert not caplog.records
 
 
+def test_prune_computes_once_what_depends_on_no_argument():
+    weight = Poly(B, RING)
+
+    def f(x):
+        noise = Poly.uniform(RING)
+        return x * (weight * weight + 3), x.ntt() + noise - noise + weight.to_ring(RING)
+
+    plain, pruned = ren.jit(f), ren.jit(prune=True)(f)
+    for p in (a(), b()):
+        for g in (plain, pruned):
+            assert ren.equal(g(p)[0], p * (weight * weight + 3))
+            assert ren.equal(g(p)[1], p + weight)
+    before, after = plain.plans[0], pruned.plans[0]
+    assert after.cost.multiply_adds < before.cost.multiply_adds
+    assert sum(i.is_pruned for i in after.plan.inputs) == 1
+    assert "pruned" in after.explain()
+    assert not any(i.is_pruned for i in before.plan.inputs)
+
+
+def test_pruning_leaves_views_of_keys_alone():
+    key, part = Poly(A, RING).ntt().realize(), RING.with_moduli((97,))
+    f = ren.jit(prune=True)(lambda x: x * key.to_ring(part))
+    x = Poly(B, part)
+    assert ren.equal(f(x), x * key.to_ring(part))
+    assert not any(i.is_pruned for i in f.plans[0].plan.inputs)
+
+
+def test_a_result_that_depends_on_no_argument():
+    for prune in (False, True):
+        f = ren.jit(prune=prune)(lambda x: (x, Poly(B, RING) * Poly(B, RING)))
+        for _ in range(2):
+            assert ren.equal(f(a())[1], b() * b())
+
+
 # ---------------------------------------------------------------- errors
 
 
