@@ -5,7 +5,7 @@ Importing ren changes no global JAX setting.
 
 from ren.core import errors
 from ren.core.errors import RenError
-from ren.jit import CacheInfo, clear_jit, jit
+from ren.jit import CacheInfo, clear_jit, djit, jit
 from ren.lowering.trace import Trace, trace
 from ren.poly import Poly, equal, realize_polys
 from ren.reading import stages, xpr
@@ -16,6 +16,6 @@ __version__ = "0.1.0"
 
 __all__ = [
     "CacheInfo", "Domain", "Poly", "RenError", "RingSpec", "Trace",
-    "clear_jit", "equal", "errors", "jit", "realize", "realize_polys", "stages", "trace",
+    "clear_jit", "djit", "equal", "errors", "jit", "realize", "realize_polys", "stages", "trace",
     "xpr",
 ]  # fmt: skip

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import inspect
 import threading
 import types
 import weakref
 from collections import OrderedDict
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterable
 from typing import Any, NamedTuple, overload
 
 import numpy as np
@@ -47,7 +48,14 @@ class Jitted:
         show_graph: bool = False,
         tier: str = UNITS,
         prune: bool = False,
+        static_argnames: tuple[str, ...] = (),
     ) -> None:
+        if not callable(function):
+            raise JitError(
+                f"ren.jit got a {type(function).__name__}.",
+                "It decorates a function.",
+                "Write @ren.jit, or @ren.jit(max_plans=4).",
+            )
         functools.update_wrapper(self, function)
         self._function = function
         self._name = getattr(function, "__qualname__", repr(function))
@@ -55,6 +63,8 @@ class Jitted:
         self._show_graph = show_graph
         self._tier = tier
         self._prune = prune
+        self._static = static_argnames
+        self._signature = _checked_signature(function, self._name, static_argnames)
         self._plans: OrderedDict[Hashable, Captured] = OrderedDict()
         self._hits = self._misses = self._evictions = 0
         self._lock = threading.Lock()
@@ -63,16 +73,21 @@ class Jitted:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if is_capturing() or is_tracing():
             return self._function(*args, **kwargs)  # becomes part of the program around it
-        arguments = take_apart((args, kwargs))
-        if not arguments.polys:
-            raise JitError(
-                f"The function {self._name} under ren.jit was called without a polynomial.",
-                "The polynomials among the arguments are what a plan is replayed with.",
-                "Pass a Poly, or something that holds one; drop ren.jit for setup code.",
-            )
-        polys = realize_polys(arguments.polys)
-        captured = self._captured(arguments, polys)
-        return captured.replay([None if p.is_constant else p.limbs for p in polys])
+        self._check_static(args, kwargs)
+        arguments, polys = _arguments(self._name, args, kwargs)
+        return self._captured(arguments, polys).replay(_arrays(polys))
+
+    def _check_static(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        if self._signature is None:
+            return
+        bound = self._signature.bind(*args, **kwargs).arguments
+        for name in self._static:
+            if take_apart(bound.get(name)).polys:
+                raise JitError(
+                    f"The static argument {name!r} of {self._name} holds a polynomial.",
+                    "Static arguments are part of the key by value; polynomials are inputs.",
+                    f"Leave {name!r} out of static_argnames.",
+                )
 
     def _captured(self, arguments: Structure, polys: list[Poly]) -> Captured:
         key = (
@@ -133,6 +148,7 @@ def jit(
     show_graph: bool = False,
     tier: str = UNITS,
     prune: bool = False,
+    static_argnames: str | Iterable[str] = (),
 ) -> Callable[[Callable[..., Any]], Jitted]: ...
 def jit(
     function: Any = None,
@@ -142,6 +158,7 @@ def jit(
     show_graph: bool = False,
     tier: str = UNITS,
     prune: bool = False,
+    static_argnames: str | Iterable[str] = (),
 ) -> Any:
     """Captures a function's program once for each argument spec, and replays it afterwards.
 
@@ -156,6 +173,8 @@ def jit(
             are the same, on the same devices. No tier is chosen by measuring yet.
         prune: compute what depends on no argument once, at capture, and hold it in the plan; random
             draws are never pruned. `plan.explain()` marks what was.
+        static_argnames: arguments whose values the function looks at. Each value has a plan of its
+            own, as now all arguments that are no polynomials do; here a polynomial is refused.
 
     The key of a plan: the structure of the arguments; of each realized polynomial the ring, domain,
     batch shape, dtype and device; of each constant polynomial ring, domain and value; the values of
@@ -181,17 +200,65 @@ def jit(
             f"Leave it out for {DEFAULT_MAX_PLANS}.",
         )
     check_tier(tier)
+    static = (static_argnames,) if isinstance(static_argnames, str) else tuple(static_argnames)
+    options = (max_plans, show_graph, tier, prune, static)
     if function is None:
-        return functools.partial(
-            Jitted, max_plans=max_plans, show_graph=show_graph, tier=tier, prune=prune
-        )
-    if not callable(function):
+        return lambda function: Jitted(function, *options)
+    return Jitted(function, *options)
+
+
+def djit(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Captures a function's program anew at each call; compiled kernels are still shared.
+
+    For functions whose program depends on values that `ren.jit` cannot see. Arguments and results
+    are as for `ren.jit`.
+
+    Raises:
+        JitError: no polynomial among the arguments, or none among the results.
+    """
+    name = getattr(function, "__qualname__", repr(function))
+
+    @functools.wraps(function)
+    def captured_anew(*args: Any, **kwargs: Any) -> Any:
+        if is_capturing() or is_tracing():
+            return function(*args, **kwargs)
+        arguments, polys = _arguments(name, args, kwargs)
+        return capture(function, name, arguments).replay(_arrays(polys))
+
+    return captured_anew
+
+
+def _arguments(name: str, args: Any, kwargs: Any) -> tuple[Structure, list[Poly]]:
+    """The arguments taken apart, and their polynomials realized."""
+    arguments = take_apart((args, kwargs))
+    if not arguments.polys:
         raise JitError(
-            f"ren.jit got a {type(function).__name__}.",
-            "It decorates a function.",
-            "Write @ren.jit, or @ren.jit(max_plans=4).",
+            f"The function {name} under ren.jit was called without a polynomial.",
+            "The polynomials among the arguments are what a plan is replayed with.",
+            "Pass a Poly, or something that holds one; drop ren.jit for setup code.",
         )
-    return Jitted(function, max_plans, show_graph, tier, prune)
+    return arguments, realize_polys(arguments.polys)
+
+
+def _arrays(polys: list[Poly]) -> list[Any]:
+    return [None if p.is_constant else p.limbs for p in polys]
+
+
+def _checked_signature(
+    function: Callable[..., Any], name: str, static: tuple[str, ...]
+) -> inspect.Signature | None:
+    """The signature, where static arguments need it."""
+    if not static:
+        return None
+    signature = inspect.signature(function)
+    unknown = [s for s in static if s not in signature.parameters]
+    if unknown:
+        raise JitError(
+            f"ren.jit got static_argnames={static!r} for {name}{signature}.",
+            "Each is the name of a parameter of the function.",
+            f"Leave out {', '.join(map(repr, unknown))}.",
+        )
+    return signature
 
 
 def clear_jit() -> None:

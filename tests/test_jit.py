@@ -417,6 +417,38 @@ def test_a_result_that_depends_on_no_argument():
             assert ren.equal(f(a())[1], b() * b())
 
 
+def test_static_arguments():
+    @ren.jit(static_argnames="power")
+    def f(x, power=2):
+        return x**power
+
+    assert ren.equal(f(a(), 3), a() ** 3)
+    assert ren.equal(f(a(), power=3), a() ** 3)
+    assert ren.equal(f(a()), a() ** 2)
+    with pytest.raises(ren.errors.JitError, match=r"'power' of .* holds a polynomial"):
+        f(a(), power=b())
+    with pytest.raises(ren.errors.JitError, match="Leave out 'q'"):
+        ren.jit(static_argnames=("power", "q"))(lambda x, power: x)
+
+
+def test_djit_captures_anew():
+    calls, factor = [], 2
+
+    @ren.djit
+    def f(x):
+        """Doc."""
+        calls.append(1)
+        return x * factor
+
+    assert ren.equal(f(a()), a() * 2)
+    factor = 5
+    assert ren.equal(f(a()), a() * 5)
+    assert (len(calls), f.__doc__) == (2, "Doc.")
+    assert ren.equal(jax.jit(f)(a()), a() * 5)
+    with pytest.raises(ren.errors.JitError, match="without a polynomial"):
+        f(3)
+
+
 # ---------------------------------------------------------------- errors
 
 
@@ -490,6 +522,8 @@ def test_max_plans_is_checked(max_plans):
 def test_only_functions_are_jitted():
     with pytest.raises(ren.errors.JitError, match="decorates a function"):
         ren.jit(3)
+    with pytest.raises(ren.errors.JitError, match="decorates a function"):
+        ren.jit(max_plans=2)(3)
 
 
 def test_two_devices_are_told():
