@@ -40,12 +40,17 @@ def rewrite(root: Node, table: Table, known: Mapping[Node, Node] | None = None) 
             stack.extend(reversed(pending))
             continue
         new = _with_sources(node, tuple(done[s] for s in node.src))
-        replaced = _first(table.get(new.op.name, ()), new)
-        if replaced is None or replaced is new:
-            done[node] = done[new] = new
-            stack.pop()
-        elif (target := conform(replaced, node)) in done:
-            done[node] = done[new] = done[target]
+        target = conform(new, node)
+        if target is new:
+            replaced = _first(table.get(new.op.name, ()), new)
+            if replaced is None:
+                done[node] = done[new] = new
+                stack.pop()
+                continue
+            target = conform(replaced, node)
+        # What replaces the node is rewritten in its turn, before the node counts as done.
+        if target in done:
+            done[node] = done[target]
             stack.pop()
         else:
             stack.append(target)
@@ -63,8 +68,7 @@ def _first(rules: Sequence[Rule], node: Node) -> Node | None:
 def _with_sources(node: Node, src: tuple[Node, ...]) -> Node:
     if all(a is b for a, b in zip(src, node.src, strict=True)):
         return node
-    new = make(node.op, src, node.arg)
-    return conform(new, node)
+    return make(node.op, src, node.arg)
 
 
 def conform(new: Node, old: Node) -> Node:

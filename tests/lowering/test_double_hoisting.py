@@ -76,7 +76,7 @@ def test_rotations_differences_and_addends_pass():
 def test_small_factors_known_over_qp_pass():
     (a, av), (b, bv) = wide(0), wide(1)
     (p, pv), (r, rv) = small(2), small(3)
-    x = a.mod_down(Q) * p + r * b.mod_down(Q)
+    x = a.ntt().mod_down(Q) * p + r * b.ntt().mod_down(Q)
     assert mod_downs(x) == (2, 1)
     # p MD(a) itself is p times the rounding away from p a / P: compare with the exact quotient.
     product = oracle.add(oracle.mul(av, pv, QP.q), oracle.mul(bv, rv, QP.q), QP.q)
@@ -89,7 +89,7 @@ def test_a_factor_keeps_the_message(bits):
     rng = random.Random(bits)
     big_p = QP.q // Q.q
     m = [rng.randrange(-(2**30), 2**30) for _ in range(N)]
-    a = Poly([big_p * v + rng.randint(-(2**20), 2**20) for v in m], QP)
+    a = Poly([big_p * v + rng.randint(-(2**20), 2**20) for v in m], QP).ntt()
     p, pv = small(7, bits)
     x = a.mod_down(Q) * p + a.mod_down(Q).rotate(1) * p
     assert mod_downs(x) == (1, 1)  # one ModDown that two read: nothing to save
@@ -105,6 +105,9 @@ def test_it_does_not_fire_where_it_would_not_save():
     assert mod_downs(x + y, x - y, x) == (2, 2)
     assert mod_downs(x + Poly(range(N), Q)) == (1, 1)
     assert mod_downs(x * y) == (2, 2)
+    coefficients, (p, _) = a.mod_down(Q), small(2)
+    assert mod_downs(coefficients * p + y * p) == (2, 2)  # p over QP would cost more transforms
+    x, y = a.ntt().mod_down(Q), b.ntt().mod_down(Q)
     large = Poly(range(N), QP).ntt().bounded(115).to_ring(Q)
     assert mod_downs(x * large + y * large) == (2, 2)
     unknown = Poly(range(N), Q).ntt()

@@ -57,6 +57,8 @@ def _resident(node: Node, reader: Node) -> Node:
 
 def _is_run(view: Node) -> bool:
     (x,) = view.src
+    if x.op.kind in (Kind.VIEW, Kind.CONSTANT):
+        return False
     return contiguous_run(view.spec.ring.moduli, x.spec.ring.moduli) is not None
 
 

@@ -15,7 +15,7 @@ from ren.core import op as ops
 from ren.core.node import NO_ARG, Node, make, toposort
 from ren.core.op import Op
 from ren.core.rewrite import to_domain
-from ren.core.ring import RingSpec
+from ren.core.ring import Domain, RingSpec
 
 _SUMS = (ops.ADD, ops.SUB)
 
@@ -49,9 +49,13 @@ class _Parted:
 
 @attrs.frozen
 class _Source:
-    """The ring of the operands of f below a value, and how many of them it alone reads."""
+    """The ring of the operands of f below a value, and how many of them it alone reads.
+
+    All are in one domain, that of the value, so that sinking asks for no transform.
+    """
 
     ring: RingSpec
+    domain: Domain
     terms: int
 
 
@@ -69,9 +73,15 @@ class _Sinking:
         """Notes the operands of f that reach `node` through values with one reader."""
         below = [self.found[s] for s in node.src if self.is_own(s)]
         if node.op is self.f.op:
-            self.found[node] = _Source(node.src[0].spec.ring, 1)
-        elif len({b.ring for b in below}) == 1 and self.passes(node):
-            self.found[node] = _Source(below[0].ring, sum(b.terms for b in below))
+            self.found[node] = _Source(node.src[0].spec.ring, node.spec.domain, 1)
+        elif self.passes(node) and self.is_alike(node, below):
+            terms = sum(b.terms for b in below)
+            self.found[node] = _Source(below[0].ring, below[0].domain, terms)
+
+    def is_alike(self, node: Node, below: list[_Source]) -> bool:
+        """True when all operands below are of one ring, and in the domain of `node`."""
+        kinds = {(b.ring, b.domain) for b in below}
+        return len(kinds) == 1 and kinds.pop()[1] is node.spec.domain
 
     def is_own(self, node: Node) -> bool:
         """True for a value with operands of f below it that has one reader."""

@@ -1,0 +1,95 @@
+"""What every op that a program can be written with means, on big integers.
+
+A value is an object array `[*batch, n]` of coefficients in [0, q), whatever the domain of the node.
+Only `tests.oracle` computes here; of ren the nodes are read, nothing is called.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+
+from ren.core import Node, toposort
+from tests import oracle
+
+Rows = list[list[int]]  # the coefficients of one batch element of each source
+
+
+def _sources(node: Node) -> list[tuple[int, ...]]:
+    return [s.spec.ring.moduli for s in node.src]
+
+
+def _same(node: Node, q: int, rows: Rows) -> list[int]:
+    return rows[0]
+
+
+def _dot(node: Node, q: int, rows: Rows) -> list[int]:
+    products = [oracle.mul(a, b, q) for a, b in zip(rows[::2], rows[1::2], strict=True)]
+    return oracle.reduce([sum(column) for column in zip(*products, strict=True)], q)
+
+
+def _join(node: Node, q: int, rows: Rows) -> list[int]:
+    """The polynomial with the residues of each part: Chinese remainders."""
+    total = [0] * len(rows[0])
+    for part, row in zip(_sources(node), rows, strict=True):
+        rest = q // math.prod(part)
+        unit = rest * pow(rest, -1, math.prod(part))
+        total = [t + x * unit for t, x in zip(total, row, strict=True)]
+    return oracle.reduce(total, q)
+
+
+MEANINGS: dict[str, Callable[[Node, int, Rows], list[int]]] = {
+    "CONST": lambda node, q, rows: oracle.constant(node.arg.value, node.spec.ring.n, q),
+    "ADD": lambda node, q, rows: oracle.add(*rows, q),
+    "SUB": lambda node, q, rows: oracle.sub(*rows, q),
+    "MUL": lambda node, q, rows: oracle.mul(*rows, q),
+    "DOT": _dot,
+    "NEG": lambda node, q, rows: oracle.neg(*rows, q),
+    "NTT": _same,
+    "INTT": _same,
+    "COPY": _same,
+    "CONTIGUOUS": _same,
+    "BOUNDED": _same,
+    "VIEW": lambda node, q, rows: oracle.reduce(rows[0], q),
+    "JOIN": _join,
+    "TO_RING": lambda node, q, rows: oracle.to_ring(rows[0], math.prod(_sources(node)[0]), q),
+    "LIFT": lambda node, q, rows: oracle.to_ring(rows[0], math.prod(_sources(node)[0]), q),
+    "CONVERT": lambda node, q, rows: oracle.mod_up(
+        rows[0], _sources(node)[0], node.arg.ring.moduli
+    ),
+    "MODUP": lambda node, q, rows: oracle.mod_up(rows[0], node.arg.digit, node.arg.ring.moduli),
+    "MODDOWN": lambda node, q, rows: oracle.mod_down(
+        rows[0], _sources(node)[0], node.arg.ring.moduli
+    ),
+    "RESCALE": lambda node, q, rows: oracle.rescale(
+        rows[0], _sources(node)[0], node.arg.ring.moduli
+    ),
+    "ROTATE": lambda node, q, rows: oracle.rotate(rows[0], node.arg.k, q),
+    "AUTOMORPHISM": lambda node, q, rows: oracle.automorphism(rows[0], node.arg.g, q),
+}
+
+
+def meaning(node: Node, *sources: np.ndarray) -> np.ndarray:
+    """The value of `node` from those of its sources."""
+    assert node.op.name in MEANINGS, f"say in {__name__}.MEANINGS what {node.op.name} means"
+    batch, q = node.spec.batch, math.prod(node.spec.ring.moduli)
+    wide = [np.broadcast_to(s, (*batch, s.shape[-1])) for s in sources]
+    out = np.empty((*node.spec.batch, node.spec.ring.n), object)
+    for index in np.ndindex(*batch):
+        out[index] = MEANINGS[node.op.name](node, q, [list(s[index]) for s in wide])
+    return out
+
+
+def polynomials(sink: Node, known: dict[Node, np.ndarray]) -> list[np.ndarray]:
+    """The coefficients of each root of a program as it was written.
+
+    Args:
+        sink: the program, before its transforms are inserted.
+        known: the values of its inputs; what is computed is added.
+    """
+    for node in toposort(sink)[:-1]:
+        if node not in known:
+            known[node] = meaning(node, *(known[s] for s in node.src))
+    return [known[root] for root in sink.src]
