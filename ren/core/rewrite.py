@@ -40,7 +40,7 @@ def rewrite(root: Node, table: Table, known: Mapping[Node, Node] | None = None) 
             stack.extend(reversed(pending))
             continue
         new = _with_sources(node, tuple(done[s] for s in node.src))
-        target = conform(new, node)
+        target = _in_its_domain(new, node)
         if target is new:
             replaced = _first(table.get(new.op.name, ()), new)
             if replaced is None:
@@ -69,6 +69,16 @@ def _with_sources(node: Node, src: tuple[Node, ...]) -> Node:
     if all(a is b for a, b in zip(src, node.src, strict=True)):
         return node
     return make(node.op, src, node.arg)
+
+
+def _in_its_domain(new: Node, old: Node) -> Node:
+    """`new`, a factor of which became a constant, as it was: in the domain of `old`.
+
+    Its sources are transformed, not the product: others may read them transformed too.
+    """
+    if conform(new, old) is new:
+        return new
+    return conform(make(new.op, [to_domain(s, old.spec.domain) for s in new.src], new.arg), old)
 
 
 def conform(new: Node, old: Node) -> Node:

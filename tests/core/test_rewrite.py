@@ -45,7 +45,8 @@ def test_a_replacement_keeps_the_type_by_a_transform():
     assert x.spec.domain is Domain.NTT
     fold = {"NEG": (lambda node: const(-1, RING),)}
     assert rewrite(x, fold).spec == x.spec
-    assert rewrite(x, fold).op is ops.NTT
+    minus_one = const(-1, RING, Domain.NTT)
+    assert rewrite(x, fold) is make(ops.MUL, (make(ops.NTT, (a,)), minus_one))
 
 
 def test_a_rule_that_changes_the_ring_is_refused():

@@ -18,7 +18,7 @@ import math
 from ren.core import op as ops
 from ren.core.args import RingArg
 from ren.core.node import Node
-from ren.core.ring import RingSpec, is_subset
+from ren.core.ring import Domain, RingSpec, is_subset
 from ren.lowering.passes.ring_ops import view
 from ren.lowering.passes.sinking import Sinkable, sink_through_sums
 
@@ -33,7 +33,9 @@ def _factor_over(p: Node, ring: RingSpec) -> Node | None:
     whole = p
     while whole.op is ops.TO_RING:
         whole = whole.src[0]
-    if whole.op is not ops.BOUNDED or not is_subset(ring.moduli, whole.spec.ring.moduli):
+    if whole.op is not ops.BOUNDED or whole.spec.domain is not Domain.NTT:
+        return None  # coefficients would be transformed over QP, not over Q
+    if not is_subset(ring.moduli, whole.spec.ring.moduli):
         return None
     # |p a| must stay below QP also for the noise in a: p leaves ten bits of Q free.
     if whole.arg.bits + 10 > math.log2(p.spec.ring.q):
