@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 WORKERS ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test golden check format bench docs notebooks clean
+.PHONY: help demo test slow golden check format bench docs notebooks clean
 
 help: ## list these commands
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -15,8 +15,12 @@ help: ## list these commands
 demo: $(VENV)/demo.stamp ## classify real images that the scoring process never sees in the clear
 	@$(BIN)/python -m ren.demo
 
-test: $(VENV)/test.stamp ## run all tests in two processes, with the coverage of ren/
-	@$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -q --cov=ren --cov-report=term
+test: $(VENV)/test.stamp ## run the tests in two processes, with the coverage of ren/
+	@$(BIN)/python -m pytest -m "not slow and not gpu" -n $(WORKERS) --dist worksteal -q \
+	    --cov=ren --cov-report=term
+
+slow: $(VENV)/test.stamp ## run the tests marked slow, which `test` leaves out and CI runs too
+	@$(BIN)/python -m pytest -m "slow and not gpu" -n $(WORKERS) --dist worksteal -q
 
 golden: $(VENV)/test.stamp ## rewrite the golden files of the compiler's stages; read the diff
 	@$(BIN)/python -m tests.golden_programs

@@ -42,6 +42,7 @@ def test_a_chain_of_twenty_thousand_operations():
     assert (x.tolist(), b.tolist()) == oracle(values, 5, 7, RING.q)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("width", [3000])
 def test_a_wide_sum_and_a_deep_tree(width):
     terms = [Poly([i], RING) for i in range(50)]

@@ -93,6 +93,7 @@ def test_the_table(context: ckks.Context) -> None:
     assert "128 bits" in text
 
 
+@pytest.mark.slow
 def test_the_command(capfd: pytest.CaptureFixture[str]) -> None:
     assert demo.main(test_count=20) == 0
     printed = capfd.readouterr().out

@@ -213,6 +213,7 @@ def test_vmap_over_sums_of_products(ctx, vectors):
     assert error(mapped, vectors[2:4] * b + vectors[2:4] ** 2 + b - 0.5) < BAR
 
 
+@pytest.mark.slow
 def test_scan_carries_normal_form(ctx, vectors):
     def body(total, x):
         return total + x * 0.25 - x * x, x * 0.5
@@ -245,6 +246,7 @@ def test_a_pending_result_that_is_closed_over_runs_once_at_capture(fresh, vector
 # ------------------------------------------------------------------- precision and depth
 
 
+@pytest.mark.slow
 def test_late_rescaling_loses_no_precision(ctx13, slots):
     """Eight products rescaled at the end are at least as exact as eight rescaled one by one."""
     left, right = (np.stack([slots(ctx13.slots, i + s) for i in range(8)]) for s in (0, 8))

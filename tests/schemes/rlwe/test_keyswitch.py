@@ -61,6 +61,7 @@ def test_switching_keys_encrypt_the_source_in_each_digit(gadget):
     assert all(np.array_equal(p.limbs, q.limbs) for p, q in zip(key.a, again, strict=True))
 
 
+@pytest.mark.slow
 def test_key_switch_at_every_part_of_the_union(gadget):
     """k0 + k1 t - c s' is below sum_j n D_j |e| / P + (k + 1) n: 2^14 at n = 64."""
     s, t = make_secret(gadget.ring).poly, make_secret(gadget.ring).poly
