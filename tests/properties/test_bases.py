@@ -137,7 +137,12 @@ PROPERTIES: dict[str, tuple[Sequence[Change], Callable, Callable]] = {
 }
 
 
-@pytest.mark.parametrize("name", PROPERTIES)
+# The two of key switching run at their large shapes below, and their kernels in test_convert.
+LONG = ("mod_up", "mod_down")
+ALL = [pytest.param(n, marks=pytest.mark.slow) if n in LONG else n for n in PROPERTIES]
+
+
+@pytest.mark.parametrize("name", ALL)
 @all_examples
 @given(data=st.data())
 def test_change_of_basis(name: str, data: st.DataObject) -> None:
