@@ -16,6 +16,7 @@ from ren.capturing import is_capturing, is_collecting
 from ren.checks import as_int, check_limbs, check_ring
 from ren.codec import Content
 from ren.core import op as ops
+from ren.core.args import Spec
 from ren.core.errors import CoefficientTypeError, TracedValueError
 from ren.core.node import Node, buffer, const, make, toposort
 from ren.core.numtheory import centered, crt
@@ -25,6 +26,7 @@ from ren.lowering.execute import placed
 from ren.random_poly import RandomConstructors
 from ren.realization import has_placeholder, known_buffer, realize_nodes, symbolic_value
 from ren.residues import as_coefficients, montgomery, plain, to_integers, to_limbs
+from ren.symbolic import Symbolic, as_symbol
 
 _UNSET = object()
 
@@ -68,6 +70,10 @@ class Poly(RandomConstructors):
                 "Coefficients become residues on the host, from concrete integers.",
                 "Make the Poly outside and pass it in, or use Poly.from_limbs.",
             )
+        symbol = as_symbol(coeffs)
+        if symbol is not None:
+            self._set_node(_encoded(symbol, ring, device))
+            return
         limbs = to_limbs(as_coefficients(coeffs, ring.n), ring.moduli)
         self._set_node(buffer(placed(limbs, device), ring, Domain.COEFF))
 
@@ -92,6 +98,14 @@ class Poly(RandomConstructors):
         check_ring(ring)
         check_limbs(limbs, ring)
         return cls.from_node(buffer(limbs, ring, domain, traced=is_tracer(limbs)))
+
+    @classmethod
+    def of_array(cls, limbs: Any, ring: RingSpec, domain: Domain) -> Poly:
+        """As `from_limbs`, unchecked; its node is made when it is asked for."""
+        poly = cls.__new__(cls)
+        poly._leaf, poly._type = limbs, (ring, domain)
+        poly._node, poly._digest, poly._symbolic = None, None, False
+        return poly
 
     @classmethod
     def const(cls, value: int, ring: RingSpec) -> Poly:
@@ -283,6 +297,17 @@ class Poly(RandomConstructors):
         self._node = node
 
 
+def _encoded(symbol: Symbolic, ring: RingSpec, device: Any) -> Node:
+    """The input of a program that is made of coefficients known at each call."""
+    shape = as_coefficients(symbol.sample, ring.n).shape  # what is wrong is told at its own line
+
+    def limbs(coeffs: Any) -> np.ndarray:
+        return to_limbs(as_coefficients(coeffs, ring.n), ring.moduli)
+
+    spec = Spec(ring, Domain.COEFF, shape[:-1])
+    return symbol.encoded((ring, device), spec, limbs, device)
+
+
 def realize_polys(polys: Sequence[Poly]) -> list[Poly]:
     """Each polynomial realized, all as one program; see `Poly.realize`."""
     if is_collecting():
@@ -347,11 +372,8 @@ def _unflatten(static: Any, leaves: Iterable[Any]) -> Poly:
     ring, domain, value = static
     if value is not None:
         return Poly.from_node(const(value, ring, domain), symbolic=True)
-    p = Poly.__new__(Poly)
-    (p._leaf,) = leaves
-    p._node, p._digest, p._symbolic = None, None, False
-    p._type = (ring, domain)
-    return p
+    (leaf,) = leaves
+    return Poly.of_array(leaf, ring, domain)
 
 
 register_pytree_with_keys(Poly, _flatten_with_keys, _unflatten, _flatten)

@@ -23,6 +23,8 @@ from ren.lowering.execute import plan_of, run_plan
 _realized: weakref.WeakKeyDictionary[Node, Node] = weakref.WeakKeyDictionary()
 _lock = threading.Lock()
 
+_ARGUMENTS = (ops.PLACEHOLDER, ops.SCALAR)
+
 
 def known_buffer(node: Node) -> Node | None:
     """The BUFFER that a node was realized to, if it was."""
@@ -31,7 +33,7 @@ def known_buffer(node: Node) -> Node | None:
 
 def has_placeholder(*nodes: Node) -> bool:
     """True when a node reads an argument of a function that `ren.jit` is capturing."""
-    return any(n.op is ops.PLACEHOLDER for n in toposort(*map(resolved, nodes)))
+    return any(n.op in _ARGUMENTS for n in toposort(*map(resolved, nodes)))
 
 
 def resolved(node: Node) -> Node:
@@ -66,7 +68,7 @@ def realize_nodes(nodes: Sequence[Node]) -> list[Node]:
 
 def _reads_tracer(node: Node) -> bool:
     reads = toposort(resolved(node))
-    if any(n.op is ops.PLACEHOLDER for n in reads):
+    if any(n.op in _ARGUMENTS for n in reads):
         raise symbolic_value()
     return any(isinstance(n.arg, BufferArg) and n.arg.traced for n in reads)
 

@@ -84,3 +84,7 @@ class DepthError(RenError, ValueError):
 
 class VerificationError(RenError, AssertionError):
     """A compiler pass broke a rule of its stage: a defect of Ren, never of the program."""
+
+
+class RecaptureWarning(UserWarning):
+    """A jitted function is captured again and again where one plan would do."""

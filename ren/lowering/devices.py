@@ -77,7 +77,7 @@ def _node_claim(node: Node, below: list[tuple[Any, bool]]) -> tuple[Any, bool]:
     if node.op is ops.COPY:
         claim = _claim_of_target(node.arg.device)
         return claim, _is_jax_array(claim)
-    if node.op is ops.SINK:
+    if node.op in (ops.SINK, ops.SCALAR):
         return None, False
     found = {claim for claim, _ in below if claim is not None}
     on_jax = any(jax_array for _, jax_array in below)

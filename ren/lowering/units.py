@@ -8,7 +8,7 @@ from collections.abc import Hashable, Iterable
 import attrs
 
 from ren.core import op as ops
-from ren.core.args import BufferArg, PlaceholderArg, Spec
+from ren.core.args import BufferArg, PlaceholderArg, ScalarArg, Spec
 from ren.core.node import Node
 from ren.core.printer import body_name
 from ren.lowering.program import Kernel
@@ -21,7 +21,7 @@ class Input:
     `is_pruned` marks a held buffer that the captured function computed, once, at capture.
     """
 
-    arg: BufferArg | PlaceholderArg
+    arg: BufferArg | PlaceholderArg | ScalarArg
     spec: Spec
     is_pruned: bool = False
 
