@@ -185,9 +185,9 @@ def jit(
 
     The key of a plan: the structure of the arguments; of each realized polynomial the ring, domain,
     batch shape, dtype and device; of each constant polynomial ring, domain and value; of numbers
-    and arrays type and shape; the values of static arguments, and of all that is none of these. Lazy
-    arguments are realized together first. Numbers and arrays are symbolic: `+ - *` use them, anew
-    at each call, and anything else that needs their value raises. Closed-over polynomials are
+    and arrays type and shape; the values of static arguments, and of all that is none of these.
+    Lazy arguments are realized together first. Numbers and arrays are symbolic: `+ - *` use them,
+    anew at each call, and anything else that needs their value raises. Closed-over polynomials are
     realized once, at capture, and stay inputs of the plan: rebinding their names later changes
     nothing. A random polynomial drawn inside is drawn anew at every replay. Inside another jitted
     function, or while JAX is tracing, the function is simply inlined.
