@@ -7,12 +7,14 @@ import math
 import numbers
 from collections.abc import Callable, Hashable, Sequence
 from fractions import Fraction
-from typing import Any
+from typing import Any, NoReturn
 
 import jax
 import numpy as np
 from numpy.typing import NDArray
 
+from ren.callers import user_line
+from ren.core.errors import TracedValueError
 from ren.poly import Poly, realize_polys
 from ren.schemes.ckks import arithmetic, rotation, serialization
 from ren.schemes.ckks.active import context_for
@@ -128,6 +130,14 @@ class Ciphertext:
             return NotImplemented
         return arithmetic.power(self, int(exponent))
 
+    def __bool__(self) -> NoReturn:
+        raise _no_truth()
+
+    def __lt__(self, other: Any) -> NoReturn:
+        raise _no_truth()
+
+    __le__ = __gt__ = __ge__ = __lt__
+
     # ---------------------------------------------------------------- slots
 
     def rotate(self, steps: int) -> Ciphertext:
@@ -204,6 +214,14 @@ def _unflatten(static: tuple[Any, ...], polys: Any) -> Ciphertext:
 
 
 jax.tree_util.register_pytree_node(Ciphertext, _flatten, _unflatten)
+
+
+def _no_truth() -> TracedValueError:
+    return TracedValueError(
+        f"{user_line()} asks whether encrypted numbers are true, or compares them.",
+        "Only the owner of the secret key can see them: no branch can depend on them.",
+        "Compute both sides and choose slot by slot with ckks.math.where, or decrypt() first.",
+    )
 
 
 @dataclasses.dataclass(frozen=True)

@@ -155,3 +155,10 @@ def test_one_plan_serves_a_loop(ctx):
         expected = expected - plain * (0.1 * i)
     assert step.cache_info()[:3] == (4, 1, 1)
     np.testing.assert_allclose(w.decrypt(), expected, atol=1e-6)
+
+
+@pytest.mark.parametrize("ask", [bool, lambda x: x > 0.5, lambda x: x <= x, lambda x: x and 1])
+def test_no_branch_depends_on_encrypted_numbers(x, ask):
+    for run in (ask, ren.jit(lambda x: x + 1 if ask(x) else x)):
+        with pytest.raises(TracedValueError, match=r"(?s)test_symbolic.py.*ckks\.math\.where"):
+            run(x)
