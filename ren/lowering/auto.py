@@ -11,7 +11,6 @@ waits for its inputs and its results, which gives the time of the call, and move
 from __future__ import annotations
 
 import logging
-import statistics
 import sys
 import threading
 import time
@@ -19,46 +18,26 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
-import attrs
 import jax
 
 from ren.config import config
 from ren.core.errors import DeviceError
-from ren.lowering.ahead import Ahead, Type, types_of
-from ren.lowering.background import Job, Worker
+from ren.lowering.ahead import Type, types_of
 from ren.lowering.columns import duration
 from ren.lowering.execute import run_plan
-from ren.lowering.graph_runner import GraphRunner, graph_runner
-from ren.lowering.pacing import Budget, Cooldown, Estimates, Size
+from ren.lowering.graph_runner import GraphRunner
+from ren.lowering.pacing import Cooldown
 from ren.lowering.plan import Plan
-from ren.lowering.telemetry import Clock, Decision, Entry, Samples, Store, Telemetry, TierReport
+from ren.lowering.probing import GRAPH, UNITS, Probes
+from ren.lowering.speculation import MEANS, Means, Speculation
+from ren.lowering.telemetry import Decision, Entry, Samples, Store, Telemetry, TierReport
 from ren.lowering.trace import active_trace
 from ren.lowering.tracing import is_tracing
 
-UNITS, GRAPH = "units", "graph"
 MEASURING, COMPILING, PROBING, SETTLED = "measuring", "compiling", "probing", "settled"
 
-_LONGEST_GAP = 256  # calls between two looks
-_PROBES, _FEW_PROBES = 8, 3  # of each tier; few where the difference is clear
-_CLEAR = 1.3  # slower than the other by this factor
-_HOPELESS = 2.5  # ... and by this one after a single probe
-_CLOSE = 0.97  # another tier is taken when it takes at most this share of the time
-
+_LONGEST_GAP, _LONGEST_GAP_NS = 256, 1_000_000_000  # calls between two looks, and their time
 _log = logging.getLogger("ren")
-
-
-@attrs.frozen
-class Means:
-    """What the plans of a process share: time, the compiling thread, its budget, its estimates."""
-
-    clock: Clock = time.perf_counter_ns
-    worker: Worker = attrs.field(factory=Worker)
-    budget: Budget = attrs.field(factory=Budget)
-    estimates: Estimates = attrs.field(factory=Estimates)
-
-
-# The process has one thread that compiles, one budget, and what it learnt of compile times.
-MEANS = Means()
 
 
 class AutoRunner:
@@ -83,19 +62,18 @@ class AutoRunner:
         self._units = partial(run_plan, plan)
         self._graph: GraphRunner | None = None
         self._tier, self._run, self._state = UNITS, self._units, MEASURING
-        self._size: Size | None = None
+        self._speculation = Speculation(plan, name, means, self._wake)
+        self._is_new = True
         self._types: tuple[Type, ...] | None = None
         self._calls = self._graph_calls = self._since = 0
         self._next = 1  # the call that is looked at next
         self._samples = {UNITS: Samples(), GRAPH: Samples()}
-        self._compile_ns = {UNITS: 0, GRAPH: 0}
+        self._first_ns = 0
         self._fresh = Samples()  # of the tier chosen, since it was
-        self._probes: dict[str, list[int]] = {}
+        self._probes = Probes()
         self._decided_at = 0
         self._decisions: list[Decision] = []
         self._cooldown = Cooldown(means.clock)
-        self._job: Job | None = None
-        self._is_denied = False
         self._lock = threading.RLock()
         self._known = store.known(digest) if store is not None and digest is not None else None
         if self._known is not None and self._known.tier == UNITS:
@@ -122,12 +100,11 @@ class AutoRunner:
     def telemetry(self) -> Telemetry:
         """Calls, times, decisions and failures so far."""
         with self._lock:
-            calls = {UNITS: self._calls - self._graph_calls, GRAPH: self._graph_calls}
-            tiers = [
-                TierReport(t, calls[t], self._samples[t], self._compile_ns[t])
-                for t in (UNITS, GRAPH)
-                if t == UNITS or calls[t] or self._compile_ns[t]
-            ]
+            units, compiling = self._calls - self._graph_calls, self._speculation.compile_ns
+            tiers = [TierReport(UNITS, units, self._samples[UNITS], self._first_ns)]
+            if self._graph_calls or compiling:
+                graph = self._samples[GRAPH]
+                tiers.append(TierReport(GRAPH, self._graph_calls, graph, compiling))
             left = self._cooldown.left_ns
             state = "cooling down" if left else self._state
             if self._state == MEASURING and not config.jit_speculate:
@@ -150,7 +127,7 @@ class AutoRunner:
         with self._lock:
             if self._state == MEASURING and self._types is not None and self._is_allowed():
                 self._speculate()
-            job = self._job
+            job = self._speculation.job
         if job is None:
             return True
         is_done = job.wait(timeout)
@@ -162,11 +139,11 @@ class AutoRunner:
     # --------------------------------------------------------------- a call that is looked at
 
     def _looked(self, inputs: Sequence[Any]) -> tuple[Any, ...]:
-        if self._size is None:
+        if self._is_new:
             made = self._first(inputs)
         else:
             self._advance()
-            made = self._timed(self._turn(), inputs)
+            made = self._timed(self._probes.turn if self._state == PROBING else self._tier, inputs)
             if self._state == PROBING:
                 self._conclude()
         self._set_next()
@@ -176,23 +153,14 @@ class AutoRunner:
         """The first call, whose time is that of compiling kernels."""
         start = self._means.clock()
         made = jax.block_until_ready(self._units(inputs))
-        self._compile_ns[UNITS] = self._means.clock() - start
-        self._size = Size.of(self._plan)
+        self._first_ns = self._means.clock() - start
+        self._is_new = False
         self._types = types_of(inputs)
         if self._types is None:
             self._rest("the python device has no executables")
         else:
             self._advance()
         return made
-
-    def _turn(self) -> str:
-        """The tier of this call: in turns while both are probed."""
-        if self._state != PROBING:
-            return self._tier
-        graph = self._probes.get(GRAPH)
-        if graph is None:  # the first run of an executable is not counted
-            return GRAPH
-        return UNITS if len(self._probes[UNITS]) <= len(graph) else GRAPH
 
     def _timed(self, tier: str, inputs: Sequence[Any]) -> tuple[Any, ...]:
         jax.block_until_ready(inputs)
@@ -205,22 +173,20 @@ class AutoRunner:
         return made
 
     def _note(self, tier: str, ns: int) -> None:
-        if self._state == PROBING and tier == GRAPH and GRAPH not in self._probes:
-            self._probes = {UNITS: [], GRAPH: []}
+        if self._state == PROBING and not self._probes.note(tier, ns):
             return
         self._samples[tier] = self._samples[tier].add(ns)
-        if self._state == PROBING:
-            self._probes[tier].append(ns)
-        elif tier == self._tier:
+        if self._state != PROBING and tier == self._tier:
             self._fresh = self._fresh.add(ns)
 
     def _set_next(self) -> None:
-        gap = min(max((self._calls - self._since) // 2, 1), _LONGEST_GAP)
         if self._state == SETTLED and self._types is None:
             self._next = sys.maxsize
             return
-        self._next = self._calls + (1 if self._state == PROBING else gap)
-        if self._job is not None and self._job.is_done:  # it may have ended just before
+        mean = self._fresh.mean_ns or 1
+        gap = min((self._calls - self._since) // 2, _LONGEST_GAP, int(_LONGEST_GAP_NS / mean))
+        self._next = self._calls + (1 if self._state == PROBING else max(gap, 1))
+        if self._state == COMPILING and self._speculation.is_done:  # it may have ended just before
             self._next = 0
 
     def _wake(self) -> None:
@@ -230,11 +196,11 @@ class AutoRunner:
     # --------------------------------------------------------------- what is going on
 
     def _advance(self) -> None:
-        if self._state == COMPILING and self._job is not None and self._job.is_done:
-            self._finish(self._job)
+        if self._state == COMPILING and self._speculation.is_done:
+            self._finish()
         elif self._state == SETTLED and self._types is not None and self._is_rearmed():
-            self._fresh = Samples()
-            self._state, self._probes = (PROBING if self._graph else MEASURING), {}
+            self._fresh, self._probes = Samples(), Probes()
+            self._state = PROBING if self._graph else MEASURING
         if self._state == MEASURING and self._is_allowed() and self._is_worth():
             self._speculate()
 
@@ -244,10 +210,8 @@ class AutoRunner:
     def _is_worth(self) -> bool:
         if self._known is not None and self._known.tier == GRAPH:
             return True
-        assert self._size is not None
         units = self._calls - self._graph_calls
-        mean = self._samples[UNITS].mean_ns
-        return self._means.estimates.is_worth(self._size, units, mean)
+        return self._speculation.is_worth(units, self._samples[UNITS].mean_ns)
 
     def _is_rearmed(self) -> bool:
         fresh = self._fresh
@@ -262,85 +226,41 @@ class AutoRunner:
 
     def _speculate(self) -> None:
         """Lowers the graph here and has it compiled in the background."""
-        assert self._size is not None and self._types is not None
-        means, reserved = self._means, self._means.estimates.compile_ns(self._size)
-        start = means.clock()
-        if not means.budget.reserve(reserved, start):
-            if not self._is_denied:
-                _log.info("%s: not compiled, the compile budget is used up", self._name)
-            self._is_denied = True
-            return
-        ahead = None
+        assert self._types is not None
         try:
-            ahead = Ahead(graph_runner(self._plan), self._types)
-            is_complete = ahead.lower()
+            if not self._speculation.start(self._types):
+                return
         except DeviceError as error:
             self._rest(_first_line(error))
         except Exception as error:
             self._fail(error)
         else:
-            lowering = means.clock() - start
-            if is_complete:
-                means.budget.settle(reserved, 0, start)
-                self._start_graph(ahead)
-                return
-            work = partial(self._compile, ahead, lowering, reserved)
-            self._state, self._job = COMPILING, means.worker.submit(work, self._wake)
-            return
-        means.budget.settle(reserved, 0, start)
+            self._state = COMPILING
+            if self._speculation.job is None:
+                self._finish()
 
-    def _compile(self, ahead: Ahead, lowering: int, reserved: float) -> Ahead:
-        """In the background."""
-        means = self._means
-        start = means.clock()
+    def _finish(self) -> None:
         try:
-            ahead.compile()
-        finally:
-            took = means.clock() - start
-            means.budget.settle(reserved, took, means.clock())
-        assert self._size is not None
-        means.estimates.observe(self._size, lowering, took)
-        self._compile_ns[GRAPH] = lowering + took
-        _log.info(
-            "%s: compiled as one executable in %s, lowered in %s",
-            self._name, duration(took / 1e9), duration(lowering / 1e9),
-        )  # fmt: skip
-        return ahead
-
-    def _finish(self, job: Job) -> None:
-        self._job = None
-        if job.error is not None:
-            self._fail(job.error)
-        elif job.dropped:
+            self._graph = self._speculation.graph()
+        except Exception as error:
+            self._fail(error)
+            return
+        if self._graph is None:
             self._rest("the interpreter exits")
-        else:
-            self._start_graph(job.result)
-
-    def _start_graph(self, ahead: Ahead) -> None:
-        self._graph = ahead.runner()
-        if self._known is not None and self._known.tier == GRAPH:
+        elif self._known is not None and self._known.tier == GRAPH:
             self._settle(GRAPH, "known from an earlier process")
         else:
-            self._state, self._probes = PROBING, {}
+            self._state, self._probes = PROBING, Probes()
 
     def _conclude(self) -> None:
         """Takes the faster tier once the probes tell."""
-        units, graph = self._probes.get(UNITS, []), self._probes.get(GRAPH, [])
-        if not units or not graph:
+        verdict = self._probes.verdict(self._tier)
+        if verdict is None:
             return
-        times = {UNITS: statistics.median(units), GRAPH: statistics.median(graph)}
-        count, ratio = min(len(units), len(graph)), times[GRAPH] / times[UNITS]
-        is_clear = not 1 / _CLEAR < ratio < _CLEAR
-        if not (count >= _PROBES or (is_clear and count >= _FEW_PROBES) or ratio > _HOPELESS):
-            return
-        other = GRAPH if self._tier == UNITS else UNITS
-        tier = other if times[other] < _CLOSE * times[self._tier] else self._tier
-        loser = GRAPH if tier == UNITS else UNITS
-        reason = f"{duration(times[tier] / 1e9)} against {duration(times[loser] / 1e9)}"
-        if tier == UNITS and is_clear:
-            self._rest(reason)
+        if verdict.tier == UNITS and verdict.is_clear:
+            self._rest(verdict.reason)
         else:
-            self._settle(tier, reason)
+            self._settle(verdict.tier, verdict.reason)
         self._cooldown.succeed()
         self._remember()
 
@@ -364,7 +284,7 @@ class AutoRunner:
         samples = tuple(
             (tier, s.count, s.mean_ns, s.variance_ns2) for tier, s in self._samples.items()
         )
-        entry = Entry(self._tier, samples, self._compile_ns[GRAPH], time.time())
+        entry = Entry(self._tier, samples, self._speculation.compile_ns, time.time())
         self._store.remember(self._digest, entry)
 
     # --------------------------------------------------------------- failures
@@ -394,7 +314,7 @@ class AutoRunner:
             self._name, duration(wait / 1e9), reason,
         )  # fmt: skip
         self._tier, self._run, self._state = UNITS, self._units, MEASURING
-        self._graph = self._known = self._job = None
+        self._graph = self._known = None
         self._since = self._calls
         self._decisions.append(Decision(self._calls, UNITS, f"the graph failed: {reason}"))
 

@@ -12,12 +12,13 @@ import jax
 
 from ren.config import TIERS, config
 from ren.core.errors import DeviceError, JitError
-from ren.lowering.auto import GRAPH, UNITS, AutoRunner
+from ren.lowering.auto import AutoRunner
 from ren.lowering.columns import duration
 from ren.lowering.execute import interpret_plan, run_plan
 from ren.lowering.graph_runner import graph_runner
 from ren.lowering.pacing import Cooldown
 from ren.lowering.plan import Plan
+from ren.lowering.probing import GRAPH, UNITS
 from ren.lowering.telemetry import Clock, Decision, Runner, Store, Telemetry, TierReport
 
 __all__ = ["AUTO", "EAGER", "GRAPH", "TIERS", "UNITS", "Runner", "check_tier", "runner"]
