@@ -3,6 +3,7 @@
 Importing ren changes no global JAX setting.
 """
 
+from ren.config import config
 from ren.core import errors
 from ren.core.errors import RenError
 from ren.jit import CacheInfo, clear_jit, djit, jit
@@ -16,6 +17,6 @@ __version__ = "0.1.0"
 
 __all__ = [
     "CacheInfo", "Domain", "Poly", "RenError", "RingSpec", "Trace",
-    "clear_jit", "djit", "equal", "errors", "jit", "realize", "realize_polys", "stages", "trace",
-    "xpr",
+    "clear_jit", "config", "djit", "equal", "errors", "jit", "realize", "realize_polys", "stages",
+    "trace", "xpr",
 ]  # fmt: skip
