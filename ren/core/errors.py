@@ -58,6 +58,14 @@ class JitError(RenError, ValueError):
     """`ren.jit` on a function without polynomials going in or coming out, or misused options."""
 
 
+class SettingError(RenError, ValueError):
+    """A value that a setting of `ren.config` cannot have."""
+
+
+class UnknownSettingError(RenError, AttributeError):
+    """A name that `ren.config` does not have."""
+
+
 class SerializationError(RenError, ValueError):
     """Bytes that are truncated, altered, foreign or of another version."""
 
