@@ -12,9 +12,10 @@ from ren.poly import Poly, equal, realize_polys
 from ren.reading import stages, xpr
 from ren.ring import Domain, RingSpec
 from ren.structure import realize
+from ren.submitting import submit
 
 __all__ = [
     "CacheInfo", "Domain", "Poly", "RenError", "RingSpec", "Trace",
-    "clear_jit", "djit", "equal", "errors", "jit", "realize", "realize_polys", "stages", "trace",
-    "xpr",
+    "clear_jit", "djit", "equal", "errors", "jit", "realize", "realize_polys", "stages", "submit",
+    "trace", "xpr",
 ]  # fmt: skip
