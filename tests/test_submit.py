@@ -239,7 +239,7 @@ def test_only_functions_are_submitted():
     assert e.value.needed and e.value.do
 
 
-END = """
+END = r"""
 import threading, time
 import ren
 from ren import Poly, RingSpec, submitting
@@ -252,18 +252,18 @@ def slow(i, end):
     while threading.main_thread().is_alive():
         time.sleep(0.01)
     square = Poly([1, 2, 3], RingSpec(8, (17, 97)))
-    print("ran", (square * square).tolist()[0], flush=True)
+    print(f"ran {(square * square).tolist()[0]}\n", end="", flush=True)
 
 running = [ren.submit(slow, i, 0) for i in range(2)]
 waiting = [ren.submit(print, "never", flush=True) for _ in range(8)]
-waiting[0].add_done_callback(lambda f: print("cancelled", f.cancelled(), flush=True))
+waiting[0].add_done_callback(lambda f: print(f"cancelled {f.cancelled()}\n", end="", flush=True))
 assert all(event.wait(30) for event in begun)
 
 def more():
     try:
         ren.submit(print, "never")
     except ren.errors.JitError as error:
-        print("refused", error.given, flush=True)
+        print(f"refused {error.given}\n", end="", flush=True)
 
 threading.Thread(target=more).start()
 """
