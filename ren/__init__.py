@@ -3,6 +3,7 @@
 Importing ren changes no global JAX setting.
 """
 
+from ren.config import config
 from ren.core import errors
 from ren.core.errors import RenError
 from ren.core.version import __version__ as __version__
@@ -16,6 +17,6 @@ from ren.submitting import submit
 
 __all__ = [
     "CacheInfo", "Domain", "Poly", "RenError", "RingSpec", "Trace",
-    "clear_jit", "djit", "equal", "errors", "jit", "realize", "realize_polys", "stages", "submit",
-    "trace", "xpr",
+    "clear_jit", "config", "djit", "equal", "errors", "jit", "realize", "realize_polys", "stages",
+    "submit", "trace", "xpr",
 ]  # fmt: skip

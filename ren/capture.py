@@ -20,7 +20,8 @@ from ren.lowering.devices import PYTHON, claim_of
 from ren.lowering.execute import plan_of
 from ren.lowering.memory import MemoryReport
 from ren.lowering.plan import Plan
-from ren.lowering.tiers import UNITS, Runner, runner
+from ren.lowering.telemetry import Runner, Telemetry
+from ren.lowering.tiers import UNITS, runner
 from ren.lowering.trace import Trace
 from ren.poly import Poly
 from ren.realization import realize_nodes, resolved
@@ -63,6 +64,22 @@ class Captured:
     def memory(self) -> MemoryReport:
         """What one replay holds in memory, planned."""
         return self.plan.memory
+
+    @property
+    def telemetry(self) -> Telemetry:
+        """How replays ran: tiers, times, decisions, failures; prints as a table."""
+        return self.run.telemetry
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Waits, at most `timeout` seconds, for what is compiled in the background.
+
+        Under tier "auto" a compile that was put off until it is paid for is done now, so that the
+        calls after this one can choose between the tiers.
+
+        Returns:
+            True when nothing is left to wait for.
+        """
+        return self.run.wait(timeout)
 
     def explain(self, trace: Trace | None = None) -> str:
         """The plan as a table; see `Plan.explain`."""
@@ -161,7 +178,8 @@ def capture(
     position = {root: i for i, root in enumerate(made.roots)}
     outputs = tuple(p if p.is_constant else position[p.node] for p in made.result.polys)
     result = attrs.evolve(made.result, polys=[])
-    return Captured(plan, _sources(plan, made.inputs), outputs, result, runner(plan, tier))
+    run = runner(plan, tier, name=name)
+    return Captured(plan, _sources(plan, made.inputs), outputs, result, run)
 
 
 def _marked(plan: Plan, pruned: list[Node]) -> Plan:

@@ -140,9 +140,9 @@ SETTINGS = (
             'where compiled kernels and telemetry are kept; "off" keeps none'),
     _number("cache_ttl_s", 30 * 86_400, "age at which an entry of the cache goes"),
     _number("cache_max_entries", 4096, "plans that the cache remembers", 1),
-    _number("cache_refresh_s", 60, "time between two looks at what other processes wrote"),
-    _number("cache_flush_min", 8, "new entries before a write", 1),
-    _number("cache_flush_max", 256, "new entries that force a write", 1),
+    _number("cache_refresh_s", 86_400, "age at which an entry that says the same is written again"),
+    _number("cache_flush_min", 8, "plans that are new are written when they are so many", 1),
+    _number("cache_flush_max", 64, "entries, new or not, are written when they are so many", 1),
 )  # fmt: skip
 _BY_NAME = {setting.name: setting for setting in SETTINGS}
 # Pairs of which the first may not be greater than the second.
@@ -180,6 +180,7 @@ class Config:
     cache_refresh_s: int
     cache_flush_min: int
     cache_flush_max: int
+    _lock: threading.RLock
 
     def __init__(self, environment: Mapping[str, str] | None = None) -> None:
         values = _from_environment(os.environ if environment is None else environment)

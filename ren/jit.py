@@ -18,7 +18,7 @@ from ren.capture import Captured, capture
 from ren.capturing import is_capturing
 from ren.core.errors import JitError
 from ren.lowering.devices import is_host
-from ren.lowering.tiers import UNITS, check_tier
+from ren.lowering.tiers import AUTO, check_tier
 from ren.lowering.tracing import is_tracing
 from ren.poly import Poly, realize_polys
 from ren.structure import Structure, take_apart
@@ -46,7 +46,7 @@ class Jitted:
         function: Callable[..., Any],
         max_plans: int,
         show_graph: bool = False,
-        tier: str = UNITS,
+        tier: str = AUTO,
         prune: bool = False,
         static_argnames: tuple[str, ...] = (),
     ) -> None:
@@ -146,7 +146,7 @@ def jit(
     *,
     max_plans: int = DEFAULT_MAX_PLANS,
     show_graph: bool = False,
-    tier: str = UNITS,
+    tier: str = AUTO,
     prune: bool = False,
     static_argnames: str | Iterable[str] = (),
 ) -> Callable[[Callable[..., Any]], Jitted]: ...
@@ -156,7 +156,7 @@ def jit(
     *,
     max_plans: int = DEFAULT_MAX_PLANS,
     show_graph: bool = False,
-    tier: str = UNITS,
+    tier: str = AUTO,
     prune: bool = False,
     static_argnames: str | Iterable[str] = (),
 ) -> Any:
@@ -169,8 +169,10 @@ def jit(
         show_graph: print the program, as text, whenever a plan is captured.
         tier: how plans run: "units", compiled kernels one by one, which compile fast and are shared
             by all plans; "graph", the whole plan as one executable (if that fails, as units, with
-            a warning of the logger "ren"); "eager", the NumPy reference, for debugging. Results
-            are the same, on the same devices. No tier is chosen by measuring yet.
+            a warning of the logger "ren"); "eager", the NumPy reference, for debugging; "auto"
+            begins with units, compiles the graph in the background once that is paid for, times
+            both and keeps the faster (`ren.config`, `plans[0].telemetry`). Results are the same, on
+            the same devices.
         prune: compute what depends on no argument once, at capture, and hold it in the plan; random
             draws are never pruned. `plan.explain()` marks what was.
         static_argnames: arguments whose values the function looks at. Each value has a plan of its

@@ -294,7 +294,7 @@ def test_two_threads_may_call_one_function():
 
 # ---------------------------------------------------------------- tiers
 
-TIERS = ("units", "graph", "eager")
+TIERS = ("units", "graph", "eager", "auto")
 
 
 def mixed(x: Poly, y: Poly) -> tuple[Poly, Poly]:
@@ -452,7 +452,7 @@ def test_djit_captures_anew():
 # ---------------------------------------------------------------- errors
 
 
-@pytest.mark.parametrize("tier", ["auto", "fast", None, 1, ("graph",)])
+@pytest.mark.parametrize("tier", ["quick", "fast", None, 1, ("graph",)])
 def test_tiers_are_checked(tier):
     with pytest.raises(ren.errors.JitError, match="tier=") as e:
         ren.jit(tier=tier)

@@ -175,6 +175,12 @@ def run_graph(graph: Graph, tables: tuple[Table, ...], args: tuple[Any, ...]) ->
         return compiled_graph(graph)(arrays, args)
 
 
+def tables_for(tables: tuple[Table, ...], args: tuple[Any, ...]) -> tuple[Arrays, ...]:
+    """The arrays of tables, where a graph with these inputs, arrays or their types, reads them."""
+    place = _placement(args)
+    return tuple(_table(t, place) for t in tables)
+
+
 def analysis(kernel: Kernel, args: tuple[Any, ...], donate: Donations = ()) -> Any:
     """What XLA says of the memory of the kernel's executable.
 
@@ -196,7 +202,11 @@ def _shapes(table: Table) -> tuple[jax.ShapeDtypeStruct, ...]:
 def _placement(args: tuple[Any, ...]) -> Any:
     """Where tables must be: None (JAX's default, free to move) or a set of devices."""
     for a in args:
-        if not isinstance(a, jax.core.Tracer) and getattr(a, "committed", False):
+        if isinstance(a, jax.ShapeDtypeStruct):
+            is_bound = a.sharding is not None
+        else:
+            is_bound = not isinstance(a, jax.core.Tracer) and getattr(a, "committed", False)
+        if is_bound:
             return _replicated(a.sharding)
     return None
 

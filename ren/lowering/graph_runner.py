@@ -6,7 +6,7 @@ fusion across them. XLA compiles one large program more slowly than many small s
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -28,6 +28,7 @@ from ren.lowering.units import CopyUnit, KernelUnit, ViewUnit
 # The most elementwise steps in a row, over several kernels: 450 took XLA:CPU one second.
 MAX_FUSED = 400
 
+Execute = Callable[[Sequence[Any]], tuple[Any, ...]]
 _Computing = KernelUnit | ViewUnit
 _ELEMENTWISE = frozenset(name for name, op in OPS.items() if op.kind is Kind.ELEMENTWISE)
 # Where a run ends; a JOIN is slices and a concatenation, which XLA may merge with its neighbours.
@@ -62,10 +63,12 @@ class GraphRunner:
     Attributes:
         steps: executables and copies in order; values are numbered as in the plan.
         outputs: the values of the plan's roots.
+        executables: what was compiled ahead of time; other parts are compiled when they first run.
     """
 
     steps: tuple[GraphUnit | CopyUnit, ...]
     outputs: tuple[int, ...]
+    executables: Mapping[GraphUnit, Execute] = attrs.field(factory=dict)
 
     def __call__(self, inputs: Sequence[Any]) -> tuple[Any, ...]:
         """The arrays of the plan's roots; no input is donated."""
@@ -73,7 +76,7 @@ class GraphRunner:
         trace = active_trace()
         for step in self.steps:
             args = tuple(values[v] for v in step.ins)
-            run = partial(_run_step, step, args)
+            run = partial(self._run_step, step, args)
             with TraceAnnotation(step.name):
                 results = run() if trace is None else trace.timed(step, args, run)
             values.update(zip(step.outs, results, strict=True))
@@ -81,8 +84,16 @@ class GraphRunner:
                 del values[v]
         return tuple(values[v] for v in self.outputs)
 
+    def _run_step(self, step: GraphUnit | CopyUnit, args: tuple[Any, ...]) -> tuple[Any, ...]:
+        if isinstance(step, CopyUnit):
+            return (copy(args[0], step.device),)
+        execute = self.executables.get(step)
+        if execute is not None:
+            return execute(args)
+        return emit.run_graph(step.graph, step.tables, args)
 
-def graph_runner(plan: Plan) -> Callable[[Sequence[Any]], tuple[Any, ...]]:
+
+def graph_runner(plan: Plan) -> GraphRunner:
     """What `run_plan` computes, as a function of concrete JAX arrays with few executables.
 
     An executable holds the kernels and views between two copies whose arrays are on the same
@@ -98,12 +109,6 @@ def graph_runner(plan: Plan) -> Callable[[Sequence[Any]], tuple[Any, ...]]:
     last.update(dict.fromkeys(plan.outputs, len(groups)))
     steps = [_step(group, i, last) for i, group in enumerate(groups)]
     return GraphRunner(_with_drops(steps, plan), plan.outputs)
-
-
-def _run_step(step: GraphUnit | CopyUnit, args: tuple[Any, ...]) -> tuple[Any, ...]:
-    if isinstance(step, CopyUnit):
-        return (copy(args[0], step.device),)
-    return emit.run_graph(step.graph, step.tables, args)
 
 
 # ------------------------------------------------------------------- dividing a plan
