@@ -32,8 +32,9 @@ def submit(f: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> Future[R]
 
     As many calls run at a time as there are processors; the others wait in order. While 1,024 are
     waiting, `submit` itself waits until one of them begins. The call sees the context variables of
-    the caller, among them the active CKKS context. A call submitted by one that was submitted runs
-    at once, in its thread, so that none waits for a thread that waits for it.
+    the caller, among them the active CKKS context; JAX's own contexts, such as
+    `jax.default_device`, are of one thread and must be entered in `f`. A call submitted by one that
+    was submitted runs at once, in its thread, so that none waits for a thread that waits for it.
 
     Args:
         f: any function; one under `ren.jit` is captured once, whichever thread comes first.

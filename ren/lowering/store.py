@@ -72,6 +72,7 @@ class Store:
         An entry with the tier that is known, of samples of the same tiers, is taken for unchanged.
         """
         try:
+            store_file.checked_digest(digest)
             entry = store_file.checked(attrs.evolve(entry, updated_s=self._clock()))
         except (ValueError, TypeError, ArithmeticError) as error:
             self._warn(f"an entry with a bad field ({error})")

@@ -76,7 +76,7 @@ def decode(data: bytes) -> dict[str, Entry]:
         raise DamagedFileError("it is truncated or altered")
     try:
         held = json.loads(body.decode(), parse_constant=_refused)
-        return {_checked_digest(key): checked(Entry(**value)) for key, value in held.items()}
+        return {checked_digest(key): checked(Entry(**value)) for key, value in held.items()}
     except (ValueError, TypeError, AttributeError, ArithmeticError, RecursionError) as error:
         raise DamagedFileError("its entries are not well formed") from error
 
@@ -96,18 +96,23 @@ def checked(entry: Entry) -> Entry:
     return Entry(_name(entry.tier), samples, _count(entry.compile_ns), _number(entry.updated_s))
 
 
+def checked_digest(key: str) -> str:
+    """The digest of a plan: 64 hex digits.
+
+    Raises:
+        ValueError: it is none.
+    """
+    if not _DIGEST.fullmatch(key):
+        raise ValueError("digest")
+    return key
+
+
 def _checksum(start: str, body: bytes) -> str:
     return hashlib.sha256(f"{start}\n".encode() + body).hexdigest()
 
 
 def _refused(constant: str) -> NoReturn:
     raise ValueError(constant)
-
-
-def _checked_digest(key: str) -> str:
-    if not _DIGEST.fullmatch(key):
-        raise ValueError("digest")
-    return key
 
 
 def _name(value: Any) -> str:
