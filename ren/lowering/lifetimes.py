@@ -7,13 +7,12 @@ from collections.abc import Hashable, Sequence
 from typing import TYPE_CHECKING
 
 import attrs
-import jax
 
 from ren.core import op as ops
 from ren.core.args import BufferArg, Spec
 from ren.core.node import Node
 from ren.core.op import Kind, Op
-from ren.lowering.devices import PYTHON, claim_of
+from ren.lowering.devices import claim_of, claim_of_target
 from ren.lowering.scratch import is_whole
 from ren.lowering.units import CopyUnit, Input, KernelUnit, Unit, nbytes, stored, value_specs
 
@@ -85,19 +84,11 @@ def _devices(inputs: Sequence[Input], units: Sequence[Unit]) -> list[Hashable]:
     ]
     for unit in units:
         if isinstance(unit, CopyUnit):
-            found.append(_claim(unit.device))
+            found.append(claim_of_target(unit.device))
         else:
             claims = [found[v] for v in unit.ins if found[v] is not None]
             found += [claims[0] if claims else None] * len(unit.outs)
     return found
-
-
-def _claim(device: Hashable) -> Hashable:
-    if device == PYTHON:
-        return PYTHON
-    if isinstance(device, jax.sharding.Sharding):
-        return frozenset(device.device_set)
-    return frozenset({device})
 
 
 def _optimizable(plan: Plan, devices: Sequence[Hashable]) -> set[int]:
