@@ -75,9 +75,9 @@ def target_of(
 ) -> Any:
     """As `place`, of limb arrays."""
     accelerator = _only_accelerator(devices) if auto_device else None
-    places = {device_of(a) for a in arrays}
+    places = [device_of(a) for a in arrays]
     if accelerator is not None and all(p == accelerator or _is_cpu(p) for p in places):
-        return accelerator if places - {accelerator} else None
+        return accelerator if any(p != accelerator for p in places) else None
     claims = {claim_of(a) for a in arrays} - {None}
     on_jax = not all(map(is_host, arrays))
     if len(claims) > 1 or (PYTHON in claims and on_jax):

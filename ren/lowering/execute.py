@@ -54,7 +54,7 @@ def run_plan(plan: Plan, inputs: Sequence[Any]) -> tuple[Any, ...]:
     """
     try:
         return _run_units(plan, inputs, _run_unit)
-    except RuntimeError:
+    except (RuntimeError, ValueError):  # JAX raises the one on dispatch, XLA the other
         for given, array in zip(plan.inputs, inputs, strict=True):
             if not given.is_donated:
                 check_not_donated(array)
