@@ -156,12 +156,13 @@ class Poly(RandomConstructors):
     @property
     def limbs(self) -> Any:
         """The limb array `uint32[*batch, limb, n]`, Montgomery residues in [0, q_i); realizes."""
-        realized = self.contiguous().realize() if self._symbolic else self.realize()
-        if realized.node.op is not ops.BUFFER:
-            raise symbolic_value()
-        array = realized.node.arg.array
-        check_not_donated(array)
-        return array
+        node = self.node
+        if node.op is not ops.BUFFER:
+            node = (self.contiguous() if self._symbolic else self).realize().node
+            if node.op is not ops.BUFFER:
+                raise symbolic_value()
+        check_not_donated(node.arg.array)
+        return node.arg.array
 
     def __repr__(self) -> str:
         ring, domain = self._type
