@@ -12,7 +12,7 @@ import jax
 from ren.callers import user_line
 from ren.core import op as ops
 from ren.core.args import BufferArg
-from ren.core.errors import TracedValueError
+from ren.core.errors import DonatedBufferError, TracedValueError
 from ren.core.node import Node, buffer, make, toposort
 from ren.core.rewrite import rewrite
 from ren.lowering.devices import is_tracer
@@ -105,7 +105,13 @@ def _compute(nodes: list[Node]) -> list[Node]:
     sink = resolved(make(ops.SINK, nodes))
     plan = plan_of(sink)
     inputs = [i.arg.array for i in plan.inputs if isinstance(i.arg, BufferArg)]
-    arrays = run_plan(plan, inputs)
+    try:
+        arrays = run_plan(plan, inputs)
+    except DonatedBufferError:
+        # Given away by another thread: what came out of the map can be computed anew.
+        if resolved(make(ops.SINK, nodes)) is sink:
+            raise
+        return _compute(nodes)
     return [wrap(array, node) for array, node in zip(arrays, nodes, strict=True)]
 
 

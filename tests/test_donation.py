@@ -12,9 +12,10 @@ import numpy as np
 import pytest
 
 import ren
-from ren import Domain, Poly
+from ren import Domain, Poly, realization
 from ren.core.errors import DonatedBufferError
 from ren.lowering.donated import mark, may_donate
+from ren.lowering.execute import run_plan
 from ren.realization import known_buffer
 from ren.schemes import ckks
 from tests.donation import address, call, held, planned
@@ -31,7 +32,7 @@ def step(w: Poly, g: Poly) -> Poly:
 
 
 def gone(p: Poly) -> Poly:
-    mark([p.limbs])
+    mark([p.node.arg.array])
     return p
 
 
@@ -276,6 +277,29 @@ def test_another_thread_gives_a_buffer_away_in_the_middle_of_it():
     assert all(isinstance(e, DonatedBufferError) for e in errors)
     with pytest.raises(DonatedBufferError):
         (w + 1).realize()
+
+
+def test_a_buffer_of_the_map_that_another_thread_gives_away_is_computed_anew(monkeypatch):
+    x = made(1)
+    first, second = x * x + 1, x * x + 1
+    above = second + 2
+    first.realize()
+
+    def meanwhile(plan, inputs):
+        monkeypatch.undo()
+        gone(first)
+        return run_plan(plan, inputs)
+
+    monkeypatch.setattr(realization, "run_plan", meanwhile)
+    assert ren.equal(above, made(1) * made(1) + 3)
+
+    def for_good(plan, inputs):
+        gone(x)
+        return run_plan(plan, inputs)
+
+    monkeypatch.setattr(realization, "run_plan", for_good)
+    with pytest.raises(DonatedBufferError):
+        (x + 7).realize()
 
 
 def test_marks_go_with_the_memory():

@@ -148,7 +148,7 @@ FOUR_DEVICES = """
 import jax, jax.numpy as jnp, numpy as np, ren
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from ren.core.errors import DeviceError, DonatedBufferError
-from ren.lowering.donated import is_donated, mark, may_donate
+from ren.lowering.donated import is_donated, may_donate
 from ren.placement import is_at, moved, place, with_buffers_at
 from tests.donation import address, call
 from tests.lowering.plans import RING, poly
@@ -192,6 +192,13 @@ before = address(w)
 result = call(lambda w, g: w - g * 3, w, g)
 assert address(result) == before and result.device is one
 assert ren.equal(result, x + 1 - y * 3)
+
+# what JAX is free to move is computed with where its partner is, and given up like the rest
+loose = (x + 1).realize()
+assert not loose.limbs.committed
+result = call(lambda w, g: w - g * 3, loose, g)
+assert result.device is one
+assert is_donated(loose.node.arg.array) and ren.equal(result, x + 1 - y * 3)
 
 rep = jax.device_put(x, NamedSharding(mesh, PartitionSpec()))
 assert not may_donate([batch.limbs], [0])
