@@ -22,6 +22,7 @@ from ren.core.node import Node, buffer, const, make, toposort
 from ren.core.numtheory import centered, crt
 from ren.core.ring import Domain, RingSpec
 from ren.lowering.devices import TRACED, device_of, is_tracer
+from ren.lowering.donated import check_not_donated, is_donated
 from ren.lowering.execute import placed
 from ren.random_poly import RandomConstructors
 from ren.realization import has_placeholder, known_buffer, realize_nodes, symbolic_value
@@ -169,10 +170,13 @@ class Poly(RandomConstructors):
     @property
     def limbs(self) -> Any:
         """The limb array `uint32[*batch, limb, n]`, Montgomery residues in [0, q_i); realizes."""
-        realized = self.contiguous().realize() if self._symbolic else self.realize()
-        if realized.node.op is not ops.BUFFER:
-            raise symbolic_value()
-        return realized.node.arg.array
+        node = self.node
+        if node.op is not ops.BUFFER:
+            node = (self.contiguous() if self._symbolic else self).realize().node
+            if node.op is not ops.BUFFER:
+                raise symbolic_value()
+        check_not_donated(node.arg.array)
+        return node.arg.array
 
     def __repr__(self) -> str:
         ring, domain = self._type
@@ -180,6 +184,8 @@ class Poly(RandomConstructors):
             state = f"holding {type(self._leaf).__name__}"
         elif self._symbolic:
             state = "constant"
+        elif is_donated(self._in_memory()):
+            state = "donated"
         else:
             state = "realized" if self.is_realized else "lazy"
         q = f"{ring.limbs} limb{'s' * (ring.limbs > 1)}, log2(q)={ring.log2_q:.1f}"
@@ -291,6 +297,12 @@ class Poly(RandomConstructors):
         self._type = (node.spec.ring, node.spec.domain)
         self._digest, self._symbolic = node.digest, symbolic
 
+    def _in_memory(self) -> Any:
+        """The array that it holds, or whatever JAX put in its place; None for a lazy one."""
+        if self._node is None:
+            return self._leaf
+        return self._node.arg.array if self._node.op is ops.BUFFER else None
+
     def _become(self, node: Node) -> None:
         """Swaps the program for its BUFFER: the same value, without its history."""
         self._program()
@@ -312,6 +324,8 @@ def realize_polys(polys: Sequence[Poly]) -> list[Poly]:
     """Each polynomial realized, all as one program; see `Poly.realize`."""
     if is_collecting():
         return list(polys)
+    for p in polys:
+        check_not_donated(p._in_memory())
     # A polynomial that JAX made around a leaf is left as it is: the leaf may be a sentinel.
     lazy = [p for p in polys if not p._symbolic and p._node and p._node.op is not ops.BUFFER]
     if is_capturing():
@@ -358,6 +372,7 @@ def _flatten(p: Poly) -> tuple[tuple[Any, ...], Any]:
     if p._symbolic:
         return (), (ring, domain, p.node.arg.value)
     if p._node is None:
+        check_not_donated(p._leaf)
         return (p._leaf,), (ring, domain, None)
     return (p.limbs,), (ring, domain, None)
 

@@ -20,6 +20,7 @@ from ren.lowering.devices import (
     is_tracer,
     resolve_device,
 )
+from ren.lowering.donated import check_not_donated
 from ren.lowering.lifetimes import values_of
 from ren.lowering.memory import with_donations
 from ren.lowering.passes import run_pipeline
@@ -46,8 +47,18 @@ def run_plan(plan: Plan, inputs: Sequence[Any]) -> tuple[Any, ...]:
     Args:
         plan: what to run.
         inputs: an array `uint32[*batch, limb, n]` for each of `plan.inputs`, in order.
+
+    Raises:
+        DonatedBufferError: an input that is a JAX array was given away before, or is now, by
+            another thread.
     """
-    return _run_units(plan, inputs, _run_unit)
+    try:
+        return _run_units(plan, inputs, _run_unit)
+    except (RuntimeError, ValueError):  # JAX raises the one on dispatch, XLA the other
+        for given, array in zip(plan.inputs, inputs, strict=True):
+            if not given.is_donated:
+                check_not_donated(array)
+        raise
 
 
 def interpret_plan(plan: Plan, inputs: Sequence[Any]) -> tuple[Any, ...]:
