@@ -7,8 +7,6 @@ import weakref
 from collections.abc import Sequence
 from typing import Any
 
-import jax
-
 from ren.callers import user_line
 from ren.core import op as ops
 from ren.core.args import BufferArg
@@ -17,6 +15,7 @@ from ren.core.node import Node, buffer, make, toposort
 from ren.core.rewrite import rewrite
 from ren.lowering.devices import is_tracer
 from ren.lowering.execute import plan_of, run_plan
+from ren.lowering.tracing import concretely
 
 # The realization map: old node -> BUFFER node, through which other live polynomials read. Weak in
 # its keys: an entry goes with the last polynomial that holds the old node.
@@ -54,7 +53,7 @@ def realize_nodes(nodes: Sequence[Node]) -> list[Node]:
     for node in todo:
         (traced if _reads_tracer(node) else concrete).append(node)
     if concrete:
-        with jax.ensure_compile_time_eval():
+        with concretely():
             made = _compute(concrete)
         with _lock:
             _realized.update(zip(concrete, made, strict=True))
