@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import jax
-from jax.core import eval_context
+import jax.core
 from jax.extend.core import get_opaque_trace_state
 
+# Public in jax 0.10; without it `concretely` does what `ensure_compile_time_eval` can.
+_eval_context = getattr(jax.core, "eval_context", nullcontext)
 _NO_MESH = jax.sharding.AbstractMesh((), ())
 
 
@@ -36,5 +38,5 @@ def concretely() -> Iterator[None]:
     if not is_tracing():
         yield
         return
-    with jax.ensure_compile_time_eval(), eval_context(), jax.sharding.use_abstract_mesh(_NO_MESH):
+    with jax.ensure_compile_time_eval(), _eval_context(), jax.sharding.use_abstract_mesh(_NO_MESH):
         yield
