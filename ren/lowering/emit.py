@@ -15,6 +15,7 @@ from jax import lax
 from ren.lowering.bodies import BODIES, Arrays, Table
 from ren.lowering.graph import Graph, Slice
 from ren.lowering.program import Kernel, Program
+from ren.lowering.tracing import concretely
 
 Donations = tuple[tuple[int, int], ...]
 Compiled = Callable[[tuple[Arrays, ...], tuple[Any, ...], tuple[Any, ...]], tuple[Any, ...]]
@@ -222,7 +223,7 @@ def _table(table: Table, place: Any) -> Arrays:
     key = (table, place)
     found = _tables.get(key)
     if found is None:
-        with jax.ensure_compile_time_eval():
+        with concretely():
             found = tuple(jax.device_put(a, place) for a in table.build())
         with _lock:
             found = _tables.setdefault(key, found)

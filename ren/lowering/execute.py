@@ -27,7 +27,7 @@ from ren.lowering.passes import run_pipeline
 from ren.lowering.plan import Plan
 from ren.lowering.schedule import schedule
 from ren.lowering.trace import active_trace
-from ren.lowering.tracing import is_tracing
+from ren.lowering.tracing import concretely, is_tracing
 from ren.lowering.units import CopyUnit, KernelUnit, Unit, ViewUnit
 
 
@@ -151,5 +151,5 @@ def placed(array: np.ndarray, device: Any = None) -> Any:
     target = None if device is None else resolve_device(device)
     if target == PYTHON:
         return array
-    with jax.ensure_compile_time_eval():
+    with concretely():
         return jax.device_put(array, target)
