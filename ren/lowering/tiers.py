@@ -10,7 +10,7 @@ from typing import Any
 import jax
 
 from ren.core.errors import JitError
-from ren.lowering.execute import interpret_plan, run_plan
+from ren.lowering.execute import UnitRunner, interpret_plan, run_plan
 from ren.lowering.graph_runner import graph_runner
 from ren.lowering.plan import Plan
 
@@ -43,7 +43,7 @@ def runner(plan: Plan, tier: str) -> Runner:
     """The function of the plan's inputs, concrete arrays, that replays it in a tier."""
     if tier == GRAPH:
         return _GraphOrUnits(plan)
-    return partial(interpret_plan if tier == EAGER else run_plan, plan)
+    return partial(interpret_plan, plan) if tier == EAGER else UnitRunner(plan)
 
 
 class _GraphOrUnits:
