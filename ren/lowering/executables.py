@@ -51,6 +51,8 @@ class Executables:
     def _loaded_or_compiled(
         self, arguments: tuple[Any, ...], flat: Sequence[Any], place: Any
     ) -> Executable | None:
+        if any(layout_of(a) is None for a in flat):
+            runtime.give_up(AttributeError("arrays do not tell their layout"))
         if not runtime.is_supported():
             return None
         (device,) = place.device_set
