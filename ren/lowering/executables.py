@@ -9,6 +9,7 @@ from typing import Any
 
 import attrs
 import jax
+import jax.monitoring
 
 from ren.lowering import disk, runtime
 from ren.lowering.places import layout_of
@@ -61,30 +62,33 @@ class Executables:
         body = None if store is None or key is None else store.read(key)
         if store is not None and body is not None:
             try:
-                return runtime.from_bytes(body, place)
+                made = runtime.from_bytes(body, place)
+                jax.monitoring.record_event(runtime.CACHE_HIT)
+                return made
             except Exception as error:  # whatever the runtime says of bytes that it cannot use
                 store.warn(f"an executable cannot be loaded: {disk.first_line(error)}")
-        loaded, shapes = self._compiled(arguments, place)
+        lowered = self._lowered(arguments, place)
+        shapes = [tuple(out.shape) for out in jax.tree.leaves(lowered.out_info)]
         try:
+            if store is None or key is None:
+                return runtime.executable(runtime.compiled(lowered), shapes, place)
+            loaded = runtime.compiled_afresh(lowered, device)
             made = runtime.executable(loaded, shapes, place)
         except runtime.CHANGED as error:
             runtime.give_up(error)
             return None
-        if store is not None and key is not None:
-            try:
-                store.write(key, runtime.to_bytes(loaded, shapes))
-            except Exception as error:  # not every runtime serializes
-                store.warn(f"an executable cannot be kept: {disk.first_line(error)}")
+        try:
+            store.write(key, runtime.to_bytes(loaded, shapes))
+        except Exception as error:  # not every runtime serializes
+            store.warn(f"an executable cannot be kept: {disk.first_line(error)}")
         return made
 
-    def _compiled(self, arguments: tuple[Any, ...], place: Any) -> tuple[Any, list[Any]]:
+    def _lowered(self, arguments: tuple[Any, ...], place: Any) -> Any:
         like = jax.tree.map(
             lambda a: jax.ShapeDtypeStruct(a.shape, a.dtype, sharding=place), arguments
         )
         with jax.enable_x64(True):
-            lowered = self.function.lower(*like)
-            loaded = lowered.compile().runtime_executable()
-        return loaded, [tuple(out.shape) for out in jax.tree.leaves(lowered.out_info)]
+            return self.function.lower(*like)
 
     def _key(self, store: disk.Store, flat: Sequence[Any], device: Any) -> str | None:
         """SHA-256 of all that decides what the compiler makes; None where that is unknown."""
