@@ -15,6 +15,8 @@ from ren.lowering import disk, runtime
 from ren.lowering.places import layout_of
 from ren.lowering.runtime import Executable
 
+_LONGEST = 256
+
 
 class Executables:
     """The executables of one function, by the shapes of its arguments and the device.
@@ -105,16 +107,29 @@ class Executables:
 def canonical(value: Any) -> str:
     """A print that is the same in every process, of numbers, names, tuples and attrs classes.
 
+    Long prints of attrs classes are their SHA-256, made once for equal ones: a graph calls few
+    programs many times.
+
     Raises:
         TypeError: the value is or holds something else.
     """
+    return _canonical(value, {})
+
+
+def _canonical(value: Any, known: dict[Any, str]) -> str:
     if value is None or type(value) in (bool, int, str):
         return repr(value)
     if isinstance(value, enum.Enum):
         return f"{type(value).__name__}.{value.name}"
     if isinstance(value, tuple):
-        return f"({','.join(map(canonical, value))})"
-    if attrs.has(type(value)):
-        names = [a.name for a in attrs.fields(type(value)) if a.init]
-        return f"{type(value).__name__}{canonical(tuple(getattr(value, n) for n in names))}"
-    raise TypeError(f"{type(value).__name__} has no canonical print")
+        return f"({','.join([_canonical(v, known) for v in value])})"
+    if not attrs.has(type(value)):
+        raise TypeError(f"{type(value).__name__} has no canonical print")
+    found = known.get(value)
+    if found is None:
+        parts = tuple(getattr(value, a.name) for a in attrs.fields(type(value)) if a.init)
+        found = f"{type(value).__name__}{_canonical(parts, known)}"
+        if len(found) > _LONGEST:
+            found = f"#{hashlib.sha256(found.encode()).hexdigest()}"
+        known[value] = found
+    return found
