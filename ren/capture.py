@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import attrs
+import numpy as np
 
 from ren.capturing import capture_serial, capturing
 from ren.core import op as ops
-from ren.core.args import BufferArg
+from ren.core.args import BufferArg, ScalarArg
 from ren.core.errors import JitError
-from ren.core.node import Node, buffer, make, placeholder, toposort
+from ren.core.node import Node, make, placeholder, toposort
 from ren.core.op import Kind
 from ren.core.rewrite import rewrite
 from ren.core.ring import is_subset
 from ren.lowering.cost import Cost
 from ren.lowering.devices import PYTHON, claim_of
-from ren.lowering.execute import plan_of
+from ren.lowering.execute import placed, plan_of
 from ren.lowering.memory import MemoryReport
 from ren.lowering.plan import Plan
 from ren.lowering.telemetry import Runner, Telemetry
@@ -26,8 +28,9 @@ from ren.lowering.trace import Trace
 from ren.poly import Poly
 from ren.realization import realize_nodes, resolved
 from ren.structure import Structure, take_apart
+from ren.symbolic import Length, Symbolic
 
-Source = Callable[[Sequence[Any]], Any]
+Source = Callable[[Sequence[Any], Sequence[Any]], Any]
 
 
 @attrs.frozen(eq=False, repr=False)
@@ -36,8 +39,9 @@ class Captured:
 
     Attributes:
         plan: what runs.
-        sources: for each input of the plan, a function from the call's arrays to its array:
-            an argument, a closed-over buffer that this object holds, or a fresh random draw.
+        sources: for each input of the plan, a function from the call's limb arrays and its other
+            values to its array: an argument, a closed-over buffer that this object holds, a fresh
+            random draw, or residues made of numbers.
         outputs: for each polynomial of the result its root among the plan's outputs, or the
             constant that it is.
         result: the structure of the result.
@@ -50,10 +54,16 @@ class Captured:
     result: Structure
     run: Runner
 
-    def replay(self, arrays: Sequence[Any]) -> Any:
-        """The function's result on new limb arrays, one for each polynomial argument."""
-        made = self.run([source(arrays) for source in self.sources])
-        return self.result.rebuild(iter([self._output(o, made) for o in self.outputs]))
+    def replay(self, arrays: Sequence[Any], values: Sequence[Any]) -> Any:
+        """The function's result on new limb arrays, one for each polynomial argument, and values.
+
+        Raises:
+            Unfit: the program was captured for other values.
+        """
+        made = self.run([source(arrays, values) for source in self.sources])
+        polys = [self._output(o, made) for o in self.outputs]
+        others = [_known(o, values) for o in self.result.others]
+        return self.result.rebuild(iter(polys), iter(others))
 
     @property
     def cost(self) -> Cost:
@@ -100,7 +110,7 @@ class Captured:
         if isinstance(output, Poly):
             return output
         spec = self.plan.output_specs[output]
-        return Poly.from_node(buffer(made[output], spec.ring, spec.domain))
+        return Poly.of_array(made[output], spec.ring, spec.domain)
 
     def __repr__(self) -> str:
         return repr(self.plan)
@@ -129,17 +139,25 @@ class Recording:
 
 
 def record(
-    function: Callable[..., Any], name: str, arguments: Structure, prune: bool = False
+    function: Callable[[Any], Any],
+    name: str,
+    arguments: Structure,
+    others: Sequence[Any],
+    prune: bool = False,
 ) -> Recording:
     """Runs `function` on placeholders for the polynomials of `arguments`.
+
+    Args:
+        function: of the value that `arguments` is the structure of.
+        name: what it is called in errors.
+        others: what stands for the leaves that are no polynomials.
 
     Raises:
         JitError: the result holds no polynomial.
     """
     inputs = [_placeholder_for(p) for p in arguments.polys]
     with capturing():
-        args, kwargs = arguments.rebuild(iter(inputs))
-        result = take_apart(function(*args, **kwargs))
+        result = take_apart(function(arguments.rebuild(iter(inputs), iter(others))))
         if not result.polys:
             raise JitError(
                 f"The captured function {name} returned no polynomial.",
@@ -154,9 +172,10 @@ def record(
 
 
 def capture(
-    function: Callable[..., Any],
+    function: Callable[[Any], Any],
     name: str,
     arguments: Structure,
+    others: Sequence[Any],
     show_graph: bool = False,
     tier: str = UNITS,
     prune: bool = False,
@@ -170,7 +189,7 @@ def capture(
     Raises:
         JitError: the result holds no polynomial.
     """
-    made = record(function, name, arguments, prune)
+    made = record(function, name, arguments, others, prune)
     if show_graph:
         print(f"{name} captured:\n{made.sink}")
     known = dict(zip(made.closed_over, realize_nodes(made.closed_over), strict=True))
@@ -204,14 +223,33 @@ def _placeholder_for(p: Poly) -> Poly:
 def _sources(plan: Plan, inputs: list[Poly]) -> tuple[Source, ...]:
     position = {p.node.arg: i for i, p in enumerate(inputs)}
 
+    on_host = any(not isinstance(i.arg, BufferArg) and i.arg.device == PYTHON for i in plan.inputs)
+
     def source(arg: Any) -> Source:
         if isinstance(arg, BufferArg):
-            return lambda arrays, held=arg.array: held
-        if arg.draw is not None:
-            return lambda arrays, draw=arg.draw: draw()
-        return lambda arrays, i=position[arg]: arrays[i]
+            return lambda arrays, values, held=arg.array: held
+        if isinstance(arg, ScalarArg):
+            return partial(_scalar_limbs, arg, PYTHON if on_host else None)
+        if arg.made is not None:
+            return lambda arrays, values, made=arg.made: made(values)
+        return lambda arrays, values, i=position[arg]: arrays[i]
 
     return tuple(source(i.arg) for i in plan.inputs)
+
+
+def _scalar_limbs(arg: ScalarArg, device: Any, arrays: Any, values: Sequence[Any]) -> Any:
+    """A constant as Montgomery residues `uint32[limb, 1]`."""
+    value, moduli = arg.value(values), arg.ring.moduli
+    return placed(np.array([[(value << 32) % m] for m in moduli], np.uint32), device)
+
+
+def _known(value: Any, values: Sequence[Any]) -> Any:
+    """A leaf of the result that is no polynomial, for the values of a call."""
+    if isinstance(value, Symbolic):
+        return value.value(values)
+    if isinstance(value, Length) and isinstance(value.count, Symbolic):
+        return Length(value.count.value(values))
+    return value
 
 
 def _independent(sink: Node, prune: bool) -> list[Node]:
@@ -223,7 +261,7 @@ def _independent(sink: Node, prune: bool) -> list[Node]:
     depends: dict[Node, bool] = {}
     found: list[Node] = []
     for node in toposort(sink):
-        here = node.op in (ops.PLACEHOLDER, ops.SINK)
+        here = node.op in (ops.PLACEHOLDER, ops.SCALAR, ops.SINK)
         here |= not prune and node.serial > capture_serial()
         depends[node] = here or any(depends[s] for s in node.src)
         if depends[node]:
