@@ -3,19 +3,20 @@
 Importing ren changes no global JAX setting.
 """
 
+from ren.config import config
 from ren.core import errors
 from ren.core.errors import RenError
+from ren.core.version import __version__ as __version__
 from ren.jit import CacheInfo, clear_jit, djit, jit
 from ren.lowering.trace import Trace, trace
 from ren.poly import Poly, equal, realize_polys
 from ren.reading import stages, xpr
 from ren.ring import Domain, RingSpec
 from ren.structure import realize
-
-__version__ = "0.1.0"
+from ren.submitting import submit
 
 __all__ = [
     "CacheInfo", "Domain", "Poly", "RenError", "RingSpec", "Trace",
-    "clear_jit", "djit", "equal", "errors", "jit", "realize", "realize_polys", "stages", "trace",
-    "xpr",
+    "clear_jit", "config", "djit", "equal", "errors", "jit", "realize", "realize_polys", "stages",
+    "submit", "trace", "xpr",
 ]  # fmt: skip

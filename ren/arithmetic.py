@@ -20,6 +20,7 @@ from ren.core.node import Node, const, make
 from ren.core.op import Op
 from ren.core.ring import Domain, RingSpec
 from ren.lowering.devices import TRACED, resolve_device
+from ren.symbolic import Symbolic
 
 
 class Arithmetic:
@@ -60,22 +61,22 @@ class Arithmetic:
 
     # ---------------------------------------------------------------- arithmetic
 
-    def __add__(self, other: Self | int) -> Self:
+    def __add__(self, other: Self | int | Symbolic) -> Self:
         return self._binary(ops.ADD, other, "+")
 
-    def __sub__(self, other: Self | int) -> Self:
+    def __sub__(self, other: Self | int | Symbolic) -> Self:
         return self._binary(ops.SUB, other, "-")
 
-    def __mul__(self, other: Self | int) -> Self:
+    def __mul__(self, other: Self | int | Symbolic) -> Self:
         return self._binary(ops.MUL, other, "*")
 
-    def __radd__(self, other: int) -> Self:
+    def __radd__(self, other: int | Symbolic) -> Self:
         return self._binary(ops.ADD, other, "+", reflected=True)
 
-    def __rsub__(self, other: int) -> Self:
+    def __rsub__(self, other: int | Symbolic) -> Self:
         return self._binary(ops.SUB, other, "-", reflected=True)
 
-    def __rmul__(self, other: int) -> Self:
+    def __rmul__(self, other: int | Symbolic) -> Self:
         return self._binary(ops.MUL, other, "*", reflected=True)
 
     def __neg__(self) -> Self:
@@ -105,6 +106,8 @@ class Arithmetic:
     def _binary(self, op: Op, other: Any, symbol: str, reflected: bool = False) -> Self:
         if isinstance(other, Arithmetic):
             right = other.node
+        elif isinstance(other, Symbolic):
+            right = other.scalar(self.ring, self.domain)
         elif hasattr(other, "__index__") and np.ndim(other) == 0:
             right = const(other.__index__(), self.ring, self.domain)
         elif isinstance(other, float | complex | np.ndarray | np.generic | jax.Array):

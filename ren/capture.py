@@ -3,30 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import attrs
+import numpy as np
 
 from ren.capturing import capture_serial, capturing
 from ren.core import op as ops
-from ren.core.args import BufferArg
+from ren.core.args import BufferArg, ScalarArg
 from ren.core.errors import JitError
-from ren.core.node import Node, buffer, make, placeholder, toposort
+from ren.core.node import Node, make, placeholder, toposort
 from ren.core.op import Kind
 from ren.core.rewrite import rewrite
 from ren.core.ring import is_subset
 from ren.lowering.cost import Cost
 from ren.lowering.devices import PYTHON, claim_of
-from ren.lowering.execute import plan_of
+from ren.lowering.execute import placed, plan_of
 from ren.lowering.memory import MemoryReport
 from ren.lowering.plan import Plan
-from ren.lowering.tiers import UNITS, Runner, runner
+from ren.lowering.telemetry import Runner, Telemetry
+from ren.lowering.tiers import UNITS, runner
 from ren.lowering.trace import Trace
 from ren.poly import Poly
 from ren.realization import realize_nodes, resolved
 from ren.structure import Structure, take_apart
+from ren.symbolic import Length, Symbolic
 
-Source = Callable[[Sequence[Any]], Any]
+Source = Callable[[Sequence[Any], Sequence[Any]], Any]
 
 
 @attrs.frozen(eq=False, repr=False)
@@ -35,8 +39,9 @@ class Captured:
 
     Attributes:
         plan: what runs.
-        sources: for each input of the plan, a function from the call's arrays to its array:
-            an argument, a closed-over buffer that this object holds, or a fresh random draw.
+        sources: for each input of the plan, a function from the call's limb arrays and its other
+            values to its array: an argument, a closed-over buffer that this object holds, a fresh
+            random draw, or residues made of numbers.
         outputs: for each polynomial of the result its root among the plan's outputs, or the
             constant that it is.
         result: the structure of the result.
@@ -49,10 +54,16 @@ class Captured:
     result: Structure
     run: Runner
 
-    def replay(self, arrays: Sequence[Any]) -> Any:
-        """The function's result on new limb arrays, one for each polynomial argument."""
-        made = self.run([source(arrays) for source in self.sources])
-        return self.result.rebuild(iter([self._output(o, made) for o in self.outputs]))
+    def replay(self, arrays: Sequence[Any], values: Sequence[Any]) -> Any:
+        """The function's result on new limb arrays, one for each polynomial argument, and values.
+
+        Raises:
+            Unfit: the program was captured for other values.
+        """
+        made = self.run([source(arrays, values) for source in self.sources])
+        polys = [self._output(o, made) for o in self.outputs]
+        others = [_known(o, values) for o in self.result.others]
+        return self.result.rebuild(iter(polys), iter(others))
 
     @property
     def cost(self) -> Cost:
@@ -63,6 +74,22 @@ class Captured:
     def memory(self) -> MemoryReport:
         """What one replay holds in memory, planned."""
         return self.plan.memory
+
+    @property
+    def telemetry(self) -> Telemetry:
+        """How replays ran: tiers, times, decisions, failures; prints as a table."""
+        return self.run.telemetry
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Waits, at most `timeout` seconds, for what is compiled in the background.
+
+        Under tier "auto" a compile that was put off until it is paid for is done now, so that the
+        calls after this one can choose between the tiers.
+
+        Returns:
+            True when nothing is left to wait for.
+        """
+        return self.run.wait(timeout)
 
     def explain(self, trace: Trace | None = None) -> str:
         """The plan as a table; see `Plan.explain`."""
@@ -83,7 +110,7 @@ class Captured:
         if isinstance(output, Poly):
             return output
         spec = self.plan.output_specs[output]
-        return Poly.from_node(buffer(made[output], spec.ring, spec.domain))
+        return Poly.of_array(made[output], spec.ring, spec.domain)
 
     def __repr__(self) -> str:
         return repr(self.plan)
@@ -112,17 +139,25 @@ class Recording:
 
 
 def record(
-    function: Callable[..., Any], name: str, arguments: Structure, prune: bool = False
+    function: Callable[[Any], Any],
+    name: str,
+    arguments: Structure,
+    others: Sequence[Any],
+    prune: bool = False,
 ) -> Recording:
     """Runs `function` on placeholders for the polynomials of `arguments`.
+
+    Args:
+        function: of the value that `arguments` is the structure of.
+        name: what it is called in errors.
+        others: what stands for the leaves that are no polynomials.
 
     Raises:
         JitError: the result holds no polynomial.
     """
     inputs = [_placeholder_for(p) for p in arguments.polys]
     with capturing():
-        args, kwargs = arguments.rebuild(iter(inputs))
-        result = take_apart(function(*args, **kwargs))
+        result = take_apart(function(arguments.rebuild(iter(inputs), iter(others))))
         if not result.polys:
             raise JitError(
                 f"The captured function {name} returned no polynomial.",
@@ -137,9 +172,10 @@ def record(
 
 
 def capture(
-    function: Callable[..., Any],
+    function: Callable[[Any], Any],
     name: str,
     arguments: Structure,
+    others: Sequence[Any],
     show_graph: bool = False,
     tier: str = UNITS,
     prune: bool = False,
@@ -153,7 +189,7 @@ def capture(
     Raises:
         JitError: the result holds no polynomial.
     """
-    made = record(function, name, arguments, prune)
+    made = record(function, name, arguments, others, prune)
     if show_graph:
         print(f"{name} captured:\n{made.sink}")
     known = dict(zip(made.closed_over, realize_nodes(made.closed_over), strict=True))
@@ -161,7 +197,8 @@ def capture(
     position = {root: i for i, root in enumerate(made.roots)}
     outputs = tuple(p if p.is_constant else position[p.node] for p in made.result.polys)
     result = attrs.evolve(made.result, polys=[])
-    return Captured(plan, _sources(plan, made.inputs), outputs, result, runner(plan, tier))
+    run = runner(plan, tier, name=name)
+    return Captured(plan, _sources(plan, made.inputs), outputs, result, run)
 
 
 def _marked(plan: Plan, pruned: list[Node]) -> Plan:
@@ -186,14 +223,33 @@ def _placeholder_for(p: Poly) -> Poly:
 def _sources(plan: Plan, inputs: list[Poly]) -> tuple[Source, ...]:
     position = {p.node.arg: i for i, p in enumerate(inputs)}
 
+    on_host = any(not isinstance(i.arg, BufferArg) and i.arg.device == PYTHON for i in plan.inputs)
+
     def source(arg: Any) -> Source:
         if isinstance(arg, BufferArg):
-            return lambda arrays, held=arg.array: held
-        if arg.draw is not None:
-            return lambda arrays, draw=arg.draw: draw()
-        return lambda arrays, i=position[arg]: arrays[i]
+            return lambda arrays, values, held=arg.array: held
+        if isinstance(arg, ScalarArg):
+            return partial(_scalar_limbs, arg, PYTHON if on_host else None)
+        if arg.made is not None:
+            return lambda arrays, values, made=arg.made: made(values)
+        return lambda arrays, values, i=position[arg]: arrays[i]
 
     return tuple(source(i.arg) for i in plan.inputs)
+
+
+def _scalar_limbs(arg: ScalarArg, device: Any, arrays: Any, values: Sequence[Any]) -> Any:
+    """A constant as Montgomery residues `uint32[limb, 1]`."""
+    value, moduli = arg.value(values), arg.ring.moduli
+    return placed(np.array([[(value << 32) % m] for m in moduli], np.uint32), device)
+
+
+def _known(value: Any, values: Sequence[Any]) -> Any:
+    """A leaf of the result that is no polynomial, for the values of a call."""
+    if isinstance(value, Symbolic):
+        return value.value(values)
+    if isinstance(value, Length) and isinstance(value.count, Symbolic):
+        return Length(value.count.value(values))
+    return value
 
 
 def _independent(sink: Node, prune: bool) -> list[Node]:
@@ -205,7 +261,7 @@ def _independent(sink: Node, prune: bool) -> list[Node]:
     depends: dict[Node, bool] = {}
     found: list[Node] = []
     for node in toposort(sink):
-        here = node.op in (ops.PLACEHOLDER, ops.SINK)
+        here = node.op in (ops.PLACEHOLDER, ops.SCALAR, ops.SINK)
         here |= not prune and node.serial > capture_serial()
         depends[node] = here or any(depends[s] for s in node.src)
         if depends[node]:

@@ -8,7 +8,7 @@ transformation, where one traced draw would be reused for every run, it raises.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Sequence
 from typing import Any, Protocol
 
 import attrs
@@ -146,10 +146,9 @@ def _drawn_at_replay(
 ) -> Node:
     distribution.sample(Xof(b"check", domain))  # a bad distribution is told at its own line
 
-    def fresh() -> Any:
+    def fresh(values: Sequence[Any]) -> Any:
         xof = Xof(sampling.fresh_seed(), domain)
         return placed(_sampled(distribution, xof, batch), device)
 
-    redraw: Callable[[], Any] = fresh
     claim = device if device == "python" else None
-    return placeholder(Spec(distribution.ring, Domain.COEFF, batch), claim, redraw)
+    return placeholder(Spec(distribution.ring, Domain.COEFF, batch), claim, fresh, "DRAW")

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import functools
-import hashlib
-import inspect
 import threading
 import types
 import weakref
@@ -12,16 +10,15 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable
 from typing import Any, NamedTuple, overload
 
-import numpy as np
-
+from ren.calls import Call, Signature, arrays_of, poly_key, realized, stand_ins, value_keys
 from ren.capture import Captured, capture
 from ren.capturing import is_capturing
 from ren.core.errors import JitError
-from ren.lowering.devices import is_host
-from ren.lowering.tiers import UNITS, check_tier
+from ren.lowering.tiers import AUTO, check_tier
 from ren.lowering.tracing import is_tracing
-from ren.poly import Poly, realize_polys
-from ren.structure import Structure, take_apart
+from ren.poly import Poly
+from ren.recaptures import Recaptures
+from ren.symbolic import LengthNeeded, Unfit
 
 DEFAULT_MAX_PLANS = 16
 
@@ -46,7 +43,7 @@ class Jitted:
         function: Callable[..., Any],
         max_plans: int,
         show_graph: bool = False,
-        tier: str = UNITS,
+        tier: str = AUTO,
         prune: bool = False,
         static_argnames: tuple[str, ...] = (),
     ) -> None:
@@ -63,9 +60,10 @@ class Jitted:
         self._show_graph = show_graph
         self._tier = tier
         self._prune = prune
-        self._static = static_argnames
-        self._signature = _checked_signature(function, self._name, static_argnames)
+        self._signature = Signature(function, self._name, static_argnames)
         self._plans: OrderedDict[Hashable, Captured] = OrderedDict()
+        self._by_length: set[Hashable] = set()  # structures whose program depends on lengths
+        self._recaptures = Recaptures(self._name)
         self._hits = self._misses = self._evictions = 0
         self._lock = threading.Lock()
         _jitted.add(self)
@@ -73,37 +71,32 @@ class Jitted:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if is_capturing() or is_tracing():
             return self._function(*args, **kwargs)  # becomes part of the program around it
-        self._check_static(args, kwargs)
-        arguments, polys = _arguments(self._name, args, kwargs)
-        return self._captured(arguments, polys).replay(_arrays(polys))
+        call = self._signature.call(args, kwargs)
+        polys = realized(call.polys)
+        captured = self._captured(call, polys)
+        try:
+            return captured.replay(arrays_of(polys), call.values)
+        except Unfit:
+            return self._capture(call, call.values).replay(arrays_of(polys), call.values)
 
-    def _check_static(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        if self._signature is None:
-            return
-        bound = self._signature.bind(*args, **kwargs).arguments
-        for name in self._static:
-            if take_apart(bound.get(name)).polys:
-                raise JitError(
-                    f"The static argument {name!r} of {self._name} holds a polynomial.",
-                    "Static arguments are part of the key by value; polynomials are inputs.",
-                    f"Leave {name!r} out of static_argnames.",
-                )
-
-    def _captured(self, arguments: Structure, polys: list[Poly]) -> Captured:
-        key = (
-            arguments.key,
-            tuple(map(_spec_key, polys)),
-            tuple(map(_value_key, arguments.others)),
-        )
+    def _captured(self, call: Call, polys: list[Poly]) -> Captured:
+        """The plan of a call: the one that is there, or a new one."""
+        types = tuple(map(poly_key, polys))
+        by_length = bool(self._by_length) and call.key in self._by_length
+        key = (call.key, types, value_keys(call.values, by_length))
         with self._lock:
             found = self._plans.get(key)
             if found is not None:
                 self._plans.move_to_end(key)
                 self._hits += 1
                 return found
-        made = capture(
-            self._function, self._name, arguments, self._show_graph, self._tier, self._prune
-        )
+        names = self._signature.names(call)[1]
+        try:
+            made = self._capture(call, stand_ins(call.values, names, by_length))
+        except LengthNeeded:
+            self._by_length.add(call.key)
+            return self._captured(call, polys)
+        self._recaptures.note(key, call)
         with self._lock:
             self._misses += 1
             self._plans[key] = made
@@ -112,6 +105,18 @@ class Jitted:
                 self._plans.popitem(last=False)
                 self._evictions += 1
         return made
+
+    def _capture(self, call: Call, others: list[Any]) -> Captured:
+        function = self._signature.function(call)
+        return capture(
+            function,
+            self._name,
+            call.structure(),
+            others,
+            self._show_graph,
+            self._tier,
+            self._prune,
+        )
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         return self if instance is None else types.MethodType(self, instance)
@@ -133,6 +138,8 @@ class Jitted:
         """Drops every plan of this function, and its counters."""
         with self._lock:
             self._plans.clear()
+            self._by_length.clear()
+            self._recaptures.clear()
             self._hits = self._misses = self._evictions = 0
 
     def __repr__(self) -> str:
@@ -146,7 +153,7 @@ def jit(
     *,
     max_plans: int = DEFAULT_MAX_PLANS,
     show_graph: bool = False,
-    tier: str = UNITS,
+    tier: str = AUTO,
     prune: bool = False,
     static_argnames: str | Iterable[str] = (),
 ) -> Callable[[Callable[..., Any]], Jitted]: ...
@@ -156,7 +163,7 @@ def jit(
     *,
     max_plans: int = DEFAULT_MAX_PLANS,
     show_graph: bool = False,
-    tier: str = UNITS,
+    tier: str = AUTO,
     prune: bool = False,
     static_argnames: str | Iterable[str] = (),
 ) -> Any:
@@ -169,16 +176,20 @@ def jit(
         show_graph: print the program, as text, whenever a plan is captured.
         tier: how plans run: "units", compiled kernels one by one, which compile fast and are shared
             by all plans; "graph", the whole plan as one executable (if that fails, as units, with
-            a warning of the logger "ren"); "eager", the NumPy reference, for debugging. Results
-            are the same, on the same devices. No tier is chosen by measuring yet.
+            a warning of the logger "ren"); "eager", the NumPy reference, for debugging; "auto"
+            begins with units, compiles the graph in the background once that is paid for, times
+            both and keeps the faster (`ren.config`, `plans[0].telemetry`). Results are the same, on
+            the same devices.
         prune: compute what depends on no argument once, at capture, and hold it in the plan; random
             draws are never pruned. `plan.explain()` marks what was.
-        static_argnames: arguments whose values the function looks at. Each value has a plan of its
-            own, as now all arguments that are no polynomials do; here a polynomial is refused.
+        static_argnames: arguments whose values the function looks at: flags, steps of a rotation,
+            sizes. Each value has a plan of its own.
 
     The key of a plan: the structure of the arguments; of each realized polynomial the ring, domain,
-    batch shape, dtype and device; of each constant polynomial ring, domain and value; the values of
-    all other arguments. Lazy arguments are realized together first. Closed-over polynomials are
+    batch shape, dtype and device; of each constant polynomial ring, domain and value; of numbers
+    and arrays type and shape; the values of static arguments, and of all that is none of these.
+    Lazy arguments are realized together first. Numbers and arrays are symbolic: `+ - *` use them,
+    anew at each call, and anything else that needs their value raises. Closed-over polynomials are
     realized once, at capture, and stay inputs of the plan: rebinding their names later changes
     nothing. A random polynomial drawn inside is drawn anew at every replay. Inside another jitted
     function, or while JAX is tracing, the function is simply inlined.
@@ -217,75 +228,21 @@ def djit(function: Callable[..., Any]) -> Callable[..., Any]:
         JitError: no polynomial among the arguments, or none among the results.
     """
     name = getattr(function, "__qualname__", repr(function))
+    signature = Signature(function, name)
 
     @functools.wraps(function)
     def captured_anew(*args: Any, **kwargs: Any) -> Any:
         if is_capturing() or is_tracing():
             return function(*args, **kwargs)
-        arguments, polys = _arguments(name, args, kwargs)
-        return capture(function, name, arguments).replay(_arrays(polys))
+        call = signature.call(args, kwargs)
+        polys = realized(call.polys)
+        made = capture(signature.function(call), name, call.structure(), call.values)
+        return made.replay(arrays_of(polys), call.values)
 
     return captured_anew
-
-
-def _arguments(name: str, args: Any, kwargs: Any) -> tuple[Structure, list[Poly]]:
-    """The arguments taken apart, and their polynomials realized."""
-    arguments = take_apart((args, kwargs))
-    if not arguments.polys:
-        raise JitError(
-            f"The function {name} under ren.jit was called without a polynomial.",
-            "The polynomials among the arguments are what a plan is replayed with.",
-            "Pass a Poly, or something that holds one; drop ren.jit for setup code.",
-        )
-    return arguments, realize_polys(arguments.polys)
-
-
-def _arrays(polys: list[Poly]) -> list[Any]:
-    return [None if p.is_constant else p.limbs for p in polys]
-
-
-def _checked_signature(
-    function: Callable[..., Any], name: str, static: tuple[str, ...]
-) -> inspect.Signature | None:
-    """The signature, where static arguments need it."""
-    if not static:
-        return None
-    signature = inspect.signature(function)
-    unknown = [s for s in static if s not in signature.parameters]
-    if unknown:
-        raise JitError(
-            f"ren.jit got static_argnames={static!r} for {name}{signature}.",
-            "Each is the name of a parameter of the function.",
-            f"Leave out {', '.join(map(repr, unknown))}.",
-        )
-    return signature
 
 
 def clear_jit() -> None:
     """Drops the plans of every jitted function in the process."""
     for jitted in list(_jitted):
         jitted.clear()
-
-
-def _spec_key(p: Poly) -> Hashable:
-    if p.is_constant:
-        return (p.ring, p.domain, p.node.arg.value)
-    array = p.node.arg.array
-    device = "python" if is_host(array) else (array.sharding, array.committed)
-    return (p.node.spec, device)
-
-
-def _value_key(value: Any) -> Hashable:
-    """What tells two values of a non-polynomial argument apart."""
-    if hasattr(value, "__array__") and not isinstance(value, np.generic):
-        array = np.ascontiguousarray(value)
-        return (array.shape, str(array.dtype), hashlib.sha256(array.tobytes()).digest())
-    try:
-        hash(value)
-    except TypeError:
-        raise JitError(
-            f"A function under ren.jit got an argument of type {type(value).__name__}.",
-            "Arguments that hold no polynomial are part of a plan's key and must be hashable.",
-            "Pass a tuple or a frozen dataclass, or close over the value.",
-        ) from None
-    return (type(value), value)

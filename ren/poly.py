@@ -16,15 +16,18 @@ from ren.capturing import is_capturing, is_collecting
 from ren.checks import as_int, check_limbs, check_ring
 from ren.codec import Content
 from ren.core import op as ops
+from ren.core.args import Spec
 from ren.core.errors import CoefficientTypeError, TracedValueError
 from ren.core.node import Node, buffer, const, make, toposort
 from ren.core.numtheory import centered, crt
 from ren.core.ring import Domain, RingSpec
 from ren.lowering.devices import TRACED, device_of, is_tracer
+from ren.lowering.donated import check_not_donated, is_donated
 from ren.lowering.execute import placed
 from ren.random_poly import RandomConstructors
 from ren.realization import has_placeholder, known_buffer, realize_nodes, symbolic_value
 from ren.residues import as_coefficients, montgomery, plain, to_integers, to_limbs
+from ren.symbolic import Symbolic, as_symbol
 
 _UNSET = object()
 
@@ -68,6 +71,10 @@ class Poly(RandomConstructors):
                 "Coefficients become residues on the host, from concrete integers.",
                 "Make the Poly outside and pass it in, or use Poly.from_limbs.",
             )
+        symbol = as_symbol(coeffs)
+        if symbol is not None:
+            self._set_node(_encoded(symbol, ring, device))
+            return
         limbs = to_limbs(as_coefficients(coeffs, ring.n), ring.moduli)
         self._set_node(buffer(placed(limbs, device), ring, Domain.COEFF))
 
@@ -92,6 +99,14 @@ class Poly(RandomConstructors):
         check_ring(ring)
         check_limbs(limbs, ring)
         return cls.from_node(buffer(limbs, ring, domain, traced=is_tracer(limbs)))
+
+    @classmethod
+    def of_array(cls, limbs: Any, ring: RingSpec, domain: Domain) -> Poly:
+        """As `from_limbs`, unchecked; its node is made when it is asked for."""
+        poly = cls.__new__(cls)
+        poly._leaf, poly._type = limbs, (ring, domain)
+        poly._node, poly._digest, poly._symbolic = None, None, False
+        return poly
 
     @classmethod
     def const(cls, value: int, ring: RingSpec) -> Poly:
@@ -155,10 +170,13 @@ class Poly(RandomConstructors):
     @property
     def limbs(self) -> Any:
         """The limb array `uint32[*batch, limb, n]`, Montgomery residues in [0, q_i); realizes."""
-        realized = self.contiguous().realize() if self._symbolic else self.realize()
-        if realized.node.op is not ops.BUFFER:
-            raise symbolic_value()
-        return realized.node.arg.array
+        node = self.node
+        if node.op is not ops.BUFFER:
+            node = (self.contiguous() if self._symbolic else self).realize().node
+            if node.op is not ops.BUFFER:
+                raise symbolic_value()
+        check_not_donated(node.arg.array)
+        return node.arg.array
 
     def __repr__(self) -> str:
         ring, domain = self._type
@@ -166,6 +184,8 @@ class Poly(RandomConstructors):
             state = f"holding {type(self._leaf).__name__}"
         elif self._symbolic:
             state = "constant"
+        elif is_donated(self._in_memory()):
+            state = "donated"
         else:
             state = "realized" if self.is_realized else "lazy"
         q = f"{ring.limbs} limb{'s' * (ring.limbs > 1)}, log2(q)={ring.log2_q:.1f}"
@@ -277,16 +297,35 @@ class Poly(RandomConstructors):
         self._type = (node.spec.ring, node.spec.domain)
         self._digest, self._symbolic = node.digest, symbolic
 
+    def _in_memory(self) -> Any:
+        """The array that it holds, or whatever JAX put in its place; None for a lazy one."""
+        if self._node is None:
+            return self._leaf
+        return self._node.arg.array if self._node.op is ops.BUFFER else None
+
     def _become(self, node: Node) -> None:
         """Swaps the program for its BUFFER: the same value, without its history."""
         self._program()
         self._node = node
 
 
+def _encoded(symbol: Symbolic, ring: RingSpec, device: Any) -> Node:
+    """The input of a program that is made of coefficients known at each call."""
+    shape = as_coefficients(symbol.sample, ring.n).shape  # what is wrong is told at its own line
+
+    def limbs(coeffs: Any) -> np.ndarray:
+        return to_limbs(as_coefficients(coeffs, ring.n), ring.moduli)
+
+    spec = Spec(ring, Domain.COEFF, shape[:-1])
+    return symbol.encoded((ring, device), spec, limbs, device)
+
+
 def realize_polys(polys: Sequence[Poly]) -> list[Poly]:
     """Each polynomial realized, all as one program; see `Poly.realize`."""
     if is_collecting():
         return list(polys)
+    for p in polys:
+        check_not_donated(p._in_memory())
     # A polynomial that JAX made around a leaf is left as it is: the leaf may be a sentinel.
     lazy = [p for p in polys if not p._symbolic and p._node and p._node.op is not ops.BUFFER]
     if is_capturing():
@@ -333,6 +372,7 @@ def _flatten(p: Poly) -> tuple[tuple[Any, ...], Any]:
     if p._symbolic:
         return (), (ring, domain, p.node.arg.value)
     if p._node is None:
+        check_not_donated(p._leaf)
         return (p._leaf,), (ring, domain, None)
     return (p.limbs,), (ring, domain, None)
 
@@ -347,11 +387,8 @@ def _unflatten(static: Any, leaves: Iterable[Any]) -> Poly:
     ring, domain, value = static
     if value is not None:
         return Poly.from_node(const(value, ring, domain), symbolic=True)
-    p = Poly.__new__(Poly)
-    (p._leaf,) = leaves
-    p._node, p._digest, p._symbolic = None, None, False
-    p._type = (ring, domain)
-    return p
+    (leaf,) = leaves
+    return Poly.of_array(leaf, ring, domain)
 
 
 register_pytree_with_keys(Poly, _flatten_with_keys, _unflatten, _flatten)

@@ -85,7 +85,8 @@ def stages(function: Callable[..., Any], *args: Any, **kwargs: Any) -> dict[str,
 
 def _recorded(function: Callable[..., Any], args: Any, kwargs: Any) -> Recording:
     name = getattr(function, "__qualname__", repr(function))
-    return record(function, name, take_apart((args, kwargs)))
+    arguments = take_apart((args, kwargs))
+    return record(lambda given: function(*given[0], **given[1]), name, arguments, arguments.others)
 
 
 def _with_stand_ins(made: Recording) -> tuple[Node, set[Node]]:
@@ -110,8 +111,8 @@ def _is_equation(node: Node, called: dict[Node, str]) -> bool:
 
 def _equation(node: Node, called: dict[Node, str], letters: Iterator[str], names: Names) -> str:
     called[node] = next(letters)
-    if isinstance(node.arg, PlaceholderArg):  # not an argument: drawn at every replay
-        right = "DRAW"
+    if isinstance(node.arg, PlaceholderArg):  # no argument, but made at every replay
+        right = node.arg.how
     else:
         argument = " ".join(names.argument(node.arg))
         operands = [_operand(s, called) for s in node.src]

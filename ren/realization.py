@@ -12,16 +12,34 @@ import jax
 from ren.callers import user_line
 from ren.core import op as ops
 from ren.core.args import BufferArg
-from ren.core.errors import TracedValueError
+from ren.core.errors import DonatedBufferError, TracedValueError
 from ren.core.node import Node, buffer, make, toposort
 from ren.core.rewrite import rewrite
 from ren.lowering.devices import is_tracer
+from ren.lowering.donated import check_not_donated, is_donated
 from ren.lowering.execute import plan_of, run_plan
 
-# The realization map: old node -> BUFFER node, through which other live polynomials read. Weak in
-# its keys: an entry goes with the last polynomial that holds the old node.
-_realized: weakref.WeakKeyDictionary[Node, Node] = weakref.WeakKeyDictionary()
+
+class _Realized(weakref.WeakKeyDictionary[Node, Node]):
+    """Old node -> BUFFER node, while the buffer is there: a donated one is forgotten on sight."""
+
+    def get(self, key: Node, default: Any = None) -> Any:
+        """The BUFFER that `key` was realized to, unless it was donated since."""
+        found = super().get(key)
+        if found is None:
+            return default
+        if is_donated(found.arg.array):
+            self.pop(key, None)
+            return default
+        return found
+
+
+# The realization map, through which other live polynomials read. Weak in its keys: an entry goes
+# with the last polynomial that holds the old node.
+_realized = _Realized()
 _lock = threading.Lock()
+
+_ARGUMENTS = (ops.PLACEHOLDER, ops.SCALAR)
 
 
 def known_buffer(node: Node) -> Node | None:
@@ -31,7 +49,7 @@ def known_buffer(node: Node) -> Node | None:
 
 def has_placeholder(*nodes: Node) -> bool:
     """True when a node reads an argument of a function that `ren.jit` is capturing."""
-    return any(n.op is ops.PLACEHOLDER for n in toposort(*map(resolved, nodes)))
+    return any(n.op in _ARGUMENTS for n in toposort(*map(resolved, nodes)))
 
 
 def resolved(node: Node) -> Node:
@@ -47,6 +65,7 @@ def realize_nodes(nodes: Sequence[Node]) -> list[Node]:
 
     Raises:
         TracedValueError: a node reads an argument of a function being captured.
+        DonatedBufferError: a node reads a buffer that was given away.
     """
     found = {node: known_buffer(node) for node in nodes}
     todo = [node for node, done in found.items() if done is None]
@@ -66,9 +85,12 @@ def realize_nodes(nodes: Sequence[Node]) -> list[Node]:
 
 def _reads_tracer(node: Node) -> bool:
     reads = toposort(resolved(node))
-    if any(n.op is ops.PLACEHOLDER for n in reads):
+    if any(n.op in _ARGUMENTS for n in reads):
         raise symbolic_value()
-    return any(isinstance(n.arg, BufferArg) and n.arg.traced for n in reads)
+    arrays = [n.arg.array for n in reads if isinstance(n.arg, BufferArg)]
+    for array in arrays:
+        check_not_donated(array)
+    return any(map(is_tracer, arrays))
 
 
 def symbolic_value() -> TracedValueError:
@@ -85,7 +107,13 @@ def _compute(nodes: list[Node]) -> list[Node]:
     sink = resolved(make(ops.SINK, nodes))
     plan = plan_of(sink)
     inputs = [i.arg.array for i in plan.inputs if isinstance(i.arg, BufferArg)]
-    arrays = run_plan(plan, inputs)
+    try:
+        arrays = run_plan(plan, inputs)
+    except DonatedBufferError:
+        # Given away by another thread: what came out of the map can be computed anew.
+        if resolved(make(ops.SINK, nodes)) is sink:
+            raise
+        return _compute(nodes)
     return [wrap(array, node) for array, node in zip(arrays, nodes, strict=True)]
 
 

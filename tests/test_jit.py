@@ -84,13 +84,10 @@ def test_constants_are_keyed_by_value():
 
 
 def test_other_arguments_are_keyed_by_value():
-    f = ren.jit(lambda x, k, weights: x.rotate(k) * int(weights[0]))
-    for k, w in ((1, 2), (2, 2), (1, 3), (1, 2)):
-        expected = (a().rotate(k) * w).tolist()
-        assert f(a(), k, np.array([w])).tolist() == expected
-    assert f.cache_info()[:3] == (1, 3, 3)
-    assert f(a(), 1, np.array([2.0])).tolist() == (a().rotate(1) * 2).tolist()
-    assert f.cache_info().plans == 4
+    f = ren.jit(lambda x, mode: x + 1 if mode == "more" else x - 1)
+    for mode in ("more", "less", "more"):
+        assert f(a(), mode).tolist() == (a() + (1 if mode == "more" else -1)).tolist()
+    assert f.cache_info()[:3] == (1, 2, 2)
 
 
 def test_lazy_arguments_are_realized_at_the_boundary():
@@ -294,7 +291,7 @@ def test_two_threads_may_call_one_function():
 
 # ---------------------------------------------------------------- tiers
 
-TIERS = ("units", "graph", "eager")
+TIERS = ("units", "graph", "eager", "auto")
 
 
 def mixed(x: Poly, y: Poly) -> tuple[Poly, Poly]:
@@ -425,7 +422,7 @@ def test_static_arguments():
     assert ren.equal(f(a(), 3), a() ** 3)
     assert ren.equal(f(a(), power=3), a() ** 3)
     assert ren.equal(f(a()), a() ** 2)
-    with pytest.raises(ren.errors.JitError, match=r"'power' of .* holds a polynomial"):
+    with pytest.raises(ren.errors.JitError, match=r"'power' holds a polynomial"):
         f(a(), power=b())
     with pytest.raises(ren.errors.JitError, match="Leave out 'q'"):
         ren.jit(static_argnames=("power", "q"))(lambda x, power: x)
@@ -452,7 +449,7 @@ def test_djit_captures_anew():
 # ---------------------------------------------------------------- errors
 
 
-@pytest.mark.parametrize("tier", ["auto", "fast", None, 1, ("graph",)])
+@pytest.mark.parametrize("tier", ["quick", "fast", None, 1, ("graph",)])
 def test_tiers_are_checked(tier):
     with pytest.raises(ren.errors.JitError, match="tier=") as e:
         ren.jit(tier=tier)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
 import attrs
@@ -12,17 +12,22 @@ from ren.core.ring import Domain, RingSpec
 
 @attrs.frozen
 class Spec:
-    """The type of a node's value: residues `dtype[*batch, ring.limbs, ring.n]` in a domain."""
+    """The type of a node's value: residues `dtype[*batch, ring.limbs, ring.n]` in a domain.
+
+    `is_scalar` marks a constant polynomial whose value is known only at each run: one residue a
+    limb. Nothing that is computed is one.
+    """
 
     ring: RingSpec
     domain: Domain
     batch: tuple[int, ...] = ()
     dtype: str = "uint32"
+    is_scalar: bool = False
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """The shape of the limb array, `[*batch, limb, n]`."""
-        return (*self.batch, self.ring.limbs, self.ring.n)
+        """The shape of the limb array, `[*batch, limb, n]`; of a scalar `[limb, 1]`."""
+        return (*self.batch, self.ring.limbs, 1 if self.is_scalar else self.ring.n)
 
 
 @attrs.frozen
@@ -49,7 +54,8 @@ class BufferArg:
 class PlaceholderArg:
     """An input of a captured program; `serial` tells placeholders apart.
 
-    `draw` is None for an argument, else what draws the value anew at every replay.
+    `made` is None for an argument; else it makes the limbs anew at every replay, from the values of
+    the call's arguments that are no polynomials, and `how` is its name: DRAW or ENCODE.
     """
 
     serial: int
@@ -57,7 +63,22 @@ class PlaceholderArg:
     domain: Domain
     batch: tuple[int, ...]
     device: Hashable = None
-    draw: Callable[[], Any] | None = attrs.field(default=None, eq=False, repr=False)
+    made: Callable[[Sequence[Any]], Any] | None = attrs.field(default=None, eq=False, repr=False)
+    how: str = ""
+
+
+@attrs.frozen
+class ScalarArg:
+    """A constant polynomial whose value is an argument; `serial` tells values apart.
+
+    `value` gives the integer from the values of the call's arguments that are no polynomials.
+    """
+
+    serial: int
+    ring: RingSpec
+    domain: Domain
+    value: Callable[[Sequence[Any]], int] = attrs.field(eq=False, repr=False)
+    device: Hashable = None
 
 
 @attrs.frozen

@@ -54,8 +54,20 @@ class TracedValueError(RenError, TypeError):
     """A concrete value asked of a polynomial that is still symbolic (capture or JAX trace)."""
 
 
+class DonatedBufferError(RenError, RuntimeError, ValueError):
+    """A polynomial read after its buffer was donated to a jitted function."""
+
+
 class JitError(RenError, ValueError):
     """`ren.jit` on a function without polynomials going in or coming out, or misused options."""
+
+
+class SettingError(RenError, ValueError):
+    """A value that a setting of `ren.config` cannot have."""
+
+
+class UnknownSettingError(RenError, AttributeError):
+    """A name that `ren.config` does not have."""
 
 
 class SerializationError(RenError, ValueError):
@@ -84,3 +96,7 @@ class DepthError(RenError, ValueError):
 
 class VerificationError(RenError, AssertionError):
     """A compiler pass broke a rule of its stage: a defect of Ren, never of the program."""
+
+
+class RecaptureWarning(UserWarning):
+    """A jitted function is captured again and again where one plan would do."""

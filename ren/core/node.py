@@ -13,7 +13,7 @@ from typing import Any
 import attrs
 
 from ren.core import op as ops
-from ren.core.args import BufferArg, ConstArg, NoArg, PlaceholderArg, Spec
+from ren.core.args import BufferArg, ConstArg, NoArg, PlaceholderArg, ScalarArg, Spec
 from ren.core.op import Op
 from ren.core.ring import Domain, RingSpec
 
@@ -110,7 +110,7 @@ def _digest(op: Op, src: tuple[Node, ...], arg: Any) -> bytes:
 
 def _token(arg: Any) -> bytes:
     # A cached token must not keep the array of a buffer alive.
-    if isinstance(arg, BufferArg | PlaceholderArg):
+    if isinstance(arg, BufferArg | PlaceholderArg | ScalarArg):
         return b"%d" % arg.serial
     return b"" if arg is NO_ARG else _static_token(arg)
 
@@ -132,9 +132,9 @@ def const(value: int, ring: RingSpec, domain: Domain = Domain.COEFF) -> Node:
     return make(ops.CONST, (), ConstArg(value % ring.q, ring, domain))
 
 
-def placeholder(spec: Spec, device: Any = None, draw: Any = None) -> Node:
-    """A new input of a captured program."""
-    arg = PlaceholderArg(next(_serials), spec.ring, spec.domain, spec.batch, device, draw)
+def placeholder(spec: Spec, device: Any = None, made: Any = None, how: str = "") -> Node:
+    """A new input of a captured program; see `PlaceholderArg`."""
+    arg = PlaceholderArg(next(_serials), spec.ring, spec.domain, spec.batch, device, made, how)
     return make(ops.PLACEHOLDER, (), arg)
 
 

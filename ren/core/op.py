@@ -30,6 +30,7 @@ from ren.core.args import (
     ReservedArg,
     RingArg,
     RotateArg,
+    ScalarArg,
     SinkArg,
     SlotArg,
     StoreArg,
@@ -94,6 +95,7 @@ class Op:
 BUFFER = Op("BUFFER", 0, BufferArg, rules.infer_leaf, Kind.LEAF)
 PLACEHOLDER = Op("PLACEHOLDER", 0, PlaceholderArg, rules.infer_leaf, Kind.LEAF)
 SLOT = Op("SLOT", 0, SlotArg, rules.infer_own, Kind.LEAF)
+SCALAR = Op("SCALAR", 0, ScalarArg, rules.infer_scalar, Kind.LEAF)
 CONST = Op("CONST", 0, ConstArg, rules.infer_leaf, Kind.CONSTANT)
 
 ADD = Op(
@@ -161,19 +163,20 @@ KERNEL = Op("KERNEL", None, KernelArg, rules.infer_root, Kind.MEMORY)
 
 PERMUTE = Op("PERMUTE", 1, AutomorphismArg, rules.infer_same, Kind.VIEW)
 FLIP = Op("FLIP", 1, AutomorphismArg, rules.infer_same, Kind.ELEMENTWISE)
+AT_ZERO = Op("AT_ZERO", 1, NoArg, rules.infer_same, Kind.ELEMENTWISE)
 FILL = Op("FILL", 0, ConstArg, rules.infer_leaf, Kind.CONSTANT)
 DELTA = Op("DELTA", 0, ConstArg, rules.infer_leaf, Kind.CONSTANT)
 GIDX = Op("GIDX", 0, GridArg, rules.infer_own, Kind.INDEX)
-INDEX = Op("INDEX", 1, IndexArg, rules.infer_same, Kind.INDEX)
+INDEX = Op("INDEX", 1, IndexArg, rules.infer_index, Kind.INDEX)
 LOAD = Op("LOAD", 2, NoArg, rules.infer_stored, Kind.INDEX)
 
 OPS: dict[str, Op] = {
     op.name: op
     for op in (
-        BUFFER, PLACEHOLDER, SLOT, CONST, ADD, SUB, MUL, DOT, NEG, NTT, INTT,
+        BUFFER, PLACEHOLDER, SCALAR, SLOT, CONST, ADD, SUB, MUL, DOT, NEG, NTT, INTT,
         TO_RING, RESCALE, MODUP, MODDOWN, BOUNDED, ROTATE,
         VIEW, LIFT, CONVERT, JOIN, AUTOMORPHISM, COPY, CONTIGUOUS, SINK,
         BUFFERIZE, RESERVED, STORE, AFTER, BUFFER_VIEW, KERNEL,
-        PERMUTE, FLIP, FILL, DELTA, GIDX, INDEX, LOAD,
+        PERMUTE, FLIP, AT_ZERO, FILL, DELTA, GIDX, INDEX, LOAD,
     )
 }  # fmt: skip

@@ -18,6 +18,7 @@ from ren.core.args import (
     PlaceholderArg,
     ReservedArg,
     RingArg,
+    ScalarArg,
     SlotArg,
     Spec,
 )
@@ -52,7 +53,7 @@ class Names:
 
     def __init__(self, order: Iterable[Node], share_rings_with: Names | None = None) -> None:
         order = list(order)
-        leaves = [n for n in order if isinstance(n.arg, BufferArg | PlaceholderArg)]
+        leaves = [n for n in order if isinstance(n.arg, BufferArg | PlaceholderArg | ScalarArg)]
         self._node = {node: f"%{i}" for i, node in enumerate(order)}
         self._leaf = {n.arg.serial: f"{n.op.name.lower()[0]}{i}" for i, n in enumerate(leaves)}
         self._ring: dict[RingSpec, str] = share_rings_with._ring if share_rings_with else {}
@@ -87,7 +88,7 @@ class Names:
     def argument(self, arg: Any) -> list[str]:
         """The argument of a node in words; fields of classes unknown here print as `name=value`."""
         match arg:
-            case BufferArg() | PlaceholderArg():
+            case BufferArg() | PlaceholderArg() | ScalarArg():
                 return [self._leaf[arg.serial]]
             case ConstArg():
                 return [str(arg.value)]

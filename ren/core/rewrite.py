@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
+import attrs
+
 from ren.core import op as ops
 from ren.core.errors import VerificationError
 from ren.core.node import Node, const, make
@@ -96,6 +98,8 @@ def to_domain(node: Node, domain: Domain) -> Node:
     """`node` in `domain`: itself, a constant read in that domain, or a transform."""
     if node.spec.domain is domain:
         return node
+    if node.op is ops.SCALAR:
+        return make(ops.SCALAR, (), attrs.evolve(node.arg, domain=domain))
     if node.op is ops.CONST:
         return const(node.arg.value, node.arg.ring, domain)
     return make(ops.NTT if domain is Domain.NTT else ops.INTT, (node,))

@@ -69,10 +69,15 @@ def infer_linear(what: str) -> Infer:
     return infer
 
 
+def is_constant(node: Node) -> bool:
+    """True for a constant polynomial, also one whose value is known only at each run."""
+    return node.op.name in ("CONST", "FILL") or node.spec.is_scalar
+
+
 def infer_mul(src: tuple[Node, ...], arg: object) -> Spec:
     """A product with a constant stays in its domain; any other is in the NTT domain."""
     ring = same_ring(src, "A product")
-    proper = tuple(s for s in src if s.op.name not in ("CONST", "FILL"))
+    proper = tuple(s for s in src if not is_constant(s))
     domain = Domain.NTT if len(proper) == 2 else joint_domain(proper or src)
     return Spec(ring, domain, batch(src))
 
@@ -85,12 +90,25 @@ def infer_dot(src: tuple[Node, ...], arg: object) -> Spec:
 
 
 def infer_same(src: tuple[Node, ...], arg: object) -> Spec:
+    return dense(src[0].spec)
+
+
+def infer_index(src: tuple[Node, ...], arg: object) -> Spec:
     return src[0].spec
+
+
+def dense(spec: Spec) -> Spec:
+    """The type with all n residues a limb."""
+    return attrs.evolve(spec, is_scalar=False) if spec.is_scalar else spec
+
+
+def infer_scalar(src: tuple[Node, ...], arg: Any) -> Spec:
+    return Spec(arg.ring, arg.domain, is_scalar=True)
 
 
 def infer_into(domain: Domain) -> Infer:
     def infer(src: tuple[Node, ...], arg: object) -> Spec:
-        return attrs.evolve(src[0].spec, domain=domain)
+        return attrs.evolve(dense(src[0].spec), domain=domain)
 
     return infer
 
@@ -111,7 +129,7 @@ def same_degree(src: tuple[Node, ...], ring: RingSpec, what: str) -> None:
 
 def infer_to_ring(src: tuple[Node, ...], arg: RingArg) -> Spec:
     same_degree(src, arg.ring, "to_ring")
-    return attrs.evolve(src[0].spec, ring=arg.ring)
+    return attrs.evolve(dense(src[0].spec), ring=arg.ring)
 
 
 def infer_rescale(src: tuple[Node, ...], arg: RingArg) -> Spec:
@@ -124,7 +142,7 @@ def infer_rescale(src: tuple[Node, ...], arg: RingArg) -> Spec:
             "Leave out what to divide by: x.rescale(x.ring.moduli[:-1]); "
             "to change basis only, use to_ring.",
         )
-    return attrs.evolve(src[0].spec, ring=arg.ring)
+    return attrs.evolve(dense(src[0].spec), ring=arg.ring)
 
 
 def infer_mod_up(src: tuple[Node, ...], arg: ModUpArg) -> Spec:
@@ -135,7 +153,7 @@ def infer_mod_up(src: tuple[Node, ...], arg: ModUpArg) -> Spec:
             "A digit is one or more of the polynomial's own moduli.",
             "Pass for example x.ring.moduli[:2].",
         )
-    return attrs.evolve(src[0].spec, ring=arg.ring)
+    return attrs.evolve(dense(src[0].spec), ring=arg.ring)
 
 
 def infer_mod_down(src: tuple[Node, ...], arg: RingArg) -> Spec:
@@ -147,12 +165,12 @@ def infer_mod_down(src: tuple[Node, ...], arg: RingArg) -> Spec:
             "The target is a proper part of the polynomial's basis; the rest is divided away.",
             "Pass the ring without the special primes; for any other basis use rescale.",
         )
-    return attrs.evolve(src[0].spec, ring=arg.ring)
+    return attrs.evolve(dense(src[0].spec), ring=arg.ring)
 
 
 def infer_base_change(src: tuple[Node, ...], arg: RingArg) -> Spec:
     same_degree(src, arg.ring, "base conversion")
-    return attrs.evolve(src[0].spec, ring=arg.ring, domain=Domain.COEFF)
+    return attrs.evolve(dense(src[0].spec), ring=arg.ring, domain=Domain.COEFF)
 
 
 def infer_join(src: tuple[Node, ...], arg: RingArg) -> Spec:

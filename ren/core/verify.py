@@ -27,7 +27,7 @@ def _has_wanted_domains(node: Node) -> bool:
     outside = (Kind.ROOT, Kind.LEAF, Kind.CONSTANT, Kind.MEMORY, Kind.INDEX)
     if node.spec is None or node.op.kind in outside:
         return True
-    if node.op is ops.MUL and any(s.op.kind is Kind.CONSTANT for s in node.src):
+    if node.op is ops.MUL and any(s.op.kind is Kind.CONSTANT or s.spec.is_scalar for s in node.src):
         want = node.spec.domain
     else:
         want = node.op.wants or node.spec.domain

@@ -130,6 +130,16 @@ def _emit_delta(instr: Any, t: list[Arrays]) -> Any:
     return jnp.where(jnp.arange(instr.n) == 0, t[0][0], jnp.uint32(0))
 
 
+def _emit_at_zero(instr: Any, t: list[Arrays], x: Any) -> Any:
+    return jnp.where(jnp.arange(instr.n) == 0, x, jnp.uint32(0))
+
+
+def _reference_at_zero(node: Node, x: np.ndarray) -> np.ndarray:
+    out = np.zeros(node.spec.shape, np.uint32)
+    out[..., :1] = x[..., :1]
+    return out
+
+
 def _montgomery_column(node: Node) -> np.ndarray:
     return np.array([[(node.arg.value << 32) % m] for m in _moduli(node)], np.uint32)
 
@@ -311,6 +321,7 @@ BODIES: dict[str, Body] = {
     "DOT": Body(_emit_dot, _reference_dot, tables=_modulus),
     "NEG": Body(_emit_neg, lambda node, a: exact.neg(a, _moduli(node)), tables=_modulus),
     "FILL": Body(_emit_fill, _reference_fill, tables=_const_tables),
+    "AT_ZERO": Body(_emit_at_zero, _reference_at_zero),
     "DELTA": Body(_emit_delta, _reference_delta, tables=_const_tables),
     "VIEW": Body(_emit_view, _reference_view, _view_structure),
     "JOIN": Body(_emit_join, _reference_join, _join_structure),

@@ -49,7 +49,8 @@ def claim_of(array: Any) -> Any:
     return frozenset(array.sharding.device_set)
 
 
-def _claim_of_target(device: Any) -> Any:
+def claim_of_target(device: Any) -> Any:
+    """What an array that was moved to `device` demands of its partners."""
     if device == PYTHON:
         return PYTHON
     if isinstance(device, jax.sharding.Sharding):
@@ -75,22 +76,23 @@ def _node_claim(node: Node, below: list[tuple[Any, bool]]) -> tuple[Any, bool]:
     if isinstance(node.arg, PlaceholderArg):
         return node.arg.device, node.arg.device != PYTHON
     if node.op is ops.COPY:
-        claim = _claim_of_target(node.arg.device)
+        claim = claim_of_target(node.arg.device)
         return claim, _is_jax_array(claim)
-    if node.op is ops.SINK:
+    if node.op in (ops.SINK, ops.SCALAR):
         return None, False
     found = {claim for claim, _ in below if claim is not None}
     on_jax = any(jax_array for _, jax_array in below)
     if len(found) > 1 or (PYTHON in found and on_jax):
         raise DeviceError(
-            f"{node.op.name} got polynomials on two devices: {_names(found, on_jax)}.",
+            f"{node.op.name} got polynomials on two devices: {device_names(found, on_jax)}.",
             "The operands of one operation must be on one device.",
             "Move one of them: x.to(y.device).",
         )
     return (found.pop() if found else None), on_jax
 
 
-def _names(found: set[Any], on_jax: bool) -> str:
+def device_names(found: set[Any], on_jax: bool) -> str:
+    """Claims in words; `on_jax` when there are JAX arrays beside them, on the default device."""
     names = sorted(PYTHON if c == PYTHON else ", ".join(sorted(map(str, c))) for c in found)
     if len(names) == 1 and on_jax:
         names.append(str(jax.devices()[0]))

@@ -252,6 +252,38 @@ def prepared_graph(graph: Graph, tables: tuple[Table, ...], args: tuple[Any, ...
     return _bound(_graph_executables(graph), arrays, (arrays, args), place)
 
 
+def graph_ahead(
+    graph: Graph, tables: tuple[Table, ...], types: tuple[Any, ...], place: Place | None
+) -> Any:
+    """Lowers a graph for inputs of some types, here; what compiles it, in any thread.
+
+    Args:
+        graph, tables: as in `run_graph`.
+        types: a `jax.ShapeDtypeStruct` for each input, its sharding where it is bound.
+        place: the one device where all of them are; None for several.
+
+    Returns:
+        None where the executable is there already; else a function that returns how XLA divides
+        the outputs between devices, or None where there is one.
+    """
+    functions = _graph_executables(graph)
+    if place is not None:
+        arrays = tables_at(tables, place)
+        flat = [array for table in arrays for array in table]
+        return functions.ahead((arrays, types), [*flat, *types], place.sharding)
+    arrays = tuple(table_on(t, placement(types)) for t in tables)
+    with jax.enable_x64(True):
+        lowered = functions.function.lower(arrays, types)
+    return lambda: lowered.compile().output_shardings
+
+
+def graph_types(graph: Graph, tables: tuple[Table, ...], types: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Shape and dtype of a graph's outputs."""
+    arrays = tuple(table_on(t, None) for t in tables)
+    with jax.enable_x64(True):
+        return jax.eval_shape(compiled_graph(graph), arrays, types)
+
+
 def analysis(kernel: Kernel, args: tuple[Any, ...], donate: Donations = ()) -> Any:
     """What XLA says of the memory of the kernel's executable.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 import hashlib
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
 import attrs
@@ -40,41 +40,77 @@ class Executables:
         Returns:
             None where this JAX has no such executables, or the arrays have a layout of their own.
         """
-        key = (place, *[a.shape for a in flat])
-        found = self._made.get(key)
+        if any(layout_of(a) is None for a in flat):
+            runtime.give_up(AttributeError("arrays do not tell their layout"))
+        key = _key_of(flat, place)
+        found = self._made.get(key) or self._loaded(flat, place)
         if found is None:
-            found = self._loaded_or_compiled(arguments, flat, place)
+            if not runtime.is_supported():
+                return None
+            found = self._compiled(self._lowered(arguments, place), flat, place)
             if found is None:
                 return None
-            found = self._made.setdefault(key, found)
+        found = self._made.setdefault(key, found)
         if any(layout_of(a) != wanted for a, wanted in zip(flat, found.layouts, strict=True)):
             return None
         return found
 
-    def _loaded_or_compiled(
+    def ahead(
         self, arguments: tuple[Any, ...], flat: Sequence[Any], place: Any
-    ) -> Executable | None:
-        if any(layout_of(a) is None for a in flat):
-            runtime.give_up(AttributeError("arrays do not tell their layout"))
-        if not runtime.is_supported():
+    ) -> Callable[[], None] | None:
+        """The rest of the work for arrays like `flat`, of which only the types are looked at.
+
+        They are lowered here; what is returned compiles, in any thread. None where the executable
+        is there already, in memory or on disk.
+        """
+        key = _key_of(flat, place)
+        found = self._made.get(key) or self._loaded(flat, place)
+        if found is not None:
+            self._made.setdefault(key, found)
             return None
-        (device,) = place.device_set
-        store = disk.store()
-        key = None if store is None else self._key(store, flat, device)
-        body = None if store is None or key is None else store.read(key)
-        if store is not None and body is not None:
-            try:
-                made = runtime.from_bytes(body, place)
-                jax.monitoring.record_event(runtime.CACHE_HIT)
-                return made
-            except Exception as error:  # whatever the runtime says of bytes that it cannot use
-                store.warn(f"an executable cannot be loaded: {disk.first_line(error)}")
         lowered = self._lowered(arguments, place)
+
+        def work() -> None:
+            if not runtime.is_supported():
+                lowered.compile()  # JAX's own dispatch finds it
+                return
+            made = self._compiled(lowered, flat, place)
+            if made is not None:
+                self._made.setdefault(key, made)
+
+        return work
+
+    def _loaded(self, flat: Sequence[Any], place: Any) -> Executable | None:
+        store = disk.store()
+        if store is None or not runtime.is_supported():
+            return None
+        key = self._key(store, flat, place)
+        body = None if key is None else store.read(key)
+        if body is None:
+            return None
+        try:
+            made = runtime.from_bytes(body, place)
+            jax.monitoring.record_event(runtime.CACHE_HIT)
+            return made
+        except Exception as error:  # whatever the runtime says of bytes that it cannot use
+            store.warn(f"an executable cannot be loaded: {disk.first_line(error)}")
+            return None
+
+    def _lowered(self, arguments: tuple[Any, ...], place: Any) -> Any:
+        like = jax.tree.map(
+            lambda a: jax.ShapeDtypeStruct(a.shape, a.dtype, sharding=place), arguments
+        )
+        with jax.enable_x64(True):
+            return self.function.lower(*like)
+
+    def _compiled(self, lowered: Any, flat: Sequence[Any], place: Any) -> Executable | None:
         shapes = [tuple(out.shape) for out in jax.tree.leaves(lowered.out_info)]
+        store = disk.store()
+        key = None if store is None else self._key(store, flat, place)
         try:
             if store is None or key is None:
                 return runtime.executable(runtime.compiled(lowered), shapes, place)
-            loaded = runtime.compiled_afresh(lowered, device)
+            loaded = runtime.compiled_afresh(lowered, place)
             made = runtime.executable(loaded, shapes, place)
         except runtime.CHANGED as error:
             runtime.give_up(error)
@@ -85,15 +121,9 @@ class Executables:
             store.warn(f"an executable cannot be kept: {disk.first_line(error)}")
         return made
 
-    def _lowered(self, arguments: tuple[Any, ...], place: Any) -> Any:
-        like = jax.tree.map(
-            lambda a: jax.ShapeDtypeStruct(a.shape, a.dtype, sharding=place), arguments
-        )
-        with jax.enable_x64(True):
-            return self.function.lower(*like)
-
-    def _key(self, store: disk.Store, flat: Sequence[Any], device: Any) -> str | None:
+    def _key(self, store: disk.Store, flat: Sequence[Any], place: Any) -> str | None:
         """SHA-256 of all that decides what the compiler makes; None where that is unknown."""
+        (device,) = place.device_set
         try:
             around = runtime.environment(device)
             shapes = tuple((tuple(a.shape), str(a.dtype)) for a in flat)
@@ -102,6 +132,10 @@ class Executables:
         except Exception as error:
             store.warn(f"a key cannot be made: {disk.first_line(error)}")
             return None
+
+
+def _key_of(flat: Sequence[Any], place: Any) -> Hashable:
+    return (place, *[tuple(a.shape) for a in flat])
 
 
 def canonical(value: Any) -> str:

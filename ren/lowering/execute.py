@@ -21,6 +21,7 @@ from ren.lowering.devices import (
     is_tracer,
     resolve_device,
 )
+from ren.lowering.donated import check_not_donated
 from ren.lowering.emit import Prepared
 from ren.lowering.graph import Graph, Slice
 from ren.lowering.lifetimes import values_of
@@ -49,8 +50,23 @@ def run_plan(plan: Plan, inputs: Sequence[Any]) -> tuple[Any, ...]:
     Args:
         plan: what to run.
         inputs: an array `uint32[*batch, limb, n]` for each of `plan.inputs`, in order.
+
+    Raises:
+        DonatedBufferError: an input that is a JAX array was given away before, or is now, by
+            another thread.
     """
-    return _run_units(plan, inputs, _run_unit)
+    try:
+        return _run_units(plan, inputs, _run_unit)
+    except (RuntimeError, ValueError):  # JAX raises the one on dispatch, XLA the other
+        _check_donations(plan, inputs)
+        raise
+
+
+def _check_donations(plan: Plan, inputs: Sequence[Any]) -> None:
+    """Raises DonatedBufferError where an input, not donated in this call, was given away."""
+    for given, array in zip(plan.inputs, inputs, strict=True):
+        if not given.is_donated:
+            check_not_donated(array)
 
 
 class UnitRunner:
@@ -68,7 +84,11 @@ class UnitRunner:
             inputs: an array `uint32[*batch, limb, n]` for each of the plan's, in order.
         """
         if active_trace() is None and not is_tracing():
-            made = self._bindings(inputs)
+            try:
+                made = self._bindings(inputs)
+            except (RuntimeError, ValueError):  # as in run_plan
+                _check_donations(self._plan, inputs)
+                raise
             if made is not None:
                 return made
         return run_plan(self._plan, inputs)

@@ -6,7 +6,7 @@ fusion across them. XLA compiles one large program more slowly than many small s
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Hashable, Sequence
 from functools import partial
 from typing import Any
 
@@ -96,7 +96,7 @@ class GraphRunner:
         return tuple(values[v] for v in self.outputs)
 
 
-def graph_runner(plan: Plan) -> Callable[[Sequence[Any]], tuple[Any, ...]]:
+def graph_runner(plan: Plan) -> GraphRunner:
     """What `run_plan` computes, as a function of concrete JAX arrays with few executables.
 
     An executable holds the kernels and views between two copies whose arrays are on the same

@@ -7,12 +7,13 @@ from collections.abc import Hashable, Sequence
 from typing import TYPE_CHECKING
 
 import attrs
-import jax
 
 from ren.core import op as ops
 from ren.core.args import BufferArg, Spec
+from ren.core.node import Node
 from ren.core.op import Kind, Op
-from ren.lowering.devices import PYTHON, claim_of
+from ren.lowering.devices import claim_of, claim_of_target
+from ren.lowering.scratch import is_whole
 from ren.lowering.units import CopyUnit, Input, KernelUnit, Unit, nbytes, stored, value_specs
 
 if TYPE_CHECKING:
@@ -29,8 +30,10 @@ class Value:
         first: the unit that makes it; -1 for an input.
         last: the last unit that reads it; the number of units for an output of the plan.
         is_input: true for what the caller, or the plan, holds.
-        is_optimizable: an intermediate in a buffer of its own, which no one outside can see.
-        offset: where it stands in the arena of its device, when it is optimizable.
+        is_optimizable: an intermediate in a buffer of its own, which no one outside can see, or an
+            input that the caller gives away: what a result may overwrite.
+        offset: where it stands in the arena of its device, when it is an optimizable intermediate.
+        is_hosted: it stands in the buffer of a donated input, outside of every arena.
     """
 
     spec: Spec
@@ -41,6 +44,12 @@ class Value:
     is_input: bool
     is_optimizable: bool
     offset: int | None = None
+    is_hosted: bool = False
+
+    @property
+    def own_size(self) -> int:
+        """The bytes that it needs besides what the caller brought."""
+        return 0 if self.is_input or self.is_hosted else self.size
 
 
 def values_of(plan: Plan) -> tuple[Value, ...]:
@@ -75,35 +84,28 @@ def _devices(inputs: Sequence[Input], units: Sequence[Unit]) -> list[Hashable]:
     ]
     for unit in units:
         if isinstance(unit, CopyUnit):
-            found.append(_claim(unit.device))
+            found.append(claim_of_target(unit.device))
         else:
             claims = [found[v] for v in unit.ins if found[v] is not None]
             found += [claims[0] if claims else None] * len(unit.outs)
     return found
 
 
-def _claim(device: Hashable) -> Hashable:
-    if device == PYTHON:
-        return PYTHON
-    if isinstance(device, jax.sharding.Sharding):
-        return frozenset(device.device_set)
-    return frozenset({device})
-
-
 def _optimizable(plan: Plan, devices: Sequence[Hashable]) -> set[int]:
-    """Intermediates whose buffer is new and seen by kernels of this plan alone.
+    """Donated inputs, and intermediates whose buffer is new and seen by kernels of this plan alone.
 
     A copy to the device where its source is may share the source's buffer, and a kernel that
     passes an input on may return the input's: neither may be overwritten. An array over several
     devices is left to XLA.
     """
-    found: set[int] = set()
+    found = {v for v, given in enumerate(plan.inputs) if given.is_donated}
     shared = set(plan.outputs)
     for unit in plan.units:
         if not isinstance(unit, KernelUnit):
             shared.update(unit.ins)
         else:
             found.update(unit.outs[i] for i in fresh_stores(unit))
+            shared.update(_passed_on(unit))
     return {v for v in found - shared if _is_single_device(devices[v])}
 
 
@@ -116,6 +118,23 @@ def fresh_stores(unit: KernelUnit) -> list[int]:
         for i, store in enumerate(unit.kernel.body.src)
         if store.src[1] is behind[i] and times[behind[i]] == 1 and _is_computed(behind[i].op)
     ]
+
+
+def _passed_on(unit: KernelUnit) -> list[int]:
+    """The values that a kernel may return as they are."""
+    ends = (_end(store.src[1]) for store in unit.kernel.body.src)
+    return [unit.ins[end.arg.index] for end in ends if end.op is ops.SLOT]
+
+
+def _end(node: Node) -> Node:
+    """What is behind contiguous(), loads of whole arrays and joins of one part."""
+    while (
+        node.op is ops.CONTIGUOUS
+        or (node.op is ops.LOAD and is_whole(node))
+        or (node.op is ops.JOIN and len(node.src) == 1)
+    ):
+        node = node.src[0]
+    return node
 
 
 def _is_computed(op: Op) -> bool:

@@ -4,12 +4,13 @@ JAX arrays have no arenas. What is real is donation: a unit whose input dies may
 the same shape into that input's buffer. The arenas are a simulation: one a device, in which every
 intermediate that may move has an offset; an output that takes over a dead buffer keeps its place.
 
-Inputs belong to the caller, before and after: no peak counts them.
+Inputs belong to the caller, before and after: no peak counts them. One that the caller gives away
+(`donating`) may lend its buffer to a result as a dead intermediate does; nor does a peak count it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
 import attrs
@@ -59,6 +60,7 @@ class MemoryReport:
         input_bytes: of all inputs; in none of the peaks.
         output_bytes: of the results.
         donated_bytes: of all buffers taken over in one run.
+        donated_input_bytes: of the inputs among them.
         measured_bytes: as `peak_bytes`, with the temporaries that XLA states for each executable;
             None until measured.
     """
@@ -70,6 +72,7 @@ class MemoryReport:
     input_bytes: int
     output_bytes: int
     donated_bytes: int
+    donated_input_bytes: int = 0
     measured_bytes: int | None = None
 
     def __str__(self) -> str:
@@ -82,6 +85,7 @@ class MemoryReport:
                 ("lower bound of lifetimes", size(self.lower_bound_bytes)),
                 ("arenas", size(self.arena_bytes)),
                 ("donated", size(self.donated_bytes)),
+                ("donated by the caller", size(self.donated_input_bytes)),
                 ("inputs", size(self.input_bytes)),
                 ("outputs", size(self.output_bytes)),
             ]
@@ -92,13 +96,25 @@ class MemoryReport:
 
 
 def with_donations(plan: _P) -> _P:
-    """The plan whose units overwrite dead intermediates with results of the same shape."""
+    """The plan whose units overwrite what dies, its own or donated, with results of its shape."""
     values = values_of(plan)
     units = tuple(
         attrs.evolve(unit, donate=_donated(unit, values)) if isinstance(unit, KernelUnit) else unit
         for unit in plan.units
     )
     return attrs.evolve(plan, units=units)
+
+
+def donating(plan: _P, positions: Iterable[int]) -> _P:
+    """The plan for callers that give the inputs at `positions` away; donations are chosen anew.
+
+    What the plan itself holds is never given away.
+    """
+    given = set(positions)
+    inputs = tuple(
+        attrs.evolve(i, is_donated=v in given and not i.is_held) for v, i in enumerate(plan.inputs)
+    )
+    return with_donations(attrs.evolve(plan, inputs=inputs))
 
 
 def without_donations(plan: _P) -> _P:
@@ -142,10 +158,13 @@ def memory_plan(plan: Plan) -> MemoryPlan:
     donations = tuple(_pairs(unit) for unit in plan.units)
     arenas: dict[Hashable, Arena] = {}
     for unit, pairs in zip(plan.units, donations, strict=True):
-        offsets = {taker: values[v].offset for v, taker in pairs}
+        places = {taker: values[v] for v, taker in pairs}
         for v in unit.outs:
-            if values[v].is_optimizable:
-                offset = offsets.get(v)
+            place = places.get(v)
+            if place is not None and (place.is_input or place.is_hosted):
+                values[v] = attrs.evolve(values[v], is_hosted=True)
+            elif values[v].is_optimizable:
+                offset = None if place is None else place.offset
                 if offset is None:
                     arena = arenas.setdefault(values[v].device, Arena())
                     offset = arena.allocate(values[v].size)
@@ -165,17 +184,20 @@ def memory_plan(plan: Plan) -> MemoryPlan:
 def report(plan: Plan) -> MemoryReport:
     """The memory of one run, planned."""
     made = memory_plan(plan)
-    values, given = made.values, [_bytes_given(pairs, made.values) for pairs in made.donations]
-    planned = [_planned_scratch(u, g > 0, values) for u, g in zip(plan.units, given, strict=True)]
+    values, pairs = made.values, made.donations
+    bare = values_of(plan)
+    planned = [_planned_scratch(u, bool(p), values) for u, p in zip(plan.units, pairs, strict=True)]
     unplanned = [_planned_scratch(u, False, values) for u in plan.units]
+    inputs = [values[v].size for unit in pairs for v, _ in unit if values[v].is_input]
     return MemoryReport(
-        peak_bytes=peak(plan, values, given, planned),
-        unplanned_bytes=peak(plan, values, [0] * len(given), unplanned),
+        peak_bytes=peak(plan, values, pairs, planned),
+        unplanned_bytes=peak(plan, bare, [()] * len(pairs), unplanned),
         arena_bytes=sum(used for _, used in made.arenas),
         lower_bound_bytes=_lower_bound(values, len(plan.units)),
         input_bytes=sum(v.size for v in values if v.is_input),
         output_bytes=sum(values[v].size for v in set(plan.outputs)),
-        donated_bytes=sum(given),
+        donated_bytes=sum(_bytes_given(p, values) for p in pairs),
+        donated_input_bytes=sum(inputs),
     )
 
 
@@ -191,7 +213,7 @@ def measure(plan: Plan) -> MemoryReport:
         _stated_scratch(i, unit, g, made.values)
         for i, (unit, g) in enumerate(zip(plan.units, given, strict=True))
     ]
-    measured = peak(plan, made.values, given, stated)
+    measured = peak(plan, made.values, made.donations, stated)
     return attrs.evolve(report(plan), measured_bytes=measured)
 
 
@@ -224,18 +246,24 @@ def _abstract(value: Value) -> jax.ShapeDtypeStruct:
 
 
 def peak(
-    plan: Plan, values: Sequence[Value], given: Sequence[int], temporary: Sequence[int]
+    plan: Plan,
+    values: Sequence[Value],
+    donations: Sequence[Sequence[tuple[int, int]]],
+    temporary: Sequence[int],
 ) -> int:
     """The largest, over units, of what is live while the unit runs and its temporary bytes.
 
     Args:
-        given: for each unit the bytes of its results that stand in donated buffers.
+        donations: for each unit the pairs (value taken over, value that takes over).
         temporary: for each unit the bytes that its executable needs besides.
     """
     before = _live_before(values, len(plan.units))
-    made = [sum(values[v].size for v in unit.outs) for unit in plan.units]
-    during = zip(before, made, given, temporary, strict=False)
-    return max((live + new - taken + extra for live, new, taken, extra in during), default=0)
+    made = [
+        sum(values[v].own_size for v in unit.outs) - sum(values[v].own_size for _, v in pairs)
+        for unit, pairs in zip(plan.units, donations, strict=True)
+    ]
+    during = zip(before, made, temporary, strict=False)
+    return max((live + new + extra for live, new, extra in during), default=0)
 
 
 def _lower_bound(values: Sequence[Value], units: int) -> int:
@@ -246,9 +274,9 @@ def _live_before(values: Sequence[Value], units: int) -> list[int]:
     """Bytes live before each unit, and after the last one."""
     change = [0] * (units + 2)
     for v in values:
-        if not v.is_input:
-            change[v.first + 1] += v.size
-            change[v.last + 1] -= v.size
+        if v.own_size:
+            change[v.first + 1] += v.own_size
+            change[v.last + 1] -= v.own_size
     live, out = 0, []
     for step in change[: units + 1]:
         live += step

@@ -63,4 +63,6 @@ def layout_of(array: Any) -> Any:
 
     `array.format`, which is public, takes over a microsecond.
     """
+    if array.is_deleted():  # asking would end the process
+        raise RuntimeError("Array has been deleted.")
     return getattr(array, "_pjrt_layout", None)

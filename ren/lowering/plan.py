@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from functools import cached_property
+
 import attrs
 
 from ren.core.args import Spec
 from ren.core.drawing import dot, mermaid
 from ren.core.svg import html_of, svg
 from ren.lowering.cost import Cost, cost_of
+from ren.lowering.digest import structure_digest
 from ren.lowering.drawing import plan_diagram
 from ren.lowering.explain import explain
 from ren.lowering.memory import MemoryReport, report
@@ -39,6 +42,11 @@ class Plan:
         """The distinct kernel programs, in order of first use: what has to be compiled."""
         kernels = (u.kernel.program for u in self.units if isinstance(u, KernelUnit))
         return tuple(dict.fromkeys(kernels))
+
+    @cached_property
+    def digest(self) -> str:
+        """SHA-256 of what the plan runs, in hex: the same in every process, whatever the arrays."""
+        return structure_digest(self)
 
     @property
     def cost(self) -> Cost:

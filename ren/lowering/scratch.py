@@ -75,10 +75,14 @@ def overwritable(unit: KernelUnit) -> dict[int, int]:
 
 def _is_in_place(node: Node) -> bool:
     if node.op is ops.LOAD:
-        array, index = node.src
-        whole = tuple(range(array.spec.ring.limbs))
-        return index.arg.limbs == whole and index.arg.galois == 1
+        return is_whole(node)
     return node.op.kind is Kind.ELEMENTWISE or node.op in _IN_PLACE
+
+
+def is_whole(load: Node) -> bool:
+    """True for a LOAD of all limbs as they are."""
+    array, index = load.src
+    return index.arg.limbs == tuple(range(array.spec.ring.limbs)) and index.arg.galois == 1
 
 
 _IN_PLACE = (ops.NTT, ops.INTT, ops.STORE, ops.CONTIGUOUS, ops.INDEX, ops.GIDX)

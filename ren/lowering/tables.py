@@ -20,7 +20,11 @@ _lock = threading.Lock()
 def placement(args: Sequence[Any]) -> Any:
     """Where tables must be: None (JAX's default, free to move) or a set of devices."""
     for a in args:
-        if not isinstance(a, jax.core.Tracer) and getattr(a, "committed", False):
+        if isinstance(a, jax.ShapeDtypeStruct):
+            is_bound = a.sharding is not None
+        else:
+            is_bound = not isinstance(a, jax.core.Tracer) and getattr(a, "committed", False)
+        if is_bound:
             return _replicated(a.sharding)
     return None
 

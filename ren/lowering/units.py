@@ -8,7 +8,7 @@ from collections.abc import Hashable, Iterable
 import attrs
 
 from ren.core import op as ops
-from ren.core.args import BufferArg, PlaceholderArg, Spec
+from ren.core.args import BufferArg, PlaceholderArg, ScalarArg, Spec
 from ren.core.node import Node
 from ren.core.printer import body_name
 from ren.lowering.program import Kernel
@@ -18,12 +18,14 @@ from ren.lowering.program import Kernel
 class Input:
     """An array that a plan reads: of a buffer held by the plan, or bound at each call.
 
-    `is_pruned` marks a held buffer that the captured function computed, once, at capture.
+    `is_pruned` marks a held buffer that the captured function computed, once, at capture;
+    `is_donated` a bound one that its caller gives away: a result may stand in its buffer.
     """
 
-    arg: BufferArg | PlaceholderArg
+    arg: BufferArg | PlaceholderArg | ScalarArg
     spec: Spec
     is_pruned: bool = False
+    is_donated: bool = False
 
     @property
     def is_held(self) -> bool:
@@ -40,8 +42,8 @@ class KernelUnit:
     """Runs a kernel: `values[outs] = kernel(*values[ins])`, then forgets `drops`.
 
     Attributes:
-        donate: pairs (position in `ins`, position in `outs`): an intermediate that dies here, and
-            the result of the same shape that takes over its buffer.
+        donate: pairs (position in `ins`, position in `outs`): an intermediate or donated input
+            that dies here, and the result of the same shape that takes over its buffer.
         name: the ops of the kernel, for people.
     """
 

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from typing import Any
+
 from ren.core import op as ops
-from ren.core.args import AutomorphismArg, RotateArg
-from ren.core.node import Node, const, make
+from ren.core.args import AutomorphismArg, RotateArg, ScalarArg
+from ren.core.node import Node, const, make, next_serial
 from ren.core.op import Kind
 from ren.core.rewrite import Table, rewrite
+from ren.core.rules import is_constant
 
 
 def simplify_algebra(sink: Node) -> Node:
@@ -29,7 +33,7 @@ def _is_const(node: Node, value: int) -> bool:
 
 def _same_type(kept: Node, node: Node) -> Node | None:
     """`kept`, if it can stand for `node`: domains may differ (the driver converts)."""
-    return kept if kept.spec.batch == node.spec.batch else None
+    return kept if kept.spec.batch == node.spec.batch and not kept.spec.is_scalar else None
 
 
 def _add_zero(node: Node) -> Node | None:
@@ -104,6 +108,22 @@ def _reassociated_product(node: Node) -> Node | None:
     return make(ops.MUL, (x, const(factor, x.spec.ring, x.spec.domain)))
 
 
+def _product_of_constants(node: Node) -> Node | None:
+    """c s -> 0 + (c s) where the values are known at each run: the host multiplies them."""
+    if not all(map(is_constant, node.src)):
+        return None
+    a, b = map(_value_at_run, node.src)
+    ring, domain = node.spec.ring, node.spec.domain
+    arg = ScalarArg(next_serial(), ring, domain, lambda values: a(values) * b(values))
+    return make(ops.ADD, (const(0, ring, domain), make(ops.SCALAR, (), arg)))
+
+
+def _value_at_run(node: Node) -> Callable[[Sequence[Any]], int]:
+    if node.op is ops.SCALAR:
+        return node.arg.value
+    return lambda values, value=node.arg.value: value
+
+
 def _last_of_two(node: Node) -> Node | None:
     """A copy of a copy goes where the second goes; a boundary behind a boundary is one."""
     (x,) = node.src
@@ -144,7 +164,7 @@ RULES: Table = {
     **{op.name: (_fold,) for op in ops.OPS.values() if op.fold and op.kind is not Kind.LEAF},
     "ADD": (_fold, _add_zero, _twice, _reassociated_sum),
     "SUB": (_fold, _subtract_zero, _nothing_left, _reassociated_sum),
-    "MUL": (_fold, _multiply_one_or_zero, _reassociated_product),
+    "MUL": (_fold, _multiply_one_or_zero, _product_of_constants, _reassociated_product),
     "COPY": (_last_of_two,),
     "CONTIGUOUS": (_last_of_two,),
     "NEG": (_fold, _undo_twice),

@@ -6,10 +6,14 @@ from ren.core import op as ops
 from ren.core.node import Node, make
 from ren.core.rewrite import Table, rewrite
 from ren.core.ring import Domain
+from ren.core.rules import is_constant
 
 
 def expand_constants(sink: Node) -> Node:
-    """`sink` with each CONST as FILL (a factor; all values in the NTT domain) or DELTA (at X^0)."""
+    """`sink` with each CONST as FILL (a factor; all values in the NTT domain) or DELTA (at X^0).
+
+    A SCALAR, one residue a limb, stands for all values as it is; at X^0 it is AT_ZERO(SCALAR).
+    """
     return rewrite(sink, RULES)
 
 
@@ -20,10 +24,14 @@ def _explicit(node: Node) -> Node | None:
 
 
 def _expanded(node: Node, is_factor: bool) -> Node:
-    if node.op is not ops.CONST:
+    if not is_constant(node):
         return node
     everywhere = is_factor or node.spec.domain is Domain.NTT
+    if node.op is ops.SCALAR:
+        return node if everywhere else make(ops.AT_ZERO, (node,))
     return make(ops.FILL if everywhere else ops.DELTA, (), node.arg)
 
 
-RULES: Table = {op.name: (_explicit,) for op in ops.OPS.values() if op.arity != 0}
+RULES: Table = {
+    op.name: (_explicit,) for op in ops.OPS.values() if op.arity != 0 and op is not ops.AT_ZERO
+}

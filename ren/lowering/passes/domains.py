@@ -7,6 +7,7 @@ from ren.core.node import Node, make
 from ren.core.op import Kind
 from ren.core.rewrite import rewrite, to_domain
 from ren.core.ring import Domain
+from ren.core.rules import is_constant
 
 
 def insert_transforms(sink: Node) -> Node:
@@ -24,6 +25,6 @@ def _convert_sources(node: Node) -> Node | None:
 
 def _wanted(node: Node) -> Domain:
     """A factor that is constant is read as values: the same number everywhere, in any domain."""
-    if node.op is ops.MUL and any(s.op is ops.CONST for s in node.src):
+    if node.op is ops.MUL and any(map(is_constant, node.src)):
         return node.spec.domain
     return node.op.wants or node.spec.domain

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ren.core import op as ops
 from ren.core.node import Node, make, toposort
+from ren.core.rules import is_constant
 
 # As many terms as one reduction holds (`kernels.modular`): more would only keep more arrays alive.
 MAX_TERMS = 16
@@ -41,7 +42,7 @@ def _fused(
     products, rest = [], []
     for term in _terms(node, absorbed):
         is_product = term.op is ops.MUL and uses[term] == 1 and term.spec == node.spec
-        proper = is_product and all(s.op is not ops.CONST for s in term.src)
+        proper = is_product and not any(map(is_constant, term.src))
         (products if proper else rest).append(term)
     if len(products) < 2:
         return None

@@ -11,6 +11,7 @@ from ren.core.node import NO_ARG, Node, make
 from ren.core.op import Op
 from ren.core.rewrite import Table, rewrite, to_domain
 from ren.core.ring import Domain, RingSpec
+from ren.core.rules import is_constant
 from ren.lowering.passes import algebra
 from ren.lowering.passes.sinking import Sinkable, sink_through_sums
 
@@ -49,7 +50,7 @@ ROUND_TRIPS: Table = {
 
 def _transform(op: Op, source: Domain) -> Sinkable:
     def constant(p: Node, ring: RingSpec) -> Node | None:
-        return to_domain(p, source) if p.op is ops.CONST else None
+        return to_domain(p, source) if is_constant(p) else None
 
     inverse = ops.OPS[op.inverse or ""]
     return Sinkable(op, (ops.NEG,), constant, lambda like: NO_ARG, inverse)

@@ -17,10 +17,12 @@ from typing import TYPE_CHECKING
 
 import attrs
 import numpy as np
+from numpy.typing import NDArray
 
 from ren.capturing import capture_serial
+from ren.core.args import Spec
 from ren.core.errors import DepthError, ParameterError
-from ren.core.ring import Domain
+from ren.core.ring import Domain, RingSpec
 from ren.poly import Poly
 from ren.schemes.ckks import encoder
 from ren.schemes.ckks.active import context_for, same_key
@@ -28,6 +30,7 @@ from ren.schemes.ckks.parameters import Parameters
 from ren.schemes.ckks.pending import Pair, Pending, Terms
 from ren.schemes.ckks.plaintext import Layout, Plaintext
 from ren.schemes.rlwe.keys import from_residues
+from ren.symbolic import Symbolic
 
 if TYPE_CHECKING:
     from ren.schemes.ckks.ciphertext import Ciphertext
@@ -178,7 +181,7 @@ def subtract_plain(x: Ciphertext, p: Plaintext) -> Ciphertext:
     return _combined(operator.sub, x, p, _joined_plain(x, p, "A difference"))
 
 
-def add_scalar(x: Ciphertext, value: complex) -> Ciphertext:
+def add_scalar(x: Ciphertext, value: complex | Symbolic) -> Ciphertext:
     """x + value in every slot, encoded at the exact scale of `x`, pending or not, rounded once."""
     terms = terms_of(x)
     if terms.product:
@@ -247,12 +250,12 @@ def multiply_plain(x: Ciphertext, p: Plaintext) -> Ciphertext:
     return evolve_terms(x, Terms(product), x.level - 1, layout)
 
 
-def multiply_integer(x: Ciphertext, value: int) -> Ciphertext:
+def multiply_integer(x: Ciphertext, value: int | Symbolic) -> Ciphertext:
     """x * value for an integer, exact, at the same level."""
     return evolve_terms(x, terms_of(x).map(lambda p: p * value))
 
 
-def multiply_scalar(x: Ciphertext, value: complex) -> Ciphertext:
+def multiply_scalar(x: Ciphertext, value: complex | Symbolic) -> Ciphertext:
     """x * value in every slot, to be rescaled: one level down."""
     need_level(x, 1, "A product with a number that is no integer")
     factor = _constant_poly(x, value, x.level)
@@ -290,17 +293,36 @@ def _powers(x: Ciphertext, exponent: int, known: dict[int, Ciphertext]) -> Ciphe
 # ------------------------------------------------------------------- scalars
 
 
-def _constant_poly(x: Ciphertext, value: complex, level: int, degree: int = 1) -> Poly | int:
+def _constant_poly(
+    x: Ciphertext, value: complex | Symbolic, level: int, degree: int = 1
+) -> Poly | int | Symbolic:
     """round(value s_level^degree): an integer, or for complex values a polynomial of two terms."""
-    parts = encoder.encode_constant(value, x.n, x.params.scale(level) ** degree)
+    scale, ring = x.params.scale(level) ** degree, x.params.ring(level)
+    if isinstance(value, Symbolic):
+        return _constant_symbol(value, ring, scale)
+    parts = encoder.encode_constant(value, x.n, scale)
     if parts.keys() <= {0}:
         return parts.get(0, 0)
-    coefficients = np.zeros(x.n, object)
-    for position, c in parts.items():
+    return from_residues(_constant_limbs(value, ring, scale), ring, Domain.COEFF).ntt()
+
+
+def _constant_symbol(value: Symbolic, ring: RingSpec, scale: Fraction) -> Poly | Symbolic:
+    """As `_constant_poly`, of a number that is known at each call."""
+    if not isinstance(value.sample, complex):
+        return value.map(lambda v: encoder.encode_constant(v, ring.n, scale).get(0, 0))
+    node = value.encoded(
+        (ring, scale), Spec(ring, Domain.COEFF), lambda v: _constant_limbs(v, ring, scale)
+    )
+    return Poly.from_node(node).ntt()
+
+
+def _constant_limbs(value: complex, ring: RingSpec, scale: Fraction) -> NDArray[np.uint32]:
+    coefficients = np.zeros(ring.n, object)
+    for position, c in encoder.encode_constant(value, ring.n, scale).items():
         coefficients[position] = c
-    ring = x.params.ring(level)
-    return from_residues(encoder.residues(coefficients, ring.moduli), ring, Domain.COEFF).ntt()
+    return encoder.residues(coefficients, ring.moduli)
 
 
-def _scalar_layout(x: Ciphertext, value: complex) -> Layout:
-    return x.layout.joined(Layout(None, isinstance(value, complex)))
+def _scalar_layout(x: Ciphertext, value: complex | Symbolic) -> Layout:
+    sample = value.sample if isinstance(value, Symbolic) else value
+    return x.layout.joined(Layout(None, isinstance(sample, complex)))

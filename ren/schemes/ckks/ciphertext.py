@@ -5,20 +5,23 @@ from __future__ import annotations
 import dataclasses
 import math
 import numbers
-from collections.abc import Callable
+from collections.abc import Callable, Hashable, Sequence
 from fractions import Fraction
-from typing import Any
+from typing import Any, NoReturn
 
 import jax
 import numpy as np
 from numpy.typing import NDArray
 
+from ren.callers import user_line
+from ren.core.errors import TracedValueError
 from ren.poly import Poly, realize_polys
 from ren.schemes.ckks import arithmetic, rotation, serialization
 from ren.schemes.ckks.active import context_for
 from ren.schemes.ckks.parameters import Parameters
 from ren.schemes.ckks.pending import Pending
 from ren.schemes.ckks.plaintext import Layout, Plaintext, encode
+from ren.symbolic import Length, Symbolic
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
@@ -82,6 +85,15 @@ class Ciphertext:
         """Bytes of the limb arrays in memory."""
         return sum(4 * math.prod(p.shape) for p in self.polys)
 
+    def __ren_parts__(self) -> tuple[tuple[Any, ...], Hashable]:
+        static = (self.layout.is_complex, self.level, self.key_id, self.params)
+        return (*self.polys, Length(self.layout.length)), static
+
+    @classmethod
+    def __ren_whole__(cls, parts: Sequence[Any], static: Any) -> Ciphertext:
+        (c0, c1, length), (is_complex, level, key_id, params) = parts, static
+        return cls((c0, c1), level, Layout(length.count, is_complex), key_id, params)
+
     def __repr__(self) -> str:
         mark = ", INSECURE" if self.params.is_insecure else ""
         return (
@@ -117,6 +129,14 @@ class Ciphertext:
         if not isinstance(exponent, numbers.Integral):
             return NotImplemented
         return arithmetic.power(self, int(exponent))
+
+    def __bool__(self) -> NoReturn:
+        raise _no_truth()
+
+    def __lt__(self, other: Any) -> NoReturn:
+        raise _no_truth()
+
+    __le__ = __gt__ = __ge__ = __lt__
 
     # ---------------------------------------------------------------- slots
 
@@ -196,20 +216,30 @@ def _unflatten(static: tuple[Any, ...], polys: Any) -> Ciphertext:
 jax.tree_util.register_pytree_node(Ciphertext, _flatten, _unflatten)
 
 
+def _no_truth() -> TracedValueError:
+    return TracedValueError(
+        f"{user_line()} asks whether encrypted numbers are true, or compares them.",
+        "Only the owner of the secret key can see them: no branch can depend on them.",
+        "Compute both sides and choose slot by slot with ckks.math.where, or decrypt() first.",
+    )
+
+
 @dataclasses.dataclass(frozen=True)
 class _Operator:
     """One binary operator, by the kind of its other operand."""
 
     ciphertext: Callable[[Ciphertext, Ciphertext], Ciphertext]
     plaintext: Callable[[Ciphertext, Plaintext], Ciphertext]
-    integer: Callable[[Ciphertext, int], Ciphertext]
-    number: Callable[[Ciphertext, complex], Ciphertext]
+    integer: Callable[[Ciphertext, Any], Ciphertext]
+    number: Callable[[Ciphertext, Any], Ciphertext]
 
     def __call__(self, x: Ciphertext, other: Any) -> Ciphertext:
         if isinstance(other, Ciphertext):
             return self.ciphertext(x, other)
         if isinstance(other, Plaintext):
             return self.plaintext(x, other)
+        if isinstance(other, Symbolic):
+            return self._symbolic(x, other)
         if isinstance(other, np.ndarray) and other.ndim == 0:
             other = other.item()
         if isinstance(other, numbers.Integral | np.bool):
@@ -221,6 +251,16 @@ class _Operator:
         if isinstance(other, np.ndarray | list | tuple | jax.Array):
             return self.plaintext(x, encode(other, x.params, x.level))
         return NotImplemented
+
+    def _symbolic(self, x: Ciphertext, other: Symbolic) -> Ciphertext:
+        """By the type of what is known at each call of a captured function."""
+        if other.is_array:
+            return self.plaintext(x, encode(other, x.params, x.level))
+        if isinstance(other.sample, numbers.Integral | np.bool):
+            return self.integer(x, other.map(int))
+        if isinstance(other.sample, numbers.Real):
+            return self.number(x, other.map(float))
+        return self.number(x, other.map(complex))
 
 
 _SUM = _Operator(arithmetic.add, arithmetic.add_plain, arithmetic.add_scalar, arithmetic.add_scalar)

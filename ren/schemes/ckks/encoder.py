@@ -69,7 +69,14 @@ def encode(values: ArrayLike, n: int, slots: int, scale: Fraction | int) -> NDAr
     indices, twist = _slot_tables(slots)
     spectrum = np.zeros((*z.shape[:-1], slots), np.complex128)
     spectrum[..., indices[: z.shape[-1]]] = z
-    folded = np.fft.fft(spectrum) * (twist.conj() * (float(scale) / slots))
+    with np.errstate(over="ignore", invalid="ignore"):
+        folded = np.fft.fft(spectrum) * (twist.conj() * (float(scale) / slots))
+    if not np.all(np.isfinite(folded)):
+        raise ParameterError(
+            f"Values up to {np.abs(z).max():.3g} were given.",
+            "Times the scale they are too large for any modulus: they would wrap around.",
+            "Divide the values by a constant.",
+        )
     coefficients = np.zeros((*z.shape[:-1], n), np.float64)
     stride = n // (2 * slots)
     coefficients[..., : n // 2 : stride] = folded.real

@@ -6,6 +6,7 @@ import contextlib
 import dataclasses
 import math
 import warnings
+from collections.abc import Hashable, Sequence
 from typing import Any
 
 import attrs
@@ -13,6 +14,7 @@ import jax
 import numpy as np
 from numpy.typing import NDArray
 
+from ren.core.args import Spec
 from ren.core.errors import ParameterError, TracedValueError
 from ren.core.ring import Domain
 from ren.lowering.devices import is_tracer
@@ -21,6 +23,7 @@ from ren.schemes.ckks import encoder
 from ren.schemes.ckks.gadget import gadget_of
 from ren.schemes.ckks.parameters import Parameters
 from ren.schemes.rlwe.keys import from_residues
+from ren.symbolic import Length, Symbolic, Unfit, as_symbol, longest
 
 
 @attrs.frozen
@@ -37,8 +40,8 @@ class Layout:
 
     def joined(self, other: Layout) -> Layout:
         """The layout of a sum or product of two vectors: the longer one, complex if either is."""
-        lengths = [x for x in (self.length, other.length) if x is not None]
-        return Layout(max(lengths, default=None), self.is_complex or other.is_complex)
+        length = longest((self.length, other.length))
+        return Layout(length, self.is_complex or other.is_complex)
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
@@ -63,6 +66,15 @@ class Plaintext:
         """The encoded polynomial over the ring of its level: a view of `wide`."""
         return self.wide.bounded(self.bits).to_ring(self.params.ring(self.level))
 
+    def __ren_parts__(self) -> tuple[tuple[Any, ...], Hashable]:
+        static = (self.layout.is_complex, self.level, self.params, self.bits)
+        return (self.wide, Length(self.layout.length)), static
+
+    @classmethod
+    def __ren_whole__(cls, parts: Sequence[Any], static: Any) -> Plaintext:
+        (wide, length), (is_complex, level, params, bits) = parts, static
+        return cls(wide, level, Layout(length.count, is_complex), params, bits)
+
     def __repr__(self) -> str:
         return f"<Plaintext level {self.level}, {self.params.slots} slots>"
 
@@ -84,22 +96,52 @@ def encode(values: Any, params: Parameters, level: int) -> Plaintext:
     Raises:
         ParameterError: values that are not numbers, are too many, or too large for the level.
     """
+    symbol = as_symbol(values)
+    if symbol is not None:
+        return _encode_symbol(symbol, params, level)
     z, layout = as_slots(values)
-    if layout.length is None:
+    coefficients = _coefficients(z, params, level)
+    ring = gadget_of(params).extended(params.ring(level))
+    limbs = encoder.residues(coefficients, ring.moduli)
+    wide = from_residues(limbs, ring, Domain.COEFF).ntt()
+    bits = max(_room(level, params), _bit_length(coefficients))
+    return Plaintext(wide, level, layout, params, bits)
+
+
+def _encode_symbol(symbol: Symbolic, params: Parameters, level: int) -> Plaintext:
+    """The plaintext of an array that is known at each call of a captured function."""
+    z, layout = as_slots(symbol.sample)
+    _coefficients(z, params, level)  # a wrong shape or type is told at its own line
+    room, ring = _room(level, params), gadget_of(params).extended(params.ring(level))
+
+    def limbs(values: Any) -> NDArray:
+        coefficients = _coefficients(as_slots(values)[0], params, level)
+        if _bit_length(coefficients) > room:
+            raise Unfit
+        return encoder.residues(coefficients, ring.moduli)
+
+    spec = Spec(ring, Domain.COEFF, z.shape[:-1])
+    wide = Poly.from_node(symbol.encoded((params, level), spec, limbs)).ntt()
+    return Plaintext(wide, level, layout, params, room)
+
+
+def _coefficients(z: NDArray, params: Parameters, level: int) -> NDArray:
+    """The encoded coefficients of slots [*batch, k], or of a scalar."""
+    if z.ndim == 0:
         coefficients = _constant(complex(z), level, params)
     else:
         coefficients = encoder.encode(z, params.n, params.slots, params.scale(level))
     _check_size(z, coefficients, level, params)
-    wide_ring = gadget_of(params).extended(params.ring(level))
-    limbs = encoder.residues(coefficients, wide_ring.moduli)
-    wide = from_residues(limbs, wide_ring, Domain.COEFF).ntt()
-    return Plaintext(wide, level, layout, params, _bits(coefficients, level, params))
+    return coefficients
 
 
-def _bits(coefficients: NDArray, level: int, params: Parameters) -> int:
-    """What the parameters leave room for, so that it is the same for all values that keep to it."""
-    room = math.ceil(math.log2(params.scale(level))) + params.integer_bits
-    return max(room, int(np.abs(coefficients).max()).bit_length())
+def _room(level: int, params: Parameters) -> int:
+    """The bits that the parameters leave room for: the same for all values that keep to it."""
+    return math.ceil(math.log2(params.scale(level))) + params.integer_bits
+
+
+def _bit_length(coefficients: NDArray) -> int:
+    return int(np.abs(coefficients).max()).bit_length()
 
 
 def as_slots(values: Any) -> tuple[NDArray, Layout]:

@@ -82,17 +82,19 @@ def interpret(sink: Node, known: Values) -> list[np.ndarray]:
 
 def _value(node: Node, src: list[Any]) -> Any:
     name = node.op.name
+    if node.op not in (ops.MUL, ops.AT_ZERO, ops.LOAD, ops.KERNEL):
+        src = [_dense(x, s) for x, s in zip(src, node.src, strict=True)]
     if name in _MOVES:
         return _MOVES[name](node, *src)
     if node.op.kind is Kind.RING or name in _POLYNOMIAL:
         read = zip(src, node.src, strict=True)
         values = [coefficients_of(x, s.spec.ring, s.spec.domain) for x, s in read]
         return limbs_of(meaning(node, *values), node.spec.ring, node.spec.domain)
-    if node.op is ops.MUL and any(s.op is ops.CONST for s in node.src):
+    if node.op is ops.MUL and any(s.op in (ops.CONST, ops.SCALAR) for s in node.src):
         return _multiplied(node, src)
     if node.op.kind in (Kind.ELEMENTWISE, Kind.TRANSFORM, Kind.VIEW):
         want = node.op.wants or node.spec.domain
-        if node.op is ops.MUL and any(s.op is ops.FILL for s in node.src):
+        if node.op is ops.MUL and any(s.op is ops.FILL or s.spec.is_scalar for s in node.src):
             want = node.spec.domain
         src = [_in_domain(x, s, want) for x, s in zip(src, node.src, strict=True)]
     assert name in BODIES, f"say in {__name__} how {name} is interpreted"
@@ -101,10 +103,27 @@ def _value(node: Node, src: list[Any]) -> Any:
 
 def _multiplied(node: Node, src: list[np.ndarray]) -> np.ndarray:
     """A constant times a polynomial, which stays in its domain; or times a constant."""
-    at = 0 if node.src[0].op is ops.CONST else 1
-    x = _in_domain(src[1 - at], node.src[1 - at], node.spec.domain)
+    at = 0 if node.src[0].op in (ops.CONST, ops.SCALAR) else 1
+    factor, other = node.src[at], node.src[1 - at]
+    x = _in_domain(_dense(src[1 - at], other), other, node.spec.domain)
+    value = factor.arg.value(()) if factor.op is ops.SCALAR else factor.arg.value
     q = np.array(node.spec.ring.moduli, object)[:, None]
-    return (x.astype(object) * (node.src[at].arg.value % q) % q).astype(np.uint32)
+    return (x.astype(object) * (value % q) % q).astype(np.uint32)
+
+
+def _scalar(node: Node) -> np.ndarray:
+    """One Montgomery residue a limb."""
+    value = node.arg.value(())
+    return np.array([[(value << 32) % q] for q in node.spec.ring.moduli], np.uint32)
+
+
+def _dense(x: Any, node: Node) -> Any:
+    """A constant that comes with each run as a polynomial, where it is no factor."""
+    if node.op is not ops.SCALAR:
+        return x
+    everywhere = node.spec.domain is Domain.NTT
+    one = np.array([everywhere or i == 0 for i in range(node.spec.ring.n)], np.uint32)
+    return x * one
 
 
 def _in_domain(x: np.ndarray, source: Node, want: Domain) -> np.ndarray:
@@ -135,6 +154,7 @@ def _buffer_view(node: Node, x: np.ndarray) -> np.ndarray:
 
 
 _MOVES: dict[str, Any] = {
+    "SCALAR": _scalar,
     "COPY": lambda node, x: x,
     "BUFFERIZE": lambda node, x: x,
     "RESERVED": lambda node: None,

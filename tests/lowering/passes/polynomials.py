@@ -42,6 +42,7 @@ def _join(node: Node, q: int, rows: Rows) -> list[int]:
 
 MEANINGS: dict[str, Callable[[Node, int, Rows], list[int]]] = {
     "CONST": lambda node, q, rows: oracle.constant(node.arg.value, node.spec.ring.n, q),
+    "SCALAR": lambda node, q, rows: oracle.constant(node.arg.value(()), node.spec.ring.n, q),
     "ADD": lambda node, q, rows: oracle.add(*rows, q),
     "SUB": lambda node, q, rows: oracle.sub(*rows, q),
     "MUL": lambda node, q, rows: oracle.mul(*rows, q),

@@ -26,21 +26,23 @@ from ren.core.args import (
     NoArg,
     RingArg,
     RotateArg,
+    ScalarArg,
 )
 from ren.core.errors import RenError
+from ren.core.node import next_serial
 from ren.core.op import Kind
 from tests import oracle, rings
 from tests.lowering.passes.polynomials import meaning
 
 # Ops that only passes make, and what they make them of; so are all of the kinds below.
 LOWERED = {"SLOT": "BUFFER", "PERMUTE": "AUTOMORPHISM", "FLIP": "AUTOMORPHISM", "FILL": "CONST",
-           "DELTA": "CONST"}  # fmt: skip
+           "DELTA": "CONST", "AT_ZERO": "SCALAR"}  # fmt: skip
 _LOWERED_KINDS = (Kind.MEMORY, Kind.INDEX, Kind.ROOT)
 
 WRITTEN: tuple[Op, ...] = tuple(
     op for op in OPS.values() if op.kind not in _LOWERED_KINDS and op.name not in LOWERED
 )
-LEAVES = tuple(op for op in WRITTEN if op.kind is Kind.LEAF)
+LEAVES = tuple(op for op in WRITTEN if op.kind is Kind.LEAF and op is not ops.SCALAR)
 DRAWN = tuple(op for op in WRITTEN if op.kind is not Kind.LEAF)
 
 PRIMES, MOST_LIMBS, MOST_VALUE = 6, 4, 1 << 70
@@ -58,8 +60,8 @@ class Program:
 
     @property
     def inputs(self) -> dict[Node, np.ndarray]:
-        """The values of the inputs alone."""
-        return {x: value for x, value in self.values.items() if x.op.kind is Kind.LEAF}
+        """The values of the inputs alone; a SCALAR gives its own."""
+        return {x: value for x, value in self.values.items() if x.op in LEAVES}
 
 
 @attrs.frozen
@@ -145,12 +147,22 @@ def _append(d: _Drawing, op: Op) -> None:
         src = _sources(d, op)
         if op.kind is Kind.ELEMENTWISE and d.rng.random() < 0.5:
             d.rng.shuffle(src)
+        if op in (ops.ADD, ops.SUB, ops.MUL) and d.rng.random() < 0.25:
+            src[d.rng.randrange(2)] = _scalar(d, src[0].spec.ring)
         try:
             node = make(op, src, ARGUMENTS[op.arg](d, op, src))
         except RenError:
             continue
-        d.values[node] = meaning(node, *(d.values[s] for s in src))
+        known = (meaning(s) if s.op is ops.SCALAR else d.values[s] for s in src)
+        d.values[node] = meaning(node, *known)
         return
+
+
+def _scalar(d: _Drawing, ring: RingSpec) -> Node:
+    """A constant whose value comes with each run: a factor or a term, as users can write it."""
+    value = d.rng.choice([0, 1, -1, 1 - ring.q, d.rng.randrange(-MOST_VALUE, MOST_VALUE)])
+    domain = d.rng.choice(list(Domain))
+    return make(ops.SCALAR, (), ScalarArg(next_serial(), ring, domain, lambda values: value))
 
 
 def _input(d: _Drawing, ring: RingSpec) -> None:

@@ -131,11 +131,17 @@ def test_no_pass_adds_transforms_and_the_pipeline_takes_no_more_than_it_needs(pr
         graph = after
 
 
+def known_scalars(sink: Node) -> dict[Node, np.ndarray]:
+    found = [node for node in toposort(sink) if node.op is ops.SCALAR]
+    return dict(zip(found, interpret(make(ops.SINK, found), {}), strict=True))
+
+
 def run(sink: Node, arrays: dict[Node, np.ndarray]) -> list[np.ndarray]:
     """The roots of a graph after the last pass, computed by XLA."""
     plan = with_donations(schedule(sink))
     given_arrays = {node.arg: array for node, array in arrays.items()}
-    inputs = [jnp.asarray(given_arrays[i.arg]) for i in plan.inputs]
+    scalars = {node.arg: array for node, array in known_scalars(sink).items()}
+    inputs = [jnp.asarray({**given_arrays, **scalars}[i.arg]) for i in plan.inputs]
     return [np.asarray(a) for a in run_plan(plan, inputs)]
 
 

@@ -1,0 +1,326 @@
+"""Settings: `ren.config`, read once from the environment and changed at run time.
+
+Every layer but core reads settings, so this module stands right above core. It is the only one that
+reads the environment. An environment variable with a bad value costs one warning.
+
+Example:
+    >>> import ren
+    >>> with ren.config.update(jit_speculate=False):
+    ...     ren.config.jit_speculate
+    False
+"""
+
+from __future__ import annotations
+
+import difflib
+import logging
+import operator
+import os
+import sys
+import threading
+import warnings
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from ren.core.errors import SettingError, UnknownSettingError
+
+TIERS = ("eager", "units", "graph", "auto")
+
+_SECOND = 1_000_000_000
+_TRUE, _FALSE = ("1", "true", "yes", "on"), ("0", "false", "no", "off")
+
+
+@attrs.frozen
+class Setting:
+    """One setting.
+
+    Attributes:
+        name: the attribute of `ren.config`.
+        default: its value where nothing else is said.
+        check: gives the value to store, or raises TypeError or ValueError.
+        needed: which values it can have, as a sentence.
+        meaning: what it does, in a few words.
+    """
+
+    name: str
+    default: Any
+    check: Callable[[Any], Any]
+    needed: str
+    meaning: str
+
+    @property
+    def variable(self) -> str:
+        """The environment variable that sets it."""
+        return f"REN_{self.name.upper()}"
+
+    def parsed(self, text: str) -> Any:
+        """The value that the text of the environment variable stands for."""
+        text = text.strip()
+        if isinstance(self.default, bool):
+            return self.check({**dict.fromkeys(_TRUE, True), **dict.fromkeys(_FALSE, False)}.get(
+                text.lower(), text))  # fmt: skip
+        kind = type(self.default)
+        return self.check(kind(text) if kind in (int, float) else text)
+
+    def checked(self, value: object) -> Any:
+        """`value` as it is stored.
+
+        Raises:
+            SettingError: the setting cannot have it.
+        """
+        try:
+            return self.check(value)
+        except (TypeError, ValueError):
+            raise SettingError(
+                f"ren.config.{self.name} got {value!r}.",
+                f"It is {self.needed}.",
+                f"The default is {self.default!r}.",
+            ) from None
+
+
+def _bool(value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise TypeError
+    return value
+
+
+def _count(least: int) -> Callable[[Any], int]:
+    def check(value: Any) -> int:
+        number = operator.index(value)
+        if isinstance(value, bool) or number < least:
+            raise ValueError
+        return number
+
+    return check
+
+
+def _positive(value: Any) -> float:
+    number = float(value)
+    if isinstance(value, bool | str) or not 0 < number < float("inf"):
+        raise ValueError
+    return number
+
+
+def _tier(value: Any) -> str:
+    if value not in TIERS:
+        raise ValueError
+    return value
+
+
+def _folder(value: Any) -> str | None:
+    return (os.fspath(value) or None) if value is not None else None
+
+
+def _switch(name: str, default: bool, meaning: str) -> Setting:
+    return Setting(name, default, _bool, "True or False (in the environment 1 or 0)", meaning)
+
+
+def _number(name: str, default: int, meaning: str, least: int = 0) -> Setting:
+    return Setting(name, default, _count(least), f"an integer >= {least}", meaning)
+
+
+SETTINGS = (
+    _switch("jit", True, "ren.jit captures once and replays; without it, each call captures"),
+    _switch("jit_log", False, "log to stderr what ren.jit does"),
+    Setting("jit_tier", "auto", _tier, f"one of {', '.join(map(repr, TIERS))}",
+            'how plans with tier="auto" run; "auto" decides by measuring'),
+    _switch("jit_speculate", True, "tier auto compiles graphs in the background; off under CI"),
+    _number("jit_speculate_after_ns", 20_000_000, "time in a plan before auto may compile it"),
+    _number("compile_budget_ns", 30 * _SECOND, "background compiling allowed in each window"),
+    _number("compile_window_ns", 60 * _SECOND, "the window of the compile budget", 1),
+    _number("compile_cooldown_base_ns", 5 * _SECOND, "wait after the first failure of a tier"),
+    _number("compile_cooldown_max_ns", 600 * _SECOND, "the longest wait; it doubles up to here"),
+    _number("rearm_interval_ns", 60 * _SECOND, "time before a choice of tier is revisited"),
+    _number("rearm_min_samples", 8, "timed calls since the choice that this needs", 1),
+    Setting("rearm_max_volatility", 0.25, _positive, "a number > 0",
+            "their deviation over their mean that it allows"),
+    Setting("cache_dir", None, _folder, 'a path, None for the user\'s cache folder, or "off"',
+            'where compiled kernels and telemetry are kept; "off" keeps none'),
+    _number("cache_ttl_s", 30 * 86_400, "age at which an entry of the cache goes"),
+    _number("cache_max_entries", 4096, "plans that the cache remembers", 1),
+    _number("cache_refresh_s", 86_400, "age at which an entry that says the same is written again"),
+    _number("cache_flush_min", 8, "plans that are new are written when they are so many", 1),
+    _number("cache_flush_max", 64, "entries, new or not, are written when they are so many", 1),
+)  # fmt: skip
+_BY_NAME = {setting.name: setting for setting in SETTINGS}
+# Pairs of which the first may not be greater than the second.
+_ORDERED = (
+    ("compile_cooldown_base_ns", "compile_cooldown_max_ns"),
+    ("cache_flush_min", "cache_flush_max"),
+)
+
+
+class Config:
+    """The settings. Read and assign attributes, or change several with `update`; prints as a table.
+
+    An assignment takes effect at once, in every thread. Values are checked.
+
+    Raises:
+        SettingError: a value that a setting cannot have.
+        UnknownSettingError: no such setting.
+    """
+
+    jit: bool
+    jit_log: bool
+    jit_tier: str
+    jit_speculate: bool
+    jit_speculate_after_ns: int
+    compile_budget_ns: int
+    compile_window_ns: int
+    compile_cooldown_base_ns: int
+    compile_cooldown_max_ns: int
+    rearm_interval_ns: int
+    rearm_min_samples: int
+    rearm_max_volatility: float
+    cache_dir: str | None
+    cache_ttl_s: int
+    cache_max_entries: int
+    cache_refresh_s: int
+    cache_flush_min: int
+    cache_flush_max: int
+    _lock: threading.RLock
+
+    def __init__(self, environment: Mapping[str, str] | None = None) -> None:
+        values = _from_environment(os.environ if environment is None else environment)
+        self.__dict__.update(values, _lock=threading.RLock())
+        if values["jit_log"]:
+            _log_to_stderr(True)
+
+    def update(self, **values: object) -> Restore:
+        """Sets several settings at once, or, when one is wrong, none.
+
+        Returns:
+            A context manager, which need not be used: on leaving it, these settings are as before.
+        """
+        checked = {name: _setting(name).checked(value) for name, value in values.items()}
+        with self._lock:
+            _check_order({**self.__dict__, **checked}, checked)
+            before = {name: self.__dict__[name] for name in checked}
+            self.__dict__.update(checked)
+            if checked.get("jit_log", before.get("jit_log")) != before.get("jit_log"):
+                _log_to_stderr(self.jit_log)
+        return Restore(self, before)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        self.update(**{name: value})
+
+    def __delattr__(self, name: str) -> None:
+        self.update(**{name: _setting(name).default})
+
+    if not TYPE_CHECKING:  # type checkers know the names
+
+        def __getattr__(self, name: str) -> Any:  # reached for unknown names alone
+            if name.startswith("__"):
+                raise AttributeError(name)
+            return _setting(name)
+
+    def __dir__(self) -> list[str]:
+        return [*_BY_NAME, "update"]
+
+    def __str__(self) -> str:
+        rows = [("setting", "value", "variable", "meaning")]
+        rows += [(s.name, repr(getattr(self, s.name)), s.variable, s.meaning) for s in SETTINGS]
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        return "\n".join(
+            "  ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)).rstrip() for row in rows
+        )
+
+    def __repr__(self) -> str:
+        changed = [s.name for s in SETTINGS if getattr(self, s.name) != s.default]
+        given = ", ".join(f"{name}={getattr(self, name)!r}" for name in changed)
+        return f"<ren.config: {given or 'all defaults'}>"
+
+
+class Restore:
+    """What `ren.config.update` returns: leaving it as a context sets back what was changed."""
+
+    def __init__(self, config: Config, before: dict[str, Any]) -> None:
+        self._config, self._before = config, before
+
+    def __enter__(self) -> Config:
+        return self._config
+
+    def __exit__(self, *_: object) -> None:
+        self._config.update(**self._before)
+
+
+def _setting(name: str) -> Setting:
+    found = _BY_NAME.get(name)
+    if found is not None:
+        return found
+    near = difflib.get_close_matches(name, _BY_NAME, 1, 0.0)[0]
+    raise UnknownSettingError(
+        f"ren.config has no setting {name!r}.",
+        "print(ren.config) lists them all.",
+        f"Perhaps you mean {near!r}.",
+    )
+
+
+def _check_order(values: Mapping[str, Any], given: Mapping[str, Any]) -> None:
+    for low, high in _ORDERED:
+        if values[low] > values[high]:
+            wrong = low if low in given else high
+            raise SettingError(
+                f"ren.config.{wrong} got {values[wrong]!r}.",
+                f"{low} is at most {high}; they would be {values[low]!r} and {values[high]!r}.",
+                f"Set both at once: ren.config.update({low}=..., {high}=...).",
+            )
+
+
+def _from_environment(environment: Mapping[str, str]) -> dict[str, Any]:
+    values = {setting.name: setting.default for setting in SETTINGS}
+    if environment.get("CI", "").strip().lower() in _TRUE:
+        values["jit_speculate"] = False
+    for setting in SETTINGS:
+        text = environment.get(setting.variable)
+        if text is None:
+            continue
+        try:
+            values[setting.name] = setting.parsed(text)
+        except (TypeError, ValueError):
+            _ignored(f"{setting.variable}={text!r}", setting.needed, values[setting.name])
+    for low, high in _ORDERED:
+        if values[low] > values[high]:
+            both = [_BY_NAME[name] for name in (low, high)]
+            values.update({setting.name: setting.default for setting in both})
+            names = " and ".join(setting.variable for setting in both)
+            _ignored(names, "the first at most the second", [s.default for s in both])
+    return values
+
+
+def _ignored(given: str, needed: str, kept: object) -> None:
+    message = f"Ren ignores {given} of the environment. It must be {needed}. {kept!r} stays."
+    warnings.warn(message, RuntimeWarning, stacklevel=2)
+
+
+class _ToStderr(logging.StreamHandler):
+    """A handler that writes to what `sys.stderr` is at that moment."""
+
+    def __init__(self) -> None:
+        super().__init__(sys.stderr)
+        self.setFormatter(logging.Formatter("ren: %(message)s"))
+        self.level_before = logging.NOTSET
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.stream = sys.stderr
+        super().emit(record)
+
+
+# The one handler that `jit_log` puts on the logger "ren" and takes off again.
+_handler = _ToStderr()
+
+
+def _log_to_stderr(on: bool) -> None:
+    logger = logging.getLogger("ren")
+    if on:
+        _handler.level_before = logger.level
+        logger.addHandler(_handler)
+        logger.setLevel(min(logger.level or logging.INFO, logging.INFO))
+    else:
+        logger.removeHandler(_handler)
+        logger.setLevel(_handler.level_before)
+
+
+config = Config()

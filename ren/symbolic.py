@@ -1,0 +1,293 @@
+"""Numbers and arrays among the arguments of a captured function: known at each call, not before.
+
+`+ - *` between them, with numbers, polynomials and ciphertexts make a program; the host carries out
+the part between numbers and arrays anew at each call, as Python and NumPy would. Whatever else
+asks for the value raises, and names `static_argnames`.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from typing import Any, NoReturn
+
+import attrs
+import jax
+import numpy as np
+
+from ren.callers import user_line
+from ren.core import op as ops
+from ren.core.args import ScalarArg, Spec
+from ren.core.errors import CoefficientTypeError, TracedValueError
+from ren.core.node import Node, make, next_serial, placeholder
+from ren.core.ring import Domain, RingSpec
+from ren.lowering.devices import is_tracer
+from ren.lowering.execute import placed
+
+Values = Sequence[Any]
+
+_NUMBERS = (bool, int, float, complex)
+_NUMERIC = "biufc"
+
+
+def key_of(value: Any) -> Hashable | None:
+    """The type of a number or a host array, as it stands in a plan's key; None for anything else.
+
+    Two values with one key can stand for each other in a captured program.
+    """
+    kind = type(value)
+    if kind in _NUMBERS:
+        return kind
+    if not isinstance(value, np.ndarray | np.generic | jax.Array) or is_tracer(value):
+        return None
+    return (kind, value.shape, value.dtype) if value.dtype.kind in _NUMERIC else None
+
+
+def symbol_of(value: Any, name: str, read: Callable[[Values], Any]) -> Symbolic:
+    """What stands for a value with a `key_of` while a function is captured.
+
+    Args:
+        value: the value of this call, of which only the type is looked at.
+        name: the argument of the function that it is, or is a part of.
+        read: gives the value of a call.
+    """
+    if type(value) in _NUMBERS:
+        return Symbolic(type(value)(), read, name)
+    if value.ndim == 0 and not isinstance(value, jax.Array):
+        return Symbolic(value.dtype.type(0), lambda values: read(values)[()], name)
+    sample = np.broadcast_to(np.zeros((), value.dtype), value.shape)
+    return Symbolic(sample, lambda values: np.asarray(read(values)), name)
+
+
+def as_symbol(value: Any) -> Symbolic | None:
+    """A symbolic value itself, or a list that holds some as a symbolic array; else None."""
+    if isinstance(value, Symbolic):
+        return value
+    if not isinstance(value, list | tuple):
+        return None
+    parts = [v if (symbol := as_symbol(v)) is None else symbol for v in value]
+    found = next((p for p in parts if isinstance(p, Symbolic)), None)
+    if found is None:
+        return None
+    sample = np.array([_sample(p) for p in parts])
+    return Symbolic(sample, lambda values: np.array([_value(p, values) for p in parts]), found.name)
+
+
+class Symbolic:
+    """A number or an array that is known at each call of a captured function.
+
+    Attributes:
+        sample: a value of its type: zero.
+        name: the argument that it comes from.
+    """
+
+    __slots__ = ("_encoded", "_read", "_serial", "name", "sample")
+
+    def __init__(self, sample: Any, read: Callable[[Values], Any], name: str) -> None:
+        self.sample, self._read, self.name = sample, read, name
+        self._serial = next_serial()
+        self._encoded: dict[Hashable, Node] = {}
+
+    def value(self, values: Values) -> Any:
+        """The value of a call, from the values of its arguments that are no polynomials."""
+        return self._read(values)
+
+    @property
+    def is_array(self) -> bool:
+        """False for a number."""
+        return isinstance(self.sample, np.ndarray)
+
+    # ---------------------------------------------------------------- as a part of a program
+
+    def scalar(self, ring: RingSpec, domain: Domain) -> Node:
+        """The constant polynomial of an integer.
+
+        Raises:
+            CoefficientTypeError: it is no integer.
+        """
+        if self.is_array or not hasattr(self.sample, "__index__"):
+            raise CoefficientTypeError(
+                f"{user_line()} combines a polynomial with the argument {self.name!r}, "
+                f"a {type(self.sample).__name__}.",
+                "A polynomial combines with polynomials of its ring and with integers.",
+                "Make a Poly of coefficients: Poly(coefficients, ring).",
+            )
+        arg = ScalarArg(self._serial, ring, domain, lambda v: operator.index(self._read(v)))
+        return make(ops.SCALAR, (), arg)
+
+    def encoded(
+        self, key: Hashable, spec: Spec, limbs: Callable[[Any], np.ndarray], device: Any = None
+    ) -> Node:
+        """An input of the program that is made of the value at each call.
+
+        Args:
+            key: equal keys give the same input.
+            spec: its type.
+            limbs: from the value to the limb array `uint32[*batch, limb, n]`.
+            device: where it goes, as for a Poly.
+        """
+        if key not in self._encoded:
+
+            def made(values: Values) -> Any:
+                return placed(limbs(self._read(values)), device)
+
+            claim = device if device == "python" else None
+            self._encoded[key] = placeholder(spec, claim, made, "ENCODE")
+        return self._encoded[key]
+
+    def map(self, function: Callable[[Any], Any]) -> Symbolic:
+        """function(value), computed on the host at each call."""
+        return Symbolic(function(self.sample), lambda v: function(self._read(v)), self.name)
+
+    # ---------------------------------------------------------------- arithmetic on the host
+
+    def __add__(self, other: Any) -> Symbolic:
+        return _combined(operator.add, self, other)
+
+    def __radd__(self, other: Any) -> Symbolic:
+        return _combined(operator.add, other, self)
+
+    def __sub__(self, other: Any) -> Symbolic:
+        return _combined(operator.sub, self, other)
+
+    def __rsub__(self, other: Any) -> Symbolic:
+        return _combined(operator.sub, other, self)
+
+    def __mul__(self, other: Any) -> Symbolic:
+        return _combined(operator.mul, self, other)
+
+    def __rmul__(self, other: Any) -> Symbolic:
+        return _combined(operator.mul, other, self)
+
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *args: Any, **kwargs: Any) -> Any:
+        operation = _UFUNCS.get(ufunc)
+        if operation is None or method != "__call__" or kwargs:
+            self._refuse()
+        return _combined(operation, *args)
+
+    def __neg__(self) -> Symbolic:
+        return self.map(operator.neg)
+
+    def __pos__(self) -> Symbolic:
+        return self
+
+    # ---------------------------------------------------------------- arrays: what types tell
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of the array; () for a number."""
+        return np.shape(self.sample)
+
+    @property
+    def ndim(self) -> int:
+        """The number of its axes."""
+        return np.ndim(self.sample)
+
+    @property
+    def dtype(self) -> np.dtype:
+        """The NumPy type of its elements."""
+        return np.asarray(self.sample).dtype
+
+    def __len__(self) -> int:
+        return len(self.sample)
+
+    def __getitem__(self, index: Any) -> Symbolic:
+        if isinstance(index, Symbolic):
+            index._refuse()
+        return self.map(operator.itemgetter(index))
+
+    def __iter__(self) -> Iterator[Symbolic]:
+        return (self[i] for i in range(len(self)))
+
+    # ---------------------------------------------------------------- what is refused
+
+    def _refuse(self, *_: Any, **__: Any) -> NoReturn:
+        raise TracedValueError(
+            f"{user_line()} needs the value of the argument {self.name!r} while the function is "
+            "captured.",
+            "Under ren.jit numbers and arrays are symbolic: + - * use them, nothing else does.",
+            f"Write @ren.jit(static_argnames={self.name!r}): each value then has its own plan.",
+        )
+
+    __index__ = __int__ = __float__ = __complex__ = __bool__ = __array__ = _refuse
+    __pow__ = __rpow__ = __truediv__ = __rtruediv__ = __floordiv__ = __rfloordiv__ = _refuse
+    __mod__ = __rmod__ = __matmul__ = __rmatmul__ = __abs__ = __round__ = _refuse
+    __eq__ = __ne__ = __lt__ = __le__ = __gt__ = __ge__ = __hash__ = __contains__ = _refuse  # type: ignore[assignment]
+    __and__ = __or__ = __xor__ = __lshift__ = __rshift__ = __invert__ = _refuse
+
+    def __repr__(self) -> str:
+        what = f"{self.dtype}{list(self.shape)}" if self.is_array else type(self.sample).__name__
+        return f"<{what} from the argument {self.name!r}>"
+
+
+_UFUNCS = {np.add: operator.add, np.subtract: operator.sub, np.multiply: operator.mul}
+
+
+class SymbolicLength(Symbolic):
+    """The length of what was encrypted, known at each call; a program does not depend on it."""
+
+    __slots__ = ()
+
+    def _refuse(self, *_: Any, **__: Any) -> NoReturn:
+        raise LengthNeeded
+
+    __index__ = __int__ = __bool__ = __mod__ = __lt__ = __le__ = __gt__ = __ge__ = _refuse
+    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = _refuse
+
+    # As static data of a pytree it is compared, and is itself alone.
+    __eq__ = object.__eq__
+    __ne__ = object.__ne__
+    __hash__ = object.__hash__  # type: ignore[assignment]
+
+
+@attrs.frozen
+class Length:
+    """How many numbers were encrypted, where it stands among the leaves of a structure.
+
+    Args:
+        count: None for a scalar, which fills all slots.
+    """
+
+    count: int | None
+
+
+class Unfit(Exception):
+    """The values of a call that a captured program cannot be replayed with; never seen outside."""
+
+
+class LengthNeeded(BaseException):
+    """A function that is captured needs lengths: its plans are keyed by them. Never seen outside.
+
+    No Exception, so that a function's own handlers let it pass.
+    """
+
+
+def longest(lengths: Sequence[int | None]) -> int | None:
+    """The largest of the lengths that are given; None for none."""
+    known = [n for n in lengths if n is not None]
+    if not any(isinstance(n, SymbolicLength) for n in known):
+        return max(known, default=None)
+    if len(known) == 1 or all(n is known[0] for n in known):
+        return known[0]
+    return SymbolicLength(0, lambda values: max(_value(n, values) for n in known), "length")  # type: ignore[return-value]
+
+
+def _sample(value: Any) -> Any:
+    return value.sample if isinstance(value, Symbolic) else value
+
+
+def _value(value: Any, values: Values) -> Any:
+    return value.value(values) if isinstance(value, Symbolic) else value
+
+
+def _combined(operation: Callable[[Any, Any], Any], a: Any, b: Any) -> Any:
+    """An operation between two values, one of which is symbolic, at each call."""
+    symbol, other = (a, b) if isinstance(a, Symbolic) else (b, a)
+    if not isinstance(other, Symbolic) and key_of(other) is None:
+        return NotImplemented  # a polynomial or a ciphertext, which knows what to do
+    a, b = (symbol, other) if isinstance(a, Symbolic) else (other, symbol)
+    sample = operation(_sample(a), _sample(b))
+    name = symbol.name
+    if isinstance(sample, np.ndarray):
+        sample = np.broadcast_to(np.zeros((), sample.dtype), sample.shape)
+    return Symbolic(sample, lambda v: operation(_value(a, v), _value(b, v)), name)

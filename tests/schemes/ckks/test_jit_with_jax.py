@@ -1,0 +1,118 @@
+"""Encrypted functions under ren.jit and JAX's transformations: one set of keys for all."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import lax
+
+import ren
+from ren.schemes import ckks
+
+COUNT = 3
+
+
+def score(x: ckks.Ciphertext, y: ckks.Ciphertext) -> ckks.Ciphertext:
+    """A product, a rotation and a constant: keys of two kinds."""
+    return x * y + x.rotate(1) - 0.5
+
+
+def expected(u: np.ndarray, v: np.ndarray) -> np.ndarray:
+    return u * v + np.roll(u, -1) - 0.5
+
+
+def encrypted(ctx: ckks.Context):
+    """Messages and ciphertexts, `COUNT` pairs; the keys of `score` exist."""
+    draw = np.random.default_rng(0)
+    messages = draw.uniform(-1, 1, (COUNT, 2, ctx.params.slots))
+    pairs = [tuple(map(ctx.encrypt, pair)) for pair in messages]
+    score(*pairs[0]).realize()
+    return messages, pairs
+
+
+@pytest.fixture(scope="module")
+def requests():
+    """At n = 2^6, insecure: what is tested does not depend on the degree."""
+    context = ckks.context(params=ckks.Parameters.for_depth(1, n=1 << 6, security=None))
+    yield encrypted(context)
+    assert context.key_id  # it holds the keys, and lives as long as the tests
+
+
+def stacked(ciphertexts: list[ckks.Ciphertext]) -> ckks.Ciphertext:
+    return jax.tree.map(lambda *leaves: jnp.stack(leaves), *ciphertexts)
+
+
+def element(ct: ckks.Ciphertext, i: int) -> ckks.Ciphertext:
+    return jax.tree.map(lambda leaf: leaf[i], ct)
+
+
+def same(a, b) -> bool:
+    """Equal structure and limbs, bit for bit."""
+    a, b = jax.tree.flatten(a), jax.tree.flatten(b)
+    return a[1] == b[1] and all(map(np.array_equal, a[0], b[0]))
+
+
+def test_one_plan_serves_every_request(requests):
+    messages, pairs = requests
+    f = ren.jit(score)
+    for (u, v), (x, y) in zip(messages, pairs, strict=True):
+        made = f(x, y)
+        assert same(made, score(x, y))
+        assert np.abs(made.decrypt() - expected(u, v)).max() < 1e-6
+    assert f.cache_info()[:3] == (COUNT - 1, 1, 1)
+
+
+def test_a_batch_of_requests_shares_the_keys(requests):
+    check_batch(*requests)
+
+
+@pytest.mark.slow
+def test_a_batch_of_requests_at_a_secure_degree(ctx13):
+    check_batch(*encrypted(ctx13))
+
+
+def check_batch(messages, pairs) -> None:
+    xs, ys = (stacked([pair[i] for pair in pairs]) for i in range(2))
+    f = ren.jit(score)
+    mapped = jax.vmap(f)(xs, ys)
+    assert f.cache_info().misses == 0
+    batch = f(xs, ys)  # the batch axis of the limbs alone
+    assert same(batch, mapped)
+    assert f.cache_info().misses == 1
+    for i, (x, y) in enumerate(pairs):
+        assert same(element(mapped, i), score(x, y))
+    u, v = messages[1]
+    assert np.abs(element(mapped, 1).decrypt() - expected(u, v)).max() < 1e-6
+
+
+def test_one_of_two_ciphertexts_is_shared(requests):
+    _, pairs = requests
+    xs, y = stacked([x for x, _ in pairs]), pairs[0][1]
+    mapped = jax.vmap(ren.jit(lambda x, y: x * y), in_axes=(0, None))(xs, y)
+    assert same(element(mapped, 2), pairs[2][0] * y)
+
+
+def test_scan_over_requests(requests):
+    _, pairs = requests
+    f = ren.jit(lambda total, x: total + x.rotate(1))
+    xs = stacked([x for x, _ in pairs])
+    total, _ = lax.scan(lambda carry, x: (f(carry, x), None), pairs[0][1], xs)
+    want = pairs[0][1]
+    for x, _ in pairs:
+        want = (want + x.rotate(1)).realize()
+    assert same(total, want)
+    assert f.cache_info().misses == 0
+
+
+def test_cond_and_shapes(requests):
+    (_, (x, y), _) = requests[1]
+    product, total = ren.jit(lambda x, y: x * y), ren.jit(lambda x, y: (x + y) * 1.0)
+    shape = jax.eval_shape(product, x, y)
+    assert (shape.level, shape.key_id) == ((x * y).level, x.key_id)
+    assert [leaf.shape for leaf in jax.tree.leaves(shape)] == [
+        leaf.shape for leaf in jax.tree.leaves(x * y)
+    ]
+    for flag, want in ((True, x * y), (False, (x + y) * 1.0)):
+        assert same(lax.cond(flag, product, total, x, y), want)

@@ -1,0 +1,195 @@
+"""Numbers and arrays among the arguments of a jitted function: symbolic, and exact at each call."""
+
+from __future__ import annotations
+
+import dataclasses
+from fractions import Fraction
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import ren
+from ren import Poly, RingSpec
+from ren.core.errors import CoefficientTypeError, TracedValueError
+from tests.oracle import mul
+
+RING = RingSpec(n=8, moduli=(17, 97, 113))
+COEFFS = [3, -1, 4, 1, -5, 9, 2, 6]
+
+
+def x(domain: str = "coeff") -> Poly:
+    p = Poly(COEFFS, RING)
+    return p.ntt().realize() if domain == "ntt" else p
+
+
+@pytest.mark.parametrize("domain", ["coeff", "ntt"])
+@pytest.mark.parametrize("tier", ["units", "graph", "eager"])
+def test_integers_are_residues_of_each_call(domain, tier):
+    f = ren.jit(tier=tier)(lambda x, c, d: (c * x + d) * x - (x - c) + 5 * c)
+    for c, d in [(3, 4), (-7, 10**30), (0, 1), (RING.q, -(2**70))]:
+        square = mul([v % RING.q for v in COEFFS], [v % RING.q for v in COEFFS], RING.q)
+        expected = [c * s + d * v - v for s, v in zip(square, COEFFS, strict=True)]
+        expected[0] += 6 * c
+        assert f(x(domain), c, d).tolist() == [e % RING.q for e in expected]
+    assert f.cache_info()[:3] == (3, 1, 1)
+
+
+def test_what_is_eager_stays_in_its_domain():
+    f = ren.jit(lambda x, c: (x * c, x + c, c - x))
+    for domain in ("coeff", "ntt"):
+        p = x(domain)
+        for got, want in zip(f(p, 5), (p * 5, p + 5, 5 - p), strict=True):
+            assert got.domain is want.domain
+            assert ren.equal(got, want)
+
+
+def test_a_constant_times_a_number():
+    f = ren.jit(lambda x, k, c: (x, k * c, k + c, (k - k) + c, (x - x + 3) * c))
+    for c in (2, 9):
+        k = Poly.const(4, RING)
+        got = f(x(), k, c)[1:]
+        for p, value in zip(got, (4 * c, 4 + c, c, 3 * c), strict=True):
+            assert p.tolist() == [value] + [0] * 7
+
+
+def test_numbers_are_computed_with_on_the_host():
+    f = ren.jit(lambda x, a, b, w: x * (2 * a - b + w[1]) + (-w)[0] * a)
+    for a_, b_, w in [(2, 3, np.array([4, 5])), (10**9, 1, np.array([-1, 7]))]:
+        expected = x() * (2 * a_ - b_ + int(w[1])) + int(-w[0]) * a_
+        assert ren.equal(f(x(), a_, b_, w), expected)
+    assert f.cache_info().plans == 1
+
+
+def test_coefficients_that_are_arguments():
+    f = ren.jit(lambda x, w, c: x * Poly(w, x.ring) + Poly([c, 1], x.ring))
+    for w in (np.arange(8), -np.arange(8) * 2**40):
+        expected = x() * Poly(w, RING) + Poly([7, 1], RING)
+        assert ren.equal(f(x(), w, 7), expected)
+    assert f.cache_info()[:2] == (1, 1)
+    with pytest.raises(CoefficientTypeError, match="integers"):
+        f(x(), np.ones(8), 7)
+    batch = np.arange(16).reshape(2, 8)
+    assert ren.equal(f(x(), batch, 7), x() * Poly(batch, RING) + Poly([7, 1], RING))
+
+
+def test_keyed_by_type_and_shape():
+    f = ren.jit(lambda x, w: x + Poly(w, x.ring))
+    for w in (np.arange(8), np.arange(8, 16), np.arange(4), np.arange(8, dtype=np.int32)):
+        f(x(), w)
+    f(x(), jnp.arange(8))
+    assert f.cache_info()[:3] == (1, 4, 4)
+    g = ren.jit(lambda x, c: x * c)
+    for c in (1, 2, True, np.int64(3), np.int32(3)):
+        assert ren.equal(g(x(), c), x() * int(c))
+    assert g.cache_info()[:3] == (1, 4, 4)
+
+
+USES = {
+    "rotate": lambda x, k: x.rotate(k),
+    "power": lambda x, k: x**k,
+    "power of it": lambda x, k: x * k**2,
+    "if": lambda x, k: x if k else -x,
+    "comparison": lambda x, k: x if k == 3 else -x,
+    "order": lambda x, k: x if k > 3 else -x,
+    "range": lambda x, k: sum((x for _ in range(k)), x),
+    "int": lambda x, k: x * int(k),
+    "float": lambda x, k: x * round(float(k)),
+    "index": lambda x, k: x * [1, 2, 3, 4][k],
+    "numpy": lambda x, k: x * int(np.sqrt(k)),
+    "division": lambda x, k: x * (k / 2),
+    "hash": lambda x, k: x * {3: 1}[k],
+    "automorphism": lambda x, k: x.automorphism(k),
+    "constant": lambda x, k: x * Poly.const(k, x.ring),
+}
+
+
+@pytest.mark.parametrize("use", USES)
+def test_any_other_use_names_static_argnames(use):
+    f = ren.jit(lambda x, k: USES[use](x, k))
+    with pytest.raises(TracedValueError, match=r"(?s)'k'.*static_argnames='k'") as caught:
+        f(x(), 3)
+    assert "test_symbolic.py" in str(caught.value)
+    assert f.cache_info()[:3] == (0, 0, 0)
+    if use not in ("division", "numpy"):
+        g = ren.jit(static_argnames="k")(lambda x, k: USES[use](x, k))
+        assert ren.equal(g(x(), 3), USES[use](x(), 3))
+
+
+def test_floats_and_arrays_are_no_factors_of_polynomials():
+    f = ren.jit(lambda x, c: x * c)
+    for wrong in (0.5, np.arange(8), 1j):
+        with pytest.raises(CoefficientTypeError, match="'c'"):
+            f(x(), wrong)
+
+
+def test_numbers_and_arrays_among_the_results():
+    f = ren.jit(lambda x, c, w: {"x": x * c, "sum": c + 1, "w": w * 2, "fixed": 7})
+    for c in (3, 4):
+        r = f(x(), c, np.arange(3.0))
+        assert (r["sum"], r["fixed"]) == (c + 1, 7)
+        assert list(r) == ["x", "sum", "w", "fixed"]
+        np.testing.assert_array_equal(r["w"], np.arange(3.0) * 2)
+
+
+@dataclasses.dataclass
+class Model:
+    weights: np.ndarray
+    bias: int
+
+
+def test_objects_that_hold_arrays_are_inputs():
+    f = ren.jit(lambda x, m: x * Poly(m.weights, x.ring) + m.bias)
+    for bias in (1, 2):
+        m = Model(np.arange(8) + bias, bias)
+        assert ren.equal(f(x(), m), x() * Poly(m.weights, RING) + bias)
+    assert f.cache_info()[:2] == (1, 1)
+
+
+def test_defaults_are_part_of_the_program():
+    f = ren.jit(lambda x, k=2, *, c=3: x.rotate(k) * c)
+    assert ren.equal(f(x()), x().rotate(2) * 3)
+    assert ren.equal(f(x(), c=5), x().rotate(2) * 5)
+
+
+def test_the_python_device():
+    f = ren.jit(lambda x, c: (x + c) * x * c)
+    p = x().to("python").realize()
+    assert f(p, 6).device == "python"
+    assert ren.equal(f(p, 6), (x() + 6) * x() * 6)
+
+
+def test_static_and_symbolic_together():
+    f = ren.jit(static_argnames=("k",))(lambda x, k, c: x.rotate(k) * c)
+    for k, c in [(1, 2), (1, 3), (2, 3)]:
+        assert ren.equal(f(x(), k, c), x().rotate(k) * c)
+        assert ren.equal(f(x(), c=c, k=k), x().rotate(k) * c)
+    assert f.cache_info()[:3] == (4, 2, 2)
+
+
+OPERATIONS = st.sampled_from(["+", "-", "*", "r-"])
+STEPS = st.lists(st.tuples(OPERATIONS, st.integers(0, 2)), min_size=1, max_size=6)
+
+
+def _run(p, numbers, steps):
+    for operation, i in steps:
+        c = numbers[i] if i < 2 else numbers[0] * numbers[1] - 3
+        p = {"+": p + c, "-": p - c, "*": p * c, "r-": c - p}[operation]
+    return p * p
+
+
+@settings(max_examples=25, deadline=None)
+@given(STEPS, st.lists(st.tuples(st.integers(), st.integers()), min_size=2, max_size=3))
+def test_random_programs_of_numbers(steps, calls):
+    f = ren.jit(lambda p, numbers: _run(p, numbers, steps))
+    for numbers in calls:
+        assert ren.equal(f(x(), list(numbers)), _run(x(), numbers, steps))
+    assert f.cache_info().plans == 1
+
+
+def test_a_fraction_is_keyed_by_value():
+    f = ren.jit(lambda x, q: x * q.numerator)
+    assert ren.equal(f(x(), Fraction(3, 4)), x() * 3)
+    assert ren.equal(f(x(), Fraction(5, 4)), x() * 5)
