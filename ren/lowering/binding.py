@@ -16,7 +16,7 @@ from jax.profiler import TraceAnnotation
 from ren.lowering import emit
 from ren.lowering.devices import is_tracer
 from ren.lowering.emit import Prepared
-from ren.lowering.places import default_device, layout_of
+from ren.lowering.places import default_device, layout_of, mesh_in_use
 
 # A jitted function has a plan for each argument spec, and one binding does; more are for calls of
 # one plan with other batch shapes or places, in turns.
@@ -140,4 +140,4 @@ def _likeness(array: Any) -> _Likeness:
 
 def _context() -> tuple[Any, ...]:
     """What else decides where results are, and whether executables were cleared."""
-    return emit.epoch(), default_device(), jax.sharding.get_abstract_mesh()
+    return emit.epoch(), default_device(), mesh_in_use()

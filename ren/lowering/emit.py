@@ -1,4 +1,4 @@
-"""Programs as compiled functions: emission, the cache of compiled kernels, tables on devices."""
+"""Programs as compiled functions: emission, the cache of compiled kernels."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from typing import Any
 
 import attrs
 import jax
-import jax.core
 from jax import lax
 
 from ren.lowering.bodies import BODIES, Arrays, Table
@@ -18,6 +17,7 @@ from ren.lowering.executables import Executables
 from ren.lowering.graph import Graph, Slice
 from ren.lowering.places import Place, common_place
 from ren.lowering.program import Kernel, Program
+from ren.lowering.tables import clear_tables, placement, table_on, tables_at
 
 Donations = tuple[tuple[int, int], ...]
 Compiled = Callable[[tuple[Arrays, ...], tuple[Any, ...], tuple[Any, ...]], tuple[Any, ...]]
@@ -27,12 +27,11 @@ Call = Callable[[Sequence[Any]], Sequence[Any]]
 # Executables of whole graphs are large and few plans share them: the least recently used goes.
 MAX_GRAPHS = 64
 
-# One of Ren's three caches: compiled kernels by structure and by which slots they may overwrite,
-# and their tables by device; graphs of kernels by structure. Each function has one executable for
-# each batch shape and device.
+# One of Ren's three caches: compiled kernels by structure and by which slots they may overwrite;
+# graphs of kernels by structure; tables by device, in `ren.lowering.tables`. Each function has one
+# executable for each batch shape and device.
 _compiled: dict[tuple[Program, Donations], Executables] = {}
 _graphs: OrderedDict[Graph, Executables] = OrderedDict()
-_tables: dict[tuple[Table, Any], Arrays] = {}
 _lock = threading.Lock()
 # Whoever holds on to an executable asks by this whether it was cleared.
 _epoch = object()
@@ -138,8 +137,8 @@ def run(kernel: Kernel, args: tuple[Any, ...], donate: Donations = ()) -> tuple[
         donate: pairs (slot, store): the array of the slot is gone afterwards, the result of the
             store, which has its shape, may stand in its buffer. Concrete arrays alone.
     """
-    place = _placement(args)
-    tables = tuple(_table(t, place) for t in kernel.tables)
+    place = placement(args)
+    tables = tuple(table_on(t, place) for t in kernel.tables)
     with jax.enable_x64(True):
         results = compiled(kernel.program, donate)(tables, *_divided(args, donate))
     return _in_store_order(results, donate)
@@ -174,7 +173,7 @@ def prepared(kernel: Kernel, args: tuple[Any, ...], donate: Donations = ()) -> P
     place = common_place(args)
     if place is None:
         return None
-    tables = _tables_at(kernel.tables, place)
+    tables = tables_at(kernel.tables, place)
     arguments = (tables, *_divided(args, donate))
     functions = _kernel_executables(kernel.program, donate)
     call = _bound(functions, tables, arguments, place)
@@ -238,8 +237,8 @@ def run_graph(graph: Graph, tables: tuple[Table, ...], args: Sequence[Any]) -> S
         tables: the tables that its calls read.
         args: its inputs, `uint32[*batch, limb, n]`, Montgomery residues in [0, q).
     """
-    place = _placement(args)
-    arrays = tuple(_table(t, place) for t in tables)
+    place = placement(args)
+    arrays = tuple(table_on(t, place) for t in tables)
     with jax.enable_x64(True):
         return compiled_graph(graph)(arrays, tuple(args))
 
@@ -249,7 +248,7 @@ def prepared_graph(graph: Graph, tables: tuple[Table, ...], args: tuple[Any, ...
     place = common_place(args)
     if place is None:
         return None
-    arrays = _tables_at(tables, place)
+    arrays = tables_at(tables, place)
     return _bound(_graph_executables(graph), arrays, (arrays, args), place)
 
 
@@ -269,10 +268,10 @@ def graph_ahead(
     """
     functions = _graph_executables(graph)
     if place is not None:
-        arrays = _tables_at(tables, place)
+        arrays = tables_at(tables, place)
         flat = [array for table in arrays for array in table]
         return functions.ahead((arrays, types), [*flat, *types], place.sharding)
-    arrays = tuple(_table(t, _placement(types)) for t in tables)
+    arrays = tuple(table_on(t, placement(types)) for t in tables)
     with jax.enable_x64(True):
         lowered = functions.function.lower(arrays, types)
     return lambda: lowered.compile().output_shardings
@@ -280,7 +279,7 @@ def graph_ahead(
 
 def graph_types(graph: Graph, tables: tuple[Table, ...], types: tuple[Any, ...]) -> tuple[Any, ...]:
     """Shape and dtype of a graph's outputs."""
-    arrays = tuple(_table(t, None) for t in tables)
+    arrays = tuple(table_on(t, None) for t in tables)
     with jax.enable_x64(True):
         return jax.eval_shape(compiled_graph(graph), arrays, types)
 
@@ -303,45 +302,6 @@ def _shapes(table: Table) -> tuple[jax.ShapeDtypeStruct, ...]:
     return tuple(jax.ShapeDtypeStruct(a.shape, a.dtype) for a in table.build())
 
 
-def _placement(args: Sequence[Any]) -> Any:
-    """Where tables must be: None (JAX's default, free to move) or a set of devices."""
-    for a in args:
-        if isinstance(a, jax.ShapeDtypeStruct):
-            is_bound = a.sharding is not None
-        else:
-            is_bound = not isinstance(a, jax.core.Tracer) and getattr(a, "committed", False)
-        if is_bound:
-            return _replicated(a.sharding)
-    return None
-
-
-def _tables_at(tables: tuple[Table, ...], place: Place) -> tuple[Arrays, ...]:
-    """The arrays of the tables where `place` is."""
-    usual = place.sharding if place.is_committed else None
-    found = tuple(_table(t, usual) for t in tables)
-    if all(a.sharding == place.sharding for table in found for a in table):
-        return found
-    return tuple(_table(t, place.sharding) for t in tables)  # JAX's default device has changed
-
-
-def _replicated(sharding: Any) -> Any:
-    if isinstance(sharding, jax.sharding.NamedSharding):
-        return jax.sharding.NamedSharding(sharding.mesh, jax.sharding.PartitionSpec())
-    return sharding
-
-
-def _table(table: Table, place: Any) -> Arrays:
-    """The arrays of a table on their device; concrete, also when asked for inside a trace."""
-    key = (table, place)
-    found = _tables.get(key)
-    if found is None:
-        with jax.ensure_compile_time_eval():
-            found = tuple(jax.device_put(a, place) for a in table.build())
-        with _lock:
-            found = _tables.setdefault(key, found)
-    return found
-
-
 def epoch() -> object:
     """What changes whenever the kernels are cleared."""
     return _epoch
@@ -354,4 +314,4 @@ def clear_kernels() -> None:
         _epoch = object()
         _compiled.clear()
         _graphs.clear()
-        _tables.clear()
+    clear_tables()

@@ -9,10 +9,13 @@ from typing import Any
 
 import attrs
 import jax
+import jax.monitoring
 
 from ren.lowering import disk, runtime
 from ren.lowering.places import layout_of
 from ren.lowering.runtime import Executable
+
+_LONGEST = 256
 
 
 class Executables:
@@ -78,18 +81,17 @@ class Executables:
         return work
 
     def _loaded(self, flat: Sequence[Any], place: Any) -> Executable | None:
-        store = disk.store()
-        if store is None or not runtime.is_supported():
-            return None
-        key = self._key(store, flat, place)
-        body = None if key is None else store.read(key)
-        if body is None:
+        store, key = self._entry(flat, place)
+        body = None if store is None or key is None else store.read(key)
+        if store is None or body is None:
             return None
         try:
-            return runtime.from_bytes(body, place)
+            made = runtime.from_bytes(body, place)
         except Exception as error:  # whatever the runtime says of bytes that it cannot use
             store.warn(f"an executable cannot be loaded: {disk.first_line(error)}")
             return None
+        jax.monitoring.record_event(runtime.CACHE_HIT)
+        return made
 
     def _lowered(self, arguments: tuple[Any, ...], place: Any) -> Any:
         like = jax.tree.map(
@@ -99,26 +101,33 @@ class Executables:
             return self.function.lower(*like)
 
     def _compiled(self, lowered: Any, flat: Sequence[Any], place: Any) -> Executable | None:
-        with jax.enable_x64(True):
-            loaded = lowered.compile().runtime_executable()
+        store, key = self._entry(flat, place)
         shapes = [tuple(out.shape) for out in jax.tree.leaves(lowered.out_info)]
+        (device,) = place.device_set
         try:
+            if store is None or key is None:
+                return runtime.executable(runtime.compiled(lowered), shapes, place)
+            loaded = runtime.compiled_afresh(lowered, device)
             made = runtime.executable(loaded, shapes, place)
         except runtime.CHANGED as error:
             runtime.give_up(error)
             return None
-        store = disk.store()
-        key = None if store is None else self._key(store, flat, place)
-        if store is not None and key is not None:
-            try:
-                store.write(key, runtime.to_bytes(loaded, shapes))
-            except Exception as error:  # not every runtime serializes
-                store.warn(f"an executable cannot be kept: {disk.first_line(error)}")
+        try:
+            store.write(key, runtime.to_bytes(loaded, shapes))
+        except Exception as error:  # not every runtime serializes
+            store.warn(f"an executable cannot be kept: {disk.first_line(error)}")
         return made
 
-    def _key(self, store: disk.Store, flat: Sequence[Any], place: Any) -> str | None:
-        """SHA-256 of all that decides what the compiler makes; None where that is unknown."""
+    def _entry(self, flat: Sequence[Any], place: Any) -> tuple[disk.Store | None, str | None]:
+        """The store in use and the key there; None for what there is not."""
+        store = disk.store()
+        if store is None or not runtime.is_supported():
+            return None, None
         (device,) = place.device_set
+        return store, self._key(store, flat, device)
+
+    def _key(self, store: disk.Store, flat: Sequence[Any], device: Any) -> str | None:
+        """SHA-256 of all that decides what the compiler makes; None where that is unknown."""
         try:
             around = runtime.environment(device)
             shapes = tuple((tuple(a.shape), str(a.dtype)) for a in flat)
@@ -136,16 +145,29 @@ def _key_of(flat: Sequence[Any], place: Any) -> Hashable:
 def canonical(value: Any) -> str:
     """A print that is the same in every process, of numbers, names, tuples and attrs classes.
 
+    Long prints of attrs classes are their SHA-256, made once for equal ones: a graph calls few
+    programs many times.
+
     Raises:
         TypeError: the value is or holds something else.
     """
+    return _canonical(value, {})
+
+
+def _canonical(value: Any, known: dict[Any, str]) -> str:
     if value is None or type(value) in (bool, int, str):
         return repr(value)
     if isinstance(value, enum.Enum):
         return f"{type(value).__name__}.{value.name}"
     if isinstance(value, tuple):
-        return f"({','.join(map(canonical, value))})"
-    if attrs.has(type(value)):
-        names = [a.name for a in attrs.fields(type(value)) if a.init]
-        return f"{type(value).__name__}{canonical(tuple(getattr(value, n) for n in names))}"
-    raise TypeError(f"{type(value).__name__} has no canonical print")
+        return f"({','.join([_canonical(v, known) for v in value])})"
+    if not attrs.has(type(value)):
+        raise TypeError(f"{type(value).__name__} has no canonical print")
+    found = known.get(value)
+    if found is None:
+        parts = tuple(getattr(value, a.name) for a in attrs.fields(type(value)) if a.init)
+        found = f"{type(value).__name__}{_canonical(parts, known)}"
+        if len(found) > _LONGEST:
+            found = f"#{hashlib.sha256(found.encode()).hexdigest()}"
+        known[value] = found
+    return found

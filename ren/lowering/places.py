@@ -22,8 +22,10 @@ def common_place(arrays: Sequence[Any]) -> Place | None:
     """The one device that concrete arrays are on and that JAX would use for them.
 
     None for arrays of NumPy, on several devices, in memory of another kind, or free to be moved to
-    a default device where they are not.
+    a mesh or a default device where they are not.
     """
+    if not mesh_in_use().empty:
+        return None
     if not arrays:
         device = default_device()
         return None if device is None else Place(SingleDeviceSharding(device), False)
@@ -49,6 +51,11 @@ def default_device() -> Any:
     if chosen is None:
         return jax.local_devices()[0]
     return chosen if isinstance(chosen, jax.Device) else None
+
+
+def mesh_in_use() -> Any:
+    """The mesh that `jax.set_mesh` has set, or an empty one."""
+    return jax.sharding.get_abstract_mesh()
 
 
 def layout_of(array: Any) -> Any:

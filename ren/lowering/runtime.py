@@ -11,6 +11,7 @@ import hashlib
 import json
 import logging
 import struct
+import time
 from collections.abc import Callable, Sequence
 from functools import cache
 from importlib import resources
@@ -21,6 +22,7 @@ from typing import Any
 
 import attrs
 import jax
+import jax.monitoring
 import numpy as np
 
 from ren.lowering import disk
@@ -36,6 +38,9 @@ try:
     )
 except ImportError:  # another JAX
     pass
+
+COMPILE = "/jax/core/compile/backend_compile_duration"
+CACHE_HIT, CACHE_MISS = (f"/jax/compilation_cache/cache_{what}" for what in ("hits", "misses"))
 
 _log = logging.getLogger("ren")
 _LENGTH = struct.Struct("<Q")
@@ -105,6 +110,28 @@ def executable(loaded: Any, shapes: Sequence[tuple[int, ...]], place: Any) -> Ex
     free, bound = ([handler(aval, place, is_bound) for aval in avals] for is_bound in (False, True))
     _ = _private.lib.ExecuteResults.consume_with_handlers  # used at each call: missed now
     return Executable(loaded.execute_sharded, free, bound, loaded.get_parameter_layouts())
+
+
+def compiled(lowered: Any) -> Any:
+    """The loaded executable of a `jax.stages.Lowered`, from JAX's own cache if it is there."""
+    with jax.enable_x64(True):
+        return lowered.compile().runtime_executable()
+
+
+def compiled_afresh(lowered: Any, device: Any) -> Any:
+    """The same, never from JAX's cache: what came from bytes once does not serialize on XLA:CPU.
+
+    It counts as a compile and as a cache miss with JAX's monitoring, as if JAX had made it.
+    """
+    start = time.perf_counter()
+    made = device.client.compile_and_load(
+        lowered.compiler_ir(),
+        executable_devices=_private.lib.DeviceList((device,)),
+        compile_options=_options(device),
+    )
+    jax.monitoring.record_event_duration_secs(COMPILE, time.perf_counter() - start)
+    jax.monitoring.record_event(CACHE_MISS)
+    return made
 
 
 def to_bytes(loaded: Any, shapes: Sequence[tuple[int, ...]]) -> bytes:
