@@ -109,7 +109,6 @@ class Executables:
     def _compiled(self, lowered: Any, flat: Sequence[Any], place: Any) -> Executable | None:
         store, key = self._entry(flat, place)
         shapes = [tuple(out.shape) for out in jax.tree.leaves(lowered.out_info)]
-        (device,) = place.device_set
         try:
             if store is None or key is None:
                 return runtime.executable(runtime.compiled(lowered), shapes, place)
