@@ -38,7 +38,7 @@ def materialize(sink: Node) -> Node:
     reads = {node: _reads(node, inlined) for node in order if node not in inlined}
     groups = _groups(reads)
     home = {node: i for i, group in enumerate(groups) for node in group}
-    return _marked(order, inlined, home, _kept(sink, reads, home))
+    return _marked(order, inlined, home, _in_parts(order, inlined, home, _kept(sink, reads, home)))
 
 
 def _resident_sources(node: Node) -> Node | None:
@@ -100,24 +100,57 @@ def _reads(node: Node, inlined: set[Node]) -> tuple[tuple[Node, bool], ...]:
 
 
 def _groups(reads: Reads) -> list[Group]:
-    level: dict[Node, int] = {}
+    level = _levels(reads)
     leader: dict[Node, Node] = {}  # a union-find forest over elementwise nodes
     alone: list[Group] = []
     for node, read in reads.items():
-        floor = max((level[r] + barrier for r, barrier in read), default=0)
-        level[node] = floor
-        if node.op.kind is Kind.ELEMENTWISE or node.op is ops.CONTIGUOUS:
+        if _is_fused(node):
             leader[node] = node
             for r, barrier in read:
-                if r in leader and not barrier and level[r] == floor:
+                if r in leader and not barrier and level[r] == level[node]:
                     leader[_find(leader, r)] = _find(leader, node)
         elif node.op.kind in (Kind.TRANSFORM, Kind.BOUNDARY):
-            level[node] = floor + 1
             alone.append((node,))
     clusters: dict[Node, list[Node]] = {}
     for node in leader:
         clusters.setdefault(_find(leader, node), []).append(node)
     return alone + [piece for nodes in clusters.values() for piece in _cut(nodes)]
+
+
+def _is_fused(node: Node) -> bool:
+    return node.op.kind is Kind.ELEMENTWISE or node.op is ops.CONTIGUOUS
+
+
+def _levels(reads: Reads) -> dict[Node, int]:
+    """The level of each node: the earliest in which it can run, or that of its first reader.
+
+    Work on one value that is in memory anyhow, and no smaller, waits for its readers: to keep that
+    value is as good as to keep the result, which its readers then take without going to memory.
+    """
+    level: dict[Node, int] = {}
+    users: dict[Node, list[tuple[Node, bool]]] = {}
+    for node, read in reads.items():
+        floor = max((level[r] + barrier for r, barrier in read), default=0)
+        level[node] = floor if _is_fused(node) or not read else floor + 1
+        for r, barrier in read:
+            users.setdefault(r, []).append((node, barrier))
+    for node in reversed(reads):
+        if node.op.kind is Kind.ELEMENTWISE and _may_wait(node, reads, users):
+            level[node] = min(level[user] - barrier for user, barrier in users[node])
+    return level
+
+
+def _may_wait(node: Node, reads: Reads, users: dict[Node, list[tuple[Node, bool]]]) -> bool:
+    sources = {r for r, _ in reads[node] if r.op.kind is not Kind.LEAF}
+    in_memory = all(not _is_fused(r) or any(not _is_fused(u) for u, _ in users[r]) for r in sources)
+    limbs = sum(r.spec.ring.limbs for r in sources)
+    readers = users.get(node, ())
+    return (
+        in_memory
+        and limbs <= node.spec.ring.limbs
+        and all(u.op.kind is Kind.ELEMENTWISE for u, _ in readers)
+        and bool(readers)
+    )
 
 
 def _find(leader: dict[Node, Node], node: Node) -> Node:
@@ -142,6 +175,33 @@ def _kept(sink: Node, reads: Reads, home: dict[Node, int]) -> set[Node]:
     return kept
 
 
+def _in_parts(
+    order: list[Node], inlined: set[Node], home: dict[Node, int], kept: set[Node]
+) -> set[Node]:
+    """`kept` with the views of a value in its stead where others read it in disjoint parts."""
+    read: dict[Node, set[Node]] = {}  # what others read of a value: views of it, or itself
+    taken: set[tuple[int | None, int]] = set()  # groups, and limbs of intermediates that they read
+    for node in order:
+        if node in inlined:
+            continue
+        for s in node.src:
+            direct = s
+            while s in inlined and s.src:
+                direct, s = s, s.src[0]
+            if s in kept and s in home and home[s] != home.get(node):
+                taken.add((home.get(node), s.spec.ring.limbs))
+                read.setdefault(s, set()).add(direct if direct.op is ops.VIEW else s)
+    out = set(kept)
+    for node, parts in read.items():
+        limbs = [m for part in parts for m in part.spec.ring.moduli]
+        may_overwrite = (home.get(node), node.spec.ring.limbs) in taken
+        is_apart = node not in parts and len({*limbs}) == len(limbs)
+        if node.op.kind is Kind.ELEMENTWISE and is_apart and not may_overwrite:
+            out.remove(node)
+            out.update(parts)
+    return out
+
+
 def _marked(order: list[Node], inlined: set[Node], home: dict[Node, int], kept: set[Node]) -> Node:
     """The graph with BUFFERIZE around what is kept; copies and leaves are in memory anyhow.
 
@@ -157,17 +217,24 @@ def _marked(order: list[Node], inlined: set[Node], home: dict[Node, int], kept: 
             chain.append(node)
             node = node.src[0]
         own = group is not None and home.get(node) == group
-        new = node if node in inlined else (raw if own else marked)[node]
+        if not own and chain and chain[-1] in marked:
+            node = chain.pop()
+        new = node if node in inlined and node not in marked else (raw if own else marked)[node]
         for v in reversed(chain):
             new = v if v.src[0] is new else make(v.op, (new,), v.arg)
         return new
 
+    def store(node: Node, value: Node, group: int) -> None:
+        kernel = number.setdefault(group, len(number))
+        marked[node] = make(ops.BUFFERIZE, (value,), BufferizeArg(kernel))
+
     for node in order:
         if node in inlined:
+            if node in kept:
+                store(node, make(node.op, (raw[node.src[0]],), node.arg), home[node.src[0]])
             continue
         src = tuple(source(s, home.get(node)) for s in node.src)
         made = marked[node] = raw[node] = node if src == node.src else make(node.op, src, node.arg)
         if node in kept and node in home and node.op is not ops.COPY:
-            kernel = number.setdefault(home[node], len(number))
-            marked[node] = make(ops.BUFFERIZE, (made,), BufferizeArg(kernel))
+            store(node, made, home[node])
     return marked[order[-1]]
