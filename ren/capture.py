@@ -13,7 +13,7 @@ from ren.capturing import capture_serial, capturing
 from ren.config import XLA_FLAGS
 from ren.core import op as ops
 from ren.core.args import BufferArg, ScalarArg
-from ren.core.errors import JitError
+from ren.core.errors import JitError, TracedValueError
 from ren.core.node import Node, make, placeholder, toposort
 from ren.core.op import Kind
 from ren.core.rewrite import rewrite
@@ -241,6 +241,7 @@ def capture(
     if target is not None:
         sink = with_buffers_at(sink, target, auto=options.device is None)
     plan = _marked(plan_of(sink), [known[n] for n in made.pruned])
+    _check_escaped(plan, name)
     given = _positions(plan, [made.inputs[i] for i in donated])
     plain, plan = plan, donating(plan, given) if given else plan
     position = {root: i for i, root in enumerate(made.roots)}
@@ -249,6 +250,16 @@ def capture(
     run = _runner(plan, options.tier, name)
     sources = _sources(plan, made.inputs)
     return Captured(plan, sources, outputs, result, run, target, donated, given, plain)
+
+
+def _check_escaped(plan: Plan, name: str) -> None:
+    """Raises TracedValueError where the plan would hold what a trace left behind."""
+    if any(isinstance(i.arg, BufferArg) and i.arg.traced for i in plan.inputs):
+        raise TracedValueError(
+            f"{name} closes over a polynomial that was made inside a JAX transformation.",
+            "Outside of it, such a polynomial has no value.",
+            "Return it from the transformed function, and pass it in as an argument.",
+        )
 
 
 def _runner(plan: Plan, tier: str, name: str) -> Runner:

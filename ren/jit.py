@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import logging
 import threading
 import types
@@ -60,6 +61,12 @@ class Jitted:
                 f"ren.jit got a {type(function).__name__}.",
                 "It decorates a function.",
                 "Write @ren.jit, or @ren.jit(max_plans=4).",
+            )
+        if inspect.isgeneratorfunction(function) or inspect.iscoroutinefunction(function):
+            raise JitError(
+                f"ren.jit got {function.__qualname__}, which is a generator or a coroutine.",
+                "What is captured is one call from its arguments to its result.",
+                "Return a list of the results instead of yielding them.",
             )
         functools.update_wrapper(self, function)
         self._function = function

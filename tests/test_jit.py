@@ -526,3 +526,60 @@ def test_only_functions_are_jitted():
 def test_two_devices_are_told():
     with pytest.raises(ren.errors.DeviceError, match="two devices"):
         ren.jit(lambda x, y: x + y)(a(), b().to("python"))
+
+
+def test_generators_are_told():
+    @ren.jit
+    def total(x, terms):
+        return sum(terms, x)
+
+    with pytest.raises(ren.errors.JitError, match="list"):
+        total(a(), (p for p in [b(), b()]))
+    with pytest.raises(ren.errors.JitError, match="list"):
+        total(a(), map(lambda p: p, [b()]))
+    with pytest.raises(ren.errors.JitError, match="list"):
+        ren.jit(lambda x: (x, (x for _ in range(2))))(a())
+
+    def steps(x):
+        yield x
+
+    async def later(x):
+        return x
+
+    for wrong in (steps, later):
+        with pytest.raises(ren.errors.JitError, match="generator or a coroutine"):
+            ren.jit(wrong)
+    assert total.cache_info()[:3] == (0, 0, 0)
+
+
+def test_recapture_for_a_constant_alone_warns_once_at_the_eighth():
+    add = ren.jit(lambda x, c: x + c)
+    for c in range(7):
+        add(a(), Poly.const(c, RING))
+    with pytest.warns(ren.errors.RecaptureWarning, match=r"(?s)captured 8 times.*contiguous") as w:
+        add(a(), Poly.const(7, RING))
+    assert w[0].filename == __file__
+    add(a(), Poly.const(8, RING))
+    fresh = ren.jit(lambda x, c: x + c)
+    for c in range(10):
+        fresh(a(), Poly.const(c, RING).contiguous().realize())
+        fresh(a(), c)
+    assert fresh.cache_info()[:2] == (18, 2)
+
+
+def test_without_jit_each_call_is_captured():
+    f = ren.jit(lambda x, k: x.rotate(k))
+    with ren.config.update(jit=False):
+        for k in (1, 2, 1):
+            assert ren.equal(f(a(), k), a().rotate(k))
+    assert f.cache_info()[:3] == (0, 0, 0)
+
+
+def test_what_happens_is_logged(caplog):
+    caplog.set_level("INFO", logger="ren")
+    f = ren.jit(max_plans=1)(lambda x, y: x + y)
+    f(a(), b())
+    f(Poly(A, OTHER), Poly(B, OTHER))
+    lines = [r.getMessage() for r in caplog.records]
+    assert sum("captured" in line for line in lines) == 2
+    assert sum("goes" in line for line in lines) == 1

@@ -7,7 +7,7 @@ from typing import Any
 
 from ren.core import op as ops
 from ren.core.args import AutomorphismArg, RotateArg, ScalarArg
-from ren.core.node import Node, const, make, next_serial
+from ren.core.node import Node, const, make
 from ren.core.op import Kind
 from ren.core.rewrite import Table, rewrite
 from ren.core.rules import is_constant
@@ -114,7 +114,8 @@ def _product_of_constants(node: Node) -> Node | None:
         return None
     a, b = map(_value_at_run, node.src)
     ring, domain = node.spec.ring, node.spec.domain
-    arg = ScalarArg(next_serial(), ring, domain, lambda values: a(values) * b(values))
+    serial = int.from_bytes(node.digest, "big")  # of the structure: the same each time
+    arg = ScalarArg(serial, ring, domain, lambda values: a(values) * b(values))
     return make(ops.ADD, (const(0, ring, domain), make(ops.SCALAR, (), arg)))
 
 
