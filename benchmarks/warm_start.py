@@ -23,10 +23,10 @@ import jax.monitoring
 import numpy as np
 
 from benchmarks.planning import stamp
+from ren.config import config
 from ren.demo import packing, scorer, wire
 from ren.demo.model import CLASSES, HIDDEN, PIXELS, Layer, Model
 from ren.demo.owner import server_bytes
-from ren.lowering import disk
 from ren.schemes import ckks
 from ren.schemes.ckks import Ciphertext
 
@@ -59,7 +59,7 @@ def measure(path: Path, folder: Path) -> dict[str, float]:
     jax.monitoring.register_event_duration_secs_listener(
         lambda name, _, **__: events.update([name])
     )
-    disk.set_folder(folder)
+    config.update(cache_dir=folder)
     with path.open("rb") as file:
         keys, message = wire.receive(file), wire.receive(file)
     assert keys is not None and message is not None
@@ -99,7 +99,7 @@ def main() -> None:
         for run in range(options.runs):
             folder = Path(name) / f"cache{run}"
             pairs.append((in_a_process(path, folder), in_a_process(path, folder)))
-        kept = sum(file.stat().st_size for file in folder.iterdir())
+        kept = sum(file.stat().st_size for file in (folder / "executables").iterdir())
     row = {**stamp(), "cores": os.cpu_count(), "runs": options.runs, "kept_bytes": kept}
     for i, label in enumerate(("cold", "warm")):
         for key in ("first_s", "replay_s"):

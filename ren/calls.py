@@ -12,8 +12,10 @@ import attrs
 import jax
 import numpy as np
 
+from ren.checks import check_limbs
 from ren.core import op as ops
 from ren.core.errors import JitError
+from ren.lowering.donated import check_not_donated
 from ren.poly import Poly, realize_polys
 from ren.structure import Structure, collect, rebuilder
 from ren.symbolic import Length, SymbolicLength, key_of, symbol_of
@@ -37,9 +39,9 @@ class Call:
     polys: list[Poly]
     values: list[Any]
 
-    def structure(self) -> Structure:
-        """What is taken apart, as a value that can be made anew."""
-        return Structure(self.polys, self.key, self.values, rebuilder(self.given))
+    def structure(self, polys: list[Poly]) -> Structure:
+        """What is taken apart, as a value that can be made anew, with other polynomials in it."""
+        return Structure(polys, self.key, self.values, rebuilder(self.given))
 
 
 class Signature:
@@ -162,11 +164,13 @@ def poly_key(p: Poly) -> Hashable:
         return (p.ring, p.domain, node.arg.value)
     else:
         array = node.arg.array
-    kind = type(array)
-    if kind is np.ndarray:
-        return (p._type, array.shape, array.dtype, kind)
+    if isinstance(array, np.ndarray):
+        check_not_donated(array, "an argument")
+        return (p._type, array.shape, array.dtype, np.ndarray)
     if not isinstance(array, jax.Array):
-        p.node  # noqa: B018  raises: JAX put something else in place of the limbs
+        check_limbs(array, p.ring)  # raises: JAX put something else in place of the limbs
+    if array.is_deleted():
+        check_not_donated(array, "an argument")
     return (p._type, array.shape, array.dtype, array.sharding, array.committed)
 
 
@@ -217,13 +221,6 @@ def realized(polys: list[Poly]) -> list[Poly]:
     if any(p._node is not None and p._node.op is not ops.BUFFER for p in polys):
         return realize_polys(polys)
     return polys
-
-
-def arrays_of(polys: list[Poly]) -> list[Any]:
-    """The limb arrays of realized polynomials; None for a constant."""
-    return [
-        p._leaf if p._node is None else None if p.is_constant else p._node.arg.array for p in polys
-    ]
 
 
 def static_key(name: str, value: Any) -> Hashable:

@@ -10,6 +10,7 @@ import attrs
 import numpy as np
 
 from ren.capturing import capture_serial, capturing
+from ren.config import XLA_FLAGS
 from ren.core import op as ops
 from ren.core.args import BufferArg, ScalarArg
 from ren.core.errors import JitError
@@ -19,18 +20,33 @@ from ren.core.rewrite import rewrite
 from ren.core.ring import is_subset
 from ren.lowering.cost import Cost
 from ren.lowering.devices import PYTHON, claim_of
-from ren.lowering.execute import placed, plan_of
-from ren.lowering.memory import MemoryReport
+from ren.lowering.digest import plan_digest
+from ren.lowering.donated import mark, may_donate
+from ren.lowering.execute import placed, plan_of, run_plan
+from ren.lowering.memory import MemoryReport, donating
 from ren.lowering.plan import Plan
+from ren.lowering.store import default_store
 from ren.lowering.telemetry import Runner, Telemetry
-from ren.lowering.tiers import UNITS, runner
+from ren.lowering.tiers import AUTO, runner
 from ren.lowering.trace import Trace
-from ren.poly import Poly
+from ren.placement import moved, place, visible_devices, with_buffers_at
+from ren.poly import Poly, arrays_of
 from ren.realization import realize_nodes, resolved
 from ren.structure import Structure, take_apart
 from ren.symbolic import Length, Symbolic
 
 Source = Callable[[Sequence[Any], Sequence[Any]], Any]
+
+
+@attrs.frozen
+class Options:
+    """How a function is captured and its plan run; see `ren.jit`."""
+
+    tier: str = AUTO
+    prune: bool = False
+    show_graph: bool = False
+    device: Any = None
+    auto_device: bool = True
 
 
 @attrs.frozen(eq=False, repr=False)
@@ -46,6 +62,10 @@ class Captured:
             constant that it is.
         result: the structure of the result.
         run: the plan as a function of its inputs, in the tier that was asked for.
+        target: the device that polynomials are moved to before each replay; None for none.
+        donated: positions of the polynomial arguments whose buffers are given away.
+        donated_inputs: the positions of these among the inputs of the plan.
+        plain: where arguments are donated, the plan that leaves their buffers alone.
     """
 
     plan: Plan
@@ -53,17 +73,33 @@ class Captured:
     outputs: tuple[int | Poly, ...]
     result: Structure
     run: Runner
+    target: Any = None
+    donated: tuple[int, ...] = ()
+    donated_inputs: tuple[int, ...] = ()
+    plain: Plan | None = None
 
-    def replay(self, arrays: Sequence[Any], values: Sequence[Any]) -> Any:
-        """The function's result on new limb arrays, one for each polynomial argument, and values.
+    def replay(self, polys: Sequence[Poly], values: Sequence[Any]) -> Any:
+        """The function's result on realized polynomials and the other leaves of a call.
 
         Raises:
             Unfit: the program was captured for other values.
+            DonatedBufferError: a buffer was given away before.
         """
-        made = self.run([source(arrays, values) for source in self.sources])
+        arrays = arrays_of(polys if self.target is None else moved(polys, self.target))
+        inputs = [source(arrays, values) for source in self.sources]
+        made = self._run_donating(polys, inputs) if self.donated else self.run(inputs)
         polys = [self._output(o, made) for o in self.outputs]
         others = [_known(o, values) for o in self.result.others]
         return self.result.rebuild(iter(polys), iter(others))
+
+    def _run_donating(self, polys: Sequence[Poly], inputs: Sequence[Any]) -> tuple[Any, ...]:
+        """Runs the plan; the buffers of the donated arguments are gone afterwards."""
+        given = arrays_of([polys[i] for i in self.donated])
+        if may_donate(inputs, self.donated_inputs):
+            made = self.run(inputs)
+        else:
+            made = run_plan(self.plain or self.plan, inputs)
+        return mark([a for a in given if a is not None], made)
 
     @property
     def cost(self) -> Cost:
@@ -176,29 +212,55 @@ def capture(
     name: str,
     arguments: Structure,
     others: Sequence[Any],
-    show_graph: bool = False,
-    tier: str = UNITS,
-    prune: bool = False,
+    options: Options,
+    donated: tuple[int, ...] = (),
 ) -> Captured:
     """Runs `function` on placeholders for the polynomials of `arguments` and plans the result.
 
     Closed-over lazy polynomials are computed once, here, and with `prune` so is what the function
-    computes from no argument; the plan holds the results. `show_graph` prints the program; `tier`
-    is how the plan will run.
+    computes from no argument; the plan holds the results.
+
+    Args:
+        function, name, arguments, others: as in `record`; the polynomials are realized.
+        options: how.
+        donated: positions of the polynomials whose buffers calls give away.
 
     Raises:
         JitError: the result holds no polynomial.
+        DeviceError: polynomials on two devices.
     """
-    made = record(function, name, arguments, others, prune)
-    if show_graph:
+    polys = arguments.polys
+    target = place(polys, options.device, options.auto_device, visible_devices(), name)
+    if target is not None:
+        arguments = attrs.evolve(arguments, polys=moved(polys, target))
+    made = record(function, name, arguments, others, options.prune)
+    if options.show_graph:
         print(f"{name} captured:\n{made.sink}")
     known = dict(zip(made.closed_over, realize_nodes(made.closed_over), strict=True))
-    plan = _marked(plan_of(rewrite(made.sink, {}, known)), [known[n] for n in made.pruned])
+    sink = rewrite(made.sink, {}, known)
+    if target is not None:
+        sink = with_buffers_at(sink, target, auto=options.device is None)
+    plan = _marked(plan_of(sink), [known[n] for n in made.pruned])
+    given = _positions(plan, [made.inputs[i] for i in donated])
+    plain, plan = plan, donating(plan, given) if given else plan
     position = {root: i for i, root in enumerate(made.roots)}
     outputs = tuple(p if p.is_constant else position[p.node] for p in made.result.polys)
     result = attrs.evolve(made.result, polys=[])
-    run = runner(plan, tier, name=name)
-    return Captured(plan, _sources(plan, made.inputs), outputs, result, run)
+    run = _runner(plan, options.tier, name)
+    sources = _sources(plan, made.inputs)
+    return Captured(plan, sources, outputs, result, run, target, donated, given, plain)
+
+
+def _runner(plan: Plan, tier: str, name: str) -> Runner:
+    if tier != AUTO:
+        return runner(plan, tier, name=name)
+    return runner(plan, tier, plan_digest(plan, XLA_FLAGS), default_store(), name)
+
+
+def _positions(plan: Plan, polys: list[Poly]) -> tuple[int, ...]:
+    """The inputs of a plan that are these arguments."""
+    wanted = {id(p.node.arg) for p in polys}
+    return tuple(i for i, given in enumerate(plan.inputs) if id(given.arg) in wanted)
 
 
 def _marked(plan: Plan, pruned: list[Node]) -> Plan:

@@ -145,6 +145,13 @@ SETTINGS = (
     _number("cache_flush_max", 64, "entries, new or not, are written when they are so many", 1),
 )  # fmt: skip
 _BY_NAME = {setting.name: setting for setting in SETTINGS}
+# What other systems have and Ren has not, and why.
+_ABSENT = {
+    name: "Residues are exact in every tier and kernel: no faster mode could give anything up."
+    for name in ("fast_math", "fastmath", "simd_math", "approximate", "precision")
+}
+# The flags that XLA is started with, which the names of plans on disk depend on.
+XLA_FLAGS = os.environ.get("XLA_FLAGS", "")
 # Pairs of which the first may not be greater than the second.
 _ORDERED = (
     ("compile_cooldown_base_ns", "compile_cooldown_max_ns"),
@@ -250,6 +257,10 @@ def _setting(name: str) -> Setting:
     found = _BY_NAME.get(name)
     if found is not None:
         return found
+    if name in _ABSENT:
+        raise UnknownSettingError(
+            f"ren.config has no setting {name!r}.", _ABSENT[name], "Leave it out."
+        )
     near = difflib.get_close_matches(name, _BY_NAME, 1, 0.0)[0]
     raise UnknownSettingError(
         f"ren.config has no setting {name!r}.",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import logging
 import threading
 import types
 import weakref
@@ -10,17 +11,25 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable
 from typing import Any, NamedTuple, overload
 
-from ren.calls import Call, Signature, arrays_of, poly_key, realized, stand_ins, value_keys
-from ren.capture import Captured, capture
+from ren.calls import Call, Signature, poly_key, realized, stand_ins, value_keys
+from ren.capture import Captured, Options, capture
 from ren.capturing import is_capturing
+from ren.config import config
 from ren.core.errors import JitError
-from ren.lowering.tiers import AUTO, check_tier
+from ren.lowering.devices import resolve_device
+from ren.lowering.tiers import AUTO, UNITS, check_tier
 from ren.lowering.tracing import is_tracing
 from ren.poly import Poly
 from ren.recaptures import Recaptures
 from ren.symbolic import LengthNeeded, Unfit
 
 DEFAULT_MAX_PLANS = 16
+
+DEFAULTS = Options()
+# What runs once is not worth a choice of tiers.
+UNSHARED = Options(tier=UNITS)
+
+_log = logging.getLogger("ren")
 
 _jitted: weakref.WeakSet[Jitted] = weakref.WeakSet()
 
@@ -41,11 +50,10 @@ class Jitted:
     def __init__(
         self,
         function: Callable[..., Any],
-        max_plans: int,
-        show_graph: bool = False,
-        tier: str = AUTO,
-        prune: bool = False,
+        max_plans: int = DEFAULT_MAX_PLANS,
+        options: Options = DEFAULTS,
         static_argnames: tuple[str, ...] = (),
+        donate_argnames: tuple[str, ...] = (),
     ) -> None:
         if not callable(function):
             raise JitError(
@@ -57,10 +65,8 @@ class Jitted:
         self._function = function
         self._name = getattr(function, "__qualname__", repr(function))
         self._max_plans = max_plans
-        self._show_graph = show_graph
-        self._tier = tier
-        self._prune = prune
-        self._signature = Signature(function, self._name, static_argnames)
+        self._options = options
+        self._signature = Signature(function, self._name, static_argnames, donate_argnames)
         self._plans: OrderedDict[Hashable, Captured] = OrderedDict()
         self._by_length: set[Hashable] = set()  # structures whose program depends on lengths
         self._recaptures = Recaptures(self._name)
@@ -73,11 +79,13 @@ class Jitted:
             return self._function(*args, **kwargs)  # becomes part of the program around it
         call = self._signature.call(args, kwargs)
         polys = realized(call.polys)
+        if not config.jit:
+            return self._capture(call, polys, call.values).replay(polys, call.values)
         captured = self._captured(call, polys)
         try:
-            return captured.replay(arrays_of(polys), call.values)
+            return captured.replay(polys, call.values)
         except Unfit:
-            return self._capture(call, call.values).replay(arrays_of(polys), call.values)
+            return self._capture(call, polys, call.values).replay(polys, call.values)
 
     def _captured(self, call: Call, polys: list[Poly]) -> Captured:
         """The plan of a call: the one that is there, or a new one."""
@@ -92,7 +100,7 @@ class Jitted:
                 return found
         names = self._signature.names(call)[1]
         try:
-            made = self._capture(call, stand_ins(call.values, names, by_length))
+            made = self._capture(call, polys, stand_ins(call.values, names, by_length))
         except LengthNeeded:
             self._by_length.add(call.key)
             return self._captured(call, polys)
@@ -102,21 +110,17 @@ class Jitted:
             self._plans[key] = made
             self._plans.move_to_end(key)
             while len(self._plans) > self._max_plans:
-                self._plans.popitem(last=False)
+                _, gone = self._plans.popitem(last=False)
                 self._evictions += 1
+                _log.info("%s: the plan used longest ago goes, %s", self._name, gone)
         return made
 
-    def _capture(self, call: Call, others: list[Any]) -> Captured:
-        function = self._signature.function(call)
-        return capture(
-            function,
-            self._name,
-            call.structure(),
-            others,
-            self._show_graph,
-            self._tier,
-            self._prune,
-        )
+    def _capture(self, call: Call, polys: list[Poly], others: list[Any]) -> Captured:
+        function, donated = self._signature.function(call), self._signature.donated(call)
+        structure = call.structure(polys)
+        made = capture(function, self._name, structure, others, self._options, donated)
+        _log.info("%s: captured, %s", self._name, made)
+        return made
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         return self if instance is None else types.MethodType(self, instance)
@@ -151,21 +155,27 @@ def jit(function: Callable[..., Any], /) -> Jitted: ...
 @overload
 def jit(
     *,
+    static_argnames: str | Iterable[str] = (),
+    donate_argnames: str | Iterable[str] = (),
+    device: Any = None,
+    prune: bool = False,
     max_plans: int = DEFAULT_MAX_PLANS,
     show_graph: bool = False,
+    auto_device: bool = True,
     tier: str = AUTO,
-    prune: bool = False,
-    static_argnames: str | Iterable[str] = (),
 ) -> Callable[[Callable[..., Any]], Jitted]: ...
 def jit(
     function: Any = None,
     /,
     *,
+    static_argnames: str | Iterable[str] = (),
+    donate_argnames: str | Iterable[str] = (),
+    device: Any = None,
+    prune: bool = False,
     max_plans: int = DEFAULT_MAX_PLANS,
     show_graph: bool = False,
+    auto_device: bool = True,
     tier: str = AUTO,
-    prune: bool = False,
-    static_argnames: str | Iterable[str] = (),
 ) -> Any:
     """Captures a function's program once for each argument spec, and replays it afterwards.
 
@@ -180,6 +190,11 @@ def jit(
             begins with units, compiles the graph in the background once that is paid for, times
             both and keeps the faster (`ren.config`, `plans[0].telemetry`). Results are the same, on
             the same devices.
+        device: where calls run: "cpu", "gpu:0", "python", a jax.Device or a sharding. Arguments and
+            closed-over polynomials are moved there; without it they must be on one device.
+        auto_device: move what is on the CPU to the accelerator when there is exactly one.
+        donate_argnames: arguments whose buffers results may take over. Reading them afterwards
+            raises `DonatedBufferError`, whether a buffer was taken over or not.
         prune: compute what depends on no argument once, at capture, and hold it in the plan; random
             draws are never pruned. `plan.explain()` marks what was.
         static_argnames: arguments whose values the function looks at: flags, steps of a rotation,
@@ -196,6 +211,9 @@ def jit(
 
     Raises:
         JitError: no polynomial among the arguments, or none among the results; a bad option.
+        TracedValueError: the function needs the value of an argument while it is captured.
+        DeviceError: polynomials on two devices.
+        DonatedBufferError: an argument whose buffer was given away.
 
     Example:
         >>> import ren
@@ -210,12 +228,17 @@ def jit(
             "It is how many captured plans are held: an integer >= 1.",
             f"Leave it out for {DEFAULT_MAX_PLANS}.",
         )
-    check_tier(tier)
-    static = (static_argnames,) if isinstance(static_argnames, str) else tuple(static_argnames)
-    options = (max_plans, show_graph, tier, prune, static)
+    if device is not None:
+        device = resolve_device(device)
+    options = Options(check_tier(tier), prune, show_graph, device, auto_device)
+    names = _names(static_argnames), _names(donate_argnames)
     if function is None:
-        return lambda function: Jitted(function, *options)
-    return Jitted(function, *options)
+        return lambda function: Jitted(function, max_plans, options, *names)
+    return Jitted(function, max_plans, options, *names)
+
+
+def _names(names: str | Iterable[str]) -> tuple[str, ...]:
+    return (names,) if isinstance(names, str) else tuple(names)
 
 
 def djit(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -236,8 +259,8 @@ def djit(function: Callable[..., Any]) -> Callable[..., Any]:
             return function(*args, **kwargs)
         call = signature.call(args, kwargs)
         polys = realized(call.polys)
-        made = capture(signature.function(call), name, call.structure(), call.values)
-        return made.replay(arrays_of(polys), call.values)
+        made = capture(signature.function(call), name, call.structure(polys), call.values, UNSHARED)
+        return made.replay(polys, call.values)
 
     return captured_anew
 

@@ -320,6 +320,13 @@ def _encoded(symbol: Symbolic, ring: RingSpec, device: Any) -> Node:
     return symbol.encoded((ring, device), spec, limbs, device)
 
 
+def arrays_of(polys: Iterable[Poly]) -> list[Any]:
+    """The limb arrays of realized polynomials; None for a constant."""
+    return [
+        p._leaf if p._node is None else None if p._symbolic else p._node.arg.array for p in polys
+    ]
+
+
 def realize_polys(polys: Sequence[Poly]) -> list[Poly]:
     """Each polynomial realized, all as one program; see `Poly.realize`."""
     if is_collecting():

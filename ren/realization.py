@@ -7,8 +7,6 @@ import weakref
 from collections.abc import Sequence
 from typing import Any
 
-import jax
-
 from ren.callers import user_line
 from ren.core import op as ops
 from ren.core.args import BufferArg
@@ -18,6 +16,7 @@ from ren.core.rewrite import rewrite
 from ren.lowering.devices import is_tracer
 from ren.lowering.donated import check_not_donated, is_donated
 from ren.lowering.execute import plan_of, run_plan
+from ren.lowering.tracing import concretely
 
 
 class _Realized(weakref.WeakKeyDictionary[Node, Node]):
@@ -73,7 +72,7 @@ def realize_nodes(nodes: Sequence[Node]) -> list[Node]:
     for node in todo:
         (traced if _reads_tracer(node) else concrete).append(node)
     if concrete:
-        with jax.ensure_compile_time_eval():
+        with concretely():
             made = _compute(concrete)
         with _lock:
             _realized.update(zip(concrete, made, strict=True))

@@ -93,7 +93,7 @@ def _ready(f: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         return result
     polys = realize_polys(apart.polys)
     jax.block_until_ready([p.limbs for p in polys if not p.is_constant])
-    return apart.rebuild(iter(polys))
+    return apart.rebuild(iter(polys), iter(apart.others))
 
 
 def _run(future: Future[Any], call: Callable[[], Any]) -> None:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
+
+os.environ.setdefault("REN_CACHE_DIR", "off")  # what one run learnt must not steer another
 
 import jax
 import pytest

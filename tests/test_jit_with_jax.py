@@ -14,6 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax import lax
+from jax.sharding import Mesh, PartitionSpec
 
 import ren
 from ren import Domain, Poly, RingSpec
@@ -162,6 +163,38 @@ def test_inside_a_trace_of_other_things():
     assert same(f(x, y), step(x, y))
 
 
+def test_shard_map_leaves_nothing_traced_behind():
+    """Tables and values that are first made inside it are concrete, and of use outside."""
+    ring, over = RingSpec(8, (113, 193)), PartitionSpec("batch")
+    shared, mesh = poly(0, ring=ring) * poly(1, ring=ring), Mesh(jax.devices()[:1], ("batch",))
+    f = ren.jit(lambda x: (x * shared).rotate(1) + shared.realize())
+    mapped = jax.shard_map(f, mesh=mesh, in_specs=over, out_specs=over)
+    batch = poly(2, (3,), ring)
+    for run in (mapped, jax.jit(mapped), f):
+        assert same(run(batch), (batch * shared).rotate(1) + shared)
+    assert shared.is_realized and ren.equal(shared, poly(1, ring=ring) * poly(0, ring=ring))
+    assert f.cache_info()[:3] == (0, 1, 1)
+
+
+SETTINGS = {
+    "64 bits": lambda: jax.enable_x64(True),
+    "strict promotion": lambda: jax.numpy_dtype_promotion("strict"),
+    "debugged": lambda: jax.debug_nans(True),
+    "no transfers": lambda: jax.transfer_guard("disallow"),
+    "a mesh": lambda: jax.set_mesh(jax.make_mesh((1,), ("batch",))),
+}
+
+
+@pytest.mark.parametrize("setting", SETTINGS)
+def test_settings_of_jax_change_no_replay(jitted, setting):
+    f, x, y = jitted(step), poly(0, (3,)).realize(), poly(1).realize()
+    want = f(x, y)
+    with SETTINGS[setting]():
+        made = f(x, y)
+    assert same(made, want)
+    assert f.cache_info()[:3] == (1, 1, 1)
+
+
 def test_results_go_on_into_jax(jitted):
     made = jax.block_until_ready(jitted(mixed)(poly(), poly(1)))
     assert same(jax.device_put(made, jax.devices()[0]), mixed(poly(), poly(1)))
@@ -220,7 +253,8 @@ for tier in TIERS:
 x, y = poly(0, (8,)), poly(1, (8,))
 put_x, put_y = jax.device_put((x, y), over)
 f = ren.jit(step)
-for outer in (jax.vmap(f), jax.jit(jax.vmap(f))):
+mapped = jax.shard_map(f, mesh=line, in_specs=P("batch"), out_specs=P("batch"))
+for outer in (mapped, jax.jit(mapped), jax.jit(jax.vmap(f))):
     got = outer(put_x, put_y)
     assert same(got, step(x, y)), outer
     assert got.limbs.sharding.is_equivalent_to(over, 3), outer

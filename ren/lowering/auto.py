@@ -23,6 +23,7 @@ from ren.config import config
 from ren.core.errors import DeviceError
 from ren.lowering.ahead import Type, types_of
 from ren.lowering.columns import duration
+from ren.lowering.donated import check_all
 from ren.lowering.execute import UnitRunner
 from ren.lowering.graph_runner import GraphRunner
 from ren.lowering.pacing import Cooldown
@@ -162,6 +163,7 @@ class AutoRunner:
         return made
 
     def _timed(self, tier: str, inputs: Sequence[Any]) -> tuple[Any, ...]:
+        check_all(inputs)  # JAX's own error of waiting for what was given away says less
         jax.block_until_ready(inputs)
         start = self._means.clock()
         run = self._graph_or_units if tier == GRAPH else self._units

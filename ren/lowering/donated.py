@@ -51,6 +51,11 @@ def check_all(arrays: Iterable[Any], what: str = "a polynomial") -> None:
         check_not_donated(array, what)
 
 
+def has_host_marks() -> bool:
+    """True when a NumPy array that was given away is alive; reading one does not fail by itself."""
+    return bool(_given)
+
+
 def mark(arrays: Iterable[Any], results: Sequence[Any] = ()) -> tuple[Any, ...]:
     """Gives the buffers of `arrays` up, for good.
 

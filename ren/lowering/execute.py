@@ -21,7 +21,7 @@ from ren.lowering.devices import (
     is_tracer,
     resolve_device,
 )
-from ren.lowering.donated import check_not_donated
+from ren.lowering.donated import check_all, check_not_donated, has_host_marks
 from ren.lowering.emit import Prepared
 from ren.lowering.graph import Graph, Slice
 from ren.lowering.lifetimes import values_of
@@ -30,7 +30,7 @@ from ren.lowering.passes import run_pipeline
 from ren.lowering.plan import Plan
 from ren.lowering.schedule import schedule
 from ren.lowering.trace import active_trace
-from ren.lowering.tracing import is_tracing
+from ren.lowering.tracing import concretely, is_tracing
 from ren.lowering.units import CopyUnit, KernelUnit, Unit, ViewUnit
 
 
@@ -52,9 +52,10 @@ def run_plan(plan: Plan, inputs: Sequence[Any]) -> tuple[Any, ...]:
         inputs: an array `uint32[*batch, limb, n]` for each of `plan.inputs`, in order.
 
     Raises:
-        DonatedBufferError: an input that is a JAX array was given away before, or is now, by
-            another thread.
+        DonatedBufferError: an input was given away before, or is now, by another thread.
     """
+    if has_host_marks():
+        check_all(filter(is_host, inputs))
     try:
         return _run_units(plan, inputs, _run_unit)
     except (RuntimeError, ValueError):  # JAX raises the one on dispatch, XLA the other
@@ -99,7 +100,11 @@ def interpret_plan(plan: Plan, inputs: Sequence[Any]) -> tuple[Any, ...]:
 
     Args:
         plan, inputs: as of `run_plan`; the arrays are concrete.
+
+    Raises:
+        DonatedBufferError: an input was given away before.
     """
+    check_all(inputs)
     made = _run_units(plan, [np.asarray(a) for a in inputs], _interpret_unit)
     values = values_of(plan)
     return tuple(
@@ -207,5 +212,5 @@ def placed(array: np.ndarray, device: Any = None) -> Any:
     target = None if device is None else resolve_device(device)
     if target == PYTHON:
         return array
-    with jax.ensure_compile_time_eval():
+    with concretely():
         return jax.device_put(array, target)

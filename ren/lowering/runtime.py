@@ -118,11 +118,12 @@ def compiled(lowered: Any) -> Any:
         return lowered.compile().runtime_executable()
 
 
-def compiled_afresh(lowered: Any, device: Any) -> Any:
+def compiled_afresh(lowered: Any, place: Any) -> Any:
     """The same, never from JAX's cache: what came from bytes once does not serialize on XLA:CPU.
 
     It counts as a compile and as a cache miss with JAX's monitoring, as if JAX had made it.
     """
+    (device,) = place.device_set
     start = time.perf_counter()
     made = device.client.compile_and_load(
         lowered.compiler_ir(),

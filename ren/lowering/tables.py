@@ -11,6 +11,7 @@ import jax.core
 
 from ren.lowering.bodies import Arrays, Table
 from ren.lowering.places import Place
+from ren.lowering.tracing import concretely
 
 # Part of the cache of compiled kernels: see `ren.lowering.emit`.
 _tables: dict[tuple[Table, Any], Arrays] = {}
@@ -49,7 +50,7 @@ def table_on(table: Table, place: Any) -> Arrays:
     key = (table, place)
     found = _tables.get(key)
     if found is None:
-        with jax.ensure_compile_time_eval():
+        with concretely():
             found = tuple(jax.device_put(a, place) for a in table.build())
         with _lock:
             found = _tables.setdefault(key, found)

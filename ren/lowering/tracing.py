@@ -1,10 +1,18 @@
-"""Whether a JAX transformation is being traced right now."""
+"""Whether a JAX transformation is being traced right now, and how to compute regardless of it."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
+import jax
+import jax.core
 from jax.extend.core import get_opaque_trace_state
+
+# Public in jax 0.10; without it `concretely` does what `ensure_compile_time_eval` can.
+_eval_context = getattr(jax.core, "eval_context", nullcontext)
+_NO_MESH = jax.sharding.AbstractMesh((), ())
 
 
 def _state() -> Any:
@@ -18,3 +26,17 @@ _UNTRACED = _state()
 def is_tracing() -> bool:
     """True inside `jax.jit`, `vmap`, `scan`, `cond`, `eval_shape` and the like, in this thread."""
     return _state() != _UNTRACED
+
+
+@contextmanager
+def concretely() -> Iterator[None]:
+    """Computes with concrete arrays at once, as if nothing were traced.
+
+    `jax.ensure_compile_time_eval` alone leaves tracers inside a `jax.shard_map` that is not itself
+    under `jax.jit`.
+    """
+    if not is_tracing():
+        yield
+        return
+    with jax.ensure_compile_time_eval(), _eval_context(), jax.sharding.use_abstract_mesh(_NO_MESH):
+        yield

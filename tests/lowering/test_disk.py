@@ -9,6 +9,7 @@ import threading
 
 import pytest
 
+from ren import config
 from ren.lowering import disk
 from ren.lowering.disk import Store
 
@@ -172,8 +173,34 @@ def test_readers_and_writers_at_once_see_whole_entries(folder):
     assert len(list(folder.iterdir())) == 1
 
 
-def test_no_folder_keeps_nothing(folder):
-    disk.set_folder(folder)
-    assert disk.store() is not None
-    disk.set_folder(None)
-    assert disk.store() is None
+def test_entries_that_nobody_reads_go(folder):
+    store = Store(folder)
+    for key in ("read", "left"):
+        store.write(key, BODY)
+    (folder / "half.tmp").write_bytes(b"")
+    (folder / "foreign").write_bytes(b"")
+    for path in folder.iterdir():
+        os.utime(path, (0, 0))
+    assert store.read("read") == BODY
+    swept = Store(folder, ttl_s=1000)
+    assert (swept.read("read"), swept.read("left")) == (BODY, None)
+    assert {path.name for path in folder.iterdir()} == {"read.executable", "foreign"}
+
+
+@pytest.mark.skipif(os.name != "posix", reason="modes of files are those of POSIX")
+def test_a_folder_inside_one_that_others_may_write_to(folder, caplog):
+    Store(folder).write(KEY, BODY)
+    folder.parent.chmod(0o1777)  # as /tmp: what is inside is safe
+    assert Store(folder).read(KEY) == BODY
+    folder.parent.chmod(0o777)
+    check_unused(Store(folder), caplog, "others may write")
+
+
+def test_the_settings_choose_the_folder(tmp_path):
+    with config.update(cache_dir=tmp_path):
+        store = disk.store()
+        assert store is not None and store is disk.store()
+        store.write(KEY, BODY)
+        assert Store(tmp_path / "executables").read(KEY) == BODY
+    with config.update(cache_dir="off"):
+        assert disk.store() is None

@@ -16,10 +16,11 @@ from ren.core.args import PlaceholderArg
 from ren.core.errors import DonatedBufferError, VerificationError
 from ren.lowering import donated
 from ren.lowering.donated import check_all, check_not_donated, is_donated, mark, may_donate
-from ren.lowering.execute import run_plan
+from ren.lowering.execute import interpret_plan, run_plan
 from ren.lowering.lifetimes import values_of
 from ren.lowering.memory import donating, measure, memory_plan
 from ren.lowering.plan import Plan
+from ren.lowering.tiers import TIERS, runner
 from tests.lowering.plans import RING, arrays, plan, poly
 from tests.lowering.test_memory import PROGRAMS, donations, live_at, program_polys
 from tests.programs import generate
@@ -316,3 +317,28 @@ def test_a_run_on_an_array_that_is_gone_says_so():
         run_plan(p, inputs)
     with pytest.raises(DonatedBufferError):
         run_plan(donating(p, [0]), inputs)
+
+
+@pytest.mark.parametrize("tier", TIERS)
+def test_every_tier_runs_a_plan_with_donated_inputs(tier):
+    p, inputs = descent()
+    (want,) = [np.asarray(a) for a in run_plan(p, inputs)]
+    run = runner(donating(p, [0]), tier)
+    for _ in range(12):
+        w = inputs[0] + 0
+        (got,) = mark([w], run([w, inputs[1]]))
+        assert is_donated(w) and np.array_equal(got, want)
+    assert not is_donated(inputs[1])
+    mark(inputs[1:])
+    with pytest.raises(DonatedBufferError):
+        run(inputs)
+
+
+def test_a_run_on_the_python_device_reads_nothing_that_was_given_away():
+    p = plan(poly(1).to("python").realize() + 1)
+    (held,) = arrays(p)
+    run_plan(p, [held])
+    mark([held])
+    for run in (run_plan, interpret_plan):
+        with pytest.raises(DonatedBufferError):
+            run(p, [held])

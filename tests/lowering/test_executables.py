@@ -28,10 +28,9 @@ from tests.lowering.plans import RING, arrays, plan, poly
 @pytest.fixture
 def folder(tmp_path):
     """A folder that executables are kept in; none is known yet."""
-    disk.set_folder(tmp_path / "cache")
     emit.clear_kernels()
-    yield tmp_path / "cache"
-    disk.set_folder(None)
+    with ren.config.update(cache_dir=tmp_path):
+        yield tmp_path / "executables"
     emit.clear_kernels()
 
 
@@ -107,7 +106,7 @@ def test_bytes_that_are_no_executable_cost_one_warning(folder, caplog):
         assert body is not None
         disk.Store(folder).write(path.stem, body[: len(body) // 2])
     emit.clear_kernels()
-    disk.set_folder(folder)
+    disk._opened.cache_clear()
     assert_equal(values(run_plan(program(), arrays(program()))), want)
     (record,) = caplog.records
     assert "cannot be loaded" in record.getMessage()
@@ -131,7 +130,8 @@ def test_without_the_private_names_jax_runs_everything(folder, caplog, monkeypat
     want = values(run_plan(program(), arrays(program())))
     emit.clear_kernels()
     runtime.environment.cache_clear()
-    disk.set_folder(folder.parent / "other")
+    other = disk.Store(folder.parent / "other")
+    monkeypatch.setattr(disk, "store", lambda: other)
     names = None if missing == "all" else SimpleNamespace(**vars(runtime._private))
     if names is not None:
         delattr(names, missing)
@@ -155,11 +155,9 @@ def test_users_settings_and_compiles_are_left_alone(folder):
 
 
 SCORE = """
-import sys, jax, ren
+import jax, ren
 compiles = []
 jax.monitoring.register_event_duration_secs_listener(lambda name, *_, **__: compiles.append(name))
-from ren.lowering import disk
-disk.set_folder(sys.argv[1])
 ring = ren.RingSpec(n=16, moduli=(97, 193, 257))
 sub = ring.with_moduli((193,))
 f = ren.jit(lambda x: ((x * x + 1).rescale((97, 193)).rotate(1), x.to_ring(sub)))
@@ -172,7 +170,8 @@ print(sum("compile" in name for name in compiles))
 
 def test_a_second_process_compiles_nothing(tmp_path):
     env = {k: v for k, v in os.environ.items() if not k.startswith("JAX_")}
-    command = [sys.executable, "-c", SCORE, str(tmp_path / "cache")]
+    env |= {"REN_CACHE_DIR": str(tmp_path), "REN_JIT_TIER": "units"}
+    command = [sys.executable, "-c", SCORE]
     first, second = (
         subprocess.run(command, env=env, capture_output=True, text=True, check=True)
         for _ in range(2)
