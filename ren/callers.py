@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from types import FrameType
 
 _PACKAGE = os.path.dirname(__file__)
 _USERS_WITHIN = os.path.join(_PACKAGE, "demo")  # the demo is a user of the library
@@ -11,12 +12,20 @@ _USERS_WITHIN = os.path.join(_PACKAGE, "demo")  # the demo is a user of the libr
 
 def user_line() -> str:
     """`file:line` of the innermost caller outside the library, jax and Python's own frames."""
-    frame = sys._getframe(1)
+    frame = user_frame()
+    if frame is None:
+        return "an unknown line"
+    return f"{os.path.basename(frame.f_code.co_filename)}:{frame.f_lineno}"
+
+
+def user_frame() -> FrameType | None:
+    """The frame of that caller."""
+    frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         name = frame.f_code.co_filename
         library = name.startswith(_PACKAGE) and not name.startswith(_USERS_WITHIN)
         foreign = f"{os.sep}jax{os.sep}" in name or name.startswith("<frozen")
         if not (library or foreign):
-            return f"{os.path.basename(name)}:{frame.f_lineno}"
+            return frame
         frame = frame.f_back
-    return "an unknown line"
+    return None

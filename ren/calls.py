@@ -18,7 +18,7 @@ from ren.core.errors import JitError
 from ren.lowering.donated import check_not_donated
 from ren.poly import Poly, realize_polys
 from ren.structure import Structure, collect, rebuilder
-from ren.symbolic import Length, SymbolicLength, key_of, symbol_of
+from ren.symbolic import Aside, Length, SymbolicLength, key_of, symbol_of
 
 
 @attrs.frozen(eq=False)
@@ -187,6 +187,8 @@ def value_keys(values: Sequence[Any], by_length: bool = False) -> tuple[Hashable
 def _value_key(value: Any, by_length: bool) -> Hashable:
     if isinstance(value, Length):
         return value if by_length or value.count is None else Length
+    if isinstance(value, Aside):
+        return Aside
     key = key_of(value)
     return _fixed_key(value) if key is None else key
 
@@ -211,6 +213,8 @@ def _stand_in(position: int, value: Any, name: str, by_length: bool) -> Any:
             return value
         read = itemgetter(position)
         return Length(SymbolicLength(0, lambda values: read(values).count, name))  # type: ignore[arg-type]
+    if isinstance(value, Aside):
+        return value.symbol(name, itemgetter(position))
     if key_of(value) is None:
         return value
     return symbol_of(value, name, itemgetter(position))

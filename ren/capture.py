@@ -33,7 +33,7 @@ from ren.placement import moved, place, visible_devices, with_buffers_at
 from ren.poly import Poly, arrays_of
 from ren.realization import realize_nodes, resolved
 from ren.structure import Structure, take_apart
-from ren.symbolic import Length, Symbolic
+from ren.symbolic import Aside, Length, Symbolic, evaluated
 
 Source = Callable[[Sequence[Any], Sequence[Any]], Any]
 
@@ -89,7 +89,7 @@ class Captured:
         inputs = [source(arrays, values) for source in self.sources]
         made = self._run_donating(polys, inputs) if self.donated else self.run(inputs)
         polys = [self._output(o, made) for o in self.outputs]
-        others = [_known(o, values) for o in self.result.others]
+        others = _known(self.result.others, values)
         return self.result.rebuild(iter(polys), iter(others))
 
     def _run_donating(self, polys: Sequence[Poly], inputs: Sequence[Any]) -> tuple[Any, ...]:
@@ -316,13 +316,21 @@ def _scalar_limbs(arg: ScalarArg, device: Any, arrays: Any, values: Sequence[Any
     return placed(np.array([[(value << 32) % m] for m in moduli], np.uint32), device)
 
 
-def _known(value: Any, values: Sequence[Any]) -> Any:
-    """A leaf of the result that is no polynomial, for the values of a call."""
-    if isinstance(value, Symbolic):
-        return value.value(values)
-    if isinstance(value, Length) and isinstance(value.count, Symbolic):
-        return Length(value.count.value(values))
-    return value
+def _known(leaves: Sequence[Any], values: Sequence[Any]) -> list[Any]:
+    """The leaves of the result that are no polynomials, for the values of a call."""
+    inner = [_inner(leaf) for leaf in leaves]
+    symbols = [i for i, v in enumerate(inner) if isinstance(v, Symbolic)]
+    made = list(leaves)
+    for i, value in zip(symbols, evaluated([inner[i] for i in symbols], values), strict=True):
+        kind = type(leaves[i])
+        made[i] = kind(value) if kind in (Length, Aside) else value
+    return made
+
+
+def _inner(leaf: Any) -> Any:
+    if isinstance(leaf, Length):
+        return leaf.count
+    return leaf.value if isinstance(leaf, Aside) else leaf
 
 
 def _independent(sink: Node, prune: bool) -> list[Node]:

@@ -13,11 +13,11 @@ import jax
 from ren.capturing import collecting
 from ren.core.errors import JitError
 from ren.poly import Poly, realize_polys
-from ren.symbolic import Length, key_of
+from ren.symbolic import Aside, Length, key_of
 
 Rebuild = Callable[[Iterator[Poly], Iterator[Any]], Any]
 
-_PLAIN = (int, float, bool, complex, str, bytes, type(None), Length)
+_PLAIN = (int, float, bool, complex, str, bytes, type(None), Length, Aside)
 
 
 @attrs.frozen(eq=False)

@@ -223,6 +223,47 @@ class Symbolic:
 _UFUNCS = {np.add: operator.add, np.subtract: operator.sub, np.multiply: operator.mul}
 
 
+class Derived(Symbolic):
+    """function(*arguments), computed on the host at each call: a step of a longer computation."""
+
+    __slots__ = ("arguments", "function")
+
+    def __init__(self, function: Callable[..., Any], arguments: tuple[Any, ...], name: str) -> None:
+        sample = function(*map(_sample, arguments))
+        super().__init__(sample, lambda values: evaluated([self], values)[0], name)
+        self.function, self.arguments = function, arguments
+
+
+def derived(function: Callable[..., Any], *arguments: Any) -> Any:
+    """function(*arguments): now, or where some argument is symbolic at each call.
+
+    The samples are computed with too, so that for an `Aside` they are the values of the call that
+    is captured.
+    """
+    for a in arguments:
+        if isinstance(a, Symbolic):
+            return Derived(function, arguments, a.name)
+    return function(*arguments)
+
+
+def evaluated(symbols: Sequence[Symbolic], values: Values) -> list[Any]:
+    """The values of a call, each step that several symbols share taken once."""
+    done: dict[int, Any] = {}
+    stack = list(symbols)
+    while stack:
+        symbol = stack[-1]
+        if id(symbol) in done:
+            stack.pop()
+        elif not isinstance(symbol, Derived):
+            done[id(symbol)] = symbol.value(values)
+        elif todo := [a for a in symbol.arguments if isinstance(a, Symbolic) and id(a) not in done]:
+            stack += todo
+        else:
+            arguments = (done[id(a)] if isinstance(a, Symbolic) else a for a in symbol.arguments)
+            done[id(symbol)] = symbol.function(*arguments)
+    return [done[id(symbol)] for symbol in symbols]
+
+
 class SymbolicLength(Symbolic):
     """The length of what was encrypted, known at each call; a program does not depend on it."""
 
@@ -249,6 +290,25 @@ class Length:
     """
 
     count: int | None
+
+
+@attrs.frozen(eq=False)
+class Aside:
+    """An array that goes beside a program and never into it, among the leaves of a structure.
+
+    Plans are not keyed by it, not even by its type. What becomes of it is computed by the host at
+    each call.
+
+    Args:
+        value: an array of the host or of a device, a tracer, or while capturing a symbol.
+    """
+
+    value: Any
+
+    def symbol(self, name: str, read: Callable[[Values], Aside]) -> Aside:
+        """What stands for it while a function is captured; its sample is its own value."""
+        sample = np.asarray(self.value)
+        return Aside(Symbolic(sample, lambda values: np.asarray(read(values).value), name))
 
 
 class Unfit(Exception):

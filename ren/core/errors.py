@@ -94,9 +94,21 @@ class DepthError(RenError, ValueError):
     """An operation below the lowest level: the multiplicative depth is used up."""
 
 
+class PrecisionError(RenError, ArithmeticError):
+    """An encrypted result further from its value in the clear than was allowed."""
+
+
+class SharingError(RenError, ValueError):
+    """A decryption to be shared that would tell others more than was budgeted."""
+
+
 class VerificationError(RenError, AssertionError):
     """A compiler pass broke a rule of its stage: a defect of Ren, never of the program."""
 
 
 class RecaptureWarning(UserWarning):
     """A jitted function is captured again and again where one plan would do."""
+
+
+class MessageBoundWarning(UserWarning):
+    """Encrypted numbers may leave the range that `integer_bits` gives them."""

@@ -25,10 +25,13 @@ from ren.core.errors import DepthError, ParameterError
 from ren.core.ring import Domain, RingSpec
 from ren.poly import Poly
 from ren.schemes.ckks import encoder
+from ren.schemes.ckks import noise as noises
 from ren.schemes.ckks.active import context_for, same_key
+from ren.schemes.ckks.noise import Noise
 from ren.schemes.ckks.parameters import Parameters
 from ren.schemes.ckks.pending import Pair, Pending, Terms
 from ren.schemes.ckks.plaintext import Layout, Plaintext
+from ren.schemes.ckks.watch import operation
 from ren.schemes.rlwe.keys import from_residues
 from ren.symbolic import Symbolic
 
@@ -37,12 +40,16 @@ if TYPE_CHECKING:
 
 
 def evolve(
-    x: Ciphertext, polys: Pair, level: int | None = None, layout: Layout | None = None
+    x: Ciphertext,
+    polys: Pair,
+    noise: Noise,
+    level: int | None = None,
+    layout: Layout | None = None,
 ) -> Ciphertext:
     """`x` with other polynomials, in normal form; what is not given stays, the seed goes."""
     level = x.level if level is None else level
     return dataclasses.replace(
-        x, polys=polys, level=level, layout=layout or x.layout, seed=None, pending=None
+        x, polys=polys, level=level, layout=layout or x.layout, noise=noise, seed=None, pending=None
     )
 
 
@@ -51,7 +58,8 @@ def evolve_terms(
 ) -> Ciphertext:
     """`x` with the value of `terms`: in normal form, and with what sums can go on from."""
     level = x.level if level is None else level
-    made = evolve(x, terms.settled(x.params, level), level, layout)
+    polys = terms.settled(x.params, level)
+    made = evolve(x, polys, terms.settled_noise(x.params, level), level, layout)
     return dataclasses.replace(made, pending=Pending.of(terms))
 
 
@@ -61,19 +69,21 @@ def terms_of(x: Ciphertext | Plaintext) -> Terms:
     What a function under `ren.jit` closes over runs once, at the capture, and counts as run.
     """
     if isinstance(x, Plaintext):
-        return Terms(base=(x.poly,))
+        return Terms(base=(x.poly,), noise=x.noise)
+    settled = Terms(base=x.polys, noise=x.noise)
     if x.pending is None or any(_has_run(p) for p in x.polys):
-        return Terms(base=x.polys)
-    return x.pending.terms() or Terms(base=x.polys)
+        return settled
+    return x.pending.terms() or settled
 
 
 def _has_run(p: Poly) -> bool:
     return p.is_realized or p.node.serial < capture_serial()
 
 
+@operation("rescale()", lambda x: x)
 def settle(x: Ciphertext) -> Ciphertext:
     """`x` relinearized and rescaled, if it is not."""
-    return x if x.pending is None else evolve(x, x.polys)
+    return x if x.pending is None else evolve(x, x.polys, x.noise)
 
 
 # ------------------------------------------------------------------- levels
@@ -97,6 +107,16 @@ def drop_polys(polys: tuple[Poly, ...], params: Parameters, level: int, target: 
     return tuple((p * factor).rescale(ring) for p in polys)
 
 
+def dropped_noise(noise: Noise, params: Parameters, level: int, target: int) -> Noise:
+    """What `drop_polys` makes of a noise: the rounding of its factor and of its rescale."""
+    if level == target:
+        return noise
+    relative = 0.5 / drop_factor(params, level, target)
+    sigma = noises.rescale_sigma(params, target)
+    return noises.with_source(noises.with_relative(noise, relative), sigma)
+
+
+@operation("drop_to()", lambda x, target: x)
 def drop_to(x: Ciphertext, target: int) -> Ciphertext:
     """The same message at a lower level, at that level's canonical scale.
 
@@ -111,7 +131,9 @@ def drop_to(x: Ciphertext, target: int) -> Ciphertext:
         )
     if target == x.level:
         return x
-    return evolve(x, drop_polys(x.polys, x.params, x.level, target), target)
+    polys = drop_polys(x.polys, x.params, x.level, target)
+    noise = dropped_noise(x.noise, x.params, x.level, target)
+    return evolve(x, (polys[0], polys[1]), noise, target)
 
 
 def need_level(x: Ciphertext, needed: int, what: str) -> None:
@@ -133,11 +155,14 @@ def aligned(x: Ciphertext, y: Ciphertext, what: str) -> tuple[Ciphertext, Cipher
     return drop_to(x, level), drop_to(y, level), x.layout.joined(y.layout)
 
 
-def _aligned_plain(x: Ciphertext, p: Plaintext, what: str) -> tuple[Ciphertext, Poly, Layout]:
+def _aligned_plain(
+    x: Ciphertext, p: Plaintext, what: str
+) -> tuple[Ciphertext, Poly, Noise, Layout]:
     layout = _joined_plain(x, p, what)
     level = min(x.level, p.level)
     (poly,) = drop_polys((p.poly,), p.params, p.level, level)
-    return drop_to(x, level), poly, layout
+    noise = dropped_noise(p.noise, p.params, p.level, level)
+    return drop_to(x, level), poly, noise, layout
 
 
 def _joined_plain(x: Ciphertext, p: Plaintext, what: str) -> Layout:
@@ -154,43 +179,52 @@ def _joined_plain(x: Ciphertext, p: Plaintext, what: str) -> Layout:
 # ------------------------------------------------------------------- sums
 
 
+@operation("a negation", np.negative)
 def negate(x: Ciphertext) -> Ciphertext:
     """-x."""
-    return evolve_terms(x, terms_of(x).map(operator.neg))
+    terms = terms_of(x)
+    return evolve_terms(x, terms.map(operator.neg, terms.noise))
 
 
+@operation("a sum", np.add)
 def add(x: Ciphertext, y: Ciphertext) -> Ciphertext:
     """x + y, at the lower of the two levels."""
     same_key(x.key_id, y.key_id, "A sum")
     return _combined(operator.add, x, y, x.layout.joined(y.layout))
 
 
+@operation("a difference", np.subtract)
 def subtract(x: Ciphertext, y: Ciphertext) -> Ciphertext:
     """x - y, at the lower of the two levels."""
     same_key(x.key_id, y.key_id, "A difference")
     return _combined(operator.sub, x, y, x.layout.joined(y.layout))
 
 
+@operation("a sum with a plaintext", np.add)
 def add_plain(x: Ciphertext, p: Plaintext) -> Ciphertext:
     """x + p, at the lower of the two levels."""
     return _combined(operator.add, x, p, _joined_plain(x, p, "A sum"))
 
 
+@operation("a difference with a plaintext", np.subtract)
 def subtract_plain(x: Ciphertext, p: Plaintext) -> Ciphertext:
     """x - p, at the lower of the two levels."""
     return _combined(operator.sub, x, p, _joined_plain(x, p, "A difference"))
 
 
+@operation("a sum with a number", np.add)
 def add_scalar(x: Ciphertext, value: complex | Symbolic) -> Ciphertext:
     """x + value in every slot, encoded at the exact scale of `x`, pending or not, rounded once."""
     terms = terms_of(x)
     if terms.product:
         level, degree, (c0, *rest) = x.level + 1, 2, terms.product
         product = (c0 + _constant_poly(x, value, level, degree), *rest)
-        terms = attrs.evolve(terms, product=product)
+        noise = noises.total(terms.noise, _constant_noise(x, value, level, degree))
+        terms = attrs.evolve(terms, product=product, noise=noise)
     else:
         c0, c1 = terms.base
-        terms = Terms(base=(c0 + _constant_poly(x, value, x.level), c1))
+        noise = noises.total(terms.noise, _constant_noise(x, value, x.level))
+        terms = Terms(base=(c0 + _constant_poly(x, value, x.level), c1), noise=noise)
     return evolve_terms(x, terms, layout=_scalar_layout(x, value))
 
 
@@ -218,16 +252,20 @@ def _lowered(x: Ciphertext | Plaintext, level: int, is_pending: bool) -> Terms:
     relative error of 2^-(scale_bits + 1), as in going down, but without a rescale's transforms.
     """
     polys = (x.poly,) if isinstance(x, Plaintext) else x.polys
+    target = level + 1 if is_pending else level
+    polys = drop_polys(polys, x.params, x.level, target)
+    noise = dropped_noise(x.noise, x.params, x.level, target)
     if not is_pending:
-        return Terms(base=drop_polys(polys, x.params, x.level, level))
+        return Terms(base=polys, noise=noise)
     factor = round(x.params.scale(level + 1))
-    polys = drop_polys(polys, x.params, x.level, level + 1)
-    return Terms(product=tuple(p * factor for p in polys))
+    noise = noises.with_relative(noise, 0.5 / factor)
+    return Terms(product=tuple(p * factor for p in polys), noise=noise)
 
 
 # ------------------------------------------------------------------- products
 
 
+@operation("a product", np.multiply)
 def multiply(x: Ciphertext, y: Ciphertext) -> Ciphertext:
     """x * y: the tensor product, to be relinearized and rescaled. One level below the lower one.
 
@@ -239,28 +277,35 @@ def multiply(x: Ciphertext, y: Ciphertext) -> Ciphertext:
     key = context_for(x.key_id, "A product of ciphertexts").relinearization_key()
     (a0, a1), (b0, b1) = x.polys, y.polys
     product = (a0 * b0, a0 * b1 + a1 * b0, a1 * b1)
-    return evolve_terms(x, Terms(product, key=key), x.level - 1, layout)
+    noise = noises.product(x.noise, y.noise)
+    return evolve_terms(x, Terms(product, key=key, noise=noise), x.level - 1, layout)
 
 
+@operation("a product with a plaintext", np.multiply)
 def multiply_plain(x: Ciphertext, p: Plaintext) -> Ciphertext:
     """x * p slot by slot, to be rescaled: one level below the lower of the two."""
-    x, poly, layout = _aligned_plain(x, p, "A product")
+    x, poly, factor, layout = _aligned_plain(x, p, "A product")
     need_level(x, 1, "A product with a plaintext")
     product = (x.polys[0] * poly, x.polys[1] * poly)
-    return evolve_terms(x, Terms(product), x.level - 1, layout)
+    terms = Terms(product, noise=noises.product(x.noise, factor))
+    return evolve_terms(x, terms, x.level - 1, layout)
 
 
+@operation("a product with an integer", np.multiply)
 def multiply_integer(x: Ciphertext, value: int | Symbolic) -> Ciphertext:
     """x * value for an integer, exact, at the same level."""
-    return evolve_terms(x, terms_of(x).map(lambda p: p * value))
+    terms = terms_of(x)
+    return evolve_terms(x, terms.map(lambda p: p * value, noises.scaled(terms.noise, value)))
 
 
+@operation("a product with a number", np.multiply)
 def multiply_scalar(x: Ciphertext, value: complex | Symbolic) -> Ciphertext:
     """x * value in every slot, to be rescaled: one level down."""
     need_level(x, 1, "A product with a number that is no integer")
     factor = _constant_poly(x, value, x.level)
     product = (x.polys[0] * factor, x.polys[1] * factor)
-    return evolve_terms(x, Terms(product), x.level - 1, _scalar_layout(x, value))
+    noise = noises.product(x.noise, _constant_noise(x, value, x.level))
+    return evolve_terms(x, Terms(product, noise=noise), x.level - 1, _scalar_layout(x, value))
 
 
 def power(x: Ciphertext, exponent: int) -> Ciphertext:
@@ -304,6 +349,10 @@ def _constant_poly(
     if parts.keys() <= {0}:
         return parts.get(0, 0)
     return from_residues(_constant_limbs(value, ring, scale), ring, Domain.COEFF).ntt()
+
+
+def _constant_noise(x: Ciphertext, value: complex | Symbolic, level: int, degree: int = 1) -> Noise:
+    return noises.of_constant(value, float(x.params.scale(level)) ** degree)
 
 
 def _constant_symbol(value: Symbolic, ring: RingSpec, scale: Fraction) -> Poly | Symbolic:

@@ -17,11 +17,15 @@ from ren.callers import user_line
 from ren.core.errors import TracedValueError
 from ren.poly import Poly, realize_polys
 from ren.schemes.ckks import arithmetic, rotation, serialization
+from ren.schemes.ckks import noise as noises
 from ren.schemes.ckks.active import context_for
+from ren.schemes.ckks.estimate import Estimate
+from ren.schemes.ckks.noise import Noise
 from ren.schemes.ckks.parameters import Parameters
 from ren.schemes.ckks.pending import Pending
 from ren.schemes.ckks.plaintext import Layout, Plaintext, encode
-from ren.symbolic import Length, Symbolic
+from ren.schemes.ckks.watch import operation
+from ren.symbolic import Aside, Length, Symbolic
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
@@ -34,8 +38,10 @@ class Ciphertext:
     normal form, with two components and degree 1. Whatever leaves laziness is in that form.
 
     Attributes:
-        polys: (c0, c1), NTT domain, the normal form: the children of the pytree.
+        polys: (c0, c1), NTT domain, the normal form: with `noise` the children of the pytree.
         level: counts a rescale that is pending. It, layout, key_id and params are static.
+        noise: what is known of message and error, float32 [*batch, noise.WIDTH], public; read it
+            as `estimate`.
         seed: what c1 was expanded from, for fresh ciphertexts only; halves their bytes. It does
             not travel through pytrees, nor does the next.
         pending: what sums go on from while the normal form of a product has not run.
@@ -57,6 +63,7 @@ class Ciphertext:
     layout: Layout
     key_id: str
     params: Parameters
+    noise: Noise
     seed: bytes | None = None
     pending: Pending | None = None
 
@@ -85,17 +92,29 @@ class Ciphertext:
         """Bytes of the limb arrays in memory."""
         return sum(4 * math.prod(p.shape) for p in self.polys)
 
+    @property
+    def estimate(self) -> Estimate:
+        """The tracked bounds of message and error; see `ckks.precision` for the true error.
+
+        Raises:
+            TracedValueError: inside a function that is being captured or traced.
+        """
+        return Estimate.of(self.noise)
+
     def __ren_parts__(self) -> tuple[tuple[Any, ...], Hashable]:
         static = (self.layout.is_complex, self.level, self.key_id, self.params)
-        return (*self.polys, Length(self.layout.length)), static
+        return (*self.polys, Length(self.layout.length), Aside(self.noise)), static
 
     @classmethod
     def __ren_whole__(cls, parts: Sequence[Any], static: Any) -> Ciphertext:
-        (c0, c1, length), (is_complex, level, key_id, params) = parts, static
-        return cls((c0, c1), level, Layout(length.count, is_complex), key_id, params)
+        (c0, c1, length, noise), (is_complex, level, key_id, params) = parts, static
+        layout = Layout(length.count, is_complex)
+        return cls((c0, c1), level, layout, key_id, params, noise.value)
 
     def __repr__(self) -> str:
         mark = ", INSECURE" if self.params.is_insecure else ""
+        if noises.is_known(self.noise):
+            mark = f", ~{math.floor(self.estimate.bits)} bits{mark}"
         return (
             f"Ciphertext(level {self.level} of {self.params.depth}, scale 2^"
             f"{math.log2(self.scale):.2f}, {self.slots} slots, {self.nbytes / 2**20:.2f} MiB{mark})"
@@ -168,6 +187,13 @@ class Ciphertext:
 
     # ---------------------------------------------------------------- values
 
+    def within(self, bound: float) -> Ciphertext:
+        """The same, known to keep to `bound` in every slot: estimates and warnings go by it.
+
+        For what interval arithmetic cannot see: a sigmoid is below 1, a mean below its terms.
+        """
+        return dataclasses.replace(self, noise=noises.within(self.noise, bound))
+
     def decrypt(self) -> NDArray:
         """The message, with the shape and real or complex dtype that went in.
 
@@ -177,6 +203,7 @@ class Ciphertext:
         """
         return context_for(self.key_id, "decrypt()").decrypt(self)
 
+    @operation("realize()", lambda x: x)
     def realize(self) -> Ciphertext:
         """The same in normal form, computed: both polynomials as one program."""
         polys = realize_polys(self.polys)
@@ -206,11 +233,12 @@ def _flatten(x: Ciphertext) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
     polys = tuple(x.polys)
     if all(isinstance(p, Poly) and p._node is not None for p in polys):
         polys = tuple(realize_polys(polys))
-    return polys, (x.level, x.layout, x.key_id, x.params)
+    return (*polys, x.noise), (x.level, x.layout, x.key_id, x.params)
 
 
-def _unflatten(static: tuple[Any, ...], polys: Any) -> Ciphertext:
-    return Ciphertext(tuple(polys), *static)
+def _unflatten(static: tuple[Any, ...], children: Any) -> Ciphertext:
+    (c0, c1, noise), (level, layout, key_id, params) = children, static
+    return Ciphertext((c0, c1), level, layout, key_id, params, noise)
 
 
 jax.tree_util.register_pytree_node(Ciphertext, _flatten, _unflatten)

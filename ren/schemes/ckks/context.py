@@ -7,12 +7,14 @@ from collections.abc import Iterable
 from typing import Any
 
 import jax
+import numpy as np
 from numpy.typing import NDArray
 
 from ren.capturing import not_capturing
 from ren.core.errors import MissingKeyError, RandomnessError
 from ren.lowering.tracing import is_tracing
 from ren.schemes.ckks import active, encoder, encryption, plaintext, serialization
+from ren.schemes.ckks import noise as noises
 from ren.schemes.ckks.ciphertext import Ciphertext
 from ren.schemes.ckks.keychain import Keychain
 from ren.schemes.ckks.parameters import Parameters
@@ -64,12 +66,20 @@ class Context:
         level = self.params.depth if level is None else level
         return plaintext.encode(values, self.params, level)
 
-    def encrypt(self, values: Any, level: int | None = None) -> Ciphertext:
+    def encrypt(
+        self, values: Any, level: int | None = None, bound: float | None = None
+    ) -> Ciphertext:
         """A fresh ciphertext, with the secret key where it is held, else with the public key.
 
-        Args: as in `encode`; leading axes are batch axes.
+        Args:
+            values: as in `encode`; leading axes are batch axes.
+            level: as in `encode`.
+            bound: what the values keep to. It travels with the ciphertext, for estimates of its
+                noise, and is public. Without it the next power of two is told, 1 at least: give
+                one where even that is a secret.
 
         Raises:
+            ParameterError: values beyond `bound`.
             MissingKeyError: a server context, which holds neither key.
             RandomnessError: inside a JAX transformation, where the noise of one encryption would
                 be used again at every run. Under `ren.jit` it is drawn anew at every replay.
@@ -85,10 +95,13 @@ class Context:
         if self._keys.secret is not None:
             secret = self._keys.secret
             polys, seed = encryption.encrypt_with_secret(p.poly, secret, self.params)
+            sigma = noises.secret_sigma(self.params, p.level)
         else:
             key = self._keys.require_public()
             polys = encryption.encrypt_with_public_key(p.poly, key, self.params)
-        return Ciphertext(polys, p.level, p.layout, self.key_id, self.params, seed)
+            sigma = noises.public_sigma(self.params, p.level)
+        noise = noises.encrypted(p.noise, sigma, polys[0].node.serial, bound)
+        return Ciphertext(polys, p.level, p.layout, self.key_id, self.params, noise, seed)
 
     def decrypt(self, x: Ciphertext) -> NDArray:
         """The message of `x`: float64 or complex128, of the shape that went in.
@@ -98,10 +111,12 @@ class Context:
             MissingKeyError: this context holds no secret key.
         """
         active.same_key(self.key_id, x.key_id, "decrypt()")
+        return _laid_out(self.slots_of(x), x)
+
+    def slots_of(self, x: Ciphertext) -> NDArray[np.complex128]:
+        """All slots of `x`, also beyond what went in: [*batch, slots]; raises as `decrypt`."""
         coefficients = encryption.decrypt_coefficients(x.polys, self._keys.require_secret())
-        z = encoder.decode(coefficients, x.n, x.slots, x.scale)
-        z = z[..., 0] if x.layout.length is None else z[..., : x.layout.length]
-        return z if x.layout.is_complex else z.real.copy()
+        return encoder.decode(coefficients, x.n, x.slots, x.scale)
 
     # ---------------------------------------------------------------- keys
 
@@ -219,6 +234,12 @@ class Context:
         ]
         table = "\n".join(f"{name:<12} {value}" for name, value in rows)
         return f"{self.params}\n{table}"
+
+
+def _laid_out(z: NDArray[np.complex128], x: Ciphertext) -> NDArray:
+    """Slots in the shape and dtype that went in."""
+    z = z[..., 0] if x.layout.length is None else z[..., : x.layout.length]
+    return z if x.layout.is_complex else z.real.copy()
 
 
 def _flatten(ctx: Context) -> tuple[tuple[Any, ...], Parameters]:

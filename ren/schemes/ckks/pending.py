@@ -11,6 +11,7 @@ key switches differ by multiples of the key, which only decryption removes.
 
 from __future__ import annotations
 
+import math
 import weakref
 from collections.abc import Callable
 from itertools import zip_longest
@@ -19,7 +20,9 @@ import attrs
 
 from ren.core.node import Node
 from ren.poly import Poly
+from ren.schemes.ckks import noise as noises
 from ren.schemes.ckks.gadget import gadget_of
+from ren.schemes.ckks.noise import Noise
 from ren.schemes.ckks.parameters import Parameters
 from ren.schemes.rlwe.keys import SwitchingKey
 from ren.schemes.rlwe.keyswitch import key_switch
@@ -37,23 +40,29 @@ class Terms:
             up to three components (a plaintext has one).
         base: addends at scale s_l over Q_l: none, or up to two components.
         key: relinearizes the third component of `product`, where it has one.
+        noise: of the sum as it is, before relinearization and rescale.
     """
 
     product: Polys = ()
     base: Polys = ()
     key: SwitchingKey | None = None
+    noise: Noise = attrs.field(default=noises.ZERO, kw_only=True)
 
-    def map(self, function: Callable[[Poly], Poly]) -> Terms:
-        """A linear function of every polynomial."""
-        return Terms(tuple(map(function, self.product)), tuple(map(function, self.base)), self.key)
+    def map(self, function: Callable[[Poly], Poly], noise: Noise) -> Terms:
+        """A linear function of every polynomial; `noise` is that of the result."""
+        product, base = tuple(map(function, self.product)), tuple(map(function, self.base))
+        return Terms(product, base, self.key, noise=noise)
 
     def __add__(self, other: Terms) -> Terms:
         product, base = _sums(self.product, other.product), _sums(self.base, other.base)
-        return Terms(product, base, self.key or other.key)
+        return Terms(product, base, self.key or other.key, noise=self._joined(other))
 
     def __sub__(self, other: Terms) -> Terms:
         product, base = _sums(self.product, other.product, -1), _sums(self.base, other.base, -1)
-        return Terms(product, base, self.key or other.key)
+        return Terms(product, base, self.key or other.key, noise=self._joined(other))
+
+    def _joined(self, other: Terms) -> Noise:
+        return noises.total(self.noise, other.noise)
 
     def settled(self, params: Parameters, level: int) -> Pair:
         """The normal form: two components of degree 1 at `level`.
@@ -71,6 +80,15 @@ class Terms:
         ring = params.ring(level)
         settled = _sums((c0.rescale(ring), c1.rescale(ring)), self.base)
         return settled[0], settled[1]
+
+    def settled_noise(self, params: Parameters, level: int) -> Noise:
+        """The noise of the normal form."""
+        if not self.product:
+            return self.noise
+        variance = noises.rescale_sigma(params, level) ** 2
+        if len(self.product) > 2:
+            variance += noises.switch_sigma(params, level + 1, degree=2) ** 2
+        return noises.with_source(self.noise, math.sqrt(variance))
 
 
 def _sums(a: Polys, b: Polys, sign: int = 1) -> Polys:
@@ -96,6 +114,7 @@ class Pending:
     product: tuple[weakref.ref[Node], ...]
     base: tuple[weakref.ref[Node], ...]
     key: SwitchingKey | None
+    noise: Noise
 
     @classmethod
     def of(cls, terms: Terms) -> Pending | None:
@@ -103,7 +122,7 @@ class Pending:
         if not terms.product:
             return None
         product, base = (tuple(weakref.ref(p.node) for p in t) for t in (terms.product, terms.base))
-        return cls(product, base, terms.key)
+        return cls(product, base, terms.key, terms.noise)
 
     def terms(self) -> Terms | None:
         """The terms while they live."""
@@ -112,4 +131,4 @@ class Pending:
         if len(polys) < len(nodes):
             return None
         count = len(self.product)
-        return Terms(polys[:count], polys[count:], self.key)
+        return Terms(polys[:count], polys[count:], self.key, noise=self.noise)

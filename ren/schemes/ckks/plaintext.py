@@ -20,10 +20,12 @@ from ren.core.ring import Domain
 from ren.lowering.devices import is_tracer
 from ren.poly import Poly
 from ren.schemes.ckks import encoder
+from ren.schemes.ckks import noise as noises
 from ren.schemes.ckks.gadget import gadget_of
+from ren.schemes.ckks.noise import Noise
 from ren.schemes.ckks.parameters import Parameters
 from ren.schemes.rlwe.keys import from_residues
-from ren.symbolic import Length, Symbolic, Unfit, as_symbol, longest
+from ren.symbolic import Aside, Length, Symbolic, Unfit, as_symbol, longest
 
 
 @attrs.frozen
@@ -53,6 +55,7 @@ class Plaintext:
             special primes: so a product with it can be summed before a key switch is divided by P.
         level, layout, params: static.
         bits: static; the coefficients are below 2^bits.
+        noise: the bound of the values, and the rounding error of their encoding: see `noise`.
     """
 
     wide: Poly
@@ -60,6 +63,7 @@ class Plaintext:
     layout: Layout
     params: Parameters
     bits: int
+    noise: Noise
 
     @property
     def poly(self) -> Poly:
@@ -68,24 +72,27 @@ class Plaintext:
 
     def __ren_parts__(self) -> tuple[tuple[Any, ...], Hashable]:
         static = (self.layout.is_complex, self.level, self.params, self.bits)
-        return (self.wide, Length(self.layout.length)), static
+        return (self.wide, Length(self.layout.length), Aside(self.noise)), static
 
     @classmethod
     def __ren_whole__(cls, parts: Sequence[Any], static: Any) -> Plaintext:
-        (wide, length), (is_complex, level, params, bits) = parts, static
-        return cls(wide, level, Layout(length.count, is_complex), params, bits)
+        (wide, length, noise), (is_complex, level, params, bits) = parts, static
+        return cls(wide, level, Layout(length.count, is_complex), params, bits, noise.value)
 
     def __repr__(self) -> str:
         return f"<Plaintext level {self.level}, {self.params.slots} slots>"
 
 
-def _flatten(p: Plaintext) -> tuple[tuple[Poly], tuple[Any, ...]]:
-    return (p.wide,), (p.level, p.layout, p.params, p.bits)
+def _flatten(p: Plaintext) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+    return (p.wide, p.noise), (p.level, p.layout, p.params, p.bits)
 
 
-jax.tree_util.register_pytree_node(
-    Plaintext, _flatten, lambda aux, children: Plaintext(children[0], *aux)
-)
+def _unflatten(static: tuple[Any, ...], children: Any) -> Plaintext:
+    (wide, noise), (level, layout, params, bits) = children, static
+    return Plaintext(wide, level, layout, params, bits, noise)
+
+
+jax.tree_util.register_pytree_node(Plaintext, _flatten, _unflatten)
 
 
 def encode(values: Any, params: Parameters, level: int) -> Plaintext:
@@ -105,7 +112,8 @@ def encode(values: Any, params: Parameters, level: int) -> Plaintext:
     limbs = encoder.residues(coefficients, ring.moduli)
     wide = from_residues(limbs, ring, Domain.COEFF).ntt()
     bits = max(_room(level, params), _bit_length(coefficients))
-    return Plaintext(wide, level, layout, params, bits)
+    noise = noises.of_values(z, params, level)
+    return Plaintext(wide, level, layout, params, bits, noise)
 
 
 def _encode_symbol(symbol: Symbolic, params: Parameters, level: int) -> Plaintext:
@@ -122,7 +130,8 @@ def _encode_symbol(symbol: Symbolic, params: Parameters, level: int) -> Plaintex
 
     spec = Spec(ring, Domain.COEFF, z.shape[:-1])
     wide = Poly.from_node(symbol.encoded((params, level), spec, limbs)).ntt()
-    return Plaintext(wide, level, layout, params, room)
+    noise = noises.of_values(symbol, params, level)
+    return Plaintext(wide, level, layout, params, room, noise)
 
 
 def _coefficients(z: NDArray, params: Parameters, level: int) -> NDArray:

@@ -12,10 +12,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ren.schemes.ckks import noise as noises
 from ren.schemes.ckks.active import context_for
 from ren.schemes.ckks.arithmetic import add, evolve, multiply_plain
 from ren.schemes.ckks.gadget import gadget_of
 from ren.schemes.ckks.plaintext import encode
+from ren.schemes.ckks.watch import operation
 from ren.schemes.rlwe.keyswitch import key_switch
 
 if TYPE_CHECKING:
@@ -32,22 +34,29 @@ def conjugation_element(n: int) -> int:
     return 2 * n - 1
 
 
-def automorphism(x: Ciphertext, galois: int, what: str) -> Ciphertext:
-    """sigma_g(x): (sigma_g(c0 + k0), sigma_g(k1)) with (k0, k1) the switch of c1 by the g key."""
+def automorphism(x: Ciphertext, galois: int, what: str, steps: int = 0) -> Ciphertext:
+    """sigma_g(x): (sigma_g(c0 + k0), sigma_g(k1)) with (k0, k1) the switch of c1 by the g key.
+
+    `steps` is by how many slots it rotates, for the noise.
+    """
     key = context_for(x.key_id, what).galois_key(galois, what)
     k0, k1 = key_switch(x.polys[1], key, gadget_of(x.params))
     polys = ((x.polys[0] + k0).automorphism(galois), k1.automorphism(galois))
-    return evolve(x, polys)
+    moved = noises.rotated(x.noise, steps, x.slots)
+    sigma = noises.switch_sigma(x.params, x.level)
+    return evolve(x, polys, noises.with_source(moved, sigma))
 
 
+@operation("a rotation", lambda x, steps: np.roll(x, -steps, -1))
 def rotate(x: Ciphertext, steps: int) -> Ciphertext:
     """result[i] = x[i + steps], cyclic over the slots; steps of any sign and size."""
     steps %= x.slots
     if steps == 0:
         return x
-    return automorphism(x, galois_element(steps, x.n), f"rotate({steps})")
+    return automorphism(x, galois_element(steps, x.n), f"rotate({steps})", steps)
 
 
+@operation("a conjugation", np.conj)
 def conjugate(x: Ciphertext) -> Ciphertext:
     """The complex conjugate of every slot."""
     return automorphism(x, conjugation_element(x.n), "conj()")

@@ -24,6 +24,7 @@ from ren.schemes.ckks.keychain import (
     galois_label,
     keychain_of_secret,
 )
+from ren.schemes.ckks.noise import LARGEST, WIDTH
 from ren.schemes.ckks.parameters import Parameters, parameters_of
 from ren.schemes.ckks.plaintext import Layout
 from ren.schemes.ckks.wire import Reader, damaged, pack, unpack
@@ -64,7 +65,8 @@ def ciphertext_to_bytes(x: Ciphertext) -> bytes:
         "batch": list(limbs[0].shape[:-2]),
         "seed": x.seed.hex() if x.seed else None,
     }
-    return pack(CIPHERTEXT, x.params.digest, header, limbs)
+    noise = np.asarray(x.noise, np.float32)
+    return pack(CIPHERTEXT, x.params.digest, header, [*limbs, noise])
 
 
 def read_ciphertext(data: bytes) -> dict[str, Any]:
@@ -85,11 +87,19 @@ def read_ciphertext(data: bytes) -> dict[str, Any]:
     length = reader.integer("length", -1, params.slots)
     layout = Layout(None if length < 0 else length, reader.boolean("is_complex"))
     polys, seed = _ciphertext_polys(reader, params.ring(level), params.digest)
+    noise = _noise(reader, polys[0].shape[:-2])
     reader.finish()
     return {
         "polys": polys, "level": level, "layout": layout,
-        "key_id": key_id, "params": params, "seed": seed,
+        "key_id": key_id, "params": params, "noise": noise, "seed": seed,
     }  # fmt: skip
+
+
+def _noise(reader: Reader, batch: tuple[int, ...]) -> NDArray[np.float32]:
+    noise = reader.array((*batch, WIDTH), "<f4").astype(np.float32)
+    if not np.all((noise >= 0) & (noise <= LARGEST)):
+        raise damaged(CIPHERTEXT, "the noise estimate is out of range")
+    return noise
 
 
 def _ciphertext_polys(

@@ -20,14 +20,14 @@ from numpy.typing import NDArray
 from ren.core.errors import SerializationError
 from ren.core.ring import RingSpec
 
-MAGIC, VERSION = b"REN.CKKS", 1
+MAGIC, VERSION = b"REN.CKKS", 2
 _HEAD = struct.Struct("<8sH16s32sI")  # magic, version, kind, digest, bytes of the header
 _CHECKSUM = 32
 _MAX_HEADER = 1 << 20
 
 
 def pack(kind: str, digest: bytes, header: dict[str, Any], arrays: Sequence[NDArray]) -> bytes:
-    """The bytes of an object; `arrays` are uint32 or int8, in an order that the header implies."""
+    """The bytes of an object; `arrays` of 1 or 4 bytes, in an order that the header implies."""
     text = json.dumps(header, sort_keys=True, separators=(",", ":")).encode()
     head = _HEAD.pack(MAGIC, VERSION, kind.encode().ljust(16, b"\0"), digest, len(text))
     parts = [np.ascontiguousarray(a, a.dtype.newbyteorder("<")).tobytes() for a in arrays]

@@ -50,6 +50,7 @@ def test_products(data):
     check((x * y) * (x * y), (a * b) ** 2, 1)
 
 
+@pytest.mark.filterwarnings("ignore::ren.core.errors.MessageBoundWarning")
 @pytest.mark.parametrize("value", [2, -3, True, np.int64(5), np.uint8(2), np.array(4), 0, 10**6])
 def test_integers_keep_the_level(data, value):
     a, _, x, _ = data

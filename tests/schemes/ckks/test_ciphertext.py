@@ -46,15 +46,15 @@ def x64(request):
         yield request.param
 
 
-def test_flatten_gives_two_leaves_and_back(data):
+def test_flatten_gives_three_leaves_and_back(data):
     *_, x, _ = data
     leaves, structure = jax.tree.flatten(x)
-    assert [leaf.dtype for leaf in leaves] == [np.uint32] * 2
+    assert [leaf.dtype for leaf in leaves] == [np.uint32, np.uint32, np.float32]
     y = jax.tree.unflatten(structure, leaves)
     assert [p.node for p in y.polys] == [p.node for p in x.polys]
     assert y.key_id == x.key_id and y.layout == x.layout
     assert jax.tree.structure(y) == structure
-    assert jax.tree.unflatten(structure, [None, object()]).level == x.level
+    assert jax.tree.unflatten(structure, [None, object(), None]).level == x.level
 
 
 def test_flattening_realizes_both_polynomials_together(data):

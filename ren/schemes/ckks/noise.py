@@ -1,0 +1,301 @@
+"""What is known of a message and its error, as one small array that travels with a ciphertext.
+
+The array is float32 [*batch, 2 + K] in units of the message:
+
+    [bound, offset, a_0 .. a_(K-1)]
+
+`bound` is at least the modulus of the message in every slot. The error of a slot is a fixed part of
+at most `offset` (constants that were rounded, a relative error of 2^-40 in going down a level) and
+a random part, seen in the canonical embedding, of variance V = a_0^2 + ... + a_(K-1)^2. Every
+source of noise has one of K places, and what stands in one place is added as if it were one source,
+standard deviation to standard deviation: that holds for dependent sources and for independent ones
+(it is the triangle inequality). So x + x has four times the variance of x and x^8 amplifies the
+error of x by 8, while sums of independent terms grow as they do. A rotation moves the errors of one
+slot to another, where they are independent of those there: it moves the places too. The place of a
+source follows from what it is added to, so that equal programs give equal arrays.
+
+The bound of the error in a slot is offset + 6.5 sqrt(V). Variances are those of the modulus of a
+complex slot. Where noise is multiplied by a polynomial that is fixed for a key, the secret s or the
+noise of a switching key, its variance in slot j goes with |s(zeta_j)|^2, which is exponentially
+distributed over the slots: TAIL times the mean stands for it.
+
+All rules are arithmetic of arrays, so that they hold for NumPy arrays, for JAX's tracers, and under
+`ren.jit`, where they are carried out by the host at each call.
+
+References: Gentry, Halevi and Smart, "Homomorphic evaluation of the AES circuit", 2012, appendix A
+(canonical embedding); Costache, Curtis, Hales, Murphy, Ogilvie and Player, "On the precision loss
+in approximate homomorphic encryption", 2022 (average-case CKKS).
+"""
+
+from __future__ import annotations
+
+import math
+import zlib
+from functools import lru_cache, partial
+from typing import Any
+
+import jax
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ren.core.errors import ParameterError
+from ren.core.ring import intersection
+from ren.lowering.devices import is_tracer
+from ren.schemes.ckks.parameters import Parameters
+from ren.symbolic import Symbolic, derived
+
+Noise = Any  # float32 [*batch, WIDTH]: an array, a tracer, or a symbol
+
+SIGMAS = 6.5  # standard deviations that the bound of an error takes
+TAIL = 3.0  # the variance of noise times a fixed polynomial in its worst slots, over the mean
+PLACES = 32
+WIDTH = 2 + PLACES
+LARGEST = 2.0**60  # entries end there, so that their squares stay inside float32
+ZERO = np.zeros(WIDTH, np.float32)
+_ERRORS = np.array([0.0] + [1.0] * (WIDTH - 1), np.float32)
+_NUMBERED = np.r_[-1, -1, np.arange(PLACES)].astype(np.int32)
+_PLACE_WEIGHTS = (5 * np.arange(PLACES) + 7).astype(np.int32)
+_FLOAT64 = 2.0**-50  # relative error of encoding and of decoding in float64, with its transform
+
+
+# ------------------------------------------------------------------- sources
+
+
+def of_values(values: Any, params: Parameters, level: int) -> Noise:
+    """Of encoded slots [*batch, k], or of a scalar: their exact modulus, the rounding of encoding.
+
+    Args:
+        values: an array, or a symbol that stands for one; its place follows from them.
+    """
+    scale = float(params.scale(level))
+    rounding = math.sqrt(2 * params.slots / 12) / scale
+    return derived(partial(_of_values, rounding, 1 / scale), values)
+
+
+def _of_values(rounding: float, unit: float, values: ArrayLike) -> NDArray[np.float32]:
+    given = np.ascontiguousarray(values)
+    z = np.abs(given)
+    if z.ndim == 0:
+        return _of_constant(unit, complex(z))
+    made = np.zeros((*z.shape[:-1], WIDTH), np.float32)
+    made[..., 0] = _rounded_up(z.max(-1))
+    made[..., 1] = made[..., 0] * np.float32(_FLOAT64)
+    made[..., 2 + _place(zlib.crc32(given.tobytes()))] = rounding
+    return made
+
+
+def of_constant(value: Any, scale: float) -> Noise:
+    """Of one number in every slot, rounded to a multiple of 1/scale."""
+    return derived(partial(_of_constant, 1 / scale), value)
+
+
+def _of_constant(unit: float, value: Any) -> NDArray[np.float32]:
+    made = np.zeros(WIDTH, np.float32)
+    made[0] = _rounded_up(np.asarray(abs(complex(value))))
+    made[1] = unit * math.sqrt(0.5)  # half a unit in the real and in the imaginary part
+    return made
+
+
+def encrypted(plain: Noise, sigma: float, serial: int, bound: float | None) -> Noise:
+    """Of a fresh ciphertext: of its plaintext, with the noise of encryption and a public bound.
+
+    Args:
+        serial: of a node of the ciphertext, which is no other's: its place follows from it.
+        bound: what the message keeps to, said by the owner. None for the power of two at or above
+            its modulus, at least 1: all that the estimate then tells about the message.
+
+    Raises:
+        ParameterError: the message is beyond `bound`.
+    """
+    added = np.zeros(WIDTH, np.float32)
+    added[2 + _place(serial)] = sigma
+    return total(derived(partial(_published, bound), plain), added)
+
+
+def _published(bound: float | None, noise: NDArray[np.float32]) -> NDArray[np.float32]:
+    made = noise.copy()
+    if bound is None:
+        made[..., 0] = np.exp2(np.ceil(np.log2(np.maximum(noise[..., 0], 1))))
+    elif noise[..., 0].max() > np.nextafter(np.float32(bound), np.float32(np.inf)):
+        raise ParameterError(
+            f"encrypt() got bound={bound} and values up to {noise[..., 0].max():.3g}.",
+            "The bound is what everyone may know about the modulus of the values.",
+            "Give a larger bound, or leave it out for the next power of two.",
+        )
+    else:
+        made[..., 0] = bound
+    made[..., 1] = made[..., 0] * np.float32(_FLOAT64)
+    return made
+
+
+def secret_sigma(params: Parameters, level: int) -> float:
+    """Of encryption with the secret: e, in units of the message."""
+    return _slot_sigma(params.sigma**2, params) / float(params.scale(level))
+
+
+def public_sigma(params: Parameters, level: int) -> float:
+    """Of encryption with the public key: v e + e1 s + e0 divided by one special prime, rounded."""
+    h, p = _weight(params), params.specials[0]
+    divided = params.sigma**2 * (1 + 2 * TAIL * h) / p**2
+    return _slot_sigma(divided + _rounding(params, 1), params) / float(params.scale(level))
+
+
+def rescale_sigma(params: Parameters, level: int) -> float:
+    """Of rounding both components in a rescale onto `level`, in units of the message."""
+    return _slot_sigma(_rounding(params, 1), params) / float(params.scale(level))
+
+
+@lru_cache(maxsize=1 << 10)
+def switch_sigma(params: Parameters, level: int, degree: int = 1) -> float:
+    """Of a key switch at `level` of what has the scale s_level^degree, in units of the message.
+
+    A digit is lifted to a polynomial whose coefficients are sums of alpha uniform ones, and is
+    multiplied by the noise of the key; the sum over the digits is divided by P with rounding.
+    """
+    moduli, big = params.ring(level).moduli, params.special_product
+    variance = _rounding(params, len(params.specials))
+    for digit in params.digits:
+        part = intersection(digit, moduli)
+        lifted = len(part) / 12 * (math.prod(part) / big) ** 2
+        variance += TAIL * params.n * lifted * params.sigma**2 if part else 0.0
+    return _slot_sigma(variance, params) / float(params.scale(level)) ** degree
+
+
+def _weight(params: Parameters) -> float:
+    """The expected number of coefficients of the secret that are not zero: it is ternary."""
+    return 2 * params.n / 3
+
+
+def _rounding(params: Parameters, terms: int) -> float:
+    """The variance in a coefficient of r0 + r1 s, each r a sum of `terms` roundings."""
+    return terms / 12 * (1 + TAIL * _weight(params))
+
+
+def _slot_sigma(variance: float, params: Parameters) -> float:
+    """Of a slot, from the variance in each coefficient that decoding reads."""
+    return math.sqrt(2 * params.slots * variance)
+
+
+def _place(number: int) -> int:
+    return (number * 0x9E3779B1 & 0xFFFFFFFF) * PLACES >> 32
+
+
+# ------------------------------------------------------------------- rules
+
+
+def _host(noise: Noise) -> Noise:
+    """Device arrays on the host, so that nothing is dispatched for a few numbers."""
+    return np.asarray(noise) if isinstance(noise, jax.Array) and not is_tracer(noise) else noise
+
+
+def _limited(noise: Noise) -> Noise:
+    if isinstance(noise, np.ndarray):
+        return np.minimum(noise, np.float32(LARGEST))
+    return noise.clip(None, LARGEST)
+
+
+def _random(noise: Noise) -> Noise:
+    """sqrt(V), [*batch, 1]."""
+    return (noise[..., 2:] ** 2).sum(-1, keepdims=True) ** 0.5
+
+
+def _error(noise: Noise) -> Noise:
+    return noise[..., 1:2] + _random(noise) * np.float32(SIGMAS)
+
+
+def total(a: Noise, b: Noise) -> Noise:
+    """Of a sum or a difference."""
+    return derived(_total, _host(a), _host(b))
+
+
+def _total(a: Noise, b: Noise) -> Noise:
+    return _limited(a + b)
+
+
+def product(a: Noise, b: Noise) -> Noise:
+    """Of a product slot by slot: x e_y + (y + e_y) e_x, with y and e_y at their bounds."""
+    return derived(_product, _host(a), _host(b))
+
+
+def _product(a: Noise, b: Noise) -> Noise:
+    return _limited(a * _ERRORS * (b[..., :1] + _error(b)) + b * a[..., :1])
+
+
+def scaled(a: Noise, factor: Any) -> Noise:
+    """Of an exact product with an integer."""
+    return derived(_scaled, _host(a), factor)
+
+
+def _scaled(a: Noise, factor: int) -> Noise:
+    return _limited(a * np.float32(min(abs(factor), LARGEST)))
+
+
+def with_source(a: Noise, sigma: float) -> Noise:
+    """With noise of standard deviation `sigma` that is new, in a place that follows from `a`."""
+    return derived(partial(_with_source, np.float32(min(sigma, LARGEST))), _host(a))
+
+
+def _with_source(sigma: np.float32, a: Noise) -> Noise:
+    taken = ((a[..., 2:] > 0) * _PLACE_WEIGHTS).sum(-1, keepdims=True) % PLACES
+    return _limited(a + (taken == _NUMBERED) * sigma)
+
+
+def with_relative(a: Noise, error: float) -> Noise:
+    """With a relative error that is the same in every slot."""
+    return derived(partial(_with_relative, error), _host(a))
+
+
+def _with_relative(error: float, a: Noise) -> Noise:
+    added = np.zeros(WIDTH, np.float32)
+    added[1] = error
+    return _limited(a + a[..., :1] * added)
+
+
+def rotated(a: Noise, steps: int, slots: int) -> Noise:
+    """Of slots moved by `steps`, cyclic: what was in one place still is, and steps add up."""
+    shift = steps * max(1, PLACES // slots) % PLACES
+    if not shift:
+        return a
+    order = np.r_[0, 1, 2 + (np.arange(PLACES) + shift) % PLACES]
+    return derived(partial(_reordered, order), _host(a))
+
+
+def _reordered(order: NDArray[np.intp], a: Noise) -> Noise:
+    return a[..., order]
+
+
+def within(a: Noise, bound: float) -> Noise:
+    """Of a message that is known to keep to `bound`."""
+    return derived(partial(_within, bound), _host(a))
+
+
+def _within(bound: float, a: Noise) -> Noise:
+    limits = np.array([bound] + [LARGEST] * (WIDTH - 1), np.float32)
+    return a - (a - limits).clip(0, None)
+
+
+def _rounded_up(values: NDArray) -> NDArray[np.float32]:
+    return np.nextafter(np.minimum(values, LARGEST).astype(np.float32), np.float32(np.inf))
+
+
+# ------------------------------------------------------------------- reading
+
+
+def known(noise: Noise) -> NDArray[np.float32] | None:
+    """The array itself; the sample where it is symbolic; None for a tracer."""
+    noise = noise.sample if isinstance(noise, Symbolic) else noise
+    return None if is_tracer(noise) else np.asarray(noise)
+
+
+def is_known(noise: Noise) -> bool:
+    """False inside a function that is being captured or traced."""
+    return not (isinstance(noise, Symbolic) or is_tracer(noise))
+
+
+def read(noise: Noise) -> tuple[float, float, float, float]:
+    """The fields of an `Estimate`, each the largest over the batch."""
+    values = np.asarray(noise).astype(np.float64)
+    bound, offset, variance = values[..., 0], values[..., 1], (values[..., 2:] ** 2).sum(-1)
+    error = offset + SIGMAS * np.sqrt(variance)
+    error = error + (bound + error) * _FLOAT64
+    return float(bound.max()), float(variance.max()), float(offset.max()), float(error.max())
