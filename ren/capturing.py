@@ -9,6 +9,7 @@ from contextvars import ContextVar
 from ren.core.node import next_serial
 
 _collecting: ContextVar[bool] = ContextVar("ren_collecting", default=False)
+_inlining: ContextVar[bool] = ContextVar("ren_inlining", default=False)
 _since: ContextVar[int | None] = ContextVar("ren_capture", default=None)
 
 
@@ -55,3 +56,18 @@ def not_capturing() -> Iterator[None]:
         yield
     finally:
         _since.reset(token)
+
+
+def is_inlining() -> bool:
+    """True while functions under `ren.jit` run as they are."""
+    return _inlining.get()
+
+
+@contextmanager
+def inlining() -> Iterator[None]:
+    """Lets functions under `ren.jit` run as they are, operation by operation."""
+    token = _inlining.set(True)
+    try:
+        yield
+    finally:
+        _inlining.reset(token)

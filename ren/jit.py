@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, overload
 
 from ren.calls import Call, Signature, poly_key, realized, stand_ins, value_keys
 from ren.capture import Captured, Options, capture
-from ren.capturing import is_capturing
+from ren.capturing import is_capturing, is_inlining
 from ren.config import config
 from ren.core.errors import JitError
 from ren.lowering.devices import resolve_device
@@ -82,7 +82,7 @@ class Jitted:
         _jitted.add(self)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if is_capturing() or is_tracing():
+        if is_capturing() or is_tracing() or is_inlining():
             return self._function(*args, **kwargs)  # becomes part of the program around it
         call = self._signature.call(args, kwargs)
         polys = realized(call.polys)
@@ -262,7 +262,7 @@ def djit(function: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(function)
     def captured_anew(*args: Any, **kwargs: Any) -> Any:
-        if is_capturing() or is_tracing():
+        if is_capturing() or is_tracing() or is_inlining():
             return function(*args, **kwargs)
         call = signature.call(args, kwargs)
         polys = realized(call.polys)

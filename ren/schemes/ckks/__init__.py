@@ -13,15 +13,21 @@ from ren.core.errors import (
     ContextError,
     DepthError,
     InsecureParametersError,
+    MessageBoundWarning,
     MissingKeyError,
     ParameterError,
+    PrecisionError,
     SerializationError,
+    SharingError,
 )
 from ren.schemes.ckks.ciphertext import Ciphertext
 from ren.schemes.ckks.context import Context
+from ren.schemes.ckks.debugging import debug
+from ren.schemes.ckks.estimate import Estimate
 from ren.schemes.ckks.owner import context
 from ren.schemes.ckks.parameters import Parameters
 from ren.schemes.ckks.plaintext import Plaintext
+from ren.schemes.ckks.precision import Precision, precision
 
 load_server = Context.from_bytes
 
@@ -30,12 +36,19 @@ __all__ = [
     "Context",
     "ContextError",
     "DepthError",
+    "Estimate",
     "InsecureParametersError",
+    "MessageBoundWarning",
     "MissingKeyError",
     "ParameterError",
     "Parameters",
     "Plaintext",
+    "Precision",
+    "PrecisionError",
     "SerializationError",
+    "SharingError",
     "context",
+    "debug",
     "load_server",
+    "precision",
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Iterable
 from typing import Any
@@ -11,11 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ren.capturing import not_capturing
-from ren.core.errors import MissingKeyError, RandomnessError
+from ren.core.errors import MissingKeyError, RandomnessError, SharingError
 from ren.lowering.tracing import is_tracing
-from ren.schemes.ckks import active, encoder, encryption, plaintext, serialization
+from ren.schemes.ckks import active, encoder, encryption, plaintext, serialization, sharing
 from ren.schemes.ckks import noise as noises
 from ren.schemes.ckks.ciphertext import Ciphertext
+from ren.schemes.ckks.estimate import Estimate
 from ren.schemes.ckks.keychain import Keychain
 from ren.schemes.ckks.parameters import Parameters
 from ren.schemes.ckks.plaintext import Plaintext
@@ -37,6 +39,7 @@ class Context:
     def __init__(self, params: Parameters, keys: Keychain) -> None:
         self.params, self._keys = params, keys
         self._lock = threading.RLock()
+        self._ledger = sharing.Ledger()
         active.register(self)
 
     @property
@@ -112,6 +115,49 @@ class Context:
         """
         active.same_key(self.key_id, x.key_id, "decrypt()")
         return _laid_out(self.slots_of(x), x)
+
+    def decrypt_shared(
+        self, x: Ciphertext, plan: Estimate | float, *, queries: int, statistical_bits: int = 30
+    ) -> NDArray:
+        """The message of `x` for others to see, with noise that hides what the error tells.
+
+        Posting a decryption counts as sharing it, and so does acting on it visibly; `decrypt` is
+        for the owner's eyes. The noise costs precision: at scale 2^40, 30 bits and one query about
+        8 bits are left of a fresh ciphertext. It prints how many.
+
+        Args:
+            x: the ciphertext. The noise estimate that came with it is not used: others wrote it.
+            plan: your own bound of its error: `f(x).estimate` for the function that others were
+                asked to run, on ciphertexts of your own (nothing is computed), or a number.
+            queries: how many ciphertexts are decrypted so under these keys, in all.
+            statistical_bits: the advantage left to an attack is about 2^-statistical_bits.
+
+        Returns:
+            As `decrypt`; for the same ciphertext the same again, at no cost.
+
+        Raises:
+            SharingError: more than `queries`, other terms than before, or no bit would be left.
+            MissingKeyError: this context holds no secret key.
+
+        The budget is kept by this object: whoever loads the keys again starts a new one.
+        """
+        active.same_key(self.key_id, x.key_id, "decrypt_shared()")
+        terms = sharing.Terms(statistical_bits, queries)
+        sigma = terms.sigma(sharing.error_norm(plan, self.slots))
+        z, digest = self.slots_of(x), sharing.digest_of(x)
+        if sigma >= 1:
+            raise SharingError(
+                f"decrypt_shared() would add noise of 2^{math.log2(sigma):.1f} to every slot.",
+                f"Nothing would be left after the point: the error of the plan is {plan!s}.",
+                "Choose a larger scale_bits, fewer queries, or fewer statistical_bits.",
+            )
+        spent = self._ledger.admit(digest, math.prod(z.shape[:-1]), sigma, terms)
+        shared = sharing.on_grid(z + sigma * self._ledger.noise(digest, z.shape), sigma)
+        print(
+            f"decrypt_shared: about {-math.log2(sigma):.1f} bits left after the point; {spent} of "
+            f"{queries} ciphertexts shared"
+        )
+        return _laid_out(shared, x)
 
     def slots_of(self, x: Ciphertext) -> NDArray[np.complex128]:
         """All slots of `x`, also beyond what went in: [*batch, slots]; raises as `decrypt`."""

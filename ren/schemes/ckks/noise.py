@@ -47,12 +47,13 @@ from ren.symbolic import Symbolic, derived
 Noise = Any  # float32 [*batch, WIDTH]: an array, a tracer, or a symbol
 
 SIGMAS = 6.5  # standard deviations that the bound of an error takes
-TAIL = 3.0  # the variance of noise times a fixed polynomial in its worst slots, over the mean
+TAIL = 2.5  # the variance of noise times a fixed polynomial in its worst slots, over the mean
 PLACES = 32
 WIDTH = 2 + PLACES
 LARGEST = 2.0**60  # entries end there, so that their squares stay inside float32
 ZERO = np.zeros(WIDTH, np.float32)
 _ERRORS = np.array([0.0] + [1.0] * (WIDTH - 1), np.float32)
+_NEARLY = np.float32(1 - 1e-6)  # exp(i t) may come out a little above 1
 _NUMBERED = np.r_[-1, -1, np.arange(PLACES)].astype(np.int32)
 _PLACE_WEIGHTS = (5 * np.arange(PLACES) + 7).astype(np.int32)
 _FLOAT64 = 2.0**-50  # relative error of encoding and of decoding in float64, with its transform
@@ -115,8 +116,8 @@ def encrypted(plain: Noise, sigma: float, serial: int, bound: float | None) -> N
 def _published(bound: float | None, noise: NDArray[np.float32]) -> NDArray[np.float32]:
     made = noise.copy()
     if bound is None:
-        made[..., 0] = np.exp2(np.ceil(np.log2(np.maximum(noise[..., 0], 1))))
-    elif noise[..., 0].max() > np.nextafter(np.float32(bound), np.float32(np.inf)):
+        made[..., 0] = np.exp2(np.ceil(np.log2(np.maximum(noise[..., 0] * _NEARLY, 1))))
+    elif noise[..., 0].max() * _NEARLY > bound:
         raise ParameterError(
             f"encrypt() got bound={bound} and values up to {noise[..., 0].max():.3g}.",
             "The bound is what everyone may know about the modulus of the values.",
@@ -275,7 +276,9 @@ def _within(bound: float, a: Noise) -> Noise:
 
 
 def _rounded_up(values: NDArray) -> NDArray[np.float32]:
-    return np.nextafter(np.minimum(values, LARGEST).astype(np.float32), np.float32(np.inf))
+    limited = np.minimum(values, LARGEST)
+    made = limited.astype(np.float32)
+    return np.where(made < limited, np.nextafter(made, np.float32(np.inf)), made)
 
 
 # ------------------------------------------------------------------- reading
@@ -284,12 +287,12 @@ def _rounded_up(values: NDArray) -> NDArray[np.float32]:
 def known(noise: Noise) -> NDArray[np.float32] | None:
     """The array itself; the sample where it is symbolic; None for a tracer."""
     noise = noise.sample if isinstance(noise, Symbolic) else noise
-    return None if is_tracer(noise) else np.asarray(noise)
+    return np.asarray(noise) if is_known(noise) else None
 
 
 def is_known(noise: Noise) -> bool:
     """False inside a function that is being captured or traced."""
-    return not (isinstance(noise, Symbolic) or is_tracer(noise))
+    return isinstance(noise, np.ndarray | jax.Array) and not is_tracer(noise)
 
 
 def read(noise: Noise) -> tuple[float, float, float, float]:

@@ -53,6 +53,11 @@ def _limbs(*polys: Poly) -> list[NDArray[np.uint32]]:
 # ------------------------------------------------------------------- ciphertexts
 
 
+def ciphertext_limbs(x: Ciphertext) -> list[NDArray[np.uint32]]:
+    """The limb arrays of both polynomials, on the host."""
+    return _limbs(*x.polys)
+
+
 def ciphertext_to_bytes(x: Ciphertext) -> bytes:
     """A ciphertext; a fresh one with its second half as a seed."""
     limbs = _limbs(*(x.polys if x.seed is None else x.polys[:1]))

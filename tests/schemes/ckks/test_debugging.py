@@ -1,0 +1,93 @@
+"""ckks.precision and ckks.debug."""
+
+from __future__ import annotations
+
+import jax
+import numpy as np
+import pytest
+
+import ren
+from ren.core.errors import (
+    ContextError,
+    MissingKeyError,
+    ParameterError,
+    PrecisionError,
+    TracedValueError,
+)
+from ren.schemes import ckks
+
+
+def test_precision(ctx):
+    a = np.random.default_rng(0).uniform(-1, 1, (2, 40))
+    z = ctx.encrypt(a) * a
+    shifted = a * a
+    shifted[1, 7] += 2.0**-6
+    report = ckks.precision(z, shifted)
+    assert report.worst_slot == (1, 7) and report.worst_bits == pytest.approx(6, abs=1e-3)
+    assert report.median_bits > report.estimated_bits > 15
+    assert report.rms_error == pytest.approx(2.0**-6 / np.sqrt(80), rel=1e-3)
+    assert "slot 1, 7" in str(report) and "<th>worst</th>" in report._repr_html_()
+    assert ckks.precision(z, a * a).worst_bits > report.estimated_bits
+    with pytest.raises(ParameterError, match=r"\(3,\)"):
+        ckks.precision(z, np.zeros(3))
+    with ctx.server(), pytest.raises(MissingKeyError):
+        ckks.precision(z, a * a)
+
+
+def score(x, y):
+    z = x * y + x.rotate(2) * 0.5 - y.conj() * [0.25, 0.5]
+    return (z - 1).roll(1) + 2 * (-x) ** 2
+
+
+def test_debug_gives_the_result(ctx):
+    a, b = np.random.default_rng(1).uniform(-1, 1, (2, ctx.slots))
+    made = ckks.debug(score, a, b, tolerance=2.0**-15, context=ctx)
+    z = a * b + np.roll(a, -2) * 0.5
+    z[:2] -= b[:2] * [0.25, 0.5]
+    assert np.abs(made.decrypt() - (np.roll(z - 1, 1) + 2 * a**2)).max() < 2.0**-15
+    with ctx:
+        assert ckks.debug(lambda x, k: x.rotate(k), a, 3).level == 3
+    assert ckks.debug(lambda x: x + 1, ctx.encrypt(a)).level == 3
+
+
+def test_debug_runs_into_jitted_functions_and_closures(ctx):
+    a = np.random.default_rng(2).uniform(-1, 1, 9)
+    held, inner = ctx.encrypt(a), ren.jit(lambda x: x * x)
+    f = ren.jit(lambda x: (inner(x) + held).realize().rescale().drop_to(1))
+    assert ckks.debug(f, a, context=ctx).level == 1
+    assert f.cache_info().misses == inner.cache_info().misses == 0
+
+
+def test_debug_stops_at_the_operation(ctx):
+    a = np.ones(3)
+
+    def f(x):
+        y = (x * x).drop_to(0)
+        y = y * 3_000_000  # beyond 2^integer_bits: it wraps around
+        return y + 1
+
+    with (
+        pytest.warns(ckks.MessageBoundWarning),
+        pytest.raises(PrecisionError, match="a product with an integer is off") as caught,
+    ):
+        ckks.debug(f, a, context=ctx)
+    line = f.__code__.co_firstlineno + 2
+    assert f"test_debugging.py:{line}: " in str(caught.value)
+    assert "instead of 3e+06" in str(caught.value)
+    assert len(str(caught.value).splitlines()) == 3
+
+
+def test_debug_with_a_tolerance_that_noise_passes(ctx):
+    with pytest.raises(PrecisionError, match=r"a product .*in slot \d+ at level 2"):
+        ckks.debug(lambda x: x * x, np.ones(500) * 0.7, tolerance=1e-10, context=ctx)
+
+
+def test_what_debug_needs(ctx):
+    with pytest.raises(ContextError, match="context=ctx"):
+        ckks.debug(lambda x: x, [1.0])
+    with ctx.server(), pytest.raises(MissingKeyError):
+        ckks.debug(lambda x: x, [1.0])
+    x = ctx.encrypt([1.0])
+    with pytest.raises(TracedValueError, match="JAX transformation"):
+        ckks.debug(lambda x: jax.jit(lambda x: x * x)(x), x)
+    assert (x * x).level == 2  # nothing is left behind

@@ -1,0 +1,234 @@
+"""Tracked bounds of message and error: that they hold, that they are close, and how they travel."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import lax
+
+import ren
+from ren.core.errors import MessageBoundWarning, ParameterError, TracedValueError
+from ren.schemes import ckks
+from ren.schemes.ckks.noise import PLACES, WIDTH
+
+SLOTS = 512
+BATCH = 25
+BINARY = {"*": np.multiply, "+": np.add, "-": np.subtract}
+
+
+@pytest.fixture(scope="module")
+def params():
+    return ckks.Parameters.for_depth(4, n=2 * SLOTS, security=None)
+
+
+@pytest.fixture(scope="module")
+def deep(params):
+    return ckks.context(params=params)
+
+
+def unit(draw, kind: str) -> np.ndarray:
+    """Values of modulus 1."""
+    if kind == "real":
+        return draw.choice([-1.0, 1.0], (BATCH, SLOTS))
+    return np.exp(2j * np.pi * draw.random((BATCH, SLOTS)))
+
+
+def step(draw, kind, x, a, y, b):
+    """A random operation on ciphertexts x and y that hold a and b; None where a level lacks."""
+    name = draw.choice(["*"] * 4 + ["+"] * 2 + ["-", "plain", "number", "int", "rotate", "conj"])
+    if name in ("*", "plain", "number") and min(x.level, y.level) == 0:
+        return None
+    if name in BINARY:
+        return OPERATORS[name](x, y), BINARY[name](a, b)
+    if name == "plain":
+        m = unit(draw, kind)
+        return x * m + m, a * m + m
+    if name == "number":
+        c = draw.uniform(-1, 1)
+        return x * c - c, a * c - c
+    if name == "int":
+        k = int(draw.integers(1, 4))
+        return x * k, a * k
+    if name == "rotate":
+        k = int(2 ** draw.integers(0, 9))
+        return x.rotate(k), np.roll(a, -k, -1)
+    return x.conj(), a.conj()
+
+
+OPERATORS = {
+    "*": lambda x, y: x * y,
+    "+": lambda x, y: x + y,
+    "-": lambda x, y: x - y,
+}
+
+
+def pessimism(draw, ctx, kind: str) -> np.ndarray:
+    """log2(bound / largest error) for a batch of inputs to a random program of depth up to 4."""
+    owner = ctx if draw.random() < 0.7 else ctx.public()
+    pool = []
+    for m in (unit(draw, kind) for _ in range(draw.integers(1, 5))):
+        pool.append((owner.encrypt(m), m))
+    for _ in range(draw.integers(1, 12)):
+        i, j = draw.integers(len(pool), size=2)
+        pool += [made] if (made := step(draw, kind, *pool[i], *pool[j])) else []
+    x, want = pool[-1]
+    errors = np.abs(x.decrypt() - want).max(-1)
+    return np.log2(x.estimate.error_bound / np.maximum(errors, 1e-30))  # x - x has no error
+
+
+@pytest.mark.parametrize("kind", ["real", "complex"])
+@pytest.mark.filterwarnings("ignore::ren.core.errors.MessageBoundWarning")
+def test_bounds_hold_in_random_programs(deep, kind):
+    draw = np.random.default_rng(3)
+    found = np.concatenate([pessimism(draw, deep, kind) for _ in range(4)])
+    assert found.min() > 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["real", "complex"])
+@pytest.mark.filterwarnings("ignore::ren.core.errors.MessageBoundWarning")
+def test_bounds_hold_in_ten_thousand_trials_and_are_close(params, kind):
+    draw, found = np.random.default_rng(5), []
+    for _ in range(10):
+        ctx = ckks.context(params=params)
+        found += [pessimism(draw, ctx, kind) for _ in range(20)]
+    found = np.concatenate(found)
+    assert found.size == 5_000  # of each kind
+    assert found.min() > 0
+    assert np.median(found) <= 2
+
+
+@pytest.mark.parametrize("bits", [30, 50, 60])
+def test_other_scales(bits):
+    ctx = ckks.context(2, scale_bits=bits, n=2 * SLOTS, security=None)
+    draw = np.random.default_rng(bits)
+    a, b = (np.exp(2j * np.pi * draw.random((BATCH, SLOTS))) for _ in range(2))
+    x, y = ctx.encrypt(a), ctx.encrypt(b)
+    for z, want in [
+        (x, a),
+        (x * y, a * b),
+        ((x * y).rotate(3) * y, np.roll(a * b, -3, -1) * b),
+        (x.drop_to(0), a),
+        (x * b, a * b),
+    ]:
+        loose = np.log2(z.estimate.error_bound / np.abs(z.decrypt() - want).max(-1))
+        assert loose.min() > 0 and np.median(loose) < 2.5
+
+
+def test_dependent_errors_add_up(deep):
+    x, y = deep.encrypt(np.ones(SLOTS)), deep.encrypt(np.ones(SLOTS))
+    v, w = x.estimate.variance, y.estimate.variance
+    assert (x + x).estimate.variance == pytest.approx(4 * v, rel=1e-5)
+    assert (x - x).estimate.variance == pytest.approx(4 * v, rel=1e-5)  # a bound
+    assert (3 * x).estimate.variance == pytest.approx(9 * v, rel=1e-5)
+    assert v + w <= (x + y).estimate.variance * (1 + 1e-5) <= 4 * v * (1 + 1e-4)
+    moved = x.rotate(5).rotate(-5)
+    lifted = (moved + x).estimate.variance
+    assert lifted > moved.estimate.variance + 2.9 * v  # x meets itself again
+
+
+def test_a_sum_over_the_slots_grows_as_its_root(deep):
+    x = deep.encrypt(np.zeros(SLOTS))
+    total, step = x, 1
+    while step < PLACES:
+        total, step = total + total.rotate(step), 2 * step
+    terms = x.estimate.variance + sum(
+        (x.rotate(1).estimate.variance - x.estimate.variance) / 2**i for i in range(5)
+    )
+    assert total.estimate.variance < 3 * PLACES * terms
+
+
+def test_sums_of_products_count_one_rounding(deep):
+    draw = np.random.default_rng(0)
+    xs = [deep.encrypt(draw.choice([-1.0, 1.0], SLOTS)) for _ in range(4)]
+    one = xs[0] * xs[1]
+    late = xs[0] * xs[1] + xs[2] * xs[3]
+    early = one.rescale() + (xs[2] * xs[3]).rescale()
+    assert late.estimate.variance < early.estimate.variance
+
+
+def test_message_bounds(deep):
+    x = deep.encrypt([0.5, -0.25])
+    assert x.estimate.message_bound == 1
+    assert deep.encrypt([3.0]).estimate.message_bound == 4
+    assert deep.encrypt([3.0], bound=10).estimate.message_bound == 10
+    assert (x * 3 + 2).estimate.message_bound == pytest.approx(5, rel=1e-5)
+    assert (x * [0.5, 0.25]).estimate.message_bound == pytest.approx(0.5, rel=1e-5)
+    assert (x * x - 0.5).within(0.75).estimate.message_bound == 0.75
+    assert (x * x).within(100).estimate.message_bound == pytest.approx(1, rel=1e-5)
+    with pytest.raises(ParameterError, match="bound=2"):
+        deep.encrypt([3.0], bound=2)
+
+
+def test_a_batch_has_an_estimate_each(deep):
+    x = deep.encrypt(np.array([[0.5], [8.0]]))
+    assert x.noise.shape == (2, WIDTH) and x.noise.dtype == np.float32
+    assert (x * x).noise[:, 0] == pytest.approx([1, 64], rel=1e-5)
+
+
+def test_a_bound_that_is_left_warns_once_with_the_operation(deep):
+    x = deep.encrypt([30.0])
+    with pytest.warns(MessageBoundWarning, match=r"a product: the message may reach 2\^10.0") as w:
+        z = x * x
+        z = z + z
+    assert len(w) == 1 and w[0].filename == __file__
+    f = ren.jit(lambda x: x * x)
+    with pytest.warns(MessageBoundWarning):
+        f(x)
+    assert f(x).estimate.message_bound == pytest.approx(1024, rel=1e-5)
+    assert (x.within(1) * 2).estimate.message_bound == pytest.approx(2)
+
+
+def test_a_plan_serves_all_estimates(deep):
+    f = ren.jit(lambda x, y, c, w: (x * y + x * w) * c - y.rotate(1) * x)
+    draw = np.random.default_rng(0)
+    for bound in (1, 2, 4):
+        x, y = (deep.encrypt(draw.uniform(-1, 1, 9), bound=bound) for _ in range(2))
+        w, c = draw.uniform(-bound, bound, 9), 0.5 * bound
+        made, want = f(x, y, c, w), (x * y + x * w) * c - y.rotate(1) * x
+        np.testing.assert_allclose(made.noise, want.noise, rtol=1e-6)
+        assert isinstance(made.noise, np.ndarray)
+    assert f.cache_info()[:3] == (2, 1, 1)
+    once = jax.jit(lambda x: x * x)(x)  # its estimate is an array of the device
+    np.testing.assert_allclose(f(once, y, c, w).noise, f((x * x).drop_to(3), y, c, w).noise)
+
+
+def test_long_programs_need_no_recursion(deep):
+    def doubled(x):
+        for _ in range(3_000):
+            x = x.within(1) + x
+        return x.within(1)
+
+    with pytest.warns(MessageBoundWarning):
+        made = ren.jit(doubled)(deep.encrypt([0.0], level=0))
+    assert made.estimate.message_bound == 1
+
+
+def test_estimates_in_transformations(deep):
+    x, y = deep.encrypt([0.5]), deep.encrypt([0.25], bound=2)
+    want = x * y
+    np.testing.assert_allclose(jax.jit(lambda x, y: x * y)(x, y).noise, want.noise, rtol=1e-6)
+    pair = jax.tree.map(lambda *leaves: jnp.stack(leaves), x, y)
+    made = jax.vmap(lambda x: x * x.rotate(1))(pair)
+    assert made.noise.shape == (2, WIDTH)
+    np.testing.assert_allclose(made.noise[1], (y * y.rotate(1)).noise, rtol=1e-6)
+    total, _ = lax.scan(lambda z, _: (z + z, None), x, None, length=3)
+    assert float(total.noise[0]) == pytest.approx(8)
+    either = lax.cond(True, lambda x: x + x, lambda x: x - 1.0, x)
+    np.testing.assert_allclose(either.noise, (x + x).noise, rtol=1e-6)
+    with pytest.raises(TracedValueError, match="test_noise"):
+        jax.jit(lambda x: x * x.estimate.bits)(x)
+    with pytest.raises(TracedValueError, match="test_noise"):
+        ren.jit(lambda x: x + x.estimate.bits)(x)
+
+
+def test_estimates_in_bytes_and_prints(deep):
+    x = deep.encrypt([0.5, 1.5]) * 0.5
+    y = ckks.Ciphertext.from_bytes(x.to_bytes())
+    assert np.array_equal(y.noise, x.noise)
+    assert f"~{int(x.estimate.bits)} bits" in repr(x) and "error <=" in str(x.estimate)
+    seen = []
+    jax.jit(lambda x: (seen.append(repr(x)), x)[1])(x)
+    assert "bits" not in seen[0]
