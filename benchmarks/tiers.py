@@ -131,14 +131,15 @@ def total_ms(jitted: Jitted, args: tuple[Any, ...]) -> float:
 
 
 def totals_ms(run: Callable[..., Any], args: tuple[Any, ...]) -> tuple[float, float]:
-    """The first calls of a new plan, as units (before and after, the mean) and under "auto"."""
-    units, auto = ren.jit(tier="units")(run), ren.jit(run)
-    jax.block_until_ready(units(*args))  # compiles kernels
-    before = total_ms(units, args)
+    """The first calls of a new plan, capture included: as units, the mean of before and after, and
+    under "auto". Kernels are compiled by another plan before."""
+    jax.block_until_ready(ren.jit(tier="units")(run)(*args))
+    before = total_ms(ren.jit(tier="units")(run), args)
+    auto = ren.jit(run)
     found = total_ms(auto, args)
     while auto.plans[0].telemetry.state == "compiling":  # it must not disturb what follows
         time.sleep(0.1)
-    return (before + total_ms(units, args)) / 2, found
+    return (before + total_ms(ren.jit(tier="units")(run), args)) / 2, found
 
 
 def measure(name: str) -> dict[str, Any]:
@@ -152,8 +153,10 @@ def measure(name: str) -> dict[str, Any]:
     for jitted in (units, graph, auto):  # 20 calls in which it chooses, and others start
         call_ms(jitted, args, 20)
     found = {tier: [] for tier in ("units", "graph", "auto")}
+    turn = [("units", units), ("graph", graph), ("auto", auto)]
     for _ in range(TIMED):  # by turns, as the machine has other things to do too
-        for tier, jitted in (("units", units), ("graph", graph), ("auto", auto)):
+        turn.reverse()  # a call after one with large intermediates finds the caches cold
+        for tier, jitted in turn:
             found[tier].append(call_ms(jitted, args, 1))
     return {
         **{tier: statistics.median(times) for tier, times in found.items()},

@@ -5,6 +5,7 @@ Every method records a node and returns; nothing runs here.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from typing import Any, Self
 
@@ -23,16 +24,16 @@ from ren.lowering.devices import TRACED, resolve_device
 from ren.symbolic import Symbolic
 
 
-class Arithmetic:
+class Arithmetic(ABC):
     """The operations of `ren.Poly`, over the program that it holds."""
 
     __slots__ = ()
     __array_ufunc__ = None  # numpy hands its operators over
 
     @property
+    @abstractmethod
     def node(self) -> Node:
         """The program."""
-        raise NotImplementedError
 
     @property
     def ring(self) -> RingSpec:
@@ -45,9 +46,9 @@ class Arithmetic:
         return self.node.spec.domain
 
     @property
+    @abstractmethod
     def device(self) -> Any:
         """Where the limbs are."""
-        raise NotImplementedError
 
     @property
     def is_constant(self) -> bool:
@@ -55,9 +56,9 @@ class Arithmetic:
         return False
 
     @classmethod
+    @abstractmethod
     def from_node(cls, node: Node, *, symbolic: bool = False) -> Self:
         """The polynomial whose program is `node`."""
-        raise NotImplementedError
 
     # ---------------------------------------------------------------- arithmetic
 

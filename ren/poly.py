@@ -322,9 +322,7 @@ def _encoded(symbol: Symbolic, ring: RingSpec, device: Any) -> Node:
 
 def arrays_of(polys: Iterable[Poly]) -> list[Any]:
     """The limb arrays of realized polynomials; None for a constant."""
-    return [
-        p._leaf if p._node is None else None if p._symbolic else p._node.arg.array for p in polys
-    ]
+    return [None if p._symbolic else p._in_memory() for p in polys]
 
 
 def realize_polys(polys: Sequence[Poly]) -> list[Poly]:

@@ -336,8 +336,8 @@ def test_eager_runs_no_compiled_kernel(monkeypatch):
     want = [p.realize() for p in mixed(a(), b())]
     f = ren.jit(tier="eager")(mixed)
     x, y = a().realize(), b().realize()
-    monkeypatch.setattr(emit, "run", None)
-    monkeypatch.setattr(emit, "run_graph", None)
+    for name in ("run", "prepared", "run_graph", "prepared_graph"):
+        monkeypatch.setattr(emit, name, None)
     got = f(x, y)
     monkeypatch.undo()
     assert all(ren.equal(g, w) for g, w in zip(got, want, strict=True))
@@ -348,7 +348,7 @@ def test_a_graph_that_fails_falls_back_to_units_with_one_warning(monkeypatch, ca
         raise RuntimeError("no compiler today\nand more")
 
     f = ren.jit(tier="graph")(mixed)
-    monkeypatch.setattr(emit, "run_graph", broken)
+    monkeypatch.setattr(emit, "prepared_graph", broken)
     for _ in range(3):
         assert ren.equal(f(a(), b())[0], mixed(a(), b())[0])
     (record,) = caplog.records
@@ -372,8 +372,8 @@ def test_what_fails_in_units_too_is_no_fault_of_the_graph(monkeypatch, caplog):
     f = ren.jit(tier="graph")(mixed)
     x, y = a().realize(), b().realize()
     with monkeypatch.context() as patch:
-        patch.setattr(emit, "run", broken)
-        patch.setattr(emit, "run_graph", broken)
+        patch.setattr(emit, "prepared", broken)
+        patch.setattr(emit, "prepared_graph", broken)
         with pytest.raises(RuntimeError, match="at fault"):
             f(x, y)
     assert ren.equal(f(x, y)[0], mixed(x, y)[0])

@@ -1,8 +1,13 @@
-"""The rewrite driver: a table of rules, applied bottom-up to a fixpoint, iteratively."""
+"""The rewrite drivers: a table of rules, applied to a fixpoint, iteratively.
+
+`rewrite` works from the leaves up: a rule sees a node whose sources are done. `rewrite_down` works
+from the root: a rule sees a node as it was, and what a whole-graph analysis found about it.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import TypeVar
 
 import attrs
 
@@ -13,21 +18,32 @@ from ren.core.ring import Domain
 
 Rule = Callable[[Node], Node | None]
 Table = Mapping[str, Sequence[Rule]]
+EdgeRule = Callable[[Node, Node], Node]
+EdgeTable = Mapping[str, EdgeRule]
+_C = TypeVar("_C")
+ContextRule = Callable[[Node, _C], Node | None]
+ContextTable = Mapping[str, Sequence[ContextRule[_C]]]
 
 
-def rewrite(root: Node, table: Table, known: Mapping[Node, Node] | None = None) -> Node:
+def rewrite(
+    root: Node,
+    table: Table,
+    known: Mapping[Node, Node] | None = None,
+    edges: EdgeTable | None = None,
+) -> Node:
     """`root` with every rule of `table` applied until none fires.
 
     Args:
         root: any node.
         table: op name -> rules; a rule returns the replacement of a node, or None.
         known: nodes whose replacement is already decided; only looked up, never copied.
+        edges: op name -> rule `(reader, source)`: what a reader takes for a source that is done.
 
     A replacement has the ring and batch of what it replaces; where its domain differs, the driver
     converts, so that no rule can change the type of a program.
     """
     done: dict[Node, Node] = {}
-    known = known or {}
+    known, edges = known or {}, edges or {}
     stack = [root]
     while stack:
         node = stack[-1]
@@ -41,7 +57,10 @@ def rewrite(root: Node, table: Table, known: Mapping[Node, Node] | None = None) 
         if pending:
             stack.extend(reversed(pending))
             continue
-        new = _with_sources(node, tuple(done[s] for s in node.src))
+        src = tuple([done[s] for s in node.src])
+        if (edge := edges.get(node.op.name)) is not None:
+            src = tuple([edge(node, s) for s in src])
+        new = _with_sources(node, src)
         target = _in_its_domain(new, node)
         if target is new:
             replaced = _first(table.get(new.op.name, ()), new)
@@ -59,6 +78,53 @@ def rewrite(root: Node, table: Table, known: Mapping[Node, Node] | None = None) 
     return done[root]
 
 
+def rewrite_down(root: Node, table: ContextTable[_C], context: _C) -> Node:
+    """`root` with every rule of `table` applied before the sources of a node are visited.
+
+    Args:
+        root: any node.
+        table: op name -> rules `(node, context)`; each returns the replacement of a node, or None.
+        context: what the rules read: a frozen value, found in the graph of `root`.
+
+    A replacement is offered to the rules in its turn, then its sources are, so that its sources may
+    be nodes of the graph as it was. It has the type of what it replaces.
+    """
+    done: dict[Node, Node] = {}
+    chosen: dict[Node, Node] = {}  # what stands for a node until its sources are done
+    stack = [root]
+    while stack:
+        node = stack[-1]
+        if node in done:
+            stack.pop()
+            continue
+        rules = table.get(node.op.name)
+        if rules is not None:
+            target = chosen.get(node)
+            if target is None:
+                target = chosen[node] = _offered(node, rules, context)
+            if target is not node:
+                if target in done:
+                    done[node] = done[target]
+                else:
+                    stack.append(target)
+                continue
+        pending = [s for s in node.src if s not in done]
+        if pending:
+            stack.extend(reversed(pending))
+        else:
+            done[node] = _with_sources(node, tuple([done[s] for s in node.src]))
+            stack.pop()
+    return done[root]
+
+
+def _offered(node: Node, rules: Sequence[ContextRule[_C]], context: _C) -> Node:
+    for rule in rules:
+        replaced = rule(node, context)
+        if replaced is not None and replaced is not node:
+            return conform(replaced, node)
+    return node
+
+
 def _first(rules: Sequence[Rule], node: Node) -> Node | None:
     for rule in rules:
         replaced = rule(node)
@@ -68,9 +134,7 @@ def _first(rules: Sequence[Rule], node: Node) -> Node | None:
 
 
 def _with_sources(node: Node, src: tuple[Node, ...]) -> Node:
-    if all(a is b for a, b in zip(src, node.src, strict=True)):
-        return node
-    return make(node.op, src, node.arg)
+    return node if src == node.src else make(node.op, src, node.arg)
 
 
 def _in_its_domain(new: Node, old: Node) -> Node:
@@ -78,7 +142,7 @@ def _in_its_domain(new: Node, old: Node) -> Node:
 
     Its sources are transformed, not the product: others may read them transformed too.
     """
-    if conform(new, old) is new:
+    if new is old or conform(new, old) is new:
         return new
     return conform(make(new.op, [to_domain(s, old.spec.domain) for s in new.src], new.arg), old)
 

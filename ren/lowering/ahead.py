@@ -1,67 +1,53 @@
 """Compiling ahead of time: the graph of a plan, part by part, from the types of its inputs alone.
 
 Lowering runs Python code and belongs to the thread that calls the plan; compiling does not, and can
-be done by another. Between two device copies stands one executable.
+be done by another. Between two device copies stands one executable. What is compiled is where the
+first run of the graph looks for it.
 """
 
 from __future__ import annotations
 
-import weakref
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
-import attrs
 import jax
+from jax.sharding import SingleDeviceSharding
 
 from ren.lowering import emit
 from ren.lowering.devices import PYTHON, is_host
-from ren.lowering.graph_runner import Execute, GraphRunner, GraphUnit
+from ren.lowering.graph_runner import GraphRunner, GraphUnit
+from ren.lowering.places import Place, default_device
 from ren.lowering.units import CopyUnit
 
 Type = jax.ShapeDtypeStruct
 
 
-@attrs.frozen(eq=False)
-class Executable:
-    """What XLA made of a graph; plans with the same graph and types share it while one holds it."""
-
-    compiled: Any
-    types: tuple[Type, ...]
-
-
-# Part of the cache of compiled kernels: the executables that some plan holds, by graph and types.
-_executables: weakref.WeakValueDictionary[Hashable, Executable] = weakref.WeakValueDictionary()
-
-
-def type_of(array: Any) -> Type:
-    """Shape and type of an array, and its sharding where JAX may not move it."""
-    sharding = array.sharding if getattr(array, "committed", False) else None
-    return Type(array.shape, array.dtype, sharding=sharding)
-
-
 def types_of(inputs: Sequence[Any]) -> tuple[Type, ...] | None:
-    """The types of a plan's inputs; None when some are on the python device."""
-    return None if any(map(is_host, inputs)) else tuple(map(type_of, inputs))
+    """Of arrays shape, dtype, and sharding where JAX may not move them; None for NumPy arrays."""
+    if any(map(is_host, inputs)):
+        return None
+    bound = [a.sharding if a.committed else None for a in inputs]
+    return tuple(
+        Type(a.shape, a.dtype, sharding=sharding) for a, sharding in zip(inputs, bound, strict=True)
+    )
 
 
 class Ahead:
-    """The graph of a plan on its way to executables: `lower`, then `compile`, then `runner`."""
+    """The graph of a plan on its way to executables: `lower`, then `compile`, then `graph`.
+
+    Attributes:
+        graph: the plan's parts, which run without compiling once all is done.
+    """
 
     def __init__(self, graph: GraphRunner, types: Sequence[Type]) -> None:
         """Args:
         graph: the plan's parts.
         types: of its inputs.
         """
-        self._graph = graph
+        self.graph = graph
         self._types: dict[int, Type] = dict(enumerate(types))
-        self._parts: list[tuple[GraphUnit, Hashable, Any, tuple[Any, ...]]] = []
-        self._made: dict[GraphUnit, tuple[Executable, tuple[Any, ...]]] = {}
+        self._lowered: list[tuple[GraphUnit, Callable[[], Any]]] = []
         self._next = 0
-
-    @property
-    def is_lowered(self) -> bool:
-        """True when nothing is left to lower."""
-        return self._next == len(self._graph.steps)
 
     def lower(self) -> bool:
         """Lowers all parts whose types are known already; true when none is left to compile.
@@ -69,72 +55,63 @@ class Ahead:
         Not known are those behind a part that runs on several devices: XLA chooses how its results
         are divided. They are lowered when that is compiled.
         """
-        while not self.is_lowered:
-            step = self._graph.steps[self._next]
+        steps = self.graph.steps
+        while self._next < len(steps):
+            step = steps[self._next]
             if not all(v in self._types for v in step.ins):
-                break
+                return False
             self._next += 1
             if isinstance(step, CopyUnit):
                 self._types[step.outs[0]] = _moved(self._types[step.ins[0]], step.device)
             else:
                 self._lower_part(step)
-        return not self._parts and self.is_lowered
+        return not self._lowered
 
     def _lower_part(self, step: GraphUnit) -> None:
         types = tuple(self._types[v] for v in step.ins)
-        tables = emit.tables_for(step.tables, types)
-        key = (step.graph, tuple((t.shape, t.dtype, t.sharding) for t in types))
-        found = _executables.get(key)
-        if found is not None:
-            self._made[step] = found, tables
-            self._learn(step, found)
-            return
-        with jax.enable_x64(True):
-            lowered = emit.compiled_graph(step.graph).lower(tables, types)
-        self._parts.append((step, key, lowered, tables))
-        if any(t.sharding is not None and len(t.sharding.device_set) > 1 for t in types):
-            return
-        place = next((t.sharding for t in types if t.sharding is not None), None)
-        for v, out in zip(step.outs, lowered.out_info, strict=True):
-            self._types[v] = Type(out.shape, out.dtype, sharding=place)
+        work = emit.graph_ahead(step.graph, step.tables, types, _place(types))
+        if work is not None:
+            self._lowered.append((step, work))
+        devices = [t.sharding for t in types if t.sharding is not None]
+        if all(len(sharding.device_set) == 1 for sharding in devices):
+            self._learn(step, [devices[0] if devices else None] * len(step.outs))
+
+    def _learn(self, step: GraphUnit, shardings: Sequence[Any]) -> None:
+        if self._next == len(self.graph.steps):
+            return  # nothing reads them
+        types = tuple(self._types[v] for v in step.ins)
+        outs = emit.graph_types(step.graph, step.tables, types)
+        for v, out, sharding in zip(step.outs, outs, shardings, strict=True):
+            self._types[v] = Type(out.shape, out.dtype, sharding=sharding)
 
     def compile(self) -> None:
         """Compiles what has been lowered, and lowers and compiles what had to wait for it."""
-        while self._parts or not self.is_lowered:
-            for step, key, lowered, tables in self._parts:
-                made = Executable(lowered.compile(), tuple(lowered.out_info))
-                self._made[step] = _executables.setdefault(key, made), tables
-                self._learn(step, made)
-            self._parts.clear()
-            self.lower()
-
-    def _learn(self, step: GraphUnit, made: Executable) -> None:
-        inputs = [self._types[v].sharding for v in step.ins]
-        is_bound = any(sharding is not None for sharding in inputs)
-        shardings = made.compiled.output_shardings
-        for v, out, sharding in zip(step.outs, made.types, shardings, strict=True):
-            self._types.setdefault(
-                v, Type(out.shape, out.dtype, sharding=sharding if is_bound else None)
-            )
-
-    def runner(self) -> GraphRunner:
-        """The graph, with the executables of its parts."""
-        return attrs.evolve(
-            self._graph, executables={step: _bound(*made) for step, made in self._made.items()}
-        )
+        while not self.lower():
+            lowered, self._lowered = self._lowered, []
+            for step, work in lowered:
+                shardings = work()
+                if not all(v in self._types for v in step.outs):
+                    self._learn(step, shardings)
 
 
-def _bound(executable: Executable, tables: tuple[Any, ...]) -> Execute:
-    def execute(args: Sequence[Any]) -> tuple[Any, ...]:
-        with jax.enable_x64(True):
-            return executable.compiled(tables, tuple(args))
-
-    return execute
+def _place(types: Sequence[Type]) -> Place | None:
+    """The one device where arrays of these types are, as `common_place` finds it."""
+    bound = [t.sharding for t in types if t.sharding is not None]
+    if bound and len(bound) == len(types):
+        first = bound[0]
+        is_one = type(first) is SingleDeviceSharding and all(s == first for s in bound)
+        return Place(first, True) if is_one else None
+    device = default_device()
+    if device is None:
+        return None
+    place = SingleDeviceSharding(device)
+    return Place(place, bool(bound)) if all(s == place for s in bound) else None
 
 
 def _moved(type_: Type, device: Any) -> Type:
     if device == PYTHON:  # no executable reads it there
         return Type(type_.shape, type_.dtype)
     is_sharding = isinstance(device, jax.sharding.Sharding)
-    place = device if is_sharding else jax.sharding.SingleDeviceSharding(device)
-    return Type(type_.shape, type_.dtype, sharding=place)
+    return Type(
+        type_.shape, type_.dtype, sharding=device if is_sharding else SingleDeviceSharding(device)
+    )

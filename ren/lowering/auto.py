@@ -15,7 +15,6 @@ import sys
 import threading
 import time
 from collections.abc import Sequence
-from functools import partial
 from typing import Any
 
 import jax
@@ -25,7 +24,7 @@ from ren.core.errors import DeviceError
 from ren.lowering.ahead import Type, types_of
 from ren.lowering.columns import duration
 from ren.lowering.donated import check_all
-from ren.lowering.execute import run_plan
+from ren.lowering.execute import UnitRunner
 from ren.lowering.graph_runner import GraphRunner
 from ren.lowering.pacing import Cooldown
 from ren.lowering.plan import Plan
@@ -60,7 +59,7 @@ class AutoRunner:
         """
         self._plan, self._name, self._means = plan, name, means
         self._digest, self._store = digest, store
-        self._units = partial(run_plan, plan)
+        self._units = UnitRunner(plan)
         self._graph: GraphRunner | None = None
         self._tier, self._run, self._state = UNITS, self._units, MEASURING
         self._speculation = Speculation(plan, name, means, self._wake)

@@ -1,36 +1,40 @@
-"""Programs as compiled functions: emission, the cache of compiled kernels, tables on devices."""
+"""Programs as compiled functions: emission, the cache of compiled kernels."""
 
 from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
+import attrs
 import jax
-import jax.core
 from jax import lax
 
 from ren.lowering.bodies import BODIES, Arrays, Table
+from ren.lowering.executables import Executables
 from ren.lowering.graph import Graph, Slice
+from ren.lowering.places import Place, common_place
 from ren.lowering.program import Kernel, Program
-from ren.lowering.tracing import concretely
+from ren.lowering.tables import clear_tables, placement, table_on, tables_at
 
 Donations = tuple[tuple[int, int], ...]
 Compiled = Callable[[tuple[Arrays, ...], tuple[Any, ...], tuple[Any, ...]], tuple[Any, ...]]
 CompiledGraph = Callable[[tuple[Arrays, ...], tuple[Any, ...]], tuple[Any, ...]]
+Call = Callable[[Sequence[Any]], Sequence[Any]]
 
 # Executables of whole graphs are large and few plans share them: the least recently used goes.
 MAX_GRAPHS = 64
 
-# One of Ren's three caches: compiled kernels by structure and by which slots they may overwrite,
-# and their tables by device; graphs of kernels by structure. JAX keeps, under each function, one
+# One of Ren's three caches: compiled kernels by structure and by which slots they may overwrite;
+# graphs of kernels by structure; tables by device, in `ren.lowering.tables`. Each function has one
 # executable for each batch shape and device.
-_compiled: dict[tuple[Program, Donations], Compiled] = {}
-_graphs: OrderedDict[Graph, CompiledGraph] = OrderedDict()
-_tables: dict[tuple[Table, Any], Arrays] = {}
+_compiled: dict[tuple[Program, Donations], Executables] = {}
+_graphs: OrderedDict[Graph, Executables] = OrderedDict()
 _lock = threading.Lock()
+# Whoever holds on to an executable asks by this whether it was cleared.
+_epoch = object()
 
 
 def emit(program: Program, tables: tuple[Arrays, ...], slots: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -64,14 +68,19 @@ def compiled(program: Program, donate: Donations = ()) -> Compiled:
             stores come first in the results, in this order: JAX gives donated buffers to results
             of their shape in the order of both.
     """
+    return _kernel_executables(program, donate).function
+
+
+def _kernel_executables(program: Program, donate: Donations) -> Executables:
     key = (program, donate)
-    function = _compiled.get(key)
-    if function is None:
+    found = _compiled.get(key)
+    if found is None:
         given = (2,) if donate else ()
-        made = jax.jit(partial(_emit_merged, program, donate), donate_argnums=given)
+        merged = partial(_emit_merged, program, donate)
+        made = Executables(jax.jit(merged, donate_argnums=given, keep_unused=True), key)
         with _lock:
-            function = _compiled.setdefault(key, made)
-    return function
+            found = _compiled.setdefault(key, made)
+    return found
 
 
 def _emit_merged(
@@ -88,13 +97,17 @@ def _emit_merged(
     return tuple(results[i] for i in _result_order(donate, len(results)))
 
 
+def _slot_order(donate: Donations, slots: int) -> list[int]:
+    """The slots in the order in which the compiled function takes them: kept, then donated."""
+    given = [slot for slot, _ in donate]
+    return [i for i in range(slots) if i not in given] + given
+
+
 def _divided(args: tuple[Any, ...], donate: Donations) -> tuple[tuple, tuple]:
     """The arguments kept and the arguments donated."""
-    if not donate:
-        return args, ()
-    given = [slot for slot, _ in donate]
-    kept = tuple(a for i, a in enumerate(args) if i not in given)
-    return kept, tuple(args[i] for i in given)
+    ordered = tuple(args[i] for i in _slot_order(donate, len(args)))
+    kept = len(args) - len(donate)
+    return ordered[:kept], ordered[kept:]
 
 
 def _result_order(donate: Donations, stores: int) -> list[int]:
@@ -111,7 +124,7 @@ def _in_store_order(results: tuple[Any, ...], donate: Donations) -> tuple[Any, .
 
 
 def compiled_count() -> int:
-    """How many distinct programs have been emitted in this process."""
+    """How many distinct programs have been compiled, or read from disk, in this process."""
     return len({program for program, _ in _compiled})
 
 
@@ -124,11 +137,60 @@ def run(kernel: Kernel, args: tuple[Any, ...], donate: Donations = ()) -> tuple[
         donate: pairs (slot, store): the array of the slot is gone afterwards, the result of the
             store, which has its shape, may stand in its buffer. Concrete arrays alone.
     """
-    place = _placement(args)
-    tables = tuple(_table(t, place) for t in kernel.tables)
+    place = placement(args)
+    tables = tuple(table_on(t, place) for t in kernel.tables)
     with jax.enable_x64(True):
         results = compiled(kernel.program, donate)(tables, *_divided(args, donate))
     return _in_store_order(results, donate)
+
+
+@attrs.frozen(eq=False)
+class Prepared:
+    """A kernel or a graph made ready for arrays of some shapes, on one device.
+
+    Attributes:
+        call: its results, a list, from a list of arrays.
+        ins: the position of each of these arrays among the slots.
+        outs: the position of each result among the stores.
+    """
+
+    call: Call
+    ins: tuple[int, ...]
+    outs: tuple[int, ...]
+
+    def results(self, args: Sequence[Any]) -> Sequence[Any]:
+        """The results in order of the stores, from the arrays of the slots."""
+        made = self.call([args[i] for i in self.ins])
+        return [made[self.outs.index(i)] for i in range(len(self.outs))]
+
+
+def prepared(kernel: Kernel, args: tuple[Any, ...], donate: Donations = ()) -> Prepared | None:
+    """`run` for concrete arrays like `args`: tables looked up, executable at hand.
+
+    Returns:
+        None where it takes JAX's own dispatch: arrays on several devices, or to be moved.
+    """
+    place = common_place(args)
+    if place is None:
+        return None
+    tables = tables_at(kernel.tables, place)
+    arguments = (tables, *_divided(args, donate))
+    functions = _kernel_executables(kernel.program, donate)
+    call = _bound(functions, tables, arguments, place)
+    if call is None:
+        return None
+    stores = len(kernel.program.outputs)
+    ins, outs = _slot_order(donate, len(args)), _result_order(donate, stores)
+    return Prepared(call, tuple(ins), tuple(outs))
+
+
+def _bound(
+    functions: Executables, tables: tuple[Arrays, ...], arguments: tuple[Any, ...], place: Place
+) -> Call | None:
+    flat = [array for table in tables for array in table]
+    rest = [array for group in arguments[1:] for array in group]
+    executable = functions.on(arguments, [*flat, *rest], place.sharding)
+    return None if executable is None else executable.bind(flat, place.is_committed)
 
 
 def emit_graph(
@@ -152,17 +214,22 @@ def emit_graph(
 
 def compiled_graph(graph: Graph) -> CompiledGraph:
     """The jitted function `(tables, inputs) -> outputs` of a graph; nothing is donated."""
+    return _graph_executables(graph).function
+
+
+def _graph_executables(graph: Graph) -> Executables:
     with _lock:
-        function = _graphs.get(graph)
-        if function is None:
-            function = _graphs[graph] = jax.jit(partial(emit_graph, graph))
+        found = _graphs.get(graph)
+        if found is None:
+            function = jax.jit(partial(emit_graph, graph), keep_unused=True)
+            found = _graphs[graph] = Executables(function, graph)
         _graphs.move_to_end(graph)
         while len(_graphs) > MAX_GRAPHS:
             _graphs.popitem(last=False)
-    return function
+    return found
 
 
-def run_graph(graph: Graph, tables: tuple[Table, ...], args: tuple[Any, ...]) -> tuple[Any, ...]:
+def run_graph(graph: Graph, tables: tuple[Table, ...], args: Sequence[Any]) -> Sequence[Any]:
     """The graph's outputs on JAX arrays.
 
     Args:
@@ -170,16 +237,51 @@ def run_graph(graph: Graph, tables: tuple[Table, ...], args: tuple[Any, ...]) ->
         tables: the tables that its calls read.
         args: its inputs, `uint32[*batch, limb, n]`, Montgomery residues in [0, q).
     """
-    place = _placement(args)
-    arrays = tuple(_table(t, place) for t in tables)
+    place = placement(args)
+    arrays = tuple(table_on(t, place) for t in tables)
     with jax.enable_x64(True):
-        return compiled_graph(graph)(arrays, args)
+        return compiled_graph(graph)(arrays, tuple(args))
 
 
-def tables_for(tables: tuple[Table, ...], args: tuple[Any, ...]) -> tuple[Arrays, ...]:
-    """The arrays of tables, where a graph with these inputs, arrays or their types, reads them."""
-    place = _placement(args)
-    return tuple(_table(t, place) for t in tables)
+def prepared_graph(graph: Graph, tables: tuple[Table, ...], args: tuple[Any, ...]) -> Call | None:
+    """`run_graph` for arrays like `args`; None where it takes JAX's own dispatch."""
+    place = common_place(args)
+    if place is None:
+        return None
+    arrays = tables_at(tables, place)
+    return _bound(_graph_executables(graph), arrays, (arrays, args), place)
+
+
+def graph_ahead(
+    graph: Graph, tables: tuple[Table, ...], types: tuple[Any, ...], place: Place | None
+) -> Any:
+    """Lowers a graph for inputs of some types, here; what compiles it, in any thread.
+
+    Args:
+        graph, tables: as in `run_graph`.
+        types: a `jax.ShapeDtypeStruct` for each input, its sharding where it is bound.
+        place: the one device where all of them are; None for several.
+
+    Returns:
+        None where the executable is there already; else a function that returns how XLA divides
+        the outputs between devices, or None where there is one.
+    """
+    functions = _graph_executables(graph)
+    if place is not None:
+        arrays = tables_at(tables, place)
+        flat = [array for table in arrays for array in table]
+        return functions.ahead((arrays, types), [*flat, *types], place.sharding)
+    arrays = tuple(table_on(t, placement(types)) for t in tables)
+    with jax.enable_x64(True):
+        lowered = functions.function.lower(arrays, types)
+    return lambda: lowered.compile().output_shardings
+
+
+def graph_types(graph: Graph, tables: tuple[Table, ...], types: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Shape and dtype of a graph's outputs."""
+    arrays = tuple(table_on(t, None) for t in tables)
+    with jax.enable_x64(True):
+        return jax.eval_shape(compiled_graph(graph), arrays, types)
 
 
 def analysis(kernel: Kernel, args: tuple[Any, ...], donate: Donations = ()) -> Any:
@@ -200,39 +302,16 @@ def _shapes(table: Table) -> tuple[jax.ShapeDtypeStruct, ...]:
     return tuple(jax.ShapeDtypeStruct(a.shape, a.dtype) for a in table.build())
 
 
-def _placement(args: tuple[Any, ...]) -> Any:
-    """Where tables must be: None (JAX's default, free to move) or a set of devices."""
-    for a in args:
-        if isinstance(a, jax.ShapeDtypeStruct):
-            is_bound = a.sharding is not None
-        else:
-            is_bound = not isinstance(a, jax.core.Tracer) and getattr(a, "committed", False)
-        if is_bound:
-            return _replicated(a.sharding)
-    return None
-
-
-def _replicated(sharding: Any) -> Any:
-    if isinstance(sharding, jax.sharding.NamedSharding):
-        return jax.sharding.NamedSharding(sharding.mesh, jax.sharding.PartitionSpec())
-    return sharding
-
-
-def _table(table: Table, place: Any) -> Arrays:
-    """The arrays of a table on their device; concrete, also when asked for inside a trace."""
-    key = (table, place)
-    found = _tables.get(key)
-    if found is None:
-        with concretely():
-            found = tuple(jax.device_put(a, place) for a in table.build())
-        with _lock:
-            found = _tables.setdefault(key, found)
-    return found
+def epoch() -> object:
+    """What changes whenever the kernels are cleared."""
+    return _epoch
 
 
 def clear_kernels() -> None:
     """Drops every compiled kernel, graph and table; the next use makes them anew."""
+    global _epoch
     with _lock:
+        _epoch = object()
         _compiled.clear()
         _graphs.clear()
-        _tables.clear()
+    clear_tables()

@@ -12,6 +12,7 @@ from jax.profiler import TraceAnnotation
 
 from ren.core.node import Node, toposort
 from ren.lowering import emit, reference
+from ren.lowering.binding import Bindings
 from ren.lowering.devices import (
     PYTHON,
     check_devices,
@@ -21,6 +22,8 @@ from ren.lowering.devices import (
     resolve_device,
 )
 from ren.lowering.donated import check_all, check_not_donated, has_host_marks
+from ren.lowering.emit import Prepared
+from ren.lowering.graph import Graph, Slice
 from ren.lowering.lifetimes import values_of
 from ren.lowering.memory import with_donations
 from ren.lowering.passes import run_pipeline
@@ -56,10 +59,40 @@ def run_plan(plan: Plan, inputs: Sequence[Any]) -> tuple[Any, ...]:
     try:
         return _run_units(plan, inputs, _run_unit)
     except (RuntimeError, ValueError):  # JAX raises the one on dispatch, XLA the other
-        for given, array in zip(plan.inputs, inputs, strict=True):
-            if not given.is_donated:
-                check_not_donated(array)
+        _check_donations(plan, inputs)
         raise
+
+
+def _check_donations(plan: Plan, inputs: Sequence[Any]) -> None:
+    """Raises DonatedBufferError where an input, not donated in this call, was given away."""
+    for given, array in zip(plan.inputs, inputs, strict=True):
+        if not given.is_donated:
+            check_not_donated(array)
+
+
+class UnitRunner:
+    """What `run_plan` computes, as a function of the plan's inputs that remembers its calls."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+        held = [i for i, source in enumerate(plan.inputs) if source.is_held]
+        self._bindings = Bindings(plan.units, prepared_unit, held, plan.outputs)
+
+    def __call__(self, inputs: Sequence[Any]) -> tuple[Any, ...]:
+        """The arrays of the plan's roots.
+
+        Args:
+            inputs: an array `uint32[*batch, limb, n]` for each of the plan's, in order.
+        """
+        if active_trace() is None and not is_tracing():
+            try:
+                made = self._bindings(inputs)
+            except (RuntimeError, ValueError):  # as in run_plan
+                _check_donations(self._plan, inputs)
+                raise
+            if made is not None:
+                return made
+        return run_plan(self._plan, inputs)
 
 
 def interpret_plan(plan: Plan, inputs: Sequence[Any]) -> tuple[Any, ...]:
@@ -80,7 +113,7 @@ def interpret_plan(plan: Plan, inputs: Sequence[Any]) -> tuple[Any, ...]:
 
 
 def _run_units(
-    plan: Plan, inputs: Sequence[Any], run: Callable[[Unit, tuple[Any, ...], bool], tuple[Any, ...]]
+    plan: Plan, inputs: Sequence[Any], run: Callable[[Unit, tuple[Any, ...], bool], Sequence[Any]]
 ) -> tuple[Any, ...]:
     values: list[Any] = list(inputs)
     # Under a JAX trace nothing runs yet: nothing may be overwritten, and there is nothing to time.
@@ -99,25 +132,53 @@ def _run_units(
     return tuple(values[i] for i in plan.outputs)
 
 
-def _run_unit(unit: Unit, args: tuple[Any, ...], may_donate: bool) -> tuple[Any, ...]:
+def _run_unit(unit: Unit, args: tuple[Any, ...], is_concrete: bool) -> Sequence[Any]:
+    if is_concrete:
+        step = prepared_unit(unit, args)
+        return step.results(args)
     if isinstance(unit, CopyUnit):
         return (copy(args[0], unit.device),)
     if isinstance(unit, ViewUnit):
-        return (args[0][..., unit.start : unit.start + unit.length, :],)
-    if args and all(is_host(a) for a in args):
-        return _interpret(unit, args)
-    return emit.run(unit.kernel, args, unit.donate if may_donate else ())
+        return (_view(unit, args[0]),)
+    return emit.run(unit.kernel, args)
+
+
+def prepared_unit(unit: Unit, args: tuple[Any, ...]) -> Prepared:
+    """A unit made ready for concrete arrays like `args`."""
+    alone = (0,)
+    if isinstance(unit, CopyUnit):
+        return Prepared(lambda arrays: (copy(arrays[0], unit.device),), alone, alone)
+    if args and all(map(is_host, args)):
+        if isinstance(unit, ViewUnit):
+            return Prepared(lambda arrays: (_view(unit, arrays[0]),), alone, alone)
+        return _unordered(unit, lambda arrays: _interpret(unit, tuple(arrays)))
+    if isinstance(unit, ViewUnit):
+        graph = Graph(1, (Slice(unit.start, unit.length, 0),), (1,))
+        call = emit.prepared_graph(graph, (), args) or partial(emit.run_graph, graph, ())
+        return Prepared(call, alone, alone)
+    found = emit.prepared(unit.kernel, args, unit.donate)
+    if found is not None:
+        return found
+    return _unordered(unit, lambda arrays: emit.run(unit.kernel, tuple(arrays), unit.donate))
+
+
+def _unordered(unit: KernelUnit, call: emit.Call) -> Prepared:
+    return Prepared(call, tuple(range(len(unit.ins))), tuple(range(len(unit.outs))))
+
+
+def _view(unit: ViewUnit, array: Any) -> Any:
+    return array[..., unit.start : unit.start + unit.length, :]
 
 
 def _interpret(unit: KernelUnit, args: tuple[np.ndarray, ...]) -> tuple[np.ndarray, ...]:
     return tuple(np.ascontiguousarray(a) for a in reference.interpret(unit.kernel, args))
 
 
-def _interpret_unit(unit: Unit, args: tuple[Any, ...], may_donate: bool) -> tuple[Any, ...]:
+def _interpret_unit(unit: Unit, args: tuple[Any, ...], is_concrete: bool) -> tuple[Any, ...]:
     """On the host alone: a copy to another device is of no account there."""
     if isinstance(unit, KernelUnit):
         return _interpret(unit, args)
-    return args if isinstance(unit, CopyUnit) else _run_unit(unit, args, may_donate)
+    return args if isinstance(unit, CopyUnit) else (_view(unit, args[0]),)
 
 
 def _returned(array: np.ndarray, claim: Any, inputs: Sequence[Any]) -> Any:

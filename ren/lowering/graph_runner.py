@@ -6,7 +6,7 @@ fusion across them. XLA compiles one large program more slowly than many small s
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Hashable, Sequence
 from functools import partial
 from typing import Any
 
@@ -16,19 +16,20 @@ from jax.profiler import TraceAnnotation
 from ren.core.errors import DeviceError
 from ren.core.op import OPS, Kind
 from ren.lowering import emit
+from ren.lowering.binding import Bindings
 from ren.lowering.bodies import Table
 from ren.lowering.devices import PYTHON
-from ren.lowering.execute import copy
+from ren.lowering.emit import Prepared
+from ren.lowering.execute import prepared_unit
 from ren.lowering.graph import Call, Graph, Slice
 from ren.lowering.lifetimes import values_of
 from ren.lowering.plan import Plan
-from ren.lowering.trace import active_trace
+from ren.lowering.trace import Trace, active_trace
 from ren.lowering.units import CopyUnit, KernelUnit, ViewUnit
 
 # The most elementwise steps in a row, over several kernels: 450 took XLA:CPU one second.
 MAX_FUSED = 400
 
-Execute = Callable[[Sequence[Any]], tuple[Any, ...]]
 _Computing = KernelUnit | ViewUnit
 _ELEMENTWISE = frozenset(name for name, op in OPS.items() if op.kind is Kind.ELEMENTWISE)
 # Where a run ends; a JOIN is slices and a concatenation, which XLA may merge with its neighbours.
@@ -55,6 +56,13 @@ class GraphUnit:
         """What it does, for people."""
         return f"GRAPH of {len(self.graph.steps)} units"
 
+    def prepared(self, args: tuple[Any, ...]) -> Prepared:
+        """The graph made ready for concrete arrays like `args`."""
+        call = emit.prepared_graph(self.graph, self.tables, args)
+        if call is None:
+            call = partial(emit.run_graph, self.graph, self.tables)
+        return Prepared(call, tuple(range(len(self.ins))), tuple(range(len(self.outs))))
+
 
 @attrs.frozen(eq=False)
 class GraphRunner:
@@ -63,34 +71,29 @@ class GraphRunner:
     Attributes:
         steps: executables and copies in order; values are numbered as in the plan.
         outputs: the values of the plan's roots.
-        executables: what was compiled ahead of time; other parts are compiled when they first run.
     """
 
     steps: tuple[GraphUnit | CopyUnit, ...]
     outputs: tuple[int, ...]
-    executables: Mapping[GraphUnit, Execute] = attrs.field(factory=dict)
+    _bindings: Bindings
 
     def __call__(self, inputs: Sequence[Any]) -> tuple[Any, ...]:
         """The arrays of the plan's roots; no input is donated."""
-        values = dict(enumerate(inputs))
         trace = active_trace()
+        made = self._bindings(inputs) if trace is None else None
+        return self._step_by_step(inputs, trace) if made is None else made
+
+    def _step_by_step(self, inputs: Sequence[Any], trace: Trace | None) -> tuple[Any, ...]:
+        values = dict(enumerate(inputs))
         for step in self.steps:
             args = tuple(values[v] for v in step.ins)
-            run = partial(self._run_step, step, args)
+            run = partial(_prepared(step, args).results, args)
             with TraceAnnotation(step.name):
                 results = run() if trace is None else trace.timed(step, args, run)
             values.update(zip(step.outs, results, strict=True))
             for v in step.drops:
                 del values[v]
         return tuple(values[v] for v in self.outputs)
-
-    def _run_step(self, step: GraphUnit | CopyUnit, args: tuple[Any, ...]) -> tuple[Any, ...]:
-        if isinstance(step, CopyUnit):
-            return (copy(args[0], step.device),)
-        execute = self.executables.get(step)
-        if execute is not None:
-            return execute(args)
-        return emit.run_graph(step.graph, step.tables, args)
 
 
 def graph_runner(plan: Plan) -> GraphRunner:
@@ -108,7 +111,13 @@ def graph_runner(plan: Plan) -> GraphRunner:
     last = {v: i for i, group in enumerate(groups) for unit in group for v in unit.ins}
     last.update(dict.fromkeys(plan.outputs, len(groups)))
     steps = [_step(group, i, last) for i, group in enumerate(groups)]
-    return GraphRunner(_with_drops(steps, plan), plan.outputs)
+    steps = _with_drops(steps, plan)
+    held = [i for i, source in enumerate(plan.inputs) if source.is_held]
+    return GraphRunner(steps, plan.outputs, Bindings(steps, _prepared, held, plan.outputs))
+
+
+def _prepared(step: GraphUnit | CopyUnit, args: tuple[Any, ...]) -> Prepared:
+    return prepared_unit(step, args) if isinstance(step, CopyUnit) else step.prepared(args)
 
 
 # ------------------------------------------------------------------- dividing a plan

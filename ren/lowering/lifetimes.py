@@ -11,7 +11,7 @@ import attrs
 from ren.core import op as ops
 from ren.core.args import BufferArg, Spec
 from ren.core.node import Node
-from ren.core.op import Kind, Op
+from ren.core.op import Kind
 from ren.lowering.devices import claim_of, claim_of_target
 from ren.lowering.scratch import is_whole
 from ren.lowering.units import CopyUnit, Input, KernelUnit, Unit, nbytes, stored, value_specs
@@ -116,7 +116,7 @@ def fresh_stores(unit: KernelUnit) -> list[int]:
     return [
         i
         for i, store in enumerate(unit.kernel.body.src)
-        if store.src[1] is behind[i] and times[behind[i]] == 1 and _is_computed(behind[i].op)
+        if store.src[1] is behind[i] and times[behind[i]] == 1 and _is_computed(behind[i])
     ]
 
 
@@ -137,7 +137,8 @@ def _end(node: Node) -> Node:
     return node
 
 
-def _is_computed(op: Op) -> bool:
+def _is_computed(node: Node) -> bool:
+    op = node.src[0].op if node.op is ops.VIEW else node.op
     # A JOIN may be of one whole source, which is then handed on as it is.
     return op.kind in (Kind.ELEMENTWISE, Kind.TRANSFORM) and op is not ops.JOIN
 

@@ -19,8 +19,8 @@ from ren.lowering.telemetry import Clock
 from ren.lowering.units import KernelUnit
 
 # Seen on two cores with jax 0.10; what is observed corrects the two estimates by a factor.
-LOWER_NS, LOWER_NS_A_PROGRAM, LOWER_NS_A_UNIT = 20_000_000, 8_000_000, 100_000
-COMPILE_NS, COMPILE_NS_A_UNIT, COMPILE_NS_AN_INSTR = 350_000_000, 18_000_000, 1_000_000
+LOWER_NS, LOWER_NS_A_PROGRAM, LOWER_NS_A_UNIT = 30_000_000, 10_000_000, 200_000
+COMPILE_NS, COMPILE_NS_A_UNIT, COMPILE_NS_AN_INSTR = 500_000_000, 20_000_000, 2_000_000
 DISPATCH_NS = 15_000  # of a unit, on the calling thread
 _MOST_OFF = 4.0
 # What a compile in the background takes from a plan that runs, as a share of the compile's time:

@@ -104,7 +104,7 @@ class Speculation:
         self._ahead = self._job = None
         if job is not None and job.error is not None:
             raise job.error
-        return None if ahead is None or (job is not None and job.dropped) else ahead.runner()
+        return None if ahead is None or (job is not None and job.dropped) else ahead.graph
 
     def _measured(self) -> Size:
         if self._size is None:

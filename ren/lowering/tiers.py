@@ -14,8 +14,8 @@ from ren.config import TIERS, config
 from ren.core.errors import DeviceError, JitError
 from ren.lowering.auto import AutoRunner
 from ren.lowering.columns import duration
-from ren.lowering.execute import interpret_plan, run_plan
-from ren.lowering.graph_runner import graph_runner
+from ren.lowering.execute import UnitRunner, interpret_plan
+from ren.lowering.graph_runner import GraphRunner, graph_runner
 from ren.lowering.pacing import Cooldown
 from ren.lowering.plan import Plan
 from ren.lowering.probing import GRAPH, UNITS
@@ -67,7 +67,7 @@ def runner(
         return AutoRunner(plan, name, digest, store)
     if tier == GRAPH:
         return GraphOrUnits(plan, name)
-    return _Fixed(tier, partial(interpret_plan if tier == EAGER else run_plan, plan))
+    return _Fixed(tier, partial(interpret_plan, plan) if tier == EAGER else UnitRunner(plan))
 
 
 class _Fixed:
@@ -100,7 +100,8 @@ class GraphOrUnits:
         self, plan: Plan, name: str = "A plan", clock: Clock = time.perf_counter_ns
     ) -> None:
         self._plan, self._name, self._clock = plan, name, clock
-        self._graph: Callable[[Sequence[Any]], tuple[Any, ...]] | None = None
+        self._units = UnitRunner(plan)
+        self._graph: GraphRunner | None = None
         self._is_proven = False
         self._compile_ns = self._calls = self._graph_calls = 0
         self._cooldown = Cooldown(clock)
@@ -111,11 +112,11 @@ class GraphOrUnits:
         """The arrays of the plan's roots."""
         self._calls += 1
         if self.tier == UNITS:
-            return run_plan(self._plan, inputs)
+            return self._units(inputs)
         try:
             made = self._run_graph(inputs)
         except Exception as error:
-            made = run_plan(self._plan, inputs)  # raises too when the inputs are at fault
+            made = self._units(inputs)  # raises too when the inputs are at fault
             self._fail(error)
             return made
         self._graph_calls += 1

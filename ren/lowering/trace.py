@@ -68,8 +68,8 @@ class Trace:
         return sum(times) / len(times) if times else None
 
     def timed(
-        self, unit: Timed, args: Sequence[Any], run: Callable[[], tuple[Any, ...]]
-    ) -> tuple[Any, ...]:
+        self, unit: Timed, args: Sequence[Any], run: Callable[[], Sequence[Any]]
+    ) -> Sequence[Any]:
         """The results of `run`, awaited and recorded; `args` are the arrays that it reads."""
         read = sum(a.nbytes for a in args)  # before: a donated array has no bytes afterwards
         start = time.perf_counter()

@@ -185,6 +185,7 @@ import jax, numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 import ren
 from ren import Poly, RingSpec
+from ren.lowering.auto import AutoRunner
 from ren.lowering.execute import interpret_plan, run_plan
 from ren.lowering.graph_runner import graph_runner
 from tests.lowering.plans import arrays, plan
@@ -223,6 +224,23 @@ for tier in ("graph", "eager"):
     got = ren.jit(tier=tier)(h)(batch, a).limbs
     assert got.sharding.is_equivalent_to(sharding, 3), (tier, got.sharding)
     assert np.array_equal(np.asarray(got), want), tier
+
+ren.config.jit_speculate = True
+compile = jax.stages.Lowered.compile
+d = devices[0]
+both = lambda x, y: [((x * y + 1).to(d).rotate(3) + y.to(d)) * 2, x + 1]
+for function, args in ((h, (batch, a)), (both, (batch, a)), (f, (a, b)), (g, (a, one))):
+    made = function(*args)
+    p = plan(*made) if isinstance(made, tuple | list) else plan(made)
+    auto, want = AutoRunner(p), run_plan(p, arrays(p))
+    auto(arrays(p)), auto(arrays(p))
+    assert auto.wait(60)
+    jax.stages.Lowered.compile = None
+    for _ in range(4):
+        got = auto(arrays(p))
+        assert all(np.array_equal(x, y) and x.sharding == y.sharding for x, y in zip(got, want))
+    jax.stages.Lowered.compile = compile
+    assert auto.telemetry.tiers[1].calls >= 2, auto.telemetry
 """
 
 

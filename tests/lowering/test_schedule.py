@@ -11,7 +11,7 @@ from ren.core import op as ops
 from ren.core.op import Kind
 from ren.lowering.bodies import BODIES
 from ren.lowering.execute import plan_of
-from ren.lowering.passes.materialize import NODE_BUDGET
+from ren.lowering.passes.groups import NODE_BUDGET
 from ren.lowering.plan import CopyUnit, KernelUnit, Plan, ViewUnit
 
 RING = RingSpec(8, (17, 97))

@@ -113,7 +113,7 @@ def test_an_explicit_graph_cools_down_and_is_tried_again(monkeypatch, caplog):
         raise RuntimeError("no compiler today")
 
     with monkeypatch.context() as patch:
-        patch.setattr(emit, "run_graph", broken)
+        patch.setattr(emit, "prepared_graph", broken)
         for seconds, times in ((0, 1), (4, 1), (6, 2), (15, 2), (17, 3)):
             now = seconds * SECOND
             assert same(run(arrays(p)), want)

@@ -21,6 +21,7 @@ from ren.lowering.passes.results import map_results
 from ren.lowering.passes.ring_ops import lower_ring_ops
 from ren.lowering.passes.round_trips import reduce_transforms
 from ren.lowering.passes.sink_mod_down import sink_mod_down
+from ren.lowering.passes.split_views import split_views
 from ren.lowering.passes.views import lower_views
 
 
@@ -58,6 +59,7 @@ PIPELINE: tuple[Pass, ...] = (
     Pass(3, "insert_transforms", insert_transforms),
     Pass(4, "reduce_transforms", reduce_transforms),
     Pass(4, "fuse_products", fuse_products),
+    Pass(5, "split_views", split_views),
     Pass(5, "materialize", materialize),
     Pass(6, "bufferize", bufferize),
     Pass(7, "map_results", map_results),

@@ -2,22 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from ren.core import op as ops
 from ren.core.args import ReservedArg, StoreArg
 from ren.core.node import Node, make, toposort
+from ren.core.rewrite import ContextTable, rewrite_down
+
+Places = Mapping[Node, int]
 
 
 def bufferize(sink: Node) -> Node:
     """`sink` with every kept value stored in a buffer of the plan, and read after the store."""
-    new: dict[Node, Node] = {}
-    places = 0
-    for node in toposort(sink):
-        src = tuple(new[s] for s in node.src)
-        if node.op is ops.BUFFERIZE:
-            place = make(ops.RESERVED, (), ReservedArg(places, src[0].spec))
-            store = make(ops.STORE, (place, src[0]), StoreArg(node.arg.kernel))
-            new[node] = make(ops.AFTER, (place, store))
-            places += 1
-        else:
-            new[node] = node if src == node.src else make(node.op, src, node.arg)
-    return new[sink]
+    return rewrite_down(sink, RULES, places_of(sink))
+
+
+def places_of(sink: Node) -> Places:
+    """The number of the buffer of each BUFFERIZE, sources first."""
+    kept = (node for node in toposort(sink) if node.op is ops.BUFFERIZE)
+    return {node: i for i, node in enumerate(kept)}
+
+
+def _stored(node: Node, places: Places) -> Node:
+    (x,) = node.src
+    place = make(ops.RESERVED, (), ReservedArg(places[node], x.spec))
+    store = make(ops.STORE, (place, x), StoreArg(node.arg.kernel))
+    return make(ops.AFTER, (place, store))
+
+
+RULES: ContextTable[Places] = {"BUFFERIZE": (_stored,)}

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from ren.core import op as ops
 from ren.core.args import GridArg, IndexArg
-from ren.core.node import Node, make, toposort
-from ren.core.op import Kind
+from ren.core.node import Node, make
+from ren.core.op import OPS, Kind
+from ren.core.rewrite import EdgeTable, Table, rewrite
 from ren.core.ring import limb_positions
 
 
@@ -14,35 +15,47 @@ def indexify(sink: Node) -> Node:
 
     Views and permutations between the array and the work move into the index.
     """
-    new: dict[Node, Node] = {}
-    for node in toposort(sink):
-        in_memory = (Kind.ROOT, Kind.MEMORY, Kind.BOUNDARY, Kind.INDEX)
-        if node.op.kind in in_memory and node.op is not ops.STORE:
-            src = tuple(new.get(s, s) for s in node.src)
-        else:
-            src = tuple(_loaded(s, new) for s in node.src)
-        if node.op is ops.STORE:
-            src = (new[node.src[0]], src[1])
-        new[node] = node if src == node.src else make(node.op, src, node.arg)
-    return new[sink]
-
-
-def _loaded(node: Node, new: dict[Node, Node]) -> Node:
-    """`node` as work inside a kernel: an array read through its views and permutation."""
-    array, galois = node, 1
-    while array.op in (ops.VIEW, ops.PERMUTE):
-        if array.op is ops.PERMUTE:
-            if galois != 1 or array.src[0].op is ops.FLIP:
-                return new[node]
-            galois = array.arg.g
-        array = array.src[0]
-    if not _is_array(array):
-        return new[node]
-    limbs = limb_positions(node.spec.ring.moduli, array.spec.ring.moduli)
-    grid = make(ops.GIDX, (), GridArg(node.spec))
-    index = make(ops.INDEX, (grid,), IndexArg(limbs, galois))
-    return make(ops.LOAD, (new[array], index))
+    return rewrite(sink, RULES, edges=READS)
 
 
 def _is_array(node: Node) -> bool:
     return node.op.kind is Kind.LEAF or node.op in (ops.AFTER, ops.COPY, ops.BUFFER_VIEW)
+
+
+def _load(array: Node, like: Node, limbs: tuple[int, ...], galois: int = 1) -> Node:
+    """The limbs at these positions of an array, permuted, with the type of `like`."""
+    grid = make(ops.GIDX, (), GridArg(like.spec))
+    return make(ops.LOAD, (array, make(ops.INDEX, (grid,), IndexArg(limbs, galois))))
+
+
+def _loaded(reader: Node, source: Node) -> Node:
+    """f(array) -> f(LOAD(array)); a STORE's place is written, not read."""
+    if not _is_array(source):
+        return source
+    return _load(source, source, tuple(range(source.spec.ring.limbs)))
+
+
+def _view_of_load(node: Node) -> Node | None:
+    """VIEW(LOAD(array)) -> LOAD of fewer limbs."""
+    (x,) = node.src
+    if x.op is not ops.LOAD:
+        return None
+    array, index = x.src
+    taken = limb_positions(node.spec.ring.moduli, x.spec.ring.moduli)
+    return _load(array, node, tuple(index.arg.limbs[i] for i in taken), index.arg.galois)
+
+
+def _permutation_of_load(node: Node) -> Node | None:
+    """PERMUTE(LOAD(array)) -> LOAD at permuted positions; one permutation fits in an index."""
+    (x,) = node.src
+    if x.op is not ops.LOAD or x.src[1].arg.galois != 1:
+        return None
+    array, index = x.src
+    return _load(array, node, index.arg.limbs, node.arg.g)
+
+
+_IN_MEMORY = (Kind.ROOT, Kind.MEMORY, Kind.BOUNDARY, Kind.INDEX)
+READS: EdgeTable = {
+    op.name: _loaded for op in OPS.values() if op.kind not in _IN_MEMORY or op is ops.STORE
+}
+RULES: Table = {"VIEW": (_view_of_load,), "PERMUTE": (_permutation_of_load,)}

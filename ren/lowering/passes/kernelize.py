@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from ren.core import op as ops
 from ren.core.args import KernelArg, SlotArg, StoreArg
 from ren.core.node import Node, make, toposort
+from ren.core.rewrite import ContextTable, rewrite_down
 
-Stores = dict[int, list[Node]]
+Kernels = Mapping[int, Node]
 
 
 def kernelize(sink: Node) -> Node:
@@ -14,26 +17,32 @@ def kernelize(sink: Node) -> Node:
 
     The results of a kernel are its stores in order; AFTER(RESERVED, KERNEL) is one of them.
     """
-    stores: Stores = {}
+    return rewrite_down(sink, RULES, kernels_of(sink))
+
+
+def kernels_of(sink: Node) -> Kernels:
+    """The KERNEL of each number, over the arrays that it reads as they stand in the graph."""
+    stores: dict[int, list[Node]] = {}
     for node in toposort(sink):
         if node.op is ops.STORE:
             stores.setdefault(node.arg.kernel, []).append(node)
-    arrays = {number: _arrays(group) for number, group in stores.items()}
-    kernels: dict[int, Node] = {}
-    new: dict[Node, Node] = {}
-    stack = [sink]
-    while stack:
-        node = stack[-1]
-        filled = node.op is ops.AFTER and node.src[1].op is ops.STORE
-        needed = arrays[node.src[1].arg.kernel] if filled else node.src
-        pending = [a for a in needed if a not in new]
-        if node in new or not pending:
-            stack.pop()
-            if node not in new:
-                new[node] = _rebuilt(node, filled, stores, arrays, kernels, new)
-        else:
-            stack.extend(reversed(pending))
-    return new[sink]
+    return {number: _kernel(group) for number, group in stores.items()}
+
+
+def _filled_by_kernel(node: Node, kernels: Kernels) -> Node | None:
+    place, store = node.src
+    if store.op is not ops.STORE:
+        return None
+    return make(ops.AFTER, (place, kernels[store.arg.kernel]))
+
+
+RULES: ContextTable[Kernels] = {"AFTER": (_filled_by_kernel,)}
+
+
+def _kernel(stores: list[Node]) -> Node:
+    arrays = _arrays(stores)
+    places = tuple(store.src[0].arg.index for store in stores)
+    return make(ops.KERNEL, arrays, KernelArg(_body(stores, arrays), places))
 
 
 def _arrays(stores: list[Node]) -> list[Node]:
@@ -57,26 +66,6 @@ def _expression(root: Node, seen: set[Node]) -> list[Node]:
             if node.op is not ops.LOAD:
                 stack.extend((s, False) for s in reversed(node.src))
     return order
-
-
-def _rebuilt(
-    node: Node,
-    filled: bool,
-    stores: Stores,
-    arrays: dict[int, list[Node]],
-    kernels: dict[int, Node],
-    new: dict[Node, Node],
-) -> Node:
-    if not filled:
-        src = tuple(new[s] for s in node.src)
-        return node if src == node.src else make(node.op, src, node.arg)
-    number = node.src[1].arg.kernel
-    if number not in kernels:
-        body = _body(stores[number], arrays[number])
-        places = tuple(store.src[0].arg.index for store in stores[number])
-        read = [new[a] for a in arrays[number]]
-        kernels[number] = make(ops.KERNEL, read, KernelArg(body, places))
-    return make(ops.AFTER, (node.src[0], kernels[number]))
 
 
 def _body(stores: list[Node], arrays: list[Node]) -> Node:

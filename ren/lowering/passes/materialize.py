@@ -11,21 +11,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
+import attrs
+
 from ren.core import op as ops
 from ren.core.args import BufferizeArg
 from ren.core.node import Node, make, toposort
 from ren.core.op import Kind
-from ren.core.rewrite import Table, rewrite
+from ren.core.rewrite import ContextTable, Table, rewrite, rewrite_down
 from ren.core.ring import contiguous_run
+from ren.lowering.passes.groups import Reads, groups_of
 
-# XLA:CPU took 0.4 s for 500 fused elementwise steps with two live values and 6.4 s for 1,000
-# (DESIGN.md). 96 is a multiple of 2, 3, 4 and 6, the periods of common loops, whose segments then
-# repeat exactly.
-NODE_BUDGET = 96
 
-Group = tuple[Node, ...]
-# What a node reads when what is inlined is looked through, and whether it needs it in memory.
-Reads = dict[Node, tuple[tuple[Node, bool], ...]]
+@attrs.frozen(eq=False)
+class Boundaries:
+    """What is kept in memory.
+
+    Attributes:
+        inlined: what belongs to whoever reads it.
+        home: the group of each node that a kernel computes.
+        kernel: for each value that is kept the number of the kernel that stores it.
+    """
+
+    inlined: frozenset[Node]
+    home: Mapping[Node, int]
+    kernel: Mapping[Node, int]
 
 
 def materialize(sink: Node) -> Node:
@@ -34,11 +45,22 @@ def materialize(sink: Node) -> Node:
     order = toposort(sink)
     if any(node.op.kind is Kind.MEMORY for node in order):
         return sink
+    return rewrite_down(sink, RULES, boundaries_of(order))
+
+
+def boundaries_of(order: list[Node]) -> Boundaries:
+    """What of a program, its nodes in topological order, is kept, and which kernel makes it."""
     inlined = _inlined(order)
     reads = {node: _reads(node, inlined) for node in order if node not in inlined}
-    groups = _groups(reads)
-    home = {node: i for i, group in enumerate(groups) for node in group}
-    return _marked(order, inlined, home, _kept(sink, reads, home))
+    home = {node: i for i, group in enumerate(groups_of(reads)) for node in group}
+    kept = _in_parts(order, inlined, home, _kept(order[-1], reads, home))
+    number: dict[int, int] = {}
+    kernel: dict[Node, int] = {}
+    for node in order:
+        maker = node.src[0] if node in inlined and node.src else node
+        if node in kept and maker in home and node.op is not ops.COPY:
+            kernel[node] = number.setdefault(home[maker], len(number))
+    return Boundaries(frozenset(inlined), home, kernel)
 
 
 def _resident_sources(node: Node) -> Node | None:
@@ -99,38 +121,6 @@ def _reads(node: Node, inlined: set[Node]) -> tuple[tuple[Node, bool], ...]:
     return tuple(found)
 
 
-def _groups(reads: Reads) -> list[Group]:
-    level: dict[Node, int] = {}
-    leader: dict[Node, Node] = {}  # a union-find forest over elementwise nodes
-    alone: list[Group] = []
-    for node, read in reads.items():
-        floor = max((level[r] + barrier for r, barrier in read), default=0)
-        level[node] = floor
-        if node.op.kind is Kind.ELEMENTWISE or node.op is ops.CONTIGUOUS:
-            leader[node] = node
-            for r, barrier in read:
-                if r in leader and not barrier and level[r] == floor:
-                    leader[_find(leader, r)] = _find(leader, node)
-        elif node.op.kind in (Kind.TRANSFORM, Kind.BOUNDARY):
-            level[node] = floor + 1
-            alone.append((node,))
-    clusters: dict[Node, list[Node]] = {}
-    for node in leader:
-        clusters.setdefault(_find(leader, node), []).append(node)
-    return alone + [piece for nodes in clusters.values() for piece in _cut(nodes)]
-
-
-def _find(leader: dict[Node, Node], node: Node) -> Node:
-    while leader[node] is not node:
-        leader[node] = leader[leader[node]]
-        node = leader[node]
-    return node
-
-
-def _cut(nodes: list[Node]) -> list[Group]:
-    return [tuple(nodes[i : i + NODE_BUDGET]) for i in range(0, len(nodes), NODE_BUDGET)]
-
-
 def _kept(sink: Node, reads: Reads, home: dict[Node, int]) -> set[Node]:
     """Nodes whose value leaves their group: roots, and what another group reads."""
     kept = {r for r, _ in reads[sink]}
@@ -142,32 +132,56 @@ def _kept(sink: Node, reads: Reads, home: dict[Node, int]) -> set[Node]:
     return kept
 
 
-def _marked(order: list[Node], inlined: set[Node], home: dict[Node, int], kept: set[Node]) -> Node:
-    """The graph with BUFFERIZE around what is kept; copies and leaves are in memory anyhow.
-
-    Inside the kernel that makes it, a kept value is read as it is, without going through memory.
-    """
-    raw: dict[Node, Node] = {}
-    marked: dict[Node, Node] = {}
-    number: dict[int, int] = {}
-
-    def source(node: Node, group: int | None) -> Node:
-        chain = []
-        while node in inlined and node.src:
-            chain.append(node)
-            node = node.src[0]
-        own = group is not None and home.get(node) == group
-        new = node if node in inlined else (raw if own else marked)[node]
-        for v in reversed(chain):
-            new = v if v.src[0] is new else make(v.op, (new,), v.arg)
-        return new
-
+def _in_parts(
+    order: list[Node], inlined: set[Node], home: dict[Node, int], kept: set[Node]
+) -> set[Node]:
+    """`kept` with the views of a value in its stead where others read it in disjoint parts."""
+    read: dict[Node, set[Node]] = {}  # what others read of a value: views of it, or itself
+    taken: set[tuple[int | None, int]] = set()  # groups, and limbs of intermediates that they read
     for node in order:
         if node in inlined:
             continue
-        src = tuple(source(s, home.get(node)) for s in node.src)
-        made = marked[node] = raw[node] = node if src == node.src else make(node.op, src, node.arg)
-        if node in kept and node in home and node.op is not ops.COPY:
-            kernel = number.setdefault(home[node], len(number))
-            marked[node] = make(ops.BUFFERIZE, (made,), BufferizeArg(kernel))
-    return marked[order[-1]]
+        for s in node.src:
+            direct = s
+            while s in inlined and s.src:
+                direct, s = s, s.src[0]
+            if s in kept and s in home and home[s] != home.get(node):
+                taken.add((home.get(node), s.spec.ring.limbs))
+                read.setdefault(s, set()).add(direct if direct.op is ops.VIEW else s)
+    out = set(kept)
+    for node, parts in read.items():
+        limbs = [m for part in parts for m in part.spec.ring.moduli]
+        may_overwrite = (home.get(node), node.spec.ring.limbs) in taken
+        is_apart = node not in parts and len({*limbs}) == len(limbs)
+        if node.op.kind is Kind.ELEMENTWISE and is_apart and not may_overwrite:
+            out.remove(node)
+            out.update(parts)
+    return out
+
+
+def _reads_memory(node: Node, b: Boundaries) -> Node | None:
+    """f(x) -> f(BUFFERIZE(x)) where another kernel keeps x; copies and leaves are kept anyhow."""
+    group = b.home.get(node)
+    if group is None and node.op is not ops.SINK:
+        return None  # made here, of sources that are read as they shall be
+    src = tuple([_source(s, group, b) for s in node.src])
+    return None if src == node.src else make(node.op, src, node.arg)
+
+
+def _source(node: Node, group: int | None, b: Boundaries) -> Node:
+    """What a kernel reads for a source: inside the kernel that makes it, the value as it is."""
+    chain = []
+    while node in b.inlined and node.src:
+        chain.append(node)
+        node = node.src[0]
+    if group is None or b.home.get(node) != group:
+        if chain and chain[-1] in b.kernel:
+            node = chain.pop()
+        if node in b.kernel:
+            node = make(ops.BUFFERIZE, (node,), BufferizeArg(b.kernel[node]))
+    for v in reversed(chain):
+        node = v if v.src[0] is node else make(v.op, (node,), v.arg)
+    return node
+
+
+RULES: ContextTable[Boundaries] = {name: (_reads_memory,) for name in ops.OPS}

@@ -6,7 +6,8 @@ Each raises ParameterError (or its subclass) with what was given, what is needed
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
 
 from ren.core.errors import ParameterError
 from ren.core.ring import MAX_DEGREE, MIN_DEGREE, RingSpec
@@ -154,3 +155,23 @@ def check_security(p: Parameters) -> None:
             f"Leave it out for {bounds.SIGMA}.",
         )
     bounds.require_security(p.n, p.log_qp, p.security, p.secret, p.sigma)
+
+
+def as_lists(value: Any) -> Any:
+    """Tuples, at any depth, as lists."""
+    return [as_lists(v) for v in value] if isinstance(value, tuple) else value
+
+
+def as_real(value: Any) -> Any:
+    """An int that a float holds as that float: equal numbers print, and are digested, alike."""
+    return float(value) if type(value) is int and abs(value) < 1 << 53 else value
+
+
+def as_tuple(values: Any) -> Any:
+    """What can be iterated as a tuple; other values as they are, for the checks to name."""
+    return tuple(values) if isinstance(values, Iterable) else values
+
+
+def as_tuples(rows: Any) -> Any:
+    """`as_tuple` of rows of rows."""
+    return tuple(as_tuple(row) for row in rows) if isinstance(rows, Iterable) else rows

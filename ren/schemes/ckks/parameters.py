@@ -7,10 +7,11 @@ q_(M-1)], a level is the pair (t, m), whose basis is the slice [K - t, K + m) of
 from __future__ import annotations
 
 import hashlib
+import json
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 import attrs
@@ -20,6 +21,10 @@ from ren.core.ring import RingSpec
 from ren.schemes.ckks.parameter_checks import (
     DEPTHS,
     DNUMS,
+    as_lists,
+    as_real,
+    as_tuple,
+    as_tuples,
     check_degree,
     check_digits,
     check_layout,
@@ -33,28 +38,13 @@ from ren.schemes.ckks.parameter_checks import (
 from ren.schemes.ckks.parameter_table import security_text, table
 from ren.schemes.ckks.planner import partition, plan_for_depth
 from ren.schemes.ckks.presets import PRESETS
+from ren.schemes.ckks.wire import Reader, damaged, pack, unpack
 from ren.schemes.rlwe import security as bounds
 
 FRACTION_BITS = 64  # of a canonical scale
 RESIDUE_BYTES = 4  # a residue is a uint32
+KIND = "parameters"  # in the frame of their bytes
 _DIGEST_HEADER = "ren.ckks.parameters.1"
-
-
-def _listed(value: Any) -> Any:
-    return [_listed(v) for v in value] if isinstance(value, tuple) else value
-
-
-def _real(value: Any) -> Any:
-    # Equal numbers shall print, and so be digested, alike.
-    return float(value) if type(value) is int and abs(value) < 1 << 53 else value
-
-
-def _tuple(values: Any) -> Any:
-    return tuple(values) if isinstance(values, Iterable) else values
-
-
-def _nested(rows: Any) -> Any:
-    return tuple(_tuple(row) for row in rows) if isinstance(rows, Iterable) else rows
 
 
 @attrs.frozen(cache_hash=True)
@@ -93,16 +83,16 @@ class Parameters:
     """
 
     n: int
-    terminals: tuple[int, ...] = attrs.field(converter=_tuple)
-    mains: tuple[int, ...] = attrs.field(converter=_tuple)
-    specials: tuple[int, ...] = attrs.field(converter=_tuple)
-    path: tuple[tuple[int, int], ...] = attrs.field(converter=_nested)
+    terminals: tuple[int, ...] = attrs.field(converter=as_tuple)
+    mains: tuple[int, ...] = attrs.field(converter=as_tuple)
+    specials: tuple[int, ...] = attrs.field(converter=as_tuple)
+    path: tuple[tuple[int, int], ...] = attrs.field(converter=as_tuples)
     scale_bits: int = 40
     integer_bits: int = 10
-    digits: tuple[tuple[int, ...], ...] = attrs.field(default=(), converter=_nested)
+    digits: tuple[tuple[int, ...], ...] = attrs.field(default=(), converter=as_tuples)
     slots: int = 0
     secret: str = bounds.SECRET
-    sigma: float = attrs.field(default=bounds.SIGMA, converter=_real)
+    sigma: float = attrs.field(default=bounds.SIGMA, converter=as_real)
     security: int | None = 128
 
     def __attrs_post_init__(self) -> None:
@@ -252,11 +242,6 @@ class Parameters:
         """P, the product of the special moduli."""
         return math.prod(self.specials)
 
-    @cached_property
-    def public_key_ring(self) -> RingSpec:
-        """The ring of the public key: the highest level and the first special prime."""
-        return RingSpec(self.n, self.ring(self.depth).moduli + self.specials[:1])
-
     def checked_level(self, level: int | None) -> int:
         """`level`, the highest one for None.
 
@@ -347,7 +332,7 @@ class Parameters:
 
     def to_dict(self) -> dict[str, Any]:
         """The fields as JSON holds them: numbers, strings, lists, None."""
-        return {f.name: _listed(getattr(self, f.name)) for f in attrs.fields(Parameters)}
+        return {f.name: as_lists(getattr(self, f.name)) for f in attrs.fields(Parameters)}
 
     @classmethod
     def from_dict(cls, fields: Mapping[str, Any]) -> Parameters:
@@ -365,6 +350,22 @@ class Parameters:
             )
         return cls(**fields)
 
+    def to_bytes(self) -> bytes:
+        """The parameters alone, for `from_bytes`."""
+        return pack(KIND, self.digest, {"params": self.to_dict()}, [])
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Parameters:
+        """The parameters that `to_bytes` wrote.
+
+        Raises:
+            SerializationError: damaged or foreign bytes, or parameters that cannot be.
+        """
+        reader = unpack(KIND, data)
+        params = parameters_of(reader)
+        reader.finish()
+        return params
+
     def __repr__(self) -> str:
         return (
             f"Parameters(n={self.n}, depth={self.depth}, scale=2^{self.scale_bits}, "
@@ -373,3 +374,25 @@ class Parameters:
 
     def __str__(self) -> str:
         return "\n".join(table(self))
+
+
+def parameters_of(reader: Reader) -> Parameters:
+    """The parameters in the header of any object; they must have the digest of its frame.
+
+    Raises:
+        SerializationError: they are not valid, or others than the frame says.
+    """
+    try:
+        params = _parameters_from(json.dumps(reader.header["params"]))
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise damaged(reader.kind, f"the parameters are not valid ({reason})") from None
+    if params.digest != reader.digest:
+        raise damaged(reader.kind, "they belong to other parameters than they say")
+    return params
+
+
+@lru_cache(maxsize=64)
+def _parameters_from(text: str) -> Parameters:
+    """Parameters from their fields as JSON: the constructor checks them, once for each text."""
+    return Parameters.from_dict(json.loads(text))

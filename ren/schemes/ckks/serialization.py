@@ -7,8 +7,6 @@ Uniform halves that were expanded from a seed are stored as that seed. Secrets a
 
 from __future__ import annotations
 
-import json
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -26,7 +24,7 @@ from ren.schemes.ckks.keychain import (
     galois_label,
     keychain_of_secret,
 )
-from ren.schemes.ckks.parameters import Parameters
+from ren.schemes.ckks.parameters import Parameters, parameters_of
 from ren.schemes.ckks.plaintext import Layout
 from ren.schemes.ckks.wire import Reader, damaged, pack, unpack
 from ren.schemes.rlwe.keys import (
@@ -41,7 +39,7 @@ if TYPE_CHECKING:
     from ren.schemes.ckks.ciphertext import Ciphertext
     from ren.schemes.ckks.context import Context
 
-CIPHERTEXT, CONTEXT, PARAMETERS = "ciphertext", "context", "parameters"
+CIPHERTEXT, CONTEXT = "ciphertext", "context"
 _MAX_BATCH_RANK = 8
 
 
@@ -49,44 +47,6 @@ def _limbs(*polys: Poly) -> list[NDArray[np.uint32]]:
     """Limb arrays of polynomials in the NTT domain, on the host."""
     realized = realize_polys([p.ntt() for p in polys])
     return [np.asarray(p.limbs) for p in realized]
-
-
-# ------------------------------------------------------------------- parameters
-
-
-def parameters_to_bytes(params: Parameters) -> bytes:
-    """The parameters alone."""
-    return pack(PARAMETERS, params.digest, {"params": params.to_dict()}, [])
-
-
-def read_parameters(data: bytes) -> Parameters:
-    """What `parameters_to_bytes` wrote.
-
-    Raises:
-        SerializationError: damaged or foreign bytes, or parameters that cannot be.
-    """
-    reader = unpack(PARAMETERS, data)
-    params = _parameters(reader)
-    reader.finish()
-    return params
-
-
-def _parameters(reader: Reader) -> Parameters:
-    """The parameters of any object; they must have the digest that its frame names."""
-    try:
-        params = _parameters_from(json.dumps(reader.header["params"]))
-    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
-        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise damaged(reader.kind, f"the parameters are not valid ({reason})") from None
-    if params.digest != reader.digest:
-        raise damaged(reader.kind, "they belong to other parameters than they say")
-    return params
-
-
-@lru_cache(maxsize=64)
-def _parameters_from(text: str) -> Parameters:
-    """Parameters from their fields as JSON: the constructor checks them, once for each text."""
-    return Parameters.from_dict(json.loads(text))
 
 
 # ------------------------------------------------------------------- ciphertexts
@@ -115,7 +75,7 @@ def read_ciphertext(data: bytes) -> dict[str, Any]:
             live context with the same `key_id`.
     """
     reader = unpack(CIPHERTEXT, data)
-    params, key_id = _parameters(reader), reader.key_id()
+    params, key_id = parameters_of(reader), reader.key_id()
     owner = live_context(key_id)
     if owner is not None:
         if not owner.params.compatible(params):
@@ -188,7 +148,7 @@ def read_context(data: bytes) -> tuple[Parameters, Keychain]:
         SerializationError: damaged or foreign bytes.
     """
     reader = unpack(CONTEXT, data)
-    params, key_id = _parameters(reader), reader.key_id()
+    params, key_id = parameters_of(reader), reader.key_id()
     secret = _secret(reader, params) if reader.boolean("secret") else None
     held: dict[str, Any] = {}
     if reader.header.get("public") is not None:

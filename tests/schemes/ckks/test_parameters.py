@@ -60,11 +60,6 @@ def test_key_rings_are_the_union_so_far_and_the_special_primes(params):
     assert params.key_ring().moduli == union + params.special_moduli
 
 
-def test_public_key_ring_is_the_top_and_one_special_prime(params):
-    top = params.ring(params.depth).moduli
-    assert params.public_key_ring.moduli == (*top, params.special_moduli[0])
-
-
 def test_digits_cut_the_union_and_fit_into_p(params):
     product = math.prod(params.special_moduli)
     assert params.special_product == product

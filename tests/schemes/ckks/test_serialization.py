@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 
 from ren.schemes import ckks
-from ren.schemes.ckks.serialization import parameters_to_bytes, read_parameters
 
 BAR = 2.0**-20
 HEAD = struct.Struct("<8sH16s32sI")
@@ -113,8 +112,12 @@ def test_ciphertexts_find_no_context_until_one_lives(small_params):
 
 def test_parameters_come_back(ctx, ctx13):
     for params in (ctx.params, ctx13.params):
-        again = read_parameters(parameters_to_bytes(params))
+        again = ckks.Parameters.from_bytes(params.to_bytes())
         assert again == params and again.digest == params.digest
+    with pytest.raises(ckks.SerializationError, match="they are a parameter"):
+        ckks.Ciphertext.from_bytes(ctx.params.to_bytes())
+    with pytest.raises(ckks.SerializationError):
+        ckks.Parameters.from_bytes(ctx.params.to_bytes()[:-1])
 
 
 @pytest.mark.parametrize("cut", [0, 1, 7, 8, 60, 200, -33, -32, -1])
@@ -133,7 +136,7 @@ def test_any_flipped_bit_is_found(data):
 
 @pytest.mark.parametrize("foreign", [b"", b"hello" * 40, "text", None, b"REN.CKKS" + bytes(200)])
 def test_foreign(foreign):
-    for read in (ckks.Ciphertext.from_bytes, ckks.Context.from_bytes, read_parameters):
+    for read in (ckks.Ciphertext.from_bytes, ckks.Context.from_bytes, ckks.Parameters.from_bytes):
         with pytest.raises(ckks.SerializationError, match="not a"):
             read(foreign)
 

@@ -1,0 +1,143 @@
+"""Bindings: the steps of a plan made ready for arrays of some shapes and places.
+
+The first run on such arrays looks up tables and executables and compiles what is missing; later
+runs only call. A step then takes about a microsecond over its executable, an argument about one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from typing import Any
+
+import attrs
+import jax
+from jax.profiler import TraceAnnotation
+
+from ren.lowering import emit
+from ren.lowering.devices import is_tracer
+from ren.lowering.emit import Prepared
+from ren.lowering.places import default_device, layout_of, mesh_in_use
+
+# A jitted function has a plan for each argument spec, and one binding does; more are for calls of
+# one plan with other batch shapes or places, in turns.
+MAX_BINDINGS = 4
+
+_Likeness = tuple[type, tuple[int, ...], bool, Any, Any]
+_Step = tuple[emit.Call, tuple[int, ...], tuple[int, ...], tuple[int, ...], str]
+
+
+@attrs.frozen(eq=False)
+class Binding:
+    """A plan made ready for arrays like some that it has run on.
+
+    Attributes:
+        held: inputs that the plan holds, with their arrays.
+        free: the other inputs, each with what its array is like: see `_likeness`.
+        context: what else decides where results are: see `_context`.
+        steps: of each the call, the values it reads and makes, those it drops, its name.
+        values: how many values there are.
+        outputs: the values of the plan's roots.
+    """
+
+    held: tuple[tuple[int, Any], ...]
+    free: tuple[tuple[int, _Likeness], ...]
+    context: tuple[Any, ...]
+    steps: tuple[_Step, ...]
+    values: int
+    outputs: tuple[int, ...]
+
+    def fits(self, inputs: Sequence[Any]) -> bool:
+        """True when the steps are right for these arrays."""
+        for i, array in self.held:
+            if inputs[i] is not array:
+                return False
+        for i, (kind, shape, committed, place, layout) in self.free:
+            array = inputs[i]
+            if type(array) is not kind or array.shape != shape or array.committed != committed:
+                return False
+            if array.sharding is not place and array.sharding != place:
+                return False
+            if layout_of(array) != layout:
+                return False
+        return self.context == _context()
+
+    def __call__(self, inputs: Sequence[Any]) -> tuple[Any, ...]:
+        """The arrays of the plan's roots."""
+        values = [*inputs, *[None] * (self.values - len(inputs))]
+        for call, ins, outs, drops, name in self.steps:
+            with TraceAnnotation(name):
+                results = call([values[i] for i in ins])
+            for i, result in zip(outs, results, strict=True):
+                values[i] = result
+            for i in drops:
+                values[i] = None
+        return tuple([values[i] for i in self.outputs])
+
+
+class Bindings:
+    """Runs steps on concrete arrays, and remembers how for arrays that are like them.
+
+    Args:
+        steps: what runs, with `ins`, `outs`, `drops` and `name`, in order.
+        prepare: `(step, args) -> Prepared`, which makes a step ready for arrays like `args`.
+        held: the positions of inputs that are the same array in each call.
+        outputs: the values that are returned.
+    """
+
+    def __init__(
+        self,
+        steps: Sequence[Any],
+        prepare: Callable[[Any, tuple[Any, ...]], Prepared],
+        held: Collection[int],
+        outputs: tuple[int, ...],
+    ) -> None:
+        self._steps = steps
+        self._prepare = prepare
+        self._held = frozenset(held)
+        self._outputs = outputs
+        self._known: tuple[Binding, ...] = ()
+
+    def __call__(self, inputs: Sequence[Any]) -> tuple[Any, ...] | None:
+        """The outputs; None, and nothing has run, where an input is no concrete JAX array."""
+        for binding in self._known:
+            if binding.fits(inputs):
+                return binding(inputs)
+        if not all(map(_is_concrete, inputs)):
+            return None
+        binding, made = self._bound(inputs)
+        self._known = (binding, *self._known)[:MAX_BINDINGS]
+        return made
+
+    def _bound(self, inputs: Sequence[Any]) -> tuple[Binding, tuple[Any, ...]]:
+        """Runs the steps once, and the binding that runs them again."""
+        held = tuple((i, inputs[i]) for i in sorted(self._held))
+        free = tuple((i, _likeness(a)) for i, a in enumerate(inputs) if i not in self._held)
+        context = _context()
+        values, steps = dict(enumerate(inputs)), []
+        for step in self._steps:
+            args = tuple(values[i] for i in step.ins)
+            ready = self._prepare(step, args)
+            with TraceAnnotation(step.name):
+                values.update(zip(step.outs, ready.results(args), strict=True))
+            for i in step.drops:
+                values[i] = None
+            ins = tuple(step.ins[i] for i in ready.ins)
+            outs = tuple(step.outs[i] for i in ready.outs)
+            steps.append((ready.call, ins, outs, step.drops, step.name))
+        count = 1 + max(values, default=-1)
+        binding = Binding(held, free, context, tuple(steps), count, self._outputs)
+        return binding, tuple(values[i] for i in self._outputs)
+
+
+def _is_concrete(array: Any) -> bool:
+    return isinstance(array, jax.Array) and not is_tracer(array)
+
+
+def _likeness(array: Any) -> _Likeness:
+    """All that tells two arrays apart for an executable, their values left out."""
+    return type(array), array.shape, array.committed, array.sharding, layout_of(array)
+
+
+def _context() -> tuple[Any, ...]:
+    """What else decides where results are, and whether executables were cleared."""
+    return emit.epoch(), default_device(), mesh_in_use()

@@ -1,0 +1,107 @@
+"""Part of pass 5: what is read in parts is made in parts.
+
+A view of elementwise work is that work on the view: VIEW(MUL(a, b)) = MUL(VIEW(a), VIEW(b)), and a
+view of a JOIN that lies in one of its sources is a view of that source. So where all readers of a
+value take disjoint limbs of it, a JOIN that is only taken apart again need not be made: each reader
+gets its own limbs, as a value that dies by itself, and no residue is computed twice.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterable, Mapping
+
+from ren.core import op as ops
+from ren.core.node import Node, make, toposort
+from ren.core.op import Kind
+from ren.lowering.passes.ring_ops import join, view
+
+Moduli = tuple[int, ...]
+Groups = tuple[Moduli, ...]
+Parts = Mapping[Node, frozenset[Moduli]]
+
+
+def split_views(sink: Node) -> Node:
+    """`sink` with every value that is read in disjoint parts made in these parts."""
+    order = toposort(sink)
+    if not any(node.op.kind is Kind.VIEW for node in order):
+        return sink
+    parts = parts_read(order)
+    new: dict[tuple[Node, Moduli], Node] = {}
+    for node in order:
+        for part in parts[node]:
+            new[node, part] = _made(node, part, new)
+    return new[sink, ()]
+
+
+def parts_read(order: list[Node]) -> Parts:
+    """For each node of a topological order the limbs that its readers take, each choice once.
+
+    A value that cannot be made in parts, or whose readers overlap, is one part: the whole.
+    """
+    parts: dict[Node, frozenset[Moduli]] = {}
+    read: dict[Node, set[Moduli]] = {}
+    joined = _joined(order)
+    for node in reversed(order):
+        wanted = read.pop(node, set())
+        if not _is_cut(wanted, joined.get(node, ())):
+            wanted = {_moduli(node)}
+        parts[node] = frozenset(wanted)
+        for s in node.src:
+            taken = (_taken(node, s, part) for part in wanted)
+            read.setdefault(s, set()).update(part for part in taken if part)
+    return parts
+
+
+def _joined(order: list[Node]) -> dict[Node, frozenset[Groups]]:
+    """For each value the JOINs that it is made of, limb by limb: the limbs of their sources."""
+    found: dict[Node, frozenset[Groups]] = {}
+    for node in order:
+        if node.op is ops.JOIN:
+            found[node] = frozenset({tuple(map(_moduli, node.src))})
+        elif _has_own_limbs(node) and node.op is not ops.VIEW:
+            joins = [found[s] for s in node.src if s in found]
+            if joins:
+                found[node] = joins[0].union(*joins[1:])
+    return found
+
+
+def _is_cut(parts: set[Moduli], joined: Iterable[Groups]) -> bool:
+    """True when the parts are disjoint and each is of one source of every JOIN below."""
+    joins = tuple(joined)
+    if not joins or sum(map(len, parts)) > len(set().union(*parts)):
+        return False
+    return all(any(set(part) <= set(own) for own in join) for join in joins for part in parts)
+
+
+def _has_own_limbs(node: Node) -> bool:
+    """True where a limb depends on the limbs of the sources over the same prime alone."""
+    by_limb = node.op.kind in (Kind.ELEMENTWISE, Kind.VIEW)
+    return by_limb or node.op in (ops.AUTOMORPHISM, ops.JOIN)
+
+
+def _moduli(node: Node) -> Moduli:
+    return () if node.op is ops.SINK else node.spec.ring.moduli
+
+
+def _taken(node: Node, source: Node, part: Moduli) -> Moduli:
+    """The limbs of a source that the limbs `part` of a node are made from."""
+    own = _moduli(source)
+    if node.op is ops.JOIN and part != _moduli(node):
+        return tuple(m for m in part if m in own)
+    return part if _has_own_limbs(node) and node.op is not ops.JOIN else own
+
+
+def _made(node: Node, part: Moduli, new: Mapping[tuple[Node, Moduli], Node]) -> Node:
+    src = []
+    for s in node.src:
+        if taken := _taken(node, s, part):
+            found = new.get((s, taken))
+            src.append(view(new[s, _moduli(s)], taken) if found is None else found)
+    if node.op is ops.VIEW:
+        return src[0]
+    if part == _moduli(node):
+        return node if all(map(operator.is_, src, node.src)) else make(node.op, src, node.arg)
+    if node.op is ops.JOIN:
+        return join(src, node.spec.ring.with_moduli(part))
+    return make(node.op, src, node.arg)
