@@ -151,7 +151,7 @@ def _leaves(value: Any) -> list[Any]:
 
 
 def _is_input(leaf: Any) -> bool:
-    """True for polynomials, arrays and symbolic values; numbers alone make no input of an object."""
+    """True for polynomials, arrays and what is symbolic; numbers alone make no input."""
     is_array = hasattr(leaf, "shape") and key_of(leaf) is not None
     return is_array or isinstance(leaf, Poly | Symbolic)
 
