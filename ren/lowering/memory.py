@@ -56,7 +56,9 @@ class MemoryReport:
             donation, plus the unit's temporaries, which are estimated.
         unplanned_bytes: the same without donation.
         arena_bytes: the arenas that hold the optimizable intermediates, gaps included.
-        lower_bound_bytes: what lifetimes force: the most that is live between two units.
+        lower_bound_bytes: what lifetimes force, wherever values are placed: the most that is live
+            while a unit runs, its results included, without temporaries. A buffer that is taken
+            over counts once.
         input_bytes: of all inputs; in none of the peaks.
         output_bytes: of the results.
         donated_bytes: of all buffers taken over in one run.
@@ -193,7 +195,7 @@ def report(plan: Plan) -> MemoryReport:
         peak_bytes=peak(plan, values, pairs, planned),
         unplanned_bytes=peak(plan, bare, [()] * len(pairs), unplanned),
         arena_bytes=sum(used for _, used in made.arenas),
-        lower_bound_bytes=_lower_bound(values, len(plan.units)),
+        lower_bound_bytes=peak(plan, values, pairs, [0] * len(plan.units)),
         input_bytes=sum(v.size for v in values if v.is_input),
         output_bytes=sum(values[v].size for v in set(plan.outputs)),
         donated_bytes=sum(_bytes_given(p, values) for p in pairs),
@@ -264,10 +266,6 @@ def peak(
     ]
     during = zip(before, made, temporary, strict=False)
     return max((live + new + extra for live, new, extra in during), default=0)
-
-
-def _lower_bound(values: Sequence[Value], units: int) -> int:
-    return max(_live_before(values, units))
 
 
 def _live_before(values: Sequence[Value], units: int) -> list[int]:
