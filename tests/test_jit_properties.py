@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import ren
@@ -278,14 +278,14 @@ def check_encrypted(
         assert jitted.cache_info()[:3] == (2, 1, 1)
 
 
-@settings(max_examples=3, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=2)
 @given(CIPHERTEXT_SPECS, st.permutations(sorted(LIGHT)))
 def test_a_replay_on_ciphertexts_is_a_fresh_run(ciphertexts, spec: Spec, steps: list[str]) -> None:
     check_encrypted(ciphertexts, spec, steps, ("units",))
 
 
 @pytest.mark.slow
-@settings(max_examples=4, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=4)
 @given(CIPHERTEXT_SPECS, st.permutations(sorted({**LIGHT, **HEAVY})).map(lambda names: names[:4]))
 def test_a_replay_on_multiplied_ciphertexts(ciphertexts, spec: Spec, steps: list[str]) -> None:
     check_encrypted(ciphertexts, spec, steps, TIERS)
