@@ -147,8 +147,8 @@ def join(group: Group, parts: Sequence[Any]) -> Any:
 class Builder:
     """Builds structures: equal seeds give equal values, and every object is a new one."""
 
-    def __init__(self, seed: int, ring: RingSpec) -> None:
-        self._rng, self._ring = random.Random(seed), ring
+    def __init__(self, seed: int, ring: RingSpec, device: str | None = None) -> None:
+        self._rng, self._ring, self._device = random.Random(seed), ring, device
         self._polys: list[Poly] = []
 
     def build(self, spec: Spec) -> Any:
@@ -173,7 +173,7 @@ class Builder:
         )
 
     def _poly(self, spec: Leaf) -> Poly:
-        p = Poly(self._coefficients(spec.batch), self._ring)
+        p = Poly(self._coefficients(spec.batch), self._ring, device=self._device)
         p = p.ntt() if spec.domain == "ntt" else p
         return p + self._rng.randrange(2, 9) if spec.is_lazy else p.realize()
 
