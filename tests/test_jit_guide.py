@@ -170,6 +170,19 @@ def test_an_object_around_a_number_among_the_results():
     assert f.cache_info()[:2] == (1, 1)
 
 
+def test_a_symbolic_number_is_no_int_and_prints_as_its_argument(capsys):
+    def f(x: Poly, c: int) -> Poly:
+        print(c, isinstance(c, int))
+        return x * c
+
+    ren.jit(f)(a(), 3)
+    ren.jit(static_argnames="c")(f)(a(), 3)
+    ren.djit(f)(a(), 3)
+    assert capsys.readouterr().out.splitlines() == [
+        "<int from the argument 'c'> False", "3 True", "3 True",
+    ]  # fmt: skip
+
+
 # ---------------------------------------------------------------- what capture sees
 
 
