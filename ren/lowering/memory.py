@@ -63,6 +63,9 @@ class MemoryReport:
         output_bytes: of the results.
         donated_bytes: of all buffers taken over in one run.
         donated_input_bytes: of the inputs among them.
+        held_bytes: of the inputs that the plan itself holds: buffers that it closes over, and what
+            was pruned. They go with the plan.
+        pruned_bytes: of what was computed once, at capture, because it depends on no argument.
         measured_bytes: as `peak_bytes`, with the temporaries that XLA states for each executable;
             None until measured.
     """
@@ -75,6 +78,8 @@ class MemoryReport:
     output_bytes: int
     donated_bytes: int
     donated_input_bytes: int = 0
+    held_bytes: int = 0
+    pruned_bytes: int = 0
     measured_bytes: int | None = None
 
     def __str__(self) -> str:
@@ -89,6 +94,8 @@ class MemoryReport:
                 ("donated", size(self.donated_bytes)),
                 ("donated by the caller", size(self.donated_input_bytes)),
                 ("inputs", size(self.input_bytes)),
+                ("held by the plan", size(self.held_bytes)),
+                ("pruned, of these", size(self.pruned_bytes)),
                 ("outputs", size(self.output_bytes)),
             ]
         )
@@ -200,6 +207,8 @@ def report(plan: Plan) -> MemoryReport:
         output_bytes=sum(values[v].size for v in set(plan.outputs)),
         donated_bytes=sum(_bytes_given(p, values) for p in pairs),
         donated_input_bytes=sum(inputs),
+        held_bytes=sum(values[v].size for v, i in enumerate(plan.inputs) if i.is_held),
+        pruned_bytes=sum(values[v].size for v, i in enumerate(plan.inputs) if i.is_pruned),
     )
 
 

@@ -122,5 +122,5 @@ def test_the_report_prints_every_number():
     report = plan((poly(1) + 1).ntt()).memory
     text = str(report)
     assert re.search(r"peak, measured +-", text)
-    assert text.count("\n") == 8
+    assert text.count("\n") == 10
     assert "512 B" in str(attrs.evolve(report, measured_bytes=512))
