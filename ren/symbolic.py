@@ -53,8 +53,8 @@ def symbol_of(value: Any, name: str, read: Callable[[Values], Any]) -> Symbolic:
     """
     if type(value) in _NUMBERS:
         return Symbolic(type(value)(), read, name)
-    if value.ndim == 0 and not isinstance(value, jax.Array):
-        return Symbolic(value.dtype.type(0), lambda values: read(values)[()], name)
+    if value.ndim == 0:
+        return Symbolic(value.dtype.type(0), lambda values: np.asarray(read(values))[()], name)
     sample = np.broadcast_to(np.zeros((), value.dtype), value.shape)
     return Symbolic(sample, lambda values: np.asarray(read(values)), name)
 

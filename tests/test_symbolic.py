@@ -84,9 +84,9 @@ def test_keyed_by_type_and_shape():
     f(x(), jnp.arange(8))
     assert f.cache_info()[:3] == (1, 4, 4)
     g = ren.jit(lambda x, c: x * c)
-    for c in (1, 2, True, np.int64(3), np.int32(3)):
+    for c in (1, 2, True, np.int64(3), np.int32(3), np.array(4), jnp.int32(5), jnp.int32(6)):
         assert ren.equal(g(x(), c), x() * int(c))
-    assert g.cache_info()[:3] == (1, 4, 4)
+    assert g.cache_info()[:3] == (2, 6, 6)
 
 
 USES = {
