@@ -10,6 +10,7 @@ import gc
 import os
 import subprocess
 import sys
+import types
 import weakref
 from pathlib import Path
 from typing import Any
@@ -161,6 +162,20 @@ def test_arrays_of_every_type_of_integer_are_inputs():
 class Noted:
     inner: Any
     note: Any
+
+
+class Items(list):
+    """A list that JAX and Ren do not know."""
+
+
+def test_what_is_no_known_container_is_not_looked_into():
+    f = ren.jit(lambda x, items: x * items[0])
+    with pytest.raises(JitError, match=r"(?s)type Items.*hashable"):
+        f(a(), Items([b()]))
+    for given in (Items([a()]), {a()}, types.SimpleNamespace(x=a())):
+        with pytest.raises(JitError, match="without a polynomial"):
+            ren.jit(lambda v: v)(given)
+    assert ren.equal(f(a(), [b()]), a() * b())
 
 
 def test_an_object_around_a_number_among_the_results():
