@@ -7,11 +7,12 @@ import sys
 from types import FrameType
 
 _PACKAGE = os.path.dirname(__file__)
+_FOREIGN = (f"{os.sep}jax{os.sep}", f"{os.sep}numpy{os.sep}")
 _USERS_WITHIN = os.path.join(_PACKAGE, "demo")  # the demo is a user of the library
 
 
 def user_line() -> str:
-    """`file:line` of the innermost caller outside the library, jax and Python's own frames."""
+    """`file:line` of the innermost caller outside the library, jax, numpy and Python's own."""
     frame = user_frame()
     if frame is None:
         return "an unknown line"
@@ -24,7 +25,7 @@ def user_frame() -> FrameType | None:
     while frame is not None:
         name = frame.f_code.co_filename
         library = name.startswith(_PACKAGE) and not name.startswith(_USERS_WITHIN)
-        foreign = f"{os.sep}jax{os.sep}" in name or name.startswith("<frozen")
+        foreign = name.startswith("<frozen") or any(package in name for package in _FOREIGN)
         if not (library or foreign):
             return frame
         frame = frame.f_back

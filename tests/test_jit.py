@@ -396,6 +396,9 @@ def test_prune_computes_once_what_depends_on_no_argument():
     assert after.cost.multiply_adds < before.cost.multiply_adds
     assert sum(i.is_pruned for i in after.plan.inputs) == 1
     assert "pruned" in after.explain()
+    assert (after.memory.pruned_bytes, before.memory.pruned_bytes) == (64, 0)
+    assert after.memory.held_bytes == 128  # and the weight, for the sum
+    assert before.memory.held_bytes == 64
     assert not any(i.is_pruned for i in before.plan.inputs)
 
 
