@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 import ren
 from ren import Poly, RingSpec
 from ren.core.errors import CoefficientTypeError, TracedValueError
+from ren.symbolic import Derived, Symbolic, derived, evaluated
 from tests.oracle import mul
 
 RING = RingSpec(n=8, moduli=(17, 97, 113))
@@ -219,3 +220,20 @@ def test_a_fraction_is_keyed_by_value():
     f = ren.jit(lambda x, q: x * q.numerator)
     assert ren.equal(f(x(), Fraction(3, 4)), x() * 3)
     assert ren.equal(f(x(), Fraction(5, 4)), x() * 5)
+
+
+def test_derived_values_are_computed_once_at_each_call():
+    calls = []
+
+    def double(v):
+        calls.append(v)
+        return v + v
+
+    x = derived(double, Symbolic(1, lambda values: values[0], "x"))
+    for _ in range(5_000):  # without sharing 2^5000 steps, and beyond Python's recursion
+        x = derived(lambda a, b: (a + b) % 1_000_003, x, x)
+    assert isinstance(x, Derived) and x.sample == pow(2, 5_001, 1_000_003)
+    calls.clear()
+    assert evaluated([x, x], [5]) == [5 * pow(2, 5_001, 1_000_003) % 1_000_003] * 2
+    assert calls == [5]
+    assert derived(double, 3) == 6
