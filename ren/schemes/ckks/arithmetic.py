@@ -53,6 +53,18 @@ def evolve(
     )
 
 
+@operation("within()", lambda x, function: x)
+def with_noise(x: Ciphertext, function: Callable[[Noise], Noise]) -> Ciphertext:
+    """`x` with function(noise), also where it is pending: what else is known of it."""
+    pending = None if x.pending is None else x.pending.map_noise(function)
+    return dataclasses.replace(x, noise=function(x.noise), pending=pending)
+
+
+def kept_to(x: Ciphertext, other: Ciphertext) -> Ciphertext:
+    """`x`, whose message is known to be nowhere larger than the largest of `other`."""
+    return with_noise(x, lambda noise: noises.within_that_of(noise, other.noise))
+
+
 def evolve_terms(
     x: Ciphertext, terms: Terms, level: int | None = None, layout: Layout | None = None
 ) -> Ciphertext:

@@ -7,6 +7,7 @@ import math
 import numbers
 from collections.abc import Callable, Hashable, Sequence
 from fractions import Fraction
+from functools import partial
 from typing import Any, NoReturn
 
 import jax
@@ -193,7 +194,7 @@ class Ciphertext:
 
         For what interval arithmetic cannot see: a sigmoid is below 1, a mean below its terms.
         """
-        return dataclasses.replace(self, noise=noises.within(self.noise, bound))
+        return arithmetic.with_noise(self, partial(noises.within, bound=bound))
 
     def decrypt(self) -> NDArray:
         """The message, with the shape and real or complex dtype that went in.

@@ -22,8 +22,8 @@ distributed over the slots: TAIL times the mean stands for it.
 All rules are arithmetic of arrays, so that they hold for NumPy arrays, for JAX's tracers, and under
 `ren.jit`, where they are carried out by the host at each call.
 
-References: Gentry, Halevi and Smart, "Homomorphic evaluation of the AES circuit", 2012, appendix A
-(canonical embedding); Costache, Curtis, Hales, Murphy, Ogilvie and Player, "On the precision loss
+References: Gentry, Halevi and Smart, "Homomorphic evaluation of the AES circuit", 2012 (canonical
+embedding); Costache, Curtis, Hales, Murphy, Ogilvie and Player, "On the precision loss
 in approximate homomorphic encryption", 2022 (average-case CKKS).
 """
 
@@ -292,6 +292,15 @@ def within(a: Noise, bound: float) -> Noise:
 def _within(bound: float, a: Noise) -> Noise:
     limits = np.array([bound] + [LARGEST] * (WIDTH - 1), np.float32)
     return a - (a - limits).clip(0, None)
+
+
+def within_that_of(a: Noise, other: Noise) -> Noise:
+    """Of a message that is nowhere larger than the largest of another."""
+    return derived(_within_that_of, _host(a), _host(other))
+
+
+def _within_that_of(a: Noise, other: Noise) -> Noise:
+    return a - ((a - other) * (1 - _ERRORS)).clip(0, None)
 
 
 def _rounded_up(values: NDArray) -> NDArray[np.float32]:

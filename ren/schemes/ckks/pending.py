@@ -132,3 +132,7 @@ class Pending:
             return None
         count = len(self.product)
         return Terms(polys[:count], polys[count:], self.key, noise=self.noise)
+
+    def map_noise(self, function: Callable[[Noise], Noise]) -> Pending:
+        """The same with function(noise)."""
+        return attrs.evolve(self, noise=function(self.noise))

@@ -14,10 +14,10 @@ import numpy as np
 
 from ren.schemes.ckks import noise as noises
 from ren.schemes.ckks.active import context_for
-from ren.schemes.ckks.arithmetic import add, evolve, multiply_plain
+from ren.schemes.ckks.arithmetic import add, evolve, kept_to, multiply_plain
 from ren.schemes.ckks.gadget import gadget_of
 from ren.schemes.ckks.plaintext import encode
-from ren.schemes.ckks.watch import operation
+from ren.schemes.ckks.watch import operation, unchecked
 from ren.schemes.rlwe.keyswitch import key_switch
 
 if TYPE_CHECKING:
@@ -73,7 +73,9 @@ def roll(x: Ciphertext, shift: int) -> Ciphertext:
         return rotate(x, -shift)
     mask = np.arange(length) >= shift
     ahead, behind = (encode(m, x.params, x.level) for m in (mask, ~mask))
-    return add(
-        multiply_plain(rotate(x, -shift), ahead),
-        multiply_plain(rotate(x, length - shift), behind),
-    )
+    with unchecked():
+        made = add(
+            multiply_plain(rotate(x, -shift), ahead),
+            multiply_plain(rotate(x, length - shift), behind),
+        )
+    return kept_to(made, x)

@@ -8,7 +8,7 @@ one repeats it, else averaging would remove it.
 
 References: Li and Micciancio, "On the security of homomorphic encryption on approximate numbers",
 2021; Li, Micciancio, Schultz and Sorrell, "Securing approximate homomorphic encryption using
-differential privacy", 2022, theorem 2 and corollary 2.
+differential privacy", 2022 (the Gaussian mechanism, and its sigma).
 """
 
 from __future__ import annotations

@@ -58,6 +58,20 @@ def test_debug_runs_into_jitted_functions_and_closures(ctx):
     assert f.cache_info().misses == inner.cache_info().misses == 0
 
 
+def test_errors_add_up_over_what_changes_no_value(ctx):
+    ctx.rotation_keys([1, 2, 3])
+
+    def f(x):
+        for _ in range(12):
+            x = (x + x.rotate(1)).within(1).realize() * 2
+        return x
+
+    x = ctx.encrypt(np.zeros(4))
+    noise = np.abs(f(x).decrypt()).max()
+    with pytest.raises(PrecisionError):  # no step alone adds half of it
+        ckks.debug(f, np.zeros(4), tolerance=noise / 2, context=ctx)
+
+
 def test_debug_stops_at_the_operation(ctx):
     a = np.ones(3)
 

@@ -155,7 +155,10 @@ def test_message_bounds(deep):
     assert (x * 3 + 2).estimate.message_bound == pytest.approx(5, rel=1e-5)
     assert (x * [0.5, 0.25]).estimate.message_bound == pytest.approx(0.5, rel=1e-5)
     assert (x * x - 0.5).within(0.75).estimate.message_bound == 0.75
+    assert ((x * x).within(0.5) + x).estimate.message_bound == pytest.approx(1.5, rel=1e-5)
     assert (x * x).within(100).estimate.message_bound == pytest.approx(1, rel=1e-5)
+    assert x.roll(1).estimate.message_bound == 1  # two masks that share no slot
+    assert (x.roll(1) + x).estimate.message_bound == 2
     with pytest.raises(ParameterError, match="bound=2"):
         deep.encrypt([3.0], bound=2)
 

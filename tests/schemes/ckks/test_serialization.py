@@ -221,3 +221,10 @@ def test_a_context_of_other_parameters_is_noticed(ctx, data):
     other = ckks.context(depth=1, n=1 << 10, security=None)
     with pytest.raises(ckks.SerializationError, match="other parameters"):
         ckks.Ciphertext.from_bytes(with_header(other.encrypt([1.0]).to_bytes(), key_id=ctx.key_id))
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -1.0, 1e30])
+def test_estimates_of_noise_out_of_range(data, value):
+    forged = sealed(data[:-36] + struct.pack("<f", value))
+    with pytest.raises(ckks.SerializationError, match="noise"):
+        ckks.Ciphertext.from_bytes(forged)
