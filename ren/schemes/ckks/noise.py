@@ -51,6 +51,7 @@ TAIL = 2.5  # the variance of noise times a fixed polynomial in its worst slots,
 PLACES = 32
 WIDTH = 2 + PLACES
 LARGEST = 2.0**60  # entries end there, so that their squares stay inside float32
+_LARGEST = np.float32(LARGEST)
 ZERO = np.zeros(WIDTH, np.float32)
 _ERRORS = np.array([0.0] + [1.0] * (WIDTH - 1), np.float32)
 _NEARLY = np.float32(1 - 1e-6)  # exp(i t) may come out a little above 1
@@ -162,6 +163,13 @@ def switch_sigma(params: Parameters, level: int, degree: int = 1) -> float:
     return _slot_sigma(variance, params) / float(params.scale(level)) ** degree
 
 
+@lru_cache(maxsize=1 << 10)
+def settle_sigma(params: Parameters, level: int, is_switched: bool) -> float:
+    """Of the rescale of a product onto `level`, after a key switch of it where it needs one."""
+    switched = switch_sigma(params, level + 1, degree=2) if is_switched else 0.0
+    return math.hypot(rescale_sigma(params, level), switched)
+
+
 def _weight(params: Parameters) -> float:
     """The expected number of coefficients of the secret that are not zero: it is ternary."""
     return 2 * params.n / 3
@@ -186,12 +194,14 @@ def _place(number: int) -> int:
 
 def _host(noise: Noise) -> Noise:
     """Device arrays on the host, so that nothing is dispatched for a few numbers."""
-    return np.asarray(noise) if isinstance(noise, jax.Array) and not is_tracer(noise) else noise
+    if isinstance(noise, np.ndarray | Symbolic) or is_tracer(noise):
+        return noise
+    return np.asarray(noise)
 
 
 def _limited(noise: Noise) -> Noise:
     if isinstance(noise, np.ndarray):
-        return np.minimum(noise, np.float32(LARGEST))
+        return np.minimum(noise, _LARGEST)
     return noise.clip(None, LARGEST)
 
 
@@ -224,17 +234,16 @@ def _total(a: Noise, b: Noise) -> Noise:
 
 def product(a: Noise, b: Noise) -> Noise:
     """Of a product slot by slot: x e_y + (y + e_y) e_x, with y and e_y at their bounds."""
-    a, b = _host(a), _host(b)
-    return derived(_product, a, b, derived(_reach, b))
+    return derived(_product, _host(a), _host(b))
 
 
-def _reach(b: Noise) -> Noise:
-    """What the errors of a factor of `b` are multiplied with; its bound is not."""
-    return _ERRORS * (b[..., :1] + _error(b))
-
-
-def _product(a: Noise, b: Noise, reach: Noise) -> Noise:
-    return _limited(a * reach + b * a[..., :1])
+def _product(a: Noise, b: Noise) -> Noise:
+    if _is_single(a) and _is_single(b):
+        made = a * np.float32(b[0] + _error(b))
+        made += b * a[0]
+        made[0] = a[0] * b[0]
+        return np.minimum(made, _LARGEST, out=made)
+    return _limited(a * _ERRORS * (b[..., :1] + _error(b)) + b * a[..., :1])
 
 
 def scaled(a: Noise, factor: Any) -> Noise:
@@ -320,7 +329,7 @@ def known(noise: Noise) -> NDArray[np.float32] | None:
 
 def is_known(noise: Noise) -> bool:
     """False inside a function that is being captured or traced."""
-    return isinstance(noise, np.ndarray | jax.Array) and not is_tracer(noise)
+    return isinstance(noise, np.ndarray) or (isinstance(noise, jax.Array) and not is_tracer(noise))
 
 
 def read(noise: Noise) -> tuple[float, float, float, float]:

@@ -11,7 +11,6 @@ key switches differ by multiples of the key, which only decryption removes.
 
 from __future__ import annotations
 
-import math
 import weakref
 from collections.abc import Callable
 from itertools import zip_longest
@@ -85,10 +84,8 @@ class Terms:
         """The noise of the normal form."""
         if not self.product:
             return self.noise
-        variance = noises.rescale_sigma(params, level) ** 2
-        if len(self.product) > 2:
-            variance += noises.switch_sigma(params, level + 1, degree=2) ** 2
-        return noises.with_source(self.noise, math.sqrt(variance))
+        sigma = noises.settle_sigma(params, level, is_switched=len(self.product) > 2)
+        return noises.with_source(self.noise, sigma)
 
 
 def _sums(a: Polys, b: Polys, sign: int = 1) -> Polys:

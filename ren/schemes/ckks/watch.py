@@ -102,4 +102,6 @@ def _check_bound(name: str, operands: tuple[Any, ...], made: Ciphertext) -> None
 
 def _bound(x: Any) -> float | None:
     noise = known(x.noise)
-    return None if noise is None else float(noise[..., 0].max())
+    if noise is None:
+        return None
+    return float(noise[0] if noise.ndim == 1 else noise[..., 0].max())
