@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 import ren
@@ -245,7 +245,7 @@ CIPHERTEXT_SPECS = st.builds(
 @pytest.fixture(scope="module")
 def ciphertexts() -> Iterator[list[ckks.Ciphertext]]:
     """Two, of different lengths; the context that computes on them lives as long."""
-    context = ckks.context(depth=2, n=1024, security=None)
+    context = ckks.context(depth=3, n=1024, security=None)  # three steps take a level
     with context:
         yield [context.encrypt(np.linspace(-1, 1, length)).realize() for length in (30, 7)]
 
@@ -292,7 +292,7 @@ def test_a_replay_on_ciphertexts_is_a_fresh_run(ciphertexts, spec: Spec, steps: 
 
 
 @pytest.mark.slow
-@settings(max_examples=4)
+@settings(max_examples=2, phases=[Phase.reuse, Phase.generate])
 @given(CIPHERTEXT_SPECS, st.permutations(sorted({**LIGHT, **HEAVY})).map(lambda names: names[:4]))
 def test_a_replay_on_multiplied_ciphertexts(ciphertexts, spec: Spec, steps: list[str]) -> None:
     check_encrypted(ciphertexts, spec, steps, TIERS)
