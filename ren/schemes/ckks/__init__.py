@@ -22,6 +22,7 @@ from ren.schemes.ckks.context import Context
 from ren.schemes.ckks.owner import context
 from ren.schemes.ckks.parameters import Parameters
 from ren.schemes.ckks.plaintext import Plaintext
+from ren.schemes.ckks.stacking import stack, unstack
 
 load_server = Context.from_bytes
 
@@ -38,4 +39,6 @@ __all__ = [
     "SerializationError",
     "context",
     "load_server",
+    "stack",
+    "unstack",
 ]

@@ -18,6 +18,7 @@ from ren.core.errors import TracedValueError
 from ren.poly import Poly, realize_polys
 from ren.schemes.ckks import arithmetic, rotation, serialization
 from ren.schemes.ckks.active import context_for
+from ren.schemes.ckks.files import Stored
 from ren.schemes.ckks.parameters import Parameters
 from ren.schemes.ckks.pending import Pending
 from ren.schemes.ckks.plaintext import Layout, Plaintext, encode
@@ -25,7 +26,7 @@ from ren.symbolic import Length, Symbolic
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
-class Ciphertext:
+class Ciphertext(Stored):
     """Encrypted slots: c0 + c1 s = round(s_level * message) + noise over the ring of `level`.
 
     Made by `ctx.encrypt`. Operators `+ - *` take ciphertexts of one context, plaintexts, arrays
@@ -86,13 +87,13 @@ class Ciphertext:
         return sum(4 * math.prod(p.shape) for p in self.polys)
 
     def __ren_parts__(self) -> tuple[tuple[Any, ...], Hashable]:
-        static = (self.layout.is_complex, self.level, self.key_id, self.params)
+        static = (self.layout.static, self.level, self.key_id, self.params)
         return (*self.polys, Length(self.layout.length)), static
 
     @classmethod
     def __ren_whole__(cls, parts: Sequence[Any], static: Any) -> Ciphertext:
-        (c0, c1, length), (is_complex, level, key_id, params) = parts, static
-        return cls((c0, c1), level, Layout(length.count, is_complex), key_id, params)
+        (c0, c1, length), (layout, level, key_id, params) = parts, static
+        return cls((c0, c1), level, Layout(length.count, *layout), key_id, params)
 
     def __repr__(self) -> str:
         mark = ", INSECURE" if self.params.is_insecure else ""
@@ -165,6 +166,10 @@ class Ciphertext:
     def drop_to(self, level: int) -> Ciphertext:
         """The same message at a lower level; smaller and faster, with less depth left."""
         return arithmetic.drop_to(self, level)
+
+    def compress(self) -> Ciphertext:
+        """The same message at level 0, where it takes the fewest bytes: for replies."""
+        return arithmetic.drop_to(self, 0)
 
     # ---------------------------------------------------------------- values
 
@@ -249,13 +254,13 @@ class _Operator:
         if isinstance(other, numbers.Complex):
             return self.number(x, complex(other))
         if isinstance(other, np.ndarray | list | tuple | jax.Array):
-            return self.plaintext(x, encode(other, x.params, x.level))
+            return self.plaintext(x, encode(other, x.params, x.level, x.layout.blocks))
         return NotImplemented
 
     def _symbolic(self, x: Ciphertext, other: Symbolic) -> Ciphertext:
         """By the type of what is known at each call of a captured function."""
         if other.is_array:
-            return self.plaintext(x, encode(other, x.params, x.level))
+            return self.plaintext(x, encode(other, x.params, x.level, x.layout.blocks))
         if isinstance(other.sample, numbers.Integral | np.bool):
             return self.integer(x, other.map(int))
         if isinstance(other.sample, numbers.Real):

@@ -32,9 +32,27 @@ def table(p: Parameters) -> list[str]:
         *lines,
         f"union of bases: {len(p.union)} moduli, {p.log_q:.1f} bits",
         f"special primes: {len(p.specials)}, {math.log2(p.special_product):.1f} bits",
-        f"union times P: {p.log_qp:.1f} bits; the {target}-bit bound is {bound:.0f}",
-        f"keys: {p.dnum} digits of up to {widest} moduli, {_bytes_text(p.key_nbytes())} each",
+        f"union times P: {p.log_qp:.1f} bits; the {target}-bit bound is {bound:.0f}, "
+        f"margin {bound - p.log_qp:.1f}",
         f"secret: {p.secret}; noise: sigma {p.sigma}; |message| < 2^{p.integer_bits - 1}",
+        f"keys: {p.dnum} digit{'s' * (p.dnum > 1)} of up to {widest} moduli",
+        "key                            in memory       saved",
+        *_key_lines(p),
+    ]
+
+
+def _key_lines(p: Parameters) -> list[str]:
+    """Bytes of each kind of key: uniform halves are saved as seeds of 32 bytes."""
+    switching, public = p.key_nbytes(), 2 * (len(p.union) + 1) * p.n * 4
+    limbs = len(p.union) + len(p.specials)
+    rows = [
+        ("relinearization", switching, switching // 2 + 32),
+        ("each rotation, conjugation", switching, switching // 2 + 32),
+        ("public", public, public // 2 + 32),
+        ("secret", (4 * limbs + 1) * p.n, p.n),
+    ]
+    return [
+        f"{name:<26}{_bytes_text(held):>14}{_bytes_text(kept):>12}" for name, held, kept in rows
     ]
 
 

@@ -18,6 +18,7 @@ import attrs
 
 from ren.core.errors import ParameterError
 from ren.core.ring import RingSpec
+from ren.schemes.ckks.files import Stored
 from ren.schemes.ckks.parameter_checks import (
     DEPTHS,
     DNUMS,
@@ -48,7 +49,7 @@ _DIGEST_HEADER = "ren.ckks.parameters.1"
 
 
 @attrs.frozen(cache_hash=True)
-class Parameters:
+class Parameters(Stored):
     """A CKKS parameter set: Q_i for every level i, P, scales s_i, digits and their security.
 
     Construction checks everything; `for_depth` and `preset` find values that pass.
@@ -157,6 +158,11 @@ class Parameters:
             slots=slots or plan.n // 2,
             security=security,
         )
+
+    @staticmethod
+    def presets() -> tuple[str, ...]:
+        """The names that `preset` knows."""
+        return tuple(PRESETS)
 
     @classmethod
     def preset(cls, name: str) -> Parameters:
@@ -352,7 +358,7 @@ class Parameters:
 
     def to_bytes(self) -> bytes:
         """The parameters alone, for `from_bytes`."""
-        return pack(KIND, self.digest, {"params": self.to_dict()}, [])
+        return pack(KIND, self.digest, header_of(self), [])
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Parameters:
@@ -376,6 +382,11 @@ class Parameters:
         return "\n".join(table(self))
 
 
+def header_of(params: Parameters) -> dict[str, Any]:
+    """What the header of every object says of its parameters; INSECURE where they are."""
+    return {"params": params.to_dict(), "security": security_text(params)}
+
+
 def parameters_of(reader: Reader) -> Parameters:
     """The parameters in the header of any object; they must have the digest of its frame.
 
@@ -389,6 +400,8 @@ def parameters_of(reader: Reader) -> Parameters:
         raise damaged(reader.kind, f"the parameters are not valid ({reason})") from None
     if params.digest != reader.digest:
         raise damaged(reader.kind, "they belong to other parameters than they say")
+    if reader.header.get("security") != security_text(params):
+        raise damaged(reader.kind, f"they do not say that they have {security_text(params)}")
     return params
 
 
