@@ -22,11 +22,13 @@ from ren.schemes.ckks.context import Context
 from ren.schemes.ckks.owner import context
 from ren.schemes.ckks.parameters import Parameters
 from ren.schemes.ckks.plaintext import Plaintext
+from ren.schemes.ckks.presets import PRESETS
 from ren.schemes.ckks.stacking import stack, unstack
 
 load_server = Context.from_bytes
 
 __all__ = [
+    "PRESETS",
     "Ciphertext",
     "Context",
     "ContextError",

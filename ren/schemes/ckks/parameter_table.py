@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ren.schemes.rlwe import security as bounds
 
@@ -13,6 +13,19 @@ if TYPE_CHECKING:
 
 def security_text(p: Parameters) -> str:
     return "INSECURE" if p.is_insecure else f"{p.security_bits}-bit security"
+
+
+def summary(p: Parameters) -> str:
+    """`repr(parameters)`."""
+    return (
+        f"Parameters(n={p.n}, depth={p.depth}, scale=2^{p.scale_bits}, "
+        f"log_qp={p.log_qp:.1f}, {security_text(p)})"
+    )
+
+
+def header_of(p: Parameters) -> dict[str, Any]:
+    """What the header of every saved object says of its parameters; INSECURE where they are."""
+    return {"params": p.to_dict(), "security": security_text(p)}
 
 
 def table(p: Parameters) -> list[str]:

@@ -36,7 +36,7 @@ from ren.schemes.ckks.parameter_checks import (
     check_wishes,
     degrees_for,
 )
-from ren.schemes.ckks.parameter_table import security_text, table
+from ren.schemes.ckks.parameter_table import header_of, security_text, summary, table
 from ren.schemes.ckks.planner import partition, plan_for_depth
 from ren.schemes.ckks.presets import PRESETS
 from ren.schemes.ckks.wire import Reader, damaged, pack, unpack
@@ -158,11 +158,6 @@ class Parameters(Stored):
             slots=slots or plan.n // 2,
             security=security,
         )
-
-    @staticmethod
-    def presets() -> tuple[str, ...]:
-        """The names that `preset` knows."""
-        return tuple(PRESETS)
 
     @classmethod
     def preset(cls, name: str) -> Parameters:
@@ -373,18 +368,10 @@ class Parameters(Stored):
         return params
 
     def __repr__(self) -> str:
-        return (
-            f"Parameters(n={self.n}, depth={self.depth}, scale=2^{self.scale_bits}, "
-            f"log_qp={self.log_qp:.1f}, {security_text(self)})"
-        )
+        return summary(self)
 
     def __str__(self) -> str:
         return "\n".join(table(self))
-
-
-def header_of(params: Parameters) -> dict[str, Any]:
-    """What the header of every object says of its parameters; INSECURE where they are."""
-    return {"params": params.to_dict(), "security": security_text(params)}
 
 
 def parameters_of(reader: Reader) -> Parameters:

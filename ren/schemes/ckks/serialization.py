@@ -27,7 +27,8 @@ from ren.schemes.ckks.keychain import (
     switch_label,
 )
 from ren.schemes.ckks.layout import Layout
-from ren.schemes.ckks.parameters import Parameters, header_of, parameters_of
+from ren.schemes.ckks.parameter_table import header_of
+from ren.schemes.ckks.parameters import Parameters, parameters_of
 from ren.schemes.ckks.wire import Reader, damaged, pack, unpack
 from ren.schemes.rlwe.keys import (
     PublicKey,

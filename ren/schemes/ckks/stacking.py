@@ -5,13 +5,8 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 
-import jax.numpy as jnp
-import numpy as np
-
-from ren.capturing import is_capturing
-from ren.core.errors import ParameterError, TracedValueError
-from ren.core.ring import Domain
-from ren.poly import Poly, realize_polys
+from ren.batching import stacked, unstacked
+from ren.core.errors import ParameterError
 from ren.schemes.ckks.active import same_key
 from ren.schemes.ckks.ciphertext import Ciphertext
 
@@ -39,16 +34,12 @@ def stack(ciphertexts: Sequence[Ciphertext]) -> Ciphertext:
     """
     given = list(ciphertexts)
     _check(given)
-    level, first = min(x.level for x in given), given[0]
+    level = min(x.level for x in given)
     dropped = [x.drop_to(level) for x in given]
-    layout = first.layout
-    for x in given:
+    layout = given[0].layout
+    for x in given[1:]:
         layout = layout.joined(x.layout)
-    limbs = _limbs(dropped, "ckks.stack")
-    ring = first.params.ring(level)
-    c0, c1 = (
-        Poly.from_limbs(_stacked([pair[i] for pair in limbs]), ring, Domain.NTT) for i in (0, 1)
-    )
+    c0, c1 = stacked([[x.polys[i].ntt() for x in dropped] for i in (0, 1)], "ckks.stack")
     return dataclasses.replace(dropped[0], polys=(c0, c1), layout=layout, seed=None, pending=None)
 
 
@@ -66,19 +57,10 @@ def unstack(x: Ciphertext) -> list[Ciphertext]:
             "It takes apart the first batch axis, as ckks.stack or an array [batch, k] made it.",
             "Pass a stacked ciphertext.",
         )
-    ((first, second),) = _limbs([x], "ckks.unstack")
-    ring = x.params.ring(x.level)
+    halves = unstacked([p.ntt() for p in x.polys], "ckks.unstack")
     return [
-        dataclasses.replace(
-            x,
-            polys=(
-                Poly.from_limbs(first[i], ring, Domain.NTT),
-                Poly.from_limbs(second[i], ring, Domain.NTT),
-            ),
-            seed=None,
-            pending=None,
-        )
-        for i in range(batch[0])
+        dataclasses.replace(x, polys=pair, seed=None, pending=None)
+        for pair in zip(*halves, strict=True)
     ]
 
 
@@ -108,19 +90,3 @@ def _shape(x: Ciphertext) -> tuple[int | None, ...]:
     if x.layout.blocks > 1:
         batch = batch[:-1]
     return (*batch, x.layout.length)
-
-
-def _limbs(given: list[Ciphertext], what: str) -> list[tuple]:
-    """The limb arrays of both polynomials of each, all run as one program."""
-    if is_capturing():
-        raise TracedValueError(
-            f"{what} was called inside a function that is being captured by ren.jit.",
-            "Programs have no operation that changes the batch axes.",
-            "Stack and unstack outside, and let the function work on the whole batch.",
-        )
-    polys = realize_polys([p.ntt() for x in given for p in x.polys])
-    return [(polys[i].limbs, polys[i + 1].limbs) for i in range(0, len(polys), 2)]
-
-
-def _stacked(arrays: list) -> object:
-    return np.stack(arrays) if isinstance(arrays[0], np.ndarray) else jnp.stack(arrays)
