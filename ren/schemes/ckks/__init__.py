@@ -15,10 +15,12 @@ from ren.core.errors import (
     InsecureParametersError,
     MissingKeyError,
     ParameterError,
+    ScaleError,
     SerializationError,
 )
 from ren.schemes.ckks.ciphertext import Ciphertext
 from ren.schemes.ckks.context import Context
+from ren.schemes.ckks.modes import manual
 from ren.schemes.ckks.owner import context
 from ren.schemes.ckks.parameters import Parameters
 from ren.schemes.ckks.plaintext import Plaintext
@@ -38,9 +40,11 @@ __all__ = [
     "ParameterError",
     "Parameters",
     "Plaintext",
+    "ScaleError",
     "SerializationError",
     "context",
     "load_server",
+    "manual",
     "stack",
     "unstack",
 ]

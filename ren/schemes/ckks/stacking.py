@@ -9,6 +9,7 @@ from ren.batching import stacked, unstacked
 from ren.core.errors import ParameterError
 from ren.schemes.ckks.active import same_key
 from ren.schemes.ckks.ciphertext import Ciphertext
+from ren.schemes.ckks.explicit import normal
 
 
 def stack(ciphertexts: Sequence[Ciphertext]) -> Ciphertext:
@@ -34,6 +35,7 @@ def stack(ciphertexts: Sequence[Ciphertext]) -> Ciphertext:
     """
     given = list(ciphertexts)
     _check(given)
+    given = [normal(x) for x in given]
     level = min(x.level for x in given)
     dropped = [x.drop_to(level) for x in given]
     layout = given[0].layout
@@ -50,6 +52,7 @@ def unstack(x: Ciphertext) -> list[Ciphertext]:
         ParameterError: there is no batch axis.
         TracedValueError: inside a function that `ren.jit` captures.
     """
+    x = normal(x)
     batch = x.polys[0].shape[:-2]
     if len(batch) <= (x.layout.blocks > 1):
         raise ParameterError(
