@@ -25,6 +25,7 @@ from ren.schemes.ckks.owner import context
 from ren.schemes.ckks.parameters import Parameters
 from ren.schemes.ckks.plaintext import Plaintext
 from ren.schemes.ckks.presets import PRESETS
+from ren.schemes.ckks.requirements import Requirements, spec
 from ren.schemes.ckks.stacking import stack, unstack
 
 load_server = Context.from_bytes
@@ -40,11 +41,13 @@ __all__ = [
     "ParameterError",
     "Parameters",
     "Plaintext",
+    "Requirements",
     "ScaleError",
     "SerializationError",
     "context",
     "load_server",
     "manual",
+    "spec",
     "stack",
     "unstack",
 ]
