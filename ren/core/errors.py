@@ -94,6 +94,10 @@ class DepthError(RenError, ValueError):
     """An operation below the lowest level: the multiplicative depth is used up."""
 
 
+class ScaleError(RenError, ValueError):
+    """Scales, levels or components that do not fit, where nothing is aligned: `ckks.manual()`."""
+
+
 class VerificationError(RenError, AssertionError):
     """A compiler pass broke a rule of its stage: a defect of Ren, never of the program."""
 

@@ -15,17 +15,23 @@ from ren.core.errors import (
     InsecureParametersError,
     MissingKeyError,
     ParameterError,
+    ScaleError,
     SerializationError,
 )
 from ren.schemes.ckks.ciphertext import Ciphertext
 from ren.schemes.ckks.context import Context
+from ren.schemes.ckks.modes import manual
 from ren.schemes.ckks.owner import context
 from ren.schemes.ckks.parameters import Parameters
 from ren.schemes.ckks.plaintext import Plaintext
+from ren.schemes.ckks.presets import PRESETS
+from ren.schemes.ckks.requirements import Requirements, spec
+from ren.schemes.ckks.stacking import stack, unstack
 
 load_server = Context.from_bytes
 
 __all__ = [
+    "PRESETS",
     "Ciphertext",
     "Context",
     "ContextError",
@@ -35,7 +41,13 @@ __all__ = [
     "ParameterError",
     "Parameters",
     "Plaintext",
+    "Requirements",
+    "ScaleError",
     "SerializationError",
     "context",
     "load_server",
+    "manual",
+    "spec",
+    "stack",
+    "unstack",
 ]

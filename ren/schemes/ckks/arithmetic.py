@@ -27,7 +27,7 @@ from ren.poly import Poly
 from ren.schemes.ckks import encoder
 from ren.schemes.ckks.active import context_for, same_key
 from ren.schemes.ckks.parameters import Parameters
-from ren.schemes.ckks.pending import Pair, Pending, Terms
+from ren.schemes.ckks.pending import Pending, Terms
 from ren.schemes.ckks.plaintext import Layout, Plaintext
 from ren.schemes.rlwe.keys import from_residues
 from ren.symbolic import Symbolic
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 
 def evolve(
-    x: Ciphertext, polys: Pair, level: int | None = None, layout: Layout | None = None
+    x: Ciphertext, polys: tuple[Poly, ...], level: int | None = None, layout: Layout | None = None
 ) -> Ciphertext:
     """`x` with other polynomials, in normal form; what is not given stays, the seed goes."""
     level = x.level if level is None else level
@@ -191,7 +191,7 @@ def add_scalar(x: Ciphertext, value: complex | Symbolic) -> Ciphertext:
     else:
         c0, c1 = terms.base
         terms = Terms(base=(c0 + _constant_poly(x, value, x.level), c1))
-    return evolve_terms(x, terms, layout=_scalar_layout(x, value))
+    return evolve_terms(x, terms, layout=scalar_layout(x, value))
 
 
 def _combined(
@@ -260,7 +260,7 @@ def multiply_scalar(x: Ciphertext, value: complex | Symbolic) -> Ciphertext:
     need_level(x, 1, "A product with a number that is no integer")
     factor = _constant_poly(x, value, x.level)
     product = (x.polys[0] * factor, x.polys[1] * factor)
-    return evolve_terms(x, Terms(product), x.level - 1, _scalar_layout(x, value))
+    return evolve_terms(x, Terms(product), x.level - 1, scalar_layout(x, value))
 
 
 def power(x: Ciphertext, exponent: int) -> Ciphertext:
@@ -296,18 +296,23 @@ def _powers(x: Ciphertext, exponent: int, known: dict[int, Ciphertext]) -> Ciphe
 def _constant_poly(
     x: Ciphertext, value: complex | Symbolic, level: int, degree: int = 1
 ) -> Poly | int | Symbolic:
-    """round(value s_level^degree): an integer, or for complex values a polynomial of two terms."""
-    scale, ring = x.params.scale(level) ** degree, x.params.ring(level)
+    return constant_poly(value, x.params.ring(level), x.params.scale(level) ** degree)
+
+
+def constant_poly(
+    value: complex | Symbolic, ring: RingSpec, scale: Fraction
+) -> Poly | int | Symbolic:
+    """round(value scale): an integer, or for complex values a polynomial of two terms."""
     if isinstance(value, Symbolic):
         return _constant_symbol(value, ring, scale)
-    parts = encoder.encode_constant(value, x.n, scale)
+    parts = encoder.encode_constant(value, ring.n, scale)
     if parts.keys() <= {0}:
         return parts.get(0, 0)
     return from_residues(_constant_limbs(value, ring, scale), ring, Domain.COEFF).ntt()
 
 
 def _constant_symbol(value: Symbolic, ring: RingSpec, scale: Fraction) -> Poly | Symbolic:
-    """As `_constant_poly`, of a number that is known at each call."""
+    """As `constant_poly`, of a number that is known at each call."""
     if not isinstance(value.sample, complex):
         return value.map(lambda v: encoder.encode_constant(v, ring.n, scale).get(0, 0))
     node = value.encoded(
@@ -323,6 +328,7 @@ def _constant_limbs(value: complex, ring: RingSpec, scale: Fraction) -> NDArray[
     return encoder.residues(coefficients, ring.moduli)
 
 
-def _scalar_layout(x: Ciphertext, value: complex | Symbolic) -> Layout:
+def scalar_layout(x: Ciphertext, value: complex | Symbolic) -> Layout:
+    """The layout of `x` combined with a number: it fills all slots."""
     sample = value.sample if isinstance(value, Symbolic) else value
     return x.layout.joined(Layout(None, isinstance(sample, complex)))

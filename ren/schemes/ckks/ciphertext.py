@@ -17,8 +17,10 @@ from ren.callers import user_line
 from ren.core.errors import TracedValueError
 from ren.lowering.devices import is_tracer
 from ren.poly import Poly, realize_polys
-from ren.schemes.ckks import arithmetic, rotation, serialization
+from ren.schemes.ckks import arithmetic, explicit, rotation, serialization
 from ren.schemes.ckks.active import context_for
+from ren.schemes.ckks.files import Stored
+from ren.schemes.ckks.modes import is_manual
 from ren.schemes.ckks.parameters import Parameters
 from ren.schemes.ckks.pending import Pending
 from ren.schemes.ckks.plaintext import Layout, Plaintext, encode
@@ -26,7 +28,7 @@ from ren.symbolic import Length, Symbolic
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
-class Ciphertext:
+class Ciphertext(Stored):
     """Encrypted slots: c0 + c1 s = round(s_level * message) + noise over the ring of `level`.
 
     Made by `ctx.encrypt`. Operators `+ - *` take ciphertexts of one context, plaintexts, arrays
@@ -40,6 +42,8 @@ class Ciphertext:
         seed: what c1 was expanded from, for fresh ciphertexts only; halves their bytes. It does
             not travel through pytrees, nor does the next.
         pending: what sums go on from while the normal form of a product has not run.
+        own_scale: static; the scale where it is not the level's, inside `ckks.manual()` only;
+            there, a product has three polynomials.
 
     Raises:
         DepthError: an operation below level 0.
@@ -53,13 +57,14 @@ class Ciphertext:
         array([ 2.,  5., 10.])
     """
 
-    polys: tuple[Poly, Poly]
+    polys: tuple[Poly, ...]
     level: int
     layout: Layout
     key_id: str
     params: Parameters
     seed: bytes | None = None
     pending: Pending | None = None
+    own_scale: Fraction | None = None
 
     __array_ufunc__ = None  # numpy hands its operators over to these
     __array_priority__ = 1000
@@ -78,8 +83,8 @@ class Ciphertext:
 
     @property
     def scale(self) -> Fraction:
-        """The canonical scale of the level, exactly: after a rescale that is pending."""
-        return self.params.scale(self.level)
+        """The scale, exactly: that of the level, after a rescale that is pending."""
+        return self.own_scale or self.params.scale(self.level)
 
     @property
     def nbytes(self) -> int:
@@ -87,16 +92,19 @@ class Ciphertext:
         return sum(4 * math.prod(p.shape) for p in self.polys)
 
     def __ren_parts__(self) -> tuple[tuple[Any, ...], Hashable]:
-        static = (self.layout.is_complex, self.level, self.key_id, self.params)
-        return (*self.polys, Length(self.layout.length)), static
+        x = _ready(self)
+        static = (x.layout.static, x.level, x.key_id, x.params, x.own_scale)
+        return (*x.polys, Length(x.layout.length)), static
 
     @classmethod
     def __ren_whole__(cls, parts: Sequence[Any], static: Any) -> Ciphertext:
-        (c0, c1, length), (is_complex, level, key_id, params) = parts, static
-        return cls((c0, c1), level, Layout(length.count, is_complex), key_id, params)
+        (*polys, length), (layout, level, key_id, params, scale) = parts, static
+        layout = Layout(length.count, *layout)
+        return cls(tuple(polys), level, layout, key_id, params, own_scale=scale)
 
     def __repr__(self) -> str:
         mark = ", INSECURE" if self.params.is_insecure else ""
+        mark = ", 3 components" * (len(self.polys) > 2) + mark
         return (
             f"Ciphertext(level {self.level} of {self.params.depth}, scale 2^"
             f"{math.log2(self.scale):.2f}, {self.slots} slots, {self.nbytes / 2**20:.2f} MiB{mark})"
@@ -121,7 +129,7 @@ class Ciphertext:
     __rmul__ = __mul__
 
     def __neg__(self) -> Ciphertext:
-        return arithmetic.negate(self)
+        return explicit.negate(self) if is_manual() else arithmetic.negate(explicit.normal(self))
 
     def __pos__(self) -> Ciphertext:
         return self
@@ -129,7 +137,9 @@ class Ciphertext:
     def __pow__(self, exponent: int) -> Ciphertext:
         if not isinstance(exponent, numbers.Integral):
             return NotImplemented
-        return arithmetic.power(self, int(exponent))
+        if is_manual():
+            return explicit.power(self, int(exponent))
+        return arithmetic.power(explicit.normal(self), int(exponent))
 
     def __bool__(self) -> NoReturn:
         raise _no_truth()
@@ -156,16 +166,30 @@ class Ciphertext:
     # ---------------------------------------------------------------- levels
 
     def rescale(self) -> Ciphertext:
-        """The same in normal form: a rescale that is pending stands before every later sum."""
-        return arithmetic.settle(self)
+        """The same in normal form: a rescale that is pending stands before every later sum.
+
+        In manual mode: one level down, and the scale divided by the ratio of the moduli.
+        """
+        return explicit.rescale(self) if is_manual() else arithmetic.settle(explicit.normal(self))
 
     def relinearize(self) -> Ciphertext:
-        """The same in normal form; relinearization and rescale are one step, as in `rescale`."""
-        return arithmetic.settle(self)
+        """The same in normal form; relinearization and rescale are one step, as in `rescale`.
+
+        In manual mode: two components instead of three.
+        """
+        if is_manual():
+            return explicit.relinearize(self)
+        return arithmetic.settle(explicit.normal(self))
 
     def drop_to(self, level: int) -> Ciphertext:
         """The same message at a lower level; smaller and faster, with less depth left."""
-        return arithmetic.drop_to(self, level)
+        if is_manual():
+            return explicit.drop_to(self, level)
+        return arithmetic.drop_to(explicit.normal(self), level)
+
+    def compress(self) -> Ciphertext:
+        """The same message at level 0, where it takes the fewest bytes: for replies."""
+        return self.drop_to(0)
 
     # ---------------------------------------------------------------- values
 
@@ -180,14 +204,13 @@ class Ciphertext:
 
     def realize(self) -> Ciphertext:
         """The same in normal form, computed: both polynomials as one program."""
-        polys = realize_polys(self.polys)
-        return dataclasses.replace(self, polys=(polys[0], polys[1]), pending=None)
+        return dataclasses.replace(self, polys=tuple(realize_polys(self.polys)), pending=None)
 
     # ---------------------------------------------------------------- bytes
 
     def to_bytes(self) -> bytes:
         """The ciphertext for `from_bytes`; a fresh one takes half, its second half being a seed."""
-        return serialization.ciphertext_to_bytes(self)
+        return serialization.ciphertext_to_bytes(explicit.normal(self))
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Ciphertext:
@@ -204,14 +227,21 @@ class Ciphertext:
 
 def _flatten(x: Ciphertext) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
     """The polynomials, realized together so that shared work runs once, and what is static."""
+    x = _ready(x) if all(isinstance(p, Poly) for p in x.polys) else x
     polys = tuple(x.polys)
     if all(isinstance(p, Poly) and p._node is not None for p in polys):
         polys = tuple(realize_polys(polys))
-    return polys, (x.level, x.layout, x.key_id, x.params)
+    return polys, (x.level, x.layout, x.key_id, x.params, x.own_scale)
 
 
 def _unflatten(static: tuple[Any, ...], polys: Any) -> Ciphertext:
-    return Ciphertext(tuple(polys), *static)
+    *rest, scale = static
+    return Ciphertext(tuple(polys), *rest, own_scale=scale)
+
+
+def _ready(x: Ciphertext) -> Ciphertext:
+    """What leaves laziness is in normal form; in manual mode it stays as it is."""
+    return x if is_manual() else explicit.normal(x)
 
 
 jax.tree_util.register_pytree_node(Ciphertext, _flatten, _unflatten)
@@ -233,8 +263,14 @@ class _Operator:
     plaintext: Callable[[Ciphertext, Plaintext], Ciphertext]
     integer: Callable[[Ciphertext, Any], Ciphertext]
     number: Callable[[Ciphertext, Any], Ciphertext]
+    array: Callable[[Ciphertext, Any], Ciphertext]
+    by_hand: _Operator | None = None
 
     def __call__(self, x: Ciphertext, other: Any) -> Ciphertext:
+        if self.by_hand is not None:  # automatic, unless that is off
+            if is_manual():
+                return self.by_hand(x, other)
+            x, other = explicit.normal(x), _normal(other)
         if isinstance(other, Ciphertext):
             return self.ciphertext(x, other)
         if isinstance(other, Plaintext):
@@ -250,13 +286,13 @@ class _Operator:
         if isinstance(other, numbers.Complex):
             return self.number(x, complex(other))
         if isinstance(other, np.ndarray | list | tuple | jax.Array):
-            return self.plaintext(x, encode(other, x.params, x.level))
+            return self.array(x, other)
         return NotImplemented
 
     def _symbolic(self, x: Ciphertext, other: Symbolic) -> Ciphertext:
         """By the type of what is known at each call of a captured function."""
         if other.is_array:
-            return self.plaintext(x, encode(other, x.params, x.level))
+            return self.array(x, other)
         if isinstance(other.sample, numbers.Integral | np.bool):
             return self.integer(x, other.map(int))
         if isinstance(other.sample, numbers.Real):
@@ -264,16 +300,53 @@ class _Operator:
         return self.number(x, other.map(complex))
 
 
-_SUM = _Operator(arithmetic.add, arithmetic.add_plain, arithmetic.add_scalar, arithmetic.add_scalar)
+def _normal(other: Any) -> Any:
+    return explicit.normal(other) if isinstance(other, Ciphertext) else other
+
+
+def _encoded(x: Ciphertext, values: Any) -> Plaintext:
+    return encode(values, x.params, x.level, x.layout.blocks)
+
+
+_SUM = _Operator(
+    arithmetic.add,
+    arithmetic.add_plain,
+    arithmetic.add_scalar,
+    arithmetic.add_scalar,
+    lambda x, values: arithmetic.add_plain(x, _encoded(x, values)),
+    _Operator(
+        explicit.add,
+        explicit.add_plain,
+        explicit.add_scalar,
+        explicit.add_scalar,
+        explicit.add_array,
+    ),
+)
 _DIFFERENCE = _Operator(
     arithmetic.subtract,
     arithmetic.subtract_plain,
     lambda x, value: arithmetic.add_scalar(x, -value),
     lambda x, value: arithmetic.add_scalar(x, -value),
+    lambda x, values: arithmetic.subtract_plain(x, _encoded(x, values)),
+    _Operator(
+        explicit.subtract,
+        explicit.subtract_plain,
+        lambda x, value: explicit.add_scalar(x, -value),
+        lambda x, value: explicit.add_scalar(x, -value),
+        explicit.subtract_array,
+    ),
 )
 _PRODUCT = _Operator(
     arithmetic.multiply,
     arithmetic.multiply_plain,
     arithmetic.multiply_integer,
     arithmetic.multiply_scalar,
+    lambda x, values: arithmetic.multiply_plain(x, _encoded(x, values)),
+    _Operator(
+        explicit.multiply,
+        explicit.multiply_plain,
+        explicit.multiply_integer,
+        explicit.multiply_scalar,
+        explicit.multiply_array,
+    ),
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import threading
 from collections.abc import Iterable
 from typing import Any
@@ -10,10 +11,11 @@ import jax
 from numpy.typing import NDArray
 
 from ren.capturing import not_capturing
-from ren.core.errors import MissingKeyError, RandomnessError
+from ren.core.errors import MissingKeyError, ParameterError, RandomnessError
 from ren.lowering.tracing import is_tracing
-from ren.schemes.ckks import active, encoder, encryption, plaintext, serialization
+from ren.schemes.ckks import active, encoder, encryption, plaintext, rotation, serialization
 from ren.schemes.ckks.ciphertext import Ciphertext
+from ren.schemes.ckks.files import PRIVATE, SHARED, PathLike, Stored, write
 from ren.schemes.ckks.keychain import Keychain
 from ren.schemes.ckks.parameters import Parameters
 from ren.schemes.ckks.plaintext import Plaintext
@@ -21,7 +23,7 @@ from ren.schemes.ckks.rotation import conjugation_element, galois_element
 from ren.schemes.rlwe.keys import SwitchingKey
 
 
-class Context:
+class Context(Stored):
     """Keys under one `key_id`; made by `ckks.context`, `.server()`, `.public()` or `from_bytes`.
 
     An owner's context holds the secret: it encrypts, decrypts and makes evaluation keys. A server
@@ -58,7 +60,8 @@ class Context:
         """A plaintext that can be added and multiplied many times.
 
         Args:
-            values: real or complex, [*batch, k] with k <= slots; a scalar fills all slots.
+            values: real or complex, [*batch, k]; a scalar fills all slots. Beyond `slots` numbers
+                they are cut into blocks, on which operators work block by block.
             level: default the top; at a lower level it is smaller.
         """
         level = self.params.depth if level is None else level
@@ -100,8 +103,7 @@ class Context:
         active.same_key(self.key_id, x.key_id, "decrypt()")
         coefficients = encryption.decrypt_coefficients(x.polys, self._keys.require_secret())
         z = encoder.decode(coefficients, x.n, x.slots, x.scale)
-        z = z[..., 0] if x.layout.length is None else z[..., : x.layout.length]
-        return z if x.layout.is_complex else z.real.copy()
+        return x.layout.unpacked(z)
 
     # ---------------------------------------------------------------- keys
 
@@ -121,13 +123,15 @@ class Context:
         call = f"ctx.rotation_keys([{steps}])" if steps else "ctx.conjugation_key()"
         if self._keys.secret is None:
             raise MissingKeyError(
-                f"{what} needs the key of galois element {galois}, which this context lacks.",
+                f"{what} needs the key for {self._name(galois)} (galois element {galois}), which "
+                "this context lacks.",
                 "Only the owner of the secret key can make it.",
                 f"There, call {call} before ctx.server().",
             )
         if is_tracing():
             raise MissingKeyError(
-                f"{what} needs the key of galois element {galois}, which is not made yet.",
+                f"{what} needs the key for {self._name(galois)} (galois element {galois}), which "
+                "is not made yet.",
                 "Keys are never made inside a JAX transformation.",
                 f"Call {call} first.",
             )
@@ -150,6 +154,54 @@ class Context:
         self._make_galois([conjugation_element(self.params.n)])
         return self
 
+    def switching_key(self, other: Context) -> Context:
+        """Makes the key that `switch_key` needs, where both secrets are; returns itself.
+
+        Raises:
+            ParameterError: the parameters of `other` are not compatible.
+            MissingKeyError: one of the two contexts holds no secret key.
+        """
+        self._check_target(other)
+        if other.key_id == self.key_id or other.key_id in self._keys.switches:
+            return self
+        if self.rank < 2 or other.rank < 2:
+            raise MissingKeyError(
+                f"The key from {self.key_id[:8]} to {other.key_id[:8]} is not there.",
+                "It is made of both secret keys.",
+                "Where both are held, call ctx.switching_key(other) before ctx.server().",
+            )
+        with self._lock, not_capturing():
+            self._keys = self._keys.with_switch(other._keys, self.params)
+        return self
+
+    def switch_key(self, x: Ciphertext, other: Context) -> Ciphertext:
+        """The message of `x` under the key of `other`, at the same level.
+
+        Args:
+            x: under the key of this context.
+            other: a context of any kind with compatible parameters.
+
+        Raises:
+            ContextError: `x` is under another key.
+            ParameterError, MissingKeyError: as in `switching_key`.
+
+        Cost: one key switch.
+        """
+        active.same_key(self.key_id, x.key_id, "switch_key()")
+        self.switching_key(other)
+        if other.key_id == self.key_id:
+            return x
+        return rotation.switched(x, self._keys.switches[other.key_id], other.key_id)
+
+    def _check_target(self, other: Context) -> None:
+        if not isinstance(other, Context) or not self.params.compatible(other.params):
+            given = other.params if isinstance(other, Context) else type(other).__name__
+            raise ParameterError(
+                f"A key was to be switched to that of {given!r}.",
+                f"Both contexts have one set of parameters; here it is {self.params!r}.",
+                "Make the other context with ckks.context(params=ctx.params).",
+            )
+
     def _make_galois(self, elements: Iterable[int]) -> None:
         with self._lock, not_capturing():
             self._keys = self._keys.with_galois(elements, self.params)
@@ -166,9 +218,41 @@ class Context:
 
     # ---------------------------------------------------------------- other contexts
 
-    def server(self) -> Context:
-        """The same context with the evaluation keys made so far, and nothing else."""
-        return Context(self.params, self._keys.evaluation_only())
+    def server(
+        self, rotations: Iterable[int] | None = None, relinearization: bool = True
+    ) -> Context:
+        """The same context with the evaluation keys made so far, and nothing else.
+
+        Args:
+            rotations: the steps to have keys for; None for all keys that were made.
+            relinearization: False leaves that key out: products of ciphertexts need it.
+
+        Keys that a server lacks are sent as such a context too; the server takes them over by
+        `adopt`.
+
+        Raises:
+            MissingKeyError: a key is neither there nor can it be made here.
+        """
+        keys = self._keys
+        if rotations is not None:
+            keys = self.rotation_keys(wanted := list(rotations))._keys
+            elements = {galois_element(k % self.slots, self.params.n) for k in wanted}
+            some = {g: key for g, key in keys.galois.items() if g in elements}
+            keys = dataclasses.replace(keys, galois=some, switches={})
+        if not relinearization:
+            keys = dataclasses.replace(keys, relinearization=None)
+        return Context(self.params, keys.evaluation_only())
+
+    def adopt(self, other: Context) -> Context:
+        """Takes over the evaluation keys of `other`, made by the same owner; returns itself.
+
+        Raises:
+            ContextError: `other` is under another key.
+        """
+        active.same_key(self.key_id, other.key_id, "adopt()")
+        with self._lock:
+            self._keys = self._keys.with_keys_of(other._keys)
+        return self
 
     def public(self) -> Context:
         """The same context with the public key alone: it encrypts and does nothing else."""
@@ -185,6 +269,15 @@ class Context:
             SerializationError: it holds the secret key and `include_secret` is False.
         """
         return serialization.context_to_bytes(self, self._keys, include_secret)
+
+    def save(self, path: PathLike, include_secret: bool = False) -> None:
+        """Writes `to_bytes` to a file, whole or not at all; with the secret only you may read it.
+
+        Raises:
+            SerializationError: it holds the secret key and `include_secret` is False.
+            OSError: the place cannot be written to.
+        """
+        write(path, self.to_bytes(include_secret), PRIVATE if self.rank == 2 else SHARED)
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Context:
@@ -210,12 +303,15 @@ class Context:
     # ---------------------------------------------------------------- display
 
     def __repr__(self) -> str:
-        return f"<ckks.Context {self.key_id[:8]}, {self._keys.kind}>"
+        size = f"keys of {self._keys.nbytes / 2**20:.2f} MiB"
+        mark = ", INSECURE" if self.params.is_insecure else ""
+        return f"<ckks.Context {self.key_id[:8]}, {self._keys.kind}, {size}{mark}>"
 
     def __str__(self) -> str:
         rows = [
             ("context", f"{self.key_id[:8]}, {self._keys.kind}"),
             ("keys", self._keys.inventory(self._name)),
+            ("in memory", f"{self._keys.nbytes / 2**20:.2f} MiB of keys"),
         ]
         table = "\n".join(f"{name:<12} {value}" for name, value in rows)
         return f"{self.params}\n{table}"

@@ -160,7 +160,9 @@ def test_other_kinds_and_versions(ctx, data):
         {"length": 513}, {"length": -2}, {"is_complex": 2}, {"key_id": "00"}, {"key_id": 5},
         {"seed": "zz"}, {"seed": 1}, {"seed": None}, {"batch": 3}, {"batch": [0]}, {"batch": [-1]},
         {"batch": [1 << 40]}, {"batch": [1] * 9}, {"batch": ["1"]}, {"batch": [2]},
-        {"params": None}, {"params": {}}, {"params": []},
+        {"params": None}, {"params": {}}, {"params": []}, {"security": "128-bit security"},
+        {"security": None}, {"blocks": 0}, {"blocks": 2}, {"blocks": "1"}, {"length": 0},
+        {"batch": [2], "blocks": 2}, {"batch": [1], "blocks": 1, "length": 513},
     ],
     ids=str,
 )  # fmt: skip
@@ -206,6 +208,30 @@ def test_residues_out_of_range(ctx, fresh, data):
 def test_forged_galois_keys(ctx, galois):
     with pytest.raises(ckks.SerializationError):
         ckks.Context.from_bytes(with_header(ctx.server().to_bytes(), galois=galois))
+
+
+@pytest.mark.parametrize(
+    "switches",
+    [
+        None,
+        [["00" * 16, None]],
+        [["zz" * 16, "00" * 32]],
+        [[5, "00" * 32]],
+        [["00" * 16, "00" * 32]],
+    ],
+    ids=str,
+)
+def test_forged_switching_keys(ctx, switches):
+    with pytest.raises(ckks.SerializationError):
+        ckks.Context.from_bytes(with_header(ctx.server().to_bytes(), switches=switches))
+
+
+@pytest.mark.parametrize("changes", [{"bits": 10**6}, {"bits": -1}, {"bits": None}, {"level": 2}])
+def test_forged_plaintexts(ctx, changes):
+    data = ctx.encode([1.0, 2.0]).to_bytes()
+    assert ckks.Plaintext.from_bytes(data).to_bytes() == data
+    with pytest.raises(ckks.SerializationError):
+        ckks.Plaintext.from_bytes(with_header(data, **changes))
 
 
 def test_a_secret_that_is_not_ternary(small_params):
