@@ -147,7 +147,7 @@ def assert_same(got: Any, want: Any) -> None:
         assert (got.ring, got.domain, got.shape, got.is_constant) == (
             want.ring, want.domain, want.shape, want.is_constant
         )  # fmt: skip
-        # What is folded to a constant has no device, and is put on the default one.
+        # A result that reads no argument has no device, and is put on the default one.
         assert got.device == want.device or "python" in (got.device, want.device)
         assert ren.equal(got, want)
         if not got.is_constant:
