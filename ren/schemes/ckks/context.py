@@ -207,14 +207,15 @@ class Context(Stored):
             self._keys = self._keys.with_galois(elements, self.params)
 
     def _steps(self, galois: int) -> int | None:
-        """Of a rotation's galois element; None for the conjugation's."""
-        if galois == conjugation_element(self.params.n):
-            return None
-        return next(k for k in range(self.slots) if galois_element(k, self.params.n) == galois)
+        """Of a rotation's galois element; None for any other."""
+        powers = (k for k in range(self.slots) if galois_element(k, self.params.n) == galois)
+        return next(powers, None)
 
     def _name(self, galois: int) -> str:
+        if galois == conjugation_element(self.params.n):
+            return "conjugation"
         steps = self._steps(galois)
-        return "conjugation" if steps is None else f"rotation by {steps}"
+        return f"galois element {galois}" if steps is None else f"rotation by {steps}"
 
     # ---------------------------------------------------------------- other contexts
 
