@@ -220,7 +220,7 @@ class Context(Stored):
     # ---------------------------------------------------------------- other contexts
 
     def server(
-        self, rotations: Iterable[int] | None = None, relinearization: bool = True
+        self, rotations: int | Iterable[int] | None = None, relinearization: bool = True
     ) -> Context:
         """The same context with the evaluation keys made so far, and nothing else.
 
@@ -236,7 +236,8 @@ class Context(Stored):
         """
         keys = self._keys
         if rotations is not None:
-            keys = self.rotation_keys(wanted := list(rotations))._keys
+            wanted = list(rotations) if isinstance(rotations, Iterable) else [rotations]
+            keys = self.rotation_keys(wanted)._keys
             elements = {galois_element(k % self.slots, self.params.n) for k in wanted}
             some = {g: key for g, key in keys.galois.items() if g in elements}
             keys = dataclasses.replace(keys, galois=some, switches={})
