@@ -322,7 +322,7 @@ def _known(value: Any, values: Sequence[Any]) -> Any:
         return value.value(values)
     if isinstance(value, Length) and isinstance(value.count, Symbolic):
         return Length(value.count.value(values))
-    return value
+    return value.copy() if isinstance(value, np.ndarray) else value  # results share nothing mutable
 
 
 def _independent(sink: Node, prune: bool) -> list[Node]:

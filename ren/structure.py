@@ -13,7 +13,7 @@ import jax
 from ren.capturing import collecting
 from ren.core.errors import JitError
 from ren.poly import Poly, realize_polys
-from ren.symbolic import Length, key_of
+from ren.symbolic import Length, Symbolic, key_of
 
 Rebuild = Callable[[Iterator[Poly], Iterator[Any]], Any]
 
@@ -151,8 +151,9 @@ def _leaves(value: Any) -> list[Any]:
 
 
 def _is_input(leaf: Any) -> bool:
-    """True for polynomials and arrays; numbers alone make no input of an object."""
-    return isinstance(leaf, Poly) or (hasattr(leaf, "shape") and key_of(leaf) is not None)
+    """True for polynomials, arrays and what is symbolic; numbers alone make no input."""
+    is_array = hasattr(leaf, "shape") and key_of(leaf) is not None
+    return is_array or isinstance(leaf, Poly | Symbolic)
 
 
 @lru_cache(maxsize=1 << 10)

@@ -53,8 +53,8 @@ def symbol_of(value: Any, name: str, read: Callable[[Values], Any]) -> Symbolic:
     """
     if type(value) in _NUMBERS:
         return Symbolic(type(value)(), read, name)
-    if value.ndim == 0 and not isinstance(value, jax.Array):
-        return Symbolic(value.dtype.type(0), lambda values: read(values)[()], name)
+    if value.ndim == 0:
+        return Symbolic(value.dtype.type(0), lambda values: np.asarray(read(values))[()], name)
     sample = np.broadcast_to(np.zeros((), value.dtype), value.shape)
     return Symbolic(sample, lambda values: np.asarray(read(values)), name)
 
@@ -211,9 +211,18 @@ class Symbolic:
 
     __index__ = __int__ = __float__ = __complex__ = __bool__ = __array__ = _refuse
     __pow__ = __rpow__ = __truediv__ = __rtruediv__ = __floordiv__ = __rfloordiv__ = _refuse
-    __mod__ = __rmod__ = __matmul__ = __rmatmul__ = __abs__ = __round__ = _refuse
+    __mod__ = __rmod__ = __matmul__ = __rmatmul__ = __divmod__ = __rdivmod__ = _refuse
+    __abs__ = __round__ = __trunc__ = __floor__ = __ceil__ = __setitem__ = __delitem__ = _refuse
     __eq__ = __ne__ = __lt__ = __le__ = __gt__ = __ge__ = __hash__ = __contains__ = _refuse  # type: ignore[assignment]
     __and__ = __or__ = __xor__ = __lshift__ = __rshift__ = __invert__ = _refuse
+
+    def __getattr__(self, name: str) -> NoReturn:  # what its value would have
+        if not name.startswith("_") and hasattr(self.sample, name):
+            self._refuse()
+        raise AttributeError(name, name=name, obj=self)
+
+    def __format__(self, spec: str) -> str:
+        return self._refuse() if spec else repr(self)
 
     def __repr__(self) -> str:
         what = f"{self.dtype}{list(self.shape)}" if self.is_array else type(self.sample).__name__

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import math
+import operator
 from fractions import Fraction
 
 import jax.numpy as jnp
@@ -82,9 +84,9 @@ def test_keyed_by_type_and_shape():
     f(x(), jnp.arange(8))
     assert f.cache_info()[:3] == (1, 4, 4)
     g = ren.jit(lambda x, c: x * c)
-    for c in (1, 2, True, np.int64(3), np.int32(3)):
+    for c in (1, 2, True, np.int64(3), np.int32(3), np.array(4), jnp.int32(5), jnp.int32(6)):
         assert ren.equal(g(x(), c), x() * int(c))
-    assert g.cache_info()[:3] == (1, 4, 4)
+    assert g.cache_info()[:3] == (2, 6, 6)
 
 
 USES = {
@@ -103,6 +105,11 @@ USES = {
     "hash": lambda x, k: x * {3: 1}[k],
     "automorphism": lambda x, k: x.automorphism(k),
     "constant": lambda x, k: x * Poly.const(k, x.ring),
+    "attribute": lambda x, k: x * k.real,
+    "method": lambda x, k: x * k.bit_length(),
+    "divmod": lambda x, k: x * divmod(k, 2)[1],
+    "trunc": lambda x, k: x * math.trunc(k),
+    "format": lambda x, k: x * len(f"{k:d}"),
 }
 
 
@@ -116,6 +123,25 @@ def test_any_other_use_names_static_argnames(use):
     if use not in ("division", "numpy"):
         g = ren.jit(static_argnames="k")(lambda x, k: USES[use](x, k))
         assert ren.equal(g(x(), 3), USES[use](x(), 3))
+
+
+ARRAY_USES = {
+    "sum": lambda w: w.sum(),
+    "astype": lambda w: w.astype(int),
+    "T": lambda w: w.T,
+    "tolist": lambda w: w.tolist(),
+    "assignment": lambda w: operator.setitem(w, 0, 1),
+    "np.sum": np.sum,
+}
+
+
+@pytest.mark.parametrize("use", ARRAY_USES)
+def test_any_other_use_of_an_array_names_static_argnames(use):
+    f = ren.jit(lambda x, w: x + Poly(ARRAY_USES[use](w), x.ring))
+    with pytest.raises(TracedValueError, match=r"(?s)test_symbolic.py.*static_argnames='w'"):
+        f(x(), np.arange(8))
+    asked = ren.jit(lambda x, w: x if hasattr(w, "no such thing") else x * w.shape[0])
+    assert ren.equal(asked(x(), np.arange(8)), x() * 8)
 
 
 def test_floats_and_arrays_are_no_factors_of_polynomials():

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import jax
 from jaxlib.version import __version__ as jaxlib_version
 
-from ren.core.args import BufferArg, Spec
+from ren.core.args import BufferArg, PlaceholderArg, ScalarArg, Spec
 from ren.core.version import __version__
 from ren.lowering.devices import PYTHON, claim_of
 from ren.lowering.units import CopyUnit, Input, Unit, ViewUnit
@@ -150,7 +150,10 @@ def _program(program: Program) -> str:
 def _role(given: Input) -> str:
     if given.is_held:
         return "pruned" if given.is_pruned else "held"
-    return "argument" if getattr(given.arg, "draw", None) is None else "drawn"
+    if isinstance(given.arg, ScalarArg):
+        return "scalar"
+    made = given.arg.how if isinstance(given.arg, PlaceholderArg) else ""
+    return made or ("donated" if given.is_donated else "argument")
 
 
 def _spec(spec: Spec) -> str:

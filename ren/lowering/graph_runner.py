@@ -6,6 +6,7 @@ fusion across them. XLA compiles one large program more slowly than many small s
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Hashable, Sequence
 from functools import partial
 from typing import Any
@@ -100,9 +101,9 @@ def graph_runner(plan: Plan) -> GraphRunner:
     """What `run_plan` computes, as a function of concrete JAX arrays with few executables.
 
     An executable holds the kernels and views between two copies whose arrays are on the same
-    devices: a plan without copies is one executable, unless more than `MAX_FUSED` elementwise steps
-    follow each other. Nothing is compiled until the first call; equal graphs share what they
-    compile.
+    devices: a plan without copies is one executable. Where kernels do not stay apart in it, more
+    than `MAX_FUSED` elementwise steps in a row take several. Nothing is compiled until the first
+    call; equal graphs share what they compile.
 
     Raises:
         DeviceError: a kernel of the plan runs on the python device, where there is no XLA.
@@ -145,9 +146,10 @@ def _groups(plan: Plan) -> list[list[_Computing] | list[CopyUnit]]:
 def _stages(plan: Plan) -> list[int]:
     """For each unit how many cuts are on a way to it: copies, and full runs of elementwise steps.
 
-    XLA merges elementwise kernels that follow each other, and undoes by it the budget of a kernel:
-    a run of 1,500 steps took it minutes.
+    Where kernels do not stay apart, XLA merges elementwise ones that follow each other, and undoes
+    by it the budget of a kernel: a run of 1,500 steps took it minutes.
     """
+    longest = sys.maxsize if emit.is_apart() else MAX_FUSED
     reached = [(0, 0)] * len(plan.inputs)  # of each value: cuts, and elementwise steps since
     stages = []
     for unit in plan.units:
@@ -157,19 +159,19 @@ def _stages(plan: Plan) -> list[int]:
         elif isinstance(unit, ViewUnit):
             after = (stage, run)
         else:
-            stage, run = after = _extended(unit, stage, run)
+            stage, run = after = _extended(unit, stage, run, longest)
         stages.append(stage)
         reached += [after] * len(unit.outs)
     return stages
 
 
-def _extended(unit: KernelUnit, stage: int, run: int) -> tuple[int, int]:
+def _extended(unit: KernelUnit, stage: int, run: int, longest: int) -> tuple[int, int]:
     """The stage in which a kernel runs, and the steps of the run that it ends."""
     steps = [instr.op for instr in unit.kernel.program.instrs]
     own = sum(step in _ELEMENTWISE for step in steps)
     if any(step in _TRANSFORMS for step in steps):
         return stage, own
-    return (stage, run + own) if run + own <= MAX_FUSED else (stage + 1, own)
+    return (stage, run + own) if run + own <= longest else (stage + 1, own)
 
 
 def _interpreted(unit: _Computing) -> DeviceError:

@@ -56,11 +56,16 @@ class MemoryReport:
             donation, plus the unit's temporaries, which are estimated.
         unplanned_bytes: the same without donation.
         arena_bytes: the arenas that hold the optimizable intermediates, gaps included.
-        lower_bound_bytes: what lifetimes force: the most that is live between two units.
+        lower_bound_bytes: what lifetimes force, wherever values are placed: the most that is live
+            while a unit runs, its results included, without temporaries. A buffer that is taken
+            over counts once.
         input_bytes: of all inputs; in none of the peaks.
         output_bytes: of the results.
         donated_bytes: of all buffers taken over in one run.
         donated_input_bytes: of the inputs among them.
+        held_bytes: of the inputs that the plan itself holds: buffers that it closes over, and what
+            was pruned. They go with the plan.
+        pruned_bytes: of what was computed once, at capture, because it depends on no argument.
         measured_bytes: as `peak_bytes`, with the temporaries that XLA states for each executable;
             None until measured.
     """
@@ -73,6 +78,8 @@ class MemoryReport:
     output_bytes: int
     donated_bytes: int
     donated_input_bytes: int = 0
+    held_bytes: int = 0
+    pruned_bytes: int = 0
     measured_bytes: int | None = None
 
     def __str__(self) -> str:
@@ -87,6 +94,8 @@ class MemoryReport:
                 ("donated", size(self.donated_bytes)),
                 ("donated by the caller", size(self.donated_input_bytes)),
                 ("inputs", size(self.input_bytes)),
+                ("held by the plan", size(self.held_bytes)),
+                ("pruned, of these", size(self.pruned_bytes)),
                 ("outputs", size(self.output_bytes)),
             ]
         )
@@ -193,11 +202,13 @@ def report(plan: Plan) -> MemoryReport:
         peak_bytes=peak(plan, values, pairs, planned),
         unplanned_bytes=peak(plan, bare, [()] * len(pairs), unplanned),
         arena_bytes=sum(used for _, used in made.arenas),
-        lower_bound_bytes=_lower_bound(values, len(plan.units)),
+        lower_bound_bytes=peak(plan, values, pairs, [0] * len(plan.units)),
         input_bytes=sum(v.size for v in values if v.is_input),
         output_bytes=sum(values[v].size for v in set(plan.outputs)),
         donated_bytes=sum(_bytes_given(p, values) for p in pairs),
         donated_input_bytes=sum(inputs),
+        held_bytes=sum(values[v].size for v, i in enumerate(plan.inputs) if i.is_held),
+        pruned_bytes=sum(values[v].size for v, i in enumerate(plan.inputs) if i.is_pruned),
     )
 
 
@@ -264,10 +275,6 @@ def peak(
     ]
     during = zip(before, made, temporary, strict=False)
     return max((live + new + extra for live, new, extra in during), default=0)
-
-
-def _lower_bound(values: Sequence[Value], units: int) -> int:
-    return max(_live_before(values, units))
 
 
 def _live_before(values: Sequence[Value], units: int) -> list[int]:

@@ -59,7 +59,7 @@ class Plan:
         return report(self)
 
     def explain(self, trace: Trace | None = None) -> str:
-        """A table of the units: what each does, reads, writes, and takes.
+        """A table of the units: what each does, reads, writes, and takes; text, in notebooks HTML.
 
         Args:
             trace: measured times, from `with ren.trace() as trace:` around some runs; None uses

@@ -117,7 +117,12 @@ def test_where_an_input_comes_from_counts():
         jitted = ren.jit(f)
         jitted(*args)
         digests.add(jitted.plans[0].plan.digest)
-    assert len(digests) == 3
+    scalar = ren.jit(lambda x, c: x + c)
+    scalar(poly(), 3)
+    donating = ren.jit(donate_argnames="x")(lambda x, y: x + y)
+    donating(poly(2), weight)
+    digests |= {f.plans[0].plan.digest for f in (scalar, donating)}
+    assert len(digests) == 5
 
 
 def test_a_sharding_counts_by_how_it_divides():

@@ -111,3 +111,12 @@ def test_explaining_is_the_same_in_every_thread():
         thread.start()
         thread.join()
     assert told == [p.explain()]
+
+
+def test_a_notebook_shows_a_table():
+    text = plan((poly() + 1).ntt()).explain()
+    html = text._repr_html_()
+    assert isinstance(text, str)
+    assert html.count("<tr>") == 4  # head, two units, total
+    assert "limb-NTTs</th>" in html and "peak, planned" in html
+    assert "<script" not in html and "&lt;" not in text

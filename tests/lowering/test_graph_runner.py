@@ -134,12 +134,18 @@ def test_no_table_is_a_literal():
     assert 'dense<"0x' not in lowered.as_text()
 
 
-def test_long_elementwise_runs_are_cut():
+@pytest.mark.parametrize("is_apart", [True, False])
+def test_long_elementwise_runs_are_cut_where_kernels_are_inlined(monkeypatch, is_apart):
+    if is_apart:
+        assert emit.is_apart()
+    else:
+        monkeypatch.setattr(emit, "set_xla_metadata", None)
     x = y = poly(domain=Domain.NTT)
     for _ in range(MAX_FUSED):
         x, y = x * y + 1, x - y
     p = plan(x, y)
-    assert 3 <= len(runner(p).steps) <= 6
+    steps = len(runner(p).steps)
+    assert steps == 1 if is_apart else 3 <= steps <= 6
     assert_same(p)
 
 

@@ -7,9 +7,12 @@ import re
 import attrs
 import pytest
 
+import ren
 from ren import Domain, Poly, RingSpec
 from ren.core.errors import VerificationError
 from ren.lowering.memory import measure, without_donations
+from ren.lowering.plan import Plan
+from ren.schemes import ckks
 from tests.lowering.plans import RING, plan, poly
 from tests.rings import primes
 
@@ -91,11 +94,20 @@ def squarings(x: Poly, moduli: tuple[int, ...]) -> Poly:
 @pytest.mark.slow
 @pytest.mark.parametrize("program", [paterson_stockmeyer, squarings])
 def test_a_polynomial_of_depth_six_stays_near_what_lifetimes_force(program):
-    # x^64 just does, with 18 of 30 limbs: a transform beside one live value needs XLA's second
-    # buffer, and so one step of a program with little else alive is never far below.
     n = 1 << 14
     moduli = primes(n)[-7:]
-    p = plan(program(poly(1, RingSpec(n, moduli), Domain.NTT), moduli))
+    check_depth_six(plan(program(poly(1, RingSpec(n, moduli), Domain.NTT), moduli)))
+
+
+@pytest.mark.slow
+def test_an_encrypted_power_of_depth_six_stays_near_what_lifetimes_force():
+    ctx = ckks.context(depth=6, n=1 << 14)
+    power = ren.jit(lambda x: x**64)
+    power(ctx.encrypt([0.5, 0.25]))
+    check_depth_six(power.plans[0].plan)
+
+
+def check_depth_six(p: Plan) -> None:
     report, bare = measure(p), measure(without_donations(p))
     print(report)
     assert abs(report.peak_bytes - report.measured_bytes) <= 0.15 * report.measured_bytes
@@ -110,5 +122,5 @@ def test_the_report_prints_every_number():
     report = plan((poly(1) + 1).ntt()).memory
     text = str(report)
     assert re.search(r"peak, measured +-", text)
-    assert text.count("\n") == 8
+    assert text.count("\n") == 10
     assert "512 B" in str(attrs.evolve(report, measured_bytes=512))

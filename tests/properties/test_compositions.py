@@ -38,11 +38,11 @@ def run_ren(
     ring = RingSpec(program.n, tuple(primes[i] for i in program.basis))
     registers = [Poly(a, ring, device=device) for a in data]
     for step in program.steps:
-        registers.append(_ren_step(step, [registers[i] for i in step.src], primes))
+        registers.append(ren_step(step, [registers[i] for i in step.src], primes))
     return registers[program.inputs :]
 
 
-def _ren_step(step: Step, src: Sequence[Poly], primes: Sequence[int]) -> Poly:
+def ren_step(step: Step, src: Sequence[Poly], primes: Sequence[int]) -> Poly:
     p, r = src[0], src[-1]
     if isinstance(step.arg, tuple):
         new = tuple(primes[i] for i in step.arg)

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from ren.callers import user_line
 from ren.core.errors import TracedValueError
 from ren.core.ring import RingSpec
+from ren.lowering.devices import is_tracer
 from ren.poly import Poly, realize_polys
 from ren.schemes.ckks import arithmetic, explicit, rotation, serialization
 from ren.schemes.ckks.active import context_for
@@ -282,7 +283,7 @@ class _Operator:
             return self.plaintext(x, other)
         if isinstance(other, Symbolic):
             return self._symbolic(x, other)
-        if isinstance(other, np.ndarray) and other.ndim == 0:
+        if isinstance(other, np.ndarray | jax.Array) and other.ndim == 0 and not is_tracer(other):
             other = other.item()
         if isinstance(other, numbers.Integral | np.bool):
             return self.integer(x, int(other))

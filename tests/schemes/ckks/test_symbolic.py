@@ -48,6 +48,8 @@ VALUES = {
     "numpy scalar": (np.float32(0.25), np.float32(3)),
     "numpy integer": (np.int16(3), np.int16(-2)),
     "0-d array": (np.array(0.5), np.array(0.75)),
+    "jax scalar": (jnp.float32(0.5), jnp.float32(2)),
+    "jax integer": (jnp.int32(3), jnp.int32(-2)),
     "array": tuple(rng.uniform(-1, 1, (2, 100))),
     "short array": tuple(rng.uniform(-1, 1, (2, 7)).astype(np.float32)),
     "integer array": (np.arange(5), np.arange(5, 10)),
