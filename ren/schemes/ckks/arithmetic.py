@@ -9,6 +9,7 @@ key switch, rescale, all of it lazy in the graph; sums go on from what comes bef
 from __future__ import annotations
 
 import dataclasses
+import math
 import operator
 from collections.abc import Callable
 from fractions import Fraction
@@ -21,7 +22,7 @@ from numpy.typing import NDArray
 
 from ren.capturing import capture_serial
 from ren.core.args import Spec
-from ren.core.errors import DepthError, ParameterError
+from ren.core.errors import DepthError, ParameterError, ScaleError
 from ren.core.ring import Domain, RingSpec
 from ren.poly import Poly
 from ren.schemes.ckks import encoder
@@ -62,6 +63,7 @@ def terms_of(x: Ciphertext | Plaintext) -> Terms:
     """
     if isinstance(x, Plaintext):
         return Terms(base=(x.poly,))
+    _need_normal_form(x)
     if x.pending is None or any(_has_run(p) for p in x.polys):
         return Terms(base=x.polys)
     return x.pending.terms() or Terms(base=x.polys)
@@ -69,6 +71,17 @@ def terms_of(x: Ciphertext | Plaintext) -> Terms:
 
 def _has_run(p: Poly) -> bool:
     return p.is_realized or p.node.serial < capture_serial()
+
+
+def _need_normal_form(x: Ciphertext) -> None:
+    """Raises ScaleError for what only `ckks.manual()` makes; operators normalize it themselves."""
+    if x.own_scale is not None or len(x.polys) != 2:
+        raise ScaleError(
+            f"A ciphertext of {len(x.polys)} components at scale 2^{math.log2(x.scale):.1f}, from "
+            "manual mode, was given.",
+            "This operation takes two components at the scale of the level.",
+            "Call .rescale() outside of ckks.manual(), which brings it to normal form.",
+        )
 
 
 def settle(x: Ciphertext) -> Ciphertext:
@@ -109,6 +122,7 @@ def drop_to(x: Ciphertext, target: int) -> Ciphertext:
             f"The target lies between 0 and {x.level}: levels only go down.",
             f"Pass a level up to {x.level}, or encrypt with a bigger depth.",
         )
+    _need_normal_form(x)
     if target == x.level:
         return x
     return evolve(x, drop_polys(x.polys, x.params, x.level, target), target)
@@ -257,6 +271,7 @@ def multiply_integer(x: Ciphertext, value: int | Symbolic) -> Ciphertext:
 
 def multiply_scalar(x: Ciphertext, value: complex | Symbolic) -> Ciphertext:
     """x * value in every slot, to be rescaled: one level down."""
+    _need_normal_form(x)
     need_level(x, 1, "A product with a number that is no integer")
     factor = _constant_poly(x, value, x.level)
     product = (x.polys[0] * factor, x.polys[1] * factor)

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from ren.callers import user_line
 from ren.core.errors import TracedValueError
+from ren.core.ring import RingSpec
 from ren.lowering.devices import is_tracer
 from ren.poly import Poly, realize_polys
 from ren.schemes.ckks import arithmetic, explicit, rotation, serialization
@@ -77,6 +78,11 @@ class Ciphertext(Stored):
         return self.params.n
 
     @property
+    def ring(self) -> RingSpec:
+        """The ring of its level."""
+        return self.params.ring(self.level)
+
+    @property
     def slots(self) -> int:
         """How many slots there are; rotations are cyclic over them."""
         return self.params.slots
@@ -93,12 +99,12 @@ class Ciphertext(Stored):
 
     def __ren_parts__(self) -> tuple[tuple[Any, ...], Hashable]:
         x = _ready(self)
-        static = (x.layout.static, x.level, x.key_id, x.params, x.own_scale)
+        static = (x.layout.static, x.level, x.key_id, x.params, x.own_scale, is_manual())
         return (*x.polys, Length(x.layout.length)), static
 
     @classmethod
     def __ren_whole__(cls, parts: Sequence[Any], static: Any) -> Ciphertext:
-        (*polys, length), (layout, level, key_id, params, scale) = parts, static
+        (*polys, length), (layout, level, key_id, params, scale, _) = parts, static
         layout = Layout(length.count, *layout)
         return cls(tuple(polys), level, layout, key_id, params, own_scale=scale)
 

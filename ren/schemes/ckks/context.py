@@ -207,19 +207,20 @@ class Context(Stored):
             self._keys = self._keys.with_galois(elements, self.params)
 
     def _steps(self, galois: int) -> int | None:
-        """Of a rotation's galois element; None for the conjugation's."""
-        if galois == conjugation_element(self.params.n):
-            return None
-        return next(k for k in range(self.slots) if galois_element(k, self.params.n) == galois)
+        """Of a rotation's galois element; None for any other."""
+        powers = (k for k in range(self.slots) if galois_element(k, self.params.n) == galois)
+        return next(powers, None)
 
     def _name(self, galois: int) -> str:
+        if galois == conjugation_element(self.params.n):
+            return "conjugation"
         steps = self._steps(galois)
-        return "conjugation" if steps is None else f"rotation by {steps}"
+        return f"galois element {galois}" if steps is None else f"rotation by {steps}"
 
     # ---------------------------------------------------------------- other contexts
 
     def server(
-        self, rotations: Iterable[int] | None = None, relinearization: bool = True
+        self, rotations: int | Iterable[int] | None = None, relinearization: bool = True
     ) -> Context:
         """The same context with the evaluation keys made so far, and nothing else.
 
@@ -235,7 +236,8 @@ class Context(Stored):
         """
         keys = self._keys
         if rotations is not None:
-            keys = self.rotation_keys(wanted := list(rotations))._keys
+            wanted = list(rotations) if isinstance(rotations, Iterable) else [rotations]
+            keys = self.rotation_keys(wanted)._keys
             elements = {galois_element(k % self.slots, self.params.n) for k in wanted}
             some = {g: key for g, key in keys.galois.items() if g in elements}
             keys = dataclasses.replace(keys, galois=some, switches={})

@@ -29,7 +29,7 @@ def context(
 
     Args:
         depth: how many multiplications in a row a fresh ciphertext bears; or what `ren.plan` found
-            for a function: its parameters, and the keys that it uses.
+            for a function: its parameters, and the keys that it uses; only `slots` can differ.
         scale_bits: log2 of the scale: about scale_bits - 15 bits after the point are right.
         security: 128, 192 or 256 bits; None allows parameters that are not secure.
         n: the ring degree; None for the least that is secure.

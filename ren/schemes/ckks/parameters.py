@@ -35,6 +35,7 @@ from ren.schemes.ckks.parameter_checks import (
     check_slots,
     check_wishes,
     degrees_for,
+    read_fields,
 )
 from ren.schemes.ckks.parameter_table import header_of, security_text, summary, table
 from ren.schemes.ckks.planner import partition, plan_for_depth
@@ -395,4 +396,4 @@ def parameters_of(reader: Reader) -> Parameters:
 @lru_cache(maxsize=64)
 def _parameters_from(text: str) -> Parameters:
     """Parameters from their fields as JSON: the constructor checks them, once for each text."""
-    return Parameters.from_dict(json.loads(text))
+    return read_fields(text, Parameters.from_dict)

@@ -7,6 +7,7 @@ import dataclasses
 import math
 import warnings
 from collections.abc import Hashable, Sequence
+from fractions import Fraction
 from typing import Any
 
 import jax
@@ -48,6 +49,21 @@ class Plaintext(Stored):
     def poly(self) -> Poly:
         """The encoded polynomial over the ring of its level: a view of `wide`."""
         return self.wide.bounded(self.bits).to_ring(self.params.ring(self.level))
+
+    @property
+    def slots(self) -> int:
+        """How many slots there are."""
+        return self.params.slots
+
+    @property
+    def scale(self) -> Fraction:
+        """The canonical scale of the level, exactly."""
+        return self.params.scale(self.level)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the limb array in memory."""
+        return 4 * math.prod(self.wide.shape)
 
     def __ren_parts__(self) -> tuple[tuple[Any, ...], Hashable]:
         static = (self.layout.static, self.level, self.params, self.bits)

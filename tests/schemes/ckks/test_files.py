@@ -34,6 +34,7 @@ def test_parameters_ciphertexts_plaintexts_and_servers_come_back(ctx, path):
     q = ckks.Plaintext.load(path)
     assert (q.level, q.layout, q.params, q.bits) == (2, p.layout, p.params, p.bits)
     assert error((x + q).decrypt(), [[1 + 5j, 8], [3 + 5j, 10]]) < BAR
+    assert (q.scale, q.slots, q.nbytes) == (p.scale, ctx.slots, p.wide.limbs.nbytes)
     assert np.array_equal(pickle.loads(pickle.dumps(p)).wide.limbs, q.wide.limbs)
     ctx.server().save(path)
     assert ckks.Context.load(path).to_bytes() == ctx.server().to_bytes()

@@ -35,8 +35,10 @@ def test_a_server_gets_the_keys_that_it_lacks(small_params):
     assert error(owner.decrypt(z), [5, 4, 2]) < BAR
     assert len(server._keys.galois) == 3
     assert owner.server(rotations=[])._keys.galois == {}
+    unnamed = owner.galois_key(3, "a test")  # X -> X^3: neither a rotation nor the conjugation
+    assert unnamed is owner.galois_key(3, "a test") and "galois element 3" in str(owner)
     with pytest.raises(ckks.MissingKeyError, match="secret key"):
-        server.server(rotations=[5])
+        server.server(rotations=5)
     with pytest.raises(ckks.ContextError, match="adopt"):
         server.adopt(ckks.context(params=small_params).server())
 

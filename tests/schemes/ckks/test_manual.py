@@ -10,6 +10,7 @@ import pytest
 
 import ren
 from ren.schemes import ckks
+from ren.schemes.ckks import arithmetic
 from ren.schemes.ckks.modes import automatic
 
 BAR = 2.0**-20
@@ -145,3 +146,23 @@ def test_a_captured_function_may_work_by_hand(x, y):
     for k in (0.5, -2.0):
         assert error(f(x, y, k, A).decrypt(), A * B + k + A) < BAR
     assert f.cache_info().misses == 1
+
+
+def test_plans_of_both_modes_are_kept_apart(x, y):
+    f = ren.jit(lambda x, y: x * y)
+    for _ in range(2):
+        assert len(f(x, y).polys) == 2
+        with ckks.manual():
+            assert len(f(x, y).polys) == 3
+    assert f.cache_info()[:2] == (2, 2)
+
+
+def test_no_operation_takes_a_third_component_for_none(x, y):
+    with ckks.manual():
+        z = x * y
+    for operation in (
+        lambda: arithmetic.add(z, x), lambda: arithmetic.negate(z), lambda: arithmetic.add(x, z),
+        lambda: arithmetic.multiply_scalar(z, 0.5), lambda: arithmetic.multiply(x, z),
+    ):  # fmt: skip
+        with pytest.raises(ckks.ScaleError, match="3 components"):
+            operation()

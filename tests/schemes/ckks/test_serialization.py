@@ -177,6 +177,7 @@ def test_forged_header_fields(data, changes):
         {"n": 1 << 40}, {"n": 512}, {"n": float("nan")}, {"mains": [15]}, {"mains": []},
         {"scale_bits": 10**6}, {"security": 128}, {"sigma": -1}, {"path": [[9, 9]]}, {"slots": 3},
         {"extra": 1}, {"specials": "x"}, {"scale_bits": 39}, {"digits": [[17]]},
+        {"slots": None}, {"digits": []}, {"mains": [5] * 100_000}, {"path": [[0, 1 << 70]]},
     ],
     ids=str,
 )  # fmt: skip
@@ -247,3 +248,30 @@ def test_a_context_of_other_parameters_is_noticed(ctx, data):
     other = ckks.context(depth=1, n=1 << 10, security=None)
     with pytest.raises(ckks.SerializationError, match="other parameters"):
         ckks.Ciphertext.from_bytes(with_header(other.encrypt([1.0]).to_bytes(), key_id=ctx.key_id))
+
+
+@pytest.mark.parametrize("kind", ["ciphertext", "plaintext", "server", "public", "parameters"])
+def test_damage_of_any_kind_anywhere(ctx, kind):
+    made = {
+        "ciphertext": lambda: ctx.encrypt([[1.0], [2.0]]) + 1, "plaintext": lambda: ctx.encode(1.0),
+        "server": ctx.server, "public": ctx.public, "parameters": lambda: ctx.params,
+    }[kind]()  # fmt: skip
+    data, read = made.to_bytes(), type(made).from_bytes
+    assert read(data).to_bytes() == data
+    rng = np.random.default_rng(7)
+    for place, bit in zip(rng.integers(0, len(data), 60), rng.integers(0, 8, 60), strict=True):
+        flipped = bytearray(data)
+        flipped[place] ^= 1 << bit
+        for damaged in (
+            data[:place],
+            bytes(flipped),
+            data + data[: place + 1],
+            rng.bytes(place % 99),
+        ):
+            with pytest.raises(ckks.SerializationError):
+                read(damaged)
+    header = json.loads(data[HEAD.size : HEAD.size + HEAD.unpack_from(data)[4]])
+    for name in header:
+        for value in (1 << 40, -2, 1.5, float("nan"), "x", [[]], [[1 << 40] * 9], [5] * 9999, {}):
+            with pytest.raises(ckks.SerializationError):
+                read(with_header(data, **{name: value}))
