@@ -261,7 +261,8 @@ class EncryptedBuilder(Builder):
         if spec.kind == "ciphertext":
             return jax.tree.map(jnp.copy, self._given[spec.value])
         drawn = [self._rng.uniform(-1, 1) for _ in range(5)]
-        return {"float": drawn[0], "floats": np.array(drawn)}.get(spec.kind, spec.value)
+        arrays = dict.fromkeys(("floats", "array"), np.array(drawn))
+        return {"float": drawn[0], **arrays}.get(spec.kind, spec.value)
 
 
 def check_encrypted(
