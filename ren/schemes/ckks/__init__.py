@@ -17,7 +17,10 @@ from ren.core.errors import (
     ParameterError,
     SerializationError,
 )
+from ren.schemes.ckks import math
 from ren.schemes.ckks.ciphertext import Ciphertext
+from ren.schemes.ckks.circuits.approximation import Approximation, approximate
+from ren.schemes.ckks.circuits.polynomial import chebyshev, poly
 from ren.schemes.ckks.context import Context
 from ren.schemes.ckks.owner import context
 from ren.schemes.ckks.parameters import Parameters
@@ -26,6 +29,7 @@ from ren.schemes.ckks.plaintext import Plaintext
 load_server = Context.from_bytes
 
 __all__ = [
+    "Approximation",
     "Ciphertext",
     "Context",
     "ContextError",
@@ -36,6 +40,10 @@ __all__ = [
     "Parameters",
     "Plaintext",
     "SerializationError",
+    "approximate",
+    "chebyshev",
     "context",
     "load_server",
+    "math",
+    "poly",
 ]
