@@ -20,7 +20,9 @@ from ren.core.errors import (
 from ren.schemes.ckks import math
 from ren.schemes.ckks.ciphertext import Ciphertext
 from ren.schemes.ckks.circuits.approximation import Approximation, approximate
+from ren.schemes.ckks.circuits.linear import LinearMap, linear
 from ren.schemes.ckks.circuits.polynomial import chebyshev, poly
+from ren.schemes.ckks.circuits.shaping import concat
 from ren.schemes.ckks.context import Context
 from ren.schemes.ckks.owner import context
 from ren.schemes.ckks.parameters import Parameters
@@ -35,6 +37,7 @@ __all__ = [
     "ContextError",
     "DepthError",
     "InsecureParametersError",
+    "LinearMap",
     "MissingKeyError",
     "ParameterError",
     "Parameters",
@@ -42,7 +45,9 @@ __all__ = [
     "SerializationError",
     "approximate",
     "chebyshev",
+    "concat",
     "context",
+    "linear",
     "load_server",
     "math",
     "poly",

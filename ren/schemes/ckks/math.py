@@ -26,9 +26,13 @@ from ren.schemes.ckks.circuits.elementary import (
     tan,
     tanh,
 )
+from ren.schemes.ckks.circuits.reductions import all_of as all
+from ren.schemes.ckks.circuits.reductions import any_of as any
 
 __all__ = [
     "abs",
+    "all",
+    "any",
     "cos",
     "cosh",
     "equal",
