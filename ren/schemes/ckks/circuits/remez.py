@@ -16,7 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 DEGREES = (3, 7, 15, 31)  # one less than a power of two: a level is used to the full
+_RELINEARIZATIONS = {3: 2, 7: 4, 15: 7, 31: 10}
 _GRID = 1 << 12
+_KEPT = 3  # sequences for each depth; more find nothing better down to gaps of 2^-20
 
 
 @attrs.frozen
@@ -38,6 +40,9 @@ class OddMinimax:
     def depth(self) -> int:
         """log2(degree + 1)."""
         return (len(self.coefficients) - 1).bit_length()
+
+
+Sequence = tuple[OddMinimax, ...]
 
 
 @lru_cache(maxsize=1 << 10)
@@ -63,24 +68,41 @@ def odd_minimax(degree: int, low: float, high: float) -> OddMinimax:
 
 
 @lru_cache(maxsize=64)
-def sign_polynomials(gap: float, precision: float) -> tuple[OddMinimax, ...]:
+def sign_polynomials(gap: float, precision: float) -> Sequence:
     """Minimax polynomials whose composition is within 2^-precision of the sign on gap <= |x| <= 1.
 
-    Degrees 3, 7, 15 and 31, in the order of least depth: the least error that `depth` levels reach
-    is made of the least that fewer reach, since it only shrinks with the error that goes in. Each
-    polynomial takes in what the one before leaves, with room for noise around it.
+    Of degrees 3, 7, 15 and 31, in the order of least depth, and of the fewest relinearizations
+    found there. The error that a polynomial leaves shrinks with the one that goes in, so for each
+    depth only the sequences are kept that leave less than every cheaper one.
     """
-    best: list[tuple[OddMinimax, ...]] = [()]
-    while not best[-1] or best[-1][-1].error > 2.0**-precision:
+    best: list[list[Sequence]] = [[()]]
+    while True:
         depth = len(best)
         made = [
-            (*head, odd_minimax(degree, *(_after(head[-1].error) if head else (gap, 1.0))))
+            (*head, odd_minimax(degree, *_left(head, gap)))
             for degree in DEGREES
-            if (used := degree.bit_length()) <= depth
-            and ((head := best[depth - used]) or used == depth)
+            if degree.bit_length() <= depth
+            for head in best[depth - degree.bit_length()]
         ]
-        best.append(min(made, key=lambda s: s[-1].error, default=()))
-    return best[-1]
+        if done := [s for s in made if s[-1].error <= 2.0**-precision]:
+            return min(done, key=lambda s: (_cost(s), s[-1].error))
+        best.append(_undominated(made))
+
+
+def _undominated(made: list[Sequence]) -> list[Sequence]:
+    kept: list[Sequence] = []
+    for s in sorted(made, key=lambda s: (s[-1].error, _cost(s))):
+        if not kept or _cost(s) < _cost(kept[-1]):
+            kept.append(s)
+    return kept[:_KEPT]
+
+
+def _cost(s: Sequence) -> int:
+    return sum(_RELINEARIZATIONS[len(p.coefficients) - 1] for p in s)
+
+
+def _left(s: Sequence, gap: float) -> tuple[float, float]:
+    return _after(s[-1].error) if s else (gap, 1.0)
 
 
 @lru_cache(maxsize=1 << 12)
