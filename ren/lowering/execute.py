@@ -54,8 +54,9 @@ def _at_home(plan: Plan, claims: Sequence[Any]) -> Plan:
     values, units, outputs = values_of(plan), list(plan.units), list(plan.outputs)
     count = len(values)
     for i, claim in enumerate(claims):
-        is_one = claim == PYTHON or (claim is not None and len(claim) == 1)
-        if is_one and values[outputs[i]].device is None:
+        if values[outputs[i]].device is not None or claim is None:
+            continue
+        if claim == PYTHON or len(claim) == 1:
             device = claim if claim == PYTHON else next(iter(claim))
             units.append(CopyUnit(device, (outputs[i],), (count,)))
             outputs[i], count = count, count + 1

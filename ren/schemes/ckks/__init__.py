@@ -18,7 +18,12 @@ from ren.core.errors import (
     ScaleError,
     SerializationError,
 )
+from ren.schemes.ckks import math
 from ren.schemes.ckks.ciphertext import Ciphertext
+from ren.schemes.ckks.circuits.approximation import Approximation, approximate
+from ren.schemes.ckks.circuits.linear import LinearMap, linear
+from ren.schemes.ckks.circuits.polynomial import chebyshev, poly
+from ren.schemes.ckks.circuits.shaping import concat
 from ren.schemes.ckks.context import Context
 from ren.schemes.ckks.modes import manual
 from ren.schemes.ckks.owner import context
@@ -32,11 +37,13 @@ load_server = Context.from_bytes
 
 __all__ = [
     "PRESETS",
+    "Approximation",
     "Ciphertext",
     "Context",
     "ContextError",
     "DepthError",
     "InsecureParametersError",
+    "LinearMap",
     "MissingKeyError",
     "ParameterError",
     "Parameters",
@@ -44,9 +51,15 @@ __all__ = [
     "Requirements",
     "ScaleError",
     "SerializationError",
+    "approximate",
+    "chebyshev",
+    "concat",
     "context",
+    "linear",
     "load_server",
     "manual",
+    "math",
+    "poly",
     "spec",
     "stack",
     "unstack",

@@ -37,6 +37,12 @@ def pop(context: Context) -> None:
     _active.set(tuple(reversed(stack)))
 
 
+def active_context() -> Context | None:
+    """The context of the innermost `with` block of this thread or task."""
+    stack = _active.get()
+    return stack[-1] if stack else None
+
+
 def register(context: Context) -> None:
     """Lets ciphertexts with the `key_id` of `context` find it while it lives."""
     with _lock:

@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 
 import jax
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from ren.callers import user_line
 from ren.core.errors import TracedValueError
@@ -20,6 +20,7 @@ from ren.lowering.devices import is_tracer
 from ren.poly import Poly, realize_polys
 from ren.schemes.ckks import arithmetic, explicit, rotation, serialization
 from ren.schemes.ckks.active import context_for
+from ren.schemes.ckks.circuits import linear, reductions, shaping
 from ren.schemes.ckks.files import Stored
 from ren.schemes.ckks.modes import is_manual
 from ren.schemes.ckks.parameters import Parameters
@@ -147,6 +148,16 @@ class Ciphertext(Stored):
             return explicit.power(self, int(exponent))
         return arithmetic.power(explicit.normal(self), int(exponent))
 
+    def __rmatmul__(self, matrix: Any) -> Ciphertext:
+        """matrix @ ct, one level: see `ckks.linear`, which encodes a matrix once."""
+        return self.dot(matrix) if np.ndim(matrix) == 1 else linear.product(matrix, self)
+
+    def __matmul__(self, matrix: Any) -> Ciphertext:
+        """ct @ matrix, one level: the transposed matrix times the vector."""
+        if isinstance(matrix, Ciphertext | Plaintext) or np.ndim(matrix) == 1:
+            return self.dot(matrix)
+        return linear.product(matrix, self, is_transposed=True)
+
     def __bool__(self) -> NoReturn:
         raise _no_truth()
 
@@ -168,6 +179,47 @@ class Ciphertext(Stored):
     def conj(self) -> Ciphertext:
         """The complex conjugate of every slot."""
         return rotation.conjugate(self)
+
+    def __getitem__(self, index: slice) -> Ciphertext:
+        """ct[i:j]: one rotation, no level; what lies beyond stays in the other slots, unseen."""
+        return shaping.item(self, index)
+
+    def mask(self, m: ArrayLike | None = None) -> Ciphertext:
+        """The slots times m, one level; without m, zeros beyond the length."""
+        return shaping.mask(self, m)
+
+    def tile(self, count: int) -> Ciphertext:
+        """`count` copies one after another; takes a level where the slots are not full."""
+        return shaping.tile(self, count)
+
+    @property
+    def real(self) -> Ciphertext:
+        """The real parts: one level, none where what went in is real."""
+        return shaping.real(self)
+
+    @property
+    def imag(self) -> Ciphertext:
+        """The imaginary parts: one level."""
+        return shaping.imag(self)
+
+    def sum(self) -> Ciphertext:
+        """The sum, a scalar: in every slot. Takes a level where the slots are not full."""
+        return reductions.total(self)
+
+    def mean(self) -> Ciphertext:
+        """The mean, a scalar: in every slot. Takes a level."""
+        return reductions.mean(self)
+
+    def dot(self, w: Any) -> Ciphertext:
+        """sum_i x_i w_i, a scalar, with an array, a plaintext or a ciphertext of one length.
+
+        Takes a level; two with a ciphertext where the slots are not full.
+        """
+        return reductions.dot(self, w)
+
+    def cumsum(self) -> Ciphertext:
+        """The sums of the first 1, 2, ... numbers; a level for each factor of 64 in the length."""
+        return reductions.cumsum(self)
 
     # ---------------------------------------------------------------- levels
 
