@@ -12,11 +12,12 @@ from ren.lowering.trace import Trace, trace
 from ren.poly import Poly, equal, realize_polys
 from ren.reading import stages, xpr
 from ren.ring import Domain, RingSpec
+from ren.schemes.ckks.planning import plan
 from ren.structure import realize
 from ren.submitting import submit
 
 __all__ = [
     "CacheInfo", "Domain", "Poly", "RenError", "RingSpec", "Trace",
-    "clear_jit", "config", "djit", "equal", "errors", "jit", "realize", "realize_polys", "stages",
-    "submit", "trace", "xpr",
+    "clear_jit", "config", "djit", "equal", "errors", "jit", "plan", "realize", "realize_polys",
+    "stages", "submit", "trace", "xpr",
 ]  # fmt: skip

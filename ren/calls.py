@@ -122,7 +122,16 @@ class Signature:
         """The positions of the polynomials whose buffers the call gives away."""
         if not self._donated:
             return ()
-        return tuple(i for i, name in enumerate(self.names(call)[0]) if name in self._donated)
+        names = [self._parameter(name) for name in self.names(call)[0]]
+        return tuple(i for i, name in enumerate(names) if name in self._donated)
+
+    def _parameter(self, name: str) -> str:
+        """The parameter that takes the argument `name`: itself, or `more` of a `**more`."""
+        parameters = {} if self._signature is None else self._signature.parameters
+        if name in parameters:
+            return name
+        rest = (p.name for p in parameters.values() if p.kind is inspect.Parameter.VAR_KEYWORD)
+        return next(rest, name)
 
     def _named(self, call: Call) -> Iterator[tuple[str, Any]]:
         """The arguments with their names, in the order in which they are taken apart."""

@@ -320,7 +320,7 @@ def _known(leaves: Sequence[Any], values: Sequence[Any]) -> list[Any]:
     """The leaves of the result that are no polynomials, for the values of a call."""
     inner = [_inner(leaf) for leaf in leaves]
     symbols = [i for i, v in enumerate(inner) if isinstance(v, Symbolic)]
-    made = list(leaves)
+    made = [v.copy() if isinstance(v, np.ndarray) else v for v in leaves]  # nothing mutable shared
     for i, value in zip(symbols, evaluated([inner[i] for i in symbols], values), strict=True):
         kind = type(leaves[i])
         made[i] = kind(value) if kind in (Length, Aside) else value

@@ -27,9 +27,6 @@ from ren.symbolic import LengthNeeded, Unfit
 DEFAULT_MAX_PLANS = 16
 
 DEFAULTS = Options()
-# What runs once is not worth a choice of tiers.
-UNSHARED = Options(tier=UNITS)
-
 _log = logging.getLogger("ren")
 
 _jitted: weakref.WeakSet[Jitted] = weakref.WeakSet()
@@ -248,15 +245,33 @@ def _names(names: str | Iterable[str]) -> tuple[str, ...]:
     return (names,) if isinstance(names, str) else tuple(names)
 
 
-def djit(function: Callable[..., Any]) -> Callable[..., Any]:
+@overload
+def djit(function: Callable[..., Any], /) -> Callable[..., Any]: ...
+@overload
+def djit(
+    *, show_graph: bool = False, auto_device: bool = True
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]: ...
+def djit(function: Any = None, /, *, show_graph: bool = False, auto_device: bool = True) -> Any:
     """Captures a function's program anew at each call; compiled kernels are still shared.
 
-    For functions whose program depends on values that `ren.jit` cannot see. Arguments and results
-    are as for `ren.jit`.
+    For functions whose program depends on values that `ren.jit` cannot see: numbers and arrays
+    among the arguments arrive as they are. Arguments and results are otherwise as for `ren.jit`.
+
+    Args:
+        function: takes and returns polynomials.
+        show_graph, auto_device: as for `ren.jit`.
 
     Raises:
         JitError: no polynomial among the arguments, or none among the results.
     """
+    # What runs once is not worth a choice of tiers.
+    options = Options(tier=UNITS, show_graph=show_graph, auto_device=auto_device)
+    if function is None:
+        return lambda function: _captured_anew(function, options)
+    return _captured_anew(function, options)
+
+
+def _captured_anew(function: Callable[..., Any], options: Options) -> Callable[..., Any]:
     name = getattr(function, "__qualname__", repr(function))
     signature = Signature(function, name)
 
@@ -266,7 +281,7 @@ def djit(function: Callable[..., Any]) -> Callable[..., Any]:
             return function(*args, **kwargs)
         call = signature.call(args, kwargs)
         polys = realized(call.polys)
-        made = capture(signature.function(call), name, call.structure(polys), call.values, UNSHARED)
+        made = capture(signature.function(call), name, call.structure(polys), call.values, options)
         return made.replay(polys, call.values)
 
     return captured_anew

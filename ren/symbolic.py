@@ -165,6 +165,11 @@ class Symbolic:
             self._refuse()
         return _combined(operation, *args)
 
+    def __matmul__(self, other: Any) -> Any:
+        if isinstance(other, Symbolic) or key_of(other) is not None:
+            self._refuse()
+        return NotImplemented  # a ciphertext, which knows what to say
+
     def __neg__(self) -> Symbolic:
         return self.map(operator.neg)
 
@@ -211,7 +216,7 @@ class Symbolic:
 
     __index__ = __int__ = __float__ = __complex__ = __bool__ = __array__ = _refuse
     __pow__ = __rpow__ = __truediv__ = __rtruediv__ = __floordiv__ = __rfloordiv__ = _refuse
-    __mod__ = __rmod__ = __matmul__ = __rmatmul__ = __divmod__ = __rdivmod__ = _refuse
+    __mod__ = __rmod__ = __rmatmul__ = __divmod__ = __rdivmod__ = _refuse
     __abs__ = __round__ = __trunc__ = __floor__ = __ceil__ = __setitem__ = __delitem__ = _refuse
     __eq__ = __ne__ = __lt__ = __le__ = __gt__ = __ge__ = __hash__ = __contains__ = _refuse  # type: ignore[assignment]
     __and__ = __or__ = __xor__ = __lshift__ = __rshift__ = __invert__ = _refuse

@@ -88,3 +88,16 @@ def test_python_and_jax_operands_are_told():
     p = Poly(range(8), RING, device="python")
     with pytest.raises(ren.errors.DeviceError, match="python and"):
         (p + Poly(range(8), RING)).realize()
+
+
+def test_what_folds_to_a_constant_stays_on_its_device():
+    ring = RingSpec(n=4, moduli=(17,))
+    x = Poly([1, 2, 3, 4], ring, device="python").realize()
+    for zero in (x - x, x * 0):
+        realized = zero.realize()
+        assert realized.device == "python"
+        assert (realized + x).tolist() == x.tolist()
+    f = ren.jit(lambda x: (x - x, x + 1))
+    assert all(p.device == "python" for p in f(x))
+    y = x.to("cpu").realize()
+    assert (y - y).realize().device == y.device

@@ -586,3 +586,25 @@ def test_what_happens_is_logged(caplog):
     lines = [r.getMessage() for r in caplog.records]
     assert sum("captured" in line for line in lines) == 2
     assert sum("goes" in line for line in lines) == 1
+
+
+def test_djit_takes_options(capsys):
+    shown = ren.djit(show_graph=True, auto_device=False)(lambda x, k: x.rotate(k) * k)
+    for k in (1, 2):
+        assert ren.equal(shown(a(), k), a().rotate(k) * k)
+    assert capsys.readouterr().out.count("captured:") == 2
+
+
+def test_donation_of_keyword_arguments_without_a_name():
+    f = ren.jit(donate_argnames="more")(lambda x, **more: x + more["y"])
+    x, y = a(), b()
+    assert ren.equal(f(x, y=y), a() + b())
+    with pytest.raises(ren.errors.DonatedBufferError):
+        y.tolist()
+    assert x.tolist() == A
+
+
+def test_arrays_among_the_results_are_fresh():
+    f = ren.jit(lambda x: (x, np.arange(3)))
+    f(a())[1][0] = 99
+    assert list(f(a())[1]) == [0, 1, 2]

@@ -102,6 +102,10 @@ class SharingError(RenError, ValueError):
     """A decryption to be shared that would tell others more than was budgeted."""
 
 
+class ScaleError(RenError, ValueError):
+    """Scales, levels or components that do not fit, where nothing is aligned: `ckks.manual()`."""
+
+
 class VerificationError(RenError, AssertionError):
     """A compiler pass broke a rule of its stage: a defect of Ren, never of the program."""
 

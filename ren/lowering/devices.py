@@ -62,11 +62,16 @@ def _is_jax_array(claim: Any) -> bool:
     return claim != PYTHON
 
 
-def check_devices(order: list[Node]) -> None:
-    """Raises DeviceError where a node's operands are on two devices; `order` is topological."""
+def check_devices(order: list[Node]) -> dict[Node, Any]:
+    """What each node demands of its partners, as `claim_of`; `order` is topological.
+
+    Raises:
+        DeviceError: a node's operands are on two devices.
+    """
     claims: dict[Node, tuple[Any, bool]] = {}  # claim, and whether any array is a JAX array
     for node in order:
         claims[node] = _node_claim(node, [claims[s] for s in node.src])
+    return {node: claim for node, (claim, _) in claims.items()}
 
 
 def _node_claim(node: Node, below: list[tuple[Any, bool]]) -> tuple[Any, bool]:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
+import attrs
 import jax
 import numpy as np
 from jax.profiler import TraceAnnotation
@@ -31,7 +32,7 @@ from ren.lowering.plan import Plan
 from ren.lowering.schedule import schedule
 from ren.lowering.trace import active_trace
 from ren.lowering.tracing import concretely, is_tracing
-from ren.lowering.units import CopyUnit, KernelUnit, Unit, ViewUnit
+from ren.lowering.units import CopyUnit, KernelUnit, Unit, ViewUnit, with_last_uses
 
 
 def plan_of(sink: Node) -> Plan:
@@ -40,8 +41,29 @@ def plan_of(sink: Node) -> Plan:
     Raises:
         DeviceError: operands on two devices.
     """
-    check_devices(toposort(sink))
-    return with_donations(schedule(run_pipeline(sink)))
+    claims = check_devices(toposort(sink))
+    plan = schedule(run_pipeline(sink))
+    return with_donations(_at_home(plan, [claims[root] for root in sink.src]))
+
+
+def _at_home(plan: Plan, claims: Sequence[Any]) -> Plan:
+    """The plan with its outputs where their programs are.
+
+    What a pass folded to a constant reads nothing any more, and so would be on JAX's own device.
+    """
+    values, units, outputs = values_of(plan), list(plan.units), list(plan.outputs)
+    count = len(values)
+    for i, claim in enumerate(claims):
+        if values[outputs[i]].device is not None or claim is None:
+            continue
+        if claim == PYTHON or len(claim) == 1:
+            device = claim if claim == PYTHON else next(iter(claim))
+            units.append(CopyUnit(device, (outputs[i],), (count,)))
+            outputs[i], count = count, count + 1
+    if count == len(values):
+        return plan
+    units = with_last_uses(units, tuple(outputs))
+    return attrs.evolve(plan, units=units, outputs=tuple(outputs))
 
 
 def run_plan(plan: Plan, inputs: Sequence[Any]) -> tuple[Any, ...]:

@@ -56,6 +56,16 @@ def estimated_seconds(cost: Cost, n: int) -> float:
     return SECONDS_PER_UNIT + butterflies * SECONDS_PER_BUTTERFLY + rest
 
 
+def plan_seconds(plan: Plan) -> float:
+    """The time that the model gives one run of a plan."""
+    specs = value_specs(plan.inputs, plan.units)
+    return sum(estimated_seconds(cost, n) for cost, n in _costs(plan, specs))
+
+
+def _costs(plan: Plan, specs: Sequence[Spec]) -> list[tuple[Cost, int]]:
+    return [(unit_cost(unit, specs), specs[unit.outs[0]].ring.n) for unit in plan.units]
+
+
 def _inputs(plan: Plan) -> str:
     held = [i for i in plan.inputs if i.is_held]
     bound = [i for i in plan.inputs if not i.is_held]
@@ -103,7 +113,7 @@ def _measured(unit: Unit, trace: Trace | None) -> str:
 
 
 def _total(plan: Plan, specs: Sequence[Spec], trace: Trace | None) -> tuple[str, ...]:
-    costs = [(unit_cost(unit, specs), specs[unit.outs[0]].ring.n) for unit in plan.units]
+    costs = _costs(plan, specs)
     whole = sum((cost for cost, _ in costs), Cost())
     seconds = sum(estimated_seconds(cost, n) for cost, n in costs)
     times = [trace.mean_seconds(unit) for unit in plan.units] if trace is not None else []

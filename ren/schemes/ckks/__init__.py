@@ -17,27 +17,40 @@ from ren.core.errors import (
     MissingKeyError,
     ParameterError,
     PrecisionError,
+    ScaleError,
     SerializationError,
     SharingError,
 )
+from ren.schemes.ckks import math
 from ren.schemes.ckks.ciphertext import Ciphertext
+from ren.schemes.ckks.circuits.approximation import Approximation, approximate
+from ren.schemes.ckks.circuits.linear import LinearMap, linear
+from ren.schemes.ckks.circuits.polynomial import chebyshev, poly
+from ren.schemes.ckks.circuits.shaping import concat
 from ren.schemes.ckks.context import Context
 from ren.schemes.ckks.debugging import debug
 from ren.schemes.ckks.estimate import Estimate
+from ren.schemes.ckks.modes import manual
 from ren.schemes.ckks.owner import context
 from ren.schemes.ckks.parameters import Parameters
 from ren.schemes.ckks.plaintext import Plaintext
 from ren.schemes.ckks.precision import Precision, precision
+from ren.schemes.ckks.presets import PRESETS
+from ren.schemes.ckks.requirements import Requirements, spec
+from ren.schemes.ckks.stacking import stack, unstack
 
 load_server = Context.from_bytes
 
 __all__ = [
+    "PRESETS",
+    "Approximation",
     "Ciphertext",
     "Context",
     "ContextError",
     "DepthError",
     "Estimate",
     "InsecureParametersError",
+    "LinearMap",
     "MessageBoundWarning",
     "MissingKeyError",
     "ParameterError",
@@ -45,10 +58,22 @@ __all__ = [
     "Plaintext",
     "Precision",
     "PrecisionError",
+    "Requirements",
+    "ScaleError",
     "SerializationError",
     "SharingError",
+    "approximate",
+    "chebyshev",
+    "concat",
     "context",
     "debug",
+    "linear",
     "load_server",
+    "manual",
+    "math",
+    "poly",
     "precision",
+    "spec",
+    "stack",
+    "unstack",
 ]

@@ -38,7 +38,7 @@ def pop(context: Context) -> None:
 
 
 def active_context() -> Context | None:
-    """The context of the innermost `with ctx:` around this, if there is one."""
+    """The context of the innermost `with` block of this thread or task."""
     stack = _active.get()
     return stack[-1] if stack else None
 

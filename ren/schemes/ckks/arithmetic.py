@@ -9,6 +9,7 @@ key switch, rescale, all of it lazy in the graph; sums go on from what comes bef
 from __future__ import annotations
 
 import dataclasses
+import math
 import operator
 from collections.abc import Callable
 from fractions import Fraction
@@ -17,22 +18,18 @@ from typing import TYPE_CHECKING
 
 import attrs
 import numpy as np
-from numpy.typing import NDArray
 
 from ren.capturing import capture_serial
-from ren.core.args import Spec
-from ren.core.errors import DepthError, ParameterError
-from ren.core.ring import Domain, RingSpec
+from ren.core.errors import DepthError, ParameterError, ScaleError
 from ren.poly import Poly
-from ren.schemes.ckks import encoder
 from ren.schemes.ckks import noise as noises
 from ren.schemes.ckks.active import context_for, same_key
+from ren.schemes.ckks.constants import constant_poly
 from ren.schemes.ckks.noise import Noise
 from ren.schemes.ckks.parameters import Parameters
-from ren.schemes.ckks.pending import Pair, Pending, Terms
+from ren.schemes.ckks.pending import Pending, Terms
 from ren.schemes.ckks.plaintext import Layout, Plaintext
 from ren.schemes.ckks.watch import operation
-from ren.schemes.rlwe.keys import from_residues
 from ren.symbolic import Symbolic
 
 if TYPE_CHECKING:
@@ -41,7 +38,7 @@ if TYPE_CHECKING:
 
 def evolve(
     x: Ciphertext,
-    polys: Pair,
+    polys: tuple[Poly, ...],
     noise: Noise,
     level: int | None = None,
     layout: Layout | None = None,
@@ -60,9 +57,10 @@ def with_noise(x: Ciphertext, function: Callable[[Noise], Noise]) -> Ciphertext:
     return dataclasses.replace(x, noise=function(x.noise), pending=pending)
 
 
-def kept_to(x: Ciphertext, other: Ciphertext) -> Ciphertext:
-    """`x`, whose message is known to be nowhere larger than the largest of `other`."""
-    return with_noise(x, lambda noise: noises.within_that_of(noise, other.noise))
+def kept_to(x: Ciphertext, other: Ciphertext, times: int = 1) -> Ciphertext:
+    """`x`, whose message is known to be nowhere larger than `times` the largest of `other`."""
+    most = noises.scaled(other.noise, times)
+    return with_noise(x, lambda noise: noises.within_that_of(noise, most))
 
 
 def evolve_terms(
@@ -82,6 +80,7 @@ def terms_of(x: Ciphertext | Plaintext) -> Terms:
     """
     if isinstance(x, Plaintext):
         return Terms(base=(x.poly,), noise=x.noise)
+    _need_normal_form(x)
     settled = Terms(base=x.polys, noise=x.noise)
     if x.pending is None or any(_has_run(p) for p in x.polys):
         return settled
@@ -90,6 +89,17 @@ def terms_of(x: Ciphertext | Plaintext) -> Terms:
 
 def _has_run(p: Poly) -> bool:
     return p.is_realized or p.node.serial < capture_serial()
+
+
+def _need_normal_form(x: Ciphertext) -> None:
+    """Raises ScaleError for what only `ckks.manual()` makes; operators normalize it themselves."""
+    if x.own_scale is not None or len(x.polys) != 2:
+        raise ScaleError(
+            f"A ciphertext of {len(x.polys)} components at scale 2^{math.log2(x.scale):.1f}, from "
+            "manual mode, was given.",
+            "This operation takes two components at the scale of the level.",
+            "Call .rescale() outside of ckks.manual(), which brings it to normal form.",
+        )
 
 
 @operation("rescale()", lambda x: x)
@@ -141,6 +151,7 @@ def drop_to(x: Ciphertext, target: int) -> Ciphertext:
             f"The target lies between 0 and {x.level}: levels only go down.",
             f"Pass a level up to {x.level}, or encrypt with a bigger depth.",
         )
+    _need_normal_form(x)
     if target == x.level:
         return x
     polys = drop_polys(x.polys, x.params, x.level, target)
@@ -237,7 +248,7 @@ def add_scalar(x: Ciphertext, value: complex | Symbolic) -> Ciphertext:
         c0, c1 = terms.base
         noise = noises.total(terms.noise, _constant_noise(x, value, x.level))
         terms = Terms(base=(c0 + _constant_poly(x, value, x.level), c1), noise=noise)
-    return evolve_terms(x, terms, layout=_scalar_layout(x, value))
+    return evolve_terms(x, terms, layout=scalar_layout(x, value))
 
 
 def _combined(
@@ -313,11 +324,12 @@ def multiply_integer(x: Ciphertext, value: int | Symbolic) -> Ciphertext:
 @operation("a product with a number", np.multiply)
 def multiply_scalar(x: Ciphertext, value: complex | Symbolic) -> Ciphertext:
     """x * value in every slot, to be rescaled: one level down."""
+    _need_normal_form(x)
     need_level(x, 1, "A product with a number that is no integer")
     factor = _constant_poly(x, value, x.level)
     product = (x.polys[0] * factor, x.polys[1] * factor)
     noise = noises.product(x.noise, _constant_noise(x, value, x.level))
-    return evolve_terms(x, Terms(product, noise=noise), x.level - 1, _scalar_layout(x, value))
+    return evolve_terms(x, Terms(product, noise=noise), x.level - 1, scalar_layout(x, value))
 
 
 def power(x: Ciphertext, exponent: int) -> Ciphertext:
@@ -353,37 +365,14 @@ def _powers(x: Ciphertext, exponent: int, known: dict[int, Ciphertext]) -> Ciphe
 def _constant_poly(
     x: Ciphertext, value: complex | Symbolic, level: int, degree: int = 1
 ) -> Poly | int | Symbolic:
-    """round(value s_level^degree): an integer, or for complex values a polynomial of two terms."""
-    scale, ring = x.params.scale(level) ** degree, x.params.ring(level)
-    if isinstance(value, Symbolic):
-        return _constant_symbol(value, ring, scale)
-    parts = encoder.encode_constant(value, x.n, scale)
-    if parts.keys() <= {0}:
-        return parts.get(0, 0)
-    return from_residues(_constant_limbs(value, ring, scale), ring, Domain.COEFF).ntt()
+    return constant_poly(value, x.params.ring(level), x.params.scale(level) ** degree)
 
 
 def _constant_noise(x: Ciphertext, value: complex | Symbolic, level: int, degree: int = 1) -> Noise:
     return noises.of_constant(value, float(x.params.scale(level)) ** degree)
 
 
-def _constant_symbol(value: Symbolic, ring: RingSpec, scale: Fraction) -> Poly | Symbolic:
-    """As `_constant_poly`, of a number that is known at each call."""
-    if not isinstance(value.sample, complex):
-        return value.map(lambda v: encoder.encode_constant(v, ring.n, scale).get(0, 0))
-    node = value.encoded(
-        (ring, scale), Spec(ring, Domain.COEFF), lambda v: _constant_limbs(v, ring, scale)
-    )
-    return Poly.from_node(node).ntt()
-
-
-def _constant_limbs(value: complex, ring: RingSpec, scale: Fraction) -> NDArray[np.uint32]:
-    coefficients = np.zeros(ring.n, object)
-    for position, c in encoder.encode_constant(value, ring.n, scale).items():
-        coefficients[position] = c
-    return encoder.residues(coefficients, ring.moduli)
-
-
-def _scalar_layout(x: Ciphertext, value: complex | Symbolic) -> Layout:
+def scalar_layout(x: Ciphertext, value: complex | Symbolic) -> Layout:
+    """The layout of `x` combined with a number: it fills all slots."""
     sample = value.sample if isinstance(value, Symbolic) else value
     return x.layout.joined(Layout(None, isinstance(sample, complex)))

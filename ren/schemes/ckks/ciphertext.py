@@ -5,33 +5,37 @@ from __future__ import annotations
 import dataclasses
 import math
 import numbers
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Hashable, Sequence
 from fractions import Fraction
 from functools import partial
 from typing import Any, NoReturn
 
 import jax
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from ren.callers import user_line
 from ren.core.errors import TracedValueError
-from ren.lowering.devices import is_tracer
+from ren.core.ring import RingSpec
 from ren.poly import Poly, realize_polys
-from ren.schemes.ckks import arithmetic, rotation, serialization
+from ren.schemes.ckks import arithmetic, explicit, rotation, serialization
 from ren.schemes.ckks import noise as noises
 from ren.schemes.ckks.active import context_for
+from ren.schemes.ckks.circuits import linear, reductions, shaping
 from ren.schemes.ckks.estimate import Estimate
+from ren.schemes.ckks.files import Stored
+from ren.schemes.ckks.modes import is_manual
 from ren.schemes.ckks.noise import Noise
+from ren.schemes.ckks.operators import operators
 from ren.schemes.ckks.parameters import Parameters
 from ren.schemes.ckks.pending import Pending
-from ren.schemes.ckks.plaintext import Layout, Plaintext, encode
+from ren.schemes.ckks.plaintext import Layout, Plaintext
 from ren.schemes.ckks.watch import operation
-from ren.symbolic import Aside, Length, Symbolic
+from ren.symbolic import Aside, Length
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
-class Ciphertext:
+class Ciphertext(Stored):
     """Encrypted slots: c0 + c1 s = round(s_level * message) + noise over the ring of `level`.
 
     Made by `ctx.encrypt`. Operators `+ - *` take ciphertexts of one context, plaintexts, arrays
@@ -42,11 +46,13 @@ class Ciphertext:
     Attributes:
         polys: (c0, c1), NTT domain, the normal form: with `noise` the children of the pytree.
         level: counts a rescale that is pending. It, layout, key_id and params are static.
-        noise: what is known of message and error, float32 [*batch, noise.WIDTH], public; read it
-            as `estimate`.
+        noise: what is known of message and error, float32 [*batch, noise.WIDTH], public; NaN where
+            nothing is. Read it as `estimate`.
         seed: what c1 was expanded from, for fresh ciphertexts only; halves their bytes. It does
             not travel through pytrees, nor does the next.
         pending: what sums go on from while the normal form of a product has not run.
+        own_scale: static; the scale where it is not the level's, inside `ckks.manual()` only;
+            there, a product has three polynomials.
 
     Raises:
         DepthError: an operation below level 0.
@@ -60,7 +66,7 @@ class Ciphertext:
         array([ 2.,  5., 10.])
     """
 
-    polys: tuple[Poly, Poly]
+    polys: tuple[Poly, ...]
     level: int
     layout: Layout
     key_id: str
@@ -68,6 +74,7 @@ class Ciphertext:
     noise: Noise
     seed: bytes | None = None
     pending: Pending | None = None
+    own_scale: Fraction | None = None
 
     __array_ufunc__ = None  # numpy hands its operators over to these
     __array_priority__ = 1000
@@ -80,14 +87,19 @@ class Ciphertext:
         return self.params.n
 
     @property
+    def ring(self) -> RingSpec:
+        """The ring of its level."""
+        return self.params.ring(self.level)
+
+    @property
     def slots(self) -> int:
         """How many slots there are; rotations are cyclic over them."""
         return self.params.slots
 
     @property
     def scale(self) -> Fraction:
-        """The canonical scale of the level, exactly: after a rescale that is pending."""
-        return self.params.scale(self.level)
+        """The scale, exactly: that of the level, after a rescale that is pending."""
+        return self.own_scale or self.params.scale(self.level)
 
     @property
     def nbytes(self) -> int:
@@ -104,19 +116,21 @@ class Ciphertext:
         return Estimate.of(self.noise)
 
     def __ren_parts__(self) -> tuple[tuple[Any, ...], Hashable]:
-        static = (self.layout.is_complex, self.level, self.key_id, self.params)
-        return (*self.polys, Length(self.layout.length), Aside(self.noise)), static
+        x = _ready(self)
+        static = (x.layout.static, x.level, x.key_id, x.params, x.own_scale, is_manual())
+        return (*x.polys, Length(x.layout.length), Aside(x.noise)), static
 
     @classmethod
     def __ren_whole__(cls, parts: Sequence[Any], static: Any) -> Ciphertext:
-        (c0, c1, length, noise), (is_complex, level, key_id, params) = parts, static
-        layout = Layout(length.count, is_complex)
-        return cls((c0, c1), level, layout, key_id, params, noise.value)
+        (*polys, length, noise), (layout, level, key_id, params, scale, _) = parts, static
+        layout = Layout(length.count, *layout)
+        return cls(tuple(polys), level, layout, key_id, params, noise.value, own_scale=scale)
 
     def __repr__(self) -> str:
         mark = ", INSECURE" if self.params.is_insecure else ""
-        if noises.is_known(self.noise):
-            mark = f", ~{math.floor(self.estimate.bits)} bits{mark}"
+        if noises.is_known(self.noise) and not math.isnan(bits := self.estimate.bits):
+            mark = f", ~{math.floor(bits)} bits{mark}"
+        mark = ", 3 components" * (len(self.polys) > 2) + mark
         return (
             f"Ciphertext(level {self.level} of {self.params.depth}, scale 2^"
             f"{math.log2(self.scale):.2f}, {self.slots} slots, {self.nbytes / 2**20:.2f} MiB{mark})"
@@ -141,7 +155,7 @@ class Ciphertext:
     __rmul__ = __mul__
 
     def __neg__(self) -> Ciphertext:
-        return arithmetic.negate(self)
+        return explicit.negate(self) if is_manual() else arithmetic.negate(explicit.normal(self))
 
     def __pos__(self) -> Ciphertext:
         return self
@@ -149,7 +163,19 @@ class Ciphertext:
     def __pow__(self, exponent: int) -> Ciphertext:
         if not isinstance(exponent, numbers.Integral):
             return NotImplemented
-        return arithmetic.power(self, int(exponent))
+        if is_manual():
+            return explicit.power(self, int(exponent))
+        return arithmetic.power(explicit.normal(self), int(exponent))
+
+    def __rmatmul__(self, matrix: Any) -> Ciphertext:
+        """matrix @ ct, one level: see `ckks.linear`, which encodes a matrix once."""
+        return self.dot(matrix) if np.ndim(matrix) == 1 else linear.product(matrix, self)
+
+    def __matmul__(self, matrix: Any) -> Ciphertext:
+        """ct @ matrix, one level: the transposed matrix times the vector."""
+        if isinstance(matrix, Ciphertext | Plaintext) or np.ndim(matrix) == 1:
+            return self.dot(matrix)
+        return linear.product(matrix, self, is_transposed=True)
 
     def __bool__(self) -> NoReturn:
         raise _no_truth()
@@ -173,19 +199,74 @@ class Ciphertext:
         """The complex conjugate of every slot."""
         return rotation.conjugate(self)
 
+    def __getitem__(self, index: slice) -> Ciphertext:
+        """ct[i:j]: one rotation, no level; what lies beyond stays in the other slots, unseen."""
+        return shaping.item(self, index)
+
+    def mask(self, m: ArrayLike | None = None) -> Ciphertext:
+        """The slots times m, one level; without m, zeros beyond the length."""
+        return shaping.mask(self, m)
+
+    def tile(self, count: int) -> Ciphertext:
+        """`count` copies one after another; takes a level where the slots are not full."""
+        return shaping.tile(self, count)
+
+    @property
+    def real(self) -> Ciphertext:
+        """The real parts: one level, none where what went in is real."""
+        return shaping.real(self)
+
+    @property
+    def imag(self) -> Ciphertext:
+        """The imaginary parts: one level."""
+        return shaping.imag(self)
+
+    def sum(self) -> Ciphertext:
+        """The sum, a scalar: in every slot. Takes a level where the slots are not full."""
+        return reductions.total(self)
+
+    def mean(self) -> Ciphertext:
+        """The mean, a scalar: in every slot. Takes a level."""
+        return reductions.mean(self)
+
+    def dot(self, w: Any) -> Ciphertext:
+        """sum_i x_i w_i, a scalar, with an array, a plaintext or a ciphertext of one length.
+
+        Takes a level; two with a ciphertext where the slots are not full.
+        """
+        return reductions.dot(self, w)
+
+    def cumsum(self) -> Ciphertext:
+        """The sums of the first 1, 2, ... numbers; a level for each factor of 64 in the length."""
+        return reductions.cumsum(self)
+
     # ---------------------------------------------------------------- levels
 
     def rescale(self) -> Ciphertext:
-        """The same in normal form: a rescale that is pending stands before every later sum."""
-        return arithmetic.settle(self)
+        """The same in normal form: a rescale that is pending stands before every later sum.
+
+        In manual mode: one level down, and the scale divided by the ratio of the moduli.
+        """
+        return explicit.rescale(self) if is_manual() else arithmetic.settle(explicit.normal(self))
 
     def relinearize(self) -> Ciphertext:
-        """The same in normal form; relinearization and rescale are one step, as in `rescale`."""
-        return arithmetic.settle(self)
+        """The same in normal form; relinearization and rescale are one step, as in `rescale`.
+
+        In manual mode: two components instead of three.
+        """
+        if is_manual():
+            return explicit.relinearize(self)
+        return arithmetic.settle(explicit.normal(self))
 
     def drop_to(self, level: int) -> Ciphertext:
         """The same message at a lower level; smaller and faster, with less depth left."""
-        return arithmetic.drop_to(self, level)
+        if is_manual():
+            return explicit.drop_to(self, level)
+        return arithmetic.drop_to(explicit.normal(self), level)
+
+    def compress(self) -> Ciphertext:
+        """The same message at level 0, where it takes the fewest bytes: for replies."""
+        return self.drop_to(0)
 
     # ---------------------------------------------------------------- values
 
@@ -208,14 +289,13 @@ class Ciphertext:
     @operation("realize()", lambda x: x)
     def realize(self) -> Ciphertext:
         """The same in normal form, computed: both polynomials as one program."""
-        polys = realize_polys(self.polys)
-        return dataclasses.replace(self, polys=(polys[0], polys[1]), pending=None)
+        return dataclasses.replace(self, polys=tuple(realize_polys(self.polys)), pending=None)
 
     # ---------------------------------------------------------------- bytes
 
     def to_bytes(self) -> bytes:
         """The ciphertext for `from_bytes`; a fresh one takes half, its second half being a seed."""
-        return serialization.ciphertext_to_bytes(self)
+        return serialization.ciphertext_to_bytes(explicit.normal(self))
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Ciphertext:
@@ -232,15 +312,21 @@ class Ciphertext:
 
 def _flatten(x: Ciphertext) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
     """The polynomials, realized together so that shared work runs once, and what is static."""
+    x = _ready(x) if all(isinstance(p, Poly) for p in x.polys) else x
     polys = tuple(x.polys)
     if all(isinstance(p, Poly) and p._node is not None for p in polys):
         polys = tuple(realize_polys(polys))
-    return (*polys, x.noise), (x.level, x.layout, x.key_id, x.params)
+    return (*polys, x.noise), (x.level, x.layout, x.key_id, x.params, x.own_scale)
 
 
 def _unflatten(static: tuple[Any, ...], children: Any) -> Ciphertext:
-    (c0, c1, noise), (level, layout, key_id, params) = children, static
-    return Ciphertext((c0, c1), level, layout, key_id, params, noise)
+    (*polys, noise), (level, layout, key_id, params, scale) = children, static
+    return Ciphertext(tuple(polys), level, layout, key_id, params, noise, own_scale=scale)
+
+
+def _ready(x: Ciphertext) -> Ciphertext:
+    """What leaves laziness is in normal form; in manual mode it stays as it is."""
+    return x if is_manual() else explicit.normal(x)
 
 
 jax.tree_util.register_pytree_node(Ciphertext, _flatten, _unflatten)
@@ -254,55 +340,4 @@ def _no_truth() -> TracedValueError:
     )
 
 
-@dataclasses.dataclass(frozen=True)
-class _Operator:
-    """One binary operator, by the kind of its other operand."""
-
-    ciphertext: Callable[[Ciphertext, Ciphertext], Ciphertext]
-    plaintext: Callable[[Ciphertext, Plaintext], Ciphertext]
-    integer: Callable[[Ciphertext, Any], Ciphertext]
-    number: Callable[[Ciphertext, Any], Ciphertext]
-
-    def __call__(self, x: Ciphertext, other: Any) -> Ciphertext:
-        if isinstance(other, Ciphertext):
-            return self.ciphertext(x, other)
-        if isinstance(other, Plaintext):
-            return self.plaintext(x, other)
-        if isinstance(other, Symbolic):
-            return self._symbolic(x, other)
-        if isinstance(other, np.ndarray | jax.Array) and other.ndim == 0 and not is_tracer(other):
-            other = other.item()
-        if isinstance(other, numbers.Integral | np.bool):
-            return self.integer(x, int(other))
-        if isinstance(other, numbers.Real):
-            return self.number(x, float(other))
-        if isinstance(other, numbers.Complex):
-            return self.number(x, complex(other))
-        if isinstance(other, np.ndarray | list | tuple | jax.Array):
-            return self.plaintext(x, encode(other, x.params, x.level))
-        return NotImplemented
-
-    def _symbolic(self, x: Ciphertext, other: Symbolic) -> Ciphertext:
-        """By the type of what is known at each call of a captured function."""
-        if other.is_array:
-            return self.plaintext(x, encode(other, x.params, x.level))
-        if isinstance(other.sample, numbers.Integral | np.bool):
-            return self.integer(x, other.map(int))
-        if isinstance(other.sample, numbers.Real):
-            return self.number(x, other.map(float))
-        return self.number(x, other.map(complex))
-
-
-_SUM = _Operator(arithmetic.add, arithmetic.add_plain, arithmetic.add_scalar, arithmetic.add_scalar)
-_DIFFERENCE = _Operator(
-    arithmetic.subtract,
-    arithmetic.subtract_plain,
-    lambda x, value: arithmetic.add_scalar(x, -value),
-    lambda x, value: arithmetic.add_scalar(x, -value),
-)
-_PRODUCT = _Operator(
-    arithmetic.multiply,
-    arithmetic.multiply_plain,
-    arithmetic.multiply_integer,
-    arithmetic.multiply_scalar,
-)
+_SUM, _DIFFERENCE, _PRODUCT = operators(Ciphertext)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import threading
 from collections.abc import Iterable
@@ -12,20 +13,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ren.capturing import not_capturing
-from ren.core.errors import MissingKeyError, RandomnessError, SharingError
+from ren.core.errors import MissingKeyError, ParameterError, RandomnessError, SharingError
 from ren.lowering.tracing import is_tracing
-from ren.schemes.ckks import active, encoder, encryption, plaintext, serialization, sharing
+from ren.schemes.ckks import active, encoder, encryption, plaintext, rotation, serialization
 from ren.schemes.ckks import noise as noises
 from ren.schemes.ckks.ciphertext import Ciphertext
 from ren.schemes.ckks.estimate import Estimate
+from ren.schemes.ckks.files import PRIVATE, SHARED, PathLike, Stored, write
 from ren.schemes.ckks.keychain import Keychain
 from ren.schemes.ckks.parameters import Parameters
 from ren.schemes.ckks.plaintext import Plaintext
 from ren.schemes.ckks.rotation import conjugation_element, galois_element
+from ren.schemes.ckks.sharing import Ledger, Terms, digest_of, error_norm, on_grid
 from ren.schemes.rlwe.keys import SwitchingKey
 
 
-class Context:
+class Context(Stored):
     """Keys under one `key_id`; made by `ckks.context`, `.server()`, `.public()` or `from_bytes`.
 
     An owner's context holds the secret: it encrypts, decrypts and makes evaluation keys. A server
@@ -39,7 +42,7 @@ class Context:
     def __init__(self, params: Parameters, keys: Keychain) -> None:
         self.params, self._keys = params, keys
         self._lock = threading.RLock()
-        self._ledger = sharing.Ledger()
+        self._ledger = Ledger()
         active.register(self)
 
     @property
@@ -63,7 +66,8 @@ class Context:
         """A plaintext that can be added and multiplied many times.
 
         Args:
-            values: real or complex, [*batch, k] with k <= slots; a scalar fills all slots.
+            values: real or complex, [*batch, k]; a scalar fills all slots. Beyond `slots` numbers
+                they are cut into blocks, on which operators work block by block.
             level: default the top; at a lower level it is smaller.
         """
         level = self.params.depth if level is None else level
@@ -114,16 +118,17 @@ class Context:
             MissingKeyError: this context holds no secret key.
         """
         active.same_key(self.key_id, x.key_id, "decrypt()")
-        return _laid_out(self.slots_of(x), x)
+        return x.layout.unpacked(self.slots_of(x))
 
     def decrypt_shared(
         self, x: Ciphertext, plan: Estimate | float, *, queries: int, statistical_bits: int = 30
     ) -> NDArray:
         """The message of `x` for others to see, with noise that hides what the error tells.
 
-        Posting a decryption counts as sharing it, and so does acting on it visibly; `decrypt` is
-        for the owner's eyes. The noise costs precision: at scale 2^40, 30 bits and one query about
-        8 bits are left of a fresh ciphertext. It prints how many.
+        Posting a decryption is sharing it, and so is acting on it visibly; `decrypt` is for the
+        owner's eyes. The noise costs precision: at scale 2^40, 30 bits and one query about 8 bits
+        are left of a fresh ciphertext. It prints how many. The budget is kept by this object:
+        whoever loads the keys again starts a new one.
 
         Args:
             x: the ciphertext. The noise estimate that came with it is not used: others wrote it.
@@ -138,13 +143,11 @@ class Context:
         Raises:
             SharingError: more than `queries`, other terms than before, or no bit would be left.
             MissingKeyError: this context holds no secret key.
-
-        The budget is kept by this object: whoever loads the keys again starts a new one.
         """
         active.same_key(self.key_id, x.key_id, "decrypt_shared()")
-        terms = sharing.Terms(statistical_bits, queries)
-        sigma = terms.sigma(sharing.error_norm(plan, self.slots))
-        z, digest = self.slots_of(x), sharing.digest_of(x)
+        terms = Terms(statistical_bits, queries)
+        sigma = terms.sigma(error_norm(plan, self.slots))
+        z, digest = self.slots_of(x), digest_of(x)
         if sigma >= 1:
             raise SharingError(
                 f"decrypt_shared() would add noise of 2^{math.log2(sigma):.1f} to every slot.",
@@ -152,12 +155,12 @@ class Context:
                 "Choose a larger scale_bits, fewer queries, or fewer statistical_bits.",
             )
         spent = self._ledger.admit(digest, math.prod(z.shape[:-1]), sigma, terms)
-        shared = sharing.on_grid(z + sigma * self._ledger.noise(digest, z.shape), sigma)
+        shared = on_grid(z + sigma * self._ledger.noise(digest, z.shape), sigma)
         print(
             f"decrypt_shared: about {-math.log2(sigma):.1f} bits left after the point; {spent} of "
             f"{queries} ciphertexts shared"
         )
-        return _laid_out(shared, x)
+        return x.layout.unpacked(shared)
 
     def slots_of(self, x: Ciphertext) -> NDArray[np.complex128]:
         """All slots of `x`, also beyond what went in: [*batch, slots]; raises as `decrypt`."""
@@ -182,13 +185,15 @@ class Context:
         call = f"ctx.rotation_keys([{steps}])" if steps else "ctx.conjugation_key()"
         if self._keys.secret is None:
             raise MissingKeyError(
-                f"{what} needs the key of galois element {galois}, which this context lacks.",
+                f"{what} needs the key for {self._name(galois)} (galois element {galois}), which "
+                "this context lacks.",
                 "Only the owner of the secret key can make it.",
                 f"There, call {call} before ctx.server().",
             )
         if is_tracing():
             raise MissingKeyError(
-                f"{what} needs the key of galois element {galois}, which is not made yet.",
+                f"{what} needs the key for {self._name(galois)} (galois element {galois}), which "
+                "is not made yet.",
                 "Keys are never made inside a JAX transformation.",
                 f"Call {call} first.",
             )
@@ -211,25 +216,107 @@ class Context:
         self._make_galois([conjugation_element(self.params.n)])
         return self
 
+    def switching_key(self, other: Context) -> Context:
+        """Makes the key that `switch_key` needs, where both secrets are; returns itself.
+
+        Raises:
+            ParameterError: the parameters of `other` are not compatible.
+            MissingKeyError: one of the two contexts holds no secret key.
+        """
+        self._check_target(other)
+        if other.key_id == self.key_id or other.key_id in self._keys.switches:
+            return self
+        if self.rank < 2 or other.rank < 2:
+            raise MissingKeyError(
+                f"The key from {self.key_id[:8]} to {other.key_id[:8]} is not there.",
+                "It is made of both secret keys.",
+                "Where both are held, call ctx.switching_key(other) before ctx.server().",
+            )
+        with self._lock, not_capturing():
+            self._keys = self._keys.with_switch(other._keys, self.params)
+        return self
+
+    def switch_key(self, x: Ciphertext, other: Context) -> Ciphertext:
+        """The message of `x` under the key of `other`, at the same level.
+
+        Args:
+            x: under the key of this context.
+            other: a context of any kind with compatible parameters.
+
+        Raises:
+            ContextError: `x` is under another key.
+            ParameterError, MissingKeyError: as in `switching_key`.
+
+        Cost: one key switch.
+        """
+        active.same_key(self.key_id, x.key_id, "switch_key()")
+        self.switching_key(other)
+        if other.key_id == self.key_id:
+            return x
+        return rotation.switched(x, self._keys.switches[other.key_id], other.key_id)
+
+    def _check_target(self, other: Context) -> None:
+        if not isinstance(other, Context) or not self.params.compatible(other.params):
+            given = other.params if isinstance(other, Context) else type(other).__name__
+            raise ParameterError(
+                f"A key was to be switched to that of {given!r}.",
+                f"Both contexts have one set of parameters; here it is {self.params!r}.",
+                "Make the other context with ckks.context(params=ctx.params).",
+            )
+
     def _make_galois(self, elements: Iterable[int]) -> None:
         with self._lock, not_capturing():
             self._keys = self._keys.with_galois(elements, self.params)
 
     def _steps(self, galois: int) -> int | None:
-        """Of a rotation's galois element; None for the conjugation's."""
-        if galois == conjugation_element(self.params.n):
-            return None
-        return next(k for k in range(self.slots) if galois_element(k, self.params.n) == galois)
+        """Of a rotation's galois element; None for any other."""
+        powers = (k for k in range(self.slots) if galois_element(k, self.params.n) == galois)
+        return next(powers, None)
 
     def _name(self, galois: int) -> str:
+        if galois == conjugation_element(self.params.n):
+            return "conjugation"
         steps = self._steps(galois)
-        return "conjugation" if steps is None else f"rotation by {steps}"
+        return f"galois element {galois}" if steps is None else f"rotation by {steps}"
 
     # ---------------------------------------------------------------- other contexts
 
-    def server(self) -> Context:
-        """The same context with the evaluation keys made so far, and nothing else."""
-        return Context(self.params, self._keys.evaluation_only())
+    def server(
+        self, rotations: int | Iterable[int] | None = None, relinearization: bool = True
+    ) -> Context:
+        """The same context with the evaluation keys made so far, and nothing else.
+
+        Args:
+            rotations: the steps to have keys for; None for all keys that were made.
+            relinearization: False leaves that key out: products of ciphertexts need it.
+
+        Keys that a server lacks are sent as such a context too; the server takes them over by
+        `adopt`.
+
+        Raises:
+            MissingKeyError: a key is neither there nor can it be made here.
+        """
+        keys = self._keys
+        if rotations is not None:
+            wanted = list(rotations) if isinstance(rotations, Iterable) else [rotations]
+            keys = self.rotation_keys(wanted)._keys
+            elements = {galois_element(k % self.slots, self.params.n) for k in wanted}
+            some = {g: key for g, key in keys.galois.items() if g in elements}
+            keys = dataclasses.replace(keys, galois=some, switches={})
+        if not relinearization:
+            keys = dataclasses.replace(keys, relinearization=None)
+        return Context(self.params, keys.evaluation_only())
+
+    def adopt(self, other: Context) -> Context:
+        """Takes over the evaluation keys of `other`, made by the same owner; returns itself.
+
+        Raises:
+            ContextError: `other` is under another key.
+        """
+        active.same_key(self.key_id, other.key_id, "adopt()")
+        with self._lock:
+            self._keys = self._keys.with_keys_of(other._keys)
+        return self
 
     def public(self) -> Context:
         """The same context with the public key alone: it encrypts and does nothing else."""
@@ -246,6 +333,15 @@ class Context:
             SerializationError: it holds the secret key and `include_secret` is False.
         """
         return serialization.context_to_bytes(self, self._keys, include_secret)
+
+    def save(self, path: PathLike, include_secret: bool = False) -> None:
+        """Writes `to_bytes` to a file, whole or not at all; with the secret only you may read it.
+
+        Raises:
+            SerializationError: it holds the secret key and `include_secret` is False.
+            OSError: the place cannot be written to.
+        """
+        write(path, self.to_bytes(include_secret), PRIVATE if self.rank == 2 else SHARED)
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Context:
@@ -271,21 +367,18 @@ class Context:
     # ---------------------------------------------------------------- display
 
     def __repr__(self) -> str:
-        return f"<ckks.Context {self.key_id[:8]}, {self._keys.kind}>"
+        size = f"keys of {self._keys.nbytes / 2**20:.2f} MiB"
+        mark = ", INSECURE" if self.params.is_insecure else ""
+        return f"<ckks.Context {self.key_id[:8]}, {self._keys.kind}, {size}{mark}>"
 
     def __str__(self) -> str:
         rows = [
             ("context", f"{self.key_id[:8]}, {self._keys.kind}"),
             ("keys", self._keys.inventory(self._name)),
+            ("in memory", f"{self._keys.nbytes / 2**20:.2f} MiB of keys"),
         ]
         table = "\n".join(f"{name:<12} {value}" for name, value in rows)
         return f"{self.params}\n{table}"
-
-
-def _laid_out(z: NDArray[np.complex128], x: Ciphertext) -> NDArray:
-    """Slots in the shape and dtype that went in."""
-    z = z[..., 0] if x.layout.length is None else z[..., : x.layout.length]
-    return z if x.layout.is_complex else z.real.copy()
 
 
 def _flatten(ctx: Context) -> tuple[tuple[Any, ...], Parameters]:

@@ -84,7 +84,7 @@ class _Watching:
         if not isinstance(value, np.ndarray | jax.Array | list | tuple):
             return value
         made = self._context.encrypt(value)
-        z, _ = as_slots(value)
+        z, _ = as_slots(value, made.slots, made.layout.blocks)
         slots = np.zeros((*z.shape[:-1], made.slots), np.complex128)
         slots[..., : z.shape[-1] if z.ndim else None] = z
         self._shadows[made] = slots

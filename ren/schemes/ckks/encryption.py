@@ -74,14 +74,17 @@ def encrypt_with_public_key(
     return message + c0, c1
 
 
-def decrypt_coefficients(polys: tuple[Poly, Poly], secret: Secret) -> NDArray[np.float64]:
-    """The centred coefficients of c0 + c1 s: float64 [*batch, n].
+def decrypt_coefficients(polys: tuple[Poly, ...], secret: Secret) -> NDArray[np.float64]:
+    """The centred coefficients of c0 + c1 s + ..: float64 [*batch, n].
 
     Raises:
         TracedValueError: inside a captured or traced function, where there are no values.
     """
     ring = polys[0].ring
-    message = (polys[0] + polys[1] * secret.poly.to_ring(ring)).intt()
+    s, message = secret.poly.to_ring(ring), polys[-1]
+    for c in reversed(polys[:-1]):
+        message = c + message * s
+    message = message.intt()
     if has_placeholder(message.node):
         _refuse()
     limbs = message.limbs

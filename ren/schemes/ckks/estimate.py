@@ -14,7 +14,7 @@ from ren.schemes.ckks.noise import Noise
 
 @attrs.frozen
 class Estimate:
-    """What is known without decrypting, of the worst of a batch.
+    """What is known without decrypting, of the worst of a batch: NaN where nothing is.
 
     Attributes:
         message_bound: at least the modulus of the message in every slot.
@@ -45,10 +45,14 @@ class Estimate:
 
     @property
     def bits(self) -> float:
-        """-log2(error_bound): so many bits after the point are right; 0 for none."""
+        """-log2(error_bound): so many bits after the point are right; 0 for none, or NaN."""
+        if math.isnan(self.error_bound):
+            return math.nan
         return max(0.0, -math.log2(self.error_bound)) if self.error_bound else math.inf
 
     def __str__(self) -> str:
+        if math.isnan(self.error_bound):
+            return "unknown"
         return (
             f"|message| <= {self.message_bound:.4g}, error <= {self.error_bound:.3g} "
             f"(~{self.bits:.1f} bits)"

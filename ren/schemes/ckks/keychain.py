@@ -35,6 +35,11 @@ def galois_label(galois: int) -> bytes:
     return b"galois/" + str(galois).encode()
 
 
+def switch_label(key_id: str) -> bytes:
+    """What separates the seed of the key that leads to another owner's secret."""
+    return b"switch/" + key_id.encode()
+
+
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class Keychain:
     """Keys under one `key_id`, each None (or not in the dict) where it is not held.
@@ -46,6 +51,7 @@ class Keychain:
         public: over the union and one special prime.
         relinearization: from s^2 to s.
         galois: by galois element g, the key from s to sigma_g^-1(s).
+        switches: by the `key_id` of another owner, the key from s to that one's secret.
     """
 
     key_id: str
@@ -53,6 +59,7 @@ class Keychain:
     public: PublicKey | None = None
     relinearization: SwitchingKey | None = None
     galois: dict[int, SwitchingKey] = dataclasses.field(default_factory=dict)
+    switches: dict[str, SwitchingKey] = dataclasses.field(default_factory=dict)
 
     def __repr__(self) -> str:
         return f"<Keychain {self.key_id[:8]}, {self.kind}>"
@@ -62,7 +69,17 @@ class Keychain:
         """2 with the secret, 1 with evaluation keys, 0 with the public key at most."""
         if self.secret is not None:
             return 2
-        return int(self.relinearization is not None or bool(self.galois))
+        return int(bool(self._evaluation()))
+
+    def _evaluation(self) -> list[SwitchingKey]:
+        first = [] if self.relinearization is None else [self.relinearization]
+        return [*first, *self.galois.values(), *self.switches.values()]
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the public and the evaluation keys in memory; saved ones take half."""
+        public = 0 if self.public is None else self.public.nbytes
+        return public + sum(key.nbytes for key in self._evaluation())
 
     @property
     def kind(self) -> str:
@@ -76,6 +93,7 @@ class Keychain:
         names = ["public"] if self.public is not None else []
         names += ["relinearization"] if self.relinearization is not None else []
         names += [name(g) for g in self.galois]
+        names += [f"switch to {to[:8]}" for to in self.switches]
         return ", ".join(names) or "none"
 
     # ---------------------------------------------------------------- what is needed
@@ -126,11 +144,32 @@ class Keychain:
             made[g] = _switching_key(s, target, galois_label(g), params, entropy)
         return dataclasses.replace(self, galois={**self.galois, **made})
 
+    def with_switch(
+        self, other: Keychain, params: Parameters, entropy: Entropy = fresh_seed
+    ) -> Keychain:
+        """With the key from this secret to that of `other`, made where there is none."""
+        if other.key_id in self.switches:
+            return self
+        source, target = self.require_secret().poly, other.require_secret().poly
+        made = _switching_key(source, target, switch_label(other.key_id), params, entropy)
+        return dataclasses.replace(self, switches={**self.switches, other.key_id: made})
+
+    def with_keys_of(self, other: Keychain) -> Keychain:
+        """With the evaluation keys of `other`, which is under the same secret."""
+        return dataclasses.replace(
+            self,
+            relinearization=self.relinearization or other.relinearization,
+            galois={**other.galois, **self.galois},
+            switches={**other.switches, **self.switches},
+        )
+
     # ---------------------------------------------------------------- what others may have
 
     def evaluation_only(self) -> Keychain:
-        """Relinearization and galois keys."""
-        return Keychain(self.key_id, relinearization=self.relinearization, galois=dict(self.galois))
+        """Relinearization, galois and switching keys."""
+        return dataclasses.replace(
+            self, secret=None, public=None, galois=dict(self.galois), switches=dict(self.switches)
+        )
 
     def public_only(self) -> Keychain:
         """The public key."""
@@ -180,7 +219,7 @@ def _flatten(keys: Keychain) -> tuple[tuple[Any, ...], str]:
             "Only keys that may leave the owner travel into compiled or mapped functions.",
             "Pass ctx.server().",
         )
-    return (keys.public, keys.relinearization, keys.galois), keys.key_id
+    return (keys.public, keys.relinearization, keys.galois, keys.switches), keys.key_id
 
 
 def _unflatten(key_id: str, held: Any) -> Keychain:

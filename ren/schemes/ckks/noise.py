@@ -19,6 +19,8 @@ complex slot. Where noise is multiplied by a polynomial that is fixed for a key,
 noise of a switching key, its variance in slot j goes with |s(zeta_j)|^2, which is exponentially
 distributed over the slots: TAIL times the mean stands for it.
 
+Noise that is not known, as in `ckks.manual()`, is NaN throughout and stays so in every rule.
+
 All rules are arithmetic of arrays, so that they hold for NumPy arrays, for JAX's tracers, and under
 `ren.jit`, where they are carried out by the host at each call.
 
@@ -61,6 +63,11 @@ _FLOAT64 = 2.0**-50  # relative error of encoding and of decoding in float64, wi
 
 
 # ------------------------------------------------------------------- sources
+
+
+def unknown(batch: tuple[int, ...] = ()) -> NDArray[np.float32]:
+    """Of what nothing is known of: NaN throughout, and so is all that follows from it."""
+    return np.full((*batch, WIDTH), np.nan, np.float32)
 
 
 def of_values(values: Any, params: Parameters, level: int) -> Noise:
@@ -127,7 +134,7 @@ def _published(bound: float | None, noise: NDArray[np.float32]) -> NDArray[np.fl
     else:
         made[..., 0] = bound
     made[..., 1] = made[..., 0] * np.float32(_FLOAT64)
-    return made
+    return np.where(np.isnan(noise), noise, made)
 
 
 def secret_sigma(params: Parameters, level: int) -> float:
@@ -310,6 +317,11 @@ def within_that_of(a: Noise, other: Noise) -> Noise:
 
 def _within_that_of(a: Noise, other: Noise) -> Noise:
     return a - ((a - other) * (1 - _ERRORS)).clip(0, None)
+
+
+def broadcast(a: Noise, batch: tuple[int, ...]) -> Noise:
+    """With all the batch axes."""
+    return _host(a) + np.zeros((*batch, WIDTH), np.float32)
 
 
 def _rounded_up(values: NDArray) -> NDArray[np.float32]:

@@ -11,10 +11,11 @@ from ren.core.errors import ParameterError
 from ren.schemes.ckks.context import Context
 from ren.schemes.ckks.keychain import new_keychain
 from ren.schemes.ckks.parameters import Parameters
+from ren.schemes.ckks.requirements import Requirements
 
 
 def context(
-    depth: int | None = None,
+    depth: int | Requirements | None = None,
     *,
     scale_bits: int = 40,
     security: int | None = 128,
@@ -27,7 +28,8 @@ def context(
     """A fresh owner's context: parameters for `depth` products in a row, and new random keys.
 
     Args:
-        depth: how many multiplications in a row a fresh ciphertext bears.
+        depth: how many multiplications in a row a fresh ciphertext bears; or what `ren.plan` found
+            for a function: its parameters, and the keys that it uses; only `slots` can differ.
         scale_bits: log2 of the scale: about scale_bits - 15 bits after the point are right.
         security: 128, 192 or 256 bits; None allows parameters that are not secure.
         n: the ring degree; None for the least that is secure.
@@ -46,6 +48,8 @@ def context(
             'It is "auto", or the steps whose keys are to be made at once.',
             "Write for example rotations=[1, 2, 4].",
         )
+    if isinstance(depth, Requirements):
+        return _context_of(depth, slots)
     if params is None:
         if depth is None:
             raise ParameterError(
@@ -61,3 +65,8 @@ def context(
         params = attrs.evolve(params, slots=slots)
     made = Context(params, new_keychain(params))
     return made if rotations == "auto" else made.rotation_keys(rotations)
+
+
+def _context_of(found: Requirements, slots: int | None) -> Context:
+    made = context(params=found.params, slots=slots, rotations=found.rotations)
+    return made.conjugation_key() if found.needs_conjugation else made

@@ -5,8 +5,9 @@ Each raises ParameterError (or its subclass) with what was given, what is needed
 
 from __future__ import annotations
 
+import json
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from ren.core.errors import ParameterError
@@ -175,3 +176,32 @@ def as_tuple(values: Any) -> Any:
 def as_tuples(rows: Any) -> Any:
     """`as_tuple` of rows of rows."""
     return tuple(as_tuple(row) for row in rows) if isinstance(rows, Iterable) else rows
+
+
+_MOST_ENTRIES = 512  # of any list: there are at most 257 levels
+_LARGEST = 1 << 31
+
+
+def read_fields(text: str, build: Callable[[Any], Any]) -> Any:
+    """Parameters from their fields as JSON, others' data: of bounded size, and as written by us.
+
+    Raises:
+        ParameterError: fields that are too long, or that stand for others.
+    """
+    fields = json.loads(text)
+    made = build(fields) if _is_bounded(fields) else None
+    if made is None or made.to_dict() != fields:
+        raise ParameterError(
+            "The fields of the parameters are too long, or not as to_dict() writes them.",
+            f"Lists have at most {_MOST_ENTRIES} entries, and all is spelled out.",
+            "Pass what Parameters.to_dict() gave.",
+        )
+    return made
+
+
+def _is_bounded(value: Any) -> bool:
+    if isinstance(value, dict):
+        return len(value) <= _MOST_ENTRIES and all(map(_is_bounded, value.values()))
+    if isinstance(value, list):
+        return len(value) <= _MOST_ENTRIES and all(map(_is_bounded, value))
+    return isinstance(value, str) or value is None or abs(value) < _LARGEST

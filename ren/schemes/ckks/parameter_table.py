@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ren.schemes.rlwe import security as bounds
 
@@ -13,6 +13,19 @@ if TYPE_CHECKING:
 
 def security_text(p: Parameters) -> str:
     return "INSECURE" if p.is_insecure else f"{p.security_bits}-bit security"
+
+
+def summary(p: Parameters) -> str:
+    """`repr(parameters)`."""
+    return (
+        f"Parameters(n={p.n}, depth={p.depth}, scale=2^{p.scale_bits}, "
+        f"log_qp={p.log_qp:.1f}, {security_text(p)})"
+    )
+
+
+def header_of(p: Parameters) -> dict[str, Any]:
+    """What the header of every saved object says of its parameters; INSECURE where they are."""
+    return {"params": p.to_dict(), "security": security_text(p)}
 
 
 def table(p: Parameters) -> list[str]:
@@ -32,9 +45,27 @@ def table(p: Parameters) -> list[str]:
         *lines,
         f"union of bases: {len(p.union)} moduli, {p.log_q:.1f} bits",
         f"special primes: {len(p.specials)}, {math.log2(p.special_product):.1f} bits",
-        f"union times P: {p.log_qp:.1f} bits; the {target}-bit bound is {bound:.0f}",
-        f"keys: {p.dnum} digits of up to {widest} moduli, {_bytes_text(p.key_nbytes())} each",
+        f"union times P: {p.log_qp:.1f} bits; the {target}-bit bound is {bound:.0f}, "
+        f"margin {bound - p.log_qp:.1f}",
         f"secret: {p.secret}; noise: sigma {p.sigma}; |message| < 2^{p.integer_bits - 1}",
+        f"keys: {p.dnum} digit{'s' * (p.dnum > 1)} of up to {widest} moduli",
+        "key                            in memory       saved",
+        *_key_lines(p),
+    ]
+
+
+def _key_lines(p: Parameters) -> list[str]:
+    """Bytes of each kind of key: uniform halves are saved as seeds of 32 bytes."""
+    switching, public = p.key_nbytes(), 2 * (len(p.union) + 1) * p.n * 4
+    limbs = len(p.union) + len(p.specials)
+    rows = [
+        ("relinearization", switching, switching // 2 + 32),
+        ("each rotation, conjugation", switching, switching // 2 + 32),
+        ("public", public, public // 2 + 32),
+        ("secret", (4 * limbs + 1) * p.n, p.n),
+    ]
+    return [
+        f"{name:<26}{_bytes_text(held):>14}{_bytes_text(kept):>12}" for name, held, kept in rows
     ]
 
 

@@ -18,6 +18,7 @@ import attrs
 
 from ren.core.errors import ParameterError
 from ren.core.ring import RingSpec
+from ren.schemes.ckks.files import Stored
 from ren.schemes.ckks.parameter_checks import (
     DEPTHS,
     DNUMS,
@@ -34,8 +35,9 @@ from ren.schemes.ckks.parameter_checks import (
     check_slots,
     check_wishes,
     degrees_for,
+    read_fields,
 )
-from ren.schemes.ckks.parameter_table import security_text, table
+from ren.schemes.ckks.parameter_table import header_of, security_text, summary, table
 from ren.schemes.ckks.planner import partition, plan_for_depth
 from ren.schemes.ckks.presets import PRESETS
 from ren.schemes.ckks.wire import Reader, damaged, pack, unpack
@@ -48,7 +50,7 @@ _DIGEST_HEADER = "ren.ckks.parameters.1"
 
 
 @attrs.frozen(cache_hash=True)
-class Parameters:
+class Parameters(Stored):
     """A CKKS parameter set: Q_i for every level i, P, scales s_i, digits and their security.
 
     Construction checks everything; `for_depth` and `preset` find values that pass.
@@ -352,7 +354,7 @@ class Parameters:
 
     def to_bytes(self) -> bytes:
         """The parameters alone, for `from_bytes`."""
-        return pack(KIND, self.digest, {"params": self.to_dict()}, [])
+        return pack(KIND, self.digest, header_of(self), [])
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Parameters:
@@ -367,10 +369,7 @@ class Parameters:
         return params
 
     def __repr__(self) -> str:
-        return (
-            f"Parameters(n={self.n}, depth={self.depth}, scale=2^{self.scale_bits}, "
-            f"log_qp={self.log_qp:.1f}, {security_text(self)})"
-        )
+        return summary(self)
 
     def __str__(self) -> str:
         return "\n".join(table(self))
@@ -389,10 +388,12 @@ def parameters_of(reader: Reader) -> Parameters:
         raise damaged(reader.kind, f"the parameters are not valid ({reason})") from None
     if params.digest != reader.digest:
         raise damaged(reader.kind, "they belong to other parameters than they say")
+    if reader.header.get("security") != security_text(params):
+        raise damaged(reader.kind, f"they do not say that they have {security_text(params)}")
     return params
 
 
 @lru_cache(maxsize=64)
 def _parameters_from(text: str) -> Parameters:
     """Parameters from their fields as JSON: the constructor checks them, once for each text."""
-    return Parameters.from_dict(json.loads(text))
+    return read_fields(text, Parameters.from_dict)

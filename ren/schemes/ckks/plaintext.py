@@ -7,9 +7,9 @@ import dataclasses
 import math
 import warnings
 from collections.abc import Hashable, Sequence
+from fractions import Fraction
 from typing import Any
 
-import attrs
 import jax
 import numpy as np
 from numpy.typing import NDArray
@@ -19,35 +19,19 @@ from ren.core.errors import ParameterError, TracedValueError
 from ren.core.ring import Domain
 from ren.lowering.devices import is_tracer
 from ren.poly import Poly
-from ren.schemes.ckks import encoder
+from ren.schemes.ckks import encoder, serialization
 from ren.schemes.ckks import noise as noises
+from ren.schemes.ckks.files import Stored
 from ren.schemes.ckks.gadget import gadget_of
+from ren.schemes.ckks.layout import Layout
 from ren.schemes.ckks.noise import Noise
 from ren.schemes.ckks.parameters import Parameters
 from ren.schemes.rlwe.keys import from_residues
-from ren.symbolic import Aside, Length, Symbolic, Unfit, as_symbol, longest
-
-
-@attrs.frozen
-class Layout:
-    """What went in: how many slots are in use and of which kind, so that the same comes out.
-
-    Args:
-        length: numbers along the last axis; None for a scalar, which fills all slots.
-        is_complex: whether they are complex.
-    """
-
-    length: int | None
-    is_complex: bool
-
-    def joined(self, other: Layout) -> Layout:
-        """The layout of a sum or product of two vectors: the longer one, complex if either is."""
-        length = longest((self.length, other.length))
-        return Layout(length, self.is_complex or other.is_complex)
+from ren.symbolic import Aside, Length, Symbolic, Unfit, as_symbol
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
-class Plaintext:
+class Plaintext(Stored):
     """Encoded values, reusable as an addend and as a factor.
 
     Attributes:
@@ -70,17 +54,49 @@ class Plaintext:
         """The encoded polynomial over the ring of its level: a view of `wide`."""
         return self.wide.bounded(self.bits).to_ring(self.params.ring(self.level))
 
+    @property
+    def slots(self) -> int:
+        """How many slots there are."""
+        return self.params.slots
+
+    @property
+    def scale(self) -> Fraction:
+        """The canonical scale of the level, exactly."""
+        return self.params.scale(self.level)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the limb array in memory."""
+        return 4 * math.prod(self.wide.shape)
+
     def __ren_parts__(self) -> tuple[tuple[Any, ...], Hashable]:
-        static = (self.layout.is_complex, self.level, self.params, self.bits)
+        static = (self.layout.static, self.level, self.params, self.bits)
         return (self.wide, Length(self.layout.length), Aside(self.noise)), static
 
     @classmethod
     def __ren_whole__(cls, parts: Sequence[Any], static: Any) -> Plaintext:
-        (wide, length, noise), (is_complex, level, params, bits) = parts, static
-        return cls(wide, level, Layout(length.count, is_complex), params, bits, noise.value)
+        (wide, length, noise), (layout, level, params, bits) = parts, static
+        return cls(wide, level, Layout(length.count, *layout), params, bits, noise.value)
 
     def __repr__(self) -> str:
-        return f"<Plaintext level {self.level}, {self.params.slots} slots>"
+        mark = ", INSECURE" if self.params.is_insecure else ""
+        return f"<Plaintext level {self.level}, {self.params.slots} slots{mark}>"
+
+    def to_bytes(self) -> bytes:
+        """The plaintext for `from_bytes`; it is not secret to who reads it, as its name says."""
+        return serialization.plaintext_to_bytes(self)
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Plaintext:
+        """The plaintext that `to_bytes` wrote.
+
+        Raises:
+            SerializationError: truncated, altered or foreign bytes.
+        """
+        return cls(**serialization.read_plaintext(data))
+
+    def __reduce__(self) -> Any:
+        return Plaintext.from_bytes, (self.to_bytes(),)
 
 
 def _flatten(p: Plaintext) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
@@ -95,18 +111,19 @@ def _unflatten(static: tuple[Any, ...], children: Any) -> Plaintext:
 jax.tree_util.register_pytree_node(Plaintext, _flatten, _unflatten)
 
 
-def encode(values: Any, params: Parameters, level: int) -> Plaintext:
-    """The plaintext of real or complex `values` [*batch, k], k <= params.slots, at `level`.
+def encode(values: Any, params: Parameters, level: int, blocks: int = 1) -> Plaintext:
+    """The plaintext of real or complex `values` [*batch, k] at `level`.
 
-    Leading axes are batch axes; a scalar fills all slots. Shorter vectors are padded with zeros.
+    Leading axes are batch axes; a scalar fills all slots. Shorter vectors are padded with zeros,
+    longer ones cut into blocks of `params.slots`, at least as many as asked for.
 
     Raises:
         ParameterError: values that are not numbers, are too many, or too large for the level.
     """
     symbol = as_symbol(values)
     if symbol is not None:
-        return _encode_symbol(symbol, params, level)
-    z, layout = as_slots(values)
+        return _encode_symbol(symbol, params, level, blocks)
+    z, layout = as_slots(values, params.slots, blocks)
     coefficients = _coefficients(z, params, level)
     ring = gadget_of(params).extended(params.ring(level))
     limbs = encoder.residues(coefficients, ring.moduli)
@@ -116,20 +133,20 @@ def encode(values: Any, params: Parameters, level: int) -> Plaintext:
     return Plaintext(wide, level, layout, params, bits, noise)
 
 
-def _encode_symbol(symbol: Symbolic, params: Parameters, level: int) -> Plaintext:
+def _encode_symbol(symbol: Symbolic, params: Parameters, level: int, blocks: int) -> Plaintext:
     """The plaintext of an array that is known at each call of a captured function."""
-    z, layout = as_slots(symbol.sample)
+    z, layout = as_slots(symbol.sample, params.slots, blocks)
     _coefficients(z, params, level)  # a wrong shape or type is told at its own line
     room, ring = _room(level, params), gadget_of(params).extended(params.ring(level))
 
     def limbs(values: Any) -> NDArray:
-        coefficients = _coefficients(as_slots(values)[0], params, level)
+        coefficients = _coefficients(as_slots(values, params.slots, blocks)[0], params, level)
         if _bit_length(coefficients) > room:
             raise Unfit
         return encoder.residues(coefficients, ring.moduli)
 
     spec = Spec(ring, Domain.COEFF, z.shape[:-1])
-    wide = Poly.from_node(symbol.encoded((params, level), spec, limbs)).ntt()
+    wide = Poly.from_node(symbol.encoded((params, level, blocks), spec, limbs)).ntt()
     noise = noises.of_values(symbol, params, level)
     return Plaintext(wide, level, layout, params, room, noise)
 
@@ -153,8 +170,8 @@ def _bit_length(coefficients: NDArray) -> int:
     return int(np.abs(coefficients).max()).bit_length()
 
 
-def as_slots(values: Any) -> tuple[NDArray, Layout]:
-    """Values as a float64 or complex128 array, and their layout."""
+def as_slots(values: Any, slots: int, blocks: int = 1) -> tuple[NDArray, Layout]:
+    """Values as a float64 or complex128 array, cut into `blocks` or more, and their layout."""
     if is_tracer(values):
         raise TracedValueError(
             "A traced array was to be encoded into a plaintext.",
@@ -173,7 +190,19 @@ def as_slots(values: Any) -> tuple[NDArray, Layout]:
         )
     is_complex = z.dtype.kind == "c"
     z = z.astype(np.complex128 if is_complex else np.float64)
-    return z, Layout(z.shape[-1] if z.ndim else None, is_complex)
+    if z.ndim == 0:
+        return z, Layout(None, is_complex)
+    length = z.shape[-1]
+    blocks = max(blocks, -(-length // slots))
+    return _cut(z, blocks, slots), Layout(length, is_complex, blocks)
+
+
+def _cut(z: NDArray, blocks: int, slots: int) -> NDArray:
+    """[*batch, k] as [*batch, blocks, slots], zeros at the end; one block stays as it is."""
+    if blocks == 1:
+        return z
+    padding = [(0, 0)] * (z.ndim - 1) + [(0, blocks * slots - z.shape[-1])]
+    return np.pad(z, padding).reshape(*z.shape[:-1], blocks, slots)
 
 
 def _constant(value: complex, level: int, params: Parameters) -> NDArray:

@@ -25,7 +25,7 @@ class Precision:
         largest_error: in `worst_slot`.
         worst_slot: its index in the decrypted array, batch axes first.
         level: of the ciphertext.
-        estimated_bits: what its tracked noise promises, by `Ciphertext.estimate`.
+        estimated_bits: what its tracked noise promises, by `Ciphertext.estimate`; NaN for unknown.
     """
 
     worst_bits: float
@@ -42,7 +42,7 @@ class Precision:
             ("worst", f"{self.worst_bits:.1f} bits, {self.largest_error:.2e} in slot {slot}"),
             ("median", f"{self.median_bits:.1f} bits"),
             ("rms error", f"{self.rms_error:.2e}"),
-            ("estimated", f"{self.estimated_bits:.1f} bits at least"),
+            ("estimated", _promised(self.estimated_bits)),
             ("level", str(self.level)),
         ]
 
@@ -96,6 +96,10 @@ def precision(x: Ciphertext, expected: Any) -> Precision:
         x.level,
         x.estimate.bits,
     )
+
+
+def _promised(bits: float) -> str:
+    return "unknown" if math.isnan(bits) else f"{bits:.1f} bits at least"
 
 
 def _bits(error: float) -> float:

@@ -8,16 +8,21 @@ Reference: Halevi and Shoup, "Faster homomorphic linear transformations in HElib
 
 from __future__ import annotations
 
+import dataclasses
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ren.core.errors import ParameterError, ScaleError
 from ren.schemes.ckks import noise as noises
 from ren.schemes.ckks.active import context_for
 from ren.schemes.ckks.arithmetic import add, evolve, kept_to, multiply_plain
+from ren.schemes.ckks.explicit import normal, two_components
 from ren.schemes.ckks.gadget import gadget_of
+from ren.schemes.ckks.modes import is_manual
 from ren.schemes.ckks.plaintext import encode
 from ren.schemes.ckks.watch import operation, unchecked
+from ren.schemes.rlwe.keys import SwitchingKey
 from ren.schemes.rlwe.keyswitch import key_switch
 
 if TYPE_CHECKING:
@@ -39,6 +44,9 @@ def automorphism(x: Ciphertext, galois: int, what: str, steps: int = 0) -> Ciphe
 
     `steps` is by how many slots it rotates, for the noise.
     """
+    if x.layout.blocks > 1 and galois != conjugation_element(x.n):
+        raise _across_blocks(x, what)
+    x = two_components(x, what) if is_manual() else normal(x)
     key = context_for(x.key_id, what).galois_key(galois, what)
     k0, k1 = key_switch(x.polys[1], key, gadget_of(x.params))
     polys = ((x.polys[0] + k0).automorphism(galois), k1.automorphism(galois))
@@ -67,8 +75,16 @@ def roll(x: Ciphertext, shift: int) -> Ciphertext:
 
     Where the length fills the slots it is one rotation; else two, masked, and takes a level.
     """
+    if x.layout.blocks > 1:
+        raise _across_blocks(x, f"roll({shift})")
     length = x.layout.length or x.slots
     shift %= length
+    if is_manual() and shift and length != x.slots:
+        raise ScaleError(
+            f"In manual mode roll({shift}) was asked of {length} numbers in {x.slots} slots.",
+            "It is two rotations, two products with masks and a rescale.",
+            "Write these out, or leave ckks.manual().",
+        )
     if shift == 0 or length == x.slots:
         return rotate(x, -shift)
     mask = np.arange(length) >= shift
@@ -79,3 +95,19 @@ def roll(x: Ciphertext, shift: int) -> Ciphertext:
             multiply_plain(rotate(x, length - shift), behind),
         )
     return kept_to(made, x)
+
+
+def switched(x: Ciphertext, key: SwitchingKey, key_id: str) -> Ciphertext:
+    """The message of `x` under the secret that `key` leads to: one key switch."""
+    x = normal(x)
+    k0, k1 = key_switch(x.polys[1], key, gadget_of(x.params))
+    noise = noises.with_source(x.noise, noises.switch_sigma(x.params, x.level))
+    return dataclasses.replace(evolve(x, (x.polys[0] + k0, k1), noise), key_id=key_id)
+
+
+def _across_blocks(x: Ciphertext, what: str) -> ParameterError:
+    return ParameterError(
+        f"{what} was asked of a vector that is cut into {x.layout.blocks} blocks of {x.slots}.",
+        "A rotation moves slots within one ciphertext, never from block to block.",
+        "Rotate the values before they are encrypted, or choose parameters with a larger n.",
+    )

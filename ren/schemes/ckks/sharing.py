@@ -125,16 +125,16 @@ def error_norm(plan: Any, slots: int) -> float:
     sqrt(V) (sqrt(slots) + 6.5), as one slot is below 6.5 sqrt(V).
 
     Raises:
-        ParameterError: `plan` is neither an `Estimate` nor a positive number.
+        ParameterError: `plan` is neither an `Estimate` that is known nor a positive number.
     """
     root = math.sqrt(slots)
-    if isinstance(plan, Estimate):
+    if isinstance(plan, Estimate) and not math.isnan(plan.error_bound):
         decoding = plan.error_bound - plan.offset - SIGMAS * math.sqrt(plan.variance)
         return (plan.offset + max(decoding, 0)) * root + math.sqrt(plan.variance) * (root + SIGMAS)
     if isinstance(plan, float | int) and 0 < plan < math.inf:
         return plan * root
     raise ParameterError(
-        f"decrypt_shared() got the plan {plan!r:.60}.",
+        f"decrypt_shared() got the plan {plan!s:.60}.",
         "It is your own bound of the error: an Estimate, or a number that bounds it in every slot.",
         "Run the function on your own ciphertexts and pass f(x).estimate: nothing is computed.",
     )

@@ -17,10 +17,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ren.capturing import is_capturing
+from ren.core.errors import SerializationError
 from ren.core.ring import Domain, RingSpec
 from ren.lowering.execute import placed
 from ren.poly import Poly
 from ren.sampling import Xof, fresh_seed, gaussian, ternary, uniform_residues
+from ren.schemes.rlwe.security import security_bits
 
 Entropy = Callable[[], bytes]
 Batch = tuple[int, ...]
@@ -39,6 +41,13 @@ class Secret:
     def __repr__(self) -> str:
         return "<Secret>"
 
+    def __reduce__(self) -> Any:
+        raise SerializationError(
+            "A secret key was to be pickled or copied.",
+            "Whoever reads the secret key decrypts everything.",
+            "For your own backup use ctx.save(path, include_secret=True).",
+        )
+
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class PublicKey:
@@ -48,8 +57,13 @@ class PublicKey:
     a: Poly
     seed: bytes
 
+    @property
+    def nbytes(self) -> int:
+        """Bytes of both halves in memory; saved, `a` is a seed of 32."""
+        return _bytes(2, self.b.ring)
+
     def __repr__(self) -> str:
-        return f"<PublicKey over {self.b.ring.limbs} limbs>"
+        return f"<PublicKey over {_sized(self.b.ring, self.nbytes)}>"
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
@@ -60,8 +74,24 @@ class SwitchingKey:
     a: tuple[Poly, ...]
     seed: bytes
 
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all halves in memory; saved, those of `a` are a seed of 32."""
+        return _bytes(2 * len(self.b), self.b[0].ring)
+
     def __repr__(self) -> str:
-        return f"<SwitchingKey of {len(self.b)} digits over {self.b[0].ring.limbs} limbs>"
+        digits = f"{len(self.b)} digit{'s' * (len(self.b) > 1)}"
+        return f"<SwitchingKey of {digits} over {_sized(self.b[0].ring, self.nbytes)}>"
+
+
+def _bytes(polys: int, ring: RingSpec) -> int:
+    return 4 * polys * ring.limbs * ring.n
+
+
+def _sized(ring: RingSpec, nbytes: int) -> str:
+    """Limbs and bytes of a key, and whether its own modulus is beyond every bound."""
+    mark = "" if security_bits(ring.n, ring.log2_q) else ", INSECURE"
+    return f"{ring.limbs} limbs, {nbytes / 2**20:.2f} MiB{mark}"
 
 
 def _register(cls: type) -> None:

@@ -233,3 +233,50 @@ def test_estimates_in_bytes_and_prints(deep):
     seen = []
     jax.jit(lambda x: (seen.append(repr(x)), x)[1])(x)
     assert "bits" not in seen[0]
+
+
+def is_unknown(x) -> bool:
+    return bool(np.isnan(x.noise).all())
+
+
+def test_what_is_not_known_stays_so_and_never_warns(deep):
+    x = deep.encrypt(np.full(SLOTS, 0.5))
+    with ckks.manual():
+        loose = (x * x).relinearize().rescale()
+    many = loose * loose * 1000000 + x - 2.5
+    made = [loose, many, many.rotate(3), many.within(1.0), (x + loose).conj(), loose.drop_to(0)]
+    assert all(is_unknown(y) and "bits" not in repr(y) for y in made)
+    assert str(many.estimate) == "unknown" and "unknown" in str(ckks.precision(loose, 0.25))
+    assert is_unknown(ckks.Ciphertext.from_bytes(loose.to_bytes()))
+    assert is_unknown(ren.jit(lambda a, b: a * b)(x, loose))
+    assert not is_unknown(x * x)
+    with pytest.raises(ParameterError, match="unknown"):
+        deep.decrypt_shared(loose, loose.estimate, queries=1)
+
+
+def test_estimates_beside_batches_plaintexts_and_other_keys(deep):
+    x, y = deep.encrypt(np.full(SLOTS, 0.5)), deep.encrypt(np.full(SLOTS, 2.0))
+    stacked = ckks.stack([x, y * y])
+    assert stacked.noise.shape == (2, WIDTH)
+    assert [a.estimate.message_bound for a in ckks.unstack(stacked)] == [1, 4]
+    assert jax.vmap(lambda a: a + a)(stacked).estimate.message_bound == 8
+    p = ckks.Plaintext.from_bytes(deep.encode([3.0]).to_bytes())
+    assert (x * p).estimate.message_bound == 3
+    other = ckks.context(params=deep.params)
+    moved = deep.switch_key(x, other)
+    assert moved.estimate.error_bound > x.estimate.error_bound
+    assert abs(other.decrypt(moved) - 0.5).max() < moved.estimate.error_bound
+
+
+def test_circuits_keep_to_bounds_that_are_evident(deep):
+    values = np.linspace(-1, 1, SLOTS)
+    x = deep.encrypt(values, bound=1)
+    for made, expected, bound in [
+        (x.sum(), values.sum(), SLOTS),
+        (x.mean(), values.mean(), 1),
+        (ckks.math.exp(x, degree=7), np.exp(values), 2.72),
+        (ckks.chebyshev(x, [0.5, 0.5]), 0.5 + values / 2, 1),
+    ]:
+        estimate = made.estimate
+        assert estimate.message_bound <= bound * (1 + 1e-5)
+        assert np.abs(made.decrypt() - expected).max() < estimate.error_bound + 2e-6

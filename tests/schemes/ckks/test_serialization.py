@@ -160,7 +160,9 @@ def test_other_kinds_and_versions(ctx, data):
         {"length": 513}, {"length": -2}, {"is_complex": 2}, {"key_id": "00"}, {"key_id": 5},
         {"seed": "zz"}, {"seed": 1}, {"seed": None}, {"batch": 3}, {"batch": [0]}, {"batch": [-1]},
         {"batch": [1 << 40]}, {"batch": [1] * 9}, {"batch": ["1"]}, {"batch": [2]},
-        {"params": None}, {"params": {}}, {"params": []},
+        {"params": None}, {"params": {}}, {"params": []}, {"security": "128-bit security"},
+        {"security": None}, {"blocks": 0}, {"blocks": 2}, {"blocks": "1"}, {"length": 0},
+        {"batch": [2], "blocks": 2}, {"batch": [1], "blocks": 1, "length": 513},
     ],
     ids=str,
 )  # fmt: skip
@@ -175,6 +177,7 @@ def test_forged_header_fields(data, changes):
         {"n": 1 << 40}, {"n": 512}, {"n": float("nan")}, {"mains": [15]}, {"mains": []},
         {"scale_bits": 10**6}, {"security": 128}, {"sigma": -1}, {"path": [[9, 9]]}, {"slots": 3},
         {"extra": 1}, {"specials": "x"}, {"scale_bits": 39}, {"digits": [[17]]},
+        {"slots": None}, {"digits": []}, {"mains": [5] * 100_000}, {"path": [[0, 1 << 70]]},
     ],
     ids=str,
 )  # fmt: skip
@@ -208,6 +211,30 @@ def test_forged_galois_keys(ctx, galois):
         ckks.Context.from_bytes(with_header(ctx.server().to_bytes(), galois=galois))
 
 
+@pytest.mark.parametrize(
+    "switches",
+    [
+        None,
+        [["00" * 16, None]],
+        [["zz" * 16, "00" * 32]],
+        [[5, "00" * 32]],
+        [["00" * 16, "00" * 32]],
+    ],
+    ids=str,
+)
+def test_forged_switching_keys(ctx, switches):
+    with pytest.raises(ckks.SerializationError):
+        ckks.Context.from_bytes(with_header(ctx.server().to_bytes(), switches=switches))
+
+
+@pytest.mark.parametrize("changes", [{"bits": 10**6}, {"bits": -1}, {"bits": None}, {"level": 2}])
+def test_forged_plaintexts(ctx, changes):
+    data = ctx.encode([1.0, 2.0]).to_bytes()
+    assert ckks.Plaintext.from_bytes(data).to_bytes() == data
+    with pytest.raises(ckks.SerializationError):
+        ckks.Plaintext.from_bytes(with_header(data, **changes))
+
+
 def test_a_secret_that_is_not_ternary(small_params):
     owner = ckks.context(params=small_params)
     blob = bytearray(owner.to_bytes(include_secret=True)[:-32])
@@ -228,3 +255,30 @@ def test_estimates_of_noise_out_of_range(data, value):
     forged = sealed(data[:-36] + struct.pack("<f", value))
     with pytest.raises(ckks.SerializationError, match="noise"):
         ckks.Ciphertext.from_bytes(forged)
+
+
+@pytest.mark.parametrize("kind", ["ciphertext", "plaintext", "server", "public", "parameters"])
+def test_damage_of_any_kind_anywhere(ctx, kind):
+    made = {
+        "ciphertext": lambda: ctx.encrypt([[1.0], [2.0]]) + 1, "plaintext": lambda: ctx.encode(1.0),
+        "server": ctx.server, "public": ctx.public, "parameters": lambda: ctx.params,
+    }[kind]()  # fmt: skip
+    data, read = made.to_bytes(), type(made).from_bytes
+    assert read(data).to_bytes() == data
+    rng = np.random.default_rng(7)
+    for place, bit in zip(rng.integers(0, len(data), 60), rng.integers(0, 8, 60), strict=True):
+        flipped = bytearray(data)
+        flipped[place] ^= 1 << bit
+        for damaged in (
+            data[:place],
+            bytes(flipped),
+            data + data[: place + 1],
+            rng.bytes(place % 99),
+        ):
+            with pytest.raises(ckks.SerializationError):
+                read(damaged)
+    header = json.loads(data[HEAD.size : HEAD.size + HEAD.unpack_from(data)[4]])
+    for name in header:
+        for value in (1 << 40, -2, 1.5, float("nan"), "x", [[]], [[1 << 40] * 9], [5] * 9999, {}):
+            with pytest.raises(ckks.SerializationError):
+                read(with_header(data, **{name: value}))

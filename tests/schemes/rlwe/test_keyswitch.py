@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
+
 import numpy as np
 import pytest
 
+from ren.core.errors import SerializationError
 from ren.core.numtheory import ntt_primes_below
 from ren.poly import Poly
 from ren.ring import Domain, RingSpec
@@ -108,4 +112,9 @@ def test_secrets_do_not_print(gadget):
     secret = make_secret(gadget.ring)
     assert repr(secret) == "<Secret>" and set(secret.coefficients.tolist()) <= {-1, 0, 1}
     key = make_switching_key(secret.poly, secret.poly, gadget.factors, DIGEST, b"test", 3.2)
-    assert repr(key) == f"<SwitchingKey of {len(key.b)} digits over {gadget.ring.limbs} limbs>"
+    assert repr(key).startswith(f"<SwitchingKey of {len(key.b)} digit")
+    assert f"over {gadget.ring.limbs} limbs" in repr(key) and repr(key).endswith("INSECURE>")
+    assert key.nbytes == sum(p.limbs.nbytes for p in (*key.b, *key.a))
+    for leak in (pickle.dumps, copy.copy):
+        with pytest.raises(SerializationError, match="include_secret=True"):
+            leak(secret)

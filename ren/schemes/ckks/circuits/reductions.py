@@ -1,0 +1,134 @@
+"""Sums over the slots, and any and all: results stand in every slot, as scalars do."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ren.core.errors import ParameterError
+from ren.schemes.ckks.arithmetic import kept_to
+from ren.schemes.ckks.circuits.diagonals import split
+from ren.schemes.ckks.circuits.linear import of_diagonals
+from ren.schemes.ckks.circuits.shaping import cleared, known_length, relabelled
+from ren.schemes.ckks.plaintext import Plaintext
+from ren.schemes.ckks.watch import unchecked
+
+if TYPE_CHECKING:
+    from ren.schemes.ckks.ciphertext import Ciphertext
+
+_RADIX = 64  # a stage of cumsum has at most so many diagonals
+
+
+@unchecked()
+def total(ct: Ciphertext) -> Ciphertext:
+    """The sum, in every slot: log2(slots) rotations. One level where the slots are not full."""
+    length = known_length(ct)
+    return ct if length is None else _over_all_slots(cleared(ct), length)
+
+
+@unchecked()
+def mean(ct: Ciphertext) -> Ciphertext:
+    """The mean, in every slot: log2(slots) rotations, one level."""
+    length = known_length(ct)
+    if length is None:
+        return ct
+    if length == ct.slots:
+        return kept_to(_over_all_slots(ct, length) * (1 / length), ct)
+    return kept_to(_over_all_slots(ct * np.full(length, 1 / length), length), ct)
+
+
+@unchecked()
+def dot(ct: Ciphertext, w: Any) -> Ciphertext:
+    """sum_i x_i w_i, in every slot: log2(slots) rotations.
+
+    Args:
+        ct: x.
+        w: an array or a plaintext of the same length: one level. A ciphertext of the same length:
+            one level, or two where the slots are not full.
+    """
+    length, other = known_length(ct), _length_of(w)
+    if length is None or length != other:
+        raise ParameterError(
+            f"dot() got vectors of {_named(length)} and {_named(other)}.",
+            "Both have one length.",
+            "Pad the shorter one, or slice the longer one.",
+        )
+    is_encrypted = not isinstance(w, Plaintext | np.ndarray | list | tuple) and hasattr(w, "polys")
+    return _over_all_slots((cleared(ct) if is_encrypted else ct) * w, length)
+
+
+@unchecked()
+def cumsum(ct: Ciphertext) -> Ciphertext:
+    """The sums of the first 1, 2, ... numbers: a level for each factor of 64 in the length.
+
+    A stage adds what stands 0, s, 2 s, ... slots before, up to 64 of them, as a matrix with so
+    many diagonals would: 14 rotations.
+    """
+    length = known_length(ct)
+    if length is None:
+        return ct
+    stages = max(1, -(-(length - 1).bit_length() // (_RADIX.bit_length() - 1)))
+    radix = int(np.ceil(round(length ** (1 / stages), 9)))
+    step = 1
+    while step < length:
+        ct, step = _windows(ct, step, min(radix, -(-length // step)), length), step * radix
+    return ct
+
+
+def _windows(ct: Ciphertext, step: int, count: int, length: int) -> Ciphertext:
+    """sum_(j < count) x[i - j step], i < length, without what lies before the first number."""
+    ahead = np.arange(ct.slots)
+    diagonals = {
+        -j * step: ((ahead >= j * step) & (ahead < length)).astype(float) for j in range(count)
+    }
+    shape = (length, length)
+    return of_diagonals(diagonals, split(diagonals), shape, ct.params, ct.level) @ ct
+
+
+@unchecked()
+def all_of(ct: Ciphertext) -> Ciphertext:
+    """1 where all numbers are 1, 0 where one is 0, in every slot: their product.
+
+    log2(slots) rotations, and ceil(log2(length)) levels; one more where the slots are not full.
+    """
+    length = known_length(ct)
+    if length is None:
+        return ct
+    period = 1 << (length - 1).bit_length()
+    ct = cleared(ct)
+    if length < period:
+        ct = ct + np.repeat([0.0, 1.0], [length, period - length])
+    for step in _doublings(period, ct.slots):
+        ct = ct + ct.rotate(-step)
+    for step in _doublings(1, period):
+        ct = ct * ct.rotate(step)
+    return relabelled(ct, None, ct.layout.is_complex)
+
+
+@unchecked()
+def any_of(ct: Ciphertext) -> Ciphertext:
+    """1 where a number is 1, 0 where all are 0, in every slot: 1 - all(1 - x). Levels: as `all`."""
+    return 1 - all_of(1 - ct)
+
+
+def _over_all_slots(ct: Ciphertext, length: int) -> Ciphertext:
+    """The sum over all slots, of which all but `length` are zero."""
+    made = ct
+    for step in _doublings(1, ct.slots):
+        made = made + made.rotate(step)
+    return relabelled(kept_to(made, ct, length), None, ct.layout.is_complex)
+
+
+def _doublings(first: int, end: int) -> list[int]:
+    return [first << i for i in range((end // first - 1).bit_length())]
+
+
+def _length_of(w: Any) -> int | None:
+    if hasattr(w, "layout"):
+        return known_length(w)
+    return len(w) if np.ndim(w) == 1 else None
+
+
+def _named(length: int | None) -> str:
+    return "a scalar or a matrix" if length is None else f"{length} numbers"

@@ -1,0 +1,54 @@
+"""Layout: how the values that went in lie in the slots, so that the same shape comes out."""
+
+from __future__ import annotations
+
+import attrs
+import numpy as np
+from numpy.typing import NDArray
+
+from ren.core.errors import ParameterError
+from ren.symbolic import longest
+
+
+@attrs.frozen
+class Layout:
+    """What went in: how many slots are in use and of which kind, so that the same comes out.
+
+    Args:
+        length: numbers along the last axis; None for a scalar, which fills all slots.
+        is_complex: whether they are complex.
+        blocks: how many ciphertexts a vector longer than the slots is cut into: the last batch
+            axis. 1 where it is not cut; there is no such axis then.
+    """
+
+    length: int | None
+    is_complex: bool
+    blocks: int = 1
+
+    def joined(self, other: Layout) -> Layout:
+        """The layout of a sum or product of two vectors: the longer one, complex if either is.
+
+        Raises:
+            ParameterError: vectors that are cut into different numbers of blocks.
+        """
+        if self.blocks != other.blocks and None not in (self.length, other.length):
+            raise ParameterError(
+                f"Vectors of {self.blocks} and {other.blocks} blocks met in one operation.",
+                "Vectors longer than the slots are cut into blocks, and go block by block.",
+                "Pad the shorter one with zeros before it is encrypted.",
+            )
+        length, blocks = longest((self.length, other.length)), max(self.blocks, other.blocks)
+        return Layout(length, self.is_complex or other.is_complex, blocks)
+
+    def unpacked(self, slots: NDArray) -> NDArray:
+        """The values that went in, of decoded slots [*batch, slots]: complex128 or float64."""
+        z = slots
+        if self.blocks > 1:
+            z = z.reshape(*z.shape[:-2], -1)
+        z = z[..., 0] if self.length is None else z[..., : self.length]
+        return z if self.is_complex else np.real(z).copy()
+
+    @property
+    def static(self) -> tuple[bool, int]:
+        """What programs depend on; a plan is replayed for vectors of any length."""
+        return self.is_complex, self.blocks

@@ -1,0 +1,56 @@
+"""`ckks.math`: functions of encrypted numbers, slot by slot, on an interval that you name.
+
+Example:
+    >>> from ren.schemes import ckks
+    >>> ctx = ckks.context(depth=4)
+    >>> x = ctx.encrypt([0.0, 1.0])
+    >>> ckks.math.sigmoid(x, interval=(-2, 2), precision=12).decrypt().round(3)
+    array([0.5  , 0.731])
+"""
+
+from ren.schemes.ckks.circuits.comparison import absolute as abs
+from ren.schemes.ckks.circuits.comparison import equal, greater, less, relu, sign, where
+from ren.schemes.ckks.circuits.comparison import maximum as max
+from ren.schemes.ckks.circuits.comparison import minimum as min
+from ren.schemes.ckks.circuits.comparison import rounded as round
+from ren.schemes.ckks.circuits.division import inverse
+from ren.schemes.ckks.circuits.elementary import (
+    cos,
+    cosh,
+    exp,
+    log,
+    sigmoid,
+    sin,
+    sinh,
+    sqrt,
+    tan,
+    tanh,
+)
+from ren.schemes.ckks.circuits.reductions import all_of as all
+from ren.schemes.ckks.circuits.reductions import any_of as any
+
+__all__ = [
+    "abs",
+    "all",
+    "any",
+    "cos",
+    "cosh",
+    "equal",
+    "exp",
+    "greater",
+    "inverse",
+    "less",
+    "log",
+    "max",
+    "min",
+    "relu",
+    "round",
+    "sigmoid",
+    "sign",
+    "sin",
+    "sinh",
+    "sqrt",
+    "tan",
+    "tanh",
+    "where",
+]

@@ -1,0 +1,96 @@
+"""`ckks.stack` and `ckks.unstack`: requests side by side along a batch axis, and apart again."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ren.batching import stacked, stacked_arrays, unstacked
+from ren.core.errors import ParameterError
+from ren.schemes.ckks import noise as noises
+from ren.schemes.ckks.active import same_key
+from ren.schemes.ckks.arithmetic import evolve
+from ren.schemes.ckks.ciphertext import Ciphertext
+from ren.schemes.ckks.explicit import normal
+
+
+def stack(ciphertexts: Sequence[Ciphertext]) -> Ciphertext:
+    """One ciphertext with a new leading batch axis, at the lowest of the levels.
+
+    Operators work on the whole batch at once, and so does `jax.vmap(f)`, with the keys shared.
+
+    Args:
+        ciphertexts: under one key, of one length and batch shape: at least one.
+
+    Raises:
+        ParameterError: none, or shapes that differ.
+        ContextError: two keys.
+        TracedValueError: inside a function that `ren.jit` captures.
+
+    Example:
+        >>> from ren.schemes import ckks
+        >>> ctx = ckks.context(depth=1, n=2**13)
+        >>> both = ckks.stack([ctx.encrypt([1.0, 2.0]), ctx.encrypt([3.0, 4.0])])
+        >>> (both + 1).decrypt().round(3)
+        array([[2., 3.],
+               [4., 5.]])
+    """
+    given = list(ciphertexts)
+    _check(given)
+    given = [normal(x) for x in given]
+    level = min(x.level for x in given)
+    dropped = [x.drop_to(level) for x in given]
+    layout = given[0].layout
+    for x in given[1:]:
+        layout = layout.joined(x.layout)
+    batch = dropped[0].polys[0].shape[:-2]
+    c0, c1 = stacked([[x.polys[i].ntt() for x in dropped] for i in (0, 1)], "ckks.stack")
+    noise = stacked_arrays([noises.broadcast(x.noise, batch) for x in dropped])
+    return evolve(dropped[0], (c0, c1), noise, layout=layout)
+
+
+def unstack(x: Ciphertext) -> list[Ciphertext]:
+    """The ciphertexts along the first batch axis: `unstack(stack([a, b]))` is [a, b].
+
+    Raises:
+        ParameterError: there is no batch axis.
+        TracedValueError: inside a function that `ren.jit` captures.
+    """
+    x = normal(x)
+    batch = x.polys[0].shape[:-2]
+    if len(batch) <= (x.layout.blocks > 1):
+        raise ParameterError(
+            "ckks.unstack got a ciphertext of one vector.",
+            "It takes apart the first batch axis, as ckks.stack or an array [batch, k] made it.",
+            "Pass a stacked ciphertext.",
+        )
+    halves = unstacked([p.ntt() for p in x.polys], "ckks.unstack")
+    noise = noises.broadcast(x.noise, batch)
+    return [evolve(x, pair, noise[i]) for i, pair in enumerate(zip(*halves, strict=True))]
+
+
+def _check(given: list[Ciphertext]) -> None:
+    if not given or not all(isinstance(x, Ciphertext) for x in given):
+        kinds = ", ".join(type(x).__name__ for x in given) or "nothing"
+        raise ParameterError(
+            f"ckks.stack got {kinds}.",
+            "It takes ciphertexts, at least one.",
+            "Write ckks.stack([x, y]); arrays are stacked before they are encrypted.",
+        )
+    first = given[0]
+    for x in given[1:]:
+        same_key(first.key_id, x.key_id, "ckks.stack")
+        ours, theirs = _shape(first), _shape(x)
+        if ours != theirs or x.slots != first.slots:
+            raise ParameterError(
+                f"ckks.stack got vectors of shapes {ours} and {theirs}.",
+                "Stacked vectors have one shape, as in numpy.stack.",
+                "Pad the shorter ones before they are encrypted.",
+            )
+
+
+def _shape(x: Ciphertext) -> tuple[int | None, ...]:
+    """The shape that went in, the length None for a scalar."""
+    batch = x.polys[0].shape[:-2]
+    if x.layout.blocks > 1:
+        batch = batch[:-1]
+    return (*batch, x.layout.length)

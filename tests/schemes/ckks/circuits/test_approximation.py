@@ -1,0 +1,87 @@
+"""What `ckks.approximate` tells before anything is encrypted, and the Remez exchange."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from ren.schemes import ckks
+from ren.schemes.ckks.circuits.basis import Basis
+from ren.schemes.ckks.circuits.division import goldschmidt
+from ren.schemes.ckks.circuits.remez import _RELINEARIZATIONS, odd_minimax, sign_polynomials
+from ren.schemes.ckks.circuits.schedule import schedule
+
+
+@pytest.mark.parametrize(
+    ("f", "interval"),
+    [(np.exp, (-1, 1)), (np.sin, (-3, 3)), (np.log, (0.1, 2)), (np.tanh, (-4, 5))],
+)
+@pytest.mark.parametrize("precision", [8, 20, 30])
+def test_the_least_degree_is_found(f, interval, precision):
+    p = ckks.approximate(f, interval, precision)
+    x = np.linspace(*interval, 5001)
+    assert np.abs(p(x) - f(x)).max() <= 1.01 * p.error <= 1.01 * 2.0**-precision
+    assert p.bits >= precision
+    assert ckks.approximate(f, interval, degree=p.degree - 2).bits < precision
+    assert p.depth in (p.degree.bit_length(), p.degree.bit_length() + 1)
+
+
+def test_it_is_a_readable_value():
+    p = ckks.approximate(np.exp, precision=20)
+    assert repr(p).startswith("Approximation(degree 7, depth 3, error ")
+    assert "bits, on [-1, 1])" in repr(p)
+    assert p == ckks.approximate(np.exp, (-1, 1), degree=7) and hash(p)
+    assert (p.degree, p.depth, p.relinearizations) == (7, 3, 4)
+    assert ckks.approximate(lambda x: 0 * x + 1, degree=0).bits == np.inf
+
+
+def test_what_is_not_smooth_is_refused_with_its_error():
+    with pytest.raises(ckks.ParameterError) as info:
+        ckks.approximate(np.abs, (-1, 1), precision=20)
+    assert "Degree 1023 leaves an error of 0.000977" in str(info.value)
+    assert "20 bits were asked for" in str(info.value)
+    with pytest.raises(ckks.ParameterError, match="not finite"), np.errstate(divide="ignore"):
+        ckks.approximate(np.log, (0, 1), precision=4)
+    with pytest.raises(ckks.ParameterError, match="Both precision"):
+        ckks.approximate(np.exp, precision=4, degree=3)
+
+
+@pytest.mark.parametrize("degree", [3, 7, 15, 31])
+@pytest.mark.parametrize("low", [0.001, 0.1, 0.5])
+def test_the_minimax_error_alternates(degree, low):
+    p = odd_minimax(degree, low, 1.0)
+    x = np.concatenate([np.geomspace(low, 1, 20001), np.linspace(low, 1, 20001)])
+    x.sort()
+    e = np.polynomial.chebyshev.chebval(x, p.coefficients) - 1
+    assert np.abs(e).max() <= p.error * 1.001 + 1e-12
+    if p.error < 1e-11:
+        return
+    near = e[np.abs(e) > 0.99 * p.error]
+    assert np.count_nonzero(np.diff(np.sign(near))) == (degree + 1) // 2  # terms + 1 points
+
+
+@pytest.mark.parametrize("bits", [4, 8, 12])
+def test_compositions_reach_the_sign(bits):
+    polynomials = sign_polynomials(2.0**-bits, bits)
+    x = np.geomspace(2.0**-bits, 1, 10001)
+    for p in polynomials:
+        x = np.polynomial.chebyshev.chebval(x / p.high, p.coefficients)
+    assert np.abs(x - 1).max() <= 2.0**-bits
+    assert sum(p.depth for p in polynomials) == {4: 6, 8: 12, 12: 17}[bits]
+    cost = sum(_RELINEARIZATIONS[len(p.coefficients) - 1] for p in polynomials)
+    assert cost == {4: 8, 8: 16, 12: 26}[bits]
+
+
+@pytest.mark.parametrize("degree", [3, 7, 15, 31])
+def test_costs_of_odd_polynomials_are_those_of_their_schedules(degree):
+    c = tuple(complex(v) for v in odd_minimax(degree, 0.1, 1.0).coefficients)
+    assert schedule(c, Basis(True)).relinearizations == _RELINEARIZATIONS[degree]
+
+
+def test_goldschmidt_leaves_the_least_residual():
+    a, b = 0.03, 1.0
+    for count in range(1, 7):
+        made = goldschmidt((a, b), 0.0, count)
+        u0 = (b + a) / (b - a)
+        assert made.residual == pytest.approx(1 / np.cosh(2**count * np.arccosh(u0)), rel=1e-9)
+        assert (made.depth, made.products) == (count, 2 * (count - 1))

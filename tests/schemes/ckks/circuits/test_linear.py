@@ -1,0 +1,127 @@
+"""Matrices times encrypted vectors: values, levels, rotation keys and ModDowns."""
+
+from __future__ import annotations
+
+import jax
+import numpy as np
+import pytest
+
+import ren
+from ren.core.errors import TracedValueError
+from ren.schemes import ckks
+
+BAR = 2.0**-19
+
+
+def error(x: ckks.Ciphertext, want) -> float:
+    got = x.decrypt()
+    assert got.shape == np.shape(want) and got.dtype == np.asarray(want).dtype
+    return float(np.abs(got - want).max())
+
+
+def drawn(*shape: int) -> np.ndarray:
+    return np.random.default_rng(shape).uniform(-1, 1, shape)
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (5, 3), (3, 5), (16, 16), (2, 100), (40, 4)])
+def test_any_shape_on_slots_that_are_not_clean(ctx4, shape):
+    matrix, values = drawn(*shape), drawn(shape[1])
+    x = ctx4.encrypt(values) + 0.5  # the padding is no longer zero
+    y = matrix @ x
+    assert y.level == x.level - 1
+    assert error(y, matrix @ (values + 0.5)) < BAR
+
+
+def test_a_matrix_of_all_slots(ctx64):
+    matrix, values = drawn(64, 64), drawn(64)
+    x = ctx64.encrypt(values)
+    assert error(matrix @ x, matrix @ values) < BAR
+    assert error(x @ matrix, values @ matrix) < BAR
+    assert error(matrix[:10] @ x, matrix[:10] @ values) < BAR
+
+
+def test_structured_and_complex_matrices(ctx4):
+    values, z = drawn(30), drawn(30) + 1j * drawn(30, 1)[:, 0]
+    x = ctx4.encrypt(values)
+    banded = np.triu(np.tril(drawn(30, 30), 1), -1)
+    toeplitz = drawn(59)[np.arange(30)[:, None] - np.arange(30) + 29]
+    for matrix in (banded, toeplitz, np.diag(drawn(30)), np.eye(30), np.zeros((4, 30))):
+        assert error(matrix @ x, matrix @ values) < BAR
+    assert error(toeplitz * 1j @ x, toeplitz * 1j @ values) < BAR
+    assert error(toeplitz @ ctx4.encrypt(z), toeplitz @ z) < BAR
+    assert error([[1, 2, 3]] @ x[:3], np.array([[1, 2, 3]]) @ values[:3]) < BAR
+
+
+def test_a_server_needs_fourteen_keys_for_a_matrix_of_64(ctx4, ctx64):
+    matrix, values = drawn(64, 64), drawn(64)
+    for owner, keys in ((ctx64, None), (ctx4, 14)):
+        owner = ckks.context(params=owner.params)
+        encoded = ckks.linear(matrix, owner, keys=keys)
+        assert len(encoded.rotations) <= 14
+        owner.rotation_keys(encoded.rotations)
+        x = owner.encrypt(values)
+        with owner.server():
+            y = encoded @ x
+        assert error(y, matrix @ values) < BAR
+
+
+@pytest.mark.parametrize("keys", [3, 4, 6])
+def test_few_keys(ctx4, keys):
+    matrix, values = drawn(12, 12), drawn(12)
+    encoded = ckks.linear(matrix, ctx4, keys=keys)
+    assert len(encoded.rotations) <= keys
+    assert error(encoded @ ctx4.encrypt(values), matrix @ values) < BAR
+
+
+def test_one_mod_up_for_the_babies_and_one_pair_of_mod_downs_for_the_giants(ctx64):
+    matrix, x = drawn(64, 64), ctx64.encrypt(drawn(64))
+    encoded = ckks.linear(matrix, ctx64)
+    shown = ren.stages(lambda x: encoded @ x, x)
+    # What each of 7 giants rotates is divided by P once, and then their sum: not 64 + 7 times.
+    assert shown["sink_mod_down"].count("= MODDOWN") == 2 * (7 + 1)
+    digits = len(ctx64.params.level_digits(x.level)), len(ctx64.params.level_digits(x.level - 1))
+    assert shown["sink_mod_down"].count("= MODUP") == digits[0] + 7 * digits[1]
+
+
+def test_lower_levels_and_reuse(ctx4):
+    matrix, values = drawn(6, 6), drawn(6)
+    with ctx4:
+        encoded = ckks.linear(matrix, level=2)
+    assert encoded.level == 2 and repr(encoded).startswith("LinearMap(6 x 6, 11 diagonals at level")
+    x = ctx4.encrypt(values)
+    for level, after in ((4, 1), (2, 1), (1, 0)):
+        y = encoded @ x.drop_to(level)
+        assert y.level == after and error(y, matrix @ values) < BAR
+    twice = encoded @ (encoded @ x)
+    assert error(twice, matrix @ (matrix @ values)) < BAR
+
+
+def test_under_jit_and_vmap(ctx4):
+    matrix, values = drawn(6, 6), drawn(2, 6)
+    encoded = ckks.linear(matrix, ctx4)
+    f = ren.jit(lambda a, x: a @ x + 1.0)
+    for v in values:
+        assert error(f(encoded, ctx4.encrypt(v)), matrix @ v + 1) < BAR
+    assert f.cache_info().hits == 1
+    closed = ren.jit(lambda x: matrix @ x)
+    assert error(closed(ctx4.encrypt(values[0])), matrix @ values[0]) < BAR
+    mapped = jax.vmap(lambda x: encoded @ x)(ctx4.encrypt(values))
+    assert error(mapped, values @ matrix.T) < BAR
+    for f in (ren.jit(lambda a, x: a @ x), ren.jit(lambda a, x: x @ a)):
+        with pytest.raises(TracedValueError, match=r"map = ckks\.linear\(matrix, ctx\)"):
+            f(matrix, ctx4.encrypt(values[0]))
+
+
+def test_what_does_not_fit_is_refused(ctx4):
+    x = ctx4.encrypt(drawn(5))
+    with pytest.raises(ckks.ParameterError, match="takes a vector of 4 numbers"):
+        drawn(4, 4) @ x
+    with pytest.raises(ckks.ParameterError, match="for 2048 slots"):
+        np.zeros((2049, 5)) @ x
+    for bad in (np.zeros((2, 5, 5)), np.zeros((0, 5)), np.array([["a"]])):
+        with pytest.raises(ckks.ParameterError, match="matrix"):
+            bad @ x
+    with pytest.raises(ckks.ContextError, match="none is active"):
+        ckks.linear(np.eye(2))
+    with pytest.raises(ckks.DepthError, match="with a matrix takes 1 level"):
+        np.eye(5) @ x.drop_to(0)

@@ -1,0 +1,149 @@
+"""`ckks.math` against NumPy on grids: precision and levels."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import ren
+from ren.schemes import ckks
+
+math = ckks.math
+FUNCTIONS = {
+    "exp": (np.exp, (-1, 1), 3),
+    "sin": (np.sin, (-np.pi, np.pi), 4),
+    "cos": (np.cos, (-np.pi, np.pi), 5),
+    "tan": (np.tan, (-1, 1), 4),
+    "sinh": (np.sinh, (-1, 1), 3),
+    "cosh": (np.cosh, (-1, 1), 3),
+    "tanh": (np.tanh, (-2, 2), 5),
+    "sigmoid": (lambda x: 1 / (1 + np.exp(-x)), (-4, 4), 5),
+    "log": (np.log, (0.5, 2), 4),
+    "sqrt": (np.sqrt, (0.25, 1), 4),
+    "inverse": (lambda x: 1 / x, (0.5, 2), 4),
+}
+
+
+def bits(x: ckks.Ciphertext, want) -> float:
+    return -np.log2(np.abs(x.decrypt() - want).max())
+
+
+def drawn(low: float, high: float, count: int, seed: int = 0) -> np.ndarray:
+    return np.random.default_rng(seed).uniform(low, high, count)
+
+
+def spread(gap: float, count: int) -> np.ndarray:
+    """A grid of gap <= |x| <= 1 with both ends."""
+    half = np.linspace(gap, 1, count // 2)
+    return np.concatenate([-half[::-1], half])
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_elementary_functions(ctx6, name):
+    f, interval, depth = FUNCTIONS[name]
+    values = np.linspace(*interval, ctx6.slots)
+    x = ctx6.encrypt(values)
+    z = getattr(math, name)(x, interval=interval, precision=16)
+    assert bits(z, f(values)) > 16 and x.level - z.level <= depth
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_twenty_bits(ctx14, name):
+    f, interval, _ = FUNCTIONS[name]
+    values = np.linspace(*interval, ctx14.slots)
+    assert bits(getattr(math, name)(ctx14.encrypt(values), interval), f(values)) > 19.9
+
+
+def test_a_degree_instead_of_a_precision(ctx6):
+    values = np.linspace(-1, 1, ctx6.slots)
+    x = ctx6.encrypt(values)
+    z = math.exp(x, degree=3)
+    assert x.level - z.level == 2 and bits(z, np.exp(values)) > 7
+
+
+@pytest.mark.parametrize("interval", [(0.1, 1.0), (-3.0, -1.0), (1.0, 16.0)])
+def test_inverse_by_iteration(ctx6, interval):
+    values = np.linspace(*interval, ctx6.slots)
+    x = ctx6.encrypt(values)
+    assert bits(math.inverse(x, interval, precision=12), 1 / values) > 12
+
+
+@pytest.mark.slow
+def test_inverse_and_square_root_on_wide_intervals(ctx14):
+    values = np.geomspace(0.01, 1, ctx14.slots)
+    x = ctx14.encrypt(values)
+    z = math.inverse(x, (0.01, 1))
+    assert bits(z, 1 / values) > 18 and x.level - z.level == 7
+    plain, newton = (math.sqrt(x, (0.01, 1), newton=n) for n in (False, True))
+    assert bits(plain, np.sqrt(values)) > 19.9 and bits(newton, np.sqrt(values)) > 19.9
+    assert plain.level > newton.level
+
+
+def test_sign_and_what_follows_from_it(ctx6):
+    a, b = spread(1 / 16, ctx6.slots), drawn(-0.5, 0.5, ctx6.slots)
+    x, y = ctx6.encrypt(a), ctx6.encrypt(b)
+    z = math.sign(x, precision=4)
+    assert x.level - z.level == 6 and bits(z, np.sign(a)) > 4
+    apart = np.abs(a - b) > 0.2
+    more, fewer = (
+        f(x, b, (-1, 1), gap=0.2, precision=3).decrypt() for f in (math.greater, math.less)
+    )
+    assert np.abs(more - (a > b))[apart].max() < 2.0**-3
+    assert np.abs(fewer - (a < b))[apart].max() < 2.0**-3
+    k = dict(gap=1 / 4, precision=3.0)
+    assert np.abs(math.relu(x, **k).decrypt() - np.maximum(a, 0)).max() < 1 / 8
+    assert np.abs(math.abs(x, **k).decrypt() - np.abs(a)).max() < 1 / 4
+    chosen = math.where(ctx6.encrypt((a > 0) * 1.0), x, y)
+    assert x.level - chosen.level == 1 and bits(chosen, np.where(a > 0, a, b)) > 20
+
+
+@pytest.mark.slow
+def test_sign_to_eight_bits(ctx14):
+    a = spread(2.0**-8, ctx14.slots)
+    x = ctx14.encrypt(a)
+    z = math.sign(x)
+    assert x.level - z.level == 12 and bits(z, np.sign(a)) > 8
+    a = np.linspace(-1, 1, ctx14.slots)
+    x = ctx14.encrypt(a)
+    assert bits(math.abs(x), np.abs(a)) > 8
+    assert bits(math.relu(x), np.maximum(a, 0)) > 9
+
+
+@pytest.mark.slow
+def test_maximum_minimum_equal_round(ctx14):
+    a, b = drawn(-1, 1, ctx14.slots), drawn(-1, 1, ctx14.slots, 1)
+    x, y = ctx14.encrypt(a), ctx14.encrypt(b)
+    assert bits(math.max(x, y, precision=6), np.maximum(a, b)) > 6
+    assert bits(math.min(x, y, precision=6), np.minimum(a, b)) > 6
+    assert bits(math.max(x, 0.25, precision=6), np.maximum(a, 0.25)) > 6
+    i, j = np.round(2 * a), np.round(2 * b)
+    same = math.equal(ctx14.encrypt(i), ctx14.encrypt(j), (-2, 2), gap=1)
+    assert bits(same, (i == j) * 1.0) > 8
+    near = i + drawn(-0.4, 0.4, ctx14.slots, 2)
+    assert bits(math.round(ctx14.encrypt(near), (-2.5, 2.5)), i) > 15
+
+
+def test_in_a_captured_function(ctx6):
+    a = drawn(-1, 1, ctx6.slots)
+    f = ren.jit(lambda x: math.sigmoid(x, (-1, 1), precision=12))
+    for _ in range(2):
+        assert bits(f(ctx6.encrypt(a)), 1 / (1 + np.exp(-a))) > 12
+    assert f.cache_info().hits == 1
+
+
+def test_what_has_no_value_is_refused(ctx6):
+    x = ctx6.encrypt([0.5])
+    for f in (math.log, math.inverse):
+        with pytest.raises(ckks.ParameterError, match=r"interval \[-1, 1\]"):
+            f(x, interval=(-1, 1))
+    with pytest.raises(ckks.ParameterError, match=r"sqrt got the interval \[-1, 1\]"):
+        math.sqrt(x, interval=(-1, 1))
+    with pytest.raises(ckks.ParameterError, match="gap=2"):
+        math.sign(x, gap=2)
+    with pytest.raises(ckks.ParameterError, match="margin=1"):
+        math.round(x, margin=1)
+    with pytest.raises(ckks.DepthError, match=r"sign with a gap .* takes 12 levels"):
+        math.sign(x)
+    with pytest.raises(ckks.DepthError, match="sin by a polynomial of degree 3 takes 2 levels"):
+        math.sin(x.drop_to(1), (-1, 1), degree=3)

@@ -1,0 +1,129 @@
+"""Sums, slices, masks, tiles and parts against NumPy, on slots full and not full."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import ren
+from ren.schemes import ckks
+
+BAR = 2.0**-19
+
+
+def check(x: ckks.Ciphertext, want, level: int) -> None:
+    got = x.decrypt()
+    assert got.shape == np.shape(want) and got.dtype == np.asarray(want).dtype
+    assert np.abs(got - want).max() < BAR
+    assert x.level == level
+
+
+def drawn(count: int, seed: int = 0) -> np.ndarray:
+    return np.random.default_rng([count, seed]).uniform(-1, 1, count)
+
+
+@pytest.fixture(params=[10, 64])
+def data(request, ctx64):
+    """Ten numbers in 64 slots, of which the others are not zero; and 64 that fill them."""
+    values = drawn(request.param)
+    return values + 0.5, ctx64.encrypt(values) + 0.5
+
+
+def test_sums_stand_in_every_slot(ctx64, data):
+    values, x = data
+    less = int(len(values) < 64)
+    check(x.sum(), values.sum(), 4 - less)
+    check(x.mean(), values.mean(), 3)
+    check(x - x.mean(), values - values.mean(), 3)
+    w = drawn(len(values), 1)
+    y = ctx64.encrypt(w) + 0.25
+    check(x.dot(w), values @ w, 3)
+    check(x.dot(ctx64.encode(w)), values @ w, 3)
+    check(x.dot(y), values @ (w + 0.25), 3 - less)
+    check(w @ x, values @ w, 3)
+    check(x * x.dot(w), values * (values @ w), 2)
+    check(x.dot(1j * w), values @ (1j * w), 3)
+
+
+@pytest.mark.parametrize("length", [1, 5, 64])
+def test_cumsum_in_one_level(ctx64, length):
+    values = drawn(length)
+    x = ctx64.encrypt(values)
+    check(x.cumsum(), values.cumsum(), 4 if length == 1 else 3)
+
+
+def test_cumsum_in_stages(ctx4):
+    values = drawn(150)
+    x = ctx4.encrypt(values) + 0.5
+    check(x.cumsum(), (values + 0.5).cumsum(), 2)
+
+
+def test_slices(data):
+    values, x = data
+    for part in (slice(2, 7), slice(None, 3), slice(-4, None), slice(None), slice(3, 4)):
+        check(x[part], values[part], 4)
+    check(x[1:9][2:5], values[3:6], 4)
+    for bad in (3, slice(0, 5, 2), slice(5, 5), (0, 1), None):
+        with pytest.raises(ckks.ParameterError):
+            x[bad]
+
+
+def test_masks_tiles_and_concatenation(ctx64, data):
+    values, x = data
+    less = int(len(values) < 64)
+    m = np.arange(len(values)) % 2
+    check(x.mask(m), values * m, 3)
+    check(x.mask(), values, 4 - less)
+    check(x[:5].mask() + np.ones(9), np.pad(values[:5], (0, 4)) + 1, 3)
+    y = x[:5]
+    for count in (1, 2, 3, 5, 12):
+        check(y.tile(count), np.tile(values[:5], count), 3)
+    check(ckks.concat([y, x[2:4], y]), np.concatenate([values[:5], values[2:4], values[:5]]), 3)
+    check(ckks.concat([y]), values[:5], 4)
+    with pytest.raises(ckks.ParameterError, match="64 slots"):
+        y.tile(13)
+    with pytest.raises(ckks.ParameterError, match="At least one"):
+        ckks.concat([])
+    with pytest.raises(ckks.ParameterError, match="65 numbers"):
+        ckks.concat([y] * 13)
+    with pytest.raises(ckks.ParameterError, match="one factor for each"):
+        x.mask([1, 0])
+
+
+def test_real_and_imaginary_parts(ctx64):
+    z = drawn(20) + 1j * drawn(20, 1)
+    x = ctx64.encrypt(z)
+    check(x.real, z.real, 3)
+    check(x.imag, z.imag, 3)
+    check(x.real + 1j * x.imag, z, 2)
+    y = ctx64.encrypt(z.real)
+    assert y.real is y
+    check(y.imag, np.zeros(20), 4)
+
+
+def test_scalars_are_their_own_sums(ctx64):
+    x = ctx64.encrypt(0.75)
+    assert x.sum() is x and x.mean() is x and x.cumsum() is x
+    with pytest.raises(ckks.ParameterError, match="scalar"):
+        x.tile(2)
+    with pytest.raises(ckks.ParameterError, match="scalar"):
+        x.dot([1.0])
+
+
+def test_any_and_all(ctx4):
+    owner = ckks.context(params=ctx4.params, slots=16)
+    for bits in ([1, 1, 1, 1, 1, 1], [0, 0, 0, 0, 0, 0], [0, 1, 0, 1, 1, 1]):
+        x = owner.encrypt(np.array(bits, float))
+        check(ckks.math.all(x), np.float64(all(bits)), 0)
+        check(ckks.math.any(x), np.float64(any(bits)), 0)
+    full = owner.encrypt(np.ones(16))
+    check(ckks.math.all(full), np.float64(1), 0)
+
+
+def test_in_a_captured_function_for_each_length(ctx64):
+    f = ren.jit(lambda x: (x - x.mean()).cumsum()[1:3].sum())
+    for length in (4, 4, 7):
+        values = drawn(length, 3)
+        want = (values - values.mean()).cumsum()[1:3].sum()
+        assert abs(f(ctx64.encrypt(values)).decrypt() - want) < BAR
+    assert f.cache_info()[:3] == (1, 2, 2)

@@ -1,0 +1,108 @@
+"""Keys on their way: parts of a server, keys added to it, and switching to another owner."""
+
+from __future__ import annotations
+
+import jax
+import numpy as np
+import pytest
+
+from ren.schemes import ckks
+
+BAR = 2.0**-20
+
+
+def error(values, want) -> float:
+    return float(np.abs(values - want).max())
+
+
+@pytest.fixture(scope="module")
+def owners(small_params):
+    return ckks.context(params=small_params), ckks.context(params=small_params)
+
+
+def test_a_server_gets_the_keys_that_it_lacks(small_params):
+    owner = ckks.context(params=small_params, rotations=[1])
+    x, server = owner.encrypt([1.0, 2.0, 3.0]), owner.server()
+    with server, pytest.raises(ckks.MissingKeyError, match=r"rotation by 2.*\n.*\n.*\(\[2\]\)"):
+        x.rotate(2)
+    more = owner.server(rotations=[2, -1], relinearization=False)
+    assert len(more._keys.galois) == 2 and more._keys.relinearization is None
+    with more, pytest.raises(ckks.MissingKeyError, match="relinearization key"):
+        x * x
+    server.adopt(ckks.load_server(more.to_bytes()))
+    with server:
+        z = x.rotate(2) + x.rotate(-1) + x.rotate(1)
+    assert error(owner.decrypt(z), [5, 4, 2]) < BAR
+    assert len(server._keys.galois) == 3
+    assert owner.server(rotations=[])._keys.galois == {}
+    unnamed = owner.galois_key(3, "a test")  # X -> X^3: neither a rotation nor the conjugation
+    assert unnamed is owner.galois_key(3, "a test") and "galois element 3" in str(owner)
+    with pytest.raises(ckks.MissingKeyError, match="secret key"):
+        server.server(rotations=5)
+    with pytest.raises(ckks.ContextError, match="adopt"):
+        server.adopt(ckks.context(params=small_params).server())
+
+
+def test_ciphertexts_switch_to_another_owner(owners):
+    a, b = owners
+    x = a.encrypt([1.0, 2.0])
+    y = a.switch_key(x * 0.5, b)
+    assert y.key_id == b.key_id and y.level == x.level - 1
+    assert error((y + b.encrypt([1.0, 0.5])).decrypt(), [1.5, 1.5]) < BAR
+    with pytest.raises(ckks.ContextError, match="two contexts"):
+        a.decrypt(y)
+    assert a.switch_key(x, a) is x
+
+
+def test_a_server_switches_with_the_key_it_was_given(owners):
+    a, b = owners
+    server = ckks.load_server(a.switching_key(b).server().to_bytes())
+    assert f"switch to {b.key_id[:8]}" in str(server)
+    x = a.encrypt([[1.0], [3.0]])
+    public = ckks.load_server(b.public().to_bytes())
+    assert error(b.decrypt(server.switch_key(x, public)), [[1], [3]]) < BAR
+    moved = jax.tree.map(lambda leaf: leaf, server)
+    assert list(moved._keys.switches) == [b.key_id]
+
+
+def test_what_cannot_be_switched(owners, small_params):
+    a, b = owners
+    x = a.encrypt([1.0])
+    third = ckks.context(params=small_params)
+    for source, target in ((a, third.server()), (a.server(), third)):
+        with pytest.raises(ckks.MissingKeyError, match="both secret keys"):
+            source.switch_key(x, target)
+    with pytest.raises(ckks.ContextError, match="switch_key"):
+        b.switch_key(x, a)
+    other = ckks.context(depth=1, n=1 << 10, security=None)
+    for wrong in (other, other.params, None):
+        with pytest.raises(ckks.ParameterError, match=r"ckks\.context\(params=ctx\.params\)"):
+            a.switch_key(x, wrong)
+
+
+def test_insecure_is_said_everywhere(ctx, ctx13):
+    key, secure = ctx.relinearization_key(), ctx13.relinearization_key()
+    x, server = ctx.encrypt([1.0]), ctx.server()
+    for shown in (ctx, server, ctx.public(), ctx.params, x, ctx.encode([1.0]), key):
+        assert "INSECURE" in repr(shown)
+    for shown in (ctx13, ctx13.server(), ctx13.params, ctx13.encode([1.0]), secure):
+        assert "INSECURE" not in repr(shown) and "INSECURE" not in str(shown)
+    for data in (ctx.params, x, server, ctx.encode([1.0])):
+        assert b'"security":"INSECURE"' in data.to_bytes()
+    assert b"INSECURE" not in ctx13.server().to_bytes()[:8192]
+
+
+def test_sizes_of_keys(ctx, ctx13):
+    for context in (ctx, ctx13):
+        key, params = context.relinearization_key(), context.params
+        assert key.nbytes == params.key_nbytes() == sum(p.limbs.nbytes for p in (*key.b, *key.a))
+        assert f"{key.nbytes / 2**20:.2f} MiB" in repr(key)
+        public = context.public()
+        held = public._keys.public
+        assert held.nbytes == held.a.limbs.nbytes + held.b.limbs.nbytes == public._keys.nbytes
+        table = str(params)
+        for name in ("relinearization", "rotation", "public", "secret", "saved", "margin"):
+            assert name in table
+        alone = context.server(rotations=[])
+        assert len(alone.to_bytes()) < 0.51 * key.nbytes + 8192
+        assert f"{key.nbytes / 2**20:.2f} MiB" in repr(alone)

@@ -1,0 +1,168 @@
+"""Manual mode: nothing is inserted, true scales and levels, and the way back to normal form."""
+
+from __future__ import annotations
+
+import math
+
+import jax
+import numpy as np
+import pytest
+
+import ren
+from ren.schemes import ckks
+from ren.schemes.ckks import arithmetic
+from ren.schemes.ckks.modes import automatic
+
+BAR = 2.0**-20
+A, B = np.array([1.0, 2.0, -0.5]), np.array([0.5, -1.0, 3.0])
+
+
+def error(values, want) -> float:
+    assert np.shape(values) == np.shape(want)
+    return float(np.abs(values - want).max())
+
+
+@pytest.fixture(scope="module")
+def x(ctx):
+    return ctx.encrypt(A)
+
+
+@pytest.fixture(scope="module")
+def y(ctx):
+    return ctx.encrypt(B)
+
+
+def nodes(*ciphertexts) -> str:
+    return "".join(str(p.node) for z in ciphertexts for p in z.polys)
+
+
+def test_a_product_has_three_components_at_the_product_of_the_scales(ctx, x, y):
+    params = ctx.params
+    with ckks.manual():
+        z = x * y + x * x
+        assert len(z.polys) == 3 and z.level == 3 and z.scale == params.scale(3) ** 2
+        assert "MODDOWN" not in nodes(z) and "RESCALE" not in nodes(z)
+        assert "3 components" in repr(z) and "2^79.9" in repr(z)
+        assert error(z.decrypt(), A * B + A * A) < BAR
+        two = z.relinearize()
+        assert len(two.polys) == 2 and two.scale == z.scale and "RESCALE" not in nodes(two)
+        assert two.relinearize() is two
+        done = two.rescale()
+    assert done.level == 2 and done.scale == params.scale(2) and done.own_scale is None
+    assert error(done.decrypt(), A * B + A * A) < BAR
+
+
+def test_components_and_constants_mix(x, y):
+    with ckks.manual():
+        z = x * y
+        raised = x * np.ones(3)  # the scale of a product, two components
+        assert len(raised.polys) == 2
+        total = -(raised - z) + 1 - np.array([1.0, 2.0, 3.0]) + 0.5j
+        assert len(total.polys) == 3 and total.scale == z.scale
+        assert error(total.decrypt(), A * B - A + 0.5j - [0, 1, 2]) < BAR
+        assert error((3 * x * 0.5).rescale().decrypt(), 1.5 * A) < BAR
+        assert error((x**2).decrypt(), A**2) < BAR
+
+
+def test_what_is_not_aligned_raises(ctx, x, y):
+    with ckks.manual():
+        z = x * y
+        for wrong in (lambda: z + x, lambda: x - z, lambda: z + ctx.encode(A)):
+            with pytest.raises(ckks.ScaleError, match=r"scales 2\^.* met in a sum"):
+                wrong()
+        low = x.drop_to(2)
+        for wrong in (lambda: x + low, lambda: low * x, lambda: x * ctx.encode(A, level=2)):
+            with pytest.raises(ckks.ScaleError, match=r"levels .*\n.*\n.*drop_to\(2\)"):
+                wrong()
+        for wrong in (lambda: z * x, lambda: z.rotate(1), lambda: z.conj()):
+            with pytest.raises(ckks.ScaleError, match=r"\.relinearize\(\) first"):
+                wrong()
+        with pytest.raises(ckks.ScaleError, match="message would be lost"):
+            x.rescale()
+        with pytest.raises(ckks.DepthError, match="rescale"):
+            x.drop_to(0).rescale()
+        with pytest.raises(ckks.DepthError, match="wrap around"):
+            low.drop_to(0) * y.drop_to(0)
+        with pytest.raises(ckks.ScaleError, match="power 3"):
+            x**3
+        with pytest.raises(ckks.ScaleError, match="roll"):
+            x.roll(1)
+
+
+def test_levels_are_dropped_at_any_scale(ctx, x, y):
+    with ckks.manual():
+        z = (x * y).drop_to(2)
+        low = x.drop_to(2)
+        assert z.scale == ctx.params.scale(2) ** 2 and len(z.polys) == 3
+        assert error((z + low * low).decrypt(), A * B + A * A) < BAR
+
+
+def test_rotations_take_two_components_at_any_scale(ctx, x):
+    ctx.rotation_keys([1])
+    with ckks.manual():
+        z = (x * B).rotate(1)
+        assert z.scale == ctx.params.scale(3) ** 2
+    assert error(z.decrypt(), [-2, -1.5, 0]) < BAR
+
+
+def test_outside_all_is_brought_to_normal_form(ctx, x, y):
+    with ckks.manual():
+        z, odd = x * y, (x * B) * B
+    assert math.log2(odd.scale) > 115
+    for got, want in (
+        (z + x, A * B + A), (z * 2, 2 * A * B), (-z, -A * B), (odd, A * B * B),
+        (odd + x, A * B * B + A), (z.rescale(), A * B), (z.drop_to(1), A * B), (z**1, A * B),
+    ):  # fmt: skip
+        assert error(got.decrypt(), want) < BAR
+    settled = ckks.Ciphertext.from_bytes(z.to_bytes())
+    assert len(settled.polys) == 2 and settled.level == 2
+    assert len(jax.tree.leaves(z)) == 3 and ren.jit(lambda z: z + 0)(z).own_scale is None
+    assert len(ckks.stack([z, z]).polys) == 2
+    with ckks.manual():
+        z = x.drop_to(0)
+        z = z * 2 + 1
+        with automatic():
+            assert error((x * y).decrypt(), A * B) < BAR and (x * y).level == 2
+        assert len((x * y).polys) == 3
+    assert error(z.decrypt(), 2 * A + 1) < BAR
+
+
+def test_no_level_left_for_normal_form(x):
+    with ckks.manual():
+        z = (x.drop_to(2) * A * A).rescale().rescale()
+    assert z.level == 0 and z.own_scale is not None
+    assert error(z.decrypt(), A**3) < BAR
+    with pytest.raises(ckks.DepthError, match="from manual mode"):
+        z + 1
+
+
+def test_a_captured_function_may_work_by_hand(x, y):
+    @ren.jit
+    def f(x, y, k, v):
+        with ckks.manual():
+            z = x * y + k + v
+            return z.relinearize().rescale()
+
+    for k in (0.5, -2.0):
+        assert error(f(x, y, k, A).decrypt(), A * B + k + A) < BAR
+    assert f.cache_info().misses == 1
+
+
+def test_plans_of_both_modes_are_kept_apart(x, y):
+    f = ren.jit(lambda x, y: x * y)
+    for _ in range(2):
+        assert len(f(x, y).polys) == 2
+        with ckks.manual():
+            assert len(f(x, y).polys) == 3
+    assert f.cache_info()[:2] == (2, 2)
+
+
+def test_no_operation_takes_a_third_component_for_none(x, y):
+    with ckks.manual():
+        z = x * y
+    for operation in (
+        lambda: arithmetic.add(z, x), lambda: arithmetic.negate(z), lambda: arithmetic.add(x, z),
+        lambda: arithmetic.multiply_scalar(z, 0.5), lambda: arithmetic.multiply(x, z),
+    ):  # fmt: skip
+        with pytest.raises(ckks.ScaleError, match="3 components"):
+            operation()

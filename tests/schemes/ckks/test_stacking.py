@@ -1,0 +1,129 @@
+"""Stacks of ciphertexts and vectors longer than the slots: shapes, operators, refusals."""
+
+from __future__ import annotations
+
+import jax
+import numpy as np
+import pytest
+
+import ren
+from ren.core.errors import TracedValueError
+from ren.schemes import ckks
+
+BAR = 2.0**-20
+
+
+def error(values, want) -> float:
+    assert np.shape(values) == np.shape(want)
+    return float(np.abs(values - want).max())
+
+
+@pytest.fixture(scope="module")
+def rows():
+    return np.random.default_rng(5).uniform(-1, 1, (3, 7))
+
+
+@pytest.fixture(scope="module")
+def long(ctx):
+    return np.random.default_rng(6).uniform(-1, 1, 2 * ctx.slots + 100)
+
+
+def test_unstacking_undoes_stacking(ctx, rows):
+    given = [ctx.encrypt(row) for row in rows]
+    stacked = ckks.stack(given)
+    assert error(stacked.decrypt(), rows) < BAR and stacked.level == given[0].level
+    for x, row in zip(ckks.unstack(stacked), rows, strict=True):
+        assert error(x.decrypt(), row) < BAR
+    twice = ckks.stack([stacked, stacked])
+    assert error(twice.decrypt(), np.stack([rows, rows])) < BAR
+    assert error(ckks.unstack(twice)[1].decrypt(), rows) < BAR
+
+
+def test_stacks_meet_at_the_lowest_level_and_joined_type(ctx, rows):
+    a, b = ctx.encrypt(rows[0], level=2), ctx.encrypt(1j * rows[1], level=1)
+    stacked = ckks.stack([a, b])
+    assert stacked.level == 1 and stacked.seed is None
+    assert error(stacked.decrypt(), np.stack([rows[0] + 0j, 1j * rows[1]])) < BAR
+    scalars = ckks.stack([ctx.encrypt(0.5), ctx.encrypt(2)])
+    assert error(scalars.decrypt(), [0.5, 2]) < BAR
+
+
+def test_requests_are_mapped_with_the_keys_shared(ctx, rows):
+    ctx.rotation_keys([1])
+
+    def serve(x, y):
+        return x.rotate(1) * 0.5 + y
+
+    xs, ys = (ckks.stack([ctx.encrypt(row) for row in part]) for part in (rows, rows[::-1]))
+    shifted = np.concatenate([rows[:, 1:], np.zeros((3, 1))], axis=1)
+    want = shifted / 2 + rows[::-1]
+    assert error(jax.vmap(serve)(xs, ys).decrypt(), want) < BAR
+    in_jax = jax.jit(lambda xs: ckks.stack(ckks.unstack(xs)[::-1]) + 1)
+    assert error(in_jax(xs).decrypt(), rows[::-1] + 1) < BAR
+
+
+def test_what_cannot_be_stacked(ctx, small_params, rows):
+    x = ctx.encrypt(rows[0])
+    with pytest.raises(ckks.ParameterError, match="at least one"):
+        ckks.stack([])
+    with pytest.raises(ckks.ParameterError, match="ndarray"):
+        ckks.stack([x, rows[0]])
+    for other in (ctx.encrypt([1.0]), ctx.encrypt(rows), ctx.encrypt(1.0)):
+        with pytest.raises(ckks.ParameterError, match="one shape"):
+            ckks.stack([x, other])
+    with pytest.raises(ckks.ContextError, match="two contexts"):
+        ckks.stack([x, ckks.context(params=small_params).encrypt(rows[0])])
+    with pytest.raises(ckks.ParameterError, match="one vector"):
+        ckks.unstack(x)
+    with pytest.raises(TracedValueError, match=r"calls ckks\.stack inside"):
+        ren.jit(lambda x: ckks.stack([x, x]))(x)
+
+
+def test_long_vectors_come_back_whole(ctx, long):
+    for values in (long, 1j * long, np.stack([long, -long]), np.arange(2 * ctx.slots) // 4):
+        x = ctx.encrypt(values)
+        assert x.polys[0].shape[-3] == -(-values.shape[-1] // ctx.slots)
+        got = x.decrypt()
+        assert got.dtype == (np.complex128 if np.iscomplexobj(values) else np.float64)
+        assert error(got, values) < BAR
+
+
+def test_operators_work_block_by_block(ctx, long):
+    x, y, p = ctx.encrypt(long), ctx.encrypt(long[::-1].copy()), ctx.encode(long)
+    z = x * y + x * long + p - 0.5 + ctx.encrypt(0.25) + [1.0, 2.0] + x.conj()
+    want = long * long[::-1] + long * long + 2 * long - 0.25
+    want[:2] += [1, 2]
+    assert error(z.decrypt(), want) < BAR
+    jitted = ren.jit(lambda x, a: x + a)
+    for values in (long, -long):
+        assert error(jitted(ctx.encrypt(values), long).decrypt(), values + long) < BAR
+    both = ctx.encrypt(np.stack([long, -long]))
+    assert error(jax.vmap(lambda x: x + x)(both).decrypt(), np.stack([2 * long, -2 * long])) < BAR
+    assert error(ckks.unstack(ckks.stack([x, y]))[0].decrypt(), long) < BAR
+
+
+def test_plans_tell_blocks_from_batches(ctx, long):
+    jitted = ren.jit(lambda x: x + 1)
+    batch = np.ones((3, 5))
+    assert error(jitted(ctx.encrypt(long)).decrypt(), long + 1) < BAR
+    assert error(jitted(ctx.encrypt(batch)).decrypt(), batch + 1) < BAR
+
+
+def test_what_blocks_cannot_do(ctx, long):
+    x = ctx.encrypt(long)
+    for move in (lambda: x.rotate(1), lambda: x.roll(1)):
+        with pytest.raises(ckks.ParameterError, match="cut into 3 blocks of 512"):
+            move()
+    for other in (ctx.encrypt([1.0]), ctx.encode([1.0])):
+        with pytest.raises(ckks.ParameterError, match="3 and 1 blocks"):
+            x + other
+    with pytest.raises(ckks.ParameterError, match="1 and 3 blocks"):
+        ctx.encrypt([1.0]) * long
+
+
+def test_compressed_replies(ctx, rows):
+    x = ctx.encrypt(rows[0])
+    reply = (x * 0.5).compress()
+    assert reply.level == 0 and reply.nbytes < x.nbytes
+    assert error(reply.decrypt(), rows[0] / 2) < BAR
+    assert reply.compress() is reply
