@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import numbers
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Hashable, Sequence
 from fractions import Fraction
 from typing import Any, NoReturn
 
@@ -16,17 +16,16 @@ from numpy.typing import ArrayLike, NDArray
 from ren.callers import user_line
 from ren.core.errors import TracedValueError
 from ren.core.ring import RingSpec
-from ren.lowering.devices import is_tracer
 from ren.poly import Poly, realize_polys
-from ren.schemes.ckks import arithmetic, explicit, rotation, serialization
+from ren.schemes.ckks import arithmetic, explicit, operators, rotation, serialization
 from ren.schemes.ckks.active import context_for
 from ren.schemes.ckks.circuits import linear, reductions, shaping
 from ren.schemes.ckks.files import Stored
 from ren.schemes.ckks.modes import is_manual
 from ren.schemes.ckks.parameters import Parameters
 from ren.schemes.ckks.pending import Pending
-from ren.schemes.ckks.plaintext import Layout, Plaintext, encode
-from ren.symbolic import Length, Symbolic
+from ren.schemes.ckks.plaintext import Layout, Plaintext
+from ren.symbolic import Length
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
@@ -120,18 +119,18 @@ class Ciphertext(Stored):
     # ---------------------------------------------------------------- arithmetic
 
     def __add__(self, other: Any) -> Ciphertext:
-        return _SUM(self, other)
+        return operators.SUM(self, other)
 
     __radd__ = __add__
 
     def __sub__(self, other: Any) -> Ciphertext:
-        return _DIFFERENCE(self, other)
+        return operators.DIFFERENCE(self, other)
 
     def __rsub__(self, other: Any) -> Ciphertext:
-        return _SUM(-self, other)
+        return operators.SUM(-self, other)
 
     def __mul__(self, other: Any) -> Ciphertext:
-        return _PRODUCT(self, other)
+        return operators.PRODUCT(self, other)
 
     __rmul__ = __mul__
 
@@ -311,100 +310,3 @@ def _no_truth() -> TracedValueError:
         "Only the owner of the secret key can see them: no branch can depend on them.",
         "Compute both sides and choose slot by slot with ckks.math.where, or decrypt() first.",
     )
-
-
-@dataclasses.dataclass(frozen=True)
-class _Operator:
-    """One binary operator, by the kind of its other operand."""
-
-    ciphertext: Callable[[Ciphertext, Ciphertext], Ciphertext]
-    plaintext: Callable[[Ciphertext, Plaintext], Ciphertext]
-    integer: Callable[[Ciphertext, Any], Ciphertext]
-    number: Callable[[Ciphertext, Any], Ciphertext]
-    array: Callable[[Ciphertext, Any], Ciphertext]
-    by_hand: _Operator | None = None
-
-    def __call__(self, x: Ciphertext, other: Any) -> Ciphertext:
-        if self.by_hand is not None:  # automatic, unless that is off
-            if is_manual():
-                return self.by_hand(x, other)
-            x, other = explicit.normal(x), _normal(other)
-        if isinstance(other, Ciphertext):
-            return self.ciphertext(x, other)
-        if isinstance(other, Plaintext):
-            return self.plaintext(x, other)
-        if isinstance(other, Symbolic):
-            return self._symbolic(x, other)
-        if isinstance(other, np.ndarray | jax.Array) and other.ndim == 0 and not is_tracer(other):
-            other = other.item()
-        if isinstance(other, numbers.Integral | np.bool):
-            return self.integer(x, int(other))
-        if isinstance(other, numbers.Real):
-            return self.number(x, float(other))
-        if isinstance(other, numbers.Complex):
-            return self.number(x, complex(other))
-        if isinstance(other, np.ndarray | list | tuple | jax.Array):
-            return self.array(x, other)
-        return NotImplemented
-
-    def _symbolic(self, x: Ciphertext, other: Symbolic) -> Ciphertext:
-        """By the type of what is known at each call of a captured function."""
-        if other.is_array:
-            return self.array(x, other)
-        if isinstance(other.sample, numbers.Integral | np.bool):
-            return self.integer(x, other.map(int))
-        if isinstance(other.sample, numbers.Real):
-            return self.number(x, other.map(float))
-        return self.number(x, other.map(complex))
-
-
-def _normal(other: Any) -> Any:
-    return explicit.normal(other) if isinstance(other, Ciphertext) else other
-
-
-def _encoded(x: Ciphertext, values: Any) -> Plaintext:
-    return encode(values, x.params, x.level, x.layout.blocks)
-
-
-_SUM = _Operator(
-    arithmetic.add,
-    arithmetic.add_plain,
-    arithmetic.add_scalar,
-    arithmetic.add_scalar,
-    lambda x, values: arithmetic.add_plain(x, _encoded(x, values)),
-    _Operator(
-        explicit.add,
-        explicit.add_plain,
-        explicit.add_scalar,
-        explicit.add_scalar,
-        explicit.add_array,
-    ),
-)
-_DIFFERENCE = _Operator(
-    arithmetic.subtract,
-    arithmetic.subtract_plain,
-    lambda x, value: arithmetic.add_scalar(x, -value),
-    lambda x, value: arithmetic.add_scalar(x, -value),
-    lambda x, values: arithmetic.subtract_plain(x, _encoded(x, values)),
-    _Operator(
-        explicit.subtract,
-        explicit.subtract_plain,
-        lambda x, value: explicit.add_scalar(x, -value),
-        lambda x, value: explicit.add_scalar(x, -value),
-        explicit.subtract_array,
-    ),
-)
-_PRODUCT = _Operator(
-    arithmetic.multiply,
-    arithmetic.multiply_plain,
-    arithmetic.multiply_integer,
-    arithmetic.multiply_scalar,
-    lambda x, values: arithmetic.multiply_plain(x, _encoded(x, values)),
-    _Operator(
-        explicit.multiply,
-        explicit.multiply_plain,
-        explicit.multiply_integer,
-        explicit.multiply_scalar,
-        explicit.multiply_array,
-    ),
-)
