@@ -38,7 +38,11 @@ def spread(gap: float, count: int) -> np.ndarray:
     return np.concatenate([-half[::-1], half])
 
 
-@pytest.mark.parametrize("name", FUNCTIONS)
+QUICK = ("exp", "sigmoid", "sqrt", "inverse")
+EACH = [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in FUNCTIONS]
+
+
+@pytest.mark.parametrize("name", EACH)
 def test_elementary_functions(ctx6, name):
     f, interval, depth = FUNCTIONS[name]
     values = np.linspace(*interval, ctx6.slots)
@@ -62,6 +66,7 @@ def test_a_degree_instead_of_a_precision(ctx6):
     assert x.level - z.level == 2 and bits(z, np.exp(values)) > 7
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("interval", [(0.1, 1.0), (-3.0, -1.0), (1.0, 16.0)])
 def test_inverse_by_iteration(ctx6, interval):
     values = np.linspace(*interval, ctx6.slots)
