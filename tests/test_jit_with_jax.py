@@ -280,6 +280,7 @@ def run_on_four_devices(program: str) -> None:
     assert not done.stderr, "a tier fell back"
 
 
+@pytest.mark.slow
 def test_a_batch_over_four_devices():
     run_on_four_devices(SHARDED)
 

@@ -18,7 +18,7 @@ from ren.callers import user_line
 from ren.core.errors import TracedValueError
 from ren.core.ring import RingSpec
 from ren.poly import Poly, realize_polys
-from ren.schemes.ckks import arithmetic, explicit, rotation, serialization
+from ren.schemes.ckks import arithmetic, explicit, operators, rotation, serialization
 from ren.schemes.ckks import noise as noises
 from ren.schemes.ckks.active import context_for
 from ren.schemes.ckks.circuits import linear, reductions, shaping
@@ -26,7 +26,6 @@ from ren.schemes.ckks.estimate import Estimate
 from ren.schemes.ckks.files import Stored
 from ren.schemes.ckks.modes import is_manual
 from ren.schemes.ckks.noise import Noise
-from ren.schemes.ckks.operators import operators
 from ren.schemes.ckks.parameters import Parameters
 from ren.schemes.ckks.pending import Pending
 from ren.schemes.ckks.plaintext import Layout, Plaintext
@@ -139,18 +138,18 @@ class Ciphertext(Stored):
     # ---------------------------------------------------------------- arithmetic
 
     def __add__(self, other: Any) -> Ciphertext:
-        return _SUM(self, other)
+        return operators.SUM(self, other)
 
     __radd__ = __add__
 
     def __sub__(self, other: Any) -> Ciphertext:
-        return _DIFFERENCE(self, other)
+        return operators.DIFFERENCE(self, other)
 
     def __rsub__(self, other: Any) -> Ciphertext:
-        return _SUM(-self, other)
+        return operators.SUM(-self, other)
 
     def __mul__(self, other: Any) -> Ciphertext:
-        return _PRODUCT(self, other)
+        return operators.PRODUCT(self, other)
 
     __rmul__ = __mul__
 
@@ -338,6 +337,3 @@ def _no_truth() -> TracedValueError:
         "Only the owner of the secret key can see them: no branch can depend on them.",
         "Compute both sides and choose slot by slot with ckks.math.where, or decrypt() first.",
     )
-
-
-_SUM, _DIFFERENCE, _PRODUCT = operators(Ciphertext)

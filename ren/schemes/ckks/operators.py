@@ -1,4 +1,4 @@
-"""The binary operators of ciphertexts, by the other operand: automatic ones, and those by hand."""
+"""The binary operators of a Ciphertext, by the kind of the other operand."""
 
 from __future__ import annotations
 
@@ -22,9 +22,8 @@ if TYPE_CHECKING:
 
 @dataclasses.dataclass(frozen=True)
 class Operator:
-    """One binary operator, by what its other operand is; `kind` is the type of ciphertexts."""
+    """One binary operator, by the kind of its other operand."""
 
-    kind: type[Ciphertext]
     ciphertext: Callable[[Ciphertext, Ciphertext], Ciphertext]
     plaintext: Callable[[Ciphertext, Plaintext], Ciphertext]
     integer: Callable[[Ciphertext, Any], Ciphertext]
@@ -36,9 +35,8 @@ class Operator:
         if self.by_hand is not None:  # automatic, unless that is off
             if is_manual():
                 return self.by_hand(x, other)
-            x = explicit.normal(x)
-            other = explicit.normal(other) if isinstance(other, self.kind) else other
-        if isinstance(other, self.kind):
+            x, other = explicit.normal(x), _normal(x, other)
+        if isinstance(other, type(x)):
             return self.ciphertext(x, other)
         if isinstance(other, Plaintext):
             return self.plaintext(x, other)
@@ -67,58 +65,53 @@ class Operator:
         return self.number(x, other.map(complex))
 
 
+def _normal(x: Ciphertext, other: Any) -> Any:
+    return explicit.normal(other) if isinstance(other, type(x)) else other
+
+
 def _encoded(x: Ciphertext, values: Any) -> Plaintext:
     return encode(values, x.params, x.level, x.layout.blocks)
 
 
-def operators(kind: type[Ciphertext]) -> tuple[Operator, Operator, Operator]:
-    """Sum, difference and product of the type of ciphertexts."""
-    total = Operator(
-        kind,
-        arithmetic.add,
-        arithmetic.add_plain,
-        arithmetic.add_scalar,
-        arithmetic.add_scalar,
-        lambda x, values: arithmetic.add_plain(x, _encoded(x, values)),
-        Operator(
-            kind,
-            explicit.add,
-            explicit.add_plain,
-            explicit.add_scalar,
-            explicit.add_scalar,
-            explicit.add_array,
-        ),
-    )
-    difference = Operator(
-        kind,
-        arithmetic.subtract,
-        arithmetic.subtract_plain,
-        lambda x, value: arithmetic.add_scalar(x, -value),
-        lambda x, value: arithmetic.add_scalar(x, -value),
-        lambda x, values: arithmetic.subtract_plain(x, _encoded(x, values)),
-        Operator(
-            kind,
-            explicit.subtract,
-            explicit.subtract_plain,
-            lambda x, value: explicit.add_scalar(x, -value),
-            lambda x, value: explicit.add_scalar(x, -value),
-            explicit.subtract_array,
-        ),
-    )
-    product = Operator(
-        kind,
-        arithmetic.multiply,
-        arithmetic.multiply_plain,
-        arithmetic.multiply_integer,
-        arithmetic.multiply_scalar,
-        lambda x, values: arithmetic.multiply_plain(x, _encoded(x, values)),
-        Operator(
-            kind,
-            explicit.multiply,
-            explicit.multiply_plain,
-            explicit.multiply_integer,
-            explicit.multiply_scalar,
-            explicit.multiply_array,
-        ),
-    )
-    return total, difference, product
+SUM = Operator(
+    arithmetic.add,
+    arithmetic.add_plain,
+    arithmetic.add_scalar,
+    arithmetic.add_scalar,
+    lambda x, values: arithmetic.add_plain(x, _encoded(x, values)),
+    Operator(
+        explicit.add,
+        explicit.add_plain,
+        explicit.add_scalar,
+        explicit.add_scalar,
+        explicit.add_array,
+    ),
+)
+DIFFERENCE = Operator(
+    arithmetic.subtract,
+    arithmetic.subtract_plain,
+    lambda x, value: arithmetic.add_scalar(x, -value),
+    lambda x, value: arithmetic.add_scalar(x, -value),
+    lambda x, values: arithmetic.subtract_plain(x, _encoded(x, values)),
+    Operator(
+        explicit.subtract,
+        explicit.subtract_plain,
+        lambda x, value: explicit.add_scalar(x, -value),
+        lambda x, value: explicit.add_scalar(x, -value),
+        explicit.subtract_array,
+    ),
+)
+PRODUCT = Operator(
+    arithmetic.multiply,
+    arithmetic.multiply_plain,
+    arithmetic.multiply_integer,
+    arithmetic.multiply_scalar,
+    lambda x, values: arithmetic.multiply_plain(x, _encoded(x, values)),
+    Operator(
+        explicit.multiply,
+        explicit.multiply_plain,
+        explicit.multiply_integer,
+        explicit.multiply_scalar,
+        explicit.multiply_array,
+    ),
+)

@@ -83,6 +83,7 @@ def test_one_mod_up_for_the_babies_and_one_pair_of_mod_downs_for_the_giants(ctx6
     assert shown["sink_mod_down"].count("= MODUP") == digits[0] + 7 * digits[1]
 
 
+@pytest.mark.slow
 def test_lower_levels_and_reuse(ctx4):
     matrix, values = drawn(6, 6), drawn(6)
     with ctx4:
@@ -96,6 +97,7 @@ def test_lower_levels_and_reuse(ctx4):
     assert error(twice, matrix @ (matrix @ values)) < BAR
 
 
+@pytest.mark.slow
 def test_under_jit_and_vmap(ctx4):
     matrix, values = drawn(6, 6), drawn(2, 6)
     encoded = ckks.linear(matrix, ctx4)

@@ -38,7 +38,11 @@ def spread(gap: float, count: int) -> np.ndarray:
     return np.concatenate([-half[::-1], half])
 
 
-@pytest.mark.parametrize("name", FUNCTIONS)
+QUICK = ("exp", "sigmoid", "sqrt", "inverse")
+EACH = [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in FUNCTIONS]
+
+
+@pytest.mark.parametrize("name", EACH)
 def test_elementary_functions(ctx6, name):
     f, interval, depth = FUNCTIONS[name]
     values = np.linspace(*interval, ctx6.slots)
@@ -62,6 +66,7 @@ def test_a_degree_instead_of_a_precision(ctx6):
     assert x.level - z.level == 2 and bits(z, np.exp(values)) > 7
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("interval", [(0.1, 1.0), (-3.0, -1.0), (1.0, 16.0)])
 def test_inverse_by_iteration(ctx6, interval):
     values = np.linspace(*interval, ctx6.slots)
@@ -74,7 +79,10 @@ def test_inverse_and_square_root_on_wide_intervals(ctx14):
     values = np.geomspace(0.01, 1, ctx14.slots)
     x = ctx14.encrypt(values)
     z = math.inverse(x, (0.01, 1))
-    assert bits(z, 1 / values) > 18 and x.level - z.level == 7
+    # What a fresh ciphertext is off by comes out times 1/x^2, the derivative, whatever computes it.
+    fresh = np.abs(x.decrypt() - values).max()
+    assert 2.0 ** -bits(z, 1 / values) < 2 * fresh / 0.01**2 + 2.0**-20
+    assert x.level - z.level == 7
     plain, newton = (math.sqrt(x, (0.01, 1), newton=n) for n in (False, True))
     assert bits(plain, np.sqrt(values)) > 19.9 and bits(newton, np.sqrt(values)) > 19.9
     assert plain.level > newton.level

@@ -97,9 +97,9 @@ def test_integers_and_zeros_are_free(data):
         ((-0.3, 0.3), 7, 3),
         ((0, 1), 3, 2),
         ((1, 4), 7, 3),
-        ((-2, 2), 7, 3),
+        pytest.param((-2, 2), 7, 3, marks=pytest.mark.slow),
         ((-8, 8), 3, 2),  # five bits of precision for a level
-        ((-8, 8), 7, 4),  # too many bits: the map takes a level
+        pytest.param((-8, 8), 7, 4, marks=pytest.mark.slow),  # too many bits: it takes a level
         ((0.01, 100), 3, 3),
     ],
 )
