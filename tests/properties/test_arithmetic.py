@@ -80,6 +80,7 @@ def check_domains(case: Case) -> None:
     assert_equals(p.ntt().intt(), case.ring, a)
 
 
+@pytest.mark.slow
 @over_large(2)
 def test_domains_large(case: Case) -> None:
     check_domains(case)

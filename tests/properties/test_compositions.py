@@ -109,6 +109,7 @@ def test_compiled_programs(case: Drawn) -> None:
     check_compiled(case)
 
 
+@pytest.mark.slow
 @large_examples
 @given(case=listed(LARGE_PROGRAMS))
 def test_compiled_programs_large(case: Drawn) -> None:

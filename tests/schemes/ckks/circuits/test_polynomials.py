@@ -71,6 +71,7 @@ def test_high_degrees(data, degree):
         assert error(z, want) < 2.0**-22 * np.abs(c).sum()
 
 
+@pytest.mark.slow
 def test_complex_coefficients_and_slots(ctx6):
     rng = np.random.default_rng(1)
     c = drawn(7) + 1j * drawn(7, 1)
