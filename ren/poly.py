@@ -82,7 +82,7 @@ class Poly(RandomConstructors):
 
     @classmethod
     def from_node(cls, node: Node, *, symbolic: bool = False) -> Poly:
-        """The polynomial whose program is `node`."""
+        """The polynomial whose program is `node`; `symbolic` says that it is a constant."""
         poly = cls.__new__(cls)
         poly._set_node(node, symbolic)
         return poly
@@ -110,7 +110,7 @@ class Poly(RandomConstructors):
 
     @classmethod
     def const(cls, value: int, ring: RingSpec) -> Poly:
-        """The constant polynomial `value` mod q; symbolic, allocates nothing."""
+        """The constant `value` mod q of `ring`; symbolic, allocates nothing."""
         check_ring(ring)
         return cls.from_node(const(as_int(value), ring), symbolic=True)
 
@@ -132,12 +132,12 @@ class Poly(RandomConstructors):
 
     @property
     def ring(self) -> RingSpec:
-        """The ring."""
+        """The ring Z_q[X]/(X^n + 1) that it is of."""
         return self._type[0]
 
     @property
     def domain(self) -> Domain:
-        """COEFF or NTT."""
+        """COEFF or NTT: how `limbs` are to be read."""
         return self._type[1]
 
     @property
@@ -354,7 +354,7 @@ def _made_contiguous(p: Poly) -> bool:
 
 
 def equal(a: Poly, b: Poly) -> bool:
-    """True when two polynomials have the same ring and the same coefficients mod q.
+    """True when `a` and `b` have the same ring and the same coefficients mod q.
 
     Domains, devices and programs may differ.
 

@@ -27,6 +27,7 @@ class RandomConstructors(Arithmetic):
         """Coefficients uniform on [0, q).
 
         Args:
+            ring: of the polynomial.
             seed: None for fresh operating-system entropy, drawn anew at each replay of a captured
                 function; bytes are expanded with SHAKE-256, to the same polynomial everywhere.
             device: as for `Poly`.
@@ -49,7 +50,10 @@ class RandomConstructors(Arithmetic):
         device: Any = None,
         batch: Batch = (),
     ) -> Self:
-        """Coefficients uniform on [low, high), reduced mod q; any integers low < high."""
+        """Coefficients uniform on [low, high), reduced mod q; any integers low < high.
+
+        The other arguments are as for `uniform`.
+        """
         check_ring(ring)
         distribution = draws.Interval(ring, as_int(low), as_int(high))
         return cls.from_node(draws.draw(distribution, seed, device, batch))
@@ -58,7 +62,7 @@ class RandomConstructors(Arithmetic):
     def ternary(
         cls, ring: RingSpec, *, seed: bytes | None = None, device: Any = None, batch: Batch = ()
     ) -> Self:
-        """Coefficients uniform on {-1, 0, 1}."""
+        """Coefficients uniform on {-1, 0, 1}; the arguments are as for `uniform`."""
         check_ring(ring)
         return cls.from_node(draws.draw(draws.Ternary(ring), seed, device, batch))
 
@@ -72,7 +76,10 @@ class RandomConstructors(Arithmetic):
         device: Any = None,
         batch: Batch = (),
     ) -> Self:
-        """Exactly `hamming_weight` coefficients uniform on {-1, 1}, the others zero."""
+        """Exactly `hamming_weight` coefficients uniform on {-1, 1}, the others zero.
+
+        The other arguments are as for `uniform`.
+        """
         check_ring(ring)
         distribution = draws.SparseTernary(ring, as_int(hamming_weight))
         return cls.from_node(draws.draw(distribution, seed, device, batch))
@@ -87,6 +94,12 @@ class RandomConstructors(Arithmetic):
         device: Any = None,
         batch: Batch = (),
     ) -> Self:
-        """Coefficients from the discrete Gaussian of parameter `sigma` around 0."""
+        """Coefficients from the discrete Gaussian of parameter `sigma` around 0.
+
+        The other arguments are as for `uniform`.
+
+        Raises:
+            RandomnessError: sigma is not in (0, 2^14]; else as for `uniform`.
+        """
         check_ring(ring)
         return cls.from_node(draws.draw(draws.Gaussian(ring, sigma), seed, device, batch))

@@ -70,7 +70,7 @@ class Trace:
     def timed(
         self, unit: Timed, args: Sequence[Any], run: Callable[[], Sequence[Any]]
     ) -> Sequence[Any]:
-        """The results of `run`, awaited and recorded; `args` are the arrays that it reads."""
+        """The results of `run` for `unit`, awaited and recorded; it reads the arrays `args`."""
         read = sum(a.nbytes for a in args)  # before: a donated array has no bytes afterwards
         start = time.perf_counter()
         results = jax.block_until_ready(run())

@@ -82,7 +82,7 @@ class Ciphertext(Stored):
 
     @property
     def n(self) -> int:
-        """The ring degree."""
+        """The degree of the ring, twice the most slots."""
         return self.params.n
 
     @property

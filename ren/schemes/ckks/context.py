@@ -174,7 +174,7 @@ class Context(Stored):
         return self._keys.require_relinearization()
 
     def galois_key(self, galois: int, what: str) -> SwitchingKey:
-        """The key of X -> X^galois, made on first use where the secret is held.
+        """The key of X -> X^galois, for `what`, made on first use where the secret is held.
 
         Raises:
             MissingKeyError: it is not there, and cannot be made here and now.
@@ -335,7 +335,7 @@ class Context(Stored):
         return serialization.context_to_bytes(self, self._keys, include_secret)
 
     def save(self, path: PathLike, include_secret: bool = False) -> None:
-        """Writes `to_bytes` to a file, whole or not at all; with the secret only you may read it.
+        """Writes `to_bytes` to `path`, whole or not at all; with the secret only you may read it.
 
         Raises:
             SerializationError: it holds the secret key and `include_secret` is False.
