@@ -79,6 +79,22 @@ def test_under_ren_jit_encryption_is_drawn_anew_at_each_replay(ctx):
             assert len({tuple(run.polys[i].limbs[0, :8].tolist()) for run in runs}) == 3
 
 
+def test_keys_are_never_made_twice_alike(small_params):
+    first, second = (ckks.context(params=small_params, rotations=[1]) for _ in range(2))
+    again = ckks.context(params=small_params)
+    a, b = (c._keys for c in (first, second))
+    assert first.key_id != second.key_id
+    assert not np.array_equal(a.secret.coefficients, b.secret.coefficients)
+    made = [k.relinearization for k in (a, b)] + [k.galois[5] for k in (a, b)]
+    made += [c.public()._keys.public for c in (first, second, again)]
+    assert len({key.seed for key in made}) == len(made)
+    halves = [key.b if not isinstance(key.b, tuple) else key.b[0] for key in made]
+    assert len({half.limbs[0].tobytes() for half in halves}) == len(made)
+    digits = made[0]
+    for half in (digits.a, digits.b):
+        assert len({p.limbs.tobytes() for p in half}) == len(half)
+
+
 def test_a_key_made_during_a_capture_is_a_key(ctx):
     fresh = ckks.context(params=ctx.params)
     f = ren.jit(lambda x: x.rotate(3) + x.conj())

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from ren.schemes import ckks
+from ren.schemes.rlwe.security import security_bits
 
 BAR = 2.0**-20
 
@@ -106,6 +107,19 @@ def test_a_saved_rotation_key_takes_half_at_a_large_degree():
         memory, rest = text.split(" MiB in memory, ")
         memory, saved = float(memory.split()[-1]), float(rest.split(" MiB saved")[0])
         assert abs(saved - memory / 2) <= 0.01 and f"{saved:.2f} MiB saved" in str(held)
+
+
+def test_security_covers_every_key(ctx13):
+    """Each key, by its own modulus: none beyond the bound that the parameters tell."""
+    owner = ckks.context(params=ctx13.params, rotations=[1]).conjugation_key()
+    owner.switching_key(ctx13)
+    public, params, keys = owner.public()._keys.public, owner.params, owner._keys
+    switching = [keys.relinearization, *keys.galois.values(), *keys.switches.values()]
+    assert len(switching) == 4 and public is not None
+    rings = [p.ring for key in switching for p in (*key.a, *key.b)] + [public.a.ring, public.b.ring]
+    assert max(ring.log2_q for ring in rings) == pytest.approx(params.log_qp)
+    assert all(params.security_bits <= security_bits(r.n, r.log2_q) for r in rings)
+    assert params.security_bits == 128 and params.log_qp <= 214  # eprint 2024/463, Table 5.2
 
 
 def test_sizes_of_keys(ctx, ctx13):

@@ -13,6 +13,7 @@ import pytest
 from ren.core.errors import InsecureParametersError, ParameterError, RingError
 from ren.schemes.ckks.parameters import Parameters
 from ren.schemes.ckks.presets import PRESETS
+from ren.schemes.rlwe.security import max_log_qp
 
 SETS = {
     "n13-depth2": {"depth": 2},
@@ -173,6 +174,36 @@ def test_text(small):
     assert f"{small.log_qp:.1f} bits" in text
     rows = [line.split()[0] for line in text.splitlines()[2:5]]
     assert rows == ["2", "1", "0"]
+
+
+def test_the_table_tells_all_sizes_and_the_margin(params):
+    """Numbers are read back out of the text, and compared with what they stand for."""
+    lines = str(params).splitlines()
+    assert " ".join(lines[1].split()) == "level moduli log2 Q log2 scale ciphertext"
+    for line, level in zip(lines[2:], range(params.depth, -1, -1), strict=False):
+        at, moduli, log_q, scale, size = line.split(maxsplit=4)
+        assert (int(at), int(moduli)) == (level, params.ring(level).limbs)
+        assert float(log_q) == pytest.approx(math.log2(params.ring(level).q), abs=0.051)
+        assert float(scale) == pytest.approx(math.log2(params.scale(level)), abs=0.00051)
+        assert bytes_of(size) == pytest.approx(params.ciphertext_nbytes(level), rel=0.01)
+    rest = "\n".join(lines[3 + params.depth :])
+    assert f"{len(params.union)} moduli, {params.log_q:.1f} bits" in rest
+    assert f"union times P: {params.log_qp:.1f} bits" in rest
+    bound = max_log_qp(params.n, params.security_bits or 128)
+    assert f"bound is {bound:.0f}, margin {bound - params.log_qp:.1f}" in rest
+    switching, public = params.key_nbytes(), 8 * params.n * (len(params.union) + 1)
+    for name, held in (("relinearization", switching), ("each rotation", switching),
+                       ("public", public)):  # fmt: skip
+        (row,) = (line for line in lines if line.startswith(name))
+        sizes = [" ".join(pair) for pair in zip(*[iter(row.split()[-4:])] * 2, strict=True)]
+        assert bytes_of(sizes[0]) == pytest.approx(held, rel=0.01)
+        assert bytes_of(sizes[1]) == pytest.approx(held / 2 + 32, rel=0.01)
+
+
+def bytes_of(text: str) -> float:
+    """Of text such as 1.50 MiB; within half a unit of its last digit."""
+    number, unit = text.split()
+    return float(number) * {"MiB": 2**20, "KiB": 2**10}[unit]
 
 
 @pytest.mark.parametrize("name", ["n13-depth2", "n13-depth3", "n14-depth4", "n15-depth12"])

@@ -146,8 +146,9 @@ def where(condition: Ciphertext, a: Any, b: Any) -> Ciphertext:
     difference = a - b
     is_encrypted = isinstance(difference, type(condition))
     if is_encrypted or isinstance(difference, np.ndarray):
-        for factor in (condition, difference)[: 1 + is_encrypted]:
-            need_level(factor, 1, "where")
+        need_level(condition, 1, "where")
+    if is_encrypted:
+        need_level(difference, 1, "where")
     return b + condition * difference
 
 

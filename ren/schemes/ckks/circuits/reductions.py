@@ -16,7 +16,6 @@ from ren.schemes.ckks.circuits.shaping import (
     known_length,
     relabelled,
 )
-from ren.schemes.ckks.plaintext import Plaintext
 from ren.schemes.ckks.watch import unchecked
 
 if TYPE_CHECKING:
@@ -60,7 +59,7 @@ def dot(ct: Ciphertext, w: Any) -> Ciphertext:
             "Both have one length.",
             "Pad the shorter one, or slice the longer one.",
         )
-    is_encrypted = not isinstance(w, Plaintext | np.ndarray | list | tuple) and hasattr(w, "polys")
+    is_encrypted = isinstance(w, type(ct))
     needed = 2 if is_encrypted and not fills_slots(ct) else 1
     need_level(ct, needed, "dot()")
     if is_encrypted:
