@@ -36,6 +36,24 @@ for _ in range(2):
     os.wait()
 """
 
+# A plan captured before the fork is replayed after it, by the interpreter: no thread of JAX's.
+_FORKED_REPLAYS = """
+import os, warnings
+warnings.simplefilter("ignore")
+import ren
+ring = ren.RingSpec(8, (17, 97))
+x = ren.Poly([0] * 8, ring, device="python")
+draw = ren.jit(lambda x: x + ren.Poly.uniform(ring, device="python"))
+print(draw(x).tolist(), flush=True)
+for _ in range(2):
+    if os.fork() == 0:
+        print(draw(x).tolist(), flush=True)
+        print(draw(x).tolist(), flush=True)
+        os._exit(draw.cache_info().misses != 1)
+    assert os.wait()[1] == 0
+print(draw(x).tolist(), flush=True)
+"""
+
 
 def test_two_encryptions_differ_in_everything(ctx):
     x, y = ctx.encrypt([1.0]), ctx.encrypt([1.0])
@@ -57,6 +75,15 @@ def test_forked_children_differ():
     first, second = (line.split() for line in ran.stdout.splitlines())
     assert first[0] != second[0] and first[1] != second[1]
     assert first[2] == second[2] == "True"
+
+
+def test_replays_in_forked_children_differ():
+    ran = subprocess.run(
+        [sys.executable, "-c", _FORKED_REPLAYS],
+        capture_output=True, text=True, check=True, timeout=120,
+    )  # fmt: skip
+    drawn = ran.stdout.splitlines()
+    assert len(drawn) == len(set(drawn)) == 6
 
 
 def test_encryption_is_refused_where_its_noise_would_repeat(ctx):
