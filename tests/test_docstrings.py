@@ -63,7 +63,7 @@ def test_the_walk_finds_what_there_is():
     for name in (
         "ren.realize", "ren.Poly.rotate", "ren.Poly.uniform", "ren.schemes.ckks.Ciphertext.rotate",
         "ren.schemes.ckks.Context.encrypt", "ren.schemes.ckks.Parameters.for_depth",
-        "ren.schemes.ckks.Parameters.scales", "ren.schemes.ckks.Plaintext.save",
+        "ren.schemes.ckks.Parameters.scale", "ren.schemes.ckks.Plaintext.save",
         "ren.schemes.ckks.math.exp", "ren.lowering.plan.Plan.explain", "ren.schemes.ckks.context",
     ):  # fmt: skip
         assert name in FUNCTIONS, name
