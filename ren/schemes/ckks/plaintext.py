@@ -178,14 +178,17 @@ def as_slots(values: Any, slots: int, blocks: int = 1) -> tuple[NDArray, Layout]
             "Encoding happens on the host, with concrete numbers.",
             "Encode outside the traced function (ctx.encode) and pass the plaintext in.",
         )
-    z = np.asarray(values)
-    if z.dtype == object:
+    try:
+        z = np.asarray(values)
+    except ValueError:  # rows of several lengths
+        z = np.empty(0, object)
+    if z.dtype == object and None not in z.flat:
         with contextlib.suppress(TypeError, ValueError):
             z = z.astype(np.float64)
     if z.dtype.kind not in "biufc" or z.size == 0:
         raise ParameterError(
-            f"Values of dtype {z.dtype} and shape {z.shape} were given.",
-            "Slots hold real or complex numbers, at least one.",
+            f"A {type(values).__name__} was to be encoded: dtype {z.dtype}, shape {z.shape}.",
+            "Slots hold real or complex numbers, at least one; rows have one length.",
             "Pass a NumPy array or a list of numbers.",
         )
     is_complex = z.dtype.kind == "c"

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ren.core.errors import ParameterError
+from ren.schemes.ckks.argument_checks import as_integer
 from ren.schemes.ckks.arithmetic import kept_to
 from ren.schemes.ckks.plaintext import Layout, encode
 from ren.schemes.ckks.watch import unchecked
@@ -82,7 +83,7 @@ def item(ct: Ciphertext, index: Any) -> Ciphertext:
 @unchecked()
 def tile(ct: Ciphertext, count: int) -> Ciphertext:
     """`count` copies one after another, as numpy.tile: one level, none where the slots are full."""
-    length, count = _vector_length(ct, "tile()"), operator.index(count)
+    length, count = _vector_length(ct, "tile()"), as_integer(count, "tile()")
     if count < 1 or count * length > ct.slots:
         raise ParameterError(
             f"{count} copies of {length} numbers were asked for.",
