@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 from types import FrameType
 
 _PACKAGE = os.path.dirname(__file__)
+_STANDARD = os.path.dirname(contextlib.__file__) + os.sep  # a decorator's frame lies there
+_INSTALLED = ("site-packages", "dist-packages")
 _FOREIGN = (f"{os.sep}jax{os.sep}", f"{os.sep}numpy{os.sep}")
 _USERS_WITHIN = os.path.join(_PACKAGE, "demo")  # the demo is a user of the library
 
@@ -26,7 +29,8 @@ def user_frame() -> FrameType | None:
         name = frame.f_code.co_filename
         library = name.startswith(_PACKAGE) and not name.startswith(_USERS_WITHIN)
         foreign = name.startswith("<frozen") or any(package in name for package in _FOREIGN)
-        if not (library or foreign):
+        standard = name.startswith(_STANDARD) and not any(part in name for part in _INSTALLED)
+        if not (library or foreign or standard):
             return frame
         frame = frame.f_back
     return None
