@@ -26,6 +26,7 @@ from ren.schemes.ckks.parameters import Parameters
 from ren.schemes.ckks.plaintext import Plaintext
 from ren.schemes.ckks.rotation import conjugation_element, galois_element
 from ren.schemes.ckks.sharing import Ledger, Terms, digest_of, error_norm, on_grid
+from ren.schemes.ckks.sigmas import public_sigma, secret_sigma
 from ren.schemes.rlwe.keys import SwitchingKey
 
 
@@ -103,11 +104,11 @@ class Context(Stored):
         if self._keys.secret is not None:
             secret = self._keys.secret
             polys, seed = encryption.encrypt_with_secret(p.poly, secret, self.params)
-            sigma = noises.secret_sigma(self.params, p.level)
+            sigma = secret_sigma(self.params, p.level)
         else:
             key = self._keys.require_public()
             polys = encryption.encrypt_with_public_key(p.poly, key, self.params)
-            sigma = noises.public_sigma(self.params, p.level)
+            sigma = public_sigma(self.params, p.level)
         noise = noises.encrypted(p.noise, sigma, polys[0].node.serial, bound)
         return Ciphertext(polys, p.level, p.layout, self.key_id, self.params, noise, seed)
 
