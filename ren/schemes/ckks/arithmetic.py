@@ -160,7 +160,7 @@ def drop_to(x: Ciphertext, target: int) -> Ciphertext:
     return evolve(x, (polys[0], polys[1]), noise, target)
 
 
-def need_level(x: Ciphertext, needed: int, what: str) -> None:
+def need_level(x: Any, needed: int, what: str) -> None:
     """Raises DepthError when `x` is below level `needed`, which `what` takes."""
     if x.level < needed:
         raise DepthError(

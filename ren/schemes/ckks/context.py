@@ -27,7 +27,7 @@ from ren.schemes.ckks.plaintext import Plaintext
 from ren.schemes.ckks.rotation import conjugation_element, galois_element
 from ren.schemes.ckks.sharing import Ledger, Terms, digest_of, error_norm, on_grid
 from ren.schemes.ckks.sigmas import public_sigma, secret_sigma
-from ren.schemes.rlwe.keys import SwitchingKey
+from ren.schemes.rlwe.keys import SwitchingKey, sizes
 
 
 class Context(Stored):
@@ -371,7 +371,7 @@ class Context(Stored):
     # ---------------------------------------------------------------- display
 
     def __repr__(self) -> str:
-        size = f"keys of {self._keys.nbytes / 2**20:.2f} MiB"
+        size = f"keys of {sizes(self._keys)}"
         mark = ", INSECURE" if self.params.is_insecure else ""
         return f"<ckks.Context {self.key_id[:8]}, {self._keys.kind}, {size}{mark}>"
 
@@ -379,7 +379,7 @@ class Context(Stored):
         rows = [
             ("context", f"{self.key_id[:8]}, {self._keys.kind}"),
             ("keys", self._keys.inventory(self._name)),
-            ("in memory", f"{self._keys.nbytes / 2**20:.2f} MiB of keys"),
+            ("sizes", sizes(self._keys)),
         ]
         table = "\n".join(f"{name:<12} {value}" for name, value in rows)
         return f"{self.params}\n{table}"

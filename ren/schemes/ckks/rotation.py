@@ -17,7 +17,7 @@ from ren.core.errors import ParameterError, ScaleError
 from ren.schemes.ckks import noise as noises
 from ren.schemes.ckks import sigmas
 from ren.schemes.ckks.active import context_for
-from ren.schemes.ckks.arithmetic import add, evolve, kept_to, multiply_plain
+from ren.schemes.ckks.arithmetic import add, evolve, kept_to, multiply_plain, need_level
 from ren.schemes.ckks.explicit import normal, two_components
 from ren.schemes.ckks.gadget import gadget_of
 from ren.schemes.ckks.modes import is_manual
@@ -88,6 +88,7 @@ def roll(x: Ciphertext, shift: int) -> Ciphertext:
         )
     if shift == 0 or length == x.slots:
         return rotate(x, -shift)
+    need_level(x, 1, f"roll({shift})")
     mask = np.arange(length) >= shift
     ahead, behind = (encode(m, x.params, x.level) for m in (mask, ~mask))
     with unchecked():
