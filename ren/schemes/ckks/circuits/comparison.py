@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ren.core.errors import ParameterError
+from ren.schemes.ckks.argument_checks import check_real
 from ren.schemes.ckks.arithmetic import need_level
 from ren.schemes.ckks.circuits.approximation import approximate
 from ren.schemes.ckks.circuits.elementary import applied
@@ -216,6 +217,7 @@ def _step(
     Args:
         more: levels that the caller takes afterwards.
     """
+    check_real(ct, what)
     largest = max(abs(v) for v in checked_interval(interval))
     least = largest * 2.0**-precision if gap is None else float(gap)
     if not 0 < least < largest:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from ren.schemes.ckks.circuits.shaping import (
     fills_slots,
     known_length,
     relabelled,
+    rotations_summed,
 )
 from ren.schemes.ckks.watch import unchecked
 
@@ -98,6 +100,44 @@ def _windows(ct: Ciphertext, step: int, count: int, length: int) -> Ciphertext:
 
 
 @unchecked()
+def strided_sum(ct: Ciphertext, count: int, step: int = 1) -> Ciphertext:
+    """result[i] = x[i] + x[i + step] + ... + x[i + (count - 1) step], cyclic over the slots.
+
+    Sums of rows and of columns of a matrix that is packed row by row; and with a negative step
+    copies, where all but every count-th of the numbers are zero.
+
+    Args:
+        ct: x; its length does not matter: all slots take part.
+        count: of the terms.
+        step: between them, of any sign.
+
+    Returns:
+        The sums, at the same level: about log2(count) rotations, at most twice as many.
+
+    Raises:
+        ParameterError: no terms, or more than there are slots.
+
+    Example:
+        >>> from ren.schemes import ckks
+        >>> ctx = ckks.context(depth=1, slots=8)
+        >>> x = ctx.encrypt([1.0, 2, 3, 4, 5, 6, 7, 8])  # two rows of four
+        >>> ckks.strided_sum(x, 4).decrypt().round(3)[::4]
+        array([10., 26.])
+        >>> ckks.strided_sum(x, 2, step=4).decrypt().round(3)
+        array([ 6.,  8., 10., 12.,  6.,  8., 10., 12.])
+    """
+    count, step = operator.index(count), operator.index(step)
+    if count < 1 or (count - 1) * abs(step) >= ct.slots:
+        raise ParameterError(
+            f"strided_sum() got count={count} and step={step}.",
+            f"The terms of a sum are different slots, one at least, of the {ct.slots} that there "
+            "are.",
+            "Pass for example the width of a row.",
+        )
+    return kept_to(rotations_summed(ct, count, step), ct, count)
+
+
+@unchecked()
 def all_of(ct: Ciphertext) -> Ciphertext:
     """1 where all numbers are 1, 0 where one is 0, in every slot: their product.
 
@@ -130,9 +170,7 @@ def any_of(ct: Ciphertext) -> Ciphertext:
 
 def _over_all_slots(ct: Ciphertext, length: int) -> Ciphertext:
     """The sum over all slots, of which all but `length` are zero."""
-    made = ct
-    for step in _doublings(1, ct.slots):
-        made = made + made.rotate(step)
+    made = rotations_summed(ct, ct.slots, 1)
     return relabelled(kept_to(made, ct, length), None, ct.layout.is_complex)
 
 

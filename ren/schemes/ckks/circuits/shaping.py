@@ -12,9 +12,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ren.core.errors import ParameterError
-from ren.schemes.ckks.arithmetic import kept_to, need_level
+from ren.schemes.ckks.argument_checks import as_integer
+from ren.schemes.ckks.arithmetic import kept_to, need_level, with_noise
+from ren.schemes.ckks.noise import of_rotations
 from ren.schemes.ckks.plaintext import Layout, encode
-from ren.schemes.ckks.watch import unchecked
+from ren.schemes.ckks.sigmas import switch_sigma
+from ren.schemes.ckks.watch import operation, unchecked
 
 if TYPE_CHECKING:
     from ren.schemes.ckks.ciphertext import Ciphertext
@@ -26,6 +29,7 @@ def known_length(ct: Ciphertext) -> int | None:
     return None if length is None else operator.index(length)
 
 
+@operation("a change of length", lambda x, length, is_complex: x)
 def relabelled(ct: Ciphertext, length: int | None, is_complex: bool) -> Ciphertext:
     """The same slots, of which `length` are in use."""
     return dataclasses.replace(ct, layout=Layout(length, is_complex))
@@ -88,20 +92,29 @@ def item(ct: Ciphertext, index: Any) -> Ciphertext:
 @unchecked()
 def tile(ct: Ciphertext, count: int) -> Ciphertext:
     """`count` copies one after another, as numpy.tile: one level, none where the slots are full."""
-    length, count = _vector_length(ct, "tile()"), operator.index(count)
+    length, count = _vector_length(ct, "tile()"), as_integer(count, "tile()")
     if count < 1 or count * length > ct.slots:
         raise ParameterError(
             f"{count} copies of {length} numbers were asked for.",
             f"There are {ct.slots} slots.",
             f"Pass a count from 1 to {ct.slots // length}.",
         )
-    one = made = cleared(ct, "tile()")
-    copies = 1
+    made = kept_to(rotations_summed(cleared(ct, "tile()"), count, -length), ct)
+    return relabelled(made, count * length, ct.layout.is_complex)
+
+
+def rotations_summed(ct: Ciphertext, count: int, step: int) -> Ciphertext:
+    """x[i] + x[i + step] + ... of `count` terms, `count * step` being within the slots."""
+    made, terms, switches = ct, 1, 0
     for bit in bin(count)[3:]:
-        made, copies = made + made.rotate(-copies * length), 2 * copies
+        made, terms = made + made.rotate(terms * step), 2 * terms
+        switches = 2 * switches + 1  # as often each key switch stands in the sum
         if bit == "1":
-            made, copies = one + made.rotate(-length), copies + 1
-    return relabelled(kept_to(made, ct), count * length, ct.layout.is_complex)
+            made, terms, switches = ct + made.rotate(step), terms + 1, switches + 1
+    if made is ct:
+        return ct
+    added = switches * switch_sigma(made.params, made.level) ** 2
+    return with_noise(made, lambda noise: of_rotations(ct.noise, noise, count, added))
 
 
 @unchecked()
@@ -153,7 +166,7 @@ def imag(ct: Ciphertext) -> Ciphertext:
 
 
 def _as_real(ct: Ciphertext) -> Ciphertext:
-    return dataclasses.replace(ct, layout=Layout(ct.layout.length, False))
+    return relabelled(ct, known_length(ct), False)
 
 
 def _vector_length(ct: Ciphertext, what: str) -> int:
