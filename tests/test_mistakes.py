@@ -337,6 +337,15 @@ def test_there_are_more_than_thirty_and_each_class_has_one() -> None:
     assert {m.error for m in made} == raised | {"AttributeError"}
 
 
+def test_errors_are_pickled_with_their_notes() -> None:
+    with pytest.raises(errors.DepthError) as caught:
+        raise errors.DepthError("given", "needed", "do")
+    again = pickle.loads(pickle.dumps(caught.value))
+    assert (str(again), again.do) == ("given\nneeded\ndo", "do")
+    assert again.__notes__ == caught.value.__notes__
+    assert "raise errors.DepthError" in again.__notes__[0]
+
+
 def is_error(kind: Any) -> bool:
     return isinstance(kind, type) and issubclass(kind, errors.RenError)
 
