@@ -22,15 +22,20 @@ from ren.submitting import submit
 if TYPE_CHECKING:
     from ren import schemes as schemes
     from ren.schemes.ckks.planning import plan
+    from ren.self_test import selftest
 
 __all__ = [
     "CacheInfo", "Domain", "Poly", "RenError", "RingSpec", "Trace",
     "clear_jit", "config", "djit", "equal", "errors", "jit", "plan", "realize", "realize_polys",
-    "stages", "submit", "trace", "xpr",
+    "selftest", "stages", "submit", "trace", "xpr",
 ]  # fmt: skip
 
 # Where names come from that are imported when they are first asked for.
-_LAZY = {"plan": "ren.schemes.ckks.planning", "schemes": "ren.schemes.ckks"}
+_LAZY = {
+    "plan": "ren.schemes.ckks.planning",
+    "schemes": "ren.schemes.ckks",
+    "selftest": "ren.self_test",
+}
 
 
 def __getattr__(name: str) -> Any:

@@ -114,6 +114,13 @@ class ModUpArg:
 
 
 @attrs.frozen
+class PartArg:
+    """Which entry of the first batch axis."""
+
+    index: int
+
+
+@attrs.frozen
 class BoundArg:
     """The centred coefficients are below 2^bits in absolute value."""
 

@@ -26,6 +26,7 @@ from ren.core.args import (
     KernelArg,
     ModUpArg,
     NoArg,
+    PartArg,
     PlaceholderArg,
     ReservedArg,
     RingArg,
@@ -146,6 +147,8 @@ CONVERT = Op(
     wants=Domain.COEFF, fold=rules.converted, work=rules.convert_work,
 )  # fmt: skip
 JOIN = Op("JOIN", None, RingArg, rules.infer_join, Kind.TRANSFORM, is_linear=True)
+STACK = Op("STACK", None, NoArg, rules.infer_stack, Kind.TRANSFORM)
+PART = Op("PART", 1, PartArg, rules.infer_part, Kind.TRANSFORM)
 AUTOMORPHISM = Op(
     "AUTOMORPHISM", 1, AutomorphismArg, rules.infer_same, Kind.TRANSFORM, fold=rules.reduced
 )
@@ -175,7 +178,7 @@ OPS: dict[str, Op] = {
     for op in (
         BUFFER, PLACEHOLDER, SCALAR, SLOT, CONST, ADD, SUB, MUL, DOT, NEG, NTT, INTT,
         TO_RING, RESCALE, MODUP, MODDOWN, BOUNDED, ROTATE,
-        VIEW, LIFT, CONVERT, JOIN, AUTOMORPHISM, COPY, CONTIGUOUS, SINK,
+        VIEW, LIFT, CONVERT, JOIN, STACK, PART, AUTOMORPHISM, COPY, CONTIGUOUS, SINK,
         BUFFERIZE, RESERVED, STORE, AFTER, BUFFER_VIEW, KERNEL,
         PERMUTE, FLIP, AT_ZERO, FILL, DELTA, GIDX, INDEX, LOAD,
     )

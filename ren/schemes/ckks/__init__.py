@@ -26,6 +26,7 @@ from ren.schemes.ckks.ciphertext import Ciphertext
 from ren.schemes.ckks.circuits.approximation import Approximation, approximate
 from ren.schemes.ckks.circuits.linear import LinearMap, linear
 from ren.schemes.ckks.circuits.polynomial import chebyshev, poly
+from ren.schemes.ckks.circuits.reductions import strided_sum
 from ren.schemes.ckks.circuits.shaping import concat
 from ren.schemes.ckks.context import Context
 from ren.schemes.ckks.debugging import debug
@@ -75,5 +76,6 @@ __all__ = [
     "precision",
     "spec",
     "stack",
+    "strided_sum",
     "unstack",
 ]

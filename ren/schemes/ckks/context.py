@@ -26,7 +26,8 @@ from ren.schemes.ckks.parameters import Parameters
 from ren.schemes.ckks.plaintext import Plaintext
 from ren.schemes.ckks.rotation import conjugation_element, galois_element
 from ren.schemes.ckks.sharing import Ledger, Terms, digest_of, error_norm, on_grid
-from ren.schemes.rlwe.keys import SwitchingKey
+from ren.schemes.ckks.sigmas import public_sigma, secret_sigma
+from ren.schemes.rlwe.keys import SwitchingKey, sizes
 
 
 class Context(Stored):
@@ -103,11 +104,11 @@ class Context(Stored):
         if self._keys.secret is not None:
             secret = self._keys.secret
             polys, seed = encryption.encrypt_with_secret(p.poly, secret, self.params)
-            sigma = noises.secret_sigma(self.params, p.level)
+            sigma = secret_sigma(self.params, p.level)
         else:
             key = self._keys.require_public()
             polys = encryption.encrypt_with_public_key(p.poly, key, self.params)
-            sigma = noises.public_sigma(self.params, p.level)
+            sigma = public_sigma(self.params, p.level)
         noise = noises.encrypted(p.noise, sigma, polys[0].node.serial, bound)
         return Ciphertext(polys, p.level, p.layout, self.key_id, self.params, noise, seed)
 
@@ -370,7 +371,7 @@ class Context(Stored):
     # ---------------------------------------------------------------- display
 
     def __repr__(self) -> str:
-        size = f"keys of {self._keys.nbytes / 2**20:.2f} MiB"
+        size = f"keys of {sizes(self._keys)}"
         mark = ", INSECURE" if self.params.is_insecure else ""
         return f"<ckks.Context {self.key_id[:8]}, {self._keys.kind}, {size}{mark}>"
 
@@ -378,7 +379,7 @@ class Context(Stored):
         rows = [
             ("context", f"{self.key_id[:8]}, {self._keys.kind}"),
             ("keys", self._keys.inventory(self._name)),
-            ("in memory", f"{self._keys.nbytes / 2**20:.2f} MiB of keys"),
+            ("sizes", sizes(self._keys)),
         ]
         table = "\n".join(f"{name:<12} {value}" for name, value in rows)
         return f"{self.params}\n{table}"

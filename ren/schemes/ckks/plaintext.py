@@ -129,7 +129,7 @@ def encode(values: Any, params: Parameters, level: int, blocks: int = 1) -> Plai
     limbs = encoder.residues(coefficients, ring.moduli)
     wide = from_residues(limbs, ring, Domain.COEFF).ntt()
     bits = max(_room(level, params), _bit_length(coefficients))
-    noise = noises.of_values(z, params, level)
+    noise = noises.of_values(z, params, float(params.scale(level)))
     return Plaintext(wide, level, layout, params, bits, noise)
 
 
@@ -145,9 +145,12 @@ def _encode_symbol(symbol: Symbolic, params: Parameters, level: int, blocks: int
             raise Unfit
         return encoder.residues(coefficients, ring.moduli)
 
+    def cut(values: Any) -> NDArray:
+        return as_slots(values, params.slots, blocks)[0]
+
     spec = Spec(ring, Domain.COEFF, z.shape[:-1])
     wide = Poly.from_node(symbol.encoded((params, level, blocks), spec, limbs)).ntt()
-    noise = noises.of_values(symbol, params, level)
+    noise = noises.of_values(symbol.map(cut), params, float(params.scale(level)))
     return Plaintext(wide, level, layout, params, room, noise)
 
 

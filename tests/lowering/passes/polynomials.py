@@ -71,9 +71,17 @@ MEANINGS: dict[str, Callable[[Node, int, Rows], list[int]]] = {
     "AUTOMORPHISM": lambda node, q, rows: oracle.automorphism(rows[0], node.arg.g, q),
 }
 
+# What changes the batch axes.
+OF_BATCHES: dict[str, Callable[..., np.ndarray]] = {
+    "STACK": lambda node, *sources: np.stack(np.broadcast_arrays(*sources)),
+    "PART": lambda node, x: x[node.arg.index],
+}
+
 
 def meaning(node: Node, *sources: np.ndarray) -> np.ndarray:
     """The value of `node` from those of its sources."""
+    if node.op.name in OF_BATCHES:
+        return OF_BATCHES[node.op.name](node, *sources)
     assert node.op.name in MEANINGS, f"say in {__name__}.MEANINGS what {node.op.name} means"
     batch, q = node.spec.batch, math.prod(node.spec.ring.moduli)
     wide = [np.broadcast_to(s, (*batch, s.shape[-1])) for s in sources]

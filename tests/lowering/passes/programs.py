@@ -24,6 +24,7 @@ from ren.core.args import (
     CopyArg,
     ModUpArg,
     NoArg,
+    PartArg,
     RingArg,
     RotateArg,
     ScalarArg,
@@ -111,6 +112,7 @@ def _bound_arg(d: _Drawing, op: Op, src: Sequence[Node]) -> BoundArg:
 
 ARGUMENTS: dict[Any, Callable[[_Drawing, Op, Sequence[Node]], Any]] = {
     NoArg: lambda d, op, src: NoArg(),
+    PartArg: lambda d, op, src: PartArg(d.rng.randrange((*src[0].spec.batch, 1)[0])),
     RingArg: _ring_arg,
     ModUpArg: _mod_up_arg,
     ConstArg: _const_arg,

@@ -16,7 +16,7 @@ from ren.core.errors import ContextError, ParameterError, TracedValueError
 from ren.schemes.ckks.active import active_context
 from ren.schemes.ckks.arithmetic import need_level
 from ren.schemes.ckks.circuits.diagonals import Split, best_diagonals
-from ren.schemes.ckks.circuits.shaping import known_length, relabelled
+from ren.schemes.ckks.circuits.shaping import known_length, relabelled, rotations_summed
 from ren.schemes.ckks.parameters import Parameters
 from ren.schemes.ckks.plaintext import Plaintext, encode
 from ren.schemes.ckks.watch import unchecked
@@ -96,9 +96,8 @@ class LinearMap:
         return total.rotate(low)
 
     def _folded(self, x: Ciphertext) -> Ciphertext:
-        for step in self.split.folds:
-            x = x + x.rotate(step)
-        return x
+        folds = self.split.folds
+        return rotations_summed(x, 1 << len(folds), folds[-1]) if folds else x
 
     def __repr__(self) -> str:
         m, k = self.shape
