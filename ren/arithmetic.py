@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
-from typing import Any, Self
+from typing import Any, NoReturn, Self
 
 import jax
 import numpy as np
@@ -16,7 +16,7 @@ from ren.callers import user_line
 from ren.checks import as_int, check_ring
 from ren.core import op as ops
 from ren.core.args import AutomorphismArg, BoundArg, CopyArg, ModUpArg, RingArg, RotateArg
-from ren.core.errors import CoefficientTypeError, DeviceError, DomainError
+from ren.core.errors import CoefficientTypeError, DeviceError, DomainError, OperandError
 from ren.core.node import Node, const, make
 from ren.core.op import Op
 from ren.core.ring import Domain, RingSpec
@@ -103,6 +103,24 @@ class Arithmetic(ABC):
             if bit == "1":
                 result = result * self
         return result
+
+    def _no_division(self, *_: Any) -> NoReturn:
+        raise OperandError(
+            f"{user_line()} divides by or into a polynomial.",
+            "Inverses in Z_q[X]/(X^n + 1) need not exist.",
+            "x.rescale(moduli) divides and rounds; x * pow(c, -1, x.ring.q) divides by a constant.",
+        )
+
+    __truediv__ = __rtruediv__ = __floordiv__ = __rfloordiv__ = __mod__ = __rmod__ = _no_division
+
+    def _no_parts(self, *_: Any) -> NoReturn:
+        raise OperandError(
+            f"{user_line()} reads coefficients of a polynomial one by one.",
+            "It is a program: its coefficients are there once it has run.",
+            "Write x.tolist(), or x.limbs for the array of residues.",
+        )
+
+    __getitem__ = __iter__ = _no_parts
 
     def _binary(self, op: Op, other: Any, symbol: str, reflected: bool = False) -> Self:
         if isinstance(other, Arithmetic):

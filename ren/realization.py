@@ -7,6 +7,8 @@ import weakref
 from collections.abc import Sequence
 from typing import Any
 
+import jax
+
 from ren.callers import user_line
 from ren.core import op as ops
 from ren.core.args import BufferArg
@@ -63,7 +65,8 @@ def realize_nodes(nodes: Sequence[Node]) -> list[Node]:
     recorded; the others are emitted into the current trace and not recorded.
 
     Raises:
-        TracedValueError: a node reads an argument of a function being captured.
+        TracedValueError: a node reads an argument of a function being captured, or a
+            tracer of a JAX transformation that is over.
         DonatedBufferError: a node reads a buffer that was given away.
     """
     found = {node: known_buffer(node) for node in nodes}
@@ -102,6 +105,14 @@ def symbolic_value() -> TracedValueError:
     )
 
 
+def _leaked() -> TracedValueError:
+    return TracedValueError(
+        f"{user_line()} asks for a polynomial or ciphertext that leaked from a JAX transformation.",
+        "What is made inside of jax.jit, vmap, scan and the like has no value after it.",
+        "Return it from the transformed function instead of keeping it in a list or an attribute.",
+    )
+
+
 def _compute(nodes: list[Node]) -> list[Node]:
     sink = resolved(make(ops.SINK, nodes))
     plan = plan_of(sink)
@@ -113,6 +124,8 @@ def _compute(nodes: list[Node]) -> list[Node]:
         if resolved(make(ops.SINK, nodes)) is sink:
             raise
         return _compute(nodes)
+    except jax.errors.UnexpectedTracerError:
+        raise _leaked() from None
     return [wrap(array, node) for array, node in zip(arrays, nodes, strict=True)]
 
 

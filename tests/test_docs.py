@@ -7,22 +7,45 @@ import re
 from functools import cache
 from pathlib import Path
 
+import attrs
 import pytest
 
+from ren import errors
 from ren.config import SETTINGS, Setting
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = sorted((ROOT / "docs").glob("*.md"))
+ERRORS = ROOT / "docs" / "errors.md"
 GUIDE = (ROOT / "docs" / "jit.md").read_text(encoding="utf-8")
 DOCUMENTS = ("JIT guide", "internals", "anvl jit()", "Iris JIT", "djit/xpr reference")
 TEST = re.compile(r"`(tests/[\w/]+\.py)::(\w+)`")
 
 
-def snippets(page: Path) -> list[tuple[int, str]]:
-    """The line at which each python block of a page begins, and its text."""
+@attrs.frozen
+class Snippet:
+    """A python block of a page; the first line of a broken one is ```python raises=NameOfError."""
+
+    line: int
+    text: str
+    raises: str
+
+    def run(self, page: Path, names: dict) -> None:
+        """Runs it as a part of the page; a broken one must raise its error, and no other."""
+        code = compile("\n" * self.line + self.text, str(page), "exec")
+        if not self.raises:
+            exec(code, names)
+            return
+        expected = getattr(errors, self.raises)
+        with pytest.raises(expected) as caught:
+            exec(code, names)
+        assert type(caught.value) is expected, caught.value
+
+
+def snippets(page: Path) -> list[Snippet]:
+    """The python blocks of a page."""
     text = page.read_text(encoding="utf-8")
-    found = re.finditer(r"^```python\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
-    return [(text.count("\n", 0, m.start(1)), m[1]) for m in found]
+    found = re.finditer(r"^```python(?: raises=(\w+))?\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
+    return [Snippet(text.count("\n", 0, m.start(2)), m[2], m[1] or "") for m in found]
 
 
 def rows(text: str, first: str) -> list[list[str]]:
@@ -42,13 +65,37 @@ def functions(path: str) -> frozenset[str]:
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_every_snippet_runs_as_written(page: Path) -> None:
     names: dict = {"__name__": page.stem}
-    for line, text in snippets(page):
-        exec(compile("\n" * line + text, str(page), "exec"), names)
+    for snippet in snippets(page):
+        snippet.run(page, names)
 
 
-def test_a_page_without_snippets_would_be_noticed() -> None:
-    assert len(snippets(ROOT / "docs" / "jit.md")) >= 10
-    assert len(re.findall(r"^```", GUIDE, re.MULTILINE)) == 2 * GUIDE.count("```python\n")
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_a_page_without_snippets_would_be_noticed(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    found = len(snippets(page))
+    assert found >= 3
+    assert len(re.findall(r"^```", text, re.MULTILINE)) == 2 * (found + text.count("\n```text\n"))
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_tests_and_pages_that_are_named_are_there(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    for path, name in TEST.findall(text):
+        assert name.startswith("test_") and name in functions(path), f"{path}::{name}"
+    assert text.count("tests/") == len(TEST.findall(text))
+    for name in re.findall(r"\]\(([\w/]+\.md)", text):
+        assert (page.parent / name).exists(), name
+
+
+def test_every_error_has_a_broken_and_a_mended_example() -> None:
+    entries = re.split(r"^## ", ERRORS.read_text(encoding="utf-8"), flags=re.MULTILINE)[1:]
+    blocks = {e.split("\n")[0]: re.findall(r"^```python(.*)", e, re.MULTILINE) for e in entries}
+    kinds = {name for name, kind in vars(errors).items() if isinstance(kind, type)}
+    assert set(blocks) == kinds
+    for name in kinds - {"RenError", "VerificationError"}:
+        broken = f" raises={name}"
+        assert broken in blocks[name] and "" in blocks[name], name
+        assert set(blocks[name]) == {broken, ""} and blocks[name][-1] == "", name
 
 
 def setting_row(setting: Setting) -> list[str]:

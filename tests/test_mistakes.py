@@ -60,6 +60,12 @@ a polynomial times a float | CoefficientTypeError | poly * float; Poly(coefficie
     p * 0.5
 a fractional power of a polynomial | CoefficientTypeError | power 0.5; integers
     p ** 0.5
+a polynomial is divided | OperandError | divides; rescale; pow(c, -1, x.ring.q)
+    p // 2
+a coefficient is read | OperandError | coefficients; x.tolist()
+    p[0]
+coefficients one by one | OperandError | coefficients; x.tolist()
+    for c in p: pass
 a polynomial as a truth value | TracedValueError | truth value; ren.equal
     if p: pass
 a device that is not there | DeviceError | gpu:7; The devices here
@@ -93,6 +99,14 @@ decrypt under jit | TracedValueError | decrypt(); captured or traced; outside
 a symbol that leaks from a capture | TracedValueError | symbolic; Return the polynomial
     kept = []
     ren.jit(lambda a: kept.append(a + 1) or a)(p)
+    kept[0].tolist()
+a ciphertext that leaks from jax.jit | TracedValueError | leaked; Return it from the transformed
+    kept = []
+    jax.jit(lambda a: kept.append(a + a) or a)(x)
+    kept[0].decrypt()
+a polynomial that leaks from jax.jit | TracedValueError | leaked; Return it from the transformed
+    kept = []
+    jax.jit(lambda a: kept.append(a * a) or a)(p)
     kept[0].tolist()
 a donated argument is read again | DonatedBufferError | donated; Use the result; copy
     q = Poly([1, 2], ring).realize()
@@ -321,6 +335,15 @@ def test_there_are_more_than_thirty_and_each_class_has_one() -> None:
     never = {"RenError", "VerificationError"}  # a base, and a defect of Ren itself
     raised = {name for name, kind in vars(errors).items() if is_error(kind)} - never
     assert {m.error for m in made} == raised | {"AttributeError"}
+
+
+def test_errors_are_pickled_with_their_notes() -> None:
+    with pytest.raises(errors.DepthError) as caught:
+        raise errors.DepthError("given", "needed", "do")
+    again = pickle.loads(pickle.dumps(caught.value))
+    assert (str(again), again.do) == ("given\nneeded\ndo", "do")
+    assert again.__notes__ == caught.value.__notes__
+    assert "raise errors.DepthError" in again.__notes__[0]
 
 
 def is_error(kind: Any) -> bool:
