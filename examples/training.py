@@ -67,7 +67,7 @@ class Recipe:
         fit = np.polynomial.Chebyshev.interpolate(
             lambda m: 1 / (1 + np.exp(m)), self.degree, [-self.reach, self.reach]
         )
-        c = fit.convert(kind=np.polynomial.Polynomial).coef
+        c = np.asarray(fit.convert(kind=np.polynomial.Polynomial).coef, np.float64)
         c[2::2] = 0
         return c
 
@@ -122,7 +122,7 @@ def train(z: Ciphertext, recipe: Recipe) -> Ciphertext:
     sums = sums_before = None
     for k in range(1, recipe.steps):
         e = recipe.momentum(k)
-        sums_before, sums = sums, ckks.strided_sum(z * weights, width)
+        sums_before, sums = sums, ckks.strided_sum(z * weights, width).within(recipe.reach)
         margins, ahead = sums * _first_column(recipe, 1 + e), weights
         if sums_before is not None:
             margins = margins - sums_before * _first_column(recipe, e)

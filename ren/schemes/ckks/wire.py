@@ -79,7 +79,7 @@ class Reader:
             raise damaged(self.kind, f"{name} is not a list")
         return value
 
-    def array(self, shape: tuple[int, ...], dtype: str) -> NDArray:
+    def array(self, shape: tuple[int, ...], dtype: str | np.dtype) -> NDArray:
         """The next array."""
         size = math.prod(shape) * np.dtype(dtype).itemsize
         if len(self.body) < size:
