@@ -40,8 +40,8 @@ class Recipe:
         reach: s is near the sigmoid on [-reach, reach]; the m_i should keep to it.
     """
 
-    samples: int
-    features: int
+    samples: int = attrs.field(converter=int)
+    features: int = attrs.field(converter=int)
     steps: int = 3
     rate: float = 4.0
     degree: int = 3
