@@ -8,8 +8,8 @@ every row. A step of Nesterov's gradient ascent with rate a and momentum e_k is
 
 where s is a polynomial near the sigmoid. It takes four levels at degree 3, five up to degree 7: the
 product z w, the mask that keeps one sum a row, into which the momentum goes, and the product of z
-with the polynomial, into whose coefficients the rate goes. Weights start at zero, so that the first
-step is the mean of z: one level.
+with the polynomial in m / reach, into whose coefficients the rate goes. Weights start at zero, so
+that the first step is the mean of z: one level.
 
 References: Kim, Song, Kim, Lee and Cheon, "Logistic regression model training based on the
 approximate homomorphic encryption", 2018, eprint 2018/254 (the packing, Nesterov's method); Han,
@@ -40,8 +40,8 @@ class Recipe:
         reach: s is near the sigmoid on [-reach, reach]; the m_i should keep to it.
     """
 
-    samples: int
-    features: int
+    samples: int = attrs.field(converter=int)
+    features: int = attrs.field(converter=int)
     steps: int = 3
     rate: float = 4.0
     degree: int = 3
@@ -63,11 +63,14 @@ class Recipe:
 
     @property
     def coefficients(self) -> Floats:
-        """c_0, c_1, ... of s(-m), by interpolation in the Chebyshev points; even ones are zero."""
+        """c_0, c_1, ... of s(-m) in u = m / reach; beyond c_0 the even ones are zero.
+
+        By interpolation in the Chebyshev points.
+        """
         fit = np.polynomial.Chebyshev.interpolate(
-            lambda m: 1 / (1 + np.exp(m)), self.degree, [-self.reach, self.reach]
+            lambda u: 1 / (1 + np.exp(self.reach * u)), self.degree
         )
-        c = fit.convert(kind=np.polynomial.Polynomial).coef
+        c = np.asarray(fit.convert(kind=np.polynomial.Polynomial).coef, np.float64)
         c[2::2] = 0
         return c
 
@@ -122,13 +125,13 @@ def train(z: Ciphertext, recipe: Recipe) -> Ciphertext:
     sums = sums_before = None
     for k in range(1, recipe.steps):
         e = recipe.momentum(k)
-        sums_before, sums = sums, ckks.strided_sum(z * weights, width)
-        margins, ahead = sums * _first_column(recipe, 1 + e), weights
+        sums_before, sums = sums, ckks.strided_sum(z * weights, width).within(recipe.reach)
+        margins, ahead = sums * _first_column(recipe, (1 + e) / recipe.reach), weights
         if sums_before is not None:
-            margins = margins - sums_before * _first_column(recipe, e)
+            margins = margins - sums_before * _first_column(recipe, e / recipe.reach)
             ahead = weights * (1 + e) - before * e
-        m = ckks.strided_sum(margins, width, -1).within(recipe.reach)
-        before, weights = weights, ahead + _column_sums(_times_odd(z, m, c), recipe)
+        u = ckks.strided_sum(margins, width, -1).within(1)
+        before, weights = weights, ahead + _column_sums(_times_odd(z, u, c), recipe)
     return weights
 
 
@@ -145,9 +148,9 @@ def _first_column(recipe: Recipe, value: float) -> Floats:
     return mask.ravel()
 
 
-def _times_odd(z: Ciphertext, m: Ciphertext, c: Floats) -> Ciphertext:
-    """z (c_0 + c_1 m + c_3 m^3 + ...), ceil(log2(len(c))) levels below m, z above it."""
-    powers = {1: m}
+def _times_odd(z: Ciphertext, u: Ciphertext, c: Floats) -> Ciphertext:
+    """z (c_0 + c_1 u + c_3 u^3 + ...), ceil(log2(len(c))) levels below u, z above it."""
+    powers = {1: u}
 
     def power(exponent: int) -> Ciphertext:
         if exponent not in powers:
@@ -156,7 +159,7 @@ def _times_odd(z: Ciphertext, m: Ciphertext, c: Floats) -> Ciphertext:
 
     def odd(part: Floats) -> Ciphertext:
         if len(part) == 1:
-            return (z * part[0]) * m
+            return (z * part[0]) * u
         half = 1 << (len(part) - 1).bit_length() - 1
         return odd(part[:half]) + odd(part[half:]) * power(2 * half)
 
@@ -173,6 +176,6 @@ def train_in_the_clear(z: Floats, recipe: Recipe) -> Floats:
     for k in range(recipe.steps):
         ahead = weights + recipe.momentum(k) * (weights - before)
         margins = z @ ahead
-        slopes = np.polynomial.polynomial.polyval(margins, c)
+        slopes = np.polynomial.polynomial.polyval(margins / recipe.reach, c)
         before, weights = weights, ahead + recipe.rate * (slopes @ z) / recipe.samples
     return weights

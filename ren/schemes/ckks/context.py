@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 import threading
 from collections.abc import Iterable
 from typing import Any
@@ -13,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ren.capturing import not_capturing
-from ren.core.errors import MissingKeyError, ParameterError, RandomnessError, SharingError
+from ren.core.errors import MissingKeyError, ParameterError, RandomnessError
 from ren.lowering.tracing import is_tracing
 from ren.schemes.ckks import active, encoder, encryption, plaintext, rotation, serialization
 from ren.schemes.ckks import noise as noises
@@ -22,10 +21,11 @@ from ren.schemes.ckks.ciphertext import Ciphertext
 from ren.schemes.ckks.estimate import Estimate
 from ren.schemes.ckks.files import PRIVATE, SHARED, PathLike, Stored, write
 from ren.schemes.ckks.keychain import Keychain
+from ren.schemes.ckks.ledger import Terms
 from ren.schemes.ckks.parameters import Parameters
 from ren.schemes.ckks.plaintext import Plaintext
 from ren.schemes.ckks.rotation import conjugation_element, galois_element
-from ren.schemes.ckks.sharing import Ledger, Terms, digest_of, error_norm, on_grid
+from ren.schemes.ckks.sharing import hidden
 from ren.schemes.ckks.sigmas import public_sigma, secret_sigma
 from ren.schemes.rlwe.keys import SwitchingKey, sizes
 
@@ -44,7 +44,6 @@ class Context(Stored):
     def __init__(self, params: Parameters, keys: Keychain) -> None:
         self.params, self._keys = params, keys
         self._lock = threading.RLock()
-        self._ledger = Ledger()
         active.register(self)
 
     @property
@@ -130,8 +129,9 @@ class Context(Stored):
 
         Posting a decryption is sharing it, and so is acting on it visibly; `decrypt` is for the
         owner's eyes. The noise costs precision: at scale 2^40, 30 bits and one query about 8 bits
-        are left of a fresh ciphertext. It prints how many. The budget is kept by this object:
-        whoever loads the keys again starts a new one.
+        are left of a fresh ciphertext. It prints how many. The budget belongs to the key, is
+        one in a process and is saved with the secret. Two processes do not see each other: share
+        in one, and save the context afterwards; an older copy of it counts from where it was.
 
         Args:
             x: the ciphertext. The noise estimate that came with it is not used: others wrote it.
@@ -150,20 +150,7 @@ class Context(Stored):
         check_ciphertext(x, "decrypt_shared()")
         active.same_key(self.key_id, x.key_id, "decrypt_shared()")
         terms = Terms(statistical_bits, queries)
-        sigma = terms.sigma(error_norm(plan, self.slots))
-        z, digest = self.slots_of(x), digest_of(x)
-        if sigma >= 1:
-            raise SharingError(
-                f"decrypt_shared() would add noise of 2^{math.log2(sigma):.1f} to every slot.",
-                f"Nothing would be left after the point: the error of the plan is {plan!s}.",
-                "Choose a larger scale_bits, fewer queries, or fewer statistical_bits.",
-            )
-        spent = self._ledger.admit(digest, math.prod(z.shape[:-1]), sigma, terms)
-        shared = on_grid(z + sigma * self._ledger.noise(digest, z.shape), sigma)
-        print(
-            f"decrypt_shared: about {-math.log2(sigma):.1f} bits left after the point; {spent} of "
-            f"{queries} ciphertexts shared"
-        )
+        shared = hidden(x, self.slots_of(x), plan, terms)
         return x.layout.unpacked(shared)
 
     def slots_of(self, x: Ciphertext) -> NDArray[np.complex128]:
@@ -211,7 +198,7 @@ class Context(Stored):
             MissingKeyError: this context holds no secret key.
         """
         wanted = as_integers(steps, "rotation_keys()")
-        elements = [galois_element(k % self.slots, self.params.n) for k in wanted]
+        elements = [self._galois(k) for k in wanted]
         self._make_galois([g for g in elements if g != 1])
         return self
 
@@ -272,10 +259,13 @@ class Context(Stored):
         with self._lock, not_capturing():
             self._keys = self._keys.with_galois(elements, self.params)
 
+    def _galois(self, steps: int) -> int:
+        return galois_element(steps % self.slots, self.params.n)
+
     def _steps(self, galois: int) -> int | None:
-        """Of a rotation's galois element; None for any other."""
-        powers = (k for k in range(self.slots) if galois_element(k, self.params.n) == galois)
-        return next(powers, None)
+        """Of a rotation's galois element, the fewest; None for any other."""
+        fewest = (k for j in range(self.slots // 2 + 1) for k in (j, -j))
+        return next((k for k in fewest if self._galois(k) == galois), None)
 
     def _name(self, galois: int) -> str:
         if galois == conjugation_element(self.params.n):
@@ -304,7 +294,7 @@ class Context(Stored):
         if rotations is not None:
             wanted = as_integers(rotations, "server(rotations=)")
             keys = self.rotation_keys(wanted)._keys
-            elements = {galois_element(k % self.slots, self.params.n) for k in wanted}
+            elements = {self._galois(k) for k in wanted}
             some = {g: key for g, key in keys.galois.items() if g in elements}
             keys = dataclasses.replace(keys, galois=some, switches={})
         if not relinearization:

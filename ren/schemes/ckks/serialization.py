@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ren.core.errors import SerializationError
+from ren.core.errors import ParameterError, SerializationError
 from ren.core.ring import Domain, RingSpec
 from ren.poly import Poly, realize_polys
 from ren.schemes.ckks.active import live_context
@@ -27,6 +27,7 @@ from ren.schemes.ckks.keychain import (
     switch_label,
 )
 from ren.schemes.ckks.layout import Layout
+from ren.schemes.ckks.ledger import Entry, Saved, Terms, ledger_of, resume
 from ren.schemes.ckks.noise import LARGEST, WIDTH
 from ren.schemes.ckks.parameter_table import header_of
 from ren.schemes.ckks.parameters import Parameters, parameters_of
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
 
 CIPHERTEXT, PLAINTEXT, CONTEXT = "ciphertext", "plaintext", "context"
 _MAX_BATCH_RANK = 8
+_ENTRY = np.dtype([("digest", "V32"), ("sigma", "<f8"), ("count", "<i8")])
 
 
 def _limbs(*polys: Poly) -> list[NDArray[np.uint32]]:
@@ -198,7 +200,10 @@ def context_to_bytes(ctx: Context, keys: Keychain, include_secret: bool) -> byte
         "galois": [[g, key.seed.hex()] for g, key in sorted(keys.galois.items())],
         "switches": [[to, key.seed.hex()] for to, key in sorted(keys.switches.items())],
     }
-    arrays = [keys.secret.coefficients] if keys.secret is not None else []
+    arrays: list[NDArray] = []
+    if keys.secret is not None:
+        header["shared"], entries = _shared_header(ledger_of(keys.key_id).saved)
+        arrays = [keys.secret.coefficients, entries]
     if keys.public is not None:
         arrays += _limbs(keys.public.b)
     if keys.relinearization is not None:
@@ -217,7 +222,9 @@ def read_context(data: bytes) -> tuple[Parameters, Keychain]:
     """
     reader = unpack(CONTEXT, data)
     params, key_id = parameters_of(reader), reader.key_id()
-    secret = _secret(reader, params) if reader.boolean("secret") else None
+    secret = shared = None
+    if reader.boolean("secret"):
+        secret, shared = _secret(reader, params), _shared(reader)
     public = _public(reader, params, reader.field("public"))
     relinearization = _switching(reader, params, reader.field("relinearization"), RELINEARIZATION)
     galois = _switching_keys(reader, params, "galois", _galois_label)
@@ -229,8 +236,9 @@ def read_context(data: bytes) -> tuple[Parameters, Keychain]:
         "galois": {g: expanded() for g, expanded in galois.items()},
         "switches": {to: expanded() for to, expanded in switches.items()},
     }
-    if secret is None:
+    if secret is None or shared is None:
         return params, Keychain(key_id, **held)
+    resume(key_id, shared)
     return params, keychain_of_secret(key_id, secret, params, **held)
 
 
@@ -239,6 +247,32 @@ def _secret(reader: Reader, params: Parameters) -> NDArray[np.int8]:
     if np.any(np.abs(coefficients) > 1):
         raise damaged(CONTEXT, "the secret is not ternary")
     return coefficients
+
+
+def _shared_header(saved: Saved) -> tuple[dict[str, Any], NDArray]:
+    """What was shared of the secret: the header's field, and an array of the entries."""
+    rows = [(e.digest, e.sigma, e.count) for e in saved.entries]
+    terms = saved.terms and [saved.terms.statistical_bits, saved.terms.queries]
+    return {"key": saved.key.hex(), "terms": terms, "entries": len(rows)}, np.array(rows, _ENTRY)
+
+
+def _shared(reader: Reader) -> Saved:
+    held = reader.header.get("shared")
+    if not isinstance(held, dict) or type(count := held.get("entries")) is not int or count < 0:
+        raise damaged(CONTEXT, "what was shared of the secret is missing")
+    rows = reader.array((count,), _ENTRY)
+    try:
+        terms = held.get("terms") and Terms(*held["terms"])
+    except (TypeError, ParameterError):
+        raise damaged(CONTEXT, "the terms of what was shared cannot be read") from None
+    shared, sigmas = rows["count"], rows["sigma"]
+    limit = terms.queries if terms else 0
+    in_range = (shared > 0) & (shared <= limit) & (sigmas > 0) & (sigmas < 1)
+    digests = rows["digest"].tolist()
+    if not in_range.all() or len({*digests}) < count or sum(shared.tolist()) > limit:
+        raise damaged(CONTEXT, "what was shared is out of range")
+    entries = tuple(map(Entry, digests, sigmas.tolist(), shared.tolist()))
+    return Saved(reader.seed(held.get("key")), terms or None, entries)
 
 
 def _public(reader: Reader, params: Parameters, held: Any) -> Callable[[], PublicKey] | None:

@@ -15,101 +15,46 @@ from __future__ import annotations
 
 import hashlib
 import math
-import threading
 from typing import TYPE_CHECKING, Any
 
-import attrs
 import numpy as np
 from numpy.typing import NDArray
 
 from ren.core.errors import ParameterError, SharingError
-from ren.sampling import Xof, fresh_seed
 from ren.schemes.ckks.estimate import Estimate
+from ren.schemes.ckks.ledger import Terms, ledger_of
 from ren.schemes.ckks.noise import SIGMAS
 from ren.schemes.ckks.serialization import ciphertext_limbs
 
 if TYPE_CHECKING:
     from ren.schemes.ckks.ciphertext import Ciphertext
 
-_DOMAIN = b"ren/ckks/shared/"
 _GRID_BITS = 20  # results are rounded to sigma 2^-20: the last bits of a float would tell of both
-_BITS = range(10, 129)
 
 
-@attrs.frozen
-class Terms:
-    """What decryptions of one context are shared on: fixed by the first of them.
+def hidden(
+    x: Ciphertext, slots: NDArray[np.complex128], plan: Any, terms: Terms
+) -> NDArray[np.complex128]:
+    """The decrypted slots of `x` with noise that hides the error of the plan, once it is admitted.
 
-    Args:
-        statistical_bits: log2 of the advantage that is left to an attack, negative.
-        queries: how many ciphertexts are decrypted in all.
+    Raises:
+        SharingError: more than the budget, other terms than before, or no bit would be left.
     """
-
-    statistical_bits: int
-    queries: int
-
-    def __attrs_post_init__(self) -> None:
-        if self.statistical_bits not in _BITS or not (
-            isinstance(self.queries, int) and self.queries > 0
-        ):
-            raise ParameterError(
-                f"decrypt_shared() got statistical_bits={self.statistical_bits!r}, "
-                f"queries={self.queries!r}.",
-                f"The bits are an integer from {_BITS[0]} to {_BITS[-1]}, queries one from 1 on.",
-                "Write for example decrypt_shared(x, plan, queries=10).",
-            )
-
-    def sigma(self, norm: float) -> float:
-        """The noise that hides errors of that norm over the slots."""
-        return math.sqrt(12 * self.queries) * 2.0 ** (self.statistical_bits / 2) * norm
-
-
-class Ledger:
-    """What one context has shared: the key of the noise, and what is spent. Lives in memory."""
-
-    def __init__(self) -> None:
-        self._key = fresh_seed()
-        self._terms: Terms | None = None
-        self._sigmas: dict[bytes, float] = {}
-        self._spent = 0
-        self._lock = threading.Lock()
-
-    def admit(self, digest: bytes, count: int, sigma: float, terms: Terms) -> int:
-        """Enters the decryption of `count` ciphertexts; returns how many that makes.
-
-        Raises:
-            SharingError: over the budget, or on other terms than before.
-        """
-        with self._lock:
-            if self._terms not in (None, terms):
-                raise SharingError(
-                    f"decrypt_shared() was called with {terms}.",
-                    f"What this context shared so far was on {self._terms}, and noise for other "
-                    "terms does not hide both.",
-                    "Keep to them, or encrypt under a new context.",
-                )
-            if self._sigmas.get(digest, sigma) != sigma:
-                raise SharingError(
-                    "decrypt_shared() was called again for one ciphertext, with another plan.",
-                    "Two noises on one error show more of it than one.",
-                    "Pass the same plan, or use the first result.",
-                )
-            if digest not in self._sigmas:
-                if self._spent + count > terms.queries:
-                    raise SharingError(
-                        f"decrypt_shared() was asked of {count} more ciphertexts after "
-                        f"{self._spent} of {terms.queries}.",
-                        "More would tell others about the secret key.",
-                        "Encrypt under a new context, with the number of queries that you need.",
-                    )
-                self._terms = terms
-                self._sigmas[digest] = sigma
-                self._spent += count
-            return self._spent
-
-    def noise(self, digest: bytes, shape: tuple[int, ...]) -> NDArray[np.complex128]:
-        """Complex normal draws, of variance 1 in each part; the same for the same digest."""
-        return normal(Xof(self._key, _DOMAIN + digest), shape)
+    sigma = terms.sigma(error_norm(plan, x.slots))
+    if sigma >= 1:
+        raise SharingError(
+            f"decrypt_shared() would add noise of 2^{math.log2(sigma):.1f} to every slot.",
+            f"Nothing would be left after the point: the error of the plan is {plan!s}.",
+            "Choose a larger scale_bits, fewer queries, or fewer statistical_bits.",
+        )
+    ledger, digest = ledger_of(x.key_id), digest_of(x)
+    spent = ledger.admit(digest, math.prod(slots.shape[:-1]), sigma, terms)
+    counted = ", counting on from the bytes that were loaded" if ledger.is_loaded else ""
+    print(
+        f"decrypt_shared: about {-math.log2(sigma):.1f} bits left after the point; {spent} of "
+        f"{terms.queries} ciphertexts shared{counted}"
+    )
+    return on_grid(slots + ledger.noise(digest, sigma, slots.shape), sigma)
 
 
 def digest_of(x: Ciphertext) -> bytes:
@@ -138,13 +83,6 @@ def error_norm(plan: Any, slots: int) -> float:
         "It is your own bound of the error: an Estimate, or a number that bounds it in every slot.",
         "Run the function on your own ciphertexts and pass f(x).estimate: nothing is computed.",
     )
-
-
-def normal(xof: Xof, shape: tuple[int, ...]) -> NDArray[np.complex128]:
-    """Complex numbers of independent normal parts, by the method of Box and Muller."""
-    words = np.frombuffer(xof.read(16 * math.prod(shape)), "<u8").reshape(2, *shape)
-    unit = ((words >> np.uint64(11)).astype(np.float64) + 0.5) * 2.0**-53
-    return np.sqrt(-2 * np.log(unit[0])) * np.exp(2j * np.pi * unit[1])
 
 
 def on_grid(z: NDArray[np.complex128], sigma: float) -> NDArray[np.complex128]:

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from ren.core.errors import SerializationError
 from ren.core.ring import RingSpec
 
-MAGIC, VERSION = b"REN.CKKS", 2
+MAGIC, VERSION = b"REN.CKKS", 3
 _HEAD = struct.Struct("<8sH16s32sI")  # magic, version, kind, digest, bytes of the header
 _CHECKSUM = 32
 _MAX_HEADER = 1 << 20
@@ -85,7 +85,7 @@ class Reader:
             raise damaged(self.kind, f"{name} is not a list")
         return value
 
-    def array(self, shape: tuple[int, ...], dtype: str) -> NDArray:
+    def array(self, shape: tuple[int, ...], dtype: str | np.dtype) -> NDArray:
         """The next array."""
         size = math.prod(shape) * np.dtype(dtype).itemsize
         if len(self.body) < size:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import struct
+
 import numpy as np
 import pytest
 
-from ren.core.errors import MissingKeyError, ParameterError, SharingError
+from ren.core.errors import MissingKeyError, ParameterError, SerializationError, SharingError
 from ren.sampling import Xof
 from ren.schemes import ckks
-from ren.schemes.ckks import sharing
+from ren.schemes.ckks import ledger
+from tests.schemes.ckks.frames import header_of, sealed, with_header
 
 
 @pytest.fixture
@@ -83,8 +86,85 @@ def test_what_is_refused(owner):
         owner.server().decrypt_shared(x, x.estimate, queries=1)
 
 
+def share(context, x, queries=3):
+    return context.decrypt_shared(x, 2.0**-25, queries=queries)
+
+
+def elsewhere(blob: bytes, monkeypatch) -> ckks.Context:
+    """The context of these bytes in a process that knows nothing of it."""
+    monkeypatch.setattr(ledger, "_ledgers", {})
+    return ckks.Context.from_bytes(blob)
+
+
+def test_a_budget_is_saved_with_the_secret(owner, tmp_path, monkeypatch, capsys):
+    xs = [owner.encrypt([0.5]) for _ in range(4)]
+    unused = owner.to_bytes(include_secret=True)
+    first = share(owner, xs[0])
+    share(owner, xs[1])
+    owner.save(tmp_path / "keys", include_secret=True)
+    assert "loaded" not in capsys.readouterr().out
+
+    again = elsewhere((tmp_path / "keys").read_bytes(), monkeypatch)
+    assert np.array_equal(share(again, xs[0]), first)  # the same noise: nothing to average
+    assert "2 of 3 ciphertexts shared, counting on from" in capsys.readouterr().out
+    with pytest.raises(SharingError, match="other terms"):
+        share(again, xs[2], queries=9)
+    share(again, xs[2])
+    with pytest.raises(SharingError, match="after 3 of 3"):
+        share(again, xs[3])
+    assert np.array_equal(share(elsewhere(unused, monkeypatch), xs[0]), first)
+
+
+def test_loading_twice_gives_no_second_budget(owner):
+    xs = [owner.encrypt([0.5]) for _ in range(4)]
+    blob = owner.to_bytes(include_secret=True)
+    copies = [owner, ckks.Context.from_bytes(blob), ckks.Context.from_bytes(blob)]
+    for context, x in zip(copies, xs, strict=False):
+        share(context, x)
+    copies = context = None  # budgets outlive the contexts
+    for late in (owner, ckks.Context.from_bytes(blob)):
+        with pytest.raises(SharingError, match="after 3 of 3"):
+            share(late, xs[3])
+
+
+def test_copies_apart_give_independent_noise_for_other_plans(owner, monkeypatch):
+    x, blob = owner.encrypt(np.zeros(owner.slots)), owner.to_bytes(include_secret=True)
+    a = owner.decrypt_shared(x, 2.0**-25, queries=3)
+    b = elsewhere(blob, monkeypatch).decrypt_shared(x, 2.0**-24, queries=3)
+    assert np.abs(np.corrcoef(a, b)[0, 1]) < 0.3
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"terms": None}, {"terms": [30]}, {"terms": [5, 3]}, {"terms": [30, 0]}, {"terms": "x"},
+        {"entries": 1}, {"entries": 3}, {"entries": -1}, {"entries": 1 << 60}, {"key": "00"},
+    ],
+)  # fmt: skip
+def test_forged_budgets(owner, changes):
+    for _ in range(2):
+        share(owner, owner.encrypt([0.5]), queries=2)
+    blob = owner.to_bytes(include_secret=True)
+    shared = header_of(blob)["shared"]
+    for forged in (with_header(blob, shared=shared | changes), with_header(blob, shared=None)):
+        with pytest.raises(SerializationError):
+            ckks.Context.from_bytes(forged)
+
+
+@pytest.mark.parametrize(("field", "value"), [("count", 2), ("count", -1), ("sigma", np.nan)])
+def test_entries_out_of_range(owner, field, value):
+    x = owner.encrypt([0.5])
+    share(owner, x, queries=1)
+    (entry,) = ledger.ledger_of(owner.key_id).saved.entries
+    blob = owner.to_bytes(include_secret=True)
+    start = blob.index(entry.digest) + 32 + 8 * (field == "count")
+    forged = blob[:start] + struct.pack("<d" if field == "sigma" else "<q", value)
+    with pytest.raises(SerializationError, match="out of range"):
+        ckks.Context.from_bytes(sealed(forged + blob[start + 8 : -32]))
+
+
 def test_normal_draws():
-    z = sharing.normal(Xof(b"seed", b"test"), (4, 50_000))
+    z = ledger.normal(Xof(b"seed", b"test"), (4, 50_000))
     for part in (z.real, z.imag):
         assert part.mean() == pytest.approx(0, abs=0.01)
         assert part.std() == pytest.approx(1, rel=0.01)

@@ -1,0 +1,165 @@
+"""What the owner of a secret has shared of it: the budget of `decrypt_shared`, and its noise.
+
+There is one ledger for each `key_id` in a process, whatever contexts hold that key, and it is saved
+with the secret. So the budget goes on where it was, and one ciphertext gives one result for ever.
+What nothing here can see is a second process: copies of the saved bytes, and children of a fork,
+each go on counting from what they were given. Share in one place, and save the context afterwards.
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+import threading
+
+import attrs
+import numpy as np
+from numpy.typing import NDArray
+
+from ren.core.errors import ParameterError, SharingError
+from ren.sampling import Xof, fresh_seed
+
+_DOMAIN = b"ren/ckks/shared/"
+BITS = range(10, 129)
+
+
+@attrs.frozen
+class Terms:
+    """What decryptions of one context are shared on: fixed by the first of them.
+
+    Args:
+        statistical_bits: log2 of the advantage that is left to an attack, negative.
+        queries: how many ciphertexts are decrypted in all.
+    """
+
+    statistical_bits: int
+    queries: int
+
+    def __attrs_post_init__(self) -> None:
+        if self.statistical_bits not in BITS or not (
+            isinstance(self.queries, int) and self.queries > 0
+        ):
+            raise ParameterError(
+                f"decrypt_shared() got statistical_bits={self.statistical_bits!r}, "
+                f"queries={self.queries!r}.",
+                f"The bits are an integer from {BITS[0]} to {BITS[-1]}, queries one from 1 on.",
+                "Write for example decrypt_shared(x, plan, queries=10).",
+            )
+
+    def sigma(self, norm: float) -> float:
+        """The noise that hides errors of that norm over the slots."""
+        return math.sqrt(12 * self.queries) * 2.0 ** (self.statistical_bits / 2) * norm
+
+
+@attrs.frozen
+class Entry:
+    """A decryption that was shared: the digest of what was decrypted, its noise, how many."""
+
+    digest: bytes
+    sigma: float
+    count: int
+
+
+@attrs.frozen
+class Saved:
+    """A ledger as it is saved: the key of the noise, the terms, and what was shared on them."""
+
+    key: bytes
+    terms: Terms | None = None
+    entries: tuple[Entry, ...] = ()
+
+
+class Ledger:
+    """What was shared under one key: the key of the noise, and what is spent."""
+
+    def __init__(self, saved: Saved | None = None) -> None:
+        saved = saved or Saved(fresh_seed())
+        self._key, self._terms = saved.key, saved.terms
+        self._entries = {entry.digest: entry for entry in saved.entries}
+        self.is_loaded = bool(saved.entries)
+        self._lock = threading.Lock()
+
+    @property
+    def saved(self) -> Saved:
+        """The ledger as it is now."""
+        with self._lock:
+            return Saved(self._key, self._terms, tuple(self._entries.values()))
+
+    def merge(self, saved: Saved) -> None:
+        """Adds what another copy of the ledger has counted."""
+        with self._lock:
+            self._terms = self._terms or saved.terms
+            self._entries = {e.digest: e for e in saved.entries} | self._entries
+
+    def admit(self, digest: bytes, count: int, sigma: float, terms: Terms) -> int:
+        """Enters the decryption of `count` ciphertexts; returns how many that makes.
+
+        Raises:
+            SharingError: over the budget, or on other terms than before.
+        """
+        with self._lock:
+            if self._terms not in (None, terms):
+                raise SharingError(
+                    f"decrypt_shared() was called with {terms}.",
+                    f"What was shared so far under this key was on {self._terms}, and noise for "
+                    "other terms does not hide both.",
+                    "Keep to them, or encrypt under a new context.",
+                )
+            entry, spent = self._entries.get(digest), self._spent()
+            if entry is None:
+                if spent + count > terms.queries:
+                    raise SharingError(
+                        f"decrypt_shared() was asked of {count} more ciphertexts after "
+                        f"{spent} of {terms.queries}.",
+                        "More would tell others about the secret key.",
+                        "Encrypt under a new context, with the number of queries that you need.",
+                    )
+                self._terms = terms
+                self._entries[digest] = Entry(digest, sigma, count)
+                return spent + count
+            if entry.sigma != sigma:
+                raise SharingError(
+                    "decrypt_shared() was called again for one ciphertext, with another plan.",
+                    "Two noises on one error show more of it than one.",
+                    "Pass the same plan, or use the first result.",
+                )
+            return spent
+
+    def _spent(self) -> int:
+        return sum(entry.count for entry in self._entries.values())
+
+    def noise(self, digest: bytes, sigma: float, shape: tuple[int, ...]) -> NDArray[np.complex128]:
+        """Complex normal draws of deviation `sigma` in each part; the same for the same digest.
+
+        Copies of a ledger that do not know of each other may be asked for two deviations: these
+        draws are independent, since sigma and 2 sigma times the same would tell the message.
+        """
+        label = _DOMAIN + digest + struct.pack("<d", sigma)
+        return sigma * normal(Xof(self._key, label), shape)
+
+
+def normal(xof: Xof, shape: tuple[int, ...]) -> NDArray[np.complex128]:
+    """Complex numbers of independent normal parts, by the method of Box and Muller."""
+    words = np.frombuffer(xof.read(16 * math.prod(shape)), "<u8").reshape(2, *shape)
+    unit = ((words >> np.uint64(11)).astype(np.float64) + 0.5) * 2.0**-53
+    return np.sqrt(-2 * np.log(unit[0])) * np.exp(2j * np.pi * unit[1])
+
+
+# Declared state: the ledger of each key that this process has shared, saved or loaded.
+_ledgers: dict[str, Ledger] = {}
+_lock = threading.Lock()
+
+
+def ledger_of(key_id: str) -> Ledger:
+    """The ledger of a key, in this process."""
+    with _lock:
+        return _ledgers.setdefault(key_id, Ledger())
+
+
+def resume(key_id: str, saved: Saved) -> None:
+    """Goes on with a ledger that was saved, or adds it to the one that is there."""
+    with _lock:
+        if key_id in _ledgers:
+            _ledgers[key_id].merge(saved)
+        else:
+            _ledgers[key_id] = Ledger(saved)

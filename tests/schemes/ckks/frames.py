@@ -1,0 +1,26 @@
+"""Forged bytes: frames with other headers and bodies, under a right checksum."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import struct
+from typing import Any
+
+HEAD = struct.Struct("<8sH16s32sI")
+
+
+def sealed(body: bytes) -> bytes:
+    return body + hashlib.sha256(body).digest()
+
+
+def header_of(data: bytes) -> dict[str, Any]:
+    return json.loads(data[HEAD.size : HEAD.size + HEAD.unpack_from(data)[4]])
+
+
+def with_header(data: bytes, **changes: Any) -> bytes:
+    """`data` with header fields replaced and a right checksum: what a forger would send."""
+    magic, version, kind, digest, size = HEAD.unpack_from(data)
+    text = json.dumps(header_of(data) | changes).encode()
+    head = HEAD.pack(magic, version, kind, digest, len(text))
+    return sealed(head + text + data[HEAD.size + size : -32])
