@@ -259,7 +259,7 @@ a damaged file | SerializationError | checksum; Write them again
     x.save(folder / "x")
     (folder / "x").write_bytes((folder / "x").read_bytes()[:1000])
     ckks.Ciphertext.load(folder / "x")
-bytes of an old version | SerializationError | version 1; this library reads 2
+bytes of an old version | SerializationError | version 1; this library reads 3
     data = x.to_bytes()
     ckks.Ciphertext.from_bytes(data[:8] + b"\\x01\\x00" + data[10:])
 bytes of another kind | SerializationError | not a context; they are a ciphertext
