@@ -1,4 +1,8 @@
-"""Polynomials side by side along a new batch axis, and apart again: on limbs in memory."""
+"""Polynomials side by side along a new batch axis, and apart again.
+
+`stacked` and `unstacked` work on limbs in memory, along the first batch axis; `side_by_side` and
+`Poly.item` are steps of programs, along the last one.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +14,9 @@ import numpy as np
 
 from ren.callers import user_line
 from ren.capturing import is_capturing
+from ren.core import op as ops
 from ren.core.errors import TracedValueError
+from ren.core.node import make
 from ren.poly import Poly, realize_polys
 
 
@@ -40,15 +46,20 @@ def unstacked(polys: Sequence[Poly], what: str) -> list[list[Poly]]:
     return [[Poly.from_limbs(part, p.ring, p.domain) for part in p.limbs] for p in realized]
 
 
+def side_by_side(polys: Sequence[Poly]) -> Poly:
+    """The polynomials, of one ring, along a new last batch axis; `p.item(i)` is one of them."""
+    return Poly.from_node(make(ops.STACK, [p.node for p in polys]))
+
+
 def _stack(group: list[Poly]) -> Poly:
     whole = stacked_arrays([p.limbs for p in group])
     return Poly.from_limbs(whole, group[0].ring, group[0].domain)
 
 
-def stacked_arrays(arrays: Sequence[Any]) -> Any:
-    """Arrays of one shape with a new leading axis: on the host where all of them are."""
+def stacked_arrays(arrays: Sequence[Any], axis: int = 0) -> Any:
+    """Arrays of one shape with a new axis, leading by default: on the host where all of them are."""
     on_host = all(isinstance(a, np.ndarray) for a in arrays)
-    return np.stack(arrays) if on_host else jnp.stack(arrays)
+    return np.stack(arrays, axis) if on_host else jnp.stack(arrays, axis)
 
 
 def _refuse_capture(what: str) -> None:

@@ -135,6 +135,13 @@ class AutomorphismArg:
 
 
 @attrs.frozen
+class ItemArg:
+    """Which place along the last batch axis."""
+
+    index: int
+
+
+@attrs.frozen
 class CopyArg:
     """Where the value goes: "python", a JAX device or a sharding."""
 

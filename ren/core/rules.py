@@ -182,6 +182,25 @@ def infer_join(src: tuple[Node, ...], arg: RingArg) -> Spec:
     return Spec(arg.ring, joint_domain(src), batch(src))
 
 
+def infer_item(src: tuple[Node, ...], arg: Any) -> Spec:
+    """One place of the last batch axis, which is gone."""
+    axes = src[0].spec.batch
+    if not axes or not 0 <= arg.index < axes[-1]:
+        raise DomainError(
+            f"Item {arg.index} was taken of a polynomial with the batch axes {axes}.",
+            "It is a place along the last batch axis, counted from 0.",
+            "Take one of a polynomial with a batch axis that is long enough.",
+        )
+    return attrs.evolve(src[0].spec, batch=axes[:-1])
+
+
+def infer_stack(src: tuple[Node, ...], arg: object) -> Spec:
+    """Sources side by side along a new batch axis, the last one."""
+    if not src:
+        raise DomainError("STACK got no polynomials.", "It stacks one or more.")
+    return Spec(same_ring(src, "A stack"), joint_domain(src), (*batch(src), len(src)))
+
+
 def infer_own(src: tuple[Node, ...], arg: Any) -> Spec:
     return arg.spec
 

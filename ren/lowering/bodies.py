@@ -206,6 +206,24 @@ def _reference_join(node: Node, *src: np.ndarray) -> np.ndarray:
     return np.concatenate(whole, axis=-2)[..., list(order), :]
 
 
+# ------------------------------------------------------------------- batch axes
+
+
+def _emit_item(instr: Any, t: list[Arrays], x: Any) -> Any:
+    return x[..., instr.structure, :, :]
+
+
+def _emit_stack(instr: Any, t: list[Arrays], *src: Any) -> Any:
+    batch = jnp.broadcast_shapes(*(s.shape[:-2] for s in src))
+    full = [jnp.broadcast_to(s, (*batch, instr.limbs, instr.n)) for s in src]
+    return jnp.stack(full, axis=-3)
+
+
+def _reference_stack(node: Node, *src: np.ndarray) -> np.ndarray:
+    batch = np.broadcast_shapes(*(s.shape[:-2] for s in src))
+    return np.stack([np.broadcast_to(s, (*batch, *s.shape[-2:])) for s in src], axis=-3)
+
+
 # ------------------------------------------------------------------- transforms
 
 
@@ -325,6 +343,10 @@ BODIES: dict[str, Body] = {
     "DELTA": Body(_emit_delta, _reference_delta, tables=_const_tables),
     "VIEW": Body(_emit_view, _reference_view, _view_structure),
     "JOIN": Body(_emit_join, _reference_join, _join_structure),
+    "ITEM": Body(
+        _emit_item, lambda node, x: x[..., node.arg.index, :, :], lambda node: node.arg.index
+    ),
+    "STACK": Body(_emit_stack, _reference_stack),
     "NTT": Body(_emit_ntt, lambda node, x: exact.ntt(x, _moduli(node)), tables=_ntt_tables),
     "INTT": Body(_emit_intt, lambda node, x: exact.intt(x, _moduli(node)), tables=_ntt_tables),
     "CONVERT": Body(

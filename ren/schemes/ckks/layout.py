@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import attrs
 import numpy as np
 from numpy.typing import NDArray
@@ -19,11 +21,14 @@ class Layout:
         is_complex: whether they are complex.
         blocks: how many ciphertexts a vector longer than the slots is cut into: the last batch
             axis. 1 where it is not cut; there is no such axis then.
+        shape: of an image or a matrix that the numbers are, in C order; None for a vector. It says
+            how they come out, and is forgotten where an operation makes another number of them.
     """
 
     length: int | None
     is_complex: bool
     blocks: int = 1
+    shape: tuple[int, ...] | None = None
 
     def joined(self, other: Layout) -> Layout:
         """The layout of a sum or product of two vectors: the longer one, complex if either is.
@@ -38,7 +43,9 @@ class Layout:
                 "Pad the shorter one with zeros before it is encrypted.",
             )
         length, blocks = longest((self.length, other.length)), max(self.blocks, other.blocks)
-        return Layout(length, self.is_complex or other.is_complex, blocks)
+        shapes = {self.shape, other.shape} - {None}
+        shape = shapes.pop() if len(shapes) == 1 else None
+        return Layout(length, self.is_complex or other.is_complex, blocks, shape)
 
     def unpacked(self, slots: NDArray) -> NDArray:
         """The values that went in, of decoded slots [*batch, slots]: complex128 or float64."""
@@ -46,9 +53,11 @@ class Layout:
         if self.blocks > 1:
             z = z.reshape(*z.shape[:-2], -1)
         z = z[..., 0] if self.length is None else z[..., : self.length]
+        if self.shape is not None and math.prod(self.shape) == self.length:
+            z = z.reshape(*z.shape[:-1], *self.shape)
         return z if self.is_complex else np.real(z).copy()
 
     @property
-    def static(self) -> tuple[bool, int]:
+    def static(self) -> tuple[bool, int, tuple[int, ...] | None]:
         """What programs depend on; a plan is replayed for vectors of any length."""
-        return self.is_complex, self.blocks
+        return self.is_complex, self.blocks, self.shape

@@ -72,8 +72,22 @@ MEANINGS: dict[str, Callable[[Node, int, Rows], list[int]]] = {
 }
 
 
+def _stack(node: Node, *sources: np.ndarray) -> np.ndarray:
+    batch = node.spec.batch[:-1]
+    return np.stack([np.broadcast_to(s, (*batch, s.shape[-1])) for s in sources], axis=-2)
+
+
+# Of ops that change the batch axes.
+WHOLE: dict[str, Callable[..., np.ndarray]] = {
+    "ITEM": lambda node, x: x[..., node.arg.index, :],
+    "STACK": _stack,
+}
+
+
 def meaning(node: Node, *sources: np.ndarray) -> np.ndarray:
     """The value of `node` from those of its sources."""
+    if node.op.name in WHOLE:
+        return WHOLE[node.op.name](node, *sources)
     assert node.op.name in MEANINGS, f"say in {__name__}.MEANINGS what {node.op.name} means"
     batch, q = node.spec.batch, math.prod(node.spec.ring.moduli)
     wide = [np.broadcast_to(s, (*batch, s.shape[-1])) for s in sources]

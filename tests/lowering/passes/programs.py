@@ -6,6 +6,7 @@ class that its row names. An op whose argument has no strategy here makes the te
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -22,6 +23,7 @@ from ren.core.args import (
     BoundArg,
     ConstArg,
     CopyArg,
+    ItemArg,
     ModUpArg,
     NoArg,
     RingArg,
@@ -45,7 +47,7 @@ WRITTEN: tuple[Op, ...] = tuple(
 LEAVES = tuple(op for op in WRITTEN if op.kind is Kind.LEAF and op is not ops.SCALAR)
 DRAWN = tuple(op for op in WRITTEN if op.kind is not Kind.LEAF)
 
-PRIMES, MOST_LIMBS, MOST_VALUE = 6, 4, 1 << 70
+PRIMES, MOST_LIMBS, MOST_VALUE, MOST_BATCH = 6, 4, 1 << 70, 12
 
 
 @attrs.frozen(repr=False)
@@ -109,6 +111,11 @@ def _bound_arg(d: _Drawing, op: Op, src: Sequence[Node]) -> BoundArg:
     return BoundArg(float((largest + 1).bit_length()))
 
 
+def _item_arg(d: _Drawing, op: Op, src: Sequence[Node]) -> ItemArg:
+    batch = src[0].spec.batch
+    return ItemArg(d.rng.randrange(batch[-1] if batch else 2))
+
+
 ARGUMENTS: dict[Any, Callable[[_Drawing, Op, Sequence[Node]], Any]] = {
     NoArg: lambda d, op, src: NoArg(),
     RingArg: _ring_arg,
@@ -117,6 +124,7 @@ ARGUMENTS: dict[Any, Callable[[_Drawing, Op, Sequence[Node]], Any]] = {
     BoundArg: _bound_arg,
     RotateArg: lambda d, op, src: RotateArg(d.rng.randrange(d.n // 2)),
     AutomorphismArg: lambda d, op, src: AutomorphismArg(d.rng.randrange(1, 2 * d.n, 2)),
+    ItemArg: _item_arg,
     CopyArg: lambda d, op, src: CopyArg(jax.devices("cpu")[0]),
 }
 
@@ -152,6 +160,8 @@ def _append(d: _Drawing, op: Op) -> None:
         try:
             node = make(op, src, ARGUMENTS[op.arg](d, op, src))
         except RenError:
+            continue
+        if math.prod(node.spec.batch) > MOST_BATCH:
             continue
         known = (meaning(s) if s.op is ops.SCALAR else d.values[s] for s in src)
         d.values[node] = meaning(node, *known)
