@@ -61,6 +61,8 @@ class Captured:
         outputs: for each polynomial of the result its root among the plan's outputs, or the
             constant that it is.
         result: the structure of the result.
+        others: from the other values of a call to the leaves of the result that are no
+            polynomials.
         run: the plan as a function of its inputs, in the tier that was asked for.
         target: the device that polynomials are moved to before each replay; None for none.
         donated: positions of the polynomial arguments whose buffers are given away.
@@ -72,6 +74,7 @@ class Captured:
     sources: tuple[Source, ...]
     outputs: tuple[int | Poly, ...]
     result: Structure
+    others: Callable[[Sequence[Any]], list[Any]]
     run: Runner
     target: Any = None
     donated: tuple[int, ...] = ()
@@ -89,8 +92,7 @@ class Captured:
         inputs = [source(arrays, values) for source in self.sources]
         made = self._run_donating(polys, inputs) if self.donated else self.run(inputs)
         polys = [self._output(o, made) for o in self.outputs]
-        others = _known(self.result.others, values)
-        return self.result.rebuild(iter(polys), iter(others))
+        return self.result.rebuild(iter(polys), iter(self.others(values)))
 
     def _run_donating(self, polys: Sequence[Poly], inputs: Sequence[Any]) -> tuple[Any, ...]:
         """Runs the plan; the buffers of the donated arguments are gone afterwards."""
@@ -249,7 +251,8 @@ def capture(
     result = attrs.evolve(made.result, polys=[])
     run = _runner(plan, options.tier, name)
     sources = _sources(plan, made.inputs)
-    return Captured(plan, sources, outputs, result, run, target, donated, given, plain)
+    others_of = _reader(result.others)
+    return Captured(plan, sources, outputs, result, others_of, run, target, donated, given, plain)
 
 
 def _check_escaped(plan: Plan, name: str) -> None:
@@ -316,15 +319,25 @@ def _scalar_limbs(arg: ScalarArg, device: Any, arrays: Any, values: Sequence[Any
     return placed(np.array([[(value << 32) % m] for m in moduli], np.uint32), device)
 
 
-def _known(leaves: Sequence[Any], values: Sequence[Any]) -> list[Any]:
-    """The leaves of the result that are no polynomials, for the values of a call."""
+def _reader(leaves: Sequence[Any]) -> Callable[[Sequence[Any]], list[Any]]:
+    """From the values of a call to the leaves of the result that are no polynomials."""
     inner = [_inner(leaf) for leaf in leaves]
-    symbols = [i for i, v in enumerate(inner) if isinstance(v, Symbolic)]
-    made = [v.copy() if isinstance(v, np.ndarray) else v for v in leaves]  # nothing mutable shared
-    for i, value in zip(symbols, evaluated([inner[i] for i in symbols], values), strict=True):
-        kind = type(leaves[i])
-        made[i] = kind(value) if kind in (Length, Aside) else value
-    return made
+    at = [i for i, value in enumerate(inner) if isinstance(value, Symbolic)]
+    symbols = [inner[i] for i in at]
+    wrappers = [type(leaves[i]) if type(leaves[i]) in (Length, Aside) else None for i in at]
+    copied = [i for i, leaf in enumerate(leaves) if isinstance(leaf, np.ndarray)]
+
+    def read(values: Sequence[Any]) -> list[Any]:
+        made = list(leaves)
+        for i in copied:  # nothing mutable is shared between results
+            made[i] = leaves[i].copy()
+        if symbols:
+            known = evaluated(symbols, values)
+            for i, wrapper, value in zip(at, wrappers, known, strict=True):
+                made[i] = value if wrapper is None else wrapper(value)
+        return made
+
+    return read
 
 
 def _inner(leaf: Any) -> Any:

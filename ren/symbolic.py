@@ -16,6 +16,7 @@ import jax
 import numpy as np
 
 from ren.callers import user_line
+from ren.capturing import is_capturing
 from ren.core import op as ops
 from ren.core.args import ScalarArg, Spec
 from ren.core.errors import CoefficientTypeError, TracedValueError
@@ -60,10 +61,13 @@ def symbol_of(value: Any, name: str, read: Callable[[Values], Any]) -> Symbolic:
 
 
 def as_symbol(value: Any) -> Symbolic | None:
-    """A symbolic value itself, or a list that holds some as a symbolic array; else None."""
+    """A symbolic value itself, or a list that holds some as a symbolic array; else None.
+
+    Only a function that is being captured sees symbolic values, so that lists cost nothing outside.
+    """
     if isinstance(value, Symbolic):
         return value
-    if not isinstance(value, list | tuple):
+    if not (is_capturing() and isinstance(value, list | tuple)):
         return None
     parts = [v if (symbol := as_symbol(v)) is None else symbol for v in value]
     found = next((p for p in parts if isinstance(p, Symbolic)), None)

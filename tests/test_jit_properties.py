@@ -262,7 +262,8 @@ class EncryptedBuilder(Builder):
             return jax.tree.map(jnp.copy, self._given[spec.value])
         drawn = [self._rng.uniform(-1, 1) for _ in range(5)]
         arrays = dict.fromkeys(("floats", "array"), np.array(drawn))
-        return {"float": drawn[0], **arrays}.get(spec.kind, spec.value)
+        made = {"float": drawn[0], **arrays}
+        return made[spec.kind] if spec.kind in made else super().leaf(spec)
 
 
 def check_encrypted(

@@ -30,7 +30,7 @@ def test_every_unit_that_runs_is_recorded():
 
 
 def test_replays_are_recorded_unit_by_unit():
-    step = ren.jit(lambda x, y: (x + y) * (x - 1))
+    step = ren.jit(tier="units")(lambda x, y: (x + y) * (x - 1))
     x, y = polys()
     want = step(x, y)
     with ren.trace() as trace:

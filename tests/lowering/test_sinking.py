@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-import numpy as np
+from collections.abc import Callable
 
+import numpy as np
+import pytest
+
+import ren
 from ren import Domain, Poly, RingSpec
 from ren.core import make, toposort
 from ren.core import op as ops
@@ -64,3 +68,20 @@ def test_values_are_the_same():
     x = (a.ntt() - b.ntt() * 3) + c - 5
     plain = (a.to("python").ntt().realize() - b.to("python").ntt().realize() * 3) + c.to("python")
     assert np.array_equal(np.asarray(x.limbs), (plain - 5).limbs)
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x, k: (x.ntt() + k).intt(),
+        lambda x, k: (k - x.ntt()).intt(),
+        lambda x, k: (-(x.ntt() * k - k) + 1).intt(),
+        lambda x, k: (x.intt() - k * (k + 1)).ntt(),
+    ],
+)
+@pytest.mark.parametrize("domain", Domain)
+def test_numbers_known_at_each_call_go_through(f: Callable[..., Poly], domain: Domain):
+    x = poly(0, domain)
+    step = ren.jit(f)
+    for k in (3, -5):
+        assert step(x, k).tolist() == f(x.to("python"), k).tolist()

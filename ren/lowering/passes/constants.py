@@ -12,14 +12,17 @@ from ren.core.rules import is_constant
 def expand_constants(sink: Node) -> Node:
     """`sink` with each CONST as FILL (a factor; all values in the NTT domain) or DELTA (at X^0).
 
-    A SCALAR, one residue a limb, stands for all values as it is; at X^0 it is AT_ZERO(SCALAR).
+    A SCALAR, one residue a limb, stands for all values as it is; at X^0 it is AT_ZERO(SCALAR). Of
+    two constants that are multiplied one is the factor.
     """
     return rewrite(sink, RULES)
 
 
 def _explicit(node: Node) -> Node | None:
-    is_factor = node.op is ops.MUL
-    src = tuple(_expanded(s, is_factor) for s in node.src)
+    factors = node.src if node.op is ops.MUL else ()
+    if factors and all(map(is_constant, factors)):
+        factors = factors[:1]
+    src = tuple(_expanded(s, i < len(factors)) for i, s in enumerate(node.src))
     return None if src == node.src else make(node.op, src, node.arg)
 
 

@@ -134,8 +134,9 @@ class _Sinking:
         return _Parted(_sum(node.op, a.inner, b.inner), _sum(node.op, a.rest, b.rest))
 
     def undone(self, part: _Parted, like: Node) -> Node:
-        """The inverse of f(inner) + rest."""
-        total = _sum(ops.ADD, part.inner, _applied(like.op, part.rest, arg=like.arg))
+        """The inverse of f(inner) + rest, for transforms."""
+        rest = None if part.rest is None else to_domain(part.rest, like.spec.domain)
+        total = _sum(ops.ADD, part.inner, rest)
         assert total is not None
         return total
 

@@ -11,6 +11,8 @@ from __future__ import annotations
 import operator
 from collections.abc import Iterable, Mapping
 
+import attrs
+
 from ren.core import op as ops
 from ren.core.node import Node, make, toposort
 from ren.core.op import Kind
@@ -22,7 +24,16 @@ Parts = Mapping[Node, frozenset[Moduli]]
 
 
 def split_views(sink: Node) -> Node:
-    """`sink` with every value that is read in disjoint parts made in these parts."""
+    """`sink` with every value that is read in disjoint parts made in these parts.
+
+    What is no longer read then may have been what kept another value whole.
+    """
+    while (after := _split_once(sink)) is not sink:
+        sink = after
+    return sink
+
+
+def _split_once(sink: Node) -> Node:
     order = toposort(sink)
     if not any(node.op.kind is Kind.VIEW for node in order):
         return sink
@@ -54,11 +65,15 @@ def parts_read(order: list[Node]) -> Parts:
 
 
 def _joined(order: list[Node]) -> dict[Node, frozenset[Groups]]:
-    """For each value the JOINs that it is made of, limb by limb: the limbs of their sources."""
+    """For each value the JOINs that it is made of, limb by limb: the limbs of their sources.
+
+    Of a JOIN that gives a source its batch shape no part can be made from that source: no limbs.
+    """
     found: dict[Node, frozenset[Groups]] = {}
     for node in order:
         if node.op is ops.JOIN:
-            found[node] = frozenset({tuple(map(_moduli, node.src))})
+            alike = all(s.spec.batch == node.spec.batch for s in node.src)
+            found[node] = frozenset({tuple(map(_moduli, node.src)) if alike else ()})
         elif _has_own_limbs(node) and node.op is not ops.VIEW:
             joins = [found[s] for s in node.src if s in found]
             if joins:
@@ -92,12 +107,18 @@ def _taken(node: Node, source: Node, part: Moduli) -> Moduli:
     return part if _has_own_limbs(node) and node.op is not ops.JOIN else own
 
 
+def _limbs_of(x: Node, moduli: Moduli) -> Node:
+    if x.op is ops.SCALAR:  # one residue a limb, and still a constant
+        return make(ops.SCALAR, (), attrs.evolve(x.arg, ring=x.arg.ring.with_moduli(moduli)))
+    return view(x, moduli)
+
+
 def _made(node: Node, part: Moduli, new: Mapping[tuple[Node, Moduli], Node]) -> Node:
     src = []
     for s in node.src:
         if taken := _taken(node, s, part):
             found = new.get((s, taken))
-            src.append(view(new[s, _moduli(s)], taken) if found is None else found)
+            src.append(_limbs_of(new[s, _moduli(s)], taken) if found is None else found)
     if node.op is ops.VIEW:
         return src[0]
     if part == _moduli(node):
