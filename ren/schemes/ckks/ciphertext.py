@@ -202,6 +202,14 @@ class Ciphertext(Stored):
         """ct[i:j]: one rotation, no level; what lies beyond stays in the other slots, unseen."""
         return shaping.item(self, index)
 
+    def reshape(self, *shape: int) -> Ciphertext:
+        """The same numbers in another shape, in C order, as numpy.reshape; costs nothing.
+
+        It is the shape in which they decrypt, batch axes apart. `reshape(-1)` makes a vector of
+        them. Two axes make a matrix: `ct @ other` and `matrix @ ct` are then matrix products.
+        """
+        return shaping.reshaped(self, shape)
+
     def mask(self, m: ArrayLike | None = None) -> Ciphertext:
         """The slots times m, one level; without m, zeros beyond the length."""
         return shaping.mask(self, m)

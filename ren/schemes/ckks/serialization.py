@@ -155,6 +155,7 @@ def _slots_header(x: Ciphertext | Plaintext, limbs: NDArray) -> dict[str, Any]:
         "length": -1 if x.layout.length is None else x.layout.length,
         "is_complex": int(x.layout.is_complex),
         "blocks": x.layout.blocks,
+        **({} if x.layout.shape is None else {"shape": list(x.layout.shape)}),
         "batch": list(limbs.shape[:-2]),
     }
 
@@ -171,7 +172,21 @@ def _shape(reader: Reader, ring: RingSpec, params: Parameters) -> tuple[tuple[in
     length = reader.integer("length", -1, blocks * params.slots)
     if length == 0 or (blocks > 1 and (length < 0 or blocks != batch[-1])):
         raise damaged(reader.kind, f"{length} numbers in {blocks} blocks do not fit the batch axes")
-    return batch, Layout(None if length < 0 else length, reader.boolean("is_complex"), blocks)
+    label = _label(reader, length)
+    is_complex = reader.boolean("is_complex")
+    return batch, Layout(None if length < 0 else length, is_complex, blocks, label)
+
+
+def _label(reader: Reader, length: int) -> tuple[int, ...] | None:
+    """The shape in which the numbers decrypt, which there are `length` of."""
+    if "shape" not in reader.header:
+        return None
+    sizes = reader.items("shape")
+    if not 2 <= len(sizes) <= _MAX_BATCH_RANK or any(
+        type(s) is not int or not 0 < s <= length for s in sizes
+    ):
+        raise damaged(reader.kind, f"the shape is {sizes!r:.80}")
+    return tuple(sizes)
 
 
 # ------------------------------------------------------------------- contexts

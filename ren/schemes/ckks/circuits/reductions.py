@@ -80,10 +80,11 @@ def _windows(ct: Ciphertext, step: int, count: int, length: int) -> Ciphertext:
     """sum_(j < count) x[i - j step], i < length, without what lies before the first number."""
     ahead = np.arange(ct.slots)
     diagonals = {
-        -j * step: ((ahead >= j * step) & (ahead < length)).astype(float) for j in range(count)
+        (0, 0, -j * step): ((ahead >= j * step) & (ahead < length)).astype(float)
+        for j in range(count)
     }
-    shape = (length, length)
-    return of_diagonals(diagonals, split(diagonals), shape, ct.params, ct.level) @ ct
+    steps = split(step for _, _, step in diagonals)
+    return of_diagonals(diagonals, steps, (length, length), ct.params, ct.level) @ ct
 
 
 @unchecked()

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
+import attrs
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -79,6 +80,25 @@ def item(ct: Ciphertext, index: Any) -> Ciphertext:
     return relabelled(ct.rotate(start), stop - start, ct.layout.is_complex)
 
 
+def reshaped(ct: Ciphertext, shape: tuple[Any, ...]) -> Ciphertext:
+    """The same slots, which decrypt in another shape."""
+    length = known_length(ct)
+    sizes = shape[0] if len(shape) == 1 and isinstance(shape[0], tuple | list) else shape
+    try:
+        made = np.empty(0 if length is None else length, np.bool).reshape(sizes).shape
+    except (TypeError, ValueError):
+        made = ()
+    if length is None or not made:
+        raise ParameterError(
+            f"A ciphertext of {'a scalar' if length is None else f'{length} numbers'} was to have "
+            f"the shape {sizes}.",
+            "A shape is one or more sizes whose product is the count of the numbers.",
+            "One size may be -1: it is worked out. For a vector write ct.reshape(-1).",
+        )
+    label = made if len(made) > 1 else None
+    return dataclasses.replace(ct, layout=attrs.evolve(ct.layout, shape=label))
+
+
 @unchecked()
 def tile(ct: Ciphertext, count: int) -> Ciphertext:
     """`count` copies one after another, as numpy.tile: one level, none where the slots are full."""
@@ -144,7 +164,7 @@ def imag(ct: Ciphertext) -> Ciphertext:
 
 
 def _as_real(ct: Ciphertext) -> Ciphertext:
-    return dataclasses.replace(ct, layout=Layout(ct.layout.length, False))
+    return dataclasses.replace(ct, layout=attrs.evolve(ct.layout, is_complex=False))
 
 
 def _vector_length(ct: Ciphertext, what: str) -> int:
