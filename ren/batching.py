@@ -57,7 +57,7 @@ def _stack(group: list[Poly]) -> Poly:
 
 
 def stacked_arrays(arrays: Sequence[Any], axis: int = 0) -> Any:
-    """Arrays of one shape with a new axis, leading by default: on the host where all of them are."""
+    """Arrays of one shape along a new axis: on the host where all of them are."""
     on_host = all(isinstance(a, np.ndarray) for a in arrays)
     return np.stack(arrays, axis) if on_host else jnp.stack(arrays, axis)
 

@@ -7,7 +7,6 @@ transformations too: the blocks are the last batch axis.
 from __future__ import annotations
 
 import dataclasses
-
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 

@@ -21,7 +21,7 @@ from ren.poly import Poly, realize_polys
 from ren.schemes.ckks import arithmetic, explicit, operators, rotation, serialization
 from ren.schemes.ckks import noise as noises
 from ren.schemes.ckks.active import context_for
-from ren.schemes.ckks.circuits import linear, reductions, shaping
+from ren.schemes.ckks.circuits import linear, matmul, reductions, shaping
 from ren.schemes.ckks.estimate import Estimate
 from ren.schemes.ckks.files import Stored
 from ren.schemes.ckks.modes import is_manual
@@ -171,7 +171,12 @@ class Ciphertext(Stored):
         return self.dot(matrix) if np.ndim(matrix) == 1 else linear.product(matrix, self)
 
     def __matmul__(self, matrix: Any) -> Ciphertext:
-        """ct @ matrix, one level: the transposed matrix times the vector."""
+        """ct @ matrix, one level: the transposed matrix times the vector.
+
+        With a ciphertext: of vectors as `dot`, of matrices as `ckks.matmul`.
+        """
+        if isinstance(matrix, Ciphertext) and self.layout.shape and matrix.layout.shape:
+            return matmul.matmul(self, matrix)
         if isinstance(matrix, Ciphertext | Plaintext) or np.ndim(matrix) == 1:
             return self.dot(matrix)
         return linear.product(matrix, self, is_transposed=True)

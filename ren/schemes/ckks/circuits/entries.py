@@ -36,7 +36,8 @@ class Entries:
     @property
     def transposed(self) -> Entries:
         """The transposed matrix."""
-        return Entries(self.columns, self.rows, self.values, self.shape[::-1])
+        m, k = self.shape
+        return Entries(self.columns, self.rows, self.values, (k, m))
 
     def on_columns(self, count: int) -> Entries:
         """The matrix that maps X, [k, count] in C order, to M X: the Kronecker product with I."""

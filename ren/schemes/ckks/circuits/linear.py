@@ -62,7 +62,8 @@ class LinearMap:
     @property
     def rotations(self) -> list[int]:
         """The steps whose keys a server needs: `ctx.rotation_keys(map.rotations)`."""
-        return sorted(self.split.keys)
+        slots = self.plaintexts[0].slots
+        return sorted({(k + slots // 2) % slots - slots // 2 for k in self.split.keys} - {0})
 
     @property
     def level(self) -> int:
@@ -271,21 +272,18 @@ def product(matrix: Any, ct: Ciphertext, is_transposed: bool = False) -> Ciphert
     A ciphertext that was given two axes by `reshape` is a matrix, as in numpy.matmul.
     """
     need_level(ct, 1, "A product with a matrix")
-    m, shape, label = Entries.of(_checked(matrix)), ct.layout.shape, None
-    if is_transposed:
-        m = m.transposed
-    if shape is not None and len(shape) > 1:
-        if len(shape) > 2 or shape[0 if not is_transposed else 1] != m.shape[1]:
-            raise _no_product(m.shape[::-1] if is_transposed else m.shape, shape, is_transposed)
-        label = (shape[0], m.shape[0]) if is_transposed else (m.shape[0], shape[1])
+    given, shape, label = Entries.of(_checked(matrix)), ct.layout.shape, None
+    m = given.transposed if is_transposed else given
+    if shape is not None:
+        left, right = (shape, given.shape) if is_transposed else (given.shape, shape)
+        if len(left) != 2 or len(right) != 2 or left[1] != right[0]:
+            raise _no_product(left, right)
+        label = (left[0], right[1])
         m = m.on_rows(shape[0]) if is_transposed else m.on_columns(shape[1])
     return encoded(m, ct.params, ct.level, label=label) @ ct
 
 
-def _no_product(
-    matrix: tuple[int, int], shape: tuple[int, ...], is_transposed: bool
-) -> ParameterError:
-    left, right = (shape, matrix) if is_transposed else (matrix, shape)
+def _no_product(left: tuple[int, ...], right: tuple[int, ...]) -> ParameterError:
     return ParameterError(
         f"Shapes {left} and {right} met in a matrix product.",
         "The columns of the left one are the rows of the right one, and each has two axes.",
