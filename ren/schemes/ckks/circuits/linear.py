@@ -63,7 +63,8 @@ class LinearMap:
     def rotations(self) -> list[int]:
         """The steps whose keys a server needs: `ctx.rotation_keys(map.rotations)`."""
         slots = self.plaintexts[0].slots
-        return sorted({(k + slots // 2) % slots - slots // 2 for k in self.split.keys} - {0})
+        below = (slots - 1) // 2
+        return sorted({(k + below) % slots - below for k in self.split.keys} - {0})
 
     @property
     def level(self) -> int:

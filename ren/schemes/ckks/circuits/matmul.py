@@ -58,38 +58,44 @@ class Ladder:
     radix: int = 0
 
     @property
-    def _stride(self) -> int:
-        return self.unit * self.radix
+    def _steps(self) -> range:
+        return range(self.low, self.high + 1, self.unit)
 
     @property
-    def _first(self) -> int:
-        return self.low // self._stride * self._stride
+    def _rungs(self) -> range:
+        return range(self.low, self.high + 1, self.unit * self.radix)
+
+    def _above(self, step: int) -> int:
+        """How far a step is above its rung."""
+        return (step - self.low) % (self.unit * self.radix)
 
     @property
     def keys(self) -> frozenset[int]:
         """The steps that rotation keys are needed for."""
         if not self.radix:
-            return frozenset(range(self.low, self.high + 1, self.unit)) - {0}
-        babies = range(self.unit, min(self._stride, self.high - self._first + 1), self.unit)
-        stride = {self._stride} if self._first + self._stride <= self.high else set()
-        return frozenset({self._first, *stride, *babies} - {0})
+            return frozenset(self._steps) - {0}
+        between = {self._above(step) for step in self._steps if step}
+        return frozenset(
+            {self.low, *between, *({self._rungs.step} if self._rungs[1:] else ())} - {0}
+        )
 
     @property
     def rotations(self) -> int:
         """How often something is rotated."""
-        count = (self.high - self.low) // self.unit
-        return count + ((self.high - self._first) // self._stride + 1 if self.radix else 0)
+        if not self.radix:
+            return len(self.keys)
+        between = sum(step != 0 and self._above(step) > 0 for step in self._steps)
+        return between + len(self._rungs) - (self.low == 0)
 
     def climb(self, x: Ciphertext) -> dict[int, Ciphertext]:
-        """The rotations of `x` by each step."""
-        steps = range(self.low, self.high + 1, self.unit)
+        """The rotations of `x` by each step, ascending."""
         if not self.radix:
-            return {step: x.rotate(step) for step in steps}
-        rungs = {self._first: x.rotate(self._first)}
-        for rung in range(self._first + self._stride, self.high + 1, self._stride):
-            rungs[rung] = rungs[rung - self._stride].rotate(self._stride)
-        down = {step: (step - self._first) % self._stride for step in steps}
-        return {step: rungs[step - down[step]].rotate(down[step]) for step in steps}
+            return {step: x.rotate(step) for step in self._steps}
+        rungs = {self.low: x.rotate(self.low)}
+        for rung in self._rungs[1:]:
+            rungs[rung] = rungs[rung - self._rungs.step].rotate(self._rungs.step)
+        down = {step: self._above(step) for step in self._steps}
+        return {s: rungs[s - d].rotate(d) if s else x for s, d in down.items()}
 
 
 @attrs.frozen
