@@ -212,6 +212,7 @@ class Ciphertext(Stored):
 
         It is the shape in which they decrypt, batch axes apart. `reshape(-1)` makes a vector of
         them. Two axes make a matrix: `ct @ other` and `matrix @ ct` are then matrix products.
+        Arrays in `+ - *` broadcast against the shape.
         """
         return shaping.reshaped(self, shape)
 

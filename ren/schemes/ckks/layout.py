@@ -6,7 +6,7 @@ import math
 
 import attrs
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from ren.core.errors import ParameterError
 from ren.symbolic import longest
@@ -45,7 +45,23 @@ class Layout:
         length, blocks = longest((self.length, other.length)), max(self.blocks, other.blocks)
         shapes = {self.shape, other.shape} - {None}
         shape = shapes.pop() if len(shapes) == 1 else None
+        if shape is not None and isinstance(length, int) and length != math.prod(shape):
+            shape = None
         return Layout(length, self.is_complex or other.is_complex, blocks, shape)
+
+    def flattened(self, values: ArrayLike) -> ArrayLike:
+        """Values that broadcast against `shape`, with any batch axes, as the numbers in C order.
+
+        What does not is left as it is, and so is everything where there is no shape.
+        """
+        if self.shape is None:
+            return values
+        z = np.asarray(values)
+        batch = z.shape[: -len(self.shape)]
+        try:
+            return np.broadcast_to(z, (*batch, *self.shape)).reshape(*batch, -1)
+        except ValueError:
+            return values
 
     def unpacked(self, slots: NDArray) -> NDArray:
         """The values that went in, of decoded slots [*batch, slots]: complex128 or float64."""

@@ -82,6 +82,12 @@ class LinearMap:
                 f"It takes a vector of {self.shape[1]} numbers.",
                 "Encrypt a vector of that length, or slice it: ct[:k].",
             )
+        if ct.params != self.plaintexts[0].params:
+            raise ParameterError(
+                f"A matrix encoded for {self.plaintexts[0].params!r} met a ciphertext of others.",
+                f"The ciphertext has {ct.params!r}.",
+                "Encode it for the context that made the ciphertext: ckks.linear(matrix, ctx).",
+            )
         need_level(ct, 1, "A product with a matrix")
         babies = self._babies(blocks_of(ct))
         rows = [self._row(i, babies) for i in range(self.split.blocks[0])]

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from functools import reduce
+from operator import add
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ren.core.errors import ParameterError
-from ren.schemes.ckks.arithmetic import kept_to
-from ren.schemes.ckks.circuits.diagonals import split
-from ren.schemes.ckks.circuits.linear import of_diagonals
-from ren.schemes.ckks.circuits.shaping import cleared, known_length, relabelled
+from ren.schemes.ckks import noise as noises
+from ren.schemes.ckks.arithmetic import with_noise
+from ren.schemes.ckks.blocks import blocks_of
+from ren.schemes.ckks.circuits.entries import Entries
+from ren.schemes.ckks.circuits.linear import encoded
+from ren.schemes.ckks.circuits.shaping import cleared, is_full, known_length, relabelled
 from ren.schemes.ckks.plaintext import Plaintext
 from ren.schemes.ckks.watch import unchecked
 
@@ -33,9 +37,9 @@ def mean(ct: Ciphertext) -> Ciphertext:
     length = known_length(ct)
     if length is None:
         return ct
-    if length == ct.slots:
-        return kept_to(_over_all_slots(ct, length) * (1 / length), ct)
-    return kept_to(_over_all_slots(ct * np.full(length, 1 / length), length), ct)
+    if is_full(ct):
+        return _kept(_over_all_slots(ct, length) * (1 / length), ct, 1)
+    return _kept(_over_all_slots(ct * np.full(length, 1 / length), length), ct, 1)
 
 
 @unchecked()
@@ -78,13 +82,11 @@ def cumsum(ct: Ciphertext) -> Ciphertext:
 
 def _windows(ct: Ciphertext, step: int, count: int, length: int) -> Ciphertext:
     """sum_(j < count) x[i - j step], i < length, without what lies before the first number."""
-    ahead = np.arange(ct.slots)
-    diagonals = {
-        (0, 0, -j * step): ((ahead >= j * step) & (ahead < length)).astype(float)
-        for j in range(count)
-    }
-    steps = split(step for _, _, step in diagonals)
-    return of_diagonals(diagonals, steps, (length, length), ct.params, ct.level) @ ct
+    place = np.arange(length)
+    rows = np.concatenate([place[j * step :] for j in range(count)])
+    columns = np.concatenate([place[: length - j * step] for j in range(count)])
+    ones = Entries(rows, columns, np.ones(len(rows)), (length, length))
+    return encoded(ones, ct.params, ct.level) @ ct
 
 
 @unchecked()
@@ -114,11 +116,17 @@ def any_of(ct: Ciphertext) -> Ciphertext:
 
 
 def _over_all_slots(ct: Ciphertext, length: int) -> Ciphertext:
-    """The sum over all slots, of which all but `length` are zero."""
-    made = ct
+    """The sum over all slots of all blocks, of which all but `length` are zero."""
+    made = reduce(add, blocks_of(ct))
     for step in _doublings(1, ct.slots):
         made = made + made.rotate(step)
-    return relabelled(kept_to(made, ct, length), None, ct.layout.is_complex)
+    return relabelled(_kept(made, ct, length), None, ct.layout.is_complex)
+
+
+def _kept(made: Ciphertext, ct: Ciphertext, times: int) -> Ciphertext:
+    """`made`, nowhere larger than `times` the largest of `ct`."""
+    largest = noises.of_largest(ct.noise, ct.layout.blocks)
+    return with_noise(made, lambda noise: noises.within_times(noise, largest, times))
 
 
 def _doublings(first: int, end: int) -> list[int]:

@@ -55,9 +55,12 @@ def mask(ct: Ciphertext, m: ArrayLike | None = None) -> Ciphertext:
 def cleared(ct: Ciphertext) -> Ciphertext:
     """With zeros beyond the length: one level, or none where the length fills the slots."""
     length = known_length(ct)
-    if length is None or length == ct.slots:
-        return ct
-    return ct * np.ones(length)
+    return ct if length is None or is_full(ct) else ct * np.ones(length)
+
+
+def is_full(ct: Ciphertext) -> bool:
+    """Whether the length fills the slots of all blocks."""
+    return known_length(ct) == ct.slots * ct.layout.blocks
 
 
 def item(ct: Ciphertext, index: Any) -> Ciphertext:

@@ -174,6 +174,11 @@ def test_matrices_of_numbers_by_their_shape(ctx64):
     y = x @ right
     assert error(y, middle @ right) < BAR
     assert error(ckks.Ciphertext.from_bytes((y * 2).to_bytes()), 2 * middle @ right) < BAR
+    column = drawn(3, 1)
+    assert error((x + column) * drawn(4) - middle, (middle + column) * drawn(4) - middle) < BAR
+    jitted = ren.jit(lambda x, c: x * c)
+    assert error(jitted(x, column), middle * column) < BAR
+    assert error(x + np.arange(12.0), middle + np.arange(12.0).reshape(3, 4)) < BAR
     for bad in (lambda: right @ x, lambda: x @ left, lambda: left @ x.reshape(3, 2, 2)):
         with pytest.raises(ckks.ParameterError, match=r"ct\.reshape\(-1\)"):
             bad()
@@ -189,6 +194,8 @@ def test_what_does_not_fit_is_refused(ctx4):
     for bad in (np.zeros((2, 5, 5)), np.zeros((0, 5)), np.array([["a"]])):
         with pytest.raises(ckks.ParameterError, match="matrix"):
             bad @ x
+    with pytest.raises(ckks.ParameterError, match="met a ciphertext of others"):
+        ckks.linear(np.eye(5), ckks.context(params=ctx4.params, slots=64)) @ x
     with pytest.raises(ckks.ContextError, match="none is active"):
         ckks.linear(np.eye(2))
     with pytest.raises(ckks.DepthError, match="with a matrix takes 1 level"):
