@@ -69,9 +69,14 @@ class Layout:
         if self.blocks > 1:
             z = z.reshape(*z.shape[:-2], -1)
         z = z[..., 0] if self.length is None else z[..., : self.length]
-        if self.shape is not None and math.prod(self.shape) == self.length:
-            z = z.reshape(*z.shape[:-1], *self.shape)
+        if self.has_shape:
+            z = z.reshape(*z.shape[:-1], *(self.shape or ()))
         return z if self.is_complex else np.real(z).copy()
+
+    @property
+    def has_shape(self) -> bool:
+        """Whether the numbers have a shape: in a captured sum others may have come behind them."""
+        return self.shape is not None and math.prod(self.shape) == self.length
 
     @property
     def static(self) -> tuple[bool, int, tuple[int, ...] | None]:

@@ -7,6 +7,7 @@ Uniform halves that were expanded from a seed are stored as that seed. Secrets a
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -155,7 +156,7 @@ def _slots_header(x: Ciphertext | Plaintext, limbs: NDArray) -> dict[str, Any]:
         "length": -1 if x.layout.length is None else x.layout.length,
         "is_complex": int(x.layout.is_complex),
         "blocks": x.layout.blocks,
-        **({} if x.layout.shape is None else {"shape": list(x.layout.shape)}),
+        **({"shape": list(x.layout.shape)} if x.layout.has_shape else {}),
         "batch": list(limbs.shape[:-2]),
     }
 
@@ -182,9 +183,8 @@ def _label(reader: Reader, length: int) -> tuple[int, ...] | None:
     if "shape" not in reader.header:
         return None
     sizes = reader.items("shape")
-    if not 2 <= len(sizes) <= _MAX_BATCH_RANK or any(
-        type(s) is not int or not 0 < s <= length for s in sizes
-    ):
+    fits = all(type(s) is int and 0 < s <= length for s in sizes)
+    if not (fits and 2 <= len(sizes) <= _MAX_BATCH_RANK and math.prod(sizes) == length):
         raise damaged(reader.kind, f"the shape is {sizes!r:.80}")
     return tuple(sizes)
 
