@@ -69,8 +69,8 @@ class Layout:
         if self.blocks > 1:
             z = z.reshape(*z.shape[:-2], -1)
         z = z[..., 0] if self.length is None else z[..., : self.length]
-        if self.has_shape:
-            z = z.reshape(*z.shape[:-1], *(self.shape or ()))
+        if self.shape is not None and self.has_shape:
+            z = z.reshape(*z.shape[:-1], *self.shape)
         return z if self.is_complex else np.real(z).copy()
 
     @property

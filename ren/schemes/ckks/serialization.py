@@ -156,7 +156,7 @@ def _slots_header(x: Ciphertext | Plaintext, limbs: NDArray) -> dict[str, Any]:
         "length": -1 if x.layout.length is None else x.layout.length,
         "is_complex": int(x.layout.is_complex),
         "blocks": x.layout.blocks,
-        **({"shape": list(x.layout.shape)} if x.layout.has_shape else {}),
+        **({"shape": list(x.layout.shape or ())} if x.layout.has_shape else {}),
         "batch": list(limbs.shape[:-2]),
     }
 
