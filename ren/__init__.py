@@ -1,7 +1,11 @@
 """Lazy polynomial arithmetic over Z_q[X]/(X^n + 1) on JAX, and encrypted numbers on top.
 
-Importing ren changes no global JAX setting.
+Importing ren changes no global JAX setting, and no scheme is imported before it is used.
 """
+
+import sys
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 from ren.config import config
 from ren.core import errors
@@ -12,12 +16,38 @@ from ren.lowering.trace import Trace, trace
 from ren.poly import Poly, equal, realize_polys
 from ren.reading import stages, xpr
 from ren.ring import Domain, RingSpec
-from ren.schemes.ckks.planning import plan
 from ren.structure import realize
 from ren.submitting import submit
+
+if TYPE_CHECKING:
+    from ren import schemes as schemes
+    from ren.schemes.ckks.planning import plan
+    from ren.self_test import selftest
 
 __all__ = [
     "CacheInfo", "Domain", "Poly", "RenError", "RingSpec", "Trace",
     "clear_jit", "config", "djit", "equal", "errors", "jit", "plan", "realize", "realize_polys",
-    "stages", "submit", "trace", "xpr",
+    "selftest", "stages", "submit", "trace", "xpr",
 ]  # fmt: skip
+
+# Where names come from that are imported when they are first asked for.
+_LAZY = {
+    "plan": "ren.schemes.ckks.planning",
+    "schemes": "ren.schemes.ckks",
+    "selftest": "ren.self_test",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LAZY:
+        hint = "; write `from ren.schemes import ckks`" * (name == "ckks")
+        text = f"module {__name__!r} has no attribute {name!r}{hint}"
+        raise AttributeError(text, name=name, obj=sys.modules[__name__])
+    module, here = import_module(_LAZY[name]), globals()
+    if name not in here:  # a package is bound by its import
+        here[name] = getattr(module, name)
+    return here[name]
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_LAZY})

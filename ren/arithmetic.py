@@ -15,7 +15,7 @@ import numpy as np
 from ren.callers import user_line
 from ren.checks import as_int, check_ring
 from ren.core import op as ops
-from ren.core.args import AutomorphismArg, BoundArg, CopyArg, ItemArg, ModUpArg, RingArg, RotateArg
+from ren.core.args import AutomorphismArg, BoundArg, CopyArg, ModUpArg, PartArg, RingArg, RotateArg
 from ren.core.errors import CoefficientTypeError, DeviceError, DomainError
 from ren.core.node import Node, const, make
 from ren.core.op import Op
@@ -220,7 +220,7 @@ class Arithmetic(ABC):
 
     def item(self, index: int) -> Self:
         """The polynomial at a place of the last batch axis, counted from 0."""
-        return self._unary(ops.ITEM, ItemArg(index))
+        return self._unary(ops.PART, PartArg(index, -1))
 
     def contiguous(self) -> Self:
         """The same value in a buffer of its own: a boundary that no fusion crosses."""

@@ -70,6 +70,8 @@ def decode(data: bytes) -> Content:
     at += 8 * rank
     ring = _ring(n, _take(body, at, limbs, "<u4"))
     at += 4 * limbs
+    if (is_constant and batch) or math.prod(max(b, 1) for b in batch) > len(body):
+        raise _damaged("the batch axes do not fit the bytes")  # also beside an axis of length 0
     shape = (*batch, limbs, 1 if is_constant else n)
     if len(body) - at != 4 * math.prod(shape):
         raise _damaged("the number of residues does not fit the header")

@@ -31,6 +31,7 @@ def oracle(values: list[int], a: int, b: int, q: int) -> tuple[list[int], list[i
     return xs, bs
 
 
+@pytest.mark.slow
 def test_a_chain_of_twenty_thousand_operations():
     values = list(range(1, 17))
     x, a, b = Poly(values, RING), Poly([5], RING), Poly([7], RING)

@@ -10,6 +10,8 @@ import numpy as np
 import pytest
 
 from ren.core.errors import RandomnessError
+from ren.core.numtheory import ntt_primes_below
+from ren.ring import RingSpec
 from ren.sampling import (
     MAX_SIGMA,
     Xof,
@@ -20,6 +22,7 @@ from ren.sampling import (
     uniform_integers,
     uniform_residues,
 )
+from ren.schemes.rlwe import keys
 
 Z_LIMIT = 4.75  # one in a million; seeds are fixed, so each test has one outcome
 
@@ -92,6 +95,32 @@ def test_residues_are_in_range_and_uniform():
         assert chi_square(counts, np.diff(edges) / q) < Z_LIMIT
 
 
+def share_below_half(values: np.ndarray, bound: int) -> float:
+    """How far the share of values below bound / 2 is from a half, in standard deviations."""
+    return abs((values < bound / 2).mean() - 0.5) * 2 * math.sqrt(len(values))
+
+
+def test_a_million_residues_have_no_modulo_bias():
+    # 2^32 = 4.5 q: a word reduced without rejection is below q/2 in 5 of 9 cases.
+    q = next(ntt_primes_below(1 << 10, (1 << 33) // 9))
+    assert abs((1 << 32) / q - 4.5) < 1e-3
+    (limb,) = uniform_residues(source("modulo bias"), 1_000_000, (q,))
+    assert share_below_half(limb, q) < Z_LIMIT
+    cells = np.bincount(limb.astype(np.int64) * 1000 // q, minlength=1000)
+    assert chi_square(cells, np.full(1000, 1 / 1000)) < Z_LIMIT
+    words = source("modulo bias").words(1_000_000, "<u4")
+    assert share_below_half(words % np.uint32(q), q) > 100
+
+
+def test_a_million_wide_integers_have_no_modulo_bias():
+    # 2^64 = 1.5 widths: a word reduced without rejection is below width / 2 in 2 of 3 cases.
+    width = (1 << 65) // 3
+    values = uniform_integers(source("wide bias"), 0, width, 1_000_000).astype(np.float64)
+    assert share_below_half(values, width) < Z_LIMIT
+    words = source("wide bias").words(1_000_000, "<u8")
+    assert share_below_half((words % np.uint64(width)).astype(np.float64), width) > 100
+
+
 def test_integers_small_and_signed():
     values = uniform_integers(source("integers"), -5, 6, 200_000)
     assert values.dtype == np.int64 and set(values.tolist()) == set(range(-5, 6))
@@ -127,6 +156,14 @@ def test_ternary():
     assert chi_square(np.bincount(values.astype(np.int64) + 1), np.full(3, 1 / 3)) < Z_LIMIT
 
 
+def test_ten_million_ternary_values_have_no_modulo_bias():
+    # 256 = 3 * 85 + 1: bytes reduced without rejection give -1 in 86 of 256 cases.
+    values = np.bincount(ternary(source("ternary bias"), 10_000_000).astype(np.int64) + 1)
+    assert chi_square(values, np.full(3, 1 / 3)) < Z_LIMIT
+    biased = np.bincount(source("ternary bias").words(10_000_000, "<u1") % 3)
+    assert chi_square(biased, np.full(3, 1 / 3)) > 2 * Z_LIMIT
+
+
 @pytest.mark.parametrize("weight", [0, 1, 31, 64])
 def test_sparse_ternary_has_the_exact_weight(weight):
     values = sparse_ternary(source("sparse"), 64, weight)
@@ -141,6 +178,21 @@ def test_sparse_ternary_is_uniform_over_positions_and_signs():
     counts = np.unique(codes, return_counts=True)[1]
     assert len(counts) == 448
     assert chi_square(counts, np.full(448, 1 / 448)) < Z_LIMIT
+
+
+def test_sparse_ternary_of_the_usual_weight():
+    """No position and no sign is favoured, nor are neighbours drawn together."""
+    n, weight, count = 512, 32, 4000
+    xof = source("usual weight")
+    draws = np.stack([sparse_ternary(xof, n, weight) for _ in range(count)]).astype(int)
+    assert (np.abs(draws).sum(1) == weight).all()
+    share = weight / n  # positions are drawn without replacement: a cell varies by 1 - share less
+    cells = (np.abs(draws).sum(0) - count * share) / math.sqrt(count * share * (1 - share))
+    assert abs((cells**2).sum() - n) < Z_LIMIT * math.sqrt(2 * n) and np.abs(cells).max() < 5
+    assert abs(draws.sum()) < Z_LIMIT * math.sqrt(count * weight)
+    together = (draws[:, 1:] * draws[:, :-1] != 0).sum()
+    expected = count * (n - 1) * share * (weight - 1) / (n - 1)
+    assert abs(together - expected) < Z_LIMIT * math.sqrt(expected)
 
 
 @pytest.mark.parametrize("weight", [-1, 9])
@@ -166,6 +218,36 @@ def test_gaussian_distribution(sigma):
     variance = float((support**2 * mass).sum())
     assert abs(values.var() / variance - 1) < 0.005
     assert abs(values.mean()) < 5 * math.sqrt(variance / len(values))
+
+
+def test_ten_million_values_of_the_noise():
+    """sigma = 3.2: variance, tail and every value as often as the distribution says."""
+    count, sigma = 10_000_000, 3.2
+    values = gaussian(source("ten million"), count, sigma)
+    support = np.arange(-32, 33)
+    mass = np.exp(-(support**2) / (2 * sigma**2))
+    mass /= mass.sum()
+    assert abs(values.var() / (support**2 * mass).sum() - 1) < 0.005
+    assert abs(values.mean()) < Z_LIMIT * sigma / math.sqrt(count)
+    assert np.abs(values).max() <= 32
+    beyond = count * mass[np.abs(support) > 4 * sigma].sum()
+    assert beyond > 400 and abs((np.abs(values) > 4 * sigma).sum() / beyond - 1) < 0.2
+    common = count * mass > 20
+    observed = np.bincount(values + 32, minlength=65)
+    assert chi_square(observed[common], mass[common] / mass[common].sum()) < Z_LIMIT
+    pairs = np.sign(values[::2]) * np.sign(values[1::2])  # neighbours are independent
+    assert abs(pairs.sum()) < Z_LIMIT * math.sqrt(len(pairs))
+
+
+def test_keys_are_drawn_by_these_samplers_from_the_source_that_is_injected():
+    ring = RingSpec(64, (257, 769))
+    sources = iter([b"s", b"e", b"t"])
+    secret = keys.make_secret(ring, lambda: next(sources))
+    assert np.array_equal(secret.coefficients, ternary(Xof(b"s", b"ren/rlwe/ternary"), 64))
+    noise = keys.noise(ring, 3.2, lambda: next(sources)).tolist(centered=True)
+    assert noise == gaussian(Xof(b"e", b"ren/rlwe/noise"), 64).tolist()
+    small = keys.small_ternary(ring, lambda: next(sources)).tolist(centered=True)
+    assert small == ternary(Xof(b"t", b"ren/rlwe/ternary"), 64).tolist()
 
 
 def test_gaussian_of_the_largest_sigma():

@@ -114,6 +114,21 @@ class ModUpArg:
 
 
 @attrs.frozen
+class PartArg:
+    """Which entry of a batch axis: of the first, axis 0, or of the last, axis -1."""
+
+    index: int
+    axis: int = 0
+
+
+@attrs.frozen
+class StackArg:
+    """Where the new batch axis stands: 0, the first, or -1, the last."""
+
+    axis: int = 0
+
+
+@attrs.frozen
 class BoundArg:
     """The centred coefficients are below 2^bits in absolute value."""
 
@@ -132,13 +147,6 @@ class AutomorphismArg:
     """The galois element g of X -> X^g, odd, 0 < g < 2n."""
 
     g: int
-
-
-@attrs.frozen
-class ItemArg:
-    """Which place along the last batch axis."""
-
-    index: int
 
 
 @attrs.frozen

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from ren.callers import user_source
+
 
 class RenError(Exception):
     """Base of all Ren errors.
@@ -11,12 +13,15 @@ class RenError(Exception):
         needed: what Ren requires instead.
         do: the remedy, as something the caller can type.
 
-    The three parts are the lines of the message; empty parts are left out.
+    The three parts are the lines of the message; empty parts are left out. A note, which tracebacks
+    show below them, has the user's own line and where docs/errors.md tells more.
     """
 
     def __init__(self, given: str, needed: str = "", do: str = "") -> None:
         super().__init__(given, needed, do)
         self.given, self.needed, self.do = given, needed, do
+        if source := user_source():
+            self.add_note(f"In {source}  (docs/errors.md#{type(self).__name__.lower()})")
 
     def __str__(self) -> str:
         return "\n".join(part for part in (self.given, self.needed, self.do) if part)
@@ -36,6 +41,10 @@ class CoefficientError(RenError, ValueError):
 
 class CoefficientTypeError(RenError, TypeError):
     """Coefficients or operands that are not integers."""
+
+
+class OperandError(RenError, TypeError):
+    """An operand of the wrong kind, or an operation that encrypted numbers do not have."""
 
 
 class DomainError(RenError, ValueError):

@@ -23,10 +23,10 @@ from ren.core.args import (
     CopyArg,
     GridArg,
     IndexArg,
-    ItemArg,
     KernelArg,
     ModUpArg,
     NoArg,
+    PartArg,
     PlaceholderArg,
     ReservedArg,
     RingArg,
@@ -34,6 +34,7 @@ from ren.core.args import (
     ScalarArg,
     SinkArg,
     SlotArg,
+    StackArg,
     StoreArg,
     Work,
 )
@@ -147,8 +148,8 @@ CONVERT = Op(
     wants=Domain.COEFF, fold=rules.converted, work=rules.convert_work,
 )  # fmt: skip
 JOIN = Op("JOIN", None, RingArg, rules.infer_join, Kind.TRANSFORM, is_linear=True)
-ITEM = Op("ITEM", 1, ItemArg, rules.infer_item, Kind.TRANSFORM)
-STACK = Op("STACK", None, NoArg, rules.infer_stack, Kind.TRANSFORM)
+STACK = Op("STACK", None, StackArg, rules.infer_stack, Kind.TRANSFORM)
+PART = Op("PART", 1, PartArg, rules.infer_part, Kind.TRANSFORM)
 AUTOMORPHISM = Op(
     "AUTOMORPHISM", 1, AutomorphismArg, rules.infer_same, Kind.TRANSFORM, fold=rules.reduced
 )
@@ -178,7 +179,7 @@ OPS: dict[str, Op] = {
     for op in (
         BUFFER, PLACEHOLDER, SCALAR, SLOT, CONST, ADD, SUB, MUL, DOT, NEG, NTT, INTT,
         TO_RING, RESCALE, MODUP, MODDOWN, BOUNDED, ROTATE,
-        VIEW, LIFT, CONVERT, JOIN, ITEM, STACK, AUTOMORPHISM, COPY, CONTIGUOUS, SINK,
+        VIEW, LIFT, CONVERT, JOIN, STACK, PART, AUTOMORPHISM, COPY, CONTIGUOUS, SINK,
         BUFFERIZE, RESERVED, STORE, AFTER, BUFFER_VIEW, KERNEL,
         PERMUTE, FLIP, AT_ZERO, FILL, DELTA, GIDX, INDEX, LOAD,
     )

@@ -47,6 +47,10 @@ def _has_kept_transforms(node: Node) -> bool:
     )
 
 
+def _has_dense_operands(node: Node) -> bool:
+    return node.op.kind is not Kind.TRANSFORM or not any(s.spec.is_scalar for s in node.src)
+
+
 def _has_placed_roots(node: Node) -> bool:
     return node.op is not ops.SINK or isinstance(node.arg, SinkArg)
 
@@ -68,6 +72,7 @@ RULES: dict[str, tuple[tuple[str, Predicate], ...]] = {
         ("a view takes limbs that its source has", _has_proper_view),
     ),
     "insert_transforms": (("every source is in the domain wanted", _has_wanted_domains),),
+    "reduce_transforms": (("no transform reads one residue a limb", _has_dense_operands),),
     "materialize": (("what a transform makes is kept in memory", _has_kept_transforms),),
     "bufferize": (("no BUFFERIZE is left", _has_no(ops.BUFFERIZE)),),
     "map_results": (("every root has a place", _has_placed_roots),),

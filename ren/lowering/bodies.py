@@ -192,36 +192,47 @@ def _join_structure(node: Node) -> tuple[tuple[int, int, int], ...]:
     return tuple(runs)
 
 
-def _emit_join(instr: Any, t: list[Arrays], *src: Any) -> Any:
+def _full(instr: Any, src: Arrays) -> list[Any]:
+    """Sources with all batch axes, and a residue for each position."""
     batch = jnp.broadcast_shapes(*(s.shape[:-2] for s in src))
-    full = [jnp.broadcast_to(s, (*batch, s.shape[-2], instr.n)) for s in src]
+    return [jnp.broadcast_to(s, (*batch, s.shape[-2], instr.n)) for s in src]
+
+
+def _emit_join(instr: Any, t: list[Arrays], *src: Any) -> Any:
+    full = _full(instr, src)
     parts = [full[i][..., start : start + length, :] for i, start, length in instr.structure]
     return jnp.concatenate(parts, axis=-2)
 
 
 def _reference_join(node: Node, *src: np.ndarray) -> np.ndarray:
-    batch = np.broadcast_shapes(*(s.shape[:-2] for s in src))
-    whole = [np.broadcast_to(s, (*batch, *s.shape[-2:])) for s in src]
+    whole = _whole(src)
     order = limb_positions(_moduli(node), [m for s in node.src for m in _moduli(s)])
     return np.concatenate(whole, axis=-2)[..., list(order), :]
+
+
+def _whole(src: tuple[np.ndarray, ...]) -> list[np.ndarray]:
+    batch = np.broadcast_shapes(*(s.shape[:-2] for s in src))
+    return [np.broadcast_to(s, (*batch, *s.shape[-2:])) for s in src]
 
 
 # ------------------------------------------------------------------- batch axes
 
 
-def _emit_item(instr: Any, t: list[Arrays], x: Any) -> Any:
-    return x[..., instr.structure, :, :]
-
-
 def _emit_stack(instr: Any, t: list[Arrays], *src: Any) -> Any:
-    batch = jnp.broadcast_shapes(*(s.shape[:-2] for s in src))
-    full = [jnp.broadcast_to(s, (*batch, instr.limbs, instr.n)) for s in src]
-    return jnp.stack(full, axis=-3)
+    return jnp.stack(_full(instr, src), axis=-3 if instr.structure else 0)
 
 
 def _reference_stack(node: Node, *src: np.ndarray) -> np.ndarray:
-    batch = np.broadcast_shapes(*(s.shape[:-2] for s in src))
-    return np.stack([np.broadcast_to(s, (*batch, *s.shape[-2:])) for s in src], axis=-3)
+    return np.stack(_whole(src), axis=-3 if node.arg.axis else 0)
+
+
+def _emit_part(instr: Any, t: list[Arrays], x: Any) -> Any:
+    index, axis = instr.structure
+    return x[..., index, :, :] if axis else x[index]
+
+
+def _reference_part(node: Node, x: np.ndarray) -> np.ndarray:
+    return np.take(x, node.arg.index, axis=-3 if node.arg.axis else 0)
 
 
 # ------------------------------------------------------------------- transforms
@@ -343,10 +354,8 @@ BODIES: dict[str, Body] = {
     "DELTA": Body(_emit_delta, _reference_delta, tables=_const_tables),
     "VIEW": Body(_emit_view, _reference_view, _view_structure),
     "JOIN": Body(_emit_join, _reference_join, _join_structure),
-    "ITEM": Body(
-        _emit_item, lambda node, x: x[..., node.arg.index, :, :], lambda node: node.arg.index
-    ),
-    "STACK": Body(_emit_stack, _reference_stack),
+    "STACK": Body(_emit_stack, _reference_stack, lambda node: node.arg.axis),
+    "PART": Body(_emit_part, _reference_part, lambda node: (node.arg.index, node.arg.axis)),
     "NTT": Body(_emit_ntt, lambda node, x: exact.ntt(x, _moduli(node)), tables=_ntt_tables),
     "INTT": Body(_emit_intt, lambda node, x: exact.intt(x, _moduli(node)), tables=_ntt_tables),
     "CONVERT": Body(

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import jax
 import jax.numpy as jnp
+import pytest
 
 from ren.lowering.background import Worker
 
@@ -99,6 +100,7 @@ assert plan.telemetry.state == "compiling", plan.telemetry
 """
 
 
+@pytest.mark.slow
 def test_a_process_that_exits_while_a_graph_is_compiled_ends_well():
     done = run(WHILE_COMPILING)
     assert (done.returncode, done.stderr) == (0, "")

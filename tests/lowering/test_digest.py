@@ -39,6 +39,7 @@ def samples():
     return [*made, step.plans[0].plan, copied]
 
 
+@pytest.mark.slow
 def test_every_process_has_the_same_digests():
     expected = [d for p in samples() for d in (p.digest, plan_digest(p, "--a --b"))]
     assert len(set(expected)) == len(expected)

@@ -28,6 +28,7 @@ from ren.schemes.ckks.circuits.convolution import conv1d, conv2d, convolution
 from ren.schemes.ckks.circuits.linear import LinearMap, linear
 from ren.schemes.ckks.circuits.matmul import matmul
 from ren.schemes.ckks.circuits.polynomial import chebyshev, poly
+from ren.schemes.ckks.circuits.reductions import strided_sum
 from ren.schemes.ckks.circuits.shaping import concat
 from ren.schemes.ckks.context import Context
 from ren.schemes.ckks.debugging import debug
@@ -81,5 +82,6 @@ __all__ = [
     "precision",
     "spec",
     "stack",
+    "strided_sum",
     "unstack",
 ]

@@ -9,12 +9,11 @@ key switch, rescale, all of it lazy in the graph; sums go on from what comes bef
 from __future__ import annotations
 
 import dataclasses
-import math
 import operator
 from collections.abc import Callable
 from fractions import Fraction
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import attrs
 import numpy as np
@@ -23,12 +22,14 @@ from ren.capturing import capture_serial
 from ren.core.errors import DepthError, ParameterError, ScaleError
 from ren.poly import Poly
 from ren.schemes.ckks import noise as noises
+from ren.schemes.ckks import sigmas
 from ren.schemes.ckks.active import context_for, same_key
 from ren.schemes.ckks.constants import constant_poly
 from ren.schemes.ckks.noise import Noise
 from ren.schemes.ckks.parameters import Parameters
 from ren.schemes.ckks.pending import Pending, Terms
 from ren.schemes.ckks.plaintext import Layout, Plaintext
+from ren.schemes.ckks.sigmas import log2_of
 from ren.schemes.ckks.watch import operation
 from ren.symbolic import Symbolic
 
@@ -95,7 +96,7 @@ def _need_normal_form(x: Ciphertext) -> None:
     """Raises ScaleError for what only `ckks.manual()` makes; operators normalize it themselves."""
     if x.own_scale is not None or len(x.polys) != 2:
         raise ScaleError(
-            f"A ciphertext of {len(x.polys)} components at scale 2^{math.log2(x.scale):.1f}, from "
+            f"A ciphertext of {len(x.polys)} components at scale 2^{log2_of(x.scale):.1f}, from "
             "manual mode, was given.",
             "This operation takes two components at the scale of the level.",
             "Call .rescale() outside of ckks.manual(), which brings it to normal form.",
@@ -134,7 +135,7 @@ def dropped_noise(noise: Noise, params: Parameters, level: int, target: int) -> 
     if level == target:
         return noise
     relative = 0.5 / drop_factor(params, level, target)
-    sigma = noises.rescale_sigma(params, target)
+    sigma = sigmas.rescale_sigma(params, target)
     return noises.with_source(noises.with_relative(noise, relative), sigma)
 
 
@@ -159,7 +160,7 @@ def drop_to(x: Ciphertext, target: int) -> Ciphertext:
     return evolve(x, (polys[0], polys[1]), noise, target)
 
 
-def need_level(x: Ciphertext, needed: int, what: str) -> None:
+def need_level(x: Any, needed: int, what: str) -> None:
     """Raises DepthError when `x` is below level `needed`, which `what` takes."""
     if x.level < needed:
         raise DepthError(

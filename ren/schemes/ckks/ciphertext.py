@@ -8,19 +8,19 @@ import numbers
 from collections.abc import Hashable, Sequence
 from fractions import Fraction
 from functools import partial
-from typing import Any, NoReturn
+from typing import Any
 
 import jax
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ren.callers import user_line
-from ren.core.errors import TracedValueError
+from ren.core.errors import OperandError
 from ren.core.ring import RingSpec
 from ren.poly import Poly, realize_polys
 from ren.schemes.ckks import arithmetic, explicit, operators, rotation, serialization
 from ren.schemes.ckks import noise as noises
 from ren.schemes.ckks.active import context_for
+from ren.schemes.ckks.argument_checks import as_integer
 from ren.schemes.ckks.circuits import linear, matmul, reductions, shaping
 from ren.schemes.ckks.estimate import Estimate
 from ren.schemes.ckks.files import Stored
@@ -29,18 +29,21 @@ from ren.schemes.ckks.noise import Noise
 from ren.schemes.ckks.parameters import Parameters
 from ren.schemes.ckks.pending import Pending
 from ren.schemes.ckks.plaintext import Layout, Plaintext
+from ren.schemes.ckks.protocols import Protocols, no_power
+from ren.schemes.ckks.sigmas import log2_of
 from ren.schemes.ckks.watch import operation
-from ren.symbolic import Aside, Length
+from ren.symbolic import Aside, Length, Symbolic
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
-class Ciphertext(Stored):
+class Ciphertext(Protocols, Stored):
     """Encrypted slots: c0 + c1 s = round(s_level * message) + noise over the ring of `level`.
 
     Made by `ctx.encrypt`. Operators `+ - *` take ciphertexts of one context, plaintexts, arrays
-    (slot by slot) and numbers; `**` takes integers from 0 on. Levels are aligned where needed.
-    Products are relinearized and rescaled late: a sum of products is once, when it is needed in
-    normal form, with two components and degree 1. Whatever leaves laziness is in that form.
+    (slot by slot) and numbers; `/` arrays and numbers; `**` integers from 0 on. Levels are aligned
+    where needed. Products are relinearized and rescaled late: a sum of products is once, when it is
+    needed in normal form, with two components and degree 1. Whatever leaves laziness is in that
+    form.
 
     Attributes:
         polys: (c0, c1), NTT domain, the normal form: with `noise` the children of the pytree.
@@ -75,7 +78,6 @@ class Ciphertext(Stored):
     pending: Pending | None = None
     own_scale: Fraction | None = None
 
-    __array_ufunc__ = None  # numpy hands its operators over to these
     __array_priority__ = 1000
 
     # ---------------------------------------------------------------- what it is
@@ -94,6 +96,27 @@ class Ciphertext(Stored):
     def slots(self) -> int:
         """How many slots there are; rotations are cyclic over them."""
         return self.params.slots
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of what `decrypt` gives: [*batch, length], () of a number; or as reshaped.
+
+        Inside a function that is being captured the plan then depends on the length.
+        """
+        batch, length = self.polys[0].shape[:-2], shaping.known_length(self)
+        batch = batch[:-1] if self.layout.blocks > 1 else batch
+        if self.layout.shape is not None and self.layout.has_shape:
+            return (*batch, *self.layout.shape)
+        return batch if length is None else (*batch, length)
+
+    def __len__(self) -> int:
+        if not self.shape:
+            raise OperandError(
+                "len() was asked of an encrypted number.",
+                "It has no length, as in NumPy: it fills all slots.",
+                "See ct.shape and ct.slots.",
+            )
+        return self.shape[0]
 
     @property
     def scale(self) -> Fraction:
@@ -132,7 +155,7 @@ class Ciphertext(Stored):
         mark = ", 3 components" * (len(self.polys) > 2) + mark
         return (
             f"Ciphertext(level {self.level} of {self.params.depth}, scale 2^"
-            f"{math.log2(self.scale):.2f}, {self.slots} slots, {self.nbytes / 2**20:.2f} MiB{mark})"
+            f"{log2_of(self.scale):.2f}, {self.slots} slots, {self.nbytes / 2**20:.2f} MiB{mark})"
         )
 
     # ---------------------------------------------------------------- arithmetic
@@ -160,8 +183,10 @@ class Ciphertext(Stored):
         return self
 
     def __pow__(self, exponent: int) -> Ciphertext:
+        if isinstance(exponent, Symbolic):
+            exponent = exponent.__index__()
         if not isinstance(exponent, numbers.Integral):
-            return NotImplemented
+            raise no_power(exponent)
         if is_manual():
             return explicit.power(self, int(exponent))
         return arithmetic.power(explicit.normal(self), int(exponent))
@@ -181,23 +206,15 @@ class Ciphertext(Stored):
             return self.dot(matrix)
         return linear.product(matrix, self, is_transposed=True)
 
-    def __bool__(self) -> NoReturn:
-        raise _no_truth()
-
-    def __lt__(self, other: Any) -> NoReturn:
-        raise _no_truth()
-
-    __le__ = __gt__ = __ge__ = __lt__
-
     # ---------------------------------------------------------------- slots
 
     def rotate(self, steps: int) -> Ciphertext:
         """result[i] = x[i + steps], cyclic over `slots`; steps of any sign and size."""
-        return rotation.rotate(self, steps.__index__())
+        return rotation.rotate(self, as_integer(steps, "rotate()"))
 
     def roll(self, shift: int) -> Ciphertext:
         """numpy.roll over the length that went in; takes a level where it is below `slots`."""
-        return rotation.roll(self, shift.__index__())
+        return rotation.roll(self, as_integer(shift, "roll()"))
 
     def conj(self) -> Ciphertext:
         """The complex conjugate of every slot."""
@@ -275,7 +292,7 @@ class Ciphertext(Stored):
         """The same message at a lower level; smaller and faster, with less depth left."""
         if is_manual():
             return explicit.drop_to(self, level)
-        return arithmetic.drop_to(explicit.normal(self), level)
+        return arithmetic.drop_to(explicit.normal(self), as_integer(level, "drop_to()"))
 
     def compress(self) -> Ciphertext:
         """The same message at level 0, where it takes the fewest bytes: for replies."""
@@ -343,11 +360,3 @@ def _ready(x: Ciphertext) -> Ciphertext:
 
 
 jax.tree_util.register_pytree_node(Ciphertext, _flatten, _unflatten)
-
-
-def _no_truth() -> TracedValueError:
-    return TracedValueError(
-        f"{user_line()} asks whether encrypted numbers are true, or compares them.",
-        "Only the owner of the secret key can see them: no branch can depend on them.",
-        "Compute both sides and choose slot by slot with ckks.math.where, or decrypt() first.",
-    )

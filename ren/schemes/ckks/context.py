@@ -17,6 +17,7 @@ from ren.core.errors import MissingKeyError, ParameterError, RandomnessError, Sh
 from ren.lowering.tracing import is_tracing
 from ren.schemes.ckks import active, encoder, encryption, plaintext, rotation, serialization
 from ren.schemes.ckks import noise as noises
+from ren.schemes.ckks.argument_checks import as_integers, check_ciphertext
 from ren.schemes.ckks.ciphertext import Ciphertext
 from ren.schemes.ckks.estimate import Estimate
 from ren.schemes.ckks.files import PRIVATE, SHARED, PathLike, Stored, write
@@ -25,7 +26,8 @@ from ren.schemes.ckks.parameters import Parameters
 from ren.schemes.ckks.plaintext import Plaintext
 from ren.schemes.ckks.rotation import conjugation_element, galois_element
 from ren.schemes.ckks.sharing import Ledger, Terms, digest_of, error_norm, on_grid
-from ren.schemes.rlwe.keys import SwitchingKey
+from ren.schemes.ckks.sigmas import public_sigma, secret_sigma
+from ren.schemes.rlwe.keys import SwitchingKey, sizes
 
 
 class Context(Stored):
@@ -102,11 +104,11 @@ class Context(Stored):
         if self._keys.secret is not None:
             secret = self._keys.secret
             polys, seed = encryption.encrypt_with_secret(p.poly, secret, self.params)
-            sigma = noises.secret_sigma(self.params, p.level)
+            sigma = secret_sigma(self.params, p.level)
         else:
             key = self._keys.require_public()
             polys = encryption.encrypt_with_public_key(p.poly, key, self.params)
-            sigma = noises.public_sigma(self.params, p.level)
+            sigma = public_sigma(self.params, p.level)
         noise = noises.encrypted(p.noise, sigma, polys[0].node.serial, bound)
         return Ciphertext(polys, p.level, p.layout, self.key_id, self.params, noise, seed)
 
@@ -117,6 +119,7 @@ class Context(Stored):
             ContextError: `x` is under another key.
             MissingKeyError: this context holds no secret key.
         """
+        check_ciphertext(x, "decrypt()")
         active.same_key(self.key_id, x.key_id, "decrypt()")
         return x.layout.unpacked(self.slots_of(x))
 
@@ -144,6 +147,7 @@ class Context(Stored):
             SharingError: more than `queries`, other terms than before, or no bit would be left.
             MissingKeyError: this context holds no secret key.
         """
+        check_ciphertext(x, "decrypt_shared()")
         active.same_key(self.key_id, x.key_id, "decrypt_shared()")
         terms = Terms(statistical_bits, queries)
         sigma = terms.sigma(error_norm(plan, self.slots))
@@ -206,7 +210,7 @@ class Context(Stored):
         Raises:
             MissingKeyError: this context holds no secret key.
         """
-        wanted = list(steps) if isinstance(steps, Iterable) else [steps]
+        wanted = as_integers(steps, "rotation_keys()")
         elements = [galois_element(k % self.slots, self.params.n) for k in wanted]
         self._make_galois([g for g in elements if g != 1])
         return self
@@ -298,7 +302,7 @@ class Context(Stored):
         """
         keys = self._keys
         if rotations is not None:
-            wanted = list(rotations) if isinstance(rotations, Iterable) else [rotations]
+            wanted = as_integers(rotations, "server(rotations=)")
             keys = self.rotation_keys(wanted)._keys
             elements = {galois_element(k % self.slots, self.params.n) for k in wanted}
             some = {g: key for g, key in keys.galois.items() if g in elements}
@@ -367,7 +371,7 @@ class Context(Stored):
     # ---------------------------------------------------------------- display
 
     def __repr__(self) -> str:
-        size = f"keys of {self._keys.nbytes / 2**20:.2f} MiB"
+        size = f"keys of {sizes(self._keys)}"
         mark = ", INSECURE" if self.params.is_insecure else ""
         return f"<ckks.Context {self.key_id[:8]}, {self._keys.kind}, {size}{mark}>"
 
@@ -375,7 +379,7 @@ class Context(Stored):
         rows = [
             ("context", f"{self.key_id[:8]}, {self._keys.kind}"),
             ("keys", self._keys.inventory(self._name)),
-            ("in memory", f"{self._keys.nbytes / 2**20:.2f} MiB of keys"),
+            ("sizes", sizes(self._keys)),
         ]
         table = "\n".join(f"{name:<12} {value}" for name, value in rows)
         return f"{self.params}\n{table}"

@@ -23,6 +23,7 @@ from ren.schemes.ckks.plaintext import Plaintext, as_slots
 from ren.schemes.ckks.watch import Shadow, watcher
 
 Slots = NDArray[np.complex128]  # [*batch, slots]
+_ARRAYS = np.ndarray | jax.Array | list | tuple
 
 
 def debug(
@@ -81,13 +82,10 @@ class _Watching:
 
     def input(self, value: Any) -> Any:
         """An argument of the function; arrays encrypted."""
-        if not isinstance(value, np.ndarray | jax.Array | list | tuple):
+        if not isinstance(value, _ARRAYS):
             return value
         made = self._context.encrypt(value)
-        z, _ = as_slots(value, made.slots, made.layout.blocks)
-        slots = np.zeros((*z.shape[:-1], made.slots), np.complex128)
-        slots[..., : z.shape[-1] if z.ndim else None] = z
-        self._shadows[made] = slots
+        self._shadows[made] = _padded(value, made)
         return made
 
     def seen(self, name: str, shadow: Shadow, operands: tuple[Any, ...], made: Ciphertext) -> None:
@@ -100,21 +98,33 @@ class _Watching:
                 "There, they have no values that could be compared.",
                 "Debug the function that is transformed, on one of its inputs.",
             )
-        expected = np.asarray(shadow(*map(self._value, operands)))
-        got = self._context.slots_of(made)
+        expected = np.asarray(shadow(*(self._value(o, made) for o in operands)))
+        got = self._decrypted(made)
         error = np.abs(got - expected)
         if not error.max() <= self._tolerance:
             raise _too_far(name, made, got, np.broadcast_to(expected, got.shape), self._tolerance)
         self._shadows[made] = expected
 
-    def _value(self, operand: Any) -> Any:
+    def _value(self, operand: Any, made: Ciphertext) -> Any:
         if isinstance(operand, Ciphertext):
             if operand not in self._shadows:
-                self._shadows[operand] = self._context.slots_of(operand)
+                self._shadows[operand] = self._decrypted(operand)
             return self._shadows[operand]
         if isinstance(operand, Plaintext):
             return _decoded(operand)
-        return operand
+        return _padded(operand, made) if isinstance(operand, _ARRAYS) else operand
+
+    def _decrypted(self, x: Ciphertext) -> Slots:
+        is_ours = x.key_id == self._context.key_id
+        return (self._context if is_ours else context_for(x.key_id, "debug()")).slots_of(x)
+
+
+def _padded(values: Any, x: Ciphertext) -> Slots:
+    """Values as they lie in the slots of `x`, zeros behind them."""
+    z, _ = as_slots(values, x.slots, x.layout.blocks)
+    slots = np.zeros((*z.shape[:-1], x.slots), np.complex128)
+    slots[..., : z.shape[-1] if z.ndim else None] = z
+    return slots
 
 
 def _decoded(p: Plaintext) -> Slots:

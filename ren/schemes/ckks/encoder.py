@@ -110,7 +110,9 @@ def encode_constant(value: complex, n: int, scale: Fraction | int) -> dict[int, 
     real, imaginary = (value, 0) if isinstance(value, int) else (value.real, value.imag)
     if not (math.isfinite(real) and math.isfinite(imaginary)):
         raise ParameterError(
-            f"The constant {value!r} was given.", "Only finite numbers can be encoded."
+            f"The constant {value!r} was given.",
+            "Only finite numbers can be encoded.",
+            "Replace it, for example with numpy.nan_to_num.",
         )
     parts = {0: round(Fraction(real) * scale), n // 2: round(Fraction(imaginary) * scale)}
     return {position: c for position, c in parts.items() if c}

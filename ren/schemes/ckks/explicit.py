@@ -7,12 +7,13 @@ brings it to normal form first: two components, at the canonical scale of its le
 from __future__ import annotations
 
 import dataclasses
-import math
 import operator
 from collections.abc import Callable
 from fractions import Fraction
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from ren.core.args import Spec
 from ren.core.errors import DepthError, ScaleError
@@ -24,7 +25,10 @@ from ren.schemes.ckks.active import context_for, same_key
 from ren.schemes.ckks.constants import constant_poly
 from ren.schemes.ckks.gadget import gadget_of
 from ren.schemes.ckks.layout import Layout
+from ren.schemes.ckks.noise import Noise
 from ren.schemes.ckks.plaintext import Plaintext, as_slots, encode
+from ren.schemes.ckks.sigmas import as_float, log2_of, rescale_sigma, switch_sigma
+from ren.schemes.ckks.watch import operation
 from ren.schemes.rlwe.keys import from_residues
 from ren.schemes.rlwe.keyswitch import key_switch
 from ren.symbolic import Symbolic, as_symbol
@@ -39,17 +43,18 @@ _SPARE_BITS = 20  # scales closer than 2^-(scale_bits + 20) are one: canonical o
 def _made(
     x: Ciphertext,
     polys: Polys,
+    noise: Noise,
     scale: Fraction | None = None,
     level: int | None = None,
     layout: Layout | None = None,
 ) -> Ciphertext:
-    """`x` with other polynomials; what is not given stays, and the noise is not known."""
+    """`x` with other polynomials and their noise; what is not given stays."""
     level = x.level if level is None else level
     scale = x.scale if scale is None else scale
     own = None if _is_one_scale(scale, x.params.scale(level), x) else scale
     return dataclasses.replace(
         x, polys=polys, level=level, layout=layout or x.layout, own_scale=own, seed=None,
-        pending=None, noise=noises.unknown(polys[0].shape[:-2]),
+        pending=None, noise=noise,
     )  # fmt: skip
 
 
@@ -60,16 +65,19 @@ def _is_one_scale(a: Fraction, b: Fraction, x: Ciphertext) -> bool:
 # ------------------------------------------------------------------- sums
 
 
+@operation("a negation", np.negative)
 def negate(x: Ciphertext) -> Ciphertext:
     """-x."""
-    return _made(x, tuple(-p for p in x.polys))
+    return _made(x, tuple(-p for p in x.polys), x.noise)
 
 
+@operation("a sum", np.add)
 def add(x: Ciphertext, y: Ciphertext) -> Ciphertext:
     """x + y, of one level and one scale."""
     return _combined(operator.add, x, y)
 
 
+@operation("a difference", np.subtract)
 def subtract(x: Ciphertext, y: Ciphertext) -> Ciphertext:
     """x - y, of one level and one scale."""
     return _combined(operator.sub, x, y)
@@ -83,39 +91,49 @@ def _combined(operation: Callable, x: Ciphertext, y: Ciphertext) -> Ciphertext:
         p if q is None else operation(Poly.zeros(q.ring).ntt() if p is None else p, q)
         for p, q in pairs
     )
-    return _made(x, polys, layout=x.layout.joined(y.layout))
+    return _made(x, polys, noises.total(x.noise, y.noise), layout=x.layout.joined(y.layout))
 
 
+@operation("a sum with a plaintext", np.add)
 def add_plain(x: Ciphertext, p: Plaintext) -> Ciphertext:
     """x + p, of one level and one scale."""
-    return _plus(x, _plain(x, p), x.layout.joined(p.layout))
+    return _plus(x, _plain(x, p), p.noise, x.layout.joined(p.layout))
 
 
+@operation("a difference with a plaintext", np.subtract)
 def subtract_plain(x: Ciphertext, p: Plaintext) -> Ciphertext:
     """x - p, of one level and one scale."""
-    return _plus(x, -_plain(x, p), x.layout.joined(p.layout))
+    return _plus(x, -_plain(x, p), p.noise, x.layout.joined(p.layout))
 
 
+@operation("a sum with an array", np.add)
 def add_array(x: Ciphertext, values: Any) -> Ciphertext:
     """x + values, encoded at the scale of `x`."""
-    poly, layout = _encoded(x, values)
-    return _plus(x, poly, layout)
+    poly, noise, layout = _encoded(x, values)
+    return _plus(x, poly, noise, layout)
 
 
+@operation("a difference with an array", np.subtract)
 def subtract_array(x: Ciphertext, values: Any) -> Ciphertext:
     """x - values, encoded at the scale of `x`."""
-    poly, layout = _encoded(x, values)
-    return _plus(x, -poly, layout)
+    poly, noise, layout = _encoded(x, values)
+    return _plus(x, -poly, noise, layout)
 
 
+@operation("a sum with a number", np.add)
 def add_scalar(x: Ciphertext, value: complex | Symbolic) -> Ciphertext:
     """x + value in every slot, encoded at the scale of `x`."""
     constant = constant_poly(value, x.polys[0].ring, x.scale)
-    return _plus(x, constant, arithmetic.scalar_layout(x, value))
+    return _plus(x, constant, _constant_noise(value, x.scale), arithmetic.scalar_layout(x, value))
 
 
-def _plus(x: Ciphertext, poly: Any, layout: Layout) -> Ciphertext:
-    return _made(x, (x.polys[0] + poly, *x.polys[1:]), layout=layout)
+def _plus(x: Ciphertext, poly: Any, noise: Noise, layout: Layout) -> Ciphertext:
+    polys = (x.polys[0] + poly, *x.polys[1:])
+    return _made(x, polys, noises.total(x.noise, noise), layout=layout)
+
+
+def _constant_noise(value: complex | Symbolic, scale: Fraction) -> Noise:
+    return noises.of_constant(value, as_float(scale))
 
 
 def _plain(x: Ciphertext, p: Plaintext) -> Poly:
@@ -123,25 +141,29 @@ def _plain(x: Ciphertext, p: Plaintext) -> Poly:
     return p.poly
 
 
-def _encoded(x: Ciphertext, values: Any) -> tuple[Poly, Layout]:
-    """Values over the ring of `x` at its scale, and the layout of the sum."""
+def _encoded(x: Ciphertext, values: Any) -> tuple[Poly, Noise, Layout]:
+    """Values over the ring of `x` at its scale, their noise, and the layout of the sum."""
     params, ring, scale, blocks = x.params, x.polys[0].ring, x.scale, x.layout.blocks
     if x.own_scale is None:
         p = encode(values, params, x.level, blocks)
-        return p.poly, x.layout.joined(p.layout)
+        return p.poly, p.noise, x.layout.joined(p.layout)
+
+    def cut(given: Any) -> Any:
+        return as_slots(given, params.slots, blocks)[0]
 
     def limbs(given: Any) -> Any:
-        z, _ = as_slots(given, params.slots, blocks)
-        return encoder.residues(encoder.encode(z, ring.n, params.slots, scale), ring.moduli)
+        coefficients = encoder.encode(cut(given), ring.n, params.slots, scale)
+        return encoder.residues(coefficients, ring.moduli)
 
     symbol = as_symbol(values)
     z, layout = as_slots(values if symbol is None else symbol.sample, params.slots, blocks)
+    noise = noises.of_values(z if symbol is None else symbol.map(cut), params, as_float(scale))
     if symbol is None:
         poly = from_residues(limbs(values), ring, Domain.COEFF)
     else:
         spec = Spec(ring, Domain.COEFF, z.shape[:-1])
         poly = Poly.from_node(symbol.encoded((ring, scale, blocks), spec, limbs))
-    return poly.ntt(), x.layout.joined(layout)
+    return poly.ntt(), noise, x.layout.joined(layout)
 
 
 def _need_alike(x: Ciphertext, level: int, scale: Fraction) -> None:
@@ -149,7 +171,8 @@ def _need_alike(x: Ciphertext, level: int, scale: Fraction) -> None:
     _need_level(x, level)
     if not _is_one_scale(scale, x.scale, x):
         raise ScaleError(
-            f"In manual mode scales 2^{_log2(x.scale):.4f} and 2^{_log2(scale):.4f} met in a sum.",
+            f"In manual mode scales 2^{log2_of(x.scale):.4f} and 2^{log2_of(scale):.4f} met in a "
+            "sum.",
             "Addends have one scale; these cannot be aligned by a rescale alone.",
             "Rescale or multiply the one, add plain arrays instead, or leave ckks.manual().",
         )
@@ -168,20 +191,24 @@ def _need_level(x: Ciphertext, level: int) -> None:
 # ------------------------------------------------------------------- products
 
 
+@operation("a product", np.multiply)
 def multiply(x: Ciphertext, y: Ciphertext) -> Ciphertext:
     """x * y: three components, the product of the scales, at the same level."""
     same_key(x.key_id, y.key_id, "A product")
     _need_level(x, y.level)
     (a0, a1), (b0, b1) = two_components(x, "A product").polys, two_components(y, "A product").polys
     polys = (a0 * b0, a0 * b1 + a1 * b0, a1 * b1)
-    return _product(x, polys, y.scale, x.layout.joined(y.layout))
+    noise = noises.product(x.noise, y.noise)
+    return _product(x, polys, noise, y.scale, x.layout.joined(y.layout))
 
 
+@operation("a product with a plaintext", np.multiply)
 def multiply_plain(x: Ciphertext, p: Plaintext) -> Ciphertext:
     """x * p slot by slot: the product of the scales, at the same level."""
     _need_level(x, p.level)
     polys = tuple(c * p.poly for c in x.polys)
-    return _product(x, polys, p.params.scale(p.level), x.layout.joined(p.layout))
+    noise = noises.product(x.noise, p.noise)
+    return _product(x, polys, noise, p.params.scale(p.level), x.layout.joined(p.layout))
 
 
 def multiply_array(x: Ciphertext, values: Any) -> Ciphertext:
@@ -189,17 +216,20 @@ def multiply_array(x: Ciphertext, values: Any) -> Ciphertext:
     return multiply_plain(x, encode(values, x.params, x.level, x.layout.blocks))
 
 
+@operation("a product with an integer", np.multiply)
 def multiply_integer(x: Ciphertext, value: int | Symbolic) -> Ciphertext:
     """x * value for an integer: the same scale."""
-    return _made(x, tuple(p * value for p in x.polys))
+    return _made(x, tuple(p * value for p in x.polys), noises.scaled(x.noise, value))
 
 
+@operation("a product with a number", np.multiply)
 def multiply_scalar(x: Ciphertext, value: complex | Symbolic) -> Ciphertext:
     """x * value in every slot, encoded at the scale of the level."""
     scale = x.params.scale(x.level)
     constant: Any = constant_poly(value, x.polys[0].ring, scale)
     layout = arithmetic.scalar_layout(x, value)
-    return _product(x, tuple(p * constant for p in x.polys), scale, layout)
+    noise = noises.product(x.noise, _constant_noise(value, scale))
+    return _product(x, tuple(p * constant for p in x.polys), noise, scale, layout)
 
 
 def power(x: Ciphertext, exponent: int) -> Ciphertext:
@@ -213,21 +243,24 @@ def power(x: Ciphertext, exponent: int) -> Ciphertext:
     return x if exponent == 1 else multiply(x, x)
 
 
-def _product(x: Ciphertext, polys: Polys, factor: Fraction, layout: Layout) -> Ciphertext:
+def _product(
+    x: Ciphertext, polys: Polys, noise: Noise, factor: Fraction, layout: Layout
+) -> Ciphertext:
     scale, q = x.scale * factor, x.params.ring(x.level).q
     if 4 * scale > q:
         raise DepthError(
-            f"A product at scale 2^{_log2(scale):.1f} was asked for at level {x.level} of "
+            f"A product at scale 2^{log2_of(scale):.1f} was asked for at level {x.level} of "
             f"{x.params.depth}.",
             f"The modulus there has {q.bit_length()} bits: the message would wrap around.",
             "Call .rescale() before, or make the context with more depth.",
         )
-    return _made(x, polys, scale, layout=layout)
+    return _made(x, polys, noise, scale, layout=layout)
 
 
 # ------------------------------------------------------------------- what the user inserts
 
 
+@operation("relinearize()", lambda x: x)
 def relinearize(x: Ciphertext) -> Ciphertext:
     """Two components instead of three: one key switch; with two it is the identity."""
     if len(x.polys) == 2:
@@ -235,9 +268,11 @@ def relinearize(x: Ciphertext) -> Ciphertext:
     key = context_for(x.key_id, "relinearize()").relinearization_key()
     c0, c1, c2 = x.polys
     k0, k1 = key_switch(c2, key, gadget_of(x.params))
-    return _made(x, (c0 + k0, c1 + k1))
+    sigma = switch_sigma(x.params, x.level, as_float(x.scale))
+    return _made(x, (c0 + k0, c1 + k1), noises.with_source(x.noise, sigma))
 
 
+@operation("rescale()", lambda x: x)
 def rescale(x: Ciphertext) -> Ciphertext:
     """One level down, every component and the scale divided by the ratio of the moduli.
 
@@ -248,28 +283,40 @@ def rescale(x: Ciphertext) -> Ciphertext:
     arithmetic.need_level(x, 1, "rescale()")
     ring = x.params.ring(x.level - 1)
     scale = x.scale * ring.q / x.params.ring(x.level).q
-    if _log2(scale) < x.params.scale_bits / 2:
+    if log2_of(scale) < x.params.scale_bits / 2:
         raise ScaleError(
-            f"rescale() was asked of a ciphertext at scale 2^{_log2(x.scale):.1f}.",
-            f"It would leave a scale of 2^{_log2(scale):.1f}: the message would be lost.",
+            f"rescale() was asked of a ciphertext at scale 2^{log2_of(x.scale):.1f}.",
+            f"It would leave a scale of 2^{log2_of(scale):.1f}: the message would be lost.",
             "Rescale after a product; use .drop_to(level) to go down without one.",
         )
-    return _made(x, tuple(p.rescale(ring) for p in x.polys), scale, x.level - 1)
+    return _rescaled(x, x.polys, x.noise, x.level - 1, scale)
+
+
+def _rescaled(
+    x: Ciphertext, polys: Polys, noise: Noise, target: int, scale: Fraction
+) -> Ciphertext:
+    """`polys` divided onto the ring of a lower level, which makes their scale `scale`."""
+    ring = x.params.ring(target)
+    sigma = rescale_sigma(x.params, target, as_float(scale), len(polys))
+    noise = noises.with_source(noise, sigma)
+    return _made(x, tuple(p.rescale(ring) for p in polys), noise, scale, target)
 
 
 def drop_to(x: Ciphertext, target: int) -> Ciphertext:
     """The same message at a lower level, at that level's scale to the power that `x` is at."""
     if not is_loose(x) or not 0 <= target < x.level:
         return arithmetic.drop_to(x, target) if target != x.level else x
-    degree = max(1, round(_log2(x.scale) / _log2(x.params.scale(x.level))))
+    degree = max(1, round(log2_of(x.scale) / log2_of(x.params.scale(x.level))))
     return _at(x, target, x.params.scale(target) ** degree)
 
 
+@operation("a change of scale", lambda x, target, scale: x)
 def _at(x: Ciphertext, target: int, scale: Fraction) -> Ciphertext:
     """`x` at a lower level and about any scale: multiplied by an integer, then rescaled."""
-    ring = x.params.ring(target)
-    factor = round(_factor(x, target, scale))
-    return _made(x, tuple((p * factor).rescale(ring) for p in x.polys), scale, target)
+    exact = _factor(x, target, scale)
+    factor = round(exact)
+    noise = noises.with_relative(x.noise, float(abs(factor / exact - 1)))
+    return _rescaled(x, tuple(p * factor for p in x.polys), noise, target, scale)
 
 
 def _factor(x: Ciphertext, target: int, scale: Fraction) -> Fraction:
@@ -302,8 +349,9 @@ def normal(x: Ciphertext) -> Ciphertext:
         if round(factor) and abs(round(factor) / factor - 1) < tolerance:
             return _at(x, level, x.params.scale(level))
     raise DepthError(
-        f"A ciphertext at level {x.level} has the scale 2^{_log2(x.scale):.1f}, from manual mode.",
-        f"Outside of it that is 2^{_log2(x.params.scale(x.level)):.1f}, and no level is left to "
+        f"A ciphertext at level {x.level} has the scale 2^{log2_of(x.scale):.1f}, from manual "
+        "mode.",
+        f"Outside of it that is 2^{log2_of(x.params.scale(x.level)):.1f}, and no level is left to "
         "bring it there.",
         "Call .rescale() inside ckks.manual(), or make the context with more depth.",
     )
@@ -322,7 +370,3 @@ def two_components(x: Ciphertext, what: str) -> Ciphertext:
         "It works on two: nothing is relinearized for you.",
         "Call .relinearize() first.",
     )
-
-
-def _log2(scale: Fraction) -> float:
-    return math.log2(scale)

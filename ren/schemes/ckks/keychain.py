@@ -77,9 +77,16 @@ class Keychain:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the public and the evaluation keys in memory; saved ones take half."""
-        public = 0 if self.public is None else self.public.nbytes
-        return public + sum(key.nbytes for key in self._evaluation())
+        """Bytes of the public and the evaluation keys in memory."""
+        return sum(key.nbytes for key in self._sized())
+
+    @property
+    def saved_nbytes(self) -> int:
+        """Bytes of these keys when saved: half, and seeds."""
+        return sum(key.saved_nbytes for key in self._sized())
+
+    def _sized(self) -> list[PublicKey | SwitchingKey]:
+        return [*([] if self.public is None else [self.public]), *self._evaluation()]
 
     @property
     def kind(self) -> str:

@@ -1,8 +1,8 @@
 """What is known of a message and its error, as one small array that travels with a ciphertext.
 
-The array is float32 [*batch, 2 + K] in units of the message:
+The array is float32 [*batch, 3 + K] in units of the message:
 
-    [bound, offset, a_0 .. a_(K-1)]
+    [bound, offset, coherent, a_0 .. a_(K-1)]
 
 `bound` is at least the modulus of the message in every slot. The error of a slot is a fixed part of
 at most `offset` (constants that were rounded, a relative error of 2^-40 in going down a level) and
@@ -14,12 +14,16 @@ error of x by 8, while sums of independent terms grow as they do. A rotation mov
 slot to another, where they are independent of those there: it moves the places too. The place of a
 source follows from what it is added to, so that equal programs give equal arrays.
 
-The bound of the error in a slot is offset + 6.5 sqrt(V). Variances are those of the modulus of a
-complex slot. Where noise is multiplied by a polynomial that is fixed for a key, the secret s or the
-noise of a switching key, its variance in slot j goes with |s(zeta_j)|^2, which is exponentially
-distributed over the slots: TAIL times the mean stands for it.
+Rotations by K slots and more come back to a place, so that a sum of N > K of them would be counted
+as if N/K were one source. `coherent` is the standard deviation if all sources were one and stood in
+one slot: always a sum. Of N different rotations no slot's error is taken more than coherent allows,
+so their sum has V <= N coherent^2 (Hoelder's inequality), spread evenly over all places: see
+`of_rotations`.
 
-Noise that is not known, as in `ckks.manual()`, is NaN throughout and stays so in every rule.
+The bound of the error in a slot is offset + 6.5 sqrt(V). Variances are those of the modulus of a
+complex slot; `sigmas` has those of the sources.
+
+Noise that is not known, of what was planned without data, is NaN throughout and stays so.
 
 All rules are arithmetic of arrays, so that they hold for NumPy arrays, for JAX's tracers, and under
 `ren.jit`, where they are carried out by the host at each call.
@@ -34,7 +38,7 @@ from __future__ import annotations
 import math
 import zlib
 from collections.abc import Sequence
-from functools import lru_cache, partial
+from functools import partial
 from typing import Any
 
 import jax
@@ -43,7 +47,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from ren.batching import stacked_arrays
 from ren.core.errors import ParameterError
-from ren.core.ring import intersection
 from ren.lowering.devices import is_tracer
 from ren.schemes.ckks.parameters import Parameters
 from ren.symbolic import Symbolic, derived
@@ -51,15 +54,17 @@ from ren.symbolic import Symbolic, derived
 Noise = Any  # float32 [*batch, WIDTH]: an array, a tracer, or a symbol
 
 SIGMAS = 6.5  # standard deviations that the bound of an error takes
-TAIL = 2.5  # the variance of noise times a fixed polynomial in its worst slots, over the mean
 PLACES = 32
-WIDTH = 2 + PLACES
+_HEAD = 3  # bound, offset, coherent
+WIDTH = _HEAD + PLACES
 LARGEST = 2.0**60  # entries end there, so that their squares stay inside float32
 _LARGEST = np.float32(LARGEST)
 ZERO = np.zeros(WIDTH, np.float32)
 _ERRORS = np.array([0.0] + [1.0] * (WIDTH - 1), np.float32)
 _NEARLY = np.float32(1 - 1e-6)  # exp(i t) may come out a little above 1
-_NUMBERED = np.r_[-1, -1, np.arange(PLACES)].astype(np.int32)
+_NUMBERED = np.r_[[-1] * _HEAD, np.arange(PLACES)].astype(np.int32)
+_IS_COHERENT = np.arange(WIDTH) == 2
+_IS_PLACE = (np.arange(WIDTH) >= _HEAD).astype(np.float32)
 _PLACE_WEIGHTS = (5 * np.arange(PLACES) + 7).astype(np.int32)
 _FLOAT64 = 2.0**-50  # relative error of encoding and of decoding in float64, with its transform
 
@@ -72,13 +77,14 @@ def unknown(batch: tuple[int, ...] = ()) -> NDArray[np.float32]:
     return np.full((*batch, WIDTH), np.nan, np.float32)
 
 
-def of_values(values: Any, params: Parameters, level: int) -> Noise:
+def of_values(values: Any, params: Parameters, scale: float) -> Noise:
     """Of encoded slots [*batch, k], or of a scalar: their exact modulus, the rounding of encoding.
 
     Args:
         values: an array, or a symbol that stands for one; its place follows from them.
+        params: tell how many slots there are.
+        scale: at which they are encoded.
     """
-    scale = float(params.scale(level))
     rounding = math.sqrt(2 * params.slots / 12) / scale
     return derived(partial(_of_values, rounding, 1 / scale), values)
 
@@ -91,7 +97,7 @@ def _of_values(rounding: float, unit: float, values: ArrayLike) -> NDArray[np.fl
     made = np.zeros((*z.shape[:-1], WIDTH), np.float32)
     made[..., 0] = _rounded_up(z.max(-1))
     made[..., 1] = made[..., 0] * np.float32(_FLOAT64)
-    made[..., 2 + _place(zlib.crc32(given.tobytes()))] = rounding
+    made[..., [2, _HEAD + _place(zlib.crc32(given.tobytes()))]] = rounding
     return made
 
 
@@ -119,7 +125,7 @@ def encrypted(plain: Noise, sigma: float, serial: int, bound: float | None) -> N
         ParameterError: the message is beyond `bound`.
     """
     added = np.zeros(WIDTH, np.float32)
-    added[2 + _place(serial)] = sigma
+    added[[2, _HEAD + _place(serial)]] = sigma
     return total(derived(partial(_published, bound), plain), added)
 
 
@@ -137,61 +143,6 @@ def _published(bound: float | None, noise: NDArray[np.float32]) -> NDArray[np.fl
         made[..., 0] = bound
     made[..., 1] = made[..., 0] * np.float32(_FLOAT64)
     return np.where(np.isnan(noise), noise, made)
-
-
-def secret_sigma(params: Parameters, level: int) -> float:
-    """Of encryption with the secret: e, in units of the message."""
-    return _slot_sigma(params.sigma**2, params) / float(params.scale(level))
-
-
-def public_sigma(params: Parameters, level: int) -> float:
-    """Of encryption with the public key: v e + e1 s + e0 divided by one special prime, rounded."""
-    h, p = _weight(params), params.specials[0]
-    divided = params.sigma**2 * (1 + 2 * TAIL * h) / p**2
-    return _slot_sigma(divided + _rounding(params, 1), params) / float(params.scale(level))
-
-
-def rescale_sigma(params: Parameters, level: int) -> float:
-    """Of rounding both components in a rescale onto `level`, in units of the message."""
-    return _slot_sigma(_rounding(params, 1), params) / float(params.scale(level))
-
-
-@lru_cache(maxsize=1 << 10)
-def switch_sigma(params: Parameters, level: int, degree: int = 1) -> float:
-    """Of a key switch at `level` of what has the scale s_level^degree, in units of the message.
-
-    A digit is lifted to a polynomial whose coefficients are sums of alpha uniform ones, and is
-    multiplied by the noise of the key; the sum over the digits is divided by P with rounding.
-    """
-    moduli, big = params.ring(level).moduli, params.special_product
-    variance = _rounding(params, len(params.specials))
-    for digit in params.digits:
-        part = intersection(digit, moduli)
-        lifted = len(part) / 12 * (math.prod(part) / big) ** 2
-        variance += TAIL * params.n * lifted * params.sigma**2 if part else 0.0
-    return _slot_sigma(variance, params) / float(params.scale(level)) ** degree
-
-
-@lru_cache(maxsize=1 << 10)
-def settle_sigma(params: Parameters, level: int, is_switched: bool) -> float:
-    """Of the rescale of a product onto `level`, after a key switch of it where it needs one."""
-    switched = switch_sigma(params, level + 1, degree=2) if is_switched else 0.0
-    return math.hypot(rescale_sigma(params, level), switched)
-
-
-def _weight(params: Parameters) -> float:
-    """The expected number of coefficients of the secret that are not zero: it is ternary."""
-    return 2 * params.n / 3
-
-
-def _rounding(params: Parameters, terms: int) -> float:
-    """The variance in a coefficient of r0 + r1 s, each r a sum of `terms` roundings."""
-    return terms / 12 * (1 + TAIL * _weight(params))
-
-
-def _slot_sigma(variance: float, params: Parameters) -> float:
-    """Of a slot, from the variance in each coefficient that decoding reads."""
-    return math.sqrt(2 * params.slots * variance)
 
 
 def _place(number: int) -> int:
@@ -216,13 +167,13 @@ def _limited(noise: Noise) -> Noise:
 
 def _random(noise: Noise) -> Noise:
     """sqrt(V), [*batch, 1]."""
-    return (noise[..., 2:] ** 2).sum(-1, keepdims=True) ** 0.5
+    return (noise[..., _HEAD:] ** 2).sum(-1, keepdims=True) ** 0.5
 
 
 def _error(noise: Noise) -> Noise:
     """The bound of the error in a slot, [*batch, 1]."""
     if _is_single(noise):
-        random = noise[2:]
+        random = noise[_HEAD:]
         return noise[1] + SIGMAS * math.sqrt(random.dot(random))
     return noise[..., 1:2] + _random(noise) * np.float32(SIGMAS)
 
@@ -272,10 +223,11 @@ def with_source(a: Noise, sigma: float) -> Noise:
 def _with_source(sigma: np.float32, a: Noise) -> Noise:
     if _is_single(a):
         made = a.copy()
-        made[2 + int((a[2:] > 0).dot(_PLACE_WEIGHTS)) % PLACES] += sigma
+        made[2] += sigma
+        made[_HEAD + int((a[_HEAD:] > 0).dot(_PLACE_WEIGHTS)) % PLACES] += sigma
         return made
-    taken = ((a[..., 2:] > 0) * _PLACE_WEIGHTS).sum(-1, keepdims=True) % PLACES
-    return _limited(a + (taken == _NUMBERED) * sigma)
+    taken = ((a[..., _HEAD:] > 0) * _PLACE_WEIGHTS).sum(-1, keepdims=True) % PLACES
+    return _limited(a + ((taken == _NUMBERED) | _IS_COHERENT) * sigma)
 
 
 def with_relative(a: Noise, error: float) -> Noise:
@@ -294,12 +246,35 @@ def rotated(a: Noise, steps: int, slots: int) -> Noise:
     shift = steps * max(1, PLACES // slots) % PLACES
     if not shift:
         return a
-    order = np.r_[0, 1, 2 + (np.arange(PLACES) + shift) % PLACES]
+    order = np.r_[:_HEAD, _HEAD + (np.arange(PLACES) + shift) % PLACES]
     return derived(partial(_reordered, order), _host(a))
 
 
 def _reordered(order: NDArray[np.intp], a: Noise) -> Noise:
     return a[..., order]
+
+
+def of_rotations(a: Noise, made: Noise, count: int, added: float) -> Noise:
+    """Of a sum of `count` different rotations of what has the noise `a`: the lesser of two bounds.
+
+    With fewer than PLACES rotations the second one would be too small beside a source of `a`.
+
+    Args:
+        a: of each term.
+        made: of the sum, as it was tracked.
+        count: of the terms.
+        added: the variance of what the rotations added, in the sum.
+    """
+    if count < PLACES:
+        return made
+    return derived(partial(_of_rotations, count / PLACES, added / PLACES), _host(a), _host(made))
+
+
+def _of_rotations(share: float, added: float, a: Noise, made: Noise) -> Noise:
+    even = (a[..., 2:_HEAD] * np.float32(math.sqrt(share))).clip(None, LARGEST)
+    even = (even**2 + np.float32(added)) ** 0.5
+    is_less = (even * np.float32(math.sqrt(PLACES)) < _random(made)) * _IS_PLACE
+    return made * (1 - is_less) + even * is_less
 
 
 def within(a: Noise, bound: float) -> Noise:
@@ -345,7 +320,7 @@ def side_by_side(parts: Sequence[Noise]) -> Noise:
 
 
 def _side_by_side(*parts: Noise) -> Noise:
-    return stacked_arrays(parts, axis=-2)
+    return stacked_arrays(*parts, axis=-2)
 
 
 def of_largest(a: Noise, blocks: int) -> Noise:
@@ -359,7 +334,16 @@ def _of_largest(a: Noise) -> Noise:
 
 def broadcast(a: Noise, batch: tuple[int, ...]) -> Noise:
     """With all the batch axes."""
-    return _host(a) + np.zeros((*batch, WIDTH), np.float32)
+    return derived(partial(_broadcast, batch), _host(a))
+
+
+def _broadcast(batch: tuple[int, ...], a: Noise) -> Noise:
+    return a + np.zeros((*batch, WIDTH), np.float32)
+
+
+def stacked(parts: Sequence[Noise], batch: tuple[int, ...]) -> Noise:
+    """Along a new first axis, each with all the batch axes first."""
+    return derived(stacked_arrays, *(broadcast(a, batch) for a in parts))
 
 
 def _rounded_up(values: NDArray) -> NDArray[np.float32]:
@@ -385,7 +369,7 @@ def is_known(noise: Noise) -> bool:
 def read(noise: Noise) -> tuple[float, float, float, float]:
     """The fields of an `Estimate`, each the largest over the batch."""
     values = np.asarray(noise).astype(np.float64)
-    bound, offset, variance = values[..., 0], values[..., 1], (values[..., 2:] ** 2).sum(-1)
+    bound, offset, variance = values[..., 0], values[..., 1], (values[..., _HEAD:] ** 2).sum(-1)
     error = offset + SIGMAS * np.sqrt(variance)
     error = error + (bound + error) * _FLOAT64
     return float(bound.max()), float(variance.max()), float(offset.max()), float(error.max())

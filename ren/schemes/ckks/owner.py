@@ -50,6 +50,12 @@ def context(
         )
     if isinstance(depth, Requirements):
         return _context_of(depth, slots)
+    if params is not None and not isinstance(params, Parameters):
+        raise ParameterError(
+            f"ckks.context() got params={params!r:.60}, a {type(params).__name__}.",
+            "They are a ckks.Parameters.",
+            'Write for example params=ckks.Parameters.preset("n14-depth4").',
+        )
     if params is None:
         if depth is None:
             raise ParameterError(

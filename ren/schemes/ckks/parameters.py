@@ -388,7 +388,7 @@ def parameters_of(reader: Reader) -> Parameters:
         raise damaged(reader.kind, f"the parameters are not valid ({reason})") from None
     if params.digest != reader.digest:
         raise damaged(reader.kind, "they belong to other parameters than they say")
-    if reader.header.get("security") != security_text(params):
+    if reader.field("security") != security_text(params):
         raise damaged(reader.kind, f"they do not say that they have {security_text(params)}")
     return params
 

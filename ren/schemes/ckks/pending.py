@@ -20,6 +20,7 @@ import attrs
 from ren.core.node import Node
 from ren.poly import Poly
 from ren.schemes.ckks import noise as noises
+from ren.schemes.ckks import sigmas
 from ren.schemes.ckks.gadget import gadget_of
 from ren.schemes.ckks.noise import Noise
 from ren.schemes.ckks.parameters import Parameters
@@ -84,7 +85,7 @@ class Terms:
         """The noise of the normal form."""
         if not self.product:
             return self.noise
-        sigma = noises.settle_sigma(params, level, is_switched=len(self.product) > 2)
+        sigma = sigmas.settle_sigma(params, level, is_switched=len(self.product) > 2)
         return noises.with_source(self.noise, sigma)
 
 

@@ -129,7 +129,7 @@ def encode(values: Any, params: Parameters, level: int, blocks: int = 1) -> Plai
     limbs = encoder.residues(coefficients, ring.moduli)
     wide = from_residues(limbs, ring, Domain.COEFF).ntt()
     bits = max(_room(level, params), _bit_length(coefficients))
-    noise = noises.of_values(z, params, level)
+    noise = noises.of_values(z, params, float(params.scale(level)))
     return Plaintext(wide, level, layout, params, bits, noise)
 
 
@@ -145,9 +145,12 @@ def _encode_symbol(symbol: Symbolic, params: Parameters, level: int, blocks: int
             raise Unfit
         return encoder.residues(coefficients, ring.moduli)
 
+    def cut(values: Any) -> NDArray:
+        return as_slots(values, params.slots, blocks)[0]
+
     spec = Spec(ring, Domain.COEFF, z.shape[:-1])
     wide = Poly.from_node(symbol.encoded((params, level, blocks), spec, limbs)).ntt()
-    noise = noises.of_values(symbol, params, level)
+    noise = noises.of_values(symbol.map(cut), params, float(params.scale(level)))
     return Plaintext(wide, level, layout, params, room, noise)
 
 
@@ -178,14 +181,17 @@ def as_slots(values: Any, slots: int, blocks: int = 1) -> tuple[NDArray, Layout]
             "Encoding happens on the host, with concrete numbers.",
             "Encode outside the traced function (ctx.encode) and pass the plaintext in.",
         )
-    z = np.asarray(values)
-    if z.dtype == object:
+    try:
+        z = np.asarray(values)
+    except ValueError:  # rows of several lengths
+        z = np.empty(0, object)
+    if z.dtype == object and None not in z.flat:
         with contextlib.suppress(TypeError, ValueError):
             z = z.astype(np.float64)
     if z.dtype.kind not in "biufc" or z.size == 0:
         raise ParameterError(
-            f"Values of dtype {z.dtype} and shape {z.shape} were given.",
-            "Slots hold real or complex numbers, at least one.",
+            f"A {type(values).__name__} was to be encoded: dtype {z.dtype}, shape {z.shape}.",
+            "Slots hold real or complex numbers, at least one; rows have one length.",
             "Pass a NumPy array or a list of numbers.",
         )
     is_complex = z.dtype.kind == "c"

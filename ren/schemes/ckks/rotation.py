@@ -15,8 +15,9 @@ import numpy as np
 
 from ren.core.errors import ParameterError, ScaleError
 from ren.schemes.ckks import noise as noises
+from ren.schemes.ckks import sigmas
 from ren.schemes.ckks.active import context_for
-from ren.schemes.ckks.arithmetic import add, evolve, kept_to, multiply_plain
+from ren.schemes.ckks.arithmetic import add, evolve, kept_to, multiply_plain, need_level
 from ren.schemes.ckks.explicit import normal, two_components
 from ren.schemes.ckks.gadget import gadget_of
 from ren.schemes.ckks.modes import is_manual
@@ -51,7 +52,7 @@ def automorphism(x: Ciphertext, galois: int, what: str, steps: int = 0) -> Ciphe
     k0, k1 = key_switch(x.polys[1], key, gadget_of(x.params))
     polys = ((x.polys[0] + k0).automorphism(galois), k1.automorphism(galois))
     moved = noises.rotated(x.noise, steps, x.slots)
-    sigma = noises.switch_sigma(x.params, x.level)
+    sigma = sigmas.switch_sigma(x.params, x.level, sigmas.as_float(x.scale))
     return evolve(x, polys, noises.with_source(moved, sigma))
 
 
@@ -87,6 +88,7 @@ def roll(x: Ciphertext, shift: int) -> Ciphertext:
         )
     if shift == 0 or length == x.slots:
         return rotate(x, -shift)
+    need_level(x, 1, f"roll({shift})")
     mask = np.arange(length) >= shift
     ahead, behind = (encode(m, x.params, x.level) for m in (mask, ~mask))
     with unchecked():
@@ -97,11 +99,12 @@ def roll(x: Ciphertext, shift: int) -> Ciphertext:
     return kept_to(made, x)
 
 
+@operation("switch_key()", lambda x, key, key_id: x)
 def switched(x: Ciphertext, key: SwitchingKey, key_id: str) -> Ciphertext:
     """The message of `x` under the secret that `key` leads to: one key switch."""
     x = normal(x)
     k0, k1 = key_switch(x.polys[1], key, gadget_of(x.params))
-    noise = noises.with_source(x.noise, noises.switch_sigma(x.params, x.level))
+    noise = noises.with_source(x.noise, sigmas.switch_sigma(x.params, x.level))
     return dataclasses.replace(evolve(x, (x.polys[0] + k0, k1), noise), key_id=key_id)
 
 

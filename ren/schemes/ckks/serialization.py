@@ -91,7 +91,7 @@ def read_ciphertext(data: bytes) -> dict[str, Any]:
     level = reader.integer("level", 0, params.depth)
     ring = params.ring(level)
     batch, layout = _shape(reader, ring, params)
-    held = reader.header.get("seed")
+    held = reader.field("seed")
     seed = None if held is None else reader.seed(held)
     first = reader.residues(ring, batch)
     second = reader.residues(ring, batch) if seed is None else None
@@ -233,10 +233,8 @@ def read_context(data: bytes) -> tuple[Parameters, Keychain]:
     reader = unpack(CONTEXT, data)
     params, key_id = parameters_of(reader), reader.key_id()
     secret = _secret(reader, params) if reader.boolean("secret") else None
-    public = _public(reader, params, reader.header.get("public"))
-    relinearization = _switching(
-        reader, params, reader.header.get("relinearization"), RELINEARIZATION
-    )
+    public = _public(reader, params, reader.field("public"))
+    relinearization = _switching(reader, params, reader.field("relinearization"), RELINEARIZATION)
     galois = _switching_keys(reader, params, "galois", _galois_label)
     switches = _switching_keys(reader, params, "switches", _switch_label)
     reader.finish()

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ren.batching import stacked, stacked_arrays, unstacked
+import numpy as np
+
+from ren.batching import stacked, unstacked
 from ren.core.errors import ParameterError
+from ren.poly import Poly
 from ren.schemes.ckks import noise as noises
 from ren.schemes.ckks.active import same_key
 from ren.schemes.ckks.arithmetic import evolve
 from ren.schemes.ckks.ciphertext import Ciphertext
+from ren.schemes.ckks.circuits.shaping import known_length
 from ren.schemes.ckks.explicit import normal
+from ren.schemes.ckks.watch import operation
 
 
 def stack(ciphertexts: Sequence[Ciphertext]) -> Ciphertext:
@@ -24,7 +29,6 @@ def stack(ciphertexts: Sequence[Ciphertext]) -> Ciphertext:
     Raises:
         ParameterError: none, or shapes that differ.
         ContextError: two keys.
-        TracedValueError: inside a function that `ren.jit` captures.
 
     Example:
         >>> from ren.schemes import ckks
@@ -38,14 +42,18 @@ def stack(ciphertexts: Sequence[Ciphertext]) -> Ciphertext:
     _check(given)
     given = [normal(x) for x in given]
     level = min(x.level for x in given)
-    dropped = [x.drop_to(level) for x in given]
-    layout = given[0].layout
-    for x in given[1:]:
+    return _stacked(*(x.drop_to(level) for x in given))
+
+
+@operation("stack()", lambda *slots: np.stack(slots))
+def _stacked(first: Ciphertext, *others: Ciphertext) -> Ciphertext:
+    """Of one level, in normal form."""
+    given, layout = (first, *others), first.layout
+    for x in others:
         layout = layout.joined(x.layout)
-    batch = dropped[0].polys[0].shape[:-2]
-    c0, c1 = stacked([[x.polys[i].ntt() for x in dropped] for i in (0, 1)], "ckks.stack")
-    noise = stacked_arrays([noises.broadcast(x.noise, batch) for x in dropped])
-    return evolve(dropped[0], (c0, c1), noise, layout=layout)
+    c0, c1 = (stacked([x.polys[i].ntt() for x in given]) for i in (0, 1))
+    batch = first.polys[0].shape[:-2]
+    return evolve(first, (c0, c1), noises.stacked([x.noise for x in given], batch), layout=layout)
 
 
 def unstack(x: Ciphertext) -> list[Ciphertext]:
@@ -53,7 +61,6 @@ def unstack(x: Ciphertext) -> list[Ciphertext]:
 
     Raises:
         ParameterError: there is no batch axis.
-        TracedValueError: inside a function that `ren.jit` captures.
     """
     x = normal(x)
     batch = x.polys[0].shape[:-2]
@@ -63,9 +70,14 @@ def unstack(x: Ciphertext) -> list[Ciphertext]:
             "It takes apart the first batch axis, as ckks.stack or an array [batch, k] made it.",
             "Pass a stacked ciphertext.",
         )
-    halves = unstacked([p.ntt() for p in x.polys], "ckks.unstack")
-    noise = noises.broadcast(x.noise, batch)
-    return [evolve(x, pair, noise[i]) for i, pair in enumerate(zip(*halves, strict=True))]
+    parts = zip(*(unstacked(p.ntt()) for p in x.polys), strict=True)
+    return [_part(x, i, pair) for i, pair in enumerate(parts)]
+
+
+@operation("unstack()", lambda x, i, pair: x[i])
+def _part(x: Ciphertext, i: int, pair: tuple[Poly, Poly]) -> Ciphertext:
+    noise = noises.broadcast(x.noise, x.polys[0].shape[:-2])
+    return evolve(x, pair, noise[i])
 
 
 def _check(given: list[Ciphertext]) -> None:
@@ -93,4 +105,4 @@ def _shape(x: Ciphertext) -> tuple[int | None, ...]:
     batch = x.polys[0].shape[:-2]
     if x.layout.blocks > 1:
         batch = batch[:-1]
-    return (*batch, x.layout.length)
+    return (*batch, known_length(x))

@@ -44,9 +44,15 @@ class Reader:
     header: dict[str, Any]
     body: memoryview
 
+    def field(self, name: str) -> Any:
+        """The field `name`, which has to be there."""
+        if name not in self.header:
+            raise damaged(self.kind, f"the field {name} is missing")
+        return self.header[name]
+
     def integer(self, name: str, low: int, high: int) -> int:
         """The field `name`, an integer in [low, high]."""
-        value = self.header.get(name)
+        value = self.field(name)
         if type(value) is not int or not low <= value <= high:
             raise damaged(self.kind, f"{name} is {value!r}, not in [{low}, {high}]")
         return value
@@ -57,7 +63,7 @@ class Reader:
 
     def key_id(self) -> str:
         """The public identity of the keys: 32 hexadecimal digits."""
-        return self._hex("key_id", self.header.get("key_id"), 16).hex()
+        return self._hex("key_id", self.field("key_id"), 16).hex()
 
     def seed(self, value: Any) -> bytes:
         """A seed of 32 bytes, from its hexadecimal digits."""
@@ -74,7 +80,7 @@ class Reader:
 
     def items(self, name: str) -> list[Any]:
         """The field `name`, a list."""
-        value = self.header.get(name)
+        value = self.field(name)
         if not isinstance(value, list):
             raise damaged(self.kind, f"{name} is not a list")
         return value

@@ -21,7 +21,7 @@ from ren.core.errors import SerializationError
 from ren.core.ring import Domain, RingSpec
 from ren.lowering.execute import placed
 from ren.poly import Poly
-from ren.sampling import Xof, fresh_seed, gaussian, ternary, uniform_residues
+from ren.sampling import SEED_BYTES, Xof, fresh_seed, gaussian, ternary, uniform_residues
 from ren.schemes.rlwe.security import security_bits
 
 Entropy = Callable[[], bytes]
@@ -59,11 +59,16 @@ class PublicKey:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of both halves in memory; saved, `a` is a seed of 32."""
+        """Bytes of both halves in memory."""
         return _bytes(2, self.b.ring)
 
+    @property
+    def saved_nbytes(self) -> int:
+        """Bytes when saved: `b`, and the seed of `a`."""
+        return _bytes(1, self.b.ring) + SEED_BYTES
+
     def __repr__(self) -> str:
-        return f"<PublicKey over {_sized(self.b.ring, self.nbytes)}>"
+        return f"<PublicKey over {_sized(self)}>"
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
@@ -76,22 +81,34 @@ class SwitchingKey:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of all halves in memory; saved, those of `a` are a seed of 32."""
+        """Bytes of all halves in memory."""
         return _bytes(2 * len(self.b), self.b[0].ring)
+
+    @property
+    def saved_nbytes(self) -> int:
+        """Bytes when saved: the halves `b`, and the seed of all `a`."""
+        return _bytes(len(self.b), self.b[0].ring) + SEED_BYTES
 
     def __repr__(self) -> str:
         digits = f"{len(self.b)} digit{'s' * (len(self.b) > 1)}"
-        return f"<SwitchingKey of {digits} over {_sized(self.b[0].ring, self.nbytes)}>"
+        return f"<SwitchingKey of {digits} over {_sized(self)}>"
 
 
 def _bytes(polys: int, ring: RingSpec) -> int:
     return 4 * polys * ring.limbs * ring.n
 
 
-def _sized(ring: RingSpec, nbytes: int) -> str:
+def sizes(held: Any) -> str:
+    """The bytes of keys in memory, and saved, where uniform halves are seeds."""
+    memory, saved = held.nbytes / 2**20, held.saved_nbytes / 2**20
+    return f"{memory:.2f} MiB in memory, {saved:.2f} MiB saved"
+
+
+def _sized(key: PublicKey | SwitchingKey) -> str:
     """Limbs and bytes of a key, and whether its own modulus is beyond every bound."""
+    ring = (key.b if isinstance(key.b, Poly) else key.b[0]).ring
     mark = "" if security_bits(ring.n, ring.log2_q) else ", INSECURE"
-    return f"{ring.limbs} limbs, {nbytes / 2**20:.2f} MiB{mark}"
+    return f"{ring.limbs} limbs, {sizes(key)}{mark}"
 
 
 def _register(cls: type) -> None:

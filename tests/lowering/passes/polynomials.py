@@ -71,23 +71,19 @@ MEANINGS: dict[str, Callable[[Node, int, Rows], list[int]]] = {
     "AUTOMORPHISM": lambda node, q, rows: oracle.automorphism(rows[0], node.arg.g, q),
 }
 
-
-def _stack(node: Node, *sources: np.ndarray) -> np.ndarray:
-    batch = node.spec.batch[:-1]
-    return np.stack([np.broadcast_to(s, (*batch, s.shape[-1])) for s in sources], axis=-2)
-
-
-# Of ops that change the batch axes.
-WHOLE: dict[str, Callable[..., np.ndarray]] = {
-    "ITEM": lambda node, x: x[..., node.arg.index, :],
-    "STACK": _stack,
+# What changes the batch axes.
+OF_BATCHES: dict[str, Callable[..., np.ndarray]] = {
+    "STACK": lambda node, *sources: np.stack(
+        np.broadcast_arrays(*sources), axis=-2 if node.arg.axis else 0
+    ),
+    "PART": lambda node, x: x[..., node.arg.index, :] if node.arg.axis else x[node.arg.index],
 }
 
 
 def meaning(node: Node, *sources: np.ndarray) -> np.ndarray:
     """The value of `node` from those of its sources."""
-    if node.op.name in WHOLE:
-        return WHOLE[node.op.name](node, *sources)
+    if node.op.name in OF_BATCHES:
+        return OF_BATCHES[node.op.name](node, *sources)
     assert node.op.name in MEANINGS, f"say in {__name__}.MEANINGS what {node.op.name} means"
     batch, q = node.spec.batch, math.prod(node.spec.ring.moduli)
     wide = [np.broadcast_to(s, (*batch, s.shape[-1])) for s in sources]

@@ -23,12 +23,13 @@ from ren.core.args import (
     BoundArg,
     ConstArg,
     CopyArg,
-    ItemArg,
     ModUpArg,
     NoArg,
+    PartArg,
     RingArg,
     RotateArg,
     ScalarArg,
+    StackArg,
 )
 from ren.core.errors import RenError
 from ren.core.node import next_serial
@@ -111,20 +112,21 @@ def _bound_arg(d: _Drawing, op: Op, src: Sequence[Node]) -> BoundArg:
     return BoundArg(float((largest + 1).bit_length()))
 
 
-def _item_arg(d: _Drawing, op: Op, src: Sequence[Node]) -> ItemArg:
-    batch = src[0].spec.batch
-    return ItemArg(d.rng.randrange(batch[-1] if batch else 2))
+def _part_arg(d: _Drawing, op: Op, src: Sequence[Node]) -> PartArg:
+    axis = d.rng.choice((0, -1))
+    return PartArg(d.rng.randrange((src[0].spec.batch or (1,))[axis]), axis)
 
 
 ARGUMENTS: dict[Any, Callable[[_Drawing, Op, Sequence[Node]], Any]] = {
     NoArg: lambda d, op, src: NoArg(),
+    PartArg: _part_arg,
+    StackArg: lambda d, op, src: StackArg(d.rng.choice((0, -1))),
     RingArg: _ring_arg,
     ModUpArg: _mod_up_arg,
     ConstArg: _const_arg,
     BoundArg: _bound_arg,
     RotateArg: lambda d, op, src: RotateArg(d.rng.randrange(d.n // 2)),
     AutomorphismArg: lambda d, op, src: AutomorphismArg(d.rng.randrange(1, 2 * d.n, 2)),
-    ItemArg: _item_arg,
     CopyArg: lambda d, op, src: CopyArg(jax.devices("cpu")[0]),
 }
 

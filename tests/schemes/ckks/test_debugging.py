@@ -91,6 +91,66 @@ def test_debug_stops_at_the_operation(ctx):
     assert len(str(caught.value).splitlines()) == 3
 
 
+def line_of(f, offset: int) -> str:
+    return f"test_debugging.py:{f.__code__.co_firstlineno + offset}: "
+
+
+def test_debug_looks_into_circuits(ctx):
+    draw = np.random.default_rng(3)
+    a, m = draw.uniform(-1, 1, 8), draw.uniform(-1, 1, (4, 8))
+
+    def f(x, factor):
+        y = ckks.math.sigmoid(x, interval=(-1, 1), degree=3)
+        y = (factor * m) @ y
+        return y + 1
+
+    made = ckks.debug(f, a, 1, tolerance=2.0**-15, context=ctx)
+    assert np.abs(made.decrypt() - (m @ (1 / (1 + np.exp(-a))) + 1)).max() < 2.0**-6
+    for offset, tolerance in ((1, 1e-11), (2, 1e-8)):
+        with pytest.raises(PrecisionError) as caught:
+            ckks.debug(f, a, 500, tolerance=tolerance, context=ctx)
+        assert line_of(f, offset) in str(caught.value)
+
+
+def test_debug_by_hand(ctx):
+    a, b = np.random.default_rng(5).uniform(-1, 1, (2, 40))
+
+    def f(x, y, factor):
+        with ckks.manual():
+            z = (x * y + x * [0.5, 0.25] - 0.5).relinearize()
+            z = -(z + b).rescale().rotate(1).drop_to(0)
+            z = z * factor
+        return z - 1
+
+    u = a * b - 0.5 + b
+    u[:2] += a[:2] * [0.5, 0.25]
+    full = np.pad(u, (0, ctx.slots - 40), constant_values=-0.5)
+    made = ckks.debug(f, a, b, 1, tolerance=2.0**-15, context=ctx)
+    assert np.abs(made.decrypt() - (-np.roll(full, -1)[:40] - 1)).max() < 2.0**-15
+    with (
+        pytest.warns(ckks.MessageBoundWarning),
+        pytest.raises(PrecisionError, match="a product with an integer is off") as caught,
+    ):
+        ckks.debug(f, a, b, 10**6, context=ctx)
+    assert line_of(f, 4) in str(caught.value)
+
+
+def test_debug_follows_stacks_and_other_keys(ctx):
+    other = ckks.context(params=ctx.params)
+    ctx.switching_key(other)
+
+    def f(x, y):
+        both = ckks.stack([x * y, x + y])
+        low, high = ckks.unstack(both * 2)
+        return ctx.switch_key(low - high, other) + 1
+
+    a, b = np.random.default_rng(6).uniform(-1, 1, (2, 40))
+    made = ckks.debug(f, a, b, tolerance=2.0**-15, context=ctx)
+    assert np.abs(made.decrypt() - (2 * (a * b - a - b) + 1)).max() < 2.0**-15
+    with pytest.raises(PrecisionError, match="a product is off"):
+        ckks.debug(f, a, b, tolerance=1e-10, context=ctx)
+
+
 def test_debug_with_a_tolerance_that_noise_passes(ctx):
     with pytest.raises(PrecisionError, match=r"a product .*in slot \d+ at level 2"):
         ckks.debug(lambda x: x * x, np.ones(500) * 0.7, tolerance=1e-10, context=ctx)

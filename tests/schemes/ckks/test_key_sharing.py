@@ -92,6 +92,22 @@ def test_insecure_is_said_everywhere(ctx, ctx13):
     assert b"INSECURE" not in ctx13.server().to_bytes()[:8192]
 
 
+def test_a_saved_rotation_key_takes_half_at_a_large_degree():
+    owner = ckks.context(params=ckks.Parameters.preset("n15-depth12"), rotations=[1])
+    key, public = owner.galois_key(5, "a test"), owner.public()
+    assert key.b[0].ring == owner.params.key_ring() and key.b[0].ring.n == 1 << 15  # at the top
+    unseeded = sum(half.limbs.nbytes for half in (*key.b, *key.a))
+    saved = len(owner.server(rotations=[1], relinearization=False).to_bytes())
+    assert unseeded == key.nbytes == owner.params.key_nbytes()
+    assert key.saved_nbytes <= saved <= 0.51 * unseeded
+    assert len(public.to_bytes()) <= 0.51 * public._keys.nbytes
+    for held in (key, public._keys.public, public, owner, owner.server()):
+        text = repr(held)
+        memory, rest = text.split(" MiB in memory, ")
+        memory, saved = float(memory.split()[-1]), float(rest.split(" MiB saved")[0])
+        assert abs(saved - memory / 2) <= 0.01 and f"{saved:.2f} MiB saved" in str(held)
+
+
 def test_sizes_of_keys(ctx, ctx13):
     for context in (ctx, ctx13):
         key, params = context.relinearization_key(), context.params

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -11,7 +13,7 @@ from jax import lax
 import ren
 from ren.core.errors import MessageBoundWarning, ParameterError, TracedValueError
 from ren.schemes import ckks
-from ren.schemes.ckks.noise import PLACES, WIDTH
+from ren.schemes.ckks.noise import PLACES, WIDTH, unknown
 
 SLOTS = 512
 BATCH = 50
@@ -37,8 +39,9 @@ def unit(draw, kind: str) -> np.ndarray:
 
 def step(draw, kind, x, a, y, b):
     """A random operation on ciphertexts x and y that hold a and b; None where a level lacks."""
-    name = draw.choice(["*"] * 4 + ["+"] * 2 + ["-", "plain", "number", "int", "rotate", "conj"])
-    if name in ("*", "plain", "number") and min(x.level, y.level) == 0:
+    linear = ["-", "plain", "number", "int", "rotate", "conj", "sum"]
+    name = draw.choice(["*"] * 4 + ["+"] * 2 + linear)
+    if name in ("*", "plain", "number", "sum") and min(x.level, y.level) == 0:
         return None
     if name in BINARY:
         return OPERATORS[name](x, y), BINARY[name](a, b)
@@ -54,6 +57,10 @@ def step(draw, kind, x, a, y, b):
     if name == "rotate":
         k = int(2 ** draw.integers(0, 9))
         return x.rotate(k), np.roll(a, -k, -1)
+    if name == "sum":
+        count, k = int(2 ** draw.integers(1, 7)), int(draw.choice([1, 3, 8]))
+        moved = [np.roll(a, -k * i, -1) for i in range(count)]
+        return ckks.strided_sum(x, count, k) * (1 / count), sum(moved) / count
     return x.conj(), a.conj()
 
 
@@ -99,7 +106,10 @@ def test_bounds_hold_in_ten_thousand_trials_and_are_close(params, kind):
     assert np.median(found) <= 2
 
 
-@pytest.mark.parametrize("bits", [30, pytest.param(50, marks=pytest.mark.slow), 60])
+SLOW = [pytest.param(bits, marks=pytest.mark.slow) for bits in (30, 50)]
+
+
+@pytest.mark.parametrize("bits", [*SLOW, 60])
 def test_other_scales(bits):
     ctx = ckks.context(2, scale_bits=bits, n=2 * SLOTS, security=None)
     draw = np.random.default_rng(bits)
@@ -136,6 +146,35 @@ def test_a_sum_over_the_slots_grows_as_its_root(deep):
         (x.rotate(1).estimate.variance - x.estimate.variance) / 2**i for i in range(5)
     )
     assert total.estimate.variance < 3 * PLACES * terms
+
+
+def test_sums_over_the_slots_are_close(params):
+    draw = np.random.default_rng(0)
+    loose = {"sum": [], "mean": [], "dot": [], "wide": [], "tile": []}
+    for _ in range(8):
+        ctx = ckks.context(params=params)
+        a, b = draw.uniform(-1, 1, 100), draw.uniform(-1, 1, SLOTS)
+        x, y = ctx.encrypt(a), ctx.encrypt(b)
+        for name, made, want in [
+            ("sum", x.sum(), a.sum()),
+            ("mean", y.mean(), b.mean()),
+            ("dot", x.dot(y[:100]), a @ b[:100]),
+            ("wide", np.ones((1, SLOTS)) @ y, b.sum(keepdims=True)),
+            ("tile", ctx.encrypt(b[:4]).tile(100), np.tile(b[:4], 100)),
+        ]:
+            error = np.abs(ctx.slots_of(made)[: np.size(want)] - want).max()
+            loose[name].append(np.log2(made.estimate.error_bound / error))
+    assert all(min(bits) > 0 and np.median(bits) < 6 for bits in loose.values()), loose
+
+
+def test_a_sum_over_the_slots_meets_itself_again(deep):
+    x = deep.encrypt(np.zeros(SLOTS))
+    total = x.sum().within(1)  # the same in every slot: its error too
+    v = total.estimate.variance
+    assert (total + total.rotate(1)).estimate.variance > 3.9 * v
+    again = ckks.strided_sum(total, SLOTS).estimate.variance
+    assert again > 0.99 * SLOTS**2 * v
+    assert (total + 50 * x).estimate.variance > v + 2500 * x.estimate.variance
 
 
 def test_sums_of_products_count_one_rounding(deep):
@@ -241,8 +280,7 @@ def is_unknown(x) -> bool:
 
 def test_what_is_not_known_stays_so_and_never_warns(deep):
     x = deep.encrypt(np.full(SLOTS, 0.5))
-    with ckks.manual():
-        loose = (x * x).relinearize().rescale()
+    loose = dataclasses.replace(x * x, noise=unknown(), pending=None)
     many = loose * loose * 1000000 + x - 2.5
     made = [loose, many, many.rotate(3), many.within(1.0), (x + loose).conj(), loose.drop_to(0)]
     assert all(is_unknown(y) and "bits" not in repr(y) for y in made)
@@ -252,6 +290,54 @@ def test_what_is_not_known_stays_so_and_never_warns(deep):
     assert not is_unknown(x * x)
     with pytest.raises(ParameterError, match="unknown"):
         deep.decrypt_shared(loose, loose.estimate, queries=1)
+
+
+def by_hand(draw, ctx, x, y, a, b):
+    """A random program of manual operations; `x` and `y` are at one level and scale."""
+    m, c = np.exp(2j * np.pi * draw.random(SLOTS)), draw.uniform(-1, 1)
+    z, e = [(x * y, a * b), (x * m, a * m), (x * c, a * c)][draw.integers(3)]
+    z, e = [(z + m, e + m), (z - z * 2, -e), (z + c, e + c), (-z, -e)][draw.integers(4)]
+    if draw.random() < 0.5:
+        z = z.relinearize()
+        z, e = z.rotate(3), np.roll(e, -3, -1)
+    if draw.random() < 0.5:
+        z = z.drop_to(2)
+    z = z.rescale()
+    return (z + ctx.encode(m, level=z.level), e + m) if z.own_scale is None else (z, e)
+
+
+def test_estimates_in_manual_mode(params):
+    draw, found = np.random.default_rng(7), []
+    for _ in range(4):
+        ctx = ckks.context(params=params)
+        for _ in range(4):
+            a, b = (np.exp(2j * np.pi * draw.random((BATCH, SLOTS))) for _ in range(2))
+            with ckks.manual():
+                z, want = by_hand(draw, ctx, ctx.encrypt(a), ctx.encrypt(b), a, b)
+                found.append(np.abs(z.decrypt() - want).max(-1) / z.estimate.error_bound)
+            z, want = z * a, want * a  # back in normal form
+            found.append(np.abs(z.decrypt() - want).max(-1) / z.estimate.error_bound)
+    loose = -np.log2(np.concatenate(found))
+    assert loose.min() > 0 and np.median(loose) < 3
+
+
+def test_manual_and_automatic_estimates_agree(deep):
+    x, y = deep.encrypt(np.full(SLOTS, 0.5)), deep.encrypt(np.full(SLOTS, 2.0))
+    with ckks.manual():
+        loose = (x * y + x * x).relinearize().rescale()
+        f = ren.jit(lambda x, c, m: (x * c + m).rescale())
+        jitted, eager = f(x, 0.5, np.ones(3)), (x * 0.5 + np.ones(3)).rescale()
+    kept = x * y + x * x
+    for name in ("message_bound", "error_bound", "variance"):
+        assert getattr(loose.estimate, name) == pytest.approx(getattr(kept.estimate, name), rel=0.1)
+    np.testing.assert_allclose(jitted.noise, eager.noise, rtol=1e-5)
+
+
+def test_a_capture_knows_the_noise_of_blocks(deep):
+    a = np.random.default_rng(0).uniform(-1, 1, (3, 2 * SLOTS))
+    x = deep.encrypt(a)
+    made, want = ren.jit(lambda x, m: x * m + m)(x, a), x * a + a
+    np.testing.assert_allclose(made.noise, want.noise, rtol=1e-5)
 
 
 def test_estimates_beside_batches_plaintexts_and_other_keys(deep):

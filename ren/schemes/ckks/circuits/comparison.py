@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ren.core.errors import ParameterError
+from ren.schemes.ckks.argument_checks import check_real
 from ren.schemes.ckks.arithmetic import need_level
 from ren.schemes.ckks.circuits.approximation import approximate
 from ren.schemes.ckks.circuits.elementary import applied
@@ -70,7 +71,13 @@ def relu(
 
     Args, raises: as for `sign`. One level more than it.
     """
-    return ct * _step(ct, interval, gap, precision, 0.0, 1.0, "relu", 1)
+    return _relu(ct, interval, gap, precision, "relu")
+
+
+def _relu(
+    ct: Ciphertext, interval: Interval, gap: float | None, precision: float, what: str
+) -> Ciphertext:
+    return ct * _step(ct, interval, gap, precision, 0.0, 1.0, what, 1)
 
 
 @unchecked()
@@ -84,7 +91,7 @@ def maximum(
         interval: where both lie.
         gap, precision: as for `sign`, of the difference.
     """
-    return b + relu(a - b, _differences(interval), gap, precision)
+    return b + _relu(a - b, _differences(interval), gap, precision, "max")
 
 
 @unchecked()
@@ -95,7 +102,7 @@ def minimum(
 
     Args: as for `max`.
     """
-    return a - relu(a - b, _differences(interval), gap, precision)
+    return a - _relu(a - b, _differences(interval), gap, precision, "min")
 
 
 @unchecked()
@@ -109,6 +116,7 @@ def greater(
     return _step(a - b, _differences(interval), gap, precision, 0.0, 1.0, "greater")
 
 
+@unchecked()
 def less(
     a: Any, b: Any, interval: Interval = UNIT, gap: float | None = None, precision: float = 8.0
 ) -> Ciphertext:
@@ -116,7 +124,7 @@ def less(
 
     Args: as for `max`. As many levels as `sign`.
     """
-    return greater(b, a, interval, gap, precision)
+    return _step(b - a, _differences(interval), gap, precision, 0.0, 1.0, "less")
 
 
 @unchecked()
@@ -136,7 +144,12 @@ def equal(
 @unchecked()
 def where(condition: Ciphertext, a: Any, b: Any) -> Ciphertext:
     """a where the condition is 1, b where it is 0: b + condition (a - b). One level."""
-    return b + condition * (a - b)
+    difference = a - b
+    is_encrypted = isinstance(difference, type(condition))
+    if is_encrypted or isinstance(difference, np.ndarray):
+        for factor in (condition, difference)[: 1 + is_encrypted]:
+            need_level(factor, 1, "where")
+    return b + condition * difference
 
 
 @unchecked()
@@ -170,10 +183,13 @@ def rounded(
     bits = 15.0 if precision is None else float(precision)
     # f is at most about 1 / (2 margin) / pi, and steep there: s and c are made finer than asked
     finer = bits + 4 - 2 * float(np.log2(margin))
-    s = applied(ct, approximate(lambda x: np.sin(2 * np.pi * x), interval, finer), "round")
-    c = applied(ct, approximate(lambda x: np.cos(2 * np.pi * x), interval, finer), "round")
+    sine = approximate(lambda x: np.sin(2 * np.pi * x), interval, finer)
+    cosine = approximate(lambda x: np.cos(2 * np.pi * x), interval, finer)
     spread = (-float(np.cos(2 * np.pi * margin)) - 2.0**-10, 1 + 2.0**-10)
-    return ct - s * applied(c, approximate(_angle, spread, bits + 1), "round")
+    angle = approximate(_angle, spread, bits + 1)
+    need_level(ct, 1 + max(sine.depth, cosine.depth + angle.depth), "round")
+    s = applied(ct, sine, "round")
+    return ct - s * applied(applied(ct, cosine, "round"), angle, "round")
 
 
 def _angle(c: np.ndarray) -> np.ndarray:
@@ -200,6 +216,7 @@ def _step(
     Args:
         more: levels that the caller takes afterwards.
     """
+    check_real(ct, what)
     largest = max(abs(v) for v in checked_interval(interval))
     least = largest * 2.0**-precision if gap is None else float(gap)
     if not 0 < least < largest:

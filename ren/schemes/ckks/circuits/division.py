@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 import attrs
 
 from ren.core.errors import ParameterError
+from ren.schemes.ckks.argument_checks import check_real
 from ren.schemes.ckks.arithmetic import need_level
 from ren.schemes.ckks.circuits.approximation import Approximation, approximate
 from ren.schemes.ckks.circuits.elementary import applied
@@ -101,6 +102,7 @@ def inverse(
         DepthError: too few levels.
         ParameterError: the interval reaches zero.
     """
+    check_real(ct, "inverse")
     a, b = checked_interval(interval)
     if a <= 0 <= b:
         raise ParameterError(

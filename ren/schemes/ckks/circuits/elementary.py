@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ren.core.errors import ParameterError
+from ren.schemes.ckks.argument_checks import check_real
 from ren.schemes.ckks.circuits.approximation import Approximation, approximate
 from ren.schemes.ckks.circuits.polynomial import Interval, checked_interval, evaluated
 from ren.schemes.ckks.watch import unchecked
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
 def applied(ct: Ciphertext, p: Approximation, name: str) -> Ciphertext:
     """The polynomial of an approximation in every slot."""
+    check_real(ct, name)
     return evaluated(ct, p.coefficients, p.interval, f"{name} by a polynomial of degree {p.degree}")
 
 

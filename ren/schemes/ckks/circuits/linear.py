@@ -20,7 +20,7 @@ from ren.schemes.ckks.arithmetic import need_level, with_noise
 from ren.schemes.ckks.blocks import as_blocks, blocks_of
 from ren.schemes.ckks.circuits.diagonals import Diagonals, Split, best_diagonals
 from ren.schemes.ckks.circuits.entries import Entries, checked
-from ren.schemes.ckks.circuits.shaping import known_length
+from ren.schemes.ckks.circuits.shaping import known_length, rotations_summed
 from ren.schemes.ckks.layout import Layout
 from ren.schemes.ckks.parameters import Parameters
 from ren.schemes.ckks.plaintext import Plaintext, encode
@@ -119,9 +119,8 @@ class LinearMap:
                 inner.setdefault(giant, []).append(babies[j, baby] * p)
         sums = {giant: reduce(add, terms) for giant, terms in sorted(inner.items())}
         total = self._chained(sums) if self.split.is_chained else _rotated_sum(sums)
-        for step in self.split.folds:
-            total = total + total.rotate(step)
-        return total
+        folds = self.split.folds
+        return rotations_summed(total, 1 << len(folds), folds[-1]) if folds else total
 
     def _chained(self, sums: Mapping[int, Ciphertext]) -> Ciphertext:
         """From the highest giant step down, each time by the stride."""

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import operator
 from functools import reduce
-from operator import add
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ren.core.errors import ParameterError
 from ren.schemes.ckks import noise as noises
-from ren.schemes.ckks.arithmetic import with_noise
+from ren.schemes.ckks.arithmetic import kept_to, need_level, with_noise
 from ren.schemes.ckks.blocks import blocks_of
 from ren.schemes.ckks.circuits.entries import Entries
 from ren.schemes.ckks.circuits.linear import encoded
-from ren.schemes.ckks.circuits.shaping import cleared, is_full, known_length, relabelled
+from ren.schemes.ckks.circuits.shaping import (
+    cleared,
+    fills_slots,
+    known_length,
+    relabelled,
+    rotations_summed,
+)
 from ren.schemes.ckks.plaintext import Plaintext
 from ren.schemes.ckks.watch import unchecked
 
@@ -28,7 +34,7 @@ _RADIX = 64  # a stage of cumsum has at most so many diagonals
 def total(ct: Ciphertext) -> Ciphertext:
     """The sum, in every slot: log2(slots) rotations. One level where the slots are not full."""
     length = known_length(ct)
-    return ct if length is None else _over_all_slots(cleared(ct), length)
+    return ct if length is None else _over_all_slots(cleared(ct, "sum()"), length)
 
 
 @unchecked()
@@ -37,7 +43,8 @@ def mean(ct: Ciphertext) -> Ciphertext:
     length = known_length(ct)
     if length is None:
         return ct
-    if is_full(ct):
+    need_level(ct, 1, "mean()")
+    if fills_slots(ct):
         return _kept(_over_all_slots(ct, length) * (1 / length), ct, 1)
     return _kept(_over_all_slots(ct * np.full(length, 1 / length), length), ct, 1)
 
@@ -59,7 +66,12 @@ def dot(ct: Ciphertext, w: Any) -> Ciphertext:
             "Pad the shorter one, or slice the longer one.",
         )
     is_encrypted = not isinstance(w, Plaintext | np.ndarray | list | tuple) and hasattr(w, "polys")
-    return _over_all_slots((cleared(ct) if is_encrypted else ct) * w, length)
+    needed = 2 if is_encrypted and not fills_slots(ct) else 1
+    need_level(ct, needed, "dot()")
+    if is_encrypted:
+        need_level(w, 1, "dot()")
+        ct = cleared(ct, "dot()")
+    return _over_all_slots(ct * w, length)
 
 
 @unchecked()
@@ -73,6 +85,7 @@ def cumsum(ct: Ciphertext) -> Ciphertext:
     if length is None:
         return ct
     stages = max(1, -(-(length - 1).bit_length() // (_RADIX.bit_length() - 1)))
+    need_level(ct, stages if length > 1 else 0, "cumsum()")
     radix = int(np.ceil(round(length ** (1 / stages), 9)))
     step = 1
     while step < length:
@@ -90,16 +103,59 @@ def _windows(ct: Ciphertext, step: int, count: int, length: int) -> Ciphertext:
 
 
 @unchecked()
+def strided_sum(ct: Ciphertext, count: int, step: int = 1) -> Ciphertext:
+    """result[i] = x[i] + x[i + step] + ... + x[i + (count - 1) step], cyclic over the slots.
+
+    Sums of rows and of columns of a matrix that is packed row by row; and with a negative step
+    copies, where all but every count-th of the numbers are zero.
+
+    Args:
+        ct: x; its length does not matter: all slots take part.
+        count: of the terms.
+        step: between them, of any sign.
+
+    Returns:
+        The sums, at the same level: about log2(count) rotations, at most twice as many.
+
+    Raises:
+        ParameterError: no terms, or more than there are slots.
+
+    Example:
+        >>> from ren.schemes import ckks
+        >>> ctx = ckks.context(depth=1, slots=8)
+        >>> x = ctx.encrypt([1.0, 2, 3, 4, 5, 6, 7, 8])  # two rows of four
+        >>> ckks.strided_sum(x, 4).decrypt().round(3)[::4]
+        array([10., 26.])
+        >>> ckks.strided_sum(x, 2, step=4).decrypt().round(3)
+        array([ 6.,  8., 10., 12.,  6.,  8., 10., 12.])
+    """
+    count, step = operator.index(count), operator.index(step)
+    if count < 1 or (count - 1) * abs(step) >= ct.slots:
+        raise ParameterError(
+            f"strided_sum() got count={count} and step={step}.",
+            f"The terms of a sum are different slots, one at least, of the {ct.slots} that there "
+            "are.",
+            "Pass for example the width of a row.",
+        )
+    return kept_to(rotations_summed(ct, count, step), ct, count)
+
+
+@unchecked()
 def all_of(ct: Ciphertext) -> Ciphertext:
     """1 where all numbers are 1, 0 where one is 0, in every slot: their product.
 
     log2(slots) rotations, and ceil(log2(length)) levels; one more where the slots are not full.
     """
+    return _product(ct, "all")
+
+
+def _product(ct: Ciphertext, what: str) -> Ciphertext:
     length = known_length(ct)
     if length is None:
         return ct
     period = 1 << (length - 1).bit_length()
-    ct = cleared(ct)
+    need_level(ct, len(_doublings(1, period)) + (not fills_slots(ct)), what)
+    ct = cleared(ct, what)
     if length < period:
         ct = ct + np.repeat([0.0, 1.0], [length, period - length])
     for step in _doublings(period, ct.slots):
@@ -112,14 +168,12 @@ def all_of(ct: Ciphertext) -> Ciphertext:
 @unchecked()
 def any_of(ct: Ciphertext) -> Ciphertext:
     """1 where a number is 1, 0 where all are 0, in every slot: 1 - all(1 - x). Levels: as `all`."""
-    return 1 - all_of(1 - ct)
+    return 1 - _product(1 - ct, "any")
 
 
 def _over_all_slots(ct: Ciphertext, length: int) -> Ciphertext:
     """The sum over all slots of all blocks, of which all but `length` are zero."""
-    made = reduce(add, blocks_of(ct))
-    for step in _doublings(1, ct.slots):
-        made = made + made.rotate(step)
+    made = rotations_summed(reduce(operator.add, blocks_of(ct)), ct.slots, 1)
     return relabelled(_kept(made, ct, length), None, ct.layout.is_complex)
 
 

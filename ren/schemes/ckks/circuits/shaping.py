@@ -13,9 +13,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ren.core.errors import ParameterError
-from ren.schemes.ckks.arithmetic import kept_to
+from ren.schemes.ckks.argument_checks import as_integer
+from ren.schemes.ckks.arithmetic import kept_to, need_level, with_noise
+from ren.schemes.ckks.blocks import evolve_layout
+from ren.schemes.ckks.noise import of_rotations
 from ren.schemes.ckks.plaintext import Layout, encode
-from ren.schemes.ckks.watch import unchecked
+from ren.schemes.ckks.sigmas import switch_sigma
+from ren.schemes.ckks.watch import operation, unchecked
 
 if TYPE_CHECKING:
     from ren.schemes.ckks.ciphertext import Ciphertext
@@ -27,6 +31,7 @@ def known_length(ct: Ciphertext) -> int | None:
     return None if length is None else operator.index(length)
 
 
+@operation("a change of length", lambda x, length, is_complex: x)
 def relabelled(ct: Ciphertext, length: int | None, is_complex: bool) -> Ciphertext:
     """The same slots, of which `length` are in use."""
     return dataclasses.replace(ct, layout=Layout(length, is_complex))
@@ -41,7 +46,7 @@ def mask(ct: Ciphertext, m: ArrayLike | None = None) -> Ciphertext:
     """
     length = known_length(ct)
     if m is None:
-        return cleared(ct)
+        return cleared(ct, "mask()")
     factors = np.asarray(m)
     if factors.ndim != 1 or len(factors) != (ct.slots if length is None else length):
         raise ParameterError(
@@ -49,18 +54,21 @@ def mask(ct: Ciphertext, m: ArrayLike | None = None) -> Ciphertext:
             f"The ciphertext holds {'a scalar' if length is None else f'{length} numbers'}.",
             "Pass one factor for each number.",
         )
+    need_level(ct, 1, "mask()")
     return ct * (factors if factors.dtype.kind == "c" else factors.astype(np.float64))
 
 
-def cleared(ct: Ciphertext) -> Ciphertext:
-    """With zeros beyond the length: one level, or none where the length fills the slots."""
-    length = known_length(ct)
-    return ct if length is None or is_full(ct) else ct * np.ones(length)
+def fills_slots(ct: Ciphertext) -> bool:
+    """Whether nothing lies beyond the length, so that nothing has to be cleared there."""
+    return known_length(ct) in (None, ct.slots * ct.layout.blocks)
 
 
-def is_full(ct: Ciphertext) -> bool:
-    """Whether the length fills the slots of all blocks."""
-    return known_length(ct) == ct.slots * ct.layout.blocks
+def cleared(ct: Ciphertext, what: str) -> Ciphertext:
+    """With zeros beyond the length: one level for `what`, or none where it fills the slots."""
+    if fills_slots(ct):
+        return ct
+    need_level(ct, 1, what)
+    return ct * np.ones(known_length(ct) or 0)
 
 
 def item(ct: Ciphertext, index: Any) -> Ciphertext:
@@ -99,26 +107,35 @@ def reshaped(ct: Ciphertext, shape: tuple[Any, ...]) -> Ciphertext:
             "One size may be -1: it is worked out. For a vector write ct.reshape(-1).",
         )
     label = made if len(made) > 1 else None
-    return dataclasses.replace(ct, layout=attrs.evolve(ct.layout, shape=label))
+    return evolve_layout(ct, attrs.evolve(ct.layout, shape=label))
 
 
 @unchecked()
 def tile(ct: Ciphertext, count: int) -> Ciphertext:
     """`count` copies one after another, as numpy.tile: one level, none where the slots are full."""
-    length, count = _vector_length(ct, "tile()"), operator.index(count)
+    length, count = _vector_length(ct, "tile()"), as_integer(count, "tile()")
     if count < 1 or count * length > ct.slots:
         raise ParameterError(
             f"{count} copies of {length} numbers were asked for.",
             f"There are {ct.slots} slots.",
             f"Pass a count from 1 to {ct.slots // length}.",
         )
-    one = made = cleared(ct)
-    copies = 1
+    made = kept_to(rotations_summed(cleared(ct, "tile()"), count, -length), ct)
+    return relabelled(made, count * length, ct.layout.is_complex)
+
+
+def rotations_summed(ct: Ciphertext, count: int, step: int) -> Ciphertext:
+    """x[i] + x[i + step] + ... of `count` terms, `count * step` being within the slots."""
+    made, terms, switches = ct, 1, 0
     for bit in bin(count)[3:]:
-        made, copies = made + made.rotate(-copies * length), 2 * copies
+        made, terms = made + made.rotate(terms * step), 2 * terms
+        switches = 2 * switches + 1  # as often each key switch stands in the sum
         if bit == "1":
-            made, copies = one + made.rotate(-length), copies + 1
-    return relabelled(kept_to(made, ct), count * length, ct.layout.is_complex)
+            made, terms, switches = ct + made.rotate(step), terms + 1, switches + 1
+    if made is ct:
+        return ct
+    added = switches * switch_sigma(made.params, made.level) ** 2
+    return with_noise(made, lambda noise: of_rotations(ct.noise, noise, count, added))
 
 
 @unchecked()
@@ -145,6 +162,7 @@ def concat(ciphertexts: Sequence[Ciphertext]) -> Ciphertext:
 
 
 def _placed(ct: Ciphertext, offset: int, length: int) -> Ciphertext:
+    need_level(ct, 1, "concat()")
     there = np.zeros(offset + length)
     there[offset:] = 1
     return ct.rotate(-offset) * encode(there, ct.params, ct.level)
@@ -155,6 +173,7 @@ def real(ct: Ciphertext) -> Ciphertext:
     """The real parts: one level and a conjugation; none where what went in is real."""
     if not ct.layout.is_complex:
         return ct
+    need_level(ct, 1, "The real part")
     return _as_real(kept_to((ct + ct.conj()) * 0.5, ct))
 
 
@@ -163,11 +182,12 @@ def imag(ct: Ciphertext) -> Ciphertext:
     """The imaginary parts: one level and a conjugation; zeros where what went in is real."""
     if not ct.layout.is_complex:
         return ct * 0
+    need_level(ct, 1, "The imaginary part")
     return _as_real(kept_to((ct - ct.conj()) * -0.5j, ct))
 
 
 def _as_real(ct: Ciphertext) -> Ciphertext:
-    return dataclasses.replace(ct, layout=attrs.evolve(ct.layout, is_complex=False))
+    return evolve_layout(ct, attrs.evolve(ct.layout, is_complex=False))
 
 
 def _vector_length(ct: Ciphertext, what: str) -> int:

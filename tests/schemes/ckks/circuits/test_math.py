@@ -38,7 +38,7 @@ def spread(gap: float, count: int) -> np.ndarray:
     return np.concatenate([-half[::-1], half])
 
 
-QUICK = ("exp", "sigmoid", "sqrt", "inverse")
+QUICK = ("sigmoid", "sqrt", "inverse")
 EACH = [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in FUNCTIONS]
 
 

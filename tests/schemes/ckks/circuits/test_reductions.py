@@ -127,6 +127,7 @@ def test_scalars_are_their_own_sums(ctx64):
         x.dot([1.0])
 
 
+@pytest.mark.slow
 def test_any_and_all(ctx4):
     owner = ckks.context(params=ctx4.params, slots=16)
     for bits in ([1, 1, 1, 1, 1, 1], [0, 0, 0, 0, 0, 0], [0, 1, 0, 1, 1, 1]):

@@ -1,0 +1,53 @@
+"""What methods and functions on ciphertexts are given: of the kind that they take, or an error."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from ren.core.errors import OperandError, ParameterError
+
+if TYPE_CHECKING:
+    from ren.schemes.ckks.ciphertext import Ciphertext
+
+
+def as_integer(value: Any, what: str) -> int:
+    """`value` as an int, without rounding.
+
+    Raises:
+        OperandError: it is no integer.
+        TracedValueError: it is a number that a captured function does not know yet.
+    """
+    if not hasattr(value, "__index__"):
+        raise OperandError(
+            f"{what} got {value!r:.60}, a {type(value).__name__}.",
+            "It takes an integer.",
+            "Write a Python int, or int(k) where k is a whole number.",
+        )
+    return value.__index__()
+
+
+def as_integers(values: Any, what: str) -> list[int]:
+    """One integer or several, as a list of ints; raises as `as_integer`."""
+    return [as_integer(v, what) for v in (values if isinstance(values, Iterable) else [values])]
+
+
+def check_ciphertext(value: Any, what: str) -> None:
+    """Raises OperandError unless `value` is a ciphertext."""
+    if not hasattr(value, "polys"):
+        raise OperandError(
+            f"{what} got a {type(value).__name__}.",
+            "It takes a ciphertext.",
+            "Encrypt it first: ctx.encrypt(values). For numbers in the clear use NumPy.",
+        )
+
+
+def check_real(x: Ciphertext, what: str) -> None:
+    """Raises unless `x` is a ciphertext of real numbers."""
+    check_ciphertext(x, what)
+    if x.layout.is_complex:
+        raise ParameterError(
+            f"{what} got a ciphertext of complex numbers.",
+            "It is approximated on an interval of real numbers, and far off elsewhere.",
+            "Pass x.real or x.imag; polynomials of complex numbers are ckks.poly.",
+        )

@@ -1,0 +1,79 @@
+"""What is said at an exhausted depth: the operation, both levels and two remedies, all true."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+
+from ren.schemes import ckks
+
+DEPTH = 14
+MATRIX = np.arange(15.0).reshape(3, 5)
+math = ckks.math
+
+# What it is called, and the levels it takes of five complex numbers in 32 slots.
+OPERATIONS = {
+    "product": ("A product of ciphertexts", 1, lambda x: x * x),
+    "array": ("A product with a plaintext", 1, lambda x: x * [1.0, 2.0]),
+    "number": ("A product with a number that is no integer", 1, lambda x: 0.5 * x),
+    "power": ("The power 9", 4, lambda x: x**9),
+    "mask": ("mask()", 1, lambda x: x.mask()),
+    "factors": ("mask()", 1, lambda x: x.mask(np.ones(5))),
+    "roll": ("roll(2)", 1, lambda x: x.roll(2)),
+    "real": ("The real part", 1, lambda x: x.real),
+    "imag": ("The imaginary part", 1, lambda x: x.imag),
+    "sum": ("sum()", 1, lambda x: x.sum()),
+    "mean": ("mean()", 1, lambda x: x.mean()),
+    "dot": ("dot()", 1, lambda x: x.dot(np.ones(5))),
+    "encrypted dot": ("dot()", 2, lambda x: x.dot(x)),
+    "cumsum": ("cumsum()", 1, lambda x: x.cumsum()),
+    "tile": ("tile()", 1, lambda x: x.tile(3)),
+    "concat": ("concat()", 1, lambda x: ckks.concat([x, x])),
+    "matrix": ("A product with a matrix", 1, lambda x: MATRIX @ x),
+    "poly": ("A polynomial of degree 3", 2, lambda x: ckks.poly(x, [1, 2, 3, 4])),
+    "chebyshev": ("A polynomial of degree 7", 3, lambda x: ckks.chebyshev(x, np.exp, (-1, 1), 7)),
+    "exp": ("exp", 3, lambda x: math.exp(x, interval=(-1, 1), degree=7)),
+    "inverse": ("inverse", 4, lambda x: math.inverse(x, interval=(0.1, 1), precision=8)),
+    "sign": ("sign", 7, lambda x: math.sign(x, precision=5)),
+    "max": ("max", 8, lambda x: math.max(x, 0.5, precision=5)),
+    "min": ("min", 8, lambda x: math.min(x, x, precision=5)),
+    "abs": ("abs", 8, lambda x: math.abs(x, precision=5)),
+    "relu": ("relu", 8, lambda x: math.relu(x, precision=5)),
+    "less": ("less", 7, lambda x: math.less(x, 0.1, precision=5)),
+    "greater": ("greater", 7, lambda x: math.greater(x, 0.1, precision=5)),
+    "where": ("where", 1, lambda x: math.where(x, x, x + 1)),
+    "where of arrays": ("where", 1, lambda x: math.where(x, np.ones(5), np.zeros(5))),
+    "round": ("round", 10, lambda x: math.round(x)),
+    "any": ("any", 4, lambda x: math.any(x)),
+    "all": ("all", 4, lambda x: math.all(x)),
+}
+
+
+@pytest.fixture(scope="module")
+def deep() -> ckks.Context:
+    """n = 2^6, insecure."""
+    return ckks.context(params=ckks.Parameters.for_depth(DEPTH, n=64, security=None))
+
+
+@pytest.mark.filterwarnings("ignore::ren.core.errors.MessageBoundWarning")
+@pytest.mark.parametrize("operation", OPERATIONS)
+def test_the_level_that_is_asked_for_is_the_least_that_will_do(deep, operation):
+    name, needed, run = OPERATIONS[operation]
+    x = deep.encrypt(np.linspace(0.1, 0.9, 5) + 0j)
+    for level in {0, needed - 1}:
+        with pytest.raises(ckks.DepthError) as info:
+            run(x.drop_to(level))
+        given, _, remedies = str(info.value).splitlines()
+        assert given.startswith(name) and f"takes {needed} level" in given
+        assert f"is at level {level} of {DEPTH}." in given
+        assert re.search(rf"context\(depth={DEPTH + needed}\) or more, or use fewer", remedies)
+    assert run(x.drop_to(needed)).level == 0
+
+
+def test_what_takes_no_level_is_never_refused(deep):
+    x = deep.encrypt(np.linspace(0.1, 0.9, deep.slots), level=0)
+    for made in (x + x, x - 0.5, x * 3, x.rotate(5), x.conj(), x[2:5], x.sum(), x.real, x.mask(),
+                 x.roll(3), x.tile(1), ckks.math.where(x, 3, 1)):  # fmt: skip
+        assert made.level == 0

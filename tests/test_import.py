@@ -1,0 +1,36 @@
+"""What `import ren` loads, and what it leaves until it is asked for."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+import ren
+
+FRESH = """
+import sys
+import jax
+import ren
+assert not [name for name in sys.modules if name.startswith("ren.schemes")]
+assert {"plan", "schemes", *ren.__all__} <= set(dir(ren))
+assert not [name for name in sys.modules if name.startswith("ren.schemes")]
+FIRST
+assert "ren.schemes.ckks" in sys.modules
+assert ren.plan is ren.schemes.ckks.planning.plan is vars(ren)["plan"]
+"""
+
+
+@pytest.mark.parametrize("first", ["from ren import plan", "ren.schemes.ckks", "from ren import *"])
+def test_schemes_are_imported_when_they_are_asked_for(first: str) -> None:
+    subprocess.run([sys.executable, "-c", FRESH.replace("FIRST", first)], check=True, timeout=120)
+
+
+def test_every_name_is_there_and_others_are_not() -> None:
+    assert all(hasattr(ren, name) for name in ren.__all__)
+    assert not hasattr(ren, "tensor")
+    name = "ckks"
+    with pytest.raises(AttributeError, match=r"write `from ren\.schemes import ckks`") as caught:
+        getattr(ren, name)
+    assert (caught.value.name, caught.value.obj) == (name, ren)

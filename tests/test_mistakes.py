@@ -1,0 +1,353 @@
+"""Mistakes that a newcomer makes: each raises an error that says what, why and the mend.
+
+A row is a mistake: the error, words that its message must have, and the lines that make it. The
+last of them, or the one marked, is the line that the note under the message must show.
+"""
+
+from __future__ import annotations
+
+import linecache
+import os
+import pickle
+import traceback
+import warnings
+from typing import Any
+
+import attrs
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import ren
+from ren import errors
+from ren.schemes import ckks
+
+PACKAGE = os.path.dirname(ren.__file__)
+MARK = "  # here"
+
+
+@attrs.frozen
+class Mistake:
+    """Lines of a user, and the error that they end with."""
+
+    name: str
+    error: str
+    words: str
+    code: str
+
+    @property
+    def line(self) -> int:
+        """The line at fault."""
+        lines = self.code.splitlines()
+        return next((i for i, text in enumerate(lines, 1) if MARK in text), len(lines))
+
+
+TABLE = """
+n is no power of two | RingError | n=12; power of two; 8 or 16
+    RingSpec(n=12, moduli=(17,))
+a modulus is no prime | RingError | 15; prime; 17
+    RingSpec(n=8, moduli=(15,))
+float coefficients | CoefficientTypeError | 0.5; integers; round
+    Poly([0.5, 1], ring)
+too many coefficients | CoefficientError | 9 coefficients; n = 8; larger degree
+    Poly(range(9), ring)
+a number for the ring | RingError | int; ren.RingSpec
+    Poly([1, 2], 17)
+two rings in one sum | RingMismatchError | 97; 113; to_ring
+    p + Poly([1], RingSpec(n=8, moduli=(113,)))
+a polynomial times a float | CoefficientTypeError | poly * float; Poly(coefficients, ring)
+    p * 0.5
+a fractional power of a polynomial | CoefficientTypeError | power 0.5; integers
+    p ** 0.5
+a polynomial as a truth value | TracedValueError | truth value; ren.equal
+    if p: pass
+a device that is not there | DeviceError | gpu:7; The devices here
+    p.to("gpu:7")
+two devices | DeviceError | python; .to(
+    (p + Poly([1], ring, device="python")).tolist()
+bytes that are cut short | SerializationError | frombytes; Write them again
+    Poly.frombytes(p.tobytes()[:50])
+a setting that is not there | UnknownSettingError | jti; Perhaps you mean 'jit'
+    ren.config.jti = True
+a setting out of range | SettingError | 'fast'; 'graph'
+    ren.config.jit_tier = "fast"
+ren.ckks | AttributeError | from ren.schemes import ckks
+    ren.ckks
+no static_argnames for a step | TracedValueError | 'k'; static_argnames='k'
+    ren.jit(lambda a, k: a.rotate(k))(p, 2)
+no static_argnames for a branch | TracedValueError | 'k'; static_argnames='k'
+    ren.jit(lambda a, k: a if k > 1 else -a)(p, 2)
+no static_argnames for a loop | TracedValueError | 'k'; static_argnames='k'
+    ren.jit(lambda a, k: [a for _ in range(k)])(p, 2)
+static_argnames that are misspelt | JitError | 'stepz'; name of a parameter
+    ren.jit(static_argnames="stepz")(lambda a, steps: a)
+no polynomial goes in | JitError | without a polynomial; Pass a Poly
+    ren.jit(lambda: p)()
+no polynomial comes out | JitError | returned no polynomial; Return a Poly
+    ren.jit(lambda a: 3)(p)
+values under jit | TracedValueError | value of a polynomial; outside
+    ren.jit(lambda a: a * a.tolist()[0])(p)
+decrypt under jit | TracedValueError | decrypt(); captured or traced; outside
+    ren.jit(lambda a: print(a.decrypt()))(x)
+a symbol that leaks from a capture | TracedValueError | symbolic; Return the polynomial
+    kept = []
+    ren.jit(lambda a: kept.append(a + 1) or a)(p)
+    kept[0].tolist()
+a donated argument is read again | DonatedBufferError | donated; Use the result; copy
+    q = Poly([1, 2], ring).realize()
+    ren.jit(donate_argnames="a")(lambda a: a * 2)(q)
+    q.tolist()
+a donated ciphertext is read again | DonatedBufferError | donated; Use the result; copy
+    w = ctx.encrypt([1.0]).realize()
+    ren.jit(donate_argnames="a")(lambda a: a + 1)(w)
+    w.decrypt()
+no depth | ParameterError | neither a depth nor parameters; depth=4
+    ckks.context()
+a depth out of reach | InsecureParametersError | depth 200; fits; security=None
+    ckks.context(depth=200)
+a degree too small for the depth | InsecureParametersError | n=4096; Use n=16384; security=None
+    ckks.context(depth=4, n=4096)
+a float as depth | ParameterError | 4.0; integer; depth=4
+    ckks.context(depth=4.0)
+a degree that is none | ParameterError | 10000; power of two; 8192 or 16384
+    ckks.context(depth=1, n=10000)
+a scale in place of its bits | ParameterError | scale_bits; 20 to 60; 40
+    ckks.context(depth=1, scale_bits=2**40)
+more slots than there are | ParameterError | slots is 8192; n/2 = 4096; slots=4096
+    ckks.context(depth=1, n=2**13, slots=2**13)
+a name for the parameters | ParameterError | params='n14-depth4'; Parameters.preset
+    ckks.context(params="n14-depth4")
+a preset that is not there | ParameterError | n13; n13-depth2
+    ckks.Parameters.preset("n13")
+words are encrypted | ParameterError | list; real or complex numbers; Pass a NumPy array
+    ctx.encrypt(["a", "b"])
+None is encrypted | ParameterError | NoneType; real or complex numbers
+    ctx.encrypt(None)
+rows of several lengths | ParameterError | rows have one length
+    ctx.encrypt([[1.0], [1.0, 2.0]])
+NaN is encrypted | ParameterError | NaN; finite; nan_to_num
+    ctx.encrypt([1.0, float("nan")])
+infinity is added | ParameterError | inf; finite; nan_to_num
+    x + float("inf")
+numbers that wrap around | ParameterError | 1e+30; wrap around; Divide
+    ctx.encrypt([1e30])
+a level that is not there | ParameterError | level is 9; from 0 to 2
+    ctx.encrypt([1.0], level=9)
+a ciphertext is encrypted | TracedValueError | encrypted; decrypt()
+    ctx.encrypt(x)
+exhausted depth | DepthError | level 0 of 2; takes 1 level; ckks.context(depth=3)
+    z = x * y * x
+    z * y
+a power too high | DepthError | power 9 takes 4 levels; level 2 of 2
+    x**9
+a function too deep | DepthError | exp; takes 3 levels; level 2 of 2
+    ckks.math.exp(x)
+two contexts | ContextError | two contexts; Encrypt both with the same context
+    x + ckks.context(params=ctx.params).encrypt([1.0])
+another context is active | ContextError | active; keys differ; Leave the `with` block
+    with ckks.context(params=ctx.params):
+        x * y
+the context is gone | ContextError | none is active or alive; Keep it in a variable
+    v = ckks.context(params=ctx.params).encrypt([1.0])
+    v.rotate(1)
+a server lacks a key | MissingKeyError | rotation by 5; ctx.rotation_keys([5]); ctx.server()
+    with ctx.server():
+        x.rotate(5)
+a server decrypts | MissingKeyError | the secret key; owner's context
+    ctx.server().decrypt(x)
+a server encrypts | MissingKeyError | a key to encrypt with; ctx.public()
+    ctx.server().encrypt([1.0])
+who encrypts multiplies | MissingKeyError | relinearization key; ctx.server()
+    with ctx.public():
+        x * y
+a key inside vmap | MissingKeyError | rotation by 77; never made inside; ctx.rotation_keys([77])
+    jax.vmap(lambda v: v.rotate(77))(ckks.stack([x, y]))
+encryption inside jax.jit | RandomnessError | encrypt(); JAX transformation; Encrypt outside
+    jax.jit(lambda a: a + ctx.encrypt([1.0]))(x)
+the owner inside jax.jit | ContextError | secret key; Pass ctx.server()
+    jax.jit(lambda c, a: a)(ctx, x)
+an array is decrypted | OperandError | ndarray; ctx.encrypt
+    ctx.decrypt(np.ones(3))
+bool of a ciphertext | TracedValueError | true, or compares; ckks.math.where
+    if x: pass
+less than | TracedValueError | compares; ckks.math.where
+    x < 1
+ct == ct | TracedValueError | compares; ckks.math.where
+    assert x == y
+array == ct | TracedValueError | compares; ckks.math.where
+    np.ones(3) == x
+max of two | TracedValueError | compares; ckks.math.where
+    max(x, y)
+ct / ct | OperandError | divides; ckks.math.inverse
+    x / y
+number / ct | OperandError | divides; ckks.math.inverse
+    1 / x
+division by zero | ParameterError | divides; zero
+    x / np.array([1.0, 0.0, 2.0])
+a remainder | OperandError | remainder; ckks.math.round
+    x % 2
+ct ** 0.5 | OperandError | power 0.5; integer exponents; ckks.math.sqrt
+    x**0.5
+an encrypted exponent | OperandError | exponent; ckks.math.exp
+    2**x
+abs of a ciphertext | OperandError | absolute value; ckks.math.abs
+    abs(x)
+float of a ciphertext | TracedValueError | takes the numbers; decrypt()
+    float(x)
+ct[0] = 1 | OperandError | assigns; never change; mask
+    x[0] = 1
+ct[0] | ParameterError | indexed by 0; ct[i : i + 1]
+    x[0]
+for v in ct | OperandError | iterates; ckks.unstack; whole ct
+    for v in x: pass
+len of a number | OperandError | len(); ct.slots
+    len(ctx.encrypt(1.0))
+np.sum(ct) | OperandError | np.sum; Write ct.sum()
+    np.sum(x)
+np.exp(ct) | OperandError | np.exp; ckks.math.exp
+    np.exp(x)
+np.dot(array, ct) | OperandError | np.dot; ct.dot(w)
+    np.dot(np.ones(3), x)
+np.stack of ciphertexts | OperandError | np.stack; ckks.stack
+    np.stack([x, y])
+np.median(ct) | OperandError | np.median; ckks.math
+    np.median(x)
+a ciphertext as an array | TracedValueError | takes the numbers; decrypt()
+    np.asarray(x)
+rotate by a float | OperandError | rotate() got 1.5; integer; int(k)
+    x.rotate(1.5)
+keys for a float | OperandError | rotation_keys() got 0.5; integer
+    ctx.rotation_keys([0.5])
+a matrix of another width | ParameterError | shape (2, 4); 3 numbers; ct[:k]
+    np.ones((2, 4)) @ x
+a matrix with three axes | ParameterError | (2, 2, 2); two axes
+    np.ones((2, 2, 2)) @ x
+vectors of two lengths in dot | ParameterError | 3 numbers and 4 numbers; Pad
+    x.dot(np.ones(4))
+an array of more numbers than slots | ParameterError | 1 and 2 blocks; Pad
+    x + np.ones(600)
+a batch of another size | DomainError | (2,) and (4,); broadcasting
+    ctx.encrypt(np.ones((2, 3))) + np.ones((4, 3))
+complex numbers in a real function | ParameterError | exp; complex; x.real
+    ckks.math.exp(ctx.encrypt([1j, 2.0]))
+an array in a function of ciphertexts | OperandError | exp got a ndarray; ctx.encrypt
+    ckks.math.exp(np.ones(3))
+an interval upside down | ParameterError | (1, -1); a < b
+    ckks.math.exp(x, interval=(1, -1))
+a logarithm of zero | ParameterError | log; above zero
+    ckks.math.log(x, interval=(0, 1))
+one ciphertext to stack | OperandError | iterates; unstack
+    ckks.stack(x)
+an array for a spec | ParameterError | ckks.spec; ren.plan(f, ckks.spec(1000))
+    ren.plan(lambda a: a, np.ones(3))
+a damaged file | SerializationError | checksum; Write them again
+    x.save(folder / "x")
+    (folder / "x").write_bytes((folder / "x").read_bytes()[:1000])
+    ckks.Ciphertext.load(folder / "x")
+bytes of an old version | SerializationError | version 1; this library reads 2
+    data = x.to_bytes()
+    ckks.Ciphertext.from_bytes(data[:8] + b"\\x01\\x00" + data[10:])
+bytes of another kind | SerializationError | not a context; they are a ciphertext
+    ckks.Context.from_bytes(x.to_bytes())
+the secret is pickled | SerializationError | secret key; ctx.server(); include_secret=True
+    pickle.dumps(ctx)
+scales that do not meet | ScaleError | scales 2^79; ckks.manual()
+    with ckks.manual():
+        x * y + x
+three components are rotated | ScaleError | 3 components; .relinearize()
+    with ckks.manual():
+        (x * y).rotate(1)
+up a level | DepthError | drop_to(2); levels only go down
+    x.drop_to(1).drop_to(2)
+too much is shared | SharingError | noise; fewer queries
+    ctx.decrypt_shared(x, 1e-3, queries=10)
+a wrong result under debug | PrecisionError | is off by; tolerance; scale_bits
+    with warnings.catch_warnings(action="ignore"):
+        ckks.debug(lambda a: a * 1e5 * 1e5, np.ones(3), context=ctx)  # here
+"""
+
+
+def mistakes() -> list[Mistake]:
+    found: list[Mistake] = []
+    for text in TABLE.strip("\n").splitlines():
+        if text.startswith("    "):
+            last = found[-1]
+            found[-1] = attrs.evolve(last, code=f"{last.code}{text[4:]}\n")
+        else:
+            found.append(Mistake(*(part.strip() for part in text.split(" | ")), code=""))
+    return found
+
+
+@pytest.fixture(scope="module")
+def names() -> dict[str, Any]:
+    """What the lines of the table use; the parameters are insecure, for speed."""
+    params = ckks.Parameters.for_depth(2, n=1 << 10, security=None)
+    ctx = ckks.context(params=params)
+    ring = ren.RingSpec(n=8, moduli=(17, 97))
+    return {
+        "np": np, "jax": jax, "jnp": jnp, "pickle": pickle, "ren": ren, "ckks": ckks,
+        "warnings": warnings, "Poly": ren.Poly, "RingSpec": ren.RingSpec,
+        "ring": ring, "p": ren.Poly(range(8), ring), "ctx": ctx,
+        "x": ctx.encrypt([1.0, 2.0, 3.0]), "y": ctx.encrypt([4.0, 5.0, 6.0]),
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("mistake", mistakes(), ids=lambda mistake: mistake.name)
+def test_it_says_what_why_and_the_mend(mistake: Mistake, names: dict, tmp_path) -> None:
+    lines = mistake.code.splitlines(keepends=True)
+    linecache.cache["mistake.py"] = (len(mistake.code), None, lines, "mistake.py")
+    expected = getattr(errors, mistake.error, AttributeError)
+    with pytest.raises(expected) as caught:
+        exec(compile(mistake.code, "mistake.py", "exec"), {**names, "folder": tmp_path})
+    told = str(caught.value)
+    for word in mistake.words.split("; "):
+        assert word in told, f"{word!r} is not in:\n{told}"
+    assert isinstance(caught.value, errors.RenError | AttributeError)
+    if isinstance(caught.value, errors.RenError):
+        assert all((caught.value.given, caught.value.needed, caught.value.do))
+        note = caught.value.__notes__[0]
+        place = f"In mistake.py:{mistake.line}: {lines[mistake.line - 1].strip()[:80]}"
+        assert note == f"{place}  (docs/errors.md#{type(caught.value).__name__.lower()})"
+        assert len(told.splitlines()) + 1 <= 4
+    frames = traceback.extract_tb(caught.value.__traceback__)
+    users = [f.lineno for f in frames if f.filename == "mistake.py"]
+    assert mistake.line in users
+
+
+def test_there_are_more_than_thirty_and_each_class_has_one() -> None:
+    made = mistakes()
+    assert len({m.name for m in made}) == len(made) >= 30
+    never = {"RenError", "VerificationError"}  # a base, and a defect of Ren itself
+    raised = {name for name, kind in vars(errors).items() if is_error(kind)} - never
+    assert {m.error for m in made} == raised | {"AttributeError"}
+
+
+def is_error(kind: Any) -> bool:
+    return isinstance(kind, type) and issubclass(kind, errors.RenError)
+
+
+def test_what_numpy_can_ask_of_a_ciphertext(names: dict) -> None:
+    x, a = names["x"], np.array([1.0, 2.0, 3.0])
+    w = np.array([0.5, -1.0, 2.0])
+    assert (x.shape, len(x)) == ((3,), 3)
+    assert names["ctx"].encrypt(np.ones((2, 600))).shape == (2, 600)
+    assert names["ctx"].encrypt(1.0).shape == ()
+    assert (x == x) is True and (x == None) is False and x in [x]  # noqa: E711
+    total = w
+    total += x
+    for got, want in (
+        (x / 2, a / 2), (x / w, a / w), (x / jnp.asarray(2.0), a / 2), (x / 2j, a / 2j),
+        (w * x, w * a), (np.multiply(w, x), w * a), (np.float64(2) - x, 2 - a),
+        (np.subtract(x, w), a - np.array([0.5, -1.0, 2.0])), (total, a + w), (w - x, w - a),
+        (np.eye(3) @ x, a), (np.power(x, 2), a**2),
+    ):  # fmt: skip
+        np.testing.assert_allclose(got.decrypt(), want, atol=1e-5)
+
+
+def test_a_symbolic_divisor_is_static_or_refused(names: dict) -> None:
+    x = names["x"]
+    with pytest.raises(errors.TracedValueError, match="static_argnames='k'"):
+        ren.jit(lambda a, k: a / k)(x, 2.0)
+    halved = ren.jit(static_argnames="k")(lambda a, k: a / k)(x, 2.0)
+    np.testing.assert_allclose(halved.decrypt(), [0.5, 1.0, 1.5], atol=1e-6)

@@ -1,0 +1,79 @@
+"""`ren.selftest()` and `python -m ren`."""
+
+from __future__ import annotations
+
+import runpy
+
+import jax
+import numpy as np
+import pytest
+
+import ren
+from ren import self_test
+from ren.config import config
+from ren.core.errors import RenError
+from ren.poly import Poly
+
+
+@pytest.fixture(scope="module")
+def report() -> self_test.SelfTest:
+    return ren.selftest()
+
+
+def test_this_machine_passes(report):
+    assert report, report
+    assert [check.name for check in report.checks] == [
+        "exactness, small", "exactness, large", "kernels", "precision", "cache",
+    ]  # fmt: skip
+    assert "off: nothing is kept" in report.checks[-1].found  # so the tests set it
+    assert repr(report).count("passed") == 5
+    assert report._repr_html_().count("<tr>") == 6
+
+
+def test_what_is_kept_is_found_again(tmp_path):
+    with config.update(cache_dir=str(tmp_path / "kept")):
+        assert self_test._cache() == "an executable was kept and found again"
+
+
+@pytest.mark.parametrize(
+    ("name", "wrong", "look", "says"),
+    [
+        ("__mul__", lambda self, other: self + other, self_test._small, "a product is wrong"),
+        ("rotate", lambda self, k: self, self_test._small, "an automorphism is wrong"),
+        ("__mul__", lambda self, other: self + other, self_test._large, "is wrong modulo"),
+        ("rescale", lambda self, moduli: self, self_test._small, "rescaling"),
+    ],
+)
+def test_wrong_arithmetic_is_told(monkeypatch, name, wrong, look, says):
+    monkeypatch.setattr(Poly, name, wrong)
+    check = self_test._checked("a check", look)
+    assert not check.passed and says in check.found
+    assert not self_test.SelfTest((check,))
+    assert "FAILED" in repr(self_test.SelfTest((check,)))
+
+
+def test_kernels_that_differ_are_told(monkeypatch):
+    moved = Poly.to
+    monkeypatch.setattr(Poly, "to", lambda self, device: moved(self, device) + 1)
+    with pytest.raises(self_test._Differs, match="differ"):
+        self_test._reference()
+
+
+def test_what_a_check_raises_fails_it():
+    def look() -> str:
+        raise RenError("no such device")
+
+    check = self_test._checked("devices", look)
+    assert not check.passed and "no such device" in check.found
+
+
+def test_the_command(monkeypatch, capsys, report):
+    for passed in (True, False):
+        seen = report if passed else self_test.SelfTest((self_test.Check("x", False, "y", 0.1),))
+        monkeypatch.setattr(self_test, "selftest", lambda seen=seen: seen)
+        with pytest.raises(SystemExit) as ended:
+            runpy.run_module("ren", run_name="__main__")
+        assert ended.value.code == (0 if passed else 1)
+        printed = capsys.readouterr().out
+        assert jax.__version__ in printed and np.__version__ in printed
+        assert ("FAILED" in printed) is not passed
