@@ -15,7 +15,7 @@ import numpy as np
 from ren.callers import user_line
 from ren.checks import as_int, check_ring
 from ren.core import op as ops
-from ren.core.args import AutomorphismArg, BoundArg, CopyArg, ModUpArg, RingArg, RotateArg
+from ren.core.args import AutomorphismArg, BoundArg, CopyArg, ModUpArg, PartArg, RingArg, RotateArg
 from ren.core.errors import CoefficientTypeError, DeviceError, DomainError, OperandError
 from ren.core.node import Node, const, make
 from ren.core.op import Op
@@ -235,6 +235,10 @@ class Arithmetic(ABC):
                 "Move the arguments before the call: x.to(device) or jax.device_put.",
             )
         return self._unary(ops.COPY, CopyArg(target))
+
+    def item(self, index: int) -> Self:
+        """The polynomial at a place of the last batch axis, counted from 0."""
+        return self._unary(ops.PART, PartArg(index, -1))
 
     def contiguous(self) -> Self:
         """The same value in a buffer of its own: a boundary that no fusion crosses."""

@@ -9,14 +9,19 @@ import jax.numpy as jnp
 import numpy as np
 
 from ren.core import op as ops
-from ren.core.args import PartArg
+from ren.core.args import PartArg, StackArg
 from ren.core.node import make
 from ren.poly import Poly
 
 
 def stacked(polys: Sequence[Poly]) -> Poly:
     """The polynomials, of one ring, as one with a new leading axis."""
-    return Poly.from_node(make(ops.STACK, [p.node for p in polys]))
+    return Poly.from_node(make(ops.STACK, [p.node for p in polys], StackArg()))
+
+
+def side_by_side(polys: Sequence[Poly]) -> Poly:
+    """The polynomials, of one ring, along a new last batch axis; `p.item(i)` is one of them."""
+    return Poly.from_node(make(ops.STACK, [p.node for p in polys], StackArg(-1)))
 
 
 def unstacked(p: Poly) -> list[Poly]:
@@ -24,7 +29,7 @@ def unstacked(p: Poly) -> list[Poly]:
     return [Poly.from_node(make(ops.PART, (p.node,), PartArg(i))) for i in range(p.shape[0])]
 
 
-def stacked_arrays(*arrays: Any) -> Any:
-    """Arrays of one shape with a new leading axis: on the host where all of them are."""
+def stacked_arrays(*arrays: Any, axis: int = 0) -> Any:
+    """Arrays of one shape along a new axis: on the host where all of them are."""
     on_host = all(isinstance(a, np.ndarray) for a in arrays)
-    return np.stack(arrays) if on_host else jnp.stack(arrays)
+    return np.stack(arrays, axis) if on_host else jnp.stack(arrays, axis)

@@ -115,9 +115,17 @@ class ModUpArg:
 
 @attrs.frozen
 class PartArg:
-    """Which entry of the first batch axis."""
+    """Which entry of a batch axis: of the first, axis 0, or of the last, axis -1."""
 
     index: int
+    axis: int = 0
+
+
+@attrs.frozen
+class StackArg:
+    """Where the new batch axis stands: 0, the first, or -1, the last."""
+
+    axis: int = 0
 
 
 @attrs.frozen

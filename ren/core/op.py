@@ -34,6 +34,7 @@ from ren.core.args import (
     ScalarArg,
     SinkArg,
     SlotArg,
+    StackArg,
     StoreArg,
     Work,
 )
@@ -147,7 +148,7 @@ CONVERT = Op(
     wants=Domain.COEFF, fold=rules.converted, work=rules.convert_work,
 )  # fmt: skip
 JOIN = Op("JOIN", None, RingArg, rules.infer_join, Kind.TRANSFORM, is_linear=True)
-STACK = Op("STACK", None, NoArg, rules.infer_stack, Kind.TRANSFORM)
+STACK = Op("STACK", None, StackArg, rules.infer_stack, Kind.TRANSFORM)
 PART = Op("PART", 1, PartArg, rules.infer_part, Kind.TRANSFORM)
 AUTOMORPHISM = Op(
     "AUTOMORPHISM", 1, AutomorphismArg, rules.infer_same, Kind.TRANSFORM, fold=rules.reduced

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from ren.core.args import ModUpArg, PartArg, RingArg, Spec, Work
+from ren.core.args import ModUpArg, PartArg, RingArg, Spec, StackArg, Work
 from ren.core.errors import DomainError, RingMismatchError
 from ren.core.numtheory import centered
 from ren.core.ring import Domain, RingSpec, difference, is_subset
@@ -182,21 +182,23 @@ def infer_join(src: tuple[Node, ...], arg: RingArg) -> Spec:
     return Spec(arg.ring, joint_domain(src), batch(src))
 
 
-def infer_stack(src: tuple[Node, ...], arg: object) -> Spec:
-    """A new first batch axis, one entry a source."""
+def infer_stack(src: tuple[Node, ...], arg: StackArg) -> Spec:
+    """A new batch axis, one entry a source."""
     if not src:
         raise DomainError("STACK got no polynomials.", "It takes one or more of one ring.")
-    return Spec(same_ring(src, "A stack"), joint_domain(src), (len(src), *batch(src)))
+    axes = batch(src)
+    made = (len(src), *axes) if arg.axis == 0 else (*axes, len(src))
+    return Spec(same_ring(src, "A stack"), joint_domain(src), made)
 
 
 def infer_part(src: tuple[Node, ...], arg: PartArg) -> Spec:
     spec = src[0].spec
-    if not spec.batch or not 0 <= arg.index < spec.batch[0]:
+    if not spec.batch or not 0 <= arg.index < spec.batch[arg.axis]:
         raise DomainError(
             f"PART {arg.index} was asked of the batch axes {spec.batch}.",
-            "It takes one entry of the first one.",
+            f"It takes one entry of the {'last' if arg.axis else 'first'} one.",
         )
-    return attrs.evolve(spec, batch=spec.batch[1:])
+    return attrs.evolve(spec, batch=spec.batch[:-1] if arg.axis else spec.batch[1:])
 
 
 def infer_own(src: tuple[Node, ...], arg: Any) -> Spec:

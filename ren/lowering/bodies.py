@@ -219,11 +219,20 @@ def _whole(src: tuple[np.ndarray, ...]) -> list[np.ndarray]:
 
 
 def _emit_stack(instr: Any, t: list[Arrays], *src: Any) -> Any:
-    return jnp.stack(_full(instr, src))
+    return jnp.stack(_full(instr, src), axis=-3 if instr.structure else 0)
+
+
+def _reference_stack(node: Node, *src: np.ndarray) -> np.ndarray:
+    return np.stack(_whole(src), axis=-3 if node.arg.axis else 0)
 
 
 def _emit_part(instr: Any, t: list[Arrays], x: Any) -> Any:
-    return x[instr.structure]
+    index, axis = instr.structure
+    return x[..., index, :, :] if axis else x[index]
+
+
+def _reference_part(node: Node, x: np.ndarray) -> np.ndarray:
+    return np.take(x, node.arg.index, axis=-3 if node.arg.axis else 0)
 
 
 # ------------------------------------------------------------------- transforms
@@ -345,10 +354,8 @@ BODIES: dict[str, Body] = {
     "DELTA": Body(_emit_delta, _reference_delta, tables=_const_tables),
     "VIEW": Body(_emit_view, _reference_view, _view_structure),
     "JOIN": Body(_emit_join, _reference_join, _join_structure),
-    "STACK": Body(_emit_stack, lambda node, *src: np.stack(_whole(src))),
-    "PART": Body(
-        _emit_part, lambda node, x: x[node.arg.index], structure=lambda node: node.arg.index
-    ),
+    "STACK": Body(_emit_stack, _reference_stack, lambda node: node.arg.axis),
+    "PART": Body(_emit_part, _reference_part, lambda node: (node.arg.index, node.arg.axis)),
     "NTT": Body(_emit_ntt, lambda node, x: exact.ntt(x, _moduli(node)), tables=_ntt_tables),
     "INTT": Body(_emit_intt, lambda node, x: exact.intt(x, _moduli(node)), tables=_ntt_tables),
     "CONVERT": Body(

@@ -24,7 +24,9 @@ from ren.core.errors import (
 from ren.schemes.ckks import math
 from ren.schemes.ckks.ciphertext import Ciphertext
 from ren.schemes.ckks.circuits.approximation import Approximation, approximate
+from ren.schemes.ckks.circuits.convolution import conv1d, conv2d, convolution
 from ren.schemes.ckks.circuits.linear import LinearMap, linear
+from ren.schemes.ckks.circuits.matmul import matmul
 from ren.schemes.ckks.circuits.polynomial import chebyshev, poly
 from ren.schemes.ckks.circuits.reductions import strided_sum
 from ren.schemes.ckks.circuits.shaping import concat
@@ -67,11 +69,15 @@ __all__ = [
     "chebyshev",
     "concat",
     "context",
+    "conv1d",
+    "conv2d",
+    "convolution",
     "debug",
     "linear",
     "load_server",
     "manual",
     "math",
+    "matmul",
     "poly",
     "precision",
     "spec",

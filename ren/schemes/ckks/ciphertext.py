@@ -21,7 +21,7 @@ from ren.schemes.ckks import arithmetic, explicit, operators, rotation, serializ
 from ren.schemes.ckks import noise as noises
 from ren.schemes.ckks.active import context_for
 from ren.schemes.ckks.argument_checks import as_integer
-from ren.schemes.ckks.circuits import linear, reductions, shaping
+from ren.schemes.ckks.circuits import linear, matmul, reductions, shaping
 from ren.schemes.ckks.estimate import Estimate
 from ren.schemes.ckks.files import Stored
 from ren.schemes.ckks.modes import is_manual
@@ -99,12 +99,14 @@ class Ciphertext(Protocols, Stored):
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """The shape of what went in and of what `decrypt` gives: [*batch, length], () of a number.
+        """The shape of what `decrypt` gives: [*batch, length], () of a number; or as reshaped.
 
         Inside a function that is being captured the plan then depends on the length.
         """
         batch, length = self.polys[0].shape[:-2], shaping.known_length(self)
         batch = batch[:-1] if self.layout.blocks > 1 else batch
+        if self.layout.shape is not None and self.layout.has_shape:
+            return (*batch, *self.layout.shape)
         return batch if length is None else (*batch, length)
 
     def __len__(self) -> int:
@@ -194,7 +196,12 @@ class Ciphertext(Protocols, Stored):
         return self.dot(matrix) if np.ndim(matrix) == 1 else linear.product(matrix, self)
 
     def __matmul__(self, matrix: Any) -> Ciphertext:
-        """ct @ matrix, one level: the transposed matrix times the vector."""
+        """ct @ matrix, one level: the transposed matrix times the vector.
+
+        With a ciphertext: of vectors as `dot`, of matrices as `ckks.matmul`.
+        """
+        if isinstance(matrix, Ciphertext) and self.layout.shape and matrix.layout.shape:
+            return matmul.matmul(self, matrix)
         if isinstance(matrix, Ciphertext | Plaintext) or np.ndim(matrix) == 1:
             return self.dot(matrix)
         return linear.product(matrix, self, is_transposed=True)
@@ -216,6 +223,15 @@ class Ciphertext(Protocols, Stored):
     def __getitem__(self, index: slice) -> Ciphertext:
         """ct[i:j]: one rotation, no level; what lies beyond stays in the other slots, unseen."""
         return shaping.item(self, index)
+
+    def reshape(self, *shape: int) -> Ciphertext:
+        """The same numbers in another shape, in C order, as numpy.reshape; costs nothing.
+
+        It is the shape in which they decrypt, batch axes apart. `reshape(-1)` makes a vector of
+        them. Two axes make a matrix: `ct @ other` and `matrix @ ct` are then matrix products.
+        Arrays in `+ - *` broadcast against the shape.
+        """
+        return shaping.reshaped(self, shape)
 
     def mask(self, m: ArrayLike | None = None) -> Ciphertext:
         """The slots times m, one level; without m, zeros beyond the length."""

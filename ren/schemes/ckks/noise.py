@@ -296,6 +296,42 @@ def _within_that_of(a: Noise, other: Noise) -> Noise:
     return a - ((a - other) * (1 - _ERRORS)).clip(0, None)
 
 
+def within_times(a: Noise, other: Noise, times: Any) -> Noise:
+    """Of a message that is nowhere larger than `times` the largest of another."""
+    return derived(_within_times, _host(a), _host(other), times)
+
+
+def _within_times(a: Noise, other: Noise, times: Any) -> Noise:
+    return a - ((a - other * times) * (1 - _ERRORS)).clip(0, None)
+
+
+def item(a: Noise, index: int) -> Noise:
+    """Of one block of a vector that is cut: a place of the last batch axis."""
+    return derived(partial(_item, index), _host(a))
+
+
+def _item(index: int, a: Noise) -> Noise:
+    return a if a.ndim == 1 else a[..., index if a.shape[-2] > 1 else 0, :]
+
+
+def side_by_side(parts: Sequence[Noise]) -> Noise:
+    """Of blocks as one vector: each keeps its own, along a new last batch axis."""
+    return derived(_side_by_side, *map(_host, parts))
+
+
+def _side_by_side(*parts: Noise) -> Noise:
+    return stacked_arrays(*parts, axis=-2)
+
+
+def of_largest(a: Noise, blocks: int) -> Noise:
+    """With the largest entries of all blocks."""
+    return a if blocks == 1 else derived(_of_largest, _host(a))
+
+
+def _of_largest(a: Noise) -> Noise:
+    return a if a.ndim == 1 else a.max(-2)
+
+
 def broadcast(a: Noise, batch: tuple[int, ...]) -> Noise:
     """With all the batch axes."""
     return derived(partial(_broadcast, batch), _host(a))

@@ -14,7 +14,7 @@ from ren.lowering.devices import is_tracer
 from ren.schemes.ckks import arithmetic, explicit
 from ren.schemes.ckks.modes import is_manual
 from ren.schemes.ckks.plaintext import Plaintext, encode
-from ren.symbolic import Symbolic
+from ren.symbolic import Symbolic, as_symbol
 
 if TYPE_CHECKING:
     from ren.schemes.ckks.ciphertext import Ciphertext
@@ -70,6 +70,10 @@ def _normal(x: Ciphertext, other: Any) -> Any:
 
 
 def _encoded(x: Ciphertext, values: Any) -> Plaintext:
+    """An array as a plaintext for `x`; one with a shape takes what broadcasts against that."""
+    if x.layout.shape is not None and not is_tracer(values):
+        symbol = as_symbol(values)
+        values = x.layout.flattened(values) if symbol is None else symbol.map(x.layout.flattened)
     return encode(values, x.params, x.level, x.layout.blocks)
 
 

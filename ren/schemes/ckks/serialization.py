@@ -7,6 +7,7 @@ Uniform halves that were expanded from a seed are stored as that seed. Secrets a
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -157,6 +158,7 @@ def _slots_header(x: Ciphertext | Plaintext, limbs: NDArray) -> dict[str, Any]:
         "length": -1 if x.layout.length is None else x.layout.length,
         "is_complex": int(x.layout.is_complex),
         "blocks": x.layout.blocks,
+        **({"shape": list(x.layout.shape or ())} if x.layout.has_shape else {}),
         "batch": list(limbs.shape[:-2]),
     }
 
@@ -173,7 +175,20 @@ def _shape(reader: Reader, ring: RingSpec, params: Parameters) -> tuple[tuple[in
     length = reader.integer("length", -1, blocks * params.slots)
     if length == 0 or (blocks > 1 and (length < 0 or blocks != batch[-1])):
         raise damaged(reader.kind, f"{length} numbers in {blocks} blocks do not fit the batch axes")
-    return batch, Layout(None if length < 0 else length, reader.boolean("is_complex"), blocks)
+    label = _label(reader, length)
+    is_complex = reader.boolean("is_complex")
+    return batch, Layout(None if length < 0 else length, is_complex, blocks, label)
+
+
+def _label(reader: Reader, length: int) -> tuple[int, ...] | None:
+    """The shape in which the numbers decrypt, which there are `length` of."""
+    if "shape" not in reader.header:
+        return None
+    sizes = reader.items("shape")
+    fits = all(type(s) is int and 0 < s <= length for s in sizes)
+    if not (fits and 2 <= len(sizes) <= _MAX_BATCH_RANK and math.prod(sizes) == length):
+        raise damaged(reader.kind, f"the shape is {sizes!r:.80}")
+    return tuple(sizes)
 
 
 # ------------------------------------------------------------------- contexts

@@ -73,8 +73,10 @@ MEANINGS: dict[str, Callable[[Node, int, Rows], list[int]]] = {
 
 # What changes the batch axes.
 OF_BATCHES: dict[str, Callable[..., np.ndarray]] = {
-    "STACK": lambda node, *sources: np.stack(np.broadcast_arrays(*sources)),
-    "PART": lambda node, x: x[node.arg.index],
+    "STACK": lambda node, *sources: np.stack(
+        np.broadcast_arrays(*sources), axis=-2 if node.arg.axis else 0
+    ),
+    "PART": lambda node, x: x[..., node.arg.index, :] if node.arg.axis else x[node.arg.index],
 }
 
 

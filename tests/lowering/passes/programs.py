@@ -6,6 +6,7 @@ class that its row names. An op whose argument has no strategy here makes the te
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -28,6 +29,7 @@ from ren.core.args import (
     RingArg,
     RotateArg,
     ScalarArg,
+    StackArg,
 )
 from ren.core.errors import RenError
 from ren.core.node import next_serial
@@ -46,7 +48,7 @@ WRITTEN: tuple[Op, ...] = tuple(
 LEAVES = tuple(op for op in WRITTEN if op.kind is Kind.LEAF and op is not ops.SCALAR)
 DRAWN = tuple(op for op in WRITTEN if op.kind is not Kind.LEAF)
 
-PRIMES, MOST_LIMBS, MOST_VALUE = 6, 4, 1 << 70
+PRIMES, MOST_LIMBS, MOST_VALUE, MOST_BATCH = 6, 4, 1 << 70, 12
 
 
 @attrs.frozen(repr=False)
@@ -110,9 +112,15 @@ def _bound_arg(d: _Drawing, op: Op, src: Sequence[Node]) -> BoundArg:
     return BoundArg(float((largest + 1).bit_length()))
 
 
+def _part_arg(d: _Drawing, op: Op, src: Sequence[Node]) -> PartArg:
+    axis = d.rng.choice((0, -1))
+    return PartArg(d.rng.randrange((src[0].spec.batch or (1,))[axis]), axis)
+
+
 ARGUMENTS: dict[Any, Callable[[_Drawing, Op, Sequence[Node]], Any]] = {
     NoArg: lambda d, op, src: NoArg(),
-    PartArg: lambda d, op, src: PartArg(d.rng.randrange((*src[0].spec.batch, 1)[0])),
+    PartArg: _part_arg,
+    StackArg: lambda d, op, src: StackArg(d.rng.choice((0, -1))),
     RingArg: _ring_arg,
     ModUpArg: _mod_up_arg,
     ConstArg: _const_arg,
@@ -154,6 +162,8 @@ def _append(d: _Drawing, op: Op) -> None:
         try:
             node = make(op, src, ARGUMENTS[op.arg](d, op, src))
         except RenError:
+            continue
+        if math.prod(node.spec.batch) > MOST_BATCH:
             continue
         known = (meaning(s) if s.op is ops.SCALAR else d.values[s] for s in src)
         d.values[node] = meaning(node, *known)

@@ -147,6 +147,8 @@ def test_other_kinds_and_versions(ctx, data):
         {"batch": [1 << 40]}, {"batch": [1] * 9}, {"batch": ["1"]}, {"batch": [2]},
         {"params": None}, {"params": {}}, {"params": []}, {"security": "128-bit security"},
         {"security": None}, {"blocks": 0}, {"blocks": 2}, {"blocks": "1"}, {"length": 0},
+        {"shape": [3]}, {"shape": [1 << 40, 1]}, {"shape": [2] * 9}, {"shape": ["1", 1]},
+        {"shape": [2, 511]}, {"shape": [-1, -512]}, {"shape": 512}, {"shape": [True, 512]},
         {"batch": [2], "blocks": 2}, {"batch": [1], "blocks": 1, "length": 513},
     ],
     ids=str,

@@ -7,6 +7,9 @@ y = M x is sum_d v_d rot_d(x), v_d[i] = M[i, i + d]. With d = g + b it is
 so that baby steps b and giant steps g are rotated by, not each d: about 2 sqrt(count) rotations.
 All baby steps rotate x and share one ModUp; each giant step has one of its own.
 
+Vectors longer than the slots are blocks, and the matrix is cut into tiles of slots x slots. All
+tiles have one split: each block of x has its baby steps once, each block of y its giant steps.
+
 References: Halevi and Shoup, "Algorithms in HElib", 2014, 4.3 (diagonals), and "Faster homomorphic
 linear transformations in HElib", 2018 (two steps, one key for all giants); Juvekar et al.,
 "Gazelle", 2018 (a wide matrix folds its diagonals).
@@ -15,15 +18,19 @@ linear transformations in HElib", 2018 (two steps, one key for all giants); Juve
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 import attrs
 import numpy as np
 from numpy.typing import NDArray
 
 from ren.core.errors import ParameterError
+from ren.schemes.ckks.circuits.entries import Entries
 
-Diagonals = dict[int, NDArray]
+# {(block of y, block of x, step): v}, v of length `slots`.
+Diagonals = dict[tuple[int, int, int], NDArray]
+
+_MOST_STRIDES = 128  # of those that the distances between few diagonals suggest
 
 
 @attrs.frozen
@@ -38,6 +45,7 @@ class Split:
         is_walked: one key for all baby steps as well: one after another by `unit`.
         unit: all steps are multiples of it.
         folds: halving steps at the end, for a wide matrix.
+        blocks: of y and of x.
     """
 
     stride: int
@@ -48,6 +56,7 @@ class Split:
     is_walked: bool = False
     unit: int = 1
     folds: tuple[int, ...] = ()
+    blocks: tuple[int, int] = (1, 1)
 
     def parted(self, step: int) -> tuple[int, int]:
         """The giant and the baby whose sum is the step."""
@@ -65,27 +74,32 @@ class Split:
 
     @property
     def rotations(self) -> int:
-        """How often something is rotated."""
+        """How often something is rotated, at most: tiles may need less of it."""
         babies = max(self.babies) // self.unit if self.is_walked else _nonzero(self.babies)
         giants = _nonzero(self.giants)
         if self.is_chained:
             span = (self.giants[-1] - self.giants[0]) // self.stride
             giants = span + (self.giants[0] != 0)
-        return babies + giants + len(self.folds)
+        return self.blocks[1] * babies + self.blocks[0] * (giants + len(self.folds))
 
 
 def _nonzero(steps: Iterable[int]) -> int:
     return sum(step != 0 for step in steps)
 
 
-def split(steps: Iterable[int], keys: int | None = None, folds: tuple[int, ...] = ()) -> Split:
+def split(
+    steps: Iterable[int],
+    keys: int | None = None,
+    folds: tuple[int, ...] = (),
+    blocks: tuple[int, int] = (1, 1),
+) -> Split:
     """The split with the fewest rotations, among those that need at most `keys` rotation keys.
 
     Raises:
         ParameterError: no split needs so few.
     """
     steps = np.array(sorted(steps))
-    found = _candidates(steps, folds, keys is not None)
+    found = [attrs.evolve(s, blocks=blocks) for s in _candidates(steps, folds, keys is not None)]
     fitting = [s for s in found if keys is None or len(s.keys) <= keys]
     if not fitting:
         least = min(len(s.keys) for s in found)
@@ -102,7 +116,7 @@ def _candidates(steps: NDArray, folds: tuple[int, ...], sparing: bool) -> list[S
     span = int(steps[-1] - steps[0]) // unit + 1
     most = min(span, 4 * math.isqrt(span) + 4)
     found = []
-    for count in {*range(1, most + 1), span}:
+    for count in sorted({*range(1, most + 1), *_distances(steps, unit), span}):
         stride = count * unit
         low = int(steps[0]) % stride
         firsts = {0, unit - stride, -(count // 2) * unit, low - stride if low else 0}
@@ -114,59 +128,76 @@ def _candidates(steps: NDArray, folds: tuple[int, ...], sparing: bool) -> list[S
     return found
 
 
+def _distances(steps: NDArray, unit: int) -> list[int]:
+    """How far diagonals are from the first, where they are few: images have several channels."""
+    distances = (steps[1:] - steps[0]) // unit
+    return distances.tolist() if len(distances) <= _MOST_STRIDES else []
+
+
 def _of_stride(steps: NDArray, stride: int, first: int, unit: int, folds: tuple[int, ...]) -> Split:
     offsets = (steps - first) % stride + first
     babies, giants = np.unique(offsets).tolist(), np.unique(steps - offsets).tolist()
     return Split(stride, first, tuple(babies), tuple(giants), unit=unit, folds=folds)
 
 
-def square_diagonals(matrix: NDArray, slots: int) -> Diagonals:
-    """{d: v_d}, v_d of length `slots`: row i times the slot i + d. Zero diagonals are left out."""
-    rows, columns = np.nonzero(matrix)
-    return _gathered(matrix, rows, columns, rows, slots)
+def square_diagonals(m: Entries, slots: int) -> Diagonals:
+    """v_d: row i times the slot i + d. Zero diagonals are left out."""
+    return _gathered(m, m.rows, slots)
 
 
-def folded_diagonals(matrix: NDArray, slots: int) -> tuple[Diagonals, tuple[int, ...]]:
+def folded_diagonals(m: Entries, slots: int) -> tuple[Diagonals, tuple[int, ...]]:
     """Diagonals of a wide matrix that go around its rows, and the steps that add what they leave.
 
     With w, a power of two, rows: the entry (r, j) stands in slot i = r (mod w), j <= i < j + w.
-    The sum over all slots i = r (mod w) is y_r: log2 of their number of folds.
+    The sum over all slots i = r (mod w) is y_r: log2 of their number of folds. Blocks of x are
+    added up before, slot by slot.
     """
-    width = 1 << (matrix.shape[0] - 1).bit_length()
-    rows, columns = np.nonzero(matrix)
-    places = columns + (rows - columns) % width
+    width = 1 << (m.shape[0] - 1).bit_length()
+    places = m.columns + (m.rows - m.columns) % width
     chunks = int(places.max(initial=0)) // width + 1
     count = min(1 << (chunks - 1).bit_length(), slots // width)
     folds = tuple(width * count >> s for s in range(1, count.bit_length()))
-    return _gathered(matrix, rows, columns, places, slots), folds
+    return _gathered(m, places, slots, blocks=1), folds
 
 
-def _gathered(
-    matrix: NDArray, rows: NDArray, columns: NDArray, places: NDArray, slots: int
-) -> Diagonals:
-    steps = (columns - places + slots // 2) % slots - slots // 2
-    order = np.argsort(steps, kind="stable")
+def _gathered(m: Entries, places: NDArray, slots: int, blocks: int | None = None) -> Diagonals:
+    """The entries by tile and step, each at its place; `blocks` of y, those of the rows if None."""
+    rows = places // slots if blocks is None else np.zeros_like(places)
+    blocks = blocks or -(-m.shape[0] // slots)
+    columns = m.columns // slots
+    steps = _cyclic(m.columns - places, slots)
+    order = np.lexsort((steps, columns, rows))
+    changes = sum(np.abs(np.diff(x[order])) for x in (rows, columns, steps))
     found: Diagonals = {}
-    for part in np.split(order, np.flatnonzero(np.diff(steps[order])) + 1):
+    for part in np.split(order, np.flatnonzero(changes) + 1):
         if len(part):
-            vector = np.zeros(slots, matrix.dtype)
-            vector[places[part] % slots] = matrix[rows[part], columns[part]]
-            found[int(steps[part[0]])] = vector
-    return found or {0: np.zeros(slots, matrix.dtype)}
+            vector = np.zeros(slots, m.values.dtype)
+            vector[places[part] % slots] = m.values[part]
+            first = part[0]
+            found[int(rows[first]), int(columns[first]), int(steps[first])] = vector
+    for row in set(range(blocks)) - {row for row, _, _ in found}:
+        found[row, 0, 0] = np.zeros(slots, m.values.dtype)
+    return found
 
 
-def best_diagonals(
-    matrix: NDArray, slots: int, keys: int | None
-) -> tuple[Mapping[int, NDArray], Split]:
+def _cyclic(steps: NDArray, slots: int) -> NDArray:
+    """Equal numbers for equal rotations; as they are where they are so: their pattern is kept."""
+    if not len(steps) or steps.max() - steps.min() < slots:
+        return steps
+    return (steps + slots // 2) % slots - slots // 2
+
+
+def best_diagonals(m: Entries, slots: int, keys: int | None) -> tuple[Diagonals, Split]:
     """The diagonals and their split, folded where that takes fewer rotations."""
-    plain = square_diagonals(matrix, slots)
-    options: list[tuple[Mapping[int, NDArray], tuple[int, ...]]] = [(plain, ())]
-    if matrix.shape[0] < matrix.shape[1]:
-        options.append(folded_diagonals(matrix, slots))
+    blocks = -(-m.shape[0] // slots), -(-m.shape[1] // slots)
+    options: list[tuple[Diagonals, tuple[int, ...]]] = [(square_diagonals(m, slots), ())]
+    if m.shape[0] < min(m.shape[1], slots):
+        options.append(folded_diagonals(m, slots))
     found, failures = [], []
     for diagonals, folds in options:
         try:
-            found.append((diagonals, split(diagonals, keys, folds)))
+            steps = {step for _, _, step in diagonals}
+            found.append((diagonals, split(steps, keys, folds, blocks)))
         except ParameterError as error:
             failures.append(error)
     if not found:

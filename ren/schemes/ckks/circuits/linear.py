@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import reduce
 from operator import add
 from typing import TYPE_CHECKING, Any
@@ -12,19 +12,27 @@ import jax
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ren.core.errors import ContextError, ParameterError, TracedValueError
+from ren.core.errors import ContextError, ParameterError
+from ren.poly import realize_polys
+from ren.schemes.ckks import noise as noises
 from ren.schemes.ckks.active import active_context
-from ren.schemes.ckks.arithmetic import need_level
-from ren.schemes.ckks.circuits.diagonals import Split, best_diagonals
-from ren.schemes.ckks.circuits.shaping import known_length, relabelled, rotations_summed
+from ren.schemes.ckks.arithmetic import need_level, with_noise
+from ren.schemes.ckks.blocks import as_blocks, blocks_of
+from ren.schemes.ckks.circuits.diagonals import Diagonals, Split, best_diagonals
+from ren.schemes.ckks.circuits.entries import Entries, checked
+from ren.schemes.ckks.circuits.shaping import known_length, rotations_summed
+from ren.schemes.ckks.layout import Layout
 from ren.schemes.ckks.parameters import Parameters
 from ren.schemes.ckks.plaintext import Plaintext, encode
 from ren.schemes.ckks.watch import unchecked
-from ren.symbolic import Symbolic
+from ren.symbolic import Aside
 
 if TYPE_CHECKING:
     from ren.schemes.ckks.ciphertext import Ciphertext
     from ren.schemes.ckks.context import Context
+
+Place = tuple[int, int, int, int]
+Babies = Mapping[tuple[int, int], "Ciphertext"]
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
@@ -34,23 +42,29 @@ class LinearMap:
     A pytree: its leaves are the encoded diagonals.
 
     Attributes:
-        plaintexts: by (giant, baby) step, ascending; each rotated back by its giant step.
-        steps: those pairs.
+        plaintexts: by place, ascending; each rotated back by its giant step.
+        places: (block of the result, block of the vector, giant step, baby step).
         split: the rotations.
         shape: (m, k), of the matrix.
         is_complex: whether it is.
+        norm: the largest sum of moduli along a row, float32 []: bounds the result.
+        label: the shape in which the m numbers decrypt; None for a vector.
     """
 
     plaintexts: tuple[Plaintext, ...]
-    steps: tuple[tuple[int, int], ...]
+    places: tuple[Place, ...]
     split: Split
     shape: tuple[int, int]
     is_complex: bool
+    norm: Any
+    label: tuple[int, ...] | None = None
 
     @property
     def rotations(self) -> list[int]:
         """The steps whose keys a server needs: `ctx.rotation_keys(map.rotations)`."""
-        return sorted(self.split.keys)
+        slots = self.plaintexts[0].slots
+        below = (slots - 1) // 2
+        return sorted({(k + below) % slots - below for k in self.split.keys} - {0})
 
     @property
     def level(self) -> int:
@@ -68,36 +82,62 @@ class LinearMap:
                 f"It takes a vector of {self.shape[1]} numbers.",
                 "Encrypt a vector of that length, or slice it: ct[:k].",
             )
+        if ct.params != self.plaintexts[0].params:
+            raise ParameterError(
+                f"A matrix encoded for {self.plaintexts[0].params!r} met a ciphertext of others.",
+                f"The ciphertext has {ct.params!r}.",
+                "Encode it for the context that made the ciphertext: ckks.linear(matrix, ctx).",
+            )
         need_level(ct, 1, "A product with a matrix")
-        made = self._folded(self._sum(self._babies(ct)))
-        return relabelled(made, self.shape[0], ct.layout.is_complex or self.is_complex)
+        babies = self._babies(blocks_of(ct))
+        rows = [self._row(i, babies) for i in range(self.split.blocks[0])]
+        is_complex = ct.layout.is_complex or self.is_complex
+        made = as_blocks(rows, Layout(self.shape[0], is_complex, len(rows), self.label))
+        largest = noises.of_largest(ct.noise, ct.layout.blocks)
+        if len(rows) > 1:
+            largest = noises.side_by_side([largest] * len(rows))
+        return with_noise(made, lambda noise: noises.within_times(noise, largest, self.norm))
 
-    def _babies(self, x: Ciphertext) -> Mapping[int, Ciphertext]:
-        s = self.split
-        if not s.is_walked:
-            return {baby: x.rotate(baby) for baby in s.babies}
-        walked = {0: x}
-        for step in range(s.unit, max(s.babies) + 1, s.unit):
-            walked[step] = walked[step - s.unit].rotate(s.unit)
-        return walked
+    def _babies(self, blocks: Sequence[Ciphertext]) -> Babies:
+        """Each block rotated by the baby steps that its tiles need."""
+        s, made = self.split, {}
+        for j, x in enumerate(blocks):
+            needed = {baby for _, column, _, baby in self.places if column == j}
+            if s.is_walked:
+                made[j, 0] = x
+                for step in range(s.unit, max(needed, default=0) + 1, s.unit):
+                    made[j, step] = made[j, step - s.unit].rotate(s.unit)
+            else:
+                made |= {(j, baby): x.rotate(baby) for baby in sorted(needed)}
+        return made
 
-    def _sum(self, babies: Mapping[int, Ciphertext]) -> Ciphertext:
+    def _row(self, row: int, babies: Babies) -> Ciphertext:
+        """One block of the result."""
         inner: dict[int, list[Ciphertext]] = {}
-        for (giant, baby), p in zip(self.steps, self.plaintexts, strict=True):
-            inner.setdefault(giant, []).append(babies[baby] * p)
-        sums = {giant: reduce(add, terms) for giant, terms in inner.items()}
-        if not self.split.is_chained:
-            return reduce(add, (sums[giant].rotate(giant) for giant in self.split.giants))
-        low, high, stride = self.split.giants[0], self.split.giants[-1], self.split.stride
+        for (i, j, giant, baby), p in zip(self.places, self.plaintexts, strict=True):
+            if i == row:
+                inner.setdefault(giant, []).append(babies[j, baby] * p)
+        sums = {giant: reduce(add, terms) for giant, terms in sorted(inner.items())}
+        total = self._chained(sums) if self.split.is_chained else _rotated_sum(sums)
+        folds = self.split.folds
+        return rotations_summed(total, 1 << len(folds), folds[-1]) if folds else total
+
+    def _chained(self, sums: Mapping[int, Ciphertext]) -> Ciphertext:
+        """From the highest giant step down, each time by the stride."""
+        low, high, stride = self.split.giants[0], max(sums), self.split.stride
         total = sums[high]
         for giant in range(high - stride, low - 1, -stride):
             total = total.rotate(stride)
             total = total + sums[giant] if giant in sums else total
         return total.rotate(low)
 
-    def _folded(self, x: Ciphertext) -> Ciphertext:
-        folds = self.split.folds
-        return rotations_summed(x, 1 << len(folds), folds[-1]) if folds else x
+    def __ren_parts__(self) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+        return (*self.plaintexts, Aside(self.norm)), _static(self)
+
+    @classmethod
+    def __ren_whole__(cls, parts: Sequence[Any], static: tuple[Any, ...]) -> LinearMap:
+        (*plaintexts, norm) = parts
+        return _whole(static, (tuple(plaintexts), norm.value))
 
     def __repr__(self) -> str:
         m, k = self.shape
@@ -107,15 +147,22 @@ class LinearMap:
         )
 
 
-def _flatten(x: LinearMap) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
-    return (x.plaintexts,), (x.steps, x.split, x.shape, x.is_complex)
+def _rotated_sum(sums: Mapping[int, Ciphertext]) -> Ciphertext:
+    return reduce(add, (x.rotate(giant) for giant, x in sums.items()))
 
 
-def _unflatten(static: tuple[Any, ...], children: Any) -> LinearMap:
-    return LinearMap(children[0], *static)
+def _static(x: LinearMap) -> tuple[Any, ...]:
+    return x.places, x.split, x.shape, x.is_complex, x.label
 
 
-jax.tree_util.register_pytree_node(LinearMap, _flatten, _unflatten)
+def _whole(static: tuple[Any, ...], children: Any) -> LinearMap:
+    (plaintexts, norm), (places, split, shape, is_complex, label) = children, static
+    return LinearMap(plaintexts, places, split, shape, is_complex, norm, label)
+
+
+jax.tree_util.register_pytree_node(
+    LinearMap, lambda x: ((x.plaintexts, x.norm), _static(x)), _whole
+)
 
 
 def linear(
@@ -125,24 +172,30 @@ def linear(
     level: int | None = None,
     keys: int | None = None,
 ) -> LinearMap:
-    """The matrix M encoded once, for many products `map @ ct`.
+    """The matrix M encoded once, for many products `map @ ct`: y_i = sum_j M_ij x_j.
 
     The vector has as many numbers as the matrix has columns; what the other slots hold does not
-    matter. Only diagonals that are not zero are encoded: those of a banded or sparse matrix are
-    few. A matrix as large as the slots has the fewest, since the slots are cyclic: a context with
-    slots=64 multiplies 64x64 matrices with 64 diagonals and 14 rotations, others with 127 and 21.
+    matter. Leading axes of a ciphertext are batch axes: each vector of the batch is multiplied.
+    Vectors longer than the slots, and matrices that make such, are cut into blocks. Only diagonals
+    that are not zero are encoded: those of a banded, Toeplitz or sparse matrix are few. A matrix
+    as large as the slots has the fewest, since the slots are cyclic: a context with slots=64
+    multiplies 64x64 matrices with 64 diagonals and 14 rotations, others with 127 and 21.
 
     Args:
-        matrix: real or complex [m, k], m and k at most the slots.
+        matrix: real or complex [m, k], of any size.
         context: whose parameters and slots; the active one by default.
         level: of the vectors; the top by default. The diagonals are smaller at lower levels.
-        keys: the most rotation keys that it may need; None for the fewest rotations.
+        keys: the most rotation keys that it may need, the budget of a server; None for the fewest
+            rotations. Steps are then reached one after another: fewer keys take more rotations.
 
     Returns:
-        The map. It takes one level. `.rotations` are the steps that a server needs keys for.
+        The map. It takes one level. `.rotations` are the steps that a server needs keys for;
+        d diagonals in b x c blocks take about c sqrt(d) baby and b sqrt(d) giant rotations.
 
     Raises:
-        ParameterError: no matrix, one that is too large, or too few keys.
+        ParameterError: no matrix, or too few keys.
+
+    References: `ren.schemes.ckks.circuits.diagonals`.
 
     Example:
         >>> import numpy as np
@@ -152,64 +205,97 @@ def linear(
         >>> (turn @ ctx.encrypt([1.0, 2.0])).decrypt().round(3)
         array([-2.,  1.])
     """
+    owner = required_context(context, "ckks.linear(matrix, ctx)")
+    at = owner.params.checked_level(level)
+    return prepared(encoded(Entries.of(_checked(matrix)), owner.params, at, keys))
+
+
+def prepared(made: LinearMap) -> LinearMap:
+    """The same, its diagonals transformed now and not at each use."""
+    realize_polys([p.wide for p in made.plaintexts])
+    return made
+
+
+def required_context(context: Context | None, call: str) -> Context:
+    """The context given, or the active one.
+
+    Raises:
+        ContextError: there is neither.
+    """
     context = context or active_context()
     if context is None:
         raise ContextError(
-            "ckks.linear() got no context, and none is active.",
+            f"{call.partition('(')[0]}() got no context, and none is active.",
             "The diagonals are encoded for one set of parameters.",
-            "Pass one, ckks.linear(matrix, ctx), or write `with ctx:` around it.",
+            f"Pass one, {call}, or write `with ctx:` around it.",
         )
-    at = context.params.checked_level(level)
-    return encoded(_checked(matrix, context.params), context.params, at, keys)
+    return context
 
 
-def encoded(matrix: NDArray, params: Parameters, level: int, keys: int | None = None) -> LinearMap:
-    """The map of a checked matrix."""
+def encoded(
+    matrix: Entries,
+    params: Parameters,
+    level: int,
+    keys: int | None = None,
+    label: tuple[int, ...] | None = None,
+) -> LinearMap:
+    """The map of a matrix; its results decrypt in the shape `label`."""
     diagonals, split = best_diagonals(matrix, params.slots, keys)
-    return of_diagonals(diagonals, split, matrix.shape, params, level)
+    return of_diagonals(diagonals, split, matrix.shape, params, level, label)
 
 
 def of_diagonals(
-    diagonals: Mapping[int, NDArray],
+    diagonals: Diagonals,
     split: Split,
-    shape: tuple[int, ...],
+    shape: tuple[int, int],
     params: Parameters,
     level: int,
+    label: tuple[int, ...] | None = None,
 ) -> LinearMap:
     """The map with the diagonals encoded, each rotated back by its giant step."""
-    steps = sorted(split.parted(d) for d in diagonals)
-    plaintexts = tuple(
-        encode(np.roll(diagonals[giant + baby], giant), params, level) for giant, baby in steps
-    )
+    places = sorted((row, column, *split.parted(step)) for row, column, step in diagonals)
+    vectors = (np.roll(diagonals[i, j, giant + baby], giant) for i, j, giant, baby in places)
+    plaintexts = tuple(encode(v, params, level) for v in vectors)
     is_complex = any(v.dtype.kind == "c" for v in diagonals.values())
-    return LinearMap(plaintexts, tuple(steps), split, (shape[0], shape[1]), is_complex)
+    norm = _norm(diagonals, split.folds)
+    return LinearMap(plaintexts, tuple(places), split, shape, is_complex, norm, label)
+
+
+def _norm(diagonals: Diagonals, folds: Iterable[int]) -> NDArray[np.float32]:
+    """The largest sum of moduli along a row, rounded up."""
+    rows: dict[int, Any] = {}
+    for (row, _, _), vector in diagonals.items():
+        rows[row] = rows.get(row, 0) + np.abs(vector)
+    for step in folds:
+        rows = {row: x + np.roll(x, -step) for row, x in rows.items()}
+    largest = max(float(x.max()) for x in rows.values())
+    return np.array(min(largest * (1 + 1e-6), noises.LARGEST), np.float32)
 
 
 def product(matrix: Any, ct: Ciphertext, is_transposed: bool = False) -> Ciphertext:
-    """matrix @ ct, or ct @ matrix, one level down."""
+    """matrix @ ct, or ct @ matrix, one level down.
+
+    A ciphertext that was given two axes by `reshape` is a matrix, as in numpy.matmul.
+    """
     need_level(ct, 1, "A product with a matrix")
-    m = _checked(matrix, ct.params)
-    return encoded(m.T if is_transposed else m, ct.params, ct.level) @ ct
+    given, shape, label = Entries.of(_checked(matrix)), ct.layout.shape, None
+    m = given.transposed if is_transposed else given
+    if shape is not None:
+        left, right = (shape, given.shape) if is_transposed else (given.shape, shape)
+        if len(left) != 2 or len(right) != 2 or left[1] != right[0]:
+            raise _no_product(left, right)
+        label = (left[0], right[1])
+        m = m.on_rows(shape[0]) if is_transposed else m.on_columns(shape[1])
+    return encoded(m, ct.params, ct.level, label=label) @ ct
 
 
-def _checked(matrix: Any, params: Parameters) -> NDArray:
-    if isinstance(matrix, Symbolic):
-        raise TracedValueError(
-            f"A ciphertext was multiplied by the argument {matrix.name!r}, a matrix.",
-            "Which rotations that takes depends on its numbers, which a plan does not know.",
-            "Encode it outside, map = ckks.linear(matrix, ctx), and pass the map.",
-        )
-    m = np.asarray(matrix)
-    if m.ndim != 2 or m.dtype.kind not in "biufc" or not m.size:
-        raise ParameterError(
-            f"An array of shape {m.shape} and dtype {m.dtype} was given as a matrix.",
-            "A matrix has two axes, [m, k], and holds numbers.",
-            "Multiply several vectors one after another, or stack the ciphertexts.",
-        )
-    if max(m.shape) > params.slots:
-        raise ParameterError(
-            f"A matrix of shape {m.shape} was given for {params.slots} slots.",
-            "Rows and columns are at most as many as the slots.",
-            "Cut the matrix into blocks, or choose parameters with a larger n.",
-        )
-    return m.astype(np.complex128 if m.dtype.kind == "c" else np.float64)
+def _no_product(left: tuple[int, ...], right: tuple[int, ...]) -> ParameterError:
+    return ParameterError(
+        f"Shapes {left} and {right} met in a matrix product.",
+        "The columns of the left one are the rows of the right one, and each has two axes.",
+        "Transpose the matrix, or flatten the ciphertext to a vector: ct.reshape(-1).",
+    )
+
+
+def _checked(matrix: Any) -> NDArray:
+    return checked(matrix, (2,), "a matrix", "map = ckks.linear(matrix, ctx)")

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import operator
+from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ren.core.errors import ParameterError
-from ren.schemes.ckks.arithmetic import kept_to, need_level
-from ren.schemes.ckks.circuits.diagonals import split
-from ren.schemes.ckks.circuits.linear import of_diagonals
+from ren.schemes.ckks import noise as noises
+from ren.schemes.ckks.arithmetic import kept_to, need_level, with_noise
+from ren.schemes.ckks.blocks import blocks_of
+from ren.schemes.ckks.circuits.entries import Entries
+from ren.schemes.ckks.circuits.linear import encoded
 from ren.schemes.ckks.circuits.shaping import (
     cleared,
     fills_slots,
@@ -40,9 +43,9 @@ def mean(ct: Ciphertext) -> Ciphertext:
     if length is None:
         return ct
     need_level(ct, 1, "mean()")
-    if length == ct.slots:
-        return kept_to(_over_all_slots(ct, length) * (1 / length), ct)
-    return kept_to(_over_all_slots(ct * np.full(length, 1 / length), length), ct)
+    if fills_slots(ct):
+        return _kept(_over_all_slots(ct, length) * (1 / length), ct, 1)
+    return _kept(_over_all_slots(ct * np.full(length, 1 / length), length), ct, 1)
 
 
 @unchecked()
@@ -91,12 +94,11 @@ def cumsum(ct: Ciphertext) -> Ciphertext:
 
 def _windows(ct: Ciphertext, step: int, count: int, length: int) -> Ciphertext:
     """sum_(j < count) x[i - j step], i < length, without what lies before the first number."""
-    ahead = np.arange(ct.slots)
-    diagonals = {
-        -j * step: ((ahead >= j * step) & (ahead < length)).astype(float) for j in range(count)
-    }
-    shape = (length, length)
-    return of_diagonals(diagonals, split(diagonals), shape, ct.params, ct.level) @ ct
+    place = np.arange(length)
+    rows = np.concatenate([place[j * step :] for j in range(count)])
+    columns = np.concatenate([place[: length - j * step] for j in range(count)])
+    ones = Entries(rows, columns, np.ones(len(rows)), (length, length))
+    return encoded(ones, ct.params, ct.level) @ ct
 
 
 @unchecked()
@@ -169,9 +171,15 @@ def any_of(ct: Ciphertext) -> Ciphertext:
 
 
 def _over_all_slots(ct: Ciphertext, length: int) -> Ciphertext:
-    """The sum over all slots, of which all but `length` are zero."""
-    made = rotations_summed(ct, ct.slots, 1)
-    return relabelled(kept_to(made, ct, length), None, ct.layout.is_complex)
+    """The sum over all slots of all blocks, of which all but `length` are zero."""
+    made = rotations_summed(reduce(operator.add, blocks_of(ct)), ct.slots, 1)
+    return relabelled(_kept(made, ct, length), None, ct.layout.is_complex)
+
+
+def _kept(made: Ciphertext, ct: Ciphertext, times: int) -> Ciphertext:
+    """`made`, nowhere larger than `times` the largest of `ct`."""
+    largest = noises.of_largest(ct.noise, ct.layout.blocks)
+    return with_noise(made, lambda noise: noises.within_times(noise, largest, times))
 
 
 def _doublings(first: int, end: int) -> list[int]:

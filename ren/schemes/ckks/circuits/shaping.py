@@ -8,12 +8,14 @@ from collections.abc import Sequence
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
+import attrs
 import numpy as np
 from numpy.typing import ArrayLike
 
 from ren.core.errors import ParameterError
 from ren.schemes.ckks.argument_checks import as_integer
 from ren.schemes.ckks.arithmetic import kept_to, need_level, with_noise
+from ren.schemes.ckks.blocks import evolve_layout
 from ren.schemes.ckks.noise import of_rotations
 from ren.schemes.ckks.plaintext import Layout, encode
 from ren.schemes.ckks.sigmas import switch_sigma
@@ -58,7 +60,7 @@ def mask(ct: Ciphertext, m: ArrayLike | None = None) -> Ciphertext:
 
 def fills_slots(ct: Ciphertext) -> bool:
     """Whether nothing lies beyond the length, so that nothing has to be cleared there."""
-    return known_length(ct) in (None, ct.slots)
+    return known_length(ct) in (None, ct.slots * ct.layout.blocks)
 
 
 def cleared(ct: Ciphertext, what: str) -> Ciphertext:
@@ -87,6 +89,25 @@ def item(ct: Ciphertext, index: Any) -> Ciphertext:
             f"Choose bounds from 0 to {length}, the second above the first.",
         )
     return relabelled(ct.rotate(start), stop - start, ct.layout.is_complex)
+
+
+def reshaped(ct: Ciphertext, shape: tuple[Any, ...]) -> Ciphertext:
+    """The same slots, which decrypt in another shape."""
+    length = known_length(ct)
+    sizes = shape[0] if len(shape) == 1 and isinstance(shape[0], tuple | list) else shape
+    try:
+        made = np.empty(0 if length is None else length, np.bool).reshape(sizes).shape
+    except (TypeError, ValueError):
+        made = ()
+    if length is None or not made:
+        raise ParameterError(
+            f"A ciphertext of {'a scalar' if length is None else f'{length} numbers'} was to have "
+            f"the shape {sizes}.",
+            "A shape is one or more sizes whose product is the count of the numbers.",
+            "One size may be -1: it is worked out. For a vector write ct.reshape(-1).",
+        )
+    label = made if len(made) > 1 else None
+    return evolve_layout(ct, attrs.evolve(ct.layout, shape=label))
 
 
 @unchecked()
@@ -166,7 +187,7 @@ def imag(ct: Ciphertext) -> Ciphertext:
 
 
 def _as_real(ct: Ciphertext) -> Ciphertext:
-    return relabelled(ct, known_length(ct), False)
+    return evolve_layout(ct, attrs.evolve(ct.layout, is_complex=False))
 
 
 def _vector_length(ct: Ciphertext, what: str) -> int:

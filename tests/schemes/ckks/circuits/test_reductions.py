@@ -52,6 +52,23 @@ def test_cumsum_in_one_level(ctx64, length):
     check(x.cumsum(), values.cumsum(), 4 if length == 1 else 3)
 
 
+def test_sums_over_blocks(ctx64):
+    values = drawn(128)
+    total = ctx64.encrypt(values).sum()
+    check(total, values.sum(), 4)
+    assert total.estimate.message_bound <= 128
+
+
+@pytest.mark.slow
+def test_blocks_that_are_not_full(ctx64):
+    values, w = drawn(70) + 0.5, drawn(70, 1)
+    x = ctx64.encrypt(values - 0.5) + 0.5
+    check(x.sum(), values.sum(), 3)
+    check(x.mean(), values.mean(), 3)
+    check(x.dot(w), values @ w, 3)
+    check(x.cumsum(), values.cumsum(), 2)
+
+
 def test_cumsum_in_stages(ctx4):
     values = drawn(150)
     x = ctx4.encrypt(values) + 0.5

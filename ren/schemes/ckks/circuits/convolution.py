@@ -1,0 +1,287 @@
+"""`ckks.conv1d` and `ckks.conv2d`: kernels over encrypted signals and images, as sparse matrices.
+
+An image [channels, height, width] lies in the slots in C order, all channels one after another; so
+does the result, [outputs, height', width'], with no gaps, so that layer follows layer. Each offset
+of a kernel is a diagonal: with 'same' padding and stride 1 there are kernel size x (inputs +
+outputs - 1) of them, in few rows of baby and giant steps. Other widths of the result shear the
+image, and take more diagonals: up to one for each row with padding 'valid', and for each pixel with
+a stride.
+
+References: Juvekar, Vaikuntanathan and Chandrakasan, "GAZELLE", 2018, 5 (packed convolutions);
+Halevi and Shoup, 2014 and 2018, as in `diagonals`.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from typing import TYPE_CHECKING, Any
+
+import attrs
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ren.core.errors import ParameterError
+from ren.schemes.ckks.arithmetic import need_level
+from ren.schemes.ckks.circuits.entries import Entries, checked
+from ren.schemes.ckks.circuits.linear import LinearMap, encoded, prepared, required_context
+from ren.schemes.ckks.circuits.shaping import known_length
+
+if TYPE_CHECKING:
+    from ren.schemes.ckks.ciphertext import Ciphertext
+    from ren.schemes.ckks.context import Context
+
+Sizes = int | tuple[int, ...]
+
+
+@attrs.frozen
+class _Axis:
+    """One axis of an image: what the kernel's offsets read for each place of the result."""
+
+    size: int
+    kernel: int
+    stride: int
+    before: int
+    made: int
+
+    def read(self, offset: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+        """Places of the result, and those of the image that they read through one offset."""
+        out = np.arange(self.made)
+        source = out * self.stride + offset - self.before
+        inside = (source >= 0) & (source < self.size)
+        return out[inside], source[inside]
+
+
+def conv1d(
+    ct: Ciphertext,
+    kernel: ArrayLike,
+    *,
+    stride: int = 1,
+    padding: str | int = "valid",
+    shape: tuple[int, ...] | None = None,
+    keys: int | None = None,
+) -> Ciphertext:
+    """The kernel over an encrypted signal: y[o, t] = sum_(c, i) kernel[o, c, i] x[c, t stride + i].
+
+    The kernel is not flipped, as in machine learning: numpy.correlate for one channel, and
+    numpy.convolve with kernel[::-1].
+
+    Args:
+        ct: a signal of any length; leading axes are batch axes. Several channels, [channels,
+            length] in C order, where it has that shape by `ct.reshape` or `shape`.
+        kernel: real or complex: [size] for one channel, or [outputs, channels, size].
+        stride: every how many places there is a result.
+        padding: "valid": none; "same": zeros on both ends, for ceil(length / stride) results, one
+            more behind where they are odd; or how many zeros on either end.
+        shape: (channels, length), where `ct` is a vector of these.
+        keys: the most rotation keys that it may need, as for `ckks.linear`.
+
+    Returns:
+        One level lower; it decrypts to [length'] for a kernel of one axis, else to [outputs,
+        length']. Rotations: `ckks.convolution(...).rotations`, or `ren.plan`.
+
+    Raises:
+        ParameterError: shapes that do not fit, or too few keys.
+        DepthError: no level is left.
+
+    Example:
+        >>> from ren.schemes import ckks
+        >>> ctx = ckks.context(depth=1, n=2**13)
+        >>> ckks.conv1d(ctx.encrypt([1.0, 2.0, 4.0, 8.0]), [-1, 1]).decrypt().round(3)
+        array([1., 2., 4.])
+    """
+    return _convolved(ct, kernel, 1, shape, stride, padding, keys)
+
+
+def conv2d(
+    ct: Ciphertext,
+    kernels: ArrayLike,
+    *,
+    stride: Sizes = 1,
+    padding: str | Sizes = "valid",
+    image_shape: tuple[int, ...] | None = None,
+    keys: int | None = None,
+) -> Ciphertext:
+    """The kernels over an encrypted image, summed over its channels.
+
+    y[o, i, j] = sum_(c, a, b) kernels[o, c, a, b] x[c, i stride + a, j stride + b]; kernels are not
+    flipped, as in machine learning: scipy.signal.correlate2d for one channel.
+
+    Args:
+        ct: an image, [height, width] or [channels, height, width] in C order, in one ciphertext or
+            in blocks; leading axes are batch axes. It has its shape by `ct.reshape`, from a
+            convolution before, or by `image_shape`.
+        kernels: real or complex: [a, b] for one channel, or [outputs, channels, a, b].
+        stride: every how many places there is a result, of both axes or of each.
+        padding: as for `conv1d`; a number for both axes or one for each.
+        image_shape: of the image, where `ct` is a vector.
+        keys: the most rotation keys that it may need, as for `ckks.linear`.
+
+    Returns:
+        One level lower; it decrypts to [height', width'] for a kernel of two axes, else to
+        [outputs, height', width'], and is packed so, in C order. Stride 1 with "same" padding
+        takes the fewest rotations.
+
+    Raises:
+        ParameterError: shapes that do not fit, or too few keys.
+        DepthError: no level is left.
+
+    Example:
+        >>> import numpy as np
+        >>> from ren.schemes import ckks
+        >>> ctx = ckks.context(depth=1, n=2**13)
+        >>> image = ctx.encrypt(np.arange(12.0)).reshape(3, 4)
+        >>> ckks.conv2d(image, [[-1, 1]]).decrypt().round(3)
+        array([[1., 1., 1.],
+               [1., 1., 1.],
+               [1., 1., 1.]])
+    """
+    return _convolved(ct, kernels, 2, image_shape, stride, padding, keys)
+
+
+def convolution(
+    kernels: ArrayLike,
+    shape: tuple[int, ...],
+    context: Context | None = None,
+    *,
+    stride: Sizes = 1,
+    padding: str | Sizes = "valid",
+    level: int | None = None,
+    keys: int | None = None,
+) -> LinearMap:
+    """Kernels encoded once, for many products `map @ ct`: what `conv1d` and `conv2d` compute.
+
+    Args:
+        kernels: as for `conv1d`, 1 or 3 axes, or for `conv2d`, 2 or 4.
+        shape: of the images: (length), (channels, length), (height, width) or (channels, height,
+            width).
+        context, level, keys: as for `ckks.linear`.
+        stride, padding: as for `conv2d`.
+
+    Returns:
+        The map, whose `.rotations` are the steps that a server needs keys for.
+
+    Raises:
+        ParameterError: shapes that do not fit, or too few keys.
+    """
+    owner = required_context(context, "ckks.convolution(kernels, shape, ctx)")
+    matrix, label = _matrix(_kernels(kernels, (1, 2, 3, 4)), tuple(shape), stride, padding)
+    at = owner.params.checked_level(level)
+    return prepared(encoded(matrix, owner.params, at, keys, label))
+
+
+def _convolved(
+    ct: Ciphertext,
+    kernels: Any,
+    axes: int,
+    shape: tuple[int, ...] | None,
+    stride: Sizes,
+    padding: str | Sizes,
+    keys: int | None,
+) -> Ciphertext:
+    what = f"conv{axes}d()"
+    need_level(ct, 1, what)
+    kernels = _kernels(kernels, (axes, axes + 2))
+    length = known_length(ct)
+    shape = shape or ct.layout.shape
+    if shape is None and axes == 1 and kernels.ndim == 1 and length is not None:
+        shape = (length,)
+    if shape is None or length != math.prod(shape):
+        raise ParameterError(
+            f"{what} got {'a scalar' if length is None else f'{length} numbers'} for an image of "
+            f"shape {shape}.",
+            "The image has one number for each pixel of each channel, in C order.",
+            "Say its shape: ct.reshape(channels, height, width).",
+        )
+    matrix, label = _matrix(kernels, tuple(shape), stride, padding)
+    return encoded(matrix, ct.params, ct.level, keys, label) @ ct
+
+
+def _kernels(kernels: Any, axes: tuple[int, ...]) -> NDArray:
+    how = "map = ckks.convolution(kernels, shape, ctx)"
+    return checked(kernels, axes, "a convolution's kernels", how)
+
+
+def _matrix(
+    kernels: NDArray, shape: tuple[int, ...], stride: Sizes, padding: str | Sizes
+) -> tuple[Entries, tuple[int, ...] | None]:
+    """The convolution as a matrix on flat images, and the shape of its results."""
+    single = kernels.ndim <= 2
+    spatial = kernels.ndim if single else kernels.ndim - 2
+    four = kernels.reshape((*(1,) * (4 - kernels.ndim), *kernels.shape)) if single else kernels
+    if four.ndim == 3:
+        four = four[:, :, None, :]
+    image = (*(1,) * (spatial + 1 - len(shape)), *shape)
+    if len(image) != spatial + 1 or image[0] != four.shape[1] or min(shape) < 1:
+        raise ParameterError(
+            f"Kernels of shape {kernels.shape} were laid over an image of shape {shape}.",
+            f"Kernels [outputs, channels, ...] with {spatial} axes after these take images "
+            f"[{four.shape[1]}, ...] with as many.",
+            "Give the image as many channels as the kernels have, or reshape them.",
+        )
+    axes = _axes(image[1:], four.shape[4 - spatial :], stride, padding)
+    made = (four.shape[0], *(axis.made for axis in axes))
+    if spatial == 1:
+        axes = (_Axis(1, 1, 1, 0, 1), *axes)
+    label = made[1:] if single else made
+    return _entries(four, (image[0], axes[0], axes[1])), label if len(label) > 1 else None
+
+
+def _axes(
+    sizes: tuple[int, ...], kernel: tuple[int, ...], stride: Sizes, padding: str | Sizes
+) -> tuple[_Axis, ...]:
+    strides = _each(stride, len(sizes), 1, "stride")
+    if padding in ("valid", "same"):
+        paddings: tuple[Any, ...] = (padding,) * len(sizes)
+    else:
+        paddings = _each(padding, len(sizes), 0, "padding")
+    return tuple(map(_axis, sizes, kernel, strides, paddings))
+
+
+def _axis(size: int, kernel: int, stride: int, padding: str | int) -> _Axis:
+    if padding == "same":
+        made = -(-size // stride)
+        return _Axis(size, kernel, stride, max((made - 1) * stride + kernel - size, 0) // 2, made)
+    before = 0 if isinstance(padding, str) else padding
+    made = (size + 2 * before - kernel) // stride + 1
+    if made < 1:
+        raise ParameterError(
+            f"A kernel of size {kernel} was laid over {size} places with padding {padding}.",
+            "It fits inside the image and its padding at least once.",
+            "Use padding='same', or a smaller kernel.",
+        )
+    return _Axis(size, kernel, stride, before, made)
+
+
+def _each(value: Any, count: int, least: int, name: str) -> tuple[int, ...]:
+    """One integer for each axis."""
+    given = value if isinstance(value, tuple | list) else (value,) * count
+    try:
+        found = tuple(operator.index(v) for v in given)
+    except TypeError:
+        found = ()
+    if len(found) != count or any(v < least for v in found):
+        raise ParameterError(
+            f"A convolution got {name}={value!r}.",
+            f"It is an integer from {least} on, or one for each of {count} axes"
+            f"{', or valid or same' if name == 'padding' else ''}.",
+            f"Leave it out for {name}={'valid' if name == 'padding' else 1}.",
+        )
+    return found
+
+
+def _entries(kernels: NDArray, image: tuple[int, _Axis, _Axis]) -> Entries:
+    """kernels[o, c, a, b] at row (o, i, j) and column (c, i stride + a, j stride + b)."""
+    channels, down, across = image
+    outputs = kernels.shape[0]
+    parts = []
+    for o, c, a, b in zip(*np.nonzero(kernels), strict=True):
+        (i, y), (j, x) = down.read(int(a)), across.read(int(b))
+        rows = (o * down.made + i[:, None]) * across.made + j
+        columns = (c * down.size + y[:, None]) * across.size + x
+        parts.append((rows.ravel(), columns.ravel(), np.full(rows.size, kernels[o, c, a, b])))
+    none = np.zeros(0, np.intp)
+    parts.append((none, none, np.zeros(0, kernels.dtype)))
+    rows, columns, values = (np.concatenate(p) for p in zip(*parts, strict=True))
+    shape = (outputs * down.made * across.made, channels * down.size * across.size)
+    return Entries(rows, columns, values, shape)

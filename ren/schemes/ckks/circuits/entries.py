@@ -1,0 +1,87 @@
+"""Matrices as the entries that are not zero: large ones that are sparse are never written out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import attrs
+import numpy as np
+from numpy.typing import NDArray
+
+from ren.core.errors import ParameterError, TracedValueError
+from ren.symbolic import Symbolic
+
+
+@attrs.frozen(eq=False)
+class Entries:
+    """The matrix with values[e] at (rows[e], columns[e]), each place once, and zero elsewhere.
+
+    Args:
+        rows, columns: integers [count].
+        values: float64 or complex128 [count].
+        shape: (m, k).
+    """
+
+    rows: NDArray[np.intp]
+    columns: NDArray[np.intp]
+    values: NDArray
+    shape: tuple[int, int]
+
+    @classmethod
+    def of(cls, matrix: NDArray) -> Entries:
+        """Those of an array [m, k]."""
+        rows, columns = np.nonzero(matrix)
+        return cls(rows, columns, matrix[rows, columns], (matrix.shape[0], matrix.shape[1]))
+
+    @property
+    def transposed(self) -> Entries:
+        """The transposed matrix."""
+        m, k = self.shape
+        return Entries(self.columns, self.rows, self.values, (k, m))
+
+    def on_columns(self, count: int) -> Entries:
+        """The matrix that maps X, [k, count] in C order, to M X: the Kronecker product with I."""
+        return self._repeated(count, stride=count, row_shift=1, column_shift=1)
+
+    def on_rows(self, count: int) -> Entries:
+        """The matrix that maps X, [count, k] in C order, to X M^T."""
+        m, k = self.shape
+        return self._repeated(count, stride=1, row_shift=m, column_shift=k)
+
+    def _repeated(self, count: int, stride: int, row_shift: int, column_shift: int) -> Entries:
+        copy = np.arange(count)[:, None]
+        rows = (self.rows * stride + copy * row_shift).ravel()
+        columns = (self.columns * stride + copy * column_shift).ravel()
+        m, k = self.shape
+        return Entries(rows, columns, np.tile(self.values, count), (m * count, k * count))
+
+
+def checked(values: Any, axes: tuple[int, ...], what: str, how: str) -> NDArray:
+    """An array of numbers as float64 or complex128.
+
+    Args:
+        values: an array, or what NumPy makes one of.
+        axes: how many axes it may have.
+        what: its name in errors: "a matrix".
+        how: what makes it known before a capture, for errors.
+
+    Raises:
+        ParameterError: another number of axes, no numbers, or none at all.
+        TracedValueError: an argument of a function that is being captured.
+    """
+    if isinstance(values, Symbolic):
+        raise TracedValueError(
+            f"A ciphertext was multiplied by the argument {values.name!r}, {what}.",
+            "Which rotations that takes depends on its numbers, which a plan does not know.",
+            f"Encode it outside, {how}, and pass the map.",
+        )
+    m = np.asarray(values)
+    if m.ndim not in axes or m.dtype.kind not in "biufc" or not m.size:
+        raise ParameterError(
+            f"An array of shape {m.shape} and dtype {m.dtype} was given as {what}.",
+            f"It has {' or '.join(map(str, axes))} axes, and holds numbers.",
+            "Multiply several vectors one after another, or stack the ciphertexts."
+            if axes == (2,)
+            else "Give kernels as [size], or as [outputs, inputs, size].",
+        )
+    return m.astype(np.complex128 if m.dtype.kind == "c" else np.float64)

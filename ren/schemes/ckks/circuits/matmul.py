@@ -1,0 +1,256 @@
+"""`ckks.matmul`: products of two encrypted square matrices.
+
+With indices mod d, A B = sum_k phi^k(sigma(A)) psi^k(tau(B)), slot by slot, where
+
+    sigma(A)_ij = A_i,i+j      tau(B)_ij = B_i+j,j      phi(A)_ij = A_i,j+1      psi(B)_ij = B_i+1,j
+
+In row-major slots sigma and tau are matrices of 2 d - 1 diagonals, phi^k is two rotations and two
+masks, psi^k one rotation, cyclic over d d slots: two copies of tau(B) stand one behind the other
+where there are more. One level for sigma and tau, one for the masks, one for the product, which is
+relinearized once.
+
+Reference: Jiang, Kim, Lauter and Song, "Secure outsourced matrix computation and application to
+neural networks", 2018 (eprint 2018/1041), 3 and 4.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator
+from functools import lru_cache, reduce
+from operator import add
+from typing import TYPE_CHECKING
+
+import attrs
+import numpy as np
+
+from ren.core.errors import ParameterError
+from ren.schemes.ckks.active import same_key
+from ren.schemes.ckks.arithmetic import kept_to, need_level
+from ren.schemes.ckks.blocks import evolve_layout
+from ren.schemes.ckks.circuits.diagonals import Split, best_diagonals, split
+from ren.schemes.ckks.circuits.entries import Entries
+from ren.schemes.ckks.circuits.linear import of_diagonals
+from ren.schemes.ckks.circuits.shaping import known_length
+from ren.schemes.ckks.layout import Layout
+from ren.schemes.ckks.plaintext import encode
+from ren.schemes.ckks.watch import unchecked
+
+if TYPE_CHECKING:
+    from ren.schemes.ckks.ciphertext import Ciphertext
+
+_CAPS = (None, 8, 5, 4, 3, 2)  # budgets that are tried for sigma, and for tau
+
+
+@attrs.frozen
+class Ladder:
+    """How the multiples of `unit` from `low` to `high` are reached as rotations of one ciphertext.
+
+    Args:
+        radix: each has a key of its own where it is 0. Else the multiples of radix unit are
+            reached one after another from the lowest, and from each the others by radix - 1 keys.
+    """
+
+    unit: int
+    low: int
+    high: int
+    radix: int = 0
+
+    @property
+    def _steps(self) -> range:
+        return range(self.low, self.high + 1, self.unit)
+
+    @property
+    def _rungs(self) -> range:
+        return range(self.low, self.high + 1, self.unit * self.radix)
+
+    def _above(self, step: int) -> int:
+        """How far a step is above its rung."""
+        return (step - self.low) % (self.unit * self.radix)
+
+    @property
+    def keys(self) -> frozenset[int]:
+        """The steps that rotation keys are needed for."""
+        if not self.radix:
+            return frozenset(self._steps) - {0}
+        between = {self._above(step) for step in self._steps if step}
+        return frozenset(
+            {self.low, *between, *({self._rungs.step} if self._rungs[1:] else ())} - {0}
+        )
+
+    @property
+    def rotations(self) -> int:
+        """How often something is rotated."""
+        if not self.radix:
+            return len(self.keys)
+        between = sum(step != 0 and self._above(step) > 0 for step in self._steps)
+        return between + len(self._rungs) - (self.low == 0)
+
+    def climb(self, x: Ciphertext) -> dict[int, Ciphertext]:
+        """The rotations of `x` by each step, ascending."""
+        if not self.radix:
+            return {step: x.rotate(step) for step in self._steps}
+        rungs = {self.low: x.rotate(self.low)}
+        for rung in self._rungs[1:]:
+            rungs[rung] = rungs[rung - self._rungs.step].rotate(self._rungs.step)
+        down = {step: self._above(step) for step in self._steps}
+        return {s: rungs[s - d].rotate(d) if s else x for s, d in down.items()}
+
+
+@attrs.frozen
+class Route:
+    """The rotations of one product: of sigma and tau, of phi^k and psi^k, and of the copy."""
+
+    sigma: Split
+    tau: Split
+    phi: Ladder
+    psi: Ladder
+    copy: int
+    slots: int
+
+    @property
+    def keys(self) -> frozenset[int]:
+        """The steps that rotation keys are needed for, from 1 to `slots` - 1."""
+        parts = (self.sigma.keys, self.tau.keys, self.phi.keys, self.psi.keys)
+        steps = frozenset.union(*parts, {self.copy})
+        return frozenset(step % self.slots for step in steps) - {0}
+
+    @property
+    def rotations(self) -> int:
+        """How often something is rotated."""
+        parts = (self.sigma, self.tau, self.phi, self.psi)
+        return sum(part.rotations for part in parts) + (self.copy != 0)
+
+
+@lru_cache(maxsize=64)
+def route(d: int, slots: int, keys: int | None) -> Route:
+    """The route with the fewest rotations, among those of at most `keys` rotation keys.
+
+    Raises:
+        ParameterError: none takes so few.
+    """
+    found = list(_routes(d, slots, keys is not None))
+    fitting = [r for r in found if keys is None or len(r.keys) <= keys]
+    if not fitting:
+        least = min(len(r.keys) for r in found)
+        raise ParameterError(
+            f"Encrypted matrices of {d} x {d} were to be multiplied with keys={keys}.",
+            f"It takes {least} rotation keys at least.",
+            f"Pass keys={least} or more, or leave keys out for the fewest rotations.",
+        )
+    return min(fitting, key=lambda r: (r.rotations, len(r.keys)))
+
+
+def _routes(d: int, slots: int, sparing: bool) -> Iterator[Route]:
+    full, doubled = d * d == slots, 2 * d * d <= slots
+    radices = [0, *(1 << i for i in range(d.bit_length()))] if sparing and d > 1 else [0]
+    phis = [Ladder(1, 1 - d, d - 1, radix) for radix in radices]
+    low = 0 if full or doubled else d - d * d
+    psis = [Ladder(d, low, d * d - d, radix) for radix in radices]
+    copy = 0 if full or not doubled else -d * d
+    caps = _CAPS if sparing else (None,)
+    sigmas, taus = (_splits(m, slots, caps) for m in (_sigma(d), _tau(d)))
+    for sigma, tau, phi, psi in itertools.product(sigmas, taus, phis, psis):
+        yield Route(sigma, tau, phi, psi, copy, slots)
+
+
+def _splits(m: Entries, slots: int, caps: tuple[int | None, ...]) -> list[Split]:
+    diagonals, best = best_diagonals(m, slots, None)
+    found = [best]
+    for cap in caps[1:]:
+        try:
+            found.append(split({step for _, _, step in diagonals}, cap))
+        except ParameterError:
+            break
+    return found
+
+
+def _sigma(d: int) -> Entries:
+    """A_i,i+j at slot i d + j."""
+    i, j = np.divmod(np.arange(d * d), d)
+    return Entries(i * d + j, i * d + (i + j) % d, np.ones(d * d), (d * d, d * d))
+
+
+def _tau(d: int) -> Entries:
+    """B_i+j,j at slot i d + j."""
+    i, j = np.divmod(np.arange(d * d), d)
+    return Entries(i * d + j, (i + j) % d * d + j, np.ones(d * d), (d * d, d * d))
+
+
+@unchecked()
+def matmul(a: Ciphertext, b: Ciphertext, *, keys: int | None = None) -> Ciphertext:
+    """A B for two encrypted square matrices, d x d in C order.
+
+    Args:
+        a, b: d d numbers each, at most the slots: vectors, or matrices by `ct.reshape(d, d)`.
+            Leading axes are batch axes. Cut larger matrices into square blocks, and pad others.
+        keys: the most rotation keys that it may need; None for the fewest rotations, about 3 d
+            of as many keys. With few keys steps are reached one after another.
+
+    Returns:
+        Three levels lower; it decrypts to [d, d]. `ren.plan` tells the rotations needed.
+
+    Raises:
+        ParameterError: no square matrices of one size, more numbers than slots, or too few keys.
+        DepthError: fewer than three levels are left.
+
+    Reference: Jiang, Kim, Lauter and Song, 2018 (eprint 2018/1041).
+
+    Cost: about 3 d + 8 sqrt(d) rotations, d products, one relinearization.
+
+    Example:
+        >>> from ren.schemes import ckks
+        >>> ctx = ckks.context(depth=3, slots=4)
+        >>> a, b = ctx.encrypt([1.0, 2.0, 3.0, 4.0]), ctx.encrypt([0.0, 1.0, 1.0, 0.0])
+        >>> ckks.matmul(a, b).decrypt().round(3)
+        array([[2., 1.],
+               [4., 3.]])
+    """
+    d = _size(a, b)
+    same_key(a.key_id, b.key_id, "matmul()")
+    for x in (a, b):
+        need_level(x, 3, "A product of encrypted matrices")
+    way = route(d, a.slots, keys)
+    left = _shifted(_mapped(a, _sigma(d), way.sigma), way.phi, d, 1)
+    right = _mapped(b, _tau(d), way.tau)
+    if way.copy:
+        right = kept_to(right + right.rotate(way.copy), right)
+    if way.psi.low < 0:
+        rights = _shifted(right, way.psi, d, d)
+    else:
+        rights = dict(enumerate(way.psi.climb(right).values()))
+    made = reduce(add, (left[k] * rights[k] for k in range(d)))
+    return evolve_layout(made, Layout(d * d, made.layout.is_complex, shape=(d, d)))
+
+
+def _mapped(x: Ciphertext, m: Entries, steps: Split) -> Ciphertext:
+    diagonals, _ = best_diagonals(m, x.slots, None)
+    return of_diagonals(diagonals, steps, m.shape, x.params, x.level) @ x
+
+
+def _shifted(x: Ciphertext, ladder: Ladder, d: int, unit: int) -> dict[int, Ciphertext]:
+    """phi^k (unit 1) or psi^k (unit d): cyclic over the rows or columns, what wraps is masked."""
+    rotated = ladder.climb(x)
+    place = np.arange(d * d) // unit % d
+    made = {0: x}
+    for k in range(1, d):
+        ahead, behind = (encode(m, x.params, x.level) for m in (place < d - k, place >= d - k))
+        moved = rotated[k * unit] * ahead + rotated[(k - d) * unit] * behind
+        made[k] = kept_to(moved, x)
+    return made
+
+
+def _size(a: Ciphertext, b: Ciphertext) -> int:
+    """d, of two matrices d x d."""
+    lengths = [known_length(x) or 1 for x in (a, b)]
+    d = math.isqrt(lengths[0])
+    shapes = [x.layout.shape or (d, d) for x in (a, b)]
+    if lengths != [d * d] * 2 or shapes != [(d, d)] * 2 or d * d > a.slots:
+        given = " and ".join(str(x.layout.shape or known_length(x)) for x in (a, b))
+        raise ParameterError(
+            f"Encrypted matrices of {given} numbers were to be multiplied, in {a.slots} slots.",
+            "Both are square, of one size, and each fits into the slots.",
+            "Pad them with zeros to squares, or cut them into square blocks.",
+        )
+    return d

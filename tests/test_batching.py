@@ -1,0 +1,57 @@
+"""Steps of programs along the last batch axis: side by side, and one of several."""
+
+from __future__ import annotations
+
+import jax
+import numpy as np
+import pytest
+
+import ren
+from ren.batching import side_by_side
+from ren.core.errors import DomainError, RingMismatchError
+from ren.poly import Poly
+from ren.ring import RingSpec
+
+RING = RingSpec(n=8, moduli=(17, 97))
+
+
+def drawn(*batch: int, device: str | None = None) -> Poly:
+    values = np.random.default_rng(batch).integers(0, 17 * 97, (*batch, 8))
+    return Poly(values, RING, device=device)
+
+
+@pytest.mark.parametrize("device", [None, "python"])
+def test_items_of_what_stands_side_by_side(device):
+    a, b, c = (drawn(*batch, device=device) for batch in ((2,), (2,), ()))
+    both = side_by_side([a, b.ntt(), c])  # c stands beside each of the batch
+    assert both.shape == (2, 3, 2, 8)
+    assert both.tolist() == [
+        [x, y, c.tolist()] for x, y in zip(a.tolist(), b.tolist(), strict=True)
+    ]
+    assert both.item(1).tolist() == b.tolist()
+    assert both.item(2).item(0).tolist() == c.tolist()
+
+
+def test_under_jit_and_vmap():
+    x = drawn(3, 2)
+
+    def swapped(x):
+        return side_by_side([x.item(1) * x.item(0), x.item(0) - 1])
+
+    pairs = zip(x.item(0).tolist(), x.item(1).tolist(), strict=True)
+    pairs = [(Poly(a, RING), Poly(b, RING)) for a, b in pairs]
+    want = [[(a * b).tolist(), (a - 1).tolist()] for a, b in pairs]
+    jitted = ren.jit(swapped)
+    for made in (swapped(x), jitted(x), jitted(x), jax.jit(swapped)(x), jax.vmap(swapped)(x)):
+        assert made.tolist() == want
+    assert jitted.cache_info().hits == 1
+
+
+def test_what_has_no_such_place():
+    for poly, index in ((drawn(), 0), (drawn(2), 2), (drawn(2), -1)):
+        with pytest.raises(DomainError, match="of the last one"):
+            poly.item(index)
+    with pytest.raises(DomainError, match="no polynomials"):
+        side_by_side([])
+    with pytest.raises(RingMismatchError, match="two rings"):
+        side_by_side([drawn(), Poly([1], RingSpec(n=8, moduli=(17,)))])
