@@ -69,6 +69,8 @@ class Process:
         assert self._process.stdin is not None
         self._process.stdin.close()
         self._process.wait()
+        assert self._process.stdout is not None
+        self._process.stdout.close()
 
 
 def _path() -> str:
