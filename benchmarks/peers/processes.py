@@ -39,7 +39,7 @@ class Process:
         clean = {k: v for k, v in os.environ.items() if not k.startswith(("JAX_", "REN_"))}
         command = [python, "-m", module]
         self._process = subprocess.Popen(
-            [*_on(cores), *command], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+            [*on_cores(cores), *command], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
             cwd=ROOT, env={**clean, "PYTHONPATH": _path(), **(environment or {})},
         )  # fmt: skip
         self.versions: dict[str, str] = self.ask("versions")["versions"]
@@ -77,7 +77,8 @@ def _path() -> str:
     return os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
 
 
-def _on(cores: int | None) -> list[str]:
+def on_cores(cores: int | None) -> list[str]:
+    """What goes before a command so that it uses so many cores; nothing for None."""
     return [] if cores is None else ["taskset", "-c", f"0-{cores - 1}"]
 
 
