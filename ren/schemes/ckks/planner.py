@@ -157,15 +157,16 @@ def plan_moduli(n: int, request: Request) -> Plan | None:
     Returns:
         A plan, or None where no primes meet the request.
     """
-    plan = _first_plan(n, request)
+    plan = cheapest_plan(n, request)
     if plan is None or plan.noise <= QUIET:
         return plan
     quiet = attrs.evolve(request, cost=QUIET_COST * plan.cost, noise=QUIET)
-    return _first_plan(n, quiet) or plan
+    return cheapest_plan(n, quiet) or plan
 
 
 @lru_cache(maxsize=256)
-def _first_plan(n: int, request: Request) -> Plan | None:
+def cheapest_plan(n: int, request: Request) -> Plan | None:
+    """The cheapest plan at degree `n` that meets `request`, as loud as it may be, or None."""
     if request.q_bits + _LEAST_SPECIAL_BITS > request.limit:
         return None
     plans = (_plan_on(n, layout, request) for layout in MAIN_LAYOUTS)
@@ -177,7 +178,7 @@ def reachable_depth(n: int, request: Request) -> int:
     most = int(min(request.depth, request.limit // request.scale_bits))
 
     def is_beyond(depth: int) -> bool:
-        return _first_plan(n, attrs.evolve(request, depth=depth)) is None
+        return cheapest_plan(n, attrs.evolve(request, depth=depth)) is None
 
     return bisect_left(range(most + 1), True, key=is_beyond) - 1
 
@@ -202,7 +203,7 @@ def _unreachable(
             "Ask for less depth or another scale_bits.",
         )
     larger = (d for d in sorted(MAX_LOG_QP) if d > n)
-    wider = next((d for d in larger if _first_plan(d, _bounded(request, d, security))), None)
+    wider = next((d for d in larger if cheapest_plan(d, _bounded(request, d, security))), None)
     return InsecureParametersError(
         f"The request is {wish} with {security}-bit security at n={n}.",
         f"The bound there is log2(Q P) <= {here.limit:.0f}: {room}.",
