@@ -20,6 +20,7 @@ from benchmarks.peers.processes import PeerError, Process, started
 from benchmarks.peers.serving import OPERATIONS
 from benchmarks.record import RESULTS, append, commit, device, stamp
 from benchmarks.rows import REN, Row, aligned, calls_for, table, times
+from ren.config import config
 from ren.schemes.rlwe.security import max_log_qp
 
 DEPTHS = {13: 2, 14: 7, 15: 15, 16: 36}  # by log2 n: what all have room for, at scale 2^40
@@ -62,6 +63,7 @@ def parsed() -> argparse.Namespace:
         "--native", choices=("default", "off", "on", "both"), default="default",
         help="native kernels of Ren; both makes a column each",
     )  # fmt: skip
+    parser.add_argument("--tier", choices=("units", "graph", "auto"), help="of ren.jit")
     parser.add_argument("--memory", action="store_true", help="ask XLA for each kernel's memory")
     parser.add_argument("--openfhe-python", default=".venv-openfhe/bin/python", metavar="PATH")
     parser.add_argument("--output", type=Path, default=RESULTS / "bench.jsonl")
@@ -72,9 +74,14 @@ def parsed() -> argparse.Namespace:
 def opened(options: argparse.Namespace) -> Iterator[Process]:
     """The processes, Ren's first; each library that is not there takes one line."""
     natives = {"default": (None,), "off": ("0",), "on": ("1",), "both": ("1", "0")}
-    for i, native in enumerate(natives[options.native]):
+    wanted = natives[options.native]
+    if wanted != (None,) and not hasattr(config, "native"):
+        print("this version of Ren has no native kernels")
+        wanted = (None,)
+    for i, native in enumerate(wanted):
         name = REN if i == 0 else f"{REN}, XLA"
         variables = {"REN_CACHE_DIR": "off"} | ({"REN_NATIVE": native} if native else {})
+        variables |= {"REN_JIT_TIER": options.tier} if options.tier else {}
         yield Process(name, sys.executable, "benchmarks.peers.ren_peer", variables, options.cores)
     if "seal" in options.peers:
         yield from started(
@@ -155,9 +162,14 @@ def by_turns(turns: dict[Process, int], repeats: int) -> dict[Process, list[floa
     seconds: dict[Process, list[float]] = {side: [] for side in turns}
     order = list(turns)
     for _ in range(repeats):
-        for side in order:
+        for side in list(order):
             time.sleep(PAUSE_S)
-            seconds[side].append(side.ask("time", count=turns[side])["seconds"])
+            try:
+                seconds[side].append(side.ask("time", count=turns[side])["seconds"])
+            except PeerError as error:
+                print(error)
+                order.remove(side)
+                del seconds[side]
         order.reverse()
     return seconds
 
