@@ -11,7 +11,8 @@ import attrs
 import numpy as np
 import pytest
 
-from benchmarks import record
+import ren
+from benchmarks import record, roofline
 from benchmarks.peers import circuits, serving
 from benchmarks.peers.processes import PeerError, Process
 from benchmarks.rows import Row, aligned, calls_for, table, times
@@ -138,3 +139,23 @@ def test_the_other_libraries_need_nothing_of_ren():
     code += "print(sorted({m.split('.')[0] for m in sys.modules} & {'ren', 'jax', 'attrs'}))"
     made = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
     assert made.stdout == "[]\n"
+
+
+def test_a_kernel_is_held_against_the_nearer_limit():
+    rate = {"bytes": 1e9, "products": 1e10}
+    figures = {"seconds": 6e-3, "bytes": 2e6, "products": 1e7}
+    found = roofline.limits(figures, rate)
+    assert found == pytest.approx({"memory_s": 2e-3, "multiply_s": 1e-3, "over": 3.0})
+    assert roofline.limits({**figures, "bytes": 0, "products": 0}, rate)["over"] == 0
+    row = {"program": "rotation", "kernel": "NTT", "limbs": 5, **figures, **found}
+    assert roofline.table([row]).splitlines()[1].split()[2:] == ["5", "6000", "2000", "1000", "3.0"]
+
+
+def test_kernels_of_a_plan_are_timed_once_each():
+    jitted = ren.jit(lambda x: (x + 1).ntt().contiguous().intt().contiguous(), tier="units")
+    jitted(ren.Poly([1, 2, 3, 4], ren.RingSpec(n=4, moduli=(17,))))
+    rows = list(roofline.kernels(jitted.plans[0].plan, repeats=1))
+    assert [row["kernel"] for row in rows] == [unit.name for unit in jitted.plans[0].plan.units]
+    assert all(row["seconds"] > 0 and row["bytes"] >= 32 for row in rows)
+    butterflies = 2 * 2  # n/2 in each of log2 n stages
+    assert sum(row["products"] for row in rows) >= 2 * 3 * butterflies
