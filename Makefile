@@ -5,6 +5,7 @@ SHELL := /bin/sh
 VENV := .venv
 BIN := $(VENV)/bin
 WORKERS ?= 2
+OPENFHE := .venv-openfhe
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test slow golden check format bench docs notebooks clean
@@ -35,8 +36,8 @@ format: $(VENV)/test.stamp ## rewrite the sources in the one format that `check`
 	@$(BIN)/ruff check --fix .
 	@$(BIN)/ruff format .
 
-bench: $(VENV)/bench.stamp ## time polynomials and CKKS, and TenSEAL beside them
-	@$(BIN)/python -m benchmarks.run
+bench: $(VENV)/bench.stamp $(OPENFHE)/stamp ## time CKKS, and SEAL and OpenFHE beside it: BENCH="--log-n 14"
+	@$(BIN)/python -m benchmarks.run $(BENCH)
 
 docs: $(VENV)/docs.stamp ## write the reference pages to docs/site
 	@$(BIN)/python -m pdoc --math -o docs/site ren
@@ -46,7 +47,7 @@ notebooks: $(VENV)/notebooks.stamp ## run every notebook from top to bottom
 	@$(BIN)/jupyter-execute notebooks/*.ipynb
 
 clean: ## remove the virtual environment and everything that the other commands wrote
-	rm -rf $(VENV) build dist docs/site .coverage .coverage.* .hypothesis .pytest_cache .ruff_cache
+	rm -rf $(VENV) $(OPENFHE) build dist docs/site .coverage .coverage.* .hypothesis .pytest_cache .ruff_cache
 	rm -rf .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
@@ -67,3 +68,18 @@ $(VENV)/%.stamp: pyproject.toml | $(BIN)/python
 	@echo "$(VENV): installing ren[$*]"
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[$*]'
 	@touch $@
+
+# OpenFHE has an environment of its own, of a Python that its wheels are for: those for Ubuntu 22.04
+# need 3.10, those for 24.04 need 3.12 and a newer libstdc++. `make bench` runs without it too.
+$(OPENFHE)/stamp:
+	@for p in $(OPENFHE_PYTHON) python3.10 \
+	    $$(ls "$$(pyenv root 2>/dev/null)"/versions/3.10.*/bin/python 2>/dev/null) python3.12; do \
+	    rm -rf $(OPENFHE); \
+	    "$$p" -m venv $(OPENFHE) 2>/dev/null || continue; \
+	    $(OPENFHE)/bin/python -m pip install --quiet --disable-pip-version-check openfhe \
+	        2>/dev/null || continue; \
+	    $(OPENFHE)/bin/python -c 'import openfhe' 2>/dev/null && touch $@ && exit 0; \
+	done; \
+	rm -rf $(OPENFHE); \
+	echo "OpenFHE is left out: its wheel installs for none of python3.10, python3.12."; \
+	echo "Name one: make bench OPENFHE_PYTHON=/path/to/python3.10"

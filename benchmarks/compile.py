@@ -18,7 +18,7 @@ from pathlib import Path
 import jax
 import numpy as np
 
-from benchmarks.planning import stamp
+from benchmarks.record import stamp
 from ren.core import Domain, RingSpec, make, toposort
 from ren.core import op as ops
 from ren.core.numtheory import ntt_primes_below

@@ -21,7 +21,7 @@ from typing import Any
 import jax
 
 import ren
-from benchmarks.planning import stamp
+from benchmarks.record import stamp
 from ren.core.numtheory import ntt_primes_below
 from ren.lowering import emit
 from ren.lowering.execute import UnitRunner

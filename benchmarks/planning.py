@@ -8,18 +8,16 @@ line a figure to benchmarks/results/planning.jsonl.
 from __future__ import annotations
 
 import argparse
-import datetime
 import gc
 import json
 import math
-import platform
 import time
 from collections.abc import Callable, Iterator
-from importlib.metadata import version
 from pathlib import Path
 
 import numpy as np
 
+from benchmarks.record import stamp
 from ren.core import Domain, RingSpec, make, toposort
 from ren.core import op as ops
 from ren.core.node import Node, buffer
@@ -134,12 +132,6 @@ def exponent(rows: list[dict]) -> float:
     points = [(math.log(r["nodes"]), math.log(max(r["seconds"], 1e-3))) for r in rows[-4:]]
     x, y = np.array(points).T
     return float(np.polyfit(x, y, 1)[0])
-
-
-def stamp() -> dict[str, str]:
-    now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
-    found = {name: version(name) for name in ("jax", "numpy", "attrs")}
-    return {"date": now, "python": platform.python_version(), **found}
 
 
 def main() -> None:

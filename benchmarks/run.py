@@ -1,90 +1,188 @@
-"""`make bench`: medians of polynomial and CKKS operations, TenSEAL's product beside Ren's.
+"""`make bench`: every operation of CKKS, Ren and other libraries by turns in one run.
 
-Each figure is the median of `REPEATS` replays of a jitted function, after its first call, on
-JAX's default device; TenSEAL (SEAL) runs on one core.
+Each library runs in a process of its own that stays warm, with the same degree, depth and scale,
+inside the same bound on log2 Q P, with those digits of its own that make its rotation fastest. A
+figure is the median of `--repeats`, each the mean of as many calls as take 20 ms. Prints a table
+for each degree and appends a JSON line a figure to benchmarks/results/bench.jsonl.
 """
 
 from __future__ import annotations
 
-import statistics
+import argparse
+import math
+import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
-import jax
-import numpy as np
+from benchmarks.peers.processes import PeerError, Process, started
+from benchmarks.peers.serving import OPERATIONS
+from benchmarks.record import RESULTS, append, commit, device, stamp
+from benchmarks.rows import REN, Row, aligned, calls_for, table, times
+from ren.config import config
+from ren.schemes.rlwe.security import max_log_qp
 
-import ren
-from ren.core.numtheory import ntt_primes_below
-from ren.poly import Poly
-from ren.ring import RingSpec
-from ren.schemes import ckks
-
-REPEATS = 20
-DEPTH = 4
-Row = tuple[str, float]
-
-
-def median(run: Callable[[], Any]) -> float:
-    """The median time of `run` in milliseconds; its first call is not counted."""
-    jax.block_until_ready(run())
-    times = []
-    for _ in range(REPEATS):
-        start = time.perf_counter()
-        jax.block_until_ready(run())
-        times.append(time.perf_counter() - start)
-    return 1e3 * statistics.median(times)
-
-
-def polynomial_rows(n: int, limbs: int) -> Iterator[Row]:
-    """Transforms and products in one ring."""
-    primes = ntt_primes_below(n, 1 << 30)
-    ring = RingSpec(n, tuple(next(primes) for _ in range(limbs)))
-    x, y = (Poly.uniform(ring).realize() for _ in range(2))
-    label = f"n = {n}, {limbs} limbs"
-    transform, product = ren.jit(lambda p: p.ntt()), ren.jit(lambda p, r: p * r)
-    divide = ren.jit(lambda p: p.rescale(ring.moduli[:-1]))
-    yield f"ntt                     {label}", median(lambda: transform(x))
-    yield f"product                 {label}", median(lambda: product(x, y))
-    yield f"rescale by one limb     {label}", median(lambda: divide(x))
-
-
-def ckks_rows(context: ckks.Context) -> Iterator[Row]:
-    """Operations on full ciphertexts at the top level."""
-    values = np.linspace(-1, 1, context.slots)
-    x, y = context.encrypt(values), context.encrypt(values[::-1])
-    context.rotation_keys(1)
-    label = f"n = {context.params.n}, depth {context.params.depth}"
-    product, rotation = ren.jit(lambda a, b: a * b), ren.jit(lambda a: a.rotate(1))
-    yield f"ciphertext product      {label}", median(lambda: product(x, y))
-    yield f"rotation                {label}", median(lambda: rotation(x))
-    yield f"encryption              {label}", median(lambda: context.encrypt(values))
-
-
-def tenseal_rows() -> Iterator[Row]:
-    """The same product in TenSEAL, or one line that says how to have it."""
-    try:
-        import tenseal
-    except ImportError:
-        yield "TenSEAL is not installed: pip install '.[bench]'", float("nan")
-        return
-    bits = [60, *[40] * DEPTH, 60]
-    context = tenseal.context(
-        tenseal.SCHEME_TYPE.CKKS, 16384, coeff_mod_bit_sizes=bits, n_threads=1
-    )
-    context.global_scale = 2**40
-    values = np.linspace(-1, 1, 8192)
-    x, y = tenseal.ckks_vector(context, values), tenseal.ckks_vector(context, values[::-1])
-    yield f"TenSEAL product, 1 core n = 16384, depth {DEPTH}", median(lambda: x * y)
+DEPTHS = {13: 2, 14: 7, 15: 15, 16: 36}  # by log2 n: what all have room for, at scale 2^40
+PEERS = ("seal", "openfhe")
+PAUSE_S = 0.02  # between turns: threads that spin for more work go to sleep
+TUNING_REPEATS = 3
 
 
 def main() -> None:
-    """Prints one line for each operation."""
-    print(f"{jax.devices()[0].device_kind}, medians of {REPEATS}, in ms")
-    rows = [*polynomial_rows(1 << 13, 6), *polynomial_rows(1 << 14, 13)]
-    rows += [*ckks_rows(ckks.context(depth=DEPTH)), *tenseal_rows()]
-    for label, milliseconds in rows:
-        print(f"{label:<52} {milliseconds:10.3f}")
+    """Measures; see the options."""
+    options = parsed()
+    output = None if options.dry_run else options.output
+    print(f"{device()}, commit {commit()}, medians of {options.repeats}")
+    sides = list(opened(options))
+    try:
+        for log_n in options.log_n:
+            depth = options.depth if options.depth is not None else DEPTHS[log_n]
+            rows = []
+            for row in measured(sides, 1 << log_n, depth, options):
+                rows.append(row)
+                if output:
+                    append(output, row.to_json())
+            print(f"\n{heading(rows)}\n{table(rows)}\n", flush=True)
+    finally:
+        for side in sides:
+            side.close()
+
+
+def parsed() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--log-n", type=int, nargs="+", choices=DEPTHS, default=list(DEPTHS))
+    parser.add_argument("--ops", nargs="+", choices=OPERATIONS, default=list(OPERATIONS))
+    parser.add_argument("--peers", nargs="*", choices=PEERS, default=list(PEERS))
+    parser.add_argument("--repeats", type=int, default=9)
+    parser.add_argument("--depth", type=int, help="in place of the usual one of each degree")
+    parser.add_argument("--scale-bits", type=int, default=40)
+    parser.add_argument("--dnum", type=int, help="of Ren; found by measuring if left out")
+    parser.add_argument("--cores", type=int, help="that each library may use")
+    parser.add_argument(
+        "--native", choices=("default", "off", "on", "both"), default="default",
+        help="native kernels of Ren; both makes a column each",
+    )  # fmt: skip
+    parser.add_argument("--tier", choices=("units", "graph", "auto"), help="of ren.jit")
+    parser.add_argument("--memory", action="store_true", help="ask XLA for each kernel's memory")
+    parser.add_argument("--openfhe-python", default=".venv-openfhe/bin/python", metavar="PATH")
+    parser.add_argument("--output", type=Path, default=RESULTS / "bench.jsonl")
+    parser.add_argument("--dry-run", action="store_true", help="write no results")
+    return parser.parse_args()
+
+
+def opened(options: argparse.Namespace) -> Iterator[Process]:
+    """The processes, Ren's first; each library that is not there takes one line."""
+    natives = {"default": (None,), "off": ("0",), "on": ("1",), "both": ("1", "0")}
+    wanted = natives[options.native]
+    if wanted != (None,) and not hasattr(config, "native"):
+        print("this version of Ren has no native kernels")
+        wanted = (None,)
+    for i, native in enumerate(wanted):
+        name = REN if i == 0 else f"{REN}, XLA"
+        variables = {"REN_CACHE_DIR": "off"} | ({"REN_NATIVE": native} if native else {})
+        variables |= {"REN_JIT_TIER": options.tier} if options.tier else {}
+        yield Process(name, sys.executable, "benchmarks.peers.ren_peer", variables, options.cores)
+    if "seal" in options.peers:
+        yield from started(
+            "SEAL", sys.executable, "benchmarks.peers.seal_peer", "tenseal", cores=options.cores
+        )
+    if "openfhe" in options.peers:
+        yield from started(
+            "OpenFHE", options.openfhe_python, "benchmarks.peers.openfhe_peer", "openfhe",
+            cores=options.cores,
+        )  # fmt: skip
+
+
+def measured(
+    sides: list[Process], n: int, depth: int, options: argparse.Namespace
+) -> Iterator[Row]:
+    """The rows of one degree: for each operation, one a library that has it."""
+    wanted = {"n": n, "depth": depth, "scale_bits": options.scale_bits}
+    made = {side: setup(side, wanted, options) for side in sides}
+    ready = {side: fields for side, fields in made.items() if fields is not None}
+    shared = {
+        "n": n, "depth": depth, "scale": options.scale_bits, "device": device(),
+        "commit": commit(), "date": stamp()["date"],
+    }  # fmt: skip
+    for op in options.ops:
+        found = {side: prepared(side, op, options.memory) for side in ready}
+        turns = {side: calls_for(fields["warm_s"]) for side, fields in found.items() if fields}
+        seconds = by_turns(turns, options.repeats)
+        for side, figures in seconds.items():
+            fields = {k: v for k, v in (ready[side] | found[side]).items() if k != "warm_s"}
+            row = Row(
+                side=side.side, op=op, calls=turns[side], versions=side.versions,
+                **shared, **fields, **times(figures),
+            )  # fmt: skip
+            print(f"{row.side:<10} {op:<24} {1e3 * row.median:12.3f} ms", flush=True)
+            yield row
+
+
+def setup(side: Process, wanted: dict[str, Any], options: argparse.Namespace) -> Any:
+    """The library with its fastest digits; None where it has no room or no such degree."""
+    bound = int(max_log_qp(wanted["n"], 128))
+    try:
+        found = side.ask("digits", **wanted, bound=bound)["digits"]
+        if not found:
+            print(f"{side.side}: no parameters inside log2 Q P <= {bound} at n = {wanted['n']}")
+            return None
+        if options.dnum and side.side.startswith(REN):
+            found = [options.dnum]
+        best = (
+            min(found, key=lambda dnum: rotation_s(side, wanted, dnum)) if found[1:] else found[0]
+        )
+        return side.ask("setup", **wanted, dnum=best)
+    except PeerError as error:
+        print(error)
+        return None
+
+
+def rotation_s(side: Process, wanted: dict[str, Any], dnum: int) -> float:
+    """The time of a rotation with so many digits."""
+    try:
+        side.ask("setup", **wanted, dnum=dnum)
+        side.ask("prepare", op="rotation")
+        return min(side.ask("time", count=1)["seconds"] for _ in range(TUNING_REPEATS))
+    except PeerError as error:
+        print(error)
+        return math.inf
+
+
+def prepared(side: Process, op: str, with_memory: bool) -> dict[str, Any]:
+    try:
+        return side.ask("prepare", op=op, with_memory=with_memory)
+    except PeerError as error:
+        print(error)
+        return {}
+
+
+def by_turns(turns: dict[Process, int], repeats: int) -> dict[Process, list[float]]:
+    """Seconds a call: every library once, then in the opposite order, and so on."""
+    seconds: dict[Process, list[float]] = {side: [] for side in turns}
+    order = list(turns)
+    for _ in range(repeats):
+        for side in list(order):
+            time.sleep(PAUSE_S)
+            try:
+                seconds[side].append(side.ask("time", count=turns[side])["seconds"])
+            except PeerError as error:
+                print(error)
+                order.remove(side)
+                del seconds[side]
+        order.reverse()
+    return seconds
+
+
+def heading(rows: list[Row]) -> str:
+    """What stands above a table: the moduli of each library."""
+    firsts = {row.side: row for row in rows}
+    lines = [["", "log2 Q", "log2 QP", "limbs", "dnum", "threads", "native"]]
+    for side, row in firsts.items():
+        figures = (row.logQ, row.logQP, row.limbs, row.dnum, row.threads, row.native)
+        lines.append([side, *("-" if x is None else str(x) for x in figures)])
+    title = f"n = {rows[0].n}, depth {rows[0].depth}, scale 2^{rows[0].scale}\n" if rows else ""
+    return title + aligned(lines)
 
 
 if __name__ == "__main__":

@@ -24,7 +24,7 @@ import jax
 import numpy as np
 
 import ren
-from benchmarks.planning import stamp
+from benchmarks.record import stamp
 from ren import Domain, Poly, RingSpec
 from ren.core.numtheory import ntt_primes_below
 from ren.jit import Jitted

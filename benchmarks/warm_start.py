@@ -22,7 +22,7 @@ from pathlib import Path
 import jax.monitoring
 import numpy as np
 
-from benchmarks.planning import stamp
+from benchmarks.record import stamp
 from ren.config import config
 from ren.demo import packing, scorer, wire
 from ren.demo.model import CLASSES, HIDDEN, PIXELS, Layer, Model

@@ -9,6 +9,10 @@ Levels are found by walking up from Q_0: with e_i = log2(s_i) - scale_bits, the 
 s_i = sqrt(s_(i-1) Q_i / Q_(i-1)) give e_i = (e_(i-1) + log2(Q_i / Q_(i-1)) - scale_bits) / 2, and a
 step is allowed while |e_i| <= 0.2. All walks over one choice of mains run as one array program.
 Floats only choose: digits, bounds and scales are computed again from exact integers.
+
+A key switch adds noise in proportion to sqrt(sum_j (D_j / P)^2). Many digits as large as P would
+make rotations 2 bits worse than with one of them: then a small *guard* prime joins the special
+ones, or narrower mains are taken, where that costs little.
 """
 
 from __future__ import annotations
@@ -17,26 +21,24 @@ import math
 from bisect import bisect_left
 from collections.abc import Sequence
 from functools import lru_cache
-from itertools import islice, zip_longest
+from itertools import product
 
 import attrs
 import numpy as np
 
 from ren.core.errors import InsecureParametersError, ParameterError
-from ren.core.numtheory import ntt_primes_below, ntt_primes_from
-from ren.core.ring import MODULUS_BOUND
+from ren.schemes.ckks.primes import (
+    MAIN_LAYOUTS,
+    MAX_TERMINALS,
+    Primes,
+    guard_prime,
+    primes_for,
+)
 from ren.schemes.rlwe.security import MAX_LOG_QP, max_log_qp
 
 MAX_DRIFT = 0.2  # bits that a scale may lie away from 2^scale_bits
-MAX_TERMINALS = 8
-TERMINAL_WIDTHS = tuple(19 + 0.25 * i for i in range(43))  # 19 to 29.5 bits
-
-# Mains, tried in this order until one gives a plan. "largest": the largest primes, falling.
-# "balanced": the same primes, large and small in turn, because at n >= 2^16 they lie so far apart
-# that a falling order drifts. A number: primes nearest to that width, for scales such as 2^27
-# that terminals beside 30-bit mains cannot keep up for many levels.
-MAIN_LAYOUTS = ("largest", "balanced", *(29.75 - 0.25 * i for i in range(44)))
-
+QUIET = 3.0  # sum_j (D_j / P)^2 of a quiet plan: at most 0.8 bits above one digit as large as P
+QUIET_COST = 1.15  # what one may cost, over the cheapest plan
 _NOMINAL_BITS = 20  # of a terminal, where widening the union by one is weighed against a main
 _LEAST_SPECIAL_BITS = 29.4  # special primes are larger than this, up to n = 2^17
 _EPSILON = 1e-9  # bits; far over float error, far under the gap between two products of primes
@@ -53,41 +55,40 @@ class Plan:
     path: tuple[tuple[int, int], ...]
     digits: tuple[tuple[int, ...], ...]
 
+    @property
+    def cost(self) -> int:
+        """The limb-NTTs of one key switch over the union."""
+        return (len(self.digits) + 2) * len(self.terminals + self.mains + self.specials)
+
+    @property
+    def noise(self) -> float:
+        """sum_j (D_j / P)^2."""
+        product = math.prod(self.specials)
+        return sum((math.prod(digit) / product) ** 2 for digit in self.digits)
+
 
 @attrs.frozen
 class Request:
-    """What a plan has to meet: `limit` bounds log2(union P) in bits, `dnum` the digits."""
+    """What a plan has to meet: `limit` bounds log2(union P) in bits, `dnum` the digits, `cost` the
+    limb-NTTs of a key switch and `noise` sum_j (D_j / P)^2."""
 
     depth: int
     scale_bits: int
     integer_bits: int
     dnum: int | None
     limit: float
+    cost: float = math.inf
+    noise: float = math.inf
+
+    @property
+    def guards(self) -> tuple[bool, ...]:
+        """Whether to add a guard prime to the special ones: what to try."""
+        return (False,) if self.noise == math.inf else (False, True)
 
     @property
     def q_bits(self) -> float:
         """A lower bound on log2 of the top modulus, since no scale drifts by over 0.2 bits."""
         return self.integer_bits + (self.depth + 1) * (self.scale_bits - MAX_DRIFT)
-
-
-@attrs.frozen(eq=False)
-class _Primes:
-    """The ground walked on: primes, and the logarithms of their running products."""
-
-    n: int
-    sets: tuple[tuple[int, ...], ...]  # terminals T_0, T_1, .., nearest to their width first
-    terminal_bits: np.ndarray  # [set, 9] log2(T_0 .. T_(t-1)); NaN where there are fewer
-    specials: tuple[int, ...]
-    mains: tuple[int, ...]
-    main_bits: np.ndarray  # [m] log2(q_0 .. q_(m-1))
-
-    @property
-    def special_bits(self) -> float:
-        return math.log2(math.prod(self.specials))
-
-    def bits(self, sets: np.ndarray, pairs: np.ndarray) -> np.ndarray:
-        """log2 of the modulus of each pair (t, m)."""
-        return self.terminal_bits[sets, pairs[:, 0]] + self.main_bits[pairs[:, 1]]
 
 
 @attrs.frozen(eq=False)
@@ -148,11 +149,24 @@ def plan_for_depth(
 
 @lru_cache(maxsize=256)
 def plan_moduli(n: int, request: Request) -> Plan | None:
-    """The cheapest plan at degree `n` that meets `request`, or None.
+    """The cheapest plan at degree `n` that meets `request`, or a quiet one that costs little more.
 
     The cost is the limb-NTTs of one key switch over the union, (dnum + 2)(L + k) for L limbs and
     k special primes, then the polynomials' limbs in a key, dnum (L + k), then log2 of the union.
+
+    Returns:
+        A plan, or None where no primes meet the request.
     """
+    plan = cheapest_plan(n, request)
+    if plan is None or plan.noise <= QUIET:
+        return plan
+    quiet = attrs.evolve(request, cost=QUIET_COST * plan.cost, noise=QUIET)
+    return cheapest_plan(n, quiet) or plan
+
+
+@lru_cache(maxsize=256)
+def cheapest_plan(n: int, request: Request) -> Plan | None:
+    """The cheapest plan at degree `n` that meets `request`, as loud as it may be, or None."""
     if request.q_bits + _LEAST_SPECIAL_BITS > request.limit:
         return None
     plans = (_plan_on(n, layout, request) for layout in MAIN_LAYOUTS)
@@ -164,7 +178,7 @@ def reachable_depth(n: int, request: Request) -> int:
     most = int(min(request.depth, request.limit // request.scale_bits))
 
     def is_beyond(depth: int) -> bool:
-        return plan_moduli(n, attrs.evolve(request, depth=depth)) is None
+        return cheapest_plan(n, attrs.evolve(request, depth=depth)) is None
 
     return bisect_left(range(most + 1), True, key=is_beyond) - 1
 
@@ -189,7 +203,7 @@ def _unreachable(
             "Ask for less depth or another scale_bits.",
         )
     larger = (d for d in sorted(MAX_LOG_QP) if d > n)
-    wider = next((d for d in larger if plan_moduli(d, _bounded(request, d, security))), None)
+    wider = next((d for d in larger if cheapest_plan(d, _bounded(request, d, security))), None)
     return InsecureParametersError(
         f"The request is {wish} with {security}-bit security at n={n}.",
         f"The bound there is log2(Q P) <= {here.limit:.0f}: {room}.",
@@ -200,31 +214,35 @@ def _unreachable(
 
 def _plan_on(n: int, layout: str | float, request: Request) -> Plan | None:
     best: tuple[_Cost, Plan] | None = None
-    for floor, k in _special_counts(n, layout, request):
-        if best and floor > best[0][:2]:
+    for floor, k, guard in _special_counts(n, layout, request):
+        if floor[0] > request.cost or (best and floor > best[0][:2]):
             break
-        found = _best_walk(_primes(n, k, layout, request), request)
+        found = _best_walk(primes_for(n, k, layout, request.q_bits, guard), request)
         if found and (best is None or found[0] < best[0]):
             best = found
     return best[1] if best else None
 
 
-def _special_counts(n: int, layout: str | float, request: Request) -> list[tuple[_Cost, int]]:
-    """The numbers k of special primes worth a walk, each with a floor on its cost, cheapest first.
+def _special_counts(n: int, layout: str | float, request: Request) -> list[tuple[_Cost, int, bool]]:
+    """The numbers k of large special primes worth a walk, with a guard prime or without, each with
+    a floor on its cost, cheapest first.
 
     The floors come from the walks for k = 1: another k only shifts the mains a little.
     """
-    probe = _primes(n, 1, layout, request)
+    probe = primes_for(n, 1, layout, request.q_bits)
     walks = _walk(probe, attrs.evolve(request, dnum=None))
     bits, limbs = probe.bits(walks.sets, walks.most), walks.most.sum(1)
     floors = []
-    for k in range(1, limbs.max(initial=0) + 1):
-        digits = np.ceil(bits / (30 * k))
-        fits = bits + _LEAST_SPECIAL_BITS * k <= request.limit + 1  # 1 bit: the mains' shift
+    for k, guard in product(range(1, limbs.max(initial=0) + 1), request.guards):
+        extra = math.log2(guard_prime(n)) if guard else 0.0
+        digits = np.ceil(bits / (30 * k + extra))
+        # 1 bit: the mains' shift
+        fits = bits + _LEAST_SPECIAL_BITS * k + extra <= request.limit + 1
         fits &= digits <= (request.dnum or np.inf)
         if fits.any():
-            cost = np.stack([(digits + 2) * (limbs + k), digits * (limbs + k)])[:, fits]
-            floors.append((_smallest(cost), k))
+            total = limbs + k + guard
+            cost = np.stack([(digits + 2) * total, digits * total])[:, fits]
+            floors.append((_smallest(cost), k, guard))
     return sorted(floors)
 
 
@@ -233,58 +251,7 @@ def _smallest(cost: np.ndarray) -> _Cost:
     return tuple(cost[:, np.lexsort(cost[::-1])[0]].tolist())
 
 
-def _primes(n: int, k: int, layout: str | float, request: Request) -> _Primes:
-    sets, terminal_bits = _terminal_sets(n)
-    mains = _mains(n, layout, k, request.q_bits)
-    main_bits = np.concatenate([[0.0], np.cumsum(np.log2(mains))])
-    return _Primes(n, sets, terminal_bits, _largest_primes(n, k), mains, main_bits)
-
-
-def _mains(n: int, layout: str | float, k: int, bits: float) -> tuple[int, ...]:
-    """Enough primes for `bits` in the order of their limbs; the `k` largest are the specials."""
-    if layout == "balanced":
-        # As few as will do, for every further one lowers their mean.
-        count = math.ceil(bits / 29.8) + 1
-        falling = _largest_primes(n, k + count)[k:]
-        middle = -(-count // 2)
-        pairs = zip_longest(falling[:middle], falling[: middle - 1 : -1])
-        return tuple(p for pair in pairs for p in pair if p)
-    width = 29.0 if isinstance(layout, str) else layout - 0.1
-    count = math.ceil(bits / width / 32) * 32 + MAX_TERMINALS  # in steps, so that caches serve
-    if isinstance(layout, str):
-        return _largest_primes(n, k + count)[k:]
-    return _nearest_primes(n, layout, count, _largest_primes(n, k)[-1])
-
-
-@lru_cache(maxsize=64)
-def _largest_primes(n: int, count: int) -> tuple[int, ...]:
-    return tuple(islice(ntt_primes_below(n, MODULUS_BOUND), count))
-
-
-@lru_cache(maxsize=256)
-def _nearest_primes(n: int, width: float, count: int, stop: int) -> tuple[int, ...]:
-    """The `count` primes below `stop` nearest to 2^`width`, in bits; nearest first."""
-    centre = min(round(2**width), stop)
-    near = list(islice(ntt_primes_below(n, centre), count))
-    near += islice(ntt_primes_from(n, centre, stop), count)
-    return tuple(sorted(near, key=lambda p: abs(math.log2(p) - width))[:count])
-
-
-@lru_cache(maxsize=16)
-def _terminal_sets(n: int) -> tuple[tuple[tuple[int, ...], ...], np.ndarray]:
-    """For each width and K, the K primes nearest to it, and their running logarithms."""
-    sets: dict[tuple[int, ...], None] = {(): None}
-    for width in TERMINAL_WIDTHS:
-        near = _nearest_primes(n, width, MAX_TERMINALS, MODULUS_BOUND)
-        sets |= {near[:count]: None for count in range(1, MAX_TERMINALS + 1)}
-    bits = np.full((len(sets), MAX_TERMINALS + 1), np.nan)
-    for row, primes in zip(bits, sets, strict=True):
-        row[0] = 0.0
-        row[1 : len(primes) + 1] = np.cumsum(np.log2(primes))
-    return tuple(sets), bits
-
-
-def _walk(primes: _Primes, request: Request) -> _Walks:
+def _walk(primes: Primes, request: Request) -> _Walks:
     """Every walk that climbs `request.depth` levels and whose union stays inside the bound."""
     room = request.limit - primes.special_bits
     if request.dnum:
@@ -298,7 +265,7 @@ def _walk(primes: _Primes, request: Request) -> _Walks:
     return walks.keep(primes.bits(walks.sets, walks.most) <= room)
 
 
-def _starts(primes: _Primes, least: int) -> _Walks:
+def _starts(primes: Primes, least: int) -> _Walks:
     """For each terminal set and each t_0, the least m_0 with log2 Q_0 >= `least`."""
     sets, t = np.nonzero(~np.isnan(primes.terminal_bits))
     m = np.searchsorted(primes.main_bits, least - primes.terminal_bits[sets, t])
@@ -307,7 +274,7 @@ def _starts(primes: _Primes, least: int) -> _Walks:
     return _Walks(sets, pairs[:, None], pairs, primes.bits(sets, pairs), np.zeros(len(sets)))
 
 
-def _climb(primes: _Primes, walks: _Walks, scale_bits: int) -> _Walks:
+def _climb(primes: Primes, walks: _Walks, scale_bits: int) -> _Walks:
     """One level up: of the pairs with |e| <= 0.2, that which widens the union least.
 
     Ties go to fewer limbs, then to less drift: terminals that a walk already has are free.
@@ -330,34 +297,40 @@ def _climb(primes: _Primes, walks: _Walks, scale_bits: int) -> _Walks:
     return _Walks(walks.sets[row], path, np.maximum(walks.most[row], pair), log_q[at], drift[at])
 
 
-def _best_walk(primes: _Primes, request: Request) -> tuple[_Cost, Plan] | None:
+def _best_walk(primes: Primes, request: Request) -> tuple[_Cost, Plan] | None:
     walks = _walk(primes, request)
-    digits, limbs = _count_digits(primes, walks), walks.most.sum(1) + len(primes.specials)
+    digits, noise = _count_digits(primes, walks)
+    limbs = walks.most.sum(1) + len(primes.specials)
     # Rounded, so that the last digit of a platform's log2 never decides between two plans.
     union_bits = primes.bits(walks.sets, walks.most).round(6)
     cost = np.stack([(digits + 2) * limbs, digits * limbs, union_bits])
+    meets = (cost[0] <= request.cost) & (noise <= request.noise)
+    meets &= digits <= (request.dnum or np.inf)
     for row in np.lexsort(cost[::-1]):
-        if digits[row] <= (request.dnum or digits[row]) and (plan := _plan(primes, walks, row)):
+        if meets[row] and (plan := _plan(primes, walks, row)):
             return tuple(cost[:, row].tolist()), plan
     return None
 
 
-def _count_digits(primes: _Primes, walks: _Walks) -> np.ndarray:
-    """How many digits `partition` makes of each walk's union, [walk]."""
+def _count_digits(primes: Primes, walks: _Walks) -> tuple[np.ndarray, np.ndarray]:
+    """How many digits `partition` makes of each walk's union, and their noise, [walk] each."""
     steps, mains = np.diff(primes.terminal_bits[walks.sets], axis=1), np.diff(primes.main_bits)
     most_t, most_m = walks.most.T
     columns = [np.where(j < most_t, steps[:, j], 0) for j in reversed(range(MAX_TERMINALS))]
     columns += [np.where(j < most_m, mains[j], 0) for j in range(most_m.max(initial=0))]
     digits, filled = np.zeros(len(steps), int), np.full(len(steps), np.inf)
+    noise = np.zeros(len(steps))
     for bits in columns:
         filled = filled + bits
         opens = (bits > 0) & (filled > primes.special_bits + _EPSILON)
         digits += opens
+        full = opens & (digits > 1)
+        noise += np.where(full, 4.0 ** (np.where(full, filled - bits, 0) - primes.special_bits), 0)
         filled = np.where(opens, bits, filled)
-    return digits
+    return digits, noise + 4.0 ** (filled - primes.special_bits)
 
 
-def _plan(primes: _Primes, walks: _Walks, row: int) -> Plan | None:
+def _plan(primes: Primes, walks: _Walks, row: int) -> Plan | None:
     """The plan of one walk in exact integers; None where a terminal is a main or special too."""
     t, m = walks.most[row].tolist()
     terminals = primes.sets[walks.sets[row]][:t][::-1]

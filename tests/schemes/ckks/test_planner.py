@@ -9,7 +9,16 @@ import pytest
 
 from ren.core.errors import InsecureParametersError, ParameterError
 from ren.schemes.ckks.parameters import Parameters
-from ren.schemes.ckks.planner import Plan, Request, partition, plan_moduli, reachable_depth
+from ren.schemes.ckks.planner import (
+    QUIET,
+    QUIET_COST,
+    Plan,
+    Request,
+    cheapest_plan,
+    partition,
+    plan_moduli,
+    reachable_depth,
+)
 
 BOUND = {13: 214, 14: 430, 15: 868}  # eprint 2024/463, Table 5.2, 128 bits
 
@@ -174,6 +183,45 @@ def test_partition_is_contiguous_and_as_short_as_can_be():
     assert partition(moduli, 23) == ((7,), (11,), (13,), (17,), (19,), (23,))
     assert partition(moduli, 7 * 11 * 13) == ((7, 11, 13), (17, 19), (23,))
     assert partition(moduli, math.prod(moduli)) == (moduli,)
+
+
+# The deepest chains that SEAL has room for too, with end primes of scale_bits + 10.
+DEEP = {
+    (13, 30): 4,
+    (13, 35): 3,
+    (14, 30): 11,
+    (14, 35): 9,
+    (14, 50): 6,
+    (15, 30): 26,
+    (15, 35): 21,
+    (15, 40): 19,
+    (15, 45): 16,
+    (15, 50): 14,
+    (16, 30): 55,
+}
+
+
+@pytest.mark.parametrize(("log_n", "scale_bits"), DEEP)
+def test_many_digits_add_no_more_noise_than_a_few(log_n, scale_bits):
+    n, limit = 1 << log_n, (BOUND | {16: 1747})[log_n]
+    request = Request(DEEP[log_n, scale_bits], scale_bits, 10, None, limit)
+    plan = plan_moduli(n, request)
+    assert plan is not None
+    check_plan(plan, n, request)
+    product = math.prod(plan.specials)
+    assert sum(Fraction(math.prod(d), product) ** 2 for d in plan.digits) <= QUIET
+    union = plan.terminals + plan.mains
+    assert all(min(plan.specials) != q for q in union)
+
+
+def test_a_guard_prime_costs_little():
+    loud = Request(24, 30, 10, None, 868)
+    quiet = plan_moduli(1 << 15, loud)
+    assert quiet is not None and min(quiet.specials) == 65537
+    assert quiet.specials[0] > 1 << 29  # public-key encryption divides by the first
+    cheapest = cheapest_plan(1 << 15, loud)
+    assert cheapest is not None and cheapest.noise > QUIET >= quiet.noise
+    assert cheapest.cost <= quiet.cost <= QUIET_COST * cheapest.cost
 
 
 def test_the_least_degree_is_chosen():

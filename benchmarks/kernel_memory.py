@@ -1,0 +1,35 @@
+"""What the kernels of a plan need in memory, as XLA states it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import jax
+
+from ren.core.args import Spec
+from ren.lowering import emit
+from ren.lowering.plan import Plan
+from ren.lowering.units import KernelUnit, nbytes, value_specs
+
+
+def ratios(plan: Plan) -> Iterator[tuple[str, float]]:
+    """For each kernel, (inputs + outputs + temporaries) / (inputs + outputs), in bytes.
+
+    Compiles every kernel. Donation is left out, which only lowers the sum.
+    """
+    specs = value_specs(plan.inputs, plan.units)
+    for unit in plan.units:
+        if isinstance(unit, KernelUnit):
+            given = [specs[i] for i in unit.ins]
+            stated = emit.analysis(unit.kernel, tuple(map(_abstract, given)))
+            seen = sum(map(nbytes, given)) + sum(nbytes(specs[i]) for i in unit.outs)
+            yield unit.name, 1 + stated.temp_size_in_bytes / seen
+
+
+def largest_ratio(plan: Plan) -> float:
+    """The largest of `ratios`."""
+    return round(max((ratio for _, ratio in ratios(plan)), default=1.0), 2)
+
+
+def _abstract(spec: Spec) -> jax.ShapeDtypeStruct:
+    return jax.ShapeDtypeStruct(spec.shape, spec.dtype)
