@@ -41,7 +41,7 @@ def target(library: str, handler: str) -> str:
 
 @attrs.frozen
 class Call:
-    """Calls a handler: `uint32[*batch, limb, n]` and more arrays -> an array like the first.
+    """Calls a handler: `uint32[*batch, limb, n]` and more arrays -> one with so many limbs.
 
     Under vmap each array gets the leading axes, of length 1 where it does not depend on them.
 
@@ -55,10 +55,10 @@ class Call:
     target: str
     overwrites: bool = False
 
-    def __call__(self, x: Any, *rest: Any) -> Any:
+    def __call__(self, limbs: int, x: Any, *rest: Any) -> Any:
         call = jax.ffi.ffi_call(
             self.target,
-            jax.ShapeDtypeStruct(x.shape, x.dtype),
+            jax.ShapeDtypeStruct((*x.shape[:-2], limbs, x.shape[-1]), x.dtype),
             vmap_method="expand_dims",
             input_output_aliases={0: 0} if self.overwrites else None,
         )
@@ -66,12 +66,18 @@ class Call:
 
 
 def _emit_transform(call: Call, instr: Any, t: list[Arrays], x: Any) -> Any:
-    return call(x, *t[0])
+    return call(x.shape[-2], x, *t[0])
+
+
+def _emit_conversion(call: Call, instr: Any, t: list[Arrays], x: Any) -> Any:
+    return attrs.evolve(call, overwrites=False)(t[0][-1].shape[-2], x, *t[0])
 
 
 OVERRIDES: dict[tuple[str, str], Override] = {
     ("NTT", "cpu"): Override("ren_ntt", _emit_transform),
     ("INTT", "cpu"): Override("ren_intt", _emit_transform),
+    ("CONVERT", "cpu"): Override("ren_convert", _emit_conversion),
+    ("LIFT", "cpu"): Override("ren_lift", _emit_conversion),
 }
 _OPS = frozenset(op for op, _ in OVERRIDES)
 

@@ -10,7 +10,7 @@ import jax
 import numpy as np
 
 from ren.core import op as ops
-from ren.core.args import SlotArg, Spec, StoreArg
+from ren.core.args import RingArg, SlotArg, Spec, StoreArg
 from ren.core.node import Node, make
 from ren.core.ring import Domain, RingSpec
 from ren.lowering.bodies import BODIES
@@ -52,6 +52,9 @@ def _examples() -> Iterator[Node]:
     for ring in _RINGS:
         yield make(ops.NTT, (_slot(ring, Domain.COEFF),))
         yield make(ops.INTT, (_slot(ring, Domain.NTT),))
+        for op in (ops.CONVERT, ops.LIFT):
+            source = _slot(ring.with_moduli(ring.moduli[1:]), Domain.COEFF)
+            yield make(op, (source,), RingArg(ring.with_moduli(ring.moduli[:1])))
 
 
 def _slot(ring: RingSpec, domain: Domain, index: int = 0) -> Node:

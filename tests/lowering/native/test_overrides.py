@@ -11,13 +11,14 @@ import numpy as np
 import pytest
 
 from ren.lowering import exact
-from ren.lowering.kernels import ntt
+from ren.lowering.kernels import convert, ntt
 from ren.lowering.native import library
 from ren.lowering.native.overrides import emitter
 from tests.lowering.kernels.residues import all_residues, basis, random_residues
 
-REFERENCE = {"NTT": exact.ntt, "INTT": exact.intt}
+REFERENCE = {"NTT": exact.ntt, "INTT": exact.intt, "CONVERT": exact.convert, "LIFT": exact.lift}
 TABLES = {"NTT": ntt.ntt_tables, "INTT": ntt.intt_tables}
+CONVERSIONS = {"CONVERT": convert.convert_tables, "LIFT": convert.lift_tables}
 DEGREES = [1 << k for k in range(2, 17)]
 SLOW = [pytest.param(1 << 17, marks=pytest.mark.slow)]
 
@@ -99,3 +100,55 @@ def test_a_result_may_stand_in_the_buffer_of_its_source(name, op, n):
     kept = jnp.array(x)
     assert_equal(jax.jit(f)(kept), REFERENCE[op](x, moduli))
     assert_equal(kept, x)
+
+
+def conversion(op: str, name: str, source: tuple[int, ...], target: tuple[int, ...]) -> Any:
+    tables = tuple(map(jnp.asarray, CONVERSIONS[op](source, target)))
+    return partial(emitter(op, name), None, [tables])
+
+
+# Limbs that come in and go out: one, whole blocks of digits and sums and parts of them, more terms
+# than one sum has.
+SIZES = [(1, 1), (2, 5), (4, 4), (5, 3), (9, 6), (16, 1), (17, 2), (33, 4)]
+
+
+@pytest.mark.parametrize("op", ["CONVERT", "LIFT"])
+@pytest.mark.parametrize(("k", "m"), SIZES)
+def test_conversions_between_bases(name, op, k, m):
+    moduli = basis(64, k + m)
+    source, target = moduli[:k], moduli[k:]
+    x = all_residues(source, 64)
+    got = jax.jit(conversion(op, name, source, target))(x)
+    assert_equal(got, REFERENCE[op](x, source, target))
+
+
+@pytest.mark.parametrize("op", ["CONVERT", "LIFT"])
+@pytest.mark.parametrize("n", [4, 8, 16, 32, 1024, 1 << 14, 1 << 16])
+def test_conversions_of_every_degree(name, op, n):
+    moduli = basis(n, 7)
+    source, target = moduli[:3], moduli[3:]
+    x = all_residues(source, n)
+    got = jax.jit(conversion(op, name, source, target))(x)
+    assert_equal(got, REFERENCE[op](x, source, target))
+
+
+@pytest.mark.parametrize("op", ["CONVERT", "LIFT"])
+@pytest.mark.parametrize("batch", [(), (1,), (3,), (2, 2), (0,)])
+def test_conversions_of_every_batch(name, op, batch):
+    moduli = basis(1024, 5)
+    source, target = moduli[:3], moduli[3:]
+    f, x = conversion(op, name, source, target), random_residues(source, 1024, *batch)
+    want = REFERENCE[op](x, source, target)
+    assert_equal(jax.jit(f)(x), want)
+    if batch:
+        assert_equal(jax.jit(jax.vmap(f))(x), want)
+
+
+@pytest.mark.parametrize("op", ["CONVERT", "LIFT"])
+def test_conversions_are_those_of_the_emitters(name, op):
+    moduli = basis(64, 14)
+    source, target = moduli[:9], moduli[9:]
+    x = all_residues(source, 64)
+    with jax.enable_x64(True):
+        want = jax.jit(conversion(op, "", source, target))(x)
+    assert_equal(jax.jit(conversion(op, name, source, target))(x), want)
