@@ -220,9 +220,12 @@ def _bound(
 
 
 def _library(programs: Iterable[Program], place: Any) -> str:
-    """The name of the library whose kernels run on arrays there; XLA alone divides them."""
-    is_divided = place is not None and len(place.device_set) > 1
-    return "" if is_divided else library_for(programs)
+    """The name of the library whose native kernels run on arrays there; empty for none.
+
+    Kernels of XLA alone follow their arrays to several devices, where these are or may be divided.
+    """
+    devices = jax.device_count() if is_tracing() else len(place.device_set) if place else 1
+    return library_for(programs) if devices == 1 else ""
 
 
 def _graph_library(graph: Graph, place: Any) -> str:
