@@ -16,9 +16,9 @@ from jax import lax
 from ren.lowering.bodies import Arrays, Table
 from ren.lowering.executables import Executables
 from ren.lowering.graph import Call as Step
-from ren.lowering.graph import Graph, Slice
+from ren.lowering.graph import Graph, Slice, last_reads
 from ren.lowering.native.library import library_for
-from ren.lowering.native.overrides import emitter
+from ren.lowering.native.overrides import emitter, overwrites_sources
 from ren.lowering.places import Place, common_place
 from ren.lowering.program import Kernel, Program
 from ren.lowering.tables import clear_tables, placement, table_on, tables_at
@@ -41,7 +41,7 @@ MAX_GRAPHS = 64
 # the library of native kernels that they call; graphs of kernels by structure and library; tables
 # by device, in `ren.lowering.tables`. Each function has one executable for each batch shape and
 # device.
-_compiled: dict[tuple[Program, Donations, str], Executables] = {}
+_compiled: dict[tuple[Program, Donations, str, tuple[int, ...]], Executables] = {}
 _graphs: OrderedDict[tuple[Graph, str], Executables] = OrderedDict()
 _lock = threading.Lock()
 # Whoever holds on to an executable asks by this whether it was cleared.
@@ -80,26 +80,30 @@ def emit(
     return tuple(values[i] for i in program.outputs)
 
 
-def compiled(program: Program, donate: Donations = (), library: str = "") -> Compiled:
+def compiled(
+    program: Program, donate: Donations = (), library: str = "", given: tuple[int, ...] = ()
+) -> Compiled:
     """The jitted function `(tables, kept, donated) -> results` of a program, made once.
 
     Args:
         program: what it runs.
-        library: the name of the library whose native kernels it calls; empty for none.
         donate: the slots that come in `donated`, each with the store that may overwrite it. These
             stores come first in the results, in this order: JAX gives donated buffers to results
             of their shape in the order of both.
+        library, given: as in `emit`; XLA copies what is given and yet read afterwards.
     """
-    return _kernel_executables(program, donate, library).function
+    return _kernel_executables(program, donate, library, given).function
 
 
-def _kernel_executables(program: Program, donate: Donations, library: str) -> Executables:
-    key = (program, donate, library)
+def _kernel_executables(
+    program: Program, donate: Donations, library: str, given: tuple[int, ...] = ()
+) -> Executables:
+    key = (program, donate, library, given)
     found = _compiled.get(key)
     if found is None:
-        given = (2,) if donate else ()
+        donated = (2,) if donate else ()
         merged = partial(_emit_merged, *key)
-        made = Executables(jax.jit(merged, donate_argnums=given, keep_unused=True), key)
+        made = Executables(jax.jit(merged, donate_argnums=donated, keep_unused=True), key)
         with _lock:
             found = _compiled.setdefault(key, made)
     return found
@@ -109,14 +113,15 @@ def _emit_merged(
     program: Program,
     donate: Donations,
     library: str,
+    given: tuple[int, ...],
     tables: tuple[Arrays, ...],
     kept: tuple[Any, ...],
     donated: tuple[Any, ...],
 ) -> tuple[Any, ...]:
-    given = {slot: array for (slot, _), array in zip(donate, donated, strict=True)}
+    given_away = {slot: array for (slot, _), array in zip(donate, donated, strict=True)}
     rest = iter(kept)
-    slots = tuple(given[i] if i in given else next(rest) for i in range(program.slots))
-    results = emit(program, tables, slots, library, tuple(given))
+    slots = tuple(given_away[i] if i in given_away else next(rest) for i in range(program.slots))
+    results = emit(program, tables, slots, library, (*given, *given_away))
     return tuple(results[i] for i in _result_order(donate, len(results)))
 
 
@@ -240,14 +245,15 @@ def emit_graph(
     Each program is called as its own jitted function, which stays one in XLA's program.
     """
     values: list[Any] = list(inputs)
-    for step in graph.steps:
+    for step, dying in zip(graph.steps, last_reads(graph), strict=True):
         if isinstance(step, Slice):
             end = step.start + step.length
             values.append(lax.slice_in_dim(values[step.src], step.start, end, axis=-2))
         else:
             read = tuple(tables[i] for i in step.tables)
             with _apart():
-                function = compiled(step.program, (), library)
+                given = dying if library and overwrites_sources(step.program) else ()
+                function = compiled(step.program, (), library, given)
                 values.extend(function(read, tuple(values[i] for i in step.src), ()))
     return tuple(values[i] for i in graph.outputs)
 

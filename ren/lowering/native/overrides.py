@@ -28,10 +28,16 @@ class Override:
     Args:
         handler: its name in the library.
         emit: `(call, instr, tables, *src) -> array`.
+        overwrites: whether the result can stand in the buffer of the first source.
     """
 
     handler: str
     emit: Emit
+    overwrites: bool = False
+
+    def call(self, library: str, overwrites: bool = False) -> Call:
+        """The call of the kernel in a library, which may overwrite its first source."""
+        return Call(target(library, self.handler), overwrites and self.overwrites)
 
 
 def target(library: str, handler: str) -> str:
@@ -70,16 +76,17 @@ def _emit_transform(call: Call, instr: Any, t: list[Arrays], x: Any) -> Any:
 
 
 def _emit_conversion(call: Call, instr: Any, t: list[Arrays], x: Any) -> Any:
-    return attrs.evolve(call, overwrites=False)(t[0][-1].shape[-2], x, *t[0])
+    return call(t[0][-1].shape[-2], x, *t[0])
 
 
 OVERRIDES: dict[tuple[str, str], Override] = {
-    ("NTT", "cpu"): Override("ren_ntt", _emit_transform),
-    ("INTT", "cpu"): Override("ren_intt", _emit_transform),
+    ("NTT", "cpu"): Override("ren_ntt", _emit_transform, overwrites=True),
+    ("INTT", "cpu"): Override("ren_intt", _emit_transform, overwrites=True),
     ("CONVERT", "cpu"): Override("ren_convert", _emit_conversion),
     ("LIFT", "cpu"): Override("ren_lift", _emit_conversion),
 }
 _OPS = frozenset(op for op, _ in OVERRIDES)
+_OVERWRITING = frozenset(op for (op, _), override in OVERRIDES.items() if override.overwrites)
 
 
 def emitter(op: str, library: str, overwrites: bool = False) -> Emit:
@@ -88,13 +95,13 @@ def emitter(op: str, library: str, overwrites: bool = False) -> Emit:
     Args:
         op: its name.
         library: the name of the library that is loaded; empty for XLA alone.
-        overwrites: whether the result may stand in the buffer of the first source.
+        overwrites: whether the result may stand in the buffer of the first source, if it can.
     """
     usual = BODIES[op].emit
     if not library or op not in _OPS:
         return usual
     found = {
-        platform: partial(override.emit, Call(target(library, override.handler), overwrites))
+        platform: partial(override.emit, override.call(library, overwrites))
         for (name, platform), override in OVERRIDES.items()
         if name == op
     }
@@ -112,3 +119,9 @@ def emitter(op: str, library: str, overwrites: bool = False) -> Emit:
 def has_override(program: Program) -> bool:
     """Whether a native kernel could run some of a program."""
     return any(instr.op in _OPS for instr in program.instrs)
+
+
+@lru_cache(maxsize=4096)
+def overwrites_sources(program: Program) -> bool:
+    """Whether a native kernel of a program can put its result in the buffer of its source."""
+    return any(instr.op in _OVERWRITING for instr in program.instrs)

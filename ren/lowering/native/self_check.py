@@ -15,7 +15,7 @@ from ren.core.node import Node, make
 from ren.core.ring import Domain, RingSpec
 from ren.lowering.bodies import BODIES
 from ren.lowering.native.build import BuildError
-from ren.lowering.native.overrides import OVERRIDES, Call, target
+from ren.lowering.native.overrides import OVERRIDES
 from ren.lowering.program import Kernel, kernel_of
 from ren.lowering.tracing import concretely
 
@@ -87,5 +87,5 @@ def _emitted(library: str, kernels: list[Kernel], tables: Any, inputs: Any) -> l
         (instr,) = (i for i in kernel.program.instrs if i.op == op)
         override = OVERRIDES[op, "cpu"]
         read = [given[i] for i in instr.tables]
-        made.append(override.emit(Call(target(library, override.handler)), instr, read, *arrays))
+        made.append(override.emit(override.call(library), instr, read, *arrays))
     return made
