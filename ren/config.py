@@ -109,6 +109,13 @@ def _tier(value: Any) -> str:
     return value
 
 
+def _native(value: Any) -> bool | str:
+    found = {"0": False, "1": True, "auto": "auto"}.get(value) if isinstance(value, str) else value
+    if found is not True and found is not False and found != "auto":
+        raise ValueError
+    return found
+
+
 def _folder(value: Any) -> str | None:
     return (os.fspath(value) or None) if value is not None else None
 
@@ -136,6 +143,8 @@ SETTINGS = (
     _number("rearm_min_samples", 8, "timed calls since the choice that this needs", 1),
     Setting("rearm_max_volatility", 0.25, _positive, "a number > 0",
             "their deviation over their mean that it allows"),
+    Setting("native", "auto", _native, 'True, False or "auto" (in the environment 1, 0 or auto)',
+            'kernels in C++ on CPUs, built at first use; "auto" where that works'),
     Setting("cache_dir", None, _folder, 'a path, None for the user\'s cache folder, or "off"',
             'where compiled kernels and telemetry are kept; "off" keeps none'),
     _number("cache_ttl_s", 30 * 86_400, "age at which an entry of the cache goes"),
@@ -181,6 +190,7 @@ class Config:
     rearm_interval_ns: int
     rearm_min_samples: int
     rearm_max_volatility: float
+    native: bool | str
     cache_dir: str | None
     cache_ttl_s: int
     cache_max_entries: int

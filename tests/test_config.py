@@ -18,6 +18,7 @@ OTHER = {
     "jit_tier": ("graph", "graph"),
     "jit_speculate": ("no", False),
     "rearm_max_volatility": ("0.5", 0.5),
+    "native": ("1", True),
     "cache_dir": ("somewhere", "somewhere"),
     "compile_cooldown_max_ns": ("7_000_000_000", 7_000_000_000),
 }
@@ -75,6 +76,8 @@ def test_an_empty_cache_folder_is_the_default_one():
         ("rearm_max_volatility", 0),
         ("rearm_max_volatility", "x"),
         ("rearm_max_volatility", float("nan")),
+        ("native", "yes"),
+        ("native", 1),
         ("cache_dir", 3),
     ],
 )

@@ -119,6 +119,10 @@ class VerificationError(RenError, AssertionError):
     """A compiler pass broke a rule of its stage: a defect of Ren, never of the program."""
 
 
+class NativeError(RenError, RuntimeError):
+    """Native kernels that were asked for and cannot be had."""
+
+
 class RecaptureWarning(UserWarning):
     """A jitted function is captured again and again where one plan would do."""
 

@@ -20,7 +20,8 @@ from jaxlib.version import __version__ as jaxlib_version
 from ren.core.args import BufferArg, PlaceholderArg, ScalarArg, Spec
 from ren.core.version import __version__
 from ren.lowering.devices import PYTHON, claim_of
-from ren.lowering.units import CopyUnit, Input, Unit, ViewUnit
+from ren.lowering.native.library import library_for
+from ren.lowering.units import CopyUnit, Input, KernelUnit, Unit, ViewUnit
 
 if TYPE_CHECKING:
     from ren.lowering.bodies import Table
@@ -40,9 +41,12 @@ def plan_digest(plan: Plan, xla_flags: str = "") -> str:
         xla_flags: the flags that XLA was started with.
 
     Returns:
-        SHA-256 of `plan.digest`, which is worked out once, and of the `environment`.
+        SHA-256 of `plan.digest`, which is worked out once, of the `environment`, and of the native
+        kernels that it calls.
     """
-    return hashlib.sha256(f"{plan.digest}\n{environment(xla_flags)}".encode()).hexdigest()
+    programs = (unit.kernel.program for unit in plan.units if isinstance(unit, KernelUnit))
+    lines = (plan.digest, environment(xla_flags), f"native {library_for(programs)}")
+    return hashlib.sha256("\n".join(lines).encode()).hexdigest()
 
 
 @lru_cache(maxsize=16)

@@ -113,10 +113,10 @@ class Store:
                         os.unlink(entry.path)
 
 
-def store() -> Store | None:
-    """The store of the folder that the settings name; None when nothing is to be kept."""
+def store(name: str = "executables") -> Store | None:
+    """A store in the folder that the settings name; None when nothing is to be kept."""
     folder = cache_folder()
-    return None if folder is None else _opened(folder / "executables", config.cache_ttl_s)
+    return None if folder is None else _opened(folder / name, config.cache_ttl_s)
 
 
 # The folder is looked at once, and says once what is wrong with it. Settings rarely change.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from typing import Any
@@ -13,9 +13,12 @@ import attrs
 import jax
 from jax import lax
 
-from ren.lowering.bodies import BODIES, Arrays, Table
+from ren.lowering.bodies import Arrays, Table
 from ren.lowering.executables import Executables
-from ren.lowering.graph import Graph, Slice
+from ren.lowering.graph import Call as Step
+from ren.lowering.graph import Graph, Slice, last_reads
+from ren.lowering.native.library import library_for
+from ren.lowering.native.overrides import emitter, overwrites_sources
 from ren.lowering.places import Place, common_place
 from ren.lowering.program import Kernel, Program
 from ren.lowering.tables import clear_tables, placement, table_on, tables_at
@@ -34,23 +37,32 @@ Call = Callable[[Sequence[Any]], Sequence[Any]]
 # Executables of whole graphs are large and few plans share them: the least recently used goes.
 MAX_GRAPHS = 64
 
-# One of Ren's three caches: compiled kernels by structure and by which slots they may overwrite;
-# graphs of kernels by structure; tables by device, in `ren.lowering.tables`. Each function has one
-# executable for each batch shape and device.
-_compiled: dict[tuple[Program, Donations], Executables] = {}
-_graphs: OrderedDict[Graph, Executables] = OrderedDict()
+# One of Ren's three caches: compiled kernels by structure, by which slots they may overwrite and by
+# the library of native kernels that they call; graphs of kernels by structure and library; tables
+# by device, in `ren.lowering.tables`. Each function has one executable for each batch shape and
+# device.
+_compiled: dict[tuple[Program, Donations, str, tuple[int, ...]], Executables] = {}
+_graphs: OrderedDict[tuple[Graph, str], Executables] = OrderedDict()
 _lock = threading.Lock()
 # Whoever holds on to an executable asks by this whether it was cleared.
 _epoch = object()
 
 
-def emit(program: Program, tables: tuple[Arrays, ...], slots: tuple[Any, ...]) -> tuple[Any, ...]:
+def emit(
+    program: Program,
+    tables: tuple[Arrays, ...],
+    slots: tuple[Any, ...],
+    library: str = "",
+    given: Sequence[int] = (),
+) -> tuple[Any, ...]:
     """Runs a program's instructions as jax.numpy; called under 64-bit types.
 
     Args:
         program: what to run.
         tables: its constant arrays.
         slots: `uint32[*batch, limb, n]`, Montgomery residues in [0, q).
+        library: the name of the library whose native kernels it calls; empty for none.
+        given: the slots that a result may stand in.
 
     Returns:
         What the program stores, in order, each `uint32[*batch, limb, n]` in [0, q).
@@ -62,11 +74,15 @@ def emit(program: Program, tables: tuple[Arrays, ...], slots: tuple[Any, ...]) -
             values.append(slots[index] if index >= 0 else None)  # type: ignore[index,operator]
             continue
         read = [tables[i] for i in instr.tables]
-        values.append(BODIES[instr.op].emit(instr, read, *(values[i] for i in instr.src)))
+        src = [values[i] for i in instr.src]
+        overwrites = any(src[0] is slots[i] for i in given) if src else False
+        values.append(emitter(instr.op, library, overwrites)(instr, read, *src))
     return tuple(values[i] for i in program.outputs)
 
 
-def compiled(program: Program, donate: Donations = ()) -> Compiled:
+def compiled(
+    program: Program, donate: Donations = (), library: str = "", given: tuple[int, ...] = ()
+) -> Compiled:
     """The jitted function `(tables, kept, donated) -> results` of a program, made once.
 
     Args:
@@ -74,17 +90,20 @@ def compiled(program: Program, donate: Donations = ()) -> Compiled:
         donate: the slots that come in `donated`, each with the store that may overwrite it. These
             stores come first in the results, in this order: JAX gives donated buffers to results
             of their shape in the order of both.
+        library, given: as in `emit`; XLA copies what is given and yet read afterwards.
     """
-    return _kernel_executables(program, donate).function
+    return _kernel_executables(program, donate, library, given).function
 
 
-def _kernel_executables(program: Program, donate: Donations) -> Executables:
-    key = (program, donate)
+def _kernel_executables(
+    program: Program, donate: Donations, library: str, given: tuple[int, ...] = ()
+) -> Executables:
+    key = (program, donate, library, given)
     found = _compiled.get(key)
     if found is None:
-        given = (2,) if donate else ()
-        merged = partial(_emit_merged, program, donate)
-        made = Executables(jax.jit(merged, donate_argnums=given, keep_unused=True), key)
+        donated = (2,) if donate else ()
+        merged = partial(_emit_merged, *key)
+        made = Executables(jax.jit(merged, donate_argnums=donated, keep_unused=True), key)
         with _lock:
             found = _compiled.setdefault(key, made)
     return found
@@ -93,14 +112,16 @@ def _kernel_executables(program: Program, donate: Donations) -> Executables:
 def _emit_merged(
     program: Program,
     donate: Donations,
+    library: str,
+    given: tuple[int, ...],
     tables: tuple[Arrays, ...],
     kept: tuple[Any, ...],
     donated: tuple[Any, ...],
 ) -> tuple[Any, ...]:
-    given = {slot: array for (slot, _), array in zip(donate, donated, strict=True)}
+    given_away = {slot: array for (slot, _), array in zip(donate, donated, strict=True)}
     rest = iter(kept)
-    slots = tuple(given[i] if i in given else next(rest) for i in range(program.slots))
-    results = emit(program, tables, slots)
+    slots = tuple(given_away[i] if i in given_away else next(rest) for i in range(program.slots))
+    results = emit(program, tables, slots, library, (*given, *given_away))
     return tuple(results[i] for i in _result_order(donate, len(results)))
 
 
@@ -132,7 +153,7 @@ def _in_store_order(results: tuple[Any, ...], donate: Donations) -> tuple[Any, .
 
 def compiled_count() -> int:
     """How many distinct programs have been compiled, or read from disk, in this process."""
-    return len({program for program, _ in _compiled})
+    return len({program for program, *_ in _compiled})
 
 
 def run(kernel: Kernel, args: tuple[Any, ...], donate: Donations = ()) -> tuple[Any, ...]:
@@ -148,7 +169,8 @@ def run(kernel: Kernel, args: tuple[Any, ...], donate: Donations = ()) -> tuple[
     tables = tuple(table_on(t, place) for t in kernel.tables)
     apart = _apart() if is_tracing() else nullcontext()
     with jax.enable_x64(True), apart:
-        results = compiled(kernel.program, donate)(tables, *_divided(args, donate))
+        function = compiled(kernel.program, donate, _library((kernel.program,), place))
+        results = function(tables, *_divided(args, donate))
     return _in_store_order(results, donate)
 
 
@@ -183,7 +205,8 @@ def prepared(kernel: Kernel, args: tuple[Any, ...], donate: Donations = ()) -> P
         return None
     tables = tables_at(kernel.tables, place)
     arguments = (tables, *_divided(args, donate))
-    functions = _kernel_executables(kernel.program, donate)
+    library = _library((kernel.program,), place.sharding)
+    functions = _kernel_executables(kernel.program, donate, library)
     call = _bound(functions, tables, arguments, place)
     if call is None:
         return None
@@ -201,22 +224,37 @@ def _bound(
     return None if executable is None else executable.bind(flat, place.is_committed)
 
 
+def _library(programs: Iterable[Program], place: Any) -> str:
+    """The name of the library whose native kernels run on arrays there; empty for none.
+
+    Kernels of XLA alone follow their arrays to several devices, where these are or may be divided.
+    """
+    devices = jax.device_count() if is_tracing() else len(place.device_set) if place else 1
+    return library_for(programs) if devices == 1 else ""
+
+
+def _graph_library(graph: Graph, place: Any) -> str:
+    return _library((step.program for step in graph.steps if isinstance(step, Step)), place)
+
+
 def emit_graph(
-    graph: Graph, tables: tuple[Arrays, ...], inputs: tuple[Any, ...]
+    graph: Graph, tables: tuple[Arrays, ...], inputs: tuple[Any, ...], library: str = ""
 ) -> tuple[Any, ...]:
     """Runs a graph's steps; called under 64-bit types, as `emit` is.
 
     Each program is called as its own jitted function, which stays one in XLA's program.
     """
     values: list[Any] = list(inputs)
-    for step in graph.steps:
+    for step, dying in zip(graph.steps, last_reads(graph), strict=True):
         if isinstance(step, Slice):
             end = step.start + step.length
             values.append(lax.slice_in_dim(values[step.src], step.start, end, axis=-2))
         else:
             read = tuple(tables[i] for i in step.tables)
             with _apart():
-                values.extend(compiled(step.program)(read, tuple(values[i] for i in step.src), ()))
+                given = dying if library and overwrites_sources(step.program) else ()
+                function = compiled(step.program, (), library, given)
+                values.extend(function(read, tuple(values[i] for i in step.src), ()))
     return tuple(values[i] for i in graph.outputs)
 
 
@@ -237,18 +275,19 @@ def _apart() -> AbstractContextManager[Any]:
     return set_xla_metadata(inlineable="false")
 
 
-def compiled_graph(graph: Graph) -> CompiledGraph:
+def compiled_graph(graph: Graph, library: str = "") -> CompiledGraph:
     """The jitted function `(tables, inputs) -> outputs` of a graph; nothing is donated."""
-    return _graph_executables(graph).function
+    return _graph_executables(graph, library).function
 
 
-def _graph_executables(graph: Graph) -> Executables:
+def _graph_executables(graph: Graph, library: str) -> Executables:
+    key = (graph, library)
     with _lock:
-        found = _graphs.get(graph)
+        found = _graphs.get(key)
         if found is None:
-            function = jax.jit(partial(emit_graph, graph), keep_unused=True)
-            found = _graphs[graph] = Executables(function, graph)
-        _graphs.move_to_end(graph)
+            function = jax.jit(partial(emit_graph, graph, library=library), keep_unused=True)
+            found = _graphs[key] = Executables(function, key)
+        _graphs.move_to_end(key)
         while len(_graphs) > MAX_GRAPHS:
             _graphs.popitem(last=False)
     return found
@@ -265,7 +304,7 @@ def run_graph(graph: Graph, tables: tuple[Table, ...], args: Sequence[Any]) -> S
     place = placement(args)
     arrays = tuple(table_on(t, place) for t in tables)
     with jax.enable_x64(True):
-        return compiled_graph(graph)(arrays, tuple(args))
+        return compiled_graph(graph, _graph_library(graph, place))(arrays, tuple(args))
 
 
 def prepared_graph(graph: Graph, tables: tuple[Table, ...], args: tuple[Any, ...]) -> Call | None:
@@ -274,7 +313,8 @@ def prepared_graph(graph: Graph, tables: tuple[Table, ...], args: tuple[Any, ...
     if place is None:
         return None
     arrays = tables_at(tables, place)
-    return _bound(_graph_executables(graph), arrays, (arrays, args), place)
+    functions = _graph_executables(graph, _graph_library(graph, place.sharding))
+    return _bound(functions, arrays, (arrays, args), place)
 
 
 def graph_ahead(
@@ -291,12 +331,13 @@ def graph_ahead(
         None where the executable is there already; else a function that returns how XLA divides
         the outputs between devices, or None where there is one.
     """
-    functions = _graph_executables(graph)
+    usual = placement(types) if place is None else place.sharding
+    functions = _graph_executables(graph, _graph_library(graph, usual))
     if place is not None:
         arrays = tables_at(tables, place)
         flat = [array for table in arrays for array in table]
         return functions.ahead((arrays, types), [*flat, *types], place.sharding)
-    arrays = tuple(table_on(t, placement(types)) for t in tables)
+    arrays = tuple(table_on(t, usual) for t in tables)
     with jax.enable_x64(True):
         lowered = functions.function.lower(arrays, types)
     return lambda: lowered.compile().output_shardings
@@ -319,7 +360,8 @@ def analysis(kernel: Kernel, args: tuple[Any, ...], donate: Donations = ()) -> A
     """
     tables = tuple(_shapes(t) for t in kernel.tables)
     with jax.enable_x64(True):
-        function: Any = compiled(kernel.program, donate)
+        library = _library((kernel.program,), placement(args))
+        function: Any = compiled(kernel.program, donate, library)
         return function.lower(tables, *_divided(args, donate)).compile().memory_analysis()
 
 

@@ -48,3 +48,17 @@ class Graph:
     inputs: int
     steps: tuple[Call | Slice, ...]
     outputs: tuple[int, ...]
+
+
+def last_reads(graph: Graph) -> tuple[tuple[int, ...], ...]:
+    """For each step the positions among its sources of values that nothing reads afterwards.
+
+    Inputs and outputs are not among them.
+    """
+    read = [step.src if isinstance(step, Call) else (step.src,) for step in graph.steps]
+    last = {v: i for i, src in enumerate(read) for v in src}
+    kept = {*range(graph.inputs), *graph.outputs}
+    return tuple(
+        tuple(at for at, v in enumerate(src) if last[v] == i and v not in kept)
+        for i, src in enumerate(read)
+    )

@@ -168,10 +168,10 @@ def environment(device: Any) -> tuple[str, ...]:
     _private.cache_key._hash_accelerator_config(made, np.array([device]))
     versions = [version(name) for name in ("jax", "jaxlib")]
     kind = (device.platform, device.device_kind, str(device.id), device.client.platform_version)
-    return (*versions, *kind, _processor(), _source(), made.hexdigest())
+    return (*versions, *kind, processor(), _source(), made.hexdigest())
 
 
-def _processor() -> str:
+def processor() -> str:
     """The features of the processor, which XLA compiles for, as far as the system tells them."""
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()

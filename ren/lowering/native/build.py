@@ -1,0 +1,111 @@
+"""The library of native kernels: which compiler builds it, how, and under which name it is kept."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from importlib import resources
+from importlib.metadata import version
+from pathlib import Path
+
+import attrs
+import jax
+
+from ren.lowering.runtime import processor
+
+# C++ compilers by their usual names; the first that is there is used.
+COMPILERS = ("c++", "g++", "clang++")
+FLAGS = ("-std=c++17", "-O2", "-march=native", "-fvisibility=hidden", "-shared", "-fPIC", "-w")
+LIMIT_S = 20.0
+
+
+class BuildError(Exception):
+    """Why there is no library; Ren then runs without it."""
+
+
+@attrs.frozen
+class Compiler:
+    """A C++ compiler: where it is, and what it says of its version."""
+
+    path: str
+    version: str
+
+
+def source() -> bytes:
+    """The text that is compiled."""
+    return (resources.files("ren.lowering.native") / "kernels.cc").read_bytes()
+
+
+def compiler() -> Compiler:
+    """The system's C++ compiler.
+
+    Raises:
+        BuildError: there is none, or it does not run.
+    """
+    path = next(filter(None, map(shutil.which, COMPILERS)), None)
+    if path is None:
+        raise BuildError(f"no C++ compiler ({', '.join(COMPILERS)}) is on PATH")
+    return Compiler(path, _run([path, "--version"]))
+
+
+def key(built_by: Compiler) -> str:
+    """SHA-256, in hex, of all that decides what the library is."""
+    parts = (built_by.path, built_by.version, *FLAGS, processor(), version("jaxlib"))
+    made = hashlib.sha256(source())
+    for part in parts:
+        made.update(hashlib.sha256(part.encode()).digest())
+    return made.hexdigest()
+
+
+def library(built_by: Compiler) -> bytes:
+    """The shared library, compiled now, in a folder of its own that is gone afterwards.
+
+    Raises:
+        BuildError: the compiler failed, or took longer than `LIMIT_S`.
+    """
+    with tempfile.TemporaryDirectory(prefix="ren-") as folder:
+        text, made = Path(folder) / "kernels.cc", Path(folder) / "kernels.so"
+        text.write_bytes(source())
+        include = f"-I{jax.ffi.include_dir()}"
+        _run([built_by.path, *FLAGS, include, str(text), "-o", str(made)])
+        return made.read_bytes()
+
+
+def _run(command: Sequence[str]) -> str:
+    """The output of a command; it and all that it started are ended at the time limit."""
+    try:
+        with subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+            start_new_session=True,
+        ) as process:
+            output = _within_limit(process)
+    except OSError as error:
+        raise BuildError(f"{command[0]} does not run: {error}") from error
+    if process.returncode != 0:
+        raise BuildError(f"{command[0]} failed: {_telling(output)}")
+    return output
+
+
+def _within_limit(process: subprocess.Popen[str]) -> str:
+    try:
+        return process.communicate(timeout=LIMIT_S)[0]
+    except subprocess.TimeoutExpired:
+        with contextlib.suppress(OSError):
+            os.killpg(process.pid, signal.SIGKILL)
+        raise BuildError(f"the compiler took more than {LIMIT_S:.0f} s") from None
+
+
+def _telling(output: str) -> str:
+    lines = output.strip().splitlines() or ["it says nothing"]
+    return next((line for line in lines if "error" in line), lines[0])[:200]

@@ -1,0 +1,115 @@
+"""The library of native kernels in this process: built or read, checked, loaded, registered, once.
+
+Whatever goes wrong, XLA runs what the library would; one line of the logger "ren" says why.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import logging
+import tempfile
+import threading
+from collections.abc import Iterable
+from pathlib import Path
+
+import attrs
+import jax
+
+from ren.config import config
+from ren.core.errors import NativeError
+from ren.lowering import disk
+from ren.lowering.native import build, self_check
+from ren.lowering.native.build import BuildError
+from ren.lowering.native.overrides import OVERRIDES, has_override, target
+from ren.lowering.program import Program
+
+_PLATFORM = "cpu"
+
+_log = logging.getLogger("ren")
+
+
+@attrs.frozen
+class Outcome:
+    """What came of loading: the name of the library, or why there is none."""
+
+    name: str = ""
+    reason: str = ""
+
+
+# What came of it in this process, and the names of which XLA knows the kernels: it forgets none.
+_outcome: Outcome | None = None
+_registered: set[str] = set()
+_lock = threading.Lock()
+
+
+def library_for(programs: Iterable[Program]) -> str:
+    """The name of the library whose kernels replace XLA's in some programs; empty for none.
+
+    The name is part of the names that XLA knows the kernels by, and of all keys of what calls them.
+    The first time, this takes as long as the compiler does.
+
+    Raises:
+        NativeError: there is none, and `ren.config.native` is True.
+    """
+    if not config.native or not any(map(has_override, programs)):
+        return ""
+    if config.native == "auto" and jax.default_backend() != _PLATFORM:
+        return ""
+    found = outcome()
+    if found.reason and config.native is True:
+        raise NativeError(
+            f"There are no native kernels: {found.reason}.",
+            "ren.config.native is True (REN_NATIVE=1), which forbids to run without them.",
+            'Set it to "auto", or install a C++ compiler (g++ or clang++).',
+        )
+    return found.name
+
+
+def outcome() -> Outcome:
+    """What came of loading the library; it is loaded now if it was not."""
+    global _outcome
+    found = _outcome
+    if found is None:
+        with _lock:
+            found = _outcome = _outcome or _loaded()
+    return found
+
+
+def _loaded() -> Outcome:
+    try:
+        return Outcome(_load())
+    except Exception as error:  # a compiler, a loader and a runtime that are not ours
+        reason = str(error) if isinstance(error, BuildError) else disk.first_line(error)
+        _log.warning("No native kernels, XLA runs everything: %s.", reason)
+        return Outcome(reason=reason)
+
+
+def _load() -> str:
+    compiler = build.compiler()
+    key = build.key(compiler)
+    name = key[:16]
+    store = disk.store("native")
+    kept = None if store is None else store.read(key)
+    body = build.library(compiler) if kept is None else kept
+    if name not in _registered:
+        _register(body, name)
+        _registered.add(name)
+    if kept is None:
+        self_check.check(name)
+        if store is not None:
+            store.write(key, body)
+    return name
+
+
+def _register(body: bytes, name: str) -> None:
+    """Loads a library from a file that nobody else can write to, and that is gone afterwards."""
+    with tempfile.TemporaryDirectory(prefix="ren-") as folder:
+        path = Path(folder) / "kernels.so"
+        path.write_bytes(body)
+        handlers = ctypes.CDLL(str(path))
+    for override in OVERRIDES.values():
+        jax.ffi.register_ffi_target(
+            target(name, override.handler),
+            jax.ffi.pycapsule(getattr(handlers, override.handler)),
+            platform=_PLATFORM,
+        )

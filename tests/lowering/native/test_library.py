@@ -1,0 +1,267 @@
+"""The library in a process: chosen, built, kept, refused; programs with it and without it."""
+
+from __future__ import annotations
+
+import os
+import re
+from functools import cache
+
+import attrs
+import jax
+import numpy as np
+import pytest
+
+import ren
+from ren.core.errors import NativeError
+from ren.lowering import disk, emit
+from ren.lowering.digest import plan_digest
+from ren.lowering.execute import run_plan
+from ren.lowering.graph_runner import graph_runner
+from ren.lowering.native import build, library, self_check
+from ren.schemes import ckks
+from tests.lowering.plans import RING, arrays, plan, poly
+from tests.rings import primes
+
+_build = build.library
+
+
+@cache
+def body() -> bytes:
+    return _build(build.compiler())
+
+
+@pytest.fixture(autouse=True)
+def compiler():
+    """The tests need a compiler."""
+    try:
+        return build.compiler()
+    except build.BuildError as error:
+        pytest.skip(str(error))
+
+
+@pytest.fixture
+def fresh(monkeypatch, tmp_path):
+    """A process that has not loaded a library, to which building takes no time; counts builds."""
+    emit.clear_kernels()
+    disk._opened.cache_clear()
+    builds = []
+
+    def built(compiler):
+        builds.append(compiler)
+        return body()
+
+    monkeypatch.setattr(library, "_outcome", None)
+    monkeypatch.setattr(build, "library", built)
+    monkeypatch.setattr(self_check, "check", lambda library: None)
+    with ren.config.update(native="auto", cache_dir=tmp_path):
+        yield builds
+    emit.clear_kernels()
+    disk._opened.cache_clear()
+
+
+def restart(monkeypatch):
+    """As another process would begin."""
+    emit.clear_kernels()
+    disk._opened.cache_clear()
+    monkeypatch.setattr(library, "_outcome", None)
+
+
+def program():
+    x, y = poly(1), poly(2, batch=(3,))
+    return plan((x * y + 1).rescale(RING.moduli[:2]))
+
+
+def results(run=None):
+    p = program()
+    return [np.asarray(a) for a in (run or run_plan)(p, arrays(p))]
+
+
+def want():
+    with ren.config.update(native=False):
+        return results()
+
+
+def assert_equal(got, expected):
+    assert all(np.array_equal(g, w) for g, w in zip(got, expected, strict=True))
+
+
+def libraries():
+    return {library for _, _, library, _ in emit._compiled}
+
+
+RUNNERS = [
+    run_plan,
+    lambda p, a: graph_runner(p)(a),
+    lambda p, a: jax.jit(lambda *a: run_plan(p, a))(*a),
+]
+
+
+@pytest.mark.parametrize("run", RUNNERS)
+def test_every_way_to_run_is_the_same_with_and_without(fresh, run):
+    expected = want()
+    assert libraries() == {""} and not fresh
+    assert_equal(results(run), expected)
+    assert len(libraries()) == 2 and len(fresh) == 1
+
+
+def test_what_was_built_is_kept(fresh, monkeypatch, tmp_path):
+    expected, first = want(), library.outcome()
+    (kept,) = (tmp_path / "native").iterdir()
+    assert kept.stem == build.key(build.compiler()) and kept.stem.startswith(first.name)
+    assert kept.stat().st_mode & 0o077 == 0
+    restart(monkeypatch)
+    assert_equal(results(), expected)
+    assert library.outcome() == first and len(fresh) == 1
+
+
+def test_a_damaged_library_is_built_again(fresh, monkeypatch, tmp_path, caplog):
+    expected = want()
+    results()
+    (kept,) = (tmp_path / "native").iterdir()
+    whole = kept.read_bytes()
+    kept.write_bytes(whole[:5000] + bytes(8) + whole[5008:])
+    restart(monkeypatch)
+    assert_equal(results(), expected)
+    assert len(fresh) == 2 and kept.read_bytes() == whole
+    (record,) = caplog.records
+    assert "damaged" in record.getMessage()
+
+
+def test_executables_on_disk_are_those_of_their_library(fresh, monkeypatch, tmp_path):
+    expected = want()
+    count = len(list((tmp_path / "executables").iterdir()))
+    assert_equal(results(), expected)
+    both = len(list((tmp_path / "executables").iterdir()))
+    assert both > count
+    restart(monkeypatch)
+    assert_equal(results(), expected)
+    assert len(list((tmp_path / "executables").iterdir())) == both
+
+
+def test_a_cache_that_others_may_write_to_is_not_read(fresh, monkeypatch, tmp_path, caplog):
+    results()
+    os.chmod(tmp_path / "native", 0o777)
+    restart(monkeypatch)
+    assert library.outcome().name and len(fresh) == 2
+    assert "others may write" in caplog.text
+
+
+def assert_refused(reason, caplog):
+    """XLA runs, one line says why; where native kernels are demanded, it is an error."""
+    expected = want()
+    for _ in range(2):
+        assert_equal(results(), expected)
+    assert libraries() == {""}
+    (record,) = caplog.records
+    assert reason in record.getMessage()
+    emit.clear_kernels()
+    with ren.config.update(native=True), pytest.raises(NativeError, match=re.escape(reason)):
+        results()
+
+
+def test_without_a_compiler(fresh, monkeypatch, caplog, tmp_path):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert_refused("no C++ compiler", caplog)
+
+
+def test_a_build_that_fails(fresh, monkeypatch, caplog):
+    monkeypatch.undo()
+    monkeypatch.setattr(library, "_outcome", None)
+    monkeypatch.setattr(build, "source", lambda: b"#error this is no kernel\n")
+    assert_refused("this is no kernel", caplog)
+
+
+def test_a_build_that_takes_too_long(fresh, monkeypatch, caplog, tmp_path):
+    slow = tmp_path / "bin" / "c++"
+    slow.parent.mkdir()
+    slow.write_text("#!/bin/sh\nsleep 60 & wait\n")
+    slow.chmod(0o700)
+    monkeypatch.setenv("PATH", str(slow.parent), prepend=os.pathsep)
+    monkeypatch.setattr(build, "LIMIT_S", 0.2)
+    assert_refused("more than 0 s", caplog)
+
+
+def test_a_library_that_computes_something_else(fresh, monkeypatch, caplog, tmp_path):
+    wrong = build.source().replace(b"v = a - b + m.twice;", b"v = a + b;")
+    assert wrong != build.source()
+    monkeypatch.undo()
+    monkeypatch.setattr(library, "_outcome", None)
+    monkeypatch.setattr(build, "source", lambda: wrong)
+    assert_refused("self-check of NTT at n = 16 failed", caplog)
+    assert not any((tmp_path / "native").iterdir())
+
+
+def test_a_library_that_cannot_be_loaded(fresh, monkeypatch, caplog):
+    monkeypatch.setattr(build, "library", lambda compiler: b"no library")
+    monkeypatch.setattr(library, "_registered", set())
+    assert_refused("OSError", caplog)
+
+
+@pytest.mark.parametrize("part", ["version", "processor", "source", "flags"])
+def test_what_the_library_is_named_by(monkeypatch, part):
+    compiler = build.compiler()
+    before = build.key(compiler)
+    if part == "version":
+        compiler = attrs.evolve(compiler, version="another")
+    if part == "processor":
+        monkeypatch.setattr(build, "processor", lambda: "another")
+    if part == "source":
+        monkeypatch.setattr(build, "source", lambda: b"another")
+    if part == "flags":
+        monkeypatch.setattr(build, "FLAGS", ("-O0",))
+    assert build.key(compiler) != before
+
+
+def test_plans_are_named_by_the_library_that_they_call(fresh):
+    p, plain = program(), plan(poly(1) + poly(2))
+    digests = {}
+    for native in (True, False):
+        with ren.config.update(native=native):
+            digests[native] = plan_digest(p), plan_digest(plain)
+    assert digests[True][0] != digests[False][0]
+    assert digests[True][1] == digests[False][1]
+
+
+def test_programs_without_native_kernels_build_nothing(fresh):
+    p = plan(poly(1) + poly(2))
+    run_plan(p, arrays(p))
+    assert not fresh
+
+
+def test_donated_sources_are_overwritten(fresh):
+    ring = ren.RingSpec(1024, primes(1024)[-3:])
+    f = ren.jit(lambda x: x.ntt(), donate_argnames="x", tier="units")
+    x, y = poly(1, ring), poly(1, ring)
+    with ren.config.update(native=False):
+        expected = f(y).limbs
+    assert_equal([f(x).limbs], [expected])
+
+
+def test_graphs_overwrite_what_dies_in_them(fresh):
+    ring = ren.RingSpec(4096, primes(4096)[-3:])
+    x, y = poly(1, ring), poly(2, ring)
+    p = plan((x * y).intt(), x.ntt() + y.ntt())
+    with ren.config.update(native=False):
+        expected = [np.asarray(a) for a in graph_runner(p)(arrays(p))]
+    before = [np.asarray(a) for a in arrays(p)]
+    assert_equal(graph_runner(p)(arrays(p)), expected)
+    assert_equal(arrays(p), before)
+    (step,) = graph_runner(p).steps
+    function = emit.compiled_graph(step.graph, library.outcome().name)
+    tables = tuple(tuple(map(jax.numpy.asarray, t.build())) for t in step.tables)
+    with jax.enable_x64(True):
+        text = function.lower(tables, tuple(arrays(p))).compile().as_text()
+    assert "output_to_operand_aliasing" in text and " copy(" not in text
+
+
+def test_decryptions_are_equal(fresh):
+    ctx = ckks.context(params=ckks.Parameters.for_depth(1, n=1 << 6, security=None))
+    x = ctx.encrypt(np.arange(8.0))
+    decrypted = []
+    for native in (True, False):
+        emit.clear_kernels()
+        with ren.config.update(native=native):
+            f = ren.jit(lambda x: (x * x).rotate(1) + x)
+            decrypted.append([ctx.decrypt(f(x)) for _ in range(2)])
+    np.testing.assert_array_equal(*decrypted)
+    np.testing.assert_allclose(decrypted[0][0], np.array([1.0, 5, 11, 19, 29, 41, 55, 7]), atol=0.1)
