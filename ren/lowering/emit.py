@@ -16,6 +16,7 @@ from jax import lax
 from ren.lowering.bodies import BODIES, Arrays, Table
 from ren.lowering.executables import Executables
 from ren.lowering.graph import Graph, Slice
+from ren.lowering.parts import emitted
 from ren.lowering.places import Place, common_place
 from ren.lowering.program import Kernel, Program
 from ren.lowering.tables import clear_tables, placement, table_on, tables_at
@@ -62,7 +63,8 @@ def emit(program: Program, tables: tuple[Arrays, ...], slots: tuple[Any, ...]) -
             values.append(slots[index] if index >= 0 else None)  # type: ignore[index,operator]
             continue
         read = [tables[i] for i in instr.tables]
-        values.append(BODIES[instr.op].emit(instr, read, *(values[i] for i in instr.src)))
+        src = [values[i] for i in instr.src]
+        values.append(emitted(BODIES[instr.op].emit, instr, read, src))
     return tuple(values[i] for i in program.outputs)
 
 

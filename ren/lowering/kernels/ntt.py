@@ -75,7 +75,7 @@ def _far(m: int, t: int) -> _Stage:
 
 @lru_cache(maxsize=32)
 def ntt_tables(n: int, moduli: tuple[int, ...]) -> tuple[np.ndarray, ...]:
-    """What `ntt` needs: (q [L, 1], twiddles [L, 3n/2], their Shoup companions), uint32.
+    """What `ntt` needs, uint32: (q [L, 1], twiddles [L, 3n/2], their Shoup companions).
 
     In order: psi^i and psi^(3i) for i < n/2; for each later stage, of m blocks, psi^(2mi) for
     i < n/(2m), of which the last is 1 and not used; psi^(n/2).
@@ -88,17 +88,26 @@ def ntt_tables(n: int, moduli: tuple[int, ...]) -> tuple[np.ndarray, ...]:
 
 
 @lru_cache(maxsize=32)
-def intt_tables(n: int, moduli: tuple[int, ...]) -> tuple[np.ndarray, ...]:
-    """What `intt` needs: (q [L, 1], twiddles [L, n], their Shoup companions), uint32.
+def merged_tables(n: int, moduli: tuple[int, ...], is_inverse: bool) -> tuple[np.ndarray, ...]:
+    """What networks of merged twiddles read: (q [L, 1], twiddles [L, n], Shoup companions), uint32.
 
-    Entry m + i is psi^-bit_reversed(m + i), for block i of the stage of m blocks; those of the
-    near stages are in the order in which they are read. Entry 0 is n^-1, which is in entry 1 too.
+    Entry m + i is psi^bit_reversed(m + i), of psi^-1 for the inverse, for block i of the stage of m
+    blocks; those of the near stages are in the order in which they are read. The inverse has n^-1
+    in entry 0, and in entry 1 too. `ntt` is no such network, but a kernel of another kind may be.
     """
-    inverse_psi = [pow(primitive_root_of_unity(n, q), -1, q) for q in moduli]
-    twiddles = tables.powers(inverse_psi, n, moduli)[:, _block_order(n)]
-    scale = np.array([pow(n, -1, q) for q in moduli], np.uint64)
-    twiddles[:, :2] = twiddles[:, :2] * scale[:, None] % np.array(moduli, np.uint64)[:, None]
+    roots = [primitive_root_of_unity(n, q) for q in moduli]
+    if is_inverse:
+        roots = [pow(root, -1, q) for root, q in zip(roots, moduli, strict=True)]
+    twiddles = tables.powers(roots, n, moduli)[:, _block_order(n)]
+    if is_inverse:
+        scale = np.array([pow(n, -1, q) for q in moduli], np.uint64)
+        twiddles[:, :2] = twiddles[:, :2] * scale[:, None] % np.array(moduli, np.uint64)[:, None]
     return tables.modulus(moduli)[0], *tables.shoup(twiddles, moduli)
+
+
+def intt_tables(n: int, moduli: tuple[int, ...]) -> tuple[np.ndarray, ...]:
+    """What `intt` needs: `merged_tables` of the inverse."""
+    return merged_tables(n, moduli, True)
 
 
 def _block_order(n: int) -> np.ndarray:

@@ -95,6 +95,20 @@ def test_many_limbs() -> None:
     assert (_forward(x, moduli) == exact.ntt(x, moduli)).all()
 
 
+@pytest.mark.parametrize("n", [4, 64, 1 << 11])
+def test_merged_twiddles_are_powers_in_bit_reversed_order(n: int) -> None:
+    (modulus,) = moduli = basis(n, 1)
+    psi, rows = primitive_root_of_unity(n, modulus), n // order.columns(n)
+    exponents = order.bit_reversed(n.bit_length() - 1).tolist()
+    q, w, companions = ntt.merged_tables(n, moduli, False)
+    assert q.tolist() == [[modulus]]
+    assert w[0, :rows].tolist() == [pow(psi, e, modulus) for e in exponents[:rows]]
+    for m in (1 << k for k in range(n.bit_length() - 1)):
+        expected = sorted(pow(psi, e, modulus) for e in exponents[m : 2 * m])
+        assert sorted(w[0, m : 2 * m].tolist()) == expected
+    assert (companions == (w.astype(np.uint64) << np.uint64(32)) // modulus).all()
+
+
 def test_programs_hold_no_moduli() -> None:
     # Tables are arguments: rings of one shape share one program.
     n, texts = 16, set()
