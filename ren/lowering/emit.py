@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
 from functools import partial
 from typing import Any
 
@@ -16,16 +16,12 @@ from jax import lax
 from ren.lowering.bodies import BODIES, Arrays, Table
 from ren.lowering.executables import Executables
 from ren.lowering.graph import Graph, Slice
+from ren.lowering.kernels.apart import apart
 from ren.lowering.parts import emitted
 from ren.lowering.places import Place, common_place
 from ren.lowering.program import Kernel, Program
 from ren.lowering.tables import clear_tables, placement, table_on, tables_at
 from ren.lowering.tracing import is_tracing
-
-try:
-    from jax.experimental.xla_metadata import set_xla_metadata
-except ImportError:  # experimental: another JAX may not have it
-    set_xla_metadata = None
 
 Donations = tuple[tuple[int, int], ...]
 Compiled = Callable[[tuple[Arrays, ...], tuple[Any, ...], tuple[Any, ...]], tuple[Any, ...]]
@@ -148,8 +144,8 @@ def run(kernel: Kernel, args: tuple[Any, ...], donate: Donations = ()) -> tuple[
     """
     place = placement(args)
     tables = tuple(table_on(t, place) for t in kernel.tables)
-    apart = _apart() if is_tracing() else nullcontext()
-    with jax.enable_x64(True), apart:
+    kept = apart() if is_tracing() else nullcontext()
+    with jax.enable_x64(True), kept:
         results = compiled(kernel.program, donate)(tables, *_divided(args, donate))
     return _in_store_order(results, donate)
 
@@ -217,26 +213,9 @@ def emit_graph(
             values.append(lax.slice_in_dim(values[step.src], step.start, end, axis=-2))
         else:
             read = tuple(tables[i] for i in step.tables)
-            with _apart():
+            with apart():
                 values.extend(compiled(step.program)(read, tuple(values[i] for i in step.src), ()))
     return tuple(values[i] for i in graph.outputs)
-
-
-def is_apart() -> bool:
-    """Whether kernels stay functions of their own inside a larger XLA program.
-
-    XLA:CPU otherwise fuses across them, undoes the budget of kernels and computes values anew in
-    each that reads them. Measured at n = 2^14, kernels inlined -> apart, units beside them: a
-    rotation 10.8 -> 4.8 ms (5.2), a product 6.9 -> 4.8 (6.5), 120 kernels of n = 2^10 1.2 -> 0.26
-    (0.3), each the least of 25. Nothing was measured on other platforms.
-    """
-    return set_xla_metadata is not None and jax.default_backend() == "cpu"
-
-
-def _apart() -> AbstractContextManager[Any]:
-    if set_xla_metadata is None or not is_apart():
-        return nullcontext()
-    return set_xla_metadata(inlineable="false")
 
 
 def compiled_graph(graph: Graph) -> CompiledGraph:

@@ -32,6 +32,7 @@ from jax import lax
 
 from ren.core.numtheory import primitive_root_of_unity
 from ren.lowering.kernels import modular, tables
+from ren.lowering.kernels.chunks import cut, in_chunks
 from ren.lowering.kernels.order import bit_reversed, columns, evaluation_exponents
 
 __all__ = ["evaluation_exponents", "intt", "intt_tables", "ntt", "ntt_tables"]
@@ -75,7 +76,7 @@ def _far(m: int, t: int) -> _Stage:
 
 @lru_cache(maxsize=32)
 def ntt_tables(n: int, moduli: tuple[int, ...]) -> tuple[np.ndarray, ...]:
-    """What `ntt` needs, uint32: (q [L, 1], twiddles [L, 3n/2], their Shoup companions).
+    """What `ntt` needs, uint32: (q [L, 1], twiddles [L, 3n/2], their Shoup companions), `cut`.
 
     In order: psi^i and psi^(3i) for i < n/2; for each later stage, of m blocks, psi^(2mi) for
     i < n/(2m), of which the last is 1 and not used; psi^(n/2).
@@ -84,10 +85,9 @@ def ntt_tables(n: int, moduli: tuple[int, ...]) -> tuple[np.ndarray, ...]:
     half, stages = np.arange(n // 2), [1 << s for s in range(1, n.bit_length() - 1)]
     exponents = [half, 3 * half % (2 * n), *(2 * m * np.arange(n // (2 * m)) for m in stages)]
     twiddles = roots[:, np.concatenate([*exponents, [n // 2]])]
-    return tables.modulus(moduli)[0], *tables.shoup(twiddles, moduli)
+    return cut(n, (tables.modulus(moduli)[0], *tables.shoup(twiddles, moduli)))
 
 
-@lru_cache(maxsize=32)
 def merged_tables(n: int, moduli: tuple[int, ...], is_inverse: bool) -> tuple[np.ndarray, ...]:
     """What networks of merged twiddles read: (q [L, 1], twiddles [L, n], Shoup companions), uint32.
 
@@ -105,9 +105,10 @@ def merged_tables(n: int, moduli: tuple[int, ...], is_inverse: bool) -> tuple[np
     return tables.modulus(moduli)[0], *tables.shoup(twiddles, moduli)
 
 
+@lru_cache(maxsize=32)
 def intt_tables(n: int, moduli: tuple[int, ...]) -> tuple[np.ndarray, ...]:
-    """What `intt` needs: `merged_tables` of the inverse."""
-    return merged_tables(n, moduli, True)
+    """What `intt` needs: `merged_tables` of the inverse, `cut`."""
+    return cut(n, merged_tables(n, moduli, True))
 
 
 def _block_order(n: int) -> np.ndarray:
@@ -120,17 +121,34 @@ def _block_order(n: int) -> np.ndarray:
     return bit_reversed(n.bit_length() - 1)[order]
 
 
-def ntt(x: jax.Array, q: jax.Array, w: jax.Array, w_shoup: jax.Array) -> jax.Array:
+def ntt(x: jax.Array, *given: jax.Array) -> jax.Array:
     """Coefficients to values: out[j] = sum_i x[i] psi^(i e[j]) mod q.
 
     Args:
         x: uint32[*batch, L, n] in [0, q).
-        q, w, w_shoup: `ntt_tables(n, moduli)`.
+        given: `ntt_tables(n, moduli)`.
 
     Returns:
         uint32[*batch, L, n] in [0, q), at the exponents `evaluation_exponents(n)`. Cost: L
         limb-NTTs.
     """
+    return in_chunks(_ntt, x, given)
+
+
+def intt(x: jax.Array, *given: jax.Array) -> jax.Array:
+    """Values to coefficients, the inverse of `ntt`.
+
+    Args:
+        x: uint32[*batch, L, n] in [0, q), at the exponents `evaluation_exponents(n)`.
+        given: `intt_tables(n, moduli)`.
+
+    Returns:
+        uint32[*batch, L, n] in [0, q). Cost: L limb-NTTs.
+    """
+    return in_chunks(_intt, x, given)
+
+
+def _ntt(x: jax.Array, q: jax.Array, w: jax.Array, w_shoup: jax.Array) -> jax.Array:
     shape, n = x.shape, x.shape[-1]
     far, near = _phases(n)
     start = n
@@ -148,16 +166,7 @@ def ntt(x: jax.Array, q: jax.Array, w: jax.Array, w_shoup: jax.Array) -> jax.Arr
     return x.reshape(shape)
 
 
-def intt(x: jax.Array, q: jax.Array, w: jax.Array, w_shoup: jax.Array) -> jax.Array:
-    """Values to coefficients, the inverse of `ntt`.
-
-    Args:
-        x: uint32[*batch, L, n] in [0, q), at the exponents `evaluation_exponents(n)`.
-        q, w, w_shoup: `intt_tables(n, moduli)`.
-
-    Returns:
-        uint32[*batch, L, n] in [0, q). Cost: L limb-NTTs.
-    """
+def _intt(x: jax.Array, q: jax.Array, w: jax.Array, w_shoup: jax.Array) -> jax.Array:
     shape, n = x.shape, x.shape[-1]
     far, near = _phases(n)
     for stage in reversed(near):
