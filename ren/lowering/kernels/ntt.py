@@ -12,7 +12,7 @@ the block.
 
 Each of the log2(n) stages is one pass over memory. In the first phase the pairs of a butterfly
 stand far apart and the innermost loop runs over contiguous columns. When pairs come closer than
-C = `order.columns(n)`, square [C, C] blocks are transposed, in a pass of its own; from then on the
+C = `order.columns(n)`, square [C, C] blocks are transposed; from then on the
 innermost loop runs over C rows, and stays C long to the end. The order that results is kept.
 
 References: Gentleman and Sande, "Fast Fourier transforms - for fun and profit" (1966), for the
@@ -178,10 +178,13 @@ def _intt(x: jax.Array, q: jax.Array, w: jax.Array, w_shoup: jax.Array) -> jax.A
 
 
 def _transposed(x: jax.Array) -> jax.Array:
-    # A concatenation, since XLA:CPU would let each of the two loops of the stage that reads it
-    # gather its elements; it writes this as one copy.
-    c = columns(x.shape[-1])
+    # A concatenation is a pass of its own; else each of the two loops of the stage that reads it
+    # gathers its elements. XLA goes to and fro between the result and one buffer, and takes a third
+    # where the number of passes is odd: with an even number of stages none is added.
+    n, c = x.shape[-1], columns(x.shape[-1])
     blocks = x.reshape(*x.shape[:-1], -1, c, c)
+    if n.bit_length() % 2 == 1:
+        return blocks.swapaxes(-1, -2)
     halves = (blocks[..., : c // 2], blocks[..., c // 2 :])
     return jnp.concatenate([half.swapaxes(-1, -2) for half in halves], axis=-2)
 
