@@ -42,9 +42,8 @@ def _has_kept_transforms(node: Node) -> bool:
     if node.op in (ops.BUFFERIZE, ops.STORE):
         return True
     moved = node.op.kind in (Kind.ELEMENTWISE, Kind.VIEW)
-    return all(
-        s.op.kind is not Kind.TRANSFORM or (moved and s.op is ops.AUTOMORPHISM) for s in node.src
-    )
+    own = (ops.AUTOMORPHISM, ops.JOIN) if moved else ()
+    return all(s.op.kind is not Kind.TRANSFORM or s.op in own for s in node.src)
 
 
 def _has_dense_operands(node: Node) -> bool:

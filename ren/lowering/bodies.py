@@ -20,6 +20,7 @@ from ren.core.node import Node
 from ren.core.ring import Domain, limb_positions
 from ren.lowering import exact
 from ren.lowering.kernels import automorphism, convert, modular, ntt, tables
+from ren.lowering.parts import Parts, limbs
 
 Arrays = tuple[Any, ...]
 
@@ -45,6 +46,7 @@ _BUILDERS: dict[str, Callable[..., tuple[np.ndarray, ...]]] = {
     "constant": _constant_table,
     "ntt": ntt.ntt_tables,
     "intt": ntt.intt_tables,
+    "merged": ntt.merged_tables,
     "convert": convert.convert_tables,
     "lift": convert.lift_tables,
     "coefficient_permutation": automorphism.coefficient_permutation,
@@ -65,7 +67,7 @@ class Body:
     """How one op runs.
 
     Args:
-        emit: `(instr, tables, *src) -> array`, jax.numpy under 64-bit types.
+        emit: `(instr, tables, *src) -> array` or `Parts`, jax.numpy under 64-bit types.
         reference: `(node, *src) -> array`, NumPy.
         structure: what of the node shapes the emitted code.
         tables: what the emitter reads besides its sources.
@@ -199,9 +201,8 @@ def _full(instr: Any, src: Arrays) -> list[Any]:
 
 
 def _emit_join(instr: Any, t: list[Arrays], *src: Any) -> Any:
-    full = _full(instr, src)
-    parts = [full[i][..., start : start + length, :] for i, start, length in instr.structure]
-    return jnp.concatenate(parts, axis=-2)
+    runs = instr.structure
+    return Parts(tuple(limbs(src[i], start, start + length) for i, start, length in runs))
 
 
 def _reference_join(node: Node, *src: np.ndarray) -> np.ndarray:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
 from functools import partial
 from typing import Any
 
@@ -17,17 +17,14 @@ from ren.lowering.bodies import Arrays, Table
 from ren.lowering.executables import Executables
 from ren.lowering.graph import Call as Step
 from ren.lowering.graph import Graph, Slice, last_reads
+from ren.lowering.kernels.apart import apart
 from ren.lowering.native.library import library_for
-from ren.lowering.native.overrides import emitter, overwrites_sources
+from ren.lowering.native.overrides import emitter, overwrites_sources, tables_for
+from ren.lowering.parts import emitted
 from ren.lowering.places import Place, common_place
 from ren.lowering.program import Kernel, Program
 from ren.lowering.tables import clear_tables, placement, table_on, tables_at
 from ren.lowering.tracing import is_tracing
-
-try:
-    from jax.experimental.xla_metadata import set_xla_metadata
-except ImportError:  # experimental: another JAX may not have it
-    set_xla_metadata = None
 
 Donations = tuple[tuple[int, int], ...]
 Compiled = Callable[[tuple[Arrays, ...], tuple[Any, ...], tuple[Any, ...]], tuple[Any, ...]]
@@ -76,7 +73,7 @@ def emit(
         read = [tables[i] for i in instr.tables]
         src = [values[i] for i in instr.src]
         overwrites = any(src[0] is slots[i] for i in given) if src else False
-        values.append(emitter(instr.op, library, overwrites)(instr, read, *src))
+        values.append(emitted(emitter(instr.op, library, overwrites), instr, read, src))
     return tuple(values[i] for i in program.outputs)
 
 
@@ -166,10 +163,11 @@ def run(kernel: Kernel, args: tuple[Any, ...], donate: Donations = ()) -> tuple[
             store, which has its shape, may stand in its buffer. Concrete arrays alone.
     """
     place = placement(args)
-    tables = tuple(table_on(t, place) for t in kernel.tables)
-    apart = _apart() if is_tracing() else nullcontext()
-    with jax.enable_x64(True), apart:
-        function = compiled(kernel.program, donate, _library((kernel.program,), place))
+    library = _library((kernel.program,), place)
+    tables = tuple(table_on(t, place) for t in tables_for(kernel.tables, library))
+    kept = apart() if is_tracing() else nullcontext()
+    with jax.enable_x64(True), kept:
+        function = compiled(kernel.program, donate, library)
         results = function(tables, *_divided(args, donate))
     return _in_store_order(results, donate)
 
@@ -203,9 +201,9 @@ def prepared(kernel: Kernel, args: tuple[Any, ...], donate: Donations = ()) -> P
     place = common_place(args)
     if place is None:
         return None
-    tables = tables_at(kernel.tables, place)
-    arguments = (tables, *_divided(args, donate))
     library = _library((kernel.program,), place.sharding)
+    tables = tables_at(tables_for(kernel.tables, library), place)
+    arguments = (tables, *_divided(args, donate))
     functions = _kernel_executables(kernel.program, donate, library)
     call = _bound(functions, tables, arguments, place)
     if call is None:
@@ -251,28 +249,11 @@ def emit_graph(
             values.append(lax.slice_in_dim(values[step.src], step.start, end, axis=-2))
         else:
             read = tuple(tables[i] for i in step.tables)
-            with _apart():
+            with apart():
                 given = dying if library and overwrites_sources(step.program) else ()
                 function = compiled(step.program, (), library, given)
                 values.extend(function(read, tuple(values[i] for i in step.src), ()))
     return tuple(values[i] for i in graph.outputs)
-
-
-def is_apart() -> bool:
-    """Whether kernels stay functions of their own inside a larger XLA program.
-
-    XLA:CPU otherwise fuses across them, undoes the budget of kernels and computes values anew in
-    each that reads them. Measured at n = 2^14, kernels inlined -> apart, units beside them: a
-    rotation 10.8 -> 4.8 ms (5.2), a product 6.9 -> 4.8 (6.5), 120 kernels of n = 2^10 1.2 -> 0.26
-    (0.3), each the least of 25. Nothing was measured on other platforms.
-    """
-    return set_xla_metadata is not None and jax.default_backend() == "cpu"
-
-
-def _apart() -> AbstractContextManager[Any]:
-    if set_xla_metadata is None or not is_apart():
-        return nullcontext()
-    return set_xla_metadata(inlineable="false")
 
 
 def compiled_graph(graph: Graph, library: str = "") -> CompiledGraph:
@@ -302,9 +283,10 @@ def run_graph(graph: Graph, tables: tuple[Table, ...], args: Sequence[Any]) -> S
         args: its inputs, `uint32[*batch, limb, n]`, Montgomery residues in [0, q).
     """
     place = placement(args)
-    arrays = tuple(table_on(t, place) for t in tables)
+    library = _graph_library(graph, place)
+    arrays = tuple(table_on(t, place) for t in tables_for(tables, library))
     with jax.enable_x64(True):
-        return compiled_graph(graph, _graph_library(graph, place))(arrays, tuple(args))
+        return compiled_graph(graph, library)(arrays, tuple(args))
 
 
 def prepared_graph(graph: Graph, tables: tuple[Table, ...], args: tuple[Any, ...]) -> Call | None:
@@ -312,8 +294,9 @@ def prepared_graph(graph: Graph, tables: tuple[Table, ...], args: tuple[Any, ...
     place = common_place(args)
     if place is None:
         return None
-    arrays = tables_at(tables, place)
-    functions = _graph_executables(graph, _graph_library(graph, place.sharding))
+    library = _graph_library(graph, place.sharding)
+    arrays = tables_at(tables_for(tables, library), place)
+    functions = _graph_executables(graph, library)
     return _bound(functions, arrays, (arrays, args), place)
 
 
@@ -332,7 +315,8 @@ def graph_ahead(
         the outputs between devices, or None where there is one.
     """
     usual = placement(types) if place is None else place.sharding
-    functions = _graph_executables(graph, _graph_library(graph, usual))
+    library = _graph_library(graph, usual)
+    functions, tables = _graph_executables(graph, library), tables_for(tables, library)
     if place is not None:
         arrays = tables_at(tables, place)
         flat = [array for table in arrays for array in table]
@@ -358,9 +342,9 @@ def analysis(kernel: Kernel, args: tuple[Any, ...], donate: Donations = ()) -> A
         args: the shape, type and sharding of each slot: a `jax.ShapeDtypeStruct`.
         donate: as in `run`.
     """
-    tables = tuple(_shapes(t) for t in kernel.tables)
+    library = _library((kernel.program,), placement(args))
+    tables = tuple(_shapes(t) for t in tables_for(kernel.tables, library))
     with jax.enable_x64(True):
-        library = _library((kernel.program,), placement(args))
         function: Any = compiled(kernel.program, donate, library)
         return function.lower(tables, *_divided(args, donate)).compile().memory_analysis()
 

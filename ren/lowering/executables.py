@@ -111,7 +111,7 @@ class Executables:
         shapes = [tuple(out.shape) for out in jax.tree.leaves(lowered.out_info)]
         try:
             if store is None or key is None:
-                return runtime.executable(runtime.compiled(lowered), shapes, place)
+                return runtime.executable(runtime.compiled(lowered, place), shapes, place)
             loaded = runtime.compiled_afresh(lowered, place)
             made = runtime.executable(loaded, shapes, place)
         except runtime.CHANGED as error:

@@ -23,6 +23,7 @@ from ren.lowering.devices import PYTHON
 from ren.lowering.emit import Prepared
 from ren.lowering.execute import prepared_unit
 from ren.lowering.graph import Call, Graph, Slice
+from ren.lowering.kernels.apart import is_apart
 from ren.lowering.lifetimes import values_of
 from ren.lowering.plan import Plan
 from ren.lowering.trace import Trace, active_trace
@@ -149,7 +150,7 @@ def _stages(plan: Plan) -> list[int]:
     Where kernels do not stay apart, XLA merges elementwise ones that follow each other, and undoes
     by it the budget of a kernel: a run of 1,500 steps took it minutes.
     """
-    longest = sys.maxsize if emit.is_apart() else MAX_FUSED
+    longest = sys.maxsize if is_apart() else MAX_FUSED
     reached = [(0, 0)] * len(plan.inputs)  # of each value: cuts, and elementwise steps since
     stages = []
     for unit in plan.units:

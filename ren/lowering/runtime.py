@@ -44,6 +44,8 @@ CACHE_HIT, CACHE_MISS = (f"/jax/compilation_cache/cache_{what}" for what in ("hi
 
 _log = logging.getLogger("ren")
 _LENGTH = struct.Struct("<Q")
+# XLA:CPU uses half of an AVX-512 register unless told otherwise (docs/performance.md).
+_FOR_CPU = {"xla_cpu_prefer_vector_width": 512}
 # What a private name that is gone or means something else raises.
 CHANGED = (AttributeError, TypeError, NotImplementedError)
 
@@ -112,10 +114,11 @@ def executable(loaded: Any, shapes: Sequence[tuple[int, ...]], place: Any) -> Ex
     return Executable(loaded.execute_sharded, free, bound, loaded.get_parameter_layouts())
 
 
-def compiled(lowered: Any) -> Any:
+def compiled(lowered: Any, place: Any) -> Any:
     """The loaded executable of a `jax.stages.Lowered`, from JAX's own cache if it is there."""
+    (device,) = place.device_set
     with jax.enable_x64(True):
-        return lowered.compile().runtime_executable()
+        return lowered.compile(_chosen(device.platform)).runtime_executable()
 
 
 def compiled_afresh(lowered: Any, place: Any) -> Any:
@@ -154,8 +157,17 @@ def from_bytes(body: bytes, place: Any) -> Executable:
 
 def _options(device: Any) -> Any:
     return _private.compiler.get_compile_options(
-        num_replicas=1, num_partitions=1, device_assignment=[[device.id]], backend=device.client
+        num_replicas=1,
+        num_partitions=1,
+        device_assignment=[[device.id]],
+        env_options_overrides=_chosen(device.platform),
+        backend=device.client,
     )
+
+
+def _chosen(platform: str) -> dict[str, Any] | None:
+    """The compiler's options for a platform, where they are not its own."""
+    return dict(_FOR_CPU) if platform == "cpu" else None
 
 
 @cache

@@ -17,6 +17,7 @@ from ren.lowering import emit
 from ren.lowering.execute import interpret_plan, run_plan
 from ren.lowering.graph import Call, Slice
 from ren.lowering.graph_runner import MAX_FUSED, GraphRunner, GraphUnit, graph_runner
+from ren.lowering.kernels import apart
 from ren.lowering.plan import Plan
 from ren.lowering.units import CopyUnit
 from ren.schemes import ckks
@@ -137,9 +138,9 @@ def test_no_table_is_a_literal():
 @pytest.mark.parametrize("is_apart", [True, False])
 def test_long_elementwise_runs_are_cut_where_kernels_are_inlined(monkeypatch, is_apart):
     if is_apart:
-        assert emit.is_apart()
+        assert apart.is_apart()
     else:
-        monkeypatch.setattr(emit, "set_xla_metadata", None)
+        monkeypatch.setattr(apart, "set_xla_metadata", None)
     x = y = poly(domain=Domain.NTT)
     for _ in range(MAX_FUSED):
         x, y = x * y + 1, x - y

@@ -20,6 +20,7 @@ import numpy as np
 
 _WORD = np.uint64(32)
 MAX_TERMS = 16  # products that `reduce_wide` takes: 16 (2^30 - 1) q < min(2^34 q, 2^64)
+_FEW_TERMS = 4  # products that `mont_reduce` takes: 4 (2^30 - 1) q < 2^32 q
 
 
 def add(a: jax.Array, b: jax.Array, q: jax.Array) -> jax.Array:
@@ -97,7 +98,8 @@ def mul_sum(
     parts = []
     for start in range(0, len(terms), MAX_TERMS):
         products = [mul_wide(a, b) for a, b in terms[start : start + MAX_TERMS]]
-        parts.append(reduce_wide(reduce(operator.add, products), q, qinv))
+        reduced = mont_reduce if len(products) <= _FEW_TERMS else reduce_wide
+        parts.append(reduced(reduce(operator.add, products), q, qinv))
     return reduce(lambda a, b: add(a, b, q), parts)
 
 

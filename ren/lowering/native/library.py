@@ -14,16 +14,15 @@ from pathlib import Path
 
 import attrs
 import jax
+from jax.extend.backend import backends
 
 from ren.config import config
 from ren.core.errors import NativeError
 from ren.lowering import disk
 from ren.lowering.native import build, self_check
 from ren.lowering.native.build import BuildError
-from ren.lowering.native.overrides import OVERRIDES, has_override, target
+from ren.lowering.native.overrides import OVERRIDES, PLATFORM, has_override, target
 from ren.lowering.program import Program
-
-_PLATFORM = "cpu"
 
 _log = logging.getLogger("ren")
 
@@ -53,7 +52,7 @@ def library_for(programs: Iterable[Program]) -> str:
     """
     if not config.native or not any(map(has_override, programs)):
         return ""
-    if config.native == "auto" and jax.default_backend() != _PLATFORM:
+    if set(backends()) != {PLATFORM}:  # one program serves all platforms, with one set of tables
         return ""
     found = outcome()
     if found.reason and config.native is True:
@@ -111,5 +110,5 @@ def _register(body: bytes, name: str) -> None:
         jax.ffi.register_ffi_target(
             target(name, override.handler),
             jax.ffi.pycapsule(getattr(handlers, override.handler)),
-            platform=_PLATFORM,
+            platform=PLATFORM,
         )

@@ -6,18 +6,17 @@ all that a key of a compiled kernel has to know.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from functools import lru_cache, partial
 from typing import Any
 
 import attrs
 import jax
-from jax import lax
-from jax.extend.backend import backends
 
-from ren.lowering.bodies import BODIES, Arrays
+from ren.lowering.bodies import BODIES, Arrays, Table
 from ren.lowering.program import Program
 
+PLATFORM = "cpu"
 Emit = Callable[..., Any]
 
 
@@ -80,13 +79,32 @@ def _emit_conversion(call: Call, instr: Any, t: list[Arrays], x: Any) -> Any:
 
 
 OVERRIDES: dict[tuple[str, str], Override] = {
-    ("NTT", "cpu"): Override("ren_ntt", _emit_transform, overwrites=True),
-    ("INTT", "cpu"): Override("ren_intt", _emit_transform, overwrites=True),
-    ("CONVERT", "cpu"): Override("ren_convert", _emit_conversion),
-    ("LIFT", "cpu"): Override("ren_lift", _emit_conversion),
+    ("NTT", PLATFORM): Override("ren_ntt", _emit_transform, overwrites=True),
+    ("INTT", PLATFORM): Override("ren_intt", _emit_transform, overwrites=True),
+    ("CONVERT", PLATFORM): Override("ren_convert", _emit_conversion),
+    ("LIFT", PLATFORM): Override("ren_lift", _emit_conversion),
 }
 _OPS = frozenset(op for op, _ in OVERRIDES)
 _OVERWRITING = frozenset(op for (op, _), override in OVERRIDES.items() if override.overwrites)
+
+
+# A native kernel reads other tables than XLA's: the kind of one -> the kind and what to add.
+_TABLES: dict[str, tuple[str, tuple[Hashable, ...]]] = {
+    "ntt": ("merged", (False,)),
+    "intt": ("merged", (True,)),
+}
+
+
+def tables_for(tables: tuple[Table, ...], library: str) -> tuple[Table, ...]:
+    """What stands for the tables of a kernel where a library runs it; empty for XLA alone."""
+    return tuple(map(_table_for, tables)) if library else tables
+
+
+def _table_for(table: Table) -> Table:
+    if table.kind not in _TABLES:
+        return table
+    kind, more = _TABLES[table.kind]
+    return Table(kind, (*table.args, *more))
 
 
 def emitter(op: str, library: str, overwrites: bool = False) -> Emit:
@@ -100,19 +118,8 @@ def emitter(op: str, library: str, overwrites: bool = False) -> Emit:
     usual = BODIES[op].emit
     if not library or op not in _OPS:
         return usual
-    found = {
-        platform: partial(override.emit, override.call(library, overwrites))
-        for (name, platform), override in OVERRIDES.items()
-        if name == op
-    }
-    if set(backends()) == set(found):
-        return next(iter(found.values()))
-
-    def emit(instr: Any, t: list[Arrays], *src: Any) -> Any:
-        natively = {platform: partial(made, instr) for platform, made in found.items()}
-        return lax.platform_dependent(t, *src, default=partial(usual, instr), **natively)
-
-    return emit
+    override = OVERRIDES[op, PLATFORM]
+    return partial(override.emit, override.call(library, overwrites))
 
 
 @lru_cache(maxsize=4096)

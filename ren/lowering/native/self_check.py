@@ -15,7 +15,7 @@ from ren.core.node import Node, make
 from ren.core.ring import Domain, RingSpec
 from ren.lowering.bodies import BODIES
 from ren.lowering.native.build import BuildError
-from ren.lowering.native.overrides import OVERRIDES
+from ren.lowering.native.overrides import OVERRIDES, PLATFORM, tables_for
 from ren.lowering.program import Kernel, kernel_of
 from ren.lowering.tracing import concretely
 
@@ -39,7 +39,7 @@ def check(library: str) -> None:
         jax.enable_x64(True),
         jax.default_device(jax.local_devices(backend="cpu")[0]),
     ):
-        tables = [[t.build() for t in k.tables] for k in kernels]
+        tables = [[t.build() for t in tables_for(k.tables, library)] for k in kernels]
         made = jax.jit(partial(_emitted, library, kernels))(tables, inputs)
         got = [np.asarray(array) for array in made]
     for kernel, arrays, array in zip(kernels, inputs, got, strict=True):
@@ -85,7 +85,7 @@ def _emitted(library: str, kernels: list[Kernel], tables: Any, inputs: Any) -> l
     for kernel, given, arrays in zip(kernels, tables, inputs, strict=True):
         op = _node(kernel).op.name
         (instr,) = (i for i in kernel.program.instrs if i.op == op)
-        override = OVERRIDES[op, "cpu"]
+        override = OVERRIDES[op, PLATFORM]
         read = [given[i] for i in instr.tables]
         made.append(override.emit(override.call(library), instr, read, *arrays))
     return made

@@ -14,6 +14,7 @@ from ren.lowering.passes.bufferize import bufferize
 from ren.lowering.passes.constants import expand_constants
 from ren.lowering.passes.domains import insert_transforms
 from ren.lowering.passes.indexify import indexify
+from ren.lowering.passes.join_rescale import join_rescale
 from ren.lowering.passes.kernelize import kernelize
 from ren.lowering.passes.materialize import materialize
 from ren.lowering.passes.products import fuse_products
@@ -54,6 +55,7 @@ class Stage:
 PIPELINE: tuple[Pass, ...] = (
     Pass(1, "simplify_algebra", simplify_algebra),
     Pass(1, "sink_mod_down", sink_mod_down, changes_rounding=True),
+    Pass(1, "join_rescale", join_rescale, changes_rounding=True),
     Pass(2, "lower_ring_ops", lower_ring_ops),
     Pass(1, "simplify_lowered", simplify_algebra),
     Pass(3, "insert_transforms", insert_transforms),

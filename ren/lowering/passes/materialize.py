@@ -1,7 +1,8 @@
 """Pass 5: materialization: which values are kept in memory, and which kernel stores them.
 
 1. Views and constants belong to whoever reads them; they cost nothing by themselves. So does an
-   automorphism that only elementwise work reads: a permutation in the index of its loads.
+   automorphism that only elementwise work reads: a permutation in the index of its loads; and a
+   join that only elementwise work reads, which then runs over its parts.
 2. A transform is a kernel of its own. Its level is one more than that of what it reads.
 3. Elementwise nodes of one level that are connected form a cluster. A path that leaves a cluster
    passes a transform, so its level grows and it never comes back: clusters form no cycle.
@@ -11,7 +12,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterator, Mapping
 
 import attrs
 
@@ -98,26 +99,35 @@ BOUNDARIES: Table = {
 
 
 def _inlined(order: list[Node]) -> set[Node]:
-    """Views, constants, and automorphisms whose users are all elementwise."""
+    """Views, constants, and automorphisms and joins whose users are all elementwise."""
     plain_user = (Kind.ELEMENTWISE,)
     elsewhere = {s for node in order if node.op.kind not in plain_user for s in node.src}
     return {
         node
         for node in order
         if node.op.kind in (Kind.VIEW, Kind.CONSTANT)
-        or (node.op is ops.AUTOMORPHISM and node not in elsewhere)
+        or (node.op in (ops.AUTOMORPHISM, ops.JOIN) and node not in elsewhere)
     }
+
+
+def _through(node: Node, inlined: Collection[Node]) -> Iterator[tuple[Node, ...]]:
+    """For each value that is read where `node` is: the way to it, `node` first, itself last."""
+    ways: list[tuple[Node, ...]] = [(node,)]
+    while ways:
+        way = ways.pop()
+        if way[-1] in inlined and way[-1].src:
+            ways.extend((*way, s) for s in reversed(way[-1].src))
+        else:
+            yield way
 
 
 def _reads(node: Node, inlined: set[Node]) -> tuple[tuple[Node, bool], ...]:
     found = []
-    for s in node.src:
-        needs_memory = False
-        while s in inlined and s.src:
-            needs_memory |= s.op is ops.AUTOMORPHISM
-            s = s.src[0]
+    for way in (way for s in node.src for way in _through(s, inlined)):
+        s = way[-1]
         if s.op.kind is not Kind.CONSTANT:
-            found.append((s, needs_memory or s.op is ops.CONTIGUOUS))
+            is_permuted = any(v.op is ops.AUTOMORPHISM for v in way[:-1])
+            found.append((s, is_permuted or s.op is ops.CONTIGUOUS))
     return tuple(found)
 
 
@@ -141,10 +151,9 @@ def _in_parts(
     for node in order:
         if node in inlined:
             continue
-        for s in node.src:
-            direct = s
-            while s in inlined and s.src:
-                direct, s = s, s.src[0]
+        for way in (way for s in node.src for way in _through(s, inlined)):
+            *above, s = way
+            direct = above[-1] if above else s
             if s in kept and s in home and home[s] != home.get(node):
                 taken.add((home.get(node), s.spec.ring.limbs))
                 read.setdefault(s, set()).add(direct if direct.op is ops.VIEW else s)
@@ -171,10 +180,12 @@ def _reads_memory(node: Node, b: Boundaries) -> Node | None:
 def _source(node: Node, group: int | None, b: Boundaries) -> Node:
     """What a kernel reads for a source: inside the kernel that makes it, the value as it is."""
     chain = []
-    while node in b.inlined and node.src:
+    while node in b.inlined and len(node.src) == 1:
         chain.append(node)
         node = node.src[0]
-    if group is None or b.home.get(node) != group:
+    if node in b.inlined and node.src:
+        node = make(node.op, [_source(s, group, b) for s in node.src], node.arg)
+    elif group is None or b.home.get(node) != group:
         if chain and chain[-1] in b.kernel:
             node = chain.pop()
         if node in b.kernel:

@@ -88,7 +88,7 @@ def _lower_mod_down(node: Node) -> Node:
     ring = node.arg.ring
     dropped = difference(x.spec.ring.moduli, ring.moduli)
     lifted = make(ops.CONVERT, (view(x, dropped),), RingArg(ring))
-    return _divided(make(ops.SUB, (view(x, ring.moduli), lifted)), dropped)
+    return divided(make(ops.SUB, (view(x, ring.moduli), lifted)), dropped)
 
 
 def _lower_rescale(node: Node) -> Node:
@@ -105,10 +105,11 @@ def _lower_rescale(node: Node) -> Node:
     parts = [scaled(view(x, kept), factor)] if kept else []
     if new:
         parts.append(const(0, ring.with_moduli(new), x.spec.domain))
-    return _divided(make(ops.SUB, (join(parts, ring), lifted)), dropped)
+    return divided(make(ops.SUB, (join(parts, ring), lifted)), dropped)
 
 
-def _divided(x: Node, dropped: tuple[int, ...]) -> Node:
+def divided(x: Node, dropped: tuple[int, ...]) -> Node:
+    """x / (the product of `dropped`), modulo each limb of x."""
     ring = x.spec.ring
     return scaled(x, pow(math.prod(dropped), -1, ring.q))
 

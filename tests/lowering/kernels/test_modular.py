@@ -46,7 +46,7 @@ def test_mont_mul_takes_any_word_as_its_first_operand() -> None:
     )
 
 
-@pytest.mark.parametrize("terms", [1, 2, 15, 16, 17, 33])
+@pytest.mark.parametrize("terms", [1, 2, 4, 5, 15, 16, 17, 20, 33])
 def test_mul_sum_at_its_bounds(terms: int) -> None:
     # First operands just under 2^30 whatever the modulus is, second ones q - 1: the largest sums.
     a = [np.full((1, 1), (1 << 30) - 1 - t, np.uint32) for t in range(terms)]

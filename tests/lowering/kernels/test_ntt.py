@@ -9,7 +9,7 @@ import pytest
 
 from ren.core.numtheory import primitive_root_of_unity
 from ren.lowering import exact
-from ren.lowering.kernels import ntt, order
+from ren.lowering.kernels import chunks, ntt, order
 from tests import oracle
 from tests.lowering.kernels.residues import (
     all_residues,
@@ -93,6 +93,35 @@ def test_many_limbs() -> None:
     moduli = basis(64, 24)
     x = random_residues(moduli, 64)
     assert (_forward(x, moduli) == exact.ntt(x, moduli)).all()
+
+
+@pytest.mark.parametrize(("limbs", "count"), [(1, 1), (4, 2), (5, 3), (7, 4)])
+def test_chunks_of_limbs_are_transformed_apart(
+    monkeypatch: pytest.MonkeyPatch, limbs: int, count: int
+) -> None:
+    monkeypatch.setattr(chunks, "CHUNK", 2 * 64)
+    monkeypatch.setattr(chunks, "LEAST", 2 * 64)
+    moduli = basis(64, limbs)
+    x = random_residues(moduli, 64, 2)
+    forward, inverse = (t.__wrapped__(64, moduli) for t in (ntt.ntt_tables, ntt.intt_tables))
+    assert len(forward) == len(inverse) == 3 * count
+    y = run(ntt.ntt, x, *forward)
+    assert (y == exact.ntt(x, moduli)).all()
+    assert (run(ntt.intt, y, *inverse) == x).all()
+
+
+@pytest.mark.parametrize("n", [4, 64, 1 << 11])
+def test_merged_twiddles_are_powers_in_bit_reversed_order(n: int) -> None:
+    (modulus,) = moduli = basis(n, 1)
+    psi, rows = primitive_root_of_unity(n, modulus), n // order.columns(n)
+    exponents = order.bit_reversed(n.bit_length() - 1).tolist()
+    q, w, companions = ntt.merged_tables(n, moduli, False)
+    assert q.tolist() == [[modulus]]
+    assert w[0, :rows].tolist() == [pow(psi, e, modulus) for e in exponents[:rows]]
+    for m in (1 << k for k in range(n.bit_length() - 1)):
+        expected = sorted(pow(psi, e, modulus) for e in exponents[m : 2 * m])
+        assert sorted(w[0, m : 2 * m].tolist()) == expected
+    assert (companions == (w.astype(np.uint64) << np.uint64(32)) // modulus).all()
 
 
 def test_programs_hold_no_moduli() -> None:

@@ -17,7 +17,11 @@ from ren.lowering.native.overrides import emitter
 from tests.lowering.kernels.residues import all_residues, basis, random_residues
 
 REFERENCE = {"NTT": exact.ntt, "INTT": exact.intt, "CONVERT": exact.convert, "LIFT": exact.lift}
-TABLES = {"NTT": ntt.ntt_tables, "INTT": ntt.intt_tables}
+TABLES = {
+    "NTT": partial(ntt.merged_tables, is_inverse=False),
+    "INTT": partial(ntt.merged_tables, is_inverse=True),
+}
+USUAL = {"NTT": ntt.ntt_tables, "INTT": ntt.intt_tables}
 CONVERSIONS = {"CONVERT": convert.convert_tables, "LIFT": convert.lift_tables}
 DEGREES = [1 << k for k in range(2, 17)]
 SLOW = [pytest.param(1 << 17, marks=pytest.mark.slow)]
@@ -34,7 +38,8 @@ def name() -> str:
 
 
 def transform(op: str, name: str, x: Any, moduli: tuple[int, ...], **how: Any) -> Any:
-    tables = tuple(map(jnp.asarray, TABLES[op](x.shape[-1], moduli)))
+    made = (TABLES if name else USUAL)[op](x.shape[-1], moduli)
+    tables = tuple(map(jnp.asarray, made))
     return partial(emitter(op, name, **how), None, [tables])
 
 

@@ -290,4 +290,5 @@ def test_a_sum_of_rotated_plaintext_products_has_one_pair_of_mod_downs(ctx13):
     assert np.abs(jitted(x).decrypt() - expected).max() < 2.0**-20
     single = ren.jit(lambda x: x.rotate(1) * encoded[1])
     single(x)
-    assert jitted.plans[0].cost.limb_ntts == single.plans[0].cost.limb_ntts
+    # Fewer: its ModDown and its rescale divide once, while the single one has a product between.
+    assert jitted.plans[0].cost.limb_ntts < single.plans[0].cost.limb_ntts

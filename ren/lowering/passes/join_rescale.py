@@ -1,0 +1,96 @@
+"""Part of pass 1: a ModDown and the rescale that follows it divide once, by P D.
+
+With MD for ModDown from QP to Q, and rescale from Q to B, which multiplies by M and divides by D:
+
+    rescale(MD(a) + c) = (M (a + P c) - u) / (P D), u the exact centred lift mod P D
+
+which is rounded to nearest once, where it was twice; so it is nearer to the quotient than before.
+It saves the NTTs of Q.
+"""
+
+from __future__ import annotations
+
+import math
+
+from ren.core import op as ops
+from ren.core.args import RingArg
+from ren.core.node import Node, const, make, toposort
+from ren.core.op import Op
+from ren.core.rewrite import to_domain
+from ren.core.ring import Domain, RingSpec, difference, intersection
+from ren.lowering.passes.ring_ops import divided, join, scaled, view
+
+Users = dict[Node, int]
+
+
+def join_rescale(sink: Node) -> Node:
+    """`sink` with every rescale of a ModDown, or of its sum with a value, as one division."""
+    order = toposort(sink)
+    if not any(node.op is ops.RESCALE for node in order):
+        return sink
+    users: Users = {}
+    for node in order:
+        for s in node.src:
+            users[s] = users.get(s, 0) + 1
+    new: dict[Node, Node] = {}
+    for node in order:
+        new[node] = _joined(node, users, new) or _rebuilt(node, new)
+    return new[sink]
+
+
+def _rebuilt(node: Node, new: dict[Node, Node]) -> Node:
+    src = tuple(new[s] for s in node.src)
+    return node if src == node.src else make(node.op, src, node.arg)
+
+
+def _joined(node: Node, users: Users, new: dict[Node, Node]) -> Node | None:
+    if node.op is not ops.RESCALE:
+        return None
+    (x,) = node.src
+    down, rest = _terms(x, users)
+    if down is None or not _is_apt(down, x, node.arg.ring):
+        return None
+    (wide,) = down.src
+    rest = None if rest is None else new[rest]
+    return _divided_once(new[wide], rest, x.op, x.spec.ring, node.arg.ring)
+
+
+def _terms(x: Node, users: Users) -> tuple[Node | None, Node | None]:
+    """(MD(a), c) of MD(a), MD(a) + c, c + MD(a) or MD(a) - c, that nothing else reads."""
+    if users[x] > 1:
+        return None, None
+    if x.op is ops.MODDOWN:
+        return x, None
+    ways = {ops.ADD: (x.src, x.src[::-1]), ops.SUB: (x.src,)}.get(x.op, ())
+    for down, rest in ways:
+        if down.op is ops.MODDOWN and users[down] == 1:
+            return down, rest
+    return None, None
+
+
+def _is_apt(down: Node, x: Node, ring: RingSpec) -> bool:
+    """True in the NTT domain where the error of the ModDown, k / 2, is at most D / (2 M)."""
+    (wide,) = down.src
+    if any(v.spec.domain is not Domain.NTT for v in (wide, x, *x.src)):
+        return False
+    specials = difference(wide.spec.ring.moduli, x.spec.ring.moduli)
+    factor = math.prod(difference(ring.moduli, x.spec.ring.moduli))
+    dropped = math.prod(difference(x.spec.ring.moduli, ring.moduli))
+    return len(specials) * factor <= dropped
+
+
+def _divided_once(wide: Node, rest: Node | None, op: Op, old: RingSpec, ring: RingSpec) -> Node:
+    specials = difference(wide.spec.ring.moduli, old.moduli)
+    gone, kept = difference(old.moduli, ring.moduli), intersection(ring.moduli, old.moduli)
+    new = difference(ring.moduli, old.moduli)
+    total, factor = view(wide, old.moduli), math.prod(new)
+    if rest is not None:
+        total = make(op, (total, scaled(rest, math.prod(specials))))
+    remainders = [to_domain(v, Domain.COEFF) for v in (view(total, gone), view(wide, specials))]
+    dropped = join(remainders, old.with_moduli((*gone, *specials)))
+    lifted = make(ops.LIFT, (scaled(dropped, factor),), RingArg(ring))
+    parts = [scaled(view(total, kept), factor)] if kept else []
+    if new:
+        parts.append(const(0, ring.with_moduli(new), Domain.NTT))
+    remaining = make(ops.SUB, (join(parts, ring), to_domain(lifted, Domain.NTT)))
+    return divided(remaining, (*gone, *specials))
