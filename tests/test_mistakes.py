@@ -235,7 +235,7 @@ keys for a float | OperandError | rotation_keys() got 0.5; integer
     ctx.rotation_keys([0.5])
 a matrix of another width | ParameterError | shape (2, 4); 3 numbers; ct[:k]
     np.ones((2, 4)) @ x
-a matrix with three axes | ParameterError | (2, 2, 2); two axes
+a matrix with three axes | ParameterError | (2, 2, 2); 2 axes
     np.ones((2, 2, 2)) @ x
 vectors of two lengths in dot | ParameterError | 3 numbers and 4 numbers; Pad
     x.dot(np.ones(4))
