@@ -9,6 +9,7 @@ import pytest
 
 import ren
 from ren import Domain, Poly, RingSpec
+from ren.config import config
 from ren.core.errors import VerificationError
 from ren.lowering.memory import measure, without_donations
 from ren.lowering.plan import Plan
@@ -39,7 +40,8 @@ def test_planned_peaks_agree_with_xla(program):
     p = plan(program(RingSpec(256, primes(256)[-4:])))
     assert p.memory.measured_bytes is None
     for version in (p, without_donations(p)):
-        report = measure(version)
+        with config.update(native=False):  # what runs in place needs less than is planned
+            report = measure(version)
         assert abs(report.peak_bytes - report.measured_bytes) <= 0.15 * report.measured_bytes
         assert report.lower_bound_bytes <= report.measured_bytes
 
