@@ -20,8 +20,8 @@ test: $(VENV)/test.stamp ## run the tests in two processes, with the coverage of
 	@$(BIN)/python -m pytest -m "not slow and not gpu" -n $(WORKERS) --dist worksteal -q \
 	    --cov=ren --cov-report=term
 
-slow: $(VENV)/test.stamp ## run the tests marked slow, which `test` leaves out and CI runs too
-	@$(BIN)/python -m pytest -m "slow and not gpu" -n $(WORKERS) --dist worksteal -q
+slow: $(VENV)/test.stamp ## run the tests marked slow, which `test` leaves out, and more examples of properties
+	@$(BIN)/python -m pytest -m "(slow or property) and not gpu" --hypothesis-profile=thorough -n $(WORKERS) --dist worksteal -q
 
 native: $(VENV)/test.stamp ## run the tests of `test` with native kernels wherever there are some
 	@REN_NATIVE=1 $(BIN)/python -m pytest -m "not slow and not gpu" -n $(WORKERS) --dist worksteal -q

@@ -29,8 +29,16 @@ _COMMON = settings(
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
 settings.register_profile("ci", _COMMON)
+settings.register_profile("thorough", _COMMON, max_examples=500)
 settings.register_profile("quick", _COMMON, max_examples=20)
 settings.load_profile("ci")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The property tests run twice: with 100 examples, and with 500 beside the slow tests."""
+    for item in items:
+        if "tests/properties/" in item.nodeid:
+            item.add_marker("property")
 
 
 @pytest.fixture

@@ -215,6 +215,7 @@ for gone in (w, batch, rep):
 """
 
 
+@pytest.mark.slow
 def test_four_host_devices():
     flags = "--xla_force_host_platform_device_count=4"
     env = {**os.environ, "XLA_FLAGS": flags, "PYTHONPATH": str(Path(__file__).parent.parent)}

@@ -1,7 +1,8 @@
 """What the property tests share: a drawn ring with operands, and how a result is compared.
 
-Each property runs over all shapes (500 examples) and once more over those with n >= 256 and 2 to 8
-limbs (60 examples), so that hypothesis' liking for small values leaves none of them out.
+Each property runs over all shapes and once more over those with n >= 256 and 2 to 8 limbs, so that
+hypothesis' liking for small values leaves none of them out: 100 and 20 examples in `make test`, 500
+and 60 in `make slow`.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ from ren.poly import Poly
 from ren.ring import RingSpec
 from tests.rings import LARGE_SHAPES, SHAPES, integers, moduli, operands
 
-EXAMPLES, LARGE_EXAMPLES = 500, 60
+EXAMPLES = settings.default.max_examples  # type: ignore[union-attr]
+LARGE_EXAMPLES = 60 if EXAMPLES >= 500 else 20
 all_examples, large_examples = (
     settings(max_examples=EXAMPLES),
     settings(max_examples=LARGE_EXAMPLES),

@@ -39,6 +39,7 @@ def score(x, y):
     return (z - 1).roll(1) + 2 * (-x) ** 2
 
 
+@pytest.mark.slow
 def test_debug_gives_the_result(ctx):
     a, b = np.random.default_rng(1).uniform(-1, 1, (2, ctx.slots))
     made = ckks.debug(score, a, b, tolerance=2.0**-15, context=ctx)
@@ -95,6 +96,7 @@ def line_of(f, offset: int) -> str:
     return f"test_debugging.py:{f.__code__.co_firstlineno + offset}: "
 
 
+@pytest.mark.slow
 def test_debug_looks_into_circuits(ctx):
     draw = np.random.default_rng(3)
     a, m = draw.uniform(-1, 1, 8), draw.uniform(-1, 1, (4, 8))

@@ -68,6 +68,7 @@ def test_one_plan_serves_every_request(requests):
     assert f.cache_info()[:3] == (COUNT - 1, 1, 1)
 
 
+@pytest.mark.slow
 def test_a_batch_of_requests_shares_the_keys(requests):
     check_batch(*requests)
 

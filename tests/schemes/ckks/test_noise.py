@@ -148,6 +148,7 @@ def test_a_sum_over_the_slots_grows_as_its_root(deep):
     assert total.estimate.variance < 3 * PLACES * terms
 
 
+@pytest.mark.slow
 def test_sums_over_the_slots_are_close(params):
     draw = np.random.default_rng(0)
     loose = {"sum": [], "mean": [], "dot": [], "wide": [], "tile": []}
@@ -306,6 +307,7 @@ def by_hand(draw, ctx, x, y, a, b):
     return (z + ctx.encode(m, level=z.level), e + m) if z.own_scale is None else (z, e)
 
 
+@pytest.mark.slow
 def test_estimates_in_manual_mode(params):
     draw, found = np.random.default_rng(7), []
     for _ in range(4):

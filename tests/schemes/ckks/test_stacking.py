@@ -62,6 +62,7 @@ def test_requests_are_mapped_with_the_keys_shared(ctx, rows):
     assert error(in_jax(xs).decrypt(), rows[::-1] + 1) < BAR
 
 
+@pytest.mark.slow
 def test_stacks_under_transformations(ctx, rows):
     def f(x, y):
         both = ckks.stack([x * 0.5, x.drop_to(2)])

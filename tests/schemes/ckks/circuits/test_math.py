@@ -88,6 +88,7 @@ def test_inverse_and_square_root_on_wide_intervals(ctx14):
     assert plain.level > newton.level
 
 
+@pytest.mark.slow
 def test_sign_and_what_follows_from_it(ctx6):
     a, b = spread(1 / 16, ctx6.slots), drawn(-0.5, 0.5, ctx6.slots)
     x, y = ctx6.encrypt(a), ctx6.encrypt(b)

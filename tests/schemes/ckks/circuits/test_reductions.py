@@ -138,6 +138,7 @@ def test_any_and_all(ctx4):
     check(ckks.math.all(full), np.float64(1), 0)
 
 
+@pytest.mark.slow
 def test_in_a_captured_function_for_each_length(ctx64):
     f = ren.jit(lambda x: (x - x.mean()).cumsum()[1:3].sum())
     for length in (4, 4, 7):
