@@ -8,7 +8,7 @@ WORKERS ?= 2
 OPENFHE := .venv-openfhe
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test slow native golden check format bench docs notebooks clean
+.PHONY: help demo test slow xla golden check format bench docs notebooks clean
 
 help: ## list these commands
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -23,8 +23,8 @@ test: $(VENV)/test.stamp ## run the tests in two processes, with the coverage of
 slow: $(VENV)/test.stamp ## run the tests marked slow, which `test` leaves out, and more examples of properties
 	@$(BIN)/python -m pytest -m "(slow or property) and not gpu" --hypothesis-profile=thorough -n $(WORKERS) --dist worksteal -q
 
-native: $(VENV)/test.stamp ## run the tests of `test` with native kernels wherever there are some
-	@REN_NATIVE=1 $(BIN)/python -m pytest -m "not slow and not gpu" -n $(WORKERS) --dist worksteal -q
+xla: $(VENV)/test.stamp ## run the tests of `test`, or TESTS="tests/lowering", without native kernels
+	@REN_NATIVE=0 $(BIN)/python -m pytest -m "not slow and not gpu" -n $(WORKERS) --dist worksteal -q $(TESTS)
 
 golden: $(VENV)/test.stamp ## rewrite the golden files of the compiler's stages; read the diff
 	@$(BIN)/python -m tests.golden_programs

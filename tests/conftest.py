@@ -6,7 +6,6 @@ import os
 from pathlib import Path
 
 os.environ.setdefault("REN_CACHE_DIR", "off")  # what one run learnt must not steer another
-os.environ.setdefault("REN_NATIVE", "0")  # `make native` sets it to 1; each process builds anew
 
 import jax
 import pytest
