@@ -110,7 +110,8 @@ def test_an_encrypted_power_of_depth_six_stays_near_what_lifetimes_force():
 
 
 def check_depth_six(p: Plan) -> None:
-    report, bare = measure(p), measure(without_donations(p))
+    with config.update(native=False):  # what runs in place needs less than is planned
+        report, bare = measure(p), measure(without_donations(p))
     print(report)
     assert abs(report.peak_bytes - report.measured_bytes) <= 0.15 * report.measured_bytes
     assert abs(bare.peak_bytes - bare.measured_bytes) <= 0.15 * bare.measured_bytes

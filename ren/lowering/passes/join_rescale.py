@@ -69,11 +69,13 @@ def _terms(x: Node, users: Users) -> tuple[Node | None, Node | None]:
 
 
 def _is_apt(down: Node, x: Node, ring: RingSpec) -> bool:
-    """True in the NTT domain where the error of the ModDown, k / 2, is at most D / (2 M)."""
+    """True in the NTT domain, over other primes, where the error of the ModDown, k / 2, is at most D / (2 M)."""
     (wide,) = down.src
     if any(v.spec.domain is not Domain.NTT for v in (wide, x, *x.src)):
         return False
     specials = difference(wide.spec.ring.moduli, x.spec.ring.moduli)
+    if intersection(specials, ring.moduli):  # what is divided by cannot be a modulus of the result
+        return False
     factor = math.prod(difference(ring.moduli, x.spec.ring.moduli))
     dropped = math.prod(difference(x.spec.ring.moduli, ring.moduli))
     return len(specials) * factor <= dropped
