@@ -69,7 +69,10 @@ def _terms(x: Node, users: Users) -> tuple[Node | None, Node | None]:
 
 
 def _is_apt(down: Node, x: Node, ring: RingSpec) -> bool:
-    """True in the NTT domain, over other primes, where the error of the ModDown, k / 2, is at most D / (2 M)."""
+    """True in the NTT domain, over primes of their own, where the error is small enough.
+
+    That of the ModDown, k / 2, is to be at most D / (2 M).
+    """
     (wide,) = down.src
     if any(v.spec.domain is not Domain.NTT for v in (wide, x, *x.src)):
         return False
