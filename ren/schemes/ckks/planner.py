@@ -41,6 +41,7 @@ QUIET = 3.0  # sum_j (D_j / P)^2 of a quiet plan: at most 0.8 bits above one dig
 QUIET_COST = 1.15  # what one may cost, over the cheapest plan
 _NOMINAL_BITS = 20  # of a terminal, where widening the union by one is weighed against a main
 _LEAST_SPECIAL_BITS = 29.4  # special primes are larger than this, up to n = 2^17
+_PROBES = (1, 2, 3, 4, 5, 6, 8, 10, 12)
 _EPSILON = 1e-9  # bits; far over float error, far under the gap between two products of primes
 
 
@@ -227,11 +228,16 @@ def _special_counts(n: int, layout: str | float, request: Request) -> list[tuple
     """The numbers k of large special primes worth a walk, with a guard prime or without, each with
     a floor on its cost, cheapest first.
 
-    The floors come from the walks for k = 1: another k only shifts the mains a little.
+    The floors come from the walks for k = 1, or where there are none for the next k with some:
+    another k only shifts the mains a little, which at n = 2^17 is enough to end all walks.
     """
-    probe = primes_for(n, 1, layout, request.q_bits)
-    walks = _walk(probe, attrs.evolve(request, dnum=None))
-    bits, limbs = probe.bits(walks.sets, walks.most), walks.most.sum(1)
+    free, bits, limbs = attrs.evolve(request, dnum=None), np.zeros(0), np.zeros(0, int)
+    for k in _PROBES:
+        probe = primes_for(n, k, layout, request.q_bits)
+        walks = _walk(probe, free)
+        bits, limbs = probe.bits(walks.sets, walks.most), walks.most.sum(1)
+        if len(limbs):
+            break
     floors = []
     for k, guard in product(range(1, limbs.max(initial=0) + 1), request.guards):
         extra = math.log2(guard_prime(n)) if guard else 0.0

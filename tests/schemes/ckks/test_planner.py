@@ -255,3 +255,10 @@ def test_a_depth_out_of_reach_at_every_degree():
 def test_a_scale_that_no_primes_keep_up():
     with pytest.raises(ParameterError, match=r"No primes under 2\^30.*depth 200.*\nDepth \d+ fits"):
         Parameters.for_depth(200, scale_bits=31, security=None, n=1 << 17)
+
+
+def test_what_fits_at_the_largest_degree_is_found():
+    # Primes lie so far apart there that another count of special primes ends other walks.
+    for depth in (24, 25, 26, 30, 36, 40, 43):
+        params = Parameters.for_depth(depth, n=1 << 17)
+        assert params.depth == depth and params.log_qp <= 3523
