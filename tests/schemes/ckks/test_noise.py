@@ -222,6 +222,7 @@ def test_a_bound_that_is_left_warns_once_with_the_operation(deep):
     assert (x.within(1) * 2).estimate.message_bound == pytest.approx(2)
 
 
+@pytest.mark.slow
 def test_a_plan_serves_all_estimates(deep):
     f = ren.jit(lambda x, y, c, w: (x * y + x * w) * c - y.rotate(1) * x)
     draw = np.random.default_rng(0)
@@ -356,6 +357,7 @@ def test_estimates_beside_batches_plaintexts_and_other_keys(deep):
     assert abs(other.decrypt(moved) - 0.5).max() < moved.estimate.error_bound
 
 
+@pytest.mark.slow
 def test_circuits_keep_to_bounds_that_are_evident(deep):
     values = np.linspace(-1, 1, SLOTS)
     x = deep.encrypt(values, bound=1)

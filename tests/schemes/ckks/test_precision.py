@@ -38,6 +38,7 @@ def test_adding_a_scalar_loses_no_precision(owner, slots):
     assert error(x + 0.1, a + 0.1) <= 2 * error(x, a)
 
 
+@pytest.mark.slow
 def test_polynomial_of_degree_eight(ctx14, slots):
     a = slots(ctx14.slots)
     x = ctx14.encrypt(a)

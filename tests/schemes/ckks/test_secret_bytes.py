@@ -52,11 +52,16 @@ def encodings(secret: keys.Secret) -> Iterator[bytes]:
 
 
 def pieces(secret: keys.Secret) -> set[bytes]:
-    """What to search for: pieces of every encoding; in text they may be hexadecimal."""
+    """What to search for: pieces of every encoding; in text they may be hexadecimal.
+
+    Each is of 32 coefficients or more: two of them as 64-bit integers are nearly all zeros, and
+    such bytes are in any header.
+    """
     found = set()
     for code in encodings(secret):
-        for start in (0, len(code) // 3, len(code) - PIECE):
-            found.add(code[start : start + PIECE])
+        length = max(PIECE, 32 * len(code) // len(secret.coefficients))
+        for start in (0, len(code) // 3, len(code) - length):
+            found.add(code[start : start + length])
     return {piece for piece in found if len(set(piece)) > 1}
 
 
