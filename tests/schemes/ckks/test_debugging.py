@@ -114,6 +114,7 @@ def test_debug_looks_into_circuits(ctx):
         assert line_of(f, offset) in str(caught.value)
 
 
+@pytest.mark.slow
 def test_debug_by_hand(ctx):
     a, b = np.random.default_rng(5).uniform(-1, 1, (2, 40))
 

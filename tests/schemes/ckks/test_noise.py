@@ -85,6 +85,7 @@ def pessimism(draw, ctx, kind: str) -> np.ndarray:
     return np.log2(x.estimate.error_bound / np.maximum(errors, 1e-30))  # x - x has no error
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::ren.core.errors.MessageBoundWarning")
 def test_bounds_hold_in_random_programs(deep):
     draw = np.random.default_rng(3)
@@ -248,6 +249,7 @@ def test_long_programs_need_no_recursion(deep):
     assert made.estimate.message_bound == 1
 
 
+@pytest.mark.slow
 def test_estimates_in_transformations(deep):
     x, y = deep.encrypt([0.5]), deep.encrypt([0.25], bound=2)
     want = x * y

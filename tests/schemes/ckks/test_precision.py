@@ -52,6 +52,7 @@ def test_public_key_encryption(owner, slots):
     assert error(owner.public().encrypt(a), a) < 2.0**-22
 
 
+@pytest.mark.slow
 def test_no_slot_has_more_rotation_noise_than_the_others(owner, slots):
     """Uncentered digits would pile the error up in one slot: fixed for a step, so one step is used.
 

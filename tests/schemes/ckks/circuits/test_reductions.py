@@ -29,6 +29,7 @@ def data(request, ctx64):
     return values + 0.5, ctx64.encrypt(values) + 0.5
 
 
+@pytest.mark.slow
 def test_sums_stand_in_every_slot(ctx64, data):
     values, x = data
     less = int(len(values) < 64)
