@@ -9,7 +9,10 @@ from importlib.metadata import version
 import jax
 
 import ren
+from ren.config import config
 from ren.lowering.columns import columns
+from ren.lowering.native.library import outcome
+from ren.lowering.native.overrides import PLATFORM
 from ren.lowering.store import cache_folder
 from ren.self_test import selftest
 
@@ -25,8 +28,19 @@ def _about() -> list[tuple[str, str]]:
         *((name, version(name)) for name in packages),
         ("processors", str(os.cpu_count())),
         ("devices", devices),
+        ("native kernels", _native()),
         ("cache", "off" if folder is None else str(folder)),
     ]
+
+
+def _native() -> str:
+    """Whether kernels in C++ run here; they are built now if they were not."""
+    if not config.native:
+        return "off (ren.config.native)"
+    if any(device.platform != PLATFORM for device in jax.devices()):
+        return "off: there are devices of another kind"
+    found = outcome()
+    return f"none: {found.reason}" if found.reason else f"yes, {found.name}"
 
 
 def main() -> None:

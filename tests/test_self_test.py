@@ -9,9 +9,11 @@ import numpy as np
 import pytest
 
 import ren
+from ren import __main__ as command
 from ren import self_test
 from ren.config import config
 from ren.core.errors import RenError
+from ren.lowering.native.library import Outcome
 from ren.poly import Poly
 
 
@@ -77,3 +79,17 @@ def test_the_command(monkeypatch, capsys, report):
         printed = capsys.readouterr().out
         assert jax.__version__ in printed and np.__version__ in printed
         assert ("FAILED" in printed) is not passed
+
+
+@pytest.mark.parametrize(
+    ("native", "found", "says"),
+    [
+        (False, None, "off (ren.config.native)"),
+        ("auto", Outcome(name="0123456789abcdef"), "yes, 0123456789abcdef"),
+        ("auto", Outcome(reason="no C++ compiler"), "none: no C++ compiler"),
+    ],
+)
+def test_it_says_whether_native_kernels_run(monkeypatch, native, found, says):
+    monkeypatch.setattr(command, "outcome", lambda: found)
+    with config.update(native=native):
+        assert ("native kernels", says) in command._about()

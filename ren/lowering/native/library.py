@@ -44,6 +44,8 @@ _lock = threading.Lock()
 def library_for(programs: Iterable[Program]) -> str:
     """The name of the library whose kernels replace XLA's in some programs; empty for none.
 
+    It is empty too where JAX sees devices that are no CPU: XLA runs everything there.
+
     The name is part of the names that XLA knows the kernels by, and of all keys of what calls them.
     The first time, this takes as long as the compiler does.
 
