@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import runpy
-
 import jax
 import numpy as np
 import pytest
@@ -72,9 +70,9 @@ def test_what_a_check_raises_fails_it():
 def test_the_command(monkeypatch, capsys, report):
     for passed in (True, False):
         seen = report if passed else self_test.SelfTest((self_test.Check("x", False, "y", 0.1),))
-        monkeypatch.setattr(self_test, "selftest", lambda seen=seen: seen)
+        monkeypatch.setattr(command, "selftest", lambda seen=seen: seen)
         with pytest.raises(SystemExit) as ended:
-            runpy.run_module("ren", run_name="__main__")
+            command.main()
         assert ended.value.code == (0 if passed else 1)
         printed = capsys.readouterr().out
         assert jax.__version__ in printed and np.__version__ in printed
