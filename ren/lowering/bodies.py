@@ -47,6 +47,8 @@ _BUILDERS: dict[str, Callable[..., tuple[np.ndarray, ...]]] = {
     "ntt": ntt.ntt_tables,
     "intt": ntt.intt_tables,
     "merged": ntt.merged_tables,
+    "rows": ntt.row_tables,
+    "code": lambda words: (np.frombuffer(words, np.uint32),),
     "convert": convert.convert_tables,
     "lift": convert.lift_tables,
     "coefficient_permutation": automorphism.coefficient_permutation,

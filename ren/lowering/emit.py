@@ -18,6 +18,7 @@ from ren.lowering.executables import Executables
 from ren.lowering.graph import Call as Step
 from ren.lowering.graph import Graph, Slice, last_reads
 from ren.lowering.kernels.apart import apart
+from ren.lowering.native.code import Form, emit_whole, whole
 from ren.lowering.native.library import library_for
 from ren.lowering.native.overrides import emitter, overwrites_sources, tables_for
 from ren.lowering.parts import emitted
@@ -39,7 +40,7 @@ MAX_GRAPHS = 64
 # by device, in `ren.lowering.tables`. Each function has one executable for each batch shape and
 # device.
 _compiled: dict[tuple[Program, Donations, str, tuple[int, ...]], Executables] = {}
-_graphs: OrderedDict[tuple[Graph, str], Executables] = OrderedDict()
+_graphs: OrderedDict[tuple[Graph | Form, str], Executables] = OrderedDict()
 _lock = threading.Lock()
 # Whoever holds on to an executable asks by this whether it was cleared.
 _epoch = object()
@@ -231,12 +232,23 @@ def _library(programs: Iterable[Program], place: Any) -> str:
     return library_for(programs) if devices == 1 else ""
 
 
-def _graph_library(graph: Graph, place: Any) -> str:
-    return _library((step.program for step in graph.steps if isinstance(step, Step)), place)
+def _formed(
+    graph: Graph, tables: tuple[Table, ...], args: Sequence[Any], place: Any
+) -> tuple[Graph | Form, tuple[Table, ...], str]:
+    """What runs a graph on arrays like `args`, its tables, and the library whose kernels it calls.
+
+    That is one call of the library where there is one that can do all of the graph.
+    """
+    programs = (step.program for step in graph.steps if isinstance(step, Step))
+    library = _library(programs, place)
+    found = whole(graph, tables) if library else None
+    if found is not None and found.fits(args):
+        return found.form, found.tables, library
+    return graph, tables_for(tables, library), library
 
 
 def emit_graph(
-    graph: Graph, tables: tuple[Arrays, ...], inputs: tuple[Any, ...], library: str = ""
+    graph: Graph, library: str, tables: tuple[Arrays, ...], inputs: tuple[Any, ...]
 ) -> tuple[Any, ...]:
     """Runs a graph's steps; called under 64-bit types, as `emit` is.
 
@@ -256,17 +268,18 @@ def emit_graph(
     return tuple(values[i] for i in graph.outputs)
 
 
-def compiled_graph(graph: Graph, library: str = "") -> CompiledGraph:
+def compiled_graph(graph: Graph | Form, library: str = "") -> CompiledGraph:
     """The jitted function `(tables, inputs) -> outputs` of a graph; nothing is donated."""
     return _graph_executables(graph, library).function
 
 
-def _graph_executables(graph: Graph, library: str) -> Executables:
+def _graph_executables(graph: Graph | Form, library: str) -> Executables:
     key = (graph, library)
     with _lock:
         found = _graphs.get(key)
         if found is None:
-            function = jax.jit(partial(emit_graph, graph, library=library), keep_unused=True)
+            emit_it = emit_whole if isinstance(graph, Form) else emit_graph
+            function = jax.jit(partial(emit_it, graph, library), keep_unused=True)
             found = _graphs[key] = Executables(function, key)
         _graphs.move_to_end(key)
         while len(_graphs) > MAX_GRAPHS:
@@ -283,10 +296,10 @@ def run_graph(graph: Graph, tables: tuple[Table, ...], args: Sequence[Any]) -> S
         args: its inputs, `uint32[*batch, limb, n]`, Montgomery residues in [0, q).
     """
     place = placement(args)
-    library = _graph_library(graph, place)
-    arrays = tuple(table_on(t, place) for t in tables_for(tables, library))
+    form, tables, library = _formed(graph, tables, args, place)
+    arrays = tuple(table_on(t, place) for t in tables)
     with jax.enable_x64(True):
-        return compiled_graph(graph, library)(arrays, tuple(args))
+        return compiled_graph(form, library)(arrays, tuple(args))
 
 
 def prepared_graph(graph: Graph, tables: tuple[Table, ...], args: tuple[Any, ...]) -> Call | None:
@@ -294,9 +307,9 @@ def prepared_graph(graph: Graph, tables: tuple[Table, ...], args: tuple[Any, ...
     place = common_place(args)
     if place is None:
         return None
-    library = _graph_library(graph, place.sharding)
-    arrays = tables_at(tables_for(tables, library), place)
-    functions = _graph_executables(graph, library)
+    form, tables, library = _formed(graph, tables, args, place.sharding)
+    arrays = tables_at(tables, place)
+    functions = _graph_executables(form, library)
     return _bound(functions, arrays, (arrays, args), place)
 
 
@@ -315,8 +328,8 @@ def graph_ahead(
         the outputs between devices, or None where there is one.
     """
     usual = placement(types) if place is None else place.sharding
-    library = _graph_library(graph, usual)
-    functions, tables = _graph_executables(graph, library), tables_for(tables, library)
+    form, tables, library = _formed(graph, tables, types, usual)
+    functions = _graph_executables(form, library)
     if place is not None:
         arrays = tables_at(tables, place)
         flat = [array for table in arrays for array in table]

@@ -105,6 +105,12 @@ def merged_tables(n: int, moduli: tuple[int, ...], is_inverse: bool) -> tuple[np
     return tables.modulus(moduli)[0], *tables.shoup(twiddles, moduli)
 
 
+def row_tables(n: int, q: int) -> tuple[np.ndarray]:
+    """`merged_tables` of one modulus, forward and inverse: uint32[4, n], companions after each."""
+    both = [merged_tables(n, (q,), is_inverse) for is_inverse in (False, True)]
+    return (tables.frozen(np.concatenate([rows for _, *pair in both for rows in pair])),)
+
+
 @lru_cache(maxsize=32)
 def intt_tables(n: int, moduli: tuple[int, ...]) -> tuple[np.ndarray, ...]:
     """What `intt` needs: `merged_tables` of the inverse, `cut`."""

@@ -8,10 +8,12 @@
 // the compiler has, or uint32_t itself where a ring is too small for it.
 
 #include <sched.h>
+#include <sys/mman.h>
 
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <vector>
 
 #include "xla/ffi/api/c_api.h"
@@ -558,11 +560,10 @@ struct Target {
   const u32 *b, *b_inv, *offset, *weights;
 };
 
-// `width` numbers given by their digits, [digits, width], modulo `some` targets from j on; out is
-// [count, n].
-template <class V, int some>
-void weighted_sums(const Target& to, size_t j, const u32* digits, size_t width, u32* out,
-                   size_t n) {
+// `width` numbers given by their digits, [digits, width], modulo `some` targets from j on, to out(j)
+// and so on.
+template <class V, int some, class Out>
+void weighted_sums(const Target& to, size_t j, const u32* digits, size_t width, const Out& out) {
   for (size_t c = 0; c < width; c += lanes<V>) {
     V totals[some];
     for (size_t start = 0; start < to.digits; start += kMaxTerms) {
@@ -581,9 +582,25 @@ void weighted_sums(const Target& to, size_t j, const u32* digits, size_t width, 
       }
     }
     UNROLL for (int t = 0; t < some; t++)
-      store<V>(out + (j + t) * n + c,
+      store<V>(out(j + t) + c,
                add(totals[t], splat<V>(to.offset[j + t]), splat<V>(to.b[j + t])));
   }
+}
+template <class V, class Out>
+void all_weighted_sums(const Target& to, const u32* digits, size_t width, const Out& out) {
+  size_t j = 0;
+  for (; j + 4 <= to.count; j += 4) weighted_sums<V, 4>(to, j, digits, width, out);
+  for (; j < to.count; j++) weighted_sums<V, 1>(to, j, digits, width, out);
+}
+
+constexpr size_t kMaxDigits = size_t(1) << 13;  // of all columns that are converted at a time
+
+// How many columns are converted at a time.
+template <class V>
+size_t width_of(size_t n, size_t digits) {
+  size_t width = n < 512 ? n : 512;
+  while (width > lanes<V> && width * digits > kMaxDigits) width /= 2;
+  return width;
 }
 
 // Converts coefficients, a few at a time: `to_digits(x, width, digits)` for their digits, then the
@@ -591,17 +608,14 @@ void weighted_sums(const Target& to, size_t j, const u32* digits, size_t width, 
 template <class V, class Digits>
 void convert(const Pool& pool, const Target& to, size_t batches, size_t limbs, size_t n,
              const u32* x, u32* y, const Digits& to_digits) {
-  size_t width = n < 512 ? n : 512;
-  while (width > lanes<V> && width * to.digits > (size_t(1) << 13)) width /= 2;
-  const size_t parts = n / width;
+  const size_t width = width_of<V>(n, to.digits), parts = n / width;
   parallel(pool, batches * parts, batches * n * to.digits * to.count, [&](size_t task) {
     const size_t batch = task / parts, c = task % parts * width;
     std::vector<u32> digits(to.digits * width);
-    to_digits(x + batch * limbs * n + c, width, digits.data());
+    const u32* from = x + batch * limbs * n + c;
+    to_digits([=](size_t i) { return from + i * n; }, width, digits.data());
     u32* out = y + batch * to.count * n + c;
-    size_t j = 0;
-    for (; j + 4 <= to.count; j += 4) weighted_sums<V, 4>(to, j, digits.data(), width, out, n);
-    for (; j < to.count; j++) weighted_sums<V, 1>(to, j, digits.data(), width, out, n);
+    all_weighted_sums<V>(to, digits.data(), width, [=](size_t j) { return out + j * n; });
   });
 }
 
@@ -610,14 +624,14 @@ struct Source {
   const u32 *d, *d_inv;
 };
 
-// The digits of the approximate lift: [x scale + half] mod d, each on its own.
-template <class V>
-void own_digits(const Source& from, size_t limbs, const u32* scale, const u32* half, const u32* x,
-                size_t n, size_t width, u32* digits) {
+// The digits of the approximate lift: [x scale + half] mod d, each on its own; limb i is at x(i).
+template <class V, class In>
+void own_digits(const Source& from, size_t limbs, const u32* scale, const u32* half, const In& x,
+                size_t width, u32* digits) {
   for (size_t i = 0; i < limbs; i++) {
     const Montgomery<V> m(from.d[i], from.d_inv[i]);
     for (size_t c = 0; c < width; c += lanes<V>) {
-      const V y = multiply(load<V>(x + i * n + c), scale[i], m);
+      const V y = multiply(load<V>(x(i) + c), scale[i], m);
       store<V>(digits + i * width + c, add(y, splat<V>(half[i]), m.q));
     }
   }
@@ -626,13 +640,13 @@ void own_digits(const Source& from, size_t limbs, const u32* scale, const u32* h
 // The digits of the exact lift, in mixed radix, by blocks of kBlock: the constants own[block][j]
 // and cross[i][j] are those of `_mixed_radix` in convert.py.
 constexpr size_t kBlock = 4;
-template <class V>
+template <class V, class In>
 void mixed_digits(const Source& from, size_t limbs, const u32* half, const u32* own,
-                  const u32* cross, const u32* x, size_t n, size_t width, u32* digits) {
+                  const u32* cross, const In& x, size_t width, u32* digits) {
   for (size_t j = 0; j < limbs; j++) {
     const Montgomery<V> m(from.d[j], from.d_inv[j]);
     for (size_t c = 0; c < width; c += lanes<V>) {
-      V y = add(multiply(load<V>(x + j * n + c), 1, m), splat<V>(half[j]), m.q);
+      V y = add(multiply(load<V>(x(j) + c), 1, m), splat<V>(half[j]), m.q);
       for (size_t start = 0; start <= j; start += kBlock) {
         Sum<V> t;
         const V first = splat<V>(own[start / kBlock * limbs + j]);
@@ -665,15 +679,17 @@ struct Call {
   const XLA_FFI_Buffer& buffer(size_t i) const {
     return *static_cast<XLA_FFI_Buffer*>(frame->args.args[i]);
   }
-  size_t size(size_t i) const {
+  static size_t size(const XLA_FFI_Buffer& b) {
     size_t total = 1;
-    for (int64_t d = 0; d < buffer(i).rank; d++) total *= size_t(buffer(i).dims[d]);
+    for (int64_t d = 0; d < b.rank; d++) total *= size_t(b.dims[d]);
     return total;
   }
+  size_t size(size_t i) const { return size(buffer(i)); }
   const u32* operator[](size_t i) const { return static_cast<u32*>(buffer(i).data); }
-  u32* result() const {
-    return static_cast<u32*>(static_cast<XLA_FFI_Buffer*>(frame->rets.rets[0])->data);
+  const XLA_FFI_Buffer& result_buffer(size_t i) const {
+    return *static_cast<XLA_FFI_Buffer*>(frame->rets.rets[i]);
   }
+  u32* result() const { return static_cast<u32*>(result_buffer(0).data); }
 };
 
 // What XLA calls: it first asks which version of the interface it would call.
@@ -704,8 +720,8 @@ template <class V>
 void convert_call(const Call& in) {
   const Target to{in.limbs, in.size(5), in[5], in[6], in[7], in[8]};
   convert<V>(in.pool, to, in.batches, in.limbs, in.n, in[0], in.result(),
-             [&](const u32* x, size_t width, u32* digits) {
-               own_digits<V>({in[1], in[2]}, in.limbs, in[3], in[4], x, in.n, width, digits);
+             [&](const auto& x, size_t width, u32* digits) {
+               own_digits<V>({in[1], in[2]}, in.limbs, in[3], in[4], x, width, digits);
              });
 }
 
@@ -714,10 +730,312 @@ template <class V>
 void lift_call(const Call& in) {
   const Target to{in.limbs, in.size(6), in[6], in[7], in[8], in[9]};
   convert<V>(in.pool, to, in.batches, in.limbs, in.n, in[0], in.result(),
-             [&](const u32* x, size_t width, u32* digits) {
-               mixed_digits<V>({in[1], in[2]}, in.limbs, in[3], in[4], in[5], x, in.n, width,
-                               digits);
+             [&](const auto& x, size_t width, u32* digits) {
+               mixed_digits<V>({in[1], in[2]}, in.limbs, in[3], in[4], in[5], x, width, digits);
              });
+}
+
+// ---------------------------------------------------------------- memory
+
+constexpr size_t kPage = size_t(1) << 21;  // of the large pages that are asked for
+
+// Large pages for memory that is about to be written for the first time: a fault for each small one
+// costs more than what is done with it.
+void prefer_large_pages(void* data, size_t bytes) {
+#if defined(MADV_HUGEPAGE)
+  constexpr size_t kSmall = 4096;
+  const size_t begin = (size_t(data) + kSmall - 1) / kSmall * kSmall;
+  const size_t end = (size_t(data) + bytes) / kSmall * kSmall;
+  if (end >= begin + kPage) madvise(reinterpret_cast<void*>(begin), end - begin, MADV_HUGEPAGE);
+#endif
+}
+
+// Memory of the system's, in large pages where there are some.
+class Block {
+ public:
+  explicit Block(size_t bytes) : bytes_((bytes + kPage - 1) / kPage * kPage) {
+    data_ = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (data_ == MAP_FAILED) throw std::bad_alloc();
+    prefer_large_pages(data_, bytes_);
+  }
+  ~Block() { munmap(data_, bytes_); }
+  Block(const Block&) = delete;
+  Block& operator=(const Block&) = delete;
+  u32* data() const { return static_cast<u32*>(data_); }
+  size_t bytes() const { return bytes_; }
+
+ private:
+  void* data_;
+  size_t bytes_;
+};
+
+// Blocks for calls, one at a time for each; some are kept for later calls.
+class Blocks {
+ public:
+  std::unique_ptr<Block> take(size_t bytes) {
+    {
+      std::lock_guard<std::mutex> lock(mutex_);
+      size_t best = kept_.size();
+      for (size_t i = 0; i < kept_.size(); i++)
+        if (kept_[i]->bytes() >= bytes && (best == kept_.size() || kept_[i]->bytes() < kept_[best]->bytes()))
+          best = i;
+      if (best < kept_.size()) {
+        std::unique_ptr<Block> found = std::move(kept_[best]);
+        kept_.erase(kept_.begin() + best);
+        bytes_ -= found->bytes();
+        return found;
+      }
+    }
+    return std::make_unique<Block>(bytes);
+  }
+  void give_back(std::unique_ptr<Block> block) {
+    std::lock_guard<std::mutex> lock(mutex_);
+    while (!kept_.empty() && bytes_ + block->bytes() > kMost) {  // the oldest go
+      bytes_ -= kept_.front()->bytes();
+      kept_.erase(kept_.begin());
+    }
+    if (block->bytes() > kMost) return;
+    bytes_ += block->bytes();
+    kept_.push_back(std::move(block));
+  }
+
+ private:
+  static constexpr size_t kMost = size_t(1) << 28;
+  std::mutex mutex_;
+  std::vector<std::unique_ptr<Block>> kept_;
+  size_t bytes_ = 0;
+};
+Blocks& blocks() {
+  static Blocks* made = new Blocks;  // threads may outlive static destructors
+  return *made;
+}
+
+// Rows of this thread's own, kept between its tasks.
+u32* scratch(size_t bytes) {
+  static thread_local std::unique_ptr<Block> own;
+  if (!own || own->bytes() < bytes) own = std::make_unique<Block>(bytes);
+  return own->data();
+}
+
+// ---------------------------------------------------------------- plans
+
+// A whole plan as code, which ren/lowering/native/code.py writes and describes. A reference is a
+// buffer's number and a row of it.
+
+enum PhaseKind : u32 { kRows, kColumns };
+enum Step : u32 { kEnd, kNtt, kIntt, kPermute, kGroup };
+enum Elementwise : u32 { kCopy, kAdd, kSub, kNeg, kDot };
+constexpr u32 kRowBits = 20, kScratch = 4095, kConstant = 4094;
+constexpr size_t kColumnsOfGroup = 1024;
+
+// Where the rows of one task are.
+struct Frame {
+  size_t n, batch;
+  u32* const* data;
+  const size_t* strides;
+  u32* scratch;
+
+  u32* row(u32 reference) const {
+    const u32 buffer = reference >> kRowBits;
+    const size_t start = size_t(reference & ((1u << kRowBits) - 1)) * n;
+    return buffer == kScratch ? scratch + start : data[buffer] + strides[buffer] * batch + start;
+  }
+};
+
+// A source of elementwise steps: a row, or one vector again and again.
+struct Operand {
+  const u32* data;
+  size_t mask;
+
+  template <class V>
+  V at(size_t c) const { return load<V>(data + (c & mask)); }
+};
+
+template <class V, class Function>
+void map(u32* to, size_t width, const Function& f) {
+  for (size_t c = 0; c < width; c += lanes<V>) store<V>(to + c, f(c));
+}
+
+// to = acc + sum_i a_i b_i / 2^32; for `fixed` terms, or as many as there are.
+template <class V, int fixed>
+void dot(u32* to, size_t width, size_t terms, const Operand* a, const Operand* b,
+         const Operand* acc, const Montgomery<V>& m) {
+  const size_t count = fixed ? fixed : terms;
+  for (size_t c = 0; c < width; c += lanes<V>) {
+    Sum<V> t;
+    for (size_t i = 0; i < count; i++) {
+      const V x = a[i].at<V>(c), y = b[i].at<V>(c);
+      t.add(x, y, second(x), second(y));
+    }
+    V total = reduce(t, m);
+    if (acc) total = add(total, acc->at<V>(c), m.q);
+    store<V>(to + c, total);
+  }
+}
+
+// Elementwise steps on columns that stay in the L1 cache from one step to the next.
+template <class V>
+void group(const Frame& frame, const u32* code) {
+  const u32* const end = code + code[0];
+  const size_t constants = code[1];
+  std::vector<u32> splats(constants * lanes<V>);
+  for (size_t i = 0; i < splats.size(); i++) splats[i] = code[2 + i / lanes<V>];
+  const u32* const first = code + 2 + constants;
+  const size_t width = frame.n < kColumnsOfGroup ? frame.n : kColumnsOfGroup;
+  for (size_t start = 0; start < frame.n; start += width) {
+    const auto source = [&](u32 reference) {
+      if (reference >> kRowBits == kConstant)
+        return Operand{splats.data() + (reference & ((1u << kRowBits) - 1)) * lanes<V>, 0};
+      return Operand{frame.row(reference) + start, ~size_t(0)};
+    };
+    for (const u32* at = first; at < end;) {
+      const u32 step = at[0], q = at[1], q_inv = at[2];
+      u32* const to = frame.row(at[3]) + start;
+      const Operand a = step == kDot ? Operand{} : source(at[4]);
+      switch (step) {
+        case kCopy:
+          map<V>(to, width, [&](size_t c) { return a.at<V>(c); });
+          at += 5;
+          break;
+        case kNeg: {
+          const V modulus = splat<V>(q);
+          map<V>(to, width, [&](size_t c) {
+            const V x = a.at<V>(c);
+            return lower(V{} - x, modulus - x);
+          });
+          at += 5;
+          break;
+        }
+        case kAdd: {
+          const Operand b = source(at[5]);
+          const V modulus = splat<V>(q);
+          map<V>(to, width, [&](size_t c) { return add(a.at<V>(c), b.at<V>(c), modulus); });
+          at += 6;
+          break;
+        }
+        case kSub: {
+          const Operand b = source(at[5]);
+          const V modulus = splat<V>(q);
+          map<V>(to, width, [&](size_t c) {
+            const V difference = a.at<V>(c) - b.at<V>(c);
+            return lower(difference, difference + modulus);
+          });
+          at += 6;
+          break;
+        }
+        default: {  // the number of terms, whether there is a sum to add to, it, and the factors
+          const size_t terms = at[4];
+          const u32* const sources = at + 7;
+          Operand x[kMaxTerms], y[kMaxTerms], sum{};
+          for (size_t i = 0; i < terms; i++) {
+            x[i] = source(sources[2 * i]);
+            y[i] = source(sources[2 * i + 1]);
+          }
+          if (at[5]) sum = source(at[6]);
+          const Operand* const to_add = at[5] ? &sum : nullptr;
+          const Montgomery<V> m(q, q_inv);
+          if (terms == 1) dot<V, 1>(to, width, terms, x, y, to_add, m);
+          else if (terms == 2) dot<V, 2>(to, width, terms, x, y, to_add, m);
+          else if (terms == 3) dot<V, 3>(to, width, terms, x, y, to_add, m);
+          else if (terms == 4) dot<V, 4>(to, width, terms, x, y, to_add, m);
+          else dot<V, 0>(to, width, terms, x, y, to_add, m);
+          at = sources + 2 * terms;
+        }
+      }
+    }
+  }
+}
+
+// The steps of one task on its rows.
+template <class V>
+void run_rows(const Frame& frame, const u32* at) {
+  const int log_n = log2_of(frame.n), log_c = log_n / 2 < kMaxLogC ? log_n / 2 : kMaxLogC;
+  for (;;) {
+    switch (at[0]) {
+      case kEnd: return;
+      case kNtt:
+      case kIntt: {
+        const u32* const tables = frame.row(at[4]) + (at[0] == kNtt ? 0 : 2 * frame.n);
+        const Limb limb{tables, tables + frame.n, at[3], log_n, log_c};
+        if (at[0] == kNtt) Transform<V, true>{limb}.whole(frame.row(at[2]), frame.row(at[1]));
+        else Transform<V, false>{limb}.whole(frame.row(at[2]), frame.row(at[1]));
+        at += 5;
+        break;
+      }
+      case kPermute: {
+        u32* const to = frame.row(at[1]);
+        const u32 *const from = frame.row(at[2]), *const index = frame.row(at[3]);
+        for (size_t i = 0; i < frame.n; i++) to[i] = from[index[i]];
+        at += 4;
+        break;
+      }
+      default:
+        group<V>(frame, at + 1);
+        at += 1 + at[1];
+    }
+  }
+}
+
+// One base conversion, of the columns from c on.
+template <class V>
+void run_columns(const Frame& frame, const u32* code, size_t c, size_t width) {
+  const bool is_exact = code[0];
+  const size_t k = code[1], m = code[2], blocks = (k + kBlock - 1) / kBlock;
+  const u32 *const from = code + 3, *const to = from + k, *const d = to + m, *const d_inv = d + k;
+  const u32* rest = d_inv + k;
+  alignas(64) u32 digits[kMaxDigits];
+  const auto source = [&](size_t i) { return frame.row(from[i]) + c; };
+  if (is_exact) {
+    const u32 *const half = rest, *const own = half + k, *const cross = own + blocks * k;
+    mixed_digits<V>({d, d_inv}, k, half, own, cross, source, width, digits);
+    rest = cross + k * k;
+  } else {
+    own_digits<V>({d, d_inv}, k, rest, rest + k, source, width, digits);
+    rest += 2 * k;
+  }
+  const Target target{k, m, rest, rest + m, rest + 2 * m, rest + 3 * m};
+  all_weighted_sums<V>(target, digits, width, [&](size_t j) { return frame.row(to[j]) + c; });
+}
+
+// inputs, tables, code -> outputs.
+template <class V>
+void plan_call(const Call& in) {
+  const size_t args = size_t(in.frame->args.size), results = size_t(in.frame->rets.size);
+  const u32* const code = in[args - 1];
+  const size_t phases = code[0], scratch_rows = code[1], kept_rows = code[2], n = in.n;
+  std::vector<u32*> data;
+  std::vector<size_t> strides, counts;
+  size_t batches = 1;
+  for (size_t i = 0; i < args + results; i++) {
+    const XLA_FFI_Buffer& b = i < args ? in.buffer(i) : in.result_buffer(i - args);
+    const size_t rows = b.rank > 1 ? size_t(b.dims[b.rank - 2]) : 1;
+    const size_t count = b.rank > 1 ? Call::size(b) / (rows * n) : 1;
+    data.push_back(static_cast<u32*>(b.data));
+    strides.push_back(count > 1 ? rows * n : 0);
+    if (count > batches) batches = count;
+    if (i >= args) prefer_large_pages(b.data, Call::size(b) * sizeof(u32));
+  }
+  std::unique_ptr<Block> kept;
+  if (kept_rows) kept = blocks().take(batches * kept_rows * n * sizeof(u32));
+  data.push_back(kept ? kept->data() : nullptr);
+  strides.push_back(kept_rows * n);
+  for (size_t p = 0; p < phases; p++) {
+    const u32* const phase = code + code[3 + p];
+    const size_t count = phase[1], width = phase[0] == kRows ? n : phase[2];
+    const u32* const offsets = phase + 3;
+    const size_t parts = n / width;
+    parallel(in.pool, count * batches * parts, count * batches * n * 16, [&](size_t i) {
+      const u32* const own = code + offsets[i / parts / batches];
+      Frame frame{n, i / parts % batches, data.data(), strides.data(), nullptr};
+      if (phase[0] == kRows) {
+        if (scratch_rows) frame.scratch = scratch(scratch_rows * n * sizeof(u32));
+        run_rows<V>(frame, own);
+      } else {
+        run_columns<V>(frame, own, i % parts * width, width);
+      }
+    });
+  }
+  if (kept) blocks().give_back(std::move(kept));
 }
 
 }  // namespace
@@ -735,3 +1053,4 @@ REN_KERNEL(ren_ntt, kLeastSquare, (transform_call<Vector, true>), (transform_cal
 REN_KERNEL(ren_intt, kLeastSquare, (transform_call<Vector, false>), (transform_call<u32, false>))
 REN_KERNEL(ren_convert, lanes<Vector>, convert_call<Vector>, convert_call<u32>)
 REN_KERNEL(ren_lift, lanes<Vector>, lift_call<Vector>, lift_call<u32>)
+REN_KERNEL(ren_plan, kLeastSquare, plan_call<Vector>, plan_call<u32>)

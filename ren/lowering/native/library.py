@@ -21,7 +21,7 @@ from ren.core.errors import NativeError
 from ren.lowering import disk
 from ren.lowering.native import build, self_check
 from ren.lowering.native.build import BuildError
-from ren.lowering.native.overrides import OVERRIDES, PLATFORM, has_override, target
+from ren.lowering.native.overrides import OVERRIDES, PLAN, PLATFORM, has_override, target
 from ren.lowering.program import Program
 
 _log = logging.getLogger("ren")
@@ -108,9 +108,9 @@ def _register(body: bytes, name: str) -> None:
         path = Path(folder) / "kernels.so"
         path.write_bytes(body)
         handlers = ctypes.CDLL(str(path))
-    for override in OVERRIDES.values():
+    for handler in (*(override.handler for override in OVERRIDES.values()), PLAN):
         jax.ffi.register_ffi_target(
-            target(name, override.handler),
-            jax.ffi.pycapsule(getattr(handlers, override.handler)),
+            target(name, handler),
+            jax.ffi.pycapsule(getattr(handlers, handler)),
             platform=PLATFORM,
         )

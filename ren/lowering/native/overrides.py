@@ -17,6 +17,7 @@ from ren.lowering.bodies import BODIES, Arrays, Table
 from ren.lowering.program import Program
 
 PLATFORM = "cpu"
+PLAN = "ren_plan"  # the handler that runs whole graphs: see `ren.lowering.native.code`
 Emit = Callable[..., Any]
 
 

@@ -1,0 +1,226 @@
+"""Whole graphs as code for the kernel `ren_plan`: one call in the stead of a kernel for each step.
+
+What a limb goes through stays in the cache of the core that it is on, twiddles of a modulus are
+read once for all digits, and what crosses phases lies in memory that is kept between calls.
+
+The code is uint32 words. It begins with the numbers of phases, of rows of a task's own and of rows
+kept between phases; then the position of each phase. A phase is its kind, its number of tasks, the
+columns of each (of conversions), and the position of each task.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any
+
+import attrs
+import jax
+import numpy as np
+
+from ren.lowering.bodies import Arrays, Table
+from ren.lowering.graph import Graph
+from ren.lowering.native.overrides import PLAN, target
+from ren.lowering.native.rows import Row, Unsupported, rows_of
+from ren.lowering.native.schedule import (
+    CONSTANT,
+    ROW_BITS,
+    Placed,
+    PlacedConversion,
+    Schedule,
+    reference,
+    scheduled,
+    with_own_outputs,
+    with_split_sums,
+)
+
+LEAST_N = 1 << 10  # of the transforms that it calls
+_MOST_BUFFERS, _MAX_DIGITS = 4000, 1 << 9
+_COLUMNS, _DIGITS = 512, 1 << 13  # of a conversion's task: columns, and digits at a time
+_STEPS = {"copy": 0, "add": 1, "sub": 2, "neg": 3, "dot": 4}
+_END, _NTT, _INTT, _PERMUTE, _GROUP = range(5)
+
+
+@attrs.frozen(cache_hash=True)
+class Form:
+    """All of a graph that shapes the call; the rest is code, which is data.
+
+    Attributes:
+        n: the length of its rows.
+        inputs: the inputs that it reads.
+        outputs: of each output its number of limbs.
+    """
+
+    n: int
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+
+
+@attrs.frozen(eq=False)
+class Whole:
+    """A graph as one call.
+
+    Attributes:
+        form: what shapes the call.
+        tables: twiddles, permutations and the code, in the order of arguments.
+        needs: of each output the inputs that it depends on.
+    """
+
+    form: Form
+    tables: tuple[Table, ...]
+    needs: tuple[frozenset[int], ...]
+
+    def fits(self, args: Sequence[Any]) -> bool:
+        """True where each input has the same batch axes or none, and so each output."""
+        batches = [tuple(a.shape[:-2]) for a in args]
+        batch = max(batches, key=len, default=())
+        if any(b not in ((), batch) for b in batches):
+            return False
+        return not batch or all(any(batches[i] for i in needed) for needed in self.needs)
+
+
+@lru_cache(maxsize=256)
+def whole(graph: Graph, tables: tuple[Table, ...]) -> Whole | None:
+    """A graph as one call; None where it has steps that the kernel does not know."""
+    try:
+        return _whole(graph, tables)
+    except Unsupported:
+        return None
+
+
+def _whole(graph: Graph, tables: tuple[Table, ...]) -> Whole:
+    rows = with_own_outputs(with_split_sums(rows_of(graph, tables)))
+    if rows.n < LEAST_N or any(len(c.src) > _MAX_DIGITS for c in rows.conversions):
+        raise Unsupported("rows too short, or a conversion too wide")
+    inputs = sorted({row.given[0] for row in rows.rows if row.step == "input"})
+    moduli = sorted({row.given[0] for row in rows.rows if row.step in ("ntt", "intt")})
+    moved = dict.fromkeys(row.given[0] for row in rows.rows if row.step == "permute")
+    read = [*(Table("rows", (rows.n, q)) for q in moduli), *moved]
+    args = len(inputs) + len(read) + 1
+    buffers = {table: len(inputs) + i for i, table in enumerate(read)}
+    by_input = {number: i for i, number in enumerate(inputs)}
+    outputs = range(args, args + len(rows.outputs))
+    if not inputs or args + len(outputs) >= _MOST_BUFFERS:
+        raise Unsupported("no inputs, or too many")
+    schedule = scheduled(
+        rows, [by_input.get(i, 0) for i in range(graph.inputs)], outputs, args + len(outputs)
+    )
+    constants = dict.fromkeys(row.given[0] for row in rows.rows if row.step == "constant")
+    writer = _Writer(buffers, rows.n, list(constants))
+    code = Table("code", (writer.code(schedule),))
+    form = Form(rows.n, tuple(inputs), tuple(map(len, rows.outputs)))
+    return Whole(form, (*read, code), _needs(rows.rows, rows.outputs))
+
+
+def _needs(
+    rows: Sequence[Row], outputs: Sequence[tuple[int, ...]]
+) -> tuple[frozenset[int], ...]:
+    needed: list[int] = []  # by row, a bit for each input
+    for row in rows:
+        own = 1 << row.given[0] if row.step == "input" else 0
+        for s in row.src:
+            own |= needed[s]
+        needed.append(own)
+    bits = [0] * len(outputs)
+    for i, output in enumerate(outputs):
+        for r in output:
+            bits[i] |= needed[r]
+    return tuple(frozenset(i for i in range(b.bit_length()) if b >> i & 1) for b in bits)
+
+
+def emit_whole(form: Form, library: str, tables: tuple[Arrays, ...], inputs: Sequence[Any]) -> Any:
+    """The outputs of a graph on its inputs, each `uint32[*batch, limb, n]`, by one call."""
+    read = [inputs[i] for i in form.inputs]
+    batch = max((x.shape[:-2] for x in read), key=len)
+    types = [jax.ShapeDtypeStruct((*batch, limbs, form.n), np.uint32) for limbs in form.outputs]
+    call = jax.ffi.ffi_call(target(library, PLAN), types)
+    return tuple(call(*read, *(array for table in tables for array in table)))
+
+
+class _Writer:
+    """Writes words."""
+
+    def __init__(self, buffers: dict[Table, int], n: int, constants: list[int]) -> None:
+        self._buffers, self._n, self._constants = buffers, n, constants
+
+    def code(self, schedule: Schedule) -> bytes:
+        """The code of a schedule."""
+        words = [len(schedule.phases), schedule.scratch, schedule.kept]
+        words += [0] * len(schedule.phases)
+        for number, phase in enumerate(schedule.phases):
+            words[3 + number] = start = len(words)
+            kind, width = int(isinstance(phase[0], PlacedConversion)), _width(self._n, phase)
+            words += [kind, len(phase), width, *[0] * len(phase)]
+            for i, task in enumerate(phase):
+                words[start + 3 + i] = len(words)
+                words += self._conversion(task) if kind else self._task(task)  # type: ignore[arg-type]
+        return np.array(words, np.uint32).tobytes()
+
+    def _conversion(self, placed: PlacedConversion) -> list[int]:
+        table = placed.conversion.table
+        arrays = [int(x) for array in table.build() for x in array.ravel()]
+        head = [int(table.kind == "lift"), len(placed.src), len(placed.to)]
+        return [*head, *placed.src, *placed.to, *arrays]
+
+    def _task(self, steps: Sequence[Placed]) -> list[int]:
+        words: list[int] = []
+        group: list[Placed] = []
+        for step in steps:
+            if step.row.step in _STEPS:
+                group.append(step)
+                continue
+            words += self._group(group)
+            group = []
+            words += self._whole_row(step)
+        return [*words, *self._group(group), _END]
+
+    def _whole_row(self, placed: Placed) -> list[int]:
+        row, (src,) = placed.row, placed.src
+        if row.step == "permute":
+            index = reference(self._buffers[row.given[0]], 0)
+            return [_PERMUTE, placed.to, src, index]
+        q = row.given[0]
+        twiddles = reference(self._buffers[Table("rows", (self._n, q))], 0)
+        return [_NTT if row.step == "ntt" else _INTT, placed.to, src, q, twiddles]
+
+    def _group(self, steps: Sequence[Placed]) -> list[int]:
+        """Elementwise steps, with the constants that they read before them."""
+        if not steps:
+            return []
+        own: dict[int, int] = {}
+        words: list[int] = []
+        for step in steps:
+            src = [self._numbered(s, own) for s in step.src]
+            words += _elementwise(step, src)
+        values = [self._constants[i] for i in own]
+        return [_GROUP, 2 + len(values) + len(words), len(values), *values, *words]
+
+    def _numbered(self, place: int, own: dict[int, int]) -> int:
+        if place >> ROW_BITS != CONSTANT:
+            return place
+        index = place & ((1 << ROW_BITS) - 1)
+        return reference(CONSTANT, own.setdefault(index, len(own)))
+
+
+def _elementwise(step: Placed, src: list[int]) -> list[int]:
+    """step, q, q^-1 mod 2^32, to; the sources. Of a sum of products: how many, 1 and a place if it
+    is added to what stands there, the factors."""
+    row = step.row
+    if row.step == "copy":
+        return [_STEPS["copy"], 0, 0, step.to, *src]
+    q = row.given[0]
+    head = [_STEPS[row.step], q, pow(q, -1, 1 << 32), step.to]
+    if row.step != "dot":
+        return [*head, *src]
+    adds = len(src) % 2
+    return [*head, len(src) // 2, adds, src[0] if adds else 0, *src[adds:]]
+
+
+def _width(n: int, phase: Sequence[Any]) -> int:
+    """How many columns a task of a phase of conversions takes."""
+    if not isinstance(phase[0], PlacedConversion):
+        return n
+    width, digits = _COLUMNS, max(len(task.src) for task in phase)
+    while width * digits > _DIGITS:
+        width //= 2
+    return width

@@ -1,0 +1,293 @@
+"""Rows put into phases and tasks, each task in an order, each row in its place.
+
+A phase is a set of tasks that can run at once; the next begins when all are done. Phases of rows,
+whose tasks are chains of steps on a few rows that stay in the cache, come by turns with phases of
+base conversions, whose tasks are columns.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+
+import attrs
+
+from ren.lowering.native.rows import Conversion, Row, Rows
+
+SCRATCH, CONSTANT = 4095, 4094  # the numbers of buffers that are none
+ROW_BITS = 20
+MAX_TERMS = 16  # of a sum of products that is reduced once
+_TERM_RESIDUES = 1 << 17  # of the rows that a sum waits for: more would not stay in the L2 cache
+_LEAVES = frozenset({"input", "constant", "converted"})
+_WHOLE = frozenset({"ntt", "intt", "permute"})  # steps that read a whole row before they are done
+
+
+def reference(buffer: int, row: int) -> int:
+    """A row of a buffer, as one word."""
+    return buffer << ROW_BITS | row
+
+
+@attrs.frozen
+class Placed:
+    """A step with the places of what it makes and reads."""
+
+    row: Row
+    to: int
+    src: tuple[int, ...]
+
+
+@attrs.frozen
+class PlacedConversion:
+    """A conversion with its places."""
+
+    conversion: Conversion
+    src: tuple[int, ...]
+    to: tuple[int, ...]
+
+
+@attrs.frozen
+class Schedule:
+    """What runs, in order.
+
+    Attributes:
+        phases: of tasks, each a list of steps; or of conversions.
+        scratch: the rows that a task has for itself.
+        kept: the rows that are neither inputs nor outputs.
+    """
+
+    phases: tuple[tuple[tuple[Placed, ...], ...] | tuple[PlacedConversion, ...], ...]
+    scratch: int
+    kept: int
+
+
+def with_split_sums(rows: Rows) -> Rows:
+    """The same with long sums of products in parts, so that few rows wait for each other."""
+    terms = min(MAX_TERMS, max(1, _TERM_RESIDUES // rows.n))
+    made: list[Row] = []
+    new: list[int] = []
+    for row in rows.rows:
+        src = tuple(new[s] for s in row.src)
+        if row.step == "dot" and len(src) > 2 * terms:
+            made.append(Row("dot", row.given, src[: 2 * terms]))
+            for start in range(2 * terms, len(src), 2 * terms):
+                part = (len(made) - 1, *src[start : start + 2 * terms])
+                made.append(Row("dot", row.given, part))
+        else:
+            made.append(Row(row.step, row.given, src))
+        new.append(len(made) - 1)
+    conversions = tuple(Conversion(c.table, tuple(new[s] for s in c.src)) for c in rows.conversions)
+    outputs = tuple(tuple(new[r] for r in output) for output in rows.outputs)
+    return Rows(rows.n, tuple(made), conversions, outputs)
+
+
+def with_own_outputs(rows: Rows) -> Rows:
+    """The same with a copy for each output row that is an input, a constant or another output."""
+    made, seen = list(rows.rows), set[int]()
+    outputs = []
+    for number, output in enumerate(rows.outputs):
+        own = []
+        for limb, r in enumerate(output):
+            if r in seen or made[r].step in ("input", "constant"):
+                made.append(Row("copy", (number, limb), (r,)))
+                r = len(made) - 1
+            seen.add(r)
+            own.append(r)
+        outputs.append(tuple(own))
+    return attrs.evolve(rows, rows=tuple(made), outputs=tuple(outputs))
+
+
+def scheduled(rows: Rows, inputs: Sequence[int], outputs: Sequence[int], kept: int) -> Schedule:
+    """A schedule of rows after `with_split_sums` and `with_own_outputs`.
+
+    Args:
+        rows: what to compute.
+        inputs: the buffer of each input.
+        outputs: the buffer of each output.
+        kept: the buffer for all else that outlives its phase.
+    """
+    levels, converted = _levels(rows)
+    places, count = _places(rows, levels, converted, inputs, outputs, kept)
+    phases: dict[int, list] = defaultdict(list)
+    for number, conversion in enumerate(rows.conversions):
+        to = tuple(places[r] for r in _targets(rows)[number])
+        src = tuple(places[r] for r in conversion.src)
+        phases[converted[number]].append(PlacedConversion(conversion, src, to))
+    scratch = 0
+    for level, members in _tasks(rows, levels):
+        steps, used = _placed(rows, _ordered(rows, members), places)
+        phases[level].append(steps)
+        scratch = max(scratch, used)
+    return Schedule(tuple(tuple(phases[level]) for level in sorted(phases)), scratch, count)
+
+
+def _targets(rows: Rows) -> list[list[int]]:
+    """The rows of each conversion; what is not read of one has a place too."""
+    found: list[list[int]] = [[] for _ in rows.conversions]
+    for r, row in enumerate(rows.rows):
+        if row.step == "converted":
+            found[row.given[0]].append(r)
+    return found
+
+
+def _levels(rows: Rows) -> tuple[list[int], list[int]]:
+    """The phase of each row, even, -1 for inputs; and of each conversion, odd."""
+    levels: list[int] = []
+    converted = [0] * len(rows.conversions)
+    for row in rows.rows:
+        before = max((levels[s] for s in row.src), default=-1)
+        if row.step == "converted":
+            level = max(before, 0) + 1 if before % 2 == 0 or before < 0 else before + 2
+            converted[row.given[0]] = level
+        elif row.step in _LEAVES:
+            level = -1
+        else:
+            level = max(before, 0) + max(before, 0) % 2
+        levels.append(level)
+    return levels, converted
+
+
+def _places(
+    rows: Rows,
+    levels: list[int],
+    converted: list[int],
+    inputs: Sequence[int],
+    outputs: Sequence[int],
+    kept: int,
+) -> tuple[dict[int, int], int]:
+    """Where each row is that is not of one task alone, and how many are kept between phases."""
+    last: dict[int, int] = {}  # the last phase that reads it
+    for row, level in zip(rows.rows, levels, strict=True):
+        if row.step != "converted":
+            for s in row.src:
+                last[s] = max(last.get(s, -1), level)
+    for conversion, level in zip(rows.conversions, converted, strict=True):
+        for s in conversion.src:
+            last[s] = max(last.get(s, -1), level)
+    places: dict[int, int] = {}
+    constants: dict[int, int] = {}
+    for r, row in enumerate(rows.rows):
+        if row.step == "input":
+            places[r] = reference(inputs[row.given[0]], row.given[1])
+        elif row.step == "constant":
+            places[r] = reference(CONSTANT, constants.setdefault(row.given[0], len(constants)))
+    for buffer, output in zip(outputs, rows.outputs, strict=True):
+        places.update({r: reference(buffer, limb) for limb, r in enumerate(output)})
+    crossing = [
+        r
+        for r, row in enumerate(rows.rows)
+        if r not in places and (row.step == "converted" or last.get(r, -1) > levels[r])
+    ]
+    free: list[int] = []
+    dying: list[tuple[int, int]] = []
+    count = 0
+    for r in sorted(crossing, key=lambda r: levels[r]):
+        while dying and dying[0][0] < levels[r]:
+            heapq.heappush(free, heapq.heappop(dying)[1])
+        if free:
+            slot = heapq.heappop(free)
+        else:
+            slot, count = count, count + 1
+        places[r] = reference(kept, slot)
+        heapq.heappush(dying, (max(last.get(r, -1), levels[r]), slot))
+    return places, count
+
+
+def _tasks(rows: Rows, levels: list[int]) -> Iterable[tuple[int, list[int]]]:
+    """(phase, rows) of each task: rows of one phase that read each other, the longest first."""
+    parent = list(range(len(levels)))
+
+    def root(r: int) -> int:
+        while parent[r] != r:
+            parent[r] = r = parent[parent[r]]
+        return r
+
+    for r, row in enumerate(rows.rows):
+        if row.step in _LEAVES:
+            continue
+        for s in row.src:
+            if rows.rows[s].step not in _LEAVES and levels[s] == levels[r]:
+                parent[root(s)] = root(r)
+    tasks: dict[int, list[int]] = defaultdict(list)
+    for r, row in enumerate(rows.rows):
+        if row.step not in _LEAVES:
+            tasks[root(r)].append(r)
+    found = [(levels[r], members) for r, members in tasks.items()]
+    return sorted(found, key=lambda task: (task[0], -len(task[1])))
+
+
+def _ordered(rows: Rows, members: list[int]) -> list[int]:
+    """The rows of a task in an order in which few wait: sums go on as soon as they can."""
+    own, all_rows = set(members), rows.rows
+    users: dict[int, list[int]] = defaultdict(list)
+    follows = set[int]()  # rows behind a transform
+    for r in members:
+        for s in all_rows[r].src:
+            if s in own:
+                users[s].append(r)
+        if all_rows[r].step in _WHOLE or any(s in follows for s in all_rows[r].src):
+            follows.add(r)
+    done: dict[int, None] = {}
+    for start in members:
+        if all_rows[start].step not in _WHOLE and users[start]:
+            continue  # computed when it is needed
+        ready = [start]
+        while ready:
+            r = heapq.heappop(ready)
+            for made in _with_needed(all_rows, own, done, r):
+                done[made] = None
+                for user in users[made]:
+                    is_eager = user in follows and all_rows[user].step not in _WHOLE
+                    if is_eager and all(s in done or s not in follows for s in all_rows[user].src):
+                        heapq.heappush(ready, user)
+    return list(done)
+
+
+def _with_needed(
+    rows: Sequence[Row], own: set[int], done: dict[int, None], wanted: int
+) -> list[int]:
+    """`wanted` and what it still needs, in order."""
+    found: dict[int, None] = {}
+    stack = [wanted]
+    while stack:
+        r = stack[-1]
+        missing = [s for s in rows[r].src if s in own and s not in done and s not in found]
+        if missing:
+            stack.extend(reversed(missing))
+            continue
+        stack.pop()
+        if r not in done:
+            found[r] = None
+    return list(found)
+
+
+def _placed(
+    rows: Rows, order: list[int], places: dict[int, int]
+) -> tuple[tuple[Placed, ...], int]:
+    """The steps of a task, and how many rows of its own it needs."""
+    last = {s: i for i, r in enumerate(order) for s in rows.rows[r].src}
+    own: dict[int, int] = {}
+    free: list[int] = []
+    count = 0
+    steps = []
+    for i, r in enumerate(order):
+        row = rows.rows[r]
+        src = tuple(places[s] if s in places else reference(SCRATCH, own[s]) for s in row.src)
+        dying = [own.pop(s) for s in set(row.src) if s in own and last[s] == i]
+        if row.step != "permute":  # all else may overwrite what it reads
+            free.extend(dying)
+        if r in places:
+            to = places[r]
+        else:
+            free.sort(reverse=True)
+            if free:
+                slot = free.pop()
+            else:
+                slot, count = count, count + 1
+            own[r], to = slot, reference(SCRATCH, slot)
+        if row.step == "permute":
+            free.extend(dying)
+        if r not in places and r not in last:  # nothing reads it
+            free.append(own.pop(r))
+        steps.append(Placed(row, to, src))
+    return tuple(steps), count
