@@ -131,7 +131,7 @@ def test_no_table_is_a_literal():
     assert isinstance(step, GraphUnit)
     read = tuple(tuple(map(jax.numpy.asarray, t.build())) for t in step.tables)
     with jax.enable_x64(True):
-        lowered = jax.jit(lambda t, a: emit.emit_graph(step.graph, t, a)).lower(read, arrays(p))
+        lowered = jax.jit(lambda t, a: emit.emit_graph(step.graph, "", t, a)).lower(read, arrays(p))
     assert 'dense<"0x' not in lowered.as_text()
 
 

@@ -4,7 +4,7 @@ What a limb goes through stays in the cache of the core that it is on, twiddles 
 read once for all digits, and what crosses phases lies in memory that is kept between calls.
 
 The code is uint32 words. It begins with the numbers of phases, of rows of a task's own and of rows
-kept between phases; then the position of each phase. A phase is its kind, its number of tasks, the
+kept between phases, and n; then the position of each phase. A phase is its kind, its number of tasks, the
 columns of each (of conversions), and the position of each task.
 """
 
@@ -21,10 +21,11 @@ import numpy as np
 from ren.lowering.bodies import Arrays, Table
 from ren.lowering.graph import Graph
 from ren.lowering.native.overrides import PLAN, target
-from ren.lowering.native.rows import Row, Unsupported, rows_of
+from ren.lowering.native.rows import Row, Rows, Unsupported, rows_of
 from ren.lowering.native.schedule import (
     CONSTANT,
     ROW_BITS,
+    WHOLE_ROW,
     Placed,
     PlacedConversion,
     Schedule,
@@ -34,7 +35,7 @@ from ren.lowering.native.schedule import (
     with_split_sums,
 )
 
-LEAST_N = 1 << 10  # of the transforms that it calls
+LEAST_N = 4  # of the transforms that it calls
 _MOST_BUFFERS, _MAX_DIGITS = 4000, 1 << 9
 _COLUMNS, _DIGITS = 512, 1 << 13  # of a conversion's task: columns, and digits at a time
 _STEPS = {"copy": 0, "add": 1, "sub": 2, "neg": 3, "dot": 4}
@@ -64,14 +65,18 @@ class Whole:
         form: what shapes the call.
         tables: twiddles, permutations and the code, in the order of arguments.
         needs: of each output the inputs that it depends on.
+        spread: the inputs that must have residues for each position, not a number for each limb.
     """
 
     form: Form
     tables: tuple[Table, ...]
     needs: tuple[frozenset[int], ...]
+    spread: frozenset[int]
 
     def fits(self, args: Sequence[Any]) -> bool:
         """True where each input has the same batch axes or none, and so each output."""
+        if any(args[i].shape[-1] != self.form.n for i in self.spread):
+            return False
         batches = [tuple(a.shape[:-2]) for a in args]
         batch = max(batches, key=len, default=())
         if any(b not in ((), batch) for b in batches):
@@ -109,12 +114,16 @@ def _whole(graph: Graph, tables: tuple[Table, ...]) -> Whole:
     writer = _Writer(buffers, rows.n, list(constants))
     code = Table("code", (writer.code(schedule),))
     form = Form(rows.n, tuple(inputs), tuple(map(len, rows.outputs)))
-    return Whole(form, (*read, code), _needs(rows.rows, rows.outputs))
+    return Whole(form, (*read, code), _needs(rows.rows, rows.outputs), _spread(rows))
 
 
-def _needs(
-    rows: Sequence[Row], outputs: Sequence[tuple[int, ...]]
-) -> tuple[frozenset[int], ...]:
+def _spread(rows: Rows) -> frozenset[int]:
+    read = {s for c in rows.conversions for s in c.src}
+    read |= {s for row in rows.rows if row.step in WHOLE_ROW for s in row.src}
+    return frozenset(rows.rows[s].given[0] for s in read if rows.rows[s].step == "input")
+
+
+def _needs(rows: Sequence[Row], outputs: Sequence[tuple[int, ...]]) -> tuple[frozenset[int], ...]:
     needed: list[int] = []  # by row, a bit for each input
     for row in rows:
         own = 1 << row.given[0] if row.step == "input" else 0
@@ -145,10 +154,10 @@ class _Writer:
 
     def code(self, schedule: Schedule) -> bytes:
         """The code of a schedule."""
-        words = [len(schedule.phases), schedule.scratch, schedule.kept]
+        words = [len(schedule.phases), schedule.scratch, schedule.kept, self._n]
         words += [0] * len(schedule.phases)
         for number, phase in enumerate(schedule.phases):
-            words[3 + number] = start = len(words)
+            words[4 + number] = start = len(words)
             kind, width = int(isinstance(phase[0], PlacedConversion)), _width(self._n, phase)
             words += [kind, len(phase), width, *[0] * len(phase)]
             for i, task in enumerate(phase):
@@ -220,7 +229,7 @@ def _width(n: int, phase: Sequence[Any]) -> int:
     """How many columns a task of a phase of conversions takes."""
     if not isinstance(phase[0], PlacedConversion):
         return n
-    width, digits = _COLUMNS, max(len(task.src) for task in phase)
+    width, digits = min(n, _COLUMNS), max(len(task.src) for task in phase)
     while width * digits > _DIGITS:
         width //= 2
     return width

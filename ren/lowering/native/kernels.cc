@@ -828,17 +828,30 @@ enum Elementwise : u32 { kCopy, kAdd, kSub, kNeg, kDot };
 constexpr u32 kRowBits = 20, kScratch = 4095, kConstant = 4094;
 constexpr size_t kColumnsOfGroup = 1024;
 
+// An argument, a result, or the rows that are kept: where it is, and what is between its rows and
+// between its batches. Of a number for each limb, a row is one vector of it.
+struct Buffer {
+  u32* data;
+  size_t row, batch;
+  bool is_number;
+};
+
 // Where the rows of one task are.
 struct Frame {
   size_t n, batch;
-  u32* const* data;
-  const size_t* strides;
+  const Buffer* buffers;
   u32* scratch;
 
   u32* row(u32 reference) const {
-    const u32 buffer = reference >> kRowBits;
-    const size_t start = size_t(reference & ((1u << kRowBits) - 1)) * n;
-    return buffer == kScratch ? scratch + start : data[buffer] + strides[buffer] * batch + start;
+    const u32 number = reference >> kRowBits;
+    const size_t row = reference & ((1u << kRowBits) - 1);
+    if (number == kScratch) return scratch + row * n;
+    const Buffer& buffer = buffers[number];
+    return buffer.data + buffer.batch * batch + buffer.row * row;
+  }
+  bool is_number(u32 reference) const {
+    const u32 number = reference >> kRowBits;
+    return number != kScratch && buffers[number].is_number;
   }
 };
 
@@ -886,6 +899,7 @@ void group(const Frame& frame, const u32* code) {
     const auto source = [&](u32 reference) {
       if (reference >> kRowBits == kConstant)
         return Operand{splats.data() + (reference & ((1u << kRowBits) - 1)) * lanes<V>, 0};
+      if (frame.is_number(reference)) return Operand{frame.row(reference), 0};
       return Operand{frame.row(reference) + start, ~size_t(0)};
     };
     for (const u32* at = first; at < end;) {
@@ -998,35 +1012,42 @@ void run_columns(const Frame& frame, const u32* code, size_t c, size_t width) {
 }
 
 // inputs, tables, code -> outputs.
+const u32* code_of(const Call& in) { return in[size_t(in.frame->args.size) - 1]; }
 template <class V>
 void plan_call(const Call& in) {
   const size_t args = size_t(in.frame->args.size), results = size_t(in.frame->rets.size);
-  const u32* const code = in[args - 1];
-  const size_t phases = code[0], scratch_rows = code[1], kept_rows = code[2], n = in.n;
-  std::vector<u32*> data;
-  std::vector<size_t> strides, counts;
+  const u32* const code = code_of(in);
+  const size_t phases = code[0], scratch_rows = code[1], kept_rows = code[2], n = code[3];
+  std::vector<Buffer> buffers;
+  std::vector<std::vector<u32>> numbers;
   size_t batches = 1;
   for (size_t i = 0; i < args + results; i++) {
     const XLA_FFI_Buffer& b = i < args ? in.buffer(i) : in.result_buffer(i - args);
     const size_t rows = b.rank > 1 ? size_t(b.dims[b.rank - 2]) : 1;
-    const size_t count = b.rank > 1 ? Call::size(b) / (rows * n) : 1;
-    data.push_back(static_cast<u32*>(b.data));
-    strides.push_back(count > 1 ? rows * n : 0);
+    const size_t count = b.rank > 1 ? Call::size(b) / (rows * size_t(b.dims[b.rank - 1])) : 1;
+    Buffer buffer{static_cast<u32*>(b.data), n, rows * n, false};
+    if (b.rank > 1 && size_t(b.dims[b.rank - 1]) < n) {
+      numbers.emplace_back(count * rows * lanes<V>);
+      for (size_t j = 0; j < numbers.back().size(); j++)
+        numbers.back()[j] = buffer.data[j / lanes<V>];
+      buffer = {numbers.back().data(), lanes<V>, rows * lanes<V>, true};
+    }
+    if (count == 1) buffer.batch = 0;
     if (count > batches) batches = count;
     if (i >= args) prefer_large_pages(b.data, Call::size(b) * sizeof(u32));
+    buffers.push_back(buffer);
   }
   std::unique_ptr<Block> kept;
   if (kept_rows) kept = blocks().take(batches * kept_rows * n * sizeof(u32));
-  data.push_back(kept ? kept->data() : nullptr);
-  strides.push_back(kept_rows * n);
+  buffers.push_back({kept ? kept->data() : nullptr, n, kept_rows * n, false});
   for (size_t p = 0; p < phases; p++) {
-    const u32* const phase = code + code[3 + p];
+    const u32* const phase = code + code[4 + p];
     const size_t count = phase[1], width = phase[0] == kRows ? n : phase[2];
     const u32* const offsets = phase + 3;
     const size_t parts = n / width;
     parallel(in.pool, count * batches * parts, count * batches * n * 16, [&](size_t i) {
       const u32* const own = code + offsets[i / parts / batches];
-      Frame frame{n, i / parts % batches, data.data(), strides.data(), nullptr};
+      Frame frame{n, i / parts % batches, buffers.data(), nullptr};
       if (phase[0] == kRows) {
         if (scratch_rows) frame.scratch = scratch(scratch_rows * n * sizeof(u32));
         run_rows<V>(frame, own);
@@ -1041,16 +1062,17 @@ void plan_call(const Call& in) {
 }  // namespace
 
 // Vectors where a ring is long enough for them.
-#define REN_KERNEL(name, least, vectors, numbers)                                \
+#define REN_KERNEL(name, length, least, vectors, numbers)                        \
   extern "C" __attribute__((visibility("default"))) XLA_FFI_Error* name(         \
       XLA_FFI_CallFrame* frame) {                                                \
     return handle(frame, [](const Call& in) {                                    \
-      if (in.n >= (least)) vectors(in); else numbers(in);                        \
+      if (length >= (least)) vectors(in); else numbers(in);                      \
     });                                                                          \
   }
 
-REN_KERNEL(ren_ntt, kLeastSquare, (transform_call<Vector, true>), (transform_call<u32, true>))
-REN_KERNEL(ren_intt, kLeastSquare, (transform_call<Vector, false>), (transform_call<u32, false>))
-REN_KERNEL(ren_convert, lanes<Vector>, convert_call<Vector>, convert_call<u32>)
-REN_KERNEL(ren_lift, lanes<Vector>, lift_call<Vector>, lift_call<u32>)
-REN_KERNEL(ren_plan, kLeastSquare, plan_call<Vector>, plan_call<u32>)
+REN_KERNEL(ren_ntt, in.n, kLeastSquare, (transform_call<Vector, true>), (transform_call<u32, true>))
+REN_KERNEL(ren_intt, in.n, kLeastSquare, (transform_call<Vector, false>),
+           (transform_call<u32, false>))
+REN_KERNEL(ren_convert, in.n, lanes<Vector>, convert_call<Vector>, convert_call<u32>)
+REN_KERNEL(ren_lift, in.n, lanes<Vector>, lift_call<Vector>, lift_call<u32>)
+REN_KERNEL(ren_plan, code_of(in)[3], kLeastSquare, plan_call<Vector>, plan_call<u32>)

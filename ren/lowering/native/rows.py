@@ -139,7 +139,9 @@ def rows_of(graph: Graph, tables: Sequence[Table]) -> Rows:
     outputs = [values[i] for i in graph.outputs]
     if any(isinstance(v, _Input) for v in outputs) or not builder.n:
         raise Unsupported("an input that is returned as it is")
-    return Rows(builder.n, tuple(builder.rows), tuple(builder.conversions), tuple(map(tuple, outputs)))
+    return Rows(
+        builder.n, tuple(builder.rows), tuple(builder.conversions), tuple(map(tuple, outputs))
+    )
 
 
 # ------------------------------------------------------------------- steps
@@ -154,7 +156,9 @@ def _moduli(table: Table) -> tuple[int, ...]:
 def _elementwise(step: str) -> _Step:
     def emit(b: _Builder, instr: Instr, t: list[Table], src: list[_Value]) -> _Value:
         each = zip(_moduli(t[0]), *(_wide(s, instr) for s in src), strict=True)
-        return [b.row(step, (q,), operands) for q, *operands_ in each for operands in [tuple(operands_)]]
+        return [
+            b.row(step, (q,), operands) for q, *operands_ in each for operands in [tuple(operands_)]
+        ]
 
     return emit
 
@@ -180,7 +184,11 @@ def _conversion(b: _Builder, instr: Instr, t: list[Table], src: list[_Value]) ->
 
 
 def _runs(value: _Value, runs: Any) -> _Value:
-    return value if runs is None else [x for start, count in runs for x in value[start : start + count]]
+    return (
+        value
+        if runs is None
+        else [x for start, count in runs for x in value[start : start + count]]
+    )
 
 
 def _load(b: _Builder, instr: Instr, t: list[Table], src: list[Any]) -> _Value:

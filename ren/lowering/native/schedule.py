@@ -20,7 +20,9 @@ ROW_BITS = 20
 MAX_TERMS = 16  # of a sum of products that is reduced once
 _TERM_RESIDUES = 1 << 17  # of the rows that a sum waits for: more would not stay in the L2 cache
 _LEAVES = frozenset({"input", "constant", "converted"})
-_WHOLE = frozenset({"ntt", "intt", "permute"})  # steps that read a whole row before they are done
+WHOLE_ROW = frozenset(
+    {"ntt", "intt", "permute"}
+)  # steps that read a whole row before they are done
 
 
 def reference(buffer: int, row: int) -> int:
@@ -225,11 +227,11 @@ def _ordered(rows: Rows, members: list[int]) -> list[int]:
         for s in all_rows[r].src:
             if s in own:
                 users[s].append(r)
-        if all_rows[r].step in _WHOLE or any(s in follows for s in all_rows[r].src):
+        if all_rows[r].step in WHOLE_ROW or any(s in follows for s in all_rows[r].src):
             follows.add(r)
     done: dict[int, None] = {}
     for start in members:
-        if all_rows[start].step not in _WHOLE and users[start]:
+        if all_rows[start].step not in WHOLE_ROW and users[start]:
             continue  # computed when it is needed
         ready = [start]
         while ready:
@@ -237,7 +239,7 @@ def _ordered(rows: Rows, members: list[int]) -> list[int]:
             for made in _with_needed(all_rows, own, done, r):
                 done[made] = None
                 for user in users[made]:
-                    is_eager = user in follows and all_rows[user].step not in _WHOLE
+                    is_eager = user in follows and all_rows[user].step not in WHOLE_ROW
                     if is_eager and all(s in done or s not in follows for s in all_rows[user].src):
                         heapq.heappush(ready, user)
     return list(done)
@@ -261,9 +263,7 @@ def _with_needed(
     return list(found)
 
 
-def _placed(
-    rows: Rows, order: list[int], places: dict[int, int]
-) -> tuple[tuple[Placed, ...], int]:
+def _placed(rows: Rows, order: list[int], places: dict[int, int]) -> tuple[tuple[Placed, ...], int]:
     """The steps of a task, and how many rows of its own it needs."""
     last = {s: i for i, r in enumerate(order) for s in rows.rows[r].src}
     own: dict[int, int] = {}

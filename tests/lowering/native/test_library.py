@@ -86,7 +86,7 @@ def assert_equal(got, expected):
 
 
 def libraries():
-    return {library for _, _, library, _ in emit._compiled}
+    return {library for _, _, library, _ in emit._compiled} | {used for _, used in emit._graphs}
 
 
 RUNNERS = [
