@@ -17,7 +17,8 @@ from ren.core.node import Node, buffer, make, toposort
 from ren.core.rewrite import rewrite
 from ren.lowering.devices import is_tracer
 from ren.lowering.donated import check_not_donated, is_donated
-from ren.lowering.execute import plan_of, run_plan
+from ren.lowering.execute import plan_of
+from ren.lowering.graph_runner import run_once
 from ren.lowering.tracing import concretely
 
 
@@ -118,7 +119,7 @@ def _compute(nodes: list[Node]) -> list[Node]:
     plan = plan_of(sink)
     inputs = [i.arg.array for i in plan.inputs if isinstance(i.arg, BufferArg)]
     try:
-        arrays = run_plan(plan, inputs)
+        arrays = run_once(plan, inputs)
     except DonatedBufferError:
         # Given away by another thread: what came out of the map can be computed anew.
         if resolved(make(ops.SINK, nodes)) is sink:

@@ -247,6 +247,11 @@ def _formed(
     return graph, tables_for(tables, library), library
 
 
+def is_one_call(graph: Graph, tables: tuple[Table, ...], args: Sequence[Any]) -> bool:
+    """True where one call of native code runs all of a graph on arrays like `args`."""
+    return isinstance(_formed(graph, tables, args, placement(args))[0], Form)
+
+
 def emit_graph(
     graph: Graph, library: str, tables: tuple[Arrays, ...], inputs: tuple[Any, ...]
 ) -> tuple[Any, ...]:

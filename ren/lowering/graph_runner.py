@@ -19,18 +19,23 @@ from ren.core.op import OPS, Kind
 from ren.lowering import emit
 from ren.lowering.binding import Bindings
 from ren.lowering.bodies import Table
-from ren.lowering.devices import PYTHON
+from ren.lowering.devices import PYTHON, is_host, is_tracer
 from ren.lowering.emit import Prepared
-from ren.lowering.execute import prepared_unit
+from ren.lowering.execute import prepared_unit, run_plan
 from ren.lowering.graph import Call, Graph, Slice
 from ren.lowering.kernels.apart import is_apart
 from ren.lowering.lifetimes import values_of
+from ren.lowering.places import common_place
 from ren.lowering.plan import Plan
 from ren.lowering.trace import Trace, active_trace
+from ren.lowering.tracing import is_tracing
 from ren.lowering.units import CopyUnit, KernelUnit, ViewUnit
 
 # The most elementwise steps in a row, over several kernels: 450 took XLA:CPU one second.
 MAX_FUSED = 400
+
+# The least degree at which one native call is preferred to kernels before either is timed.
+LEAST_ONE_CALL = 1 << 12
 
 _Computing = KernelUnit | ViewUnit
 _ELEMENTWISE = frozenset(name for name, op in OPS.items() if op.kind is Kind.ELEMENTWISE)
@@ -116,6 +121,36 @@ def graph_runner(plan: Plan) -> GraphRunner:
     steps = _with_drops(steps, plan)
     held = [i for i, source in enumerate(plan.inputs) if source.is_held]
     return GraphRunner(steps, plan.outputs, Bindings(steps, _prepared, held, plan.outputs))
+
+
+def one_call(plan: Plan, inputs: Sequence[Any]) -> GraphRunner | None:
+    """The graph of a plan where it is one call of native code on arrays like `inputs`, else None.
+
+    There is nothing to compile then that would pay only later.
+    """
+    specs = plan.output_specs
+    if not specs or specs[0].ring.n < LEAST_ONE_CALL or any(map(is_host, inputs)):
+        return None
+    if not all(isinstance(unit, KernelUnit | ViewUnit) for unit in plan.units):
+        return None
+    found = graph_runner(plan)
+    match found.steps:
+        case (GraphUnit() as step,) if common_place(inputs) is not None:
+            args = [inputs[v] for v in step.ins]
+            return found if emit.is_one_call(step.graph, step.tables, args) else None
+    return None
+
+
+def run_once(plan: Plan, inputs: Sequence[Any]) -> tuple[Any, ...]:
+    """`run_plan` for a plan that is run once: by one call of native code where there can be one."""
+    if active_trace() is None and not is_tracing() and not any(map(is_tracer, inputs)):
+        found = one_call(plan, inputs)
+        if found is not None:
+            try:
+                return found(inputs)
+            except (RuntimeError, ValueError):
+                pass  # an input that was given away; what follows says so
+    return run_plan(plan, inputs)
 
 
 def _prepared(step: GraphUnit | CopyUnit, args: tuple[Any, ...]) -> Prepared:
