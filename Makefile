@@ -42,15 +42,15 @@ format: $(VENV)/test.stamp ## rewrite the sources in the one format that `check`
 bench: $(VENV)/bench.stamp $(OPENFHE)/stamp ## time CKKS, and SEAL and OpenFHE beside it: BENCH="--log-n 14"
 	@$(BIN)/python -m benchmarks.run $(BENCH)
 
-docs: $(VENV)/docs.stamp ## write the reference pages to docs/site
-	@$(BIN)/python -m pdoc --math -o docs/site ren
-	@echo "docs/site/index.html"
+docs: $(VENV)/docs.stamp ## build the pages and the reference as a site; a warning fails
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
+	@echo "build/site/index.html (its search needs a server: $(BIN)/python -m http.server -d build/site)"
 
 notebooks: $(VENV)/notebooks.stamp ## run every notebook from top to bottom
 	@$(BIN)/jupyter-execute notebooks/*.ipynb
 
 clean: ## remove the virtual environment and everything that the other commands wrote
-	rm -rf $(VENV) $(OPENFHE) build dist docs/site .coverage .coverage.* .hypothesis .pytest_cache .ruff_cache
+	rm -rf $(VENV) $(OPENFHE) build dist .coverage .coverage.* .hypothesis .pytest_cache .ruff_cache
 	rm -rf .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
