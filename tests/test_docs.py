@@ -15,6 +15,7 @@ import pytest
 
 from ren import errors
 from ren.config import SETTINGS, Setting
+from ren.lowering.passes import PIPELINE
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = sorted((ROOT / "docs").rglob("*.md"))
@@ -22,6 +23,7 @@ PAGES = sorted((ROOT / "docs").rglob("*.md"))
 UNTAUGHT = ("performance", "index", "notation")
 TAUGHT = [p for p in PAGES if p.parent.name == "docs" and p.stem not in UNTAUGHT]
 ERRORS = ROOT / "docs" / "errors.md"
+INTERNALS = (ROOT / "docs" / "internals.md").read_text(encoding="utf-8")
 GUIDE = (ROOT / "docs" / "jit.md").read_text(encoding="utf-8")
 DOCUMENTS = ("JIT guide", "internals", "anvl jit()", "Iris JIT", "djit/xpr reference")
 TEST = re.compile(r"`(tests/[\w/]+\.py)::(\w+)`")
@@ -160,3 +162,18 @@ def test_every_feature_has_a_row_and_every_row_a_test() -> None:
         for path, name in named:
             assert name.startswith("test_") and name in functions(path), f"{path}::{name}"
     assert {f.partition(": ")[0] for f in features} == set(DOCUMENTS)
+
+
+def test_the_internals_list_every_pass_in_order() -> None:
+    assert [name for name, _ in rows(INTERNALS, "pass")] == [f"`{p.name}`" for p in PIPELINE]
+    rounding = [name for name, what in rows(INTERNALS, "pass") if "round otherwise" in what]
+    assert rounding == [f"`{p.name}`" for p in PIPELINE if p.changes_rounding]
+
+
+def test_each_section_of_the_internals_names_modules_that_are_there() -> None:
+    sections = re.split(r"^## ", INTERNALS, flags=re.MULTILINE)[1:]
+    for section in sections:
+        named = re.findall(r"`(ren/[\w/]+(?:\.py|/)?)`", section)
+        assert named, section.split("\n")[0]
+        assert all((ROOT / name).exists() for name in named), named
+    assert len(sections) >= 12
