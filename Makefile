@@ -26,8 +26,9 @@ slow: $(VENV)/test.stamp ## run the tests marked slow, which `test` leaves out, 
 xla: $(VENV)/test.stamp ## run the tests of `test`, or TESTS="tests/lowering", without native kernels
 	@REN_NATIVE=0 $(BIN)/python -m pytest -m "not slow and not gpu" -n $(WORKERS) --dist worksteal -q $(TESTS)
 
-golden: $(VENV)/test.stamp ## rewrite the golden files of the compiler's stages; read the diff
+golden: $(VENV)/test.stamp ## rewrite the golden files of the compiler's stages and the pictures of pages; read the diff
 	@$(BIN)/python -m tests.golden_programs
+	@$(BIN)/python -m tests.pictures
 
 check: $(VENV)/test.stamp ## lint, formatting, types, layers
 	@$(BIN)/ruff check .

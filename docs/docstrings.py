@@ -1,4 +1,4 @@
-"""For the reference pages: griffe calls a section of doctests "Examples"; in docstrings it is "Example"."""
+"""For the reference pages: what docstrings call "Example", griffe calls "Examples"."""
 
 import re
 from typing import Any

@@ -19,7 +19,7 @@ SECTIONS = re.split(r"^## ", PAGE.read_text(encoding="utf-8"), flags=re.MULTILIN
 TABLES = {s.split("\n")[0]: s for s in SECTIONS if "| Ren |" in s}
 PEERS = ("SEAL", "TenSEAL", "OpenFHE", "Lattigo", "desilofhe")
 
-# What the page calls `ctx`, `x` and so on: classes stand for their instances. The others are values.
+# What the page calls `ctx`, `x` and so on: classes stand for their instances.
 NAMES = {
     "ckks": ckks, "ctx": ckks.Context, "other": ckks.Context, "print": print, "ren": ren,
     "x": ckks.Ciphertext, "y": ckks.Ciphertext,

@@ -1,4 +1,4 @@
-"""The pages in docs/: their snippets run and print what they show; what their tables name is there."""
+"""The pages in docs/: snippets run, and print what is shown; what tables name is there."""
 
 from __future__ import annotations
 
@@ -62,7 +62,8 @@ def check_print(shown: str, printed: str) -> None:
 
 
 BLOCK = re.compile(
-    r"^```python(?: raises=(\w+))?\n(.*?)^```$(?:\n\n^```text\n(.*?)^```$)?", re.DOTALL | re.MULTILINE
+    r"^```python(?: raises=(\w+))?\n(.*?)^```$(?:\n\n^```text\n(.*?)^```$)?",
+    re.DOTALL | re.MULTILINE,
 )
 
 

@@ -1,4 +1,4 @@
-"""Links between pages lead somewhere; the site has every page, and the reference every public name."""
+"""Links lead somewhere; the site has every page, and its reference every public name."""
 
 from __future__ import annotations
 
@@ -91,12 +91,12 @@ def test_the_site_needs_no_network() -> None:
 
 
 def documented() -> list[str]:
-    pages = "\n".join(p.read_text(encoding="utf-8") for p in sorted((DOCS / "reference").glob("*.md")))
-    return DOCUMENTED.findall(pages)
+    pages = sorted((DOCS / "reference").glob("*.md"))
+    return [path for p in pages for path in DOCUMENTED.findall(p.read_text(encoding="utf-8"))]
 
 
 def held(path: str) -> Any:
-    """The module or the member of a module at a path; `ren.jit` is the module, which has a `jit`."""
+    """The module, or the member of a module, at a path."""
     module, _, name = path.rpartition(".")
     try:
         return importlib.import_module(path)
@@ -107,8 +107,8 @@ def held(path: str) -> Any:
 def objects() -> list[Any]:
     """What the reference pages show, the members of modules instead of the modules."""
     found = [held(path) for path in documented()]
-    modules = [m for m in found if inspect.ismodule(m)]
-    return [o for o in found if not inspect.ismodule(o)] + [o for m in modules for o in vars(m).values()]
+    inside = [member for o in found if inspect.ismodule(o) for member in vars(o).values()]
+    return found + inside
 
 
 def public_names() -> list[tuple[str, Any]]:
