@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import importlib
+import importlib.util
 import inspect
 import re
 from functools import cache
@@ -85,6 +85,19 @@ def test_the_site_needs_no_network() -> None:
         text = page.read_text(encoding="utf-8")
         assert "```mermaid" not in text and "<script" not in text, page
         assert not re.search(r"!\[[^]]*\]\(https?:", text), page
+
+
+def test_what_github_reads_is_brought_in_the_form_of_the_site() -> None:
+    spec = importlib.util.spec_from_file_location("hooks", DOCS / "hooks.py")
+    assert spec is not None and spec.loader is not None
+    hooks = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(hooks)
+    text = "- item\n\n  | a |\n  |---|\n- item\n\n```python raises=RingError\n\n  x\n```\n"
+    read = "- item\n\n    | a |\n    |---|\n\n- item\n\n"
+    broken = '```python title="raises RingError"\n\n  x\n```\n'
+    assert hooks.on_page_markdown(text) == read + broken
+    mended = '\n```python title="mended"\ny\n```\n'
+    assert hooks.on_page_markdown(text + "\n```python\ny\n```\n") == read + broken + mended
 
 
 # ------------------------------------------------------------------------------------- reference
