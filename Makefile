@@ -44,7 +44,7 @@ bench: $(VENV)/bench.stamp $(OPENFHE)/stamp ## time CKKS, and SEAL and OpenFHE b
 	@$(BIN)/python -m benchmarks.run $(BENCH)
 
 docs: $(VENV)/docs.stamp ## build the pages and the reference as a site; a warning fails
-	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
 	@echo "build/site/index.html (its search needs a server: $(BIN)/python -m http.server -d build/site)"
 
 notebooks: $(VENV)/notebooks.stamp ## run every notebook from top to bottom

@@ -87,6 +87,13 @@ def test_the_site_needs_no_network() -> None:
         assert not re.search(r"!\[[^]]*\]\(https?:", text), page
 
 
+def test_a_warning_fails_the_site() -> None:
+    """With --quiet MkDocs sees no warnings, and so none that --strict could fail for."""
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    command = re.search(r"^docs:.*\n(?:\t.*\n)+", makefile, re.MULTILINE)
+    assert command is not None and " mkdocs build --strict\n" in command[0]
+
+
 def test_what_github_reads_is_brought_in_the_form_of_the_site() -> None:
     spec = importlib.util.spec_from_file_location("hooks", DOCS / "hooks.py")
     assert spec is not None and spec.loader is not None
