@@ -26,8 +26,9 @@ slow: $(VENV)/test.stamp ## run the tests marked slow, which `test` leaves out, 
 xla: $(VENV)/test.stamp ## run the tests of `test`, or TESTS="tests/lowering", without native kernels
 	@REN_NATIVE=0 $(BIN)/python -m pytest -m "not slow and not gpu" -n $(WORKERS) --dist worksteal -q $(TESTS)
 
-golden: $(VENV)/test.stamp ## rewrite the golden files of the compiler's stages; read the diff
+golden: $(VENV)/test.stamp ## rewrite the golden files of the compiler's stages and the pictures of pages; read the diff
 	@$(BIN)/python -m tests.golden_programs
+	@$(BIN)/python -m tests.pictures
 
 check: $(VENV)/test.stamp ## lint, formatting, types, layers
 	@$(BIN)/ruff check .
@@ -42,15 +43,15 @@ format: $(VENV)/test.stamp ## rewrite the sources in the one format that `check`
 bench: $(VENV)/bench.stamp $(OPENFHE)/stamp ## time CKKS, and SEAL and OpenFHE beside it: BENCH="--log-n 14"
 	@$(BIN)/python -m benchmarks.run $(BENCH)
 
-docs: $(VENV)/docs.stamp ## write the reference pages to docs/site
-	@$(BIN)/python -m pdoc --math -o docs/site ren
-	@echo "docs/site/index.html"
+docs: $(VENV)/docs.stamp ## build the pages and the reference as a site; a warning fails
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
+	@echo "build/site/index.html (its search needs a server: $(BIN)/python -m http.server -d build/site)"
 
 notebooks: $(VENV)/notebooks.stamp ## run every notebook from top to bottom
 	@$(BIN)/jupyter-execute notebooks/*.ipynb
 
 clean: ## remove the virtual environment and everything that the other commands wrote
-	rm -rf $(VENV) $(OPENFHE) build dist docs/site .coverage .coverage.* .hypothesis .pytest_cache .ruff_cache
+	rm -rf $(VENV) $(OPENFHE) build dist .coverage .coverage.* .hypothesis .pytest_cache .ruff_cache
 	rm -rf .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 

@@ -1,8 +1,11 @@
-"""The pages in docs/: their snippets run, and what their tables name is there."""
+"""The pages in docs/: snippets run, and print what is shown; what tables name is there."""
 
 from __future__ import annotations
 
 import ast
+import contextlib
+import doctest
+import io
 import re
 from functools import cache
 from pathlib import Path
@@ -12,11 +15,15 @@ import pytest
 
 from ren import errors
 from ren.config import SETTINGS, Setting
+from ren.lowering.passes import PIPELINE
 
 ROOT = Path(__file__).resolve().parents[1]
-PAGES = sorted((ROOT / "docs").glob("*.md"))
-TAUGHT = [page for page in PAGES if page.stem != "performance"]  # that one is a record of figures
+PAGES = sorted((ROOT / "docs").rglob("*.md"))
+# A record of figures, a way in, and what is made from docstrings or from another file.
+UNTAUGHT = ("performance", "index", "notation")
+TAUGHT = [p for p in PAGES if p.parent.name == "docs" and p.stem not in UNTAUGHT]
 ERRORS = ROOT / "docs" / "errors.md"
+INTERNALS = (ROOT / "docs" / "internals.md").read_text(encoding="utf-8")
 GUIDE = (ROOT / "docs" / "jit.md").read_text(encoding="utf-8")
 DOCUMENTS = ("JIT guide", "internals", "anvl jit()", "Iris JIT", "djit/xpr reference")
 TEST = re.compile(r"`(tests/[\w/]+\.py)::(\w+)`")
@@ -24,17 +31,24 @@ TEST = re.compile(r"`(tests/[\w/]+\.py)::(\w+)`")
 
 @attrs.frozen
 class Snippet:
-    """A python block of a page; the first line of a broken one is ```python raises=NameOfError."""
+    """A python block of a page; the first line of a broken one is ```python raises=NameOfError.
+
+    A text block right after it is what it prints; there, ... stands for what differs between runs.
+    """
 
     line: int
     text: str
     raises: str
+    prints: str | None
 
     def run(self, page: Path, names: dict) -> None:
         """Runs it as a part of the page; a broken one must raise its error, and no other."""
         code = compile("\n" * self.line + self.text, str(page), "exec")
         if not self.raises:
-            exec(code, names)
+            with contextlib.redirect_stdout(io.StringIO()) as printed:
+                exec(code, names)
+            if self.prints is not None:
+                check_print(self.prints, printed.getvalue())
             return
         expected = getattr(errors, self.raises)
         with pytest.raises(expected) as caught:
@@ -42,11 +56,27 @@ class Snippet:
         assert type(caught.value) is expected, caught.value
 
 
+def check_print(shown: str, printed: str) -> None:
+    """Raises unless what was printed is what the page shows."""
+    assert doctest.OutputChecker().check_output(shown, printed, doctest.ELLIPSIS), printed
+
+
+BLOCK = re.compile(
+    r"^```python(?: raises=(\w+))?\n(.*?)^```$(?:\n\n^```text\n(.*?)^```$)?",
+    re.DOTALL | re.MULTILINE,
+)
+
+
 def snippets(page: Path) -> list[Snippet]:
     """The python blocks of a page."""
     text = page.read_text(encoding="utf-8")
-    found = re.finditer(r"^```python(?: raises=(\w+))?\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
-    return [Snippet(text.count("\n", 0, m.start(2)), m[2], m[1] or "") for m in found]
+    found = BLOCK.finditer(text)
+    return [Snippet(text.count("\n", 0, m.start(2)), m[2], m[1] or "", m[3]) for m in found]
+
+
+def name_of(page: Path) -> str:
+    """The path of a page inside docs/, without its ending."""
+    return page.relative_to(ROOT / "docs").with_suffix("").as_posix()
 
 
 def rows(text: str, first: str) -> list[list[str]]:
@@ -63,14 +93,14 @@ def functions(path: str) -> frozenset[str]:
     return frozenset(node.name for node in tree.body if isinstance(node, ast.FunctionDef))
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
 def test_every_snippet_runs_as_written(page: Path) -> None:
     names: dict = {"__name__": page.stem}
     for snippet in snippets(page):
         snippet.run(page, names)
 
 
-@pytest.mark.parametrize("page", TAUGHT, ids=lambda page: page.stem)
+@pytest.mark.parametrize("page", TAUGHT, ids=name_of)
 def test_a_page_without_snippets_would_be_noticed(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
     found = len(snippets(page))
@@ -78,14 +108,18 @@ def test_a_page_without_snippets_would_be_noticed(page: Path) -> None:
     assert len(re.findall(r"^```", text, re.MULTILINE)) == 2 * (found + text.count("\n```text\n"))
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
 def test_tests_and_pages_that_are_named_are_there(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
     for path, name in TEST.findall(text):
         assert name.startswith("test_") and name in functions(path), f"{path}::{name}"
     assert text.count("tests/") == len(TEST.findall(text))
-    for name in re.findall(r"\]\(([\w/]+\.md)", text):
-        assert (page.parent / name).exists(), name
+
+
+def test_a_print_that_is_not_current_would_be_noticed() -> None:
+    check_print("a ... c\n", "a b c\n")
+    with pytest.raises(AssertionError):
+        check_print("a c\n", "a b c\n")
 
 
 def test_every_error_has_a_broken_and_a_mended_example() -> None:
@@ -129,3 +163,18 @@ def test_every_feature_has_a_row_and_every_row_a_test() -> None:
         for path, name in named:
             assert name.startswith("test_") and name in functions(path), f"{path}::{name}"
     assert {f.partition(": ")[0] for f in features} == set(DOCUMENTS)
+
+
+def test_the_internals_list_every_pass_in_order() -> None:
+    assert [name for name, _ in rows(INTERNALS, "pass")] == [f"`{p.name}`" for p in PIPELINE]
+    rounding = [name for name, what in rows(INTERNALS, "pass") if "round otherwise" in what]
+    assert rounding == [f"`{p.name}`" for p in PIPELINE if p.changes_rounding]
+
+
+def test_each_section_of_the_internals_names_modules_that_are_there() -> None:
+    sections = re.split(r"^## ", INTERNALS, flags=re.MULTILINE)[1:]
+    for section in sections:
+        named = re.findall(r"`(ren/[\w/]+(?:\.py|/)?)`", section)
+        assert named, section.split("\n")[0]
+        assert all((ROOT / name).exists() for name in named), named
+    assert len(sections) >= 12

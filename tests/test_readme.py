@@ -30,9 +30,26 @@ def test_polynomials() -> None:
     assert names["step"](b, a).tolist() == ((a + b) * (b - 1)).tolist()
 
 
-def test_the_two_commands_come_first() -> None:
-    before, _, after = README.read_text(encoding="utf-8").partition("```sh\n")
-    assert after.startswith("make demo")
-    assert after.split("\n")[1].startswith("make test")
-    assert len(before.split("\n\n")) <= 3  # the title and two sentences
+def test_everything_stands_in_the_order_of_a_newcomers_questions() -> None:
+    """What it is, the five lines, the two commands, a plan, benchmarks, what is missing."""
+    text = README.read_text(encoding="utf-8")
+    parts = [
+        "Ren is a lazy engine", "```python\nimport numpy", "```sh\nmake demo", "\nmake test",
+        "](docs/plan.svg)", "<!-- benchmarks -->", "make bench", "## What is not there yet",
+        "```python\nimport ren\n",
+    ]  # fmt: skip
+    places = [text.index(part) for part in parts]
+    assert places == sorted(places)
+    title, what_it_is, rest = text.partition("```python")[0].split("\n\n")
+    assert title == "# Ren" and not rest
+    assert len(re.findall(r"\.(?:\s|$)", what_it_is)) == 2
     assert len(SNIPPETS) == 2
+
+
+def test_its_commands_are_those_of_the_makefile() -> None:
+    makefile = (README.parent / "Makefile").read_text(encoding="utf-8")
+    text = README.read_text(encoding="utf-8")
+    named = re.findall(r"(?:`|^)make (?:PYTHON=\S+ )?([a-z]+)", text, re.MULTILINE)
+    assert {"demo", "test", "bench", "docs"} <= set(named)
+    for command in named:
+        assert re.search(rf"^{command}:.*## ", makefile, re.MULTILINE), command

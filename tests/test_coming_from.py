@@ -1,0 +1,105 @@
+"""The tables of calls for those who come from other libraries: what they name of Ren is there."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import ren
+from ren.schemes import ckks
+
+PAGE = Path(__file__).resolve().parents[1] / "docs" / "coming-from.md"
+SECTIONS = re.split(r"^## ", PAGE.read_text(encoding="utf-8"), flags=re.MULTILINE)[1:]
+TABLES = {s.split("\n")[0]: s for s in SECTIONS if "| Ren |" in s}
+PEERS = ("SEAL", "TenSEAL", "OpenFHE", "Lattigo", "desilofhe")
+
+# What the page calls `ctx`, `x` and so on: classes stand for their instances.
+NAMES = {
+    "ckks": ckks, "ctx": ckks.Context, "other": ckks.Context, "print": print, "ren": ren,
+    "x": ckks.Ciphertext, "y": ckks.Ciphertext,
+}  # fmt: skip
+VALUES = {"a", "b", "c", "d", "data", "f", "k", "m", "path", "v"}
+# Attributes that only instances have, with their classes.
+HELD = {"ctx.params": ckks.Parameters, "x.level": int}
+
+
+def cells(section: str, column: int) -> Iterator[str]:
+    for line in section.splitlines():
+        if line.startswith("| ") and not line.startswith("| task |"):
+            yield line.strip("|").split("|")[column].strip()
+
+
+def calls(section: str) -> list[str]:
+    return [code for cell in cells(section, -1) for code in re.findall(r"`([^`]+)`", cell)]
+
+
+def resolved(node: ast.expr) -> Any:
+    """What a name or a chain of attributes is; None for a value or a result."""
+    if isinstance(node, ast.Name):
+        assert node.id in NAMES or node.id in VALUES, node.id
+        return NAMES.get(node.id)
+    if isinstance(node, ast.Attribute):
+        text = ast.unparse(node)
+        if text in HELD:
+            return HELD[text]
+        owner = resolved(node.value)
+        return owner if owner is None else getattr(owner, node.attr)
+    return None
+
+
+def check(code: str) -> None:
+    """Raises where a name, a method or an argument is not there."""
+    for node in ast.walk(ast.parse(code, mode="eval")):
+        if isinstance(node, ast.Name | ast.Attribute):
+            resolved(node)
+        if isinstance(node, ast.Call) and (called := resolved(node.func)) is not None:
+            bind(called, ast.unparse(node.func), node)
+
+
+def bind(called: Any, name: str, node: ast.Call) -> None:
+    if called is print:
+        return
+    owner, _, method = name.rpartition(".")
+    is_bound = owner in ("x", "y", "ctx") and not inspect.ismethod(getattr(NAMES[owner], method))
+    given = ([None] if is_bound else []) + [None] * len(node.args)
+    inspect.signature(called).bind(*given, **{str(k.arg): None for k in node.keywords})
+
+
+def test_there_is_a_table_for_each_library() -> None:
+    assert tuple(TABLES) == PEERS
+
+
+@pytest.mark.parametrize("peer", PEERS)
+def test_every_call_of_ren_is_there(peer: str) -> None:
+    found = calls(TABLES[peer])
+    assert len(found) >= 20
+    for code in found:
+        check(code)
+
+
+@pytest.mark.parametrize("peer", PEERS)
+def test_every_table_covers_the_same_tasks(peer: str) -> None:
+    tasks = " ".join(cells(TABLES[peer], 0))
+    for word in ("parameters", "key", "encode", "encrypt", "decrypt", "rotat", "server", "bytes"):
+        assert word in tasks, word
+    assert list(cells(TABLES[peer], -1))[-1] == "not there"
+    assert list(cells(TABLES[peer], 0))[-1] == "bootstrapping"
+    assert all(c.replace("\\|", "").count("`") % 2 == 0 for c in cells(TABLES[peer], 1))
+
+
+def test_bootstrapping_is_not_there() -> None:
+    """The day that it is, the tables say so."""
+    names = {*dir(ckks), *dir(ckks.Context), *dir(ckks.Ciphertext)}
+    assert not [name for name in names if "bootstrap" in name.lower()]
+
+
+@pytest.mark.parametrize("wrong", ["x.rotates(1)", "ckks.context(dept=2)", "q + x", "ctx.encode()"])
+def test_a_wrong_call_would_be_noticed(wrong: str) -> None:
+    with pytest.raises((AssertionError, AttributeError, TypeError)):
+        check(wrong)
