@@ -49,8 +49,8 @@ docs: $(VENV)/docs.stamp ## write the reference pages to docs/site
 	@$(BIN)/python -m pdoc --math -o docs/site ren
 	@echo "docs/site/index.html"
 
-notebooks: $(VENV)/notebooks.stamp ## run every notebook from top to bottom
-	@$(BIN)/jupyter-execute notebooks/*.ipynb
+notebooks: $(VENV)/notebooks.stamp ## run the notebooks and keep their outputs: NOTEBOOKS="--check 03_jit"
+	@$(BIN)/python -m notebooks.run $(NOTEBOOKS)
 
 clean: ## remove the virtual environment and everything that the other commands wrote
 	rm -rf $(VENV) $(OPENFHE) build dist docs/site .coverage .coverage.* .hypothesis .pytest_cache .ruff_cache
