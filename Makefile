@@ -8,13 +8,16 @@ WORKERS ?= 2
 OPENFHE := .venv-openfhe
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test slow xla golden check format bench docs notebooks clean
+.PHONY: help demo example test slow xla golden check format bench docs notebooks clean
 
 help: ## list these commands
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 demo: $(VENV)/demo.stamp ## classify real images that the scoring process never sees in the clear
 	@$(BIN)/python -m ren.demo
+
+example: $(VENV)/demo.stamp ## score encrypted patients in a server process, over a local socket
+	@$(BIN)/python -m examples
 
 test: $(VENV)/test.stamp ## run the tests in two processes, with the coverage of ren/
 	@$(BIN)/python -m pytest -m "not slow and not gpu" -n $(WORKERS) --dist worksteal -q \
@@ -47,8 +50,8 @@ docs: $(VENV)/docs.stamp ## build the pages and the reference as a site; a warni
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
 	@echo "build/site/index.html (its search needs a server: $(BIN)/python -m http.server -d build/site)"
 
-notebooks: $(VENV)/notebooks.stamp ## run every notebook from top to bottom
-	@$(BIN)/jupyter-execute notebooks/*.ipynb
+notebooks: $(VENV)/notebooks.stamp ## run the notebooks and keep their outputs: NOTEBOOKS="--check 03_jit"
+	@$(BIN)/python -m notebooks.run $(NOTEBOOKS)
 
 clean: ## remove the virtual environment and everything that the other commands wrote
 	rm -rf $(VENV) $(OPENFHE) build dist .coverage .coverage.* .hypothesis .pytest_cache .ruff_cache

@@ -40,7 +40,16 @@ def user_frame() -> FrameType | None:
 
 
 def _place(frame: FrameType) -> str:
-    return f"{os.path.basename(frame.f_code.co_filename)}:{frame.f_lineno}"
+    name = frame.f_code.co_filename
+    return f"{_cell(name) or os.path.basename(name)}:{frame.f_lineno}"
+
+
+def _cell(filename: str) -> str:
+    """`In[3]` for the code of a cell in IPython or a notebook; empty for a file."""
+    ipython = sys.modules.get("IPython")
+    shell = ipython.get_ipython() if ipython is not None else None
+    named = shell.compile.format_code_name(filename) if shell is not None else None
+    return named[1] if named is not None else ""
 
 
 def _is_foreign(name: str) -> bool:

@@ -133,6 +133,10 @@ class Captured:
         """The plan as a table; see `Plan.explain`."""
         return self.plan.explain(trace)
 
+    def plot_memory(self, ax: Any = None) -> Any:
+        """Draws what one replay holds in memory; see `Plan.plot_memory`."""
+        return self.plan.plot_memory(ax)
+
     def to_mermaid(self) -> str:
         """The plan as a Mermaid flowchart."""
         return self.plan.to_mermaid()

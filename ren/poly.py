@@ -180,7 +180,7 @@ class Poly(RandomConstructors):
 
     def __repr__(self) -> str:
         ring, domain = self._type
-        if self._node is None and not hasattr(self._leaf, "shape"):
+        if self._node is None and not isinstance(self._leaf, jax.Array | np.ndarray):
             state = f"holding {type(self._leaf).__name__}"
         elif self._symbolic:
             state = "constant"
@@ -194,7 +194,7 @@ class Poly(RandomConstructors):
     def _repr_html_(self) -> str:
         """For notebooks: the summary, and the program drawn; nothing is realized."""
         summary = f"<code>{escape(repr(self))}</code>"
-        if self._node is None and not hasattr(self._leaf, "shape"):
+        if self._node is None and not isinstance(self._leaf, jax.Array | np.ndarray):
             return summary
         return summary + self.node._repr_html_()
 

@@ -119,6 +119,10 @@ class VerificationError(RenError, AssertionError):
     """A compiler pass broke a rule of its stage: a defect of Ren, never of the program."""
 
 
+class MissingPackageError(RenError, ImportError):
+    """A package that is optional, asked for by what needs it, and not installed."""
+
+
 class NativeError(RenError, RuntimeError):
     """Native kernels that were asked for and cannot be had."""
 

@@ -195,7 +195,7 @@ def report(plan: Plan) -> MemoryReport:
     made = memory_plan(plan)
     values, pairs = made.values, made.donations
     bare = values_of(plan)
-    planned = [_planned_scratch(u, bool(p), values) for u, p in zip(plan.units, pairs, strict=True)]
+    planned = temporaries(plan, made)
     unplanned = [_planned_scratch(u, False, values) for u in plan.units]
     inputs = [values[v].size for unit in pairs for v, _ in unit if values[v].is_input]
     return MemoryReport(
@@ -210,6 +210,14 @@ def report(plan: Plan) -> MemoryReport:
         held_bytes=sum(values[v].size for v, i in enumerate(plan.inputs) if i.is_held),
         pruned_bytes=sum(values[v].size for v, i in enumerate(plan.inputs) if i.is_pruned),
     )
+
+
+def temporaries(plan: Plan, made: MemoryPlan) -> list[int]:
+    """For each unit the bytes that it is estimated to need besides its arrays."""
+    return [
+        _planned_scratch(unit, bool(pairs), made.values)
+        for unit, pairs in zip(plan.units, made.donations, strict=True)
+    ]
 
 
 def measure(plan: Plan) -> MemoryReport:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
+from typing import Any
 
 import attrs
 
@@ -14,6 +15,7 @@ from ren.lowering.digest import structure_digest
 from ren.lowering.drawing import plan_diagram
 from ren.lowering.explain import explain
 from ren.lowering.memory import MemoryReport, report
+from ren.lowering.memory_plot import plot_memory
 from ren.lowering.program import Program
 from ren.lowering.trace import Trace
 from ren.lowering.units import CopyUnit, Input, KernelUnit, Unit, ViewUnit, with_last_uses
@@ -66,6 +68,20 @@ class Plan:
                 the trace that is active, if one is.
         """
         return explain(self, trace)
+
+    def plot_memory(self, ax: Any = None) -> Any:
+        """Draws the buffers that are live while each unit runs, stacked up to the planned peak.
+
+        Args:
+            ax: matplotlib Axes to draw on; None makes a figure.
+
+        Returns:
+            The Axes; nothing is shown or saved.
+
+        Raises:
+            MissingPackageError: matplotlib is not installed.
+        """
+        return plot_memory(self, ax)
 
     def to_mermaid(self) -> str:
         """The units as a Mermaid flowchart, the values between them as arrows with their bytes."""

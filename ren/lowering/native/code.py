@@ -4,8 +4,8 @@ What a limb goes through stays in the cache of the core that it is on, twiddles 
 read once for all digits, and what crosses phases lies in memory that is kept between calls.
 
 The code is uint32 words. It begins with the numbers of phases, of rows of a task's own and of rows
-kept between phases, and n; then the position of each phase. A phase is its kind, its number of tasks, the
-columns of each (of conversions), and the position of each task.
+kept between phases, and n; then the position of each phase. A phase is its kind, its number of
+tasks, the columns of each (of conversions), and the position of each task.
 """
 
 from __future__ import annotations

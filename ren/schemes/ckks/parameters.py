@@ -37,7 +37,8 @@ from ren.schemes.ckks.parameter_checks import (
     degrees_for,
     read_fields,
 )
-from ren.schemes.ckks.parameter_table import header_of, security_text, summary, table
+from ren.schemes.ckks.parameter_display import Displayed
+from ren.schemes.ckks.parameter_table import header_of, security_text, summary
 from ren.schemes.ckks.planner import partition, plan_for_depth
 from ren.schemes.ckks.presets import PRESETS
 from ren.schemes.ckks.wire import Reader, damaged, pack, unpack
@@ -50,7 +51,7 @@ _DIGEST_HEADER = "ren.ckks.parameters.1"
 
 
 @attrs.frozen(cache_hash=True)
-class Parameters(Stored):
+class Parameters(Displayed, Stored):
     """A CKKS parameter set: Q_i for every level i, P, scales s_i, digits and their security.
 
     Construction checks everything; `for_depth` and `preset` find values that pass.
@@ -370,9 +371,6 @@ class Parameters(Stored):
 
     def __repr__(self) -> str:
         return summary(self)
-
-    def __str__(self) -> str:
-        return "\n".join(table(self))
 
 
 def parameters_of(reader: Reader) -> Parameters:

@@ -8,10 +8,14 @@ from typing import Any
 
 import attrs
 import numpy as np
+from numpy.typing import NDArray
 
+from ren import plotting
 from ren.core.errors import ParameterError
 from ren.schemes.ckks.active import context_for
 from ren.schemes.ckks.ciphertext import Ciphertext
+
+_FEW = 64  # numbers; more have smaller marks
 
 
 @attrs.frozen
@@ -26,6 +30,8 @@ class Precision:
         worst_slot: its index in the decrypted array, batch axes first.
         level: of the ciphertext.
         estimated_bits: what its tracked noise promises, by `Ciphertext.estimate`; NaN for unknown.
+        errors: the absolute error of each number, of the shape that decrypts. They tell of the
+            noise: to show them, or a plot of them, to others is to share the decryption.
     """
 
     worst_bits: float
@@ -35,6 +41,7 @@ class Precision:
     worst_slot: tuple[int, ...]
     level: int
     estimated_bits: float
+    errors: NDArray[np.float64] = attrs.field(eq=False, repr=False)
 
     def _rows(self) -> list[tuple[str, str]]:
         slot = ", ".join(map(str, self.worst_slot)) or "every one"
@@ -54,6 +61,40 @@ class Precision:
             f"<tr><th>{name}</th><td>{html.escape(value)}</td></tr>" for name, value in self._rows()
         )
         return f"<table>{rows}</table>"
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draws the absolute error of each number, and the bound that the tracked noise promises.
+
+        Args:
+            ax: matplotlib Axes to draw on; None makes a figure.
+
+        Returns:
+            The Axes; nothing is shown or saved.
+
+        Raises:
+            MissingPackageError: matplotlib is not installed.
+        """
+        ax = plotting.axes(ax, "precision.plot()")
+        errors = self.errors.ravel()
+        shown = np.where(errors > 0, errors, np.nan)  # none at all has no place on a log scale
+        style = "." if len(errors) > _FEW else "o"
+        ax.plot(shown, style, color=plotting.BLUE, ms=3, mew=0, label="error")
+        _line(ax, self.rms_error, plotting.GREEN, "--", "root mean square")
+        _line(ax, self.largest_error, plotting.ORANGE, "-.", "largest")
+        _line(ax, 2.0**-self.estimated_bits, plotting.RED, "-", "promised bound")
+        ax.set_yscale("log", base=2)
+        ax.set_xlabel("number, batch axes first" if self.errors.ndim > 1 else "number")
+        ax.set_ylabel("absolute error")
+        worst = f"{self.worst_bits:.1f} bits in the worst slot, level {self.level}"
+        ax.set_title(worst, loc="left")
+        ax.legend(loc="center left", bbox_to_anchor=(1.01, 0.5), frameon=False)
+        return ax
+
+
+def _line(ax: Any, error: float, colour: str, style: str, label: str) -> None:
+    if 0 < error < math.inf:
+        bits = f"2^{math.log2(error):.1f}"
+        ax.axhline(error, color=colour, ls=style, lw=1, label=f"{label}, {bits}")
 
 
 def precision(x: Ciphertext, expected: Any) -> Precision:
@@ -78,7 +119,7 @@ def precision(x: Ciphertext, expected: Any) -> Precision:
     got = context_for(x.key_id, "precision()").decrypt(x)
     want = np.asarray(expected)
     try:
-        error = np.abs(got - np.broadcast_to(want, got.shape))
+        error = np.asarray(np.abs(got - np.broadcast_to(want, got.shape)), np.float64)
     except ValueError:
         raise ParameterError(
             f"precision() got expected values of shape {want.shape}.",
@@ -95,6 +136,7 @@ def precision(x: Ciphertext, expected: Any) -> Precision:
         tuple(map(int, slot)),
         x.level,
         x.estimate.bits,
+        error,
     )
 
 

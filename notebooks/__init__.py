@@ -1,0 +1,1 @@
+"""Ren, told in notebooks; `run` executes them and keeps their outputs, `checks` reads them."""
