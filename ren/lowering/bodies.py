@@ -41,6 +41,11 @@ def _constant_table(value: int, moduli: tuple[int, ...]) -> tuple[np.ndarray, ..
     return (tables.montgomery_constant(value, moduli),)
 
 
+def _mask(where: np.ndarray) -> np.ndarray:
+    """uint32, all ones where true."""
+    return np.where(where, np.uint32(0xFFFFFFFF), np.uint32(0))
+
+
 _BUILDERS: dict[str, Callable[..., tuple[np.ndarray, ...]]] = {
     "modulus": tables.modulus,
     "constant": _constant_table,
@@ -52,6 +57,9 @@ _BUILDERS: dict[str, Callable[..., tuple[np.ndarray, ...]]] = {
     "convert": convert.convert_tables,
     "lift": convert.lift_tables,
     "coefficient_permutation": automorphism.coefficient_permutation,
+    "coefficient_index": lambda n, g: automorphism.coefficient_permutation(n, g)[:1],
+    "sign_mask": lambda n, g: (_mask(automorphism.coefficient_permutation(n, g)[1]),),
+    "first_mask": lambda n: (_mask(np.arange(n) == 0),),
     "evaluation_permutation": lambda n, g: (automorphism.evaluation_permutation(n, g),),
 }
 

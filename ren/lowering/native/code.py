@@ -38,7 +38,8 @@ from ren.lowering.native.schedule import (
 LEAST_N = 4  # of the transforms that it calls
 _MOST_BUFFERS, _MAX_DIGITS = 4000, 1 << 9
 _COLUMNS, _DIGITS = 512, 1 << 13  # of a conversion's task: columns, and digits at a time
-_STEPS = {"copy": 0, "add": 1, "sub": 2, "neg": 3, "dot": 4}
+_STEPS = {"copy": 0, "add": 1, "sub": 2, "neg": 3, "dot": 4, "mask": 5, "flip": 6}
+_WITH_TABLE = frozenset({"permute", "mask", "flip"})
 _END, _NTT, _INTT, _PERMUTE, _GROUP = range(5)
 
 
@@ -99,7 +100,7 @@ def _whole(graph: Graph, tables: tuple[Table, ...]) -> Whole:
         raise Unsupported("rows too short, or a conversion too wide")
     inputs = sorted({row.given[0] for row in rows.rows if row.step == "input"})
     moduli = sorted({row.given[0] for row in rows.rows if row.step in ("ntt", "intt")})
-    moved = dict.fromkeys(row.given[0] for row in rows.rows if row.step == "permute")
+    moved = dict.fromkeys(row.given[-1] for row in rows.rows if row.step in _WITH_TABLE)
     read = [*(Table("rows", (rows.n, q)) for q in moduli), *moved]
     args = len(inputs) + len(read) + 1
     buffers = {table: len(inputs) + i for i, table in enumerate(read)}
@@ -200,29 +201,30 @@ class _Writer:
         words: list[int] = []
         for step in steps:
             src = [self._numbered(s, own) for s in step.src]
-            words += _elementwise(step, src)
+            words += self._elementwise(step, src)
         values = [self._constants[i] for i in own]
         return [_GROUP, 2 + len(values) + len(words), len(values), *values, *words]
+
+    def _elementwise(self, step: Placed, src: list[int]) -> list[int]:
+        """step, q, q^-1 mod 2^32, to; the sources. Of a sum of products: how many, 1 and a place if
+        it is added to what stands there, the factors."""
+        row = step.row
+        if row.step in _WITH_TABLE:
+            src = [*src, reference(self._buffers[row.given[-1]], 0)]
+        if row.step in ("copy", "mask"):
+            return [_STEPS[row.step], 0, 0, step.to, *src]
+        q = row.given[0]
+        head = [_STEPS[row.step], q, pow(q, -1, 1 << 32), step.to]
+        if row.step != "dot":
+            return [*head, *src]
+        adds = len(src) % 2
+        return [*head, len(src) // 2, adds, src[0] if adds else 0, *src[adds:]]
 
     def _numbered(self, place: int, own: dict[int, int]) -> int:
         if place >> ROW_BITS != CONSTANT:
             return place
         index = place & ((1 << ROW_BITS) - 1)
         return reference(CONSTANT, own.setdefault(index, len(own)))
-
-
-def _elementwise(step: Placed, src: list[int]) -> list[int]:
-    """step, q, q^-1 mod 2^32, to; the sources. Of a sum of products: how many, 1 and a place if it
-    is added to what stands there, the factors."""
-    row = step.row
-    if row.step == "copy":
-        return [_STEPS["copy"], 0, 0, step.to, *src]
-    q = row.given[0]
-    head = [_STEPS[row.step], q, pow(q, -1, 1 << 32), step.to]
-    if row.step != "dot":
-        return [*head, *src]
-    adds = len(src) % 2
-    return [*head, len(src) // 2, adds, src[0] if adds else 0, *src[adds:]]
 
 
 def _width(n: int, phase: Sequence[Any]) -> int:

@@ -824,7 +824,7 @@ u32* scratch(size_t bytes) {
 
 enum PhaseKind : u32 { kRows, kColumns };
 enum Step : u32 { kEnd, kNtt, kIntt, kPermute, kGroup };
-enum Elementwise : u32 { kCopy, kAdd, kSub, kNeg, kDot };
+enum Elementwise : u32 { kCopy, kAdd, kSub, kNeg, kDot, kMask, kFlip };
 constexpr u32 kRowBits = 20, kScratch = 4095, kConstant = 4094;
 constexpr size_t kColumnsOfGroup = 1024;
 
@@ -918,6 +918,22 @@ void group(const Frame& frame, const u32* code) {
             return lower(V{} - x, modulus - x);
           });
           at += 5;
+          break;
+        }
+        case kMask: {
+          const Operand mask = source(at[5]);
+          map<V>(to, width, [&](size_t c) { return a.at<V>(c) & mask.at<V>(c); });
+          at += 6;
+          break;
+        }
+        case kFlip: {
+          const Operand mask = source(at[5]);
+          const V modulus = splat<V>(q);
+          map<V>(to, width, [&](size_t c) {
+            const V x = a.at<V>(c), flipped = lower(V{} - x, modulus - x), m = mask.at<V>(c);
+            return (x & ~m) | (flipped & m);
+          });
+          at += 6;
           break;
         }
         case kAdd: {

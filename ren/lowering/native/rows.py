@@ -23,10 +23,11 @@ class Row:
     """One step on rows of n residues.
 
     Args:
-        step: "input", "constant", "converted", "ntt", "intt", "permute", or an elementwise one.
+        step: "input", "constant", "converted", "ntt", "intt", "permute", or one of single residues:
+            "add", "sub", "neg", "dot" (sum of products), "mask", "flip" (negated under a mask).
         given: of an input its number and the limb; of a constant its value in Montgomery form; of
-            what is converted the number of the conversion and of the target; of a permutation its
-            table; else the modulus.
+            what is converted the number of the conversion and of the target; of a permutation and
+            a mask its table; of a flip the modulus and the table; else the modulus.
         src: the rows that it reads.
     """
 
@@ -155,10 +156,8 @@ def _moduli(table: Table) -> tuple[int, ...]:
 
 def _elementwise(step: str) -> _Step:
     def emit(b: _Builder, instr: Instr, t: list[Table], src: list[_Value]) -> _Value:
-        each = zip(_moduli(t[0]), *(_wide(s, instr) for s in src), strict=True)
-        return [
-            b.row(step, (q,), operands) for q, *operands_ in each for operands in [tuple(operands_)]
-        ]
+        operands = zip(*(_wide(s, instr) for s in src), strict=True)
+        return [b.row(step, (q,), each) for q, each in zip(_moduli(t[0]), operands, strict=True)]
 
     return emit
 
@@ -170,6 +169,24 @@ def _wide(value: _Value, instr: Instr) -> _Value:
 def _constants(b: _Builder, instr: Instr, t: list[Table], src: list[_Value]) -> _Value:
     value, moduli = t[0].args
     return [b.row("constant", ((value << 32) % q,)) for q in moduli]  # type: ignore[operator,union-attr]
+
+
+def _first(n: int) -> Table:
+    return Table("first_mask", (n,))
+
+
+def _at_zero(b: _Builder, instr: Instr, t: list[Table], src: list[_Value]) -> _Value:
+    return [b.row("mask", (_first(instr.n),), (x,)) for x in _wide(src[0], instr)]
+
+
+def _delta(b: _Builder, instr: Instr, t: list[Table], src: list[_Value]) -> _Value:
+    return _at_zero(b, instr, t, [_constants(b, instr, t, src)])
+
+
+def _flip(b: _Builder, instr: Instr, t: list[Table], src: list[_Value]) -> _Value:
+    table = Table("sign_mask", t[0].args)
+    each = zip(_moduli(t[1]), _wide(src[0], instr), strict=True)
+    return [b.row("flip", (q, table), (x,)) for q, x in each]
 
 
 def _transform(step: str) -> _Step:
@@ -194,11 +211,14 @@ def _runs(value: _Value, runs: Any) -> _Value:
 def _load(b: _Builder, instr: Instr, t: list[Table], src: list[Any]) -> _Value:
     runs, is_permuted = instr.structure  # type: ignore[misc]
     found = _runs(src[0], runs)
-    return [b.row("permute", (t[0],), (x,)) for x in found] if is_permuted else found
+    return _permute(b, instr, t, [found]) if is_permuted else found
 
 
 def _permute(b: _Builder, instr: Instr, t: list[Table], src: list[_Value]) -> _Value:
-    return [b.row("permute", (t[0],), (x,)) for x in src[0]]
+    index = t[0]
+    if index.kind == "coefficient_permutation":
+        index = Table("coefficient_index", index.args)
+    return [b.row("permute", (index,), (x,)) for x in src[0]]
 
 
 def _view(b: _Builder, instr: Instr, t: list[Table], src: list[_Value]) -> _Value:
@@ -229,6 +249,9 @@ _STEPS: dict[str, _Step] = {
     "MUL": _elementwise("dot"),
     "DOT": _elementwise("dot"),
     "FILL": _constants,
+    "DELTA": _delta,
+    "AT_ZERO": _at_zero,
+    "FLIP": _flip,
     "NTT": _transform("ntt"),
     "INTT": _transform("intt"),
     "CONVERT": _conversion,
