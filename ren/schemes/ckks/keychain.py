@@ -95,13 +95,13 @@ class Keychain:
             return "owner (holds the secret key)"
         return "public (encrypts)" if self.public is not None else "server (computes)"
 
-    def inventory(self, name: Callable[[int], str]) -> str:
-        """The evaluation keys held, by name; never their contents."""
+    def names(self, name: Callable[[int], str]) -> list[str]:
+        """The public and evaluation keys held, by name; never their contents."""
         names = ["public"] if self.public is not None else []
         names += ["relinearization"] if self.relinearization is not None else []
         names += [name(g) for g in self.galois]
         names += [f"switch to {to[:8]}" for to in self.switches]
-        return ", ".join(names) or "none"
+        return names
 
     # ---------------------------------------------------------------- what is needed
 
