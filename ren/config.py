@@ -109,7 +109,7 @@ def _tier(value: Any) -> str:
     return value
 
 
-def _native(value: Any) -> bool | str:
+def _auto_switch(value: Any) -> bool | str:
     found = {"0": False, "1": True, "auto": "auto"}.get(value) if isinstance(value, str) else value
     if found is not True and found is not False and found != "auto":
         raise ValueError
@@ -128,6 +128,8 @@ def _number(name: str, default: int, meaning: str, least: int = 0) -> Setting:
     return Setting(name, default, _count(least), f"an integer >= {least}", meaning)
 
 
+_AUTO_NEEDED = 'True, False or "auto" (in the environment 1, 0 or auto)'
+
 SETTINGS = (
     _switch("jit", True, "ren.jit captures once and replays; without it, each call captures"),
     _switch("jit_log", False, "log to stderr what ren.jit does"),
@@ -143,7 +145,7 @@ SETTINGS = (
     _number("rearm_min_samples", 8, "timed calls since the choice that this needs", 1),
     Setting("rearm_max_volatility", 0.25, _positive, "a number > 0",
             "their deviation over their mean that it allows"),
-    Setting("native", "auto", _native, 'True, False or "auto" (in the environment 1, 0 or auto)',
+    Setting("native", "auto", _auto_switch, _AUTO_NEEDED,
             'kernels in C++ on CPUs, built at first use; "auto" where that works'),
     Setting("cache_dir", None, _folder, 'a path, None for the user\'s cache folder, or "off"',
             'where compiled kernels and telemetry are kept; "off" keeps none'),
@@ -152,6 +154,8 @@ SETTINGS = (
     _number("cache_refresh_s", 86_400, "age at which an entry that says the same is written again"),
     _number("cache_flush_min", 8, "plans that are new are written when they are so many", 1),
     _number("cache_flush_max", 64, "entries, new or not, are written when they are so many", 1),
+    Setting("progress", "auto", _auto_switch, _AUTO_NEEDED,
+            'bars for what takes seconds, by tqdm; "auto" in notebooks and on terminals'),
 )  # fmt: skip
 _BY_NAME = {setting.name: setting for setting in SETTINGS}
 # What other systems have and Ren has not, and why.
@@ -197,6 +201,7 @@ class Config:
     cache_refresh_s: int
     cache_flush_min: int
     cache_flush_max: int
+    progress: bool | str
     _lock: threading.RLock
 
     def __init__(self, environment: Mapping[str, str] | None = None) -> None:
