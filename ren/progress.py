@@ -94,8 +94,8 @@ class Progress:
         with suppress(*_BROKEN):
             bar = make(total=self._total, desc=self._what, leave=False, dynamic_ncols=True)
             bar.start_t -= self._clock() - self._start
+            bar.last_print_t = bar.start_t  # for the rate
             bar.update(self._done)
-            bar.refresh()
             self._bar = bar
 
     def _is_inside_another(self) -> bool:

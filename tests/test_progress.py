@@ -36,9 +36,6 @@ class Bar:
     def update(self, n: int = 1) -> None:
         self.done += n
 
-    def refresh(self) -> None:
-        pass
-
     def set_description(self, text: str) -> None:
         self.desc = text
 
