@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
+from ren.core import html
 from ren.core.errors import SettingError, UnknownSettingError
 
 TIERS = ("eager", "units", "graph", "auto")
@@ -242,12 +243,19 @@ class Config:
         return [*_BY_NAME, "update"]
 
     def __str__(self) -> str:
-        rows = [("setting", "value", "variable", "meaning")]
-        rows += [(s.name, repr(getattr(self, s.name)), s.variable, s.meaning) for s in SETTINGS]
+        rows = self._rows()
         widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
         return "\n".join(
             "  ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)).rstrip() for row in rows
         )
+
+    def _repr_html_(self) -> str:
+        return html.card("ren.config", html.table(self._rows(), left=range(4)))
+
+    def _rows(self) -> list[tuple[str, ...]]:
+        values = ((s, repr(getattr(self, s.name))) for s in SETTINGS)
+        rows = [(s.name, value, s.variable, s.meaning) for s, value in values]
+        return [("setting", "value", "variable", "meaning"), *rows]
 
     def __repr__(self) -> str:
         changed = [s.name for s in SETTINGS if getattr(self, s.name) != s.default]
