@@ -210,6 +210,12 @@ def test_reports_tell_their_numbers():
     assert words(trace).count("NTT") == 2
 
 
+def test_settings_are_a_table():
+    assert "progress 'auto' REN_PROGRESS" in words(ren.config)
+    with ren.config.update(cache_dir=NASTY.rstrip("\x00\x1b\ud800")):
+        assert "&lt;script&gt;" in shown(ren.config)
+
+
 def test_a_self_test_that_failed_says_so():
     passed, failed = (Check("kernels", ok, NASTY, 0.5) for ok in (True, False))
     assert "FAILED" not in words(SelfTest((passed,)))

@@ -41,6 +41,7 @@ _RULES = f"""
 {_CARD} .ren-scroll {{ max-height: 420px; overflow-y: auto; margin: 8px 0 0; }}
 {_CARD} table.ren-table {{ border-collapse: collapse; border: 0; margin: 0; width: auto;
   table-layout: auto; font-size: 13px; color: inherit; font-variant-numeric: tabular-nums; }}
+{_CARD} .ren-scroll + .ren-table {{ margin-top: 10px; }}
 {_CARD} .ren-table tr:nth-child(n) {{ background: none; border: 0; }}
 {_CARD} .ren-table tr > :nth-child(n) {{ padding: 1px 16px 1px 0; border: 0; max-width: none;
   text-align: right; vertical-align: top; white-space: nowrap; color: inherit;
@@ -54,7 +55,7 @@ _RULES = f"""
   border-radius: 4px; background: var(--tint); border: 1px solid var(--line); }}
 {_CARD} .ren-meter span {{ display: block; height: 8px; border-radius: 4px;
   background: var(--bar); }}
-{_CARD} .ren-picture {{ margin: 8px 0 0; overflow-x: auto; }}
+{_CARD} .ren-picture {{ margin: 8px 0 0; max-height: 720px; overflow: auto; }}
 """
 _NOT_IN_XML = re.compile(r"[^\t\n\r\x20-\uD7FF\uE000-\uFFFD\U00010000-\U0010FFFF]")
 
@@ -92,12 +93,13 @@ def card(title: str, *parts: Markup, tags: Iterable[str] = (), warning: str = ""
     return f'<div class="ren-card"><style>{_STYLE}</style>{head}{"".join(parts)}</div>'
 
 
-def facts(rows: Iterable[tuple[str, Cell]]) -> Markup:
-    """Names and what they are, a row each; those that are empty are left out."""
+def facts(rows: Iterable[tuple[Cell, ...]]) -> Markup:
+    """Names and what they are, a row each, in as many cells; those that are empty are left out."""
     made = "".join(
         f'<tr><th class="ren-left">{_text(name)}</th>'
-        f'<td class="ren-left ren-long">{_text(value)}</td></tr>'
-        for name, value in rows
+        + "".join(f'<td class="ren-left ren-long">{_text(cell)}</td>' for cell in (value, *more))
+        + "</tr>"
+        for name, value, *more in rows
         if value
     )
     return Markup(f'<table class="ren-table">{made}</table>')

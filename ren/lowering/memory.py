@@ -105,7 +105,7 @@ class MemoryReport:
         """The numbers for notebooks, each with a bar: its part of the largest."""
         known = [(name, b) for name, b in self._rows() if b is not None]
         most = max(1, *(b for _, b in known))
-        return html.facts((name, html.joined(size(b), html.meter(b / most))) for name, b in known)
+        return html.facts((name, size(b), html.meter(b / most)) for name, b in known)
 
     def _repr_html_(self) -> str:
         return html.card("Memory of one run", self.facts())

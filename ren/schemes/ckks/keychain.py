@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from ren.core.errors import ContextError, MissingKeyError
 from ren.poly import Poly
+from ren.progress import Progress
 from ren.sampling import fresh_seed
 from ren.schemes.ckks.gadget import gadget_of, public_ring
 from ren.schemes.ckks.parameters import Parameters
@@ -146,9 +147,11 @@ class Keychain:
             return self
         s = self.require_secret().poly
         made = {}
-        for g in missing:
-            target = s.automorphism(pow(g, -1, 2 * params.n))
-            made[g] = _switching_key(s, target, galois_label(g), params, entropy)
+        with Progress(len(missing), "making rotation keys") as progress:
+            for g in missing:
+                target = s.automorphism(pow(g, -1, 2 * params.n))
+                made[g] = _switching_key(s, target, galois_label(g), params, entropy)
+                progress.step()
         return dataclasses.replace(self, galois={**self.galois, **made})
 
     def with_switch(
