@@ -119,6 +119,7 @@ def environment(folder: str) -> dict[str, str]:
         "IPYTHONDIR": os.path.join(folder, "ipython"),
         "MPLBACKEND": "module://matplotlib_inline.backend_inline",
         "REN_CACHE_DIR": os.path.join(folder, "ren"),
+        "REN_PROGRESS": "0",  # bars come and go; what is kept is for readers
     }
 
 
