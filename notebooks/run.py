@@ -89,10 +89,8 @@ def executed(notebook: NotebookNode, cell_seconds: int) -> list[str]:
         )
         try:
             client.execute(env=environment(folder), cleanup_kc=True)
-        except CellTimeoutError:
-            return [f"a cell took more than {cell_seconds} s"]
-        except CellExecutionError as error:
-            return [str(error)]
+        except (CellTimeoutError, CellExecutionError) as error:
+            return [str(error).strip()]
     notebook.metadata.language_info = nbformat.from_dict(METADATA["language_info"])
     local = (folder, str(FOLDER.parent), str(Path.home()), sys.prefix, socket.gethostname())
     return faults(notebook, local)
