@@ -19,7 +19,7 @@ import numpy as np
 from ren.core.node import Node
 from ren.core.ring import Domain, limb_positions
 from ren.lowering import exact
-from ren.lowering.kernels import automorphism, convert, modular, ntt, tables
+from ren.lowering.kernels import automorphism, convert, integers, modular, ntt, tables
 from ren.lowering.parts import Parts, limbs
 
 Arrays = tuple[Any, ...]
@@ -49,6 +49,9 @@ _BUILDERS: dict[str, Callable[..., tuple[np.ndarray, ...]]] = {
     "merged": ntt.merged_tables,
     "convert": convert.convert_tables,
     "lift": convert.lift_tables,
+    "residues": integers.residue_tables,
+    "digits": integers.digit_tables,
+    "differences": integers.difference_tables,
     "coefficient_permutation": automorphism.coefficient_permutation,
     "evaluation_permutation": lambda n, g: (automorphism.evaluation_permutation(n, g),),
 }

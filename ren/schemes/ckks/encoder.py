@@ -16,13 +16,18 @@ import math
 from collections.abc import Sequence
 from fractions import Fraction
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ren.core.errors import ParameterError
+from ren.lowering import integers
+from ren.residues import plain
 
 _LARGEST_WEIGHT = 1 << 1000  # keeps the products of `centered_floats` inside float64
+_LARGEST_INTEGER = 1 << 62  # what goes into int64, with room for a sum
+_MOST_DIGITS = 4  # of coefficients that a message is expected to have
 
 
 @lru_cache(maxsize=32)
@@ -118,6 +123,18 @@ def encode_constant(value: complex, n: int, scale: Fraction | int) -> dict[int, 
     return {position: c for position, c in parts.items() if c}
 
 
+def as_integers(coefficients: NDArray) -> NDArray[np.int64] | None:
+    """Integers [*batch, n] (int64, float64 or object) as int64, if all are below 2^62.
+
+    The memory is new and is one that a polynomial may stand on.
+    """
+    if coefficients.size and np.abs(coefficients).max() >= _LARGEST_INTEGER:
+        return None
+    made = integers.empty(coefficients.shape, np.int64)
+    np.copyto(made, coefficients, casting="unsafe")
+    return made
+
+
 def residues(coefficients: NDArray, moduli: Sequence[int]) -> NDArray[np.uint32]:
     """The residues c 2^32 mod q_i (Montgomery form): uint32 [*batch, limb, n], in [0, q_i).
 
@@ -158,6 +175,26 @@ def _as_int64(coefficients: NDArray) -> tuple[NDArray[np.int64], NDArray[np.intp
     return np.ldexp(fraction, exponents - shift).astype(np.int64), shift.astype(np.intp)
 
 
+def centered(limbs: Any, moduli: Sequence[int], bits: int) -> NDArray[np.float64]:
+    """What `centered_floats` gives, in time linear in the limbs where all |x| < 2^bits.
+
+    Few limbs then tell x, and all others are checked against it; if one disagrees, all are used.
+
+    Args:
+        limbs: Montgomery residues uint32 [*batch, limb, n] on a device.
+        moduli: the moduli q_i of the limbs.
+        bits: of what is expected; it decides about the time alone.
+    """
+    moduli, count = tuple(moduli), 1
+    while count < len(moduli) and math.prod(moduli[-count:]) >> (bits + 1) == 0:
+        count += 1
+    found = integers.digits(limbs, moduli, count) if count <= _MOST_DIGITS else None
+    if found is None:
+        return centered_floats(plain(np.asarray(limbs), moduli), moduli)
+    digits = [found[0][..., i, :].astype(np.int64) for i in range(count)]
+    return _signed_floats(digits, found[1], moduli[-count:])
+
+
 def centered_floats(limbs: NDArray[np.uint32], moduli: Sequence[int]) -> NDArray[np.float64]:
     """The centred x in (-Q/2, Q/2] with x = limbs[i] (mod q_i), to a relative error of 2^-52.
 
@@ -173,7 +210,18 @@ def centered_floats(limbs: NDArray[np.uint32], moduli: Sequence[int]) -> NDArray
     negative: all terms are positive, so that nothing cancels. L^2/2 multiply-adds a coefficient.
     """
     digits = _mixed_radix(limbs, moduli)
-    negative = _is_above_half(digits, moduli)
+    return _signed_floats(digits, _is_above_half(digits, moduli), moduli)
+
+
+def _signed_floats(
+    digits: list[NDArray[np.int64]], negative: NDArray[np.bool_], moduli: Sequence[int]
+) -> NDArray[np.float64]:
+    """The sum of digits[i] W_i, less the product of the moduli where `negative`."""
+    if (product := math.prod(moduli)) < _LARGEST_INTEGER:
+        total = negative * np.int64(-product)
+        for i, digit in enumerate(digits):
+            total += digit * math.prod(moduli[:i])
+        return total.astype(np.float64)
     high = np.zeros(negative.shape)
     low = negative.astype(np.float64)
     for i in reversed(range(len(moduli))):

@@ -10,15 +10,17 @@ from collections.abc import Hashable, Sequence
 from fractions import Fraction
 from typing import Any
 
+import attrs
 import jax
 import numpy as np
 from numpy.typing import NDArray
 
 from ren.core.args import Spec
 from ren.core.errors import ParameterError, TracedValueError
-from ren.core.ring import Domain
+from ren.core.ring import Domain, RingSpec
 from ren.lowering.devices import is_tracer
 from ren.poly import Poly
+from ren.programs import replayed
 from ren.schemes.ckks import encoder, serialization
 from ren.schemes.ckks import noise as noises
 from ren.schemes.ckks.files import Stored
@@ -26,7 +28,7 @@ from ren.schemes.ckks.gadget import gadget_of
 from ren.schemes.ckks.layout import Layout
 from ren.schemes.ckks.noise import Noise
 from ren.schemes.ckks.parameters import Parameters
-from ren.schemes.rlwe.keys import from_residues
+from ren.schemes.rlwe.keys import from_integers, from_residues
 from ren.symbolic import Aside, Length, Symbolic, Unfit, as_symbol
 
 
@@ -111,11 +113,39 @@ def _unflatten(static: tuple[Any, ...], children: Any) -> Plaintext:
 jax.tree_util.register_pytree_node(Plaintext, _flatten, _unflatten)
 
 
-def encode(values: Any, params: Parameters, level: int, blocks: int = 1) -> Plaintext:
+@attrs.frozen(eq=False)
+class Encoded:
+    """What becomes a plaintext or a ciphertext: integer coefficients, and what is known of them.
+
+    Attributes:
+        coefficients: float64, int64 or object [*batch, n], integers below 2^bits.
+        layout, bits, noise: as of a `Plaintext`.
+    """
+
+    coefficients: NDArray
+    layout: Layout
+    bits: int
+    noise: Noise
+
+
+def encoded(values: Any, params: Parameters, level: int, blocks: int = 1) -> Encoded:
+    """The coefficients of real or complex `values`; arguments and errors as of `encode`."""
+    z, layout = as_slots(values, params.slots, blocks)
+    coefficients = _coefficients(z, params, level)
+    bits = max(_room(level, params), _bit_length(coefficients))
+    return Encoded(
+        coefficients, layout, bits, noises.of_values(z, params, float(params.scale(level)))
+    )
+
+
+def encode(
+    values: Any, params: Parameters, level: int, blocks: int = 1, at_once: bool = False
+) -> Plaintext:
     """The plaintext of real or complex `values` [*batch, k] at `level`.
 
     Leading axes are batch axes; a scalar fills all slots. Shorter vectors are padded with zeros,
-    longer ones cut into blocks of `params.slots`, at least as many as asked for.
+    longer ones cut into blocks of `params.slots`, at least as many as asked for. It is a program;
+    `at_once` it is computed, which does not wait for a plan of its own.
 
     Raises:
         ParameterError: values that are not numbers, are too many, or too large for the level.
@@ -123,14 +153,22 @@ def encode(values: Any, params: Parameters, level: int, blocks: int = 1) -> Plai
     symbol = as_symbol(values)
     if symbol is not None:
         return _encode_symbol(symbol, params, level, blocks)
-    z, layout = as_slots(values, params.slots, blocks)
-    coefficients = _coefficients(z, params, level)
-    ring = gadget_of(params).extended(params.ring(level))
-    limbs = encoder.residues(coefficients, ring.moduli)
-    wide = from_residues(limbs, ring, Domain.COEFF).ntt()
-    bits = max(_room(level, params), _bit_length(coefficients))
-    noise = noises.of_values(z, params, float(params.scale(level)))
-    return Plaintext(wide, level, layout, params, bits, noise)
+    given = encoded(values, params, level, blocks)
+    poly = poly_of(given.coefficients, gadget_of(params).extended(params.ring(level)))
+    wide = replayed(_transformed, None, poly)[0] if at_once else poly.ntt()
+    return Plaintext(wide, level, given.layout, params, given.bits, given.noise)
+
+
+def _transformed(_: None, poly: Poly) -> tuple[Poly]:
+    return (poly.ntt(),)
+
+
+def poly_of(coefficients: NDArray, ring: RingSpec) -> Poly:
+    """The polynomial with integer coefficients [*batch, n] of any size and dtype."""
+    values = encoder.as_integers(coefficients)
+    if values is None:
+        return from_residues(encoder.residues(coefficients, ring.moduli), ring, Domain.COEFF)
+    return from_integers(values, ring)
 
 
 def _encode_symbol(symbol: Symbolic, params: Parameters, level: int, blocks: int) -> Plaintext:
@@ -213,7 +251,8 @@ def _cut(z: NDArray, blocks: int, slots: int) -> NDArray:
 
 def _constant(value: complex, level: int, params: Parameters) -> NDArray:
     parts = encoder.encode_constant(value, params.n, params.scale(level))
-    coefficients = np.zeros(params.n, object)
+    is_large = any(abs(c) >> 62 for c in parts.values())
+    coefficients = np.zeros(params.n, object if is_large else np.int64)
     for position, c in parts.items():
         coefficients[position] = c
     return coefficients
@@ -232,5 +271,5 @@ def _check_size(z: NDArray, coefficients: NDArray, level: int, params: Parameter
         warnings.warn(
             f"encode: values up to {largest:.3g} reach beyond 2^{params.integer_bits - 1}, what "
             "integer_bits leaves room for; at level 0 they would wrap around.",
-            stacklevel=4,
+            stacklevel=5,
         )
