@@ -78,10 +78,10 @@ class Xof:
         return np.frombuffer(self._next(count * np.dtype(dtype).itemsize), dtype)
 
     def expect(self, count: int) -> None:
-        """Says that `count` bytes at least will be read from here on; changes none of them.
+        """Says that about `count` bytes will be read from here on; changes none of them.
 
-        A chunk is hashed as far as is known to be needed, and a second time where that was too
-        little.
+        A chunk is hashed as far as it is expected to be needed, and a second time where that was
+        too little.
         """
         self._expected = count
 
@@ -142,10 +142,10 @@ def uniform_residues(
     q_i < 2^30), then reduced mod q_i. Limbs are drawn in the order of `moduli`.
     """
     limbs = np.empty((len(moduli), n), np.uint32) if out is None else out
-    xof.expect(limbs.nbytes)
-    for limb, q in zip(limbs, moduli, strict=True):
-        largest = np.array((1 << 32) // q * q - 1, np.uint32)
-        words = _accepted_words(xof, "<u4", n, largest)
+    accepted = [(1 << 32) // q * q for q in moduli]
+    xof.expect(int(sum(4 * n * 2.0**32 / count for count in accepted)))
+    for limb, q, count in zip(limbs, moduli, accepted, strict=True):
+        words = _accepted_words(xof, "<u4", n, np.array(count - 1, np.uint32))
         np.floor_divide(words, np.uint32(q), out=limb)
         np.multiply(limb, np.uint32(q), out=limb)
         np.subtract(words, limb, out=limb)

@@ -177,11 +177,11 @@ def _encode_symbol(symbol: Symbolic, params: Parameters, level: int, blocks: int
     _coefficients(z, params, level)  # a wrong shape or type is told at its own line
     room, ring = _room(level, params), gadget_of(params).extended(params.ring(level))
 
-    def limbs(values: Any) -> NDArray:
+    def limbs(values: Any) -> Any:
         coefficients = _coefficients(as_slots(values, params.slots, blocks)[0], params, level)
         if _bit_length(coefficients) > room:
             raise Unfit
-        return encoder.residues(coefficients, ring.moduli)
+        return poly_of(coefficients, ring).limbs
 
     def cut(values: Any) -> NDArray:
         return as_slots(values, params.slots, blocks)[0]
