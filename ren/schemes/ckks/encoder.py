@@ -31,15 +31,18 @@ _MOST_DIGITS = 4  # of coefficients that a message is expected to have
 
 
 @lru_cache(maxsize=32)
-def _slot_tables(half: int) -> tuple[NDArray[np.intp], NDArray[np.complex128]]:
-    """For degree 2 half: the transform index (5^j - 1)/4 of slot j, and the twist zeta^m."""
+def _slot_tables(
+    half: int,
+) -> tuple[NDArray[np.intp], NDArray[np.complex128], NDArray[np.complex128]]:
+    """For degree 2 half: the transform index (5^j - 1)/4 of slot j, and the twists zeta^m and
+    zeta^-m."""
     indices = np.empty(half, np.intp)
     power = 1
     for j in range(half):
         indices[j] = (power % (4 * half)) // 4
         power = power * 5 % (4 * half)
     twist = np.exp(1j * np.pi / (2 * half) * np.arange(half))
-    return indices, twist
+    return indices, twist, twist.conj()
 
 
 def encode(values: ArrayLike, n: int, slots: int, scale: Fraction | int) -> NDArray[np.float64]:
@@ -65,25 +68,26 @@ def encode(values: ArrayLike, n: int, slots: int, scale: Fraction | int) -> NDAr
             f"The last axis holds at most {slots} numbers, one for each slot.",
             "Split the data into several vectors, or choose parameters with a larger n.",
         )
-    if not np.all(np.isfinite(z)):
+    if not np.isfinite(z).all():
         raise ParameterError(
             "Values with NaN or infinity were given.",
             "Only finite numbers can be encoded.",
             "Replace them, for example with numpy.nan_to_num.",
         )
-    indices, twist = _slot_tables(slots)
+    indices, _, untwist = _slot_tables(slots)
     spectrum = np.zeros((*z.shape[:-1], slots), np.complex128)
     spectrum[..., indices[: z.shape[-1]]] = z
     with np.errstate(over="ignore", invalid="ignore"):
-        folded = np.fft.fft(spectrum) * (twist.conj() * (float(scale) / slots))
-    if not np.all(np.isfinite(folded)):
+        folded = np.fft.fft(spectrum)
+        folded *= untwist * (float(scale) / slots)
+    if not np.isfinite(folded.view(np.float64)).all():
         raise ParameterError(
             f"Values up to {np.abs(z).max():.3g} were given.",
             "Times the scale they are too large for any modulus: they would wrap around.",
             "Divide the values by a constant.",
         )
-    coefficients = np.zeros((*z.shape[:-1], n), np.float64)
     stride = n // (2 * slots)
+    coefficients = (np.empty if stride == 1 else np.zeros)((*z.shape[:-1], n), np.float64)
     coefficients[..., : n // 2 : stride] = folded.real
     coefficients[..., n // 2 :: stride] = folded.imag
     return np.rint(coefficients, out=coefficients)
@@ -98,13 +102,13 @@ def decode(
     are read.
     """
     check_slots(n, slots)
-    indices, twist = _slot_tables(slots)
+    indices, twist, _ = _slot_tables(slots)
     stride = n // (2 * slots)
     folded = np.empty((*coefficients.shape[:-1], slots), np.complex128)
     folded.real = coefficients[..., : n // 2 : stride]
     folded.imag = coefficients[..., n // 2 :: stride]
-    spectrum = np.fft.ifft(folded * (twist * (slots / float(scale))))
-    return spectrum[..., indices]
+    folded *= twist * (slots / float(scale))
+    return np.fft.ifft(folded)[..., indices]
 
 
 def encode_constant(value: complex, n: int, scale: Fraction | int) -> dict[int, int]:

@@ -131,10 +131,12 @@ class Encoded:
 def encoded(values: Any, params: Parameters, level: int, blocks: int = 1) -> Encoded:
     """The coefficients of real or complex `values`; arguments and errors as of `encode`."""
     z, layout = as_slots(values, params.slots, blocks)
-    coefficients = _coefficients(z, params, level)
-    bits = max(_room(level, params), _bit_length(coefficients))
+    coefficients, bits = _coefficients(z, params, level)
     return Encoded(
-        coefficients, layout, bits, noises.of_values(z, params, float(params.scale(level)))
+        coefficients,
+        layout,
+        max(bits, _room(level, params)),
+        noises.of_values(z, params, float(params.scale(level))),
     )
 
 
@@ -178,8 +180,9 @@ def _encode_symbol(symbol: Symbolic, params: Parameters, level: int, blocks: int
     room, ring = _room(level, params), gadget_of(params).extended(params.ring(level))
 
     def limbs(values: Any) -> Any:
-        coefficients = _coefficients(as_slots(values, params.slots, blocks)[0], params, level)
-        if _bit_length(coefficients) > room:
+        z = as_slots(values, params.slots, blocks)[0]
+        coefficients, bits = _coefficients(z, params, level)
+        if bits > room:
             raise Unfit
         return poly_of(coefficients, ring).limbs
 
@@ -192,23 +195,20 @@ def _encode_symbol(symbol: Symbolic, params: Parameters, level: int, blocks: int
     return Plaintext(wide, level, layout, params, room, noise)
 
 
-def _coefficients(z: NDArray, params: Parameters, level: int) -> NDArray:
-    """The encoded coefficients of slots [*batch, k], or of a scalar."""
+def _coefficients(z: NDArray, params: Parameters, level: int) -> tuple[NDArray, int]:
+    """The encoded coefficients of slots [*batch, k], or of a scalar, and their bits."""
     if z.ndim == 0:
         coefficients = _constant(complex(z), level, params)
     else:
         coefficients = encoder.encode(z, params.n, params.slots, params.scale(level))
-    _check_size(z, coefficients, level, params)
-    return coefficients
+    largest = int(np.abs(coefficients).max())
+    _check_size(z, largest, level, params)
+    return coefficients, largest.bit_length()
 
 
 def _room(level: int, params: Parameters) -> int:
     """The bits that the parameters leave room for: the same for all values that keep to it."""
     return math.ceil(math.log2(params.scale(level))) + params.integer_bits
-
-
-def _bit_length(coefficients: NDArray) -> int:
-    return int(np.abs(coefficients).max()).bit_length()
 
 
 def as_slots(values: Any, slots: int, blocks: int = 1) -> tuple[NDArray, Layout]:
@@ -258,9 +258,9 @@ def _constant(value: complex, level: int, params: Parameters) -> NDArray:
     return coefficients
 
 
-def _check_size(z: NDArray, coefficients: NDArray, level: int, params: Parameters) -> None:
+def _check_size(z: NDArray, coefficient: int, level: int, params: Parameters) -> None:
     largest, q = float(np.abs(z).max()), params.ring(level).q
-    if 2 * int(np.abs(coefficients).max()) >= q:
+    if 2 * coefficient >= q:
         raise ParameterError(
             f"Values up to {largest:.3g} were given at level {level}.",
             f"The modulus there has {q.bit_length()} bits, the scale {params.scale_bits}: "
