@@ -127,6 +127,16 @@ def encode_constant(value: complex, n: int, scale: Fraction | int) -> dict[int, 
     return {position: c for position, c in parts.items() if c}
 
 
+def constant_coefficients(value: complex, n: int, scale: Fraction | int) -> NDArray:
+    """The coefficients [n] of a vector with `value` in all slots: int64 below 2^62, else object."""
+    parts = encode_constant(value, n, scale)
+    is_small = all(abs(c) < _LARGEST_INTEGER for c in parts.values())
+    coefficients = np.zeros(n, np.int64 if is_small else object)
+    for position, c in parts.items():
+        coefficients[position] = c
+    return coefficients
+
+
 def as_integers(coefficients: NDArray) -> NDArray[np.int64] | None:
     """Integers [*batch, n] (int64, float64 or object) as int64, if all are below 2^62.
 

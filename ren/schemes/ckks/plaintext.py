@@ -198,7 +198,7 @@ def _encode_symbol(symbol: Symbolic, params: Parameters, level: int, blocks: int
 def _coefficients(z: NDArray, params: Parameters, level: int) -> tuple[NDArray, int]:
     """The encoded coefficients of slots [*batch, k], or of a scalar, and their bits."""
     if z.ndim == 0:
-        coefficients = _constant(complex(z), level, params)
+        coefficients = encoder.constant_coefficients(complex(z), params.n, params.scale(level))
     else:
         coefficients = encoder.encode(z, params.n, params.slots, params.scale(level))
     largest = int(np.abs(coefficients).max())
@@ -247,15 +247,6 @@ def _cut(z: NDArray, blocks: int, slots: int) -> NDArray:
         return z
     padding = [(0, 0)] * (z.ndim - 1) + [(0, blocks * slots - z.shape[-1])]
     return np.pad(z, padding).reshape(*z.shape[:-1], blocks, slots)
-
-
-def _constant(value: complex, level: int, params: Parameters) -> NDArray:
-    parts = encoder.encode_constant(value, params.n, params.scale(level))
-    is_large = any(abs(c) >> 62 for c in parts.values())
-    coefficients = np.zeros(params.n, object if is_large else np.int64)
-    for position, c in parts.items():
-        coefficients[position] = c
-    return coefficients
 
 
 def _check_size(z: NDArray, coefficient: int, level: int, params: Parameters) -> None:
