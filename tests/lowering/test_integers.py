@@ -98,3 +98,15 @@ def test_digits_are_checked_against_every_limb(limb):
     assert integers.digits(jax.device_put(limbs), moduli, 2) is not None
     limbs[limb, 17] ^= 1
     assert integers.digits(jax.device_put(limbs), moduli, 2) is None
+
+
+def test_it_runs_through_jax_too(monkeypatch):
+    monkeypatch.setattr(integers, "common_place", lambda arrays: None)
+    moduli = primes(N)[-4:]
+    values = np.array([*ENDS, *range(-27, 27)])
+    limbs = integers.residues(values, moduli)
+    assert np.array_equal(limbs, limbs_of(values.tolist(), moduli))
+    assert integers.digits(limbs, moduli, 2) is None  # 2^63 is above 2^60
+    found, negative = integers.digits(limbs, moduli, 3)
+    for i, v in enumerate(values.tolist()):
+        assert value_of(found[:, i], negative[i], moduli[-3:]) == v
