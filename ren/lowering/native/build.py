@@ -23,6 +23,7 @@ from ren.lowering.runtime import processor
 COMPILERS = ("c++", "g++", "clang++")
 FLAGS = ("-std=c++17", "-O2", "-march=native", "-fvisibility=hidden", "-shared", "-fPIC", "-w")
 LIMIT_S = 20.0
+MAIN, SUFFIXES = "kernels.cc", (".cc", ".h")
 
 
 class BuildError(Exception):
@@ -37,9 +38,11 @@ class Compiler:
     version: str
 
 
-def source() -> bytes:
-    """The text that is compiled."""
-    return (resources.files("ren.lowering.native") / "kernels.cc").read_bytes()
+def sources() -> dict[str, bytes]:
+    """The texts that are compiled: `MAIN` and the headers that it includes, by name."""
+    here = resources.files("ren.lowering.native")
+    names = (path.name for path in here.iterdir())
+    return {name: (here / name).read_bytes() for name in sorted(names) if name.endswith(SUFFIXES)}
 
 
 def compiler() -> Compiler:
@@ -56,9 +59,10 @@ def compiler() -> Compiler:
 
 def key(built_by: Compiler) -> str:
     """SHA-256, in hex, of all that decides what the library is."""
-    parts = (built_by.path, built_by.version, *FLAGS, processor(), version("jaxlib"))
-    made = hashlib.sha256(source())
-    for part in parts:
+    made = hashlib.sha256()
+    for name, text in sources().items():
+        made.update(hashlib.sha256(name.encode()).digest() + hashlib.sha256(text).digest())
+    for part in (built_by.path, built_by.version, *FLAGS, processor(), version("jaxlib")):
         made.update(hashlib.sha256(part.encode()).digest())
     return made.hexdigest()
 
@@ -70,10 +74,11 @@ def library(built_by: Compiler) -> bytes:
         BuildError: the compiler failed, or took longer than `LIMIT_S`.
     """
     with tempfile.TemporaryDirectory(prefix="ren-") as folder:
-        text, made = Path(folder) / "kernels.cc", Path(folder) / "kernels.so"
-        text.write_bytes(source())
+        for name, text in sources().items():
+            (Path(folder) / name).write_bytes(text)
+        main, made = Path(folder) / MAIN, Path(folder) / "kernels.so"
         include = f"-I{jax.ffi.include_dir()}"
-        _run([built_by.path, *FLAGS, include, str(text), "-o", str(made)])
+        _run([built_by.path, *FLAGS, include, str(main), "-o", str(made)])
         return made.read_bytes()
 
 

@@ -167,7 +167,7 @@ def test_without_a_compiler(fresh, monkeypatch, caplog, tmp_path):
 def test_a_build_that_fails(fresh, monkeypatch, caplog):
     monkeypatch.undo()
     monkeypatch.setattr(library, "_outcome", None)
-    monkeypatch.setattr(build, "source", lambda: b"#error this is no kernel\n")
+    monkeypatch.setattr(build, "sources", lambda: {build.MAIN: b"#error this is no kernel\n"})
     assert_refused("this is no kernel", caplog)
 
 
@@ -182,11 +182,12 @@ def test_a_build_that_takes_too_long(fresh, monkeypatch, caplog, tmp_path):
 
 
 def test_a_library_that_computes_something_else(fresh, monkeypatch, caplog, tmp_path):
-    wrong = build.source().replace(b"v = a - b + m.twice;", b"v = a + b;")
-    assert wrong != build.source()
+    right = build.sources()
+    wrong = {k: v.replace(b"v = a - b + m.twice;", b"v = a + b;") for k, v in right.items()}
+    assert wrong != right
     monkeypatch.undo()
     monkeypatch.setattr(library, "_outcome", None)
-    monkeypatch.setattr(build, "source", lambda: wrong)
+    monkeypatch.setattr(build, "sources", lambda: wrong)
     assert_refused("self-check of NTT at n = 16 failed", caplog)
     assert not any((tmp_path / "native").iterdir())
 
@@ -206,7 +207,7 @@ def test_what_the_library_is_named_by(monkeypatch, part):
     if part == "processor":
         monkeypatch.setattr(build, "processor", lambda: "another")
     if part == "source":
-        monkeypatch.setattr(build, "source", lambda: b"another")
+        monkeypatch.setattr(build, "sources", lambda: {"kernels.cc": b"another"})
     if part == "flags":
         monkeypatch.setattr(build, "FLAGS", ("-O0",))
     assert build.key(compiler) != before

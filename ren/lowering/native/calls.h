@@ -1,0 +1,55 @@
+// What XLA's foreign function interface hands over.
+
+#pragma once
+
+#include "threads.h"
+#include "vectors.h"
+
+namespace {
+
+// The arrays that a call reads, the two last axes of the first, and where the result goes.
+struct Call {
+  const Pool pool;
+  const XLA_FFI_CallFrame* frame;
+  size_t limbs, n, batches;
+
+  explicit Call(const XLA_FFI_CallFrame* frame) : pool(frame), frame(frame) {
+    const XLA_FFI_Buffer& x = buffer(0);
+    n = size_t(x.dims[x.rank - 1]);
+    limbs = size_t(x.dims[x.rank - 2]);
+    batches = size(0) / (limbs * n);
+  }
+  const XLA_FFI_Buffer& buffer(size_t i) const {
+    return *static_cast<XLA_FFI_Buffer*>(frame->args.args[i]);
+  }
+  static size_t size(const XLA_FFI_Buffer& b) {
+    size_t total = 1;
+    for (int64_t d = 0; d < b.rank; d++) total *= size_t(b.dims[d]);
+    return total;
+  }
+  size_t size(size_t i) const { return size(buffer(i)); }
+  const u32* operator[](size_t i) const { return static_cast<u32*>(buffer(i).data); }
+  const XLA_FFI_Buffer& result_buffer(size_t i) const {
+    return *static_cast<XLA_FFI_Buffer*>(frame->rets.rets[i]);
+  }
+  u32* result() const { return static_cast<u32*>(result_buffer(0).data); }
+};
+
+// What XLA calls: it first asks which version of the interface it would call.
+template <class Body>
+XLA_FFI_Error* handle(XLA_FFI_CallFrame* frame, const Body& body) {
+  for (auto* e = frame->extension_start; e != nullptr; e = e->next) {
+    if (e->type != XLA_FFI_Extension_Metadata) continue;
+    auto* about = reinterpret_cast<XLA_FFI_Metadata_Extension*>(e)->metadata;
+    about->api_version = {XLA_FFI_Api_Version_STRUCT_SIZE, nullptr, XLA_FFI_API_MAJOR,
+                          XLA_FFI_API_MINOR};
+    about->traits = 0;
+    about->state_type_id = XLA_FFI_UNKNOWN_TYPE_ID;
+    return nullptr;
+  }
+  const Call call(frame);
+  if (call.size(0) > 0) body(call);
+  return nullptr;
+}
+
+}  // namespace

@@ -1,0 +1,153 @@
+// Base conversion: digits and their weighted sums, as in ren/lowering/kernels/convert.py.
+
+#pragma once
+
+#include <vector>
+
+#include "threads.h"
+#include "vectors.h"
+
+namespace {
+
+template <class V>
+struct Montgomery {
+  V q, twice, q_inv;
+  Montgomery(u32 modulus, u32 inverse)
+      : q(splat<V>(modulus)), twice(splat<V>(2 * modulus)), q_inv(splat<V>(inverse)) {}
+};
+
+// t / 2^32 mod q in [0, q), for a sum t < 2^34 q.
+template <class V>
+inline V reduce(const Sum<V>& t, const Montgomery<V>& m) {
+  V top = high(t.first, t.second), h = mulhi<true>(low(t.first, t.second) * m.q_inv, m.q);
+  top = lower(top, top - m.twice);  // < 2q; h < q
+  V r = top - h;
+  r = lower(r, r + m.q);
+  return lower(r, r - m.q);
+}
+
+// a b / 2^32 mod q in [0, q), for any a, and b < q the same in all lanes.
+template <class V>
+inline V multiply(V a, u32 b, const Montgomery<V>& m) {
+  Sum<V> t;
+  t.add(a, splat<V>(b), second(a), splat<V>(b));
+  return reduce(t, m);
+}
+
+template <class V>
+inline V add(V a, V b, V q) {
+  V total = a + b;
+  return lower(total, total - q);
+}
+
+constexpr size_t kMaxTerms = 16;  // of a sum before it is reduced
+
+// What digits y[i], plain and below 2^30, stand for: sum_i y[i] weights[i][j] + offset[j] mod b[j].
+struct Target {
+  size_t digits, count;
+  const u32 *b, *b_inv, *offset, *weights;
+};
+
+// `width` numbers given by their digits, [digits, width], modulo `some` targets from j on, to out(j)
+// and so on.
+template <class V, int some, class Out>
+void weighted_sums(const Target& to, size_t j, const u32* digits, size_t width, const Out& out) {
+  for (size_t c = 0; c < width; c += lanes<V>) {
+    V totals[some];
+    for (size_t start = 0; start < to.digits; start += kMaxTerms) {
+      const size_t end = start + kMaxTerms < to.digits ? start + kMaxTerms : to.digits;
+      Sum<V> sums[some];
+      for (size_t i = start; i < end; i++) {
+        const V y = load<V>(digits + i * width + c), y_second = second(y);
+        UNROLL for (int t = 0; t < some; t++) {
+          const V w = splat<V>(to.weights[i * to.count + j + t]);
+          sums[t].add(y, w, y_second, w);
+        }
+      }
+      UNROLL for (int t = 0; t < some; t++) {
+        const V part = reduce(sums[t], Montgomery<V>(to.b[j + t], to.b_inv[j + t]));
+        totals[t] = start ? add(totals[t], part, splat<V>(to.b[j + t])) : part;
+      }
+    }
+    UNROLL for (int t = 0; t < some; t++)
+      store<V>(out(j + t) + c,
+               add(totals[t], splat<V>(to.offset[j + t]), splat<V>(to.b[j + t])));
+  }
+}
+template <class V, class Out>
+void all_weighted_sums(const Target& to, const u32* digits, size_t width, const Out& out) {
+  size_t j = 0;
+  for (; j + 4 <= to.count; j += 4) weighted_sums<V, 4>(to, j, digits, width, out);
+  for (; j < to.count; j++) weighted_sums<V, 1>(to, j, digits, width, out);
+}
+
+constexpr size_t kMaxDigits = size_t(1) << 13;  // of all columns that are converted at a time
+
+// How many columns are converted at a time.
+template <class V>
+size_t width_of(size_t n, size_t digits) {
+  size_t width = n < 512 ? n : 512;
+  while (width > lanes<V> && width * digits > kMaxDigits) width /= 2;
+  return width;
+}
+
+// Converts coefficients, a few at a time: `to_digits(x, width, digits)` for their digits, then the
+// sums.
+template <class V, class Digits>
+void convert(const Pool& pool, const Target& to, size_t batches, size_t limbs, size_t n,
+             const u32* x, u32* y, const Digits& to_digits) {
+  const size_t width = width_of<V>(n, to.digits), parts = n / width;
+  parallel(pool, batches * parts, batches * n * to.digits * to.count, [&](size_t task) {
+    const size_t batch = task / parts, c = task % parts * width;
+    std::vector<u32> digits(to.digits * width);
+    const u32* from = x + batch * limbs * n + c;
+    to_digits([=](size_t i) { return from + i * n; }, width, digits.data());
+    u32* out = y + batch * to.count * n + c;
+    all_weighted_sums<V>(to, digits.data(), width, [=](size_t j) { return out + j * n; });
+  });
+}
+
+// The moduli of the source and their inverses mod 2^32.
+struct Source {
+  const u32 *d, *d_inv;
+};
+
+// The digits of the approximate lift: [x scale + half] mod d, each on its own; limb i is at x(i).
+template <class V, class In>
+void own_digits(const Source& from, size_t limbs, const u32* scale, const u32* half, const In& x,
+                size_t width, u32* digits) {
+  for (size_t i = 0; i < limbs; i++) {
+    const Montgomery<V> m(from.d[i], from.d_inv[i]);
+    for (size_t c = 0; c < width; c += lanes<V>) {
+      const V y = multiply(load<V>(x(i) + c), scale[i], m);
+      store<V>(digits + i * width + c, add(y, splat<V>(half[i]), m.q));
+    }
+  }
+}
+
+// The digits of the exact lift, in mixed radix, by blocks of kBlock: the constants own[block][j]
+// and cross[i][j] are those of `_mixed_radix` in convert.py.
+constexpr size_t kBlock = 4;
+template <class V, class In>
+void mixed_digits(const Source& from, size_t limbs, const u32* half, const u32* own,
+                  const u32* cross, const In& x, size_t width, u32* digits) {
+  for (size_t j = 0; j < limbs; j++) {
+    const Montgomery<V> m(from.d[j], from.d_inv[j]);
+    for (size_t c = 0; c < width; c += lanes<V>) {
+      V y = add(multiply(load<V>(x(j) + c), 1, m), splat<V>(half[j]), m.q);
+      for (size_t start = 0; start <= j; start += kBlock) {
+        Sum<V> t;
+        const V first = splat<V>(own[start / kBlock * limbs + j]);
+        t.add(y, first, second(y), first);
+        for (size_t i = start; i < j && i < start + kBlock; i++) {
+          const V v = load<V>(digits + i * width + c), w = splat<V>(cross[i * limbs + j]);
+          t.add(v, w, second(v), w);
+        }
+        y = reduce(t, m);
+      }
+      store<V>(digits + j * width + c, y);
+    }
+  }
+}
+
+}  // namespace
