@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import argparse
 import math
+import os
 import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from benchmarks.peers.processes import PeerError, Process, started
+from benchmarks.peers.processes import ROOT, PeerError, Process, started
 from benchmarks.peers.serving import OPERATIONS
 from benchmarks.record import RESULTS, append, commit, device, stamp
 from benchmarks.rows import REN, Row, aligned, calls_for, table, times
@@ -68,6 +69,10 @@ def parsed() -> argparse.Namespace:
     parser.add_argument("--tier", choices=("units", "graph", "auto"), help="of ren.jit")
     parser.add_argument("--memory", action="store_true", help="ask XLA for each kernel's memory")
     parser.add_argument("--openfhe-python", default=".venv-openfhe/bin/python", metavar="PATH")
+    parser.add_argument(
+        "--openfhe-prefix", type=Path, default=os.environ.get("OPENFHE_PREFIX"), metavar="PATH",
+        help="a build of OpenFHE: its Python module there, its libraries in lib/",
+    )  # fmt: skip
     parser.add_argument("--output", type=Path, default=RESULTS / "bench.jsonl")
     parser.add_argument("--dry-run", action="store_true", help="write no results")
     return parser.parse_args()
@@ -90,9 +95,14 @@ def opened(options: argparse.Namespace) -> Iterator[Process]:
             "SEAL", sys.executable, "benchmarks.peers.seal_peer", "tenseal", cores=options.cores
         )
     if "openfhe" in options.peers:
+        prefix = options.openfhe_prefix
+        own = {} if prefix is None else {
+            "PYTHONPATH": os.pathsep.join((str(ROOT), str(prefix))),
+            "LD_LIBRARY_PATH": str(prefix / "lib"),
+        }  # fmt: skip
         yield from started(
             "OpenFHE", options.openfhe_python, "benchmarks.peers.openfhe_peer", "openfhe",
-            cores=options.cores,
+            environment=own, cores=options.cores,
         )  # fmt: skip
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Sequence
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 import openfhe
@@ -41,7 +41,10 @@ class OpenFHEPeer:
     """Hybrid key switching, scales by hand, all the threads that OpenMP gives."""
 
     def versions(self) -> dict[str, str]:
-        return {"openfhe": version("openfhe")}
+        try:
+            return {"openfhe": version("openfhe")}
+        except PackageNotFoundError:  # a build of one's own
+            return {"openfhe": "from OPENFHE_PREFIX"}
 
     def digits(self, n: int, depth: int, scale_bits: int, bound: int) -> Sequence[int]:
         found: dict[int, int] = {}  # by primes a digit, so that none is tried twice
@@ -77,7 +80,9 @@ class OpenFHEPeer:
         self.p = self.cc.MakeCKKSPackedPlaintext(values(n // 2, 0.5))
         self.a = self.cc.Encrypt(self.keys.publicKey, self.cc.MakeCKKSPackedPlaintext(self.x))
         self.b = self.cc.Encrypt(self.keys.publicKey, self.p)
-        log_q = math.log2(self.cc.GetModulus())
+        modulus = self.cc.GetModulus()  # a float: infinite beyond 2^1024
+        is_told = math.isfinite(modulus)
+        log_q = math.log2(modulus) if is_told else FIRST_BITS + scale_bits * depth
         return {
             "logQ": round(log_q, 1), "logQP": round(log_q + SPECIAL_BITS * self.specials, 1),
             "limbs": depth + 1, "dnum": dnum,

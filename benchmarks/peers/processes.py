@@ -82,10 +82,13 @@ def on_cores(cores: int | None) -> list[str]:
     return [] if cores is None else ["taskset", "-c", f"0-{cores - 1}"]
 
 
-def can_import(python: str, module: str) -> bool:
+def can_import(python: str, module: str, environment: dict[str, str] | None = None) -> bool:
     """Whether an interpreter is there and imports the module."""
+    variables = {**os.environ, **(environment or {})}
     try:
-        made = subprocess.run([python, "-c", f"import {module}"], capture_output=True)
+        made = subprocess.run(
+            [python, "-c", f"import {module}"], capture_output=True, env=variables
+        )
     except OSError:
         return False
     return made.returncode == 0
@@ -93,7 +96,7 @@ def can_import(python: str, module: str) -> bool:
 
 def started(side: str, python: str, module: str, needs: str, **options: Any) -> Sequence[Process]:
     """The process, or none, and a line that says why."""
-    if not can_import(python, needs):
+    if not can_import(python, needs, options.get("environment")):
         print(f"{side}: left out, {needs} cannot be imported where it would run")
         return ()
     return (Process(side, python, module, **options),)
