@@ -21,6 +21,7 @@ from benchmarks.peers.serving import OPERATIONS
 from benchmarks.record import RESULTS, append, commit, device, stamp
 from benchmarks.rows import REN, Row, aligned, calls_for, table, times
 from ren.config import config
+from ren.progress import Progress
 from ren.schemes.rlwe.security import max_log_qp
 
 DEPTHS = {13: 2, 14: 7, 15: 15, 16: 36}  # by log2 n: what all have room for, at scale 2^40
@@ -36,14 +37,15 @@ def main() -> None:
     print(f"{device()}, commit {commit()}, medians of {options.repeats}")
     sides = list(opened(options))
     try:
-        for log_n in options.log_n:
-            depth = options.depth if options.depth is not None else DEPTHS[log_n]
-            rows = []
-            for row in measured(sides, 1 << log_n, depth, options):
-                rows.append(row)
-                if output:
-                    append(output, row.to_json())
-            print(f"\n{heading(rows)}\n{table(rows)}\n", flush=True)
+        with Progress(len(options.log_n) * len(options.ops), "measuring") as progress:
+            for log_n in options.log_n:
+                depth = options.depth if options.depth is not None else DEPTHS[log_n]
+                rows = []
+                for row in measured(sides, 1 << log_n, depth, options, progress):
+                    rows.append(row)
+                    if output:
+                        append(output, row.to_json())
+                progress.print(f"\n{heading(rows)}\n{table(rows)}\n")
     finally:
         for side in sides:
             side.close()
@@ -95,7 +97,7 @@ def opened(options: argparse.Namespace) -> Iterator[Process]:
 
 
 def measured(
-    sides: list[Process], n: int, depth: int, options: argparse.Namespace
+    sides: list[Process], n: int, depth: int, options: argparse.Namespace, progress: Progress
 ) -> Iterator[Row]:
     """The rows of one degree: for each operation, one a library that has it."""
     wanted = {"n": n, "depth": depth, "scale_bits": options.scale_bits}
@@ -115,8 +117,9 @@ def measured(
                 side=side.side, op=op, calls=turns[side], versions=side.versions,
                 **shared, **fields, **times(figures),
             )  # fmt: skip
-            print(f"{row.side:<10} {op:<24} {1e3 * row.median:12.3f} ms", flush=True)
+            progress.print(f"{row.side:<10} {op:<24} {1e3 * row.median:12.3f} ms")
             yield row
+        progress.step()
 
 
 def setup(side: Process, wanted: dict[str, Any], options: argparse.Namespace) -> Any:

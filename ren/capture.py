@@ -31,6 +31,7 @@ from ren.lowering.tiers import AUTO, runner
 from ren.lowering.trace import Trace
 from ren.placement import moved, place, visible_devices, with_buffers_at
 from ren.poly import Poly, arrays_of
+from ren.progress import titled
 from ren.realization import realize_nodes, resolved
 from ren.structure import Structure, take_apart
 from ren.symbolic import Aside, Length, Symbolic, evaluated
@@ -242,7 +243,8 @@ def capture(
     made = record(function, name, arguments, others, options.prune)
     if options.show_graph:
         print(f"{name} captured:\n{made.sink}")
-    known = dict(zip(made.closed_over, realize_nodes(made.closed_over), strict=True))
+    with titled(f"{name}: computing once what depends on no argument"):
+        known = dict(zip(made.closed_over, realize_nodes(made.closed_over), strict=True))
     sink = rewrite(made.sink, {}, known)
     if target is not None:
         sink = with_buffers_at(sink, target, auto=options.device is None)

@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
+from ren.core import html
 from ren.core.errors import SettingError, UnknownSettingError
 
 TIERS = ("eager", "units", "graph", "auto")
@@ -109,7 +110,7 @@ def _tier(value: Any) -> str:
     return value
 
 
-def _native(value: Any) -> bool | str:
+def _auto_switch(value: Any) -> bool | str:
     found = {"0": False, "1": True, "auto": "auto"}.get(value) if isinstance(value, str) else value
     if found is not True and found is not False and found != "auto":
         raise ValueError
@@ -128,6 +129,8 @@ def _number(name: str, default: int, meaning: str, least: int = 0) -> Setting:
     return Setting(name, default, _count(least), f"an integer >= {least}", meaning)
 
 
+_AUTO_NEEDED = 'True, False or "auto" (in the environment 1, 0 or auto)'
+
 SETTINGS = (
     _switch("jit", True, "ren.jit captures once and replays; without it, each call captures"),
     _switch("jit_log", False, "log to stderr what ren.jit does"),
@@ -143,7 +146,7 @@ SETTINGS = (
     _number("rearm_min_samples", 8, "timed calls since the choice that this needs", 1),
     Setting("rearm_max_volatility", 0.25, _positive, "a number > 0",
             "their deviation over their mean that it allows"),
-    Setting("native", "auto", _native, 'True, False or "auto" (in the environment 1, 0 or auto)',
+    Setting("native", "auto", _auto_switch, _AUTO_NEEDED,
             'kernels in C++ on CPUs, built at first use; "auto" where that works'),
     Setting("cache_dir", None, _folder, 'a path, None for the user\'s cache folder, or "off"',
             'where compiled kernels and telemetry are kept; "off" keeps none'),
@@ -152,6 +155,8 @@ SETTINGS = (
     _number("cache_refresh_s", 86_400, "age at which an entry that says the same is written again"),
     _number("cache_flush_min", 8, "plans that are new are written when they are so many", 1),
     _number("cache_flush_max", 64, "entries, new or not, are written when they are so many", 1),
+    Setting("progress", "auto", _auto_switch, _AUTO_NEEDED,
+            'bars for what takes seconds, by tqdm; "auto" in notebooks and on terminals'),
 )  # fmt: skip
 _BY_NAME = {setting.name: setting for setting in SETTINGS}
 # What other systems have and Ren has not, and why.
@@ -197,6 +202,7 @@ class Config:
     cache_refresh_s: int
     cache_flush_min: int
     cache_flush_max: int
+    progress: bool | str
     _lock: threading.RLock
 
     def __init__(self, environment: Mapping[str, str] | None = None) -> None:
@@ -237,12 +243,19 @@ class Config:
         return [*_BY_NAME, "update"]
 
     def __str__(self) -> str:
-        rows = [("setting", "value", "variable", "meaning")]
-        rows += [(s.name, repr(getattr(self, s.name)), s.variable, s.meaning) for s in SETTINGS]
+        rows = self._rows()
         widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
         return "\n".join(
             "  ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)).rstrip() for row in rows
         )
+
+    def _repr_html_(self) -> str:
+        return html.card("ren.config", html.table(self._rows(), left=range(4)))
+
+    def _rows(self) -> list[tuple[str, ...]]:
+        values = ((s, repr(getattr(self, s.name))) for s in SETTINGS)
+        rows = [(s.name, value, s.variable, s.meaning) for s, value in values]
+        return [("setting", "value", "variable", "meaning"), *rows]
 
     def __repr__(self) -> str:
         changed = [s.name for s in SETTINGS if getattr(self, s.name) != s.default]

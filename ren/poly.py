@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from html import escape
 from typing import Any, NoReturn
 
 import jax
@@ -22,17 +21,18 @@ from ren.core.node import Node, buffer, const, make, toposort
 from ren.core.numtheory import centered, crt
 from ren.core.ring import Domain, RingSpec
 from ren.lowering.devices import TRACED, device_of, is_tracer
-from ren.lowering.donated import check_not_donated, is_donated
+from ren.lowering.donated import check_not_donated
 from ren.lowering.execute import placed
 from ren.random_poly import RandomConstructors
 from ren.realization import has_placeholder, known_buffer, realize_nodes, symbolic_value
 from ren.residues import as_coefficients, montgomery, plain, to_integers, to_limbs
+from ren.showing import Shown
 from ren.symbolic import Symbolic, as_symbol
 
 _UNSET = object()
 
 
-class Poly(RandomConstructors):
+class Poly(Shown, RandomConstructors):
     """A polynomial of Z_q[X]/(X^n + 1): operations record a program, nothing runs until needed.
 
     Args:
@@ -177,26 +177,6 @@ class Poly(RandomConstructors):
                 raise symbolic_value()
         check_not_donated(node.arg.array)
         return node.arg.array
-
-    def __repr__(self) -> str:
-        ring, domain = self._type
-        if self._node is None and not isinstance(self._leaf, jax.Array | np.ndarray):
-            state = f"holding {type(self._leaf).__name__}"
-        elif self._symbolic:
-            state = "constant"
-        elif is_donated(self._in_memory()):
-            state = "donated"
-        else:
-            state = "realized" if self.is_realized else "lazy"
-        q = f"{ring.limbs} limb{'s' * (ring.limbs > 1)}, log2(q)={ring.log2_q:.1f}"
-        return f"Poly(n={ring.n}, {q}, {domain.value}, {state})"
-
-    def _repr_html_(self) -> str:
-        """For notebooks: the summary, and the program drawn; nothing is realized."""
-        summary = f"<code>{escape(repr(self))}</code>"
-        if self._node is None and not isinstance(self._leaf, jax.Array | np.ndarray):
-            return summary
-        return summary + self.node._repr_html_()
 
     # ---------------------------------------------------------------- values
 

@@ -15,9 +15,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from ren.core import html
 from ren.core.numtheory import ntt_primes_below, primitive_root_of_unity
 from ren.lowering import disk
-from ren.lowering.columns import columns, html_table
+from ren.lowering.columns import columns
 from ren.lowering.executables import Executables
 from ren.poly import Poly
 from ren.ring import RingSpec
@@ -74,7 +75,8 @@ class SelfTest:
         return columns(self._rows(), left=(0, 1, 3))
 
     def _repr_html_(self) -> str:
-        return html_table(self._rows(), left=(0, 1, 3))
+        table = html.table(self._rows(), left=(0, 1, 3))
+        return html.card("Self-test", table, warning="" if self else "FAILED")
 
 
 def selftest() -> SelfTest:

@@ -19,6 +19,7 @@ OTHER = {
     "jit_speculate": ("no", False),
     "rearm_max_volatility": ("0.5", 0.5),
     "native": ("1", True),
+    "progress": ("0", False),
     "cache_dir": ("somewhere", "somewhere"),
     "compile_cooldown_max_ns": ("7_000_000_000", 7_000_000_000),
 }
@@ -78,6 +79,7 @@ def test_an_empty_cache_folder_is_the_default_one():
         ("rearm_max_volatility", float("nan")),
         ("native", "yes"),
         ("native", 1),
+        ("progress", "yes"),
         ("cache_dir", 3),
     ],
 )

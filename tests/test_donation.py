@@ -15,7 +15,7 @@ import ren
 from ren import Domain, Poly, realization
 from ren.core.errors import DonatedBufferError
 from ren.lowering.donated import mark, may_donate
-from ren.lowering.execute import run_plan
+from ren.lowering.graph_runner import run_once
 from ren.realization import known_buffer
 from ren.schemes import ckks
 from tests.donation import address, call, held, planned
@@ -288,16 +288,16 @@ def test_a_buffer_of_the_map_that_another_thread_gives_away_is_computed_anew(mon
     def meanwhile(plan, inputs):
         monkeypatch.undo()
         gone(first)
-        return run_plan(plan, inputs)
+        return run_once(plan, inputs)
 
-    monkeypatch.setattr(realization, "run_plan", meanwhile)
+    monkeypatch.setattr(realization, "run_once", meanwhile)
     assert ren.equal(above, made(1) * made(1) + 3)
 
     def for_good(plan, inputs):
         gone(x)
-        return run_plan(plan, inputs)
+        return run_once(plan, inputs)
 
-    monkeypatch.setattr(realization, "run_plan", for_good)
+    monkeypatch.setattr(realization, "run_once", for_good)
     with pytest.raises(DonatedBufferError):
         (x + 7).realize()
 

@@ -18,6 +18,7 @@ assert {"plan", "schemes", *ren.__all__} <= set(dir(ren))
 assert not [name for name in sys.modules if name.startswith("ren.schemes")]
 FIRST
 assert "ren.schemes.ckks" in sys.modules
+assert not {"matplotlib", "tqdm", "IPython"} & set(sys.modules)  # optional ones
 assert ren.plan is ren.schemes.ckks.planning.plan is vars(ren)["plan"]
 """
 

@@ -152,7 +152,7 @@ def test_eval_shape_runs_nothing():
     assert {leaf.dtype.name for leaf in leaves} == {"uint32"}
     assert (first.domain, second.domain) == tuple(p.domain for p in mixed(x, y))
     assert repr(second) == "Poly(n=8, 1 limb, log2(q)=6.6, ntt, holding ShapeDtypeStruct)"
-    assert repr(second) in second._repr_html_()
+    assert "holding ShapeDtypeStruct" in second._repr_html_()
     assert f.cache_info().misses == 0
 
 

@@ -351,7 +351,8 @@ def test_it_says_what_why_and_the_mend(mistake: Mistake, names: dict, tmp_path) 
 def test_there_are_more_than_thirty_and_each_class_has_one() -> None:
     made = mistakes()
     assert len({m.name for m in made}) == len(made) >= 30
-    # A base, a defect of Ren itself, and a machine without a compiler: tests/lowering/native.
+    # A base, a defect of Ren itself, a machine without a compiler (tests/lowering/native), and one
+    # without an optional package (tests/test_plots.py).
     never = {"RenError", "VerificationError", "NativeError", "MissingPackageError"}
     raised = {name for name, kind in vars(errors).items() if is_error(kind)} - never
     assert {m.error for m in made} == raised | {"AttributeError"}
@@ -392,7 +393,7 @@ def test_what_numpy_can_ask_of_a_polynomial(names: dict) -> None:
     p, five = names["p"], np.int64(5)
     for got, want in (
         (np.add(p, 1), p + 1), (np.multiply(p, p), p * p), (five - p, 5 - p), (p - five, p - 5),
-        (np.subtract(five, p), 5 - p), (np.power(p, 2), p**2), (five * p, p * 5),
+        (np.subtract(five, p), 5 - p), (np.power(p, 2), p**2), (five * p, 5 * p),
     ):  # fmt: skip
         assert got == want and np.equal(got, want) and not np.not_equal(got, want)
     for other in (five, np.ones(8), None):

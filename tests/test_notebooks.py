@@ -43,6 +43,13 @@ def test_a_notebook_is_small_and_tells_a_story(path: Path) -> None:
     assert len(code_cells(notebook)) <= 2 * len(notebook.cells) / 3
 
 
+def test_every_notebook_is_listed() -> None:
+    listed = (ROOT / "notebooks" / "README.md").read_text(encoding="utf-8")
+    assert len(notebooks()) >= 5
+    for path in notebooks():
+        assert f"[{path.stem}]({path.name})" in listed, path.stem
+
+
 def test_the_code_of_notebooks_passes_the_linter() -> None:
     for command in (["check"], ["format", "--check"]):
         done = subprocess.run(

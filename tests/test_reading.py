@@ -197,7 +197,7 @@ def test_plans_are_drawn(x, y):
 def test_notebooks_show_a_polynomial_without_running_it(x, y):
     lazy = x * y
     page = lazy._repr_html_()
-    assert page.startswith(f"<code>{lazy!r}</code><div") and not lazy.is_realized
-    ElementTree.fromstring(f"<body>{page}</body>")
+    assert ">lazy<" in page and not lazy.is_realized
+    ElementTree.fromstring(page)
     assert "MUL" in page and "MUL" not in lazy.realize()._repr_html_()
-    assert "CONST" in Poly.const(3, RING)._repr_html_()
+    assert ">constant<" in Poly.const(3, RING)._repr_html_()

@@ -10,6 +10,7 @@ from itertools import islice
 
 import attrs
 
+from ren.core import html
 from ren.core.errors import RingError
 from ren.core.numtheory import is_prime, ntt_primes_below, ntt_primes_from
 
@@ -76,6 +77,24 @@ class RingSpec:
     def log2_q(self) -> float:
         """log2 of q, in bits."""
         return math.log2(self.q)
+
+    @property
+    def title(self) -> str:
+        """The ring as it is written: Z_q[X]/(X^8 + 1)."""
+        return f"Z_q[X]/(X^{self.n} + 1)"
+
+    @property
+    def size_in_words(self) -> str:
+        """How many limbs and bits, as it is told to people."""
+        return f"{self.limbs} limb{'s' * (self.limbs > 1)}, log2 q = {self.log2_q:.1f}"
+
+    def _repr_html_(self) -> str:
+        bits = [(str(i), str(m), f"{math.log2(m):.2f}") for i, m in enumerate(self.moduli)]
+        return html.card(
+            f"Ring {self.title}",
+            html.facts([("n", str(self.n)), ("q", self.size_in_words)]),
+            html.table([("limb", "modulus", "log2"), *bits], left=()),
+        )
 
     def with_moduli(self, moduli: Iterable[int]) -> RingSpec:
         """The ring of the same degree over other moduli."""

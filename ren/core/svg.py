@@ -6,6 +6,7 @@ from xml.sax.saxutils import escape
 
 from ren.core import node as nodes
 from ren.core.diagram import Box, Diagram, graph_diagram, summary
+from ren.core.html import themed
 from ren.core.layout import Point, Segment, layered
 from ren.core.node import Node
 
@@ -13,14 +14,16 @@ MOST_BOXES = 60
 CHARACTER, LINE = 7.4, 16.0  # of the 12-pixel monospace text; wide enough for the usual fonts
 PADDING = 20.0
 
-# An inline style reaches the whole page, so every selector names the picture's own class.
-STYLE = """
-.ren-diagram { --page: #ffffff; --text: #1c1c1c; --dim: #4b5563; --line: #7b8494;
+_LIGHT = """--page: #ffffff; --text: #1c1c1c; --dim: #4b5563; --line: #7b8494;
   --coeff: #fcefd0; --coeff-line: #a86a00; --ntt: #dbe9fc; --ntt-line: #2563b0;
-  --plain: #eef0f2; --plain-line: #6b7280; }
-@media (prefers-color-scheme: dark) { .ren-diagram { --page: #16181c; --text: #eceef1;
-  --dim: #b3bac4; --line: #8b94a3; --coeff: #4a3713; --coeff-line: #e0a93f; --ntt: #17345a;
-  --ntt-line: #6cabf0; --plain: #2b3036; --plain-line: #98a1ad; } }
+  --plain: #eef0f2; --plain-line: #6b7280;"""
+_DARK = """--page: #16181c; --text: #eceef1; --dim: #b3bac4; --line: #8b94a3;
+  --coeff: #4a3713; --coeff-line: #e0a93f; --ntt: #17345a; --ntt-line: #6cabf0;
+  --plain: #2b3036; --plain-line: #98a1ad;"""
+# An inline style reaches the whole page, so every selector names the picture's own class.
+STYLE = (
+    f"\n{themed('.ren-diagram', _LIGHT, _DARK)}"
+    + """
 .ren-diagram text { font: 12px ui-monospace, Menlo, Consolas, "DejaVu Sans Mono", monospace;
   fill: var(--text); white-space: pre; }
 .ren-diagram .ren-small { font-size: 11px; fill: var(--dim); }
@@ -34,6 +37,7 @@ STYLE = """
 .ren-diagram .ren-plain { fill: var(--plain); stroke: var(--plain-line); }
 .ren-diagram .ren-ring { fill: none; }
 """
+)
 
 Size = tuple[float, float]
 
@@ -89,12 +93,7 @@ def svg(diagram: Diagram) -> str:
 
 def svg_in_html(*roots: Node) -> str:
     """`to_svg` in a block that scrolls when the page is narrower than the picture."""
-    return html_of(to_svg(*roots))
-
-
-def html_of(picture: str) -> str:
-    """A picture as HTML for a notebook's output."""
-    return f'<div style="overflow-x: auto">{picture}</div>'
+    return f'<div style="overflow-x: auto">{to_svg(*roots)}</div>'
 
 
 # ------------------------------------------------------------------------------------------ boxes

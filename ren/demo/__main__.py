@@ -8,12 +8,11 @@ from __future__ import annotations
 import sys
 import time
 
-from tqdm import tqdm
-
 from ren.demo.memory import peak_bytes
 from ren.demo.model import load, train_linear, train_square
 from ren.demo.owner import classify, scorer_process, server_bytes
 from ren.demo.report import parameter_rows, table
+from ren.progress import Progress
 from ren.schemes import ckks
 
 DEPTH = 3  # a layer, the square, a layer
@@ -22,26 +21,21 @@ DEPTH = 3  # a layer, the square, a layer
 def main(test_count: int = 360) -> int:
     """Runs both models on the test images and prints the table; returns the exit status."""
     start = time.perf_counter()
-    with tqdm(total=6, desc="training in the clear", unit="step", file=sys.stderr) as bar:
-
-        def tick(coming: str) -> None:
-            bar.update()
-            bar.set_description(coming)
-
+    with Progress(6, "training in the clear", delay_s=0) as progress:
         digits = load(test_count)
         models = train_linear(digits), train_square(digits)
-        tick("making keys")
+        progress.step("making keys")
         context = ckks.context(depth=DEPTH)
         server = server_bytes(context)
-        tick("starting the scorer")
+        progress.step("starting the scorer")
         with scorer_process() as ask:
             ask([server])
             outcomes = []
             for model in models:
-                tick(f"scoring encrypted images: {model.name}")
+                progress.step(f"scoring encrypted images: {model.name}")
                 outcomes.append(classify(context, model, digits, ask))
-        tick("done")
-        bar.update()
+        progress.step("done")
+        progress.step()
     print(table(parameter_rows(context.params, len(server)), outcomes, peak_bytes()))
     print(f"\n{len(digits.test_labels)} images, {time.perf_counter() - start:.0f} s in all")
     return 1 if any(outcome.differing for outcome in outcomes) else 0

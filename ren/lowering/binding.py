@@ -17,6 +17,7 @@ from ren.lowering import emit
 from ren.lowering.devices import is_tracer
 from ren.lowering.emit import Prepared
 from ren.lowering.places import default_device, layout_of, mesh_in_use
+from ren.progress import Progress
 
 # A jitted function has a plan for each argument spec, and one binding does; more are for calls of
 # one plan with other batch shapes or places, in turns.
@@ -114,16 +115,18 @@ class Bindings:
         free = tuple((i, _likeness(a)) for i, a in enumerate(inputs) if i not in self._held)
         context = _context()
         values, steps = dict(enumerate(inputs)), []
-        for step in self._steps:
-            args = tuple(values[i] for i in step.ins)
-            ready = self._prepare(step, args)
-            with TraceAnnotation(step.name):
-                values.update(zip(step.outs, ready.results(args), strict=True))
-            for i in step.drops:
-                values[i] = None
-            ins = tuple(step.ins[i] for i in ready.ins)
-            outs = tuple(step.outs[i] for i in ready.outs)
-            steps.append((ready.call, ins, outs, step.drops, step.name))
+        with Progress(len(self._steps), "compiling and running kernels") as progress:
+            for step in self._steps:
+                args = tuple(values[i] for i in step.ins)
+                ready = self._prepare(step, args)
+                with TraceAnnotation(step.name):
+                    values.update(zip(step.outs, ready.results(args), strict=True))
+                for i in step.drops:
+                    values[i] = None
+                ins = tuple(step.ins[i] for i in ready.ins)
+                outs = tuple(step.outs[i] for i in ready.outs)
+                steps.append((ready.call, ins, outs, step.drops, step.name))
+                progress.step()
         count = 1 + max(values, default=-1)
         binding = Binding(held, free, context, tuple(steps), count, self._outputs)
         return binding, tuple(values[i] for i in self._outputs)

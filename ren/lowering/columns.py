@@ -1,9 +1,8 @@
-"""Tables as text, and for notebooks as HTML, for the reports of plans."""
+"""Tables as text, and numbers as they are told, for the reports of plans."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from html import escape
 
 
 class Shown(str):
@@ -32,21 +31,6 @@ def _line(row: Sequence[str], widths: Sequence[int], left: Sequence[int]) -> str
     cells = zip(row, widths, strict=True)
     padded = [c.ljust(w) if i in left else c.rjust(w) for i, (c, w) in enumerate(cells)]
     return "  ".join(padded).rstrip()
-
-
-def html_table(rows: Iterable[Sequence[str]], left: Sequence[int] = (0,)) -> str:
-    """The same as an HTML table, the first row as its head; colours are the page's own."""
-    head, *body = [tuple(row) for row in rows]
-    lines = [_html_row(head, "th", left), *(_html_row(row, "td", left) for row in body)]
-    return f"<table>{''.join(lines)}</table>"
-
-
-def _html_row(row: Sequence[str], tag: str, left: Sequence[int]) -> str:
-    cells = (
-        f'<{tag} style="text-align:{"left" if i in left else "right"}">{escape(cell)}</{tag}>'
-        for i, cell in enumerate(row)
-    )
-    return f"<tr>{''.join(cells)}</tr>"
 
 
 def size(count: int) -> str:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import attrs
 
+from ren.core import html
 from ren.core import op as ops
 from ren.core.args import Spec, Work
 from ren.core.node import Node, toposort
@@ -40,16 +41,20 @@ class Cost:
         pairs = zip(attrs.astuple(self), attrs.astuple(other), strict=True)
         return Cost(*(a + b for a, b in pairs))
 
+    def _rows(self) -> list[tuple[str, str]]:
+        return [
+            ("kernels", f"{self.kernels:,}"),
+            ("limb-NTTs", f"{self.limb_ntts:,}"),
+            ("multiply-adds", f"{self.multiply_adds:,}"),
+            ("bytes read", size(self.bytes_read)),
+            ("bytes written", size(self.bytes_written)),
+        ]
+
     def __str__(self) -> str:
-        return columns(
-            [
-                ("kernels", f"{self.kernels:,}"),
-                ("limb-NTTs", f"{self.limb_ntts:,}"),
-                ("multiply-adds", f"{self.multiply_adds:,}"),
-                ("bytes read", size(self.bytes_read)),
-                ("bytes written", size(self.bytes_written)),
-            ]
-        )
+        return columns(self._rows())
+
+    def _repr_html_(self) -> str:
+        return html.card("Cost of one run", html.facts(self._rows()))
 
 
 def cost_of(plan: Plan) -> Cost:

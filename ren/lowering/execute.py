@@ -33,6 +33,7 @@ from ren.lowering.schedule import schedule
 from ren.lowering.trace import active_trace
 from ren.lowering.tracing import concretely, is_tracing
 from ren.lowering.units import CopyUnit, KernelUnit, Unit, ViewUnit, with_last_uses
+from ren.progress import Progress
 
 
 def plan_of(sink: Node) -> Plan:
@@ -141,16 +142,18 @@ def _run_units(
     # Under a JAX trace nothing runs yet: nothing may be overwritten, and there is nothing to time.
     is_concrete = not (is_tracing() or any(map(is_tracer, inputs)))
     trace = active_trace() if is_concrete else None
-    for unit in plan.units:
-        args = tuple(values[i] for i in unit.ins)
-        with TraceAnnotation(unit.name):
-            if trace is None:
-                results = run(unit, args, is_concrete)
-            else:
-                results = trace.timed(unit, args, partial(run, unit, args, is_concrete))
-        values.extend(results)
-        for i in unit.drops:
-            values[i] = None
+    with Progress(len(plan.units), "compiling and running kernels") as progress:
+        for unit in plan.units:
+            args = tuple(values[i] for i in unit.ins)
+            with TraceAnnotation(unit.name):
+                if trace is None:
+                    results = run(unit, args, is_concrete)
+                else:
+                    results = trace.timed(unit, args, partial(run, unit, args, is_concrete))
+            values.extend(results)
+            for i in unit.drops:
+                values[i] = None
+            progress.step()
     return tuple(values[i] for i in plan.outputs)
 
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from html import escape
 from typing import TYPE_CHECKING
 
+from ren.core import html
 from ren.core import op as ops
 from ren.core.args import Spec
 from ren.core.node import toposort
-from ren.lowering.columns import Shown, columns, duration, html_table, size
+from ren.lowering.columns import Shown, columns, duration, size
 from ren.lowering.cost import Cost, unit_cost
 from ren.lowering.memory import MemoryPlan, memory_plan, report
 from ren.lowering.trace import Trace, active_trace
@@ -39,10 +39,10 @@ def explain(plan: Plan, trace: Trace | None = None) -> Shown:
     rows = [_HEADER]
     rows += [_row(i, unit, specs, memory, trace) for i, unit in enumerate(plan.units)]
     rows.append(_total(plan, specs, trace))
-    inputs, memory_text, left = _inputs(plan), str(report(plan)), (1, 2, 3, 9)
-    text = "\n".join([inputs, columns(rows, left), "", memory_text])
-    html = f"<p>{escape(inputs)}</p>{html_table(rows, left)}<pre>{escape(memory_text)}</pre>"
-    return Shown(text, html)
+    inputs, held, left = _inputs(plan), report(plan), (1, 2, 3, 9)
+    text = "\n".join([inputs, columns(rows, left), "", str(held)])
+    parts = (html.note(inputs), html.table(rows, left), held.facts())
+    return Shown(text, html.card("Plan", *parts))
 
 
 def estimated_seconds(cost: Cost, n: int) -> float:

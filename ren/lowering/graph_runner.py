@@ -133,24 +133,41 @@ def one_call(plan: Plan, inputs: Sequence[Any]) -> GraphRunner | None:
         return None
     if not all(isinstance(unit, KernelUnit | ViewUnit) for unit in plan.units):
         return None
+    is_concrete = not (is_tracing() or any(map(is_tracer, inputs)))
+    if is_concrete and common_place(inputs) is None:
+        return None
     found = graph_runner(plan)
     match found.steps:
-        case (GraphUnit() as step,) if common_place(inputs) is not None:
+        case (GraphUnit() as step,):
             args = [inputs[v] for v in step.ins]
             return found if emit.is_one_call(step.graph, step.tables, args) else None
     return None
 
 
+def _traced(found: GraphRunner, inputs: Sequence[Any]) -> tuple[Any, ...]:
+    """The results of a runner of one graph as a part of the trace."""
+    values = dict(enumerate(inputs))
+    for step in found.steps:
+        assert isinstance(step, GraphUnit)
+        args = [values[v] for v in step.ins]
+        values.update(zip(step.outs, emit.run_graph(step.graph, step.tables, args), strict=True))
+    return tuple(values[v] for v in found.outputs)
+
+
 def run_once(plan: Plan, inputs: Sequence[Any]) -> tuple[Any, ...]:
-    """`run_plan` for a plan that is run once: by one call of native code where there can be one."""
-    if active_trace() is None and not is_tracing() and not any(map(is_tracer, inputs)):
-        found = one_call(plan, inputs)
-        if found is not None:
-            try:
-                return found(inputs)
-            except (RuntimeError, ValueError):
-                pass  # an input that was given away; what follows says so
-    return run_plan(plan, inputs)
+    """`run_plan` for a plan that is run once: by one call of native code where there can be one.
+
+    Under a JAX trace that call becomes a part of the trace.
+    """
+    found = one_call(plan, inputs) if active_trace() is None else None
+    if found is None:
+        return run_plan(plan, inputs)
+    try:
+        if is_tracing() or any(map(is_tracer, inputs)):
+            return _traced(found, inputs)
+        return found(inputs)
+    except (RuntimeError, ValueError):  # an input was given away; this says so
+        return run_plan(plan, inputs)
 
 
 def _prepared(step: GraphUnit | CopyUnit, args: tuple[Any, ...]) -> Prepared:

@@ -17,6 +17,7 @@ import attrs
 import jax
 from jax.sharding import SingleDeviceSharding
 
+from ren.core import html
 from ren.core.errors import VerificationError
 from ren.lowering import emit
 from ren.lowering.columns import columns, size
@@ -82,23 +83,32 @@ class MemoryReport:
     pruned_bytes: int = 0
     measured_bytes: int | None = None
 
+    def _rows(self) -> list[tuple[str, int | None]]:
+        return [
+            ("peak, planned", self.peak_bytes),
+            ("peak, measured", self.measured_bytes),
+            ("peak without donation", self.unplanned_bytes),
+            ("lower bound of lifetimes", self.lower_bound_bytes),
+            ("arenas", self.arena_bytes),
+            ("donated", self.donated_bytes),
+            ("donated by the caller", self.donated_input_bytes),
+            ("inputs", self.input_bytes),
+            ("held by the plan", self.held_bytes),
+            ("pruned, of these", self.pruned_bytes),
+            ("outputs", self.output_bytes),
+        ]
+
     def __str__(self) -> str:
-        measured = "-" if self.measured_bytes is None else size(self.measured_bytes)
-        return columns(
-            [
-                ("peak, planned", size(self.peak_bytes)),
-                ("peak, measured", measured),
-                ("peak without donation", size(self.unplanned_bytes)),
-                ("lower bound of lifetimes", size(self.lower_bound_bytes)),
-                ("arenas", size(self.arena_bytes)),
-                ("donated", size(self.donated_bytes)),
-                ("donated by the caller", size(self.donated_input_bytes)),
-                ("inputs", size(self.input_bytes)),
-                ("held by the plan", size(self.held_bytes)),
-                ("pruned, of these", size(self.pruned_bytes)),
-                ("outputs", size(self.output_bytes)),
-            ]
-        )
+        return columns((name, "-" if b is None else size(b)) for name, b in self._rows())
+
+    def facts(self) -> html.Markup:
+        """The numbers for notebooks, each with a bar: its part of the largest."""
+        known = [(name, b) for name, b in self._rows() if b is not None]
+        most = max(1, *(b for _, b in known))
+        return html.facts((name, size(b), html.meter(b / most)) for name, b in known)
+
+    def _repr_html_(self) -> str:
+        return html.card("Memory of one run", self.facts())
 
 
 # ------------------------------------------------------------------- donation

@@ -7,9 +7,11 @@ from typing import Any
 
 import attrs
 
+from ren.core import html
 from ren.core.args import Spec
 from ren.core.drawing import dot, mermaid
-from ren.core.svg import html_of, svg
+from ren.core.svg import svg
+from ren.lowering.columns import size
 from ren.lowering.cost import Cost, cost_of
 from ren.lowering.digest import structure_digest
 from ren.lowering.drawing import plan_diagram
@@ -92,7 +94,17 @@ class Plan:
         return dot(plan_diagram(self))
 
     def _repr_html_(self) -> str:
-        return html_of(svg(plan_diagram(self)))
+        cost, held = self.cost, self.memory
+        rows = [
+            ("inputs", f"{len(self.inputs)}, {size(held.input_bytes)}"),
+            ("units", f"{len(self.units)}, of {len(self.programs)} distinct kernels"),
+            ("outputs", f"{len(self.outputs)}, {size(held.output_bytes)}"),
+            ("work", f"{cost.limb_ntts:,} limb-NTTs, {cost.multiply_adds:,} multiply-adds"),
+            ("peak memory", f"{size(held.peak_bytes)} beside the inputs"),
+        ]
+        drawn = html.picture(svg(plan_diagram(self)))
+        more = html.note("explain() lists the units, .cost and .memory the numbers.")
+        return html.card("Plan", html.facts(rows), drawn, more)
 
     def __repr__(self) -> str:
         return (

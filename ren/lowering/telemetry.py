@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 import attrs
 
+from ren.core import html
 from ren.lowering.columns import columns, duration
 
 
@@ -112,14 +113,22 @@ class Telemetry:
     cooldown_ns: int = 0
 
     def __str__(self) -> str:
-        rows: list[Sequence[str]] = [("tier", "calls", "timed", "mean", "deviation", "compiling")]
-        rows += map(_row, self.tiers)
-        lines = [columns(rows), f"now {self.tier}: {self.state}"]
+        return "\n".join([columns(self._rows()), *self._notes()])
+
+    def _repr_html_(self) -> str:
+        return html.card("Telemetry", html.table(self._rows()), *map(html.note, self._notes()))
+
+    def _rows(self) -> list[Sequence[str]]:
+        head = ("tier", "calls", "timed", "mean", "deviation", "compiling")
+        return [head, *map(_row, self.tiers)]
+
+    def _notes(self) -> list[str]:
+        lines = [f"now {self.tier}: {self.state}"]
         lines += [f"from call {d.call}: {d.tier}, {d.reason}" for d in self.decisions]
         if self.failures:
             left = f"for {duration(self.cooldown_ns / 1e9)}" if self.cooldown_ns else "no longer"
             lines.append(f"failures in a row: {self.failures}; cooling down {left}")
-        return "\n".join(lines)
+        return lines
 
 
 def _row(report: TierReport) -> Sequence[str]:

@@ -11,6 +11,7 @@ from typing import Any, Protocol
 import attrs
 import jax
 
+from ren.core import html
 from ren.lowering.columns import columns, duration, size
 from ren.lowering.units import Unit
 
@@ -81,13 +82,19 @@ class Trace:
         return results
 
     def __str__(self) -> str:
-        rows = [("", "unit", "shapes", "bytes", "time")]
+        return columns(self._rows(), left=(1, 2))
+
+    def _repr_html_(self) -> str:
+        return html.card("Trace", html.table(self._rows(), left=(1, 2)))
+
+    def _rows(self) -> list[tuple[str, ...]]:
+        rows: list[tuple[str, ...]] = [("", "unit", "shapes", "bytes", "time")]
         for i, r in enumerate(self.records):
             shapes = " ".join(str(list(shape)) for shape in r.shapes)
             rows.append((str(i), r.name, shapes, size(r.bytes), duration(r.seconds)))
         moved = sum(r.bytes for r in self.records)
         rows.append(("", "total", "", size(moved), duration(self.seconds)))
-        return columns(rows, left=(1, 2))
+        return rows
 
     def __repr__(self) -> str:
         return f"<Trace: {len(self.records)} units, {duration(self.seconds)}>"

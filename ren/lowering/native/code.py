@@ -75,14 +75,14 @@ class Whole:
     spread: frozenset[int]
 
     def fits(self, args: Sequence[Any]) -> bool:
-        """True where each input has the same batch axes or none, and so each output."""
+        """True where the outputs have the batch axes of all inputs together, as they do by XLA."""
         if any(args[i].shape[-1] != self.form.n for i in self.spread):
             return False
-        batches = [tuple(a.shape[:-2]) for a in args]
-        batch = max(batches, key=len, default=())
-        if any(b not in ((), batch) for b in batches):
-            return False
-        return not batch or all(any(batches[i] for i in needed) for needed in self.needs)
+        shapes = [tuple(a.shape[:-2]) for a in args]
+        batch = np.broadcast_shapes(*shapes)
+        return not batch or all(
+            np.broadcast_shapes(*(shapes[i] for i in needed)) == batch for needed in self.needs
+        )
 
 
 @lru_cache(maxsize=256)
@@ -141,9 +141,9 @@ def _needs(rows: Sequence[Row], outputs: Sequence[tuple[int, ...]]) -> tuple[fro
 def emit_whole(form: Form, library: str, tables: tuple[Arrays, ...], inputs: Sequence[Any]) -> Any:
     """The outputs of a graph on its inputs, each `uint32[*batch, limb, n]`, by one call."""
     read = [inputs[i] for i in form.inputs]
-    batch = max((x.shape[:-2] for x in read), key=len)
+    batch = np.broadcast_shapes(*(x.shape[:-2] for x in read))
     types = [jax.ShapeDtypeStruct((*batch, limbs, form.n), np.uint32) for limbs in form.outputs]
-    call = jax.ffi.ffi_call(target(library, PLAN), types)
+    call = jax.ffi.ffi_call(target(library, PLAN), types, vmap_method="expand_dims")
     return tuple(call(*read, *(array for table in tables for array in table)))
 
 

@@ -828,11 +828,13 @@ enum Elementwise : u32 { kCopy, kAdd, kSub, kNeg, kDot, kMask, kFlip };
 constexpr u32 kRowBits = 20, kScratch = 4095, kConstant = 4094;
 constexpr size_t kColumnsOfGroup = 1024;
 
-// An argument, a result, or the rows that are kept: where it is, and what is between its rows and
-// between its batches. Of a number for each limb, a row is one vector of it.
+// An argument, a result, or the rows that are kept: where it is, what is between its rows, and where
+// each batch begins; nullptr where all begin at once. Of a number for each limb, a row is one vector
+// of it.
 struct Buffer {
   u32* data;
-  size_t row, batch;
+  size_t row;
+  const size_t* starts;
   bool is_number;
 };
 
@@ -847,7 +849,7 @@ struct Frame {
     const size_t row = reference & ((1u << kRowBits) - 1);
     if (number == kScratch) return scratch + row * n;
     const Buffer& buffer = buffers[number];
-    return buffer.data + buffer.batch * batch + buffer.row * row;
+    return buffer.data + (buffer.starts ? buffer.starts[batch] : 0) + buffer.row * row;
   }
   bool is_number(u32 reference) const {
     const u32 number = reference >> kRowBits;
@@ -1027,6 +1029,33 @@ void run_columns(const Frame& frame, const u32* code, size_t c, size_t width) {
   all_weighted_sums<V>(target, digits, width, [&](size_t j) { return frame.row(to[j]) + c; });
 }
 
+// The batch axes of the results, which are all alike.
+std::vector<size_t> batch_of(const Call& in) {
+  const XLA_FFI_Buffer& b = in.result_buffer(0);
+  return std::vector<size_t>(b.dims, b.dims + b.rank - 2);
+}
+
+// Where each batch begins in a buffer whose batch axes, the last ones of all, are as long or 1.
+std::vector<size_t> starts_of(const XLA_FFI_Buffer& b, const std::vector<size_t>& batch,
+                              size_t size) {
+  std::vector<size_t> starts{0};
+  size_t step = size;
+  const size_t own = size_t(b.rank) - 2;
+  std::vector<size_t> steps(batch.size(), 0);
+  for (size_t axis = 0; axis < own; axis++) {
+    const size_t length = size_t(b.dims[own - 1 - axis]);
+    if (length > 1) steps[batch.size() - 1 - axis] = step;
+    step *= length;
+  }
+  for (size_t axis = 0; axis < batch.size(); axis++) {
+    std::vector<size_t> finer;
+    for (size_t start : starts)
+      for (size_t i = 0; i < batch[axis]; i++) finer.push_back(start + i * steps[axis]);
+    starts.swap(finer);
+  }
+  return starts;
+}
+
 // inputs, tables, code -> outputs.
 const u32* code_of(const Call& in) { return in[size_t(in.frame->args.size) - 1]; }
 template <class V>
@@ -1034,28 +1063,33 @@ void plan_call(const Call& in) {
   const size_t args = size_t(in.frame->args.size), results = size_t(in.frame->rets.size);
   const u32* const code = code_of(in);
   const size_t phases = code[0], scratch_rows = code[1], kept_rows = code[2], n = code[3];
+  const std::vector<size_t> batch = batch_of(in);
+  size_t batches = 1;
+  for (size_t length : batch) batches *= length;
   std::vector<Buffer> buffers;
   std::vector<std::vector<u32>> numbers;
-  size_t batches = 1;
+  std::vector<std::vector<size_t>> starts;
   for (size_t i = 0; i < args + results; i++) {
     const XLA_FFI_Buffer& b = i < args ? in.buffer(i) : in.result_buffer(i - args);
-    const size_t rows = b.rank > 1 ? size_t(b.dims[b.rank - 2]) : 1;
-    const size_t count = b.rank > 1 ? Call::size(b) / (rows * size_t(b.dims[b.rank - 1])) : 1;
-    Buffer buffer{static_cast<u32*>(b.data), n, rows * n, false};
-    if (b.rank > 1 && size_t(b.dims[b.rank - 1]) < n) {
-      numbers.emplace_back(count * rows * lanes<V>);
+    Buffer buffer{static_cast<u32*>(b.data), n, nullptr, false};
+    if (b.rank > 1 && size_t(b.dims[b.rank - 1]) == 1) {
+      numbers.emplace_back(Call::size(b) * lanes<V>);
       for (size_t j = 0; j < numbers.back().size(); j++)
         numbers.back()[j] = buffer.data[j / lanes<V>];
-      buffer = {numbers.back().data(), lanes<V>, rows * lanes<V>, true};
+      buffer = {numbers.back().data(), lanes<V>, nullptr, true};
     }
-    if (count == 1) buffer.batch = 0;
-    if (count > batches) batches = count;
+    if (b.rank > 2) {
+      starts.push_back(starts_of(b, batch, size_t(b.dims[b.rank - 2]) * buffer.row));
+      buffer.starts = starts.back().data();
+    }
     if (i >= args) prefer_large_pages(b.data, Call::size(b) * sizeof(u32));
     buffers.push_back(buffer);
   }
   std::unique_ptr<Block> kept;
   if (kept_rows) kept = blocks().take(batches * kept_rows * n * sizeof(u32));
-  buffers.push_back({kept ? kept->data() : nullptr, n, kept_rows * n, false});
+  std::vector<size_t> own(batches);
+  for (size_t i = 0; i < batches; i++) own[i] = i * kept_rows * n;
+  buffers.push_back({kept ? kept->data() : nullptr, n, own.data(), false});
   for (size_t p = 0; p < phases; p++) {
     const u32* const phase = code + code[4 + p];
     const size_t count = phase[1], width = phase[0] == kRows ? n : phase[2];

@@ -24,6 +24,7 @@ from ren.lowering.passes.round_trips import reduce_transforms
 from ren.lowering.passes.sink_mod_down import sink_mod_down
 from ren.lowering.passes.split_views import split_views
 from ren.lowering.passes.views import lower_views
+from ren.progress import Progress
 
 
 @attrs.frozen
@@ -81,13 +82,15 @@ def run_pipeline(sink: Node) -> Node:
     """
     done: tuple[str, ...] = ()
     verified: tuple[str, ...] = ()
-    for step in PIPELINE:
-        after = step.run(sink)
-        done = (*done, step.name)
-        if after is not sink:
-            verify(sink, after, done)
-            verified = done
-        sink = after
+    with Progress(len(PIPELINE), "planning") as progress:
+        for step in PIPELINE:
+            after = step.run(sink)
+            done = (*done, step.name)
+            if after is not sink:
+                verify(sink, after, done)
+                verified = done
+            sink = after
+            progress.step()
     if verified is not done:
         verify(sink, sink, done)
     return sink

@@ -30,6 +30,7 @@ from ren.schemes.ckks.parameters import Parameters
 from ren.schemes.ckks.pending import Pending
 from ren.schemes.ckks.plaintext import Layout, Plaintext
 from ren.schemes.ckks.protocols import Protocols, no_assignment, no_power
+from ren.schemes.ckks.showing import ciphertext_page
 from ren.schemes.ckks.sigmas import log2_of
 from ren.schemes.ckks.watch import operation
 from ren.symbolic import Aside, Length, Symbolic
@@ -157,6 +158,9 @@ class Ciphertext(Protocols, Stored):
             f"Ciphertext(level {self.level} of {self.params.depth}, scale 2^"
             f"{log2_of(self.scale):.2f}, {self.slots} slots, {self.nbytes / 2**20:.2f} MiB{mark})"
         )
+
+    def _repr_html_(self) -> str:
+        return ciphertext_page(self)
 
     # ---------------------------------------------------------------- arithmetic
 

@@ -18,6 +18,7 @@ from ren.schemes.ckks import active, encoder, encryption, plaintext, rotation, s
 from ren.schemes.ckks import noise as noises
 from ren.schemes.ckks.argument_checks import as_integers, check_ciphertext
 from ren.schemes.ckks.ciphertext import Ciphertext
+from ren.schemes.ckks.context_display import DisplayedContext
 from ren.schemes.ckks.estimate import Estimate
 from ren.schemes.ckks.files import PRIVATE, SHARED, PathLike, Stored, write
 from ren.schemes.ckks.keychain import Keychain
@@ -27,10 +28,10 @@ from ren.schemes.ckks.plaintext import Plaintext
 from ren.schemes.ckks.rotation import conjugation_element, galois_element
 from ren.schemes.ckks.sharing import hidden
 from ren.schemes.ckks.sigmas import public_sigma, secret_sigma
-from ren.schemes.rlwe.keys import SwitchingKey, sizes
+from ren.schemes.rlwe.keys import SwitchingKey
 
 
-class Context(Stored):
+class Context(DisplayedContext, Stored):
     """Keys under one `key_id`; made by `ckks.context`, `.server()`, `.public()` or `from_bytes`.
 
     An owner's context holds the secret: it encrypts, decrypts and makes evaluation keys. A server
@@ -357,22 +358,6 @@ class Context(Stored):
 
     def __exit__(self, *exception: object) -> None:
         active.pop(self)
-
-    # ---------------------------------------------------------------- display
-
-    def __repr__(self) -> str:
-        size = f"keys of {sizes(self._keys)}"
-        mark = ", INSECURE" if self.params.is_insecure else ""
-        return f"<ckks.Context {self.key_id[:8]}, {self._keys.kind}, {size}{mark}>"
-
-    def __str__(self) -> str:
-        rows = [
-            ("context", f"{self.key_id[:8]}, {self._keys.kind}"),
-            ("keys", self._keys.inventory(self._name)),
-            ("sizes", sizes(self._keys)),
-        ]
-        table = "\n".join(f"{name:<12} {value}" for name, value in rows)
-        return f"{self.params}\n{table}"
 
 
 def _flatten(ctx: Context) -> tuple[tuple[Any, ...], Parameters]:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from ren.core.errors import ContextError, MissingKeyError
 from ren.poly import Poly
+from ren.progress import Progress
 from ren.sampling import fresh_seed
 from ren.schemes.ckks.gadget import gadget_of, public_ring
 from ren.schemes.ckks.parameters import Parameters
@@ -95,13 +96,13 @@ class Keychain:
             return "owner (holds the secret key)"
         return "public (encrypts)" if self.public is not None else "server (computes)"
 
-    def inventory(self, name: Callable[[int], str]) -> str:
-        """The evaluation keys held, by name; never their contents."""
+    def names(self, name: Callable[[int], str]) -> list[str]:
+        """The public and evaluation keys held, by name; never their contents."""
         names = ["public"] if self.public is not None else []
         names += ["relinearization"] if self.relinearization is not None else []
         names += [name(g) for g in self.galois]
         names += [f"switch to {to[:8]}" for to in self.switches]
-        return ", ".join(names) or "none"
+        return names
 
     # ---------------------------------------------------------------- what is needed
 
@@ -146,9 +147,11 @@ class Keychain:
             return self
         s = self.require_secret().poly
         made = {}
-        for g in missing:
-            target = s.automorphism(pow(g, -1, 2 * params.n))
-            made[g] = _switching_key(s, target, galois_label(g), params, entropy)
+        with Progress(len(missing), "making rotation keys") as progress:
+            for g in missing:
+                target = s.automorphism(pow(g, -1, 2 * params.n))
+                made[g] = _switching_key(s, target, galois_label(g), params, entropy)
+                progress.step()
         return dataclasses.replace(self, galois={**self.galois, **made})
 
     def with_switch(

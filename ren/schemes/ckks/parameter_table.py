@@ -30,32 +30,49 @@ def header_of(p: Parameters) -> dict[str, Any]:
 
 def table(p: Parameters) -> list[str]:
     """The lines of `str(parameters)`."""
-    target = p.security_bits or 128
-    bound = bounds.max_log_qp(p.n, target)
-    widest = max(map(len, p.digits))
     lines = [
         f"CKKS parameters: {security_text(p)}, n = {p.n}, {p.slots} slots, depth {p.depth}",
         "level  moduli   log2 Q  log2 scale  ciphertext",
     ]
-    for level in range(p.depth, -1, -1):
-        ring, size = p.ring(level), _bytes_text(p.ciphertext_nbytes(level))
-        scale = math.log2(p.scale(level))
-        lines.append(f"{level:5}{ring.limbs:8}{ring.log2_q:9.1f}{scale:12.3f}{size:>12}")
+    for level, moduli, bits, scale, size in level_rows(p):
+        lines.append(f"{level:>5}{moduli:>8}{bits:>9}{scale:>12}{size:>12}")
     return [
         *lines,
-        f"union of bases: {len(p.union)} moduli, {p.log_q:.1f} bits",
-        f"special primes: {len(p.specials)}, {math.log2(p.special_product):.1f} bits",
-        f"union times P: {p.log_qp:.1f} bits; the {target}-bit bound is {bound:.0f}, "
-        f"margin {bound - p.log_qp:.1f}",
-        f"secret: {p.secret}; noise: sigma {p.sigma}; |message| < 2^{p.integer_bits - 1}",
-        f"keys: {p.dnum} digit{'s' * (p.dnum > 1)} of up to {widest} moduli",
+        *(f"{name}: {what}" for name, what in fact_rows(p)),
         "key                            in memory       saved",
-        *_key_lines(p),
+        *(f"{name:<26}{held:>14}{kept:>12}" for name, held, kept in key_rows(p)),
     ]
 
 
-def _key_lines(p: Parameters) -> list[str]:
-    """Bytes of each kind of key: uniform halves are saved as seeds of 32 bytes."""
+def level_rows(p: Parameters) -> list[tuple[str, ...]]:
+    """Of each level, the highest first: its number, moduli, log2 Q, log2 scale, ciphertext."""
+    rows = []
+    for level in range(p.depth, -1, -1):
+        ring, size = p.ring(level), _bytes_text(p.ciphertext_nbytes(level))
+        scale = math.log2(p.scale(level))
+        row = (str(level), str(ring.limbs), f"{ring.log2_q:.1f}", f"{scale:.3f}", size)
+        rows.append(row)
+    return rows
+
+
+def fact_rows(p: Parameters) -> list[tuple[str, str]]:
+    """What else there is to know, each with its name."""
+    target = p.security_bits or 128
+    bound = bounds.max_log_qp(p.n, target)
+    widest = max(map(len, p.digits))
+    margin = f"the {target}-bit bound is {bound:.0f}, margin {bound - p.log_qp:.1f}"
+    secret = f"{p.secret}; noise: sigma {p.sigma}; |message| < 2^{p.integer_bits - 1}"
+    return [
+        ("union of bases", f"{len(p.union)} moduli, {p.log_q:.1f} bits"),
+        ("special primes", f"{len(p.specials)}, {math.log2(p.special_product):.1f} bits"),
+        ("union times P", f"{p.log_qp:.1f} bits; {margin}"),
+        ("secret", secret),
+        ("keys", f"{p.dnum} digit{'s' * (p.dnum > 1)} of up to {widest} moduli"),
+    ]
+
+
+def key_rows(p: Parameters) -> list[tuple[str, ...]]:
+    """Of each kind of key its bytes, and those saved: uniform halves as seeds of 32 bytes."""
     switching, public = p.key_nbytes(), 2 * (len(p.union) + 1) * p.n * 4
     limbs = len(p.union) + len(p.specials)
     rows = [
@@ -64,9 +81,7 @@ def _key_lines(p: Parameters) -> list[str]:
         ("public", public, public // 2 + 32),
         ("secret", (4 * limbs + 1) * p.n, p.n),
     ]
-    return [
-        f"{name:<26}{_bytes_text(held):>14}{_bytes_text(kept):>12}" for name, held, kept in rows
-    ]
+    return [(name, _bytes_text(held), _bytes_text(kept)) for name, held, kept in rows]
 
 
 def _bytes_text(count: int) -> str:

@@ -27,6 +27,7 @@ from ren.schemes.ckks.layout import Layout
 from ren.schemes.ckks.noise import Noise
 from ren.schemes.ckks.parameters import Parameters
 from ren.schemes.ckks.protocols import no_assignment
+from ren.schemes.ckks.showing import plaintext_page
 from ren.schemes.rlwe.keys import from_residues
 from ren.symbolic import Aside, Length, Symbolic, Unfit, as_symbol
 
@@ -82,6 +83,9 @@ class Plaintext(Stored):
     def __repr__(self) -> str:
         mark = ", INSECURE" if self.params.is_insecure else ""
         return f"<Plaintext level {self.level}, {self.params.slots} slots{mark}>"
+
+    def _repr_html_(self) -> str:
+        return plaintext_page(self)
 
     def to_bytes(self) -> bytes:
         """The plaintext for `from_bytes`; it is not secret to who reads it, as its name says."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import math
 from typing import Any
 
@@ -11,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ren import plotting
+from ren.core import html
 from ren.core.errors import ParameterError
 from ren.schemes.ckks.active import context_for
 from ren.schemes.ckks.ciphertext import Ciphertext
@@ -57,10 +57,7 @@ class Precision:
         return "\n".join(f"{name:<10} {value}" for name, value in self._rows())
 
     def _repr_html_(self) -> str:
-        rows = "".join(
-            f"<tr><th>{name}</th><td>{html.escape(value)}</td></tr>" for name, value in self._rows()
-        )
-        return f"<table>{rows}</table>"
+        return html.card("Precision", html.facts(self._rows()))
 
     def plot(self, ax: Any = None) -> Any:
         """Draws the absolute error of each number, and the bound that the tracked noise promises.

@@ -8,6 +8,7 @@ from typing import Any
 import attrs
 import numpy as np
 
+from ren.core import html
 from ren.core.errors import ParameterError
 from ren.lowering.columns import columns, duration, size
 from ren.schemes.ckks.parameters import Parameters
@@ -82,18 +83,22 @@ class Requirements:
         return self.keys * self.params.key_nbytes()
 
     def __str__(self) -> str:
+        return columns(self._rows(), left=(0, 1))
+
+    def _repr_html_(self) -> str:
+        warning = "INSECURE" if self.params.is_insecure else ""
+        return html.card("What the function needs", html.facts(self._rows()), warning=warning)
+
+    def _rows(self) -> list[tuple[str, str]]:
         rotations = ", ".join(map(str, self.rotations)) or "none"
         kinds = [f"rotations: {rotations}"]
         kinds += ["conjugation"] * self.needs_conjugation
         kinds += ["relinearization"] * self.needs_products
-        return columns(
-            [
-                ("parameters", repr(self.params)),
-                ("depth", str(self.depth)),
-                ("keys", f"{self.keys}, {size(self.key_bytes)} in memory ({'; '.join(kinds)})"),
-                ("peak memory", f"{size(self.peak_bytes)} with inputs and keys"),
-                ("limb-NTTs", f"{self.limb_ntts:,}"),
-                ("estimated", duration(self.seconds)),
-            ],
-            left=(0, 1),
-        )
+        return [
+            ("parameters", repr(self.params)),
+            ("depth", str(self.depth)),
+            ("keys", f"{self.keys}, {size(self.key_bytes)} in memory ({'; '.join(kinds)})"),
+            ("peak memory", f"{size(self.peak_bytes)} with inputs and keys"),
+            ("limb-NTTs", f"{self.limb_ntts:,}"),
+            ("estimated", duration(self.seconds)),
+        ]

@@ -35,6 +35,15 @@ def galois_element(steps: int, n: int) -> int:
     return pow(5, steps % (n // 2), 2 * n)
 
 
+def steps_by_element(n: int, slots: int) -> dict[int, int]:
+    """Of the galois element of every rotation over `slots` the fewest steps, of either sign."""
+    found: dict[int, int] = {}
+    for j in range(slots // 2 + 1):
+        for k in (j, -j):
+            found.setdefault(galois_element(k % slots, n), k)
+    return found
+
+
 def conjugation_element(n: int) -> int:
     """2n - 1: X -> X^-1 conjugates every slot."""
     return 2 * n - 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 
+import jax
 import numpy as np
 import pytest
 
@@ -78,22 +79,44 @@ def test_products_that_are_rescaled(n):
     assert_one_call(plan((x * y + z).rescale(r.moduli[:2]), (x - y).ntt(), -(z * 5 - 7)))
 
 
-@pytest.mark.parametrize("batches", [((3,), (3,)), ((3,), ()), ((2, 2), ()), ((1,), (1,))], ids=str)
+@pytest.mark.parametrize(
+    "batches",
+    [
+        ((3,), (3,)),
+        ((3,), ()),
+        ((2, 2), ()),
+        ((1,), (1,)),
+        ((3,), (1,)),
+        ((2, 3), (3,)),
+        ((2, 1), (3,)),
+    ],
+    ids=str,
+)
 def test_batches(batches):
     r = ring(1024, 3)
     x, y = (poly(i, r, batch=batch) for i, batch in enumerate(batches))
     (made,) = assert_one_call(plan((x * y + y).rescale(r.moduli[:2])))
-    assert made.shape[:-2] == max(batches, key=len)
+    assert made.shape[:-2] == np.broadcast_shapes(*batches)
 
 
-@pytest.mark.parametrize("batches", [((3,), (1,)), ((2, 3), (3,))], ids=str)
-def test_batches_that_xla_broadcasts(batches):
-    r = ring(1024, 2)
-    x, y = (poly(i, r, batch=batch) for i, batch in enumerate(batches))
-    p = plan(x * y)
-    assert form_of(p) is None
-    (got,) = graph_runner(p)(arrays(p))
-    np.testing.assert_array_equal(np.asarray(got), interpret_plan(p, arrays(p))[0])
+def test_vmap_of_vmap():
+    r = ring(4096, 3)
+    x, y, z = poly(0, r, batch=(2,)), poly(1, r, batch=(3,)), poly(2, r)
+
+    def f(x, y):
+        return (x * y + z).rescale(r.moduli[:2])
+
+    made = jax.jit(jax.vmap(jax.vmap(f, (None, 0)), (0, None)))
+    text = made.lower(x, y).as_text()
+    assert text.count("ren_plan") == 1 and "ren_ntt" not in text
+    got = made(x, y)
+    for i in range(2):
+        for j in range(3):
+            one = f(
+                ren.Poly.from_limbs(x.limbs[i], r, x.domain),
+                ren.Poly.from_limbs(y.limbs[j], r, y.domain),
+            )
+            np.testing.assert_array_equal(np.asarray(got.limbs[i, j]), np.asarray(one.limbs))
 
 
 def test_an_output_without_the_batch_is_left_to_xla():

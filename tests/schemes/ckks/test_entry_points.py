@@ -81,7 +81,7 @@ ENTRIES: dict[str, Callable[[Operation, Any, Any], ckks.Ciphertext]] = {
 def interpreted(f: Operation, x: ckks.Ciphertext) -> ckks.Ciphertext:
     """f(x) by the reference interpreter."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(realization, "run_plan", interpret_plan)
+        patch.setattr(realization, "run_once", interpret_plan)
         return f(x).realize()
 
 

@@ -24,7 +24,7 @@ IGNORED = pytest.mark.filterwarnings("ignore::ren.core.errors.MessageBoundWarnin
 
 @pytest.fixture(autouse=True)
 def interpreted(monkeypatch) -> None:
-    monkeypatch.setattr(realization, "run_plan", interpret_plan)
+    monkeypatch.setattr(realization, "run_once", interpret_plan)
 
 
 @cache
