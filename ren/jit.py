@@ -205,6 +205,7 @@ def jit(
             draws are never pruned. `plan.explain()` marks what was.
         static_argnames: arguments whose values the function looks at: flags, steps of a rotation,
             sizes. Each value has a plan of its own.
+        unknown: any other option is refused; the error names the nearest.
 
     The key of a plan: the structure of the arguments; of each realized polynomial the ring, domain,
     batch shape, dtype and device; of each constant polynomial ring, domain and value; of numbers
@@ -269,7 +270,7 @@ def djit(
 
     Args:
         function: takes and returns polynomials.
-        show_graph, auto_device: as for `ren.jit`.
+        show_graph, auto_device, unknown: as for `ren.jit`.
 
     Raises:
         JitError: no polynomial among the arguments, or none among the results; a bad option.

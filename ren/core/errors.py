@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import FrozenInstanceError
+import dataclasses
 
 from ren.callers import user_source
 
@@ -49,7 +49,7 @@ class OperandError(RenError, TypeError):
     """An operand of the wrong kind, or an operation that encrypted numbers do not have."""
 
 
-class FrozenError(RenError, FrozenInstanceError):
+class FrozenError(RenError, dataclasses.FrozenInstanceError):
     """An assignment to an attribute of what never changes."""
 
 
