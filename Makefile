@@ -8,7 +8,7 @@ WORKERS ?= 2
 OPENFHE := .venv-openfhe
 
 .DEFAULT_GOAL := help
-.PHONY: help demo example test slow xla golden check format bench docs notebooks clean
+.PHONY: help demo example test slow xla golden check format bench docs notebooks dist matrix clean
 
 help: ## list these commands
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -52,6 +52,14 @@ docs: $(VENV)/docs.stamp ## build the pages and the reference as a site; a warni
 
 notebooks: $(VENV)/notebooks.stamp ## run the notebooks and keep their outputs: NOTEBOOKS="--check 03_jit"
 	@$(BIN)/python -m notebooks.run $(NOTEBOOKS)
+
+dist: $(VENV)/test.stamp ## build the wheel and the source distribution into dist/
+	@rm -rf dist
+	@$(BIN)/python -m build --quiet
+	@ls dist
+
+matrix: $(VENV)/test.stamp ## install the wheel under each Python and JAX here, run its self-test: MATRIX="3.12 oldest"
+	@$(BIN)/python .ci/matrix.py $(MATRIX)
 
 clean: ## remove the virtual environment and everything that the other commands wrote
 	rm -rf $(VENV) $(OPENFHE) build dist .coverage .coverage.* .hypothesis .pytest_cache .ruff_cache

@@ -23,12 +23,17 @@ from ren.core.ring import Domain, RingSpec
 from ren.lowering.devices import TRACED, resolve_device
 from ren.symbolic import Symbolic
 
+# The operators behind NumPy's functions, which it calls for scalars and arrays on the left.
+_OPERATORS = {
+    "add": "add", "subtract": "sub", "multiply": "mul", "power": "pow", "divide": "truediv",
+    "floor_divide": "floordiv", "remainder": "mod",
+}  # fmt: skip
+
 
 class Arithmetic(ABC):
     """The operations of `ren.Poly`, over the program that it holds."""
 
     __slots__ = ()
-    __array_ufunc__ = None  # numpy hands its operators over
 
     @property
     @abstractmethod
@@ -121,6 +126,27 @@ class Arithmetic(ABC):
         )
 
     __getitem__ = __iter__ = _no_parts
+
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *args: Any, **kwargs: Any) -> Any:
+        """NumPy's operators are those of the polynomial; it has no other function of NumPy."""
+        name, plain = ufunc.__name__, method == "__call__" and not kwargs
+        if plain and name in ("equal", "not_equal"):
+            same = all(isinstance(a, Arithmetic) for a in args) and args[0] == args[1]
+            return same == (name == "equal")
+        if plain and name in _OPERATORS:
+            left, right = args
+            if isinstance(left, Arithmetic):
+                made = getattr(left, f"__{_OPERATORS[name]}__")(right)
+            else:
+                made = getattr(right, f"__r{_OPERATORS[name]}__", _not_implemented)(left)
+            if made is not NotImplemented:
+                return made
+        called = name if method == "__call__" else f"{name}.{method}"
+        raise OperandError(
+            f"{user_line()} calls a function of NumPy, np.{called}, on a polynomial.",
+            "NumPy computes on arrays of numbers, and this is a program modulo q.",
+            "Write p.tolist() for its coefficients, p.limbs for the array of residues, or + - *.",
+        )
 
     def _binary(self, op: Op, other: Any, symbol: str, reflected: bool = False) -> Self:
         if isinstance(other, Arithmetic):
@@ -243,3 +269,7 @@ class Arithmetic(ABC):
     def contiguous(self) -> Self:
         """The same value in a buffer of its own: a boundary that no fusion crosses."""
         return self._unary(ops.CONTIGUOUS)
+
+
+def _not_implemented(_: Any) -> Any:
+    return NotImplemented

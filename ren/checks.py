@@ -1,12 +1,14 @@
-"""Checks of what users pass to Poly."""
+"""Checks of what users pass to Poly and to ren.jit."""
 
 from __future__ import annotations
 
+import difflib
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 
-from ren.core.errors import CoefficientTypeError, DomainError, RingError
+from ren.core.errors import CoefficientTypeError, DomainError, JitError, RingError
 from ren.core.ring import RingSpec
 
 
@@ -28,6 +30,17 @@ def check_ring(ring: Any) -> None:
             f"The ring given is of type {type(ring).__name__}.",
             "A ren.RingSpec is needed.",
             "Write for example RingSpec(n=8, moduli=(17, 97)).",
+        )
+
+
+def check_options(what: str, given: Iterable[str], known: Iterable[str]) -> None:
+    """Raises JitError, with the nearest of the `known` options of `what`, where any is `given`."""
+    for name in given:
+        near = difflib.get_close_matches(name, known := sorted(known), 1, 0.0)[0]
+        raise JitError(
+            f"{what} got the option {name!r}, which it does not have.",
+            f"Its options are {', '.join(known)}.",
+            f"Perhaps you mean {near!r}.",
         )
 
 

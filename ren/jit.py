@@ -15,6 +15,7 @@ from typing import Any, NamedTuple, overload
 from ren.calls import Call, Signature, poly_key, realized, stand_ins, value_keys
 from ren.capture import Captured, Options, capture
 from ren.capturing import is_capturing, is_inlining
+from ren.checks import check_options
 from ren.config import config
 from ren.core.errors import JitError
 from ren.lowering.devices import resolve_device
@@ -180,6 +181,7 @@ def jit(
     show_graph: bool = False,
     auto_device: bool = True,
     tier: str = AUTO,
+    **unknown: Any,
 ) -> Any:
     """Captures a function's program once for each argument spec, and replays it afterwards.
 
@@ -203,6 +205,7 @@ def jit(
             draws are never pruned. `plan.explain()` marks what was.
         static_argnames: arguments whose values the function looks at: flags, steps of a rotation,
             sizes. Each value has a plan of its own.
+        unknown: any other option is refused; the error names the nearest.
 
     The key of a plan: the structure of the arguments; of each realized polynomial the ring, domain,
     batch shape, dtype and device; of each constant polynomial ring, domain and value; of numbers
@@ -226,6 +229,7 @@ def jit(
         >>> square(ren.Poly([1, 1, 0, 0], ring)).tolist()
         [1, 2, 1, 0]
     """
+    check_options("ren.jit", unknown, jit.__kwdefaults__ or ())
     if not isinstance(max_plans, int) or max_plans < 1:
         raise JitError(
             f"ren.jit got max_plans={max_plans!r}.",
@@ -251,7 +255,14 @@ def djit(function: Callable[..., Any], /) -> Callable[..., Any]: ...
 def djit(
     *, show_graph: bool = False, auto_device: bool = True
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]: ...
-def djit(function: Any = None, /, *, show_graph: bool = False, auto_device: bool = True) -> Any:
+def djit(
+    function: Any = None,
+    /,
+    *,
+    show_graph: bool = False,
+    auto_device: bool = True,
+    **unknown: Any,
+) -> Any:
     """Captures a function's program anew at each call; compiled kernels are still shared.
 
     For functions whose program depends on values that `ren.jit` cannot see: numbers and arrays
@@ -259,11 +270,12 @@ def djit(function: Any = None, /, *, show_graph: bool = False, auto_device: bool
 
     Args:
         function: takes and returns polynomials.
-        show_graph, auto_device: as for `ren.jit`.
+        show_graph, auto_device, unknown: as for `ren.jit`.
 
     Raises:
-        JitError: no polynomial among the arguments, or none among the results.
+        JitError: no polynomial among the arguments, or none among the results; a bad option.
     """
+    check_options("ren.djit", unknown, djit.__kwdefaults__ or ())
     # What runs once is not worth a choice of tiers.
     options = Options(tier=UNITS, show_graph=show_graph, auto_device=auto_device)
     if function is None:

@@ -22,6 +22,25 @@ assert not {"matplotlib", "tqdm", "IPython"} & set(sys.modules)  # optional ones
 assert ren.plan is ren.schemes.ckks.planning.plan is vars(ren)["plan"]
 """
 
+OPTIONAL = {"IPython", "ipywidgets", "matplotlib", "pandas", "scipy", "sklearn", "tqdm"}
+LOADED = """
+import sys
+import jax
+before = set(sys.modules)
+import ren
+from ren.schemes import ckks
+print(*{name.partition(".")[0] for name in set(sys.modules) - before})
+"""
+
+
+def test_packages_that_are_optional_are_not_loaded() -> None:
+    """They would take most of the time of the import."""
+    ran = subprocess.run(
+        [sys.executable, "-c", LOADED], check=True, timeout=120, capture_output=True, text=True
+    )
+    assert "ren" in ran.stdout.split()
+    assert not OPTIONAL & set(ran.stdout.split())
+
 
 @pytest.mark.parametrize("first", ["from ren import plan", "ren.schemes.ckks", "from ren import *"])
 def test_schemes_are_imported_when_they_are_asked_for(first: str) -> None:

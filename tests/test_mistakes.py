@@ -6,6 +6,7 @@ last of them, or the one marked, is the line that the note under the message mus
 
 from __future__ import annotations
 
+import dataclasses
 import linecache
 import os
 import pickle
@@ -68,6 +69,12 @@ coefficients one by one | OperandError | coefficients; x.tolist()
     for c in p: pass
 a polynomial as a truth value | TracedValueError | truth value; ren.equal
     if p: pass
+np.sum of a polynomial | OperandError | np.add.reduce; p.tolist(); p.limbs
+    np.sum(p)
+np.exp of a polynomial | OperandError | np.exp; modulo q; + - *
+    np.exp(p)
+np.add with a float array | CoefficientTypeError | ndarray; Poly(coefficients, ring)
+    np.add(p, np.ones(8))
 a device that is not there | DeviceError | gpu:7; The devices here
     p.to("gpu:7")
 two devices | DeviceError | python; .to(
@@ -86,6 +93,10 @@ no static_argnames for a branch | TracedValueError | 'k'; static_argnames='k'
     ren.jit(lambda a, k: a if k > 1 else -a)(p, 2)
 no static_argnames for a loop | TracedValueError | 'k'; static_argnames='k'
     ren.jit(lambda a, k: [a for _ in range(k)])(p, 2)
+a misspelt option of ren.jit | JitError | 'static_argname'; show_graph; mean 'static_argnames'
+    ren.jit(lambda a: a, static_argname="a")
+an option that ren.djit has not | JitError | ren.djit; 'tier'; auto_device, show_graph
+    ren.djit(tier="units")
 static_argnames that are misspelt | JitError | 'stepz'; name of a parameter
     ren.jit(static_argnames="stepz")(lambda a, steps: a)
 no polynomial goes in | JitError | without a polynomial; Pass a Poly
@@ -211,6 +222,14 @@ float of a ciphertext | TracedValueError | takes the numbers; decrypt()
     float(x)
 ct[0] = 1 | OperandError | assigns; never change; mask
     x[0] = 1
+ct.level = 1 | FrozenError | 'level'; never changes; x.drop_to(level)
+    x.level = 1
+plaintext.level = 1 | FrozenError | 'level' of a Plaintext; encode at a level
+    ctx.encode([1.0]).level = 1
+a scale is assigned | FrozenError | 'scale' of a Ciphertext; x.rescale()
+    x.scale = 2**30
+an attribute is deleted | FrozenError | 'noise' of a Ciphertext; result of its operators
+    del x.noise
 ct[0] | ParameterError | indexed by 0; ct[i : i + 1]
     x[0]
 for v in ct | OperandError | iterates; ckks.unstack; whole ct
@@ -368,6 +387,25 @@ def test_what_numpy_can_ask_of_a_ciphertext(names: dict) -> None:
         (np.eye(3) @ x, a), (np.power(x, 2), a**2),
     ):  # fmt: skip
         np.testing.assert_allclose(got.decrypt(), want, atol=1e-5)
+
+
+def test_what_numpy_can_ask_of_a_polynomial(names: dict) -> None:
+    p, five = names["p"], np.int64(5)
+    for got, want in (
+        (np.add(p, 1), p + 1), (np.multiply(p, p), p * p), (five - p, 5 - p), (p - five, p - 5),
+        (np.subtract(five, p), 5 - p), (np.power(p, 2), p**2), (five * p, 5 * p),
+    ):  # fmt: skip
+        assert got == want and np.equal(got, want) and not np.not_equal(got, want)
+    for other in (five, np.ones(8), None):
+        assert (p == other) is (other == p) is False
+        assert (p != other) is (other != p) is True
+
+
+def test_a_frozen_error_is_that_of_dataclasses(names: dict) -> None:
+    level = names["x"].level
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        names["x"].level = 0
+    assert names["x"].level == level
 
 
 def test_a_symbolic_divisor_is_static_or_refused(names: dict) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 from ren.callers import user_source
 
 
@@ -45,6 +47,10 @@ class CoefficientTypeError(RenError, TypeError):
 
 class OperandError(RenError, TypeError):
     """An operand of the wrong kind, or an operation that encrypted numbers do not have."""
+
+
+class FrozenError(RenError, dataclasses.FrozenInstanceError):
+    """An assignment to an attribute of what never changes."""
 
 
 class DomainError(RenError, ValueError):

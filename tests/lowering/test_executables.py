@@ -180,7 +180,9 @@ def test_a_second_process_compiles_nothing(tmp_path):
     *got, none = second.stdout.splitlines()
     assert got == want and len(got) == 2
     assert int(some) > 0 and int(none) == 0
-    assert not first.stderr and not second.stderr
+    told = (first.stderr + second.stderr).splitlines()
+    # XLA's loader in jaxlib below 0.10.2 takes its own preferences for features of the processor.
+    assert not [line for line in told if "cpu_aot_loader.cc" not in line]
 
 
 # ------------------------------------------------------------------- calls

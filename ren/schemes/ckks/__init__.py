@@ -21,7 +21,7 @@ from ren.core.errors import (
     SerializationError,
     SharingError,
 )
-from ren.schemes.ckks import math
+from ren.schemes.ckks import math, testing
 from ren.schemes.ckks.ciphertext import Ciphertext
 from ren.schemes.ckks.circuits.approximation import Approximation, approximate
 from ren.schemes.ckks.circuits.convolution import conv1d, conv2d, convolution
@@ -83,5 +83,6 @@ __all__ = [
     "spec",
     "stack",
     "strided_sum",
+    "testing",
     "unstack",
 ]

@@ -29,7 +29,7 @@ from ren.schemes.ckks.noise import Noise
 from ren.schemes.ckks.parameters import Parameters
 from ren.schemes.ckks.pending import Pending
 from ren.schemes.ckks.plaintext import Layout, Plaintext
-from ren.schemes.ckks.protocols import Protocols, no_power
+from ren.schemes.ckks.protocols import Protocols, no_assignment, no_power
 from ren.schemes.ckks.showing import ciphertext_page
 from ren.schemes.ckks.sigmas import log2_of
 from ren.schemes.ckks.watch import operation
@@ -363,4 +363,5 @@ def _ready(x: Ciphertext) -> Ciphertext:
     return x if is_manual() else explicit.normal(x)
 
 
+Ciphertext.__setattr__ = Ciphertext.__delattr__ = no_assignment
 jax.tree_util.register_pytree_node(Ciphertext, _flatten, _unflatten)

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from ren.capturing import is_capturing, not_capturing
 from ren.core.errors import MissingKeyError, ParameterError, RandomnessError
 from ren.lowering.tracing import is_tracing
+from ren.sampling import fresh_seed
 from ren.schemes.ckks import active, encoder, encryption, fresh, plaintext, rotation, serialization
 from ren.schemes.ckks import noise as noises
 from ren.schemes.ckks.argument_checks import as_integers, check_ciphertext
@@ -29,7 +30,7 @@ from ren.schemes.ckks.plaintext import Plaintext
 from ren.schemes.ckks.rotation import conjugation_element, galois_element
 from ren.schemes.ckks.sharing import hidden
 from ren.schemes.ckks.sigmas import public_sigma, secret_sigma
-from ren.schemes.rlwe.keys import SwitchingKey
+from ren.schemes.rlwe.keys import Entropy, SwitchingKey
 
 
 class Context(DisplayedContext, Stored):
@@ -43,8 +44,8 @@ class Context(DisplayedContext, Stored):
         key_id: random and public; data under another one does not mix with this.
     """
 
-    def __init__(self, params: Parameters, keys: Keychain) -> None:
-        self.params, self._keys = params, keys
+    def __init__(self, params: Parameters, keys: Keychain, entropy: Entropy = fresh_seed) -> None:
+        self.params, self._keys, self._entropy = params, keys, entropy
         self._lock = threading.RLock()
         active.register(self)
 
@@ -101,7 +102,7 @@ class Context(DisplayedContext, Stored):
                 "Encrypt outside and pass the ciphertext in.",
             )
         level = self.params.depth if level is None else level
-        polys, seed, given = fresh.encrypted(values, level, self._keys, self.params)
+        polys, seed, given = fresh.encrypted(values, level, self._keys, self.params, self._entropy)
         sigma_of = public_sigma if self._keys.secret is None else secret_sigma
         sigma = sigma_of(self.params, level)
         noise = noises.encrypted(given.noise, sigma, polys[0].node.serial, bound)
@@ -222,7 +223,7 @@ class Context(DisplayedContext, Stored):
                 "Where both are held, call ctx.switching_key(other) before ctx.server().",
             )
         with self._lock, not_capturing():
-            self._keys = self._keys.with_switch(other._keys, self.params)
+            self._keys = self._keys.with_switch(other._keys, self.params, self._entropy)
         return self
 
     def switch_key(self, x: Ciphertext, other: Context) -> Ciphertext:
@@ -255,7 +256,7 @@ class Context(DisplayedContext, Stored):
 
     def _make_galois(self, elements: Iterable[int]) -> None:
         with self._lock, not_capturing():
-            self._keys = self._keys.with_galois(elements, self.params)
+            self._keys = self._keys.with_galois(elements, self.params, self._entropy)
 
     def _galois(self, steps: int) -> int:
         return galois_element(steps % self.slots, self.params.n)
@@ -313,8 +314,8 @@ class Context(DisplayedContext, Stored):
     def public(self) -> Context:
         """The same context with the public key alone: it encrypts and does nothing else."""
         with self._lock, not_capturing():
-            self._keys = self._keys.with_public(self.params)
-        return Context(self.params, self._keys.public_only())
+            self._keys = self._keys.with_public(self.params, self._entropy)
+        return Context(self.params, self._keys.public_only(), self._entropy)
 
     # ---------------------------------------------------------------- bytes
 
@@ -365,7 +366,7 @@ def _unflatten(params: Parameters, children: Any) -> Context:
     """A context of leaves as they come, possibly tracers: it is not registered as alive."""
     ctx = object.__new__(Context)
     ctx.params, (ctx._keys,) = params, children
-    ctx._lock = threading.RLock()
+    ctx._lock, ctx._entropy = threading.RLock(), fresh_seed
     return ctx
 
 

@@ -10,13 +10,14 @@ from ren.schemes.ckks import encoder, encryption, plaintext
 from ren.schemes.ckks.keychain import Keychain
 from ren.schemes.ckks.parameters import Parameters
 from ren.schemes.ckks.plaintext import Encoded, Plaintext
+from ren.schemes.rlwe.keys import Entropy
 from ren.symbolic import as_symbol
 
 Polys = tuple[tuple[Poly, Poly], bytes | None]
 
 
 def encrypted(
-    values: Any, level: int, keys: Keychain, params: Parameters
+    values: Any, level: int, keys: Keychain, params: Parameters, entropy: Entropy
 ) -> tuple[tuple[Poly, Poly], bytes | None, Plaintext | Encoded]:
     """Both polynomials, the seed of the second if it has one, and what was encoded.
 
@@ -25,21 +26,22 @@ def encrypted(
     """
     if is_capturing() or as_symbol(values) is not None:
         p = plaintext.encode(values, params, level)
-        return *_of_poly(p.poly, keys, params), p
+        return *_of_poly(p.poly, keys, params, entropy), p
     given, ring = plaintext.encoded(values, params, level), params.ring(level)
     integers = encoder.as_integers(given.coefficients)
     if integers is None:
         message = plaintext.poly_of(given.coefficients, ring).ntt()
-        return *_of_poly(message, keys, params), given
+        return *_of_poly(message, keys, params, entropy), given
     if keys.secret is not None:
-        made = encryption.encrypt_integers(integers, ring, keys.secret, params)
+        made = encryption.encrypt_integers(integers, ring, keys.secret, params, entropy)
         return *made, given
     public = keys.require_public()
-    polys = encryption.encrypt_integers_with_public_key(integers, ring, public, params)
+    polys = encryption.encrypt_integers_with_public_key(integers, ring, public, params, entropy)
     return polys, None, given
 
 
-def _of_poly(message: Poly, keys: Keychain, params: Parameters) -> Polys:
+def _of_poly(message: Poly, keys: Keychain, params: Parameters, entropy: Entropy) -> Polys:
     if keys.secret is not None:
-        return encryption.encrypt_with_secret(message, keys.secret, params)
-    return encryption.encrypt_with_public_key(message, keys.require_public(), params), None
+        return encryption.encrypt_with_secret(message, keys.secret, params, entropy)
+    key = keys.require_public()
+    return encryption.encrypt_with_public_key(message, key, params, entropy), None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import secrets
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -29,6 +28,7 @@ from ren.schemes.rlwe.keys import (
 from ren.structure import realize
 
 RELINEARIZATION = b"relinearization"
+KEY_ID_BYTES = 16
 
 
 def galois_label(galois: int) -> bytes:
@@ -188,8 +188,9 @@ class Keychain:
 
 def new_keychain(params: Parameters, entropy: Entropy = fresh_seed) -> Keychain:
     """A fresh secret, its relinearization key, and a random `key_id`."""
+    key_id = entropy()[:KEY_ID_BYTES].hex()
     secret = make_secret(gadget_of(params).ring, entropy)
-    return _with_relinearization(Keychain(secrets.token_hex(16), secret), params, entropy)
+    return _with_relinearization(Keychain(key_id, secret), params, entropy)
 
 
 def keychain_of_secret(

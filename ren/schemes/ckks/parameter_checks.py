@@ -143,7 +143,7 @@ def check_levels(p: Parameters) -> None:
 
 
 def check_security(p: Parameters) -> None:
-    if p.secret != bounds.SECRET:
+    if p.secret not in (bounds.SECRET, bounds.KNOWN_SECRET):
         raise ParameterError(
             f"The secret is {p.secret!r}.",
             f"The distribution of the secret is {bounds.SECRET!r}.",

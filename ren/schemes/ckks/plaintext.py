@@ -28,6 +28,7 @@ from ren.schemes.ckks.gadget import gadget_of
 from ren.schemes.ckks.layout import Layout
 from ren.schemes.ckks.noise import Noise
 from ren.schemes.ckks.parameters import Parameters
+from ren.schemes.ckks.protocols import no_assignment
 from ren.schemes.ckks.showing import plaintext_page
 from ren.schemes.rlwe.keys import from_integers, from_residues
 from ren.symbolic import Aside, Length, Symbolic, Unfit, as_symbol
@@ -114,6 +115,7 @@ def _unflatten(static: tuple[Any, ...], children: Any) -> Plaintext:
     return Plaintext(wide, level, layout, params, bits, noise)
 
 
+Plaintext.__setattr__ = Plaintext.__delattr__ = no_assignment
 jax.tree_util.register_pytree_node(Plaintext, _flatten, _unflatten)
 
 

@@ -14,7 +14,7 @@ import jax
 import numpy as np
 
 from ren.callers import user_line
-from ren.core.errors import OperandError, ParameterError, TracedValueError
+from ren.core.errors import FrozenError, OperandError, ParameterError, TracedValueError
 from ren.symbolic import Symbolic
 
 # The operators behind NumPy's functions, and what to write for those that have none.
@@ -42,6 +42,13 @@ _METHODS = {
     "where": "ckks.math.where(condition, x, y)", "any": "ckks.math.any(ct)",
     "all": "ckks.math.all(ct)",
 }  # fmt: skip
+_INSTEAD = {
+    "level": "Write x = x.drop_to(level), which only goes down, or encrypt or encode at a level.",
+    "scale": "A product changes the scale, x.rescale() divides it; the level fixes it otherwise.",
+    "slots": "Make the context with ckks.context(depth, slots=...).",
+    "layout": "Write x = x.reshape(...).",
+    "shape": "Write x = x.reshape(...).",
+}
 _DIVISION = "Multiply by ckks.math.inverse(x, interval=(a, b)), for x in [a, b] without zero."
 
 
@@ -157,6 +164,15 @@ class Protocols:
 
     def __array_function__(self, function: Callable, *_: Any) -> NoReturn:
         raise _no_numpy(function.__name__)
+
+
+def no_assignment(x: Any, name: str, *_: Any) -> NoReturn:
+    """The `__setattr__` and `__delattr__` of what never changes."""
+    raise FrozenError(
+        f"{user_line()} assigns to, or deletes, the attribute {name!r} of a {type(x).__name__}.",
+        "It never changes, so that programs can share it: operations make a new one.",
+        _INSTEAD.get(name, "Write x = ... with the result of its operators and methods."),
+    )
 
 
 def no_power(exponent: Any) -> OperandError:

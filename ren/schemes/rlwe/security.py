@@ -9,6 +9,7 @@ from ren.core.errors import InsecureParametersError, ParameterError
 LEVELS = (128, 192, 256)
 SIGMA = 3.2
 SECRET = "ternary"
+KNOWN_SECRET = "ternary, of a known seed"  # that of ckks.testing: no bound covers it
 
 # log2 of the largest modulus for a uniform ternary secret and classical attacks, in the order of
 # LEVELS; 0: no modulus is safe there. eprint 2024/463 (Bossuat et al., "Security Guidelines for

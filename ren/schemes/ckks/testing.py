@@ -1,0 +1,72 @@
+"""INSECURE: contexts whose keys and encryptions all come from a seed that you write down.
+
+For tests that have to come out the same every time. The randomness is injected where production
+code takes that of the operating system, so that such a test runs that very code. Everything made
+so says INSECURE, for its parameters have a secret that no bound covers: in reprs, in headers of
+bytes, in servers; and since their digest is another one, it does not mix with secure data.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import attrs
+
+from ren.sampling import SEED_BYTES, Xof
+from ren.schemes.ckks.context import Context
+from ren.schemes.ckks.keychain import new_keychain
+from ren.schemes.ckks.parameters import Parameters
+from ren.schemes.rlwe.security import KNOWN_SECRET
+
+__all__ = ["context"]
+
+_DOMAIN = b"ren/ckks/testing"
+
+
+def context(
+    seed: bytes, depth: int = 1, *, params: Parameters | None = None, **wishes: Any
+) -> Context:
+    """INSECURE: an owner's context that is the same for the same seed, and so is what it encrypts.
+
+    The order of its calls matters: each encryption, and each key that is made, draws what follows
+    in one stream. Encryption inside `ren.jit` draws from the operating system at each replay, and
+    so do the noise of `decrypt_shared` and contexts that are loaded from bytes. The same are keys
+    and limbs; `to_bytes` also holds the `estimate`, laid out by what a process made before.
+
+    Args:
+        seed: at least one byte.
+        depth: as in `ckks.Parameters.for_depth`.
+        wishes: as there; no bound is kept to unless `security=` is given.
+        params: parameters made before, instead.
+
+    Raises:
+        RandomnessError: the seed is not a non-empty `bytes`.
+        ParameterError: parameters that cannot be met.
+
+    Example:
+        >>> import numpy as np
+        >>> from ren.schemes import ckks
+        >>> a, b = (ckks.testing.context(b"a seed", n=1024) for _ in range(2))
+        >>> np.array_equal(a.encrypt([1.0]).decrypt(), b.encrypt([1.0]).decrypt())  # the errors too
+        True
+        >>> "INSECURE" in repr(a)
+        True
+    """
+    source = _Stream(seed)
+    if params is None:
+        params = Parameters.for_depth(depth, **{"security": None, **wishes})
+    params = attrs.evolve(params, secret=KNOWN_SECRET, security=None)
+    return Context(params, new_keychain(params, source), source)
+
+
+class _Stream:
+    """Seeds of 32 bytes, one after another, from one seed."""
+
+    def __init__(self, seed: bytes) -> None:
+        self._xof = Xof(seed, _DOMAIN)
+        self._lock = threading.Lock()
+
+    def __call__(self) -> bytes:
+        with self._lock:
+            return self._xof.read(SEED_BYTES)
