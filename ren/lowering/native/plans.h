@@ -18,7 +18,7 @@ enum PhaseKind : u32 { kRows, kColumns };
 enum Step : u32 { kEnd, kNtt, kIntt, kPermute, kGroup };
 enum Elementwise : u32 { kCopy, kAdd, kSub, kNeg, kDot, kMask, kFlip };
 constexpr u32 kRowBits = 20, kScratch = 4095, kConstant = 4094, kKept = 4093;
-constexpr size_t kColumnsOfGroup = 1024;
+constexpr size_t kColumnsOfGroup = 2048;
 
 // An argument, a result, or the rows that are kept: where it is, what is between its rows, and where
 // each batch begins; nullptr where all begin at once. Of a number for each limb, a row is one vector
