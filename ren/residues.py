@@ -74,25 +74,32 @@ def to_limbs(coeffs: NDArray, moduli: Sequence[int]) -> NDArray[np.uint32]:
     """Integers `[*batch, n]` to Montgomery residues `uint32[*batch, limb, n]` in [0, q_i)."""
     limbs = np.empty((*coeffs.shape[:-1], len(moduli), coeffs.shape[-1]), np.uint32)
     for i, q in enumerate(moduli):
-        limbs[..., i, :] = _montgomery((coeffs % q).astype(np.uint64), q)
+        # Residues are below 2^30, with 32 zeros behind them below 2^62.
+        limbs[..., i, :] = _mod(_mod(coeffs, q).astype(np.int64) << 32, q)
     return limbs
-
-
-def _montgomery(residues: NDArray[np.uint64], q: int) -> NDArray[np.uint64]:
-    return (residues << np.uint64(32)) % np.uint64(q)  # < 2^62, since residues < q < 2^30
 
 
 def montgomery(residues: NDArray, moduli: Sequence[int]) -> NDArray[np.uint32]:
     """Plain residues `[*batch, limb, n]` in [0, q_i) to Montgomery form, uint32."""
-    q = np.array(moduli, np.uint64)[:, None]
-    return ((residues.astype(np.uint64) << np.uint64(32)) % q).astype(np.uint32)
+    return _times(residues, [1 << 32] * len(moduli), moduli)
 
 
 def plain(limbs: NDArray[np.uint32], moduli: Sequence[int]) -> NDArray[np.uint32]:
     """Montgomery residues `uint32[*batch, limb, n]` to plain residues in [0, q_i)."""
-    q = np.array(moduli, np.uint64)[:, None]
-    inverse = np.array([pow(1 << 32, -1, m) for m in moduli], np.uint64)[:, None]
-    return (limbs.astype(np.uint64) * inverse % q).astype(np.uint32)
+    return _times(limbs, [pow(1 << 32, -1, q) for q in moduli], moduli)
+
+
+def _times(limbs: NDArray, factors: Sequence[int], moduli: Sequence[int]) -> NDArray[np.uint32]:
+    """Each limb, below 2^30, times its factor, at most 2^32."""
+    made = np.empty(limbs.shape, np.uint32)
+    for i, (factor, q) in enumerate(zip(factors, moduli, strict=True)):
+        made[..., i, :] = _mod(limbs[..., i, :].astype(np.int64) * factor, q)
+    return made
+
+
+def _mod(values: NDArray, q: int) -> NDArray:
+    # Division by a number is vectorised in NumPy, remainder is not.
+    return values % q if values.dtype == object else values - values // q * q
 
 
 def to_integers(limbs: NDArray[np.uint32], ring: RingSpec) -> NDArray:

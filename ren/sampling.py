@@ -28,6 +28,8 @@ _TAIL = 10  # the Gaussian table ends at 10 sigma: the mass beyond is below 2^-7
 _MAGIC = b"ren/xof/1"
 _FIRST_CHUNK, _LAST_CHUNK = 1 << 10, 1 << 20
 _UINT64_MAX = (1 << 64) - 1
+_REST_BITS = np.uint64(52)  # of a word, behind those that mostly decide a Gaussian
+_UNSURE = np.int64(1 << 62)
 
 
 def fresh_seed() -> bytes:
@@ -63,36 +65,62 @@ class Xof:
             len(part).to_bytes(8, "little") + part for part in (_MAGIC, domain, seed)
         )
         self._counter = 0
-        self._chunk = memoryview(b"")
+        self._chunk = b""  # as far as it was squeezed
+        self._read = self._size = 0  # bytes of the chunk that were read, and that there are
+        self._expected = 0
 
     def read(self, count: int) -> bytes:
         """The next `count` bytes of the stream."""
-        parts: list[memoryview] = []
-        while count > 0:
-            if not self._chunk:
-                self._chunk = memoryview(self._next_chunk())
-            parts.append(self._chunk[:count])
-            self._chunk = self._chunk[count:]
-            count -= len(parts[-1])
-        return b"".join(parts)
+        return bytes(self._next(count))
 
     def words(self, count: int, dtype: str) -> NDArray[np.unsignedinteger]:
-        """The next `count` little-endian words of a dtype such as "<u4"."""
-        return np.frombuffer(self.read(count * np.dtype(dtype).itemsize), dtype)
+        """The next `count` little-endian words of a dtype such as "<u4", read-only."""
+        return np.frombuffer(self._next(count * np.dtype(dtype).itemsize), dtype)
 
-    def _next_chunk(self) -> bytes:
-        size = min(_FIRST_CHUNK << min(self._counter, 20), _LAST_CHUNK)
-        block = hashlib.shake_256(self._prefix + self._counter.to_bytes(8, "little"))
-        self._counter += 1
-        return block.digest(size)
+    def expect(self, count: int) -> None:
+        """Says that about `count` bytes will be read from here on; changes none of them.
+
+        A chunk is hashed as far as it is expected to be needed, and a second time where that was
+        too little.
+        """
+        self._expected = count
+
+    def _next(self, count: int) -> bytes | memoryview:
+        parts: list[memoryview] = []
+        while count > 0:
+            if self._read == self._size:
+                self._size = min(_FIRST_CHUNK << min(self._counter, 20), _LAST_CHUNK)
+                self._counter, self._read, self._chunk = self._counter + 1, 0, b""
+            left = self._size - self._read
+            wanted = min(count, left)
+            if self._read + wanted > len(self._chunk):
+                self._squeeze(self._read + min(max(count, self._expected), left))
+            parts.append(memoryview(self._chunk)[self._read : self._read + wanted])
+            self._read += wanted
+            self._expected -= wanted
+            count -= wanted
+        return parts[0] if len(parts) == 1 else b"".join(parts)
+
+    def _squeeze(self, count: int) -> None:
+        """At least `count` bytes of the chunk: a little more than are asked for, or all of them.
+
+        What SHAKE-256 gives first does not depend on how much is asked for; but more of it is had
+        only by starting again.
+        """
+        size = self._size if self._chunk else min(count + count // 16 + 64, self._size)
+        block = hashlib.shake_256(self._prefix + (self._counter - 1).to_bytes(8, "little"))
+        self._chunk = block.digest(size)
 
 
 def _accepted_words(
-    xof: Xof, dtype: str, largest: NDArray[np.unsignedinteger]
+    xof: Xof, dtype: str, count: int, largest: NDArray[np.unsignedinteger]
 ) -> NDArray[np.unsignedinteger]:
-    """Words uniform on [0, largest[i]], by rejection of those above."""
-    words = xof.words(len(largest), dtype).copy()
+    """Words uniform on [0, largest], or on [0, largest[i]], by rejection of those above."""
+    words = xof.words(count, dtype)
     rejected = np.flatnonzero(words > largest)
+    if not len(rejected):
+        return words
+    words, largest = words.copy(), np.broadcast_to(largest, count)
     while len(rejected):
         words[rejected] = xof.words(len(rejected), dtype)
         rejected = rejected[words[rejected] > largest[rejected]]
@@ -102,20 +130,25 @@ def _accepted_words(
 def _below(xof: Xof, bounds: NDArray[np.uint64]) -> NDArray[np.uint64]:
     """Integers uniform on [0, bounds[i]): a word under the last multiple of the bound, reduced."""
     largest = np.uint64(_UINT64_MAX) - (-bounds) % bounds  # (-b) mod b = 2^64 mod b
-    return _accepted_words(xof, "<u8", largest) % bounds
+    return _accepted_words(xof, "<u8", len(bounds), largest) % bounds
 
 
-def uniform_residues(xof: Xof, n: int, moduli: Sequence[int]) -> NDArray[np.uint32]:
+def uniform_residues(
+    xof: Xof, n: int, moduli: Sequence[int], out: NDArray[np.uint32] | None = None
+) -> NDArray[np.uint32]:
     """Residues uniform on [0, q_i), plain form, uint32 [limb, n], without modulo bias.
 
     A 32-bit word is taken when it lies under the last multiple of q_i (4/5 of words or more, since
     q_i < 2^30), then reduced mod q_i. Limbs are drawn in the order of `moduli`.
     """
-    limbs = np.empty((len(moduli), n), np.uint32)
-    for limb, q in zip(limbs, moduli, strict=True):
-        largest = np.full(n, (1 << 32) // q * q - 1, np.uint32)
-        words = _accepted_words(xof, "<u4", largest)
-        limb[:] = words - words // np.uint32(q) * np.uint32(q)
+    limbs = np.empty((len(moduli), n), np.uint32) if out is None else out
+    accepted = [(1 << 32) // q * q for q in moduli]
+    xof.expect(int(sum(4 * n * 2.0**32 / count for count in accepted)))
+    for limb, q, count in zip(limbs, moduli, accepted, strict=True):
+        words = _accepted_words(xof, "<u4", n, np.array(count - 1, np.uint32))
+        np.floor_divide(words, np.uint32(q), out=limb)
+        np.multiply(limb, np.uint32(q), out=limb)
+        np.subtract(words, limb, out=limb)
     return limbs
 
 
@@ -156,7 +189,7 @@ def _wide_integers(xof: Xof, low: int, width: int, count: int) -> NDArray:
 
 def ternary(xof: Xof, count: int) -> NDArray[np.int8]:
     """Uniform on {-1, 0, 1}: int8 [count]. A byte under 255 = 3 * 85 is taken, mod 3."""
-    words = _accepted_words(xof, "<u1", np.full(count, 254, np.uint8))
+    words = _accepted_words(xof, "<u1", count, np.array(254, np.uint8))
     return (words % 3).astype(np.int8) - np.int8(1)
 
 
@@ -201,9 +234,23 @@ def gaussian(xof: Xof, count: int, sigma: float = 3.2) -> NDArray[np.int64]:
             f"sigma lies in (0, {MAX_SIGMA:g}].",
             "The usual error of RLWE has sigma=3.2.",
         )
-    table = _gaussian_table(float(sigma))
+    table, guesses = _gaussian_table(float(sigma)), _gaussian_guesses(float(sigma))
     words = xof.words(count, "<u8")
-    return np.searchsorted(table, words, side="right").astype(np.int64) - len(table) // 2
+    values = guesses[words >> _REST_BITS]
+    unsure = np.flatnonzero(values == _UNSURE)
+    values[unsure] = np.searchsorted(table, words[unsure], side="right") - len(table) // 2
+    return values
+
+
+@lru_cache(maxsize=32)
+def _gaussian_guesses(sigma: float) -> NDArray[np.int64]:
+    """What words with some first bits become, where that is the same for all of them."""
+    table = _gaussian_table(sigma)
+    least = np.arange(1 << 12, dtype=np.uint64) << _REST_BITS
+    ends = [
+        np.searchsorted(table, w, side="right") for w in (least, least + np.uint64((1 << 52) - 1))
+    ]
+    return np.where(ends[0] == ends[1], ends[0] - len(table) // 2, _UNSURE)
 
 
 @lru_cache(maxsize=32)

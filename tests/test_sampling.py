@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bisect
 import hashlib
 import math
 import os
@@ -9,6 +10,7 @@ import os
 import numpy as np
 import pytest
 
+from ren import sampling
 from ren.core.errors import RandomnessError
 from ren.core.numtheory import ntt_primes_below
 from ren.ring import RingSpec
@@ -55,6 +57,61 @@ def test_stream_does_not_depend_on_how_it_is_read():
     parts = [xof.read(k) for k in (0, 1, 2, 1021, 1 << 20, 3_000_000)]
     joined = b"".join(parts)
     assert joined == whole[: len(joined)]
+
+
+@pytest.mark.parametrize("expected", [0, 1, 1000, 70_000, 1 << 20, 3 << 20])
+def test_what_is_expected_changes_no_byte(expected):
+    whole = source("x").read(3 << 20)
+    xof = source("x")
+    for label, counts in (("few", [3, 100, 2000]), ("many", [1 << 20, 5, 1 << 19])):
+        xof = source("x")
+        xof.expect(expected)
+        parts = [xof.read(k) for k in counts]
+        xof.expect(0 if label == "few" else expected)
+        parts += [xof.read(17), xof.words(1000, "<u4").tobytes()]
+        joined = b"".join(parts)
+        assert joined == whole[: len(joined)]
+
+
+def reference_words(xof: Xof, size: int, count: int, largest: int) -> list[int]:
+    """Words of `size` bytes: all, then those in place of the rejected, and so on."""
+    words = [int.from_bytes(xof.read(size), "little") for _ in range(count)]
+    while rejected := [i for i, word in enumerate(words) if word > largest]:
+        for i in rejected:
+            words[i] = int.from_bytes(xof.read(size), "little")
+    return words
+
+
+def test_residues_are_words_of_the_stream_reduced():
+    # A half of the words is rejected for (1 << 31) + 1, almost none for the last.
+    moduli = (17, (1 << 31) + 1, 786433, (1 << 33) // 9, (1 << 30) - 35)
+    xof, same = source("words"), source("words")
+    out = np.zeros((5, 300), np.uint32)
+    for _ in range(2):
+        assert uniform_residues(xof, 300, moduli, out=out) is out
+        for limb, q in zip(out, moduli, strict=True):
+            words = reference_words(same, 4, 300, (1 << 32) // q * q - 1)
+            assert limb.tolist() == [word % q for word in words]
+    assert xof.read(9) == same.read(9)
+
+
+@pytest.mark.parametrize("sigma", [0.3, 1.0, 3.2, 500.0])
+def test_gaussian_is_the_inverse_of_the_cumulative_table(sigma):
+    table = sampling._gaussian_table(sigma).tolist()
+    words = source("gaussian").words(20_000, "<u8").tolist()
+    wanted = [bisect.bisect_right(table, word) - len(table) // 2 for word in words]
+    got = gaussian(source("gaussian"), 20_000, sigma)
+    assert got.dtype == np.int64 and got.tolist() == wanted
+
+
+@pytest.mark.parametrize("sigma", [0.3, 3.2, 500.0])
+def test_gaussian_at_every_step_of_the_table(sigma, monkeypatch):
+    table = sampling._gaussian_table(sigma)
+    words = np.concatenate([table, table - np.uint64(1), table + np.uint64(1)])
+    words = np.append(words, np.array([0, (1 << 64) - 1], np.uint64))
+    monkeypatch.setattr(Xof, "words", lambda self, count, dtype: words)
+    wanted = np.searchsorted(table, words, side="right") - len(table) // 2
+    assert np.array_equal(gaussian(source("x"), len(words), sigma), wanted)
 
 
 def test_frozen_digest():

@@ -19,7 +19,7 @@ import numpy as np
 from ren.core.node import Node
 from ren.core.ring import Domain, limb_positions
 from ren.lowering import exact
-from ren.lowering.kernels import automorphism, convert, modular, ntt, tables
+from ren.lowering.kernels import automorphism, convert, integers, modular, ntt, tables
 from ren.lowering.parts import Parts, limbs
 
 Arrays = tuple[Any, ...]
@@ -56,6 +56,9 @@ _BUILDERS: dict[str, Callable[..., tuple[np.ndarray, ...]]] = {
     "code": lambda words: (np.frombuffer(words, np.uint32),),
     "convert": convert.convert_tables,
     "lift": convert.lift_tables,
+    "residues": integers.residue_tables,
+    "digits": integers.digit_tables,
+    "differences": integers.difference_tables,
     "coefficient_permutation": automorphism.coefficient_permutation,
     "coefficient_index": lambda n, g: automorphism.coefficient_permutation(n, g)[:1],
     "sign_mask": lambda n, g: (_mask(automorphism.coefficient_permutation(n, g)[1]),),

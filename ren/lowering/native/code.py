@@ -108,9 +108,7 @@ def _whole(graph: Graph, tables: tuple[Table, ...]) -> Whole:
     outputs = range(args, args + len(rows.outputs))
     if not inputs or args + len(outputs) >= _MOST_BUFFERS:
         raise Unsupported("no inputs, or too many")
-    schedule = scheduled(
-        rows, [by_input.get(i, 0) for i in range(graph.inputs)], outputs, args + len(outputs)
-    )
+    schedule = scheduled(rows, [by_input.get(i, 0) for i in range(graph.inputs)], outputs)
     constants = dict.fromkeys(row.given[0] for row in rows.rows if row.step == "constant")
     writer = _Writer(buffers, rows.n, list(constants))
     code = Table("code", (writer.code(schedule),))

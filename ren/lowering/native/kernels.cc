@@ -810,6 +810,21 @@ Blocks& blocks() {
   return *made;
 }
 
+// A block while this lives, of so many residues.
+class Kept {
+ public:
+  explicit Kept(size_t residues) {
+    if (residues) block_ = blocks().take(residues * sizeof(u32));
+  }
+  ~Kept() {
+    if (block_) blocks().give_back(std::move(block_));
+  }
+  u32* data() const { return block_ ? block_->data() : nullptr; }
+
+ private:
+  std::unique_ptr<Block> block_;
+};
+
 // Rows of this thread's own, kept between its tasks.
 u32* scratch(size_t bytes) {
   static thread_local std::unique_ptr<Block> own;
@@ -825,7 +840,7 @@ u32* scratch(size_t bytes) {
 enum PhaseKind : u32 { kRows, kColumns };
 enum Step : u32 { kEnd, kNtt, kIntt, kPermute, kGroup };
 enum Elementwise : u32 { kCopy, kAdd, kSub, kNeg, kDot, kMask, kFlip };
-constexpr u32 kRowBits = 20, kScratch = 4095, kConstant = 4094;
+constexpr u32 kRowBits = 20, kScratch = 4095, kConstant = 4094, kKept = 4093;
 constexpr size_t kColumnsOfGroup = 1024;
 
 // An argument, a result, or the rows that are kept: where it is, what is between its rows, and where
@@ -842,18 +857,19 @@ struct Buffer {
 struct Frame {
   size_t n, batch;
   const Buffer* buffers;
-  u32* scratch;
+  u32 *kept, *scratch;
 
   u32* row(u32 reference) const {
     const u32 number = reference >> kRowBits;
     const size_t row = reference & ((1u << kRowBits) - 1);
     if (number == kScratch) return scratch + row * n;
+    if (number == kKept) return kept + row * n;
     const Buffer& buffer = buffers[number];
     return buffer.data + (buffer.starts ? buffer.starts[batch] : 0) + buffer.row * row;
   }
   bool is_number(u32 reference) const {
     const u32 number = reference >> kRowBits;
-    return number != kScratch && buffers[number].is_number;
+    return number < kKept && buffers[number].is_number;
   }
 };
 
@@ -1085,28 +1101,33 @@ void plan_call(const Call& in) {
     if (i >= args) prefer_large_pages(b.data, Call::size(b) * sizeof(u32));
     buffers.push_back(buffer);
   }
-  std::unique_ptr<Block> kept;
-  if (kept_rows) kept = blocks().take(batches * kept_rows * n * sizeof(u32));
-  std::vector<size_t> own(batches);
-  for (size_t i = 0; i < batches; i++) own[i] = i * kept_rows * n;
-  buffers.push_back({kept ? kept->data() : nullptr, n, own.data(), false});
-  for (size_t p = 0; p < phases; p++) {
-    const u32* const phase = code + code[4 + p];
-    const size_t count = phase[1], width = phase[0] == kRows ? n : phase[2];
-    const u32* const offsets = phase + 3;
-    const size_t parts = n / width;
-    parallel(in.pool, count * batches * parts, count * batches * n * 16, [&](size_t i) {
-      const u32* const own = code + offsets[i / parts / batches];
-      Frame frame{n, i / parts % batches, buffers.data(), nullptr};
-      if (phase[0] == kRows) {
-        if (scratch_rows) frame.scratch = scratch(scratch_rows * n * sizeof(u32));
-        run_rows<V>(frame, own);
-      } else {
-        run_columns<V>(frame, own, i % parts * width, width);
-      }
+  const auto run = [&](size_t phase, size_t task, size_t part, size_t batch, u32* kept) {
+    const u32* const head = code + code[4 + phase];
+    const u32* const own = code + head[3 + task];
+    Frame frame{n, batch, buffers.data(), kept, nullptr};
+    if (head[0] == kColumns) return run_columns<V>(frame, own, part * head[2], head[2]);
+    if (scratch_rows) frame.scratch = scratch(scratch_rows * n * sizeof(u32));
+    run_rows<V>(frame, own);
+  };
+  const auto parts = [&](size_t phase) { return n / code[code[4 + phase] + 2]; };
+  const auto tasks = [&](size_t phase) { return size_t(code[code[4 + phase] + 1]); };
+  if (batches >= in.pool.threads() && batches > 1) {  // no thread waits for another
+    parallel(in.pool, batches, batches * n * 16 * phases, [&](size_t batch) {
+      const Kept kept(kept_rows * n);
+      for (size_t phase = 0; phase < phases; phase++)
+        for (size_t i = 0; i < tasks(phase) * parts(phase); i++)
+          run(phase, i / parts(phase), i % parts(phase), batch, kept.data());
+    });
+    return;
+  }
+  const Kept kept(batches * kept_rows * n);
+  for (size_t phase = 0; phase < phases; phase++) {
+    const size_t pieces = parts(phase), count = tasks(phase) * batches;
+    parallel(in.pool, count * pieces, count * n * 16, [&](size_t i) {
+      const size_t batch = i / pieces % batches;
+      run(phase, i / pieces / batches, i % pieces, batch, kept.data() + batch * kept_rows * n);
     });
   }
-  if (kept) blocks().give_back(std::move(kept));
 }
 
 }  // namespace

@@ -15,7 +15,7 @@ import attrs
 
 from ren.lowering.native.rows import Conversion, Row, Rows
 
-SCRATCH, CONSTANT = 4095, 4094  # the numbers of buffers that are none
+SCRATCH, CONSTANT, KEPT = 4095, 4094, 4093  # the numbers of buffers that are no arguments
 ROW_BITS = 20
 MAX_TERMS = 16  # of a sum of products that is reduced once
 _TERM_RESIDUES = 1 << 17  # of the rows that a sum waits for: more would not stay in the L2 cache
@@ -55,7 +55,7 @@ class Schedule:
     Attributes:
         phases: of tasks, each a list of steps; or of conversions.
         scratch: the rows that a task has for itself.
-        kept: the rows that are neither inputs nor outputs.
+        kept: the rows that outlive their phase and are neither inputs nor outputs.
     """
 
     phases: tuple[tuple[tuple[Placed, ...], ...] | tuple[PlacedConversion, ...], ...]
@@ -99,17 +99,16 @@ def with_own_outputs(rows: Rows) -> Rows:
     return attrs.evolve(rows, rows=tuple(made), outputs=tuple(outputs))
 
 
-def scheduled(rows: Rows, inputs: Sequence[int], outputs: Sequence[int], kept: int) -> Schedule:
+def scheduled(rows: Rows, inputs: Sequence[int], outputs: Sequence[int]) -> Schedule:
     """A schedule of rows after `with_split_sums` and `with_own_outputs`.
 
     Args:
         rows: what to compute.
         inputs: the buffer of each input.
         outputs: the buffer of each output.
-        kept: the buffer for all else that outlives its phase.
     """
     levels, converted = _levels(rows)
-    places, count = _places(rows, levels, converted, inputs, outputs, kept)
+    places, count = _places(rows, levels, converted, inputs, outputs)
     phases: dict[int, list] = defaultdict(list)
     for number, conversion in enumerate(rows.conversions):
         to = tuple(places[r] for r in _targets(rows)[number])
@@ -155,7 +154,6 @@ def _places(
     converted: list[int],
     inputs: Sequence[int],
     outputs: Sequence[int],
-    kept: int,
 ) -> tuple[dict[int, int], int]:
     """Where each row is that is not of one task alone, and how many are kept between phases."""
     last: dict[int, int] = {}  # the last phase that reads it
@@ -190,7 +188,7 @@ def _places(
             slot = heapq.heappop(free)
         else:
             slot, count = count, count + 1
-        places[r] = reference(kept, slot)
+        places[r] = reference(KEPT, slot)
         heapq.heappush(dying, (max(last.get(r, -1), levels[r]), slot))
     return places, count
 

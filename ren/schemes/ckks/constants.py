@@ -38,7 +38,4 @@ def _constant_symbol(value: Symbolic, ring: RingSpec, scale: Fraction) -> Poly |
 
 
 def _constant_limbs(value: complex, ring: RingSpec, scale: Fraction) -> NDArray[np.uint32]:
-    coefficients = np.zeros(ring.n, object)
-    for position, c in encoder.encode_constant(value, ring.n, scale).items():
-        coefficients[position] = c
-    return encoder.residues(coefficients, ring.moduli)
+    return encoder.residues(encoder.constant_coefficients(value, ring.n, scale), ring.moduli)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import threading
 from collections.abc import Iterable
 from typing import Any
@@ -11,11 +12,11 @@ import jax
 import numpy as np
 from numpy.typing import NDArray
 
-from ren.capturing import not_capturing
+from ren.capturing import is_capturing, not_capturing
 from ren.core.errors import MissingKeyError, ParameterError, RandomnessError
 from ren.lowering.tracing import is_tracing
 from ren.sampling import fresh_seed
-from ren.schemes.ckks import active, encoder, encryption, plaintext, rotation, serialization
+from ren.schemes.ckks import active, encoder, encryption, fresh, plaintext, rotation, serialization
 from ren.schemes.ckks import noise as noises
 from ren.schemes.ckks.argument_checks import as_integers, check_ciphertext
 from ren.schemes.ckks.ciphertext import Ciphertext
@@ -74,7 +75,7 @@ class Context(DisplayedContext, Stored):
             level: default the top; at a lower level it is smaller.
         """
         level = self.params.depth if level is None else level
-        return plaintext.encode(values, self.params, level)
+        return plaintext.encode(values, self.params, level, at_once=not is_capturing())
 
     def encrypt(
         self, values: Any, level: int | None = None, bound: float | None = None
@@ -100,18 +101,12 @@ class Context(DisplayedContext, Stored):
                 "Its noise would be drawn once and used at every run.",
                 "Encrypt outside and pass the ciphertext in.",
             )
-        p = self.encode(values, level)
-        seed = None
-        if self._keys.secret is not None:
-            secret = self._keys.secret
-            polys, seed = encryption.encrypt_with_secret(p.poly, secret, self.params, self._entropy)
-            sigma = secret_sigma(self.params, p.level)
-        else:
-            key = self._keys.require_public()
-            polys = encryption.encrypt_with_public_key(p.poly, key, self.params, self._entropy)
-            sigma = public_sigma(self.params, p.level)
-        noise = noises.encrypted(p.noise, sigma, polys[0].node.serial, bound)
-        return Ciphertext(polys, p.level, p.layout, self.key_id, self.params, noise, seed)
+        level = self.params.depth if level is None else level
+        polys, seed, given = fresh.encrypted(values, level, self._keys, self.params, self._entropy)
+        sigma_of = public_sigma if self._keys.secret is None else secret_sigma
+        sigma = sigma_of(self.params, level)
+        noise = noises.encrypted(given.noise, sigma, polys[0].node.serial, bound)
+        return Ciphertext(polys, level, given.layout, self.key_id, self.params, noise, seed)
 
     def decrypt(self, x: Ciphertext) -> NDArray:
         """The message of `x`: float64 or complex128, of the shape that went in.
@@ -157,7 +152,9 @@ class Context(DisplayedContext, Stored):
 
     def slots_of(self, x: Ciphertext) -> NDArray[np.complex128]:
         """All slots of `x`, also beyond what went in: [*batch, slots]; raises as `decrypt`."""
-        coefficients = encryption.decrypt_coefficients(x.polys, self._keys.require_secret())
+        bits = math.ceil(math.log2(x.scale)) + self.params.integer_bits
+        secret = self._keys.require_secret()
+        coefficients = encryption.decrypt_coefficients(x.polys, secret, bits)
         return encoder.decode(coefficients, x.n, x.slots, x.scale)
 
     # ---------------------------------------------------------------- keys

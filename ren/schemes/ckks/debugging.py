@@ -14,7 +14,6 @@ from ren.callers import user_line
 from ren.capturing import inlining
 from ren.core.errors import ContextError, PrecisionError, TracedValueError
 from ren.lowering.tracing import is_tracing
-from ren.residues import plain
 from ren.schemes.ckks import encoder
 from ren.schemes.ckks.active import active_context, context_for
 from ren.schemes.ckks.ciphertext import Ciphertext
@@ -130,8 +129,7 @@ def _padded(values: Any, x: Ciphertext) -> Slots:
 def _decoded(p: Plaintext) -> Slots:
     """The values of a plaintext, as they were rounded."""
     poly, params = p.poly.intt(), p.params
-    limbs = plain(np.asarray(poly.limbs), poly.ring.moduli)
-    coefficients = encoder.centered_floats(limbs, poly.ring.moduli)
+    coefficients = encoder.centered(poly.limbs, poly.ring.moduli, p.bits)
     return encoder.decode(coefficients, params.n, params.slots, params.scale(p.level))
 
 

@@ -16,25 +16,33 @@ import math
 from collections.abc import Sequence
 from fractions import Fraction
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ren.core.errors import ParameterError
+from ren.lowering import integers
+from ren.residues import plain
 
 _LARGEST_WEIGHT = 1 << 1000  # keeps the products of `centered_floats` inside float64
+_LARGEST_INTEGER = 1 << 62  # what goes into int64, with room for a sum
+_MOST_DIGITS = 4  # of coefficients that a message is expected to have
 
 
 @lru_cache(maxsize=32)
-def _slot_tables(half: int) -> tuple[NDArray[np.intp], NDArray[np.complex128]]:
-    """For degree 2 half: the transform index (5^j - 1)/4 of slot j, and the twist zeta^m."""
+def _slot_tables(
+    half: int,
+) -> tuple[NDArray[np.intp], NDArray[np.complex128], NDArray[np.complex128]]:
+    """For degree 2 half: the transform index (5^j - 1)/4 of slot j, and the twists zeta^m and
+    zeta^-m."""
     indices = np.empty(half, np.intp)
     power = 1
     for j in range(half):
         indices[j] = (power % (4 * half)) // 4
         power = power * 5 % (4 * half)
     twist = np.exp(1j * np.pi / (2 * half) * np.arange(half))
-    return indices, twist
+    return indices, twist, twist.conj()
 
 
 def encode(values: ArrayLike, n: int, slots: int, scale: Fraction | int) -> NDArray[np.float64]:
@@ -60,25 +68,26 @@ def encode(values: ArrayLike, n: int, slots: int, scale: Fraction | int) -> NDAr
             f"The last axis holds at most {slots} numbers, one for each slot.",
             "Split the data into several vectors, or choose parameters with a larger n.",
         )
-    if not np.all(np.isfinite(z)):
+    if not np.isfinite(z).all():
         raise ParameterError(
             "Values with NaN or infinity were given.",
             "Only finite numbers can be encoded.",
             "Replace them, for example with numpy.nan_to_num.",
         )
-    indices, twist = _slot_tables(slots)
+    indices, _, untwist = _slot_tables(slots)
     spectrum = np.zeros((*z.shape[:-1], slots), np.complex128)
     spectrum[..., indices[: z.shape[-1]]] = z
     with np.errstate(over="ignore", invalid="ignore"):
-        folded = np.fft.fft(spectrum) * (twist.conj() * (float(scale) / slots))
-    if not np.all(np.isfinite(folded)):
+        folded = np.fft.fft(spectrum)
+        folded *= untwist * (float(scale) / slots)
+    if not np.isfinite(folded.view(np.float64)).all():
         raise ParameterError(
             f"Values up to {np.abs(z).max():.3g} were given.",
             "Times the scale they are too large for any modulus: they would wrap around.",
             "Divide the values by a constant.",
         )
-    coefficients = np.zeros((*z.shape[:-1], n), np.float64)
     stride = n // (2 * slots)
+    coefficients = (np.empty if stride == 1 else np.zeros)((*z.shape[:-1], n), np.float64)
     coefficients[..., : n // 2 : stride] = folded.real
     coefficients[..., n // 2 :: stride] = folded.imag
     return np.rint(coefficients, out=coefficients)
@@ -93,13 +102,13 @@ def decode(
     are read.
     """
     check_slots(n, slots)
-    indices, twist = _slot_tables(slots)
+    indices, twist, _ = _slot_tables(slots)
     stride = n // (2 * slots)
     folded = np.empty((*coefficients.shape[:-1], slots), np.complex128)
     folded.real = coefficients[..., : n // 2 : stride]
     folded.imag = coefficients[..., n // 2 :: stride]
-    spectrum = np.fft.ifft(folded * (twist * (slots / float(scale))))
-    return spectrum[..., indices]
+    folded *= twist * (slots / float(scale))
+    return np.fft.ifft(folded)[..., indices]
 
 
 def encode_constant(value: complex, n: int, scale: Fraction | int) -> dict[int, int]:
@@ -116,6 +125,28 @@ def encode_constant(value: complex, n: int, scale: Fraction | int) -> dict[int, 
         )
     parts = {0: round(Fraction(real) * scale), n // 2: round(Fraction(imaginary) * scale)}
     return {position: c for position, c in parts.items() if c}
+
+
+def constant_coefficients(value: complex, n: int, scale: Fraction | int) -> NDArray:
+    """The coefficients [n] of a vector with `value` in all slots: int64 below 2^62, else object."""
+    parts = encode_constant(value, n, scale)
+    is_small = all(abs(c) < _LARGEST_INTEGER for c in parts.values())
+    coefficients = np.zeros(n, np.int64 if is_small else object)
+    for position, c in parts.items():
+        coefficients[position] = c
+    return coefficients
+
+
+def as_integers(coefficients: NDArray) -> NDArray[np.int64] | None:
+    """Integers [*batch, n] (int64, float64 or object) as int64, if all are below 2^62.
+
+    The memory is new and is one that a polynomial may stand on.
+    """
+    if coefficients.size and np.abs(coefficients).max() >= _LARGEST_INTEGER:
+        return None
+    made = integers.empty(coefficients.shape, np.int64)
+    np.copyto(made, coefficients, casting="unsafe")
+    return made
 
 
 def residues(coefficients: NDArray, moduli: Sequence[int]) -> NDArray[np.uint32]:
@@ -158,6 +189,26 @@ def _as_int64(coefficients: NDArray) -> tuple[NDArray[np.int64], NDArray[np.intp
     return np.ldexp(fraction, exponents - shift).astype(np.int64), shift.astype(np.intp)
 
 
+def centered(limbs: Any, moduli: Sequence[int], bits: int) -> NDArray[np.float64]:
+    """What `centered_floats` gives, in time linear in the limbs where all |x| < 2^bits.
+
+    Few limbs then tell x, and all others are checked against it; if one disagrees, all are used.
+
+    Args:
+        limbs: Montgomery residues uint32 [*batch, limb, n] on a device.
+        moduli: the moduli q_i of the limbs.
+        bits: of what is expected; it decides about the time alone.
+    """
+    moduli, count = tuple(moduli), 1
+    while count < len(moduli) and math.prod(moduli[-count:]) >> (bits + 1) == 0:
+        count += 1
+    found = integers.digits(limbs, moduli, count) if count <= _MOST_DIGITS else None
+    if found is None:
+        return centered_floats(plain(np.asarray(limbs), moduli), moduli)
+    digits = [found[0][..., i, :].astype(np.int64) for i in range(count)]
+    return _signed_floats(digits, found[1], moduli[-count:])
+
+
 def centered_floats(limbs: NDArray[np.uint32], moduli: Sequence[int]) -> NDArray[np.float64]:
     """The centred x in (-Q/2, Q/2] with x = limbs[i] (mod q_i), to a relative error of 2^-52.
 
@@ -173,7 +224,18 @@ def centered_floats(limbs: NDArray[np.uint32], moduli: Sequence[int]) -> NDArray
     negative: all terms are positive, so that nothing cancels. L^2/2 multiply-adds a coefficient.
     """
     digits = _mixed_radix(limbs, moduli)
-    negative = _is_above_half(digits, moduli)
+    return _signed_floats(digits, _is_above_half(digits, moduli), moduli)
+
+
+def _signed_floats(
+    digits: list[NDArray[np.int64]], negative: NDArray[np.bool_], moduli: Sequence[int]
+) -> NDArray[np.float64]:
+    """The sum of digits[i] W_i, less the product of the moduli where `negative`."""
+    if (product := math.prod(moduli)) < _LARGEST_INTEGER:
+        total = negative * np.int64(-product)
+        for i, digit in enumerate(digits):
+            total += digit * math.prod(moduli[:i])
+        return total.astype(np.float64)
     high = np.zeros(negative.shape)
     low = negative.astype(np.float64)
     for i in reversed(range(len(moduli))):

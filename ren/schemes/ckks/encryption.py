@@ -8,19 +8,21 @@ from numpy.typing import NDArray
 from ren.capturing import is_capturing
 from ren.core.errors import TracedValueError
 from ren.core.ring import RingSpec
-from ren.lowering.devices import is_tracer
+from ren.lowering.devices import is_host, is_tracer
 from ren.poly import Poly
-from ren.realization import has_placeholder
-from ren.residues import plain
+from ren.programs import replayed
+from ren.realization import has_placeholder, realize_nodes
 from ren.sampling import fresh_seed
-from ren.schemes.ckks.encoder import centered_floats
+from ren.schemes.ckks.encoder import centered
 from ren.schemes.ckks.parameters import Parameters
 from ren.schemes.rlwe.keys import (
     Entropy,
     PublicKey,
     Secret,
     expand_uniform,
+    from_integers,
     noise,
+    noise_draws,
     small_ternary,
 )
 
@@ -74,23 +76,88 @@ def encrypt_with_public_key(
     return message + c0, c1
 
 
-def decrypt_coefficients(polys: tuple[Poly, ...], secret: Secret) -> NDArray[np.float64]:
+def encrypt_integers(
+    coefficients: NDArray[np.int64],
+    ring: RingSpec,
+    secret: Secret,
+    params: Parameters,
+    entropy: Entropy = fresh_seed,
+) -> tuple[tuple[Poly, Poly], bytes]:
+    """What `encrypt_with_secret` makes of these coefficients [*batch, n], at once.
+
+    Message and noise are added before they are transformed, and are transformed while the uniform
+    half is expanded. The programs are planned once.
+    """
+    seed = entropy()
+    drawn = coefficients + noise_draws(coefficients.shape, params.sigma, entropy)
+    (masked,) = replayed(_transformed, None, from_integers(drawn, ring))
+    c1 = uniform_half(seed, params.digest, ring, coefficients.shape[:-1])
+    (c0,) = replayed(_without_mask, None, masked, c1, secret.poly)
+    return (c0, c1), seed
+
+
+def _transformed(_: None, poly: Poly) -> tuple[Poly]:
+    return (poly.ntt(),)
+
+
+def _without_mask(_: None, masked: Poly, c1: Poly, s: Poly) -> tuple[Poly]:
+    return (masked - c1 * s.to_ring(c1.ring),)
+
+
+def encrypt_integers_with_public_key(
+    coefficients: NDArray[np.int64],
+    ring: RingSpec,
+    key: PublicKey,
+    params: Parameters,
+    entropy: Entropy = fresh_seed,
+) -> tuple[Poly, Poly]:
+    """What `encrypt_with_public_key` makes of these coefficients [*batch, n], at once."""
+    message, batch = from_integers(coefficients, ring), coefficients.shape[:-1]
+    wide = ring.with_moduli((*ring.moduli, params.specials[0]))
+    v = small_ternary(wide, entropy, batch)
+    noises = [noise(wide, params.sigma, entropy, batch) for _ in range(2)]
+    c0, c1 = replayed(_with_public_key, ring, message, v, *noises, key.b, key.a)
+    return c0, c1
+
+
+def _with_public_key(
+    ring: RingSpec, message: Poly, v: Poly, e0: Poly, e1: Poly, b: Poly, a: Poly
+) -> tuple[Poly, Poly]:
+    v = v.ntt()
+    c0, c1 = ((half.to_ring(v.ring) * v + e.ntt()).rescale(ring) for half, e in ((b, e0), (a, e1)))
+    return message.ntt() + c0, c1
+
+
+def decrypt_coefficients(polys: tuple[Poly, ...], secret: Secret, bits: int) -> NDArray[np.float64]:
     """The centred coefficients of c0 + c1 s + ..: float64 [*batch, n].
+
+    Args:
+        polys: c0, c1, ..; they are computed, and that is remembered.
+        secret: s.
+        bits: of what is expected, for `encoder.centered`.
 
     Raises:
         TracedValueError: inside a captured or traced function, where there are no values.
     """
-    ring = polys[0].ring
-    s, message = secret.poly.to_ring(ring), polys[-1]
+    nodes = [p.node for p in polys]
+    if has_placeholder(*nodes):
+        _refuse()
+    polys = tuple(map(Poly.from_node, realize_nodes(nodes)))
+    if any(is_tracer(p.limbs) for p in polys):
+        _refuse()
+    if any(is_host(p.limbs) for p in polys):
+        (message,) = _messages(None, *polys, secret.poly)  # tells of the two devices
+    else:
+        (message,) = replayed(_messages, None, *polys, secret.poly)
+    return centered(message.limbs, message.ring.moduli, bits)
+
+
+def _messages(_: None, *given: Poly) -> tuple[Poly]:
+    *polys, s = given
+    s, message = s.to_ring(polys[0].ring), polys[-1]
     for c in reversed(polys[:-1]):
         message = c + message * s
-    message = message.intt()
-    if has_placeholder(message.node):
-        _refuse()
-    limbs = message.limbs
-    if is_tracer(limbs):
-        _refuse()
-    return centered_floats(plain(np.asarray(limbs), ring.moduli), ring.moduli)
+    return (message.intt(),)
 
 
 def _refuse() -> None:

@@ -97,7 +97,7 @@ def _of_values(rounding: float, unit: float, values: ArrayLike) -> NDArray[np.fl
     made = np.zeros((*z.shape[:-1], WIDTH), np.float32)
     made[..., 0] = _rounded_up(z.max(-1))
     made[..., 1] = made[..., 0] * np.float32(_FLOAT64)
-    made[..., [2, _HEAD + _place(zlib.crc32(given.tobytes()))]] = rounding
+    made[..., [2, _HEAD + _place(zlib.crc32(given.data))]] = rounding
     return made
 
 

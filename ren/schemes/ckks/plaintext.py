@@ -10,15 +10,17 @@ from collections.abc import Hashable, Sequence
 from fractions import Fraction
 from typing import Any
 
+import attrs
 import jax
 import numpy as np
 from numpy.typing import NDArray
 
 from ren.core.args import Spec
 from ren.core.errors import ParameterError, TracedValueError
-from ren.core.ring import Domain
+from ren.core.ring import Domain, RingSpec
 from ren.lowering.devices import is_tracer
 from ren.poly import Poly
+from ren.programs import replayed
 from ren.schemes.ckks import encoder, serialization
 from ren.schemes.ckks import noise as noises
 from ren.schemes.ckks.files import Stored
@@ -28,7 +30,7 @@ from ren.schemes.ckks.noise import Noise
 from ren.schemes.ckks.parameters import Parameters
 from ren.schemes.ckks.protocols import no_assignment
 from ren.schemes.ckks.showing import plaintext_page
-from ren.schemes.rlwe.keys import from_residues
+from ren.schemes.rlwe.keys import from_integers, from_residues
 from ren.symbolic import Aside, Length, Symbolic, Unfit, as_symbol
 
 
@@ -117,11 +119,41 @@ Plaintext.__setattr__ = Plaintext.__delattr__ = no_assignment
 jax.tree_util.register_pytree_node(Plaintext, _flatten, _unflatten)
 
 
-def encode(values: Any, params: Parameters, level: int, blocks: int = 1) -> Plaintext:
+@attrs.frozen(eq=False)
+class Encoded:
+    """What becomes a plaintext or a ciphertext: integer coefficients, and what is known of them.
+
+    Attributes:
+        coefficients: float64, int64 or object [*batch, n], integers below 2^bits.
+        layout, bits, noise: as of a `Plaintext`.
+    """
+
+    coefficients: NDArray
+    layout: Layout
+    bits: int
+    noise: Noise
+
+
+def encoded(values: Any, params: Parameters, level: int, blocks: int = 1) -> Encoded:
+    """The coefficients of real or complex `values`; arguments and errors as of `encode`."""
+    z, layout = as_slots(values, params.slots, blocks)
+    coefficients, bits = _coefficients(z, params, level)
+    return Encoded(
+        coefficients,
+        layout,
+        max(bits, _room(level, params)),
+        noises.of_values(z, params, float(params.scale(level))),
+    )
+
+
+def encode(
+    values: Any, params: Parameters, level: int, blocks: int = 1, at_once: bool = False
+) -> Plaintext:
     """The plaintext of real or complex `values` [*batch, k] at `level`.
 
     Leading axes are batch axes; a scalar fills all slots. Shorter vectors are padded with zeros,
-    longer ones cut into blocks of `params.slots`, at least as many as asked for.
+    longer ones cut into blocks of `params.slots`, at least as many as asked for. It is a program;
+    `at_once` it is computed, which does not wait for a plan of its own.
 
     Raises:
         ParameterError: values that are not numbers, are too many, or too large for the level.
@@ -129,14 +161,22 @@ def encode(values: Any, params: Parameters, level: int, blocks: int = 1) -> Plai
     symbol = as_symbol(values)
     if symbol is not None:
         return _encode_symbol(symbol, params, level, blocks)
-    z, layout = as_slots(values, params.slots, blocks)
-    coefficients = _coefficients(z, params, level)
-    ring = gadget_of(params).extended(params.ring(level))
-    limbs = encoder.residues(coefficients, ring.moduli)
-    wide = from_residues(limbs, ring, Domain.COEFF).ntt()
-    bits = max(_room(level, params), _bit_length(coefficients))
-    noise = noises.of_values(z, params, float(params.scale(level)))
-    return Plaintext(wide, level, layout, params, bits, noise)
+    given = encoded(values, params, level, blocks)
+    poly = poly_of(given.coefficients, gadget_of(params).extended(params.ring(level)))
+    wide = replayed(_transformed, None, poly)[0] if at_once else poly.ntt()
+    return Plaintext(wide, level, given.layout, params, given.bits, given.noise)
+
+
+def _transformed(_: None, poly: Poly) -> tuple[Poly]:
+    return (poly.ntt(),)
+
+
+def poly_of(coefficients: NDArray, ring: RingSpec) -> Poly:
+    """The polynomial with integer coefficients [*batch, n] of any size and dtype."""
+    values = encoder.as_integers(coefficients)
+    if values is None:
+        return from_residues(encoder.residues(coefficients, ring.moduli), ring, Domain.COEFF)
+    return from_integers(values, ring)
 
 
 def _encode_symbol(symbol: Symbolic, params: Parameters, level: int, blocks: int) -> Plaintext:
@@ -145,11 +185,12 @@ def _encode_symbol(symbol: Symbolic, params: Parameters, level: int, blocks: int
     _coefficients(z, params, level)  # a wrong shape or type is told at its own line
     room, ring = _room(level, params), gadget_of(params).extended(params.ring(level))
 
-    def limbs(values: Any) -> NDArray:
-        coefficients = _coefficients(as_slots(values, params.slots, blocks)[0], params, level)
-        if _bit_length(coefficients) > room:
+    def limbs(values: Any) -> Any:
+        z = as_slots(values, params.slots, blocks)[0]
+        coefficients, bits = _coefficients(z, params, level)
+        if bits > room:
             raise Unfit
-        return encoder.residues(coefficients, ring.moduli)
+        return poly_of(coefficients, ring).limbs
 
     def cut(values: Any) -> NDArray:
         return as_slots(values, params.slots, blocks)[0]
@@ -160,23 +201,20 @@ def _encode_symbol(symbol: Symbolic, params: Parameters, level: int, blocks: int
     return Plaintext(wide, level, layout, params, room, noise)
 
 
-def _coefficients(z: NDArray, params: Parameters, level: int) -> NDArray:
-    """The encoded coefficients of slots [*batch, k], or of a scalar."""
+def _coefficients(z: NDArray, params: Parameters, level: int) -> tuple[NDArray, int]:
+    """The encoded coefficients of slots [*batch, k], or of a scalar, and their bits."""
     if z.ndim == 0:
-        coefficients = _constant(complex(z), level, params)
+        coefficients = encoder.constant_coefficients(complex(z), params.n, params.scale(level))
     else:
         coefficients = encoder.encode(z, params.n, params.slots, params.scale(level))
-    _check_size(z, coefficients, level, params)
-    return coefficients
+    largest = int(np.abs(coefficients).max())
+    _check_size(z, largest, level, params)
+    return coefficients, largest.bit_length()
 
 
 def _room(level: int, params: Parameters) -> int:
     """The bits that the parameters leave room for: the same for all values that keep to it."""
     return math.ceil(math.log2(params.scale(level))) + params.integer_bits
-
-
-def _bit_length(coefficients: NDArray) -> int:
-    return int(np.abs(coefficients).max()).bit_length()
 
 
 def as_slots(values: Any, slots: int, blocks: int = 1) -> tuple[NDArray, Layout]:
@@ -217,17 +255,9 @@ def _cut(z: NDArray, blocks: int, slots: int) -> NDArray:
     return np.pad(z, padding).reshape(*z.shape[:-1], blocks, slots)
 
 
-def _constant(value: complex, level: int, params: Parameters) -> NDArray:
-    parts = encoder.encode_constant(value, params.n, params.scale(level))
-    coefficients = np.zeros(params.n, object)
-    for position, c in parts.items():
-        coefficients[position] = c
-    return coefficients
-
-
-def _check_size(z: NDArray, coefficients: NDArray, level: int, params: Parameters) -> None:
+def _check_size(z: NDArray, coefficient: int, level: int, params: Parameters) -> None:
     largest, q = float(np.abs(z).max()), params.ring(level).q
-    if 2 * int(np.abs(coefficients).max()) >= q:
+    if 2 * coefficient >= q:
         raise ParameterError(
             f"Values up to {largest:.3g} were given at level {level}.",
             f"The modulus there has {q.bit_length()} bits, the scale {params.scale_bits}: "
@@ -238,5 +268,5 @@ def _check_size(z: NDArray, coefficients: NDArray, level: int, params: Parameter
         warnings.warn(
             f"encode: values up to {largest:.3g} reach beyond 2^{params.integer_bits - 1}, what "
             "integer_bits leaves room for; at level 0 they would wrap around.",
-            stacklevel=4,
+            stacklevel=5,
         )

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from ren.capturing import is_capturing
 from ren.core.errors import SerializationError
 from ren.core.ring import Domain, RingSpec
+from ren.lowering import integers
 from ren.lowering.execute import placed
 from ren.poly import Poly
 from ren.sampling import SEED_BYTES, Xof, fresh_seed, gaussian, ternary, uniform_residues
@@ -130,11 +131,21 @@ def from_residues(residues: NDArray[np.uint32], ring: RingSpec, domain: Domain) 
     return Poly.from_limbs(placed(residues), ring, domain)
 
 
+def from_integers(values: NDArray[np.int64], ring: RingSpec) -> Poly:
+    """The polynomial with the coefficients int64 [*batch, n], any values, on JAX's default device.
+
+    Nothing is written to the array afterwards: the polynomial may stand on its memory.
+    """
+    return Poly.of_array(integers.residues(values, ring.moduli), ring, Domain.COEFF)
+
+
 def expand_uniform(seed: bytes, domain: bytes, ring: RingSpec, batch: Batch = ()) -> Poly:
     """The uniform polynomial over `ring`, in the NTT domain, that `seed` stands for in `domain`."""
     xof = Xof(seed, domain)
-    limbs = [uniform_residues(xof, ring.n, ring.moduli) for _ in range(math.prod(batch))]
-    return from_residues(np.stack(limbs).reshape(*batch, ring.limbs, ring.n), ring, Domain.NTT)
+    limbs = integers.empty((*batch, ring.limbs, ring.n), np.uint32)
+    for part in limbs.reshape(-1, ring.limbs, ring.n):
+        uniform_residues(xof, ring.n, ring.moduli, out=part)
+    return from_residues(limbs, ring, Domain.NTT)
 
 
 def noise(ring: RingSpec, sigma: float, entropy: Entropy = fresh_seed, batch: Batch = ()) -> Poly:
@@ -144,16 +155,19 @@ def noise(ring: RingSpec, sigma: float, entropy: Entropy = fresh_seed, batch: Ba
     """
     if is_capturing():
         return Poly.gaussian(ring, sigma, batch=batch)
-    shape = (*batch, ring.n)
-    draws = gaussian(Xof(entropy(), b"ren/rlwe/noise"), math.prod(shape), sigma)
-    return Poly(draws.reshape(shape), ring)
+    return from_integers(noise_draws((*batch, ring.n), sigma, entropy), ring)
+
+
+def noise_draws(shape: Batch, sigma: float, entropy: Entropy = fresh_seed) -> NDArray[np.int64]:
+    """The coefficients of fresh Gaussian noise: int64 of this shape."""
+    return gaussian(Xof(entropy(), b"ren/rlwe/noise"), math.prod(shape), sigma).reshape(shape)
 
 
 def small_ternary(ring: RingSpec, entropy: Entropy = fresh_seed, batch: Batch = ()) -> Poly:
     """Fresh uniform ternary coefficients [*batch, n], over `ring`; at a capture as in `noise`."""
     if is_capturing():
         return Poly.ternary(ring, batch=batch)
-    return Poly(_ternary_draws((*batch, ring.n), entropy).astype(np.int64), ring)
+    return from_integers(_ternary_draws((*batch, ring.n), entropy).astype(np.int64), ring)
 
 
 def _ternary_draws(shape: Batch, entropy: Entropy) -> NDArray[np.int8]:

@@ -96,6 +96,15 @@ def test_constants_are_exact(value):
     assert np.abs(encoder.decode(a, n, 8, scale) - value).max() < 2**-50 * max(1, abs(value))
 
 
+@pytest.mark.parametrize("value", [0, 3, -2.5, 1.5 - 2j, 2.0**21, 2.0**22, -(2.0**40) + 1j])
+def test_coefficients_of_a_constant_are_exact_in_either_type(value):
+    n, scale = 16, Fraction(2**42 + 1, 3)
+    got = encoder.constant_coefficients(value, n, scale)
+    parts = encoder.encode_constant(value, n, scale)
+    assert got.dtype == (np.int64 if abs(value) <= 2**21 else object)
+    assert {m: int(c) for m, c in enumerate(got) if c} == parts
+
+
 @pytest.mark.parametrize("kind", ["small", "int64", "float", "object"])
 def test_residues_are_montgomery_forms(kind):
     rng = np.random.default_rng(3)

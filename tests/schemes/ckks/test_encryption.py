@@ -4,15 +4,24 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from fractions import Fraction
 
 import jax
 import numpy as np
 import pytest
 
 import ren
+from ren import Poly
 from ren.core.errors import RandomnessError
 from ren.schemes import ckks
 from ren.schemes.ckks import encoder
+from ren.schemes.ckks.encryption import (
+    decrypt_coefficients,
+    encrypt_integers,
+    encrypt_integers_with_public_key,
+    encrypt_with_public_key,
+    encrypt_with_secret,
+)
 
 # The parent imports and forks before JAX has started threads; each child then encrypts.
 _FORKS = """
@@ -155,3 +164,91 @@ def test_the_secret_is_uniform_ternary(ctx13):
     counts = np.unique(ctx13._keys.secret.coefficients, return_counts=True)
     assert counts[0].tolist() == [-1, 0, 1]
     assert np.abs(counts[1] / ctx13.params.n - 1 / 3).max() < 0.03
+
+
+# ------------------------------------------------------------------- at once, and as programs
+
+
+def entropy():
+    """Seeds in a fixed order."""
+    return map(bytes, zip(*[range(200)] * 32, strict=True)).__next__
+
+
+def same(polys, others):
+    return all(ren.equal(p, q) and p.domain is q.domain for p, q in zip(polys, others, strict=True))
+
+
+@pytest.mark.parametrize("batch", [(), (2,), (2, 3)])
+@pytest.mark.parametrize("level", [0, 2])
+def test_encryption_at_once_is_bit_for_bit_the_program(ctx, batch, level):
+    params, ring = ctx.params, ctx.params.ring(level)
+    values = np.random.default_rng(level).integers(-(2**50), 2**50, (*batch, params.n))
+    message, secret = Poly(values, ring), ctx._keys.secret
+    made, seed = encrypt_integers(values, ring, secret, params, entropy())
+    wanted, wanted_seed = encrypt_with_secret(message, secret, params, entropy())
+    assert seed == wanted_seed and same(made, wanted)
+    key = ctx.public()._keys.public
+    made = encrypt_integers_with_public_key(values, ring, key, params, entropy())
+    assert same(made, encrypt_with_public_key(message, key, params, entropy()))
+
+
+@pytest.mark.parametrize("value", [0.0, 1.0, -2.5 + 0.75j, 2.0**23])
+@pytest.mark.parametrize("maker", ["owner", "public"])
+def test_coefficients_beyond_64_bits_are_encrypted_too(ctx, maker, value):
+    params = ckks.Parameters.for_depth(1, 60, n=1 << 10, security=None, integer_bits=30)
+    owner = ckks.context(params=params)
+    encrypting = owner if maker == "owner" else owner.public()
+    assert encoder.as_integers(np.array([2.0**62])) is None
+    for values in (value, np.full(8, value)):
+        decrypted = encrypting.encrypt(values).decrypt()
+        assert np.abs(decrypted - values).max() < 2**-35 * max(1, abs(value))
+
+
+def test_encrypting_anew_plans_nothing(ctx, slots, monkeypatch):
+    values, maker = slots(ctx.slots), ctx.public()
+    for _ in range(2):
+        ctx.encode(values).to_bytes(), ctx.decrypt(ctx.encrypt(values)), maker.encrypt(values)
+
+        def never(sink):
+            raise AssertionError("planned anew")
+
+        monkeypatch.setattr("ren.realization.plan_of", never)
+        monkeypatch.setattr("ren.programs.plan_of", never)
+
+
+# ------------------------------------------------------------------- decrypting any coefficients
+
+
+def ciphertext_of(values, ctx, level):
+    """Polynomials that decrypt to exactly these integer coefficients, c1 uniform."""
+    ring, secret = ctx.params.ring(level), ctx._keys.secret
+    c1 = Poly.uniform(ring, seed=b"c1").ntt()
+    return Poly(values, ring).ntt() - c1 * secret.poly.to_ring(ring), c1
+
+
+@pytest.mark.parametrize("level", [0, 1, 3])
+@pytest.mark.parametrize("bits", [1, 20, 50, 80, 500])
+def test_any_coefficients_are_decrypted_to_52_bits(ctx, level, bits):
+    """Whatever is expected: with coefficients that keep to it, with one that does not, with all."""
+    n, q = ctx.params.n, ctx.params.ring(level).q
+    rng = np.random.default_rng(bits)
+    small = [int(rng.integers(-(2**bits), 2**bits + 1)) if bits < 60 else i - 9 for i in range(n)]
+    small = [v % q - q * (v % q > q // 2) for v in small]
+    wide = [int(rng.integers(2**62)) ** 9 % q - q // 2 for _ in range(n)]
+    wide[:4] = q // 2, -(q // 2), q // 2 - 1, 0
+    for values in (small, [*small[:-1], wide[7]], wide):
+        polys = ciphertext_of([v % q for v in values], ctx, level)
+        got = decrypt_coefficients(polys, ctx._keys.secret, bits)
+        assert got.shape == (n,) and got.dtype == np.float64
+        for v, x in zip(values, got.tolist(), strict=True):
+            assert abs(Fraction(x) - v) * 2**52 <= abs(v)
+
+
+def test_decrypting_realizes_the_ciphertext_and_three_components(ctx):
+    with ckks.manual():
+        product = ctx.encrypt([2.0, 3.0]) * ctx.encrypt([5.0, 7.0])
+        assert len(product.polys) == 3
+        assert np.abs(product.decrypt()[:2] - [10, 21]).max() < 1e-5
+    lazy = ctx.encrypt([2.0, 3.0]) + 1
+    assert np.abs(lazy.decrypt() - [3, 4]).max() < 1e-6
+    assert all(p.is_realized for p in lazy.polys)

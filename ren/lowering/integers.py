@@ -1,0 +1,113 @@
+"""Integers of the host to residues on JAX's default device, and small integers back.
+
+Each is one executable for each shape, kept like those of other kernels. It runs concretely, also
+while JAX is tracing.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any
+
+import jax
+import numpy as np
+from numpy.typing import NDArray
+
+from ren.lowering.bodies import Arrays, Table
+from ren.lowering.executables import Executables
+from ren.lowering.kernels import integers as kernels
+from ren.lowering.places import common_place
+from ren.lowering.tables import placement, table_on, tables_at
+from ren.lowering.tracing import concretely
+
+Moduli = tuple[int, ...]
+_ALIGNMENT = 64  # of host memory that XLA:CPU reads where it stands
+
+
+def empty(shape: tuple[int, ...], dtype: Any) -> NDArray:
+    """`numpy.empty` in memory that `jax.device_put` to a CPU shares and does not copy.
+
+    Nothing is written to it once it was put.
+    """
+    size = math.prod(shape) * np.dtype(dtype).itemsize
+    memory = np.empty(size + _ALIGNMENT, np.uint8)
+    start = -memory.ctypes.data % _ALIGNMENT
+    return memory[start : start + size].view(dtype).reshape(shape)
+
+
+def residues(integers: NDArray[np.int64], moduli: Moduli) -> jax.Array:
+    """The residues c 2^32 mod q_i (Montgomery form): uint32 [*batch, limb, n], in [0, q_i).
+
+    Args:
+        integers: c, int64 [*batch, n], any values; nothing is written to it afterwards.
+        moduli: the moduli q_i < 2^30 of the limbs.
+    """
+    with concretely():
+        with jax.enable_x64(True):
+            given = jax.device_put(integers)
+        return _run(_residues(), Table("residues", (moduli,)), given)[0]
+
+
+def digits(
+    limbs: jax.Array, moduli: Moduli, count: int
+) -> tuple[NDArray[np.uint32], NDArray[np.bool_]] | None:
+    """The mixed-radix digits of integers x in (-D/2, D/2], for D the product of the last moduli.
+
+    What the last `count` limbs say is compared with all limbs. Where these agree it is x, by the
+    Chinese remainder theorem, as D <= Q: nothing is left to chance. They are the last since a first
+    may have a small modulus.
+
+    Args:
+        limbs: Montgomery residues uint32 [*batch, limb, n], limb i in [0, q_i), concrete.
+        moduli: the moduli q_i < 2^30 of the limbs.
+        count: at most as many as there are limbs.
+
+    Returns:
+        v_i with x = v_0 + d_0 (v_1 + d_1 (v_2 + ..)) (mod D), where d_i are these moduli: uint32
+        [*batch, count, n], v_i in [0, d_i); and which x are negative, [*batch, n]. None where some
+        x is larger.
+    """
+    with concretely():
+        found, negative = _run(_digits(), Table("digits", (moduli[-count:],)), limbs)
+        if count < len(moduli):
+            table = Table("differences", (moduli, count))
+            if np.asarray(_run(_differences(), table, found, negative, limbs)[0]).any():
+                return None
+    return np.asarray(found), np.asarray(negative) > 0
+
+
+@lru_cache(maxsize=1)
+def _residues() -> Executables:
+    return _executables("residues", lambda *given: (kernels.residues(*given),))
+
+
+@lru_cache(maxsize=1)
+def _digits() -> Executables:
+    return _executables("digits", kernels.digits)
+
+
+@lru_cache(maxsize=1)
+def _differences() -> Executables:
+    return _executables("differences", lambda *given: (kernels.differences(*given),))
+
+
+def _executables(identity: str, kernel: Callable[..., tuple[jax.Array, ...]]) -> Executables:
+    def run(tables: tuple[Arrays], arrays: tuple[jax.Array, ...]) -> tuple[jax.Array, ...]:
+        return kernel(tables[0], *arrays)
+
+    return Executables(jax.jit(run, keep_unused=True), ("integers", identity))
+
+
+def _run(functions: Executables, table: Table, *arrays: jax.Array) -> Any:
+    """The results of a kernel with one table on concrete arrays."""
+    place = common_place(arrays)
+    if place is not None:
+        (held,) = tables_at((table,), place)
+        made = functions.on(((held,), arrays), [*held, *arrays], place.sharding)
+        if made is not None:
+            return made.bind(held, place.is_committed)(arrays)
+    held = table_on(table, placement(arrays))
+    with jax.enable_x64(True):
+        return functions.function((held,), arrays)
