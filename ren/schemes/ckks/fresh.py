@@ -6,6 +6,7 @@ from typing import Any
 
 from ren.capturing import is_capturing
 from ren.poly import Poly
+from ren.sampling import fresh_seed
 from ren.schemes.ckks import encoder, encryption, plaintext
 from ren.schemes.ckks.keychain import Keychain
 from ren.schemes.ckks.parameters import Parameters
@@ -17,7 +18,7 @@ Polys = tuple[tuple[Poly, Poly], bytes | None]
 
 
 def encrypted(
-    values: Any, level: int, keys: Keychain, params: Parameters, entropy: Entropy
+    values: Any, level: int, keys: Keychain, params: Parameters, entropy: Entropy = fresh_seed
 ) -> tuple[tuple[Poly, Poly], bytes | None, Plaintext | Encoded]:
     """Both polynomials, the seed of the second if it has one, and what was encoded.
 
@@ -43,5 +44,5 @@ def encrypted(
 def _of_poly(message: Poly, keys: Keychain, params: Parameters, entropy: Entropy) -> Polys:
     if keys.secret is not None:
         return encryption.encrypt_with_secret(message, keys.secret, params, entropy)
-    key = keys.require_public()
-    return encryption.encrypt_with_public_key(message, key, params, entropy), None
+    public = keys.require_public()
+    return encryption.encrypt_with_public_key(message, public, params, entropy), None
