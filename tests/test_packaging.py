@@ -57,7 +57,7 @@ def test_the_wheel_holds_the_package_and_nothing_else(wheel: zipfile.ZipFile) ->
     held = {name for name in wheel.namelist() if ".dist-info/" not in name}
     assert held == sources("ren")
     assert {"ren/py.typed", "ren/lowering/native/kernels.cc", "ren/__main__.py"} <= held
-    assert {Path(name).suffix for name in held} == {".py", ".cc", ".typed"}
+    assert {Path(name).suffix for name in held} == {".py", ".cc", ".h", ".typed"}
     assert any(name.endswith("licenses/LICENSE") for name in wheel.namelist())
 
 
