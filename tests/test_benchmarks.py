@@ -13,6 +13,7 @@ import pytest
 
 import ren
 from benchmarks import record, roofline
+from benchmarks import table as tables
 from benchmarks.peers import circuits, serving
 from benchmarks.peers.processes import PeerError, Process
 from benchmarks.rows import Row, aligned, calls_for, table, times
@@ -159,3 +160,8 @@ def test_kernels_of_a_plan_are_timed_once_each():
     assert all(row["seconds"] > 0 and row["bytes"] >= 32 for row in rows)
     butterflies = 2 * 2  # n/2 in each of log2 n stages
     assert sum(row["products"] for row in rows) >= 2 * 3 * butterflies
+
+
+def test_the_table_of_the_readme_is_that_of_the_results() -> None:
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert tables.markdown(tables.newest(record.RESULTS / "bench.jsonl")) in readme
