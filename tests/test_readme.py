@@ -35,7 +35,7 @@ def test_everything_stands_in_the_order_of_a_newcomers_questions() -> None:
     text = README.read_text(encoding="utf-8")
     parts = [
         "Ren is a lazy engine", "```python\nimport numpy", "```sh\nmake demo", "\nmake test",
-        "](docs/plan.svg)", "<!-- benchmarks -->", "make bench", "## What is not there yet",
+        "](docs/plan.svg)", "| ms | n | Ren |", "make bench", "## What is not there yet",
         "```python\nimport ren\n",
     ]  # fmt: skip
     places = [text.index(part) for part in parts]
