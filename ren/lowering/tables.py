@@ -13,6 +13,9 @@ from ren.lowering.bodies import Arrays, Table
 from ren.lowering.places import Place
 from ren.lowering.tracing import concretely
 
+# Of these each plan has its own, and holds it as long as it lives.
+_OF_ONE_PLAN = frozenset({"code"})
+
 # Part of the cache of compiled kernels: see `ren.lowering.emit`.
 _tables: dict[tuple[Table, Any], Arrays] = {}
 _lock = threading.Lock()
@@ -52,6 +55,8 @@ def table_on(table: Table, place: Any) -> Arrays:
     if found is None:
         with concretely():
             found = tuple(jax.device_put(a, place) for a in table.build())
+        if table.kind in _OF_ONE_PLAN:
+            return found
         with _lock:
             found = _tables.setdefault(key, found)
     return found

@@ -36,6 +36,7 @@ from ren.lowering.native.schedule import (
 )
 
 LEAST_N = 4  # of the transforms that it calls
+MOST_KEPT = 1 << 29  # bytes between phases: units of a larger plan run one by one, and hold less
 _MOST_BUFFERS, _MAX_DIGITS = 4000, 1 << 9
 _COLUMNS, _DIGITS = 512, 1 << 13  # of a conversion's task: columns, and digits at a time
 _STEPS = {"copy": 0, "add": 1, "sub": 2, "neg": 3, "dot": 4, "mask": 5, "flip": 6}
@@ -109,6 +110,8 @@ def _whole(graph: Graph, tables: tuple[Table, ...]) -> Whole:
     if not inputs or args + len(outputs) >= _MOST_BUFFERS:
         raise Unsupported("no inputs, or too many")
     schedule = scheduled(rows, [by_input.get(i, 0) for i in range(graph.inputs)], outputs)
+    if 4 * rows.n * schedule.kept > MOST_KEPT:
+        raise Unsupported("too much between its phases")
     constants = dict.fromkeys(row.given[0] for row in rows.rows if row.step == "constant")
     writer = _Writer(buffers, rows.n, list(constants))
     code = Table("code", (writer.code(schedule),))
@@ -162,7 +165,9 @@ class _Writer:
             for i, task in enumerate(phase):
                 words[start + 3 + i] = len(words)
                 words += self._conversion(task) if kind else self._task(task)  # type: ignore[arg-type]
-        return np.array(words, np.uint32).tobytes()
+        padded = np.zeros(1 << max(len(words) - 1, 1).bit_length(), np.uint32)  # few lengths
+        padded[: len(words)] = words
+        return padded.tobytes()
 
     def _conversion(self, placed: PlacedConversion) -> list[int]:
         table = placed.conversion.table

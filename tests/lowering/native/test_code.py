@@ -11,7 +11,7 @@ import pytest
 import ren
 from ren import Domain, RingSpec
 from ren.batching import stacked
-from ren.lowering import emit
+from ren.lowering import emit, tables
 from ren.lowering.execute import interpret_plan
 from ren.lowering.graph_runner import GraphUnit, graph_runner
 from ren.lowering.native import library
@@ -233,6 +233,27 @@ def test_a_graph_of_too_many_rows_is_left_to_xla(monkeypatch):
     (step,) = graph_runner(plan(poly(0, ring(64, 4)) * 3 + 1)).steps
     with pytest.raises(Unsupported, match="too many"):
         rows_of(step.graph, step.tables)
+
+
+def test_a_plan_that_would_hold_too_much_is_left_to_xla(monkeypatch):
+    monkeypatch.setattr("ren.lowering.native.code.MOST_KEPT", 4 * 1024 * 3)
+    whole.cache_clear()
+    r = ring(1024, 3)
+    p = plan((poly(0, r) * poly(1, r)).rescale(r.moduli[:1]))
+    assert form_of(p) is None
+    (got,) = graph_runner(p)(arrays(p))
+    np.testing.assert_array_equal(np.asarray(got), interpret_plan(p, arrays(p))[0])
+    whole.cache_clear()
+
+
+def test_code_is_not_kept_beyond_its_plan():
+    x = poly(0, ring(4096, 2), Domain.NTT)
+    (x * 3).realize()
+    before = len(tables._tables)
+    for k in range(4, 8):
+        (x * k).realize()
+    assert not any(table.kind == "code" for table, _ in tables._tables)
+    assert len(tables._tables) == before
 
 
 def test_threads_run_one_plan_at_once():
