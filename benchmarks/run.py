@@ -205,7 +205,8 @@ def heading(rows: list[Row]) -> str:
     for side, row in firsts.items():
         figures = (row.logQ, row.logQP, row.limbs, row.dnum, row.threads, row.native)
         lines.append([side, *("-" if x is None else str(x) for x in figures)])
-    title = f"n = {rows[0].n}, depth {rows[0].depth}, scale 2^{rows[0].scale}\n" if rows else ""
+    scale = next((f", scale 2^{row.scale}" for row in rows if row.scale is not None), "")
+    title = f"n = {rows[0].n}, depth {rows[0].depth}{scale}\n" if rows else ""
     return title + aligned(lines)
 
 

@@ -51,6 +51,7 @@ def test_rows_stand_where_a_library_tells_no_moduli(row):
     assert json.loads(json.dumps(quiet.to_json()))["logQP"] is None
     title, _, ours, theirs = heading([row, quiet]).splitlines()
     assert title == "n = 8192, depth 2, scale 2^40"
+    assert heading([quiet]).startswith("n = 8192, depth 2\n")
     assert ours.split() == ["Ren", "130.4", "190.4", "5", "3", "2", "-"]
     assert theirs.split() == ["desilofhe", "-", "-", "-", "-", "2", "-"]
     with pytest.raises(ValueError, match="impossible"):
