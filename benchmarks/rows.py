@@ -21,7 +21,8 @@ class Row:
         op: the operation, a name of `benchmarks.peers.serving.OPERATIONS`.
         n, depth, scale: ring degree, rescales, bits of the scale.
         logQ, logQP: bits of the top modulus and of what security counts.
-        limbs, dnum: moduli of the top modulus, digits of a key.
+        limbs, dnum: moduli of the top modulus, digits of a key. These four and the scale are None
+            where a library does not tell.
         threads: that it may use.
         median, spread: seconds a call, and the least and the most of the repeats.
         repeats, calls: how many figures the median is of, each over so many calls in a row.
@@ -37,11 +38,11 @@ class Row:
     op: str
     n: int
     depth: int
-    scale: int
-    logQ: float
-    logQP: float
-    limbs: int
-    dnum: int
+    scale: int | None
+    logQ: float | None
+    logQP: float | None
+    limbs: int | None
+    dnum: int | None
     threads: int
     median: float
     spread: tuple[float, float]
@@ -57,7 +58,8 @@ class Row:
     date: str = ""
 
     def __attrs_post_init__(self) -> None:
-        if not self.spread[0] <= self.median <= self.spread[1] or not self.logQ <= self.logQP:
+        log_q, log_qp = self.logQ or 0.0, self.logQP or math.inf
+        if not self.spread[0] <= self.median <= self.spread[1] or not log_q <= log_qp:
             raise ValueError(f"impossible figures in {self!r}")
 
     def to_json(self) -> dict[str, Any]:

@@ -1,9 +1,11 @@
 """`make bench`: every operation of CKKS, Ren and other libraries by turns in one run.
 
 Each library runs in a process of its own that stays warm, with the same degree, depth and scale,
-inside the same bound on log2 Q P, with those digits of its own that make its rotation fastest. A
-figure is the median of `--repeats`, each the mean of as many calls as take 20 ms. Prints a table
-for each degree and appends a JSON line a figure to benchmarks/results/bench.jsonl.
+inside the same bound on log2 Q P, with those digits of its own that make its rotation fastest.
+desilofhe is compared where it is installed already: of the same degree and depth, its moduli and
+scale are its own, and it does not tell them. A figure is the median of `--repeats`, each the mean
+of as many calls as take 20 ms. Prints a table for each degree and appends a JSON line a figure to
+benchmarks/results/bench.jsonl.
 """
 
 from __future__ import annotations
@@ -26,7 +28,7 @@ from ren.progress import Progress
 from ren.schemes.rlwe.security import max_log_qp
 
 DEPTHS = {13: 2, 14: 7, 15: 15, 16: 36}  # by log2 n: what all have room for, at scale 2^40
-PEERS = ("seal", "openfhe")
+PEERS = ("seal", "openfhe", "desilofhe")
 PAUSE_S = 0.02  # between turns: threads that spin for more work go to sleep
 TUNING_REPEATS = 3
 
@@ -73,6 +75,10 @@ def parsed() -> argparse.Namespace:
         "--openfhe-prefix", type=Path, default=os.environ.get("OPENFHE_PREFIX"), metavar="PATH",
         help="a build of OpenFHE: its Python module there, its libraries in lib/",
     )  # fmt: skip
+    parser.add_argument(
+        "--desilofhe-python", default=sys.executable, metavar="PATH",
+        help="an interpreter where you have installed desilofhe; mind its licence",
+    )  # fmt: skip
     parser.add_argument("--output", type=Path, default=RESULTS / "bench.jsonl")
     parser.add_argument("--dry-run", action="store_true", help="write no results")
     return parser.parse_args()
@@ -104,6 +110,11 @@ def opened(options: argparse.Namespace) -> Iterator[Process]:
             "OpenFHE", options.openfhe_python, "benchmarks.peers.openfhe_peer", "openfhe",
             environment=own, cores=options.cores,
         )  # fmt: skip
+    if "desilofhe" in options.peers:
+        yield from started(
+            "desilofhe", options.desilofhe_python, "benchmarks.peers.desilofhe_peer", "desilofhe",
+            cores=options.cores,
+        )  # fmt: skip
 
 
 def measured(
@@ -125,7 +136,7 @@ def measured(
             fields = {k: v for k, v in (ready[side] | found[side]).items() if k != "warm_s"}
             row = Row(
                 side=side.side, op=op, calls=turns[side], versions=side.versions,
-                **shared, **fields, **times(figures),
+                **(shared | fields), **times(figures),
             )  # fmt: skip
             progress.print(f"{row.side:<10} {op:<24} {1e3 * row.median:12.3f} ms")
             yield row
@@ -194,7 +205,8 @@ def heading(rows: list[Row]) -> str:
     for side, row in firsts.items():
         figures = (row.logQ, row.logQP, row.limbs, row.dnum, row.threads, row.native)
         lines.append([side, *("-" if x is None else str(x) for x in figures)])
-    title = f"n = {rows[0].n}, depth {rows[0].depth}, scale 2^{rows[0].scale}\n" if rows else ""
+    scale = next((f", scale 2^{row.scale}" for row in rows if row.scale is not None), "")
+    title = f"n = {rows[0].n}, depth {rows[0].depth}{scale}\n" if rows else ""
     return title + aligned(lines)
 
 

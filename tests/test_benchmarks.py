@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import subprocess
 import sys
@@ -15,8 +16,9 @@ import ren
 from benchmarks import record, roofline
 from benchmarks import table as tables
 from benchmarks.peers import circuits, serving
-from benchmarks.peers.processes import PeerError, Process
+from benchmarks.peers.processes import PeerError, Process, started
 from benchmarks.rows import Row, aligned, calls_for, table, times
+from benchmarks.run import heading
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -42,6 +44,19 @@ def test_rows_of_impossible_figures_are_refused(row):
         attrs.evolve(row, median=4e-3)
     with pytest.raises(ValueError, match="impossible"):
         attrs.evolve(row, logQP=100.0)
+
+
+def test_rows_stand_where_a_library_tells_no_moduli(row):
+    unknown = dict.fromkeys(("logQ", "logQP", "limbs", "dnum", "scale"))
+    quiet = attrs.evolve(row, side="desilofhe", **unknown)
+    assert json.loads(json.dumps(quiet.to_json()))["logQP"] is None
+    title, _, ours, theirs = heading([row, quiet]).splitlines()
+    assert title == "n = 8192, depth 2, scale 2^40"
+    assert heading([quiet]).startswith("n = 8192, depth 2\n")
+    assert ours.split() == ["Ren", "130.4", "190.4", "5", "3", "2", "-"]
+    assert theirs.split() == ["desilofhe", "-", "-", "-", "-", "2", "-"]
+    with pytest.raises(ValueError, match="impossible"):
+        attrs.evolve(quiet, median=4e-3)
 
 
 def test_a_table_has_a_column_a_library_and_ratios_to_ren(row):
@@ -140,6 +155,125 @@ def test_the_other_libraries_need_nothing_of_ren():
     code += "print(sorted({m.split('.')[0] for m in sys.modules} & {'ren', 'jax', 'attrs'}))"
     made = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
     assert made.stdout == "[]\n"
+
+
+def test_a_library_that_is_not_there_takes_one_line(capsys):
+    assert not started("Nothing", sys.executable, "benchmarks.peers.nothing", "no_such_library")
+    expected = "Nothing: left out, no_such_library cannot be imported where it would run\n"
+    assert capsys.readouterr().out == expected
+
+
+def test_desilofhe_is_acknowledged_and_never_installed():
+    peer = (ROOT / "benchmarks" / "peers" / "desilofhe_peer.py").read_text(encoding="utf-8")
+    assert "uses the DESILO FHE library developed by DESILO Inc. (https://desilo.ai)" in peer
+    for name in ("Makefile", "pyproject.toml"):
+        assert "desilo" not in (ROOT / name).read_text(encoding="utf-8").lower(), name
+
+
+@attrs.frozen
+class Plain:
+    """In place of a ciphertext or of a plaintext: numbers, their level, rescales to come."""
+
+    numbers: np.ndarray
+    level: int
+    pending: int
+
+
+@attrs.frozen
+class Turn:
+    delta: int
+    nbytes: int = 1
+
+
+class Engine:
+    """In place of desilofhe's: the calls that are timed, on plain numbers, for one degree."""
+
+    slot_count = 128
+
+    def __init__(self, *, max_level, mode, thread_count):
+        assert mode == "parallel" and thread_count >= 1
+        self.max_level = max_level
+
+    def create_secret_key(self):
+        return "secret"
+
+    def create_relinearization_key(self, secret):
+        return "relinearization of " + secret
+
+    def create_fixed_rotation_key(self, secret, delta):
+        return Turn(delta)
+
+    def encode(self, numbers):
+        return Plain(np.asarray(numbers), self.max_level, 1)
+
+    def encrypt(self, numbers, secret):
+        return self.encode(numbers)
+
+    def decrypt(self, x, secret):
+        return x.numbers
+
+    def add(self, x, y):
+        assert (x.level, x.pending) == (y.level, y.pending)
+        return attrs.evolve(x, numbers=x.numbers + y.numbers)
+
+    def multiply(self, x, y, key=None):
+        assert x.pending == 0
+        return Plain(x.numbers * y.numbers, x.level - 1, 1)
+
+    def rescale(self, x):
+        assert x.pending == 1
+        return attrs.evolve(x, pending=0)
+
+    def rotate(self, x, key):
+        return attrs.evolve(x, numbers=np.roll(x.numbers, -key.delta))
+
+    def rotate_many(self, x, keys):
+        return [self.rotate(x, key) for key in keys]
+
+    def evaluate_polynomial(self, x, numbers, key):
+        return Plain(np.polynomial.polynomial.polyval(x.numbers, numbers), 0, 0)
+
+
+@pytest.fixture
+def desilofhe(monkeypatch):
+    """The class that serves desilofhe, with the engine above in its place."""
+    name = "benchmarks.peers.desilofhe_peer"
+    library = type(sys)("desilofhe")
+    library.Engine = Engine
+    monkeypatch.setitem(sys.modules, "desilofhe", library)
+    monkeypatch.delitem(sys.modules, name, raising=False)
+    yield importlib.import_module(name).DesilofhePeer()
+    del sys.modules[name]
+
+
+def test_desilofhe_does_what_the_rows_say(desilofhe):
+    assert desilofhe.digits(n=256, depth=6, scale_bits=40, bound=200) == [0]
+    fields = desilofhe.setup(n=256, depth=6, scale_bits=40, dnum=0)
+    assert fields.pop("threads") >= 1 and set(fields.values()) == {None}
+    x, y = (np.array(serving.values(128, phase)) for phase in (0.0, 0.5))
+    expected = {
+        "add": x + y, "plaintext product": x * y, "product": x * y, "rotation": np.roll(x, -1),
+        "polynomial of degree 27": np.polynomial.polynomial.polyval(x, serving.coefficients(27)),
+    }  # fmt: skip
+    for size in serving.MATRICES.values():
+        made = np.array(serving.matrix(size)) @ serving.values(size)
+        expected[f"matrix {size}x{size}"] = np.tile(made, 128 // size)
+    for op, numbers in expected.items():
+        made = desilofhe.operation(op)()
+        np.testing.assert_allclose(made.numbers, numbers, atol=1e-12, err_msg=op)
+        assert made.pending == 0, op
+        assert made.level == (6 if op in ("add", "rotation") else 5) or "polynomial" in op
+    turned = desilofhe.operation("8 rotations")()
+    assert [np.argmax(t.numbers) for t in turned] == [(np.argmax(x) - i) % 128 for i in range(1, 9)]
+    np.testing.assert_array_equal(desilofhe.operation("encode")().numbers, x)
+    np.testing.assert_array_equal(desilofhe.operation("encode and encrypt")().numbers, x)
+    np.testing.assert_array_equal(desilofhe.operation("decrypt and decode")(), x)
+    assert desilofhe.operation("NTT of 32 limbs") is None
+
+
+def test_desilofhe_is_left_out_where_its_degree_is_another(desilofhe):
+    with pytest.raises(ValueError, match="depth 6 takes n = 256, and not 512"):
+        desilofhe.setup(n=512, depth=6, scale_bits=40, dnum=0)
 
 
 def test_a_kernel_is_held_against_the_nearer_limit():
