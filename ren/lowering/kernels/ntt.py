@@ -188,7 +188,7 @@ def _transposed(x: jax.Array) -> jax.Array:
     # gathers its elements. XLA goes to and fro between the result and one buffer, and takes a third
     # where the number of passes is odd: with an even number of stages none is added.
     n, c = x.shape[-1], columns(x.shape[-1])
-    blocks = x.reshape(*x.shape[:-1], -1, c, c)
+    blocks = x.reshape(*x.shape[:-1], x.shape[-1] // (c * c), c, c)
     if n.bit_length() % 2 == 1:
         return blocks.swapaxes(-1, -2)
     halves = (blocks[..., : c // 2], blocks[..., c // 2 :])

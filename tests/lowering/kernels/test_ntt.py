@@ -132,3 +132,12 @@ def test_programs_hold_no_moduli() -> None:
             lowered = jax.jit(ntt.ntt).lower(random_residues(moduli, n), *ntt.ntt_tables(n, moduli))
         texts.add(lowered.as_text())
     assert len(texts) == 1
+
+
+@pytest.mark.parametrize("n", [64, 4096])
+def test_no_polynomials_have_no_values(n):
+    moduli = basis(n, 2)
+    x = np.zeros((0, 2, n), np.uint32)
+    with jax.enable_x64(True):
+        for run, tables in ((ntt.ntt, ntt.ntt_tables), (ntt.intt, ntt.intt_tables)):
+            assert jax.jit(run)(x, *tables(n, moduli)).shape == (0, 2, n)
