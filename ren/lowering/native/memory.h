@@ -65,12 +65,12 @@ class Blocks {
     return std::make_unique<Block>(bytes);
   }
   void give_back(std::unique_ptr<Block> block) {
+    if (block->bytes() > kMost) return;
     std::lock_guard<std::mutex> lock(mutex_);
     while (!kept_.empty() && bytes_ + block->bytes() > kMost) {  // the oldest go
       bytes_ -= kept_.front()->bytes();
       kept_.erase(kept_.begin());
     }
-    if (block->bytes() > kMost) return;
     bytes_ += block->bytes();
     kept_.push_back(std::move(block));
   }

@@ -110,10 +110,10 @@ def scheduled(rows: Rows, inputs: Sequence[int], outputs: Sequence[int]) -> Sche
     levels, converted = _levels(rows)
     places, count = _places(rows, levels, converted, inputs, outputs)
     phases: dict[int, list] = defaultdict(list)
-    for number, conversion in enumerate(rows.conversions):
-        to = tuple(places[r] for r in _targets(rows)[number])
+    for level, conversion, made in zip(converted, rows.conversions, _targets(rows), strict=True):
+        to = tuple(places[r] for r in made)
         src = tuple(places[r] for r in conversion.src)
-        phases[converted[number]].append(PlacedConversion(conversion, src, to))
+        phases[level].append(PlacedConversion(conversion, src, to))
     scratch = 0
     for level, members in _tasks(rows, levels):
         steps, used = _placed(rows, _ordered(rows, members), places)
