@@ -6,7 +6,7 @@ Every method records a node and returns; nothing runs here.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, NoReturn, Self
 
 import jax
@@ -27,6 +27,13 @@ from ren.symbolic import Symbolic
 _OPERATORS = {
     "add": "add", "subtract": "sub", "multiply": "mul", "power": "pow", "divide": "truediv",
     "floor_divide": "floordiv", "remainder": "mod",
+}  # fmt: skip
+
+# Functions of NumPy that add or multiply, which for numbers modulo q they would do without q.
+_COMPUTING = {
+    "average", "convolve", "correlate", "cross", "cumprod", "cumsum", "diff", "dot", "einsum",
+    "inner", "kron", "max", "mean", "min", "outer", "polymul", "prod", "std", "sum", "tensordot",
+    "trace", "var", "vdot",
 }  # fmt: skip
 
 
@@ -141,12 +148,19 @@ class Arithmetic(ABC):
                 made = getattr(right, f"__r{_OPERATORS[name]}__", _not_implemented)(left)
             if made is not NotImplemented:
                 return made
-        called = name if method == "__call__" else f"{name}.{method}"
-        raise OperandError(
-            f"{user_line()} calls a function of NumPy, np.{called}, on a polynomial.",
-            "NumPy computes on arrays of numbers, and this is a program modulo q.",
-            "Write p.tolist() for its coefficients, p.limbs for the array of residues, or + - *.",
-        )
+        raise _no_numpy(name if method == "__call__" else f"{name}.{method}")
+
+    def __array_function__(
+        self, function: Callable[..., Any], types: Any, args: Any, kwargs: Any
+    ) -> Any:
+        """What computes is refused; comparisons and the like get the coefficients."""
+        if function.__name__ in _COMPUTING:
+            raise _no_numpy(function.__name__)
+        args, kwargs = jax.tree.map(
+            lambda x: np.asarray(x) if isinstance(x, Arithmetic) else x,
+            (args, kwargs), is_leaf=lambda x: isinstance(x, Arithmetic),
+        )  # fmt: skip
+        return function(*args, **kwargs)
 
     def _binary(self, op: Op, other: Any, symbol: str, reflected: bool = False) -> Self:
         if isinstance(other, Arithmetic):
@@ -273,3 +287,11 @@ class Arithmetic(ABC):
 
 def _not_implemented(_: Any) -> Any:
     return NotImplemented
+
+
+def _no_numpy(called: str) -> OperandError:
+    return OperandError(
+        f"{user_line()} calls a function of NumPy, np.{called}, on a polynomial.",
+        "NumPy computes on arrays of numbers, and this is a program modulo q.",
+        "Write p.tolist() for its coefficients, p.limbs for the array of residues, or + - *.",
+    )

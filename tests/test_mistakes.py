@@ -69,10 +69,14 @@ coefficients one by one | OperandError | coefficients; x.tolist()
     for c in p: pass
 a polynomial as a truth value | TracedValueError | truth value; ren.equal
     if p: pass
-np.sum of a polynomial | OperandError | np.add.reduce; p.tolist(); p.limbs
+np.sum of a polynomial | OperandError | np.sum; p.tolist(); p.limbs
     np.sum(p)
 np.exp of a polynomial | OperandError | np.exp; modulo q; + - *
     np.exp(p)
+np.dot of polynomials | OperandError | np.dot; modulo q; + - *
+    np.dot(p, p)
+np.convolve with a polynomial | OperandError | np.convolve; modulo q; + - *
+    np.convolve([1, 2], p)
 np.add with a float array | CoefficientTypeError | ndarray; Poly(coefficients, ring)
     np.add(p, np.ones(8))
 a device that is not there | DeviceError | gpu:7; The devices here
@@ -399,6 +403,9 @@ def test_what_numpy_can_ask_of_a_polynomial(names: dict) -> None:
     for other in (five, np.ones(8), None):
         assert (p == other) is (other == p) is False
         assert (p != other) is (other != p) is True
+    numbers = np.array(p.tolist())
+    assert np.array_equal(p, numbers) and not np.array_equal(p, numbers + 1)
+    np.testing.assert_array_equal(np.stack([p, p], axis=-1), np.stack([numbers] * 2, axis=-1))
 
 
 def test_a_frozen_error_is_that_of_dataclasses(names: dict) -> None:
