@@ -1,8 +1,8 @@
 """`make notebooks`: runs notebooks from top to bottom and keeps their outputs in the files.
 
 Each runs in a kernel of this Python, in an empty folder, with an empty cache of Ren's, and without
-the network. `--check` writes nothing: it fails on an error, on a cell that takes too long, and on
-an output that names a folder or the machine.
+the network. `--check` writes nothing and runs two at a time: it fails on an error, on a cell that
+takes too long, and on an output that names a folder or the machine.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import nbformat
@@ -34,21 +35,23 @@ def main() -> int:
     """Runs the notebooks that are named, or all; returns how many failed."""
     options = parsed()
     font_manager.findfont("DejaVu Sans")  # the first use ever builds a cache, and may say so
-    failed = 0
-    for path in chosen(options.names):
-        notebook = read(path)
-        start = time.perf_counter()
-        wrong = executed(notebook, options.cell_seconds)
-        seconds = time.perf_counter() - start
-        if not wrong and seconds > options.seconds:
-            wrong = [f"it took {seconds:.0f} s of {options.seconds}"]
-        failed += bool(wrong)
-        print(f"{path.name}: {seconds:.0f} s{', failed' * bool(wrong)}", flush=True)
-        for line in wrong:
-            print(f"  {line}", flush=True)
-        if not wrong and not options.check:
-            nbformat.write(notebook, path)
-    return failed
+    with ThreadPoolExecutor(2 if options.check else 1) as pool:  # times are kept with outputs
+        return sum(pool.map(lambda path: failed(path, options), chosen(options.names)))
+
+
+def failed(path: Path, options: argparse.Namespace) -> bool:
+    """Runs one, says how it went, and keeps its outputs unless they are only checked."""
+    notebook = read(path)
+    start = time.perf_counter()
+    wrong = executed(notebook, options.cell_seconds)
+    seconds = time.perf_counter() - start
+    if not wrong and seconds > options.seconds:
+        wrong = [f"it took {seconds:.0f} s of {options.seconds}"]
+    said = [f"{path.name}: {seconds:.0f} s{', failed' * bool(wrong)}", *(f"  {x}" for x in wrong)]
+    print("\n".join(said), flush=True)
+    if not wrong and not options.check:
+        nbformat.write(notebook, path)
+    return bool(wrong)
 
 
 def parsed() -> argparse.Namespace:
