@@ -160,6 +160,7 @@ def assert_refused(reason, caplog):
 
 
 def test_without_a_compiler(fresh, monkeypatch, caplog, tmp_path):
+    monkeypatch.setattr(build, "CXX", "")
     monkeypatch.setenv("PATH", str(tmp_path))
     assert_refused("no C++ compiler", caplog)
 
@@ -176,6 +177,7 @@ def test_a_build_that_takes_too_long(fresh, monkeypatch, caplog, tmp_path):
     slow.parent.mkdir()
     slow.write_text("#!/bin/sh\nsleep 60 & wait\n")
     slow.chmod(0o700)
+    monkeypatch.setattr(build, "CXX", "")
     monkeypatch.setenv("PATH", str(slow.parent), prepend=os.pathsep)
     monkeypatch.setattr(build, "LIMIT_S", 0.2)
     assert_refused("more than 0 s", caplog)
