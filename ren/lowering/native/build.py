@@ -21,7 +21,10 @@ from ren.lowering.runtime import processor
 
 # C++ compilers by their usual names; the first that is there is used.
 COMPILERS = ("c++", "g++", "clang++")
-FLAGS = ("-std=c++17", "-O2", "-march=native", "-fvisibility=hidden", "-shared", "-fPIC", "-w")
+FLAGS = (
+    *("-std=c++17", "-O2", "-march=native"),
+    *("-fvisibility=hidden", "-shared", "-fPIC", "-pthread", "-w"),
+)
 LIMIT_S = 20.0
 MAIN, SUFFIXES = "kernels.cc", (".cc", ".h")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator
 from functools import partial
 
@@ -16,6 +17,7 @@ from ren.lowering.bodies import BODIES
 from ren.lowering.graph import Call, Graph
 from ren.lowering.native.build import BuildError
 from ren.lowering.native.code import emit_whole, whole
+from ren.lowering.native.hashing import BLOCK, Functions
 from ren.lowering.native.overrides import emitter, tables_for
 from ren.lowering.program import Kernel, kernel_of
 from ren.lowering.tracing import concretely
@@ -47,6 +49,26 @@ def check(library: str) -> None:
                 if not np.array_equal(run(library, kernel, arrays), want):
                     n = node.spec.ring.n
                     raise BuildError(f"the self-check of {node.op.name} at n = {n} failed")
+
+
+def check_functions(functions: Functions) -> None:
+    """Runs what the host calls of a library.
+
+    Raises:
+        BuildError: a function does not compute what it should.
+    """
+    for prefix in (b"", bytes(range(125)), bytes(range(1, 142))):
+        streams = [hashlib.shake_256(prefix + i.to_bytes(8, "little")) for i in range(255, 266)]
+        want = b"".join(stream.digest(2 * BLOCK) for stream in streams)
+        if bytes(functions.squeezed(prefix, 255, len(streams), 2)) != want:
+            raise BuildError(f"the self-check of SHAKE-256 after {len(prefix)} bytes failed")
+    words = np.frombuffer(want, "<u4")
+    for q in (97, 1073741441):
+        largest, out = (1 << 32) // q * q - 1, np.empty(len(words), np.uint32)
+        above = functions.uniform(words, q, largest, out)
+        is_right = np.array_equal(above, np.flatnonzero(words > largest))
+        if not is_right or not np.array_equal(out, words % np.uint32(q)):
+            raise BuildError(f"the self-check of residues modulo {q} failed")
 
 
 def _by_override(library: str, kernel: Kernel, inputs: list[np.ndarray]) -> np.ndarray:

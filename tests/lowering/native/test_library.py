@@ -53,6 +53,7 @@ def fresh(monkeypatch, tmp_path):
     monkeypatch.setattr(library, "_outcome", None)
     monkeypatch.setattr(build, "library", built)
     monkeypatch.setattr(self_check, "check", lambda library: None)
+    monkeypatch.setattr(self_check, "check_functions", lambda functions: None)
     with ren.config.update(native="auto", cache_dir=tmp_path):
         yield builds
     emit.clear_kernels()
@@ -194,7 +195,7 @@ def test_a_library_that_computes_something_else(fresh, monkeypatch, caplog, tmp_
 
 def test_a_library_that_cannot_be_loaded(fresh, monkeypatch, caplog):
     monkeypatch.setattr(build, "library", lambda compiler: b"no library")
-    monkeypatch.setattr(library, "_registered", set())
+    monkeypatch.setattr(library, "_registered", {})
     assert_refused("OSError", caplog)
 
 
