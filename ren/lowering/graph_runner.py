@@ -7,7 +7,7 @@ fusion across them. XLA compiles one large program more slowly than many small s
 from __future__ import annotations
 
 import sys
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -16,13 +16,14 @@ from jax.profiler import TraceAnnotation
 
 from ren.core.errors import DeviceError
 from ren.core.op import OPS, Kind
+from ren.core.ring import RingSpec
 from ren.lowering import emit
 from ren.lowering.binding import Bindings
 from ren.lowering.bodies import Table
 from ren.lowering.devices import PYTHON, is_host, is_tracer
 from ren.lowering.emit import Prepared
 from ren.lowering.execute import prepared_unit, run_plan
-from ren.lowering.graph import Call, Graph, Slice
+from ren.lowering.graph import Call, Graph, Slice, with_words
 from ren.lowering.kernels.apart import is_apart
 from ren.lowering.lifetimes import values_of
 from ren.lowering.places import common_place
@@ -118,15 +119,25 @@ def graph_runner(plan: Plan) -> GraphRunner:
     last = {v: i for i, group in enumerate(groups) for unit in group for v in unit.ins}
     last.update(dict.fromkeys(plan.outputs, len(groups)))
     steps = [_step(group, i, last) for i, group in enumerate(groups)]
-    steps = _with_drops(steps, plan)
+    return _of_steps(_with_drops(steps, plan), plan)
+
+
+def _of_steps(steps: tuple[GraphUnit | CopyUnit, ...], plan: Plan) -> GraphRunner:
     held = [i for i, source in enumerate(plan.inputs) if source.is_held]
     return GraphRunner(steps, plan.outputs, Bindings(steps, _prepared, held, plan.outputs))
 
 
-def one_call(plan: Plan, inputs: Sequence[Any]) -> GraphRunner | None:
+def one_call(
+    plan: Plan, inputs: Sequence[Any], words: Mapping[int, RingSpec] | None = None
+) -> GraphRunner | None:
     """The graph of a plan where it is one call of native code on arrays like `inputs`, else None.
 
     There is nothing to compile then that would pay only later.
+
+    Args:
+        plan: what runs.
+        inputs: its inputs.
+        words: the inputs that come as words of integers: see `with_words`.
     """
     specs = plan.output_specs
     if not specs or specs[0].ring.n < LEAST_ONE_CALL or any(map(is_host, inputs)):
@@ -139,9 +150,18 @@ def one_call(plan: Plan, inputs: Sequence[Any]) -> GraphRunner | None:
     found = graph_runner(plan)
     match found.steps:
         case (GraphUnit() as step,):
+            if words:
+                step = _of_words(step, words)
+                found = _of_steps((step,), plan)
             args = [inputs[v] for v in step.ins]
             return found if emit.is_one_call(step.graph, step.tables, args) else None
     return None
+
+
+def _of_words(step: GraphUnit, words: Mapping[int, RingSpec]) -> GraphUnit:
+    rings = {i: words[v] for i, v in enumerate(step.ins) if v in words}
+    graph, tables = with_words(step.graph, step.tables, rings)
+    return attrs.evolve(step, graph=graph, tables=tables)
 
 
 def _traced(found: GraphRunner, inputs: Sequence[Any]) -> tuple[Any, ...]:

@@ -50,6 +50,23 @@ def residues(integers: NDArray[np.int64], moduli: Moduli) -> jax.Array:
         return _run(_residues(), Table("residues", (moduli,)), given)[0]
 
 
+def words(integers: NDArray[np.int64]) -> NDArray[np.uint32]:
+    """c + 2^63 in words, the low ones first, for a graph `with_words`.
+
+    Args:
+        integers: c, int64 [*batch, n], any values.
+
+    Returns:
+        uint32 [*batch, 2, n].
+    """
+    made = empty((*integers.shape[:-1], 2, integers.shape[-1]), np.uint32)
+    halves = integers.view(np.uint64)[..., None, :]
+    np.copyto(made[..., :1, :], halves, casting="unsafe")  # the low 32 bits
+    np.right_shift(halves, np.uint64(32), out=made[..., 1:, :], casting="unsafe")
+    made[..., 1, :] ^= np.uint32(1 << 31)
+    return made
+
+
 def digits(
     limbs: jax.Array, moduli: Moduli, count: int
 ) -> tuple[NDArray[np.uint32], NDArray[np.bool_]] | None:

@@ -114,6 +114,27 @@ def executable(loaded: Any, shapes: Sequence[tuple[int, ...]], place: Any) -> Ex
     return Executable(loaded.execute_sharded, free, bound, loaded.get_parameter_layouts())
 
 
+def put(array: np.ndarray, device: Any) -> Any:
+    """A host array of 32 bits on a device, which JAX may move: a call without JAX's dispatch.
+
+    A CPU reads it where it stands, if it is aligned: nothing is written to it afterwards.
+    """
+    if is_supported():
+        try:
+            aval = _private.core.ShapedArray(array.shape, array.dtype)
+            place = _home(device)
+            return _private.pxla.batched_device_put(aval, place, [array], [device], committed=False)
+        except CHANGED as error:
+            give_up(error)
+    return jax.device_put(array)
+
+
+@cache
+def _home(device: Any) -> Any:
+    """The sharding that JAX gives to arrays on its default device, which this one is."""
+    return jax.device_put(np.zeros(1, np.uint32)).sharding
+
+
 def compiled(lowered: Any, place: Any) -> Any:
     """The loaded executable of a `jax.stages.Lowered`, from JAX's own cache if it is there."""
     (device,) = place.device_set

@@ -189,6 +189,18 @@ def _flip(b: _Builder, instr: Instr, t: list[Table], src: list[_Value]) -> _Valu
     return [b.row("flip", (q, table), (x,)) for q, x in each]
 
 
+def _residues(b: _Builder, instr: Instr, t: list[Table], src: list[_Value]) -> _Value:
+    """Of rows of words, which are no residues: any factors do in a sum of two products."""
+    low, high = src[0]
+    _, _, *factors = ([int(x) for x in array.ravel()] for array in t[0].build())
+    made = []
+    for q, *each in zip(_moduli(t[0]), *factors, strict=True):
+        low_factor, high_factor, shift = (b.row("constant", (x,)) for x in each)
+        total = b.row("dot", (q,), (low, low_factor, high, high_factor))
+        made.append(b.row("sub", (q,), (total, shift)))
+    return made
+
+
 def _transform(step: str) -> _Step:
     def emit(b: _Builder, instr: Instr, t: list[Table], src: list[_Value]) -> _Value:
         return [b.row(step, (q,), (x,)) for q, x in zip(_moduli(t[0]), src[0], strict=True)]
@@ -252,6 +264,7 @@ _STEPS: dict[str, _Step] = {
     "DELTA": _delta,
     "AT_ZERO": _at_zero,
     "FLIP": _flip,
+    "RESIDUES": _residues,
     "NTT": _transform("ntt"),
     "INTT": _transform("intt"),
     "CONVERT": _conversion,

@@ -20,7 +20,7 @@ from ren.core.errors import ParameterError, TracedValueError
 from ren.core.ring import Domain, RingSpec
 from ren.lowering.devices import is_tracer
 from ren.poly import Poly
-from ren.programs import replayed
+from ren.programs import Integers, replayed
 from ren.schemes.ckks import encoder, serialization
 from ren.schemes.ckks import noise as noises
 from ren.schemes.ckks.files import Stored
@@ -162,8 +162,13 @@ def encode(
     if symbol is not None:
         return _encode_symbol(symbol, params, level, blocks)
     given = encoded(values, params, level, blocks)
-    poly = poly_of(given.coefficients, gadget_of(params).extended(params.ring(level)))
-    wide = replayed(_transformed, None, poly)[0] if at_once else poly.ntt()
+    ring = gadget_of(params).extended(params.ring(level))
+    integers = encoder.as_integers(given.coefficients) if at_once else None
+    if integers is not None:
+        (wide,) = replayed(_transformed, None, Integers(integers, ring))
+    else:
+        wide = poly_of(given.coefficients, ring).ntt()
+        wide = wide.realize() if at_once else wide
     return Plaintext(wide, level, given.layout, params, given.bits, given.noise)
 
 
