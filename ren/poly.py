@@ -170,6 +170,10 @@ class Poly(Shown, RandomConstructors):
     @property
     def limbs(self) -> Any:
         """The limb array `uint32[*batch, limb, n]`, Montgomery residues in [0, q_i); realizes."""
+        if self._node is None:
+            check_limbs(self._leaf, self._type[0])
+            check_not_donated(self._leaf)
+            return self._leaf
         node = self.node
         if node.op is not ops.BUFFER:
             node = (self.contiguous() if self._symbolic else self).realize().node
@@ -303,6 +307,14 @@ def _encoded(symbol: Symbolic, ring: RingSpec, device: Any) -> Node:
 def arrays_of(polys: Iterable[Poly]) -> list[Any]:
     """The limb arrays of realized polynomials; None for a constant."""
     return [None if p._symbolic else p._in_memory() for p in polys]
+
+
+def spec_of(p: Poly) -> Spec:
+    """The type of a polynomial; of one that JAX or a plan made, without a node for it."""
+    if p._node is not None:
+        return p._node.spec
+    check_limbs(p._leaf, p.ring)
+    return Spec(p.ring, p.domain, tuple(p._leaf.shape[:-2]))
 
 
 def realize_polys(polys: Sequence[Poly]) -> list[Poly]:

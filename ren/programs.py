@@ -23,7 +23,7 @@ from ren.lowering.execute import UnitRunner, placed, plan_of
 from ren.lowering.graph_runner import GraphRunner, one_call
 from ren.lowering.plan import Plan
 from ren.lowering.tracing import concretely
-from ren.poly import Poly
+from ren.poly import Poly, spec_of
 
 # Called with what is static and with polynomials; equal functions are one function.
 Function = Callable[..., Sequence[Poly]]
@@ -51,7 +51,7 @@ def replayed(function: Function, static: Hashable, *given: Poly | Integers) -> l
         given: the others, of which it sees polynomials; they are realized. All that their types
             leave open, they may differ in.
     """
-    specs = tuple([g.spec if isinstance(g, Integers) else g.node.spec for g in given])
+    specs = tuple([g.spec if isinstance(g, Integers) else spec_of(g) for g in given])
     wide = tuple([i for i, g in enumerate(given) if isinstance(g, Integers)])
     runner, types = _planned(function, static, specs, wide)
     with concretely():

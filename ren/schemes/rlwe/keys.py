@@ -128,7 +128,7 @@ _register(SwitchingKey)
 
 def from_residues(residues: NDArray[np.uint32], ring: RingSpec, domain: Domain) -> Poly:
     """The polynomial of host limbs [*batch, limb, n] (Montgomery) on JAX's default device."""
-    return Poly.from_limbs(placed(residues), ring, domain)
+    return Poly.of_array(placed(residues), ring, domain)
 
 
 def from_integers(values: NDArray[np.int64], ring: RingSpec) -> Poly:
