@@ -19,7 +19,7 @@ from ren.lowering.graph import Call as Step
 from ren.lowering.graph import Graph, Slice, last_reads
 from ren.lowering.kernels.apart import apart
 from ren.lowering.native.code import Form, emit_whole, whole
-from ren.lowering.native.library import library_for, loaded
+from ren.lowering.native.library import library_for
 from ren.lowering.native.overrides import emitter, overwrites_sources, tables_for
 from ren.lowering.parts import emitted
 from ren.lowering.places import Place, common_place
@@ -31,9 +31,6 @@ Donations = tuple[tuple[int, int], ...]
 Compiled = Callable[[tuple[Arrays, ...], tuple[Any, ...], tuple[Any, ...]], tuple[Any, ...]]
 CompiledGraph = Callable[[tuple[Arrays, ...], tuple[Any, ...]], tuple[Any, ...]]
 Call = Callable[[Sequence[Any]], Sequence[Any]]
-
-# The least degree at which one native call is preferred to kernels before either is timed.
-LEAST_ONE_CALL = 1 << 12
 
 # Executables of whole graphs are large and few plans share them: the least recently used goes.
 MAX_GRAPHS = 64
@@ -235,28 +232,18 @@ def _library(programs: Iterable[Program], place: Any) -> str:
     return library_for(programs) if devices == 1 else ""
 
 
-def _loaded(programs: Sequence[Program], place: Any) -> str:
-    """The library that is there already, for concrete arrays and rows long enough."""
-    if is_tracing() or (place is not None and len(place.device_set) > 1):
-        return ""
-    is_long = any(instr.n >= LEAST_ONE_CALL for p in programs for instr in p.instrs[:1])
-    return loaded() if is_long else ""
-
-
 def _formed(
     graph: Graph, tables: tuple[Table, ...], args: Sequence[Any], place: Any
 ) -> tuple[Graph | Form, tuple[Table, ...], str]:
     """What runs a graph on arrays like `args`, its tables, and the library whose kernels it calls.
 
-    That is one call of the library where there is one that can do all of the graph. For elementwise
-    steps alone none is built; but one that is there has less to hand over than XLA's threads.
+    That is one call of the library where there is one that can do all of the graph.
     """
-    programs = [step.program for step in graph.steps if isinstance(step, Step)]
+    programs = (step.program for step in graph.steps if isinstance(step, Step))
     library = _library(programs, place)
-    used = library or _loaded(programs, place)
-    found = whole(graph, tables) if used else None
+    found = whole(graph, tables) if library else None
     if found is not None and found.fits(args):
-        return found.form, found.tables, used
+        return found.form, found.tables, library
     return graph, tables_for(tables, library), library
 
 

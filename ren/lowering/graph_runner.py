@@ -35,6 +35,9 @@ from ren.lowering.units import CopyUnit, KernelUnit, ViewUnit
 # The most elementwise steps in a row, over several kernels: 450 took XLA:CPU one second.
 MAX_FUSED = 400
 
+# The least degree at which one native call is preferred to kernels before either is timed.
+LEAST_ONE_CALL = 1 << 12
+
 _Computing = KernelUnit | ViewUnit
 _ELEMENTWISE = frozenset(name for name, op in OPS.items() if op.kind is Kind.ELEMENTWISE)
 # Where a run ends; a JOIN is slices and a concatenation, which XLA may merge with its neighbours.
@@ -137,7 +140,7 @@ def one_call(
         words: the inputs that come as words of integers: see `with_words`.
     """
     specs = plan.output_specs
-    if not specs or specs[0].ring.n < emit.LEAST_ONE_CALL or any(map(is_host, inputs)):
+    if not specs or specs[0].ring.n < LEAST_ONE_CALL or any(map(is_host, inputs)):
         return None
     if not all(isinstance(unit, KernelUnit | ViewUnit) for unit in plan.units):
         return None

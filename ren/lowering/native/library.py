@@ -57,12 +57,6 @@ def library_for(programs: Iterable[Program]) -> str:
     return _name() if config.native and any(map(has_override, programs)) else ""
 
 
-def loaded() -> str:
-    """The name of the library if it is there already; nothing is built for it."""
-    found = _outcome
-    return _name() if config.native and found is not None and found.name else ""
-
-
 def functions() -> Functions | None:
     """What the host calls of the library; None where `library_for` names none.
 

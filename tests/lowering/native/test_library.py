@@ -12,12 +12,11 @@ import numpy as np
 import pytest
 
 import ren
-from ren import RingSpec
 from ren.core.errors import NativeError
 from ren.lowering import disk, emit
 from ren.lowering.digest import plan_digest
 from ren.lowering.execute import run_plan
-from ren.lowering.graph_runner import graph_runner, one_call
+from ren.lowering.graph_runner import graph_runner
 from ren.lowering.native import build, library, self_check
 from ren.schemes import ckks
 from tests.lowering.plans import RING, arrays, plan, poly
@@ -229,21 +228,6 @@ def test_programs_without_native_kernels_build_nothing(fresh):
     p = plan(poly(1) + poly(2))
     run_plan(p, arrays(p))
     assert not fresh
-
-
-def test_long_elementwise_programs_run_in_a_library_that_is_there(fresh):
-    short, long = (RingSpec(n, primes(n)[-3:]) for n in (1024, 4096))
-    p, shorter = (plan((poly(1, ring) + poly(2, ring)) * 3) for ring in (long, short))
-    with ren.config.update(native=False):
-        expected = [np.asarray(a) for a in run_plan(p, arrays(p))]
-    assert one_call(p, arrays(p)) is None and not fresh
-    library.outcome()
-    found = one_call(p, arrays(p))
-    assert found is not None
-    assert_equal(found(arrays(p)), expected)
-    assert one_call(shorter, arrays(shorter)) is None
-    with ren.config.update(native=False):
-        assert one_call(p, arrays(p)) is None
 
 
 def test_donated_sources_are_overwritten(fresh):
