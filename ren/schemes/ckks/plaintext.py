@@ -163,12 +163,12 @@ def encode(
         return _encode_symbol(symbol, params, level, blocks)
     given = encoded(values, params, level, blocks)
     ring = gadget_of(params).extended(params.ring(level))
-    integers = encoder.as_integers(given.coefficients) if at_once else None
-    if integers is not None:
-        (wide,) = replayed(_transformed, None, Integers(integers, ring))
+    if at_once:
+        integers = encoder.as_integers(given.coefficients)
+        poly = None if integers is None else Integers(integers, ring)
+        (wide,) = replayed(_transformed, None, poly or poly_of(given.coefficients, ring))
     else:
         wide = poly_of(given.coefficients, ring).ntt()
-        wide = wide.realize() if at_once else wide
     return Plaintext(wide, level, given.layout, params, given.bits, given.noise)
 
 
