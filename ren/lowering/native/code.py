@@ -143,6 +143,8 @@ def emit_whole(form: Form, library: str, tables: tuple[Arrays, ...], inputs: Seq
     """The outputs of a graph on its inputs, each `uint32[*batch, limb, n]`, by one call."""
     read = [inputs[i] for i in form.inputs]
     batch = np.broadcast_shapes(*(x.shape[:-2] for x in read))
+    # vmap adds its axes in front of all.
+    read = [x.reshape((1,) * (len(batch) + 2 - x.ndim) + x.shape) for x in read]
     types = [jax.ShapeDtypeStruct((*batch, limbs, form.n), np.uint32) for limbs in form.outputs]
     call = jax.ffi.ffi_call(target(library, PLAN), types, vmap_method="expand_dims")
     return tuple(call(*read, *(array for table in tables for array in table)))

@@ -121,6 +121,22 @@ def test_vmap_of_vmap():
             np.testing.assert_array_equal(np.asarray(got.limbs[i, j]), np.asarray(one.limbs))
 
 
+@pytest.mark.parametrize("own", [((3,), ()), ((), (3,)), ((2,), (3, 2)), ((2, 3), (1,))], ids=str)
+def test_vmap_of_batches_of_several_ranks(own):
+    r = ring(4096, 3)
+    x, y = (poly(i, r, batch=(2, *batch)) for i, batch in enumerate(own))
+
+    def f(x, y):
+        return (x * y + x).rescale(r.moduli[:2])
+
+    made = jax.jit(jax.vmap(f))
+    assert made.lower(x, y).as_text().count("ren_plan") == 1
+    got = made(x, y)
+    for i in range(2):
+        a, b = (ren.Poly.from_limbs(p.limbs[i], r, p.domain) for p in (x, y))
+        np.testing.assert_array_equal(np.asarray(got.limbs[i]), np.asarray(f(a, b).limbs))
+
+
 def test_an_output_without_the_batch_is_left_to_xla():
     r = ring(1024, 2)
     x, y = poly(0, r, batch=(3,)), poly(1, r)
