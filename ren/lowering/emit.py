@@ -241,8 +241,8 @@ def _formed(
     """
     programs = (step.program for step in graph.steps if isinstance(step, Step))
     library = _library(programs, place)
-    found = whole(graph, tables) if library else None
-    if found is not None and found.fits(args):
+    found = whole(graph, tables, [tuple(a.shape) for a in args]) if library else None
+    if found is not None:
         return found.form, found.tables, library
     return graph, tables_for(tables, library), library
 

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 
 import attrs
 
-from ren.lowering.native.rows import Conversion, Row, Rows
+from ren.lowering.native.rows import Conversion, Row, Rows, Unsupported
 
 SCRATCH, CONSTANT, KEPT = 4095, 4094, 4093  # the numbers of buffers that are no arguments
 ROW_BITS = 20
@@ -26,7 +26,13 @@ WHOLE_ROW = frozenset(
 
 
 def reference(buffer: int, row: int) -> int:
-    """A row of a buffer, as one word."""
+    """A row of a buffer, as one word.
+
+    Raises:
+        Unsupported: there are too many rows for that.
+    """
+    if row >> ROW_BITS:
+        raise Unsupported("a buffer of too many rows")
     return buffer << ROW_BITS | row
 
 
@@ -80,7 +86,7 @@ def with_split_sums(rows: Rows) -> Rows:
         new.append(len(made) - 1)
     conversions = tuple(Conversion(c.table, tuple(new[s] for s in c.src)) for c in rows.conversions)
     outputs = tuple(tuple(new[r] for r in output) for output in rows.outputs)
-    return Rows(rows.n, tuple(made), conversions, outputs)
+    return attrs.evolve(rows, rows=tuple(made), conversions=conversions, outputs=outputs)
 
 
 def with_own_outputs(rows: Rows) -> Rows:
@@ -171,8 +177,8 @@ def _places(
             places[r] = reference(inputs[row.given[0]], row.given[1])
         elif row.step == "constant":
             places[r] = reference(CONSTANT, constants.setdefault(row.given[0], len(constants)))
-    for buffer, output in zip(outputs, rows.outputs, strict=True):
-        places.update({r: reference(buffer, limb) for limb, r in enumerate(output)})
+    for buffer, output, own in zip(outputs, rows.outputs, rows.places, strict=True):
+        places.update({r: reference(buffer, i) for r, i in zip(output, own, strict=True)})
     crossing = [
         r
         for r, row in enumerate(rows.rows)

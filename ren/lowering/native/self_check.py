@@ -61,7 +61,7 @@ def _by_plan(library: str, kernel: Kernel, inputs: list[np.ndarray]) -> np.ndarr
     """The result of a kernel as a plan of its own."""
     count, tables = len(inputs), tuple(range(len(kernel.tables)))
     call = Call(kernel.program, tables, tuple(range(count)))
-    found = whole(Graph(count, (call,), (count,)), kernel.tables)
+    found = whole(Graph(count, (call,), (count,)), kernel.tables, [a.shape for a in inputs])
     if found is None:
         raise BuildError(f"a plan of {_node(kernel).op.name} has no code")
     arrays = tuple(t.build() for t in found.tables)

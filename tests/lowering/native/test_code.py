@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from itertools import pairwise
 
 import jax
 import numpy as np
@@ -10,17 +11,18 @@ import pytest
 
 import ren
 from ren import Domain, RingSpec
-from ren.batching import stacked
+from ren.batching import side_by_side, stacked, unstacked
 from ren.lowering import emit, tables
 from ren.lowering.execute import interpret_plan
 from ren.lowering.graph_runner import GraphUnit, graph_runner
-from ren.lowering.native import library
-from ren.lowering.native.code import Form, whole
-from ren.lowering.native.rows import MOST_ROWS, Unsupported, rows_of
+from ren.lowering.native import library, rows
+from ren.lowering.native.code import Form, Whole, _known, whole
+from ren.lowering.native.rows import MOST_ROWS
 from ren.lowering.plan import Plan
 from ren.schemes import ckks
 from ren.schemes.rlwe.keys import make_secret, make_switching_key
 from ren.schemes.rlwe.keyswitch import Gadget, key_switch
+from tests.lowering.native.batched import batched_inputs, batched_program
 from tests.lowering.plans import arrays, plan, poly
 from tests.lowering.test_memory import program_polys
 from tests.programs import generate
@@ -42,9 +44,12 @@ def form_of(p: Plan, inputs=None) -> Form | None:
     """What the plan is as one call; None where XLA runs it."""
     (step,) = graph_runner(p).steps
     assert isinstance(step, GraphUnit)
-    args = [(arrays(p) if inputs is None else inputs)[v] for v in step.ins]
-    found = whole(step.graph, step.tables)
-    return found.form if found is not None and found.fits(args) else None
+    found = whole_of(step, arrays(p) if inputs is None else inputs)
+    return None if found is None else found.form
+
+
+def whole_of(step: GraphUnit, inputs) -> Whole | None:
+    return whole(step.graph, step.tables, [inputs[v].shape for v in step.ins])
 
 
 def assert_one_call(p: Plan, inputs=None) -> tuple:
@@ -137,18 +142,97 @@ def test_vmap_of_batches_of_several_ranks(own):
         np.testing.assert_array_equal(np.asarray(got.limbs[i]), np.asarray(f(a, b).limbs))
 
 
-def test_an_output_without_the_batch_is_left_to_xla():
+def test_an_output_without_the_batch():
     r = ring(1024, 2)
     x, y = poly(0, r, batch=(3,)), poly(1, r)
-    p = plan(x * y, y.ntt())
-    assert form_of(p) is None
-    assert [a.shape for a in graph_runner(p)(arrays(p))] == [(3, 2, 1024), (2, 1024)]
+    made = assert_one_call(plan(x * y, y.ntt()))
+    assert [a.shape for a in made] == [(3, 2, 1024), (2, 1024)]
+
+
+def test_batches_that_are_stacked_and_read_in_part():
+    r = ring(1024, 3)
+    x, y = poly(0, r, batch=(4,)), poly(1, r)
+    away = x.ntt() - y.ntt()
+    each = unstacked(away)
+    squares = (away * away).rescale(r.moduli[:2])
+    pairs = stacked([(a * b).rescale(r.moduli[:2]) for a, b in pairwise(each)])
+    made = assert_one_call(plan(squares, pairs, each[0] * y, stacked([x, y])))
+    assert [a.shape[:-2] for a in made] == [(4,), (3,), (), (2, 4)]
+
+
+@pytest.mark.parametrize(("batch", "loops"), [((5,), 1), ((2, 5), 2), ((7, 1, 5), 3)], ids=str)
+def test_an_axis_that_is_not_stacked_is_a_loop(batch, loops):
+    r = ring(1024, 2)
+    x, y = poly(0, r, batch=batch), poly(1, r, batch=(5,))
+    both = stacked([x.ntt(), y.ntt()])
+    p = plan(both * y, side_by_side([x, y]), unstacked(both)[1].intt() + 1)
+    assert_one_call(p)
+    form = form_of(p)
+    assert form is not None
+    assert [axes for axes, _ in form.outputs] == [(2, *[0] * loops), (2,), ()]
+
+
+def test_a_part_that_leaves_an_input_unread():
+    r = ring(1024, 2)
+    x, y = poly(0, r, batch=(3, 5)), poly(1, r, batch=(5,))
+    (made,) = assert_one_call(plan(unstacked(stacked([x, y]))[1] + 1))
+    assert made.shape == (3, 5, 2, 1024)
+
+
+def test_batches_that_do_not_meet():
+    r = ring(1024, 2)
+    x, y = poly(0, r, batch=(2,)), poly(1, r, batch=(4, 3))
+    made = assert_one_call(plan(x.ntt(), y * y))
+    assert [a.shape[:-2] for a in made] == [(2,), (4, 3)]
+
+
+def test_equal_code_for_batches_of_any_length():
+    r = ring(1024, 2)
+    found = []
+    for batch in ((2,), (3,), (4, 5)):
+        p = plan(poly(0, r, batch=batch).ntt() * poly(1, r).ntt())
+        (step,) = graph_runner(p).steps
+        found.append(whole_of(step, arrays(p)))
+    assert found[0] is found[1] is found[2] is not None
+
+
+@pytest.mark.parametrize("seed", range(24))
+def test_random_programs_over_batches(seed):
+    n = (4, 16, 1024)[seed % 3]
+    p = plan(*batched_program(seed, 4 + seed, batched_inputs(seed, n)))
+    if any(unit.name for unit in p.units):
+        assert_one_call(p)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_random_programs_over_batches_under_vmap(seed):
+    inputs = batched_inputs(seed, 4096, leading=(2,))
+    own = batched_inputs(seed, 4096)
+    axes = [0 if x.shape != y.shape else None for x, y in zip(inputs, own, strict=True)]
+
+    def f(inputs):
+        return ren.realize(batched_program(seed, 5 + seed, inputs))
+
+    made = jax.jit(jax.vmap(f, in_axes=(axes,)))
+    text = made.lower(inputs).as_text()
+    assert text.count("ren_plan") == 1 and "ren_ntt" not in text
+    got = made(inputs)
+    for i in range(2):
+        one = [
+            x if axis is None else ren.Poly.from_limbs(x.limbs[i], x.ring, x.domain)
+            for x, axis in zip(inputs, axes, strict=True)
+        ]
+        p = plan(*batched_program(seed, 5 + seed, one))
+        for all_of, want in zip(got, interpret_plan(p, arrays(p)), strict=True):
+            np.testing.assert_array_equal(np.asarray(all_of.limbs[i]), np.asarray(want))
 
 
 def test_an_empty_batch():
     x = poly(0, ring(1024, 2), batch=(0,))
     (made,) = graph_runner(p := plan(x.ntt()))(arrays(p))
     assert made.shape == (0, 2, 1024)
+    (made,) = graph_runner(p := plan(stacked([x.ntt(), x.ntt() * 3])))(arrays(p))
+    assert made.shape == (2, 0, 2, 1024)
 
 
 def test_outputs_that_are_each_other_parts_and_constants():
@@ -173,14 +257,14 @@ def test_coefficients_that_move_and_change_their_sign(n):
     assert_one_call(plan(x.automorphism(3), x.automorphism(-1) * 2 + 1, x - 5))
 
 
-def test_what_the_code_has_no_name_for_is_left_to_xla():
-    r = ring(1024, 2)
-    p = plan(stacked([poly(0, r), poly(1, r)]) * 3)
-    (step,) = graph_runner(p).steps
-    with pytest.raises(Unsupported, match="STACK"):
-        rows_of(step.graph, step.tables)
+def test_what_the_code_has_no_name_for_is_left_to_xla(monkeypatch):
+    monkeypatch.delitem(rows._STEPS, "NEG")
+    _known.cache_clear()
+    p = plan(-poly(0, ring(1024, 2)))
+    assert form_of(p) is None
     (got,) = graph_runner(p)(arrays(p))
     np.testing.assert_array_equal(np.asarray(got), interpret_plan(p, arrays(p))[0])
+    _known.cache_clear()
 
 
 @pytest.mark.parametrize(("n", "count"), [(1024, 20), (1 << 14, 19), (1 << 16, 5)])
@@ -238,7 +322,7 @@ def test_rings_share_the_call_and_not_the_code():
         p = plan((x * y).rescale(r.moduli[:2]))
         assert_one_call(p)
         (step,) = graph_runner(p).steps
-        found.append(whole(step.graph, step.tables))
+        found.append(whole_of(step, arrays(p)))
     one, two = found
     assert one is not None and two is not None
     assert one.form == two.form and one.tables[-1] != two.tables[-1]
@@ -248,20 +332,20 @@ def test_rings_share_the_call_and_not_the_code():
 def test_a_graph_of_too_many_rows_is_left_to_xla(monkeypatch):
     assert MOST_ROWS > 10_000
     monkeypatch.setattr("ren.lowering.native.rows.MOST_ROWS", 10)
-    (step,) = graph_runner(plan(poly(0, ring(64, 4)) * 3 + 1)).steps
-    with pytest.raises(Unsupported, match="too many"):
-        rows_of(step.graph, step.tables)
+    _known.cache_clear()
+    assert form_of(plan(poly(0, ring(64, 4)) * 3 + 1)) is None
+    _known.cache_clear()
 
 
 def test_a_plan_that_would_hold_too_much_is_left_to_xla(monkeypatch):
     monkeypatch.setattr("ren.lowering.native.code.MOST_KEPT", 4 * 1024 * 3)
-    whole.cache_clear()
+    _known.cache_clear()
     r = ring(1024, 3)
     p = plan((poly(0, r) * poly(1, r)).rescale(r.moduli[:1]))
     assert form_of(p) is None
     (got,) = graph_runner(p)(arrays(p))
     np.testing.assert_array_equal(np.asarray(got), interpret_plan(p, arrays(p))[0])
-    whole.cache_clear()
+    _known.cache_clear()
 
 
 def test_code_is_not_kept_beyond_its_plan():
