@@ -18,7 +18,7 @@ from ren.lowering.executables import Executables
 from ren.lowering.graph import Call as Step
 from ren.lowering.graph import Graph, Slice, last_reads
 from ren.lowering.kernels.apart import apart
-from ren.lowering.native.code import Form, emit_whole, whole
+from ren.lowering.native.code import Form, Whole, emit_whole, whole
 from ren.lowering.native.library import library_for
 from ren.lowering.native.overrides import emitter, overwrites_sources, tables_for
 from ren.lowering.parts import emitted
@@ -239,12 +239,22 @@ def _formed(
 
     That is one call of the library where there is one that can do all of the graph.
     """
-    programs = (step.program for step in graph.steps if isinstance(step, Step))
-    library = _library(programs, place)
+    library = _library(_programs(graph), place)
     found = whole(graph, tables, [tuple(a.shape) for a in args]) if library else None
     if found is not None:
         return found.form, found.tables, library
     return graph, tables_for(tables, library), library
+
+
+def _programs(graph: Graph) -> Iterable[Program]:
+    return (step.program for step in graph.steps if isinstance(step, Step))
+
+
+def whole_call(
+    graph: Graph, tables: tuple[Table, ...], shapes: Sequence[tuple[int, ...]]
+) -> Whole | None:
+    """The one call of native code that runs a graph on concrete arrays of some shapes, if any."""
+    return whole(graph, tables, shapes) if library_for(_programs(graph)) else None
 
 
 def is_one_call(graph: Graph, tables: tuple[Table, ...], args: Sequence[Any]) -> bool:

@@ -9,6 +9,7 @@ from ren.core import html
 from ren.core import op as ops
 from ren.core.args import Spec
 from ren.core.node import toposort
+from ren.lowering.call_memory import native_call
 from ren.lowering.columns import Shown, columns, duration, size
 from ren.lowering.cost import Cost, unit_cost
 from ren.lowering.memory import MemoryPlan, memory_plan, report
@@ -40,9 +41,21 @@ def explain(plan: Plan, trace: Trace | None = None) -> Shown:
     rows += [_row(i, unit, specs, memory, trace) for i, unit in enumerate(plan.units)]
     rows.append(_total(plan, specs, trace))
     inputs, held, left = _inputs(plan), report(plan), (1, 2, 3, 9)
-    text = "\n".join([inputs, columns(rows, left), "", str(held)])
-    parts = (html.note(inputs), html.table(rows, left), held.facts())
+    form = _form(plan)
+    text = "\n".join([inputs, columns(rows, left), "", form, "", str(held)])
+    parts = (html.note(inputs), html.table(rows, left), html.note(form), held.facts())
     return Shown(text, html.card("Plan", *parts))
+
+
+def _form(plan: Plan) -> str:
+    """How the plan runs by default, in words."""
+    call = native_call(plan)
+    if call is None:
+        return "runs kernel by kernel, or as few XLA executables where they are faster"
+    return (
+        f"runs as one native call of {call.phases} phases, which holds {size(call.held_bytes)}; "
+        "kernels, measured and notes are of the units that it stands for"
+    )
 
 
 def estimated_seconds(cost: Cost, n: int) -> float:

@@ -71,11 +71,32 @@ class Whole:
         form: what shapes the call.
         tables: twiddles, permutations and the code, in the order of arguments.
         spread: the inputs that must have residues for each position, not a number for each limb.
+        phases: how many there are.
+        kept: the rows that it holds between them.
+        own, tasks: the rows that a task has for itself, and the most tasks of a phase.
     """
 
     form: Form
     tables: tuple[Table, ...]
     spread: frozenset[int]
+    phases: int
+    kept: int
+    own: int
+    tasks: int
+
+    def held_bytes(self, shapes: Sequence[Shape], threads: int) -> int:
+        """The most bytes that a call holds besides its arguments and results.
+
+        Of a batch that it loops over, no more is held than `threads` work on.
+
+        Args:
+            shapes: of all inputs of the graph.
+            threads: how many threads XLA has.
+        """
+        own = (looped(s[:-2], m) for s, m in zip(shapes, self.form.masks, strict=True))
+        batches = int(np.prod(np.broadcast_shapes(*own)))
+        rows = min(batches, threads) * self.kept + min(batches * self.tasks, threads) * self.own
+        return 4 * self.form.n * rows
 
 
 def whole(graph: Graph, tables: tuple[Table, ...], shapes: Sequence[Shape]) -> Whole | None:
@@ -134,7 +155,10 @@ def _whole(
     code = Table("code", (writer.code(schedule, apart),))
     made = zip((axes.pattern for axes in outputs), rows.limbs, strict=True)
     form = Form(rows.n, tuple(read), masks, tuple(made))
-    return Whole(form, (*constant, code), _spread(rows))
+    phases = schedule.phases
+    tasks = max(map(len, phases))
+    spread, kept, own = _spread(rows), schedule.kept, schedule.scratch
+    return Whole(form, (*constant, code), spread, len(phases), kept, own, tasks)
 
 
 def _spread(rows: Rows) -> frozenset[int]:

@@ -1,0 +1,63 @@
+"""What a plan holds that runs as one call of native code.
+
+Such a call gives no value a buffer of its own: what its phases hand on lies in rows that are used
+again once their last reader is done, and each thread has a few rows for the task that it works on.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+import attrs
+
+from ren.core.args import ScalarArg
+from ren.core.errors import NativeError
+from ren.lowering import emit
+from ren.lowering.dividing import single_graph
+from ren.lowering.lifetimes import values_of
+
+if TYPE_CHECKING:
+    from ren.lowering.plan import Plan
+
+
+@attrs.frozen
+class NativeCall:
+    """One call of native code.
+
+    Attributes:
+        phases: its phases, of which each waits for the one before.
+        held_bytes: the most that it holds besides arguments and results; it keeps this for the
+            next call, within the limit on all of it.
+    """
+
+    phases: int
+    held_bytes: int
+
+
+def native_call(plan: Plan) -> NativeCall | None:
+    """The one call that a plan is by default, where its inputs are as planned; None for kernels."""
+    values = values_of(plan)
+    inputs = values[: len(plan.inputs)]
+    claims = {v.device for v in inputs if v.device is not None}
+    if len(claims) > 1 or not all(isinstance(c, frozenset) and len(c) == 1 for c in claims):
+        return None
+    step = single_graph(plan)
+    if step is None:
+        return None
+    shapes = [
+        (*v.spec.shape[:-1], 1 if isinstance(i.arg, ScalarArg) else v.spec.shape[-1])
+        for v, i in zip(inputs, plan.inputs, strict=True)
+    ]
+    shapes = [shapes[v] for v in step.ins]
+    try:
+        found = emit.whole_call(step.graph, step.tables, shapes)
+    except NativeError:  # it is for who runs the plan
+        return None
+    return None if found is None else NativeCall(found.phases, found.held_bytes(shapes, threads()))
+
+
+def threads() -> int:
+    """How many threads XLA computes with."""
+    allowed = getattr(os, "sched_getaffinity", None)
+    return len(allowed(0)) if allowed else os.cpu_count() or 1
