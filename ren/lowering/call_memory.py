@@ -13,8 +13,8 @@ import attrs
 
 from ren.core.args import ScalarArg
 from ren.core.errors import NativeError
-from ren.lowering import emit
 from ren.lowering.dividing import single_graph
+from ren.lowering.forms import whole_call
 from ren.lowering.lifetimes import values_of
 
 if TYPE_CHECKING:
@@ -40,8 +40,9 @@ def native_call(plan: Plan) -> NativeCall | None:
     values = values_of(plan)
     inputs = values[: len(plan.inputs)]
     claims = {v.device for v in inputs if v.device is not None}
-    if len(claims) > 1 or not all(isinstance(c, frozenset) and len(c) == 1 for c in claims):
+    if len(claims) > 1 or not all(isinstance(c, frozenset) for c in claims):
         return None
+    devices = max((len(c) for c in claims if isinstance(c, frozenset)), default=1)
     step = single_graph(plan)
     if step is None:
         return None
@@ -51,10 +52,12 @@ def native_call(plan: Plan) -> NativeCall | None:
     ]
     shapes = [shapes[v] for v in step.ins]
     try:
-        found = emit.whole_call(step.graph, step.tables, shapes)
+        found = whole_call(step.graph, step.tables, shapes)
     except NativeError:  # it is for who runs the plan
         return None
-    return None if found is None else NativeCall(found.phases, found.held_bytes(shapes, threads()))
+    if found is None or (devices > 1 and not found.form.is_looped):
+        return None
+    return NativeCall(found.phases, found.held_bytes(shapes, devices * threads()))
 
 
 def threads() -> int:

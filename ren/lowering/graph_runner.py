@@ -19,7 +19,8 @@ from ren.lowering.devices import is_host, is_tracer
 from ren.lowering.dividing import MAX_FUSED, GraphUnit, divided, single_graph
 from ren.lowering.emit import Prepared
 from ren.lowering.execute import prepared_unit, run_plan
-from ren.lowering.places import common_place
+from ren.lowering.forms import is_one_call
+from ren.lowering.places import are_divided, common_place
 from ren.lowering.plan import Plan
 from ren.lowering.trace import Trace, active_trace
 from ren.lowering.tracing import is_tracing
@@ -87,10 +88,10 @@ def one_call(plan: Plan, inputs: Sequence[Any]) -> GraphRunner | None:
     if any(map(is_host, inputs)):
         return None
     is_concrete = not (is_tracing() or any(map(is_tracer, inputs)))
-    if is_concrete and common_place(inputs) is None:
+    if is_concrete and common_place(inputs) is None and not are_divided(inputs):
         return None
     step = single_graph(plan)
-    if step is None or not emit.is_one_call(step.graph, step.tables, [inputs[v] for v in step.ins]):
+    if step is None or not is_one_call(step.graph, step.tables, [inputs[v] for v in step.ins]):
         return None
     return _runner(plan, (step,))
 

@@ -17,12 +17,14 @@ from typing import Any
 
 import attrs
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from ren.lowering.bodies import Arrays, Table
 from ren.lowering.graph import Graph
-from ren.lowering.native.axes import Axes, Shape, axes_of, filled, looped
+from ren.lowering.native.axes import Axes, Shape, axes_of, looped
 from ren.lowering.native.overrides import PLAN, target
+from ren.lowering.native.partitioned import WholeCall
 from ren.lowering.native.rows import Rows, Unsupported, rows_of
 from ren.lowering.native.schedule import (
     CONSTANT,
@@ -61,6 +63,11 @@ class Form:
     inputs: tuple[int, ...]
     masks: tuple[int, ...]
     outputs: tuple[tuple[Shape, int], ...]
+
+    @property
+    def is_looped(self) -> bool:
+        """True where no batch axis is taken apart."""
+        return not any(self.masks) and not any(pattern for pattern, _ in self.outputs)
 
 
 @attrs.frozen(eq=False)
@@ -175,12 +182,22 @@ def emit_whole(form: Form, library: str, tables: tuple[Arrays, ...], inputs: Seq
     read = [
         inputs[i].reshape((1,) * (len(loops) - len(own[i])) + inputs[i].shape) for i in form.inputs
     ]
-    types = [
-        jax.ShapeDtypeStruct((*filled(pattern, loops), limbs, form.n), np.uint32)
-        for pattern, limbs in form.outputs
-    ]
-    call = jax.ffi.ffi_call(target(library, PLAN), types, vmap_method="expand_dims")
-    return tuple(call(*read, *(array for table in tables for array in table)))
+    constants = [array for table in tables for array in table]
+    masks = (*(form.masks[i] for i in form.inputs), *[None] * len(constants))
+    call = WholeCall(target(library, PLAN), form.n, masks, form.outputs)
+    if np.broadcast_shapes(*(own[i] for i in form.inputs)) != loops:
+        read[0] = _over(read[0], form.masks[form.inputs[0]], loops)
+    run = call if jax.device_count() == 1 else call.divisible()
+    return run(*read, *constants)
+
+
+def _over(x: Any, mask: int, loops: Shape) -> Any:
+    """An input with all loops as long as they are."""
+    batch = x.shape[:-2]
+    apart = [mask >> (len(batch) - 1 - i) & 1 for i in range(len(batch))]
+    left = iter(loops)
+    shape = [n if own else next(left) for n, own in zip(batch, apart, strict=True)]
+    return jnp.broadcast_to(x, (*shape, *x.shape[-2:]))
 
 
 class _Writer:
