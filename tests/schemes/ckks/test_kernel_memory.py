@@ -39,7 +39,7 @@ WIDE = {
 
 
 @pytest.mark.parametrize("name", WIDE)
-def test_native_calls_of_two_threads_hold_little_beside_what_they_read_and_write(name, monkeypatch):
+def test_native_calls_hold_little_beside_what_they_read_and_write(name, monkeypatch):
     monkeypatch.setattr("ren.lowering.call_memory.threads", lambda: 2)
     if library.outcome().reason:
         pytest.skip(library.outcome().reason)
