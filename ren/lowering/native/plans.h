@@ -19,6 +19,7 @@ enum Step : u32 { kEnd, kNtt, kIntt, kPermute, kGroup };
 enum Elementwise : u32 { kCopy, kAdd, kSub, kNeg, kDot, kMask, kFlip };
 constexpr u32 kRowBits = 20, kScratch = 4095, kConstant = 4094, kKept = 4093;
 constexpr size_t kColumnsOfGroup = 2048;
+constexpr size_t kAheadOfSum = 512;  // words of each factor, some of which are keys in memory
 
 // An argument, a result, or the rows that are kept: where it is, what is between its rows, and where
 // each batch begins; nullptr where all begin at once. Of a number for each limb, a row is one vector
@@ -57,6 +58,7 @@ struct Operand {
 
   template <class V>
   V at(size_t c) const { return load<V>(data + (c & mask)); }
+  void ahead(size_t c) const { fetch(data + ((c + kAheadOfSum) & mask)); }
 };
 
 template <class V, class Function>
@@ -72,6 +74,7 @@ void dot(u32* to, size_t width, size_t terms, const Operand* a, const Operand* b
   for (size_t c = 0; c < width; c += lanes<V>) {
     Sum<V> t;
     for (size_t i = 0; i < count; i++) {
+      a[i].ahead(c), b[i].ahead(c);
       const V x = a[i].at<V>(c), y = b[i].at<V>(c);
       t.add(x, y, second(x), second(y));
     }
@@ -190,7 +193,7 @@ void run_rows(const Frame& frame, const u32* at) {
       case kPermute: {
         u32* const to = frame.row(at[1]);
         const u32 *const from = frame.row(at[2]), *const index = frame.row(at[3]);
-        for (size_t i = 0; i < frame.n; i++) to[i] = from[index[i]];
+        map<V>(to, frame.n, [&](size_t c) { return gather<V>(from, load<V>(index + c)); });
         at += 4;
         break;
       }

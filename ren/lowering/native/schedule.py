@@ -13,13 +13,13 @@ from collections.abc import Iterable, Sequence
 
 import attrs
 
+from ren.lowering.native.delay import LEAVES, delayed, tasks
 from ren.lowering.native.rows import Conversion, Row, Rows
 
 SCRATCH, CONSTANT, KEPT = 4095, 4094, 4093  # the numbers of buffers that are no arguments
 ROW_BITS = 20
 MAX_TERMS = 16  # of a sum of products that is reduced once
 _TERM_RESIDUES = 1 << 17  # of the rows that a sum waits for: more would not stay in the L2 cache
-_LEAVES = frozenset({"input", "constant", "converted"})
 WHOLE_ROW = frozenset(
     {"ntt", "intt", "permute"}
 )  # steps that read a whole row before they are done
@@ -108,6 +108,7 @@ def scheduled(rows: Rows, inputs: Sequence[int], outputs: Sequence[int]) -> Sche
         outputs: the buffer of each output.
     """
     levels, converted = _levels(rows)
+    levels = delayed(rows, levels, converted)
     places, count = _places(rows, levels, converted, inputs, outputs)
     phases: dict[int, list] = defaultdict(list)
     for level, conversion, made in zip(converted, rows.conversions, _targets(rows), strict=True):
@@ -140,7 +141,7 @@ def _levels(rows: Rows) -> tuple[list[int], list[int]]:
         if row.step == "converted":
             level = max(before, 0) + 1 if before % 2 == 0 or before < 0 else before + 2
             converted[row.given[0]] = level
-        elif row.step in _LEAVES:
+        elif row.step in LEAVES:
             level = -1
         else:
             level = max(before, 0) + max(before, 0) % 2
@@ -195,24 +196,7 @@ def _places(
 
 def _tasks(rows: Rows, levels: list[int]) -> Iterable[tuple[int, list[int]]]:
     """(phase, rows) of each task: rows of one phase that read each other, the longest first."""
-    parent = list(range(len(levels)))
-
-    def root(r: int) -> int:
-        while parent[r] != r:
-            parent[r] = r = parent[parent[r]]
-        return r
-
-    for r, row in enumerate(rows.rows):
-        if row.step in _LEAVES:
-            continue
-        for s in row.src:
-            if rows.rows[s].step not in _LEAVES and levels[s] == levels[r]:
-                parent[root(s)] = root(r)
-    tasks: dict[int, list[int]] = defaultdict(list)
-    for r, row in enumerate(rows.rows):
-        if row.step not in _LEAVES:
-            tasks[root(r)].append(r)
-    found = [(levels[r], members) for r, members in tasks.items()]
+    found = [(levels[members[0]], members) for members in tasks(rows, levels)]
     return sorted(found, key=lambda task: (task[0], -len(task[1])))
 
 
@@ -228,8 +212,9 @@ def _ordered(rows: Rows, members: list[int]) -> list[int]:
         if all_rows[r].step in WHOLE_ROW or any(s in follows for s in all_rows[r].src):
             follows.add(r)
     done: dict[int, None] = {}
+    is_split = any(all_rows[r].step == "dot" and len(all_rows[r].src) % 2 for r in members)
     for start in members:
-        if all_rows[start].step not in WHOLE_ROW and users[start]:
+        if users[start] and not (is_split and all_rows[start].step in WHOLE_ROW):
             continue  # computed when it is needed
         ready = [start]
         while ready:
@@ -237,7 +222,7 @@ def _ordered(rows: Rows, members: list[int]) -> list[int]:
             for made in _with_needed(all_rows, own, done, r):
                 done[made] = None
                 for user in users[made]:
-                    is_eager = user in follows and all_rows[user].step not in WHOLE_ROW
+                    is_eager = is_split and user in follows and all_rows[user].step not in WHOLE_ROW
                     if is_eager and all(s in done or s not in follows for s in all_rows[user].src):
                         heapq.heappush(ready, user)
     return list(done)
@@ -252,8 +237,8 @@ def _with_needed(
     while stack:
         r = stack[-1]
         missing = [s for s in rows[r].src if s in own and s not in done and s not in found]
-        if missing:
-            stack.extend(reversed(missing))
+        if missing:  # transforms first, so that elementwise steps come together
+            stack.extend(sorted(reversed(missing), key=lambda s: rows[s].step in WHOLE_ROW))
             continue
         stack.pop()
         if r not in done:

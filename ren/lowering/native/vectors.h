@@ -111,6 +111,24 @@ inline V load(const u32* p) {
 }
 template <class V>
 inline void store(u32* p, V v) { __builtin_memcpy(p, &v, sizeof(V)); }
+// The words of `from` at the places `index`.
+template <class V>
+inline V gather(const u32* from, V index) {
+#if defined(__AVX512F__)
+  if constexpr (lanes<V> == 16) return (V)_mm512_i32gather_epi32((__m512i)index, from, 4);
+#endif
+  if constexpr (lanes<V> == 1) {
+    return from[index];
+  } else {
+    V v;
+    UNROLL for (size_t i = 0; i < lanes<V>; i++) v[i] = from[index[i]];
+    return v;
+  }
+}
+// Asks for the line of `p`, which is read soon, to come into the L2 cache. The processor's own
+// guesses end with each page; p may lie outside of all arrays.
+inline void fetch(const u32* p) { __builtin_prefetch(p, 0, 2); }
+
 template <class V>
 inline V splat(u32 a) { return V{} + a; }
 

@@ -238,7 +238,7 @@ def test_a_graph_of_too_many_rows_is_left_to_xla(monkeypatch):
 
 
 def test_a_plan_that_would_hold_too_much_is_left_to_xla(monkeypatch):
-    monkeypatch.setattr("ren.lowering.native.code.MOST_KEPT", 4 * 1024 * 3)
+    monkeypatch.setattr("ren.lowering.native.code.MOST_KEPT", 4 * 1024 * 2)
     whole.cache_clear()
     r = ring(1024, 3)
     p = plan((poly(0, r) * poly(1, r)).rescale(r.moduli[:1]))
