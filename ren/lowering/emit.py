@@ -164,7 +164,7 @@ def run(kernel: Kernel, args: tuple[Any, ...], donate: Donations = ()) -> tuple[
             store, which has its shape, may stand in its buffer. Concrete arrays alone.
     """
     place = placement(args)
-    library = _library((kernel.program,), place)
+    library = library_of((kernel.program,), place)
     tables = tuple(table_on(t, place) for t in tables_for(kernel.tables, library))
     kept = apart() if is_tracing() else nullcontext()
     with jax.enable_x64(True), kept:
@@ -202,7 +202,7 @@ def prepared(kernel: Kernel, args: tuple[Any, ...], donate: Donations = ()) -> P
     place = common_place(args)
     if place is None:
         return None
-    library = _library((kernel.program,), place.sharding)
+    library = library_of((kernel.program,), place.sharding)
     tables = tables_at(tables_for(kernel.tables, library), place)
     arguments = (tables, *_divided(args, donate))
     functions = _kernel_executables(kernel.program, donate, library)
@@ -223,7 +223,7 @@ def _bound(
     return None if executable is None else executable.bind(flat, place.is_committed)
 
 
-def _library(programs: Iterable[Program], place: Any) -> str:
+def library_of(programs: Iterable[Program], place: Any) -> str:
     """The name of the library whose native kernels run on arrays there; empty for none.
 
     Kernels of XLA alone follow their arrays to several devices, where these are or may be divided.
@@ -240,7 +240,7 @@ def _formed(
     That is one call of the library where there is one that can do all of the graph.
     """
     programs = (step.program for step in graph.steps if isinstance(step, Step))
-    library = _library(programs, place)
+    library = library_of(programs, place)
     found = whole(graph, tables) if library else None
     if found is not None and found.fits(args):
         return found.form, found.tables, library
@@ -360,7 +360,7 @@ def analysis(kernel: Kernel, args: tuple[Any, ...], donate: Donations = ()) -> A
         args: the shape, type and sharding of each slot: a `jax.ShapeDtypeStruct`.
         donate: as in `run`.
     """
-    library = _library((kernel.program,), placement(args))
+    library = library_of((kernel.program,), placement(args))
     tables = tuple(_shapes(t) for t in tables_for(kernel.tables, library))
     with jax.enable_x64(True):
         function: Any = compiled(kernel.program, donate, library)

@@ -25,6 +25,7 @@ from ren.lowering.devices import (
 from ren.lowering.donated import check_all, check_not_donated, has_host_marks
 from ren.lowering.emit import Prepared
 from ren.lowering.graph import Graph, Slice
+from ren.lowering.lanes import lanes_for
 from ren.lowering.lifetimes import values_of
 from ren.lowering.memory import with_donations
 from ren.lowering.passes import run_pipeline
@@ -99,7 +100,8 @@ class UnitRunner:
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
         held = [i for i, source in enumerate(plan.inputs) if source.is_held]
-        self._bindings = Bindings(plan.units, prepared_unit, held, plan.outputs)
+        lanes = partial(lanes_for, plan)
+        self._bindings = Bindings(plan.units, prepared_unit, held, plan.outputs, lanes)
 
     def __call__(self, inputs: Sequence[Any]) -> tuple[Any, ...]:
         """The arrays of the plan's roots.

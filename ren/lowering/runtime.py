@@ -11,6 +11,7 @@ import hashlib
 import json
 import logging
 import struct
+import threading
 import time
 from collections.abc import Callable, Sequence
 from functools import cache
@@ -46,6 +47,8 @@ _log = logging.getLogger("ren")
 _LENGTH = struct.Struct("<Q")
 # XLA:CPU uses half of an AVX-512 register unless told otherwise (docs/performance.md).
 _FOR_CPU = {"xla_cpu_prefer_vector_width": 512}
+# Above all streams that JAX numbers by threads; the rest of one is its thread and its lane.
+_LANES, _LANE_BITS = 1 << 62, 8
 # What a private name that is gone or means something else raises.
 CHANGED = (AttributeError, TypeError, NotImplementedError)
 
@@ -103,6 +106,26 @@ def give_up(error: Exception) -> None:
             jax.__version__,
             disk.first_line(error),
         )
+
+
+def has_streams() -> bool:
+    """Whether executables that one thread calls can wait in several queues."""
+    return hasattr(getattr(_private, "lib", None), "set_execution_stream_id")
+
+
+def stream() -> int:
+    """The queue of what this thread calls now."""
+    return _private.lib.get_execution_stream_id()
+
+
+def stream_of_lane(lane: int) -> int:
+    """A queue of this thread's own."""
+    return _LANES + (threading.get_native_id() << _LANE_BITS) + lane
+
+
+def set_stream(number: int) -> None:
+    """Has this thread's calls wait in another queue; each waits for its arguments all the same."""
+    _private.lib.set_execution_stream_id(number)
 
 
 def executable(loaded: Any, shapes: Sequence[tuple[int, ...]], place: Any) -> Executable:
