@@ -39,19 +39,26 @@ def forward_passes(n: int) -> tuple[tuple[Pass, ...], tuple[Pass, ...]]:
 
     The first one turns X^n + 1 into cyclic problems, and is one stage.
     """
-    c = columns(n)
-    rows, blocks = n // c, n // (c * c)
+    rows = n // columns(n)
     far = [_far(1, 2, n), *(_far(m, size, n) for m, size in _sizes(2, rows))]
-    return tuple(far), tuple(_near(rows, k, size, blocks, c) for k, size in _sizes(1, c))
+    return tuple(far), tuple(_near_passes(n, len(far)))
 
 
 @lru_cache(maxsize=64)
 def inverse_passes(n: int) -> tuple[tuple[Pass, ...], tuple[Pass, ...]]:
     """The passes of the inverse before and after the transposition, in order."""
+    far = [_far(m, size, n) for m, size in _sizes(1, n // columns(n))]
+    return tuple(reversed(_near_passes(n, len(far)))), tuple(reversed(far))
+
+
+def _near_passes(n: int, far: int) -> list[Pass]:
+    # XLA goes to and fro between the result and one buffer, and takes a third where the number of
+    # passes is odd, the transposition among them: then one of two stages is done in two.
     c = columns(n)
-    rows, blocks = n // c, n // (c * c)
-    near = [_near(rows, k, size, blocks, c) for k, size in reversed(_sizes(1, c))]
-    return tuple(near), tuple(_far(m, size, n) for m, size in reversed(_sizes(1, rows)))
+    rows, blocks, sizes = n // c, n // (c * c), _sizes(1, c)
+    if (far + 1 + len(sizes)) % 2 == 1 and sizes[0][1] == 4:
+        sizes[:1] = [(1, 2), (2, 2)]
+    return [_near(rows, k, size, blocks, c) for k, size in sizes]
 
 
 def _sizes(first: int, stop: int) -> list[tuple[int, int]]:
