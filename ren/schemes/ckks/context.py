@@ -239,6 +239,7 @@ class Context(DisplayedContext, Stored):
 
         Cost: one key switch.
         """
+        check_ciphertext(x, "switch_key()")
         active.same_key(self.key_id, x.key_id, "switch_key()")
         self.switching_key(other)
         if other.key_id == self.key_id:

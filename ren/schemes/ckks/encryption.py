@@ -9,6 +9,7 @@ from ren.capturing import is_capturing
 from ren.core.errors import TracedValueError
 from ren.core.ring import RingSpec
 from ren.lowering.devices import is_host, is_tracer
+from ren.placement import moved
 from ren.poly import Poly
 from ren.programs import replayed
 from ren.realization import has_placeholder, realize_nodes
@@ -145,10 +146,9 @@ def decrypt_coefficients(polys: tuple[Poly, ...], secret: Secret, bits: int) -> 
     polys = tuple(map(Poly.from_node, realize_nodes(nodes)))
     if any(is_tracer(p.limbs) for p in polys):
         _refuse()
-    if any(is_host(p.limbs) for p in polys):
-        (message,) = _messages(None, *polys, secret.poly)  # tells of the two devices
-    else:
-        (message,) = replayed(_messages, None, *polys, secret.poly)
+    if any(is_host(p.limbs) for p in polys):  # of the python device: the secret is not there
+        polys = tuple(moved(polys, secret.poly.device))
+    (message,) = replayed(_messages, None, *polys, secret.poly)
     return centered(message.limbs, message.ring.moduli, bits)
 
 

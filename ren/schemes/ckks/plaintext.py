@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import math
-import warnings
 from collections.abc import Hashable, Sequence
 from fractions import Fraction
 from typing import Any
@@ -30,6 +29,7 @@ from ren.schemes.ckks.noise import Noise
 from ren.schemes.ckks.parameters import Parameters
 from ren.schemes.ckks.protocols import no_assignment
 from ren.schemes.ckks.showing import plaintext_page
+from ren.schemes.ckks.watch import warn_of_bound
 from ren.schemes.rlwe.keys import from_integers, from_residues
 from ren.symbolic import Aside, Length, Symbolic, Unfit, as_symbol
 
@@ -265,8 +265,7 @@ def _check_size(z: NDArray, coefficient: int, level: int, params: Parameters) ->
             "Divide the values by a constant, or choose a higher level or more integer_bits.",
         )
     if largest >= 2.0 ** (params.integer_bits - 1):
-        warnings.warn(
+        warn_of_bound(
             f"encode: values up to {largest:.3g} reach beyond 2^{params.integer_bits - 1}, what "
-            "integer_bits leaves room for; at level 0 they would wrap around.",
-            stacklevel=5,
+            "integer_bits leaves room for; at level 0 they would wrap around."
         )
