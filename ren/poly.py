@@ -143,7 +143,7 @@ class Poly(Shown, RandomConstructors):
     @property
     def shape(self) -> tuple[int, ...]:
         """The shape of the limb array, `(*batch, limb, n)`."""
-        return self.node.spec.shape
+        return self._leaf.shape if self._is_shape_alone() else self.node.spec.shape
 
     @property
     def is_constant(self) -> bool:
@@ -153,7 +153,13 @@ class Poly(Shown, RandomConstructors):
     @property
     def is_realized(self) -> bool:
         """True when its limbs are in memory, or when it is a constant that needs none."""
-        return self._symbolic or self.node.op is ops.BUFFER or known_buffer(self.node) is not None
+        if self._symbolic or self._is_shape_alone():
+            return self._symbolic
+        return self.node.op is ops.BUFFER or known_buffer(self.node) is not None
+
+    def _is_shape_alone(self) -> bool:
+        """True of what jax.eval_shape gives."""
+        return self._node is None and isinstance(self._leaf, jax.ShapeDtypeStruct)
 
     @property
     def device(self) -> Any:
@@ -344,7 +350,9 @@ def equal(a: Poly, b: Poly) -> bool:
     for p in (a, b):
         if not isinstance(p, Poly):
             raise CoefficientTypeError(
-                f"ren.equal got {type(p).__name__}.", "It compares the values of two polynomials."
+                f"ren.equal got {type(p).__name__}.",
+                "It compares the values of two polynomials.",
+                "Make a Poly of it, Poly(coefficients, ring), or compare p.tolist().",
             )
     if a.ring != b.ring:
         return False

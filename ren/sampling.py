@@ -12,6 +12,7 @@ timing or of caches on the machine that holds the secret.
 from __future__ import annotations
 
 import hashlib
+import numbers
 import os
 from collections.abc import Sequence
 from decimal import Context, Decimal
@@ -228,7 +229,7 @@ def gaussian(xof: Xof, count: int, sigma: float = 3.2) -> NDArray[np.int64]:
 
     Reference: Peikert, "An efficient and parallel Gaussian sampler for lattices", 2010, 4.1.
     """
-    if not 0 < sigma <= MAX_SIGMA:
+    if not isinstance(sigma, numbers.Real) or not 0 < sigma <= MAX_SIGMA:
         raise RandomnessError(
             f"A Gaussian of sigma={sigma!r} was asked for.",
             f"sigma lies in (0, {MAX_SIGMA:g}].",
