@@ -25,7 +25,7 @@ from ren.lowering.parts import emitted
 from ren.lowering.places import Place, common_place
 from ren.lowering.program import Kernel, Program
 from ren.lowering.tables import clear_tables, placement, table_on, tables_at
-from ren.lowering.tracing import is_tracing
+from ren.lowering.tracing import is_tracing, wide
 
 Donations = tuple[tuple[int, int], ...]
 Compiled = Callable[[tuple[Arrays, ...], tuple[Any, ...], tuple[Any, ...]], tuple[Any, ...]]
@@ -167,7 +167,7 @@ def run(kernel: Kernel, args: tuple[Any, ...], donate: Donations = ()) -> tuple[
     library = _library((kernel.program,), place)
     tables = tuple(table_on(t, place) for t in tables_for(kernel.tables, library))
     kept = apart() if is_tracing() else nullcontext()
-    with jax.enable_x64(True), kept:
+    with wide(), kept:
         function = compiled(kernel.program, donate, library)
         results = function(tables, *_divided(args, donate))
     return _in_store_order(results, donate)
@@ -303,7 +303,7 @@ def run_graph(graph: Graph, tables: tuple[Table, ...], args: Sequence[Any]) -> S
     place = placement(args)
     form, tables, library = _formed(graph, tables, args, place)
     arrays = tuple(table_on(t, place) for t in tables)
-    with jax.enable_x64(True):
+    with wide():
         return compiled_graph(form, library)(arrays, tuple(args))
 
 
@@ -340,7 +340,7 @@ def graph_ahead(
         flat = [array for table in arrays for array in table]
         return functions.ahead((arrays, types), [*flat, *types], place.sharding)
     arrays = tuple(table_on(t, usual) for t in tables)
-    with jax.enable_x64(True):
+    with wide():
         lowered = functions.function.lower(arrays, types)
     return lambda: lowered.compile().output_shardings
 
@@ -348,7 +348,7 @@ def graph_ahead(
 def graph_types(graph: Graph, tables: tuple[Table, ...], types: tuple[Any, ...]) -> tuple[Any, ...]:
     """Shape and dtype of a graph's outputs."""
     arrays = tuple(table_on(t, None) for t in tables)
-    with jax.enable_x64(True):
+    with wide():
         return jax.eval_shape(compiled_graph(graph), arrays, types)
 
 
@@ -362,7 +362,7 @@ def analysis(kernel: Kernel, args: tuple[Any, ...], donate: Donations = ()) -> A
     """
     library = _library((kernel.program,), placement(args))
     tables = tuple(_shapes(t) for t in tables_for(kernel.tables, library))
-    with jax.enable_x64(True):
+    with wide():
         function: Any = compiled(kernel.program, donate, library)
         return function.lower(tables, *_divided(args, donate)).compile().memory_analysis()
 

@@ -26,6 +26,7 @@ import jax.monitoring
 import numpy as np
 
 from ren.lowering import disk
+from ren.lowering.tracing import wide
 
 _private: Any = None
 try:
@@ -117,7 +118,7 @@ def executable(loaded: Any, shapes: Sequence[tuple[int, ...]], place: Any) -> Ex
 def compiled(lowered: Any, place: Any) -> Any:
     """The loaded executable of a `jax.stages.Lowered`, from JAX's own cache if it is there."""
     (device,) = place.device_set
-    with jax.enable_x64(True):
+    with wide():
         return lowered.compile(_chosen(device.platform)).runtime_executable()
 
 

@@ -18,7 +18,7 @@ from ren.lowering.native.build import BuildError
 from ren.lowering.native.code import emit_whole, whole
 from ren.lowering.native.overrides import emitter, tables_for
 from ren.lowering.program import Kernel, kernel_of
-from ren.lowering.tracing import concretely
+from ren.lowering.tracing import concretely, wide
 
 # Degrees below and above the length of vectors; small primes and those just below 2^30.
 _RINGS = (
@@ -37,7 +37,8 @@ def check(library: str) -> None:
     inputs = [[_residues(s.spec, i) for i, s in enumerate(_node(k).src)] for k in kernels]
     with (
         concretely(),
-        jax.enable_x64(True),
+        wide(),
+        jax.transfer_guard("allow"),
         jax.default_device(jax.local_devices(backend="cpu")[0]),
     ):
         for kernel, arrays in zip(kernels, inputs, strict=True):

@@ -266,3 +266,9 @@ def test_decryptions_are_equal(fresh):
             decrypted.append([ctx.decrypt(f(x)) for _ in range(2)])
     np.testing.assert_array_equal(*decrypted)
     np.testing.assert_allclose(decrypted[0][0], np.array([1.0, 5, 11, 19, 29, 41, 55, 7]), atol=0.1)
+
+
+def test_the_check_passes_whatever_settings_of_jax_forbid():
+    found = library.outcome()
+    with jax.numpy_rank_promotion("raise"), jax.transfer_guard("disallow"):
+        self_check.check(found.name)
