@@ -10,10 +10,11 @@ import attrs
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ren.core.errors import ParameterError
+from ren.core.errors import ParameterError, ScaleError
 from ren.schemes.ckks.arithmetic import need_level
 from ren.schemes.ckks.circuits.basis import Basis, element_depth
 from ren.schemes.ckks.circuits.schedule import Combination, Schedule, is_integer, schedule
+from ren.schemes.ckks.modes import is_manual
 from ren.schemes.ckks.watch import unchecked
 
 if TYPE_CHECKING:
@@ -67,7 +68,9 @@ def poly(ct: Ciphertext, coefficients: ArrayLike) -> Ciphertext:
     """
     c = _checked(coefficients)
     found = schedule(c, Basis(is_chebyshev=False), _tiny(ct))
-    need_level(ct, found.depth, f"A polynomial of degree {len(c) - 1}")
+    what = f"A polynomial of degree {len(c) - 1}"
+    _check_automatic(what)
+    need_level(ct, found.depth, what)
     return _Evaluation(found, ct).result()
 
 
@@ -119,6 +122,7 @@ def evaluated(
     ct: Ciphertext, coefficients: tuple[complex, ...], interval: Interval, what: str
 ) -> Ciphertext:
     """The Chebyshev series of `coefficients` on the interval."""
+    _check_automatic(what)
     mapped = mapping(coefficients, interval, _tiny(ct))
     need_level(ct, mapped.depth, what)
     x = ct - mapped.middle if mapped.middle else ct
@@ -175,6 +179,15 @@ def sampled(f: Callable[[NDArray], ArrayLike], x: NDArray, interval: Interval) -
             "Pass an interval away from the singularity.",
         )
     return np.broadcast_to(y, x.shape)
+
+
+def _check_automatic(what: str) -> None:
+    if is_manual():
+        raise ScaleError(
+            f"{what} was asked for in manual mode.",
+            "Its products are relinearized and rescaled at places that it chooses.",
+            "Leave ckks.manual() for it, or write the products out.",
+        )
 
 
 class _Evaluation:

@@ -87,6 +87,14 @@ def test_slices(data):
             x[bad]
 
 
+def test_slices_of_batches(ctx64):
+    rows = np.stack([drawn(20), drawn(20, 1)])
+    x = ctx64.encrypt(rows)
+    check(x[3:9], rows[:, 3:9], 4)
+    check(x[..., 3:9], rows[..., 3:9], 4)
+    check(ckks.unstack(x)[1], rows[1], 4)
+
+
 @pytest.mark.parametrize("jitted", [False, True])
 def test_slices_of_blocks(ctx64, jitted):
     values = drawn(2 * 64 + 9)
