@@ -98,6 +98,8 @@ class Poly(Shown, RandomConstructors):
         """
         check_ring(ring)
         check_limbs(limbs, ring)
+        if isinstance(limbs, np.ndarray) and limbs.flags.writeable:
+            limbs = limbs.copy()  # a polynomial never changes
         return cls.from_node(buffer(limbs, ring, domain, traced=is_tracer(limbs)))
 
     @classmethod
