@@ -51,6 +51,12 @@ a modulus is no prime | RingError | 15; prime; 17
     RingSpec(n=8, moduli=(15,))
 float coefficients | CoefficientTypeError | 0.5; integers; round
     Poly([0.5, 1], ring)
+coefficients in a word | CoefficientTypeError | 'abc'; list or an array of integers
+    Poly("abc", ring)
+rows of two lengths | CoefficientTypeError | list; rows of one length
+    Poly([[1, 2], [3]], ring)
+a masked array | CoefficientTypeError | masked array; filled(0)
+    Poly(np.ma.array([1, 2], mask=[0, 1]), ring)
 too many coefficients | CoefficientError | 9 coefficients; n = 8; larger degree
     Poly(range(9), ring)
 a number for the ring | RingError | int; ren.RingSpec
