@@ -296,3 +296,9 @@ def test_integers_of_numpy_are_integers():
     assert of_numpy == Parameters.for_depth(1, scale_bits=30, n=1 << 12, slots=64)
     assert Parameters.from_bytes(of_numpy.to_bytes()) == of_numpy
     assert {type(v) for v in (of_numpy.n, of_numpy.slots, of_numpy.scale_bits)} == {int}
+
+
+def test_levels_of_numpy_travel(ctx):
+    x, p = ctx.encrypt([1.0], level=np.int64(1)), ctx.encode([1.0], level=np.int64(1))
+    assert type(x.level) is type(p.level) is type(x.drop_to(np.int64(0)).level) is int
+    assert type(x).from_bytes(x.to_bytes()).level == type(p).from_bytes(p.to_bytes()).level == 1
