@@ -1,4 +1,4 @@
-"""What the kernels of a plan need in memory, as XLA states it."""
+"""What the kernels of a plan need in memory, as XLA states it, and what its native call holds."""
 
 from __future__ import annotations
 
@@ -8,15 +8,22 @@ import jax
 
 from ren.core.args import Spec
 from ren.lowering import emit
+from ren.lowering.call_memory import native_call
 from ren.lowering.plan import Plan
 from ren.lowering.units import KernelUnit, nbytes, value_specs
+
+CALL = "native call"
 
 
 def ratios(plan: Plan) -> Iterator[tuple[str, float]]:
     """For each kernel, (inputs + outputs + temporaries) / (inputs + outputs), in bytes.
 
-    Compiles every kernel. Donation is left out, which only lowers the sum.
+    The same of the one native call, where the plan is one. Compiles every kernel. Donation is left
+    out, which only lowers the sum.
     """
+    call, held = native_call(plan), plan.memory
+    if call is not None:
+        yield CALL, 1 + call.held_bytes / (held.input_bytes + held.output_bytes)
     specs = value_specs(plan.inputs, plan.units)
     for unit in plan.units:
         if isinstance(unit, KernelUnit):

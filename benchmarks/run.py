@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from benchmarks.peers.processes import ROOT, PeerError, Process, started
+from benchmarks.peers.processes import PeerError, Process, built_openfhe, started
 from benchmarks.peers.serving import OPERATIONS
 from benchmarks.record import RESULTS, append, commit, device, stamp
 from benchmarks.rows import REN, Row, aligned, calls_for, table, times
@@ -73,7 +73,8 @@ def parsed() -> argparse.Namespace:
     parser.add_argument("--openfhe-python", default=".venv-openfhe/bin/python", metavar="PATH")
     parser.add_argument(
         "--openfhe-prefix", type=Path, default=os.environ.get("OPENFHE_PREFIX"), metavar="PATH",
-        help="a build of OpenFHE: its Python module there, its libraries in lib/",
+        help="where a build of OpenFHE is installed, libraries and the module for --openfhe-python;"
+        " it is measured beside the wheel",
     )  # fmt: skip
     parser.add_argument(
         "--desilofhe-python", default=sys.executable, metavar="PATH",
@@ -101,20 +102,27 @@ def opened(options: argparse.Namespace) -> Iterator[Process]:
             "SEAL", sys.executable, "benchmarks.peers.seal_peer", "tenseal", cores=options.cores
         )
     if "openfhe" in options.peers:
-        prefix = options.openfhe_prefix
-        own = {} if prefix is None else {
-            "PYTHONPATH": os.pathsep.join((str(ROOT), str(prefix))),
-            "LD_LIBRARY_PATH": str(prefix / "lib"),
-        }  # fmt: skip
-        yield from started(
-            "OpenFHE", options.openfhe_python, "benchmarks.peers.openfhe_peer", "openfhe",
-            environment=own, cores=options.cores,
-        )  # fmt: skip
+        yield from opened_openfhe(options)
     if "desilofhe" in options.peers:
         yield from started(
             "desilofhe", options.desilofhe_python, "benchmarks.peers.desilofhe_peer", "desilofhe",
             cores=options.cores,
         )  # fmt: skip
+
+
+def opened_openfhe(options: argparse.Namespace) -> Iterator[Process]:
+    """The wheel, and the build that is at the prefix."""
+    python, module = options.openfhe_python, "benchmarks.peers.openfhe_peer"
+    builds = {"OpenFHE": {"OPENFHE_PREFIX": ""}}
+    if options.openfhe_prefix is not None:
+        builds["OpenFHE, built"] = built_openfhe(options.openfhe_prefix)
+    for name, variables in builds.items():
+        for side in started(
+            name, python, module, "openfhe", environment=variables, cores=options.cores
+        ):
+            if "hexl" in side.versions:
+                side.side = "OpenFHE, HEXL"
+            yield side
 
 
 def measured(

@@ -167,8 +167,8 @@ class Arithmetic(ABC):
             right = other.node
         elif isinstance(other, Symbolic):
             right = other.scalar(self.ring, self.domain)
-        elif hasattr(other, "__index__") and np.ndim(other) == 0:
-            right = const(other.__index__(), self.ring, self.domain)
+        elif _is_integer(other):
+            right = const(as_int(other), self.ring, self.domain)
         elif isinstance(other, float | complex | np.ndarray | np.generic | jax.Array):
             raise CoefficientTypeError(
                 f"poly {symbol} {type(other).__name__} was written.",
@@ -281,8 +281,19 @@ class Arithmetic(ABC):
         return self._unary(ops.PART, PartArg(index, -1))
 
     def contiguous(self) -> Self:
-        """The same value in a buffer of its own: a boundary that no fusion crosses."""
+        """The same value kept in memory: a boundary that no fusion crosses.
+
+        What is realized already stays in the buffer that it has; `jax.tree.map(jnp.copy, x)` makes
+        another.
+        """
         return self._unary(ops.CONTIGUOUS)
+
+
+def _is_integer(value: Any) -> bool:
+    """True of one number of an integer type, also of one that JAX traces: `as_int` tells of it."""
+    if isinstance(value, jax.Array):
+        return value.ndim == 0 and value.dtype.kind in "iub"
+    return hasattr(value, "__index__") and np.ndim(value) == 0
 
 
 def _not_implemented(_: Any) -> Any:

@@ -258,6 +258,11 @@ def _fixed_key(value: Any) -> Hashable:
     if isinstance(value, np.ndarray | jax.Array):
         array = np.ascontiguousarray(value)
         return (array.shape, str(array.dtype), hashlib.sha256(array.tobytes()).digest())
+    if isinstance(value, float | complex):
+        return (type(value), repr(value))  # 0.0 is not -0.0, and NaN is NaN
+    if isinstance(value, tuple | frozenset):
+        parts = map(_fixed_key, value)
+        return (type(value), frozenset(parts) if isinstance(value, frozenset) else tuple(parts))
     try:
         hash(value)
     except TypeError:

@@ -32,7 +32,7 @@ from ren.lowering.trace import Trace
 from ren.placement import moved, place, visible_devices, with_buffers_at
 from ren.poly import Poly, arrays_of
 from ren.progress import titled
-from ren.realization import realize_nodes, resolved
+from ren.realization import realize_nodes, resolved, symbolic_value
 from ren.structure import Structure, take_apart
 from ren.symbolic import Aside, Length, Symbolic, evaluated
 
@@ -314,6 +314,8 @@ def _sources(plan: Plan, inputs: list[Poly]) -> tuple[Source, ...]:
             return partial(_scalar_limbs, arg, PYTHON if on_host else None)
         if arg.made is not None:
             return lambda arrays, values, made=arg.made: made(values)
+        if arg not in position:  # of another capture, kept by a side effect
+            raise symbolic_value()
         return lambda arrays, values, i=position[arg]: arrays[i]
 
     return tuple(source(i.arg) for i in plan.inputs)

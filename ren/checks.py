@@ -3,24 +3,49 @@
 from __future__ import annotations
 
 import difflib
+import operator
 from collections.abc import Iterable
 from typing import Any
 
+import jax
 import numpy as np
 
-from ren.core.errors import CoefficientTypeError, DomainError, JitError, RingError
+from ren.callers import user_line
+from ren.core.errors import (
+    CoefficientTypeError,
+    DomainError,
+    JitError,
+    RenError,
+    RingError,
+    TracedValueError,
+)
 from ren.core.ring import RingSpec
+from ren.lowering.devices import is_tracer
 
 
 def as_int(value: Any) -> int:
     """`value` as a Python int, without rounding."""
-    if not hasattr(value, "__index__"):
+    check_concrete(value)
+    try:
+        return operator.index(value)
+    except RenError:
+        raise
+    except TypeError:
         raise CoefficientTypeError(
             f"{value!r} of type {type(value).__name__} was given.",
             "An integer is needed here.",
             "Write a Python int.",
+        ) from None
+
+
+def check_concrete(value: Any) -> None:
+    """Raises TracedValueError where a number is needed and JAX traces one."""
+    if is_tracer(value):
+        raise TracedValueError(
+            f"{user_line()} needs the value of a number that is traced by JAX.",
+            "Integers become residues, or steps, on the host: they must be known there.",
+            "Make it static (static_argnums of jax.jit), or pass a Poly that was made outside.",
         )
-    return value.__index__()
 
 
 def check_ring(ring: Any) -> None:
@@ -57,5 +82,7 @@ def check_limbs(limbs: Any, ring: RingSpec) -> None:
         given,
         f"It is uint32[*batch, {ring.limbs}, {ring.n}] for this ring: limbs second to last, "
         "coefficients last.",
-        "Keep the last two axes and the dtype when you map over a polynomial's leaf.",
+        "jax.eval_shape gives shapes alone: call the function itself for values."
+        if isinstance(limbs, jax.ShapeDtypeStruct)
+        else "Keep the last two axes and the dtype when you map over a polynomial's leaf.",
     )

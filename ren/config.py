@@ -166,6 +166,8 @@ _ABSENT = {
 }
 # The flags that XLA is started with, which the names of plans on disk depend on.
 XLA_FLAGS = os.environ.get("XLA_FLAGS", "")
+# The C++ compiler of native kernels, with arguments if it takes any; empty for the first on PATH.
+CXX = os.environ.get("CXX", "")
 # Pairs of which the first may not be greater than the second.
 _ORDERED = (
     ("compile_cooldown_base_ns", "compile_cooldown_max_ns"),

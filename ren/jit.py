@@ -9,7 +9,8 @@ import threading
 import types
 import weakref
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any, NamedTuple, overload
 
 from ren.calls import Call, Signature, poly_key, realized, stand_ins, value_keys
@@ -77,6 +78,7 @@ class Jitted:
         self._recaptures = Recaptures(self._name)
         self._hits = self._misses = self._evictions = 0
         self._lock = threading.Lock()
+        self._turns: dict[Hashable, threading.RLock] = {}  # of threads that capture
         _jitted.add(self)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -97,19 +99,44 @@ class Jitted:
         types = tuple(map(poly_key, polys))
         by_length = bool(self._by_length) and call.key in self._by_length
         key = (call.key, types, value_keys(call.values, by_length))
+        found = self._found(key)
+        if found is not None:
+            return found
+        with self._alone(key):
+            found = self._found(key)  # captured by another thread meanwhile
+            if found is not None:
+                return found
+            names = self._signature.names(call)[1]
+            try:
+                made = self._capture(call, polys, stand_ins(call.values, names, by_length))
+            except LengthNeeded:
+                self._by_length.add(call.key)
+                return self._captured(call, polys)
+            self._recaptures.note(key, call)
+            self._keep(key, made)
+        return made
+
+    def _found(self, key: Hashable) -> Captured | None:
         with self._lock:
             found = self._plans.get(key)
             if found is not None:
                 self._plans.move_to_end(key)
                 self._hits += 1
-                return found
-        names = self._signature.names(call)[1]
+            return found
+
+    @contextmanager
+    def _alone(self, key: Hashable) -> Iterator[None]:
+        """Lets one thread at a time capture for a key: those that wait find its plan."""
+        with self._lock:
+            turn = self._turns.setdefault(key, threading.RLock())
         try:
-            made = self._capture(call, polys, stand_ins(call.values, names, by_length))
-        except LengthNeeded:
-            self._by_length.add(call.key)
-            return self._captured(call, polys)
-        self._recaptures.note(key, call)
+            with turn:
+                yield
+        finally:
+            with self._lock:
+                self._turns.pop(key, None)
+
+    def _keep(self, key: Hashable, made: Captured) -> None:
         with self._lock:
             self._misses += 1
             self._plans[key] = made
@@ -118,7 +145,6 @@ class Jitted:
                 _, gone = self._plans.popitem(last=False)
                 self._evictions += 1
                 _log.info("%s: the plan used longest ago goes, %s", self._name, gone)
-        return made
 
     def _capture(self, call: Call, polys: list[Poly], others: list[Any]) -> Captured:
         function, donated = self._signature.function(call), self._signature.donated(call)
@@ -239,14 +265,25 @@ def jit(
     if device is not None:
         device = resolve_device(device)
     options = Options(check_tier(tier), prune, show_graph, device, auto_device)
-    names = _names(static_argnames), _names(donate_argnames)
+    names = (
+        _names("static_argnames", static_argnames),
+        _names("donate_argnames", donate_argnames),
+    )
     if function is None:
         return lambda function: Jitted(function, max_plans, options, *names)
     return Jitted(function, max_plans, options, *names)
 
 
-def _names(names: str | Iterable[str]) -> tuple[str, ...]:
-    return (names,) if isinstance(names, str) else tuple(names)
+def _names(option: str, names: str | Iterable[str]) -> tuple[str, ...]:
+    if isinstance(names, str):
+        return (names,)
+    if not isinstance(names, Iterable):
+        raise JitError(
+            f"ren.jit got {option}={names!r}.",
+            "It takes names of parameters, not their positions.",
+            f"Write {option}='k', or {option}=('k', 'm').",
+        )
+    return tuple(names)
 
 
 @overload

@@ -98,6 +98,8 @@ class Poly(Shown, RandomConstructors):
         """
         check_ring(ring)
         check_limbs(limbs, ring)
+        if isinstance(limbs, np.ndarray) and limbs.flags.writeable:
+            limbs = limbs.copy()  # a polynomial never changes
         return cls.from_node(buffer(limbs, ring, domain, traced=is_tracer(limbs)))
 
     @classmethod
@@ -143,7 +145,7 @@ class Poly(Shown, RandomConstructors):
     @property
     def shape(self) -> tuple[int, ...]:
         """The shape of the limb array, `(*batch, limb, n)`."""
-        return self.node.spec.shape
+        return self._leaf.shape if self._is_shape_alone() else self.node.spec.shape
 
     @property
     def is_constant(self) -> bool:
@@ -153,7 +155,13 @@ class Poly(Shown, RandomConstructors):
     @property
     def is_realized(self) -> bool:
         """True when its limbs are in memory, or when it is a constant that needs none."""
-        return self._symbolic or self.node.op is ops.BUFFER or known_buffer(self.node) is not None
+        if self._symbolic or self._is_shape_alone():
+            return self._symbolic
+        return self.node.op is ops.BUFFER or known_buffer(self.node) is not None
+
+    def _is_shape_alone(self) -> bool:
+        """True of what jax.eval_shape gives."""
+        return self._node is None and isinstance(self._leaf, jax.ShapeDtypeStruct)
 
     @property
     def device(self) -> Any:
@@ -170,6 +178,10 @@ class Poly(Shown, RandomConstructors):
     @property
     def limbs(self) -> Any:
         """The limb array `uint32[*batch, limb, n]`, Montgomery residues in [0, q_i); realizes."""
+        if self._node is None:
+            check_limbs(self._leaf, self._type[0])
+            check_not_donated(self._leaf)
+            return self._leaf
         node = self.node
         if node.op is not ops.BUFFER:
             node = (self.contiguous() if self._symbolic else self).realize().node
@@ -305,6 +317,14 @@ def arrays_of(polys: Iterable[Poly]) -> list[Any]:
     return [None if p._symbolic else p._in_memory() for p in polys]
 
 
+def spec_of(p: Poly) -> Spec:
+    """The type of a polynomial; of one that JAX or a plan made, without a node for it."""
+    if p._node is not None:
+        return p._node.spec
+    check_limbs(p._leaf, p.ring)
+    return Spec(p.ring, p.domain, tuple(p._leaf.shape[:-2]))
+
+
 def realize_polys(polys: Sequence[Poly]) -> list[Poly]:
     """Each polynomial realized, all as one program; see `Poly.realize`."""
     if is_collecting():
@@ -344,7 +364,9 @@ def equal(a: Poly, b: Poly) -> bool:
     for p in (a, b):
         if not isinstance(p, Poly):
             raise CoefficientTypeError(
-                f"ren.equal got {type(p).__name__}.", "It compares the values of two polynomials."
+                f"ren.equal got {type(p).__name__}.",
+                "It compares the values of two polynomials.",
+                "Make a Poly of it, Poly(coefficients, ring), or compare p.tolist().",
             )
     if a.ring != b.ring:
         return False
@@ -358,8 +380,7 @@ def _flatten(p: Poly) -> tuple[tuple[Any, ...], Any]:
         return (), (ring, domain, p.node.arg.value)
     if p._node is None:
         check_not_donated(p._leaf)
-        return (p._leaf,), (ring, domain, None)
-    return (p.limbs,), (ring, domain, None)
+    return (p.limbs if p._node else p._leaf,), (ring, domain, None)
 
 
 def _flatten_with_keys(p: Poly) -> tuple[tuple[tuple[Any, Any], ...], Any]:

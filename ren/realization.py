@@ -102,7 +102,8 @@ def symbolic_value() -> TracedValueError:
         f"{user_line()} asks for the value of a polynomial that is symbolic.",
         "Inside a function under ren.jit, arguments have no values while it is captured, and a "
         "polynomial made there means nothing after it.",
-        "Return the polynomial from the function, and ask for its value outside.",
+        "Return the polynomial from the function, and ask for its value outside; write "
+        "jax.vmap(ren.jit(f)) and the like, not JAX's transformations inside of f.",
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import numbers
 from collections.abc import Sequence
 from typing import Any
 
@@ -41,6 +42,12 @@ def as_coefficients(coeffs: Any, n: int) -> NDArray:
 
 
 def _as_integers(coeffs: Any) -> NDArray:
+    if isinstance(coeffs, np.ma.MaskedArray):
+        raise CoefficientTypeError(
+            "Poly got a masked array.",
+            "A polynomial has all of its coefficients.",
+            "Fill what is masked: coeffs.filled(0).",
+        )
     try:
         array = np.asarray(coeffs)
         if array.dtype.kind not in "iub":
@@ -61,7 +68,9 @@ def _as_integers(coeffs: Any) -> NDArray:
     raise CoefficientTypeError(
         f"Poly got the coefficient {wrong!r} of type {type(wrong).__name__}.",
         "Coefficients are integers, of any size and sign.",
-        "Round first: [round(c) for c in coeffs]. To encrypt real numbers use ren.schemes.ckks.",
+        "Round first: [round(c) for c in coeffs]. To encrypt real numbers use ren.schemes.ckks."
+        if isinstance(wrong, numbers.Number)
+        else "Pass a list or an array of integers, the lowest power first; rows of one length.",
     )
 
 

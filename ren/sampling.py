@@ -12,6 +12,7 @@ timing or of caches on the machine that holds the secret.
 from __future__ import annotations
 
 import hashlib
+import numbers
 import os
 from collections.abc import Sequence
 from decimal import Context, Decimal
@@ -21,15 +22,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ren.core.errors import RandomnessError
+from ren.lowering.native import library
+from ren.lowering.native.hashing import BLOCK, Functions
 
 SEED_BYTES = 32
 MAX_SIGMA = float(1 << 14)
 _TAIL = 10  # the Gaussian table ends at 10 sigma: the mass beyond is below 2^-75, under its 2^-64
-_MAGIC = b"ren/xof/1"
-_FIRST_CHUNK, _LAST_CHUNK = 1 << 10, 1 << 20
+_MAGIC = b"ren/xof/2"
+_BLOCKS = 30  # of a chunk: what SHAKE-256 gives of one counter
+_CHUNK = _BLOCKS * BLOCK
+_MOST_AT_ONCE = 256  # chunks: 1 MiB, which stays in the cache until it is read
+_LEAST_NATIVE = 4  # chunks, for which a native library pays
 _UINT64_MAX = (1 << 64) - 1
-_REST_BITS = np.uint64(52)  # of a word, behind those that mostly decide a Gaussian
-_UNSURE = np.int64(1 << 62)
+_REST_BITS = np.uint64(48)  # of a Gaussian's word, behind those that mostly decide it
 
 
 def fresh_seed() -> bytes:
@@ -38,7 +43,9 @@ def fresh_seed() -> bytes:
 
 
 class Xof:
-    """A byte stream: SHAKE-256(domain, seed, counter) in chunks of 1 KiB doubling up to 1 MiB.
+    """A byte stream: SHAKE-256(domain, seed, counter), 4080 bytes of each counter from 0 on.
+
+    So chunks are independent: where a native library is there, many are hashed at a time.
 
     Args:
         seed: the entropy, at least one byte; 32 fresh bytes for anything secret.
@@ -65,8 +72,7 @@ class Xof:
             len(part).to_bytes(8, "little") + part for part in (_MAGIC, domain, seed)
         )
         self._counter = 0
-        self._chunk = b""  # as far as it was squeezed
-        self._read = self._size = 0  # bytes of the chunk that were read, and that there are
+        self._rest = memoryview(b"")  # what was hashed and not read
         self._expected = 0
 
     def read(self, count: int) -> bytes:
@@ -74,42 +80,35 @@ class Xof:
         return bytes(self._next(count))
 
     def words(self, count: int, dtype: str) -> NDArray[np.unsignedinteger]:
-        """The next `count` little-endian words of a dtype such as "<u4", read-only."""
+        """The next `count` little-endian words of a dtype such as "<u4"."""
         return np.frombuffer(self._next(count * np.dtype(dtype).itemsize), dtype)
 
     def expect(self, count: int) -> None:
-        """Says that about `count` bytes will be read from here on; changes none of them.
-
-        A chunk is hashed as far as it is expected to be needed, and a second time where that was
-        too little.
-        """
+        """Says that about `count` bytes will be read from here on; changes none of them."""
         self._expected = count
 
     def _next(self, count: int) -> bytes | memoryview:
         parts: list[memoryview] = []
         while count > 0:
-            if self._read == self._size:
-                self._size = min(_FIRST_CHUNK << min(self._counter, 20), _LAST_CHUNK)
-                self._counter, self._read, self._chunk = self._counter + 1, 0, b""
-            left = self._size - self._read
-            wanted = min(count, left)
-            if self._read + wanted > len(self._chunk):
-                self._squeeze(self._read + min(max(count, self._expected), left))
-            parts.append(memoryview(self._chunk)[self._read : self._read + wanted])
-            self._read += wanted
-            self._expected -= wanted
-            count -= wanted
+            if not self._rest:
+                self._rest = self._squeezed(-(-max(count, self._expected) // _CHUNK))
+            part, self._rest = self._rest[:count], self._rest[count:]
+            parts.append(part)
+            self._expected -= len(part)
+            count -= len(part)
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
-    def _squeeze(self, count: int) -> None:
-        """At least `count` bytes of the chunk: a little more than are asked for, or all of them.
-
-        What SHAKE-256 gives first does not depend on how much is asked for; but more of it is had
-        only by starting again.
-        """
-        size = self._size if self._chunk else min(count + count // 16 + 64, self._size)
-        block = hashlib.shake_256(self._prefix + (self._counter - 1).to_bytes(8, "little"))
-        self._chunk = block.digest(size)
+    def _squeezed(self, chunks: int) -> memoryview:
+        """The next chunks, as many as that or `_MOST_AT_ONCE`."""
+        count, first = min(chunks, _MOST_AT_ONCE), self._counter
+        self._counter += count
+        native = library.functions() if count >= _LEAST_NATIVE else None
+        if native is not None:
+            return native.squeezed(self._prefix, first, count, _BLOCKS).data
+        counters = (i.to_bytes(8, "little") for i in range(first, first + count))
+        return memoryview(
+            b"".join(hashlib.shake_256(self._prefix + i).digest(_CHUNK) for i in counters)
+        )
 
 
 def _accepted_words(
@@ -144,12 +143,32 @@ def uniform_residues(
     limbs = np.empty((len(moduli), n), np.uint32) if out is None else out
     accepted = [(1 << 32) // q * q for q in moduli]
     xof.expect(int(sum(4 * n * 2.0**32 / count for count in accepted)))
+    is_worth = limbs.nbytes >= _LEAST_NATIVE * _CHUNK and limbs.flags.c_contiguous
+    native = library.functions() if is_worth else None
     for limb, q, count in zip(limbs, moduli, accepted, strict=True):
-        words = _accepted_words(xof, "<u4", n, np.array(count - 1, np.uint32))
-        np.floor_divide(words, np.uint32(q), out=limb)
-        np.multiply(limb, np.uint32(q), out=limb)
-        np.subtract(words, limb, out=limb)
+        if native is None:
+            _reduce(_accepted_words(xof, "<u4", n, np.array(count - 1, np.uint32)), q, limb)
+        else:
+            _draw_residues(xof, native, q, count - 1, limb)
     return limbs
+
+
+def _reduce(words: NDArray[np.unsignedinteger], q: int, out: NDArray[np.uint32]) -> None:
+    """Writes words mod q to `out`: division by a scalar is vectorised in NumPy, remainder not."""
+    np.floor_divide(words, np.uint32(q), out=out)
+    np.multiply(out, np.uint32(q), out=out)
+    np.subtract(words, out, out=out)
+
+
+def _draw_residues(
+    xof: Xof, native: Functions, q: int, largest: int, out: NDArray[np.uint32]
+) -> None:
+    """Residues mod q of `_accepted_words`, by a native library."""
+    rejected = native.uniform(xof.words(len(out), "<u4"), q, largest, out)
+    while len(rejected):
+        words = xof.words(len(rejected), "<u4")
+        out[rejected] = words % np.uint32(q)
+        rejected = rejected[words > largest]
 
 
 def uniform_integers(xof: Xof, low: int, high: int, count: int) -> NDArray:
@@ -221,36 +240,39 @@ def gaussian(xof: Xof, count: int, sigma: float = 3.2) -> NDArray[np.int64]:
     """The discrete Gaussian, P(x) proportional to exp(-x^2 / (2 sigma^2)): int64 [count].
 
     Inverse of the cumulative distribution by one 64-bit word a sample; the table is exact to 2^-64,
-    so the statistical distance is below (20 sigma + 1) 2^-64. Support |x| <= 10 sigma.
+    so the statistical distance is below (20 sigma + 1) 2^-64. Support |x| <= 10 sigma. The first 16
+    bits of a word mostly decide; the other 48 are read for the samples that they do not decide,
+    after the first bits of all.
 
     Raises:
         RandomnessError: when sigma is not in (0, 2^14] (the table has 20 sigma entries).
 
     Reference: Peikert, "An efficient and parallel Gaussian sampler for lattices", 2010, 4.1.
     """
-    if not 0 < sigma <= MAX_SIGMA:
+    if not isinstance(sigma, numbers.Real) or not 0 < sigma <= MAX_SIGMA:
         raise RandomnessError(
             f"A Gaussian of sigma={sigma!r} was asked for.",
             f"sigma lies in (0, {MAX_SIGMA:g}].",
             "The usual error of RLWE has sigma=3.2.",
         )
     table, guesses = _gaussian_table(float(sigma)), _gaussian_guesses(float(sigma))
-    words = xof.words(count, "<u8")
-    values = guesses[words >> _REST_BITS]
-    unsure = np.flatnonzero(values == _UNSURE)
-    values[unsure] = np.searchsorted(table, words[unsure], side="right") - len(table) // 2
+    first = xof.words(count, "<u2")
+    guessed = guesses[first]
+    unsure = np.flatnonzero(guessed < -(len(table) // 2))
+    values = guessed.astype(np.int64)
+    words = (first[unsure].astype(np.uint64) << _REST_BITS) | (xof.words(len(unsure), "<u8") >> 16)
+    values[unsure] = np.searchsorted(table, words, side="right") - len(table) // 2
     return values
 
 
 @lru_cache(maxsize=32)
-def _gaussian_guesses(sigma: float) -> NDArray[np.int64]:
-    """What words with some first bits become, where that is the same for all of them."""
+def _gaussian_guesses(sigma: float) -> NDArray[np.signedinteger]:
+    """What words with some first bits become; below the support where they do not decide it."""
     table = _gaussian_table(sigma)
-    least = np.arange(1 << 12, dtype=np.uint64) << _REST_BITS
-    ends = [
-        np.searchsorted(table, w, side="right") for w in (least, least + np.uint64((1 << 52) - 1))
-    ]
-    return np.where(ends[0] == ends[1], ends[0] - len(table) // 2, _UNSURE)
+    edges, half = table >> _REST_BITS, len(table) // 2
+    guesses = np.searchsorted(edges, np.arange(1 << 16, dtype=np.uint64)) - half
+    guesses[edges] = -half - 1
+    return guesses.astype(np.min_scalar_type(-half - 1))
 
 
 @lru_cache(maxsize=32)

@@ -16,7 +16,7 @@ import ren
 from benchmarks import record, roofline
 from benchmarks import table as tables
 from benchmarks.peers import circuits, serving
-from benchmarks.peers.processes import PeerError, Process, started
+from benchmarks.peers.processes import PeerError, Process, built_openfhe, started
 from benchmarks.rows import Row, aligned, calls_for, table, times
 from benchmarks.run import heading
 
@@ -161,6 +161,33 @@ def test_a_library_that_is_not_there_takes_one_line(capsys):
     assert not started("Nothing", sys.executable, "benchmarks.peers.nothing", "no_such_library")
     expected = "Nothing: left out, no_such_library cannot be imported where it would run\n"
     assert capsys.readouterr().out == expected
+
+
+@pytest.mark.parametrize("folder", ["", "lib/python3.11/site-packages"])
+def test_a_build_of_openfhe_is_found_in_its_prefix_and_says_what_it_is(tmp_path, folder):
+    prefix = tmp_path / "openfhe"
+    module, header = prefix / folder, prefix / "include" / "openfhe" / "core" / "config_core.h"
+    for made in (module, header.parent):
+        made.mkdir(parents=True, exist_ok=True)
+    with pytest.raises(PeerError, match="has no Python module of OpenFHE"):
+        built_openfhe(prefix)
+    (module / "openfhe.so").touch()
+    header.write_text("/* #undef WITH_TCM */\n#define WITH_OPENMP\n#define WITH_INTEL_HEXL\n")
+    variables = built_openfhe(prefix)
+    assert variables["PYTHONPATH"].endswith(str(module))
+
+    other = tmp_path / "openfhe.py"  # as the wheel in an environment would be
+    other.write_text("")
+    variables["PYTHONPATH"] += f":{tmp_path}"
+    (module / "openfhe.so").rename(module / "openfhe.of-another-python.so")
+    command = sys.executable, "benchmarks.peers.openfhe_peer", variables
+    with pytest.raises(PeerError, match="was found, and nothing in"):
+        Process("OpenFHE", *command)
+    other.rename(module / other.name)
+    process = Process("OpenFHE", *command)
+    process.close()
+    assert process.versions["built with"] == "OPENMP, INTEL_HEXL"
+    assert process.versions["openfhe"].endswith("built from source")
 
 
 def test_desilofhe_is_acknowledged_and_never_installed():

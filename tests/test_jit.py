@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import threading
+import time
 from collections import namedtuple
 
 import attrs
@@ -287,6 +288,57 @@ def test_two_threads_may_call_one_function():
         t.join()
     assert all(ren.equal(r, (a() + b()) * (a() - 1)) for r in results)
     assert len(results) == 4
+
+
+def test_threads_that_come_at_once_capture_once():
+    begun, captures = threading.Barrier(4), []
+
+    @ren.jit
+    def slow(x: Poly) -> Poly:
+        captures.append(x)
+        time.sleep(0.2)
+        return x * 2
+
+    def call() -> None:
+        x = a().realize()
+        begun.wait()
+        slow(x)
+
+    threads = [threading.Thread(target=call) for _ in range(4)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert len(captures) == 1
+    assert slow.cache_info() == ren.CacheInfo(3, 1, 1, 16, 0)
+
+
+def test_a_thread_that_waits_captures_where_the_first_failed():
+    begun, results = threading.Barrier(2), []
+
+    @ren.jit
+    def once(x: Poly) -> Poly:
+        results.append("captured")
+        time.sleep(0.1)
+        if results == ["captured"]:
+            raise ValueError("not yet")
+        return x * 2
+
+    def call() -> None:
+        x = a().realize()
+        begun.wait()
+        try:
+            results.append(once(x))
+        except ValueError:
+            results.append("failed")
+
+    threads = [threading.Thread(target=call) for _ in range(2)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert results.count("failed") == 1
+    assert ren.equal(results[-1], a() * 2) and once.cache_info().misses == 1
 
 
 # ---------------------------------------------------------------- tiers
@@ -608,3 +660,31 @@ def test_arrays_among_the_results_are_fresh():
     f = ren.jit(lambda x: (x, np.arange(3)))
     f(a())[1][0] = 99
     assert list(f(a())[1]) == [0, 1, 2]
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [(0.0, -0.0), ((1,), (True,)), ((1, (2.0,)), (1, (2,))), (frozenset([1]), frozenset([1.0]))],
+)
+def test_static_values_that_are_equal_and_not_the_same(one: object, other: object):
+    shown = ren.jit(static_argnames="k")(lambda x, k: (x * 2, repr(k)))
+    assert shown(a(), one)[1] == repr(one)
+    assert shown(a(), other)[1] == repr(other)
+    plain = ren.jit(lambda x, k: (x * 2, repr(k)))
+    if not isinstance(one, float | tuple):  # numbers that are not static are symbolic
+        assert plain(a(), one)[1] == repr(one)
+        assert plain(a(), other)[1] == repr(other)
+
+
+def test_not_a_number_is_one_static_value():
+    f = ren.jit(static_argnames="k")(lambda x, k: x * 2)
+    f(a(), float("nan"))
+    f(a(), float("nan"))
+    assert f.cache_info().misses == 1
+
+
+def test_what_another_capture_left_behind_is_told():
+    left: list[Poly] = []
+    ren.jit(lambda x: (left.append(x * 2), x)[1])(a())
+    with pytest.raises(ren.errors.TracedValueError, match="symbolic"):
+        ren.jit(lambda x: x * left[0])(a())

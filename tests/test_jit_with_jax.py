@@ -143,6 +143,13 @@ def test_no_tracer_outlives_its_trace(x64):
         assert same(outer(x, y), step(step(x, y), y))
 
 
+def test_eval_shape_tells_the_shape_and_no_value():
+    made = jax.eval_shape(lambda x: x * x, poly(0, (5,)))
+    assert made.shape == (5, 2, 8)
+    with pytest.raises(ren.errors.DomainError, match="call the function itself"):
+        made.tolist()
+
+
 def test_eval_shape_runs_nothing():
     f, x, y = ren.jit(mixed), poly(0, (5,)), poly(1)
     first, second = jax.eval_shape(f, x, y)

@@ -51,12 +51,44 @@ a modulus is no prime | RingError | 15; prime; 17
     RingSpec(n=8, moduli=(15,))
 float coefficients | CoefficientTypeError | 0.5; integers; round
     Poly([0.5, 1], ring)
+coefficients in a word | CoefficientTypeError | 'abc'; list or an array of integers
+    Poly("abc", ring)
+rows of two lengths | CoefficientTypeError | list; rows of one length
+    Poly([[1, 2], [3]], ring)
+a masked array | CoefficientTypeError | masked array; filled(0)
+    Poly(np.ma.array([1, 2], mask=[0, 1]), ring)
 too many coefficients | CoefficientError | 9 coefficients; n = 8; larger degree
     Poly(range(9), ring)
 a number for the ring | RingError | int; ren.RingSpec
     Poly([1, 2], 17)
 two rings in one sum | RingMismatchError | 97; 113; to_ring
     p + Poly([1], RingSpec(n=8, moduli=(113,)))
+polynomials of two degrees | RingMismatchError | n=8; n=16; [1 limb]; both with one n
+    p + Poly([1], RingSpec(n=16, moduli=(97,)))
+a traced number times a polynomial | TracedValueError | traced by JAX; static_argnums
+    jax.lax.fori_loop(0, 3, lambda i, c: c + i, p)
+a traced step of a rotation | TracedValueError | traced by JAX; static_argnums
+    jax.jit(lambda a, k: a.rotate(k))(p, 1)
+an array of JAX with a float | CoefficientTypeError | poly *; Poly(coefficients, ring)
+    p * jnp.float32(0.5)
+equal to a number | CoefficientTypeError | ren.equal got int; p.tolist()
+    ren.equal(p, 1)
+a basis that is no list | RingError | moduli=None; tuple of primes
+    p.rescale(None)
+a Gaussian of a word | RandomnessError | sigma='wide'; sigma lies in
+    Poly.gaussian(ring, sigma="wide")
+positions for static_argnames | JitError | static_argnames=1; not their positions
+    ren.jit(static_argnames=1)(lambda a, k: a)
+JAX's vmap inside ren.jit | TracedValueError | symbolic; jax.vmap(ren.jit(f))
+    ren.jit(lambda a: jax.vmap(lambda c: c * c)(a))(p)
+a degree that is negative | ParameterError | degree=-1; 0 to 4095
+    ckks.math.exp(x, interval=(-1, 1), degree=-1)
+a degree beyond all | ParameterError | degree=100000; 0 to 4095
+    ckks.math.exp(x, interval=(-1, 1), degree=10**5)
+a function that is not finite | ParameterError | not finite on [-1, 1]; singularity
+    ckks.chebyshev(x, np.log, (-1, 1), 9)
+a key switch of an array | OperandError | switch_key() got a ndarray; Encrypt it first
+    ctx.switch_key(np.ones(3), ctx)
 a polynomial times a float | CoefficientTypeError | poly * float; Poly(coefficients, ring)
     p * 0.5
 a fractional power of a polynomial | CoefficientTypeError | power 0.5; integers
@@ -282,7 +314,7 @@ a damaged file | SerializationError | checksum; Write them again
     x.save(folder / "x")
     (folder / "x").write_bytes((folder / "x").read_bytes()[:1000])
     ckks.Ciphertext.load(folder / "x")
-bytes of an old version | SerializationError | version 1; this library reads 3
+bytes of an old version | SerializationError | version 1; this library reads 4
     data = x.to_bytes()
     ckks.Ciphertext.from_bytes(data[:8] + b"\\x01\\x00" + data[10:])
 bytes of another kind | SerializationError | not a context; they are a ciphertext

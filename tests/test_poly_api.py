@@ -225,3 +225,12 @@ def test_damaged_bytes_raise(ring: RingSpec) -> None:
     for foreign in (b"", b"PK\x03\x04" * 40, data + b"\0", data * 2):
         with pytest.raises(ren.errors.SerializationError):
             Poly.frombytes(foreign)
+
+
+def test_a_polynomial_does_not_change_with_the_array_that_it_was_made_of() -> None:
+    ring = RingSpec(n=8, moduli=(17, 97))
+    x = Poly(range(8), ring, device="python")
+    array = np.array(x.limbs)
+    y = Poly.from_limbs(array, ring)
+    array[:] = 0
+    assert ren.equal(x, y)

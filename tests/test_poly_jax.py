@@ -210,3 +210,19 @@ assert dict(jax.config.values) == before
 
 def test_importing_ren_changes_no_setting_of_jax() -> None:
     subprocess.run([sys.executable, "-W", "error", "-c", _IMPORT], check=True)
+
+
+def test_settings_of_jax_that_forbid_broadcasting() -> None:
+    """Kernels of their own shapes, so that they are traced and compiled under the setting."""
+    degree32 = RingSpec(n=32, moduli=(193, 257, 449))
+    low = RingSpec(n=32, moduli=(193,))
+    x = Poly(np.arange(96).reshape(3, 32), degree32)
+
+    def f(x: Poly) -> Poly:
+        return (x * x + 3).rescale(low).rotate(1) * 5 + x.to_ring(low)
+
+    want = f(x.to("python")).limbs
+    with jax.numpy_rank_promotion("raise"), jax.numpy_dtype_promotion("strict"):
+        for made in (f(x).realize(), ren.jit(f)(x), jax.jit(f)(x), jax.vmap(f)(x)):
+            assert np.array_equal(made.limbs, want)
+        assert f(x).tolist() == f(x.to("python")).tolist()

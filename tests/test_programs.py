@@ -7,12 +7,16 @@ import numpy as np
 import pytest
 
 import ren
-from ren import Poly, RingSpec
+from ren import Poly, RingSpec, programs
+from ren.core.args import Spec
 from ren.core.errors import TracedValueError
-from ren.programs import replayed
+from ren.core.ring import Domain
+from ren.lowering.native import build
+from ren.programs import Integers, replayed
 from tests.rings import primes
 
 RING = RingSpec(16, primes(16)[-3:])
+LARGE = RingSpec(4096, primes(4096)[-2:])
 
 
 def random_poly(seed: int, batch: tuple[int, ...] = ()) -> Poly:
@@ -68,3 +72,56 @@ def test_arguments_are_realized_and_results_concrete_in_a_trace():
 def test_arguments_of_a_capture_have_no_values():
     with pytest.raises(TracedValueError):
         ren.jit(lambda x: replayed(mixed, 7, x, x, x)[0])(random_poly(1))
+
+
+ENDS = (0, 1, -1, 2**31, -(2**31), 2**32 - 1, 2**62, -(2**62), 2**63 - 1, -(2**63))
+
+
+def transformed(factor: int, x: Poly, y: Poly, z: Poly) -> tuple[Poly, Poly]:
+    return (x.ntt() * y + z.ntt()) * factor, z.ntt() - x.ntt()
+
+
+@pytest.mark.parametrize("native", [False, "auto"])
+@pytest.mark.parametrize("batch", [(), (2,), (3, 1)])
+@pytest.mark.parametrize("n", [16, 4096])
+def test_integers_are_polynomials(n, batch, native):
+    ring = RingSpec(n, (*primes(n)[:1], *primes(n)[-2:]))
+    rng = np.random.default_rng(n)
+    values = [rng.integers(-(2**63), 2**63, (*batch, n)) for _ in range(3)]
+    for v in values:
+        v[..., : len(ENDS)] = rng.permutation(ENDS)
+    x, y, z = (Poly(v, ring) for v in values)
+    with ren.config.update(native=native):
+        programs._planned.cache_clear()
+        for _ in range(2):
+            given = Integers(values[0], ring), y.ntt(), Integers(values[2], ring)
+            made = replayed(transformed, 3, *given)
+            expected = transformed(3, x, y, z)
+            assert all(ren.equal(a, b) for a, b in zip(made, expected, strict=True))
+    programs._planned.cache_clear()
+
+
+def test_integers_of_other_positions_have_plans_of_their_own():
+    ring, values = LARGE, np.arange(4096) - 7
+    x = Poly(values, ring)
+    for wide in ({0}, {2}, {0, 2}, set()):
+        given = [Integers(values, ring) if i in wide else x for i in range(3)]
+        made = replayed(transformed, 5, given[0], x.ntt(), given[2])
+        expected = transformed(5, x, x.ntt(), x)
+        assert all(ren.equal(a, b) for a, b in zip(made, expected, strict=True))
+
+
+def test_integers_are_one_call_of_native_code_where_there_is_one():
+    values = np.arange(4096) - 7
+    programs._planned.cache_clear()
+    try:
+        build.compiler()
+    except build.BuildError as error:
+        pytest.skip(str(error))
+    given = Integers(values, LARGE), Poly(values, LARGE).ntt(), Poly(values, LARGE)
+    with ren.config.update(native=True):
+        replayed(transformed, 9, *given)
+    specs = (given[0].spec, Spec(LARGE, Domain.NTT), Spec(LARGE, Domain.COEFF))
+    runner, _ = programs._planned(transformed, 9, specs, (0,))
+    assert runner._whole is not None and runner._units is None
+    programs._planned.cache_clear()

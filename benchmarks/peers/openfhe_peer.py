@@ -1,11 +1,13 @@
-"""Serves OpenFHE, through its wheel: the environment is .venv-openfhe."""
+"""Serves OpenFHE: its wheel, in the environment .venv-openfhe, or the build in OPENFHE_PREFIX."""
 
 from __future__ import annotations
 
 import math
 import os
+import re
 from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 from typing import Any
 
 import openfhe
@@ -37,14 +39,35 @@ def special_primes(depth: int, scale_bits: int, dnum: int) -> int:
     return math.ceil(widest / SPECIAL_BITS)
 
 
+def built(prefix: Path) -> dict[str, str]:
+    """What is known of a build: which libraries this process has loaded, what it was built with.
+
+    Raises:
+        ImportError: the module that was imported is not in the prefix.
+    """
+    if prefix not in Path(str(openfhe.__file__)).parents:
+        raise ImportError(f"{openfhe.__file__} was found, and nothing in {prefix} for this Python")
+    maps, options = Path("/proc/self/maps"), prefix / "include/openfhe/core/config_core.h"
+    libraries = maps.read_text(encoding="utf-8") if maps.exists() else ""
+    loaded = dict(re.findall(r"/lib(OPENFHEcore|hexl|tcmalloc)\S*\.so\.([\d.]+)$", libraries, re.M))
+    found = {"openfhe": f"{loaded.pop('OPENFHEcore', '?')}, built from source", **loaded}
+    if options.exists():
+        names = re.findall(r"^#define WITH_(\w+)$", options.read_text(encoding="utf-8"), re.M)
+        found["built with"] = ", ".join(names)
+    return found
+
+
 class OpenFHEPeer:
     """Hybrid key switching, scales by hand, all the threads that OpenMP gives."""
 
     def versions(self) -> dict[str, str]:
+        prefix = os.environ.get("OPENFHE_PREFIX")
+        if prefix:
+            return built(Path(prefix))
         try:
             return {"openfhe": version("openfhe")}
-        except PackageNotFoundError:  # a build of one's own
-            return {"openfhe": "from OPENFHE_PREFIX"}
+        except PackageNotFoundError:
+            return {"openfhe": "built from source"}
 
     def digits(self, n: int, depth: int, scale_bits: int, bound: int) -> Sequence[int]:
         found: dict[int, int] = {}  # by primes a digit, so that none is tried twice

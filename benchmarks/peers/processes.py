@@ -42,7 +42,11 @@ class Process:
             [*on_cores(cores), *command], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
             cwd=ROOT, env={**clean, "PYTHONPATH": _path(), **(environment or {})},
         )  # fmt: skip
-        self.versions: dict[str, str] = self.ask("versions")["versions"]
+        try:
+            self.versions: dict[str, str] = self.ask("versions")["versions"]
+        except PeerError:
+            self.close()
+            raise
 
     def ask(self, call: str, **arguments: Any) -> dict[str, Any]:
         """The answer to one request.
@@ -73,6 +77,28 @@ class Process:
         self._process.stdout.close()
 
 
+def built_openfhe(prefix: Path) -> dict[str, str]:
+    """The variables with which a process imports the OpenFHE that is installed in a prefix.
+
+    Its Python module is in the prefix itself, where `cmake --install` puts it, or in its packages.
+
+    Raises:
+        PeerError: there is none.
+    """
+    prefix = prefix.resolve()
+    folders = [prefix, *prefix.glob("lib*/python3*/*-packages")]
+    names = ("openfhe*.so", "openfhe/openfhe*.so")
+    found = [folder for folder in folders if any(any(folder.glob(name)) for name in names)]
+    if not found:
+        raise PeerError(f"{prefix} has no Python module of OpenFHE, openfhe*.so")
+    libraries = [prefix / "lib", prefix / "lib64", os.environ.get("LD_LIBRARY_PATH")]
+    return {
+        "PYTHONPATH": os.pathsep.join(map(str, (ROOT, *found))),
+        "LD_LIBRARY_PATH": os.pathsep.join(str(folder) for folder in libraries if folder),
+        "OPENFHE_PREFIX": str(prefix),
+    }
+
+
 def _path() -> str:
     return os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
 
@@ -99,4 +125,8 @@ def started(side: str, python: str, module: str, needs: str, **options: Any) -> 
     if not can_import(python, needs, options.get("environment")):
         print(f"{side}: left out, {needs} cannot be imported where it would run")
         return ()
-    return (Process(side, python, module, **options),)
+    try:
+        return (Process(side, python, module, **options),)
+    except PeerError as error:
+        print(f"{side}: left out, {error}")
+        return ()

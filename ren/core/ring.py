@@ -44,7 +44,7 @@ class RingSpec:
         1649
     """
 
-    n: int
+    n: int = attrs.field(converter=lambda n: _as_degree(n))
     moduli: tuple[int, ...] = attrs.field(converter=lambda m: _as_moduli(m))
     _hash: int = attrs.field(init=False, repr=False, eq=False)
 
@@ -98,7 +98,7 @@ class RingSpec:
 
     def with_moduli(self, moduli: Iterable[int]) -> RingSpec:
         """The ring of the same degree over other moduli."""
-        return RingSpec(self.n, tuple(moduli))
+        return RingSpec(self.n, moduli)
 
 
 @lru_cache(maxsize=1 << 12)
@@ -160,20 +160,27 @@ def _as_index(value: object) -> int:
     return value.__index__()  # type: ignore[attr-defined]
 
 
-def _check_degree(n: object) -> None:
-    if isinstance(n, int) and not isinstance(n, bool):
-        if MIN_DEGREE <= n <= MAX_DEGREE and n & (n - 1) == 0:
-            return
-        clamped = min(max(n, MIN_DEGREE), MAX_DEGREE)
-        below = 1 << (clamped.bit_length() - 1)
-        nearest = sorted({below, min(2 * below, MAX_DEGREE)})
-        remedy = f"The nearest valid degree is {' or '.join(map(str, nearest))}."
-        if len(nearest) == 2 and clamped == below:
-            remedy = f"The nearest valid degree is {below}."
-    else:
-        remedy = "Write for example RingSpec(n=8, moduli=(17, 97))."
+def _as_degree(n: object) -> int:
+    try:
+        return _as_index(n)
+    except TypeError:
+        raise RingError(
+            f"RingSpec got n={n!r}.",
+            "The degree n is a power of two from 4 to 131072.",
+            "Write for example RingSpec(n=8, moduli=(17, 97)).",
+        ) from None
+
+
+def _check_degree(n: int) -> None:
+    if MIN_DEGREE <= n <= MAX_DEGREE and n & (n - 1) == 0:
+        return
+    clamped = min(max(n, MIN_DEGREE), MAX_DEGREE)
+    below = 1 << (clamped.bit_length() - 1)
+    nearest = sorted({below} if clamped == below else {below, min(2 * below, MAX_DEGREE)})
     raise RingError(
-        f"RingSpec got n={n!r}.", "The degree n is a power of two from 4 to 131072.", remedy
+        f"RingSpec got n={n!r}.",
+        "The degree n is a power of two from 4 to 131072.",
+        f"The nearest valid degree is {' or '.join(map(str, nearest))}.",
     )
 
 

@@ -43,14 +43,17 @@ def same_ring(src: tuple[Node, ...], what: str) -> RingSpec:
             raise RingMismatchError(
                 f"{what} got polynomials of two rings: {brief(ring)} and {brief(other)}.",
                 "Both operands must be in one ring.",
-                "Convert one of them: x.to_ring(y.ring) or x.rescale(y.ring.moduli).",
+                "Convert one of them: x.to_ring(y.ring) or x.rescale(y.ring.moduli)."
+                if other.n == ring.n
+                else "Make both with one n: a conversion changes the moduli, never the degree.",
             )
     return ring
 
 
 def brief(ring: RingSpec) -> str:
     shown = ring.moduli if ring.limbs <= 4 else (*ring.moduli[:3], "...")
-    return f"n={ring.n}, moduli=({', '.join(map(str, shown))}) [{ring.limbs} limbs]"
+    limbs = f"{ring.limbs} limb{'s' * (ring.limbs > 1)}"
+    return f"n={ring.n}, moduli=({', '.join(map(str, shown))}) [{limbs}]"
 
 
 def joint_domain(src: tuple[Node, ...]) -> Domain:
@@ -185,7 +188,9 @@ def infer_join(src: tuple[Node, ...], arg: RingArg) -> Spec:
 def infer_stack(src: tuple[Node, ...], arg: StackArg) -> Spec:
     """A new batch axis, one entry a source."""
     if not src:
-        raise DomainError("STACK got no polynomials.", "It takes one or more of one ring.")
+        raise DomainError(
+            "STACK got no polynomials.", "It takes one or more of one ring.", "Pass a polynomial."
+        )
     axes = batch(src)
     made = (len(src), *axes) if arg.axis == 0 else (*axes, len(src))
     return Spec(same_ring(src, "A stack"), joint_domain(src), made)
@@ -197,6 +202,7 @@ def infer_part(src: tuple[Node, ...], arg: PartArg) -> Spec:
         raise DomainError(
             f"PART {arg.index} was asked of the batch axes {spec.batch}.",
             f"It takes one entry of the {'last' if arg.axis else 'first'} one.",
+            "Pass an index from 0 on that is below its size.",
         )
     return attrs.evolve(spec, batch=spec.batch[:-1] if arg.axis else spec.batch[1:])
 

@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-import jax
+from ren.lowering.tracing import wide
 
 # The kindest priority to others. It holds for this thread and those that it starts alone.
 _NICENESS = 19
@@ -95,7 +95,7 @@ class Worker:
 
     def _run(self) -> None:
         _be_kind()
-        with jax.enable_x64(True):
+        with wide():
             while (job := self._next()) is not None:
                 job.run()
 

@@ -13,7 +13,7 @@ import attrs
 import jax
 from jax.profiler import TraceAnnotation
 
-from ren.lowering import emit
+from ren.lowering import emit, runtime
 from ren.lowering.devices import is_tracer
 from ren.lowering.emit import Prepared
 from ren.lowering.places import default_device, layout_of, mesh_in_use
@@ -38,6 +38,7 @@ class Binding:
         steps: of each the call, the values it reads and makes, those it drops, its name.
         values: how many values there are.
         outputs: the values of the plan's roots.
+        lanes: of each step, where some run beside each other; else empty.
     """
 
     held: tuple[tuple[int, Any], ...]
@@ -46,6 +47,7 @@ class Binding:
     steps: tuple[_Step, ...]
     values: int
     outputs: tuple[int, ...]
+    lanes: tuple[int, ...] = ()
 
     def fits(self, inputs: Sequence[Any]) -> bool:
         """True when the steps are right for these arrays."""
@@ -65,14 +67,35 @@ class Binding:
     def __call__(self, inputs: Sequence[Any]) -> tuple[Any, ...]:
         """The arrays of the plan's roots."""
         values = [*inputs, *[None] * (self.values - len(inputs))]
-        for call, ins, outs, drops, name in self.steps:
-            with TraceAnnotation(name):
-                results = call([values[i] for i in ins])
-            for i, result in zip(outs, results, strict=True):
-                values[i] = result
-            for i in drops:
-                values[i] = None
+        if self.lanes:
+            self._run_in_lanes(values)
+        else:
+            for step in self.steps:
+                _run(step, values)
         return tuple([values[i] for i in self.outputs])
+
+    def _run_in_lanes(self, values: list[Any]) -> None:
+        own = runtime.stream()  # that of the first lane
+        now = 0
+        try:
+            for lane, step in zip(self.lanes, self.steps, strict=True):
+                if lane != now:
+                    runtime.set_stream(runtime.stream_of_lane(lane) if lane else own)
+                    now = lane
+                _run(step, values)
+        finally:
+            runtime.set_stream(own)
+
+
+def _run(step: _Step, values: list[Any]) -> None:
+    """Puts what a step makes into `values`."""
+    call, ins, outs, drops, name = step
+    with TraceAnnotation(name):
+        results = call([values[i] for i in ins])
+    for i, result in zip(outs, results, strict=True):
+        values[i] = result
+    for i in drops:
+        values[i] = None
 
 
 class Bindings:
@@ -83,6 +106,7 @@ class Bindings:
         prepare: `(step, args) -> Prepared`, which makes a step ready for arrays like `args`.
         held: the positions of inputs that are the same array in each call.
         outputs: the values that are returned.
+        lanes: the lane of each step for some inputs, as `Binding.lanes`.
     """
 
     def __init__(
@@ -91,11 +115,13 @@ class Bindings:
         prepare: Callable[[Any, tuple[Any, ...]], Prepared],
         held: Collection[int],
         outputs: tuple[int, ...],
+        lanes: Callable[[Sequence[Any]], tuple[int, ...]] = lambda inputs: (),
     ) -> None:
         self._steps = steps
         self._prepare = prepare
         self._held = frozenset(held)
         self._outputs = outputs
+        self._lanes = lanes
         self._known: tuple[Binding, ...] = ()
 
     def __call__(self, inputs: Sequence[Any]) -> tuple[Any, ...] | None:
@@ -113,7 +139,7 @@ class Bindings:
         """Runs the steps once, and the binding that runs them again."""
         held = tuple((i, inputs[i]) for i in sorted(self._held))
         free = tuple((i, _likeness(a)) for i, a in enumerate(inputs) if i not in self._held)
-        context = _context()
+        context, lanes = _context(), self._lanes(inputs)
         values, steps = dict(enumerate(inputs)), []
         with Progress(len(self._steps), "compiling and running kernels") as progress:
             for step in self._steps:
@@ -128,7 +154,7 @@ class Bindings:
                 steps.append((ready.call, ins, outs, step.drops, step.name))
                 progress.step()
         count = 1 + max(values, default=-1)
-        binding = Binding(held, free, context, tuple(steps), count, self._outputs)
+        binding = Binding(held, free, context, tuple(steps), count, self._outputs, lanes)
         return binding, tuple(values[i] for i in self._outputs)
 
 

@@ -68,15 +68,18 @@ def unit_cost(unit: Unit, specs: Sequence[Spec]) -> Cost:
     written = sum(nbytes(specs[v]) for v in unit.outs)
     if not isinstance(unit, KernelUnit):  # reading a view slices it once
         return Cost(bytes_read=written, bytes_written=written)
+    work = sum((node.op.work(node) for node in toposort(unit.kernel.body)[:-1]), Work())
+    read = sum(
+        nbytes(s.spec) // s.spec.ring.limbs * len(limbs) for s, limbs in limbs_read(unit).items()
+    )
+    return Cost(1, work.limb_ntts, work.multiply_adds, read, written)
+
+
+def limbs_read(unit: KernelUnit) -> dict[Node, set[int]]:
+    """The limbs that a kernel reads of each of its SLOTs."""
     order = toposort(unit.kernel.body)[:-1]
-    work = sum((node.op.work(node) for node in order), Work())
-    return Cost(1, work.limb_ntts, work.multiply_adds, _bytes_read(order), written)
-
-
-def _bytes_read(order: list[Node]) -> int:
-    """The limbs of each slot that loads read, once each."""
     limbs: dict[Node, set[int]] = {slot: set() for slot in read_slots(order)}
     for node in order:
         if node.op is ops.LOAD:
             limbs[node.src[0]].update(node.src[1].arg.limbs)
-    return sum(nbytes(s.spec) // s.spec.ring.limbs * len(read) for s, read in limbs.items())
+    return limbs

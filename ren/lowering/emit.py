@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from functools import partial
 from typing import Any
@@ -15,17 +15,16 @@ from jax import lax
 
 from ren.lowering.bodies import Arrays, Table
 from ren.lowering.executables import Executables
-from ren.lowering.graph import Call as Step
+from ren.lowering.forms import formed, library_on
 from ren.lowering.graph import Graph, Slice, last_reads
 from ren.lowering.kernels.apart import apart
-from ren.lowering.native.code import Form, emit_whole, whole
-from ren.lowering.native.library import library_for
+from ren.lowering.native.code import Form, emit_whole
 from ren.lowering.native.overrides import emitter, overwrites_sources, tables_for
 from ren.lowering.parts import emitted
 from ren.lowering.places import Place, common_place
 from ren.lowering.program import Kernel, Program
 from ren.lowering.tables import clear_tables, placement, table_on, tables_at
-from ren.lowering.tracing import is_tracing
+from ren.lowering.tracing import is_tracing, wide
 
 Donations = tuple[tuple[int, int], ...]
 Compiled = Callable[[tuple[Arrays, ...], tuple[Any, ...], tuple[Any, ...]], tuple[Any, ...]]
@@ -164,10 +163,10 @@ def run(kernel: Kernel, args: tuple[Any, ...], donate: Donations = ()) -> tuple[
             store, which has its shape, may stand in its buffer. Concrete arrays alone.
     """
     place = placement(args)
-    library = _library((kernel.program,), place)
+    library = library_on((kernel.program,), place)
     tables = tuple(table_on(t, place) for t in tables_for(kernel.tables, library))
     kept = apart() if is_tracing() else nullcontext()
-    with jax.enable_x64(True), kept:
+    with wide(), kept:
         function = compiled(kernel.program, donate, library)
         results = function(tables, *_divided(args, donate))
     return _in_store_order(results, donate)
@@ -202,7 +201,7 @@ def prepared(kernel: Kernel, args: tuple[Any, ...], donate: Donations = ()) -> P
     place = common_place(args)
     if place is None:
         return None
-    library = _library((kernel.program,), place.sharding)
+    library = library_on((kernel.program,), place.sharding)
     tables = tables_at(tables_for(kernel.tables, library), place)
     arguments = (tables, *_divided(args, donate))
     functions = _kernel_executables(kernel.program, donate, library)
@@ -221,35 +220,6 @@ def _bound(
     rest = [array for group in arguments[1:] for array in group]
     executable = functions.on(arguments, [*flat, *rest], place.sharding)
     return None if executable is None else executable.bind(flat, place.is_committed)
-
-
-def _library(programs: Iterable[Program], place: Any) -> str:
-    """The name of the library whose native kernels run on arrays there; empty for none.
-
-    Kernels of XLA alone follow their arrays to several devices, where these are or may be divided.
-    """
-    devices = jax.device_count() if is_tracing() else len(place.device_set) if place else 1
-    return library_for(programs) if devices == 1 else ""
-
-
-def _formed(
-    graph: Graph, tables: tuple[Table, ...], args: Sequence[Any], place: Any
-) -> tuple[Graph | Form, tuple[Table, ...], str]:
-    """What runs a graph on arrays like `args`, its tables, and the library whose kernels it calls.
-
-    That is one call of the library where there is one that can do all of the graph.
-    """
-    programs = (step.program for step in graph.steps if isinstance(step, Step))
-    library = _library(programs, place)
-    found = whole(graph, tables) if library else None
-    if found is not None and found.fits(args):
-        return found.form, found.tables, library
-    return graph, tables_for(tables, library), library
-
-
-def is_one_call(graph: Graph, tables: tuple[Table, ...], args: Sequence[Any]) -> bool:
-    """True where one call of native code runs all of a graph on arrays like `args`."""
-    return isinstance(_formed(graph, tables, args, placement(args))[0], Form)
 
 
 def emit_graph(
@@ -301,9 +271,9 @@ def run_graph(graph: Graph, tables: tuple[Table, ...], args: Sequence[Any]) -> S
         args: its inputs, `uint32[*batch, limb, n]`, Montgomery residues in [0, q).
     """
     place = placement(args)
-    form, tables, library = _formed(graph, tables, args, place)
+    form, tables, library = formed(graph, tables, args, place)
     arrays = tuple(table_on(t, place) for t in tables)
-    with jax.enable_x64(True):
+    with wide():
         return compiled_graph(form, library)(arrays, tuple(args))
 
 
@@ -312,7 +282,7 @@ def prepared_graph(graph: Graph, tables: tuple[Table, ...], args: tuple[Any, ...
     place = common_place(args)
     if place is None:
         return None
-    form, tables, library = _formed(graph, tables, args, place.sharding)
+    form, tables, library = formed(graph, tables, args, place.sharding)
     arrays = tables_at(tables, place)
     functions = _graph_executables(form, library)
     return _bound(functions, arrays, (arrays, args), place)
@@ -333,14 +303,14 @@ def graph_ahead(
         the outputs between devices, or None where there is one.
     """
     usual = placement(types) if place is None else place.sharding
-    form, tables, library = _formed(graph, tables, types, usual)
+    form, tables, library = formed(graph, tables, types, usual)
     functions = _graph_executables(form, library)
     if place is not None:
         arrays = tables_at(tables, place)
         flat = [array for table in arrays for array in table]
         return functions.ahead((arrays, types), [*flat, *types], place.sharding)
     arrays = tuple(table_on(t, usual) for t in tables)
-    with jax.enable_x64(True):
+    with wide():
         lowered = functions.function.lower(arrays, types)
     return lambda: lowered.compile().output_shardings
 
@@ -348,7 +318,7 @@ def graph_ahead(
 def graph_types(graph: Graph, tables: tuple[Table, ...], types: tuple[Any, ...]) -> tuple[Any, ...]:
     """Shape and dtype of a graph's outputs."""
     arrays = tuple(table_on(t, None) for t in tables)
-    with jax.enable_x64(True):
+    with wide():
         return jax.eval_shape(compiled_graph(graph), arrays, types)
 
 
@@ -360,9 +330,9 @@ def analysis(kernel: Kernel, args: tuple[Any, ...], donate: Donations = ()) -> A
         args: the shape, type and sharding of each slot: a `jax.ShapeDtypeStruct`.
         donate: as in `run`.
     """
-    library = _library((kernel.program,), placement(args))
+    library = library_on((kernel.program,), placement(args))
     tables = tuple(_shapes(t) for t in tables_for(kernel.tables, library))
-    with jax.enable_x64(True):
+    with wide():
         function: Any = compiled(kernel.program, donate, library)
         return function.lower(tables, *_divided(args, donate)).compile().memory_analysis()
 

@@ -20,6 +20,7 @@ import jax.monitoring
 from ren.lowering import disk, runtime
 from ren.lowering.places import layout_of
 from ren.lowering.runtime import Executable
+from ren.lowering.tracing import wide
 
 _LONGEST = 256
 
@@ -103,7 +104,7 @@ class Executables:
         like = jax.tree.map(
             lambda a: jax.ShapeDtypeStruct(a.shape, a.dtype, sharding=place), arguments
         )
-        with jax.enable_x64(True):
+        with wide():
             return self.function.lower(*like)
 
     def _compiled(self, lowered: Any, flat: Sequence[Any], place: Any) -> Executable | None:

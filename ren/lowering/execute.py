@@ -12,7 +12,7 @@ import numpy as np
 from jax.profiler import TraceAnnotation
 
 from ren.core.node import Node, toposort
-from ren.lowering import emit, reference
+from ren.lowering import emit, reference, runtime
 from ren.lowering.binding import Bindings
 from ren.lowering.devices import (
     PYTHON,
@@ -25,9 +25,11 @@ from ren.lowering.devices import (
 from ren.lowering.donated import check_all, check_not_donated, has_host_marks
 from ren.lowering.emit import Prepared
 from ren.lowering.graph import Graph, Slice
+from ren.lowering.lanes import lanes_for
 from ren.lowering.lifetimes import values_of
 from ren.lowering.memory import with_donations
 from ren.lowering.passes import run_pipeline
+from ren.lowering.places import default_device, mesh_in_use
 from ren.lowering.plan import Plan
 from ren.lowering.schedule import schedule
 from ren.lowering.trace import active_trace
@@ -99,7 +101,8 @@ class UnitRunner:
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
         held = [i for i, source in enumerate(plan.inputs) if source.is_held]
-        self._bindings = Bindings(plan.units, prepared_unit, held, plan.outputs)
+        lanes = partial(lanes_for, plan)
+        self._bindings = Bindings(plan.units, prepared_unit, held, plan.outputs, lanes)
 
     def __call__(self, inputs: Sequence[Any]) -> tuple[Any, ...]:
         """The arrays of the plan's roots.
@@ -238,4 +241,7 @@ def placed(array: np.ndarray, device: Any = None) -> Any:
     if target == PYTHON:
         return array
     with concretely():
+        usual = default_device() if target is None and mesh_in_use().empty else None
+        if usual is not None and type(array) is np.ndarray and array.dtype == np.uint32:
+            return runtime.put(array, usual)
         return jax.device_put(array, target)

@@ -9,21 +9,16 @@ from ren.core import html
 from ren.core import op as ops
 from ren.core.args import Spec
 from ren.core.node import toposort
+from ren.lowering.call_memory import native_call
 from ren.lowering.columns import Shown, columns, duration, size
 from ren.lowering.cost import Cost, unit_cost
+from ren.lowering.estimates import estimated_seconds, native_seconds, unit_costs
 from ren.lowering.memory import MemoryPlan, memory_plan, report
 from ren.lowering.trace import Trace, active_trace
 from ren.lowering.units import KernelUnit, Unit, ViewUnit, nbytes, value_specs
 
 if TYPE_CHECKING:
     from ren.lowering.plan import Plan
-
-# A model to compare units by, not a promise: two Zen 4 cores under XLA:CPU transformed 16 limbs of
-# n = 2^14 in 1.0 ms and streamed about 16 GB/s through elementwise kernels.
-SECONDS_PER_UNIT = 10e-6
-SECONDS_PER_BUTTERFLY = 0.55e-9
-SECONDS_PER_MULTIPLY_ADD = 0.3e-9
-BYTES_PER_SECOND = 16e9
 
 _HEADER = (
     "unit", "kernel", "limbs x n", "reads", "bytes in", "bytes out", "limb-NTTs", "estimated",
@@ -40,30 +35,22 @@ def explain(plan: Plan, trace: Trace | None = None) -> Shown:
     rows += [_row(i, unit, specs, memory, trace) for i, unit in enumerate(plan.units)]
     rows.append(_total(plan, specs, trace))
     inputs, held, left = _inputs(plan), report(plan), (1, 2, 3, 9)
-    text = "\n".join([inputs, columns(rows, left), "", str(held)])
-    parts = (html.note(inputs), html.table(rows, left), held.facts())
+    form = _form(plan)
+    text = "\n".join([inputs, columns(rows, left), "", form, "", str(held)])
+    parts = (html.note(inputs), html.table(rows, left), html.note(form), held.facts())
     return Shown(text, html.card("Plan", *parts))
 
 
-def estimated_seconds(cost: Cost, n: int) -> float:
-    """The time that the model gives one unit: launch, transforms, and the slower of the rest.
-
-    n/2 log2(n) butterflies a limb-NTT; multiply-adds overlap with the bytes that they wait for.
-    """
-    butterflies = cost.limb_ntts * n // 2 * (n.bit_length() - 1)
-    moved = (cost.bytes_read + cost.bytes_written) / BYTES_PER_SECOND
-    rest = max(moved, cost.multiply_adds * SECONDS_PER_MULTIPLY_ADD)
-    return SECONDS_PER_UNIT + butterflies * SECONDS_PER_BUTTERFLY + rest
-
-
-def plan_seconds(plan: Plan) -> float:
-    """The time that the model gives one run of a plan."""
-    specs = value_specs(plan.inputs, plan.units)
-    return sum(estimated_seconds(cost, n) for cost, n in _costs(plan, specs))
-
-
-def _costs(plan: Plan, specs: Sequence[Spec]) -> list[tuple[Cost, int]]:
-    return [(unit_cost(unit, specs), specs[unit.outs[0]].ring.n) for unit in plan.units]
+def _form(plan: Plan) -> str:
+    """How the plan runs by default, in words."""
+    call = native_call(plan)
+    if call is None:
+        return "runs kernel by kernel, or as few XLA executables where they are faster"
+    return (
+        f"runs as one native call of {call.phases} phases, which holds {size(call.held_bytes)}, "
+        f"estimated {duration(native_seconds(plan))}; "
+        "kernels, measured and notes are of the units that it stands for"
+    )
 
 
 def _inputs(plan: Plan) -> str:
@@ -113,7 +100,7 @@ def _measured(unit: Unit, trace: Trace | None) -> str:
 
 
 def _total(plan: Plan, specs: Sequence[Spec], trace: Trace | None) -> tuple[str, ...]:
-    costs = _costs(plan, specs)
+    costs = unit_costs(plan, specs)
     whole = sum((cost for cost, _ in costs), Cost())
     seconds = sum(estimated_seconds(cost, n) for cost, n in costs)
     times = [trace.mean_seconds(unit) for unit in plan.units] if trace is not None else []

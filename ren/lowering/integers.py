@@ -20,7 +20,7 @@ from ren.lowering.executables import Executables
 from ren.lowering.kernels import integers as kernels
 from ren.lowering.places import common_place
 from ren.lowering.tables import placement, table_on, tables_at
-from ren.lowering.tracing import concretely
+from ren.lowering.tracing import concretely, wide
 
 Moduli = tuple[int, ...]
 _ALIGNMENT = 64  # of host memory that XLA:CPU reads where it stands
@@ -45,9 +45,26 @@ def residues(integers: NDArray[np.int64], moduli: Moduli) -> jax.Array:
         moduli: the moduli q_i < 2^30 of the limbs.
     """
     with concretely():
-        with jax.enable_x64(True):
+        with wide():
             given = jax.device_put(integers)
         return _run(_residues(), Table("residues", (moduli,)), given)[0]
+
+
+def words(integers: NDArray[np.int64]) -> NDArray[np.uint32]:
+    """c + 2^63 in words, the low ones first, for a graph `with_words`.
+
+    Args:
+        integers: c, int64 [*batch, n], any values.
+
+    Returns:
+        uint32 [*batch, 2, n].
+    """
+    made = empty((*integers.shape[:-1], 2, integers.shape[-1]), np.uint32)
+    halves = integers.view(np.uint64)[..., None, :]
+    np.copyto(made[..., :1, :], halves, casting="unsafe")  # the low 32 bits
+    np.right_shift(halves, np.uint64(32), out=made[..., 1:, :], casting="unsafe")
+    made[..., 1, :] ^= np.uint32(1 << 31)
+    return made
 
 
 def digits(
@@ -109,5 +126,5 @@ def _run(functions: Executables, table: Table, *arrays: jax.Array) -> Any:
         if made is not None:
             return made.bind(held, place.is_committed)(arrays)
     held = table_on(table, placement(arrays))
-    with jax.enable_x64(True):
+    with wide():
         return functions.function((held,), arrays)

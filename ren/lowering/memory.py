@@ -6,6 +6,8 @@ intermediate that may move has an offset; an output that takes over a dead buffe
 
 Inputs belong to the caller, before and after: no peak counts them. One that the caller gives away
 (`donating`) may lend its buffer to a result as a dead intermediate does; nor does a peak count it.
+
+A plan that is one call of native code has no such values: see `ren.lowering.call_memory`.
 """
 
 from __future__ import annotations
@@ -20,6 +22,7 @@ from jax.sharding import SingleDeviceSharding
 from ren.core import html
 from ren.core.errors import VerificationError
 from ren.lowering import emit
+from ren.lowering.call_memory import native_call
 from ren.lowering.columns import columns, size
 from ren.lowering.devices import PYTHON
 from ren.lowering.lifetimes import Value, fresh_stores, values_of
@@ -52,9 +55,13 @@ class MemoryPlan:
 class MemoryReport:
     """What one run of a plan holds in memory, in bytes.
 
+    Where the plan is one call of native code, that is what is reported: nothing is donated then,
+    and what the call holds besides arguments and results is `call_bytes`.
+
     Attributes:
         peak_bytes: planned: the largest, over units, of live intermediates and outputs with
-            donation, plus the unit's temporaries, which are estimated.
+            donation, plus the unit's temporaries, which are estimated; of a native call the
+            outputs and what it holds.
         unplanned_bytes: the same without donation.
         arena_bytes: the arenas that hold the optimizable intermediates, gaps included.
         lower_bound_bytes: what lifetimes force, wherever values are placed: the most that is live
@@ -67,8 +74,9 @@ class MemoryReport:
         held_bytes: of the inputs that the plan itself holds: buffers that it closes over, and what
             was pruned. They go with the plan.
         pruned_bytes: of what was computed once, at capture, because it depends on no argument.
-        measured_bytes: as `peak_bytes`, with the temporaries that XLA states for each executable;
-            None until measured.
+        measured_bytes: as `peak_bytes` of units, with the temporaries that XLA states for each
+            executable; None until measured.
+        call_bytes: what one native call holds; None for a plan that runs kernel by kernel.
     """
 
     peak_bytes: int
@@ -82,10 +90,13 @@ class MemoryReport:
     held_bytes: int = 0
     pruned_bytes: int = 0
     measured_bytes: int | None = None
+    call_bytes: int | None = None
 
     def _rows(self) -> list[tuple[str, int | None]]:
+        call = [] if self.call_bytes is None else [("held by the native call", self.call_bytes)]
         return [
             ("peak, planned", self.peak_bytes),
+            *call,
             ("peak, measured", self.measured_bytes),
             ("peak without donation", self.unplanned_bytes),
             ("lower bound of lifetimes", self.lower_bound_bytes),
@@ -201,7 +212,25 @@ def memory_plan(plan: Plan) -> MemoryPlan:
 
 
 def report(plan: Plan) -> MemoryReport:
-    """The memory of one run, planned."""
+    """The memory of one run, planned, in the form that the plan takes by default."""
+    made, call = units_report(plan), native_call(plan)
+    if call is None:
+        return made
+    peak = made.output_bytes + call.held_bytes
+    return attrs.evolve(
+        made,
+        peak_bytes=peak,
+        unplanned_bytes=peak,
+        arena_bytes=call.held_bytes,
+        lower_bound_bytes=peak,
+        donated_bytes=0,
+        donated_input_bytes=0,
+        call_bytes=call.held_bytes,
+    )
+
+
+def units_report(plan: Plan) -> MemoryReport:
+    """The memory of one run, planned, of the plan's units one by one."""
     made = memory_plan(plan)
     values, pairs = made.values, made.donations
     bare = values_of(plan)
@@ -231,7 +260,7 @@ def temporaries(plan: Plan, made: MemoryPlan) -> list[int]:
 
 
 def measure(plan: Plan) -> MemoryReport:
-    """The memory of one run, with the temporaries that XLA states; compiles every kernel.
+    """The memory of one run of the units, with the temporaries that XLA states; compiles them.
 
     Raises:
         VerificationError: XLA would not use a donation of the plan.
@@ -243,7 +272,7 @@ def measure(plan: Plan) -> MemoryReport:
         for i, (unit, g) in enumerate(zip(plan.units, given, strict=True))
     ]
     measured = peak(plan, made.values, made.donations, stated)
-    return attrs.evolve(report(plan), measured_bytes=measured)
+    return attrs.evolve(units_report(plan), measured_bytes=measured)
 
 
 def _planned_scratch(unit: Unit, in_place: bool, values: Sequence[Value]) -> int:

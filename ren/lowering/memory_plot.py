@@ -10,7 +10,7 @@ import attrs
 from ren import plotting
 from ren.lowering.columns import size
 from ren.lowering.lifetimes import Value
-from ren.lowering.memory import MemoryPlan, memory_plan, report, temporaries
+from ren.lowering.memory import MemoryPlan, memory_plan, temporaries, units_report
 
 if TYPE_CHECKING:
     from ren.lowering.plan import Plan
@@ -95,7 +95,7 @@ def _kind(value: int, outputs: set[int]) -> str:
 def plot_memory(plan: Plan, ax: Any = None) -> Any:
     """See `Plan.plot_memory`."""
     ax = plotting.axes(ax, "plan.plot_memory()")
-    told, blocks = report(plan), timeline(plan)
+    told, blocks = units_report(plan), timeline(plan)
     unit, name = _scale(max(told.peak_bytes, told.unplanned_bytes))
     for kind, colour in _STYLES.items():
         found = [b for b in blocks if b.kind == kind]

@@ -45,6 +45,14 @@ def common_place(arrays: Sequence[Any]) -> Place | None:
     return Place(sharding, is_committed)
 
 
+def are_divided(arrays: Sequence[Any]) -> bool:
+    """True for concrete arrays that JAX would compute with on several devices, all on the same."""
+    if not all(isinstance(a, jax.Array) for a in arrays):
+        return False
+    found = {frozenset(a.sharding.device_set) for a in arrays if a.committed}
+    return len(found) == 1 and len(*found) > 1
+
+
 def default_device() -> Any:
     """The device that JAX uses for arrays that are bound to none; None where it is a name."""
     chosen = jax.config.jax_default_device  # pyright: ignore[reportAttributeAccessIssue]

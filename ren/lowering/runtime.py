@@ -11,6 +11,7 @@ import hashlib
 import json
 import logging
 import struct
+import threading
 import time
 from collections.abc import Callable, Sequence
 from functools import cache
@@ -26,6 +27,7 @@ import jax.monitoring
 import numpy as np
 
 from ren.lowering import disk
+from ren.lowering.tracing import wide
 
 _private: Any = None
 try:
@@ -46,6 +48,8 @@ _log = logging.getLogger("ren")
 _LENGTH = struct.Struct("<Q")
 # XLA:CPU uses half of an AVX-512 register unless told otherwise (docs/performance.md).
 _FOR_CPU = {"xla_cpu_prefer_vector_width": 512}
+# Above all streams that JAX numbers by threads; the rest of one is its thread and its lane.
+_LANES, _LANE_BITS = 1 << 62, 8
 # What a private name that is gone or means something else raises.
 CHANGED = (AttributeError, TypeError, NotImplementedError)
 
@@ -105,6 +109,26 @@ def give_up(error: Exception) -> None:
         )
 
 
+def has_streams() -> bool:
+    """Whether executables that one thread calls can wait in several queues."""
+    return hasattr(getattr(_private, "lib", None), "set_execution_stream_id")
+
+
+def stream() -> int:
+    """The queue of what this thread calls now."""
+    return _private.lib.get_execution_stream_id()
+
+
+def stream_of_lane(lane: int) -> int:
+    """A queue of this thread's own."""
+    return _LANES + (threading.get_native_id() << _LANE_BITS) + lane
+
+
+def set_stream(number: int) -> None:
+    """Has this thread's calls wait in another queue; each waits for its arguments all the same."""
+    _private.lib.set_execution_stream_id(number)
+
+
 def executable(loaded: Any, shapes: Sequence[tuple[int, ...]], place: Any) -> Executable:
     """A loaded executable whose results have these shapes, on the device of `place`."""
     avals = [_private.core.ShapedArray(shape, np.dtype(np.uint32)) for shape in shapes]
@@ -114,10 +138,31 @@ def executable(loaded: Any, shapes: Sequence[tuple[int, ...]], place: Any) -> Ex
     return Executable(loaded.execute_sharded, free, bound, loaded.get_parameter_layouts())
 
 
+def put(array: np.ndarray, device: Any) -> Any:
+    """A host array of 32 bits on a device, which JAX may move: a call without JAX's dispatch.
+
+    A CPU reads it where it stands, if it is aligned: nothing is written to it afterwards.
+    """
+    if is_supported():
+        try:
+            aval = _private.core.ShapedArray(array.shape, array.dtype)
+            place = _home(device)
+            return _private.pxla.batched_device_put(aval, place, [array], [device], committed=False)
+        except CHANGED as error:
+            give_up(error)
+    return jax.device_put(array)
+
+
+@cache
+def _home(device: Any) -> Any:
+    """The sharding that JAX gives to arrays on its default device, which this one is."""
+    return jax.device_put(np.zeros(1, np.uint32)).sharding
+
+
 def compiled(lowered: Any, place: Any) -> Any:
     """The loaded executable of a `jax.stages.Lowered`, from JAX's own cache if it is there."""
     (device,) = place.device_set
-    with jax.enable_x64(True):
+    with wide():
         return lowered.compile(_chosen(device.platform)).runtime_executable()
 
 

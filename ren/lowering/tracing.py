@@ -40,3 +40,10 @@ def concretely() -> Iterator[None]:
         return
     with jax.ensure_compile_time_eval(), _eval_context(), jax.sharding.use_abstract_mesh(_NO_MESH):
         yield
+
+
+@contextmanager
+def wide() -> Iterator[None]:
+    """JAX's settings as kernels are written for: 64-bit types, and NumPy's broadcasting."""
+    with jax.enable_x64(True), jax.numpy_rank_promotion("allow"):
+        yield

@@ -26,6 +26,8 @@ from ren.core.ring import (
 def test_a_ring_is_a_value() -> None:
     ring = RingSpec(n=8, moduli=(17, 97))
     assert ring == RingSpec(8, [17, 97]) == RingSpec(8, (np.int64(17), np.uint32(97)))
+    assert ring == RingSpec(np.int64(8), np.array([17, 97]))  # pyright: ignore[reportArgumentType]
+    assert type(RingSpec(np.int64(8), (17,)).n) is int
     assert hash(ring) == hash(RingSpec(8, (17, 97)))
     assert ring != RingSpec(8, (97, 17))  # the order of the limbs counts
     assert ring != RingSpec(4, (17, 97))

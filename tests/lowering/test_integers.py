@@ -49,6 +49,17 @@ def test_residues_stand_on_aligned_memory_and_are_concrete_in_a_trace():
     assert np.array_equal(seen[0][1], limbs_of(values[1].tolist(), moduli))
 
 
+@pytest.mark.parametrize("batch", [(), (3,)])
+def test_words_of_any_int64(batch):
+    values = np.random.default_rng(1).integers(-(2**63), 2**63, (*batch, N))
+    values[..., : len(ENDS)] = ENDS
+    words = integers.words(values)
+    assert words.dtype == np.uint32 and words.shape == (*batch, 2, N)
+    joined = words[..., 0, :].astype(object) + words[..., 1, :].astype(object) * 2**32 - 2**63
+    assert np.array_equal(joined, values)
+    assert np.array_equal(integers.words(values[..., ::2]), words[..., ::2])
+
+
 def value_of(digits: np.ndarray, negative: bool, moduli: tuple[int, ...]) -> int:
     weights = [math.prod(moduli[:i]) for i in range(len(moduli))]
     total = sum(int(v) * w for v, w in zip(digits, weights, strict=True))

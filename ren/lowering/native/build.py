@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
+import shlex
 import shutil
 import signal
 import subprocess
@@ -17,11 +18,15 @@ from pathlib import Path
 import attrs
 import jax
 
+from ren.config import CXX
 from ren.lowering.runtime import processor
 
-# C++ compilers by their usual names; the first that is there is used.
+# C++ compilers by their usual names; the first that is there is used, unless CXX names another.
 COMPILERS = ("c++", "g++", "clang++")
-FLAGS = ("-std=c++17", "-O2", "-march=native", "-fvisibility=hidden", "-shared", "-fPIC", "-w")
+FLAGS = (
+    *("-std=c++17", "-O2", "-march=native"),
+    *("-fvisibility=hidden", "-shared", "-fPIC", "-pthread", "-w"),
+)
 LIMIT_S = 20.0
 MAIN, SUFFIXES = "kernels.cc", (".cc", ".h")
 
@@ -32,9 +37,9 @@ class BuildError(Exception):
 
 @attrs.frozen
 class Compiler:
-    """A C++ compiler: where it is, and what it says of its version."""
+    """A C++ compiler: the command that starts it, and what it says of its version."""
 
-    path: str
+    command: tuple[str, ...]
     version: str
 
 
@@ -46,15 +51,18 @@ def sources() -> dict[str, bytes]:
 
 
 def compiler() -> Compiler:
-    """The system's C++ compiler.
+    """The C++ compiler that the environment variable CXX names, else the system's.
 
     Raises:
         BuildError: there is none, or it does not run.
     """
-    path = next(filter(None, map(shutil.which, COMPILERS)), None)
+    name, *arguments = shlex.split(CXX) or [""]
+    path = next(filter(None, map(shutil.which, (name,) if name else COMPILERS)), None)
     if path is None:
-        raise BuildError(f"no C++ compiler ({', '.join(COMPILERS)}) is on PATH")
-    return Compiler(path, _run([path, "--version"]))
+        looked_for = f"{name}, as CXX says" if name else ", ".join(COMPILERS)
+        raise BuildError(f"no C++ compiler ({looked_for}) is on PATH")
+    command = (path, *arguments)
+    return Compiler(command, _run([*command, "--version"]))
 
 
 def key(built_by: Compiler) -> str:
@@ -62,7 +70,7 @@ def key(built_by: Compiler) -> str:
     made = hashlib.sha256()
     for name, text in sources().items():
         made.update(hashlib.sha256(name.encode()).digest() + hashlib.sha256(text).digest())
-    for part in (built_by.path, built_by.version, *FLAGS, processor(), version("jaxlib")):
+    for part in (*built_by.command, built_by.version, *FLAGS, processor(), version("jaxlib")):
         made.update(hashlib.sha256(part.encode()).digest())
     return made.hexdigest()
 
@@ -78,7 +86,7 @@ def library(built_by: Compiler) -> bytes:
             (Path(folder) / name).write_bytes(text)
         main, made = Path(folder) / MAIN, Path(folder) / "kernels.so"
         include = f"-I{jax.ffi.include_dir()}"
-        _run([built_by.path, *FLAGS, include, str(main), "-o", str(made)])
+        _run([*built_by.command, *FLAGS, include, str(main), "-o", str(made)])
         return made.read_bytes()
 
 

@@ -4,8 +4,9 @@ What a limb goes through stays in the cache of the core that it is on, twiddles 
 read once for all digits, and what crosses phases lies in memory that is kept between calls.
 
 The code is uint32 words. It begins with the numbers of phases, of rows of a task's own and of rows
-kept between phases, and n; then the position of each phase. A phase is its kind, its number of
-tasks, the columns of each (of conversions), and the position of each task.
+kept between phases, and n; then the position of each phase, and for each argument and result the
+batch axes that are taken apart (see `axes`). A phase is its kind, its number of tasks, the columns
+of each (of conversions), and the position of each task.
 """
 
 from __future__ import annotations
@@ -16,12 +17,15 @@ from typing import Any
 
 import attrs
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from ren.lowering.bodies import Arrays, Table
 from ren.lowering.graph import Graph
+from ren.lowering.native.axes import Axes, Shape, axes_of, looped
 from ren.lowering.native.overrides import PLAN, target
-from ren.lowering.native.rows import Row, Rows, Unsupported, rows_of
+from ren.lowering.native.partitioned import WholeCall
+from ren.lowering.native.rows import Rows, Unsupported, rows_of
 from ren.lowering.native.schedule import (
     CONSTANT,
     ROW_BITS,
@@ -51,12 +55,19 @@ class Form:
     Attributes:
         n: the length of its rows.
         inputs: the inputs that it reads.
-        outputs: of each output its number of limbs.
+        masks: of each input, read or not, `Axes.mask`.
+        outputs: of each output `Axes.pattern`, and its number of limbs.
     """
 
     n: int
     inputs: tuple[int, ...]
-    outputs: tuple[int, ...]
+    masks: tuple[int, ...]
+    outputs: tuple[tuple[Shape, int], ...]
+
+    @property
+    def is_looped(self) -> bool:
+        """True where no batch axis is taken apart."""
+        return not any(self.masks) and not any(pattern for pattern, _ in self.outputs)
 
 
 @attrs.frozen(eq=False)
@@ -66,57 +77,95 @@ class Whole:
     Attributes:
         form: what shapes the call.
         tables: twiddles, permutations and the code, in the order of arguments.
-        needs: of each output the inputs that it depends on.
         spread: the inputs that must have residues for each position, not a number for each limb.
+        phases: how many there are.
+        kept: the rows that it holds between them.
+        own, tasks: the rows that a task has for itself, and the most tasks of a phase.
     """
 
     form: Form
     tables: tuple[Table, ...]
-    needs: tuple[frozenset[int], ...]
     spread: frozenset[int]
+    phases: int
+    kept: int
+    own: int
+    tasks: int
 
-    def fits(self, args: Sequence[Any]) -> bool:
-        """True where the outputs have the batch axes of all inputs together, as they do by XLA."""
-        if any(args[i].shape[-1] != self.form.n for i in self.spread):
-            return False
-        shapes = [tuple(a.shape[:-2]) for a in args]
-        batch = np.broadcast_shapes(*shapes)
-        return not batch or all(
-            np.broadcast_shapes(*(shapes[i] for i in needed)) == batch for needed in self.needs
-        )
+    def held_bytes(self, shapes: Sequence[Shape], threads: int) -> int:
+        """The most bytes that a call holds besides its arguments and results.
+
+        Of a batch that it loops over, no more is held than `threads` work on.
+
+        Args:
+            shapes: of all inputs of the graph.
+            threads: how many threads XLA has.
+        """
+        own = (looped(s[:-2], m) for s, m in zip(shapes, self.form.masks, strict=True))
+        batches = int(np.prod(np.broadcast_shapes(*own)))
+        rows = min(batches, threads) * self.kept + min(batches * self.tasks, threads) * self.own
+        return 4 * self.form.n * rows
+
+
+def whole(graph: Graph, tables: tuple[Table, ...], shapes: Sequence[Shape]) -> Whole | None:
+    """A graph as one call on inputs of some shapes; None where the kernel cannot do all of it."""
+    inputs, outputs = axes_of(graph, tuple(shape[:-2] for shape in shapes))
+    limbs = tuple(shape[-2] for shape in shapes)
+    found = _known(graph, tables, tuple(zip(inputs, limbs, strict=True)), outputs)
+    if found is None or any(shapes[i][-1] != found.form.n for i in found.spread):
+        return None
+    return found
 
 
 @lru_cache(maxsize=256)
-def whole(graph: Graph, tables: tuple[Table, ...]) -> Whole | None:
-    """A graph as one call; None where it has steps that the kernel does not know."""
+def _known(
+    graph: Graph,
+    tables: tuple[Table, ...],
+    inputs: tuple[tuple[Axes, int], ...],
+    outputs: tuple[Axes, ...],
+) -> Whole | None:
     try:
-        return _whole(graph, tables)
+        return _whole(graph, tables, inputs, outputs)
     except Unsupported:
         return None
 
 
-def _whole(graph: Graph, tables: tuple[Table, ...]) -> Whole:
-    rows = with_own_outputs(with_split_sums(rows_of(graph, tables)))
+def _whole(
+    graph: Graph,
+    tables: tuple[Table, ...],
+    inputs: tuple[tuple[Axes, int], ...],
+    outputs: tuple[Axes, ...],
+) -> Whole:
+    rows = with_own_outputs(with_split_sums(rows_of(graph, tables, inputs, outputs)))
     if rows.n < LEAST_N or any(len(c.src) > _MAX_DIGITS for c in rows.conversions):
         raise Unsupported("rows too short, or a conversion too wide")
-    inputs = sorted({row.given[0] for row in rows.rows if row.step == "input"})
+    read = sorted({row.given[0] for row in rows.rows if row.step == "input"})
+    masks = tuple(axes.mask for axes, _ in inputs)
     moduli = sorted({row.given[0] for row in rows.rows if row.step in ("ntt", "intt")})
     moved = dict.fromkeys(row.given[-1] for row in rows.rows if row.step in _WITH_TABLE)
-    read = [*(Table("rows", (rows.n, q)) for q in moduli), *moved]
-    args = len(inputs) + len(read) + 1
-    buffers = {table: len(inputs) + i for i, table in enumerate(read)}
-    by_input = {number: i for i, number in enumerate(inputs)}
-    outputs = range(args, args + len(rows.outputs))
-    if not inputs or args + len(outputs) >= _MOST_BUFFERS:
+    constant = [*(Table("rows", (rows.n, q)) for q in moduli), *moved]
+    args = len(read) + len(constant) + 1
+    buffers = {table: len(read) + i for i, table in enumerate(constant)}
+    by_input = {number: i for i, number in enumerate(read)}
+    results = range(args, args + len(rows.outputs))
+    if not read or args + len(results) >= _MOST_BUFFERS:
         raise Unsupported("no inputs, or too many")
-    schedule = scheduled(rows, [by_input.get(i, 0) for i in range(graph.inputs)], outputs)
+    schedule = scheduled(rows, [by_input.get(i, 0) for i in range(graph.inputs)], results)
     if 4 * rows.n * schedule.kept > MOST_KEPT:
         raise Unsupported("too much between its phases")
-    constants = dict.fromkeys(row.given[0] for row in rows.rows if row.step == "constant")
-    writer = _Writer(buffers, rows.n, list(constants))
-    code = Table("code", (writer.code(schedule),))
-    form = Form(rows.n, tuple(inputs), tuple(map(len, rows.outputs)))
-    return Whole(form, (*read, code), _needs(rows.rows, rows.outputs), _spread(rows))
+    values = dict.fromkeys(row.given[0] for row in rows.rows if row.step == "constant")
+    writer = _Writer(buffers, rows.n, list(values))
+    apart = [
+        *(masks[i] for i in read),
+        *[0] * (len(constant) + 1),
+        *(axes.mask for axes in outputs),
+    ]
+    code = Table("code", (writer.code(schedule, apart),))
+    made = zip((axes.pattern for axes in outputs), rows.limbs, strict=True)
+    form = Form(rows.n, tuple(read), masks, tuple(made))
+    phases = schedule.phases
+    tasks = max(map(len, phases))
+    spread, kept, own = _spread(rows), schedule.kept, schedule.scratch
+    return Whole(form, (*constant, code), spread, len(phases), kept, own, tasks)
 
 
 def _spread(rows: Rows) -> frozenset[int]:
@@ -125,27 +174,30 @@ def _spread(rows: Rows) -> frozenset[int]:
     return frozenset(rows.rows[s].given[0] for s in read if rows.rows[s].step == "input")
 
 
-def _needs(rows: Sequence[Row], outputs: Sequence[tuple[int, ...]]) -> tuple[frozenset[int], ...]:
-    needed: list[int] = []  # by row, a bit for each input
-    for row in rows:
-        own = 1 << row.given[0] if row.step == "input" else 0
-        for s in row.src:
-            own |= needed[s]
-        needed.append(own)
-    bits = [0] * len(outputs)
-    for i, output in enumerate(outputs):
-        for r in output:
-            bits[i] |= needed[r]
-    return tuple(frozenset(i for i in range(b.bit_length()) if b >> i & 1) for b in bits)
-
-
 def emit_whole(form: Form, library: str, tables: tuple[Arrays, ...], inputs: Sequence[Any]) -> Any:
     """The outputs of a graph on its inputs, each `uint32[*batch, limb, n]`, by one call."""
-    read = [inputs[i] for i in form.inputs]
-    batch = np.broadcast_shapes(*(x.shape[:-2] for x in read))
-    types = [jax.ShapeDtypeStruct((*batch, limbs, form.n), np.uint32) for limbs in form.outputs]
-    call = jax.ffi.ffi_call(target(library, PLAN), types, vmap_method="expand_dims")
-    return tuple(call(*read, *(array for table in tables for array in table)))
+    own = [looped(x.shape[:-2], mask) for x, mask in zip(inputs, form.masks, strict=True)]
+    loops = np.broadcast_shapes(*own)
+    # vmap adds its axes in front of all.
+    read = [
+        inputs[i].reshape((1,) * (len(loops) - len(own[i])) + inputs[i].shape) for i in form.inputs
+    ]
+    constants = [array for table in tables for array in table]
+    masks = (*(form.masks[i] for i in form.inputs), *[None] * len(constants))
+    call = WholeCall(target(library, PLAN), form.n, masks, form.outputs)
+    if np.broadcast_shapes(*(own[i] for i in form.inputs)) != loops:
+        read[0] = _over(read[0], form.masks[form.inputs[0]], loops)
+    run = call if jax.device_count() == 1 else call.divisible()
+    return run(*read, *constants)
+
+
+def _over(x: Any, mask: int, loops: Shape) -> Any:
+    """An input with all loops as long as they are."""
+    batch = x.shape[:-2]
+    apart = [mask >> (len(batch) - 1 - i) & 1 for i in range(len(batch))]
+    left = iter(loops)
+    shape = [n if own else next(left) for n, own in zip(batch, apart, strict=True)]
+    return jnp.broadcast_to(x, (*shape, *x.shape[-2:]))
 
 
 class _Writer:
@@ -154,10 +206,10 @@ class _Writer:
     def __init__(self, buffers: dict[Table, int], n: int, constants: list[int]) -> None:
         self._buffers, self._n, self._constants = buffers, n, constants
 
-    def code(self, schedule: Schedule) -> bytes:
-        """The code of a schedule."""
+    def code(self, schedule: Schedule, apart: Sequence[int]) -> bytes:
+        """The code of a schedule, for arguments and results with these axes taken apart."""
         words = [len(schedule.phases), schedule.scratch, schedule.kept, self._n]
-        words += [0] * len(schedule.phases)
+        words += [*[0] * len(schedule.phases), *apart]
         for number, phase in enumerate(schedule.phases):
             words[4 + number] = start = len(words)
             kind, width = int(isinstance(phase[0], PlacedConversion)), _width(self._n, phase)

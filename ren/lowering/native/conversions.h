@@ -53,7 +53,7 @@ struct Target {
 template <class V, int some, class Out>
 void weighted_sums(const Target& to, size_t j, const u32* digits, size_t width, const Out& out) {
   for (size_t c = 0; c < width; c += lanes<V>) {
-    V totals[some];
+    V totals[some]{};
     for (size_t start = 0; start < to.digits; start += kMaxTerms) {
       const size_t end = start + kMaxTerms < to.digits ? start + kMaxTerms : to.digits;
       Sum<V> sums[some];

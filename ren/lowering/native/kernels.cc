@@ -4,6 +4,7 @@
 // bit. Residues are uint32 in [0, q), q < 2^30; arrays are [*batch, limb, n], row-major. Tables are
 // those of the jax.numpy kernels.
 
+#include "keccak.h"
 #include "plans.h"
 
 namespace {
@@ -51,3 +52,15 @@ REN_KERNEL(ren_intt, in.n, kLeastSquare, (transform_call<Vector, false>),
 REN_KERNEL(ren_convert, in.n, lanes<Vector>, convert_call<Vector>, convert_call<u32>)
 REN_KERNEL(ren_lift, in.n, lanes<Vector>, lift_call<Vector>, lift_call<u32>)
 REN_KERNEL(ren_plan, code_of(in)[3], kLeastSquare, plan_call<Vector>, plan_call<u32>)
+
+// What the host calls itself: see ren/lowering/native/hashing.py.
+#define REN_HOST extern "C" __attribute__((visibility("default")))
+
+REN_HOST void ren_shake256(const byte* prefix, size_t length, u64 first, size_t count,
+                           size_t blocks, byte* out, size_t threads) {
+  shake({prefix, length}, first, count, blocks, out, threads);
+}
+REN_HOST size_t ren_uniform(const u32* words, size_t count, u32 q, u32 largest, u32* out,
+                            u32* above) {
+  return uniform<Vector>(words, count, q, largest, out, above);
+}

@@ -21,6 +21,7 @@ from ren.core.errors import NativeError
 from ren.lowering import disk
 from ren.lowering.native import build, self_check
 from ren.lowering.native.build import BuildError
+from ren.lowering.native.hashing import Functions
 from ren.lowering.native.overrides import OVERRIDES, PLAN, PLATFORM, has_override, target
 from ren.lowering.program import Program
 
@@ -35,9 +36,10 @@ class Outcome:
     reason: str = ""
 
 
-# What came of it in this process, and the names of which XLA knows the kernels: it forgets none.
+# What came of it in this process, and the libraries of which XLA knows the kernels, by name: it
+# forgets none.
 _outcome: Outcome | None = None
-_registered: set[str] = set()
+_registered: dict[str, Functions] = {}
 _lock = threading.Lock()
 
 
@@ -52,8 +54,19 @@ def library_for(programs: Iterable[Program]) -> str:
     Raises:
         NativeError: there is none, and `ren.config.native` is True.
     """
-    if not config.native or not any(map(has_override, programs)):
-        return ""
+    return _name() if config.native and any(map(has_override, programs)) else ""
+
+
+def functions() -> Functions | None:
+    """What the host calls of the library; None where `library_for` names none.
+
+    Raises:
+        NativeError: as there.
+    """
+    return _registered.get(_name()) if config.native else None
+
+
+def _name() -> str:
     if set(backends()) != {PLATFORM}:  # one program serves all platforms, with one set of tables
         return ""
     found = outcome()
@@ -93,16 +106,16 @@ def _load() -> str:
     kept = None if store is None else store.read(key)
     body = build.library(compiler) if kept is None else kept
     if name not in _registered:
-        _register(body, name)
-        _registered.add(name)
+        _registered[name] = _register(body, name)
     if kept is None:
         self_check.check(name)
+        self_check.check_functions(_registered[name])
         if store is not None:
             store.write(key, body)
     return name
 
 
-def _register(body: bytes, name: str) -> None:
+def _register(body: bytes, name: str) -> Functions:
     """Loads a library from a file that nobody else can write to, and that is gone afterwards."""
     with tempfile.TemporaryDirectory(prefix="ren-") as folder:
         path = Path(folder) / "kernels.so"
@@ -114,3 +127,4 @@ def _register(body: bytes, name: str) -> None:
             jax.ffi.pycapsule(getattr(handlers, handler)),
             platform=PLATFORM,
         )
+    return Functions(handlers)

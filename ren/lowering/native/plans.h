@@ -19,6 +19,7 @@ enum Step : u32 { kEnd, kNtt, kIntt, kPermute, kGroup };
 enum Elementwise : u32 { kCopy, kAdd, kSub, kNeg, kDot, kMask, kFlip };
 constexpr u32 kRowBits = 20, kScratch = 4095, kConstant = 4094, kKept = 4093;
 constexpr size_t kColumnsOfGroup = 2048;
+constexpr size_t kAheadOfSum = 512;  // words of each factor, some of which are keys in memory
 
 // An argument, a result, or the rows that are kept: where it is, what is between its rows, and where
 // each batch begins; nullptr where all begin at once. Of a number for each limb, a row is one vector
@@ -57,6 +58,7 @@ struct Operand {
 
   template <class V>
   V at(size_t c) const { return load<V>(data + (c & mask)); }
+  void ahead(size_t c) const { fetch(data + ((c + kAheadOfSum) & mask)); }
 };
 
 template <class V, class Function>
@@ -72,6 +74,7 @@ void dot(u32* to, size_t width, size_t terms, const Operand* a, const Operand* b
   for (size_t c = 0; c < width; c += lanes<V>) {
     Sum<V> t;
     for (size_t i = 0; i < count; i++) {
+      a[i].ahead(c), b[i].ahead(c);
       const V x = a[i].at<V>(c), y = b[i].at<V>(c);
       t.add(x, y, second(x), second(y));
     }
@@ -190,7 +193,7 @@ void run_rows(const Frame& frame, const u32* at) {
       case kPermute: {
         u32* const to = frame.row(at[1]);
         const u32 *const from = frame.row(at[2]), *const index = frame.row(at[3]);
-        for (size_t i = 0; i < frame.n; i++) to[i] = from[index[i]];
+        map<V>(to, frame.n, [&](size_t c) { return gather<V>(from, load<V>(index + c)); });
         at += 4;
         break;
       }
@@ -222,28 +225,37 @@ void run_columns(const Frame& frame, const u32* code, size_t c, size_t width) {
   all_weighted_sums<V>(target, digits, width, [&](size_t j) { return frame.row(to[j]) + c; });
 }
 
-// The batch axes of the results, which are all alike.
-std::vector<size_t> batch_of(const Call& in) {
-  const XLA_FFI_Buffer& b = in.result_buffer(0);
-  return std::vector<size_t>(b.dims, b.dims + b.rank - 2);
+// The batch axes of an array that are loops; of those in `apart`, the last axis the lowest bit,
+// rows count the positions.
+std::vector<size_t> loops_of(const XLA_FFI_Buffer& b, u32 apart) {
+  std::vector<size_t> loops;
+  for (int64_t axis = 0; axis < b.rank - 2; axis++) {
+    const int64_t bit = b.rank - 3 - axis;
+    if (bit >= 32 || !(apart >> bit & 1)) loops.push_back(size_t(b.dims[axis]));
+  }
+  return loops;
 }
 
-// Where each batch begins in a buffer whose batch axes, the last ones of all, are as long or 1.
-std::vector<size_t> starts_of(const XLA_FFI_Buffer& b, const std::vector<size_t>& batch,
+// Where each position of the loops begins in an array whose own, the last ones of all, are as long
+// or 1.
+std::vector<size_t> starts_of(const XLA_FFI_Buffer& b, u32 apart, const std::vector<size_t>& loops,
                               size_t size) {
-  std::vector<size_t> starts{0};
-  size_t step = size;
-  const size_t own = size_t(b.rank) - 2;
-  std::vector<size_t> steps(batch.size(), 0);
-  for (size_t axis = 0; axis < own; axis++) {
-    const size_t length = size_t(b.dims[own - 1 - axis]);
-    if (length > 1) steps[batch.size() - 1 - axis] = step;
+  std::vector<size_t> steps(loops.size(), 0);
+  const int64_t own = b.rank - 2;
+  size_t step = size, loop = loops.size();
+  for (int64_t bit = 0; bit < own; bit++) {
+    const size_t length = size_t(b.dims[own - 1 - bit]);
+    if (bit >= 32 || !(apart >> bit & 1)) {
+      loop--;
+      if (length > 1) steps[loop] = step;
+    }
     step *= length;
   }
-  for (size_t axis = 0; axis < batch.size(); axis++) {
+  std::vector<size_t> starts{0};
+  for (size_t axis = 0; axis < loops.size(); axis++) {
     std::vector<size_t> finer;
     for (size_t start : starts)
-      for (size_t i = 0; i < batch[axis]; i++) finer.push_back(start + i * steps[axis]);
+      for (size_t i = 0; i < loops[axis]; i++) finer.push_back(start + i * steps[axis]);
     starts.swap(finer);
   }
   return starts;
@@ -256,9 +268,10 @@ void plan_call(const Call& in) {
   const size_t args = size_t(in.frame->args.size), results = size_t(in.frame->rets.size);
   const u32* const code = code_of(in);
   const size_t phases = code[0], scratch_rows = code[1], kept_rows = code[2], n = code[3];
-  const std::vector<size_t> batch = batch_of(in);
+  const u32* const apart = code + 4 + phases;
+  const std::vector<size_t> loops = loops_of(in.result_buffer(0), apart[args]);
   size_t batches = 1;
-  for (size_t length : batch) batches *= length;
+  for (size_t length : loops) batches *= length;
   std::vector<Buffer> buffers;
   std::vector<std::vector<u32>> numbers;
   std::vector<std::vector<size_t>> starts;
@@ -272,7 +285,8 @@ void plan_call(const Call& in) {
       buffer = {numbers.back().data(), lanes<V>, nullptr, true};
     }
     if (b.rank > 2) {
-      starts.push_back(starts_of(b, batch, size_t(b.dims[b.rank - 2]) * buffer.row));
+      const size_t size = size_t(b.dims[b.rank - 2]) * buffer.row;
+      starts.push_back(starts_of(b, apart[i], loops, size));
       buffer.starts = starts.back().data();
     }
     if (i >= args) prefer_large_pages(b.data, Call::size(b) * sizeof(u32));

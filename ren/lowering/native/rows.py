@@ -1,7 +1,8 @@
 """A graph taken apart into rows: what is computed for each limb, instruction by instruction.
 
 Everything but base conversion works on each limb by itself, so that views and joins of limbs are
-gone here: a row says which rows it is made of. Equal rows are one.
+gone here: a row says which rows it is made of. Equal rows are one. Batch axes that are taken apart
+(see `axes`) are gone in the same way, and with them STACK and PART.
 """
 
 from __future__ import annotations
@@ -10,9 +11,11 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import attrs
+import numpy as np
 
 from ren.lowering.bodies import Table
 from ren.lowering.graph import Call, Graph, Slice
+from ren.lowering.native.axes import Axes, Shape
 from ren.lowering.program import Instr
 
 MOST_ROWS = 200_000  # a larger graph is left to XLA: its code would take seconds to write
@@ -25,9 +28,9 @@ class Row:
     Args:
         step: "input", "constant", "converted", "ntt", "intt", "permute", or one of single residues:
             "add", "sub", "neg", "dot" (sum of products), "mask", "flip" (negated under a mask).
-        given: of an input its number and the limb; of a constant its value in Montgomery form; of
-            what is converted the number of the conversion and of the target; of a permutation and
-            a mask its table; of a flip the modulus and the table; else the modulus.
+        given: of an input its number and the row of it; of a constant its value in Montgomery
+            form; of what is converted the number of the conversion and of the target; of a
+            permutation and a mask its table; of a flip the modulus and the table; else the modulus.
         src: the rows that it reads.
     """
 
@@ -53,26 +56,38 @@ class Rows:
         rows: in order, each after what it reads.
         conversions: by number.
         outputs: the rows of each output.
+        places: which row of the output each of them is.
+        limbs: of each output the number of limbs.
     """
 
     n: int
     rows: tuple[Row, ...]
     conversions: tuple[Conversion, ...]
     outputs: tuple[tuple[int, ...], ...]
+    places: tuple[tuple[int, ...], ...]
+    limbs: tuple[int, ...]
 
 
 class Unsupported(Exception):
     """The graph has a step that rows have no name for."""
 
 
+_Value = list[int]  # a row for each limb
+
+
 @attrs.frozen
-class _Input:
-    """An input of the graph, of which the number of limbs is not known."""
+class _Batch:
+    """A value for each position of the axes that are taken apart."""
 
-    number: int
+    shape: Shape
+    parts: Sequence[_Value]
 
-
-_Value = list[int]
+    def over(self, shape: Shape) -> Sequence[_Value]:
+        """The parts, with all positions of `shape`."""
+        if self.shape == shape:
+            return self.parts
+        index = np.arange(len(self.parts)).reshape(self.shape)
+        return [self.parts[i] for i in np.broadcast_to(index, shape).ravel().tolist()]
 
 
 class _Builder:
@@ -91,10 +106,12 @@ class _Builder:
             self.rows.append(made)
         return found
 
-    def limbs(self, value: _Value | _Input, start: int, stop: int) -> _Value:
-        if isinstance(value, _Input):
-            return [self.row("input", (value.number, i)) for i in range(start, stop)]
-        return value[start:stop]
+    def input(self, number: int, axes: Axes, limbs: int) -> _Batch:
+        parts = [
+            [self.row("input", (number, limbs * offset + i)) for i in range(limbs)]
+            for offset in axes.offsets()
+        ]
+        return _Batch(axes.apart, parts)
 
     def converted(self, table: Table, src: tuple[int, ...]) -> _Value:
         conversion = Conversion(table, src)
@@ -104,7 +121,7 @@ class _Builder:
         count = len(table.args[1])  # type: ignore[arg-type]
         return [self.row("converted", (number, j), src) for j in range(count)]
 
-    def program(self, step: Call, tables: Sequence[Table], src: Sequence[Any]) -> list[_Value]:
+    def program(self, step: Call, tables: Sequence[Table], src: Sequence[_Batch]) -> list[_Batch]:
         """The values that a program stores."""
         own = [tables[i] for i in step.tables]
         values: list[Any] = []
@@ -114,34 +131,96 @@ class _Builder:
             self.n = instr.n
             if instr.op == "SLOT":
                 index: Any = instr.structure
-                values.append(self.limbs(src[index], 0, instr.limbs) if index >= 0 else None)
-                continue
-            emit = _STEPS.get(instr.op)
-            if emit is None:
-                raise Unsupported(instr.op)
-            made = emit(self, instr, [own[i] for i in instr.tables], [values[i] for i in instr.src])
-            values.append(made)
+                values.append(src[index] if index >= 0 else None)
+            else:
+                read = [values[i] for i in instr.src]
+                values.append(self._made(instr, [own[i] for i in instr.tables], read))
         return [values[i] for i in step.program.outputs]
 
+    def _made(self, instr: Instr, tables: list[Table], src: list[_Batch | None]) -> _Batch | None:
+        if instr.op in _INDICES:
+            return None
+        if instr.op == "PART":
+            return _part(instr, src)
+        shape = np.broadcast_shapes(*(x.shape for x in src if x is not None))
+        each = zip(*(x.over(shape) for x in src if x is not None), strict=True)
+        if instr.op == "STACK":
+            return _stack(instr, shape, list(each))
+        emit = _STEPS.get(instr.op)
+        if emit is None:
+            raise Unsupported(instr.op)
+        positions = each if any(x is not None for x in src) else [()]
+        return _Batch(shape, [emit(self, instr, tables, list(read)) for read in positions])
 
-def rows_of(graph: Graph, tables: Sequence[Table]) -> Rows:
+
+def rows_of(
+    graph: Graph,
+    tables: Sequence[Table],
+    inputs: Sequence[tuple[Axes, int]],
+    outputs: Sequence[Axes],
+) -> Rows:
     """The rows of a graph with its tables.
+
+    Args:
+        graph, tables: what runs.
+        inputs: the batch axes of each input, and its number of limbs.
+        outputs: the batch axes of each output.
 
     Raises:
         Unsupported: it has steps of other kinds.
     """
+    if any(0 in axes.lengths for axes in (*(axes for axes, _ in inputs), *outputs)):
+        raise Unsupported("an empty batch")
     builder = _Builder()
-    values: list[Any] = [_Input(i) for i in range(graph.inputs)]
+    values = [builder.input(i, *given) for i, given in enumerate(inputs)]
     for step in graph.steps:
         if isinstance(step, Slice):
-            values.append(builder.limbs(values[step.src], step.start, step.start + step.length))
+            whole, limbs = values[step.src], slice(step.start, step.start + step.length)
+            values.append(_Batch(whole.shape, [part[limbs] for part in whole.parts]))
         else:
             values.extend(builder.program(step, tables, [values[i] for i in step.src]))
-    outputs = [values[i] for i in graph.outputs]
-    if any(isinstance(v, _Input) for v in outputs) or not builder.n:
+    if any(i < graph.inputs for i in graph.outputs) or not builder.n:
         raise Unsupported("an input that is returned as it is")
-    return Rows(
-        builder.n, tuple(builder.rows), tuple(builder.conversions), tuple(map(tuple, outputs))
+    made = [values[i] for i in graph.outputs]
+    return _needed(
+        Rows(
+            builder.n,
+            tuple(builder.rows),
+            tuple(builder.conversions),
+            tuple(tuple(row for part in value.parts for row in part) for value in made),
+            tuple(_places(v, axes) for v, axes in zip(made, outputs, strict=True)),
+            tuple(len(value.parts[0]) for value in made),
+        )
+    )
+
+
+def _places(value: _Batch, axes: Axes) -> tuple[int, ...]:
+    limbs = len(value.parts[0])
+    return tuple(limbs * offset + i for offset in axes.offsets() for i in range(limbs))
+
+
+def _needed(rows: Rows) -> Rows:
+    """The same without rows that no output depends on."""
+    needed = {r for output in rows.outputs for r in output}
+    for r in range(len(rows.rows) - 1, -1, -1):
+        if r in needed:
+            needed.update(rows.rows[r].src)
+    done = sorted({rows.rows[r].given[0] for r in needed if rows.rows[r].step == "converted"})
+    number = {old: new for new, old in enumerate(done)}
+    made: list[Row] = []
+    new: dict[int, int] = {}
+    for r, row in enumerate(rows.rows):
+        is_converted = row.step == "converted" and row.given[0] in number  # all at once
+        if r in needed or is_converted:
+            given = (number[row.given[0]], *row.given[1:]) if is_converted else row.given
+            new[r] = len(made)
+            made.append(Row(row.step, given, tuple(new[s] for s in row.src)))
+    conversions = (rows.conversions[i] for i in done)
+    return attrs.evolve(
+        rows,
+        rows=tuple(made),
+        conversions=tuple(Conversion(c.table, tuple(new[s] for s in c.src)) for c in conversions),
+        outputs=tuple(tuple(new[r] for r in output) for output in rows.outputs),
     )
 
 
@@ -189,6 +268,18 @@ def _flip(b: _Builder, instr: Instr, t: list[Table], src: list[_Value]) -> _Valu
     return [b.row("flip", (q, table), (x,)) for q, x in each]
 
 
+def _residues(b: _Builder, instr: Instr, t: list[Table], src: list[_Value]) -> _Value:
+    """Of rows of words, which are no residues: any factors do in a sum of two products."""
+    low, high = src[0]
+    _, _, *factors = ([int(x) for x in array.ravel()] for array in t[0].build())
+    made = []
+    for q, *each in zip(_moduli(t[0]), *factors, strict=True):
+        low_factor, high_factor, shift = (b.row("constant", (x,)) for x in each)
+        total = b.row("dot", (q,), (low, low_factor, high, high_factor))
+        made.append(b.row("sub", (q,), (total, shift)))
+    return made
+
+
 def _transform(step: str) -> _Step:
     def emit(b: _Builder, instr: Instr, t: list[Table], src: list[_Value]) -> _Value:
         return [b.row(step, (q,), (x,)) for q, x in zip(_moduli(t[0]), src[0], strict=True)]
@@ -230,16 +321,28 @@ def _join(b: _Builder, instr: Instr, t: list[Table], src: list[_Value]) -> _Valu
     return [x for i, start, count in runs for x in src[i][start : start + count]]
 
 
-def _store(b: _Builder, instr: Instr, t: list[Table], src: list[Any]) -> _Value:
-    return _wide(src[1], instr)
+def _store(b: _Builder, instr: Instr, t: list[Table], src: list[_Value]) -> _Value:
+    return _wide(src[0], instr)
+
+
+def _stack(instr: Instr, shape: Shape, each: Sequence[Sequence[_Value]]) -> _Batch:
+    """Of each position the values that are stacked: along a new last axis, or a new first one."""
+    wide = [[_wide(x, instr) for x in read] for read in each]
+    count = len(instr.src)
+    if instr.structure:
+        return _Batch((*shape, count), [x for read in wide for x in read])
+    return _Batch((count, *shape), [read[i] for i in range(count) for read in wide])
+
+
+def _part(instr: Instr, src: Sequence[_Batch | None]) -> _Batch:
+    (x,), (index, axis) = src, instr.structure  # type: ignore[misc]
+    assert x is not None
+    found = np.take(np.arange(len(x.parts)).reshape(x.shape), index, axis=axis)
+    return _Batch(found.shape, [x.parts[i] for i in found.ravel().tolist()])
 
 
 def _same(b: _Builder, instr: Instr, t: list[Table], src: list[_Value]) -> _Value:
     return src[0]
-
-
-def _nothing(b: _Builder, instr: Instr, t: list[Table], src: list[Any]) -> None:
-    return None
 
 
 _STEPS: dict[str, _Step] = {
@@ -252,6 +355,7 @@ _STEPS: dict[str, _Step] = {
     "DELTA": _delta,
     "AT_ZERO": _at_zero,
     "FLIP": _flip,
+    "RESIDUES": _residues,
     "NTT": _transform("ntt"),
     "INTT": _transform("intt"),
     "CONVERT": _conversion,
@@ -262,6 +366,5 @@ _STEPS: dict[str, _Step] = {
     "LOAD": _load,
     "STORE": _store,
     "CONTIGUOUS": _same,
-    "GIDX": _nothing,
-    "INDEX": _nothing,
 }
+_INDICES = frozenset({"GIDX", "INDEX"})  # a part of the LOAD that reads them

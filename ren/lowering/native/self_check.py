@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator
 from functools import partial
 
@@ -16,9 +17,10 @@ from ren.lowering.bodies import BODIES
 from ren.lowering.graph import Call, Graph
 from ren.lowering.native.build import BuildError
 from ren.lowering.native.code import emit_whole, whole
+from ren.lowering.native.hashing import BLOCK, Functions
 from ren.lowering.native.overrides import emitter, tables_for
 from ren.lowering.program import Kernel, kernel_of
-from ren.lowering.tracing import concretely
+from ren.lowering.tracing import concretely, wide
 
 # Degrees below and above the length of vectors; small primes and those just below 2^30.
 _RINGS = (
@@ -37,7 +39,8 @@ def check(library: str) -> None:
     inputs = [[_residues(s.spec, i) for i, s in enumerate(_node(k).src)] for k in kernels]
     with (
         concretely(),
-        jax.enable_x64(True),
+        wide(),
+        jax.transfer_guard("allow"),
         jax.default_device(jax.local_devices(backend="cpu")[0]),
     ):
         for kernel, arrays in zip(kernels, inputs, strict=True):
@@ -47,6 +50,26 @@ def check(library: str) -> None:
                 if not np.array_equal(run(library, kernel, arrays), want):
                     n = node.spec.ring.n
                     raise BuildError(f"the self-check of {node.op.name} at n = {n} failed")
+
+
+def check_functions(functions: Functions) -> None:
+    """Runs what the host calls of a library.
+
+    Raises:
+        BuildError: a function does not compute what it should.
+    """
+    for prefix in (b"", bytes(range(125)), bytes(range(1, 142))):
+        streams = [hashlib.shake_256(prefix + i.to_bytes(8, "little")) for i in range(255, 266)]
+        want = b"".join(stream.digest(2 * BLOCK) for stream in streams)
+        if bytes(functions.squeezed(prefix, 255, len(streams), 2)) != want:
+            raise BuildError(f"the self-check of SHAKE-256 after {len(prefix)} bytes failed")
+    words = np.frombuffer(want, "<u4")
+    for q in (97, 1073741441):
+        largest, out = (1 << 32) // q * q - 1, np.empty(len(words), np.uint32)
+        above = functions.uniform(words, q, largest, out)
+        is_right = np.array_equal(above, np.flatnonzero(words > largest))
+        if not is_right or not np.array_equal(out, words % np.uint32(q)):
+            raise BuildError(f"the self-check of residues modulo {q} failed")
 
 
 def _by_override(library: str, kernel: Kernel, inputs: list[np.ndarray]) -> np.ndarray:
@@ -61,7 +84,7 @@ def _by_plan(library: str, kernel: Kernel, inputs: list[np.ndarray]) -> np.ndarr
     """The result of a kernel as a plan of its own."""
     count, tables = len(inputs), tuple(range(len(kernel.tables)))
     call = Call(kernel.program, tables, tuple(range(count)))
-    found = whole(Graph(count, (call,), (count,)), kernel.tables)
+    found = whole(Graph(count, (call,), (count,)), kernel.tables, [a.shape for a in inputs])
     if found is None:
         raise BuildError(f"a plan of {_node(kernel).op.name} has no code")
     arrays = tuple(t.build() for t in found.tables)

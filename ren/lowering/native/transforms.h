@@ -74,6 +74,8 @@ struct Limb {
   int log_n, log_c;
 };
 
+constexpr size_t kAheadOfPass = 128;  // words: a few steps, each as long as a read from memory
+
 // Stages of pairs far apart, on one block of 2^log values, each with one twiddle for many values.
 // Block `index` of all blocks counts from 1 for the whole limb, 2 and 3 for its halves, and so on.
 template <class V, int stages, bool is_forward, bool is_last>
@@ -87,6 +89,8 @@ void far_pass(const Limb& limb, const u32* x, u32* y, int log, size_t index, siz
   };
   for (size_t c = begin; c < end; c += lanes<V>) {
     V values[1 << stages];
+    if (x != y)  // it comes from memory
+      UNROLL for (int i = 0; i < 1 << stages; i++) fetch(x + c + i * apart + kAheadOfPass);
     UNROLL for (int i = 0; i < 1 << stages; i++) values[i] = load<V>(x + c + i * apart);
     if constexpr (is_forward) {
       forward_stages<stages, true>(values, m, at);
@@ -111,6 +115,13 @@ void near_pass(const Limb& limb, const u32* x, u32* y, size_t square, int first)
   const size_t apart = side >> (first + stages);
   for (size_t part = 0; part < size_t(1) << first; part++) {
     for (size_t r = 0; r < side; r += lanes<V>) {
+      UNROLL for (int t = 0; t < stages; t++) {  // twiddles of the next square
+        const size_t k = size_t(1) << (first + t), next = rows * k + (square + 1) * k * side + r;
+        UNROLL for (int j = 0; j < 1 << t; j++) {
+          fetch(limb.w + next + ((part << t) + j) * side);
+          fetch(limb.s + next + ((part << t) + j) * side);
+        }
+      }
       for (size_t i = 0; i < apart; i++) {
         auto at = [&](int t, int j) {
           const size_t k = size_t(1) << (first + t);

@@ -38,12 +38,13 @@ inline u32 lower(u32 a, u32 b) { return a < b ? a : b; }
 
 #if defined(__AVX512F__)
 constexpr int kMaxStages = 4;  // of one pass: 16 values in 32 registers
-typedef u32 Vector __attribute__((vector_size(64), may_alias));
-typedef u64 Wide __attribute__((vector_size(64), may_alias));
+typedef u32 Vector __attribute__((vector_size(64)));
+typedef u64 Wide __attribute__((vector_size(64)));
 
-inline Vector second(Vector a) { return (Vector)_mm512_srli_epi64((__m512i)a, 32); }
+// Of the forms with masks, all set: gcc 12 warns of those without that they use what is undefined.
+inline Vector second(Vector a) { return (Vector)((Wide)a >> 32); }
 inline Wide product_first(Vector a, Vector b) {
-  return (Wide)_mm512_mul_epu32((__m512i)a, (__m512i)b);
+  return (Wide)_mm512_maskz_mul_epu32(0xFF, (__m512i)a, (__m512i)b);
 }
 inline Wide product_second(Vector a, Vector b) { return product_first(a, b); }
 inline Vector high(Wide first, Wide second) {
@@ -55,12 +56,12 @@ inline Vector low(Wide first, Wide second) {
                                            _MM_PERM_ENUM(0xA0));
 }
 inline Vector lower(Vector a, Vector b) {
-  return (Vector)_mm512_min_epu32((__m512i)a, (__m512i)b);
+  return (Vector)_mm512_maskz_min_epu32(0xFFFF, (__m512i)a, (__m512i)b);
 }
 #elif defined(__AVX2__)
 constexpr int kMaxStages = 3;
-typedef u32 Vector __attribute__((vector_size(32), may_alias));
-typedef u64 Wide __attribute__((vector_size(32), may_alias));
+typedef u32 Vector __attribute__((vector_size(32)));
+typedef u64 Wide __attribute__((vector_size(32)));
 
 inline Vector second(Vector a) { return (Vector)_mm256_srli_epi64((__m256i)a, 32); }
 inline Wide product_first(Vector a, Vector b) {
@@ -78,8 +79,8 @@ inline Vector lower(Vector a, Vector b) {
 }
 #elif defined(__ARM_NEON) && defined(__aarch64__)
 constexpr int kMaxStages = 3;
-typedef u32 Vector __attribute__((vector_size(16), may_alias));
-typedef u64 Wide __attribute__((vector_size(16), may_alias));
+typedef u32 Vector __attribute__((vector_size(16)));
+typedef u64 Wide __attribute__((vector_size(16)));
 
 inline Vector second(Vector a) { return a; }
 inline Wide product_first(Vector a, Vector b) {
@@ -111,6 +112,26 @@ inline V load(const u32* p) {
 }
 template <class V>
 inline void store(u32* p, V v) { __builtin_memcpy(p, &v, sizeof(V)); }
+// The words of `from` at the places `index`.
+template <class V>
+inline V gather(const u32* from, V index) {
+#if defined(__AVX512F__)
+  if constexpr (lanes<V> == 16) {
+    return (V)_mm512_mask_i32gather_epi32(__m512i{}, 0xFFFF, (__m512i)index, from, 4);
+  }
+#endif
+  if constexpr (lanes<V> == 1) {
+    return from[index];
+  } else {
+    V v;
+    UNROLL for (size_t i = 0; i < lanes<V>; i++) v[i] = from[index[i]];
+    return v;
+  }
+}
+// Asks for the line of `p`, which is read soon, to come into the L2 cache. The processor's own
+// guesses end with each page; p may lie outside of all arrays.
+inline void fetch(const u32* p) { __builtin_prefetch(p, 0, 2); }
+
 template <class V>
 inline V splat(u32 a) { return V{} + a; }
 

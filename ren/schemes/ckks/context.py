@@ -25,6 +25,7 @@ from ren.schemes.ckks.estimate import Estimate
 from ren.schemes.ckks.files import PRIVATE, SHARED, PathLike, Stored, write
 from ren.schemes.ckks.keychain import Keychain
 from ren.schemes.ckks.ledger import Terms
+from ren.schemes.ckks.parameter_checks import as_python_int
 from ren.schemes.ckks.parameters import Parameters
 from ren.schemes.ckks.plaintext import Plaintext
 from ren.schemes.ckks.rotation import conjugation_element, galois_element
@@ -74,7 +75,7 @@ class Context(DisplayedContext, Stored):
                 they are cut into blocks, on which operators work block by block.
             level: default the top; at a lower level it is smaller.
         """
-        level = self.params.depth if level is None else level
+        level = self._level(level)
         return plaintext.encode(values, self.params, level, at_once=not is_capturing())
 
     def encrypt(
@@ -101,12 +102,16 @@ class Context(DisplayedContext, Stored):
                 "Its noise would be drawn once and used at every run.",
                 "Encrypt outside and pass the ciphertext in.",
             )
-        level = self.params.depth if level is None else level
+        level = self._level(level)
         polys, seed, given = fresh.encrypted(values, level, self._keys, self.params, self._entropy)
         sigma_of = public_sigma if self._keys.secret is None else secret_sigma
         sigma = sigma_of(self.params, level)
         noise = noises.encrypted(given.noise, sigma, polys[0].node.serial, bound)
         return Ciphertext(polys, level, given.layout, self.key_id, self.params, noise, seed)
+
+    def _level(self, level: int | None) -> int:
+        made: int = as_python_int(self.params.depth if level is None else level)
+        return made
 
     def decrypt(self, x: Ciphertext) -> NDArray:
         """The message of `x`: float64 or complex128, of the shape that went in.
@@ -239,6 +244,7 @@ class Context(DisplayedContext, Stored):
 
         Cost: one key switch.
         """
+        check_ciphertext(x, "switch_key()")
         active.same_key(self.key_id, x.key_id, "switch_key()")
         self.switching_key(other)
         if other.key_id == self.key_id:

@@ -45,6 +45,11 @@ def _slot_tables(
     return indices, twist, twist.conj()
 
 
+@lru_cache(maxsize=32)
+def _scaled_untwist(slots: int, scale: float) -> NDArray[np.complex128]:
+    return _slot_tables(slots)[2] * (scale / slots)
+
+
 def encode(values: ArrayLike, n: int, slots: int, scale: Fraction | int) -> NDArray[np.float64]:
     """The coefficients round(scale * embedding^-1(values)).
 
@@ -74,12 +79,12 @@ def encode(values: ArrayLike, n: int, slots: int, scale: Fraction | int) -> NDAr
             "Only finite numbers can be encoded.",
             "Replace them, for example with numpy.nan_to_num.",
         )
-    indices, _, untwist = _slot_tables(slots)
+    indices = _slot_tables(slots)[0]
     spectrum = np.zeros((*z.shape[:-1], slots), np.complex128)
     spectrum[..., indices[: z.shape[-1]]] = z
     with np.errstate(over="ignore", invalid="ignore"):
         folded = np.fft.fft(spectrum)
-        folded *= untwist * (float(scale) / slots)
+        folded *= _scaled_untwist(slots, float(scale))
     if not np.isfinite(folded.view(np.float64)).all():
         raise ParameterError(
             f"Values up to {np.abs(z).max():.3g} were given.",
@@ -88,9 +93,9 @@ def encode(values: ArrayLike, n: int, slots: int, scale: Fraction | int) -> NDAr
         )
     stride = n // (2 * slots)
     coefficients = (np.empty if stride == 1 else np.zeros)((*z.shape[:-1], n), np.float64)
-    coefficients[..., : n // 2 : stride] = folded.real
-    coefficients[..., n // 2 :: stride] = folded.imag
-    return np.rint(coefficients, out=coefficients)
+    np.rint(folded.real, out=coefficients[..., : n // 2 : stride])
+    np.rint(folded.imag, out=coefficients[..., n // 2 :: stride])
+    return coefficients
 
 
 def decode(

@@ -9,8 +9,9 @@ from ren.capturing import is_capturing
 from ren.core.errors import TracedValueError
 from ren.core.ring import RingSpec
 from ren.lowering.devices import is_host, is_tracer
+from ren.placement import moved
 from ren.poly import Poly
-from ren.programs import replayed
+from ren.programs import Integers, replayed
 from ren.realization import has_placeholder, realize_nodes
 from ren.sampling import fresh_seed
 from ren.schemes.ckks.encoder import centered
@@ -20,10 +21,10 @@ from ren.schemes.rlwe.keys import (
     PublicKey,
     Secret,
     expand_uniform,
-    from_integers,
     noise,
     noise_draws,
     small_ternary,
+    ternary_draws,
 )
 
 _UNIFORM_HALF = b"ren/ckks/ciphertext/"
@@ -85,23 +86,17 @@ def encrypt_integers(
 ) -> tuple[tuple[Poly, Poly], bytes]:
     """What `encrypt_with_secret` makes of these coefficients [*batch, n], at once.
 
-    Message and noise are added before they are transformed, and are transformed while the uniform
-    half is expanded. The programs are planned once.
+    Message and noise are added before they are transformed. The program is planned once.
     """
     seed = entropy()
-    drawn = coefficients + noise_draws(coefficients.shape, params.sigma, entropy)
-    (masked,) = replayed(_transformed, None, from_integers(drawn, ring))
     c1 = uniform_half(seed, params.digest, ring, coefficients.shape[:-1])
-    (c0,) = replayed(_without_mask, None, masked, c1, secret.poly)
+    drawn = coefficients + noise_draws(coefficients.shape, params.sigma, entropy)
+    (c0,) = replayed(_with_secret, None, Integers(drawn, ring), c1, secret.poly)
     return (c0, c1), seed
 
 
-def _transformed(_: None, poly: Poly) -> tuple[Poly]:
-    return (poly.ntt(),)
-
-
-def _without_mask(_: None, masked: Poly, c1: Poly, s: Poly) -> tuple[Poly]:
-    return (masked - c1 * s.to_ring(c1.ring),)
+def _with_secret(_: None, message: Poly, c1: Poly, s: Poly) -> tuple[Poly]:
+    return (message.ntt() - c1 * s.to_ring(c1.ring),)
 
 
 def encrypt_integers_with_public_key(
@@ -112,10 +107,10 @@ def encrypt_integers_with_public_key(
     entropy: Entropy = fresh_seed,
 ) -> tuple[Poly, Poly]:
     """What `encrypt_with_public_key` makes of these coefficients [*batch, n], at once."""
-    message, batch = from_integers(coefficients, ring), coefficients.shape[:-1]
-    wide = ring.with_moduli((*ring.moduli, params.specials[0]))
-    v = small_ternary(wide, entropy, batch)
-    noises = [noise(wide, params.sigma, entropy, batch) for _ in range(2)]
+    shape, wide = coefficients.shape, ring.with_moduli((*ring.moduli, params.specials[0]))
+    v = Integers(ternary_draws(shape, entropy).astype(np.int64), wide)
+    noises = [Integers(noise_draws(shape, params.sigma, entropy), wide) for _ in range(2)]
+    message = Integers(coefficients, ring)
     c0, c1 = replayed(_with_public_key, ring, message, v, *noises, key.b, key.a)
     return c0, c1
 
@@ -145,10 +140,9 @@ def decrypt_coefficients(polys: tuple[Poly, ...], secret: Secret, bits: int) -> 
     polys = tuple(map(Poly.from_node, realize_nodes(nodes)))
     if any(is_tracer(p.limbs) for p in polys):
         _refuse()
-    if any(is_host(p.limbs) for p in polys):
-        (message,) = _messages(None, *polys, secret.poly)  # tells of the two devices
-    else:
-        (message,) = replayed(_messages, None, *polys, secret.poly)
+    if any(is_host(p.limbs) for p in polys):  # of the python device: the secret is not there
+        polys = tuple(moved(polys, secret.poly.device))
+    (message,) = replayed(_messages, None, *polys, secret.poly)
     return centered(message.limbs, message.ring.moduli, bits)
 
 

@@ -7,8 +7,11 @@ from __future__ import annotations
 
 import json
 import math
+import operator
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from ren.core.errors import ParameterError
 from ren.core.ring import MAX_DEGREE, MIN_DEGREE, RingSpec
@@ -24,8 +27,14 @@ DNUMS = range(1, 1001)
 SCALE_DRIFT = 0.5  # bits that explicit moduli may leave between a scale and 2^scale_bits
 
 
+def as_python_int(value: Any) -> Any:
+    """An integer of NumPy as a Python int; anything else as it is."""
+    return operator.index(value) if isinstance(value, np.integer) else value
+
+
 def check_number(name: str, value: object, allowed: range, remedy: str) -> int:
     """`value`, when it is an integer of `allowed`."""
+    value = as_python_int(value)
     if not isinstance(value, int) or isinstance(value, bool) or value not in allowed:
         raise ParameterError(
             f"{name} is {value!r}.",
@@ -37,6 +46,7 @@ def check_number(name: str, value: object, allowed: range, remedy: str) -> int:
 
 def _check_power(name: str, value: object, low: int, high: int, why: str) -> None:
     remedy = f"Write for example {name}={high}."
+    value = as_python_int(value)
     if isinstance(value, int) and not isinstance(value, bool):
         inside = min(max(value, low), high)
         below = 1 << (inside.bit_length() - 1)

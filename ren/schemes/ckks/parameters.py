@@ -23,6 +23,7 @@ from ren.schemes.ckks.parameter_checks import (
     DEPTHS,
     DNUMS,
     as_lists,
+    as_python_int,
     as_real,
     as_tuple,
     as_tuples,
@@ -85,15 +86,15 @@ class Parameters(Displayed, Stored):
         Parameters(n=8192, depth=2, scale=2^40, log_qp=190.4, 128-bit security)
     """
 
-    n: int
+    n: int = attrs.field(converter=as_python_int)
     terminals: tuple[int, ...] = attrs.field(converter=as_tuple)
     mains: tuple[int, ...] = attrs.field(converter=as_tuple)
     specials: tuple[int, ...] = attrs.field(converter=as_tuple)
     path: tuple[tuple[int, int], ...] = attrs.field(converter=as_tuples)
-    scale_bits: int = 40
-    integer_bits: int = 10
+    scale_bits: int = attrs.field(default=40, converter=as_python_int)
+    integer_bits: int = attrs.field(default=10, converter=as_python_int)
     digits: tuple[tuple[int, ...], ...] = attrs.field(default=(), converter=as_tuples)
-    slots: int = 0
+    slots: int = attrs.field(default=0, converter=as_python_int)
     secret: str = bounds.SECRET
     sigma: float = attrs.field(default=bounds.SIGMA, converter=as_real)
     security: int | None = 128
@@ -142,6 +143,8 @@ class Parameters(Displayed, Stored):
                 n that this one takes.
             ParameterError: an argument out of range, or a scale that no primes keep up.
         """
+        depth, scale_bits, integer_bits = map(as_python_int, (depth, scale_bits, integer_bits))
+        n, slots, dnum = map(as_python_int, (n, slots, dnum))
         check_number("depth", depth, DEPTHS, "Write for example depth=4.")
         check_wishes(scale_bits, integer_bits, security)
         if dnum is not None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import math
-import warnings
 from collections.abc import Hashable, Sequence
 from fractions import Fraction
 from typing import Any
@@ -20,7 +19,7 @@ from ren.core.errors import ParameterError, TracedValueError
 from ren.core.ring import Domain, RingSpec
 from ren.lowering.devices import is_tracer
 from ren.poly import Poly
-from ren.programs import replayed
+from ren.programs import Integers, replayed
 from ren.schemes.ckks import encoder, serialization
 from ren.schemes.ckks import noise as noises
 from ren.schemes.ckks.files import Stored
@@ -30,6 +29,7 @@ from ren.schemes.ckks.noise import Noise
 from ren.schemes.ckks.parameters import Parameters
 from ren.schemes.ckks.protocols import no_assignment
 from ren.schemes.ckks.showing import plaintext_page
+from ren.schemes.ckks.watch import warn_of_bound
 from ren.schemes.rlwe.keys import from_integers, from_residues
 from ren.symbolic import Aside, Length, Symbolic, Unfit, as_symbol
 
@@ -162,8 +162,13 @@ def encode(
     if symbol is not None:
         return _encode_symbol(symbol, params, level, blocks)
     given = encoded(values, params, level, blocks)
-    poly = poly_of(given.coefficients, gadget_of(params).extended(params.ring(level)))
-    wide = replayed(_transformed, None, poly)[0] if at_once else poly.ntt()
+    ring = gadget_of(params).extended(params.ring(level))
+    if at_once:
+        integers = encoder.as_integers(given.coefficients)
+        poly = None if integers is None else Integers(integers, ring)
+        (wide,) = replayed(_transformed, None, poly or poly_of(given.coefficients, ring))
+    else:
+        wide = poly_of(given.coefficients, ring).ntt()
     return Plaintext(wide, level, given.layout, params, given.bits, given.noise)
 
 
@@ -265,8 +270,7 @@ def _check_size(z: NDArray, coefficient: int, level: int, params: Parameters) ->
             "Divide the values by a constant, or choose a higher level or more integer_bits.",
         )
     if largest >= 2.0 ** (params.integer_bits - 1):
-        warnings.warn(
+        warn_of_bound(
             f"encode: values up to {largest:.3g} reach beyond 2^{params.integer_bits - 1}, what "
-            "integer_bits leaves room for; at level 0 they would wrap around.",
-            stacklevel=5,
+            "integer_bits leaves room for; at level 0 they would wrap around."
         )

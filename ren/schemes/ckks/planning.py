@@ -16,8 +16,8 @@ from ren.core.args import Spec
 from ren.core.errors import DepthError, ParameterError
 from ren.core.node import placeholder
 from ren.core.ring import Domain
+from ren.lowering.estimates import plan_seconds
 from ren.lowering.execute import plan_of
-from ren.lowering.explain import plan_seconds
 from ren.lowering.plan import Plan
 from ren.poly import Poly
 from ren.schemes.ckks import noise as noises

@@ -85,13 +85,20 @@ def _check_bound(name: str, operands: tuple[Any, ...], made: Ciphertext) -> None
     before = [_bound(o) for o in operands if hasattr(o, "noise")]
     if any(b is not None and b > limit * (1 + 1e-5) for b in before):
         return
+    warn_of_bound(
+        f"{name}: the message may reach 2^{math.log2(bound):.1f}, beyond 2^"
+        f"{made.params.integer_bits - 1}, what integer_bits leaves room for; at level 0 it would "
+        "wrap around. Where you know better, say so with .within(bound)."
+    )
+
+
+def warn_of_bound(text: str) -> None:
+    """A MessageBoundWarning at the user's own line."""
     frame = user_frame()
     if frame is None:
         return
     warnings.warn_explicit(
-        f"{name}: the message may reach 2^{math.log2(bound):.1f}, beyond 2^"
-        f"{made.params.integer_bits - 1}, what integer_bits leaves room for; at level 0 it would "
-        "wrap around. Where you know better, say so with .within(bound).",
+        text,
         MessageBoundWarning,
         frame.f_code.co_filename,
         frame.f_lineno,

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from ren.core.errors import SerializationError
 from ren.core.ring import RingSpec
 
-MAGIC, VERSION = b"REN.CKKS", 3
+MAGIC, VERSION = b"REN.CKKS", 4
 _HEAD = struct.Struct("<8sH16s32sI")  # magic, version, kind, digest, bytes of the header
 _CHECKSUM = 32
 _MAX_HEADER = 1 << 20

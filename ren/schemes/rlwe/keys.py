@@ -128,7 +128,7 @@ _register(SwitchingKey)
 
 def from_residues(residues: NDArray[np.uint32], ring: RingSpec, domain: Domain) -> Poly:
     """The polynomial of host limbs [*batch, limb, n] (Montgomery) on JAX's default device."""
-    return Poly.from_limbs(placed(residues), ring, domain)
+    return Poly.of_array(placed(residues), ring, domain)
 
 
 def from_integers(values: NDArray[np.int64], ring: RingSpec) -> Poly:
@@ -167,10 +167,11 @@ def small_ternary(ring: RingSpec, entropy: Entropy = fresh_seed, batch: Batch = 
     """Fresh uniform ternary coefficients [*batch, n], over `ring`; at a capture as in `noise`."""
     if is_capturing():
         return Poly.ternary(ring, batch=batch)
-    return from_integers(_ternary_draws((*batch, ring.n), entropy).astype(np.int64), ring)
+    return from_integers(ternary_draws((*batch, ring.n), entropy).astype(np.int64), ring)
 
 
-def _ternary_draws(shape: Batch, entropy: Entropy) -> NDArray[np.int8]:
+def ternary_draws(shape: Batch, entropy: Entropy = fresh_seed) -> NDArray[np.int8]:
+    """Fresh uniform ternary coefficients: int8 of this shape."""
     return ternary(Xof(entropy(), b"ren/rlwe/ternary"), math.prod(shape)).reshape(shape)
 
 
@@ -181,7 +182,7 @@ def secret_from(coefficients: NDArray[np.int8], ring: RingSpec) -> Secret:
 
 def make_secret(ring: RingSpec, entropy: Entropy = fresh_seed) -> Secret:
     """A fresh uniform ternary secret over the key ring."""
-    return secret_from(_ternary_draws((ring.n,), entropy), ring)
+    return secret_from(ternary_draws((ring.n,), entropy), ring)
 
 
 def make_public_key(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import flint
 import jax
 import numpy as np
@@ -9,7 +11,7 @@ import pytest
 
 from ren.core.numtheory import primitive_root_of_unity
 from ren.lowering import exact
-from ren.lowering.kernels import chunks, ntt, order
+from ren.lowering.kernels import chunks, network, ntt, order
 from tests import oracle
 from tests.lowering.kernels.residues import (
     all_residues,
@@ -141,3 +143,13 @@ def test_no_polynomials_have_no_values(n):
     with jax.enable_x64(True):
         for run, tables in ((ntt.ntt, ntt.ntt_tables), (ntt.intt, ntt.intt_tables)):
             assert jax.jit(run)(x, *tables(n, moduli)).shape == (0, 2, n)
+
+
+@pytest.mark.parametrize("log_n", range(2, 18))
+def test_passes_make_every_stage_once_and_their_number_is_even(log_n):
+    n = 1 << log_n
+    for first, second in (network.forward_passes(n), network.inverse_passes(n)):
+        passes = (*first, *second)
+        assert math.prod(p.size for p in passes) == n
+        assert all(math.prod(p.axes) == n and p.axes[p.parts] == p.size for p in passes)
+        assert log_n < 6 or (len(passes) + 1) % 2 == 0  # the transposition is one

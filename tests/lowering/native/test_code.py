@@ -4,64 +4,26 @@ from __future__ import annotations
 
 import threading
 
-import jax
 import numpy as np
 import pytest
 
 import ren
 from ren import Domain, RingSpec
-from ren.batching import stacked
 from ren.lowering import emit, tables
 from ren.lowering.execute import interpret_plan
-from ren.lowering.graph_runner import GraphUnit, graph_runner
-from ren.lowering.native import library
-from ren.lowering.native.code import Form, whole
-from ren.lowering.native.rows import MOST_ROWS, Unsupported, rows_of
-from ren.lowering.plan import Plan
+from ren.lowering.graph_runner import graph_runner
+from ren.lowering.native import rows
+from ren.lowering.native.code import Form, _known
+from ren.lowering.native.rows import MOST_ROWS
 from ren.schemes import ckks
 from ren.schemes.rlwe.keys import make_secret, make_switching_key
 from ren.schemes.rlwe.keyswitch import Gadget, key_switch
+from tests.lowering.native.calls import assert_one_call, form_of, ring, whole_of
+from tests.lowering.native.calls import compiler as compiler  # a fixture of all tests here
 from tests.lowering.plans import arrays, plan, poly
 from tests.lowering.test_memory import program_polys
 from tests.programs import generate
 from tests.rings import primes
-
-
-@pytest.fixture(scope="module", autouse=True)
-def compiler():
-    """The tests need the library, whatever the setting is elsewhere."""
-    outcome = library.outcome()
-    if "no C++ compiler" in outcome.reason:
-        pytest.skip(outcome.reason)
-    assert not outcome.reason
-    with ren.config.update(native=True):
-        yield
-
-
-def form_of(p: Plan, inputs=None) -> Form | None:
-    """What the plan is as one call; None where XLA runs it."""
-    (step,) = graph_runner(p).steps
-    assert isinstance(step, GraphUnit)
-    args = [(arrays(p) if inputs is None else inputs)[v] for v in step.ins]
-    found = whole(step.graph, step.tables)
-    return found.form if found is not None and found.fits(args) else None
-
-
-def assert_one_call(p: Plan, inputs=None) -> tuple:
-    """The plan runs as one call, and computes what the interpreter does; its results."""
-    inputs = arrays(p) if inputs is None else inputs
-    assert form_of(p, inputs) is not None
-    run = graph_runner(p)
-    want = [np.asarray(a) for a in interpret_plan(p, inputs)]
-    for made in (run(inputs), run(inputs)):
-        for got, expected in zip(made, want, strict=True):
-            assert got.dtype == np.uint32
-            np.testing.assert_array_equal(np.asarray(got), expected)
-    return run(inputs)
-
-
-def ring(n: int, limbs: int) -> RingSpec:
-    return RingSpec(n, primes(n)[-limbs:])
 
 
 @pytest.mark.parametrize("seed", range(12))
@@ -79,60 +41,6 @@ def test_products_that_are_rescaled(n):
     r = ring(n, 4)
     x, y, z = (poly(i, r) for i in range(3))
     assert_one_call(plan((x * y + z).rescale(r.moduli[:2]), (x - y).ntt(), -(z * 5 - 7)))
-
-
-@pytest.mark.parametrize(
-    "batches",
-    [
-        ((3,), (3,)),
-        ((3,), ()),
-        ((2, 2), ()),
-        ((1,), (1,)),
-        ((3,), (1,)),
-        ((2, 3), (3,)),
-        ((2, 1), (3,)),
-    ],
-    ids=str,
-)
-def test_batches(batches):
-    r = ring(1024, 3)
-    x, y = (poly(i, r, batch=batch) for i, batch in enumerate(batches))
-    (made,) = assert_one_call(plan((x * y + y).rescale(r.moduli[:2])))
-    assert made.shape[:-2] == np.broadcast_shapes(*batches)
-
-
-def test_vmap_of_vmap():
-    r = ring(4096, 3)
-    x, y, z = poly(0, r, batch=(2,)), poly(1, r, batch=(3,)), poly(2, r)
-
-    def f(x, y):
-        return (x * y + z).rescale(r.moduli[:2])
-
-    made = jax.jit(jax.vmap(jax.vmap(f, (None, 0)), (0, None)))
-    text = made.lower(x, y).as_text()
-    assert text.count("ren_plan") == 1 and "ren_ntt" not in text
-    got = made(x, y)
-    for i in range(2):
-        for j in range(3):
-            one = f(
-                ren.Poly.from_limbs(x.limbs[i], r, x.domain),
-                ren.Poly.from_limbs(y.limbs[j], r, y.domain),
-            )
-            np.testing.assert_array_equal(np.asarray(got.limbs[i, j]), np.asarray(one.limbs))
-
-
-def test_an_output_without_the_batch_is_left_to_xla():
-    r = ring(1024, 2)
-    x, y = poly(0, r, batch=(3,)), poly(1, r)
-    p = plan(x * y, y.ntt())
-    assert form_of(p) is None
-    assert [a.shape for a in graph_runner(p)(arrays(p))] == [(3, 2, 1024), (2, 1024)]
-
-
-def test_an_empty_batch():
-    x = poly(0, ring(1024, 2), batch=(0,))
-    (made,) = graph_runner(p := plan(x.ntt()))(arrays(p))
-    assert made.shape == (0, 2, 1024)
 
 
 def test_outputs_that_are_each_other_parts_and_constants():
@@ -157,14 +65,14 @@ def test_coefficients_that_move_and_change_their_sign(n):
     assert_one_call(plan(x.automorphism(3), x.automorphism(-1) * 2 + 1, x - 5))
 
 
-def test_what_the_code_has_no_name_for_is_left_to_xla():
-    r = ring(1024, 2)
-    p = plan(stacked([poly(0, r), poly(1, r)]) * 3)
-    (step,) = graph_runner(p).steps
-    with pytest.raises(Unsupported, match="STACK"):
-        rows_of(step.graph, step.tables)
+def test_what_the_code_has_no_name_for_is_left_to_xla(monkeypatch):
+    monkeypatch.delitem(rows._STEPS, "NEG")
+    _known.cache_clear()
+    p = plan(-poly(0, ring(1024, 2)))
+    assert form_of(p) is None
     (got,) = graph_runner(p)(arrays(p))
     np.testing.assert_array_equal(np.asarray(got), interpret_plan(p, arrays(p))[0])
+    _known.cache_clear()
 
 
 @pytest.mark.parametrize(("n", "count"), [(1024, 20), (1 << 14, 19), (1 << 16, 5)])
@@ -222,7 +130,7 @@ def test_rings_share_the_call_and_not_the_code():
         p = plan((x * y).rescale(r.moduli[:2]))
         assert_one_call(p)
         (step,) = graph_runner(p).steps
-        found.append(whole(step.graph, step.tables))
+        found.append(whole_of(step, arrays(p)))
     one, two = found
     assert one is not None and two is not None
     assert one.form == two.form and one.tables[-1] != two.tables[-1]
@@ -232,20 +140,20 @@ def test_rings_share_the_call_and_not_the_code():
 def test_a_graph_of_too_many_rows_is_left_to_xla(monkeypatch):
     assert MOST_ROWS > 10_000
     monkeypatch.setattr("ren.lowering.native.rows.MOST_ROWS", 10)
-    (step,) = graph_runner(plan(poly(0, ring(64, 4)) * 3 + 1)).steps
-    with pytest.raises(Unsupported, match="too many"):
-        rows_of(step.graph, step.tables)
+    _known.cache_clear()
+    assert form_of(plan(poly(0, ring(64, 4)) * 3 + 1)) is None
+    _known.cache_clear()
 
 
 def test_a_plan_that_would_hold_too_much_is_left_to_xla(monkeypatch):
-    monkeypatch.setattr("ren.lowering.native.code.MOST_KEPT", 4 * 1024 * 3)
-    whole.cache_clear()
+    monkeypatch.setattr("ren.lowering.native.code.MOST_KEPT", 4 * 1024)
+    _known.cache_clear()
     r = ring(1024, 3)
     p = plan((poly(0, r) * poly(1, r)).rescale(r.moduli[:1]))
     assert form_of(p) is None
     (got,) = graph_runner(p)(arrays(p))
     np.testing.assert_array_equal(np.asarray(got), interpret_plan(p, arrays(p))[0])
-    whole.cache_clear()
+    _known.cache_clear()
 
 
 def test_code_is_not_kept_beyond_its_plan():

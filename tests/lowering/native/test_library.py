@@ -53,6 +53,7 @@ def fresh(monkeypatch, tmp_path):
     monkeypatch.setattr(library, "_outcome", None)
     monkeypatch.setattr(build, "library", built)
     monkeypatch.setattr(self_check, "check", lambda library: None)
+    monkeypatch.setattr(self_check, "check_functions", lambda functions: None)
     with ren.config.update(native="auto", cache_dir=tmp_path):
         yield builds
     emit.clear_kernels()
@@ -160,6 +161,7 @@ def assert_refused(reason, caplog):
 
 
 def test_without_a_compiler(fresh, monkeypatch, caplog, tmp_path):
+    monkeypatch.setattr(build, "CXX", "")
     monkeypatch.setenv("PATH", str(tmp_path))
     assert_refused("no C++ compiler", caplog)
 
@@ -176,6 +178,7 @@ def test_a_build_that_takes_too_long(fresh, monkeypatch, caplog, tmp_path):
     slow.parent.mkdir()
     slow.write_text("#!/bin/sh\nsleep 60 & wait\n")
     slow.chmod(0o700)
+    monkeypatch.setattr(build, "CXX", "")
     monkeypatch.setenv("PATH", str(slow.parent), prepend=os.pathsep)
     monkeypatch.setattr(build, "LIMIT_S", 0.2)
     assert_refused("more than 0 s", caplog)
@@ -194,7 +197,7 @@ def test_a_library_that_computes_something_else(fresh, monkeypatch, caplog, tmp_
 
 def test_a_library_that_cannot_be_loaded(fresh, monkeypatch, caplog):
     monkeypatch.setattr(build, "library", lambda compiler: b"no library")
-    monkeypatch.setattr(library, "_registered", set())
+    monkeypatch.setattr(library, "_registered", {})
     assert_refused("OSError", caplog)
 
 
@@ -266,3 +269,9 @@ def test_decryptions_are_equal(fresh):
             decrypted.append([ctx.decrypt(f(x)) for _ in range(2)])
     np.testing.assert_array_equal(*decrypted)
     np.testing.assert_allclose(decrypted[0][0], np.array([1.0, 5, 11, 19, 29, 41, 55, 7]), atol=0.1)
+
+
+def test_the_check_passes_whatever_settings_of_jax_forbid():
+    found = library.outcome()
+    with jax.numpy_rank_promotion("raise"), jax.transfer_guard("disallow"):
+        self_check.check(found.name)

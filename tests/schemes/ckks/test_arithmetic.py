@@ -184,8 +184,11 @@ def test_two_contexts_do_not_mix(small_params, data):
 def test_numbers_that_do_not_fit(ctx):
     with pytest.raises(ckks.ParameterError, match="wrap around"):
         ctx.encrypt([1e20], level=0)
-    with pytest.warns(UserWarning, match="integer_bits"):
+    with pytest.warns(ckks.MessageBoundWarning, match="integer_bits") as told:
         x = ctx.encrypt([600.0])
+        ctx.encode([600.0])
+        x * [600.0]
+    assert {w.filename for w in told} == {__file__}
     assert np.abs(x.decrypt() - 600) < 2**-20
     with pytest.raises(ckks.ParameterError, match="real or complex numbers"):
         ctx.encrypt(["a"])

@@ -218,3 +218,13 @@ def test_arrays_on_the_left_do_not_take_ciphertexts_apart(data):
     for left in (b, jax.numpy.asarray(b), list(b), np.float64(2), 2, 2.0, 1j):
         for z in (left + x, left - x, left * x):
             assert isinstance(z, ckks.Ciphertext)
+
+
+def test_a_ciphertext_of_the_python_device_decrypts(ctx, data):
+    """The reference computes the same bits, and the owner's context takes them as they are."""
+    a, _, x, y = data
+    made, want = ren.jit(device="python")(step)(x, y), ren.jit(step)(x, y)
+    assert made.polys[0].device == "python"
+    assert all(map(ren.equal, made.polys, want.polys))
+    assert np.array_equal(made.decrypt(), want.decrypt())
+    assert error(jax.device_get(x).decrypt(), a) < BAR

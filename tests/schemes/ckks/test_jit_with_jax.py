@@ -119,5 +119,7 @@ def test_cond_and_shapes(requests):
     assert [leaf.shape for leaf in jax.tree.leaves(shape)] == [
         leaf.shape for leaf in jax.tree.leaves(x * y)
     ]
+    assert (shape.shape, shape.nbytes) == ((x * y).shape, (x * y).nbytes)
+    assert repr(shape).startswith("Ciphertext(level 0 of 1, ") and shape._repr_html_()
     for flag, want in ((True, x * y), (False, (x + y) * 1.0)):
         assert same(lax.cond(flag, product, total, x, y), want)

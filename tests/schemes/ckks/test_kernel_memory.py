@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 import ren
-from benchmarks.kernel_memory import largest_ratio, ratios
+from benchmarks.kernel_memory import CALL, largest_ratio, ratios
+from ren.lowering.native import library
 from ren.schemes import ckks
 
 PROGRAMS = {
@@ -25,3 +27,25 @@ def test_kernels_need_little_beside_what_they_read_and_write(ctx, name):
     print(found)
     assert "NTT" in found and min(found.values()) >= 1
     assert largest_ratio(jitted.plans[0].plan) <= 3
+
+
+WIDE = {
+    **PROGRAMS,
+    "rotations": lambda x: [x.rotate(i) for i in range(1, 9)],
+    "sum of products": lambda x: sum((x.rotate(i) * 0.5 for i in range(1, 9)), start=x * x),
+    "sum of slots": lambda x: x.sum(),
+    "batches": lambda x: ckks.stack([x * x, x]),
+}
+
+
+@pytest.mark.parametrize("name", WIDE)
+def test_native_calls_hold_little_beside_what_they_read_and_write(name, monkeypatch):
+    monkeypatch.setattr("ren.lowering.call_memory.threads", lambda: 2)
+    if library.outcome().reason:
+        pytest.skip(library.outcome().reason)
+    ctx = ckks.context(params=ckks.Parameters.for_depth(3, n=1 << 12, security=None))
+    with ren.config.update(native=True):
+        jitted = ren.jit(WIDE[name])
+        jitted(ctx.encrypt(np.linspace(-1, 1, 8)))
+        found = dict(ratios(jitted.plans[0].plan))
+    assert 1 < found[CALL] <= 3

@@ -166,3 +166,18 @@ def test_no_operation_takes_a_third_component_for_none(x, y):
     ):  # fmt: skip
         with pytest.raises(ckks.ScaleError, match="3 components"):
             operation()
+
+
+@pytest.mark.parametrize(
+    "circuit",
+    [
+        lambda x: ckks.poly(x, [1, 2, 3]),
+        lambda x: ckks.chebyshev(x, np.exp, (-1, 1), 3),
+        lambda x: ckks.math.exp(x, interval=(-1, 1), degree=3),
+    ],
+)
+def test_polynomials_are_not_made_by_hand(x, circuit):
+    with ckks.manual(), pytest.raises(ckks.ScaleError, match="in manual mode") as info:
+        circuit(x)
+    assert "Leave ckks.manual()" in info.value.do
+    assert circuit(x).level < x.level

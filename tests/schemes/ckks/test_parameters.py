@@ -8,6 +8,7 @@ import pickle
 from fractions import Fraction
 
 import attrs
+import numpy as np
 import pytest
 
 from ren.core.errors import InsecureParametersError, ParameterError, RingError
@@ -286,3 +287,18 @@ def test_from_dict_refuses_missing_and_unknown_fields(small):
     for wrong in ({}, {**fields, "bogus": 1}, {k: v for k, v in fields.items() if k != "n"}, None):
         with pytest.raises(ParameterError, match="from_dict"):
             Parameters.from_dict(wrong)
+
+
+def test_integers_of_numpy_are_integers():
+    of_numpy = Parameters.for_depth(
+        np.int64(1), scale_bits=np.int32(30), n=np.int64(1 << 12), slots=np.uint8(64)
+    )
+    assert of_numpy == Parameters.for_depth(1, scale_bits=30, n=1 << 12, slots=64)
+    assert Parameters.from_bytes(of_numpy.to_bytes()) == of_numpy
+    assert {type(v) for v in (of_numpy.n, of_numpy.slots, of_numpy.scale_bits)} == {int}
+
+
+def test_levels_of_numpy_travel(ctx):
+    x, p = ctx.encrypt([1.0], level=np.int64(1)), ctx.encode([1.0], level=np.int64(1))
+    assert type(x.level) is type(p.level) is type(x.drop_to(np.int64(0)).level) is int
+    assert type(x).from_bytes(x.to_bytes()).level == type(p).from_bytes(p.to_bytes()).level == 1

@@ -12,9 +12,11 @@ from numpy.typing import ArrayLike, NDArray
 from ren.core.errors import ParameterError
 from ren.schemes.ckks.circuits.polynomial import (
     Interval,
+    checked_degree,
     checked_interval,
     interpolated,
     mapping,
+    sampled,
 )
 
 LARGEST_DEGREE = 1023
@@ -101,7 +103,7 @@ def approximate(
             "Leave one of them out.",
         )
     if degree is not None:
-        return _of_degree(f, interval, degree)
+        return _of_degree(f, interval, checked_degree(degree))
     return _of_precision(f, interval, 20.0 if precision is None else float(precision))
 
 
@@ -112,13 +114,7 @@ def _of_degree(f: Callable, interval: Interval, degree: int) -> Approximation:
     count = min(max(16 * (degree + 1), 1024), _MAX_GRID)
     u = np.cos(np.pi * np.arange(count + 1) / count)
     x = np.clip((a + b) / 2 + (b - a) / 2 * u, a, b)
-    difference = np.asarray(f(x)) - np.polynomial.chebyshev.chebval(u, c)
-    if not np.isfinite(difference).all():
-        raise ParameterError(
-            f"The function is not finite on [{a:g}, {b:g}].",
-            "A polynomial approximates what is finite and smooth on the whole interval.",
-            "Pass an interval away from the singularity.",
-        )
+    difference = sampled(f, x, interval) - np.polynomial.chebyshev.chebval(u, c)
     return Approximation(tuple(complex(v) for v in c), interval, float(np.abs(difference).max()))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numbers
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -9,10 +10,11 @@ import attrs
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ren.core.errors import ParameterError
+from ren.core.errors import ParameterError, ScaleError
 from ren.schemes.ckks.arithmetic import need_level
 from ren.schemes.ckks.circuits.basis import Basis, element_depth
 from ren.schemes.ckks.circuits.schedule import Combination, Schedule, is_integer, schedule
+from ren.schemes.ckks.modes import is_manual
 from ren.schemes.ckks.watch import unchecked
 
 if TYPE_CHECKING:
@@ -66,7 +68,9 @@ def poly(ct: Ciphertext, coefficients: ArrayLike) -> Ciphertext:
     """
     c = _checked(coefficients)
     found = schedule(c, Basis(is_chebyshev=False), _tiny(ct))
-    need_level(ct, found.depth, f"A polynomial of degree {len(c) - 1}")
+    what = f"A polynomial of degree {len(c) - 1}"
+    _check_automatic(what)
+    need_level(ct, found.depth, what)
     return _Evaluation(found, ct).result()
 
 
@@ -101,7 +105,7 @@ def chebyshev(
     """
     a, b = checked_interval(interval)
     if callable(f):
-        c = interpolated(f, (a, b), _checked_degree(degree))
+        c = interpolated(f, (a, b), checked_degree(degree))
     elif degree is not None:
         raise ParameterError(
             f"chebyshev() got coefficients and degree={degree}.",
@@ -118,6 +122,7 @@ def evaluated(
     ct: Ciphertext, coefficients: tuple[complex, ...], interval: Interval, what: str
 ) -> Ciphertext:
     """The Chebyshev series of `coefficients` on the interval."""
+    _check_automatic(what)
     mapped = mapping(coefficients, interval, _tiny(ct))
     need_level(ct, mapped.depth, what)
     x = ct - mapped.middle if mapped.middle else ct
@@ -145,9 +150,44 @@ def interpolated(f: Callable[[NDArray], ArrayLike], interval: Interval, degree: 
     a, b = interval
     u = np.polynomial.chebyshev.chebpts1(degree + 1)
     v = np.polynomial.chebyshev.chebvander(u, degree)
-    c = v.T @ np.asarray(f((a + b) / 2 + (b - a) / 2 * u)) / (degree + 1)
+    c = v.T @ sampled(f, (a + b) / 2 + (b - a) / 2 * u, interval) / (degree + 1)
     c[1:] *= 2
     return np.where(np.abs(c) > 4e-16 * np.abs(c).max(), c, 0)
+
+
+def sampled(f: Callable[[NDArray], ArrayLike], x: NDArray, interval: Interval) -> NDArray:
+    """f at the points x of the interval; one that takes numbers alone is asked number by number.
+
+    Raises:
+        ParameterError: not one finite number for each point.
+    """
+    with np.errstate(all="ignore"):
+        try:
+            y = np.asarray(f(x))
+        except (TypeError, ValueError):
+            y = np.asarray([f(v) for v in x.tolist()])
+    if y.shape not in ((), x.shape) or y.dtype.kind not in "biufc":
+        raise ParameterError(
+            f"A function gave an array of shape {y.shape} and dtype {y.dtype} for {x.shape}.",
+            "It takes an array of numbers, and gives one number for each.",
+            "Write it with NumPy, for example lambda x: np.exp(-x * x).",
+        )
+    if not np.isfinite(y).all():
+        raise ParameterError(
+            f"The function is not finite on [{interval[0]:g}, {interval[1]:g}].",
+            "A polynomial approximates what is finite and smooth on the whole interval.",
+            "Pass an interval away from the singularity.",
+        )
+    return np.broadcast_to(y, x.shape)
+
+
+def _check_automatic(what: str) -> None:
+    if is_manual():
+        raise ScaleError(
+            f"{what} was asked for in manual mode.",
+            "Its products are relinearized and rescaled at places that it chooses.",
+            "Leave ckks.manual() for it, or write the products out.",
+        )
 
 
 class _Evaluation:
@@ -224,11 +264,12 @@ def _checked(coefficients: ArrayLike) -> tuple[complex, ...]:
     return tuple(complex(v) for v in c)
 
 
-def _checked_degree(degree: int | None) -> int:
-    if degree is None or not 0 <= degree < 1 << 12:
+def checked_degree(degree: Any) -> int:
+    """The degree of an interpolant; raises ParameterError where it is no number from 0 to 4095."""
+    if not isinstance(degree, numbers.Integral) or int(degree) not in range(1 << 12):
         raise ParameterError(
-            f"A function was to be interpolated with degree={degree}.",
-            "The degree is a number from 0 to 4095.",
+            f"A function was to be interpolated with degree={degree!r}.",
+            "The degree is an integer from 0 to 4095.",
             "Pass degree=, or take the least one with ckks.approximate(f, interval, precision).",
         )
     return int(degree)

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 from ren.core.errors import ParameterError
 from ren.schemes.ckks.argument_checks import as_integer
 from ren.schemes.ckks.arithmetic import kept_to, need_level, with_noise
-from ren.schemes.ckks.blocks import evolve_layout
+from ren.schemes.ckks.blocks import as_blocks, blocks_of, evolve_layout
 from ren.schemes.ckks.noise import of_rotations
 from ren.schemes.ckks.plaintext import Layout, encode
 from ren.schemes.ckks.sigmas import switch_sigma
@@ -72,8 +72,13 @@ def cleared(ct: Ciphertext, what: str) -> Ciphertext:
 
 
 def item(ct: Ciphertext, index: Any) -> Ciphertext:
-    """ct[i:j]: one rotation, no level. What lies beyond stays in the other slots, unseen."""
+    """ct[i:j]: one rotation, no level. What lies beyond stays in the other slots, unseen.
+
+    Of a vector that is cut into blocks: within one of them, or from the start of one on.
+    """
     length = known_length(ct)
+    if isinstance(index, tuple) and len(index) == 2 and index[0] is Ellipsis:
+        index = index[1]  # ct[..., i:j] of a batch
     if length is None or not isinstance(index, slice) or index.step not in (None, 1):
         raise ParameterError(
             f"A ciphertext of {'a scalar' if length is None else f'{length} numbers'} was indexed "
@@ -88,7 +93,18 @@ def item(ct: Ciphertext, index: Any) -> Ciphertext:
             "A ciphertext holds one number at least.",
             f"Choose bounds from 0 to {length}, the second above the first.",
         )
+    if ct.layout.blocks > 1:
+        return _from_blocks(ct, start, stop)
     return relabelled(ct.rotate(start), stop - start, ct.layout.is_complex)
+
+
+def _from_blocks(ct: Ciphertext, start: int, stop: int) -> Ciphertext:
+    first, offset = divmod(start, ct.slots)
+    parts = blocks_of(ct)[first : -(-stop // ct.slots)]
+    if len(parts) > 1 and offset:
+        return ct.rotate(start)  # which tells that nothing moves from block to block
+    parts = [part.rotate(offset) for part in parts]
+    return as_blocks(parts, Layout(stop - start, ct.layout.is_complex, len(parts)))
 
 
 def reshaped(ct: Ciphertext, shape: tuple[Any, ...]) -> Ciphertext:
@@ -118,7 +134,9 @@ def tile(ct: Ciphertext, count: int) -> Ciphertext:
         raise ParameterError(
             f"{count} copies of {length} numbers were asked for.",
             f"There are {ct.slots} slots.",
-            f"Pass a count from 1 to {ct.slots // length}.",
+            f"Pass a count from 1 to {ct.slots // length}."
+            if length <= ct.slots
+            else "Vectors that are cut into blocks are not tiled: choose a larger n.",
         )
     made = kept_to(rotations_summed(cleared(ct, "tile()"), count, -length), ct)
     return relabelled(made, count * length, ct.layout.is_complex)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 
@@ -85,3 +87,24 @@ def test_goldschmidt_leaves_the_least_residual():
         u0 = (b + a) / (b - a)
         assert made.residual == pytest.approx(1 / np.cosh(2**count * np.arccosh(u0)), rel=1e-9)
         assert (made.depth, made.products) == (count, 2 * (count - 1))
+
+
+def test_functions_of_numbers_alone_and_constants():
+    by_number = ckks.approximate(math.exp, (-1, 1), degree=9)
+    assert by_number == ckks.approximate(np.exp, (-1, 1), degree=9)
+    stepped = ckks.approximate(lambda v: 1.0 if v > 0 else -1.0, (0.5, 1), degree=2)
+    assert stepped.error < 1e-12 and stepped.degree == 0
+    assert ckks.approximate(lambda v: 3, (-1, 1), degree=4).degree == 0
+
+
+def test_functions_that_give_something_else():
+    for f in (lambda v: v[:-1], lambda v: v.astype(str), lambda v: np.log(v)):
+        with pytest.raises(ckks.ParameterError):
+            ckks.approximate(f, (-1, 1), degree=3)
+
+
+def test_degrees_of_numpy():
+    assert ckks.approximate(np.exp, degree=np.int64(3)) == ckks.approximate(np.exp, degree=3)
+    for degree in (-1, 2.5, 1 << 12, "3"):
+        with pytest.raises(ckks.ParameterError, match="0 to 4095"):
+            ckks.approximate(np.exp, degree=degree)

@@ -81,9 +81,32 @@ def test_slices(data):
     for part in (slice(2, 7), slice(None, 3), slice(-4, None), slice(None), slice(3, 4)):
         check(x[part], values[part], 4)
     check(x[1:9][2:5], values[3:6], 4)
-    for bad in (3, slice(0, 5, 2), slice(5, 5), (0, 1), None):
+    check(x[..., 2:7], values[2:7], 4)
+    for bad in (3, slice(0, 5, 2), slice(5, 5), (0, 1), (..., 3), None):
         with pytest.raises(ckks.ParameterError):
             x[bad]
+
+
+def test_slices_of_batches(ctx64):
+    rows = np.stack([drawn(20), drawn(20, 1)])
+    x = ctx64.encrypt(rows)
+    check(x[3:9], rows[:, 3:9], 4)
+    check(x[..., 3:9], rows[..., 3:9], 4)
+    check(ckks.unstack(x)[1], rows[1], 4)
+
+
+@pytest.mark.parametrize("jitted", [False, True])
+def test_slices_of_blocks(ctx64, jitted):
+    values = drawn(2 * 64 + 9)
+    x = ctx64.encrypt(values)
+    parts = ((0, 137), (0, 100), (0, 20), (64, 137), (64, 128), (70, 90), (130, 137))
+    for part in (slice(start, stop) for start, stop in parts):
+        made = ren.jit(lambda x, part=part: x[part])(x) if jitted else x[part]
+        check(made, values[part], 4)
+    with pytest.raises(ckks.ParameterError, match="from block to block"):
+        x[5:100]
+    with pytest.raises(ckks.ParameterError, match="choose a larger n"):
+        x.tile(2)
 
 
 def test_masks_tiles_and_concatenation(ctx64, data):

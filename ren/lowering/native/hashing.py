@@ -1,0 +1,52 @@
+"""What the host calls of a library directly: SHAKE-256 of many counters, and words to residues.
+
+The interpreter lock is not held meanwhile. Nothing of what they read is kept.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+
+import numpy as np
+from numpy.typing import NDArray
+
+BLOCK = 136  # bytes that SHAKE-256 gives at a time
+_LEAST_OF_THREAD = 1 << 17  # bytes: a thread begins in the time that 2^15 of them take
+_SIZE, _WORD, _NUMBER = ctypes.c_size_t, ctypes.c_uint64, ctypes.c_uint32
+_POINTER = ctypes.c_void_p
+
+
+class Functions:
+    """The functions of a library that is loaded."""
+
+    def __init__(self, library: ctypes.CDLL) -> None:
+        self._shake, self._uniform = library.ren_shake256, library.ren_uniform
+        self._shake.restype, self._uniform.restype = None, _SIZE
+        self._shake.argtypes = [ctypes.c_char_p, _SIZE, _WORD, _SIZE, _SIZE, _POINTER, _SIZE]
+        self._uniform.argtypes = [_POINTER, _SIZE, _NUMBER, _NUMBER, _POINTER, _POINTER]
+
+    def squeezed(self, prefix: bytes, first: int, count: int, blocks: int) -> NDArray[np.uint8]:
+        """The first blocks of SHAKE-256(prefix, i), for `count` counters i from `first` on.
+
+        Returns:
+            uint8 [count * blocks * 136], one stream after the other.
+        """
+        out = np.empty(count * blocks * BLOCK, np.uint8)
+        threads = min(os.cpu_count() or 1, max(out.size // _LEAST_OF_THREAD, 1))
+        self._shake(prefix, len(prefix), first, count, blocks, out.ctypes.data, threads)
+        return out
+
+    def uniform(
+        self, words: NDArray[np.uint32], q: int, largest: int, out: NDArray[np.uint32]
+    ) -> NDArray[np.uint32]:
+        """Writes words mod q to `out`; returns the positions of the words above `largest`.
+
+        Args:
+            words, out: uint32 [count], contiguous.
+            q: below 2^32.
+            largest: below 2^32.
+        """
+        above = np.empty(len(words), np.uint32)
+        data = words.ctypes.data, len(words), q, largest, out.ctypes.data, above.ctypes.data
+        return above[: self._uniform(*data)]

@@ -1,0 +1,92 @@
+"""What a plan reports of its memory where it is one call of native code."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import ren
+from ren import Domain, RingSpec
+from ren.lowering.call_memory import native_call
+from ren.lowering.cores import threads
+from ren.lowering.dividing import single_graph
+from ren.lowering.estimates import native_seconds
+from ren.lowering.memory import units_report
+from ren.lowering.native import library
+from ren.lowering.native.code import whole
+from ren.lowering.plan import Plan
+from tests.lowering.plans import arrays, plan, poly
+from tests.rings import primes
+
+N = 4096
+
+
+@pytest.fixture(autouse=True)
+def compiler():
+    """The tests need the library, whatever the setting is elsewhere."""
+    if library.outcome().reason:
+        pytest.skip(library.outcome().reason)
+    with ren.config.update(native=True):
+        yield
+
+
+def products(batch=(), steps: int = 1) -> Plan:
+    ring = RingSpec(N, primes(N)[-(steps + 1) :])
+    x = poly(0, ring, Domain.NTT, batch=batch)
+    for limbs in range(steps, 0, -1):
+        x = (x * x).rescale(ring.moduli[:limbs])
+    return plan(x)
+
+
+def header(p: Plan) -> tuple[int, int, int]:
+    """Phases, rows of a task and rows between phases, as the call reads them."""
+    step = single_graph(p)
+    assert step is not None
+    found = whole(step.graph, step.tables, [a.shape for a in arrays(p)])
+    assert found is not None
+    (words,) = found.tables[-1].build()
+    return tuple(map(int, words[:3]))  # type: ignore[return-value]
+
+
+def test_the_peak_is_what_the_call_holds_and_returns():
+    p = products()
+    call, report = native_call(p), p.memory
+    phases, own, kept = header(p)
+    assert call is not None and call.phases == phases
+    assert report.call_bytes == call.held_bytes
+    assert 4 * N * (kept + own) <= call.held_bytes <= 4 * N * (kept + own * threads())
+    assert report.peak_bytes == report.output_bytes + call.held_bytes
+    assert report.donated_bytes == 0 and report.measured_bytes is None
+    assert "held by the native call" in str(report)
+    assert f"one native call of {phases} phases" in p.explain()
+    assert f"estimated {native_seconds(p) * 1e3:.3f} ms" in p.explain()
+
+
+def test_kernels_are_reported_where_they_run():
+    p = products()
+    with ren.config.update(native=False):
+        assert p.memory == units_report(p) and p.memory.call_bytes is None
+        assert "kernel by kernel" in p.explain()
+    small = plan(poly(0) * poly(1))
+    assert native_call(small) is None and "kernel by kernel" in small.explain()
+
+
+def test_a_batch_holds_as_much_as_threads_work_on():
+    one, many = native_call(products()), native_call(products(batch=(64,)))
+    assert one is not None and many is not None
+    assert one.held_bytes <= many.held_bytes <= threads() * one.held_bytes
+
+
+def test_rows_are_used_again_once_their_last_reader_is_done():
+    short, long = header(products(steps=6)), header(products(steps=12))
+    assert long[0] == 2 * short[0] - 1  # phases
+    assert long[2] <= 2 * short[2] + 2  # the rows of the widest phases, not of all
+    total = sum(limbs + 1 for limbs in range(1, 13))
+    assert long[2] < total
+
+
+def test_a_plan_on_the_python_device_is_no_call():
+    x = poly(0, RingSpec(N, primes(N)[-2:])).to("python")
+    p = plan(x * x)
+    assert native_call(p) is None
+    np.testing.assert_array_equal(ren.realize(x * x).limbs, (x * x).to("cpu").limbs)

@@ -1,0 +1,87 @@
+"""Lanes: which units run beside each other, and that nobody can tell from the results."""
+
+import jax
+import numpy as np
+import pytest
+
+import ren
+from ren import Poly, RingSpec
+from ren.lowering import lanes, runtime
+from ren.lowering.execute import UnitRunner, run_plan
+from tests.lowering import plans
+from tests.lowering.plans import arrays, plan
+from tests.rings import primes
+
+RING = RingSpec(1 << 13, primes(1 << 13)[-4:])
+needs_streams = pytest.mark.skipif(not runtime.has_streams(), reason="another JAX")
+
+
+def poly(seed: int) -> Poly:
+    return plans.poly(seed, RING)
+
+
+def two_chains():
+    """Two chains of transforms that meet in the end."""
+    x, y = ((p.ntt() * p.ntt()).intt() + 1 for p in (poly(1), poly(2)))
+    return plan((x.ntt() * y.ntt()).intt())
+
+
+def test_a_chain_stays_in_its_lane_and_the_other_runs_beside_it():
+    p = two_chains()
+    found = lanes.divided(p, 2)
+    assert set(found) == {0, 1}
+    lane = {v: found[i] for i, unit in enumerate(p.units) for v in unit.outs}
+    crossings = [
+        (v, unit) for unit, at in zip(p.units, found, strict=True)
+        for v in unit.ins if lane.get(v, at) != at
+    ]  # fmt: skip
+    assert len(crossings) == 1
+    assert lanes.divided(p, 1) == ()
+
+
+def test_work_that_lanes_would_hardly_save_has_none():
+    small = RingSpec(8, (17, 97))
+    x, y = (Poly([i, 1, 2, 3, 4, 5, 6, 7], small) for i in (1, 2))
+    p = plan((x.ntt() * x.ntt()).intt() + (y.ntt() * y.ntt()).intt())
+    assert lanes.divided(p, 4) == ()
+
+
+@needs_streams
+def test_lanes_give_the_same_residues_and_leave_the_thread_its_own(monkeypatch):
+    monkeypatch.setattr(lanes, "threads", lambda: 3)
+    with ren.config.update(native=False):
+        p = two_chains()
+        want = np.asarray(run_plan(p, arrays(p))[0])
+        assert set(lanes.lanes_for(p, arrays(p))) == {0, 1}
+        run, own = UnitRunner(p), runtime.stream()
+        for _ in range(8):
+            many = [run(arrays(p)) for _ in range(4)]
+            assert runtime.stream() == own
+            for (got,) in many:
+                np.testing.assert_array_equal(np.asarray(got), want)
+
+
+@needs_streams
+def test_a_failure_leaves_the_thread_its_own_lane(monkeypatch):
+    monkeypatch.setattr(lanes, "threads", lambda: 2)
+    with ren.config.update(native=False):
+        p = two_chains()
+        run, own = UnitRunner(p), runtime.stream()
+        given = [jax.device_put(np.asarray(a)) for a in arrays(p)]
+        run(given)
+        given[0].delete()
+        with pytest.raises(Exception, match=r"deleted|donated|given away"):
+            run(given)
+        assert runtime.stream() == own
+
+
+def test_native_kernels_copies_and_one_core_have_no_lanes(monkeypatch):
+    monkeypatch.setattr(lanes, "threads", lambda: 1)
+    p = two_chains()
+    assert lanes.lanes_for(p, arrays(p)) == ()
+    monkeypatch.setattr(lanes, "threads", lambda: 2)
+    monkeypatch.setattr(lanes, "library_on", lambda programs, place: "some")
+    assert lanes.lanes_for(p, arrays(p)) == ()
+    moved = plan((poly(1).ntt().to("python").intt()).ntt())
+    monkeypatch.setattr(lanes, "library_on", lambda programs, place: "")
+    assert lanes.lanes_for(moved, arrays(moved)) == ()
