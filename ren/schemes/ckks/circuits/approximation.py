@@ -96,15 +96,20 @@ def approximate(
             what error it left. Also where f is not finite on the interval.
     """
     interval = checked_interval(interval)
+    refuse_both(precision, degree)
+    if degree is not None:
+        return _of_degree(f, interval, checked_degree(degree))
+    return _of_precision(f, interval, 20.0 if precision is None else float(precision))
+
+
+def refuse_both(precision: float | None, degree: int | None) -> None:
+    """Raises ParameterError where a precision and a degree are given."""
     if degree is not None and precision is not None:
         raise ParameterError(
             f"Both precision={precision} and degree={degree} were given.",
             "The precision decides the degree, or the degree the precision.",
             "Leave one of them out.",
         )
-    if degree is not None:
-        return _of_degree(f, interval, checked_degree(degree))
-    return _of_precision(f, interval, 20.0 if precision is None else float(precision))
 
 
 def _of_degree(f: Callable, interval: Interval, degree: int) -> Approximation:

@@ -7,6 +7,7 @@ import pytest
 
 import ren
 from ren.schemes import ckks
+from ren.schemes.ckks.circuits.remez import odd_minimax
 
 math = ckks.math
 FUNCTIONS = {
@@ -131,6 +132,61 @@ def test_maximum_minimum_equal_round(ctx14):
     assert bits(same, (i == j) * 1.0) > 8
     near = i + drawn(-0.4, 0.4, ctx14.slots, 2)
     assert bits(math.round(ctx14.encrypt(near), (-2.5, 2.5)), i) > 15
+
+
+@pytest.mark.parametrize("degree", [1, 7, 14, 15, 127])
+def test_sign_of_a_degree_is_one_odd_polynomial(ctx6, degree):
+    odd = degree - 1 + degree % 2
+    gap = 2 / (odd + 2)
+    a = np.concatenate([np.linspace(gap, 1, 40), -np.linspace(gap, 1, 40)])
+    x = ctx6.encrypt(2 * a)
+    if degree == 127:
+        with pytest.raises(ckks.DepthError, match=r"sign with a gap .* at degree 127"):
+            math.sign(x, (-2, 2), degree=degree)
+        return
+    z = math.sign(x, (-2, 2), degree=degree)
+    error = np.abs(z.decrypt() - np.sign(a)).max()
+    nearest = odd_minimax(odd, gap, 1.0).error
+    assert 0.9 * nearest < error < nearest + 1e-3  # 0.2 of degree 1, 0.07 of degree 63
+    assert x.level - z.level <= odd.bit_length() + 1
+
+
+def test_degrees_in_place_of_precisions(ctx6):
+    a = np.linspace(-1, 1, 101)
+    x, y = ctx6.encrypt(a), ctx6.encrypt(np.cos(3 * a))
+    b = np.cos(3 * a)
+    for z, want, most in (
+        (math.abs(x, degree=15), np.abs(a), 0.07),
+        (math.relu(x, degree=15), np.maximum(a, 0), 0.04),
+        (math.max(x, y, degree=15), np.maximum(a, b), 0.07),
+        (math.min(x, y, degree=15), np.minimum(a, b), 0.07),
+    ):  # fmt: skip
+        assert np.abs(z.decrypt() - want).max() < most
+    far = np.abs(a - b) > 0.25
+    for z, want in (
+        (math.greater(x, y, degree=15), a > b), (math.less(x, y, degree=15), a < b),
+        (math.equal(x, y, degree=15), np.zeros(101)),
+    ):  # fmt: skip
+        assert np.abs(z.decrypt() - want)[far].max() < 0.2
+
+
+def test_round_of_a_degree(ctx14):
+    n = np.array([-1.9, -1.0, -0.2, 0.1, 1.0, 1.9])
+    z = math.round(ctx14.encrypt(n), degree=31)
+    assert np.abs(z.decrypt() - np.round(n)).max() < 1e-3
+
+
+def test_a_degree_leaves_out_what_it_decides(ctx6):
+    x = ctx6.encrypt([0.5])
+    for call, match in (
+        (lambda: math.sign(x, degree=7, precision=8), "Both precision"),
+        (lambda: math.abs(x, degree=7, precision=8), "Both precision"),
+        (lambda: math.relu(x, degree=7, gap=0.1), "knows no gap"),
+        (lambda: math.greater(x, 0.0, degree=0), "from 1 to 127"),
+        (lambda: math.sign(x, degree=1.5), "integer"),
+    ):  # fmt: skip
+        with pytest.raises(ckks.ParameterError, match=match):
+            call()
 
 
 def test_in_a_captured_function(ctx6):
