@@ -13,7 +13,7 @@ import ren
 from ren.lowering import emit
 from ren.lowering.native import build, library, self_check
 from ren.lowering.runtime import processor
-from tests.lowering.native import test_code, test_overrides
+from tests.lowering.native import test_batches, test_code, test_overrides
 from tests.lowering.native.test_overrides import DEGREES, SIZES
 
 PRESENT = {os.path.realpath(path): path for path in map(shutil.which, build.COMPILERS) if path}
@@ -62,7 +62,8 @@ def test_what_every_compiler_makes_computes_the_same(name):
         test_code.test_products_that_are_rescaled(n)
     for seed in range(8):
         test_code.test_random_programs(seed)
-    test_code.test_vmap_of_vmap()
+    test_batches.test_vmap_of_vmap()
+    test_batches.test_random_programs_over_batches(0)
     test_code.test_rotations(3)
     test_code.test_coefficients_that_move_and_change_their_sign(1024)
 
