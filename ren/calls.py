@@ -221,7 +221,7 @@ def _stand_in(position: int, value: Any, name: str, by_length: bool) -> Any:
         if by_length or value.count is None:
             return value
         read = itemgetter(position)
-        return Length(SymbolicLength(0, lambda values: read(values).count, name))  # type: ignore[arg-type]
+        return Length(SymbolicLength(value.count, lambda values: read(values).count, name))  # type: ignore[arg-type]
     if isinstance(value, Aside):
         return value.symbol(name, itemgetter(position))
     if key_of(value) is None:

@@ -24,7 +24,7 @@ from ren.lowering.tiers import AUTO, UNITS, check_tier
 from ren.lowering.tracing import is_tracing
 from ren.poly import Poly
 from ren.recaptures import Recaptures
-from ren.symbolic import LengthNeeded, Unfit
+from ren.symbolic import LengthNeeded, Unfit, UnfitLength
 
 DEFAULT_MAX_PLANS = 16
 
@@ -91,6 +91,9 @@ class Jitted:
         captured = self._captured(call, polys)
         try:
             return captured.replay(polys, call.values)
+        except UnfitLength:
+            self._by_length.add(call.key)
+            return self._captured(call, polys).replay(polys, call.values)
         except Unfit:
             return self._capture(call, polys, call.values).replay(polys, call.values)
 

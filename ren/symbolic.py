@@ -333,6 +333,10 @@ class Unfit(Exception):
     """The values of a call that a captured program cannot be replayed with; never seen outside."""
 
 
+class UnfitLength(Unfit):
+    """The lengths of a call that differ where the captured program takes one length."""
+
+
 class LengthNeeded(BaseException):
     """A function that is captured needs lengths: its plans are keyed by them. Never seen outside.
 
@@ -340,14 +344,30 @@ class LengthNeeded(BaseException):
     """
 
 
-def longest(lengths: Sequence[int | None]) -> int | None:
-    """The largest of the lengths that are given; None for none."""
-    known = [n for n in lengths if n is not None]
-    if not any(isinstance(n, SymbolicLength) for n in known):
-        return max(known, default=None)
-    if len(known) == 1 or all(n is known[0] for n in known):
-        return known[0]
-    return SymbolicLength(0, lambda values: max(_value(n, values) for n in known), "length")  # type: ignore[return-value]
+def common_length(a: int | None, b: int | None) -> int | None:
+    """The one length of two vectors; None where both are scalars.
+
+    Two lengths that differ only by the call are taken to be equal, as they are in the call that is
+    captured. The plan checks that at each call.
+
+    Raises:
+        LengthNeeded: they differ in the call that is captured.
+    """
+    if a is None or b is None or a is b:
+        return b if a is None else a
+    symbol, other = (a, b) if isinstance(a, SymbolicLength) else (b, a)
+    if not isinstance(symbol, SymbolicLength):
+        return max(a, b)
+    if symbol.sample != _sample(other):
+        raise LengthNeeded
+
+    def same(values: Values) -> int:
+        length = symbol.value(values)
+        if length != _value(other, values):
+            raise UnfitLength
+        return length
+
+    return SymbolicLength(symbol.sample, same, symbol.name)  # type: ignore[return-value]
 
 
 def _sample(value: Any) -> Any:

@@ -113,6 +113,10 @@ class PrecisionError(RenError, ArithmeticError):
     """An encrypted result further from its value in the clear than was allowed."""
 
 
+class MessageBoundError(RenError, OverflowError):
+    """Encrypted numbers that may leave, or surely leave, the range of their level."""
+
+
 class SharingError(RenError, ValueError):
     """A decryption to be shared that would tell others more than was budgeted."""
 
@@ -138,4 +142,8 @@ class RecaptureWarning(UserWarning):
 
 
 class MessageBoundWarning(UserWarning):
-    """Encrypted numbers may leave the range that `integer_bits` gives them."""
+    """Encrypted numbers may leave the range of their level, or the interval of a function."""
+
+
+class TransparentWarning(UserWarning):
+    """A ciphertext that everyone can read, such as the product with zero."""

@@ -13,6 +13,7 @@ from ren.core.errors import (
     ContextError,
     DepthError,
     InsecureParametersError,
+    MessageBoundError,
     MessageBoundWarning,
     MissingKeyError,
     ParameterError,
@@ -20,6 +21,7 @@ from ren.core.errors import (
     ScaleError,
     SerializationError,
     SharingError,
+    TransparentWarning,
 )
 from ren.schemes.ckks import math, testing
 from ren.schemes.ckks.ciphertext import Ciphertext
@@ -29,7 +31,7 @@ from ren.schemes.ckks.circuits.linear import LinearMap, linear
 from ren.schemes.ckks.circuits.matmul import matmul
 from ren.schemes.ckks.circuits.polynomial import chebyshev, poly
 from ren.schemes.ckks.circuits.reductions import strided_sum
-from ren.schemes.ckks.circuits.shaping import concat
+from ren.schemes.ckks.circuits.shaping import concat, pad
 from ren.schemes.ckks.context import Context
 from ren.schemes.ckks.debugging import debug
 from ren.schemes.ckks.estimate import Estimate
@@ -54,6 +56,7 @@ __all__ = [
     "Estimate",
     "InsecureParametersError",
     "LinearMap",
+    "MessageBoundError",
     "MessageBoundWarning",
     "MissingKeyError",
     "ParameterError",
@@ -65,6 +68,7 @@ __all__ = [
     "ScaleError",
     "SerializationError",
     "SharingError",
+    "TransparentWarning",
     "approximate",
     "chebyshev",
     "concat",
@@ -78,6 +82,7 @@ __all__ = [
     "manual",
     "math",
     "matmul",
+    "pad",
     "poly",
     "precision",
     "spec",

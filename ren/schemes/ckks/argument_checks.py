@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import numbers
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
@@ -30,6 +32,21 @@ def as_integer(value: Any, what: str) -> int:
 def as_integers(values: Any, what: str) -> list[int]:
     """One integer or several, as a list of ints; raises as `as_integer`."""
     return [as_integer(v, what) for v in (values if isinstance(values, Iterable) else [values])]
+
+
+def as_bound(bound: Any) -> float:
+    """A stated bound as a float.
+
+    Raises:
+        ParameterError: it is not a positive number.
+    """
+    if isinstance(bound, numbers.Real) and 0 < float(bound) < math.inf:
+        return float(bound)
+    raise ParameterError(
+        f"bound={bound!r:.60} was given.",
+        "It bounds the modulus of the values: a number above 0.",
+        "Write for example bound=1.0, or leave it out.",
+    )
 
 
 def check_ciphertext(value: Any, what: str) -> None:

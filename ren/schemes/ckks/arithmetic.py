@@ -19,18 +19,19 @@ import attrs
 import numpy as np
 
 from ren.capturing import capture_serial
-from ren.core.errors import DepthError, ParameterError, ScaleError
+from ren.core.errors import DepthError, ParameterError, ScaleError, TransparentWarning
 from ren.poly import Poly
 from ren.schemes.ckks import noise as noises
 from ren.schemes.ckks import sigmas
 from ren.schemes.ckks.active import context_for, same_key
 from ren.schemes.ckks.constants import constant_poly
+from ren.schemes.ckks.layout import Layout, Tail
 from ren.schemes.ckks.noise import Noise
 from ren.schemes.ckks.parameters import Parameters
 from ren.schemes.ckks.pending import Pending, Terms
-from ren.schemes.ckks.plaintext import Layout, Plaintext
+from ren.schemes.ckks.plaintext import Plaintext, check_reachable, encode
 from ren.schemes.ckks.sigmas import log2_of
-from ren.schemes.ckks.watch import operation
+from ren.schemes.ckks.watch import in_circuit, operation, warn
 from ren.symbolic import Symbolic
 
 if TYPE_CHECKING:
@@ -46,8 +47,9 @@ def evolve(
 ) -> Ciphertext:
     """`x` with other polynomials, in normal form; what is not given stays, the seed goes."""
     level = x.level if level is None else level
+    layout = x.layout if layout is None else layout.on(x.slots)
     return dataclasses.replace(
-        x, polys=polys, level=level, layout=layout or x.layout, noise=noise, seed=None, pending=None
+        x, polys=polys, level=level, layout=layout, noise=noise, seed=None, pending=None
     )
 
 
@@ -62,6 +64,13 @@ def kept_to(x: Ciphertext, other: Ciphertext, times: int = 1) -> Ciphertext:
     """`x`, whose message is known to be nowhere larger than `times` the largest of `other`."""
     most = noises.scaled(other.noise, times)
     return with_noise(x, lambda noise: noises.within_that_of(noise, most))
+
+
+@operation("a change of shape", lambda x, tail: x)
+def with_tail(x: Ciphertext, tail: Tail) -> Ciphertext:
+    """`x` with this known of the slots beyond its length."""
+    layout = x.layout.with_tail(tail)
+    return x if layout is x.layout else dataclasses.replace(x, layout=layout)
 
 
 def evolve_terms(
@@ -139,6 +148,15 @@ def dropped_noise(noise: Noise, params: Parameters, level: int, target: int) -> 
     return noises.with_source(noises.with_relative(noise, relative), sigma)
 
 
+def dropped_plain_noise(noise: Noise, params: Parameters, level: int, target: int) -> Noise:
+    """Noise of a plaintext after `drop_polys`."""
+    if level == target:
+        return noise
+    relative = 0.5 / drop_factor(params, level, target)
+    sigma = sigmas.plain_rescale_sigma(params, target)
+    return noises.with_rounding(noises.with_relative(noise, relative), sigma)
+
+
 @operation("drop_to()", lambda x, target: x)
 def drop_to(x: Ciphertext, target: int) -> Ciphertext:
     """The same message at a lower level, at that level's canonical scale.
@@ -173,23 +191,24 @@ def need_level(x: Any, needed: int, what: str) -> None:
 
 
 def aligned(x: Ciphertext, y: Ciphertext, what: str) -> tuple[Ciphertext, Ciphertext, Layout]:
-    """Both ciphertexts at the lower of their levels, and the layout of their sum or product."""
+    """Both ciphertexts at the lower of their levels, and the layout of their product."""
     same_key(x.key_id, y.key_id, what)
     level = min(x.level, y.level)
-    return drop_to(x, level), drop_to(y, level), x.layout.joined(y.layout)
+    return drop_to(x, level), drop_to(y, level), x.layout.times(y.layout)
 
 
 def _aligned_plain(
     x: Ciphertext, p: Plaintext, what: str
 ) -> tuple[Ciphertext, Poly, Noise, Layout]:
-    layout = _joined_plain(x, p, what)
+    check_plain(x, p, what)
     level = min(x.level, p.level)
     (poly,) = drop_polys((p.poly,), p.params, p.level, level)
-    noise = dropped_noise(p.noise, p.params, p.level, level)
-    return drop_to(x, level), poly, noise, layout
+    noise = dropped_plain_noise(p.noise, p.params, p.level, level)
+    return drop_to(x, level), poly, noise, x.layout.times(p.layout)
 
 
-def _joined_plain(x: Ciphertext, p: Plaintext, what: str) -> Layout:
+def check_plain(x: Ciphertext, p: Plaintext, what: str) -> None:
+    """Raise ParameterError where a plaintext has other parameters than a ciphertext."""
     if p.params != x.params:
         raise ParameterError(
             f"{what} got a plaintext of other parameters, {p.params.slots} slots at "
@@ -197,7 +216,6 @@ def _joined_plain(x: Ciphertext, p: Plaintext, what: str) -> Layout:
             f"The ciphertext has {x.slots} slots at n={x.params.n}.",
             "Encode with the context that made the ciphertext.",
         )
-    return x.layout.joined(p.layout)
 
 
 # ------------------------------------------------------------------- sums
@@ -206,39 +224,43 @@ def _joined_plain(x: Ciphertext, p: Plaintext, what: str) -> Layout:
 @operation("a negation", np.negative)
 def negate(x: Ciphertext) -> Ciphertext:
     """-x."""
-    terms = terms_of(x)
-    return evolve_terms(x, terms.map(operator.neg, terms.noise))
+    terms, tail = terms_of(x), x.layout.tail
+    layout = x.layout.with_tail(tail.mapped(-tail.value))
+    return evolve_terms(x, terms.map(operator.neg, terms.noise), layout=layout)
 
 
 @operation("a sum", np.add)
 def add(x: Ciphertext, y: Ciphertext) -> Ciphertext:
     """x + y, at the lower of the two levels."""
     same_key(x.key_id, y.key_id, "A sum")
-    return _combined(operator.add, x, y, x.layout.joined(y.layout))
+    return _combined(operator.add, x, y, x.layout.plus(y.layout))
 
 
 @operation("a difference", np.subtract)
 def subtract(x: Ciphertext, y: Ciphertext) -> Ciphertext:
     """x - y, at the lower of the two levels."""
     same_key(x.key_id, y.key_id, "A difference")
-    return _combined(operator.sub, x, y, x.layout.joined(y.layout))
+    return _combined(operator.sub, x, y, x.layout.plus(y.layout, -1))
 
 
 @operation("a sum with a plaintext", np.add)
 def add_plain(x: Ciphertext, p: Plaintext) -> Ciphertext:
     """x + p, at the lower of the two levels."""
-    return _combined(operator.add, x, p, _joined_plain(x, p, "A sum"))
+    check_plain(x, p, "A sum")
+    return _combined(operator.add, x, p, x.layout.plus(p.layout))
 
 
 @operation("a difference with a plaintext", np.subtract)
 def subtract_plain(x: Ciphertext, p: Plaintext) -> Ciphertext:
     """x - p, at the lower of the two levels."""
-    return _combined(operator.sub, x, p, _joined_plain(x, p, "A difference"))
+    check_plain(x, p, "A difference")
+    return _combined(operator.sub, x, p, x.layout.plus(p.layout, -1))
 
 
 @operation("a sum with a number", np.add)
 def add_scalar(x: Ciphertext, value: complex | Symbolic) -> Ciphertext:
     """x + value in every slot, encoded at the exact scale of `x`, pending or not, rounded once."""
+    check_reachable(x, value)
     terms = terms_of(x)
     if terms.product:
         level, degree, (c0, *rest) = x.level + 1, 2, terms.product
@@ -249,7 +271,8 @@ def add_scalar(x: Ciphertext, value: complex | Symbolic) -> Ciphertext:
         c0, c1 = terms.base
         noise = noises.total(terms.noise, _constant_noise(x, value, x.level))
         terms = Terms(base=(c0 + _constant_poly(x, value, x.level), c1), noise=noise)
-    return evolve_terms(x, terms, layout=scalar_layout(x, value))
+    tail = x.layout.tail.plus(Tail(value=value))
+    return evolve_terms(x, terms, layout=scalar_layout(x, value, tail))
 
 
 def _combined(
@@ -278,7 +301,8 @@ def _lowered(x: Ciphertext | Plaintext, level: int, is_pending: bool) -> Terms:
     polys = (x.poly,) if isinstance(x, Plaintext) else x.polys
     target = level + 1 if is_pending else level
     polys = drop_polys(polys, x.params, x.level, target)
-    noise = dropped_noise(x.noise, x.params, x.level, target)
+    dropped = dropped_plain_noise if isinstance(x, Plaintext) else dropped_noise
+    noise = dropped(x.noise, x.params, x.level, target)
     if not is_pending:
         return Terms(base=polys, noise=noise)
     factor = round(x.params.scale(level + 1))
@@ -296,6 +320,7 @@ def multiply(x: Ciphertext, y: Ciphertext) -> Ciphertext:
     Raises:
         DepthError: when that would be below level 0.
     """
+    x, y = bounded(x), bounded(y)
     x, y, layout = aligned(x, y, "A product")
     need_level(x, 1, "A product of ciphertexts")
     key = context_for(x.key_id, "A product of ciphertexts").relinearization_key()
@@ -318,19 +343,24 @@ def multiply_plain(x: Ciphertext, p: Plaintext) -> Ciphertext:
 @operation("a product with an integer", np.multiply)
 def multiply_integer(x: Ciphertext, value: int | Symbolic) -> Ciphertext:
     """x * value for an integer, exact, at the same level."""
+    check_not_transparent(value)
     terms = terms_of(x)
-    return evolve_terms(x, terms.map(lambda p: p * value, noises.scaled(terms.noise, value)))
+    noise = noises.scaled(terms.noise, value, is_public=in_circuit())
+    layout = x.layout.with_tail(x.layout.tail.times(Tail(value=value)))
+    return evolve_terms(x, terms.map(lambda p: p * value, noise), layout=layout)
 
 
 @operation("a product with a number", np.multiply)
 def multiply_scalar(x: Ciphertext, value: complex | Symbolic) -> Ciphertext:
     """x * value in every slot, to be rescaled: one level down."""
     _need_normal_form(x)
-    need_level(x, 1, "A product with a number that is no integer")
+    check_not_transparent(value)
+    need_level(x, 1, "A product with a number that is not an integer")
     factor = _constant_poly(x, value, x.level)
     product = (x.polys[0] * factor, x.polys[1] * factor)
     noise = noises.product(x.noise, _constant_noise(x, value, x.level))
-    return evolve_terms(x, Terms(product, noise=noise), x.level - 1, scalar_layout(x, value))
+    layout = scalar_layout(x, value, x.layout.tail.times(Tail(value=value)))
+    return evolve_terms(x, Terms(product, noise=noise), x.level - 1, layout)
 
 
 def power(x: Ciphertext, exponent: int) -> Ciphertext:
@@ -370,10 +400,35 @@ def _constant_poly(
 
 
 def _constant_noise(x: Ciphertext, value: complex | Symbolic, level: int, degree: int = 1) -> Noise:
-    return noises.of_constant(value, float(x.params.scale(level)) ** degree)
+    scale = float(x.params.scale(level)) ** degree
+    return noises.of_constant(value, scale, is_public=in_circuit())
 
 
-def scalar_layout(x: Ciphertext, value: complex | Symbolic) -> Layout:
-    """The layout of `x` combined with a number: it fills all slots."""
+def scalar_layout(x: Ciphertext, value: complex | Symbolic, tail: Tail) -> Layout:
+    """The layout of `x` combined with a number, which fills all slots."""
     sample = value.sample if isinstance(value, Symbolic) else value
-    return x.layout.joined(Layout(None, isinstance(sample, complex)))
+    return x.layout.joined(Layout(None, isinstance(sample, complex)), tail)
+
+
+def check_not_transparent(value: complex | Symbolic) -> None:
+    """Warn of a product with zero: both polynomials are zero, and everyone can read it."""
+    if isinstance(value, Symbolic) or value != 0 or in_circuit():
+        return
+    warn(
+        "A product with 0 is transparent: it is zero, and everyone can read that without a key. "
+        "For a zero that nobody can tell from other ciphertexts write ctx.encrypt(0.0).",
+        TransparentWarning,
+    )
+
+
+def bounded(x: Ciphertext) -> Ciphertext:
+    """`x` with zeros in place of leftovers that its tracked bound does not cover: a product grows.
+
+    One level where there are such; `within()` after a slice leaves them.
+    """
+    if x.layout.tail.is_bounded or x.layout.length is None:
+        return x
+    length = operator.index(x.layout.length)
+    if length == x.slots * x.layout.blocks:
+        return x
+    return multiply_plain(x, encode(np.ones(length), x.params, x.level, x.layout.blocks))

@@ -36,7 +36,7 @@ def blocks_of(x: Ciphertext) -> list[Ciphertext]:
 def _block(x: Ciphertext, index: int) -> Ciphertext:
     rank = max(len(p.shape) for p in x.polys)
     polys = tuple(_item(p, index, rank) for p in x.polys)
-    layout = Layout(x.slots, x.layout.is_complex)
+    layout = Layout(x.slots, x.layout.is_complex)  # what the last one holds beyond is data here
     return evolve(x, polys, noises.item(x.noise, index), layout=layout)
 
 

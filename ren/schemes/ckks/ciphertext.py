@@ -10,6 +10,7 @@ from fractions import Fraction
 from functools import partial
 from typing import Any
 
+import attrs
 import jax
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -17,22 +18,23 @@ from numpy.typing import ArrayLike, NDArray
 from ren.core.errors import OperandError
 from ren.core.ring import RingSpec
 from ren.poly import Poly, realize_polys
-from ren.schemes.ckks import arithmetic, explicit, operators, rotation, serialization
+from ren.schemes.ckks import arithmetic, explicit, operators, rotation, serialization, tails
 from ren.schemes.ckks import noise as noises
 from ren.schemes.ckks.active import context_for
-from ren.schemes.ckks.argument_checks import as_integer
+from ren.schemes.ckks.argument_checks import as_bound, as_integer
 from ren.schemes.ckks.circuits import linear, matmul, reductions, shaping
 from ren.schemes.ckks.estimate import Estimate
 from ren.schemes.ckks.files import Stored
+from ren.schemes.ckks.layout import Layout
 from ren.schemes.ckks.modes import is_manual
 from ren.schemes.ckks.noise import Noise
 from ren.schemes.ckks.parameters import Parameters
 from ren.schemes.ckks.pending import Pending
-from ren.schemes.ckks.plaintext import Layout, Plaintext
+from ren.schemes.ckks.plaintext import Plaintext
 from ren.schemes.ckks.protocols import Protocols, no_assignment, no_power
 from ren.schemes.ckks.showing import ciphertext_page
 from ren.schemes.ckks.sigmas import log2_of
-from ren.schemes.ckks.watch import operation
+from ren.schemes.ckks.watch import in_circuit, operation
 from ren.symbolic import Aside, Length, Symbolic
 
 
@@ -104,7 +106,8 @@ class Ciphertext(Protocols, Stored):
 
         Inside a function that is being captured the plan then depends on the length.
         """
-        batch, length = self.polys[0].shape[:-2], shaping.known_length(self)
+        batch = np.broadcast_shapes(*(p.shape[:-2] for p in self.polys))
+        length = tails.known_length(self)
         batch = batch[:-1] if self.layout.blocks > 1 else batch
         if self.layout.shape is not None and self.layout.has_shape:
             return (*batch, *self.layout.shape)
@@ -141,12 +144,14 @@ class Ciphertext(Protocols, Stored):
     def __ren_parts__(self) -> tuple[tuple[Any, ...], Hashable]:
         x = _ready(self)
         static = (x.layout.static, x.level, x.key_id, x.params, x.own_scale, is_manual())
-        return (*x.polys, Length(x.layout.length), Aside(x.noise)), static
+        tail = x.layout.tail
+        value = tail.value if tail.has_value else None
+        return (*x.polys, Length(x.layout.length), Aside(x.noise), value), static
 
     @classmethod
     def __ren_whole__(cls, parts: Sequence[Any], static: Any) -> Ciphertext:
-        (*polys, length, noise), (layout, level, key_id, params, scale, _) = parts, static
-        layout = Layout(length.count, *layout)
+        (*polys, length, noise, value), (fixed, level, key_id, params, scale, _) = parts, static
+        layout = Layout.of_static(length.count, fixed, value).on(params.slots)
         return cls(tuple(polys), level, layout, key_id, params, noise.value, own_scale=scale)
 
     def __repr__(self) -> str:
@@ -305,11 +310,20 @@ class Ciphertext(Protocols, Stored):
     # ---------------------------------------------------------------- values
 
     def within(self, bound: float) -> Ciphertext:
-        """The same, known to keep to `bound` in every slot: estimates and warnings go by it.
+        """The same numbers, stated to keep to `bound`: estimates and warnings go by it.
 
-        For what interval arithmetic cannot see: a sigmoid is below 1, a mean below its terms.
+        For what interval arithmetic cannot see: a sigmoid is below 1, a mean below its terms. It
+        speaks of the numbers: leftovers beyond the length are cleared before a product.
+
+        Raises:
+            ParameterError: the bound is not a positive number.
         """
-        return arithmetic.with_noise(self, partial(noises.within, bound=bound))
+        stated = partial(noises.within, bound=as_bound(bound))
+        made = arithmetic.with_noise(self, lambda noise: stated(noise))
+        tail = self.layout.tail
+        if in_circuit() or self.layout.length is None or not tail.has_leftovers:
+            return made
+        return arithmetic.with_tail(made, attrs.evolve(tail, is_bounded=False))
 
     def decrypt(self) -> NDArray:
         """The message, with the shape and real or complex dtype that went in.
@@ -350,7 +364,7 @@ def _flatten(x: Ciphertext) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
     polys = tuple(x.polys)
     if all(isinstance(p, Poly) and p._node is not None for p in polys):
         polys = tuple(realize_polys(polys))
-    return (*polys, x.noise), (x.level, x.layout, x.key_id, x.params, x.own_scale)
+    return (*polys, x.noise), (x.level, x.layout.settled, x.key_id, x.params, x.own_scale)
 
 
 def _unflatten(static: tuple[Any, ...], children: Any) -> Ciphertext:

@@ -18,12 +18,13 @@ from ren.lowering.tracing import is_tracing
 from ren.sampling import fresh_seed
 from ren.schemes.ckks import active, encoder, encryption, fresh, plaintext, rotation, serialization
 from ren.schemes.ckks import noise as noises
-from ren.schemes.ckks.argument_checks import as_integers, check_ciphertext
+from ren.schemes.ckks.argument_checks import as_bound, as_integers, check_ciphertext
 from ren.schemes.ckks.ciphertext import Ciphertext
 from ren.schemes.ckks.context_display import DisplayedContext
 from ren.schemes.ckks.estimate import Estimate
 from ren.schemes.ckks.files import PRIVATE, SHARED, PathLike, Stored, write
 from ren.schemes.ckks.keychain import Keychain
+from ren.schemes.ckks.layout import LEFTOVERS, ZEROS
 from ren.schemes.ckks.ledger import Terms
 from ren.schemes.ckks.parameter_checks import as_python_int
 from ren.schemes.ckks.parameters import Parameters
@@ -31,6 +32,7 @@ from ren.schemes.ckks.plaintext import Plaintext
 from ren.schemes.ckks.rotation import conjugation_element, galois_element
 from ren.schemes.ckks.sharing import hidden
 from ren.schemes.ckks.sigmas import public_sigma, secret_sigma
+from ren.schemes.ckks.watch import check_readable
 from ren.schemes.rlwe.keys import Entropy, SwitchingKey
 
 
@@ -67,16 +69,26 @@ class Context(DisplayedContext, Stored):
 
     # ---------------------------------------------------------------- data
 
-    def encode(self, values: Any, level: int | None = None) -> Plaintext:
+    def encode(
+        self, values: Any, level: int | None = None, bound: float | None = None
+    ) -> Plaintext:
         """A plaintext that can be added and multiplied many times.
 
         Args:
             values: real or complex, [*batch, k]; a scalar fills all slots. Beyond `slots` numbers
                 they are cut into blocks, on which operators work block by block.
             level: default the top; at a lower level it is smaller.
+            bound: of the modulus of the values. Ciphertexts that the plaintext is added to or
+                multiplied with tell of it, and it is public. None for the power of two above.
+
+        Raises:
+            ParameterError: values that are not numbers, are too large for the level, or beyond
+                `bound`.
         """
-        level = self._level(level)
-        return plaintext.encode(values, self.params, level, at_once=not is_capturing())
+        at = self._level(level)
+        return plaintext.encode(
+            values, self.params, at, at_once=not is_capturing(), bound=_stated(bound)
+        )
 
     def encrypt(
         self, values: Any, level: int | None = None, bound: float | None = None
@@ -86,9 +98,9 @@ class Context(DisplayedContext, Stored):
         Args:
             values: as in `encode`; leading axes are batch axes.
             level: as in `encode`.
-            bound: what the values keep to. It travels with the ciphertext, for estimates of its
-                noise, and is public. Without it the next power of two is told, 1 at least: give
-                one where even that is a secret.
+            bound: of the modulus of the values. It travels with the ciphertext, for estimates of
+                its noise, and is public. None for that of `ckks.context(bound=)`; where there is
+                none either, the ciphertext tells the next power of two, 1 at least.
 
         Raises:
             ParameterError: values beyond `bound`.
@@ -102,12 +114,14 @@ class Context(DisplayedContext, Stored):
                 "Its noise would be drawn once and used at every run.",
                 "Encrypt outside and pass the ciphertext in.",
             )
-        level = self._level(level)
-        polys, seed, given = fresh.encrypted(values, level, self._keys, self.params, self._entropy)
+        at, params = self._level(level), self.params
+        bound = params.bound if bound is None else as_bound(bound)
+        polys, seed, layout, slots = fresh.encrypted(values, at, self._keys, params, self._entropy)
         sigma_of = public_sigma if self._keys.secret is None else secret_sigma
-        sigma = sigma_of(self.params, level)
-        noise = noises.encrypted(given.noise, sigma, polys[0].node.serial, bound)
-        return Ciphertext(polys, level, given.layout, self.key_id, self.params, noise, seed)
+        scale, serial = float(params.scale(at)), next(fresh.serials)
+        noise = noises.fresh(slots, params, scale, sigma_of(params, at), serial, bound)
+        layout = layout.with_tail(ZEROS if layout.length is not None else LEFTOVERS)
+        return Ciphertext(polys, at, layout, self.key_id, params, noise, seed)
 
     def _level(self, level: int | None) -> int:
         made: int = as_python_int(self.params.depth if level is None else level)
@@ -122,6 +136,7 @@ class Context(DisplayedContext, Stored):
         """
         check_ciphertext(x, "decrypt()")
         active.same_key(self.key_id, x.key_id, "decrypt()")
+        check_readable(x, "decrypt()")
         return x.layout.unpacked(self.slots_of(x))
 
     def decrypt_shared(
@@ -151,6 +166,7 @@ class Context(DisplayedContext, Stored):
         """
         check_ciphertext(x, "decrypt_shared()")
         active.same_key(self.key_id, x.key_id, "decrypt_shared()")
+        check_readable(x, "decrypt_shared()")
         terms = Terms(statistical_bits, queries)
         shared = hidden(x, self.slots_of(x), plan, terms)
         return x.layout.unpacked(shared)
@@ -362,6 +378,10 @@ class Context(DisplayedContext, Stored):
 
     def __exit__(self, *exception: object) -> None:
         active.pop(self)
+
+
+def _stated(bound: float | None) -> float | None:
+    return None if bound is None else as_bound(bound)
 
 
 def _flatten(ctx: Context) -> tuple[tuple[Any, ...], Parameters]:

@@ -24,11 +24,11 @@ from ren.schemes.ckks import noise as noises
 from ren.schemes.ckks.active import context_for, same_key
 from ren.schemes.ckks.constants import constant_poly
 from ren.schemes.ckks.gadget import gadget_of
-from ren.schemes.ckks.layout import Layout
+from ren.schemes.ckks.layout import Layout, Tail
 from ren.schemes.ckks.noise import Noise
 from ren.schemes.ckks.plaintext import Plaintext, as_slots, encode
 from ren.schemes.ckks.sigmas import as_float, log2_of, rescale_sigma, switch_sigma
-from ren.schemes.ckks.watch import operation
+from ren.schemes.ckks.watch import in_circuit, operation
 from ren.schemes.rlwe.keys import from_residues
 from ren.schemes.rlwe.keyswitch import key_switch
 from ren.symbolic import Symbolic, as_symbol
@@ -53,8 +53,8 @@ def _made(
     scale = x.scale if scale is None else scale
     own = None if _is_one_scale(scale, x.params.scale(level), x) else scale
     return dataclasses.replace(
-        x, polys=polys, level=level, layout=layout or x.layout, own_scale=own, seed=None,
-        pending=None, noise=noise,
+        x, polys=polys, level=level, layout=(layout or x.layout).on(x.slots), own_scale=own,
+        seed=None, pending=None, noise=noise,
     )  # fmt: skip
 
 
@@ -68,22 +68,23 @@ def _is_one_scale(a: Fraction, b: Fraction, x: Ciphertext) -> bool:
 @operation("a negation", np.negative)
 def negate(x: Ciphertext) -> Ciphertext:
     """-x."""
-    return _made(x, tuple(-p for p in x.polys), x.noise)
+    layout = x.layout.with_tail(x.layout.tail.mapped(-x.layout.tail.value))
+    return _made(x, tuple(-p for p in x.polys), x.noise, layout=layout)
 
 
 @operation("a sum", np.add)
 def add(x: Ciphertext, y: Ciphertext) -> Ciphertext:
     """x + y, of one level and one scale."""
-    return _combined(operator.add, x, y)
+    return _combined(operator.add, x, y, x.layout.plus(y.layout))
 
 
 @operation("a difference", np.subtract)
 def subtract(x: Ciphertext, y: Ciphertext) -> Ciphertext:
     """x - y, of one level and one scale."""
-    return _combined(operator.sub, x, y)
+    return _combined(operator.sub, x, y, x.layout.plus(y.layout, -1))
 
 
-def _combined(operation: Callable, x: Ciphertext, y: Ciphertext) -> Ciphertext:
+def _combined(operation: Callable, x: Ciphertext, y: Ciphertext, layout: Layout) -> Ciphertext:
     same_key(x.key_id, y.key_id, "A sum")
     _need_alike(x, y.level, y.scale)
     pairs = zip_longest(x.polys, y.polys)
@@ -91,40 +92,41 @@ def _combined(operation: Callable, x: Ciphertext, y: Ciphertext) -> Ciphertext:
         p if q is None else operation(Poly.zeros(q.ring).ntt() if p is None else p, q)
         for p, q in pairs
     )
-    return _made(x, polys, noises.total(x.noise, y.noise), layout=x.layout.joined(y.layout))
+    return _made(x, polys, noises.total(x.noise, y.noise), layout=layout)
 
 
 @operation("a sum with a plaintext", np.add)
 def add_plain(x: Ciphertext, p: Plaintext) -> Ciphertext:
     """x + p, of one level and one scale."""
-    return _plus(x, _plain(x, p), p.noise, x.layout.joined(p.layout))
+    return _plus(x, _plain(x, p), p.noise, x.layout.plus(p.layout))
 
 
 @operation("a difference with a plaintext", np.subtract)
 def subtract_plain(x: Ciphertext, p: Plaintext) -> Ciphertext:
     """x - p, of one level and one scale."""
-    return _plus(x, -_plain(x, p), p.noise, x.layout.joined(p.layout))
+    return _plus(x, -_plain(x, p), p.noise, x.layout.plus(p.layout, -1))
 
 
 @operation("a sum with an array", np.add)
 def add_array(x: Ciphertext, values: Any) -> Ciphertext:
     """x + values, encoded at the scale of `x`."""
     poly, noise, layout = _encoded(x, values)
-    return _plus(x, poly, noise, layout)
+    return _plus(x, poly, noise, x.layout.plus(layout))
 
 
 @operation("a difference with an array", np.subtract)
 def subtract_array(x: Ciphertext, values: Any) -> Ciphertext:
     """x - values, encoded at the scale of `x`."""
     poly, noise, layout = _encoded(x, values)
-    return _plus(x, -poly, noise, layout)
+    return _plus(x, -poly, noise, x.layout.plus(layout, -1))
 
 
 @operation("a sum with a number", np.add)
 def add_scalar(x: Ciphertext, value: complex | Symbolic) -> Ciphertext:
     """x + value in every slot, encoded at the scale of `x`."""
     constant = constant_poly(value, x.polys[0].ring, x.scale)
-    return _plus(x, constant, _constant_noise(value, x.scale), arithmetic.scalar_layout(x, value))
+    layout = arithmetic.scalar_layout(x, value, x.layout.tail.plus(Tail(value=value)))
+    return _plus(x, constant, _constant_noise(value, x.scale), layout)
 
 
 def _plus(x: Ciphertext, poly: Any, noise: Noise, layout: Layout) -> Ciphertext:
@@ -133,7 +135,7 @@ def _plus(x: Ciphertext, poly: Any, noise: Noise, layout: Layout) -> Ciphertext:
 
 
 def _constant_noise(value: complex | Symbolic, scale: Fraction) -> Noise:
-    return noises.of_constant(value, as_float(scale))
+    return noises.of_constant(value, as_float(scale), is_public=in_circuit())
 
 
 def _plain(x: Ciphertext, p: Plaintext) -> Poly:
@@ -142,11 +144,11 @@ def _plain(x: Ciphertext, p: Plaintext) -> Poly:
 
 
 def _encoded(x: Ciphertext, values: Any) -> tuple[Poly, Noise, Layout]:
-    """Values over the ring of `x` at its scale, their noise, and the layout of the sum."""
+    """Values over the ring of `x` at its scale, their noise and their layout."""
     params, ring, scale, blocks = x.params, x.polys[0].ring, x.scale, x.layout.blocks
     if x.own_scale is None:
         p = encode(values, params, x.level, blocks)
-        return p.poly, p.noise, x.layout.joined(p.layout)
+        return p.poly, p.noise, p.layout
 
     def cut(given: Any) -> Any:
         return as_slots(given, params.slots, blocks)[0]
@@ -163,7 +165,7 @@ def _encoded(x: Ciphertext, values: Any) -> tuple[Poly, Noise, Layout]:
     else:
         spec = Spec(ring, Domain.COEFF, z.shape[:-1])
         poly = Poly.from_node(symbol.encoded((ring, scale, blocks), spec, limbs))
-    return poly.ntt(), noise, x.layout.joined(layout)
+    return poly.ntt(), noise, layout
 
 
 def _need_alike(x: Ciphertext, level: int, scale: Fraction) -> None:
@@ -199,7 +201,7 @@ def multiply(x: Ciphertext, y: Ciphertext) -> Ciphertext:
     (a0, a1), (b0, b1) = two_components(x, "A product").polys, two_components(y, "A product").polys
     polys = (a0 * b0, a0 * b1 + a1 * b0, a1 * b1)
     noise = noises.product(x.noise, y.noise)
-    return _product(x, polys, noise, y.scale, x.layout.joined(y.layout))
+    return _product(x, polys, noise, y.scale, x.layout.times(y.layout))
 
 
 @operation("a product with a plaintext", np.multiply)
@@ -208,7 +210,7 @@ def multiply_plain(x: Ciphertext, p: Plaintext) -> Ciphertext:
     _need_level(x, p.level)
     polys = tuple(c * p.poly for c in x.polys)
     noise = noises.product(x.noise, p.noise)
-    return _product(x, polys, noise, p.params.scale(p.level), x.layout.joined(p.layout))
+    return _product(x, polys, noise, p.params.scale(p.level), x.layout.times(p.layout))
 
 
 def multiply_array(x: Ciphertext, values: Any) -> Ciphertext:
@@ -219,7 +221,10 @@ def multiply_array(x: Ciphertext, values: Any) -> Ciphertext:
 @operation("a product with an integer", np.multiply)
 def multiply_integer(x: Ciphertext, value: int | Symbolic) -> Ciphertext:
     """x * value for an integer: the same scale."""
-    return _made(x, tuple(p * value for p in x.polys), noises.scaled(x.noise, value))
+    arithmetic.check_not_transparent(value)
+    noise = noises.scaled(x.noise, value, is_public=in_circuit())
+    layout = x.layout.with_tail(x.layout.tail.times(Tail(value=value)))
+    return _made(x, tuple(p * value for p in x.polys), noise, layout=layout)
 
 
 @operation("a product with a number", np.multiply)
@@ -227,7 +232,8 @@ def multiply_scalar(x: Ciphertext, value: complex | Symbolic) -> Ciphertext:
     """x * value in every slot, encoded at the scale of the level."""
     scale = x.params.scale(x.level)
     constant: Any = constant_poly(value, x.polys[0].ring, scale)
-    layout = arithmetic.scalar_layout(x, value)
+    arithmetic.check_not_transparent(value)
+    layout = arithmetic.scalar_layout(x, value, x.layout.tail.times(Tail(value=value)))
     noise = noises.product(x.noise, _constant_noise(value, scale))
     return _product(x, tuple(p * constant for p in x.polys), noise, scale, layout)
 

@@ -1,20 +1,113 @@
-"""Layout: how the values that went in lie in the slots, so that the same shape comes out."""
+"""Layout: where the values that went in stand in the slots, so that the same shape comes out."""
 
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import attrs
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from ren.core.errors import ParameterError
-from ren.symbolic import longest
+from ren.symbolic import Symbolic, common_length
+
+MOST_SLOTS = 1 << 20  # more than there are
+
+
+@attrs.frozen
+class Tail:
+    """Content of the slots beyond the length, as far as programs tell it.
+
+    With the numbers in slots 0 to L - 1, cyclic over all slots: the `before` slots below 0 and the
+    `after` slots from L on may hold leftovers. All other slots beyond the length hold `value`, up
+    to noise.
+
+    Args:
+        before, after: counts of slots, static.
+        value: a number in the clear, or a symbol that stands for one at each call of a captured
+            function. It stays in this process: bytes and pytrees tell of leftovers instead.
+        is_bounded: whether the tracked bound covers the leftovers too; `within()` speaks of the
+            numbers alone.
+    """
+
+    before: int = 0
+    after: int = 0
+    value: Any = attrs.field(default=0, eq=False)
+    is_bounded: bool = True
+
+    @property
+    def is_zero(self) -> bool:
+        """Whether all slots beyond the length are zero."""
+        return not self.before and not self.after and not self.has_value
+
+    @property
+    def has_value(self) -> bool:
+        """Whether a number other than zero stands there."""
+        return isinstance(self.value, Symbolic) or self.value != 0
+
+    @property
+    def has_leftovers(self) -> bool:
+        """Whether numbers that are not known in the clear may stand there."""
+        return bool(self.before or self.after)
+
+    @property
+    def settled(self) -> Tail:
+        """The same without a value in the clear: leftovers everywhere in its place."""
+        return (
+            attrs.evolve(self, before=MOST_SLOTS, after=MOST_SLOTS, value=0)
+            if self.has_value
+            else self
+        )
+
+    def moved(self, steps: int) -> Tail:
+        """The tail after a cyclic rotation by `steps`: result[i] = x[i + steps]."""
+        before, after = max(0, self.before + steps), max(0, self.after - steps)
+        return attrs.evolve(self, before=min(before, MOST_SLOTS), after=min(after, MOST_SLOTS))
+
+    def cut(self, start: int, end: int) -> Tail:
+        """The tail of x[start:-end], rotated to slot 0."""
+        before, after = self.before + start, self.after + end
+        return attrs.evolve(self, before=min(before, MOST_SLOTS), after=min(after, MOST_SLOTS))
+
+    def mapped(self, value: Any) -> Tail:
+        """The tail of a function of the numbers, slot by slot, with this value there."""
+        is_finite = isinstance(value, Symbolic) or np.isfinite(value)
+        return attrs.evolve(self, value=value) if is_finite else LEFTOVERS
+
+    def plus(self, other: Tail, sign: int = 1) -> Tail:
+        """The tail of a sum, or of a difference."""
+        value = self.value + other.value if sign > 0 else self.value - other.value
+        before, after = max(self.before, other.before), max(self.after, other.after)
+        return Tail(before, after, 0, self.is_bounded and other.is_bounded).mapped(value)
+
+    def times(self, other: Tail) -> Tail:
+        """The tail of a product: zeros in one factor are zeros in the product."""
+        is_bounded = self.is_bounded and other.is_bounded
+        if self.has_value and other.has_value:
+            before, after = max(self.before, other.before), max(self.after, other.after)
+            return Tail(before, after, 0, is_bounded).mapped(self.value * other.value)
+        if self.has_value or other.has_value:
+            zero = other if self.has_value else self
+            return Tail(zero.before, zero.after, 0, is_bounded)
+        before, after = min(self.before, other.before), min(self.after, other.after)
+        return Tail(before, after, 0, is_bounded)
+
+    def __repr__(self) -> str:
+        if self.is_zero:
+            return "zeros"
+        return "leftovers" if self.has_leftovers else "a number"
+
+
+ZEROS = Tail()
+LEFTOVERS = Tail(
+    MOST_SLOTS, MOST_SLOTS
+)  # also of a ciphertext of one number, which fills all slots
 
 
 @attrs.frozen
 class Layout:
-    """What went in: how many slots are in use and of which kind, so that the same comes out.
+    """Layout of values in slots: how many are in use and of which kind, so that the same comes out.
 
     Args:
         length: numbers along the last axis; None for a scalar, which fills all slots.
@@ -23,15 +116,21 @@ class Layout:
             axis. 1 where it is not cut; there is no such axis then.
         shape: of an image or a matrix that the numbers are, in C order; None for a vector. It says
             how they come out, and is forgotten where an operation makes another number of them.
+        tail: content of the slots beyond the length; of a scalar the number itself, if it is known.
     """
 
     length: int | None
     is_complex: bool
     blocks: int = 1
     shape: tuple[int, ...] | None = None
+    tail: Tail = ZEROS
 
-    def joined(self, other: Layout) -> Layout:
-        """The layout of a sum or product of two vectors: the longer one, complex if either is.
+    def joined(self, other: Layout, tail: Tail) -> Layout:
+        """The layout of a sum or product of two vectors of one length: complex if either is.
+
+        Args:
+            other: of a vector of the same length, or of a scalar.
+            tail: of the result.
 
         Raises:
             ParameterError: vectors that are cut into different numbers of blocks.
@@ -40,28 +139,32 @@ class Layout:
             raise ParameterError(
                 f"Vectors of {self.blocks} and {other.blocks} blocks met in one operation.",
                 "Vectors longer than the slots are cut into blocks, and go block by block.",
-                "Pad the shorter one with zeros before it is encrypted.",
+                "Pad the shorter one with zeros: ckks.pad(x, length), or before it is encrypted.",
             )
-        length, blocks = longest((self.length, other.length)), max(self.blocks, other.blocks)
+        length, blocks = common_length(self.length, other.length), max(self.blocks, other.blocks)
         shapes = {self.shape, other.shape} - {None}
         shape = shapes.pop() if len(shapes) == 1 else None
         if shape is not None and isinstance(length, int) and length != math.prod(shape):
             shape = None
-        return Layout(length, self.is_complex or other.is_complex, blocks, shape)
+        tail = LEFTOVERS if length is None and not tail.has_value else tail
+        return Layout(length, self.is_complex or other.is_complex, blocks, shape, tail)
 
-    def flattened(self, values: ArrayLike) -> ArrayLike:
-        """Values that broadcast against `shape`, with any batch axes, as the numbers in C order.
+    def plus(self, other: Layout, sign: int = 1) -> Layout:
+        """The layout of a sum, or of a difference."""
+        return self.joined(other, self.tail.plus(other.tail, sign))
 
-        What does not is left as it is, and so is everything where there is no shape.
-        """
-        if self.shape is None:
-            return values
-        z = np.asarray(values)
-        batch = z.shape[: -len(self.shape)]
-        try:
-            return np.broadcast_to(z, (*batch, *self.shape)).reshape(*batch, -1)
-        except ValueError:
-            return values
+    def times(self, other: Layout) -> Layout:
+        """The layout of a product."""
+        return self.joined(other, self.tail.times(other.tail))
+
+    def with_tail(self, tail: Tail) -> Layout:
+        """The same with another content beyond the length."""
+        return self if tail is self.tail else attrs.evolve(self, tail=tail)
+
+    def on(self, slots: int) -> Layout:
+        """The same in ciphertexts of that many slots; none lies beyond numbers that fill them."""
+        is_full = isinstance(self.length, int) and self.length == slots * self.blocks
+        return self.with_tail(ZEROS) if is_full else self
 
     def unpacked(self, slots: NDArray) -> NDArray:
         """The values that went in, of decoded slots [*batch, slots]: complex128 or float64."""
@@ -79,6 +182,20 @@ class Layout:
         return self.shape is not None and math.prod(self.shape) == self.length
 
     @property
-    def static(self) -> tuple[bool, int, tuple[int, ...] | None]:
+    def settled(self) -> Layout:
+        """The same with nothing that is known in the clear: for pytrees and bytes."""
+        return self.with_tail(self.tail.settled)
+
+    @property
+    def static(self) -> tuple[Any, ...]:
         """What programs depend on; a plan is replayed for vectors of any length."""
-        return self.is_complex, self.blocks, self.shape
+        tail = self.tail
+        tail_key = (tail.before, tail.after, tail.is_bounded, tail.has_value)
+        return self.is_complex, self.blocks, self.shape, tail_key
+
+    @classmethod
+    def of_static(cls, length: int | None, static: tuple[Any, ...], value: Any) -> Layout:
+        """The layout with these `static` data, a length, and the value of the tail or None."""
+        is_complex, blocks, shape, (before, after, is_bounded, has_value) = static
+        tail = Tail(before, after, value if has_value else 0, is_bounded)
+        return cls(length, is_complex, blocks, shape, tail)

@@ -1,18 +1,28 @@
-"""What is known of a message and its error, as one small array that travels with a ciphertext.
+"""Tracked bounds of message and error: one small array that travels with a ciphertext.
 
-The array is float32 [*batch, 3 + K] in units of the message:
+The array is float32 [*batch, 4 + K] in units of the message:
 
-    [bound, offset, coherent, a_0 .. a_(K-1)]
+    [bound, offset, coherent, rounding, a_0 .. a_(K-1)]
 
 `bound` is at least the modulus of the message in every slot. The error of a slot is a fixed part of
-at most `offset` (constants that were rounded, a relative error of 2^-40 in going down a level) and
-a random part, seen in the canonical embedding, of variance V = a_0^2 + ... + a_(K-1)^2. Every
-source of noise has one of K places, and what stands in one place is added as if it were one source,
-standard deviation to standard deviation: that holds for dependent sources and for independent ones
-(it is the triangle inequality). So x + x has four times the variance of x and x^8 amplifies the
-error of x by 8, while sums of independent terms grow as they do. A rotation moves the errors of one
-slot to another, where they are independent of those there: it moves the places too. The place of a
-source follows from what it is added to, so that equal programs give equal arrays.
+at most `offset` (rounded constants, approximations, a relative error of 2^-40 per dropped level)
+plus a random part. In the canonical embedding the random part has the variance
+V = rounding^2 + a_0^2 + ... + a_(K-1)^2.
+
+Every source of noise has one of K places. Sources in one place add as if they were one source,
+standard deviation to standard deviation. This holds for dependent and for independent sources (the
+triangle inequality). So x + x has four times the variance of x and x^8 amplifies the error of x by
+8, while sums of independent terms grow as they do. A rotation moves the errors of one slot to
+another, where they are independent of those there: it moves the places too.
+
+The errors of a rescale and of a key switch depend on the second polynomial c1 alone, up to the far
+smaller rounding of c0. Two ciphertexts with one c1, such as x + p and x + q for plaintexts p and q,
+get the same such error. So the place of that source follows from the set of places that c1's own
+sources occupy. Equal c1 occupy equal sets. Plaintexts occupy none: the rounding of all encodings
+adds in `rounding`, as if it were one source, since equal plaintexts round alike.
+
+No entry but `bound` depends on encrypted or encoded values, and `bound` is a power of two or was
+stated by the user. Fresh encryptions take their places in the order of their making.
 
 Rotations by K slots and more come back to a place, so that a sum of N > K of them would be counted
 as if N/K were one source. `coherent` is the standard deviation if all sources were one and stood in
@@ -23,10 +33,11 @@ so their sum has V <= N coherent^2 (Hoelder's inequality), spread evenly over al
 The bound of the error in a slot is offset + 6.5 sqrt(V). Variances are those of the modulus of a
 complex slot; `sigmas` has those of the sources.
 
-Noise that is not known, of what was planned without data, is NaN throughout and stays so.
+Unknown noise is NaN throughout, and NaN propagates. Noise is unknown for programs planned without
+data, for approximations outside of their interval, and beyond 2^60.
 
-All rules are arithmetic of arrays, so that they hold for NumPy arrays, for JAX's tracers, and under
-`ren.jit`, where they are carried out by the host at each call.
+All rules are arithmetic of arrays: they take NumPy arrays and JAX tracers, and under `ren.jit` the
+host evaluates them at each call.
 
 References: Gentry, Halevi and Smart, "Homomorphic evaluation of the AES circuit", 2012 (canonical
 embedding); Costache, Curtis, Hales, Murphy, Ogilvie and Player, "On the precision loss
@@ -36,8 +47,7 @@ in approximate homomorphic encryption", 2022 (average-case CKKS).
 from __future__ import annotations
 
 import math
-import zlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -55,98 +65,128 @@ Noise = Any  # float32 [*batch, WIDTH]: an array, a tracer, or a symbol
 
 SIGMAS = 6.5  # standard deviations that the bound of an error takes
 PLACES = 32
-_HEAD = 3  # bound, offset, coherent
+_HEAD = 4  # bound, offset, coherent, rounding
 WIDTH = _HEAD + PLACES
-LARGEST = 2.0**60  # entries end there, so that their squares stay inside float32
+LARGEST = 2.0**60  # noise beyond is unknown, so that squares stay inside float32
 _LARGEST = np.float32(LARGEST)
 ZERO = np.zeros(WIDTH, np.float32)
 _ERRORS = np.array([0.0] + [1.0] * (WIDTH - 1), np.float32)
-_NEARLY = np.float32(1 - 1e-6)  # exp(i t) may come out a little above 1
+_NEARLY = 1 - 2.0**-40  # exp(i t) may come out a little above 1
 _NUMBERED = np.r_[[-1] * _HEAD, np.arange(PLACES)].astype(np.int32)
 _IS_COHERENT = np.arange(WIDTH) == 2
+_IS_ROUNDING = np.isin(np.arange(WIDTH), (2, 3)).astype(np.float32)
 _IS_PLACE = (np.arange(WIDTH) >= _HEAD).astype(np.float32)
+_IS_RANDOM = (np.arange(WIDTH) >= _HEAD - 1).astype(np.float32)
 _PLACE_WEIGHTS = (5 * np.arange(PLACES) + 7).astype(np.int32)
 _FLOAT64 = 2.0**-50  # relative error of encoding and of decoding in float64, with its transform
+_LEAST_BOUND = 2.0**-30  # of plaintexts: smaller values publish this
+_TOLERANCE = 1 + 1e-5  # of comparisons between bounds: float32 rounds
 
 
 # ------------------------------------------------------------------- sources
 
 
 def unknown(batch: tuple[int, ...] = ()) -> NDArray[np.float32]:
-    """Of what nothing is known of: NaN throughout, and so is all that follows from it."""
+    """Unknown noise: all NaN; NaN propagates."""
     return np.full((*batch, WIDTH), np.nan, np.float32)
 
 
-def of_values(values: Any, params: Parameters, scale: float) -> Noise:
-    """Of encoded slots [*batch, k], or of a scalar: their exact modulus, the rounding of encoding.
+def of_values(values: Any, params: Parameters, scale: float, bound: float | None = None) -> Noise:
+    """Noise of encoded slots: a public bound of the values, and the rounding of encoding.
 
     Args:
-        values: an array, or a symbol that stands for one; its place follows from them.
+        values: slots [*batch, k], a number for all slots, or a symbol that stands for either.
         params: tell how many slots there are.
-        scale: at which they are encoded.
+        scale: at which the values are encoded.
+        bound: stated by the user; None for the power of two at or above the largest modulus.
+
+    Raises:
+        ParameterError: values beyond `bound`.
     """
     rounding = math.sqrt(2 * params.slots / 12) / scale
-    return derived(partial(_of_values, rounding, 1 / scale), values)
+    return derived(partial(_of_values, rounding, 1 / scale, bound, _LEAST_BOUND), values)
 
 
-def _of_values(rounding: float, unit: float, values: ArrayLike) -> NDArray[np.float32]:
-    given = np.ascontiguousarray(values)
-    z = np.abs(given)
-    if z.ndim == 0:
-        return _of_constant(unit, complex(z))
-    made = np.zeros((*z.shape[:-1], WIDTH), np.float32)
-    made[..., 0] = _rounded_up(z.max(-1))
-    made[..., 1] = made[..., 0] * np.float32(_FLOAT64)
-    made[..., [2, _HEAD + _place(zlib.crc32(given.data))]] = rounding
-    return made
+def fresh(
+    values: Any, params: Parameters, scale: float, sigma: float, serial: int, bound: float | None
+) -> Noise:
+    """Noise of a fresh ciphertext: parameters, a public bound and a serial number decide it.
+
+    Args:
+        values, params, scale: as in `of_values`.
+        sigma: standard deviation of the noise of encryption, in a slot.
+        serial: counts encryptions; the place of the noise follows from it.
+        bound: stated by the owner; None for the power of two at or above the largest modulus, at
+            least 1.
+
+    Raises:
+        ParameterError: values beyond `bound`.
+    """
+    added = np.zeros(WIDTH, np.float32)
+    added[[2, _HEAD + _place(serial)]] = sigma
+    rounding = math.sqrt(2 * params.slots / 12) / scale
+    return total(derived(partial(_of_values, rounding, 1 / scale, bound, 1.0), values), added)
 
 
-def of_constant(value: Any, scale: float) -> Noise:
-    """Of one number in every slot, rounded to a multiple of 1/scale."""
-    return derived(partial(_of_constant, 1 / scale), value)
+def _of_values(
+    rounding: float, unit: float, bound: float | None, least: float, values: ArrayLike
+) -> NDArray[np.float32]:
+    z = np.abs(np.asarray(values))
+    if z.ndim:
+        made = np.zeros((*z.shape[:-1], WIDTH), np.float32)
+        made[..., [2, 3]] = rounding
+        largest = z.max(-1)
+    else:
+        made, largest = np.zeros(WIDTH, np.float32), z
+        made[1] = unit * math.sqrt(0.5)  # half a unit in the real and in the imaginary part
+    told = public_bound(largest, least) if bound is None else stated(largest, bound)
+    made[..., 0] = _rounded_up(np.asarray(told))
+    made[..., 1] += made[..., 0] * np.float32(_FLOAT64)
+    return _limited(made)
+
+
+def public_bound(largest: ArrayLike, least: float = _LEAST_BOUND) -> NDArray[np.float64]:
+    """The power of two at or above the largest modulus of some values, and at least `least`."""
+    return np.exp2(np.ceil(np.log2(np.maximum(np.asarray(largest) * _NEARLY, least))))
+
+
+def stated(largest: ArrayLike, bound: float) -> float:
+    """`bound`, which the values keep to.
+
+    Raises:
+        ParameterError: they do not.
+    """
+    if np.max(largest) * _NEARLY > bound:
+        raise ParameterError(
+            f"bound={bound:g} was stated, and there are values up to {np.max(largest):.3g}.",
+            "The bound is public: it is what everyone may know about the modulus of the values.",
+            "State a larger bound, or leave it out for the next power of two.",
+        )
+    return bound
+
+
+def of_constant(value: Any, scale: float, is_public: bool = False) -> Noise:
+    """Noise of one number in every slot, rounded to a multiple of 1/scale.
+
+    Args:
+        value: the number, or a symbol that stands for one.
+        scale: at which it is encoded.
+        is_public: whether the program fixes it, so that its modulus may be told exactly.
+    """
+    if is_public:
+        return derived(partial(_of_constant, 1 / scale), value)
+    return derived(partial(_of_values, 0.0, 1 / scale, None, _LEAST_BOUND), value)
 
 
 def _of_constant(unit: float, value: Any) -> NDArray[np.float32]:
     made = np.zeros(WIDTH, np.float32)
     made[0] = _rounded_up(np.asarray(abs(complex(value))))
     made[1] = unit * math.sqrt(0.5)  # half a unit in the real and in the imaginary part
-    return made
+    return _limited(made)
 
 
-def encrypted(plain: Noise, sigma: float, serial: int, bound: float | None) -> Noise:
-    """Of a fresh ciphertext: of its plaintext, with the noise of encryption and a public bound.
-
-    Args:
-        serial: of a node of the ciphertext, which is no other's: its place follows from it.
-        bound: what the message keeps to, said by the owner. None for the power of two at or above
-            its modulus, at least 1: all that the estimate then tells about the message.
-
-    Raises:
-        ParameterError: the message is beyond `bound`.
-    """
-    added = np.zeros(WIDTH, np.float32)
-    added[[2, _HEAD + _place(serial)]] = sigma
-    return total(derived(partial(_published, bound), plain), added)
-
-
-def _published(bound: float | None, noise: NDArray[np.float32]) -> NDArray[np.float32]:
-    made = noise.copy()
-    if bound is None:
-        made[..., 0] = np.exp2(np.ceil(np.log2(np.maximum(noise[..., 0] * _NEARLY, 1))))
-    elif noise[..., 0].max() * _NEARLY > bound:
-        raise ParameterError(
-            f"encrypt() got bound={bound} and values up to {noise[..., 0].max():.3g}.",
-            "The bound is what everyone may know about the modulus of the values.",
-            "Give a larger bound, or leave it out for the next power of two.",
-        )
-    else:
-        made[..., 0] = bound
-    made[..., 1] = made[..., 0] * np.float32(_FLOAT64)
-    return np.where(np.isnan(noise), noise, made)
-
-
-def _place(number: int) -> int:
-    return (number * 0x9E3779B1 & 0xFFFFFFFF) * PLACES >> 32
+def _place(serial: int) -> int:
+    return (serial * 0x9E3779B1 & 0xFFFFFFFF) * PLACES >> 32
 
 
 # ------------------------------------------------------------------- rules
@@ -160,20 +200,23 @@ def _host(noise: Noise) -> Noise:
 
 
 def _limited(noise: Noise) -> Noise:
+    """Noise beyond 2^60 as unknown noise: each array [WIDTH] of a batch by itself."""
     if isinstance(noise, np.ndarray):
-        return np.minimum(noise, _LARGEST)
-    return noise.clip(None, LARGEST)
+        if noise.max() <= _LARGEST:  # False where an entry is NaN
+            return noise
+        return np.where(noise.max(-1, keepdims=True) <= _LARGEST, noise, np.float32(np.nan))
+    return jax.numpy.where(noise.max(-1, keepdims=True) <= _LARGEST, noise, np.float32(np.nan))
 
 
 def _random(noise: Noise) -> Noise:
     """sqrt(V), [*batch, 1]."""
-    return (noise[..., _HEAD:] ** 2).sum(-1, keepdims=True) ** 0.5
+    return (noise[..., _HEAD - 1 :] ** 2).sum(-1, keepdims=True) ** 0.5
 
 
 def _error(noise: Noise) -> Noise:
     """The bound of the error in a slot, [*batch, 1]."""
     if _is_single(noise):
-        random = noise[_HEAD:]
+        random = noise[_HEAD - 1 :]
         return noise[1] + SIGMAS * math.sqrt(random.dot(random))
     return noise[..., 1:2] + _random(noise) * np.float32(SIGMAS)
 
@@ -184,7 +227,7 @@ def _is_single(noise: Noise) -> bool:
 
 
 def total(a: Noise, b: Noise) -> Noise:
-    """Of a sum or a difference."""
+    """Noise of a sum or a difference."""
     return derived(_total, _host(a), _host(b))
 
 
@@ -193,7 +236,7 @@ def _total(a: Noise, b: Noise) -> Noise:
 
 
 def product(a: Noise, b: Noise) -> Noise:
-    """Of a product slot by slot: x e_y + (y + e_y) e_x, with y and e_y at their bounds."""
+    """Noise of a product slot by slot: x e_y + (y + e_y) e_x, with y and e_y at their bounds."""
     return derived(_product, _host(a), _host(b))
 
 
@@ -202,36 +245,60 @@ def _product(a: Noise, b: Noise) -> Noise:
         made = a * np.float32(b[0] + _error(b))
         made += b * a[0]
         made[0] = a[0] * b[0]
-        return np.minimum(made, _LARGEST, out=made)
+        return _limited(made)
     return _limited(a * _ERRORS * (b[..., :1] + _error(b)) + b * a[..., :1])
 
 
-def scaled(a: Noise, factor: Any) -> Noise:
-    """Of an exact product with an integer."""
-    return derived(_scaled, _host(a), factor)
+def scaled(a: Noise, factor: Any, is_public: bool = True) -> Noise:
+    """Noise of an exact product with an integer.
+
+    Args:
+        a: of the other factor.
+        factor: the integer, or a symbol that stands for one.
+        is_public: whether its modulus may be told exactly; else the power of two above it is.
+    """
+    return derived(partial(_scaled, is_public), _host(a), factor)
 
 
-def _scaled(a: Noise, factor: int) -> Noise:
-    return _limited(a * np.float32(min(abs(factor), LARGEST)))
+def _scaled(is_public: bool, a: Noise, factor: int) -> Noise:
+    size = min(abs(factor), LARGEST)
+    return _limited(a * np.float32(size if is_public or not size else public_bound(size)))
 
 
-def with_source(a: Noise, sigma: float) -> Noise:
-    """With noise of standard deviation `sigma` that is new, in a place that follows from `a`."""
-    return derived(partial(_with_source, np.float32(min(sigma, LARGEST))), _host(a))
+def with_source(a: Noise, sigma: float, of: Noise | None = None) -> Noise:
+    """Noise with one more source, which depends on c1: its place follows from the places of c1.
+
+    Args:
+        a: of the ciphertext.
+        sigma: standard deviation of the source in a slot.
+        of: of what is rounded or switched, where that is a part of the ciphertext.
+    """
+    size = np.float32(min(sigma, 2 * LARGEST))
+    return derived(partial(_with_source, size), _host(a), *([] if of is None else [_host(of)]))
 
 
-def _with_source(sigma: np.float32, a: Noise) -> Noise:
-    if _is_single(a):
+def _with_source(sigma: np.float32, a: Noise, *source: Noise) -> Noise:
+    of = source[0] if source else a
+    if _is_single(a) and _is_single(of):
         made = a.copy()
         made[2] += sigma
-        made[_HEAD + int((a[_HEAD:] > 0).dot(_PLACE_WEIGHTS)) % PLACES] += sigma
-        return made
-    taken = ((a[..., _HEAD:] > 0) * _PLACE_WEIGHTS).sum(-1, keepdims=True) % PLACES
+        made[_HEAD + int((of[_HEAD:] > 0).dot(_PLACE_WEIGHTS)) % PLACES] += sigma
+        return _limited(made)
+    taken = ((of[..., _HEAD:] > 0) * _PLACE_WEIGHTS).sum(-1, keepdims=True) % PLACES
     return _limited(a + ((taken == _NUMBERED) | _IS_COHERENT) * sigma)
 
 
+def with_rounding(a: Noise, sigma: float) -> Noise:
+    """Noise of a plaintext that is rounded once more: equal plaintexts round alike."""
+    return derived(partial(_with_rounding, np.float32(min(sigma, 2 * LARGEST))), _host(a))
+
+
+def _with_rounding(sigma: np.float32, a: Noise) -> Noise:
+    return _limited(a + _IS_ROUNDING * sigma)
+
+
 def with_relative(a: Noise, error: float) -> Noise:
-    """With a relative error that is the same in every slot."""
+    """Noise with a relative error of the message that is the same in every slot."""
     return derived(partial(_with_relative, error), _host(a))
 
 
@@ -241,8 +308,19 @@ def _with_relative(error: float, a: Noise) -> Noise:
     return _limited(a + a[..., :1] * added)
 
 
+def with_offset(a: Noise, error: float) -> Noise:
+    """Noise with a fixed error of at most `error` in every slot: that of an approximation."""
+    return derived(partial(_with_offset, min(error, 2 * LARGEST)), _host(a))
+
+
+def _with_offset(error: float, a: Noise) -> Noise:
+    added = np.zeros(WIDTH, np.float32)
+    added[1] = _rounded_up(np.asarray(error))
+    return _limited(a + added)
+
+
 def rotated(a: Noise, steps: int, slots: int) -> Noise:
-    """Of slots moved by `steps`, cyclic: what was in one place still is, and steps add up."""
+    """Noise of slots moved by `steps`, cyclic: one place stays one place, and steps add up."""
     shift = steps * max(1, PLACES // slots) % PLACES
     if not shift:
         return a
@@ -255,7 +333,7 @@ def _reordered(order: NDArray[np.intp], a: Noise) -> Noise:
 
 
 def of_rotations(a: Noise, made: Noise, count: int, added: float) -> Noise:
-    """Of a sum of `count` different rotations of what has the noise `a`: the lesser of two bounds.
+    """Noise of a sum of `count` different rotations of one term: the lesser of two bounds.
 
     With fewer than PLACES rotations the second one would be too small beside a source of `a`.
 
@@ -271,14 +349,14 @@ def of_rotations(a: Noise, made: Noise, count: int, added: float) -> Noise:
 
 
 def _of_rotations(share: float, added: float, a: Noise, made: Noise) -> Noise:
-    even = (a[..., 2:_HEAD] * np.float32(math.sqrt(share))).clip(None, LARGEST)
+    even = (a[..., 2:3] * np.float32(math.sqrt(share))).clip(None, LARGEST)
     even = (even**2 + np.float32(added)) ** 0.5
-    is_less = (even * np.float32(math.sqrt(PLACES)) < _random(made)) * _IS_PLACE
-    return made * (1 - is_less) + even * is_less
+    is_less = even * np.float32(math.sqrt(PLACES)) < _random(made)
+    return made * (1 - is_less * _IS_RANDOM) + even * (is_less * _IS_PLACE)
 
 
 def within(a: Noise, bound: float) -> Noise:
-    """Of a message that is known to keep to `bound`."""
+    """Noise of a message that is known to keep to `bound`."""
     return derived(partial(_within, bound), _host(a))
 
 
@@ -287,8 +365,47 @@ def _within(bound: float, a: Noise) -> Noise:
     return a - (a - limits).clip(0, None)
 
 
+def larger(a: Noise, b: Noise) -> Noise:
+    """Noise of the first, with the larger of two bounds of messages."""
+    return derived(_larger, _host(a), _host(b))
+
+
+def _larger(a: Noise, b: Noise) -> Noise:
+    return a + (b - a).clip(0, None) * (1 - _ERRORS)
+
+
+def reaching(a: Noise, bound: float) -> Noise:
+    """Noise of a message that may reach `bound` too."""
+    return derived(partial(_reaching, bound), _host(a))
+
+
+def _reaching(bound: float, a: Noise) -> Noise:
+    return a + (bound - a).clip(0, None) * (1 - _ERRORS)
+
+
+def inside(a: Noise, bound: float, report: Callable[[float], None]) -> Noise:
+    """Noise of an argument whose bound is compared with what a function takes: unknown beyond.
+
+    Args:
+        a: of the argument.
+        bound: the largest modulus that the function takes.
+        report: called with the bound that is beyond, at capture and at each call.
+    """
+    return derived(partial(_inside, bound * _TOLERANCE, report), _host(a))
+
+
+def _inside(bound: float, report: Callable[[float], None], a: Noise) -> Noise:
+    if isinstance(a, np.ndarray):
+        beyond = a[..., :1] > bound  # False where it is unknown
+        if not beyond.any():
+            return a
+        report(float(a[..., 0].max()))
+        return np.where(beyond, np.float32(np.nan), a)
+    return jax.numpy.where(a[..., :1] > bound, np.float32(np.nan), a)
+
+
 def within_that_of(a: Noise, other: Noise) -> Noise:
-    """Of a message that is nowhere larger than the largest of another."""
+    """Noise of a message that is nowhere larger than the largest of another."""
     return derived(_within_that_of, _host(a), _host(other))
 
 
@@ -297,7 +414,7 @@ def _within_that_of(a: Noise, other: Noise) -> Noise:
 
 
 def within_times(a: Noise, other: Noise, times: Any) -> Noise:
-    """Of a message that is nowhere larger than `times` the largest of another."""
+    """Noise of a message that is nowhere larger than `times` the largest of another."""
     return derived(_within_times, _host(a), _host(other), times)
 
 
@@ -306,7 +423,7 @@ def _within_times(a: Noise, other: Noise, times: Any) -> Noise:
 
 
 def item(a: Noise, index: int) -> Noise:
-    """Of one block of a vector that is cut: a place of the last batch axis."""
+    """Noise of one block of a vector that is cut: an index of the last batch axis."""
     return derived(partial(_item, index), _host(a))
 
 
@@ -315,7 +432,7 @@ def _item(index: int, a: Noise) -> Noise:
 
 
 def side_by_side(parts: Sequence[Noise]) -> Noise:
-    """Of blocks as one vector: each keeps its own, along a new last batch axis."""
+    """Noise of blocks as one vector: each keeps its own, along a new last batch axis."""
     return derived(_side_by_side, *map(_host, parts))
 
 
@@ -324,7 +441,7 @@ def _side_by_side(*parts: Noise) -> Noise:
 
 
 def of_largest(a: Noise, blocks: int) -> Noise:
-    """With the largest entries of all blocks."""
+    """Noise with the largest entries of all blocks."""
     return a if blocks == 1 else derived(_of_largest, _host(a))
 
 
@@ -333,7 +450,7 @@ def _of_largest(a: Noise) -> Noise:
 
 
 def broadcast(a: Noise, batch: tuple[int, ...]) -> Noise:
-    """With all the batch axes."""
+    """Noise with all the batch axes."""
     return derived(partial(_broadcast, batch), _host(a))
 
 
@@ -342,12 +459,12 @@ def _broadcast(batch: tuple[int, ...], a: Noise) -> Noise:
 
 
 def stacked(parts: Sequence[Noise], batch: tuple[int, ...]) -> Noise:
-    """Along a new first axis, each with all the batch axes first."""
+    """Noises along a new first axis, each with all the batch axes first."""
     return derived(stacked_arrays, *(broadcast(a, batch) for a in parts))
 
 
 def _rounded_up(values: NDArray) -> NDArray[np.float32]:
-    limited = np.minimum(values, LARGEST)
+    limited = np.minimum(values, 2 * LARGEST)
     made = limited.astype(np.float32)
     return np.where(made < limited, np.nextafter(made, np.float32(np.inf)), made)
 
@@ -369,7 +486,11 @@ def is_known(noise: Noise) -> bool:
 def read(noise: Noise) -> tuple[float, float, float, float]:
     """The fields of an `Estimate`, each the largest over the batch."""
     values = np.asarray(noise).astype(np.float64)
-    bound, offset, variance = values[..., 0], values[..., 1], (values[..., _HEAD:] ** 2).sum(-1)
+    bound, offset, variance = (
+        values[..., 0],
+        values[..., 1],
+        (values[..., _HEAD - 1 :] ** 2).sum(-1),
+    )
     error = offset + SIGMAS * np.sqrt(variance)
     error = error + (bound + error) * _FLOAT64
     return float(bound.max()), float(variance.max()), float(offset.max()), float(error.max())

@@ -12,9 +12,15 @@ import numpy as np
 
 from ren.lowering.devices import is_tracer
 from ren.schemes.ckks import arithmetic, explicit
+from ren.schemes.ckks.circuits.broadcasting import (
+    array_operand,
+    broadcast_pair,
+    encoded_operand,
+    plain_operand,
+)
 from ren.schemes.ckks.modes import is_manual
-from ren.schemes.ckks.plaintext import Plaintext, encode
-from ren.symbolic import Symbolic, as_symbol
+from ren.schemes.ckks.plaintext import Plaintext, as_numbers, as_slots
+from ren.symbolic import Symbolic
 
 if TYPE_CHECKING:
     from ren.schemes.ckks.ciphertext import Ciphertext
@@ -24,6 +30,7 @@ if TYPE_CHECKING:
 class Operator:
     """One binary operator, by the kind of its other operand."""
 
+    name: str
     ciphertext: Callable[[Ciphertext, Ciphertext], Ciphertext]
     plaintext: Callable[[Ciphertext, Plaintext], Ciphertext]
     integer: Callable[[Ciphertext, Any], Ciphertext]
@@ -32,27 +39,39 @@ class Operator:
     by_hand: Operator | None = None
 
     def __call__(self, x: Ciphertext, other: Any) -> Ciphertext:
+        operator = self
         if self.by_hand is not None:  # automatic, unless that is off
             if is_manual():
-                return self.by_hand(x, other)
-            x, other = explicit.normal(x), _normal(x, other)
+                operator = self.by_hand
+            else:
+                x, other = explicit.normal(x), _normal(x, other)
+        return operator.apply(x, other)
+
+    def apply(self, x: Ciphertext, other: Any) -> Ciphertext:
+        """The operation, by the kind of the other operand; shapes broadcast as in NumPy."""
         if isinstance(other, type(x)):
-            return self.ciphertext(x, other)
+            return self.ciphertext(*broadcast_pair(x, other, self.name))
         if isinstance(other, Plaintext):
-            return self.plaintext(x, other)
+            return self.plaintext(*plain_operand(x, other, self.name))
         if isinstance(other, Symbolic):
             return self._symbolic(x, other)
         if isinstance(other, np.ndarray | jax.Array) and other.ndim == 0 and not is_tracer(other):
-            other = other.item()
+            other = as_numbers(other).item()
         if isinstance(other, numbers.Integral | np.bool):
             return self.integer(x, int(other))
-        if isinstance(other, numbers.Real):
-            return self.number(x, float(other))
+        if isinstance(other, numbers.Real | np.generic):
+            return self._number(x, other)
         if isinstance(other, numbers.Complex):
             return self.number(x, complex(other))
         if isinstance(other, np.ndarray | list | tuple | jax.Array):
             return self.array(x, other)
         return NotImplemented
+
+    def _number(self, x: Ciphertext, other: Any) -> Ciphertext:
+        value = as_numbers(other)
+        if value.dtype.kind == "c":
+            return self.number(x, complex(value))
+        return self.number(x, float(value)) if value.dtype.kind in "iuf" else NotImplemented
 
     def _symbolic(self, x: Ciphertext, other: Symbolic) -> Ciphertext:
         """By the type of what is known at each call of a captured function."""
@@ -69,53 +88,79 @@ def _normal(x: Ciphertext, other: Any) -> Any:
     return explicit.normal(other) if isinstance(other, type(x)) else other
 
 
-def _encoded(x: Ciphertext, values: Any) -> Plaintext:
-    """An array as a plaintext for `x`; one with a shape takes what broadcasts against that."""
-    if x.layout.shape is not None and not is_tracer(values):
-        symbol = as_symbol(values)
-        values = x.layout.flattened(values) if symbol is None else symbol.map(x.layout.flattened)
-    return encode(values, x.params, x.level, x.layout.blocks)
+def _with_array(
+    function: Callable[[Ciphertext, Any], Ciphertext], what: str
+) -> Callable[[Ciphertext, Any], Ciphertext]:
+    """A function of a ciphertext and a plaintext as one of a ciphertext and an array."""
+
+    def run(x: Ciphertext, values: Any) -> Ciphertext:
+        return function(*encoded_operand(x, _untraced(x, values), what))
+
+    return run
+
+
+def _with_values(
+    function: Callable[[Ciphertext, Any], Ciphertext], what: str
+) -> Callable[[Ciphertext, Any], Ciphertext]:
+    """The same of a function that encodes the array itself, at a scale of its own."""
+
+    def run(x: Ciphertext, values: Any) -> Ciphertext:
+        return function(*array_operand(x, _untraced(x, values), what))
+
+    return run
+
+
+def _untraced(x: Ciphertext, values: Any) -> Any:
+    if is_tracer(values):
+        as_slots(values, x.slots)  # raises: encoding happens on the host
+    return values
 
 
 SUM = Operator(
+    "A sum",
     arithmetic.add,
     arithmetic.add_plain,
     arithmetic.add_scalar,
     arithmetic.add_scalar,
-    lambda x, values: arithmetic.add_plain(x, _encoded(x, values)),
+    _with_array(arithmetic.add_plain, "A sum"),
     Operator(
+        "A sum",
         explicit.add,
         explicit.add_plain,
         explicit.add_scalar,
         explicit.add_scalar,
-        explicit.add_array,
+        _with_values(explicit.add_array, "A sum"),
     ),
 )
 DIFFERENCE = Operator(
+    "A difference",
     arithmetic.subtract,
     arithmetic.subtract_plain,
     lambda x, value: arithmetic.add_scalar(x, -value),
     lambda x, value: arithmetic.add_scalar(x, -value),
-    lambda x, values: arithmetic.subtract_plain(x, _encoded(x, values)),
+    _with_array(arithmetic.subtract_plain, "A difference"),
     Operator(
+        "A difference",
         explicit.subtract,
         explicit.subtract_plain,
         lambda x, value: explicit.add_scalar(x, -value),
         lambda x, value: explicit.add_scalar(x, -value),
-        explicit.subtract_array,
+        _with_values(explicit.subtract_array, "A difference"),
     ),
 )
 PRODUCT = Operator(
+    "A product",
     arithmetic.multiply,
     arithmetic.multiply_plain,
     arithmetic.multiply_integer,
     arithmetic.multiply_scalar,
-    lambda x, values: arithmetic.multiply_plain(x, _encoded(x, values)),
+    _with_array(arithmetic.multiply_plain, "A product"),
     Operator(
+        "A product",
         explicit.multiply,
         explicit.multiply_plain,
         explicit.multiply_integer,
         explicit.multiply_scalar,
-        explicit.multiply_array,
+        _with_values(explicit.multiply_array, "A product"),
     ),
 )

@@ -21,9 +21,11 @@ def context(
     security: int | None = 128,
     n: int | None = None,
     slots: int | None = None,
-    integer_bits: int = 10,
+    integer_bits: int | None = None,
     params: Parameters | None = None,
     rotations: Literal["auto"] | Iterable[int] = "auto",
+    bound: float | None = None,
+    strict: bool | None = None,
 ) -> Context:
     """A fresh owner's context: parameters for `depth` products in a row, and new random keys.
 
@@ -34,10 +36,16 @@ def context(
         security: 128, 192 or 256 bits; None allows parameters that are not secure.
         n: the ring degree; None for the least that is secure.
         slots: numbers in a ciphertext, a power of two up to n/2; None for n/2.
-        integer_bits: messages lie in (-2^(integer_bits-1), 2^(integer_bits-1)).
-        params: parameters made before, instead of all of the above but `slots`.
+        integer_bits: at level 0 messages lie in (-2^(integer_bits-1), 2^(integer_bits-1)). None
+            for 10, or for more where these cost nothing: see `Parameters.for_depth`.
+        params: parameters made before, instead of all else but `slots`, `bound` and `strict`.
         rotations: "auto" makes the key of a rotation on its first use; the keys of given steps are
             made at once.
+        bound: of the modulus of all that will be encrypted. It is public, and the same for all
+            messages; `encrypt` raises beyond it. Without one each ciphertext tells the power of two
+            above its largest number.
+        strict: raise `MessageBoundError` where a tracked bound leaves the range of its level or the
+            interval of a function; otherwise, the default, warn.
 
     Raises:
         InsecureParametersError, ParameterError: what cannot be met, and what can.
@@ -49,7 +57,7 @@ def context(
             "Write for example rotations=[1, 2, 4].",
         )
     if isinstance(depth, Requirements):
-        return _context_of(depth, slots)
+        return _context_of(depth, slots, bound, strict)
     if params is not None and not isinstance(params, Parameters):
         raise ParameterError(
             f"ckks.context() got params={params!r:.60}, a {type(params).__name__}.",
@@ -65,14 +73,19 @@ def context(
             )
         params = Parameters.for_depth(
             depth, scale_bits=scale_bits, security=security, n=n, slots=slots,
-            integer_bits=integer_bits,
+            integer_bits=integer_bits, bound=bound, strict=bool(strict),
         )  # fmt: skip
-    elif slots is not None:
-        params = attrs.evolve(params, slots=slots)
+    else:
+        given = {"slots": slots, "bound": bound, "strict": strict}
+        params = attrs.evolve(params, **{k: v for k, v in given.items() if v is not None})
     made = Context(params, new_keychain(params))
     return made if rotations == "auto" else made.rotation_keys(rotations)
 
 
-def _context_of(found: Requirements, slots: int | None) -> Context:
-    made = context(params=found.params, slots=slots, rotations=found.rotations)
+def _context_of(
+    found: Requirements, slots: int | None, bound: float | None, strict: bool | None
+) -> Context:
+    made = context(
+        params=found.params, slots=slots, rotations=found.rotations, bound=bound, strict=strict
+    )
     return made.conjugation_key() if found.needs_conjugation else made

@@ -84,6 +84,22 @@ def check_wishes(scale_bits: object, integer_bits: object, security: object) -> 
     bounds.check_security_target(security)
 
 
+def check_bound(bound: object, strict: object) -> None:
+    """A stated bound is a positive number; strictness is yes or no."""
+    if not isinstance(strict, bool):
+        raise ParameterError(
+            f"strict is {strict!r}.", "It is True or False.", "Leave it out for warnings."
+        )
+    if bound is None:
+        return
+    if not isinstance(bound, float) or not 0 < bound <= 2.0 ** INTEGER_BITS[-1]:
+        raise ParameterError(
+            f"bound is {bound!r}.",
+            f"It bounds the modulus of all messages: a number above 0, up to 2^{INTEGER_BITS[-1]}.",
+            "Write for example bound=1.0, or leave it out.",
+        )
+
+
 def check_layout(p: Parameters) -> None:
     """All moduli are distinct NTT primes, and the levels use them all."""
     if not p.specials:
@@ -214,4 +230,6 @@ def _is_bounded(value: Any) -> bool:
         return len(value) <= _MOST_ENTRIES and all(map(_is_bounded, value.values()))
     if isinstance(value, list):
         return len(value) <= _MOST_ENTRIES and all(map(_is_bounded, value))
+    if isinstance(value, float):
+        return abs(value) <= 2.0 ** INTEGER_BITS[-1]
     return isinstance(value, str) or value is None or abs(value) < _LARGEST

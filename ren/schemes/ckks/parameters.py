@@ -27,6 +27,7 @@ from ren.schemes.ckks.parameter_checks import (
     as_real,
     as_tuple,
     as_tuples,
+    check_bound,
     check_degree,
     check_digits,
     check_layout,
@@ -40,7 +41,7 @@ from ren.schemes.ckks.parameter_checks import (
 )
 from ren.schemes.ckks.parameter_display import Displayed
 from ren.schemes.ckks.parameter_table import header_of, security_text, summary
-from ren.schemes.ckks.planner import partition, plan_for_depth
+from ren.schemes.ckks.planner import partition, plan_for_depth, plan_with_sums
 from ren.schemes.ckks.presets import PRESETS
 from ren.schemes.ckks.wire import Reader, damaged, pack, unpack
 from ren.schemes.rlwe import security as bounds
@@ -72,6 +73,9 @@ class Parameters(Displayed, Stored):
         secret: the distribution of the secret, "ternary" (uniform).
         sigma: the standard deviation of the noise.
         security: the bits that log2(union P) has to leave: 128, 192, 256, or None for none.
+        bound: of the modulus of all that is encrypted, public; None to tell the power of two above
+            each message.
+        strict: whether a tracked bound that leaves its range raises, instead of a warning.
 
     Raises:
         ParameterError: the values do not fit together.
@@ -98,12 +102,15 @@ class Parameters(Displayed, Stored):
     secret: str = bounds.SECRET
     sigma: float = attrs.field(default=bounds.SIGMA, converter=as_real)
     security: int | None = 128
+    bound: float | None = attrs.field(default=None, converter=as_real)
+    strict: bool = False
 
     def __attrs_post_init__(self) -> None:
         check_degree(self.n)
         check_wishes(self.scale_bits, self.integer_bits, self.security)
         object.__setattr__(self, "slots", self.slots or self.n // 2)
         check_slots(self.slots, self.n)
+        check_bound(self.bound, self.strict)
         check_layout(self)
         if not self.digits:
             object.__setattr__(self, "digits", partition(self.union, self.special_product))
@@ -119,8 +126,10 @@ class Parameters(Displayed, Stored):
         security: int | None = 128,
         n: int | None = None,
         slots: int | None = None,
-        integer_bits: int = 10,
+        integer_bits: int | None = None,
         dnum: int | None = None,
+        bound: float | None = None,
+        strict: bool = False,
     ) -> Parameters:
         """The cheapest parameters with `depth` levels above level 0.
 
@@ -132,8 +141,11 @@ class Parameters(Displayed, Stored):
             security: 128, 192, 256, or None for no bound (INSECURE).
             n: the ring degree; the least that will do when None (from 2^10 on).
             slots: values in a ciphertext, a power of two; n/2 when None. It raises a free n.
-            integer_bits: log2 of the headroom above the scale at level 0.
+            integer_bits: log2 of the headroom above the scale at level 0. None for 10, or for as
+                many more as a sum over all slots of numbers up to 1 needs, log2(slots) + 2, where
+                these cost no limb and no limb-NTT more.
             dnum: the most digits a key may have; whatever is cheapest when None.
+            bound, strict: as for `Parameters`.
 
         Returns:
             Parameters.
@@ -146,11 +158,14 @@ class Parameters(Displayed, Stored):
         depth, scale_bits, integer_bits = map(as_python_int, (depth, scale_bits, integer_bits))
         n, slots, dnum = map(as_python_int, (n, slots, dnum))
         check_number("depth", depth, DEPTHS, "Write for example depth=4.")
-        check_wishes(scale_bits, integer_bits, security)
+        check_wishes(scale_bits, 10 if integer_bits is None else integer_bits, security)
         if dnum is not None:
             check_number("dnum", dnum, DNUMS, "Leave dnum out for the cheapest.")
         degrees = degrees_for(n, slots)
-        plan = plan_for_depth(depth, scale_bits, security, degrees, integer_bits, dnum)
+        if integer_bits is None:
+            integer_bits, plan = plan_with_sums(depth, scale_bits, security, degrees, dnum, slots)
+        else:
+            plan = plan_for_depth(depth, scale_bits, security, degrees, integer_bits, dnum)
         return cls(
             n=plan.n,
             terminals=plan.terminals,
@@ -162,6 +177,8 @@ class Parameters(Displayed, Stored):
             digits=plan.digits,
             slots=slots or plan.n // 2,
             security=security,
+            bound=bound,
+            strict=strict,
         )
 
     @classmethod
@@ -326,7 +343,8 @@ class Parameters(Displayed, Stored):
         """SHA-256 of what fixes the meaning of ciphertexts and keys: 32 bytes.
 
         It covers n, the moduli and their order, levels, scale, digits, secret and noise. It
-        leaves out the wishes `slots`, `integer_bits` and `security`, which change none of these.
+        leaves out the wishes `slots`, `integer_bits`, `security`, `bound` and `strict`, which
+        change none of these.
         """
         numbers = (self.terminals, self.mains, self.specials, self.path, self.digits)
         text = f"{_DIGEST_HEADER} {self.n} {self.scale_bits} {numbers} {self.secret} {self.sigma}"

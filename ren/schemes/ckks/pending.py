@@ -41,28 +41,40 @@ class Terms:
         base: addends at scale s_l over Q_l: none, or up to two components.
         key: relinearizes the third component of `product`, where it has one.
         noise: of the sum as it is, before relinearization and rescale.
+        source: noise of `product` alone, where that differs: it decides the place of the errors
+            of relinearization and rescale.
     """
 
     product: Polys = ()
     base: Polys = ()
     key: SwitchingKey | None = None
     noise: Noise = attrs.field(default=noises.ZERO, kw_only=True)
+    source: Noise | None = attrs.field(default=None, kw_only=True)
+
+    @property
+    def rounded(self) -> Noise:
+        """Noise of what relinearization and rescale round: of `product` alone."""
+        return self.noise if self.source is None else self.source
 
     def map(self, function: Callable[[Poly], Poly], noise: Noise) -> Terms:
         """A linear function of every polynomial; `noise` is that of the result."""
         product, base = tuple(map(function, self.product)), tuple(map(function, self.base))
-        return Terms(product, base, self.key, noise=noise)
+        return Terms(product, base, self.key, noise=noise, source=self.source)
 
     def __add__(self, other: Terms) -> Terms:
         product, base = _sums(self.product, other.product), _sums(self.base, other.base)
-        return Terms(product, base, self.key or other.key, noise=self._joined(other))
+        return Terms(product, base, self.key or other.key, **self._joined(other))
 
     def __sub__(self, other: Terms) -> Terms:
         product, base = _sums(self.product, other.product, -1), _sums(self.base, other.base, -1)
-        return Terms(product, base, self.key or other.key, noise=self._joined(other))
+        return Terms(product, base, self.key or other.key, **self._joined(other))
 
-    def _joined(self, other: Terms) -> Noise:
-        return noises.total(self.noise, other.noise)
+    def _joined(self, other: Terms) -> dict[str, Noise | None]:
+        products = [t for t in (self, other) if t.product]
+        source = products[0].rounded if len(products) == 1 else None
+        if len(products) == 2 and (self.source is not None or other.source is not None):
+            source = noises.total(self.rounded, other.rounded)
+        return {"noise": noises.total(self.noise, other.noise), "source": source}
 
     def settled(self, params: Parameters, level: int) -> Pair:
         """The normal form: two components of degree 1 at `level`.
@@ -86,7 +98,7 @@ class Terms:
         if not self.product:
             return self.noise
         sigma = sigmas.settle_sigma(params, level, is_switched=len(self.product) > 2)
-        return noises.with_source(self.noise, sigma)
+        return noises.with_source(self.noise, sigma, self.source)
 
 
 def _sums(a: Polys, b: Polys, sign: int = 1) -> Polys:
@@ -113,6 +125,7 @@ class Pending:
     base: tuple[weakref.ref[Node], ...]
     key: SwitchingKey | None
     noise: Noise
+    source: Noise | None
 
     @classmethod
     def of(cls, terms: Terms) -> Pending | None:
@@ -120,7 +133,7 @@ class Pending:
         if not terms.product:
             return None
         product, base = (tuple(weakref.ref(p.node) for p in t) for t in (terms.product, terms.base))
-        return cls(product, base, terms.key, terms.noise)
+        return cls(product, base, terms.key, terms.noise, terms.source)
 
     def terms(self) -> Terms | None:
         """The terms while they live."""
@@ -129,7 +142,8 @@ class Pending:
         if len(polys) < len(nodes):
             return None
         count = len(self.product)
-        return Terms(polys[:count], polys[count:], self.key, noise=self.noise)
+        made = {"noise": self.noise, "source": self.source}
+        return Terms(polys[:count], polys[count:], self.key, **made)
 
     def map_noise(self, function: Callable[[Noise], Noise]) -> Pending:
         """The same with function(noise)."""

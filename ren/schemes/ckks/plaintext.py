@@ -14,22 +14,25 @@ import jax
 import numpy as np
 from numpy.typing import NDArray
 
+from ren.capturing import not_capturing
 from ren.core.args import Spec
-from ren.core.errors import ParameterError, TracedValueError
+from ren.core.errors import MessageBoundError, ParameterError, TracedValueError
 from ren.core.ring import Domain, RingSpec
 from ren.lowering.devices import is_tracer
+from ren.lowering.tracing import concretely
 from ren.poly import Poly
 from ren.programs import Integers, replayed
+from ren.realization import has_placeholder
 from ren.schemes.ckks import encoder, serialization
 from ren.schemes.ckks import noise as noises
 from ren.schemes.ckks.files import Stored
 from ren.schemes.ckks.gadget import gadget_of
-from ren.schemes.ckks.layout import Layout
+from ren.schemes.ckks.layout import Layout, Tail
 from ren.schemes.ckks.noise import Noise
 from ren.schemes.ckks.parameters import Parameters
 from ren.schemes.ckks.protocols import no_assignment
 from ren.schemes.ckks.showing import plaintext_page
-from ren.schemes.ckks.watch import warn_of_bound
+from ren.schemes.ckks.watch import bound_of, is_planning, report
 from ren.schemes.rlwe.keys import from_integers, from_residues
 from ren.symbolic import Aside, Length, Symbolic, Unfit, as_symbol
 
@@ -43,7 +46,7 @@ class Plaintext(Stored):
             special primes: so a product with it can be summed before a key switch is divided by P.
         level, layout, params: static.
         bits: static; the coefficients are below 2^bits.
-        noise: the bound of the values, and the rounding error of their encoding: see `noise`.
+        noise: a public bound of the values, and the rounding of their encoding: see `noise`.
     """
 
     wide: Poly
@@ -75,12 +78,15 @@ class Plaintext(Stored):
 
     def __ren_parts__(self) -> tuple[tuple[Any, ...], Hashable]:
         static = (self.layout.static, self.level, self.params, self.bits)
-        return (self.wide, Length(self.layout.length), Aside(self.noise)), static
+        tail = self.layout.tail
+        value = tail.value if tail.has_value else None
+        return (self.wide, Length(self.layout.length), Aside(self.noise), value), static
 
     @classmethod
     def __ren_whole__(cls, parts: Sequence[Any], static: Any) -> Plaintext:
-        (wide, length, noise), (layout, level, params, bits) = parts, static
-        return cls(wide, level, Layout(length.count, *layout), params, bits, noise.value)
+        (wide, length, noise, value), (static_layout, level, params, bits) = parts, static
+        layout = Layout.of_static(length.count, static_layout, value)
+        return cls(wide, level, layout, params, bits, noise.value)
 
     def __repr__(self) -> str:
         mark = ", INSECURE" if self.params.is_insecure else ""
@@ -107,7 +113,7 @@ class Plaintext(Stored):
 
 
 def _flatten(p: Plaintext) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
-    return (p.wide, p.noise), (p.level, p.layout, p.params, p.bits)
+    return (p.wide, p.noise), (p.level, p.layout.settled, p.params, p.bits)
 
 
 def _unflatten(static: tuple[Any, ...], children: Any) -> Plaintext:
@@ -121,33 +127,34 @@ jax.tree_util.register_pytree_node(Plaintext, _flatten, _unflatten)
 
 @attrs.frozen(eq=False)
 class Encoded:
-    """What becomes a plaintext or a ciphertext: integer coefficients, and what is known of them.
+    """Integer coefficients that become a plaintext or a ciphertext, and the values behind them.
 
     Attributes:
         coefficients: float64, int64 or object [*batch, n], integers below 2^bits.
-        layout, bits, noise: as of a `Plaintext`.
+        values: the slots [*batch, k], or a number for all of them.
+        layout, bits: as of a `Plaintext`.
     """
 
     coefficients: NDArray
+    values: NDArray
     layout: Layout
     bits: int
-    noise: Noise
 
 
 def encoded(values: Any, params: Parameters, level: int, blocks: int = 1) -> Encoded:
     """The coefficients of real or complex `values`; arguments and errors as of `encode`."""
     z, layout = as_slots(values, params.slots, blocks)
     coefficients, bits = _coefficients(z, params, level)
-    return Encoded(
-        coefficients,
-        layout,
-        max(bits, _room(level, params)),
-        noises.of_values(z, params, float(params.scale(level))),
-    )
+    return Encoded(coefficients, z, layout, max(bits, _room(level, params)))
 
 
 def encode(
-    values: Any, params: Parameters, level: int, blocks: int = 1, at_once: bool = False
+    values: Any,
+    params: Parameters,
+    level: int,
+    blocks: int = 1,
+    at_once: bool = False,
+    bound: float | None = None,
 ) -> Plaintext:
     """The plaintext of real or complex `values` [*batch, k] at `level`.
 
@@ -155,21 +162,26 @@ def encode(
     longer ones cut into blocks of `params.slots`, at least as many as asked for. It is a program;
     `at_once` it is computed, which does not wait for a plan of its own.
 
+    Args:
+        bound: public, of the modulus of the values; None for the power of two above.
+
     Raises:
-        ParameterError: values that are not numbers, are too many, or too large for the level.
+        ParameterError: values that are not numbers, are too many, too large for the level, or
+            beyond `bound`.
     """
     symbol = as_symbol(values)
     if symbol is not None:
-        return _encode_symbol(symbol, params, level, blocks)
+        return _encode_symbol(symbol, params, level, blocks, bound)
     given = encoded(values, params, level, blocks)
     ring = gadget_of(params).extended(params.ring(level))
+    noise = noises.of_values(given.values, params, float(params.scale(level)), bound)
     if at_once:
         integers = encoder.as_integers(given.coefficients)
         poly = None if integers is None else Integers(integers, ring)
         (wide,) = replayed(_transformed, None, poly or poly_of(given.coefficients, ring))
     else:
         wide = poly_of(given.coefficients, ring).ntt()
-    return Plaintext(wide, level, given.layout, params, given.bits, given.noise)
+    return Plaintext(wide, level, given.layout, params, given.bits, noise)
 
 
 def _transformed(_: None, poly: Poly) -> tuple[Poly]:
@@ -184,7 +196,9 @@ def poly_of(coefficients: NDArray, ring: RingSpec) -> Poly:
     return from_integers(values, ring)
 
 
-def _encode_symbol(symbol: Symbolic, params: Parameters, level: int, blocks: int) -> Plaintext:
+def _encode_symbol(
+    symbol: Symbolic, params: Parameters, level: int, blocks: int, bound: float | None
+) -> Plaintext:
     """The plaintext of an array that is known at each call of a captured function."""
     z, layout = as_slots(symbol.sample, params.slots, blocks)
     _coefficients(z, params, level)  # a wrong shape or type is told at its own line
@@ -202,7 +216,9 @@ def _encode_symbol(symbol: Symbolic, params: Parameters, level: int, blocks: int
 
     spec = Spec(ring, Domain.COEFF, z.shape[:-1])
     wide = Poly.from_node(symbol.encoded((params, level, blocks), spec, limbs)).ntt()
-    noise = noises.of_values(symbol.map(cut), params, float(params.scale(level)))
+    noise = noises.of_values(symbol.map(cut), params, float(params.scale(level)), bound)
+    if layout.length is None:
+        layout = layout.with_tail(Tail(value=symbol))
     return Plaintext(wide, level, layout, params, room, noise)
 
 
@@ -230,13 +246,7 @@ def as_slots(values: Any, slots: int, blocks: int = 1) -> tuple[NDArray, Layout]
             "Encoding happens on the host, with concrete numbers.",
             "Encode outside the traced function (ctx.encode) and pass the plaintext in.",
         )
-    try:
-        z = np.asarray(values)
-    except ValueError:  # rows of several lengths
-        z = np.empty(0, object)
-    if z.dtype == object and None not in z.flat:
-        with contextlib.suppress(TypeError, ValueError):
-            z = z.astype(np.float64)
+    z = as_numbers(values)
     if z.dtype.kind not in "biufc" or z.size == 0:
         raise ParameterError(
             f"A {type(values).__name__} was to be encoded: dtype {z.dtype}, shape {z.shape}.",
@@ -246,10 +256,35 @@ def as_slots(values: Any, slots: int, blocks: int = 1) -> tuple[NDArray, Layout]
     is_complex = z.dtype.kind == "c"
     z = z.astype(np.complex128 if is_complex else np.float64)
     if z.ndim == 0:
-        return z, Layout(None, is_complex)
+        return z, Layout(None, is_complex, tail=Tail(value=z.item()))
     length = z.shape[-1]
     blocks = max(blocks, -(-length // slots))
     return _cut(z, blocks, slots), Layout(length, is_complex, blocks)
+
+
+def as_numbers(values: Any) -> NDArray:
+    """Values as an array; of a dtype that is not numeric where they are not numbers.
+
+    Raises:
+        ParameterError: a masked array, whose hidden entries would be encrypted too.
+    """
+    if isinstance(values, np.ma.MaskedArray):
+        if np.ma.is_masked(values):
+            raise ParameterError(
+                f"A masked array with {np.ma.count_masked(values)} masked entries was given.",
+                "The slots hold every entry; what stands under the mask would be among them.",
+                "Fill them first, values.filled(0.0), and encrypt the mask if it matters.",
+            )
+        values = values.data
+    try:
+        z = np.asarray(values)
+    except ValueError:  # rows of several lengths
+        return np.empty(0, object)
+    is_extended = z.dtype.kind == "V" and z.dtype.names is None and z.dtype.type is not np.void
+    if (z.dtype == object and None not in z.flat) or is_extended:  # bfloat16, float8, int4 of JAX
+        with contextlib.suppress(TypeError, ValueError):
+            z = z.astype(np.float64)
+    return z
 
 
 def _cut(z: NDArray, blocks: int, slots: int) -> NDArray:
@@ -269,8 +304,48 @@ def _check_size(z: NDArray, coefficient: int, level: int, params: Parameters) ->
             "the values would wrap around.",
             "Divide the values by a constant, or choose a higher level or more integer_bits.",
         )
-    if largest >= 2.0 ** (params.integer_bits - 1):
-        warn_of_bound(
-            f"encode: values up to {largest:.3g} reach beyond 2^{params.integer_bits - 1}, what "
-            "integer_bits leaves room for; at level 0 they would wrap around."
+    if level == 0 and largest >= 2.0 ** (params.integer_bits - 1):
+        report(
+            f"encode: values up to {largest:.3g} reach beyond 2^{params.integer_bits - 1}, the "
+            "range that integer_bits gives level 0; beyond it they wrap around.",
+            params,
         )
+
+
+def check_reachable(x: Any, value: Any) -> None:
+    """Raise where a ciphertext plus a number in the clear surely leaves the range of its level.
+
+    Raises:
+        MessageBoundError: it would wrap around, whatever is encrypted within the tracked bound.
+    """
+    if isinstance(value, Symbolic) or not math.isfinite(abs(value)):
+        return
+    bound, room = bound_of(x), x.params.ring(x.level).q / (2 * x.params.scale(x.level))
+    if bound is not None and abs(value) - bound > room and not is_planning():
+        raise MessageBoundError(
+            f"{abs(value):.3g} was to be added to a ciphertext at level {x.level}.",
+            f"There, numbers from {float(room):.3g} on wrap around.",
+            "Add it at a higher level, scale the values down, or give the context integer_bits.",
+        )
+
+
+def decoded(p: Plaintext) -> NDArray:
+    """The values of a plaintext, as they were rounded: of the shape that went in.
+
+    Raises:
+        TracedValueError: it is symbolic, inside a function that is captured or traced.
+    """
+    if has_placeholder(p.wide.node) or (p.wide.is_realized and is_tracer(p.wide.limbs)):
+        raise _no_values()
+    with not_capturing(), concretely():
+        poly = p.poly.intt().realize()
+    coefficients = encoder.centered(poly.limbs, poly.ring.moduli, p.bits)
+    return p.layout.unpacked(encoder.decode(coefficients, p.params.n, p.slots, p.scale))
+
+
+def _no_values() -> TracedValueError:
+    return TracedValueError(
+        "A plaintext met numbers of another shape inside a captured or traced function.",
+        "It has to be encoded again, and there it has no values.",
+        "Encode it in the shape of the other operand, or pass the array itself.",
+    )

@@ -7,6 +7,7 @@ the first at which nothing runs out of levels.
 
 from __future__ import annotations
 
+import math
 import secrets
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -25,11 +26,12 @@ from ren.schemes.ckks.ciphertext import Ciphertext
 from ren.schemes.ckks.context import Context
 from ren.schemes.ckks.gadget import gadget_of
 from ren.schemes.ckks.keychain import Keychain
-from ren.schemes.ckks.layout import Layout
-from ren.schemes.ckks.parameter_checks import DEPTHS
+from ren.schemes.ckks.layout import LEFTOVERS, ZEROS, Layout
+from ren.schemes.ckks.parameter_checks import DEPTHS, INTEGER_BITS
 from ren.schemes.ckks.parameters import Parameters
 from ren.schemes.ckks.requirements import Requirements, VectorSpec
 from ren.schemes.ckks.rotation import conjugation_element, galois_element
+from ren.schemes.ckks.watch import collecting_bits
 from ren.schemes.rlwe.keys import SwitchingKey
 from ren.structure import take_apart
 
@@ -42,14 +44,18 @@ def plan(
     scale_bits: int = 40,
     security: int | None = 128,
     n: int | None = None,
-    integer_bits: int = 10,
+    integer_bits: int | None = None,
+    slots: int | None = None,
 ) -> Requirements:
     """What `function(*args)` needs, from the shapes of what is encrypted; nothing is computed.
 
     Args:
         function: of ciphertexts, as for `ren.jit`; a jitted one is looked into.
         args: `ckks.spec(shape)` for what will be encrypted; anything else is passed on.
-        scale_bits, security, n, integer_bits: as for `ckks.context`.
+        scale_bits, security, n: as for `ckks.context`.
+        integer_bits: None for what the tracked bounds at level 0 need, of inputs that keep to the
+            bounds of their specs.
+        slots: as for `ckks.context`. Vectors that fill them leave nothing to be cleared beyond.
 
     Returns:
         Depth, parameters, rotations, bytes and counts; `ckks.context(plan)` makes the context.
@@ -74,10 +80,14 @@ def plan(
         )
     longest = max((s.shape[-1] for s in specs if s.shape), default=1)
     wishes = {"scale_bits": scale_bits, "security": security, "integer_bits": integer_bits}
+    wishes["slots"] = slots
     for depth in DEPTHS:
         params = _parameters(depth, n, longest, wishes)
         try:
-            made, keys = _recorded(function, args, params)
+            made, keys, bits = _recorded(function, args, params)
+            if integer_bits is None and bits > params.integer_bits:
+                params = _parameters(depth, n, longest, {**wishes, "integer_bits": bits})
+                made, keys, _ = _recorded(function, args, params)
         except DepthError:
             continue
         return _requirements(params, made, keys)
@@ -121,16 +131,17 @@ def _poly(spec: Spec) -> Poly:
 
 def _recorded(
     function: Callable[..., Any], args: tuple[Any, ...], params: Parameters
-) -> tuple[Plan, Keychain]:
-    """The plan of the function under trial parameters, and the keys that it asked for."""
+) -> tuple[Plan, Keychain, int]:
+    """The plan of a function under trial parameters, its keys and its integer bits."""
     keys = Keychain(secrets.token_hex(16), relinearization=_key(params), galois=_NotedKeys(params))
     trial = Context(params, keys)
     given = _with_ciphertexts(args, params, keys.key_id)
     arguments = take_apart(given)
     name = getattr(function, "__qualname__", repr(function))
-    with trial:
+    with trial, collecting_bits() as bits:
         made = record(lambda given: function(*given), name, arguments, arguments.others)
-    return plan_of(made.sink), keys
+    needed = min(math.ceil(max(bits, default=0) + 0.01), INTEGER_BITS[-1])
+    return plan_of(made.sink), keys, needed
 
 
 def _specs(value: Any) -> Iterator[VectorSpec]:
@@ -160,8 +171,9 @@ def _ciphertext(spec: VectorSpec, params: Parameters, key_id: str) -> Ciphertext
     batch = spec.shape[:-1] + ((blocks,) if blocks > 1 else ())
     level = params.depth
     polys = tuple(_poly(Spec(params.ring(level), Domain.NTT, batch)) for _ in range(2))
-    layout = Layout(length, spec.is_complex, blocks)
-    return Ciphertext(polys, level, layout, key_id, params, noises.unknown(batch))
+    layout = Layout(length, spec.is_complex, blocks, tail=LEFTOVERS if length is None else ZEROS)
+    noise = noises.reaching(noises.ZERO, spec.bound)
+    return Ciphertext(polys, level, layout, key_id, params, noises.broadcast(noise, batch))
 
 
 # ------------------------------------------------------------------- what it needs
@@ -170,7 +182,7 @@ def _ciphertext(spec: VectorSpec, params: Parameters, key_id: str) -> Ciphertext
 def _requirements(params: Parameters, made: Plan, keys: Keychain) -> Requirements:
     conjugation = conjugation_element(params.n)
     half = params.slots // 2
-    steps = {galois_element(k, params.n): k for k in range(-half + 1, half + 1)}
+    steps = {galois_element(k % params.slots, params.n): k for k in range(-half + 1, half + 1)}
     read = {id(given.arg) for given in made.inputs}
     needs_products = _is_read(keys.require_relinearization(), read)
     return Requirements(

@@ -11,6 +11,7 @@ import numpy as np
 from ren.core import html
 from ren.core.errors import ParameterError
 from ren.lowering.columns import columns, duration, size
+from ren.schemes.ckks.argument_checks import as_bound
 from ren.schemes.ckks.parameters import Parameters
 
 
@@ -20,17 +21,19 @@ class VectorSpec:
 
     shape: tuple[int, ...]
     is_complex: bool
+    bound: float = 1.0
 
 
-def spec(shape: int | tuple[int, ...], dtype: Any = float) -> VectorSpec:
+def spec(shape: int | tuple[int, ...], dtype: Any = float, bound: float = 1.0) -> VectorSpec:
     """Stands for an encrypted argument of `ren.plan`.
 
     Args:
         shape: of the array that will be encrypted: a length, [*batch, length], or () for a number.
         dtype: real or complex.
+        bound: of the modulus of the values. A plan has integer bits for what follows from it.
 
     Raises:
-        ParameterError: a shape that no array of values has.
+        ParameterError: a bound that is not a positive number, a shape that no array of values has.
     """
     try:
         sizes = tuple(operator.index(s) for s in (shape if isinstance(shape, tuple) else (shape,)))
@@ -42,7 +45,7 @@ def spec(shape: int | tuple[int, ...], dtype: Any = float) -> VectorSpec:
             "It is the shape of the array that will be encrypted, with no empty axis.",
             "Write for example ckks.spec(1000) or ckks.spec((8, 1000)).",
         )
-    return VectorSpec(sizes, np.dtype(dtype).kind == "c")
+    return VectorSpec(sizes, np.dtype(dtype).kind == "c", as_bound(bound))
 
 
 @attrs.frozen

@@ -15,16 +15,24 @@ import numpy as np
 
 from ren.core.errors import ParameterError, ScaleError
 from ren.schemes.ckks import noise as noises
-from ren.schemes.ckks import sigmas
+from ren.schemes.ckks import sigmas, tails
 from ren.schemes.ckks.active import context_for
-from ren.schemes.ckks.arithmetic import add, evolve, kept_to, multiply_plain, need_level
+from ren.schemes.ckks.arithmetic import (
+    add,
+    evolve,
+    kept_to,
+    multiply_plain,
+    need_level,
+)
 from ren.schemes.ckks.explicit import normal, two_components
 from ren.schemes.ckks.gadget import gadget_of
+from ren.schemes.ckks.layout import Tail
 from ren.schemes.ckks.modes import is_manual
 from ren.schemes.ckks.plaintext import encode
-from ren.schemes.ckks.watch import operation, unchecked
+from ren.schemes.ckks.watch import circuit, in_circuit, operation
 from ren.schemes.rlwe.keys import SwitchingKey
 from ren.schemes.rlwe.keyswitch import key_switch
+from ren.symbolic import Symbolic
 
 if TYPE_CHECKING:
     from ren.schemes.ckks.ciphertext import Ciphertext
@@ -49,10 +57,10 @@ def conjugation_element(n: int) -> int:
     return 2 * n - 1
 
 
-def automorphism(x: Ciphertext, galois: int, what: str, steps: int = 0) -> Ciphertext:
+def automorphism(x: Ciphertext, galois: int, what: str, tail: Tail, steps: int = 0) -> Ciphertext:
     """sigma_g(x): (sigma_g(c0 + k0), sigma_g(k1)) with (k0, k1) the switch of c1 by the g key.
 
-    `steps` is by how many slots it rotates, for the noise.
+    `steps` is by how many slots it rotates, for the noise; `tail` is that of the result.
     """
     if x.layout.blocks > 1 and galois != conjugation_element(x.n):
         raise _across_blocks(x, what)
@@ -62,22 +70,54 @@ def automorphism(x: Ciphertext, galois: int, what: str, steps: int = 0) -> Ciphe
     polys = ((x.polys[0] + k0).automorphism(galois), k1.automorphism(galois))
     moved = noises.rotated(x.noise, steps, x.slots)
     sigma = sigmas.switch_sigma(x.params, x.level, sigmas.as_float(x.scale))
-    return evolve(x, polys, noises.with_source(moved, sigma))
+    return evolve(x, polys, noises.with_source(moved, sigma), layout=x.layout.with_tail(tail))
+
+
+def rotate(x: Ciphertext, steps: int) -> Ciphertext:
+    """result[i] = x[i + steps], cyclic over the slots; steps of any sign and size.
+
+    Slots beyond the length are zeros. Where leftovers there would become visible they are cleared,
+    by a product that takes a level; a number in the clear is subtracted. Circuits, and manual mode,
+    clear by themselves.
+
+    Raises:
+        DepthError: no level is left to clear leftovers.
+        ScaleError: leftovers would become visible in manual mode.
+    """
+    steps = (steps + x.slots // 2) % x.slots - x.slots // 2  # the fewest, of either sign
+    if steps == 0:
+        return x
+    if in_circuit():
+        return cyclic(x, steps)
+    return cyclic(visible(x if is_manual() else normal(x), steps), steps)
 
 
 @operation("a rotation", lambda x, steps: np.roll(x, -steps, -1))
-def rotate(x: Ciphertext, steps: int) -> Ciphertext:
-    """result[i] = x[i + steps], cyclic over the slots; steps of any sign and size."""
+def cyclic(x: Ciphertext, steps: int) -> Ciphertext:
+    """result[i] = x[i + steps], cyclic over the slots, whatever stands beyond the length."""
     steps %= x.slots
     if steps == 0:
         return x
-    return automorphism(x, galois_element(steps, x.n), f"rotate({steps})", steps)
+    half = x.slots // 2
+    tail = tails.moved(x, (steps + half) % x.slots - half)
+    return automorphism(x, galois_element(steps, x.n), f"rotate({steps})", tail, steps)
+
+
+def visible(x: Ciphertext, steps: int) -> Ciphertext:
+    """`x` with zeros in those slots beyond its length that a rotation by `steps` shows."""
+    if x.layout.length is None or x.layout.tail.is_zero or tails.fills_slots(x):
+        return x
+    if x.layout.tail.has_value or tails.shows_leftovers(x, steps):
+        return tails.cleared(x, f"rotate({steps})")
+    return x
 
 
 @operation("a conjugation", np.conj)
 def conjugate(x: Ciphertext) -> Ciphertext:
     """The complex conjugate of every slot."""
-    return automorphism(x, conjugation_element(x.n), "conj()")
+    tail = x.layout.tail
+    value = tail.value.map(np.conj) if isinstance(tail.value, Symbolic) else np.conj(tail.value)
+    return automorphism(x, conjugation_element(x.n), "conj()", tail.mapped(value))
 
 
 def roll(x: Ciphertext, shift: int) -> Ciphertext:
@@ -96,15 +136,19 @@ def roll(x: Ciphertext, shift: int) -> Ciphertext:
             "Write these out, or leave ckks.manual().",
         )
     if shift == 0 or length == x.slots:
-        return rotate(x, -shift)
+        return cyclic(x, -shift)
+    return _rolled(x, shift, length)
+
+
+@circuit("roll()")
+def _rolled(x: Ciphertext, shift: int, length: int) -> Ciphertext:
     need_level(x, 1, f"roll({shift})")
     mask = np.arange(length) >= shift
     ahead, behind = (encode(m, x.params, x.level) for m in (mask, ~mask))
-    with unchecked():
-        made = add(
-            multiply_plain(rotate(x, -shift), ahead),
-            multiply_plain(rotate(x, length - shift), behind),
-        )
+    made = add(
+        multiply_plain(cyclic(x, -shift), ahead),
+        multiply_plain(cyclic(x, length - shift), behind),
+    )
     return kept_to(made, x)
 
 

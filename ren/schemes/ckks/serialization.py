@@ -27,7 +27,7 @@ from ren.schemes.ckks.keychain import (
     keychain_of_secret,
     switch_label,
 )
-from ren.schemes.ckks.layout import Layout
+from ren.schemes.ckks.layout import MOST_SLOTS, Layout, Tail
 from ren.schemes.ckks.ledger import Entry, Saved, Terms, ledger_of, resume
 from ren.schemes.ckks.noise import LARGEST, WIDTH
 from ren.schemes.ckks.parameter_table import header_of
@@ -159,8 +159,23 @@ def _slots_header(x: Ciphertext | Plaintext, limbs: NDArray) -> dict[str, Any]:
         "is_complex": int(x.layout.is_complex),
         "blocks": x.layout.blocks,
         **({"shape": list(x.layout.shape or ())} if x.layout.has_shape else {}),
+        "tail": _tail_header(x.layout.tail.settled),
         "batch": list(limbs.shape[:-2]),
     }
+
+
+def _tail_header(tail: Tail) -> list[int]:
+    """Counts of slots around the numbers that may hold leftovers, and whether the bound holds."""
+    return [tail.before, tail.after, int(tail.is_bounded)]
+
+
+def _tail(reader: Reader) -> Tail:
+    held = reader.items("tail")
+    if len(held) != 3 or any(type(v) is not int or not 0 <= v <= MOST_SLOTS for v in held):
+        raise damaged(reader.kind, f"the tail is {held!r:.80}")
+    if held[2] > 1:
+        raise damaged(reader.kind, f"the tail is {held!r:.80}")
+    return Tail(held[0], held[1], 0, bool(held[2]))
 
 
 def _shape(reader: Reader, ring: RingSpec, params: Parameters) -> tuple[tuple[int, ...], Layout]:
@@ -177,7 +192,7 @@ def _shape(reader: Reader, ring: RingSpec, params: Parameters) -> tuple[tuple[in
         raise damaged(reader.kind, f"{length} numbers in {blocks} blocks do not fit the batch axes")
     label = _label(reader, length)
     is_complex = reader.boolean("is_complex")
-    return batch, Layout(None if length < 0 else length, is_complex, blocks, label)
+    return batch, Layout(None if length < 0 else length, is_complex, blocks, label, _tail(reader))
 
 
 def _label(reader: Reader, length: int) -> tuple[int, ...] | None:

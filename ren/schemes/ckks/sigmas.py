@@ -53,6 +53,11 @@ def rescale_sigma(
     return _slot_sigma(variance, params) / (scale or float(params.scale(level)))
 
 
+def plain_rescale_sigma(params: Parameters, level: int) -> float:
+    """Of rounding a plaintext in a rescale onto `level`: no secret multiplies it."""
+    return _slot_sigma(1 / 12, params) / float(params.scale(level))
+
+
 @lru_cache(maxsize=1 << 10)
 def switch_sigma(params: Parameters, level: int, scale: float | None = None) -> float:
     """Of a key switch at `level` of what has `scale`, or that of the level.

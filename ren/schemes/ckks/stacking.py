@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import attrs
 import numpy as np
 
 from ren.batching import stacked, unstacked
@@ -13,8 +14,9 @@ from ren.schemes.ckks import noise as noises
 from ren.schemes.ckks.active import same_key
 from ren.schemes.ckks.arithmetic import evolve
 from ren.schemes.ckks.ciphertext import Ciphertext
-from ren.schemes.ckks.circuits.shaping import known_length
 from ren.schemes.ckks.explicit import normal
+from ren.schemes.ckks.layout import Layout, Tail
+from ren.schemes.ckks.tails import known_length
 from ren.schemes.ckks.watch import operation
 
 
@@ -50,10 +52,17 @@ def _stacked(first: Ciphertext, *others: Ciphertext) -> Ciphertext:
     """Of one level, in normal form."""
     given, layout = (first, *others), first.layout
     for x in others:
-        layout = layout.joined(x.layout)
+        layout = layout.joined(x.layout, _common_tail(layout, x.layout))
     c0, c1 = (stacked([x.polys[i].ntt() for x in given]) for i in (0, 1))
     batch = first.polys[0].shape[:-2]
     return evolve(first, (c0, c1), noises.stacked([x.noise for x in given], batch), layout=layout)
+
+
+def _common_tail(a: Layout, b: Layout) -> Tail:
+    """What is known of both tails: one value, or leftovers in its place."""
+    same = a.tail.value is b.tail.value or not (a.tail.has_value or b.tail.has_value)
+    left, right = (a.tail, b.tail) if same else (a.tail.settled, b.tail.settled)
+    return attrs.evolve(left.plus(right), value=left.value)
 
 
 def unstack(x: Ciphertext) -> list[Ciphertext]:

@@ -1,4 +1,4 @@
-"""What goes along with every operation on ciphertexts: the check of its bound, and debugging."""
+"""Hooks that run after each operation on ciphertexts: the check of its bound, and debugging."""
 
 from __future__ import annotations
 
@@ -8,21 +8,28 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Protocol
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Protocol, TypeVar
 
 from ren.callers import user_frame
-from ren.core.errors import MessageBoundWarning
+from ren.core.errors import MessageBoundError, MessageBoundWarning
 from ren.schemes.ckks.noise import known
+from ren.schemes.ckks.parameters import Parameters
 
 if TYPE_CHECKING:
     from ren.schemes.ckks.ciphertext import Ciphertext
 
 P = ParamSpec("P")
+R = TypeVar("R")
 Shadow = Callable[..., Any]
+_TOLERANCE = 1 + 1e-5  # of comparisons between bounds: float32 rounds
+_REMEDY = (
+    "Give the context more integer_bits, scale the values down, or state a bound that you know: "
+    "ct.within(bound)."
+)
 
 
 class Watcher(Protocol):
-    """What looks at operations while `ckks.debug` runs."""
+    """Observes operations while `ckks.debug` runs."""
 
     def seen(self, name: str, shadow: Shadow, operands: tuple[Any, ...], made: Ciphertext) -> None:
         """`made` is the result of the operation `name`, `shadow` the same on arrays of slots."""
@@ -30,7 +37,8 @@ class Watcher(Protocol):
 
 
 watcher: ContextVar[Watcher | None] = ContextVar("ren_ckks_watcher", default=None)
-_is_unchecked: ContextVar[bool] = ContextVar("ren_ckks_unchecked", default=False)
+_in_circuit: ContextVar[bool] = ContextVar("ren_ckks_circuit", default=False)
+_bits: ContextVar[list[float] | None] = ContextVar("ren_ckks_bits", default=None)
 
 
 def operation(
@@ -39,10 +47,10 @@ def operation(
     [Callable[Concatenate[Ciphertext, P], Ciphertext]],
     Callable[Concatenate[Ciphertext, P], Ciphertext],
 ]:
-    """Marks a function of ciphertexts that users' programs are made of.
+    """Mark a function of ciphertexts as one operation of users' programs.
 
     Args:
-        name: what it is called in warnings and errors.
+        name: of the operation, in warnings and errors.
         shadow: the same function of slots, complex128 [*batch, slots].
     """
 
@@ -52,7 +60,7 @@ def operation(
         @functools.wraps(function)
         def run(x: Ciphertext, *args: P.args, **kwargs: P.kwargs) -> Ciphertext:
             made = function(x, *args, **kwargs)
-            if made is not x and not _is_unchecked.get():
+            if made is not x and not _in_circuit.get():
                 _check_bound(name, (x, *args), made)
             if (watching := watcher.get()) is not None:
                 watching.seen(name, shadow, (x, *args, *kwargs.values()), made)
@@ -63,43 +71,141 @@ def operation(
     return marked
 
 
+def circuit(name: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """Mark a function that is made of many operations: its result's bound is checked, not theirs.
+
+    Inside, rotations are cyclic over all slots, and numbers are constants of the program.
+
+    Args:
+        name: of the function, in warnings and errors.
+    """
+
+    def marked(function: Callable[P, R]) -> Callable[P, R]:
+        @functools.wraps(function)
+        def run(*args: P.args, **kwargs: P.kwargs) -> R:
+            if _in_circuit.get():
+                return function(*args, **kwargs)
+            with within_circuit():
+                made = function(*args, **kwargs)
+            if hasattr(made, "polys") and not any(made is a for a in args):
+                _check_bound(name, args, made)  # type: ignore[arg-type]
+            return made
+
+        return run
+
+    return marked
+
+
 @contextmanager
-def unchecked() -> Iterator[None]:
-    """Leaves bounds of messages unchecked: for what knows its results' bounds and says them."""
-    token = _is_unchecked.set(True)
+def within_circuit() -> Iterator[None]:
+    """Leave bounds of single operations unchecked, as inside of a `circuit`."""
+    token = _in_circuit.set(True)
     try:
         yield
     finally:
-        _is_unchecked.reset(token)
+        _in_circuit.reset(token)
+
+
+def in_circuit() -> bool:
+    """True inside a function that is marked as a circuit."""
+    return _in_circuit.get()
+
+
+@contextmanager
+def collecting_bits() -> Iterator[list[float]]:
+    """Collect the integer bits that each operation needs, instead of warnings: for planning."""
+    bits: list[float] = []
+    token = _bits.set(bits)
+    try:
+        yield bits
+    finally:
+        _bits.reset(token)
+
+
+def is_planning() -> bool:
+    """True where integer bits are collected, and nothing is computed."""
+    return _bits.get() is not None
+
+
+# ------------------------------------------------------------------- bounds
+
+
+@functools.lru_cache(maxsize=1 << 10)
+def largest_message(params: Parameters, level: int) -> float:
+    """The modulus that messages at a level stay below, from `integer_bits` at level 0.
+
+    It grows with Q_level / s_level: a message wraps around where it passes Q_level / (2 s_level).
+    """
+    q, scale = params.ring(level).q, params.scale(level)
+    above = q * params.scale(0) / (params.ring(0).q * scale)
+    return 2.0 ** min(params.integer_bits - 1 + math.log2(above), 1000.0)
 
 
 def _check_bound(name: str, operands: tuple[Any, ...], made: Ciphertext) -> None:
-    """Warns where the tracked bound of a message leaves the range, and those before it did not.
+    """Report a tracked bound that leaves the range of its level, where its operands' did not.
 
     Under `ren.jit` the bounds are those of the call that is captured, so that a capture warns once;
     under a JAX transformation they are not known.
     """
-    limit, bound = 2.0 ** (made.params.integer_bits - 1), _bound(made)
-    if bound is None or not bound > limit * (1 + 1e-5):  # NaN where it is not known
+    bound = bound_of(made)
+    if bound is None or math.isnan(bound):
         return
-    before = [_bound(o) for o in operands if hasattr(o, "noise")]
-    if any(b is not None and b > limit * (1 + 1e-5) for b in before):
+    if (bits := _bits.get()) is not None:
+        room = largest_message(made.params, made.level) / 2.0 ** (made.params.integer_bits - 1)
+        bits.append(math.log2(max(bound, 1e-30) / room) + 1)
         return
-    warn_of_bound(
-        f"{name}: the message may reach 2^{math.log2(bound):.1f}, beyond 2^"
-        f"{made.params.integer_bits - 1}, what integer_bits leaves room for; at level 0 it would "
-        "wrap around. Where you know better, say so with .within(bound)."
+    if not is_beyond(made) or any(is_beyond(o) for o in operands if hasattr(o, "polys")):
+        return
+    report(
+        f"{name}: the message may reach 2^{math.log2(bound):.1f}, beyond {_limit_text(made)}; "
+        "beyond it a message wraps around.",
+        made.params,
     )
 
 
-def warn_of_bound(text: str) -> None:
-    """A MessageBoundWarning at the user's own line."""
+def check_readable(x: Ciphertext, what: str) -> None:
+    """Report a ciphertext whose tracked bound leaves the range of its level, before it is read."""
+    if is_beyond(x):
+        report(
+            f"{what}: the message may reach 2^{math.log2(bound_of(x) or 1):.1f}, beyond "
+            f"{_limit_text(x)}; what is read may have wrapped around.",
+            x.params,
+        )
+
+
+def _limit_text(x: Ciphertext) -> str:
+    limit = f"2^{math.log2(largest_message(x.params, x.level)):.1f}"
+    return f"{limit}, the range that integer_bits={x.params.integer_bits} gives level {x.level}"
+
+
+def is_beyond(x: Any) -> bool:
+    """Whether the tracked bound of a ciphertext leaves the range of its level."""
+    bound = bound_of(x)
+    return bound is not None and bound > largest_message(x.params, x.level) * _TOLERANCE
+
+
+def report(text: str, params: Parameters, remedy: str = _REMEDY) -> None:
+    """Warn at the user's own line, or raise where the parameters are strict.
+
+    Raises:
+        MessageBoundError: `params.strict` is set.
+    """
+    if is_planning():
+        return
+    given, _, rest = text.partition("; ")
+    if params.strict:
+        raise MessageBoundError(f"{given}.", f"{rest[:1].upper()}{rest[1:]}", remedy)
+    warn(f"{text} {remedy}")
+
+
+def warn(text: str, category: type[Warning] = MessageBoundWarning) -> None:
+    """Warn at the user's own line."""
     frame = user_frame()
     if frame is None:
         return
     warnings.warn_explicit(
         text,
-        MessageBoundWarning,
+        category,
         frame.f_code.co_filename,
         frame.f_lineno,
         frame.f_globals.get("__name__"),
@@ -107,8 +213,7 @@ def warn_of_bound(text: str) -> None:
     )
 
 
-def _bound(x: Any) -> float | None:
+def bound_of(x: Any) -> float | None:
+    """The tracked bound of a ciphertext, the largest of a batch; None where it is not known."""
     noise = known(x.noise)
-    if noise is None:
-        return None
-    return float(noise[0] if noise.ndim == 1 else noise[..., 0].max())
+    return None if noise is None else float(noise[..., 0].max())

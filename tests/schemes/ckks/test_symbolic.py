@@ -51,13 +51,15 @@ VALUES = {
     "jax scalar": (jnp.float32(0.5), jnp.float32(2)),
     "jax integer": (jnp.int32(3), jnp.int32(-2)),
     "array": tuple(rng.uniform(-1, 1, (2, 100))),
-    "short array": tuple(rng.uniform(-1, 1, (2, 7)).astype(np.float32)),
-    "integer array": (np.arange(5), np.arange(5, 10)),
-    "complex array": tuple(rng.uniform(-1, 1, (2, 20)) + 1j),
-    "jax array": (jnp.arange(4.0), jnp.ones(4)),
+    "array of one": tuple(rng.uniform(-1, 1, (2, 1)).astype(np.float32)),
+    "column": tuple(rng.uniform(-1, 1, (2, 3, 1))),
+    "integer array": (np.arange(100), np.arange(5, 105)),
+    "complex array": tuple(rng.uniform(-1, 1, (2, 100)) + 1j),
+    "jax array": (jnp.arange(100.0), jnp.ones(100)),
 }
 
 
+@pytest.mark.filterwarnings("ignore::ren.core.errors.TransparentWarning")
 @pytest.mark.parametrize("kind", VALUES)
 def test_a_replay_is_a_fresh_run(x, kind):
     for name, operation in OPERATIONS.items():
@@ -73,9 +75,9 @@ def test_lists_and_rows(x):
         rows, bias = rng.uniform(-1, 1, (2, 100)), [0.5, 2.0]
         for got, row, b in zip(f(x, rows, bias), rows, bias, strict=True):
             assert same(got, x * row + b)
-    g = ren.jit(lambda x, values: x * values)
+    g = ren.jit(lambda x, values: x[:2] * values)
     for values in ([1.0, 2.0], [3.0, 0.5]):
-        assert same(g(x, values), x * values)
+        assert same(g(x, values), x[:2] * values)
     assert g.cache_info()[:2] == (1, 1)
 
 
@@ -106,7 +108,7 @@ def test_large_values_run_as_they_would_without_jit(ctx, x):
 
 
 def test_what_is_wrong_is_told_at_the_capture(x):
-    with pytest.raises(ParameterError, match="1 and 2 blocks"):
+    with pytest.raises(ParameterError, match=r"shapes \(100,\) and \(5000,\)"):
         ren.jit(lambda x, w: x * w)(x, np.ones(5000))
     with pytest.raises(TracedValueError, match="static_argnames='k'"):
         ren.jit(lambda x, k: x.rotate(k))(x, 3)
@@ -118,13 +120,17 @@ def test_what_is_wrong_is_told_at_the_capture(x):
 
 def test_lengths_are_no_part_of_the_key(ctx):
     f = ren.jit(lambda x, y: (x * y + y, x - 1))
-    for n, m in [(10, 20), (30, 5), (7, 7)]:
-        u, v = rng.uniform(-1, 1, n), rng.uniform(-1, 1, m)
-        x, y = ctx.encrypt(u), ctx.encrypt(v)
+    for n in (10, 30, 7):
+        x, y = (ctx.encrypt(v) for v in rng.uniform(-1, 1, (2, n)))
         for got, want in zip(f(x, y), (x * y + y, x - 1), strict=True):
             assert same(got, want)
-        assert len(f(x, y)[0].decrypt()) == max(n, m)
+        assert len(f(x, y)[0].decrypt()) == n
     assert f.cache_info().plans == 1
+    with pytest.raises(ParameterError, match=r"shapes \(7,\) and \(9,\)"):
+        f(x, ctx.encrypt(np.ones(9)))
+    one = ctx.encrypt([0.5])
+    assert same(f(x, one)[0], x * one + one)  # keyed by lengths from here on
+    assert same(f(x, y)[0], x * y + y)
     x, y = ctx.encrypt(0.5), ctx.encrypt(rng.uniform(-1, 1, 9))
     assert f(x, y)[1].decrypt().shape == ()
     assert f(x, y)[0].decrypt().shape == (9,)
@@ -140,8 +146,8 @@ def test_a_function_that_needs_lengths_is_captured_for_each(ctx):
 
 def test_plaintexts_as_arguments(ctx, x):
     f = ren.jit(lambda x, p: x * p)
-    for n in (3, 50):
-        p = ctx.encode(rng.uniform(-1, 1, n))
+    for _ in range(2):
+        p = ctx.encode(rng.uniform(-1, 1, 100))
         assert same(f(x, p), x * p)
     assert f.cache_info()[:2] == (1, 1)
 

@@ -55,14 +55,23 @@ def test_in_the_clear_it_is_nesterovs_method(cancer):
 @pytest.mark.parametrize(("degree", "steps", "depth"), [(3, 1, 1), (3, 3, 9), (7, 2, 6)])
 def test_levels(degree, steps, depth):
     recipe = training.Recipe(30, 3, steps, degree=degree)
-    plan = ren.plan(training.train, ckks.spec(recipe.slots), recipe, n=1 << 10, security=None)
+    plan = ren.plan(
+        training.train,
+        ckks.spec(recipe.slots),
+        recipe,
+        slots=recipe.slots,
+        n=1 << 10,
+        security=None,
+    )
     assert (plan.depth, plan.needs_products) == (depth, steps > 1)
     assert plan.keys == (2 * 2 + 5 + 1 if steps > 1 else 5)
 
 
 @pytest.mark.slow
 def test_any_degree_on_few_slots(small):
-    plan = ren.plan(training.train, ckks.spec(SMALL.slots), SMALL, n=1 << 10, security=None)
+    plan = ren.plan(
+        training.train, ckks.spec(SMALL.slots), SMALL, slots=SMALL.slots, n=1 << 10, security=None
+    )
     ctx = ckks.context(plan, slots=SMALL.slots)
     with ctx.server():
         made = ren.jit(training.train)(ctx.encrypt(training.packed(small, SMALL), bound=1), SMALL)
@@ -77,7 +86,7 @@ def test_any_degree_on_few_slots(small):
 def test_on_the_breast_cancer_set(cancer, capsys):
     z, unseen = cancer
     recipe = training.Recipe(z.shape[0], z.shape[1] - 1)
-    plan = ren.plan(training.train, ckks.spec(recipe.slots), recipe)
+    plan = ren.plan(training.train, ckks.spec(recipe.slots), recipe, slots=recipe.slots)
     assert plan.params.security_bits >= 128
     owner = ckks.context(plan, slots=recipe.slots)
     sent = owner.encrypt(training.packed(z, recipe), bound=1).to_bytes()

@@ -14,13 +14,12 @@ from ren.schemes.ckks.circuits.polynomial import (
     Interval,
     checked_degree,
     checked_interval,
+    error_of,
     interpolated,
     mapping,
-    sampled,
 )
 
 LARGEST_DEGREE = 1023
-_MAX_GRID = 1 << 14
 
 
 @attrs.frozen(repr=False)
@@ -113,14 +112,8 @@ def refuse_both(precision: float | None, degree: int | None) -> None:
 
 
 def _of_degree(f: Callable, interval: Interval, degree: int) -> Approximation:
-    a, b = interval
     c = interpolated(f, interval, degree)
-    # Chebyshev points of a much higher degree: they lie denser at the ends, where errors peak.
-    count = min(max(16 * (degree + 1), 1024), _MAX_GRID)
-    u = np.cos(np.pi * np.arange(count + 1) / count)
-    x = np.clip((a + b) / 2 + (b - a) / 2 * u, a, b)
-    difference = sampled(f, x, interval) - np.polynomial.chebyshev.chebval(u, c)
-    return Approximation(tuple(complex(v) for v in c), interval, float(np.abs(difference).max()))
+    return Approximation(tuple(complex(v) for v in c), interval, error_of(f, c, interval))
 
 
 def _of_precision(f: Callable, interval: Interval, precision: float) -> Approximation:

@@ -4,6 +4,9 @@ Comparisons give 1 for true and 0 for false. They are right to 2^-precision wher
 differ by at least `gap`; in between they pass from 0 to 1. `interval` is where the numbers lie.
 With a `degree` in place of the precision there is one polynomial of that degree.
 
+Nothing tracks how far numbers stay from zero. So the estimate of a sign or a comparison counts on
+the gap only where the caller states it; with the default one its error may be the whole step.
+
 Reference: Lee, Lee, No and Kim, "Minimax approximation of sign function by composite polynomial for
 homomorphic comparison", 2021.
 """
@@ -16,19 +19,24 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ren.core.errors import ParameterError
+from ren.schemes.ckks import noise as noises
 from ren.schemes.ckks.argument_checks import check_real
-from ren.schemes.ckks.arithmetic import need_level
+from ren.schemes.ckks.arithmetic import need_level, with_noise
 from ren.schemes.ckks.circuits.approximation import approximate, refuse_both
-from ren.schemes.ckks.circuits.elementary import applied
+from ren.schemes.ckks.circuits.arguments import Report, argument, with_safe_tail
 from ren.schemes.ckks.circuits.polynomial import (
     Interval,
+    approximated,
     checked_degree,
     checked_interval,
     evaluated,
     mapping,
 )
 from ren.schemes.ckks.circuits.remez import OddMinimax, odd_minimax, sign_polynomials
-from ren.schemes.ckks.watch import unchecked
+from ren.schemes.ckks.explicit import normal
+from ren.schemes.ckks.plaintext import Plaintext
+from ren.schemes.ckks.watch import circuit
+from ren.symbolic import Symbolic
 
 if TYPE_CHECKING:
     from ren.schemes.ckks.ciphertext import Ciphertext
@@ -63,10 +71,11 @@ def sign(
         DepthError: too few levels; says how many are needed.
         ParameterError: a gap that is not inside the interval.
     """
-    return _step(ct, interval, gap, precision, degree, -1.0, 1.0, "sign")
+    x = argument(ct, checked_interval(interval), "sign")
+    return _step(x, interval, gap, precision, degree, -1.0, 1.0, "sign")
 
 
-@unchecked()
+@circuit("abs")
 def absolute(
     ct: Ciphertext,
     interval: Interval = UNIT,
@@ -79,12 +88,13 @@ def absolute(
     Args, raises: as for `sign`. One level more than it. With a degree it is the interpolant of |x|
     of that degree, without a gap.
     """
+    ct = argument(ct, checked_interval(interval), "abs")
     if degree is not None:
         return _interpolated(ct, np.abs, interval, gap, precision, degree, "abs")
-    return ct * _step(ct, interval, gap, precision, None, -1.0, 1.0, "abs", 1)
+    return _times_step(ct, interval, gap, precision, -1.0, "abs")
 
 
-@unchecked()
+@circuit("relu")
 def relu(
     ct: Ciphertext,
     interval: Interval = UNIT,
@@ -96,7 +106,8 @@ def relu(
 
     Args, raises: as for `abs`.
     """
-    return _relu(ct, interval, gap, precision, degree, "relu")
+    x = argument(ct, checked_interval(interval), "relu")
+    return _relu(x, interval, gap, precision, degree, "relu")
 
 
 def _relu(
@@ -109,7 +120,26 @@ def _relu(
 ) -> Ciphertext:
     if degree is not None:
         return _interpolated(ct, _positive_part, interval, gap, precision, degree, what)
-    return ct * _step(ct, interval, gap, precision, None, 0.0, 1.0, what, 1)
+    return _times_step(ct, interval, gap, precision, 0.0, what)
+
+
+def _times_step(
+    ct: Ciphertext,
+    interval: Interval,
+    gap: float | None,
+    precision: float | None,
+    low: float,
+    what: str,
+) -> Ciphertext:
+    """x times `low` below zero, x above: |x| or max(x, 0), off by at most (1 - low) / 2 of the gap.
+
+    Inside the gap the step lies between `low` and 1, up to 2^-precision.
+    """
+    least, bits, largest = _gap(interval, gap, precision, None, what)
+    step = _step(ct, interval, gap, precision, None, low, 1.0, what, 1, is_exact=True)
+    made = (ct * step).within(largest * (1 + 2.0**-bits))
+    left = (1 - low) / 2 * max(least * (1 + 2.0**-bits), 2.0**-bits * largest)
+    return with_noise(made, lambda noise: noises.with_offset(noise, 1.1 * left))
 
 
 def _positive_part(x: np.ndarray) -> np.ndarray:
@@ -132,10 +162,12 @@ def _interpolated(
             "A polynomial of a degree is near the function everywhere, and knows no gap.",
             "Leave out the degree, or the gap.",
         )
-    return applied(ct, approximate(f, interval, precision, degree), what)
+    p = approximate(f, interval, precision, degree)
+    what = f"{what} by a polynomial of degree {p.degree}"
+    return approximated(ct, p.coefficients, p.interval, what, p.error)
 
 
-@unchecked()
+@circuit("max")
 def maximum(
     a: Any,
     b: Any,
@@ -151,10 +183,11 @@ def maximum(
         interval: where both lie.
         gap, precision, degree: as for `abs`, of the difference.
     """
-    return b + _relu(a - b, _differences(interval), gap, precision, degree, "max")
+    difference = _difference(a, b, interval, "max")
+    return b + _relu(difference, _differences(interval), gap, precision, degree, "max")
 
 
-@unchecked()
+@circuit("min")
 def minimum(
     a: Any,
     b: Any,
@@ -167,10 +200,11 @@ def minimum(
 
     Args: as for `max`.
     """
-    return a - _relu(a - b, _differences(interval), gap, precision, degree, "min")
+    difference = _difference(a, b, interval, "min")
+    return a - _relu(difference, _differences(interval), gap, precision, degree, "min")
 
 
-@unchecked()
+@circuit("greater")
 def greater(
     a: Any,
     b: Any,
@@ -183,10 +217,11 @@ def greater(
 
     Args: as for `max`, with the degree of `sign`. As many levels as `sign`.
     """
-    return _step(a - b, _differences(interval), gap, precision, degree, 0.0, 1.0, "greater")
+    x, where = _difference(a, b, interval, "greater"), _differences(interval)
+    return _step(x, where, gap, precision, degree, 0.0, 1.0, "greater")
 
 
-@unchecked()
+@circuit("less")
 def less(
     a: Any,
     b: Any,
@@ -199,10 +234,11 @@ def less(
 
     Args: as for `greater`.
     """
-    return _step(b - a, _differences(interval), gap, precision, degree, 0.0, 1.0, "less")
+    x, where = _difference(b, a, interval, "less"), _differences(interval)
+    return _step(x, where, gap, precision, degree, 0.0, 1.0, "less")
 
 
-@unchecked()
+@circuit("equal")
 def equal(
     a: Any,
     b: Any,
@@ -219,11 +255,15 @@ def equal(
     """
     if degree is None:
         precision = (_PRECISION if precision is None else precision) + 1
-    s = _step(a - b, _differences(interval), gap, precision, degree, -1.0, 1.0, "equal", 1)
-    return 1 - s * s
+    x, where = _difference(a, b, interval, "equal"), _differences(interval)
+    s = _step(x, where, gap, precision, degree, -1.0, 1.0, "equal", 1, is_exact=True)
+    made, left = (1 - s * s).within(1.5), 3 * _error(where, gap, precision, degree, "equal")
+    if gap is None:
+        left += 1.0
+    return with_noise(made, lambda noise: noises.with_offset(noise, left))
 
 
-@unchecked()
+@circuit("where")
 def where(condition: Ciphertext, a: Any, b: Any) -> Ciphertext:
     """a where the condition is 1, b where it is 0: b + condition (a - b). One level."""
     difference = a - b
@@ -235,11 +275,11 @@ def where(condition: Ciphertext, a: Any, b: Any) -> Ciphertext:
     return b + condition * difference
 
 
-@unchecked()
+@circuit("round")
 def rounded(
     ct: Ciphertext,
     interval: Interval = (-2.0, 2.0),
-    margin: float = 0.1,
+    margin: float | None = None,
     precision: float | None = None,
     degree: int | None = None,
 ) -> Ciphertext:
@@ -251,7 +291,8 @@ def rounded(
     Args:
         ct: the encrypted x.
         interval: where x lies.
-        margin: below 1/2; the less, the more levels.
+        margin: below 1/2; the less, the more levels. 0.1 by default, on which the estimate does not
+            count: state it where your numbers keep to it.
         precision: in bits; 15 by default.
         degree: instead of a precision, of the sine and the cosine.
 
@@ -259,6 +300,7 @@ def rounded(
         DepthError: too few levels.
         ParameterError: a margin not between 0 and 1/2.
     """
+    is_stated, margin = margin is not None, 0.1 if margin is None else margin
     if not 0 < margin < 0.5:
         raise ParameterError(
             f"round got margin={margin}.",
@@ -273,8 +315,14 @@ def rounded(
     spread = (-float(np.cos(2 * np.pi * margin)) - 2.0**-10, 1 + 2.0**-10)
     angle = approximate(_angle, spread, bits + 1)
     need_level(ct, 1 + max(sine.depth, cosine.depth + angle.depth), "round")
-    s = applied(ct, sine, "round")
-    return ct - s * applied(applied(ct, cosine, "round"), angle, "round")
+    x = argument(ct, checked_interval(interval), "round")
+    s, c = (approximated(x, p.coefficients, p.interval, "round", p.error) for p in (sine, cosine))
+    inner = approximated(c, angle.coefficients, angle.interval, "round", angle.error)
+    largest = max(abs(v) for v in sine.interval)
+    made = (x - s * inner).within(largest + 0.5)
+    if is_stated:
+        return made
+    return with_noise(made, lambda noise: noises.with_offset(noise, 1.0))
 
 
 def _angle(c: np.ndarray) -> np.ndarray:
@@ -296,21 +344,45 @@ def _step(
     high: float,
     what: str,
     more: int = 0,
+    is_exact: bool = False,
 ) -> Ciphertext:
     """`low` below zero and `high` above; the last polynomial has it in its coefficients.
 
     Args:
+        ct: as `argument` gives it.
         more: levels that the caller takes afterwards.
+        is_exact: whether the caller adds the error of the approximation to the noise.
     """
-    check_real(ct, what)
+    least, bits, largest = _gap(interval, gap, precision, degree, what)
+    wanted = f"{bits:g} bits" if degree is None else f"degree {degree}"
+    polynomials = _polynomials(interval, gap, precision, degree, what)
+    pieces = _pieces(polynomials, largest, low, high)
+    depth = sum(mapping(c, within).depth for c, within in pieces) + more
+    need_level(ct, depth, f"{what} with a gap of {least / largest:.2g} at {wanted}")
+    for c, within in pieces:
+        ct = evaluated(ct, c, within, what)
+    half, error = (high - low) / 2, polynomials[-1].error
+    ct = ct.within(abs(high + low) / 2 + half * (1 + error))
+    if is_exact:
+        return ct
+    left = 1.1 * half * error + (0.0 if gap is not None else high - low)
+    return with_noise(ct, lambda noise: noises.with_offset(noise, left))
+
+
+def _gap(
+    interval: Interval, gap: float | None, precision: float | None, degree: int | None, what: str
+) -> tuple[float, float, float]:
+    """The gap, the precision in bits, and the largest modulus in the interval.
+
+    Raises:
+        ParameterError: a gap that is not inside the interval; a precision and a degree.
+    """
     largest = max(abs(v) for v in checked_interval(interval))
-    if degree is None:
-        bits = _PRECISION if precision is None else float(precision)
-        usual, wanted = 2.0**-bits, f"{bits:g} bits"
-    else:
+    bits = _PRECISION if precision is None else float(precision)
+    usual = 2.0**-bits
+    if degree is not None:
         refuse_both(precision, degree)
-        odd = _odd_degree(degree, what)
-        usual, wanted = 2 / (odd + 2), f"degree {degree}"
+        usual = 2 / (_odd_degree(degree, what) + 2)
     least = largest * usual if gap is None else float(gap)
     if not 0 < least < largest:
         raise ParameterError(
@@ -318,16 +390,59 @@ def _step(
             "Below the gap the sign is not decided: it lies above 0, inside the interval.",
             "Pass a gap that your numbers keep from zero, or from each other.",
         )
+    return least, bits, largest
+
+
+def _polynomials(
+    interval: Interval, gap: float | None, precision: float | None, degree: int | None, what: str
+) -> tuple[OddMinimax, ...]:
+    least, bits, largest = _gap(interval, gap, precision, degree, what)
     if degree is None:
-        polynomials = sign_polynomials(least / largest, bits)
-    else:
-        polynomials = (odd_minimax(odd, least / largest, 1.0),)
-    pieces = _pieces(polynomials, largest, low, high)
-    depth = sum(mapping(c, within).depth for c, within in pieces) + more
-    need_level(ct, depth, f"{what} with a gap of {least / largest:.2g} at {wanted}")
-    for c, within in pieces:
-        ct = evaluated(ct, c, within, what)
-    return ct
+        return sign_polynomials(least / largest, bits)
+    return (odd_minimax(_odd_degree(degree, what), least / largest, 1.0),)
+
+
+def _error(
+    interval: Interval, gap: float | None, precision: float | None, degree: int | None, what: str
+) -> float:
+    """The largest distance from the sign beyond the gap."""
+    return _polynomials(interval, gap, precision, degree, what)[-1].error
+
+
+def _difference(a: Any, b: Any, interval: Interval, what: str) -> Any:
+    """a - b for numbers of the interval; both are held against it, and the difference keeps to it.
+
+    Raises:
+        ParameterError: numbers in the clear outside of the interval.
+    """
+    low, high = checked_interval(interval)
+    limit = max(abs(low), abs(high))
+    a, b = (_inside(v, (low, high), what) for v in (a, b))
+    made = a - b
+    if not hasattr(made, "polys"):
+        check_real(made, what)  # raises: nothing is encrypted
+    made = with_safe_tail(normal(made), (low - high, high - low), what)
+    return made.within(min(2 * limit, high - low))
+
+
+def _inside(value: Any, interval: Interval, what: str) -> Any:
+    """A ciphertext with its bound held against the interval; anything else as it is."""
+    if hasattr(value, "polys"):
+        check_real(value, what)
+        told = Report(what, interval, value.params)
+        limit = max(map(abs, interval))
+        return with_noise(value, lambda noise: noises.inside(noise, limit, told))
+    if isinstance(value, Plaintext | Symbolic):
+        return value
+    numbers = np.asarray(value, np.float64)
+    if numbers.size and not (interval[0] <= numbers.min() and numbers.max() <= interval[1]):
+        raise ParameterError(
+            f"{what} got numbers from {numbers.min():.4g} to {numbers.max():.4g} in the clear.",
+            f"The interval is [{interval[0]:g}, {interval[1]:g}]: outside of it the result is far "
+            "off.",
+            "Pass an interval that holds the numbers of both sides.",
+        )
+    return value
 
 
 def _odd_degree(degree: int, what: str) -> int:

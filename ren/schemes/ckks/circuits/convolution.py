@@ -25,7 +25,7 @@ from ren.core.errors import ParameterError
 from ren.schemes.ckks.arithmetic import need_level
 from ren.schemes.ckks.circuits.entries import Entries, checked
 from ren.schemes.ckks.circuits.linear import LinearMap, encoded, prepared, required_context
-from ren.schemes.ckks.circuits.shaping import known_length
+from ren.schemes.ckks.tails import known_length
 
 if TYPE_CHECKING:
     from ren.schemes.ckks.ciphertext import Ciphertext

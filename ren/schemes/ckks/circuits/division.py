@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING
 import attrs
 
 from ren.core.errors import ParameterError
-from ren.schemes.ckks.argument_checks import check_real
-from ren.schemes.ckks.arithmetic import need_level
+from ren.schemes.ckks import noise as noises
+from ren.schemes.ckks.arithmetic import need_level, negate, with_noise
 from ren.schemes.ckks.circuits.approximation import Approximation, approximate
-from ren.schemes.ckks.circuits.elementary import applied
-from ren.schemes.ckks.circuits.polynomial import Interval, checked_interval
-from ren.schemes.ckks.watch import unchecked
+from ren.schemes.ckks.circuits.arguments import argument
+from ren.schemes.ckks.circuits.polynomial import Interval, approximated, checked_interval
+from ren.schemes.ckks.watch import circuit
 
 if TYPE_CHECKING:
     from ren.schemes.ckks.ciphertext import Ciphertext
@@ -81,10 +81,10 @@ def goldschmidt(interval: Interval, goal: float, most: int = 40) -> Goldschmidt:
     return Goldschmidt(scale, tuple(steps), leading, residual)
 
 
-@unchecked()
+@circuit("inverse")
 def inverse(
     ct: Ciphertext,
-    interval: Interval = (0.5, 2.0),
+    interval: Interval | None = None,
     precision: float | None = None,
     degree: int | None = None,
 ) -> Ciphertext:
@@ -94,7 +94,7 @@ def inverse(
 
     Args:
         ct: the encrypted x.
-        interval: where x lies, on one side of zero; (0.5, 2) by default.
+        interval: where x lies, on one side of zero; (0.5, 2) by default, with a warning.
         precision: in bits, of 1/x; 20 by default.
         degree: instead of a precision.
 
@@ -102,23 +102,38 @@ def inverse(
         DepthError: too few levels.
         ParameterError: the interval reaches zero.
     """
-    check_real(ct, "inverse")
-    a, b = checked_interval(interval)
+    a, b = checked_interval((0.5, 2.0) if interval is None else interval)
     if a <= 0 <= b:
         raise ParameterError(
             f"inverse got the interval [{a:g}, {b:g}].",
             "1/x is not finite at zero.",
             "Pass an interval on one side of zero, as tight as you know it.",
         )
+    x = argument(ct, (a, b), "inverse", is_stated=interval is not None)
     if b < 0:
-        return inverse(-ct, (-b, -a), precision, degree) * -1
+        return negate(_inverse(negate(x), (-b, -a), precision, degree))
+    return _inverse(x, (a, b), precision, degree)
+
+
+def _inverse(
+    x: Ciphertext, interval: Interval, precision: float | None, degree: int | None
+) -> Ciphertext:
+    """1/x for an argument of an interval above zero."""
+    a, b = interval
     if degree is not None:
-        return applied(ct, approximate(lambda x: 1 / x, (a, b), None, degree), "inverse")
+        return _of_polynomial(x, approximate(lambda x: 1 / x, (a, b), precision, degree))
     goal = 2.0 ** -(20.0 if precision is None else precision)
     steps, p = goldschmidt((a, b), goal * a), _polynomial((a, b), precision)
     if p is not None and (p.depth, p.relinearizations) < (steps.depth, steps.products):
-        return applied(ct, p, "inverse")
-    return _iterated(ct, steps)
+        return _of_polynomial(x, p)
+    made = _iterated(x, steps).within((1 + steps.residual) / a)
+    left = steps.residual / a  # y = (1 - r) / x with |r| at most the residual
+    return with_noise(made, lambda noise: noises.with_offset(noise, 1.1 * left))
+
+
+def _of_polynomial(x: Ciphertext, p: Approximation) -> Ciphertext:
+    what = f"inverse by a polynomial of degree {p.degree}"
+    return approximated(x, p.coefficients, p.interval, what, p.error)
 
 
 def _polynomial(interval: Interval, precision: float | None) -> Approximation | None:

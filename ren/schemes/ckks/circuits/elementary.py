@@ -3,6 +3,10 @@
 Each takes the encrypted x, which must lie in `interval`, and either a `precision` in bits, which
 picks the least degree whose error is at most 2^-precision (20 by default), or a `degree`. The
 levels taken are those of `ckks.approximate(f, interval, precision).depth`.
+
+A tracked bound beyond the interval warns, and the error of the result is unknown; with strict
+parameters it raises. A default interval on one side of zero warns too, since the tracked bound is
+one of the modulus: state the interval.
 """
 
 from __future__ import annotations
@@ -14,19 +18,31 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ren.core.errors import ParameterError
-from ren.schemes.ckks.argument_checks import check_real
+from ren.schemes.ckks import noise as noises
+from ren.schemes.ckks.arithmetic import with_noise
 from ren.schemes.ckks.circuits.approximation import Approximation, approximate
-from ren.schemes.ckks.circuits.polynomial import Interval, checked_interval, evaluated
-from ren.schemes.ckks.watch import unchecked
+from ren.schemes.ckks.circuits.arguments import argument
+from ren.schemes.ckks.circuits.polynomial import (
+    Interval,
+    approximated,
+    checked_interval,
+    evaluated,
+)
+from ren.schemes.ckks.watch import circuit
 
 if TYPE_CHECKING:
     from ren.schemes.ckks.ciphertext import Ciphertext
 
 
-def applied(ct: Ciphertext, p: Approximation, name: str) -> Ciphertext:
-    """The polynomial of an approximation in every slot."""
-    check_real(ct, name)
-    return evaluated(ct, p.coefficients, p.interval, f"{name} by a polynomial of degree {p.degree}")
+def applied(ct: Ciphertext, p: Approximation, name: str, is_stated: bool = True) -> Ciphertext:
+    """The polynomial of an approximation in every slot, with its error in the noise.
+
+    Args:
+        is_stated: whether the user gave the interval: see `arguments.argument`.
+    """
+    what = f"{name} by a polynomial of degree {p.degree}"
+    x = argument(ct, p.interval, name, is_stated)
+    return approximated(x, p.coefficients, p.interval, what, p.error)
 
 
 def _function(
@@ -76,7 +92,7 @@ sigmoid = _function("sigmoid", sigmoid_of, (-8.0, 8.0), " It is 1 / (1 + exp(-x)
 
 def log(
     ct: Ciphertext,
-    interval: Interval = (0.5, 2.0),
+    interval: Interval | None = None,
     precision: float | None = None,
     degree: int | None = None,
 ) -> Ciphertext:
@@ -84,7 +100,7 @@ def log(
 
     Args:
         ct: the encrypted x.
-        interval: where x lies, above zero; (0.5, 2) by default.
+        interval: where x lies, above zero; (0.5, 2) by default, with a warning.
         precision: in bits; 20 by default.
         degree: instead of a precision. It grows with sqrt(b / a).
 
@@ -92,12 +108,14 @@ def log(
         DepthError: too few levels.
         ParameterError: the interval reaches zero.
     """
-    return applied(ct, approximate(np.log, _positive(interval, "log"), precision, degree), "log")
+    where = _positive((0.5, 2.0) if interval is None else interval, "log")
+    p = approximate(np.log, where, precision, degree)
+    return applied(ct, p, "log", is_stated=interval is not None)
 
 
 def sqrt(
     ct: Ciphertext,
-    interval: Interval = (0.25, 1.0),
+    interval: Interval | None = None,
     precision: float | None = None,
     degree: int | None = None,
     newton: bool = False,
@@ -109,7 +127,7 @@ def sqrt(
 
     Args:
         ct: the encrypted x.
-        interval: where x lies, not below zero; (0.25, 1) by default.
+        interval: where x lies, not below zero; (0.25, 1) by default, with a warning.
         precision: in bits; 20 by default.
         degree: instead of a precision: of the polynomial. It grows with sqrt(b / a).
         newton: whether to end with a step of Newton's method; the interval then avoids zero.
@@ -119,29 +137,34 @@ def sqrt(
         ParameterError: the interval reaches below zero, or to it where more bits are asked for
             than a polynomial gives there.
     """
+    is_stated, where = interval is not None, (0.25, 1.0) if interval is None else interval
     if newton:
-        return _sqrt_by_newton(ct, _positive(interval, "sqrt by Newton"), precision, degree)
-    a, b = checked_interval(interval)
+        where = _positive(where, "sqrt by Newton")
+        x = argument(ct, where, "sqrt", is_stated)
+        return _sqrt_by_newton(x, where, precision, degree)
+    a, b = checked_interval(where)
     if a < 0:
         raise _not_positive("sqrt", (a, b))
-    return applied(ct, approximate(np.sqrt, (a, b), precision, degree), "sqrt")
+    return applied(ct, approximate(np.sqrt, (a, b), precision, degree), "sqrt", is_stated)
 
 
-@unchecked()
+@circuit("sqrt")
 def _sqrt_by_newton(
     ct: Ciphertext, interval: Interval, precision: float | None, degree: int | None
 ) -> Ciphertext:
     """(x h) (3 - 4 (x h) h) with h near 1 / (2 sqrt(x)): 3/2 of the square of h's error is left."""
+    largest = float(np.sqrt(interval[1]))
     if degree is None:
         goal = 2.0 ** -(20.0 if precision is None else precision)
         # h (1 + e) leaves 3/2 e^2 sqrt(x), and |h| >= 1 / (2 sqrt b)
         error = np.sqrt(goal / (1.5 * np.sqrt(interval[1]))) / (2 * np.sqrt(interval[1]))
         precision = float(-np.log2(error))
-    h = applied(
-        ct, approximate(lambda x: 0.5 / np.sqrt(x), interval, precision, degree), "sqrt by Newton"
-    )
+    p = approximate(lambda x: 0.5 / np.sqrt(x), interval, precision, degree)
+    h = evaluated(ct, p.coefficients, interval, f"sqrt by a polynomial of degree {p.degree}")
     g = ct * h
-    return g * (3 - 4 * (g * h))
+    left = 1.5 * (2 * largest * p.error) ** 2 * largest  # of sqrt(x), at most sqrt(b)
+    made = (g * (3 - 4 * (g * h))).within(largest + 2 * left)
+    return with_noise(made, lambda noise: noises.with_offset(noise, 1.2 * left))
 
 
 def _positive(interval: Interval, name: str) -> Interval:

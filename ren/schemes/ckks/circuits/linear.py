@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 from functools import reduce
-from operator import add
 from typing import TYPE_CHECKING, Any
 
 import jax
@@ -16,15 +15,16 @@ from ren.core.errors import ContextError, ParameterError
 from ren.poly import realize_polys
 from ren.schemes.ckks import noise as noises
 from ren.schemes.ckks.active import active_context
-from ren.schemes.ckks.arithmetic import need_level, with_noise
+from ren.schemes.ckks.arithmetic import add, multiply_plain, need_level, with_noise
 from ren.schemes.ckks.blocks import as_blocks, blocks_of
 from ren.schemes.ckks.circuits.diagonals import Diagonals, Split, best_diagonals
 from ren.schemes.ckks.circuits.entries import Entries, checked
-from ren.schemes.ckks.circuits.shaping import known_length, rotations_summed
-from ren.schemes.ckks.layout import Layout
+from ren.schemes.ckks.circuits.shaping import rotations_summed
+from ren.schemes.ckks.layout import LEFTOVERS, ZEROS, Layout
 from ren.schemes.ckks.parameters import Parameters
 from ren.schemes.ckks.plaintext import Plaintext, encode
-from ren.schemes.ckks.watch import unchecked
+from ren.schemes.ckks.tails import known_length
+from ren.schemes.ckks.watch import circuit
 from ren.symbolic import Aside
 
 if TYPE_CHECKING:
@@ -47,7 +47,8 @@ class LinearMap:
         split: the rotations.
         shape: (m, k), of the matrix.
         is_complex: whether it is.
-        norm: the largest sum of moduli along a row, float32 []: bounds the result.
+        norm: at least the largest sum of moduli along a row, a power of two, float32 []: bounds
+            the result, which tells of it.
         label: the shape in which the m numbers decrypt; None for a vector.
     """
 
@@ -71,7 +72,7 @@ class LinearMap:
         """The level at which it is encoded; its results lie one below, or lower."""
         return self.plaintexts[0].level
 
-    @unchecked()
+    @circuit("a product with a matrix")
     def __matmul__(self, ct: Ciphertext) -> Ciphertext:
         """The product: m numbers, one level below the lower of the two levels."""
         length = known_length(ct)
@@ -92,7 +93,8 @@ class LinearMap:
         babies = self._babies(blocks_of(ct))
         rows = [self._row(i, babies) for i in range(self.split.blocks[0])]
         is_complex = ct.layout.is_complex or self.is_complex
-        made = as_blocks(rows, Layout(self.shape[0], is_complex, len(rows), self.label))
+        tail = LEFTOVERS if self.split.folds else ZEROS
+        made = as_blocks(rows, Layout(self.shape[0], is_complex, len(rows), self.label, tail))
         largest = noises.of_largest(ct.noise, ct.layout.blocks)
         if len(rows) > 1:
             largest = noises.side_by_side([largest] * len(rows))
@@ -116,7 +118,7 @@ class LinearMap:
         inner: dict[int, list[Ciphertext]] = {}
         for (i, j, giant, baby), p in zip(self.places, self.plaintexts, strict=True):
             if i == row:
-                inner.setdefault(giant, []).append(babies[j, baby] * p)
+                inner.setdefault(giant, []).append(multiply_plain(babies[j, baby], p))
         sums = {giant: reduce(add, terms) for giant, terms in sorted(inner.items())}
         total = self._chained(sums) if self.split.is_chained else _rotated_sum(sums)
         folds = self.split.folds
@@ -128,7 +130,7 @@ class LinearMap:
         total = sums[high]
         for giant in range(high - stride, low - 1, -stride):
             total = total.rotate(stride)
-            total = total + sums[giant] if giant in sums else total
+            total = add(total, sums[giant]) if giant in sums else total
         return total.rotate(low)
 
     def __ren_parts__(self) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
@@ -262,14 +264,14 @@ def of_diagonals(
 
 
 def _norm(diagonals: Diagonals, folds: Iterable[int]) -> NDArray[np.float32]:
-    """The largest sum of moduli along a row, rounded up."""
+    """The power of two at or above the largest sum of moduli along a row."""
     rows: dict[int, Any] = {}
     for (row, _, _), vector in diagonals.items():
         rows[row] = rows.get(row, 0) + np.abs(vector)
     for step in folds:
         rows = {row: x + np.roll(x, -step) for row, x in rows.items()}
     largest = max(float(x.max()) for x in rows.values())
-    return np.array(min(largest * (1 + 1e-6), noises.LARGEST), np.float32)
+    return np.array(min(noises.public_bound(largest), noises.LARGEST), np.float32)
 
 
 def product(matrix: Any, ct: Ciphertext, is_transposed: bool = False) -> Ciphertext:

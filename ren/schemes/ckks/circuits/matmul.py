@@ -27,15 +27,15 @@ import numpy as np
 
 from ren.core.errors import ParameterError
 from ren.schemes.ckks.active import same_key
-from ren.schemes.ckks.arithmetic import kept_to, need_level
+from ren.schemes.ckks.arithmetic import kept_to, multiply_plain, need_level
 from ren.schemes.ckks.blocks import evolve_layout
 from ren.schemes.ckks.circuits.diagonals import Split, best_diagonals, split
 from ren.schemes.ckks.circuits.entries import Entries
 from ren.schemes.ckks.circuits.linear import of_diagonals
-from ren.schemes.ckks.circuits.shaping import known_length
 from ren.schemes.ckks.layout import Layout
 from ren.schemes.ckks.plaintext import encode
-from ren.schemes.ckks.watch import unchecked
+from ren.schemes.ckks.tails import known_length
+from ren.schemes.ckks.watch import circuit
 
 if TYPE_CHECKING:
     from ren.schemes.ckks.ciphertext import Ciphertext
@@ -178,7 +178,7 @@ def _tau(d: int) -> Entries:
     return Entries(i * d + j, (i + j) % d * d + j, np.ones(d * d), (d * d, d * d))
 
 
-@unchecked()
+@circuit("matmul()")
 def matmul(a: Ciphertext, b: Ciphertext, *, keys: int | None = None) -> Ciphertext:
     """A B for two encrypted square matrices, d x d in C order.
 
@@ -236,7 +236,8 @@ def _shifted(x: Ciphertext, ladder: Ladder, d: int, unit: int) -> dict[int, Ciph
     made = {0: x}
     for k in range(1, d):
         ahead, behind = (encode(m, x.params, x.level) for m in (place < d - k, place >= d - k))
-        moved = rotated[k * unit] * ahead + rotated[(k - d) * unit] * behind
+        there = multiply_plain(rotated[k * unit], ahead)
+        moved = there + multiply_plain(rotated[(k - d) * unit], behind)
         made[k] = kept_to(moved, x)
     return made
 

@@ -10,16 +10,18 @@ import attrs
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ren.core.errors import ParameterError, ScaleError
-from ren.schemes.ckks.arithmetic import need_level
+from ren.core.errors import ParameterError
+from ren.schemes.ckks import noise as noises
+from ren.schemes.ckks.arithmetic import bounded, need_level, with_noise
+from ren.schemes.ckks.circuits.arguments import argument, check_automatic
 from ren.schemes.ckks.circuits.basis import Basis, element_depth
 from ren.schemes.ckks.circuits.schedule import Combination, Schedule, is_integer, schedule
-from ren.schemes.ckks.modes import is_manual
-from ren.schemes.ckks.watch import unchecked
+from ren.schemes.ckks.watch import circuit
 
 if TYPE_CHECKING:
     from ren.schemes.ckks.ciphertext import Ciphertext
 
+_MAX_GRID = 1 << 14
 LARGEST_SIZE = 32.0  # five bits of precision are given for a level, no more
 Interval = tuple[float, float]
 
@@ -44,7 +46,7 @@ class Map:
         return self.schedule.depth + (not is_integer(complex(self.factor)))
 
 
-@unchecked()
+@circuit("poly()")
 def poly(ct: Ciphertext, coefficients: ArrayLike) -> Ciphertext:
     """c_0 + c_1 x + ... + c_d x^d in every slot, ceil(log2(d + 1)) levels down.
 
@@ -66,10 +68,10 @@ def poly(ct: Ciphertext, coefficients: ArrayLike) -> Ciphertext:
         >>> ckks.poly(ctx.encrypt([0.0, 1.0, 2.0]), [1, 0, 0, 0.5]).decrypt().round(3)
         array([1. , 1.5, 5. ])
     """
-    c = _checked(coefficients)
+    check_automatic("A polynomial")
+    ct, c = bounded(ct), _checked(coefficients)
     found = schedule(c, Basis(is_chebyshev=False), _tiny(ct))
     what = f"A polynomial of degree {len(c) - 1}"
-    _check_automatic(what)
     need_level(ct, found.depth, what)
     return _Evaluation(found, ct).result()
 
@@ -87,7 +89,8 @@ def chebyshev(
     precision for small degrees.
 
     Args:
-        ct: the encrypted x, in the interval: outside the result is far from f.
+        ct: the encrypted x, in the interval. A tracked bound beyond it warns, and the error of the
+            result is unknown; with strict parameters it raises.
         f: a function of arrays, interpolated in the Chebyshev points; or the coefficients c_0, ...
         interval: (a, b).
         degree: of the interpolation; not for coefficients.
@@ -95,6 +98,7 @@ def chebyshev(
     Raises:
         DepthError: too few levels; says how many are needed.
         ParameterError: an empty interval, or a degree that is missing or too much.
+        MessageBoundError: a tracked bound beyond the interval, with strict parameters.
 
     Example:
         >>> import numpy as np
@@ -104,8 +108,10 @@ def chebyshev(
         array([1.   , 1.649])
     """
     a, b = checked_interval(interval)
+    error = 0.0
     if callable(f):
         c = interpolated(f, (a, b), checked_degree(degree))
+        error = error_of(f, c, (a, b))
     elif degree is not None:
         raise ParameterError(
             f"chebyshev() got coefficients and degree={degree}.",
@@ -114,21 +120,43 @@ def chebyshev(
         )
     else:
         c = f
-    return evaluated(ct, _checked(c), (a, b), f"A polynomial of degree {len(np.atleast_1d(c)) - 1}")
+    what = f"A polynomial of degree {len(np.atleast_1d(c)) - 1}"
+    if ct.layout.is_complex:  # of complex numbers the interval is that of the modulus
+        return approximated(ct, _checked(c), (a, b), what, error)
+    return approximated(argument(ct, (a, b), what), _checked(c), (a, b), what, error)
 
 
-@unchecked()
+def approximated(
+    ct: Ciphertext, coefficients: tuple[complex, ...], interval: Interval, what: str, error: float
+) -> Ciphertext:
+    """The Chebyshev series on the interval, and its distance from a function in the noise.
+
+    Args:
+        ct: as `argument` gives it.
+        error: the largest distance on a fine grid; a tenth is added for what lies between.
+    """
+    made = evaluated(ct, coefficients, interval, what)
+    if not error:
+        return made
+    return with_noise(made, lambda noise: noises.with_offset(noise, 1.1 * error))
+
+
+@circuit("a polynomial")
 def evaluated(
     ct: Ciphertext, coefficients: tuple[complex, ...], interval: Interval, what: str
 ) -> Ciphertext:
-    """The Chebyshev series of `coefficients` on the interval."""
-    _check_automatic(what)
+    """The Chebyshev series on the interval, of numbers that are known to lie in it."""
+    check_automatic(what)
     mapped = mapping(coefficients, interval, _tiny(ct))
     need_level(ct, mapped.depth, what)
     x = ct - mapped.middle if mapped.middle else ct
     factor = complex(mapped.factor)
     x = x * (round(factor.real) if is_integer(factor) else factor.real)
-    return _Evaluation(mapped.schedule, x).result().within(float(np.abs(coefficients).sum()))
+    return (
+        _Evaluation(mapped.schedule, x)
+        .result()
+        .within(float(np.abs(coefficients).sum()) or 2.0**-30)
+    )
 
 
 def mapping(coefficients: tuple[complex, ...], interval: Interval, tiny: float = 0.0) -> Map:
@@ -155,6 +183,17 @@ def interpolated(f: Callable[[NDArray], ArrayLike], interval: Interval, degree: 
     return np.where(np.abs(c) > 4e-16 * np.abs(c).max(), c, 0)
 
 
+def error_of(f: Callable[[NDArray], ArrayLike], c: NDArray, interval: Interval) -> float:
+    """The largest distance of a Chebyshev series from f on a fine grid of the interval."""
+    a, b = interval
+    # Chebyshev points of a much higher degree: they lie denser at the ends, where errors peak.
+    count = min(max(16 * len(c), 1024), _MAX_GRID)
+    u = np.cos(np.pi * np.arange(count + 1) / count)
+    x = np.clip((a + b) / 2 + (b - a) / 2 * u, a, b)
+    difference = sampled(f, x, interval) - np.polynomial.chebyshev.chebval(u, c)
+    return float(np.abs(difference).max())
+
+
 def sampled(f: Callable[[NDArray], ArrayLike], x: NDArray, interval: Interval) -> NDArray:
     """f at the points x of the interval; one that takes numbers alone is asked number by number.
 
@@ -179,15 +218,6 @@ def sampled(f: Callable[[NDArray], ArrayLike], x: NDArray, interval: Interval) -
             "Pass an interval away from the singularity.",
         )
     return np.broadcast_to(y, x.shape)
-
-
-def _check_automatic(what: str) -> None:
-    if is_manual():
-        raise ScaleError(
-            f"{what} was asked for in manual mode.",
-            "Its products are relinearized and rescaled at places that it chooses.",
-            "Leave ckks.manual() for it, or write the products out.",
-        )
 
 
 class _Evaluation:

@@ -10,18 +10,15 @@ import numpy as np
 
 from ren.core.errors import ParameterError
 from ren.schemes.ckks import noise as noises
-from ren.schemes.ckks.arithmetic import kept_to, need_level, with_noise
+from ren.schemes.ckks.arithmetic import kept_to, multiply_plain, need_level, with_noise
 from ren.schemes.ckks.blocks import blocks_of
 from ren.schemes.ckks.circuits.entries import Entries
 from ren.schemes.ckks.circuits.linear import encoded
-from ren.schemes.ckks.circuits.shaping import (
-    cleared,
-    fills_slots,
-    known_length,
-    relabelled,
-    rotations_summed,
-)
-from ren.schemes.ckks.watch import unchecked
+from ren.schemes.ckks.circuits.shaping import relabelled, rotations_summed
+from ren.schemes.ckks.layout import ZEROS
+from ren.schemes.ckks.plaintext import encode
+from ren.schemes.ckks.tails import cleared, fills_slots, known_length
+from ren.schemes.ckks.watch import circuit
 
 if TYPE_CHECKING:
     from ren.schemes.ckks.ciphertext import Ciphertext
@@ -29,14 +26,14 @@ if TYPE_CHECKING:
 _RADIX = 64  # a stage of cumsum has at most so many diagonals
 
 
-@unchecked()
+@circuit("sum()")
 def total(ct: Ciphertext) -> Ciphertext:
-    """The sum, in every slot: log2(slots) rotations. One level where the slots are not full."""
+    """The sum, in every slot: log2(slots) rotations; a level where leftovers are cleared first."""
     length = known_length(ct)
     return ct if length is None else _over_all_slots(cleared(ct, "sum()"), length)
 
 
-@unchecked()
+@circuit("mean()")
 def mean(ct: Ciphertext) -> Ciphertext:
     """The mean, in every slot: log2(slots) rotations, one level."""
     length = known_length(ct)
@@ -45,17 +42,20 @@ def mean(ct: Ciphertext) -> Ciphertext:
     need_level(ct, 1, "mean()")
     if fills_slots(ct):
         return _kept(_over_all_slots(ct, length) * (1 / length), ct, 1)
-    return _kept(_over_all_slots(ct * np.full(length, 1 / length), length), ct, 1)
+    share = encode(
+        np.full(length, 1 / length), ct.params, ct.level, ct.layout.blocks, bound=1 / length
+    )
+    return _kept(_over_all_slots(multiply_plain(ct, share), length), ct, 1)
 
 
-@unchecked()
+@circuit("dot()")
 def dot(ct: Ciphertext, w: Any) -> Ciphertext:
     """sum_i x_i w_i, in every slot: log2(slots) rotations.
 
     Args:
         ct: x.
         w: an array or a plaintext of the same length: one level. A ciphertext of the same length:
-            one level, or two where the slots are not full.
+            one level; two where leftovers stand beyond the length of both.
     """
     length, other = known_length(ct), _length_of(w)
     if length is None or length != other:
@@ -64,16 +64,18 @@ def dot(ct: Ciphertext, w: Any) -> Ciphertext:
             "Both have one length.",
             "Pad the shorter one, or slice the longer one.",
         )
-    is_encrypted = isinstance(w, type(ct))
-    needed = 2 if is_encrypted and not fills_slots(ct) else 1
+    is_encrypted, needed = isinstance(w, type(ct)), 1
+    shows = is_encrypted and not ct.layout.tail.times(w.layout.tail).is_zero
+    if shows and not fills_slots(ct) and ct.layout.tail.has_leftovers:
+        needed = 2
     need_level(ct, needed, "dot()")
     if is_encrypted:
         need_level(w, 1, "dot()")
-        ct = cleared(ct, "dot()")
+    ct = cleared(ct, "dot()") if shows else ct
     return _over_all_slots(ct * w, length)
 
 
-@unchecked()
+@circuit("cumsum()")
 def cumsum(ct: Ciphertext) -> Ciphertext:
     """The sums of the first 1, 2, ... numbers: a level for each factor of 64 in the length.
 
@@ -101,7 +103,7 @@ def _windows(ct: Ciphertext, step: int, count: int, length: int) -> Ciphertext:
     return encoded(ones, ct.params, ct.level) @ ct
 
 
-@unchecked()
+@circuit("strided_sum()")
 def strided_sum(ct: Ciphertext, count: int, step: int = 1) -> Ciphertext:
     """result[i] = x[i] + x[i + step] + ... + x[i + (count - 1) step], cyclic over the slots.
 
@@ -109,7 +111,7 @@ def strided_sum(ct: Ciphertext, count: int, step: int = 1) -> Ciphertext:
     copies, where all but every count-th of the numbers are zero.
 
     Args:
-        ct: x; its length does not matter: all slots take part.
+        ct: x; all slots take part, those beyond its length as zeros.
         count: of the terms.
         step: between them, of any sign.
 
@@ -136,14 +138,15 @@ def strided_sum(ct: Ciphertext, count: int, step: int = 1) -> Ciphertext:
             "are.",
             "Pass for example the width of a row.",
         )
+    ct = cleared(ct, "strided_sum()")
     return kept_to(rotations_summed(ct, count, step), ct, count)
 
 
-@unchecked()
+@circuit("all")
 def all_of(ct: Ciphertext) -> Ciphertext:
     """1 where all numbers are 1, 0 where one is 0, in every slot: their product.
 
-    log2(slots) rotations, and ceil(log2(length)) levels; one more where the slots are not full.
+    log2(slots) rotations, and ceil(log2(length)) levels; one more where leftovers are cleared.
     """
     return _product(ct, "all")
 
@@ -153,9 +156,11 @@ def _product(ct: Ciphertext, what: str) -> Ciphertext:
     if length is None:
         return ct
     period = 1 << (length - 1).bit_length()
-    need_level(ct, len(_doublings(1, period)) + (not fills_slots(ct)), what)
+    is_masked = ct.layout.tail.has_leftovers and not fills_slots(ct)
+    need_level(ct, len(_doublings(1, period)) + is_masked, what)
     ct = cleared(ct, what)
     if length < period:
+        ct = relabelled(ct, period, ct.layout.is_complex, ZEROS)
         ct = ct + np.repeat([0.0, 1.0], [length, period - length])
     for step in _doublings(period, ct.slots):
         ct = ct + ct.rotate(-step)
@@ -164,7 +169,7 @@ def _product(ct: Ciphertext, what: str) -> Ciphertext:
     return relabelled(ct, None, ct.layout.is_complex)
 
 
-@unchecked()
+@circuit("any")
 def any_of(ct: Ciphertext) -> Ciphertext:
     """1 where a number is 1, 0 where all are 0, in every slot: 1 - all(1 - x). Levels: as `all`."""
     return 1 - _product(1 - ct, "any")

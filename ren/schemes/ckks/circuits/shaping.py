@@ -3,46 +3,44 @@
 from __future__ import annotations
 
 import dataclasses
-import operator
 from collections.abc import Sequence
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 import attrs
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from ren.core.errors import ParameterError
 from ren.schemes.ckks.argument_checks import as_integer
-from ren.schemes.ckks.arithmetic import kept_to, need_level, with_noise
+from ren.schemes.ckks.arithmetic import add, kept_to, need_level, with_noise
 from ren.schemes.ckks.blocks import as_blocks, blocks_of, evolve_layout
-from ren.schemes.ckks.noise import of_rotations
-from ren.schemes.ckks.plaintext import Layout, encode
+from ren.schemes.ckks.explicit import normal
+from ren.schemes.ckks.layout import LEFTOVERS, ZEROS, Layout, Tail
+from ren.schemes.ckks.noise import larger, of_rotations, within_that_of
+from ren.schemes.ckks.rotation import cyclic
 from ren.schemes.ckks.sigmas import switch_sigma
-from ren.schemes.ckks.watch import operation, unchecked
+from ren.schemes.ckks.tails import cleared, known_length
+from ren.schemes.ckks.watch import circuit, operation
 
 if TYPE_CHECKING:
     from ren.schemes.ckks.ciphertext import Ciphertext
 
 
-def known_length(ct: Ciphertext) -> int | None:
-    """The numbers that went in; None for a scalar. Inside a capture the plan depends on it."""
-    length = ct.layout.length
-    return None if length is None else operator.index(length)
-
-
-@operation("a change of length", lambda x, length, is_complex: x)
-def relabelled(ct: Ciphertext, length: int | None, is_complex: bool) -> Ciphertext:
-    """The same slots, of which `length` are in use."""
-    return dataclasses.replace(ct, layout=Layout(length, is_complex))
+@operation("a change of length", lambda x, length, is_complex, tail: x)
+def relabelled(
+    ct: Ciphertext, length: int | None, is_complex: bool, tail: Tail = LEFTOVERS
+) -> Ciphertext:
+    """The same slots, of which `length` are in use; `tail` is what stands in the others."""
+    return dataclasses.replace(ct, layout=Layout(length, is_complex, tail=tail))
 
 
 def mask(ct: Ciphertext, m: ArrayLike | None = None) -> Ciphertext:
     """The slots times m, of any numbers: one level.
 
     Args:
-        m: [length]; ones by default, which clear what lies beyond the length. That takes no level
-            where nothing lies there.
+        m: [length]; ones by default, which clear leftovers beyond the length. That takes no level
+            where none stand there.
     """
     length = known_length(ct)
     if m is None:
@@ -58,21 +56,8 @@ def mask(ct: Ciphertext, m: ArrayLike | None = None) -> Ciphertext:
     return ct * (factors if factors.dtype.kind == "c" else factors.astype(np.float64))
 
 
-def fills_slots(ct: Ciphertext) -> bool:
-    """Whether nothing lies beyond the length, so that nothing has to be cleared there."""
-    return known_length(ct) in (None, ct.slots * ct.layout.blocks)
-
-
-def cleared(ct: Ciphertext, what: str) -> Ciphertext:
-    """With zeros beyond the length: one level for `what`, or none where it fills the slots."""
-    if fills_slots(ct):
-        return ct
-    need_level(ct, 1, what)
-    return ct * np.ones(known_length(ct) or 0)
-
-
 def item(ct: Ciphertext, index: Any) -> Ciphertext:
-    """ct[i:j]: one rotation, no level. What lies beyond stays in the other slots, unseen.
+    """ct[i:j]: one rotation, no level. The other numbers are leftovers, which count as zeros.
 
     Of a vector that is cut into blocks: within one of them, or from the start of one on.
     """
@@ -95,16 +80,17 @@ def item(ct: Ciphertext, index: Any) -> Ciphertext:
         )
     if ct.layout.blocks > 1:
         return _from_blocks(ct, start, stop)
-    return relabelled(ct.rotate(start), stop - start, ct.layout.is_complex)
+    tail = ct.layout.tail.cut(start, length - stop)
+    return relabelled(cyclic(ct, start), stop - start, ct.layout.is_complex, tail)
 
 
 def _from_blocks(ct: Ciphertext, start: int, stop: int) -> Ciphertext:
     first, offset = divmod(start, ct.slots)
     parts = blocks_of(ct)[first : -(-stop // ct.slots)]
     if len(parts) > 1 and offset:
-        return ct.rotate(start)  # which tells that nothing moves from block to block
-    parts = [part.rotate(offset) for part in parts]
-    return as_blocks(parts, Layout(stop - start, ct.layout.is_complex, len(parts)))
+        return cyclic(ct, start)  # raises: numbers never move from block to block
+    parts = [cyclic(part, offset) for part in parts]
+    return as_blocks(parts, Layout(stop - start, ct.layout.is_complex, len(parts), tail=LEFTOVERS))
 
 
 def reshaped(ct: Ciphertext, shape: tuple[Any, ...]) -> Ciphertext:
@@ -126,7 +112,7 @@ def reshaped(ct: Ciphertext, shape: tuple[Any, ...]) -> Ciphertext:
     return evolve_layout(ct, attrs.evolve(ct.layout, shape=label))
 
 
-@unchecked()
+@circuit("tile()")
 def tile(ct: Ciphertext, count: int) -> Ciphertext:
     """`count` copies one after another, as numpy.tile: one level, none where the slots are full."""
     length, count = _vector_length(ct, "tile()"), as_integer(count, "tile()")
@@ -139,26 +125,79 @@ def tile(ct: Ciphertext, count: int) -> Ciphertext:
             else "Vectors that are cut into blocks are not tiled: choose a larger n.",
         )
     made = kept_to(rotations_summed(cleared(ct, "tile()"), count, -length), ct)
-    return relabelled(made, count * length, ct.layout.is_complex)
+    return relabelled(made, count * length, ct.layout.is_complex, ZEROS)
+
+
+def pad(x: Any, length: int) -> Any:
+    """The vector with zeros behind it, up to `length` numbers: said aloud, since nothing pads.
+
+    Args:
+        x: a ciphertext of a vector; or an array, whose last axis is padded.
+        length: of the result, at least that of `x`. Of a ciphertext as many as its slots, or its
+            blocks, hold.
+
+    Returns:
+        A ciphertext at the same level, or one below where leftovers have to be cleared; an array
+        for an array.
+
+    Raises:
+        ParameterError: a scalar, a length below that of `x`, or one beyond its slots.
+        DepthError: no level is left to clear leftovers.
+
+    Example:
+        >>> from ren.schemes import ckks
+        >>> ctx = ckks.context(depth=1, n=2**13)
+        >>> x = ckks.pad(ctx.encrypt([1.0, 2.0]), 4) + [1.0, 1.0, 1.0, 1.0]
+        >>> x.decrypt().round(3)
+        array([2., 3., 1., 1.])
+    """
+    size = as_integer(length, "pad()")
+    if not hasattr(x, "polys"):
+        return _padded_array(x, size)
+    held, room = _vector_length(x, "pad()"), x.slots * x.layout.blocks
+    if not held <= size <= room:
+        raise ParameterError(
+            f"pad() was asked for {size} numbers, of a ciphertext of {held}.",
+            f"It adds zeros behind them, up to the {room} slots that there are.",
+            "Choose a length in between, or pad the values before they are encrypted.",
+        )
+    if held == size:
+        return x
+    made = cleared(normal(x), "pad()")
+    return evolve_layout(made, attrs.evolve(made.layout, length=size, shape=None))
+
+
+def _padded_array(x: Any, size: int) -> NDArray:
+    values = np.asarray(x)
+    if values.ndim == 0 or values.shape[-1] > size:
+        raise ParameterError(
+            f"pad() was asked for {size} numbers, of an array of shape {values.shape}.",
+            "It adds zeros behind the last axis.",
+            "Choose a length that is at least as large.",
+        )
+    behind = [(0, 0)] * (values.ndim - 1) + [(0, size - values.shape[-1])]
+    return np.pad(values, behind)
 
 
 def rotations_summed(ct: Ciphertext, count: int, step: int) -> Ciphertext:
     """x[i] + x[i + step] + ... of `count` terms, `count * step` being within the slots."""
     made, terms, switches = ct, 1, 0
     for bit in bin(count)[3:]:
-        made, terms = made + made.rotate(terms * step), 2 * terms
+        made, terms = add(made, cyclic(made, terms * step)), 2 * terms
         switches = 2 * switches + 1  # as often each key switch stands in the sum
         if bit == "1":
-            made, terms, switches = ct + made.rotate(step), terms + 1, switches + 1
+            made, terms, switches = add(ct, cyclic(made, step)), terms + 1, switches + 1
     if made is ct:
         return ct
     added = switches * switch_sigma(made.params, made.level) ** 2
     return with_noise(made, lambda noise: of_rotations(ct.noise, noise, count, added))
 
 
-@unchecked()
+@circuit("concat()")
 def concat(ciphertexts: Sequence[Ciphertext]) -> Ciphertext:
-    """The vectors one after another, as numpy.concatenate: one level and a rotation each.
+    """The vectors one after another, as numpy.concatenate: a rotation each.
+
+    One level where leftovers stand beyond the length of one of them.
 
     Raises:
         ParameterError: none, a scalar, or more numbers than slots.
@@ -174,19 +213,16 @@ def concat(ciphertexts: Sequence[Ciphertext]) -> Ciphertext:
         )
     if len(parts) == 1:
         return parts[0]
-    offsets = [sum(lengths[:i]) for i in range(len(parts))]
-    placed = (_placed(ct, offset, size) for ct, offset, size in zip(parts, offsets, lengths))  # noqa: B905
-    return reduce(operator.add, placed)
+    is_complex = any(ct.layout.is_complex for ct in parts)
+    placed = [
+        cyclic(cleared(normal(ct), "concat()"), -sum(lengths[:i])) for i, ct in enumerate(parts)
+    ]
+    made, most = reduce(add, placed), reduce(larger, (ct.noise for ct in placed))
+    made = with_noise(made, lambda noise: within_that_of(noise, most))
+    return relabelled(made, sum(lengths), is_complex, ZEROS)
 
 
-def _placed(ct: Ciphertext, offset: int, length: int) -> Ciphertext:
-    need_level(ct, 1, "concat()")
-    there = np.zeros(offset + length)
-    there[offset:] = 1
-    return ct.rotate(-offset) * encode(there, ct.params, ct.level)
-
-
-@unchecked()
+@circuit("real")
 def real(ct: Ciphertext) -> Ciphertext:
     """The real parts: one level and a conjugation; none where what went in is real."""
     if not ct.layout.is_complex:
@@ -195,7 +231,7 @@ def real(ct: Ciphertext) -> Ciphertext:
     return _as_real(kept_to((ct + ct.conj()) * 0.5, ct))
 
 
-@unchecked()
+@circuit("imag")
 def imag(ct: Ciphertext) -> Ciphertext:
     """The imaginary parts: one level and a conjugation; zeros where what went in is real."""
     if not ct.layout.is_complex:

@@ -106,7 +106,7 @@ def test_integers_and_zeros_are_free(data):
 )
 def test_intervals(ctx6, interval, degree, depth):
     values, c = np.linspace(*interval, ctx6.slots), drawn(degree)
-    x, (a, b) = ctx6.encrypt(values), interval
+    x, (a, b) = ctx6.encrypt(values, bound=max(map(abs, interval))), interval
     z = ckks.chebyshev(x, c, interval)
     assert x.level - z.level == depth
     assert error(z, chebval((2 * values - a - b) / (b - a), c)) < 2.0**-18

@@ -111,14 +111,14 @@ def test_slices_of_blocks(ctx64, jitted):
 
 def test_masks_tiles_and_concatenation(ctx64, data):
     values, x = data
-    less = int(len(values) < 64)
     m = np.arange(len(values)) % 2
     check(x.mask(m), values * m, 3)
-    check(x.mask(), values, 4 - less)
-    check(x[:5].mask() + np.ones(9), np.pad(values[:5], (0, 4)) + 1, 3)
+    check(x.mask(), values, 4)
+    check(ckks.pad(x[:5], 9) + np.ones(9), np.pad(values[:5], (0, 4)) + 1, 3)
     y = x[:5]
     for count in (1, 2, 3, 5, 12):
         check(y.tile(count), np.tile(values[:5], count), 3)
+        check(y.mask().tile(count), np.tile(values[:5], count), 3)
     check(ckks.concat([y, x[2:4], y]), np.concatenate([values[:5], values[2:4], values[:5]]), 3)
     check(ckks.concat([y]), values[:5], 4)
     with pytest.raises(ckks.ParameterError, match="64 slots"):

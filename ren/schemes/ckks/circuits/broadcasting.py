@@ -1,0 +1,222 @@
+"""Broadcasting: the shapes of two operands brought together as numpy.broadcast does.
+
+An operand has batch axes, then the axes of the numbers in its slots: none of a scalar, one of a
+vector, more where it was reshaped. Batch axes broadcast in the program. Axes of numbers broadcast
+by rotations, or by a matrix of zeros and ones where copies do not stand one after another.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from typing import TYPE_CHECKING, Any
+
+import attrs
+import numpy as np
+from numpy.typing import NDArray
+
+from ren.core.errors import ParameterError
+from ren.schemes.ckks.arithmetic import check_plain, kept_to, need_level
+from ren.schemes.ckks.blocks import evolve_layout
+from ren.schemes.ckks.circuits.entries import Entries
+from ren.schemes.ckks.circuits.linear import encoded
+from ren.schemes.ckks.circuits.shaping import tile
+from ren.schemes.ckks.layout import Layout
+from ren.schemes.ckks.plaintext import Plaintext, as_numbers, decoded, encode
+from ren.schemes.ckks.tails import known_length
+from ren.schemes.ckks.watch import circuit
+from ren.symbolic import SymbolicLength, as_symbol
+
+if TYPE_CHECKING:
+    from ren.schemes.ckks.ciphertext import Ciphertext
+
+Shape = tuple[int, ...]
+
+
+def broadcast_pair(x: Ciphertext, y: Ciphertext, what: str) -> tuple[Ciphertext, Ciphertext]:
+    """Two ciphertexts with their numbers in one shape.
+
+    Args:
+        what: the operation, for errors.
+
+    Raises:
+        ParameterError: shapes that NumPy does not broadcast, or that would move batches to slots.
+        DepthError: no level is left for a matrix of zeros and ones, or to clear leftovers.
+    """
+    if _are_alike(x, y):
+        return x, y
+    (batch_x, core_x), (batch_y, core_y) = _shapes(x), _shapes(y)
+    _check_broadcast((*batch_x, *core_x), (*batch_y, *core_y), what)
+    if not (core_x and core_y):  # a scalar fills all slots
+        _check_batches(batch_x if not core_x else batch_y, core_x or core_y, what)
+        return x, y
+    rank = max(len(core_x), len(core_y))
+    if (len(core_x) < rank and batch_x) or (len(core_y) < rank and batch_y):
+        raise _across(batch_x + core_x, batch_y + core_y, what)
+    left, right = (_ranked(core, rank) for core in (core_x, core_y))
+    target = np.broadcast_shapes(left, right)
+    return repeated(x, left, target), repeated(y, right, target)
+
+
+def _are_alike(x: Any, y: Any) -> bool:
+    """Whether two operands surely have numbers of one shape, or one is a scalar without batches."""
+    a, b = x.layout, y.layout
+    if (a.length is None and not _batch(x)) or (b.length is None and not _batch(y)):
+        return True
+    if None in (a.length, b.length) or a.shape != b.shape:
+        return False
+    return a.length is b.length or _count(a.length) == _count(b.length)
+
+
+def _count(length: Any) -> int:
+    """The length; in a capture that of the call that is captured, which plans check each time."""
+    return length.sample if isinstance(length, SymbolicLength) else length
+
+
+def array_operand(x: Ciphertext, values: Any, what: str) -> tuple[Ciphertext, Any]:
+    """A ciphertext and an array with the numbers of both in one shape, the array's flattened.
+
+    Args:
+        values: an array, a list, or a symbol that stands for one: of any shape that broadcasts.
+        what: the operation, for errors.
+
+    Returns:
+        The ciphertext, and the array or symbol [*batch, length] to be encoded.
+
+    Raises:
+        ParameterError, DepthError: as `broadcast_pair`.
+    """
+    symbol = as_symbol(values)
+    given = as_numbers(values) if symbol is None else np.empty(symbol.shape, np.bool)
+    length = x.layout.length
+    is_free = isinstance(length, SymbolicLength) and x.layout.shape is None
+    if is_free and given.shape and given.shape[-1] == length.sample:  # type: ignore[attr-defined]
+        return x, symbol if symbol is not None else given
+    batch, core = _shapes(x)
+    result = _check_broadcast((*batch, *core), given.shape, what)
+    if not core:
+        if not batch:
+            return x, symbol if symbol is not None else given
+        target: Shape = (*result, x.slots)  # a number of each batch, in all slots
+
+        def flat(values: Any) -> NDArray:
+            numbers = np.broadcast_to(np.asarray(values), result)
+            return np.broadcast_to(numbers[..., None], target)
+
+    else:
+        rank = len(core)
+        axes = given.shape[:-rank] if given.ndim > rank else ()
+        inner = result[-rank:]
+        x = repeated(x, core, inner)
+
+        def flat(values: Any) -> NDArray:
+            wide = np.broadcast_to(np.asarray(values), axes + inner)
+            return wide.reshape(*axes, math.prod(inner))
+
+    return x, flat(given) if symbol is None else symbol.map(flat)
+
+
+def encoded_operand(x: Ciphertext, values: Any, what: str) -> tuple[Ciphertext, Plaintext]:
+    """A ciphertext and the plaintext of an array for it; arguments as of `array_operand`."""
+    x, flat = array_operand(x, values, what)
+    p = encode(flat, x.params, x.level, x.layout.blocks)
+    return x, _labelled(p, x.layout)
+
+
+def _labelled(p: Plaintext, layout: Layout) -> Plaintext:
+    """A plaintext made for a ciphertext of this layout: for a batch of scalars as scalars."""
+    if layout.length is None and p.layout.length == p.params.slots:
+        number = attrs.evolve(layout, is_complex=p.layout.is_complex)
+        return dataclasses.replace(p, layout=number)
+    return p
+
+
+def plain_operand(x: Ciphertext, p: Plaintext, what: str) -> tuple[Ciphertext, Plaintext]:
+    """A ciphertext and a plaintext with their numbers in one shape.
+
+    A plaintext of another shape is decoded and encoded again, which rounds it once more.
+
+    Raises:
+        ParameterError, DepthError: as `broadcast_pair`.
+    """
+    check_plain(x, p, what)
+    if _are_alike(x, p):
+        return x, p
+    (batch_x, core_x), (batch_p, core_p) = _shapes(x), _shapes(p)
+    _check_broadcast((*batch_x, *core_x), (*batch_p, *core_p), what)
+    if core_x and core_p and core_x == core_p:
+        return x, p
+    if not core_x and not batch_x:
+        return x, p
+    x, flat = array_operand(x, decoded(p), what)
+    level = min(x.level, p.level)
+    return x, _labelled(encode(flat, x.params, level, x.layout.blocks), x.layout)
+
+
+# ------------------------------------------------------------------- shapes
+
+
+def _shapes(x: Any) -> tuple[Shape, Shape]:
+    """The batch axes of a ciphertext or a plaintext, and the axes of its numbers."""
+    length = known_length(x)
+    if length is None:
+        return _batch(x), ()
+    return _batch(x), x.layout.shape if x.layout.has_shape else (length,)
+
+
+def _batch(x: Any) -> Shape:
+    polys = (x.wide,) if isinstance(x, Plaintext) else x.polys
+    axes = np.broadcast_shapes(*(p.shape[:-2] for p in polys))
+    return axes[:-1] if x.layout.blocks > 1 else axes
+
+
+def _check_broadcast(a: Shape, b: Shape, what: str) -> Shape:
+    try:
+        return np.broadcast_shapes(a, b)
+    except ValueError:
+        raise ParameterError(
+            f"{what} got operands of shapes {a} and {b}.",
+            "They broadcast as in NumPy: sizes along an axis are equal, or one of them is 1.",
+            "Slice the longer one, or put zeros behind the shorter one: ckks.pad(x, length).",
+        ) from None
+
+
+def _check_batches(batch: Shape, core: Shape, what: str) -> None:
+    """Raise where a batch of scalars meets a vector: NumPy pairs the batch with the numbers."""
+    if batch and core:
+        raise _across(batch, core, what)
+
+
+def _across(a: Shape, b: Shape, what: str) -> ParameterError:
+    return ParameterError(
+        f"{what} got operands of shapes {a} and {b}, where a batch axis meets numbers in slots.",
+        "Batch axes broadcast with batch axes; numbers stay in their slots.",
+        "Take the batch apart with ckks.unstack, or give both the same axes of numbers.",
+    )
+
+
+def _ranked(core: Shape, rank: int) -> Shape:
+    return (1,) * (rank - len(core)) + core
+
+
+@circuit("a broadcast")
+def repeated(x: Ciphertext, shape: Shape, target: Shape) -> Ciphertext:
+    """The numbers of an array of one shape as those of a larger one, as numpy.broadcast_to.
+
+    Whole copies one after another are rotations, at no level where the tail is known. Others are a
+    matrix of zeros and ones: one level.
+    """
+    if shape == target:
+        return x
+    length, size = math.prod(shape), math.prod(target)
+    source = np.broadcast_to(np.arange(length).reshape(shape), target).ravel()
+    if length == size:
+        made = x
+    elif size <= x.slots and np.array_equal(source, np.arange(size) % length):
+        made = tile(x, size // length)
+    else:
+        need_level(x, 1, f"A broadcast from {shape} to {target}")
+        ones = Entries(np.arange(size), source, np.ones(size), (size, length))
+        made = kept_to(encoded(ones, x.params, x.level) @ x, x)
+    label = target if len(target) > 1 else None
+    return evolve_layout(made, attrs.evolve(made.layout, shape=label))
