@@ -14,6 +14,7 @@ from __future__ import annotations
 import hashlib
 import numbers
 import os
+import threading
 from collections.abc import Sequence
 from decimal import Context, Decimal
 from functools import lru_cache
@@ -109,6 +110,22 @@ class Xof:
         return memoryview(
             b"".join(hashlib.shake_256(self._prefix + i).digest(_CHUNK) for i in counters)
         )
+
+
+class SeedStream:
+    """Seeds of 32 bytes, one after another, from one seed: each call reads the next of a `Xof`.
+
+    Args:
+        seed, domain: as for `Xof`.
+    """
+
+    def __init__(self, seed: bytes, domain: bytes) -> None:
+        self._xof = Xof(seed, domain)
+        self._lock = threading.Lock()
+
+    def __call__(self) -> bytes:
+        with self._lock:
+            return self._xof.read(SEED_BYTES)
 
 
 def _accepted_words(
@@ -263,6 +280,11 @@ def gaussian(xof: Xof, count: int, sigma: float = 3.2) -> NDArray[np.int64]:
     words = (first[unsure].astype(np.uint64) << _REST_BITS) | (xof.words(len(unsure), "<u8") >> 16)
     values[unsure] = np.searchsorted(table, words, side="right") - len(table) // 2
     return values
+
+
+def gaussian_bound(sigma: float) -> int:
+    """The largest absolute value that `gaussian` gives: about 10 sigma."""
+    return len(_gaussian_table(float(sigma))) // 2
 
 
 @lru_cache(maxsize=32)

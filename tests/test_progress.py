@@ -8,6 +8,7 @@ import threading
 from functools import partial
 from types import ModuleType, SimpleNamespace
 
+import numpy as np
 import pytest
 
 import ren
@@ -18,9 +19,12 @@ from ren.poly import Poly
 from ren.progress import DELAY_S, Progress, titled
 from ren.ring import RingSpec
 from ren.schemes.ckks import keychain
+from ren.schemes.ckks.identity import IDENTITY_BYTES, Identity
 from ren.schemes.ckks.keychain import Keychain
+from ren.schemes.rlwe.keys import secret_from
 
 RING = RingSpec(8, (17, 97))
+IDENTITY = Identity.frombytes(bytes(32), bytes(IDENTITY_BYTES))
 
 
 class Bar:
@@ -209,8 +213,8 @@ def test_lines_are_printed_above_a_bar_or_as_ever(bars, capsys):
 def test_rotation_keys_count(monkeypatch, at_once):
     made = iter(range(100))
     monkeypatch.setattr(keychain, "_switching_key", lambda *_: next(made))
-    secret = SimpleNamespace(poly=Poly([1, -1], RING))
-    keys = Keychain("0" * 32, secret).with_galois([5, 25, 13], SimpleNamespace(n=8))  # type: ignore[arg-type]
+    secret = secret_from(np.array([1, -1, 0, 0, 0, 0, 0, 0], np.int8), RING)
+    keys = Keychain(IDENTITY, secret).with_galois([5, 25, 13], SimpleNamespace(n=8))  # type: ignore[arg-type]
     (bar,) = at_once
     assert (bar.total, bar.done, bar.desc) == (3, 3, "making rotation keys")
     assert keys.galois == {5: 0, 25: 1, 13: 2}

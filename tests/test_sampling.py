@@ -390,3 +390,15 @@ def _draw_in_child() -> bytes:
     os.close(writer)
     with os.fdopen(reader, "rb") as pipe:
         return pipe.read()
+
+
+def test_gaussian_bound_is_the_largest_value():
+    for sigma, bound in ((3.2, 33), (1.0, 11), (20.0, 201)):
+        values = sampling.gaussian(Xof(b"seed", b"bound"), 100_000, sigma)
+        assert sampling.gaussian_bound(sigma) == bound >= np.abs(values).max()
+
+
+def test_seed_stream_reads_one_xof():
+    draw, xof = sampling.SeedStream(b"seed", b"domain"), Xof(b"seed", b"domain")
+    seeds = [draw() for _ in range(200)]
+    assert b"".join(seeds) == xof.read(32 * 200) and len(set(seeds)) == 200

@@ -1,7 +1,8 @@
 """Which context an operation uses: the active one (`with ctx:`), else the one that made the data.
 
 Live contexts are known here weakly, by identity: a context that nobody holds is gone, and a server
-context made from its owner may live beside it under the same `key_id`.
+context made from its owner may live beside it under the same `key_id`. That id is a hash of keys,
+and a context that was read is compared with those that live before it joins them.
 """
 
 from __future__ import annotations
@@ -9,19 +10,23 @@ from __future__ import annotations
 import itertools
 import threading
 import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING
 
 from ren.core.errors import ContextError
+from ren.schemes.ckks.ownership import require_one_owner
 
 if TYPE_CHECKING:
     from ren.schemes.ckks.context import Context
+    from ren.schemes.ckks.keychain import Keychain
 
 _active: ContextVar[tuple[Context, ...]] = ContextVar("ren_ckks_active", default=())
 # A declared piece of state: live contexts, in the order of their making. Weak, so it frees nothing.
 _live: weakref.WeakKeyDictionary[Context, int] = weakref.WeakKeyDictionary()
 _serials = itertools.count()
-_lock = threading.Lock()
+_lock = threading.RLock()  # `register` runs inside `admission` too
 
 
 def push(context: Context) -> None:
@@ -47,6 +52,20 @@ def register(context: Context) -> None:
     """Lets ciphertexts with the `key_id` of `context` find it while it lives."""
     with _lock:
         _live[context] = next(_serials)
+
+
+@contextmanager
+def admission(keys: Keychain, what: str) -> Iterator[None]:
+    """Compares keys that were read with those alive; no context is made meanwhile elsewhere.
+
+    Raises:
+        ContextError: a live context has the same `key_id` and a key of one name that differs.
+    """
+    with _lock:
+        for context in list(_live):
+            if context.key_id == keys.key_id:
+                require_one_owner(context._keys, keys, what)
+        yield
 
 
 def live_context(key_id: str) -> Context | None:

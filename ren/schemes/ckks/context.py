@@ -6,6 +6,7 @@ import dataclasses
 import math
 import threading
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -16,16 +17,19 @@ from ren.capturing import is_capturing, not_capturing
 from ren.core.errors import MissingKeyError, ParameterError, RandomnessError
 from ren.lowering.tracing import is_tracing
 from ren.sampling import fresh_seed
-from ren.schemes.ckks import active, encoder, encryption, fresh, plaintext, rotation, serialization
+from ren.schemes.ckks import active, encoder, encryption, fresh, plaintext, rotation
+from ren.schemes.ckks import context_serialization as serialization
 from ren.schemes.ckks import noise as noises
 from ren.schemes.ckks.argument_checks import as_bound, as_integers, check_ciphertext
 from ren.schemes.ckks.ciphertext import Ciphertext
 from ren.schemes.ckks.context_display import DisplayedContext
+from ren.schemes.ckks.derivation import ledger_name
 from ren.schemes.ckks.estimate import Estimate
 from ren.schemes.ckks.files import PRIVATE, SHARED, PathLike, Stored, write
 from ren.schemes.ckks.keychain import Keychain
 from ren.schemes.ckks.layout import LEFTOVERS, ZEROS
-from ren.schemes.ckks.ledger import Terms
+from ren.schemes.ckks.ledger import Terms, resume
+from ren.schemes.ckks.ownership import require_one_owner, require_owned
 from ren.schemes.ckks.parameter_checks import as_python_int
 from ren.schemes.ckks.parameters import Parameters
 from ren.schemes.ckks.plaintext import Plaintext
@@ -44,7 +48,7 @@ class Context(DisplayedContext, Stored):
 
     Attributes:
         params: the parameters.
-        key_id: random and public; data under another one does not mix with this.
+        key_id: public, a hash of the owner's keys; data under another one does not mix with this.
     """
 
     def __init__(self, params: Parameters, keys: Keychain, entropy: Entropy = fresh_seed) -> None:
@@ -168,7 +172,7 @@ class Context(DisplayedContext, Stored):
         active.same_key(self.key_id, x.key_id, "decrypt_shared()")
         check_readable(x, "decrypt_shared()")
         terms = Terms(statistical_bits, queries)
-        shared = hidden(x, self.slots_of(x), plan, terms)
+        shared = hidden(x, self.slots_of(x), plan, terms, self._keys.require_secret())
         return x.layout.unpacked(shared)
 
     def slots_of(self, x: Ciphertext) -> NDArray[np.complex128]:
@@ -244,7 +248,7 @@ class Context(DisplayedContext, Stored):
                 "Where both are held, call ctx.switching_key(other) before ctx.server().",
             )
         with self._lock, not_capturing():
-            self._keys = self._keys.with_switch(other._keys, self.params, self._entropy)
+            self._keys = self._keys.with_switch(other._keys, self.params)
         return self
 
     def switch_key(self, x: Ciphertext, other: Context) -> Ciphertext:
@@ -278,7 +282,7 @@ class Context(DisplayedContext, Stored):
 
     def _make_galois(self, elements: Iterable[int]) -> None:
         with self._lock, not_capturing():
-            self._keys = self._keys.with_galois(elements, self.params, self._entropy)
+            self._keys = self._keys.with_galois(elements, self.params)
 
     def _galois(self, steps: int) -> int:
         return galois_element(steps % self.slots, self.params.n)
@@ -326,17 +330,17 @@ class Context(DisplayedContext, Stored):
         """Takes over the evaluation keys of `other`, made by the same owner; returns itself.
 
         Raises:
-            ContextError: `other` is under another key.
+            ContextError: `other` is under another key, or a key of it is not the owner's.
         """
         active.same_key(self.key_id, other.key_id, "adopt()")
         with self._lock:
+            require_one_owner(self._keys, other._keys, "adopt()")
+            require_owned(self._keys, other._keys, self.params, "adopt()")
             self._keys = self._keys.with_keys_of(other._keys)
         return self
 
     def public(self) -> Context:
         """The same context with the public key alone: it encrypts and does nothing else."""
-        with self._lock, not_capturing():
-            self._keys = self._keys.with_public(self.params, self._entropy)
         return Context(self.params, self._keys.public_only(), self._entropy)
 
     # ---------------------------------------------------------------- bytes
@@ -359,13 +363,29 @@ class Context(DisplayedContext, Stored):
         write(path, self.to_bytes(include_secret), PRIVATE if self.rank == 2 else SHARED)
 
     @classmethod
-    def from_bytes(cls, data: bytes) -> Context:
-        """The context that `to_bytes` wrote.
+    def from_bytes(cls, data: bytes, include_secret: bool = False) -> Context:
+        """The context of `data`; of bytes with a secret key only where `include_secret` is True.
 
         Raises:
-            SerializationError: truncated, altered or foreign bytes.
+            SerializationError: truncated, altered or foreign bytes, keys that are not those of the
+                `key_id`, or a secret key while `include_secret` is False.
+            ContextError: a live context with this `key_id` has a key of one name that differs.
         """
-        return cls(*serialization.read_context(data))
+        params, keys, shared = serialization.read_context(data, include_secret)
+        with active.admission(keys, "from_bytes"):
+            if shared is not None:
+                resume(ledger_name(keys.require_secret()), shared)
+            return cls(params, keys)
+
+    @classmethod
+    def load(cls, path: PathLike, include_secret: bool = False) -> Context:
+        """The context that `save` wrote.
+
+        Raises:
+            SerializationError, ContextError: as `from_bytes`.
+            OSError: no file, or one that cannot be read.
+        """
+        return cls.from_bytes(Path(path).read_bytes(), include_secret)
 
     def __reduce__(self) -> Any:
         return Context.from_bytes, (self.to_bytes(),)

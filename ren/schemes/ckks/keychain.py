@@ -13,22 +13,24 @@ from ren.core.errors import ContextError, MissingKeyError
 from ren.poly import Poly
 from ren.progress import Progress
 from ren.sampling import fresh_seed
+from ren.schemes.ckks.derivation import key_entropy
 from ren.schemes.ckks.gadget import gadget_of, public_ring
+from ren.schemes.ckks.identity import Identity, identity_of
 from ren.schemes.ckks.parameters import Parameters
 from ren.schemes.rlwe.keys import (
     Entropy,
     PublicKey,
     Secret,
     SwitchingKey,
+    automorphism_of,
     make_public_key,
     make_secret,
     make_switching_key,
     secret_from,
+    square_of,
 )
-from ren.structure import realize
 
-RELINEARIZATION = b"relinearization"
-KEY_ID_BYTES = 16
+PUBLIC, RELINEARIZATION = b"public", b"relinearization"
 
 
 def galois_label(galois: int) -> bytes:
@@ -45,9 +47,11 @@ def switch_label(key_id: str) -> bytes:
 class Keychain:
     """Keys under one `key_id`, each None (or not in the dict) where it is not held.
 
-    A pytree while it holds no secret. Making a key gives another keychain.
+    A pytree while it holds no secret. Making a key gives another keychain. Each key is derived from
+    the secret (`derivation`), so copies of one owner make equal keys.
 
     Attributes:
+        identity: binds the `key_id` to the public and the relinearization key, held or not.
         secret: uniform ternary.
         public: over the union and one special prime.
         relinearization: from s^2 to s.
@@ -55,7 +59,7 @@ class Keychain:
         switches: by the `key_id` of another owner, the key from s to that one's secret.
     """
 
-    key_id: str
+    identity: Identity
     secret: Secret | None = None
     public: PublicKey | None = None
     relinearization: SwitchingKey | None = None
@@ -64,6 +68,11 @@ class Keychain:
 
     def __repr__(self) -> str:
         return f"<Keychain {self.key_id[:8]}, {self.kind}>"
+
+    @property
+    def key_id(self) -> str:
+        """32 hexadecimal digits: a hash of the identity."""
+        return self.identity.key_id
 
     @property
     def rank(self) -> int:
@@ -126,18 +135,7 @@ class Keychain:
 
     # ---------------------------------------------------------------- making keys
 
-    def with_public(self, params: Parameters, entropy: Entropy = fresh_seed) -> Keychain:
-        """With a public key, made where there is none."""
-        if self.public is not None:
-            return self
-        made = make_public_key(
-            self.require_secret(), public_ring(params), params.digest, params.sigma, entropy
-        )
-        return dataclasses.replace(self, public=realize(made))
-
-    def with_galois(
-        self, elements: Iterable[int], params: Parameters, entropy: Entropy = fresh_seed
-    ) -> Keychain:
+    def with_galois(self, elements: Iterable[int], params: Parameters) -> Keychain:
         """With the keys of these galois elements, those made that are not there.
 
         Each encrypts s under sigma_g^-1(s), so that the permutation may follow the key product.
@@ -145,23 +143,21 @@ class Keychain:
         missing = [g for g in dict.fromkeys(elements) if g not in self.galois]
         if not missing:
             return self
-        s = self.require_secret().poly
+        secret = self.require_secret()
         made = {}
         with Progress(len(missing), "making rotation keys") as progress:
             for g in missing:
-                target = s.automorphism(pow(g, -1, 2 * params.n))
-                made[g] = _switching_key(s, target, galois_label(g), params, entropy)
+                target = automorphism_of(secret, pow(g, -1, 2 * params.n))
+                made[g] = _switching_key(secret, secret.poly, target, galois_label(g), params)
                 progress.step()
         return dataclasses.replace(self, galois={**self.galois, **made})
 
-    def with_switch(
-        self, other: Keychain, params: Parameters, entropy: Entropy = fresh_seed
-    ) -> Keychain:
+    def with_switch(self, other: Keychain, params: Parameters) -> Keychain:
         """With the key from this secret to that of `other`, made where there is none."""
         if other.key_id in self.switches:
             return self
-        source, target = self.require_secret().poly, other.require_secret().poly
-        made = _switching_key(source, target, switch_label(other.key_id), params, entropy)
+        secret, target = self.require_secret(), other.require_secret().poly
+        made = _switching_key(secret, secret.poly, target, switch_label(other.key_id), params)
         return dataclasses.replace(self, switches={**self.switches, other.key_id: made})
 
     def with_keys_of(self, other: Keychain) -> Keychain:
@@ -183,36 +179,31 @@ class Keychain:
 
     def public_only(self) -> Keychain:
         """The public key."""
-        return Keychain(self.key_id, public=self.require_public())
+        return Keychain(self.identity, public=self.require_public())
 
 
 def new_keychain(params: Parameters, entropy: Entropy = fresh_seed) -> Keychain:
-    """A fresh secret, its relinearization key, and a random `key_id`."""
-    key_id = entropy()[:KEY_ID_BYTES].hex()
+    """A fresh secret, drawn from `entropy`, and the two keys that its `key_id` is a hash of."""
     secret = make_secret(gadget_of(params).ring, entropy)
-    return _with_relinearization(Keychain(key_id, secret), params, entropy)
+    draws, digest = key_entropy(secret, params.digest, PUBLIC), params.digest
+    public = make_public_key(secret, public_ring(params), digest, params.sigma, draws)
+    square, s = square_of(secret), secret.poly
+    relinearization = _switching_key(secret, square, s, RELINEARIZATION, params)
+    return Keychain(identity_of(digest, public, relinearization), secret, public, relinearization)
 
 
 def keychain_of_secret(
-    key_id: str, coefficients: NDArray, params: Parameters, **held: Any
+    identity: Identity, coefficients: NDArray, params: Parameters, **held: Any
 ) -> Keychain:
     """The keychain of a secret that was saved, with the keys saved beside it."""
-    return Keychain(key_id, secret_from(coefficients, gadget_of(params).ring), **held)
-
-
-def _with_relinearization(keys: Keychain, params: Parameters, entropy: Entropy) -> Keychain:
-    s = keys.require_secret().poly
-    made = _switching_key(s * s, s, RELINEARIZATION, params, entropy)
-    return dataclasses.replace(keys, relinearization=made)
+    return Keychain(identity, secret_from(coefficients, gadget_of(params).ring), **held)
 
 
 def _switching_key(
-    source: Poly, target: Poly, label: bytes, params: Parameters, entropy: Entropy
+    secret: Secret, source: Poly, target: Poly, label: bytes, params: Parameters
 ) -> SwitchingKey:
-    factors = gadget_of(params).factors
-    return realize(
-        make_switching_key(source, target, factors, params.digest, label, params.sigma, entropy)
-    )
+    factors, draws = gadget_of(params).factors, key_entropy(secret, params.digest, label)
+    return make_switching_key(source, target, factors, params.digest, label, params.sigma, draws)
 
 
 def _missing(what: str, remedy: str) -> MissingKeyError:
@@ -223,18 +214,18 @@ def _missing(what: str, remedy: str) -> MissingKeyError:
     )
 
 
-def _flatten(keys: Keychain) -> tuple[tuple[Any, ...], str]:
+def _flatten(keys: Keychain) -> tuple[tuple[Any, ...], Identity]:
     if keys.secret is not None:
         raise ContextError(
             "A context that holds the secret key was passed as a pytree.",
             "Only keys that may leave the owner travel into compiled or mapped functions.",
             "Pass ctx.server().",
         )
-    return (keys.public, keys.relinearization, keys.galois, keys.switches), keys.key_id
+    return (keys.public, keys.relinearization, keys.galois, keys.switches), keys.identity
 
 
-def _unflatten(key_id: str, held: Any) -> Keychain:
-    return Keychain(key_id, None, *held)
+def _unflatten(identity: Identity, held: Any) -> Keychain:
+    return Keychain(identity, None, *held)
 
 
 jax.tree_util.register_pytree_node(Keychain, _flatten, _unflatten)

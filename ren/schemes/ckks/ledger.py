@@ -1,7 +1,8 @@
 """What the owner of a secret has shared of it: the budget of `decrypt_shared`, and its noise.
 
-There is one ledger for each `key_id` in a process, whatever contexts hold that key, and it is saved
-with the secret. So the budget goes on where it was, and one ciphertext gives one result for ever.
+There is one ledger for each secret in a process, whatever contexts hold it, and it is saved with
+the secret. Its name is a hash of the secret (`derivation.ledger_name`), never the `key_id`, which
+is public. So the budget goes on where it was, and one ciphertext gives one result for ever.
 What nothing here can see is a second process: copies of the saved bytes, and children of a fork,
 each go on counting from what they were given. Share in one place, and save the context afterwards.
 """
@@ -145,21 +146,21 @@ def normal(xof: Xof, shape: tuple[int, ...]) -> NDArray[np.complex128]:
     return np.sqrt(-2 * np.log(unit[0])) * np.exp(2j * np.pi * unit[1])
 
 
-# Declared state: the ledger of each key that this process has shared, saved or loaded.
-_ledgers: dict[str, Ledger] = {}
+# Declared state: the ledger of each secret that this process has shared, saved or loaded.
+_ledgers: dict[bytes, Ledger] = {}
 _lock = threading.Lock()
 
 
-def ledger_of(key_id: str) -> Ledger:
-    """The ledger of a key, in this process."""
+def ledger_of(name: bytes) -> Ledger:
+    """The ledger of a secret, by its `ledger_name`, in this process."""
     with _lock:
-        return _ledgers.setdefault(key_id, Ledger())
+        return _ledgers.setdefault(name, Ledger())
 
 
-def resume(key_id: str, saved: Saved) -> None:
-    """Goes on with a ledger that was saved, or adds it to the one that is there."""
+def resume(name: bytes, saved: Saved) -> None:
+    """Goes on with a ledger that was saved, or adds it to the one of the same secret."""
     with _lock:
-        if key_id in _ledgers:
-            _ledgers[key_id].merge(saved)
+        if name in _ledgers:
+            _ledgers[name].merge(saved)
         else:
-            _ledgers[key_id] = Ledger(saved)
+            _ledgers[name] = Ledger(saved)

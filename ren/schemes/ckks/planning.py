@@ -25,6 +25,7 @@ from ren.schemes.ckks import noise as noises
 from ren.schemes.ckks.ciphertext import Ciphertext
 from ren.schemes.ckks.context import Context
 from ren.schemes.ckks.gadget import gadget_of
+from ren.schemes.ckks.identity import IDENTITY_BYTES, Identity
 from ren.schemes.ckks.keychain import Keychain
 from ren.schemes.ckks.layout import LEFTOVERS, ZEROS, Layout
 from ren.schemes.ckks.parameter_checks import DEPTHS, INTEGER_BITS
@@ -133,7 +134,8 @@ def _recorded(
     function: Callable[..., Any], args: tuple[Any, ...], params: Parameters
 ) -> tuple[Plan, Keychain, int]:
     """The plan of a function under trial parameters, its keys and its integer bits."""
-    keys = Keychain(secrets.token_hex(16), relinearization=_key(params), galois=_NotedKeys(params))
+    identity = Identity.frombytes(params.digest, secrets.token_bytes(IDENTITY_BYTES))
+    keys = Keychain(identity, relinearization=_key(params), galois=_NotedKeys(params))
     trial = Context(params, keys)
     given = _with_ciphertexts(args, params, keys.key_id)
     arguments = take_apart(given)

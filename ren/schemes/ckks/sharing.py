@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ren.core.errors import ParameterError, SharingError
+from ren.schemes.ckks.derivation import ledger_name
 from ren.schemes.ckks.estimate import Estimate
 from ren.schemes.ckks.ledger import Terms, ledger_of
 from ren.schemes.ckks.noise import SIGMAS
@@ -28,12 +29,13 @@ from ren.schemes.ckks.serialization import ciphertext_limbs
 
 if TYPE_CHECKING:
     from ren.schemes.ckks.ciphertext import Ciphertext
+    from ren.schemes.rlwe.keys import Secret
 
 _GRID_BITS = 20  # results are rounded to sigma 2^-20: the last bits of a float would tell of both
 
 
 def hidden(
-    x: Ciphertext, slots: NDArray[np.complex128], plan: Any, terms: Terms
+    x: Ciphertext, slots: NDArray[np.complex128], plan: Any, terms: Terms, secret: Secret
 ) -> NDArray[np.complex128]:
     """The decrypted slots of `x` with noise that hides the error of the plan, once it is admitted.
 
@@ -47,7 +49,7 @@ def hidden(
             f"Nothing would be left after the point: the error of the plan is {plan!s}.",
             "Choose a larger scale_bits, fewer queries, or fewer statistical_bits.",
         )
-    ledger, digest = ledger_of(x.key_id), digest_of(x)
+    ledger, digest = ledger_of(ledger_name(secret)), digest_of(x)
     spent = ledger.admit(digest, math.prod(slots.shape[:-1]), sigma, terms)
     counted = ", counting on from the bytes that were loaded" if ledger.is_loaded else ""
     print(

@@ -8,12 +8,11 @@ bytes, in servers; and since their digest is another one, it does not mix with s
 
 from __future__ import annotations
 
-import threading
 from typing import Any
 
 import attrs
 
-from ren.sampling import SEED_BYTES, Xof
+from ren.sampling import SeedStream
 from ren.schemes.ckks.context import Context
 from ren.schemes.ckks.keychain import new_keychain
 from ren.schemes.ckks.parameters import Parameters
@@ -29,10 +28,11 @@ def context(
 ) -> Context:
     """INSECURE: an owner's context that is the same for the same seed, and so is what it encrypts.
 
-    The order of its calls matters: each encryption, and each key that is made, draws what follows
-    in one stream. Encryption inside `ren.jit` draws from the operating system at each replay, and
-    so do the noise of `decrypt_shared` and contexts that are loaded from bytes. The same are keys
-    and limbs; `to_bytes` also holds the `estimate`, laid out by what a process made before.
+    The first draw of the stream gives the secret, from which all keys are derived. The order of
+    encryptions matters: each draws what follows in the stream. Encryption inside `ren.jit` draws
+    from the operating system at each replay, and so do the noise of `decrypt_shared` and contexts
+    that are loaded from bytes. The same are keys and limbs; `to_bytes` also holds the `estimate`,
+    laid out by what a process made before.
 
     Args:
         seed: at least one byte.
@@ -53,20 +53,8 @@ def context(
         >>> "INSECURE" in repr(a)
         True
     """
-    source = _Stream(seed)
+    source = SeedStream(seed, _DOMAIN)
     if params is None:
         params = Parameters.for_depth(depth, **{"security": None, **wishes})
     params = attrs.evolve(params, secret=KNOWN_SECRET, security=None)
     return Context(params, new_keychain(params, source), source)
-
-
-class _Stream:
-    """Seeds of 32 bytes, one after another, from one seed."""
-
-    def __init__(self, seed: bytes) -> None:
-        self._xof = Xof(seed, _DOMAIN)
-        self._lock = threading.Lock()
-
-    def __call__(self) -> bytes:
-        with self._lock:
-            return self._xof.read(SEED_BYTES)

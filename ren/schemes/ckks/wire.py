@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from ren.core.errors import SerializationError
 from ren.core.ring import RingSpec
 
-MAGIC, VERSION = b"REN.CKKS", 4
+MAGIC, VERSION = b"REN.CKKS", 5
 _HEAD = struct.Struct("<8sH16s32sI")  # magic, version, kind, digest, bytes of the header
 _CHECKSUM = 32
 _MAX_HEADER = 1 << 20
@@ -63,11 +63,15 @@ class Reader:
 
     def key_id(self) -> str:
         """The public identity of the keys: 32 hexadecimal digits."""
-        return self._hex("key_id", self.field("key_id"), 16).hex()
+        return self.hexadecimal("key_id", 16).hex()
 
     def seed(self, value: Any) -> bytes:
         """A seed of 32 bytes, from its hexadecimal digits."""
         return self._hex("a seed", value, 32)
+
+    def hexadecimal(self, name: str, size: int) -> bytes:
+        """The field `name`: so many bytes, from their hexadecimal digits."""
+        return self._hex(name, self.field(name), size)
 
     def _hex(self, name: str, value: Any, size: int) -> bytes:
         try:

@@ -1,8 +1,9 @@
 """Secrets, public keys and switching keys of ring-LWE schemes, with their uniform halves as seeds.
 
-Public uniform halves are expanded from 32-byte seeds, one fresh seed for each key, with domain
-separation by (parameters digest, label, component). Secrets and noise never come from a stored
-seed: each is drawn from fresh entropy that is forgotten at once.
+Public uniform halves are expanded from 32-byte seeds, one seed for each key, with domain separation
+by (parameters digest, label, component). Secrets and noise never come from a stored seed. An
+`Entropy` gives 32 bytes at each call: of the operating system, or of a stream that the scheme
+derives for one key.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from ren.core.ring import Domain, RingSpec
 from ren.lowering import integers
 from ren.lowering.execute import placed
 from ren.poly import Poly
+from ren.programs import Integers, replayed
 from ren.sampling import SEED_BYTES, Xof, fresh_seed, gaussian, ternary, uniform_residues
 from ren.schemes.rlwe.security import security_bits
 
@@ -185,13 +187,51 @@ def make_secret(ring: RingSpec, entropy: Entropy = fresh_seed) -> Secret:
     return secret_from(ternary_draws((ring.n,), entropy), ring)
 
 
+def automorphism_of(secret: Secret, k: int) -> Poly:
+    """s(X^k) over the key ring in the NTT domain, for an odd k, computed at once.
+
+    Its plan does not depend on k: the coefficients are permuted before they are transformed.
+    """
+    n = len(secret.coefficients)
+    exponents = np.arange(n) * (k % (2 * n)) % (2 * n)  # below 2 n^2 <= 2^37
+    image = np.empty(n, np.int64)
+    image[exponents % n] = np.where(exponents < n, secret.coefficients, -secret.coefficients)
+    (made,) = replayed(_transformed, None, Integers(image, secret.poly.ring))
+    return made
+
+
+def square_of(secret: Secret) -> Poly:
+    """s^2 over the key ring in the NTT domain, computed at once."""
+    (made,) = replayed(_square, None, secret.poly)
+    return made
+
+
+def _transformed(_: None, p: Poly) -> tuple[Poly]:
+    return (p.ntt(),)
+
+
+def _square(_: None, s: Poly) -> tuple[Poly]:
+    return (s * s,)
+
+
 def make_public_key(
     secret: Secret, ring: RingSpec, digest: bytes, sigma: float, entropy: Entropy = fresh_seed
 ) -> PublicKey:
-    """(b, a), b = -a s + e over `ring`, a part of the key ring; `digest` is the parameters'."""
+    """(b, a), b = -a s + e over `ring`, a part of the key ring, computed at once.
+
+    Args:
+        digest: the parameters' digest.
+        entropy: its first 32 bytes are the seed of a, the next ones that of e.
+    """
     seed = entropy()
     a = expand_public_half(seed, digest, ring)
-    return PublicKey(noise(ring, sigma, entropy).ntt() - a * secret.poly.to_ring(ring), a, seed)
+    e = Integers(noise_draws((ring.n,), sigma, entropy), ring)
+    (b,) = replayed(_public_half, None, e, a, secret.poly)
+    return PublicKey(b, a, seed)
+
+
+def _public_half(_: None, e: Poly, a: Poly, s: Poly) -> tuple[Poly]:
+    return (e.ntt() - a * s.to_ring(e.ring),)
 
 
 def expand_public_half(seed: bytes, digest: bytes, ring: RingSpec) -> Poly:
@@ -208,7 +248,7 @@ def make_switching_key(
     sigma: float,
     entropy: Entropy = fresh_seed,
 ) -> SwitchingKey:
-    """The key that takes c s' to a pair under t: b_j = -a_j t + e_j + P g_j s'.
+    """The key that takes c s' to a pair under t: b_j = -a_j t + e_j + P g_j s'; computed at once.
 
     Args:
         source: s', in the NTT domain over the key ring.
@@ -217,14 +257,21 @@ def make_switching_key(
         digest: the parameters' digest, separates the seeds of different parameters.
         label: which key it is, for example b"relinearization" or b"galois/5".
         sigma: the standard deviation of the noise.
+        entropy: its first 32 bytes are the seed of all a_j, then 32 bytes for each e_j follow.
     """
-    seed = entropy()
-    a = expand_switching_halves(seed, digest, label, len(factors), source.ring)
-    b = tuple(
-        noise(source.ring, sigma, entropy).ntt() - a_j * target + source * factor
-        for a_j, factor in zip(a, factors, strict=True)
-    )
-    return SwitchingKey(b, a, seed)
+    seed, ring = entropy(), source.ring
+    a = expand_switching_halves(seed, digest, label, len(factors), ring)
+    e = [Integers(noise_draws((ring.n,), sigma, entropy), ring) for _ in factors]
+    b = replayed(_switching_halves, tuple(factors), source, target, *e, *a)
+    return SwitchingKey(tuple(b), a, seed)
+
+
+def _switching_halves(
+    factors: tuple[int, ...], source: Poly, target: Poly, *given: Poly
+) -> list[Poly]:
+    count = len(factors)
+    parts = zip(factors, given[:count], given[count:], strict=True)
+    return [e.ntt() - a * target + source * factor for factor, e, a in parts]
 
 
 def expand_switching_halves(

@@ -46,13 +46,19 @@ def others() -> dict[str, tuple[bytes, Read]]:
     return written(ckks.context(params=ckks.Parameters.for_depth(1, n=1 << 5, security=None)))
 
 
+def own(data: bytes) -> ckks.Context:
+    """Reads contexts of any kind, as an owner reads a backup."""
+    return ckks.Context.from_bytes(data, include_secret=True)
+
+
 def written(ctx: ckks.Context) -> dict[str, tuple[bytes, Read]]:
     x = ctx.encrypt([[1.0, 2.0], [3.0, 4.0]])
     made = (
         ctx.encrypt([1.0]), x + 1, ctx.encode([1.0, 2.0]), ctx.params, ctx.public(), ctx.server()
     )  # fmt: skip
     found = {k: (m.to_bytes(), type(m).from_bytes) for k, m in zip(KINDS, made, strict=False)}
-    found["owner"] = ctx.to_bytes(include_secret=True), ckks.Context.from_bytes
+    found |= {kind: (found[kind][0], own) for kind in ("public", "server")}
+    found["owner"] = ctx.to_bytes(include_secret=True), own
     found["poly"] = (x.polys[0] + 1).tobytes(), Poly.frombytes
     return found
 

@@ -56,7 +56,10 @@ def test_an_owner_is_saved_only_when_that_is_said(small_params, path):
     assert not path.exists()
     owner.save(path, include_secret=True)
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
-    assert error(ckks.Context.load(path).decrypt(owner.encrypt([7.0])), [7]) < BAR
+    with pytest.raises(ckks.SerializationError, match="include_secret=True"):
+        ckks.Context.load(path)
+    again = ckks.Context.load(path, include_secret=True)
+    assert error(again.decrypt(owner.encrypt([7.0])), [7]) < BAR
     for secret in (owner._keys, owner._keys.secret):
         with pytest.raises(ckks.SerializationError, match="secret"):
             pickle.dumps(secret)

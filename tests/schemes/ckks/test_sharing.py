@@ -11,6 +11,7 @@ from ren.core.errors import MissingKeyError, ParameterError, SerializationError,
 from ren.sampling import Xof
 from ren.schemes import ckks
 from ren.schemes.ckks import ledger
+from ren.schemes.ckks.derivation import ledger_name
 from tests.schemes.ckks.frames import header_of, sealed, with_header
 
 
@@ -93,7 +94,7 @@ def share(context, x, queries=3):
 def elsewhere(blob: bytes, monkeypatch) -> ckks.Context:
     """The context of these bytes in a process that knows nothing of it."""
     monkeypatch.setattr(ledger, "_ledgers", {})
-    return ckks.Context.from_bytes(blob)
+    return ckks.Context.from_bytes(blob, include_secret=True)
 
 
 def test_a_budget_is_saved_with_the_secret(owner, tmp_path, monkeypatch, capsys):
@@ -118,11 +119,11 @@ def test_a_budget_is_saved_with_the_secret(owner, tmp_path, monkeypatch, capsys)
 def test_loading_twice_gives_no_second_budget(owner):
     xs = [owner.encrypt([0.5]) for _ in range(4)]
     blob = owner.to_bytes(include_secret=True)
-    copies = [owner, ckks.Context.from_bytes(blob), ckks.Context.from_bytes(blob)]
+    copies = [owner, *(ckks.Context.from_bytes(blob, include_secret=True) for _ in range(2))]
     for context, x in zip(copies, xs, strict=False):
         share(context, x)
     copies = context = None  # budgets outlive the contexts
-    for late in (owner, ckks.Context.from_bytes(blob)):
+    for late in (owner, ckks.Context.from_bytes(blob, include_secret=True)):
         with pytest.raises(SharingError, match="after 3 of 3"):
             share(late, xs[3])
 
@@ -148,19 +149,20 @@ def test_forged_budgets(owner, changes):
     shared = header_of(blob)["shared"]
     for forged in (with_header(blob, shared=shared | changes), with_header(blob, shared=None)):
         with pytest.raises(SerializationError):
-            ckks.Context.from_bytes(forged)
+            ckks.Context.from_bytes(forged, include_secret=True)
 
 
 @pytest.mark.parametrize(("field", "value"), [("count", 2), ("count", -1), ("sigma", np.nan)])
 def test_entries_out_of_range(owner, field, value):
     x = owner.encrypt([0.5])
     share(owner, x, queries=1)
-    (entry,) = ledger.ledger_of(owner.key_id).saved.entries
+    name = ledger_name(owner._keys.require_secret())
+    (entry,) = ledger.ledger_of(name).saved.entries
     blob = owner.to_bytes(include_secret=True)
     start = blob.index(entry.digest) + 32 + 8 * (field == "count")
     forged = blob[:start] + struct.pack("<d" if field == "sigma" else "<q", value)
     with pytest.raises(SerializationError, match="out of range"):
-        ckks.Context.from_bytes(sealed(forged + blob[start + 8 : -32]))
+        ckks.Context.from_bytes(sealed(forged + blob[start + 8 : -32]), include_secret=True)
 
 
 def test_normal_draws():

@@ -13,11 +13,13 @@ from ren.core.numtheory import ntt_primes_below
 from ren.poly import Poly
 from ren.ring import Domain, RingSpec
 from ren.schemes.rlwe.keys import (
+    automorphism_of,
     expand_switching_halves,
     expand_uniform,
     make_public_key,
     make_secret,
     make_switching_key,
+    square_of,
 )
 from ren.schemes.rlwe.keyswitch import Gadget, key_switch
 
@@ -54,6 +56,14 @@ def test_public_keys_are_rlwe_samples(gadget):
     secret = make_secret(gadget.ring)
     key = make_public_key(secret, gadget.ring, DIGEST, 3.2)
     assert 0 < small(key.b + key.a * secret.poly) < 40
+
+
+def test_automorphism_of_permutes_a_secret_as_polynomials_are(gadget):
+    secret = make_secret(gadget.ring)
+    for k in (1, 3, 5, 2 * N - 1, pow(5, -1, 2 * N), 2 * N + 3):
+        want = secret.poly.automorphism(k % (2 * N))
+        assert np.array_equal(automorphism_of(secret, k).limbs, want.limbs)
+    assert np.array_equal(square_of(secret).limbs, (secret.poly * secret.poly).limbs)
 
 
 def test_switching_keys_encrypt_the_source_in_each_digit(gadget):
