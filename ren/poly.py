@@ -23,6 +23,7 @@ from ren.core.ring import Domain, RingSpec
 from ren.lowering.devices import TRACED, device_of, is_tracer
 from ren.lowering.donated import check_not_donated
 from ren.lowering.execute import placed
+from ren.lowering.forking import on_host
 from ren.random_poly import RandomConstructors
 from ren.realization import has_placeholder, known_buffer, realize_nodes, symbolic_value
 from ren.residues import as_coefficients, montgomery, plain, to_integers, to_limbs
@@ -213,12 +214,11 @@ class Poly(Shown, RandomConstructors):
                 "While JAX traces, a polynomial stands for every value that it may take.",
                 "Return it from the traced function, and ask for its value outside.",
             )
-        return np.asarray(limbs)
+        return on_host(limbs)
 
     def _integers(self, center: bool = False) -> np.ndarray:
-        values = to_integers(self._host_limbs(), self.ring)
+        values, q = to_integers(self._host_limbs(), self.ring), self.ring.q
         if center:
-            q = self.ring.q
             values = np.asarray(np.frompyfunc(lambda v: centered(v, q), 1, 1)(values))
         return values
 

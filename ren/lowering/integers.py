@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from ren.lowering.bodies import Arrays, Table
 from ren.lowering.executables import Executables
+from ren.lowering.forking import check_not_forked
 from ren.lowering.kernels import integers as kernels
 from ren.lowering.native import library
 from ren.lowering.places import common_place
@@ -82,6 +83,7 @@ def centered(limbs: Any, moduli: Moduli) -> NDArray[np.float64]:
 
     Cost: L^2/2 multiply-adds a coefficient for L limbs.
     """
+    check_not_forked()
     native = library.functions()
     with concretely():
         if native is not None:
@@ -109,6 +111,7 @@ def _executables(identity: str, kernel: Callable[..., tuple[jax.Array, ...]]) ->
 
 def _run(functions: Executables, table: Table, *arrays: jax.Array) -> Any:
     """The results of a kernel with one table on concrete arrays."""
+    check_not_forked()
     place = common_place(arrays)
     if place is not None:
         (held,) = tables_at((table,), place)

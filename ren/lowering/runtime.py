@@ -31,12 +31,17 @@ from ren.lowering.tracing import wide
 
 _private: Any = None
 try:
-    from jax._src import cache_key, compiler, core
+    from jax._src import cache_key, compiler, core, xla_bridge
     from jax._src.interpreters import pxla
     from jax._src.lib import _jax  # pyright: ignore[reportPrivateImportUsage]
 
     _private = SimpleNamespace(
-        cache_key=cache_key, compiler=compiler, core=core, pxla=pxla, lib=_jax
+        cache_key=cache_key,
+        compiler=compiler,
+        core=core,
+        xla_bridge=xla_bridge,
+        pxla=pxla,
+        lib=_jax,
     )
 except ImportError:  # another JAX
     pass
@@ -108,6 +113,15 @@ def give_up(error: Exception) -> None:
             jax.__version__,
             disk.first_line(error),
         )
+
+
+def has_started() -> bool:
+    """Whether JAX has its backends, and their threads, in this process.
+
+    It takes no lock: a forked child asks, where a lock may be held by a thread that is not there.
+    """
+    bridge = getattr(_private, "xla_bridge", None)
+    return bool(getattr(bridge, "_backends", None))
 
 
 def has_streams() -> bool:

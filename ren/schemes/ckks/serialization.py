@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from ren.core.errors import ParameterError, SerializationError
 from ren.core.ring import Domain, RingSpec
+from ren.lowering.forking import on_host
 from ren.poly import Poly, realize_polys
 from ren.schemes.ckks.active import live_context
 from ren.schemes.ckks.encryption import uniform_half
@@ -54,7 +55,7 @@ _ENTRY = np.dtype([("digest", "V32"), ("sigma", "<f8"), ("count", "<i8")])
 def _limbs(*polys: Poly) -> list[NDArray[np.uint32]]:
     """Limb arrays of polynomials in the NTT domain, on the host."""
     realized = realize_polys([p.ntt() for p in polys])
-    return [np.asarray(p.limbs) for p in realized]
+    return [on_host(p.limbs) for p in realized]
 
 
 # ------------------------------------------------------------------- ciphertexts and plaintexts
