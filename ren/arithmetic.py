@@ -5,8 +5,8 @@ Every method records a node and returns; nothing runs here.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable
+from abc import abstractmethod
+from collections.abc import Iterable
 from typing import Any, NoReturn, Self
 
 import jax
@@ -21,23 +21,11 @@ from ren.core.node import Node, const, make
 from ren.core.op import Op
 from ren.core.ring import Domain, RingSpec
 from ren.lowering.devices import TRACED, resolve_device
+from ren.protocols import Protocols
 from ren.symbolic import Symbolic
 
-# The operators behind NumPy's functions, which it calls for scalars and arrays on the left.
-_OPERATORS = {
-    "add": "add", "subtract": "sub", "multiply": "mul", "power": "pow", "divide": "truediv",
-    "floor_divide": "floordiv", "remainder": "mod",
-}  # fmt: skip
 
-# Functions of NumPy that add or multiply, which for numbers modulo q they would do without q.
-_COMPUTING = {
-    "average", "convolve", "correlate", "cross", "cumprod", "cumsum", "diff", "dot", "einsum",
-    "inner", "kron", "max", "mean", "min", "outer", "polymul", "prod", "std", "sum", "tensordot",
-    "trace", "var", "vdot",
-}  # fmt: skip
-
-
-class Arithmetic(ABC):
+class Arithmetic(Protocols):
     """The operations of `ren.Poly`, over the program that it holds."""
 
     __slots__ = ()
@@ -133,34 +121,6 @@ class Arithmetic(ABC):
         )
 
     __getitem__ = __iter__ = _no_parts
-
-    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *args: Any, **kwargs: Any) -> Any:
-        """NumPy's operators are those of the polynomial; it has no other function of NumPy."""
-        name, plain = ufunc.__name__, method == "__call__" and not kwargs
-        if plain and name in ("equal", "not_equal"):
-            same = all(isinstance(a, Arithmetic) for a in args) and args[0] == args[1]
-            return same == (name == "equal")
-        if plain and name in _OPERATORS:
-            left, right = args
-            if isinstance(left, Arithmetic):
-                made = getattr(left, f"__{_OPERATORS[name]}__")(right)
-            else:
-                made = getattr(right, f"__r{_OPERATORS[name]}__", _not_implemented)(left)
-            if made is not NotImplemented:
-                return made
-        raise _no_numpy(name if method == "__call__" else f"{name}.{method}")
-
-    def __array_function__(
-        self, function: Callable[..., Any], types: Any, args: Any, kwargs: Any
-    ) -> Any:
-        """What computes is refused; comparisons and the like get the coefficients."""
-        if function.__name__ in _COMPUTING:
-            raise _no_numpy(function.__name__)
-        args, kwargs = jax.tree.map(
-            lambda x: np.asarray(x) if isinstance(x, Arithmetic) else x,
-            (args, kwargs), is_leaf=lambda x: isinstance(x, Arithmetic),
-        )  # fmt: skip
-        return function(*args, **kwargs)
 
     def _binary(self, op: Op, other: Any, symbol: str, reflected: bool = False) -> Self:
         if isinstance(other, Arithmetic):
@@ -294,15 +254,3 @@ def _is_integer(value: Any) -> bool:
     if isinstance(value, jax.Array):
         return value.ndim == 0 and value.dtype.kind in "iub"
     return hasattr(value, "__index__") and np.ndim(value) == 0
-
-
-def _not_implemented(_: Any) -> Any:
-    return NotImplemented
-
-
-def _no_numpy(called: str) -> OperandError:
-    return OperandError(
-        f"{user_line()} calls a function of NumPy, np.{called}, on a polynomial.",
-        "NumPy computes on arrays of numbers, and this is a program modulo q.",
-        "Write p.tolist() for its coefficients, p.limbs for the array of residues, or + - *.",
-    )

@@ -23,6 +23,7 @@ from ren.lowering.devices import PYTHON, claim_of
 from ren.lowering.digest import plan_digest
 from ren.lowering.donated import mark, may_donate
 from ren.lowering.execute import placed, plan_of, run_plan
+from ren.lowering.forking import check_inputs
 from ren.lowering.memory import MemoryReport, donating
 from ren.lowering.plan import Plan
 from ren.lowering.store import default_store
@@ -91,6 +92,7 @@ class Captured:
         """
         arrays = arrays_of(polys if self.target is None else moved(polys, self.target))
         inputs = [source(arrays, values) for source in self.sources]
+        check_inputs(inputs)
         made = self._run_donating(polys, inputs) if self.donated else self.run(inputs)
         polys = [self._output(o, made) for o in self.outputs]
         return self.result.rebuild(iter(polys), iter(self.others(values)))

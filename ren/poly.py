@@ -23,6 +23,8 @@ from ren.core.ring import Domain, RingSpec
 from ren.lowering.devices import TRACED, device_of, is_tracer
 from ren.lowering.donated import check_not_donated
 from ren.lowering.execute import placed
+from ren.lowering.forking import on_host
+from ren.protocols import listed
 from ren.random_poly import RandomConstructors
 from ren.realization import has_placeholder, known_buffer, realize_nodes, symbolic_value
 from ren.residues import as_coefficients, montgomery, plain, to_integers, to_limbs
@@ -75,7 +77,7 @@ class Poly(Shown, RandomConstructors):
         if symbol is not None:
             self._set_node(_encoded(symbol, ring, device))
             return
-        limbs = to_limbs(as_coefficients(coeffs, ring.n), ring.moduli)
+        limbs = to_limbs(as_coefficients(listed(coeffs), ring.n), ring.moduli)
         self._set_node(buffer(placed(limbs, device), ring, Domain.COEFF))
 
     # ---------------------------------------------------------------- constructors
@@ -213,20 +215,17 @@ class Poly(Shown, RandomConstructors):
                 "While JAX traces, a polynomial stands for every value that it may take.",
                 "Return it from the traced function, and ask for its value outside.",
             )
-        return np.asarray(limbs)
+        return on_host(limbs)
 
     def _integers(self, center: bool = False) -> np.ndarray:
-        values = to_integers(self._host_limbs(), self.ring)
+        values, q = to_integers(self._host_limbs(), self.ring), self.ring.q
         if center:
-            q = self.ring.q
             values = np.asarray(np.frompyfunc(lambda v: centered(v, q), 1, 1)(values))
         return values
 
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
-        values = self._integers()
-        if dtype is None:
-            dtype = np.int64 if self.ring.q < 1 << 63 else object
-        return values.astype(dtype)
+    def coefficients(self) -> np.ndarray:
+        """The coefficients as Python ints in [0, q): object [*batch, n]; realizes."""
+        return self._integers()
 
     def tobytes(self) -> bytes:
         """The polynomial as versioned, checksummed bytes for `Poly.frombytes`."""

@@ -20,6 +20,7 @@ from ren.core.node import make, placeholder
 from ren.core.ring import Domain, RingSpec
 from ren.lowering import integers
 from ren.lowering.execute import UnitRunner, placed, plan_of
+from ren.lowering.forking import check_inputs
 from ren.lowering.graph_runner import GraphRunner, one_call
 from ren.lowering.plan import Plan
 from ren.lowering.tracing import concretely
@@ -53,6 +54,7 @@ def replayed(function: Function, static: Hashable, *given: Poly | Integers) -> l
     """
     specs = tuple([g.spec if isinstance(g, Integers) else spec_of(g) for g in given])
     wide = tuple([i for i, g in enumerate(given) if isinstance(g, Integers)])
+    check_inputs(g.limbs for g in given if isinstance(g, Poly))
     runner, types = _planned(function, static, specs, wide)
     with concretely():
         made = runner([g if isinstance(g, Integers) else g.limbs for g in given])

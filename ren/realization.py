@@ -18,6 +18,7 @@ from ren.core.rewrite import rewrite
 from ren.lowering.devices import is_tracer
 from ren.lowering.donated import check_not_donated, is_donated
 from ren.lowering.execute import plan_of
+from ren.lowering.forking import check_inputs
 from ren.lowering.graph_runner import run_once
 from ren.lowering.tracing import concretely
 
@@ -119,6 +120,7 @@ def _compute(nodes: list[Node]) -> list[Node]:
     sink = resolved(make(ops.SINK, nodes))
     plan = plan_of(sink)
     inputs = [i.arg.array for i in plan.inputs if isinstance(i.arg, BufferArg)]
+    check_inputs(inputs)
     try:
         arrays = run_once(plan, inputs)
     except DonatedBufferError:

@@ -15,6 +15,7 @@ import jax
 
 from ren.capturing import is_capturing
 from ren.core.errors import JitError
+from ren.lowering.forking import check_not_forked
 from ren.lowering.tracing import is_tracing
 from ren.poly import realize_polys
 from ren.structure import take_apart
@@ -71,6 +72,7 @@ def submit(f: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> Future[R]
 
 
 def _check(f: Any) -> None:
+    check_not_forked()
     if not callable(f):
         raise JitError(
             f"ren.submit got a {type(f).__name__}.",

@@ -73,7 +73,7 @@ def test_an_argument_that_is_not_used_is_given_up():
     w, g = made(1), made(2)
     call(lambda w, g: g + 1, w, g)
     with pytest.raises(DonatedBufferError):
-        np.asarray(w)
+        np.copy(w)
 
 
 def test_the_python_device_gives_up_too():
@@ -197,7 +197,7 @@ WAYS = {
     "tolist": lambda w: w.tolist(),
     "centered": lambda w: w.tolist(centered=True),
     "tobytes": lambda w: w.tobytes(),
-    "asarray": np.asarray,
+    "copy": np.copy,
     "jnp.asarray": lambda w: jnp.asarray(w.limbs),
     "equal": lambda w: ren.equal(made(2), w),
     "realize": lambda w: w.realize(),

@@ -387,9 +387,9 @@ def test_it_says_what_why_and_the_mend(mistake: Mistake, names: dict, tmp_path) 
 def test_there_are_more_than_thirty_and_each_class_has_one() -> None:
     made = mistakes()
     assert len({m.name for m in made}) == len(made) >= 30
-    # A base, a defect of Ren itself, a machine without a compiler (tests/lowering/native), and one
-    # without an optional package (tests/test_plots.py).
-    never = {"RenError", "VerificationError", "NativeError", "MissingPackageError"}
+    # A base, a defect of Ren itself, a machine without a compiler (tests/lowering/native), a forked
+    # process (tests/test_forks.py), and one without an optional package (tests/test_plots.py).
+    never = {"RenError", "VerificationError", "NativeError", "ForkError", "MissingPackageError"}
     raised = {name for name, kind in vars(errors).items() if is_error(kind)} - never
     assert {m.error for m in made} == raised | {"AttributeError"}
 

@@ -137,6 +137,10 @@ class NativeError(RenError, RuntimeError):
     """Native kernels that were asked for and cannot be had."""
 
 
+class ForkError(RenError, RuntimeError):
+    """A computation in a process that was forked after JAX had started its threads."""
+
+
 class RecaptureWarning(UserWarning):
     """A jitted function is captured again and again where one plan would do."""
 

@@ -16,6 +16,7 @@ from jax.profiler import TraceAnnotation
 from ren.lowering import emit, runtime
 from ren.lowering.devices import is_tracer
 from ren.lowering.emit import Prepared
+from ren.lowering.forking import check_not_forked
 from ren.lowering.places import default_device, layout_of, mesh_in_use
 from ren.progress import Progress
 
@@ -66,6 +67,7 @@ class Binding:
 
     def __call__(self, inputs: Sequence[Any]) -> tuple[Any, ...]:
         """The arrays of the plan's roots."""
+        check_not_forked()
         values = [*inputs, *[None] * (self.values - len(inputs))]
         if self.lanes:
             self._run_in_lanes(values)

@@ -15,6 +15,7 @@ from jax import lax
 
 from ren.lowering.bodies import Arrays, Table
 from ren.lowering.executables import Executables
+from ren.lowering.forking import check_not_forked
 from ren.lowering.forms import formed, library_on
 from ren.lowering.graph import Graph, Slice, last_reads
 from ren.lowering.kernels.apart import apart
@@ -162,6 +163,7 @@ def run(kernel: Kernel, args: tuple[Any, ...], donate: Donations = ()) -> tuple[
         donate: pairs (slot, store): the array of the slot is gone afterwards, the result of the
             store, which has its shape, may stand in its buffer. Concrete arrays alone.
     """
+    check_not_forked()
     place = placement(args)
     library = library_on((kernel.program,), place)
     tables = tuple(table_on(t, place) for t in tables_for(kernel.tables, library))
@@ -216,6 +218,7 @@ def prepared(kernel: Kernel, args: tuple[Any, ...], donate: Donations = ()) -> P
 def _bound(
     functions: Executables, tables: tuple[Arrays, ...], arguments: tuple[Any, ...], place: Place
 ) -> Call | None:
+    check_not_forked()
     flat = [array for table in tables for array in table]
     rest = [array for group in arguments[1:] for array in group]
     executable = functions.on(arguments, [*flat, *rest], place.sharding)
@@ -270,6 +273,7 @@ def run_graph(graph: Graph, tables: tuple[Table, ...], args: Sequence[Any]) -> S
         tables: the tables that its calls read.
         args: its inputs, `uint32[*batch, limb, n]`, Montgomery residues in [0, q).
     """
+    check_not_forked()
     place = placement(args)
     form, tables, library = formed(graph, tables, args, place)
     arrays = tuple(table_on(t, place) for t in tables)

@@ -109,17 +109,17 @@ class Executables:
 
     def _compiled(self, lowered: Any, flat: Sequence[Any], place: Any) -> Executable | None:
         store, key = self._entry(flat, place)
-        shapes = [tuple(out.shape) for out in jax.tree.leaves(lowered.out_info)]
+        results = [(tuple(r.shape), str(r.dtype)) for r in jax.tree.leaves(lowered.out_info)]
         try:
             if store is None or key is None:
-                return runtime.executable(runtime.compiled(lowered, place), shapes, place)
+                return runtime.executable(runtime.compiled(lowered, place), results, place)
             loaded = runtime.compiled_afresh(lowered, place)
-            made = runtime.executable(loaded, shapes, place)
+            made = runtime.executable(loaded, results, place)
         except runtime.CHANGED as error:
             runtime.give_up(error)
             return None
         try:
-            store.write(key, runtime.to_bytes(loaded, shapes))
+            store.write(key, runtime.to_bytes(loaded, results))
         except Exception as error:  # not every runtime serializes
             store.warn(f"an executable cannot be kept: {disk.first_line(error)}")
         return made

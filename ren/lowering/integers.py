@@ -1,7 +1,7 @@
-"""Integers of the host to residues on JAX's default device, and small integers back.
+"""Integers of the host to residues on JAX's default device, and residues to centred floats.
 
-Each is one executable for each shape, kept like those of other kernels. It runs concretely, also
-while JAX is tracing.
+Each XLA kernel is one executable for each shape, kept like those of other kernels. It runs
+concretely, also while JAX is tracing.
 """
 
 from __future__ import annotations
@@ -17,7 +17,9 @@ from numpy.typing import NDArray
 
 from ren.lowering.bodies import Arrays, Table
 from ren.lowering.executables import Executables
+from ren.lowering.forking import check_not_forked
 from ren.lowering.kernels import integers as kernels
+from ren.lowering.native import library
 from ren.lowering.places import common_place
 from ren.lowering.tables import placement, table_on, tables_at
 from ren.lowering.tracing import concretely, wide
@@ -67,32 +69,27 @@ def words(integers: NDArray[np.int64]) -> NDArray[np.uint32]:
     return made
 
 
-def digits(
-    limbs: jax.Array, moduli: Moduli, count: int
-) -> tuple[NDArray[np.uint32], NDArray[np.bool_]] | None:
-    """The mixed-radix digits of integers x in (-D/2, D/2], for D the product of the last moduli.
+def centered(limbs: Any, moduli: Moduli) -> NDArray[np.float64]:
+    """The centred x in (-Q/2, Q/2] of residues, to a relative error of 2^-52.
 
-    What the last `count` limbs say is compared with all limbs. Where these agree it is x, by the
-    Chinese remainder theorem, as D <= Q: nothing is left to chance. They are the last since a first
-    may have a small modulus.
+    The time does not depend on x: all limbs are read, and the same operations run for all values.
 
     Args:
         limbs: Montgomery residues uint32 [*batch, limb, n], limb i in [0, q_i), concrete.
-        moduli: the moduli q_i < 2^30 of the limbs.
-        count: at most as many as there are limbs.
+        moduli: the moduli q_i < 2^30 of the limbs, Q their product.
 
     Returns:
-        v_i with x = v_0 + d_0 (v_1 + d_1 (v_2 + ..)) (mod D), where d_i are these moduli: uint32
-        [*batch, count, n], v_i in [0, d_i); and which x are negative, [*batch, n]. None where some
-        x is larger.
+        float64 [*batch, n]. Values beyond 2^960 come out large but wrong.
+
+    Cost: L^2/2 multiply-adds a coefficient for L limbs.
     """
+    check_not_forked()
+    native = library.functions()
     with concretely():
-        found, negative = _run(_digits(), Table("digits", (moduli[-count:],)), limbs)
-        if count < len(moduli):
-            table = Table("differences", (moduli, count))
-            if np.asarray(_run(_differences(), table, found, negative, limbs)[0]).any():
-                return None
-    return np.asarray(found), np.asarray(negative) > 0
+        if native is not None:
+            residues = np.ascontiguousarray(limbs)
+            return native.floats(residues, kernels.float_tables(moduli))
+        return np.asarray(_run(_floats(), Table("floats", (moduli,)), limbs)[0])
 
 
 @lru_cache(maxsize=1)
@@ -101,13 +98,8 @@ def _residues() -> Executables:
 
 
 @lru_cache(maxsize=1)
-def _digits() -> Executables:
-    return _executables("digits", kernels.digits)
-
-
-@lru_cache(maxsize=1)
-def _differences() -> Executables:
-    return _executables("differences", lambda *given: (kernels.differences(*given),))
+def _floats() -> Executables:
+    return _executables("floats", lambda *given: (kernels.floats(*given),))
 
 
 def _executables(identity: str, kernel: Callable[..., tuple[jax.Array, ...]]) -> Executables:
@@ -119,6 +111,7 @@ def _executables(identity: str, kernel: Callable[..., tuple[jax.Array, ...]]) ->
 
 def _run(functions: Executables, table: Table, *arrays: jax.Array) -> Any:
     """The results of a kernel with one table on concrete arrays."""
+    check_not_forked()
     place = common_place(arrays)
     if place is not None:
         (held,) = tables_at((table,), place)

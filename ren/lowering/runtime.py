@@ -31,12 +31,17 @@ from ren.lowering.tracing import wide
 
 _private: Any = None
 try:
-    from jax._src import cache_key, compiler, core
+    from jax._src import cache_key, compiler, core, xla_bridge
     from jax._src.interpreters import pxla
     from jax._src.lib import _jax  # pyright: ignore[reportPrivateImportUsage]
 
     _private = SimpleNamespace(
-        cache_key=cache_key, compiler=compiler, core=core, pxla=pxla, lib=_jax
+        cache_key=cache_key,
+        compiler=compiler,
+        core=core,
+        xla_bridge=xla_bridge,
+        pxla=pxla,
+        lib=_jax,
     )
 except ImportError:  # another JAX
     pass
@@ -52,6 +57,7 @@ _FOR_CPU = {"xla_cpu_prefer_vector_width": 512}
 _LANES, _LANE_BITS = 1 << 62, 8
 # What a private name that is gone or means something else raises.
 CHANGED = (AttributeError, TypeError, NotImplementedError)
+Results = Sequence[tuple[tuple[int, ...], str]]  # the shape and type of each
 
 
 @attrs.frozen(eq=False)
@@ -109,6 +115,15 @@ def give_up(error: Exception) -> None:
         )
 
 
+def has_started() -> bool:
+    """Whether JAX has its backends, and their threads, in this process.
+
+    It takes no lock: a forked child asks, where a lock may be held by a thread that is not there.
+    """
+    bridge = getattr(_private, "xla_bridge", None)
+    return bool(getattr(bridge, "_backends", None))
+
+
 def has_streams() -> bool:
     """Whether executables that one thread calls can wait in several queues."""
     return hasattr(getattr(_private, "lib", None), "set_execution_stream_id")
@@ -129,9 +144,9 @@ def set_stream(number: int) -> None:
     _private.lib.set_execution_stream_id(number)
 
 
-def executable(loaded: Any, shapes: Sequence[tuple[int, ...]], place: Any) -> Executable:
-    """A loaded executable whose results have these shapes, on the device of `place`."""
-    avals = [_private.core.ShapedArray(shape, np.dtype(np.uint32)) for shape in shapes]
+def executable(loaded: Any, results: Results, place: Any) -> Executable:
+    """A loaded executable with results of these types, on the device of `place`."""
+    avals = [_private.core.ShapedArray(shape, np.dtype(dtype)) for shape, dtype in results]
     handler = _private.pxla.global_aval_to_result_handler
     free, bound = ([handler(aval, place, is_bound) for aval in avals] for is_bound in (False, True))
     _ = _private.lib.ExecuteResults.consume_with_handlers  # used at each call: missed now
@@ -183,9 +198,9 @@ def compiled_afresh(lowered: Any, place: Any) -> Any:
     return made
 
 
-def to_bytes(loaded: Any, shapes: Sequence[tuple[int, ...]]) -> bytes:
+def to_bytes(loaded: Any, results: Results) -> bytes:
     """What `from_bytes` makes the executable from."""
-    head = json.dumps(shapes).encode()
+    head = json.dumps(results).encode()
     return _LENGTH.pack(len(head)) + head + loaded.serialize()
 
 
@@ -193,11 +208,11 @@ def from_bytes(body: bytes, place: Any) -> Executable:
     """An executable as it was kept; anything may be raised where the bytes are of another kind."""
     (length,) = _LENGTH.unpack_from(body)
     start = _LENGTH.size + length
-    shapes = [tuple(shape) for shape in json.loads(body[_LENGTH.size : start])]
+    results = [(tuple(shape), dtype) for shape, dtype in json.loads(body[_LENGTH.size : start])]
     (device,) = place.device_set
     devices = _private.lib.DeviceList((device,))
     loaded = device.client.deserialize_executable(body[start:], devices, _options(device))
-    return executable(loaded, shapes, place)
+    return executable(loaded, results, place)
 
 
 def _options(device: Any) -> Any:

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import math
+from itertools import islice
 
 import jax
 import numpy as np
 import pytest
 
+import ren
+from ren.core.numtheory import ntt_primes_below
 from ren.lowering import integers
+from ren.lowering.kernels import integers as kernels
+from ren.lowering.tracing import wide
 from tests.rings import primes
 
 N = 64
@@ -60,55 +65,89 @@ def test_words_of_any_int64(batch):
     assert np.array_equal(integers.words(values[..., ::2]), words[..., ::2])
 
 
-def value_of(digits: np.ndarray, negative: bool, moduli: tuple[int, ...]) -> int:
-    weights = [math.prod(moduli[:i]) for i in range(len(moduli))]
-    total = sum(int(v) * w for v, w in zip(digits, weights, strict=True))
-    return total - math.prod(moduli) * bool(negative)
+def some_values(moduli: tuple[int, ...], count: int) -> list[int]:
+    """Integers in (-Q/2, Q/2] of all sizes, the extreme ones among them."""
+    half = math.prod(moduli) // 2
+    rng = np.random.default_rng(len(moduli))
+    values = [0, 1, -1, half, -half, half - 1, 1 - half]
+    for bits in range(1, half.bit_length()):
+        random = int.from_bytes(rng.bytes(200), "little") >> (1600 - bits)
+        values += [(-1) ** bits * random, (1 << bits) - 1, -(1 << bits)]
+    spread = len(values) // count + 1
+    return [*values[:7], *values[7::spread], *[half] * count][:count]
 
 
-@pytest.mark.parametrize(("limbs", "count"), [(1, 1), (2, 1), (2, 2), (5, 2), (6, 3), (7, 4)])
-def test_digits_of_small_integers(limbs, count):
+def check_floats(got: np.ndarray, values: list[int]) -> None:
+    for x, v in zip(got.tolist(), values, strict=True):
+        assert abs(int(x) - v) << 52 <= abs(v)
+
+
+@pytest.fixture(params=["auto", False], ids=["native", "xla"])
+def setting(request):
+    """With native kernels, where there is a compiler, and without."""
+    with ren.config.update(native=request.param):
+        yield request.param
+
+
+@pytest.mark.parametrize("n", [4, 64, 1024])
+@pytest.mark.parametrize("limbs", [1, 2, 3, 4, 5, 8, 9, 13, 20])
+def test_centered_is_within_52_bits(setting, limbs, n):
     # The last moduli are of all sizes: the largest, the smallest and one between.
     chosen = primes(N)
-    moduli = (*chosen[1:7], chosen[20], chosen[-1], chosen[0])[-limbs:]
-    last = moduli[-count:]
-    half = math.prod(last) // 2
-    rng = np.random.default_rng(limbs)
-    values = [0, 1, -1, half, -half, half - 1, 1 - half]
-    values += [
-        int(rng.integers(2**62)) ** 3 % (2 * half + 1) - half for _ in range(N - len(values))
-    ]
-    found, negative = integers.digits(jax.device_put(limbs_of(values, moduli)), moduli, count)
-    assert found.dtype == np.uint32 and found.shape == (count, N)
-    for i, v in enumerate(values):
-        assert value_of(found[:, i], negative[i], last) == v
-        assert negative[i] == (v < 0)
+    moduli = (*chosen[1:18], chosen[20], chosen[-1], chosen[0])[-limbs:]
+    values = some_values(moduli, n)
+    residues = jax.device_put(limbs_of(values, moduli))
+    got = integers.centered(residues, moduli)
+    assert got.dtype == np.float64 and got.shape == (n,)
+    check_floats(got, values)
 
 
-@pytest.mark.parametrize("place", [0, 31, N - 1])
-@pytest.mark.parametrize("batch", [0, 1])
-def test_digits_tell_of_one_larger_integer(place, batch):
+def test_centered_of_batches(setting):
     moduli = primes(N)[-6:]
-    small = math.prod(moduli[-2:])
-    for value in (small // 2 + 1, -(small // 2) - 1, small, math.prod(moduli) // 2, 5**60):
-        values = [[3] * N, [-4] * N]
-        values[batch][place] = value
-        limbs = jax.device_put(np.stack([limbs_of(v, moduli) for v in values]))
-        assert integers.digits(limbs, moduli, 2) is None
-        values[batch][place] = small // 2
-        limbs = jax.device_put(np.stack([limbs_of(v, moduli) for v in values]))
-        found, negative = integers.digits(limbs, moduli, 2)
-        found, negative = found[batch, :, place], negative[batch, place]
-        assert value_of(found, negative, moduli[-2:]) == small // 2
+    values = [some_values(moduli, N), [0] * N, some_values(moduli[1:], N), [-1] * N]
+    limbs = np.stack([limbs_of(v, moduli) for v in values]).reshape(2, 2, 6, N)
+    for given in (limbs, jax.device_put(limbs)):  # of the python device, and of JAX's
+        got = integers.centered(given, moduli)
+        assert got.shape == (2, 2, N)
+        for found, expected in zip(got.reshape(4, N), values, strict=True):
+            check_floats(found, expected)
 
 
-@pytest.mark.parametrize("limb", range(6))
-def test_digits_are_checked_against_every_limb(limb):
+def test_centered_is_exact_below_53_bits(setting):
+    moduli = primes(N)[-4:]
+    rng = np.random.default_rng(1)
+    values = [*rng.integers(-(2**53), 2**53, N - 2).tolist(), 2**53, -(2**53)]
+    got = integers.centered(jax.device_put(limbs_of(values, moduli)), moduli)
+    assert [int(x) for x in got] == values and not np.signbit(got[np.array(values) == 0]).any()
+
+
+def test_centered_by_native_code_is_that_of_xla():
+    moduli, rng = primes(N)[-9:], np.random.default_rng(9)
+    limbs = np.stack([rng.integers(0, q, 1 << 12) for q in moduli])
+    found = []
+    for native in ("auto", False):
+        with ren.config.update(native=native):
+            found.append(integers.centered(jax.device_put(limbs.astype(np.uint32)), moduli))
+    assert np.array_equal(*found)
+
+
+def test_centered_of_long_moduli_is_finite(setting):
+    moduli = tuple(islice(ntt_primes_below(N, 1 << 30), 40))  # Q is near 2^1200
+    large = [(-1) ** i * (math.prod(moduli) >> i) // 2 for i in range(1, N - 4)]
+    values = [0, 1, -1, 5**400, -(5**400), *large]
+    got = integers.centered(jax.device_put(limbs_of(values, moduli)), moduli)
+    check_floats(got[:5], values[:5])
+    assert np.isfinite(got).all() and np.array_equal(got < 0, np.array(values, object) < 0)
+
+
+def test_centered_has_no_control_flow():
+    """The kernel is one sequence of elementwise operations: none of them depends on a value."""
     moduli = primes(N)[-6:]
-    limbs = limbs_of([12345] * N, moduli)
-    assert integers.digits(jax.device_put(limbs), moduli, 2) is not None
-    limbs[limb, 17] ^= 1
-    assert integers.digits(jax.device_put(limbs), moduli, 2) is None
+    tables = kernels.float_tables(moduli)
+    with wide():
+        made = jax.make_jaxpr(kernels.floats)(tables, np.zeros((6, N), np.uint32))
+    names = {eqn.primitive.name for eqn in made.jaxpr.eqns}
+    assert names.isdisjoint({"cond", "while", "scan", "sort", "reduce_or", "reduce_max"})
 
 
 def test_it_runs_through_jax_too(monkeypatch):
@@ -117,7 +156,5 @@ def test_it_runs_through_jax_too(monkeypatch):
     values = np.array([*ENDS, *range(-27, 27)])
     limbs = integers.residues(values, moduli)
     assert np.array_equal(limbs, limbs_of(values.tolist(), moduli))
-    assert integers.digits(limbs, moduli, 2) is None  # 2^63 is above 2^60
-    found, negative = integers.digits(limbs, moduli, 3)
-    for i, v in enumerate(values.tolist()):
-        assert value_of(found[:, i], negative[i], moduli[-3:]) == v
+    with ren.config.update(native=False):
+        check_floats(integers.centered(limbs, moduli), values.tolist())

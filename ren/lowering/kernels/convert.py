@@ -96,7 +96,7 @@ def lift_tables(
     return (
         *tables.modulus(source_moduli),
         tables.plain_constant(half, source_moduli),
-        *_mixed_radix_tables(source_moduli),
+        *mixed_radix_tables(source_moduli),
         *tables.modulus(target_moduli),
         tables.montgomery_constant(-half, target_moduli),
         _weights(radices, target_moduli),
@@ -128,7 +128,7 @@ def lift(
     Reference: Garner, "The residue number system" (1959), mixed radix; centred by adding (D-1)/2.
     """
     plain = modular.mont_mul(x, jnp.ones_like(d), d, d_inv)
-    digits = _mixed_radix(modular.add(plain, half, d), d, d_inv, own, cross)
+    digits = mixed_radix(modular.add(plain, half, d), d, d_inv, own, cross)
     return _weighted_sum(digits, weights, offset, b, b_inv)
 
 
@@ -163,8 +163,8 @@ def _materialized(parts: list[jax.Array], axis: int) -> jax.Array:
     return lax.optimization_barrier(jnp.concatenate(parts, axis=axis))
 
 
-def _mixed_radix_tables(moduli: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
-    """(own [blocks, k, 1], cross [k, k, 1]) with the constants of `_mixed_radix`.
+def mixed_radix_tables(moduli: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
+    """(own [blocks, k, 1], cross [k, k, 1]) with the constants of `mixed_radix`.
 
     Block c holds the limbs [s, e). For a limb j >= s: own[c, j] = 1 / P and, for i in the block,
     cross[i, j] = -(d_s .. d_(i-1)) / P, both mod d_j in Montgomery form, where P is the product
@@ -183,7 +183,7 @@ def _mixed_radix_tables(moduli: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray
     return tables.frozen(own), tables.frozen(cross)
 
 
-def _mixed_radix(
+def mixed_radix(
     x: jax.Array, d: jax.Array, d_inv: jax.Array, own: jax.Array, cross: jax.Array
 ) -> jax.Array:
     """Plain residues x to digits v_i in [0, d_i) with the value sum(v_i d_0 .. d_(i-1)).

@@ -1,4 +1,4 @@
-"""Integers of 64 bits to residues, and residues to the mixed-radix digits of small integers.
+"""Integers of 64 bits to residues, and residues to the floats nearest to their integers.
 
 What encoding and decoding are made of. Traced like the other kernels; constants are arguments.
 """
@@ -7,16 +7,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import lru_cache
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from ren.lowering.kernels.modular import mont_mul, mul_sum, reduce_wide, sub, wide
+from ren.lowering.kernels.convert import mixed_radix, mixed_radix_tables
+from ren.lowering.kernels.modular import reduce_wide, sub, wide
 from ren.lowering.kernels.tables import R, column, frozen, modulus, montgomery_constant
 
 Moduli = tuple[int, ...]
+_LARGEST_WEIGHT = 1 << 960  # keeps the products of `floats` inside float64
+_PIECES = 3
 
 
 def residue_tables(moduli: Moduli) -> tuple[np.ndarray, ...]:
@@ -35,74 +39,64 @@ def residues(tables: Sequence[jax.Array], integers: jax.Array) -> jax.Array:
     return sub(reduce_wide(total, q, qinv), shift, q)
 
 
-def digit_tables(moduli: Moduli) -> tuple[np.ndarray, ...]:
-    """The tables of `digits`, from the moduli d_j of its limbs: (d, d^-1 mod R), R^2 mod d_j and
-    (d_j - 1)/2, each [count, 1], and the inverses of d_i mod d_j [count, count, 1]."""
-    count = len(moduli)
-    inverses = np.zeros((count, count, 1), np.uint32)
-    for j, q in enumerate(moduli):
-        for i, p in enumerate(moduli[:j]):
-            # In Montgomery form but for the last, whose product is to be plain.
-            inverses[i, j] = pow(p, -1, q) * (R if i < j - 1 else 1) % q
-    squares, middles = column([R * R % q for q in moduli]), column([q // 2 for q in moduli])
-    return (*modulus(moduli), squares, middles, frozen(inverses))
+@lru_cache(maxsize=512)
+def float_tables(moduli: Moduli) -> tuple[np.ndarray, ...]:
+    """The tables of `floats`, uint32.
+
+    (q, q^-1 mod R) and (q - 1)/2, all [L, 1]; the constants of `mixed_radix`; for each weight
+    W_i = q_0 ... q_(i-1) the bits of three float64, as words [L, 3, 2].
+    """
+    weights = [min(math.prod(moduli[:i]), _LARGEST_WEIGHT) for i in range(len(moduli))]
+    pieces = np.array([_pieces(w) for w in weights], "<f8")
+    words = frozen(pieces.view("<u4").reshape(len(moduli), _PIECES, 2))
+    own, cross = mixed_radix_tables(moduli)
+    # The first division takes residues out of Montgomery form too: 1 / P without R.
+    first = [int(c) * pow(R, -1, q) % q for c, q in zip(own[0, :, 0], moduli, strict=True)]
+    own = frozen(np.concatenate([column(first)[None], own[1:]]))
+    return (*modulus(moduli), column([q // 2 for q in moduli]), own, cross, words)
 
 
-def digits(tables: Sequence[jax.Array], limbs: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """The mixed-radix digits of what the last limbs say.
+def _pieces(weight: int) -> list[float]:
+    """Floats of at most 23 bits that add up to `weight` within 2^-69: with a digit below 2^30 each
+    product is exact (53 bits)."""
+    pieces = []
+    for _ in range(_PIECES):
+        shift = max(weight.bit_length() - 23, 0)
+        pieces.append(float(weight >> shift << shift))
+        weight -= weight >> shift << shift
+    return pieces
 
-    Let x in (-D/2, D/2] have the residues of the last `count` limbs, D = d_0 ... d_(count-1).
+
+def floats(tables: Sequence[jax.Array], limbs: jax.Array) -> jax.Array:
+    """The centred x in (-Q/2, Q/2] of residues, to a relative error of 2^-52: float64 [*batch, n].
 
     Args:
-        tables: `digit_tables`, of the moduli d_i of those.
+        tables: `float_tables`, of the moduli q_i of the limbs, Q their product.
         limbs: uint32 [*batch, limb, n], Montgomery residues in [0, q_i).
 
-    Returns:
-        v_i in [0, d_i) with x = v_0 + d_0 (v_1 + d_1 (v_2 + ..)) (mod D), uint32
-        [*batch, count, n]; and 1 where x is negative, else 0, uint32 [*batch, n].
+    Mixed radix x = sum_i v_i W_i, W_i = q_0 ... q_(i-1). Since (Q-1)/2 has the digits (q_i - 1)/2,
+    comparing digits from the top gives the sign, and |x| = 1 + sum_i (q_i - 1 - v_i) W_i where x is
+    negative: all terms are positive, so that nothing cancels. All products of floats are exact:
+    contracting them with sums changes no bit. L^2/2 multiply-adds a coefficient, whatever x is.
     """
-    q, qinv, squares, middles, inverses = tables
-    found: list[jax.Array] = []
+    q, qinv, middles, own, cross, words = tables
+    digits = mixed_radix(limbs, q, qinv, own, cross)
     negative = jnp.zeros((*limbs.shape[:-2], limbs.shape[-1]), bool)
-    for j in range(len(q)):
-        rest = limbs[..., j - len(q), :]
-        if j == 0:
-            rest = mont_mul(rest, jnp.ones_like(q[0]), q[0], qinv[0])
-        for i, digit in enumerate(found):  # Garner: (x - v_0) / d_0, (.. - v_1) / q_1, ..
-            below = mont_mul(digit, squares[j], q[j], qinv[j])  # in Montgomery form
-            rest = mont_mul(sub(rest, below, q[j]), inverses[i, j], q[j], qinv[j])
-        found.append(rest)
-        # Beyond (D - 1)/2, whose digits are (d_j - 1)/2: the most significant that differs decides.
-        negative = jnp.where(rest == middles[j], negative, rest > middles[j])
-    return jnp.stack(found, axis=-2), negative.astype(jnp.uint32)
+    for i in range(len(q)):  # the most significant digit that differs decides
+        v = digits[..., i, :]
+        negative = jnp.where(v == middles[i], negative, v > middles[i])
+    pieces = lax.bitcast_convert_type(words, jnp.float64)
+    high, low = jnp.zeros(negative.shape), negative.astype(jnp.float64)
+    for i in reversed(range(len(q))):
+        v = digits[..., i, :]
+        v = jnp.where(negative, q[i] - np.uint32(1) - v, v).astype(jnp.float64)
+        high, error = _two_sum(high, v * pieces[i, 0])
+        low = low + (error + v * pieces[i, 1] + v * pieces[i, 2])
+    return jnp.where(negative, -1.0, 1.0) * (high + low)
 
 
-def difference_tables(moduli: Moduli, count: int) -> tuple[np.ndarray, ...]:
-    """The tables of `differences`: (q, q^-1 mod R) and D R [L, 1], and W_i R^2 [count, L, 1] for
-    W_i = d_0 ... d_(i-1)."""
-    last = moduli[-count:]
-    weights = [math.prod(last[:i]) for i in range(count + 1)]
-    whole = montgomery_constant(weights.pop(), moduli)
-    factors = frozen(np.stack([montgomery_constant(w * R, moduli) for w in weights]))
-    return (*modulus(moduli), whole, factors)
-
-
-def differences(
-    tables: Sequence[jax.Array], found: jax.Array, negative: jax.Array, limbs: jax.Array
-) -> jax.Array:
-    """For each limb zero where it agrees with what `digits` found in all n coefficients.
-
-    Args:
-        tables: `difference_tables`.
-        found, negative: from `digits`.
-        limbs: uint32 [*batch, limb, n], Montgomery residues in [0, q_i).
-
-    Returns:
-        uint32 [*batch, limb].
-    """
-    q, qinv, whole, factors = tables
-    terms = [(found[..., i, None, :], factor) for i, factor in enumerate(factors)]
-    expected = mul_sum(terms, q, qinv)  # the sum of v_i (W_i R^2) R^-1: in Montgomery form
-    above = jnp.where(negative[..., None, :] > 0, whole, jnp.zeros_like(whole))
-    different = sub(expected, above, q) ^ limbs
-    return lax.reduce(different, np.uint32(0), lax.bitwise_or, (different.ndim - 1,))
+def _two_sum(a: jax.Array, b: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """a + b rounded, and its rounding error, exactly (Knuth)."""
+    total = a + b
+    part = total - a
+    return total, (a - (total - part)) + (b - part)

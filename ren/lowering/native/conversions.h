@@ -126,19 +126,20 @@ void own_digits(const Source& from, size_t limbs, const u32* scale, const u32* h
 }
 
 // The digits of the exact lift, in mixed radix, by blocks of kBlock: the constants own[block][j]
-// and cross[i][j] are those of `_mixed_radix` in convert.py.
+// and cross[i][j] are those of `mixed_radix` in convert.py. `first(j, c, m)` gives the residues of
+// limb j from column c on.
 constexpr size_t kBlock = 4;
-template <class V, class In>
-void mixed_digits(const Source& from, size_t limbs, const u32* half, const u32* own,
-                  const u32* cross, const In& x, size_t width, u32* digits) {
+template <class V, class First>
+void mixed_radix(const Source& from, size_t limbs, const u32* own, const u32* cross,
+                 const First& first, size_t width, u32* digits) {
   for (size_t j = 0; j < limbs; j++) {
     const Montgomery<V> m(from.d[j], from.d_inv[j]);
     for (size_t c = 0; c < width; c += lanes<V>) {
-      V y = add(multiply(load<V>(x(j) + c), 1, m), splat<V>(half[j]), m.q);
+      V y = first(j, c, m);
       for (size_t start = 0; start <= j; start += kBlock) {
         Sum<V> t;
-        const V first = splat<V>(own[start / kBlock * limbs + j]);
-        t.add(y, first, second(y), first);
+        const V own_j = splat<V>(own[start / kBlock * limbs + j]);
+        t.add(y, own_j, second(y), own_j);
         for (size_t i = start; i < j && i < start + kBlock; i++) {
           const V v = load<V>(digits + i * width + c), w = splat<V>(cross[i * limbs + j]);
           t.add(v, w, second(v), w);
@@ -148,6 +149,17 @@ void mixed_digits(const Source& from, size_t limbs, const u32* half, const u32* 
       store<V>(digits + j * width + c, y);
     }
   }
+}
+// The same of residues in Montgomery form, limb i at x(i), after (D - 1)/2 was added.
+template <class V, class In>
+void mixed_digits(const Source& from, size_t limbs, const u32* half, const u32* own,
+                  const u32* cross, const In& x, size_t width, u32* digits) {
+  mixed_radix<V>(
+      from, limbs, own, cross,
+      [&](size_t j, size_t c, const Montgomery<V>& m) {
+        return add(multiply(load<V>(x(j) + c), 1, m), splat<V>(half[j]), m.q);
+      },
+      width, digits);
 }
 
 }  // namespace

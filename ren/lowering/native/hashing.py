@@ -1,4 +1,4 @@
-"""What the host calls of a library directly: SHAKE-256 of many counters, and words to residues.
+"""What the host calls of a library directly: SHAKE-256, words to residues, residues to floats.
 
 The interpreter lock is not held meanwhile. Nothing of what they read is kept.
 """
@@ -6,13 +6,16 @@ The interpreter lock is not held meanwhile. Nothing of what they read is kept.
 from __future__ import annotations
 
 import ctypes
+import math
 import os
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 BLOCK = 136  # bytes that SHAKE-256 gives at a time
 _LEAST_OF_THREAD = 1 << 17  # bytes: a thread begins in the time that 2^15 of them take
+_LEAST_PRODUCTS = 1 << 22  # of residues and limbs, of a thread: about 0.3 ms
 _SIZE, _WORD, _NUMBER = ctypes.c_size_t, ctypes.c_uint64, ctypes.c_uint32
 _POINTER = ctypes.c_void_p
 
@@ -25,6 +28,8 @@ class Functions:
         self._shake.restype, self._uniform.restype = None, _SIZE
         self._shake.argtypes = [ctypes.c_char_p, _SIZE, _WORD, _SIZE, _SIZE, _POINTER, _SIZE]
         self._uniform.argtypes = [_POINTER, _SIZE, _NUMBER, _NUMBER, _POINTER, _POINTER]
+        self._floats, self._floats.restype = library.ren_floats, None
+        self._floats.argtypes = [_POINTER, *[_SIZE] * 3, *[_POINTER] * 7, _SIZE]
 
     def squeezed(self, prefix: bytes, first: int, count: int, blocks: int) -> NDArray[np.uint8]:
         """The first blocks of SHAKE-256(prefix, i), for `count` counters i from `first` on.
@@ -50,3 +55,23 @@ class Functions:
         above = np.empty(len(words), np.uint32)
         data = words.ctypes.data, len(words), q, largest, out.ctypes.data, above.ctypes.data
         return above[: self._uniform(*data)]
+
+    def floats(
+        self, limbs: NDArray[np.uint32], tables: Sequence[NDArray[np.uint32]]
+    ) -> NDArray[np.float64]:
+        """The centred integers of residues: `floats` in `ren.lowering.kernels.integers`.
+
+        Args:
+            limbs: Montgomery residues uint32 [*batch, limb, n], contiguous.
+            tables: `float_tables` of the moduli of the limbs.
+
+        Returns:
+            float64 [*batch, n].
+        """
+        *batch, count, n = limbs.shape
+        out = np.empty((*batch, n))
+        threads = min(os.cpu_count() or 1, max(limbs.size * count // _LEAST_PRODUCTS, 1))
+        data = [table.ctypes.data for table in tables]
+        size = math.prod(batch), count, n
+        self._floats(limbs.ctypes.data, *size, *data, out.ctypes.data, threads)
+        return out

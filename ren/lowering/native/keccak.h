@@ -2,13 +2,10 @@
 
 #pragma once
 
-#include <atomic>
-#include <system_error>
-#include <thread>
 #include <utility>
-#include <vector>
 
 #include "vectors.h"
+#include "workers.h"
 
 namespace {
 
@@ -124,19 +121,10 @@ inline void squeezed(const Message& message, u64 first, size_t some, size_t bloc
 // The same of any number of counters, with the help of other threads.
 inline void shake(const Message& message, u64 first, size_t count, size_t blocks, byte* out,
                   size_t threads) {
-  std::atomic<size_t> next{0};
-  const auto work = [&] {
-    for (size_t i; (i = next.fetch_add(kStreams)) < count;)
-      squeezed(message, first + i, count - i < kStreams ? count - i : kStreams, blocks,
-               out + 8 * kRate * blocks * i);
-  };
-  std::vector<std::thread> others;
-  try {
-    while (others.size() + 1 < threads) others.emplace_back(work);
-  } catch (const std::system_error&) {  // there are no more threads
-  }
-  work();
-  for (std::thread& other : others) other.join();
+  work_off(threads, count, [&](size_t i) {
+    squeezed(message, first + i, count - i < kStreams ? count - i : kStreams, blocks,
+             out + 8 * kRate * blocks * i);
+  }, kStreams);
 }
 
 // words mod q, and where a word is above `largest`: how many, and their positions.

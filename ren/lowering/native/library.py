@@ -19,6 +19,7 @@ from jax.extend.backend import backends
 from ren.config import config
 from ren.core.errors import NativeError
 from ren.lowering import disk
+from ren.lowering.forking import is_forked
 from ren.lowering.native import build, self_check
 from ren.lowering.native.build import BuildError
 from ren.lowering.native.hashing import Functions
@@ -83,6 +84,8 @@ def outcome() -> Outcome:
     """What came of loading the library; it is loaded now if it was not."""
     global _outcome
     found = _outcome
+    if found is None and is_forked():  # its check would wait for JAX's threads
+        return Outcome(reason="this process was forked after JAX had started")
     if found is None:
         with _lock:
             found = _outcome = _outcome or _loaded()

@@ -15,6 +15,7 @@ from ren.core.node import Node, make
 from ren.core.ring import Domain, RingSpec
 from ren.lowering.bodies import BODIES
 from ren.lowering.graph import Call, Graph
+from ren.lowering.kernels.integers import float_tables
 from ren.lowering.native.build import BuildError
 from ren.lowering.native.code import emit_whole, whole
 from ren.lowering.native.hashing import BLOCK, Functions
@@ -70,6 +71,19 @@ def check_functions(functions: Functions) -> None:
         is_right = np.array_equal(above, np.flatnonzero(words > largest))
         if not is_right or not np.array_equal(out, words % np.uint32(q)):
             raise BuildError(f"the self-check of residues modulo {q} failed")
+    for ring in _RINGS:
+        _check_floats(functions, ring)
+
+
+def _check_floats(functions: Functions, ring: RingSpec) -> None:
+    """Compares the floats of a few integers of all sizes with these integers."""
+    moduli, half, n = ring.moduli, ring.q // 2, ring.n
+    ends = [0, 1, -1, half, -half]
+    values = ends + [(-1) ** i * (half >> (i % half.bit_length())) for i in range(n - len(ends))]
+    limbs = np.array([[(v << 32) % q for v in values] for q in moduli], np.uint32)
+    for found in functions.floats(np.stack([limbs, limbs]), float_tables(moduli)).tolist():
+        if any(abs(int(x) - v) << 52 > abs(v) for x, v in zip(found, values, strict=True)):
+            raise BuildError(f"the self-check of floats at n = {n} failed")
 
 
 def _by_override(library: str, kernel: Kernel, inputs: list[np.ndarray]) -> np.ndarray:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 import threading
 from collections.abc import Iterable
 from pathlib import Path
@@ -134,6 +133,9 @@ class Context(DisplayedContext, Stored):
     def decrypt(self, x: Ciphertext) -> NDArray:
         """The message of `x`: float64 or complex128, of the shape that went in.
 
+        The time depends on parameters, level, batch axes and layout. It does not depend on the
+        message: no step from the ciphertext to the values branches on a value.
+
         Raises:
             ContextError: `x` is under another key.
             MissingKeyError: this context holds no secret key.
@@ -177,9 +179,8 @@ class Context(DisplayedContext, Stored):
 
     def slots_of(self, x: Ciphertext) -> NDArray[np.complex128]:
         """All slots of `x`, also beyond what went in: [*batch, slots]; raises as `decrypt`."""
-        bits = math.ceil(math.log2(x.scale)) + self.params.integer_bits
         secret = self._keys.require_secret()
-        coefficients = encryption.decrypt_coefficients(x.polys, secret, bits)
+        coefficients = encryption.decrypt_coefficients(x.polys, secret)
         return encoder.decode(coefficients, x.n, x.slots, x.scale)
 
     # ---------------------------------------------------------------- keys

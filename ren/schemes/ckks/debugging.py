@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from ren.callers import user_line
 from ren.capturing import inlining
 from ren.core.errors import ContextError, PrecisionError, TracedValueError
+from ren.lowering.integers import centered
 from ren.lowering.tracing import is_tracing
 from ren.schemes.ckks import encoder
 from ren.schemes.ckks.active import active_context, context_for
@@ -129,7 +130,7 @@ def _padded(values: Any, x: Ciphertext) -> Slots:
 def _decoded(p: Plaintext) -> Slots:
     """The values of a plaintext, as they were rounded."""
     poly, params = p.poly.intt(), p.params
-    coefficients = encoder.centered(poly.limbs, poly.ring.moduli, p.bits)
+    coefficients = centered(poly.limbs, poly.ring.moduli)
     return encoder.decode(coefficients, params.n, params.slots, params.scale(p.level))
 
 

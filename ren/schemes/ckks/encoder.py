@@ -16,18 +16,14 @@ import math
 from collections.abc import Sequence
 from fractions import Fraction
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ren.core.errors import ParameterError
 from ren.lowering import integers
-from ren.residues import plain
 
-_LARGEST_WEIGHT = 1 << 1000  # keeps the products of `centered_floats` inside float64
 _LARGEST_INTEGER = 1 << 62  # what goes into int64, with room for a sum
-_MOST_DIGITS = 4  # of coefficients that a message is expected to have
 
 
 @lru_cache(maxsize=32)
@@ -192,100 +188,6 @@ def _as_int64(coefficients: NDArray) -> tuple[NDArray[np.int64], NDArray[np.intp
     fraction, exponents = np.frexp(coefficients)
     shift = np.maximum(exponents - 53, 0)
     return np.ldexp(fraction, exponents - shift).astype(np.int64), shift.astype(np.intp)
-
-
-def centered(limbs: Any, moduli: Sequence[int], bits: int) -> NDArray[np.float64]:
-    """What `centered_floats` gives, in time linear in the limbs where all |x| < 2^bits.
-
-    Few limbs then tell x, and all others are checked against it; if one disagrees, all are used.
-
-    Args:
-        limbs: Montgomery residues uint32 [*batch, limb, n] on a device.
-        moduli: the moduli q_i of the limbs.
-        bits: of what is expected; it decides about the time alone.
-    """
-    moduli, count = tuple(moduli), 1
-    while count < len(moduli) and math.prod(moduli[-count:]) >> (bits + 1) == 0:
-        count += 1
-    found = integers.digits(limbs, moduli, count) if count <= _MOST_DIGITS else None
-    if found is None:
-        return centered_floats(plain(np.asarray(limbs), moduli), moduli)
-    digits = [found[0][..., i, :].astype(np.int64) for i in range(count)]
-    return _signed_floats(digits, found[1], moduli[-count:])
-
-
-def centered_floats(limbs: NDArray[np.uint32], moduli: Sequence[int]) -> NDArray[np.float64]:
-    """The centred x in (-Q/2, Q/2] with x = limbs[i] (mod q_i), to a relative error of 2^-52.
-
-    Args:
-        limbs: plain residues [*batch, limb, n], limb i in [0, q_i).
-        moduli: the moduli q_i of the limbs, Q their product.
-
-    Returns:
-        float64 [*batch, n]. Values beyond 2^1000 come out large but wrong.
-
-    Mixed radix x = sum_i v_i W_i, W_i = q_0 ... q_(i-1). Since (Q-1)/2 has the digits (q_i - 1)/2,
-    comparing digits from the top gives the sign, and |x| = 1 + sum_i (q_i - 1 - v_i) W_i where x is
-    negative: all terms are positive, so that nothing cancels. L^2/2 multiply-adds a coefficient.
-    """
-    digits = _mixed_radix(limbs, moduli)
-    return _signed_floats(digits, _is_above_half(digits, moduli), moduli)
-
-
-def _signed_floats(
-    digits: list[NDArray[np.int64]], negative: NDArray[np.bool_], moduli: Sequence[int]
-) -> NDArray[np.float64]:
-    """The sum of digits[i] W_i, less the product of the moduli where `negative`."""
-    if (product := math.prod(moduli)) < _LARGEST_INTEGER:
-        total = negative * np.int64(-product)
-        for i, digit in enumerate(digits):
-            total += digit * math.prod(moduli[:i])
-        return total.astype(np.float64)
-    high = np.zeros(negative.shape)
-    low = negative.astype(np.float64)
-    for i in reversed(range(len(moduli))):
-        digit = np.where(negative, moduli[i] - 1 - digits[i], digits[i]).astype(np.float64)
-        first, second, third = _pieces(min(math.prod(moduli[:i]), _LARGEST_WEIGHT))
-        high, error = _two_sum(high, digit * first)
-        low = low + (error + digit * second + digit * third)
-    return np.where(negative, -1.0, 1.0) * (high + low)
-
-
-def _mixed_radix(limbs: NDArray[np.uint32], moduli: Sequence[int]) -> list[NDArray[np.int64]]:
-    """The digits v_i in [0, q_i) of x = v_0 + q_0 (v_1 + q_1 (v_2 + ...)), by Garner's method."""
-    rest = [limbs[..., i, :].astype(np.int64) for i in range(len(moduli))]
-    for i, q in enumerate(moduli):
-        for j in range(i + 1, len(moduli)):
-            # |difference| < 2^30 and the inverse < 2^30: the product stays below 2^60.
-            inverse = pow(q, -1, moduli[j])
-            rest[j] = _mod((rest[j] - rest[i]) * inverse, moduli[j])
-    return rest
-
-
-def _is_above_half(digits: list[NDArray[np.int64]], moduli: Sequence[int]) -> NDArray[np.bool_]:
-    above = np.zeros(digits[0].shape, np.bool_)
-    for q, digit in zip(moduli, digits, strict=True):  # the last, most significant digit decides
-        middle = (q - 1) // 2
-        above = np.where(digit == middle, above, digit > middle)
-    return above
-
-
-def _pieces(weight: int) -> tuple[float, float, float]:
-    """Three floats of at most 23 bits that add up to `weight` within 2^-69: with a digit below 2^30
-    each product is exact (53 bits)."""
-    pieces = []
-    for _ in range(3):
-        shift = max(weight.bit_length() - 23, 0)
-        pieces.append(float(weight >> shift << shift))
-        weight -= weight >> shift << shift
-    return pieces[0], pieces[1], pieces[2]
-
-
-def _two_sum(a: NDArray, b: NDArray) -> tuple[NDArray, NDArray]:
-    """a + b rounded, and its rounding error, exactly (Knuth)."""
-    total = a + b
-    part = total - a
-    return total, (a - (total - part)) + (b - part)
 
 
 def check_slots(n: int, slots: int) -> None:

@@ -9,12 +9,12 @@ from ren.capturing import is_capturing
 from ren.core.errors import TracedValueError
 from ren.core.ring import RingSpec
 from ren.lowering.devices import is_host, is_tracer
+from ren.lowering.integers import centered
 from ren.placement import moved
 from ren.poly import Poly
 from ren.programs import Integers, replayed
 from ren.realization import has_placeholder, realize_nodes
 from ren.sampling import fresh_seed
-from ren.schemes.ckks.encoder import centered
 from ren.schemes.ckks.parameters import Parameters
 from ren.schemes.rlwe.keys import (
     Entropy,
@@ -123,13 +123,14 @@ def _with_public_key(
     return message.ntt() + c0, c1
 
 
-def decrypt_coefficients(polys: tuple[Poly, ...], secret: Secret, bits: int) -> NDArray[np.float64]:
+def decrypt_coefficients(polys: tuple[Poly, ...], secret: Secret) -> NDArray[np.float64]:
     """The centred coefficients of c0 + c1 s + ..: float64 [*batch, n].
+
+    The time does not depend on the message: it takes one path for a ring, a batch and a device.
 
     Args:
         polys: c0, c1, ..; they are computed, and that is remembered.
         secret: s.
-        bits: of what is expected, for `encoder.centered`.
 
     Raises:
         TracedValueError: inside a captured or traced function, where there are no values.
@@ -143,7 +144,7 @@ def decrypt_coefficients(polys: tuple[Poly, ...], secret: Secret, bits: int) -> 
     if any(is_host(p.limbs) for p in polys):  # of the python device: the secret is not there
         polys = tuple(moved(polys, secret.poly.device))
     (message,) = replayed(_messages, None, *polys, secret.poly)
-    return centered(message.limbs, message.ring.moduli, bits)
+    return centered(message.limbs, message.ring.moduli)
 
 
 def _messages(_: None, *given: Poly) -> tuple[Poly]:

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ren.core.ring import Domain, RingSpec
+from ren.lowering.forking import on_host
 from ren.poly import Poly, realize_polys
 from ren.schemes.ckks.active import live_context
 from ren.schemes.ckks.encryption import uniform_half
@@ -36,7 +37,7 @@ _MAX_BATCH_RANK = 8
 def limbs_of(*polys: Poly) -> list[NDArray[np.uint32]]:
     """Limb arrays of polynomials in the NTT domain, on the host."""
     realized = realize_polys([p.ntt() for p in polys])
-    return [np.asarray(p.limbs) for p in realized]
+    return [on_host(p.limbs) for p in realized]
 
 
 # ------------------------------------------------------------------- ciphertexts and plaintexts

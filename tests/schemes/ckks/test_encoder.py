@@ -123,25 +123,6 @@ def test_residues_are_montgomery_forms(kind):
         assert got[(*index[:-1], slice(None), index[-1])].tolist() == want
 
 
-@pytest.mark.parametrize("limbs", [1, 2, 5])
-def test_centered_floats_to_52_bits(limbs):
-    moduli = PRIMES[:limbs]
-    product = 1
-    for q in moduli:
-        product *= q
-    rng = np.random.default_rng(limbs)
-    values = [0, 1, -1, product // 2, -(product // 2), product // 2 - 1, 1 - product // 2]
-    for bits in range(1, product.bit_length() - 1):
-        top = int(rng.integers(1 << 62)) << 100
-        values += [(-1) ** bits * (top >> (162 - bits)), (1 << bits) - 1, -(1 << bits)]
-    values = [v for v in values if 2 * abs(v) < product]
-    plain = np.array([[v % q for v in values] for q in moduli], np.uint32)
-    got = encoder.centered_floats(np.stack([plain, plain]), moduli)
-    assert got.shape == (2, len(values)) and np.array_equal(got[0], got[1])
-    for v, x in zip(values, got[0].tolist(), strict=True):
-        assert abs(Fraction(x) - v) * 2**52 <= abs(v)
-
-
 def test_errors():
     with pytest.raises(ParameterError, match="at most 8 numbers"):
         encoder.encode(np.ones(9), 16, 8, 1)

@@ -1,0 +1,81 @@
+// Residues to floats: `floats` in ren/lowering/kernels/integers.py, bit for bit.
+
+#pragma once
+
+#include "conversions.h"
+#include "workers.h"
+
+namespace {
+
+// Half of the lanes of V as floats, and as signed numbers, of which comparisons make masks.
+constexpr size_t kHalf = lanes<Vector> / 2 > 0 ? lanes<Vector> / 2 : 1;
+template <class V>
+struct Half {
+  typedef double Floats __attribute__((vector_size(8 * kHalf)));
+  typedef int32_t Numbers __attribute__((vector_size(4 * kHalf)));
+};
+template <>
+struct Half<u32> {
+  typedef double Floats __attribute__((vector_size(8)));
+  typedef int32_t Numbers __attribute__((vector_size(4)));
+};
+
+// The tables of `floats`: the constants of `mixed_radix`, (q - 1)/2, and three pieces a weight.
+struct FloatTables {
+  Source from;
+  const u32 *middles, *own, *cross;
+  const double* pieces;
+};
+
+// The floats of `width` numbers given by their digits, [limbs, width]. What runs depends on none.
+template <class V>
+void floats_of(const FloatTables& t, size_t limbs, const u32* digits, size_t width, double* out) {
+  typedef typename Half<V>::Floats Floats;
+  typedef typename Half<V>::Numbers Numbers;
+  const auto load_numbers = [&](size_t i, size_t c) {
+    Numbers v;
+    __builtin_memcpy(&v, digits + i * width + c, sizeof(v));
+    return v;
+  };
+  for (size_t c = 0; c < width; c += sizeof(Floats) / sizeof(double)) {
+    Numbers negative{};  // -1 where the number is, else 0
+    for (size_t i = 0; i < limbs; i++) {
+      const Numbers v = load_numbers(i, c), middle = Numbers{} + int32_t(t.middles[i]);
+      negative = (v > middle) | ((v == middle) & negative);
+    }
+    const Floats sign = __builtin_convertvector(negative, Floats);
+    Floats upper{}, lower = -sign;
+    for (size_t i = limbs; i-- > 0;) {
+      const Numbers v = load_numbers(i, c);
+      const Floats d = __builtin_convertvector(
+          v ^ ((v ^ (int32_t(t.from.d[i]) - 1 - v)) & negative), Floats);
+      const double* const piece = t.pieces + 3 * i;
+      // Products are exact, and this is the sum of two floats and its rounding error (Knuth).
+      const Floats term = d * piece[0], total = upper + term, part = total - upper;
+      const Floats error = (upper - (total - part)) + (term - part);
+      lower += error + d * piece[1] + d * piece[2];
+      upper = total;
+    }
+    const Floats found = (sign + sign + 1.0) * (upper + lower);
+    __builtin_memcpy(out + c, &found, sizeof(found));
+  }
+}
+
+// float64 [batches, n] of Montgomery residues x [batches, limbs, n], some columns at a time.
+template <class V>
+void floats(const FloatTables& t, size_t batches, size_t limbs, size_t n, const u32* x, double* out,
+            size_t threads) {
+  const size_t width = width_of<V>(n, limbs), parts = n / width;
+  work_off(threads, batches * parts, [&](size_t task) {
+    const size_t batch = task / parts, c = task % parts * width;
+    const u32* const from = x + batch * limbs * n + c;
+    std::vector<u32> digits(limbs * width);
+    mixed_radix<V>(
+        t.from, limbs, t.own, t.cross,
+        [&](size_t j, size_t at, const Montgomery<V>&) { return load<V>(from + j * n + at); },
+        width, digits.data());
+    floats_of<V>(t, limbs, digits.data(), width, out + batch * n + c);
+  });
+}
+
+}  // namespace
