@@ -21,6 +21,8 @@ from ren.lowering import store_file
 from ren.lowering.store_file import DamagedFileError
 from ren.lowering.telemetry import Entry
 
+FOLDER = "telemetry"
+
 _log = logging.getLogger("ren")
 
 
@@ -118,14 +120,14 @@ class Store:
 
     def _written(self, folder: Path, pending: Mapping[str, Entry]) -> dict[str, Entry]:
         """Writes `pending` into the file, and returns all that is in it then."""
-        with store_file.locked(folder):
+        with store_file.locked(folder) as held:
             try:
-                present = store_file.read(folder)
+                present = store_file.present(held)
             except DamagedFileError as error:  # it is about to be replaced
                 self._warn(error)
                 present = {}
             merged = self._kept(_newest(present, pending))
-            store_file.replace(folder, merged)
+            store_file.replace(held, merged)
         return merged
 
     def _read_once(self) -> None:
@@ -180,9 +182,14 @@ def _newest(*entries: Mapping[str, Entry]) -> dict[str, Entry]:
 
 
 def default_store() -> Store:
-    """The store of this process for the settings in force, flushed at exit."""
+    """The store of this process for the settings in force, flushed at exit.
+
+    Its folder is one that Ren makes, inside that of the settings: users make theirs under umasks
+    that let a group write to it.
+    """
+    folder = cache_folder()
     return _shared(
-        cache_folder(),
+        None if folder is None else folder / FOLDER,
         config.cache_ttl_s,
         config.cache_max_entries,
         config.cache_refresh_s,

@@ -1,8 +1,8 @@
 """The file of a store: a line of header with a checksum, then JSON; read with distrust.
 
 The header names the format, its version, the version of Ren, the bytes of the body and the SHA-256
-of all the rest. The folder is its user's alone. A reader sees a whole file or none: writers make a
-new one beside it and rename it.
+of all the rest. The folder is private (`private_folder`). A reader sees a whole file or none:
+writers make a new one beside it and rename it.
 """
 
 from __future__ import annotations
@@ -13,17 +13,16 @@ import json
 import math
 import os
 import re
-import stat
-import tempfile
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NoReturn
 
 import attrs
 
 from ren.core.version import __version__
+from ren.lowering.private_folder import TEMPORARY, TEMPORARY_S, PrivateFolder
 from ren.lowering.telemetry import Entry
 
 try:
@@ -35,8 +34,6 @@ FILE_NAME, LOCK_NAME = "plans", "plans.lock"
 MAX_BYTES = 1 << 26
 LOCK_SECONDS = 1.0  # after that a write goes on without the lock: its holder may be stopped
 
-_STALE_SECONDS = 3600  # temporary files of processes that were killed are removed after that
-_SUFFIX = ".tmp"
 _MAGIC, _FORMAT = "ren-plans", 1
 _MAX_HEADER = 256
 _MAX_NAME, _MAX_SAMPLES, _MAX_INT = 64, 64, 1 << 63
@@ -138,37 +135,42 @@ def _number(value: Any) -> float:
 # ------------------------------------------------------------------- disk
 
 
-def read(folder: Path) -> dict[str, Entry]:
-    """The entries in a folder; none when there is no file.
+def read(path: Path) -> dict[str, Entry]:
+    """Return the entries in a folder; none if there is no file.
+
+    Args:
+        path: where the folder is; it is not made.
 
     Raises:
-        OSError: the folder is not there for this user alone.
-        DamagedFileError: the file cannot be read, or is not what `replace` wrote.
+        OSError: other users can change the folder.
+        DamagedFileError: the file is unreadable, foreign, or not what `replace` wrote.
     """
     try:
-        _check_folder(folder)
-        return decode(_contents(folder / FILE_NAME))
+        with PrivateFolder(path, is_made=False) as folder:
+            return present(folder)
     except FileNotFoundError:
         return {}
 
 
-def _contents(path: Path) -> bytes:
-    # A pipe in its place would block an ordinary open.
-    flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+def present(folder: PrivateFolder) -> dict[str, Entry]:
+    """Return the entries in an open folder; none if there is no file.
+
+    Raises:
+        DamagedFileError: the file is unreadable, foreign, or not what `replace` wrote.
+    """
     try:
-        with os.fdopen(os.open(path, flags), "rb") as file:
-            found = os.fstat(file.fileno())
-            if not stat.S_ISREG(found.st_mode) or found.st_size > MAX_BYTES:
-                raise DamagedFileError("it is no ordinary file of a sensible size")
-            return file.read(MAX_BYTES + 1)
+        data = folder.read(FILE_NAME, MAX_BYTES + 1)
     except FileNotFoundError:
-        raise
+        return {}
     except OSError as error:
         raise DamagedFileError(error) from error
+    if len(data) > MAX_BYTES:
+        raise DamagedFileError("it is too large")
+    return decode(data)
 
 
-def replace(folder: Path, entries: Mapping[str, Entry]) -> None:
-    """Writes the file anew, whole or not at all.
+def replace(folder: PrivateFolder, entries: Mapping[str, Entry]) -> None:
+    """Write the file anew, whole or not at all.
 
     Raises:
         OSError: it cannot be written.
@@ -176,41 +178,24 @@ def replace(folder: Path, entries: Mapping[str, Entry]) -> None:
     data = encode(entries)
     if len(data) > MAX_BYTES:
         raise OSError(errno.EFBIG, os.strerror(errno.EFBIG), FILE_NAME)
-    _remove_stale(folder)
-    descriptor, name = tempfile.mkstemp(_SUFFIX, FILE_NAME, folder)  # mode 0600
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(descriptor)
-        os.replace(name, folder / FILE_NAME)
-    except BaseException:
-        with suppress(OSError):
-            os.unlink(name)
-        raise
-
-
-def _remove_stale(folder: Path) -> None:
-    for path in folder.glob(f"{FILE_NAME}*{_SUFFIX}"):
-        with suppress(OSError):
-            if time.time() - path.stat().st_mtime > _STALE_SECONDS:
-                path.unlink()
+    folder.sweep({TEMPORARY: TEMPORARY_S})
+    folder.write(FILE_NAME, data, is_synced=True)
 
 
 @contextmanager
-def locked(folder: Path) -> Iterator[None]:
-    """Makes the folder if need be and keeps other writers out, where the system can.
+def locked(path: Path) -> Iterator[PrivateFolder]:
+    """Open a folder, made if it is missing, and keep other writers out where the system can.
 
     Raises:
-        OSError: there can be no such folder, or it is not this user's alone.
+        OSError: the folder cannot be made, or other users can change it.
     """
-    make_folder(folder)
-    descriptor = os.open(folder / LOCK_NAME, os.O_RDWR | os.O_CREAT, 0o600)
-    try:
-        _lock(descriptor)
-        yield
-    finally:
-        os.close(descriptor)  # gives the lock back
+    with PrivateFolder(path) as folder:
+        descriptor = folder.lock_file(LOCK_NAME)
+        try:
+            _lock(descriptor)
+            yield folder
+        finally:
+            os.close(descriptor)  # gives the lock back
 
 
 def _lock(descriptor: int) -> None:
@@ -226,21 +211,3 @@ def _lock(descriptor: int) -> None:
         except OSError:  # a file system without locks
             return
         time.sleep(0.005)
-
-
-def make_folder(folder: Path) -> None:
-    """Makes a folder for this user alone, if it is not there.
-
-    Raises:
-        OSError: there can be none, or what is there is another user's or open to others.
-    """
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    _check_folder(folder)
-
-
-def _check_folder(folder: Path) -> None:
-    found = folder.stat()
-    if hasattr(os, "getuid") and found.st_uid != os.getuid():
-        raise PermissionError("the folder belongs to another user")
-    if os.name == "posix" and found.st_mode & 0o022:
-        raise PermissionError("others may write to the folder")

@@ -92,17 +92,17 @@ def test_a_folder_that_others_may_write_to(folder, caplog, mode):
     check_unused(Store(folder), caplog, "others may write")
 
 
-@pytest.mark.skipif(not hasattr(os, "getuid"), reason="owners of files are those of POSIX")
+@pytest.mark.skipif(not hasattr(os, "geteuid"), reason="owners of files are those of POSIX")
 def test_a_folder_of_another_user(folder, caplog, monkeypatch):
     Store(folder).write(KEY, BODY)
-    monkeypatch.setattr(os, "getuid", lambda: folder.stat().st_uid + 1)
+    monkeypatch.setattr(os, "geteuid", lambda: folder.stat().st_uid + 1)
     check_unused(Store(folder), caplog, "another user")
 
 
 def test_a_full_disk(folder, caplog, monkeypatch):
     store = Store(folder)
 
-    def full(*_):
+    def full(*_, **__):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(os, "replace", full)
@@ -114,7 +114,7 @@ def test_an_entry_that_cannot_be_read(folder, caplog, monkeypatch):
     store = Store(folder)
     store.write(KEY, BODY)
 
-    def refused(*_):
+    def refused(*_, **__):
         raise PermissionError(13, "Permission denied")
 
     monkeypatch.setattr(os, "open", refused)

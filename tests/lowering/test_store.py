@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+import secrets
 import stat
 import subprocess
 import sys
@@ -294,7 +295,7 @@ def test_a_system_without_locks_will_do(tmp_path, monkeypatch):
 def test_what_a_killed_writer_left_is_removed(tmp_path):
     old, young = tmp_path / f"{FILE_NAME}old.tmp", tmp_path / f"{FILE_NAME}young.tmp"
     for path in (old, young):
-        path.touch()
+        path.touch(mode=0o600)
     os.utime(old, (1, 1))
     make(tmp_path).remember(name(1), entry())
     assert (old.exists(), young.exists()) == (False, True)
@@ -321,7 +322,7 @@ def test_the_default_store_is_flushed_at_exit(tmp_path):
     env = {**os.environ, "PYTHONPATH": str(ROOT), "REN_CACHE_DIR": str(tmp_path / "cache")}
     done = subprocess.run([sys.executable, "-c", AT_EXIT], env=env, capture_output=True)
     assert done.returncode == 1 and done.stderr.endswith(b"RuntimeError: the end\n")
-    held = store_file.read(tmp_path / "cache")
+    held = store_file.read(tmp_path / "cache" / stores.FOLDER)
     assert [(key[0], e.tier) for key, e in sorted(held.items())] == [("a", "graph"), ("b", "units")]
     assert all(abs(e.updated_s - time.time()) < 600 for e in held.values())
 
@@ -503,7 +504,7 @@ def test_a_folder_that_others_may_write_to_is_refused(tmp_path, caplog, mode):
 
 def test_a_folder_of_another_user_is_refused(tmp_path, caplog, monkeypatch):
     whole_file(tmp_path)
-    monkeypatch.setattr(os, "getuid", lambda: 12345)
+    monkeypatch.setattr(os, "geteuid", lambda: 12345)
     assert_harmless(tmp_path, caplog, is_mended=False)
     monkeypatch.undo()
     assert make(tmp_path).known(name(1)) == entry()
@@ -522,11 +523,11 @@ def test_a_folder_that_vanishes_is_made_again(tmp_path):
 
 SYSTEM_CALLS = {
     "no space: write": (os, "fsync", OSError(28, "No space left on device")),
-    "no space: temporary file": (store_file.tempfile, "mkstemp", OSError(28, "No space left")),
+    "no space: temporary file": (secrets, "token_hex", OSError(28, "No space left")),
     "read-only: rename": (os, "replace", OSError(30, "Read-only file system")),
-    "read-only: folder": (Path, "mkdir", OSError(30, "Read-only file system")),
     "quota: lock": (os, "open", OSError(122, "Disk quota exceeded")),
-    "unreadable: folder": (Path, "stat", PermissionError(13, "Permission denied")),
+    "unreadable: folder": (os, "fstat", PermissionError(13, "Permission denied")),
+    "unreadable: list": (os, "scandir", PermissionError(13, "Permission denied")),
     "bad name": (os, "open", ValueError("embedded null byte")),
 }
 
@@ -557,14 +558,23 @@ def test_system_calls_that_fail(tmp_path, caplog, monkeypatch, call):
     assert set(store_file.read(tmp_path)) == {name(i) for i in (0, 1, 2, *range(5, 25))}
 
 
+def test_store_on_a_read_only_disk_stays_in_memory(tmp_path, caplog, monkeypatch):
+    def refuse(*_, **__):
+        raise OSError(30, "Read-only file system")
+
+    monkeypatch.setattr(os, "mkdir", refuse)
+    assert_harmless(tmp_path / "cache", caplog, is_mended=False)
+    assert not list(tmp_path.iterdir())
+
+
 def test_a_file_that_cannot_be_read_is_replaced(tmp_path, caplog, monkeypatch):
     whole_file(tmp_path)
     open_file = os.open
 
-    def refuse(path, *args):
+    def refuse(path, *args, **options):
         if Path(path).name == FILE_NAME:
             raise PermissionError(13, "Permission denied")
-        return open_file(path, *args)
+        return open_file(path, *args, **options)
 
     with monkeypatch.context() as patch:
         patch.setattr(os, "open", refuse)
@@ -589,7 +599,7 @@ def test_the_settings_choose_the_store(tmp_path, monkeypatch):
         assert stores.default_store() is store
         with config.update(cache_flush_min=1):
             stores.default_store().remember(name(1), entry())
-    assert set(store_file.read(tmp_path)) == {name(1)}
+    assert set(store_file.read(tmp_path / stores.FOLDER)) == {name(1)}
     with config.update(cache_dir="off"):
         assert stores.cache_folder() is None
     with config.update(cache_dir=None):

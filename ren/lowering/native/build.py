@@ -9,16 +9,15 @@ import shlex
 import shutil
 import signal
 import subprocess
-import tempfile
 from collections.abc import Sequence
 from importlib import resources
 from importlib.metadata import version
-from pathlib import Path
 
 import attrs
 import jax
 
 from ren.config import CXX
+from ren.lowering.private_folder import scratch
 from ren.lowering.runtime import processor
 
 # C++ compilers by their usual names; the first that is there is used, unless CXX names another.
@@ -76,15 +75,16 @@ def key(built_by: Compiler) -> str:
 
 
 def library(built_by: Compiler) -> bytes:
-    """The shared library, compiled now, in a folder of its own that is gone afterwards.
+    """Compile the shared library, in a private folder that is deleted afterwards.
 
     Raises:
         BuildError: the compiler failed, or took longer than `LIMIT_S`.
+        OSError: other users can replace the folder for temporary files.
     """
-    with tempfile.TemporaryDirectory(prefix="ren-") as folder:
+    with scratch() as folder:
         for name, text in sources().items():
-            (Path(folder) / name).write_bytes(text)
-        main, made = Path(folder) / MAIN, Path(folder) / "kernels.so"
+            (folder / name).write_bytes(text)
+        main, made = folder / MAIN, folder / "kernels.so"
         include = f"-I{jax.ffi.include_dir()}"
         _run([*built_by.command, *FLAGS, include, str(main), "-o", str(made)])
         return made.read_bytes()

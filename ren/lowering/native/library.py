@@ -5,12 +5,9 @@ Whatever goes wrong, XLA runs what the library would; one line of the logger "re
 
 from __future__ import annotations
 
-import ctypes
 import logging
-import tempfile
 import threading
 from collections.abc import Iterable
-from pathlib import Path
 
 import attrs
 import jax
@@ -23,6 +20,7 @@ from ren.lowering.forking import is_forked
 from ren.lowering.native import build, self_check
 from ren.lowering.native.build import BuildError
 from ren.lowering.native.hashing import Functions
+from ren.lowering.native.loading import loaded
 from ren.lowering.native.overrides import OVERRIDES, PLAN, PLATFORM, has_override, target
 from ren.lowering.program import Program
 
@@ -119,11 +117,7 @@ def _load() -> str:
 
 
 def _register(body: bytes, name: str) -> Functions:
-    """Loads a library from a file that nobody else can write to, and that is gone afterwards."""
-    with tempfile.TemporaryDirectory(prefix="ren-") as folder:
-        path = Path(folder) / "kernels.so"
-        path.write_bytes(body)
-        handlers = ctypes.CDLL(str(path))
+    handlers = loaded(body)
     for handler in (*(override.handler for override in OVERRIDES.values()), PLAN):
         jax.ffi.register_ffi_target(
             target(name, handler),

@@ -147,6 +147,27 @@ def test_a_cache_that_others_may_write_to_is_not_read(fresh, monkeypatch, tmp_pa
     assert "others may write" in caplog.text
 
 
+@pytest.mark.skipif(os.name != "posix", reason="owners and modes are those of POSIX")
+@pytest.mark.parametrize("is_given_away", [True, False])
+def test_library_that_others_may_have_written_is_built_again(
+    fresh, monkeypatch, tmp_path, caplog, is_given_away
+):
+    results()
+    (kept,) = (tmp_path / "native").iterdir()
+    if not is_given_away:
+        kept.chmod(0o666)
+    elif os.geteuid() == 0:
+        os.chown(kept, 12345, -1)
+    else:
+        pytest.skip("only root gives files to other users")
+    restart(monkeypatch)
+    assert library.outcome().name and len(fresh) == 2
+    (record,) = caplog.records
+    assert "foreign" in record.getMessage()
+    (kept,) = (tmp_path / "native").iterdir()
+    assert (kept.stat().st_uid, kept.stat().st_mode & 0o777) == (os.geteuid(), 0o600)
+
+
 def assert_refused(reason, caplog):
     """XLA runs, one line says why; where native kernels are demanded, it is an error."""
     expected = want()
