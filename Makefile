@@ -8,7 +8,7 @@ WORKERS ?= 2
 OPENFHE := .venv-openfhe
 
 .DEFAULT_GOAL := help
-.PHONY: help demo example test slow xla golden check format bench docs notebooks dist matrix clean
+.PHONY: help demo example test slow xla sanitize golden check format bench docs notebooks dist matrix clean
 
 help: ## list these commands
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -28,6 +28,9 @@ slow: $(VENV)/test.stamp ## run the tests marked slow, which `test` leaves out, 
 
 xla: $(VENV)/test.stamp ## run the tests of `test`, or TESTS="tests/lowering", without native kernels
 	@REN_NATIVE=0 $(BIN)/python -m pytest -m "not slow and not gpu" -n $(WORKERS) --dist worksteal -q $(TESTS)
+
+sanitize: $(VENV)/test.stamp ## run native code under the sanitizers of gcc: addresses, undefined behavior, races
+	@$(BIN)/python -m tests.sanitize
 
 golden: $(VENV)/test.stamp ## rewrite the golden files of the compiler's stages and the pictures of pages; read the diff
 	@$(BIN)/python -m tests.golden_programs

@@ -168,6 +168,8 @@ _ABSENT = {
 XLA_FLAGS = os.environ.get("XLA_FLAGS", "")
 # The C++ compiler of native kernels, with arguments if it takes any; empty for the first on PATH.
 CXX = os.environ.get("CXX", "")
+# More flags for that compiler, for sanitizers and debug builds of native kernels.
+NATIVE_FLAGS = os.environ.get("REN_NATIVE_FLAGS", "")
 # Pairs of which the first may not be greater than the second.
 _ORDERED = (
     ("compile_cooldown_base_ns", "compile_cooldown_max_ns"),

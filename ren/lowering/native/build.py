@@ -16,7 +16,7 @@ from importlib.metadata import version
 import attrs
 import jax
 
-from ren.config import CXX
+from ren.config import CXX, NATIVE_FLAGS
 from ren.lowering.private_folder import scratch
 from ren.lowering.runtime import processor
 
@@ -27,6 +27,7 @@ FLAGS = (
     *("-fvisibility=hidden", "-shared", "-fPIC", "-pthread", "-w"),
 )
 LIMIT_S = 20.0
+FLAGGED_LIMIT_S = 300.0  # with flags of the environment: sanitizers double the compile time
 MAIN, SUFFIXES = "kernels.cc", (".cc", ".h")
 
 
@@ -64,12 +65,22 @@ def compiler() -> Compiler:
     return Compiler(command, _run([*command, "--version"]))
 
 
+def flags() -> tuple[str, ...]:
+    """The compiler flags: `FLAGS`, then those of the environment variable REN_NATIVE_FLAGS.
+
+    The library's key covers them, so that a sanitized library is never loaded in place of another.
+    For example REN_NATIVE_FLAGS="-DREN_DEBUG" builds kernels that check their bytecode, and
+    "-fsanitize=address,undefined -fno-sanitize-recover=all" builds kernels with sanitizers.
+    """
+    return (*FLAGS, *shlex.split(NATIVE_FLAGS))
+
+
 def key(built_by: Compiler) -> str:
     """SHA-256, in hex, of all that decides what the library is."""
     made = hashlib.sha256()
     for name, text in sources().items():
         made.update(hashlib.sha256(name.encode()).digest() + hashlib.sha256(text).digest())
-    for part in (*built_by.command, built_by.version, *FLAGS, processor(), version("jaxlib")):
+    for part in (*built_by.command, built_by.version, *flags(), processor(), version("jaxlib")):
         made.update(hashlib.sha256(part.encode()).digest())
     return made.hexdigest()
 
@@ -78,19 +89,21 @@ def library(built_by: Compiler) -> bytes:
     """Compile the shared library, in a private folder that is deleted afterwards.
 
     Raises:
-        BuildError: the compiler failed, or took longer than `LIMIT_S`.
+        BuildError: the compiler failed, or took longer than `LIMIT_S`; with flags of the
+            environment, longer than `FLAGGED_LIMIT_S`.
         OSError: other users can replace the folder for temporary files.
     """
+    limit_s = FLAGGED_LIMIT_S if NATIVE_FLAGS else LIMIT_S
     with scratch() as folder:
         for name, text in sources().items():
             (folder / name).write_bytes(text)
         main, made = folder / MAIN, folder / "kernels.so"
         include = f"-I{jax.ffi.include_dir()}"
-        _run([*built_by.command, *FLAGS, include, str(main), "-o", str(made)])
+        _run([*built_by.command, *flags(), include, str(main), "-o", str(made)], limit_s)
         return made.read_bytes()
 
 
-def _run(command: Sequence[str]) -> str:
+def _run(command: Sequence[str], limit_s: float | None = None) -> str:
     """The output of a command; it and all that it started are ended at the time limit."""
     try:
         with subprocess.Popen(
@@ -102,7 +115,7 @@ def _run(command: Sequence[str]) -> str:
             errors="replace",
             start_new_session=True,
         ) as process:
-            output = _within_limit(process)
+            output = _within_limit(process, LIMIT_S if limit_s is None else limit_s)
     except OSError as error:
         raise BuildError(f"{command[0]} does not run: {error}") from error
     if process.returncode != 0:
@@ -110,13 +123,13 @@ def _run(command: Sequence[str]) -> str:
     return output
 
 
-def _within_limit(process: subprocess.Popen[str]) -> str:
+def _within_limit(process: subprocess.Popen[str], limit_s: float) -> str:
     try:
-        return process.communicate(timeout=LIMIT_S)[0]
+        return process.communicate(timeout=limit_s)[0]
     except subprocess.TimeoutExpired:
         with contextlib.suppress(OSError):
             os.killpg(process.pid, signal.SIGKILL)
-        raise BuildError(f"the compiler took more than {LIMIT_S:.0f} s") from None
+        raise BuildError(f"the compiler took more than {limit_s:.0f} s") from None
 
 
 def _telling(output: str) -> str:

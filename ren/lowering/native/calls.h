@@ -2,6 +2,9 @@
 
 #pragma once
 
+#include <exception>
+#include <new>
+
 #include "threads.h"
 #include "vectors.h"
 
@@ -35,6 +38,12 @@ struct Call {
   u32* result() const { return static_cast<u32*>(result_buffer(0).data); }
 };
 
+// An error of XLA's, which the caller of a program gets as an exception.
+XLA_FFI_Error* error_of(const XLA_FFI_CallFrame* frame, XLA_FFI_Error_Code code, const char* why) {
+  XLA_FFI_Error_Create_Args args{XLA_FFI_Error_Create_Args_STRUCT_SIZE, nullptr, why, code};
+  return frame->api->XLA_FFI_Error_Create(&args);
+}
+
 // What XLA calls: it first asks which version of the interface it would call.
 template <class Body>
 XLA_FFI_Error* handle(XLA_FFI_CallFrame* frame, const Body& body) {
@@ -47,9 +56,16 @@ XLA_FFI_Error* handle(XLA_FFI_CallFrame* frame, const Body& body) {
     about->state_type_id = XLA_FFI_UNKNOWN_TYPE_ID;
     return nullptr;
   }
-  const Call call(frame);
-  if (call.size(0) > 0) body(call);
-  return nullptr;
+  try {  // no exception may pass through the frames of XLA, which would end the process
+    const Call call(frame);
+    if (call.size(0) > 0) body(call);
+    return nullptr;
+  } catch (const std::bad_alloc&) {
+    return error_of(frame, XLA_FFI_Error_Code_RESOURCE_EXHAUSTED,
+                    "Ren's native code is out of memory.");
+  } catch (const std::exception& error) {
+    return error_of(frame, XLA_FFI_Error_Code_INTERNAL, error.what());
+  }
 }
 
 }  // namespace

@@ -52,7 +52,7 @@ REN_KERNEL(ren_intt, in.n, kLeastSquare, (transform_call<Vector, false>),
            (transform_call<u32, false>))
 REN_KERNEL(ren_convert, in.n, lanes<Vector>, convert_call<Vector>, convert_call<u32>)
 REN_KERNEL(ren_lift, in.n, lanes<Vector>, lift_call<Vector>, lift_call<u32>)
-REN_KERNEL(ren_plan, code_of(in)[3], kLeastSquare, plan_call<Vector>, plan_call<u32>)
+REN_KERNEL(ren_plan, degree_of(in), kLeastSquare, plan_call<Vector>, plan_call<u32>)
 
 // What the host calls itself: see ren/lowering/native/hashing.py.
 #define REN_HOST extern "C" __attribute__((visibility("default")))

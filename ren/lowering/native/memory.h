@@ -4,6 +4,7 @@
 
 #include <sys/mman.h>
 
+#include <cstdlib>
 #include <memory>
 #include <mutex>
 #include <new>
@@ -26,6 +27,41 @@ void prefer_large_pages(void* data, size_t bytes) {
 #endif
 }
 
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define REN_EXACT_BLOCKS
+#endif
+#endif
+#if defined(__SANITIZE_ADDRESS__)
+#define REN_EXACT_BLOCKS
+#endif
+
+#if defined(REN_EXACT_BLOCKS)
+
+// A block of exactly so many bytes, never used twice: the address sanitizer then sees each access
+// beyond its end, and each read after it was given back.
+class Block {
+ public:
+  explicit Block(size_t bytes) : bytes_(bytes) {
+    if (posix_memalign(&data_, 64, bytes_)) throw std::bad_alloc();
+  }
+  ~Block() { free(data_); }
+  Block(const Block&) = delete;
+  Block& operator=(const Block&) = delete;
+  u32* data() const { return static_cast<u32*>(data_); }
+  size_t bytes() const { return bytes_; }
+
+ private:
+  void* data_;
+  size_t bytes_;
+};
+
+constexpr bool kHasExactBlocks = true;
+
+#else
+
+constexpr bool kHasExactBlocks = false;
+
 // Memory of the system's, in large pages where there are some.
 class Block {
  public:
@@ -44,6 +80,8 @@ class Block {
   void* data_;
   size_t bytes_;
 };
+
+#endif
 
 // Blocks for calls, one at a time for each; some are kept for later calls.
 class Blocks {
@@ -65,7 +103,7 @@ class Blocks {
     return std::make_unique<Block>(bytes);
   }
   void give_back(std::unique_ptr<Block> block) {
-    if (block->bytes() > kMost) return;
+    if (kHasExactBlocks || block->bytes() > kMost) return;
     std::lock_guard<std::mutex> lock(mutex_);
     while (!kept_.empty() && bytes_ + block->bytes() > kMost) {  // the oldest go
       bytes_ -= kept_.front()->bytes();
@@ -104,7 +142,7 @@ class Kept {
 // Rows of this thread's own, kept between its tasks.
 u32* scratch(size_t bytes) {
   static thread_local std::unique_ptr<Block> own;
-  if (!own || own->bytes() < bytes) own = std::make_unique<Block>(bytes);
+  if (kHasExactBlocks || !own || own->bytes() < bytes) own = std::make_unique<Block>(bytes);
   return own->data();
 }
 

@@ -5,19 +5,15 @@
 
 #include <vector>
 
+#include "bytecode.h"
 #include "calls.h"
+#include "checks.h"
 #include "conversions.h"
 #include "memory.h"
 #include "transforms.h"
 
 namespace {
 
-// A reference is a buffer's number and a row of it.
-
-enum PhaseKind : u32 { kRows, kColumns };
-enum Step : u32 { kEnd, kNtt, kIntt, kPermute, kGroup };
-enum Elementwise : u32 { kCopy, kAdd, kSub, kNeg, kDot, kMask, kFlip };
-constexpr u32 kRowBits = 20, kScratch = 4095, kConstant = 4094, kKept = 4093;
 constexpr size_t kColumnsOfGroup = 2048;
 constexpr size_t kAheadOfSum = 512;  // words of each factor, some of which are keys in memory
 
@@ -225,56 +221,23 @@ void run_columns(const Frame& frame, const u32* code, size_t c, size_t width) {
   all_weighted_sums<V>(target, digits, width, [&](size_t j) { return frame.row(to[j]) + c; });
 }
 
-// The batch axes of an array that are loops; of those in `apart`, the last axis the lowest bit,
-// rows count the positions.
-std::vector<size_t> loops_of(const XLA_FFI_Buffer& b, u32 apart) {
-  std::vector<size_t> loops;
-  for (int64_t axis = 0; axis < b.rank - 2; axis++) {
-    const int64_t bit = b.rank - 3 - axis;
-    if (bit >= 32 || !(apart >> bit & 1)) loops.push_back(size_t(b.dims[axis]));
-  }
-  return loops;
-}
-
-// Where each position of the loops begins in an array whose own, the last ones of all, are as long
-// or 1.
-std::vector<size_t> starts_of(const XLA_FFI_Buffer& b, u32 apart, const std::vector<size_t>& loops,
-                              size_t size) {
-  std::vector<size_t> steps(loops.size(), 0);
-  const int64_t own = b.rank - 2;
-  size_t step = size, loop = loops.size();
-  for (int64_t bit = 0; bit < own; bit++) {
-    const size_t length = size_t(b.dims[own - 1 - bit]);
-    if (bit >= 32 || !(apart >> bit & 1)) {
-      loop--;
-      if (length > 1) steps[loop] = step;
-    }
-    step *= length;
-  }
-  std::vector<size_t> starts{0};
-  for (size_t axis = 0; axis < loops.size(); axis++) {
-    std::vector<size_t> finer;
-    for (size_t start : starts)
-      for (size_t i = 0; i < loops[axis]; i++) finer.push_back(start + i * steps[axis]);
-    starts.swap(finer);
-  }
-  return starts;
-}
-
 // inputs, tables, code -> outputs.
-const u32* code_of(const Call& in) { return in[size_t(in.frame->args.size) - 1]; }
 template <class V>
 void plan_call(const Call& in) {
   const size_t args = size_t(in.frame->args.size), results = size_t(in.frame->rets.size);
   const u32* const code = code_of(in);
   const size_t phases = code[0], scratch_rows = code[1], kept_rows = code[2], n = code[3];
   const u32* const apart = code + 4 + phases;
+#if defined(REN_DEBUG)
+  Checker checker(in, lanes<V>);
+  checker.header();
+#endif
   const std::vector<size_t> loops = loops_of(in.result_buffer(0), apart[args]);
   size_t batches = 1;
   for (size_t length : loops) batches *= length;
   std::vector<Buffer> buffers;
   std::vector<std::vector<u32>> numbers;
-  std::vector<std::vector<size_t>> starts;
+  std::vector<std::vector<size_t>> starts(args + results);
   for (size_t i = 0; i < args + results; i++) {
     const XLA_FFI_Buffer& b = i < args ? in.buffer(i) : in.result_buffer(i - args);
     Buffer buffer{static_cast<u32*>(b.data), n, nullptr, false};
@@ -286,12 +249,15 @@ void plan_call(const Call& in) {
     }
     if (b.rank > 2) {
       const size_t size = size_t(b.dims[b.rank - 2]) * buffer.row;
-      starts.push_back(starts_of(b, apart[i], loops, size));
-      buffer.starts = starts.back().data();
+      starts[i] = starts_of(b, apart[i], loops, size);
+      buffer.starts = starts[i].data();
     }
     if (i >= args) prefer_large_pages(b.data, Call::size(b) * sizeof(u32));
     buffers.push_back(buffer);
   }
+#if defined(REN_DEBUG)
+  checker.body(starts);
+#endif
   const auto run = [&](size_t phase, size_t task, size_t part, size_t batch, u32* kept) {
     const u32* const head = code + code[4 + phase];
     const u32* const own = code + head[3 + task];

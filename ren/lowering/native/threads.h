@@ -6,6 +6,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <exception>
 #include <memory>
 
 #include "xla/ffi/api/c_api.h"
@@ -51,7 +52,8 @@ class Pool {
 };
 
 // Runs task(0) .. task(count - 1), each once, here and in XLA's threads. The caller waits for tasks
-// that have begun, never for a thread to come: it is itself one of the pool's at times.
+// that have begun, never for a thread to come: it is itself one of the pool's at times. It throws what
+// the first task to fail threw, once all are done.
 template <class Task>
 void parallel(const Pool& pool, size_t count, size_t work, const Task& task) {
   constexpr size_t kLeastWork = size_t(1) << 15;  // residues times stages or terms; about 10 us
@@ -63,17 +65,24 @@ void parallel(const Pool& pool, size_t count, size_t work, const Task& task) {
   }
   struct Progress {
     std::atomic<size_t> next{0}, done{0};
+    std::atomic<bool> has_failed{false};
+    std::exception_ptr error;
   };
   auto progress = std::make_shared<Progress>();
   auto work_off = [progress, count, &task] {  // `task` is read only by who got an i < count
     for (size_t i; (i = progress->next.fetch_add(1)) < count;) {
-      task(i);
+      try {
+        task(i);
+      } catch (...) {
+        if (!progress->has_failed.exchange(true)) progress->error = std::current_exception();
+      }
       progress->done.fetch_add(1, std::memory_order_release);
     }
   };
   for (size_t i = 1; i < threads; i++) pool.schedule(work_off);
   work_off();
   while (progress->done.load(std::memory_order_acquire) < count) sched_yield();
+  if (progress->has_failed) std::rethrow_exception(progress->error);
 }
 
 }  // namespace

@@ -161,11 +161,10 @@ def _shared(reader: Reader) -> Saved:
         terms = held.get("terms") and Terms(*held["terms"])
     except (TypeError, ParameterError):
         raise damaged(CONTEXT, "the terms of what was shared cannot be read") from None
-    shared, sigmas = rows["count"], rows["sigma"]
-    limit = terms.queries if terms else 0
-    in_range = (shared > 0) & (shared <= limit) & (sigmas > 0) & (sigmas < 1)
-    digests = rows["digest"].tolist()
-    if not in_range.all() or len({*digests}) < count or sum(shared.tolist()) > limit:
+    # Copies that counted apart may together be beyond the budget: it is spent, and they are read.
+    shared, sigmas, digests = rows["count"], rows["sigma"], rows["digest"].tolist()
+    in_range = (shared > 0) & (sigmas > 0) & (sigmas < 1)
+    if not in_range.all() or len({*digests}) < count or (count and not terms):
         raise damaged(CONTEXT, "what was shared is out of range")
     entries = tuple(map(Entry, digests, sigmas.tolist(), shared.tolist()))
     return Saved(reader.seed(held.get("key")), terms or None, entries)

@@ -14,10 +14,10 @@ import numpy as np
 
 from ren.core.errors import ContextError
 from ren.lowering.devices import is_tracer
+from ren.lowering.integers import centered
 from ren.poly import Poly
 from ren.programs import replayed
 from ren.sampling import gaussian_bound
-from ren.schemes.ckks.encoder import centered
 from ren.schemes.ckks.gadget import gadget_of
 from ren.schemes.ckks.keychain import PUBLIC, RELINEARIZATION, Keychain, galois_label, switch_label
 from ren.schemes.ckks.parameters import Parameters
@@ -58,8 +58,7 @@ def _switched(
 
 def _is_small(errors: Sequence[Poly], bound: int) -> bool:
     """Whether no coefficient of the errors, in the coefficient domain, is beyond the bound."""
-    bits = bound.bit_length()
-    return all(np.abs(centered(e.limbs, e.ring.moduli, bits)).max() <= bound for e in errors)
+    return all(np.abs(centered(e.limbs, e.ring.moduli)).max() <= bound for e in errors)
 
 
 def _public_error(_: None, b: Poly, a: Poly, s: Poly) -> tuple[Poly]:

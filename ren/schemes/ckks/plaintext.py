@@ -19,6 +19,7 @@ from ren.core.args import Spec
 from ren.core.errors import MessageBoundError, ParameterError, TracedValueError
 from ren.core.ring import Domain, RingSpec
 from ren.lowering.devices import is_tracer
+from ren.lowering.integers import centered
 from ren.lowering.tracing import concretely
 from ren.poly import Poly
 from ren.programs import Integers, replayed
@@ -339,7 +340,7 @@ def decoded(p: Plaintext) -> NDArray:
         raise _no_values()
     with not_capturing(), concretely():
         poly = p.poly.intt().realize()
-    coefficients = encoder.centered(poly.limbs, poly.ring.moduli, p.bits)
+    coefficients = centered(poly.limbs, poly.ring.moduli)
     return p.layout.unpacked(encoder.decode(coefficients, p.params.n, p.slots, p.scale))
 
 

@@ -375,11 +375,12 @@ def _count_digits(primes: Primes, walks: _Walks) -> tuple[np.ndarray, np.ndarray
 
 
 def _plan(primes: Primes, walks: _Walks, row: int) -> Plan | None:
-    """The plan of one walk in exact integers; None where a terminal is a main or special too."""
+    """The plan of one walk in exact integers; None where a prime would serve twice."""
     t, m = walks.most[row].tolist()
     terminals = primes.sets[walks.sets[row]][:t][::-1]
     mains = primes.mains[:m]
-    if not set(terminals).isdisjoint(mains + primes.specials):
+    moduli = terminals + mains + primes.specials  # narrow mains may reach down to the guard prime
+    if len(set(moduli)) < len(moduli):
         return None
     path = tuple((a, b) for a, b in walks.path[row].tolist())
     digits = partition(terminals + mains, math.prod(primes.specials))

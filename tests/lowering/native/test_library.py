@@ -222,7 +222,7 @@ def test_a_library_that_cannot_be_loaded(fresh, monkeypatch, caplog):
     assert_refused("OSError", caplog)
 
 
-@pytest.mark.parametrize("part", ["version", "processor", "source", "flags"])
+@pytest.mark.parametrize("part", ["version", "processor", "source", "flags", "environment"])
 def test_what_the_library_is_named_by(monkeypatch, part):
     compiler = build.compiler()
     before = build.key(compiler)
@@ -234,7 +234,29 @@ def test_what_the_library_is_named_by(monkeypatch, part):
         monkeypatch.setattr(build, "sources", lambda: {"kernels.cc": b"another"})
     if part == "flags":
         monkeypatch.setattr(build, "FLAGS", ("-O0",))
+    if part == "environment":
+        monkeypatch.setattr(build, "NATIVE_FLAGS", "-DREN_DEBUG")
     assert build.key(compiler) != before
+
+
+def test_flags_of_the_environment_follow_the_usual_ones(monkeypatch):
+    commands = []
+
+    def run(command, limit_s=build.LIMIT_S):
+        commands.append((command, limit_s))
+        raise build.BuildError("not run")
+
+    compiler = build.compiler()
+    monkeypatch.setattr(build, "_run", run)
+    for flags in ("", "-O1 '-DREN_NAME=a b'"):
+        monkeypatch.setattr(build, "NATIVE_FLAGS", flags)
+        with pytest.raises(build.BuildError, match="not run"):
+            build.library(compiler)
+    (usual, limit_s), (flagged, longer_s) = commands
+    assert tuple(usual[1 : 1 + len(build.FLAGS)]) == build.FLAGS
+    more = flagged[1 + len(build.FLAGS) : 3 + len(build.FLAGS)]
+    assert more == ["-O1", "-DREN_NAME=a b"] and len(flagged) == len(usual) + 2
+    assert limit_s == build.LIMIT_S < longer_s
 
 
 def test_plans_are_named_by_the_library_that_they_call(fresh):

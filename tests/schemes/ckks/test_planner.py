@@ -224,6 +224,14 @@ def test_a_guard_prime_costs_little():
     assert cheapest.cost <= quiet.cost <= QUIET_COST * cheapest.cost
 
 
+def test_guard_prime_is_no_main():
+    """The mains of 2^25 at n = 2^15 reach down to 65537, the guard prime of that degree."""
+    params = Parameters.for_depth(20, scale_bits=25, security=192, n=1 << 15)
+    assert params.depth == 20 and params.log_qp <= 597
+    moduli = params.union + params.specials
+    assert len(set(moduli)) == len(moduli)
+
+
 def test_the_least_degree_is_chosen():
     assert Parameters.for_depth(2).n == 1 << 13
     assert Parameters.for_depth(3).n == 1 << 13

@@ -128,6 +128,23 @@ def test_loading_twice_gives_no_second_budget(owner):
             share(late, xs[3])
 
 
+@pytest.mark.parametrize("queries", [(1, 1), (1, 4), (4, 1)], ids=str)
+def test_merged_copies_over_the_budget_are_saved_and_read(owner, monkeypatch, queries):
+    """Each of two copies spends a budget apart; a context that holds both loads again."""
+    blob, x = owner.to_bytes(include_secret=True), owner.encrypt([0.5])
+    saved = []
+    for count in queries:
+        copy = elsewhere(blob, monkeypatch)
+        share(copy, copy.encrypt(np.zeros((count, 2))), queries=count)
+        saved.append(copy.to_bytes(include_secret=True))
+    monkeypatch.setattr(ledger, "_ledgers", {})
+    merged, _ = (ckks.Context.from_bytes(data) for data in saved)
+    again = elsewhere(merged.to_bytes(include_secret=True), monkeypatch)
+    assert again.decrypt(x) == pytest.approx([0.5], abs=1e-3)
+    with pytest.raises(SharingError, match=f"after {sum(queries)} of {queries[0]}"):
+        share(again, x, queries=queries[0])
+
+
 def test_copies_apart_give_independent_noise_for_other_plans(owner, monkeypatch):
     x, blob = owner.encrypt(np.zeros(owner.slots)), owner.to_bytes(include_secret=True)
     a = owner.decrypt_shared(x, 2.0**-25, queries=3)
@@ -152,7 +169,7 @@ def test_forged_budgets(owner, changes):
             ckks.Context.from_bytes(forged, include_secret=True)
 
 
-@pytest.mark.parametrize(("field", "value"), [("count", 2), ("count", -1), ("sigma", np.nan)])
+@pytest.mark.parametrize(("field", "value"), [("count", 0), ("count", -1), ("sigma", np.nan)])
 def test_entries_out_of_range(owner, field, value):
     x = owner.encrypt([0.5])
     share(owner, x, queries=1)

@@ -1,0 +1,173 @@
+"""Calls of the native kernels as the tests make them, recorded with their results."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from itertools import chain
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import ren
+from ren import Domain, RingSpec
+from ren.batching import stacked, unstacked
+from ren.lowering.dividing import GraphUnit
+from ren.lowering.graph import Graph
+from ren.lowering.graph_runner import graph_runner
+from ren.lowering.native import code, library
+from ren.lowering.native.code import emit_whole, whole
+from ren.lowering.native.partitioned import WholeCall
+from ren.lowering.plan import Plan
+from ren.schemes.rlwe.keys import make_secret, make_switching_key
+from ren.schemes.rlwe.keyswitch import Gadget, key_switch
+from tests.lowering.kernels.residues import all_residues, basis
+from tests.lowering.native.batched import batched_inputs, batched_program
+from tests.lowering.native.calls import ring
+from tests.lowering.native.driver import Recorded
+from tests.lowering.native.test_overrides import CONVERSIONS, REFERENCE, TABLES
+from tests.lowering.plans import arrays, plan, poly
+from tests.lowering.test_memory import program_polys
+from tests.programs import generate
+from tests.rings import primes
+
+HANDLER = {"NTT": "ren_ntt", "INTT": "ren_intt", "CONVERT": "ren_convert", "LIFT": "ren_lift"}
+
+
+def recorded(graph: Graph, tables: tuple, inputs: Sequence[Any]) -> Recorded:
+    """The native call of a graph, with the results of the usual library."""
+    found = whole(graph, tables, [tuple(x.shape) for x in inputs])
+    assert found is not None
+    made: list[tuple] = []
+    name = library.outcome().name
+
+    class Recorder(WholeCall):
+        def __call__(self, *given: Any) -> tuple[Any, ...]:
+            made.append(tuple(map(np.asarray, given)))
+            return super().__call__(*given)
+
+    built = tuple(tuple(map(jnp.asarray, table.build())) for table in found.tables)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(code, "WholeCall", Recorder)
+        results = emit_whole(found.form, name, built, inputs)
+    return Recorded("ren_plan", made[0], tuple(map(np.asarray, results)))
+
+
+def of_plan(p: Plan) -> Recorded:
+    """The native call of a plan."""
+    (step,) = graph_runner(p).steps
+    assert isinstance(step, GraphUnit)
+    inputs = arrays(p)
+    return recorded(step.graph, step.tables, [inputs[v] for v in step.ins])
+
+
+def of_run(run: Callable[[], object]) -> list[Recorded]:
+    """The native calls that a function makes."""
+    found: list[Recorded] = []
+    prepared = GraphUnit.prepared
+
+    def recording(self: GraphUnit, args: tuple[Any, ...]) -> Any:
+        if whole(self.graph, self.tables, [tuple(x.shape) for x in args]) is not None:
+            found.append(recorded(self.graph, self.tables, args))
+        return prepared(self, args)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(GraphUnit, "prepared", recording)
+        run()
+    return found
+
+
+def of_kernel(op: str, n: int, k: int, m: int = 0) -> Recorded:
+    """The call of a kernel that is one op, on extreme and random residues."""
+    moduli = basis(n, k + m)
+    source, target = moduli[:k], moduli[k:]
+    x = all_residues(source, n)
+    if op in CONVERSIONS:
+        args, want = CONVERSIONS[op](source, target), REFERENCE[op](x, source, target)
+    else:
+        args, want = TABLES[op](n, source), REFERENCE[op](x, source)
+    return Recorded(HANDLER[op], tuple(map(np.asarray, (x, *args))), (np.asarray(want),))
+
+
+def of_key_switch(n: int) -> Recorded:
+    """A key switch with three digits and two special primes."""
+    *moduli, s0, s1 = primes(n)[-7:]
+    gadget = Gadget(n, (tuple(moduli[:2]), tuple(moduli[2:4]), tuple(moduli[4:])), (s0, s1))
+    secret = make_secret(gadget.ring)
+    key = make_switching_key(
+        secret.poly, secret.poly.rotate(1), gadget.factors, bytes(32), b"", 3.2
+    )
+    c = poly(0, RingSpec(n, tuple(moduli)), Domain.NTT)
+    return of_plan(plan(*key_switch(c, key, gadget)))
+
+
+def of_product(n: int, batch: tuple[int, ...] = ()) -> Recorded:
+    """A product that is rescaled, beside elementwise steps, over batches."""
+    r = ring(n, 4)
+    x, y, z = poly(0, r, batch=batch), poly(1, r), poly(2, r, batch=batch)
+    return of_plan(plan((x * y + z).rescale(r.moduli[:2]), (x - y).ntt(), -(z * 5 - 7)))
+
+
+def of_automorphisms(n: int) -> Recorded:
+    """Coefficients that move and change their sign, and slots that rotate."""
+    x, y = poly(0, ring(n, 2)), poly(1, ring(n, 2), Domain.NTT)
+    return of_plan(plan(x.automorphism(3), x.automorphism(-1) * 2 + 1, y.rotate(1) + y))
+
+
+def of_stacked(n: int) -> Recorded:
+    """Batch axes that are taken apart."""
+    r = ring(n, 3)
+    x, y = poly(0, r, batch=(4,)), poly(1, r)
+    each = unstacked(x.ntt() - y.ntt())
+    return of_plan(plan(stacked([each[0] * each[1], each[2] + 1]), each[3] * y, stacked([x, y])))
+
+
+def of_numbers(n: int) -> list[Recorded]:
+    """Numbers among the inputs, one for each limb."""
+    x = poly(0, ring(n, 2), Domain.NTT)
+
+    @ren.jit(tier="graph")
+    def f(x: Any, k: Any, m: Any) -> Any:
+        return x * k + m
+
+    return of_run(lambda: f(x, 3, -5))
+
+
+def of_programs(seeds: Sequence[int]) -> Iterator[Recorded]:
+    """Random programs, with and without batches."""
+    for seed in seeds:
+        n = (4, 16, 1024, 2048)[seed % 4]
+        yield from _native(plan(*program_polys(generate(seed, n, 1 + seed % 4, 4 + 2 * seed))))
+        yield from _native(plan(*batched_program(seed, 4 + seed, batched_inputs(seed, n))))
+
+
+def _native(p: Plan) -> Iterator[Recorded]:
+    if p.inputs and any(unit.name for unit in p.units):
+        yield of_plan(p)
+
+
+def small_plans() -> list[Recorded]:
+    """One plan of each kind of step, small enough for thousands of runs."""
+    made = [of_product(1024, (2,)), of_product(64), of_key_switch(256), of_automorphisms(1024)]
+    return [*made, of_automorphisms(8), of_stacked(1024), *of_numbers(1024)]
+
+
+def all_calls() -> list[Recorded]:
+    """Every handler; plans of every kind, degree and batch."""
+    kernels = chain(
+        (of_kernel(op, 1 << k, 3) for op in ("NTT", "INTT") for k in range(2, 15)),
+        (
+            of_kernel(op, 64, k, m)
+            for op in ("CONVERT", "LIFT")
+            for k, m in ((1, 1), (5, 3), (17, 2))
+        ),
+        (of_kernel(op, 4096, 3, 4) for op in ("CONVERT", "LIFT")),
+    )
+    plans = [
+        of_product(4096),
+        of_product(4096, (3,)),
+        of_product(2048, (2, 4)),
+        of_key_switch(4096),
+    ]
+    return [*kernels, *plans, *small_plans(), *of_programs(range(8))]
