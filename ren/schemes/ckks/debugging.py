@@ -15,6 +15,7 @@ from ren.capturing import inlining
 from ren.core.errors import ContextError, PrecisionError, TracedValueError
 from ren.lowering.integers import centered
 from ren.lowering.tracing import is_tracing
+from ren.poly import Poly
 from ren.schemes.ckks import encoder
 from ren.schemes.ckks.active import active_context, context_for
 from ren.schemes.ckks.ciphertext import Ciphertext
@@ -112,6 +113,8 @@ class _Watching:
             return self._shadows[operand]
         if isinstance(operand, Plaintext):
             return _decoded(operand)
+        if isinstance(operand, tuple) and any(isinstance(v, Poly) for v in operand):
+            return operand
         return _padded(operand, made) if isinstance(operand, _ARRAYS) else operand
 
     def _decrypted(self, x: Ciphertext) -> Slots:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import random
 import tracemalloc
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import attrs
@@ -71,7 +72,7 @@ def kinds_of(ctx: ckks.Context) -> dict[str, Kind]:
         for name, (kind, made) in framed.items()
     }
     owner = blob("context", ctx.to_bytes(include_secret=True))
-    found["owner"] = Kind(owner, ckks.Context.from_bytes, written)
+    found["owner"] = Kind(owner, partial(ckks.Context.from_bytes, include_secret=True), written)
     for name, p in (("poly", x.polys[0] + 1), ("constant", Poly.const(7, x.polys[0].ring))):
         found[name] = Kind(unframed(p.tobytes(), POLY_HEAD), Poly.frombytes, Poly.tobytes)
     return found
@@ -126,7 +127,7 @@ def run(kind: Kind, others: list[Blob], seed: int, count: int) -> tuple[int, int
         before = tracemalloc.get_traced_memory()[0]
         try:
             made = kind.read(data)
-        except ckks.SerializationError:
+        except (ckks.SerializationError, ckks.ContextError):  # damaged, or keys of another owner
             refused += 1
             assert tracemalloc.get_traced_memory()[1] - before < 8 * len(data) + ROOM
             continue

@@ -138,7 +138,7 @@ def test_merged_copies_over_the_budget_are_saved_and_read(owner, monkeypatch, qu
         share(copy, copy.encrypt(np.zeros((count, 2))), queries=count)
         saved.append(copy.to_bytes(include_secret=True))
     monkeypatch.setattr(ledger, "_ledgers", {})
-    merged, _ = (ckks.Context.from_bytes(data) for data in saved)
+    merged, _ = (ckks.Context.from_bytes(data, include_secret=True) for data in saved)
     again = elsewhere(merged.to_bytes(include_secret=True), monkeypatch)
     assert again.decrypt(x) == pytest.approx([0.5], abs=1e-3)
     with pytest.raises(SharingError, match=f"after {sum(queries)} of {queries[0]}"):
