@@ -33,3 +33,16 @@ def stacked_arrays(*arrays: Any, axis: int = 0) -> Any:
     """Arrays of one shape along a new axis: on the host where all of them are."""
     on_host = all(isinstance(a, np.ndarray) for a in arrays)
     return np.stack(arrays, axis) if on_host else jnp.stack(arrays, axis)
+
+
+def repeated(p: Poly, batch: tuple[int, ...]) -> Poly:
+    """The polynomial with all these batch axes, as a program: repeated along those it lacks."""
+    axes = p.shape[:-2]
+    if axes == batch:
+        return p
+    if len(axes) < len(batch):
+        return stacked([repeated(p, batch[1:])] * batch[0])
+    parts = unstacked(p)
+    return stacked(
+        [repeated(q, batch[1:]) for q in (parts if len(parts) > 1 else parts * batch[0])]
+    )

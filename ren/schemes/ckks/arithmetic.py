@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import numpy as np
 
+from ren.batching import repeated
 from ren.capturing import capture_serial
 from ren.core.errors import DepthError, ParameterError, ScaleError, TransparentWarning
 from ren.poly import Poly
@@ -48,12 +49,22 @@ def evolve(
     """`x` with other polynomials, in normal form; what is not given stays, the seed goes."""
     level = x.level if level is None else level
     layout = x.layout if layout is None else layout.on(x.slots)
+    polys = with_one_batch(polys)
     return dataclasses.replace(
         x, polys=polys, level=level, layout=layout, noise=noise, seed=None, pending=None
     )
 
 
-@operation("within()", lambda x, function: x)
+def with_one_batch(polys: tuple[Poly, ...]) -> tuple[Poly, ...]:
+    """The polynomials with all batch axes: a sum with a batch of plaintexts gives them to one."""
+    batches = {p.shape[:-2] for p in polys}
+    if len(batches) == 1:
+        return polys
+    batch = np.broadcast_shapes(*batches)
+    return tuple(repeated(p.ntt(), batch) for p in polys)
+
+
+@operation("within()", lambda x, function: x, is_checked=False)
 def with_noise(x: Ciphertext, function: Callable[[Noise], Noise]) -> Ciphertext:
     """`x` with function(noise), also where it is pending: what else is known of it."""
     pending = None if x.pending is None else x.pending.map_noise(function)
@@ -66,7 +77,7 @@ def kept_to(x: Ciphertext, other: Ciphertext, times: int = 1) -> Ciphertext:
     return with_noise(x, lambda noise: noises.within_that_of(noise, most))
 
 
-@operation("a change of shape", lambda x, tail: x)
+@operation("a change of shape", lambda x, tail: x, is_checked=False)
 def with_tail(x: Ciphertext, tail: Tail) -> Ciphertext:
     """`x` with this known of the slots beyond its length."""
     layout = x.layout.with_tail(tail)

@@ -106,7 +106,7 @@ class Ciphertext(Protocols, Stored):
 
         Inside a function that is being captured the plan then depends on the length.
         """
-        batch = np.broadcast_shapes(*(p.shape[:-2] for p in self.polys))
+        batch = tails.batch_of(self)
         length = tails.known_length(self)
         batch = batch[:-1] if self.layout.blocks > 1 else batch
         if self.layout.shape is not None and self.layout.has_shape:
@@ -202,7 +202,12 @@ class Ciphertext(Protocols, Stored):
 
     def __rmatmul__(self, matrix: Any) -> Ciphertext:
         """matrix @ ct, one level: see `ckks.linear`, which encodes a matrix once."""
-        return self.dot(matrix) if np.ndim(matrix) == 1 else linear.product(matrix, self)
+        if np.ndim(matrix) > 1:
+            return linear.product(matrix, self)
+        if self.layout.shape is None:
+            return self.dot(matrix)
+        made = linear.product(np.asarray(matrix)[None], self)
+        return made.reshape(made.shape[-1])
 
     def __matmul__(self, matrix: Any) -> Ciphertext:
         """ct @ matrix, one level: the transposed matrix times the vector.
@@ -273,6 +278,9 @@ class Ciphertext(Protocols, Stored):
 
         Takes a level; two with a ciphertext where the slots are not full.
         """
+        if self.layout.shape is not None and np.ndim(w) == 1 and not hasattr(w, "layout"):
+            made = linear.product(np.asarray(w)[:, None], self, is_transposed=True)
+            return made.reshape(made.shape[-2])
         return reductions.dot(self, w)
 
     def cumsum(self) -> Ciphertext:

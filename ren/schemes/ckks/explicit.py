@@ -51,6 +51,7 @@ def _made(
     """`x` with other polynomials and their noise; what is not given stays."""
     level = x.level if level is None else level
     scale = x.scale if scale is None else scale
+    polys = arithmetic.with_one_batch(polys)
     own = None if _is_one_scale(scale, x.params.scale(level), x) else scale
     return dataclasses.replace(
         x, polys=polys, level=level, layout=(layout or x.layout).on(x.slots), own_scale=own,

@@ -83,15 +83,14 @@ class Tail:
 
     def times(self, other: Tail) -> Tail:
         """The tail of a product: zeros in one factor are zeros in the product."""
-        is_bounded = self.is_bounded and other.is_bounded
-        if self.has_value and other.has_value:
+        sides = [t for t in (self, other) if not t.has_value]  # zero where no leftovers stand
+        if not sides:
             before, after = max(self.before, other.before), max(self.after, other.after)
-            return Tail(before, after, 0, is_bounded).mapped(self.value * other.value)
-        if self.has_value or other.has_value:
-            zero = other if self.has_value else self
-            return Tail(zero.before, zero.after, 0, is_bounded)
-        before, after = min(self.before, other.before), min(self.after, other.after)
-        return Tail(before, after, 0, is_bounded)
+        else:
+            before, after = min(t.before for t in sides), min(t.after for t in sides)
+        is_bounded = not (before or after) or (self.is_bounded and other.is_bounded)
+        value = self.value * other.value if not sides else 0
+        return Tail(before, after, 0, is_bounded).mapped(value)
 
     def __repr__(self) -> str:
         if self.is_zero:

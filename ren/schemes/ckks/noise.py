@@ -261,7 +261,7 @@ def scaled(a: Noise, factor: Any, is_public: bool = True) -> Noise:
 
 
 def _scaled(is_public: bool, a: Noise, factor: int) -> Noise:
-    size = min(abs(factor), LARGEST)
+    size = min(abs(factor), 2 * LARGEST)
     return _limited(a * np.float32(size if is_public or not size else public_bound(size)))
 
 

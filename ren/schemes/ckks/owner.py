@@ -73,7 +73,7 @@ def context(
             )
         params = Parameters.for_depth(
             depth, scale_bits=scale_bits, security=security, n=n, slots=slots,
-            integer_bits=integer_bits, bound=bound, strict=bool(strict),
+            integer_bits=integer_bits, bound=bound, strict=False if strict is None else strict,
         )  # fmt: skip
     else:
         given = {"slots": slots, "bound": bound, "strict": strict}

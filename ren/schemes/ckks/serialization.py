@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ren.core.errors import TracedValueError
 from ren.core.ring import Domain, RingSpec
+from ren.lowering.devices import is_tracer
 from ren.lowering.forking import on_host
 from ren.poly import Poly, realize_polys
 from ren.schemes.ckks.active import live_context
@@ -37,6 +39,12 @@ _MAX_BATCH_RANK = 8
 def limbs_of(*polys: Poly) -> list[NDArray[np.uint32]]:
     """Limb arrays of polynomials in the NTT domain, on the host."""
     realized = realize_polys([p.ntt() for p in polys])
+    if any(is_tracer(p.limbs) for p in realized):
+        raise TracedValueError(
+            "Bytes of a ciphertext were asked for inside a JAX transformation.",
+            "There, it has no values.",
+            "Return it from the transformed function, and call to_bytes() outside.",
+        )
     return [on_host(p.limbs) for p in realized]
 
 

@@ -16,7 +16,7 @@ from ren.schemes.ckks.arithmetic import evolve
 from ren.schemes.ckks.ciphertext import Ciphertext
 from ren.schemes.ckks.explicit import normal
 from ren.schemes.ckks.layout import Layout, Tail
-from ren.schemes.ckks.tails import known_length
+from ren.schemes.ckks.tails import batch_of, known_length
 from ren.schemes.ckks.watch import operation
 
 
@@ -54,7 +54,7 @@ def _stacked(first: Ciphertext, *others: Ciphertext) -> Ciphertext:
     for x in others:
         layout = layout.joined(x.layout, _common_tail(layout, x.layout))
     c0, c1 = (stacked([x.polys[i].ntt() for x in given]) for i in (0, 1))
-    batch = first.polys[0].shape[:-2]
+    batch = batch_of(first)
     return evolve(first, (c0, c1), noises.stacked([x.noise for x in given], batch), layout=layout)
 
 
@@ -72,21 +72,29 @@ def unstack(x: Ciphertext) -> list[Ciphertext]:
         ParameterError: there is no batch axis.
     """
     x = normal(x)
-    batch = x.polys[0].shape[:-2]
+    batch = batch_of(x)
     if len(batch) <= (x.layout.blocks > 1):
         raise ParameterError(
             "ckks.unstack got a ciphertext of one vector.",
             "It takes apart the first batch axis, as ckks.stack or an array [batch, k] made it.",
             "Pass a stacked ciphertext.",
         )
-    parts = zip(*(unstacked(p.ntt()) for p in x.polys), strict=True)
+    parts = zip(*(_items(p.ntt(), batch) for p in x.polys), strict=True)
     return [_part(x, i, pair) for i, pair in enumerate(parts)]
 
 
 @operation("unstack()", lambda x, i, pair: x[i])
 def _part(x: Ciphertext, i: int, pair: tuple[Poly, Poly]) -> Ciphertext:
-    noise = noises.broadcast(x.noise, x.polys[0].shape[:-2])
+    noise = noises.broadcast(x.noise, batch_of(x))
     return evolve(x, pair, noise[i])
+
+
+def _items(p: Poly, batch: tuple[int, ...]) -> list[Poly]:
+    """The parts along the first of the batch axes; a polynomial without it is that of all parts."""
+    if len(p.shape) - 2 < len(batch):
+        return [p] * batch[0]
+    parts = unstacked(p)
+    return parts if len(parts) == batch[0] else parts * batch[0]
 
 
 def _check(given: list[Ciphertext]) -> None:
@@ -111,7 +119,7 @@ def _check(given: list[Ciphertext]) -> None:
 
 def _shape(x: Ciphertext) -> tuple[int | None, ...]:
     """The shape that went in, the length None for a scalar."""
-    batch = x.polys[0].shape[:-2]
+    batch = batch_of(x)
     if x.layout.blocks > 1:
         batch = batch[:-1]
     return (*batch, known_length(x))

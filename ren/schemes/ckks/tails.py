@@ -39,6 +39,11 @@ def known_length(x: Any) -> int | None:
     return None if length is None else operator.index(length)
 
 
+def batch_of(x: Any) -> tuple[int, ...]:
+    """The batch axes of a ciphertext, that of blocks the last; its polynomials may have fewer."""
+    return np.broadcast_shapes(*(p.shape[:-2] for p in x.polys))
+
+
 def fills_slots(x: Ciphertext) -> bool:
     """Whether no slot lies beyond the length. Inside a capture the plan depends on the length."""
     return known_length(x) in (None, x.slots * x.layout.blocks)

@@ -38,11 +38,12 @@ class Watcher(Protocol):
 
 watcher: ContextVar[Watcher | None] = ContextVar("ren_ckks_watcher", default=None)
 _in_circuit: ContextVar[bool] = ContextVar("ren_ckks_circuit", default=False)
+_reports: ContextVar[int] = ContextVar("ren_ckks_reports", default=0)
 _bits: ContextVar[list[float] | None] = ContextVar("ren_ckks_bits", default=None)
 
 
 def operation(
-    name: str, shadow: Shadow
+    name: str, shadow: Shadow, is_checked: bool = True
 ) -> Callable[
     [Callable[Concatenate[Ciphertext, P], Ciphertext]],
     Callable[Concatenate[Ciphertext, P], Ciphertext],
@@ -52,6 +53,7 @@ def operation(
     Args:
         name: of the operation, in warnings and errors.
         shadow: the same function of slots, complex128 [*batch, slots].
+        is_checked: whether the bound of its result is checked.
     """
 
     def marked(
@@ -60,7 +62,7 @@ def operation(
         @functools.wraps(function)
         def run(x: Ciphertext, *args: P.args, **kwargs: P.kwargs) -> Ciphertext:
             made = function(x, *args, **kwargs)
-            if made is not x and not _in_circuit.get():
+            if made is not x and not _in_circuit.get() and is_checked:
                 _check_bound(name, (x, *args), made)
             if (watching := watcher.get()) is not None:
                 watching.seen(name, shadow, (x, *args, *kwargs.values()), made)
@@ -85,10 +87,12 @@ def circuit(name: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
         def run(*args: P.args, **kwargs: P.kwargs) -> R:
             if _in_circuit.get():
                 return function(*args, **kwargs)
+            before = _reports.get()
             with within_circuit():
                 made = function(*args, **kwargs)
             if hasattr(made, "polys") and not any(made is a for a in args):
-                _check_bound(name, args, made)  # type: ignore[arg-type]
+                is_told = _reports.get() != before
+                _check_bound(name, args, made, is_told)  # type: ignore[arg-type]
             return made
 
         return run
@@ -141,14 +145,22 @@ def largest_message(params: Parameters, level: int) -> float:
     return 2.0 ** min(params.integer_bits - 1 + math.log2(above), 1000.0)
 
 
-def _check_bound(name: str, operands: tuple[Any, ...], made: Ciphertext) -> None:
+def _check_bound(
+    name: str, operands: tuple[Any, ...], made: Ciphertext, is_told: bool = False
+) -> None:
     """Report a tracked bound that leaves the range of its level, where its operands' did not.
 
     Under `ren.jit` the bounds are those of the call that is captured, so that a capture warns once;
-    under a JAX transformation they are not known.
+    under a JAX transformation they are not known. Noise that becomes unknown is reported unless
+    that was done (`is_told`).
     """
     bound = bound_of(made)
-    if bound is None or math.isnan(bound):
+    if bound is None:
+        return
+    if math.isnan(bound):
+        before = [bound_of(o) for o in operands if hasattr(o, "polys")]
+        if not is_told and not any(b is not None and math.isnan(b) for b in before):
+            report(f"{name}: bound or error pass 2^60; beyond it they are unknown.", made.params)
         return
     if (bits := _bits.get()) is not None:
         room = largest_message(made.params, made.level) / 2.0 ** (made.params.integer_bits - 1)
@@ -192,6 +204,7 @@ def report(text: str, params: Parameters, remedy: str = _REMEDY) -> None:
     """
     if is_planning():
         return
+    _reports.set(_reports.get() + 1)
     given, _, rest = text.partition("; ")
     if params.strict:
         raise MessageBoundError(f"{given}.", f"{rest[:1].upper()}{rest[1:]}", remedy)

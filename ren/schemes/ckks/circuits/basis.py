@@ -102,6 +102,6 @@ def _element(basis: Basis, j: int) -> Element:
     factor = max(1, round(2 / product))
     size = factor * product / 2
     correction = size / basis.size(high - low)
-    if abs(correction - round(correction)) < ROUNDING:
+    if np.isfinite(correction) and abs(correction - round(correction)) < ROUNDING:
         correction = float(round(correction))
     return Element(high, low, factor, correction, size)

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ren.core.errors import ParameterError
-from ren.schemes.ckks.arithmetic import check_plain, kept_to, need_level
+from ren.schemes.ckks.arithmetic import check_plain, need_level
 from ren.schemes.ckks.blocks import evolve_layout
 from ren.schemes.ckks.circuits.entries import Entries
 from ren.schemes.ckks.circuits.linear import encoded
@@ -97,6 +97,8 @@ def array_operand(x: Ciphertext, values: Any, what: str) -> tuple[Ciphertext, An
     if not core:
         if not batch:
             return x, symbol if symbol is not None else given
+        if result[len(result) - len(batch) :] != batch:
+            raise _across(batch, given.shape, what)
         target: Shape = (*result, x.slots)  # a number of each batch, in all slots
 
         def flat(values: Any) -> NDArray:
@@ -217,6 +219,6 @@ def repeated(x: Ciphertext, shape: Shape, target: Shape) -> Ciphertext:
     else:
         need_level(x, 1, f"A broadcast from {shape} to {target}")
         ones = Entries(np.arange(size), source, np.ones(size), (size, length))
-        made = kept_to(encoded(ones, x.params, x.level) @ x, x)
+        made = encoded(ones, x.params, x.level) @ x
     label = target if len(target) > 1 else None
     return evolve_layout(made, attrs.evolve(made.layout, shape=label))

@@ -34,7 +34,7 @@ from ren.schemes.ckks.circuits.polynomial import (
 )
 from ren.schemes.ckks.circuits.remez import OddMinimax, odd_minimax, sign_polynomials
 from ren.schemes.ckks.explicit import normal
-from ren.schemes.ckks.plaintext import Plaintext
+from ren.schemes.ckks.plaintext import Plaintext, as_numbers
 from ren.schemes.ckks.watch import circuit
 from ren.symbolic import Symbolic
 
@@ -434,7 +434,13 @@ def _inside(value: Any, interval: Interval, what: str) -> Any:
         return with_noise(value, lambda noise: noises.inside(noise, limit, told))
     if isinstance(value, Plaintext | Symbolic):
         return value
-    numbers = np.asarray(value, np.float64)
+    numbers = as_numbers(value)
+    if numbers.dtype.kind not in "biuf":
+        raise ParameterError(
+            f"{what} got numbers in the clear of dtype {numbers.dtype}.",
+            "Only real numbers have an order.",
+            "Pass their real parts.",
+        )
     if numbers.size and not (interval[0] <= numbers.min() and numbers.max() <= interval[1]):
         raise ParameterError(
             f"{what} got numbers from {numbers.min():.4g} to {numbers.max():.4g} in the clear.",

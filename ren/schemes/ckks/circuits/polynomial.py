@@ -89,8 +89,8 @@ def chebyshev(
     precision for small degrees.
 
     Args:
-        ct: the encrypted x, in the interval. A tracked bound beyond it warns, and the error of the
-            result is unknown; with strict parameters it raises.
+        ct: the encrypted x, real, in the interval. A tracked bound beyond it warns, and the error
+            of the result is unknown; with strict parameters it raises.
         f: a function of arrays, interpolated in the Chebyshev points; or the coefficients c_0, ...
         interval: (a, b).
         degree: of the interpolation; not for coefficients.
@@ -121,8 +121,6 @@ def chebyshev(
     else:
         c = f
     what = f"A polynomial of degree {len(np.atleast_1d(c)) - 1}"
-    if ct.layout.is_complex:  # of complex numbers the interval is that of the modulus
-        return approximated(ct, _checked(c), (a, b), what, error)
     return approximated(argument(ct, (a, b), what), _checked(c), (a, b), what, error)
 
 

@@ -85,6 +85,7 @@ def cumsum(ct: Ciphertext) -> Ciphertext:
     length = known_length(ct)
     if length is None:
         return ct
+    ct = ct.reshape(-1)  # as numpy.cumsum without an axis
     stages = max(1, -(-(length - 1).bit_length() // (_RADIX.bit_length() - 1)))
     need_level(ct, stages if length > 1 else 0, "cumsum()")
     radix = int(np.ceil(round(length ** (1 / stages), 9)))

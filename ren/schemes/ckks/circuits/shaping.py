@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Sequence
 from functools import reduce
 from typing import TYPE_CHECKING, Any
@@ -20,7 +21,7 @@ from ren.schemes.ckks.layout import LEFTOVERS, ZEROS, Layout, Tail
 from ren.schemes.ckks.noise import larger, of_rotations, within_that_of
 from ren.schemes.ckks.rotation import cyclic
 from ren.schemes.ckks.sigmas import switch_sigma
-from ren.schemes.ckks.tails import cleared, known_length
+from ren.schemes.ckks.tails import batch_of, cleared, known_length
 from ren.schemes.ckks.watch import circuit, operation
 
 if TYPE_CHECKING:
@@ -61,9 +62,16 @@ def item(ct: Ciphertext, index: Any) -> Ciphertext:
 
     Of a vector that is cut into blocks: within one of them, or from the start of one on.
     """
-    length = known_length(ct)
-    if isinstance(index, tuple) and len(index) == 2 and index[0] is Ellipsis:
+    length, batch = known_length(ct), batch_of(ct)
+    is_last = isinstance(index, tuple) and len(index) == 2 and index[0] is Ellipsis
+    if is_last:
         index = index[1]  # ct[..., i:j] of a batch
+    if len(batch) > (ct.layout.blocks > 1) and not is_last:
+        raise ParameterError(
+            f"A ciphertext of shape {ct.shape} was indexed by {index!r:.40}, along a batch axis.",
+            "A batch is taken apart by ckks.unstack; numbers are sliced along the last axis.",
+            "Write ct[..., i:j], or ckks.unstack(ct)[i].",
+        )
     if length is None or not isinstance(index, slice) or index.step not in (None, 1):
         raise ParameterError(
             f"A ciphertext of {'a scalar' if length is None else f'{length} numbers'} was indexed "
@@ -78,10 +86,28 @@ def item(ct: Ciphertext, index: Any) -> Ciphertext:
             "A ciphertext holds one number at least.",
             f"Choose bounds from 0 to {length}, the second above the first.",
         )
+    if ct.layout.has_shape:
+        return _rows(ct, index, is_last)
     if ct.layout.blocks > 1:
         return _from_blocks(ct, start, stop)
     tail = ct.layout.tail.cut(start, length - stop)
     return relabelled(cyclic(ct, start), stop - start, ct.layout.is_complex, tail)
+
+
+def _rows(ct: Ciphertext, index: slice, is_last: bool) -> Ciphertext:
+    """Rows of a matrix, or of an array of more axes: they stand one after another."""
+    shape: tuple[int, ...] = ct.layout.shape or (0,)
+    start, stop, _ = index.indices(shape[0])
+    if is_last or stop <= start:
+        raise ParameterError(
+            f"A ciphertext of shape {shape} was indexed by {index!r:.40}"
+            f"{' along its last axis' if is_last else ''}.",
+            "Rows that follow one another are cut out, one at least: ct[i:j].",
+            "Make it a vector for other numbers: ct.reshape(-1).",
+        )
+    width = math.prod(shape[1:])
+    made = item(ct.reshape(-1), slice(start * width, stop * width))
+    return made.reshape(stop - start, *shape[1:])
 
 
 def _from_blocks(ct: Ciphertext, start: int, stop: int) -> Ciphertext:
@@ -124,8 +150,16 @@ def tile(ct: Ciphertext, count: int) -> Ciphertext:
             if length <= ct.slots
             else "Vectors that are cut into blocks are not tiled: choose a larger n.",
         )
+    shape = ct.layout.shape if ct.layout.has_shape else None
+    if shape is not None and math.prod(shape[:-1]) > 1:
+        raise ParameterError(
+            f"tile() got a ciphertext of shape {shape}.",
+            "Copies along its last axis do not stand one after another.",
+            "Make it a vector, ct.reshape(-1), or broadcast it against an array of ones.",
+        )
     made = kept_to(rotations_summed(cleared(ct, "tile()"), count, -length), ct)
-    return relabelled(made, count * length, ct.layout.is_complex, ZEROS)
+    made = relabelled(made, count * length, ct.layout.is_complex, ZEROS)
+    return made if shape is None else made.reshape(*shape[:-1], count * length)
 
 
 def pad(x: Any, length: int) -> Any:
@@ -155,6 +189,12 @@ def pad(x: Any, length: int) -> Any:
     if not hasattr(x, "polys"):
         return _padded_array(x, size)
     held, room = _vector_length(x, "pad()"), x.slots * x.layout.blocks
+    if x.layout.has_shape:
+        raise ParameterError(
+            f"pad() got a ciphertext of shape {x.shape}.",
+            "It puts zeros behind a vector.",
+            "Make it a vector: ct.reshape(-1).",
+        )
     if not held <= size <= room:
         raise ParameterError(
             f"pad() was asked for {size} numbers, of a ciphertext of {held}.",
@@ -164,7 +204,7 @@ def pad(x: Any, length: int) -> Any:
     if held == size:
         return x
     made = cleared(normal(x), "pad()")
-    return evolve_layout(made, attrs.evolve(made.layout, length=size, shape=None))
+    return evolve_layout(made, attrs.evolve(made.layout, length=size))
 
 
 def _padded_array(x: Any, size: int) -> NDArray:
@@ -213,13 +253,21 @@ def concat(ciphertexts: Sequence[Ciphertext]) -> Ciphertext:
         )
     if len(parts) == 1:
         return parts[0]
+    shapes = [ct.shape[-len(ct.layout.shape or (1,)) :] for ct in parts]
+    if len({(batch_of(ct), shape[1:]) for ct, shape in zip(parts, shapes, strict=True)}) > 1:
+        raise ParameterError(
+            f"Ciphertexts of shapes {', '.join(str(ct.shape) for ct in parts)} were to be joined.",
+            "Their numbers are joined along the first axis; all other axes are equal.",
+            "Make them vectors: ct.reshape(-1).",
+        )
     is_complex = any(ct.layout.is_complex for ct in parts)
     placed = [
         cyclic(cleared(normal(ct), "concat()"), -sum(lengths[:i])) for i, ct in enumerate(parts)
     ]
     made, most = reduce(add, placed), reduce(larger, (ct.noise for ct in placed))
     made = with_noise(made, lambda noise: within_that_of(noise, most))
-    return relabelled(made, sum(lengths), is_complex, ZEROS)
+    made = relabelled(made, sum(lengths), is_complex, ZEROS)
+    return made.reshape(-1, *shapes[0][1:]) if len(shapes[0]) > 1 else made
 
 
 @circuit("real")
