@@ -22,7 +22,7 @@ from ren.lowering.devices import is_tracer
 from ren.lowering.execute import UnitRunner, _interpret_unit, placed, plan_of
 
 Key = tuple[Any, ...]
-_PATIENCE = 24  # uses after which compiling pays
+_PATIENCE = 60  # uses after which compiling pays
 
 
 class _Runners:
