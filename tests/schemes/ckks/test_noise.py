@@ -86,14 +86,6 @@ def pessimism(draw, ctx, kind: str) -> np.ndarray:
 
 
 @pytest.mark.slow
-@pytest.mark.filterwarnings("ignore::ren.core.errors.MessageBoundWarning")
-def test_bounds_hold_in_random_programs(deep):
-    draw = np.random.default_rng(3)
-    found = np.concatenate([pessimism(draw, deep, kind) for kind in ("real", "complex")])
-    assert found.min() > 0
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["real", "complex"])
 @pytest.mark.filterwarnings("ignore::ren.core.errors.MessageBoundWarning")
 def test_bounds_hold_in_ten_thousand_trials_and_are_close(params, kind):

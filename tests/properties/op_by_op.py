@@ -1,0 +1,96 @@
+"""Programs run op by op, for tests that run thousands of small programs.
+
+Planning a whole program takes ten times as long as running it at n = 2^10. Inside `op_by_op` each
+op is a program of its own, which is planned once for all operands of one type.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+import ren
+from ren import realization
+from ren.core import op as ops
+from ren.core.node import Node, make, placeholder, toposort
+from ren.core.ring import Domain
+from ren.lowering.devices import is_tracer
+from ren.lowering.execute import UnitRunner, _interpret_unit, placed, plan_of
+
+Key = tuple[Any, ...]
+_PATIENCE = 60  # uses after which compiling pays
+
+
+class _Runners:
+    """What runs each op, by its argument and the types of its sources."""
+
+    def __init__(self) -> None:
+        self._directly = realization._compute
+        self._runners: dict[Key, _Runner] = {}
+
+    def __call__(self, nodes: list[Node]) -> list[Node]:
+        sink = realization.resolved(make(ops.SINK, nodes))
+        order = toposort(sink)
+        if any(node.op is ops.BUFFER and is_tracer(node.arg.array) for node in order):
+            return self._directly(nodes)
+        arrays: dict[Node, Any] = {}
+        for node in order[:-1]:
+            if node.op is ops.BUFFER:
+                arrays[node] = node.arg.array
+            elif node.op is ops.CONST:
+                arrays[node] = _constant(node)
+            else:
+                arrays[node] = self._runner(node)([arrays[s] for s in node.src])
+        return [realization.wrap(placed(arrays[node]), node) for node in sink.src]
+
+    def _runner(self, node: Node) -> _Runner:
+        key = (node.op, node.arg, *(s.spec for s in node.src))
+        if key not in self._runners:
+            self._runners[key] = _Runner(node)
+        return self._runners[key]
+
+
+class _Runner:
+    """One op on operands of one type: interpreted at first, compiled where it comes often."""
+
+    def __init__(self, node: Node) -> None:
+        sources = [placeholder(s.spec) for s in node.src]
+        self._plan = plan_of(make(ops.SINK, [make(node.op, sources, node.arg)]))
+        args = [source.arg for source in sources]
+        self._places = [args.index(source.arg) for source in self._plan.inputs]
+        self._compiled = UnitRunner(self._plan)
+        self._uses = 0
+
+    def __call__(self, arrays: list[Any]) -> Any:
+        self._uses += 1
+        inputs = [arrays[i] for i in self._places]
+        if ren.config.native and self._uses > _PATIENCE:
+            return self._compiled([placed(a) for a in inputs])[0]
+        values: list[Any] = [np.asarray(a) for a in inputs]
+        for unit in self._plan.units:
+            args = tuple(values[i] for i in unit.ins)
+            values.extend(_interpret_unit(unit, args, True))
+        return np.ascontiguousarray(values[self._plan.outputs[0]])
+
+
+def _constant(node: Node) -> NDArray[np.uint32]:
+    """The limbs of a constant polynomial, in Montgomery form."""
+    ring, made = node.spec.ring, np.zeros(node.spec.shape, np.uint32)
+    residues = np.array([(node.arg.value << 32) % q for q in ring.moduli], np.uint32)
+    made[..., : ring.n if node.spec.domain is Domain.NTT else 1] = residues[:, None]
+    return made
+
+
+@contextmanager
+def op_by_op() -> Iterator[None]:
+    """Runs programs op by op while it is open; JAX's transformations and `ren.jit` are as ever."""
+    runners = _Runners()
+    realization._compute = runners
+    try:
+        yield
+    finally:
+        realization._compute = runners._directly

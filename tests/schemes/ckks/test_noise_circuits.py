@@ -1,0 +1,85 @@
+"""Bounds of errors in random circuits whose terms share errors: none is passed.
+
+`noise_circuits` draws them. The truth is NumPy's, and the worst of all slots counts.
+"""
+
+from __future__ import annotations
+
+import operator
+from functools import reduce
+
+import numpy as np
+import pytest
+
+from ren.schemes import ckks
+from tests.properties.op_by_op import op_by_op
+from tests.schemes.ckks.noise_circuits import SIZES, passed_bits
+
+IGNORED = pytest.mark.filterwarnings("ignore::ren.core.errors.MessageBoundWarning")
+
+
+@pytest.fixture(scope="module")
+def pair():
+    """A context at n = 2^12 and a source of randomness, with programs run op by op."""
+    with op_by_op():
+        yield ckks.context(2, n=1 << 12, security=None), np.random.default_rng(0)
+
+
+def bits_of(size: int, seed: int, count: int) -> np.ndarray:
+    """log2(error / bound) of `count` circuits under one new key."""
+    rng, ctx = np.random.default_rng([size, seed]), SIZES[size].context()
+    public = ctx.public()
+    with op_by_op():
+        return np.array([passed_bits(rng, ctx, public) for _ in range(count)])
+
+
+@IGNORED
+@pytest.mark.parametrize("size", range(len(SIZES)))
+def test_bounds_hold_in_random_circuits(size):
+    assert bits_of(size, 0, 16).max() < 0
+
+
+LIKE_TERMS = {
+    "rotations": (lambda x: x.rotate(1), lambda a: np.roll(a, -1)),
+    "conjugates": (lambda x: x.conj(), np.conj),
+    "drops": (lambda x: x.drop_to(0), lambda a: a),
+    "rescaled multiples": (lambda x: (x * 0.5).rescale(), lambda a: a * 0.5),
+    "products with plaintexts": (lambda x: x * np.ones(x.slots), lambda a: a),
+    "squares": (lambda x: (x * x).rescale(), np.square),
+}
+
+
+@IGNORED
+@pytest.mark.parametrize("added", ["one object", "equal arrays", "different arrays", "numbers"])
+@pytest.mark.parametrize("name", LIKE_TERMS)
+def test_bounds_hold_for_sums_of_like_terms(pair, name, added):
+    (ctx, rng), (f, clear) = pair, LIKE_TERMS[name]
+    a, p = (np.exp(2j * np.pi * rng.random(ctx.slots)) for _ in range(2))
+    x, shared = ctx.encrypt(a), ctx.encode(p)
+    want = np.zeros_like(a)
+    terms = []
+    for i in range(32):
+        q = np.roll(p, i) if added == "different arrays" else i / 32 if added == "numbers" else p
+        terms.append(f(x + (shared if added == "one object" else q)))
+        want += clear(a + q)
+    made = reduce(operator.add, terms)
+    assert np.abs(ctx.slots_of(made) - want).max() < made.estimate.error_bound
+
+
+@IGNORED
+def test_doubling_and_adding_have_one_bound(pair):
+    ctx, rng = pair
+    x = ctx.encrypt(rng.choice([-1.0, 1.0], ctx.slots))
+    y = (x * x).rescale()
+    for z in (x, y, x.rotate(3), y.drop_to(0)):
+        twice, added = (2 * z).estimate, (z + z).estimate
+        assert twice.error_bound == pytest.approx(added.error_bound, rel=1e-4)
+
+
+@pytest.mark.slow
+@IGNORED
+@pytest.mark.parametrize("size", range(len(SIZES)))
+def test_bounds_hold_in_ten_thousand_random_circuits_and_stay_close(size):
+    found = np.concatenate([bits_of(size, seed, 340) for seed in range(1, 6)])
+    assert found.max() < 0
+    assert np.median(found) > -5
