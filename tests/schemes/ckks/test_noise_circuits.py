@@ -15,6 +15,7 @@ from ren.schemes import ckks
 from tests.properties.op_by_op import op_by_op
 from tests.schemes.ckks.noise_circuits import SIZES, passed_bits
 
+pytestmark = pytest.mark.filterwarnings("ignore::ren.core.errors.TransparentWarning")
 IGNORED = pytest.mark.filterwarnings("ignore::ren.core.errors.MessageBoundWarning")
 
 

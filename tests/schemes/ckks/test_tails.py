@@ -136,7 +136,7 @@ def test_manual_mode_inserts_no_mask(ctx16):
     x = ctx16.encrypt(np.arange(5.0))
     with ckks.manual():
         check(x.rotate(1), np.array([1.0, 2, 3, 4, 0]), "free")
-        with pytest.raises(ckks.ScaleError, match="nothing|beyond the length"):
+        with pytest.raises(ckks.ScaleError, match="beyond the length"):
             x[:3].rotate(1)
 
 
@@ -152,7 +152,7 @@ def test_pad_refuses_lengths(ctx16, bad):
 
 def test_batches_added_in_the_clear_are_whole(ctx16):
     x, rows = ctx16.encrypt([1.0, 2.0, 3.0]), np.arange(6.0).reshape(2, 3)
-    y, want = x + rows, rows + [1.0, 2.0, 3.0]
+    y, want = x + rows, np.add(rows, [1.0, 2.0, 3.0])
     check(ckks.Ciphertext.from_bytes(y.to_bytes()), want, "bytes")
     check(jax.vmap(lambda row: row * row)(y), want * want, "vmap")
     check(ckks.unstack(y)[1], want[1], "unstack")
