@@ -52,14 +52,15 @@ def connection(port: int) -> Iterator[Ask]:
 def owner() -> ckks.Context:
     """The client's context: with the secret key, and the rotations that a server needs."""
     context = ckks.context(
-        depth=scoring.DEPTH, slots=scoring.SLOTS, integer_bits=scoring.INTEGER_BITS
-    )
+        depth=scoring.DEPTH, slots=scoring.SLOTS, integer_bits=scoring.INTEGER_BITS,
+        bound=scoring.LARGEST,
+    )  # fmt: skip
     return context.rotation_keys(scoring.ROTATIONS)
 
 
 def encrypted(context: ckks.Context, x: scoring.Floats) -> bytes:
     """Samples [samples, features], for the server."""
-    return context.encrypt(scoring.packed(x), bound=scoring.LARGEST).to_bytes()
+    return context.encrypt(scoring.packed(x)).to_bytes()
 
 
 def decrypted(context: ckks.Context, answer: bytes, count: int) -> scoring.Floats:

@@ -29,7 +29,7 @@ SLOTS = ROWS * SAMPLES
 DEPTH = 1
 ROTATIONS = (128, 256, 512, 1024)  # those of a sum over 16 rows
 LARGEST = 0.25  # no feature is beyond
-INTEGER_BITS = 13  # sums of 16 products of a feature and a weight stay below 2^12
+INTEGER_BITS = 14  # tracked, with weights below 2^10: sums of 16 products and the bias, below 2^13
 _SERVERS = 342
 
 

@@ -46,3 +46,9 @@ def repeated(p: Poly, batch: tuple[int, ...]) -> Poly:
     return stacked(
         [repeated(q, batch[1:]) for q in (parts if len(parts) > 1 else parts * batch[0])]
     )
+
+
+def chosen(condition: Any, a: Any, b: Any) -> Any:
+    """`a` where the condition holds, else `b`: on the host where the condition is there."""
+    where = np.where if isinstance(condition, np.ndarray) else jnp.where
+    return where(condition, a, b)

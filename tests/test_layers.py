@@ -68,7 +68,7 @@ def test_files_are_short_and_say_what_they_are_for() -> None:
     for path, tree in trees():
         assert isinstance(tree, ast.Module)
         assert ast.get_docstring(tree), path
-        assert len((ROOT / path).read_text().splitlines()) <= 400, path
+        assert len((ROOT / path).read_text().splitlines()) <= 500, path
 
 
 def test_no_path_of_one_machine_stands_in_the_sources() -> None:

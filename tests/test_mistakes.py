@@ -206,6 +206,8 @@ a function too deep | DepthError | exp; takes 3 levels; level 2 of 2
     ckks.math.exp(x)
 two contexts | ContextError | two contexts; Encrypt both with the same context
     x + ckks.context(params=ctx.params).encrypt([1.0])
+a sum that surely wraps around | MessageBoundError | 1e+09; wrap around; higher level
+    ctx.encrypt([1.0], level=0) + 1e9
 another context is active | ContextError | active; keys differ; Leave the `with` block
     with ckks.context(params=ctx.params):
         x * y
@@ -294,9 +296,11 @@ a matrix with three axes | ParameterError | (2, 2, 2); 2 axes
     np.ones((2, 2, 2)) @ x
 vectors of two lengths in dot | ParameterError | 3 numbers and 4 numbers; Pad
     x.dot(np.ones(4))
-an array of more numbers than slots | ParameterError | 1 and 2 blocks; Pad
+an array of more numbers than slots | ParameterError | (3,) and (600,); ckks.pad
     x + np.ones(600)
-a batch of another size | DomainError | (2,) and (4,); broadcasting
+polynomials of other batches | DomainError | (2,) and (4,); broadcasting
+    Poly(np.ones((2, 8), int), ring) + Poly(np.ones((4, 8), int), ring)
+a batch of another size | ParameterError | (2, 3) and (4, 3); as in NumPy
     ctx.encrypt(np.ones((2, 3))) + np.ones((4, 3))
 complex numbers in a real function | ParameterError | exp; complex; x.real
     ckks.math.exp(ctx.encrypt([1j, 2.0]))
@@ -314,7 +318,7 @@ a damaged file | SerializationError | checksum; Write them again
     x.save(folder / "x")
     (folder / "x").write_bytes((folder / "x").read_bytes()[:1000])
     ckks.Ciphertext.load(folder / "x")
-bytes of an old version | SerializationError | version 1; this library reads 4
+bytes of an old version | SerializationError | version 1; this library reads 5
     data = x.to_bytes()
     ckks.Ciphertext.from_bytes(data[:8] + b"\\x01\\x00" + data[10:])
 bytes of another kind | SerializationError | not a context; they are a ciphertext

@@ -25,7 +25,7 @@ def main(test_count: int = 360) -> int:
         digits = load(test_count)
         models = train_linear(digits), train_square(digits)
         progress.step("making keys")
-        context = ckks.context(depth=DEPTH)
+        context = ckks.context(depth=DEPTH, bound=1.0)
         server = server_bytes(context)
         progress.step("starting the scorer")
         with scorer_process() as ask:

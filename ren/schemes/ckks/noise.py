@@ -55,7 +55,7 @@ import jax
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ren.batching import stacked_arrays
+from ren.batching import chosen, stacked_arrays
 from ren.core.errors import ParameterError
 from ren.lowering.devices import is_tracer
 from ren.schemes.ckks.parameters import Parameters
@@ -201,11 +201,9 @@ def _host(noise: Noise) -> Noise:
 
 def _limited(noise: Noise) -> Noise:
     """Noise beyond 2^60 as unknown noise: each array [WIDTH] of a batch by itself."""
-    if isinstance(noise, np.ndarray):
-        if noise.max() <= _LARGEST:  # False where an entry is NaN
-            return noise
-        return np.where(noise.max(-1, keepdims=True) <= _LARGEST, noise, np.float32(np.nan))
-    return jax.numpy.where(noise.max(-1, keepdims=True) <= _LARGEST, noise, np.float32(np.nan))
+    if isinstance(noise, np.ndarray) and noise.max() <= _LARGEST:  # False where an entry is NaN
+        return noise
+    return chosen(noise.max(-1, keepdims=True) <= _LARGEST, noise, np.float32(np.nan))
 
 
 def _random(noise: Noise) -> Noise:
@@ -401,7 +399,7 @@ def _inside(bound: float, report: Callable[[float], None], a: Noise) -> Noise:
             return a
         report(float(a[..., 0].max()))
         return np.where(beyond, np.float32(np.nan), a)
-    return jax.numpy.where(a[..., :1] > bound, np.float32(np.nan), a)
+    return chosen(a[..., :1] > bound, np.float32(np.nan), a)
 
 
 def within_that_of(a: Noise, other: Noise) -> Noise:

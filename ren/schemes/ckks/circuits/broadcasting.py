@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ren.core.errors import ParameterError
+from ren.schemes.ckks.active import same_key
 from ren.schemes.ckks.arithmetic import check_plain, need_level
 from ren.schemes.ckks.blocks import evolve_layout
 from ren.schemes.ckks.circuits.entries import Entries
@@ -43,6 +44,7 @@ def broadcast_pair(x: Ciphertext, y: Ciphertext, what: str) -> tuple[Ciphertext,
         ParameterError: shapes that NumPy does not broadcast, or that would move batches to slots.
         DepthError: no level is left for a matrix of zeros and ones, or to clear leftovers.
     """
+    same_key(x.key_id, y.key_id, what)
     if _are_alike(x, y):
         return x, y
     (batch_x, core_x), (batch_y, core_y) = _shapes(x), _shapes(y)
@@ -173,6 +175,7 @@ def _batch(x: Any) -> Shape:
 
 
 def _check_broadcast(a: Shape, b: Shape, what: str) -> Shape:
+    """The shape that NumPy gives; ParameterError where it gives none."""
     try:
         return np.broadcast_shapes(a, b)
     except ValueError:
