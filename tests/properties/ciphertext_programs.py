@@ -85,9 +85,11 @@ def _draw_step(d: Draw, name: str) -> Step | None:
         if made.values.size > _LARGEST or (made.level < 0 and not d.chance(0.1)):
             continue
         z = np.abs(made.values)
-        if np.isnan(z).any() and d.chance(0.7):
-            continue
         if z.max() > _MOST:
+            continue
+        if np.isnan(z).any():  # beyond an interval: no more operations on it
+            if d.chance(0.3):
+                return Step(name, text, kind)
             continue
         d.scope[name] = made
         return Step(name, text, kind)

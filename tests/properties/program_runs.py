@@ -218,7 +218,8 @@ def _run_transformed(program: Program, outcome: Outcome) -> None:
     twins = clear_results(program), clear_results(program, True)
     f = _function(program, outcome.kept)
     if program.mode == "jit":
-        f, warned = ren.jit(f), False
+        f = ren.jit(f)
+        warned = any(outcome.steps[item.name] == "warned" for item in program.inputs)
         runs = [(first, twins[0]), (second, twins[1])]
     else:
         f, warned = jax.vmap(f), "warned" in outcome.steps.values()

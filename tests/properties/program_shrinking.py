@@ -36,7 +36,7 @@ def _smaller(program: Program, finding: Finding) -> Iterator[Program]:
     for i, step in enumerate(program.steps):
         for source in step.reads:
             yield _without(program, i, source)
-    if program.mode == "lazy":
+    if program.mode != "steps" and not finding.mode:
         yield attrs.evolve(program, mode="steps")
     for other in program.inputs[1:]:
         yield _merged(program, other, program.inputs[0].name)
