@@ -265,18 +265,21 @@ class Ciphertext(Protocols, Stored):
         """The imaginary parts: one level."""
         return shaping.imag(self)
 
-    def sum(self) -> Ciphertext:
-        """The sum, a scalar: in every slot. Takes a level where the slots are not full."""
-        return reductions.total(self)
+    def sum(self, keepdims: bool = False) -> Ciphertext:
+        """The sum, a scalar: in every slot. Takes a level where leftovers are cleared first.
 
-    def mean(self) -> Ciphertext:
-        """The mean, a scalar: in every slot. Takes a level."""
-        return reductions.mean(self)
+        With `keepdims` it has shape [*batch, 1], so that it broadcasts with what was summed.
+        """
+        return reductions.total(self, keepdims)
+
+    def mean(self, keepdims: bool = False) -> Ciphertext:
+        """The mean, a scalar: in every slot. Takes a level; `keepdims` as for `sum`."""
+        return reductions.mean(self, keepdims)
 
     def dot(self, w: Any) -> Ciphertext:
         """sum_i x_i w_i, a scalar, with an array, a plaintext or a ciphertext of one length.
 
-        Takes a level; two with a ciphertext where the slots are not full.
+        Takes a level; two with a ciphertext where leftovers of both are cleared first.
         """
         if self.layout.shape is not None and np.ndim(w) == 1 and not hasattr(w, "layout"):
             made = linear.product(np.asarray(w)[:, None], self, is_transposed=True)

@@ -29,12 +29,14 @@ class Tail:
             function. It stays in this process: bytes and pytrees tell of leftovers instead.
         is_bounded: whether the tracked bound covers the leftovers too; `within()` speaks of the
             numbers alone.
+        is_copies: whether all slots hold the one number of a vector of length 1.
     """
 
     before: int = 0
     after: int = 0
     value: Any = attrs.field(default=0, eq=False)
     is_bounded: bool = True
+    is_copies: bool = False
 
     @property
     def is_zero(self) -> bool:
@@ -63,12 +65,14 @@ class Tail:
     def moved(self, steps: int) -> Tail:
         """The tail after a cyclic rotation by `steps`: result[i] = x[i + steps]."""
         before, after = max(0, self.before + steps), max(0, self.after - steps)
-        return attrs.evolve(self, before=min(before, MOST_SLOTS), after=min(after, MOST_SLOTS))
+        before, after = min(before, MOST_SLOTS), min(after, MOST_SLOTS)
+        return attrs.evolve(self, before=before, after=after, is_copies=False)
 
     def cut(self, start: int, end: int) -> Tail:
         """The tail of x[start:-end], rotated to slot 0."""
         before, after = self.before + start, self.after + end
-        return attrs.evolve(self, before=min(before, MOST_SLOTS), after=min(after, MOST_SLOTS))
+        before, after = min(before, MOST_SLOTS), min(after, MOST_SLOTS)
+        return attrs.evolve(self, before=before, after=after, is_copies=False)
 
     def mapped(self, value: Any) -> Tail:
         """The tail of a function of the numbers, slot by slot, with this value there."""
@@ -102,6 +106,9 @@ ZEROS = Tail()
 LEFTOVERS = Tail(
     MOST_SLOTS, MOST_SLOTS
 )  # also of a ciphertext of one number, which fills all slots
+
+
+COPIES = Tail(MOST_SLOTS, MOST_SLOTS, is_copies=True)
 
 
 @attrs.frozen
@@ -189,12 +196,12 @@ class Layout:
     def static(self) -> tuple[Any, ...]:
         """What programs depend on; a plan is replayed for vectors of any length."""
         tail = self.tail
-        tail_key = (tail.before, tail.after, tail.is_bounded, tail.has_value)
+        tail_key = (tail.before, tail.after, tail.is_bounded, tail.is_copies, tail.has_value)
         return self.is_complex, self.blocks, self.shape, tail_key
 
     @classmethod
     def of_static(cls, length: int | None, static: tuple[Any, ...], value: Any) -> Layout:
         """The layout with these `static` data, a length, and the value of the tail or None."""
-        is_complex, blocks, shape, (before, after, is_bounded, has_value) = static
-        tail = Tail(before, after, value if has_value else 0, is_bounded)
+        is_complex, blocks, shape, (before, after, is_bounded, is_copies, has_value) = static
+        tail = Tail(before, after, value if has_value else 0, is_bounded, is_copies)
         return cls(length, is_complex, blocks, shape, tail)

@@ -221,7 +221,7 @@ def warn(text: str, category: type[Warning] = MessageBoundWarning) -> None:
         category,
         frame.f_code.co_filename,
         frame.f_lineno,
-        frame.f_globals.get("__name__"),
+        frame.f_globals.get("__name__") or "__main__",
         frame.f_globals.setdefault("__warningregistry__", {}),
     )
 

@@ -22,7 +22,7 @@ from ren.schemes.ckks.blocks import evolve_layout
 from ren.schemes.ckks.circuits.entries import Entries
 from ren.schemes.ckks.circuits.linear import encoded
 from ren.schemes.ckks.circuits.shaping import tile
-from ren.schemes.ckks.layout import Layout
+from ren.schemes.ckks.layout import LEFTOVERS, Layout
 from ren.schemes.ckks.plaintext import Plaintext, as_numbers, decoded, encode
 from ren.schemes.ckks.tails import known_length
 from ren.schemes.ckks.watch import circuit
@@ -214,6 +214,11 @@ def repeated(x: Ciphertext, shape: Shape, target: Shape) -> Ciphertext:
     if shape == target:
         return x
     length, size = math.prod(shape), math.prod(target)
+    if x.layout.tail.is_copies and length == 1:
+        if size > x.slots and _batch(x):
+            raise _across(_batch(x) + shape, target, "A broadcast")
+        label, count = (target if len(target) > 1 else None), (size if size <= x.slots else None)
+        return evolve_layout(x, Layout(count, x.layout.is_complex, 1, label, LEFTOVERS))
     source = np.broadcast_to(np.arange(length).reshape(shape), target).ravel()
     if length == size:
         made = x

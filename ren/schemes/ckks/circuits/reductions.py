@@ -15,7 +15,7 @@ from ren.schemes.ckks.blocks import blocks_of
 from ren.schemes.ckks.circuits.entries import Entries
 from ren.schemes.ckks.circuits.linear import encoded
 from ren.schemes.ckks.circuits.shaping import relabelled, rotations_summed
-from ren.schemes.ckks.layout import ZEROS
+from ren.schemes.ckks.layout import COPIES, ZEROS
 from ren.schemes.ckks.plaintext import encode
 from ren.schemes.ckks.tails import cleared, fills_slots, known_length
 from ren.schemes.ckks.watch import circuit
@@ -27,25 +27,38 @@ _RADIX = 64  # a stage of cumsum has at most so many diagonals
 
 
 @circuit("sum()")
-def total(ct: Ciphertext) -> Ciphertext:
+def total(ct: Ciphertext, keepdims: bool = False) -> Ciphertext:
     """The sum, in every slot: log2(slots) rotations; a level where leftovers are cleared first."""
     length = known_length(ct)
-    return ct if length is None else _over_all_slots(cleared(ct, "sum()"), length)
+    if length is None:
+        return ct
+    return _kept_axes(_over_all_slots(cleared(ct, "sum()"), length), ct, keepdims)
 
 
 @circuit("mean()")
-def mean(ct: Ciphertext) -> Ciphertext:
+def mean(ct: Ciphertext, keepdims: bool = False) -> Ciphertext:
     """The mean, in every slot: log2(slots) rotations, one level."""
     length = known_length(ct)
     if length is None:
         return ct
     need_level(ct, 1, "mean()")
     if fills_slots(ct):
-        return _kept(_over_all_slots(ct, length) * (1 / length), ct, 1)
+        made = _kept(_over_all_slots(ct, length) * (1 / length), ct, 1)
+        return _kept_axes(made, ct, keepdims)
     share = encode(
         np.full(length, 1 / length), ct.params, ct.level, ct.layout.blocks, bound=1 / length
     )
-    return _kept(_over_all_slots(multiply_plain(ct, share), length), ct, 1)
+    made = _kept(_over_all_slots(multiply_plain(ct, share), length), ct, 1)
+    return _kept_axes(made, ct, keepdims)
+
+
+def _kept_axes(made: Ciphertext, ct: Ciphertext, keepdims: bool) -> Ciphertext:
+    """A number in every slot; with `keepdims` as an array of as many axes as those summed."""
+    if not keepdims:
+        return made
+    rank = len(ct.layout.shape) if ct.layout.has_shape else 1  # type: ignore[arg-type]
+    made = relabelled(made, 1, made.layout.is_complex, COPIES)
+    return made.reshape((1,) * rank) if rank > 1 else made
 
 
 @circuit("dot()")
