@@ -39,6 +39,7 @@ from ren.schemes.ckks.modes import manual
 from ren.schemes.ckks.owner import context
 from ren.schemes.ckks.parameters import Parameters
 from ren.schemes.ckks.plaintext import Plaintext
+from ren.schemes.ckks.planning import plan
 from ren.schemes.ckks.precision import Precision, precision
 from ren.schemes.ckks.presets import PRESETS
 from ren.schemes.ckks.requirements import Requirements, spec
@@ -83,6 +84,7 @@ __all__ = [
     "math",
     "matmul",
     "pad",
+    "plan",
     "poly",
     "precision",
     "spec",

@@ -20,7 +20,7 @@ from ren.schemes.ckks.circuits.broadcasting import (
 )
 from ren.schemes.ckks.modes import is_manual
 from ren.schemes.ckks.plaintext import Plaintext, as_numbers, as_slots
-from ren.symbolic import Symbolic
+from ren.symbolic import Symbolic, as_symbol
 
 if TYPE_CHECKING:
     from ren.schemes.ckks.ciphertext import Ciphertext
@@ -148,13 +148,22 @@ DIFFERENCE = Operator(
         _with_values(explicit.subtract_array, "A difference"),
     ),
 )
+
+
+def _product_with_array(x: Ciphertext, values: Any) -> Ciphertext:
+    """x * values; a product with zeros alone is transparent, and warns."""
+    if as_symbol(values) is None and not is_tracer(values) and not np.any(as_numbers(values)):
+        arithmetic.check_not_transparent(0)
+    return _with_array(arithmetic.multiply_plain, "A product")(x, values)
+
+
 PRODUCT = Operator(
     "A product",
     arithmetic.multiply,
     arithmetic.multiply_plain,
     arithmetic.multiply_integer,
     arithmetic.multiply_scalar,
-    _with_array(arithmetic.multiply_plain, "A product"),
+    _product_with_array,
     Operator(
         "A product",
         explicit.multiply,

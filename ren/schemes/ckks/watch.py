@@ -176,8 +176,18 @@ def _check_bound(
 
 
 def check_readable(x: Ciphertext, what: str) -> None:
-    """Report a ciphertext whose tracked bound leaves the range of its level, before it is read."""
-    if is_beyond(x):
+    """Report a ciphertext whose tracked bound leaves the range of its level, before it is read.
+
+    One whose error is unknown is reported too: who reads it may not be who was told why.
+    """
+    if math.isnan(bound_of(x) or 0):
+        report(
+            f"{what}: the error of these numbers is unknown; a bound left the interval of a "
+            "function, or 2^60, where they were computed.",
+            x.params,
+            "Pass a larger interval there, or state a bound that you know: ct.within(bound).",
+        )
+    elif is_beyond(x):
         report(
             f"{what}: the message may reach 2^{math.log2(bound_of(x) or 1):.1f}, beyond "
             f"{_limit_text(x)}; what is read may have wrapped around.",

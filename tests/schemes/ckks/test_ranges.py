@@ -142,6 +142,8 @@ def test_interval_is_held_against_the_bound(deep, function):
     with pytest.warns(ckks.MessageBoundWarning):
         again = f(x)
     assert np.isnan(again.estimate.error_bound)
+    with pytest.warns(ckks.MessageBoundWarning, match=r"decrypt\(\): the error .* is unknown"):
+        ckks.Ciphertext.from_bytes(made.to_bytes()).decrypt()
     strict = ckks.context(params=deep.params, strict=True)
     with pytest.raises(ckks.MessageBoundError, match="interval"):
         function(strict.encrypt([20.0, -20.0, 3.0]))

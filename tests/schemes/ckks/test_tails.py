@@ -185,6 +185,8 @@ def test_product_with_zero_says_that_it_is_transparent(ctx16):
     for zero in (0, 0.0, np.float32(0), 0j):
         with pytest.warns(ckks.TransparentWarning, match=r"ctx\.encrypt\(0\.0\)"):
             x * zero
+    with pytest.warns(ckks.TransparentWarning):
+        ctx16.encrypt([1.0, 2.0]) * np.zeros(2)
 
 
 @pytest.mark.parametrize(

@@ -58,7 +58,7 @@ def _kept_axes(made: Ciphertext, ct: Ciphertext, keepdims: bool) -> Ciphertext:
         return made
     rank = len(ct.layout.shape) if ct.layout.has_shape else 1  # type: ignore[arg-type]
     made = relabelled(made, 1, made.layout.is_complex, COPIES)
-    return made.reshape((1,) * rank) if rank > 1 else made
+    return made.reshape(*(1,) * rank) if rank > 1 else made
 
 
 @circuit("dot()")
