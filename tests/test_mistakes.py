@@ -203,7 +203,7 @@ exhausted depth | DepthError | level 0 of 2; takes 1 level; ckks.context(depth=3
 a power too high | DepthError | power 9 takes 4 levels; level 2 of 2
     x**9
 a function too deep | DepthError | exp; takes 3 levels; level 2 of 2
-    ckks.math.exp(x)
+    ckks.math.exp(x.within(1))
 two contexts | ContextError | two contexts; Encrypt both with the same context
     x + ckks.context(params=ctx.params).encrypt([1.0])
 a sum that surely wraps around | MessageBoundError | 1e+09; wrap around; higher level

@@ -35,7 +35,7 @@ def check(seed: int, count: int) -> None:
     assert made.share("vague") <= MOST_VAGUE, made.report()
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(2))
 def test_random_programs_agree_with_numpy(seed):
     check(seed, COUNT)
 

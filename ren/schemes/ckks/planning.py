@@ -174,7 +174,8 @@ def _ciphertext(spec: VectorSpec, params: Parameters, key_id: str) -> Ciphertext
     level = params.depth
     polys = tuple(_poly(Spec(params.ring(level), Domain.NTT, batch)) for _ in range(2))
     layout = Layout(length, spec.is_complex, blocks, tail=LEFTOVERS if length is None else ZEROS)
-    noise = noises.reaching(noises.ZERO, spec.bound)
+    told = float(noises.public_bound(spec.bound, 1.0))  # by an encryption that states no bound
+    noise = noises.reaching(noises.ZERO, told)
     return Ciphertext(polys, level, layout, key_id, params, noises.broadcast(noise, batch))
 
 

@@ -169,7 +169,7 @@ def _check_bound(
     if not is_beyond(made) or any(is_beyond(o) for o in operands if hasattr(o, "polys")):
         return
     report(
-        f"{name}: the message may reach 2^{math.log2(bound):.1f}, beyond {_limit_text(made)}; "
+        f"{name}: the message may reach 2^{math.log2(bound):.2f}, beyond {_limit_text(made)}; "
         "beyond it a message wraps around.",
         made.params,
     )
@@ -189,14 +189,14 @@ def check_readable(x: Ciphertext, what: str) -> None:
         )
     elif is_beyond(x):
         report(
-            f"{what}: the message may reach 2^{math.log2(bound_of(x) or 1):.1f}, beyond "
+            f"{what}: the message may reach 2^{math.log2(bound_of(x) or 1):.2f}, beyond "
             f"{_limit_text(x)}; what is read may have wrapped around.",
             x.params,
         )
 
 
 def _limit_text(x: Ciphertext) -> str:
-    limit = f"2^{math.log2(largest_message(x.params, x.level)):.1f}"
+    limit = f"2^{math.log2(largest_message(x.params, x.level)):.2f}"
     return f"{limit}, the range that integer_bits={x.params.integer_bits} gives level {x.level}"
 
 
