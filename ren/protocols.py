@@ -39,7 +39,7 @@ _READING = {
 
 
 class Protocols(ABC):
-    """What NumPy asks of a polynomial."""
+    """NumPy's protocols for a polynomial, as a base."""
 
     __slots__ = ()
 

@@ -439,7 +439,11 @@ def bounded(x: Ciphertext) -> Ciphertext:
     """
     if x.layout.tail.is_bounded or x.layout.length is None:
         return x
-    length = operator.index(x.layout.length)
-    if length == x.slots * x.layout.blocks:
-        return x
-    return multiply_plain(x, encode(np.ones(length), x.params, x.level, x.layout.blocks))
+    is_full = operator.index(x.layout.length) == x.slots * x.layout.blocks
+    return x if is_full else masked(x)
+
+
+def masked(x: Ciphertext) -> Ciphertext:
+    """The product with ones, and zeros beyond the length: one level."""
+    ones = np.ones(operator.index(x.layout.length or 0))
+    return multiply_plain(x, encode(ones, x.params, x.level, x.layout.blocks))

@@ -146,7 +146,7 @@ def _secret(reader: Reader, params: Parameters) -> NDArray[np.int8]:
 
 
 def _shared_header(saved: Saved) -> tuple[dict[str, Any], NDArray]:
-    """What was shared of the secret: the header's field, and an array of the entries."""
+    """The ledger of shared decryptions: the header's field, and an array of the entries."""
     rows = [(e.digest, e.sigma, e.count) for e in saved.entries]
     terms = saved.terms and [saved.terms.statistical_bits, saved.terms.queries]
     return {"key": saved.key.hex(), "terms": terms, "entries": len(rows)}, np.array(rows, _ENTRY)

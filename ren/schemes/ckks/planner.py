@@ -166,7 +166,7 @@ def plan_with_sums(
 ) -> tuple[int, Plan]:
     """The integer bits and the plan that leave room for sums over all slots, where that is free.
 
-    Measured at 128 bits, depth 1 to 25 and scales 2^30 to 2^50: in 38 of 44 plans log2(slots) + 2
+    Measured at 128 bits, depth 1 to 25 and scales 2^30 to 2^50: in 39 of 45 plans log2(slots) + 2
     integer bits take the same degree, limbs and limb-NTTs as 10. In the others (scale 2^40 at depth
     2, 5, 6, 8, 20; scale 2^30 at depth 25) they take a limb more, and 10 stay.
 

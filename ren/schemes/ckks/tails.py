@@ -19,7 +19,7 @@ from ren.core.errors import ScaleError
 from ren.schemes.ckks import noise as noises
 from ren.schemes.ckks.arithmetic import (
     add_plain,
-    multiply_plain,
+    masked,
     need_level,
     with_noise,
     with_tail,
@@ -87,12 +87,6 @@ def cleared(x: Ciphertext, what: str) -> Ciphertext:
         return without_value(x)
     need_level(x, 1, f"{what}, which clears leftovers beyond the length by a product with a mask,")
     return masked(x)
-
-
-def masked(x: Ciphertext) -> Ciphertext:
-    """The product with ones, and zeros beyond the length: one level."""
-    ones = np.ones(known_length(x) or 0)
-    return multiply_plain(x, encode(ones, x.params, x.level, x.layout.blocks))
 
 
 def without_value(x: Ciphertext) -> Ciphertext:
