@@ -1,4 +1,4 @@
-"""Functions of a library that the host calls directly: SHAKE-256, words to residues, residues to floats.
+"""Functions that the host calls in a library: SHAKE-256, words to residues, residues to floats.
 
 The interpreter lock is not held meanwhile. Nothing of what they read is kept.
 """
