@@ -93,9 +93,14 @@ class Captured:
         arrays = arrays_of(polys if self.target is None else moved(polys, self.target))
         inputs = [source(arrays, values) for source in self.sources]
         check_inputs(inputs)
-        made = self._run_donating(polys, inputs) if self.donated else self.run(inputs)
+        if self.donated:
+            others = self.others(values)  # first: what raises there gives nothing away
+            made = self._run_donating(polys, inputs)
+        else:
+            made = self.run(inputs)
+            others = self.others(values)
         polys = [self._output(o, made) for o in self.outputs]
-        return self.result.rebuild(iter(polys), iter(self.others(values)))
+        return self.result.rebuild(iter(polys), iter(others))
 
     def _run_donating(self, polys: Sequence[Poly], inputs: Sequence[Any]) -> tuple[Any, ...]:
         """Runs the plan; the buffers of the donated arguments are gone afterwards."""

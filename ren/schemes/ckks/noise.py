@@ -47,7 +47,7 @@ in approximate homomorphic encryption", 2022 (average-case CKKS).
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -80,7 +80,6 @@ _IS_RANDOM = (np.arange(WIDTH) >= _HEAD - 1).astype(np.float32)
 _PLACE_WEIGHTS = (5 * np.arange(PLACES) + 7).astype(np.int32)
 _FLOAT64 = 2.0**-50  # relative error of encoding and of decoding in float64, with its transform
 _LEAST_BOUND = 2.0**-30  # of plaintexts: smaller values publish this
-_TOLERANCE = 1 + 1e-5  # of comparisons between bounds: float32 rounds
 
 
 # ------------------------------------------------------------------- sources
@@ -192,7 +191,7 @@ def _place(serial: int) -> int:
 # ------------------------------------------------------------------- rules
 
 
-def _host(noise: Noise) -> Noise:
+def on_host(noise: Noise) -> Noise:
     """Device arrays on the host, so that nothing is dispatched for a few numbers."""
     if isinstance(noise, np.ndarray | Symbolic) or is_tracer(noise):
         return noise
@@ -226,7 +225,7 @@ def _is_single(noise: Noise) -> bool:
 
 def total(a: Noise, b: Noise) -> Noise:
     """Noise of a sum or a difference."""
-    return derived(_total, _host(a), _host(b))
+    return derived(_total, on_host(a), on_host(b))
 
 
 def _total(a: Noise, b: Noise) -> Noise:
@@ -235,7 +234,7 @@ def _total(a: Noise, b: Noise) -> Noise:
 
 def product(a: Noise, b: Noise) -> Noise:
     """Noise of a product slot by slot: x e_y + (y + e_y) e_x, with y and e_y at their bounds."""
-    return derived(_product, _host(a), _host(b))
+    return derived(_product, on_host(a), on_host(b))
 
 
 def _product(a: Noise, b: Noise) -> Noise:
@@ -255,7 +254,7 @@ def scaled(a: Noise, factor: Any, is_public: bool = True) -> Noise:
         factor: the integer, or a symbol that stands for one.
         is_public: whether its modulus may be told exactly; else the power of two above it is.
     """
-    return derived(partial(_scaled, is_public), _host(a), factor)
+    return derived(partial(_scaled, is_public), on_host(a), factor)
 
 
 def _scaled(is_public: bool, a: Noise, factor: int) -> Noise:
@@ -272,7 +271,7 @@ def with_source(a: Noise, sigma: float, of: Noise | None = None) -> Noise:
         of: of what is rounded or switched, where that is a part of the ciphertext.
     """
     size = np.float32(min(sigma, 2 * LARGEST))
-    return derived(partial(_with_source, size), _host(a), *([] if of is None else [_host(of)]))
+    return derived(partial(_with_source, size), on_host(a), *([] if of is None else [on_host(of)]))
 
 
 def _with_source(sigma: np.float32, a: Noise, *source: Noise) -> Noise:
@@ -288,7 +287,7 @@ def _with_source(sigma: np.float32, a: Noise, *source: Noise) -> Noise:
 
 def with_rounding(a: Noise, sigma: float) -> Noise:
     """Noise of a plaintext that is rounded once more: equal plaintexts round alike."""
-    return derived(partial(_with_rounding, np.float32(min(sigma, 2 * LARGEST))), _host(a))
+    return derived(partial(_with_rounding, np.float32(min(sigma, 2 * LARGEST))), on_host(a))
 
 
 def _with_rounding(sigma: np.float32, a: Noise) -> Noise:
@@ -297,7 +296,7 @@ def _with_rounding(sigma: np.float32, a: Noise) -> Noise:
 
 def with_relative(a: Noise, error: float) -> Noise:
     """Noise with a relative error of the message that is the same in every slot."""
-    return derived(partial(_with_relative, error), _host(a))
+    return derived(partial(_with_relative, error), on_host(a))
 
 
 def _with_relative(error: float, a: Noise) -> Noise:
@@ -308,7 +307,7 @@ def _with_relative(error: float, a: Noise) -> Noise:
 
 def with_offset(a: Noise, error: float) -> Noise:
     """Noise with a fixed error of at most `error` in every slot: that of an approximation."""
-    return derived(partial(_with_offset, min(error, 2 * LARGEST)), _host(a))
+    return derived(partial(_with_offset, min(error, 2 * LARGEST)), on_host(a))
 
 
 def _with_offset(error: float, a: Noise) -> Noise:
@@ -323,7 +322,7 @@ def rotated(a: Noise, steps: int, slots: int) -> Noise:
     if not shift:
         return a
     order = np.r_[:_HEAD, _HEAD + (np.arange(PLACES) + shift) % PLACES]
-    return derived(partial(_reordered, order), _host(a))
+    return derived(partial(_reordered, order), on_host(a))
 
 
 def _reordered(order: NDArray[np.intp], a: Noise) -> Noise:
@@ -343,7 +342,9 @@ def of_rotations(a: Noise, made: Noise, count: int, added: float) -> Noise:
     """
     if count < PLACES:
         return made
-    return derived(partial(_of_rotations, count / PLACES, added / PLACES), _host(a), _host(made))
+    return derived(
+        partial(_of_rotations, count / PLACES, added / PLACES), on_host(a), on_host(made)
+    )
 
 
 def _of_rotations(share: float, added: float, a: Noise, made: Noise) -> Noise:
@@ -355,7 +356,7 @@ def _of_rotations(share: float, added: float, a: Noise, made: Noise) -> Noise:
 
 def within(a: Noise, bound: float) -> Noise:
     """Noise of a message that is known to keep to `bound`."""
-    return derived(partial(_within, bound), _host(a))
+    return derived(partial(_within, bound), on_host(a))
 
 
 def _within(bound: float, a: Noise) -> Noise:
@@ -365,7 +366,7 @@ def _within(bound: float, a: Noise) -> Noise:
 
 def larger(a: Noise, b: Noise) -> Noise:
     """Noise of the first, with the larger of two bounds of messages."""
-    return derived(_larger, _host(a), _host(b))
+    return derived(_larger, on_host(a), on_host(b))
 
 
 def _larger(a: Noise, b: Noise) -> Noise:
@@ -374,37 +375,16 @@ def _larger(a: Noise, b: Noise) -> Noise:
 
 def reaching(a: Noise, bound: float) -> Noise:
     """Noise of a message that may reach `bound` too."""
-    return derived(partial(_reaching, bound), _host(a))
+    return derived(partial(_reaching, bound), on_host(a))
 
 
 def _reaching(bound: float, a: Noise) -> Noise:
     return a + (bound - a).clip(0, None) * (1 - _ERRORS)
 
 
-def inside(a: Noise, bound: float, report: Callable[[float], None]) -> Noise:
-    """Noise of an argument whose bound is compared with what a function takes: unknown beyond.
-
-    Args:
-        a: of the argument.
-        bound: the largest modulus that the function takes.
-        report: called with the bound that is beyond, at capture and at each call.
-    """
-    return derived(partial(_inside, bound * _TOLERANCE, report), _host(a))
-
-
-def _inside(bound: float, report: Callable[[float], None], a: Noise) -> Noise:
-    if isinstance(a, np.ndarray):
-        beyond = a[..., :1] > bound  # False where it is unknown
-        if not beyond.any():
-            return a
-        report(float(a[..., 0].max()))
-        return np.where(beyond, np.float32(np.nan), a)
-    return chosen(a[..., :1] > bound, np.float32(np.nan), a)
-
-
 def within_that_of(a: Noise, other: Noise) -> Noise:
     """Noise of a message that is nowhere larger than the largest of another."""
-    return derived(_within_that_of, _host(a), _host(other))
+    return derived(_within_that_of, on_host(a), on_host(other))
 
 
 def _within_that_of(a: Noise, other: Noise) -> Noise:
@@ -413,7 +393,7 @@ def _within_that_of(a: Noise, other: Noise) -> Noise:
 
 def within_times(a: Noise, other: Noise, times: Any) -> Noise:
     """Noise of a message that is nowhere larger than `times` the largest of another."""
-    return derived(_within_times, _host(a), _host(other), times)
+    return derived(_within_times, on_host(a), on_host(other), times)
 
 
 def _within_times(a: Noise, other: Noise, times: Any) -> Noise:
@@ -422,7 +402,7 @@ def _within_times(a: Noise, other: Noise, times: Any) -> Noise:
 
 def item(a: Noise, index: int) -> Noise:
     """Noise of one block of a vector that is cut: an index of the last batch axis."""
-    return derived(partial(_item, index), _host(a))
+    return derived(partial(_item, index), on_host(a))
 
 
 def _item(index: int, a: Noise) -> Noise:
@@ -431,7 +411,7 @@ def _item(index: int, a: Noise) -> Noise:
 
 def side_by_side(parts: Sequence[Noise]) -> Noise:
     """Noise of blocks as one vector: each keeps its own, along a new last batch axis."""
-    return derived(_side_by_side, *map(_host, parts))
+    return derived(_side_by_side, *map(on_host, parts))
 
 
 def _side_by_side(*parts: Noise) -> Noise:
@@ -440,7 +420,7 @@ def _side_by_side(*parts: Noise) -> Noise:
 
 def of_largest(a: Noise, blocks: int) -> Noise:
     """Noise with the largest entries of all blocks."""
-    return a if blocks == 1 else derived(_of_largest, _host(a))
+    return a if blocks == 1 else derived(_of_largest, on_host(a))
 
 
 def _of_largest(a: Noise) -> Noise:
@@ -449,7 +429,7 @@ def _of_largest(a: Noise) -> Noise:
 
 def broadcast(a: Noise, batch: tuple[int, ...]) -> Noise:
     """Noise with all the batch axes."""
-    return derived(partial(_broadcast, batch), _host(a))
+    return derived(partial(_broadcast, batch), on_host(a))
 
 
 def _broadcast(batch: tuple[int, ...], a: Noise) -> Noise:

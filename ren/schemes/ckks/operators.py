@@ -11,6 +11,7 @@ import jax
 import numpy as np
 
 from ren.lowering.devices import is_tracer
+from ren.lowering.tracing import is_tracing
 from ren.schemes.ckks import arithmetic, explicit
 from ren.schemes.ckks.circuits.broadcasting import (
     array_operand,
@@ -20,6 +21,7 @@ from ren.schemes.ckks.circuits.broadcasting import (
 )
 from ren.schemes.ckks.modes import is_manual
 from ren.schemes.ckks.plaintext import Plaintext, as_numbers, as_slots
+from ren.schemes.ckks.tails import fills_slots, known_length
 from ren.symbolic import Symbolic, as_symbol
 
 if TYPE_CHECKING:
@@ -116,12 +118,23 @@ def _untraced(x: Ciphertext, values: Any) -> Any:
     return values
 
 
+def _plus_number(x: Ciphertext, value: Any) -> Ciphertext:
+    """x + value; inside a JAX transformation zeros beyond the length stay zeros.
+
+    A sum with a number leaves it in all slots, which costs least. The type of the result then
+    differs, and the carry of a `lax.scan` keeps to one type.
+    """
+    if is_tracing() and x.layout.tail.is_zero and not fills_slots(x):
+        return SUM.array(x, np.full((known_length(x) or 0,), value).reshape(x.layout.shape or -1))
+    return arithmetic.add_scalar(x, value)
+
+
 SUM = Operator(
     "A sum",
     arithmetic.add,
     arithmetic.add_plain,
-    arithmetic.add_scalar,
-    arithmetic.add_scalar,
+    _plus_number,
+    _plus_number,
     _with_array(arithmetic.add_plain, "A sum"),
     Operator(
         "A sum",
@@ -136,8 +149,8 @@ DIFFERENCE = Operator(
     "A difference",
     arithmetic.subtract,
     arithmetic.subtract_plain,
-    lambda x, value: arithmetic.add_scalar(x, -value),
-    lambda x, value: arithmetic.add_scalar(x, -value),
+    lambda x, value: _plus_number(x, -value),
+    lambda x, value: _plus_number(x, -value),
     _with_array(arithmetic.subtract_plain, "A difference"),
     Operator(
         "A difference",

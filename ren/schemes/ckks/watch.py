@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import math
 import warnings
@@ -10,10 +11,14 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Protocol, TypeVar
 
-from ren.callers import user_frame
+import attrs
+
+from ren.callers import user_frame, user_line
 from ren.core.errors import MessageBoundError, MessageBoundWarning
-from ren.schemes.ckks.noise import known
+from ren.schemes.ckks import noise as noises
+from ren.schemes.ckks import range_checks
 from ren.schemes.ckks.parameters import Parameters
+from ren.symbolic import Symbolic
 
 if TYPE_CHECKING:
     from ren.schemes.ckks.ciphertext import Ciphertext
@@ -21,7 +26,6 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 R = TypeVar("R")
 Shadow = Callable[..., Any]
-_TOLERANCE = 1 + 1e-5  # of comparisons between bounds: float32 rounds
 _REMEDY = (
     "Give the context more integer_bits, scale the values down, or state a bound that you know: "
     "ct.within(bound)."
@@ -63,7 +67,7 @@ def operation(
         def run(x: Ciphertext, *args: P.args, **kwargs: P.kwargs) -> Ciphertext:
             made = function(x, *args, **kwargs)
             if made is not x and not _in_circuit.get() and is_checked:
-                _check_bound(name, (x, *args), made)
+                made = _with_checked_bound(name, (x, *args), made)
             if (watching := watcher.get()) is not None:
                 watching.seen(name, shadow, (x, *args, *kwargs.values()), made)
             return made
@@ -92,7 +96,7 @@ def circuit(name: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
                 made = function(*args, **kwargs)
             if hasattr(made, "polys") and not any(made is a for a in args):
                 is_told = _reports.get() != before
-                _check_bound(name, args, made, is_told)  # type: ignore[arg-type]
+                return _with_checked_bound(name, args, made, is_told)  # type: ignore
             return made
 
         return run
@@ -145,34 +149,63 @@ def largest_message(params: Parameters, level: int) -> float:
     return 2.0 ** min(params.integer_bits - 1 + math.log2(above), 1000.0)
 
 
-def _check_bound(
+def _with_checked_bound(
     name: str, operands: tuple[Any, ...], made: Ciphertext, is_told: bool = False
-) -> None:
-    """Report a tracked bound that leaves the range of its level, where its operands' did not.
+) -> Ciphertext:
+    """`made`; a tracked bound that leaves the range of its level, and not before, is reported.
 
-    Under `ren.jit` the bounds are those of the call that is captured, so that a capture warns once;
-    under a JAX transformation they are not known. Noise that becomes unknown is reported unless
-    that was done (`is_told`).
+    So is noise that becomes unknown, unless that was done (`is_told`). Under `ren.jit` the check is
+    a step of the program: at capture it takes the bounds of that call, at each replay those of the
+    replay. Under a JAX transformation the bounds are not known.
     """
     bound = bound_of(made)
     if bound is None:
-        return
-    if math.isnan(bound):
-        before = [bound_of(o) for o in operands if hasattr(o, "polys")]
-        if not is_told and not any(b is not None and math.isnan(b) for b in before):
-            report(f"{name}: bound or error pass 2^60; beyond it they are unknown.", made.params)
-        return
-    if (bits := _bits.get()) is not None:
+        return made
+    if (bits := _bits.get()) is not None and not math.isnan(bound):
         room = largest_message(made.params, made.level) / 2.0 ** (made.params.integer_bits - 1)
         bits.append(math.log2(max(bound, 1e-30) / room) + 1)
-        return
-    if not is_beyond(made) or any(is_beyond(o) for o in operands if hasattr(o, "polys")):
-        return
-    report(
-        f"{name}: the message may reach 2^{math.log2(bound):.2f}, beyond {_limit_text(made)}; "
-        "beyond it a message wraps around.",
-        made.params,
-    )
+        return made
+    limit = largest_message(made.params, made.level)
+    given = [o for o in operands if hasattr(o, "polys")]
+    if not isinstance(made.noise, Symbolic):
+        if not bound <= limit:
+            before = [(o.noise, largest_message(o.params, o.level)) for o in given]
+            range_checks.checked(
+                made.noise, limit, before, _Told(name, made.params, made.level, is_told)
+            )
+        return made
+    before = [(o.noise, largest_message(o.params, o.level)) for o in given]
+    told = range_checks.once(_Told(f"{name} ({user_line()})", made.params, made.level, is_told))
+
+    def step(noise: noises.Noise) -> noises.Noise:
+        return range_checks.checked(noise, limit, before, told)
+
+    pending = made.pending and made.pending.map_noise(step)
+    return dataclasses.replace(made, noise=step(made.noise), pending=pending)
+
+
+@attrs.frozen
+class _Told:
+    """Report that the bound of a result is beyond what its level holds, or unknown."""
+
+    name: str
+    params: Parameters
+    level: int
+    is_told: bool
+
+    def __call__(self, bound: float) -> None:
+        if not math.isnan(bound):
+            report(
+                f"{self.name}: the message may reach 2^{math.log2(bound):.2f}, beyond "
+                f"{_limit_text(self.params, self.level)}; beyond it a message wraps around.",
+                self.params,
+            )
+        elif not self.is_told:
+            report(
+                f"{self.name}: bound or error pass 2^60, or left the interval of a function; "
+                "from here on they are unknown.",
+                self.params,
+            )
 
 
 def check_readable(x: Ciphertext, what: str) -> None:
@@ -190,20 +223,20 @@ def check_readable(x: Ciphertext, what: str) -> None:
     elif is_beyond(x):
         report(
             f"{what}: the message may reach 2^{math.log2(bound_of(x) or 1):.2f}, beyond "
-            f"{_limit_text(x)}; what is read may have wrapped around.",
+            f"{_limit_text(x.params, x.level)}; what is read may have wrapped around.",
             x.params,
         )
 
 
-def _limit_text(x: Ciphertext) -> str:
-    limit = f"2^{math.log2(largest_message(x.params, x.level)):.2f}"
-    return f"{limit}, the range that integer_bits={x.params.integer_bits} gives level {x.level}"
+def _limit_text(params: Parameters, level: int) -> str:
+    limit = f"2^{math.log2(largest_message(params, level)):.2f}"
+    return f"{limit}, the range that integer_bits={params.integer_bits} gives level {level}"
 
 
 def is_beyond(x: Any) -> bool:
     """Whether the tracked bound of a ciphertext leaves the range of its level."""
     bound = bound_of(x)
-    return bound is not None and bound > largest_message(x.params, x.level) * _TOLERANCE
+    return bound is not None and bound > largest_message(x.params, x.level) * range_checks.TOLERANCE
 
 
 def report(text: str, params: Parameters, remedy: str = _REMEDY) -> None:
@@ -238,5 +271,5 @@ def warn(text: str, category: type[Warning] = MessageBoundWarning) -> None:
 
 def bound_of(x: Any) -> float | None:
     """The tracked bound of a ciphertext, the largest of a batch; None where it is not known."""
-    noise = known(x.noise)
+    noise = noises.known(x.noise)
     return None if noise is None else float(noise[..., 0].max())

@@ -161,6 +161,14 @@ def test_scan_at_a_fixed_level(ctx, data, x64):
     assert error(trail.decrypt(), np.stack([once, twice]) - 1) < BAR
 
 
+@pytest.mark.parametrize("shape", [(3,), (3, 1)])
+def test_numbers_added_in_a_scan_keep_the_type_of_its_carry(ctx, shape):
+    x = ctx.encrypt([1.0, 2.0, 3.0]).reshape(*shape)
+    last, _ = jax.lax.scan(lambda c, _: (1 + (c - 0.5), None), x, None, length=3)
+    assert last.layout == x.layout
+    assert error(last.decrypt(), np.array([2.5, 3.5, 4.5]).reshape(shape)) < BAR
+
+
 def test_cond_and_fori_loop(data):
     a, _, x, _ = data
     chosen = jax.jit(lambda p, x: jax.lax.cond(p, lambda x: x + x, lambda x: x * 3, x))

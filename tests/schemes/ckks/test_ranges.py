@@ -157,6 +157,27 @@ def test_interval_is_checked_at_each_replay(deep):
     assert f.cache_info().plans == 1
 
 
+@pytest.mark.parametrize("donated", [(), ("x",)])
+def test_bounds_are_checked_at_each_replay(narrow, donated):
+    f = ren.jit(lambda x: (x * x) - 1, donate_argnames=donated)
+    few = f(narrow.encrypt([0.5, 0.25]))
+    with pytest.warns(
+        ckks.MessageBoundWarning, match=r"a product \(test_ranges.py:\d+\): .* 2\^16"
+    ):
+        f(narrow.encrypt([200.0, 1.0]))
+    assert np.allclose(few.decrypt(), [-0.75, -0.9375])
+    assert np.allclose(f(narrow.encrypt([2.0, 1.0])).decrypt(), [3, 0])
+    strict = ckks.context(params=narrow.params, strict=True)
+    g = ren.jit(lambda x: (x * x) - 1, donate_argnames=donated)
+    g(strict.encrypt([0.5, 0.25]))
+    beyond = strict.encrypt([20.0, 100.0])
+    for _ in range(2):
+        with pytest.raises(ckks.MessageBoundError, match=r"a product \(test_ranges.py"):
+            g(beyond)
+    assert np.allclose(beyond.decrypt(), [20, 100])  # what raises gives nothing away
+    assert g.cache_info().plans == f.cache_info().plans == 1
+
+
 def test_default_interval_on_one_side_of_zero_is_a_statement_to_make(deep):
     x = deep.encrypt([0.3, 0.9])
     for function in (math.sqrt, math.log, math.inverse):

@@ -157,3 +157,13 @@ def test_compressed_replies(ctx, rows):
     assert reply.level == 0 and reply.nbytes < x.nbytes
     assert error(reply.decrypt(), rows[0] / 2) < BAR
     assert reply.compress() is reply
+
+
+def test_one_number_meets_a_vector_in_blocks_by_rotations(ctx, long):
+    one = ctx.encrypt([0.5])
+    for made, want in (
+        (one * ctx.encrypt(long), 0.5 * long),
+        (ctx.encrypt(long) - one, long - 0.5),
+    ):
+        assert error(made.decrypt(), want) < BAR
+    assert (ctx.encrypt(long) + one).level == one.level  # no matrix of zeros and ones

@@ -12,11 +12,11 @@ import attrs
 import numpy as np
 
 from ren.core.errors import ScaleError
-from ren.schemes.ckks import noise as noises
 from ren.schemes.ckks.argument_checks import check_real
 from ren.schemes.ckks.arithmetic import with_noise
 from ren.schemes.ckks.explicit import normal
 from ren.schemes.ckks.modes import is_manual
+from ren.schemes.ckks.range_checks import inside
 from ren.schemes.ckks.tails import cleared, fills_slots, with_value
 from ren.schemes.ckks.watch import report
 from ren.symbolic import Symbolic
@@ -83,7 +83,7 @@ def argument(ct: Ciphertext, interval: Interval, what: str, is_stated: bool = Tr
     if not is_stated:
         limit = min(limit, -a, b) if a < 0 < b else 0.0
     told = Report(what, (a, b), ct.params, is_stated)
-    ct = with_noise(ct, lambda noise: noises.inside(noise, limit, told))
+    ct = with_noise(ct, lambda noise: inside(noise, limit, told))
     return with_safe_tail(normal(ct), interval, what)
 
 

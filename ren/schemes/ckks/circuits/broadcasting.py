@@ -214,9 +214,10 @@ def repeated(x: Ciphertext, shape: Shape, target: Shape) -> Ciphertext:
     if shape == target:
         return x
     length, size = math.prod(shape), math.prod(target)
-    if x.layout.tail.is_copies and length == 1:
+    if length == 1 and (x.layout.tail.is_copies or size > x.slots):
         if size > x.slots and _batch(x):
             raise _across(_batch(x) + shape, target, "A broadcast")
+        x = x if x.layout.tail.is_copies else tile(x, x.slots)
         label, count = (target if len(target) > 1 else None), (size if size <= x.slots else None)
         return evolve_layout(x, Layout(count, x.layout.is_complex, 1, label, LEFTOVERS))
     source = np.broadcast_to(np.arange(length).reshape(shape), target).ravel()

@@ -35,6 +35,7 @@ from ren.schemes.ckks.circuits.polynomial import (
 from ren.schemes.ckks.circuits.remez import OddMinimax, odd_minimax, sign_polynomials
 from ren.schemes.ckks.explicit import normal
 from ren.schemes.ckks.plaintext import Plaintext, as_numbers
+from ren.schemes.ckks.range_checks import inside
 from ren.schemes.ckks.watch import circuit
 from ren.symbolic import Symbolic
 
@@ -431,7 +432,7 @@ def _inside(value: Any, interval: Interval, what: str) -> Any:
         check_real(value, what)
         told = Report(what, interval, value.params)
         limit = max(map(abs, interval))
-        return with_noise(value, lambda noise: noises.inside(noise, limit, told))
+        return with_noise(value, lambda noise: inside(noise, limit, told))
     if isinstance(value, Plaintext | Symbolic):
         return value
     numbers = as_numbers(value)

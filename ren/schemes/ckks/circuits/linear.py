@@ -23,7 +23,7 @@ from ren.schemes.ckks.circuits.shaping import rotations_summed
 from ren.schemes.ckks.layout import LEFTOVERS, ZEROS, Layout
 from ren.schemes.ckks.parameters import Parameters
 from ren.schemes.ckks.plaintext import Plaintext, encode
-from ren.schemes.ckks.tails import known_length
+from ren.schemes.ckks.tails import batch_of, known_length
 from ren.schemes.ckks.watch import circuit
 from ren.symbolic import Aside
 
@@ -282,6 +282,8 @@ def product(matrix: Any, ct: Ciphertext, is_transposed: bool = False) -> Ciphert
     need_level(ct, 1, "A product with a matrix")
     given, shape, label = Entries.of(_checked(matrix)), ct.layout.shape, None
     m = given.transposed if is_transposed else given
+    if shape is None and not is_transposed:
+        _check_not_across(given.shape, ct)
     if shape is not None:
         left, right = (shape, given.shape) if is_transposed else (given.shape, shape)
         if len(left) != 2 or len(right) != 2 or left[1] != right[0]:
@@ -289,6 +291,17 @@ def product(matrix: Any, ct: Ciphertext, is_transposed: bool = False) -> Ciphert
         label = (left[0], right[1])
         m = m.on_rows(shape[0]) if is_transposed else m.on_columns(shape[1])
     return encoded(m, ct.params, ct.level, label=label) @ ct
+
+
+def _check_not_across(matrix: tuple[int, int], ct: Ciphertext) -> None:
+    """Raise where NumPy's `matrix @ batch` is one along the batch axis: Ren's takes each vector."""
+    batch = batch_of(ct)[:-1] if ct.layout.blocks > 1 else batch_of(ct)
+    if batch and batch[-1] == matrix[1]:
+        raise ParameterError(
+            f"A matrix of shape {matrix} met a batch of shape {ct.shape} on its right.",
+            "NumPy would sum over the batch axis here; Ren multiplies each vector by the matrix.",
+            "Write batch @ matrix.T, or ckks.linear(matrix, ctx) @ batch, for each vector.",
+        )
 
 
 def _no_product(left: tuple[int, ...], right: tuple[int, ...]) -> ParameterError:

@@ -97,6 +97,16 @@ def test_lower_levels_and_reuse(ctx4):
     assert error(twice, matrix @ (matrix @ values)) < BAR
 
 
+def test_batches_are_multiplied_where_numpy_means_the_same(ctx4):
+    matrix, rows = drawn(3, 3), drawn(3, 3)
+    batch = ctx4.encrypt(rows)
+    with pytest.raises(ckks.ParameterError, match=r"Write batch @ matrix\.T"):
+        matrix @ batch  # NumPy sums over the batch axis
+    assert error(batch @ matrix.T, rows @ matrix.T) < BAR
+    assert error(ckks.linear(matrix, ctx4) @ batch, rows @ matrix.T) < BAR
+    assert error(jax.vmap(lambda x: matrix @ x)(batch), rows @ matrix.T) < BAR
+
+
 @pytest.mark.slow
 def test_under_jit_and_vmap(ctx4):
     matrix, values = drawn(6, 6), drawn(2, 6)
