@@ -35,7 +35,7 @@ from ren.poly import Poly, arrays_of
 from ren.progress import titled
 from ren.realization import realize_nodes, resolved, symbolic_value
 from ren.structure import Structure, take_apart
-from ren.symbolic import Aside, Length, Symbolic, evaluated
+from ren.symbolic import Aside, Length, Symbolic, evaluator
 
 Source = Callable[[Sequence[Any], Sequence[Any]], Any]
 
@@ -338,7 +338,7 @@ def _reader(leaves: Sequence[Any]) -> Callable[[Sequence[Any]], list[Any]]:
     """From the values of a call to the leaves of the result that are no polynomials."""
     inner = [_inner(leaf) for leaf in leaves]
     at = [i for i, value in enumerate(inner) if isinstance(value, Symbolic)]
-    symbols = [inner[i] for i in at]
+    known_of = evaluator([inner[i] for i in at])
     wrappers = [type(leaves[i]) if type(leaves[i]) in (Length, Aside) else None for i in at]
     copied = [i for i, leaf in enumerate(leaves) if isinstance(leaf, np.ndarray)]
 
@@ -346,10 +346,8 @@ def _reader(leaves: Sequence[Any]) -> Callable[[Sequence[Any]], list[Any]]:
         made = list(leaves)
         for i in copied:  # nothing mutable is shared between results
             made[i] = leaves[i].copy()
-        if symbols:
-            known = evaluated(symbols, values)
-            for i, wrapper, value in zip(at, wrappers, known, strict=True):
-                made[i] = value if wrapper is None else wrapper(value)
+        for i, wrapper, value in zip(at, wrappers, known_of(values), strict=True):
+            made[i] = value if wrapper is None else wrapper(value)
         return made
 
     return read

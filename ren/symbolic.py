@@ -244,12 +244,17 @@ _UFUNCS = {np.add: operator.add, np.subtract: operator.sub, np.multiply: operato
 class Derived(Symbolic):
     """function(*arguments), computed on the host at each call: a step of a longer computation."""
 
-    __slots__ = ("arguments", "function")
+    __slots__ = ("_run", "arguments", "function")
 
     def __init__(self, function: Callable[..., Any], arguments: tuple[Any, ...], name: str) -> None:
-        sample = function(*map(_sample, arguments))
-        super().__init__(sample, lambda values: evaluated([self], values)[0], name)
+        super().__init__(function(*map(_sample, arguments)), self._evaluated, name)
         self.function, self.arguments = function, arguments
+        self._run: Callable[[Values], list[Any]] | None = None
+
+    def _evaluated(self, values: Values) -> Any:
+        if self._run is None:
+            self._run = evaluator([self])
+        return self._run(values)[0]
 
 
 def derived(function: Callable[..., Any], *arguments: Any) -> Any:
@@ -264,22 +269,46 @@ def derived(function: Callable[..., Any], *arguments: Any) -> Any:
     return function(*arguments)
 
 
-def evaluated(symbols: Sequence[Symbolic], values: Values) -> list[Any]:
-    """The values of a call, each step that several symbols share taken once."""
-    done: dict[int, Any] = {}
+def evaluator(symbols: Sequence[Symbolic]) -> Callable[[Values], list[Any]]:
+    """The function from the values of a call to those of the symbols, its steps put in order."""
+    places: dict[int, int] = {}  # of symbols among the registers
+    registers: list[Any] = []
+    reads: list[tuple[int, Callable[[Values], Any]]] = []
+    steps: list[tuple[int, Callable[..., Any], tuple[int, ...]]] = []
+
+    def register(value: Any = None) -> int:
+        registers.append(value)
+        return len(registers) - 1
+
     stack = list(symbols)
     while stack:
         symbol = stack[-1]
-        if id(symbol) in done:
+        if id(symbol) in places:
             stack.pop()
         elif not isinstance(symbol, Derived):
-            done[id(symbol)] = symbol.value(values)
-        elif todo := [a for a in symbol.arguments if isinstance(a, Symbolic) and id(a) not in done]:
+            places[id(symbol)] = at = register()
+            reads.append((at, symbol.value))
+        elif todo := [
+            a for a in symbol.arguments if isinstance(a, Symbolic) and id(a) not in places
+        ]:
             stack += todo
         else:
-            arguments = (done[id(a)] if isinstance(a, Symbolic) else a for a in symbol.arguments)
-            done[id(symbol)] = symbol.function(*arguments)
-    return [done[id(symbol)] for symbol in symbols]
+            arguments = tuple(
+                places[id(a)] if isinstance(a, Symbolic) else register(a) for a in symbol.arguments
+            )
+            places[id(symbol)] = at = register()
+            steps.append((at, symbol.function, arguments))
+    results = [places[id(symbol)] for symbol in symbols]
+
+    def run(values: Values) -> list[Any]:
+        known = registers.copy()
+        for at, read in reads:
+            known[at] = read(values)
+        for at, function, arguments in steps:
+            known[at] = function(*[known[i] for i in arguments])
+        return [known[i] for i in results]
+
+    return run
 
 
 class SymbolicLength(Symbolic):

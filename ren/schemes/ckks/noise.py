@@ -130,6 +130,8 @@ def fresh(
 def _of_values(
     rounding: float, unit: float, bound: float | None, least: float, values: ArrayLike
 ) -> NDArray[np.float32]:
+    if isinstance(values, int | float) and bound is None and abs(values) <= LARGEST:
+        return _of_number(unit, least, abs(values))
     z = np.abs(np.asarray(values))
     if z.ndim:
         made = np.zeros((*z.shape[:-1], WIDTH), np.float32)
@@ -142,6 +144,14 @@ def _of_values(
     made[..., 0] = _rounded_up(np.asarray(told))
     made[..., 1] += made[..., 0] * np.float32(_FLOAT64)
     return _limited(made)
+
+
+def _of_number(unit: float, least: float, size: float) -> NDArray[np.float32]:
+    """`_of_values` of one real number: the same, quickly."""
+    made = np.zeros(WIDTH, np.float32)
+    made[0] = told = 2.0 ** math.ceil(math.log2(max(size * _NEARLY, least)))
+    made[1] = np.float32(unit * math.sqrt(0.5)) + np.float32(told) * np.float32(_FLOAT64)
+    return made
 
 
 def public_bound(largest: ArrayLike, least: float = _LEAST_BOUND) -> NDArray[np.float64]:

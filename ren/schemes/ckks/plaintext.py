@@ -7,6 +7,7 @@ import dataclasses
 import math
 from collections.abc import Hashable, Sequence
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any
 
 import attrs
@@ -321,13 +322,19 @@ def check_reachable(x: Any, value: Any) -> None:
     """
     if isinstance(value, Symbolic) or not math.isfinite(abs(value)):
         return
-    bound, room = bound_of(x), x.params.ring(x.level).q / (2 * x.params.scale(x.level))
+    bound, room = bound_of(x), _largest_sum(x.params, x.level)
     if bound is not None and abs(value) - bound > room and not is_planning():
         raise MessageBoundError(
             f"{abs(value):.3g} was to be added to a ciphertext at level {x.level}.",
-            f"There, numbers from {float(room):.3g} on wrap around.",
+            f"There, numbers from {room:.3g} on wrap around.",
             "Add it at a higher level, scale the values down, or give the context integer_bits.",
         )
+
+
+@lru_cache(1 << 10)
+def _largest_sum(params: Parameters, level: int) -> float:
+    """The modulus from which numbers wrap around at a level."""
+    return float(min(params.ring(level).q / (2 * params.scale(level)), Fraction(2) ** 1000))
 
 
 def decoded(p: Plaintext) -> NDArray:
