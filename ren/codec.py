@@ -112,6 +112,6 @@ def _ring(n: int, moduli: NDArray) -> RingSpec:
 def _damaged(why: str) -> SerializationError:
     return SerializationError(
         f"These bytes are not a polynomial: {why}.",
-        "Poly.frombytes reads what poly.tobytes() wrote, whole and unchanged.",
+        "Poly.from_bytes reads what poly.to_bytes() wrote, whole and unchanged.",
         "Write them again from the original polynomial.",
     )

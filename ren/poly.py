@@ -227,8 +227,8 @@ class Poly(Shown, RandomConstructors):
         """The coefficients as Python ints in [0, q): object [*batch, n]; realizes."""
         return self._integers()
 
-    def tobytes(self) -> bytes:
-        """The polynomial as versioned, checksummed bytes for `Poly.frombytes`."""
+    def to_bytes(self) -> bytes:
+        """The polynomial as versioned, checksummed bytes for `Poly.from_bytes`."""
         if self._symbolic:
             value = self.node.arg.value
             residues = np.array([[value % m] for m in self.ring.moduli], np.uint32)
@@ -237,8 +237,8 @@ class Poly(Shown, RandomConstructors):
         return codec.encode(Content(self.ring, self.domain, residues))
 
     @staticmethod
-    def frombytes(data: bytes) -> Poly:
-        """The polynomial that `tobytes` wrote.
+    def from_bytes(data: bytes) -> Poly:
+        """The polynomial that `to_bytes` wrote.
 
         Raises:
             SerializationError: truncated, altered or foreign bytes.
@@ -251,8 +251,11 @@ class Poly(Shown, RandomConstructors):
         poly = Poly.from_limbs(placed(montgomery(residues, ring.moduli)), ring)
         return poly.ntt() if content.domain is Domain.NTT else poly
 
+    tobytes = to_bytes  # the name of NumPy
+    frombytes = from_bytes
+
     def __reduce__(self) -> Any:
-        return Poly.frombytes, (self.tobytes(),)
+        return Poly.from_bytes, (self.to_bytes(),)
 
     def __copy__(self) -> Poly:
         return self

@@ -211,7 +211,7 @@ def test_bytes_keep_ring_domain_and_value(wide_ring: RingSpec, domain: str) -> N
 
 
 def test_bytes_of_a_constant(ring: RingSpec) -> None:
-    assert Poly.frombytes(Poly.const(7, ring).tobytes()).tolist() == [7, 0, 0, 0, 0, 0, 0, 0]
+    assert Poly.from_bytes(Poly.const(7, ring).to_bytes()).tolist() == [7, 0, 0, 0, 0, 0, 0, 0]
 
 
 def test_damaged_bytes_raise(ring: RingSpec) -> None:

@@ -152,9 +152,9 @@ class Context(DisplayedContext, Stored):
 
         Posting a decryption is sharing it, and so is acting on it visibly; `decrypt` is for the
         owner's eyes. The noise costs precision: at scale 2^40, 30 bits and one query about 8 bits
-        are left of a fresh ciphertext. It prints how many. The budget belongs to the key, is
-        one in a process and is saved with the secret. Two processes do not see each other: share
-        in one, and save the context afterwards; an older copy of it counts from where it was.
+        are left of a fresh ciphertext; the logger "ren" tells how many. The budget belongs to the
+        key, is one in a process and is saved with the secret. Two processes do not see each other:
+        share in one, and save the context afterwards; an older copy of it counts from where it was.
 
         Args:
             x: the ciphertext. The noise estimate that came with it is not used: others wrote it.

@@ -14,6 +14,7 @@ differential privacy", 2022 (the Gaussian mechanism, and its sigma).
 from __future__ import annotations
 
 import hashlib
+import logging
 import math
 from typing import TYPE_CHECKING, Any
 
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from ren.schemes.ckks.ciphertext import Ciphertext
     from ren.schemes.rlwe.keys import Secret
 
+_log = logging.getLogger("ren")
 _GRID_BITS = 20  # results are rounded to sigma 2^-20: the last bits of a float would tell of both
 
 
@@ -52,10 +54,10 @@ def hidden(
     ledger, digest = ledger_of(ledger_name(secret)), digest_of(x)
     spent = ledger.admit(digest, math.prod(slots.shape[:-1]), sigma, terms)
     counted = ", counting on from the bytes that were loaded" if ledger.is_loaded else ""
-    print(
-        f"decrypt_shared: about {-math.log2(sigma):.1f} bits left after the point; {spent} of "
-        f"{terms.queries} ciphertexts shared{counted}"
-    )
+    _log.info(
+        "decrypt_shared: about %.1f bits left after the point; %d of %d ciphertexts shared%s",
+        -math.log2(sigma), spent, terms.queries, counted,
+    )  # fmt: skip
     return on_grid(slots + ledger.noise(digest, sigma, slots.shape), sigma)
 
 

@@ -15,12 +15,20 @@ from ren.schemes.ckks.derivation import ledger_name
 from tests.schemes.ckks.frames import header_of, sealed, with_header
 
 
+@pytest.fixture(autouse=True)
+def log(caplog, capsys):
+    """The log tells what was spent; nothing is printed."""
+    caplog.set_level("INFO", logger="ren")
+    yield
+    assert not capsys.readouterr().out
+
+
 @pytest.fixture
 def owner(small_params):
     return ckks.context(params=small_params)
 
 
-def test_the_noise_is_that_of_the_formula(owner, capsys):
+def test_the_noise_is_that_of_the_formula(owner, caplog):
     a = np.random.default_rng(0).uniform(-1, 1, owner.slots) + 0j
     x = owner.encrypt(a)
     plan = x.estimate
@@ -30,14 +38,14 @@ def test_the_noise_is_that_of_the_formula(owner, capsys):
     parts = np.concatenate([(got - a).real, (got - a).imag])
     assert parts.std() == pytest.approx(sigma, rel=0.15)
     assert abs(parts.mean()) < 5 * sigma / np.sqrt(parts.size)
-    text = capsys.readouterr().out
+    text = caplog.text
     assert f"about {-np.log2(sigma):.1f} bits left" in text and "1 of 3" in text
 
 
-def test_at_scale_40_eight_bits_are_left(ctx14, capsys):
+def test_at_scale_40_eight_bits_are_left(ctx14, caplog):
     x = ctx14.encrypt([0.5])
     ctx14.decrypt_shared(x, x.estimate, queries=1)
-    bits = float(capsys.readouterr().out.split("about ")[1].split()[0])
+    bits = float(caplog.text.split("about ")[1].split()[0])
     assert 7.5 < bits < 8.5
 
 
@@ -97,17 +105,17 @@ def elsewhere(blob: bytes, monkeypatch) -> ckks.Context:
     return ckks.Context.from_bytes(blob, include_secret=True)
 
 
-def test_a_budget_is_saved_with_the_secret(owner, tmp_path, monkeypatch, capsys):
+def test_a_budget_is_saved_with_the_secret(owner, tmp_path, monkeypatch, caplog):
     xs = [owner.encrypt([0.5]) for _ in range(4)]
     unused = owner.to_bytes(include_secret=True)
     first = share(owner, xs[0])
     share(owner, xs[1])
     owner.save(tmp_path / "keys", include_secret=True)
-    assert "loaded" not in capsys.readouterr().out
+    assert "loaded" not in caplog.text
 
     again = elsewhere((tmp_path / "keys").read_bytes(), monkeypatch)
     assert np.array_equal(share(again, xs[0]), first)  # the same noise: nothing to average
-    assert "2 of 3 ciphertexts shared, counting on from" in capsys.readouterr().out
+    assert "2 of 3 ciphertexts shared, counting on from" in caplog.text
     with pytest.raises(SharingError, match="other terms"):
         share(again, xs[2], queries=9)
     share(again, xs[2])
