@@ -143,7 +143,8 @@ class ClearCiphertext:
         else:
             drift = self.drift + y.drift
         made = self.made(values, np.broadcast_to(drift, values.shape), inner=0)
-        made.inner = min(max(self.inner, y.inner), values.ndim)
+        is_batch = any(z.inner == 0 and z.values.ndim for z in (self, y))  # of scalars
+        made.inner = 0 if is_batch else min(max(self.inner, y.inner), values.ndim)
         made.level = min(self.level, y.level) - cost
         made.is_inner = self.is_inner or y.is_inner
         return made

@@ -180,7 +180,7 @@ def _made(
     except Exception as error:
         is_refused = isinstance(twin, Exception)
         outcome.steps[step.name] = "refused" if is_refused else type(error).__name__
-        if not is_expected(error):
+        if not is_expected(error, twin, names["ctx"].params):
             what, text = f"raises {type(error).__name__}", f"{error!s:.200}"
             outcome.findings.append(Finding(step.name, step.kind, what, text))
         return None

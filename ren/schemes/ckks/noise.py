@@ -73,6 +73,7 @@ ZERO = np.zeros(WIDTH, np.float32)
 _ERRORS = np.array([0.0] + [1.0] * (WIDTH - 1), np.float32)
 _NEARLY = 1 - 2.0**-40  # exp(i t) may come out a little above 1
 _NUMBERED = np.r_[[-1] * _HEAD, np.arange(PLACES)].astype(np.int32)
+_IS_BOUND = np.arange(WIDTH) == 0
 _IS_COHERENT = np.arange(WIDTH) == 2
 _IS_ROUNDING = np.isin(np.arange(WIDTH), (2, 3)).astype(np.float32)
 _IS_PLACE = (np.arange(WIDTH) >= _HEAD).astype(np.float32)
@@ -364,14 +365,18 @@ def _of_rotations(share: float, added: float, a: Noise, made: Noise) -> Noise:
     return made * (1 - is_less * _IS_RANDOM) + even * (is_less * _IS_PLACE)
 
 
+def _with_bound(a: Noise, where: Any, bound: Any) -> Noise:
+    """Noise of `a` with another bound where a condition holds: chosen, since differences cancel."""
+    return chosen(where & _IS_BOUND, bound, a)
+
+
 def within(a: Noise, bound: float) -> Noise:
     """Noise of a message that is known to keep to `bound`."""
     return derived(partial(_within, bound), on_host(a))
 
 
 def _within(bound: float, a: Noise) -> Noise:
-    limits = np.array([bound] + [LARGEST] * (WIDTH - 1), np.float32)
-    return a - (a - limits).clip(0, None)
+    return _with_bound(a, a[..., :1] > bound, _rounded_up(np.asarray(bound)))
 
 
 def larger(a: Noise, b: Noise) -> Noise:
@@ -380,7 +385,8 @@ def larger(a: Noise, b: Noise) -> Noise:
 
 
 def _larger(a: Noise, b: Noise) -> Noise:
-    return a + (b - a).clip(0, None) * (1 - _ERRORS)
+    known = a + b[..., :1] * 0  # unknown where that of b is
+    return _with_bound(known, b[..., :1] > a[..., :1], b)
 
 
 def reaching(a: Noise, bound: float) -> Noise:
@@ -389,7 +395,7 @@ def reaching(a: Noise, bound: float) -> Noise:
 
 
 def _reaching(bound: float, a: Noise) -> Noise:
-    return a + (bound - a).clip(0, None) * (1 - _ERRORS)
+    return _with_bound(a, a[..., :1] < bound, _rounded_up(np.asarray(bound)))
 
 
 def within_that_of(a: Noise, other: Noise) -> Noise:
@@ -398,7 +404,7 @@ def within_that_of(a: Noise, other: Noise) -> Noise:
 
 
 def _within_that_of(a: Noise, other: Noise) -> Noise:
-    return a - ((a - other) * (1 - _ERRORS)).clip(0, None)
+    return _with_bound(a, a[..., :1] > other[..., :1], other)
 
 
 def within_times(a: Noise, other: Noise, times: Any) -> Noise:
@@ -407,7 +413,8 @@ def within_times(a: Noise, other: Noise, times: Any) -> Noise:
 
 
 def _within_times(a: Noise, other: Noise, times: Any) -> Noise:
-    return a - ((a - other * times) * (1 - _ERRORS)).clip(0, None)
+    most = other * times
+    return _with_bound(a, a[..., :1] > most[..., :1], most)
 
 
 def item(a: Noise, index: int) -> Noise:

@@ -15,6 +15,7 @@ import ren
 from ren.core.errors import MessageBoundWarning, ParameterError, TracedValueError
 from ren.schemes import ckks
 from ren.schemes.ckks import fresh
+from ren.schemes.ckks import noise as noises
 from ren.schemes.ckks.noise import PLACES, WIDTH, unknown
 
 SLOTS = 512
@@ -378,3 +379,22 @@ def test_circuits_keep_to_bounds_that_are_evident(deep):
         estimate = made.estimate
         assert estimate.message_bound <= bound * (1 + 1e-5)
         assert np.abs(made.decrypt() - expected).max() < estimate.error_bound + 2e-6
+
+
+def test_bounds_are_chosen_and_not_computed():
+    """A small bound beside one 2^60 times as large stays what it is."""
+    rng = np.random.default_rng(8)
+    a, b = (np.exp2(rng.uniform(-30, 60, (200, noises.WIDTH))).astype(np.float32) for _ in "ab")
+    for bound in (1e-9, 0.017146, 3.0, 2.0**59):
+        narrow, wide = noises.within(a, bound), noises.reaching(a, bound)
+        assert np.all(narrow[:, 0] >= np.minimum(a[:, 0].astype(float), bound))
+        assert np.all(narrow[:, 0] <= np.minimum(a[:, 0].astype(float), bound) * (1 + 2**-22))
+        assert np.all(wide[:, 0] >= np.maximum(a[:, 0].astype(float), bound))
+        for made in (narrow, wide):
+            assert np.array_equal(made[:, 1:], a[:, 1:])
+    pairs = (noises.larger(a, b), np.maximum), (noises.within_that_of(a, b), np.minimum)
+    for made, function in (*pairs, (noises.within_times(a, b, 1), np.minimum)):
+        assert np.array_equal(made[:, 0], function(a, b)[:, 0])
+        assert np.array_equal(made[:, 1:], a[:, 1:])
+    assert np.isnan(noises.larger(a, noises.unknown())).all()
+    assert np.isnan(noises.within(noises.unknown(), 1.0)).all()

@@ -54,7 +54,8 @@ def mask(ct: Ciphertext, m: ArrayLike | None = None) -> Ciphertext:
             "Pass one factor for each number.",
         )
     need_level(ct, 1, "mask()")
-    return ct * (factors if factors.dtype.kind == "c" else factors.astype(np.float64))
+    factors = factors if factors.dtype.kind == "c" else factors.astype(np.float64)
+    return ct * (factors.reshape(ct.layout.shape) if ct.layout.has_shape else factors)
 
 
 def item(ct: Ciphertext, index: Any) -> Ciphertext:
