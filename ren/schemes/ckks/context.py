@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ren.capturing import is_capturing, not_capturing
-from ren.core.errors import MissingKeyError, ParameterError, RandomnessError
+from ren.core.errors import MissingKeyError, OperandError, ParameterError, RandomnessError
 from ren.lowering.tracing import is_tracing
 from ren.sampling import fresh_seed
 from ren.schemes.ckks import active, encoder, encryption, fresh, plaintext, rotation
@@ -179,6 +179,7 @@ class Context(DisplayedContext, Stored):
 
     def slots_of(self, x: Ciphertext) -> NDArray[np.complex128]:
         """All slots of `x`, also beyond what went in: [*batch, slots]; raises as `decrypt`."""
+        check_ciphertext(x, "slots_of()")
         secret = self._keys.require_secret()
         coefficients = encryption.decrypt_coefficients(x.polys, secret)
         return encoder.decode(coefficients, x.n, x.slots, x.scale)
@@ -331,8 +332,15 @@ class Context(DisplayedContext, Stored):
         """Takes over the evaluation keys of `other`, made by the same owner; returns itself.
 
         Raises:
+            OperandError: `other` is not a context.
             ContextError: `other` is under another key, or a key of it is not the owner's.
         """
+        if not isinstance(other, Context):
+            raise OperandError(
+                f"adopt() got a {type(other).__name__}.",
+                "It takes a context, which holds the evaluation keys.",
+                "Read bytes first: server.adopt(ckks.load_server(data)).",
+            )
         active.same_key(self.key_id, other.key_id, "adopt()")
         with self._lock:
             require_one_owner(self._keys, other._keys, "adopt()")

@@ -79,7 +79,7 @@ def context(
         given = {"slots": slots, "bound": bound, "strict": strict}
         params = attrs.evolve(params, **{k: v for k, v in given.items() if v is not None})
     made = Context(params, new_keychain(params))
-    return made if rotations == "auto" else made.rotation_keys(rotations)
+    return made if isinstance(rotations, str) else made.rotation_keys(rotations)
 
 
 def _context_of(

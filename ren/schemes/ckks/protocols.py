@@ -7,7 +7,7 @@ raises and says what to write instead.
 from __future__ import annotations
 
 import numbers
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, NoReturn
 
 import jax
@@ -87,13 +87,15 @@ class Protocols:
 
     __float__ = __int__ = __complex__ = __array__ = _no_value
 
-    def __iter__(self) -> NoReturn:
+    def __iter__(self) -> Iterator[NoReturn]:
+        # A generator, which raises at its first step: np.concatenate replaces a TypeError of iter.
         raise OperandError(
             f"{user_line()} iterates over a ciphertext.",
             "Its slots are computed on all at once; one by one, each would take a rotation.",
             "Write what is to be done to the whole ct; ckks.unstack(ct) parts a batch, ct[i : i + "
             "1] cuts out one number.",
         )
+        yield
 
     def __setitem__(self, index: Any, value: Any) -> NoReturn:
         raise OperandError(

@@ -12,6 +12,7 @@ from ren.core.errors import ParameterError
 from ren.poly import Poly
 from ren.schemes.ckks import noise as noises
 from ren.schemes.ckks.active import same_key
+from ren.schemes.ckks.argument_checks import as_ciphertexts, check_ciphertext
 from ren.schemes.ckks.arithmetic import evolve
 from ren.schemes.ckks.ciphertext import Ciphertext
 from ren.schemes.ckks.explicit import normal
@@ -29,6 +30,7 @@ def stack(ciphertexts: Sequence[Ciphertext]) -> Ciphertext:
         ciphertexts: under one key, of one length and batch shape: at least one.
 
     Raises:
+        OperandError: what is not a ciphertext.
         ParameterError: none, or shapes that differ.
         ContextError: two keys.
 
@@ -40,7 +42,7 @@ def stack(ciphertexts: Sequence[Ciphertext]) -> Ciphertext:
         array([[2., 3.],
                [4., 5.]])
     """
-    given = list(ciphertexts)
+    given = as_ciphertexts(ciphertexts, "ckks.stack()")
     _check(given)
     given = [normal(x) for x in given]
     level = min(x.level for x in given)
@@ -69,8 +71,10 @@ def unstack(x: Ciphertext) -> list[Ciphertext]:
     """The ciphertexts along the first batch axis: `unstack(stack([a, b]))` is [a, b].
 
     Raises:
+        OperandError: `x` is not a ciphertext.
         ParameterError: there is no batch axis.
     """
+    check_ciphertext(x, "ckks.unstack()")
     x = normal(x)
     batch = batch_of(x)
     if len(batch) <= (x.layout.blocks > 1):
@@ -98,10 +102,9 @@ def _items(p: Poly, batch: tuple[int, ...]) -> list[Poly]:
 
 
 def _check(given: list[Ciphertext]) -> None:
-    if not given or not all(isinstance(x, Ciphertext) for x in given):
-        kinds = ", ".join(type(x).__name__ for x in given) or "nothing"
+    if not given:
         raise ParameterError(
-            f"ckks.stack got {kinds}.",
+            "ckks.stack got nothing.",
             "It takes ciphertexts, at least one.",
             "Write ckks.stack([x, y]); arrays are stacked before they are encrypted.",
         )

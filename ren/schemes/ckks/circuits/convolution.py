@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ren.core.errors import ParameterError
+from ren.schemes.ckks.argument_checks import check_ciphertext
 from ren.schemes.ckks.arithmetic import need_level
 from ren.schemes.ckks.circuits.entries import Entries, checked
 from ren.schemes.ckks.circuits.linear import LinearMap, encoded, prepared, required_context
@@ -180,6 +181,7 @@ def _convolved(
     keys: int | None,
 ) -> Ciphertext:
     what = f"conv{axes}d()"
+    check_ciphertext(ct, what)
     need_level(ct, 1, what)
     kernels = _kernels(kernels, (axes, axes + 2))
     length = known_length(ct)

@@ -15,6 +15,7 @@ from ren.core.errors import ContextError, ParameterError
 from ren.poly import realize_polys
 from ren.schemes.ckks import noise as noises
 from ren.schemes.ckks.active import active_context
+from ren.schemes.ckks.argument_checks import check_ciphertext
 from ren.schemes.ckks.arithmetic import add, multiply_plain, need_level, with_noise
 from ren.schemes.ckks.blocks import as_blocks, blocks_of
 from ren.schemes.ckks.circuits.diagonals import Diagonals, Split, best_diagonals
@@ -75,6 +76,7 @@ class LinearMap:
     @circuit("a product with a matrix")
     def __matmul__(self, ct: Ciphertext) -> Ciphertext:
         """The product: m numbers, one level below the lower of the two levels."""
+        check_ciphertext(ct, "A product with a matrix")
         length = known_length(ct)
         if length != self.shape[1]:
             raise ParameterError(

@@ -27,6 +27,7 @@ import numpy as np
 
 from ren.core.errors import ParameterError
 from ren.schemes.ckks.active import same_key
+from ren.schemes.ckks.argument_checks import check_ciphertext
 from ren.schemes.ckks.arithmetic import kept_to, multiply_plain, need_level
 from ren.schemes.ckks.blocks import evolve_layout
 from ren.schemes.ckks.circuits.diagonals import Split, best_diagonals, split
@@ -207,6 +208,8 @@ def matmul(a: Ciphertext, b: Ciphertext, *, keys: int | None = None) -> Cipherte
         array([[2., 1.],
                [4., 3.]])
     """
+    for x in (a, b):
+        check_ciphertext(x, "matmul()")
     d = _size(a, b)
     same_key(a.key_id, b.key_id, "matmul()")
     for x in (a, b):

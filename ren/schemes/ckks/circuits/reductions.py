@@ -10,6 +10,7 @@ import numpy as np
 
 from ren.core.errors import ParameterError
 from ren.schemes.ckks import noise as noises
+from ren.schemes.ckks.argument_checks import as_integer, check_ciphertext
 from ren.schemes.ckks.arithmetic import kept_to, multiply_plain, need_level, with_noise
 from ren.schemes.ckks.blocks import blocks_of
 from ren.schemes.ckks.circuits.entries import Entries
@@ -133,6 +134,7 @@ def strided_sum(ct: Ciphertext, count: int, step: int = 1) -> Ciphertext:
         The sums, at the same level: about log2(count) rotations, at most twice as many.
 
     Raises:
+        OperandError: no ciphertext, or no integers.
         ParameterError: no terms, or more than there are slots.
 
     Example:
@@ -144,7 +146,9 @@ def strided_sum(ct: Ciphertext, count: int, step: int = 1) -> Ciphertext:
         >>> ckks.strided_sum(x, 2, step=4).decrypt().round(3)
         array([ 6.,  8., 10., 12.,  6.,  8., 10., 12.])
     """
-    count, step = operator.index(count), operator.index(step)
+    what = "strided_sum()"
+    check_ciphertext(ct, what)
+    count, step = as_integer(count, what), as_integer(step, what)
     if count < 1 or (count - 1) * abs(step) >= ct.slots:
         raise ParameterError(
             f"strided_sum() got count={count} and step={step}.",
@@ -152,7 +156,7 @@ def strided_sum(ct: Ciphertext, count: int, step: int = 1) -> Ciphertext:
             "are.",
             "Pass for example the width of a row.",
         )
-    ct = cleared(ct, "strided_sum()")
+    ct = cleared(ct, what)
     return kept_to(rotations_summed(ct, count, step), ct, count)
 
 
@@ -162,6 +166,7 @@ def all_of(ct: Ciphertext) -> Ciphertext:
 
     log2(slots) rotations, and ceil(log2(length)) levels; one more where leftovers are cleared.
     """
+    check_ciphertext(ct, "all")
     return _product(ct, "all")
 
 
@@ -186,6 +191,7 @@ def _product(ct: Ciphertext, what: str) -> Ciphertext:
 @circuit("any")
 def any_of(ct: Ciphertext) -> Ciphertext:
     """1 where a number is 1, 0 where all are 0, in every slot: 1 - all(1 - x). Levels: as `all`."""
+    check_ciphertext(ct, "any")
     return 1 - _product(1 - ct, "any")
 
 

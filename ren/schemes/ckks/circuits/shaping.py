@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ren.core.errors import ParameterError
-from ren.schemes.ckks.argument_checks import as_integer
+from ren.schemes.ckks.argument_checks import as_ciphertexts, as_integer
 from ren.schemes.ckks.arithmetic import add, kept_to, need_level, with_noise
 from ren.schemes.ckks.blocks import as_blocks, blocks_of, evolve_layout
 from ren.schemes.ckks.explicit import normal
@@ -79,6 +79,8 @@ def item(ct: Ciphertext, index: Any) -> Ciphertext:
             "Slices with step 1 are cut out: they are rotations.",
             "Write ct[i:j], or ct[i : i + 1] for one number.",
         )
+    ends = (k if k is None else as_integer(k, "A slice") for k in (index.start, index.stop))
+    index = slice(*ends)
     start, stop, _ = index.indices(length)
     if stop <= start:
         raise ParameterError(
@@ -240,9 +242,10 @@ def concat(ciphertexts: Sequence[Ciphertext]) -> Ciphertext:
     One level where leftovers stand beyond the length of one of them.
 
     Raises:
+        OperandError: what is not a ciphertext.
         ParameterError: none, a scalar, or more numbers than slots.
     """
-    parts = list(ciphertexts)
+    parts = as_ciphertexts(ciphertexts, "ckks.concat()")
     lengths = [_vector_length(ct, "concat()") for ct in parts]
     room = f", {parts[0].slots}" if parts else ""
     if not parts or sum(lengths) > parts[0].slots:
