@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import warnings
 from collections.abc import Callable
 from decimal import Decimal
@@ -64,9 +65,39 @@ a product beyond all in manual mode | MessageBoundError | 1e+300; wrap around
         x * 1e300
 np.concatenate of one ciphertext | OperandError | iterates; ckks.unstack
     np.concatenate(x)
+the sum along a batch | ParameterError | axis=0; (2, 3); batch axis; Write sum(ckks.unstack(ct))
+    batch.sum(axis=0)
+the mean along a batch | ParameterError | axis=-2; batch axis; sum(ckks.unstack(ct)) / 2
+    batch.mean(-2, keepdims=True)
+the sum of rows of a matrix | ParameterError | axis=-1; as one vector; Write ct @ np.ones(3)
+    matrix.sum(axis=-1)
+cumulative sums of columns | ParameterError | axis=0; one vector; np.tril(np.ones((2, 2))) @ ct
+    matrix.cumsum(axis=0)
+an axis that is not there | ParameterError | axis=1; (3,); axis=-1; Write ct.sum()
+    x.sum(1)
+two axes | ParameterError | axis=(0, 1); one integer; ct.reshape(-1)
+    batch.sum(axis=(0, 1))
+keepdims by its place | ParameterError | axis=True; one integer; ct.sum()
+    x.sum(True)
+the axis of a number | ParameterError | axis=0; (); takes no axis; ct.mean()
+    ctx.encrypt(1.0).mean(axis=0)
+a batch that is rolled without an axis | ParameterError | (2, 3); no axis; roll(shift, axis=-1)
+    batch.roll(1)
+a batch that is rolled along it | ParameterError | roll() got axis=0; batch axis; ckks.stack(parts
+    batch.roll(1, axis=0)
+columns that are rolled | ParameterError | axis=1; ct @ np.roll(np.eye(3), shift, axis=1)
+    matrix.roll(1, axis=1)
+np.mean with an axis | OperandError | np.mean; Write ct.mean(axis=-1)
+    np.mean(x, axis=-1)
+np.roll of a ciphertext | OperandError | np.roll; Write ct.roll(k, axis=-1)
+    np.roll(x, 1, axis=-1)
+np.cumsum of a ciphertext | OperandError | np.cumsum; Write ct.cumsum()
+    np.cumsum(x)
 unpacking | OperandError | iterates; ct[i : i + 1]
     a, b, c = x
 """
+
+ROWS = np.arange(6.0).reshape(2, 3)
 
 
 @pytest.fixture(scope="module")
@@ -76,6 +107,7 @@ def names() -> dict[str, Any]:
     return {
         "np": np, "jax": jax, "ren": ren, "ckks": ckks, "Decimal": Decimal, "Fraction": Fraction,
         "ctx": ctx, "x": ctx.encrypt([1.0, 2.0, 3.0]), "y": ctx.encrypt([4.0, 5.0, 6.0]),
+        "batch": ctx.encrypt(ROWS), "matrix": ctx.encrypt(ROWS.ravel()).reshape(2, 3),
     }  # fmt: skip
 
 
@@ -167,3 +199,51 @@ def test_foreign_operands_may_compute_with_ciphertexts(names: dict) -> None:
             return "mine"
 
     assert names["x"] + Foreign() == "mine"
+
+
+def test_the_axis_of_a_vector_is_its_last(names: dict) -> None:
+    x, batch = names["x"], names["batch"]
+    a = x.decrypt()
+    for method in ("sum", "mean", "cumsum"):
+        for axis in (None, -1, 0, np.int64(0)):
+            got = getattr(x, method)(axis=axis).decrypt()
+            np.testing.assert_allclose(got, getattr(a, method)(axis=0), atol=1e-4)
+        for axis in (-1, 1):
+            got = getattr(batch, method)(axis).decrypt()
+            np.testing.assert_allclose(got, getattr(ROWS, method)(axis), atol=1e-4)
+    for axis in (-1, 0):
+        np.testing.assert_allclose(x.roll(1, axis).decrypt(), np.roll(a, 1, axis), atol=1e-4)
+    for axis in (-1, 1):
+        got = batch.roll(1, axis=axis).decrypt()
+        np.testing.assert_allclose(got, np.roll(ROWS, 1, axis), atol=1e-4)
+    kept = batch.sum(-1, keepdims=True)
+    assert kept.shape == batch.mean(keepdims=True).shape == (2, 1)
+    matrix = names["matrix"]
+    np.testing.assert_allclose(matrix.sum().decrypt(), 15, atol=1e-4)
+    np.testing.assert_allclose(matrix.roll(1).decrypt(), np.roll(ROWS, 1), atol=1e-4)
+    jitted = ren.jit(lambda v: v.sum(-1, keepdims=True) + v.cumsum(-1).roll(1, axis=-1))
+    want = ROWS.sum(-1, keepdims=True) + np.roll(ROWS.cumsum(-1), 1, -1)
+    np.testing.assert_allclose(jitted(batch).decrypt(), want, atol=1e-3)
+
+
+def test_the_remedies_for_an_axis_compute_what_numpy_does(names: dict) -> None:
+    ctx, shift = names["ctx"], 1
+    for ct, axes in ((names["batch"], (0,)), (names["matrix"], (0, 1))):
+        for axis in axes:
+            for method, arguments in (
+                ("sum", ()),
+                ("mean", ()),
+                ("cumsum", ()),
+                ("roll", (shift,)),
+            ):
+                with pytest.raises(ckks.ParameterError) as caught:
+                    getattr(ct, method)(*arguments, axis=axis)
+                told = caught.value.do.removeprefix("Write ").removesuffix(".")
+                code = told.removesuffix(", a product with a matrix").partition(" of parts")[0]
+                known = {"ct": ct, "ckks": ckks, "np": np, "itertools": itertools, "shift": shift}
+                made = eval(
+                    code, {**known, "parts": ckks.unstack(ct) if ct is names["batch"] else 0}
+                )
+                got = ckks.stack(made) if isinstance(made, list) else made
+                want = np.roll(ROWS, 1, axis) if method == "roll" else getattr(ROWS, method)(axis)
+                np.testing.assert_allclose(ctx.decrypt(got), want, atol=1e-3)
