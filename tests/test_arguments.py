@@ -93,6 +93,24 @@ np.roll of a ciphertext | OperandError | np.roll; Write ct.roll(k, axis=-1)
     np.roll(x, 1, axis=-1)
 np.cumsum of a ciphertext | OperandError | np.cumsum; Write ct.cumsum()
     np.cumsum(x)
+a public context in place of a server | SerializationError | public context; ctx.server().to_bytes()
+    ckks.load_server(ctx.public().to_bytes())
+a plan and a depth | ParameterError | a plan and depth=3; fixes; depth=1; Leave depth out
+    ckks.context(plan, depth=3)
+a plan and a degree | ParameterError | n=32768; n=8192; Leave n out, or pass it to ren.plan
+    ckks.context(plan, n=2**15)
+a plan and two wishes | ParameterError | scale_bits=30, security=None; pass them to ren.plan
+    ckks.context(plan, scale_bits=30, security=None)
+a plan and parameters | ParameterError | a plan and params=Parameters(; Leave params out
+    ckks.context(plan, params=ctx.params)
+a plan and rotations | ParameterError | rotations=[1, 2]; rotations=plan.rotations
+    ckks.context(plan, rotations=[1, 2])
+parameters and a degree | ParameterError | params and n=32768; fix; Leave n out
+    ckks.context(params=ctx.params, n=2**15)
+parameters and a depth | ParameterError | params and depth=5; Leave depth out
+    ckks.context(5, params=ctx.params)
+two depths | ParameterError | two depths, 2 and depth=3; Leave one
+    ckks.context(2, depth=3)
 unpacking | OperandError | iterates; ct[i : i + 1]
     a, b, c = x
 """
@@ -104,9 +122,11 @@ ROWS = np.arange(6.0).reshape(2, 3)
 def names() -> dict[str, Any]:
     """What the lines of the table use; the parameters are insecure, for speed."""
     ctx = ckks.context(depth=2, n=1 << 10, security=None)
+    plan = ren.plan(lambda v: v * v, ckks.spec(3))
     return {
         "np": np, "jax": jax, "ren": ren, "ckks": ckks, "Decimal": Decimal, "Fraction": Fraction,
-        "ctx": ctx, "x": ctx.encrypt([1.0, 2.0, 3.0]), "y": ctx.encrypt([4.0, 5.0, 6.0]),
+        "plan": plan, "ctx": ctx,
+        "x": ctx.encrypt([1.0, 2.0, 3.0]), "y": ctx.encrypt([4.0, 5.0, 6.0]),
         "batch": ctx.encrypt(ROWS), "matrix": ctx.encrypt(ROWS.ravel()).reshape(2, 3),
     }  # fmt: skip
 
@@ -247,3 +267,19 @@ def test_the_remedies_for_an_axis_compute_what_numpy_does(names: dict) -> None:
                 got = ckks.stack(made) if isinstance(made, list) else made
                 want = np.roll(ROWS, 1, axis) if method == "roll" else getattr(ROWS, method)(axis)
                 np.testing.assert_allclose(ctx.decrypt(got), want, atol=1e-3)
+
+
+def test_wishes_that_agree_with_a_plan_or_parameters_are_no_clash(names: dict) -> None:
+    plan, params = names["plan"], names["ctx"].params
+    made = ckks.context(plan, n=plan.params.n, scale_bits=40, slots=4, params=plan.params)
+    assert made.params.slots == 4
+    assert ckks.context(2, params=params, n=1 << 10, security=None).params == params
+    assert ckks.context(depth=plan).params == plan.params
+
+
+def test_a_server_without_keys_is_loaded_and_adopts(names: dict) -> None:
+    ctx = names["ctx"]
+    server = ckks.load_server(ctx.server(rotations=[], relinearization=False).to_bytes())
+    server.adopt(ckks.load_server(ctx.server(rotations=[1]).to_bytes()))
+    with server:
+        assert server.rank == 1 and names["x"].rotate(1).shape == (3,)
