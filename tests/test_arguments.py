@@ -111,6 +111,40 @@ parameters and a depth | ParameterError | params and depth=5; Leave depth out
     ckks.context(5, params=ctx.params)
 two depths | ParameterError | two depths, 2 and depth=3; Leave one
     ckks.context(2, depth=3)
+a sum of a batch and a matrix | ParameterError | (2, 3), a batch of vectors, and (2, 3), one matrix
+    batch + matrix
+a batch and a matrix are joined | ParameterError | (2, 3), a batch of vectors; (2, 3), one matrix
+    ckks.concat([batch, matrix])
+a batch and a matrix are stacked | ParameterError | (2, 3), a batch of vectors; (2, 3), one matrix
+    ckks.stack([batch, matrix])
+a product of equal shapes | ParameterError | (2, 3) and (2, 3); 3 columns meet 2 rows
+    ROWS @ matrix
+a negative rotation without a key | MissingKeyError | rotate(-1) needs; ctx.rotation_keys([-1])
+    with ctx.server(rotations=[]):
+        x.rotate(-1)
+a rotation almost around without a key | MissingKeyError | rotate(511) needs; rotation by -1
+    with ctx.server(rotations=[]):
+        x.rotate(511)
+a roll without keys | MissingKeyError | roll(1) needs the keys for rotation by -1 and 2
+    with ctx.server(rotations=[]):
+        x.roll(1)
+a slice without a key | MissingKeyError | ct[1:] needs the key; rotation by 1
+    with ctx.server(rotations=[]):
+        x[1:]
+a slice of a batch without a key | MissingKeyError | ct[..., 1:3] needs the key
+    with ctx.server(rotations=[]):
+        batch[..., 1:3]
+rows without a key | MissingKeyError | ct[1:] needs the key for rotation by 3
+    with ctx.server(rotations=[]):
+        matrix[1:]
+a slice across blocks | ParameterError | slice [100:700]; 2 blocks of 512; multiple of 512
+    ctx.encrypt(np.ones(700))[100:]
+a sum without keys | MissingKeyError | sum() needs; 1, 2, 4, 16, 32, 64, 128 and 256
+    with ctx.server(rotations=[8]):
+        x.sum()
+a sum under vmap without keys | MissingKeyError | sum() needs the keys; Call ctx.rotation_keys([1,
+    fresh = ckks.context(params=ctx.params)
+    jax.vmap(lambda v: v.sum())(fresh.encrypt(ROWS))
 unpacking | OperandError | iterates; ct[i : i + 1]
     a, b, c = x
 """
@@ -127,7 +161,7 @@ def names() -> dict[str, Any]:
         "np": np, "jax": jax, "ren": ren, "ckks": ckks, "Decimal": Decimal, "Fraction": Fraction,
         "plan": plan, "ctx": ctx,
         "x": ctx.encrypt([1.0, 2.0, 3.0]), "y": ctx.encrypt([4.0, 5.0, 6.0]),
-        "batch": ctx.encrypt(ROWS), "matrix": ctx.encrypt(ROWS.ravel()).reshape(2, 3),
+        "ROWS": ROWS, "batch": ctx.encrypt(ROWS), "matrix": ctx.encrypt(ROWS.ravel()).reshape(2, 3),
     }  # fmt: skip
 
 

@@ -17,7 +17,7 @@ from ren.schemes.ckks.arithmetic import evolve
 from ren.schemes.ckks.ciphertext import Ciphertext
 from ren.schemes.ckks.explicit import normal
 from ren.schemes.ckks.layout import Layout, Tail
-from ren.schemes.ckks.tails import batch_of, known_length
+from ren.schemes.ckks.tails import batch_of, known_length, shape_text
 from ren.schemes.ckks.watch import operation
 
 
@@ -112,11 +112,17 @@ def _check(given: list[Ciphertext]) -> None:
     for x in given[1:]:
         same_key(first.key_id, x.key_id, "ckks.stack")
         ours, theirs = _shape(first), _shape(x)
-        if ours != theirs or x.slots != first.slots:
+        if x.slots != first.slots:
             raise ParameterError(
-                f"ckks.stack got vectors of shapes {ours} and {theirs}.",
-                "Stacked vectors have one shape, as in numpy.stack.",
-                "Pad the shorter ones before they are encrypted.",
+                f"ckks.stack got ciphertexts of {first.slots} and of {x.slots} slots.",
+                "Stacked ciphertexts have one set of parameters.",
+                "Encrypt both with one context.",
+            )
+        if ours != theirs:
+            raise ParameterError(
+                f"ckks.stack got ciphertexts of shapes {shape_text(first)}, and {shape_text(x)}.",
+                "Stacked ciphertexts have one shape, as in numpy.stack.",
+                "Pad the shorter ones, ckks.pad(x, length), or take a batch apart: ckks.unstack.",
             )
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Protocol, TypeVar
 
 from ren.callers import user_frame
 from ren.core.errors import MessageBoundError, MessageBoundWarning
+from ren.schemes.ckks.calls import called
 from ren.schemes.ckks.noise import known
 from ren.schemes.ckks.parameters import Parameters
 
@@ -88,7 +89,7 @@ def circuit(name: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
             if _in_circuit.get():
                 return function(*args, **kwargs)
             before = _reports.get()
-            with within_circuit():
+            with within_circuit(), called(name):
                 made = function(*args, **kwargs)
             if hasattr(made, "polys") and not any(made is a for a in args):
                 is_told = _reports.get() != before

@@ -13,6 +13,8 @@ from ren.schemes.ckks import noise as noises
 from ren.schemes.ckks.argument_checks import as_integer, check_ciphertext
 from ren.schemes.ckks.arithmetic import kept_to, multiply_plain, need_level, with_noise
 from ren.schemes.ckks.blocks import blocks_of
+from ren.schemes.ckks.calls import announce
+from ren.schemes.ckks.circuits.diagonals import best_diagonals
 from ren.schemes.ckks.circuits.entries import Entries
 from ren.schemes.ckks.circuits.linear import encoded
 from ren.schemes.ckks.circuits.shaping import relabelled, rotations_summed
@@ -103,19 +105,30 @@ def cumsum(ct: Ciphertext) -> Ciphertext:
     stages = max(1, -(-(length - 1).bit_length() // (_RADIX.bit_length() - 1)))
     need_level(ct, stages if length > 1 else 0, "cumsum()")
     radix = int(np.ceil(round(length ** (1 / stages), 9)))
+    windows: list[tuple[int, int]] = []
     step = 1
     while step < length:
-        ct, step = _windows(ct, step, min(radix, -(-length // step)), length), step * radix
+        windows.append((step, min(radix, -(-length // step))))
+        step *= radix
+    slots, blocks = ct.slots, ct.layout.blocks
+    if blocks == 1:
+        announce(lambda: [k for s, c in windows for k in _steps_of_window(s, c, length, slots)])
+    for step, count in windows:
+        ct = encoded(_window(step, count, length), ct.params, ct.level) @ ct
     return ct
 
 
-def _windows(ct: Ciphertext, step: int, count: int, length: int) -> Ciphertext:
+def _steps_of_window(step: int, count: int, length: int, slots: int) -> frozenset[int]:
+    """The steps of the rotations in one stage of `cumsum`."""
+    return best_diagonals(_window(step, count, length), slots, None)[1].keys
+
+
+def _window(step: int, count: int, length: int) -> Entries:
     """sum_(j < count) x[i - j step], i < length, without what lies before the first number."""
     place = np.arange(length)
     rows = np.concatenate([place[j * step :] for j in range(count)])
     columns = np.concatenate([place[: length - j * step] for j in range(count)])
-    ones = Entries(rows, columns, np.ones(len(rows)), (length, length))
-    return encoded(ones, ct.params, ct.level) @ ct
+    return Entries(rows, columns, np.ones(len(rows)), (length, length))
 
 
 @circuit("strided_sum()")
@@ -181,7 +194,9 @@ def _product(ct: Ciphertext, what: str) -> Ciphertext:
     if length < period:
         ct = relabelled(ct, period, ct.layout.is_complex, ZEROS)
         ct = ct + np.repeat([0.0, 1.0], [length, period - length])
-    for step in _doublings(period, ct.slots):
+    slots = ct.slots
+    announce(lambda: [-k for k in _doublings(period, slots)] + _doublings(1, period))
+    for step in _doublings(period, slots):
         ct = ct + ct.rotate(-step)
     for step in _doublings(1, period):
         ct = ct * ct.rotate(step)
