@@ -1,20 +1,15 @@
 """Mistakes that a newcomer makes: each raises an error that says what, why and the mend.
 
-A row is a mistake: the error, words that its message must have, and the lines that make it. The
-last of them, or the one marked, is the line that the note under the message must show.
+The table's form is that of `tests.mistakes`; wrong arguments of CKKS are in test_arguments.py.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import linecache
-import os
 import pickle
-import traceback
 import warnings
 from typing import Any
 
-import attrs
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -23,26 +18,7 @@ import pytest
 import ren
 from ren import errors
 from ren.schemes import ckks
-
-PACKAGE = os.path.dirname(ren.__file__)
-MARK = "  # here"
-
-
-@attrs.frozen
-class Mistake:
-    """Lines of a user, and the error that they end with."""
-
-    name: str
-    error: str
-    words: str
-    code: str
-
-    @property
-    def line(self) -> int:
-        """The line at fault."""
-        lines = self.code.splitlines()
-        return next((i for i, text in enumerate(lines, 1) if MARK in text), len(lines))
-
+from tests.mistakes import Mistake, check, mistakes
 
 TABLE = """
 n is no power of two | RingError | n=12; power of two; 8 or 16
@@ -341,17 +317,6 @@ a wrong result under debug | PrecisionError | is off by; tolerance; scale_bits
 """
 
 
-def mistakes() -> list[Mistake]:
-    found: list[Mistake] = []
-    for text in TABLE.strip("\n").splitlines():
-        if text.startswith("    "):
-            last = found[-1]
-            found[-1] = attrs.evolve(last, code=f"{last.code}{text[4:]}\n")
-        else:
-            found.append(Mistake(*(part.strip() for part in text.split(" | ")), code=""))
-    return found
-
-
 @pytest.fixture(scope="module")
 def names() -> dict[str, Any]:
     """What the lines of the table use; the parameters are insecure, for speed."""
@@ -366,30 +331,13 @@ def names() -> dict[str, Any]:
     }  # fmt: skip
 
 
-@pytest.mark.parametrize("mistake", mistakes(), ids=lambda mistake: mistake.name)
+@pytest.mark.parametrize("mistake", mistakes(TABLE), ids=lambda mistake: mistake.name)
 def test_it_says_what_why_and_the_mend(mistake: Mistake, names: dict, tmp_path) -> None:
-    lines = mistake.code.splitlines(keepends=True)
-    linecache.cache["mistake.py"] = (len(mistake.code), None, lines, "mistake.py")
-    expected = getattr(errors, mistake.error, AttributeError)
-    with pytest.raises(expected) as caught:
-        exec(compile(mistake.code, "mistake.py", "exec"), {**names, "folder": tmp_path})
-    told = str(caught.value)
-    for word in mistake.words.split("; "):
-        assert word in told, f"{word!r} is not in:\n{told}"
-    assert isinstance(caught.value, errors.RenError | AttributeError)
-    if isinstance(caught.value, errors.RenError):
-        assert all((caught.value.given, caught.value.needed, caught.value.do))
-        note = caught.value.__notes__[0]
-        place = f"In mistake.py:{mistake.line}: {lines[mistake.line - 1].strip()[:80]}"
-        assert note == f"{place}  (docs/errors.md#{type(caught.value).__name__.lower()})"
-        assert len(told.splitlines()) + 1 <= 4
-    frames = traceback.extract_tb(caught.value.__traceback__)
-    users = [f.lineno for f in frames if f.filename == "mistake.py"]
-    assert mistake.line in users
+    check(mistake, {**names, "folder": tmp_path})
 
 
 def test_there_are_more_than_thirty_and_each_class_has_one() -> None:
-    made = mistakes()
+    made = mistakes(TABLE)
     assert len({m.name for m in made}) == len(made) >= 30
     # A base, a defect of Ren itself, a machine without a compiler (tests/lowering/native), a forked
     # process (tests/test_forks.py), and one without an optional package (tests/test_plots.py).

@@ -85,7 +85,8 @@ def rotate(d: Draw, x: str, twin: ClearCiphertext) -> str:
 @_operation(4)
 def roll(d: Draw, x: str, twin: ClearCiphertext) -> str:
     """numpy.roll."""
-    return f"{x}.roll({d.pick([1, -1, 2, -3, twin.length + 1, 0])})"
+    axis = ", axis=-1" * bool(twin.batch)
+    return f"{x}.roll({d.pick([1, -1, 2, -3, twin.length + 1, 0])}{axis})"
 
 
 @_operation(4)
@@ -147,8 +148,9 @@ def pad(d: Draw, x: str, twin: ClearCiphertext) -> str | None:
 
 @_operation(8)
 def reduction(d: Draw, x: str, _: ClearCiphertext) -> str:
-    """sum, mean, cumsum."""
-    return f"{x}.{d.pick(['sum', 'sum', 'mean', 'mean', 'cumsum'])}()"
+    """sum, mean, cumsum, some with an axis."""
+    axis = d.pick(["", "", "", "-1", "axis=0"])
+    return f"{x}.{d.pick(['sum', 'sum', 'mean', 'mean', 'cumsum'])}({axis})"
 
 
 @_operation(5)

@@ -252,8 +252,10 @@ class ClearCiphertext:
             raise RefusedError("a rotation moves nothing from block to block")
         return self._over_slots(lambda z: np.roll(z, -steps, -1))
 
-    def roll(self, shift: int) -> ClearCiphertext:
-        """numpy.roll over the length."""
+    def roll(self, shift: int, axis: int | None = None) -> ClearCiphertext:
+        """numpy.roll over the length; of each vector of a batch."""
+        if (self.batch or axis is not None) and (axis is None or self.inner != 1):
+            raise RefusedError("a roll is along the numbers of a vector")
         cost = int(self.length != self.slots and shift % self.length != 0)
         return self.by_row(lambda z: np.roll(z, shift, -1), cost=cost).in_shape(self.row)
 
@@ -322,13 +324,15 @@ class ClearCiphertext:
 
     # ---------------------------------------------------------------- reductions
 
-    def sum(self) -> ClearCiphertext:
+    def sum(self, axis: int | None = None) -> ClearCiphertext:
         """The sum of each row."""
+        self._check_axis(axis)
         cost = int(self.inner > 0 and self.length % self.slots != 0)
         return self.by_row(lambda z: z.sum(-1), inner=0, cost=cost)
 
-    def mean(self) -> ClearCiphertext:
+    def mean(self, axis: int | None = None) -> ClearCiphertext:
         """The mean of each row."""
+        self._check_axis(axis)
         return self.by_row(lambda z: z.mean(-1), inner=0, cost=int(self.inner > 0))
 
     def dot(self, w: Any) -> ClearCiphertext:
@@ -343,8 +347,13 @@ class ClearCiphertext:
         made = self._joined(y, np.multiply, 1 + int(isinstance(w, ClearCiphertext)))
         return made.made(made.values.sum(-1), made.drift.sum(-1), inner=0)
 
-    def cumsum(self) -> ClearCiphertext:
+    def _check_axis(self, axis: int | None) -> None:
+        if axis is not None and (self.inner != 1 or axis not in (-1, self.values.ndim - 1)):
+            raise RefusedError("an axis is that of the numbers of a vector")
+
+    def cumsum(self, axis: int | None = None) -> ClearCiphertext:
         """The cumulative sums of each row, flat as in numpy.cumsum."""
+        self._check_axis(axis)
         if self.inner == 0:
             return self
         cost = -(-(self.length - 1).bit_length() // 6)

@@ -43,9 +43,8 @@ from ren.schemes.ckks.planning import plan
 from ren.schemes.ckks.precision import Precision, precision
 from ren.schemes.ckks.presets import PRESETS
 from ren.schemes.ckks.requirements import Requirements, spec
+from ren.schemes.ckks.server import load_server
 from ren.schemes.ckks.stacking import stack, unstack
-
-load_server = Context.from_bytes
 
 __all__ = [
     "PRESETS",

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 import numbers
+import operator
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from ren.core.errors import OperandError, ParameterError
+from ren.core.errors import OperandError, ParameterError, RenError
 
 if TYPE_CHECKING:
     from ren.schemes.ckks.ciphertext import Ciphertext
@@ -20,13 +21,16 @@ def as_integer(value: Any, what: str) -> int:
         OperandError: it is no integer.
         TracedValueError: it is a number that a captured function does not know yet.
     """
-    if not hasattr(value, "__index__"):
+    try:
+        return operator.index(value)
+    except RenError:  # a symbol says more
+        raise
+    except TypeError:
         raise OperandError(
             f"{what} got {value!r:.60}, a {type(value).__name__}.",
             "It takes an integer.",
             "Write a Python int, or int(k) where k is a whole number.",
-        )
-    return value.__index__()
+        ) from None
 
 
 def as_integers(values: Any, what: str) -> list[int]:
@@ -56,6 +60,40 @@ def check_ciphertext(value: Any, what: str) -> None:
             f"{what} got a {type(value).__name__}.",
             "It takes a ciphertext.",
             "Encrypt it first: ctx.encrypt(values). For numbers in the clear use NumPy.",
+        )
+
+
+def check_any_ciphertext(values: tuple[Any, ...], what: str) -> None:
+    """Raises OperandError unless one of the values is a ciphertext."""
+    if not any(hasattr(value, "polys") for value in values):
+        check_ciphertext(values[0], what)
+
+
+def as_ciphertexts(values: Any, what: str) -> list[Ciphertext]:
+    """Several ciphertexts as a list.
+
+    Raises:
+        OperandError: not an iterable of ciphertexts, or one ciphertext alone.
+    """
+    if not isinstance(values, Iterable):
+        raise OperandError(
+            f"{what} got a {type(values).__name__}.",
+            "It takes a list of ciphertexts.",
+            f"Write {what.partition('(')[0]}([x, y]).",
+        )
+    given = list(values)
+    for value in given:
+        check_ciphertext(value, what)
+    return given
+
+
+def check_function(value: Any, what: str) -> None:
+    """Raises OperandError unless `value` can be called."""
+    if not callable(value):
+        raise OperandError(
+            f"{what} got a {type(value).__name__} in place of a function.",
+            "It calls a function.",
+            "Pass its name, f and not f(x), or a lambda.",
         )
 
 

@@ -30,7 +30,7 @@ from ren.schemes.ckks.layout import Layout, Tail
 from ren.schemes.ckks.noise import Noise
 from ren.schemes.ckks.parameters import Parameters
 from ren.schemes.ckks.pending import Pending, Terms
-from ren.schemes.ckks.plaintext import Plaintext, check_reachable, encode
+from ren.schemes.ckks.plaintext import Plaintext, check_factor, check_reachable, encode
 from ren.schemes.ckks.sigmas import log2_of
 from ren.schemes.ckks.watch import in_circuit, operation, warn
 from ren.symbolic import Symbolic
@@ -355,6 +355,7 @@ def multiply_plain(x: Ciphertext, p: Plaintext) -> Ciphertext:
 def multiply_integer(x: Ciphertext, value: int | Symbolic) -> Ciphertext:
     """x * value for an integer, exact, at the same level."""
     check_not_transparent(value)
+    check_factor(x, value)
     terms = terms_of(x)
     noise = noises.scaled(terms.noise, value, is_public=in_circuit())
     layout = x.layout.with_tail(x.layout.tail.times(Tail(value=value)))
@@ -367,6 +368,7 @@ def multiply_scalar(x: Ciphertext, value: complex | Symbolic) -> Ciphertext:
     _need_normal_form(x)
     check_not_transparent(value)
     need_level(x, 1, "A product with a number that is not an integer")
+    check_factor(x, value, x.params.scale(x.level))
     factor = _constant_poly(x, value, x.level)
     product = (x.polys[0] * factor, x.polys[1] * factor)
     noise = noises.product(x.noise, _constant_noise(x, value, x.level))

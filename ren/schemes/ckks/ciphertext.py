@@ -22,6 +22,7 @@ from ren.schemes.ckks import arithmetic, explicit, operators, rotation, serializ
 from ren.schemes.ckks import noise as noises
 from ren.schemes.ckks.active import context_for
 from ren.schemes.ckks.argument_checks import as_bound, as_integer
+from ren.schemes.ckks.axes import check_axis, check_not_flattened
 from ren.schemes.ckks.circuits import linear, matmul, reductions, shaping
 from ren.schemes.ckks.estimate import Estimate
 from ren.schemes.ckks.files import Stored
@@ -226,8 +227,13 @@ class Ciphertext(Protocols, Stored):
         """result[i] = x[i + steps], cyclic over `slots`; steps of any sign and size."""
         return rotation.rotate(self, as_integer(steps, "rotate()"))
 
-    def roll(self, shift: int) -> Ciphertext:
-        """numpy.roll over the length that went in; takes a level where it is below `slots`."""
+    def roll(self, shift: int, axis: int | None = None) -> Ciphertext:
+        """numpy.roll by `shift` over the length; takes a level where that is below `slots`.
+
+        A batch needs axis=-1, which rolls each vector; other axes raise.
+        """
+        check_axis(self, axis, "roll()")
+        check_not_flattened(self, axis)
         return rotation.roll(self, as_integer(shift, "roll()"))
 
     def conj(self) -> Ciphertext:
@@ -265,15 +271,18 @@ class Ciphertext(Protocols, Stored):
         """The imaginary parts: one level."""
         return shaping.imag(self)
 
-    def sum(self, keepdims: bool = False) -> Ciphertext:
+    def sum(self, axis: int | None = None, *, keepdims: bool = False) -> Ciphertext:
         """The sum, a scalar: in every slot. Takes a level where leftovers are cleared first.
 
-        With `keepdims` it has shape [*batch, 1], so that it broadcasts with what was summed.
+        It is that of each vector of a batch, as axis=-1 says too; other axes raise. With `keepdims`
+        it has shape [*batch, 1], so that it broadcasts with what was summed.
         """
+        check_axis(self, axis, "sum()")
         return reductions.total(self, keepdims)
 
-    def mean(self, keepdims: bool = False) -> Ciphertext:
-        """The mean, a scalar: in every slot. Takes a level; `keepdims` as for `sum`."""
+    def mean(self, axis: int | None = None, *, keepdims: bool = False) -> Ciphertext:
+        """The mean, a scalar: in every slot. Takes a level; `axis` and `keepdims` as for `sum`."""
+        check_axis(self, axis, "mean()")
         return reductions.mean(self, keepdims)
 
     def dot(self, w: Any) -> Ciphertext:
@@ -286,8 +295,12 @@ class Ciphertext(Protocols, Stored):
             return made.reshape(made.shape[-2])
         return reductions.dot(self, w)
 
-    def cumsum(self) -> Ciphertext:
-        """The sums of the first 1, 2, ... numbers; a level for each factor of 64 in the length."""
+    def cumsum(self, axis: int | None = None) -> Ciphertext:
+        """The sums of the first 1, 2, ... numbers; a level for each factor of 64 in the length.
+
+        They are those of each vector of a batch, as axis=-1 says too; other axes raise.
+        """
+        check_axis(self, axis, "cumsum()")
         return reductions.cumsum(self)
 
     # ---------------------------------------------------------------- levels

@@ -13,13 +13,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ren.capturing import is_capturing, not_capturing
-from ren.core.errors import MissingKeyError, ParameterError, RandomnessError
+from ren.core.errors import MissingKeyError, OperandError, ParameterError, RandomnessError
 from ren.lowering.tracing import is_tracing
 from ren.sampling import fresh_seed
 from ren.schemes.ckks import active, encoder, encryption, fresh, plaintext, rotation
 from ren.schemes.ckks import context_serialization as serialization
 from ren.schemes.ckks import noise as noises
 from ren.schemes.ckks.argument_checks import as_bound, as_integers, check_ciphertext
+from ren.schemes.ckks.calls import announced
 from ren.schemes.ckks.ciphertext import Ciphertext
 from ren.schemes.ckks.context_display import DisplayedContext
 from ren.schemes.ckks.derivation import ledger_name
@@ -32,11 +33,13 @@ from ren.schemes.ckks.ownership import require_one_owner, require_owned
 from ren.schemes.ckks.parameter_checks import as_python_int
 from ren.schemes.ckks.parameters import Parameters
 from ren.schemes.ckks.plaintext import Plaintext
-from ren.schemes.ckks.rotation import conjugation_element, galois_element
+from ren.schemes.ckks.rotation import conjugation_element, galois_element, steps_by_element
 from ren.schemes.ckks.sharing import hidden
 from ren.schemes.ckks.sigmas import public_sigma, secret_sigma
 from ren.schemes.ckks.watch import check_readable
 from ren.schemes.rlwe.keys import Entropy, SwitchingKey
+
+_LISTED = 16  # steps in a sentence; more are in the call alone
 
 
 class Context(DisplayedContext, Stored):
@@ -179,6 +182,7 @@ class Context(DisplayedContext, Stored):
 
     def slots_of(self, x: Ciphertext) -> NDArray[np.complex128]:
         """All slots of `x`, also beyond what went in: [*batch, slots]; raises as `decrypt`."""
+        check_ciphertext(x, "slots_of()")
         secret = self._keys.require_secret()
         coefficients = encryption.decrypt_coefficients(x.polys, secret)
         return encoder.decode(coefficients, x.n, x.slots, x.scale)
@@ -197,24 +201,35 @@ class Context(DisplayedContext, Stored):
         """
         if (key := self._keys.galois.get(galois)) is not None:
             return key
-        steps = self._steps(galois)
-        call = f"ctx.rotation_keys([{steps}])" if steps else "ctx.conjugation_key()"
         if self._keys.secret is None:
+            needs, call = self._needs(galois, what)
             raise MissingKeyError(
-                f"{what} needs the key for {self._name(galois)} (galois element {galois}), which "
-                "this context lacks.",
-                "Only the owner of the secret key can make it.",
+                f"{needs}, which this context lacks.",
+                "Only the owner of the secret key makes keys.",
                 f"There, call {call} before ctx.server().",
             )
         if is_tracing():
+            needs, call = self._needs(galois, what)
             raise MissingKeyError(
-                f"{what} needs the key for {self._name(galois)} (galois element {galois}), which "
-                "is not made yet.",
+                f"{needs}, not made yet.",
                 "Keys are never made inside a JAX transformation.",
                 f"Call {call} first.",
             )
         self._make_galois([galois])
         return self._keys.galois[galois]
+
+    def _needs(self, galois: int, what: str) -> tuple[str, str]:
+        """For errors: all keys that the user's call lacks, one of them `galois`, and their call."""
+        what = f"A{what[1:]}" if what.startswith("a ") else what
+        fewest = steps_by_element(self.params.n, self.slots)
+        if galois not in fewest:
+            return f"{what} needs the key for {self._name(galois)}", "ctx.conjugation_key()"
+        elements = {galois, *map(self._galois, announced())} - {1, *self._keys.galois}
+        steps = sorted((fewest[g] for g in elements), key=lambda k: (abs(k), k))
+        call, keys = f"ctx.rotation_keys({steps})", "key" if len(steps) == 1 else "keys"
+        if len(steps) > _LISTED:
+            return f"{what} needs the keys for {len(steps)} rotations", call
+        return f"{what} needs the {keys} for rotation by {_listed(steps)}", call
 
     def rotation_keys(self, steps: int | Iterable[int]) -> Context:
         """Makes the keys for rotation by each of `steps` that are not there; returns itself.
@@ -331,8 +346,15 @@ class Context(DisplayedContext, Stored):
         """Takes over the evaluation keys of `other`, made by the same owner; returns itself.
 
         Raises:
+            OperandError: `other` is not a context.
             ContextError: `other` is under another key, or a key of it is not the owner's.
         """
+        if not isinstance(other, Context):
+            raise OperandError(
+                f"adopt() got a {type(other).__name__}.",
+                "It takes a context, which holds the evaluation keys.",
+                "Read bytes first: server.adopt(ckks.load_server(data)).",
+            )
         active.same_key(self.key_id, other.key_id, "adopt()")
         with self._lock:
             require_one_owner(self._keys, other._keys, "adopt()")
@@ -399,6 +421,11 @@ class Context(DisplayedContext, Stored):
 
     def __exit__(self, *exception: object) -> None:
         active.pop(self)
+
+
+def _listed(steps: list[int]) -> str:
+    *first, last = map(str, steps)
+    return f"{', '.join(first)} and {last}" if first else last
 
 
 def _stated(bound: float | None) -> float | None:

@@ -18,6 +18,7 @@ from ren.lowering.tracing import is_tracing
 from ren.poly import Poly
 from ren.schemes.ckks import encoder
 from ren.schemes.ckks.active import active_context, context_for
+from ren.schemes.ckks.argument_checks import check_function
 from ren.schemes.ckks.ciphertext import Ciphertext
 from ren.schemes.ckks.context import Context
 from ren.schemes.ckks.plaintext import Plaintext, as_slots
@@ -50,6 +51,7 @@ def debug(
         ContextError: no context that holds the secret.
         TracedValueError: inside a JAX transformation, where there are no values to compare.
     """
+    check_function(f, "debug()")
     ctx = context or _context_of(inputs)
     watching = _Watching(ctx, tolerance)
     given = [watching.input(v) for v in inputs]

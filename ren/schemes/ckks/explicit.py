@@ -26,7 +26,7 @@ from ren.schemes.ckks.constants import constant_poly
 from ren.schemes.ckks.gadget import gadget_of
 from ren.schemes.ckks.layout import Layout, Tail
 from ren.schemes.ckks.noise import Noise
-from ren.schemes.ckks.plaintext import Plaintext, as_slots, encode
+from ren.schemes.ckks.plaintext import Plaintext, as_slots, check_factor, check_reachable, encode
 from ren.schemes.ckks.sigmas import as_float, log2_of, rescale_sigma, switch_sigma
 from ren.schemes.ckks.watch import in_circuit, operation
 from ren.schemes.rlwe.keys import from_residues
@@ -125,6 +125,7 @@ def subtract_array(x: Ciphertext, values: Any) -> Ciphertext:
 @operation("a sum with a number", np.add)
 def add_scalar(x: Ciphertext, value: complex | Symbolic) -> Ciphertext:
     """x + value in every slot, encoded at the scale of `x`."""
+    check_reachable(x, value)
     constant = constant_poly(value, x.polys[0].ring, x.scale)
     layout = arithmetic.scalar_layout(x, value, x.layout.tail.plus(Tail(value=value)))
     return _plus(x, constant, _constant_noise(value, x.scale), layout)
@@ -223,6 +224,7 @@ def multiply_array(x: Ciphertext, values: Any) -> Ciphertext:
 def multiply_integer(x: Ciphertext, value: int | Symbolic) -> Ciphertext:
     """x * value for an integer: the same scale."""
     arithmetic.check_not_transparent(value)
+    check_factor(x, value)
     noise = noises.scaled(x.noise, value, is_public=in_circuit())
     layout = x.layout.with_tail(x.layout.tail.times(Tail(value=value)))
     return _made(x, tuple(p * value for p in x.polys), noise, layout=layout)
@@ -232,6 +234,7 @@ def multiply_integer(x: Ciphertext, value: int | Symbolic) -> Ciphertext:
 def multiply_scalar(x: Ciphertext, value: complex | Symbolic) -> Ciphertext:
     """x * value in every slot, encoded at the scale of the level."""
     scale = x.params.scale(x.level)
+    check_factor(x, value, scale)
     constant: Any = constant_poly(value, x.polys[0].ring, scale)
     arithmetic.check_not_transparent(value)
     layout = arithmetic.scalar_layout(x, value, x.layout.tail.times(Tail(value=value)))

@@ -5,11 +5,13 @@ from __future__ import annotations
 import dataclasses
 import numbers
 from collections.abc import Callable
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 import jax
 import numpy as np
 
+from ren.core.errors import OperandError
 from ren.lowering.devices import is_tracer
 from ren.lowering.tracing import is_tracing
 from ren.schemes.ckks import arithmetic, explicit
@@ -33,6 +35,7 @@ class Operator:
     """One binary operator, by the kind of its other operand."""
 
     name: str
+    method: str
     ciphertext: Callable[[Ciphertext, Ciphertext], Ciphertext]
     plaintext: Callable[[Ciphertext, Plaintext], Ciphertext]
     integer: Callable[[Ciphertext, Any], Ciphertext]
@@ -61,13 +64,19 @@ class Operator:
             other = as_numbers(other).item()
         if isinstance(other, numbers.Integral | np.bool):
             return self.integer(x, int(other))
-        if isinstance(other, numbers.Real | np.generic):
+        if isinstance(other, numbers.Real | np.generic | Decimal):
             return self._number(x, other)
         if isinstance(other, numbers.Complex):
             return self.number(x, complex(other))
         if isinstance(other, np.ndarray | list | tuple | jax.Array):
             return self.array(x, other)
-        return NotImplemented
+        if _may_know(other, self.method):
+            return NotImplemented
+        raise OperandError(
+            f"{self.name} got a ciphertext and a {type(other).__name__}.",
+            "The other operand is a ciphertext, a plaintext, a number or an array of numbers.",
+            "Pass one of these; a function without a return statement gives None.",
+        )
 
     def _number(self, x: Ciphertext, other: Any) -> Ciphertext:
         value = as_numbers(other)
@@ -84,6 +93,13 @@ class Operator:
         if isinstance(other.sample, numbers.Real):
             return self.number(x, other.map(float))
         return self.number(x, other.map(complex))
+
+
+def _may_know(other: Any, method: str) -> bool:
+    """Whether an operand of a foreign type may compute with a ciphertext by itself."""
+    if isinstance(other, str | bytes | bytearray):
+        return False
+    return hasattr(type(other), f"__r{method}__") or hasattr(type(other), f"__{method}__")
 
 
 def _normal(x: Ciphertext, other: Any) -> Any:
@@ -131,6 +147,7 @@ def _plus_number(x: Ciphertext, value: Any) -> Ciphertext:
 
 SUM = Operator(
     "A sum",
+    "add",
     arithmetic.add,
     arithmetic.add_plain,
     _plus_number,
@@ -138,6 +155,7 @@ SUM = Operator(
     _with_array(arithmetic.add_plain, "A sum"),
     Operator(
         "A sum",
+        "add",
         explicit.add,
         explicit.add_plain,
         explicit.add_scalar,
@@ -147,6 +165,7 @@ SUM = Operator(
 )
 DIFFERENCE = Operator(
     "A difference",
+    "sub",
     arithmetic.subtract,
     arithmetic.subtract_plain,
     lambda x, value: _plus_number(x, -value),
@@ -154,6 +173,7 @@ DIFFERENCE = Operator(
     _with_array(arithmetic.subtract_plain, "A difference"),
     Operator(
         "A difference",
+        "sub",
         explicit.subtract,
         explicit.subtract_plain,
         lambda x, value: explicit.add_scalar(x, -value),
@@ -172,6 +192,7 @@ def _product_with_array(x: Ciphertext, values: Any) -> Ciphertext:
 
 PRODUCT = Operator(
     "A product",
+    "mul",
     arithmetic.multiply,
     arithmetic.multiply_plain,
     arithmetic.multiply_integer,
@@ -179,6 +200,7 @@ PRODUCT = Operator(
     _product_with_array,
     Operator(
         "A product",
+        "mul",
         explicit.multiply,
         explicit.multiply_plain,
         explicit.multiply_integer,

@@ -188,7 +188,7 @@ class Parameters(Displayed, Stored):
         Raises:
             ParameterError: no set has that name; lists those that there are.
         """
-        if name not in PRESETS:
+        if not isinstance(name, str) or name not in PRESETS:
             raise ParameterError(
                 f"There is no preset {name!r}.",
                 f"The presets are {', '.join(PRESETS)}.",

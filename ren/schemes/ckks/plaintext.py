@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import math
 from collections.abc import Hashable, Sequence
@@ -268,7 +267,8 @@ def as_numbers(values: Any) -> NDArray:
     """Values as an array; of a dtype that is not numeric where they are not numbers.
 
     Raises:
-        ParameterError: a masked array, whose hidden entries would be encrypted too.
+        ParameterError: a masked array, whose hidden entries would be encrypted too; an integer or a
+            fraction beyond 2^1024.
     """
     if isinstance(values, np.ma.MaskedArray):
         if np.ma.is_masked(values):
@@ -284,8 +284,12 @@ def as_numbers(values: Any) -> NDArray:
         return np.empty(0, object)
     is_extended = z.dtype.kind == "V" and z.dtype.names is None and z.dtype.type is not np.void
     if (z.dtype == object and None not in z.flat) or is_extended:  # bfloat16, float8, int4 of JAX
-        with contextlib.suppress(TypeError, ValueError):
+        try:
             z = z.astype(np.float64)
+        except OverflowError:
+            raise _beyond_all() from None
+        except (TypeError, ValueError):
+            return z
     return z
 
 
@@ -320,21 +324,75 @@ def check_reachable(x: Any, value: Any) -> None:
     Raises:
         MessageBoundError: it would wrap around, whatever is encrypted within the tracked bound.
     """
-    if isinstance(value, Symbolic) or not math.isfinite(abs(value)):
+    if isinstance(value, Symbolic):
         return
-    bound, room = bound_of(x), _largest_sum(x.params, x.level)
-    if bound is not None and abs(value) - bound > room and not is_planning():
+    size, room = _size(value), _half(x.params, x.level, x.scale)
+    if size == math.inf and isinstance(value, int):
+        bound = 0.0
+    elif not math.isfinite(size) or is_planning():
+        return
+    else:
+        bound = bound_of(x)
+    if bound is not None and size - bound > room:
         raise MessageBoundError(
-            f"{abs(value):.3g} was to be added to a ciphertext at level {x.level}.",
+            f"A ciphertext at level {x.level} was to be added to {_shown(value)}.",
             f"There, numbers from {room:.3g} on wrap around.",
             "Add it at a higher level, scale the values down, or give the context integer_bits.",
         )
 
 
 @lru_cache(1 << 10)
-def _largest_sum(params: Parameters, level: int) -> float:
-    """The modulus from which numbers wrap around at a level."""
-    return float(min(params.ring(level).q / (2 * params.scale(level)), Fraction(2) ** 1000))
+def _half(params: Parameters, level: int, scale: Fraction | int) -> float:
+    """The number from which encodings at `scale` wrap around at a level; at most 2^1000."""
+    return float(min(Fraction(params.ring(level).q) / (2 * scale), Fraction(2) ** 1000))
+
+
+def check_factor(x: Any, value: Any, scale: Fraction | int = 1) -> None:
+    """Raise where a ciphertext times a number in the clear wraps around, whatever it encrypts.
+
+    Args:
+        x: the ciphertext.
+        value: the factor; a symbol is not checked.
+        scale: at which it is encoded; 1 for an integer, which multiplies the error by itself.
+
+    Raises:
+        MessageBoundError: the encoded factor is half the modulus of the level, or more.
+    """
+    if isinstance(value, Symbolic) or is_planning():
+        return
+    size, largest = _size(value), _half(x.params, x.level, scale)
+    if isinstance(value, int):
+        is_beyond = abs(value) >= largest
+    else:
+        is_beyond = math.isfinite(size) and size >= largest
+    if is_beyond:
+        raise MessageBoundError(
+            f"A ciphertext at level {x.level} was to be multiplied by {_shown(value)}.",
+            f"The modulus there has {x.ring.q.bit_length()} bits: factors from 2^"
+            f"{math.log2(largest):.0f} on wrap around, whatever is encrypted.",
+            "Multiply by less, or scale the numbers before they are encrypted.",
+        )
+
+
+def _size(value: complex) -> float:
+    """The modulus of a number; inf of an integer that no float holds."""
+    try:
+        return float(abs(value))
+    except OverflowError:
+        return math.inf
+
+
+def _shown(value: complex) -> str:
+    size = _size(value)
+    return f"a number of {int(abs(value)).bit_length()} bits" if size == math.inf else f"{size:.3g}"
+
+
+def _beyond_all() -> ParameterError:
+    return ParameterError(
+        "A number from 2^1024 on was given.",
+        "The numbers in slots are float64, and the largest modulus has far fewer bits.",
+        "Divide the numbers by a constant before they are encoded.",
+    )
 
 
 def decoded(p: Plaintext) -> NDArray:

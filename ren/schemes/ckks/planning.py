@@ -22,6 +22,7 @@ from ren.lowering.execute import plan_of
 from ren.lowering.plan import Plan
 from ren.poly import Poly
 from ren.schemes.ckks import noise as noises
+from ren.schemes.ckks.argument_checks import check_function
 from ren.schemes.ckks.ciphertext import Ciphertext
 from ren.schemes.ckks.context import Context
 from ren.schemes.ckks.gadget import gadget_of
@@ -72,6 +73,7 @@ def plan(
         >>> plan.depth, plan.rotations, plan.params.n
         (2, (1,), 8192)
     """
+    check_function(function, "ren.plan()")
     specs = list(_specs(args))
     if not specs:
         raise ParameterError(

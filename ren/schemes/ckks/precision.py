@@ -13,7 +13,9 @@ from ren import plotting
 from ren.core import html
 from ren.core.errors import ParameterError
 from ren.schemes.ckks.active import context_for
+from ren.schemes.ckks.argument_checks import check_ciphertext
 from ren.schemes.ckks.ciphertext import Ciphertext
+from ren.schemes.ckks.plaintext import as_numbers
 
 _FEW = 64  # numbers; more have smaller marks
 
@@ -113,8 +115,15 @@ def precision(x: Ciphertext, expected: Any) -> Precision:
         >>> report.worst_bits > report.estimated_bits > 15
         True
     """
+    check_ciphertext(x, "precision()")
+    want = as_numbers(expected)
+    if want.dtype.kind not in "biufc":
+        raise ParameterError(
+            f"precision() got expected values of type {type(expected).__name__}.",
+            "They are the numbers that the ciphertext should hold, in the clear.",
+            "Pass what the same computation gives in the clear, as a NumPy array.",
+        )
     got = context_for(x.key_id, "precision()").decrypt(x)
-    want = np.asarray(expected)
     try:
         error = np.asarray(np.abs(got - np.broadcast_to(want, got.shape)), np.float64)
     except ValueError:

@@ -7,7 +7,7 @@ raises and says what to write instead.
 from __future__ import annotations
 
 import numbers
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, NoReturn
 
 import jax
@@ -42,6 +42,7 @@ _METHODS = {
     "where": "ckks.math.where(condition, x, y)", "any": "ckks.math.any(ct)",
     "all": "ckks.math.all(ct)",
 }  # fmt: skip
+_WITH_AXIS = {"sum", "mean", "average", "cumsum", "roll"}
 _INSTEAD = {
     "level": "Write x = x.drop_to(level), which only goes down, or encrypt or encode at a level.",
     "scale": "A product changes the scale, x.rescale() divides it; the level fixes it otherwise.",
@@ -87,13 +88,15 @@ class Protocols:
 
     __float__ = __int__ = __complex__ = __array__ = _no_value
 
-    def __iter__(self) -> NoReturn:
+    def __iter__(self) -> Iterator[NoReturn]:
+        # A generator, which raises at its first step: np.concatenate replaces a TypeError of iter.
         raise OperandError(
             f"{user_line()} iterates over a ciphertext.",
             "Its slots are computed on all at once; one by one, each would take a rotation.",
             "Write what is to be done to the whole ct; ckks.unstack(ct) parts a batch, ct[i : i + "
             "1] cuts out one number.",
         )
+        yield
 
     def __setitem__(self, index: Any, value: Any) -> NoReturn:
         raise OperandError(
@@ -162,8 +165,10 @@ class Protocols:
             raise _no_numpy(ufunc.__name__)
         return made
 
-    def __array_function__(self, function: Callable, *_: Any) -> NoReturn:
-        raise _no_numpy(function.__name__)
+    def __array_function__(
+        self, function: Callable, _types: Any, _args: Any, kwargs: dict[str, Any]
+    ) -> NoReturn:
+        raise _no_numpy(function.__name__, kwargs.get("axis"))
 
 
 def no_assignment(x: Any, name: str, *_: Any) -> NoReturn:
@@ -210,16 +215,18 @@ def _by_approximation(what: str, name: str) -> OperandError:
     )
 
 
-def _no_numpy(name: str) -> Exception:
-    """The error for a function of NumPy that has no operator."""
+def _no_numpy(name: str, axis: Any = None) -> Exception:
+    """The error for a function of NumPy that has no operator; methods get the axis too."""
     if name in _COMPARISONS:
         return _no_truth()
     if name in _IN_MATH:
         return _by_approximation(f"np.{name}", _IN_MATH[name])
+    instead = _METHODS.get(name)
+    if instead is not None and name in _WITH_AXIS and isinstance(axis, int):
+        head = instead.removesuffix(")")
+        instead = f"{head}{'' if head.endswith('(') else ', '}axis={axis})"
     return OperandError(
         f"{user_line()} calls np.{name} on a ciphertext.",
         "NumPy computes on numbers, and these are encrypted.",
-        f"Write {_METHODS[name]}."
-        if name in _METHODS
-        else "See the methods of a Ciphertext and ckks.math.",
+        f"Write {instead}." if instead else "See the methods of a Ciphertext and ckks.math.",
     )

@@ -24,6 +24,7 @@ from ren.schemes.ckks.arithmetic import (
     multiply_plain,
     need_level,
 )
+from ren.schemes.ckks.calls import announce, call_name, called
 from ren.schemes.ckks.explicit import normal, two_components
 from ren.schemes.ckks.gadget import gadget_of
 from ren.schemes.ckks.layout import Tail
@@ -62,6 +63,7 @@ def automorphism(x: Ciphertext, galois: int, what: str, tail: Tail, steps: int =
 
     `steps` is by how many slots it rotates, for the noise; `tail` is that of the result.
     """
+    what = call_name(what)
     if x.layout.blocks > 1 and galois != conjugation_element(x.n):
         raise _across_blocks(x, what)
     x = two_components(x, what) if is_manual() else normal(x)
@@ -84,12 +86,13 @@ def rotate(x: Ciphertext, steps: int) -> Ciphertext:
         DepthError: no level is left to clear leftovers.
         ScaleError: leftovers would become visible in manual mode.
     """
-    steps = (steps + x.slots // 2) % x.slots - x.slots // 2  # the fewest, of either sign
+    given, steps = steps, (steps + x.slots // 2) % x.slots - x.slots // 2  # the fewest
     if steps == 0:
         return x
     if in_circuit():
         return cyclic(x, steps)
-    return cyclic(visible(x if is_manual() else normal(x), steps), steps)
+    with called(f"rotate({given})"):
+        return cyclic(visible(x if is_manual() else normal(x), steps), steps)
 
 
 @operation("a rotation", lambda x, steps: np.roll(x, -steps, -1))
@@ -108,7 +111,7 @@ def visible(x: Ciphertext, steps: int) -> Ciphertext:
     if x.layout.length is None or x.layout.tail.is_zero or tails.fills_slots(x):
         return x
     if x.layout.tail.has_value or tails.shows_leftovers(x, steps):
-        return tails.cleared(x, f"rotate({steps})")
+        return tails.cleared(x, call_name(f"rotate({steps})"))
     return x
 
 
@@ -127,7 +130,7 @@ def roll(x: Ciphertext, shift: int) -> Ciphertext:
     """
     if x.layout.blocks > 1:
         raise _across_blocks(x, f"roll({shift})")
-    length = x.layout.length or x.slots
+    length, what = x.layout.length or x.slots, f"roll({shift})"
     shift %= length
     if is_manual() and shift and length != x.slots:
         raise ScaleError(
@@ -135,14 +138,16 @@ def roll(x: Ciphertext, shift: int) -> Ciphertext:
             "It is two rotations, two products with masks and a rescale.",
             "Write these out, or leave ckks.manual().",
         )
-    if shift == 0 or length == x.slots:
-        return cyclic(x, -shift)
-    return _rolled(x, shift, length)
+    with called(what):
+        if shift == 0 or length == x.slots:
+            return cyclic(x, -shift)
+        return _rolled(x, shift, length)
 
 
 @circuit("roll()")
 def _rolled(x: Ciphertext, shift: int, length: int) -> Ciphertext:
     need_level(x, 1, f"roll({shift})")
+    announce(lambda: [-shift, length - shift])
     mask = np.arange(length) >= shift
     ahead, behind = (encode(m, x.params, x.level) for m in (mask, ~mask))
     made = add(

@@ -12,11 +12,12 @@ from ren.core.errors import ParameterError
 from ren.poly import Poly
 from ren.schemes.ckks import noise as noises
 from ren.schemes.ckks.active import same_key
+from ren.schemes.ckks.argument_checks import as_ciphertexts, check_ciphertext
 from ren.schemes.ckks.arithmetic import evolve
 from ren.schemes.ckks.ciphertext import Ciphertext
 from ren.schemes.ckks.explicit import normal
 from ren.schemes.ckks.layout import Layout, Tail
-from ren.schemes.ckks.tails import batch_of, known_length
+from ren.schemes.ckks.tails import batch_of, known_length, shape_text
 from ren.schemes.ckks.watch import operation
 
 
@@ -29,6 +30,7 @@ def stack(ciphertexts: Sequence[Ciphertext]) -> Ciphertext:
         ciphertexts: under one key, of one length and batch shape: at least one.
 
     Raises:
+        OperandError: what is not a ciphertext.
         ParameterError: none, or shapes that differ.
         ContextError: two keys.
 
@@ -40,7 +42,7 @@ def stack(ciphertexts: Sequence[Ciphertext]) -> Ciphertext:
         array([[2., 3.],
                [4., 5.]])
     """
-    given = list(ciphertexts)
+    given = as_ciphertexts(ciphertexts, "ckks.stack()")
     _check(given)
     given = [normal(x) for x in given]
     level = min(x.level for x in given)
@@ -69,8 +71,10 @@ def unstack(x: Ciphertext) -> list[Ciphertext]:
     """The ciphertexts along the first batch axis: `unstack(stack([a, b]))` is [a, b].
 
     Raises:
+        OperandError: `x` is not a ciphertext.
         ParameterError: there is no batch axis.
     """
+    check_ciphertext(x, "ckks.unstack()")
     x = normal(x)
     batch = batch_of(x)
     if len(batch) <= (x.layout.blocks > 1):
@@ -98,10 +102,9 @@ def _items(p: Poly, batch: tuple[int, ...]) -> list[Poly]:
 
 
 def _check(given: list[Ciphertext]) -> None:
-    if not given or not all(isinstance(x, Ciphertext) for x in given):
-        kinds = ", ".join(type(x).__name__ for x in given) or "nothing"
+    if not given:
         raise ParameterError(
-            f"ckks.stack got {kinds}.",
+            "ckks.stack got nothing.",
             "It takes ciphertexts, at least one.",
             "Write ckks.stack([x, y]); arrays are stacked before they are encrypted.",
         )
@@ -109,11 +112,17 @@ def _check(given: list[Ciphertext]) -> None:
     for x in given[1:]:
         same_key(first.key_id, x.key_id, "ckks.stack")
         ours, theirs = _shape(first), _shape(x)
-        if ours != theirs or x.slots != first.slots:
+        if x.slots != first.slots:
             raise ParameterError(
-                f"ckks.stack got vectors of shapes {ours} and {theirs}.",
-                "Stacked vectors have one shape, as in numpy.stack.",
-                "Pad the shorter ones before they are encrypted.",
+                f"ckks.stack got ciphertexts of {first.slots} and of {x.slots} slots.",
+                "Stacked ciphertexts have one set of parameters.",
+                "Encrypt both with one context.",
+            )
+        if ours != theirs:
+            raise ParameterError(
+                f"ckks.stack got ciphertexts of shapes {shape_text(first)}, and {shape_text(x)}.",
+                "Stacked ciphertexts have one shape, as in numpy.stack.",
+                "Pad the shorter ones, ckks.pad(x, length), or take a batch apart: ckks.unstack.",
             )
 
 

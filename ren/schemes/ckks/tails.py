@@ -44,6 +44,19 @@ def batch_of(x: Any) -> tuple[int, ...]:
     return np.broadcast_shapes(*(p.shape[:-2] for p in x.polys))
 
 
+def shape_text(x: Any) -> str:
+    """The shape of a ciphertext, and which of its axes are in the slots, for errors."""
+    batch = len(batch_of(x)) - (x.layout.blocks > 1)
+    return described_shape(x.shape[:batch], x.shape[batch:])
+
+
+def described_shape(batch: tuple[int, ...], core: tuple[int, ...]) -> str:
+    """The same from batch axes and axes of the numbers in the slots."""
+    kind = ("number", "vector", "matrix")[len(core)] if len(core) < 3 else "array"
+    plural = {"matrix": "matrices"}.get(kind, f"{kind}s")
+    return f"{(*batch, *core)}, {f'a batch of {plural}' if batch else f'one {kind}'}"
+
+
 def fills_slots(x: Ciphertext) -> bool:
     """Whether no slot lies beyond the length. Inside a capture the plan depends on the length."""
     return known_length(x) in (None, x.slots * x.layout.blocks)

@@ -17,6 +17,7 @@ from ren.callers import user_frame, user_line
 from ren.core.errors import MessageBoundError, MessageBoundWarning
 from ren.schemes.ckks import noise as noises
 from ren.schemes.ckks import range_checks
+from ren.schemes.ckks.calls import called
 from ren.schemes.ckks.parameters import Parameters
 from ren.symbolic import Symbolic
 
@@ -92,7 +93,7 @@ def circuit(name: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
             if _in_circuit.get():
                 return function(*args, **kwargs)
             before = _reports.get()
-            with within_circuit():
+            with within_circuit(), called(name):
                 made = function(*args, **kwargs)
             if hasattr(made, "polys") and not any(made is a for a in args):
                 is_told = _reports.get() != before

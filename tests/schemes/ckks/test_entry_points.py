@@ -119,7 +119,7 @@ ROTATIONS: dict[str, Callable[[int], Operation]] = {
     "method": lambda k: lambda x: x.rotate(k),
     "numpy integer": lambda k: lambda x: x.rotate(np.int64(k)),
     "function": lambda k: lambda x: rotation.rotate(x, k),
-    "roll": lambda k: lambda x: x.roll(-k),
+    "roll": lambda k: lambda x: x.roll(-k, axis=-1),
     "in two steps": lambda k: lambda x: x.rotate(k),
     "by hand": lambda k: by_hand(lambda x: x.rotate(k)),
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import numbers
 from collections.abc import Callable
 
 import attrs
@@ -10,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ren.core.errors import ParameterError
+from ren.schemes.ckks.argument_checks import check_function
 from ren.schemes.ckks.circuits.polynomial import (
     Interval,
     checked_degree,
@@ -94,10 +96,17 @@ def approximate(
         ParameterError: f is not smooth enough for the precision: says which degree was tried and
             what error it left. Also where f is not finite on the interval.
     """
+    check_function(f, "ckks.approximate()")
     interval = checked_interval(interval)
     refuse_both(precision, degree)
     if degree is not None:
         return _of_degree(f, interval, checked_degree(degree))
+    if not isinstance(precision, numbers.Real | None):
+        raise ParameterError(
+            f"precision={precision!r:.60} was given.",
+            "It is a number of bits.",
+            "Write for example precision=20.",
+        )
     return _of_precision(f, interval, 20.0 if precision is None else float(precision))
 
 

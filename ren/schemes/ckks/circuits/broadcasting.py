@@ -24,7 +24,7 @@ from ren.schemes.ckks.circuits.linear import encoded
 from ren.schemes.ckks.circuits.shaping import tile
 from ren.schemes.ckks.layout import LEFTOVERS, Layout
 from ren.schemes.ckks.plaintext import Plaintext, as_numbers, decoded, encode
-from ren.schemes.ckks.tails import known_length
+from ren.schemes.ckks.tails import described_shape, known_length
 from ren.schemes.ckks.watch import circuit
 from ren.symbolic import SymbolicLength, as_symbol
 
@@ -54,7 +54,7 @@ def broadcast_pair(x: Ciphertext, y: Ciphertext, what: str) -> tuple[Ciphertext,
         return x, y
     rank = max(len(core_x), len(core_y))
     if (len(core_x) < rank and batch_x) or (len(core_y) < rank and batch_y):
-        raise _across(batch_x + core_x, batch_y + core_y, what)
+        raise _across(described_shape(batch_x, core_x), described_shape(batch_y, core_y), what)
     left, right = (_ranked(core, rank) for core in (core_x, core_y))
     target = np.broadcast_shapes(left, right)
     return repeated(x, left, target), repeated(y, right, target)
@@ -192,9 +192,10 @@ def _check_batches(batch: Shape, core: Shape, what: str) -> None:
         raise _across(batch, core, what)
 
 
-def _across(a: Shape, b: Shape, what: str) -> ParameterError:
+def _across(a: Shape | str, b: Shape | str, what: str) -> ParameterError:
+    met = f"{a}{',' * isinstance(a, str)} and {b}"
     return ParameterError(
-        f"{what} got operands of shapes {a} and {b}, where a batch axis meets numbers in slots.",
+        f"{what} got operands of shapes {met}, where a batch axis meets numbers in slots.",
         "Batch axes broadcast with batch axes; numbers stay in their slots.",
         "Take the batch apart with ckks.unstack, or give both the same axes of numbers.",
     )

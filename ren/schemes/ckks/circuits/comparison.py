@@ -20,7 +20,7 @@ import numpy as np
 
 from ren.core.errors import ParameterError
 from ren.schemes.ckks import noise as noises
-from ren.schemes.ckks.argument_checks import check_real
+from ren.schemes.ckks.argument_checks import check_any_ciphertext, check_real
 from ren.schemes.ckks.arithmetic import need_level, with_noise
 from ren.schemes.ckks.circuits.approximation import approximate, refuse_both
 from ren.schemes.ckks.circuits.arguments import Report, argument, with_safe_tail
@@ -267,6 +267,7 @@ def equal(
 @circuit("where")
 def where(condition: Ciphertext, a: Any, b: Any) -> Ciphertext:
     """a where the condition is 1, b where it is 0: b + condition (a - b). One level."""
+    check_any_ciphertext((condition, a, b), "where")
     difference = a - b
     is_encrypted = isinstance(difference, type(condition))
     if is_encrypted or isinstance(difference, np.ndarray):
@@ -301,6 +302,7 @@ def rounded(
         DepthError: too few levels.
         ParameterError: a margin not between 0 and 1/2.
     """
+    check_real(ct, "round")
     is_stated, margin = margin is not None, 0.1 if margin is None else margin
     if not 0 < margin < 0.5:
         raise ParameterError(
@@ -414,15 +416,14 @@ def _difference(a: Any, b: Any, interval: Interval, what: str) -> Any:
     """a - b for numbers of the interval; both are held against it, and the difference keeps to it.
 
     Raises:
+        OperandError: neither is a ciphertext.
         ParameterError: numbers in the clear outside of the interval.
     """
+    check_any_ciphertext((a, b), what)
     low, high = checked_interval(interval)
     limit = max(abs(low), abs(high))
     a, b = (_inside(v, (low, high), what) for v in (a, b))
-    made = a - b
-    if not hasattr(made, "polys"):
-        check_real(made, what)  # raises: nothing is encrypted
-    made = with_safe_tail(normal(made), (low - high, high - low), what)
+    made = with_safe_tail(normal(a - b), (low - high, high - low), what)
     return made.within(min(2 * limit, high - low))
 
 

@@ -22,7 +22,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ren.core.errors import ParameterError
+from ren.schemes.ckks.argument_checks import check_ciphertext
 from ren.schemes.ckks.arithmetic import need_level
+from ren.schemes.ckks.calls import called
 from ren.schemes.ckks.circuits.entries import Entries, checked
 from ren.schemes.ckks.circuits.linear import LinearMap, encoded, prepared, required_context
 from ren.schemes.ckks.tails import known_length
@@ -180,6 +182,7 @@ def _convolved(
     keys: int | None,
 ) -> Ciphertext:
     what = f"conv{axes}d()"
+    check_ciphertext(ct, what)
     need_level(ct, 1, what)
     kernels = _kernels(kernels, (axes, axes + 2))
     length = known_length(ct)
@@ -194,7 +197,8 @@ def _convolved(
             "Say its shape: ct.reshape(channels, height, width).",
         )
     matrix, label = _matrix(kernels, tuple(shape), stride, padding)
-    return encoded(matrix, ct.params, ct.level, keys, label) @ ct
+    with called(what):
+        return encoded(matrix, ct.params, ct.level, keys, label) @ ct
 
 
 def _kernels(kernels: Any, axes: tuple[int, ...]) -> NDArray:

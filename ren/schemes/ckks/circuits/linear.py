@@ -15,8 +15,10 @@ from ren.core.errors import ContextError, ParameterError
 from ren.poly import realize_polys
 from ren.schemes.ckks import noise as noises
 from ren.schemes.ckks.active import active_context
+from ren.schemes.ckks.argument_checks import check_ciphertext
 from ren.schemes.ckks.arithmetic import add, multiply_plain, need_level, with_noise
 from ren.schemes.ckks.blocks import as_blocks, blocks_of
+from ren.schemes.ckks.calls import announce
 from ren.schemes.ckks.circuits.diagonals import Diagonals, Split, best_diagonals
 from ren.schemes.ckks.circuits.entries import Entries, checked
 from ren.schemes.ckks.circuits.shaping import rotations_summed
@@ -75,6 +77,7 @@ class LinearMap:
     @circuit("a product with a matrix")
     def __matmul__(self, ct: Ciphertext) -> Ciphertext:
         """The product: m numbers, one level below the lower of the two levels."""
+        check_ciphertext(ct, "A product with a matrix")
         length = known_length(ct)
         if length != self.shape[1]:
             raise ParameterError(
@@ -90,6 +93,7 @@ class LinearMap:
                 "Encode it for the context that made the ciphertext: ckks.linear(matrix, ctx).",
             )
         need_level(ct, 1, "A product with a matrix")
+        announce(lambda: self.split.keys)
         babies = self._babies(blocks_of(ct))
         rows = [self._row(i, babies) for i in range(self.split.blocks[0])]
         is_complex = ct.layout.is_complex or self.is_complex
@@ -305,8 +309,11 @@ def _check_not_across(matrix: tuple[int, int], ct: Ciphertext) -> None:
 
 
 def _no_product(left: tuple[int, ...], right: tuple[int, ...]) -> ParameterError:
+    differing = ""
+    if len(left) == len(right) == 2:
+        differing = f": {left[1]} columns meet {right[0]} rows"
     return ParameterError(
-        f"Shapes {left} and {right} met in a matrix product.",
+        f"Shapes {left} and {right} met in a matrix product{differing}.",
         "The columns of the left one are the rows of the right one, and each has two axes.",
         "Transpose the matrix, or flatten the ciphertext to a vector: ct.reshape(-1).",
     )

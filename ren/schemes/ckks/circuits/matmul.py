@@ -27,8 +27,10 @@ import numpy as np
 
 from ren.core.errors import ParameterError
 from ren.schemes.ckks.active import same_key
+from ren.schemes.ckks.argument_checks import check_ciphertext
 from ren.schemes.ckks.arithmetic import kept_to, multiply_plain, need_level
 from ren.schemes.ckks.blocks import evolve_layout
+from ren.schemes.ckks.calls import announce
 from ren.schemes.ckks.circuits.diagonals import Split, best_diagonals, split
 from ren.schemes.ckks.circuits.entries import Entries
 from ren.schemes.ckks.circuits.linear import of_diagonals
@@ -207,11 +209,14 @@ def matmul(a: Ciphertext, b: Ciphertext, *, keys: int | None = None) -> Cipherte
         array([[2., 1.],
                [4., 3.]])
     """
+    for x in (a, b):
+        check_ciphertext(x, "matmul()")
     d = _size(a, b)
     same_key(a.key_id, b.key_id, "matmul()")
     for x in (a, b):
         need_level(x, 3, "A product of encrypted matrices")
     way = route(d, a.slots, keys)
+    announce(lambda: way.keys)
     left = _shifted(_mapped(a, _sigma(d), way.sigma), way.phi, d, 1)
     right = _mapped(b, _tau(d), way.tau)
     if way.copy:

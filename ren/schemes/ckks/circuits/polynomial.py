@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ren.core.errors import ParameterError
 from ren.schemes.ckks import noise as noises
+from ren.schemes.ckks.argument_checks import check_ciphertext
 from ren.schemes.ckks.arithmetic import bounded, need_level, with_noise
 from ren.schemes.ckks.circuits.arguments import argument, check_automatic
 from ren.schemes.ckks.circuits.basis import Basis, element_depth
@@ -69,6 +70,7 @@ def poly(ct: Ciphertext, coefficients: ArrayLike) -> Ciphertext:
         array([1. , 1.5, 5. ])
     """
     check_automatic("A polynomial")
+    check_ciphertext(ct, "poly()")
     ct, c = bounded(ct), _checked(coefficients)
     found = schedule(c, Basis(is_chebyshev=False), _tiny(ct))
     what = f"A polynomial of degree {len(c) - 1}"

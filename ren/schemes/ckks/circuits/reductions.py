@@ -10,8 +10,11 @@ import numpy as np
 
 from ren.core.errors import ParameterError
 from ren.schemes.ckks import noise as noises
+from ren.schemes.ckks.argument_checks import as_integer, check_ciphertext
 from ren.schemes.ckks.arithmetic import kept_to, multiply_plain, need_level, with_noise
 from ren.schemes.ckks.blocks import blocks_of
+from ren.schemes.ckks.calls import announce
+from ren.schemes.ckks.circuits.diagonals import best_diagonals
 from ren.schemes.ckks.circuits.entries import Entries
 from ren.schemes.ckks.circuits.linear import encoded
 from ren.schemes.ckks.circuits.shaping import relabelled, rotations_summed
@@ -102,19 +105,30 @@ def cumsum(ct: Ciphertext) -> Ciphertext:
     stages = max(1, -(-(length - 1).bit_length() // (_RADIX.bit_length() - 1)))
     need_level(ct, stages if length > 1 else 0, "cumsum()")
     radix = int(np.ceil(round(length ** (1 / stages), 9)))
+    windows: list[tuple[int, int]] = []
     step = 1
     while step < length:
-        ct, step = _windows(ct, step, min(radix, -(-length // step)), length), step * radix
+        windows.append((step, min(radix, -(-length // step))))
+        step *= radix
+    slots, blocks = ct.slots, ct.layout.blocks
+    if blocks == 1:
+        announce(lambda: [k for s, c in windows for k in _steps_of_window(s, c, length, slots)])
+    for step, count in windows:
+        ct = encoded(_window(step, count, length), ct.params, ct.level) @ ct
     return ct
 
 
-def _windows(ct: Ciphertext, step: int, count: int, length: int) -> Ciphertext:
+def _steps_of_window(step: int, count: int, length: int, slots: int) -> frozenset[int]:
+    """The steps of the rotations in one stage of `cumsum`."""
+    return best_diagonals(_window(step, count, length), slots, None)[1].keys
+
+
+def _window(step: int, count: int, length: int) -> Entries:
     """sum_(j < count) x[i - j step], i < length, without what lies before the first number."""
     place = np.arange(length)
     rows = np.concatenate([place[j * step :] for j in range(count)])
     columns = np.concatenate([place[: length - j * step] for j in range(count)])
-    ones = Entries(rows, columns, np.ones(len(rows)), (length, length))
-    return encoded(ones, ct.params, ct.level) @ ct
+    return Entries(rows, columns, np.ones(len(rows)), (length, length))
 
 
 @circuit("strided_sum()")
@@ -133,6 +147,7 @@ def strided_sum(ct: Ciphertext, count: int, step: int = 1) -> Ciphertext:
         The sums, at the same level: about log2(count) rotations, at most twice as many.
 
     Raises:
+        OperandError: no ciphertext, or no integers.
         ParameterError: no terms, or more than there are slots.
 
     Example:
@@ -144,7 +159,9 @@ def strided_sum(ct: Ciphertext, count: int, step: int = 1) -> Ciphertext:
         >>> ckks.strided_sum(x, 2, step=4).decrypt().round(3)
         array([ 6.,  8., 10., 12.,  6.,  8., 10., 12.])
     """
-    count, step = operator.index(count), operator.index(step)
+    what = "strided_sum()"
+    check_ciphertext(ct, what)
+    count, step = as_integer(count, what), as_integer(step, what)
     if count < 1 or (count - 1) * abs(step) >= ct.slots:
         raise ParameterError(
             f"strided_sum() got count={count} and step={step}.",
@@ -152,7 +169,7 @@ def strided_sum(ct: Ciphertext, count: int, step: int = 1) -> Ciphertext:
             "are.",
             "Pass for example the width of a row.",
         )
-    ct = cleared(ct, "strided_sum()")
+    ct = cleared(ct, what)
     return kept_to(rotations_summed(ct, count, step), ct, count)
 
 
@@ -162,6 +179,7 @@ def all_of(ct: Ciphertext) -> Ciphertext:
 
     log2(slots) rotations, and ceil(log2(length)) levels; one more where leftovers are cleared.
     """
+    check_ciphertext(ct, "all")
     return _product(ct, "all")
 
 
@@ -176,7 +194,9 @@ def _product(ct: Ciphertext, what: str) -> Ciphertext:
     if length < period:
         ct = relabelled(ct, period, ct.layout.is_complex, ZEROS)
         ct = ct + np.repeat([0.0, 1.0], [length, period - length])
-    for step in _doublings(period, ct.slots):
+    slots = ct.slots
+    announce(lambda: [-k for k in _doublings(period, slots)] + _doublings(1, period))
+    for step in _doublings(period, slots):
         ct = ct + ct.rotate(-step)
     for step in _doublings(1, period):
         ct = ct * ct.rotate(step)
@@ -186,6 +206,7 @@ def _product(ct: Ciphertext, what: str) -> Ciphertext:
 @circuit("any")
 def any_of(ct: Ciphertext) -> Ciphertext:
     """1 where a number is 1, 0 where all are 0, in every slot: 1 - all(1 - x). Levels: as `all`."""
+    check_ciphertext(ct, "any")
     return 1 - _product(1 - ct, "any")
 
 

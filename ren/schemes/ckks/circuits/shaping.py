@@ -13,15 +13,16 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ren.core.errors import ParameterError
-from ren.schemes.ckks.argument_checks import as_integer
+from ren.schemes.ckks.argument_checks import as_ciphertexts, as_integer
 from ren.schemes.ckks.arithmetic import add, kept_to, need_level, with_noise
 from ren.schemes.ckks.blocks import as_blocks, blocks_of, evolve_layout
+from ren.schemes.ckks.calls import announce, called
 from ren.schemes.ckks.explicit import normal
 from ren.schemes.ckks.layout import LEFTOVERS, ZEROS, Layout, Tail
 from ren.schemes.ckks.noise import larger, of_rotations, within_that_of
 from ren.schemes.ckks.rotation import cyclic
 from ren.schemes.ckks.sigmas import switch_sigma
-from ren.schemes.ckks.tails import batch_of, cleared, known_length
+from ren.schemes.ckks.tails import batch_of, cleared, known_length, shape_text
 from ren.schemes.ckks.watch import circuit, operation
 
 if TYPE_CHECKING:
@@ -80,6 +81,8 @@ def item(ct: Ciphertext, index: Any) -> Ciphertext:
             "Slices with step 1 are cut out: they are rotations.",
             "Write ct[i:j], or ct[i : i + 1] for one number.",
         )
+    ends = (k if k is None else as_integer(k, "A slice") for k in (index.start, index.stop))
+    index = slice(*ends)
     start, stop, _ = index.indices(length)
     if stop <= start:
         raise ParameterError(
@@ -92,7 +95,13 @@ def item(ct: Ciphertext, index: Any) -> Ciphertext:
     if ct.layout.blocks > 1:
         return _from_blocks(ct, start, stop)
     tail = ct.layout.tail.cut(start, length - stop)
-    return relabelled(cyclic(ct, start), stop - start, ct.layout.is_complex, tail)
+    with called(f"ct[{'..., ' * is_last}{_text(index)}]"):
+        return relabelled(cyclic(ct, start), stop - start, ct.layout.is_complex, tail)
+
+
+def _text(index: slice) -> str:
+    """A slice as it is written."""
+    return ":".join("" if k is None else str(k) for k in (index.start, index.stop))
 
 
 def _rows(ct: Ciphertext, index: slice, is_last: bool) -> Ciphertext:
@@ -107,7 +116,8 @@ def _rows(ct: Ciphertext, index: slice, is_last: bool) -> Ciphertext:
             "Make it a vector for other numbers: ct.reshape(-1).",
         )
     width = math.prod(shape[1:])
-    made = item(ct.reshape(-1), slice(start * width, stop * width))
+    with called(f"ct[{_text(index)}]"):
+        made = item(ct.reshape(-1), slice(start * width, stop * width))
     return made.reshape(stop - start, *shape[1:])
 
 
@@ -115,8 +125,15 @@ def _from_blocks(ct: Ciphertext, start: int, stop: int) -> Ciphertext:
     first, offset = divmod(start, ct.slots)
     parts = blocks_of(ct)[first : -(-stop // ct.slots)]
     if len(parts) > 1 and offset:
-        return cyclic(ct, start)  # raises: numbers never move from block to block
-    parts = [cyclic(part, offset) for part in parts]
+        raise ParameterError(
+            f"The slice [{start}:{stop}] was asked of a vector that is cut into "
+            f"{ct.layout.blocks} blocks of {ct.slots}.",
+            "A slice moves numbers within one block, never from block to block.",
+            f"Start it at a multiple of {ct.slots}, keep it within one block, or choose parameters "
+            "with a larger n.",
+        )
+    with called(f"ct[{start}:{stop}]"):
+        parts = [cyclic(part, offset) for part in parts]
     return as_blocks(parts, Layout(stop - start, ct.layout.is_complex, len(parts), tail=LEFTOVERS))
 
 
@@ -222,6 +239,7 @@ def _padded_array(x: Any, size: int) -> NDArray:
 
 def rotations_summed(ct: Ciphertext, count: int, step: int) -> Ciphertext:
     """x[i] + x[i + step] + ... of `count` terms, `count * step` being within the slots."""
+    announce(lambda: _steps_of_sum(count, step))
     made, terms, switches = ct, 1, 0
     for bit in bin(count)[3:]:
         made, terms = add(made, cyclic(made, terms * step)), 2 * terms
@@ -234,6 +252,15 @@ def rotations_summed(ct: Ciphertext, count: int, step: int) -> Ciphertext:
     return with_noise(made, lambda noise: of_rotations(ct.noise, noise, count, added))
 
 
+def _steps_of_sum(count: int, step: int) -> list[int]:
+    """The steps of the rotations in `rotations_summed`."""
+    steps, terms = [], 1
+    for bit in bin(count)[3:]:
+        steps += [terms * step, *([step] * (bit == "1"))]
+        terms = 2 * terms + (bit == "1")
+    return steps
+
+
 @circuit("concat()")
 def concat(ciphertexts: Sequence[Ciphertext]) -> Ciphertext:
     """The vectors one after another, as numpy.concatenate: a rotation each.
@@ -241,9 +268,10 @@ def concat(ciphertexts: Sequence[Ciphertext]) -> Ciphertext:
     One level where leftovers stand beyond the length of one of them.
 
     Raises:
+        OperandError: what is not a ciphertext.
         ParameterError: none, a scalar, or more numbers than slots.
     """
-    parts = list(ciphertexts)
+    parts = as_ciphertexts(ciphertexts, "ckks.concat()")
     lengths = [_vector_length(ct, "concat()") for ct in parts]
     room = f", {parts[0].slots}" if parts else ""
     if not parts or sum(lengths) > parts[0].slots:
@@ -257,13 +285,15 @@ def concat(ciphertexts: Sequence[Ciphertext]) -> Ciphertext:
     shapes = [ct.shape[-len(ct.layout.shape or (1,)) :] for ct in parts]
     if len({(batch_of(ct), shape[1:]) for ct, shape in zip(parts, shapes, strict=True)}) > 1:
         raise ParameterError(
-            f"Ciphertexts of shapes {', '.join(str(ct.shape) for ct in parts)} were to be joined.",
+            f"Ciphertexts of shapes {'; '.join(map(shape_text, parts))} were to be joined.",
             "Their numbers are joined along the first axis; all other axes are equal.",
             "Make them vectors: ct.reshape(-1).",
         )
     is_complex = any(ct.layout.is_complex for ct in parts)
+    steps = [-sum(lengths[:i]) for i in range(len(parts))]
+    announce(lambda: steps)
     placed = [
-        cyclic(cleared(normal(ct), "concat()"), -sum(lengths[:i])) for i, ct in enumerate(parts)
+        cyclic(cleared(normal(ct), "concat()"), k) for ct, k in zip(parts, steps, strict=True)
     ]
     made, most = reduce(add, placed), reduce(larger, (ct.noise for ct in placed))
     made = with_noise(made, lambda noise: within_that_of(noise, most))
