@@ -355,6 +355,14 @@ def _made_contiguous(p: Poly) -> bool:
     return True
 
 
+def is_zero_program(p: Poly) -> bool:
+    """True when the program of `p` alone shows that it is zero, until it is realized.
+
+    It costs nothing; False says nothing: see `Node.is_zero`.
+    """
+    return p._node is not None and p._node.is_zero
+
+
 def equal(a: Poly, b: Poly) -> bool:
     """True when `a` and `b` have the same ring and the same coefficients mod q.
 

@@ -150,4 +150,4 @@ class MessageBoundWarning(UserWarning):
 
 
 class TransparentWarning(UserWarning):
-    """A ciphertext that everyone can read, such as the product with zero."""
+    """A ciphertext that everyone can read: its c1 is zero, as in a product with zero or `x - x`."""

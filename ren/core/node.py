@@ -38,6 +38,8 @@ class Node:
         digest: 16 bytes that name the program: equal for structurally equal programs, also when
             one of them is gone.
         serial: grows with each node made.
+        is_zero: the program alone shows a zero, for any inputs: `p * 0`, `p - p`, and what is made
+            of them. False where it does not show.
     """
 
     op: Op
@@ -46,6 +48,7 @@ class Node:
     spec: Any  # a Spec; Any spares every reader of a typed node a check for SINK
     digest: bytes
     serial: int
+    is_zero: bool
 
     def __str__(self) -> str:
         return _printer(self)
@@ -100,7 +103,22 @@ def _new(op: Op, src: tuple[Node, ...], arg: Any) -> Node:
     if not isinstance(arg, op.arg):
         raise TypeError(f"{op.name} takes a {op.arg}, got {type(arg).__name__}")
     spec = op.infer(src, arg)
-    return Node(op, src, arg, spec, _digest(op, src, arg), next(_serials))
+    digest, is_zero = _digest(op, src, arg), _is_zero(op, src, arg)
+    return Node(op, src, arg, spec, digest, next(_serials), is_zero)
+
+
+def _is_zero(op: Op, src: tuple[Node, ...], arg: Any) -> bool:
+    if not src:
+        return op is ops.CONST and not arg.value
+    if op is ops.MUL:
+        return src[0].is_zero or src[1].is_zero
+    if op is ops.ADD:
+        a, b = src
+        if (a.op is ops.NEG and a.src[0] is b) or (b.op is ops.NEG and b.src[0] is a):
+            return True
+    elif op is ops.SUB and src[0] is src[1]:
+        return True
+    return src[0].is_zero and all([s.is_zero for s in src])  # every op maps zeros to zero
 
 
 def _digest(op: Op, src: tuple[Node, ...], arg: Any) -> bytes:

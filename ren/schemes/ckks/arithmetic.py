@@ -20,7 +20,7 @@ import numpy as np
 
 from ren.batching import repeated
 from ren.capturing import capture_serial
-from ren.core.errors import DepthError, ParameterError, ScaleError, TransparentWarning
+from ren.core.errors import DepthError, ParameterError, ScaleError
 from ren.poly import Poly
 from ren.schemes.ckks import noise as noises
 from ren.schemes.ckks import sigmas
@@ -32,8 +32,8 @@ from ren.schemes.ckks.parameters import Parameters
 from ren.schemes.ckks.pending import Pending, Terms
 from ren.schemes.ckks.plaintext import Plaintext, check_factor, check_reachable, encode
 from ren.schemes.ckks.sigmas import log2_of
-from ren.schemes.ckks.watch import in_circuit, operation, warn
-from ren.symbolic import Symbolic
+from ren.schemes.ckks.watch import circuit, in_circuit, operation, told_if_zero
+from ren.symbolic import Symbolic, as_symbol
 
 if TYPE_CHECKING:
     from ren.schemes.ckks.ciphertext import Ciphertext
@@ -213,7 +213,7 @@ def _aligned_plain(
 ) -> tuple[Ciphertext, Poly, Noise, Layout]:
     check_plain(x, p, what)
     level = min(x.level, p.level)
-    (poly,) = drop_polys((p.poly,), p.params, p.level, level)
+    (poly,) = drop_polys((p.factor,), p.params, p.level, level)
     noise = dropped_plain_noise(p.noise, p.params, p.level, level)
     return drop_to(x, level), poly, noise, x.layout.times(p.layout)
 
@@ -344,6 +344,16 @@ def multiply(x: Ciphertext, y: Ciphertext) -> Ciphertext:
 @operation("a product with a plaintext", np.multiply)
 def multiply_plain(x: Ciphertext, p: Plaintext) -> Ciphertext:
     """x * p slot by slot, to be rescaled: one level below the lower of the two."""
+    return _times_plain(x, p)
+
+
+@operation("a product with an array", np.multiply)
+def multiply_array(x: Ciphertext, p: Plaintext) -> Ciphertext:
+    """The same with a plaintext that was made of the user's array, for this product."""
+    return _times_plain(x, p)
+
+
+def _times_plain(x: Ciphertext, p: Plaintext) -> Ciphertext:
     x, poly, factor, layout = _aligned_plain(x, p, "A product")
     need_level(x, 1, "A product with a plaintext")
     product = (x.polys[0] * poly, x.polys[1] * poly)
@@ -351,13 +361,25 @@ def multiply_plain(x: Ciphertext, p: Plaintext) -> Ciphertext:
     return evolve_terms(x, terms, x.level - 1, layout)
 
 
+def told(p: Plaintext, values: Any) -> Plaintext:
+    """A factor made of these values, with a warning at each call where a symbol stands for zeros.
+
+    It is for one product: the warning goes along with the noise.
+    """
+    symbol = as_symbol(values)
+    if symbol is None:
+        return p
+    noise = told_if_zero(p.noise, symbol, float(p.scale), "a product with an array")
+    return dataclasses.replace(p, noise=noise)
+
+
 @operation("a product with an integer", np.multiply)
 def multiply_integer(x: Ciphertext, value: int | Symbolic) -> Ciphertext:
     """x * value for an integer, exact, at the same level."""
-    check_not_transparent(value)
     check_factor(x, value)
     terms = terms_of(x)
     noise = noises.scaled(terms.noise, value, is_public=in_circuit())
+    noise = told_if_zero(noise, value, 1.0, "a product with an integer")
     layout = x.layout.with_tail(x.layout.tail.times(Tail(value=value)))
     return evolve_terms(x, terms.map(lambda p: p * value, noise), layout=layout)
 
@@ -366,12 +388,12 @@ def multiply_integer(x: Ciphertext, value: int | Symbolic) -> Ciphertext:
 def multiply_scalar(x: Ciphertext, value: complex | Symbolic) -> Ciphertext:
     """x * value in every slot, to be rescaled: one level down."""
     _need_normal_form(x)
-    check_not_transparent(value)
     need_level(x, 1, "A product with a number that is not an integer")
     check_factor(x, value, x.params.scale(x.level))
     factor = _constant_poly(x, value, x.level)
     product = (x.polys[0] * factor, x.polys[1] * factor)
     noise = noises.product(x.noise, _constant_noise(x, value, x.level))
+    noise = told_if_zero(noise, value, float(x.params.scale(x.level)), "a product with a number")
     layout = scalar_layout(x, value, x.layout.tail.times(Tail(value=value)))
     return evolve_terms(x, Terms(product, noise=noise), x.level - 1, layout)
 
@@ -390,9 +412,14 @@ def power(x: Ciphertext, exponent: int) -> Ciphertext:
             "Use a polynomial that approximates the inverse on your interval.",
         )
     if exponent == 0:
-        return add_scalar(multiply_integer(x, 0), 1)
+        return _ones(x)
     need_level(x, (exponent - 1).bit_length(), f"The power {exponent}")
     return _powers(x, exponent, {1: x})
+
+
+@circuit("the power 0")
+def _ones(x: Ciphertext) -> Ciphertext:
+    return add_scalar(multiply_integer(x, 0), 1)
 
 
 def _powers(x: Ciphertext, exponent: int, known: dict[int, Ciphertext]) -> Ciphertext:
@@ -421,17 +448,6 @@ def scalar_layout(x: Ciphertext, value: complex | Symbolic, tail: Tail) -> Layou
     """The layout of `x` combined with a number, which fills all slots."""
     sample = value.sample if isinstance(value, Symbolic) else value
     return x.layout.joined(Layout(None, isinstance(sample, complex)), tail)
-
-
-def check_not_transparent(value: complex | Symbolic) -> None:
-    """Warn of a product with zero: both polynomials are zero, and everyone can read it."""
-    if isinstance(value, Symbolic) or value != 0 or in_circuit():
-        return
-    warn(
-        "A product with 0 is transparent: it is zero, and everyone can read that without a key. "
-        "For a zero that nobody can tell from other ciphertexts write ctx.encrypt(0.0).",
-        TransparentWarning,
-    )
 
 
 def bounded(x: Ciphertext) -> Ciphertext:

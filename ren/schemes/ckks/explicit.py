@@ -28,7 +28,7 @@ from ren.schemes.ckks.layout import Layout, Tail
 from ren.schemes.ckks.noise import Noise
 from ren.schemes.ckks.plaintext import Plaintext, as_slots, check_factor, check_reachable, encode
 from ren.schemes.ckks.sigmas import as_float, log2_of, rescale_sigma, switch_sigma
-from ren.schemes.ckks.watch import in_circuit, operation
+from ren.schemes.ckks.watch import in_circuit, operation, told_if_zero
 from ren.schemes.rlwe.keys import from_residues
 from ren.schemes.rlwe.keyswitch import key_switch
 from ren.symbolic import Symbolic, as_symbol
@@ -210,22 +210,32 @@ def multiply(x: Ciphertext, y: Ciphertext) -> Ciphertext:
 def multiply_plain(x: Ciphertext, p: Plaintext) -> Ciphertext:
     """x * p slot by slot: the product of the scales, at the same level."""
     _need_level(x, p.level)
-    polys = tuple(c * p.poly for c in x.polys)
-    noise = noises.product(x.noise, p.noise)
-    return _product(x, polys, noise, p.params.scale(p.level), x.layout.times(p.layout))
+    return _times_plain(x, p)
 
 
 def multiply_array(x: Ciphertext, values: Any) -> Ciphertext:
     """x * values, encoded at the scale of the level."""
-    return multiply_plain(x, encode(values, x.params, x.level, x.layout.blocks))
+    p = encode(values, x.params, x.level, x.layout.blocks)
+    return _multiply_array(x, arithmetic.told(p, values))
+
+
+@operation("a product with an array", np.multiply)
+def _multiply_array(x: Ciphertext, p: Plaintext) -> Ciphertext:
+    return _times_plain(x, p)
+
+
+def _times_plain(x: Ciphertext, p: Plaintext) -> Ciphertext:
+    polys = tuple(c * p.factor for c in x.polys)
+    noise = noises.product(x.noise, p.noise)
+    return _product(x, polys, noise, p.params.scale(p.level), x.layout.times(p.layout))
 
 
 @operation("a product with an integer", np.multiply)
 def multiply_integer(x: Ciphertext, value: int | Symbolic) -> Ciphertext:
     """x * value for an integer: the same scale."""
-    arithmetic.check_not_transparent(value)
     check_factor(x, value)
     noise = noises.scaled(x.noise, value, is_public=in_circuit())
+    noise = told_if_zero(noise, value, 1.0, "a product with an integer")
     layout = x.layout.with_tail(x.layout.tail.times(Tail(value=value)))
     return _made(x, tuple(p * value for p in x.polys), noise, layout=layout)
 
@@ -236,9 +246,9 @@ def multiply_scalar(x: Ciphertext, value: complex | Symbolic) -> Ciphertext:
     scale = x.params.scale(x.level)
     check_factor(x, value, scale)
     constant: Any = constant_poly(value, x.polys[0].ring, scale)
-    arithmetic.check_not_transparent(value)
     layout = arithmetic.scalar_layout(x, value, x.layout.tail.times(Tail(value=value)))
     noise = noises.product(x.noise, _constant_noise(value, scale))
+    noise = told_if_zero(noise, value, float(scale), "a product with a number")
     return _product(x, tuple(p * constant for p in x.polys), noise, scale, layout)
 
 

@@ -24,7 +24,7 @@ from ren.schemes.ckks.circuits.broadcasting import (
 from ren.schemes.ckks.modes import is_manual
 from ren.schemes.ckks.plaintext import Plaintext, as_numbers, as_slots
 from ren.schemes.ckks.tails import fills_slots, known_length
-from ren.symbolic import Symbolic, as_symbol
+from ren.symbolic import Symbolic
 
 if TYPE_CHECKING:
     from ren.schemes.ckks.ciphertext import Ciphertext
@@ -184,10 +184,9 @@ DIFFERENCE = Operator(
 
 
 def _product_with_array(x: Ciphertext, values: Any) -> Ciphertext:
-    """x * values; a product with zeros alone is transparent, and warns."""
-    if as_symbol(values) is None and not is_tracer(values) and not np.any(as_numbers(values)):
-        arithmetic.check_not_transparent(0)
-    return _with_array(arithmetic.multiply_plain, "A product")(x, values)
+    """x * values, which warns where they are zeros at each call of a captured function."""
+    x, p = encoded_operand(x, _untraced(x, values), "A product")
+    return arithmetic.multiply_array(x, arithmetic.told(p, values))
 
 
 PRODUCT = Operator(

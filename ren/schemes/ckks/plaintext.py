@@ -48,6 +48,8 @@ class Plaintext(Stored):
         level, layout, params: static.
         bits: static; the coefficients are below 2^bits.
         noise: a public bound of the values, and the rounding of their encoding: see `noise`.
+        is_zero: all values are known to round to zero. Arguments of a captured function, and the
+            leaves of a pytree, are not known to.
     """
 
     wide: Poly
@@ -56,11 +58,17 @@ class Plaintext(Stored):
     params: Parameters
     bits: int
     noise: Noise
+    is_zero: bool = False
 
     @property
     def poly(self) -> Poly:
         """The encoded polynomial over the ring of its level: a view of `wide`."""
         return self.wide.bounded(self.bits).to_ring(self.params.ring(self.level))
+
+    @property
+    def factor(self) -> Poly:
+        """The same in a product: the program shows where it is zero, see `Node.is_zero`."""
+        return self.poly * 0 if self.is_zero else self.poly
 
     @property
     def slots(self) -> int:
@@ -133,20 +141,21 @@ class Encoded:
     Attributes:
         coefficients: float64, int64 or object [*batch, n], integers below 2^bits.
         values: the slots [*batch, k], or a number for all of them.
-        layout, bits: as of a `Plaintext`.
+        layout, bits, is_zero: as of a `Plaintext`.
     """
 
     coefficients: NDArray
     values: NDArray
     layout: Layout
     bits: int
+    is_zero: bool
 
 
 def encoded(values: Any, params: Parameters, level: int, blocks: int = 1) -> Encoded:
     """The coefficients of real or complex `values`; arguments and errors as of `encode`."""
     z, layout = as_slots(values, params.slots, blocks)
     coefficients, bits = _coefficients(z, params, level)
-    return Encoded(coefficients, z, layout, max(bits, _room(level, params)))
+    return Encoded(coefficients, z, layout, max(bits, _room(level, params)), bits == 0)
 
 
 def encode(
@@ -182,7 +191,7 @@ def encode(
         (wide,) = replayed(_transformed, None, poly or poly_of(given.coefficients, ring))
     else:
         wide = poly_of(given.coefficients, ring).ntt()
-    return Plaintext(wide, level, given.layout, params, given.bits, noise)
+    return Plaintext(wide, level, given.layout, params, given.bits, noise, given.is_zero)
 
 
 def _transformed(_: None, poly: Poly) -> tuple[Poly]:

@@ -133,12 +133,13 @@ def read_plaintext(data: bytes) -> dict[str, Any]:
     bits = reader.integer("bits", 0, params.ring(level).q.bit_length())
     ring = gadget_of(params).extended(params.ring(level))
     batch, layout = _shape(reader, ring, params)
-    wide = from_residues(reader.residues(ring, batch), ring, Domain.NTT)
+    residues = reader.residues(ring, batch)
+    wide = from_residues(residues, ring, Domain.NTT)
     noise = _noise(reader, batch, PLAINTEXT)
     reader.finish()
     return {
         "wide": wide, "level": level, "layout": layout, "params": params, "bits": bits,
-        "noise": noise,
+        "noise": noise, "is_zero": not residues.any(),
     }  # fmt: skip
 
 

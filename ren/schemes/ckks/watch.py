@@ -1,4 +1,4 @@
-"""Hooks that run after each operation on ciphertexts: the check of its bound, and debugging."""
+"""Hooks that run after each operation on ciphertexts: checks of its result, and debugging."""
 
 from __future__ import annotations
 
@@ -12,14 +12,17 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Protocol, TypeVar
 
 import attrs
+import numpy as np
 
 from ren.callers import user_frame, user_line
-from ren.core.errors import MessageBoundError, MessageBoundWarning
+from ren.capturing import is_capturing
+from ren.core.errors import MessageBoundError, MessageBoundWarning, TransparentWarning
+from ren.poly import is_zero_program
 from ren.schemes.ckks import noise as noises
 from ren.schemes.ckks import range_checks
 from ren.schemes.ckks.calls import called
 from ren.schemes.ckks.parameters import Parameters
-from ren.symbolic import Symbolic
+from ren.symbolic import Symbolic, derived
 
 if TYPE_CHECKING:
     from ren.schemes.ckks.ciphertext import Ciphertext
@@ -58,7 +61,7 @@ def operation(
     Args:
         name: of the operation, in warnings and errors.
         shadow: the same function of slots, complex128 [*batch, slots].
-        is_checked: whether the bound of its result is checked.
+        is_checked: whether its result is checked: its bound, and that it is not transparent.
     """
 
     def marked(
@@ -69,6 +72,8 @@ def operation(
             made = function(x, *args, **kwargs)
             if made is not x and not _in_circuit.get() and is_checked:
                 made = _with_checked_bound(name, (x, *args), made)
+                if is_zero_program(made.polys[-1]):
+                    _check_not_transparent(name, (x, *args), made)
             if (watching := watcher.get()) is not None:
                 watching.seen(name, shadow, (x, *args, *kwargs.values()), made)
             return made
@@ -79,7 +84,7 @@ def operation(
 
 
 def circuit(name: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """Mark a function that is made of many operations: its result's bound is checked, not theirs.
+    """Mark a function that is made of many operations: its result is checked, not theirs.
 
     Inside, rotations are cyclic over all slots, and numbers are constants of the program.
 
@@ -97,7 +102,9 @@ def circuit(name: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
                 made = function(*args, **kwargs)
             if hasattr(made, "polys") and not any(made is a for a in args):
                 is_told = _reports.get() != before
-                return _with_checked_bound(name, args, made, is_told)  # type: ignore
+                checked = _with_checked_bound(name, args, made, is_told)  # type: ignore[arg-type]
+                _check_not_transparent(name, args, checked)
+                return checked  # type: ignore[return-value]
             return made
 
         return run
@@ -107,7 +114,7 @@ def circuit(name: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
 
 @contextmanager
 def within_circuit() -> Iterator[None]:
-    """Leave bounds of single operations unchecked, as inside of a `circuit`."""
+    """Leave results of single operations unchecked, as inside of a `circuit`."""
     token = _in_circuit.set(True)
     try:
         yield
@@ -274,3 +281,52 @@ def bound_of(x: Any) -> float | None:
     """The tracked bound of a ciphertext, the largest of a batch; None where it is not known."""
     noise = noises.known(x.noise)
     return None if noise is None else float(noise[..., 0].max())
+
+
+# ------------------------------------------------------------------- transparent results
+
+
+def is_transparent(x: Ciphertext) -> bool:
+    """Whether the program alone shows that all polynomials but c0 are zero.
+
+    What has run is a buffer, and shows nothing.
+    """
+    return all(is_zero_program(p) for p in x.polys[1:])
+
+
+def _check_not_transparent(name: str, operands: tuple[Any, ...], made: Ciphertext) -> None:
+    """Warn of a result that is transparent, where none of its operands was."""
+    if not is_transparent(made) or is_planning():
+        return
+    if not any(is_transparent(o) for o in operands if hasattr(o, "polys")):
+        _warn_transparent(name)
+
+
+def told_if_zero(noise: Any, factor: Any, scale: float, name: str) -> Any:
+    """Noise of a product with a number or an array that is known at each call: a zero warns there.
+
+    Args:
+        noise: of the product.
+        factor: a symbol; anything else is known now, and shows in the program.
+        scale: at which it is encoded.
+        name: of the operation.
+    """
+    if not isinstance(factor, Symbolic) or in_circuit():
+        return noise
+    return derived(functools.partial(_told_if_zero, scale, name), noise, factor)
+
+
+def _told_if_zero(scale: float, name: str, noise: Any, factor: Any) -> Any:
+    # No coefficient is above scale * max |factor|. At capture there is a sample, not the value.
+    if not is_capturing() and np.max(np.abs(factor)) * scale <= 0.5:
+        _warn_transparent(name)
+    return noise
+
+
+def _warn_transparent(name: str) -> None:
+    warn(
+        f"{name}: the result is transparent. Its second polynomial c1 is zero, so that everyone "
+        "can read it without a key. Add ctx.encrypt(0.0) to it, and it is like any other "
+        "ciphertext.",
+        TransparentWarning,
+    )

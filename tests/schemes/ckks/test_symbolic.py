@@ -152,6 +152,7 @@ def test_plaintexts_as_arguments(ctx, x):
     assert f.cache_info()[:2] == (1, 1)
 
 
+@pytest.mark.filterwarnings("ignore::ren.core.errors.TransparentWarning")  # the first rate is 0
 def test_one_plan_serves_a_loop(ctx):
     step = ren.jit(lambda w, x, rate: w - x * rate)
     x = ctx.encrypt(rng.uniform(-1, 1, 10)).drop_to(1).realize()

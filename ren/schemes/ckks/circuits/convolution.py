@@ -28,6 +28,7 @@ from ren.schemes.ckks.calls import called
 from ren.schemes.ckks.circuits.entries import Entries, checked
 from ren.schemes.ckks.circuits.linear import LinearMap, encoded, prepared, required_context
 from ren.schemes.ckks.tails import known_length
+from ren.schemes.ckks.watch import circuit
 
 if TYPE_CHECKING:
     from ren.schemes.ckks.ciphertext import Ciphertext
@@ -54,6 +55,7 @@ class _Axis:
         return out[inside], source[inside]
 
 
+@circuit("conv1d()")
 def conv1d(
     ct: Ciphertext,
     kernel: ArrayLike,
@@ -95,6 +97,7 @@ def conv1d(
     return _convolved(ct, kernel, 1, shape, stride, padding, keys)
 
 
+@circuit("conv2d()")
 def conv2d(
     ct: Ciphertext,
     kernels: ArrayLike,

@@ -37,6 +37,7 @@ def relabelled(
     return dataclasses.replace(ct, layout=Layout(length, is_complex, tail=tail))
 
 
+@circuit("mask()")
 def mask(ct: Ciphertext, m: ArrayLike | None = None) -> Ciphertext:
     """The slots times m, of any numbers: one level.
 

@@ -40,6 +40,7 @@ def test_a_matrix_of_all_slots(ctx64):
     assert error(matrix[:10] @ x, matrix[:10] @ values) < BAR
 
 
+@pytest.mark.filterwarnings("ignore::ren.core.errors.TransparentWarning")
 def test_structured_and_complex_matrices(ctx4):
     values, z = drawn(30), drawn(30) + 1j * drawn(30, 1)[:, 0]
     x = ctx4.encrypt(values)

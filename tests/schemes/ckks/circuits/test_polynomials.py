@@ -46,6 +46,7 @@ def drawn(degree: int, seed: int = 0) -> np.ndarray:
 # ------------------------------------------------------------------- values
 
 
+@pytest.mark.filterwarnings("ignore::ren.core.errors.TransparentWarning")
 @pytest.mark.parametrize("degree", [0, 1, 2, 3, 4, 7, 8, 15])
 def test_optimal_depth_in_both_bases(data, degree):
     values, x = data
@@ -80,6 +81,7 @@ def test_complex_coefficients_and_slots(ctx6):
     assert error(ckks.poly(ctx6.encrypt(z.real), c), polyval(z.real, c)) < 2.0**-20
 
 
+@pytest.mark.filterwarnings("ignore::ren.core.errors.TransparentWarning")
 def test_integers_and_zeros_are_free(data):
     values, x = data
     assert x.level - ckks.poly(x, [3, -2]).level == 0

@@ -132,6 +132,7 @@ def test_masks_tiles_and_concatenation(ctx64, data):
         x.mask([1, 0])
 
 
+@pytest.mark.filterwarnings("ignore::ren.core.errors.TransparentWarning")
 def test_real_and_imaginary_parts(ctx64):
     z = drawn(20) + 1j * drawn(20, 1)
     x = ctx64.encrypt(z)
