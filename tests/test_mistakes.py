@@ -91,8 +91,8 @@ a device that is not there | DeviceError | gpu:7; The devices here
     p.to("gpu:7")
 two devices | DeviceError | python; .to(
     (p + Poly([1], ring, device="python")).tolist()
-bytes that are cut short | SerializationError | frombytes; Write them again
-    Poly.frombytes(p.tobytes()[:50])
+bytes that are cut short | SerializationError | from_bytes; Write them again
+    Poly.from_bytes(p.to_bytes()[:50])
 a setting that is not there | UnknownSettingError | jti; Perhaps you mean 'jit'
     ren.config.jti = True
 a setting out of range | SettingError | 'fast'; 'graph'
