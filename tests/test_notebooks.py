@@ -92,9 +92,8 @@ def test_errors_and_missing_outputs_are_found() -> None:
 @pytest.mark.slow
 @NOTEBOOKS
 def test_a_notebook_runs_from_top_to_bottom(path: Path) -> None:
-    limits = ["--cell-seconds", "600", "--seconds", "1200"]  # the tests may share the machine
     done = subprocess.run(
-        [sys.executable, "-m", "notebooks.run", "--check", path.stem, *limits],
+        [sys.executable, "-m", "notebooks.run", "--check", path.stem],
         cwd=ROOT, capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
