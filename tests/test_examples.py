@@ -68,7 +68,7 @@ def test_the_server_answers_errors_and_lives_on(
         refused = [
             (Kind.SAMPLES, samples, "Samples came before keys"),
             (Kind.KEYS, keys[:-1], "bytes"),
-            (Kind.KEYS, owner.public().to_bytes(), "not evaluation keys"),
+            (Kind.KEYS, owner.public().to_bytes(), "public context"),
             (Kind.KEYS, owner.to_bytes(include_secret=True), "hold a secret key"),
             (Kind.SCORES, b"", "SCORES came"),
         ]
