@@ -121,6 +121,7 @@ def test_other_scales(bits):
         assert loose.min() > 0 and np.median(loose) < 2.5
 
 
+@pytest.mark.filterwarnings("ignore::ren.core.errors.TransparentWarning")
 def test_dependent_errors_add_up(deep):
     x, y = deep.encrypt(np.ones(SLOTS)), deep.encrypt(np.ones(SLOTS))
     v, w = x.estimate.variance, y.estimate.variance

@@ -259,6 +259,7 @@ def test_late_rescaling_loses_no_precision(ctx13, slots):
     assert error(mixed, left[0] * right[0] + left[1] + right[2] - 0.3 + left[3]) < 2.0**-20
 
 
+@pytest.mark.filterwarnings("ignore::ren.core.errors.TransparentWarning")
 def test_products_at_level_zero_are_refused_as_ever(fresh):
     x, y = fresh[:2]
     low = (x * y).drop_to(1) * x

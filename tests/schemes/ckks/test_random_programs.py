@@ -19,7 +19,10 @@ from ren.schemes import ckks
 SLOTS = 16
 DEPTH = 4
 SCALES = range(20, 61, 5)
-IGNORED = pytest.mark.filterwarnings("ignore::ren.core.errors.MessageBoundWarning")
+IGNORED = pytest.mark.filterwarnings(
+    "ignore::ren.core.errors.MessageBoundWarning",
+    "ignore::ren.core.errors.TransparentWarning",  # a difference of one ciphertext with itself
+)
 
 
 @pytest.fixture(autouse=True)
