@@ -22,10 +22,10 @@ from benchmarks.record import stamp
 from ren.core import Domain, RingSpec, make, toposort
 from ren.core import op as ops
 from ren.core.numtheory import ntt_primes_below
-from ren.lowering import emit
-from ren.lowering.execute import plan_of, run_plan
-from ren.lowering.plan import KernelUnit, Plan
-from ren.lowering.units import read_slots
+from ren.lowering.backends import emit
+from ren.lowering.plan.plan import KernelUnit, Plan
+from ren.lowering.program.steps import read_slots
+from ren.lowering.runtime.execute import plan_of, run_plan
 from ren.poly import Poly
 
 RESULTS = Path(__file__).parent / "results" / "compile.jsonl"

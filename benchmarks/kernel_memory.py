@@ -6,11 +6,11 @@ from collections.abc import Iterator
 
 import jax
 
-from ren.core.args import Spec
-from ren.lowering import emit
-from ren.lowering.call_memory import native_call
-from ren.lowering.plan import Plan
-from ren.lowering.units import KernelUnit, nbytes, value_specs
+from ren.core.spec import Spec
+from ren.lowering.backends import emit
+from ren.lowering.plan.call_memory import native_call
+from ren.lowering.plan.plan import Plan
+from ren.lowering.program.steps import KernelUnit, nbytes, value_specs
 
 CALL = "native call"
 

@@ -23,9 +23,9 @@ import jax
 import ren
 from benchmarks.record import stamp
 from ren.core.numtheory import ntt_primes_below
-from ren.lowering import emit
-from ren.lowering.execute import UnitRunner
-from ren.lowering.plan import KernelUnit, Plan
+from ren.lowering.backends import emit
+from ren.lowering.plan.plan import KernelUnit, Plan
+from ren.lowering.runtime.execute import UnitRunner
 
 RESULTS = Path(__file__).parent / "results" / "overhead.jsonl"
 REPEATS = 1000

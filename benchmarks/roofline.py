@@ -32,10 +32,10 @@ from benchmarks.peers.processes import on_cores
 from benchmarks.record import RESULTS, append, commit, cores, device, stamp
 from benchmarks.rows import aligned
 from benchmarks.run import DEPTHS
-from ren.lowering import emit
-from ren.lowering.cost import unit_cost
-from ren.lowering.plan import Plan
-from ren.lowering.units import KernelUnit, value_specs
+from ren.lowering.backends import emit
+from ren.lowering.plan.cost import unit_cost
+from ren.lowering.plan.plan import Plan
+from ren.lowering.program.steps import KernelUnit, value_specs
 from ren.schemes import ckks
 
 COPIED = 1 << 28  # bytes of each array

@@ -7,21 +7,21 @@ import sys
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from ren.capture.pytrees import realize
+from ren.capture.submit import submit
+from ren.capture.xpr import stages, xpr
 from ren.config import config
 from ren.core import errors
 from ren.core.errors import RenError
 from ren.core.version import __version__ as __version__
 from ren.jit import CacheInfo, clear_jit, djit, jit
-from ren.lowering.trace import Trace, trace
+from ren.lowering.plan.trace import Trace, trace
 from ren.poly import Poly, equal, realize_polys
-from ren.reading import stages, xpr
 from ren.ring import Domain, RingSpec
-from ren.structure import realize
-from ren.submitting import submit
 
 if TYPE_CHECKING:
     from ren import schemes as schemes
-    from ren.schemes.ckks.planning import plan
+    from ren.schemes.ckks.analysis.planning import plan
     from ren.self_test import selftest
 
 __all__ = [
@@ -32,7 +32,7 @@ __all__ = [
 
 # Where names come from that are imported when they are first asked for.
 _LAZY = {
-    "plan": "ren.schemes.ckks.planning",
+    "plan": "ren.schemes.ckks.analysis.planning",
     "schemes": "ren.schemes.ckks",
     "selftest": "ren.self_test",
 }

@@ -13,18 +13,18 @@ from collections.abc import Callable, Hashable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple, overload
 
-from ren.calls import Call, Signature, poly_key, realized, stand_ins, value_keys
-from ren.capture import Captured, Options, capture
-from ren.capturing import is_capturing, is_inlining
-from ren.checks import check_options
+from ren.capture.arguments import Call, Signature, poly_key, realized, stand_ins, value_keys
+from ren.capture.capture import Captured, Options, capture
+from ren.capture.recaptures import Recaptures
 from ren.config import config
 from ren.core.errors import JitError
-from ren.lowering.devices import resolve_device
-from ren.lowering.tiers import AUTO, UNITS, check_tier
-from ren.lowering.tracing import is_tracing
+from ren.lowering.devices.devices import resolve_device
+from ren.lowering.devices.tracing import is_tracing
+from ren.lowering.runtime.tiers.tiers import AUTO, UNITS, check_tier
 from ren.poly import Poly
-from ren.recaptures import Recaptures
-from ren.symbolic import LengthNeeded, Unfit, UnfitLength
+from ren.poly.capturing import is_capturing, is_inlining
+from ren.poly.checks import check_options
+from ren.poly.symbolic import LengthNeeded, Unfit, UnfitLength
 
 DEFAULT_MAX_PLANS = 16
 

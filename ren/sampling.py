@@ -23,8 +23,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ren.core.errors import RandomnessError
-from ren.lowering.native import library
-from ren.lowering.native.hashing import BLOCK, Functions
+from ren.lowering.backends.native import library
+from ren.lowering.backends.native.hashing import BLOCK, Functions
 
 SEED_BYTES = 32
 MAX_SIGMA = float(1 << 14)

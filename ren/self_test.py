@@ -17,9 +17,9 @@ import numpy as np
 
 from ren.core import html
 from ren.core.numtheory import ntt_primes_below, primitive_root_of_unity
-from ren.lowering import disk
-from ren.lowering.columns import columns
-from ren.lowering.executables import Executables
+from ren.lowering.backends.xla.executables import Executables
+from ren.lowering.inspect.text_table import columns
+from ren.lowering.storage import executable_store as disk
 from ren.poly import Poly
 from ren.ring import RingSpec
 from ren.schemes import ckks

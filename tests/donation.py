@@ -6,18 +6,18 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ren import Poly
-from ren.capturing import capturing
 from ren.core import make
 from ren.core import op as ops
-from ren.core.args import BufferArg
 from ren.core.node import buffer, placeholder
-from ren.lowering.devices import claim_of
-from ren.lowering.donated import check_all, mark, may_donate
-from ren.lowering.execute import plan_of, run_plan
-from ren.lowering.memory import donating
-from ren.lowering.plan import Plan
+from ren.core.spec import BufferArg
+from ren.lowering.devices.devices import claim_of
+from ren.lowering.devices.donation import check_all, mark, may_donate
+from ren.lowering.plan.memory import donating
+from ren.lowering.plan.plan import Plan
+from ren.lowering.runtime.execute import plan_of, run_plan
 from ren.poly import realize_polys
-from ren.realization import resolved
+from ren.poly.capturing import capturing
+from ren.poly.realization import resolved
 
 
 def planned(function: Callable[..., Poly], polys: Sequence[Poly]) -> tuple[Plan, list[Any]]:

@@ -16,7 +16,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from ren.lowering.native import build
+from ren.lowering.backends.native import build
 from tests.lowering.native.driver import ADDRESS, DEBUG
 
 TESTS = (

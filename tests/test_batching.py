@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 import ren
-from ren.batching import side_by_side
 from ren.core.errors import DomainError, RingMismatchError
 from ren.poly import Poly
+from ren.poly.batching import side_by_side
 from ren.ring import RingSpec
 
 RING = RingSpec(n=8, moduli=(17, 97))

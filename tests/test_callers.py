@@ -9,7 +9,7 @@ import pytest
 from IPython.core.compilerop import CachingCompiler
 
 import ren
-from ren.callers import user_line
+from ren.core.user_frame import user_line
 
 
 def in_file(name: str) -> str:

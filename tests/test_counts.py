@@ -14,11 +14,11 @@ import ren
 from ren import Domain, Poly, RingSpec
 from ren.core import make
 from ren.core import op as ops
-from ren.lowering import emit
-from ren.lowering.execute import plan_of
-from ren.lowering.plan import KernelUnit, Plan, ViewUnit
+from ren.lowering.backends import emit
+from ren.lowering.plan.plan import KernelUnit, Plan, ViewUnit
+from ren.lowering.runtime.execute import plan_of
 from ren.schemes import ckks
-from ren.schemes.ckks.gadget import gadget_of
+from ren.schemes.ckks.keys.gadget import gadget_of
 from tests.rings import primes
 
 N = 64

@@ -14,11 +14,11 @@ import pytest
 import ren
 from ren.core import html
 from ren.core.node import toposort
-from ren.lowering.emit import compiled_count
+from ren.lowering.backends.emit import compiled_count
 from ren.poly import Poly
 from ren.ring import RingSpec
 from ren.schemes import ckks
-from ren.schemes.ckks.noise import is_known
+from ren.schemes.ckks.noise.bounds import is_known
 from ren.schemes.rlwe.security import max_log_qp
 from ren.self_test import Check, SelfTest
 

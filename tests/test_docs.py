@@ -15,7 +15,7 @@ import pytest
 
 from ren import errors
 from ren.config import SETTINGS, Setting
-from ren.lowering.passes import PIPELINE
+from ren.lowering.passes.pipeline import PIPELINE
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = sorted((ROOT / "docs").rglob("*.md"))

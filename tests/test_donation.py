@@ -12,11 +12,12 @@ import numpy as np
 import pytest
 
 import ren
-from ren import Domain, Poly, realization
+from ren import Domain, Poly
 from ren.core.errors import DonatedBufferError
-from ren.lowering.donated import mark, may_donate
-from ren.lowering.graph_runner import run_once
-from ren.realization import known_buffer
+from ren.lowering.devices.donation import mark, may_donate
+from ren.lowering.runtime.graph_runner import run_once
+from ren.poly import realization
+from ren.poly.realization import known_buffer
 from ren.schemes import ckks
 from tests.donation import address, call, held, planned
 from tests.lowering.plans import RING, poly

@@ -12,7 +12,7 @@ import jax
 import pytest
 
 from ren.core.errors import ForkError
-from ren.lowering import forking
+from ren.lowering.backends.xla import forking
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="no process forks here")
 

@@ -19,7 +19,7 @@ assert not [name for name in sys.modules if name.startswith("ren.schemes")]
 FIRST
 assert "ren.schemes.ckks" in sys.modules
 assert not {"matplotlib", "tqdm", "IPython"} & set(sys.modules)  # optional ones
-assert ren.plan is ren.schemes.ckks.planning.plan is vars(ren)["plan"]
+assert ren.plan is ren.schemes.ckks.analysis.planning.plan is vars(ren)["plan"]
 """
 
 OPTIONAL = {"IPython", "ipywidgets", "matplotlib", "pandas", "scipy", "sklearn", "tqdm"}

@@ -14,7 +14,7 @@ import pytest
 
 import ren
 from ren import Poly, RingSpec
-from ren.lowering import emit
+from ren.lowering.backends import emit
 
 RING = RingSpec(n=8, moduli=(17, 97))
 OTHER = RingSpec(n=8, moduli=(97, 113))

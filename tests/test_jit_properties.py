@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 import ren
 from ren import Poly, RingSpec
 from ren.core.errors import DonatedBufferError
-from ren.lowering.tiers import TIERS
+from ren.lowering.runtime.tiers.tiers import TIERS
 from ren.schemes import ckks
 from tests.arguments import POLYS, SPECS, Builder, Group, Leaf, Spec, groups, join, opened, paired
 from tests.programs import Program, generate

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import ast
+import graphlib
 import re
 from collections.abc import Iterator
 from pathlib import Path
+
+from ren.lowering.passes.pipeline import PIPELINE
 
 ROOT = Path(__file__).resolve().parents[1]
 SOURCES = sorted((ROOT / "ren").rglob("*.py"))
@@ -69,6 +72,49 @@ def test_files_are_short_and_say_what_they_are_for() -> None:
         assert isinstance(tree, ast.Module)
         assert ast.get_docstring(tree), path
         assert len((ROOT / path).read_text().splitlines()) <= 500, path
+
+
+def test_a_room_is_seen_at_a_glance() -> None:
+    rooms = {path.parent for path in SOURCES}
+    for room in rooms - {ROOT / "ren" / "lowering" / "passes"}:
+        modules = [p for p in room.glob("*.py") if p.name != "__init__.py"]
+        assert len(modules) <= 16, room.relative_to(ROOT)
+        assert (room / "__init__.py").exists(), room.relative_to(ROOT)
+
+
+def test_every_pass_has_a_module_of_its_name() -> None:
+    made = {step.run.__name__ for step in PIPELINE}
+    folder = ROOT / "ren" / "lowering" / "passes"
+    assert made <= {path.stem for path in folder.glob("*.py")}
+
+
+def test_modules_import_each_other_in_one_direction() -> None:
+    """No circle at run time. Imports for types alone are counted: they are to become none."""
+    modules = {".".join(path.relative_to(ROOT).with_suffix("").parts): path for path in SOURCES}
+    modules = {name.removesuffix(".__init__"): path for name, path in modules.items()}
+    graph = {name: run_time_imports(path, set(modules)) for name, path in modules.items()}
+    graphlib.TopologicalSorter(graph).prepare()  # raises CycleError, with the circle
+
+
+def run_time_imports(path: Path, modules: set[str]) -> set[str]:
+    """The modules of ren that a module reads when it is imported, packages around them apart."""
+    tree = ast.parse(path.read_text())
+    found: set[str] = set()
+    for statement in tree.body:
+        if isinstance(statement, ast.If) and ast.unparse(statement.test) == "TYPE_CHECKING":
+            continue
+        for node, name in imports(statement):
+            owner = node.module if isinstance(node, ast.ImportFrom) else name
+            found |= {name if name in modules else str(owner)} & modules
+    return found
+
+
+def test_files_named_for_contributors_exist() -> None:
+    text = (ROOT / "docs" / "contributing.md").read_text()
+    named = set(re.findall(r"`((?:ren|tests)/[\w/.]+)`", text))
+    assert len(named) > 20
+    for name in named:
+        assert (ROOT / name).exists(), name
 
 
 def test_no_path_of_one_machine_stands_in_the_sources() -> None:

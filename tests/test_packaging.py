@@ -56,7 +56,11 @@ def sources(*folders: str) -> set[str]:
 def test_the_wheel_holds_the_package_and_nothing_else(wheel: zipfile.ZipFile) -> None:
     held = {name for name in wheel.namelist() if ".dist-info/" not in name}
     assert held == sources("ren")
-    assert {"ren/py.typed", "ren/lowering/native/kernels.cc", "ren/__main__.py"} <= held
+    assert {
+        "ren/py.typed",
+        "ren/lowering/backends/native/src/kernels.cc",
+        "ren/__main__.py",
+    } <= held
     assert {Path(name).suffix for name in held} == {".py", ".cc", ".h", ".typed"}
     assert any(name.endswith("licenses/LICENSE") for name in wheel.namelist())
 

@@ -14,10 +14,10 @@ import pytest
 
 import ren
 from ren import Poly
+from ren.capture.placement import is_at, moved, place, target_of, visible_devices, with_buffers_at
 from ren.core import op as ops
 from ren.core.errors import DeviceError
 from ren.core.node import toposort
-from ren.placement import is_at, moved, place, target_of, visible_devices, with_buffers_at
 from tests.lowering.plans import RING, poly
 
 CPU = jax.devices("cpu")[0]
@@ -148,8 +148,8 @@ FOUR_DEVICES = """
 import jax, jax.numpy as jnp, numpy as np, ren
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from ren.core.errors import DeviceError, DonatedBufferError
-from ren.lowering.donated import is_donated, may_donate
-from ren.placement import is_at, moved, place, with_buffers_at
+from ren.lowering.devices.donation import is_donated, may_donate
+from ren.capture.placement import is_at, moved, place, with_buffers_at
 from tests.donation import address, call
 from tests.lowering.plans import RING, poly
 

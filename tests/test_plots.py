@@ -12,8 +12,8 @@ from matplotlib.collections import PolyCollection
 
 import ren
 from ren.core.errors import MissingPackageError
-from ren.lowering.memory_plot import NAMED_UNITS, timeline
-from ren.lowering.plan import Plan
+from ren.lowering.plan.memory_plot import NAMED_UNITS, timeline
+from ren.lowering.plan.plan import Plan
 from ren.poly import Poly
 from ren.ring import RingSpec
 from ren.schemes import ckks

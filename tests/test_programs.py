@@ -7,12 +7,13 @@ import numpy as np
 import pytest
 
 import ren
-from ren import Poly, RingSpec, programs
-from ren.core.args import Spec
+from ren import Poly, RingSpec
+from ren.capture import programs
+from ren.capture.programs import Integers, replayed
 from ren.core.errors import TracedValueError
 from ren.core.ring import Domain
-from ren.lowering.native import build
-from ren.programs import Integers, replayed
+from ren.core.spec import Spec
+from ren.lowering.backends.native import build
 from tests.rings import primes
 
 RING = RingSpec(16, primes(16)[-3:])

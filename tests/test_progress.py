@@ -14,13 +14,15 @@ import pytest
 import ren
 from ren import progress
 from ren.config import config
-from ren.lowering import binding, execute, passes
+from ren.lowering.passes import pipeline as passes
+from ren.lowering.runtime import execute
+from ren.lowering.runtime import prepared as binding
 from ren.poly import Poly
 from ren.progress import DELAY_S, Progress, titled
 from ren.ring import RingSpec
-from ren.schemes.ckks import keychain
-from ren.schemes.ckks.identity import IDENTITY_BYTES, Identity
-from ren.schemes.ckks.keychain import Keychain
+from ren.schemes.ckks.keys import keychain
+from ren.schemes.ckks.keys.identity import IDENTITY_BYTES, Identity
+from ren.schemes.ckks.keys.keychain import Keychain
 from ren.schemes.rlwe.keys import secret_from
 
 RING = RingSpec(8, (17, 97))

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import ren
-from ren.lowering.emit import compiled_count
-from ren.lowering.passes import PIPELINE
+from ren.lowering.backends.emit import compiled_count
+from ren.lowering.passes.pipeline import PIPELINE
 from ren.poly import Poly
 from ren.ring import RingSpec
 from ren.schemes import ckks

@@ -11,7 +11,7 @@ from ren import __main__ as command
 from ren import self_test
 from ren.config import config
 from ren.core.errors import RenError
-from ren.lowering.native.library import Outcome
+from ren.lowering.backends.native.library import Outcome
 from ren.poly import Poly
 
 

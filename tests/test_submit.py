@@ -20,7 +20,8 @@ import numpy as np
 import pytest
 
 import ren
-from ren import Poly, RingSpec, submitting
+from ren import Poly, RingSpec
+from ren.capture import submit as submitting
 from ren.schemes import ckks
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -242,7 +243,8 @@ def test_only_functions_are_submitted():
 END = r"""
 import threading, time
 import ren
-from ren import Poly, RingSpec, submitting
+from ren import Poly, RingSpec
+from ren.capture import submit as submitting
 
 submitting._pool = submitting._Pool(2, 8)
 begun = [threading.Event(), threading.Event()]

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 import ren
 from ren import Poly, RingSpec
 from ren.core.errors import CoefficientTypeError, TracedValueError
-from ren.symbolic import Derived, Symbolic, derived, evaluator
+from ren.poly.symbolic import Derived, Symbolic, derived, evaluator
 from tests.oracle import mul
 
 RING = RingSpec(n=8, moduli=(17, 97, 113))

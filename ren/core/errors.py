@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from ren.callers import user_source
+from ren.core.user_frame import user_source
 
 
 class RenError(Exception):

@@ -135,7 +135,7 @@ def note(words: str) -> Markup:
 
 
 def picture(svg: str) -> Markup:
-    """A picture that `ren.core.svg` made, which scrolls where the page is narrower."""
+    """A picture that `ren.lowering.inspect.svg` made, which scrolls where the page is narrower."""
     return Markup(f'<div class="ren-picture">{svg}</div>')
 
 

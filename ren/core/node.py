@@ -13,9 +13,9 @@ from typing import Any
 import attrs
 
 from ren.core import op as ops
-from ren.core.args import BufferArg, ConstArg, NoArg, PlaceholderArg, ScalarArg, Spec
 from ren.core.op import Op
 from ren.core.ring import Domain, RingSpec
+from ren.core.spec import BufferArg, ConstArg, NoArg, PlaceholderArg, ScalarArg, Spec
 
 NO_ARG = NoArg()
 
@@ -65,7 +65,7 @@ def _printer(node: Node) -> str:
 
 
 def _picture(node: Node) -> str:
-    raise RuntimeError("ren.core.svg is not imported")
+    raise RuntimeError("ren.lowering.inspect.svg is not imported")
 
 
 def install_printer(function: Any) -> None:

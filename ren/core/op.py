@@ -1,7 +1,7 @@
 """The op table: one row an op, with its argument class, type rule and algebraic flags.
 
 Generic passes read the flags of a row, never its name. The two bodies of an op, its jax.numpy
-emitter and its NumPy reference, stand in `ren.lowering.bodies`.
+emitter and its NumPy reference, stand in `ren.lowering.kernels.bodies`.
 """
 
 from __future__ import annotations
@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from ren.core import rules
-from ren.core.args import (
+from ren.core import inference as rules
+from ren.core.inference import Infer
+from ren.core.ring import Domain
+from ren.core.spec import (
     AutomorphismArg,
     BoundArg,
     BufferArg,
@@ -38,8 +40,6 @@ from ren.core.args import (
     StoreArg,
     Work,
 )
-from ren.core.ring import Domain
-from ren.core.rules import Infer
 
 if TYPE_CHECKING:
     from ren.core.node import Node

@@ -9,7 +9,10 @@ from typing import Any
 import attrs
 
 from ren.core import node as nodes
-from ren.core.args import (
+from ren.core.node import Node, toposort
+from ren.core.op import Kind
+from ren.core.ring import Domain, RingSpec
+from ren.core.spec import (
     BufferArg,
     ConstArg,
     CopyArg,
@@ -22,9 +25,6 @@ from ren.core.args import (
     SlotArg,
     Spec,
 )
-from ren.core.node import Node, toposort
-from ren.core.op import Kind
-from ren.core.ring import Domain, RingSpec
 
 
 def print_graph(*roots: Node) -> str:

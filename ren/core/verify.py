@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ren.core import op as ops
-from ren.core.args import SinkArg
 from ren.core.errors import VerificationError
 from ren.core.node import Node, toposort
 from ren.core.op import Kind, Op
+from ren.core.spec import SinkArg
 
 Predicate = Callable[[Node], bool]
 

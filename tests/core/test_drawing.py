@@ -7,10 +7,11 @@ import re
 import numpy as np
 import pytest
 
-from ren.core import Domain, Node, RingSpec, buffer, const, make, to_dot, to_mermaid
+from ren.core import Domain, Node, RingSpec, buffer, const, make
 from ren.core import op as ops
-from ren.core.args import Work
-from ren.core.diagram import (
+from ren.core.printer import shortened
+from ren.core.spec import Work
+from ren.lowering.inspect.diagram import (
     Box,
     Diagram,
     Edge,
@@ -22,8 +23,7 @@ from ren.core.diagram import (
     rounded,
     summary,
 )
-from ren.core.drawing import dot, mermaid
-from ren.core.printer import shortened
+from ren.lowering.inspect.markup import dot, mermaid, to_dot, to_mermaid
 
 RING = RingSpec(8, (17, 97))
 

@@ -9,9 +9,9 @@ import pytest
 
 from ren.core import Domain, RingSpec, buffer, const, make, toposort
 from ren.core import op as ops
-from ren.core.args import RingArg
 from ren.core.errors import DomainError, RingMismatchError
 from ren.core.node import _interned
+from ren.core.spec import RingArg
 
 RING = RingSpec(8, (17, 97))
 

@@ -7,11 +7,11 @@ import pytest
 
 from ren.core import Domain, RingSpec, buffer, const, make, print_graph, toposort
 from ren.core import op as ops
-from ren.core.args import CopyArg, RingArg, RotateArg
 from ren.core.errors import VerificationError
 from ren.core.rewrite import rewrite, to_domain
+from ren.core.spec import CopyArg, RingArg, RotateArg
 from ren.core.verify import verify
-from ren.lowering.passes import PIPELINE, run_pipeline
+from ren.lowering.passes.pipeline import PIPELINE, run_pipeline
 
 RING = RingSpec(8, (17, 97))
 

@@ -12,12 +12,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ren.core import Domain, Node, RingSpec, buffer, make, to_svg
+from ren.core import Domain, Node, RingSpec, buffer, make
 from ren.core import op as ops
-from ren.core.args import CopyArg, Work
-from ren.core.diagram import Box, Diagram, Edge
-from ren.core.layout import layered
-from ren.core.svg import MOST_BOXES, svg, svg_in_html
+from ren.core.spec import CopyArg, Work
+from ren.lowering.inspect.diagram import Box, Diagram, Edge
+from ren.lowering.inspect.layout import layered
+from ren.lowering.inspect.svg import MOST_BOXES, svg, svg_in_html, to_svg
 
 RING = RingSpec(8, (17, 97))
 SPACE = "{http://www.w3.org/2000/svg}"

@@ -8,8 +8,8 @@ import numpy as np
 from ren import Domain, Poly, RingSpec
 from ren.core import make
 from ren.core import op as ops
-from ren.lowering.execute import plan_of
-from ren.lowering.plan import Plan
+from ren.lowering.plan.plan import Plan
+from ren.lowering.runtime.execute import plan_of
 from tests.rings import primes
 
 RING = RingSpec(16, primes(16)[-4:])

@@ -12,13 +12,13 @@ import pytest
 import ren
 from ren import Poly, RingSpec, config
 from ren.core.errors import DeviceError
-from ren.lowering import auto, speculation
-from ren.lowering.auto import AutoRunner
-from ren.lowering.background import Job
-from ren.lowering.execute import interpret_plan, run_plan
-from ren.lowering.pacing import Size
-from ren.lowering.speculation import Means
-from ren.lowering.telemetry import Entry
+from ren.lowering.runtime.execute import interpret_plan, run_plan
+from ren.lowering.runtime.tiers import auto, speculation
+from ren.lowering.runtime.tiers.auto import AutoRunner
+from ren.lowering.runtime.tiers.budget import Size
+from ren.lowering.runtime.tiers.compile_thread import Job
+from ren.lowering.runtime.tiers.speculation import Means
+from ren.lowering.storage.telemetry import Entry
 from tests.lowering.plans import arrays, plan, poly
 from tests.lowering.test_memory import program_polys
 from tests.programs import generate

@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 import pytest
 
-from ren.lowering.background import Worker
+from ren.lowering.runtime.tiers.compile_thread import Worker
 
 ROOT = str(Path(__file__).parent.parent.parent)
 
@@ -66,7 +66,7 @@ def run(program: str) -> subprocess.CompletedProcess[str]:
 
 AT_EXIT = """
 import time
-from ren.lowering.background import Worker
+from ren.lowering.runtime.tiers.compile_thread import Worker
 worker = Worker()
 worker.submit(lambda: (time.sleep(0.5), print("ended")), lambda: None)
 worker.submit(lambda: print("never"), lambda: print("told"))

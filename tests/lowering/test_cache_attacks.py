@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from ren.lowering import store_file
-from ren.lowering.disk import Store
-from ren.lowering.store_file import FILE_NAME
-from ren.lowering.telemetry import Entry
+from ren.lowering.storage import profile_file as store_file
+from ren.lowering.storage.executable_store import Store
+from ren.lowering.storage.profile_file import FILE_NAME
+from ren.lowering.storage.telemetry import Entry
 from tests.lowering.test_private_folder import FOREIGN, OTHER, needs_root
 from tests.lowering.test_store import ROOT, make
 
@@ -133,9 +133,9 @@ def test_telemetry_of_others_is_ignored_and_replaced(folder, caplog, change):
 UMASK = """
 import os
 os.umask(0o002)
-from ren.lowering import disk, store
-from ren.lowering.native import build, library, self_check
-from ren.lowering.telemetry import Entry
+from ren.lowering.storage import executable_store as disk, profile_store as store
+from ren.lowering.backends.native import build, library, self_check
+from ren.lowering.storage.telemetry import Entry
 
 def built(compiler):
     print("built")

@@ -7,14 +7,14 @@ import pytest
 
 import ren
 from ren import Domain, RingSpec
-from ren.lowering.call_memory import native_call
-from ren.lowering.cores import threads
-from ren.lowering.dividing import single_graph
-from ren.lowering.estimates import native_seconds
-from ren.lowering.memory import units_report
-from ren.lowering.native import library
-from ren.lowering.native.code import whole
-from ren.lowering.plan import Plan
+from ren.lowering.backends.native import library
+from ren.lowering.backends.native.bytecode import whole
+from ren.lowering.devices.threads import threads
+from ren.lowering.plan.call_memory import native_call
+from ren.lowering.plan.memory import units_report
+from ren.lowering.plan.partition import single_graph
+from ren.lowering.plan.plan import Plan
+from ren.lowering.plan.time_model import native_seconds
 from tests.lowering.plans import arrays, plan, poly
 from tests.rings import primes
 

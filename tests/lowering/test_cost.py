@@ -6,7 +6,7 @@ import pytest
 
 import ren
 from ren import Domain, Poly, RingSpec
-from ren.lowering.cost import Cost, cost_of
+from ren.lowering.plan.cost import Cost, cost_of
 from tests.lowering.plans import RING, plan, poly
 
 LIMB = 4 * RING.n

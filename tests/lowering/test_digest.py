@@ -14,8 +14,8 @@ import pytest
 
 import ren
 from ren import Domain, Poly, RingSpec
-from ren.lowering import digest
-from ren.lowering.digest import canonical, environment, plan_digest
+from ren.lowering.plan import plan_key as digest
+from ren.lowering.plan.plan_key import canonical, environment, plan_digest
 from tests.lowering.plans import RING, plan, poly
 from tests.lowering.test_memory import program_polys
 from tests.programs import generate
@@ -25,7 +25,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 PRINT_DIGESTS = """
 from tests.lowering.test_digest import samples
-from ren.lowering.digest import plan_digest
+from ren.lowering.plan.plan_key import plan_digest
 print(*[d for p in samples() for d in (p.digest, plan_digest(p, "--a --b"))])
 """
 

@@ -10,8 +10,8 @@ import threading
 import pytest
 
 from ren import config
-from ren.lowering import disk
-from ren.lowering.disk import Store
+from ren.lowering.storage import executable_store as disk
+from ren.lowering.storage.executable_store import Store
 
 KEY, BODY = "ab" * 32, bytes(range(256)) * 4
 

@@ -12,15 +12,15 @@ import pytest
 from hypothesis import given
 
 from ren import Poly, RingSpec
-from ren.core.args import PlaceholderArg
 from ren.core.errors import DonatedBufferError, VerificationError
-from ren.lowering import donated
-from ren.lowering.donated import check_all, check_not_donated, is_donated, mark, may_donate
-from ren.lowering.execute import interpret_plan, run_plan
-from ren.lowering.lifetimes import values_of
-from ren.lowering.memory import donating, measure, memory_plan
-from ren.lowering.plan import Plan
-from ren.lowering.tiers import TIERS, runner
+from ren.core.spec import PlaceholderArg
+from ren.lowering.devices import donation as donated
+from ren.lowering.devices.donation import check_all, check_not_donated, is_donated, mark, may_donate
+from ren.lowering.plan.lifetimes import values_of
+from ren.lowering.plan.memory import donating, measure, memory_plan
+from ren.lowering.plan.plan import Plan
+from ren.lowering.runtime.execute import interpret_plan, run_plan
+from ren.lowering.runtime.tiers.tiers import TIERS, runner
 from tests.lowering.plans import RING, arrays, plan, poly
 from tests.lowering.test_memory import PROGRAMS, donations, live_at, program_polys
 from tests.programs import generate

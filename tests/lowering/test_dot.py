@@ -9,7 +9,7 @@ from ren import Domain, Poly, RingSpec
 from ren.core import make
 from ren.core import op as ops
 from ren.core.errors import DomainError
-from ren.lowering.execute import plan_of
+from ren.lowering.runtime.execute import plan_of
 from tests.rings import primes
 
 N = 16

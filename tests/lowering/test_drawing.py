@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 
 import ren
-from ren.core.svg import MOST_BOXES
-from ren.lowering.drawing import plan_diagram
+from ren.lowering.inspect.svg import MOST_BOXES
+from ren.lowering.plan.plan_diagram import plan_diagram
 from ren.poly import Poly
 from ren.ring import RingSpec
 

@@ -6,8 +6,9 @@ import pytest
 
 import ren
 from ren import Domain, RingSpec
-from ren.lowering.cost import Cost
-from ren.lowering.estimates import (
+from ren.lowering.plan.cost import Cost
+from ren.lowering.plan.plan import Plan
+from ren.lowering.plan.time_model import (
     NATIVE_BYTES_PER_SECOND,
     NATIVE_SECONDS_PER_BUTTERFLY,
     NATIVE_SECONDS_PER_CALL,
@@ -16,7 +17,6 @@ from ren.lowering.estimates import (
     native_seconds,
     plan_seconds,
 )
-from ren.lowering.plan import Plan
 from ren.schemes import ckks
 from tests.lowering.plans import RING, plan, poly
 

@@ -17,11 +17,13 @@ from jax.experimental.layout import Format, Layout
 
 import ren
 from ren import Domain, Poly, RingSpec
-from ren.lowering import disk, emit, runtime
-from ren.lowering.executables import Executables, canonical
-from ren.lowering.execute import UnitRunner, run_plan
-from ren.lowering.graph_runner import graph_runner
-from ren.lowering.plan import KernelUnit, Plan
+from ren.lowering.backends import emit
+from ren.lowering.backends.xla import jax_runtime as runtime
+from ren.lowering.backends.xla.executables import Executables, canonical
+from ren.lowering.plan.plan import KernelUnit, Plan
+from ren.lowering.runtime.execute import UnitRunner, run_plan
+from ren.lowering.runtime.graph_runner import graph_runner
+from ren.lowering.storage import executable_store as disk
 from tests.lowering.plans import RING, arrays, plan, poly
 
 

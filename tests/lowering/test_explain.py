@@ -9,7 +9,7 @@ import attrs
 
 import ren
 from ren import Domain, RingSpec
-from ren.lowering.plan import Plan
+from ren.lowering.plan.plan import Plan
 from tests.lowering.plans import RING, plan, poly
 
 

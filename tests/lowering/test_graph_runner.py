@@ -13,13 +13,13 @@ import pytest
 
 import ren
 from ren import Domain, RingSpec
-from ren.lowering import emit
-from ren.lowering.execute import interpret_plan, run_plan
-from ren.lowering.graph import Call, Slice
-from ren.lowering.graph_runner import MAX_FUSED, GraphRunner, GraphUnit, graph_runner
-from ren.lowering.kernels import apart
-from ren.lowering.plan import Plan
-from ren.lowering.units import CopyUnit
+from ren.lowering.backends import emit
+from ren.lowering.kernels import keeps_calls as apart
+from ren.lowering.plan.plan import Plan
+from ren.lowering.program.graph import Call, Slice
+from ren.lowering.program.steps import CopyUnit
+from ren.lowering.runtime.execute import interpret_plan, run_plan
+from ren.lowering.runtime.graph_runner import MAX_FUSED, GraphRunner, GraphUnit, graph_runner
 from ren.schemes import ckks
 from ren.schemes.rlwe.keys import make_secret, make_switching_key
 from ren.schemes.rlwe.keyswitch import Gadget, key_switch
@@ -192,9 +192,9 @@ import jax, numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 import ren
 from ren import Poly, RingSpec
-from ren.lowering.auto import AutoRunner
-from ren.lowering.execute import interpret_plan, run_plan
-from ren.lowering.graph_runner import graph_runner
+from ren.lowering.runtime.tiers.auto import AutoRunner
+from ren.lowering.runtime.execute import interpret_plan, run_plan
+from ren.lowering.runtime.graph_runner import graph_runner
 from tests.lowering.plans import arrays, plan
 
 ring = RingSpec(8, (17, 97))

@@ -11,9 +11,9 @@ import pytest
 
 import ren
 from ren.core.numtheory import ntt_primes_below
-from ren.lowering import integers
+from ren.lowering.devices.tracing import wide
 from ren.lowering.kernels import integers as kernels
-from ren.lowering.tracing import wide
+from ren.lowering.runtime import host_integers as integers
 from tests.rings import primes
 
 N = 64

@@ -6,8 +6,9 @@ import pytest
 
 import ren
 from ren import Poly, RingSpec
-from ren.lowering import lanes, runtime
-from ren.lowering.execute import UnitRunner, run_plan
+from ren.lowering.backends.xla import jax_runtime as runtime
+from ren.lowering.runtime import xla_streams as lanes
+from ren.lowering.runtime.execute import UnitRunner, run_plan
 from tests.lowering import plans
 from tests.lowering.plans import arrays, plan
 from tests.rings import primes

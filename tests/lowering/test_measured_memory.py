@@ -11,8 +11,8 @@ import ren
 from ren import Domain, Poly, RingSpec
 from ren.config import config
 from ren.core.errors import VerificationError
-from ren.lowering.memory import measure, without_donations
-from ren.lowering.plan import Plan
+from ren.lowering.plan.memory import measure, without_donations
+from ren.lowering.plan.plan import Plan
 from ren.schemes import ckks
 from tests.lowering.plans import RING, plan, poly
 from tests.rings import primes

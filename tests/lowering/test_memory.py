@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 
 import ren
 from ren import Domain, Poly, RingSpec
-from ren.lowering import emit
-from ren.lowering.execute import run_plan
-from ren.lowering.lifetimes import values_of
-from ren.lowering.memory import memory_plan, without_donations
-from ren.lowering.plan import CopyUnit, KernelUnit, Plan
+from ren.lowering.backends import emit
+from ren.lowering.plan.lifetimes import values_of
+from ren.lowering.plan.memory import memory_plan, without_donations
+from ren.lowering.plan.plan import CopyUnit, KernelUnit, Plan
+from ren.lowering.runtime.execute import run_plan
 from tests.lowering.plans import RING, arrays, plan, poly
 from tests.programs import Program, Step, generate
 from tests.rings import primes

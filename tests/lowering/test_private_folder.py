@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from ren.lowering import private_folder
-from ren.lowering.private_folder import ForeignEntryError, PrivateFolder, scratch
+from ren.lowering.storage import private_folder
+from ren.lowering.storage.private_folder import ForeignEntryError, PrivateFolder, scratch
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="owners and modes are those of POSIX")
 needs_root = pytest.mark.skipif(

@@ -9,10 +9,10 @@ from ren import Domain, Poly, RingSpec
 from ren.core import OPS, make
 from ren.core import op as ops
 from ren.core.op import Kind
-from ren.lowering.bodies import BODIES
-from ren.lowering.execute import plan_of
-from ren.lowering.passes.groups import NODE_BUDGET
-from ren.lowering.plan import CopyUnit, KernelUnit, Plan, ViewUnit
+from ren.lowering.kernels.bodies import BODIES
+from ren.lowering.passes.kernel_groups import NODE_BUDGET
+from ren.lowering.plan.plan import CopyUnit, KernelUnit, Plan, ViewUnit
+from ren.lowering.runtime.execute import plan_of
 
 RING = RingSpec(8, (17, 97))
 OTHER = RingSpec(8, (113, 193))

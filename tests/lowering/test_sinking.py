@@ -11,7 +11,7 @@ import ren
 from ren import Domain, Poly, RingSpec
 from ren.core import make, toposort
 from ren.core import op as ops
-from ren.lowering.passes import PIPELINE
+from ren.lowering.passes.pipeline import PIPELINE
 
 RING = RingSpec(16, (97, 193))
 

@@ -17,11 +17,11 @@ import attrs
 import pytest
 
 from ren.config import config
-from ren.lowering import store as stores
-from ren.lowering import store_file
-from ren.lowering.store import Store
-from ren.lowering.store_file import FILE_NAME, LOCK_NAME
-from ren.lowering.telemetry import Entry
+from ren.lowering.storage import profile_file as store_file
+from ren.lowering.storage import profile_store as stores
+from ren.lowering.storage.profile_file import FILE_NAME, LOCK_NAME
+from ren.lowering.storage.profile_store import Store
+from ren.lowering.storage.telemetry import Entry
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -241,8 +241,8 @@ def test_threads_share_a_store(tmp_path):
 TWO_AT_ONCE = """
 import sys
 from pathlib import Path
-from ren.lowering.store import Store
-from ren.lowering.telemetry import Entry
+from ren.lowering.storage.profile_store import Store
+from ren.lowering.storage.telemetry import Entry
 
 folder, first = Path(sys.argv[1]), int(sys.argv[2])
 store = Store(folder / "cache", 1e6, 10_000, 0.0, 1, 1)
@@ -303,8 +303,8 @@ def test_what_a_killed_writer_left_is_removed(tmp_path):
 
 AT_EXIT = """
 import threading
-from ren.lowering.store import default_store
-from ren.lowering.telemetry import Entry
+from ren.lowering.storage.profile_store import default_store
+from ren.lowering.storage.telemetry import Entry
 main = threading.main_thread()
 
 def late():

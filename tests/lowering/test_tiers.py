@@ -10,9 +10,9 @@ from hypothesis import given, settings
 
 import ren
 from ren import config
-from ren.lowering import emit
-from ren.lowering.execute import interpret_plan
-from ren.lowering.tiers import TIERS, GraphOrUnits, check_tier, runner
+from ren.lowering.backends import emit
+from ren.lowering.runtime.execute import interpret_plan
+from ren.lowering.runtime.tiers.tiers import TIERS, GraphOrUnits, check_tier, runner
 from tests.lowering.plans import RING, arrays, plan, poly
 from tests.lowering.test_memory import PROGRAMS, program_polys
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ren.lowering.tlsf import ALIGNMENT, Arena
+from ren.lowering.plan.arena import ALIGNMENT, Arena
 
 SIZES = st.one_of(
     st.integers(0, 300),

@@ -14,12 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 import ren
-from ren import realization
 from ren.core import op as ops
 from ren.core.node import Node, make, placeholder, toposort
 from ren.core.ring import Domain
-from ren.lowering.devices import is_tracer
-from ren.lowering.execute import UnitRunner, _interpret_unit, placed, plan_of
+from ren.lowering.devices.devices import is_tracer
+from ren.lowering.runtime.execute import UnitRunner, _interpret_unit, placed, plan_of
+from ren.poly import realization
 
 Key = tuple[Any, ...]
 _PATIENCE = 60  # uses after which compiling pays

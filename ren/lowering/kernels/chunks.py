@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ren.lowering.kernels import tables
-from ren.lowering.kernels.apart import apart, is_apart
+from ren.lowering.kernels.keeps_calls import apart, is_apart
 
 Arrays = tuple[np.ndarray, ...]
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from ren.core import op as ops
-from ren.core.args import GridArg, IndexArg
 from ren.core.node import Node, make
 from ren.core.op import OPS, Kind
 from ren.core.rewrite import EdgeTable, Table, rewrite
 from ren.core.ring import limb_positions
+from ren.core.spec import GridArg, IndexArg
 
 
 def indexify(sink: Node) -> Node:

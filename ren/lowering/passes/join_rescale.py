@@ -13,12 +13,12 @@ from __future__ import annotations
 import math
 
 from ren.core import op as ops
-from ren.core.args import RingArg
 from ren.core.node import Node, const, make, toposort
 from ren.core.op import Op
 from ren.core.rewrite import to_domain
 from ren.core.ring import Domain, RingSpec, difference, intersection
-from ren.lowering.passes.ring_ops import divided, join, scaled, view
+from ren.core.spec import RingArg
+from ren.lowering.passes.lower_ring_ops import divided, join, scaled, view
 
 Users = dict[Node, int]
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ren.core import op as ops
-from ren.core.args import KernelArg, SlotArg, StoreArg
 from ren.core.node import Node, make, toposort
 from ren.core.rewrite import ContextTable, rewrite_down
+from ren.core.spec import KernelArg, SlotArg, StoreArg
 
 Kernels = Mapping[int, Node]
 

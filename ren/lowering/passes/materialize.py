@@ -17,12 +17,12 @@ from collections.abc import Collection, Iterator, Mapping
 import attrs
 
 from ren.core import op as ops
-from ren.core.args import BufferizeArg
 from ren.core.node import Node, make, toposort
 from ren.core.op import Kind
 from ren.core.rewrite import ContextTable, Table, rewrite, rewrite_down
 from ren.core.ring import contiguous_run
-from ren.lowering.passes.groups import Reads, groups_of
+from ren.core.spec import BufferizeArg
+from ren.lowering.passes.kernel_groups import Reads, groups_of
 
 
 @attrs.frozen(eq=False)

@@ -16,10 +16,10 @@ from __future__ import annotations
 import math
 
 from ren.core import op as ops
-from ren.core.args import RingArg
 from ren.core.node import Node
 from ren.core.ring import Domain, RingSpec, is_subset
-from ren.lowering.passes.ring_ops import view
+from ren.core.spec import RingArg
+from ren.lowering.passes.lower_ring_ops import view
 from ren.lowering.passes.sinking import Sinkable, sink_through_sums
 
 

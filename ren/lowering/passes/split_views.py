@@ -16,7 +16,7 @@ import attrs
 from ren.core import op as ops
 from ren.core.node import Node, make, toposort
 from ren.core.op import Kind
-from ren.lowering.passes.ring_ops import join, view
+from ren.lowering.passes.lower_ring_ops import join, view
 
 Moduli = tuple[int, ...]
 Groups = tuple[Moduli, ...]

@@ -18,25 +18,28 @@ from numpy.typing import ArrayLike, NDArray
 from ren.core.errors import OperandError
 from ren.core.ring import RingSpec
 from ren.poly import Poly, realize_polys
-from ren.schemes.ckks import arithmetic, explicit, operators, rotation, serialization, tails
-from ren.schemes.ckks import noise as noises
-from ren.schemes.ckks.active import context_for
-from ren.schemes.ckks.argument_checks import as_bound, as_integer
-from ren.schemes.ckks.axes import check_axis, check_not_flattened
-from ren.schemes.ckks.circuits import linear, matmul, reductions, shaping
-from ren.schemes.ckks.estimate import Estimate
-from ren.schemes.ckks.files import Stored
-from ren.schemes.ckks.layout import Layout
-from ren.schemes.ckks.modes import is_manual
-from ren.schemes.ckks.noise import Noise
-from ren.schemes.ckks.parameters import Parameters
-from ren.schemes.ckks.pending import Pending
-from ren.schemes.ckks.plaintext import Plaintext
-from ren.schemes.ckks.protocols import Protocols, no_assignment, no_power
-from ren.schemes.ckks.showing import ciphertext_page
-from ren.schemes.ckks.sigmas import log2_of
-from ren.schemes.ckks.watch import in_circuit, operation
-from ren.symbolic import Aside, Length, Symbolic
+from ren.poly.symbolic import Aside, Length, Symbolic
+from ren.schemes.ckks.arithmetic import automatic as arithmetic
+from ren.schemes.ckks.arithmetic import manual as explicit
+from ren.schemes.ckks.arithmetic import rotation, tails
+from ren.schemes.ckks.arithmetic.argument_checks import as_bound, as_integer
+from ren.schemes.ckks.arithmetic.axes import check_axis, check_not_flattened
+from ren.schemes.ckks.arithmetic.lazy_product import Pending
+from ren.schemes.ckks.arithmetic.mode import is_manual
+from ren.schemes.ckks.circuits import linear, matmul, operators, reductions, shaping
+from ren.schemes.ckks.encoding import serialization
+from ren.schemes.ckks.encoding.array_protocols import Protocols, no_assignment, no_power
+from ren.schemes.ckks.encoding.display import ciphertext_page
+from ren.schemes.ckks.encoding.layout import Layout
+from ren.schemes.ckks.encoding.plaintext import Plaintext
+from ren.schemes.ckks.keys.active_context import context_for
+from ren.schemes.ckks.noise import bounds as noises
+from ren.schemes.ckks.noise.bounds import Noise
+from ren.schemes.ckks.noise.estimate import Estimate
+from ren.schemes.ckks.noise.operation_hooks import in_circuit, operation
+from ren.schemes.ckks.noise.sigmas import log2_of
+from ren.schemes.ckks.parameters.parameters import Parameters
+from ren.schemes.rlwe.files import Stored
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)

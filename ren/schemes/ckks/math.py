@@ -8,13 +8,15 @@ Example:
     array([0.5  , 0.731])
 """
 
-from ren.schemes.ckks.circuits.comparison import absolute as abs
-from ren.schemes.ckks.circuits.comparison import equal, greater, less, relu, sign, where
-from ren.schemes.ckks.circuits.comparison import maximum as max
-from ren.schemes.ckks.circuits.comparison import minimum as min
-from ren.schemes.ckks.circuits.comparison import rounded as round
-from ren.schemes.ckks.circuits.division import inverse
-from ren.schemes.ckks.circuits.elementary import (
+from ren.schemes.ckks.circuits.reductions import all_of as all
+from ren.schemes.ckks.circuits.reductions import any_of as any
+from ren.schemes.ckks.functions.comparison import absolute as abs
+from ren.schemes.ckks.functions.comparison import equal, greater, less, relu, sign, where
+from ren.schemes.ckks.functions.comparison import maximum as max
+from ren.schemes.ckks.functions.comparison import minimum as min
+from ren.schemes.ckks.functions.comparison import rounded as round
+from ren.schemes.ckks.functions.division import inverse
+from ren.schemes.ckks.functions.elementary import (
     cos,
     cosh,
     exp,
@@ -26,8 +28,6 @@ from ren.schemes.ckks.circuits.elementary import (
     tan,
     tanh,
 )
-from ren.schemes.ckks.circuits.reductions import all_of as all
-from ren.schemes.ckks.circuits.reductions import any_of as any
 
 __all__ = [
     "abs",

@@ -22,11 +22,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ren.core.errors import ParameterError, SharingError
-from ren.schemes.ckks.derivation import ledger_name
-from ren.schemes.ckks.estimate import Estimate
-from ren.schemes.ckks.ledger import Terms, ledger_of
-from ren.schemes.ckks.noise import SIGMAS
-from ren.schemes.ckks.serialization import ciphertext_limbs
+from ren.schemes.ckks.encoding.serialization import ciphertext_limbs
+from ren.schemes.ckks.keys.decryption_budget import Terms, ledger_of
+from ren.schemes.ckks.keys.derivation import ledger_name
+from ren.schemes.ckks.noise.bounds import SIGMAS
+from ren.schemes.ckks.noise.estimate import Estimate
 
 if TYPE_CHECKING:
     from ren.schemes.ckks.ciphertext import Ciphertext

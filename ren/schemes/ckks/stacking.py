@@ -7,18 +7,18 @@ from collections.abc import Sequence
 import attrs
 import numpy as np
 
-from ren.batching import stacked, unstacked
 from ren.core.errors import ParameterError
 from ren.poly import Poly
-from ren.schemes.ckks import noise as noises
-from ren.schemes.ckks.active import same_key
-from ren.schemes.ckks.argument_checks import as_ciphertexts, check_ciphertext
-from ren.schemes.ckks.arithmetic import evolve
+from ren.poly.batching import stacked, unstacked
+from ren.schemes.ckks.arithmetic.argument_checks import as_ciphertexts, check_ciphertext
+from ren.schemes.ckks.arithmetic.automatic import evolve
+from ren.schemes.ckks.arithmetic.manual import normal
+from ren.schemes.ckks.arithmetic.tails import batch_of, known_length, shape_text
 from ren.schemes.ckks.ciphertext import Ciphertext
-from ren.schemes.ckks.explicit import normal
-from ren.schemes.ckks.layout import Layout, Tail
-from ren.schemes.ckks.tails import batch_of, known_length, shape_text
-from ren.schemes.ckks.watch import operation
+from ren.schemes.ckks.encoding.layout import Layout, Tail
+from ren.schemes.ckks.keys.active_context import same_key
+from ren.schemes.ckks.noise import bounds as noises
+from ren.schemes.ckks.noise.operation_hooks import operation
 
 
 def stack(ciphertexts: Sequence[Ciphertext]) -> Ciphertext:

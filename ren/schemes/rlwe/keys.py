@@ -17,13 +17,13 @@ import jax
 import numpy as np
 from numpy.typing import NDArray
 
-from ren.capturing import is_capturing
+from ren.capture.programs import Integers, replayed
 from ren.core.errors import SerializationError
 from ren.core.ring import Domain, RingSpec
-from ren.lowering import integers
-from ren.lowering.execute import placed
+from ren.lowering.runtime import host_integers as integers
+from ren.lowering.runtime.execute import placed
 from ren.poly import Poly
-from ren.programs import Integers, replayed
+from ren.poly.capturing import is_capturing
 from ren.sampling import SEED_BYTES, Xof, fresh_seed, gaussian, ternary, uniform_residues
 from ren.schemes.rlwe.security import security_bits
 

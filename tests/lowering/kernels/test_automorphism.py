@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ren.lowering import exact
 from ren.lowering.kernels import automorphism, tables
+from ren.lowering.kernels import reference_ops as exact
 from tests import oracle
 from tests.lowering.kernels.residues import all_residues, basis, run
 

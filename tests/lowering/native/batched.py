@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from ren import Poly, RingSpec
-from ren.batching import side_by_side, stacked, unstacked
+from ren.poly.batching import side_by_side, stacked, unstacked
 from tests.lowering.plans import poly
 from tests.rings import primes
 

@@ -7,11 +7,11 @@ import pytest
 
 import ren
 from ren import RingSpec
-from ren.lowering.execute import interpret_plan
-from ren.lowering.graph_runner import GraphUnit, graph_runner
-from ren.lowering.native import library
-from ren.lowering.native.code import Form, Whole, whole
-from ren.lowering.plan import Plan
+from ren.lowering.backends.native import library
+from ren.lowering.backends.native.bytecode import Form, Whole, whole
+from ren.lowering.plan.plan import Plan
+from ren.lowering.runtime.execute import interpret_plan
+from ren.lowering.runtime.graph_runner import GraphUnit, graph_runner
 from tests.lowering.plans import arrays
 from tests.rings import primes
 

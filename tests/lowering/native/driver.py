@@ -15,7 +15,7 @@ import jax
 import numpy as np
 import pytest
 
-from ren.lowering.native import build
+from ren.lowering.backends.native import build
 
 HANDLERS = ("ren_ntt", "ren_intt", "ren_convert", "ren_lift", "ren_plan")
 DEBUG = ("-DREN_DEBUG",)

@@ -12,14 +12,15 @@ import pytest
 
 import ren
 from ren import Domain, RingSpec
-from ren.batching import stacked, unstacked
-from ren.lowering.dividing import GraphUnit
-from ren.lowering.graph import Graph
-from ren.lowering.graph_runner import graph_runner
-from ren.lowering.native import code, library
-from ren.lowering.native.code import emit_whole, whole
-from ren.lowering.native.partitioned import WholeCall
-from ren.lowering.plan import Plan
+from ren.lowering.backends.native import bytecode as code
+from ren.lowering.backends.native import library
+from ren.lowering.backends.native.bytecode import emit_whole, whole
+from ren.lowering.backends.native.partitioned import WholeCall
+from ren.lowering.plan.partition import GraphUnit
+from ren.lowering.plan.plan import Plan
+from ren.lowering.program.graph import Graph
+from ren.lowering.runtime.graph_runner import graph_runner
+from ren.poly.batching import stacked, unstacked
 from ren.schemes.rlwe.keys import make_secret, make_switching_key
 from ren.schemes.rlwe.keyswitch import Gadget, key_switch
 from tests.lowering.kernels.residues import all_residues, basis

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 import ren
-from ren.batching import side_by_side, stacked, unstacked
-from ren.lowering.execute import interpret_plan
-from ren.lowering.graph_runner import graph_runner
+from ren.lowering.runtime.execute import interpret_plan
+from ren.lowering.runtime.graph_runner import graph_runner
+from ren.poly.batching import side_by_side, stacked, unstacked
 from tests.lowering.native.batched import batched_inputs, batched_program
 from tests.lowering.native.calls import assert_one_call, form_of, ring, whole_of
 from tests.lowering.native.calls import compiler as compiler  # a fixture of all tests here

@@ -1,7 +1,7 @@
 """Bytecode with wrong words: a debug build refuses a word that indexes out of bounds.
 
 A mutant gives an error that names word and value, or a result; it never crashes the driver. Release
-builds do not check: their bytecode comes from `ren.lowering.native.code` alone.
+builds do not check: their bytecode comes from `ren.lowering.backends.native.bytecode` alone.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ import numpy as np
 import pytest
 
 import ren
-from ren.lowering.bodies import Table
-from ren.lowering.dividing import GraphUnit
-from ren.lowering.graph_runner import graph_runner
-from ren.lowering.native import build, library
-from ren.lowering.native.code import emit_whole
+from ren.lowering.backends.native import build, library
+from ren.lowering.backends.native.bytecode import emit_whole
+from ren.lowering.kernels.bodies import Table
+from ren.lowering.plan.partition import GraphUnit
+from ren.lowering.runtime.graph_runner import graph_runner
 from tests.lowering.native import mutants
 from tests.lowering.native.calls import compiler as compiler  # a fixture of all tests here
 from tests.lowering.native.calls import ring, whole_of

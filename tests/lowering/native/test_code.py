@@ -9,12 +9,13 @@ import pytest
 
 import ren
 from ren import Domain, RingSpec
-from ren.lowering import emit, tables
-from ren.lowering.execute import interpret_plan
-from ren.lowering.graph_runner import graph_runner
-from ren.lowering.native import rows
-from ren.lowering.native.code import Form, _known
-from ren.lowering.native.rows import MOST_ROWS
+from ren.lowering.backends import emit
+from ren.lowering.backends.native import limb_program as rows
+from ren.lowering.backends.native.bytecode import Form, _known
+from ren.lowering.backends.native.limb_program import MOST_ROWS
+from ren.lowering.backends.xla import tables
+from ren.lowering.runtime.execute import interpret_plan
+from ren.lowering.runtime.graph_runner import graph_runner
 from ren.schemes import ckks
 from ren.schemes.rlwe.keys import make_secret, make_switching_key
 from ren.schemes.rlwe.keyswitch import Gadget, key_switch
@@ -139,14 +140,14 @@ def test_rings_share_the_call_and_not_the_code():
 
 def test_a_graph_of_too_many_rows_is_left_to_xla(monkeypatch):
     assert MOST_ROWS > 10_000
-    monkeypatch.setattr("ren.lowering.native.rows.MOST_ROWS", 10)
+    monkeypatch.setattr("ren.lowering.backends.native.limb_program.MOST_ROWS", 10)
     _known.cache_clear()
     assert form_of(plan(poly(0, ring(64, 4)) * 3 + 1)) is None
     _known.cache_clear()
 
 
 def test_a_plan_that_would_hold_too_much_is_left_to_xla(monkeypatch):
-    monkeypatch.setattr("ren.lowering.native.code.MOST_KEPT", 4 * 1024)
+    monkeypatch.setattr("ren.lowering.backends.native.bytecode.MOST_KEPT", 4 * 1024)
     _known.cache_clear()
     r = ring(1024, 3)
     p = plan((poly(0, r) * poly(1, r)).rescale(r.moduli[:1]))

@@ -10,9 +10,9 @@ from itertools import product
 import pytest
 
 import ren
-from ren.lowering import emit
-from ren.lowering.native import build, library, self_check
-from ren.lowering.runtime import processor
+from ren.lowering.backends import emit
+from ren.lowering.backends.native import build, library, self_check
+from ren.lowering.backends.xla.jax_runtime import processor
 from tests.lowering.native import test_batches, test_code, test_overrides
 from tests.lowering.native.test_overrides import DEGREES, SIZES
 

@@ -9,12 +9,11 @@ import pytest
 import ren
 from ren import Domain, RingSpec
 from ren.core.numtheory import ntt_primes_below
-from ren.lowering.graph_runner import GraphUnit, graph_runner
-from ren.lowering.native import delay
-from ren.lowering.native.axes import axes_of
-from ren.lowering.native.delay import LEAVES, delayed
-from ren.lowering.native.rows import Rows, rows_of
-from ren.lowering.native.schedule import (
+from ren.lowering.backends.native import late_tasks as delay
+from ren.lowering.backends.native.batch_axes import axes_of
+from ren.lowering.backends.native.late_tasks import LEAVES, delayed
+from ren.lowering.backends.native.limb_program import Rows, rows_of
+from ren.lowering.backends.native.phases import (
     KEPT,
     ROW_BITS,
     PlacedConversion,
@@ -23,6 +22,7 @@ from ren.lowering.native.schedule import (
     with_own_outputs,
     with_split_sums,
 )
+from ren.lowering.runtime.graph_runner import GraphUnit, graph_runner
 from ren.schemes.rlwe.keys import make_secret, make_switching_key
 from ren.schemes.rlwe.keyswitch import Gadget, key_switch
 from tests.lowering.plans import arrays, plan, poly

@@ -9,15 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from ren.lowering.native import library
+from ren.lowering.backends.native import library
 
 FOUR_DEVICES = """
 import jax, numpy as np, ren
 from jax import lax
 from jax.sharding import Mesh, NamedSharding, PartitionSpec as P
 from ren import Poly, RingSpec
-from ren.batching import stacked
-from ren.lowering.execute import interpret_plan
+from ren.poly.batching import stacked
+from ren.lowering.runtime.execute import interpret_plan
 from tests.lowering.plans import arrays, plan, poly
 from tests.rings import primes
 

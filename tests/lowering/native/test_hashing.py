@@ -9,8 +9,8 @@ import pytest
 
 import ren
 from ren.core.errors import NativeError
-from ren.lowering.native import build, library, self_check
-from ren.lowering.native.hashing import BLOCK, Functions
+from ren.lowering.backends.native import build, library, self_check
+from ren.lowering.backends.native.hashing import BLOCK, Functions
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ren.lowering.native import build, loading
+from ren.lowering.backends.native import build, loading
 
 
 @pytest.fixture(scope="module")

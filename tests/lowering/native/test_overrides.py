@@ -10,10 +10,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from ren.lowering import exact
+from ren.lowering.backends.native import library
+from ren.lowering.backends.native.overrides import emitter
 from ren.lowering.kernels import convert, ntt
-from ren.lowering.native import library
-from ren.lowering.native.overrides import emitter
+from ren.lowering.kernels import reference_ops as exact
 from tests.lowering.kernels.residues import all_residues, basis, random_residues
 
 REFERENCE = {"NTT": exact.ntt, "INTT": exact.intt, "CONVERT": exact.convert, "LIFT": exact.lift}

@@ -18,7 +18,7 @@ from ren.core import Domain, Node, RingSpec, toposort
 from ren.core import op as ops
 from ren.core.numtheory import primitive_root_of_unity
 from ren.core.op import Kind
-from ren.lowering.bodies import BODIES
+from ren.lowering.kernels.bodies import BODIES
 from ren.lowering.kernels.order import evaluation_exponents
 from tests.lowering.passes.polynomials import meaning
 

@@ -18,7 +18,10 @@ from hypothesis import strategies as st
 
 from ren.core import OPS, Domain, Node, Op, RingSpec, Spec, buffer, make, placeholder
 from ren.core import op as ops
-from ren.core.args import (
+from ren.core.errors import RenError
+from ren.core.node import next_serial
+from ren.core.op import Kind
+from ren.core.spec import (
     AutomorphismArg,
     BoundArg,
     ConstArg,
@@ -31,9 +34,6 @@ from ren.core.args import (
     ScalarArg,
     StackArg,
 )
-from ren.core.errors import RenError
-from ren.core.node import next_serial
-from ren.core.op import Kind
 from tests import oracle, rings
 from tests.lowering.passes.polynomials import meaning
 

@@ -9,7 +9,7 @@ import pytest
 
 from ren.core import Domain, Node, RingSpec, Spec, make, placeholder, toposort
 from ren.core import op as ops
-from ren.core.args import RingArg
+from ren.core.spec import RingArg
 from ren.lowering.passes.join_rescale import join_rescale
 from tests import oracle, rings
 from tests.lowering.passes.polynomials import polynomials

@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 
 from ren.core import OPS, Domain, Node, RingSpec, Spec, const, make, placeholder, toposort
 from ren.core import op as ops
-from ren.core.args import RingArg, Work
 from ren.core.op import Kind
+from ren.core.spec import RingArg, Work
 from ren.core.verify import verify
-from ren.lowering.execute import run_plan
-from ren.lowering.memory import with_donations
-from ren.lowering.passes import PIPELINE
-from ren.lowering.schedule import schedule
+from ren.lowering.passes.pipeline import PIPELINE
+from ren.lowering.plan.memory import with_donations
+from ren.lowering.plan.schedule import schedule
+from ren.lowering.runtime.execute import run_plan
 from tests.lowering.passes.interpreter import coefficients_of, interpret, limbs_of
 from tests.lowering.passes.polynomials import MEANINGS, OF_BATCHES, polynomials
 from tests.lowering.passes.programs import ARGUMENTS, DRAWN, LOWERED, Program, generate, programs

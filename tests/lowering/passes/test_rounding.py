@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from ren.core import Domain, Node, RingSpec, Spec, make, placeholder, toposort
 from ren.core import op as ops
-from ren.core.args import AutomorphismArg, BoundArg, RingArg
-from ren.lowering.passes import PIPELINE
+from ren.core.spec import AutomorphismArg, BoundArg, RingArg
+from ren.lowering.passes.pipeline import PIPELINE
 from tests import oracle, rings
 from tests.lowering.passes.polynomials import polynomials
 from tests.lowering.passes.test_pass_properties import limb_ntts, through

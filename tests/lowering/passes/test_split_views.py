@@ -8,8 +8,8 @@ import pytest
 from ren import Domain, Poly, RingSpec
 from ren.core import op as ops
 from ren.core import toposort
-from ren.lowering.execute import interpret_plan, run_plan
-from ren.lowering.plan import KernelUnit, Plan
+from ren.lowering.plan.plan import KernelUnit, Plan
+from ren.lowering.runtime.execute import interpret_plan, run_plan
 from tests.lowering.plans import arrays, plan, poly
 from tests.rings import primes
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import attrs
 
-from ren.schemes.ckks.wire import unpack
+from ren.schemes.rlwe.frame import unpack
 
 CHECKSUM = 32
 Path = tuple[Any, ...]

@@ -9,8 +9,8 @@ from types import SimpleNamespace
 from typing import Any
 
 from ren.schemes import ckks
-from ren.schemes.ckks.context_serialization import context_to_bytes
-from ren.schemes.ckks.keychain import Keychain
+from ren.schemes.ckks.encoding.context_serialization import context_to_bytes
+from ren.schemes.ckks.keys.keychain import Keychain
 
 HEAD = struct.Struct("<8sH16s32sI")
 

@@ -13,7 +13,7 @@ import pytest
 import ren
 from ren import Poly
 from ren.schemes import ckks
-from ren.schemes.ckks import encoder
+from ren.schemes.ckks.encoding import encoder
 
 
 def calls_of(f: Callable[[], Any]) -> list[tuple[str, str, str]]:

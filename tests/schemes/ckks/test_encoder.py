@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from ren.core.errors import ParameterError
-from ren.schemes.ckks import encoder
+from ren.schemes.ckks.encoding import encoder
 
 PRIMES = (786433, 1146881, 1073479681, 1072496641, 1071513601)
 

@@ -14,8 +14,8 @@ import ren
 from ren import Poly
 from ren.core.errors import RandomnessError
 from ren.schemes import ckks
-from ren.schemes.ckks import encoder
-from ren.schemes.ckks.encryption import (
+from ren.schemes.ckks.encoding import encoder
+from ren.schemes.ckks.keys.encryption import (
     decrypt_coefficients,
     encrypt_integers,
     encrypt_integers_with_public_key,
@@ -28,8 +28,8 @@ _FORKS = """
 import os, warnings
 warnings.simplefilter("ignore")
 from ren.ring import RingSpec
-from ren.schemes.ckks.encryption import encrypt_with_secret
-from ren.schemes.ckks.parameters import Parameters
+from ren.schemes.ckks.keys.encryption import encrypt_with_secret
+from ren.schemes.ckks.parameters.parameters import Parameters
 from ren.poly import Poly
 from ren.schemes.rlwe.keys import secret_from
 import numpy as np
@@ -212,8 +212,8 @@ def test_encrypting_anew_plans_nothing(ctx, slots, monkeypatch):
         def never(sink):
             raise AssertionError("planned anew")
 
-        monkeypatch.setattr("ren.realization.plan_of", never)
-        monkeypatch.setattr("ren.programs.plan_of", never)
+        monkeypatch.setattr("ren.poly.realization.plan_of", never)
+        monkeypatch.setattr("ren.capture.programs.plan_of", never)
 
 
 # ------------------------------------------------------------------- decrypting any coefficients

@@ -20,10 +20,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import ren
-from ren import realization
-from ren.lowering.execute import interpret_plan
+from ren.lowering.runtime.execute import interpret_plan
+from ren.poly import realization
 from ren.schemes import ckks
-from ren.schemes.ckks import rotation
+from ren.schemes.ckks.arithmetic import rotation
 
 DEPTH = 2
 SLOTS = (32, 8, 1)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from ren.schemes import ckks
-from ren.schemes.ckks import files
+from ren.schemes.rlwe import files
 
 BAR = 2.0**-20
 

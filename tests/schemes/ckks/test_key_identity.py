@@ -15,12 +15,13 @@ import pytest
 
 import ren
 from ren.schemes import ckks
-from ren.schemes.ckks import active, ledger
-from ren.schemes.ckks.context_serialization import read_context
-from ren.schemes.ckks.derivation import key_entropy, ledger_name, master_of
-from ren.schemes.ckks.identity import Identity
-from ren.schemes.ckks.keychain import Keychain
-from ren.schemes.ckks.ownership import foreign_key
+from ren.schemes.ckks.encoding.context_serialization import read_context
+from ren.schemes.ckks.keys import active_context as active
+from ren.schemes.ckks.keys import decryption_budget as ledger
+from ren.schemes.ckks.keys.derivation import key_entropy, ledger_name, master_of
+from ren.schemes.ckks.keys.identity import Identity
+from ren.schemes.ckks.keys.keychain import Keychain
+from ren.schemes.ckks.keys.ownership import foreign_key
 from ren.schemes.rlwe.keys import SwitchingKey
 from tests.schemes.ckks.frames import context_bytes, header_of, with_header
 

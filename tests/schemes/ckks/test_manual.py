@@ -10,8 +10,8 @@ import pytest
 
 import ren
 from ren.schemes import ckks
-from ren.schemes.ckks import arithmetic
-from ren.schemes.ckks.modes import automatic
+from ren.schemes.ckks.arithmetic import automatic as arithmetic
+from ren.schemes.ckks.arithmetic.mode import automatic
 
 BAR = 2.0**-20
 A, B = np.array([1.0, 2.0, -0.5]), np.array([0.5, -1.0, 3.0])

@@ -14,9 +14,9 @@ from jax import lax
 import ren
 from ren.core.errors import MessageBoundWarning, ParameterError, TracedValueError
 from ren.schemes import ckks
-from ren.schemes.ckks import fresh
-from ren.schemes.ckks import noise as noises
-from ren.schemes.ckks.noise import PLACES, WIDTH, unknown
+from ren.schemes.ckks.encoding import encrypt as fresh
+from ren.schemes.ckks.noise import bounds as noises
+from ren.schemes.ckks.noise.bounds import PLACES, WIDTH, unknown
 
 SLOTS = 512
 BATCH = 50

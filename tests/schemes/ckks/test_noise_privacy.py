@@ -11,7 +11,8 @@ import pytest
 
 import ren
 from ren.schemes import ckks
-from ren.schemes.ckks import fresh, noise
+from ren.schemes.ckks.encoding import encrypt as fresh
+from ren.schemes.ckks.noise import bounds as noise
 
 SOURCE = Path(noise.__file__).read_text(encoding="utf-8")
 
@@ -111,7 +112,7 @@ def test_contexts_with_a_bound_tell_the_same_of_all_data():
 
 
 def test_places_follow_from_no_values():
-    """noise.py hashes nothing, and a place is computed from a serial number or occupied places."""
+    """bounds.py hashes nothing, and a place is computed from a serial number or occupied places."""
     tree = ast.parse(SOURCE)
     imported = {
         alias.name.partition(".")[0]

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from ren.core.errors import InsecureParametersError, ParameterError, RingError
-from ren.schemes.ckks.parameters import Parameters
-from ren.schemes.ckks.presets import PRESETS
+from ren.schemes.ckks.parameters.parameters import Parameters
+from ren.schemes.ckks.parameters.presets import PRESETS
 from ren.schemes.rlwe.security import max_log_qp
 
 SETS = {

@@ -8,8 +8,8 @@ from fractions import Fraction
 import pytest
 
 from ren.core.errors import InsecureParametersError, ParameterError
-from ren.schemes.ckks.parameters import Parameters
-from ren.schemes.ckks.planner import (
+from ren.schemes.ckks.parameters.parameters import Parameters
+from ren.schemes.ckks.parameters.planner import (
     QUIET,
     QUIET_COST,
     Plan,

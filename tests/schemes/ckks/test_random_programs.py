@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 import ren
-from ren import realization
-from ren.lowering.execute import interpret_plan
+from ren.lowering.runtime.execute import interpret_plan
+from ren.poly import realization
 from ren.schemes import ckks
 
 SLOTS = 16

@@ -9,7 +9,7 @@ import pytest
 
 from ren.core.errors import InsecureParametersError
 from ren.schemes import ckks
-from ren.schemes.ckks.parameters import Parameters
+from ren.schemes.ckks.parameters.parameters import Parameters
 from ren.schemes.rlwe.security import max_log_qp
 
 TRIALS = 3

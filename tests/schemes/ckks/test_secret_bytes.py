@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from ren import sampling
-from ren.residues import plain
+from ren.poly.integers import plain
 from ren.schemes import ckks
 from ren.schemes.rlwe import keys
 

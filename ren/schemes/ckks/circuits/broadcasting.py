@@ -16,17 +16,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ren.core.errors import ParameterError
-from ren.schemes.ckks.active import same_key
-from ren.schemes.ckks.arithmetic import check_plain, need_level
-from ren.schemes.ckks.blocks import evolve_layout
+from ren.poly.symbolic import SymbolicLength, as_symbol
+from ren.schemes.ckks.arithmetic.automatic import check_plain, need_level
+from ren.schemes.ckks.arithmetic.blocks import evolve_layout
+from ren.schemes.ckks.arithmetic.tails import described_shape, known_length
 from ren.schemes.ckks.circuits.entries import Entries
 from ren.schemes.ckks.circuits.linear import encoded
 from ren.schemes.ckks.circuits.shaping import tile
-from ren.schemes.ckks.layout import LEFTOVERS, Layout
-from ren.schemes.ckks.plaintext import Plaintext, as_numbers, decoded, encode
-from ren.schemes.ckks.tails import described_shape, known_length
-from ren.schemes.ckks.watch import circuit
-from ren.symbolic import SymbolicLength, as_symbol
+from ren.schemes.ckks.encoding.layout import LEFTOVERS, Layout
+from ren.schemes.ckks.encoding.plaintext import Plaintext, as_numbers, decoded, encode
+from ren.schemes.ckks.keys.active_context import same_key
+from ren.schemes.ckks.noise.operation_hooks import circuit
 
 if TYPE_CHECKING:
     from ren.schemes.ckks.ciphertext import Ciphertext

@@ -22,13 +22,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ren.core.errors import ParameterError
-from ren.schemes.ckks.argument_checks import check_ciphertext
-from ren.schemes.ckks.arithmetic import need_level
-from ren.schemes.ckks.calls import called
+from ren.schemes.ckks.arithmetic.argument_checks import check_ciphertext
+from ren.schemes.ckks.arithmetic.automatic import need_level
+from ren.schemes.ckks.arithmetic.tails import known_length
 from ren.schemes.ckks.circuits.entries import Entries, checked
 from ren.schemes.ckks.circuits.linear import LinearMap, encoded, prepared, required_context
-from ren.schemes.ckks.tails import known_length
-from ren.schemes.ckks.watch import circuit
+from ren.schemes.ckks.keys.user_call import called
+from ren.schemes.ckks.noise.operation_hooks import circuit
 
 if TYPE_CHECKING:
     from ren.schemes.ckks.ciphertext import Ciphertext

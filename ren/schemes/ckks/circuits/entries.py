@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ren.core.errors import ParameterError, TracedValueError
-from ren.symbolic import Symbolic
+from ren.poly.symbolic import Symbolic
 
 
 @attrs.frozen(eq=False)

@@ -13,21 +13,21 @@ from numpy.typing import ArrayLike, NDArray
 
 from ren.core.errors import ContextError, ParameterError
 from ren.poly import realize_polys
-from ren.schemes.ckks import noise as noises
-from ren.schemes.ckks.active import active_context
-from ren.schemes.ckks.argument_checks import check_ciphertext
-from ren.schemes.ckks.arithmetic import add, multiply_plain, need_level, with_noise
-from ren.schemes.ckks.blocks import as_blocks, blocks_of
-from ren.schemes.ckks.calls import announce
+from ren.poly.symbolic import Aside
+from ren.schemes.ckks.arithmetic.argument_checks import check_ciphertext
+from ren.schemes.ckks.arithmetic.automatic import add, multiply_plain, need_level, with_noise
+from ren.schemes.ckks.arithmetic.blocks import as_blocks, blocks_of
+from ren.schemes.ckks.arithmetic.tails import batch_of, known_length
 from ren.schemes.ckks.circuits.diagonals import Diagonals, Split, best_diagonals
 from ren.schemes.ckks.circuits.entries import Entries, checked
 from ren.schemes.ckks.circuits.shaping import rotations_summed
-from ren.schemes.ckks.layout import LEFTOVERS, ZEROS, Layout
-from ren.schemes.ckks.parameters import Parameters
-from ren.schemes.ckks.plaintext import Plaintext, encode
-from ren.schemes.ckks.tails import batch_of, known_length
-from ren.schemes.ckks.watch import circuit
-from ren.symbolic import Aside
+from ren.schemes.ckks.encoding.layout import LEFTOVERS, ZEROS, Layout
+from ren.schemes.ckks.encoding.plaintext import Plaintext, encode
+from ren.schemes.ckks.keys.active_context import active_context
+from ren.schemes.ckks.keys.user_call import announce
+from ren.schemes.ckks.noise import bounds as noises
+from ren.schemes.ckks.noise.operation_hooks import circuit
+from ren.schemes.ckks.parameters.parameters import Parameters
 
 if TYPE_CHECKING:
     from ren.schemes.ckks.ciphertext import Ciphertext

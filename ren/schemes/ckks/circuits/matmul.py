@@ -26,18 +26,18 @@ import attrs
 import numpy as np
 
 from ren.core.errors import ParameterError
-from ren.schemes.ckks.active import same_key
-from ren.schemes.ckks.argument_checks import check_ciphertext
-from ren.schemes.ckks.arithmetic import kept_to, multiply_plain, need_level
-from ren.schemes.ckks.blocks import evolve_layout
-from ren.schemes.ckks.calls import announce
+from ren.schemes.ckks.arithmetic.argument_checks import check_ciphertext
+from ren.schemes.ckks.arithmetic.automatic import kept_to, multiply_plain, need_level
+from ren.schemes.ckks.arithmetic.blocks import evolve_layout
+from ren.schemes.ckks.arithmetic.tails import known_length
 from ren.schemes.ckks.circuits.diagonals import Split, best_diagonals, split
 from ren.schemes.ckks.circuits.entries import Entries
 from ren.schemes.ckks.circuits.linear import of_diagonals
-from ren.schemes.ckks.layout import Layout
-from ren.schemes.ckks.plaintext import encode
-from ren.schemes.ckks.tails import known_length
-from ren.schemes.ckks.watch import circuit
+from ren.schemes.ckks.encoding.layout import Layout
+from ren.schemes.ckks.encoding.plaintext import encode
+from ren.schemes.ckks.keys.active_context import same_key
+from ren.schemes.ckks.keys.user_call import announce
+from ren.schemes.ckks.noise.operation_hooks import circuit
 
 if TYPE_CHECKING:
     from ren.schemes.ckks.ciphertext import Ciphertext

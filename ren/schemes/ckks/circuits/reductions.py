@@ -9,19 +9,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ren.core.errors import ParameterError
-from ren.schemes.ckks import noise as noises
-from ren.schemes.ckks.argument_checks import as_integer, check_ciphertext
-from ren.schemes.ckks.arithmetic import kept_to, multiply_plain, need_level, with_noise
-from ren.schemes.ckks.blocks import blocks_of
-from ren.schemes.ckks.calls import announce
+from ren.schemes.ckks.arithmetic.argument_checks import as_integer, check_ciphertext
+from ren.schemes.ckks.arithmetic.automatic import kept_to, multiply_plain, need_level, with_noise
+from ren.schemes.ckks.arithmetic.blocks import blocks_of
+from ren.schemes.ckks.arithmetic.tails import cleared, fills_slots, known_length
 from ren.schemes.ckks.circuits.diagonals import best_diagonals
 from ren.schemes.ckks.circuits.entries import Entries
 from ren.schemes.ckks.circuits.linear import encoded
 from ren.schemes.ckks.circuits.shaping import relabelled, rotations_summed
-from ren.schemes.ckks.layout import COPIES, ZEROS
-from ren.schemes.ckks.plaintext import encode
-from ren.schemes.ckks.tails import cleared, fills_slots, known_length
-from ren.schemes.ckks.watch import circuit
+from ren.schemes.ckks.encoding.layout import COPIES, ZEROS
+from ren.schemes.ckks.encoding.plaintext import encode
+from ren.schemes.ckks.keys.user_call import announce
+from ren.schemes.ckks.noise import bounds as noises
+from ren.schemes.ckks.noise.operation_hooks import circuit
 
 if TYPE_CHECKING:
     from ren.schemes.ckks.ciphertext import Ciphertext

@@ -13,17 +13,17 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ren.core.errors import ParameterError
-from ren.schemes.ckks.argument_checks import as_ciphertexts, as_integer
-from ren.schemes.ckks.arithmetic import add, kept_to, need_level, with_noise
-from ren.schemes.ckks.blocks import as_blocks, blocks_of, evolve_layout
-from ren.schemes.ckks.calls import announce, called
-from ren.schemes.ckks.explicit import normal
-from ren.schemes.ckks.layout import LEFTOVERS, ZEROS, Layout, Tail
-from ren.schemes.ckks.noise import larger, of_rotations, within_that_of
-from ren.schemes.ckks.rotation import cyclic
-from ren.schemes.ckks.sigmas import switch_sigma
-from ren.schemes.ckks.tails import batch_of, cleared, known_length, shape_text
-from ren.schemes.ckks.watch import circuit, operation
+from ren.schemes.ckks.arithmetic.argument_checks import as_ciphertexts, as_integer
+from ren.schemes.ckks.arithmetic.automatic import add, kept_to, need_level, with_noise
+from ren.schemes.ckks.arithmetic.blocks import as_blocks, blocks_of, evolve_layout
+from ren.schemes.ckks.arithmetic.manual import normal
+from ren.schemes.ckks.arithmetic.rotation import cyclic
+from ren.schemes.ckks.arithmetic.tails import batch_of, cleared, known_length, shape_text
+from ren.schemes.ckks.encoding.layout import LEFTOVERS, ZEROS, Layout, Tail
+from ren.schemes.ckks.keys.user_call import announce, called
+from ren.schemes.ckks.noise.bounds import larger, of_rotations, within_that_of
+from ren.schemes.ckks.noise.operation_hooks import circuit, operation
+from ren.schemes.ckks.noise.sigmas import switch_sigma
 
 if TYPE_CHECKING:
     from ren.schemes.ckks.ciphertext import Ciphertext

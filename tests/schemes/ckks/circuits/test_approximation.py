@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from ren.schemes import ckks
-from ren.schemes.ckks.circuits.basis import Basis
-from ren.schemes.ckks.circuits.division import goldschmidt
-from ren.schemes.ckks.circuits.remez import _RELINEARIZATIONS, odd_minimax, sign_polynomials
-from ren.schemes.ckks.circuits.schedule import schedule
+from ren.schemes.ckks.functions.basis import Basis
+from ren.schemes.ckks.functions.division import goldschmidt
+from ren.schemes.ckks.functions.paterson_stockmeyer import schedule
+from ren.schemes.ckks.functions.remez import _RELINEARIZATIONS, odd_minimax, sign_polynomials
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import pytest
 
 import ren
 from ren.schemes import ckks
-from ren.schemes.ckks.circuits.remez import odd_minimax
+from ren.schemes.ckks.functions.remez import odd_minimax
 
 math = ckks.math
 FUNCTIONS = {

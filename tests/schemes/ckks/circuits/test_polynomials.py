@@ -14,8 +14,8 @@ import ren
 from ren.core.node import toposort
 from ren.core.op import MODDOWN
 from ren.schemes import ckks
-from ren.schemes.ckks.circuits.basis import Basis
-from ren.schemes.ckks.circuits.schedule import Combination, schedule
+from ren.schemes.ckks.functions.basis import Basis
+from ren.schemes.ckks.functions.paterson_stockmeyer import Combination, schedule
 
 POWER, CHEBYSHEV = Basis(False), Basis(True)
 

@@ -1,0 +1,1 @@
+"""Capture of functions into plans: arguments, pytrees, placement, submission, programs, prints."""

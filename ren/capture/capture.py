@@ -1,0 +1,386 @@
+"""Capture: a function of polynomials, run once on placeholders, becomes a plan that replays."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+import attrs
+import numpy as np
+
+from ren.capture.placement import moved, place, visible_devices, with_buffers_at
+from ren.capture.pytrees import Structure, take_apart
+from ren.config import XLA_FLAGS
+from ren.core import op as ops
+from ren.core.errors import JitError, TracedValueError
+from ren.core.node import Node, make, placeholder, toposort
+from ren.core.op import Kind
+from ren.core.rewrite import rewrite
+from ren.core.ring import is_subset
+from ren.core.spec import BufferArg, ScalarArg
+from ren.lowering.backends.xla.forking import check_inputs
+from ren.lowering.devices.devices import PYTHON, claim_of
+from ren.lowering.devices.donation import mark, may_donate
+from ren.lowering.plan.cost import Cost
+from ren.lowering.plan.memory import MemoryReport, donating
+from ren.lowering.plan.plan import Plan
+from ren.lowering.plan.plan_key import plan_digest
+from ren.lowering.plan.trace import Trace
+from ren.lowering.runtime.execute import placed, plan_of, run_plan
+from ren.lowering.runtime.tiers.tiers import AUTO, runner
+from ren.lowering.storage.profile_store import default_store
+from ren.lowering.storage.telemetry import Runner, Telemetry
+from ren.poly import Poly
+from ren.poly.capturing import capture_serial, capturing
+from ren.poly.poly import arrays_of
+from ren.poly.realization import realize_nodes, resolved, symbolic_value
+from ren.poly.symbolic import Aside, Length, Symbolic, evaluator
+from ren.progress import titled
+
+Source = Callable[[Sequence[Any], Sequence[Any]], Any]
+
+
+@attrs.frozen
+class Options:
+    """How a function is captured and its plan run; see `ren.jit`."""
+
+    tier: str = AUTO
+    prune: bool = False
+    show_graph: bool = False
+    device: Any = None
+    auto_device: bool = True
+
+
+@attrs.frozen(eq=False, repr=False)
+class Captured:
+    """A captured program: its plan, where each input comes from, how the result is put together.
+
+    Attributes:
+        plan: what runs.
+        sources: for each input of the plan, a function from the call's limb arrays and its other
+            values to its array: an argument, a closed-over buffer that this object holds, a fresh
+            random draw, or residues made of numbers.
+        outputs: for each polynomial of the result its root among the plan's outputs, or the
+            constant that it is.
+        result: the structure of the result.
+        others: from the other values of a call to the leaves of the result that are no
+            polynomials.
+        run: the plan as a function of its inputs, in the tier that was asked for.
+        target: the device that polynomials are moved to before each replay; None for none.
+        donated: positions of the polynomial arguments whose buffers are given away.
+        donated_inputs: the positions of these among the inputs of the plan.
+        plain: where arguments are donated, the plan that leaves their buffers alone.
+    """
+
+    plan: Plan
+    sources: tuple[Source, ...]
+    outputs: tuple[int | Poly, ...]
+    result: Structure
+    others: Callable[[Sequence[Any]], list[Any]]
+    run: Runner
+    target: Any = None
+    donated: tuple[int, ...] = ()
+    donated_inputs: tuple[int, ...] = ()
+    plain: Plan | None = None
+
+    def replay(self, polys: Sequence[Poly], values: Sequence[Any]) -> Any:
+        """The function's result on realized polynomials and the other leaves of a call.
+
+        Raises:
+            Unfit: the program was captured for other values.
+            DonatedBufferError: a buffer was given away before.
+        """
+        arrays = arrays_of(polys if self.target is None else moved(polys, self.target))
+        inputs = [source(arrays, values) for source in self.sources]
+        check_inputs(inputs)
+        if self.donated:
+            others = self.others(values)  # first: what raises there gives nothing away
+            made = self._run_donating(polys, inputs)
+        else:
+            made = self.run(inputs)
+            others = self.others(values)
+        polys = [self._output(o, made) for o in self.outputs]
+        return self.result.rebuild(iter(polys), iter(others))
+
+    def _run_donating(self, polys: Sequence[Poly], inputs: Sequence[Any]) -> tuple[Any, ...]:
+        """Runs the plan; the buffers of the donated arguments are gone afterwards."""
+        given = arrays_of([polys[i] for i in self.donated])
+        if may_donate(inputs, self.donated_inputs):
+            made = self.run(inputs)
+        else:
+            made = run_plan(self.plain or self.plan, inputs)
+        return mark([a for a in given if a is not None], made)
+
+    @property
+    def cost(self) -> Cost:
+        """Kernels, limb-NTTs, multiply-adds and bytes of one replay."""
+        return self.plan.cost
+
+    @property
+    def memory(self) -> MemoryReport:
+        """What one replay holds in memory, planned."""
+        return self.plan.memory
+
+    @property
+    def telemetry(self) -> Telemetry:
+        """How replays ran: tiers, times, decisions, failures; prints as a table."""
+        return self.run.telemetry
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Waits, at most `timeout` seconds, for what is compiled in the background.
+
+        Under tier "auto" a compile that was put off until it is paid for is done now, so that the
+        calls after this one can choose between the tiers.
+
+        Returns:
+            True when nothing is left to wait for.
+        """
+        return self.run.wait(timeout)
+
+    def explain(self, trace: Trace | None = None) -> str:
+        """The plan as a table; see `Plan.explain`."""
+        return self.plan.explain(trace)
+
+    def plot_memory(self, ax: Any = None) -> Any:
+        """Draws what one replay holds in memory; see `Plan.plot_memory`."""
+        return self.plan.plot_memory(ax)
+
+    def to_mermaid(self) -> str:
+        """The plan as a Mermaid flowchart."""
+        return self.plan.to_mermaid()
+
+    def to_dot(self) -> str:
+        """The plan in the DOT language of Graphviz."""
+        return self.plan.to_dot()
+
+    def _repr_html_(self) -> str:
+        return self.plan._repr_html_()
+
+    def _output(self, output: int | Poly, made: tuple[Any, ...]) -> Poly:
+        if isinstance(output, Poly):
+            return output
+        spec = self.plan.output_specs[output]
+        return Poly.of_array(made[output], spec.ring, spec.domain)
+
+    def __repr__(self) -> str:
+        return repr(self.plan)
+
+
+@attrs.frozen(eq=False, repr=False)
+class Recording:
+    """What a function does to its polynomials: the program, before any pass; nothing has run.
+
+    Attributes:
+        sink: the SINK of `roots`.
+        inputs: the placeholder of each polynomial argument, or the constant that it is.
+        closed_over: lazy nodes that depend on no argument and are computed once: those made
+            before, and with `prune` those that the function makes.
+        pruned: those of them that the function makes.
+        roots: the distinct results that are not constants.
+        result: the result taken apart.
+    """
+
+    sink: Node
+    inputs: list[Poly]
+    closed_over: list[Node]
+    pruned: frozenset[Node]
+    roots: list[Node]
+    result: Structure
+
+
+def record(
+    function: Callable[[Any], Any],
+    name: str,
+    arguments: Structure,
+    others: Sequence[Any],
+    prune: bool = False,
+) -> Recording:
+    """Runs `function` on placeholders for the polynomials of `arguments`.
+
+    Args:
+        function: of the value that `arguments` is the structure of.
+        name: what it is called in errors.
+        others: what stands for the leaves that are no polynomials.
+
+    Raises:
+        JitError: the result holds no polynomial.
+    """
+    inputs = [_placeholder_for(p) for p in arguments.polys]
+    with capturing():
+        result = take_apart(function(arguments.rebuild(iter(inputs), iter(others))))
+        if not result.polys:
+            raise JitError(
+                f"The captured function {name} returned no polynomial.",
+                "What is captured is the program of the polynomials returned.",
+                "Return a Poly or something that holds one; call it without ren.jit otherwise.",
+            )
+        roots = list(dict.fromkeys(p.node for p in result.polys if not p.is_constant))
+        sink = resolved(make(ops.SINK, roots))
+        once = _independent(sink, prune)
+        pruned = frozenset(node for node in once if node.serial > capture_serial())
+        return Recording(sink, inputs, once, pruned, roots, result)
+
+
+def capture(
+    function: Callable[[Any], Any],
+    name: str,
+    arguments: Structure,
+    others: Sequence[Any],
+    options: Options,
+    donated: tuple[int, ...] = (),
+) -> Captured:
+    """Runs `function` on placeholders for the polynomials of `arguments` and plans the result.
+
+    Closed-over lazy polynomials are computed once, here, and with `prune` so is what the function
+    computes from no argument; the plan holds the results.
+
+    Args:
+        function, name, arguments, others: as in `record`; the polynomials are realized.
+        options: how.
+        donated: positions of the polynomials whose buffers calls give away.
+
+    Raises:
+        JitError: the result holds no polynomial.
+        DeviceError: polynomials on two devices.
+    """
+    polys = arguments.polys
+    target = place(polys, options.device, options.auto_device, visible_devices(), name)
+    if target is not None:
+        arguments = attrs.evolve(arguments, polys=moved(polys, target))
+    made = record(function, name, arguments, others, options.prune)
+    if options.show_graph:
+        print(f"{name} captured:\n{made.sink}")
+    with titled(f"{name}: computing once what depends on no argument"):
+        known = dict(zip(made.closed_over, realize_nodes(made.closed_over), strict=True))
+    sink = rewrite(made.sink, {}, known)
+    if target is not None:
+        sink = with_buffers_at(sink, target, auto=options.device is None)
+    plan = _marked(plan_of(sink), [known[n] for n in made.pruned])
+    _check_escaped(plan, name)
+    given = _positions(plan, [made.inputs[i] for i in donated])
+    plain, plan = plan, donating(plan, given) if given else plan
+    position = {root: i for i, root in enumerate(made.roots)}
+    outputs = tuple(p if p.is_constant else position[p.node] for p in made.result.polys)
+    result = attrs.evolve(made.result, polys=[])
+    run = _runner(plan, options.tier, name)
+    sources = _sources(plan, made.inputs)
+    others_of = _reader(result.others)
+    return Captured(plan, sources, outputs, result, others_of, run, target, donated, given, plain)
+
+
+def _check_escaped(plan: Plan, name: str) -> None:
+    """Raises TracedValueError where the plan would hold what a trace left behind."""
+    if any(isinstance(i.arg, BufferArg) and i.arg.traced for i in plan.inputs):
+        raise TracedValueError(
+            f"{name} closes over a polynomial that was made inside a JAX transformation.",
+            "Outside of it, such a polynomial has no value.",
+            "Return it from the transformed function, and pass it in as an argument.",
+        )
+
+
+def _runner(plan: Plan, tier: str, name: str) -> Runner:
+    if tier != AUTO:
+        return runner(plan, tier, name=name)
+    return runner(plan, tier, plan_digest(plan, XLA_FLAGS), default_store(), name)
+
+
+def _positions(plan: Plan, polys: list[Poly]) -> tuple[int, ...]:
+    """The inputs of a plan that are these arguments."""
+    wanted = {id(p.node.arg) for p in polys}
+    return tuple(i for i, given in enumerate(plan.inputs) if id(given.arg) in wanted)
+
+
+def _marked(plan: Plan, pruned: list[Node]) -> Plan:
+    """The plan, its inputs that were computed from no argument marked so."""
+    held = {id(node.arg.array) for node in pruned}
+    inputs = tuple(
+        attrs.evolve(i, is_pruned=isinstance(i.arg, BufferArg) and id(i.arg.array) in held)
+        for i in plan.inputs
+    )
+    return attrs.evolve(plan, inputs=inputs)
+
+
+def _placeholder_for(p: Poly) -> Poly:
+    if p.is_constant:
+        return p
+    node = p.node
+    if node.op is ops.BUFFER:
+        return Poly.from_node(placeholder(node.spec, claim_of(node.arg.array)))
+    return Poly.from_node(placeholder(node.spec, PYTHON if p.device == PYTHON else None))
+
+
+def _sources(plan: Plan, inputs: list[Poly]) -> tuple[Source, ...]:
+    position = {p.node.arg: i for i, p in enumerate(inputs)}
+
+    on_host = any(not isinstance(i.arg, BufferArg) and i.arg.device == PYTHON for i in plan.inputs)
+
+    def source(arg: Any) -> Source:
+        if isinstance(arg, BufferArg):
+            return lambda arrays, values, held=arg.array: held
+        if isinstance(arg, ScalarArg):
+            return partial(_scalar_limbs, arg, PYTHON if on_host else None)
+        if arg.made is not None:
+            return lambda arrays, values, made=arg.made: made(values)
+        if arg not in position:  # of another capture, kept by a side effect
+            raise symbolic_value()
+        return lambda arrays, values, i=position[arg]: arrays[i]
+
+    return tuple(source(i.arg) for i in plan.inputs)
+
+
+def _scalar_limbs(arg: ScalarArg, device: Any, arrays: Any, values: Sequence[Any]) -> Any:
+    """A constant as Montgomery residues `uint32[limb, 1]`."""
+    value, moduli = arg.value(values), arg.ring.moduli
+    return placed(np.array([[(value << 32) % m] for m in moduli], np.uint32), device)
+
+
+def _reader(leaves: Sequence[Any]) -> Callable[[Sequence[Any]], list[Any]]:
+    """From the values of a call to the leaves of the result that are no polynomials."""
+    inner = [_inner(leaf) for leaf in leaves]
+    at = [i for i, value in enumerate(inner) if isinstance(value, Symbolic)]
+    known_of = evaluator([inner[i] for i in at])
+    wrappers = [type(leaves[i]) if type(leaves[i]) in (Length, Aside) else None for i in at]
+    copied = [i for i, leaf in enumerate(leaves) if isinstance(leaf, np.ndarray)]
+
+    def read(values: Sequence[Any]) -> list[Any]:
+        made = list(leaves)
+        for i in copied:  # nothing mutable is shared between results
+            made[i] = leaves[i].copy()
+        for i, wrapper, value in zip(at, wrappers, known_of(values), strict=True):
+            made[i] = value if wrapper is None else wrapper(value)
+        return made
+
+    return read
+
+
+def _inner(leaf: Any) -> Any:
+    if isinstance(leaf, Length):
+        return leaf.count
+    return leaf.value if isinstance(leaf, Aside) else leaf
+
+
+def _independent(sink: Node, prune: bool) -> list[Node]:
+    """The outermost lazy nodes under `sink` that depend on no argument.
+
+    Without `prune` only those made before the current capture. Views of arrays are left in the
+    program: they cost nothing there, and an array of their own would.
+    """
+    depends: dict[Node, bool] = {}
+    found: list[Node] = []
+    for node in toposort(sink):
+        here = node.op in (ops.PLACEHOLDER, ops.SCALAR, ops.SINK)
+        here |= not prune and node.serial > capture_serial()
+        depends[node] = here or any(depends[s] for s in node.src)
+        if depends[node]:
+            found += (_behind_views(s) for s in node.src if not depends[s])
+    computed = (node for node in found if node.op.kind not in (Kind.LEAF, Kind.CONSTANT))
+    return list(dict.fromkeys(computed))
+
+
+def _behind_views(node: Node) -> Node:
+    while node.op is ops.BOUNDED or (
+        node.op is ops.TO_RING and is_subset(node.arg.ring.moduli, node.src[0].spec.ring.moduli)
+    ):
+        node = node.src[0]
+    return node

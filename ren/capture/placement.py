@@ -1,0 +1,142 @@
+"""Where a call of a jitted function runs: on one device, that of its polynomials or one asked for.
+
+The answer depends on the devices of the polynomials alone, not on their values: it can be kept with
+the plan. Constants have no device and follow the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+
+from ren.core import op as ops
+from ren.core.errors import DeviceError
+from ren.core.node import Node, buffer, toposort
+from ren.core.rewrite import rewrite
+from ren.lowering.devices.devices import (
+    PYTHON,
+    claim_of,
+    claim_of_target,
+    device_names,
+    device_of,
+    is_host,
+    resolve_device,
+)
+from ren.lowering.runtime.execute import copy
+from ren.poly import Poly, realize_polys
+
+CPU = "cpu"
+
+
+def visible_devices() -> tuple[Any, ...]:
+    """The devices of JAX's default platform, and those of the CPU."""
+    try:
+        return tuple(dict.fromkeys([*jax.devices(), *jax.devices(CPU)]))
+    except RuntimeError:  # JAX was told to leave the CPU out
+        return tuple(jax.devices())
+
+
+def place(
+    polys: Sequence[Poly],
+    device: Any = None,
+    auto_device: bool = True,
+    devices: Sequence[Any] = (),
+    name: str = "A function",
+) -> Any:
+    """The device on which a call with these polynomials runs; they are realized.
+
+    Args:
+        polys: the polynomials among the arguments.
+        device: where to run, whatever they say: as in `Poly.to`.
+        auto_device: go to the accelerator, when `devices` has exactly one and every polynomial that
+            is not there is on the CPU. The python device and shards stay where they are.
+        devices: those of this process, `visible_devices()`.
+        name: of the function, for the error.
+
+    Returns:
+        The device or sharding that they must be moved to; None when they run where they are.
+
+    Raises:
+        DeviceError: polynomials on two devices, or no such device.
+    """
+    if device is not None:
+        return resolve_device(device)
+    arrays = [p.limbs for p in realize_polys(polys) if not p.is_constant]
+    return target_of(arrays, auto_device, devices, name)
+
+
+def target_of(
+    arrays: Sequence[Any],
+    auto_device: bool = True,
+    devices: Sequence[Any] = (),
+    name: str = "A function",
+) -> Any:
+    """As `place`, of limb arrays."""
+    accelerator = _only_accelerator(devices) if auto_device else None
+    places = [device_of(a) for a in arrays]
+    if accelerator is not None and all(p == accelerator or _is_cpu(p) for p in places):
+        return accelerator if any(p != accelerator for p in places) else None
+    claims = {claim_of(a) for a in arrays} - {None}
+    on_jax = not all(map(is_host, arrays))
+    if len(claims) > 1 or (PYTHON in claims and on_jax):
+        raise DeviceError(
+            f"{name} under ren.jit got polynomials on two devices: {device_names(claims, on_jax)}.",
+            "One call runs on one device.",
+            "Say on which, @ren.jit(device=...), or move the others there: x.to(device).",
+        )
+    return None
+
+
+def moved(polys: Sequence[Poly], target: Any) -> list[Poly]:
+    """The polynomials, realized, on the device or sharding `target`.
+
+    One that is there already, and a constant, is the same object; others are copies, made by
+    `jax.device_put`, or NumPy arrays for "python".
+    """
+    return [
+        p if p.is_constant or is_at(p.limbs, target) else Poly.from_node(_node_at(p.node, target))
+        for p in realize_polys(polys)
+    ]
+
+
+def with_buffers_at(root: Node, target: Any, auto: bool = False) -> Node:
+    """The program that reads the buffers of `root` on `target`: what a function closes over.
+
+    Args:
+        root: any node.
+        target: the device or sharding.
+        auto: move only what `auto_device` may: arrays on the CPU.
+    """
+    known = {
+        node: _node_at(node, target)
+        for node in toposort(root)
+        if node.op is ops.BUFFER
+        and not is_at(node.arg.array, target)
+        and (not auto or _is_cpu(device_of(node.arg.array)))
+    }
+    return rewrite(root, {}, known) if known else root
+
+
+def is_at(array: Any, target: Any) -> bool:
+    """True when a limb array is on the device or sharding `target`."""
+    if is_host(array) or target == PYTHON:
+        return is_host(array) and target == PYTHON
+    if isinstance(target, jax.sharding.Sharding):
+        return array.sharding.is_equivalent_to(target, array.ndim)
+    return frozenset(array.sharding.device_set) == claim_of_target(target)
+
+
+def _node_at(node: Node, target: Any) -> Node:
+    return buffer(copy(node.arg.array, target), node.spec.ring, node.spec.domain)
+
+
+def _only_accelerator(devices: Sequence[Any]) -> Any:
+    found = [d for d in devices if d.platform != CPU]
+    return found[0] if len(found) == 1 else None
+
+
+def _is_cpu(place: Any) -> bool:
+    """True of one CPU device; not of the python device, nor of a sharding over several."""
+    return getattr(place, "platform", None) == CPU

@@ -1,0 +1,111 @@
+"""Programs that Ren itself runs again and again: planned once, then replayed.
+
+What `ren.jit` is for users, without keys to compare, tiers or anything to look at: encoding and
+encryption take less time than planning their programs would.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from functools import lru_cache
+from typing import Any
+
+import attrs
+import numpy as np
+from numpy.typing import NDArray
+
+from ren.core import op as ops
+from ren.core.node import make, placeholder
+from ren.core.ring import Domain, RingSpec
+from ren.core.spec import Spec
+from ren.lowering.backends.xla.forking import check_inputs
+from ren.lowering.devices.tracing import concretely
+from ren.lowering.plan.plan import Plan
+from ren.lowering.runtime import host_integers as integers
+from ren.lowering.runtime.execute import UnitRunner, placed, plan_of
+from ren.lowering.runtime.graph_runner import GraphRunner, one_call
+from ren.poly import Poly
+from ren.poly.poly import spec_of
+
+# Called with what is static and with polynomials; equal functions are one function.
+Function = Callable[..., Sequence[Poly]]
+
+
+@attrs.frozen(eq=False)
+class Integers:
+    """The polynomial over `ring` with the coefficients int64 [*batch, n], any values."""
+
+    values: NDArray[np.int64]
+    ring: RingSpec
+
+    @property
+    def spec(self) -> Spec:
+        """Its type as a polynomial."""
+        return Spec(self.ring, Domain.COEFF, self.values.shape[:-1])
+
+
+def replayed(function: Function, static: Hashable, *given: Poly | Integers) -> list[Poly]:
+    """function(static, *given), computed at once and concretely, also while JAX is tracing.
+
+    Args:
+        function: of the top level of a module; it makes a program and reads nothing else.
+        static: its first argument, compared by value.
+        given: the others, of which it sees polynomials; they are realized. All that their types
+            leave open, they may differ in.
+    """
+    specs = tuple([g.spec if isinstance(g, Integers) else spec_of(g) for g in given])
+    wide = tuple([i for i, g in enumerate(given) if isinstance(g, Integers)])
+    check_inputs(g.limbs for g in given if isinstance(g, Poly))
+    runner, types = _planned(function, static, specs, wide)
+    with concretely():
+        made = runner([g if isinstance(g, Integers) else g.limbs for g in given])
+    return [Poly.of_array(array, *kind) for array, kind in zip(made, types, strict=True)]
+
+
+class _Runner:
+    """A plan as one call of native code, if it was one the first time; else its units.
+
+    Args:
+        plan: what runs.
+        order: which of the things that are given are its inputs.
+        rings: of the inputs that come as integers their rings.
+    """
+
+    def __init__(self, plan: Plan, order: list[int], rings: dict[int, RingSpec]) -> None:
+        self._plan, self._order, self._rings = plan, order, rings
+        self._whole: GraphRunner | None = None
+        self._units: UnitRunner | None = None
+
+    def __call__(self, given: Sequence[Any]) -> tuple[Any, ...]:
+        if self._units is None:
+            inputs = [_words(given[i]) for i in self._order]
+            if self._whole is None:
+                self._whole = one_call(self._plan, inputs, self._rings)
+            if self._whole is not None:
+                return self._whole(inputs)
+            self._units = UnitRunner(self._plan)
+        return self._units([_residues(given[i]) for i in self._order])
+
+
+def _words(given: Any) -> Any:
+    return placed(integers.words(given.values)) if isinstance(given, Integers) else given
+
+
+def _residues(given: Any) -> Any:
+    if not isinstance(given, Integers):
+        return given
+    return integers.residues(given.values, given.ring.moduli)
+
+
+@lru_cache(maxsize=256)
+def _planned(
+    function: Function, static: Any, specs: tuple[Spec, ...], wide: tuple[int, ...]
+) -> tuple[_Runner, list[tuple[RingSpec, Domain]]]:
+    """What runs it, with what is given at the positions `wide` as integers; and its results."""
+    inputs = [placeholder(spec) for spec in specs]
+    made = function(static, *map(Poly.from_node, inputs))
+    plan = plan_of(make(ops.SINK, [p.node for p in made]))
+    args = [node.arg for node in inputs]
+    order = [args.index(source.arg) for source in plan.inputs]
+    rings = {at: specs[i].ring for at, i in enumerate(order) if i in wide}
+    return _Runner(plan, order, rings), [(p.ring, p.domain) for p in made]

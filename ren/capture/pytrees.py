@@ -1,0 +1,181 @@
+"""Polynomials inside structures: containers, pytrees, dataclasses and attrs classes."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from functools import lru_cache
+from typing import Any
+
+import attrs
+import jax
+
+from ren.core.errors import JitError
+from ren.poly import Poly, realize_polys
+from ren.poly.capturing import collecting
+from ren.poly.symbolic import Aside, Length, Symbolic, key_of
+
+Rebuild = Callable[[Iterator[Poly], Iterator[Any]], Any]
+
+_PLAIN = (int, float, bool, complex, str, bytes, type(None), Length, Aside)
+
+
+@attrs.frozen(eq=False)
+class Structure:
+    """A value taken apart.
+
+    Attributes:
+        polys: the polynomials inside, in order.
+        key: what is left: containers, field names and static data; equal for equal structures.
+        others: the leaves that are not polynomials, in order.
+        rebuild: makes the value anew around iterators of as many polynomials and others.
+    """
+
+    polys: list[Poly]
+    key: Hashable
+    others: list[Any]
+    rebuild: Rebuild
+
+
+def take_apart(value: Any) -> Structure:
+    """The polynomials of `value` and what surrounds them; nothing is realized."""
+    polys: list[Poly] = []
+    others: list[Any] = []
+    key = collect(value, polys, others)
+    return Structure(polys, key, others, rebuilder(value))
+
+
+def collect(value: Any, polys: list[Poly], others: list[Any]) -> Hashable:
+    """Appends the polynomials and the other leaves of `value` in order; returns its key."""
+    kind = type(value)
+    if kind is Poly:
+        polys.append(value)
+        return Poly
+    if kind in _PLAIN:
+        others.append(value)
+        return None
+    if kind is tuple or kind is list:
+        return (kind, *[collect(v, polys, others) for v in value])
+    if kind is dict:
+        return (dict, *value, *[collect(v, polys, others) for v in value.values()])
+    node = _opened(value)
+    if node is None:
+        others.append(value)
+        return None
+    parts, static, _ = node
+    return (kind, static, *[collect(v, polys, others) for v in parts])
+
+
+def rebuilder(value: Any) -> Rebuild:
+    """What makes `value` anew around other polynomials and leaves, in the order of `collect`."""
+    kind = type(value)
+    if kind is Poly:
+        return _next_poly
+    if kind in _PLAIN:
+        return _next_other
+    if kind is tuple or kind is list:
+        return _joined([rebuilder(v) for v in value], kind)
+    if kind is dict:
+        names = tuple(value)
+        return _joined([rebuilder(v) for v in value.values()], lambda v: dict(zip(names, v)))  # noqa: B905
+    node = _opened(value)
+    if node is None:
+        return _next_other
+    parts, _, join = node
+    return _joined([rebuilder(v) for v in parts], join)
+
+
+def _next_poly(polys: Iterator[Poly], others: Iterator[Any]) -> Poly:
+    return next(polys)
+
+
+def _next_other(polys: Iterator[Poly], others: Iterator[Any]) -> Any:
+    return next(others)
+
+
+def _joined(parts: list[Rebuild], join: Callable[[list[Any]], Any]) -> Rebuild:
+    return lambda polys, others: join([part(polys, others) for part in parts])
+
+
+Opened = tuple[Sequence[Any], Hashable, Callable[[list[Any]], Any]]
+
+
+def _opened(value: Any) -> Opened | None:
+    """The parts of a value, what is static of it, and how to join it again; None for a leaf.
+
+    A class of a scheme may say it itself, as far as programs depend on it: `__ren_parts__()` gives
+    parts and static data, the class method `__ren_whole__(parts, static)` the object.
+    """
+    kind = type(value)
+    if hasattr(kind, "__ren_parts__"):
+        parts, static = value.__ren_parts__()
+        return parts, static, lambda parts: kind.__ren_whole__(parts, static)
+    if isinstance(value, Poly):
+        return None
+    if isinstance(value, Iterator):
+        raise JitError(
+            f"A function under ren.jit was given or returned a {kind.__name__}.",
+            "What is taken from it is gone, so that a plan could not be replayed.",
+            "Pass or return a list: list(...).",
+        )
+    with collecting():
+        leaves, treedef = jax.tree.flatten(value, is_leaf=lambda v: v is not value)
+    if not (len(leaves) == 1 and leaves[0] is value):
+        return leaves, treedef, lambda parts: jax.tree.unflatten(treedef, parts)
+    return _opened_fields(value)
+
+
+def _opened_fields(value: Any) -> Opened | None:
+    """A dataclass or attrs instance that JAX does not take apart, if it holds what a plan reads."""
+    names = _field_names(type(value))
+    if names is None:
+        return None
+    parts = [getattr(value, name) for name in names]
+    if not any(map(_is_input, _leaves(parts))):
+        return None
+
+    def join(parts: list[Any]) -> Any:
+        copy = object.__new__(type(value))
+        for name, part in zip(names, parts, strict=True):
+            object.__setattr__(copy, name, part)
+        return copy
+
+    return parts, names, join
+
+
+def _leaves(value: Any) -> list[Any]:
+    polys: list[Poly] = []
+    others: list[Any] = []
+    collect(value, polys, others)
+    return [*polys, *others]
+
+
+def _is_input(leaf: Any) -> bool:
+    """True for polynomials, arrays and what is symbolic; numbers alone make no input."""
+    is_array = hasattr(leaf, "shape") and key_of(leaf) is not None
+    return is_array or isinstance(leaf, Poly | Symbolic)
+
+
+@lru_cache(maxsize=1 << 10)
+def _field_names(kind: type) -> tuple[str, ...] | None:
+    """The fields of a dataclass or an attrs class."""
+    if dataclasses.is_dataclass(kind):
+        return tuple(f.name for f in dataclasses.fields(kind))
+    if attrs.has(kind):
+        return tuple(f.name for f in attrs.fields(kind))
+    return None
+
+
+def realize(*values: Any) -> Any:
+    """Runs every lazy polynomial inside `values`, all as one program.
+
+    Args:
+        values: polynomials, ciphertexts, or any structure of them.
+
+    Returns:
+        The realized value, or a tuple of them when several were given. The polynomials passed in
+        are realized too, unless a JAX trace is active.
+    """
+    apart = take_apart(values)
+    done = apart.rebuild(iter(realize_polys(apart.polys)), iter(apart.others))
+    return done[0] if len(values) == 1 else done

@@ -1,0 +1,172 @@
+"""Programs as text: what a function records, what each pass makes of it, what will run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import count, product
+from string import ascii_lowercase
+from typing import Any
+
+from ren.capture.capture import Recording, record
+from ren.capture.pytrees import take_apart
+from ren.core import op as ops
+from ren.core.node import Node, placeholder, toposort
+from ren.core.printer import Names, print_graph, shortened
+from ren.core.rewrite import rewrite
+from ren.core.spec import ConstArg, PlaceholderArg
+from ren.lowering.passes.pipeline import PIPELINE
+from ren.lowering.plan.plan import KernelUnit, Plan, Unit
+from ren.lowering.program.steps import value_specs
+from ren.lowering.runtime.execute import plan_of
+
+
+def xpr(function: Callable[..., Any], *args: Any, **kwargs: Any) -> str:
+    """The program of `function(*args, **kwargs)` in the manner of a jaxpr; nothing is computed.
+
+    Args:
+        function: takes and returns polynomials, as for `ren.jit`; a jitted function is looked into.
+        args, kwargs: polynomials, realized or not, of which only ring, domain, batch shape and
+            device matter; anything else is passed on.
+
+    Returns:
+        `{ lambda closed-over ; arguments . let equations in (results) }`, then the rings.
+
+    Raises:
+        JitError: no polynomial among the results.
+
+    Example:
+        >>> import ren
+        >>> x = ren.Poly([1, 2], ren.RingSpec(n=4, moduli=(17,)))
+        >>> print(ren.xpr(lambda x: x * x - 1, x))
+        { lambda ; a:R0[coeff] . let
+            b:R0[ntt] = MUL a a
+            c:R0[ntt] = SUB b 1
+          in (c,) }
+        R0: n=4, 1 limb, moduli=(17)
+    """
+    made = _recorded(function, args, kwargs)
+    sink, stand_ins = _with_stand_ins(made)
+    order = toposort(sink)[:-1]
+    names = Names(order)
+    letters = _letters()
+    asked = [p.node for p in made.inputs if not p.is_constant]
+    outside = [n for n in order if n.op is ops.BUFFER or n in stand_ins]
+    called = {node: next(letters) for node in (*outside, *asked)}
+    typed = [f"{called[node]}:{_type(node, names)}" for node in (*outside, *asked)]
+    lines = [_equation(n, called, letters, names) for n in order if _is_equation(n, called)]
+    by_root = dict(zip(made.roots, sink.src, strict=True))
+    results = [_result(by_root.get(p.node, p.node), called, names) for p in made.result.polys]
+    head = " ".join(["{ lambda", *typed[: len(outside)], ";", *typed[len(outside) :], ". let"])
+    tail = f"  in ({', '.join(results)}{',' * (len(results) == 1)}) }}"
+    return "\n".join([head, *(f"    {line}" for line in lines), tail, *names.rings()])
+
+
+def stages(function: Callable[..., Any], *args: Any, **kwargs: Any) -> dict[str, str]:
+    """The program of `function(*args, **kwargs)` after every pass, as text; nothing is computed.
+
+    Args:
+        function, args, kwargs: as for `xpr`.
+
+    Returns:
+        "capture", then the name of each pass of the pipeline in order, to the graph after it; and
+        last "kernels": the units of the plan, and what each distinct kernel computes.
+
+    Raises:
+        JitError: no polynomial among the results.
+        DeviceError: operands on two devices.
+    """
+    sink, _ = _with_stand_ins(_recorded(function, args, kwargs))
+    plan, shown = plan_of(sink), {"capture": print_graph(sink)}
+    for step in PIPELINE:
+        sink = step.run(sink)
+        shown[step.name] = print_graph(sink)
+    return {**shown, "kernels": _listing(plan)}
+
+
+def _recorded(function: Callable[..., Any], args: Any, kwargs: Any) -> Recording:
+    name = getattr(function, "__qualname__", repr(function))
+    arguments = take_apart((args, kwargs))
+    return record(lambda given: function(*given[0], **given[1]), name, arguments, arguments.others)
+
+
+def _with_stand_ins(made: Recording) -> tuple[Node, set[Node]]:
+    """The program with placeholders for lazy polynomials that it closes over: their own programs
+    are not part of it, and capture would compute them."""
+    stand_ins = {node: placeholder(node.spec) for node in made.closed_over}
+    return rewrite(made.sink, {}, stand_ins), set(stand_ins.values())
+
+
+# -------------------------------------------------------------------------------------- equations
+
+
+def _letters() -> Iterator[str]:
+    """a, b, ..., z, aa, ab, ..."""
+    for length in count(1):
+        yield from map("".join, product(ascii_lowercase, repeat=length))
+
+
+def _is_equation(node: Node, called: dict[Node, str]) -> bool:
+    return node.op is not ops.CONST and node not in called
+
+
+def _equation(node: Node, called: dict[Node, str], letters: Iterator[str], names: Names) -> str:
+    called[node] = next(letters)
+    if isinstance(node.arg, PlaceholderArg):  # no argument, but made at every replay
+        right = node.arg.how
+    else:
+        argument = " ".join(names.argument(node.arg))
+        operands = [_operand(s, called) for s in node.src]
+        right = " ".join([node.op.name + (f"[{argument}]" if argument else ""), *operands])
+    return f"{called[node]}:{_type(node, names)} = {right}"
+
+
+def _operand(node: Node, called: dict[Node, str]) -> str:
+    return shortened(node.arg.value) if isinstance(node.arg, ConstArg) else called[node]
+
+
+def _result(node: Node, called: dict[Node, str], names: Names) -> str:
+    if node.op is ops.CONST:
+        return f"{_operand(node, called)}:{_type(node, names)}"
+    return called[node]
+
+
+def _type(node: Node, names: Names) -> str:
+    ring, _, rest = names.type_of(node).partition(" ")
+    return f"{ring}[{rest}]"
+
+
+# ---------------------------------------------------------------------------------------- kernels
+
+
+def _listing(plan: Plan) -> str:
+    """Inputs, units and results by value, then each distinct kernel body, then the rings."""
+    specs = value_specs(plan.inputs, plan.units)
+    rings = Names([])
+    kernels: dict[Node, str] = {}
+    programs: dict[Any, int] = {}
+    lines = [f"%{i} = INPUT : {rings.type(given.spec)}" for i, given in enumerate(plan.inputs)]
+    for unit in plan.units:
+        lines.append(_unit_line(unit, kernels, rings, specs))
+    lines.append(" ".join(["results:", *(f"%{v}" for v in plan.outputs)]))
+    for unit in plan.units:
+        if isinstance(unit, KernelUnit) and unit.kernel.body in kernels:
+            name = kernels.pop(unit.kernel.body)
+            program = programs.setdefault(unit.kernel.program, len(programs))
+            lines.append(f"{name}: {unit.name}, executable {program}")
+            lines += [f"    {line}" for line in _body(unit.kernel.body, rings)]
+    return "\n".join([*lines, *rings.rings()])
+
+
+def _unit_line(unit: Unit, kernels: dict[Node, str], rings: Names, specs: Any) -> str:
+    what = unit.name
+    if isinstance(unit, KernelUnit):
+        what = kernels.setdefault(unit.kernel.body, f"K{len(kernels)}")
+    made = ", ".join(f"%{v}" for v in unit.outs)
+    types = ", ".join(rings.type(specs[v]) for v in unit.outs)
+    return f"{made} = {' '.join([what, *(f'%{v}' for v in unit.ins)])} : {types}"
+
+
+def _body(body: Node, rings: Names) -> list[str]:
+    order = [node for node in toposort(body) if node.op is not ops.SINK]
+    names = Names(order, share_rings_with=rings)
+    return [names.line(node) for node in order]

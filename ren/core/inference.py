@@ -1,0 +1,263 @@
+"""What the rows of the op table say in functions: type rules, folding of constants, work."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from ren.core.errors import DomainError, RingMismatchError
+from ren.core.numtheory import centered
+from ren.core.ring import Domain, RingSpec, difference, is_subset
+from ren.core.spec import ModUpArg, PartArg, RingArg, Spec, StackArg, Work
+
+if TYPE_CHECKING:
+    from ren.core.node import Node
+
+Infer = Callable[[tuple["Node", ...], Any], Spec | None]
+
+
+def broadcast_batch(shapes: tuple[tuple[int, ...], ...]) -> tuple[int, ...]:
+    """The batch shape of operands together, by NumPy's broadcasting rule."""
+    rank = max((len(s) for s in shapes), default=0)
+    out = []
+    for axis in range(-rank, 0):
+        sizes = {s[axis] for s in shapes if len(s) >= -axis} - {1}
+        if len(sizes) > 1:
+            raise DomainError(
+                f"The batch shapes {' and '.join(map(str, shapes))} were combined.",
+                "Batch axes follow NumPy's broadcasting: equal, or 1.",
+                "Use jax.vmap, or reshape the limb arrays.",
+            )
+        out.append(sizes.pop() if sizes else 1)
+    return tuple(out)
+
+
+def same_ring(src: tuple[Node, ...], what: str) -> RingSpec:
+    ring = src[0].spec.ring
+    for s in src[1:]:
+        other = s.spec.ring
+        if other != ring:
+            raise RingMismatchError(
+                f"{what} got polynomials of two rings: {brief(ring)} and {brief(other)}.",
+                "Both operands must be in one ring.",
+                "Convert one of them: x.to_ring(y.ring) or x.rescale(y.ring.moduli)."
+                if other.n == ring.n
+                else "Make both with one n: a conversion changes the moduli, never the degree.",
+            )
+    return ring
+
+
+def brief(ring: RingSpec) -> str:
+    shown = ring.moduli if ring.limbs <= 4 else (*ring.moduli[:3], "...")
+    limbs = f"{ring.limbs} limb{'s' * (ring.limbs > 1)}"
+    return f"n={ring.n}, moduli=({', '.join(map(str, shown))}) [{limbs}]"
+
+
+def joint_domain(src: tuple[Node, ...]) -> Domain:
+    return Domain.NTT if any(s.spec.domain is Domain.NTT for s in src) else Domain.COEFF
+
+
+def batch(src: tuple[Node, ...]) -> tuple[int, ...]:
+    shapes = tuple(s.spec.batch for s in src)
+    return shapes[0] if len(set(shapes)) == 1 else broadcast_batch(shapes)
+
+
+def infer_linear(what: str) -> Infer:
+    def infer(src: tuple[Node, ...], arg: object) -> Spec:
+        return Spec(same_ring(src, what), joint_domain(src), batch(src))
+
+    return infer
+
+
+def is_constant(node: Node) -> bool:
+    """True for a constant polynomial, also one whose value is known only at each run."""
+    return node.op.name in ("CONST", "FILL") or node.spec.is_scalar
+
+
+def infer_mul(src: tuple[Node, ...], arg: object) -> Spec:
+    """A product with a constant stays in its domain; any other is in the NTT domain."""
+    ring = same_ring(src, "A product")
+    proper = tuple(s for s in src if not is_constant(s))
+    domain = Domain.NTT if len(proper) == 2 else joint_domain(proper or src)
+    return Spec(ring, domain, batch(src))
+
+
+def infer_dot(src: tuple[Node, ...], arg: object) -> Spec:
+    """x_1 y_1 + x_2 y_2 + ..., sources in the order x_1, y_1, x_2, y_2, ..."""
+    if not src or len(src) % 2:
+        raise DomainError(f"DOT got {len(src)} factors.", "It sums products of two.")
+    return Spec(same_ring(src, "A sum of products"), Domain.NTT, batch(src))
+
+
+def infer_same(src: tuple[Node, ...], arg: object) -> Spec:
+    return dense(src[0].spec)
+
+
+def infer_index(src: tuple[Node, ...], arg: object) -> Spec:
+    return src[0].spec
+
+
+def dense(spec: Spec) -> Spec:
+    """The type with all n residues a limb."""
+    return attrs.evolve(spec, is_scalar=False) if spec.is_scalar else spec
+
+
+def infer_scalar(src: tuple[Node, ...], arg: Any) -> Spec:
+    return Spec(arg.ring, arg.domain, is_scalar=True)
+
+
+def infer_into(domain: Domain) -> Infer:
+    def infer(src: tuple[Node, ...], arg: object) -> Spec:
+        return attrs.evolve(dense(src[0].spec), domain=domain)
+
+    return infer
+
+
+def infer_leaf(src: tuple[Node, ...], arg: Any) -> Spec:
+    return Spec(arg.ring, arg.domain, getattr(arg, "batch", ()))
+
+
+def same_degree(src: tuple[Node, ...], ring: RingSpec, what: str) -> None:
+    n = src[0].spec.ring.n
+    if ring.n != n:
+        raise RingMismatchError(
+            f"{what} got a ring of degree {ring.n} for a polynomial of degree {n}.",
+            "A conversion changes the moduli, never the degree.",
+            f"Use RingSpec(n={n}, moduli=...).",
+        )
+
+
+def infer_to_ring(src: tuple[Node, ...], arg: RingArg) -> Spec:
+    same_degree(src, arg.ring, "to_ring")
+    return attrs.evolve(dense(src[0].spec), ring=arg.ring)
+
+
+def infer_rescale(src: tuple[Node, ...], arg: RingArg) -> Spec:
+    same_degree(src, arg.ring, "rescale")
+    have = src[0].spec.ring.moduli
+    if not difference(have, arg.ring.moduli):
+        raise RingMismatchError(
+            f"rescale from {brief(src[0].spec.ring)} to {brief(arg.ring)} divides nothing away.",
+            "At least one modulus of the polynomial must be missing from the new basis.",
+            "Leave out what to divide by: x.rescale(x.ring.moduli[:-1]); "
+            "to change basis only, use to_ring.",
+        )
+    return attrs.evolve(dense(src[0].spec), ring=arg.ring)
+
+
+def infer_mod_up(src: tuple[Node, ...], arg: ModUpArg) -> Spec:
+    same_degree(src, arg.ring, "mod_up")
+    if not arg.digit or not is_subset(arg.digit, src[0].spec.ring.moduli):
+        raise RingMismatchError(
+            f"mod_up got the digit {arg.digit}, not a part of {brief(src[0].spec.ring)}.",
+            "A digit is one or more of the polynomial's own moduli.",
+            "Pass for example x.ring.moduli[:2].",
+        )
+    return attrs.evolve(dense(src[0].spec), ring=arg.ring)
+
+
+def infer_mod_down(src: tuple[Node, ...], arg: RingArg) -> Spec:
+    same_degree(src, arg.ring, "mod_down")
+    have = src[0].spec.ring.moduli
+    if not is_subset(arg.ring.moduli, have) or not difference(have, arg.ring.moduli):
+        raise RingMismatchError(
+            f"mod_down got {brief(arg.ring)} for a polynomial over {brief(src[0].spec.ring)}.",
+            "The target is a proper part of the polynomial's basis; the rest is divided away.",
+            "Pass the ring without the special primes; for any other basis use rescale.",
+        )
+    return attrs.evolve(dense(src[0].spec), ring=arg.ring)
+
+
+def infer_base_change(src: tuple[Node, ...], arg: RingArg) -> Spec:
+    same_degree(src, arg.ring, "base conversion")
+    return attrs.evolve(dense(src[0].spec), ring=arg.ring, domain=Domain.COEFF)
+
+
+def infer_join(src: tuple[Node, ...], arg: RingArg) -> Spec:
+    parts = [m for s in src for m in s.spec.ring.moduli]
+    if sorted(parts) != sorted(arg.ring.moduli):
+        raise RingMismatchError(
+            f"JOIN got limbs for {parts}.", f"It makes {brief(arg.ring)} from disjoint parts."
+        )
+    return Spec(arg.ring, joint_domain(src), batch(src))
+
+
+def infer_stack(src: tuple[Node, ...], arg: StackArg) -> Spec:
+    """A new batch axis, one entry a source."""
+    if not src:
+        raise DomainError(
+            "STACK got no polynomials.", "It takes one or more of one ring.", "Pass a polynomial."
+        )
+    axes = batch(src)
+    made = (len(src), *axes) if arg.axis == 0 else (*axes, len(src))
+    return Spec(same_ring(src, "A stack"), joint_domain(src), made)
+
+
+def infer_part(src: tuple[Node, ...], arg: PartArg) -> Spec:
+    spec = src[0].spec
+    if not spec.batch or not 0 <= arg.index < spec.batch[arg.axis]:
+        raise DomainError(
+            f"PART {arg.index} was asked of the batch axes {spec.batch}.",
+            f"It takes one entry of the {'last' if arg.axis else 'first'} one.",
+            "Pass an index from 0 on that is below its size.",
+        )
+    return attrs.evolve(spec, batch=spec.batch[:-1] if arg.axis else spec.batch[1:])
+
+
+def infer_own(src: tuple[Node, ...], arg: Any) -> Spec:
+    return arg.spec
+
+
+def infer_stored(src: tuple[Node, ...], arg: object) -> Spec:
+    """The second source's: what is stored at a place, or the grid that is loaded."""
+    return src[1].spec
+
+
+def infer_root(src: tuple[Node, ...], arg: object) -> None:
+    return None
+
+
+def lifted(ring: RingSpec, arg: RingArg, value: int) -> int:
+    """The centred representative of a constant, mod the new q."""
+    return (value - ring.q if 2 * value > ring.q else value) % arg.ring.q
+
+
+def converted(ring: RingSpec, arg: RingArg, value: int) -> int:
+    """The approximate centred lift of a constant: sum of y_i q/q_i, y_i = value (q/q_i)^-1."""
+    total = 0
+    for m in ring.moduli:
+        rest = ring.q // m
+        total += centered(value * pow(rest, -1, m), m) * rest
+    return total % arg.ring.q
+
+
+def reduced(ring: RingSpec, arg: object, value: int) -> int:
+    return value
+
+
+def transform_work(node: Node) -> Work:
+    return Work(limb_ntts=node.spec.ring.limbs * math.prod(node.spec.batch))
+
+
+def dot_work(node: Node) -> Work:
+    return Work(multiply_adds=math.prod(node.spec.shape) * (len(node.src) // 2))
+
+
+def product_work(node: Node) -> Work:
+    return Work(multiply_adds=math.prod(node.spec.shape))
+
+
+def convert_work(node: Node) -> Work:
+    """Each of k source limbs is scaled once and multiplied into each of m target limbs."""
+    k, m = node.src[0].spec.ring.limbs, node.spec.ring.limbs
+    return Work(multiply_adds=k * (m + 1) * node.spec.ring.n * math.prod(node.spec.batch))
+
+
+def lift_work(node: Node) -> Work:
+    """Mixed radix takes k (k - 1) / 2 products, each target limb k more."""
+    k, m = node.src[0].spec.ring.limbs, node.spec.ring.limbs
+    products = k * (k - 1) // 2 + k * m
+    return Work(multiply_adds=products * node.spec.ring.n * math.prod(node.spec.batch))

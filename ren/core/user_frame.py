@@ -1,0 +1,60 @@
+"""The user's own line, for error messages."""
+
+from __future__ import annotations
+
+import linecache
+import os
+import sys
+from types import FrameType
+
+_LONGEST = 80  # characters of a line that are shown
+_PACKAGE = os.path.dirname(os.path.dirname(__file__)) + os.sep
+_USERS_WITHIN = os.path.join(_PACKAGE, "demo")  # the demo is a user of the library
+_PYTHON = os.path.dirname(os.__file__) + os.sep
+_INSTALLED = tuple(f"{os.sep}{folder}{os.sep}" for folder in ("site-packages", "dist-packages"))
+_GENERATED = ("<frozen", "<attrs generated")
+_FOREIGN = (f"{os.sep}jax{os.sep}", f"{os.sep}numpy{os.sep}")
+
+
+def user_line() -> str:
+    """`file:line` of the innermost caller outside the library, jax, numpy and Python's own."""
+    frame = user_frame()
+    return "an unknown line" if frame is None else _place(frame)
+
+
+def user_source() -> str:
+    """`file:line: text` of that caller; empty where there is none."""
+    frame = user_frame()
+    if frame is None:
+        return ""
+    text = linecache.getline(frame.f_code.co_filename, frame.f_lineno, frame.f_globals).strip()
+    return f"{_place(frame)}: {text:.{_LONGEST}}" if text else _place(frame)
+
+
+def user_frame() -> FrameType | None:
+    """The frame of that caller."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and _is_foreign(frame.f_code.co_filename):
+        frame = frame.f_back
+    return frame
+
+
+def _place(frame: FrameType) -> str:
+    name = frame.f_code.co_filename
+    return f"{_cell(name) or os.path.basename(name)}:{frame.f_lineno}"
+
+
+def _cell(filename: str) -> str:
+    """`In[3]` for the code of a cell in IPython or a notebook; empty for a file."""
+    ipython = sys.modules.get("IPython")
+    shell = ipython.get_ipython() if ipython is not None else None
+    named = shell.compile.format_code_name(filename) if shell is not None else None
+    return named[1] if named is not None else ""
+
+
+def _is_foreign(name: str) -> bool:
+    if name.startswith(_PACKAGE):
+        return not name.startswith(_USERS_WITHIN)
+    if name.startswith(_PYTHON) and not any(folder in name for folder in _INSTALLED):
+        return True
+    return name.startswith(_GENERATED) or any(package in name for package in _FOREIGN)

@@ -1,0 +1,137 @@
+"""The library of native kernels: which compiler builds it, how, and under which name it is kept."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import shlex
+import shutil
+import signal
+import subprocess
+from collections.abc import Sequence
+from importlib import resources
+from importlib.metadata import version
+
+import attrs
+import jax
+
+from ren.config import CXX, NATIVE_FLAGS
+from ren.lowering.backends.xla.jax_runtime import processor
+from ren.lowering.storage.private_folder import scratch
+
+# C++ compilers by their usual names; the first that is there is used, unless CXX names another.
+COMPILERS = ("c++", "g++", "clang++")
+FLAGS = (
+    *("-std=c++17", "-O2", "-march=native"),
+    *("-fvisibility=hidden", "-shared", "-fPIC", "-pthread", "-w"),
+)
+LIMIT_S = 20.0
+FLAGGED_LIMIT_S = 300.0  # with flags of the environment: sanitizers double the compile time
+MAIN, SUFFIXES = "kernels.cc", (".cc", ".h")
+
+
+class BuildError(Exception):
+    """Why there is no library; Ren then runs without it."""
+
+
+@attrs.frozen
+class Compiler:
+    """A C++ compiler: the command that starts it, and what it says of its version."""
+
+    command: tuple[str, ...]
+    version: str
+
+
+def sources() -> dict[str, bytes]:
+    """The texts that are compiled: `MAIN` and the headers that it includes, by name."""
+    here = resources.files("ren.lowering.backends.native") / "src"
+    names = (path.name for path in here.iterdir())
+    return {name: (here / name).read_bytes() for name in sorted(names) if name.endswith(SUFFIXES)}
+
+
+def compiler() -> Compiler:
+    """The C++ compiler that the environment variable CXX names, else the system's.
+
+    Raises:
+        BuildError: there is none, or it does not run.
+    """
+    name, *arguments = shlex.split(CXX) or [""]
+    path = next(filter(None, map(shutil.which, (name,) if name else COMPILERS)), None)
+    if path is None:
+        looked_for = f"{name}, as CXX says" if name else ", ".join(COMPILERS)
+        raise BuildError(f"no C++ compiler ({looked_for}) is on PATH")
+    command = (path, *arguments)
+    return Compiler(command, _run([*command, "--version"]))
+
+
+def flags() -> tuple[str, ...]:
+    """The compiler flags: `FLAGS`, then those of the environment variable REN_NATIVE_FLAGS.
+
+    The library's key covers them, so that a sanitized library is never loaded in place of another.
+    For example REN_NATIVE_FLAGS="-DREN_DEBUG" builds kernels that check their bytecode, and
+    "-fsanitize=address,undefined -fno-sanitize-recover=all" builds kernels with sanitizers.
+    """
+    return (*FLAGS, *shlex.split(NATIVE_FLAGS))
+
+
+def key(built_by: Compiler) -> str:
+    """SHA-256, in hex, of all that decides what the library is."""
+    made = hashlib.sha256()
+    for name, text in sources().items():
+        made.update(hashlib.sha256(name.encode()).digest() + hashlib.sha256(text).digest())
+    for part in (*built_by.command, built_by.version, *flags(), processor(), version("jaxlib")):
+        made.update(hashlib.sha256(part.encode()).digest())
+    return made.hexdigest()
+
+
+def library(built_by: Compiler) -> bytes:
+    """Compile the shared library, in a private folder that is deleted afterwards.
+
+    Raises:
+        BuildError: the compiler failed, or took longer than `LIMIT_S`; with flags of the
+            environment, longer than `FLAGGED_LIMIT_S`.
+        OSError: other users can replace the folder for temporary files.
+    """
+    limit_s = FLAGGED_LIMIT_S if NATIVE_FLAGS else LIMIT_S
+    with scratch() as folder:
+        for name, text in sources().items():
+            (folder / name).write_bytes(text)
+        main, made = folder / MAIN, folder / "kernels.so"
+        include = f"-I{jax.ffi.include_dir()}"
+        _run([*built_by.command, *flags(), include, str(main), "-o", str(made)], limit_s)
+        return made.read_bytes()
+
+
+def _run(command: Sequence[str], limit_s: float | None = None) -> str:
+    """The output of a command; it and all that it started are ended at the time limit."""
+    try:
+        with subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+            start_new_session=True,
+        ) as process:
+            output = _within_limit(process, LIMIT_S if limit_s is None else limit_s)
+    except OSError as error:
+        raise BuildError(f"{command[0]} does not run: {error}") from error
+    if process.returncode != 0:
+        raise BuildError(f"{command[0]} failed: {_telling(output)}")
+    return output
+
+
+def _within_limit(process: subprocess.Popen[str], limit_s: float) -> str:
+    try:
+        return process.communicate(timeout=limit_s)[0]
+    except subprocess.TimeoutExpired:
+        with contextlib.suppress(OSError):
+            os.killpg(process.pid, signal.SIGKILL)
+        raise BuildError(f"the compiler took more than {limit_s:.0f} s") from None
+
+
+def _telling(output: str) -> str:
+    lines = output.strip().splitlines() or ["it says nothing"]
+    return next((line for line in lines if "error" in line), lines[0])[:200]

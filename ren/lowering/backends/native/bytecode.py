@@ -1,0 +1,292 @@
+"""Whole graphs as code for the kernel `ren_plan`: one call in the stead of a kernel for each step.
+
+What a limb goes through stays in the cache of the core that it is on, twiddles of a modulus are
+read once for all digits, and what crosses phases lies in memory that is kept between calls.
+
+The code is uint32 words. It begins with the numbers of phases, of rows of a task's own and of rows
+kept between phases, and n; then the position of each phase, and for each argument and result the
+batch axes that are taken apart (see `batch_axes`). A phase is its kind, its number of tasks, the
+columns of each (of conversions), and the position of each task.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any
+
+import attrs
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ren.lowering.backends.native.batch_axes import Axes, Shape, axes_of, looped
+from ren.lowering.backends.native.limb_program import Rows, Unsupported, rows_of
+from ren.lowering.backends.native.overrides import PLAN, target
+from ren.lowering.backends.native.partitioned import WholeCall
+from ren.lowering.backends.native.phases import (
+    CONSTANT,
+    ROW_BITS,
+    WHOLE_ROW,
+    Placed,
+    PlacedConversion,
+    Schedule,
+    reference,
+    scheduled,
+    with_own_outputs,
+    with_split_sums,
+)
+from ren.lowering.kernels.bodies import Arrays, Table
+from ren.lowering.program.graph import Graph
+
+LEAST_N = 4  # of the transforms that it calls
+MOST_KEPT = 1 << 29  # bytes between phases: units of a larger plan run one by one, and hold less
+_MOST_BUFFERS, _MAX_DIGITS = 4000, 1 << 9
+_COLUMNS, _DIGITS = 512, 1 << 13  # of a conversion's task: columns, and digits at a time
+_STEPS = {"copy": 0, "add": 1, "sub": 2, "neg": 3, "dot": 4, "mask": 5, "flip": 6}
+_WITH_TABLE = frozenset({"permute", "mask", "flip"})
+_END, _NTT, _INTT, _PERMUTE, _GROUP = range(5)
+
+
+@attrs.frozen(cache_hash=True)
+class Form:
+    """All of a graph that shapes the call; the rest is code, which is data.
+
+    Attributes:
+        n: the length of its rows.
+        inputs: the inputs that it reads.
+        masks: of each input, read or not, `Axes.mask`.
+        outputs: of each output `Axes.pattern`, and its number of limbs.
+    """
+
+    n: int
+    inputs: tuple[int, ...]
+    masks: tuple[int, ...]
+    outputs: tuple[tuple[Shape, int], ...]
+
+    @property
+    def is_looped(self) -> bool:
+        """True where no batch axis is taken apart."""
+        return not any(self.masks) and not any(pattern for pattern, _ in self.outputs)
+
+
+@attrs.frozen(eq=False)
+class Whole:
+    """A graph as one call.
+
+    Attributes:
+        form: what shapes the call.
+        tables: twiddles, permutations and the code, in the order of arguments.
+        spread: the inputs that must have residues for each position, not a number for each limb.
+        phases: how many there are.
+        kept: the rows that it holds between them.
+        own, tasks: the rows that a task has for itself, and the most tasks of a phase.
+    """
+
+    form: Form
+    tables: tuple[Table, ...]
+    spread: frozenset[int]
+    phases: int
+    kept: int
+    own: int
+    tasks: int
+
+    def held_bytes(self, shapes: Sequence[Shape], threads: int) -> int:
+        """The most bytes that a call holds besides its arguments and results.
+
+        Of a batch that it loops over, no more is held than `threads` work on.
+
+        Args:
+            shapes: of all inputs of the graph.
+            threads: how many threads XLA has.
+        """
+        own = (looped(s[:-2], m) for s, m in zip(shapes, self.form.masks, strict=True))
+        batches = int(np.prod(np.broadcast_shapes(*own)))
+        rows = min(batches, threads) * self.kept + min(batches * self.tasks, threads) * self.own
+        return 4 * self.form.n * rows
+
+
+def whole(graph: Graph, tables: tuple[Table, ...], shapes: Sequence[Shape]) -> Whole | None:
+    """A graph as one call on inputs of some shapes; None where the kernel cannot do all of it."""
+    inputs, outputs = axes_of(graph, tuple(shape[:-2] for shape in shapes))
+    limbs = tuple(shape[-2] for shape in shapes)
+    found = _known(graph, tables, tuple(zip(inputs, limbs, strict=True)), outputs)
+    if found is None or any(shapes[i][-1] != found.form.n for i in found.spread):
+        return None
+    return found
+
+
+@lru_cache(maxsize=256)
+def _known(
+    graph: Graph,
+    tables: tuple[Table, ...],
+    inputs: tuple[tuple[Axes, int], ...],
+    outputs: tuple[Axes, ...],
+) -> Whole | None:
+    try:
+        return _whole(graph, tables, inputs, outputs)
+    except Unsupported:
+        return None
+
+
+def _whole(
+    graph: Graph,
+    tables: tuple[Table, ...],
+    inputs: tuple[tuple[Axes, int], ...],
+    outputs: tuple[Axes, ...],
+) -> Whole:
+    rows = with_own_outputs(with_split_sums(rows_of(graph, tables, inputs, outputs)))
+    if rows.n < LEAST_N or any(len(c.src) > _MAX_DIGITS for c in rows.conversions):
+        raise Unsupported("rows too short, or a conversion too wide")
+    read = sorted({row.given[0] for row in rows.rows if row.step == "input"})
+    masks = tuple(axes.mask for axes, _ in inputs)
+    moduli = sorted({row.given[0] for row in rows.rows if row.step in ("ntt", "intt")})
+    moved = dict.fromkeys(row.given[-1] for row in rows.rows if row.step in _WITH_TABLE)
+    constant = [*(Table("rows", (rows.n, q)) for q in moduli), *moved]
+    args = len(read) + len(constant) + 1
+    buffers = {table: len(read) + i for i, table in enumerate(constant)}
+    by_input = {number: i for i, number in enumerate(read)}
+    results = range(args, args + len(rows.outputs))
+    if not read or args + len(results) >= _MOST_BUFFERS:
+        raise Unsupported("no inputs, or too many")
+    schedule = scheduled(rows, [by_input.get(i, 0) for i in range(graph.inputs)], results)
+    if 4 * rows.n * schedule.kept > MOST_KEPT:
+        raise Unsupported("too much between its phases")
+    values = dict.fromkeys(row.given[0] for row in rows.rows if row.step == "constant")
+    writer = _Writer(buffers, rows.n, list(values))
+    apart = [
+        *(masks[i] for i in read),
+        *[0] * (len(constant) + 1),
+        *(axes.mask for axes in outputs),
+    ]
+    code = Table("code", (writer.code(schedule, apart),))
+    made = zip((axes.pattern for axes in outputs), rows.limbs, strict=True)
+    form = Form(rows.n, tuple(read), masks, tuple(made))
+    phases = schedule.phases
+    tasks = max(map(len, phases))
+    spread, kept, own = _spread(rows), schedule.kept, schedule.scratch
+    return Whole(form, (*constant, code), spread, len(phases), kept, own, tasks)
+
+
+def _spread(rows: Rows) -> frozenset[int]:
+    read = {s for c in rows.conversions for s in c.src}
+    read |= {s for row in rows.rows if row.step in WHOLE_ROW for s in row.src}
+    return frozenset(rows.rows[s].given[0] for s in read if rows.rows[s].step == "input")
+
+
+def emit_whole(form: Form, library: str, tables: tuple[Arrays, ...], inputs: Sequence[Any]) -> Any:
+    """The outputs of a graph on its inputs, each `uint32[*batch, limb, n]`, by one call."""
+    own = [looped(x.shape[:-2], mask) for x, mask in zip(inputs, form.masks, strict=True)]
+    loops = np.broadcast_shapes(*own)
+    # vmap adds its axes in front of all.
+    read = [
+        inputs[i].reshape((1,) * (len(loops) - len(own[i])) + inputs[i].shape) for i in form.inputs
+    ]
+    constants = [array for table in tables for array in table]
+    masks = (*(form.masks[i] for i in form.inputs), *[None] * len(constants))
+    call = WholeCall(target(library, PLAN), form.n, masks, form.outputs)
+    if np.broadcast_shapes(*(own[i] for i in form.inputs)) != loops:
+        read[0] = _over(read[0], form.masks[form.inputs[0]], loops)
+    run = call if jax.device_count() == 1 else call.divisible()
+    return run(*read, *constants)
+
+
+def _over(x: Any, mask: int, loops: Shape) -> Any:
+    """An input with all loops as long as they are."""
+    batch = x.shape[:-2]
+    apart = [mask >> (len(batch) - 1 - i) & 1 for i in range(len(batch))]
+    left = iter(loops)
+    shape = [n if own else next(left) for n, own in zip(batch, apart, strict=True)]
+    return jnp.broadcast_to(x, (*shape, *x.shape[-2:]))
+
+
+class _Writer:
+    """Writes words."""
+
+    def __init__(self, buffers: dict[Table, int], n: int, constants: list[int]) -> None:
+        self._buffers, self._n, self._constants = buffers, n, constants
+
+    def code(self, schedule: Schedule, apart: Sequence[int]) -> bytes:
+        """The code of a schedule, for arguments and results with these axes taken apart."""
+        words = [len(schedule.phases), schedule.scratch, schedule.kept, self._n]
+        words += [*[0] * len(schedule.phases), *apart]
+        for number, phase in enumerate(schedule.phases):
+            words[4 + number] = start = len(words)
+            kind, width = int(isinstance(phase[0], PlacedConversion)), _width(self._n, phase)
+            words += [kind, len(phase), width, *[0] * len(phase)]
+            for i, task in enumerate(phase):
+                words[start + 3 + i] = len(words)
+                words += self._conversion(task) if kind else self._task(task)  # type: ignore[arg-type]
+        padded = np.zeros(1 << max(len(words) - 1, 1).bit_length(), np.uint32)  # few lengths
+        padded[: len(words)] = words
+        return padded.tobytes()
+
+    def _conversion(self, placed: PlacedConversion) -> list[int]:
+        table = placed.conversion.table
+        arrays = [int(x) for array in table.build() for x in array.ravel()]
+        head = [int(table.kind == "lift"), len(placed.src), len(placed.to)]
+        return [*head, *placed.src, *placed.to, *arrays]
+
+    def _task(self, steps: Sequence[Placed]) -> list[int]:
+        words: list[int] = []
+        group: list[Placed] = []
+        for step in steps:
+            if step.row.step in _STEPS:
+                group.append(step)
+                continue
+            words += self._group(group)
+            group = []
+            words += self._whole_row(step)
+        return [*words, *self._group(group), _END]
+
+    def _whole_row(self, placed: Placed) -> list[int]:
+        row, (src,) = placed.row, placed.src
+        if row.step == "permute":
+            index = reference(self._buffers[row.given[0]], 0)
+            return [_PERMUTE, placed.to, src, index]
+        q = row.given[0]
+        twiddles = reference(self._buffers[Table("rows", (self._n, q))], 0)
+        return [_NTT if row.step == "ntt" else _INTT, placed.to, src, q, twiddles]
+
+    def _group(self, steps: Sequence[Placed]) -> list[int]:
+        """Elementwise steps, with the constants that they read before them."""
+        if not steps:
+            return []
+        own: dict[int, int] = {}
+        words: list[int] = []
+        for step in steps:
+            src = [self._numbered(s, own) for s in step.src]
+            words += self._elementwise(step, src)
+        values = [self._constants[i] for i in own]
+        return [_GROUP, 2 + len(values) + len(words), len(values), *values, *words]
+
+    def _elementwise(self, step: Placed, src: list[int]) -> list[int]:
+        """step, q, q^-1 mod 2^32, to; the sources. Of a sum of products: how many, 1 and a place if
+        it is added to what stands there, the factors."""
+        row = step.row
+        if row.step in _WITH_TABLE:
+            src = [*src, reference(self._buffers[row.given[-1]], 0)]
+        if row.step in ("copy", "mask"):
+            return [_STEPS[row.step], 0, 0, step.to, *src]
+        q = row.given[0]
+        head = [_STEPS[row.step], q, pow(q, -1, 1 << 32), step.to]
+        if row.step != "dot":
+            return [*head, *src]
+        adds = len(src) % 2
+        return [*head, len(src) // 2, adds, src[0] if adds else 0, *src[adds:]]
+
+    def _numbered(self, place: int, own: dict[int, int]) -> int:
+        if place >> ROW_BITS != CONSTANT:
+            return place
+        index = place & ((1 << ROW_BITS) - 1)
+        return reference(CONSTANT, own.setdefault(index, len(own)))
+
+
+def _width(n: int, phase: Sequence[Any]) -> int:
+    """How many columns a task of a phase of conversions takes."""
+    if not isinstance(phase[0], PlacedConversion):
+        return n
+    width, digits = min(n, _COLUMNS), max(len(task.src) for task in phase)
+    while width * digits > _DIGITS:
+        width //= 2
+    return width

@@ -1,0 +1,370 @@
+"""A graph taken apart into rows: what is computed for each limb, instruction by instruction.
+
+Everything but base conversion works on each limb by itself, so that views and joins of limbs are
+gone here: a row says which rows it is made of. Equal rows are one. Batch axes that are taken apart
+(see `batch_axes`) are gone in the same way, and with them STACK and PART.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import attrs
+import numpy as np
+
+from ren.lowering.backends.native.batch_axes import Axes, Shape
+from ren.lowering.kernels.bodies import Table
+from ren.lowering.program.graph import Call, Graph, Slice
+from ren.lowering.program.kernel import Instr
+
+MOST_ROWS = 200_000  # a larger graph is left to XLA: its code would take seconds to write
+
+
+@attrs.frozen(cache_hash=True)
+class Row:
+    """One step on rows of n residues.
+
+    Args:
+        step: "input", "constant", "converted", "ntt", "intt", "permute", or one of single residues:
+            "add", "sub", "neg", "dot" (sum of products), "mask", "flip" (negated under a mask).
+        given: of an input its number and the row of it; of a constant its value in Montgomery
+            form; of what is converted the number of the conversion and of the target; of a
+            permutation and a mask its table; of a flip the modulus and the table; else the modulus.
+        src: the rows that it reads.
+    """
+
+    step: str
+    given: tuple[Any, ...]
+    src: tuple[int, ...] = ()
+
+
+@attrs.frozen
+class Conversion:
+    """A base conversion of a few rows, to one for each target modulus."""
+
+    table: Table
+    src: tuple[int, ...]
+
+
+@attrs.frozen
+class Rows:
+    """A graph as rows.
+
+    Attributes:
+        n: how long they are.
+        rows: in order, each after what it reads.
+        conversions: by number.
+        outputs: the rows of each output.
+        places: which row of the output each of them is.
+        limbs: of each output the number of limbs.
+    """
+
+    n: int
+    rows: tuple[Row, ...]
+    conversions: tuple[Conversion, ...]
+    outputs: tuple[tuple[int, ...], ...]
+    places: tuple[tuple[int, ...], ...]
+    limbs: tuple[int, ...]
+
+
+class Unsupported(Exception):
+    """The graph has a step that rows have no name for."""
+
+
+_Value = list[int]  # a row for each limb
+
+
+@attrs.frozen
+class _Batch:
+    """A value for each position of the axes that are taken apart."""
+
+    shape: Shape
+    parts: Sequence[_Value]
+
+    def over(self, shape: Shape) -> Sequence[_Value]:
+        """The parts, with all positions of `shape`."""
+        if self.shape == shape:
+            return self.parts
+        index = np.arange(len(self.parts)).reshape(self.shape)
+        return [self.parts[i] for i in np.broadcast_to(index, shape).ravel().tolist()]
+
+
+class _Builder:
+    def __init__(self) -> None:
+        self.rows: list[Row] = []
+        self.conversions: list[Conversion] = []
+        self._known: dict[Any, int] = {}
+        self.n = 0
+
+    def row(self, step: str, given: tuple[Any, ...], src: tuple[int, ...] = ()) -> int:
+        made = Row(step, given, src)
+        found = self._known.setdefault(made, len(self.rows))
+        if found == len(self.rows):
+            if found > MOST_ROWS:
+                raise Unsupported("too many rows")
+            self.rows.append(made)
+        return found
+
+    def input(self, number: int, axes: Axes, limbs: int) -> _Batch:
+        parts = [
+            [self.row("input", (number, limbs * offset + i)) for i in range(limbs)]
+            for offset in axes.offsets()
+        ]
+        return _Batch(axes.apart, parts)
+
+    def converted(self, table: Table, src: tuple[int, ...]) -> _Value:
+        conversion = Conversion(table, src)
+        number = self._known.setdefault(conversion, len(self.conversions))
+        if number == len(self.conversions):
+            self.conversions.append(conversion)
+        count = len(table.args[1])  # type: ignore[arg-type]
+        return [self.row("converted", (number, j), src) for j in range(count)]
+
+    def program(self, step: Call, tables: Sequence[Table], src: Sequence[_Batch]) -> list[_Batch]:
+        """The values that a program stores."""
+        own = [tables[i] for i in step.tables]
+        values: list[Any] = []
+        for instr in step.program.instrs:
+            if self.n not in (0, instr.n):
+                raise Unsupported("rows of several lengths")
+            self.n = instr.n
+            if instr.op == "SLOT":
+                index: Any = instr.structure
+                values.append(src[index] if index >= 0 else None)
+            else:
+                read = [values[i] for i in instr.src]
+                values.append(self._made(instr, [own[i] for i in instr.tables], read))
+        return [values[i] for i in step.program.outputs]
+
+    def _made(self, instr: Instr, tables: list[Table], src: list[_Batch | None]) -> _Batch | None:
+        if instr.op in _INDICES:
+            return None
+        if instr.op == "PART":
+            return _part(instr, src)
+        shape = np.broadcast_shapes(*(x.shape for x in src if x is not None))
+        each = zip(*(x.over(shape) for x in src if x is not None), strict=True)
+        if instr.op == "STACK":
+            return _stack(instr, shape, list(each))
+        emit = _STEPS.get(instr.op)
+        if emit is None:
+            raise Unsupported(instr.op)
+        positions = each if any(x is not None for x in src) else [()]
+        return _Batch(shape, [emit(self, instr, tables, list(read)) for read in positions])
+
+
+def rows_of(
+    graph: Graph,
+    tables: Sequence[Table],
+    inputs: Sequence[tuple[Axes, int]],
+    outputs: Sequence[Axes],
+) -> Rows:
+    """The rows of a graph with its tables.
+
+    Args:
+        graph, tables: what runs.
+        inputs: the batch axes of each input, and its number of limbs.
+        outputs: the batch axes of each output.
+
+    Raises:
+        Unsupported: it has steps of other kinds.
+    """
+    if any(0 in axes.lengths for axes in (*(axes for axes, _ in inputs), *outputs)):
+        raise Unsupported("an empty batch")
+    builder = _Builder()
+    values = [builder.input(i, *given) for i, given in enumerate(inputs)]
+    for step in graph.steps:
+        if isinstance(step, Slice):
+            whole, limbs = values[step.src], slice(step.start, step.start + step.length)
+            values.append(_Batch(whole.shape, [part[limbs] for part in whole.parts]))
+        else:
+            values.extend(builder.program(step, tables, [values[i] for i in step.src]))
+    if any(i < graph.inputs for i in graph.outputs) or not builder.n:
+        raise Unsupported("an input that is returned as it is")
+    made = [values[i] for i in graph.outputs]
+    return _needed(
+        Rows(
+            builder.n,
+            tuple(builder.rows),
+            tuple(builder.conversions),
+            tuple(tuple(row for part in value.parts for row in part) for value in made),
+            tuple(_places(v, axes) for v, axes in zip(made, outputs, strict=True)),
+            tuple(len(value.parts[0]) for value in made),
+        )
+    )
+
+
+def _places(value: _Batch, axes: Axes) -> tuple[int, ...]:
+    limbs = len(value.parts[0])
+    return tuple(limbs * offset + i for offset in axes.offsets() for i in range(limbs))
+
+
+def _needed(rows: Rows) -> Rows:
+    """The same without rows that no output depends on."""
+    needed = {r for output in rows.outputs for r in output}
+    for r in range(len(rows.rows) - 1, -1, -1):
+        if r in needed:
+            needed.update(rows.rows[r].src)
+    done = sorted({rows.rows[r].given[0] for r in needed if rows.rows[r].step == "converted"})
+    number = {old: new for new, old in enumerate(done)}
+    made: list[Row] = []
+    new: dict[int, int] = {}
+    for r, row in enumerate(rows.rows):
+        is_converted = row.step == "converted" and row.given[0] in number  # all at once
+        if r in needed or is_converted:
+            given = (number[row.given[0]], *row.given[1:]) if is_converted else row.given
+            new[r] = len(made)
+            made.append(Row(row.step, given, tuple(new[s] for s in row.src)))
+    conversions = (rows.conversions[i] for i in done)
+    return attrs.evolve(
+        rows,
+        rows=tuple(made),
+        conversions=tuple(Conversion(c.table, tuple(new[s] for s in c.src)) for c in conversions),
+        outputs=tuple(tuple(new[r] for r in output) for output in rows.outputs),
+    )
+
+
+# ------------------------------------------------------------------- steps
+
+_Step = Callable[[_Builder, Instr, list[Table], list[Any]], Any]
+
+
+def _moduli(table: Table) -> tuple[int, ...]:
+    return table.args[-1]  # type: ignore[return-value]
+
+
+def _elementwise(step: str) -> _Step:
+    def emit(b: _Builder, instr: Instr, t: list[Table], src: list[_Value]) -> _Value:
+        operands = zip(*(_wide(s, instr) for s in src), strict=True)
+        return [b.row(step, (q,), each) for q, each in zip(_moduli(t[0]), operands, strict=True)]
+
+    return emit
+
+
+def _wide(value: _Value, instr: Instr) -> _Value:
+    return value * instr.limbs if len(value) == 1 else value
+
+
+def _constants(b: _Builder, instr: Instr, t: list[Table], src: list[_Value]) -> _Value:
+    value, moduli = t[0].args
+    return [b.row("constant", ((value << 32) % q,)) for q in moduli]  # type: ignore[operator,union-attr]
+
+
+def _first(n: int) -> Table:
+    return Table("first_mask", (n,))
+
+
+def _at_zero(b: _Builder, instr: Instr, t: list[Table], src: list[_Value]) -> _Value:
+    return [b.row("mask", (_first(instr.n),), (x,)) for x in _wide(src[0], instr)]
+
+
+def _delta(b: _Builder, instr: Instr, t: list[Table], src: list[_Value]) -> _Value:
+    return _at_zero(b, instr, t, [_constants(b, instr, t, src)])
+
+
+def _flip(b: _Builder, instr: Instr, t: list[Table], src: list[_Value]) -> _Value:
+    table = Table("sign_mask", t[0].args)
+    each = zip(_moduli(t[1]), _wide(src[0], instr), strict=True)
+    return [b.row("flip", (q, table), (x,)) for q, x in each]
+
+
+def _residues(b: _Builder, instr: Instr, t: list[Table], src: list[_Value]) -> _Value:
+    """Of rows of words, which are no residues: any factors do in a sum of two products."""
+    low, high = src[0]
+    _, _, *factors = ([int(x) for x in array.ravel()] for array in t[0].build())
+    made = []
+    for q, *each in zip(_moduli(t[0]), *factors, strict=True):
+        low_factor, high_factor, shift = (b.row("constant", (x,)) for x in each)
+        total = b.row("dot", (q,), (low, low_factor, high, high_factor))
+        made.append(b.row("sub", (q,), (total, shift)))
+    return made
+
+
+def _transform(step: str) -> _Step:
+    def emit(b: _Builder, instr: Instr, t: list[Table], src: list[_Value]) -> _Value:
+        return [b.row(step, (q,), (x,)) for q, x in zip(_moduli(t[0]), src[0], strict=True)]
+
+    return emit
+
+
+def _conversion(b: _Builder, instr: Instr, t: list[Table], src: list[_Value]) -> _Value:
+    return b.converted(t[0], tuple(src[0]))
+
+
+def _runs(value: _Value, runs: Any) -> _Value:
+    return (
+        value
+        if runs is None
+        else [x for start, count in runs for x in value[start : start + count]]
+    )
+
+
+def _load(b: _Builder, instr: Instr, t: list[Table], src: list[Any]) -> _Value:
+    runs, is_permuted = instr.structure  # type: ignore[misc]
+    found = _runs(src[0], runs)
+    return _permute(b, instr, t, [found]) if is_permuted else found
+
+
+def _permute(b: _Builder, instr: Instr, t: list[Table], src: list[_Value]) -> _Value:
+    index = t[0]
+    if index.kind == "coefficient_permutation":
+        index = Table("coefficient_index", index.args)
+    return [b.row("permute", (index,), (x,)) for x in src[0]]
+
+
+def _view(b: _Builder, instr: Instr, t: list[Table], src: list[_Value]) -> _Value:
+    return _runs(src[0], instr.structure)
+
+
+def _join(b: _Builder, instr: Instr, t: list[Table], src: list[_Value]) -> _Value:
+    runs: Any = instr.structure
+    return [x for i, start, count in runs for x in src[i][start : start + count]]
+
+
+def _store(b: _Builder, instr: Instr, t: list[Table], src: list[_Value]) -> _Value:
+    return _wide(src[0], instr)
+
+
+def _stack(instr: Instr, shape: Shape, each: Sequence[Sequence[_Value]]) -> _Batch:
+    """Of each position the values that are stacked: along a new last axis, or a new first one."""
+    wide = [[_wide(x, instr) for x in read] for read in each]
+    count = len(instr.src)
+    if instr.structure:
+        return _Batch((*shape, count), [x for read in wide for x in read])
+    return _Batch((count, *shape), [read[i] for i in range(count) for read in wide])
+
+
+def _part(instr: Instr, src: Sequence[_Batch | None]) -> _Batch:
+    (x,), (index, axis) = src, instr.structure  # type: ignore[misc]
+    assert x is not None
+    found = np.take(np.arange(len(x.parts)).reshape(x.shape), index, axis=axis)
+    return _Batch(found.shape, [x.parts[i] for i in found.ravel().tolist()])
+
+
+def _same(b: _Builder, instr: Instr, t: list[Table], src: list[_Value]) -> _Value:
+    return src[0]
+
+
+_STEPS: dict[str, _Step] = {
+    "ADD": _elementwise("add"),
+    "SUB": _elementwise("sub"),
+    "NEG": _elementwise("neg"),
+    "MUL": _elementwise("dot"),
+    "DOT": _elementwise("dot"),
+    "FILL": _constants,
+    "DELTA": _delta,
+    "AT_ZERO": _at_zero,
+    "FLIP": _flip,
+    "RESIDUES": _residues,
+    "NTT": _transform("ntt"),
+    "INTT": _transform("intt"),
+    "CONVERT": _conversion,
+    "LIFT": _conversion,
+    "PERMUTE": _permute,
+    "VIEW": _view,
+    "JOIN": _join,
+    "LOAD": _load,
+    "STORE": _store,
+    "CONTIGUOUS": _same,
+}
+_INDICES = frozenset({"GIDX", "INDEX"})  # a part of the LOAD that reads them

@@ -1,0 +1,336 @@
+"""Rows put into phases and tasks, each task in an order, each row in its place.
+
+A phase is a set of tasks that can run at once; the next begins when all are done. Phases of rows,
+whose tasks are chains of steps on a few rows that stay in the cache, come by turns with phases of
+base conversions, whose tasks are columns.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+
+import attrs
+
+from ren.lowering.backends.native import late_tasks as delay
+from ren.lowering.backends.native.limb_program import Conversion, Row, Rows, Unsupported
+
+SCRATCH, CONSTANT, KEPT = 4095, 4094, 4093  # the numbers of buffers that are no arguments
+ROW_BITS = 20
+MAX_TERMS = 16  # of a sum of products that is reduced once
+_TERM_RESIDUES = 1 << 17  # of the rows that a sum waits for: more would not stay in the L2 cache
+WHOLE_ROW = frozenset(
+    {"ntt", "intt", "permute"}
+)  # steps that read a whole row before they are done
+
+
+def reference(buffer: int, row: int) -> int:
+    """A row of a buffer, as one word.
+
+    Raises:
+        Unsupported: there are too many rows for that.
+    """
+    if row >> ROW_BITS:
+        raise Unsupported("a buffer of too many rows")
+    return buffer << ROW_BITS | row
+
+
+@attrs.frozen
+class Placed:
+    """A step with the places of what it makes and reads."""
+
+    row: Row
+    to: int
+    src: tuple[int, ...]
+
+
+@attrs.frozen
+class PlacedConversion:
+    """A conversion with its places."""
+
+    conversion: Conversion
+    src: tuple[int, ...]
+    to: tuple[int, ...]
+
+
+@attrs.frozen
+class Schedule:
+    """What runs, in order.
+
+    Attributes:
+        phases: of tasks, each a list of steps; or of conversions.
+        scratch: the rows that a task has for itself.
+        kept: the places of rows that outlive their phase and are neither inputs nor outputs.
+    """
+
+    phases: tuple[tuple[tuple[Placed, ...], ...] | tuple[PlacedConversion, ...], ...]
+    scratch: int
+    kept: int
+
+
+def with_split_sums(rows: Rows) -> Rows:
+    """The same with long sums of products in parts, so that few rows wait for each other."""
+    terms = min(MAX_TERMS, max(1, _TERM_RESIDUES // rows.n))
+    made: list[Row] = []
+    new: list[int] = []
+    for row in rows.rows:
+        src = tuple(new[s] for s in row.src)
+        if row.step == "dot" and len(src) > 2 * terms:
+            made.append(Row("dot", row.given, src[: 2 * terms]))
+            for start in range(2 * terms, len(src), 2 * terms):
+                part = (len(made) - 1, *src[start : start + 2 * terms])
+                made.append(Row("dot", row.given, part))
+        else:
+            made.append(Row(row.step, row.given, src))
+        new.append(len(made) - 1)
+    conversions = tuple(Conversion(c.table, tuple(new[s] for s in c.src)) for c in rows.conversions)
+    outputs = tuple(tuple(new[r] for r in output) for output in rows.outputs)
+    return attrs.evolve(rows, rows=tuple(made), conversions=conversions, outputs=outputs)
+
+
+def with_own_outputs(rows: Rows) -> Rows:
+    """The same with a copy for each output row that is an input, a constant or another output."""
+    made, seen = list(rows.rows), set[int]()
+    outputs = []
+    for number, output in enumerate(rows.outputs):
+        own = []
+        for limb, r in enumerate(output):
+            if r in seen or made[r].step in ("input", "constant"):
+                made.append(Row("copy", (number, limb), (r,)))
+                r = len(made) - 1
+            seen.add(r)
+            own.append(r)
+        outputs.append(tuple(own))
+    return attrs.evolve(rows, rows=tuple(made), outputs=tuple(outputs))
+
+
+def scheduled(rows: Rows, inputs: Sequence[int], outputs: Sequence[int]) -> Schedule:
+    """A schedule of rows after `with_split_sums` and `with_own_outputs`.
+
+    Args:
+        rows: what to compute.
+        inputs: the buffer of each input.
+        outputs: the buffer of each output.
+    """
+    levels, converted = _levels(rows)
+    levels = delay.delayed(rows, levels, converted)
+    tasks = [(level, _ordered(rows, members)) for level, members in _tasks(rows, levels)]
+    targets = _targets(rows)
+    places = _fixed(rows, inputs, outputs)
+    count = _Keeper(rows, levels, converted, places).keep(tasks, targets)
+    phases: dict[int, list] = defaultdict(list)
+    for level, conversion, made in zip(converted, rows.conversions, targets, strict=True):
+        to = tuple(places[r] for r in made)
+        src = tuple(places[r] for r in conversion.src)
+        phases[level].append(PlacedConversion(conversion, src, to))
+    scratch = 0
+    for level, order in tasks:
+        steps, used = _placed(rows, order, places)
+        phases[level].append(steps)
+        scratch = max(scratch, used)
+    return Schedule(tuple(tuple(phases[level]) for level in sorted(phases)), scratch, count)
+
+
+def _targets(rows: Rows) -> list[list[int]]:
+    """The rows of each conversion; what is not read of one has a place too."""
+    found: list[list[int]] = [[] for _ in rows.conversions]
+    for r, row in enumerate(rows.rows):
+        if row.step == "converted":
+            found[row.given[0]].append(r)
+    return found
+
+
+def _levels(rows: Rows) -> tuple[list[int], list[int]]:
+    """The phase of each row, even, -1 for inputs; and of each conversion, odd."""
+    levels: list[int] = []
+    converted = [0] * len(rows.conversions)
+    for row in rows.rows:
+        before = max((levels[s] for s in row.src), default=-1)
+        if row.step == "converted":
+            level = max(before, 0) + 1 if before % 2 == 0 or before < 0 else before + 2
+            converted[row.given[0]] = level
+        elif row.step in delay.LEAVES:
+            level = -1
+        else:
+            level = max(before, 0) + max(before, 0) % 2
+        levels.append(level)
+    return levels, converted
+
+
+def _fixed(rows: Rows, inputs: Sequence[int], outputs: Sequence[int]) -> dict[int, int]:
+    """Where inputs, constants and outputs are."""
+    places: dict[int, int] = {}
+    constants: dict[int, int] = {}
+    for r, row in enumerate(rows.rows):
+        if row.step == "input":
+            places[r] = reference(inputs[row.given[0]], row.given[1])
+        elif row.step == "constant":
+            places[r] = reference(CONSTANT, constants.setdefault(row.given[0], len(constants)))
+    for buffer, output, own in zip(outputs, rows.outputs, rows.places, strict=True):
+        places.update({r: reference(buffer, i) for r, i in zip(output, own, strict=True)})
+    return places
+
+
+class _Keeper:
+    """Gives a place to each row that outlives its phase.
+
+    A place is free once the last reader of its row is done: for what comes in later phases, and in
+    the same phase for the one task that read it. A conversion is such a task too: of the columns
+    that it works on it has read all before it writes any.
+    """
+
+    def __init__(
+        self, rows: Rows, levels: list[int], converted: list[int], places: dict[int, int]
+    ) -> None:
+        self._rows, self._levels, self._converted = rows, levels, converted
+        self._places = places
+        self._slots: dict[int, int] = {}  # of rows that live now
+        self._free: list[int] = []  # a heap
+        self._ended: list[int] = []  # free from the next phase on
+        self._count = 0
+        self._last: dict[int, int] = {}  # the last phase that reads a row
+        for row, level in zip(rows.rows, levels, strict=True):
+            if row.step != "converted":
+                self._read(row.src, level)
+        for conversion, level in zip(rows.conversions, converted, strict=True):
+            self._read(conversion.src, level)
+
+    def _read(self, src: Iterable[int], level: int) -> None:
+        for s in src:
+            self._last[s] = max(self._last.get(s, -1), level)
+
+    def keep(self, tasks: Sequence[tuple[int, list[int]]], targets: Sequence[list[int]]) -> int:
+        """Places all of them; how many places there are."""
+        by_level: dict[int, list[Callable[[set[int]], None]]] = defaultdict(list)
+        sources: dict[int, list[set[int]]] = defaultdict(list)
+        for level, order in tasks:
+            by_level[level].append(partial(self._task, order))
+            sources[level].append({s for r in order for s in self._rows.rows[r].src})
+        made = zip(self._converted, self._rows.conversions, targets, strict=True)
+        for level, conversion, to in made:
+            by_level[level].append(partial(self._conversion, conversion, to))
+            sources[level].append(set(conversion.src))
+        for level in sorted(by_level):
+            readers = Counter(s for src in sources[level] for s in src)
+            alone = {r for r in self._slots if self._last[r] == level and readers[r] == 1}
+            for place in by_level[level]:
+                place(alone)
+            ended = [r for r in self._slots if self._last.get(r, -1) <= level]
+            for slot in (*self._ended, *(self._slots.pop(r) for r in ended)):
+                heapq.heappush(self._free, slot)
+            self._ended.clear()
+        return self._count
+
+    def _task(self, order: list[int], alone: set[int]) -> None:
+        last = {s: i for i, r in enumerate(order) for s in self._rows.rows[r].src}
+        own: list[int] = []
+        for i, r in enumerate(order):
+            row = self._rows.rows[r]
+            done = [self._slots.pop(s) for s in set(row.src) if s in alone and last[s] == i]
+            if row.step != "permute":  # all else may overwrite what it reads
+                own += done
+            if r not in self._places and self._last.get(r, -1) > self._levels[r]:
+                self._give(r, own)
+            if row.step == "permute":
+                own += done
+        self._ended += own
+
+    def _conversion(self, conversion: Conversion, to: list[int], alone: set[int]) -> None:
+        own = [self._slots.pop(s) for s in set(conversion.src) if s in alone]
+        for r in to:
+            if r not in self._places:
+                self._give(r, own)
+        self._ended += own
+
+    def _give(self, r: int, own: list[int]) -> None:
+        if own:
+            slot = own.pop()
+        elif self._free:
+            slot = heapq.heappop(self._free)
+        else:
+            slot, self._count = self._count, self._count + 1
+        self._slots[r], self._places[r] = slot, reference(KEPT, slot)
+
+
+def _tasks(rows: Rows, levels: list[int]) -> Iterable[tuple[int, list[int]]]:
+    """(phase, rows) of each task: rows of one phase that read each other, the longest first."""
+    found = [(levels[members[0]], members) for members in delay.tasks(rows, levels)]
+    return sorted(found, key=lambda task: (task[0], -len(task[1])))
+
+
+def _ordered(rows: Rows, members: list[int]) -> list[int]:
+    """The rows of a task in an order in which few wait: sums go on as soon as they can."""
+    own, all_rows = set(members), rows.rows
+    users: dict[int, list[int]] = defaultdict(list)
+    follows = set[int]()  # rows behind a transform
+    for r in members:
+        for s in all_rows[r].src:
+            if s in own:
+                users[s].append(r)
+        if all_rows[r].step in WHOLE_ROW or any(s in follows for s in all_rows[r].src):
+            follows.add(r)
+    done: dict[int, None] = {}
+    is_split = any(all_rows[r].step == "dot" and len(all_rows[r].src) % 2 for r in members)
+    for start in members:
+        if users[start] and not (is_split and all_rows[start].step in WHOLE_ROW):
+            continue  # computed when it is needed
+        ready = [start]
+        while ready:
+            r = heapq.heappop(ready)
+            for made in _with_needed(all_rows, own, done, r):
+                done[made] = None
+                for user in users[made]:
+                    is_eager = is_split and user in follows and all_rows[user].step not in WHOLE_ROW
+                    if is_eager and all(s in done or s not in follows for s in all_rows[user].src):
+                        heapq.heappush(ready, user)
+    return list(done)
+
+
+def _with_needed(
+    rows: Sequence[Row], own: set[int], done: dict[int, None], wanted: int
+) -> list[int]:
+    """`wanted` and what it still needs, in order."""
+    found: dict[int, None] = {}
+    stack = [wanted]
+    while stack:
+        r = stack[-1]
+        missing = [s for s in rows[r].src if s in own and s not in done and s not in found]
+        if missing:  # transforms first, so that elementwise steps come together
+            stack.extend(sorted(reversed(missing), key=lambda s: rows[s].step in WHOLE_ROW))
+            continue
+        stack.pop()
+        if r not in done:
+            found[r] = None
+    return list(found)
+
+
+def _placed(rows: Rows, order: list[int], places: dict[int, int]) -> tuple[tuple[Placed, ...], int]:
+    """The steps of a task, and how many rows of its own it needs."""
+    last = {s: i for i, r in enumerate(order) for s in rows.rows[r].src}
+    own: dict[int, int] = {}
+    free: list[int] = []
+    count = 0
+    steps = []
+    for i, r in enumerate(order):
+        row = rows.rows[r]
+        src = tuple(places[s] if s in places else reference(SCRATCH, own[s]) for s in row.src)
+        dying = [own.pop(s) for s in set(row.src) if s in own and last[s] == i]
+        if row.step != "permute":  # all else may overwrite what it reads
+            free.extend(dying)
+        if r in places:
+            to = places[r]
+        else:
+            free.sort(reverse=True)
+            if free:
+                slot = free.pop()
+            else:
+                slot, count = count, count + 1
+            own[r], to = slot, reference(SCRATCH, slot)
+        if row.step == "permute":
+            free.extend(dying)
+        if r not in places and r not in last:  # nothing reads it
+            free.append(own.pop(r))
+        steps.append(Placed(row, to, src))
+    return tuple(steps), count

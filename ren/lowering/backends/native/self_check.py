@@ -1,0 +1,141 @@
+"""The self-check: a library that was just built has to compute what the reference computes."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from functools import partial
+
+import jax
+import numpy as np
+
+from ren.core import op as ops
+from ren.core.node import Node, make
+from ren.core.ring import Domain, RingSpec
+from ren.core.spec import RingArg, SlotArg, Spec, StoreArg
+from ren.lowering.backends.native.build import BuildError
+from ren.lowering.backends.native.bytecode import emit_whole, whole
+from ren.lowering.backends.native.hashing import BLOCK, Functions
+from ren.lowering.backends.native.overrides import emitter, tables_for
+from ren.lowering.devices.tracing import concretely, wide
+from ren.lowering.kernels.bodies import BODIES
+from ren.lowering.kernels.integers import float_tables
+from ren.lowering.program.graph import Call, Graph
+from ren.lowering.program.kernel import Kernel, kernel_of
+
+# Degrees below and above the length of vectors; small primes and those just below 2^30.
+_RINGS = (
+    RingSpec(16, (97, 193, 1073741441, 1073740609)),
+    RingSpec(4096, (40961, 1073692673, 1073668097)),
+)
+
+
+def check(library: str) -> None:
+    """Runs each kernel of a library that is registered, on arrays of a few residues.
+
+    Raises:
+        BuildError: a kernel does not compute what it should.
+    """
+    kernels = [_kernel(node) for node in _examples()]
+    inputs = [[_residues(s.spec, i) for i, s in enumerate(_node(k).src)] for k in kernels]
+    with (
+        concretely(),
+        wide(),
+        jax.transfer_guard("allow"),
+        jax.default_device(jax.local_devices(backend="cpu")[0]),
+    ):
+        for kernel, arrays in zip(kernels, inputs, strict=True):
+            node = _node(kernel)
+            want = BODIES[node.op.name].reference(node, *arrays)
+            for run in (_by_override, _by_plan):
+                if not np.array_equal(run(library, kernel, arrays), want):
+                    n = node.spec.ring.n
+                    raise BuildError(f"the self-check of {node.op.name} at n = {n} failed")
+
+
+def check_functions(functions: Functions) -> None:
+    """Runs what the host calls of a library.
+
+    Raises:
+        BuildError: a function does not compute what it should.
+    """
+    for prefix in (b"", bytes(range(125)), bytes(range(1, 142))):
+        streams = [hashlib.shake_256(prefix + i.to_bytes(8, "little")) for i in range(255, 266)]
+        want = b"".join(stream.digest(2 * BLOCK) for stream in streams)
+        if bytes(functions.squeezed(prefix, 255, len(streams), 2)) != want:
+            raise BuildError(f"the self-check of SHAKE-256 after {len(prefix)} bytes failed")
+    words = np.frombuffer(want, "<u4")
+    for q in (97, 1073741441):
+        largest, out = (1 << 32) // q * q - 1, np.empty(len(words), np.uint32)
+        above = functions.uniform(words, q, largest, out)
+        is_right = np.array_equal(above, np.flatnonzero(words > largest))
+        if not is_right or not np.array_equal(out, words % np.uint32(q)):
+            raise BuildError(f"the self-check of residues modulo {q} failed")
+    for ring in _RINGS:
+        _check_floats(functions, ring)
+
+
+def _check_floats(functions: Functions, ring: RingSpec) -> None:
+    """Compares the floats of a few integers of all sizes with these integers."""
+    moduli, half, n = ring.moduli, ring.q // 2, ring.n
+    ends = [0, 1, -1, half, -half]
+    values = ends + [(-1) ** i * (half >> (i % half.bit_length())) for i in range(n - len(ends))]
+    limbs = np.array([[(v << 32) % q for v in values] for q in moduli], np.uint32)
+    for found in functions.floats(np.stack([limbs, limbs]), float_tables(moduli)).tolist():
+        if any(abs(int(x) - v) << 52 > abs(v) for x, v in zip(found, values, strict=True)):
+            raise BuildError(f"the self-check of floats at n = {n} failed")
+
+
+def _by_override(library: str, kernel: Kernel, inputs: list[np.ndarray]) -> np.ndarray:
+    """The result of a kernel that is one op, by its native kernel, or XLA where it has none."""
+    tables = tuple(t.build() for t in tables_for(kernel.tables, library))
+    (instr,) = (i for i in kernel.program.instrs if i.op == _node(kernel).op.name)
+    emit = partial(emitter(instr.op, library), instr)
+    return np.asarray(jax.jit(emit)([tables[i] for i in instr.tables], *inputs))
+
+
+def _by_plan(library: str, kernel: Kernel, inputs: list[np.ndarray]) -> np.ndarray:
+    """The result of a kernel as a plan of its own."""
+    count, tables = len(inputs), tuple(range(len(kernel.tables)))
+    call = Call(kernel.program, tables, tuple(range(count)))
+    found = whole(Graph(count, (call,), (count,)), kernel.tables, [a.shape for a in inputs])
+    if found is None:
+        raise BuildError(f"a plan of {_node(kernel).op.name} has no code")
+    arrays = tuple(t.build() for t in found.tables)
+    (made,) = jax.jit(partial(emit_whole, found.form, library))(arrays, inputs)
+    return np.asarray(made)
+
+
+def _examples() -> Iterator[Node]:
+    for ring in _RINGS:
+        pair = [_slot(ring, Domain.NTT, i) for i in range(4)]
+        yield make(ops.DOT, pair)
+        yield make(ops.SUB, pair[:2])
+        yield make(ops.NTT, (_slot(ring, Domain.COEFF),))
+        yield make(ops.INTT, (_slot(ring, Domain.NTT),))
+        for op in (ops.CONVERT, ops.LIFT):
+            source = _slot(ring.with_moduli(ring.moduli[1:]), Domain.COEFF)
+            yield make(op, (source,), RingArg(ring.with_moduli(ring.moduli[:1])))
+
+
+def _slot(ring: RingSpec, domain: Domain, index: int = 0) -> Node:
+    return make(ops.SLOT, (), SlotArg(index, Spec(ring, domain, (2,))))
+
+
+def _kernel(node: Node) -> Kernel:
+    place = make(ops.SLOT, (), SlotArg(-1, node.spec))
+    return kernel_of(make(ops.SINK, (make(ops.STORE, (place, node), StoreArg()),)))
+
+
+def _node(kernel: Kernel) -> Node:
+    return kernel.body.src[0].src[1]
+
+
+def _residues(spec: Spec, seed: int) -> np.ndarray:
+    """Residues of all sizes, and the extreme ones."""
+    q = np.array(spec.ring.moduli, np.uint64)[:, None]
+    places = np.arange(np.prod(spec.shape), dtype=np.uint64).reshape(spec.shape) + np.uint64(seed)
+    some = (places * places * np.uint64(2654435761) + np.uint64(40503)) % q
+    some[0, :, ::3] = (q - np.uint64(1)) % q
+    some[..., 1::7] = 0
+    return some.astype(np.uint32)

@@ -1,0 +1,1 @@
+"""The NumPy backend: the device "python", exact and independent of XLA."""

@@ -1,0 +1,23 @@
+"""Kernels interpreted with NumPy: the "python" device, exact and independent of XLA."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ren.core import op as ops
+from ren.core.node import Node, toposort
+from ren.lowering.kernels.bodies import BODIES
+from ren.lowering.program.kernel import Kernel
+
+
+def interpret(kernel: Kernel, args: tuple[np.ndarray, ...]) -> tuple[np.ndarray, ...]:
+    """The kernel's results on NumPy arrays `uint32[*batch, limb, n]`, in order of its stores."""
+    values: dict[Node, Any] = {}
+    for node in toposort(kernel.body)[:-1]:
+        if node.op is ops.SLOT:
+            values[node] = args[node.arg.index] if node.arg.index >= 0 else None
+        else:
+            values[node] = BODIES[node.op.name].reference(node, *(values[s] for s in node.src))
+    return tuple(values[store] for store in kernel.body.src)

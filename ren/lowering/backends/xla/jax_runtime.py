@@ -1,0 +1,266 @@
+"""The runtime's executables: called directly, kept as bytes; the one module of private JAX names.
+
+A direct call takes half the time of JAX's dispatch, and an executable made from bytes needs no
+tracing and no lowering. Where a name is missing, all functions run through `jax.jit`, after one
+warning of the logger "ren".
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import struct
+import threading
+import time
+from collections.abc import Callable, Sequence
+from functools import cache
+from importlib import resources
+from importlib.metadata import version
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import attrs
+import jax
+import jax.monitoring
+import numpy as np
+
+from ren.lowering.devices.tracing import wide
+from ren.lowering.storage import executable_store as disk
+
+_private: Any = None
+try:
+    from jax._src import cache_key, compiler, core, xla_bridge
+    from jax._src.interpreters import pxla
+    from jax._src.lib import _jax  # pyright: ignore[reportPrivateImportUsage]
+
+    _private = SimpleNamespace(
+        cache_key=cache_key,
+        compiler=compiler,
+        core=core,
+        xla_bridge=xla_bridge,
+        pxla=pxla,
+        lib=_jax,
+    )
+except ImportError:  # another JAX
+    pass
+
+COMPILE = "/jax/core/compile/backend_compile_duration"
+CACHE_HIT, CACHE_MISS = (f"/jax/compilation_cache/cache_{what}" for what in ("hits", "misses"))
+
+_log = logging.getLogger("ren")
+_LENGTH = struct.Struct("<Q")
+# XLA:CPU uses half of an AVX-512 register unless told otherwise (docs/performance.md).
+_FOR_CPU = {"xla_cpu_prefer_vector_width": 512}
+# Above all streams that JAX numbers by threads; the rest of one is its thread and its lane.
+_LANES, _LANE_BITS = 1 << 62, 8
+# What a private name that is gone or means something else raises.
+CHANGED = (AttributeError, TypeError, NotImplementedError)
+Results = Sequence[tuple[tuple[int, ...], str]]  # the shape and type of each
+
+
+@attrs.frozen(eq=False)
+class Executable:
+    """A compiled function of arrays on one device.
+
+    Attributes:
+        execute: the runtime's executable: a list of arrays -> results.
+        uncommitted, committed: what makes JAX arrays of the results.
+        layouts: of its parameters.
+    """
+
+    execute: Callable[[list[Any]], Any]
+    uncommitted: list[Any]
+    committed: list[Any]
+    layouts: list[Any]
+
+    def bind(self, leading: Sequence[Any], is_committed: bool) -> Callable[[Sequence[Any]], Any]:
+        """The function of the arrays that come after `leading`; its results are a list.
+
+        Args:
+            leading: the first arguments.
+            is_committed: whether JAX may not move the results to other devices.
+        """
+        execute, first = self.execute, tuple(leading)
+        handlers = self.committed if is_committed else self.uncommitted
+
+        def call(arrays: Sequence[Any]) -> Any:
+            return execute([*first, *arrays]).consume_with_handlers(handlers)
+
+        return call
+
+
+# Whether the private names have failed once: then they are not tried again.
+_has_given_up = False
+
+
+def is_supported() -> bool:
+    """False where this JAX has no such executables, as far as was tried."""
+    if _private is None and not _has_given_up:
+        give_up(ImportError("its modules have moved"))
+    return not _has_given_up
+
+
+def give_up(error: Exception) -> None:
+    """Runs everything through `jax.jit` from now on, after one warning."""
+    global _has_given_up
+    if not _has_given_up:
+        _has_given_up = True
+        _log.warning(
+            "jax %s is unknown to Ren's executables: kernels run through jax.jit, and none is kept "
+            "on disk (%s).",
+            jax.__version__,
+            disk.first_line(error),
+        )
+
+
+def has_started() -> bool:
+    """Whether JAX has its backends, and their threads, in this process.
+
+    It takes no lock: a forked child asks, where a lock may be held by a thread that is not there.
+    """
+    bridge = getattr(_private, "xla_bridge", None)
+    return bool(getattr(bridge, "_backends", None))
+
+
+def has_streams() -> bool:
+    """Whether executables that one thread calls can wait in several queues."""
+    return hasattr(getattr(_private, "lib", None), "set_execution_stream_id")
+
+
+def stream() -> int:
+    """The queue of what this thread calls now."""
+    return _private.lib.get_execution_stream_id()
+
+
+def stream_of_lane(lane: int) -> int:
+    """A queue of this thread's own."""
+    return _LANES + (threading.get_native_id() << _LANE_BITS) + lane
+
+
+def set_stream(number: int) -> None:
+    """Has this thread's calls wait in another queue; each waits for its arguments all the same."""
+    _private.lib.set_execution_stream_id(number)
+
+
+def executable(loaded: Any, results: Results, place: Any) -> Executable:
+    """A loaded executable with results of these types, on the device of `place`."""
+    avals = [_private.core.ShapedArray(shape, np.dtype(dtype)) for shape, dtype in results]
+    handler = _private.pxla.global_aval_to_result_handler
+    free, bound = ([handler(aval, place, is_bound) for aval in avals] for is_bound in (False, True))
+    _ = _private.lib.ExecuteResults.consume_with_handlers  # used at each call: missed now
+    return Executable(loaded.execute_sharded, free, bound, loaded.get_parameter_layouts())
+
+
+def put(array: np.ndarray, device: Any) -> Any:
+    """A host array of 32 bits on a device, which JAX may move: a call without JAX's dispatch.
+
+    A CPU reads it where it stands, if it is aligned: nothing is written to it afterwards.
+    """
+    if is_supported():
+        try:
+            aval = _private.core.ShapedArray(array.shape, array.dtype)
+            place = _home(device)
+            return _private.pxla.batched_device_put(aval, place, [array], [device], committed=False)
+        except CHANGED as error:
+            give_up(error)
+    return jax.device_put(array)
+
+
+@cache
+def _home(device: Any) -> Any:
+    """The sharding that JAX gives to arrays on its default device, which this one is."""
+    return jax.device_put(np.zeros(1, np.uint32)).sharding
+
+
+def compiled(lowered: Any, place: Any) -> Any:
+    """The loaded executable of a `jax.stages.Lowered`, from JAX's own cache if it is there."""
+    (device,) = place.device_set
+    with wide():
+        return lowered.compile(_chosen(device.platform)).runtime_executable()
+
+
+def compiled_afresh(lowered: Any, place: Any) -> Any:
+    """The same, never from JAX's cache: what came from bytes once does not serialize on XLA:CPU.
+
+    It counts as a compile and as a cache miss with JAX's monitoring, as if JAX had made it.
+    """
+    (device,) = place.device_set
+    start = time.perf_counter()
+    made = device.client.compile_and_load(
+        lowered.compiler_ir(),
+        executable_devices=_private.lib.DeviceList((device,)),
+        compile_options=_options(device),
+    )
+    jax.monitoring.record_event_duration_secs(COMPILE, time.perf_counter() - start)
+    jax.monitoring.record_event(CACHE_MISS)
+    return made
+
+
+def to_bytes(loaded: Any, results: Results) -> bytes:
+    """What `from_bytes` makes the executable from."""
+    head = json.dumps(results).encode()
+    return _LENGTH.pack(len(head)) + head + loaded.serialize()
+
+
+def from_bytes(body: bytes, place: Any) -> Executable:
+    """An executable as it was kept; anything may be raised where the bytes are of another kind."""
+    (length,) = _LENGTH.unpack_from(body)
+    start = _LENGTH.size + length
+    results = [(tuple(shape), dtype) for shape, dtype in json.loads(body[_LENGTH.size : start])]
+    (device,) = place.device_set
+    devices = _private.lib.DeviceList((device,))
+    loaded = device.client.deserialize_executable(body[start:], devices, _options(device))
+    return executable(loaded, results, place)
+
+
+def _options(device: Any) -> Any:
+    return _private.compiler.get_compile_options(
+        num_replicas=1,
+        num_partitions=1,
+        device_assignment=[[device.id]],
+        env_options_overrides=_chosen(device.platform),
+        backend=device.client,
+    )
+
+
+def _chosen(platform: str) -> dict[str, Any] | None:
+    """The compiler's options for a platform, where they are not its own."""
+    return dict(_FOR_CPU) if platform == "cpu" else None
+
+
+@cache
+def environment(device: Any) -> tuple[str, ...]:
+    """What decides about an executable besides the program: versions, flags, the processor."""
+    made = hashlib.sha256()
+    _private.cache_key._hash_platform(made, device.client)
+    _private.cache_key._hash_xla_flags(made, _private.cache_key.get_flag_prefixes())
+    _private.cache_key._hash_serialized_compile_options(made, _options(device))
+    _private.cache_key._hash_accelerator_config(made, np.array([device]))
+    versions = [version(name) for name in ("jax", "jaxlib")]
+    kind = (device.platform, device.device_kind, str(device.id), device.client.platform_version)
+    return (*versions, *kind, processor(), _source(), made.hexdigest())
+
+
+def processor() -> str:
+    """The features of the processor, which XLA compiles for, as far as the system tells them."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return ""
+    names = ("model name", "flags", "Features", "CPU part")
+    return "\n".join(sorted({line for line in lines if line.startswith(names)}))
+
+
+def _source() -> str:
+    """A digest of the code that emits kernels: a change of it changes what they compute."""
+    made = hashlib.sha256()
+    folders = [resources.files("ren.core"), resources.files("ren.lowering")]
+    while folders:
+        for entry in sorted(folders.pop().iterdir(), key=lambda entry: entry.name):
+            if entry.is_dir() and entry.name != "__pycache__":
+                folders.append(entry)
+            elif entry.name.endswith(".py"):
+                made.update(entry.name.encode() + b"\0" + entry.read_bytes() + b"\0")
+    return made.hexdigest()

@@ -1,0 +1,1 @@
+"""Drawing: diagrams, their layout, SVG, DOT and Mermaid, plots and tables as text."""

@@ -1,0 +1,107 @@
+"""The pipeline: every pass over the graph, in order, each followed by its verifier."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import attrs
+
+from ren.core.node import Node, toposort
+from ren.core.verify import verify
+from ren.lowering.passes.bufferize import bufferize
+from ren.lowering.passes.expand_constants import expand_constants
+from ren.lowering.passes.fuse_products import fuse_products
+from ren.lowering.passes.indexify import indexify
+from ren.lowering.passes.insert_transforms import insert_transforms
+from ren.lowering.passes.join_rescale import join_rescale
+from ren.lowering.passes.kernelize import kernelize
+from ren.lowering.passes.lower_automorphisms import lower_automorphisms
+from ren.lowering.passes.lower_ring_ops import lower_ring_ops
+from ren.lowering.passes.lower_views import lower_views
+from ren.lowering.passes.map_results import map_results
+from ren.lowering.passes.materialize import materialize
+from ren.lowering.passes.reduce_transforms import reduce_transforms
+from ren.lowering.passes.simplify_algebra import simplify_algebra
+from ren.lowering.passes.sink_mod_down import sink_mod_down
+from ren.lowering.passes.split_views import split_views
+from ren.progress import Progress
+
+
+@attrs.frozen
+class Pass:
+    """A named function from graph to graph.
+
+    Attributes:
+        number: its place in the list of twelve that the design names.
+        changes_rounding: True where a ModDown may round otherwise than before, within one unit for
+            each term of a sum; every other pass keeps all values bit for bit.
+    """
+
+    number: int
+    name: str
+    run: Callable[[Node], Node]
+    changes_rounding: bool = False
+
+
+@attrs.frozen
+class Stage:
+    """A pass, the graph after it, and how many nodes it made and let go."""
+
+    step: Pass
+    graph: Node
+    made: int
+    gone: int
+
+
+PIPELINE: tuple[Pass, ...] = (
+    Pass(1, "simplify_algebra", simplify_algebra),
+    Pass(1, "sink_mod_down", sink_mod_down, changes_rounding=True),
+    Pass(1, "join_rescale", join_rescale, changes_rounding=True),
+    Pass(2, "lower_ring_ops", lower_ring_ops),
+    Pass(1, "simplify_lowered", simplify_algebra),
+    Pass(3, "insert_transforms", insert_transforms),
+    Pass(4, "reduce_transforms", reduce_transforms),
+    Pass(4, "fuse_products", fuse_products),
+    Pass(5, "split_views", split_views),
+    Pass(5, "materialize", materialize),
+    Pass(6, "bufferize", bufferize),
+    Pass(7, "map_results", map_results),
+    Pass(8, "lower_automorphisms", lower_automorphisms),
+    Pass(9, "expand_constants", expand_constants),
+    Pass(10, "lower_views", lower_views),
+    Pass(11, "indexify", indexify),
+    Pass(12, "kernelize", kernelize),
+)
+
+
+def run_pipeline(sink: Node) -> Node:
+    """`sink` after every pass; raises VerificationError if a pass broke a rule of its stage.
+
+    A graph that a pass leaves as it is, is looked at after the next pass that changes it, or at the
+    end.
+    """
+    done: tuple[str, ...] = ()
+    verified: tuple[str, ...] = ()
+    with Progress(len(PIPELINE), "planning") as progress:
+        for step in PIPELINE:
+            after = step.run(sink)
+            done = (*done, step.name)
+            if after is not sink:
+                verify(sink, after, done)
+                verified = done
+            sink = after
+            progress.step()
+    if verified is not done:
+        verify(sink, sink, done)
+    return sink
+
+
+def stages(sink: Node) -> tuple[Stage, ...]:
+    """The graph after each pass, with the counts of nodes made and gone."""
+    found = []
+    for step in PIPELINE:
+        after = step.run(sink)
+        before, now = set(toposort(sink)), set(toposort(after))
+        found.append(Stage(step, after, len(now - before), len(before - now)))
+        sink = after
+    return tuple(found)

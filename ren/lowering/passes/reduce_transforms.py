@@ -1,0 +1,59 @@
+"""Pass 4: fewer transforms: round trips cancelled, conversions sunk through linear ops.
+
+NTT(INTT(x)) is x, also with a view between. Where nothing else reads them, NTT(a) + NTT(b) is
+NTT(a + b), and INTT(NTT(a) + c) is a + INTT(c). None ever makes a transform.
+"""
+
+from __future__ import annotations
+
+from ren.core import op as ops
+from ren.core.inference import is_constant
+from ren.core.node import NO_ARG, Node, make
+from ren.core.op import Op
+from ren.core.rewrite import Table, rewrite, to_domain
+from ren.core.ring import Domain, RingSpec
+from ren.lowering.passes import simplify_algebra as algebra
+from ren.lowering.passes.sinking import Sinkable, sink_through_sums
+
+
+def reduce_transforms(sink: Node) -> Node:
+    """`sink` with round trips cancelled and transforms of a sum's operands as one of the sum."""
+    while True:
+        before = sink
+        sink = rewrite(sink, ROUND_TRIPS)
+        for transform in _TRANSFORMS:
+            sink = sink_through_sums(sink, transform)
+        if sink is before:
+            return sink
+
+
+def _through_view(node: Node) -> Node | None:
+    """NTT(VIEW(INTT(x))) -> VIEW(x), and the same with the two exchanged."""
+    (v,) = node.src
+    if v.op is ops.VIEW and v.src[0].op.name == node.op.inverse:
+        return make(ops.VIEW, v.src[0].src, v.arg)
+    return None
+
+
+def _view_of_view(node: Node) -> Node | None:
+    """VIEW(VIEW(x)) -> VIEW(x)."""
+    (v,) = node.src
+    return make(ops.VIEW, v.src, node.arg) if v.op is ops.VIEW else None
+
+
+ROUND_TRIPS: Table = {
+    "NTT": (*algebra.RULES["NTT"], _through_view),
+    "INTT": (*algebra.RULES["INTT"], _through_view),
+    "VIEW": (*algebra.RULES["VIEW"], _view_of_view),
+}
+
+
+def _transform(op: Op, source: Domain) -> Sinkable:
+    def constant(p: Node, ring: RingSpec) -> Node | None:
+        return to_domain(p, source) if is_constant(p) else None
+
+    inverse = ops.OPS[op.inverse or ""]
+    return Sinkable(op, (ops.NEG,), constant, lambda like: NO_ARG, inverse)
+
+
+_TRANSFORMS = (_transform(ops.NTT, Domain.COEFF), _transform(ops.INTT, Domain.NTT))

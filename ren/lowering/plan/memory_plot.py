@@ -1,0 +1,136 @@
+"""Plots of a plan's memory: which buffers are live while each unit runs, stacked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from ren.lowering.inspect import plots as plotting
+from ren.lowering.inspect.text_table import size
+from ren.lowering.plan.lifetimes import Value
+from ren.lowering.plan.memory import MemoryPlan, memory_plan, temporaries, units_report
+
+if TYPE_CHECKING:
+    from ren.lowering.plan.plan import Plan
+
+NAMED_UNITS = 12  # so many units have their names under the axis
+_STYLES = {
+    "intermediate": plotting.BLUE,
+    "intermediate, odd": plotting.SKY,  # neighbours in a stack are told apart
+    "result": plotting.GREEN,
+    "temporary (estimated)": plotting.ORANGE,
+}
+
+
+@attrs.frozen
+class Block:
+    """A stretch of units over which bytes stand at one height of the stack.
+
+    Attributes:
+        kind: a key of the legend.
+        first, last: the units, both included.
+        bottom, size: in bytes.
+    """
+
+    kind: str
+    first: int
+    last: int
+    bottom: int
+    size: int
+
+
+def timeline(plan: Plan) -> list[Block]:
+    """The live bytes of every unit as blocks; the highest top is the planned peak."""
+    made = memory_plan(plan)
+    outputs = set(plan.outputs)
+    open_: dict[int, Block] = {}
+    done: list[Block] = []
+    for i, live in enumerate(_stacks(plan, made)):
+        blocks, bottom = {}, 0
+        for v in live:
+            before, bytes_ = open_.pop(v, None), made.values[v].own_size
+            if before is not None and before.bottom == bottom:
+                blocks[v] = attrs.evolve(before, last=i)
+            else:
+                done += [before] if before else []
+                blocks[v] = Block(_kind(v, outputs), i, i, bottom, bytes_)
+            bottom += bytes_
+        done += open_.values()
+        open_ = blocks
+    done += open_.values()
+    return done + list(_temporaries(plan, made))
+
+
+def _stacks(plan: Plan, made: MemoryPlan) -> Iterator[list[int]]:
+    """For each unit the values live while it runs, the oldest first.
+
+    What takes over a buffer stands where that stood, and from the same unit on.
+    """
+    stack: list[int] = []
+    for unit, pairs in zip(plan.units, made.donations, strict=True):
+        place = {given: taker for given, taker in pairs}
+        stack = [place.get(v, v) for v in stack]
+        stack += [v for v in unit.outs if v not in place.values()]
+        stack = [v for v in stack if made.values[v].own_size]
+        yield stack
+        stack = [v for v in stack if v not in unit.drops]
+
+
+def _temporaries(plan: Plan, made: MemoryPlan) -> Iterator[Block]:
+    own: list[Value] = list(made.values)
+    stacks = _stacks(plan, made)
+    for i, (live, extra) in enumerate(zip(stacks, temporaries(plan, made), strict=True)):
+        if extra:
+            yield Block("temporary (estimated)", i, i, sum(own[v].own_size for v in live), extra)
+
+
+def _kind(value: int, outputs: set[int]) -> str:
+    if value in outputs:
+        return "result"
+    return "intermediate, odd" if value % 2 else "intermediate"
+
+
+def plot_memory(plan: Plan, ax: Any = None) -> Any:
+    """See `Plan.plot_memory`."""
+    ax = plotting.axes(ax, "plan.plot_memory()")
+    told, blocks = units_report(plan), timeline(plan)
+    unit, name = _scale(max(told.peak_bytes, told.unplanned_bytes))
+    for kind, colour in _STYLES.items():
+        found = [b for b in blocks if b.kind == kind]
+        if found:
+            plotting.boxes(
+                ax,
+                [(b.first - 0.5, b.bottom / unit, b.last - b.first + 1, b.size / unit)
+                 for b in found],
+                facecolor=colour, edgecolor=plotting.page_colour(ax),
+                linewidth=0.6 if len(plan.units) <= 300 else 0,
+                label="_" if kind.endswith("odd") else kind,
+            )  # fmt: skip
+    ax.axhline(told.peak_bytes / unit, color=plotting.RED, ls="--", lw=1, label="peak, planned")
+    without = told.unplanned_bytes / unit
+    ax.axhline(without, color=plotting.GREY, ls=":", lw=1, label="peak without donation")
+    ax.set_xlim(-0.5, max(len(plan.units), 1) - 0.5)
+    ax.set_ylim(0, 1.08 * max(told.peak_bytes, told.unplanned_bytes, 1) / unit)
+    _name_units(ax, plan)
+    ax.set_ylabel(f"{name} while the unit runs")
+    ax.set_title(
+        f"peak {size(told.peak_bytes)} beside {size(told.input_bytes)} of inputs", loc="left"
+    )
+    ax.legend(loc="center left", bbox_to_anchor=(1.01, 0.5), frameon=False)
+    return ax
+
+
+def _name_units(ax: Any, plan: Plan) -> None:
+    if len(plan.units) <= NAMED_UNITS:
+        names = [f"{i} {unit.name[:14]}" for i, unit in enumerate(plan.units)]
+        ax.set_xticks(range(len(names)), names, rotation=30, ha="right")
+    ax.set_xlabel("units, in the order in which they run")
+
+
+def _scale(most: int) -> tuple[int, str]:
+    for power, name in ((30, "GiB"), (20, "MiB"), (10, "KiB")):
+        if most >= 1 << power:
+            return 1 << power, name
+    return 1, "bytes"

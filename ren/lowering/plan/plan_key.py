@@ -1,0 +1,182 @@
+"""Digests: the name of a plan that another process knows it by.
+
+SHA-256 of a canonical print: what runs and how it is wired, never arrays, object identities or
+`hash()`. `plan_digest` adds what else decides how fast a plan runs: versions, flags, machine.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import platform
+from collections.abc import Hashable, Iterator
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import jax
+from jaxlib.version import __version__ as jaxlib_version
+
+from ren.core.spec import BufferArg, PlaceholderArg, ScalarArg, Spec
+from ren.core.version import __version__
+from ren.lowering.backends.native.library import library_for
+from ren.lowering.devices.devices import PYTHON, claim_of
+from ren.lowering.program.steps import CopyUnit, Input, KernelUnit, Unit, ViewUnit
+
+if TYPE_CHECKING:
+    from ren.lowering.kernels.bodies import Table
+    from ren.lowering.plan.plan import Plan
+    from ren.lowering.program.kernel import Program
+
+CPU_INFO = Path("/proc/cpuinfo")  # Linux alone has it
+# What it calls the name and the features of a processor, on x86 and on ARM.
+_CPU_FIELDS = ("model name", "flags", "CPU part", "Features")
+
+
+def plan_digest(plan: Plan, xla_flags: str = "") -> str:
+    """The name, 64 hex digits, of a plan on this machine with these versions.
+
+    Args:
+        plan: what runs.
+        xla_flags: the flags that XLA was started with.
+
+    Returns:
+        SHA-256 of `plan.digest`, which is worked out once, of the `environment`, and of the native
+        kernels that it calls.
+    """
+    programs = (unit.kernel.program for unit in plan.units if isinstance(unit, KernelUnit))
+    lines = (plan.digest, environment(xla_flags), f"native {library_for(programs)}")
+    return hashlib.sha256("\n".join(lines).encode()).hexdigest()
+
+
+@lru_cache(maxsize=16)
+def environment(xla_flags: str = "") -> str:
+    """What a run depends on besides its plan: versions, flags, processor and default device."""
+    device = jax.devices()[0]
+    lines = (
+        f"ren {__version__} jax {jax.__version__} jaxlib {jaxlib_version}",
+        f"flags {' '.join(sorted(xla_flags.split()))}",
+        f"device {_kind(device)}",
+        *processor(),
+    )
+    return "\n".join(lines)
+
+
+def processor() -> list[str]:
+    """The machine, how many processors it has, and what it tells of the first of them."""
+    found = [f"{platform.system()} {platform.machine()} {os.cpu_count()}"]
+    try:
+        with CPU_INFO.open(encoding="utf-8", errors="replace") as lines:
+            for line in lines:
+                name, _, value = line.partition(":")
+                if not line.strip():
+                    break
+                if name.strip() in _CPU_FIELDS:
+                    found.append(f"{name.strip()} {' '.join(sorted(value.split()))}")
+    except OSError:
+        pass
+    return found
+
+
+def structure_digest(plan: Plan) -> str:
+    """SHA-256, in hex, of the canonical print of a plan."""
+    return hashlib.sha256("\n".join(canonical(plan)).encode()).hexdigest()
+
+
+def canonical(plan: Plan) -> Iterator[str]:
+    """The canonical print of a plan, line by line; each program and each table stands once."""
+    return _Printer().plan(plan)
+
+
+class _Printer:
+    """Prints one plan; programs, tables and sets of devices are numbered as they come."""
+
+    def __init__(self) -> None:
+        self._programs: dict[Program, int] = {}
+        self._tables: dict[Table, int] = {}
+        self._places: dict[Hashable, int] = {}
+
+    def plan(self, plan: Plan) -> Iterator[str]:
+        for given in plan.inputs:
+            yield f"input {_role(given)} {_spec(given.spec)} {self._input_place(given)}"
+        for unit in plan.units:
+            yield from self._unit(unit)
+        for value, spec in zip(plan.outputs, plan.output_specs, strict=True):
+            yield f"output {value} {_spec(spec)}"
+
+    def _unit(self, unit: Unit) -> Iterator[str]:
+        if isinstance(unit, CopyUnit):
+            yield f"copy {_plain(unit.ins)} {self._target(unit.device)}"
+            return
+        if isinstance(unit, ViewUnit):
+            yield f"view {_plain(unit.ins)} {unit.start} {unit.length} {_spec(unit.spec)}"
+            return
+        program, tables = unit.kernel.program, unit.kernel.tables
+        if program not in self._programs:
+            yield _program(program)
+        for table in tables:
+            if table not in self._tables:
+                yield f"table {table.kind} {_plain(table.args)}"
+                self._tables[table] = len(self._tables)
+        which = self._programs.setdefault(program, len(self._programs))
+        read = tuple(self._tables[t] for t in tables)
+        yield f"run {which} {_plain(read)} {_plain(unit.ins)} {_plain(unit.donate)}"
+
+    def _input_place(self, given: Input) -> str:
+        arg = given.arg
+        return self._place(claim_of(arg.array) if isinstance(arg, BufferArg) else arg.device)
+
+    def _target(self, device: Any) -> str:
+        """Where a copy goes; of a sharding also how it divides the array."""
+        if not isinstance(device, jax.sharding.Sharding):
+            return self._place(device if device == PYTHON else frozenset({device}))
+        how = ""
+        if isinstance(device, jax.sharding.NamedSharding):
+            how = f" {dict(device.mesh.shape)} {device.spec}"
+        return f"{self._place(frozenset(device.device_set))} {type(device).__name__}{how}"
+
+    def _place(self, claim: Any) -> str:
+        """A claim as the kinds of its devices: which of equal devices is meant is of no account."""
+        if claim is None or claim == PYTHON:
+            return str(claim)
+        kinds = ", ".join(sorted(map(_kind, claim)))
+        return f"{self._places.setdefault(claim, len(self._places))} of {kinds}"
+
+
+def _program(program: Program) -> str:
+    steps = (
+        f"{i.op} {_plain(i.structure)} {_plain(i.src)} {_plain(i.tables)} {i.limbs} {i.n}"
+        for i in program.instrs
+    )
+    return f"program {program.slots} {_plain(program.outputs)}: {'; '.join(steps)}"
+
+
+def _role(given: Input) -> str:
+    if given.is_held:
+        return "pruned" if given.is_pruned else "held"
+    if isinstance(given.arg, ScalarArg):
+        return "scalar"
+    made = given.arg.how if isinstance(given.arg, PlaceholderArg) else ""
+    return made or ("donated" if given.is_donated else "argument")
+
+
+def _spec(spec: Spec) -> str:
+    moduli = _plain(spec.ring.moduli)
+    return f"{spec.ring.n} {moduli} {spec.domain.value} {spec.dtype} {_plain(spec.batch)}"
+
+
+def _kind(device: Any) -> str:
+    return f"{device.platform} {device.device_kind}"
+
+
+def _plain(value: Hashable) -> str:
+    """Nested tuples of numbers and names, as text; refuses what could print differently elsewhere.
+
+    Raises:
+        TypeError: anything else is in it.
+    """
+    if type(value) is tuple:
+        return f"({','.join(map(_plain, value))})"
+    if value is None or type(value) in (bool, int, str):
+        return repr(value)
+    raise TypeError(f"no canonical print of a {type(value).__name__}")

@@ -1,0 +1,139 @@
+"""Units: the steps of a plan, and what each says of itself."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Iterable
+
+import attrs
+
+from ren.core import op as ops
+from ren.core.node import Node
+from ren.core.printer import body_name
+from ren.core.spec import BufferArg, PlaceholderArg, ScalarArg, Spec
+from ren.lowering.program.kernel import Kernel
+
+
+@attrs.frozen(eq=False)
+class Input:
+    """An array that a plan reads: of a buffer held by the plan, or bound at each call.
+
+    `is_pruned` marks a held buffer that the captured function computed, once, at capture;
+    `is_donated` a bound one that its caller gives away: a result may stand in its buffer.
+    """
+
+    arg: BufferArg | PlaceholderArg | ScalarArg
+    spec: Spec
+    is_pruned: bool = False
+    is_donated: bool = False
+
+    @property
+    def is_held(self) -> bool:
+        """True for a buffer that the plan itself holds."""
+        return isinstance(self.arg, BufferArg)
+
+
+def _kernel_name(unit: KernelUnit) -> str:
+    return body_name(unit.kernel.body)
+
+
+@attrs.frozen(eq=False)
+class KernelUnit:
+    """Runs a kernel: `values[outs] = kernel(*values[ins])`, then forgets `drops`.
+
+    Attributes:
+        donate: pairs (position in `ins`, position in `outs`): an intermediate or donated input
+            that dies here, and the result of the same shape that takes over its buffer.
+        name: the ops of the kernel, for people.
+    """
+
+    kernel: Kernel
+    ins: tuple[int, ...]
+    outs: tuple[int, ...]
+    drops: tuple[int, ...] = ()
+    donate: tuple[tuple[int, int], ...] = ()
+    name: str = attrs.field(default=attrs.Factory(_kernel_name, takes_self=True))
+
+
+@attrs.frozen(eq=False)
+class CopyUnit:
+    """Moves `values[ins[0]]` to a device, then forgets `drops`."""
+
+    device: Hashable
+    ins: tuple[int, ...]
+    outs: tuple[int, ...]
+    drops: tuple[int, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """What it does, for people."""
+        return f"COPY to {self.device}"
+
+
+@attrs.frozen(eq=False)
+class ViewUnit:
+    """Binds limbs `start` to `start + length` of `values[ins[0]]`, over `spec`; no kernel runs.
+
+    JAX arrays have no free views: reading the limbs slices them once.
+    """
+
+    spec: Spec
+    start: int
+    length: int
+    ins: tuple[int, ...]
+    outs: tuple[int, ...]
+    drops: tuple[int, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """What it does, for people."""
+        return f"VIEW of limbs {self.start} to {self.start + self.length - 1}"
+
+
+Unit = KernelUnit | CopyUnit | ViewUnit
+
+
+def nbytes(spec: Spec) -> int:
+    """The bytes of a value: four for each residue."""
+    return 4 * math.prod(spec.shape)
+
+
+def stored(unit: KernelUnit) -> tuple[Node, ...]:
+    """The expressions that a kernel stores, in order, without the copies that users asked for."""
+    return tuple(_behind(store.src[1]) for store in unit.kernel.body.src)
+
+
+def _behind(node: Node) -> Node:
+    while node.op is ops.CONTIGUOUS:
+        node = node.src[0]
+    return node
+
+
+def read_slots(order: Iterable[Node]) -> list[Node]:
+    """The SLOTs of a kernel body that are read; the others are written."""
+    return [node for node in order if node.op is ops.SLOT and node.arg.index >= 0]
+
+
+def value_specs(inputs: Iterable[Input], units: Iterable[Unit]) -> tuple[Spec, ...]:
+    """The type of every value of a plan, by number."""
+    specs = [i.spec for i in inputs]
+    for unit in units:
+        if isinstance(unit, CopyUnit):
+            specs.append(specs[unit.ins[0]])
+        elif isinstance(unit, ViewUnit):
+            specs.append(unit.spec)
+        else:
+            specs.extend(store.spec for store in unit.kernel.body.src)
+    return tuple(specs)
+
+
+def with_last_uses(units: list[Unit], outputs: tuple[int, ...]) -> tuple[Unit, ...]:
+    """The units, each with the values that nothing after it reads."""
+    live = set(outputs)
+    done: list[Unit] = []
+    for unit in reversed(units):
+        used = dict.fromkeys((*unit.ins, *unit.outs))
+        drops = tuple(v for v in used if v not in live)
+        live.update(used)
+        done.append(attrs.evolve(unit, drops=drops))
+    return tuple(reversed(done))

@@ -1,0 +1,123 @@
+"""Integers of the host to residues on JAX's default device, and residues to centred floats.
+
+Each XLA kernel is one executable for each shape, kept like those of other kernels. It runs
+concretely, also while JAX is tracing.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any
+
+import jax
+import numpy as np
+from numpy.typing import NDArray
+
+from ren.lowering.backends.native import library
+from ren.lowering.backends.xla.executables import Executables
+from ren.lowering.backends.xla.forking import check_not_forked
+from ren.lowering.backends.xla.tables import placement, table_on, tables_at
+from ren.lowering.devices.shardings import common_place
+from ren.lowering.devices.tracing import concretely, wide
+from ren.lowering.kernels import integers as kernels
+from ren.lowering.kernels.bodies import Arrays, Table
+
+Moduli = tuple[int, ...]
+_ALIGNMENT = 64  # of host memory that XLA:CPU reads where it stands
+
+
+def empty(shape: tuple[int, ...], dtype: Any) -> NDArray:
+    """`numpy.empty` in memory that `jax.device_put` to a CPU shares and does not copy.
+
+    Nothing is written to it once it was put.
+    """
+    size = math.prod(shape) * np.dtype(dtype).itemsize
+    memory = np.empty(size + _ALIGNMENT, np.uint8)
+    start = -memory.ctypes.data % _ALIGNMENT
+    return memory[start : start + size].view(dtype).reshape(shape)
+
+
+def residues(integers: NDArray[np.int64], moduli: Moduli) -> jax.Array:
+    """The residues c 2^32 mod q_i (Montgomery form): uint32 [*batch, limb, n], in [0, q_i).
+
+    Args:
+        integers: c, int64 [*batch, n], any values; nothing is written to it afterwards.
+        moduli: the moduli q_i < 2^30 of the limbs.
+    """
+    with concretely():
+        with wide():
+            given = jax.device_put(integers)
+        return _run(_residues(), Table("residues", (moduli,)), given)[0]
+
+
+def words(integers: NDArray[np.int64]) -> NDArray[np.uint32]:
+    """c + 2^63 in words, the low ones first, for a graph `with_words`.
+
+    Args:
+        integers: c, int64 [*batch, n], any values.
+
+    Returns:
+        uint32 [*batch, 2, n].
+    """
+    made = empty((*integers.shape[:-1], 2, integers.shape[-1]), np.uint32)
+    halves = integers.view(np.uint64)[..., None, :]
+    np.copyto(made[..., :1, :], halves, casting="unsafe")  # the low 32 bits
+    np.right_shift(halves, np.uint64(32), out=made[..., 1:, :], casting="unsafe")
+    made[..., 1, :] ^= np.uint32(1 << 31)
+    return made
+
+
+def centered(limbs: Any, moduli: Moduli) -> NDArray[np.float64]:
+    """The centred x in (-Q/2, Q/2] of residues, to a relative error of 2^-52.
+
+    The time does not depend on x: all limbs are read, and the same operations run for all values.
+
+    Args:
+        limbs: Montgomery residues uint32 [*batch, limb, n], limb i in [0, q_i), concrete.
+        moduli: the moduli q_i < 2^30 of the limbs, Q their product.
+
+    Returns:
+        float64 [*batch, n]. Values beyond 2^960 come out large but wrong.
+
+    Cost: L^2/2 multiply-adds a coefficient for L limbs.
+    """
+    check_not_forked()
+    native = library.functions()
+    with concretely():
+        if native is not None:
+            residues = np.ascontiguousarray(limbs)
+            return native.floats(residues, kernels.float_tables(moduli))
+        return np.asarray(_run(_floats(), Table("floats", (moduli,)), limbs)[0])
+
+
+@lru_cache(maxsize=1)
+def _residues() -> Executables:
+    return _executables("residues", lambda *given: (kernels.residues(*given),))
+
+
+@lru_cache(maxsize=1)
+def _floats() -> Executables:
+    return _executables("floats", lambda *given: (kernels.floats(*given),))
+
+
+def _executables(identity: str, kernel: Callable[..., tuple[jax.Array, ...]]) -> Executables:
+    def run(tables: tuple[Arrays], arrays: tuple[jax.Array, ...]) -> tuple[jax.Array, ...]:
+        return kernel(tables[0], *arrays)
+
+    return Executables(jax.jit(run, keep_unused=True), ("integers", identity))
+
+
+def _run(functions: Executables, table: Table, *arrays: jax.Array) -> Any:
+    """The results of a kernel with one table on concrete arrays."""
+    check_not_forked()
+    place = common_place(arrays)
+    if place is not None:
+        (held,) = tables_at((table,), place)
+        made = functions.on(((held,), arrays), [*held, *arrays], place.sharding)
+        if made is not None:
+            return made.bind(held, place.is_committed)(arrays)
+    held = table_on(table, placement(arrays))
+    with wide():
+        return functions.function((held,), arrays)

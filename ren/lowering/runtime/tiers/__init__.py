@@ -1,0 +1,1 @@
+"""Tiers of a plan: which runner a call takes, when a graph is compiled, and inside which budget."""

@@ -1,0 +1,117 @@
+"""Compiling ahead of time: the graph of a plan, part by part, from the types of its inputs alone.
+
+Lowering runs Python code and belongs to the thread that calls the plan; compiling does not, and can
+be done by another. Between two device copies stands one executable. What is compiled is where the
+first run of the graph looks for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+from jax.sharding import SingleDeviceSharding
+
+from ren.lowering.backends import emit
+from ren.lowering.devices.devices import PYTHON, is_host
+from ren.lowering.devices.shardings import Place, default_device
+from ren.lowering.program.steps import CopyUnit
+from ren.lowering.runtime.graph_runner import GraphRunner, GraphUnit
+
+Type = jax.ShapeDtypeStruct
+
+
+def types_of(inputs: Sequence[Any]) -> tuple[Type, ...] | None:
+    """Of arrays shape, dtype, and sharding where JAX may not move them; None for NumPy arrays."""
+    if any(map(is_host, inputs)):
+        return None
+    bound = [a.sharding if a.committed else None for a in inputs]
+    return tuple(
+        Type(a.shape, a.dtype, sharding=sharding) for a, sharding in zip(inputs, bound, strict=True)
+    )
+
+
+class Ahead:
+    """The graph of a plan on its way to executables: `lower`, then `compile`, then `graph`.
+
+    Attributes:
+        graph: the plan's parts, which run without compiling once all is done.
+    """
+
+    def __init__(self, graph: GraphRunner, types: Sequence[Type]) -> None:
+        """Args:
+        graph: the plan's parts.
+        types: of its inputs.
+        """
+        self.graph = graph
+        self._types: dict[int, Type] = dict(enumerate(types))
+        self._lowered: list[tuple[GraphUnit, Callable[[], Any]]] = []
+        self._next = 0
+
+    def lower(self) -> bool:
+        """Lowers all parts whose types are known already; true when none is left to compile.
+
+        Not known are those behind a part that runs on several devices: XLA chooses how its results
+        are divided. They are lowered when that is compiled.
+        """
+        steps = self.graph.steps
+        while self._next < len(steps):
+            step = steps[self._next]
+            if not all(v in self._types for v in step.ins):
+                return False
+            self._next += 1
+            if isinstance(step, CopyUnit):
+                self._types[step.outs[0]] = _moved(self._types[step.ins[0]], step.device)
+            else:
+                self._lower_part(step)
+        return not self._lowered
+
+    def _lower_part(self, step: GraphUnit) -> None:
+        types = tuple(self._types[v] for v in step.ins)
+        work = emit.graph_ahead(step.graph, step.tables, types, _place(types))
+        if work is not None:
+            self._lowered.append((step, work))
+        devices = [t.sharding for t in types if t.sharding is not None]
+        if all(len(sharding.device_set) == 1 for sharding in devices):
+            self._learn(step, [devices[0] if devices else None] * len(step.outs))
+
+    def _learn(self, step: GraphUnit, shardings: Sequence[Any]) -> None:
+        if self._next == len(self.graph.steps):
+            return  # nothing reads them
+        types = tuple(self._types[v] for v in step.ins)
+        outs = emit.graph_types(step.graph, step.tables, types)
+        for v, out, sharding in zip(step.outs, outs, shardings, strict=True):
+            self._types[v] = Type(out.shape, out.dtype, sharding=sharding)
+
+    def compile(self) -> None:
+        """Compiles what has been lowered, and lowers and compiles what had to wait for it."""
+        while not self.lower():
+            lowered, self._lowered = self._lowered, []
+            for step, work in lowered:
+                shardings = work()
+                if not all(v in self._types for v in step.outs):
+                    self._learn(step, shardings)
+
+
+def _place(types: Sequence[Type]) -> Place | None:
+    """The one device where arrays of these types are, as `common_place` finds it."""
+    bound = [t.sharding for t in types if t.sharding is not None]
+    if bound and len(bound) == len(types):
+        first = bound[0]
+        is_one = type(first) is SingleDeviceSharding and all(s == first for s in bound)
+        return Place(first, True) if is_one else None
+    device = default_device()
+    if device is None:
+        return None
+    place = SingleDeviceSharding(device)
+    return Place(place, bool(bound)) if all(s == place for s in bound) else None
+
+
+def _moved(type_: Type, device: Any) -> Type:
+    if device == PYTHON:  # no executable reads it there
+        return Type(type_.shape, type_.dtype)
+    is_sharding = isinstance(device, jax.sharding.Sharding)
+    return Type(
+        type_.shape, type_.dtype, sharding=device if is_sharding else SingleDeviceSharding(device)
+    )

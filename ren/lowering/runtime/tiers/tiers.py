@@ -1,0 +1,167 @@
+"""Tiers: the ways to run one plan. They compute the same residues, bit for bit."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+import jax
+
+from ren.config import TIERS, config
+from ren.core.errors import DeviceError, JitError
+from ren.lowering.inspect.text_table import duration
+from ren.lowering.plan.plan import Plan
+from ren.lowering.runtime.execute import UnitRunner, interpret_plan
+from ren.lowering.runtime.graph_runner import GraphRunner, graph_runner
+from ren.lowering.runtime.tiers.auto import AutoRunner
+from ren.lowering.runtime.tiers.budget import Cooldown
+from ren.lowering.runtime.tiers.timing import GRAPH, UNITS
+from ren.lowering.storage.telemetry import Clock, Decision, Runner, Store, Telemetry, TierReport
+
+__all__ = ["AUTO", "EAGER", "GRAPH", "TIERS", "UNITS", "Runner", "check_tier", "runner"]
+
+EAGER, AUTO = "eager", "auto"
+
+_log = logging.getLogger("ren")
+
+
+def check_tier(tier: object) -> str:
+    """`tier`, which is one of TIERS.
+
+    Raises:
+        JitError: it is not.
+    """
+    if isinstance(tier, str) and tier in TIERS:
+        return tier
+    raise JitError(
+        f"ren.jit got tier={tier!r}.",
+        'The tiers are "units" (compiled kernels, one by one), "graph" (the plan as one '
+        'executable), "eager" (the NumPy reference, slow and exact), and "auto" (units or graph, '
+        "whichever is faster).",
+        'Leave it out for "auto".',
+    )
+
+
+def runner(
+    plan: Plan,
+    tier: str,
+    digest: str | None = None,
+    store: Store | None = None,
+    name: str = "A plan",
+) -> Runner:
+    """The function of the plan's inputs, concrete arrays, that replays it in a tier.
+
+    Args:
+        plan: what runs.
+        tier: one of TIERS; for "auto" the setting `jit_tier` decides, which is "auto" itself unless
+            it was changed.
+        digest: what the plan is known by in `store`, for "auto".
+        store: what other processes learnt of plans.
+        name: what the plan is called in the log.
+    """
+    tier = config.jit_tier if tier == AUTO else tier
+    if tier == AUTO:
+        return AutoRunner(plan, name, digest, store)
+    if tier == GRAPH:
+        return GraphOrUnits(plan, name)
+    return _Fixed(tier, partial(interpret_plan, plan) if tier == EAGER else UnitRunner(plan))
+
+
+class _Fixed:
+    """A plan in one tier, whatever it takes."""
+
+    def __init__(self, tier: str, run: Callable[[Sequence[Any]], tuple[Any, ...]]) -> None:
+        self.tier = tier
+        self._run = run
+        self._calls = 0
+
+    def __call__(self, inputs: Sequence[Any], /) -> tuple[Any, ...]:
+        self._calls += 1
+        return self._run(inputs)
+
+    @property
+    def telemetry(self) -> Telemetry:
+        """How often it has run; nothing is timed."""
+        reports = (TierReport(self.tier, self._calls),)
+        return Telemetry(self.tier, "chosen by the caller", reports)
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """True: nothing is compiled in the background."""
+        return True
+
+
+class GraphOrUnits:
+    """Runs a plan's graph, compiled at the first call; after a failure, for a while, its units."""
+
+    def __init__(
+        self, plan: Plan, name: str = "A plan", clock: Clock = time.perf_counter_ns
+    ) -> None:
+        self._plan, self._name, self._clock = plan, name, clock
+        self._units = UnitRunner(plan)
+        self._graph: GraphRunner | None = None
+        self._is_proven = False
+        self._compile_ns = self._calls = self._graph_calls = 0
+        self._cooldown = Cooldown(clock)
+        self._is_impossible = False
+        self._decisions: list[Decision] = []
+
+    def __call__(self, inputs: Sequence[Any], /) -> tuple[Any, ...]:
+        """The arrays of the plan's roots."""
+        self._calls += 1
+        if self.tier == UNITS:
+            return self._units(inputs)
+        try:
+            made = self._run_graph(inputs)
+        except Exception as error:
+            made = self._units(inputs)  # raises too when the inputs are at fault
+            self._fail(error)
+            return made
+        self._graph_calls += 1
+        return made
+
+    @property
+    def tier(self) -> str:
+        """ "graph", or "units" while it cools down after a failure."""
+        return UNITS if self._is_impossible or self._cooldown.left_ns else GRAPH
+
+    @property
+    def telemetry(self) -> Telemetry:
+        """Calls and failures so far; of times only that of the first call."""
+        units = self._calls - self._graph_calls
+        reports = [TierReport(GRAPH, self._graph_calls, compile_ns=self._compile_ns)]
+        if units:
+            reports.append(TierReport(UNITS, units))
+        cooldown, left = self._cooldown, self._cooldown.left_ns
+        state = "cooling down" if left else "chosen by the caller"
+        decisions = tuple(self._decisions)
+        return Telemetry(self.tier, state, tuple(reports), decisions, cooldown.failures, left)
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """True: nothing is compiled in the background."""
+        return True
+
+    def _run_graph(self, inputs: Sequence[Any]) -> tuple[Any, ...]:
+        if self._graph is not None and self._is_proven:
+            return self._graph(inputs)
+        start = self._clock()
+        if self._graph is None:
+            self._graph = graph_runner(self._plan)
+        made = jax.block_until_ready(self._graph(inputs))  # what fails there fails here
+        self._compile_ns = self._clock() - start
+        self._is_proven = True
+        self._cooldown.succeed()
+        took = duration(self._compile_ns / 1e9)
+        _log.info("%s: compiled as one executable in %s", self._name, took)
+        return made
+
+    def _fail(self, error: Exception) -> None:
+        self._is_impossible = isinstance(error, DeviceError)
+        wait = "good" if self._is_impossible else duration(self._cooldown.fail() / 1e9)
+        self._graph, self._is_proven = None, False
+        reason = str(error).partition("\n")[0]
+        self._decisions.append(Decision(self._calls, UNITS, f"the graph failed: {reason}"))
+        message = "%s runs as units for %s, not as one executable: %s"
+        _log.warning(message, self._name, wait, reason)

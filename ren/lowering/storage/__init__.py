@@ -1,0 +1,1 @@
+"""Storage between processes: executables and profiles of plans, in private folders."""

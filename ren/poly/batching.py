@@ -1,0 +1,54 @@
+"""Polynomials side by side along a new batch axis, and apart again, as programs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+
+from ren.core import op as ops
+from ren.core.node import make
+from ren.core.spec import PartArg, StackArg
+from ren.poly.poly import Poly
+
+
+def stacked(polys: Sequence[Poly]) -> Poly:
+    """The polynomials, of one ring, as one with a new leading axis."""
+    return Poly.from_node(make(ops.STACK, [p.node for p in polys], StackArg()))
+
+
+def side_by_side(polys: Sequence[Poly]) -> Poly:
+    """The polynomials, of one ring, along a new last batch axis; `p.item(i)` is one of them."""
+    return Poly.from_node(make(ops.STACK, [p.node for p in polys], StackArg(-1)))
+
+
+def unstacked(p: Poly) -> list[Poly]:
+    """The parts of a polynomial along its leading axis."""
+    return [Poly.from_node(make(ops.PART, (p.node,), PartArg(i))) for i in range(p.shape[0])]
+
+
+def stacked_arrays(*arrays: Any, axis: int = 0) -> Any:
+    """Arrays of one shape along a new axis: on the host where all of them are."""
+    on_host = all(isinstance(a, np.ndarray) for a in arrays)
+    return np.stack(arrays, axis) if on_host else jnp.stack(arrays, axis)
+
+
+def repeated(p: Poly, batch: tuple[int, ...]) -> Poly:
+    """The polynomial with all these batch axes, as a program: repeated along those it lacks."""
+    axes = p.shape[:-2]
+    if axes == batch:
+        return p
+    if len(axes) < len(batch):
+        return stacked([repeated(p, batch[1:])] * batch[0])
+    parts = unstacked(p)
+    return stacked(
+        [repeated(q, batch[1:]) for q in (parts if len(parts) > 1 else parts * batch[0])]
+    )
+
+
+def chosen(condition: Any, a: Any, b: Any) -> Any:
+    """`a` where the condition holds, else `b`: on the host where the condition is there."""
+    where = np.where if isinstance(condition, np.ndarray) else jnp.where
+    return where(condition, a, b)

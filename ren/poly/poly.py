@@ -1,0 +1,410 @@
+"""Poly: a lazy polynomial of Z_q[X]/(X^n + 1), and a JAX pytree."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, NoReturn
+
+import jax
+import numpy as np
+from jax.tree_util import GetAttrKey, register_pytree_with_keys
+
+from ren.core import op as ops
+from ren.core.errors import CoefficientTypeError, TracedValueError
+from ren.core.node import Node, buffer, const, make, toposort
+from ren.core.numtheory import centered, crt
+from ren.core.ring import Domain, RingSpec
+from ren.core.spec import Spec
+from ren.core.user_frame import user_line
+from ren.lowering.backends.xla.forking import on_host
+from ren.lowering.devices.devices import TRACED, device_of, is_tracer
+from ren.lowering.devices.donation import check_not_donated
+from ren.lowering.runtime.execute import placed
+from ren.poly import serialization as codec
+from ren.poly.capturing import is_capturing, is_collecting
+from ren.poly.checks import as_int, check_limbs, check_ring
+from ren.poly.display import Shown
+from ren.poly.integers import as_coefficients, montgomery, plain, to_integers, to_limbs
+from ren.poly.numpy_protocols import listed
+from ren.poly.random import RandomConstructors
+from ren.poly.realization import has_placeholder, known_buffer, realize_nodes, symbolic_value
+from ren.poly.serialization import Content
+from ren.poly.symbolic import Symbolic, as_symbol
+
+_UNSET = object()
+
+
+class Poly(Shown, RandomConstructors):
+    """A polynomial of Z_q[X]/(X^n + 1): operations record a program, nothing runs until needed.
+
+    Args:
+        coeffs: up to n integers of any size and sign, the lowest power first: a list or an integer
+            array, `[*batch, n]`; missing high coefficients are zero.
+        ring: the ring.
+        device: where it lives: None for JAX's default, "python" for the NumPy reference, a
+            jax.Device or a sharding.
+
+    Raises:
+        CoefficientError, CoefficientTypeError: too many coefficients, or not integers.
+
+    A Poly is immutable and a pytree with one leaf, the limb array `uint32[*batch, limb, n]` of
+    Montgomery residues in [0, q_i); flattening realizes. One made by `const` or `zeros` has none.
+
+    Example:
+        >>> from ren.ring import RingSpec
+        >>> x = Poly([1, 2, 3, 4], RingSpec(n=4, moduli=(17,)))
+        >>> (x * x - 1).tolist()
+        [8, 1, 3, 3]
+    """
+
+    __slots__ = ("__weakref__", "_digest", "_leaf", "_node", "_symbolic", "_type")
+
+    _node: Node | None
+    _leaf: Any
+    _type: tuple[RingSpec, Domain]
+    _digest: bytes | None
+    _symbolic: bool
+
+    def __init__(self, coeffs: Any, ring: RingSpec, device: Any = None) -> None:
+        check_ring(ring)
+        if is_tracer(coeffs):
+            raise TracedValueError(
+                f"{user_line()} makes a polynomial of a traced array inside a JAX transformation.",
+                "Coefficients become residues on the host, from concrete integers.",
+                "Make the Poly outside and pass it in, or use Poly.from_limbs.",
+            )
+        symbol = as_symbol(coeffs)
+        if symbol is not None:
+            self._set_node(_encoded(symbol, ring, device))
+            return
+        limbs = to_limbs(as_coefficients(listed(coeffs), ring.n), ring.moduli)
+        self._set_node(buffer(placed(limbs, device), ring, Domain.COEFF))
+
+    # ---------------------------------------------------------------- constructors
+
+    @classmethod
+    def from_node(cls, node: Node, *, symbolic: bool = False) -> Poly:
+        """The polynomial whose program is `node`; `symbolic` says that it is a constant."""
+        poly = cls.__new__(cls)
+        poly._set_node(node, symbolic)
+        return poly
+
+    @classmethod
+    def from_limbs(cls, limbs: Any, ring: RingSpec, domain: Domain = Domain.COEFF) -> Poly:
+        """The polynomial with the limb array `uint32[*batch, limb, n]`, Montgomery residues.
+
+        Args:
+            limbs: NumPy (then it lives on the "python" device) or JAX; residues in [0, q_i).
+            ring: its ring.
+            domain: how the numbers are to be read.
+        """
+        check_ring(ring)
+        check_limbs(limbs, ring)
+        if isinstance(limbs, np.ndarray) and limbs.flags.writeable:
+            limbs = limbs.copy()  # a polynomial never changes
+        return cls.from_node(buffer(limbs, ring, domain, traced=is_tracer(limbs)))
+
+    @classmethod
+    def of_array(cls, limbs: Any, ring: RingSpec, domain: Domain) -> Poly:
+        """As `from_limbs`, unchecked; its node is made when it is asked for."""
+        poly = cls.__new__(cls)
+        poly._leaf, poly._type = limbs, (ring, domain)
+        poly._node, poly._digest, poly._symbolic = None, None, False
+        return poly
+
+    @classmethod
+    def const(cls, value: int, ring: RingSpec) -> Poly:
+        """The constant `value` mod q of `ring`; symbolic, allocates nothing."""
+        check_ring(ring)
+        return cls.from_node(const(as_int(value), ring), symbolic=True)
+
+    @classmethod
+    def zeros(cls, ring: RingSpec) -> Poly:
+        """The zero polynomial; symbolic, allocates nothing."""
+        return cls.const(0, ring)
+
+    # ---------------------------------------------------------------- what it is
+
+    @property
+    def node(self) -> Node:
+        """The program: print it to read it."""
+        if self._node is None:
+            ring, domain = self._type
+            check_limbs(self._leaf, ring)
+            self._node = buffer(self._leaf, ring, domain, traced=is_tracer(self._leaf))
+        return self._node
+
+    @property
+    def ring(self) -> RingSpec:
+        """The ring Z_q[X]/(X^n + 1) that it is of."""
+        return self._type[0]
+
+    @property
+    def domain(self) -> Domain:
+        """COEFF or NTT: how `limbs` are to be read."""
+        return self._type[1]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of the limb array, `(*batch, limb, n)`."""
+        return self._leaf.shape if self._is_shape_alone() else self.node.spec.shape
+
+    @property
+    def is_constant(self) -> bool:
+        """True for what `const` and `zeros` make: a symbol, with no limbs in memory."""
+        return self._symbolic
+
+    @property
+    def is_realized(self) -> bool:
+        """True when its limbs are in memory, or when it is a constant that needs none."""
+        if self._symbolic or self._is_shape_alone():
+            return self._symbolic
+        return self.node.op is ops.BUFFER or known_buffer(self.node) is not None
+
+    def _is_shape_alone(self) -> bool:
+        """True of what jax.eval_shape gives."""
+        return self._node is None and isinstance(self._leaf, jax.ShapeDtypeStruct)
+
+    @property
+    def device(self) -> Any:
+        """ "python", a jax.Device, a sharding, "traced" under a trace; None for a constant."""
+        for node in reversed(toposort(known_buffer(self.node) or self.node)):
+            if node.op is ops.BUFFER:
+                return device_of(node.arg.array)
+            if node.op is ops.COPY:
+                return node.arg.device
+            if node.op is ops.PLACEHOLDER:
+                return TRACED
+        return None if self._symbolic else jax.devices()[0]
+
+    @property
+    def limbs(self) -> Any:
+        """The limb array `uint32[*batch, limb, n]`, Montgomery residues in [0, q_i); realizes."""
+        if self._node is None:
+            check_limbs(self._leaf, self._type[0])
+            check_not_donated(self._leaf)
+            return self._leaf
+        node = self.node
+        if node.op is not ops.BUFFER:
+            node = (self.contiguous() if self._symbolic else self).realize().node
+            if node.op is not ops.BUFFER:
+                raise symbolic_value()
+        check_not_donated(node.arg.array)
+        return node.arg.array
+
+    # ---------------------------------------------------------------- values
+
+    def realize(self) -> Poly:
+        """Runs the program and returns the realized polynomial; its history is let go.
+
+        Inside a function that `ren.jit` captures it means `contiguous()`. Under a JAX trace the
+        result holds a tracer, and this object stays as it is.
+        """
+        return realize_polys([self])[0]
+
+    def tolist(self, centered: bool = False) -> list:
+        """The n coefficients as Python ints in [0, q), or in (-q/2, q/2]; nested for batches."""
+        return self._integers(centered).tolist()
+
+    def _host_limbs(self) -> np.ndarray:
+        """The limbs of the coefficients as a NumPy array."""
+        limbs = self.intt().limbs
+        if is_tracer(limbs):
+            raise TracedValueError(
+                f"{user_line()} asks for the value of a polynomial inside a JAX transformation.",
+                "While JAX traces, a polynomial stands for every value that it may take.",
+                "Return it from the traced function, and ask for its value outside.",
+            )
+        return on_host(limbs)
+
+    def _integers(self, center: bool = False) -> np.ndarray:
+        values, q = to_integers(self._host_limbs(), self.ring), self.ring.q
+        if center:
+            values = np.asarray(np.frompyfunc(lambda v: centered(v, q), 1, 1)(values))
+        return values
+
+    def coefficients(self) -> np.ndarray:
+        """The coefficients as Python ints in [0, q): object [*batch, n]; realizes."""
+        return self._integers()
+
+    def to_bytes(self) -> bytes:
+        """The polynomial as versioned, checksummed bytes for `Poly.from_bytes`."""
+        if self._symbolic:
+            value = self.node.arg.value
+            residues = np.array([[value % m] for m in self.ring.moduli], np.uint32)
+            return codec.encode(Content(self.ring, self.domain, residues, is_constant=True))
+        residues = plain(self._host_limbs(), self.ring.moduli)
+        return codec.encode(Content(self.ring, self.domain, residues))
+
+    @staticmethod
+    def from_bytes(data: bytes) -> Poly:
+        """The polynomial that `to_bytes` wrote.
+
+        Raises:
+            SerializationError: truncated, altered or foreign bytes.
+        """
+        content = codec.decode(data)
+        ring, residues = content.ring, content.residues
+        if content.is_constant:
+            value = crt([int(r) for r in residues[:, 0]], ring.moduli)
+            return Poly.from_node(const(value, ring, content.domain), symbolic=True)
+        poly = Poly.from_limbs(placed(montgomery(residues, ring.moduli)), ring)
+        return poly.ntt() if content.domain is Domain.NTT else poly
+
+    tobytes = to_bytes  # the name of NumPy
+    frombytes = from_bytes
+
+    def __reduce__(self) -> Any:
+        return Poly.from_bytes, (self.to_bytes(),)
+
+    def __copy__(self) -> Poly:
+        return self
+
+    def __deepcopy__(self, memo: dict) -> Poly:
+        return self
+
+    def __bool__(self) -> NoReturn:
+        raise TracedValueError(
+            f"{user_line()} uses a polynomial as a truth value.",
+            "A polynomial is neither true nor false.",
+            "Compare values with ren.equal(a, b), programs with a == b.",
+        )
+
+    def __eq__(self, other: object) -> bool:
+        """True when both are the same program: the same operations on the same buffers."""
+        if not isinstance(other, Poly):
+            return NotImplemented
+        return self is other or self._program() == other._program()
+
+    def __hash__(self) -> int:
+        return hash(self._program())
+
+    def _program(self) -> bytes:
+        if self._digest is None:
+            self._digest = self.node.digest
+        return self._digest
+
+    # ---------------------------------------------------------------- state
+
+    def _set_node(self, node: Node, symbolic: bool = False) -> None:
+        self._node, self._leaf = node, _UNSET
+        self._type = (node.spec.ring, node.spec.domain)
+        self._digest, self._symbolic = node.digest, symbolic
+
+    def _in_memory(self) -> Any:
+        """The array that it holds, or whatever JAX put in its place; None for a lazy one."""
+        if self._node is None:
+            return self._leaf
+        return self._node.arg.array if self._node.op is ops.BUFFER else None
+
+    def _become(self, node: Node) -> None:
+        """Swaps the program for its BUFFER: the same value, without its history."""
+        self._program()
+        self._node = node
+
+
+def _encoded(symbol: Symbolic, ring: RingSpec, device: Any) -> Node:
+    """The input of a program that is made of coefficients known at each call."""
+    shape = as_coefficients(symbol.sample, ring.n).shape  # what is wrong is told at its own line
+
+    def limbs(coeffs: Any) -> np.ndarray:
+        return to_limbs(as_coefficients(coeffs, ring.n), ring.moduli)
+
+    spec = Spec(ring, Domain.COEFF, shape[:-1])
+    return symbol.encoded((ring, device), spec, limbs, device)
+
+
+def arrays_of(polys: Iterable[Poly]) -> list[Any]:
+    """The limb arrays of realized polynomials; None for a constant."""
+    return [None if p._symbolic else p._in_memory() for p in polys]
+
+
+def spec_of(p: Poly) -> Spec:
+    """The type of a polynomial; of one that JAX or a plan made, without a node for it."""
+    if p._node is not None:
+        return p._node.spec
+    check_limbs(p._leaf, p.ring)
+    return Spec(p.ring, p.domain, tuple(p._leaf.shape[:-2]))
+
+
+def realize_polys(polys: Sequence[Poly]) -> list[Poly]:
+    """Each polynomial realized, all as one program; see `Poly.realize`."""
+    if is_collecting():
+        return list(polys)
+    for p in polys:
+        check_not_donated(p._in_memory())
+    # A polynomial that JAX made around a leaf is left as it is: the leaf may be a sentinel.
+    lazy = [p for p in polys if not p._symbolic and p._node and p._node.op is not ops.BUFFER]
+    if is_capturing():
+        lazy = [p for p in lazy if not _made_contiguous(p)]
+    traced: dict[int, Poly] = {}
+    for p, node in zip(lazy, realize_nodes([p.node for p in lazy]), strict=True):
+        if node.arg.traced:
+            traced[id(p)] = Poly.from_node(node)
+        else:
+            p._become(node)
+    return [traced.get(id(p), p) for p in polys]
+
+
+def _made_contiguous(p: Poly) -> bool:
+    """Inside a capture: a polynomial that depends on an argument gets a boundary instead."""
+    if not has_placeholder(p.node):
+        return False
+    if p.node.op not in (ops.PLACEHOLDER, ops.CONTIGUOUS):
+        p._become(make(ops.CONTIGUOUS, (p.node,)))
+    return True
+
+
+def is_zero_program(p: Poly) -> bool:
+    """True when the program of `p` alone shows that it is zero, until it is realized.
+
+    It costs nothing; False says nothing: see `Node.is_zero`.
+    """
+    return p._node is not None and p._node.is_zero
+
+
+def equal(a: Poly, b: Poly) -> bool:
+    """True when `a` and `b` have the same ring and the same coefficients mod q.
+
+    Domains, devices and programs may differ.
+
+    Raises:
+        TracedValueError: inside a JAX transformation or a function being captured.
+    """
+    for p in (a, b):
+        if not isinstance(p, Poly):
+            raise CoefficientTypeError(
+                f"ren.equal got {type(p).__name__}.",
+                "It compares the values of two polynomials.",
+                "Make a Poly of it, Poly(coefficients, ring), or compare p.tolist().",
+            )
+    if a.ring != b.ring:
+        return False
+    left, right = realize_polys([a.intt(), b.intt()])
+    return bool(np.array_equal(left._host_limbs(), right._host_limbs()))
+
+
+def _flatten(p: Poly) -> tuple[tuple[Any, ...], Any]:
+    ring, domain = p._type
+    if p._symbolic:
+        return (), (ring, domain, p.node.arg.value)
+    if p._node is None:
+        check_not_donated(p._leaf)
+    return (p.limbs if p._node else p._leaf,), (ring, domain, None)
+
+
+def _flatten_with_keys(p: Poly) -> tuple[tuple[tuple[Any, Any], ...], Any]:
+    leaves, static = _flatten(p)
+    return tuple((GetAttrKey("limbs"), leaf) for leaf in leaves), static
+
+
+def _unflatten(static: Any, leaves: Iterable[Any]) -> Poly:
+    """Stores the leaf as it comes: JAX also passes sentinels, shapes and None."""
+    ring, domain, value = static
+    if value is not None:
+        return Poly.from_node(const(value, ring, domain), symbolic=True)
+    (leaf,) = leaves
+    return Poly.of_array(leaf, ring, domain)
+
+
+register_pytree_with_keys(Poly, _flatten_with_keys, _unflatten, _flatten)

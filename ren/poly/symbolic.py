@@ -1,0 +1,420 @@
+"""Numbers and arrays among the arguments of a captured function: known at each call, not before.
+
+`+ - *` between them, with numbers, polynomials and ciphertexts make a program; the host carries out
+the part between numbers and arrays anew at each call, as Python and NumPy would. Whatever else
+asks for the value raises, and names `static_argnames`.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from typing import Any, NoReturn
+
+import attrs
+import jax
+import numpy as np
+
+from ren.core import op as ops
+from ren.core.errors import CoefficientTypeError, TracedValueError
+from ren.core.node import Node, make, next_serial, placeholder
+from ren.core.ring import Domain, RingSpec
+from ren.core.spec import ScalarArg, Spec
+from ren.core.user_frame import user_line
+from ren.lowering.devices.devices import is_tracer
+from ren.lowering.runtime.execute import placed
+from ren.poly.capturing import is_capturing
+
+Values = Sequence[Any]
+
+_NUMBERS = (bool, int, float, complex)
+_NUMERIC = "biufc"
+
+
+def key_of(value: Any) -> Hashable | None:
+    """The type of a number or a host array, as it stands in a plan's key; None for anything else.
+
+    Two values with one key can stand for each other in a captured program.
+    """
+    kind = type(value)
+    if kind in _NUMBERS:
+        return kind
+    if not isinstance(value, np.ndarray | np.generic | jax.Array) or is_tracer(value):
+        return None
+    return (kind, value.shape, value.dtype) if value.dtype.kind in _NUMERIC else None
+
+
+def symbol_of(value: Any, name: str, read: Callable[[Values], Any]) -> Symbolic:
+    """What stands for a value with a `key_of` while a function is captured.
+
+    Args:
+        value: the value of this call, of which only the type is looked at.
+        name: the argument of the function that it is, or is a part of.
+        read: gives the value of a call.
+    """
+    if type(value) in _NUMBERS:
+        return Symbolic(type(value)(), read, name)
+    if value.ndim == 0:
+        return Symbolic(value.dtype.type(0), lambda values: np.asarray(read(values))[()], name)
+    sample = np.broadcast_to(np.zeros((), value.dtype), value.shape)
+    return Symbolic(sample, lambda values: np.asarray(read(values)), name)
+
+
+def as_symbol(value: Any) -> Symbolic | None:
+    """A symbolic value itself, or a list that holds some as a symbolic array; else None.
+
+    Only a function that is being captured sees symbolic values, so that lists cost nothing outside.
+    """
+    if isinstance(value, Symbolic):
+        return value
+    if not (is_capturing() and isinstance(value, list | tuple)):
+        return None
+    parts = [v if (symbol := as_symbol(v)) is None else symbol for v in value]
+    found = next((p for p in parts if isinstance(p, Symbolic)), None)
+    if found is None:
+        return None
+    sample = np.array([_sample(p) for p in parts])
+    return Symbolic(sample, lambda values: np.array([_value(p, values) for p in parts]), found.name)
+
+
+class Symbolic:
+    """A number or an array that is known at each call of a captured function.
+
+    Attributes:
+        sample: a value of its type: zero.
+        name: the argument that it comes from.
+    """
+
+    __slots__ = ("_encoded", "_read", "_serial", "name", "sample")
+
+    def __init__(self, sample: Any, read: Callable[[Values], Any], name: str) -> None:
+        self.sample, self._read, self.name = sample, read, name
+        self._serial = next_serial()
+        self._encoded: dict[Hashable, Node] = {}
+
+    def value(self, values: Values) -> Any:
+        """The value of a call, from the values of its arguments that are no polynomials."""
+        return self._read(values)
+
+    @property
+    def is_array(self) -> bool:
+        """False for a number."""
+        return isinstance(self.sample, np.ndarray)
+
+    # ---------------------------------------------------------------- as a part of a program
+
+    def scalar(self, ring: RingSpec, domain: Domain) -> Node:
+        """The constant polynomial of an integer.
+
+        Raises:
+            CoefficientTypeError: it is no integer.
+        """
+        if self.is_array or not hasattr(self.sample, "__index__"):
+            raise CoefficientTypeError(
+                f"{user_line()} combines a polynomial with the argument {self.name!r}, "
+                f"a {type(self.sample).__name__}.",
+                "A polynomial combines with polynomials of its ring and with integers.",
+                "Make a Poly of coefficients: Poly(coefficients, ring).",
+            )
+        arg = ScalarArg(self._serial, ring, domain, lambda v: operator.index(self._read(v)))
+        return make(ops.SCALAR, (), arg)
+
+    def encoded(
+        self, key: Hashable, spec: Spec, limbs: Callable[[Any], np.ndarray], device: Any = None
+    ) -> Node:
+        """An input of the program that is made of the value at each call.
+
+        Args:
+            key: equal keys give the same input.
+            spec: its type.
+            limbs: from the value to the limb array `uint32[*batch, limb, n]`.
+            device: where it goes, as for a Poly.
+        """
+        if key not in self._encoded:
+
+            def made(values: Values) -> Any:
+                return placed(limbs(self._read(values)), device)
+
+            claim = device if device == "python" else None
+            self._encoded[key] = placeholder(spec, claim, made, "ENCODE")
+        return self._encoded[key]
+
+    def map(self, function: Callable[[Any], Any]) -> Symbolic:
+        """function(value), computed on the host at each call."""
+        return Symbolic(function(self.sample), lambda v: function(self._read(v)), self.name)
+
+    # ---------------------------------------------------------------- arithmetic on the host
+
+    def __add__(self, other: Any) -> Symbolic:
+        return _combined(operator.add, self, other)
+
+    def __radd__(self, other: Any) -> Symbolic:
+        return _combined(operator.add, other, self)
+
+    def __sub__(self, other: Any) -> Symbolic:
+        return _combined(operator.sub, self, other)
+
+    def __rsub__(self, other: Any) -> Symbolic:
+        return _combined(operator.sub, other, self)
+
+    def __mul__(self, other: Any) -> Symbolic:
+        return _combined(operator.mul, self, other)
+
+    def __rmul__(self, other: Any) -> Symbolic:
+        return _combined(operator.mul, other, self)
+
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *args: Any, **kwargs: Any) -> Any:
+        operation = _UFUNCS.get(ufunc)
+        if operation is None or method != "__call__" or kwargs:
+            self._refuse()
+        return _combined(operation, *args)
+
+    def __matmul__(self, other: Any) -> Any:
+        if isinstance(other, Symbolic) or key_of(other) is not None:
+            self._refuse()
+        return NotImplemented  # a ciphertext, which knows what to say
+
+    def __neg__(self) -> Symbolic:
+        return self.map(operator.neg)
+
+    def __pos__(self) -> Symbolic:
+        return self
+
+    # ---------------------------------------------------------------- arrays: what types tell
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of the array; () for a number."""
+        return np.shape(self.sample)
+
+    @property
+    def ndim(self) -> int:
+        """The number of its axes."""
+        return np.ndim(self.sample)
+
+    @property
+    def dtype(self) -> np.dtype:
+        """The NumPy type of its elements."""
+        return np.asarray(self.sample).dtype
+
+    def __len__(self) -> int:
+        return len(self.sample)
+
+    def __getitem__(self, index: Any) -> Symbolic:
+        if isinstance(index, Symbolic):
+            index._refuse()
+        return self.map(operator.itemgetter(index))
+
+    def __iter__(self) -> Iterator[Symbolic]:
+        return (self[i] for i in range(len(self)))
+
+    # ---------------------------------------------------------------- what is refused
+
+    def _refuse(self, *_: Any, **__: Any) -> NoReturn:
+        raise TracedValueError(
+            f"{user_line()} needs the value of the argument {self.name!r} while the function is "
+            "captured.",
+            "Under ren.jit numbers and arrays are symbolic: + - * use them, nothing else does.",
+            f"Write @ren.jit(static_argnames={self.name!r}): each value then has its own plan.",
+        )
+
+    __index__ = __int__ = __float__ = __complex__ = __bool__ = __array__ = _refuse
+    __pow__ = __rpow__ = __truediv__ = __rtruediv__ = __floordiv__ = __rfloordiv__ = _refuse
+    __mod__ = __rmod__ = __rmatmul__ = __divmod__ = __rdivmod__ = _refuse
+    __abs__ = __round__ = __trunc__ = __floor__ = __ceil__ = __setitem__ = __delitem__ = _refuse
+    __eq__ = __ne__ = __lt__ = __le__ = __gt__ = __ge__ = __hash__ = __contains__ = _refuse  # type: ignore[assignment]
+    __and__ = __or__ = __xor__ = __lshift__ = __rshift__ = __invert__ = _refuse
+
+    def __getattr__(self, name: str) -> NoReturn:  # what its value would have
+        if not name.startswith("_") and hasattr(self.sample, name):
+            self._refuse()
+        raise AttributeError(name, name=name, obj=self)
+
+    def __format__(self, spec: str) -> str:
+        return self._refuse() if spec else repr(self)
+
+    def __repr__(self) -> str:
+        what = f"{self.dtype}{list(self.shape)}" if self.is_array else type(self.sample).__name__
+        return f"<{what} from the argument {self.name!r}>"
+
+
+_UFUNCS = {np.add: operator.add, np.subtract: operator.sub, np.multiply: operator.mul}
+
+
+class Derived(Symbolic):
+    """function(*arguments), computed on the host at each call: a step of a longer computation."""
+
+    __slots__ = ("_run", "arguments", "function")
+
+    def __init__(self, function: Callable[..., Any], arguments: tuple[Any, ...], name: str) -> None:
+        super().__init__(function(*map(_sample, arguments)), self._evaluated, name)
+        self.function, self.arguments = function, arguments
+        self._run: Callable[[Values], list[Any]] | None = None
+
+    def _evaluated(self, values: Values) -> Any:
+        if self._run is None:
+            self._run = evaluator([self])
+        return self._run(values)[0]
+
+
+def derived(function: Callable[..., Any], *arguments: Any) -> Any:
+    """function(*arguments): now, or where some argument is symbolic at each call.
+
+    The samples are computed with too, so that for an `Aside` they are the values of the call that
+    is captured.
+    """
+    for a in arguments:
+        if isinstance(a, Symbolic):
+            return Derived(function, arguments, a.name)
+    return function(*arguments)
+
+
+def evaluator(symbols: Sequence[Symbolic]) -> Callable[[Values], list[Any]]:
+    """The function from the values of a call to those of the symbols, its steps put in order."""
+    places: dict[int, int] = {}  # of symbols among the registers
+    registers: list[Any] = []
+    reads: list[tuple[int, Callable[[Values], Any]]] = []
+    steps: list[tuple[int, Callable[..., Any], tuple[int, ...]]] = []
+
+    def register(value: Any = None) -> int:
+        registers.append(value)
+        return len(registers) - 1
+
+    stack = list(symbols)
+    while stack:
+        symbol = stack[-1]
+        if id(symbol) in places:
+            stack.pop()
+        elif not isinstance(symbol, Derived):
+            places[id(symbol)] = at = register()
+            reads.append((at, symbol.value))
+        elif todo := [
+            a for a in symbol.arguments if isinstance(a, Symbolic) and id(a) not in places
+        ]:
+            stack += todo
+        else:
+            arguments = tuple(
+                places[id(a)] if isinstance(a, Symbolic) else register(a) for a in symbol.arguments
+            )
+            places[id(symbol)] = at = register()
+            steps.append((at, symbol.function, arguments))
+    results = [places[id(symbol)] for symbol in symbols]
+
+    def run(values: Values) -> list[Any]:
+        known = registers.copy()
+        for at, read in reads:
+            known[at] = read(values)
+        for at, function, arguments in steps:
+            known[at] = function(*[known[i] for i in arguments])
+        return [known[i] for i in results]
+
+    return run
+
+
+class SymbolicLength(Symbolic):
+    """The length of what was encrypted, known at each call; a program does not depend on it."""
+
+    __slots__ = ()
+
+    def _refuse(self, *_: Any, **__: Any) -> NoReturn:
+        raise LengthNeeded
+
+    __index__ = __int__ = __bool__ = __mod__ = __lt__ = __le__ = __gt__ = __ge__ = _refuse
+    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = _refuse
+
+    # As static data of a pytree it is compared, and is itself alone.
+    __eq__ = object.__eq__
+    __ne__ = object.__ne__
+    __hash__ = object.__hash__  # type: ignore[assignment]
+
+
+@attrs.frozen
+class Length:
+    """How many numbers were encrypted, where it stands among the leaves of a structure.
+
+    Args:
+        count: None for a scalar, which fills all slots.
+    """
+
+    count: int | None
+
+
+@attrs.frozen(eq=False)
+class Aside:
+    """An array that goes beside a program and never into it, among the leaves of a structure.
+
+    Plans are not keyed by it, not even by its type. What becomes of it is computed by the host at
+    each call.
+
+    Args:
+        value: an array of the host or of a device, a tracer, or while capturing a symbol.
+    """
+
+    value: Any
+
+    def symbol(self, name: str, read: Callable[[Values], Aside]) -> Aside:
+        """What stands for it while a function is captured; its sample is its own value."""
+        sample = np.asarray(self.value)
+        return Aside(Symbolic(sample, lambda values: np.asarray(read(values).value), name))
+
+
+class Unfit(Exception):
+    """The values of a call that a captured program cannot be replayed with; never seen outside."""
+
+
+class UnfitLength(Unfit):
+    """The lengths of a call that differ where the captured program takes one length."""
+
+
+class LengthNeeded(BaseException):
+    """A function that is captured needs lengths: its plans are keyed by them. Never seen outside.
+
+    No Exception, so that a function's own handlers let it pass.
+    """
+
+
+def common_length(a: int | None, b: int | None) -> int | None:
+    """The one length of two vectors; None where both are scalars.
+
+    Two lengths that differ only by the call are taken to be equal, as they are in the call that is
+    captured. The plan checks that at each call.
+
+    Raises:
+        LengthNeeded: they differ in the call that is captured.
+    """
+    if a is None or b is None or a is b:
+        return b if a is None else a
+    symbol, other = (a, b) if isinstance(a, SymbolicLength) else (b, a)
+    if not isinstance(symbol, SymbolicLength):
+        return max(a, b)
+    if symbol.sample != _sample(other):
+        raise LengthNeeded
+
+    def same(values: Values) -> int:
+        length = symbol.value(values)
+        if length != _value(other, values):
+            raise UnfitLength
+        return length
+
+    return SymbolicLength(symbol.sample, same, symbol.name)  # type: ignore[return-value]
+
+
+def _sample(value: Any) -> Any:
+    return value.sample if isinstance(value, Symbolic) else value
+
+
+def _value(value: Any, values: Values) -> Any:
+    return value.value(values) if isinstance(value, Symbolic) else value
+
+
+def _combined(operation: Callable[[Any, Any], Any], a: Any, b: Any) -> Any:
+    """An operation between two values, one of which is symbolic, at each call."""
+    symbol, other = (a, b) if isinstance(a, Symbolic) else (b, a)
+    if not isinstance(other, Symbolic) and key_of(other) is None:
+        return NotImplemented  # a polynomial or a ciphertext, which knows what to do
+    a, b = (symbol, other) if isinstance(a, Symbolic) else (other, symbol)
+    sample = operation(_sample(a), _sample(b))
+    name = symbol.name
+    if isinstance(sample, np.ndarray):
+        sample = np.broadcast_to(np.zeros((), sample.dtype), sample.shape)
+    return Symbolic(sample, lambda v: operation(_value(a, v), _value(b, v)), name)

@@ -1,0 +1,153 @@
+"""ckks.debug: a function of ciphertexts beside the same in the clear, operation by operation."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import numpy as np
+from numpy.typing import NDArray
+
+from ren.core.errors import ContextError, PrecisionError, TracedValueError
+from ren.core.user_frame import user_line
+from ren.lowering.devices.tracing import is_tracing
+from ren.lowering.runtime.host_integers import centered
+from ren.poly import Poly
+from ren.poly.capturing import inlining
+from ren.schemes.ckks.arithmetic.argument_checks import check_function
+from ren.schemes.ckks.ciphertext import Ciphertext
+from ren.schemes.ckks.context import Context
+from ren.schemes.ckks.encoding import encoder
+from ren.schemes.ckks.encoding.plaintext import Plaintext, as_slots
+from ren.schemes.ckks.keys.active_context import active_context, context_for
+from ren.schemes.ckks.noise.operation_hooks import Shadow, watcher
+
+Slots = NDArray[np.complex128]  # [*batch, slots]
+_ARRAYS = np.ndarray | jax.Array | list | tuple
+
+
+def debug(
+    f: Callable[..., Any], *inputs: Any, tolerance: float = 1e-3, context: Context | None = None
+) -> Any:
+    """f(*inputs), with every operation on ciphertexts decrypted and compared with NumPy's.
+
+    It stops at the first operation whose error is above the tolerance. Functions under `ren.jit`
+    run operation by operation. What is encrypted inside `f`, or closed over, is taken as it is.
+
+    Args:
+        f: a function of ciphertexts.
+        inputs: arrays and lists, which are encrypted; ciphertexts; anything else as it is.
+        tolerance: the largest error that is allowed in a slot, absolute.
+        context: holds the secret; the active one, or that of a ciphertext among the inputs, if it
+            is left out.
+
+    Returns:
+        The result of `f`.
+
+    Raises:
+        PrecisionError: names the operation, the user's line, and both values in the worst slot.
+        ContextError: no context that holds the secret.
+        TracedValueError: inside a JAX transformation, where there are no values to compare.
+    """
+    check_function(f, "debug()")
+    ctx = context or _context_of(inputs)
+    watching = _Watching(ctx, tolerance)
+    given = [watching.input(v) for v in inputs]
+    token = watcher.set(watching)
+    try:
+        with inlining():
+            return f(*given)
+    finally:
+        watcher.reset(token)
+
+
+def _context_of(inputs: tuple[Any, ...]) -> Context:
+    if (active := active_context()) is not None:
+        return active
+    for value in inputs:
+        if isinstance(value, Ciphertext):
+            return context_for(value.key_id, "debug()")
+    raise ContextError(
+        "debug() got no ciphertext, and no context is active.",
+        "It encrypts arrays, and decrypts every result, with a context that holds the secret.",
+        "Write ckks.debug(f, x, context=ctx).",
+    )
+
+
+class _Watching:
+    """The shadows of the ciphertexts that one call of `debug` has seen."""
+
+    def __init__(self, context: Context, tolerance: float) -> None:
+        self._context, self._tolerance = context, tolerance
+        self._shadows: weakref.WeakKeyDictionary[Ciphertext, Slots] = weakref.WeakKeyDictionary()
+
+    def input(self, value: Any) -> Any:
+        """An argument of the function; arrays encrypted."""
+        if not isinstance(value, _ARRAYS):
+            return value
+        made = self._context.encrypt(value)
+        self._shadows[made] = _padded(value, made)
+        return made
+
+    def seen(self, name: str, shadow: Shadow, operands: tuple[Any, ...], made: Ciphertext) -> None:
+        """Compares the result of an operation with that of its shadow."""
+        if made in self._shadows:
+            return
+        if is_tracing():
+            raise TracedValueError(
+                f"{user_line()} computes on ciphertexts inside a JAX transformation under debug().",
+                "There, they have no values that could be compared.",
+                "Debug the function that is transformed, on one of its inputs.",
+            )
+        expected = np.asarray(shadow(*(self._value(o, made) for o in operands)))
+        got = self._decrypted(made)
+        error = np.abs(got - expected)
+        if not error.max() <= self._tolerance:
+            raise _too_far(name, made, got, np.broadcast_to(expected, got.shape), self._tolerance)
+        self._shadows[made] = expected
+
+    def _value(self, operand: Any, made: Ciphertext) -> Any:
+        if isinstance(operand, Ciphertext):
+            if operand not in self._shadows:
+                self._shadows[operand] = self._decrypted(operand)
+            return self._shadows[operand]
+        if isinstance(operand, Plaintext):
+            return _decoded(operand)
+        if isinstance(operand, tuple) and any(isinstance(v, Poly) for v in operand):
+            return operand
+        return _padded(operand, made) if isinstance(operand, _ARRAYS) else operand
+
+    def _decrypted(self, x: Ciphertext) -> Slots:
+        is_ours = x.key_id == self._context.key_id
+        return (self._context if is_ours else context_for(x.key_id, "debug()")).slots_of(x)
+
+
+def _padded(values: Any, x: Ciphertext) -> Slots:
+    """Values as they lie in the slots of `x`, zeros behind them."""
+    z, _ = as_slots(values, x.slots, x.layout.blocks)
+    slots = np.zeros((*z.shape[:-1], x.slots), np.complex128)
+    slots[..., : z.shape[-1] if z.ndim else None] = z
+    return slots
+
+
+def _decoded(p: Plaintext) -> Slots:
+    """The values of a plaintext, as they were rounded."""
+    poly, params = p.poly.intt(), p.params
+    coefficients = centered(poly.limbs, poly.ring.moduli)
+    return encoder.decode(coefficients, params.n, params.slots, params.scale(p.level))
+
+
+def _too_far(name: str, x: Ciphertext, got: Slots, want: Slots, tolerance: float) -> PrecisionError:
+    error = np.abs(got - want)
+    slot = np.unravel_index(int(np.nan_to_num(error, nan=np.inf).argmax()), error.shape)
+    if not x.layout.is_complex and np.abs(want.imag).max() == 0:
+        got, want = got.real, want.real  # type: ignore[assignment]
+    where = ", ".join(str(int(i)) for i in slot)
+    return PrecisionError(
+        f"{user_line()}: {name} is off by {error[slot]:.3g} in slot {where} at level {x.level}: "
+        f"{got[slot]:.6g} instead of {want[slot]:.6g}.",
+        f"The tolerance is {tolerance:.3g}; the tracked noise allows {x.estimate.error_bound:.3g}.",
+        "Choose a larger scale_bits (precision) or integer_bits (range), or keep values smaller.",
+    )

@@ -1,0 +1,1 @@
+"""Arithmetic of ciphertexts: automatic and manual operations, rotations, tails and blocks."""

@@ -1,0 +1,467 @@
+"""Sums, products and level alignment of ciphertexts, as programs over polynomials.
+
+Every ciphertext holds its normal form: two components, degree 1, at the canonical scale of its
+level, so a scale is the level's exact rational and is never multiplied along. A product is tensor,
+key switch, rescale, all of it lazy in the graph; sums go on from what comes before the key switch
+(see `lazy_product`), so that a sum of products is relinearized and rescaled once.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import operator
+from collections.abc import Callable
+from fractions import Fraction
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+import attrs
+import numpy as np
+
+from ren.core.errors import DepthError, ParameterError, ScaleError
+from ren.poly import Poly
+from ren.poly.batching import repeated
+from ren.poly.capturing import capture_serial
+from ren.poly.symbolic import Symbolic, as_symbol
+from ren.schemes.ckks.arithmetic.lazy_product import Pending, Terms
+from ren.schemes.ckks.encoding.constants import constant_poly
+from ren.schemes.ckks.encoding.layout import Layout, Tail
+from ren.schemes.ckks.encoding.plaintext import Plaintext, check_factor, check_reachable, encode
+from ren.schemes.ckks.keys.active_context import context_for, same_key
+from ren.schemes.ckks.noise import bounds as noises
+from ren.schemes.ckks.noise import sigmas
+from ren.schemes.ckks.noise.bounds import Noise
+from ren.schemes.ckks.noise.operation_hooks import circuit, in_circuit, operation, told_if_zero
+from ren.schemes.ckks.noise.sigmas import log2_of
+from ren.schemes.ckks.parameters.parameters import Parameters
+
+if TYPE_CHECKING:
+    from ren.schemes.ckks.ciphertext import Ciphertext
+
+
+def evolve(
+    x: Ciphertext,
+    polys: tuple[Poly, ...],
+    noise: Noise,
+    level: int | None = None,
+    layout: Layout | None = None,
+) -> Ciphertext:
+    """`x` with other polynomials, in normal form; what is not given stays, the seed goes."""
+    level = x.level if level is None else level
+    layout = x.layout if layout is None else layout.on(x.slots)
+    polys = with_one_batch(polys)
+    return dataclasses.replace(
+        x, polys=polys, level=level, layout=layout, noise=noise, seed=None, pending=None
+    )
+
+
+def with_one_batch(polys: tuple[Poly, ...]) -> tuple[Poly, ...]:
+    """The polynomials with all batch axes: a sum with a batch of plaintexts gives them to one."""
+    batches = {p.shape[:-2] for p in polys}
+    if len(batches) == 1:
+        return polys
+    batch = np.broadcast_shapes(*batches)
+    return tuple(repeated(p.ntt(), batch) for p in polys)
+
+
+@operation("within()", lambda x, function: x, is_checked=False)
+def with_noise(x: Ciphertext, function: Callable[[Noise], Noise]) -> Ciphertext:
+    """`x` with function(noise), also where it is pending: what else is known of it."""
+    pending = None if x.pending is None else x.pending.map_noise(function)
+    return dataclasses.replace(x, noise=function(x.noise), pending=pending)
+
+
+def kept_to(x: Ciphertext, other: Ciphertext, times: int = 1) -> Ciphertext:
+    """`x`, whose message is known to be nowhere larger than `times` the largest of `other`."""
+    most = noises.scaled(other.noise, times)
+    return with_noise(x, lambda noise: noises.within_that_of(noise, most))
+
+
+@operation("a change of shape", lambda x, tail: x, is_checked=False)
+def with_tail(x: Ciphertext, tail: Tail) -> Ciphertext:
+    """`x` with this known of the slots beyond its length."""
+    layout = x.layout.with_tail(tail)
+    return x if layout is x.layout else dataclasses.replace(x, layout=layout)
+
+
+def evolve_terms(
+    x: Ciphertext, terms: Terms, level: int | None = None, layout: Layout | None = None
+) -> Ciphertext:
+    """`x` with the value of `terms`: in normal form, and with what sums can go on from."""
+    level = x.level if level is None else level
+    polys = terms.settled(x.params, level)
+    made = evolve(x, polys, terms.settled_noise(x.params, level), level, layout)
+    return dataclasses.replace(made, pending=Pending.of(terms))
+
+
+def terms_of(x: Ciphertext | Plaintext) -> Terms:
+    """What sums with `x` start from: its pending form, until the normal form has run.
+
+    What a function under `ren.jit` closes over runs once, at the capture, and counts as run.
+    """
+    if isinstance(x, Plaintext):
+        return Terms(base=(x.poly,), noise=x.noise)
+    _need_normal_form(x)
+    settled = Terms(base=x.polys, noise=x.noise)
+    if x.pending is None or any(_has_run(p) for p in x.polys):
+        return settled
+    return x.pending.terms() or settled
+
+
+def _has_run(p: Poly) -> bool:
+    return p.is_realized or p.node.serial < capture_serial()
+
+
+def _need_normal_form(x: Ciphertext) -> None:
+    """Raises ScaleError for what only `ckks.manual()` makes; operators normalize it themselves."""
+    if x.own_scale is not None or len(x.polys) != 2:
+        raise ScaleError(
+            f"A ciphertext of {len(x.polys)} components at scale 2^{log2_of(x.scale):.1f}, from "
+            "manual mode, was given.",
+            "This operation takes two components at the scale of the level.",
+            "Call .rescale() outside of ckks.manual(), which brings it to normal form.",
+        )
+
+
+@operation("rescale()", lambda x: x)
+def settle(x: Ciphertext) -> Ciphertext:
+    """`x` relinearized and rescaled, if it is not."""
+    return x if x.pending is None else evolve(x, x.polys, x.noise)
+
+
+# ------------------------------------------------------------------- levels
+
+
+@lru_cache(maxsize=1 << 10)
+def drop_factor(params: Parameters, level: int, target: int) -> int:
+    """round(s_j Q_i / (s_i Q_j)): what takes scale s_i to s_j once Q_i / Q_j is divided away.
+
+    It is about 2^scale_bits a level dropped, so rounding it costs a relative 2^-(scale_bits + 1).
+    """
+    ratio = Fraction(params.ring(level).q, params.ring(target).q)
+    return round(params.scale(target) * ratio / params.scale(level))
+
+
+def drop_polys(polys: tuple[Poly, ...], params: Parameters, level: int, target: int) -> tuple:
+    """Polynomials at the scale of `level`, at the scale and ring of `target` <= `level`."""
+    if level == target:
+        return polys
+    factor, ring = drop_factor(params, level, target), params.ring(target)
+    return tuple((p * factor).rescale(ring) for p in polys)
+
+
+def dropped_noise(noise: Noise, params: Parameters, level: int, target: int) -> Noise:
+    """What `drop_polys` makes of a noise: the rounding of its factor and of its rescale."""
+    if level == target:
+        return noise
+    relative = 0.5 / drop_factor(params, level, target)
+    sigma = sigmas.rescale_sigma(params, target)
+    return noises.with_source(noises.with_relative(noise, relative), sigma)
+
+
+def dropped_plain_noise(noise: Noise, params: Parameters, level: int, target: int) -> Noise:
+    """Noise of a plaintext after `drop_polys`."""
+    if level == target:
+        return noise
+    relative = 0.5 / drop_factor(params, level, target)
+    sigma = sigmas.plain_rescale_sigma(params, target)
+    return noises.with_rounding(noises.with_relative(noise, relative), sigma)
+
+
+@operation("drop_to()", lambda x, target: x)
+def drop_to(x: Ciphertext, target: int) -> Ciphertext:
+    """The same message at a lower level, at that level's canonical scale.
+
+    Raises:
+        DepthError: when `target` is above the level of `x`, or below 0.
+    """
+    if not 0 <= target <= x.level:
+        raise DepthError(
+            f"drop_to({target}) was asked of a ciphertext at level {x.level}.",
+            f"The target lies between 0 and {x.level}: levels only go down.",
+            f"Pass a level up to {x.level}, or encrypt with a bigger depth.",
+        )
+    _need_normal_form(x)
+    if target == x.level:
+        return x
+    polys = drop_polys(x.polys, x.params, x.level, target)
+    noise = dropped_noise(x.noise, x.params, x.level, target)
+    return evolve(x, (polys[0], polys[1]), noise, target)
+
+
+def need_level(x: Any, needed: int, what: str) -> None:
+    """Raises DepthError when `x` is below level `needed`, which `what` takes."""
+    if x.level < needed:
+        raise DepthError(
+            f"{what} takes {needed} level{'s' * (needed > 1)}, and the ciphertext is at level "
+            f"{x.level} of {x.params.depth}.",
+            "Each product, other than by an integer, divides one level away.",
+            f"Make the context with more depth, ckks.context(depth={x.params.depth + needed}) or "
+            "more, or use fewer multiplications in a row.",
+        )
+
+
+def aligned(x: Ciphertext, y: Ciphertext, what: str) -> tuple[Ciphertext, Ciphertext, Layout]:
+    """Both ciphertexts at the lower of their levels, and the layout of their product."""
+    same_key(x.key_id, y.key_id, what)
+    level = min(x.level, y.level)
+    return drop_to(x, level), drop_to(y, level), x.layout.times(y.layout)
+
+
+def _aligned_plain(
+    x: Ciphertext, p: Plaintext, what: str
+) -> tuple[Ciphertext, Poly, Noise, Layout]:
+    check_plain(x, p, what)
+    level = min(x.level, p.level)
+    (poly,) = drop_polys((p.factor,), p.params, p.level, level)
+    noise = dropped_plain_noise(p.noise, p.params, p.level, level)
+    return drop_to(x, level), poly, noise, x.layout.times(p.layout)
+
+
+def check_plain(x: Ciphertext, p: Plaintext, what: str) -> None:
+    """Raise ParameterError where a plaintext has other parameters than a ciphertext."""
+    if p.params != x.params:
+        raise ParameterError(
+            f"{what} got a plaintext of other parameters, {p.params.slots} slots at "
+            f"n={p.params.n}.",
+            f"The ciphertext has {x.slots} slots at n={x.params.n}.",
+            "Encode with the context that made the ciphertext.",
+        )
+
+
+# ------------------------------------------------------------------- sums
+
+
+@operation("a negation", np.negative)
+def negate(x: Ciphertext) -> Ciphertext:
+    """-x."""
+    terms, tail = terms_of(x), x.layout.tail
+    layout = x.layout.with_tail(tail.mapped(-tail.value))
+    return evolve_terms(x, terms.map(operator.neg, terms.noise), layout=layout)
+
+
+@operation("a sum", np.add)
+def add(x: Ciphertext, y: Ciphertext) -> Ciphertext:
+    """x + y, at the lower of the two levels."""
+    same_key(x.key_id, y.key_id, "A sum")
+    return _combined(operator.add, x, y, x.layout.plus(y.layout))
+
+
+@operation("a difference", np.subtract)
+def subtract(x: Ciphertext, y: Ciphertext) -> Ciphertext:
+    """x - y, at the lower of the two levels."""
+    same_key(x.key_id, y.key_id, "A difference")
+    return _combined(operator.sub, x, y, x.layout.plus(y.layout, -1))
+
+
+@operation("a sum with a plaintext", np.add)
+def add_plain(x: Ciphertext, p: Plaintext) -> Ciphertext:
+    """x + p, at the lower of the two levels."""
+    check_plain(x, p, "A sum")
+    return _combined(operator.add, x, p, x.layout.plus(p.layout))
+
+
+@operation("a difference with a plaintext", np.subtract)
+def subtract_plain(x: Ciphertext, p: Plaintext) -> Ciphertext:
+    """x - p, at the lower of the two levels."""
+    check_plain(x, p, "A difference")
+    return _combined(operator.sub, x, p, x.layout.plus(p.layout, -1))
+
+
+@operation("a sum with a number", np.add)
+def add_scalar(x: Ciphertext, value: complex | Symbolic) -> Ciphertext:
+    """x + value in every slot, encoded at the exact scale of `x`, pending or not, rounded once."""
+    check_reachable(x, value)
+    terms = terms_of(x)
+    if terms.product:
+        level, degree, (c0, *rest) = x.level + 1, 2, terms.product
+        product = (c0 + _constant_poly(x, value, level, degree), *rest)
+        noise = noises.total(terms.noise, _constant_noise(x, value, level, degree))
+        terms = attrs.evolve(terms, product=product, noise=noise)
+    else:
+        c0, c1 = terms.base
+        noise = noises.total(terms.noise, _constant_noise(x, value, x.level))
+        terms = Terms(base=(c0 + _constant_poly(x, value, x.level), c1), noise=noise)
+    tail = x.layout.tail.plus(Tail(value=value))
+    return evolve_terms(x, terms, layout=scalar_layout(x, value, tail))
+
+
+def _combined(
+    operation: Callable[[Terms, Terms], Terms],
+    x: Ciphertext,
+    y: Ciphertext | Plaintext,
+    layout: Layout,
+) -> Ciphertext:
+    """A sum or difference at the lower level; it is pending where an operand at that level is."""
+    level = min(x.level, y.level)
+    there = [terms_of(o) if o.level == level else None for o in (x, y)]
+    is_pending = any(terms.product for terms in there if terms is not None)
+    left, right = (
+        _lowered(o, level, is_pending) if terms is None else terms
+        for o, terms in zip((x, y), there, strict=True)
+    )
+    return evolve_terms(x, operation(left, right), level, layout)
+
+
+def _lowered(x: Ciphertext | Plaintext, level: int, is_pending: bool) -> Terms:
+    """`x` from above `level` taken down to it, to be added to what is pending there or not.
+
+    It meets what is pending one level above, at degree 2: raised by round(s_(level+1)), with a
+    relative error of 2^-(scale_bits + 1), as in going down, but without a rescale's transforms.
+    """
+    polys = (x.poly,) if isinstance(x, Plaintext) else x.polys
+    target = level + 1 if is_pending else level
+    polys = drop_polys(polys, x.params, x.level, target)
+    dropped = dropped_plain_noise if isinstance(x, Plaintext) else dropped_noise
+    noise = dropped(x.noise, x.params, x.level, target)
+    if not is_pending:
+        return Terms(base=polys, noise=noise)
+    factor = round(x.params.scale(level + 1))
+    noise = noises.with_relative(noise, 0.5 / factor)
+    return Terms(product=tuple(p * factor for p in polys), noise=noise)
+
+
+# ------------------------------------------------------------------- products
+
+
+@operation("a product", np.multiply)
+def multiply(x: Ciphertext, y: Ciphertext) -> Ciphertext:
+    """x * y: the tensor product, to be relinearized and rescaled. One level below the lower one.
+
+    Raises:
+        DepthError: when that would be below level 0.
+    """
+    x, y = bounded(x), bounded(y)
+    x, y, layout = aligned(x, y, "A product")
+    need_level(x, 1, "A product of ciphertexts")
+    key = context_for(x.key_id, "A product of ciphertexts").relinearization_key()
+    (a0, a1), (b0, b1) = x.polys, y.polys
+    product = (a0 * b0, a0 * b1 + a1 * b0, a1 * b1)
+    noise = noises.product(x.noise, y.noise)
+    return evolve_terms(x, Terms(product, key=key, noise=noise), x.level - 1, layout)
+
+
+@operation("a product with a plaintext", np.multiply)
+def multiply_plain(x: Ciphertext, p: Plaintext) -> Ciphertext:
+    """x * p slot by slot, to be rescaled: one level below the lower of the two."""
+    return _times_plain(x, p)
+
+
+@operation("a product with an array", np.multiply)
+def multiply_array(x: Ciphertext, p: Plaintext) -> Ciphertext:
+    """The same with a plaintext that was made of the user's array, for this product."""
+    return _times_plain(x, p)
+
+
+def _times_plain(x: Ciphertext, p: Plaintext) -> Ciphertext:
+    x, poly, factor, layout = _aligned_plain(x, p, "A product")
+    need_level(x, 1, "A product with a plaintext")
+    product = (x.polys[0] * poly, x.polys[1] * poly)
+    terms = Terms(product, noise=noises.product(x.noise, factor))
+    return evolve_terms(x, terms, x.level - 1, layout)
+
+
+def told(p: Plaintext, values: Any) -> Plaintext:
+    """A factor made of these values, with a warning at each call where a symbol stands for zeros.
+
+    It is for one product: the warning goes along with the noise.
+    """
+    symbol = as_symbol(values)
+    if symbol is None:
+        return p
+    noise = told_if_zero(p.noise, symbol, float(p.scale), "a product with an array")
+    return dataclasses.replace(p, noise=noise)
+
+
+@operation("a product with an integer", np.multiply)
+def multiply_integer(x: Ciphertext, value: int | Symbolic) -> Ciphertext:
+    """x * value for an integer, exact, at the same level."""
+    check_factor(x, value)
+    terms = terms_of(x)
+    noise = noises.scaled(terms.noise, value, is_public=in_circuit())
+    noise = told_if_zero(noise, value, 1.0, "a product with an integer")
+    layout = x.layout.with_tail(x.layout.tail.times(Tail(value=value)))
+    return evolve_terms(x, terms.map(lambda p: p * value, noise), layout=layout)
+
+
+@operation("a product with a number", np.multiply)
+def multiply_scalar(x: Ciphertext, value: complex | Symbolic) -> Ciphertext:
+    """x * value in every slot, to be rescaled: one level down."""
+    _need_normal_form(x)
+    need_level(x, 1, "A product with a number that is not an integer")
+    check_factor(x, value, x.params.scale(x.level))
+    factor = _constant_poly(x, value, x.level)
+    product = (x.polys[0] * factor, x.polys[1] * factor)
+    noise = noises.product(x.noise, _constant_noise(x, value, x.level))
+    noise = told_if_zero(noise, value, float(x.params.scale(x.level)), "a product with a number")
+    layout = scalar_layout(x, value, x.layout.tail.times(Tail(value=value)))
+    return evolve_terms(x, Terms(product, noise=noise), x.level - 1, layout)
+
+
+def power(x: Ciphertext, exponent: int) -> Ciphertext:
+    """x^exponent in ceil(log2(exponent)) levels, each power that is needed made once.
+
+    Raises:
+        ParameterError: for a negative exponent.
+        DepthError: when there are too few levels.
+    """
+    if exponent < 0:
+        raise ParameterError(
+            f"A ciphertext was raised to the power {exponent}.",
+            "Exponents are integers from 0 on: encrypted division needs an approximation.",
+            "Use a polynomial that approximates the inverse on your interval.",
+        )
+    if exponent == 0:
+        return _ones(x)
+    need_level(x, (exponent - 1).bit_length(), f"The power {exponent}")
+    return _powers(x, exponent, {1: x})
+
+
+@circuit("the power 0")
+def _ones(x: Ciphertext) -> Ciphertext:
+    return add_scalar(multiply_integer(x, 0), 1)
+
+
+def _powers(x: Ciphertext, exponent: int, known: dict[int, Ciphertext]) -> Ciphertext:
+    if exponent not in known:
+        half = 1 << ((exponent - 1).bit_length() - 1)  # halves of depth one less, largest first
+        low, high = _powers(x, exponent - half, known), _powers(x, half, known)
+        known[exponent] = multiply(low, high)
+    return known[exponent]
+
+
+# ------------------------------------------------------------------- scalars
+
+
+def _constant_poly(
+    x: Ciphertext, value: complex | Symbolic, level: int, degree: int = 1
+) -> Poly | int | Symbolic:
+    return constant_poly(value, x.params.ring(level), x.params.scale(level) ** degree)
+
+
+def _constant_noise(x: Ciphertext, value: complex | Symbolic, level: int, degree: int = 1) -> Noise:
+    scale = float(x.params.scale(level)) ** degree
+    return noises.of_constant(value, scale, is_public=in_circuit())
+
+
+def scalar_layout(x: Ciphertext, value: complex | Symbolic, tail: Tail) -> Layout:
+    """The layout of `x` combined with a number, which fills all slots."""
+    sample = value.sample if isinstance(value, Symbolic) else value
+    return x.layout.joined(Layout(None, isinstance(sample, complex)), tail)
+
+
+def bounded(x: Ciphertext) -> Ciphertext:
+    """`x` with zeros in place of leftovers that its tracked bound does not cover: a product grows.
+
+    One level where there are such; `within()` after a slice leaves them.
+    """
+    if x.layout.tail.is_bounded or x.layout.length is None:
+        return x
+    is_full = operator.index(x.layout.length) == x.slots * x.layout.blocks
+    return x if is_full else masked(x)
+
+
+def masked(x: Ciphertext) -> Ciphertext:
+    """The product with ones, and zeros beyond the length: one level."""
+    ones = np.ones(operator.index(x.layout.length or 0))
+    return multiply_plain(x, encode(ones, x.params, x.level, x.layout.blocks))

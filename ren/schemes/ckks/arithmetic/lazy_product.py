@@ -1,0 +1,150 @@
+"""Late relinearization and late rescaling: what a ciphertext is before it is in normal form.
+
+A product at level l is c0 + c1 s + c2 s^2 = s_l^2 message over Q_l, and sums may stay there: they
+are relinearized and rescaled once, when an operation needs two components of degree 1. Programs are
+lazy, so both forms are built where a result is made: the normal form, which is all that the
+ciphertext holds, and beside it, for the sums to come, the terms that it was made of.
+
+As a rewrite of the program this would be unsound: the key switch of a + b and the sum of the two
+key switches differ by multiples of the key, which only decryption removes.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable
+from itertools import zip_longest
+
+import attrs
+
+from ren.core.node import Node
+from ren.poly import Poly
+from ren.schemes.ckks.keys.gadget import gadget_of
+from ren.schemes.ckks.noise import bounds as noises
+from ren.schemes.ckks.noise import sigmas
+from ren.schemes.ckks.noise.bounds import Noise
+from ren.schemes.ckks.parameters.parameters import Parameters
+from ren.schemes.rlwe.keys import SwitchingKey
+from ren.schemes.rlwe.keyswitch import key_switch
+
+Polys = tuple[Poly, ...]
+Pair = tuple[Poly, Poly]
+
+
+@attrs.frozen(eq=False)
+class Terms:
+    """A ciphertext of level l as a sum that is not carried out: settle(product) + base.
+
+    Args:
+        product: what is not relinearized or rescaled, at scale s_(l+1)^2 over Q_(l+1): none, or
+            up to three components (a plaintext has one).
+        base: addends at scale s_l over Q_l: none, or up to two components.
+        key: relinearizes the third component of `product`, where it has one.
+        noise: of the sum as it is, before relinearization and rescale.
+        source: noise of `product` alone, where that differs: it decides the place of the errors
+            of relinearization and rescale.
+    """
+
+    product: Polys = ()
+    base: Polys = ()
+    key: SwitchingKey | None = None
+    noise: Noise = attrs.field(default=noises.ZERO, kw_only=True)
+    source: Noise | None = attrs.field(default=None, kw_only=True)
+
+    @property
+    def rounded(self) -> Noise:
+        """Noise of what relinearization and rescale round: of `product` alone."""
+        return self.noise if self.source is None else self.source
+
+    def map(self, function: Callable[[Poly], Poly], noise: Noise) -> Terms:
+        """A linear function of every polynomial; `noise` is that of the result."""
+        product, base = tuple(map(function, self.product)), tuple(map(function, self.base))
+        return Terms(product, base, self.key, noise=noise, source=self.source)
+
+    def __add__(self, other: Terms) -> Terms:
+        product, base = _sums(self.product, other.product), _sums(self.base, other.base)
+        return Terms(product, base, self.key or other.key, **self._joined(other))
+
+    def __sub__(self, other: Terms) -> Terms:
+        product, base = _sums(self.product, other.product, -1), _sums(self.base, other.base, -1)
+        return Terms(product, base, self.key or other.key, **self._joined(other))
+
+    def _joined(self, other: Terms) -> dict[str, Noise | None]:
+        products = [t for t in (self, other) if t.product]
+        source = products[0].rounded if len(products) == 1 else None
+        if len(products) == 2 and (self.source is not None or other.source is not None):
+            source = noises.total(self.rounded, other.rounded)
+        return {"noise": noises.total(self.noise, other.noise), "source": source}
+
+    def settled(self, params: Parameters, level: int) -> Pair:
+        """The normal form: two components of degree 1 at `level`.
+
+        With three components in `product` it takes one key switch and two rescales, with two the
+        rescales alone, with none nothing.
+        """
+        if not self.product:
+            return self.base[0], self.base[1]
+        c0, c1, *rest = self.product
+        if rest:
+            assert self.key is not None  # the product of ciphertexts that made `rest` gave it
+            k0, k1 = key_switch(rest[0], self.key, gadget_of(params))
+            c0, c1 = c0 + k0, c1 + k1
+        ring = params.ring(level)
+        settled = _sums((c0.rescale(ring), c1.rescale(ring)), self.base)
+        return settled[0], settled[1]
+
+    def settled_noise(self, params: Parameters, level: int) -> Noise:
+        """The noise of the normal form."""
+        if not self.product:
+            return self.noise
+        sigma = sigmas.settle_sigma(params, level, is_switched=len(self.product) > 2)
+        return noises.with_source(self.noise, sigma, self.source)
+
+
+def _sums(a: Polys, b: Polys, sign: int = 1) -> Polys:
+    """a + b or a - b by components; a missing one is zero."""
+    return tuple(_sum(p, q, sign) for p, q in zip_longest(a, b))
+
+
+def _sum(p: Poly | None, q: Poly | None, sign: int) -> Poly:
+    if p is None or q is None:
+        assert p is not None or q is not None  # zip_longest ends with the longer one
+        return p if p is not None else q if sign > 0 else -q  # type: ignore[operator, return-value]
+    return p + q if sign > 0 else p - q
+
+
+@attrs.frozen(eq=False)
+class Pending:
+    """The terms of a ciphertext whose normal form has not run yet, held weakly.
+
+    The program of the normal form reads the terms and so keeps them alive; once it has run they
+    go, and with them the operands of the product.
+    """
+
+    product: tuple[weakref.ref[Node], ...]
+    base: tuple[weakref.ref[Node], ...]
+    key: SwitchingKey | None
+    noise: Noise
+    source: Noise | None
+
+    @classmethod
+    def of(cls, terms: Terms) -> Pending | None:
+        """What to keep beside the normal form of `terms`; None where that is all there is."""
+        if not terms.product:
+            return None
+        product, base = (tuple(weakref.ref(p.node) for p in t) for t in (terms.product, terms.base))
+        return cls(product, base, terms.key, terms.noise, terms.source)
+
+    def terms(self) -> Terms | None:
+        """The terms while they live."""
+        nodes = [ref() for ref in (*self.product, *self.base)]
+        polys = tuple(Poly.from_node(node) for node in nodes if node is not None)
+        if len(polys) < len(nodes):
+            return None
+        count = len(self.product)
+        made = {"noise": self.noise, "source": self.source}
+        return Terms(polys[:count], polys[count:], self.key, **made)
+
+    def map_noise(self, function: Callable[[Noise], Noise]) -> Pending:
+        """The same with function(noise)."""
+        return attrs.evolve(self, noise=function(self.noise))

@@ -1,0 +1,399 @@
+"""Operations of `ckks.manual()`: each does one thing, on any number of components, at any scale.
+
+A ciphertext of them may have three components, or a scale of its own: `loose`. Automatic mode
+brings it to normal form first: two components, at the canonical scale of its level.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import operator
+from collections.abc import Callable
+from fractions import Fraction
+from itertools import zip_longest
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ren.core.errors import DepthError, ScaleError
+from ren.core.ring import Domain
+from ren.core.spec import Spec
+from ren.poly import Poly
+from ren.poly.symbolic import Symbolic, as_symbol
+from ren.schemes.ckks.arithmetic import automatic as arithmetic
+from ren.schemes.ckks.encoding import encoder
+from ren.schemes.ckks.encoding.constants import constant_poly
+from ren.schemes.ckks.encoding.layout import Layout, Tail
+from ren.schemes.ckks.encoding.plaintext import (
+    Plaintext,
+    as_slots,
+    check_factor,
+    check_reachable,
+    encode,
+)
+from ren.schemes.ckks.keys.active_context import context_for, same_key
+from ren.schemes.ckks.keys.gadget import gadget_of
+from ren.schemes.ckks.noise import bounds as noises
+from ren.schemes.ckks.noise.bounds import Noise
+from ren.schemes.ckks.noise.operation_hooks import in_circuit, operation, told_if_zero
+from ren.schemes.ckks.noise.sigmas import as_float, log2_of, rescale_sigma, switch_sigma
+from ren.schemes.rlwe.keys import from_residues
+from ren.schemes.rlwe.keyswitch import key_switch
+
+if TYPE_CHECKING:
+    from ren.schemes.ckks.ciphertext import Ciphertext
+
+Polys = tuple[Poly, ...]
+_SPARE_BITS = 20  # scales closer than 2^-(scale_bits + 20) are one: canonical ones are, by 62
+
+
+def _made(
+    x: Ciphertext,
+    polys: Polys,
+    noise: Noise,
+    scale: Fraction | None = None,
+    level: int | None = None,
+    layout: Layout | None = None,
+) -> Ciphertext:
+    """`x` with other polynomials and their noise; what is not given stays."""
+    level = x.level if level is None else level
+    scale = x.scale if scale is None else scale
+    polys = arithmetic.with_one_batch(polys)
+    own = None if _is_one_scale(scale, x.params.scale(level), x) else scale
+    return dataclasses.replace(
+        x, polys=polys, level=level, layout=(layout or x.layout).on(x.slots), own_scale=own,
+        seed=None, pending=None, noise=noise,
+    )  # fmt: skip
+
+
+def _is_one_scale(a: Fraction, b: Fraction, x: Ciphertext) -> bool:
+    return abs(a / b - 1) < Fraction(1, 1 << (x.params.scale_bits + _SPARE_BITS))
+
+
+# ------------------------------------------------------------------- sums
+
+
+@operation("a negation", np.negative)
+def negate(x: Ciphertext) -> Ciphertext:
+    """-x."""
+    layout = x.layout.with_tail(x.layout.tail.mapped(-x.layout.tail.value))
+    return _made(x, tuple(-p for p in x.polys), x.noise, layout=layout)
+
+
+@operation("a sum", np.add)
+def add(x: Ciphertext, y: Ciphertext) -> Ciphertext:
+    """x + y, of one level and one scale."""
+    return _combined(operator.add, x, y, x.layout.plus(y.layout))
+
+
+@operation("a difference", np.subtract)
+def subtract(x: Ciphertext, y: Ciphertext) -> Ciphertext:
+    """x - y, of one level and one scale."""
+    return _combined(operator.sub, x, y, x.layout.plus(y.layout, -1))
+
+
+def _combined(operation: Callable, x: Ciphertext, y: Ciphertext, layout: Layout) -> Ciphertext:
+    same_key(x.key_id, y.key_id, "A sum")
+    _need_alike(x, y.level, y.scale)
+    pairs = zip_longest(x.polys, y.polys)
+    polys = tuple(
+        p if q is None else operation(Poly.zeros(q.ring).ntt() if p is None else p, q)
+        for p, q in pairs
+    )
+    return _made(x, polys, noises.total(x.noise, y.noise), layout=layout)
+
+
+@operation("a sum with a plaintext", np.add)
+def add_plain(x: Ciphertext, p: Plaintext) -> Ciphertext:
+    """x + p, of one level and one scale."""
+    return _plus(x, _plain(x, p), p.noise, x.layout.plus(p.layout))
+
+
+@operation("a difference with a plaintext", np.subtract)
+def subtract_plain(x: Ciphertext, p: Plaintext) -> Ciphertext:
+    """x - p, of one level and one scale."""
+    return _plus(x, -_plain(x, p), p.noise, x.layout.plus(p.layout, -1))
+
+
+@operation("a sum with an array", np.add)
+def add_array(x: Ciphertext, values: Any) -> Ciphertext:
+    """x + values, encoded at the scale of `x`."""
+    poly, noise, layout = _encoded(x, values)
+    return _plus(x, poly, noise, x.layout.plus(layout))
+
+
+@operation("a difference with an array", np.subtract)
+def subtract_array(x: Ciphertext, values: Any) -> Ciphertext:
+    """x - values, encoded at the scale of `x`."""
+    poly, noise, layout = _encoded(x, values)
+    return _plus(x, -poly, noise, x.layout.plus(layout, -1))
+
+
+@operation("a sum with a number", np.add)
+def add_scalar(x: Ciphertext, value: complex | Symbolic) -> Ciphertext:
+    """x + value in every slot, encoded at the scale of `x`."""
+    check_reachable(x, value)
+    constant = constant_poly(value, x.polys[0].ring, x.scale)
+    layout = arithmetic.scalar_layout(x, value, x.layout.tail.plus(Tail(value=value)))
+    return _plus(x, constant, _constant_noise(value, x.scale), layout)
+
+
+def _plus(x: Ciphertext, poly: Any, noise: Noise, layout: Layout) -> Ciphertext:
+    polys = (x.polys[0] + poly, *x.polys[1:])
+    return _made(x, polys, noises.total(x.noise, noise), layout=layout)
+
+
+def _constant_noise(value: complex | Symbolic, scale: Fraction) -> Noise:
+    return noises.of_constant(value, as_float(scale), is_public=in_circuit())
+
+
+def _plain(x: Ciphertext, p: Plaintext) -> Poly:
+    _need_alike(x, p.level, p.params.scale(p.level))
+    return p.poly
+
+
+def _encoded(x: Ciphertext, values: Any) -> tuple[Poly, Noise, Layout]:
+    """Values over the ring of `x` at its scale, their noise and their layout."""
+    params, ring, scale, blocks = x.params, x.polys[0].ring, x.scale, x.layout.blocks
+    if x.own_scale is None:
+        p = encode(values, params, x.level, blocks)
+        return p.poly, p.noise, p.layout
+
+    def cut(given: Any) -> Any:
+        return as_slots(given, params.slots, blocks)[0]
+
+    def limbs(given: Any) -> Any:
+        coefficients = encoder.encode(cut(given), ring.n, params.slots, scale)
+        return encoder.residues(coefficients, ring.moduli)
+
+    symbol = as_symbol(values)
+    z, layout = as_slots(values if symbol is None else symbol.sample, params.slots, blocks)
+    noise = noises.of_values(z if symbol is None else symbol.map(cut), params, as_float(scale))
+    if symbol is None:
+        poly = from_residues(limbs(values), ring, Domain.COEFF)
+    else:
+        spec = Spec(ring, Domain.COEFF, z.shape[:-1])
+        poly = Poly.from_node(symbol.encoded((ring, scale, blocks), spec, limbs))
+    return poly.ntt(), noise, layout
+
+
+def _need_alike(x: Ciphertext, level: int, scale: Fraction) -> None:
+    """Raises unless what is added to `x` has its level and its scale."""
+    _need_level(x, level)
+    if not _is_one_scale(scale, x.scale, x):
+        raise ScaleError(
+            f"In manual mode scales 2^{log2_of(x.scale):.4f} and 2^{log2_of(scale):.4f} met in a "
+            "sum.",
+            "Addends have one scale; these cannot be aligned by a rescale alone.",
+            "Rescale or multiply the one, add plain arrays instead, or leave ckks.manual().",
+        )
+
+
+def _need_level(x: Ciphertext, level: int) -> None:
+    if level != x.level:
+        low = min(level, x.level)
+        raise ScaleError(
+            f"In manual mode levels {x.level} and {level} met in one operation.",
+            "Operands have one level: nothing is aligned for you.",
+            f"Write .drop_to({low}) on the higher one; plaintexts: ctx.encode(..., level={low}).",
+        )
+
+
+# ------------------------------------------------------------------- products
+
+
+@operation("a product", np.multiply)
+def multiply(x: Ciphertext, y: Ciphertext) -> Ciphertext:
+    """x * y: three components, the product of the scales, at the same level."""
+    same_key(x.key_id, y.key_id, "A product")
+    _need_level(x, y.level)
+    (a0, a1), (b0, b1) = two_components(x, "A product").polys, two_components(y, "A product").polys
+    polys = (a0 * b0, a0 * b1 + a1 * b0, a1 * b1)
+    noise = noises.product(x.noise, y.noise)
+    return _product(x, polys, noise, y.scale, x.layout.times(y.layout))
+
+
+@operation("a product with a plaintext", np.multiply)
+def multiply_plain(x: Ciphertext, p: Plaintext) -> Ciphertext:
+    """x * p slot by slot: the product of the scales, at the same level."""
+    _need_level(x, p.level)
+    return _times_plain(x, p)
+
+
+def multiply_array(x: Ciphertext, values: Any) -> Ciphertext:
+    """x * values, encoded at the scale of the level."""
+    p = encode(values, x.params, x.level, x.layout.blocks)
+    return _multiply_array(x, arithmetic.told(p, values))
+
+
+@operation("a product with an array", np.multiply)
+def _multiply_array(x: Ciphertext, p: Plaintext) -> Ciphertext:
+    return _times_plain(x, p)
+
+
+def _times_plain(x: Ciphertext, p: Plaintext) -> Ciphertext:
+    polys = tuple(c * p.factor for c in x.polys)
+    noise = noises.product(x.noise, p.noise)
+    return _product(x, polys, noise, p.params.scale(p.level), x.layout.times(p.layout))
+
+
+@operation("a product with an integer", np.multiply)
+def multiply_integer(x: Ciphertext, value: int | Symbolic) -> Ciphertext:
+    """x * value for an integer: the same scale."""
+    check_factor(x, value)
+    noise = noises.scaled(x.noise, value, is_public=in_circuit())
+    noise = told_if_zero(noise, value, 1.0, "a product with an integer")
+    layout = x.layout.with_tail(x.layout.tail.times(Tail(value=value)))
+    return _made(x, tuple(p * value for p in x.polys), noise, layout=layout)
+
+
+@operation("a product with a number", np.multiply)
+def multiply_scalar(x: Ciphertext, value: complex | Symbolic) -> Ciphertext:
+    """x * value in every slot, encoded at the scale of the level."""
+    scale = x.params.scale(x.level)
+    check_factor(x, value, scale)
+    constant: Any = constant_poly(value, x.polys[0].ring, scale)
+    layout = arithmetic.scalar_layout(x, value, x.layout.tail.times(Tail(value=value)))
+    noise = noises.product(x.noise, _constant_noise(value, scale))
+    noise = told_if_zero(noise, value, float(scale), "a product with a number")
+    return _product(x, tuple(p * constant for p in x.polys), noise, scale, layout)
+
+
+def power(x: Ciphertext, exponent: int) -> Ciphertext:
+    """x^exponent for 1 and 2; higher ones are products of the user's own."""
+    if exponent not in (1, 2):
+        raise ScaleError(
+            f"In manual mode the power {exponent} was asked for.",
+            "It is several products, with relinearizations and rescales in between.",
+            "Write the products out, or leave ckks.manual().",
+        )
+    return x if exponent == 1 else multiply(x, x)
+
+
+def _product(
+    x: Ciphertext, polys: Polys, noise: Noise, factor: Fraction, layout: Layout
+) -> Ciphertext:
+    scale, q = x.scale * factor, x.params.ring(x.level).q
+    if 4 * scale > q:
+        raise DepthError(
+            f"A product at scale 2^{log2_of(scale):.1f} was asked for at level {x.level} of "
+            f"{x.params.depth}.",
+            f"The modulus there has {q.bit_length()} bits: the message would wrap around.",
+            "Call .rescale() before, or make the context with more depth.",
+        )
+    return _made(x, polys, noise, scale, layout=layout)
+
+
+# ------------------------------------------------------------------- what the user inserts
+
+
+@operation("relinearize()", lambda x: x)
+def relinearize(x: Ciphertext) -> Ciphertext:
+    """Two components instead of three: one key switch; with two it is the identity."""
+    if len(x.polys) == 2:
+        return x
+    key = context_for(x.key_id, "relinearize()").relinearization_key()
+    c0, c1, c2 = x.polys
+    k0, k1 = key_switch(c2, key, gadget_of(x.params))
+    sigma = switch_sigma(x.params, x.level, as_float(x.scale))
+    return _made(x, (c0 + k0, c1 + k1), noises.with_source(x.noise, sigma))
+
+
+@operation("rescale()", lambda x: x)
+def rescale(x: Ciphertext) -> Ciphertext:
+    """One level down, every component and the scale divided by the ratio of the moduli.
+
+    Raises:
+        DepthError: at level 0.
+        ScaleError: the message would be divided away.
+    """
+    arithmetic.need_level(x, 1, "rescale()")
+    ring = x.params.ring(x.level - 1)
+    scale = x.scale * ring.q / x.params.ring(x.level).q
+    if log2_of(scale) < x.params.scale_bits / 2:
+        raise ScaleError(
+            f"rescale() was asked of a ciphertext at scale 2^{log2_of(x.scale):.1f}.",
+            f"It would leave a scale of 2^{log2_of(scale):.1f}: the message would be lost.",
+            "Rescale after a product; use .drop_to(level) to go down without one.",
+        )
+    return _rescaled(x, x.polys, x.noise, x.level - 1, scale)
+
+
+def _rescaled(
+    x: Ciphertext, polys: Polys, noise: Noise, target: int, scale: Fraction
+) -> Ciphertext:
+    """`polys` divided onto the ring of a lower level, which makes their scale `scale`."""
+    ring = x.params.ring(target)
+    sigma = rescale_sigma(x.params, target, as_float(scale), len(polys))
+    noise = noises.with_source(noise, sigma)
+    return _made(x, tuple(p.rescale(ring) for p in polys), noise, scale, target)
+
+
+def drop_to(x: Ciphertext, target: int) -> Ciphertext:
+    """The same message at a lower level, at that level's scale to the power that `x` is at."""
+    if not is_loose(x) or not 0 <= target < x.level:
+        return arithmetic.drop_to(x, target) if target != x.level else x
+    degree = max(1, round(log2_of(x.scale) / log2_of(x.params.scale(x.level))))
+    return _at(x, target, x.params.scale(target) ** degree)
+
+
+@operation("a change of scale", lambda x, target, scale: x)
+def _at(x: Ciphertext, target: int, scale: Fraction) -> Ciphertext:
+    """`x` at a lower level and about any scale: multiplied by an integer, then rescaled."""
+    exact = _factor(x, target, scale)
+    factor = round(exact)
+    noise = noises.with_relative(x.noise, float(abs(factor / exact - 1)))
+    return _rescaled(x, tuple(p * factor for p in x.polys), noise, target, scale)
+
+
+def _factor(x: Ciphertext, target: int, scale: Fraction) -> Fraction:
+    ratio = Fraction(x.params.ring(x.level).q, x.params.ring(target).q)
+    return scale * ratio / x.scale
+
+
+# ------------------------------------------------------------------- normal form
+
+
+def is_loose(x: Ciphertext) -> bool:
+    """True when `x` is not in normal form: three components, or a scale of its own."""
+    return len(x.polys) != 2 or x.own_scale is not None
+
+
+def normal(x: Ciphertext) -> Ciphertext:
+    """`x` with two components at the canonical scale of its level or of the next that it can reach.
+
+    Raises:
+        DepthError: no level is left to bring its scale in order.
+    """
+    if not is_loose(x):
+        return x
+    x = relinearize(x)
+    if x.own_scale is None:
+        return x
+    tolerance = Fraction(1, 1 << (x.params.scale_bits - 4))
+    for level in reversed(range(x.level)):
+        factor = _factor(x, level, x.params.scale(level))
+        if round(factor) and abs(round(factor) / factor - 1) < tolerance:
+            return _at(x, level, x.params.scale(level))
+    raise DepthError(
+        f"A ciphertext at level {x.level} has the scale 2^{log2_of(x.scale):.1f}, from manual "
+        "mode.",
+        f"Outside of it that is 2^{log2_of(x.params.scale(x.level)):.1f}, and no level is left to "
+        "bring it there.",
+        "Call .rescale() inside ckks.manual(), or make the context with more depth.",
+    )
+
+
+def two_components(x: Ciphertext, what: str) -> Ciphertext:
+    """`x` where it has two components.
+
+    Raises:
+        ScaleError: it has three.
+    """
+    if len(x.polys) == 2:
+        return x
+    raise ScaleError(
+        f"{what} was asked of a ciphertext of {len(x.polys)} components in manual mode.",
+        "It works on two: nothing is relinearized for you.",
+        "Call .relinearize() first.",
+    )

@@ -1,0 +1,149 @@
+"""`ckks.context`: from a depth to an owner's context, in one call."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Literal
+
+import attrs
+
+from ren.core.errors import ParameterError
+from ren.schemes.ckks.analysis.requirements import Requirements
+from ren.schemes.ckks.context import Context
+from ren.schemes.ckks.keys.keychain import new_keychain
+from ren.schemes.ckks.parameters.parameters import Parameters
+
+_DEFAULTS = {"scale_bits": 40, "security": 128}  # of the wishes below; None of the others
+
+
+def context(
+    depth_or_plan: int | Requirements | None = None,
+    /,
+    *,
+    depth: int | Requirements | None = None,
+    scale_bits: int = 40,
+    security: int | None = 128,
+    n: int | None = None,
+    slots: int | None = None,
+    integer_bits: int | None = None,
+    params: Parameters | None = None,
+    rotations: Literal["auto"] | Iterable[int] = "auto",
+    bound: float | None = None,
+    strict: bool | None = None,
+) -> Context:
+    """A fresh owner's context: parameters for `depth` products in a row, and new random keys.
+
+    Args:
+        depth_or_plan: how many multiplications in a row a fresh ciphertext bears; or what
+            `ren.plan` found for a function: its parameters, and the keys that it uses. Only
+            `slots`, `bound` and `strict` are chosen beside it.
+        depth: the same, by its name.
+        scale_bits: log2 of the scale: about scale_bits - 15 bits after the point are right.
+        security: 128, 192 or 256 bits; None allows parameters that are not secure.
+        n: the ring degree; None for the least that is secure.
+        slots: numbers in a ciphertext, a power of two up to n/2; None for n/2.
+        integer_bits: at level 0 messages lie in (-2^(integer_bits-1), 2^(integer_bits-1)). None
+            for 10, or for more where these cost nothing: see `Parameters.for_depth`.
+        params: parameters made before, beside which only `slots`, `rotations`, `bound` and
+            `strict` are chosen.
+        rotations: "auto" makes the key of a rotation on its first use; the keys of given steps are
+            made at once.
+        bound: of the modulus of all that will be encrypted. It is public, and the same for all
+            messages; `encrypt` raises beyond it. Without one each ciphertext tells the power of two
+            above its largest number.
+        strict: raise `MessageBoundError` where a tracked bound leaves the range of its level or the
+            interval of a function; otherwise, the default, warn.
+
+    Raises:
+        InsecureParametersError: a depth that is not secure at `n`.
+        ParameterError: what cannot be met, and what can; a wish beside a plan or `params` that
+            fixes it to another value.
+    """
+    if isinstance(rotations, str) and rotations != "auto":
+        raise ParameterError(
+            f"ckks.context() got rotations={rotations!r}.",
+            'It is "auto", or the steps whose keys are to be made at once.',
+            "Write for example rotations=[1, 2, 4].",
+        )
+    if depth_or_plan is not None and depth is not None:
+        raise _clash(depth_or_plan, {"depth": depth})
+    depth = depth if depth_or_plan is None else depth_or_plan
+    wishes: dict[str, Any] = {
+        "scale_bits": scale_bits, "security": security, "n": n, "integer_bits": integer_bits,
+    }  # fmt: skip
+    if isinstance(depth, Requirements):
+        _check_fixed(depth, depth.params, {**wishes, "params": params, "rotations": rotations})
+        return _context_of(depth, slots, bound, strict)
+    if params is not None and not isinstance(params, Parameters):
+        raise ParameterError(
+            f"ckks.context() got params={params!r:.60}, a {type(params).__name__}.",
+            "They are a ckks.Parameters.",
+            'Write for example params=ckks.Parameters.preset("n14-depth4").',
+        )
+    if params is None:
+        if depth is None:
+            raise ParameterError(
+                "ckks.context() got neither a depth nor parameters.",
+                "The depth is the number of multiplications in a row that you need.",
+                "Write for example ckks.context(depth=4).",
+            )
+        params = Parameters.for_depth(
+            depth, scale_bits=scale_bits, security=security, n=n, slots=slots,
+            integer_bits=integer_bits, bound=bound, strict=False if strict is None else strict,
+        )  # fmt: skip
+    else:
+        _check_fixed(params, params, {**wishes, "depth": depth})
+        given = {"slots": slots, "bound": bound, "strict": strict}
+        params = attrs.evolve(params, **{k: v for k, v in given.items() if v is not None})
+    made = Context(params, new_keychain(params))
+    return made if isinstance(rotations, str) else made.rotation_keys(rotations)
+
+
+def _check_fixed(source: Any, params: Parameters, wishes: dict[str, Any]) -> None:
+    """Raise where a wish differs from what a plan, or parameters, fix."""
+    clashes = {name: wish for name, wish in wishes.items() if _is_clash(name, wish, params)}
+    if clashes:
+        raise _clash(source, clashes)
+
+
+def _is_clash(name: str, wish: Any, params: Parameters) -> bool:
+    """Whether a wish is neither the default nor what the parameters have."""
+    if name == "rotations":
+        return not isinstance(wish, str)  # "auto"
+    fixed = params if name == "params" else getattr(params, name)
+    return wish != _DEFAULTS.get(name) and wish != fixed
+
+
+def _clash(source: Any, wishes: dict[str, Any]) -> ParameterError:
+    """The error for wishes beside a plan, parameters or a depth."""
+    told, names = ", ".join(f"{k}={v!r:.60}" for k, v in wishes.items()), " and ".join(wishes)
+    if isinstance(source, Requirements):
+        is_taken = wishes.keys() <= {"scale_bits", "security", "n", "integer_bits"}
+        return ParameterError(
+            f"ckks.context() got a plan and {told}.",
+            f"The plan fixes parameters and keys: depth={source.depth}, n={source.params.n}, "
+            f"rotations={list(source.rotations)!r:.40}.",
+            f"Leave {names} out, or pass {'it' if len(wishes) == 1 else 'them'} to ren.plan."
+            if is_taken
+            else f"Leave {names} out; or leave the plan out, and pass rotations=plan.rotations.",
+        )
+    if isinstance(source, Parameters):
+        return ParameterError(
+            f"ckks.context() got params and {told}.",
+            f"The parameters fix that: they are {source!r}.",
+            f"Leave {names} out, or make other parameters: ckks.Parameters.for_depth.",
+        )
+    return ParameterError(
+        f"ckks.context() got two depths, {source!r:.60} and {told}.",
+        "It makes a context of one depth.",
+        "Leave one of them out.",
+    )
+
+
+def _context_of(
+    found: Requirements, slots: int | None, bound: float | None, strict: bool | None
+) -> Context:
+    made = context(
+        params=found.params, slots=slots, rotations=found.rotations, bound=bound, strict=strict
+    )
+    return made.conjugation_key() if found.needs_conjugation else made

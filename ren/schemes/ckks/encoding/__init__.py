@@ -1,0 +1,1 @@
+"""Encoding: values to slots to polynomials, plaintexts, and objects to bytes and back."""

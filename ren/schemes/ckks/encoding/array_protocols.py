@@ -1,0 +1,232 @@
+"""What Python and NumPy may ask of an array, asked of a Ciphertext.
+
+What can be goes to its operators. What cannot be, because nobody but the owner sees the numbers,
+raises and says what to write instead.
+"""
+
+from __future__ import annotations
+
+import numbers
+from collections.abc import Callable, Iterator
+from typing import Any, NoReturn
+
+import jax
+import numpy as np
+
+from ren.core.errors import FrozenError, OperandError, ParameterError, TracedValueError
+from ren.core.user_frame import user_line
+from ren.poly.symbolic import Symbolic
+
+# The operators behind NumPy's functions, and what to write for those that have none.
+_OPERATORS = {
+    "add": "add", "subtract": "sub", "multiply": "mul", "divide": "truediv", "matmul": "matmul",
+    "power": "pow", "float_power": "pow", "floor_divide": "floordiv", "remainder": "mod",
+}  # fmt: skip
+_COMPARISONS = {
+    "equal", "not_equal", "less", "less_equal", "greater", "greater_equal", "logical_and",
+    "logical_or", "logical_not", "isnan", "isfinite", "allclose", "isclose", "array_equal",
+}  # fmt: skip
+_IN_MATH = {
+    "absolute": "abs", "maximum": "max", "max": "max", "minimum": "min", "min": "min",
+    "reciprocal": "inverse", "exp": "exp", "log": "log", "sqrt": "sqrt", "sin": "sin", "cos": "cos",
+    "tan": "tan", "sinh": "sinh", "cosh": "cosh", "tanh": "tanh", "sign": "sign", "round": "round",
+    "rint": "round",
+}  # fmt: skip
+_METHODS = {
+    "sum": "ct.sum()", "mean": "ct.mean()", "average": "ct.mean()", "dot": "ct.dot(w)",
+    "vdot": "ct.conj().dot(w)", "inner": "ct.dot(w)", "cumsum": "ct.cumsum()",
+    "roll": "ct.roll(k)", "tile": "ct.tile(k)", "real": "ct.real", "imag": "ct.imag",
+    "conjugate": "ct.conj()", "negative": "-ct", "square": "ct * ct",
+    "concatenate": "ckks.concat([x, y])", "hstack": "ckks.concat([x, y])",
+    "stack": "ckks.stack([x, y])", "vstack": "ckks.stack([x, y])",
+    "where": "ckks.math.where(condition, x, y)", "any": "ckks.math.any(ct)",
+    "all": "ckks.math.all(ct)",
+}  # fmt: skip
+_WITH_AXIS = {"sum", "mean", "average", "cumsum", "roll"}
+_INSTEAD = {
+    "level": "Write x = x.drop_to(level), which only goes down, or encrypt or encode at a level.",
+    "scale": "A product changes the scale, x.rescale() divides it; the level fixes it otherwise.",
+    "slots": "Make the context with ckks.context(depth, slots=...).",
+    "layout": "Write x = x.reshape(...).",
+    "shape": "Write x = x.reshape(...).",
+}
+_DIVISION = "Multiply by ckks.math.inverse(x, interval=(a, b)), for x in [a, b] without zero."
+
+
+class Protocols:
+    """The operators, conversions and NumPy functions that a Ciphertext leaves out, as a base."""
+
+    __slots__ = ()
+    __hash__ = object.__hash__
+
+    # ---------------------------------------------------------------- truth
+
+    def __bool__(self) -> NoReturn:
+        raise _no_truth()
+
+    def __lt__(self, other: Any) -> NoReturn:
+        raise _no_truth()
+
+    __le__ = __gt__ = __ge__ = __lt__
+
+    def __eq__(self, other: object) -> bool:
+        """True for the same object; encrypted numbers are not compared."""
+        if self is other:
+            return True
+        if isinstance(other, Protocols | numbers.Number | np.ndarray | jax.Array | Symbolic):
+            raise _no_truth()
+        return NotImplemented
+
+    # ---------------------------------------------------------------- values
+
+    def _no_value(self, *_: Any, **__: Any) -> NoReturn:
+        raise TracedValueError(
+            f"{user_line()} takes the numbers of a ciphertext, as a NumPy array or a number.",
+            "They are encrypted: only the context of their owner gives them, by decrypt().",
+            "Compute with ct's own operators, methods and ckks.math, and decrypt() the result.",
+        )
+
+    __float__ = __int__ = __complex__ = __array__ = _no_value
+
+    def __iter__(self) -> Iterator[NoReturn]:
+        # A generator, which raises at its first step: np.concatenate replaces a TypeError of iter.
+        raise OperandError(
+            f"{user_line()} iterates over a ciphertext.",
+            "Its slots are computed on all at once; one by one, each would take a rotation.",
+            "Write what is to be done to the whole ct; ckks.unstack(ct) parts a batch, ct[i : i + "
+            "1] cuts out one number.",
+        )
+        yield
+
+    def __setitem__(self, index: Any, value: Any) -> NoReturn:
+        raise OperandError(
+            f"{user_line()} assigns to slots of a ciphertext.",
+            "Ciphertexts never change, so that programs can share them.",
+            "Write x = x.mask(m) + values, with m zero where the values go.",
+        )
+
+    # ---------------------------------------------------------------- division and other operators
+
+    def __truediv__(self, other: Any) -> Any:
+        """self times 1/other, for numbers and arrays: one level."""
+        if isinstance(other, Symbolic):
+            return self * (1 / other)  # type: ignore[operator]
+        if isinstance(other, Protocols) or not isinstance(
+            other, numbers.Number | np.ndarray | jax.Array | list | tuple
+        ):
+            raise _no_division(f"divides a ciphertext by a {type(other).__name__}")
+        divisor: Any = other if isinstance(other, numbers.Number) else np.asarray(other)
+        if np.any(np.equal(divisor, 0)):
+            raise ParameterError(
+                f"{user_line()} divides a ciphertext by zero.",
+                "A ciphertext is multiplied by the inverses of the numbers that divide it.",
+                "Leave the zeros out, or put ones in their place.",
+            )
+        return self * (1 / divisor)  # type: ignore[operator]
+
+    def __rtruediv__(self, other: Any) -> NoReturn:
+        raise _no_division("divides by a ciphertext")
+
+    def _no_remainder(self, *_: Any) -> NoReturn:
+        raise OperandError(
+            f"{user_line()} takes a remainder or an integer quotient of encrypted numbers.",
+            "Slots hold real or complex numbers, and arithmetic on them is + - * and polynomials.",
+            "See ckks.math.round, and `/` by numbers in the clear.",
+        )
+
+    __floordiv__ = __rfloordiv__ = __mod__ = __rmod__ = __divmod__ = __rdivmod__ = _no_remainder
+
+    def __rpow__(self, base: Any) -> NoReturn:
+        raise OperandError(
+            f"{user_line()} has a ciphertext in the exponent.",
+            "Powers with encrypted exponents are approximated.",
+            "Write ckks.math.exp(x * math.log(base), interval=(a, b)).",
+        )
+
+    def __abs__(self) -> NoReturn:
+        raise _by_approximation("the absolute value", "abs")
+
+    def __round__(self, digits: int | None = None) -> NoReturn:
+        raise _by_approximation("the nearest integers", "round")
+
+    # ---------------------------------------------------------------- NumPy
+
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *args: Any, **kwargs: Any) -> Any:
+        name = _OPERATORS.get(ufunc.__name__)
+        if "out" in kwargs and kwargs["out"][0] is args[0]:
+            del kwargs["out"]  # `array += ct` binds the name to the sum
+        if name is None or method != "__call__" or kwargs:
+            raise _no_numpy(ufunc.__name__)
+        left, right = args
+        reflected = not isinstance(left, Protocols)
+        whose, other = (right, left) if reflected else (left, right)
+        made = getattr(whose, f"__{'r' * reflected}{name}__")(other)
+        if made is NotImplemented:
+            raise _no_numpy(ufunc.__name__)
+        return made
+
+    def __array_function__(
+        self, function: Callable, _types: Any, _args: Any, kwargs: dict[str, Any]
+    ) -> NoReturn:
+        raise _no_numpy(function.__name__, kwargs.get("axis"))
+
+
+def no_assignment(x: Any, name: str, *_: Any) -> NoReturn:
+    """The `__setattr__` and `__delattr__` of what never changes."""
+    raise FrozenError(
+        f"{user_line()} assigns to, or deletes, the attribute {name!r} of a {type(x).__name__}.",
+        "It never changes, so that programs can share it: operations make a new one.",
+        _INSTEAD.get(name, "Write x = ... with the result of its operators and methods."),
+    )
+
+
+def no_power(exponent: Any) -> OperandError:
+    """The error for an exponent that is no integer."""
+    return OperandError(
+        f"{user_line()} raises a ciphertext to the power {exponent!r}, a "
+        f"{type(exponent).__name__}.",
+        "Powers have integer exponents from 0 on; others are approximated.",
+        "See ckks.math.sqrt, ckks.math.inverse, or ckks.chebyshev(x, f, interval, degree).",
+    )
+
+
+def _no_truth() -> TracedValueError:
+    return TracedValueError(
+        f"{user_line()} asks whether encrypted numbers are true, or compares them.",
+        "Only the owner of the secret key can see them: no branch can depend on them.",
+        "Compute both sides and choose slot by slot with ckks.math.where, or decrypt() first.",
+    )
+
+
+def _no_division(what: str) -> OperandError:
+    return OperandError(
+        f"{user_line()} {what}.",
+        "Division by numbers and arrays in the clear is a product; by encrypted ones it is "
+        "approximated.",
+        _DIVISION,
+    )
+
+
+def _by_approximation(what: str, name: str) -> OperandError:
+    return OperandError(
+        f"{user_line()} asks for {what} of encrypted numbers.",
+        "Functions of them are polynomials that are close on an interval.",
+        f"Write ckks.math.{name}(ct, interval=(a, b)); see help(ckks.math.{name}).",
+    )
+
+
+def _no_numpy(name: str, axis: Any = None) -> Exception:
+    """The error for a function of NumPy that has no operator; methods get the axis too."""
+    if name in _COMPARISONS:
+        return _no_truth()
+    if name in _IN_MATH:
+        return _by_approximation(f"np.{name}", _IN_MATH[name])
+    instead = _METHODS.get(name)
+    if instead is not None and name in _WITH_AXIS and isinstance(axis, int):
+        head = instead.removesuffix(")")
+        instead = f"{head}{'' if head.endswith('(') else ', '}axis={axis})"
+    return OperandError(
+        f"{user_line()} calls np.{name} on a ciphertext.",
+        "NumPy computes on numbers, and these are encrypted.",
+        f"Write {instead}." if instead else "See the methods of a Ciphertext and ckks.math.",
+    )

@@ -1,0 +1,65 @@
+"""What notebooks show of ciphertexts and plaintexts: their type, never what is in them."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from ren.core import html
+from ren.lowering.inspect.text_table import size
+from ren.schemes.ckks.encoding.layout import Layout
+from ren.schemes.ckks.noise import bounds as noises
+from ren.schemes.ckks.noise.sigmas import log2_of
+from ren.schemes.ckks.parameters.display import security_marks
+
+
+def ciphertext_page(x: Any) -> str:
+    """A ciphertext as HTML: its type and what is known of its noise; nothing is computed."""
+    p, known = x.params, noises.is_known(x.noise)
+    estimate = x.estimate if known else None
+    is_lazy = not all(poly.is_realized for poly in x.polys)
+    rows = [
+        ("encrypts", _contents(x.layout)),
+        ("batch", " x ".join(map(str, x.polys[0].shape[:-2]))),
+        ("level", html.joined(f"{x.level} of {p.depth}", html.meter(x.level / (p.depth or 1)))),
+        ("scale", f"2^{log2_of(x.scale):.2f}"),
+        ("slots", str(x.slots)),
+        ("ring", f"{x.ring.title}, {x.ring.size_in_words}"),
+        ("components", str(len(x.polys)) if len(x.polys) > 2 else ""),
+        ("size", size(x.nbytes)),
+        ("precision", _precision(estimate)),
+        ("key", x.key_id[:8]),
+    ]
+    return html.card("Ciphertext", html.facts(rows), **security_marks(p, "lazy" if is_lazy else ""))
+
+
+def plaintext_page(p: Any) -> str:
+    """A plaintext as HTML: its type."""
+    rows = [
+        ("encodes", _contents(p.layout)),
+        ("batch", " x ".join(map(str, p.wide.shape[:-2]))),
+        ("level", f"{p.level} of {p.params.depth}"),
+        ("scale", f"2^{log2_of(p.scale):.2f}"),
+        ("slots", str(p.slots)),
+        ("size", size(p.nbytes)),
+    ]
+    marks: dict[str, Any] = {**security_marks(p.params), "tags": ("not encrypted",)}
+    return html.card("Plaintext", html.facts(rows), **marks)
+
+
+def _contents(layout: Layout) -> str:
+    """How many numbers of which kind, where that is known."""
+    kind = "complex" if layout.is_complex else "real"
+    if layout.length is None:
+        return f"one {kind} number, in every slot"
+    if not isinstance(layout.length, int):
+        return f"{kind} numbers"
+    shape = f", as {' x '.join(map(str, layout.shape))}" if layout.shape else ""
+    blocks = f", in {layout.blocks} blocks" if layout.blocks > 1 else ""
+    return f"{layout.length} {kind} numbers{shape}{blocks}"
+
+
+def _precision(estimate: Any) -> str:
+    if estimate is None or math.isnan(estimate.bits):
+        return "not known"
+    return f"~{math.floor(estimate.bits)} bits: error below {estimate.error_bound:.2g} (estimated)"

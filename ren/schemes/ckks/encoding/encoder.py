@@ -1,0 +1,200 @@
+"""The canonical embedding (n/2 complex slots <-> n real coefficients), and residues.
+
+Slot j of a polynomial a is a(zeta^(5^j)), zeta = exp(i pi / n). The powers 5^j mod 2n are exactly
+the exponents 4k + 1, and x = zeta^(4k+1) has x^(n/2) = i. So with b_m = a_m + i a_(m+n/2) the slots
+are a(x) = sum_{m < n/2} (b_m zeta^m) exp(2 pi i k m / (n/2)): one complex transform of length n/2,
+a twist and a permutation. A vector of s < n/2 slots is encoded in degree 2s and spread to every
+n/(2s)-th coefficient, which repeats it n/(2s) times over the slots.
+
+Reference: Cheon, Kim, Kim and Song, "Homomorphic encryption for arithmetic of approximate numbers",
+2017, section 3.2.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from fractions import Fraction
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ren.core.errors import ParameterError
+from ren.lowering.runtime import host_integers as integers
+
+_LARGEST_INTEGER = 1 << 62  # what goes into int64, with room for a sum
+
+
+@lru_cache(maxsize=32)
+def _slot_tables(
+    half: int,
+) -> tuple[NDArray[np.intp], NDArray[np.complex128], NDArray[np.complex128]]:
+    """For degree 2 half: the transform index (5^j - 1)/4 of slot j, and the twists zeta^m and
+    zeta^-m."""
+    indices = np.empty(half, np.intp)
+    power = 1
+    for j in range(half):
+        indices[j] = (power % (4 * half)) // 4
+        power = power * 5 % (4 * half)
+    twist = np.exp(1j * np.pi / (2 * half) * np.arange(half))
+    return indices, twist, twist.conj()
+
+
+@lru_cache(maxsize=32)
+def _scaled_untwist(slots: int, scale: float) -> NDArray[np.complex128]:
+    return _slot_tables(slots)[2] * (scale / slots)
+
+
+def encode(values: ArrayLike, n: int, slots: int, scale: Fraction | int) -> NDArray[np.float64]:
+    """The coefficients round(scale * embedding^-1(values)).
+
+    Args:
+        values: real or complex [*batch, k], k <= slots; missing slots are zero.
+        n: the degree of the ring, a power of two.
+        slots: a power of two up to n/2; fewer than n/2 are repeated periodically.
+        scale: the factor, an exact rational.
+
+    Returns:
+        float64 [*batch, n], each an exact integer (of any size: float64 holds 53 leading bits).
+
+    Raises:
+        ParameterError: for too many values, values that are not finite, or a wrong slot count.
+    """
+    check_slots(n, slots)
+    z = np.asarray(values)
+    if z.ndim == 0 or z.shape[-1] > slots:
+        raise ParameterError(
+            f"Values of shape {z.shape} were given for {slots} slots.",
+            f"The last axis holds at most {slots} numbers, one for each slot.",
+            "Split the data into several vectors, or choose parameters with a larger n.",
+        )
+    if not np.isfinite(z).all():
+        raise ParameterError(
+            "Values with NaN or infinity were given.",
+            "Only finite numbers can be encoded.",
+            "Replace them, for example with numpy.nan_to_num.",
+        )
+    indices = _slot_tables(slots)[0]
+    spectrum = np.zeros((*z.shape[:-1], slots), np.complex128)
+    spectrum[..., indices[: z.shape[-1]]] = z
+    with np.errstate(over="ignore", invalid="ignore"):
+        folded = np.fft.fft(spectrum)
+        folded *= _scaled_untwist(slots, float(scale))
+    if not np.isfinite(folded.view(np.float64)).all():
+        raise ParameterError(
+            f"Values up to {np.abs(z).max():.3g} were given.",
+            "Times the scale they are too large for any modulus: they would wrap around.",
+            "Divide the values by a constant.",
+        )
+    stride = n // (2 * slots)
+    coefficients = (np.empty if stride == 1 else np.zeros)((*z.shape[:-1], n), np.float64)
+    np.rint(folded.real, out=coefficients[..., : n // 2 : stride])
+    np.rint(folded.imag, out=coefficients[..., n // 2 :: stride])
+    return coefficients
+
+
+def decode(
+    coefficients: NDArray[np.float64], n: int, slots: int, scale: Fraction | int
+) -> NDArray[np.complex128]:
+    """The slots embedding(coefficients) / scale: complex [*batch, slots] from float64 [*batch, n].
+
+    For fewer than n/2 slots the repetitions are averaged: only the coefficients that `encode` fills
+    are read.
+    """
+    check_slots(n, slots)
+    indices, twist, _ = _slot_tables(slots)
+    stride = n // (2 * slots)
+    folded = np.empty((*coefficients.shape[:-1], slots), np.complex128)
+    folded.real = coefficients[..., : n // 2 : stride]
+    folded.imag = coefficients[..., n // 2 :: stride]
+    folded *= twist * (slots / float(scale))
+    return np.fft.ifft(folded)[..., indices]
+
+
+def encode_constant(value: complex, n: int, scale: Fraction | int) -> dict[int, int]:
+    """The coefficients {position: integer} of a vector with `value` in all slots, rounded exactly.
+
+    The real part sits at X^0; the imaginary at X^(n/2), whose value is i at every slot.
+    """
+    real, imaginary = (value, 0) if isinstance(value, int) else (value.real, value.imag)
+    if not (math.isfinite(real) and math.isfinite(imaginary)):
+        raise ParameterError(
+            f"The constant {value!r} was given.",
+            "Only finite numbers can be encoded.",
+            "Replace it, for example with numpy.nan_to_num.",
+        )
+    parts = {0: round(Fraction(real) * scale), n // 2: round(Fraction(imaginary) * scale)}
+    return {position: c for position, c in parts.items() if c}
+
+
+def constant_coefficients(value: complex, n: int, scale: Fraction | int) -> NDArray:
+    """The coefficients [n] of a vector with `value` in all slots: int64 below 2^62, else object."""
+    parts = encode_constant(value, n, scale)
+    is_small = all(abs(c) < _LARGEST_INTEGER for c in parts.values())
+    coefficients = np.zeros(n, np.int64 if is_small else object)
+    for position, c in parts.items():
+        coefficients[position] = c
+    return coefficients
+
+
+def as_integers(coefficients: NDArray) -> NDArray[np.int64] | None:
+    """Integers [*batch, n] (int64, float64 or object) as int64, if all are below 2^62.
+
+    The memory is new and is one that a polynomial may stand on.
+    """
+    if coefficients.size and np.abs(coefficients).max() >= _LARGEST_INTEGER:
+        return None
+    made = integers.empty(coefficients.shape, np.int64)
+    np.copyto(made, coefficients, casting="unsafe")
+    return made
+
+
+def residues(coefficients: NDArray, moduli: Sequence[int]) -> NDArray[np.uint32]:
+    """The residues c 2^32 mod q_i (Montgomery form): uint32 [*batch, limb, n], in [0, q_i).
+
+    Args:
+        coefficients: integers [*batch, n]: int64, integer-valued float64 of any size, or object.
+        moduli: the moduli q_i < 2^30 of the limbs.
+    """
+    out = np.empty((*coefficients.shape[:-1], len(moduli), coefficients.shape[-1]), np.uint32)
+    if coefficients.dtype == object:
+        for i, q in enumerate(moduli):
+            out[..., i, :] = ((coefficients << 32) % q).astype(np.uint32)
+        return out
+    mantissa, exponents = _as_int64(coefficients)
+    high, low = mantissa >> 32, mantissa & 0xFFFFFFFF
+    for i, q in enumerate(moduli):
+        # |high| < 2^31 and low < 2^32, both times a residue < 2^30: the sum stays below 2^63.
+        limb = _mod(high * ((1 << 64) % q) + low * ((1 << 32) % q), q)
+        if exponents is not None:
+            powers = [pow(2, e, q) for e in range(int(exponents.max()) + 1)]
+            limb = _mod(limb * np.array(powers, np.int64)[exponents], q)
+        out[..., i, :] = limb
+    return out
+
+
+def _mod(values: NDArray[np.int64], q: int) -> NDArray[np.int64]:
+    # Division by a scalar is vectorised in NumPy, remainder is not.
+    return values - values // q * q
+
+
+def _as_int64(coefficients: NDArray) -> tuple[NDArray[np.int64], NDArray[np.intp] | None]:
+    """Integers m, e with coefficients = m 2^e, e >= 0; e is None where all are zero."""
+    if coefficients.dtype.kind == "i":
+        return coefficients.astype(np.int64, copy=False), None
+    if not coefficients.size or float(np.abs(coefficients).max()) < float(1 << 62):
+        return coefficients.astype(np.int64), None
+    fraction, exponents = np.frexp(coefficients)
+    shift = np.maximum(exponents - 53, 0)
+    return np.ldexp(fraction, exponents - shift).astype(np.int64), shift.astype(np.intp)
+
+
+def check_slots(n: int, slots: int) -> None:
+    """Raises ParameterError unless `slots` is a power of two up to n/2."""
+    if not (1 <= slots <= n // 2 and slots & (slots - 1) == 0):
+        raise ParameterError(
+            f"slots={slots} was asked for with n={n}.",
+            f"The slot count is a power of two up to n/2 = {n // 2}.",
+            f"Pass slots={n // 2}, or leave it out.",
+        )

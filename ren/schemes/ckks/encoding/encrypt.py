@@ -1,0 +1,65 @@
+"""Fresh ciphertexts: what encryption makes of values, with the key that is held."""
+
+from __future__ import annotations
+
+import itertools
+from functools import partial
+from typing import Any
+
+from numpy.typing import NDArray
+
+from ren.poly import Poly
+from ren.poly.capturing import is_capturing
+from ren.poly.symbolic import as_symbol
+from ren.sampling import fresh_seed
+from ren.schemes.ckks.encoding import encoder, plaintext
+from ren.schemes.ckks.encoding.layout import Layout
+from ren.schemes.ckks.keys import encryption
+from ren.schemes.ckks.keys.keychain import Keychain
+from ren.schemes.ckks.parameters.parameters import Parameters
+from ren.schemes.rlwe.keys import Entropy
+
+Polys = tuple[tuple[Poly, Poly], bytes | None]
+
+# Declared state: counts the encryptions of this process. Places of noise follow from it, and from
+# nothing that is encrypted.
+serials = itertools.count()
+
+
+def encrypted(
+    values: Any, level: int, keys: Keychain, params: Parameters, entropy: Entropy = fresh_seed
+) -> tuple[tuple[Poly, Poly], bytes | None, Layout, Any]:
+    """Both polynomials, the seed of the second if it has one, the layout, and the slots.
+
+    They are computed at once. In a function that is being captured, and for coefficients beyond 64
+    bits, they are programs.
+    """
+    if is_capturing() or as_symbol(values) is not None:
+        p = plaintext.encode(values, params, level)
+        symbol = as_symbol(values)
+        slots = (
+            _slots(values, params) if symbol is None else symbol.map(partial(_slots, params=params))
+        )
+        return *_of_poly(p.poly, keys, params, entropy), p.layout, slots
+    given, ring = plaintext.encoded(values, params, level), params.ring(level)
+    integers = encoder.as_integers(given.coefficients)
+    if integers is None:
+        message = plaintext.poly_of(given.coefficients, ring).ntt()
+        return *_of_poly(message, keys, params, entropy), given.layout, given.values
+    if keys.secret is not None:
+        made = encryption.encrypt_integers(integers, ring, keys.secret, params, entropy)
+        return *made, given.layout, given.values
+    public = keys.require_public()
+    polys = encryption.encrypt_integers_with_public_key(integers, ring, public, params, entropy)
+    return polys, None, given.layout, given.values
+
+
+def _slots(values: Any, params: Parameters) -> NDArray:
+    return plaintext.as_slots(values, params.slots)[0]
+
+
+def _of_poly(message: Poly, keys: Keychain, params: Parameters, entropy: Entropy) -> Polys:
+    if keys.secret is not None:
+        return encryption.encrypt_with_secret(message, keys.secret, params, entropy)
+    public = keys.require_public()
+    return encryption.encrypt_with_public_key(message, public, params, entropy), None

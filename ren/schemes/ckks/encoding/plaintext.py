@@ -1,0 +1,426 @@
+"""Plaintext: encoded slots at a level's canonical scale, and how values become one."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Hashable, Sequence
+from fractions import Fraction
+from functools import lru_cache
+from typing import Any
+
+import attrs
+import jax
+import numpy as np
+from numpy.typing import NDArray
+
+from ren.capture.programs import Integers, replayed
+from ren.core.errors import MessageBoundError, ParameterError, TracedValueError
+from ren.core.ring import Domain, RingSpec
+from ren.core.spec import Spec
+from ren.lowering.devices.devices import is_tracer
+from ren.lowering.devices.tracing import concretely
+from ren.lowering.runtime.host_integers import centered
+from ren.poly import Poly
+from ren.poly.capturing import not_capturing
+from ren.poly.realization import has_placeholder
+from ren.poly.symbolic import Aside, Length, Symbolic, Unfit, as_symbol
+from ren.schemes.ckks.encoding import encoder, serialization
+from ren.schemes.ckks.encoding.array_protocols import no_assignment
+from ren.schemes.ckks.encoding.display import plaintext_page
+from ren.schemes.ckks.encoding.layout import Layout, Tail
+from ren.schemes.ckks.keys.gadget import gadget_of
+from ren.schemes.ckks.noise import bounds as noises
+from ren.schemes.ckks.noise.bounds import Noise
+from ren.schemes.ckks.noise.operation_hooks import bound_of, is_planning, report
+from ren.schemes.ckks.parameters.parameters import Parameters
+from ren.schemes.rlwe.files import Stored
+from ren.schemes.rlwe.keys import from_integers, from_residues
+
+
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
+class Plaintext(Stored):
+    """Encoded values, reusable as an addend and as a factor.
+
+    Attributes:
+        wide: round(s_level * embedding^-1(values)), NTT domain, over the ring of `level` and the
+            special primes: so a product with it can be summed before a key switch is divided by P.
+        level, layout, params: static.
+        bits: static; the coefficients are below 2^bits.
+        noise: a public bound of the values, and the rounding of their encoding: see `noise`.
+        is_zero: all values are known to round to zero. Arguments of a captured function, and the
+            leaves of a pytree, are not known to.
+    """
+
+    wide: Poly
+    level: int
+    layout: Layout
+    params: Parameters
+    bits: int
+    noise: Noise
+    is_zero: bool = False
+
+    @property
+    def poly(self) -> Poly:
+        """The encoded polynomial over the ring of its level: a view of `wide`."""
+        return self.wide.bounded(self.bits).to_ring(self.params.ring(self.level))
+
+    @property
+    def factor(self) -> Poly:
+        """The same in a product: the program shows where it is zero, see `Node.is_zero`."""
+        return self.poly * 0 if self.is_zero else self.poly
+
+    @property
+    def slots(self) -> int:
+        """How many slots there are."""
+        return self.params.slots
+
+    @property
+    def scale(self) -> Fraction:
+        """The canonical scale of the level, exactly."""
+        return self.params.scale(self.level)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the limb array in memory."""
+        return 4 * math.prod(self.wide.shape)
+
+    def __ren_parts__(self) -> tuple[tuple[Any, ...], Hashable]:
+        static = (self.layout.static, self.level, self.params, self.bits)
+        tail = self.layout.tail
+        value = tail.value if tail.has_value else None
+        return (self.wide, Length(self.layout.length), Aside(self.noise), value), static
+
+    @classmethod
+    def __ren_whole__(cls, parts: Sequence[Any], static: Any) -> Plaintext:
+        (wide, length, noise, value), (static_layout, level, params, bits) = parts, static
+        layout = Layout.of_static(length.count, static_layout, value)
+        return cls(wide, level, layout, params, bits, noise.value)
+
+    def __repr__(self) -> str:
+        mark = ", INSECURE" if self.params.is_insecure else ""
+        return f"<Plaintext level {self.level}, {self.params.slots} slots{mark}>"
+
+    def _repr_html_(self) -> str:
+        return plaintext_page(self)
+
+    def to_bytes(self) -> bytes:
+        """The plaintext for `from_bytes`; it is not secret to who reads it, as its name says."""
+        return serialization.plaintext_to_bytes(self)
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Plaintext:
+        """The plaintext that `to_bytes` wrote.
+
+        Raises:
+            SerializationError: truncated, altered or foreign bytes.
+        """
+        return cls(**serialization.read_plaintext(data))
+
+    def __reduce__(self) -> Any:
+        return Plaintext.from_bytes, (self.to_bytes(),)
+
+
+def _flatten(p: Plaintext) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+    return (p.wide, p.noise), (p.level, p.layout.settled, p.params, p.bits)
+
+
+def _unflatten(static: tuple[Any, ...], children: Any) -> Plaintext:
+    (wide, noise), (level, layout, params, bits) = children, static
+    return Plaintext(wide, level, layout, params, bits, noise)
+
+
+Plaintext.__setattr__ = Plaintext.__delattr__ = no_assignment
+jax.tree_util.register_pytree_node(Plaintext, _flatten, _unflatten)
+
+
+@attrs.frozen(eq=False)
+class Encoded:
+    """Integer coefficients that become a plaintext or a ciphertext, and the values behind them.
+
+    Attributes:
+        coefficients: float64, int64 or object [*batch, n], integers below 2^bits.
+        values: the slots [*batch, k], or a number for all of them.
+        layout, bits, is_zero: as of a `Plaintext`.
+    """
+
+    coefficients: NDArray
+    values: NDArray
+    layout: Layout
+    bits: int
+    is_zero: bool
+
+
+def encoded(values: Any, params: Parameters, level: int, blocks: int = 1) -> Encoded:
+    """The coefficients of real or complex `values`; arguments and errors as of `encode`."""
+    z, layout = as_slots(values, params.slots, blocks)
+    coefficients, bits = _coefficients(z, params, level)
+    return Encoded(coefficients, z, layout, max(bits, _room(level, params)), bits == 0)
+
+
+def encode(
+    values: Any,
+    params: Parameters,
+    level: int,
+    blocks: int = 1,
+    at_once: bool = False,
+    bound: float | None = None,
+) -> Plaintext:
+    """The plaintext of real or complex `values` [*batch, k] at `level`.
+
+    Leading axes are batch axes; a scalar fills all slots. Shorter vectors are padded with zeros,
+    longer ones cut into blocks of `params.slots`, at least as many as asked for. It is a program;
+    `at_once` it is computed, which does not wait for a plan of its own.
+
+    Args:
+        bound: public, of the modulus of the values; None for the power of two above.
+
+    Raises:
+        ParameterError: values that are not numbers, are too many, too large for the level, or
+            beyond `bound`.
+    """
+    symbol = as_symbol(values)
+    if symbol is not None:
+        return _encode_symbol(symbol, params, level, blocks, bound)
+    given = encoded(values, params, level, blocks)
+    ring = gadget_of(params).extended(params.ring(level))
+    noise = noises.of_values(given.values, params, float(params.scale(level)), bound)
+    if at_once:
+        integers = encoder.as_integers(given.coefficients)
+        poly = None if integers is None else Integers(integers, ring)
+        (wide,) = replayed(_transformed, None, poly or poly_of(given.coefficients, ring))
+    else:
+        wide = poly_of(given.coefficients, ring).ntt()
+    return Plaintext(wide, level, given.layout, params, given.bits, noise, given.is_zero)
+
+
+def _transformed(_: None, poly: Poly) -> tuple[Poly]:
+    return (poly.ntt(),)
+
+
+def poly_of(coefficients: NDArray, ring: RingSpec) -> Poly:
+    """The polynomial with integer coefficients [*batch, n] of any size and dtype."""
+    values = encoder.as_integers(coefficients)
+    if values is None:
+        return from_residues(encoder.residues(coefficients, ring.moduli), ring, Domain.COEFF)
+    return from_integers(values, ring)
+
+
+def _encode_symbol(
+    symbol: Symbolic, params: Parameters, level: int, blocks: int, bound: float | None
+) -> Plaintext:
+    """The plaintext of an array that is known at each call of a captured function."""
+    z, layout = as_slots(symbol.sample, params.slots, blocks)
+    _coefficients(z, params, level)  # a wrong shape or type is told at its own line
+    room, ring = _room(level, params), gadget_of(params).extended(params.ring(level))
+
+    def limbs(values: Any) -> Any:
+        z = as_slots(values, params.slots, blocks)[0]
+        coefficients, bits = _coefficients(z, params, level)
+        if bits > room:
+            raise Unfit
+        return poly_of(coefficients, ring).limbs
+
+    def cut(values: Any) -> NDArray:
+        return as_slots(values, params.slots, blocks)[0]
+
+    spec = Spec(ring, Domain.COEFF, z.shape[:-1])
+    wide = Poly.from_node(symbol.encoded((params, level, blocks), spec, limbs)).ntt()
+    noise = noises.of_values(symbol.map(cut), params, float(params.scale(level)), bound)
+    if layout.length is None:
+        layout = layout.with_tail(Tail(value=symbol))
+    return Plaintext(wide, level, layout, params, room, noise)
+
+
+def _coefficients(z: NDArray, params: Parameters, level: int) -> tuple[NDArray, int]:
+    """The encoded coefficients of slots [*batch, k], or of a scalar, and their bits."""
+    if z.ndim == 0:
+        coefficients = encoder.constant_coefficients(complex(z), params.n, params.scale(level))
+    else:
+        coefficients = encoder.encode(z, params.n, params.slots, params.scale(level))
+    largest = int(np.abs(coefficients).max())
+    _check_size(z, largest, level, params)
+    return coefficients, largest.bit_length()
+
+
+def _room(level: int, params: Parameters) -> int:
+    """The bits that the parameters leave room for: the same for all values that keep to it."""
+    return math.ceil(math.log2(params.scale(level))) + params.integer_bits
+
+
+def as_slots(values: Any, slots: int, blocks: int = 1) -> tuple[NDArray, Layout]:
+    """Values as a float64 or complex128 array, cut into `blocks` or more, and their layout."""
+    if is_tracer(values):
+        raise TracedValueError(
+            "A traced array was to be encoded into a plaintext.",
+            "Encoding happens on the host, with concrete numbers.",
+            "Encode outside the traced function (ctx.encode) and pass the plaintext in.",
+        )
+    z = as_numbers(values)
+    if z.dtype.kind not in "biufc" or z.size == 0:
+        raise ParameterError(
+            f"A {type(values).__name__} was to be encoded: dtype {z.dtype}, shape {z.shape}.",
+            "Slots hold real or complex numbers, at least one; rows have one length.",
+            "Pass a NumPy array or a list of numbers.",
+        )
+    is_complex = z.dtype.kind == "c"
+    z = z.astype(np.complex128 if is_complex else np.float64)
+    if z.ndim == 0:
+        return z, Layout(None, is_complex, tail=Tail(value=z.item()))
+    length = z.shape[-1]
+    blocks = max(blocks, -(-length // slots))
+    return _cut(z, blocks, slots), Layout(length, is_complex, blocks)
+
+
+def as_numbers(values: Any) -> NDArray:
+    """Values as an array; of a dtype that is not numeric where they are not numbers.
+
+    Raises:
+        ParameterError: a masked array, whose hidden entries would be encrypted too; an integer or a
+            fraction beyond 2^1024.
+    """
+    if isinstance(values, np.ma.MaskedArray):
+        if np.ma.is_masked(values):
+            raise ParameterError(
+                f"A masked array with {np.ma.count_masked(values)} masked entries was given.",
+                "The slots hold every entry; what stands under the mask would be among them.",
+                "Fill them first, values.filled(0.0), and encrypt the mask if it matters.",
+            )
+        values = values.data
+    try:
+        z = np.asarray(values)
+    except ValueError:  # rows of several lengths
+        return np.empty(0, object)
+    is_extended = z.dtype.kind == "V" and z.dtype.names is None and z.dtype.type is not np.void
+    if (z.dtype == object and None not in z.flat) or is_extended:  # bfloat16, float8, int4 of JAX
+        try:
+            z = z.astype(np.float64)
+        except OverflowError:
+            raise _beyond_all() from None
+        except (TypeError, ValueError):
+            return z
+    return z
+
+
+def _cut(z: NDArray, blocks: int, slots: int) -> NDArray:
+    """[*batch, k] as [*batch, blocks, slots], zeros at the end; one block stays as it is."""
+    if blocks == 1:
+        return z
+    padding = [(0, 0)] * (z.ndim - 1) + [(0, blocks * slots - z.shape[-1])]
+    return np.pad(z, padding).reshape(*z.shape[:-1], blocks, slots)
+
+
+def _check_size(z: NDArray, coefficient: int, level: int, params: Parameters) -> None:
+    largest, q = float(np.abs(z).max()), params.ring(level).q
+    if 2 * coefficient >= q:
+        raise ParameterError(
+            f"Values up to {largest:.3g} were given at level {level}.",
+            f"The modulus there has {q.bit_length()} bits, the scale {params.scale_bits}: "
+            "the values would wrap around.",
+            "Divide the values by a constant, or choose a higher level or more integer_bits.",
+        )
+    if level == 0 and largest >= 2.0 ** (params.integer_bits - 1):
+        report(
+            f"encode: values up to {largest:.3g} reach beyond 2^{params.integer_bits - 1}, the "
+            "range that integer_bits gives level 0; beyond it they wrap around.",
+            params,
+        )
+
+
+def check_reachable(x: Any, value: Any) -> None:
+    """Raise where a ciphertext plus a number in the clear surely leaves the range of its level.
+
+    Raises:
+        MessageBoundError: it would wrap around, whatever is encrypted within the tracked bound.
+    """
+    if isinstance(value, Symbolic):
+        return
+    size, room = _size(value), _half(x.params, x.level, x.scale)
+    if size == math.inf and isinstance(value, int):
+        bound = 0.0
+    elif not math.isfinite(size) or is_planning():
+        return
+    else:
+        bound = bound_of(x)
+    if bound is not None and size - bound > room:
+        raise MessageBoundError(
+            f"A ciphertext at level {x.level} was to be added to {_shown(value)}.",
+            f"There, numbers from {room:.3g} on wrap around.",
+            "Add it at a higher level, scale the values down, or give the context integer_bits.",
+        )
+
+
+@lru_cache(1 << 10)
+def _half(params: Parameters, level: int, scale: Fraction | int) -> float:
+    """The number from which encodings at `scale` wrap around at a level; at most 2^1000."""
+    return float(min(Fraction(params.ring(level).q) / (2 * scale), Fraction(2) ** 1000))
+
+
+def check_factor(x: Any, value: Any, scale: Fraction | int = 1) -> None:
+    """Raise where a ciphertext times a number in the clear wraps around, whatever it encrypts.
+
+    Args:
+        x: the ciphertext.
+        value: the factor; a symbol is not checked.
+        scale: at which it is encoded; 1 for an integer, which multiplies the error by itself.
+
+    Raises:
+        MessageBoundError: the encoded factor is half the modulus of the level, or more.
+    """
+    if isinstance(value, Symbolic) or is_planning():
+        return
+    size, largest = _size(value), _half(x.params, x.level, scale)
+    if isinstance(value, int):
+        is_beyond = abs(value) >= largest
+    else:
+        is_beyond = math.isfinite(size) and size >= largest
+    if is_beyond:
+        raise MessageBoundError(
+            f"A ciphertext at level {x.level} was to be multiplied by {_shown(value)}.",
+            f"The modulus there has {x.ring.q.bit_length()} bits: factors from 2^"
+            f"{math.log2(largest):.0f} on wrap around, whatever is encrypted.",
+            "Multiply by less, or scale the numbers before they are encrypted.",
+        )
+
+
+def _size(value: complex) -> float:
+    """The modulus of a number; inf of an integer that no float holds."""
+    try:
+        return float(abs(value))
+    except OverflowError:
+        return math.inf
+
+
+def _shown(value: complex) -> str:
+    size = _size(value)
+    return f"a number of {int(abs(value)).bit_length()} bits" if size == math.inf else f"{size:.3g}"
+
+
+def _beyond_all() -> ParameterError:
+    return ParameterError(
+        "A number from 2^1024 on was given.",
+        "The numbers in slots are float64, and the largest modulus has far fewer bits.",
+        "Divide the numbers by a constant before they are encoded.",
+    )
+
+
+def decoded(p: Plaintext) -> NDArray:
+    """The values of a plaintext, as they were rounded: of the shape that went in.
+
+    Raises:
+        TracedValueError: it is symbolic, inside a function that is captured or traced.
+    """
+    if has_placeholder(p.wide.node) or (p.wide.is_realized and is_tracer(p.wide.limbs)):
+        raise _no_values()
+    with not_capturing(), concretely():
+        poly = p.poly.intt().realize()
+    coefficients = centered(poly.limbs, poly.ring.moduli)
+    return p.layout.unpacked(encoder.decode(coefficients, p.params.n, p.slots, p.scale))
+
+
+def _no_values() -> TracedValueError:
+    return TracedValueError(
+        "A plaintext met numbers of another shape inside a captured or traced function.",
+        "It has to be encoded again, and there it has no values.",
+        "Encode it in the shape of the other operand, or pass the array itself.",
+    )

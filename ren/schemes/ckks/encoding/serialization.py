@@ -1,0 +1,198 @@
+"""Ciphertexts and plaintexts as bytes, and back with every field checked.
+
+The limbs are those of the NTT domain in Montgomery form: the frame's version pins their order.
+Uniform halves that were expanded from a seed are stored as that seed. Seeds are expanded last, once
+all else has passed. A `key_id` says which context to use; whose data it is, it does not prove.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ren.core.errors import TracedValueError
+from ren.core.ring import Domain, RingSpec
+from ren.lowering.backends.xla.forking import on_host
+from ren.lowering.devices.devices import is_tracer
+from ren.poly import Poly, realize_polys
+from ren.schemes.ckks.encoding.layout import MOST_SLOTS, Layout, Tail
+from ren.schemes.ckks.keys.active_context import live_context
+from ren.schemes.ckks.keys.encryption import uniform_half
+from ren.schemes.ckks.keys.gadget import gadget_of
+from ren.schemes.ckks.noise.bounds import LARGEST, WIDTH
+from ren.schemes.ckks.parameters.parameters import Parameters, parameters_of
+from ren.schemes.ckks.parameters.table import header_of
+from ren.schemes.rlwe.frame import Reader, damaged, pack, unpack
+from ren.schemes.rlwe.keys import from_residues
+
+if TYPE_CHECKING:
+    from ren.schemes.ckks.ciphertext import Ciphertext
+    from ren.schemes.ckks.encoding.plaintext import Plaintext
+
+CIPHERTEXT, PLAINTEXT = "ciphertext", "plaintext"
+_MAX_BATCH_RANK = 8
+
+
+def limbs_of(*polys: Poly) -> list[NDArray[np.uint32]]:
+    """Limb arrays of polynomials in the NTT domain, on the host."""
+    realized = realize_polys([p.ntt() for p in polys])
+    if any(is_tracer(p.limbs) for p in realized):
+        raise TracedValueError(
+            "Bytes of a ciphertext were asked for inside a JAX transformation.",
+            "There, it has no values.",
+            "Return it from the transformed function, and call to_bytes() outside.",
+        )
+    return [on_host(p.limbs) for p in realized]
+
+
+# ------------------------------------------------------------------- ciphertexts and plaintexts
+
+
+def ciphertext_limbs(x: Ciphertext) -> list[NDArray[np.uint32]]:
+    """The limb arrays of both polynomials, on the host."""
+    return limbs_of(*x.polys)
+
+
+def ciphertext_to_bytes(x: Ciphertext) -> bytes:
+    """A ciphertext; a fresh one with its second half as a seed."""
+    limbs = limbs_of(*(x.polys if x.seed is None else x.polys[:1]))
+    header = {
+        **_slots_header(x, limbs[0]),
+        "key_id": x.key_id,
+        "seed": x.seed.hex() if x.seed else None,
+    }
+    return pack(CIPHERTEXT, x.params.digest, header, [*limbs, _noise_array(x, limbs[0])])
+
+
+def read_ciphertext(data: bytes) -> dict[str, Any]:
+    """The fields of the ciphertext that `ciphertext_to_bytes` wrote.
+
+    Raises:
+        SerializationError: damaged or foreign bytes, or another set of parameters than that of the
+            live context with the same `key_id`.
+    """
+    reader = unpack(CIPHERTEXT, data)
+    params, key_id = parameters_of(reader), reader.key_id()
+    owner = live_context(key_id)
+    if owner is not None:
+        if not owner.params.compatible(params):
+            raise damaged(CIPHERTEXT, "the context of its key has other parameters")
+        params = owner.params
+    level = reader.integer("level", 0, params.depth)
+    ring = params.ring(level)
+    batch, layout = _shape(reader, ring, params)
+    held = reader.field("seed")
+    seed = None if held is None else reader.seed(held)
+    first = reader.residues(ring, batch)
+    second = reader.residues(ring, batch) if seed is None else None
+    noise = _noise(reader, batch, CIPHERTEXT)
+    reader.finish()
+    if seed is not None:
+        c1 = uniform_half(seed, params.digest, ring, batch)
+    else:
+        assert second is not None  # read above where there is no seed
+        c1 = from_residues(second, ring, Domain.NTT)
+    return {
+        "polys": (from_residues(first, ring, Domain.NTT), c1), "level": level, "layout": layout,
+        "key_id": key_id, "params": params, "noise": noise, "seed": seed,
+    }  # fmt: skip
+
+
+def _noise_array(x: Ciphertext | Plaintext, limbs: NDArray) -> NDArray[np.float32]:
+    return np.broadcast_to(np.asarray(x.noise, np.float32), (*limbs.shape[:-2], WIDTH))
+
+
+def _noise(reader: Reader, batch: tuple[int, ...], kind: str) -> NDArray[np.float32]:
+    """A noise in range; or one that is not known, NaN throughout."""
+    noise = reader.array((*batch, WIDTH), "<f4").astype(np.float32)
+    in_range = ((noise >= 0) & (noise <= LARGEST)).all(-1)
+    if not np.all(in_range | np.isnan(noise).all(-1)):
+        raise damaged(kind, "the noise estimate is out of range")
+    return noise
+
+
+def plaintext_to_bytes(p: Plaintext) -> bytes:
+    """A plaintext over the ring of its level and the special primes."""
+    limbs = limbs_of(p.wide)
+    header = {**_slots_header(p, limbs[0]), "bits": p.bits}
+    return pack(PLAINTEXT, p.params.digest, header, [*limbs, _noise_array(p, limbs[0])])
+
+
+def read_plaintext(data: bytes) -> dict[str, Any]:
+    """The fields of the plaintext that `plaintext_to_bytes` wrote.
+
+    Raises:
+        SerializationError: damaged or foreign bytes.
+    """
+    reader = unpack(PLAINTEXT, data)
+    params = parameters_of(reader)
+    level = reader.integer("level", 0, params.depth)
+    bits = reader.integer("bits", 0, params.ring(level).q.bit_length())
+    ring = gadget_of(params).extended(params.ring(level))
+    batch, layout = _shape(reader, ring, params)
+    residues = reader.residues(ring, batch)
+    wide = from_residues(residues, ring, Domain.NTT)
+    noise = _noise(reader, batch, PLAINTEXT)
+    reader.finish()
+    return {
+        "wide": wide, "level": level, "layout": layout, "params": params, "bits": bits,
+        "noise": noise, "is_zero": not residues.any(),
+    }  # fmt: skip
+
+
+def _slots_header(x: Ciphertext | Plaintext, limbs: NDArray) -> dict[str, Any]:
+    return {
+        **header_of(x.params),
+        "level": x.level,
+        "length": -1 if x.layout.length is None else x.layout.length,
+        "is_complex": int(x.layout.is_complex),
+        "blocks": x.layout.blocks,
+        **({"shape": list(x.layout.shape or ())} if x.layout.has_shape else {}),
+        "tail": _tail_header(x.layout.tail.settled),
+        "batch": list(limbs.shape[:-2]),
+    }
+
+
+def _tail_header(tail: Tail) -> list[int]:
+    """Counts of slots around the numbers that may hold leftovers, and whether the bound holds."""
+    return [tail.before, tail.after, int(tail.is_bounded)]
+
+
+def _tail(reader: Reader) -> Tail:
+    held = reader.items("tail")
+    if len(held) != 3 or any(type(v) is not int or not 0 <= v <= MOST_SLOTS for v in held):
+        raise damaged(reader.kind, f"the tail is {held!r:.80}")
+    if held[2] > 1:
+        raise damaged(reader.kind, f"the tail is {held!r:.80}")
+    return Tail(held[0], held[1], 0, bool(held[2]))
+
+
+def _shape(reader: Reader, ring: RingSpec, params: Parameters) -> tuple[tuple[int, ...], Layout]:
+    """The batch axes, no larger than the bytes, and the layout of the last of them."""
+    batch = tuple(reader.items("batch"))
+    largest = len(reader.body) // (4 * ring.limbs * ring.n)
+    if len(batch) > _MAX_BATCH_RANK or any(
+        type(b) is not int or not 0 < b <= largest for b in batch
+    ):
+        raise damaged(reader.kind, f"the batch shape is {batch!r}")
+    blocks = reader.integer("blocks", 1, batch[-1] if batch else 1)
+    length = reader.integer("length", -1, blocks * params.slots)
+    if length == 0 or (blocks > 1 and (length < 0 or blocks != batch[-1])):
+        raise damaged(reader.kind, f"{length} numbers in {blocks} blocks do not fit the batch axes")
+    label = _label(reader, length)
+    is_complex = reader.boolean("is_complex")
+    return batch, Layout(None if length < 0 else length, is_complex, blocks, label, _tail(reader))
+
+
+def _label(reader: Reader, length: int) -> tuple[int, ...] | None:
+    """The shape in which the numbers decrypt, which there are `length` of."""
+    if "shape" not in reader.header:
+        return None
+    sizes = reader.items("shape")
+    fits = all(type(s) is int and 0 < s <= length for s in sizes)
+    if not (fits and 2 <= len(sizes) <= _MAX_BATCH_RANK and math.prod(sizes) == length):
+        raise damaged(reader.kind, f"the shape is {sizes!r:.80}")
+    return tuple(sizes)

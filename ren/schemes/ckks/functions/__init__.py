@@ -1,0 +1,1 @@
+"""Functions of encrypted numbers: polynomials, Chebyshev interpolants, minimax comparisons."""

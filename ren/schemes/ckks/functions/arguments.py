@@ -1,0 +1,118 @@
+"""Arguments of approximations: their tracked bound and their tail are held against the interval.
+
+Outside of its interval a polynomial grows fast. One slot beyond it, also one beyond the length, can
+make all of them wrap around.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import attrs
+import numpy as np
+
+from ren.core.errors import ScaleError
+from ren.poly.symbolic import Symbolic
+from ren.schemes.ckks.arithmetic.argument_checks import check_real
+from ren.schemes.ckks.arithmetic.automatic import with_noise
+from ren.schemes.ckks.arithmetic.manual import normal
+from ren.schemes.ckks.arithmetic.mode import is_manual
+from ren.schemes.ckks.arithmetic.tails import cleared, fills_slots, with_value
+from ren.schemes.ckks.noise.operation_hooks import report
+from ren.schemes.ckks.noise.range_checks import inside
+
+if TYPE_CHECKING:
+    from ren.schemes.ckks.ciphertext import Ciphertext
+    from ren.schemes.ckks.parameters.parameters import Parameters
+
+Interval = tuple[float, float]
+
+
+@attrs.frozen
+class Report:
+    """Tell that an argument may leave the interval of a function.
+
+    Args:
+        what: the function.
+        interval: what it takes.
+        params: decide whether that raises.
+        is_stated: whether the user gave the interval.
+    """
+
+    what: str
+    interval: Interval
+    params: Parameters
+    is_stated: bool = True
+
+    def __call__(self, bound: float) -> None:
+        """Warn or raise at the user's line; `bound` is the tracked one."""
+        a, b = self.interval
+        if self.is_stated:
+            remedy = "Pass a larger interval, or state a bound that you know: ct.within(bound)."
+        else:
+            remedy = f"State where the numbers lie: interval=({a:g}, {b:g}), or another."
+        report(
+            f"{self.what}: the numbers may reach modulus {bound:.4g}, and the interval is "
+            f"[{a:g}, {b:g}]; outside of it the result is far off, and its error is unknown.",
+            self.params,
+            remedy,
+        )
+
+
+def argument(ct: Ciphertext, interval: Interval, what: str, is_stated: bool = True) -> Ciphertext:
+    """A ciphertext of real numbers as the argument of a function on an interval.
+
+    Its noise becomes unknown where the tracked bound is beyond the interval, with a warning, or an
+    error where the parameters are strict. Slots beyond the length hold a point of the interval.
+
+    Args:
+        interval: (a, b). That the numbers stay above a > 0, or below b < 0, is the user's
+            statement: the tracked bound is one of the modulus.
+        what: the function, for errors.
+        is_stated: whether the user gave the interval; a default one has to be verified whole.
+
+    Raises:
+        OperandError, ParameterError: not a ciphertext of real numbers.
+        MessageBoundError: beyond the interval, with strict parameters.
+        DepthError: no level is left to clear leftovers.
+    """
+    check_automatic(what)
+    check_real(ct, what)
+    a, b = interval
+    limit = max(abs(a), abs(b))
+    if not is_stated:
+        limit = min(limit, -a, b) if a < 0 < b else 0.0
+    told = Report(what, (a, b), ct.params, is_stated)
+    ct = with_noise(ct, lambda noise: inside(noise, limit, told))
+    return with_safe_tail(normal(ct), interval, what)
+
+
+def with_safe_tail(ct: Ciphertext, interval: Interval, what: str) -> Ciphertext:
+    """`ct` with a point of the interval beyond its length."""
+    tail, (a, b) = ct.layout.tail, interval
+    is_covered = tail.is_bounded and a == -b
+    if ct.layout.length is None or (tail.is_zero and a <= 0 <= b):
+        return ct
+    if not tail.has_leftovers and _is_inside(tail.value, interval):
+        return ct
+    if fills_slots(ct) or (is_covered and not tail.has_value):
+        return ct
+    if tail.has_leftovers and not is_covered:
+        ct = cleared(ct, what)
+    return with_value(ct, 0 if a <= 0 <= b else (a + b) / 2)
+
+
+def _is_inside(value: Any, interval: Interval) -> bool:
+    if isinstance(value, Symbolic):
+        return False
+    return bool(np.imag(value) == 0 and interval[0] <= np.real(value) <= interval[1])
+
+
+def check_automatic(what: str) -> None:
+    """Raise ScaleError in manual mode, where nothing is relinearized or rescaled by itself."""
+    if is_manual():
+        raise ScaleError(
+            f"{what} was asked for in manual mode.",
+            "Its products are relinearized and rescaled at places that it chooses.",
+            "Leave ckks.manual() for it, or write the products out.",
+        )

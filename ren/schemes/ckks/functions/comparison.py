@@ -1,0 +1,483 @@
+"""sign by composite minimax polynomials, and what follows from it.
+
+Comparisons give 1 for true and 0 for false. They are right to 2^-precision where the two numbers
+differ by at least `gap`; in between they pass from 0 to 1. `interval` is where the numbers lie.
+With a `degree` in place of the precision there is one polynomial of that degree.
+
+Nothing tracks how far numbers stay from zero. So the estimate of a sign or a comparison counts on
+the gap only where the caller states it; with the default one its error may be the whole step.
+
+Reference: Lee, Lee, No and Kim, "Minimax approximation of sign function by composite polynomial for
+homomorphic comparison", 2021.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ren.core.errors import ParameterError
+from ren.poly.symbolic import Symbolic
+from ren.schemes.ckks.arithmetic.argument_checks import check_any_ciphertext, check_real
+from ren.schemes.ckks.arithmetic.automatic import need_level, with_noise
+from ren.schemes.ckks.arithmetic.manual import normal
+from ren.schemes.ckks.encoding.plaintext import Plaintext, as_numbers
+from ren.schemes.ckks.functions.approximation import approximate, refuse_both
+from ren.schemes.ckks.functions.arguments import Report, argument, with_safe_tail
+from ren.schemes.ckks.functions.polynomial import (
+    Interval,
+    approximated,
+    checked_degree,
+    checked_interval,
+    evaluated,
+    mapping,
+)
+from ren.schemes.ckks.functions.remez import OddMinimax, odd_minimax, sign_polynomials
+from ren.schemes.ckks.noise import bounds as noises
+from ren.schemes.ckks.noise.operation_hooks import circuit
+from ren.schemes.ckks.noise.range_checks import inside
+
+if TYPE_CHECKING:
+    from ren.schemes.ckks.ciphertext import Ciphertext
+
+UNIT = (-1.0, 1.0)
+_PRECISION = 8.0  # bits, unless said otherwise
+_LARGEST_ODD = 127  # a degree to which Remez's exchange finds what is nearest
+
+
+def sign(
+    ct: Ciphertext,
+    interval: Interval = UNIT,
+    gap: float | None = None,
+    precision: float | None = None,
+    degree: int | None = None,
+) -> Ciphertext:
+    """-1 or 1 in every slot, to 2^-precision for |x| >= gap.
+
+    Args:
+        ct: the encrypted x.
+        interval: where x lies.
+        gap: the least |x| for which it holds. By default the largest |x| times 2^-precision, or
+            2 / (degree + 2).
+        precision: in bits; 8 by default.
+        degree: instead of a precision: of one odd polynomial, the nearest to the sign from the gap
+            on, in log2(degree + 1) levels.
+
+    Levels, with the default gap: 6 for 4 bits, 9 for 6, 12 for 8, 14 for 10, 17 for 12, 21 for 16,
+    and one more where the interval is beyond [-2, 2].
+
+    Raises:
+        DepthError: too few levels; says how many are needed.
+        ParameterError: a gap that is not inside the interval.
+    """
+    x = argument(ct, checked_interval(interval), "sign")
+    return _step(x, interval, gap, precision, degree, -1.0, 1.0, "sign")
+
+
+@circuit("abs")
+def absolute(
+    ct: Ciphertext,
+    interval: Interval = UNIT,
+    gap: float | None = None,
+    precision: float | None = None,
+    degree: int | None = None,
+) -> Ciphertext:
+    """|x|, with an error of at most max(gap, 2^-precision largest |x|).
+
+    Args, raises: as for `sign`. One level more than it. With a degree it is the interpolant of |x|
+    of that degree, without a gap.
+    """
+    ct = argument(ct, checked_interval(interval), "abs")
+    if degree is not None:
+        return _interpolated(ct, np.abs, interval, gap, precision, degree, "abs")
+    return _times_step(ct, interval, gap, precision, -1.0, "abs")
+
+
+@circuit("relu")
+def relu(
+    ct: Ciphertext,
+    interval: Interval = UNIT,
+    gap: float | None = None,
+    precision: float | None = None,
+    degree: int | None = None,
+) -> Ciphertext:
+    """max(x, 0), with an error of at most max(gap, 2^-precision largest |x|) / 2.
+
+    Args, raises: as for `abs`.
+    """
+    x = argument(ct, checked_interval(interval), "relu")
+    return _relu(x, interval, gap, precision, degree, "relu")
+
+
+def _relu(
+    ct: Ciphertext,
+    interval: Interval,
+    gap: float | None,
+    precision: float | None,
+    degree: int | None,
+    what: str,
+) -> Ciphertext:
+    if degree is not None:
+        return _interpolated(ct, _positive_part, interval, gap, precision, degree, what)
+    return _times_step(ct, interval, gap, precision, 0.0, what)
+
+
+def _times_step(
+    ct: Ciphertext,
+    interval: Interval,
+    gap: float | None,
+    precision: float | None,
+    low: float,
+    what: str,
+) -> Ciphertext:
+    """x times `low` below zero, x above: |x| or max(x, 0), off by at most (1 - low) / 2 of the gap.
+
+    Inside the gap the step lies between `low` and 1, up to 2^-precision.
+    """
+    least, bits, largest = _gap(interval, gap, precision, None, what)
+    step = _step(ct, interval, gap, precision, None, low, 1.0, what, 1, is_exact=True)
+    made = (ct * step).within(largest * (1 + 2.0**-bits))
+    left = (1 - low) / 2 * max(least * (1 + 2.0**-bits), 2.0**-bits * largest)
+    return with_noise(made, lambda noise: noises.with_offset(noise, 1.1 * left))
+
+
+def _positive_part(x: np.ndarray) -> np.ndarray:
+    return np.maximum(x, 0.0)
+
+
+def _interpolated(
+    ct: Ciphertext,
+    f: Callable[[np.ndarray], np.ndarray],
+    interval: Interval,
+    gap: float | None,
+    precision: float | None,
+    degree: int,
+    what: str,
+) -> Ciphertext:
+    """The interpolant of a function with a kink at zero, about 1 / degree from it there."""
+    if gap is not None:
+        raise ParameterError(
+            f"{what} got gap={gap!r} and degree={degree!r}.",
+            "A polynomial of a degree is near the function everywhere, and knows no gap.",
+            "Leave out the degree, or the gap.",
+        )
+    p = approximate(f, interval, precision, degree)
+    what = f"{what} by a polynomial of degree {p.degree}"
+    return approximated(ct, p.coefficients, p.interval, what, p.error)
+
+
+@circuit("max")
+def maximum(
+    a: Any,
+    b: Any,
+    interval: Interval = UNIT,
+    gap: float | None = None,
+    precision: float | None = None,
+    degree: int | None = None,
+) -> Ciphertext:
+    """The larger of a and b in every slot: b + relu(a - b).
+
+    Args:
+        a, b: ciphertexts, or one of them an array or a number.
+        interval: where both lie.
+        gap, precision, degree: as for `abs`, of the difference.
+    """
+    difference = _difference(a, b, interval, "max")
+    return b + _relu(difference, _differences(interval), gap, precision, degree, "max")
+
+
+@circuit("min")
+def minimum(
+    a: Any,
+    b: Any,
+    interval: Interval = UNIT,
+    gap: float | None = None,
+    precision: float | None = None,
+    degree: int | None = None,
+) -> Ciphertext:
+    """The smaller of a and b in every slot: a - relu(a - b).
+
+    Args: as for `max`.
+    """
+    difference = _difference(a, b, interval, "min")
+    return a - _relu(difference, _differences(interval), gap, precision, degree, "min")
+
+
+@circuit("greater")
+def greater(
+    a: Any,
+    b: Any,
+    interval: Interval = UNIT,
+    gap: float | None = None,
+    precision: float | None = None,
+    degree: int | None = None,
+) -> Ciphertext:
+    """1 where a > b, 0 where a < b, to 2^-precision / 2 where they differ by `gap` or more.
+
+    Args: as for `max`, with the degree of `sign`. As many levels as `sign`.
+    """
+    x, where = _difference(a, b, interval, "greater"), _differences(interval)
+    return _step(x, where, gap, precision, degree, 0.0, 1.0, "greater")
+
+
+@circuit("less")
+def less(
+    a: Any,
+    b: Any,
+    interval: Interval = UNIT,
+    gap: float | None = None,
+    precision: float | None = None,
+    degree: int | None = None,
+) -> Ciphertext:
+    """1 where a < b, 0 where a > b.
+
+    Args: as for `greater`.
+    """
+    x, where = _difference(b, a, interval, "less"), _differences(interval)
+    return _step(x, where, gap, precision, degree, 0.0, 1.0, "less")
+
+
+@circuit("equal")
+def equal(
+    a: Any,
+    b: Any,
+    interval: Interval = UNIT,
+    gap: float | None = None,
+    precision: float | None = None,
+    degree: int | None = None,
+) -> Ciphertext:
+    """1 where a and b are equal but for noise, 0 where they differ by `gap` or more.
+
+    It is 1 - sign(a - b)^2: one level more than `sign`.
+
+    Args: as for `greater`. For integers pass gap=1.
+    """
+    if degree is None:
+        precision = (_PRECISION if precision is None else precision) + 1
+    x, where = _difference(a, b, interval, "equal"), _differences(interval)
+    s = _step(x, where, gap, precision, degree, -1.0, 1.0, "equal", 1, is_exact=True)
+    made, left = (1 - s * s).within(1.5), 3 * _error(where, gap, precision, degree, "equal")
+    if gap is None:
+        left += 1.0
+    return with_noise(made, lambda noise: noises.with_offset(noise, left))
+
+
+@circuit("where")
+def where(condition: Ciphertext, a: Any, b: Any) -> Ciphertext:
+    """a where the condition is 1, b where it is 0: b + condition (a - b). One level."""
+    check_any_ciphertext((condition, a, b), "where")
+    difference = a - b
+    is_encrypted = isinstance(difference, type(condition))
+    if is_encrypted or isinstance(difference, np.ndarray):
+        need_level(condition, 1, "where")
+    if is_encrypted:
+        need_level(difference, 1, "where")
+    return b + condition * difference
+
+
+@circuit("round")
+def rounded(
+    ct: Ciphertext,
+    interval: Interval = (-2.0, 2.0),
+    margin: float | None = None,
+    precision: float | None = None,
+    degree: int | None = None,
+) -> Ciphertext:
+    """The nearest integer in every slot, for x at least `margin` from the half-integers.
+
+    With d = x - round(x) it is x - s f(c), s = sin(2 pi d), c = cos(2 pi d), f(cos t) = t / (2 pi
+    sin t): sine and cosine share their powers.
+
+    Args:
+        ct: the encrypted x.
+        interval: where x lies.
+        margin: below 1/2; the less, the more levels. 0.1 by default, on which the estimate does not
+            count: state it where your numbers keep to it.
+        precision: in bits; 15 by default.
+        degree: instead of a precision, of the sine and the cosine.
+
+    Raises:
+        DepthError: too few levels.
+        ParameterError: a margin not between 0 and 1/2.
+    """
+    check_real(ct, "round")
+    is_stated, margin = margin is not None, 0.1 if margin is None else margin
+    if not 0 < margin < 0.5:
+        raise ParameterError(
+            f"round got margin={margin}.",
+            "It is how far x stays from the half-integers: above 0, below 1/2.",
+            "Write for example margin=0.1.",
+        )
+    bits = 15.0 if precision is None else float(precision)
+    # f is at most about 1 / (2 margin) / pi, and steep there: s and c are made finer than asked
+    finer = bits + 4 - 2 * float(np.log2(margin)) if degree is None else precision
+    sine = approximate(lambda x: np.sin(2 * np.pi * x), interval, finer, degree)
+    cosine = approximate(lambda x: np.cos(2 * np.pi * x), interval, finer, degree)
+    spread = (-float(np.cos(2 * np.pi * margin)) - 2.0**-10, 1 + 2.0**-10)
+    angle = approximate(_angle, spread, bits + 1)
+    need_level(ct, 1 + max(sine.depth, cosine.depth + angle.depth), "round")
+    x = argument(ct, checked_interval(interval), "round")
+    s, c = (approximated(x, p.coefficients, p.interval, "round", p.error) for p in (sine, cosine))
+    inner = approximated(c, angle.coefficients, angle.interval, "round", angle.error)
+    largest = max(abs(v) for v in sine.interval)
+    made = (x - s * inner).within(largest + 0.5)
+    if is_stated:
+        return made
+    return with_noise(made, lambda noise: noises.with_offset(noise, 1.0))
+
+
+def _angle(c: np.ndarray) -> np.ndarray:
+    """arccos(c) / (2 pi sqrt(1 - c^2)), analytic at c = 1 and continued beyond."""
+    near = np.abs(1 - c) < 1e-3
+    inside = np.where(near, 0.0, np.clip(c, -1, 1))
+    h = 1 - c
+    series = 1 + h / 3 + 2 * h**2 / 15 + 2 * h**3 / 35 + 8 * h**4 / 315
+    return np.where(near, series, np.arccos(inside) / np.sqrt(1 - inside**2)) / (2 * np.pi)
+
+
+def _step(
+    ct: Ciphertext,
+    interval: Interval,
+    gap: float | None,
+    precision: float | None,
+    degree: int | None,
+    low: float,
+    high: float,
+    what: str,
+    more: int = 0,
+    is_exact: bool = False,
+) -> Ciphertext:
+    """`low` below zero and `high` above; the last polynomial has it in its coefficients.
+
+    Args:
+        ct: as `argument` gives it.
+        more: levels that the caller takes afterwards.
+        is_exact: whether the caller adds the error of the approximation to the noise.
+    """
+    least, bits, largest = _gap(interval, gap, precision, degree, what)
+    wanted = f"{bits:g} bits" if degree is None else f"degree {degree}"
+    polynomials = _polynomials(interval, gap, precision, degree, what)
+    pieces = _pieces(polynomials, largest, low, high)
+    depth = sum(mapping(c, within).depth for c, within in pieces) + more
+    need_level(ct, depth, f"{what} with a gap of {least / largest:.2g} at {wanted}")
+    for c, within in pieces:
+        ct = evaluated(ct, c, within, what)
+    half, error = (high - low) / 2, polynomials[-1].error
+    ct = ct.within(abs(high + low) / 2 + half * (1 + error))
+    if is_exact:
+        return ct
+    left = 1.1 * half * error + (0.0 if gap is not None else high - low)
+    return with_noise(ct, lambda noise: noises.with_offset(noise, left))
+
+
+def _gap(
+    interval: Interval, gap: float | None, precision: float | None, degree: int | None, what: str
+) -> tuple[float, float, float]:
+    """The gap, the precision in bits, and the largest modulus in the interval.
+
+    Raises:
+        ParameterError: a gap that is not inside the interval; a precision and a degree.
+    """
+    largest = max(abs(v) for v in checked_interval(interval))
+    bits = _PRECISION if precision is None else float(precision)
+    usual = 2.0**-bits
+    if degree is not None:
+        refuse_both(precision, degree)
+        usual = 2 / (_odd_degree(degree, what) + 2)
+    least = largest * usual if gap is None else float(gap)
+    if not 0 < least < largest:
+        raise ParameterError(
+            f"{what} got gap={least:g} for numbers of modulus up to {largest:g}.",
+            "Below the gap the sign is not decided: it lies above 0, inside the interval.",
+            "Pass a gap that your numbers keep from zero, or from each other.",
+        )
+    return least, bits, largest
+
+
+def _polynomials(
+    interval: Interval, gap: float | None, precision: float | None, degree: int | None, what: str
+) -> tuple[OddMinimax, ...]:
+    least, bits, largest = _gap(interval, gap, precision, degree, what)
+    if degree is None:
+        return sign_polynomials(least / largest, bits)
+    return (odd_minimax(_odd_degree(degree, what), least / largest, 1.0),)
+
+
+def _error(
+    interval: Interval, gap: float | None, precision: float | None, degree: int | None, what: str
+) -> float:
+    """The largest distance from the sign beyond the gap."""
+    return _polynomials(interval, gap, precision, degree, what)[-1].error
+
+
+def _difference(a: Any, b: Any, interval: Interval, what: str) -> Any:
+    """a - b for numbers of the interval; both are held against it, and the difference keeps to it.
+
+    Raises:
+        OperandError: neither is a ciphertext.
+        ParameterError: numbers in the clear outside of the interval.
+    """
+    check_any_ciphertext((a, b), what)
+    low, high = checked_interval(interval)
+    limit = max(abs(low), abs(high))
+    a, b = (_inside(v, (low, high), what) for v in (a, b))
+    made = with_safe_tail(normal(a - b), (low - high, high - low), what)
+    return made.within(min(2 * limit, high - low))
+
+
+def _inside(value: Any, interval: Interval, what: str) -> Any:
+    """A ciphertext with its bound held against the interval; anything else as it is."""
+    if hasattr(value, "polys"):
+        check_real(value, what)
+        told = Report(what, interval, value.params)
+        limit = max(map(abs, interval))
+        return with_noise(value, lambda noise: inside(noise, limit, told))
+    if isinstance(value, Plaintext | Symbolic):
+        return value
+    numbers = as_numbers(value)
+    if numbers.dtype.kind not in "biuf":
+        raise ParameterError(
+            f"{what} got numbers in the clear of dtype {numbers.dtype}.",
+            "Only real numbers have an order.",
+            "Pass their real parts.",
+        )
+    if numbers.size and not (interval[0] <= numbers.min() and numbers.max() <= interval[1]):
+        raise ParameterError(
+            f"{what} got numbers from {numbers.min():.4g} to {numbers.max():.4g} in the clear.",
+            f"The interval is [{interval[0]:g}, {interval[1]:g}]: outside of it the result is far "
+            "off.",
+            "Pass an interval that holds the numbers of both sides.",
+        )
+    return value
+
+
+def _odd_degree(degree: int, what: str) -> int:
+    """The largest odd degree that is no larger."""
+    if not 1 <= checked_degree(degree) <= _LARGEST_ODD:
+        raise ParameterError(
+            f"{what} got degree={degree!r}.",
+            f"An odd polynomial for the sign has a degree from 1 to {_LARGEST_ODD}.",
+            "Pass degree=15, say, or a precision: several polynomials then take fewer levels.",
+        )
+    return int(degree) - 1 + int(degree) % 2
+
+
+def _pieces(
+    polynomials: tuple[OddMinimax, ...], largest: float, low: float, high: float
+) -> list[tuple[tuple[complex, ...], Interval]]:
+    """The coefficients and intervals of the composition (low + high)/2 + sign (high - low)/2."""
+    bounds = [largest, *(p.high for p in polynomials[1:])]
+    series = [np.array(p.coefficients) for p in polynomials]
+    series[-1] = series[-1] * (high - low) / 2
+    series[-1][0] += (high + low) / 2
+    return [
+        (tuple(map(complex, c.tolist())), (-bound, bound))
+        for c, bound in zip(series, bounds, strict=True)
+    ]
+
+
+def _differences(interval: Interval) -> Interval:
+    a, b = checked_interval(interval)
+    return a - b, b - a

@@ -1,0 +1,182 @@
+"""exp, log, sqrt and the circular and hyperbolic functions, by Chebyshev interpolation.
+
+Each takes the encrypted x, which must lie in `interval`, and either a `precision` in bits, which
+picks the least degree whose error is at most 2^-precision (20 by default), or a `degree`. The
+levels taken are those of `ckks.approximate(f, interval, precision).depth`.
+
+A tracked bound beyond the interval warns, and the error of the result is unknown; with strict
+parameters it raises. A default interval on one side of zero warns too, since the tracked bound is
+one of the modulus: state the interval.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ren.core.errors import ParameterError
+from ren.schemes.ckks.arithmetic.automatic import with_noise
+from ren.schemes.ckks.functions.approximation import Approximation, approximate
+from ren.schemes.ckks.functions.arguments import argument
+from ren.schemes.ckks.functions.polynomial import (
+    Interval,
+    approximated,
+    checked_interval,
+    evaluated,
+)
+from ren.schemes.ckks.noise import bounds as noises
+from ren.schemes.ckks.noise.operation_hooks import circuit
+
+if TYPE_CHECKING:
+    from ren.schemes.ckks.ciphertext import Ciphertext
+
+
+def applied(ct: Ciphertext, p: Approximation, name: str, is_stated: bool = True) -> Ciphertext:
+    """The polynomial of an approximation in every slot, with its error in the noise.
+
+    Args:
+        is_stated: whether the user gave the interval: see `arguments.argument`.
+    """
+    what = f"{name} by a polynomial of degree {p.degree}"
+    x = argument(ct, p.interval, name, is_stated)
+    return approximated(x, p.coefficients, p.interval, what, p.error)
+
+
+def _function(
+    name: str, f: Callable[[NDArray], NDArray], interval: Interval, note: str = ""
+) -> Callable[..., Ciphertext]:
+    a, b = interval
+    default = interval
+
+    def function(
+        ct: Ciphertext,
+        interval: Interval = default,
+        precision: float | None = None,
+        degree: int | None = None,
+    ) -> Ciphertext:
+        return applied(ct, approximate(f, interval, precision, degree), name)
+
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = f"""{name}(x) in every slot, for x in the interval.{note}
+
+    Args:
+        ct: the encrypted x.
+        interval: where x lies; ({a:g}, {b:g}) by default.
+        precision: in bits; 20 by default.
+        degree: instead of a precision.
+
+    Raises:
+        DepthError: too few levels.
+        ParameterError: the interval reaches a singularity, or asks for too high a degree.
+    """
+    return function
+
+
+def sigmoid_of(x: NDArray) -> NDArray:
+    """1 / (1 + exp(-x)), without overflow."""
+    return 0.5 + 0.5 * np.tanh(0.5 * x)
+
+
+exp = _function("exp", np.exp, (-1.0, 1.0))
+sin = _function("sin", np.sin, (-np.pi, np.pi))
+cos = _function("cos", np.cos, (-np.pi, np.pi))
+tan = _function("tan", np.tan, (-1.0, 1.0), " The interval lies inside (-pi/2, pi/2).")
+sinh = _function("sinh", np.sinh, (-1.0, 1.0))
+cosh = _function("cosh", np.cosh, (-1.0, 1.0))
+tanh = _function("tanh", np.tanh, (-4.0, 4.0))
+sigmoid = _function("sigmoid", sigmoid_of, (-8.0, 8.0), " It is 1 / (1 + exp(-x)).")
+
+
+def log(
+    ct: Ciphertext,
+    interval: Interval | None = None,
+    precision: float | None = None,
+    degree: int | None = None,
+) -> Ciphertext:
+    """The natural logarithm in every slot, for x in the interval.
+
+    Args:
+        ct: the encrypted x.
+        interval: where x lies, above zero; (0.5, 2) by default, with a warning.
+        precision: in bits; 20 by default.
+        degree: instead of a precision. It grows with sqrt(b / a).
+
+    Raises:
+        DepthError: too few levels.
+        ParameterError: the interval reaches zero.
+    """
+    where = _positive((0.5, 2.0) if interval is None else interval, "log")
+    p = approximate(np.log, where, precision, degree)
+    return applied(ct, p, "log", is_stated=interval is not None)
+
+
+def sqrt(
+    ct: Ciphertext,
+    interval: Interval | None = None,
+    precision: float | None = None,
+    degree: int | None = None,
+    newton: bool = False,
+) -> Ciphertext:
+    """The square root in every slot, for x in the interval.
+
+    A polynomial takes the least depth. With `newton` it is one for 1/sqrt(x) at half the bits, and
+    a step of Newton's method: two levels more, and fewer products from degree 60 or so on.
+
+    Args:
+        ct: the encrypted x.
+        interval: where x lies, not below zero; (0.25, 1) by default, with a warning.
+        precision: in bits; 20 by default.
+        degree: instead of a precision: of the polynomial. It grows with sqrt(b / a).
+        newton: whether to end with a step of Newton's method; the interval then avoids zero.
+
+    Raises:
+        DepthError: too few levels.
+        ParameterError: the interval reaches below zero, or to it where more bits are asked for
+            than a polynomial gives there.
+    """
+    is_stated, where = interval is not None, (0.25, 1.0) if interval is None else interval
+    if newton:
+        where = _positive(where, "sqrt by Newton")
+        x = argument(ct, where, "sqrt", is_stated)
+        return _sqrt_by_newton(x, where, precision, degree)
+    a, b = checked_interval(where)
+    if a < 0:
+        raise _not_positive("sqrt", (a, b))
+    return applied(ct, approximate(np.sqrt, (a, b), precision, degree), "sqrt", is_stated)
+
+
+@circuit("sqrt")
+def _sqrt_by_newton(
+    ct: Ciphertext, interval: Interval, precision: float | None, degree: int | None
+) -> Ciphertext:
+    """(x h) (3 - 4 (x h) h) with h near 1 / (2 sqrt(x)): 3/2 of the square of h's error is left."""
+    largest = float(np.sqrt(interval[1]))
+    if degree is None:
+        goal = 2.0 ** -(20.0 if precision is None else precision)
+        # h (1 + e) leaves 3/2 e^2 sqrt(x), and |h| >= 1 / (2 sqrt b)
+        error = np.sqrt(goal / (1.5 * np.sqrt(interval[1]))) / (2 * np.sqrt(interval[1]))
+        precision = float(-np.log2(error))
+    p = approximate(lambda x: 0.5 / np.sqrt(x), interval, precision, degree)
+    h = evaluated(ct, p.coefficients, interval, f"sqrt by a polynomial of degree {p.degree}")
+    g = ct * h
+    left = 1.5 * (2 * largest * p.error) ** 2 * largest  # of sqrt(x), at most sqrt(b)
+    made = (g * (3 - 4 * (g * h))).within(largest + 2 * left)
+    return with_noise(made, lambda noise: noises.with_offset(noise, 1.2 * left))
+
+
+def _positive(interval: Interval, name: str) -> Interval:
+    a, b = checked_interval(interval)
+    if a <= 0:
+        raise _not_positive(name, (a, b))
+    return a, b
+
+
+def _not_positive(name: str, interval: Interval) -> ParameterError:
+    return ParameterError(
+        f"{name} got the interval [{interval[0]:g}, {interval[1]:g}].",
+        "It is not smooth at zero, and undefined below.",
+        "Pass an interval above zero, as tight as you know it: the degree grows with sqrt(b / a).",
+    )

@@ -1,0 +1,171 @@
+"""Paterson and Stockmeyer's evaluation, planned: which products, at which levels, before any runs.
+
+A polynomial p becomes sum_i q_i B_(g_i) + sum_j c_j B_j + c_0, where each q_i is such a sum again.
+All terms of one sum meet at one level before they are relinearized and rescaled, once for the sum.
+So of d/b ciphertext products with giant steps about half relinearize, and with b baby steps
+there are b + d/(2b) + log2(d/b) relinearizations, at best about sqrt(2 d) + log2 d.
+
+A coefficient takes a level as well. Only quotients feel that, and they are divided down to one
+term where no level is left, so that the depth is ceil(log2(d + 1)).
+
+References: Paterson and Stockmeyer, "On the number of nonscalar multiplications necessary to
+evaluate polynomials", 1973; Bossuat et al., "Efficient bootstrapping for approximate HE", 2021, 3.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from functools import lru_cache
+
+import attrs
+import numpy as np
+from numpy.typing import NDArray
+
+from ren.schemes.ckks.functions.basis import ROUNDING, Basis, element_depth
+
+LARGEST_INTEGER = 1 << 16  # coefficients up to here that are integers take no level
+
+
+@attrs.frozen
+class Combination:
+    """sum q B_g over `products`, and c B_j over `terms`, and `constant`."""
+
+    products: tuple[tuple[int, Combination], ...]
+    terms: tuple[tuple[int, complex], ...]
+    constant: complex
+
+    def parts(self) -> Iterator[Combination]:
+        """Itself and all quotients inside."""
+        yield self
+        for _, quotient in self.products:
+            yield from quotient.parts()
+
+
+@attrs.frozen
+class Schedule:
+    """How a polynomial is evaluated.
+
+    Args:
+        root: the sum that it is.
+        depth: the levels that it takes.
+        elements: the B_j from j = 2 on that are made, one product each.
+        products: ciphertext products in all.
+        relinearizations: sums of products.
+    """
+
+    basis: Basis
+    root: Combination
+    depth: int
+    elements: frozenset[int]
+    products: int
+    relinearizations: int
+
+    @property
+    def largest_size(self) -> float:
+        """The largest B_j / C_j: what the noise of its cofactor is multiplied by."""
+        return max(self.basis.size(j) for j in {1, *self.elements})
+
+
+def is_integer(c: complex) -> bool:
+    """Whether a factor costs no level."""
+    return c.imag == 0 and abs(c) <= LARGEST_INTEGER and c.real == round(c.real)
+
+
+@lru_cache(maxsize=256)
+def schedule(coefficients: tuple[complex, ...], basis: Basis, tiny: float = 0.0) -> Schedule:
+    """The schedule of least depth, then of fewest relinearizations, then of fewest products.
+
+    Args:
+        coefficients: of C_0, C_1, ...
+        tiny: coefficients of at most this modulus are skipped.
+    """
+    c = _trimmed(np.array(coefficients, np.complex128), tiny)
+    degree = len(c) - 1
+    most = min(degree, 2 * math.isqrt(2 * degree) + 2)
+    for depth in range(max(degree - 1, 0).bit_length(), degree.bit_length() + 1):
+        babies = range(1, max(most, 1) + 1)
+        made = [_Planner(basis, b, tiny).schedule(c, depth) for b in babies]
+        found = [s for s in made if s is not None]
+        if found:
+            return min(found, key=lambda s: (s.relinearizations, s.products))
+    raise AssertionError("ceil(log2(degree + 1)) levels suffice for every polynomial")
+
+
+@attrs.frozen
+class _Planner:
+    """Plans with `babies` baby steps; giant steps are babies * 2^i, and powers of two."""
+
+    basis: Basis
+    babies: int
+    tiny: float
+
+    def schedule(self, c: NDArray, depth: int) -> Schedule | None:
+        """None where the depth does not suffice."""
+        root = self._combination(c, depth)
+        if root is None:
+            return None
+        parts = list(root.parts())
+        used = {j for part in parts for j, _ in (*part.products, *part.terms)}
+        elements = self.basis.closure(used)
+        products = len(elements) + sum(len(part.products) for part in parts)
+        sums = len(elements) + sum(bool(part.products) for part in parts)
+        return Schedule(self.basis, root, depth, frozenset(elements), products, sums)
+
+    def _combination(self, c: NDArray, depth: int) -> Combination | None:
+        products: list[tuple[int, Combination]] = []
+        terms: list[tuple[int, complex]] = []
+        c = _trimmed(c, self.tiny)
+        while not self._is_direct(c, depth):
+            g = self._giant(c, depth)
+            if g is None:
+                return None
+            quotient, c = self.basis.divided(c, g)
+            quotient, c = _trimmed(quotient, self.tiny), _trimmed(c, self.tiny)
+            if len(quotient) == 1:
+                terms.append((g, self._factor(quotient[0], g)))
+                continue
+            inner = self._combination(quotient / self.basis.size(g), depth - 1)
+            if inner is None:
+                return None
+            products.append((g, inner))
+        terms += [(j, self._factor(c[j], j)) for j in range(1, len(c)) if abs(c[j]) > self.tiny]
+        if not all(self._fits(j, factor, depth) for j, factor in terms):
+            return None
+        return Combination(tuple(products), tuple(terms), complex(c[0]))
+
+    def _factor(self, coefficient: complex, j: int) -> complex:
+        factor = complex(coefficient) / self.basis.size(j)
+        nearest = round(factor.real)
+        return complex(nearest) if nearest and abs(factor - nearest) < ROUNDING else factor
+
+    def _fits(self, j: int, factor: complex, depth: int) -> bool:
+        return element_depth(j) + (not is_integer(factor)) <= depth
+
+    def _is_direct(self, c: NDArray, depth: int) -> bool:
+        if len(c) - 1 > self.babies:
+            return False
+        present = (j for j in range(1, len(c)) if abs(c[j]) > self.tiny)
+        return all(self._fits(j, self._factor(c[j], j), depth) for j in present)
+
+    def _giant(self, c: NDArray, depth: int) -> int | None:
+        """The largest giant step that divides at this depth; else the largest power of two."""
+        degree = len(c) - 1
+        for first in (self.babies, 1):
+            steps = [first << i for i in range(degree.bit_length())]
+            fitting = [g for g in steps if g <= degree <= 2 * g and self._divides(c, g, depth)]
+            if fitting:
+                return fitting[-1]
+        return None
+
+    def _divides(self, c: NDArray, g: int, depth: int) -> bool:
+        degree = len(c) - 1
+        if degree == g:
+            return self._fits(g, self._factor(c[g], g), depth)
+        return max(element_depth(g), (degree - g).bit_length()) < depth
+
+
+def _trimmed(c: NDArray, tiny: float) -> NDArray:
+    """Without leading coefficients that are tiny; one is left at least."""
+    present = np.nonzero(np.abs(c) > tiny)[0]
+    return c[: present[-1] + 1] if len(present) else np.zeros(1, c.dtype)

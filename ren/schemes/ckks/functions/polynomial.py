@@ -1,0 +1,329 @@
+"""`ckks.poly` and `ckks.chebyshev`: polynomials of encrypted numbers at optimal depth."""
+
+from __future__ import annotations
+
+import numbers
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import attrs
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ren.core.errors import ParameterError
+from ren.schemes.ckks.arithmetic.argument_checks import check_ciphertext
+from ren.schemes.ckks.arithmetic.automatic import bounded, need_level, with_noise
+from ren.schemes.ckks.functions.arguments import argument, check_automatic
+from ren.schemes.ckks.functions.basis import Basis, element_depth
+from ren.schemes.ckks.functions.paterson_stockmeyer import (
+    Combination,
+    Schedule,
+    is_integer,
+    schedule,
+)
+from ren.schemes.ckks.noise import bounds as noises
+from ren.schemes.ckks.noise.operation_hooks import circuit
+
+if TYPE_CHECKING:
+    from ren.schemes.ckks.ciphertext import Ciphertext
+
+_MAX_GRID = 1 << 14
+LARGEST_SIZE = 32.0  # five bits of precision are given for a level, no more
+Interval = tuple[float, float]
+
+
+@attrs.frozen
+class Map:
+    """How x in [a, b] becomes B_1 = first u, u in [-1, 1], before the products.
+
+    Args:
+        factor: x - middle is multiplied by it: an integer at no level, else at one level.
+        middle: (a + b) / 2.
+        schedule: of the polynomial in this basis.
+    """
+
+    factor: float
+    middle: float
+    schedule: Schedule
+
+    @property
+    def depth(self) -> int:
+        """The levels of map and polynomial."""
+        return self.schedule.depth + (not is_integer(complex(self.factor)))
+
+
+@circuit("poly()")
+def poly(ct: Ciphertext, coefficients: ArrayLike) -> Ciphertext:
+    """c_0 + c_1 x + ... + c_d x^d in every slot, ceil(log2(d + 1)) levels down.
+
+    Args:
+        ct: the encrypted x.
+        coefficients: c_0, c_1, ...: real or complex. Those that round to zero at the scale are
+            skipped, and so are leading ones in the degree. Integers cost no level.
+
+    Returns:
+        The ciphertext, after about sqrt(2 d) + log2 d relinearizations.
+
+    Raises:
+        DepthError: too few levels; says how many are needed.
+        ParameterError: no coefficients, or not finite ones.
+
+    Example:
+        >>> from ren.schemes import ckks
+        >>> ctx = ckks.context(depth=2)
+        >>> ckks.poly(ctx.encrypt([0.0, 1.0, 2.0]), [1, 0, 0, 0.5]).decrypt().round(3)
+        array([1. , 1.5, 5. ])
+    """
+    check_automatic("A polynomial")
+    check_ciphertext(ct, "poly()")
+    ct, c = bounded(ct), _checked(coefficients)
+    found = schedule(c, Basis(is_chebyshev=False), _tiny(ct))
+    what = f"A polynomial of degree {len(c) - 1}"
+    need_level(ct, found.depth, what)
+    return _Evaluation(found, ct).result()
+
+
+def chebyshev(
+    ct: Ciphertext,
+    f: Callable[[NDArray], ArrayLike] | ArrayLike,
+    interval: Interval = (-1.0, 1.0),
+    degree: int | None = None,
+) -> Ciphertext:
+    """sum_j c_j T_j(u) in every slot, u in [-1, 1] for x in the interval.
+
+    It takes ceil(log2(degree + 1)) levels, and one more for the map from x to u where that can not
+    be taken into the basis: up to (b - a)/2 = 2 it always can, then at up to five bits of
+    precision for small degrees.
+
+    Args:
+        ct: the encrypted x, real, in the interval. A tracked bound beyond it warns, and the error
+            of the result is unknown; with strict parameters it raises.
+        f: a function of arrays, interpolated in the Chebyshev points; or the coefficients c_0, ...
+        interval: (a, b).
+        degree: of the interpolation; not for coefficients.
+
+    Raises:
+        DepthError: too few levels; says how many are needed.
+        ParameterError: an empty interval, or a degree that is missing or too much.
+        MessageBoundError: a tracked bound beyond the interval, with strict parameters.
+
+    Example:
+        >>> import numpy as np
+        >>> from ren.schemes import ckks
+        >>> ctx = ckks.context(depth=3)
+        >>> ckks.chebyshev(ctx.encrypt([0.0, 0.5]), np.exp, (-1, 1), 7).decrypt().round(3)
+        array([1.   , 1.649])
+    """
+    a, b = checked_interval(interval)
+    error = 0.0
+    if callable(f):
+        c = interpolated(f, (a, b), checked_degree(degree))
+        error = error_of(f, c, (a, b))
+    elif degree is not None:
+        raise ParameterError(
+            f"chebyshev() got coefficients and degree={degree}.",
+            "The degree is that of the coefficients.",
+            "Leave degree out, or pass a function.",
+        )
+    else:
+        c = f
+    what = f"A polynomial of degree {len(np.atleast_1d(c)) - 1}"
+    return approximated(argument(ct, (a, b), what), _checked(c), (a, b), what, error)
+
+
+def approximated(
+    ct: Ciphertext, coefficients: tuple[complex, ...], interval: Interval, what: str, error: float
+) -> Ciphertext:
+    """The Chebyshev series on the interval, and its distance from a function in the noise.
+
+    Args:
+        ct: as `argument` gives it.
+        error: the largest distance on a fine grid; a tenth is added for what lies between.
+    """
+    made = evaluated(ct, coefficients, interval, what)
+    if not error:
+        return made
+    return with_noise(made, lambda noise: noises.with_offset(noise, 1.1 * error))
+
+
+@circuit("a polynomial")
+def evaluated(
+    ct: Ciphertext, coefficients: tuple[complex, ...], interval: Interval, what: str
+) -> Ciphertext:
+    """The Chebyshev series on the interval, of numbers that are known to lie in it."""
+    check_automatic(what)
+    mapped = mapping(coefficients, interval, _tiny(ct))
+    need_level(ct, mapped.depth, what)
+    x = ct - mapped.middle if mapped.middle else ct
+    factor = complex(mapped.factor)
+    x = x * (round(factor.real) if is_integer(factor) else factor.real)
+    return (
+        _Evaluation(mapped.schedule, x)
+        .result()
+        .within(float(np.abs(coefficients).sum()) or 2.0**-30)
+    )
+
+
+def mapping(coefficients: tuple[complex, ...], interval: Interval, tiny: float = 0.0) -> Map:
+    """The cheapest way from x to the basis: an integer factor if sizes stay bounded."""
+    a, b = interval
+    middle, radius = (a + b) / 2, (b - a) / 2
+    factor = max(1, round(1 / radius))
+    free = schedule(coefficients, Basis(True, factor * radius), tiny)
+    if free.largest_size <= LARGEST_SIZE:
+        return Map(factor, middle, free)
+    return Map(1 / radius, middle, schedule(coefficients, Basis(True), tiny))
+
+
+def interpolated(f: Callable[[NDArray], ArrayLike], interval: Interval, degree: int) -> NDArray:
+    """The Chebyshev coefficients of the polynomial that meets f in the degree + 1 nodes.
+
+    Those that are rounding errors of float64 are exact zeros.
+    """
+    a, b = interval
+    u = np.polynomial.chebyshev.chebpts1(degree + 1)
+    v = np.polynomial.chebyshev.chebvander(u, degree)
+    c = v.T @ sampled(f, (a + b) / 2 + (b - a) / 2 * u, interval) / (degree + 1)
+    c[1:] *= 2
+    return np.where(np.abs(c) > 4e-16 * np.abs(c).max(), c, 0)
+
+
+def error_of(f: Callable[[NDArray], ArrayLike], c: NDArray, interval: Interval) -> float:
+    """The largest distance of a Chebyshev series from f on a fine grid of the interval."""
+    a, b = interval
+    # Chebyshev points of a much higher degree: they lie denser at the ends, where errors peak.
+    count = min(max(16 * len(c), 1024), _MAX_GRID)
+    u = np.cos(np.pi * np.arange(count + 1) / count)
+    x = np.clip((a + b) / 2 + (b - a) / 2 * u, a, b)
+    difference = sampled(f, x, interval) - np.polynomial.chebyshev.chebval(u, c)
+    return float(np.abs(difference).max())
+
+
+def sampled(f: Callable[[NDArray], ArrayLike], x: NDArray, interval: Interval) -> NDArray:
+    """f at the points x of the interval; one that takes numbers alone is asked number by number.
+
+    Raises:
+        ParameterError: not one finite number for each point.
+    """
+    with np.errstate(all="ignore"):
+        try:
+            y = np.asarray(f(x))
+        except (TypeError, ValueError):
+            y = np.asarray([f(v) for v in x.tolist()])
+    if y.shape not in ((), x.shape) or y.dtype.kind not in "biufc":
+        raise ParameterError(
+            f"A function gave an array of shape {y.shape} and dtype {y.dtype} for {x.shape}.",
+            "It takes an array of numbers, and gives one number for each.",
+            "Write it with NumPy, for example lambda x: np.exp(-x * x).",
+        )
+    if not np.isfinite(y).all():
+        raise ParameterError(
+            f"The function is not finite on [{interval[0]:g}, {interval[1]:g}].",
+            "A polynomial approximates what is finite and smooth on the whole interval.",
+            "Pass an interval away from the singularity.",
+        )
+    return np.broadcast_to(y, x.shape)
+
+
+class _Evaluation:
+    """One run of a schedule on a ciphertext."""
+
+    def __init__(self, plan: Schedule, x: Ciphertext) -> None:
+        self.plan, self.x = plan, self._bounded(x, plan, 1)
+        self.elements: dict[int, Ciphertext] = {1: self.x}
+
+    def result(self) -> Ciphertext:
+        return self._sum(self.plan.root, self.plan.depth)
+
+    def _sum(self, s: Combination, depth: int) -> Ciphertext:
+        """At the level that lies `depth` below x. Its terms meet there, not yet rescaled."""
+        target = self.x.level - depth
+        addends = [self._sum(q, depth - 1) * self._element(g, depth - 1) for g, q in s.products]
+        for j, c in s.terms:
+            if is_integer(c):
+                addends.append(self._element(j, depth).rescale() * round(c.real))
+            else:
+                addends.append(self._element(j, depth - 1) * _plain_number(c))
+        if not addends:
+            return (self.x * 0).drop_to(target) + _plain_number(s.constant)
+        total = addends[0]
+        for addend in addends[1:]:
+            total = total + addend
+        total = total + _plain_number(s.constant) if s.constant else total
+        return total.drop_to(target) if total.level > target else total
+
+    def _element(self, j: int, depth: int) -> Ciphertext:
+        return self._made(j).drop_to(self.x.level - depth)
+
+    def _made(self, j: int) -> Ciphertext:
+        if j not in self.elements:
+            self.elements[j] = self._bounded(self._make(j), self.plan, j)
+        return self.elements[j]
+
+    @staticmethod
+    def _bounded(x: Ciphertext, plan: Schedule, j: int) -> Ciphertext:
+        """Known to be at most its size, as a Chebyshev polynomial inside the interval is."""
+        return x.within(abs(plan.basis.size(j))) if plan.basis.is_chebyshev else x
+
+    def _make(self, j: int) -> Ciphertext:
+        # A multiple of what is pending would be relinearized apart from it: `less` is settled.
+        how = self.plan.basis.element(j)
+        product = self._made(how.high) * self._made(how.low) * how.factor
+        if not how.correction:
+            return product
+        if how.high == how.low:
+            return product - how.correction
+        less, depth = how.high - how.low, element_depth(j)
+        if is_integer(complex(how.correction)):
+            return product - self._made(less).rescale() * round(how.correction)
+        return product - self._element(less, depth - 1) * how.correction
+
+
+def _plain_number(c: complex) -> complex | float:
+    return c if c.imag else c.real
+
+
+def _tiny(ct: Ciphertext) -> float:
+    """Up to here a coefficient rounds to zero at every level's scale."""
+    return 2.0 ** -(ct.params.scale_bits + 1)
+
+
+def _checked(coefficients: ArrayLike) -> tuple[complex, ...]:
+    c = np.atleast_1d(np.asarray(coefficients))
+    if c.ndim != 1 or c.size == 0 or c.dtype.kind not in "biufc" or not np.isfinite(c).all():
+        raise ParameterError(
+            f"Coefficients of dtype {c.dtype} and shape {c.shape} were given.",
+            "They are finite real or complex numbers along one axis, at least one.",
+            "Write for example [1, 0, 0.5] for 1 + 0.5 x^2.",
+        )
+    return tuple(complex(v) for v in c)
+
+
+def checked_degree(degree: Any) -> int:
+    """The degree of an interpolant; raises ParameterError where it is no number from 0 to 4095."""
+    if not isinstance(degree, numbers.Integral) or int(degree) not in range(1 << 12):
+        raise ParameterError(
+            f"A function was to be interpolated with degree={degree!r}.",
+            "The degree is an integer from 0 to 4095.",
+            "Pass degree=, or take the least one with ckks.approximate(f, interval, precision).",
+        )
+    return int(degree)
+
+
+def checked_interval(interval: Sequence[Any]) -> Interval:
+    """(a, b) as floats.
+
+    Raises:
+        ParameterError: not two finite numbers a < b.
+    """
+    try:
+        a, b = (float(v) for v in interval)
+    except (TypeError, ValueError):
+        a = b = np.nan
+    if not (np.isfinite([a, b]).all() and a < b):
+        raise ParameterError(
+            f"interval={interval!r} was given.",
+            "An interval is two finite numbers a < b.",
+            "Write for example interval=(-1, 1).",
+        )
+    return a, b

@@ -1,0 +1,1 @@
+"""Keys of a context: made, derived, identified and checked; encryption and decryption with them."""

@@ -1,0 +1,108 @@
+"""Which context an operation uses: the active one (`with ctx:`), else the one that made the data.
+
+Live contexts are known here weakly, by identity: a context that nobody holds is gone, and a server
+context made from its owner may live beside it under the same `key_id`. That id is a hash of keys,
+and a context that was read is compared with those that live before it joins them.
+"""
+
+from __future__ import annotations
+
+import itertools
+import threading
+import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import TYPE_CHECKING
+
+from ren.core.errors import ContextError
+from ren.schemes.ckks.keys.ownership import require_one_owner
+
+if TYPE_CHECKING:
+    from ren.schemes.ckks.context import Context
+    from ren.schemes.ckks.keys.keychain import Keychain
+
+_active: ContextVar[tuple[Context, ...]] = ContextVar("ren_ckks_active", default=())
+# A declared piece of state: live contexts, in the order of their making. Weak, so it frees nothing.
+_live: weakref.WeakKeyDictionary[Context, int] = weakref.WeakKeyDictionary()
+_serials = itertools.count()
+_lock = threading.RLock()  # `register` runs inside `admission` too
+
+
+def push(context: Context) -> None:
+    """Makes `context` the active one of this thread or task."""
+    _active.set((*_active.get(), context))
+
+
+def pop(context: Context) -> None:
+    """Ends the latest activation of `context`."""
+    stack = list(_active.get())
+    stack.reverse()
+    stack.remove(context)
+    _active.set(tuple(reversed(stack)))
+
+
+def active_context() -> Context | None:
+    """The context of the innermost `with` block of this thread or task."""
+    stack = _active.get()
+    return stack[-1] if stack else None
+
+
+def register(context: Context) -> None:
+    """Lets ciphertexts with the `key_id` of `context` find it while it lives."""
+    with _lock:
+        _live[context] = next(_serials)
+
+
+@contextmanager
+def admission(keys: Keychain, what: str) -> Iterator[None]:
+    """Compares keys that were read with those alive; no context is made meanwhile elsewhere.
+
+    Raises:
+        ContextError: a live context has the same `key_id` and a key of one name that differs.
+    """
+    with _lock:
+        for context in list(_live):
+            if context.key_id == keys.key_id:
+                require_one_owner(context._keys, keys, what)
+        yield
+
+
+def live_context(key_id: str) -> Context | None:
+    """The live context of a `key_id`: the most capable one, among those the latest; or None."""
+    with _lock:
+        found = [(c.rank, serial, c) for c, serial in _live.items() if c.key_id == key_id]
+    return max(found, key=lambda entry: entry[:2])[2] if found else None
+
+
+def context_for(key_id: str, what: str) -> Context:
+    """The context to do `what` with, for data under `key_id`.
+
+    Raises:
+        ContextError: when the active context is another one, or none is active or alive.
+    """
+    if stack := _active.get():
+        if stack[-1].key_id == key_id:
+            return stack[-1]
+        raise ContextError(
+            f"{what} got data of the context {key_id[:8]} while {stack[-1].key_id[:8]} is active.",
+            "Data and active context must belong together: their keys differ.",
+            "Leave the `with` block, or enter the context that made the data.",
+        )
+    if context := live_context(key_id):
+        return context
+    raise ContextError(
+        f"{what} needs a context with the keys {key_id[:8]}, and none is active or alive.",
+        "The context that made the data, or one loaded from its bytes, holds the keys.",
+        "Keep it in a variable, or write `with ctx:` around the computation.",
+    )
+
+
+def same_key(a: str, b: str, what: str) -> None:
+    """Raises ContextError when two operands are under different keys."""
+    if a != b:
+        raise ContextError(
+            f"{what} got ciphertexts of two contexts: {a[:8]} and {b[:8]}.",
+            "Operands must be encrypted under one key, also where parameters are equal.",
+            "Encrypt both with the same context.",
+        )

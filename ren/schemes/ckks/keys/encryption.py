@@ -1,0 +1,163 @@
+"""Encryption with the secret or the public key, and decryption, as programs over polynomials."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ren.capture.placement import moved
+from ren.capture.programs import Integers, replayed
+from ren.core.errors import TracedValueError
+from ren.core.ring import RingSpec
+from ren.lowering.devices.devices import is_host, is_tracer
+from ren.lowering.runtime.host_integers import centered
+from ren.poly import Poly
+from ren.poly.capturing import is_capturing
+from ren.poly.realization import has_placeholder, realize_nodes
+from ren.sampling import fresh_seed
+from ren.schemes.ckks.parameters.parameters import Parameters
+from ren.schemes.rlwe.keys import (
+    Entropy,
+    PublicKey,
+    Secret,
+    expand_uniform,
+    noise,
+    noise_draws,
+    small_ternary,
+    ternary_draws,
+)
+
+_UNIFORM_HALF = b"ren/ckks/ciphertext/"
+
+
+def encrypt_with_secret(
+    message: Poly, secret: Secret, params: Parameters, entropy: Entropy = fresh_seed
+) -> tuple[tuple[Poly, Poly], bytes | None]:
+    """(m + e - a s, a) with a expanded from the seed that is returned too.
+
+    In a function that is being captured all of it is drawn anew at every replay, and there is no
+    seed.
+
+    Args:
+        message: m over the ring of its level, [*batch, limb, n].
+        secret: over the key ring, of which that ring is a part.
+        params: their digest separates the seeds of different ones.
+
+    Noise: sigma 3.2 in each coefficient, sqrt(n) more in a slot: about 2^8.2 at n = 2^14.
+    """
+    ring, batch = message.ring, message.shape[:-2]
+    seed = None if is_capturing() else entropy()
+    if seed is None:
+        c1 = Poly.uniform(ring, batch=batch).ntt()
+    else:
+        c1 = uniform_half(seed, params.digest, ring, batch)
+    c0 = message + noise(ring, params.sigma, entropy, batch).ntt() - c1 * secret.poly.to_ring(ring)
+    return (c0, c1), seed
+
+
+def uniform_half(seed: bytes, digest: bytes, ring: RingSpec, batch: tuple[int, ...]) -> Poly:
+    """The second polynomial of a ciphertext made with the secret key."""
+    return expand_uniform(seed, _UNIFORM_HALF + digest, ring, batch)
+
+
+def encrypt_with_public_key(
+    message: Poly, key: PublicKey, params: Parameters, entropy: Entropy = fresh_seed
+) -> tuple[Poly, Poly]:
+    """m + round((b v + e0, a v + e1) / p), made over Q p for one special prime p.
+
+    Dividing by p leaves the rounding error alone, about 2^11.4 in a slot at n = 2^14.
+    """
+    ring, batch = message.ring, message.shape[:-2]
+    wide = ring.with_moduli((*ring.moduli, params.specials[0]))
+    v = small_ternary(wide, entropy, batch).ntt()
+    c0, c1 = (
+        (half.to_ring(wide) * v + noise(wide, params.sigma, entropy, batch).ntt()).rescale(ring)
+        for half in (key.b, key.a)
+    )
+    return message + c0, c1
+
+
+def encrypt_integers(
+    coefficients: NDArray[np.int64],
+    ring: RingSpec,
+    secret: Secret,
+    params: Parameters,
+    entropy: Entropy = fresh_seed,
+) -> tuple[tuple[Poly, Poly], bytes]:
+    """What `encrypt_with_secret` makes of these coefficients [*batch, n], at once.
+
+    Message and noise are added before they are transformed. The program is planned once.
+    """
+    seed = entropy()
+    c1 = uniform_half(seed, params.digest, ring, coefficients.shape[:-1])
+    drawn = coefficients + noise_draws(coefficients.shape, params.sigma, entropy)
+    (c0,) = replayed(_with_secret, None, Integers(drawn, ring), c1, secret.poly)
+    return (c0, c1), seed
+
+
+def _with_secret(_: None, message: Poly, c1: Poly, s: Poly) -> tuple[Poly]:
+    return (message.ntt() - c1 * s.to_ring(c1.ring),)
+
+
+def encrypt_integers_with_public_key(
+    coefficients: NDArray[np.int64],
+    ring: RingSpec,
+    key: PublicKey,
+    params: Parameters,
+    entropy: Entropy = fresh_seed,
+) -> tuple[Poly, Poly]:
+    """What `encrypt_with_public_key` makes of these coefficients [*batch, n], at once."""
+    shape, wide = coefficients.shape, ring.with_moduli((*ring.moduli, params.specials[0]))
+    v = Integers(ternary_draws(shape, entropy).astype(np.int64), wide)
+    noises = [Integers(noise_draws(shape, params.sigma, entropy), wide) for _ in range(2)]
+    message = Integers(coefficients, ring)
+    c0, c1 = replayed(_with_public_key, ring, message, v, *noises, key.b, key.a)
+    return c0, c1
+
+
+def _with_public_key(
+    ring: RingSpec, message: Poly, v: Poly, e0: Poly, e1: Poly, b: Poly, a: Poly
+) -> tuple[Poly, Poly]:
+    v = v.ntt()
+    c0, c1 = ((half.to_ring(v.ring) * v + e.ntt()).rescale(ring) for half, e in ((b, e0), (a, e1)))
+    return message.ntt() + c0, c1
+
+
+def decrypt_coefficients(polys: tuple[Poly, ...], secret: Secret) -> NDArray[np.float64]:
+    """The centred coefficients of c0 + c1 s + ..: float64 [*batch, n].
+
+    The time does not depend on the message: it takes one path for a ring, a batch and a device.
+
+    Args:
+        polys: c0, c1, ..; they are computed, and that is remembered.
+        secret: s.
+
+    Raises:
+        TracedValueError: inside a captured or traced function, where there are no values.
+    """
+    nodes = [p.node for p in polys]
+    if has_placeholder(*nodes):
+        _refuse()
+    polys = tuple(map(Poly.from_node, realize_nodes(nodes)))
+    if any(is_tracer(p.limbs) for p in polys):
+        _refuse()
+    if any(is_host(p.limbs) for p in polys):  # of the python device: the secret is not there
+        polys = tuple(moved(polys, secret.poly.device))
+    (message,) = replayed(_messages, None, *polys, secret.poly)
+    return centered(message.limbs, message.ring.moduli)
+
+
+def _messages(_: None, *given: Poly) -> tuple[Poly]:
+    *polys, s = given
+    s, message = s.to_ring(polys[0].ring), polys[-1]
+    for c in reversed(polys[:-1]):
+        message = c + message * s
+    return (message.intt(),)
+
+
+def _refuse() -> None:
+    raise TracedValueError(
+        "decrypt() was called inside a function that is being captured or traced.",
+        "There, ciphertexts are symbols without values.",
+        "Return the ciphertext from the function and decrypt it outside.",
+    )

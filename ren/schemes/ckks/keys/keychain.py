@@ -1,0 +1,231 @@
+"""The keys that a context holds, how each is made, and which of them others may have."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import jax
+from numpy.typing import NDArray
+
+from ren.core.errors import ContextError, MissingKeyError
+from ren.poly import Poly
+from ren.progress import Progress
+from ren.sampling import fresh_seed
+from ren.schemes.ckks.keys.derivation import key_entropy
+from ren.schemes.ckks.keys.gadget import gadget_of, public_ring
+from ren.schemes.ckks.keys.identity import Identity, identity_of
+from ren.schemes.ckks.parameters.parameters import Parameters
+from ren.schemes.rlwe.keys import (
+    Entropy,
+    PublicKey,
+    Secret,
+    SwitchingKey,
+    automorphism_of,
+    make_public_key,
+    make_secret,
+    make_switching_key,
+    secret_from,
+    square_of,
+)
+
+PUBLIC, RELINEARIZATION = b"public", b"relinearization"
+
+
+def galois_label(galois: int) -> bytes:
+    """What separates the seed of one galois key from that of another."""
+    return b"galois/" + str(galois).encode()
+
+
+def switch_label(key_id: str) -> bytes:
+    """What separates the seed of the key that leads to another owner's secret."""
+    return b"switch/" + key_id.encode()
+
+
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
+class Keychain:
+    """Keys under one `key_id`, each None (or not in the dict) where it is not held.
+
+    A pytree while it holds no secret. Making a key gives another keychain. Each key is derived from
+    the secret (`derivation`), so copies of one owner make equal keys.
+
+    Attributes:
+        identity: binds the `key_id` to the public and the relinearization key, held or not.
+        secret: uniform ternary.
+        public: over the union and one special prime.
+        relinearization: from s^2 to s.
+        galois: by galois element g, the key from s to sigma_g^-1(s).
+        switches: by the `key_id` of another owner, the key from s to that one's secret.
+    """
+
+    identity: Identity
+    secret: Secret | None = None
+    public: PublicKey | None = None
+    relinearization: SwitchingKey | None = None
+    galois: dict[int, SwitchingKey] = dataclasses.field(default_factory=dict)
+    switches: dict[str, SwitchingKey] = dataclasses.field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        return f"<Keychain {self.key_id[:8]}, {self.kind}>"
+
+    @property
+    def key_id(self) -> str:
+        """32 hexadecimal digits: a hash of the identity."""
+        return self.identity.key_id
+
+    @property
+    def rank(self) -> int:
+        """2 with the secret, 1 with evaluation keys, 0 with the public key at most."""
+        if self.secret is not None:
+            return 2
+        return int(bool(self._evaluation()))
+
+    def _evaluation(self) -> list[SwitchingKey]:
+        first = [] if self.relinearization is None else [self.relinearization]
+        return [*first, *self.galois.values(), *self.switches.values()]
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the public and the evaluation keys in memory."""
+        return sum(key.nbytes for key in self._sized())
+
+    @property
+    def saved_nbytes(self) -> int:
+        """Bytes of these keys when saved: half, and seeds."""
+        return sum(key.saved_nbytes for key in self._sized())
+
+    def _sized(self) -> list[PublicKey | SwitchingKey]:
+        return [*([] if self.public is None else [self.public]), *self._evaluation()]
+
+    @property
+    def kind(self) -> str:
+        """What the keys are good for, in words."""
+        if self.secret is not None:
+            return "owner (holds the secret key)"
+        return "public (encrypts)" if self.public is not None else "server (computes)"
+
+    def names(self, name: Callable[[int], str]) -> list[str]:
+        """The public and evaluation keys held, by name; never their contents."""
+        names = ["public"] if self.public is not None else []
+        names += ["relinearization"] if self.relinearization is not None else []
+        names += [name(g) for g in self.galois]
+        names += [f"switch to {to[:8]}" for to in self.switches]
+        return names
+
+    # ---------------------------------------------------------------- what is needed
+
+    def require_secret(self) -> Secret:
+        """The secret key, or MissingKeyError."""
+        if self.secret is None:
+            raise _missing("the secret key", "decrypt, or make keys, with the owner's context")
+        return self.secret
+
+    def require_public(self) -> PublicKey:
+        """The public key, or MissingKeyError."""
+        if self.public is None:
+            raise _missing("a key to encrypt with", "encrypt with the owner's ctx or ctx.public()")
+        return self.public
+
+    def require_relinearization(self) -> SwitchingKey:
+        """The relinearization key, or MissingKeyError."""
+        if self.relinearization is None:
+            raise _missing("the relinearization key", "multiply with the owner's ctx.server()")
+        return self.relinearization
+
+    # ---------------------------------------------------------------- making keys
+
+    def with_galois(self, elements: Iterable[int], params: Parameters) -> Keychain:
+        """With the keys of these galois elements, those made that are not there.
+
+        Each encrypts s under sigma_g^-1(s), so that the permutation may follow the key product.
+        """
+        missing = [g for g in dict.fromkeys(elements) if g not in self.galois]
+        if not missing:
+            return self
+        secret = self.require_secret()
+        made = {}
+        with Progress(len(missing), "making rotation keys") as progress:
+            for g in missing:
+                target = automorphism_of(secret, pow(g, -1, 2 * params.n))
+                made[g] = _switching_key(secret, secret.poly, target, galois_label(g), params)
+                progress.step()
+        return dataclasses.replace(self, galois={**self.galois, **made})
+
+    def with_switch(self, other: Keychain, params: Parameters) -> Keychain:
+        """With the key from this secret to that of `other`, made where there is none."""
+        if other.key_id in self.switches:
+            return self
+        secret, target = self.require_secret(), other.require_secret().poly
+        made = _switching_key(secret, secret.poly, target, switch_label(other.key_id), params)
+        return dataclasses.replace(self, switches={**self.switches, other.key_id: made})
+
+    def with_keys_of(self, other: Keychain) -> Keychain:
+        """With the evaluation keys of `other`, which is under the same secret."""
+        return dataclasses.replace(
+            self,
+            relinearization=self.relinearization or other.relinearization,
+            galois={**other.galois, **self.galois},
+            switches={**other.switches, **self.switches},
+        )
+
+    # ---------------------------------------------------------------- what others may have
+
+    def evaluation_only(self) -> Keychain:
+        """Relinearization, galois and switching keys."""
+        return dataclasses.replace(
+            self, secret=None, public=None, galois=dict(self.galois), switches=dict(self.switches)
+        )
+
+    def public_only(self) -> Keychain:
+        """The public key."""
+        return Keychain(self.identity, public=self.require_public())
+
+
+def new_keychain(params: Parameters, entropy: Entropy = fresh_seed) -> Keychain:
+    """A fresh secret, drawn from `entropy`, and the two keys that its `key_id` is a hash of."""
+    secret = make_secret(gadget_of(params).ring, entropy)
+    draws, digest = key_entropy(secret, params.digest, PUBLIC), params.digest
+    public = make_public_key(secret, public_ring(params), digest, params.sigma, draws)
+    square, s = square_of(secret), secret.poly
+    relinearization = _switching_key(secret, square, s, RELINEARIZATION, params)
+    return Keychain(identity_of(digest, public, relinearization), secret, public, relinearization)
+
+
+def keychain_of_secret(
+    identity: Identity, coefficients: NDArray, params: Parameters, **held: Any
+) -> Keychain:
+    """The keychain of a secret that was saved, with the keys saved beside it."""
+    return Keychain(identity, secret_from(coefficients, gadget_of(params).ring), **held)
+
+
+def _switching_key(
+    secret: Secret, source: Poly, target: Poly, label: bytes, params: Parameters
+) -> SwitchingKey:
+    factors, draws = gadget_of(params).factors, key_entropy(secret, params.digest, label)
+    return make_switching_key(source, target, factors, params.digest, label, params.sigma, draws)
+
+
+def _missing(what: str, remedy: str) -> MissingKeyError:
+    return MissingKeyError(
+        f"This context does not hold {what}.",
+        "ctx.server() computes, ctx.public() encrypts, and the owner's context does everything.",
+        f"{remedy[0].upper()}{remedy[1:]}.",
+    )
+
+
+def _flatten(keys: Keychain) -> tuple[tuple[Any, ...], Identity]:
+    if keys.secret is not None:
+        raise ContextError(
+            "A context that holds the secret key was passed as a pytree.",
+            "Only keys that may leave the owner travel into compiled or mapped functions.",
+            "Pass ctx.server().",
+        )
+    return (keys.public, keys.relinearization, keys.galois, keys.switches), keys.identity
+
+
+def _unflatten(identity: Identity, held: Any) -> Keychain:
+    return Keychain(identity, None, *held)
+
+
+jax.tree_util.register_pytree_node(Keychain, _flatten, _unflatten)

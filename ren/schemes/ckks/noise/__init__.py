@@ -1,0 +1,1 @@
+"""Noise: tracked bounds of message and error, their rules, checks and estimates."""

@@ -1,0 +1,332 @@
+"""Hooks that run after each operation on ciphertexts: checks of its result, and debugging."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import math
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Protocol, TypeVar
+
+import attrs
+import numpy as np
+
+from ren.core.errors import MessageBoundError, MessageBoundWarning, TransparentWarning
+from ren.core.user_frame import user_frame, user_line
+from ren.poly.capturing import is_capturing
+from ren.poly.poly import is_zero_program
+from ren.poly.symbolic import Symbolic, derived
+from ren.schemes.ckks.keys.user_call import called
+from ren.schemes.ckks.noise import bounds as noises
+from ren.schemes.ckks.noise import range_checks
+from ren.schemes.ckks.parameters.parameters import Parameters
+
+if TYPE_CHECKING:
+    from ren.schemes.ckks.ciphertext import Ciphertext
+
+P = ParamSpec("P")
+R = TypeVar("R")
+Shadow = Callable[..., Any]
+_REMEDY = (
+    "Give the context more integer_bits, scale the values down, or state a bound that you know: "
+    "ct.within(bound)."
+)
+
+
+class Watcher(Protocol):
+    """Observes operations while `ckks.debug` runs."""
+
+    def seen(self, name: str, shadow: Shadow, operands: tuple[Any, ...], made: Ciphertext) -> None:
+        """`made` is the result of the operation `name`, `shadow` the same on arrays of slots."""
+        ...
+
+
+watcher: ContextVar[Watcher | None] = ContextVar("ren_ckks_watcher", default=None)
+_in_circuit: ContextVar[bool] = ContextVar("ren_ckks_circuit", default=False)
+_reports: ContextVar[int] = ContextVar("ren_ckks_reports", default=0)
+_bits: ContextVar[list[float] | None] = ContextVar("ren_ckks_bits", default=None)
+
+
+def operation(
+    name: str, shadow: Shadow, is_checked: bool = True
+) -> Callable[
+    [Callable[Concatenate[Ciphertext, P], Ciphertext]],
+    Callable[Concatenate[Ciphertext, P], Ciphertext],
+]:
+    """Mark a function of ciphertexts as one operation of users' programs.
+
+    Args:
+        name: of the operation, in warnings and errors.
+        shadow: the same function of slots, complex128 [*batch, slots].
+        is_checked: whether its result is checked: its bound, and that it is not transparent.
+    """
+
+    def marked(
+        function: Callable[Concatenate[Ciphertext, P], Ciphertext],
+    ) -> Callable[Concatenate[Ciphertext, P], Ciphertext]:
+        @functools.wraps(function)
+        def run(x: Ciphertext, *args: P.args, **kwargs: P.kwargs) -> Ciphertext:
+            made = function(x, *args, **kwargs)
+            if made is not x and not _in_circuit.get() and is_checked:
+                made = _with_checked_bound(name, (x, *args), made)
+                if is_zero_program(made.polys[-1]):
+                    _check_not_transparent(name, (x, *args), made)
+            if (watching := watcher.get()) is not None:
+                watching.seen(name, shadow, (x, *args, *kwargs.values()), made)
+            return made
+
+        return run
+
+    return marked
+
+
+def circuit(name: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """Mark a function that is made of many operations: its result is checked, not theirs.
+
+    Inside, rotations are cyclic over all slots, and numbers are constants of the program.
+
+    Args:
+        name: of the function, in warnings and errors.
+    """
+
+    def marked(function: Callable[P, R]) -> Callable[P, R]:
+        @functools.wraps(function)
+        def run(*args: P.args, **kwargs: P.kwargs) -> R:
+            if _in_circuit.get():
+                return function(*args, **kwargs)
+            before = _reports.get()
+            with within_circuit(), called(name):
+                made = function(*args, **kwargs)
+            if hasattr(made, "polys") and not any(made is a for a in args):
+                is_told = _reports.get() != before
+                checked = _with_checked_bound(name, args, made, is_told)  # type: ignore[arg-type]
+                _check_not_transparent(name, args, checked)
+                return checked  # type: ignore[return-value]
+            return made
+
+        return run
+
+    return marked
+
+
+@contextmanager
+def within_circuit() -> Iterator[None]:
+    """Leave results of single operations unchecked, as inside of a `circuit`."""
+    token = _in_circuit.set(True)
+    try:
+        yield
+    finally:
+        _in_circuit.reset(token)
+
+
+def in_circuit() -> bool:
+    """True inside a function that is marked as a circuit."""
+    return _in_circuit.get()
+
+
+@contextmanager
+def collecting_bits() -> Iterator[list[float]]:
+    """Collect the integer bits that each operation needs, instead of warnings: for planning."""
+    bits: list[float] = []
+    token = _bits.set(bits)
+    try:
+        yield bits
+    finally:
+        _bits.reset(token)
+
+
+def is_planning() -> bool:
+    """True where integer bits are collected, and nothing is computed."""
+    return _bits.get() is not None
+
+
+# ------------------------------------------------------------------- bounds
+
+
+@functools.lru_cache(maxsize=1 << 10)
+def largest_message(params: Parameters, level: int) -> float:
+    """The modulus that messages at a level stay below, from `integer_bits` at level 0.
+
+    It grows with Q_level / s_level: a message wraps around where it passes Q_level / (2 s_level).
+    """
+    q, scale = params.ring(level).q, params.scale(level)
+    above = q * params.scale(0) / (params.ring(0).q * scale)
+    return 2.0 ** min(params.integer_bits - 1 + math.log2(above), 1000.0)
+
+
+def _with_checked_bound(
+    name: str, operands: tuple[Any, ...], made: Ciphertext, is_told: bool = False
+) -> Ciphertext:
+    """`made`; a tracked bound that leaves the range of its level, and not before, is reported.
+
+    So is noise that becomes unknown, unless that was done (`is_told`). Under `ren.jit` the check is
+    a step of the program: at capture it takes the bounds of that call, at each replay those of the
+    replay. Under a JAX transformation the bounds are not known.
+    """
+    bound = bound_of(made)
+    if bound is None:
+        return made
+    if (bits := _bits.get()) is not None and not math.isnan(bound):
+        room = largest_message(made.params, made.level) / 2.0 ** (made.params.integer_bits - 1)
+        bits.append(math.log2(max(bound, 1e-30) / room) + 1)
+        return made
+    limit = largest_message(made.params, made.level)
+    given = [o for o in operands if hasattr(o, "polys")]
+    if not isinstance(made.noise, Symbolic):
+        if not bound <= limit:
+            before = [(o.noise, largest_message(o.params, o.level)) for o in given]
+            range_checks.checked(
+                made.noise, limit, before, _Told(name, made.params, made.level, is_told)
+            )
+        return made
+    before = [(o.noise, largest_message(o.params, o.level)) for o in given]
+    told = range_checks.once(_Told(f"{name} ({user_line()})", made.params, made.level, is_told))
+
+    def step(noise: noises.Noise) -> noises.Noise:
+        return range_checks.checked(noise, limit, before, told)
+
+    pending = made.pending and made.pending.map_noise(step)
+    return dataclasses.replace(made, noise=step(made.noise), pending=pending)
+
+
+@attrs.frozen
+class _Told:
+    """Report that the bound of a result is beyond what its level holds, or unknown."""
+
+    name: str
+    params: Parameters
+    level: int
+    is_told: bool
+
+    def __call__(self, bound: float) -> None:
+        if not math.isnan(bound):
+            report(
+                f"{self.name}: the message may reach 2^{math.log2(bound):.2f}, beyond "
+                f"{_limit_text(self.params, self.level)}; beyond it a message wraps around.",
+                self.params,
+            )
+        elif not self.is_told:
+            report(
+                f"{self.name}: bound or error pass 2^60, or left the interval of a function; "
+                "from here on they are unknown.",
+                self.params,
+            )
+
+
+def check_readable(x: Ciphertext, what: str) -> None:
+    """Report a ciphertext whose tracked bound leaves the range of its level, before it is read.
+
+    One whose error is unknown is reported too: who reads it may not be who was told why.
+    """
+    if math.isnan(bound_of(x) or 0):
+        report(
+            f"{what}: the error of these numbers is unknown; a bound left the interval of a "
+            "function, or 2^60, where they were computed.",
+            x.params,
+            "Pass a larger interval there, or state a bound that you know: ct.within(bound).",
+        )
+    elif is_beyond(x):
+        report(
+            f"{what}: the message may reach 2^{math.log2(bound_of(x) or 1):.2f}, beyond "
+            f"{_limit_text(x.params, x.level)}; what is read may have wrapped around.",
+            x.params,
+        )
+
+
+def _limit_text(params: Parameters, level: int) -> str:
+    limit = f"2^{math.log2(largest_message(params, level)):.2f}"
+    return f"{limit}, the range that integer_bits={params.integer_bits} gives level {level}"
+
+
+def is_beyond(x: Any) -> bool:
+    """Whether the tracked bound of a ciphertext leaves the range of its level."""
+    bound = bound_of(x)
+    return bound is not None and bound > largest_message(x.params, x.level) * range_checks.TOLERANCE
+
+
+def report(text: str, params: Parameters, remedy: str = _REMEDY) -> None:
+    """Warn at the user's own line, or raise where the parameters are strict.
+
+    Raises:
+        MessageBoundError: `params.strict` is set.
+    """
+    if is_planning():
+        return
+    _reports.set(_reports.get() + 1)
+    given, _, rest = text.partition("; ")
+    if params.strict:
+        raise MessageBoundError(f"{given}.", f"{rest[:1].upper()}{rest[1:]}", remedy)
+    warn(f"{text} {remedy}")
+
+
+def warn(text: str, category: type[Warning] = MessageBoundWarning) -> None:
+    """Warn at the user's own line."""
+    frame = user_frame()
+    if frame is None:
+        return
+    warnings.warn_explicit(
+        text,
+        category,
+        frame.f_code.co_filename,
+        frame.f_lineno,
+        frame.f_globals.get("__name__") or "__main__",
+        frame.f_globals.setdefault("__warningregistry__", {}),
+    )
+
+
+def bound_of(x: Any) -> float | None:
+    """The tracked bound of a ciphertext, the largest of a batch; None where it is not known."""
+    noise = noises.known(x.noise)
+    return None if noise is None else float(noise[..., 0].max())
+
+
+# ------------------------------------------------------------------- transparent results
+
+
+def is_transparent(x: Ciphertext) -> bool:
+    """Whether the program alone shows that all polynomials but c0 are zero.
+
+    What has run is a buffer, and shows nothing.
+    """
+    return all(is_zero_program(p) for p in x.polys[1:])
+
+
+def _check_not_transparent(name: str, operands: tuple[Any, ...], made: Ciphertext) -> None:
+    """Warn of a result that is transparent, where none of its operands was."""
+    if not is_transparent(made) or is_planning():
+        return
+    if not any(is_transparent(o) for o in operands if hasattr(o, "polys")):
+        _warn_transparent(name)
+
+
+def told_if_zero(noise: Any, factor: Any, scale: float, name: str) -> Any:
+    """Noise of a product with a number or an array that is known at each call: a zero warns there.
+
+    Args:
+        noise: of the product.
+        factor: a symbol; anything else is known now, and shows in the program.
+        scale: at which it is encoded.
+        name: of the operation.
+    """
+    if not isinstance(factor, Symbolic) or in_circuit():
+        return noise
+    return derived(functools.partial(_told_if_zero, scale, name), noise, factor)
+
+
+def _told_if_zero(scale: float, name: str, noise: Any, factor: Any) -> Any:
+    # No coefficient is above scale * max |factor|. At capture there is a sample, not the value.
+    if not is_capturing() and np.max(np.abs(factor)) * scale <= 0.5:
+        _warn_transparent(name)
+    return noise
+
+
+def _warn_transparent(name: str) -> None:
+    warn(
+        f"{name}: the result is transparent. Its second polynomial c1 is zero, so that everyone "
+        "can read it without a key. Add ctx.encrypt(0.0) to it, and it is like any other "
+        "ciphertext.",
+        TransparentWarning,
+    )

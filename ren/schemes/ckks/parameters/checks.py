@@ -1,0 +1,235 @@
+"""What CKKS parameters have to satisfy, one rule a function.
+
+Each raises ParameterError (or its subclass) with what was given, what is needed and what to do.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import operator
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ren.core.errors import ParameterError
+from ren.core.ring import MAX_DEGREE, MIN_DEGREE, RingSpec
+from ren.schemes.rlwe import security as bounds
+
+if TYPE_CHECKING:
+    from ren.schemes.ckks.parameters.parameters import Parameters
+
+SCALE_BITS = range(20, 61)
+INTEGER_BITS = range(1, 61)
+DEPTHS = range(257)  # beyond what any secure n holds at the least scale
+DNUMS = range(1, 1001)
+SCALE_DRIFT = 0.5  # bits that explicit moduli may leave between a scale and 2^scale_bits
+
+
+def as_python_int(value: Any) -> Any:
+    """An integer of NumPy as a Python int; anything else as it is."""
+    return operator.index(value) if isinstance(value, np.integer) else value
+
+
+def check_number(name: str, value: object, allowed: range, remedy: str) -> int:
+    """`value`, when it is an integer of `allowed`."""
+    value = as_python_int(value)
+    if not isinstance(value, int) or isinstance(value, bool) or value not in allowed:
+        raise ParameterError(
+            f"{name} is {value!r}.",
+            f"It is an integer from {allowed.start} to {allowed.stop - 1}.",
+            remedy,
+        )
+    return value
+
+
+def _check_power(name: str, value: object, low: int, high: int, why: str) -> None:
+    remedy = f"Write for example {name}={high}."
+    value = as_python_int(value)
+    if isinstance(value, int) and not isinstance(value, bool):
+        inside = min(max(value, low), high)
+        below = 1 << (inside.bit_length() - 1)
+        if value == below:
+            return
+        # Both neighbours of a value between two powers; the nearer end of one beyond the range.
+        near = (below,) if inside == below else (below, 2 * below)
+        remedy = f"Use {name}={' or '.join(map(str, near))}."
+    raise ParameterError(f"{name} is {value!r}.", f"It is a power of two {why}.", remedy)
+
+
+def check_degree(n: object) -> None:
+    why = f"from {MIN_DEGREE} to {MAX_DEGREE}"
+    _check_power("n", n, MIN_DEGREE, MAX_DEGREE, why)
+
+
+def check_slots(slots: object, n: int) -> None:
+    _check_power("slots", slots, 1, n // 2, f"from 1 to n/2 = {n // 2}")
+
+
+def degrees_for(n: int | None, slots: int | None) -> tuple[int, ...]:
+    """The degrees to try, ascending: `n`, or those of the security table that hold `slots`."""
+    if n is not None:
+        check_degree(n)
+    if slots is not None:
+        check_slots(slots, n or MAX_DEGREE)
+    if n is not None:
+        return (n,)
+    return tuple(d for d in sorted(bounds.MAX_LOG_QP) if d >= 2 * (slots or 1))
+
+
+def check_wishes(scale_bits: object, integer_bits: object, security: object) -> None:
+    check_number("scale_bits", scale_bits, SCALE_BITS, "40 suits most uses.")
+    check_number("integer_bits", integer_bits, INTEGER_BITS, "10 suits most uses.")
+    bounds.check_security_target(security)
+
+
+def check_bound(bound: object, strict: object) -> None:
+    """A stated bound is a positive number; strictness is yes or no."""
+    if not isinstance(strict, bool):
+        raise ParameterError(
+            f"strict is {strict!r}.", "It is True or False.", "Leave it out for warnings."
+        )
+    if bound is None:
+        return
+    if not isinstance(bound, float) or not 0 < bound <= 2.0 ** INTEGER_BITS[-1]:
+        raise ParameterError(
+            f"bound is {bound!r}.",
+            f"It bounds the modulus of all messages: a number above 0, up to 2^{INTEGER_BITS[-1]}.",
+            "Write for example bound=1.0, or leave it out.",
+        )
+
+
+def check_layout(p: Parameters) -> None:
+    """All moduli are distinct NTT primes, and the levels use them all."""
+    if not p.specials:
+        raise ParameterError(
+            "There are no special primes.",
+            "Key switching and public-key encryption divide by at least one.",
+            "Give one as large as the largest modulus.",
+        )
+    lists = (p.terminals, p.mains, p.specials, p.path, p.digits)
+    if all(isinstance(x, tuple) for x in lists):
+        RingSpec(p.n, p.union + p.specials)
+        if _largest_pair(p.path) == (len(p.terminals), len(p.mains)):
+            return
+    raise ParameterError(
+        f"The path is {p.path!r:.200} over terminals {p.terminals!r:.200}, mains {p.mains!r:.200}.",
+        "It holds a pair (t, m) for each level: t of the terminals and m of the mains, the largest "
+        "t and m being all of them (unused moduli only cost security).",
+        "Leave out the moduli that no level uses, or use Parameters.for_depth(depth).",
+    )
+
+
+def _largest_pair(path: tuple) -> tuple[int, int] | None:
+    """The largest t and the largest m of `path`; None where it is no path."""
+    for pair in path:
+        if not isinstance(pair, tuple) or len(pair) != 2:
+            return None
+        if any(type(count) is not int or count < 0 for count in pair) or not any(pair):
+            return None
+    return (max(t for t, _ in path), max(m for _, m in path)) if path else None
+
+
+def check_digits(p: Parameters) -> None:
+    """The digits are the union in its order, cut up, and each product is at most P."""
+    whole = all(isinstance(d, tuple) and d for d in p.digits)
+    if not whole or tuple(q for digit in p.digits for q in digit) != p.union:
+        raise ParameterError(
+            f"The digits are {p.digits!r:.200}.",
+            "Together they are the moduli of the union, in its order, none of them empty.",
+            "Leave digits out to have them made.",
+        )
+    wide = next((d for d in p.digits if math.prod(d) > p.special_product), None)
+    if wide:
+        raise ParameterError(
+            f"A digit of {len(wide)} moduli has {math.log2(math.prod(wide)):.1f} bits.",
+            f"Its product is at most P ({math.log2(p.special_product):.1f} bits), or key switching "
+            "would drown the message in noise.",
+            "Give more or larger special primes, or shorter digits.",
+        )
+
+
+def check_levels(p: Parameters) -> None:
+    """Level 0 has room for scale and message, and every scale stays near 2^scale_bits."""
+    need = p.scale_bits + p.integer_bits
+    if p.ring(0).q < 1 << need:
+        raise ParameterError(
+            f"Level 0 has a modulus of {p.ring(0).log2_q:.1f} bits.",
+            f"scale_bits + integer_bits = {need} bits are needed there.",
+            "Give level 0 another modulus, or lower scale_bits or integer_bits.",
+        )
+    for level, scale in enumerate(p.scales):
+        if not abs(math.log2(scale) - p.scale_bits) <= SCALE_DRIFT:
+            raise ParameterError(
+                f"Level {level} would have the scale 2^{math.log2(scale):.2f}.",
+                f"Scales stay within {SCALE_DRIFT} bits of 2^{p.scale_bits}.",
+                "Choose levels whose moduli differ by about scale_bits bits.",
+            )
+
+
+def check_security(p: Parameters) -> None:
+    if p.secret not in (bounds.SECRET, bounds.KNOWN_SECRET):
+        raise ParameterError(
+            f"The secret is {p.secret!r}.",
+            f"The distribution of the secret is {bounds.SECRET!r}.",
+            f"Write secret={bounds.SECRET!r}, or leave it out.",
+        )
+    if not isinstance(p.sigma, float) or not 0 < p.sigma < math.inf:
+        raise ParameterError(
+            f"sigma is {p.sigma!r}.",
+            "The standard deviation of the noise is a positive number.",
+            f"Leave it out for {bounds.SIGMA}.",
+        )
+    bounds.require_security(p.n, p.log_qp, p.security, p.secret, p.sigma)
+
+
+def as_lists(value: Any) -> Any:
+    """Tuples, at any depth, as lists."""
+    return [as_lists(v) for v in value] if isinstance(value, tuple) else value
+
+
+def as_real(value: Any) -> Any:
+    """An int that a float holds as that float: equal numbers print, and are digested, alike."""
+    return float(value) if type(value) is int and abs(value) < 1 << 53 else value
+
+
+def as_tuple(values: Any) -> Any:
+    """What can be iterated as a tuple; other values as they are, for the checks to name."""
+    return tuple(values) if isinstance(values, Iterable) else values
+
+
+def as_tuples(rows: Any) -> Any:
+    """`as_tuple` of rows of rows."""
+    return tuple(as_tuple(row) for row in rows) if isinstance(rows, Iterable) else rows
+
+
+_MOST_ENTRIES = 512  # of any list: there are at most 257 levels
+_LARGEST = 1 << 31
+
+
+def read_fields(text: str, build: Callable[[Any], Any]) -> Any:
+    """Parameters from their fields as JSON, others' data: of bounded size, and as written by us.
+
+    Raises:
+        ParameterError: fields that are too long, or that stand for others.
+    """
+    fields = json.loads(text)
+    made = build(fields) if _is_bounded(fields) else None
+    if made is None or made.to_dict() != fields:
+        raise ParameterError(
+            "The fields of the parameters are too long, or not as to_dict() writes them.",
+            f"Lists have at most {_MOST_ENTRIES} entries, and all is spelled out.",
+            "Pass what Parameters.to_dict() gave.",
+        )
+    return made
+
+
+def _is_bounded(value: Any) -> bool:
+    if isinstance(value, dict):
+        return len(value) <= _MOST_ENTRIES and all(map(_is_bounded, value.values()))
+    if isinstance(value, list):
+        return len(value) <= _MOST_ENTRIES and all(map(_is_bounded, value))
+    if isinstance(value, float):
+        return abs(value) <= 2.0 ** INTEGER_BITS[-1]
+    return isinstance(value, str) or value is None or abs(value) < _LARGEST

@@ -1,0 +1,418 @@
+"""CKKS parameters: a frozen value that fixes rings, levels, scales, digits and security.
+
+Moduli are laid out as `planner` describes: the union of all bases is [T_(K-1) .. T_0 | q_0 ..
+q_(M-1)], a level is the pair (t, m), whose basis is the slice [K - t, K + m) of the union.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Mapping
+from fractions import Fraction
+from functools import cached_property, lru_cache
+from typing import Any
+
+import attrs
+
+from ren.core.errors import ParameterError
+from ren.core.ring import RingSpec
+from ren.schemes.ckks.parameters.checks import (
+    DEPTHS,
+    DNUMS,
+    as_lists,
+    as_python_int,
+    as_real,
+    as_tuple,
+    as_tuples,
+    check_bound,
+    check_degree,
+    check_digits,
+    check_layout,
+    check_levels,
+    check_number,
+    check_security,
+    check_slots,
+    check_wishes,
+    degrees_for,
+    read_fields,
+)
+from ren.schemes.ckks.parameters.display import Displayed
+from ren.schemes.ckks.parameters.planner import partition, plan_for_depth, plan_with_sums
+from ren.schemes.ckks.parameters.presets import PRESETS
+from ren.schemes.ckks.parameters.table import header_of, security_text, summary
+from ren.schemes.rlwe import security as bounds
+from ren.schemes.rlwe.files import Stored
+from ren.schemes.rlwe.frame import Reader, damaged, pack, unpack
+
+FRACTION_BITS = 64  # of a canonical scale
+RESIDUE_BYTES = 4  # a residue is a uint32
+KIND = "parameters"  # in the frame of their bytes
+_DIGEST_HEADER = "ren.ckks.parameters.1"
+
+
+@attrs.frozen(cache_hash=True)
+class Parameters(Displayed, Stored):
+    """A CKKS parameter set: Q_i for every level i, P, scales s_i, digits and their security.
+
+    Construction checks everything; `for_depth` and `preset` find values that pass.
+
+    Args:
+        n: ring degree, a power of two from 4 to 2^17.
+        terminals: the primes T_(K-1) .. T_0, in that order.
+        mains: the primes q_0 .. q_(M-1).
+        specials: the primes whose product is P; the first also serves public-key encryption.
+        path: the pair (t, m) of each level, lowest first.
+        scale_bits: log2 of the scale s_0, 20 to 60.
+        integer_bits: headroom at level 0: Q_0 >= 2^(scale_bits + integer_bits), which bounds
+            messages by 2^(integer_bits - 1).
+        digits: contiguous parts of the union, each with product at most P; as few as will do
+            when left out.
+        slots: how many values a ciphertext holds, a power of two up to n/2 (the default).
+        secret: the distribution of the secret, "ternary" (uniform).
+        sigma: the standard deviation of the noise.
+        security: the bits that log2(union P) has to leave: 128, 192, 256, or None for none.
+        bound: of the modulus of all that is encrypted, public; None to tell the power of two above
+            each message.
+        strict: whether a tracked bound that leaves its range raises, instead of a warning.
+
+    Raises:
+        ParameterError: the values do not fit together.
+        InsecureParametersError: log2(union P) is over the bound for `security`.
+        RingError: a modulus is not a prime q = 1 (mod 2n) under 2^30.
+
+    References: CKKS (eprint 2016/421); hybrid key switching (eprint 2019/688); bounds (eprint
+    2024/463, Table 5.2).
+
+    Example:
+        >>> Parameters.for_depth(2)
+        Parameters(n=8192, depth=2, scale=2^40, log_qp=190.4, 128-bit security)
+    """
+
+    n: int = attrs.field(converter=as_python_int)
+    terminals: tuple[int, ...] = attrs.field(converter=as_tuple)
+    mains: tuple[int, ...] = attrs.field(converter=as_tuple)
+    specials: tuple[int, ...] = attrs.field(converter=as_tuple)
+    path: tuple[tuple[int, int], ...] = attrs.field(converter=as_tuples)
+    scale_bits: int = attrs.field(default=40, converter=as_python_int)
+    integer_bits: int = attrs.field(default=10, converter=as_python_int)
+    digits: tuple[tuple[int, ...], ...] = attrs.field(default=(), converter=as_tuples)
+    slots: int = attrs.field(default=0, converter=as_python_int)
+    secret: str = bounds.SECRET
+    sigma: float = attrs.field(default=bounds.SIGMA, converter=as_real)
+    security: int | None = 128
+    bound: float | None = attrs.field(default=None, converter=as_real)
+    strict: bool = False
+
+    def __attrs_post_init__(self) -> None:
+        check_degree(self.n)
+        check_wishes(self.scale_bits, self.integer_bits, self.security)
+        object.__setattr__(self, "slots", self.slots or self.n // 2)
+        check_slots(self.slots, self.n)
+        check_bound(self.bound, self.strict)
+        check_layout(self)
+        if not self.digits:
+            object.__setattr__(self, "digits", partition(self.union, self.special_product))
+        check_digits(self)
+        check_levels(self)
+        check_security(self)
+
+    @classmethod
+    def for_depth(
+        cls,
+        depth: int,
+        scale_bits: int = 40,
+        security: int | None = 128,
+        n: int | None = None,
+        slots: int | None = None,
+        integer_bits: int | None = None,
+        dnum: int | None = None,
+        bound: float | None = None,
+        strict: bool = False,
+    ) -> Parameters:
+        """The cheapest parameters with `depth` levels above level 0.
+
+        Least n first, then the fewest limb-NTTs of one key switch, then the smallest keys.
+
+        Args:
+            depth: how many rescales follow one another, 0 to 256.
+            scale_bits: log2 of the scale, 20 to 60.
+            security: 128, 192, 256, or None for no bound (INSECURE).
+            n: the ring degree; the least that will do when None (from 2^10 on).
+            slots: values in a ciphertext, a power of two; n/2 when None. It raises a free n.
+            integer_bits: log2 of the headroom above the scale at level 0. None for 10, or for as
+                many more as a sum over all slots of numbers up to 1 needs, log2(slots) + 2, where
+                these cost no limb and no limb-NTT more.
+            dnum: the most digits a key may have; whatever is cheapest when None.
+            bound, strict: as for `Parameters`.
+
+        Returns:
+            Parameters.
+
+        Raises:
+            InsecureParametersError: the depth is not within the bound; names one that is, and the
+                n that this one takes.
+            ParameterError: an argument out of range, or a scale that no primes keep up.
+        """
+        depth, scale_bits, integer_bits = map(as_python_int, (depth, scale_bits, integer_bits))
+        n, slots, dnum = map(as_python_int, (n, slots, dnum))
+        check_number("depth", depth, DEPTHS, "Write for example depth=4.")
+        check_wishes(scale_bits, 10 if integer_bits is None else integer_bits, security)
+        if dnum is not None:
+            check_number("dnum", dnum, DNUMS, "Leave dnum out for the cheapest.")
+        degrees = degrees_for(n, slots)
+        if integer_bits is None:
+            integer_bits, plan = plan_with_sums(depth, scale_bits, security, degrees, dnum, slots)
+        else:
+            plan = plan_for_depth(depth, scale_bits, security, degrees, integer_bits, dnum)
+        return cls(
+            n=plan.n,
+            terminals=plan.terminals,
+            mains=plan.mains,
+            specials=plan.specials,
+            path=plan.path,
+            scale_bits=scale_bits,
+            integer_bits=integer_bits,
+            digits=plan.digits,
+            slots=slots or plan.n // 2,
+            security=security,
+            bound=bound,
+            strict=strict,
+        )
+
+    @classmethod
+    def preset(cls, name: str) -> Parameters:
+        """The named set of `presets.PRESETS`, for example "n14-depth4".
+
+        Raises:
+            ParameterError: no set has that name; lists those that there are.
+        """
+        if not isinstance(name, str) or name not in PRESETS:
+            raise ParameterError(
+                f"There is no preset {name!r}.",
+                f"The presets are {', '.join(PRESETS)}.",
+                "Take one of these, or Parameters.for_depth(depth).",
+            )
+        return cls.for_depth(**attrs.asdict(PRESETS[name]))
+
+    # Levels and rings
+
+    @property
+    def depth(self) -> int:
+        """How many levels lie above level 0; the highest level."""
+        return len(self.path) - 1
+
+    max_level = depth
+
+    @property
+    def union(self) -> tuple[int, ...]:
+        """The moduli of all levels in absolute positions: T_(K-1) .. T_0, q_0 .. q_(M-1)."""
+        return self.terminals + self.mains
+
+    @cached_property
+    def union_ring(self) -> RingSpec:
+        """The ring over the union of all bases."""
+        return RingSpec(self.n, self.union)
+
+    @cached_property
+    def _rings(self) -> tuple[RingSpec, ...]:
+        return tuple(RingSpec(self.n, self._slice(t, m)) for t, m in self.path)
+
+    @cached_property
+    def _key_rings(self) -> tuple[RingSpec, ...]:
+        most = [
+            [max(c) for c in zip(*self.path[: i + 1], strict=True)] for i in range(self.depth + 1)
+        ]
+        return tuple(RingSpec(self.n, self._slice(t, m) + self.specials) for t, m in most)
+
+    def _slice(self, t: int, m: int) -> tuple[int, ...]:
+        return self.union[len(self.terminals) - t : len(self.terminals) + m]
+
+    def ring(self, level: int) -> RingSpec:
+        """The ring Z_(Q_level)[X]/(X^n + 1): a contiguous slice of the union.
+
+        Raises:
+            ParameterError: there is no such level.
+        """
+        return self._rings[self.checked_level(level)]
+
+    def key_ring(self, level: int | None = None) -> RingSpec:
+        """The ring of a key for levels up to `level` (the highest by default).
+
+        The union of the bases of the levels <= `level`, contiguous, then all special moduli.
+        """
+        return self._key_rings[self.checked_level(level)]
+
+    def level_digits(self, level: int) -> tuple[tuple[int, ...], ...]:
+        """The digits cut down to the moduli of `level`; those left empty are omitted."""
+        inside = set(self.ring(level).moduli)
+        cut = (tuple(q for q in digit if q in inside) for digit in self.digits)
+        return tuple(digit for digit in cut if digit)
+
+    @property
+    def dnum(self) -> int:
+        """How many digits a key has at the highest level."""
+        return len(self.digits)
+
+    @property
+    def special_moduli(self) -> tuple[int, ...]:
+        """The primes whose product is P."""
+        return self.specials
+
+    @cached_property
+    def special_product(self) -> int:
+        """P, the product of the special moduli."""
+        return math.prod(self.specials)
+
+    def checked_level(self, level: int | None) -> int:
+        """`level`, the highest one for None.
+
+        Raises:
+            ParameterError: there is no such level.
+        """
+        if level is None:
+            return self.depth
+        levels = range(self.depth + 1)
+        return check_number("level", level, levels, "Use a level of these parameters, or None.")
+
+    # Scales
+
+    @cached_property
+    def scales(self) -> tuple[Fraction, ...]:
+        """The canonical scales, s_0 = 2^scale_bits and s_i = sqrt(s_(i-1) Q_i / Q_(i-1)).
+
+        Each is dyadic with 64 fractional bits, so that s_i^2 Q_(i-1) / Q_i differs from s_(i-1)
+        by less than 2^-(scale_bits + 62) of it, and every machine has the same ones.
+        """
+        scales = [Fraction(1 << self.scale_bits)]
+        for low, high in zip(self._rings, self._rings[1:], strict=False):
+            square = scales[-1] * high.q / low.q
+            scales.append(Fraction(math.isqrt(int(square * 4**FRACTION_BITS)), 1 << FRACTION_BITS))
+        return tuple(scales)
+
+    def scale(self, level: int) -> Fraction:
+        """The canonical scale s_level of degree-1 ciphertexts, an exact rational."""
+        return self.scales[self.checked_level(level)]
+
+    # Security and sizes
+
+    @cached_property
+    def log_q(self) -> float:
+        """log2 of the union of all bases, in bits."""
+        return math.log2(self.union_ring.q)
+
+    @cached_property
+    def log_qp(self) -> float:
+        """log2 of the union times P, the modulus that security counts, in bits."""
+        return math.log2(self.union_ring.q * self.special_product)
+
+    @property
+    def security_bits(self) -> int:
+        """The highest of 128, 192, 256 whose bound covers `log_qp`; 0 when INSECURE."""
+        return bounds.security_bits(self.n, self.log_qp, self.secret, self.sigma)
+
+    @property
+    def security_margin(self) -> float:
+        """Bits between `log_qp` and the bound for the target (128 without one)."""
+        return bounds.max_log_qp(self.n, self.security or 128) - self.log_qp
+
+    @property
+    def is_insecure(self) -> bool:
+        """True when no row of the table covers the parameters."""
+        return not self.security_bits
+
+    def ciphertext_nbytes(self, level: int | None = None) -> int:
+        """Bytes of the two polynomials of a ciphertext at `level` (the highest by default)."""
+        limbs = self.ring(self.checked_level(level)).limbs
+        return 2 * limbs * self.n * RESIDUE_BYTES
+
+    def key_nbytes(self, level: int | None = None) -> int:
+        """Bytes of one expanded evaluation key for levels up to `level`.
+
+        Two polynomials a digit; saved keys take half, since uniform halves are seeds.
+        """
+        ring = self.key_ring(level)
+        digits = sum(not set(digit).isdisjoint(ring.moduli) for digit in self.digits)
+        return 2 * digits * ring.limbs * self.n * RESIDUE_BYTES
+
+    # Identity
+
+    @cached_property
+    def digest(self) -> bytes:
+        """SHA-256 of what fixes the meaning of ciphertexts and keys: 32 bytes.
+
+        It covers n, the moduli and their order, levels, scale, digits, secret and noise. It
+        leaves out the wishes `slots`, `integer_bits`, `security`, `bound` and `strict`, which
+        change none of these.
+        """
+        numbers = (self.terminals, self.mains, self.specials, self.path, self.digits)
+        text = f"{_DIGEST_HEADER} {self.n} {self.scale_bits} {numbers} {self.secret} {self.sigma}"
+        return hashlib.sha256(text.encode()).digest()
+
+    def compatible(self, other: object) -> bool:
+        """True when ciphertexts and keys of `other` mean the same under these parameters."""
+        return isinstance(other, Parameters) and self.digest == other.digest
+
+    def to_dict(self) -> dict[str, Any]:
+        """The fields as JSON holds them: numbers, strings, lists, None."""
+        return {f.name: as_lists(getattr(self, f.name)) for f in attrs.fields(Parameters)}
+
+    @classmethod
+    def from_dict(cls, fields: Mapping[str, Any]) -> Parameters:
+        """The parameters that `to_dict` wrote; everything is checked again.
+
+        Raises:
+            ParameterError, RingError: fields that are missing, unknown or out of range.
+        """
+        names = [f.name for f in attrs.fields(Parameters)]
+        if not isinstance(fields, Mapping) or set(fields) != set(names):
+            raise ParameterError(
+                f"from_dict got {fields!r:.80}.",
+                f"The fields are {', '.join(names)}.",
+                "Pass what Parameters.to_dict() gave.",
+            )
+        return cls(**fields)
+
+    def to_bytes(self) -> bytes:
+        """The parameters alone, for `from_bytes`."""
+        return pack(KIND, self.digest, header_of(self), [])
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Parameters:
+        """The parameters that `to_bytes` wrote.
+
+        Raises:
+            SerializationError: damaged or foreign bytes, or parameters that cannot be.
+        """
+        reader = unpack(KIND, data)
+        params = parameters_of(reader)
+        reader.finish()
+        return params
+
+    def __repr__(self) -> str:
+        return summary(self)
+
+
+def parameters_of(reader: Reader) -> Parameters:
+    """The parameters in the header of any object; they must have the digest of its frame.
+
+    Raises:
+        SerializationError: they are not valid, or others than the frame says.
+    """
+    try:
+        params = _parameters_from(json.dumps(reader.header["params"]))
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise damaged(reader.kind, f"the parameters are not valid ({reason})") from None
+    if params.digest != reader.digest:
+        raise damaged(reader.kind, "they belong to other parameters than they say")
+    if reader.field("security") != security_text(params):
+        raise damaged(reader.kind, f"they do not say that they have {security_text(params)}")
+    return params
+
+
+@lru_cache(maxsize=64)
+def _parameters_from(text: str) -> Parameters:
+    """Parameters from their fields as JSON: the constructor checks them, once for each text."""
+    return read_fields(text, Parameters.from_dict)
