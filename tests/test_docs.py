@@ -19,8 +19,8 @@ from ren.lowering.passes.pipeline import PIPELINE
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = sorted((ROOT / "docs").rglob("*.md"))
-# A record of figures, a way in, and what is made from docstrings or from another file.
-UNTAUGHT = ("performance", "index", "notation")
+# A record of figures, a way in, a page on files, and what is made from docstrings or another file.
+UNTAUGHT = ("performance", "index", "notation", "contributing")
 TAUGHT = [p for p in PAGES if p.parent.name == "docs" and p.stem not in UNTAUGHT]
 ERRORS = ROOT / "docs" / "errors.md"
 INTERNALS = (ROOT / "docs" / "internals.md").read_text(encoding="utf-8")
