@@ -21,6 +21,9 @@ jax.config.update("jax_compilation_cache_dir", str(_CACHE))
 jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.1)
 jax.config.update("jax_persistent_cache_min_entry_size_bytes", 0)
 
+# Types meet as written: promotion by accident raises.
+jax.config.update("jax_numpy_dtype_promotion", "strict")
+
 # No deadlines: the first example of a shape compiles, and machines differ.
 _COMMON = settings(
     deadline=None,

@@ -73,6 +73,7 @@ ZERO = np.zeros(WIDTH, np.float32)
 _ERRORS = np.array([0.0] + [1.0] * (WIDTH - 1), np.float32)
 _NEARLY = 1 - 2.0**-40  # exp(i t) may come out a little above 1
 _NUMBERED = np.r_[[-1] * _HEAD, np.arange(PLACES)].astype(np.int32)
+_NONE = np.zeros(PLACES, np.int32)
 _IS_BOUND = np.arange(WIDTH) == 0
 _IS_COHERENT = np.arange(WIDTH) == 2
 _IS_ROUNDING = np.isin(np.arange(WIDTH), (2, 3)).astype(np.float32)
@@ -292,8 +293,9 @@ def _with_source(sigma: np.float32, a: Noise, *source: Noise) -> Noise:
         made[2] += sigma
         made[_HEAD + int((of[_HEAD:] > 0).dot(_PLACE_WEIGHTS)) % PLACES] += sigma
         return _limited(made)
-    taken = ((of[..., _HEAD:] > 0) * _PLACE_WEIGHTS).sum(-1, keepdims=True) % PLACES
-    return _limited(a + ((taken == _NUMBERED) | _IS_COHERENT) * sigma)
+    weights = chosen(of[..., _HEAD:] > 0, _PLACE_WEIGHTS, _NONE)
+    taken = weights.sum(-1, keepdims=True, dtype=np.int32) % PLACES
+    return _limited(a + chosen((taken == _NUMBERED) | _IS_COHERENT, sigma, np.float32(0)))
 
 
 def with_rounding(a: Noise, sigma: float) -> Noise:
@@ -362,7 +364,8 @@ def _of_rotations(share: float, added: float, a: Noise, made: Noise) -> Noise:
     even = (a[..., 2:3] * np.float32(math.sqrt(share))).clip(None, LARGEST)
     even = (even**2 + np.float32(added)) ** 0.5
     is_less = even * np.float32(math.sqrt(PLACES)) < _random(made)
-    return made * (1 - is_less * _IS_RANDOM) + even * (is_less * _IS_PLACE)
+    spread = made * (1 - _IS_RANDOM) + even * _IS_PLACE
+    return chosen(is_less, spread, made)
 
 
 def _with_bound(a: Noise, where: Any, bound: Any) -> Noise:
