@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Hashable, Iterator, Sequence
+from contextvars import ContextVar
 from typing import Any, NoReturn
 
 import attrs
@@ -29,6 +30,7 @@ Values = Sequence[Any]
 
 _NUMBERS = (bool, int, float, complex)
 _NUMERIC = "biufc"
+_sampling: ContextVar[bool] = ContextVar("ren_sampling", default=False)
 
 
 def key_of(value: Any) -> Hashable | None:
@@ -39,6 +41,13 @@ def key_of(value: Any) -> Hashable | None:
     kind = type(value)
     if kind in _NUMBERS:
         return kind
+    if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
+        raise CoefficientTypeError(
+            f"A captured function got a masked array with {np.ma.count_masked(value)} masked "
+            "entries.",
+            "A program works on every entry; what stands under the mask would be among them.",
+            "Fill them first: values.filled(0.0).",
+        )
     if not isinstance(value, np.ndarray | np.generic | jax.Array) or is_tracer(value):
         return None
     return (kind, value.shape, value.dtype) if value.dtype.kind in _NUMERIC else None
@@ -247,7 +256,12 @@ class Derived(Symbolic):
     __slots__ = ("_run", "arguments", "function")
 
     def __init__(self, function: Callable[..., Any], arguments: tuple[Any, ...], name: str) -> None:
-        super().__init__(function(*map(_sample, arguments)), self._evaluated, name)
+        token = _sampling.set(True)
+        try:
+            sample = function(*map(_sample, arguments))
+        finally:
+            _sampling.reset(token)
+        super().__init__(sample, self._evaluated, name)
         self.function, self.arguments = function, arguments
         self._run: Callable[[Values], list[Any]] | None = None
 
@@ -255,6 +269,11 @@ class Derived(Symbolic):
         if self._run is None:
             self._run = evaluator([self])
         return self._run(values)[0]
+
+
+def is_sampling() -> bool:
+    """True while a step is computed with samples at capture: what it tells belongs to replays."""
+    return _sampling.get()
 
 
 def derived(function: Callable[..., Any], *arguments: Any) -> Any:

@@ -32,6 +32,7 @@ from ren.schemes.ckks.encoding.array_protocols import Protocols, no_assignment, 
 from ren.schemes.ckks.encoding.display import ciphertext_page
 from ren.schemes.ckks.encoding.layout import Layout
 from ren.schemes.ckks.encoding.plaintext import Plaintext
+from ren.schemes.ckks.encoding.values import as_numbers
 from ren.schemes.ckks.keys.active_context import context_for
 from ren.schemes.ckks.noise import bounds as noises
 from ren.schemes.ckks.noise.bounds import Noise
@@ -210,7 +211,7 @@ class Ciphertext(Protocols, Stored):
             return linear.product(matrix, self)
         if self.layout.shape is None:
             return self.dot(matrix)
-        made = linear.product(np.asarray(matrix)[None], self)
+        made = linear.product(as_numbers(matrix)[None], self)
         return made.reshape(made.shape[-1])
 
     def __matmul__(self, matrix: Any) -> Ciphertext:
@@ -294,7 +295,7 @@ class Ciphertext(Protocols, Stored):
         Takes a level; two with a ciphertext where leftovers of both are cleared first.
         """
         if self.layout.shape is not None and np.ndim(w) == 1 and not hasattr(w, "layout"):
-            made = linear.product(np.asarray(w)[:, None], self, is_transposed=True)
+            made = linear.product(as_numbers(w)[:, None], self, is_transposed=True)
             return made.reshape(made.shape[-2])
         return reductions.dot(self, w)
 

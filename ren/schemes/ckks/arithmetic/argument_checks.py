@@ -44,8 +44,12 @@ def as_bound(bound: Any) -> float:
     Raises:
         ParameterError: it is not a positive number.
     """
-    if isinstance(bound, numbers.Real) and 0 < float(bound) < math.inf:
-        return float(bound)
+    try:
+        size = float(bound) if isinstance(bound, numbers.Real) else 0.0
+    except OverflowError:
+        size = math.inf
+    if 0 < size < math.inf:
+        return size
     raise ParameterError(
         f"bound={bound!r:.60} was given.",
         "It bounds the modulus of the values: a number above 0.",

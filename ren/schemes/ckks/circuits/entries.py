@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from ren.core.errors import ParameterError, TracedValueError
 from ren.poly.symbolic import Symbolic
+from ren.schemes.ckks.encoding.values import as_numbers
 
 
 @attrs.frozen(eq=False)
@@ -75,7 +76,7 @@ def checked(values: Any, axes: tuple[int, ...], what: str, how: str) -> NDArray:
             "Which rotations that takes depends on its numbers, which a plan does not know.",
             f"Encode it outside, {how}, and pass the map.",
         )
-    m = np.asarray(values)
+    m = as_numbers(values)
     if m.ndim not in axes or m.dtype.kind not in "biufc" or not m.size:
         raise ParameterError(
             f"An array of shape {m.shape} and dtype {m.dtype} was given as {what}.",

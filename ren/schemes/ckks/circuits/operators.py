@@ -25,7 +25,8 @@ from ren.schemes.ckks.circuits.broadcasting import (
     encoded_operand,
     plain_operand,
 )
-from ren.schemes.ckks.encoding.plaintext import Plaintext, as_numbers, as_slots
+from ren.schemes.ckks.encoding.plaintext import Plaintext, as_slots
+from ren.schemes.ckks.encoding.values import as_numbers
 
 if TYPE_CHECKING:
     from ren.schemes.ckks.ciphertext import Ciphertext
@@ -63,6 +64,8 @@ class Operator:
             return self._symbolic(x, other)
         if isinstance(other, np.ndarray | jax.Array) and other.ndim == 0 and not is_tracer(other):
             other = as_numbers(other).item()
+        if isinstance(other, np.timedelta64):
+            return NotImplemented
         if isinstance(other, numbers.Integral | np.bool):
             return self.integer(x, int(other))
         if isinstance(other, numbers.Real | np.generic | Decimal):

@@ -20,6 +20,7 @@ from ren.schemes.ckks.arithmetic.manual import normal
 from ren.schemes.ckks.arithmetic.rotation import cyclic
 from ren.schemes.ckks.arithmetic.tails import batch_of, cleared, known_length, shape_text
 from ren.schemes.ckks.encoding.layout import LEFTOVERS, ZEROS, Layout, Tail
+from ren.schemes.ckks.encoding.values import as_numbers
 from ren.schemes.ckks.keys.user_call import announce, called
 from ren.schemes.ckks.noise.bounds import larger, of_rotations, within_that_of
 from ren.schemes.ckks.noise.operation_hooks import circuit, operation
@@ -48,7 +49,7 @@ def mask(ct: Ciphertext, m: ArrayLike | None = None) -> Ciphertext:
     length = known_length(ct)
     if m is None:
         return cleared(ct, "mask()")
-    factors = np.asarray(m)
+    factors = as_numbers(m)
     if factors.ndim != 1 or len(factors) != (ct.slots if length is None else length):
         raise ParameterError(
             f"mask() got an array of shape {factors.shape}.",

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import numbers
 from collections.abc import Callable, Iterator
+from decimal import Decimal
+from fractions import Fraction
 from typing import Any, NoReturn
 
 import jax
@@ -16,6 +18,7 @@ import numpy as np
 from ren.core.errors import FrozenError, OperandError, ParameterError, TracedValueError
 from ren.core.user_frame import user_line
 from ren.poly.symbolic import Symbolic
+from ren.schemes.ckks.encoding.values import as_numbers
 
 # The operators behind NumPy's functions, and what to write for those that have none.
 _OPERATORS = {
@@ -112,10 +115,15 @@ class Protocols:
         if isinstance(other, Symbolic):
             return self * (1 / other)  # type: ignore[operator]
         if isinstance(other, Protocols) or not isinstance(
-            other, numbers.Number | np.ndarray | jax.Array | list | tuple
+            other, numbers.Number | np.generic | np.ndarray | jax.Array | list | tuple
         ):
             raise _no_division(f"divides a ciphertext by a {type(other).__name__}")
-        divisor: Any = other if isinstance(other, numbers.Number) else np.asarray(other)
+        divisor: Any = other
+        if not isinstance(other, int | float | complex | Fraction | Decimal):
+            divisor = as_numbers(other)
+            if divisor.dtype.kind not in "biufc":
+                raise _no_division(f"divides a ciphertext by an array of {divisor.dtype}")
+            divisor = divisor.astype(np.complex128 if divisor.dtype.kind == "c" else np.float64)
         if np.any(np.equal(divisor, 0)):
             raise ParameterError(
                 f"{user_line()} divides a ciphertext by zero.",

@@ -118,7 +118,7 @@ def encode_constant(value: complex, n: int, scale: Fraction | int) -> dict[int, 
     The real part sits at X^0; the imaginary at X^(n/2), whose value is i at every slot.
     """
     real, imaginary = (value, 0) if isinstance(value, int) else (value.real, value.imag)
-    if not (math.isfinite(real) and math.isfinite(imaginary)):
+    if not isinstance(value, int) and not (math.isfinite(real) and math.isfinite(imaginary)):
         raise ParameterError(
             f"The constant {value!r} was given.",
             "Only finite numbers can be encoded.",

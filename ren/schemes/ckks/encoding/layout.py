@@ -76,8 +76,8 @@ class Tail:
 
     def mapped(self, value: Any) -> Tail:
         """The tail of a function of the numbers, slot by slot, with this value there."""
-        is_finite = isinstance(value, Symbolic) or np.isfinite(value)
-        return attrs.evolve(self, value=value) if is_finite else LEFTOVERS
+        is_small = isinstance(value, Symbolic) or abs(value) < 2.0**1000  # also no NaN
+        return attrs.evolve(self, value=value) if is_small else LEFTOVERS
 
     def plus(self, other: Tail, sign: int = 1) -> Tail:
         """The tail of a sum, or of a difference."""

@@ -29,6 +29,7 @@ from ren.schemes.ckks.encoding import encoder, serialization
 from ren.schemes.ckks.encoding.array_protocols import no_assignment
 from ren.schemes.ckks.encoding.display import plaintext_page
 from ren.schemes.ckks.encoding.layout import Layout, Tail
+from ren.schemes.ckks.encoding.values import as_numbers
 from ren.schemes.ckks.keys.gadget import gadget_of
 from ren.schemes.ckks.noise import bounds as noises
 from ren.schemes.ckks.noise.bounds import Noise
@@ -272,36 +273,6 @@ def as_slots(values: Any, slots: int, blocks: int = 1) -> tuple[NDArray, Layout]
     return _cut(z, blocks, slots), Layout(length, is_complex, blocks)
 
 
-def as_numbers(values: Any) -> NDArray:
-    """Values as an array; of a dtype that is not numeric where they are not numbers.
-
-    Raises:
-        ParameterError: a masked array, whose hidden entries would be encrypted too; an integer or a
-            fraction beyond 2^1024.
-    """
-    if isinstance(values, np.ma.MaskedArray):
-        if np.ma.is_masked(values):
-            raise ParameterError(
-                f"A masked array with {np.ma.count_masked(values)} masked entries was given.",
-                "The slots hold every entry; what stands under the mask would be among them.",
-                "Fill them first, values.filled(0.0), and encrypt the mask if it matters.",
-            )
-        values = values.data
-    try:
-        z = np.asarray(values)
-    except ValueError:  # rows of several lengths
-        return np.empty(0, object)
-    is_extended = z.dtype.kind == "V" and z.dtype.names is None and z.dtype.type is not np.void
-    if (z.dtype == object and None not in z.flat) or is_extended:  # bfloat16, float8, int4 of JAX
-        try:
-            z = z.astype(np.float64)
-        except OverflowError:
-            raise _beyond_all() from None
-        except (TypeError, ValueError):
-            return z
-    return z
-
-
 def _cut(z: NDArray, blocks: int, slots: int) -> NDArray:
     """[*batch, k] as [*batch, blocks, slots], zeros at the end; one block stays as it is."""
     if blocks == 1:
@@ -394,14 +365,6 @@ def _size(value: complex) -> float:
 def _shown(value: complex) -> str:
     size = _size(value)
     return f"a number of {int(abs(value)).bit_length()} bits" if size == math.inf else f"{size:.3g}"
-
-
-def _beyond_all() -> ParameterError:
-    return ParameterError(
-        "A number from 2^1024 on was given.",
-        "The numbers in slots are float64, and the largest modulus has far fewer bits.",
-        "Divide the numbers by a constant before they are encoded.",
-    )
 
 
 def decoded(p: Plaintext) -> NDArray:

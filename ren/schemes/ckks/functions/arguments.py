@@ -18,7 +18,7 @@ from ren.schemes.ckks.arithmetic.automatic import with_noise
 from ren.schemes.ckks.arithmetic.manual import normal
 from ren.schemes.ckks.arithmetic.mode import is_manual
 from ren.schemes.ckks.arithmetic.tails import cleared, fills_slots, with_value
-from ren.schemes.ckks.noise.operation_hooks import report
+from ren.schemes.ckks.noise.operation_hooks import report, will_report
 from ren.schemes.ckks.noise.range_checks import inside
 
 if TYPE_CHECKING:
@@ -84,6 +84,8 @@ def argument(ct: Ciphertext, interval: Interval, what: str, is_stated: bool = Tr
         limit = min(limit, -a, b) if a < 0 < b else 0.0
     told = Report(what, (a, b), ct.params, is_stated)
     ct = with_noise(ct, lambda noise: inside(noise, limit, told))
+    if isinstance(ct.noise, Symbolic):
+        will_report()
     return with_safe_tail(normal(ct), interval, what)
 
 

@@ -23,7 +23,8 @@ from ren.poly.symbolic import Symbolic
 from ren.schemes.ckks.arithmetic.argument_checks import check_any_ciphertext, check_real
 from ren.schemes.ckks.arithmetic.automatic import need_level, with_noise
 from ren.schemes.ckks.arithmetic.manual import normal
-from ren.schemes.ckks.encoding.plaintext import Plaintext, as_numbers
+from ren.schemes.ckks.encoding.plaintext import Plaintext
+from ren.schemes.ckks.encoding.values import as_numbers
 from ren.schemes.ckks.functions.approximation import approximate, refuse_both
 from ren.schemes.ckks.functions.arguments import Report, argument, with_safe_tail
 from ren.schemes.ckks.functions.polynomial import (

@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from ren.core.errors import ParameterError
 from ren.schemes.ckks.arithmetic.argument_checks import check_ciphertext
 from ren.schemes.ckks.arithmetic.automatic import bounded, need_level, with_noise
+from ren.schemes.ckks.encoding.values import as_numbers
 from ren.schemes.ckks.functions.arguments import argument, check_automatic
 from ren.schemes.ckks.functions.basis import Basis, element_depth
 from ren.schemes.ckks.functions.paterson_stockmeyer import (
@@ -289,7 +290,7 @@ def _tiny(ct: Ciphertext) -> float:
 
 
 def _checked(coefficients: ArrayLike) -> tuple[complex, ...]:
-    c = np.atleast_1d(np.asarray(coefficients))
+    c = np.atleast_1d(as_numbers(coefficients))
     if c.ndim != 1 or c.size == 0 or c.dtype.kind not in "biufc" or not np.isfinite(c).all():
         raise ParameterError(
             f"Coefficients of dtype {c.dtype} and shape {c.shape} were given.",
@@ -318,11 +319,11 @@ def checked_interval(interval: Sequence[Any]) -> Interval:
     """
     try:
         a, b = (float(v) for v in interval)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         a = b = np.nan
     if not (np.isfinite([a, b]).all() and a < b):
         raise ParameterError(
-            f"interval={interval!r} was given.",
+            f"interval={interval!s:.80} was given.",
             "An interval is two finite numbers a < b.",
             "Write for example interval=(-1, 1).",
         )

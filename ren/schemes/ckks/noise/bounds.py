@@ -134,6 +134,8 @@ def _of_values(
 ) -> NDArray[np.float32]:
     if isinstance(values, int | float) and bound is None and abs(values) <= LARGEST:
         return _of_number(unit, least, abs(values))
+    if isinstance(values, int):  # of any size
+        values = float(min(abs(values), 4 * LARGEST))
     z = np.abs(np.asarray(values))
     if z.ndim:
         made = np.zeros((*z.shape[:-1], WIDTH), np.float32)
@@ -191,7 +193,8 @@ def of_constant(value: Any, scale: float, is_public: bool = False) -> Noise:
 
 def _of_constant(unit: float, value: Any) -> NDArray[np.float32]:
     made = np.zeros(WIDTH, np.float32)
-    made[0] = _rounded_up(np.asarray(abs(complex(value))))
+    size = min(abs(value), 4 * LARGEST) if isinstance(value, int) else abs(complex(value))
+    made[0] = _rounded_up(np.asarray(size))
     made[1] = unit * math.sqrt(0.5)  # half a unit in the real and in the imaginary part
     return _limited(made)
 

@@ -16,9 +16,8 @@ import numpy as np
 
 from ren.core.errors import MessageBoundError, MessageBoundWarning, TransparentWarning
 from ren.core.user_frame import user_frame, user_line
-from ren.poly.capturing import is_capturing
 from ren.poly.poly import is_zero_program
-from ren.poly.symbolic import Symbolic, derived
+from ren.poly.symbolic import Symbolic, derived, is_sampling
 from ren.schemes.ckks.keys.user_call import called
 from ren.schemes.ckks.noise import bounds as noises
 from ren.schemes.ckks.noise import range_checks
@@ -73,7 +72,7 @@ def operation(
             if made is not x and not _in_circuit.get() and is_checked:
                 made = _with_checked_bound(name, (x, *args), made)
                 if is_zero_program(made.polys[-1]):
-                    _check_not_transparent(name, (x, *args), made)
+                    made = _with_checked_zero(name, (x, *args), made)
             if (watching := watcher.get()) is not None:
                 watching.seen(name, shadow, (x, *args, *kwargs.values()), made)
             return made
@@ -103,8 +102,7 @@ def circuit(name: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
             if hasattr(made, "polys") and not any(made is a for a in args):
                 is_told = _reports.get() != before
                 checked = _with_checked_bound(name, args, made, is_told)  # type: ignore[arg-type]
-                _check_not_transparent(name, args, checked)
-                return checked  # type: ignore[return-value]
+                return _with_checked_zero(name, args, checked)  # type: ignore[return-value]
             return made
 
         return run
@@ -163,19 +161,19 @@ def _with_checked_bound(
     """`made`; a tracked bound that leaves the range of its level, and not before, is reported.
 
     So is noise that becomes unknown, unless that was done (`is_told`). Under `ren.jit` the check is
-    a step of the program: at capture it takes the bounds of that call, at each replay those of the
-    replay. Under a JAX transformation the bounds are not known.
+    a step of the program, which takes the bounds of each replay. Under a JAX transformation nothing
+    can be reported: noise beyond the range becomes unknown, and `decrypt` tells.
     """
     bound = bound_of(made)
-    if bound is None:
+    if bound is None and is_planning():
         return made
-    if (bits := _bits.get()) is not None and not math.isnan(bound):
+    if bound is not None and (bits := _bits.get()) is not None and not math.isnan(bound):
         room = largest_message(made.params, made.level) / 2.0 ** (made.params.integer_bits - 1)
         bits.append(math.log2(max(bound, 1e-30) / room) + 1)
         return made
     limit = largest_message(made.params, made.level)
     given = [o for o in operands if hasattr(o, "polys")]
-    if not isinstance(made.noise, Symbolic):
+    if bound is not None and not isinstance(made.noise, Symbolic):
         if not bound <= limit:
             before = [(o.noise, largest_message(o.params, o.level)) for o in given]
             range_checks.checked(
@@ -183,7 +181,7 @@ def _with_checked_bound(
             )
         return made
     before = [(o.noise, largest_message(o.params, o.level)) for o in given]
-    told = range_checks.once(_Told(f"{name} ({user_line()})", made.params, made.level, is_told))
+    told = _Told(f"{name} ({user_line()})", made.params, made.level, is_told)
 
     def step(noise: noises.Noise) -> noises.Noise:
         return range_checks.checked(noise, limit, before, told)
@@ -224,7 +222,7 @@ def check_readable(x: Ciphertext, what: str) -> None:
     if math.isnan(bound_of(x) or 0):
         report(
             f"{what}: the error of these numbers is unknown; a bound left the interval of a "
-            "function, or 2^60, where they were computed.",
+            "function, or 2^60, or the range of a level under JAX, where they were computed.",
             x.params,
             "Pass a larger interval there, or state a bound that you know: ct.within(bound).",
         )
@@ -262,6 +260,11 @@ def report(text: str, params: Parameters, remedy: str = _REMEDY) -> None:
     warn(f"{text} {remedy}")
 
 
+def will_report() -> None:
+    """Note that a step of the program reports what becomes unknown: the circuit around need not."""
+    _reports.set(_reports.get() + 1)
+
+
 def warn(text: str, category: type[Warning] = MessageBoundWarning) -> None:
     """Warn at the user's own line."""
     frame = user_frame()
@@ -294,12 +297,17 @@ def is_transparent(x: Ciphertext) -> bool:
     return all(is_zero_program(p) for p in x.polys[1:])
 
 
-def _check_not_transparent(name: str, operands: tuple[Any, ...], made: Ciphertext) -> None:
-    """Warn of a result that is transparent, where none of its operands was."""
+def _with_checked_zero(name: str, operands: tuple[Any, ...], made: Ciphertext) -> Ciphertext:
+    """`made`; one that is transparent, where none of its operands was, is told of.
+
+    Under `ren.jit` that is a step of the program, at each replay.
+    """
     if not is_transparent(made) or is_planning():
-        return
-    if not any(is_transparent(o) for o in operands if hasattr(o, "polys")):
-        _warn_transparent(name)
+        return made
+    if any(is_transparent(o) for o in operands if hasattr(o, "polys")):
+        return made
+    noise = derived(functools.partial(_told_transparent, name), made.noise)
+    return made if noise is made.noise else dataclasses.replace(made, noise=noise)
 
 
 def told_if_zero(noise: Any, factor: Any, scale: float, name: str) -> Any:
@@ -317,8 +325,13 @@ def told_if_zero(noise: Any, factor: Any, scale: float, name: str) -> Any:
 
 
 def _told_if_zero(scale: float, name: str, noise: Any, factor: Any) -> Any:
-    # No coefficient is above scale * max |factor|. At capture there is a sample, not the value.
-    if not is_capturing() and np.max(np.abs(factor)) * scale <= 0.5:
+    # No coefficient is above scale * max |factor|.
+    is_zero = not factor if isinstance(factor, int) else np.max(np.abs(factor)) * scale <= 0.5
+    return _told_transparent(name, noise) if is_zero else noise
+
+
+def _told_transparent(name: str, noise: Any) -> Any:
+    if not is_sampling():
         _warn_transparent(name)
     return noise
 

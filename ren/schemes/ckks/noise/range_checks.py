@@ -1,20 +1,21 @@
 """Steps that compare tracked bounds: with what a level holds, with what a function takes.
 
-Under `ren.jit` a step is part of the program: it runs at capture and at each replay.
+Under `ren.jit` a step is part of the program, and reports at each replay. Inside a JAX
+transformation nothing can be reported: noise becomes unknown instead, which `decrypt` reports.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from functools import lru_cache, partial
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ren.poly.batching import chosen
-from ren.poly.symbolic import derived
-from ren.schemes.ckks.noise.bounds import Noise, on_host
+from ren.poly.symbolic import derived, is_sampling
+from ren.schemes.ckks.noise.bounds import LARGEST, Noise, on_host
 
 TOLERANCE = 1 + 1e-5  # of comparisons between bounds: float32 rounds
 
@@ -25,10 +26,9 @@ def inside(a: Noise, bound: float, report: Callable[[float], None]) -> Noise:
     Args:
         a: of the argument.
         bound: the largest modulus that the function takes.
-        report: called with the bound that is beyond. Under `ren.jit` it is called at capture and at
-            replays, for each bound once unless it raises.
+        report: called with the bound that is beyond, under `ren.jit` at replays.
     """
-    return derived(partial(_inside, bound * TOLERANCE, once(report)), on_host(a))
+    return derived(partial(_inside, bound * TOLERANCE, report), on_host(a))
 
 
 def checked(
@@ -53,9 +53,10 @@ def _checked(
     limits: tuple[float, ...], report: Callable[[float], None], a: Noise, *operands: Noise
 ) -> Noise:
     if not isinstance(a, np.ndarray):
-        return a
+        limit = np.float32(min(limits[0], 2 * LARGEST))  # beyond it bounds are unknown anyway
+        return chosen(a[..., :1] > limit, np.float32(np.nan), a)
     bound = _largest(a)
-    if bound <= limits[0]:
+    if bound <= limits[0] or is_sampling():
         return a
     before = [_largest(o) if isinstance(o, np.ndarray) else math.nan for o in operands]
     if any(map(math.isnan, before)):
@@ -69,16 +70,12 @@ def _largest(a: NDArray[np.float32]) -> float:
     return float(a[0] if a.ndim == 1 else a[..., 0].max())
 
 
-def once(report: Callable[[float], None]) -> Callable[[float], None]:
-    """The same; silent for a bound that it took before without raising."""
-    return lru_cache(16)(report)
-
-
 def _inside(bound: float, report: Callable[[float], None], a: Noise) -> Noise:
     if isinstance(a, np.ndarray):
         beyond = a[..., :1] > bound  # False where it is unknown
         if not beyond.any():
             return a
-        report(float(a[..., 0].max()))
+        if not is_sampling():
+            report(float(a[..., 0].max()))
         return np.where(beyond, np.float32(np.nan), a)
     return chosen(a[..., :1] > bound, np.float32(np.nan), a)
