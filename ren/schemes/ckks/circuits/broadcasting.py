@@ -124,13 +124,16 @@ def encoded_operand(x: Ciphertext, values: Any, what: str) -> tuple[Ciphertext, 
     """A ciphertext and the plaintext of an array for it; arguments as of `array_operand`."""
     x, flat = array_operand(x, values, what)
     p = encode(flat, x.params, x.level, x.layout.blocks)
-    return x, _labelled(p, x.layout)
+    return x, _labelled(p, x)
 
 
-def _labelled(p: Plaintext, layout: Layout) -> Plaintext:
-    """A plaintext made for a ciphertext of this layout: for a batch of scalars as scalars."""
-    if layout.length is None and p.layout.length == p.params.slots:
-        number = attrs.evolve(layout, is_complex=p.layout.is_complex)
+def _labelled(p: Plaintext, x: Ciphertext) -> Plaintext:
+    """A plaintext made for a ciphertext: for a batch of scalars as scalars.
+
+    One scalar has no batch: there, an array that fills the slots is a vector.
+    """
+    if x.layout.length is None and _batch(x):
+        number = attrs.evolve(x.layout, is_complex=p.layout.is_complex)
         return dataclasses.replace(p, layout=number)
     return p
 
@@ -154,7 +157,7 @@ def plain_operand(x: Ciphertext, p: Plaintext, what: str) -> tuple[Ciphertext, P
         return x, p
     x, flat = array_operand(x, decoded(p), what)
     level = min(x.level, p.level)
-    return x, _labelled(encode(flat, x.params, level, x.layout.blocks), x.layout)
+    return x, _labelled(encode(flat, x.params, level, x.layout.blocks), x)
 
 
 # ------------------------------------------------------------------- shapes
