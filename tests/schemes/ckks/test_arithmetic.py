@@ -7,6 +7,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+import ren
 from ren.schemes import ckks
 
 BAR = 2.0**-22
@@ -138,6 +139,22 @@ def test_lengths_broadcast_and_nothing_pads(ctx):
     check(y + 1, np.array([11.0, 21.0]))
     check(y + np.array([1.0]), np.array([11.0, 21.0]))
     check(y + np.array([[1.0], [2.0]]), np.array([[11.0, 21.0], [12.0, 22.0]]))
+
+
+def test_a_scalar_beside_an_array_that_fills_the_slots(ctx):
+    a = np.linspace(-1, 1, ctx.slots)
+    x = ctx.encrypt(0.5)
+    for z, want in (
+        (x + a, 0.5 + a),
+        (a - x, a - 0.5),
+        (x * a, 0.5 * a),
+        (x - [a, -a], [0.5 - a, 0.5 + a]),
+    ):
+        assert z.shape == np.shape(want) and np.abs(z.decrypt() - want).max() < 1e-6
+    jitted = ren.jit(lambda x, a: x * a)
+    for values in (a, -a):
+        z = jitted(x, values)
+        assert z.shape == a.shape and np.abs(z.decrypt() - 0.5 * values).max() < 1e-6
 
 
 def test_a_scalar_fills_all_slots(ctx):

@@ -35,7 +35,7 @@ def test_precision(ctx):
 
 
 def score(x, y):
-    z = x * y + x.rotate(2) * 0.5 - y.conj() * [0.25, 0.5]
+    z = x * y + x.rotate(2) * 0.5 - ckks.pad(y.conj()[:2] * [0.25, 0.5], len(x))
     return (z - 1).roll(1) + 2 * (-x) ** 2
 
 
@@ -117,17 +117,18 @@ def test_debug_looks_into_circuits(ctx):
 @pytest.mark.slow
 def test_debug_by_hand(ctx):
     a, b = np.random.default_rng(5).uniform(-1, 1, (2, 40))
+    factors = np.r_[0.5, 0.25, np.zeros(38)]
+    halves = np.full(40, 0.5)  # a number would stand beyond the length too, where rotate() shows it
 
     def f(x, y, factor):
         with ckks.manual():
-            z = (x * y + x * [0.5, 0.25] - 0.5).relinearize()
+            z = (x * y + x * factors - halves).relinearize()
             z = -(z + b).rescale().rotate(1).drop_to(0)
             z = z * factor
         return z - 1
 
-    u = a * b - 0.5 + b
-    u[:2] += a[:2] * [0.5, 0.25]
-    full = np.pad(u, (0, ctx.slots - 40), constant_values=-0.5)
+    u = a * b + a * factors - halves + b
+    full = np.pad(u, (0, ctx.slots - 40))
     made = ckks.debug(f, a, b, 1, tolerance=2.0**-15, context=ctx)
     assert np.abs(made.decrypt() - (-np.roll(full, -1)[:40] - 1)).max() < 2.0**-15
     with (

@@ -90,7 +90,10 @@ def pessimism(draw, ctx, kind: str) -> np.ndarray:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["real", "complex"])
-@pytest.mark.filterwarnings("ignore::ren.core.errors.MessageBoundWarning")
+@pytest.mark.filterwarnings(
+    "ignore::ren.core.errors.MessageBoundWarning",
+    "ignore::ren.core.errors.TransparentWarning",  # a difference of one ciphertext with itself
+)
 def test_bounds_hold_in_ten_thousand_trials_and_are_close(params, kind):
     draw, found = np.random.default_rng(5), []
     for _ in range(10):
@@ -222,9 +225,10 @@ def test_a_bound_that_is_left_warns_once_with_the_operation(deep):
     with pytest.warns(MessageBoundWarning, match=r"decrypt\(\): the message may reach 2\^13.0"):
         z.decrypt()
     f = ren.jit(lambda x: x * x)
-    with pytest.warns(MessageBoundWarning):
-        f(x)
-    assert f(x).estimate.message_bound == pytest.approx(4096, rel=1e-5)
+    for _ in range(2):
+        with pytest.warns(MessageBoundWarning):
+            made = f(x)
+        assert made.estimate.message_bound == pytest.approx(4096, rel=1e-5)
     assert (x.within(1) * 2).estimate.message_bound == pytest.approx(2)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -65,7 +66,8 @@ def test_a_replay_is_a_fresh_run(x, kind):
     for name, operation in OPERATIONS.items():
         f = ren.jit(operation)
         for v in VALUES[kind]:
-            assert same(f(x, v), operation(x, v)), name
+            with jax.numpy_dtype_promotion("standard"):  # of a jax integer minus 0.25
+                assert same(f(x, v), operation(x, v)), name
         assert f.cache_info()[:3] == (1, 1, 1)
 
 

@@ -129,7 +129,10 @@ def encoded_operand(x: Ciphertext, values: Any, what: str) -> tuple[Ciphertext, 
 
 
 def _labelled(p: Plaintext, x: Ciphertext) -> Plaintext:
-    """A plaintext made for a ciphertext: for a batch of scalars as scalars."""
+    """A plaintext made for a ciphertext: for a batch of scalars as scalars.
+
+    One scalar has no batch: there, an array that fills the slots is a vector.
+    """
     if x.layout.length is None and _batch(x):
         number = attrs.evolve(x.layout, is_complex=p.layout.is_complex)
         return dataclasses.replace(p, layout=number)

@@ -29,11 +29,12 @@ if TYPE_CHECKING:
 
 @attrs.frozen
 class Step:
-    """E' = factor E^2 - offset and Y' = Y (E + size), where E = size e."""
+    """E' = factor E^2 - offset and Y' = Y (E + size), where E = size e, |E| at most `bound`."""
 
     size: float
     factor: int
     offset: float
+    bound: float
 
 
 @attrs.frozen
@@ -73,10 +74,10 @@ def goldschmidt(interval: Interval, goal: float, most: int = 40) -> Goldschmidt:
     while not steps or (residual > goal and len(steps) < most):
         acceleration = 2 / (2 - residual**2)
         factor = max(1, round(acceleration / size**2))
-        after = factor * size**2 / acceleration
+        after, bound = factor * size**2 / acceleration, size * residual
         residual = acceleration - 1
         leading *= acceleration / (size if steps else size * size)
-        steps.append(Step(size, factor, after * residual))
+        steps.append(Step(size, factor, after * residual, bound))
         size = after
     return Goldschmidt(scale, tuple(steps), leading, residual)
 
@@ -148,9 +149,10 @@ def _iterated(ct: Ciphertext, how: Goldschmidt) -> Ciphertext:
     need_level(ct, how.depth, f"inverse by {len(how.steps)} steps of Goldschmidt's iteration")
     scale = round(how.scale) if how.scale == round(how.scale) else how.scale
     first = how.steps[0]
-    e = first.size - ct * scale
+    # The bounds are stated: one tracked by products passes 2^60 after a few squares.
+    e = (first.size - ct * scale).within(first.bound)
     y = (e + first.size) * how.leading
     for before, step in zip(how.steps, how.steps[1:], strict=False):
-        e = e * e * before.factor - before.offset
+        e = (e * e * before.factor - before.offset).within(step.bound)
         y = y * (e + step.size)
     return y

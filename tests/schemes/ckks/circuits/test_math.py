@@ -47,7 +47,7 @@ EACH = [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) fo
 def test_elementary_functions(ctx6, name):
     f, interval, depth = FUNCTIONS[name]
     values = np.linspace(*interval, ctx6.slots)
-    x = ctx6.encrypt(values)
+    x = ctx6.encrypt(values, bound=max(interval))
     z = getattr(math, name)(x, interval=interval, precision=16)
     assert bits(z, f(values)) > 16 and x.level - z.level <= depth
 
@@ -57,7 +57,8 @@ def test_elementary_functions(ctx6, name):
 def test_twenty_bits(ctx14, name):
     f, interval, _ = FUNCTIONS[name]
     values = np.linspace(*interval, ctx14.slots)
-    assert bits(getattr(math, name)(ctx14.encrypt(values), interval), f(values)) > 19.9
+    x = ctx14.encrypt(values, bound=max(interval))
+    assert bits(getattr(math, name)(x, interval), f(values)) > 19.9
 
 
 def test_a_degree_instead_of_a_precision(ctx6):
@@ -71,8 +72,10 @@ def test_a_degree_instead_of_a_precision(ctx6):
 @pytest.mark.parametrize("interval", [(0.1, 1.0), (-3.0, -1.0), (1.0, 16.0)])
 def test_inverse_by_iteration(ctx6, interval):
     values = np.linspace(*interval, ctx6.slots)
-    x = ctx6.encrypt(values)
-    assert bits(math.inverse(x, interval, precision=12), 1 / values) > 12
+    x = ctx6.encrypt(values, bound=max(np.abs(interval)))
+    z = math.inverse(x, interval, precision=12)
+    assert bits(z, 1 / values) > 12
+    assert np.abs(z.decrypt() - 1 / values).max() < z.estimate.error_bound < 2.0**-11
 
 
 @pytest.mark.slow
@@ -84,6 +87,8 @@ def test_inverse_and_square_root_on_wide_intervals(ctx14):
     fresh = np.abs(x.decrypt() - values).max()
     assert 2.0 ** -bits(z, 1 / values) < 2 * fresh / 0.01**2 + 2.0**-20
     assert x.level - z.level == 7
+    off = 2.0 ** -bits(z, 1 / values)
+    assert off < z.estimate.error_bound < 8 * off and 100 <= z.estimate.message_bound < 100.001
     plain, newton = (math.sqrt(x, (0.01, 1), newton=n) for n in (False, True))
     assert bits(plain, np.sqrt(values)) > 19.9 and bits(newton, np.sqrt(values)) > 19.9
     assert plain.level > newton.level
@@ -131,7 +136,7 @@ def test_maximum_minimum_equal_round(ctx14):
     same = math.equal(ctx14.encrypt(i), ctx14.encrypt(j), (-2, 2), gap=1)
     assert bits(same, (i == j) * 1.0) > 8
     near = i + drawn(-0.4, 0.4, ctx14.slots, 2)
-    assert bits(math.round(ctx14.encrypt(near), (-2.5, 2.5)), i) > 15
+    assert bits(math.round(ctx14.encrypt(near, bound=2.4), (-2.5, 2.5)), i) > 15
 
 
 @pytest.mark.parametrize("degree", [1, 7, 14, 15, 127])

@@ -32,15 +32,14 @@ def data(request, ctx64):
 @pytest.mark.slow
 def test_sums_stand_in_every_slot(ctx64, data):
     values, x = data
-    less = int(len(values) < 64)
-    check(x.sum(), values.sum(), 4 - less)
+    check(x.sum(), values.sum(), 4)  # what stands beyond the length is 0.5, and is taken off
     check(x.mean(), values.mean(), 3)
     check(x - x.mean(), values - values.mean(), 3)
     w = drawn(len(values), 1)
     y = ctx64.encrypt(w) + 0.25
     check(x.dot(w), values @ w, 3)
     check(x.dot(ctx64.encode(w)), values @ w, 3)
-    check(x.dot(y), values @ (w + 0.25), 3 - less)
+    check(x.dot(y), values @ (w + 0.25), 3)
     check(w @ x, values @ w, 3)
     check(x * x.dot(w), values * (values @ w), 2)
     check(x.dot(1j * w), values @ (1j * w), 3)
@@ -64,7 +63,7 @@ def test_sums_over_blocks(ctx64):
 def test_blocks_that_are_not_full(ctx64):
     values, w = drawn(70) + 0.5, drawn(70, 1)
     x = ctx64.encrypt(values - 0.5) + 0.5
-    check(x.sum(), values.sum(), 3)
+    check(x.sum(), values.sum(), 4)
     check(x.mean(), values.mean(), 3)
     check(x.dot(w), values @ w, 3)
     check(x.cumsum(), values.cumsum(), 2)
@@ -158,8 +157,8 @@ def test_any_and_all(ctx4):
     owner = ckks.context(params=ctx4.params, slots=16)
     for bits in ([1, 1, 1, 1, 1, 1], [0, 0, 0, 0, 0, 0], [0, 1, 0, 1, 1, 1]):
         x = owner.encrypt(np.array(bits, float))
-        check(ckks.math.all(x), np.float64(all(bits)), 0)
-        check(ckks.math.any(x), np.float64(any(bits)), 0)
+        check(ckks.math.all(x), np.float64(all(bits)), 1)
+        check(ckks.math.any(x), np.float64(any(bits)), 1)
     full = owner.encrypt(np.ones(16))
     check(ckks.math.all(full), np.float64(1), 0)
 
