@@ -8,6 +8,7 @@ import jax
 
 from ren.core.spec import Spec
 from ren.lowering.backends import emit
+from ren.lowering.inspect.memory_report import memory_of
 from ren.lowering.plan.call_memory import native_call
 from ren.lowering.plan.plan import Plan
 from ren.lowering.program.steps import KernelUnit, nbytes, value_specs
@@ -21,7 +22,7 @@ def ratios(plan: Plan) -> Iterator[tuple[str, float]]:
     The same of the one native call, where the plan is one. Compiles every kernel. Donation is left
     out, which only lowers the sum.
     """
-    call, held = native_call(plan), plan.memory
+    call, held = native_call(plan), memory_of(plan)
     if call is not None:
         yield CALL, 1 + call.held_bytes / (held.input_bytes + held.output_bytes)
     specs = value_specs(plan.inputs, plan.units)

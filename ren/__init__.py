@@ -15,7 +15,7 @@ from ren.core import errors
 from ren.core.errors import RenError
 from ren.core.version import __version__ as __version__
 from ren.jit import CacheInfo, clear_jit, djit, jit
-from ren.lowering.plan.trace import Trace, trace
+from ren.lowering.runtime.trace import Trace, trace
 from ren.poly import Poly, equal, realize_polys
 from ren.ring import Domain, RingSpec
 

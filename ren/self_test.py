@@ -17,8 +17,8 @@ import numpy as np
 
 from ren.core import html
 from ren.core.numtheory import ntt_primes_below, primitive_root_of_unity
+from ren.core.text_table import columns
 from ren.lowering.backends.xla.executables import Executables
-from ren.lowering.inspect.text_table import columns
 from ren.lowering.storage import executable_store as disk
 from ren.poly import Poly
 from ren.ring import RingSpec

@@ -7,8 +7,8 @@ from typing import Any
 
 import ren
 from ren import Poly
+from ren.lowering.inspect.plan_diagram import plan_diagram
 from ren.lowering.inspect.svg import svg
-from ren.lowering.plan.plan_diagram import plan_diagram
 from ren.schemes import ckks
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"

@@ -11,9 +11,10 @@ from typing import Any
 import attrs
 
 import ren
+from ren.capture.capture import Captured
 from ren.jit import Jitted
+from ren.lowering.inspect.memory_report import MemoryReport
 from ren.lowering.plan.cost import Cost
-from ren.lowering.plan.memory import MemoryReport
 from ren.lowering.plan.plan import Plan
 from ren.schemes import ckks
 
@@ -31,7 +32,7 @@ def exported(module: Any) -> Iterator[tuple[str, Any]]:
 def public() -> dict[str, Any]:
     """Public names, and those of what a user meets without importing it."""
     found = {name: value for m in (ren, ckks, *FOUND_BY_NAME) for name, value in exported(m)}
-    met = (Plan, Cost, MemoryReport, Jitted, type(ren.config))
+    met = (Captured, Plan, Cost, MemoryReport, Jitted, type(ren.config))
     return found | {f"{c.__module__}.{c.__name__}": c for c in met}
 
 
@@ -64,7 +65,7 @@ def test_the_walk_finds_what_there_is():
         "ren.realize", "ren.Poly.rotate", "ren.Poly.uniform", "ren.schemes.ckks.Ciphertext.rotate",
         "ren.schemes.ckks.Context.encrypt", "ren.schemes.ckks.Parameters.for_depth",
         "ren.schemes.ckks.Parameters.scale", "ren.schemes.ckks.Plaintext.save",
-        "ren.schemes.ckks.math.exp", "ren.lowering.plan.plan.Plan.explain",
+        "ren.schemes.ckks.math.exp", "ren.capture.capture.Captured.explain",
         "ren.schemes.ckks.context",
     ):  # fmt: skip
         assert name in FUNCTIONS, name

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from functools import partial
 from importlib import import_module
 
 import matplotlib
@@ -12,7 +13,8 @@ from matplotlib.collections import PolyCollection
 
 import ren
 from ren.core.errors import MissingPackageError
-from ren.lowering.plan.memory_plot import NAMED_UNITS, timeline
+from ren.lowering.inspect.memory_plot import NAMED_UNITS, plot_memory, timeline
+from ren.lowering.inspect.memory_report import memory_of
 from ren.lowering.plan.plan import Plan
 from ren.poly import Poly
 from ren.ring import RingSpec
@@ -99,16 +101,16 @@ def test_the_stack_reaches_the_planned_peak_and_no_block_covers_another():
             for block in here:
                 assert block.bottom == tops[i] and block.size > 0
                 tops[i] += block.size
-        assert max(tops) == p.memory.peak_bytes
+        assert max(tops) == memory_of(p).peak_bytes
 
 
 def test_a_plan_draws_its_blocks_and_both_peaks():
     p = plan()
-    ax = p.plot_memory()
+    ax = plot_memory(p)
     assert boxes(ax) == len(timeline(p))
     unit = {"bytes": 1, "KiB": 1 << 10}[ax.get_ylabel().split()[0]]
     heights = [line.get_ydata()[0] * unit for line in ax.lines]
-    assert heights == [p.memory.peak_bytes, p.memory.unplanned_bytes]
+    assert heights == [memory_of(p).peak_bytes, memory_of(p).unplanned_bytes]
     assert ax.get_ylim()[1] * unit > max(heights)
     assert ax.get_xlim() == (-0.5, len(p.units) - 0.5)
 
@@ -116,7 +118,7 @@ def test_a_plan_draws_its_blocks_and_both_peaks():
 def test_units_are_named_while_they_are_few():
     short, long = plan(1), plan(20)
     assert len(short.units) <= NAMED_UNITS < len(long.units)
-    few, many = short.plot_memory(), long.plot_memory()
+    few, many = plot_memory(short), plot_memory(long)
     assert any("MUL" in label.get_text() for label in few.get_xticklabels())
     assert not any("MUL" in label.get_text() for label in many.get_xticklabels())
 
@@ -154,7 +156,7 @@ def test_errors_are_no_part_of_what_a_report_is_equal_to_and_prints(context):
 
 def test_the_axes_of_the_caller_are_drawn_on(context):
     report = ckks.precision(context.encrypt([1.0]), [1.0])
-    for draw in (PARAMS.plot, plan().plot_memory, report.plot):
+    for draw in (PARAMS.plot, partial(plot_memory, plan()), report.plot):
         before = pyplot.get_fignums()
         _, ax = pyplot.subplots()
         assert draw(ax=ax) is ax and ax.has_data()
@@ -164,7 +166,7 @@ def test_the_axes_of_the_caller_are_drawn_on(context):
 def test_without_matplotlib_the_way_to_get_it_is_told(monkeypatch, context):
     report = ckks.precision(context.encrypt([1.0]), [1.0])
     monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
-    for draw in (PARAMS.plot, plan(1).plot_memory, report.plot):
+    for draw in (PARAMS.plot, partial(plot_memory, plan(1)), report.plot):
         with pytest.raises(MissingPackageError, match=r"pip install 'ren\[notebooks\]'") as caught:
             draw()
         assert isinstance(caught.value, ren.RenError) and isinstance(caught.value, ImportError)

@@ -10,6 +10,9 @@ import pytest
 
 import ren
 from ren.lowering.backends.emit import compiled_count
+from ren.lowering.inspect.markup import dot, mermaid
+from ren.lowering.inspect.plan_card import plan_card
+from ren.lowering.inspect.plan_diagram import plan_diagram
 from ren.lowering.passes.pipeline import PIPELINE
 from ren.poly import Poly
 from ren.ring import RingSpec
@@ -188,9 +191,9 @@ def test_plans_are_drawn(x, y):
     f(x, y)
     (captured,) = f.plans
     plan = captured.plan
-    assert captured.to_mermaid() == plan.to_mermaid()
-    assert captured.to_dot() == plan.to_dot()
-    assert captured._repr_html_() == plan._repr_html_()
+    assert captured.to_mermaid() == mermaid(plan_diagram(plan))
+    assert captured.to_dot() == dot(plan_diagram(plan))
+    assert captured._repr_html_() == plan_card(plan)
     ElementTree.fromstring(captured._repr_html_())
 
 

@@ -22,13 +22,19 @@ from ren.core.spec import BufferArg, ScalarArg
 from ren.lowering.backends.xla.forking import check_inputs
 from ren.lowering.devices.devices import PYTHON, claim_of
 from ren.lowering.devices.donation import mark, may_donate
-from ren.lowering.plan.cost import Cost
-from ren.lowering.plan.memory import MemoryReport, donating
+from ren.lowering.inspect.explain import explain
+from ren.lowering.inspect.markup import dot, mermaid
+from ren.lowering.inspect.memory_plot import plot_memory
+from ren.lowering.inspect.memory_report import MemoryReport, memory_of
+from ren.lowering.inspect.plan_card import plan_card
+from ren.lowering.inspect.plan_diagram import plan_diagram
+from ren.lowering.plan.cost import Cost, cost_of
+from ren.lowering.plan.memory import donating
 from ren.lowering.plan.plan import Plan
-from ren.lowering.plan.plan_key import plan_digest
-from ren.lowering.plan.trace import Trace
 from ren.lowering.runtime.execute import placed, plan_of, run_plan
+from ren.lowering.runtime.tiers.plan_key import plan_digest
 from ren.lowering.runtime.tiers.tiers import AUTO, runner
+from ren.lowering.runtime.trace import Trace
 from ren.lowering.storage.profile_store import default_store
 from ren.lowering.storage.telemetry import Runner, Telemetry
 from ren.poly import Poly
@@ -87,6 +93,10 @@ class Captured:
     def replay(self, polys: Sequence[Poly], values: Sequence[Any]) -> Any:
         """The function's result on realized polynomials and the other leaves of a call.
 
+        Args:
+            polys: the realized polynomials of the call.
+            values: its other leaves.
+
         Raises:
             Unfit: the program was captured for other values.
             DonatedBufferError: a buffer was given away before.
@@ -115,12 +125,12 @@ class Captured:
     @property
     def cost(self) -> Cost:
         """Kernels, limb-NTTs, multiply-adds and bytes of one replay."""
-        return self.plan.cost
+        return cost_of(self.plan)
 
     @property
     def memory(self) -> MemoryReport:
         """What one replay holds in memory, planned."""
-        return self.plan.memory
+        return memory_of(self.plan)
 
     @property
     def telemetry(self) -> Telemetry:
@@ -139,23 +149,38 @@ class Captured:
         return self.run.wait(timeout)
 
     def explain(self, trace: Trace | None = None) -> str:
-        """The plan as a table; see `Plan.explain`."""
-        return self.plan.explain(trace)
+        """A table of the units: what each does, reads, writes, and takes; text, in notebooks HTML.
+
+        Args:
+            trace: measured times, from `with ren.trace() as trace:` around some runs; None uses
+                the trace that is active, if one is.
+        """
+        return explain(self.plan, trace)
 
     def plot_memory(self, ax: Any = None) -> Any:
-        """Draws what one replay holds in memory; see `Plan.plot_memory`."""
-        return self.plan.plot_memory(ax)
+        """Draws the buffers that are live while each unit runs, stacked up to the planned peak.
+
+        Args:
+            ax: matplotlib Axes to draw on; None makes a figure.
+
+        Returns:
+            The Axes; nothing is shown or saved.
+
+        Raises:
+            MissingPackageError: matplotlib is not installed.
+        """
+        return plot_memory(self.plan, ax)
 
     def to_mermaid(self) -> str:
-        """The plan as a Mermaid flowchart."""
-        return self.plan.to_mermaid()
+        """The units as a Mermaid flowchart, the values between them as arrows with their bytes."""
+        return mermaid(plan_diagram(self.plan))
 
     def to_dot(self) -> str:
-        """The plan in the DOT language of Graphviz."""
-        return self.plan.to_dot()
+        """The same in the DOT language of Graphviz."""
+        return dot(plan_diagram(self.plan))
 
     def _repr_html_(self) -> str:
-        return self.plan._repr_html_()
+        return plan_card(self.plan)
 
     def _output(self, output: int | Poly, made: tuple[Any, ...]) -> Poly:
         if isinstance(output, Poly):

@@ -15,9 +15,9 @@ from ren.core.op import Kind
 from ren.core.printer import shortened
 from ren.core.ring import Domain
 from ren.core.spec import Spec
+from ren.core.text_table import size
 from ren.lowering.devices.donation import is_donated
 from ren.lowering.inspect.svg import to_svg
-from ren.lowering.inspect.text_table import size
 
 _READ_AS = {Domain.COEFF: "coefficients", Domain.NTT: "values at the 2n-th roots of unity (NTT)"}
 

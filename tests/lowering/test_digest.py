@@ -14,8 +14,13 @@ import pytest
 
 import ren
 from ren import Domain, Poly, RingSpec
-from ren.lowering.plan import plan_key as digest
-from ren.lowering.plan.plan_key import canonical, environment, plan_digest
+from ren.lowering.runtime.tiers import plan_key as digest
+from ren.lowering.runtime.tiers.plan_key import (
+    canonical,
+    environment,
+    plan_digest,
+    structure_digest,
+)
 from tests.lowering.plans import RING, plan, poly
 from tests.lowering.test_memory import program_polys
 from tests.programs import generate
@@ -25,8 +30,8 @@ ROOT = Path(__file__).resolve().parents[2]
 
 PRINT_DIGESTS = """
 from tests.lowering.test_digest import samples
-from ren.lowering.plan.plan_key import plan_digest
-print(*[d for p in samples() for d in (p.digest, plan_digest(p, "--a --b"))])
+from ren.lowering.runtime.tiers.plan_key import plan_digest, structure_digest
+print(*[d for p in samples() for d in (structure_digest(p), plan_digest(p, "--a --b"))])
 """
 
 
@@ -41,7 +46,7 @@ def samples():
 
 @pytest.mark.slow
 def test_every_process_has_the_same_digests():
-    expected = [d for p in samples() for d in (p.digest, plan_digest(p, "--a --b"))]
+    expected = [d for p in samples() for d in (structure_digest(p), plan_digest(p, "--a --b"))]
     assert len(set(expected)) == len(expected)
     for seed in ("0", "1", "random"):
         env = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONHASHSEED": seed}
@@ -79,7 +84,9 @@ def roots(made) -> tuple[Poly, ...]:
 
 
 def test_different_programs_have_different_digests():
-    digests = {name: plan(*roots(f(poly(), poly(1)))).digest for name, f in DIFFERENT.items()}
+    digests = {
+        name: structure_digest(plan(*roots(f(poly(), poly(1))))) for name, f in DIFFERENT.items()
+    }
     assert len(set(digests.values())) == len(DIFFERENT), digests
 
 
@@ -95,7 +102,7 @@ def test_different_inputs_have_different_digests():
         "host": poly().to("python").realize(),
         "committed": poly().to("cpu").realize(),
     }
-    digests = {name: plan(p + p).digest for name, p in inputs.items()}
+    digests = {name: structure_digest(plan(p + p)) for name, p in inputs.items()}
     assert len(set(digests.values())) == len(inputs), digests
 
 
@@ -103,7 +110,7 @@ def test_arrays_and_names_are_of_no_account():
     def f(x, y):
         return (x * y + 3).rescale(RING.moduli[:2])
 
-    assert plan(f(poly(), poly(1))).digest == plan(f(poly(5), poly(6))).digest
+    assert structure_digest(plan(f(poly(), poly(1)))) == structure_digest(plan(f(poly(5), poly(6))))
 
 
 def test_where_an_input_comes_from_counts():
@@ -117,12 +124,12 @@ def test_where_an_input_comes_from_counts():
     for f, args in functions.values():
         jitted = ren.jit(f)
         jitted(*args)
-        digests.add(jitted.plans[0].plan.digest)
+        digests.add(structure_digest(jitted.plans[0].plan))
     scalar = ren.jit(lambda x, c: x + c)
     scalar(poly(), 3)
     donating = ren.jit(donate_argnames="x")(lambda x, y: x + y)
     donating(poly(2), weight)
-    digests |= {f.plans[0].plan.digest for f in (scalar, donating)}
+    digests |= {structure_digest(f.plans[0].plan) for f in (scalar, donating)}
     assert len(digests) == 5
 
 
@@ -131,13 +138,13 @@ def test_a_sharding_counts_by_how_it_divides():
     batch = Poly.from_limbs(jnp.zeros((2, *poly().shape), jnp.uint32), RING)
     specs = (jax.sharding.PartitionSpec(), jax.sharding.PartitionSpec("batch"))
     places = [jax.sharding.NamedSharding(mesh, spec) for spec in specs]
-    digests = {plan((batch + 1).to(place) * 3).digest for place in (*places, "cpu")}
+    digests = {structure_digest(plan((batch + 1).to(place) * 3)) for place in (*places, "cpu")}
     assert len(digests) == 3
 
 
 def test_the_print_holds_no_identity():
     for p in samples():
-        assert p.digest == hashlib.sha256("\n".join(canonical(p)).encode()).hexdigest()
+        assert structure_digest(p) == hashlib.sha256("\n".join(canonical(p)).encode()).hexdigest()
         assert not [line for line in canonical(p) if " at 0x" in line or "object" in line]
 
 

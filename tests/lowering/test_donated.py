@@ -16,8 +16,10 @@ from ren.core.errors import DonatedBufferError, VerificationError
 from ren.core.spec import PlaceholderArg
 from ren.lowering.devices import donation as donated
 from ren.lowering.devices.donation import check_all, check_not_donated, is_donated, mark, may_donate
+from ren.lowering.inspect.explain import explain
+from ren.lowering.inspect.memory_report import measure, memory_of
 from ren.lowering.plan.lifetimes import values_of
-from ren.lowering.plan.memory import donating, measure, memory_plan
+from ren.lowering.plan.memory import donating, memory_plan
 from ren.lowering.plan.plan import Plan
 from ren.lowering.runtime.execute import interpret_plan, run_plan
 from ren.lowering.runtime.tiers.tiers import TIERS, runner
@@ -196,14 +198,14 @@ def test_a_step_writes_into_the_buffer_that_is_given_away():
 def test_the_report_counts_what_the_caller_gives():
     p, _ = descent()
     size = values_of(p)[0].size
-    bare, report = p.memory, measure(donating(p, [0]))
+    bare, report = memory_of(p), measure(donating(p, [0]))
     assert (bare.donated_input_bytes, bare.peak_bytes) == (0, size)
     assert (report.donated_input_bytes, report.donated_bytes) == (size, size)
     assert report.peak_bytes == report.measured_bytes == report.lower_bound_bytes == 0
     assert report.unplanned_bytes == size
     assert report.input_bytes == 2 * size
-    assert "1 of them donated by the caller" in donating(p, [0]).explain()
-    assert "%2 takes over %0" in donating(p, [0]).explain()
+    assert "1 of them donated by the caller" in explain(donating(p, [0]))
+    assert "%2 takes over %0" in explain(donating(p, [0]))
 
 
 def test_a_donation_of_an_input_that_xla_cannot_use_is_found():
@@ -228,7 +230,7 @@ def test_intermediates_pass_a_donated_buffer_on():
     assert len(p.units) > 1
     assert donations(p) == [(v, v + 1) for v in range(len(p.units))]
     assert all(v.is_hosted and v.offset is None for v in values[1:])
-    assert p.memory.arena_bytes == 0 and p.memory.donated_input_bytes == values[0].size
+    assert memory_of(p).arena_bytes == 0 and memory_of(p).donated_input_bytes == values[0].size
 
 
 def test_an_input_that_others_may_see_is_not_taken():
@@ -268,10 +270,10 @@ def test_donated_inputs_are_dead_when_taken_and_the_peak_is_that_of_a_simulation
         for dead, taker in pairs:
             assert values[dead].last == i == values[taker].first
             assert values[dead].spec.shape == values[taker].spec.shape
-    assert simulated_peak(given) <= given.memory.peak_bytes <= p.memory.peak_bytes
-    assert given.memory.lower_bound_bytes <= simulated_peak(given)
+    assert simulated_peak(given) <= memory_of(given).peak_bytes <= memory_of(p).peak_bytes
+    assert memory_of(given).lower_bound_bytes <= simulated_peak(given)
     inputs = [v for v in away if values[v].is_input]
-    assert given.memory.donated_input_bytes == sum(values[v].size for v in inputs)
+    assert memory_of(given).donated_input_bytes == sum(values[v].size for v in inputs)
 
 
 def simulated_peak(p: Plan) -> int:

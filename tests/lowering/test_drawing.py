@@ -5,8 +5,11 @@ from __future__ import annotations
 import re
 
 import ren
+from ren.lowering.inspect.markup import dot, mermaid
+from ren.lowering.inspect.plan_card import plan_card
+from ren.lowering.inspect.plan_diagram import plan_diagram
 from ren.lowering.inspect.svg import MOST_BOXES
-from ren.lowering.plan.plan_diagram import plan_diagram
+from ren.lowering.plan.cost import cost_of
 from ren.poly import Poly
 from ren.ring import RingSpec
 
@@ -42,15 +45,15 @@ def test_arrows_carry_the_bytes_of_their_value():
     assert len(diagram.edges) == uses
     assert all(re.fullmatch(rf"%\d+ {BYTES} B", edge.label) for edge in diagram.edges)
     assert all(edge.source < edge.target for edge in diagram.edges)
-    assert f"{len(plan.units)} units, {plan.cost.limb_ntts} limb-NTTs" in diagram.caption
+    assert f"{len(plan.units)} units, {cost_of(plan).limb_ntts} limb-NTTs" in diagram.caption
 
 
 def test_a_value_read_twice_is_named_once_in_the_picture():
     x = Poly([1], RING).ntt().realize()
     plan = plan_of(lambda x: (x.intt(), x.rotate(1)), x)
-    assert plan._repr_html_().count(">%0 192 B<") == 1
-    assert plan.to_mermaid().count('|"%0 192 B"|') == 2
-    assert plan.to_dot().count('[label="%0 192 B"]') == 2
+    assert plan_card(plan).count(">%0 192 B<") == 1
+    assert mermaid(plan_diagram(plan)).count('|"%0 192 B"|') == 2
+    assert dot(plan_diagram(plan)).count('[label="%0 192 B"]') == 2
 
 
 def test_a_long_plan_is_summarized():
@@ -60,4 +63,4 @@ def test_a_long_plan_is_summarized():
         return x
 
     plan = plan_of(long, Poly([1], RING))
-    assert "Summarized" in plan._repr_html_()
+    assert "Summarized" in plan_card(plan)

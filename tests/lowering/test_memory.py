@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 import ren
 from ren import Domain, Poly, RingSpec
 from ren.lowering.backends import emit
+from ren.lowering.inspect.memory_report import memory_of
 from ren.lowering.plan.lifetimes import values_of
 from ren.lowering.plan.memory import memory_plan, without_donations
 from ren.lowering.plan.plan import CopyUnit, KernelUnit, Plan
@@ -92,11 +93,11 @@ def test_lifetimes_are_those_of_the_units(program):
 def test_peaks_are_those_of_a_simulation(program):
     p = plan(*program_polys(program))
     bare = without_donations(p)
-    values, report = values_of(p), p.memory
+    values, report = values_of(p), memory_of(p)
     bounds = [sum(values[v].size for v in live_at(p, i)) for i in range(len(p.units) + 1)]
     assert max(bounds) <= report.lower_bound_bytes == peak_of(p) <= peak_of(bare)
     assert peak_of(p) <= report.peak_bytes <= report.unplanned_bytes
-    assert peak_of(bare) <= report.unplanned_bytes == bare.memory.peak_bytes
+    assert peak_of(bare) <= report.unplanned_bytes == memory_of(bare).peak_bytes
     assert report.input_bytes == sum(4 * np.prod(i.spec.shape) for i in p.inputs)
 
 

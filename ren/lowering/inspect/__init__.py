@@ -1,1 +1,1 @@
-"""Drawing: diagrams, their layout, SVG, DOT and Mermaid, plots and tables as text."""
+"""Reports of plans as text, HTML and plots; diagrams of programs as SVG, DOT and Mermaid."""

@@ -6,8 +6,6 @@ again once their last reader is done, and each thread has a few rows for the tas
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import attrs
 
 from ren.core.errors import NativeError
@@ -16,9 +14,7 @@ from ren.lowering.backends.select_backend import whole_call
 from ren.lowering.devices.threads import threads
 from ren.lowering.plan.lifetimes import values_of
 from ren.lowering.plan.partition import single_graph
-
-if TYPE_CHECKING:
-    from ren.lowering.plan.plan import Plan
+from ren.lowering.plan.plan import Plan
 
 
 @attrs.frozen

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import attrs
 
@@ -11,11 +10,9 @@ from ren.core import html
 from ren.core import op as ops
 from ren.core.node import Node, toposort
 from ren.core.spec import Spec, Work
-from ren.lowering.inspect.text_table import columns, size
+from ren.core.text_table import columns, size
+from ren.lowering.plan.plan import Plan
 from ren.lowering.program.steps import KernelUnit, Unit, nbytes, read_slots, value_specs
-
-if TYPE_CHECKING:
-    from ren.lowering.plan.plan import Plan
 
 
 @attrs.frozen

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Hashable, Sequence
-from typing import TYPE_CHECKING
 
 import attrs
 
@@ -13,6 +12,7 @@ from ren.core.node import Node
 from ren.core.op import Kind
 from ren.core.spec import BufferArg, Spec
 from ren.lowering.devices.devices import claim_of, claim_of_target
+from ren.lowering.plan.plan import Plan
 from ren.lowering.plan.temporaries import is_whole
 from ren.lowering.program.steps import (
     CopyUnit,
@@ -23,9 +23,6 @@ from ren.lowering.program.steps import (
     stored,
     value_specs,
 )
-
-if TYPE_CHECKING:
-    from ren.lowering.plan.plan import Plan
 
 
 @attrs.frozen

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Hashable
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import attrs
 
@@ -17,11 +17,9 @@ from ren.lowering.devices.devices import PYTHON
 from ren.lowering.kernels.bodies import Table
 from ren.lowering.kernels.keeps_calls import is_apart
 from ren.lowering.plan.lifetimes import values_of
+from ren.lowering.plan.plan import Plan
 from ren.lowering.program.graph import Call, Graph, Slice
 from ren.lowering.program.steps import CopyUnit, KernelUnit, ViewUnit
-
-if TYPE_CHECKING:
-    from ren.lowering.plan.plan import Plan
 
 # The most elementwise steps in a row, over several kernels: 450 took XLA:CPU one second.
 MAX_FUSED = 400

@@ -1,6 +1,6 @@
 """What XLA does with a kernel's memory: which inputs it can overwrite, what it needs besides.
 
-Estimates, measured on XLA:CPU (n = 2^12 and 2^14, 1 to 21 limbs); `memory.measure` asks XLA.
+Estimates, measured on XLA:CPU (n = 2^12 and 2^14, 1 to 21 limbs); `memory_report.measure` asks XLA.
 """
 
 from __future__ import annotations

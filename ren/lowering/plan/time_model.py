@@ -8,16 +8,13 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from ren.core import op as ops
 from ren.core.node import toposort
 from ren.core.spec import Spec
 from ren.lowering.plan.cost import Cost, limbs_read, unit_cost
+from ren.lowering.plan.plan import Plan
 from ren.lowering.program.steps import KernelUnit, ViewUnit, nbytes, value_specs
-
-if TYPE_CHECKING:
-    from ren.lowering.plan.plan import Plan
 
 # Two Zen 4 cores under XLA:CPU transformed 16 limbs of n = 2^14 in 1.0 ms and streamed about
 # 16 GB/s through elementwise kernels, whose operands are too large for their caches.

@@ -32,10 +32,10 @@ from ren.lowering.plan.lifetimes import values_of
 from ren.lowering.plan.memory import with_donations
 from ren.lowering.plan.plan import Plan
 from ren.lowering.plan.schedule import schedule
-from ren.lowering.plan.trace import active_trace
 from ren.lowering.program.graph import Graph, Slice
 from ren.lowering.program.steps import CopyUnit, KernelUnit, Unit, ViewUnit, with_last_uses
 from ren.lowering.runtime.prepared import Bindings
+from ren.lowering.runtime.trace import active_trace
 from ren.lowering.runtime.xla_streams import lanes_for
 from ren.progress import Progress
 

@@ -22,11 +22,11 @@ from ren.lowering.devices.shardings import are_divided, common_place
 from ren.lowering.devices.tracing import is_tracing
 from ren.lowering.plan.partition import MAX_FUSED, GraphUnit, divided, single_graph
 from ren.lowering.plan.plan import Plan
-from ren.lowering.plan.trace import Trace, active_trace
 from ren.lowering.program.graph import with_words
 from ren.lowering.program.steps import CopyUnit
 from ren.lowering.runtime.execute import prepared_unit, run_plan
 from ren.lowering.runtime.prepared import Bindings
+from ren.lowering.runtime.trace import Trace, active_trace
 
 __all__ = ["MAX_FUSED", "GraphRunner", "GraphUnit", "graph_runner", "one_call", "run_once"]
 

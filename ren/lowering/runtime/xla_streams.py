@@ -20,8 +20,8 @@ from ren.lowering.backends.xla import jax_runtime as runtime
 from ren.lowering.devices.shardings import common_place
 from ren.lowering.devices.threads import threads
 from ren.lowering.plan.cost import unit_cost
-from ren.lowering.plan.explain import estimated_seconds
 from ren.lowering.plan.plan import Plan
+from ren.lowering.plan.time_model import estimated_seconds
 from ren.lowering.program.steps import CopyUnit, value_specs
 
 MAX_LANES = 4

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import attrs
 
 from ren.core import html
-from ren.lowering.inspect.text_table import columns, duration
+from ren.core.text_table import columns, duration
 
 
 @attrs.frozen

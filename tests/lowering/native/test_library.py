@@ -15,9 +15,9 @@ import ren
 from ren.core.errors import NativeError
 from ren.lowering.backends import emit
 from ren.lowering.backends.native import build, library, self_check
-from ren.lowering.plan.plan_key import plan_digest
 from ren.lowering.runtime.execute import run_plan
 from ren.lowering.runtime.graph_runner import graph_runner
+from ren.lowering.runtime.tiers.plan_key import plan_digest
 from ren.lowering.storage import executable_store as disk
 from ren.schemes import ckks
 from tests.lowering.plans import RING, arrays, plan, poly

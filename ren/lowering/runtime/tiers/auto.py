@@ -21,17 +21,17 @@ import jax
 
 from ren.config import config
 from ren.core.errors import DeviceError
+from ren.core.text_table import duration
 from ren.lowering.devices.donation import check_all
 from ren.lowering.devices.tracing import is_tracing
-from ren.lowering.inspect.text_table import duration
 from ren.lowering.plan.plan import Plan
-from ren.lowering.plan.trace import active_trace
 from ren.lowering.runtime.execute import UnitRunner
 from ren.lowering.runtime.graph_runner import GraphRunner, one_call
 from ren.lowering.runtime.tiers.budget import Cooldown
 from ren.lowering.runtime.tiers.compile_ahead import Type, types_of
 from ren.lowering.runtime.tiers.speculation import MEANS, Means, Speculation
 from ren.lowering.runtime.tiers.timing import GRAPH, UNITS, Probes
+from ren.lowering.runtime.trace import active_trace
 from ren.lowering.storage.telemetry import Decision, Entry, Samples, Store, Telemetry, TierReport
 
 MEASURING, COMPILING, PROBING, SETTLED = "measuring", "compiling", "probing", "settled"

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 
 import attrs
 
-from ren.lowering.inspect.text_table import duration
+from ren.core.text_table import duration
 from ren.lowering.plan.plan import Plan
 from ren.lowering.runtime.graph_runner import GraphRunner, graph_runner
 from ren.lowering.runtime.tiers.budget import Budget, Estimates, Size

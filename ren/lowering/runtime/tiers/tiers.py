@@ -12,7 +12,7 @@ import jax
 
 from ren.config import TIERS, config
 from ren.core.errors import DeviceError, JitError
-from ren.lowering.inspect.text_table import duration
+from ren.core.text_table import duration
 from ren.lowering.plan.plan import Plan
 from ren.lowering.runtime.execute import UnitRunner, interpret_plan
 from ren.lowering.runtime.graph_runner import GraphRunner, graph_runner

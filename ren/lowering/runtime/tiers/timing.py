@@ -6,7 +6,7 @@ import statistics
 
 import attrs
 
-from ren.lowering.inspect.text_table import duration
+from ren.core.text_table import duration
 
 UNITS, GRAPH = "units", "graph"
 

@@ -18,6 +18,8 @@ from ren.core.errors import DepthError, ParameterError
 from ren.core.node import placeholder
 from ren.core.ring import Domain
 from ren.core.spec import Spec
+from ren.lowering.inspect.memory_report import memory_of
+from ren.lowering.plan.cost import cost_of
 from ren.lowering.plan.plan import Plan
 from ren.lowering.plan.time_model import plan_seconds
 from ren.lowering.runtime.execute import plan_of
@@ -190,13 +192,14 @@ def _requirements(params: Parameters, made: Plan, keys: Keychain) -> Requirement
     steps = {galois_element(k % params.slots, params.n): k for k in range(-half + 1, half + 1)}
     read = {id(given.arg) for given in made.inputs}
     needs_products = _is_read(keys.require_relinearization(), read)
+    held = memory_of(made)
     return Requirements(
         params=params,
         rotations=tuple(sorted(steps[g] for g in keys.galois if g != conjugation)),
         needs_conjugation=conjugation in keys.galois,
         needs_products=needs_products,
-        peak_bytes=made.memory.peak_bytes + made.memory.input_bytes,
-        limb_ntts=made.cost.limb_ntts,
+        peak_bytes=held.peak_bytes + held.input_bytes,
+        limb_ntts=cost_of(made).limb_ntts,
         seconds=plan_seconds(made),
     )
 

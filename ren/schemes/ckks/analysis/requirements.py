@@ -10,7 +10,7 @@ import numpy as np
 
 from ren.core import html
 from ren.core.errors import ParameterError
-from ren.lowering.inspect.text_table import columns, duration, size
+from ren.core.text_table import columns, duration, size
 from ren.schemes.ckks.arithmetic.argument_checks import as_bound
 from ren.schemes.ckks.parameters.parameters import Parameters
 

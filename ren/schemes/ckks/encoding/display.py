@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from ren.core import html
-from ren.lowering.inspect.text_table import size
+from ren.core.text_table import size
 from ren.schemes.ckks.encoding.layout import Layout
 from ren.schemes.ckks.noise import bounds as noises
 from ren.schemes.ckks.noise.sigmas import log2_of

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from ren.core.spec import Spec, Work
+from ren.core.text_table import size
 from ren.lowering.inspect.diagram import Box, Diagram, Edge, clipped, describe_work, role_of, totals
-from ren.lowering.inspect.text_table import size
 from ren.lowering.plan.cost import unit_cost
+from ren.lowering.plan.plan import Plan
 from ren.lowering.program.steps import Input, Unit, nbytes, value_specs
-
-if TYPE_CHECKING:
-    from ren.lowering.plan.plan import Plan
 
 
 def plan_diagram(plan: Plan) -> Diagram:
-    """Inputs, units in execution order, results; values are named as in `plan.explain`."""
+    """Inputs, units in execution order, results; values are named as in `explain`."""
     specs = value_specs(plan.inputs, plan.units)
     boxes = [_input_box(k, given) for k, given in enumerate(plan.inputs)]
     source = {k: k for k in range(len(boxes))}  # the box that makes a value

@@ -12,7 +12,7 @@ import attrs
 import jax
 
 from ren.core import html
-from ren.lowering.inspect.text_table import columns, duration, size
+from ren.core.text_table import columns, duration, size
 from ren.lowering.program.steps import Unit
 
 # The trace of this thread or task, if one is active; a new thread starts without.

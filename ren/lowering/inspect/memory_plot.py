@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import attrs
 
+from ren.core.text_table import size
 from ren.lowering.inspect import plots as plotting
-from ren.lowering.inspect.text_table import size
+from ren.lowering.inspect.memory_report import units_report
 from ren.lowering.plan.lifetimes import Value
-from ren.lowering.plan.memory import MemoryPlan, memory_plan, temporaries, units_report
-
-if TYPE_CHECKING:
-    from ren.lowering.plan.plan import Plan
+from ren.lowering.plan.memory import MemoryPlan, memory_plan, temporaries
+from ren.lowering.plan.plan import Plan
 
 NAMED_UNITS = 12  # so many units have their names under the axis
 _STYLES = {
@@ -93,7 +92,18 @@ def _kind(value: int, outputs: set[int]) -> str:
 
 
 def plot_memory(plan: Plan, ax: Any = None) -> Any:
-    """See `Plan.plot_memory`."""
+    """Draw the buffers that are live while each unit runs, stacked up to the planned peak.
+
+    Args:
+        plan: what runs.
+        ax: matplotlib Axes to draw on; None makes a figure.
+
+    Returns:
+        The Axes; nothing is shown or saved.
+
+    Raises:
+        MissingPackageError: matplotlib is not installed.
+    """
     ax = plotting.axes(ax, "plan.plot_memory()")
     told, blocks = units_report(plan), timeline(plan)
     unit, name = _scale(max(told.peak_bytes, told.unplanned_bytes))

@@ -12,7 +12,7 @@ import platform
 from collections.abc import Hashable, Iterator
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jax
 from jaxlib.version import __version__ as jaxlib_version
@@ -21,12 +21,10 @@ from ren.core.spec import BufferArg, PlaceholderArg, ScalarArg, Spec
 from ren.core.version import __version__
 from ren.lowering.backends.native.library import library_for
 from ren.lowering.devices.devices import PYTHON, claim_of
+from ren.lowering.kernels.bodies import Table
+from ren.lowering.plan.plan import Plan
+from ren.lowering.program.kernel import Program
 from ren.lowering.program.steps import CopyUnit, Input, KernelUnit, Unit, ViewUnit
-
-if TYPE_CHECKING:
-    from ren.lowering.kernels.bodies import Table
-    from ren.lowering.plan.plan import Plan
-    from ren.lowering.program.kernel import Program
 
 CPU_INFO = Path("/proc/cpuinfo")  # Linux alone has it
 # What it calls the name and the features of a processor, on x86 and on ARM.
@@ -41,11 +39,11 @@ def plan_digest(plan: Plan, xla_flags: str = "") -> str:
         xla_flags: the flags that XLA was started with.
 
     Returns:
-        SHA-256 of `plan.digest`, which is worked out once, of the `environment`, and of the native
-        kernels that it calls.
+        SHA-256 of the `structure_digest`, of the `environment`, and of the native kernels that the
+        plan calls.
     """
     programs = (unit.kernel.program for unit in plan.units if isinstance(unit, KernelUnit))
-    lines = (plan.digest, environment(xla_flags), f"native {library_for(programs)}")
+    lines = (structure_digest(plan), environment(xla_flags), f"native {library_for(programs)}")
     return hashlib.sha256("\n".join(lines).encode()).hexdigest()
 
 
@@ -79,7 +77,7 @@ def processor() -> list[str]:
 
 
 def structure_digest(plan: Plan) -> str:
-    """SHA-256, in hex, of the canonical print of a plan."""
+    """SHA-256 of what a plan runs, in hex: the same in every process, whatever the arrays."""
     return hashlib.sha256("\n".join(canonical(plan)).encode()).hexdigest()
 
 

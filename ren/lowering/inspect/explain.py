@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from ren.core import html
 from ren.core import op as ops
 from ren.core.node import toposort
 from ren.core.spec import Spec
-from ren.lowering.inspect.text_table import Shown, columns, duration, size
+from ren.core.text_table import Shown, columns, duration, size
+from ren.lowering.inspect.memory_report import memory_of
 from ren.lowering.plan.call_memory import native_call
 from ren.lowering.plan.cost import Cost, unit_cost
-from ren.lowering.plan.memory import MemoryPlan, memory_plan, report
+from ren.lowering.plan.memory import MemoryPlan, memory_plan
+from ren.lowering.plan.plan import Plan
 from ren.lowering.plan.time_model import estimated_seconds, native_seconds, unit_costs
-from ren.lowering.plan.trace import Trace, active_trace
 from ren.lowering.program.steps import KernelUnit, Unit, ViewUnit, nbytes, value_specs
-
-if TYPE_CHECKING:
-    from ren.lowering.plan.plan import Plan
+from ren.lowering.runtime.trace import Trace, active_trace
 
 _HEADER = (
     "unit", "kernel", "limbs x n", "reads", "bytes in", "bytes out", "limb-NTTs", "estimated",
@@ -27,14 +25,20 @@ _HEADER = (
 
 
 def explain(plan: Plan, trace: Trace | None = None) -> Shown:
-    """The inputs, the units and the totals of a plan; see `Plan.explain`."""
+    """A table of a plan's units with its inputs and totals: text, in notebooks HTML.
+
+    Args:
+        plan: what runs.
+        trace: measured times, from `with ren.trace() as trace:` around some runs; None uses the
+            trace that is active, if one is.
+    """
     trace = trace or active_trace()
     specs = value_specs(plan.inputs, plan.units)
     memory = memory_plan(plan)
     rows = [_HEADER]
     rows += [_row(i, unit, specs, memory, trace) for i, unit in enumerate(plan.units)]
     rows.append(_total(plan, specs, trace))
-    inputs, held, left = _inputs(plan), report(plan), (1, 2, 3, 9)
+    inputs, held, left = _inputs(plan), memory_of(plan), (1, 2, 3, 9)
     form = _form(plan)
     text = "\n".join([inputs, columns(rows, left), "", form, "", str(held)])
     parts = (html.note(inputs), html.table(rows, left), html.note(form), held.facts())

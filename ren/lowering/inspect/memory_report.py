@@ -1,0 +1,170 @@
+"""Report of a plan's memory: planned, and measured with what XLA states."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import attrs
+import jax
+from jax.sharding import SingleDeviceSharding
+
+from ren.core import html
+from ren.core.errors import VerificationError
+from ren.core.text_table import columns, size
+from ren.lowering.backends import emit
+from ren.lowering.plan.call_memory import native_call
+from ren.lowering.plan.lifetimes import Value, values_of
+from ren.lowering.plan.memory import is_interpreted, memory_plan, peak, temporaries
+from ren.lowering.plan.plan import Plan
+from ren.lowering.program.steps import KernelUnit, Unit
+
+
+@attrs.frozen
+class MemoryReport:
+    """What one run of a plan holds in memory, in bytes.
+
+    Where the plan is one call of native code, that is what is reported: nothing is donated then,
+    and what the call holds besides arguments and results is `call_bytes`.
+
+    Attributes:
+        peak_bytes: planned: the largest, over units, of live intermediates and outputs with
+            donation, plus the unit's temporaries, which are estimated; of a native call the
+            outputs and what it holds.
+        unplanned_bytes: the same without donation.
+        arena_bytes: the arenas that hold the optimizable intermediates, gaps included.
+        lower_bound_bytes: what lifetimes force, wherever values are placed: the most that is live
+            while a unit runs, its results included, without temporaries. A buffer that is taken
+            over counts once.
+        input_bytes: of all inputs; in none of the peaks.
+        output_bytes: of the results.
+        donated_bytes: of all buffers taken over in one run.
+        donated_input_bytes: of the inputs among them.
+        held_bytes: of the inputs that the plan itself holds: buffers that it closes over, and what
+            was pruned. They go with the plan.
+        pruned_bytes: of what was computed once, at capture, because it depends on no argument.
+        measured_bytes: as `peak_bytes` of units, with the temporaries that XLA states for each
+            executable; None until measured.
+        call_bytes: what one native call holds; None for a plan that runs kernel by kernel.
+    """
+
+    peak_bytes: int
+    unplanned_bytes: int
+    arena_bytes: int
+    lower_bound_bytes: int
+    input_bytes: int
+    output_bytes: int
+    donated_bytes: int
+    donated_input_bytes: int = 0
+    held_bytes: int = 0
+    pruned_bytes: int = 0
+    measured_bytes: int | None = None
+    call_bytes: int | None = None
+
+    def _rows(self) -> list[tuple[str, int | None]]:
+        call = [] if self.call_bytes is None else [("held by the native call", self.call_bytes)]
+        return [
+            ("peak, planned", self.peak_bytes),
+            *call,
+            ("peak, measured", self.measured_bytes),
+            ("peak without donation", self.unplanned_bytes),
+            ("lower bound of lifetimes", self.lower_bound_bytes),
+            ("arenas", self.arena_bytes),
+            ("donated", self.donated_bytes),
+            ("donated by the caller", self.donated_input_bytes),
+            ("inputs", self.input_bytes),
+            ("held by the plan", self.held_bytes),
+            ("pruned, of these", self.pruned_bytes),
+            ("outputs", self.output_bytes),
+        ]
+
+    def __str__(self) -> str:
+        return columns((name, "-" if b is None else size(b)) for name, b in self._rows())
+
+    def facts(self) -> html.Markup:
+        """The numbers for notebooks, each with a bar: its part of the largest."""
+        known = [(name, b) for name, b in self._rows() if b is not None]
+        most = max(1, *(b for _, b in known))
+        return html.facts((name, size(b), html.meter(b / most)) for name, b in known)
+
+    def _repr_html_(self) -> str:
+        return html.card("Memory of one run", self.facts())
+
+
+def memory_of(plan: Plan) -> MemoryReport:
+    """The memory of one run, planned, in the form that the plan takes by default."""
+    made, call = units_report(plan), native_call(plan)
+    if call is None:
+        return made
+    held = made.output_bytes + call.held_bytes
+    return attrs.evolve(
+        made,
+        peak_bytes=held,
+        unplanned_bytes=held,
+        arena_bytes=call.held_bytes,
+        lower_bound_bytes=held,
+        donated_bytes=0,
+        donated_input_bytes=0,
+        call_bytes=call.held_bytes,
+    )
+
+
+def units_report(plan: Plan) -> MemoryReport:
+    """The memory of one run, planned, of the plan's units one by one."""
+    made = memory_plan(plan)
+    values, pairs = made.values, made.donations
+    bare = values_of(plan)
+    planned = temporaries(plan, made)
+    unplanned = temporaries(plan, attrs.evolve(made, donations=((),) * len(pairs)))
+    inputs = [values[v].size for unit in pairs for v, _ in unit if values[v].is_input]
+    return MemoryReport(
+        peak_bytes=peak(plan, values, pairs, planned),
+        unplanned_bytes=peak(plan, bare, [()] * len(pairs), unplanned),
+        arena_bytes=sum(used for _, used in made.arenas),
+        lower_bound_bytes=peak(plan, values, pairs, [0] * len(plan.units)),
+        input_bytes=sum(v.size for v in values if v.is_input),
+        output_bytes=sum(values[v].size for v in set(plan.outputs)),
+        donated_bytes=sum(_bytes_given(p, values) for p in pairs),
+        donated_input_bytes=sum(inputs),
+        held_bytes=sum(values[v].size for v, i in enumerate(plan.inputs) if i.is_held),
+        pruned_bytes=sum(values[v].size for v, i in enumerate(plan.inputs) if i.is_pruned),
+    )
+
+
+def measure(plan: Plan) -> MemoryReport:
+    """The memory of one run of the units, with the temporaries that XLA states; compiles them.
+
+    Raises:
+        VerificationError: XLA would not use a donation of the plan.
+    """
+    made = memory_plan(plan)
+    given = [_bytes_given(pairs, made.values) for pairs in made.donations]
+    stated = [
+        _stated_scratch(i, unit, g, made.values)
+        for i, (unit, g) in enumerate(zip(plan.units, given, strict=True))
+    ]
+    measured = peak(plan, made.values, made.donations, stated)
+    return attrs.evolve(units_report(plan), measured_bytes=measured)
+
+
+def _stated_scratch(number: int, unit: Unit, given: int, values: Sequence[Value]) -> int:
+    if not isinstance(unit, KernelUnit) or is_interpreted(unit, values):
+        return 0
+    slots = tuple(_abstract(values[v]) for v in unit.ins)
+    stated = emit.analysis(unit.kernel, slots, unit.donate)
+    if stated.alias_size_in_bytes < given:
+        raise VerificationError(
+            f"Unit {number} ({unit.name}) donates {given} bytes and XLA uses "
+            f"{stated.alias_size_in_bytes}."
+        )
+    return stated.temp_size_in_bytes
+
+
+def _abstract(value: Value) -> jax.ShapeDtypeStruct:
+    """A value as a type for XLA; one that is over several devices counts as on one."""
+    claim = value.device
+    place = SingleDeviceSharding(next(iter(claim))) if isinstance(claim, frozenset) else None
+    return jax.ShapeDtypeStruct(value.spec.shape, value.spec.dtype, sharding=place)
+
+
+def _bytes_given(pairs: Sequence[tuple[int, int]], values: Sequence[Value]) -> int:
+    return sum(values[taker].size for _, taker in pairs)
