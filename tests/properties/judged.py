@@ -19,7 +19,8 @@ _ROUNDING = 2.0**-43  # of the twin, relative to its largest number
 _BOUND_ROOM = 1 + 1e-5  # bounds are float32
 _NO_ACCURACY = ("RecaptureWarning", "TransparentWarning")
 _EXPECTED = (
-    errors.ContextError, errors.DepthError, errors.DomainError, errors.OperandError, errors.ParameterError,
+    errors.ContextError, errors.DepthError, errors.DomainError, errors.OperandError,
+    errors.ParameterError,
     errors.ScaleError, errors.TracedValueError,
 )  # fmt: skip
 
