@@ -11,10 +11,10 @@ import ren
 from ren import Domain, Poly, RingSpec
 from ren.config import config
 from ren.core.errors import VerificationError
-from ren.lowering.plan.memory import measure, without_donations
+from ren.lowering.plan.memory import measure
 from ren.lowering.plan.plan import Plan
 from ren.schemes import ckks
-from tests.lowering.plans import RING, plan, poly
+from tests.lowering.plans import RING, plan, poly, without_donations
 from tests.rings import primes
 
 

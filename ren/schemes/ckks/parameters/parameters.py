@@ -205,8 +205,6 @@ class Parameters(Stored):
         """How many levels lie above level 0; the highest level."""
         return len(self.path) - 1
 
-    max_level = depth
-
     @property
     def union(self) -> tuple[int, ...]:
         """The moduli of all levels in absolute positions: T_(K-1) .. T_0, q_0 .. q_(M-1)."""
@@ -246,21 +244,10 @@ class Parameters(Stored):
         """
         return self._key_rings[self.checked_level(level)]
 
-    def level_digits(self, level: int) -> tuple[tuple[int, ...], ...]:
-        """The digits cut down to the moduli of `level`; those left empty are omitted."""
-        inside = set(self.ring(level).moduli)
-        cut = (tuple(q for q in digit if q in inside) for digit in self.digits)
-        return tuple(digit for digit in cut if digit)
-
     @property
     def dnum(self) -> int:
         """How many digits a key has at the highest level."""
         return len(self.digits)
-
-    @property
-    def special_moduli(self) -> tuple[int, ...]:
-        """The primes whose product is P."""
-        return self.specials
 
     @cached_property
     def special_product(self) -> int:
