@@ -16,7 +16,7 @@ from ren.core.errors import RenError
 from ren.core.version import __version__ as __version__
 from ren.jit import CacheInfo, clear_jit, djit, jit
 from ren.lowering.runtime.trace import Trace, trace
-from ren.poly import Poly, equal, realize_polys
+from ren.poly import Poly, equal
 from ren.ring import Domain, RingSpec
 
 if TYPE_CHECKING:
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "CacheInfo", "Domain", "Poly", "RenError", "RingSpec", "Trace",
-    "clear_jit", "config", "djit", "equal", "errors", "jit", "plan", "realize", "realize_polys",
-    "selftest", "stages", "submit", "trace", "xpr",
+    "clear_jit", "config", "djit", "equal", "errors", "jit", "plan", "realize", "selftest",
+    "stages", "submit", "trace", "xpr",
 ]  # fmt: skip
 
 # Where names come from that are imported when they are first asked for.

@@ -108,7 +108,7 @@ class RenPeer:
             return self._replays(Poly.intt, _random(ring, (2,), Domain.NTT))
         if name != "base conversion":
             return None
-        digit = max(p.level_digits(p.depth), key=len)
+        digit = max((tuple(q for q in d if q in ring.moduli) for d in p.digits), key=len)
         wide = ring.with_moduli((*ring.moduli, *p.specials))
         return self._replays(lambda x: x.mod_up(digit, wide), _random(ring, ()))
 

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import attrs
 
 from ren.core.errors import DomainError, RingMismatchError
 from ren.core.numtheory import centered
 from ren.core.ring import Domain, RingSpec, difference, is_subset
-from ren.core.spec import ModUpArg, PartArg, RingArg, Spec, StackArg, Work
+from ren.core.spec import ConstArg, ModUpArg, PartArg, RingArg, Spec, StackArg, Work
 
-if TYPE_CHECKING:
-    from ren.core.node import Node
-
-Infer = Callable[[tuple["Node", ...], Any], Spec | None]
+Specs = tuple[Spec, ...]
+Infer = Callable[[Specs, Any], Spec | None]
 
 
 def broadcast_batch(shapes: tuple[tuple[int, ...], ...]) -> tuple[int, ...]:
@@ -35,10 +33,10 @@ def broadcast_batch(shapes: tuple[tuple[int, ...], ...]) -> tuple[int, ...]:
     return tuple(out)
 
 
-def same_ring(src: tuple[Node, ...], what: str) -> RingSpec:
-    ring = src[0].spec.ring
+def same_ring(src: Specs, what: str) -> RingSpec:
+    ring = src[0].ring
     for s in src[1:]:
-        other = s.spec.ring
+        other = s.ring
         if other != ring:
             raise RingMismatchError(
                 f"{what} got polynomials of two rings: {brief(ring)} and {brief(other)}.",
@@ -56,72 +54,82 @@ def brief(ring: RingSpec) -> str:
     return f"n={ring.n}, moduli=({', '.join(map(str, shown))}) [{limbs}]"
 
 
-def joint_domain(src: tuple[Node, ...]) -> Domain:
-    return Domain.NTT if any(s.spec.domain is Domain.NTT for s in src) else Domain.COEFF
+def joint_domain(src: Specs) -> Domain:
+    for s in src:
+        if s.domain is Domain.NTT:
+            return Domain.NTT
+    return Domain.COEFF
 
 
-def batch(src: tuple[Node, ...]) -> tuple[int, ...]:
-    shapes = tuple(s.spec.batch for s in src)
-    return shapes[0] if len(set(shapes)) == 1 else broadcast_batch(shapes)
+def batch(src: Specs) -> tuple[int, ...]:
+    first = src[0].batch
+    for s in src:
+        if s.batch != first:
+            return broadcast_batch(tuple(s.batch for s in src))
+    return first
 
 
 def infer_linear(what: str) -> Infer:
-    def infer(src: tuple[Node, ...], arg: object) -> Spec:
+    def infer(src: Specs, arg: object) -> Spec:
         return Spec(same_ring(src, what), joint_domain(src), batch(src))
 
     return infer
 
 
-def is_constant(node: Node) -> bool:
-    """True for a constant polynomial, also one whose value is known only at each run."""
-    return node.op.name in ("CONST", "FILL") or node.spec.is_scalar
-
-
-def infer_mul(src: tuple[Node, ...], arg: object) -> Spec:
+def infer_mul(src: Specs, arg: object) -> Spec:
     """A product with a constant stays in its domain; any other is in the NTT domain."""
     ring = same_ring(src, "A product")
-    proper = tuple(s for s in src if not is_constant(s))
+    proper = tuple([s for s in src if not s.is_constant])
     domain = Domain.NTT if len(proper) == 2 else joint_domain(proper or src)
     return Spec(ring, domain, batch(src))
 
 
-def infer_dot(src: tuple[Node, ...], arg: object) -> Spec:
+def infer_dot(src: Specs, arg: object) -> Spec:
     """x_1 y_1 + x_2 y_2 + ..., sources in the order x_1, y_1, x_2, y_2, ..."""
     if not src or len(src) % 2:
         raise DomainError(f"DOT got {len(src)} factors.", "It sums products of two.")
     return Spec(same_ring(src, "A sum of products"), Domain.NTT, batch(src))
 
 
-def infer_same(src: tuple[Node, ...], arg: object) -> Spec:
-    return dense(src[0].spec)
+def infer_same(src: Specs, arg: object) -> Spec:
+    return dense(src[0])
 
 
-def infer_index(src: tuple[Node, ...], arg: object) -> Spec:
-    return src[0].spec
+def infer_index(src: Specs, arg: object) -> Spec:
+    return src[0]
 
 
 def dense(spec: Spec) -> Spec:
-    """The type with all n residues a limb."""
-    return attrs.evolve(spec, is_scalar=False) if spec.is_scalar else spec
+    """The type of a computed value: all n residues a limb, not known to be a constant."""
+    return attrs.evolve(spec, is_scalar=False, is_literal=False) if spec.is_constant else spec
 
 
-def infer_scalar(src: tuple[Node, ...], arg: Any) -> Spec:
+def stored(spec: Spec) -> Spec:
+    """The type of a value in memory: a scalar stays one, a literal is not known to be one."""
+    return attrs.evolve(spec, is_literal=False) if spec.is_literal else spec
+
+
+def infer_scalar(src: Specs, arg: Any) -> Spec:
     return Spec(arg.ring, arg.domain, is_scalar=True)
 
 
 def infer_into(domain: Domain) -> Infer:
-    def infer(src: tuple[Node, ...], arg: object) -> Spec:
-        return attrs.evolve(dense(src[0].spec), domain=domain)
+    def infer(src: Specs, arg: object) -> Spec:
+        return attrs.evolve(dense(src[0]), domain=domain)
 
     return infer
 
 
-def infer_leaf(src: tuple[Node, ...], arg: Any) -> Spec:
+def infer_leaf(src: Specs, arg: Any) -> Spec:
     return Spec(arg.ring, arg.domain, getattr(arg, "batch", ()))
 
 
-def same_degree(src: tuple[Node, ...], ring: RingSpec, what: str) -> None:
-    n = src[0].spec.ring.n
+def infer_literal(src: Specs, arg: ConstArg) -> Spec:
+    return Spec(arg.ring, arg.domain, is_literal=True)
+
+
+def same_degree(src: Specs, ring: RingSpec, what: str) -> None:
+    n = src[0].ring.n
     if ring.n != n:
         raise RingMismatchError(
             f"{what} got a ring of degree {ring.n} for a polynomial of degree {n}.",
@@ -130,54 +138,54 @@ def same_degree(src: tuple[Node, ...], ring: RingSpec, what: str) -> None:
         )
 
 
-def infer_to_ring(src: tuple[Node, ...], arg: RingArg) -> Spec:
+def infer_to_ring(src: Specs, arg: RingArg) -> Spec:
     same_degree(src, arg.ring, "to_ring")
-    return attrs.evolve(dense(src[0].spec), ring=arg.ring)
+    return attrs.evolve(dense(src[0]), ring=arg.ring)
 
 
-def infer_rescale(src: tuple[Node, ...], arg: RingArg) -> Spec:
+def infer_rescale(src: Specs, arg: RingArg) -> Spec:
     same_degree(src, arg.ring, "rescale")
-    have = src[0].spec.ring.moduli
+    have = src[0].ring.moduli
     if not difference(have, arg.ring.moduli):
         raise RingMismatchError(
-            f"rescale from {brief(src[0].spec.ring)} to {brief(arg.ring)} divides nothing away.",
+            f"rescale from {brief(src[0].ring)} to {brief(arg.ring)} divides nothing away.",
             "At least one modulus of the polynomial must be missing from the new basis.",
             "Leave out what to divide by: x.rescale(x.ring.moduli[:-1]); "
             "to change basis only, use to_ring.",
         )
-    return attrs.evolve(dense(src[0].spec), ring=arg.ring)
+    return attrs.evolve(dense(src[0]), ring=arg.ring)
 
 
-def infer_mod_up(src: tuple[Node, ...], arg: ModUpArg) -> Spec:
+def infer_mod_up(src: Specs, arg: ModUpArg) -> Spec:
     same_degree(src, arg.ring, "mod_up")
-    if not arg.digit or not is_subset(arg.digit, src[0].spec.ring.moduli):
+    if not arg.digit or not is_subset(arg.digit, src[0].ring.moduli):
         raise RingMismatchError(
-            f"mod_up got the digit {arg.digit}, not a part of {brief(src[0].spec.ring)}.",
+            f"mod_up got the digit {arg.digit}, not a part of {brief(src[0].ring)}.",
             "A digit is one or more of the polynomial's own moduli.",
             "Pass for example x.ring.moduli[:2].",
         )
-    return attrs.evolve(dense(src[0].spec), ring=arg.ring)
+    return attrs.evolve(dense(src[0]), ring=arg.ring)
 
 
-def infer_mod_down(src: tuple[Node, ...], arg: RingArg) -> Spec:
+def infer_mod_down(src: Specs, arg: RingArg) -> Spec:
     same_degree(src, arg.ring, "mod_down")
-    have = src[0].spec.ring.moduli
+    have = src[0].ring.moduli
     if not is_subset(arg.ring.moduli, have) or not difference(have, arg.ring.moduli):
         raise RingMismatchError(
-            f"mod_down got {brief(arg.ring)} for a polynomial over {brief(src[0].spec.ring)}.",
+            f"mod_down got {brief(arg.ring)} for a polynomial over {brief(src[0].ring)}.",
             "The target is a proper part of the polynomial's basis; the rest is divided away.",
             "Pass the ring without the special primes; for any other basis use rescale.",
         )
-    return attrs.evolve(dense(src[0].spec), ring=arg.ring)
+    return attrs.evolve(dense(src[0]), ring=arg.ring)
 
 
-def infer_base_change(src: tuple[Node, ...], arg: RingArg) -> Spec:
+def infer_base_change(src: Specs, arg: RingArg) -> Spec:
     same_degree(src, arg.ring, "base conversion")
-    return attrs.evolve(dense(src[0].spec), ring=arg.ring, domain=Domain.COEFF)
+    return attrs.evolve(dense(src[0]), ring=arg.ring, domain=Domain.COEFF)
 
 
-def infer_join(src: tuple[Node, ...], arg: RingArg) -> Spec:
-    parts = [m for s in src for m in s.spec.ring.moduli]
+def infer_join(src: Specs, arg: RingArg) -> Spec:
+    parts = [m for s in src for m in s.ring.moduli]
     if sorted(parts) != sorted(arg.ring.moduli):
         raise RingMismatchError(
             f"JOIN got limbs for {parts}.", f"It makes {brief(arg.ring)} from disjoint parts."
@@ -185,7 +193,7 @@ def infer_join(src: tuple[Node, ...], arg: RingArg) -> Spec:
     return Spec(arg.ring, joint_domain(src), batch(src))
 
 
-def infer_stack(src: tuple[Node, ...], arg: StackArg) -> Spec:
+def infer_stack(src: Specs, arg: StackArg) -> Spec:
     """A new batch axis, one entry a source."""
     if not src:
         raise DomainError(
@@ -196,8 +204,8 @@ def infer_stack(src: tuple[Node, ...], arg: StackArg) -> Spec:
     return Spec(same_ring(src, "A stack"), joint_domain(src), made)
 
 
-def infer_part(src: tuple[Node, ...], arg: PartArg) -> Spec:
-    spec = src[0].spec
+def infer_part(src: Specs, arg: PartArg) -> Spec:
+    spec = src[0]
     if not spec.batch or not 0 <= arg.index < spec.batch[arg.axis]:
         raise DomainError(
             f"PART {arg.index} was asked of the batch axes {spec.batch}.",
@@ -207,16 +215,16 @@ def infer_part(src: tuple[Node, ...], arg: PartArg) -> Spec:
     return attrs.evolve(spec, batch=spec.batch[:-1] if arg.axis else spec.batch[1:])
 
 
-def infer_own(src: tuple[Node, ...], arg: Any) -> Spec:
-    return arg.spec
+def infer_own(src: Specs, arg: Any) -> Spec:
+    return stored(arg.spec)
 
 
-def infer_stored(src: tuple[Node, ...], arg: object) -> Spec:
+def infer_stored(src: Specs, arg: object) -> Spec:
     """The second source's: what is stored at a place, or the grid that is loaded."""
-    return src[1].spec
+    return stored(src[1])
 
 
-def infer_root(src: tuple[Node, ...], arg: object) -> None:
+def infer_root(src: Specs, arg: object) -> None:
     return None
 
 
@@ -238,26 +246,26 @@ def reduced(ring: RingSpec, arg: object, value: int) -> int:
     return value
 
 
-def transform_work(node: Node) -> Work:
-    return Work(limb_ntts=node.spec.ring.limbs * math.prod(node.spec.batch))
+def transform_work(src: Specs, spec: Spec) -> Work:
+    return Work(limb_ntts=spec.ring.limbs * math.prod(spec.batch))
 
 
-def dot_work(node: Node) -> Work:
-    return Work(multiply_adds=math.prod(node.spec.shape) * (len(node.src) // 2))
+def dot_work(src: Specs, spec: Spec) -> Work:
+    return Work(multiply_adds=math.prod(spec.shape) * (len(src) // 2))
 
 
-def product_work(node: Node) -> Work:
-    return Work(multiply_adds=math.prod(node.spec.shape))
+def product_work(src: Specs, spec: Spec) -> Work:
+    return Work(multiply_adds=math.prod(spec.shape))
 
 
-def convert_work(node: Node) -> Work:
+def convert_work(src: Specs, spec: Spec) -> Work:
     """Each of k source limbs is scaled once and multiplied into each of m target limbs."""
-    k, m = node.src[0].spec.ring.limbs, node.spec.ring.limbs
-    return Work(multiply_adds=k * (m + 1) * node.spec.ring.n * math.prod(node.spec.batch))
+    k, m = src[0].ring.limbs, spec.ring.limbs
+    return Work(multiply_adds=k * (m + 1) * spec.ring.n * math.prod(spec.batch))
 
 
-def lift_work(node: Node) -> Work:
+def lift_work(src: Specs, spec: Spec) -> Work:
     """Mixed radix takes k (k - 1) / 2 products, each target limb k more."""
-    k, m = node.src[0].spec.ring.limbs, node.spec.ring.limbs
+    k, m = src[0].ring.limbs, spec.ring.limbs
     products = k * (k - 1) // 2 + k * m
-    return Work(multiply_adds=products * node.spec.ring.n * math.prod(node.spec.batch))
+    return Work(multiply_adds=products * spec.ring.n * math.prod(spec.batch))

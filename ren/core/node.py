@@ -15,7 +15,7 @@ import attrs
 from ren.core import op as ops
 from ren.core.op import Op
 from ren.core.ring import Domain, RingSpec
-from ren.core.spec import BufferArg, ConstArg, NoArg, PlaceholderArg, ScalarArg, Spec
+from ren.core.spec import BufferArg, ConstArg, NoArg, PlaceholderArg, ScalarArg, Spec, Work
 
 NO_ARG = NoArg()
 
@@ -49,6 +49,11 @@ class Node:
     digest: bytes
     serial: int
     is_zero: bool
+
+    @property
+    def work(self) -> Work:
+        """The cost of the op on its sources, as the op table counts it."""
+        return self.op.work(tuple([s.spec for s in self.src]), self.spec)
 
     def __str__(self) -> str:
         return _printer(self)
@@ -102,7 +107,7 @@ def _new(op: Op, src: tuple[Node, ...], arg: Any) -> Node:
         raise TypeError(f"{op.name} takes {op.arity} sources, got {len(src)}")
     if not isinstance(arg, op.arg):
         raise TypeError(f"{op.name} takes a {op.arg}, got {type(arg).__name__}")
-    spec = op.infer(src, arg)
+    spec = op.infer(tuple([s.spec for s in src]), arg)
     digest, is_zero = _digest(op, src, arg), _is_zero(op, src, arg)
     return Node(op, src, arg, spec, digest, next(_serials), is_zero)
 

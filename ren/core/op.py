@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 import attrs
 
@@ -36,13 +35,11 @@ from ren.core.spec import (
     ScalarArg,
     SinkArg,
     SlotArg,
+    Spec,
     StackArg,
     StoreArg,
     Work,
 )
-
-if TYPE_CHECKING:
-    from ren.core.node import Node
 
 
 class Kind(enum.Enum):
@@ -68,14 +65,15 @@ class Op:
         name: how the op prints.
         arity: how many sources; None for any number.
         arg: the class of its argument, or several.
-        infer: `(src, arg) -> Spec`, raises a RenError where the op does not apply.
+        infer: `(src, arg) -> Spec`, `src` the types of the sources; raises a RenError where the op
+            does not apply.
         kind: what the scheduler may do with it.
         is_linear: commutes with NTT, INTT and automorphisms.
         is_commutative: the order of two sources does not matter.
         wants: the domain that its sources must be in; None for "that of the result".
         fold: `(ring, arg, *values) -> value` on constant polynomials, as integers mod q.
         inverse: the name of the op that undoes it.
-        work: `(node) -> Work`.
+        work: `(src, spec) -> Work`, from the types of the sources and of the result.
     """
 
     name: str
@@ -88,7 +86,9 @@ class Op:
     wants: Domain | None = None
     fold: Callable[..., int] | None = attrs.field(default=None, repr=False)
     inverse: str | None = None
-    work: Callable[[Node], Work] = attrs.field(default=lambda node: Work(), repr=False)
+    work: Callable[[tuple[Spec, ...], Spec], Work] = attrs.field(
+        default=lambda src, spec: Work(), repr=False
+    )
 
     def __repr__(self) -> str:
         return self.name
@@ -98,7 +98,7 @@ BUFFER = Op("BUFFER", 0, BufferArg, rules.infer_leaf, Kind.LEAF)
 PLACEHOLDER = Op("PLACEHOLDER", 0, PlaceholderArg, rules.infer_leaf, Kind.LEAF)
 SLOT = Op("SLOT", 0, SlotArg, rules.infer_own, Kind.LEAF)
 SCALAR = Op("SCALAR", 0, ScalarArg, rules.infer_scalar, Kind.LEAF)
-CONST = Op("CONST", 0, ConstArg, rules.infer_leaf, Kind.CONSTANT)
+CONST = Op("CONST", 0, ConstArg, rules.infer_literal, Kind.CONSTANT)
 
 ADD = Op(
     "ADD", 2, NoArg, rules.infer_linear("A sum"), Kind.ELEMENTWISE,
@@ -168,7 +168,7 @@ KERNEL = Op("KERNEL", None, KernelArg, rules.infer_root, Kind.MEMORY)
 PERMUTE = Op("PERMUTE", 1, AutomorphismArg, rules.infer_same, Kind.VIEW)
 FLIP = Op("FLIP", 1, AutomorphismArg, rules.infer_same, Kind.ELEMENTWISE)
 AT_ZERO = Op("AT_ZERO", 1, NoArg, rules.infer_same, Kind.ELEMENTWISE)
-FILL = Op("FILL", 0, ConstArg, rules.infer_leaf, Kind.CONSTANT)
+FILL = Op("FILL", 0, ConstArg, rules.infer_literal, Kind.CONSTANT)
 DELTA = Op("DELTA", 0, ConstArg, rules.infer_leaf, Kind.CONSTANT)
 GIDX = Op("GIDX", 0, GridArg, rules.infer_own, Kind.INDEX)
 INDEX = Op("INDEX", 1, IndexArg, rules.infer_index, Kind.INDEX)

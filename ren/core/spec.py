@@ -15,7 +15,8 @@ class Spec:
     """The type of a node's value: residues `dtype[*batch, ring.limbs, ring.n]` in a domain.
 
     `is_scalar` marks a constant polynomial whose value is known only at each run: one residue a
-    limb. Nothing that is computed is one.
+    limb. `is_literal` marks one that the program names, CONST or FILL; a literal has the type of
+    any other polynomial, so equality ignores the mark. No computed value is either.
     """
 
     ring: RingSpec
@@ -23,6 +24,12 @@ class Spec:
     batch: tuple[int, ...] = ()
     dtype: str = "uint32"
     is_scalar: bool = False
+    is_literal: bool = attrs.field(default=False, eq=False, repr=False)
+
+    @property
+    def is_constant(self) -> bool:
+        """True for a constant polynomial, also one whose value is known only at each run."""
+        return self.is_literal or self.is_scalar
 
     @property
     def shape(self) -> tuple[int, ...]:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import attrs
 import jax.numpy as jnp
 import numpy as np
 
 from ren import Domain, Poly, RingSpec
 from ren.core import make
 from ren.core import op as ops
-from ren.lowering.plan.plan import Plan
+from ren.lowering.plan.plan import KernelUnit, Plan
 from ren.lowering.runtime.execute import plan_of
 from tests.rings import primes
 
@@ -29,3 +30,9 @@ def plan(*polys: Poly) -> Plan:
 
 def arrays(p: Plan) -> list:
     return [i.arg.array for i in p.inputs]
+
+
+def without_donations(p: Plan) -> Plan:
+    """The plan whose units give every result a new buffer."""
+    units = tuple(attrs.evolve(u, donate=()) if isinstance(u, KernelUnit) else u for u in p.units)
+    return attrs.evolve(p, units=units)

@@ -12,10 +12,9 @@ from ren import Domain, Poly, RingSpec
 from ren.config import config
 from ren.core.errors import VerificationError
 from ren.lowering.inspect.memory_report import measure, memory_of
-from ren.lowering.plan.memory import without_donations
 from ren.lowering.plan.plan import Plan
 from ren.schemes import ckks
-from tests.lowering.plans import RING, plan, poly
+from tests.lowering.plans import RING, plan, poly, without_donations
 from tests.rings import primes
 
 

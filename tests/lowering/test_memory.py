@@ -17,10 +17,10 @@ from ren import Domain, Poly, RingSpec
 from ren.lowering.backends import emit
 from ren.lowering.inspect.memory_report import memory_of
 from ren.lowering.plan.lifetimes import values_of
-from ren.lowering.plan.memory import memory_plan, without_donations
+from ren.lowering.plan.memory import memory_plan
 from ren.lowering.plan.plan import CopyUnit, KernelUnit, Plan
 from ren.lowering.runtime.execute import run_plan
-from tests.lowering.plans import RING, arrays, plan, poly
+from tests.lowering.plans import RING, arrays, plan, poly, without_donations
 from tests.programs import Program, Step, generate
 from tests.rings import primes
 

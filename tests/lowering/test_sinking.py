@@ -35,7 +35,7 @@ def transforms(*polys: Poly) -> list[int]:
 
 
 def count(graph) -> int:
-    return sum(n.op.work(n).limb_ntts for n in toposort(graph))
+    return sum(n.work.limb_ntts for n in toposort(graph))
 
 
 def test_transforms_of_operands_become_one_of_the_sum():

@@ -96,7 +96,7 @@ def graph_diagram(*roots: Node) -> Diagram:
 
 
 def _node_box(node: Node, names: Names, is_result: bool) -> Box:
-    work, type_ = node.op.work(node), names.type_of(node)
+    work, type_ = node.work, names.type_of(node)
     typed = f"{names.node(node)} : {type_}" if type_ else names.node(node)
     return Box(
         op=node.op.name,

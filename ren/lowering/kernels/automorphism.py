@@ -5,10 +5,9 @@ from __future__ import annotations
 from functools import lru_cache
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
-from ren.lowering.kernels import modular, tables
+from ren.lowering.kernels import tables
 from ren.lowering.kernels.order import evaluation_exponents
 
 
@@ -29,23 +28,6 @@ def evaluation_permutation(n: int, g: int) -> np.ndarray:
     position = np.zeros(2 * n, np.int32)
     position[exponents] = np.arange(n)
     return tables.frozen(position[exponents * (g % (2 * n)) % (2 * n)])
-
-
-def permute_coefficients(
-    x: jax.Array, q: jax.Array, index: jax.Array, negate: jax.Array
-) -> jax.Array:
-    """sigma_g on coefficients: out[j] = x[index[j]], negated mod q where negate[j].
-
-    Args:
-        x: uint32[*batch, L, n] in [0, q).
-        q: uint32[L, 1].
-        index, negate: `coefficient_permutation(n, g)`.
-
-    Returns:
-        uint32[*batch, L, n] in [0, q). No multiplication.
-    """
-    moved = permute_evaluations(x, index)
-    return jnp.where(negate, modular.neg(moved, q), moved)
 
 
 def permute_evaluations(x: jax.Array, index: jax.Array) -> jax.Array:

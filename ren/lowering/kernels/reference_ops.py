@@ -75,11 +75,6 @@ def mul(a: np.ndarray, b: np.ndarray, moduli: Moduli) -> np.ndarray:
     return from_montgomery(product, moduli)
 
 
-def mul_constant(x: np.ndarray, value: int, moduli: Moduli) -> np.ndarray:
-    """x value mod q, for a plain Python int of any size and sign."""
-    return _scale(x, [value % q for q in moduli], moduli).astype(np.uint32)
-
-
 def ntt(x: np.ndarray, moduli: Moduli) -> np.ndarray:
     """Coefficients to values: out[j] = p(psi^e[j]), e = evaluation_exponents(n).
 
@@ -193,15 +188,6 @@ def _combine(digits: np.ndarray, weights: list[int], offset: int, moduli: Moduli
             total = (total + digits[..., i, :] * (w % b)) % b  # |digit (w mod b)| < 2^60
         rows.append(total)
     return to_montgomery(np.stack(rows, axis=-2), moduli)
-
-
-def permute_coefficients(x: np.ndarray, g: int, moduli: Moduli) -> np.ndarray:
-    """The automorphism X -> X^g on coefficients: X^i goes to X^(g i) with X^n = -1; g odd."""
-    n = x.shape[-1]
-    target = np.arange(n) * (g % (2 * n)) % (2 * n)
-    out = np.empty_like(x)
-    out[..., target % n] = np.where(target >= n, neg(x, moduli), x)
-    return out
 
 
 def permute_evaluations(x: np.ndarray, g: int) -> np.ndarray:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from ren.core import op as ops
-from ren.core.inference import is_constant
 from ren.core.node import Node, make
 from ren.core.rewrite import Table, rewrite
 from ren.core.ring import Domain
@@ -20,14 +19,14 @@ def expand_constants(sink: Node) -> Node:
 
 def _explicit(node: Node) -> Node | None:
     factors = node.src if node.op is ops.MUL else ()
-    if factors and all(map(is_constant, factors)):
+    if factors and all(s.spec.is_constant for s in factors):
         factors = factors[:1]
     src = tuple(_expanded(s, i < len(factors)) for i, s in enumerate(node.src))
     return None if src == node.src else make(node.op, src, node.arg)
 
 
 def _expanded(node: Node, is_factor: bool) -> Node:
-    if not is_constant(node):
+    if not node.spec.is_constant:
         return node
     everywhere = is_factor or node.spec.domain is Domain.NTT
     if node.op is ops.SCALAR:

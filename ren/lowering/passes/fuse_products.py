@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from ren.core import op as ops
-from ren.core.inference import is_constant
 from ren.core.node import Node, make, toposort
 
 # As many terms as one reduction holds (`kernels.modular`): more would only keep more arrays alive.
@@ -42,7 +41,7 @@ def _fused(
     products, rest = [], []
     for term in _terms(node, absorbed):
         is_product = term.op is ops.MUL and uses[term] == 1 and term.spec == node.spec
-        proper = is_product and not any(map(is_constant, term.src))
+        proper = is_product and not any(s.spec.is_constant for s in term.src)
         (products if proper else rest).append(term)
     if len(products) < 2:
         return None

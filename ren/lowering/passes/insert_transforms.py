@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from ren.core import op as ops
-from ren.core.inference import is_constant
 from ren.core.node import Node, make
 from ren.core.op import Kind
 from ren.core.rewrite import rewrite, to_domain
@@ -25,6 +24,6 @@ def _convert_sources(node: Node) -> Node | None:
 
 def _wanted(node: Node) -> Domain:
     """A factor that is constant is read as values: the same number everywhere, in any domain."""
-    if node.op is ops.MUL and any(map(is_constant, node.src)):
+    if node.op is ops.MUL and any(s.spec.is_constant for s in node.src):
         return node.spec.domain
     return node.op.wants or node.spec.domain

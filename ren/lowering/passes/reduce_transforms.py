@@ -7,7 +7,6 @@ NTT(a + b), and INTT(NTT(a) + c) is a + INTT(c). None ever makes a transform.
 from __future__ import annotations
 
 from ren.core import op as ops
-from ren.core.inference import is_constant
 from ren.core.node import NO_ARG, Node, make
 from ren.core.op import Op
 from ren.core.rewrite import Table, rewrite, to_domain
@@ -50,7 +49,7 @@ ROUND_TRIPS: Table = {
 
 def _transform(op: Op, source: Domain) -> Sinkable:
     def constant(p: Node, ring: RingSpec) -> Node | None:
-        return to_domain(p, source) if is_constant(p) else None
+        return to_domain(p, source) if p.spec.is_constant else None
 
     inverse = ops.OPS[op.inverse or ""]
     return Sinkable(op, (ops.NEG,), constant, lambda like: NO_ARG, inverse)

@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ren.core import op as ops
-from ren.core.inference import is_constant
 from ren.core.node import Node, const, make
 from ren.core.op import Kind
 from ren.core.rewrite import Table, rewrite
@@ -110,7 +109,7 @@ def _reassociated_product(node: Node) -> Node | None:
 
 def _product_of_constants(node: Node) -> Node | None:
     """c s -> 0 + (c s) where the values are known at each run: the host multiplies them."""
-    if not all(map(is_constant, node.src)):
+    if not all(s.spec.is_constant for s in node.src):
         return None
     a, b = map(_value_at_run, node.src)
     ring, domain = node.spec.ring, node.spec.domain

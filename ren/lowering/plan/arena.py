@@ -39,11 +39,6 @@ class Arena:
         self._first_levels = 0  # bit f: some class (f, .) has a block
         self._second_levels: dict[int, int] = {}  # f -> bits s: class (f, s) has a block
 
-    @property
-    def free_blocks(self) -> tuple[tuple[int, int], ...]:
-        """(offset, size) of every free block, by offset; no two are neighbours."""
-        return tuple((offset, self._sizes[offset]) for offset in sorted(self._free))
-
     def allocate(self, size: int) -> int:
         """The offset of a new block of at least `size` >= 0 bytes.
 

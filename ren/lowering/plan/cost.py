@@ -65,7 +65,7 @@ def unit_cost(unit: Unit, specs: Sequence[Spec]) -> Cost:
     written = sum(nbytes(specs[v]) for v in unit.outs)
     if not isinstance(unit, KernelUnit):  # reading a view slices it once
         return Cost(bytes_read=written, bytes_written=written)
-    work = sum((node.op.work(node) for node in toposort(unit.kernel.body)[:-1]), Work())
+    work = sum((node.work for node in toposort(unit.kernel.body)[:-1]), Work())
     read = sum(
         nbytes(s.spec) // s.spec.ring.limbs * len(limbs) for s, limbs in limbs_read(unit).items()
     )

@@ -64,15 +64,6 @@ def donating(plan: Plan, positions: Iterable[int]) -> Plan:
     return with_donations(attrs.evolve(plan, inputs=inputs))
 
 
-def without_donations(plan: Plan) -> Plan:
-    """The plan whose units give every result a new buffer."""
-    units = tuple(
-        attrs.evolve(unit, donate=()) if isinstance(unit, KernelUnit) else unit
-        for unit in plan.units
-    )
-    return attrs.evolve(plan, units=units)
-
-
 def _donated(unit: KernelUnit, values: Sequence[Value]) -> tuple[tuple[int, int], ...]:
     free = set(fresh_stores(unit))
     chosen = []

@@ -39,7 +39,8 @@ class DisplayedContext:
             ("sizes", _sizes(self)),
         )
         title = f"ckks.Context {self.key_id[:8]}"
-        return html.card(title, *parameter_parts(p, *rows), **security_marks(p))
+        parts, marks = parameter_parts(p.report, *rows), security_marks(p.security_bits)
+        return html.card(title, *parts, **marks)
 
 
 def _sizes(ctx: Any) -> str:

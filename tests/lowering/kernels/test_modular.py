@@ -93,4 +93,3 @@ def test_products_with_constants(value: int) -> None:
     constant = tables.montgomery_constant(value, MODULI)
     out = run(modular.mont_mul, A, constant, Q, QINV)
     _expect(out, lambda a, q: a * value % q, A)
-    assert (out == exact.mul_constant(A, value, MODULI)).all()

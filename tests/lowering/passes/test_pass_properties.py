@@ -33,7 +33,7 @@ def arrays_of(program: Program) -> dict[Node, np.ndarray]:
 
 
 def limb_ntts(sink: Node) -> int:
-    return sum((node.op.work(node) for node in toposort(sink)), Work()).limb_ntts
+    return sum((node.work for node in toposort(sink)), Work()).limb_ntts
 
 
 def through(sink: Node, *names: str) -> Node:

@@ -34,8 +34,7 @@ from ren.schemes.ckks.keys.keychain import (
     switch_label,
 )
 from ren.schemes.ckks.keys.ownership import foreign_key
-from ren.schemes.ckks.parameters.parameters import Parameters, parameters_of
-from ren.schemes.ckks.parameters.table import header_of
+from ren.schemes.ckks.parameters.parameters import Parameters, header_of, parameters_of
 from ren.schemes.rlwe.frame import Reader, damaged, pack, unpack
 from ren.schemes.rlwe.keys import (
     PublicKey,

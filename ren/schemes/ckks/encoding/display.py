@@ -30,7 +30,8 @@ def ciphertext_page(x: Any) -> str:
         ("precision", _precision(estimate)),
         ("key", x.key_id[:8]),
     ]
-    return html.card("Ciphertext", html.facts(rows), **security_marks(p, "lazy" if is_lazy else ""))
+    marks = security_marks(p.security_bits, "lazy" if is_lazy else "")
+    return html.card("Ciphertext", html.facts(rows), **marks)
 
 
 def plaintext_page(p: Any) -> str:
@@ -43,7 +44,7 @@ def plaintext_page(p: Any) -> str:
         ("slots", str(p.slots)),
         ("size", size(p.nbytes)),
     ]
-    marks: dict[str, Any] = {**security_marks(p.params), "tags": ("not encrypted",)}
+    marks: dict[str, Any] = {**security_marks(p.params.security_bits), "tags": ("not encrypted",)}
     return html.card("Plaintext", html.facts(rows), **marks)
 
 

@@ -23,8 +23,7 @@ from ren.schemes.ckks.keys.active_context import live_context
 from ren.schemes.ckks.keys.encryption import uniform_half
 from ren.schemes.ckks.keys.gadget import gadget_of
 from ren.schemes.ckks.noise.bounds import LARGEST, WIDTH
-from ren.schemes.ckks.parameters.parameters import Parameters, parameters_of
-from ren.schemes.ckks.parameters.table import header_of
+from ren.schemes.ckks.parameters.parameters import Parameters, header_of, parameters_of
 from ren.schemes.rlwe.frame import Reader, damaged, pack, unpack
 from ren.schemes.rlwe.keys import from_residues
 

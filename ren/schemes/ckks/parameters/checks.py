@@ -8,17 +8,15 @@ from __future__ import annotations
 import json
 import math
 import operator
-from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Sequence
+from fractions import Fraction
+from typing import Any
 
 import numpy as np
 
 from ren.core.errors import ParameterError
 from ren.core.ring import MAX_DEGREE, MIN_DEGREE, RingSpec
 from ren.schemes.rlwe import security as bounds
-
-if TYPE_CHECKING:
-    from ren.schemes.ckks.parameters.parameters import Parameters
 
 SCALE_BITS = range(20, 61)
 INTEGER_BITS = range(1, 61)
@@ -100,21 +98,20 @@ def check_bound(bound: object, strict: object) -> None:
         )
 
 
-def check_layout(p: Parameters) -> None:
+def check_layout(n: int, terminals: Any, mains: Any, specials: Any, path: Any, digits: Any) -> None:
     """All moduli are distinct NTT primes, and the levels use them all."""
-    if not p.specials:
+    if not specials:
         raise ParameterError(
             "There are no special primes.",
             "Key switching and public-key encryption divide by at least one.",
             "Give one as large as the largest modulus.",
         )
-    lists = (p.terminals, p.mains, p.specials, p.path, p.digits)
-    if all(isinstance(x, tuple) for x in lists):
-        RingSpec(p.n, p.union + p.specials)
-        if _largest_pair(p.path) == (len(p.terminals), len(p.mains)):
+    if all(isinstance(x, tuple) for x in (terminals, mains, specials, path, digits)):
+        RingSpec(n, terminals + mains + specials)
+        if _largest_pair(path) == (len(terminals), len(mains)):
             return
     raise ParameterError(
-        f"The path is {p.path!r:.200} over terminals {p.terminals!r:.200}, mains {p.mains!r:.200}.",
+        f"The path is {path!r:.200} over terminals {terminals!r:.200}, mains {mains!r:.200}.",
         "It holds a pair (t, m) for each level: t of the terminals and m of the mains, the largest "
         "t and m being all of them (unused moduli only cost security).",
         "Leave out the moduli that no level uses, or use Parameters.for_depth(depth).",
@@ -131,57 +128,59 @@ def _largest_pair(path: tuple) -> tuple[int, int] | None:
     return (max(t for t, _ in path), max(m for _, m in path)) if path else None
 
 
-def check_digits(p: Parameters) -> None:
+def check_digits(digits: tuple[Any, ...], union: tuple[int, ...], special_product: int) -> None:
     """The digits are the union in its order, cut up, and each product is at most P."""
-    whole = all(isinstance(d, tuple) and d for d in p.digits)
-    if not whole or tuple(q for digit in p.digits for q in digit) != p.union:
+    whole = all(isinstance(d, tuple) and d for d in digits)
+    if not whole or tuple(q for digit in digits for q in digit) != union:
         raise ParameterError(
-            f"The digits are {p.digits!r:.200}.",
+            f"The digits are {digits!r:.200}.",
             "Together they are the moduli of the union, in its order, none of them empty.",
             "Leave digits out to have them made.",
         )
-    wide = next((d for d in p.digits if math.prod(d) > p.special_product), None)
+    wide = next((d for d in digits if math.prod(d) > special_product), None)
     if wide:
         raise ParameterError(
             f"A digit of {len(wide)} moduli has {math.log2(math.prod(wide)):.1f} bits.",
-            f"Its product is at most P ({math.log2(p.special_product):.1f} bits), or key switching "
+            f"Its product is at most P ({math.log2(special_product):.1f} bits), or key switching "
             "would drown the message in noise.",
             "Give more or larger special primes, or shorter digits.",
         )
 
 
-def check_levels(p: Parameters) -> None:
+def check_levels(
+    lowest: RingSpec, scales: Sequence[Fraction], scale_bits: int, integer_bits: int
+) -> None:
     """Level 0 has room for scale and message, and every scale stays near 2^scale_bits."""
-    need = p.scale_bits + p.integer_bits
-    if p.ring(0).q < 1 << need:
+    need = scale_bits + integer_bits
+    if lowest.q < 1 << need:
         raise ParameterError(
-            f"Level 0 has a modulus of {p.ring(0).log2_q:.1f} bits.",
+            f"Level 0 has a modulus of {lowest.log2_q:.1f} bits.",
             f"scale_bits + integer_bits = {need} bits are needed there.",
             "Give level 0 another modulus, or lower scale_bits or integer_bits.",
         )
-    for level, scale in enumerate(p.scales):
-        if not abs(math.log2(scale) - p.scale_bits) <= SCALE_DRIFT:
+    for level, scale in enumerate(scales):
+        if not abs(math.log2(scale) - scale_bits) <= SCALE_DRIFT:
             raise ParameterError(
                 f"Level {level} would have the scale 2^{math.log2(scale):.2f}.",
-                f"Scales stay within {SCALE_DRIFT} bits of 2^{p.scale_bits}.",
+                f"Scales stay within {SCALE_DRIFT} bits of 2^{scale_bits}.",
                 "Choose levels whose moduli differ by about scale_bits bits.",
             )
 
 
-def check_security(p: Parameters) -> None:
-    if p.secret not in (bounds.SECRET, bounds.KNOWN_SECRET):
+def check_security(n: int, log_qp: float, security: int | None, secret: str, sigma: object) -> None:
+    if secret not in (bounds.SECRET, bounds.KNOWN_SECRET):
         raise ParameterError(
-            f"The secret is {p.secret!r}.",
+            f"The secret is {secret!r}.",
             f"The distribution of the secret is {bounds.SECRET!r}.",
             f"Write secret={bounds.SECRET!r}, or leave it out.",
         )
-    if not isinstance(p.sigma, float) or not 0 < p.sigma < math.inf:
+    if not isinstance(sigma, float) or not 0 < sigma < math.inf:
         raise ParameterError(
-            f"sigma is {p.sigma!r}.",
+            f"sigma is {sigma!r}.",
             "The standard deviation of the noise is a positive number.",
             f"Leave it out for {bounds.SIGMA}.",
         )
-    bounds.require_security(p.n, p.log_qp, p.security, p.secret, p.sigma)
+    bounds.require_security(n, log_qp, security, secret, sigma)
 
 
 def as_lists(value: Any) -> Any:

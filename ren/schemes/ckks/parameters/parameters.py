@@ -16,6 +16,7 @@ from typing import Any
 
 import attrs
 
+from ren.core import html
 from ren.core.errors import ParameterError
 from ren.core.ring import RingSpec
 from ren.schemes.ckks.parameters.checks import (
@@ -38,10 +39,11 @@ from ren.schemes.ckks.parameters.checks import (
     degrees_for,
     read_fields,
 )
-from ren.schemes.ckks.parameters.display import Displayed
+from ren.schemes.ckks.parameters.display import parameter_parts, security_marks
 from ren.schemes.ckks.parameters.planner import partition, plan_for_depth, plan_with_sums
+from ren.schemes.ckks.parameters.plot import ModulusChain, plot
 from ren.schemes.ckks.parameters.presets import PRESETS
-from ren.schemes.ckks.parameters.table import header_of, security_text, summary
+from ren.schemes.ckks.parameters.table import Report, key_rows, level_row, security_text
 from ren.schemes.rlwe import security as bounds
 from ren.schemes.rlwe.files import Stored
 from ren.schemes.rlwe.frame import Reader, damaged, pack, unpack
@@ -53,7 +55,7 @@ _DIGEST_HEADER = "ren.ckks.parameters.1"
 
 
 @attrs.frozen(cache_hash=True)
-class Parameters(Displayed, Stored):
+class Parameters(Stored):
     """A CKKS parameter set: Q_i for every level i, P, scales s_i, digits and their security.
 
     Construction checks everything; `for_depth` and `preset` find values that pass.
@@ -111,12 +113,12 @@ class Parameters(Displayed, Stored):
         object.__setattr__(self, "slots", self.slots or self.n // 2)
         check_slots(self.slots, self.n)
         check_bound(self.bound, self.strict)
-        check_layout(self)
+        check_layout(self.n, self.terminals, self.mains, self.specials, self.path, self.digits)
         if not self.digits:
             object.__setattr__(self, "digits", partition(self.union, self.special_product))
-        check_digits(self)
-        check_levels(self)
-        check_security(self)
+        check_digits(self.digits, self.union, self.special_product)
+        check_levels(self.ring(0), self.scales, self.scale_bits, self.integer_bits)
+        check_security(self.n, self.log_qp, self.security, self.secret, self.sigma)
 
     @classmethod
     def for_depth(
@@ -203,8 +205,6 @@ class Parameters(Displayed, Stored):
         """How many levels lie above level 0; the highest level."""
         return len(self.path) - 1
 
-    max_level = depth
-
     @property
     def union(self) -> tuple[int, ...]:
         """The moduli of all levels in absolute positions: T_(K-1) .. T_0, q_0 .. q_(M-1)."""
@@ -244,21 +244,10 @@ class Parameters(Displayed, Stored):
         """
         return self._key_rings[self.checked_level(level)]
 
-    def level_digits(self, level: int) -> tuple[tuple[int, ...], ...]:
-        """The digits cut down to the moduli of `level`; those left empty are omitted."""
-        inside = set(self.ring(level).moduli)
-        cut = (tuple(q for q in digit if q in inside) for digit in self.digits)
-        return tuple(digit for digit in cut if digit)
-
     @property
     def dnum(self) -> int:
         """How many digits a key has at the highest level."""
         return len(self.digits)
-
-    @property
-    def special_moduli(self) -> tuple[int, ...]:
-        """The primes whose product is P."""
-        return self.specials
 
     @cached_property
     def special_product(self) -> int:
@@ -316,6 +305,12 @@ class Parameters(Displayed, Stored):
     def security_margin(self) -> float:
         """Bits between `log_qp` and the bound for the target (128 without one)."""
         return bounds.max_log_qp(self.n, self.security or 128) - self.log_qp
+
+    @property
+    def _bound(self) -> tuple[float, int]:
+        """The largest `log_qp` for the security reached (128 for none), and that security."""
+        target = self.security_bits or 128
+        return bounds.max_log_qp(self.n, target), target
 
     @property
     def is_insecure(self) -> bool:
@@ -390,8 +385,88 @@ class Parameters(Displayed, Stored):
         reader.finish()
         return params
 
+    # Display
+
+    @property
+    def report(self) -> Report:
+        """The rows of text that show the parameters."""
+        levels = range(self.depth, -1, -1)
+        return Report(
+            security_text(self.security_bits),
+            self.n,
+            self.slots,
+            self.depth,
+            self.scale_bits,
+            self.log_qp,
+            tuple(
+                level_row(i, self.ring(i), self.scale(i), self.ciphertext_nbytes(i)) for i in levels
+            ),
+            self._facts(),
+            key_rows(self.n, len(self.union), len(self.specials), self.key_nbytes()),
+        )
+
+    def _facts(self) -> tuple[tuple[str, str], ...]:
+        bound, target = self._bound
+        margin = f"the {target}-bit bound is {bound:.0f}, margin {bound - self.log_qp:.1f}"
+        message = f"|message| < 2^{self.integer_bits - 1}"
+        widest = max(map(len, self.digits))
+        return (
+            ("union of bases", f"{len(self.union)} moduli, {self.log_q:.1f} bits"),
+            (
+                "special primes",
+                f"{len(self.specials)}, {math.log2(self.special_product):.1f} bits",
+            ),
+            ("union times P", f"{self.log_qp:.1f} bits; {margin}"),
+            ("secret", f"{self.secret}; noise: sigma {self.sigma}; {message}"),
+            ("keys", f"{self.dnum} digit{'s' * (self.dnum > 1)} of up to {widest} moduli"),
+        )
+
     def __repr__(self) -> str:
-        return summary(self)
+        return (
+            f"Parameters(n={self.n}, depth={self.depth}, scale=2^{self.scale_bits}, "
+            f"log_qp={self.log_qp:.1f}, {security_text(self.security_bits)})"
+        )
+
+    def __str__(self) -> str:
+        return str(self.report)
+
+    def _repr_html_(self) -> str:
+        parts, marks = parameter_parts(self.report), security_marks(self.security_bits)
+        return html.card("CKKS parameters", *parts, **marks)
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draws the modulus chain: the moduli of each level and of the keys, and the scales.
+
+        A row is a level, a box a modulus, as long as it has bits; the red line is log2 of the
+        canonical scale of each level, the dashed one the bound on the moduli of the keys.
+
+        Args:
+            ax: matplotlib Axes to draw on; None makes a figure.
+
+        Returns:
+            The Axes; nothing is shown or saved.
+
+        Raises:
+            MissingPackageError: matplotlib is not installed.
+        """
+        security = security_text(self.security_bits)
+        chain = ModulusChain(
+            f"n = {self.n}, depth {self.depth}, log2 QP = {self.log_qp:.1f}: {security}",
+            self.is_insecure,
+            self.terminals,
+            self.mains,
+            self.specials,
+            tuple(ring.moduli for ring in self._rings),
+            tuple(math.log2(scale) for scale in self.scales),
+            self.log_qp,
+            self._bound,
+        )
+        return plot(chain, ax)
+
+
+def header_of(params: Parameters) -> dict[str, Any]:
+    """The fields on parameters in the header of each saved object; INSECURE where they are."""
+    return {"params": params.to_dict(), "security": security_text(params.security_bits)}
 
 
 def parameters_of(reader: Reader) -> Parameters:
@@ -407,8 +482,9 @@ def parameters_of(reader: Reader) -> Parameters:
         raise damaged(reader.kind, f"the parameters are not valid ({reason})") from None
     if params.digest != reader.digest:
         raise damaged(reader.kind, "they belong to other parameters than they say")
-    if reader.field("security") != security_text(params):
-        raise damaged(reader.kind, f"they do not say that they have {security_text(params)}")
+    security = security_text(params.security_bits)
+    if reader.field("security") != security:
+        raise damaged(reader.kind, f"they do not say that they have {security}")
     return params
 
 

@@ -1,87 +1,82 @@
-"""CKKS parameters as text: one line a level, then sizes and security."""
+"""CKKS parameters as rows of text, and the lines made of them: levels, facts, keys."""
 
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from fractions import Fraction
 
-from ren.schemes.rlwe import security as bounds
+import attrs
 
-if TYPE_CHECKING:
-    from ren.schemes.ckks.parameters.parameters import Parameters
+from ren.core.ring import RingSpec
 
-
-def security_text(p: Parameters) -> str:
-    return "INSECURE" if p.is_insecure else f"{p.security_bits}-bit security"
+Row = tuple[str, ...]
 
 
-def summary(p: Parameters) -> str:
-    """`repr(parameters)`."""
-    return (
-        f"Parameters(n={p.n}, depth={p.depth}, scale=2^{p.scale_bits}, "
-        f"log_qp={p.log_qp:.1f}, {security_text(p)})"
-    )
+@attrs.frozen
+class Report:
+    """The rows that show a parameter set.
+
+    Attributes:
+        security: see `security_text`.
+        n, slots, depth, scale_bits: as in the parameters.
+        log_qp: log2 of the union of bases times P, in bits.
+        levels: see `level_row`; the highest level first.
+        facts: names, and what is to be said of each.
+        keys: see `key_rows`.
+    """
+
+    security: str
+    n: int
+    slots: int
+    depth: int
+    scale_bits: int
+    log_qp: float
+    levels: tuple[Row, ...]
+    facts: tuple[tuple[str, str], ...]
+    keys: tuple[Row, ...]
+
+    def __str__(self) -> str:
+        lines = [
+            f"CKKS parameters: {self.security}, n = {self.n}, {self.slots} slots, "
+            f"depth {self.depth}",
+            "level  moduli   log2 Q  log2 scale  ciphertext",
+        ]
+        for level, moduli, bits, scale, size in self.levels:
+            lines.append(f"{level:>5}{moduli:>8}{bits:>9}{scale:>12}{size:>12}")
+        lines += [f"{name}: {what}" for name, what in self.facts]
+        lines.append("key                            in memory       saved")
+        lines += [f"{name:<26}{held:>14}{kept:>12}" for name, held, kept in self.keys]
+        return "\n".join(lines)
 
 
-def header_of(p: Parameters) -> dict[str, Any]:
-    """What the header of every saved object says of its parameters; INSECURE where they are."""
-    return {"params": p.to_dict(), "security": security_text(p)}
+def security_text(bits: int) -> str:
+    """The security in words: INSECURE for 0 bits."""
+    return f"{bits}-bit security" if bits else "INSECURE"
 
 
-def table(p: Parameters) -> list[str]:
-    """The lines of `str(parameters)`."""
-    lines = [
-        f"CKKS parameters: {security_text(p)}, n = {p.n}, {p.slots} slots, depth {p.depth}",
-        "level  moduli   log2 Q  log2 scale  ciphertext",
-    ]
-    for level, moduli, bits, scale, size in level_rows(p):
-        lines.append(f"{level:>5}{moduli:>8}{bits:>9}{scale:>12}{size:>12}")
-    return [
-        *lines,
-        *(f"{name}: {what}" for name, what in fact_rows(p)),
-        "key                            in memory       saved",
-        *(f"{name:<26}{held:>14}{kept:>12}" for name, held, kept in key_rows(p)),
-    ]
+def level_row(level: int, ring: RingSpec, scale: Fraction, nbytes: int) -> Row:
+    """The number of a level, its moduli, log2 Q, log2 scale, and the size of a ciphertext."""
+    size = _bytes_text(nbytes)
+    return (str(level), str(ring.limbs), f"{ring.log2_q:.1f}", f"{math.log2(scale):.3f}", size)
 
 
-def level_rows(p: Parameters) -> list[tuple[str, ...]]:
-    """Of each level, the highest first: its number, moduli, log2 Q, log2 scale, ciphertext."""
-    rows = []
-    for level in range(p.depth, -1, -1):
-        ring, size = p.ring(level), _bytes_text(p.ciphertext_nbytes(level))
-        scale = math.log2(p.scale(level))
-        row = (str(level), str(ring.limbs), f"{ring.log2_q:.1f}", f"{scale:.3f}", size)
-        rows.append(row)
-    return rows
+def key_rows(n: int, union: int, specials: int, switching: int) -> tuple[Row, ...]:
+    """Each kind of key, its bytes, and those saved: uniform halves as seeds of 32 bytes.
 
-
-def fact_rows(p: Parameters) -> list[tuple[str, str]]:
-    """What else there is to know, each with its name."""
-    target = p.security_bits or 128
-    bound = bounds.max_log_qp(p.n, target)
-    widest = max(map(len, p.digits))
-    margin = f"the {target}-bit bound is {bound:.0f}, margin {bound - p.log_qp:.1f}"
-    secret = f"{p.secret}; noise: sigma {p.sigma}; |message| < 2^{p.integer_bits - 1}"
-    return [
-        ("union of bases", f"{len(p.union)} moduli, {p.log_q:.1f} bits"),
-        ("special primes", f"{len(p.specials)}, {math.log2(p.special_product):.1f} bits"),
-        ("union times P", f"{p.log_qp:.1f} bits; {margin}"),
-        ("secret", secret),
-        ("keys", f"{p.dnum} digit{'s' * (p.dnum > 1)} of up to {widest} moduli"),
-    ]
-
-
-def key_rows(p: Parameters) -> list[tuple[str, ...]]:
-    """Of each kind of key its bytes, and those saved: uniform halves as seeds of 32 bytes."""
-    switching, public = p.key_nbytes(), 2 * (len(p.union) + 1) * p.n * 4
-    limbs = len(p.union) + len(p.specials)
-    rows = [
+    Args:
+        n: ring degree.
+        union: how many moduli the union of bases has.
+        specials: how many special moduli there are.
+        switching: bytes of a key for key switching.
+    """
+    public = 2 * (union + 1) * n * 4
+    rows = (
         ("relinearization", switching, switching // 2 + 32),
         ("each rotation, conjugation", switching, switching // 2 + 32),
         ("public", public, public // 2 + 32),
-        ("secret", (4 * limbs + 1) * p.n, p.n),
-    ]
-    return [(name, _bytes_text(held), _bytes_text(kept)) for name, held, kept in rows]
+        ("secret", (4 * (union + specials) + 1) * n, n),
+    )
+    return tuple((name, _bytes_text(held), _bytes_text(kept)) for name, held, kept in rows)
 
 
 def _bytes_text(count: int) -> str:
