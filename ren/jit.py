@@ -35,7 +35,7 @@ _jitted: weakref.WeakSet[Jitted] = weakref.WeakSet()
 
 
 class CacheInfo(NamedTuple):
-    """How a jitted function's plans were used: calls replayed and captured, plans kept and gone."""
+    """Cache counts of a jitted function: calls replayed and captured, plans kept and evicted."""
 
     hits: int
     misses: int
@@ -232,7 +232,7 @@ def jit(
             raises `DonatedBufferError`, whether a buffer was taken over or not.
         prune: compute what depends on no argument once, at capture, and hold it in the plan; random
             draws are never pruned. `plan.explain()` marks what was.
-        static_argnames: arguments whose values the function looks at: flags, steps of a rotation,
+        static_argnames: arguments whose values the function reads: flags, steps of a rotation,
             sizes. Each value has a plan of its own.
         unknown: any other option is refused; the error names the nearest.
 

@@ -289,7 +289,7 @@ def gaussian_bound(sigma: float) -> int:
 
 @lru_cache(maxsize=32)
 def _gaussian_guesses(sigma: float) -> NDArray[np.signedinteger]:
-    """What words with some first bits become; below the support where they do not decide it."""
+    """Draws that the first 16 bits of a word decide; below the support where they do not."""
     table = _gaussian_table(sigma)
     edges, half = table >> _REST_BITS, len(table) // 2
     guesses = np.searchsorted(edges, np.arange(1 << 16, dtype=np.uint64)) - half

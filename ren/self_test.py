@@ -28,7 +28,7 @@ _LIMBS = 3
 
 
 class _Differs(Exception):
-    """What a check found wrong, in a line."""
+    """A failed check: one line says what differs."""
 
 
 @attrs.frozen
@@ -50,7 +50,7 @@ class Check:
 
 @attrs.frozen(repr=False)
 class SelfTest:
-    """What `ren.selftest` found: true when every check passed; prints as a table.
+    """Result of `ren.selftest`: true when every check passed; prints as a table.
 
     Attributes:
         checks: one for each thing looked at.
@@ -137,7 +137,7 @@ def _small() -> str:
 
 
 def _large() -> str:
-    """Of a large product the values at some roots of X^n + 1, with Python integers."""
+    """Check a large product at some roots of X^n + 1, with Python integers."""
     n, ring = 8192, _ring(8192)
     x, y = Poly.uniform(ring), Poly.uniform(ring)
     polys = [p.tolist() for p in (x, y, x * y)]
@@ -181,7 +181,7 @@ def _precision() -> str:
 
 
 def _cache() -> str:
-    """What was compiled is found again in the folder of executables."""
+    """Check that a stored executable is found again in the folder of executables."""
     store = disk.store()
     if store is None:
         return "off: nothing is kept (ren.config.cache_dir)"

@@ -43,7 +43,7 @@ Source = Callable[[Sequence[Any], Sequence[Any]], Any]
 
 @attrs.frozen
 class Options:
-    """How a function is captured and its plan run; see `ren.jit`."""
+    """Options of the capture of a function and of the runs of its plan; see `ren.jit`."""
 
     tier: str = AUTO
     prune: bool = False
@@ -119,12 +119,12 @@ class Captured:
 
     @property
     def memory(self) -> MemoryReport:
-        """What one replay holds in memory, planned."""
+        """Planned memory of one replay, in bytes."""
         return self.plan.memory
 
     @property
     def telemetry(self) -> Telemetry:
-        """How replays ran: tiers, times, decisions, failures; prints as a table."""
+        """Telemetry of the replays: tiers, times, decisions, failures; prints as a table."""
         return self.run.telemetry
 
     def wait(self, timeout: float | None = None) -> bool:
@@ -169,7 +169,7 @@ class Captured:
 
 @attrs.frozen(eq=False, repr=False)
 class Recording:
-    """What a function does to its polynomials: the program, before any pass; nothing has run.
+    """The recorded program of a function on polynomials, before any pass; nothing has run.
 
     Attributes:
         sink: the SINK of `roots`.

@@ -1,4 +1,4 @@
-"""Where a call of a jitted function runs: on one device, that of its polynomials or one asked for.
+"""Device of a call of a jitted function: that of its polynomials, or the one asked for.
 
 The answer depends on the devices of the polynomials alone, not on their values: it can be kept with
 the plan. Constants have no device and follow the others.
@@ -34,7 +34,7 @@ def visible_devices() -> tuple[Any, ...]:
     """The devices of JAX's default platform, and those of the CPU."""
     try:
         return tuple(dict.fromkeys([*jax.devices(), *jax.devices(CPU)]))
-    except RuntimeError:  # JAX was told to leave the CPU out
+    except RuntimeError:  # JAX's settings leave the CPU out
         return tuple(jax.devices())
 
 
@@ -73,7 +73,7 @@ def target_of(
     devices: Sequence[Any] = (),
     name: str = "A function",
 ) -> Any:
-    """As `place`, of limb arrays."""
+    """Target device of a call, from limb arrays; otherwise `place`."""
     accelerator = _only_accelerator(devices) if auto_device else None
     places = [device_of(a) for a in arrays]
     if accelerator is not None and all(p == accelerator or _is_cpu(p) for p in places):

@@ -67,7 +67,7 @@ def collect(value: Any, polys: list[Poly], others: list[Any]) -> Hashable:
 
 
 def rebuilder(value: Any) -> Rebuild:
-    """What makes `value` anew around other polynomials and leaves, in the order of `collect`."""
+    """Function that rebuilds `value` around other polynomials and leaves, in `collect`'s order."""
     kind = type(value)
     if kind is Poly:
         return _next_poly

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 
 class Kind(enum.Enum):
-    """What the scheduler may do with an op."""
+    """Class of an op, which decides how the scheduler may treat it."""
 
     LEAF = "leaf"  # no sources: buffers, placeholders, slots
     CONSTANT = "constant"  # inlined wherever it is used

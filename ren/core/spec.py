@@ -115,7 +115,7 @@ class ModUpArg:
 
 @attrs.frozen
 class PartArg:
-    """Which entry of a batch axis: of the first, axis 0, or of the last, axis -1."""
+    """Index of the entry taken from a batch axis: from the first, axis 0, or the last, axis -1."""
 
     index: int
     axis: int = 0
@@ -123,7 +123,7 @@ class PartArg:
 
 @attrs.frozen
 class StackArg:
-    """Where the new batch axis stands: 0, the first, or -1, the last."""
+    """Position of the new batch axis: 0, the first, or -1, the last."""
 
     axis: int = 0
 
@@ -151,7 +151,7 @@ class AutomorphismArg:
 
 @attrs.frozen
 class CopyArg:
-    """Where the value goes: "python", a JAX device or a sharding."""
+    """Target of a copy: "python", a JAX device or a sharding."""
 
     device: Hashable
 
@@ -203,7 +203,7 @@ class GridArg:
 
 @attrs.frozen
 class IndexArg:
-    """Where a load reads: limb `limbs[i]` for limb i, and the permutation of X -> X^galois."""
+    """Index of a load: limb `limbs[i]` for limb i, and the permutation of X -> X^galois."""
 
     limbs: tuple[int, ...]
     galois: int = 1
@@ -219,7 +219,7 @@ class KernelArg:
 
 @attrs.frozen
 class Work:
-    """What an op costs: whole limb transforms, and multiply-adds outside of them."""
+    """Cost of an op: whole limb transforms, and multiply-adds outside of them."""
 
     limb_ntts: int = 0
     multiply_adds: int = 0

@@ -23,7 +23,7 @@ SEGMENTS = 16
 
 
 def segment_length(slots: int) -> int:
-    """How many images fit: the slots of one segment."""
+    """Number of images that fit: the slots of one segment."""
     return slots // SEGMENTS
 
 

@@ -144,7 +144,7 @@ def _drawn(distribution: Distribution, xof: Xof, device: Any, batch: tuple[int, 
 def _drawn_at_replay(
     distribution: Distribution, domain: bytes, device: Any, batch: tuple[int, ...]
 ) -> Node:
-    distribution.sample(Xof(b"check", domain))  # a bad distribution is told at its own line
+    distribution.sample(Xof(b"check", domain))  # a bad distribution raises at the user's line
 
     def fresh(values: Sequence[Any]) -> Any:
         xof = Xof(sampling.fresh_seed(), domain)

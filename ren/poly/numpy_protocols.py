@@ -125,7 +125,7 @@ def _numbers(p: Protocols) -> np.ndarray:
 
 
 def _largest(dtype: np.dtype) -> int:
-    """Up to which integer a type has all of them; 0 where it is no type of numbers."""
+    """The integer up to which a type holds all integers; 0 for types other than numbers."""
     if dtype.kind in "iu":
         return int(np.iinfo(dtype).max)
     return 2 << np.finfo(dtype).nmant if dtype.kind in "fc" else 0

@@ -1,4 +1,4 @@
-"""What polynomials do: operators, conversions of domain and basis, automorphisms.
+"""Operators of polynomials, conversions of domain and basis, automorphisms.
 
 Every method records a node and returns; nothing runs here.
 """
@@ -48,7 +48,7 @@ class Arithmetic(Protocols):
     @property
     @abstractmethod
     def device(self) -> Any:
-        """Where the limbs are."""
+        """Device of the limbs."""
 
     @property
     def is_constant(self) -> bool:

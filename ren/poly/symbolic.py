@@ -45,7 +45,7 @@ def key_of(value: Any) -> Hashable | None:
 
 
 def symbol_of(value: Any, name: str, read: Callable[[Values], Any]) -> Symbolic:
-    """What stands for a value with a `key_of` while a function is captured.
+    """Symbol of a value with a `key_of`, while a function is captured.
 
     Args:
         value: the value of this call, of which only the type is looked at.
@@ -172,7 +172,7 @@ class Symbolic:
     def __matmul__(self, other: Any) -> Any:
         if isinstance(other, Symbolic) or key_of(other) is not None:
             self._refuse()
-        return NotImplemented  # a ciphertext, which knows what to say
+        return NotImplemented  # a ciphertext raises its own error
 
     def __neg__(self) -> Symbolic:
         return self.map(operator.neg)
@@ -330,7 +330,7 @@ class SymbolicLength(Symbolic):
 
 @attrs.frozen
 class Length:
-    """How many numbers were encrypted, where it stands among the leaves of a structure.
+    """Number of encrypted values, at its position among the leaves of a structure.
 
     Args:
         count: None for a scalar, which fills all slots.
@@ -353,7 +353,7 @@ class Aside:
     value: Any
 
     def symbol(self, name: str, read: Callable[[Values], Aside]) -> Aside:
-        """What stands for it while a function is captured; its sample is its own value."""
+        """Symbol of the value while a function is captured; its sample is the value itself."""
         sample = np.asarray(self.value)
         return Aside(Symbolic(sample, lambda values: np.asarray(read(values).value), name))
 
@@ -411,7 +411,7 @@ def _combined(operation: Callable[[Any, Any], Any], a: Any, b: Any) -> Any:
     """An operation between two values, one of which is symbolic, at each call."""
     symbol, other = (a, b) if isinstance(a, Symbolic) else (b, a)
     if not isinstance(other, Symbolic) and key_of(other) is None:
-        return NotImplemented  # a polynomial or a ciphertext, which knows what to do
+        return NotImplemented  # a polynomial or a ciphertext computes it
     a, b = (symbol, other) if isinstance(a, Symbolic) else (other, symbol)
     sample = operation(_sample(a), _sample(b))
     name = symbol.name

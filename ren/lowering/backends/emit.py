@@ -42,7 +42,7 @@ MAX_GRAPHS = 64
 _compiled: dict[tuple[Program, Donations, str, tuple[int, ...]], Executables] = {}
 _graphs: OrderedDict[tuple[Graph | Form, str], Executables] = OrderedDict()
 _lock = threading.Lock()
-# Whoever holds on to an executable asks by this whether it was cleared.
+# The holder of an executable compares this to see whether the executable was cleared.
 _epoch = object()
 
 
@@ -150,7 +150,7 @@ def _in_store_order(results: tuple[Any, ...], donate: Donations) -> tuple[Any, .
 
 
 def compiled_count() -> int:
-    """How many distinct programs have been compiled, or read from disk, in this process."""
+    """Number of distinct programs compiled, or read from disk, in this process."""
     return len({program for program, *_ in _compiled})
 
 
@@ -327,7 +327,7 @@ def graph_types(graph: Graph, tables: tuple[Table, ...], types: tuple[Any, ...])
 
 
 def analysis(kernel: Kernel, args: tuple[Any, ...], donate: Donations = ()) -> Any:
-    """What XLA says of the memory of the kernel's executable.
+    """XLA's memory analysis of the kernel's executable.
 
     Args:
         kernel: what would run; it is compiled, and not run.
@@ -346,7 +346,7 @@ def _shapes(table: Table) -> tuple[jax.ShapeDtypeStruct, ...]:
 
 
 def epoch() -> object:
-    """What changes whenever the kernels are cleared."""
+    """Token of the current set of kernels; `clear_kernels` replaces it."""
     return _epoch
 
 

@@ -1,4 +1,4 @@
-"""Donation: buffers that a caller gave away, and that nobody reads again.
+"""Donation: buffers that a caller gave away, and that are never read again.
 
 It is Ren's own state: every handle on a donated buffer raises, whether XLA used the buffer or not.
 A JAX array carries the state itself, since deleting it deletes every array on its buffer. NumPy
@@ -26,7 +26,7 @@ _given: weakref.WeakValueDictionary[tuple[int, int], np.ndarray] = weakref.WeakV
 
 
 def is_donated(array: Any) -> bool:
-    """True for a limb array whose buffer was given away; False for anything that is no array."""
+    """True for a limb array whose buffer was given away; False for other values."""
     if is_host(array):
         return bool(_given) and _given.get(_extent(array)) is _owner(array)
     # Whatever else JAX stores as a leaf (a shape, a sentinel, a tracer) has no buffer.
@@ -113,7 +113,7 @@ def is_shared(one: Any, other: Any) -> bool:
 
 
 def _addresses(array: Any) -> tuple[int, ...]:
-    """Where the buffers of a JAX array are; none for what has no buffer that JAX can tell."""
+    """Addresses of the buffers of a JAX array; none where JAX cannot tell any."""
     if is_host(array) or is_tracer(array) or array.is_deleted():
         return ()
     try:

@@ -1,4 +1,4 @@
-"""Where a set of arrays is, and whether JAX would compute there."""
+"""Placement of a set of arrays, and whether JAX would compute there."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def mesh_in_use() -> Any:
 
 
 def layout_of(array: Any) -> Any:
-    """How an array lies in memory, to be compared; None in a JAX that does not tell cheaply.
+    """Memory layout of an array, to be compared; None in a JAX that does not tell cheaply.
 
     `array.format`, which is public, takes over a microsecond.
     """

@@ -76,7 +76,7 @@ def _no_tables(node: Node) -> tuple[Table, ...]:
 
 @attrs.frozen(eq=False)
 class Body:
-    """How one op runs.
+    """Implementation of one op.
 
     Args:
         emit: `(instr, tables, *src) -> array` or `Parts`, jax.numpy under 64-bit types.
@@ -353,7 +353,7 @@ def _emit_identity(instr: Any, t: list[Arrays], x: Any) -> Any:
 
 
 def _nothing(*_: Any) -> None:
-    """Of indices, which are part of their load, and of slots, which are arguments."""
+    """Emit nothing: indices are part of their load, slots are arguments."""
 
 
 BODIES: dict[str, Body] = {

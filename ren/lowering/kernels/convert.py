@@ -29,7 +29,7 @@ _BLOCK = 4
 def convert_tables(
     source_moduli: tuple[int, ...], target_moduli: tuple[int, ...]
 ) -> tuple[np.ndarray, ...]:
-    """What `convert` needs after x, in order, uint32.
+    """Tables that `convert` takes after x, in order, uint32.
 
     For each source limb d, d^-1 mod 2^32, (D/d)^-1 mod d and (d-1)/2, all [k, 1]; for each target
     limb b, b^-1 mod 2^32 and the offset, all [m, 1]; the weights [k, m, 1].
@@ -86,7 +86,7 @@ def convert(
 def lift_tables(
     source_moduli: tuple[int, ...], target_moduli: tuple[int, ...]
 ) -> tuple[np.ndarray, ...]:
-    """What `lift` needs after x, in order, uint32.
+    """Tables that `lift` takes after x, in order, uint32.
 
     For each source limb d, d^-1 mod 2^32 and (D-1)/2 mod d, all [k, 1]; mixed-radix constants
     [blocks, k, 1] and [k, k, 1]; for the target as in `convert_tables`.

@@ -24,7 +24,7 @@ class Parts:
     arrays: tuple[Any, ...]
 
     def cuts(self) -> set[int]:
-        """Where groups begin and end."""
+        """Limb positions at which groups begin and end."""
         ends = {0}
         for array in self.arrays:
             ends.add(max(ends) + array.shape[-2])

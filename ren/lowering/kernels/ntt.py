@@ -52,7 +52,7 @@ __all__ = ["evaluation_exponents", "intt", "intt_tables", "ntt", "ntt_tables"]
 
 @lru_cache(maxsize=32)
 def ntt_tables(n: int, moduli: tuple[int, ...]) -> tuple[np.ndarray, ...]:
-    """What `ntt` needs, uint32: (q [L, 1], twiddles [L, *], their Shoup companions), `cut`.
+    """Tables of `ntt`, uint32: (q [L, 1], twiddles [L, *], their Shoup companions), `cut`.
 
     In order: psi^i and psi^(3i) for i < n/2; for each later pass of m blocks w = psi^(2mi) for each
     place i in a part, and of two stages w^2 and w^3 too; psi^(n/2). The last pass has none.
@@ -68,11 +68,11 @@ def ntt_tables(n: int, moduli: tuple[int, ...]) -> tuple[np.ndarray, ...]:
 
 
 def merged_tables(n: int, moduli: tuple[int, ...], is_inverse: bool) -> tuple[np.ndarray, ...]:
-    """What networks of merged twiddles read: (q [L, 1], twiddles [L, n], Shoup companions), uint32.
+    """Tables of networks of merged twiddles: (q [L, 1], twiddles [L, n], Shoup companions), uint32.
 
     Entry m + i is psi^bit_reversed(m + i), of psi^-1 for the inverse, for block i of the stage of m
     blocks; those of the near stages are in the order in which they are read. The inverse has n^-1
-    in entry 0, and in entry 1 too. `ntt` is no such network, but a kernel of another kind may be.
+    in entry 0, and in entry 1 too. `ntt` is not such a network; another backend's kernel may be.
     """
     roots = [primitive_root_of_unity(n, q) for q in moduli]
     if is_inverse:
@@ -92,7 +92,7 @@ def row_tables(n: int, q: int) -> tuple[np.ndarray]:
 
 @lru_cache(maxsize=32)
 def intt_tables(n: int, moduli: tuple[int, ...]) -> tuple[np.ndarray, ...]:
-    """What `intt` needs, uint32: (q [L, 1], twiddles [L, *], their Shoup companions), `cut`.
+    """Tables of `intt`, uint32: (q [L, 1], twiddles [L, *], their Shoup companions), `cut`.
 
     For each pass that leaves m blocks w = psi^-e for each block, of two stages w^2 and w^3 too, as
     they are read; those of the last pass are divided by n. Then n^-1 and psi^(-n/2).

@@ -1,4 +1,4 @@
-"""What a plan holds that runs as one call of native code.
+"""Memory of a plan that runs as one call of native code.
 
 Such a call gives no value a buffer of its own: what its phases hand on lies in rows that are used
 again once their last reader is done, and each thread has a few rows for the task that it works on.

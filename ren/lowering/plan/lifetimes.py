@@ -135,7 +135,7 @@ def _passed_on(unit: KernelUnit) -> list[int]:
 
 
 def _end(node: Node) -> Node:
-    """What is behind contiguous(), loads of whole arrays and joins of one part."""
+    """Node behind contiguous(), loads of whole arrays and joins of one part."""
     while (
         node.op is ops.CONTIGUOUS
         or (node.op is ops.LOAD and is_whole(node))

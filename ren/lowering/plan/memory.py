@@ -53,7 +53,7 @@ class MemoryPlan:
 
 @attrs.frozen
 class MemoryReport:
-    """What one run of a plan holds in memory, in bytes.
+    """Memory that one run of a plan holds, in bytes.
 
     Where the plan is one call of native code, that is what is reported: nothing is donated then,
     and what the call holds besides arguments and results is `call_bytes`.
@@ -183,7 +183,7 @@ def _pairs(unit: Unit) -> tuple[tuple[int, int], ...]:
 
 
 def memory_plan(plan: Plan) -> MemoryPlan:
-    """Where every optimizable value stands, and which takes over which."""
+    """Plan the place of every optimizable value, and which takes over which."""
     values = list(values_of(plan))
     donations = tuple(_pairs(unit) for unit in plan.units)
     arenas: dict[Hashable, Arena] = {}

@@ -52,7 +52,7 @@ class GraphUnit:
 
     @property
     def name(self) -> str:
-        """What it does, for people."""
+        """Name of the step, for people."""
         return f"GRAPH of {len(self.graph.steps)} units"
 
     def prepared(self, args: tuple[Any, ...]) -> Prepared:

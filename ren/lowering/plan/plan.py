@@ -59,7 +59,7 @@ class Plan:
 
     @property
     def memory(self) -> MemoryReport:
-        """What one run holds in memory, planned; `ren.lowering.plan.memory.measure` measures it."""
+        """Planned memory of one run; `ren.lowering.plan.memory.measure` measures it."""
         return report(self)
 
     def explain(self, trace: Trace | None = None) -> str:

@@ -66,7 +66,7 @@ class CopyUnit:
 
     @property
     def name(self) -> str:
-        """What it does, for people."""
+        """Name of the step, for people."""
         return f"COPY to {self.device}"
 
 
@@ -86,7 +86,7 @@ class ViewUnit:
 
     @property
     def name(self) -> str:
-        """What it does, for people."""
+        """Name of the step, for people."""
         return f"VIEW of limbs {self.start} to {self.start + self.length - 1}"
 
 

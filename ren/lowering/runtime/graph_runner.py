@@ -64,7 +64,7 @@ class GraphRunner:
 
 
 def graph_runner(plan: Plan) -> GraphRunner:
-    """What `run_plan` computes, as a function of concrete JAX arrays with few executables.
+    """Compile a plan to few executables: a function of concrete JAX arrays, equal to `run_plan`.
 
     An executable holds the kernels and views between two copies whose arrays are on the same
     devices: a plan without copies is one executable. Where kernels do not stay apart in it, more

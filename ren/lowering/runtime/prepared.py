@@ -128,7 +128,7 @@ class Bindings:
         self._known: tuple[Binding, ...] = ()
 
     def __call__(self, inputs: Sequence[Any]) -> tuple[Any, ...] | None:
-        """The outputs; None, and nothing has run, where an input is no concrete JAX array."""
+        """The outputs; None, and nothing has run, unless all inputs are concrete JAX arrays."""
         for binding in self._known:
             if binding.fits(inputs):
                 return binding(inputs)
@@ -171,5 +171,5 @@ def _likeness(array: Any) -> _Likeness:
 
 
 def _context() -> tuple[Any, ...]:
-    """What else decides where results are, and whether executables were cleared."""
+    """State that decides where results are besides the arrays, and the epoch of the kernels."""
     return emit.epoch(), default_device(), mesh_in_use()

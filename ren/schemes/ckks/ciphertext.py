@@ -101,7 +101,7 @@ class Ciphertext(Protocols, Stored):
 
     @property
     def slots(self) -> int:
-        """How many slots there are; rotations are cyclic over them."""
+        """Number of slots; rotations are cyclic over them."""
         return self.params.slots
 
     @property
@@ -400,7 +400,7 @@ def _unflatten(static: tuple[Any, ...], children: Any) -> Ciphertext:
 
 
 def _ready(x: Ciphertext) -> Ciphertext:
-    """What leaves laziness is in normal form; in manual mode it stays as it is."""
+    """Bring to normal form what leaves laziness; in manual mode leave it as it is."""
     return x if is_manual() else explicit.normal(x)
 
 

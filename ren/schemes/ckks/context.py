@@ -73,7 +73,7 @@ class Context(DisplayedContext, Stored):
 
     @property
     def slots(self) -> int:
-        """How many numbers a ciphertext holds."""
+        """Number of values that a ciphertext holds."""
         return self.params.slots
 
     @property
@@ -312,7 +312,7 @@ class Context(DisplayedContext, Stored):
         return galois_element(steps % self.slots, self.params.n)
 
     def _steps(self, galois: int) -> int | None:
-        """Of a rotation's galois element, the fewest; None for any other."""
+        """Fewest steps of the rotation with a galois element; None for any other element."""
         fewest = (k for j in range(self.slots // 2 + 1) for k in (j, -j))
         return next((k for k in fewest if self._galois(k) == galois), None)
 

@@ -35,7 +35,7 @@ Batch = tuple[int, ...]
 class Secret:
     """A secret s: its ternary coefficients int8 [n], and s over the key ring in the NTT domain.
 
-    It is no pytree, so that it cannot slip into a compiled program as an argument.
+    It is not a pytree, so that it cannot slip into a compiled program as an argument.
     """
 
     coefficients: NDArray[np.int8]

@@ -20,7 +20,7 @@ from ren.schemes.rlwe.keys import SwitchingKey
 
 @attrs.frozen
 class Gadget:
-    """How a polynomial is cut for a switch: digits of the union of all bases, special primes.
+    """Cut of a polynomial for a switch: digits of the union of all bases, special primes.
 
     Args:
         n: the degree of the ring.

@@ -1,4 +1,4 @@
-"""How large a modulus a ring degree can bear: the bound on union times P."""
+"""Largest modulus that a ring degree can bear: the bound on union times P."""
 
 from __future__ import annotations
 

@@ -69,7 +69,7 @@ class Rows:
 
 
 class Unsupported(Exception):
-    """The graph has a step that rows have no name for."""
+    """The graph contains an op that the native backend does not support."""
 
 
 _Value = list[int]  # a row for each limb
@@ -269,7 +269,7 @@ def _flip(b: _Builder, instr: Instr, t: list[Table], src: list[_Value]) -> _Valu
 
 
 def _residues(b: _Builder, instr: Instr, t: list[Table], src: list[_Value]) -> _Value:
-    """Of rows of words, which are no residues: any factors do in a sum of two products."""
+    """Reduce rows of words, which are not residues: any factors do in a sum of two products."""
     low, high = src[0]
     _, _, *factors = ([int(x) for x in array.ravel()] for array in t[0].build())
     made = []
@@ -326,7 +326,7 @@ def _store(b: _Builder, instr: Instr, t: list[Table], src: list[_Value]) -> _Val
 
 
 def _stack(instr: Instr, shape: Shape, each: Sequence[Sequence[_Value]]) -> _Batch:
-    """Of each position the values that are stacked: along a new last axis, or a new first one."""
+    """Stack values at each position: along a new last axis, or a new first one."""
     wide = [[_wide(x, instr) for x in read] for read in each]
     count = len(instr.src)
     if instr.structure:

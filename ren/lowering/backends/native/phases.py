@@ -57,7 +57,7 @@ class PlacedConversion:
 
 @attrs.frozen
 class Schedule:
-    """What runs, in order.
+    """Schedule of a call: its phases in order, and the rows that they need.
 
     Attributes:
         phases: of tasks, each a list of steps; or of conversions.
@@ -160,7 +160,7 @@ def _levels(rows: Rows) -> tuple[list[int], list[int]]:
 
 
 def _fixed(rows: Rows, inputs: Sequence[int], outputs: Sequence[int]) -> dict[int, int]:
-    """Where inputs, constants and outputs are."""
+    """Places of inputs, constants and outputs, by row."""
     places: dict[int, int] = {}
     constants: dict[int, int] = {}
     for r, row in enumerate(rows.rows):

@@ -199,7 +199,7 @@ def compiled_afresh(lowered: Any, place: Any) -> Any:
 
 
 def to_bytes(loaded: Any, results: Results) -> bytes:
-    """What `from_bytes` makes the executable from."""
+    """Serialize an executable for `from_bytes`."""
     head = json.dumps(results).encode()
     return _LENGTH.pack(len(head)) + head + loaded.serialize()
 
@@ -232,7 +232,7 @@ def _chosen(platform: str) -> dict[str, Any] | None:
 
 @cache
 def environment(device: Any) -> tuple[str, ...]:
-    """What decides about an executable besides the program: versions, flags, the processor."""
+    """Key of an executable besides its program: versions, flags, the processor."""
     made = hashlib.sha256()
     _private.cache_key._hash_platform(made, device.client)
     _private.cache_key._hash_xla_flags(made, _private.cache_key.get_flag_prefixes())

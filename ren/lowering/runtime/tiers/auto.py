@@ -36,7 +36,7 @@ from ren.lowering.storage.telemetry import Decision, Entry, Samples, Store, Tele
 
 MEASURING, COMPILING, PROBING, SETTLED = "measuring", "compiling", "probing", "settled"
 
-_LONGEST_GAP, _LONGEST_GAP_NS = 256, 1_000_000_000  # calls between two looks, and their time
+_LONGEST_GAP, _LONGEST_GAP_NS = 256, 1_000_000_000  # calls between two samples, and their time
 _log = logging.getLogger("ren")
 
 

@@ -35,7 +35,7 @@ _MISSED, _SHARE_LOWERING = 1.5, 0.1
 
 @attrs.frozen
 class Size:
-    """What compiling depends on: units, distinct programs, and instructions of all kernels."""
+    """Size of a plan for its compiler: units, distinct programs, instructions of all kernels."""
 
     units: int
     programs: int
@@ -50,7 +50,7 @@ class Size:
 
 
 class Estimates:
-    """What lowering and compiling take, in nanoseconds, corrected by what they took."""
+    """Estimated times of lowering and compiling, in nanoseconds, corrected by measured ones."""
 
     def __init__(self) -> None:
         self._lower_factor = self._compile_factor = 1.0
@@ -124,7 +124,7 @@ class Budget:
 
 
 class Cooldown:
-    """How long a tier that failed is left alone: twice as long after each failure in a row."""
+    """Pause of a tier that failed: twice as long after each failure in a row."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -145,5 +145,5 @@ class Cooldown:
 
     @property
     def left_ns(self) -> int:
-        """How long it still lasts; 0 when it is over."""
+        """Nanoseconds that the pause still lasts; 0 when it is over."""
         return max(self._until - self._clock(), 0) if self.failures else 0

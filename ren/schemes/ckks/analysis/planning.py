@@ -49,7 +49,7 @@ def plan(
     integer_bits: int | None = None,
     slots: int | None = None,
 ) -> Requirements:
-    """What `function(*args)` needs, from the shapes of what is encrypted; nothing is computed.
+    """Find what `function(*args)` needs, from the shapes of its arguments; nothing is computed.
 
     Args:
         function: of ciphertexts, as for `ren.jit`; a jitted one is looked into.

@@ -95,7 +95,7 @@ def evolve_terms(
 
 
 def terms_of(x: Ciphertext | Plaintext) -> Terms:
-    """What sums with `x` start from: its pending form, until the normal form has run.
+    """Terms that sums with `x` start from: its pending form, until the normal form has run.
 
     What a function under `ren.jit` closes over runs once, at the capture, and counts as run.
     """
@@ -151,7 +151,7 @@ def drop_polys(polys: tuple[Poly, ...], params: Parameters, level: int, target: 
 
 
 def dropped_noise(noise: Noise, params: Parameters, level: int, target: int) -> Noise:
-    """What `drop_polys` makes of a noise: the rounding of its factor and of its rescale."""
+    """Noise after `drop_polys`: with the rounding of its factor and of its rescale."""
     if level == target:
         return noise
     relative = 0.5 / drop_factor(params, level, target)

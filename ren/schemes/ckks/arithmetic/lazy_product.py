@@ -129,7 +129,7 @@ class Pending:
 
     @classmethod
     def of(cls, terms: Terms) -> Pending | None:
-        """What to keep beside the normal form of `terms`; None where that is all there is."""
+        """Pending form to keep beside the normal form of `terms`; None without a product."""
         if not terms.product:
             return None
         product, base = (tuple(weakref.ref(p.node) for p in t) for t in (terms.product, terms.base))

@@ -46,7 +46,7 @@ def galois_element(steps: int, n: int) -> int:
 
 
 def steps_by_element(n: int, slots: int) -> dict[int, int]:
-    """Of the galois element of every rotation over `slots` the fewest steps, of either sign."""
+    """Fewest steps, of either sign, of each rotation over `slots`, by its galois element."""
     found: dict[int, int] = {}
     for j in range(slots // 2 + 1):
         for k in (j, -j):

@@ -47,7 +47,7 @@ _CAPS = (None, 8, 5, 4, 3, 2)  # budgets that are tried for sigma, and for tau
 
 @attrs.frozen
 class Ladder:
-    """How the multiples of `unit` from `low` to `high` are reached as rotations of one ciphertext.
+    """Ladder of rotations of one ciphertext by the multiples of `unit` from `low` to `high`.
 
     Args:
         radix: each has a key of its own where it is 0. Else the multiples of radix unit are
@@ -68,7 +68,7 @@ class Ladder:
         return range(self.low, self.high + 1, self.unit * self.radix)
 
     def _above(self, step: int) -> int:
-        """How far a step is above its rung."""
+        """Distance of a step above its rung."""
         return (step - self.low) % (self.unit * self.radix)
 
     @property
@@ -83,7 +83,7 @@ class Ladder:
 
     @property
     def rotations(self) -> int:
-        """How often something is rotated."""
+        """Number of rotations."""
         if not self.radix:
             return len(self.keys)
         between = sum(step != 0 and self._above(step) > 0 for step in self._steps)
@@ -120,7 +120,7 @@ class Route:
 
     @property
     def rotations(self) -> int:
-        """How often something is rotated."""
+        """Number of rotations."""
         parts = (self.sigma, self.tau, self.phi, self.psi)
         return sum(part.rotations for part in parts) + (self.copy != 0)
 

@@ -194,7 +194,7 @@ class Layout:
 
     @property
     def static(self) -> tuple[Any, ...]:
-        """What programs depend on; a plan is replayed for vectors of any length."""
+        """Static part, which programs depend on; a plan is replayed for vectors of any length."""
         tail = self.tail
         tail_key = (tail.before, tail.after, tail.is_bounded, tail.is_copies, tail.has_value)
         return self.is_complex, self.blocks, self.shape, tail_key

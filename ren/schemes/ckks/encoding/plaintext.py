@@ -72,7 +72,7 @@ class Plaintext(Stored):
 
     @property
     def slots(self) -> int:
-        """How many slots there are."""
+        """Number of slots of the parameters."""
         return self.params.slots
 
     @property
@@ -211,7 +211,7 @@ def _encode_symbol(
 ) -> Plaintext:
     """The plaintext of an array that is known at each call of a captured function."""
     z, layout = as_slots(symbol.sample, params.slots, blocks)
-    _coefficients(z, params, level)  # a wrong shape or type is told at its own line
+    _coefficients(z, params, level)  # a wrong shape or type raises at the user's line
     room, ring = _room(level, params), gadget_of(params).extended(params.ring(level))
 
     def limbs(values: Any) -> Any:

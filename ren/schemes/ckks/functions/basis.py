@@ -26,7 +26,7 @@ def element_depth(j: int) -> int:
 
 @attrs.frozen
 class Element:
-    """How B_j is made: factor B_high B_low - correction B_(high - low).
+    """Recurrence for B_j: factor B_high B_low - correction B_(high - low).
 
     Args:
         high, low: high >= low, their sum is j; where they are equal B_0 = 1 is corrected by.
@@ -67,7 +67,7 @@ class Basis:
         return self.element(j).size
 
     def element(self, j: int) -> Element:
-        """How B_j is made, j >= 2: of its half, or of the largest power of two below j."""
+        """Recurrence for B_j, j >= 2: from its half, or the largest power of two below j."""
         return _element(self, j)
 
     def divided(self, c: NDArray, g: int) -> tuple[NDArray, NDArray]:

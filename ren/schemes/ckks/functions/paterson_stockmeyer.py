@@ -44,7 +44,7 @@ class Combination:
 
 @attrs.frozen
 class Schedule:
-    """How a polynomial is evaluated.
+    """Schedule of the evaluation of a polynomial.
 
     Args:
         root: the sum that it is.

@@ -34,7 +34,7 @@ Interval = tuple[float, float]
 
 @attrs.frozen
 class Map:
-    """How x in [a, b] becomes B_1 = first u, u in [-1, 1], before the products.
+    """Map of x in [a, b] to B_1 = first u, u in [-1, 1], before the products.
 
     Args:
         factor: x - middle is multiplied by it: an integer at no level, else at one level.

@@ -1,4 +1,4 @@
-"""What the owner of a secret has shared of it: the budget of `decrypt_shared`, and its noise.
+"""Budget of `decrypt_shared` for one secret: results shared so far, and their noise.
 
 There is one ledger for each secret in a process, whatever contexts hold it, and it is saved with
 the secret. Its name is a hash of the secret (`derivation.ledger_name`), never the `key_id`, which
@@ -26,7 +26,7 @@ BITS = range(10, 129)
 
 @attrs.frozen
 class Terms:
-    """What decryptions of one context are shared on: fixed by the first of them.
+    """Terms on which decryptions of one context are shared: fixed by the first of them.
 
     Args:
         statistical_bits: log2 of the advantage that is left to an attack, negative.
@@ -71,7 +71,7 @@ class Saved:
 
 
 class Ledger:
-    """What was shared under one key: the key of the noise, and what is spent."""
+    """Ledger of one secret: the key of the noise, and the decryptions that are spent."""
 
     def __init__(self, saved: Saved | None = None) -> None:
         saved = saved or Saved(fresh_seed())

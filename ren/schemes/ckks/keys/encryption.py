@@ -84,7 +84,7 @@ def encrypt_integers(
     params: Parameters,
     entropy: Entropy = fresh_seed,
 ) -> tuple[tuple[Poly, Poly], bytes]:
-    """What `encrypt_with_secret` makes of these coefficients [*batch, n], at once.
+    """Encrypt coefficients [*batch, n] like `encrypt_with_secret`, at once.
 
     Message and noise are added before they are transformed. The program is planned once.
     """
@@ -106,7 +106,7 @@ def encrypt_integers_with_public_key(
     params: Parameters,
     entropy: Entropy = fresh_seed,
 ) -> tuple[Poly, Poly]:
-    """What `encrypt_with_public_key` makes of these coefficients [*batch, n], at once."""
+    """Encrypt coefficients [*batch, n] like `encrypt_with_public_key`, at once."""
     shape, wide = coefficients.shape, ring.with_moduli((*ring.moduli, params.specials[0]))
     v = Integers(ternary_draws(shape, entropy).astype(np.int64), wide)
     noises = [Integers(noise_draws(shape, params.sigma, entropy), wide) for _ in range(2)]

@@ -219,7 +219,7 @@ class _Told:
 def check_readable(x: Ciphertext, what: str) -> None:
     """Report a ciphertext whose tracked bound leaves the range of its level, before it is read.
 
-    One whose error is unknown is reported too: who reads it may not be who was told why.
+    One whose error is unknown is reported too: its reader may not have seen the reason.
     """
     if math.isnan(bound_of(x) or 0):
         report(

@@ -1,4 +1,4 @@
-"""How CKKS parameters show themselves: as text, in notebooks, drawn."""
+"""Display of CKKS parameters: as text, in notebooks, drawn."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def security_marks(p: Any, *tags: str) -> dict[str, Any]:
 
 
 def parameter_parts(p: Any, *rows: tuple[str, html.Cell]) -> list[html.Markup]:
-    """Of a card that shows parameters: facts, `rows` before them, then levels and keys."""
+    """Parts of a card that shows parameters: facts, `rows` before them, then levels and keys."""
     wishes = f"n = {p.n}, {p.slots} slots, depth {p.depth}, scale 2^{p.scale_bits}"
     levels = [
         (level, moduli, bits, html.meter(float(bits) / p.log_qp), *rest)

@@ -200,7 +200,7 @@ class Parameters(Displayed, Stored):
 
     @property
     def depth(self) -> int:
-        """How many levels lie above level 0; the highest level."""
+        """Number of levels above level 0; the highest level."""
         return len(self.path) - 1
 
     max_level = depth
@@ -252,7 +252,7 @@ class Parameters(Displayed, Stored):
 
     @property
     def dnum(self) -> int:
-        """How many digits a key has at the highest level."""
+        """Number of digits of a key at the highest level."""
         return len(self.digits)
 
     @property

@@ -75,7 +75,7 @@ class Plan:
 
 @attrs.frozen
 class Request:
-    """What a plan has to meet: `limit` bounds log2(union P) in bits, `dnum` the digits, `cost` the
+    """Request for a plan: `limit` bounds log2(union P) in bits, `dnum` the digits, `cost` the
     limb-NTTs of a key switch and `noise` sum_j (D_j / P)^2."""
 
     depth: int
@@ -357,7 +357,7 @@ def _best_walk(primes: Primes, request: Request) -> tuple[_Cost, Plan] | None:
 
 
 def _count_digits(primes: Primes, walks: _Walks) -> tuple[np.ndarray, np.ndarray]:
-    """How many digits `partition` makes of each walk's union, and their noise, [walk] each."""
+    """Number of digits `partition` makes of each walk's union, and their noise, [walk] each."""
     steps, mains = np.diff(primes.terminal_bits[walks.sets], axis=1), np.diff(primes.main_bits)
     most_t, most_m = walks.most.T
     columns = [np.where(j < most_t, steps[:, j], 0) for j in reversed(range(MAX_TERMINALS))]

@@ -52,7 +52,7 @@ def _ordered(p: Parameters, moduli: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def _colours(p: Parameters) -> dict[int, tuple[str, str]]:
-    """Of each modulus its label and colour; unlabelled are those told of already."""
+    """Label and colour of each modulus."""
     return {
         **dict.fromkeys(p.mains, ("main moduli", plotting.BLUE)),
         **dict.fromkeys(p.terminals, ("terminal moduli", plotting.SKY)),

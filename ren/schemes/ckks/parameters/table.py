@@ -24,7 +24,7 @@ def summary(p: Parameters) -> str:
 
 
 def header_of(p: Parameters) -> dict[str, Any]:
-    """What the header of every saved object says of its parameters; INSECURE where they are."""
+    """Header fields of the parameters in a saved object; INSECURE where they are."""
     return {"params": p.to_dict(), "security": security_text(p)}
 
 
@@ -45,7 +45,7 @@ def table(p: Parameters) -> list[str]:
 
 
 def level_rows(p: Parameters) -> list[tuple[str, ...]]:
-    """Of each level, the highest first: its number, moduli, log2 Q, log2 scale, ciphertext."""
+    """Rows of the levels, the highest first: number, moduli, log2 Q, log2 scale, ciphertext."""
     rows = []
     for level in range(p.depth, -1, -1):
         ring, size = p.ring(level), _bytes_text(p.ciphertext_nbytes(level))
@@ -56,7 +56,7 @@ def level_rows(p: Parameters) -> list[tuple[str, ...]]:
 
 
 def fact_rows(p: Parameters) -> list[tuple[str, str]]:
-    """What else there is to know, each with its name."""
+    """Rows (name, text) of the other facts: bases, special primes, secret, keys."""
     target = p.security_bits or 128
     bound = bounds.max_log_qp(p.n, target)
     widest = max(map(len, p.digits))
@@ -72,7 +72,7 @@ def fact_rows(p: Parameters) -> list[tuple[str, str]]:
 
 
 def key_rows(p: Parameters) -> list[tuple[str, ...]]:
-    """Of each kind of key its bytes, and those saved: uniform halves as seeds of 32 bytes."""
+    """Rows of the kinds of key: bytes held, and saved with uniform halves as 32-byte seeds."""
     switching, public = p.key_nbytes(), 2 * (len(p.union) + 1) * p.n * 4
     limbs = len(p.union) + len(p.specials)
     rows = [
