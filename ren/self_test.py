@@ -1,7 +1,7 @@
 """Ren's self-test: does this machine compute exactly, precisely, and keep what it compiled?
 
 Each check compares with Python integers, with NumPy in the clear, or with the NumPy reference of
-the kernels; none with what the same code said before.
+the kernels. None compares with earlier results of the same code.
 """
 
 from __future__ import annotations
@@ -82,9 +82,9 @@ class SelfTest:
 def selftest() -> SelfTest:
     """Checks Ren on this machine, in under 20 seconds.
 
-    Products, automorphisms and rescaling against Python integers; compiled kernels against the
-    NumPy reference, bit for bit; an encrypted computation against the same in the clear; whether
-    executables are kept and found again.
+    The checks: products, automorphisms and rescaling against Python integers; compiled kernels
+    against the NumPy reference, bit for bit. Then an encrypted computation against the same in the
+    clear, and whether executables are kept and found again.
 
     Returns:
         What was seen: true when all of it holds. Nothing is raised and nothing is printed.

@@ -9,7 +9,7 @@ import pytest
 
 from tests import prose
 
-LONG = " ".join(f"W{i}" for i in range(prose.MAX_WORDS + 1)) + "."
+LONG = " ".join(f"Word{i}" for i in range(prose.MAX_WORDS + 1)) + "."
 
 
 def found(path: Path, text: str) -> list[tuple[int, str]]:
@@ -87,11 +87,13 @@ def test_check_allows_plain_words(tmp_path: Path, text: str) -> None:
 
 
 def test_check_counts_words_of_sentences(tmp_path: Path) -> None:
-    assert found(tmp_path / "a.md", LONG.removeprefix("W0 ")) == []
+    assert found(tmp_path / "a.md", LONG.removeprefix("Word0 ")) == []
     assert found(tmp_path / "a.md", f"Short.\n{LONG}") == [(2, "length")]
-    assert found(tmp_path / "a.md", LONG.replace("W3 W4", "W3. W4")) == []
-    assert found(tmp_path / "a.md", LONG.replace("W3", "e.g. W3")) == [(1, "length")]
-    assert found(tmp_path / "a.md", LONG.replace("W3 W4", "`W3 W4`")) == []
+    assert found(tmp_path / "a.md", LONG.replace("Word3 Word4", "Word3. Word4")) == []
+    assert found(tmp_path / "a.md", LONG.replace("Word3", "e.g. Word3")) == [(1, "length")]
+    assert found(tmp_path / "a.md", LONG.replace("Word3 Word4", "`Word3 Word4`")) == []
+    assert found(tmp_path / "a.md", LONG.replace("Word3 Word4", "x = 2^32 q")) == []
+    assert found(tmp_path / "a.md", LONG.replace("Word3 Word4", "a word")) == [(1, "length")]
     assert found(tmp_path / "a.md", f"References: {LONG}") == []
 
 

@@ -58,8 +58,8 @@ class Captured:
 
     Attributes:
         plan: what runs.
-        sources: for each input of the plan, a function from the call's limb arrays and its other
-            values to its array: an argument, a closed-over buffer that this object holds, a fresh
+        sources: for each input of the plan, a function from the call's limb arrays and other values
+            to its array. The array is an argument, a closed-over buffer that this object holds, a
             random draw, or residues made of numbers.
         outputs: for each polynomial of the result its root among the plan's outputs, or the
             constant that it is.
@@ -130,8 +130,8 @@ class Captured:
     def wait(self, timeout: float | None = None) -> bool:
         """Waits, at most `timeout` seconds, for what is compiled in the background.
 
-        Under tier "auto" a compile that was put off until it is paid for is done now, so that the
-        calls after this one can choose between the tiers.
+        Under tier "auto" a compile that was put off until it is paid for is done now. The calls
+        after this one can then choose between the tiers.
 
         Returns:
             True when nothing is left to wait for.
@@ -174,8 +174,8 @@ class Recording:
     Attributes:
         sink: the SINK of `roots`.
         inputs: the placeholder of each polynomial argument, or the constant that it is.
-        closed_over: lazy nodes that depend on no argument and are computed once: those made
-            before, and with `prune` those that the function makes.
+        closed_over: lazy nodes that depend on no argument and are computed once. Those made before,
+            and with `prune` those that the function makes.
         pruned: those of them that the function makes.
         roots: the distinct results that are not constants.
         result: the result taken apart.
@@ -232,8 +232,8 @@ def capture(
 ) -> Captured:
     """Runs `function` on placeholders for the polynomials of `arguments` and plans the result.
 
-    Closed-over lazy polynomials are computed once, here, and with `prune` so is what the function
-    computes from no argument; the plan holds the results.
+    Closed-over lazy polynomials are computed once, here. With `prune` so is what the function
+    computes from no argument. The plan holds the results.
 
     Args:
         function, name, arguments, others: as in `record`; the polynomials are realized.

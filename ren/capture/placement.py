@@ -1,6 +1,6 @@
 """Device of a call of a jitted function: that of its polynomials, or the one asked for.
 
-The answer depends on the devices of the polynomials alone, not on their values: it can be kept with
+The answer depends on the devices of the polynomials alone, not on their values. It can be kept with
 the plan. Constants have no device and follow the others.
 """
 
@@ -50,8 +50,8 @@ def place(
     Args:
         polys: the polynomials among the arguments.
         device: where to run, whatever they say: as in `Poly.to`.
-        auto_device: go to the accelerator, when `devices` has exactly one and every polynomial that
-            is not there is on the CPU. The python device and shards stay where they are.
+        auto_device: go to the accelerator, when `devices` has exactly one and all other polynomials
+            are on the CPU. The python device and shards stay where they are.
         devices: those of this process, `visible_devices()`.
         name: of the function, for the error.
 
@@ -92,7 +92,7 @@ def target_of(
 def moved(polys: Sequence[Poly], target: Any) -> list[Poly]:
     """The polynomials, realized, on the device or sharding `target`.
 
-    One that is there already, and a constant, is the same object; others are copies, made by
+    One that is there already, and a constant, is the same object. Others are copies, made by
     `jax.device_put`, or NumPy arrays for "python".
     """
     return [

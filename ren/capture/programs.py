@@ -1,7 +1,7 @@
 """Programs that Ren itself runs again and again: planned once, then replayed.
 
-What `ren.jit` is for users, without keys to compare, tiers or anything to look at: encoding and
-encryption take less time than planning their programs would.
+The counterpart of `ren.jit` for Ren's own programs, without keys to compare, tiers or reports.
+Encoding and encryption take less time than planning their programs would.
 """
 
 from __future__ import annotations

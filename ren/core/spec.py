@@ -54,8 +54,8 @@ class BufferArg:
 class PlaceholderArg:
     """An input of a captured program; `serial` tells placeholders apart.
 
-    `made` is None for an argument; else it makes the limbs anew at every replay, from the values of
-    the call's arguments that are no polynomials, and `how` is its name: DRAW or ENCODE.
+    `made` is None for an argument. Else it makes the limbs anew at every replay, from the values of
+    the call's arguments that are not polynomials. `how` is its name: DRAW or ENCODE.
     """
 
     serial: int

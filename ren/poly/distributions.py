@@ -1,8 +1,8 @@
 """Random polynomials: distributions, and where their bytes come from.
 
 Without a seed a polynomial is drawn from fresh operating-system entropy and is never merged with
-another: under `ren.jit` it becomes an input that is drawn anew at every replay, and under a JAX
-transformation, where one traced draw would be reused for every run, it raises.
+another. Under `ren.jit` it becomes an input that is drawn anew at every replay. Under a JAX
+transformation it raises, as one traced draw would be reused for every run.
 """
 
 from __future__ import annotations

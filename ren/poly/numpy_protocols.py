@@ -1,8 +1,8 @@
 """NumPy's protocols on polynomials: its operators compute modulo q, and what would not is refused.
 
-NumPy asks an element of a list for an array in the same way as it asks an argument of `np.asarray`.
+NumPy asks an element of a list for an array just as it asks an argument of `np.asarray`.
 `np.sum([p, p])` would then add plain integers. So an array of coefficients needs an integer type,
-and an array of polynomials the type `object`; on the latter NumPy's sums and products use the
+and an array of polynomials the type `object`. On the latter NumPy's sums and products use the
 operators of its elements.
 """
 

@@ -38,7 +38,7 @@ class Poly(Shown, RandomConstructors):
     """A polynomial of Z_q[X]/(X^n + 1): operations record a program, nothing runs until needed.
 
     Args:
-        coeffs: up to n integers of any size and sign, the lowest power first: a list or an integer
+        coeffs: up to n integers of any size and sign, the lowest power first. A list or an integer
             array, `[*batch, n]`; missing high coefficients are zero.
         ring: the ring.
         device: where it lives: None for JAX's default, "python" for the NumPy reference, a

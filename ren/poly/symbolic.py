@@ -1,8 +1,8 @@
 """Numbers and arrays among the arguments of a captured function: known at each call, not before.
 
-`+ - *` between them, with numbers, polynomials and ciphertexts make a program; the host carries out
-the part between numbers and arrays anew at each call, as Python and NumPy would. Whatever else
-asks for the value raises, and names `static_argnames`.
+`+ - *` between them, with numbers, polynomials and ciphertexts make a program. The host carries out
+the part between numbers and arrays anew at each call, as Python and NumPy would. Every other use of
+the value raises, and names `static_argnames`.
 """
 
 from __future__ import annotations
@@ -260,8 +260,8 @@ class Derived(Symbolic):
 def derived(function: Callable[..., Any], *arguments: Any) -> Any:
     """function(*arguments): now, or where some argument is symbolic at each call.
 
-    The samples are computed with too, so that for an `Aside` they are the values of the call that
-    is captured.
+    The samples are computed with too: for an `Aside` they are the values of the call that is
+    captured.
     """
     for a in arguments:
         if isinstance(a, Symbolic):
@@ -376,8 +376,8 @@ class LengthNeeded(BaseException):
 def common_length(a: int | None, b: int | None) -> int | None:
     """The one length of two vectors; None where both are scalars.
 
-    Two lengths that differ only by the call are taken to be equal, as they are in the call that is
-    captured. The plan checks that at each call.
+    Two lengths that differ only by the call are assumed to be equal, as in the captured call. The
+    plan checks that at each call.
 
     Raises:
         LengthNeeded: they differ in the call that is captured.
