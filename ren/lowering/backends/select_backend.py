@@ -36,7 +36,7 @@ def formed(
     """Form in which a graph runs on arrays like `args`, its tables, and the library it calls.
 
     That is one call of the library where there is one that can do all of the graph. Where arrays
-    may be divided among devices, it is one only if it loops over all batch axes: of what is taken
+    may be divided among devices, that call must loop over all batch axes. Of axes that are taken
     apart each device would do all.
     """
     found = whole_call(graph, tables, [tuple(a.shape) for a in args])

@@ -21,8 +21,8 @@ class Place:
 def common_place(arrays: Sequence[Any]) -> Place | None:
     """The one device that concrete arrays are on and that JAX would use for them.
 
-    None for arrays of NumPy, on several devices, in memory of another kind, or free to be moved to
-    a mesh or a default device where they are not.
+    None for arrays of NumPy, on several devices, or in memory of another kind. None also where they
+    are free to be moved to a mesh or a default device elsewhere.
     """
     if not mesh_in_use().empty:
         return None

@@ -1,8 +1,8 @@
 """Layout of a layered picture's boxes and arrows: rows by depth, few crossings, no overlap.
 
-Four steps: rows by longest path; a value that is read further down gets a point in each row
-between, so that its line has a place of its own; the order in a row follows the mean position of
-the neighbours; places follow the neighbours too, kept apart by a least-squares fit.
+The four steps: rows are assigned by longest path. A value that is read further down gets a point in
+each row between. So its line has a place of its own. The order in a row follows the mean position
+of the neighbours. Places follow the neighbours too, kept apart by a least-squares fit.
 
 Reference: Sugiyama, Tagawa and Toda, "Methods for visual understanding of hierarchical system
 structures", 1981.

@@ -1,8 +1,8 @@
 """The two bodies of every op that runs: its jax.numpy emitter and its NumPy reference.
 
-An emitter sees only the structure of its op and its tables, never moduli or values, so that kernels
-are shared. A reference sees the whole node and computes with plain remainders; it is what emitters
-are tested against, bit for bit.
+An emitter sees only the structure of its op and its tables, never moduli or values. So kernels are
+shared. A reference sees the whole node and computes with plain remainders. Tests compare emitters
+with it, bit for bit.
 """
 
 from __future__ import annotations

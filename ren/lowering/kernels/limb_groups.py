@@ -1,8 +1,8 @@
 """Values of a kernel that are held as groups of limbs, so that no JOIN need be copied together.
 
 XLA:CPU neither fuses a concatenation with what reads it nor reads through it without a choice for
-each element. So elementwise work on a JOIN runs over each group of limbs by itself, and only its
-result is a concatenation, which XLA writes region by region.
+each element. So elementwise work on a JOIN runs over each group of limbs by itself. Only its result
+is a concatenation, which XLA writes region by region.
 """
 
 from __future__ import annotations

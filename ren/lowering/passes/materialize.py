@@ -5,9 +5,9 @@
    So does a join that only elementwise work reads, which then runs over its parts.
 2. A transform is a kernel of its own. Its level is one more than that of what it reads.
 3. Elementwise nodes of one level that are connected form a cluster. A path that leaves a cluster
-   passes a transform, so its level grows and it never comes back: clusters form no cycle.
-4. A cluster over the node budget is cut in topological order, so that repeated segments of a long
-   program become the same kernel.
+   passes a transform, so its level grows and it never comes back. So clusters form no cycle.
+4. A cluster over the node budget is cut in topological order. Repeated segments of a long program
+   then become the same kernel.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
 """Memory of a plan: donation, placement in arenas, and the peak that follows.
 
-JAX arrays have no arenas. What is real is donation: a unit whose input dies may write a result of
-the same shape into that input's buffer. The arenas are a simulation: one a device, in which every
-intermediate that may move has an offset; an output that takes over a dead buffer keeps its place.
+JAX arrays have no arenas; they have donation. A unit whose input dies may write a result of the
+same shape into that input's buffer. The arenas are a simulation: one a device, in which every
+intermediate that may move has an offset. An output that takes over a dead buffer keeps its place.
 
 Inputs belong to the caller, before and after: no peak counts them. One that the caller gives away
-(`donating`) may lend its buffer to a result as a dead intermediate does; nor does a peak count it.
+(`donating`) may lend its buffer to a result, as a dead intermediate does. No peak counts it either.
 
 A plan that is one call of native code has no such values: see `ren.lowering.plan.call_memory`.
 """
@@ -55,16 +55,16 @@ class MemoryPlan:
 class MemoryReport:
     """Memory that one run of a plan holds, in bytes.
 
-    Where the plan is one call of native code, that is what is reported: nothing is donated then,
-    and what the call holds besides arguments and results is `call_bytes`.
+    Where the plan is one native call, the report is of that call. Nothing is donated then, and
+    `call_bytes` is what the call holds besides arguments and results.
 
     Attributes:
-        peak_bytes: planned: the largest, over units, of live intermediates and outputs with
-            donation, plus the unit's temporaries, which are estimated; of a native call the
-            outputs and what it holds.
+        peak_bytes: planned. The largest, over units, of live intermediates and outputs with
+            donation, plus the unit's estimated temporaries. Of a native call the outputs and what
+            it holds.
         unplanned_bytes: the same without donation.
         arena_bytes: the arenas that hold the optimizable intermediates, gaps included.
-        lower_bound_bytes: what lifetimes force, wherever values are placed: the most that is live
+        lower_bound_bytes: what lifetimes force, wherever values are placed. The most that is live
             while a unit runs, its results included, without temporaries. A buffer that is taken
             over counts once.
         input_bytes: of all inputs; in none of the peaks.

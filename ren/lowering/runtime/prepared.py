@@ -21,7 +21,7 @@ from ren.lowering.devices.devices import is_tracer
 from ren.lowering.devices.shardings import default_device, layout_of, mesh_in_use
 from ren.progress import Progress
 
-# A jitted function has a plan for each argument spec, and one binding does; more are for calls of
+# A jitted function has a plan for each argument spec, and one binding does. More are for calls of
 # one plan with other batch shapes or places, in turns.
 MAX_BINDINGS = 4
 

@@ -184,7 +184,7 @@ def _newest(*entries: Mapping[str, Entry]) -> dict[str, Entry]:
 def default_store() -> Store:
     """The store of this process for the settings in force, flushed at exit.
 
-    Its folder is one that Ren makes, inside that of the settings: users make theirs under umasks
+    Its folder is one that Ren makes, inside that of the settings. Users make theirs under umasks
     that let a group write to it.
     """
     folder = cache_folder()

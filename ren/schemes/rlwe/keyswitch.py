@@ -1,7 +1,7 @@
 """Hybrid key switching with digits: from c under one secret to two polynomials under another.
 
-Written once, in ring operations. Several switches of one polynomial share their ModUp because
-equal programs are the same node, so there is no hoisted variant here.
+Written once, in ring operations. Several switches of one polynomial share their ModUp because equal
+programs are the same node. So there is no hoisted variant here.
 
 Reference: Han and Ki, "Better bootstrapping for approximate homomorphic encryption", 2020, 3.1.
 """

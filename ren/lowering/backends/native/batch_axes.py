@@ -1,9 +1,9 @@
 """Batch axes of a graph: those taken apart into rows, and those that the call loops over.
 
-An axis that STACK makes or PART reads is taken apart, as limbs are, and with it every axis that it
-meets in an operation: each position has rows of its own. So is an axis that some output lacks. The
-others are loops: they stand for themselves at the right of each array, once what is taken apart is
-left out, and all outputs have all of them.
+An axis that STACK makes or PART reads is taken apart, as limbs are. So is every axis that it meets
+in an operation: each position has rows of its own. So is an axis that some output lacks. The others
+are loops. They stand for themselves at the right of each array, once the other axes are left out.
+All outputs have all of them.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
 """Compile a graph to bytecode for the kernel `ren_plan`: one call instead of one kernel per step.
 
-The steps of a limb stay in the cache of one core, and twiddles of a modulus are read once for all
+The steps of a limb stay in the cache of one core. Twiddles of a modulus are read once for all
 digits. Rows that cross phases lie in memory that is kept between calls.
 
 The code is uint32 words. It begins with the numbers of phases, of rows of a task's own and of rows
-kept between phases, and n; then the position of each phase, and for each argument and result the
-batch axes that are taken apart (see `batch_axes`). A phase is its kind, its number of tasks, the
-columns of each (of conversions), and the position of each task.
+kept between phases, and n. Then comes the position of each phase. For each argument and result the
+batch axes that are taken apart follow (see `batch_axes`). A phase is its kind, its number of tasks,
+its tasks' columns (of conversions), and the position of each task.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Table of the ops that have a native kernel, by platform; the emitter consults it alone.
 
-Beside the platform the choice depends on the ops of a program alone, so that a library's name says
-all that a key of a compiled kernel has to know.
+Beside the platform the choice depends on the ops of a program alone. So a library's name says all
+that a key of a compiled kernel has to contain.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """The call of a whole graph where a program may be divided among devices.
 
 XLA divides an opaque call by gathering all of its arrays on each device. The rule here declares
-that the loops of a call may be divided: each device then calls the kernel for its part. Where
-arrays are on one device, or are divided by `jax.shard_map`, the call is what it would be without.
-A call with batch axes that are taken apart is left whole, as its code contains their lengths.
+that the loops of a call may be divided. Each device then calls the kernel for its part. Where
+arrays are on one device, or are divided by `jax.shard_map`, the rule changes nothing. A call with
+batch axes that are taken apart is left whole, as its code contains their lengths.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Compiling ahead of time: the graph of a plan, part by part, from the types of its inputs alone.
 
-Lowering runs Python code and belongs to the thread that calls the plan; compiling does not, and can
-be done by another. Between two device copies stands one executable. The first run
-of the graph finds what is compiled here.
+Lowering runs Python code and belongs to the thread that calls the plan. Compiling does not, and
+another thread can do it. Between two device copies stands one executable. The first run of the
+graph finds what is compiled here.
 """
 
 from __future__ import annotations
