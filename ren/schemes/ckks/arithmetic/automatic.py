@@ -1,9 +1,9 @@
 """Sums, products and level alignment of ciphertexts, as programs over polynomials.
 
 Every ciphertext holds its normal form: two components, degree 1, at the canonical scale of its
-level, so a scale is the level's exact rational and is never multiplied along. A product is tensor,
-key switch, rescale, all of it lazy in the graph; sums go on from what comes before the key switch
-(see `lazy_product`), so that a sum of products is relinearized and rescaled once.
+level. So a scale is the level's exact rational and is never multiplied along. A product is tensor,
+key switch, rescale, all of it lazy in the graph. Sums start from the terms before the key switch
+(see `lazy_product`). So a sum of products is relinearized and rescaled once.
 """
 
 from __future__ import annotations
@@ -306,8 +306,8 @@ def _combined(
 def _lowered(x: Ciphertext | Plaintext, level: int, is_pending: bool) -> Terms:
     """`x` from above `level` taken down to it, to be added to what is pending there or not.
 
-    It meets what is pending one level above, at degree 2: raised by round(s_(level+1)), with a
-    relative error of 2^-(scale_bits + 1), as in going down, but without a rescale's transforms.
+    It meets what is pending one level above, at degree 2. It is raised by round(s_(level+1)), with
+    a relative error of 2^-(scale_bits + 1), as in going down, but without a rescale's transforms.
     """
     polys = (x.poly,) if isinstance(x, Plaintext) else x.polys
     target = level + 1 if is_pending else level

@@ -4,10 +4,10 @@ With indices mod d, A B = sum_k phi^k(sigma(A)) psi^k(tau(B)), slot by slot, whe
 
     sigma(A)_ij = A_i,i+j      tau(B)_ij = B_i+j,j      phi(A)_ij = A_i,j+1      psi(B)_ij = B_i+1,j
 
-In row-major slots sigma and tau are matrices of 2 d - 1 diagonals, phi^k is two rotations and two
-masks, psi^k one rotation, cyclic over d d slots: two copies of tau(B) stand one behind the other
-where there are more. One level for sigma and tau, one for the masks, one for the product, which is
-relinearized once.
+In row-major slots sigma and tau are matrices of 2 d - 1 diagonals. Each phi^k is two rotations and
+two masks, each psi^k one rotation, cyclic over d d slots. Where there are more slots, two copies of
+tau(B) stand one behind the other. One level for sigma and tau, one for the masks, one for the
+product, which is relinearized once.
 
 Reference: Jiang, Kim, Lauter and Song, "Secure outsourced matrix computation and application to
 neural networks", 2018 (eprint 2018/1041), 3 and 4.
@@ -50,8 +50,8 @@ class Ladder:
     """Ladder of rotations of one ciphertext by the multiples of `unit` from `low` to `high`.
 
     Args:
-        radix: each has a key of its own where it is 0. Else the multiples of radix unit are
-            reached one after another from the lowest, and from each the others by radix - 1 keys.
+        radix: each has a key of its own where it is 0. Else the multiples of radix unit are reached
+            one after another from the lowest. From each the others are reached by radix - 1 keys.
     """
 
     unit: int

@@ -44,7 +44,7 @@ class Plaintext(Stored):
 
     Attributes:
         wide: round(s_level * embedding^-1(values)), NTT domain, over the ring of `level` and the
-            special primes: so a product with it can be summed before a key switch is divided by P.
+            special primes. So a product with it can be summed before a key switch is divided by P.
         level, layout, params: static.
         bits: static; the coefficients are below 2^bits.
         noise: a public bound of the values, and the rounding of their encoding: see `noise`.

@@ -4,8 +4,8 @@ An element B_j = size(j) C_j is made of two earlier ones, where C_j is x^j or T_
 
     x^(h+l) = x^h x^l        T_(h+l) = 2 T_h T_l - T_(h-l)
 
-The sizes take up an interval: with u = (x - middle) / radius the ciphertext x - middle is
-B_1 = radius u, at no level, and sizes of later elements follow, kept near 1 by integer factors.
+The sizes take up an interval. With u = (x - middle) / radius the ciphertext x - middle is B_1 =
+radius u, at no level. Sizes of later elements follow, kept near 1 by integer factors.
 """
 
 from __future__ import annotations

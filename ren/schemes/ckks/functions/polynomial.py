@@ -91,8 +91,8 @@ def chebyshev(
 ) -> Ciphertext:
     """sum_j c_j T_j(u) in every slot, u in [-1, 1] for x in the interval.
 
-    It takes ceil(log2(degree + 1)) levels, and one more for the map from x to u where that can not
-    be taken into the basis: up to (b - a)/2 = 2 it always can, then at up to five bits of
+    It takes ceil(log2(degree + 1)) levels. It takes one more for the map from x to u where the
+    basis cannot take in the map. Up to (b - a)/2 = 2 it always can, then at up to five bits of
     precision for small degrees.
 
     Args:

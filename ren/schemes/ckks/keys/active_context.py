@@ -2,7 +2,7 @@
 
 Live contexts are held here weakly, by identity: a context without other references is gone. A
 server context made from its owner may live beside it under the same `key_id`. That id is a hash of
-keys, and a context that was read is compared with those that live before it joins them.
+keys. A context that was read is compared with those that live before it joins them.
 """
 
 from __future__ import annotations

@@ -35,8 +35,7 @@ def encrypt_with_secret(
 ) -> tuple[tuple[Poly, Poly], bytes | None]:
     """(m + e - a s, a) with a expanded from the seed that is returned too.
 
-    In a function that is being captured all of it is drawn anew at every replay, and there is no
-    seed.
+    In a function that is being captured all of it is drawn anew at every replay. There is no seed.
 
     Args:
         message: m over the ring of its level, [*batch, limb, n].

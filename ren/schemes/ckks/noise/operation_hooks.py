@@ -163,7 +163,7 @@ def _with_checked_bound(
     """`made`; a tracked bound that leaves the range of its level, and not before, is reported.
 
     So is noise that becomes unknown, unless that was done (`is_told`). Under `ren.jit` the check is
-    a step of the program: at capture it takes the bounds of that call, at each replay those of the
+    a step of the program. At capture it takes the bounds of that call, at each replay those of the
     replay. Under a JAX transformation the bounds are not known.
     """
     bound = bound_of(made)

@@ -1,10 +1,10 @@
 """Standard deviations of the sources of noise, of the modulus of a complex slot.
 
-They are in units of the message: of the coefficients, over the scale. Where noise is multiplied by
-a polynomial that is fixed for a key, the secret s or the noise of a switching key, its variance in
-slot j goes with |s(zeta_j)|^2, which is exponentially distributed over the slots: TAIL times the
-mean stands for it; SQUARE_TAIL times the square of the mean where s^2 is the factor. At 6.5 times
-the standard deviation both are passed by one slot in 10^8.
+They are in units of the message: of the coefficients, over the scale. Noise may be multiplied by a
+polynomial that is fixed for a key: the secret s, or a switching key's noise. Its variance in slot j
+then goes with |s(zeta_j)|^2, which is exponentially distributed over the slots. TAIL times the mean
+stands for it; SQUARE_TAIL times the square of the mean where s^2 is the factor. At 6.5 times the
+standard deviation both are passed by one slot in 10^8.
 """
 
 from __future__ import annotations
@@ -62,8 +62,8 @@ def plain_rescale_sigma(params: Parameters, level: int) -> float:
 def switch_sigma(params: Parameters, level: int, scale: float | None = None) -> float:
     """Sigma of a key switch at `level` of what has `scale`, or that of the level.
 
-    A digit is lifted to a polynomial whose coefficients are sums of alpha uniform ones, and is
-    multiplied by the noise of the key; the sum over the digits is divided by P with rounding.
+    A digit is lifted to a polynomial whose coefficients are sums of alpha uniform ones. It is
+    multiplied by the noise of the key. The sum over the digits is divided by P with rounding.
     """
     moduli, big = params.ring(level).moduli, params.special_product
     variance = _rounding(params, len(params.specials))

@@ -29,8 +29,8 @@ class Displayed:
     def plot(self: Any, ax: Any = None) -> Any:
         """Draws the modulus chain: the moduli of each level and of the keys, and the scales.
 
-        A row is a level, a box a modulus, as long as it has bits; the red line is log2 of the
-        canonical scale of each level, the dashed one the bound on the moduli of the keys.
+        A row is a level, a box a modulus, as long as it has bits. The red line is log2 of the
+        canonical scale of each level. The dashed line is the bound on the moduli of the keys.
 
         Args:
             ax: matplotlib Axes to draw on; None makes a figure.

@@ -141,9 +141,9 @@ class Parameters(Displayed, Stored):
             security: 128, 192, 256, or None for no bound (INSECURE).
             n: the ring degree; the least that will do when None (from 2^10 on).
             slots: values in a ciphertext, a power of two; n/2 when None. It raises a free n.
-            integer_bits: log2 of the headroom above the scale at level 0. None for 10, or for as
-                many more as a sum over all slots of numbers up to 1 needs, log2(slots) + 2, where
-                these cost no limb and no limb-NTT more.
+            integer_bits: log2 of the headroom above the scale at level 0. None for 10. Where that
+                costs no limb and no limb-NTT more, log2(slots) + 2, enough to sum numbers up to 1
+                over all slots.
             dnum: the most digits a key may have; whatever is cheapest when None.
             bound, strict: as for `Parameters`.
 
@@ -282,8 +282,8 @@ class Parameters(Displayed, Stored):
     def scales(self) -> tuple[Fraction, ...]:
         """The canonical scales, s_0 = 2^scale_bits and s_i = sqrt(s_(i-1) Q_i / Q_(i-1)).
 
-        Each is dyadic with 64 fractional bits, so that s_i^2 Q_(i-1) / Q_i differs from s_(i-1)
-        by less than 2^-(scale_bits + 62) of it, and every machine has the same ones.
+        Each is dyadic with 64 fractional bits. So s_i^2 Q_(i-1) / Q_i differs from s_(i-1) by less
+        than 2^-(scale_bits + 62) of it, and every machine has the same ones.
         """
         scales = [Fraction(1 << self.scale_bits)]
         for low, high in zip(self._rings, self._rings[1:], strict=False):
