@@ -36,11 +36,12 @@ golden: $(VENV)/test.stamp ## rewrite the golden files of the compiler's stages 
 	@$(BIN)/python -m tests.golden_programs
 	@$(BIN)/python -m tests.pictures
 
-check: $(VENV)/test.stamp ## lint, formatting, types, layers
+check: $(VENV)/test.stamp ## lint, formatting, types, layers, prose
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/pyright --pythonpath $(BIN)/python
 	@$(BIN)/lint-imports --no-cache
+	@$(BIN)/python -m tests.prose
 
 format: $(VENV)/test.stamp ## rewrite the sources in the one format that `check` accepts
 	@$(BIN)/ruff check --fix .

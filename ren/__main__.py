@@ -18,7 +18,7 @@ from ren.self_test import selftest
 
 
 def _about() -> list[tuple[str, str]]:
-    """What is installed here, and where programs would run."""
+    """Rows (name, value): the installed versions, the processors, the devices and the cache."""
     folder = cache_folder()
     packages = ("jax", "jaxlib", "numpy", "attrs")
     devices = ", ".join(f"{d.platform}:{d.id} {d.device_kind}" for d in jax.devices())

@@ -268,7 +268,7 @@ class Config:
 
 
 class Restore:
-    """What `ren.config.update` returns: leaving it as a context sets back what was changed."""
+    """Result of `ren.config.update`: a context manager that restores the changed settings."""
 
     def __init__(self, config: Config, before: dict[str, Any]) -> None:
         self._config, self._before = config, before

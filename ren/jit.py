@@ -35,7 +35,7 @@ _jitted: weakref.WeakSet[Jitted] = weakref.WeakSet()
 
 
 class CacheInfo(NamedTuple):
-    """How a jitted function's plans were used: calls replayed and captured, plans kept and gone."""
+    """Cache counts of a jitted function: calls replayed and captured, plans kept and evicted."""
 
     hits: int
     misses: int
@@ -219,31 +219,31 @@ def jit(
             dataclasses and attrs classes.
         max_plans: how many plans are held; the least recently used goes first.
         show_graph: print the program, as text, whenever a plan is captured.
-        tier: how plans run: "units", compiled kernels one by one, which compile fast and are shared
-            by all plans; "graph", the whole plan as one executable (if that fails, as units, with
-            a warning of the logger "ren"); "eager", the NumPy reference, for debugging; "auto"
-            begins with units, compiles the graph in the background once that is paid for, times
-            both and keeps the faster (`ren.config`, `plans[0].telemetry`). Results are the same, on
-            the same devices.
+        tier: how plans run, with the same results on the same devices. "units": compiled kernels
+            one by one, which compile fast and are shared by all plans. "graph": the whole plan as
+            one executable. If that fails it runs as units, with a warning of the logger "ren".
+            "eager": the NumPy reference, for debugging. "auto" begins with units and compiles the
+            graph in the background once that is paid for. It times both and keeps the faster
+            (`ren.config`, `plans[0].telemetry`).
         device: where calls run: "cpu", "gpu:0", "python", a jax.Device or a sharding. Arguments and
             closed-over polynomials are moved there; without it they must be on one device.
         auto_device: move what is on the CPU to the accelerator when there is exactly one.
         donate_argnames: arguments whose buffers results may take over. Reading them afterwards
             raises `DonatedBufferError`, whether a buffer was taken over or not.
-        prune: compute what depends on no argument once, at capture, and hold it in the plan; random
+        prune: compute what depends on no argument once, at capture, and hold it in the plan. Random
             draws are never pruned. `plan.explain()` marks what was.
-        static_argnames: arguments whose values the function looks at: flags, steps of a rotation,
+        static_argnames: arguments whose values the function reads: flags, steps of a rotation,
             sizes. Each value has a plan of its own.
         unknown: any other option is refused; the error names the nearest.
 
-    The key of a plan: the structure of the arguments; of each realized polynomial the ring, domain,
-    batch shape, dtype and device; of each constant polynomial ring, domain and value; of numbers
-    and arrays type and shape; the values of static arguments, and of all that is none of these.
-    Lazy arguments are realized together first. Numbers and arrays are symbolic: `+ - *` use them,
-    anew at each call, and anything else that needs their value raises. Closed-over polynomials are
-    realized once, at capture, and stay inputs of the plan: rebinding their names later changes
-    nothing. A random polynomial drawn inside is drawn anew at every replay. Inside another jitted
-    function, or while JAX is tracing, the function is simply inlined.
+    The key of a plan has the structure of the arguments. Of each realized polynomial it has the
+    ring, domain, batch shape, dtype and device. Of each constant polynomial it has ring, domain and
+    value; of numbers and arrays type and shape. It has the values of static arguments, and of all
+    that is none of these. Lazy arguments are realized together first. Numbers and arrays are
+    symbolic. `+ - *` use them, anew at each call, and anything else that needs their value raises.
+    Closed-over polynomials are realized once, at capture, and stay inputs of the plan: rebinding
+    their names later changes nothing. A random polynomial drawn inside is drawn anew at every
+    replay. Inside another jitted function, or while JAX is tracing, the function is simply inlined.
 
     Raises:
         JitError: no polynomial among the arguments, or none among the results; a bad option.
@@ -305,7 +305,7 @@ def djit(
 ) -> Any:
     """Captures a function's program anew at each call; compiled kernels are still shared.
 
-    For functions whose program depends on values that `ren.jit` cannot see: numbers and arrays
+    For functions whose program depends on values that `ren.jit` cannot see. Numbers and arrays
     among the arguments arrive as they are. Arguments and results are otherwise as for `ren.jit`.
 
     Args:

@@ -1,8 +1,8 @@
-"""Progress bars for what takes seconds: tqdm's, where it is installed and someone looks.
+"""Progress bars for what takes seconds: tqdm's, where it is installed and its output is seen.
 
-A bar is made when its work has taken two seconds, and goes when the work is done: short work costs
-a look at the clock for each step, imports nothing and prints nothing. It shows in notebooks and on
-terminals, in the main thread, one at a time; `ren.config.progress` turns bars off or always on.
+A bar is made when its work has taken two seconds, and goes when the work is done. Short work costs
+a reading of the clock for each step, imports nothing and prints nothing. Bars show in notebooks and
+on terminals, in the main thread, one at a time. `ren.config.progress` turns bars off or always on.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ class Progress:
 
 @contextmanager
 def titled(what: str) -> Iterator[None]:
-    """Whatever shows progress inside says that it is at this."""
+    """Set the title of all progress bars inside the context."""
     token = _title.set(what)
     try:
         yield

@@ -1,11 +1,11 @@
 """Host samplers over a SHAKE-256 byte stream: residues, ternary, sparse ternary, Gaussian.
 
-Every sampler is a function of the bytes it reads and of nothing else; there is no generator state
+Every sampler is a function of the bytes it reads and of nothing else. There is no generator state
 outside the stream object, so a forked child can share none. Fresh seeds come from the operating
 system at each call.
 
 Side channels: rejection loops, table searches and Python integers run in time that depends on the
-values drawn. The samplers are *not* constant time and give no protection against an observer of
+values drawn. The samplers are *not* constant time. They give no protection against an observer of
 timing or of caches on the machine that holds the secret.
 """
 
@@ -154,8 +154,8 @@ def uniform_residues(
 ) -> NDArray[np.uint32]:
     """Residues uniform on [0, q_i), plain form, uint32 [limb, n], without modulo bias.
 
-    A 32-bit word is taken when it lies under the last multiple of q_i (4/5 of words or more, since
-    q_i < 2^30), then reduced mod q_i. Limbs are drawn in the order of `moduli`.
+    A 32-bit word is taken when it lies under the last multiple of q_i, then reduced mod q_i. That
+    holds for 4/5 of words or more, since q_i < 2^30. Limbs are drawn in the order of `moduli`.
     """
     limbs = np.empty((len(moduli), n), np.uint32) if out is None else out
     accepted = [(1 << 32) // q * q for q in moduli]
@@ -256,9 +256,9 @@ def sparse_ternary(xof: Xof, count: int, hamming_weight: int) -> NDArray[np.int8
 def gaussian(xof: Xof, count: int, sigma: float = 3.2) -> NDArray[np.int64]:
     """The discrete Gaussian, P(x) proportional to exp(-x^2 / (2 sigma^2)): int64 [count].
 
-    Inverse of the cumulative distribution by one 64-bit word a sample; the table is exact to 2^-64,
+    Inverse of the cumulative distribution by one 64-bit word a sample. The table is exact to 2^-64,
     so the statistical distance is below (20 sigma + 1) 2^-64. Support |x| <= 10 sigma. The first 16
-    bits of a word mostly decide; the other 48 are read for the samples that they do not decide,
+    bits of a word mostly decide. The other 48 are read for the samples that they do not decide,
     after the first bits of all.
 
     Raises:
@@ -289,7 +289,7 @@ def gaussian_bound(sigma: float) -> int:
 
 @lru_cache(maxsize=32)
 def _gaussian_guesses(sigma: float) -> NDArray[np.signedinteger]:
-    """What words with some first bits become; below the support where they do not decide it."""
+    """Draws that the first 16 bits of a word decide; below the support where they do not."""
     table = _gaussian_table(sigma)
     edges, half = table >> _REST_BITS, len(table) // 2
     guesses = np.searchsorted(edges, np.arange(1 << 16, dtype=np.uint64)) - half
@@ -312,8 +312,8 @@ def _gaussian_table(sigma: float) -> NDArray[np.uint64]:
 def _gaussian_masses(sigma: float) -> list[int]:
     """exp(-x^2 / (2 sigma^2)) for x = 0..t in fixed point with 256 fractional bits.
 
-    The ratio of neighbours is r^(2x+1) with r = exp(-1/(2 sigma^2)), so two products a step do;
-    10 sigma <= 2^18 truncations of 2^-256 stay far below the 2^-64 of the table.
+    The ratio of neighbours is r^(2x+1) with r = exp(-1/(2 sigma^2)), so two products a step do. 10
+    sigma <= 2^18 truncations of 2^-256 stay far below the 2^-64 of the table.
     """
     bits, exact = 256, Context(prec=90)
     exponent = exact.divide(Decimal(-1), exact.multiply(2, exact.power(Decimal(sigma), 2)))

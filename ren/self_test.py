@@ -1,7 +1,7 @@
 """Ren's self-test: does this machine compute exactly, precisely, and keep what it compiled?
 
 Each check compares with Python integers, with NumPy in the clear, or with the NumPy reference of
-the kernels; none with what the same code said before.
+the kernels. None compares with earlier results of the same code.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _LIMBS = 3
 
 
 class _Differs(Exception):
-    """What a check found wrong, in a line."""
+    """A failed check: one line says what differs."""
 
 
 @attrs.frozen
@@ -50,7 +50,7 @@ class Check:
 
 @attrs.frozen(repr=False)
 class SelfTest:
-    """What `ren.selftest` found: true when every check passed; prints as a table.
+    """Result of `ren.selftest`: true when every check passed; prints as a table.
 
     Attributes:
         checks: one for each thing looked at.
@@ -82,9 +82,9 @@ class SelfTest:
 def selftest() -> SelfTest:
     """Checks Ren on this machine, in under 20 seconds.
 
-    Products, automorphisms and rescaling against Python integers; compiled kernels against the
-    NumPy reference, bit for bit; an encrypted computation against the same in the clear; whether
-    executables are kept and found again.
+    The checks: products, automorphisms and rescaling against Python integers; compiled kernels
+    against the NumPy reference, bit for bit. Then an encrypted computation against the same in the
+    clear, and whether executables are kept and found again.
 
     Returns:
         What was seen: true when all of it holds. Nothing is raised and nothing is printed.
@@ -137,7 +137,7 @@ def _small() -> str:
 
 
 def _large() -> str:
-    """Of a large product the values at some roots of X^n + 1, with Python integers."""
+    """Check a large product at some roots of X^n + 1, with Python integers."""
     n, ring = 8192, _ring(8192)
     x, y = Poly.uniform(ring), Poly.uniform(ring)
     polys = [p.tolist() for p in (x, y, x * y)]
@@ -181,7 +181,7 @@ def _precision() -> str:
 
 
 def _cache() -> str:
-    """What was compiled is found again in the folder of executables."""
+    """Check that a stored executable is found again in the folder of executables."""
     store = disk.store()
     if store is None:
         return "off: nothing is kept (ren.config.cache_dir)"

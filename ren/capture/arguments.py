@@ -40,12 +40,12 @@ class Call:
     values: list[Any]
 
     def structure(self, polys: list[Poly]) -> Structure:
-        """What is taken apart, as a value that can be made anew, with other polynomials in it."""
+        """The arguments as a `Structure`, which can be rebuilt with other polynomials in it."""
         return Structure(polys, self.key, self.values, rebuilder(self.given))
 
 
 class Signature:
-    """How calls of one function are taken apart.
+    """Parameters of one function, and the split of its calls into leaves.
 
     Args:
         function: the function.
@@ -203,7 +203,7 @@ def _value_key(value: Any, by_length: bool) -> Hashable:
 
 
 def stand_ins(values: Sequence[Any], names: Sequence[str], by_length: bool = False) -> list[Any]:
-    """What the function sees in place of the leaves that are no polynomials.
+    """Stand-ins that the captured function gets for the leaves that are not polynomials.
 
     Args:
         values: the leaves.
@@ -254,7 +254,7 @@ def static_key(name: str, value: Any) -> Hashable:
 
 
 def _fixed_key(value: Any) -> Hashable:
-    """What tells two values apart that a program was captured for."""
+    """Key of a fixed value: different for any two values that need programs of their own."""
     if isinstance(value, np.ndarray | jax.Array):
         array = np.ascontiguousarray(value)
         return (array.shape, str(array.dtype), hashlib.sha256(array.tobytes()).digest())

@@ -49,7 +49,7 @@ Source = Callable[[Sequence[Any], Sequence[Any]], Any]
 
 @attrs.frozen
 class Options:
-    """How a function is captured and its plan run; see `ren.jit`."""
+    """Options of the capture of a function and of the runs of its plan; see `ren.jit`."""
 
     tier: str = AUTO
     prune: bool = False
@@ -64,8 +64,8 @@ class Captured:
 
     Attributes:
         plan: what runs.
-        sources: for each input of the plan, a function from the call's limb arrays and its other
-            values to its array: an argument, a closed-over buffer that this object holds, a fresh
+        sources: for each input of the plan, a function from the call's limb arrays and other values
+            to its array. The array is an argument, a closed-over buffer that this object holds, a
             random draw, or residues made of numbers.
         outputs: for each polynomial of the result its root among the plan's outputs, or the
             constant that it is.
@@ -129,19 +129,19 @@ class Captured:
 
     @property
     def memory(self) -> MemoryReport:
-        """What one replay holds in memory, planned."""
+        """Planned memory of one replay, in bytes."""
         return memory_of(self.plan)
 
     @property
     def telemetry(self) -> Telemetry:
-        """How replays ran: tiers, times, decisions, failures; prints as a table."""
+        """Telemetry of the replays: tiers, times, decisions, failures; prints as a table."""
         return self.run.telemetry
 
     def wait(self, timeout: float | None = None) -> bool:
         """Waits, at most `timeout` seconds, for what is compiled in the background.
 
-        Under tier "auto" a compile that was put off until it is paid for is done now, so that the
-        calls after this one can choose between the tiers.
+        Under tier "auto" a compile that was put off until it is paid for is done now. The calls
+        after this one can then choose between the tiers.
 
         Returns:
             True when nothing is left to wait for.
@@ -194,13 +194,13 @@ class Captured:
 
 @attrs.frozen(eq=False, repr=False)
 class Recording:
-    """What a function does to its polynomials: the program, before any pass; nothing has run.
+    """The recorded program of a function on polynomials, before any pass; nothing has run.
 
     Attributes:
         sink: the SINK of `roots`.
         inputs: the placeholder of each polynomial argument, or the constant that it is.
-        closed_over: lazy nodes that depend on no argument and are computed once: those made
-            before, and with `prune` those that the function makes.
+        closed_over: lazy nodes that depend on no argument and are computed once. Those made before,
+            and with `prune` those that the function makes.
         pruned: those of them that the function makes.
         roots: the distinct results that are not constants.
         result: the result taken apart.
@@ -257,8 +257,8 @@ def capture(
 ) -> Captured:
     """Runs `function` on placeholders for the polynomials of `arguments` and plans the result.
 
-    Closed-over lazy polynomials are computed once, here, and with `prune` so is what the function
-    computes from no argument; the plan holds the results.
+    Closed-over lazy polynomials are computed once, here. With `prune` so is what the function
+    computes from no argument. The plan holds the results.
 
     Args:
         function, name, arguments, others: as in `record`; the polynomials are realized.

@@ -1,6 +1,6 @@
-"""Where a call of a jitted function runs: on one device, that of its polynomials or one asked for.
+"""Device of a call of a jitted function: that of its polynomials, or the one asked for.
 
-The answer depends on the devices of the polynomials alone, not on their values: it can be kept with
+The answer depends on the devices of the polynomials alone, not on their values. It can be kept with
 the plan. Constants have no device and follow the others.
 """
 
@@ -34,7 +34,7 @@ def visible_devices() -> tuple[Any, ...]:
     """The devices of JAX's default platform, and those of the CPU."""
     try:
         return tuple(dict.fromkeys([*jax.devices(), *jax.devices(CPU)]))
-    except RuntimeError:  # JAX was told to leave the CPU out
+    except RuntimeError:  # JAX's settings leave the CPU out
         return tuple(jax.devices())
 
 
@@ -50,8 +50,8 @@ def place(
     Args:
         polys: the polynomials among the arguments.
         device: where to run, whatever they say: as in `Poly.to`.
-        auto_device: go to the accelerator, when `devices` has exactly one and every polynomial that
-            is not there is on the CPU. The python device and shards stay where they are.
+        auto_device: go to the accelerator, when `devices` has exactly one and all other polynomials
+            are on the CPU. The python device and shards stay where they are.
         devices: those of this process, `visible_devices()`.
         name: of the function, for the error.
 
@@ -73,7 +73,7 @@ def target_of(
     devices: Sequence[Any] = (),
     name: str = "A function",
 ) -> Any:
-    """As `place`, of limb arrays."""
+    """Target device of a call, from limb arrays; otherwise `place`."""
     accelerator = _only_accelerator(devices) if auto_device else None
     places = [device_of(a) for a in arrays]
     if accelerator is not None and all(p == accelerator or _is_cpu(p) for p in places):
@@ -92,7 +92,7 @@ def target_of(
 def moved(polys: Sequence[Poly], target: Any) -> list[Poly]:
     """The polynomials, realized, on the device or sharding `target`.
 
-    One that is there already, and a constant, is the same object; others are copies, made by
+    One that is there already, and a constant, is the same object. Others are copies, made by
     `jax.device_put`, or NumPy arrays for "python".
     """
     return [

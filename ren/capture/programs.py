@@ -1,7 +1,7 @@
 """Programs that Ren itself runs again and again: planned once, then replayed.
 
-What `ren.jit` is for users, without keys to compare, tiers or anything to look at: encoding and
-encryption take less time than planning their programs would.
+The counterpart of `ren.jit` for Ren's own programs, without keys to compare, tiers or reports.
+Encoding and encryption take less time than planning their programs would.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ def _residues(given: Any) -> Any:
 def _planned(
     function: Function, static: Any, specs: tuple[Spec, ...], wide: tuple[int, ...]
 ) -> tuple[_Runner, list[tuple[RingSpec, Domain]]]:
-    """What runs it, with what is given at the positions `wide` as integers; and its results."""
+    """Runner of a planned function, which takes integers at the positions `wide`; result types."""
     inputs = [placeholder(spec) for spec in specs]
     made = function(static, *map(Poly.from_node, inputs))
     plan = plan_of(make(ops.SINK, [p.node for p in made]))

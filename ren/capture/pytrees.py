@@ -67,7 +67,7 @@ def collect(value: Any, polys: list[Poly], others: list[Any]) -> Hashable:
 
 
 def rebuilder(value: Any) -> Rebuild:
-    """What makes `value` anew around other polynomials and leaves, in the order of `collect`."""
+    """Function that rebuilds `value` around other polynomials and leaves, in `collect`'s order."""
     kind = type(value)
     if kind is Poly:
         return _next_poly
@@ -103,8 +103,9 @@ Opened = tuple[Sequence[Any], Hashable, Callable[[list[Any]], Any]]
 def _opened(value: Any) -> Opened | None:
     """The parts of a value, what is static of it, and how to join it again; None for a leaf.
 
-    A class of a scheme may say it itself, as far as programs depend on it: `__ren_parts__()` gives
-    parts and static data, the class method `__ren_whole__(parts, static)` the object.
+    A class of a scheme may define the parts itself, as far as programs depend on it.
+    `__ren_parts__()` gives parts and static data, the class method `__ren_whole__(parts, static)`
+    the object.
     """
     kind = type(value)
     if hasattr(kind, "__ren_parts__"):

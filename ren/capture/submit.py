@@ -33,9 +33,9 @@ def submit(f: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> Future[R]
 
     As many calls run at a time as there are processors; the others wait in order. While 1,024 are
     waiting, `submit` itself waits until one of them begins. The call sees the context variables of
-    the caller, among them the active CKKS context; JAX's own contexts, such as
-    `jax.default_device`, are of one thread and must be entered in `f`. A call submitted by one that
-    was submitted runs at once, in its thread, so that none waits for a thread that waits for it.
+    the caller, among them the active CKKS context. JAX's own contexts, such as
+    `jax.default_device`, are of one thread and must be entered in `f`. A call submitted by a
+    submitted call runs at once, in its thread. So no call waits for a thread that waits for it.
 
     Args:
         f: any function; one under `ren.jit` is captured once, whichever thread comes first.
@@ -47,8 +47,8 @@ def submit(f: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> Future[R]
         are cancelled.
 
     Raises:
-        JitError: inside a function that `ren.jit` captures or that JAX traces; after the end of
-            the main thread; `f` is not callable.
+        JitError: inside a function that `ren.jit` captures or JAX traces; after the main thread's
+            end; `f` is not callable.
 
     Example:
         >>> import ren
@@ -113,7 +113,7 @@ def _run(future: Future[Any], call: Callable[[], Any]) -> None:
 class _Pool:
     """Threads that run what waits in a queue, and end when nothing does.
 
-    They are no daemons, so the interpreter awaits what they run; they see the end of the main
+    They are not daemons, so the interpreter awaits what they run. They see the end of the main
     thread, and cancel what still waits.
     """
 

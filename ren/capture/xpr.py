@@ -26,7 +26,7 @@ def xpr(function: Callable[..., Any], *args: Any, **kwargs: Any) -> str:
     Args:
         function: takes and returns polynomials, as for `ren.jit`; a jitted function is looked into.
         args, kwargs: polynomials, realized or not, of which only ring, domain, batch shape and
-            device matter; anything else is passed on.
+            device matter. Anything else is passed on.
 
     Returns:
         `{ lambda closed-over ; arguments . let equations in (results) }`, then the rings.
@@ -68,8 +68,8 @@ def stages(function: Callable[..., Any], *args: Any, **kwargs: Any) -> dict[str,
         function, args, kwargs: as for `xpr`.
 
     Returns:
-        "capture", then the name of each pass of the pipeline in order, to the graph after it; and
-        last "kernels": the units of the plan, and what each distinct kernel computes.
+        "capture", then the name of each pass of the pipeline in order, to the graph after it. Last
+        "kernels": the units of the plan, and what each distinct kernel computes.
 
     Raises:
         JitError: no polynomial among the results.
@@ -90,7 +90,7 @@ def _recorded(function: Callable[..., Any], args: Any, kwargs: Any) -> Recording
 
 
 def _with_stand_ins(made: Recording) -> tuple[Node, set[Node]]:
-    """The program with placeholders for lazy polynomials that it closes over: their own programs
+    """The program with placeholders for lazy polynomials that it closes over. Their own programs
     are not part of it, and capture would compute them."""
     stand_ins = {node: placeholder(node.spec) for node in made.closed_over}
     return rewrite(made.sink, {}, stand_ins), set(stand_ins.values())

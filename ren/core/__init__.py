@@ -1,4 +1,4 @@
-"""What a program is: rings, ops, nodes, rewriting. No jax, no devices."""
+"""Program representation: rings, ops, nodes, rewriting. No jax, no devices."""
 
 from ren.core.node import Node, buffer, const, make, placeholder, toposort
 from ren.core.op import OPS, Op

@@ -10,8 +10,8 @@ import re
 from collections.abc import Collection, Iterable, Sequence
 from html import escape
 
-# Pages say whether they are light or dark in these ways; a page that says nothing is as its reader
-# has set the system. VS Code gives light high contrast both of its names, so light comes last.
+# Pages say in these ways whether they are light or dark. A page that says nothing follows its
+# reader's system setting. VS Code gives light high contrast both of its names, so light comes last.
 _DARK_PAGES = (
     '[data-jp-theme-light="false"]', '[data-md-color-scheme="slate"]', ".vscode-dark",
     ".vscode-high-contrast",

@@ -1,4 +1,4 @@
-"""What the rows of the op table say in functions: type rules, folding of constants, work."""
+"""Functions in the rows of the op table: type rules, folding of constants, work."""
 
 from __future__ import annotations
 

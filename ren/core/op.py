@@ -43,7 +43,7 @@ from ren.core.spec import (
 
 
 class Kind(enum.Enum):
-    """What the scheduler may do with an op."""
+    """Class of an op, which decides how the scheduler may treat it."""
 
     LEAF = "leaf"  # no sources: buffers, placeholders, slots
     CONSTANT = "constant"  # inlined wherever it is used

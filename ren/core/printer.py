@@ -44,7 +44,7 @@ def print_graph(*roots: Node) -> str:
 
 
 class Names:
-    """How the nodes, buffers and rings of one printed graph are called.
+    """Names of the nodes, buffers and rings of one printed graph.
 
     Names depend on positions only, never on serials or identities, so that equal programs print
     alike. Rings are named R0, R1, ... in the order in which they are asked for; `share_rings_with`

@@ -1,7 +1,8 @@
 """The rewrite drivers: a table of rules, applied to a fixpoint, iteratively.
 
 `rewrite` works from the leaves up: a rule sees a node whose sources are done. `rewrite_down` works
-from the root: a rule sees a node as it was, and what a whole-graph analysis found about it.
+from the root: a rule sees a node as it was. It also sees the facts that a whole-graph analysis
+found about the node.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ def rewrite(
         known: nodes whose replacement is already decided; only looked up, never copied.
         edges: op name -> rule `(reader, source)`: what a reader takes for a source that is done.
 
-    A replacement has the ring and batch of what it replaces; where its domain differs, the driver
+    A replacement has the ring and batch of what it replaces. Where its domain differs, the driver
     converts, so that no rule can change the type of a program.
     """
     done: dict[Node, Node] = {}
@@ -86,8 +87,8 @@ def rewrite_down(root: Node, table: ContextTable[_C], context: _C) -> Node:
         table: op name -> rules `(node, context)`; each returns the replacement of a node, or None.
         context: what the rules read: a frozen value, found in the graph of `root`.
 
-    A replacement is offered to the rules in its turn, then its sources are, so that its sources may
-    be nodes of the graph as it was. It has the type of what it replaces.
+    A replacement is offered to the rules in its turn, then its sources are. So its sources may be
+    nodes of the graph as it was. It has the type of what it replaces.
     """
     done: dict[Node, Node] = {}
     chosen: dict[Node, Node] = {}  # what stands for a node until its sources are done

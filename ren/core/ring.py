@@ -19,7 +19,7 @@ MODULUS_BOUND = 1 << 30  # lazy sums inside kernels reach 4q, which must stay be
 
 
 class Domain(enum.Enum):
-    """How the n numbers of a limb are to be read: coefficients, or values at the 2n-th roots."""
+    """Meaning of the n numbers of a limb: coefficients, or values at the 2n-th roots."""
 
     COEFF = "coeff"
     NTT = "ntt"
@@ -70,7 +70,7 @@ class RingSpec:
 
     @property
     def limbs(self) -> int:
-        """How many limbs (moduli) the ring has."""
+        """Number of limbs (moduli) of the ring."""
         return len(self.moduli)
 
     @property
@@ -85,7 +85,7 @@ class RingSpec:
 
     @property
     def size_in_words(self) -> str:
-        """How many limbs and bits, as it is told to people."""
+        """Number of limbs and bits, as text for messages."""
         return f"{self.limbs} limb{'s' * (self.limbs > 1)}, log2 q = {self.log2_q:.1f}"
 
     def _repr_html_(self) -> str:
@@ -124,7 +124,7 @@ def is_subset(a: Sequence[int], b: Sequence[int]) -> bool:
 
 
 def limb_positions(part: Sequence[int], whole: Sequence[int]) -> tuple[int, ...]:
-    """Where each modulus of `part` stands in `whole`."""
+    """Position in `whole` of each modulus of `part`."""
     position = {m: i for i, m in enumerate(whole)}
     return tuple(position[m] for m in part)
 

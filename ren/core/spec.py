@@ -15,7 +15,7 @@ class Spec:
     """The type of a node's value: residues `dtype[*batch, ring.limbs, ring.n]` in a domain.
 
     `is_scalar` marks a constant polynomial whose value is known only at each run: one residue a
-    limb. `is_literal` marks one that the program names, CONST or FILL; a literal has the type of
+    limb. `is_literal` marks one that the program names, CONST or FILL. A literal has the type of
     any other polynomial, so equality ignores the mark. No computed value is either.
     """
 
@@ -61,8 +61,8 @@ class BufferArg:
 class PlaceholderArg:
     """An input of a captured program; `serial` tells placeholders apart.
 
-    `made` is None for an argument; else it makes the limbs anew at every replay, from the values of
-    the call's arguments that are no polynomials, and `how` is its name: DRAW or ENCODE.
+    `made` is None for an argument. Else it makes the limbs anew at every replay, from the values of
+    the call's arguments that are not polynomials. `how` is its name: DRAW or ENCODE.
     """
 
     serial: int
@@ -122,7 +122,7 @@ class ModUpArg:
 
 @attrs.frozen
 class PartArg:
-    """Which entry of a batch axis: of the first, axis 0, or of the last, axis -1."""
+    """Index of the entry taken from a batch axis: from the first, axis 0, or the last, axis -1."""
 
     index: int
     axis: int = 0
@@ -130,7 +130,7 @@ class PartArg:
 
 @attrs.frozen
 class StackArg:
-    """Where the new batch axis stands: 0, the first, or -1, the last."""
+    """Position of the new batch axis: 0, the first, or -1, the last."""
 
     axis: int = 0
 
@@ -158,7 +158,7 @@ class AutomorphismArg:
 
 @attrs.frozen
 class CopyArg:
-    """Where the value goes: "python", a JAX device or a sharding."""
+    """Target of a copy: "python", a JAX device or a sharding."""
 
     device: Hashable
 
@@ -210,7 +210,7 @@ class GridArg:
 
 @attrs.frozen
 class IndexArg:
-    """Where a load reads: limb `limbs[i]` for limb i, and the permutation of X -> X^galois."""
+    """Index of a load: limb `limbs[i]` for limb i, and the permutation of X -> X^galois."""
 
     limbs: tuple[int, ...]
     galois: int = 1
@@ -226,7 +226,7 @@ class KernelArg:
 
 @attrs.frozen
 class Work:
-    """What an op costs: whole limb transforms, and multiply-adds outside of them."""
+    """Cost of an op: whole limb transforms, and multiply-adds outside of them."""
 
     limb_ntts: int = 0
     multiply_adds: int = 0

@@ -1,4 +1,4 @@
-"""Tables as text, and numbers as they are told, for the reports of plans."""
+"""Tables as text, and readable numbers, for the reports of plans."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a graph must satisfy after each pass of the pipeline."""
+"""Rules that a graph satisfies after each pass of the pipeline."""
 
 from __future__ import annotations
 

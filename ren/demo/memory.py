@@ -1,4 +1,4 @@
-"""How much memory this process has used at most."""
+"""Peak memory of this process so far."""
 
 from __future__ import annotations
 

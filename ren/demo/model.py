@@ -1,6 +1,6 @@
 """The digits, and two classifiers trained on them in the clear.
 
-Both are full-batch gradient descent (Adam) on the softmax cross-entropy, from a start without
+Both minimize the softmax cross-entropy by full-batch gradient descent (Adam). The start has no
 randomness: zero weights for the linear model, principal components for the hidden layer.
 """
 

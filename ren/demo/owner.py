@@ -43,7 +43,7 @@ def scorer_process() -> Iterator[Ask]:
 
 
 def server_bytes(context: ckks.Context) -> bytes:
-    """What the scorer may have: evaluation keys, with the one rotation that `packing` needs."""
+    """Bytes for the scorer: evaluation keys, with the one rotation that `packing` needs."""
     context.rotation_keys(packing.segment_length(context.slots))
     return context.server().to_bytes()
 

@@ -1,15 +1,15 @@
 """Images to slots and weights to diagonals, so that few ciphertexts and one rotation key do.
 
-The slots of a ciphertext are 16 segments. A segment holds one number (a pixel, a hidden unit, a
-class score) of each image of a batch: with 8192 slots, 512 images. The 64 pixels of a batch are 4
-ciphertexts; up to 16 outputs of a layer are one.
+The slots of a ciphertext are 16 segments. A segment holds one number of each image of a batch: a
+pixel, a hidden unit or a class score. With 8192 slots that is 512 images. The 64 pixels of a batch
+are 4 ciphertexts; up to 16 outputs of a layer are one.
 
 A layer y_o = sum_i w[o, i] x_i is summed by diagonals (Halevi and Shoup, CRYPTO 2014): segment o of
 `rotate(x, r segments)` holds x_(o + r mod 16), so with D_(r, c)[o] = w[o, 16 c + (o + r mod 16)]
 
     y = sum_r sum_c D_(r, c) * rotate(x_c, r segments).
 
-The rotation is taken out of the inner sum, for which each D turns by r segments the other way; then
+The rotation is taken out of the inner sum, for which each D turns by r segments the other way. Then
 Horner's rule in "rotate by one segment" needs one key and, for any number of images, 15 rotations.
 """
 
@@ -23,7 +23,7 @@ SEGMENTS = 16
 
 
 def segment_length(slots: int) -> int:
-    """How many images fit: the slots of one segment."""
+    """Number of images that fit: the slots of one segment."""
     return slots // SEGMENTS
 
 

@@ -1,4 +1,4 @@
-"""What the demo prints at its end: one small table."""
+"""Table that the demo prints at its end."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Outcome:
         return float(np.mean(scores.argmax(axis=1) == self.labels))
 
     def rows(self) -> list[tuple[str, str]]:
-        """What the table says of this model."""
+        """Rows of the table for this model."""
         count = len(self.labels)
         error = self.largest_error
         return [
@@ -54,7 +54,7 @@ class Outcome:
 
 
 def parameter_rows(params: Parameters, server_bytes: int) -> list[tuple[str, str]]:
-    """What the table says of the parameters."""
+    """Rows of the table for the parameters."""
     return [
         ("ring degree n", f"{params.n}"),
         ("depth", f"{params.depth}"),

@@ -1,7 +1,7 @@
 """The process that scores: it gets evaluation keys, weights and ciphertexts as bytes, no secret.
 
 `python -m ren.demo.scorer` reads messages from standard input and answers on standard output. The
-first message is the server context; each later one is a model (an npz of weights, in the clear)
+first message is the server context. Each later one is a model (an npz of weights, in the clear)
 followed by the ciphertexts of one batch. The answer is a report (JSON) and the encrypted scores.
 """
 
@@ -22,8 +22,9 @@ from ren.demo.model import Layer, Model
 from ren.schemes import ckks
 from ren.schemes.ckks import Ciphertext, Plaintext
 
-# No sum of some terms of a row reaches it, for pixels in [0, 1]: of the models here the largest is
-# 169, of a hidden layer 15. What is tracked, by the largest factor of each diagonal, is far above.
+# No sum of some terms of a row reaches it, for pixels in [0, 1]. Of the models here the largest is
+# 169, of a hidden layer 15. The tracked bound, by the largest factor of each diagonal, is far
+# above.
 LARGEST_SUM, LARGEST_HIDDEN = 256.0, 16.0
 
 Encoded = tuple[tuple[tuple[Plaintext, ...], ...], Plaintext]
@@ -65,7 +66,7 @@ def _segment(pixels: Sequence[Ciphertext]) -> int:
 
 
 SCORES: dict[int, Callable[..., Ciphertext]] = {1: linear_scores, 2: square_scores}
-# The levels at which each layer's factors meet their ciphertexts, counted down from the inputs': a
+# The levels at which each layer's factors meet their ciphertexts, counted down from the inputs'. A
 # layer takes one, the square another.
 LEVELS_DOWN = (0, 2)
 

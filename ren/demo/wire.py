@@ -1,6 +1,6 @@
 """Messages between the owner of the images and the scorer: lists of byte strings, nothing else.
 
-A message is the count of its parts and, for each, its length and its bytes; numbers are eight
+A message is the count of its parts and, for each, its length and its bytes. Numbers are eight
 bytes, little-endian. An end of the stream between two messages ends the conversation.
 """
 

@@ -1,1 +1,1 @@
-"""How a program runs: passes, kernels, plans, execution."""
+"""Compile and run programs: passes, kernels, plans, execution."""

@@ -1,4 +1,4 @@
-"""What this thread is doing: capturing a function, or gathering polynomials from a structure."""
+"""Mode of this thread: capturing a function, or gathering polynomials from a structure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a polynomial shows itself: in a line, and in notebooks with its program drawn."""
+"""Display of a polynomial: one line, and in notebooks a drawing of its program."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Random polynomials: distributions, and where their bytes come from.
 
 Without a seed a polynomial is drawn from fresh operating-system entropy and is never merged with
-another: under `ren.jit` it becomes an input that is drawn anew at every replay, and under a JAX
-transformation, where one traced draw would be reused for every run, it raises.
+another. Under `ren.jit` it becomes an input that is drawn anew at every replay. Under a JAX
+transformation it raises, as one traced draw would be reused for every run.
 """
 
 from __future__ import annotations
@@ -144,7 +144,7 @@ def _drawn(distribution: Distribution, xof: Xof, device: Any, batch: tuple[int, 
 def _drawn_at_replay(
     distribution: Distribution, domain: bytes, device: Any, batch: tuple[int, ...]
 ) -> Node:
-    distribution.sample(Xof(b"check", domain))  # a bad distribution is told at its own line
+    distribution.sample(Xof(b"check", domain))  # a bad distribution raises at the user's line
 
     def fresh(values: Sequence[Any]) -> Any:
         xof = Xof(sampling.fresh_seed(), domain)

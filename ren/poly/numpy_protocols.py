@@ -1,8 +1,8 @@
 """NumPy's protocols on polynomials: its operators compute modulo q, and what would not is refused.
 
-NumPy asks an element of a list for an array in the same way as it asks an argument of `np.asarray`.
+NumPy asks an element of a list for an array just as it asks an argument of `np.asarray`.
 `np.sum([p, p])` would then add plain integers. So an array of coefficients needs an integer type,
-and an array of polynomials the type `object`; on the latter NumPy's sums and products use the
+and an array of polynomials the type `object`. On the latter NumPy's sums and products use the
 operators of its elements.
 """
 
@@ -125,7 +125,7 @@ def _numbers(p: Protocols) -> np.ndarray:
 
 
 def _largest(dtype: np.dtype) -> int:
-    """Up to which integer a type has all of them; 0 where it is no type of numbers."""
+    """The integer up to which a type holds all integers; 0 for types other than numbers."""
     if dtype.kind in "iu":
         return int(np.iinfo(dtype).max)
     return 2 << np.finfo(dtype).nmant if dtype.kind in "fc" else 0

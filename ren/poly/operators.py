@@ -1,4 +1,4 @@
-"""What polynomials do: operators, conversions of domain and basis, automorphisms.
+"""Operators of polynomials, conversions of domain and basis, automorphisms.
 
 Every method records a node and returns; nothing runs here.
 """
@@ -48,7 +48,7 @@ class Arithmetic(Protocols):
     @property
     @abstractmethod
     def device(self) -> Any:
-        """Where the limbs are."""
+        """Device of the limbs."""
 
     @property
     def is_constant(self) -> bool:
@@ -186,8 +186,8 @@ class Arithmetic(Protocols):
     def mod_up(self, digit: Iterable[int], ring: RingSpec) -> Self:
         """The limbs `digit` lifted to `ring`: u = sum_i y_i D/d_i with y_i = [x D^-1 d_i] centred.
 
-        u = x (mod D) and |u| <= D len(digit)/2 for the product D of the digit: within a multiple
-        of D, at most len(digit)/2 of them, of the centred lift. Keeps the domain.
+        u = x (mod D) and |u| <= D len(digit)/2 for the product D of the digit. So u differs from
+        the centred lift by a multiple of D, at most len(digit)/2 of them. Keeps the domain.
         Reference: CKKS.md, "Key switching"; Bajard et al., SAC 2016.
         """
         check_ring(ring)
@@ -204,8 +204,8 @@ class Arithmetic(Protocols):
     def bounded(self, bits: float) -> Self:
         """The same polynomial, with the promise that its centred coefficients are below 2^bits.
 
-        The compiler may then use a factor that is known over more moduli in place of a part of it,
-        which lets a sum of key switches be divided by P once. Keeps the domain.
+        The compiler may then use a factor that is known over more moduli in place of a part of it.
+        That lets a sum of key switches be divided by P once. Keeps the domain.
         """
         return self._unary(ops.BOUNDED, BoundArg(float(bits)))
 

@@ -38,7 +38,7 @@ class Poly(Shown, RandomConstructors):
     """A polynomial of Z_q[X]/(X^n + 1): operations record a program, nothing runs until needed.
 
     Args:
-        coeffs: up to n integers of any size and sign, the lowest power first: a list or an integer
+        coeffs: up to n integers of any size and sign, the lowest power first. A list or an integer
             array, `[*batch, n]`; missing high coefficients are zero.
         ring: the ring.
         device: where it lives: None for JAX's default, "python" for the NumPy reference, a
@@ -106,7 +106,7 @@ class Poly(Shown, RandomConstructors):
 
     @classmethod
     def of_array(cls, limbs: Any, ring: RingSpec, domain: Domain) -> Poly:
-        """As `from_limbs`, unchecked; its node is made when it is asked for."""
+        """Build a polynomial, as in `from_limbs`, unchecked; its node is made on first use."""
         poly = cls.__new__(cls)
         poly._leaf, poly._type = limbs, (ring, domain)
         poly._node, poly._digest, poly._symbolic = None, None, False
@@ -305,7 +305,7 @@ class Poly(Shown, RandomConstructors):
 
 def _encoded(symbol: Symbolic, ring: RingSpec, device: Any) -> Node:
     """The input of a program that is made of coefficients known at each call."""
-    shape = as_coefficients(symbol.sample, ring.n).shape  # what is wrong is told at its own line
+    shape = as_coefficients(symbol.sample, ring.n).shape  # raises at the user's line
 
     def limbs(coeffs: Any) -> np.ndarray:
         return to_limbs(as_coefficients(coeffs, ring.n), ring.moduli)

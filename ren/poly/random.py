@@ -29,7 +29,7 @@ class RandomConstructors(Arithmetic):
         Args:
             ring: of the polynomial.
             seed: None for fresh operating-system entropy, drawn anew at each replay of a captured
-                function; bytes are expanded with SHAKE-256, to the same polynomial everywhere.
+                function. Bytes are expanded with SHAKE-256, to the same polynomial everywhere.
             device: as for `Poly`.
             batch: leading axes of independent polynomials.
 

@@ -64,11 +64,11 @@ def realize_nodes(nodes: Sequence[Node]) -> list[Node]:
     """A BUFFER node for each of `nodes`, computed as one program.
 
     Nodes that read only concrete arrays are computed concretely, also while JAX is tracing, and
-    recorded; the others are emitted into the current trace and not recorded.
+    recorded. The others are emitted into the current trace and not recorded.
 
     Raises:
-        TracedValueError: a node reads an argument of a function being captured, or a
-            tracer of a JAX transformation that is over.
+        TracedValueError: a node reads an argument of a function being captured, or a tracer of an
+            ended JAX transformation.
         DonatedBufferError: a node reads a buffer that was given away.
     """
     found = {node: known_buffer(node) for node in nodes}

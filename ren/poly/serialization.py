@@ -22,7 +22,7 @@ _DOMAINS = (Domain.COEFF, Domain.NTT)
 
 @attrs.frozen(eq=False)
 class Content:
-    """What the bytes of a polynomial say.
+    """Decoded content of a serialized polynomial.
 
     Attributes:
         ring, domain: of the polynomial.
@@ -56,7 +56,7 @@ def encode(content: Content) -> bytes:
 
 
 def decode(data: bytes) -> Content:
-    """What `encode` wrote, every field checked.
+    """Decode the bytes that `encode` wrote; every field is checked.
 
     Raises:
         SerializationError: the bytes are truncated, altered, foreign or of another version.

@@ -1,8 +1,8 @@
 """Numbers and arrays among the arguments of a captured function: known at each call, not before.
 
-`+ - *` between them, with numbers, polynomials and ciphertexts make a program; the host carries out
-the part between numbers and arrays anew at each call, as Python and NumPy would. Whatever else
-asks for the value raises, and names `static_argnames`.
+`+ - *` between them, with numbers, polynomials and ciphertexts make a program. The host carries out
+the part between numbers and arrays anew at each call, as Python and NumPy would. Every other use of
+the value raises, and names `static_argnames`.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def key_of(value: Any) -> Hashable | None:
 
 
 def symbol_of(value: Any, name: str, read: Callable[[Values], Any]) -> Symbolic:
-    """What stands for a value with a `key_of` while a function is captured.
+    """Symbol of a value with a `key_of`, while a function is captured.
 
     Args:
         value: the value of this call, of which only the type is looked at.
@@ -181,7 +181,7 @@ class Symbolic:
     def __matmul__(self, other: Any) -> Any:
         if isinstance(other, Symbolic) or key_of(other) is not None:
             self._refuse()
-        return NotImplemented  # a ciphertext, which knows what to say
+        return NotImplemented  # a ciphertext raises its own error
 
     def __neg__(self) -> Symbolic:
         return self.map(operator.neg)
@@ -279,8 +279,8 @@ def is_sampling() -> bool:
 def derived(function: Callable[..., Any], *arguments: Any) -> Any:
     """function(*arguments): now, or where some argument is symbolic at each call.
 
-    The samples are computed with too, so that for an `Aside` they are the values of the call that
-    is captured.
+    The samples are computed with too: for an `Aside` they are the values of the call that is
+    captured.
     """
     for a in arguments:
         if isinstance(a, Symbolic):
@@ -349,7 +349,7 @@ class SymbolicLength(Symbolic):
 
 @attrs.frozen
 class Length:
-    """How many numbers were encrypted, where it stands among the leaves of a structure.
+    """Number of encrypted values, at its position among the leaves of a structure.
 
     Args:
         count: None for a scalar, which fills all slots.
@@ -372,7 +372,7 @@ class Aside:
     value: Any
 
     def symbol(self, name: str, read: Callable[[Values], Aside]) -> Aside:
-        """What stands for it while a function is captured; its sample is its own value."""
+        """Symbol of the value while a function is captured; its sample is the value itself."""
         sample = np.asarray(self.value)
         return Aside(Symbolic(sample, lambda values: np.asarray(read(values).value), name))
 
@@ -395,8 +395,8 @@ class LengthNeeded(BaseException):
 def common_length(a: int | None, b: int | None) -> int | None:
     """The one length of two vectors; None where both are scalars.
 
-    Two lengths that differ only by the call are taken to be equal, as they are in the call that is
-    captured. The plan checks that at each call.
+    Two lengths that differ only by the call are assumed to be equal, as in the captured call. The
+    plan checks that at each call.
 
     Raises:
         LengthNeeded: they differ in the call that is captured.
@@ -430,7 +430,7 @@ def _combined(operation: Callable[[Any, Any], Any], a: Any, b: Any) -> Any:
     """An operation between two values, one of which is symbolic, at each call."""
     symbol, other = (a, b) if isinstance(a, Symbolic) else (b, a)
     if not isinstance(other, Symbolic) and key_of(other) is None:
-        return NotImplemented  # a polynomial or a ciphertext, which knows what to do
+        return NotImplemented  # a polynomial or a ciphertext computes it
     a, b = (symbol, other) if isinstance(a, Symbolic) else (other, symbol)
     sample = operation(_sample(a), _sample(b))
     name = symbol.name

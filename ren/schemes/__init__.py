@@ -1,1 +1,1 @@
-"""What the engine is for: homomorphic encryption schemes."""
+"""Homomorphic encryption schemes."""

@@ -35,14 +35,14 @@ Call = Callable[[Sequence[Any]], Sequence[Any]]
 # Executables of whole graphs are large and few plans share them: the least recently used goes.
 MAX_GRAPHS = 64
 
-# One of Ren's three caches: compiled kernels by structure, by which slots they may overwrite and by
-# the library of native kernels that they call; graphs of kernels by structure and library; tables
-# by device, in `ren.lowering.backends.xla.tables`. Each function has one executable for each batch
-# shape and device.
+# One of Ren's three caches: compiled kernels by structure, by overwritten slots and by the library
+# of their native kernels. The others: graphs of kernels by structure and library; tables by device,
+# in `ren.lowering.backends.xla.tables`. Each function has one executable for each batch shape and
+# device.
 _compiled: dict[tuple[Program, Donations, str, tuple[int, ...]], Executables] = {}
 _graphs: OrderedDict[tuple[Graph | Form, str], Executables] = OrderedDict()
 _lock = threading.Lock()
-# Whoever holds on to an executable asks by this whether it was cleared.
+# The holder of an executable compares this to see whether the executable was cleared.
 _epoch = object()
 
 
@@ -86,8 +86,8 @@ def compiled(
     Args:
         program: what it runs.
         donate: the slots that come in `donated`, each with the store that may overwrite it. These
-            stores come first in the results, in this order: JAX gives donated buffers to results
-            of their shape in the order of both.
+            stores come first in the results, in this order. JAX gives donated buffers to results of
+            their shape in the order of both.
         library, given: as in `emit`; XLA copies what is given and yet read afterwards.
     """
     return _kernel_executables(program, donate, library, given).function
@@ -150,7 +150,7 @@ def _in_store_order(results: tuple[Any, ...], donate: Donations) -> tuple[Any, .
 
 
 def compiled_count() -> int:
-    """How many distinct programs have been compiled, or read from disk, in this process."""
+    """Number of distinct programs compiled, or read from disk, in this process."""
     return len({program for program, *_ in _compiled})
 
 
@@ -160,7 +160,7 @@ def run(kernel: Kernel, args: tuple[Any, ...], donate: Donations = ()) -> tuple[
     Args:
         kernel: what to run.
         args: its slots, `uint32[*batch, limb, n]`, Montgomery residues in [0, q).
-        donate: pairs (slot, store): the array of the slot is gone afterwards, the result of the
+        donate: pairs (slot, store). The array of the slot is gone afterwards. The result of the
             store, which has its shape, may stand in its buffer. Concrete arrays alone.
     """
     check_not_forked()
@@ -303,8 +303,8 @@ def graph_ahead(
         place: the one device where all of them are; None for several.
 
     Returns:
-        None where the executable is there already; else a function that returns how XLA divides
-        the outputs between devices, or None where there is one.
+        None where the executable is there already. Else a function that returns how XLA divides the
+        outputs between devices, or None where there is one.
     """
     usual = placement(types) if place is None else place.sharding
     form, tables, library = formed(graph, tables, types, usual)
@@ -327,7 +327,7 @@ def graph_types(graph: Graph, tables: tuple[Table, ...], types: tuple[Any, ...])
 
 
 def analysis(kernel: Kernel, args: tuple[Any, ...], donate: Donations = ()) -> Any:
-    """What XLA says of the memory of the kernel's executable.
+    """XLA's memory analysis of the kernel's executable.
 
     Args:
         kernel: what would run; it is compiled, and not run.
@@ -346,7 +346,7 @@ def _shapes(table: Table) -> tuple[jax.ShapeDtypeStruct, ...]:
 
 
 def epoch() -> object:
-    """What changes whenever the kernels are cleared."""
+    """Token of the current set of kernels; `clear_kernels` replaces it."""
     return _epoch
 
 

@@ -1,4 +1,4 @@
-"""What runs programs and graphs: one call of native code, native kernels in XLA's, or XLA alone."""
+"""Choose the backend: one call of native code, native kernels in XLA's, or XLA alone."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ def _may_be_divided(place: Any) -> bool:
 def formed(
     graph: Graph, tables: tuple[Table, ...], args: Sequence[Any], place: Any
 ) -> tuple[Graph | Form, tuple[Table, ...], str]:
-    """What runs a graph on arrays like `args`, its tables, and the library whose kernels it calls.
+    """Form in which a graph runs on arrays like `args`, its tables, and the library it calls.
 
     That is one call of the library where there is one that can do all of the graph. Where arrays
-    may be divided among devices, it is one only if it loops over all batch axes: of what is taken
+    may be divided among devices, that call must loop over all batch axes. Of axes that are taken
     apart each device would do all.
     """
     found = whole_call(graph, tables, [tuple(a.shape) for a in args])

@@ -1,4 +1,4 @@
-"""Where arrays are, and whether the operands of a program can meet."""
+"""Devices of arrays, and the check that the operands of a program can meet."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def device_of(array: Any) -> Any:
 
 
 def claim_of(array: Any) -> Any:
-    """What an array demands of its partners: None when JAX is free to move it."""
+    """Devices that an array demands of its partners: None when JAX is free to move it."""
     if is_host(array):
         return PYTHON
     if is_tracer(array) or not getattr(array, "committed", False):
@@ -50,7 +50,7 @@ def claim_of(array: Any) -> Any:
 
 
 def claim_of_target(device: Any) -> Any:
-    """What an array that was moved to `device` demands of its partners."""
+    """Devices that an array that was moved to `device` demands of its partners."""
     if device == PYTHON:
         return PYTHON
     if isinstance(device, jax.sharding.Sharding):
@@ -63,7 +63,7 @@ def _is_jax_array(claim: Any) -> bool:
 
 
 def check_devices(order: list[Node]) -> dict[Node, Any]:
-    """What each node demands of its partners, as `claim_of`; `order` is topological.
+    """Claim of each node on its partners, as `claim_of`; `order` is topological.
 
     Raises:
         DeviceError: a node's operands are on two devices.

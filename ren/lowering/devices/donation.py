@@ -1,4 +1,4 @@
-"""Donation: buffers that a caller gave away, and that nobody reads again.
+"""Donation: buffers that a caller gave away, and that are never read again.
 
 It is Ren's own state: every handle on a donated buffer raises, whether XLA used the buffer or not.
 A JAX array carries the state itself, since deleting it deletes every array on its buffer. NumPy
@@ -20,13 +20,13 @@ from ren.core.user_frame import user_line
 from ren.lowering.devices.devices import is_host, is_tracer
 from ren.lowering.devices.tracing import is_tracing
 
-# Memory of donated NumPy arrays, (address, bytes) -> the array that owns it: all of it or whole
-# views of it count as donated. Weak: an entry goes with its memory.
+# Memory of donated NumPy arrays, (address, bytes) -> the array that owns it. All of it, or whole
+# views of it, count as donated. Weak: an entry goes with its memory.
 _given: weakref.WeakValueDictionary[tuple[int, int], np.ndarray] = weakref.WeakValueDictionary()
 
 
 def is_donated(array: Any) -> bool:
-    """True for a limb array whose buffer was given away; False for anything that is no array."""
+    """True for a limb array whose buffer was given away; False for other values."""
     if is_host(array):
         return bool(_given) and _given.get(_extent(array)) is _owner(array)
     # Whatever else JAX stores as a leaf (a shape, a sentinel, a tracer) has no buffer.
@@ -64,8 +64,8 @@ def mark(arrays: Iterable[Any], results: Sequence[Any] = ()) -> tuple[Any, ...]:
         results: what the call made.
 
     Returns:
-        The results; one that stands in a buffer given up, such as an argument that was handed
-        through, is copied out of it.
+        The results. One that stands in a buffer given up is copied out of it, as an argument that
+        was handed through.
     """
     left = [a for a in arrays if not is_donated(a)]
     kept = tuple(_copied(r) if any(is_shared(r, a) for a in left) else r for r in results)
@@ -84,10 +84,10 @@ def may_donate(inputs: Sequence[Any], positions: Iterable[int]) -> bool:
         inputs: all arrays of the call, also those that the plan holds.
         positions: the inputs that the caller gives away.
 
-    False when one of them is a tracer or while JAX is tracing, on the python device, over several
-    devices, gone already, or in the same buffer as another input. A JAX array over a user's NumPy
-    memory is no danger: XLA copies what it does not own. Nor are polynomials that were realized to
-    such a buffer: the realization map forgets donated ones.
+    False when one of them is a tracer or while JAX is tracing. False on the python device, over
+    several devices, gone already, or in the same buffer as another input. A JAX array over a user's
+    NumPy memory is no danger: XLA copies what it does not own. Nor are polynomials that were
+    realized to such a buffer: the realization map forgets donated ones.
     """
     given = set(positions)
     if is_tracing():
@@ -113,7 +113,7 @@ def is_shared(one: Any, other: Any) -> bool:
 
 
 def _addresses(array: Any) -> tuple[int, ...]:
-    """Where the buffers of a JAX array are; none for what has no buffer that JAX can tell."""
+    """Addresses of the buffers of a JAX array; none where JAX cannot tell any."""
     if is_host(array) or is_tracer(array) or array.is_deleted():
         return ()
     try:

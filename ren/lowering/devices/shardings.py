@@ -1,4 +1,4 @@
-"""Where a set of arrays is, and whether JAX would compute there."""
+"""Placement of a set of arrays, and whether JAX would compute there."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ class Place:
 def common_place(arrays: Sequence[Any]) -> Place | None:
     """The one device that concrete arrays are on and that JAX would use for them.
 
-    None for arrays of NumPy, on several devices, in memory of another kind, or free to be moved to
-    a mesh or a default device where they are not.
+    None for arrays of NumPy, on several devices, or in memory of another kind. None also where they
+    are free to be moved to a mesh or a default device elsewhere.
     """
     if not mesh_in_use().empty:
         return None
@@ -67,7 +67,7 @@ def mesh_in_use() -> Any:
 
 
 def layout_of(array: Any) -> Any:
-    """How an array lies in memory, to be compared; None in a JAX that does not tell cheaply.
+    """Memory layout of an array, to be compared; None in a JAX that does not tell cheaply.
 
     `array.format`, which is public, takes over a microsecond.
     """

@@ -1,4 +1,4 @@
-"""How many threads compute."""
+"""Number of threads that compute."""
 
 from __future__ import annotations
 
@@ -6,6 +6,6 @@ import os
 
 
 def threads() -> int:
-    """How many threads XLA has on the CPU: the processors that this process may use."""
+    """Number of XLA's threads on the CPU: the processors that this process may use."""
     allowed = getattr(os, "sched_getaffinity", None)
     return len(allowed(0)) if allowed else os.cpu_count() or 1

@@ -114,7 +114,7 @@ def _node_box(node: Node, names: Names, is_result: bool) -> Box:
 
 
 def _argument(node: Node, names: Names) -> list[str]:
-    """As in the printed line, but short."""
+    """Short form of an argument; otherwise that of the printed line."""
     if isinstance(node.arg, ConstArg):
         return [shortened(node.arg.value)]
     if isinstance(node.arg, ModUpArg):
@@ -246,6 +246,6 @@ def ring_legend(names: Names) -> tuple[str, ...]:
 
 
 def totals(boxes: Sequence[Box], what: str) -> str:
-    """How many boxes there are, and their work."""
+    """Number of boxes, and their work, as text."""
     work = describe_work(sum((b.work for b in boxes), NO_WORK))
     return f"{len(boxes):,} {what}{'s' * (len(boxes) != 1)}{work and ', '}{work}"

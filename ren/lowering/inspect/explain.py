@@ -46,7 +46,7 @@ def explain(plan: Plan, trace: Trace | None = None) -> Shown:
 
 
 def _form(plan: Plan) -> str:
-    """How the plan runs by default, in words."""
+    """Default form of the plan's runs, in words."""
     call = native_call(plan)
     if call is None:
         return "runs kernel by kernel, or as few XLA executables where they are faster"
@@ -133,7 +133,7 @@ def _notes(unit: Unit, pairs: Sequence[tuple[int, int]]) -> list[str]:
 
 
 def _view_notes(unit: KernelUnit) -> list[str]:
-    """What a kernel reads in part, or in another order."""
+    """Notes on values that a kernel reads in part, or in another order."""
     notes = []
     for node in toposort(unit.kernel.body)[:-1]:
         if node.op is ops.LOAD:

@@ -1,8 +1,8 @@
-"""Where boxes and arrows of a layered picture stand: rows by depth, few crossings, no overlap.
+"""Layout of a layered picture's boxes and arrows: rows by depth, few crossings, no overlap.
 
-Four steps: rows by longest path; a value that is read further down gets a point in each row
-between, so that its line has a place of its own; the order in a row follows the mean position of
-the neighbours; places follow the neighbours too, kept apart by a least-squares fit.
+The four steps: rows are assigned by longest path. A value that is read further down gets a point in
+each row between. So its line has a place of its own. The order in a row follows the mean position
+of the neighbours. Places follow the neighbours too, kept apart by a least-squares fit.
 
 Reference: Sugiyama, Tagawa and Toda, "Methods for visual understanding of hierarchical system
 structures", 1981.
@@ -266,7 +266,7 @@ def _segments(
 
 
 def _port(box: _Vertex, i: int, count: int) -> float:
-    """Where the i-th of `count` arrows meets the upper edge: operands from left to right."""
+    """Position of the i-th of `count` arrows on the upper edge: operands from left to right."""
     spread = min(box.width - 24, 18.0 * (count - 1))
     return box.x + (spread * (i / (count - 1) - 0.5) if count > 1 else 0.0)
 

@@ -16,9 +16,9 @@ COLOURS = {
 def to_mermaid(*roots: Node) -> str:
     """The graph under `roots` as a Mermaid flowchart.
 
-    A node is drawn once however many read it, coloured by its domain; its border is the wider the
-    more work it is; results have a double border. Rings are listed in a box of their own. Equal
-    programs give equal text.
+    A node is drawn once, whatever the number of its readers, coloured by its domain. Its border is
+    the wider the more work it is; results have a double border. Rings are listed in a box of their
+    own. Equal programs give equal text.
 
     Example:
         >>> from ren.core import const, RingSpec

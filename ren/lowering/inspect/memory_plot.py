@@ -17,7 +17,7 @@ from ren.lowering.plan.plan import Plan
 NAMED_UNITS = 12  # so many units have their names under the axis
 _STYLES = {
     "intermediate": plotting.BLUE,
-    "intermediate, odd": plotting.SKY,  # neighbours in a stack are told apart
+    "intermediate, odd": plotting.SKY,  # sets neighbours in a stack apart
     "result": plotting.GREEN,
     "temporary (estimated)": plotting.ORANGE,
 }

@@ -21,18 +21,18 @@ from ren.lowering.program.steps import KernelUnit, Unit
 
 @attrs.frozen
 class MemoryReport:
-    """What one run of a plan holds in memory, in bytes.
+    """Memory that one run of a plan holds, in bytes.
 
-    Where the plan is one call of native code, that is what is reported: nothing is donated then,
-    and what the call holds besides arguments and results is `call_bytes`.
+    Where the plan is one native call, the report is of that call. Nothing is donated then, and
+    `call_bytes` is what the call holds besides arguments and results.
 
     Attributes:
-        peak_bytes: planned: the largest, over units, of live intermediates and outputs with
-            donation, plus the unit's temporaries, which are estimated; of a native call the
-            outputs and what it holds.
+        peak_bytes: planned. The largest, over units, of live intermediates and outputs with
+            donation, plus the unit's estimated temporaries. Of a native call the outputs and what
+            it holds.
         unplanned_bytes: the same without donation.
         arena_bytes: the arenas that hold the optimizable intermediates, gaps included.
-        lower_bound_bytes: what lifetimes force, wherever values are placed: the most that is live
+        lower_bound_bytes: what lifetimes force, wherever values are placed. The most that is live
             while a unit runs, its results included, without temporaries. A buffer that is taken
             over counts once.
         input_bytes: of all inputs; in none of the peaks.

@@ -43,7 +43,7 @@ def boxes(ax: Any, rectangles: Sequence[Rectangle], **style: Any) -> Any:
 
 
 def page_colour(ax: Any) -> Any:
-    """What is behind the plot, for the thin lines between boxes."""
+    """Colour of the page behind the plot, for the thin lines between boxes."""
     return ax.get_facecolor()
 
 

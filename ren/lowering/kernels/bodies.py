@@ -1,8 +1,8 @@
 """The two bodies of every op that runs: its jax.numpy emitter and its NumPy reference.
 
-An emitter sees only the structure of its op and its tables, never moduli or values, so that kernels
-are shared. A reference sees the whole node and computes with plain remainders; it is what emitters
-are tested against, bit for bit.
+An emitter sees only the structure of its op and its tables, never moduli or values. So kernels are
+shared. A reference sees the whole node and computes with plain remainders. Tests compare emitters
+with it, bit for bit.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def _no_tables(node: Node) -> tuple[Table, ...]:
 
 @attrs.frozen(eq=False)
 class Body:
-    """How one op runs.
+    """Implementation of one op.
 
     Args:
         emit: `(instr, tables, *src) -> array` or `Parts`, jax.numpy under 64-bit types.
@@ -353,7 +353,7 @@ def _emit_identity(instr: Any, t: list[Arrays], x: Any) -> Any:
 
 
 def _nothing(*_: Any) -> None:
-    """Of indices, which are part of their load, and of slots, which are arguments."""
+    """Emit nothing: indices are part of their load, slots are arguments."""
 
 
 BODIES: dict[str, Body] = {

@@ -26,7 +26,7 @@ CHUNK, LEAST = 1 << 17, 1 << 19
 
 
 def chunk_limbs(n: int, limbs: int) -> int:
-    """How many limbs a chunk holds."""
+    """Number of limbs in a chunk."""
     if not is_apart() or n * limbs < LEAST:
         return limbs
     count = -(-limbs // max(1, CHUNK // n))

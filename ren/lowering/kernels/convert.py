@@ -1,9 +1,9 @@
 """Base conversion in coefficient form, as jax.numpy: an approximate and an exact centred lift.
 
-Both take residues of u modulo the product D of k source primes d_i, represent u by small digits y_i
-and constants w_i as u = sum(y_i w_i) - offset, and evaluate that sum modulo each of m target
-primes, with one reduction for every 16 products. Residues are Montgomery forms in and out; digits
-are plain.
+Both take residues of u modulo the product D of k source primes d_i. They represent u by small
+digits y_i and constants w_i as u = sum(y_i w_i) - offset. They evaluate that sum modulo each of m
+target primes, with one reduction for every 16 products. Residues are Montgomery forms in and out;
+digits are plain.
 """
 
 from __future__ import annotations
@@ -20,8 +20,7 @@ from jax import lax
 from ren.lowering.kernels import modular, tables
 
 # Digits that one kernel of `lift` computes. Each later digit of the block recomputes the earlier
-# ones (XLA:CPU emits a stack region by region), so that its cost grows with the square of the
-# block.
+# ones (XLA:CPU emits a stack region by region). So its cost grows with the square of the block.
 _BLOCK = 4
 
 
@@ -29,7 +28,7 @@ _BLOCK = 4
 def convert_tables(
     source_moduli: tuple[int, ...], target_moduli: tuple[int, ...]
 ) -> tuple[np.ndarray, ...]:
-    """What `convert` needs after x, in order, uint32.
+    """Tables that `convert` takes after x, in order, uint32.
 
     For each source limb d, d^-1 mod 2^32, (D/d)^-1 mod d and (d-1)/2, all [k, 1]; for each target
     limb b, b^-1 mod 2^32 and the offset, all [m, 1]; the weights [k, m, 1].
@@ -86,7 +85,7 @@ def convert(
 def lift_tables(
     source_moduli: tuple[int, ...], target_moduli: tuple[int, ...]
 ) -> tuple[np.ndarray, ...]:
-    """What `lift` needs after x, in order, uint32.
+    """Tables that `lift` takes after x, in order, uint32.
 
     For each source limb d, d^-1 mod 2^32 and (D-1)/2 mod d, all [k, 1]; mixed-radix constants
     [blocks, k, 1] and [k, k, 1]; for the target as in `convert_tables`.
@@ -158,8 +157,8 @@ def _as_one_kernel(f: Callable[..., jax.Array], *x: jax.Array) -> jax.Array:
 
 def _materialized(parts: list[jax.Array], axis: int) -> jax.Array:
     # XLA:CPU fuses elementwise work into each of its readers and so would compute a digit again for
-    # every target limb. It does not so fuse a concatenation, and the barrier keeps it from looking
-    # through one at its parts; the barrier alone is dropped before fusion (jaxlib 0.10, measured).
+    # every target limb. It does not so fuse a concatenation. The barrier keeps it from reading
+    # through one to its parts. The barrier alone is dropped before fusion (jaxlib 0.10, measured).
     return lax.optimization_barrier(jnp.concatenate(parts, axis=axis))
 
 
@@ -167,8 +166,9 @@ def mixed_radix_tables(moduli: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]
     """(own [blocks, k, 1], cross [k, k, 1]) with the constants of `mixed_radix`.
 
     Block c holds the limbs [s, e). For a limb j >= s: own[c, j] = 1 / P and, for i in the block,
-    cross[i, j] = -(d_s .. d_(i-1)) / P, both mod d_j in Montgomery form, where P is the product
-    of d_s .. up to, not including, min(j, e): division by what stands before limb j in this block.
+    cross[i, j] = -(d_s .. d_(i-1)) / P. Both are mod d_j in Montgomery form, where P is the product
+    of d_s .. up to, not including, min(j, e). This divides by the factors before limb j in this
+    block.
     """
     k = len(moduli)
     own = np.zeros((-(-k // _BLOCK), k, 1), np.uint32)
@@ -188,7 +188,7 @@ def mixed_radix(
 ) -> jax.Array:
     """Plain residues x to digits v_i in [0, d_i) with the value sum(v_i d_0 .. d_(i-1)).
 
-    A block of digits is one kernel; then one more takes the block out of all later limbs and
+    A block of digits is one kernel. One more kernel then takes the block out of all later limbs and
     divides by its product. Unrolled digit by digit, fused recomputation would double with every
     digit.
     """

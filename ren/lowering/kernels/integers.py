@@ -75,8 +75,8 @@ def floats(tables: Sequence[jax.Array], limbs: jax.Array) -> jax.Array:
         limbs: uint32 [*batch, limb, n], Montgomery residues in [0, q_i).
 
     Mixed radix x = sum_i v_i W_i, W_i = q_0 ... q_(i-1). Since (Q-1)/2 has the digits (q_i - 1)/2,
-    comparing digits from the top gives the sign, and |x| = 1 + sum_i (q_i - 1 - v_i) W_i where x is
-    negative: all terms are positive, so that nothing cancels. All products of floats are exact:
+    comparing digits from the top gives the sign. Where x is negative, |x| = 1 + sum_i (q_i - 1 -
+    v_i) W_i: all terms are positive, so that nothing cancels. All products of floats are exact:
     contracting them with sums changes no bit. L^2/2 multiply-adds a coefficient, whatever x is.
     """
     q, qinv, middles, own, cross, words = tables

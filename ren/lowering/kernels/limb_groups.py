@@ -1,8 +1,8 @@
 """Values of a kernel that are held as groups of limbs, so that no JOIN need be copied together.
 
 XLA:CPU neither fuses a concatenation with what reads it nor reads through it without a choice for
-each element. So elementwise work on a JOIN runs over each group of limbs by itself, and only its
-result is a concatenation, which XLA writes region by region.
+each element. So elementwise work on a JOIN runs over each group of limbs by itself. Only its result
+is a concatenation, which XLA writes region by region.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class Parts:
     arrays: tuple[Any, ...]
 
     def cuts(self) -> set[int]:
-        """Where groups begin and end."""
+        """Limb positions at which groups begin and end."""
         ends = {0}
         for array in self.arrays:
             ends.add(max(ends) + array.shape[-2])

@@ -1,7 +1,7 @@
 """Arithmetic on residues modulo primes q < 2^30, as jax.numpy on uint32 with uint64 products.
 
-Every function broadcasts [*batch, L, n] residues with per-limb constants [L, 1] and must be traced
-inside `with jax.enable_x64(True)`; no uint64 leaves a function whose name has no `wide`.
+Every function broadcasts [*batch, L, n] residues with per-limb constants [L, 1]. It must be traced
+inside `with jax.enable_x64(True)`. No uint64 leaves a function whose name has no `wide`.
 
 Residues are uint32 in [0, q) unless a name says lazy. R = 2^32; the Montgomery form of v is v R mod
 q; `qinv` is q^-1 mod R (`tables.modulus`). Corrections use `min(x, x - c)` on unsigned numbers:
@@ -56,7 +56,7 @@ def mul_wide(a: jax.Array, b: jax.Array) -> jax.Array:
 
 
 def _split_wide(t: jax.Array, q: jax.Array, qinv: jax.Array) -> tuple[jax.Array, jax.Array]:
-    # (hi, h) with t = hi R + lo and h R + lo = m q for m = lo q^-1 mod R, so t R^-1 = hi - h (mod
+    # (hi, h) with t = hi R + lo and h R + lo = m q for m = lo q^-1 mod R. So t R^-1 = hi - h (mod
     # q) and h < q (Montgomery, "Modular multiplication without trial division", 1985, in signed
     # form).
     m = t.astype(jnp.uint32) * qinv
@@ -80,7 +80,7 @@ def reduce_wide(t: jax.Array, q: jax.Array, qinv: jax.Array) -> jax.Array:
 def mont_mul(a: jax.Array, b: jax.Array, q: jax.Array, qinv: jax.Array) -> jax.Array:
     """a b R^-1 mod q in [0, q), for any a < 2^32 and b < q (then a b < q R).
 
-    The product of two Montgomery forms in Montgomery form; with b a plain constant it takes a
+    The product of two Montgomery forms in Montgomery form. With b a plain constant it takes a
     Montgomery form a to the plain residue of the product.
     """
     return mont_reduce(mul_wide(a, b), q, qinv)
@@ -106,9 +106,9 @@ def mul_sum(
 def shoup_mul_lazy(a: jax.Array, w: jax.Array, w_shoup: jax.Array, q: jax.Array) -> jax.Array:
     """a w mod q in the lazy range [0, 2q), for any a < 2^32, w < q, w_shoup = floor(w R / q).
 
-    The quotient estimate h = floor(a w_shoup / R) is floor(a w / q) or one less (Harvey, "Faster
-    arithmetic for number-theoretic transforms", 2014, section 2), so the exact a w - h q is below
-    2q and its low 32 bits suffice.
+    The quotient estimate h = floor(a w_shoup / R) is floor(a w / q) or one less. So the exact a w -
+    h q is below 2q and its low 32 bits suffice (Harvey, "Faster arithmetic for number-theoretic
+    transforms", 2014, section 2).
     """
     h = (mul_wide(a, w_shoup) >> _WORD).astype(jnp.uint32)
     return a * w - h * q

@@ -52,8 +52,8 @@ def inverse_passes(n: int) -> tuple[tuple[Pass, ...], tuple[Pass, ...]]:
 
 
 def _near_passes(n: int, far: int) -> list[Pass]:
-    # XLA goes to and fro between the result and one buffer, and takes a third where the number of
-    # passes is odd, the transposition among them: then one of two stages is done in two.
+    # XLA goes to and fro between the result and one buffer. It takes a third where the number of
+    # passes is odd, the transposition among them. Then one of two stages is done in two.
     c = columns(n)
     rows, blocks, sizes = n // c, n // (c * c), _sizes(1, c)
     if (far + 1 + len(sizes)) % 2 == 1 and sizes[0][1] == 4:

@@ -4,18 +4,18 @@ ntt(p)[j] = p(psi^e[j]) mod q, e = evaluation_exponents(n). Both transforms are 
 on Montgomery residues as on plain ones; twiddles are plain, with Shoup companions.
 
 Both are networks of the butterfly (u, v) -> (u + v, (u - v) w), which needs one product for two
-results. The other one, (u + w v, u - w v), costs two here: XLA:CPU writes the two results in two
+results. The other one, (u + w v, u - w v), costs two here. XLA:CPU writes the two results in two
 loops, each of which computes what it needs. So the forward transform first turns X^n + 1 into
-cyclic problems of half the size, X = psi Y and X = psi^3 Y, at the price of two products more for
-each pair, once; its twiddles then depend on the place in a block. Those of the inverse depend on
-the block.
+cyclic problems of half the size, X = psi Y and X = psi^3 Y. The price is two products more for each
+pair, once. Its twiddles then depend on the place in a block. Those of the inverse depend on the
+block.
 
-Passes over memory cost as much as arithmetic, so two of the log2(n) stages are one pass where two
-are left: a butterfly of four parts (`_four`), whose two inner twiddles differ by i = psi^(n/2), so
-that the four results take 0, 1, 2 and 2 products. In the first phase the parts of a butterfly stand
-far apart and the innermost loop runs over contiguous columns. When they come closer than
-C = `order.columns(n)`, square [C, C] blocks are transposed; from then on the innermost loop runs
-over C rows, and stays C long to the end. The order that results is kept.
+Passes over memory cost as much as arithmetic. So two of the log2(n) stages are one pass where two
+are left. That pass is a butterfly of four parts (`_four`), whose two inner twiddles differ by i =
+psi^(n/2). Its four results take 0, 1, 2 and 2 products. In the first phase the parts of a butterfly
+stand far apart and the innermost loop runs over contiguous columns. When they come closer than C =
+`order.columns(n)`, square [C, C] blocks are transposed. From then on the innermost loop runs over C
+rows, and stays C long to the end. The order that results is kept.
 
 References: Gentleman and Sande, "Fast Fourier transforms - for fun and profit" (1966), for the
 butterfly; Harvey, "Faster arithmetic for number-theoretic transforms" (2014), for the lazy ranges;
@@ -52,10 +52,10 @@ __all__ = ["evaluation_exponents", "intt", "intt_tables", "ntt", "ntt_tables"]
 
 @lru_cache(maxsize=32)
 def ntt_tables(n: int, moduli: tuple[int, ...]) -> tuple[np.ndarray, ...]:
-    """What `ntt` needs, uint32: (q [L, 1], twiddles [L, *], their Shoup companions), `cut`.
+    """Tables of `ntt`, uint32: (q [L, 1], twiddles [L, *], their Shoup companions), `cut`.
 
-    In order: psi^i and psi^(3i) for i < n/2; for each later pass of m blocks w = psi^(2mi) for each
-    place i in a part, and of two stages w^2 and w^3 too; psi^(n/2). The last pass has none.
+    In order: psi^i and psi^(3i) for i < n/2. For each later pass of m blocks w = psi^(2mi) for each
+    place i in a part, and of two stages w^2 and w^3 too. Last psi^(n/2). The last pass has none.
     """
     roots = tables.powers([primitive_root_of_unity(n, q) for q in moduli], 2 * n, moduli)
     half, (far, near) = np.arange(n // 2), forward_passes(n)
@@ -68,11 +68,11 @@ def ntt_tables(n: int, moduli: tuple[int, ...]) -> tuple[np.ndarray, ...]:
 
 
 def merged_tables(n: int, moduli: tuple[int, ...], is_inverse: bool) -> tuple[np.ndarray, ...]:
-    """What networks of merged twiddles read: (q [L, 1], twiddles [L, n], Shoup companions), uint32.
+    """Tables of networks of merged twiddles: (q [L, 1], twiddles [L, n], Shoup companions), uint32.
 
     Entry m + i is psi^bit_reversed(m + i), of psi^-1 for the inverse, for block i of the stage of m
-    blocks; those of the near stages are in the order in which they are read. The inverse has n^-1
-    in entry 0, and in entry 1 too. `ntt` is no such network, but a kernel of another kind may be.
+    blocks. Those of the near stages are in the order in which they are read. The inverse has n^-1
+    in entry 0, and in entry 1 too. `ntt` is not such a network; another backend's kernel may be.
     """
     roots = [primitive_root_of_unity(n, q) for q in moduli]
     if is_inverse:
@@ -92,10 +92,10 @@ def row_tables(n: int, q: int) -> tuple[np.ndarray]:
 
 @lru_cache(maxsize=32)
 def intt_tables(n: int, moduli: tuple[int, ...]) -> tuple[np.ndarray, ...]:
-    """What `intt` needs, uint32: (q [L, 1], twiddles [L, *], their Shoup companions), `cut`.
+    """Tables of `intt`, uint32: (q [L, 1], twiddles [L, *], their Shoup companions), `cut`.
 
     For each pass that leaves m blocks w = psi^-e for each block, of two stages w^2 and w^3 too, as
-    they are read; those of the last pass are divided by n. Then n^-1 and psi^(-n/2).
+    they are read. Those of the last pass are divided by n. Then n^-1 and psi^(-n/2).
     """
     inverses = [pow(primitive_root_of_unity(n, q), -1, q) for q in moduli]
     roots = tables.powers(inverses, 2 * n, moduli)
@@ -173,8 +173,8 @@ def _intt(x: jax.Array, q: jax.Array, w: jax.Array, w_shoup: jax.Array) -> jax.A
 
 
 def _transposed(x: jax.Array) -> jax.Array:
-    # A concatenation is a pass of its own; else each of the loops of the pass that reads it gathers
-    # its elements.
+    # A concatenation is a pass of its own. Otherwise each of the loops of the pass that reads it
+    # gathers its elements.
     c = columns(x.shape[-1])
     blocks = x.reshape(*x.shape[:-1], x.shape[-1] // (c * c), c, c)
     halves = (blocks[..., : c // 2], blocks[..., c // 2 :])

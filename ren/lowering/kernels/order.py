@@ -1,9 +1,9 @@
 """The order of the NTT domain, which depends on the degree alone. NumPy only.
 
-The transform of `ntt.py` is the merged-twiddle Cooley-Tukey network (Longa and Naehrig, "Speeding
-up the number theoretic transform", CANS 2016), whose natural output order is bit-reversed. It swaps
-two groups of index bits half way, so that the innermost loop stays long, and never swaps them back:
-the result stands in the order given here. Everything else asks `evaluation_exponents`.
+The transform of `ntt.py` is the merged-twiddle Cooley-Tukey network, whose natural output order is
+bit-reversed. (Longa and Naehrig, "Speeding up the number theoretic transform", CANS 2016.) It swaps
+two groups of index bits half way and never swaps them back. So the innermost loop stays long. The
+result stands in the order given here. Everything else asks `evaluation_exponents`.
 """
 
 from __future__ import annotations

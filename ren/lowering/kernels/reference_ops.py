@@ -1,8 +1,8 @@
 """The operations of `kernels/` in plain NumPy: the bodies of the reference device ("python").
 
-Written apart from the kernels, with `%` on 64-bit integers and textbook algorithms, so that
-equality bit for bit means something; only the order of the NTT domain is shared. Arrays are uint32
-[*batch, L, n] in [0, q) in Montgomery form, R = 2^32, unless said otherwise; `moduli` is a tuple.
+Written apart from the kernels, with `%` on 64-bit integers and textbook algorithms. So equality bit
+for bit means something; only the order of the NTT domain is shared. Arrays are uint32 [*batch, L,
+n] in [0, q) in Montgomery form, R = 2^32, unless said otherwise; `moduli` is a tuple.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ def to_montgomery(values: Any, moduli: Moduli) -> np.ndarray:
     """v R mod q.
 
     Args:
-        values: integers (signed, unsigned or Python objects of any size) that broadcast against
-            [L, 1]: [*batch, 1, n] for the same number in each limb, [*batch, L, n] for residues.
+        values: integers (signed, unsigned or Python objects of any size) that broadcast against [L,
+            1]. [*batch, 1, n] for the same number in each limb, [*batch, L, n] for residues.
 
     Returns:
         uint32[*batch, L, n].
@@ -113,7 +113,7 @@ def _powers(n: int, moduli: Moduli, inverse: bool) -> np.ndarray:
 def _cyclic(x: np.ndarray, n: int, moduli: Moduli, inverse: bool) -> np.ndarray:
     """sum_i x[i] w^(i k) for w = psi^2 (or psi^-2), in natural order (Stockham's radix-2 form).
 
-    After s steps axis -2 holds s bits of k, low bits first; each step takes the first half against
+    After s steps axis -2 holds s bits of k, low bits first. Each step takes the first half against
     the second half of what is left of i.
     """
     q = _q(moduli)[:, :, None]

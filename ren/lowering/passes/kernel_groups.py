@@ -1,7 +1,7 @@
 """Part of pass 5: which nodes run as one kernel.
 
-Levels: what a transform makes is one level above what it reads, other work in the level of what it
-reads, or later. Elementwise nodes of one level that are connected are a group.
+Levels: the result of a transform is one level above what it reads. Other work is in the level of
+what it reads, or later. Elementwise nodes of one level that are connected are a group.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ def _is_fused(node: Node) -> bool:
 def _levels(reads: Reads) -> dict[Node, int]:
     """The level of each node: the earliest in which it can run, or that of its first reader.
 
-    Work on one value that is in memory anyhow, and no smaller, waits for its readers: to keep that
-    value is as good as to keep the result, which its readers then take without going to memory.
+    Work on one value that is in memory anyhow, and no smaller, waits for its readers. Keeping that
+    value is as good as keeping the result, which its readers then compute without memory traffic.
     """
     level: dict[Node, int] = {}
     users: dict[Node, list[tuple[Node, bool]]] = {}

@@ -1,8 +1,8 @@
 """Pass 2: high-level ring ops into views, lifts, products with constants and joins.
 
 Everything here is exact ring algebra. Only the choice of where a transform stands matters for
-speed: base conversions read coefficients, everything around them stays in the operand's domain, so
-that just the limbs that are converted are transformed.
+speed. Base conversions read coefficients, and everything around them stays in the operand's domain.
+So only the limbs that are converted are transformed.
 """
 
 from __future__ import annotations

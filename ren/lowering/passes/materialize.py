@@ -1,13 +1,13 @@
 """Pass 5: materialization: which values are kept in memory, and which kernel stores them.
 
-1. Views and constants belong to whoever reads them; they cost nothing by themselves. So does an
-   automorphism that only elementwise work reads: a permutation in the index of its loads; and a
-   join that only elementwise work reads, which then runs over its parts.
+1. Views and constants belong to the kernels that read them; they cost nothing by themselves. So
+   does an automorphism that only elementwise work reads: a permutation in the index of its loads.
+   So does a join that only elementwise work reads, which then runs over its parts.
 2. A transform is a kernel of its own. Its level is one more than that of what it reads.
 3. Elementwise nodes of one level that are connected form a cluster. A path that leaves a cluster
-   passes a transform, so its level grows and it never comes back: clusters form no cycle.
-4. A cluster over the node budget is cut in topological order, so that repeated segments of a long
-   program become the same kernel.
+   passes a transform, so its level grows and it never comes back. So clusters form no cycle.
+4. A cluster over the node budget is cut in topological order. Repeated segments of a long program
+   then become the same kernel.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from ren.lowering.passes.kernel_groups import Reads, groups_of
 
 @attrs.frozen(eq=False)
 class Boundaries:
-    """What is kept in memory.
+    """Values that are kept in memory, and the kernels that compute them.
 
     Attributes:
-        inlined: what belongs to whoever reads it.
+        inlined: the nodes that belong to the kernels that read them.
         home: the group of each node that a kernel computes.
         kernel: for each value that is kept the number of the kernel that stores it.
     """
@@ -50,7 +50,7 @@ def materialize(sink: Node) -> Node:
 
 
 def boundaries_of(order: list[Node]) -> Boundaries:
-    """What of a program, its nodes in topological order, is kept, and which kernel makes it."""
+    """Boundaries of a program, from its nodes in topological order."""
     inlined = _inlined(order)
     reads = {node: _reads(node, inlined) for node in order if node not in inlined}
     home = {node: i for i, group in enumerate(groups_of(reads)) for node in group}
@@ -178,7 +178,7 @@ def _reads_memory(node: Node, b: Boundaries) -> Node | None:
 
 
 def _source(node: Node, group: int | None, b: Boundaries) -> Node:
-    """What a kernel reads for a source: inside the kernel that makes it, the value as it is."""
+    """Value that a kernel reads for a source: the node itself inside the kernel that makes it."""
     chain = []
     while node in b.inlined and len(node.src) == 1:
         chain.append(node)

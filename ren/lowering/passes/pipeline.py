@@ -34,7 +34,7 @@ class Pass:
     Attributes:
         number: its place in the list of twelve that the design names.
         changes_rounding: True where a ModDown may round otherwise than before, within one unit for
-            each term of a sum; every other pass keeps all values bit for bit.
+            each term of a sum. Every other pass keeps all values bit for bit.
     """
 
     number: int
@@ -77,7 +77,7 @@ PIPELINE: tuple[Pass, ...] = (
 def run_pipeline(sink: Node) -> Node:
     """`sink` after every pass; raises VerificationError if a pass broke a rule of its stage.
 
-    A graph that a pass leaves as it is, is looked at after the next pass that changes it, or at the
+    A graph that a pass leaves unchanged is verified after the next pass that changes it, or at the
     end.
     """
     done: tuple[str, ...] = ()

@@ -1,7 +1,7 @@
 """Sinking an additive operator f through sums: f(a) + f(b) = f(a + b), so that f runs once.
 
-Used for ModDown (pass 1) and for the transforms (pass 4). A sum is sunk only where it saves:
-through values that nothing else reads, and for two operands of f or more. So no count ever rises.
+Used for ModDown (pass 1) and for the transforms (pass 4). A sum is sunk only where it saves: for
+two operands of f or more, through values without other readers. So no count ever rises.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Part of pass 5: what is read in parts is made in parts.
 
-A view of elementwise work is that work on the view: VIEW(MUL(a, b)) = MUL(VIEW(a), VIEW(b)), and a
-view of a JOIN that lies in one of its sources is a view of that source. So where all readers of a
-value take disjoint limbs of it, a JOIN that is only taken apart again need not be made: each reader
-gets its own limbs, as a value that dies by itself, and no residue is computed twice.
+A view of elementwise work is that work on the view: VIEW(MUL(a, b)) = MUL(VIEW(a), VIEW(b)). A view
+of a JOIN that lies in one of its sources is a view of that source. So a JOIN need not be made where
+all readers of a value take disjoint limbs of it. Each reader gets its own limbs, as a value that
+dies by itself, and no residue is computed twice.
 """
 
 from __future__ import annotations

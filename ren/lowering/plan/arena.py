@@ -1,8 +1,8 @@
 """Two-level segregated fit: where blocks of an arena stand, as numbers; nothing is allocated.
 
-Free blocks are listed by size class. The first level of a class is the power of two under the
-size, the second divides that power into 32 equal steps; two bit maps find the smallest class that
-surely fits, so that an allocation takes a constant number of steps.
+Free blocks are listed by size class. The first level of a class is the power of two under the size.
+The second divides that power into 32 equal steps. Two bit maps find the smallest class that surely
+fits, so that an allocation takes a constant number of steps.
 
 Reference: Masmano, Ripoll, Crespo and Real, "TLSF: a new dynamic memory allocator for real-time
 systems", ECRTS 2004.

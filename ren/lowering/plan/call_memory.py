@@ -1,7 +1,7 @@
-"""What a plan holds that runs as one call of native code.
+"""Memory of a plan that runs as one call of native code.
 
-Such a call gives no value a buffer of its own: what its phases hand on lies in rows that are used
-again once their last reader is done, and each thread has a few rows for the task that it works on.
+Such a call gives no value a buffer of its own. Values that cross phases lie in rows that are used
+again once their last reader is done. Each thread has a few rows for the task that it works on.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ class NativeCall:
 
     Attributes:
         phases: its phases, of which each waits for the one before.
-        held_bytes: the most that it holds besides arguments and results; it keeps this for the
-            next call, within the limit on all of it.
+        held_bytes: the most that it holds besides arguments and results. It keeps this for the next
+            call, within the limit on all of it.
     """
 
     phases: int

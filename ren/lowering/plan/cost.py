@@ -1,4 +1,4 @@
-"""What a plan costs, counted from its kernels: transforms, multiply-adds, bytes."""
+"""Cost of a plan, counted from its kernels: transforms, multiply-adds, bytes."""
 
 from __future__ import annotations
 

@@ -35,8 +35,8 @@ class Value:
         first: the unit that makes it; -1 for an input.
         last: the last unit that reads it; the number of units for an output of the plan.
         is_input: true for what the caller, or the plan, holds.
-        is_optimizable: an intermediate in a buffer of its own, which no one outside can see, or an
-            input that the caller gives away: what a result may overwrite.
+        is_optimizable: whether a result may overwrite it. It is an intermediate in its own buffer,
+            invisible from outside, or an input that the caller gives away.
         offset: where it stands in the arena of its device, when it is an optimizable intermediate.
         is_hosted: it stands in the buffer of a donated input, outside of every arena.
     """
@@ -99,9 +99,9 @@ def _devices(inputs: Sequence[Input], units: Sequence[Unit]) -> list[Hashable]:
 def _optimizable(plan: Plan, devices: Sequence[Hashable]) -> set[int]:
     """Donated inputs, and intermediates whose buffer is new and seen by kernels of this plan alone.
 
-    A copy to the device where its source is may share the source's buffer, and a kernel that
-    passes an input on may return the input's: neither may be overwritten. An array over several
-    devices is left to XLA.
+    A copy to the device where its source is may share the source's buffer. A kernel that passes an
+    input on may return the input's. Neither may be overwritten. An array over several devices is
+    left to XLA.
     """
     found = {v for v, given in enumerate(plan.inputs) if given.is_donated}
     shared = set(plan.outputs)
@@ -132,7 +132,7 @@ def _passed_on(unit: KernelUnit) -> list[int]:
 
 
 def _end(node: Node) -> Node:
-    """What is behind contiguous(), loads of whole arrays and joins of one part."""
+    """Node behind contiguous(), loads of whole arrays and joins of one part."""
     while (
         node.op is ops.CONTIGUOUS
         or (node.op is ops.LOAD and is_whole(node))

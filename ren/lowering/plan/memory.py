@@ -1,11 +1,11 @@
 """Memory of a plan: donation, placement in arenas, and the peak that follows.
 
-JAX arrays have no arenas. What is real is donation: a unit whose input dies may write a result of
-the same shape into that input's buffer. The arenas are a simulation: one a device, in which every
-intermediate that may move has an offset; an output that takes over a dead buffer keeps its place.
+JAX arrays have no arenas; they have donation. A unit whose input dies may write a result of the
+same shape into that input's buffer. The arenas are a simulation: one a device, in which every
+intermediate that may move has an offset. An output that takes over a dead buffer keeps its place.
 
 Inputs belong to the caller, before and after: no peak counts them. One that the caller gives away
-(`donating`) may lend its buffer to a result as a dead intermediate does; nor does a peak count it.
+(`donating`) may lend its buffer to a result, as a dead intermediate does. No peak counts it either.
 
 A plan that is one call of native code has no such values: see `ren.lowering.plan.call_memory`.
 """
@@ -91,7 +91,7 @@ def _pairs(unit: Unit) -> tuple[tuple[int, int], ...]:
 
 
 def memory_plan(plan: Plan) -> MemoryPlan:
-    """Where every optimizable value stands, and which takes over which."""
+    """Plan the place of every optimizable value, and which takes over which."""
     values = list(values_of(plan))
     donations = tuple(_pairs(unit) for unit in plan.units)
     arenas: dict[Hashable, Arena] = {}

@@ -50,7 +50,7 @@ class GraphUnit:
 
     @property
     def name(self) -> str:
-        """What it does, for people."""
+        """Name of the step, for people."""
         return f"GRAPH of {len(self.graph.steps)} units"
 
     def prepared(self, args: tuple[Any, ...]) -> Prepared:
@@ -89,7 +89,7 @@ def single_graph(plan: Plan) -> GraphUnit | None:
 def _groups(plan: Plan) -> list[list[_Computing] | list[CopyUnit]]:
     """The units that run together, in an order in which they can run.
 
-    Where JAX may choose the device, the group is one of its own and comes first: its results must
+    Where JAX may choose the device, the group is one of its own and comes first. Its results must
     not be bound to the devices of others.
     """
     claims = [value.device for value in values_of(plan)]
@@ -108,8 +108,8 @@ def _groups(plan: Plan) -> list[list[_Computing] | list[CopyUnit]]:
 def _stages(plan: Plan) -> list[int]:
     """For each unit how many cuts are on a way to it: copies, and full runs of elementwise steps.
 
-    Where kernels do not stay apart, XLA merges elementwise ones that follow each other, and undoes
-    by it the budget of a kernel: a run of 1,500 steps took it minutes.
+    Where kernels do not stay apart, XLA merges elementwise ones that follow each other. That undoes
+    the budget of a kernel: a run of 1,500 steps took XLA minutes.
     """
     longest = sys.maxsize if is_apart() else MAX_FUSED
     reached = [(0, 0)] * len(plan.inputs)  # of each value: cuts, and elementwise steps since

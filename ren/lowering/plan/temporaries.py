@@ -1,4 +1,4 @@
-"""What XLA does with a kernel's memory: which inputs it can overwrite, what it needs besides.
+"""Memory use of a kernel under XLA: the inputs that it can overwrite, and its temporaries.
 
 Estimates, measured on XLA:CPU (n = 2^12 and 2^14, 1 to 21 limbs); `memory_report.measure` asks XLA.
 """
@@ -53,11 +53,11 @@ def scratch(unit: Unit, in_place: bool) -> int:
 
 
 def overwritable(unit: KernelUnit) -> dict[int, int]:
-    """Which inputs XLA overwrites without another copy: position in `ins` -> position in `outs`.
+    """Inputs that XLA overwrites without another copy: position in `ins` -> position in `outs`.
 
     Elementwise work and transforms read a residue where they write one. A gather (an automorphism,
-    a base conversion, a view) reads elsewhere, and of several results that read an input XLA knows
-    no first and last: in both cases it would copy what it overwrites.
+    a base conversion, a view) reads elsewhere. Several results that read one input have no order in
+    XLA. In both cases XLA would copy what it overwrites.
     """
     readers: dict[Node, set[int]] = {}  # the stores that a node's value reaches
     gathered: set[Node] = set()

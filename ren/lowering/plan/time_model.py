@@ -1,6 +1,6 @@
 """Models of the time that plans take: unit by unit, and as one native call.
 
-They compare programs; they are no promise. Both are of two cores with AVX-512 and take counts
+They compare programs; they are not promises. Both are of two cores with AVX-512. They take counts
 alone, so that a plan has the same estimates on every machine.
 """
 
@@ -16,16 +16,16 @@ from ren.lowering.plan.cost import Cost, limbs_read, unit_cost
 from ren.lowering.plan.plan import Plan
 from ren.lowering.program.steps import KernelUnit, ViewUnit, nbytes, value_specs
 
-# Two Zen 4 cores under XLA:CPU transformed 16 limbs of n = 2^14 in 1.0 ms and streamed about
-# 16 GB/s through elementwise kernels, whose operands are too large for their caches.
+# Two Zen 4 cores under XLA:CPU transformed 16 limbs of n = 2^14 in 1.0 ms. They streamed about 16
+# GB/s through elementwise kernels, whose operands are too large for their caches.
 SECONDS_PER_UNIT = 10e-6
 SECONDS_PER_BUTTERFLY = 0.55e-9
 SECONDS_PER_MULTIPLY_ADD = 0.3e-9
 BYTES_PER_SECOND = 16e9
 
-# Native code on two cores: a call with the waits between its phases; transforms and sums of
-# products on rows in the cache; and bytes that no core's own cache holds. docs/performance.md has
-# what these were measured from.
+# Native code on two cores: a call with the waits between its phases. Transforms and sums of
+# products on rows in the cache. Bytes that no core's own cache holds. docs/performance.md has the
+# measurements.
 NATIVE_SECONDS_PER_CALL = 0.15e-3
 NATIVE_SECONDS_PER_BUTTERFLY = 0.095e-9
 NATIVE_SECONDS_PER_MULTIPLY_ADD = 0.055e-9
@@ -56,10 +56,10 @@ def plan_seconds(plan: Plan) -> float:
 def native_seconds(plan: Plan) -> float:
     """The time that the model gives one run of a plan as one native call.
 
-    What a limb goes through stays in the cache of a core there. From memory come the limbs of
-    inputs that are read, such as keys, once each; to it go the results, and what base conversions
-    read and make, which one phase writes and the next reads: two times each, as a line of memory is
-    read before it is written.
+    The steps of a limb stay in the cache of a core. The limbs of inputs that are read, such as
+    keys, come from memory, once each. To memory go the results. So do the operands and results of
+    base conversions, which one phase writes and the next reads. They count two times each, as a
+    line of memory is read before it is written.
     """
     specs = value_specs(plan.inputs, plan.units)
     costs = unit_costs(plan, specs)

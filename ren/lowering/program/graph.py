@@ -1,7 +1,7 @@
 """Graphs: many programs and how they are wired, as one structure that plans share.
 
-What a `Program` is to a kernel, a `Graph` is to a stretch of a plan: all that shapes the code, and
-nothing of moduli, constants or arrays. Two plans with one graph run the same executable.
+A `Graph` is to a stretch of a plan what a `Program` is to a kernel. It has all that shapes the
+code, and nothing of moduli, constants or arrays. Two plans with one graph run the same executable.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Kernels: a fused piece of a graph over slots, and the structure that kernels share.
 
-A `Kernel` is a body, SINK(STORE(expression), ...), whose leaves are SLOTs. Its `Program` is what
-is left when the values of moduli, constants and permutations are taken out: those are tables,
+A `Kernel` is a body, SINK(STORE(expression), ...), whose leaves are SLOTs. Its `Program` is the
+rest when the values of moduli, constants and permutations are taken out. Those are tables,
 arguments of the compiled function. Two kernels with one program run the same executable.
 """
 

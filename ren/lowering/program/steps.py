@@ -18,8 +18,8 @@ from ren.lowering.program.kernel import Kernel
 class Input:
     """An array that a plan reads: of a buffer held by the plan, or bound at each call.
 
-    `is_pruned` marks a held buffer that the captured function computed, once, at capture;
-    `is_donated` a bound one that its caller gives away: a result may stand in its buffer.
+    `is_pruned` marks a held buffer that the captured function computed, once, at capture.
+    `is_donated` marks a bound one that its caller gives away: a result may stand in its buffer.
     """
 
     arg: BufferArg | PlaceholderArg | ScalarArg
@@ -42,8 +42,9 @@ class KernelUnit:
     """Runs a kernel: `values[outs] = kernel(*values[ins])`, then forgets `drops`.
 
     Attributes:
-        donate: pairs (position in `ins`, position in `outs`): an intermediate or donated input
-            that dies here, and the result of the same shape that takes over its buffer.
+        donate: pairs (position in `ins`, position in `outs`). The first is an intermediate or
+            donated input that dies here. The second is the result of the same shape that takes over
+            its buffer.
         name: the ops of the kernel, for people.
     """
 
@@ -66,7 +67,7 @@ class CopyUnit:
 
     @property
     def name(self) -> str:
-        """What it does, for people."""
+        """Name of the step, for people."""
         return f"COPY to {self.device}"
 
 
@@ -86,7 +87,7 @@ class ViewUnit:
 
     @property
     def name(self) -> str:
-        """What it does, for people."""
+        """Name of the step, for people."""
         return f"VIEW of limbs {self.start} to {self.start + self.length - 1}"
 
 

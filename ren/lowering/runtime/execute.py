@@ -98,7 +98,7 @@ def _check_donations(plan: Plan, inputs: Sequence[Any]) -> None:
 
 
 class UnitRunner:
-    """What `run_plan` computes, as a function of the plan's inputs that remembers its calls."""
+    """Callable form of `run_plan`: a function of the plan's inputs that caches its bindings."""
 
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
@@ -124,7 +124,7 @@ class UnitRunner:
 
 
 def interpret_plan(plan: Plan, inputs: Sequence[Any]) -> tuple[Any, ...]:
-    """What `run_plan` computes, by the NumPy reference; results are put where they would be.
+    """Run a plan by the NumPy reference; results are put where `run_plan` would put them.
 
     Args:
         plan, inputs: as of `run_plan`; the arrays are concrete.
@@ -205,7 +205,7 @@ def _interpret(unit: KernelUnit, args: tuple[np.ndarray, ...]) -> tuple[np.ndarr
 
 
 def _interpret_unit(unit: Unit, args: tuple[Any, ...], is_concrete: bool) -> tuple[Any, ...]:
-    """On the host alone: a copy to another device is of no account there."""
+    """Interpret a unit with NumPy; device copies are no-ops."""
     if isinstance(unit, KernelUnit):
         return _interpret(unit, args)
     return args if isinstance(unit, CopyUnit) else (_view(unit, args[0]),)

@@ -1,7 +1,7 @@
 """The graph runner: a plan as one XLA executable, or as few as device copies allow.
 
-It replays what the units of the plan compute, bit for bit, without a call for each kernel and with
-fusion across them. XLA compiles one large program more slowly than many small shared ones.
+It replays what the units of the plan compute, bit for bit. It needs no call for each kernel, and
+XLA fuses across kernels. XLA compiles one large program more slowly than many small shared ones.
 """
 
 from __future__ import annotations
@@ -64,12 +64,12 @@ class GraphRunner:
 
 
 def graph_runner(plan: Plan) -> GraphRunner:
-    """What `run_plan` computes, as a function of concrete JAX arrays with few executables.
+    """Compile a plan to few executables: a function of concrete JAX arrays, equal to `run_plan`.
 
-    An executable holds the kernels and views between two copies whose arrays are on the same
-    devices: a plan without copies is one executable. Where kernels do not stay apart in it, more
-    than `MAX_FUSED` elementwise steps in a row take several. Nothing is compiled until the first
-    call; equal graphs share what they compile.
+    An executable holds the kernels and views between two copies, all on the same devices. A plan
+    without copies is one executable. Where kernels do not stay apart in it, more than `MAX_FUSED`
+    elementwise steps in a row take several. Nothing is compiled until the first call; equal graphs
+    share what they compile.
 
     Raises:
         DeviceError: a kernel of the plan runs on the python device, where there is no XLA.

@@ -21,7 +21,7 @@ from ren.lowering.devices.devices import is_tracer
 from ren.lowering.devices.shardings import default_device, layout_of, mesh_in_use
 from ren.progress import Progress
 
-# A jitted function has a plan for each argument spec, and one binding does; more are for calls of
+# A jitted function has a plan for each argument spec, and one binding does. More are for calls of
 # one plan with other batch shapes or places, in turns.
 MAX_BINDINGS = 4
 
@@ -128,7 +128,7 @@ class Bindings:
         self._known: tuple[Binding, ...] = ()
 
     def __call__(self, inputs: Sequence[Any]) -> tuple[Any, ...] | None:
-        """The outputs; None, and nothing has run, where an input is no concrete JAX array."""
+        """The outputs; None, and nothing has run, unless all inputs are concrete JAX arrays."""
         for binding in self._known:
             if binding.fits(inputs):
                 return binding(inputs)
@@ -171,5 +171,5 @@ def _likeness(array: Any) -> _Likeness:
 
 
 def _context() -> tuple[Any, ...]:
-    """What else decides where results are, and whether executables were cleared."""
+    """State that decides where results are besides the arrays, and the epoch of the kernels."""
     return emit.epoch(), default_device(), mesh_in_use()

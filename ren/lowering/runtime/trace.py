@@ -20,11 +20,11 @@ _active: ContextVar[Trace | None] = ContextVar("ren_trace", default=None)
 
 
 class Timed(Protocol):
-    """What a trace records: a unit, or a graph of units that runs as one."""
+    """Recorded step of a trace: a unit, or a graph of units that runs as one."""
 
     @property
     def name(self) -> str:
-        """What it does, for people."""
+        """Name of the step, for people."""
         ...
 
 

@@ -1,13 +1,12 @@
 """Lanes: units of a plan that run beside each other on the CPU.
 
 XLA:CPU starts the executables that one thread calls one after the other, each when the one before
-has ended, and divides among threads only what is inside of each: a transform waits for its threads
-after every stage. Units that do not read each other are better run on different cores whole. So
-each unit gets a lane, and a lane is a queue of its own
-(`ren.lowering.backends.xla.jax_runtime.set_stream`).
+has ended. It divides only the inside of each among threads: a transform waits for its threads after
+every stage. Units that do not read each other are better run on different cores whole. So each unit
+gets a lane, and a lane is a queue of its own (`ren.lowering.backends.xla.jax_runtime.set_stream`).
 
-A unit goes to the lane in which it can start first, by the estimates of `plan.explain()`, in the
-order of the plan; a chain so stays in its lane.
+A unit goes to the lane in which it can start first, by the estimates of `plan.explain()`. Units are
+taken in the order of the plan; a chain so stays in its lane.
 """
 
 from __future__ import annotations

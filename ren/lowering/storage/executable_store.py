@@ -35,7 +35,7 @@ class Store:
 
     Args:
         folder: where they are.
-        ttl_s: seconds after which an entry that nobody reads goes.
+        ttl_s: seconds without a read after which an entry is deleted.
     """
 
     def __init__(self, folder: Path, ttl_s: float = math.inf) -> None:

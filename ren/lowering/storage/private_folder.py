@@ -7,17 +7,17 @@ Ren loads machine code from such folders, so it checks each level of the path an
 - Each folder above belongs to this user or to root. Other users may write to it only if it is
   sticky, like /tmp. A link on the way belongs to this user or to root.
 - A group may write to a folder above that belongs to this user. Under umask 002 users make such
-  folders, among them `~/.cache`; to refuse those, as sshd does, would leave these users without a
-  cache. A member of the group can rename Ren's folder there and put another in its place. The
-  owner of that one, or of its entries, gives it away: this user owns both, or Ren ignores them.
-  Where other programs use the folder by its path, as compilers do, no group may write above it.
+  folders, among them `~/.cache`. To refuse those, as sshd does, would leave these users without a
+  cache. A member of the group can rename Ren's folder there and put another in its place. The owner
+  of that one, or of its entries, gives it away: this user owns both, or Ren ignores them. Where
+  other programs use the folder by its path, as compilers do, no group may write above it.
 - An entry is a regular file of this user, under one name, which no one else may write to. Ren
   deletes any other entry: it may date from a time when the folder was open to others.
 
-A path may lead elsewhere between a check and a use. Ren therefore holds the folder by a
-descriptor, opens entries relative to it without following links, and checks what it has opened.
-On systems without such calls (Windows) it uses paths, and no group may write above the folder.
-Where files have no POSIX owners and modes, it relies on the access rights of the user's profile.
+A path may lead elsewhere between a check and a use. Ren therefore holds the folder by a descriptor
+and opens entries relative to it without following links. It checks what it has opened. On systems
+without such calls (Windows) it uses paths, and no group may write above the folder. Where files
+have no POSIX owners and modes, it relies on the access rights of the user's profile.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The file of a store: a line of header with a checksum, then JSON; read with distrust.
 
-The header names the format, its version, the version of Ren, the bytes of the body and the SHA-256
-of all the rest. The folder is private (`private_folder`). A reader sees a whole file or none:
-writers make a new one beside it and rename it.
+The header names the format, its version and the version of Ren. It has the number of bytes of the
+body and the SHA-256 of all the rest. The folder is private (`private_folder`). A reader sees a
+whole file or none: writers make a new one beside it and rename it.
 """
 
 from __future__ import annotations

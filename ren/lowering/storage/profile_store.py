@@ -62,7 +62,7 @@ class Store:
         self._writing = threading.Lock()
 
     def known(self, digest: str) -> Entry | None:
-        """What is known of a plan, if anything is that still holds."""
+        """Entry of a plan, if there is one that still holds."""
         with self._lock:
             self._read_once()
             entry = self._entries.get(digest)
@@ -184,7 +184,7 @@ def _newest(*entries: Mapping[str, Entry]) -> dict[str, Entry]:
 def default_store() -> Store:
     """The store of this process for the settings in force, flushed at exit.
 
-    Its folder is one that Ren makes, inside that of the settings: users make theirs under umasks
+    Its folder is one that Ren makes, inside that of the settings. Users make theirs under umasks
     that let a group write to it.
     """
     folder = cache_folder()
@@ -199,7 +199,7 @@ def default_store() -> Store:
 
 
 def cache_folder() -> Path | None:
-    """Where the settings say that what is kept between processes is; None when nothing is."""
+    """Folder of all that is kept between processes, by the settings; None when nothing is kept."""
     chosen = config.cache_dir
     if chosen == "off":
         return None

@@ -46,7 +46,7 @@ class Samples:
 
 @attrs.frozen
 class Entry:
-    """What was learnt of a plan, as it is kept between processes.
+    """Measurements of a plan that are kept between processes.
 
     Attributes:
         tier: the one that was chosen.
@@ -65,7 +65,7 @@ class Store(Protocol):
     """Keeps entries between processes, by the digest of a plan."""
 
     def known(self, digest: str) -> Entry | None:
-        """What is known of a plan."""
+        """Entry of a plan, or None."""
         ...
 
     def remember(self, digest: str, entry: Entry) -> None:
@@ -94,7 +94,7 @@ class Decision:
 
 @attrs.frozen
 class Telemetry:
-    """How one plan has run; prints as a table.
+    """Telemetry of the runs of one plan; prints as a table.
 
     Attributes:
         tier: the tier that runs now.
@@ -153,7 +153,7 @@ class Runner(Protocol):
 
     @property
     def telemetry(self) -> Telemetry:
-        """How the plan has run so far."""
+        """Telemetry of the runs so far."""
         ...
 
     def wait(self, timeout: float | None = None) -> bool:

@@ -48,10 +48,10 @@ class Ciphertext(Protocols, Stored):
     """Encrypted slots: c0 + c1 s = round(s_level * message) + noise over the ring of `level`.
 
     Made by `ctx.encrypt`. Operators `+ - *` take ciphertexts of one context, plaintexts, arrays
-    (slot by slot) and numbers; `/` arrays and numbers; `**` integers from 0 on. Levels are aligned
-    where needed. Products are relinearized and rescaled late: a sum of products is once, when it is
-    needed in normal form, with two components and degree 1. Whatever leaves laziness is in that
-    form.
+    (slot by slot) and numbers. `/` takes arrays and numbers, `**` integers from 0 on. Levels are
+    aligned where needed. Products are relinearized and rescaled late. A sum of products is once,
+    when it is needed in normal form, with two components and degree 1. A ciphertext that leaves
+    laziness is in that form.
 
     Attributes:
         polys: (c0, c1), NTT domain, the normal form: with `noise` the children of the pytree.
@@ -102,7 +102,7 @@ class Ciphertext(Protocols, Stored):
 
     @property
     def slots(self) -> int:
-        """How many slots there are; rotations are cyclic over them."""
+        """Number of slots; rotations are cyclic over them."""
         return self.params.slots
 
     @property
@@ -401,7 +401,7 @@ def _unflatten(static: tuple[Any, ...], children: Any) -> Ciphertext:
 
 
 def _ready(x: Ciphertext) -> Ciphertext:
-    """What leaves laziness is in normal form; in manual mode it stays as it is."""
+    """Bring to normal form what leaves laziness; in manual mode leave it as it is."""
     return x if is_manual() else explicit.normal(x)
 
 

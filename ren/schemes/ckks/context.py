@@ -73,7 +73,7 @@ class Context(DisplayedContext, Stored):
 
     @property
     def slots(self) -> int:
-        """How many numbers a ciphertext holds."""
+        """Number of values that a ciphertext holds."""
         return self.params.slots
 
     @property
@@ -162,15 +162,16 @@ class Context(DisplayedContext, Stored):
         """The message of `x` for others to see, with noise that hides what the error tells.
 
         Posting a decryption is sharing it, and so is acting on it visibly; `decrypt` is for the
-        owner's eyes. The noise costs precision: at scale 2^40, 30 bits and one query about 8 bits
-        are left of a fresh ciphertext; the logger "ren" tells how many. The budget belongs to the
-        key, is one in a process and is saved with the secret. Two processes do not see each other:
-        share in one, and save the context afterwards; an older copy of it counts from where it was.
+        owner's eyes. The noise costs precision. At scale 2^40, 30 bits and one query about 8 bits
+        are left of a fresh ciphertext; the logger "ren" reports the number. The budget belongs to
+        the key, is one in a process and is saved with the secret. Two processes do not see each
+        other. Share in one, and save the context afterwards; an older copy of it counts from where
+        it was.
 
         Args:
             x: the ciphertext. The noise estimate that came with it is not used: others wrote it.
-            plan: your own bound of its error: `f(x).estimate` for the function that others were
-                asked to run, on ciphertexts of your own (nothing is computed), or a number.
+            plan: your own bound of its error, or a number. The bound is `f(x).estimate` for the
+                function f that others run, on ciphertexts of your own (nothing is computed).
             queries: how many ciphertexts are decrypted so under these keys, in all.
             statistical_bits: the advantage left to an attack is about 2^-statistical_bits.
 
@@ -312,7 +313,7 @@ class Context(DisplayedContext, Stored):
         return galois_element(steps % self.slots, self.params.n)
 
     def _steps(self, galois: int) -> int | None:
-        """Of a rotation's galois element, the fewest; None for any other."""
+        """Fewest steps of the rotation with a galois element; None for any other element."""
         fewest = (k for j in range(self.slots // 2 + 1) for k in (j, -j))
         return next((k for k in fewest if self._galois(k) == galois), None)
 
@@ -398,8 +399,8 @@ class Context(DisplayedContext, Stored):
         """The context of `data`; of bytes with a secret key only where `include_secret` is True.
 
         Raises:
-            SerializationError: truncated, altered or foreign bytes, keys that are not those of the
-                `key_id`, or a secret key while `include_secret` is False.
+            SerializationError: truncated, altered or foreign bytes; keys of another `key_id`; a
+                secret key while `include_secret` is False.
             ContextError: a live context with this `key_id` has a key of one name that differs.
         """
         params, keys, shared = serialization.read_context(data, include_secret)

@@ -1,4 +1,4 @@
-"""How contexts show themselves: what their keys are good for, never what is in them."""
+"""Display of contexts: the uses of their keys, never the contents."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ def context(
     """A fresh owner's context: parameters for `depth` products in a row, and new random keys.
 
     Args:
-        depth_or_plan: how many multiplications in a row a fresh ciphertext bears; or what
+        depth_or_plan: how many multiplications in a row a fresh ciphertext bears. Or what
             `ren.plan` found for a function: its parameters, and the keys that it uses. Only
             `slots`, `bound` and `strict` are chosen beside it.
         depth: the same, by its name.
@@ -46,17 +46,17 @@ def context(
             for 10, or for more where these cost nothing: see `Parameters.for_depth`.
         params: parameters made before, beside which only `slots`, `rotations`, `bound` and
             `strict` are chosen.
-        rotations: "auto" makes the key of a rotation on its first use; the keys of given steps are
+        rotations: "auto" makes the key of a rotation on its first use. The keys of given steps are
             made at once.
         bound: of the modulus of all that will be encrypted. It is public, and the same for all
             messages; `encrypt` raises beyond it. Without one each ciphertext tells the power of two
             above its largest number.
-        strict: raise `MessageBoundError` where a tracked bound leaves the range of its level or the
-            interval of a function; otherwise, the default, warn.
+        strict: raise `MessageBoundError` where a tracked bound leaves the range of its level or a
+            function's interval. Otherwise, the default, warn.
 
     Raises:
         InsecureParametersError: a depth that is not secure at `n`.
-        ParameterError: what cannot be met, and what can; a wish beside a plan or `params` that
+        ParameterError: what cannot be met, and what can. Also a wish beside a plan or `params` that
             fixes it to another value.
     """
     if isinstance(rotations, str) and rotations != "auto":

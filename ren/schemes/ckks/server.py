@@ -14,7 +14,7 @@ def load_server(data: bytes, include_secret: bool = False) -> Context:
         include_secret: as for `Context.from_bytes`.
 
     Raises:
-        SerializationError: as `Context.from_bytes`; or the bytes of a public context, which holds
+        SerializationError: as `Context.from_bytes`. Also the bytes of a public context, which holds
             no evaluation key and computes neither products nor rotations.
         ContextError: as `Context.from_bytes`.
     """

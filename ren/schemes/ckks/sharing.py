@@ -1,10 +1,10 @@
 """Decryptions that others may see: noise that hides the error, and a budget.
 
-The error of a CKKS decryption depends on the secret key, so whoever sees enough of them learns it
+The error of a CKKS decryption depends on the secret key, so enough decryptions reveal the key
 (IND-CPA-D). Gaussian noise of sigma = sqrt(12 queries) 2^(bits/2) |e|_2 in every real coordinate
-hides errors of norm |e|_2 over the slots so well that `queries` decryptions together give no attack
-an advantage beyond 2^-bits or so. It is keyed by the ciphertext: a second decryption of the same
-one repeats it, else averaging would remove it.
+hides errors of norm |e|_2 over the slots. `queries` decryptions together then give no attack an
+advantage beyond 2^-bits or so. It is keyed by the ciphertext. A second decryption of the same one
+repeats it, else averaging would remove it.
 
 References: Li and Micciancio, "On the security of homomorphic encryption on approximate numbers",
 2021; Li, Micciancio, Schultz and Sorrell, "Securing approximate homomorphic encryption using

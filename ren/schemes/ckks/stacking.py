@@ -51,7 +51,7 @@ def stack(ciphertexts: Sequence[Ciphertext]) -> Ciphertext:
 
 @operation("stack()", lambda *slots: np.stack(slots))
 def _stacked(first: Ciphertext, *others: Ciphertext) -> Ciphertext:
-    """Of one level, in normal form."""
+    """Stack ciphertexts of one level, in normal form."""
     given, layout = (first, *others), first.layout
     for x in others:
         layout = layout.joined(x.layout, _common_tail(layout, x.layout))
@@ -61,7 +61,7 @@ def _stacked(first: Ciphertext, *others: Ciphertext) -> Ciphertext:
 
 
 def _common_tail(a: Layout, b: Layout) -> Tail:
-    """What is known of both tails: one value, or leftovers in its place."""
+    """Common tail of two layouts: one value, or leftovers in its place."""
     same = a.tail.value is b.tail.value or not (a.tail.has_value or b.tail.has_value)
     left, right = (a.tail, b.tail) if same else (a.tail.settled, b.tail.settled)
     return attrs.evolve(left.plus(right), value=left.value)

@@ -1,9 +1,10 @@
 """INSECURE: contexts whose keys and encryptions all come from a seed that you write down.
 
 For tests that have to come out the same every time. The randomness is injected where production
-code takes that of the operating system, so that such a test runs that very code. Everything made
-so says INSECURE, for its parameters have a secret that no bound covers: in reprs, in headers of
-bytes, in servers; and since their digest is another one, it does not mix with secure data.
+code takes that of the operating system. So such a test runs that very code. All that it makes says
+INSECURE, for its parameters have a secret that no bound covers. This shows in reprs, in headers of
+bytes and in servers. The digest of the parameters is another one, so it does not mix with secure
+data.
 """
 
 from __future__ import annotations
@@ -30,9 +31,9 @@ def context(
 
     The first draw of the stream gives the secret, from which all keys are derived. The order of
     encryptions matters: each draws what follows in the stream. Encryption inside `ren.jit` draws
-    from the operating system at each replay, and so do the noise of `decrypt_shared` and contexts
-    that are loaded from bytes. The same are keys and limbs; `to_bytes` also holds the `estimate`,
-    laid out by what a process made before.
+    from the operating system at each replay. So do the noise of `decrypt_shared` and contexts that
+    are loaded from bytes. The same are keys and limbs; `to_bytes` also holds the `estimate`, laid
+    out by what a process made before.
 
     Args:
         seed: at least one byte.

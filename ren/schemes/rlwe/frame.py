@@ -37,7 +37,7 @@ def pack(kind: str, digest: bytes, header: dict[str, Any], arrays: Sequence[NDAr
 
 @attrs.define
 class Reader:
-    """What is inside a frame: fields by name with their checks, and arrays in order."""
+    """Contents of a frame: fields by name with their checks, and arrays in order."""
 
     kind: str
     digest: bytes

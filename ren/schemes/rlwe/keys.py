@@ -1,9 +1,9 @@
 """Secrets, public keys and switching keys of ring-LWE schemes, with their uniform halves as seeds.
 
-Public uniform halves are expanded from 32-byte seeds, one seed for each key, with domain separation
+Public uniform halves are expanded from 32-byte seeds, one seed for each key. Domain separation is
 by (parameters digest, label, component). Secrets and noise never come from a stored seed. An
-`Entropy` gives 32 bytes at each call: of the operating system, or of a stream that the scheme
-derives for one key.
+`Entropy` gives 32 bytes at each call. They come from the operating system, or from a stream that
+the scheme derives for one key.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ Batch = tuple[int, ...]
 class Secret:
     """A secret s: its ternary coefficients int8 [n], and s over the key ring in the NTT domain.
 
-    It is no pytree, so that it cannot slip into a compiled program as an argument.
+    It is not a pytree, so that it cannot slip into a compiled program as an argument.
     """
 
     coefficients: NDArray[np.int8]

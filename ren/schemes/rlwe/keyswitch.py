@@ -1,7 +1,7 @@
 """Hybrid key switching with digits: from c under one secret to two polynomials under another.
 
-Written once, in ring operations. Several switches of one polynomial share their ModUp because
-equal programs are the same node, so there is no hoisted variant here.
+Written once, in ring operations. Several switches of one polynomial share their ModUp because equal
+programs are the same node. So there is no hoisted variant here.
 
 Reference: Han and Ki, "Better bootstrapping for approximate homomorphic encryption", 2020, 3.1.
 """
@@ -20,7 +20,7 @@ from ren.schemes.rlwe.keys import SwitchingKey
 
 @attrs.frozen
 class Gadget:
-    """How a polynomial is cut for a switch: digits of the union of all bases, special primes.
+    """Cut of a polynomial for a switch: digits of the union of all bases, special primes.
 
     Args:
         n: the degree of the ring.

@@ -1,4 +1,4 @@
-"""How large a modulus a ring degree can bear: the bound on union times P."""
+"""Largest modulus that a ring degree can bear: the bound on union times P."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ SECRET = "ternary"
 KNOWN_SECRET = "ternary, of a known seed"  # that of ckks.testing: no bound covers it
 
 # log2 of the largest modulus for a uniform ternary secret and classical attacks, in the order of
-# LEVELS; 0: no modulus is safe there. eprint 2024/463 (Bossuat et al., "Security Guidelines for
+# LEVELS. 0: no modulus is safe there. eprint 2024/463 (Bossuat et al., "Security Guidelines for
 # Implementing Homomorphic Encryption"), Table 5.2.
 MAX_LOG_QP: dict[int, tuple[int, int, int]] = {
     1 << 10: (26, 0, 0),

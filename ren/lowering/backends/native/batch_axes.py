@@ -1,9 +1,9 @@
-"""Which batch axes of a graph are taken apart into rows, and which the call loops over.
+"""Batch axes of a graph: those taken apart into rows, and those that the call loops over.
 
-An axis that STACK makes or PART reads is taken apart, as limbs are, and with it every axis that it
-meets in an operation: each position has rows of its own. So is an axis that some output lacks. The
-others are loops: they stand for themselves at the right of each array, once what is taken apart is
-left out, and all outputs have all of them.
+An axis that STACK makes or PART reads is taken apart, as limbs are. So is every axis that it meets
+in an operation: each position has rows of its own. So is an axis that some output lacks. The others
+are loops. They stand for themselves at the right of each array, once the other axes are left out.
+All outputs have all of them.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Axes:
         )
 
     def offsets(self) -> list[int]:
-        """Of each position of the axes that are taken apart, how many positions stand before it."""
+        """Linear offset among all positions of each position of the axes that are taken apart."""
         positions = np.arange(np.prod(self.lengths, dtype=np.int64)).reshape(self.lengths)
         first = tuple(slice(None) if apart else 0 for apart in self.is_apart)
         return positions[first].ravel().tolist()

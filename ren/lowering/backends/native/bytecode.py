@@ -1,12 +1,12 @@
-"""Whole graphs as code for the kernel `ren_plan`: one call in the stead of a kernel for each step.
+"""Compile a graph to bytecode for the kernel `ren_plan`: one call instead of one kernel per step.
 
-What a limb goes through stays in the cache of the core that it is on, twiddles of a modulus are
-read once for all digits, and what crosses phases lies in memory that is kept between calls.
+The steps of a limb stay in the cache of one core. Twiddles of a modulus are read once for all
+digits. Rows that cross phases lie in memory that is kept between calls.
 
 The code is uint32 words. It begins with the numbers of phases, of rows of a task's own and of rows
-kept between phases, and n; then the position of each phase, and for each argument and result the
-batch axes that are taken apart (see `batch_axes`). A phase is its kind, its number of tasks, the
-columns of each (of conversions), and the position of each task.
+kept between phases, and n. Then comes the position of each phase. For each argument and result the
+batch axes that are taken apart follow (see `batch_axes`). A phase is its kind, its number of tasks,
+its tasks' columns (of conversions), and the position of each task.
 """
 
 from __future__ import annotations
@@ -283,7 +283,7 @@ class _Writer:
 
 
 def _width(n: int, phase: Sequence[Any]) -> int:
-    """How many columns a task of a phase of conversions takes."""
+    """Number of columns that a task of a phase of conversions takes."""
     if not isinstance(phase[0], PlacedConversion):
         return n
     width, digits = min(n, _COLUMNS), max(len(task.src) for task in phase)

@@ -1,7 +1,7 @@
 """Tasks run as late as what reads them allows, so that few rows outlive a phase.
 
-The products with a key that one limb of a rotation takes are read by nothing before the division at
-the end. There they join the task that reads them, and stay in the cache of its core.
+Only the division at the end reads a rotation limb's products with a key. There they join the task
+that reads them, and stay in the cache of its core.
 """
 
 from __future__ import annotations

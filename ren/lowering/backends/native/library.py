@@ -29,14 +29,14 @@ _log = logging.getLogger("ren")
 
 @attrs.frozen
 class Outcome:
-    """What came of loading: the name of the library, or why there is none."""
+    """Outcome of loading: the name of the library, or the reason why there is none."""
 
     name: str = ""
     reason: str = ""
 
 
-# What came of it in this process, and the libraries of which XLA knows the kernels, by name: it
-# forgets none.
+# The outcome in this process, and by name the libraries whose kernels are registered with XLA,
+# which drops none.
 _outcome: Outcome | None = None
 _registered: dict[str, Functions] = {}
 _lock = threading.Lock()
@@ -47,7 +47,7 @@ def library_for(programs: Iterable[Program]) -> str:
 
     It is empty too where JAX sees devices that are no CPU: XLA runs everything there.
 
-    The name is part of the names that XLA knows the kernels by, and of all keys of what calls them.
+    The name is part of the kernels' names in XLA, and of all keys of what calls them.
     The first time, this takes as long as the compiler does.
 
     Raises:
@@ -57,7 +57,7 @@ def library_for(programs: Iterable[Program]) -> str:
 
 
 def functions() -> Functions | None:
-    """What the host calls of the library; None where `library_for` names none.
+    """Functions of the library that the host calls; None where `library_for` names none.
 
     Raises:
         NativeError: as there.
@@ -79,7 +79,7 @@ def _name() -> str:
 
 
 def outcome() -> Outcome:
-    """What came of loading the library; it is loaded now if it was not."""
+    """Outcome of loading the library; it is loaded now if it was not."""
     global _outcome
     found = _outcome
     if found is None and is_forked():  # its check would wait for JAX's threads

@@ -1,7 +1,7 @@
 """A graph taken apart into rows: what is computed for each limb, instruction by instruction.
 
-Everything but base conversion works on each limb by itself, so that views and joins of limbs are
-gone here: a row says which rows it is made of. Equal rows are one. Batch axes that are taken apart
+Everything but base conversion works on each limb by itself. So views and joins of limbs are gone
+here: a row names the rows that it is made of. Equal rows are one. Batch axes that are taken apart
 (see `batch_axes`) are gone in the same way, and with them STACK and PART.
 """
 
@@ -26,11 +26,11 @@ class Row:
     """One step on rows of n residues.
 
     Args:
-        step: "input", "constant", "converted", "ntt", "intt", "permute", or one of single residues:
+        step: "input", "constant", "converted", "ntt", "intt", "permute". Or one of single residues:
             "add", "sub", "neg", "dot" (sum of products), "mask", "flip" (negated under a mask).
-        given: of an input its number and the row of it; of a constant its value in Montgomery
-            form; of what is converted the number of the conversion and of the target; of a
-            permutation and a mask its table; of a flip the modulus and the table; else the modulus.
+        given: of an input its number and the row of it; of a constant its value in Montgomery form.
+            Of a converted row the number of the conversion and of the target. Of a permutation and
+            a mask its table; of a flip the modulus and the table; else the modulus.
         src: the rows that it reads.
     """
 
@@ -69,7 +69,7 @@ class Rows:
 
 
 class Unsupported(Exception):
-    """The graph has a step that rows have no name for."""
+    """The graph contains an op that the native backend does not support."""
 
 
 _Value = list[int]  # a row for each limb
@@ -269,7 +269,7 @@ def _flip(b: _Builder, instr: Instr, t: list[Table], src: list[_Value]) -> _Valu
 
 
 def _residues(b: _Builder, instr: Instr, t: list[Table], src: list[_Value]) -> _Value:
-    """Of rows of words, which are no residues: any factors do in a sum of two products."""
+    """Reduce rows of words, which are not residues: any factors do in a sum of two products."""
     low, high = src[0]
     _, _, *factors = ([int(x) for x in array.ravel()] for array in t[0].build())
     made = []
@@ -326,7 +326,7 @@ def _store(b: _Builder, instr: Instr, t: list[Table], src: list[_Value]) -> _Val
 
 
 def _stack(instr: Instr, shape: Shape, each: Sequence[Sequence[_Value]]) -> _Batch:
-    """Of each position the values that are stacked: along a new last axis, or a new first one."""
+    """Stack values at each position: along a new last axis, or a new first one."""
     wide = [[_wide(x, instr) for x in read] for read in each]
     count = len(instr.src)
     if instr.structure:

@@ -1,8 +1,8 @@
 """Load a shared library from bytes, through a file that no other user can change or replace.
 
-The bytes come from the compiler, or from an entry of the cache that was checked after it was
-opened (`ren/lowering/storage/private_folder.py`). The file that the loader maps must hold the same
-bytes.
+The bytes come from the compiler, or from an entry of the cache
+(`ren/lowering/storage/private_folder.py`). The entry is checked after it was opened. The file that
+the loader maps must hold the same bytes.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ def loaded(body: bytes) -> ctypes.CDLL:
     """Load a shared library.
 
     On Linux the file is in memory and has no name. It is sealed, and the loader opens it by its
-    descriptor: nothing can change it between the check of the bytes and their use, and folders
-    for temporary files from which nothing may be executed do not matter.
+    descriptor. So nothing can change it between the check of the bytes and their use. Folders for
+    temporary files from which nothing may be executed do not matter.
 
     Elsewhere loaders take a path alone. The file then is in a private folder for temporary files:
     only this user and root can change it.
@@ -37,8 +37,8 @@ def loaded(body: bytes) -> ctypes.CDLL:
     descriptor = _sealed(body)
     if descriptor is not None:
         try:
-            # The descriptor stays open. Once it is closed, another library could get its number,
-            # and the loader takes libraries of the same path for the same library.
+            # The descriptor stays open. Once it is closed, another library could get its number.
+            # The loader takes libraries of the same path for the same library.
             return ctypes.CDLL(f"/proc/self/fd/{descriptor}")
         except OSError:  # /proc is missing, or the system executes no files in memory
             os.close(descriptor)

@@ -1,7 +1,7 @@
-"""Which ops have a native kernel on which platform: the one table that the emitter consults.
+"""Table of the ops that have a native kernel, by platform; the emitter consults it alone.
 
-Beside the platform the choice depends on the ops of a program alone, so that a library's name says
-all that a key of a compiled kernel has to know.
+Beside the platform the choice depends on the ops of a program alone. So a library's name says all
+that a key of a compiled kernel has to contain.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Emit = Callable[..., Any]
 
 @attrs.frozen
 class Override:
-    """A native kernel in the stead of an op's emitter.
+    """A native kernel that replaces an op's emitter.
 
     Args:
         handler: its name in the library.
@@ -97,7 +97,7 @@ _TABLES: dict[str, tuple[str, tuple[Hashable, ...]]] = {
 
 
 def tables_for(tables: tuple[Table, ...], library: str) -> tuple[Table, ...]:
-    """What stands for the tables of a kernel where a library runs it; empty for XLA alone."""
+    """Tables that a library's kernels read for those of a kernel; empty for XLA alone."""
     return tuple(map(_table_for, tables)) if library else tables
 
 
@@ -109,7 +109,7 @@ def _table_for(table: Table) -> Table:
 
 
 def emitter(op: str, library: str, overwrites: bool = False) -> Emit:
-    """What emits an op: `(instr, tables, *src) -> array`.
+    """Emitter of an op: `(instr, tables, *src) -> array`.
 
     Args:
         op: its name.

@@ -1,9 +1,9 @@
 """The call of a whole graph where a program may be divided among devices.
 
-XLA divides a call that it knows nothing of by gathering all of its arrays on each device. Here it
-is told that the loops of a call may be divided: each device then calls the kernel for its part.
-Where arrays are on one device, or are divided by `jax.shard_map`, the call is what it would be
-without. A call with batch axes that are taken apart is left whole, as its code knows their lengths.
+XLA divides an opaque call by gathering all of its arrays on each device. The rule here declares
+that the loops of a call may be divided. Each device then calls the kernel for its part. Where
+arrays are on one device, or are divided by `jax.shard_map`, the rule changes nothing. A call with
+batch axes that are taken apart is left whole, as its code contains their lengths.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class WholeCall:
     Args:
         target: the name by which the handler is registered.
         n: the length of rows.
-        masks: of each array `Axes.mask`; of what is no input, None.
+        masks: of each array `Axes.mask`; None for other buffers.
         outputs: of each output `Axes.pattern`, and its number of limbs.
         leading: how many axes of `jax.vmap` stand before all others.
     """
@@ -73,7 +73,7 @@ class WholeCall:
         return run
 
     def _names(self, shape: Shape, whole: dict[str, int]) -> _Names:
-        """Of each axis of an array a name, where it is a loop of its whole length."""
+        """Name of each axis of an array, where it is a loop of its whole length; else None."""
         axes = len(shape) - 2 - self.leading
         loops = [f"v{k}" for k in range(self.leading)] + [f"b{axes - k}" for k in range(axes)]
         found: _Names = [

@@ -1,8 +1,8 @@
 """Rows put into phases and tasks, each task in an order, each row in its place.
 
-A phase is a set of tasks that can run at once; the next begins when all are done. Phases of rows,
-whose tasks are chains of steps on a few rows that stay in the cache, come by turns with phases of
-base conversions, whose tasks are columns.
+A phase is a set of tasks that can run at once; the next begins when all are done. Phases of rows
+alternate with phases of base conversions. The tasks of rows are chains of steps on a few rows that
+stay in the cache. The tasks of conversions are columns.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class PlacedConversion:
 
 @attrs.frozen
 class Schedule:
-    """What runs, in order.
+    """Schedule of a call: its phases in order, and the rows that they need.
 
     Attributes:
         phases: of tasks, each a list of steps; or of conversions.
@@ -160,7 +160,7 @@ def _levels(rows: Rows) -> tuple[list[int], list[int]]:
 
 
 def _fixed(rows: Rows, inputs: Sequence[int], outputs: Sequence[int]) -> dict[int, int]:
-    """Where inputs, constants and outputs are."""
+    """Places of inputs, constants and outputs, by row."""
     places: dict[int, int] = {}
     constants: dict[int, int] = {}
     for r, row in enumerate(rows.rows):
@@ -176,9 +176,9 @@ def _fixed(rows: Rows, inputs: Sequence[int], outputs: Sequence[int]) -> dict[in
 class _Keeper:
     """Gives a place to each row that outlives its phase.
 
-    A place is free once the last reader of its row is done: for what comes in later phases, and in
-    the same phase for the one task that read it. A conversion is such a task too: of the columns
-    that it works on it has read all before it writes any.
+    A place is free once the last reader of its row is done. It is free for later phases, and in the
+    same phase for the one task that read it. A conversion is such a task too. It has read all of
+    its columns before it writes any.
     """
 
     def __init__(

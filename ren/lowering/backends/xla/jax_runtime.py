@@ -1,8 +1,8 @@
 """The runtime's executables: called directly, kept as bytes; the one module of private JAX names.
 
-A direct call takes half the time of JAX's dispatch, and an executable made from bytes needs no
-tracing and no lowering. Where a name is missing, all functions run through `jax.jit`, after one
-warning of the logger "ren".
+A direct call takes half the time of JAX's dispatch. An executable made from bytes needs no tracing
+and no lowering. Where a name is missing, all functions run through `jax.jit`, after one warning of
+the logger "ren".
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ def give_up(error: Exception) -> None:
 def has_started() -> bool:
     """Whether JAX has its backends, and their threads, in this process.
 
-    It takes no lock: a forked child asks, where a lock may be held by a thread that is not there.
+    It takes no lock. A forked child calls it, where a thread that does not exist may hold a lock.
     """
     bridge = getattr(_private, "xla_bridge", None)
     return bool(getattr(bridge, "_backends", None))
@@ -199,7 +199,7 @@ def compiled_afresh(lowered: Any, place: Any) -> Any:
 
 
 def to_bytes(loaded: Any, results: Results) -> bytes:
-    """What `from_bytes` makes the executable from."""
+    """Serialize an executable for `from_bytes`."""
     head = json.dumps(results).encode()
     return _LENGTH.pack(len(head)) + head + loaded.serialize()
 
@@ -232,7 +232,7 @@ def _chosen(platform: str) -> dict[str, Any] | None:
 
 @cache
 def environment(device: Any) -> tuple[str, ...]:
-    """What decides about an executable besides the program: versions, flags, the processor."""
+    """Key of an executable besides its program: versions, flags, the processor."""
     made = hashlib.sha256()
     _private.cache_key._hash_platform(made, device.client)
     _private.cache_key._hash_xla_flags(made, _private.cache_key.get_flag_prefixes())

@@ -22,7 +22,7 @@ _lock = threading.Lock()
 
 
 def placement(args: Sequence[Any]) -> Any:
-    """Where tables must be: None (JAX's default, free to move) or a set of devices."""
+    """Placement of tables: None (JAX's default, free to move) or a set of devices."""
     for a in args:
         if isinstance(a, jax.ShapeDtypeStruct):
             is_bound = a.sharding is not None

@@ -1,8 +1,8 @@
-"""The tier "auto": a plan starts as units; its graph is compiled when that is paid for, and then
+"""The tier "auto": a plan starts as units, and its graph is compiled when that is paid for. Then
 both are timed and the faster one stays.
 
-Ordinary calls only count. Some calls are looked at: the first few, then ever rarer ones. A look
-waits for its inputs and its results, which gives the time of the call, and moves on what goes on:
+Ordinary calls only count. Some calls are sampled: the first few, then ever rarer ones. A sample
+waits for its inputs and its results, which gives the time of the call. It then moves the state on:
 
     measuring -> compiling -> probing -> settled       a failure, wherever it happens, leads back
         ^------------------------------- rearm         to measuring, with a cooldown
@@ -36,7 +36,7 @@ from ren.lowering.storage.telemetry import Decision, Entry, Samples, Store, Tele
 
 MEASURING, COMPILING, PROBING, SETTLED = "measuring", "compiling", "probing", "settled"
 
-_LONGEST_GAP, _LONGEST_GAP_NS = 256, 1_000_000_000  # calls between two looks, and their time
+_LONGEST_GAP, _LONGEST_GAP_NS = 256, 1_000_000_000  # calls between two samples, and their time
 _log = logging.getLogger("ren")
 
 
@@ -115,7 +115,7 @@ class AutoRunner:
     def wait(self, timeout: float | None = None) -> bool:
         """Waits until nothing of this plan is compiled in the background.
 
-        A graph whose compile was put off until it is paid for is compiled now, unless that is
+        A graph whose compile was put off until it is paid for is compiled now. Exceptions: that is
         forbidden (`jit_speculate`), over budget or cooling down. The next calls time both tiers.
 
         Args:
@@ -150,8 +150,8 @@ class AutoRunner:
         return made
 
     def _first(self, inputs: Sequence[Any]) -> tuple[Any, ...]:
-        """The first call, whose time is that of compiling kernels, unless the graph is one call of
-        native code, which is compiled at once."""
+        """The first call; its time is that of compiling kernels. A graph that is one call of native
+        code is compiled at once instead."""
         start = self._means.clock()
         self._graph = one_call(self._plan, inputs)
         if self._graph is not None:

@@ -1,8 +1,8 @@
 """Pacing: when a plan is worth compiling as one executable, and how often that may be tried.
 
 Compiling takes a core from the kernels, and lowering holds Python's lock, so a compile has to be
-paid for: by being small against the time that was spent in the plan already, or by the time that it
-could have saved by now. Then a plan that is dropped soon has lost little, and one that stays gains.
+paid for. It has to be small against the time spent in the plan, or the time that it could have
+saved. Then a plan that is dropped soon has lost little, and one that stays gains.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ LOWER_NS, LOWER_NS_A_PROGRAM, LOWER_NS_A_UNIT = 30_000_000, 10_000_000, 200_000
 COMPILE_NS, COMPILE_NS_A_UNIT, COMPILE_NS_AN_INSTR = 500_000_000, 20_000_000, 2_000_000
 DISPATCH_NS = 15_000  # of a unit, on the calling thread
 _MOST_OFF = 4.0
-# What a compile in the background takes from a plan that runs, as a share of the compile's time:
-# from one that waits for kernels, and from one that waits for Python.
+# Slowdown of a running plan by a compile in the background, as a share of the compile's time. First
+# of a plan that waits for kernels, then of one that waits for Python.
 _STOLEN_FROM_KERNELS, _STOLEN_FROM_DISPATCH = 0.5, 0.2
-# A compile starts when it costs this share of the time spent in the plan; the smaller one where a
-# gain is unlikely, since little of the time goes into dispatch.
+# A compile starts when it costs this share of the time spent in the plan. The smaller share is for
+# plans where a gain is unlikely, since little of the time goes into dispatch.
 _LIKELY_GAIN, _SHARE, _SHARE_UNLIKELY = 0.05, 0.2, 0.05
 # ... or when the calls so far could have been faster by this multiple of it, and lowering is small.
 _MISSED, _SHARE_LOWERING = 1.5, 0.1
@@ -35,7 +35,7 @@ _MISSED, _SHARE_LOWERING = 1.5, 0.1
 
 @attrs.frozen
 class Size:
-    """What compiling depends on: units, distinct programs, and instructions of all kernels."""
+    """Size of a plan for its compiler: units, distinct programs, instructions of all kernels."""
 
     units: int
     programs: int
@@ -50,7 +50,7 @@ class Size:
 
 
 class Estimates:
-    """What lowering and compiling take, in nanoseconds, corrected by what they took."""
+    """Estimated times of lowering and compiling, in nanoseconds, corrected by measured ones."""
 
     def __init__(self) -> None:
         self._lower_factor = self._compile_factor = 1.0
@@ -124,7 +124,7 @@ class Budget:
 
 
 class Cooldown:
-    """How long a tier that failed is left alone: twice as long after each failure in a row."""
+    """Pause of a tier that failed: twice as long after each failure in a row."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -145,5 +145,5 @@ class Cooldown:
 
     @property
     def left_ns(self) -> int:
-        """How long it still lasts; 0 when it is over."""
+        """Nanoseconds that the pause still lasts; 0 when it is over."""
         return max(self._until - self._clock(), 0) if self.failures else 0

@@ -1,8 +1,8 @@
 """Compiling ahead of time: the graph of a plan, part by part, from the types of its inputs alone.
 
-Lowering runs Python code and belongs to the thread that calls the plan; compiling does not, and can
-be done by another. Between two device copies stands one executable. What is compiled is where the
-first run of the graph looks for it.
+Lowering runs Python code and belongs to the thread that calls the plan. Compiling does not, and
+another thread can do it. Between two device copies stands one executable. The first run of the
+graph finds what is compiled here.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Type = jax.ShapeDtypeStruct
 
 
 def types_of(inputs: Sequence[Any]) -> tuple[Type, ...] | None:
-    """Of arrays shape, dtype, and sharding where JAX may not move them; None for NumPy arrays."""
+    """Shape, dtype, and sharding where JAX may not move them, of arrays; None for NumPy arrays."""
     if any(map(is_host, inputs)):
         return None
     bound = [a.sharding if a.committed else None for a in inputs]

@@ -1,7 +1,7 @@
 """Background work: one thread that compiles what has been lowered, and ends when it has no more.
 
-The thread is not a daemon: the interpreter waits for the compile that runs when it exits (XLA would
-abort the process otherwise), and what is still queued then is dropped.
+The thread is not a daemon. At exit the interpreter waits for the compile that runs (XLA would abort
+the process otherwise). What is still queued then is dropped.
 """
 
 from __future__ import annotations

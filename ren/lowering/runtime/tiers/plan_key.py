@@ -1,4 +1,4 @@
-"""Digests: the name of a plan that another process knows it by.
+"""Digests: names of plans that are equal in every process.
 
 SHA-256 of a canonical print: what runs and how it is wired, never arrays, object identities or
 `hash()`. `plan_digest` adds what else decides how fast a plan runs: versions, flags, machine.
@@ -49,7 +49,7 @@ def plan_digest(plan: Plan, xla_flags: str = "") -> str:
 
 @lru_cache(maxsize=16)
 def environment(xla_flags: str = "") -> str:
-    """What a run depends on besides its plan: versions, flags, processor and default device."""
+    """Environment of a run besides its plan: versions, flags, processor and default device."""
     device = jax.devices()[0]
     lines = (
         f"ren {__version__} jax {jax.__version__} jaxlib {jaxlib_version}",
@@ -125,7 +125,7 @@ class _Printer:
         return self._place(claim_of(arg.array) if isinstance(arg, BufferArg) else arg.device)
 
     def _target(self, device: Any) -> str:
-        """Where a copy goes; of a sharding also how it divides the array."""
+        """Target of a copy; of a sharding also the division of the array."""
         if not isinstance(device, jax.sharding.Sharding):
             return self._place(device if device == PYTHON else frozenset({device}))
         how = ""
@@ -134,7 +134,7 @@ class _Printer:
         return f"{self._place(frozenset(device.device_set))} {type(device).__name__}{how}"
 
     def _place(self, claim: Any) -> str:
-        """A claim as the kinds of its devices: which of equal devices is meant is of no account."""
+        """A claim as the kinds of its devices: equal devices are not distinguished."""
         if claim is None or claim == PYTHON:
             return str(claim)
         kinds = ", ".join(sorted(map(_kind, claim)))

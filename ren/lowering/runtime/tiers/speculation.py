@@ -21,7 +21,7 @@ _log = logging.getLogger("ren")
 
 @attrs.frozen
 class Means:
-    """What the plans of a process share: time, the compiling thread, its budget, its estimates."""
+    """Resources that the plans of a process share: clock, compiling thread, budget, estimates."""
 
     clock: Clock = time.perf_counter_ns
     worker: Worker = attrs.field(factory=Worker)
@@ -91,7 +91,7 @@ class Speculation:
 
     @property
     def job(self) -> Job | None:
-        """What the background thread does, or did."""
+        """Job that the background thread does, or did."""
         return self._job
 
     def graph(self) -> GraphRunner | None:

@@ -84,7 +84,7 @@ class _Fixed:
 
     @property
     def telemetry(self) -> Telemetry:
-        """How often it has run; nothing is timed."""
+        """Number of runs; nothing is timed."""
         reports = (TierReport(self.tier, self._calls),)
         return Telemetry(self.tier, "chosen by the caller", reports)
 

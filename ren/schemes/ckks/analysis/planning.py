@@ -1,8 +1,8 @@
 """`ren.plan`: what a function of ciphertexts needs, from shapes alone, before there is any key.
 
-The function is recorded on placeholders: ciphertexts at the top level of trial parameters, and a
-context whose keys are placeholders too, which notes those that are asked for. The least depth is
-the first at which nothing runs out of levels.
+The function is recorded on placeholders. The ciphertexts are at the top level of trial parameters.
+The context has placeholder keys, and notes the keys that are used. The least depth is the first at
+which nothing runs out of levels.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def plan(
     integer_bits: int | None = None,
     slots: int | None = None,
 ) -> Requirements:
-    """What `function(*args)` needs, from the shapes of what is encrypted; nothing is computed.
+    """Find what `function(*args)` needs, from the shapes of its arguments; nothing is computed.
 
     Args:
         function: of ciphertexts, as for `ren.jit`; a jitted one is looked into.

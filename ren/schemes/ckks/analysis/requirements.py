@@ -1,4 +1,4 @@
-"""What a function of ciphertexts needs, as `ren.plan` finds it, and what stands for an argument."""
+"""Requirements of a function of ciphertexts, as `ren.plan` finds them, and specs of arguments."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def spec(shape: int | tuple[int, ...], dtype: Any = float, bound: float = 1.0) -
 
 @attrs.frozen
 class Requirements:
-    """What a function needs; `ckks.context(requirements)` makes such a context, keys and all.
+    """Requirements of a function; `ckks.context(requirements)` makes such a context with its keys.
 
     Attributes:
         params: the cheapest parameters that suffice.
@@ -59,7 +59,7 @@ class Requirements:
         needs_products: whether it uses the relinearization key.
         peak_bytes: planned, of one run: inputs, keys that are read, intermediates and results.
         limb_ntts: transforms of one limb each, in one run.
-        seconds: an estimate for two CPU cores, to compare programs by; it is no promise.
+        seconds: an estimate for two CPU cores, to compare programs by; not a promise.
     """
 
     params: Parameters
@@ -72,12 +72,12 @@ class Requirements:
 
     @property
     def depth(self) -> int:
-        """How many levels it takes."""
+        """Number of levels that it takes."""
         return self.params.depth
 
     @property
     def keys(self) -> int:
-        """How many evaluation keys it uses."""
+        """Number of evaluation keys that it uses."""
         return len(self.rotations) + self.needs_conjugation + self.needs_products
 
     @property

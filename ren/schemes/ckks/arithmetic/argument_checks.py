@@ -1,4 +1,4 @@
-"""What methods and functions on ciphertexts are given: of the kind that they take, or an error."""
+"""Checks of the arguments of methods and functions on ciphertexts: their kind, or an error."""
 
 from __future__ import annotations
 

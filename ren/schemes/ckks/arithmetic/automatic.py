@@ -1,9 +1,9 @@
 """Sums, products and level alignment of ciphertexts, as programs over polynomials.
 
 Every ciphertext holds its normal form: two components, degree 1, at the canonical scale of its
-level, so a scale is the level's exact rational and is never multiplied along. A product is tensor,
-key switch, rescale, all of it lazy in the graph; sums go on from what comes before the key switch
-(see `lazy_product`), so that a sum of products is relinearized and rescaled once.
+level. So a scale is the level's exact rational and is never multiplied along. A product is tensor,
+key switch, rescale, all of it lazy in the graph. Sums start from the terms before the key switch
+(see `lazy_product`). So a sum of products is relinearized and rescaled once.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ def evolve_terms(
 
 
 def terms_of(x: Ciphertext | Plaintext) -> Terms:
-    """What sums with `x` start from: its pending form, until the normal form has run.
+    """Terms that sums with `x` start from: its pending form, until the normal form has run.
 
     What a function under `ren.jit` closes over runs once, at the capture, and counts as run.
     """
@@ -151,7 +151,7 @@ def drop_polys(polys: tuple[Poly, ...], params: Parameters, level: int, target: 
 
 
 def dropped_noise(noise: Noise, params: Parameters, level: int, target: int) -> Noise:
-    """What `drop_polys` makes of a noise: the rounding of its factor and of its rescale."""
+    """Noise after `drop_polys`: with the rounding of its factor and of its rescale."""
     if level == target:
         return noise
     relative = 0.5 / drop_factor(params, level, target)
@@ -306,8 +306,8 @@ def _combined(
 def _lowered(x: Ciphertext | Plaintext, level: int, is_pending: bool) -> Terms:
     """`x` from above `level` taken down to it, to be added to what is pending there or not.
 
-    It meets what is pending one level above, at degree 2: raised by round(s_(level+1)), with a
-    relative error of 2^-(scale_bits + 1), as in going down, but without a rescale's transforms.
+    It meets what is pending one level above, at degree 2. It is raised by round(s_(level+1)), with
+    a relative error of 2^-(scale_bits + 1), as in going down, but without a rescale's transforms.
     """
     polys = (x.poly,) if isinstance(x, Plaintext) else x.polys
     target = level + 1 if is_pending else level

@@ -68,7 +68,7 @@ def check_not_flattened(x: Ciphertext, axis: Any) -> None:
 
 
 def _ranks(x: Ciphertext) -> tuple[int, int]:
-    """How many batch axes, and how many axes of the numbers in the slots."""
+    """Number of batch axes, and number of axes of the numbers in the slots."""
     batch = len(batch_of(x)) - (x.layout.blocks > 1)
     if x.layout.shape is not None and x.layout.has_shape:
         return batch, len(x.layout.shape)
@@ -86,7 +86,7 @@ def _place(axis: Any, what: str) -> int | None:
 
 
 def _remedy(x: Ciphertext, place: int | None, what: str) -> tuple[str, str]:
-    """What is needed, and what to do instead."""
+    """Requirement on the axis, and the remedy, as two sentences of an error."""
     (batch, rank), shape = _ranks(x), x.shape
     if place is None or not 0 <= place < batch + rank:
         last = "axis=-1, its last axis, is where it computes" if rank == 1 else "it takes no axis"

@@ -1,7 +1,7 @@
 """Vectors longer than the slots: their blocks one by one, and blocks as one ciphertext again.
 
-Both are steps of programs, so that they work in captured functions, and under JAX's
-transformations too: the blocks are the last batch axis.
+Both are steps of programs. So they work in captured functions, and under JAX's transformations too:
+the blocks are the last batch axis.
 """
 
 from __future__ import annotations

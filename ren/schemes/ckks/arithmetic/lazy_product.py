@@ -1,12 +1,12 @@
 """Late relinearization and late rescaling: what a ciphertext is before it is in normal form.
 
-A product at level l is c0 + c1 s + c2 s^2 = s_l^2 message over Q_l, and sums may stay there: they
+A product at level l is c0 + c1 s + c2 s^2 = s_l^2 message over Q_l, and sums may stay there. They
 are relinearized and rescaled once, when an operation needs two components of degree 1. Programs are
-lazy, so both forms are built where a result is made: the normal form, which is all that the
-ciphertext holds, and beside it, for the sums to come, the terms that it was made of.
+lazy, so both forms are built where a result is made. The ciphertext holds the normal form alone.
+Beside it stand, for the sums to come, the terms that it was made of.
 
-As a rewrite of the program this would be unsound: the key switch of a + b and the sum of the two
-key switches differ by multiples of the key, which only decryption removes.
+As a rewrite of the program this would be unsound. The key switch of a + b and the sum of both
+differ by multiples of the key. Only decryption removes these.
 """
 
 from __future__ import annotations
@@ -79,8 +79,8 @@ class Terms:
     def settled(self, params: Parameters, level: int) -> Pair:
         """The normal form: two components of degree 1 at `level`.
 
-        With three components in `product` it takes one key switch and two rescales, with two the
-        rescales alone, with none nothing.
+        With three components in `product` it takes one key switch and two rescales. With two it
+        takes the rescales alone, with none nothing.
         """
         if not self.product:
             return self.base[0], self.base[1]
@@ -117,8 +117,8 @@ def _sum(p: Poly | None, q: Poly | None, sign: int) -> Poly:
 class Pending:
     """The terms of a ciphertext whose normal form has not run yet, held weakly.
 
-    The program of the normal form reads the terms and so keeps them alive; once it has run they
-    go, and with them the operands of the product.
+    The program of the normal form reads the terms and so keeps them alive. Once it has run they are
+    freed, and with them the operands of the product.
     """
 
     product: tuple[weakref.ref[Node], ...]
@@ -129,7 +129,7 @@ class Pending:
 
     @classmethod
     def of(cls, terms: Terms) -> Pending | None:
-        """What to keep beside the normal form of `terms`; None where that is all there is."""
+        """Pending form to keep beside the normal form of `terms`; None without a product."""
         if not terms.product:
             return None
         product, base = (tuple(weakref.ref(p.node) for p in t) for t in (terms.product, terms.base))

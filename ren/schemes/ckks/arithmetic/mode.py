@@ -15,9 +15,9 @@ def manual() -> Iterator[None]:
     """Inside, operators do what they say and no more.
 
     A product has three components until `.relinearize()`, and the product of the scales until
-    `.rescale()`; `.scale` and `.level` tell the true ones. Operands of a sum have one level and
-    one scale, those of a product one level; `.drop_to(level)` aligns levels. Arrays and numbers
-    are encoded at the scale that a sum needs, and at that of the level for a product.
+    `.rescale()`. `.scale` and `.level` give the true ones. Operands of a sum have one level and one
+    scale, those of a product one level; `.drop_to(level)` aligns levels. Arrays and numbers are
+    encoded at the scale that a sum needs. For a product they are encoded at the scale of the level.
 
     Outside, such ciphertexts are brought to normal form where they are used.
 

@@ -1,7 +1,7 @@
 """Rotations and conjugation: a key switch, then the automorphism.
 
 The key of the galois element g encrypts s under sigma_g^-1(s), so that the permutation comes after
-the product with the key: every rotation of one ciphertext shares its ModUp, being the same node.
+the product with the key. So every rotation of one ciphertext shares its ModUp, being the same node.
 
 Reference: Halevi and Shoup, "Faster homomorphic linear transformations in HElib", 2018 (hoisting).
 """
@@ -46,7 +46,7 @@ def galois_element(steps: int, n: int) -> int:
 
 
 def steps_by_element(n: int, slots: int) -> dict[int, int]:
-    """Of the galois element of every rotation over `slots` the fewest steps, of either sign."""
+    """Fewest steps, of either sign, of each rotation over `slots`, by its galois element."""
     found: dict[int, int] = {}
     for j in range(slots // 2 + 1):
         for k in (j, -j):
@@ -79,9 +79,9 @@ def automorphism(x: Ciphertext, galois: int, what: str, tail: Tail, steps: int =
 def rotate(x: Ciphertext, steps: int) -> Ciphertext:
     """result[i] = x[i + steps], cyclic over the slots; steps of any sign and size.
 
-    Slots beyond the length are zeros. Where leftovers there would become visible they are cleared,
-    by a product that takes a level; a number in the clear is subtracted. Circuits, and manual mode,
-    clear by themselves.
+    Slots beyond the length are zeros. Where leftovers there would become visible, a product that
+    takes a level clears them. A number in the clear is subtracted. Circuits, and manual mode, clear
+    by themselves.
 
     Raises:
         DepthError: no level is left to clear leftovers.

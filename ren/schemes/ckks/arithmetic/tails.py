@@ -2,7 +2,7 @@
 
 They behave as zeros in every operation. `Layout.tail` tracks statically what stands there. A sum
 with a number leaves that number there; it is subtracted where it would become visible, at no level.
-A slice or a rotation leaves numbers of the vector there; where these would become visible, one
+A slice or a rotation leaves numbers of the vector there. Where these would become visible, one
 product with a mask clears them.
 """
 

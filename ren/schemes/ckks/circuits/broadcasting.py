@@ -1,8 +1,9 @@
 """Broadcasting: the shapes of two operands brought together as numpy.broadcast does.
 
-An operand has batch axes, then the axes of the numbers in its slots: none of a scalar, one of a
-vector, more where it was reshaped. Batch axes broadcast in the program. Axes of numbers broadcast
-by rotations, or by a matrix of zeros and ones where copies do not stand one after another.
+An operand has batch axes, then the axes of the numbers in its slots. A scalar has none of these, a
+vector one, a reshaped vector more. Batch axes broadcast in the program. Axes of numbers broadcast
+by rotations. Where copies do not stand one after another, they broadcast by a matrix of zeros and
+ones.
 """
 
 from __future__ import annotations

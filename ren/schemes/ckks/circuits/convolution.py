@@ -1,11 +1,11 @@
 """`ckks.conv1d` and `ckks.conv2d`: kernels over encrypted signals and images, as sparse matrices.
 
-An image [channels, height, width] lies in the slots in C order, all channels one after another; so
+An image [channels, height, width] lies in the slots in C order, all channels one after another. So
 does the result, [outputs, height', width'], with no gaps, so that layer follows layer. Each offset
-of a kernel is a diagonal: with 'same' padding and stride 1 there are kernel size x (inputs +
-outputs - 1) of them, in few rows of baby and giant steps. Other widths of the result shear the
-image, and take more diagonals: up to one for each row with padding 'valid', and for each pixel with
-a stride.
+of a kernel is a diagonal. With 'same' padding and stride 1 there are kernel size x (inputs +
+outputs - 1) of them. They stand in few rows of baby and giant steps. Other widths of the result
+shear the image, and take more diagonals. With padding 'valid' there is up to one for each row, with
+a stride up to one for each pixel.
 
 References: Juvekar, Vaikuntanathan and Chandrakasan, "GAZELLE", 2018, 5 (packed convolutions);
 Halevi and Shoup, 2014 and 2018, as in `diagonals`.
@@ -75,8 +75,8 @@ def conv1d(
             length] in C order, where it has that shape by `ct.reshape` or `shape`.
         kernel: real or complex: [size] for one channel, or [outputs, channels, size].
         stride: every how many places there is a result.
-        padding: "valid": none; "same": zeros on both ends, for ceil(length / stride) results, one
-            more behind where they are odd; or how many zeros on either end.
+        padding: "valid": none. "same": zeros on both ends, for ceil(length / stride) results, one
+            more behind where they are odd. Or how many zeros on either end.
         shape: (channels, length), where `ct` is a vector of these.
         keys: the most rotation keys that it may need, as for `ckks.linear`.
 
@@ -114,7 +114,7 @@ def conv2d(
 
     Args:
         ct: an image, [height, width] or [channels, height, width] in C order, in one ciphertext or
-            in blocks; leading axes are batch axes. It has its shape by `ct.reshape`, from a
+            in blocks. Leading axes are batch axes. It has its shape by `ct.reshape`, from a
             convolution before, or by `image_shape`.
         kernels: real or complex: [a, b] for one channel, or [outputs, channels, a, b].
         stride: every how many places there is a result, of both axes or of each.
@@ -123,9 +123,9 @@ def conv2d(
         keys: the most rotation keys that it may need, as for `ckks.linear`.
 
     Returns:
-        One level lower; it decrypts to [height', width'] for a kernel of two axes, else to
-        [outputs, height', width'], and is packed so, in C order. Stride 1 with "same" padding
-        takes the fewest rotations.
+        One level lower. It decrypts to [height', width'] for a kernel of two axes, else to
+        [outputs, height', width']. It is packed so, in C order. Stride 1 with "same" padding takes
+        the fewest rotations.
 
     Raises:
         ParameterError: shapes that do not fit, or too few keys.

@@ -35,7 +35,7 @@ _MOST_STRIDES = 128  # of those that the distances between few diagonals suggest
 
 @attrs.frozen
 class Split:
-    """How the steps of diagonals are reached.
+    """Split of the steps of diagonals into giant and baby steps.
 
     Args:
         stride: step = giant + baby, and giant is a multiple of it.
@@ -74,7 +74,7 @@ class Split:
 
     @property
     def rotations(self) -> int:
-        """How often something is rotated, at most: tiles may need less of it."""
+        """Number of rotations, at most: tiles may need fewer."""
         babies = max(self.babies) // self.unit if self.is_walked else _nonzero(self.babies)
         giants = _nonzero(self.giants)
         if self.is_chained:
@@ -129,7 +129,7 @@ def _candidates(steps: NDArray, folds: tuple[int, ...], sparing: bool) -> list[S
 
 
 def _distances(steps: NDArray, unit: int) -> list[int]:
-    """How far diagonals are from the first, where they are few: images have several channels."""
+    """Distances of diagonals from the first, where they are few: images have several channels."""
     distances = (steps[1:] - steps[0]) // unit
     return distances.tolist() if len(distances) <= _MOST_STRIDES else []
 

@@ -49,7 +49,7 @@ class LinearMap:
         split: the rotations.
         shape: (m, k), of the matrix.
         is_complex: whether it is.
-        norm: at least the largest sum of moduli along a row, a power of two, float32 []: bounds
+        norm: at least the largest sum of moduli along a row, a power of two, float32 []. It bounds
             the result, which tells of it.
         label: the shape in which the m numbers decrypt; None for a vector.
     """
@@ -180,11 +180,11 @@ def linear(
 ) -> LinearMap:
     """The matrix M encoded once, for many products `map @ ct`: y_i = sum_j M_ij x_j.
 
-    The vector has as many numbers as the matrix has columns; what the other slots hold does not
+    The vector has as many numbers as the matrix has columns; the contents of other slots do not
     matter. Leading axes of a ciphertext are batch axes: each vector of the batch is multiplied.
     Vectors longer than the slots, and matrices that make such, are cut into blocks. Only diagonals
-    that are not zero are encoded: those of a banded, Toeplitz or sparse matrix are few. A matrix
-    as large as the slots has the fewest, since the slots are cyclic: a context with slots=64
+    that are not zero are encoded: those of a banded, Toeplitz or sparse matrix are few. A matrix as
+    large as the slots has the fewest, since the slots are cyclic. A context with slots=64
     multiplies 64x64 matrices with 64 diagonals and 14 rotations, others with 127 and 21.
 
     Args:
@@ -195,8 +195,8 @@ def linear(
             rotations. Steps are then reached one after another: fewer keys take more rotations.
 
     Returns:
-        The map. It takes one level. `.rotations` are the steps that a server needs keys for;
-        d diagonals in b x c blocks take about c sqrt(d) baby and b sqrt(d) giant rotations.
+        The map. It takes one level. `.rotations` are the steps that a server needs keys for. With d
+        diagonals in b x c blocks it takes about c sqrt(d) baby and b sqrt(d) giant rotations.
 
     Raises:
         ParameterError: no matrix, or too few keys.

@@ -4,10 +4,10 @@ With indices mod d, A B = sum_k phi^k(sigma(A)) psi^k(tau(B)), slot by slot, whe
 
     sigma(A)_ij = A_i,i+j      tau(B)_ij = B_i+j,j      phi(A)_ij = A_i,j+1      psi(B)_ij = B_i+1,j
 
-In row-major slots sigma and tau are matrices of 2 d - 1 diagonals, phi^k is two rotations and two
-masks, psi^k one rotation, cyclic over d d slots: two copies of tau(B) stand one behind the other
-where there are more. One level for sigma and tau, one for the masks, one for the product, which is
-relinearized once.
+In row-major slots sigma and tau are matrices of 2 d - 1 diagonals. Each phi^k is two rotations and
+two masks, each psi^k one rotation, cyclic over d d slots. Where there are more slots, two copies of
+tau(B) stand one behind the other. One level for sigma and tau, one for the masks, one for the
+product, which is relinearized once.
 
 Reference: Jiang, Kim, Lauter and Song, "Secure outsourced matrix computation and application to
 neural networks", 2018 (eprint 2018/1041), 3 and 4.
@@ -47,11 +47,11 @@ _CAPS = (None, 8, 5, 4, 3, 2)  # budgets that are tried for sigma, and for tau
 
 @attrs.frozen
 class Ladder:
-    """How the multiples of `unit` from `low` to `high` are reached as rotations of one ciphertext.
+    """Ladder of rotations of one ciphertext by the multiples of `unit` from `low` to `high`.
 
     Args:
-        radix: each has a key of its own where it is 0. Else the multiples of radix unit are
-            reached one after another from the lowest, and from each the others by radix - 1 keys.
+        radix: each has a key of its own where it is 0. Else the multiples of radix unit are reached
+            one after another from the lowest. From each the others are reached by radix - 1 keys.
     """
 
     unit: int
@@ -68,7 +68,7 @@ class Ladder:
         return range(self.low, self.high + 1, self.unit * self.radix)
 
     def _above(self, step: int) -> int:
-        """How far a step is above its rung."""
+        """Distance of a step above its rung."""
         return (step - self.low) % (self.unit * self.radix)
 
     @property
@@ -83,7 +83,7 @@ class Ladder:
 
     @property
     def rotations(self) -> int:
-        """How often something is rotated."""
+        """Number of rotations."""
         if not self.radix:
             return len(self.keys)
         between = sum(step != 0 and self._above(step) > 0 for step in self._steps)
@@ -120,7 +120,7 @@ class Route:
 
     @property
     def rotations(self) -> int:
-        """How often something is rotated."""
+        """Number of rotations."""
         parts = (self.sigma, self.tau, self.phi, self.psi)
         return sum(part.rotations for part in parts) + (self.copy != 0)
 

@@ -135,8 +135,8 @@ def _window(step: int, count: int, length: int) -> Entries:
 def strided_sum(ct: Ciphertext, count: int, step: int = 1) -> Ciphertext:
     """result[i] = x[i] + x[i + step] + ... + x[i + (count - 1) step], cyclic over the slots.
 
-    Sums of rows and of columns of a matrix that is packed row by row; and with a negative step
-    copies, where all but every count-th of the numbers are zero.
+    Sums of rows and of columns of a matrix that is packed row by row. With a negative step copies,
+    where all but every count-th of the numbers are zero.
 
     Args:
         ct: x; all slots take part, those beyond its length as zeros.

@@ -1,7 +1,7 @@
-"""What Python and NumPy may ask of an array, asked of a Ciphertext.
+"""Python's and NumPy's array protocols, for a Ciphertext.
 
-What can be goes to its operators. What cannot be, because nobody but the owner sees the numbers,
-raises and says what to write instead.
+Requests that can be computed go to its operators. Those that cannot, because only the owner sees
+the numbers, raise an error that says what to write instead.
 """
 
 from __future__ import annotations

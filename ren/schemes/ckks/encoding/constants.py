@@ -28,7 +28,7 @@ def constant_poly(
 
 
 def _constant_symbol(value: Symbolic, ring: RingSpec, scale: Fraction) -> Poly | Symbolic:
-    """As `constant_poly`, of a number that is known at each call."""
+    """Symbolic form of `constant_poly`, for a number that is known at each call."""
     if not isinstance(value.sample, complex):
         return value.map(lambda v: encoder.encode_constant(v, ring.n, scale).get(0, 0))
     node = value.encoded(

@@ -1,4 +1,4 @@
-"""What notebooks show of ciphertexts and plaintexts: their type, never what is in them."""
+"""Display of ciphertexts and plaintexts in notebooks: their type, never their contents."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def plaintext_page(p: Any) -> str:
 
 
 def _contents(layout: Layout) -> str:
-    """How many numbers of which kind, where that is known."""
+    """Count and kind of the numbers, where that is known."""
     kind = "complex" if layout.is_complex else "real"
     if layout.length is None:
         return f"one {kind} number, in every slot"

@@ -3,7 +3,7 @@
 Slot j of a polynomial a is a(zeta^(5^j)), zeta = exp(i pi / n). The powers 5^j mod 2n are exactly
 the exponents 4k + 1, and x = zeta^(4k+1) has x^(n/2) = i. So with b_m = a_m + i a_(m+n/2) the slots
 are a(x) = sum_{m < n/2} (b_m zeta^m) exp(2 pi i k m / (n/2)): one complex transform of length n/2,
-a twist and a permutation. A vector of s < n/2 slots is encoded in degree 2s and spread to every
+a twist and a permutation. A vector of s < n/2 slots is encoded in degree 2s. It is spread to every
 n/(2s)-th coefficient, which repeats it n/(2s) times over the slots.
 
 Reference: Cheon, Kim, Kim and Song, "Homomorphic encryption for arithmetic of approximate numbers",

@@ -19,7 +19,7 @@ MOST_SLOTS = 1 << 20  # more than there are
 class Tail:
     """Content of the slots beyond the length, as far as programs tell it.
 
-    With the numbers in slots 0 to L - 1, cyclic over all slots: the `before` slots below 0 and the
+    The numbers are in slots 0 to L - 1, cyclic over all slots. The `before` slots below 0 and the
     `after` slots from L on may hold leftovers. All other slots beyond the length hold `value`, up
     to noise.
 
@@ -194,7 +194,7 @@ class Layout:
 
     @property
     def static(self) -> tuple[Any, ...]:
-        """What programs depend on; a plan is replayed for vectors of any length."""
+        """Static part, which programs depend on; a plan is replayed for vectors of any length."""
         tail = self.tail
         tail_key = (tail.before, tail.after, tail.is_bounded, tail.is_copies, tail.has_value)
         return self.is_complex, self.blocks, self.shape, tail_key

@@ -45,7 +45,7 @@ class Plaintext(Stored):
 
     Attributes:
         wide: round(s_level * embedding^-1(values)), NTT domain, over the ring of `level` and the
-            special primes: so a product with it can be summed before a key switch is divided by P.
+            special primes. So a product with it can be summed before a key switch is divided by P.
         level, layout, params: static.
         bits: static; the coefficients are below 2^bits.
         noise: a public bound of the values, and the rounding of their encoding: see `noise`.
@@ -73,7 +73,7 @@ class Plaintext(Stored):
 
     @property
     def slots(self) -> int:
-        """How many slots there are."""
+        """Number of slots of the parameters."""
         return self.params.slots
 
     @property
@@ -212,7 +212,7 @@ def _encode_symbol(
 ) -> Plaintext:
     """The plaintext of an array that is known at each call of a captured function."""
     z, layout = as_slots(symbol.sample, params.slots, blocks)
-    _coefficients(z, params, level)  # a wrong shape or type is told at its own line
+    _coefficients(z, params, level)  # a wrong shape or type raises at the user's line
     room, ring = _room(level, params), gadget_of(params).extended(params.ring(level))
 
     def limbs(values: Any) -> Any:

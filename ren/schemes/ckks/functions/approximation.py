@@ -46,7 +46,7 @@ class Approximation:
 
     @property
     def degree(self) -> int:
-        """Of the last coefficient that is not zero."""
+        """Degree: the index of the last coefficient that is not zero."""
         return max((j for j, c in enumerate(self.coefficients) if c), default=0)
 
     @property

@@ -62,8 +62,8 @@ class Report:
 def argument(ct: Ciphertext, interval: Interval, what: str, is_stated: bool = True) -> Ciphertext:
     """A ciphertext of real numbers as the argument of a function on an interval.
 
-    Its noise becomes unknown where the tracked bound is beyond the interval, with a warning, or an
-    error where the parameters are strict. Slots beyond the length hold a point of the interval.
+    Where the tracked bound is beyond the interval, its noise becomes unknown, with a warning.
+    Strict parameters raise an error instead. Slots beyond the length hold a point of the interval.
 
     Args:
         interval: (a, b). That the numbers stay above a > 0, or below b < 0, is the user's

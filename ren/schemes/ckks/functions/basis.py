@@ -4,8 +4,8 @@ An element B_j = size(j) C_j is made of two earlier ones, where C_j is x^j or T_
 
     x^(h+l) = x^h x^l        T_(h+l) = 2 T_h T_l - T_(h-l)
 
-The sizes take up an interval: with u = (x - middle) / radius the ciphertext x - middle is
-B_1 = radius u, at no level, and sizes of later elements follow, kept near 1 by integer factors.
+The sizes take up an interval. With u = (x - middle) / radius the ciphertext x - middle is B_1 =
+radius u, at no level. Sizes of later elements follow, kept near 1 by integer factors.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def element_depth(j: int) -> int:
 
 @attrs.frozen
 class Element:
-    """How B_j is made: factor B_high B_low - correction B_(high - low).
+    """Recurrence for B_j: factor B_high B_low - correction B_(high - low).
 
     Args:
         high, low: high >= low, their sum is j; where they are equal B_0 = 1 is corrected by.
@@ -67,7 +67,7 @@ class Basis:
         return self.element(j).size
 
     def element(self, j: int) -> Element:
-        """How B_j is made, j >= 2: of its half, or of the largest power of two below j."""
+        """Recurrence for B_j, j >= 2: from its half, or the largest power of two below j."""
         return _element(self, j)
 
     def divided(self, c: NDArray, g: int) -> tuple[NDArray, NDArray]:

@@ -5,7 +5,7 @@ differ by at least `gap`; in between they pass from 0 to 1. `interval` is where 
 With a `degree` in place of the precision there is one polynomial of that degree.
 
 Nothing tracks how far numbers stay from zero. So the estimate of a sign or a comparison counts on
-the gap only where the caller states it; with the default one its error may be the whole step.
+the gap only where the caller states it. With the default one its error may be the whole step.
 
 Reference: Lee, Lee, No and Kim, "Minimax approximation of sign function by composite polynomial for
 homomorphic comparison", 2021.
@@ -63,8 +63,8 @@ def sign(
         gap: the least |x| for which it holds. By default the largest |x| times 2^-precision, or
             2 / (degree + 2).
         precision: in bits; 8 by default.
-        degree: instead of a precision: of one odd polynomial, the nearest to the sign from the gap
-            on, in log2(degree + 1) levels.
+        degree: instead of a precision. It is that of one odd polynomial, the nearest to the sign
+            from the gap on, in log2(degree + 1) levels.
 
     Levels, with the default gap: 6 for 4 bits, 9 for 6, 12 for 8, 14 for 10, 17 for 12, 21 for 16,
     and one more where the interval is beyond [-2, 2].

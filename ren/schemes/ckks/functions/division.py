@@ -1,9 +1,9 @@
 """inverse: Goldschmidt's iteration, accelerated to be the best polynomial of its degree.
 
-With e = 1 - x y the step y -> y (1 + e) leaves e^2, which lies on one side of zero. Times
-lambda = 2 / (2 - eps^2) the step leaves lambda e^2 + 1 - lambda, which lies evenly on both: then
-e_k = T_(2^k)(u) / T_(2^k)(u_0), the least residual of all polynomials of degree 2^k - 1. K steps
-take K levels and 2 (K - 1) products, where Chebyshev interpolation takes about sqrt(2^(K+1)) + K.
+With e = 1 - x y the step y -> y (1 + e) leaves e^2, which lies on one side of zero. Times lambda =
+2 / (2 - eps^2) the step leaves lambda e^2 + 1 - lambda, which lies evenly on both. Then e_k =
+T_(2^k)(u) / T_(2^k)(u_0), the least residual of all polynomials of degree 2^k - 1. K steps take K
+levels and 2 (K - 1) products, where Chebyshev interpolation takes about sqrt(2^(K+1)) + K.
 
 References: Goldschmidt, "Applications of division by convergence", 1964; Saad, "Iterative methods
 for sparse linear systems", 2003, 12.3 (the residual polynomial).

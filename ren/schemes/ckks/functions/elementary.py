@@ -1,12 +1,12 @@
 """exp, log, sqrt and the circular and hyperbolic functions, by Chebyshev interpolation.
 
-Each takes the encrypted x, which must lie in `interval`, and either a `precision` in bits, which
-picks the least degree whose error is at most 2^-precision (20 by default), or a `degree`. The
-levels taken are those of `ckks.approximate(f, interval, precision).depth`.
+Each takes the encrypted x, which must lie in `interval`, and either a `precision` in bits or a
+`degree`. The precision (20 by default) picks the least degree whose error is at most 2^-precision.
+The levels taken are those of `ckks.approximate(f, interval, precision).depth`.
 
 A tracked bound beyond the interval warns, and the error of the result is unknown; with strict
-parameters it raises. A default interval on one side of zero warns too, since the tracked bound is
-one of the modulus: state the interval.
+parameters it raises. A default interval on one side of zero warns too. The tracked bound is one of
+the modulus: state the interval.
 """
 
 from __future__ import annotations
@@ -123,7 +123,8 @@ def sqrt(
     """The square root in every slot, for x in the interval.
 
     A polynomial takes the least depth. With `newton` it is one for 1/sqrt(x) at half the bits, and
-    a step of Newton's method: two levels more, and fewer products from degree 60 or so on.
+    a step of Newton's method. That takes two levels more, and fewer products from degree 60 or so
+    on.
 
     Args:
         ct: the encrypted x.

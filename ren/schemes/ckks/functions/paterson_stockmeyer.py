@@ -2,11 +2,11 @@
 
 A polynomial p becomes sum_i q_i B_(g_i) + sum_j c_j B_j + c_0, where each q_i is such a sum again.
 All terms of one sum meet at one level before they are relinearized and rescaled, once for the sum.
-So of d/b ciphertext products with giant steps about half relinearize, and with b baby steps
-there are b + d/(2b) + log2(d/b) relinearizations, at best about sqrt(2 d) + log2 d.
+So of d/b ciphertext products with giant steps about half relinearize. With b baby steps the
+relinearizations are b + d/(2b) + log2(d/b) in number, at best about sqrt(2 d) + log2 d.
 
-A coefficient takes a level as well. Only quotients feel that, and they are divided down to one
-term where no level is left, so that the depth is ceil(log2(d + 1)).
+A coefficient takes a level as well. Only quotients feel that. They are divided down to one term
+where no level is left, so that the depth is ceil(log2(d + 1)).
 
 References: Paterson and Stockmeyer, "On the number of nonscalar multiplications necessary to
 evaluate polynomials", 1973; Bossuat et al., "Efficient bootstrapping for approximate HE", 2021, 3.
@@ -44,7 +44,7 @@ class Combination:
 
 @attrs.frozen
 class Schedule:
-    """How a polynomial is evaluated.
+    """Schedule of the evaluation of a polynomial.
 
     Args:
         root: the sum that it is.

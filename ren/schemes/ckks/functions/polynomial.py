@@ -35,7 +35,7 @@ Interval = tuple[float, float]
 
 @attrs.frozen
 class Map:
-    """How x in [a, b] becomes B_1 = first u, u in [-1, 1], before the products.
+    """Map of x in [a, b] to B_1 = first u, u in [-1, 1], before the products.
 
     Args:
         factor: x - middle is multiplied by it: an integer at no level, else at one level.
@@ -92,8 +92,8 @@ def chebyshev(
 ) -> Ciphertext:
     """sum_j c_j T_j(u) in every slot, u in [-1, 1] for x in the interval.
 
-    It takes ceil(log2(degree + 1)) levels, and one more for the map from x to u where that can not
-    be taken into the basis: up to (b - a)/2 = 2 it always can, then at up to five bits of
+    It takes ceil(log2(degree + 1)) levels. It takes one more for the map from x to u where the
+    basis cannot take in the map. Up to (b - a)/2 = 2 it always can, then at up to five bits of
     precision for small degrees.
 
     Args:

@@ -72,7 +72,7 @@ def sign_polynomials(gap: float, precision: float) -> Sequence:
     """Minimax polynomials whose composition is within 2^-precision of the sign on gap <= |x| <= 1.
 
     Of degrees 3, 7, 15 and 31, in the order of least depth, and of the fewest relinearizations
-    found there. The error that a polynomial leaves shrinks with the one that goes in, so for each
+    found there. The error that a polynomial leaves shrinks with the one that goes in. So for each
     depth only the sequences are kept that leave less than every cheaper one.
     """
     best: list[list[Sequence]] = [[()]]

@@ -1,8 +1,8 @@
-"""Which context an operation uses: the active one (`with ctx:`), else the one that made the data.
+"""Context of an operation: the active one (`with ctx:`), else the one that made the data.
 
-Live contexts are known here weakly, by identity: a context that nobody holds is gone, and a server
-context made from its owner may live beside it under the same `key_id`. That id is a hash of keys,
-and a context that was read is compared with those that live before it joins them.
+Live contexts are held here weakly, by identity: a context without other references is gone. A
+server context made from its owner may live beside it under the same `key_id`. That id is a hash of
+keys. A context that was read is compared with those that live before it joins them.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""What the owner of a secret has shared of it: the budget of `decrypt_shared`, and its noise.
+"""Budget of `decrypt_shared` for one secret: results shared so far, and their noise.
 
-There is one ledger for each secret in a process, whatever contexts hold it, and it is saved with
-the secret. Its name is a hash of the secret (`derivation.ledger_name`), never the `key_id`, which
-is public. So the budget goes on where it was, and one ciphertext gives one result for ever.
-What nothing here can see is a second process: copies of the saved bytes, and children of a fork,
-each go on counting from what they were given. Share in one place, and save the context afterwards.
+There is one ledger for each secret in a process, whatever contexts hold it. It is saved with the
+secret. Its name is a hash of the secret (`derivation.ledger_name`), never the `key_id`, which is
+public. So the budget goes on where it was, and one ciphertext gives one result for ever. A second
+process is invisible here. Copies of the saved bytes, and children of a fork, each go on counting
+from their own copy. Share in one place, and save the context afterwards.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ BITS = range(10, 129)
 
 @attrs.frozen
 class Terms:
-    """What decryptions of one context are shared on: fixed by the first of them.
+    """Terms on which decryptions of one context are shared: fixed by the first of them.
 
     Args:
         statistical_bits: log2 of the advantage that is left to an attack, negative.
@@ -71,7 +71,7 @@ class Saved:
 
 
 class Ledger:
-    """What was shared under one key: the key of the noise, and what is spent."""
+    """Ledger of one secret: the key of the noise, and the decryptions that are spent."""
 
     def __init__(self, saved: Saved | None = None) -> None:
         saved = saved or Saved(fresh_seed())
@@ -132,8 +132,8 @@ class Ledger:
     def noise(self, digest: bytes, sigma: float, shape: tuple[int, ...]) -> NDArray[np.complex128]:
         """Complex normal draws of deviation `sigma` in each part; the same for the same digest.
 
-        Copies of a ledger that do not know of each other may be asked for two deviations: these
-        draws are independent, since sigma and 2 sigma times the same would tell the message.
+        Separate copies of a ledger may be asked for two deviations. These draws are independent,
+        since sigma and 2 sigma times the same would tell the message.
         """
         label = _DOMAIN + digest + struct.pack("<d", sigma)
         return sigma * normal(Xof(self._key, label), shape)

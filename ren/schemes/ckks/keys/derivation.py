@@ -2,18 +2,18 @@
 
 A secret is drawn from 32 bytes of the operating system (or of a test's stream). The rest follows:
 
-    master = SHA-256(label, parameters digest, coefficients of the secret),
-    seeds of a key = SHAKE-256(label of the key, master), 32 bytes at a time.
+    master = SHA-256(label, parameters digest, coefficients of the secret).
+    Seeds of a key = SHAKE-256(label of the key, master), 32 bytes at a time.
 
 The first seed of a key is public and expands its uniform halves; the others give its noise.
 
 Why this is sound: take both hashes for random oracles. Before an attacker asks for the hash of the
-secret itself, all seeds are independent, uniform and unrelated to it, exactly as if they were
-drawn. Asking for it is finding the secret, which has the 256 bits of entropy of its seed. Blocks
-of one stream are independent, so public seeds tell nothing about seeds of noise. A label names the
-key, and label, parameters and secret fix what the key encrypts: no two keys share a stream.
+secret itself, all seeds are independent, uniform and unrelated to it. They are exactly as if they
+were drawn. Asking for it is finding the secret, which has the 256 bits of entropy of its seed.
+Blocks of one stream are independent, so public seeds tell nothing about seeds of noise. A label
+names the key. Label, parameters and secret fix what the key encrypts: no two keys share a stream.
 
-The number in the label is that of the derivation. It changes with anything that changes a key: two
+The number in the label is that of the derivation. It changes with anything that changes a key. Two
 keys with the same uniform halves and different noise tell the difference of their noises.
 """
 

@@ -35,8 +35,7 @@ def encrypt_with_secret(
 ) -> tuple[tuple[Poly, Poly], bytes | None]:
     """(m + e - a s, a) with a expanded from the seed that is returned too.
 
-    In a function that is being captured all of it is drawn anew at every replay, and there is no
-    seed.
+    In a function that is being captured all of it is drawn anew at every replay. There is no seed.
 
     Args:
         message: m over the ring of its level, [*batch, limb, n].
@@ -84,7 +83,7 @@ def encrypt_integers(
     params: Parameters,
     entropy: Entropy = fresh_seed,
 ) -> tuple[tuple[Poly, Poly], bytes]:
-    """What `encrypt_with_secret` makes of these coefficients [*batch, n], at once.
+    """Encrypt coefficients [*batch, n] like `encrypt_with_secret`, at once.
 
     Message and noise are added before they are transformed. The program is planned once.
     """
@@ -106,7 +105,7 @@ def encrypt_integers_with_public_key(
     params: Parameters,
     entropy: Entropy = fresh_seed,
 ) -> tuple[Poly, Poly]:
-    """What `encrypt_with_public_key` makes of these coefficients [*batch, n], at once."""
+    """Encrypt coefficients [*batch, n] like `encrypt_with_public_key`, at once."""
     shape, wide = coefficients.shape, ring.with_moduli((*ring.moduli, params.specials[0]))
     v = Integers(ternary_draws(shape, entropy).astype(np.int64), wide)
     noises = [Integers(noise_draws(shape, params.sigma, entropy), wide) for _ in range(2)]

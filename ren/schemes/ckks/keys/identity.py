@@ -1,8 +1,8 @@
 """Bind a `key_id` to the keys that it names: hashes of the public and the relinearization key.
 
 Both keys depend on the secret, so only the owner can make them. A context that claims a `key_id`
-shows the two hashes, and each of the two keys that it holds has to match its own. So another
-secret, public key or relinearization key never stands under a `key_id` that exists.
+shows the two hashes. Each of the two keys that it holds has to match its own. So another secret,
+public key or relinearization key never stands under a `key_id` that exists.
 """
 
 from __future__ import annotations

@@ -34,12 +34,12 @@ PUBLIC, RELINEARIZATION = b"public", b"relinearization"
 
 
 def galois_label(galois: int) -> bytes:
-    """What separates the seed of one galois key from that of another."""
+    """Label that separates the seed of one galois key from that of another."""
     return b"galois/" + str(galois).encode()
 
 
 def switch_label(key_id: str) -> bytes:
-    """What separates the seed of the key that leads to another owner's secret."""
+    """Label that separates the seed of the key that leads to another owner's secret."""
     return b"switch/" + key_id.encode()
 
 
@@ -100,7 +100,7 @@ class Keychain:
 
     @property
     def kind(self) -> str:
-        """What the keys are good for, in words."""
+        """Kind of the keys by their use, in words."""
         if self.secret is not None:
             return "owner (holds the secret key)"
         return "public (encrypts)" if self.public is not None else "server (computes)"

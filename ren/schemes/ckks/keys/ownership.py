@@ -1,8 +1,8 @@
 """Check that keys belong to the owner that their `key_id` names.
 
-The identity settles the public and the relinearization key. Other keys are settled by the secret,
-where it is held: a key is an RLWE sample, whose error is as small as the sampler's. Without the
-secret nothing but the owner's own copy tells: two keys of one name have to be equal.
+The identity settles the public and the relinearization key. The secret settles other keys, where it
+is held. A key is an RLWE sample, whose error is as small as the sampler's. Without the secret only
+the owner's own copy settles them. Two keys of one name have to be equal.
 """
 
 from __future__ import annotations

@@ -5,29 +5,29 @@ The array is float32 [*batch, 4 + K] in units of the message:
     [bound, offset, coherent, rounding, a_0 .. a_(K-1)]
 
 `bound` is at least the modulus of the message in every slot. The error of a slot is a fixed part of
-at most `offset` (rounded constants, approximations, a relative error of 2^-40 per dropped level)
-plus a random part. In the canonical embedding the random part has the variance
-V = rounding^2 + a_0^2 + ... + a_(K-1)^2.
+at most `offset` plus a random part. The fixed part has rounded constants, approximations, and a
+relative error of 2^-40 per dropped level. In the canonical embedding the random part has the
+variance V = rounding^2 + a_0^2 + ... + a_(K-1)^2.
 
 Every source of noise has one of K places. Sources in one place add as if they were one source,
 standard deviation to standard deviation. This holds for dependent and for independent sources (the
-triangle inequality). So x + x has four times the variance of x and x^8 amplifies the error of x by
-8, while sums of independent terms grow as they do. A rotation moves the errors of one slot to
-another, where they are independent of those there: it moves the places too.
+triangle inequality). So x + x has four times the variance of x and x^8 amplifies the error of x
+eightfold. Sums of independent terms grow as they do. A rotation moves the errors of one slot to
+another, where they are independent of those there. So it moves the places too.
 
-The errors of a rescale and of a key switch depend on the second polynomial c1 alone, up to the far
-smaller rounding of c0. Two ciphertexts with one c1, such as x + p and x + q for plaintexts p and q,
-get the same such error. So the place of that source follows from the set of places that c1's own
-sources occupy. Equal c1 occupy equal sets. Plaintexts occupy none: the rounding of all encodings
+The errors of a rescale and of a key switch depend on the second polynomial c1 alone. (The rounding
+of c0 is far smaller.) Two ciphertexts with one c1, as p + x and q + x for plaintexts p and q, get
+the same such error. So the place of that source follows from the set of places that c1's own
+sources occupy. Equal c1 occupy equal sets. Plaintexts occupy none. The rounding of all encodings
 adds in `rounding`, as if it were one source, since equal plaintexts round alike.
 
-No entry but `bound` depends on encrypted or encoded values, and `bound` is a power of two or was
-stated by the user. Fresh encryptions take their places in the order of their making.
+No entry but `bound` depends on encrypted or encoded values. `bound` is a power of two or was stated
+by the user. Fresh encryptions take their places in the order of their making.
 
-Rotations by K slots and more come back to a place, so that a sum of N > K of them would be counted
-as if N/K were one source. `coherent` is the standard deviation if all sources were one and stood in
-one slot: always a sum. Of N different rotations no slot's error is taken more than coherent allows,
-so their sum has V <= N coherent^2 (Hoelder's inequality), spread evenly over all places: see
+Rotations by K slots and more come back to a place. A sum of N > K of them would then be counted as
+if N/K were one source. `coherent` is the standard deviation if all sources were one and stood in
+one slot: always a sum. Of N different rotations no slot's error is taken more than coherent allows.
+So their sum has V <= N coherent^2 (Hoelder's inequality), spread evenly over all places: see
 `of_rotations`.
 
 The bound of the error in a slot is offset + 6.5 sqrt(V). Variances are those of the modulus of a
@@ -36,7 +36,7 @@ complex slot; `sigmas` has those of the sources.
 Unknown noise is NaN throughout, and NaN propagates. Noise is unknown for programs planned without
 data, for approximations outside of their interval, and beyond 2^60.
 
-All rules are arithmetic of arrays: they take NumPy arrays and JAX tracers, and under `ren.jit` the
+All rules are arithmetic of arrays. They take NumPy arrays and JAX tracers, and under `ren.jit` the
 host evaluates them at each call.
 
 References: Gentry, Halevi and Smart, "Homomorphic evaluation of the AES circuit", 2012 (canonical

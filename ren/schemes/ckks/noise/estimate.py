@@ -14,7 +14,7 @@ from ren.schemes.ckks.noise.bounds import Noise
 
 @attrs.frozen
 class Estimate:
-    """What is known without decrypting, of the worst of a batch: NaN where nothing is.
+    """Estimate without decrypting, for the worst of a batch: NaN where nothing is known.
 
     Attributes:
         message_bound: at least the modulus of the message in every slot.

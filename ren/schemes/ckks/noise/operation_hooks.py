@@ -217,7 +217,7 @@ class _Told:
 def check_readable(x: Ciphertext, what: str) -> None:
     """Report a ciphertext whose tracked bound leaves the range of its level, before it is read.
 
-    One whose error is unknown is reported too: who reads it may not be who was told why.
+    One whose error is unknown is reported too: its reader may not have seen the reason.
     """
     if math.isnan(bound_of(x) or 0):
         report(
@@ -298,7 +298,7 @@ def is_transparent(x: Ciphertext) -> bool:
 
 
 def _with_checked_zero(name: str, operands: tuple[Any, ...], made: Ciphertext) -> Ciphertext:
-    """`made`; one that is transparent, where none of its operands was, is told of.
+    """`made`; one that is transparent, where none of its operands was, warns.
 
     Under `ren.jit` that is a step of the program, at each replay.
     """

@@ -41,8 +41,8 @@ def checked(
         limit: the largest modulus that its level holds.
         operands: the noise of each operand, and what its level holds: where one is beyond that
             already, nothing is reported.
-        report: called with a bound that is beyond `limit`, or with NaN where it is unknown and was
-            known of all operands.
+        report: called with a bound that is beyond `limit`. Called with NaN where it is unknown and
+            was known of all operands.
     """
     limits = tuple(held * TOLERANCE for held in (limit, *(held for _, held in operands)))
     hosts = (on_host(noise) for noise, _ in operands)

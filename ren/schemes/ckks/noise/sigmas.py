@@ -1,10 +1,10 @@
 """Standard deviations of the sources of noise, of the modulus of a complex slot.
 
-They are in units of the message: of the coefficients, over the scale. Where noise is multiplied by
-a polynomial that is fixed for a key, the secret s or the noise of a switching key, its variance in
-slot j goes with |s(zeta_j)|^2, which is exponentially distributed over the slots: TAIL times the
-mean stands for it; SQUARE_TAIL times the square of the mean where s^2 is the factor. At 6.5 times
-the standard deviation both are passed by one slot in 10^8.
+They are in units of the message: of the coefficients, over the scale. Noise may be multiplied by a
+polynomial that is fixed for a key: the secret s, or a switching key's noise. Its variance in slot j
+then goes with |s(zeta_j)|^2, which is exponentially distributed over the slots. TAIL times the mean
+stands for it; SQUARE_TAIL times the square of the mean where s^2 is the factor. At 6.5 times the
+standard deviation both are passed by one slot in 10^8.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ def log2_of(scale: Fraction) -> float:
 
 
 def secret_sigma(params: Parameters, level: int) -> float:
-    """Of encryption with the secret: e."""
+    """Sigma of encryption with the secret: of e."""
     return _slot_sigma(params.sigma**2, params) / float(params.scale(level))
 
 
 def public_sigma(params: Parameters, level: int) -> float:
-    """Of encryption with the public key: v e + e1 s + e0 divided by one special prime, rounded."""
+    """Sigma of public-key encryption: v e + e1 s + e0 divided by one special prime, rounded."""
     h, p = _weight(params), params.specials[0]
     divided = params.sigma**2 * (1 + 2 * TAIL * h) / p**2
     return _slot_sigma(divided + _rounding(params, 1), params) / float(params.scale(level))
@@ -46,7 +46,7 @@ def public_sigma(params: Parameters, level: int) -> float:
 def rescale_sigma(
     params: Parameters, level: int, scale: float | None = None, components: int = 2
 ) -> float:
-    """Of rounding all components in a rescale onto `level`, at `scale` or that of the level."""
+    """Sigma of rounding all components in a rescale onto `level`, at `scale` or the level's."""
     variance = _rounding(params, 1)
     if components > 2:
         variance += SQUARE_TAIL * _weight(params) ** 2 / 12
@@ -54,16 +54,16 @@ def rescale_sigma(
 
 
 def plain_rescale_sigma(params: Parameters, level: int) -> float:
-    """Of rounding a plaintext in a rescale onto `level`: no secret multiplies it."""
+    """Sigma of the rounding of a plaintext rescaled onto `level`: no secret multiplies it."""
     return _slot_sigma(1 / 12, params) / float(params.scale(level))
 
 
 @lru_cache(maxsize=1 << 10)
 def switch_sigma(params: Parameters, level: int, scale: float | None = None) -> float:
-    """Of a key switch at `level` of what has `scale`, or that of the level.
+    """Sigma of a key switch at `level` of what has `scale`, or that of the level.
 
-    A digit is lifted to a polynomial whose coefficients are sums of alpha uniform ones, and is
-    multiplied by the noise of the key; the sum over the digits is divided by P with rounding.
+    A digit is lifted to a polynomial whose coefficients are sums of alpha uniform ones. It is
+    multiplied by the noise of the key. The sum over the digits is divided by P with rounding.
     """
     moduli, big = params.ring(level).moduli, params.special_product
     variance = _rounding(params, len(params.specials))
@@ -76,7 +76,7 @@ def switch_sigma(params: Parameters, level: int, scale: float | None = None) -> 
 
 @lru_cache(maxsize=1 << 10)
 def settle_sigma(params: Parameters, level: int, is_switched: bool) -> float:
-    """Of the rescale of a product onto `level`, after a key switch of it where it needs one."""
+    """Sigma of the rescale of a product onto `level`, after its key switch if it needs one."""
     above = float(params.scale(level + 1)) ** 2
     switched = switch_sigma(params, level + 1, above) if is_switched else 0.0
     return math.hypot(rescale_sigma(params, level), switched)
@@ -93,5 +93,5 @@ def _rounding(params: Parameters, terms: int) -> float:
 
 
 def _slot_sigma(variance: float, params: Parameters) -> float:
-    """Of a slot, from the variance in each coefficient that decoding reads."""
+    """Sigma in a slot, from the variance in each coefficient that decoding reads."""
     return math.sqrt(2 * params.slots * variance)

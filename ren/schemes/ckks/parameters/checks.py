@@ -1,4 +1,4 @@
-"""What CKKS parameters have to satisfy, one rule a function.
+"""Rules that CKKS parameters have to satisfy, one a function.
 
 Each raises ParameterError (or its subclass) with what was given, what is needed and what to do.
 """
@@ -119,7 +119,7 @@ def check_layout(n: int, terminals: Any, mains: Any, specials: Any, path: Any, d
 
 
 def _largest_pair(path: tuple) -> tuple[int, int] | None:
-    """The largest t and the largest m of `path`; None where it is no path."""
+    """The largest t and the largest m of `path`; None if it is not a path."""
     for pair in path:
         if not isinstance(pair, tuple) or len(pair) != 2:
             return None
@@ -194,7 +194,7 @@ def as_real(value: Any) -> Any:
 
 
 def as_tuple(values: Any) -> Any:
-    """What can be iterated as a tuple; other values as they are, for the checks to name."""
+    """Tuple of an iterable; other values as they are, for the checks to name."""
     return tuple(values) if isinstance(values, Iterable) else values
 
 

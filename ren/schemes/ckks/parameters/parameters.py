@@ -143,9 +143,9 @@ class Parameters(Stored):
             security: 128, 192, 256, or None for no bound (INSECURE).
             n: the ring degree; the least that will do when None (from 2^10 on).
             slots: values in a ciphertext, a power of two; n/2 when None. It raises a free n.
-            integer_bits: log2 of the headroom above the scale at level 0. None for 10, or for as
-                many more as a sum over all slots of numbers up to 1 needs, log2(slots) + 2, where
-                these cost no limb and no limb-NTT more.
+            integer_bits: log2 of the headroom above the scale at level 0. None for 10. Where that
+                costs no limb and no limb-NTT more, log2(slots) + 2, enough to sum numbers up to 1
+                over all slots.
             dnum: the most digits a key may have; whatever is cheapest when None.
             bound, strict: as for `Parameters`.
 
@@ -202,7 +202,7 @@ class Parameters(Stored):
 
     @property
     def depth(self) -> int:
-        """How many levels lie above level 0; the highest level."""
+        """Number of levels above level 0; the highest level."""
         return len(self.path) - 1
 
     @property
@@ -246,7 +246,7 @@ class Parameters(Stored):
 
     @property
     def dnum(self) -> int:
-        """How many digits a key has at the highest level."""
+        """Number of digits of a key at the highest level."""
         return len(self.digits)
 
     @cached_property
@@ -271,8 +271,8 @@ class Parameters(Stored):
     def scales(self) -> tuple[Fraction, ...]:
         """The canonical scales, s_0 = 2^scale_bits and s_i = sqrt(s_(i-1) Q_i / Q_(i-1)).
 
-        Each is dyadic with 64 fractional bits, so that s_i^2 Q_(i-1) / Q_i differs from s_(i-1)
-        by less than 2^-(scale_bits + 62) of it, and every machine has the same ones.
+        Each is dyadic with 64 fractional bits. So s_i^2 Q_(i-1) / Q_i differs from s_(i-1) by less
+        than 2^-(scale_bits + 62) of it, and every machine has the same ones.
         """
         scales = [Fraction(1 << self.scale_bits)]
         for low, high in zip(self._rings, self._rings[1:], strict=False):
@@ -437,8 +437,8 @@ class Parameters(Stored):
     def plot(self, ax: Any = None) -> Any:
         """Draws the modulus chain: the moduli of each level and of the keys, and the scales.
 
-        A row is a level, a box a modulus, as long as it has bits; the red line is log2 of the
-        canonical scale of each level, the dashed one the bound on the moduli of the keys.
+        A row is a level, a box a modulus, as long as it has bits. The red line is log2 of the
+        canonical scale of each level. The dashed line is the bound on the moduli of the keys.
 
         Args:
             ax: matplotlib Axes to draw on; None makes a figure.

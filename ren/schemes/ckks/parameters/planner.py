@@ -5,13 +5,13 @@ many *main* primes just under 2^30. A level is a pair (t, m), the slice [K - t, 
 key over the union of the levels serves them all. Terminals come and go, which lets any scale be
 reached from primes under 2^30 (BitPacker, ASPLOS 2025; Cheddar, arXiv 2407.13055).
 
-Levels are found by walking up from Q_0: with e_i = log2(s_i) - scale_bits, the canonical scales
-s_i = sqrt(s_(i-1) Q_i / Q_(i-1)) give e_i = (e_(i-1) + log2(Q_i / Q_(i-1)) - scale_bits) / 2, and a
-step is allowed while |e_i| <= 0.2. All walks over one choice of mains run as one array program.
-Floats only choose: digits, bounds and scales are computed again from exact integers.
+Levels are found by walking up from Q_0. With e_i = log2(s_i) - scale_bits, the canonical scales s_i
+= sqrt(s_(i-1) Q_i / Q_(i-1)) give e_i = (e_(i-1) + log2(Q_i / Q_(i-1)) - scale_bits) / 2. A step is
+allowed while |e_i| <= 0.2. All walks over one choice of mains run as one array program. Floats only
+choose: digits, bounds and scales are computed again from exact integers.
 
 A key switch adds noise in proportion to sqrt(sum_j (D_j / P)^2). Many digits as large as P would
-make rotations 2 bits worse than with one of them: then a small *guard* prime joins the special
+make rotations 2 bits worse than with one of them. Then a small *guard* prime joins the special
 ones, or narrower mains are taken, where that costs little.
 """
 
@@ -75,8 +75,8 @@ class Plan:
 
 @attrs.frozen
 class Request:
-    """What a plan has to meet: `limit` bounds log2(union P) in bits, `dnum` the digits, `cost` the
-    limb-NTTs of a key switch and `noise` sum_j (D_j / P)^2."""
+    """Request for a plan: `limit` bounds log2(union P) in bits, `dnum` the digits. `cost` bounds
+    the limb-NTTs of a key switch and `noise` sum_j (D_j / P)^2."""
 
     depth: int
     scale_bits: int
@@ -166,7 +166,7 @@ def plan_with_sums(
 ) -> tuple[int, Plan]:
     """The integer bits and the plan that leave room for sums over all slots, where that is free.
 
-    Measured at 128 bits, depth 1 to 25 and scales 2^30 to 2^50: in 39 of 45 plans log2(slots) + 2
+    Measured at 128 bits, depth 1 to 25 and scales 2^30 to 2^50. In 39 of 45 plans log2(slots) + 2
     integer bits take the same degree, limbs and limb-NTTs as 10. In the others (scale 2^40 at depth
     2, 5, 6, 8, 20; scale 2^30 at depth 25) they take a limb more, and 10 stay.
 
@@ -190,8 +190,8 @@ def plan_with_sums(
 def plan_moduli(n: int, request: Request) -> Plan | None:
     """The cheapest plan at degree `n` that meets `request`, or a quiet one that costs little more.
 
-    The cost is the limb-NTTs of one key switch over the union, (dnum + 2)(L + k) for L limbs and
-    k special primes, then the polynomials' limbs in a key, dnum (L + k), then log2 of the union.
+    The cost is the limb-NTTs of one key switch over the union, (dnum + 2)(L + k) for L limbs and k
+    special primes. Then come the polynomials' limbs in a key, dnum (L + k), then log2 of the union.
 
     Returns:
         A plan, or None where no primes meet the request.
@@ -263,11 +263,11 @@ def _plan_on(n: int, layout: str | float, request: Request) -> Plan | None:
 
 
 def _special_counts(n: int, layout: str | float, request: Request) -> list[tuple[_Cost, int, bool]]:
-    """The numbers k of large special primes worth a walk, with a guard prime or without, each with
-    a floor on its cost, cheapest first.
+    """The numbers k of large special primes worth a walk, with a guard prime or without. Each has a
+    floor on its cost, cheapest first.
 
-    The floors come from the walks for k = 1, or where there are none for the next k with some:
-    another k only shifts the mains a little, which at n = 2^17 is enough to end all walks.
+    The floors come from the walks for k = 1, or where there are none for the next k with some.
+    Another k only shifts the mains a little, which at n = 2^17 is enough to end all walks.
     """
     free, bits, limbs = attrs.evolve(request, dnum=None), np.zeros(0), np.zeros(0, int)
     for k in _PROBES:
@@ -357,7 +357,7 @@ def _best_walk(primes: Primes, request: Request) -> tuple[_Cost, Plan] | None:
 
 
 def _count_digits(primes: Primes, walks: _Walks) -> tuple[np.ndarray, np.ndarray]:
-    """How many digits `partition` makes of each walk's union, and their noise, [walk] each."""
+    """Number of digits `partition` makes of each walk's union, and their noise, [walk] each."""
     steps, mains = np.diff(primes.terminal_bits[walks.sets], axis=1), np.diff(primes.main_bits)
     most_t, most_m = walks.most.T
     columns = [np.where(j < most_t, steps[:, j], 0) for j in reversed(range(MAX_TERMINALS))]

@@ -18,8 +18,8 @@ enum Step : u32 { kEnd, kNtt, kIntt, kPermute, kGroup };
 enum Elementwise : u32 { kCopy, kAdd, kSub, kNeg, kDot, kMask, kFlip };
 constexpr u32 kRowBits = 20, kScratch = 4095, kConstant = 4094, kKept = 4093;
 
-// The batch axes of an array that are loops; of those in `apart`, the last axis the lowest bit,
-// rows count the positions.
+// The batch axes of an array that are loops. Rows count the positions of the axes in `apart`, of
+// which the last axis is the lowest bit.
 std::vector<size_t> loops_of(const XLA_FFI_Buffer& b, u32 apart) {
   std::vector<size_t> loops;
   for (int64_t axis = 0; axis < b.rank - 2; axis++) {
@@ -29,8 +29,8 @@ std::vector<size_t> loops_of(const XLA_FFI_Buffer& b, u32 apart) {
   return loops;
 }
 
-// Where each position of the loops begins in an array whose own, the last ones of all, are as long
-// or 1.
+// The start of each position of the loops in an array. The array's own loops, the last ones of all,
+// are as long or 1.
 std::vector<size_t> starts_of(const XLA_FFI_Buffer& b, u32 apart, const std::vector<size_t>& loops,
                               size_t size) {
   std::vector<size_t> steps(loops.size(), 0);

@@ -1,8 +1,8 @@
 // Checks of a plan's bytecode before it runs, in builds with -DREN_DEBUG alone.
 //
-// Control flow does not depend on residues, so one pass over the words before the first task covers
-// all that runs. Every opcode, count, position and row is compared with the size of what it indexes;
-// the entries of permutations too. Moduli, their inverses and constants index nothing.
+// Control flow does not depend on residues. So one pass over the words before the first task covers
+// all that runs. Every opcode, count, position and row is compared with the size of what it
+// indexes; the entries of permutations too. Moduli, their inverses and constants index nothing.
 
 #pragma once
 

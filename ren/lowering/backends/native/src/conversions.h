@@ -125,7 +125,7 @@ void own_digits(const Source& from, size_t limbs, const u32* scale, const u32* h
   }
 }
 
-// The digits of the exact lift, in mixed radix, by blocks of kBlock: the constants own[block][j]
+// The digits of the exact lift, in mixed radix, by blocks of kBlock. The constants own[block][j]
 // and cross[i][j] are those of `mixed_radix` in convert.py. `first(j, c, m)` gives the residues of
 // limb j from column c on.
 constexpr size_t kBlock = 4;

@@ -16,8 +16,8 @@ namespace {
 
 constexpr size_t kPage = size_t(1) << 21;  // of the large pages that are asked for
 
-// Large pages for memory that is about to be written for the first time: a fault for each small one
-// costs more than what is done with it.
+// Large pages for memory that is about to be written for the first time. A fault for each small
+// page costs more than the work on it.
 void prefer_large_pages(void* data, size_t bytes) {
 #if defined(MADV_HUGEPAGE)
   constexpr size_t kSmall = 4096;
@@ -38,8 +38,8 @@ void prefer_large_pages(void* data, size_t bytes) {
 
 #if defined(REN_EXACT_BLOCKS)
 
-// A block of exactly so many bytes, never used twice: the address sanitizer then sees each access
-// beyond its end, and each read after it was given back.
+// A block of exactly so many bytes, never used twice. The address sanitizer then reports each
+// access beyond its end, and each read after it was given back.
 class Block {
  public:
   explicit Block(size_t bytes) : bytes_(bytes) {

@@ -17,9 +17,9 @@ namespace {
 constexpr size_t kColumnsOfGroup = 2048;
 constexpr size_t kAheadOfSum = 512;  // words of each factor, some of which are keys in memory
 
-// An argument, a result, or the rows that are kept: where it is, what is between its rows, and where
-// each batch begins; nullptr where all begin at once. Of a number for each limb, a row is one vector
-// of it.
+// An argument, a result, or the rows that are kept. The fields: its address, the distance of its
+// rows, and the start of each batch. The starts are nullptr where all begin at once. Of a number
+// for each limb, a row is one vector of it.
 struct Buffer {
   u32* data;
   size_t row;

@@ -52,8 +52,8 @@ class Pool {
 };
 
 // Runs task(0) .. task(count - 1), each once, here and in XLA's threads. The caller waits for tasks
-// that have begun, never for a thread to come: it is itself one of the pool's at times. It throws what
-// the first task to fail threw, once all are done.
+// that have begun, never for a thread to come. It is itself one of the pool's at times. It throws
+// what the first task to fail threw, once all are done.
 template <class Task>
 void parallel(const Pool& pool, size_t count, size_t work, const Task& task) {
   constexpr size_t kLeastWork = size_t(1) << 15;  // residues times stages or terms; about 10 us

@@ -35,8 +35,8 @@ inline void inverse(V& u, V& v, V w, V s, const Modulus<V>& m) {
   v = shoup<is_splat>(difference, w, s, m);
 }
 
-// `stages` stages on 2^stages values, of which the first has the one twiddle at(0, 0), the next
-// at(1, 0) and at(1, 1), and so on.
+// `stages` stages on 2^stages values. The first has the one twiddle at(0, 0), the next at(1, 0) and
+// at(1, 1), and so on.
 template <int stages, bool is_splat, class V, class At>
 inline void forward_stages(V (&x)[1 << stages], const Modulus<V>& m, const At& at) {
   UNROLL for (int t = 0; t < stages; t++) {
@@ -227,8 +227,8 @@ void far_stages(const Limb& limb, u32* x, int left, int log, size_t index) {
     any_far_pass<V, false, false>(limb, x, x, stages, log, index, 0, size_t(1) << rest);
 }
 
-// A transform in two steps, each of independent parts: the far pass over the whole limb in columns,
-// and all else in chunks.
+// A transform in two steps, each of independent parts. The first is the far pass over the whole
+// limb in columns, the second all else in chunks.
 template <class V, bool is_forward>
 struct Transform {
   const Limb& limb;

@@ -1,5 +1,5 @@
-// Vectors of residues: one text for every processor. What follows is written for a vector type V, which
-// is the widest that the compiler has, or uint32_t itself where a ring is too small for it.
+// Vectors of residues: one text for every processor. The code is written for a vector type V. V is
+// the widest that the compiler has, or uint32_t itself where a ring is too small for it.
 
 #pragma once
 
@@ -24,10 +24,10 @@ using std::size_t;
 typedef uint32_t u32;
 typedef uint64_t u64;
 
-// Products of 32-bit numbers are 64 bits long, so those of two vectors fill two vectors of u64, the
-// first and the second half of the lanes in an order of the processor's own. `second` brings an
-// operand of the second half into place; `high` and `low` make one vector again. `lower` is the minimum
-// of unsigned numbers. A lone number has no second half.
+// Products of 32-bit numbers are 64 bits long, so those of two vectors fill two vectors of u64.
+// They hold the first and the second half of the lanes in an order of the processor's own. `second`
+// brings an operand of the second half into place; `high` and `low` make one vector again. `lower`
+// is the minimum of unsigned numbers. A lone number has no second half.
 
 inline u32 second(u32) { return 0; }
 inline u64 product_first(u32 a, u32 b) { return u64(a) * b; }
