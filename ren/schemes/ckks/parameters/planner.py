@@ -181,7 +181,8 @@ def plan_with_sums(
             break
         request = _bounded(Request(depth, scale_bits, bits, dnum, math.inf), usual.n, security)
         plan = plan_moduli(usual.n, request)
-        if plan and all(a <= b for a, b in zip(plan.sizes, usual.sizes, strict=True)):
+        is_small = plan and all(a <= b for a, b in zip(plan.sizes, usual.sizes, strict=True))
+        if plan and is_small and plan.noise <= max(usual.noise, QUIET):
             return bits, plan
     return INTEGER_BITS, usual
 
