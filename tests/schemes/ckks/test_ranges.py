@@ -8,6 +8,7 @@ import pytest
 import ren
 from ren.schemes import ckks
 from ren.schemes.ckks.noise.operation_hooks import largest_message
+from ren.schemes.ckks.noise.sigmas import switch_sigma
 
 math = ckks.math
 
@@ -35,6 +36,12 @@ def test_planner_leaves_room_for_sums_over_all_slots(depth):
     given = ckks.Parameters.for_depth(depth, integer_bits=10)
     assert given.integer_bits == 10 and given.n == params.n
     assert len(given.union) == len(params.union) and given.ring(0).limbs == params.ring(0).limbs
+
+
+def test_room_for_sums_costs_no_noise_of_key_switches():
+    given = ckks.Parameters.for_depth(26, scale_bits=30, n=1 << 15, integer_bits=10)
+    params = ckks.Parameters.for_depth(26, scale_bits=30, n=1 << 15)
+    assert switch_sigma(params, 26) <= 1.1 * switch_sigma(given, 26)
 
 
 @pytest.mark.parametrize("depth", [2, 5, 6, 8])

@@ -168,7 +168,8 @@ def plan_with_sums(
 
     Measured at 128 bits, depth 1 to 25 and scales 2^30 to 2^50. In 39 of 45 plans log2(slots) + 2
     integer bits take the same degree, limbs and limb-NTTs as 10. In the others (scale 2^40 at depth
-    2, 5, 6, 8, 20; scale 2^30 at depth 25) they take a limb more, and 10 stay.
+    2, 5, 6, 8, 20; scale 2^30 at depth 25) they take a limb more, and 10 stay. They also stay where
+    the special primes would have less room, and key switches more noise.
 
     Args: as in `plan_for_depth`; `slots` are n/2 when None.
 
