@@ -19,9 +19,8 @@ demo: $(VENV)/demo.stamp ## classify real images that the scoring process never 
 example: $(VENV)/demo.stamp ## score encrypted patients in a server process, over a local socket
 	@$(BIN)/python -m examples
 
-test: $(VENV)/test.stamp ## run the tests in two processes, with the coverage of ren/
-	@$(BIN)/python -m pytest -m "not slow and not gpu" -n $(WORKERS) --dist worksteal -q \
-	    --cov=ren --cov-report=term
+test: $(VENV)/test.stamp ## run the tests in two processes; COVERAGE="--cov=ren" measures what they reach
+	@$(BIN)/python -m pytest -m "not slow and not gpu" -n $(WORKERS) --dist worksteal -q $(COVERAGE)
 
 slow: $(VENV)/test.stamp ## run the tests marked slow, which `test` leaves out, and more examples of properties
 	@$(BIN)/python -m pytest -m "(slow or property) and not gpu" --hypothesis-profile=thorough -n $(WORKERS) --dist worksteal -q
