@@ -38,10 +38,11 @@ def test_planner_leaves_room_for_sums_over_all_slots(depth):
     assert len(given.union) == len(params.union) and given.ring(0).limbs == params.ring(0).limbs
 
 
-def test_room_for_sums_costs_no_noise_of_key_switches():
-    given = ckks.Parameters.for_depth(26, scale_bits=30, n=1 << 15, integer_bits=10)
-    params = ckks.Parameters.for_depth(26, scale_bits=30, n=1 << 15)
-    assert switch_sigma(params, 26) <= 1.1 * switch_sigma(given, 26)
+@pytest.mark.parametrize("depth, scale_bits, n", [(26, 30, 1 << 15), (3, 40, 1 << 13)])
+def test_room_for_sums_costs_half_a_bit_of_noise_at_most(depth, scale_bits, n):
+    given = ckks.Parameters.for_depth(depth, scale_bits=scale_bits, n=n, integer_bits=10)
+    params = ckks.Parameters.for_depth(depth, scale_bits=scale_bits, n=n)
+    assert switch_sigma(params, depth) <= 2**0.5 * switch_sigma(given, depth)
 
 
 @pytest.mark.parametrize("depth", [2, 5, 6, 8])

@@ -169,7 +169,7 @@ def plan_with_sums(
     Measured at 128 bits, depth 1 to 25 and scales 2^30 to 2^50. In 39 of 45 plans log2(slots) + 2
     integer bits take the same degree, limbs and limb-NTTs as 10. In the others (scale 2^40 at depth
     2, 5, 6, 8, 20; scale 2^30 at depth 25) they take a limb more, and 10 stay. They also stay where
-    the special primes would have less room, and key switches more noise.
+    the special primes would have less room, and key switches half a bit more noise.
 
     Args: as in `plan_for_depth`; `slots` are n/2 when None.
 
@@ -183,7 +183,7 @@ def plan_with_sums(
         request = _bounded(Request(depth, scale_bits, bits, dnum, math.inf), usual.n, security)
         plan = plan_moduli(usual.n, request)
         is_small = plan and all(a <= b for a, b in zip(plan.sizes, usual.sizes, strict=True))
-        if plan and is_small and plan.noise <= max(usual.noise, QUIET):
+        if plan and is_small and plan.noise <= 2 * max(usual.noise, QUIET):
             return bits, plan
     return INTEGER_BITS, usual
 
