@@ -154,7 +154,7 @@ ROWS = np.arange(6.0).reshape(2, 3)
 
 @pytest.fixture(scope="module")
 def names() -> dict[str, Any]:
-    """What the lines of the table use; the parameters are insecure, for speed."""
+    """Names in the lines of the table; the parameters are insecure, for speed."""
     ctx = ckks.context(depth=2, n=1 << 10, security=None)
     plan = ren.plan(lambda v: v * v, ckks.spec(3))
     return {

@@ -319,7 +319,7 @@ a wrong result under debug | PrecisionError | is off by; tolerance; scale_bits
 
 @pytest.fixture(scope="module")
 def names() -> dict[str, Any]:
-    """What the lines of the table use; the parameters are insecure, for speed."""
+    """Names in the lines of the table; the parameters are insecure, for speed."""
     params = ckks.Parameters.for_depth(2, n=1 << 10, security=None)
     ctx = ckks.context(params=params)
     ring = ren.RingSpec(n=8, moduli=(17, 97))

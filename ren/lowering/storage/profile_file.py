@@ -38,7 +38,6 @@ _MAGIC, _FORMAT = "ren-plans", 1
 _MAX_HEADER = 256
 _MAX_NAME, _MAX_SAMPLES, _MAX_INT = 64, 64, 1 << 63
 _DIGEST = re.compile(r"[0-9a-f]{64}")
-_FIELDS = {f.name for f in attrs.fields(Entry)}
 
 
 class DamagedFileError(ValueError):

@@ -27,6 +27,7 @@ from ren.schemes.ckks.circuits.broadcasting import (
 )
 from ren.schemes.ckks.encoding.plaintext import Plaintext, as_slots
 from ren.schemes.ckks.encoding.values import as_numbers
+from ren.schemes.ckks.noise.operation_hooks import in_circuit
 
 if TYPE_CHECKING:
     from ren.schemes.ckks.ciphertext import Ciphertext
@@ -144,7 +145,7 @@ def _plus_number(x: Ciphertext, value: Any) -> Ciphertext:
     A sum with a number leaves it in all slots, which costs least. The type of the result then
     differs, and the carry of a `lax.scan` keeps to one type.
     """
-    if is_tracing() and x.layout.tail.is_zero and not fills_slots(x):
+    if is_tracing() and not in_circuit() and x.layout.tail.is_zero and not fills_slots(x):
         return SUM.array(x, np.full((known_length(x) or 0,), value).reshape(x.layout.shape or -1))
     return arithmetic.add_scalar(x, value)
 

@@ -181,7 +181,9 @@ def _with_checked_bound(
             )
         return made
     before = [(o.noise, largest_message(o.params, o.level)) for o in given]
-    told = _Told(f"{name} ({user_line()})", made.params, made.level, is_told)
+    if isinstance(made.noise, Symbolic):  # a tracer reports nothing
+        name = f"{name} ({user_line()})"
+    told = _Told(name, made.params, made.level, is_told)
 
     def step(noise: noises.Noise) -> noises.Noise:
         return range_checks.checked(noise, limit, before, told)
