@@ -47,6 +47,16 @@ def test_schemes_are_imported_when_they_are_asked_for(first: str) -> None:
     subprocess.run([sys.executable, "-c", FRESH.replace("FIRST", first)], check=True, timeout=120)
 
 
+def test_dir_of_a_public_module_lists_public_names_alone() -> None:
+    from ren.schemes import ckks
+
+    assert set(dir(ren)) == {*ren.__all__, "__version__", "poly", "ring", "schemes"}
+    for module in (ckks, ckks.math, ckks.testing):
+        assert {name for name in dir(module) if name[:2] != "__"} == {*module.__all__}
+    assert all(isinstance(getattr(ren.errors, name), type) for name in dir(ren.errors))
+    assert len(dir(ren.errors)) > 30
+
+
 def test_every_name_is_there_and_others_are_not() -> None:
     assert all(hasattr(ren, name) for name in ren.__all__)
     assert not hasattr(ren, "tensor")

@@ -186,7 +186,7 @@ class Captured:
         if isinstance(output, Poly):
             return output
         spec = self.plan.output_specs[output]
-        return Poly.of_array(made[output], spec.ring, spec.domain)
+        return Poly._of_array(made[output], spec.ring, spec.domain)
 
     def __repr__(self) -> str:
         return repr(self.plan)

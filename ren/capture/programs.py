@@ -59,7 +59,7 @@ def replayed(function: Function, static: Hashable, *given: Poly | Integers) -> l
     runner, types = _planned(function, static, specs, wide)
     with concretely():
         made = runner([g if isinstance(g, Integers) else g.limbs for g in given])
-    return [Poly.of_array(array, *kind) for array, kind in zip(made, types, strict=True)]
+    return [Poly._of_array(array, *kind) for array, kind in zip(made, types, strict=True)]
 
 
 class _Runner:

@@ -151,3 +151,7 @@ class MessageBoundWarning(UserWarning):
 
 class TransparentWarning(UserWarning):
     """A ciphertext that everyone can read: its c1 is zero, as in a product with zero or `x - x`."""
+
+
+def __dir__() -> list[str]:
+    return sorted(name for name, value in globals().items() if isinstance(value, type))

@@ -84,7 +84,7 @@ class RingSpec:
         return f"Z_q[X]/(X^{self.n} + 1)"
 
     @property
-    def size_in_words(self) -> str:
+    def _size_in_words(self) -> str:
         """Number of limbs and bits, as text for messages."""
         return f"{self.limbs} limb{'s' * (self.limbs > 1)}, log2 q = {self.log2_q:.1f}"
 
@@ -92,7 +92,7 @@ class RingSpec:
         bits = [(str(i), str(m), f"{math.log2(m):.2f}") for i, m in enumerate(self.moduli)]
         return html.card(
             f"Ring {self.title}",
-            html.facts([("n", str(self.n)), ("q", self.size_in_words)]),
+            html.facts([("n", str(self.n)), ("q", self._size_in_words)]),
             html.table([("limb", "modulus", "log2"), *bits], left=()),
         )
 

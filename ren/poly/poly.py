@@ -105,7 +105,7 @@ class Poly(Shown, RandomConstructors):
         return cls.from_node(buffer(limbs, ring, domain, traced=is_tracer(limbs)))
 
     @classmethod
-    def of_array(cls, limbs: Any, ring: RingSpec, domain: Domain) -> Poly:
+    def _of_array(cls, limbs: Any, ring: RingSpec, domain: Domain) -> Poly:
         """Build a polynomial, as in `from_limbs`, unchecked; its node is made on first use."""
         poly = cls.__new__(cls)
         poly._leaf, poly._type = limbs, (ring, domain)
@@ -404,7 +404,7 @@ def _unflatten(static: Any, leaves: Iterable[Any]) -> Poly:
     if value is not None:
         return Poly.from_node(const(value, ring, domain), symbolic=True)
     (leaf,) = leaves
-    return Poly.of_array(leaf, ring, domain)
+    return Poly._of_array(leaf, ring, domain)
 
 
 register_pytree_with_keys(Poly, _flatten_with_keys, _unflatten, _flatten)

@@ -43,7 +43,7 @@ from ren.schemes.ckks.functions.polynomial import chebyshev, poly
 from ren.schemes.ckks.noise.estimate import Estimate
 from ren.schemes.ckks.parameters.parameters import Parameters
 from ren.schemes.ckks.parameters.presets import PRESETS
-from ren.schemes.ckks.server import load_server
+from ren.schemes.ckks.server import load_context, load_server
 from ren.schemes.ckks.stacking import stack, unstack
 
 __all__ = [
@@ -78,6 +78,7 @@ __all__ = [
     "convolution",
     "debug",
     "linear",
+    "load_context",
     "load_server",
     "manual",
     "math",
@@ -92,3 +93,7 @@ __all__ = [
     "testing",
     "unstack",
 ]
+
+
+def __dir__() -> list[str]:
+    return __all__

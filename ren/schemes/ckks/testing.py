@@ -59,3 +59,7 @@ def context(
         params = Parameters.for_depth(depth, **{"security": None, **wishes})
     params = attrs.evolve(params, secret=KNOWN_SECRET, security=None)
     return Context(params, new_keychain(params, source), source)
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -130,7 +130,7 @@ _register(SwitchingKey)
 
 def from_residues(residues: NDArray[np.uint32], ring: RingSpec, domain: Domain) -> Poly:
     """The polynomial of host limbs [*batch, limb, n] (Montgomery) on JAX's default device."""
-    return Poly.of_array(placed(residues), ring, domain)
+    return Poly._of_array(placed(residues), ring, domain)
 
 
 def from_integers(values: NDArray[np.int64], ring: RingSpec) -> Poly:
@@ -138,7 +138,7 @@ def from_integers(values: NDArray[np.int64], ring: RingSpec) -> Poly:
 
     Nothing is written to the array afterwards: the polynomial may stand on its memory.
     """
-    return Poly.of_array(integers.residues(values, ring.moduli), ring, Domain.COEFF)
+    return Poly._of_array(integers.residues(values, ring.moduli), ring, Domain.COEFF)
 
 
 def expand_uniform(seed: bytes, domain: bytes, ring: RingSpec, batch: Batch = ()) -> Poly:

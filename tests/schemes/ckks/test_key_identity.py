@@ -172,7 +172,7 @@ def changed(key: SwitchingKey, digit: int) -> SwitchingKey:
     """The key with one residue of one digit, in the last limb, one higher."""
     limbs = np.array(key.b[digit].limbs)
     limbs[-1, 5] = (limbs[-1, 5] + 1) % key.b[digit].ring.moduli[-1]
-    poly = type(key.b[digit]).of_array(limbs, key.b[digit].ring, key.b[digit].domain)
+    poly = type(key.b[digit])._of_array(limbs, key.b[digit].ring, key.b[digit].domain)
     return dataclasses.replace(key, b=(*key.b[:digit], poly, *key.b[digit + 1 :]))
 
 

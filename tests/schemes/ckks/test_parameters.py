@@ -244,10 +244,10 @@ def test_wishes_out_of_range_say_what_was_given_needed_and_to_do(wish, given, ne
 
 @pytest.mark.parametrize("level", [-1, 3, 1.0, "1", True])
 def test_levels_that_are_not_there(small, level):
-    for ask in (small.ring, small.scale, small.key_ring, small.checked_level):
+    for ask in (small.ring, small.scale, small.key_ring, small._checked_level):
         with pytest.raises(ParameterError, match="from 0 to 2"):
             ask(level)
-    assert small.checked_level(None) == 2 and small.checked_level(1) == 1
+    assert small._checked_level(None) == 2 and small._checked_level(1) == 1
 
 
 def test_moduli_that_do_not_fit_together(small):

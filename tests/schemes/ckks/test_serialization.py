@@ -84,6 +84,46 @@ def test_an_owner_needs_to_say_that_the_secret_goes_along(small_params):
     assert error((again.encrypt([3.0]) * x).decrypt(), [3, 6]) < BAR
 
 
+@pytest.mark.parametrize("rank", [2, 1, 0], ids=["owner", "server", "public"])
+def test_load_context_reads_every_kind(ctx, rank):
+    blob = (ctx.public, ctx.server, lambda: ctx)[rank]().to_bytes(*[True] * (rank == 2))
+    read = ckks.load_context(blob, include_secret=rank == 2)
+    assert (read.rank, read.key_id, read.params) == (rank, ctx.key_id, ctx.params)
+    assert read.to_bytes(*[True] * (rank == 2)) == blob
+    x = ctx.encrypt([1.0, 2.0])
+    if rank == 2:
+        assert error(read.decrypt(x * x), [1, 4]) < BAR
+        with pytest.raises(ckks.SerializationError, match="include_secret=True"):
+            ckks.load_context(blob)
+    elif rank == 1:
+        with read:
+            assert error(ctx.decrypt(x * x), [1, 4]) < BAR
+    else:
+        assert error(ctx.decrypt(read.encrypt([3.0])), [3]) < BAR
+
+
+def test_load_context_refuses_damage(ctx):
+    blob = ctx.server().to_bytes()
+    altered = bytearray(blob)
+    altered[len(blob) // 2] ^= 1
+    for damaged in (blob[:-1], blob + b"x", bytes(altered), b"", b"hello" * 40):
+        with pytest.raises(ckks.SerializationError, match="not a context"):
+            ckks.load_context(damaged)
+
+
+@pytest.mark.parametrize("other", ["a path", None, 3, [1]])
+def test_load_context_names_a_wrong_type(other):
+    with pytest.raises(ckks.SerializationError, match=f"{type(other).__name__} was given"):
+        ckks.load_context(other)
+
+
+def test_load_context_names_other_kinds(ctx, data):
+    with pytest.raises(ckks.SerializationError, match="they are a ciphertext"):
+        ckks.load_context(data)
+    with pytest.raises(ckks.SerializationError, match="Context was given"):
+        ckks.load_context(ctx)
+
+
 def test_ciphertexts_find_no_context_until_one_lives(small_params):
     owner = ckks.context(params=small_params)
     blob, secret = owner.encrypt([5.0]).to_bytes(), owner.to_bytes(include_secret=True)

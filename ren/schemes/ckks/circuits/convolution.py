@@ -171,7 +171,7 @@ def convolution(
     """
     owner = required_context(context, "ckks.convolution(kernels, shape, ctx)")
     matrix, label = _matrix(_kernels(kernels, (1, 2, 3, 4)), tuple(shape), stride, padding)
-    at = owner.params.checked_level(level)
+    at = owner.params._checked_level(level)
     return prepared(encoded(matrix, owner.params, at, keys, label))
 
 

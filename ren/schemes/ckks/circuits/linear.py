@@ -212,7 +212,7 @@ def linear(
         array([-2.,  1.])
     """
     owner = required_context(context, "ckks.linear(matrix, ctx)")
-    at = owner.params.checked_level(level)
+    at = owner.params._checked_level(level)
     return prepared(encoded(Entries.of(_checked(matrix)), owner.params, at, keys))
 
 

@@ -235,14 +235,14 @@ class Parameters(Stored):
         Raises:
             ParameterError: there is no such level.
         """
-        return self._rings[self.checked_level(level)]
+        return self._rings[self._checked_level(level)]
 
     def key_ring(self, level: int | None = None) -> RingSpec:
         """The ring of a key for levels up to `level` (the highest by default).
 
         The union of the bases of the levels <= `level`, contiguous, then all special moduli.
         """
-        return self._key_rings[self.checked_level(level)]
+        return self._key_rings[self._checked_level(level)]
 
     @property
     def dnum(self) -> int:
@@ -254,7 +254,7 @@ class Parameters(Stored):
         """P, the product of the special moduli."""
         return math.prod(self.specials)
 
-    def checked_level(self, level: int | None) -> int:
+    def _checked_level(self, level: int | None) -> int:
         """`level`, the highest one for None.
 
         Raises:
@@ -282,7 +282,7 @@ class Parameters(Stored):
 
     def scale(self, level: int) -> Fraction:
         """The canonical scale s_level of degree-1 ciphertexts, an exact rational."""
-        return self.scales[self.checked_level(level)]
+        return self.scales[self._checked_level(level)]
 
     # Security and sizes
 
@@ -319,7 +319,7 @@ class Parameters(Stored):
 
     def ciphertext_nbytes(self, level: int | None = None) -> int:
         """Bytes of the two polynomials of a ciphertext at `level` (the highest by default)."""
-        limbs = self.ring(self.checked_level(level)).limbs
+        limbs = self.ring(self._checked_level(level)).limbs
         return 2 * limbs * self.n * RESIDUE_BYTES
 
     def key_nbytes(self, level: int | None = None) -> int:
