@@ -22,21 +22,19 @@ from ren.lowering.inspect.svg import to_svg
 _READ_AS = {Domain.COEFF: "coefficients", Domain.NTT: "values at the 2n-th roots of unity (NTT)"}
 
 
-class Shown:
-    """Gives `Poly` its texts; nothing is realized, and no coefficient is shown but a constant's."""
+def line(p: Any) -> str:
+    """A polynomial in one line; nothing is realized, and no coefficient is shown."""
+    ring = p.ring
+    q = f"{ring.limbs} limb{'s' * (ring.limbs > 1)}, log2(q)={ring.log2_q:.1f}"
+    return f"Poly(n={ring.n}, {q}, {p.domain.value}, {_state(p)})"
 
-    __slots__ = ()
 
-    def __repr__(self: Any) -> str:
-        ring = self.ring
-        q = f"{ring.limbs} limb{'s' * (ring.limbs > 1)}, log2(q)={ring.log2_q:.1f}"
-        return f"Poly(n={ring.n}, {q}, {self.domain.value}, {_state(self)})"
-
-    def _repr_html_(self: Any) -> str:
-        state = _state(self)
-        if state.startswith("holding"):
-            return html.card("Poly", tags=(state,))
-        return poly_page(self.node, state, None if state == "donated" else self.device)
+def page(p: Any) -> str:
+    """A polynomial as HTML: facts, and the graph of a lazy one; a constant's value is shown."""
+    state = _state(p)
+    if state.startswith("holding"):
+        return html.card("Poly", tags=(state,))
+    return _card(p.node, state, None if state == "donated" else p.device)
 
 
 def _state(p: Any) -> str:
@@ -49,14 +47,7 @@ def _state(p: Any) -> str:
     return "realized" if p.is_realized else "lazy"
 
 
-def poly_page(node: Node, state: str, device: Any) -> str:
-    """A polynomial as HTML: facts, and the graph of a lazy one.
-
-    Args:
-        node: its program.
-        state: what it is, in a word: "lazy", "realized", "constant", "donated".
-        device: where it is or will be; None where that is nowhere.
-    """
+def _card(node: Node, state: str, device: Any) -> str:
     spec: Spec = node.spec
     shape, count = " x ".join(map(str, spec.shape)), 4 * math.prod(spec.shape)
     is_constant = node.op is ops.CONST

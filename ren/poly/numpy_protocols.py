@@ -8,7 +8,6 @@ operators of its elements.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any
 
@@ -16,7 +15,6 @@ import jax
 import numpy as np
 
 from ren.core.errors import CoefficientError, OperandError
-from ren.core.ring import RingSpec
 from ren.core.user_frame import user_line
 
 # The operators behind NumPy's functions, which it calls for scalars and arrays on the left.
@@ -38,88 +36,82 @@ _READING = {
 }  # fmt: skip
 
 
-class Protocols(ABC):
-    """NumPy's protocols for a polynomial, as a base."""
+def as_array(p: Any, dtype: Any) -> np.ndarray:
+    """The coefficients of a polynomial as numbers of a type, or the polynomial as an object.
 
-    __slots__ = ()
-
-    @property
-    @abstractmethod
-    def ring(self) -> RingSpec:
-        """The ring."""
-
-    @abstractmethod
-    def coefficients(self) -> np.ndarray:
-        """The coefficients as Python ints in [0, q): object [*batch, n]; realizes."""
-
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
-        """The coefficients as numbers of a type, or the polynomial itself as an object.
-
-        Raises:
-            OperandError: without a type, where NumPy could go on to compute without q.
-            CoefficientError: numbers below q do not fit the type.
-        """
-        if dtype is None:
-            raise OperandError(
-                f"{user_line()} makes a NumPy array of a polynomial, or of a list of them.",
-                "NumPy would compute on the coefficients as plain integers, without q.",
-                "Write + - * and sum([p, p]); np.array([p, p], dtype=object) for NumPy's sums and "
-                "products of polynomials; p.tolist() for coefficients.",
-            )
-        wanted = np.dtype(dtype)
-        if wanted.kind == "O":
-            made = np.empty((), object)
-            made[()] = self
-            return made
-        if self.ring.q - 1 > _largest(wanted):
-            raise CoefficientError(
-                f"{user_line()} makes an array of {wanted} of a polynomial.",
-                f"Its coefficients go up to q - 1, a number of {self.ring.q.bit_length()} bits.",
-                "Write p.tolist() for Python integers.",
-            )
-        return self.coefficients().astype(wanted)
-
-    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *args: Any, **kwargs: Any) -> Any:
-        """NumPy's operators are those of the polynomial; it has no other function of NumPy."""
-        name, plain = ufunc.__name__, method == "__call__" and not kwargs
-        if plain and name in ("equal", "not_equal"):
-            same = all(isinstance(a, Protocols) for a in args) and args[0] == args[1]
-            return same == (name == "equal")
-        if plain and name in _UNARY:
-            return getattr(args[0], f"__{_UNARY[name]}__")()
-        if plain and name in _OPERATORS:
-            left, right = args
-            if isinstance(left, Protocols):
-                made = getattr(left, f"__{_OPERATORS[name]}__")(right)
-            else:
-                made = getattr(right, f"__r{_OPERATORS[name]}__", _not_implemented)(left)
-            if made is not NotImplemented:
-                return made
-        raise _no_numpy(name if method == "__call__" else f"{name}.{method}")
-
-    def __array_function__(
-        self, function: Callable[..., Any], types: Any, args: Any, kwargs: Any
-    ) -> Any:
-        """Comparisons and the like get the coefficients; all that computes is refused."""
-        if function.__name__ not in _READING:
-            raise _no_numpy(function.__name__)
-        args, kwargs = jax.tree.map(
-            lambda x: _numbers(x) if isinstance(x, Protocols) else x,
-            (args, kwargs), is_leaf=lambda x: isinstance(x, Protocols),
-        )  # fmt: skip
-        return function(*args, **kwargs)
+    Raises:
+        OperandError: without a type, where NumPy could go on to compute without q.
+        CoefficientError: numbers below q do not fit the type.
+    """
+    if dtype is None:
+        raise OperandError(
+            f"{user_line()} makes a NumPy array of a polynomial, or of a list of them.",
+            "NumPy would compute on the coefficients as plain integers, without q.",
+            "Write + - * and sum([p, p]); np.array([p, p], dtype=object) for NumPy's sums and "
+            "products of polynomials; p.tolist() for coefficients.",
+        )
+    wanted = np.dtype(dtype)
+    if wanted.kind == "O":
+        array = np.empty((), object)
+        array[()] = p
+        return array
+    if p.ring.q - 1 > _largest(wanted):
+        raise CoefficientError(
+            f"{user_line()} makes an array of {wanted} of a polynomial.",
+            f"Its coefficients go up to q - 1, a number of {p.ring.q.bit_length()} bits.",
+            "Write p.tolist() for Python integers.",
+        )
+    return p.coefficients().astype(wanted)
 
 
-def listed(coeffs: Any) -> Any:
+def call_ufunc(kind: type, ufunc: np.ufunc, method: str, args: Any, kwargs: Any) -> Any:
+    """A ufunc on polynomials, instances of `kind`: their own operator, where there is one.
+
+    Raises:
+        OperandError: they have no such operator.
+    """
+    name, plain = ufunc.__name__, method == "__call__" and not kwargs
+    if plain and name in ("equal", "not_equal"):
+        same = all(isinstance(a, kind) for a in args) and args[0] == args[1]
+        return same == (name == "equal")
+    if plain and name in _UNARY:
+        return getattr(args[0], f"__{_UNARY[name]}__")()
+    if plain and name in _OPERATORS:
+        left, right = args
+        if isinstance(left, kind):
+            result = getattr(left, f"__{_OPERATORS[name]}__")(right)
+        else:
+            result = getattr(right, f"__r{_OPERATORS[name]}__", _not_implemented)(left)
+        if result is not NotImplemented:
+            return result
+    raise _no_numpy(name if method == "__call__" else f"{name}.{method}")
+
+
+def call_function(kind: type, function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+    """A function of NumPy on the coefficients of polynomials, instances of `kind`.
+
+    Raises:
+        OperandError: the function computes.
+    """
+    if function.__name__ not in _READING:
+        raise _no_numpy(function.__name__)
+    args, kwargs = jax.tree.map(
+        lambda x: _numbers(x) if isinstance(x, kind) else x,
+        (args, kwargs), is_leaf=lambda x: isinstance(x, kind),
+    )  # fmt: skip
+    return function(*args, **kwargs)
+
+
+def listed(kind: type, coeffs: Any) -> Any:
     """A polynomial, or a list of them, as the lists of their coefficients; all else as it is."""
-    if isinstance(coeffs, Protocols):
-        return coeffs.coefficients()
-    if isinstance(coeffs, list | tuple) and coeffs and isinstance(coeffs[0], Protocols):
-        return [listed(c) for c in coeffs]
+    if isinstance(coeffs, kind):
+        return coeffs.coefficients()  # type: ignore[attr-defined]
+    if isinstance(coeffs, list | tuple) and coeffs and isinstance(coeffs[0], kind):
+        return [listed(kind, c) for c in coeffs]
     return coeffs
 
 
-def _numbers(p: Protocols) -> np.ndarray:
+def _numbers(p: Any) -> np.ndarray:
     """The coefficients in int64, or as Python ints where they do not fit."""
     return p.coefficients().astype(np.int64 if p.ring.q < 1 << 63 else object)
 

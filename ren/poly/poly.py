@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NoReturn
 
 import jax
@@ -13,28 +13,46 @@ from ren.core import op as ops
 from ren.core.errors import CoefficientTypeError, TracedValueError
 from ren.core.node import Node, buffer, const, make, toposort
 from ren.core.numtheory import centered, crt
+from ren.core.op import Op
 from ren.core.ring import Domain, RingSpec
-from ren.core.spec import Spec
+from ren.core.spec import (
+    AutomorphismArg,
+    BoundArg,
+    CopyArg,
+    ModUpArg,
+    PartArg,
+    RingArg,
+    RotateArg,
+    Spec,
+)
 from ren.core.user_frame import user_line
 from ren.lowering.backends.xla.forking import on_host
-from ren.lowering.devices.devices import TRACED, device_of, is_tracer
+from ren.lowering.devices.devices import TRACED, device_of, is_tracer, resolve_device
 from ren.lowering.devices.donation import check_not_donated
 from ren.lowering.runtime.execute import placed
+from ren.poly import display, numpy_protocols
+from ren.poly import distributions as draws
 from ren.poly import serialization as codec
 from ren.poly.capturing import is_capturing, is_collecting
 from ren.poly.checks import as_int, check_limbs, check_ring
-from ren.poly.display import Shown
 from ren.poly.integers import as_coefficients, montgomery, plain, to_integers, to_limbs
-from ren.poly.numpy_protocols import listed
-from ren.poly.random import RandomConstructors
+from ren.poly.operators import (
+    as_exponent,
+    as_galois_element,
+    check_movable,
+    no_division,
+    no_parts,
+    operand,
+)
 from ren.poly.realization import has_placeholder, known_buffer, realize_nodes, symbolic_value
 from ren.poly.serialization import Content
 from ren.poly.symbolic import Symbolic, as_symbol
 
 _UNSET = object()
+Batch = tuple[int, ...]
 
 
-class Poly(Shown, RandomConstructors):
+class Poly:
     """A polynomial of Z_q[X]/(X^n + 1): operations record a program, nothing runs until needed.
 
     Args:
@@ -77,7 +95,7 @@ class Poly(Shown, RandomConstructors):
         if symbol is not None:
             self._set_node(_encoded(symbol, ring, device))
             return
-        limbs = to_limbs(as_coefficients(listed(coeffs), ring.n), ring.moduli)
+        limbs = to_limbs(as_coefficients(numpy_protocols.listed(Poly, coeffs), ring.n), ring.moduli)
         self._set_node(buffer(placed(limbs, device), ring, Domain.COEFF))
 
     # ---------------------------------------------------------------- constructors
@@ -122,6 +140,93 @@ class Poly(Shown, RandomConstructors):
     def zeros(cls, ring: RingSpec) -> Poly:
         """The zero polynomial; symbolic, allocates nothing."""
         return cls.const(0, ring)
+
+    # ---------------------------------------------------------------- random constructors
+    # All take a seed, a device and a batch shape, as `uniform` has them.
+
+    @classmethod
+    def uniform(
+        cls, ring: RingSpec, *, seed: bytes | None = None, device: Any = None, batch: Batch = ()
+    ) -> Poly:
+        """Coefficients uniform on [0, q).
+
+        Args:
+            ring: of the polynomial.
+            seed: None for fresh operating-system entropy, drawn anew at each replay of a captured
+                function. Bytes are expanded with SHAKE-256, to the same polynomial everywhere.
+            device: as for `Poly`.
+            batch: leading axes of independent polynomials.
+
+        Raises:
+            RandomnessError: without a seed inside a JAX transformation.
+        """
+        check_ring(ring)
+        return cls.from_node(draws.draw(draws.Uniform(ring), seed, device, batch))
+
+    @classmethod
+    def uniform_on_interval(
+        cls,
+        low: int,
+        high: int,
+        ring: RingSpec,
+        *,
+        seed: bytes | None = None,
+        device: Any = None,
+        batch: Batch = (),
+    ) -> Poly:
+        """Coefficients uniform on [low, high), reduced mod q; any integers low < high.
+
+        The other arguments are as for `uniform`.
+        """
+        check_ring(ring)
+        distribution = draws.Interval(ring, as_int(low), as_int(high))
+        return cls.from_node(draws.draw(distribution, seed, device, batch))
+
+    @classmethod
+    def ternary(
+        cls, ring: RingSpec, *, seed: bytes | None = None, device: Any = None, batch: Batch = ()
+    ) -> Poly:
+        """Coefficients uniform on {-1, 0, 1}; the arguments are as for `uniform`."""
+        check_ring(ring)
+        return cls.from_node(draws.draw(draws.Ternary(ring), seed, device, batch))
+
+    @classmethod
+    def sparse_ternary(
+        cls,
+        ring: RingSpec,
+        hamming_weight: int,
+        *,
+        seed: bytes | None = None,
+        device: Any = None,
+        batch: Batch = (),
+    ) -> Poly:
+        """Exactly `hamming_weight` coefficients uniform on {-1, 1}, the others zero.
+
+        The other arguments are as for `uniform`.
+        """
+        check_ring(ring)
+        distribution = draws.SparseTernary(ring, as_int(hamming_weight))
+        return cls.from_node(draws.draw(distribution, seed, device, batch))
+
+    @classmethod
+    def gaussian(
+        cls,
+        ring: RingSpec,
+        sigma: float = 3.2,
+        *,
+        seed: bytes | None = None,
+        device: Any = None,
+        batch: Batch = (),
+    ) -> Poly:
+        """Coefficients from the discrete Gaussian of parameter `sigma` around 0.
+
+        The other arguments are as for `uniform`.
+
+        Raises:
+            RandomnessError: sigma is not in (0, 2^14]; else as for `uniform`.
+        """
+        check_ring(ring)
+        return cls.from_node(draws.draw(draws.Gaussian(ring, sigma), seed, device, batch))
 
     # ---------------------------------------------------------------- what it is
 
@@ -283,6 +388,172 @@ class Poly(Shown, RandomConstructors):
         if self._digest is None:
             self._digest = self.node.digest
         return self._digest
+
+    # ---------------------------------------------------------------- arithmetic
+
+    def __add__(self, other: Poly | int | Symbolic) -> Poly:
+        return self._binary(ops.ADD, other, "+")
+
+    def __sub__(self, other: Poly | int | Symbolic) -> Poly:
+        return self._binary(ops.SUB, other, "-")
+
+    def __mul__(self, other: Poly | int | Symbolic) -> Poly:
+        return self._binary(ops.MUL, other, "*")
+
+    def __radd__(self, other: int | Symbolic) -> Poly:
+        return self._binary(ops.ADD, other, "+", reflected=True)
+
+    def __rsub__(self, other: int | Symbolic) -> Poly:
+        return self._binary(ops.SUB, other, "-", reflected=True)
+
+    def __rmul__(self, other: int | Symbolic) -> Poly:
+        return self._binary(ops.MUL, other, "*", reflected=True)
+
+    def __neg__(self) -> Poly:
+        return self._unary(ops.NEG)
+
+    def __pos__(self) -> Poly:
+        return self
+
+    def __pow__(self, exponent: int) -> Poly:
+        """self^exponent by squaring, exponent >= 0."""
+        e = as_exponent(exponent)
+        if e == 0:
+            return Poly.from_node(const(1, self.ring, self.domain))
+        result = self
+        for bit in f"{e:b}"[1:]:
+            result = result * result
+            if bit == "1":
+                result = result * self
+        return result
+
+    __truediv__ = __rtruediv__ = __floordiv__ = __rfloordiv__ = __mod__ = __rmod__ = no_division
+    __getitem__ = __iter__ = no_parts
+
+    def _binary(self, op: Op, other: Any, symbol: str, reflected: bool = False) -> Poly:
+        is_poly = isinstance(other, Poly)
+        right = other.node if is_poly else operand(other, self.ring, self.domain, symbol)
+        if right is None:
+            return NotImplemented
+        src = (right, self.node) if reflected else (self.node, right)
+        return Poly.from_node(make(op, src))
+
+    def _unary(self, op: Op, arg: Any = None) -> Poly:
+        src = (self.node,)
+        return Poly.from_node(make(op, src) if arg is None else make(op, src, arg))
+
+    # ---------------------------------------------------------------- conversions
+
+    def ntt(self) -> Poly:
+        """The same polynomial as values at the roots; itself if it is so already."""
+        return self._in_domain(Domain.NTT, ops.NTT)
+
+    def intt(self) -> Poly:
+        """The same polynomial as coefficients; itself if it is so already."""
+        return self._in_domain(Domain.COEFF, ops.INTT)
+
+    def _in_domain(self, domain: Domain, op: Op) -> Poly:
+        if self.domain is domain:
+            return self
+        if self.is_constant:
+            return Poly.from_node(const(self.node.arg.value, self.ring, domain), symbolic=True)
+        return self._unary(op)
+
+    def to_ring(self, ring: RingSpec) -> Poly:
+        """The polynomial over other moduli: its centred lift in (-q/2, q/2], reduced mod the new q.
+
+        A part of the own basis is only a selection of limbs. Exact. Keeps the domain.
+        """
+        check_ring(ring)
+        return self._unary(ops.TO_RING, RingArg(ring))
+
+    def rescale(self, moduli: Iterable[int] | RingSpec) -> Poly:
+        """round(M x / D) over the basis `moduli`, rounded to nearest, exactly.
+
+        Args:
+            moduli: the new basis. M is the product of its moduli that are new, D of those of x
+                that are missing from it.
+
+        Raises:
+            RingMismatchError: when nothing is divided away.
+        """
+        ring = moduli if isinstance(moduli, RingSpec) else self.ring.with_moduli(moduli)
+        return self._unary(ops.RESCALE, RingArg(ring))
+
+    def mod_up(self, digit: Iterable[int], ring: RingSpec) -> Poly:
+        """The limbs `digit` lifted to `ring`: u = sum_i y_i D/d_i with y_i = [x D^-1 d_i] centred.
+
+        u = x (mod D) and |u| <= D len(digit)/2 for the product D of the digit. So u differs from
+        the centred lift by a multiple of D, at most len(digit)/2 of them. Keeps the domain.
+        Reference: CKKS.md, "Key switching"; Bajard et al., SAC 2016.
+        """
+        check_ring(ring)
+        return self._unary(ops.MODUP, ModUpArg(tuple(int(m) for m in digit), ring))
+
+    def mod_down(self, ring: RingSpec) -> Poly:
+        """(x - u) / P over `ring`, P the product of the moduli left out, u the lift of x mod P.
+
+        u is that of `mod_up`, so the result is within (k + 1)/2 of x/P for k moduli left out.
+        """
+        check_ring(ring)
+        return self._unary(ops.MODDOWN, RingArg(ring))
+
+    def bounded(self, bits: float) -> Poly:
+        """The same polynomial, with the promise that its centred coefficients are below 2^bits.
+
+        The compiler may then use a factor that is known over more moduli in place of a part of it.
+        That lets a sum of key switches be divided by P once. Keeps the domain.
+        """
+        return self._unary(ops.BOUNDED, BoundArg(float(bits)))
+
+    def rotate(self, k: int) -> Poly:
+        """The automorphism X -> X^(5^k mod 2n), k of any sign; in CKKS a rotation of the slots."""
+        steps = as_int(k) % (self.ring.n // 2)  # 5 has order n/2 mod 2n
+        return self._unary(ops.ROTATE, RotateArg(steps))
+
+    def automorphism(self, g: int) -> Poly:
+        """The automorphism X -> X^g for odd g."""
+        return self._unary(ops.AUTOMORPHISM, AutomorphismArg(as_galois_element(g, self.ring.n)))
+
+    def to(self, device: Any) -> Poly:
+        """The polynomial on another device: "python", "cpu", "gpu:0", a jax.Device, a sharding."""
+        target = resolve_device(device)
+        check_movable(self.device, device)
+        return self._unary(ops.COPY, CopyArg(target))
+
+    def item(self, index: int) -> Poly:
+        """The polynomial at a place of the last batch axis, counted from 0."""
+        return self._unary(ops.PART, PartArg(index, -1))
+
+    def contiguous(self) -> Poly:
+        """The same value kept in memory: a boundary that no fusion crosses.
+
+        What is realized already stays in the buffer that it has; `jax.tree.map(jnp.copy, x)` makes
+        another.
+        """
+        return self._unary(ops.CONTIGUOUS)
+
+    # ---------------------------------------------------------------- NumPy and display
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        """The coefficients as numbers of a type, or the polynomial itself as an object."""
+        return numpy_protocols.as_array(self, dtype)
+
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *args: Any, **kwargs: Any) -> Any:
+        """NumPy's operators are those of the polynomial; it has no other function of NumPy."""
+        return numpy_protocols.call_ufunc(Poly, ufunc, method, args, kwargs)
+
+    def __array_function__(
+        self, function: Callable[..., Any], types: Any, args: Any, kwargs: Any
+    ) -> Any:
+        """Comparisons and the like get the coefficients; all that computes is refused."""
+        return numpy_protocols.call_function(Poly, function, args, kwargs)
+
+    def __repr__(self) -> str:
+        return display.line(self)
+
+    def _repr_html_(self) -> str:
+        return display.page(self)
 
     # ---------------------------------------------------------------- state
 
