@@ -20,7 +20,7 @@ from ren.lowering.plan.cost import cost_of
 from ren.lowering.plan.plan import KernelUnit, Plan, ViewUnit
 from ren.lowering.runtime.execute import plan_of
 from ren.schemes import ckks
-from ren.schemes.ckks.keys.gadget import gadget_of
+from ren.schemes.rlwe.gadget import gadget_of
 from tests.rings import primes
 
 N = 64

@@ -20,9 +20,9 @@ from ren.lowering.runtime import prepared as binding
 from ren.poly import Poly
 from ren.progress import DELAY_S, Progress, titled
 from ren.ring import RingSpec
-from ren.schemes.ckks.keys import keychain
-from ren.schemes.ckks.keys.identity import IDENTITY_BYTES, Identity
-from ren.schemes.ckks.keys.keychain import Keychain
+from ren.schemes.rlwe import keychain
+from ren.schemes.rlwe.identity import IDENTITY_BYTES, Identity
+from ren.schemes.rlwe.keychain import Keychain
 from ren.schemes.rlwe.keys import secret_from
 
 RING = RingSpec(8, (17, 97))

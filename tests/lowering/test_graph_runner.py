@@ -21,8 +21,9 @@ from ren.lowering.program.steps import CopyUnit
 from ren.lowering.runtime.execute import interpret_plan, run_plan
 from ren.lowering.runtime.graph_runner import MAX_FUSED, GraphRunner, GraphUnit, graph_runner
 from ren.schemes import ckks
+from ren.schemes.rlwe.gadget import Gadget
 from ren.schemes.rlwe.keys import make_secret, make_switching_key
-from ren.schemes.rlwe.keyswitch import Gadget, key_switch
+from ren.schemes.rlwe.keyswitch import key_switch
 from tests.lowering.plans import RING, arrays, plan, poly
 from tests.lowering.test_memory import program_polys
 from tests.programs import generate

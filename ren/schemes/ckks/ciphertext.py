@@ -33,13 +33,13 @@ from ren.schemes.ckks.encoding.display import ciphertext_page
 from ren.schemes.ckks.encoding.layout import Layout
 from ren.schemes.ckks.encoding.plaintext import Plaintext
 from ren.schemes.ckks.encoding.values import as_numbers
-from ren.schemes.ckks.keys.active_context import context_for
 from ren.schemes.ckks.noise import bounds as noises
 from ren.schemes.ckks.noise.bounds import Noise
 from ren.schemes.ckks.noise.estimate import Estimate
 from ren.schemes.ckks.noise.operation_hooks import in_circuit, operation
 from ren.schemes.ckks.noise.sigmas import log2_of
 from ren.schemes.ckks.parameters.parameters import Parameters
+from ren.schemes.rlwe.active_context import context_for
 from ren.schemes.rlwe.files import Stored
 
 

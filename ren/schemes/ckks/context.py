@@ -18,11 +18,6 @@ from ren.poly.capturing import is_capturing, not_capturing
 from ren.sampling import fresh_seed
 from ren.schemes.ckks.arithmetic import rotation
 from ren.schemes.ckks.arithmetic.argument_checks import as_bound, as_integers, check_ciphertext
-from ren.schemes.ckks.arithmetic.rotation import (
-    conjugation_element,
-    galois_element,
-    steps_by_element,
-)
 from ren.schemes.ckks.ciphertext import Ciphertext
 from ren.schemes.ckks.context_display import DisplayedContext
 from ren.schemes.ckks.encoding import context_serialization as serialization
@@ -30,22 +25,22 @@ from ren.schemes.ckks.encoding import encoder, plaintext
 from ren.schemes.ckks.encoding import encrypt as fresh
 from ren.schemes.ckks.encoding.layout import LEFTOVERS, ZEROS
 from ren.schemes.ckks.encoding.plaintext import Plaintext
-from ren.schemes.ckks.keys import active_context as active
-from ren.schemes.ckks.keys import encryption
-from ren.schemes.ckks.keys.decryption_budget import Terms, resume
-from ren.schemes.ckks.keys.derivation import ledger_name
-from ren.schemes.ckks.keys.keychain import Keychain
-from ren.schemes.ckks.keys.ownership import require_one_owner, require_owned
-from ren.schemes.ckks.keys.user_call import announced
 from ren.schemes.ckks.noise import bounds as noises
+from ren.schemes.ckks.noise.decryption_budget import Terms, ledger_name, resume
 from ren.schemes.ckks.noise.estimate import Estimate
 from ren.schemes.ckks.noise.operation_hooks import check_readable
 from ren.schemes.ckks.noise.sigmas import public_sigma, secret_sigma
 from ren.schemes.ckks.parameters.checks import as_python_int
 from ren.schemes.ckks.parameters.parameters import Parameters
 from ren.schemes.ckks.sharing import hidden
+from ren.schemes.rlwe import active_context as active
+from ren.schemes.rlwe import encryption
 from ren.schemes.rlwe.files import PRIVATE, SHARED, PathLike, Stored, write
+from ren.schemes.rlwe.galois import conjugation_element, galois_element, steps_by_element
+from ren.schemes.rlwe.keychain import Keychain
 from ren.schemes.rlwe.keys import Entropy, SwitchingKey
+from ren.schemes.rlwe.ownership import require_one_owner, require_owned
+from ren.schemes.rlwe.user_call import announced
 
 _LISTED = 16  # steps in a sentence; more are in the call alone
 

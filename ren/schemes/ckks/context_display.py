@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from ren.core import html
-from ren.schemes.ckks.arithmetic.rotation import steps_by_element
 from ren.schemes.ckks.parameters.display import parameter_parts, security_marks
+from ren.schemes.rlwe.galois import steps_by_element
 from ren.schemes.rlwe.keys import sizes
 
 _MOST_NAMES = 24  # of keys on a page

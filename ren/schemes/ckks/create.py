@@ -10,8 +10,8 @@ import attrs
 from ren.core.errors import ParameterError
 from ren.schemes.ckks.analysis.requirements import Requirements
 from ren.schemes.ckks.context import Context
-from ren.schemes.ckks.keys.keychain import new_keychain
 from ren.schemes.ckks.parameters.parameters import Parameters
+from ren.schemes.rlwe.keychain import new_keychain
 
 _DEFAULTS = {"scale_bits": 40, "security": 128}  # of the wishes below; None of the others
 

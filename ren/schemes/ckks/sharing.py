@@ -23,9 +23,8 @@ from numpy.typing import NDArray
 
 from ren.core.errors import ParameterError, SharingError
 from ren.schemes.ckks.encoding.serialization import ciphertext_limbs
-from ren.schemes.ckks.keys.decryption_budget import Terms, ledger_of
-from ren.schemes.ckks.keys.derivation import ledger_name
 from ren.schemes.ckks.noise.bounds import SIGMAS
+from ren.schemes.ckks.noise.decryption_budget import Terms, ledger_name, ledger_of
 from ren.schemes.ckks.noise.estimate import Estimate
 
 if TYPE_CHECKING:

@@ -16,9 +16,9 @@ from ren.schemes.ckks.arithmetic.manual import normal
 from ren.schemes.ckks.arithmetic.tails import batch_of, known_length, shape_text
 from ren.schemes.ckks.ciphertext import Ciphertext
 from ren.schemes.ckks.encoding.layout import Layout, Tail
-from ren.schemes.ckks.keys.active_context import same_key
 from ren.schemes.ckks.noise import bounds as noises
 from ren.schemes.ckks.noise.operation_hooks import operation
+from ren.schemes.rlwe.active_context import same_key
 
 
 def stack(ciphertexts: Sequence[Ciphertext]) -> Ciphertext:

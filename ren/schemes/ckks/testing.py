@@ -15,8 +15,8 @@ import attrs
 
 from ren.sampling import SeedStream
 from ren.schemes.ckks.context import Context
-from ren.schemes.ckks.keys.keychain import new_keychain
 from ren.schemes.ckks.parameters.parameters import Parameters
+from ren.schemes.rlwe.keychain import new_keychain
 from ren.schemes.rlwe.security import KNOWN_SECRET
 
 __all__ = ["context"]

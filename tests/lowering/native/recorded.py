@@ -21,8 +21,9 @@ from ren.lowering.plan.plan import Plan
 from ren.lowering.program.graph import Graph
 from ren.lowering.runtime.graph_runner import graph_runner
 from ren.poly.batching import stacked, unstacked
+from ren.schemes.rlwe.gadget import Gadget
 from ren.schemes.rlwe.keys import make_secret, make_switching_key
-from ren.schemes.rlwe.keyswitch import Gadget, key_switch
+from ren.schemes.rlwe.keyswitch import key_switch
 from tests.lowering.kernels.residues import all_residues, basis
 from tests.lowering.native.batched import batched_inputs, batched_program
 from tests.lowering.native.calls import ring

@@ -17,8 +17,9 @@ from ren.lowering.backends.xla import tables
 from ren.lowering.runtime.execute import interpret_plan
 from ren.lowering.runtime.graph_runner import graph_runner
 from ren.schemes import ckks
+from ren.schemes.rlwe.gadget import Gadget
 from ren.schemes.rlwe.keys import make_secret, make_switching_key
-from ren.schemes.rlwe.keyswitch import Gadget, key_switch
+from ren.schemes.rlwe.keyswitch import key_switch
 from tests.lowering.native.calls import assert_one_call, form_of, ring, whole_of
 from tests.lowering.native.calls import compiler as compiler  # a fixture of all tests here
 from tests.lowering.plans import arrays, plan, poly

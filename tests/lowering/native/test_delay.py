@@ -23,8 +23,9 @@ from ren.lowering.backends.native.phases import (
     with_split_sums,
 )
 from ren.lowering.runtime.graph_runner import GraphUnit, graph_runner
+from ren.schemes.rlwe.gadget import Gadget
 from ren.schemes.rlwe.keys import make_secret, make_switching_key
-from ren.schemes.rlwe.keyswitch import Gadget, key_switch
+from ren.schemes.rlwe.keyswitch import key_switch
 from tests.lowering.plans import arrays, plan, poly
 from tests.lowering.test_memory import program_polys
 from tests.programs import generate

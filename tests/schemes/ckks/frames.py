@@ -10,7 +10,7 @@ from typing import Any
 
 from ren.schemes import ckks
 from ren.schemes.ckks.encoding.context_serialization import context_to_bytes
-from ren.schemes.ckks.keys.keychain import Keychain
+from ren.schemes.rlwe.keychain import Keychain
 
 HEAD = struct.Struct("<8sH16s32sI")
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from ren.schemes import ckks
-from ren.schemes.ckks.keys import active_context as active
+from ren.schemes.rlwe import active_context as active
 
 BAR = 2.0**-20
 

@@ -15,7 +15,7 @@ from ren import Poly
 from ren.core.errors import RandomnessError
 from ren.schemes import ckks
 from ren.schemes.ckks.encoding import encoder
-from ren.schemes.ckks.keys.encryption import (
+from ren.schemes.rlwe.encryption import (
     decrypt_coefficients,
     encrypt_integers,
     encrypt_integers_with_public_key,
@@ -28,7 +28,7 @@ _FORKS = """
 import os, warnings
 warnings.simplefilter("ignore")
 from ren.ring import RingSpec
-from ren.schemes.ckks.keys.encryption import encrypt_with_secret
+from ren.schemes.rlwe.encryption import encrypt_with_secret
 from ren.schemes.ckks.parameters.parameters import Parameters
 from ren.poly import Poly
 from ren.schemes.rlwe.keys import secret_from

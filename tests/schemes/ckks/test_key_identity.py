@@ -16,13 +16,14 @@ import pytest
 import ren
 from ren.schemes import ckks
 from ren.schemes.ckks.encoding.context_serialization import read_context
-from ren.schemes.ckks.keys import active_context as active
-from ren.schemes.ckks.keys import decryption_budget as ledger
-from ren.schemes.ckks.keys.derivation import key_entropy, ledger_name, master_of
-from ren.schemes.ckks.keys.identity import Identity
-from ren.schemes.ckks.keys.keychain import Keychain
-from ren.schemes.ckks.keys.ownership import foreign_key
+from ren.schemes.ckks.noise import decryption_budget as ledger
+from ren.schemes.ckks.noise.decryption_budget import ledger_name
+from ren.schemes.rlwe import active_context as active
+from ren.schemes.rlwe.derivation import key_entropy, master_of
+from ren.schemes.rlwe.identity import Identity
+from ren.schemes.rlwe.keychain import Keychain
 from ren.schemes.rlwe.keys import SwitchingKey
+from ren.schemes.rlwe.ownership import foreign_key
 from tests.schemes.ckks.frames import context_bytes, header_of, with_header
 
 BAR = 2.0**-20

@@ -10,8 +10,8 @@ import pytest
 from ren.core.errors import MissingKeyError, ParameterError, SerializationError, SharingError
 from ren.sampling import Xof
 from ren.schemes import ckks
-from ren.schemes.ckks.keys import decryption_budget as ledger
-from ren.schemes.ckks.keys.derivation import ledger_name
+from ren.schemes.ckks.noise import decryption_budget as ledger
+from ren.schemes.ckks.noise.decryption_budget import ledger_name
 from tests.schemes.ckks.frames import header_of, sealed, with_header
 
 

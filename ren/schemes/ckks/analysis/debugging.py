@@ -21,8 +21,8 @@ from ren.schemes.ckks.ciphertext import Ciphertext
 from ren.schemes.ckks.context import Context
 from ren.schemes.ckks.encoding import encoder
 from ren.schemes.ckks.encoding.plaintext import Plaintext, as_slots
-from ren.schemes.ckks.keys.active_context import active_context, context_for
 from ren.schemes.ckks.noise.operation_hooks import Shadow, watcher
+from ren.schemes.rlwe.active_context import active_context, context_for
 
 Slots = NDArray[np.complex128]  # [*batch, slots]
 _ARRAYS = np.ndarray | jax.Array | list | tuple
@@ -64,16 +64,22 @@ def debug(
 
 
 def _context_of(inputs: tuple[Any, ...]) -> Context:
-    if (active := active_context()) is not None:
+    if isinstance(active := active_context(), Context):
         return active
     for value in inputs:
         if isinstance(value, Ciphertext):
-            return context_for(value.key_id, "debug()")
+            return _owner_of(value)
     raise ContextError(
         "debug() got no ciphertext, and no context is active.",
         "It encrypts arrays, and decrypts every result, with a context that holds the secret.",
         "Write ckks.debug(f, x, context=ctx).",
     )
+
+
+def _owner_of(x: Ciphertext) -> Context:
+    found = context_for(x.key_id, "debug()")
+    assert isinstance(found, Context)  # the digest in a `key_id` separates schemes
+    return found
 
 
 class _Watching:
@@ -121,7 +127,7 @@ class _Watching:
 
     def _decrypted(self, x: Ciphertext) -> Slots:
         is_ours = x.key_id == self._context.key_id
-        return (self._context if is_ours else context_for(x.key_id, "debug()")).slots_of(x)
+        return (self._context if is_ours else _owner_of(x)).slots_of(x)
 
 
 def _padded(values: Any, x: Ciphertext) -> Slots:

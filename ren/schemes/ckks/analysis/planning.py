@@ -26,17 +26,17 @@ from ren.lowering.runtime.execute import plan_of
 from ren.poly import Poly
 from ren.schemes.ckks.analysis.requirements import Requirements, VectorSpec
 from ren.schemes.ckks.arithmetic.argument_checks import check_function
-from ren.schemes.ckks.arithmetic.rotation import conjugation_element, galois_element
 from ren.schemes.ckks.ciphertext import Ciphertext
 from ren.schemes.ckks.context import Context
 from ren.schemes.ckks.encoding.layout import LEFTOVERS, ZEROS, Layout
-from ren.schemes.ckks.keys.gadget import gadget_of
-from ren.schemes.ckks.keys.identity import IDENTITY_BYTES, Identity
-from ren.schemes.ckks.keys.keychain import Keychain
 from ren.schemes.ckks.noise import bounds as noises
 from ren.schemes.ckks.noise.operation_hooks import collecting_bits
 from ren.schemes.ckks.parameters.checks import DEPTHS, INTEGER_BITS
 from ren.schemes.ckks.parameters.parameters import Parameters
+from ren.schemes.rlwe.gadget import gadget_of
+from ren.schemes.rlwe.galois import conjugation_element, galois_element
+from ren.schemes.rlwe.identity import IDENTITY_BYTES, Identity
+from ren.schemes.rlwe.keychain import Keychain
 from ren.schemes.rlwe.keys import SwitchingKey
 
 _LARGEST_DEGREE = 1 << 17

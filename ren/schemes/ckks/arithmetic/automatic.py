@@ -27,13 +27,13 @@ from ren.schemes.ckks.arithmetic.lazy_product import Pending, Terms
 from ren.schemes.ckks.encoding.constants import constant_poly
 from ren.schemes.ckks.encoding.layout import Layout, Tail
 from ren.schemes.ckks.encoding.plaintext import Plaintext, check_factor, check_reachable, encode
-from ren.schemes.ckks.keys.active_context import context_for, same_key
 from ren.schemes.ckks.noise import bounds as noises
 from ren.schemes.ckks.noise import sigmas
 from ren.schemes.ckks.noise.bounds import Noise
 from ren.schemes.ckks.noise.operation_hooks import circuit, in_circuit, operation, told_if_zero
 from ren.schemes.ckks.noise.sigmas import log2_of
 from ren.schemes.ckks.parameters.parameters import Parameters
+from ren.schemes.rlwe.active_context import context_for, same_key
 
 if TYPE_CHECKING:
     from ren.schemes.ckks.ciphertext import Ciphertext

@@ -19,11 +19,11 @@ import attrs
 
 from ren.core.node import Node
 from ren.poly import Poly
-from ren.schemes.ckks.keys.gadget import gadget_of
 from ren.schemes.ckks.noise import bounds as noises
 from ren.schemes.ckks.noise import sigmas
 from ren.schemes.ckks.noise.bounds import Noise
 from ren.schemes.ckks.parameters.parameters import Parameters
+from ren.schemes.rlwe.gadget import gadget_of
 from ren.schemes.rlwe.keys import SwitchingKey
 from ren.schemes.rlwe.keyswitch import key_switch
 

@@ -31,12 +31,12 @@ from ren.schemes.ckks.encoding.plaintext import (
     check_reachable,
     encode,
 )
-from ren.schemes.ckks.keys.active_context import context_for, same_key
-from ren.schemes.ckks.keys.gadget import gadget_of
 from ren.schemes.ckks.noise import bounds as noises
 from ren.schemes.ckks.noise.bounds import Noise
 from ren.schemes.ckks.noise.operation_hooks import in_circuit, operation, told_if_zero
 from ren.schemes.ckks.noise.sigmas import as_float, log2_of, rescale_sigma, switch_sigma
+from ren.schemes.rlwe.active_context import context_for, same_key
+from ren.schemes.rlwe.gadget import gadget_of
 from ren.schemes.rlwe.keys import from_residues
 from ren.schemes.rlwe.keyswitch import key_switch
 

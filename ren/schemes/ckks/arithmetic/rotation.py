@@ -27,36 +27,18 @@ from ren.schemes.ckks.arithmetic.manual import normal, two_components
 from ren.schemes.ckks.arithmetic.mode import is_manual
 from ren.schemes.ckks.encoding.layout import Tail
 from ren.schemes.ckks.encoding.plaintext import encode
-from ren.schemes.ckks.keys.active_context import context_for
-from ren.schemes.ckks.keys.gadget import gadget_of
-from ren.schemes.ckks.keys.user_call import announce, call_name, called
 from ren.schemes.ckks.noise import bounds as noises
 from ren.schemes.ckks.noise import sigmas
 from ren.schemes.ckks.noise.operation_hooks import circuit, in_circuit, operation
+from ren.schemes.rlwe.active_context import context_for
+from ren.schemes.rlwe.gadget import gadget_of
+from ren.schemes.rlwe.galois import conjugation_element, galois_element
 from ren.schemes.rlwe.keys import SwitchingKey
 from ren.schemes.rlwe.keyswitch import key_switch
+from ren.schemes.rlwe.user_call import announce, call_name, called
 
 if TYPE_CHECKING:
     from ren.schemes.ckks.ciphertext import Ciphertext
-
-
-def galois_element(steps: int, n: int) -> int:
-    """5^steps mod 2n: the automorphism X -> X^g that moves slot i + steps to slot i."""
-    return pow(5, steps % (n // 2), 2 * n)
-
-
-def steps_by_element(n: int, slots: int) -> dict[int, int]:
-    """Fewest steps, of either sign, of each rotation over `slots`, by its galois element."""
-    found: dict[int, int] = {}
-    for j in range(slots // 2 + 1):
-        for k in (j, -j):
-            found.setdefault(galois_element(k % slots, n), k)
-    return found
-
-
-def conjugation_element(n: int) -> int:
-    """2n - 1: X -> X^-1 conjugates every slot."""
-    return 2 * n - 1
 
 
 def automorphism(x: Ciphertext, galois: int, what: str, tail: Tail, steps: int = 0) -> Ciphertext:

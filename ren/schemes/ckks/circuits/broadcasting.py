@@ -27,8 +27,8 @@ from ren.schemes.ckks.circuits.shaping import tile
 from ren.schemes.ckks.encoding.layout import LEFTOVERS, Layout
 from ren.schemes.ckks.encoding.plaintext import Plaintext, decoded, encode
 from ren.schemes.ckks.encoding.values import as_numbers
-from ren.schemes.ckks.keys.active_context import same_key
 from ren.schemes.ckks.noise.operation_hooks import circuit
+from ren.schemes.rlwe.active_context import same_key
 
 if TYPE_CHECKING:
     from ren.schemes.ckks.ciphertext import Ciphertext

@@ -27,8 +27,8 @@ from ren.schemes.ckks.arithmetic.automatic import need_level
 from ren.schemes.ckks.arithmetic.tails import known_length
 from ren.schemes.ckks.circuits.entries import Entries, checked
 from ren.schemes.ckks.circuits.linear import LinearMap, encoded, prepared, required_context
-from ren.schemes.ckks.keys.user_call import called
 from ren.schemes.ckks.noise.operation_hooks import circuit
+from ren.schemes.rlwe.user_call import called
 
 if TYPE_CHECKING:
     from ren.schemes.ckks.ciphertext import Ciphertext

@@ -23,11 +23,11 @@ from ren.schemes.ckks.circuits.entries import Entries, checked
 from ren.schemes.ckks.circuits.shaping import rotations_summed
 from ren.schemes.ckks.encoding.layout import LEFTOVERS, ZEROS, Layout
 from ren.schemes.ckks.encoding.plaintext import Plaintext, encode
-from ren.schemes.ckks.keys.active_context import active_context
-from ren.schemes.ckks.keys.user_call import announce
 from ren.schemes.ckks.noise import bounds as noises
 from ren.schemes.ckks.noise.operation_hooks import circuit
 from ren.schemes.ckks.parameters.parameters import Parameters
+from ren.schemes.rlwe.active_context import RlweContext, active_context
+from ren.schemes.rlwe.user_call import announce
 
 if TYPE_CHECKING:
     from ren.schemes.ckks.ciphertext import Ciphertext
@@ -222,7 +222,7 @@ def prepared(made: LinearMap) -> LinearMap:
     return made
 
 
-def required_context(context: Context | None, call: str) -> Context:
+def required_context(context: RlweContext[Parameters] | None, call: str) -> RlweContext[Parameters]:
     """The context given, or the active one.
 
     Raises:

@@ -35,9 +35,9 @@ from ren.schemes.ckks.circuits.entries import Entries
 from ren.schemes.ckks.circuits.linear import of_diagonals
 from ren.schemes.ckks.encoding.layout import Layout
 from ren.schemes.ckks.encoding.plaintext import encode
-from ren.schemes.ckks.keys.active_context import same_key
-from ren.schemes.ckks.keys.user_call import announce
 from ren.schemes.ckks.noise.operation_hooks import circuit
+from ren.schemes.rlwe.active_context import same_key
+from ren.schemes.rlwe.user_call import announce
 
 if TYPE_CHECKING:
     from ren.schemes.ckks.ciphertext import Ciphertext

@@ -19,9 +19,9 @@ from ren.schemes.ckks.circuits.linear import encoded
 from ren.schemes.ckks.circuits.shaping import relabelled, rotations_summed
 from ren.schemes.ckks.encoding.layout import COPIES, ZEROS
 from ren.schemes.ckks.encoding.plaintext import encode
-from ren.schemes.ckks.keys.user_call import announce
 from ren.schemes.ckks.noise import bounds as noises
 from ren.schemes.ckks.noise.operation_hooks import circuit
+from ren.schemes.rlwe.user_call import announce
 
 if TYPE_CHECKING:
     from ren.schemes.ckks.ciphertext import Ciphertext

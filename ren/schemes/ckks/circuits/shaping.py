@@ -21,10 +21,10 @@ from ren.schemes.ckks.arithmetic.rotation import cyclic
 from ren.schemes.ckks.arithmetic.tails import batch_of, cleared, known_length, shape_text
 from ren.schemes.ckks.encoding.layout import LEFTOVERS, ZEROS, Layout, Tail
 from ren.schemes.ckks.encoding.values import as_numbers
-from ren.schemes.ckks.keys.user_call import announce, called
 from ren.schemes.ckks.noise.bounds import larger, of_rotations, within_that_of
 from ren.schemes.ckks.noise.operation_hooks import circuit, operation
 from ren.schemes.ckks.noise.sigmas import switch_sigma
+from ren.schemes.rlwe.user_call import announce, called
 
 if TYPE_CHECKING:
     from ren.schemes.ckks.ciphertext import Ciphertext

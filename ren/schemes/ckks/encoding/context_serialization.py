@@ -17,25 +17,23 @@ from numpy.typing import NDArray
 from ren.core.errors import ParameterError, SerializationError
 from ren.core.ring import Domain
 from ren.schemes.ckks.encoding.serialization import limbs_of
-from ren.schemes.ckks.keys.decryption_budget import Entry, Saved, Terms, ledger_of
-from ren.schemes.ckks.keys.derivation import ledger_name
-from ren.schemes.ckks.keys.gadget import gadget_of, public_ring
-from ren.schemes.ckks.keys.identity import (
+from ren.schemes.ckks.noise.decryption_budget import Entry, Saved, Terms, ledger_name, ledger_of
+from ren.schemes.ckks.parameters.parameters import Parameters, header_of, parameters_of
+from ren.schemes.rlwe.frame import Reader, damaged, pack, unpack
+from ren.schemes.rlwe.gadget import gadget_of
+from ren.schemes.rlwe.identity import (
     IDENTITY_BYTES,
     Identity,
     public_hash,
     relinearization_hash,
 )
-from ren.schemes.ckks.keys.keychain import (
+from ren.schemes.rlwe.keychain import (
     RELINEARIZATION,
     Keychain,
     galois_label,
     keychain_of_secret,
     switch_label,
 )
-from ren.schemes.ckks.keys.ownership import foreign_key
-from ren.schemes.ckks.parameters.parameters import Parameters, header_of, parameters_of
-from ren.schemes.rlwe.frame import Reader, damaged, pack, unpack
 from ren.schemes.rlwe.keys import (
     PublicKey,
     SwitchingKey,
@@ -43,6 +41,7 @@ from ren.schemes.rlwe.keys import (
     expand_switching_halves,
     from_residues,
 )
+from ren.schemes.rlwe.ownership import foreign_key
 
 if TYPE_CHECKING:
     from ren.schemes.ckks.context import Context
@@ -179,7 +178,7 @@ def _public(
 ) -> Callable[[], PublicKey] | None:
     if held is None:
         return None
-    ring, seed = public_ring(params), reader.seed(held)
+    ring, seed = gadget_of(params).public_ring, reader.seed(held)
     b = reader.residues(ring)
     if public_hash(seed, b) != identity.public:
         raise damaged(CONTEXT, _NOT_ITS_KEYS)

@@ -14,9 +14,9 @@ from ren.poly.symbolic import as_symbol
 from ren.sampling import fresh_seed
 from ren.schemes.ckks.encoding import encoder, plaintext
 from ren.schemes.ckks.encoding.layout import Layout
-from ren.schemes.ckks.keys import encryption
-from ren.schemes.ckks.keys.keychain import Keychain
 from ren.schemes.ckks.parameters.parameters import Parameters
+from ren.schemes.rlwe import encryption
+from ren.schemes.rlwe.keychain import Keychain
 from ren.schemes.rlwe.keys import Entropy
 
 Polys = tuple[tuple[Poly, Poly], bytes | None]

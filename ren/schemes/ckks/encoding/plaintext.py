@@ -30,12 +30,12 @@ from ren.schemes.ckks.encoding.array_protocols import no_assignment
 from ren.schemes.ckks.encoding.display import plaintext_page
 from ren.schemes.ckks.encoding.layout import Layout, Tail
 from ren.schemes.ckks.encoding.values import as_numbers
-from ren.schemes.ckks.keys.gadget import gadget_of
 from ren.schemes.ckks.noise import bounds as noises
 from ren.schemes.ckks.noise.bounds import Noise
 from ren.schemes.ckks.noise.operation_hooks import bound_of, is_planning, report
 from ren.schemes.ckks.parameters.parameters import Parameters
 from ren.schemes.rlwe.files import Stored
+from ren.schemes.rlwe.gadget import gadget_of
 from ren.schemes.rlwe.keys import from_integers, from_residues
 
 

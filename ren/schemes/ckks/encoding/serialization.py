@@ -19,12 +19,12 @@ from ren.lowering.backends.xla.forking import on_host
 from ren.lowering.devices.devices import is_tracer
 from ren.poly import Poly, realize_polys
 from ren.schemes.ckks.encoding.layout import MOST_SLOTS, Layout, Tail
-from ren.schemes.ckks.keys.active_context import live_context
-from ren.schemes.ckks.keys.encryption import uniform_half
-from ren.schemes.ckks.keys.gadget import gadget_of
 from ren.schemes.ckks.noise.bounds import LARGEST, WIDTH
 from ren.schemes.ckks.parameters.parameters import Parameters, header_of, parameters_of
+from ren.schemes.rlwe.active_context import live_context
+from ren.schemes.rlwe.encryption import uniform_half
 from ren.schemes.rlwe.frame import Reader, damaged, pack, unpack
+from ren.schemes.rlwe.gadget import gadget_of
 from ren.schemes.rlwe.keys import from_residues
 
 if TYPE_CHECKING:

@@ -18,10 +18,10 @@ from ren.core.errors import MessageBoundError, MessageBoundWarning, TransparentW
 from ren.core.user_frame import user_frame, user_line
 from ren.poly.poly import is_zero_program
 from ren.poly.symbolic import Symbolic, derived, is_sampling
-from ren.schemes.ckks.keys.user_call import called
 from ren.schemes.ckks.noise import bounds as noises
 from ren.schemes.ckks.noise import range_checks
 from ren.schemes.ckks.parameters.parameters import Parameters
+from ren.schemes.rlwe.user_call import called
 
 if TYPE_CHECKING:
     from ren.schemes.ckks.ciphertext import Ciphertext

@@ -203,6 +203,24 @@ def as_tuples(rows: Any) -> Any:
     return tuple(as_tuple(row) for row in rows) if isinstance(rows, Iterable) else rows
 
 
+_CONVERTERS: tuple[tuple[Callable[[Any], Any], tuple[str, ...]], ...] = (
+    (as_python_int, ("n", "scale_bits", "integer_bits", "slots")),
+    (as_tuple, ("terminals", "mains", "specials")),
+    (as_tuples, ("path", "digits")),
+    (as_real, ("sigma", "bound")),
+)
+
+
+def convert_fields(params: object) -> None:
+    """Convert fields of new parameters to Python's types, where NumPy's or lists were given.
+
+    Converters of attrs would hide from the type checker that the fields meet `RlweParameters`.
+    """
+    for convert, names in _CONVERTERS:
+        for name in names:
+            object.__setattr__(params, name, convert(getattr(params, name)))
+
+
 _MOST_ENTRIES = 512  # of any list: there are at most 257 levels
 _LARGEST = 1 << 31
 

@@ -24,9 +24,6 @@ from ren.schemes.ckks.parameters.checks import (
     DNUMS,
     as_lists,
     as_python_int,
-    as_real,
-    as_tuple,
-    as_tuples,
     check_bound,
     check_degree,
     check_digits,
@@ -36,6 +33,7 @@ from ren.schemes.ckks.parameters.checks import (
     check_security,
     check_slots,
     check_wishes,
+    convert_fields,
     degrees_for,
     read_fields,
 )
@@ -92,22 +90,23 @@ class Parameters(Stored):
         Parameters(n=8192, depth=2, scale=2^40, log_qp=190.4, 128-bit security)
     """
 
-    n: int = attrs.field(converter=as_python_int)
-    terminals: tuple[int, ...] = attrs.field(converter=as_tuple)
-    mains: tuple[int, ...] = attrs.field(converter=as_tuple)
-    specials: tuple[int, ...] = attrs.field(converter=as_tuple)
-    path: tuple[tuple[int, int], ...] = attrs.field(converter=as_tuples)
-    scale_bits: int = attrs.field(default=40, converter=as_python_int)
-    integer_bits: int = attrs.field(default=10, converter=as_python_int)
-    digits: tuple[tuple[int, ...], ...] = attrs.field(default=(), converter=as_tuples)
-    slots: int = attrs.field(default=0, converter=as_python_int)
+    n: int
+    terminals: tuple[int, ...]
+    mains: tuple[int, ...]
+    specials: tuple[int, ...]
+    path: tuple[tuple[int, int], ...]
+    scale_bits: int = 40
+    integer_bits: int = 10
+    digits: tuple[tuple[int, ...], ...] = ()
+    slots: int = 0
     secret: str = bounds.SECRET
-    sigma: float = attrs.field(default=bounds.SIGMA, converter=as_real)
+    sigma: float = bounds.SIGMA
     security: int | None = 128
-    bound: float | None = attrs.field(default=None, converter=as_real)
+    bound: float | None = None
     strict: bool = False
 
     def __attrs_post_init__(self) -> None:
+        convert_fields(self)
         check_degree(self.n)
         check_wishes(self.scale_bits, self.integer_bits, self.security)
         object.__setattr__(self, "slots", self.slots or self.n // 2)
@@ -333,7 +332,7 @@ class Parameters(Stored):
 
     # Identity
 
-    @cached_property
+    @property
     def digest(self) -> bytes:
         """SHA-256 of what fixes the meaning of ciphertexts and keys: 32 bytes.
 
@@ -341,6 +340,10 @@ class Parameters(Stored):
         leaves out the wishes `slots`, `integer_bits`, `security`, `bound` and `strict`, which
         change none of these.
         """
+        return self._digest
+
+    @cached_property
+    def _digest(self) -> bytes:
         numbers = (self.terminals, self.mains, self.specials, self.path, self.digits)
         text = f"{_DIGEST_HEADER} {self.n} {self.scale_bits} {numbers} {self.secret} {self.sigma}"
         return hashlib.sha256(text.encode()).digest()

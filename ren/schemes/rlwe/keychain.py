@@ -13,10 +13,9 @@ from ren.core.errors import ContextError, MissingKeyError
 from ren.poly import Poly
 from ren.progress import Progress
 from ren.sampling import fresh_seed
-from ren.schemes.ckks.keys.derivation import key_entropy
-from ren.schemes.ckks.keys.gadget import gadget_of, public_ring
-from ren.schemes.ckks.keys.identity import Identity, identity_of
-from ren.schemes.ckks.parameters.parameters import Parameters
+from ren.schemes.rlwe.derivation import key_entropy
+from ren.schemes.rlwe.gadget import gadget_of
+from ren.schemes.rlwe.identity import Identity, identity_of
 from ren.schemes.rlwe.keys import (
     Entropy,
     PublicKey,
@@ -29,6 +28,7 @@ from ren.schemes.rlwe.keys import (
     secret_from,
     square_of,
 )
+from ren.schemes.rlwe.parameters import RlweParameters
 
 PUBLIC, RELINEARIZATION = b"public", b"relinearization"
 
@@ -135,7 +135,7 @@ class Keychain:
 
     # ---------------------------------------------------------------- making keys
 
-    def with_galois(self, elements: Iterable[int], params: Parameters) -> Keychain:
+    def with_galois(self, elements: Iterable[int], params: RlweParameters) -> Keychain:
         """With the keys of these galois elements, those made that are not there.
 
         Each encrypts s under sigma_g^-1(s), so that the permutation may follow the key product.
@@ -152,7 +152,7 @@ class Keychain:
                 progress.step()
         return dataclasses.replace(self, galois={**self.galois, **made})
 
-    def with_switch(self, other: Keychain, params: Parameters) -> Keychain:
+    def with_switch(self, other: Keychain, params: RlweParameters) -> Keychain:
         """With the key from this secret to that of `other`, made where there is none."""
         if other.key_id in self.switches:
             return self
@@ -182,25 +182,25 @@ class Keychain:
         return Keychain(self.identity, public=self.require_public())
 
 
-def new_keychain(params: Parameters, entropy: Entropy = fresh_seed) -> Keychain:
+def new_keychain(params: RlweParameters, entropy: Entropy = fresh_seed) -> Keychain:
     """A fresh secret, drawn from `entropy`, and the two keys that its `key_id` is a hash of."""
     secret = make_secret(gadget_of(params).ring, entropy)
     draws, digest = key_entropy(secret, params.digest, PUBLIC), params.digest
-    public = make_public_key(secret, public_ring(params), digest, params.sigma, draws)
+    public = make_public_key(secret, gadget_of(params).public_ring, digest, params.sigma, draws)
     square, s = square_of(secret), secret.poly
     relinearization = _switching_key(secret, square, s, RELINEARIZATION, params)
     return Keychain(identity_of(digest, public, relinearization), secret, public, relinearization)
 
 
 def keychain_of_secret(
-    identity: Identity, coefficients: NDArray, params: Parameters, **held: Any
+    identity: Identity, coefficients: NDArray, params: RlweParameters, **held: Any
 ) -> Keychain:
     """The keychain of a secret that was saved, with the keys saved beside it."""
     return Keychain(identity, secret_from(coefficients, gadget_of(params).ring), **held)
 
 
 def _switching_key(
-    secret: Secret, source: Poly, target: Poly, label: bytes, params: Parameters
+    secret: Secret, source: Poly, target: Poly, label: bytes, params: RlweParameters
 ) -> SwitchingKey:
     factors, draws = gadget_of(params).factors, key_entropy(secret, params.digest, label)
     return make_switching_key(source, target, factors, params.digest, label, params.sigma, draws)

@@ -13,28 +13,65 @@ import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import TYPE_CHECKING
+from typing import Any, Protocol, TypeVar
 
 from ren.core.errors import ContextError
-from ren.schemes.ckks.keys.ownership import require_one_owner
+from ren.schemes.rlwe.keychain import Keychain
+from ren.schemes.rlwe.keys import SwitchingKey
+from ren.schemes.rlwe.ownership import require_one_owner
+from ren.schemes.rlwe.parameters import RlweParameters
 
-if TYPE_CHECKING:
-    from ren.schemes.ckks.context import Context
-    from ren.schemes.ckks.keys.keychain import Keychain
+P = TypeVar("P", bound=RlweParameters, covariant=True)
 
-_active: ContextVar[tuple[Context, ...]] = ContextVar("ren_ckks_active", default=())
+
+class RlweContext(Protocol[P]):
+    """Keys of one owner under one set of parameters `P`, with the operations that need them."""
+
+    _keys: Keychain
+
+    @property
+    def params(self) -> P:
+        """The parameters of the keys."""
+        ...
+
+    @property
+    def key_id(self) -> str:
+        """Public name of the keys: 32 hexadecimal digits."""
+        ...
+
+    @property
+    def rank(self) -> int:
+        """2 with the secret, 1 with evaluation keys, 0 with the public key alone."""
+        ...
+
+    def relinearization_key(self) -> SwitchingKey:
+        """The key from s^2 to s, or MissingKeyError."""
+        ...
+
+    def galois_key(self, galois: int, what: str) -> SwitchingKey:
+        """The key of X -> X^galois for the call `what`, or MissingKeyError."""
+        ...
+
+    def decrypt(self, x: Any) -> Any:
+        """The message of a ciphertext of the scheme, or MissingKeyError."""
+        ...
+
+
+AnyContext = RlweContext[Any]  # of any scheme: `key_id` tells them apart
+
+_active: ContextVar[tuple[AnyContext, ...]] = ContextVar("ren_active", default=())
 # A declared piece of state: live contexts, in the order of their making. Weak, so it frees nothing.
-_live: weakref.WeakKeyDictionary[Context, int] = weakref.WeakKeyDictionary()
+_live: weakref.WeakKeyDictionary[AnyContext, int] = weakref.WeakKeyDictionary()
 _serials = itertools.count()
 _lock = threading.RLock()  # `register` runs inside `admission` too
 
 
-def push(context: Context) -> None:
+def push(context: AnyContext) -> None:
     """Makes `context` the active one of this thread or task."""
     _active.set((*_active.get(), context))
 
 
-def pop(context: Context) -> None:
+def pop(context: AnyContext) -> None:
     """Ends the latest activation of `context`."""
     stack = list(_active.get())
     stack.reverse()
@@ -42,13 +79,13 @@ def pop(context: Context) -> None:
     _active.set(tuple(reversed(stack)))
 
 
-def active_context() -> Context | None:
+def active_context() -> AnyContext | None:
     """The context of the innermost `with` block of this thread or task."""
     stack = _active.get()
     return stack[-1] if stack else None
 
 
-def register(context: Context) -> None:
+def register(context: AnyContext) -> None:
     """Lets ciphertexts with the `key_id` of `context` find it while it lives."""
     with _lock:
         _live[context] = next(_serials)
@@ -68,14 +105,14 @@ def admission(keys: Keychain, what: str) -> Iterator[None]:
         yield
 
 
-def live_context(key_id: str) -> Context | None:
+def live_context(key_id: str) -> AnyContext | None:
     """The live context of a `key_id`: the most capable one, among those the latest; or None."""
     with _lock:
         found = [(c.rank, serial, c) for c, serial in _live.items() if c.key_id == key_id]
     return max(found, key=lambda entry: entry[:2])[2] if found else None
 
 
-def context_for(key_id: str, what: str) -> Context:
+def context_for(key_id: str, what: str) -> AnyContext:
     """The context to do `what` with, for data under `key_id`.
 
     Raises:

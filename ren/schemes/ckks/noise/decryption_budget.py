@@ -1,7 +1,7 @@
 """Budget of `decrypt_shared` for one secret: results shared so far, and their noise.
 
 There is one ledger for each secret in a process, whatever contexts hold it. It is saved with the
-secret. Its name is a hash of the secret (`derivation.ledger_name`), never the `key_id`, which is
+secret. Its name is a hash of the secret (`ledger_name`), never the `key_id`, which is
 public. So the budget goes on where it was, and one ciphertext gives one result for ever. A second
 process is invisible here. Copies of the saved bytes, and children of a fork, each go on counting
 from their own copy. Share in one place, and save the context afterwards.
@@ -9,6 +9,7 @@ from their own copy. Share in one place, and save the context afterwards.
 
 from __future__ import annotations
 
+import hashlib
 import math
 import struct
 import threading
@@ -19,8 +20,10 @@ from numpy.typing import NDArray
 
 from ren.core.errors import ParameterError, SharingError
 from ren.sampling import Xof, fresh_seed
+from ren.schemes.rlwe.keys import Secret
 
 _DOMAIN = b"ren/ckks/shared/"
+_LEDGER = b"ren/ckks/ledger/1/"
 BITS = range(10, 129)
 
 
@@ -149,6 +152,11 @@ def normal(xof: Xof, shape: tuple[int, ...]) -> NDArray[np.complex128]:
 # Declared state: the ledger of each secret that this process has shared, saved or loaded.
 _ledgers: dict[bytes, Ledger] = {}
 _lock = threading.Lock()
+
+
+def ledger_name(secret: Secret) -> bytes:
+    """The name under which a process counts what was shared of a secret; never stored."""
+    return hashlib.sha256(_LEDGER + secret.coefficients.tobytes()).digest()
 
 
 def ledger_of(name: bytes) -> Ledger:

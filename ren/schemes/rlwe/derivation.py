@@ -24,9 +24,9 @@ import hashlib
 from ren.sampling import SeedStream
 from ren.schemes.rlwe.keys import Entropy, Secret
 
+# Never changed, or all keys change. The digest of the parameters separates schemes.
 _MASTER = b"ren/ckks/keys/1/master/"
 _KEY = b"ren/ckks/keys/1/"
-_LEDGER = b"ren/ckks/ledger/1/"
 
 
 def key_entropy(secret: Secret, params: bytes, label: bytes) -> Entropy:
@@ -37,8 +37,3 @@ def key_entropy(secret: Secret, params: bytes, label: bytes) -> Entropy:
 def master_of(secret: Secret, params: bytes) -> bytes:
     """The seed of all keys of a secret: as secret as that."""
     return hashlib.sha256(_MASTER + params + secret.coefficients.tobytes()).digest()
-
-
-def ledger_name(secret: Secret) -> bytes:
-    """The name under which a process counts what was shared of a secret; never stored."""
-    return hashlib.sha256(_LEDGER + secret.coefficients.tobytes()).digest()

@@ -18,21 +18,21 @@ from ren.lowering.devices.devices import is_tracer
 from ren.lowering.runtime.host_integers import centered
 from ren.poly import Poly
 from ren.sampling import gaussian_bound
-from ren.schemes.ckks.keys.gadget import gadget_of
-from ren.schemes.ckks.keys.keychain import (
+from ren.schemes.rlwe.gadget import gadget_of
+from ren.schemes.rlwe.keychain import (
     PUBLIC,
     RELINEARIZATION,
     Keychain,
     galois_label,
     switch_label,
 )
-from ren.schemes.ckks.parameters.parameters import Parameters
 from ren.schemes.rlwe.keys import PublicKey, Secret, SwitchingKey, automorphism_of, square_of
+from ren.schemes.rlwe.parameters import RlweParameters
 
 # ------------------------------------------------------------------- against the secret
 
 
-def foreign_key(secret: Secret, keys: Keychain, params: Parameters) -> str | None:
+def foreign_key(secret: Secret, keys: Keychain, params: RlweParameters) -> str | None:
     """The label of the first key of `keys` that is not of `secret`, or None.
 
     Switching keys to other owners are not checked: that takes the other secret.
@@ -52,7 +52,7 @@ def foreign_key(secret: Secret, keys: Keychain, params: Parameters) -> str | Non
 
 
 def _switched(
-    secret: Secret, keys: Keychain, params: Parameters
+    secret: Secret, keys: Keychain, params: RlweParameters
 ) -> Iterator[tuple[bytes, SwitchingKey, Poly, Poly]]:
     """Relinearization and galois keys, each with the secrets that it leads from and to."""
     s = secret.poly
@@ -101,7 +101,7 @@ def require_one_owner(held: Keychain, given: Keychain, what: str) -> None:
             )
 
 
-def require_owned(held: Keychain, given: Keychain, params: Parameters, what: str) -> None:
+def require_owned(held: Keychain, given: Keychain, params: RlweParameters, what: str) -> None:
     """Raise ContextError when the secret is held and one of the keys that came is not of it."""
     if held.secret is not None and (label := foreign_key(held.secret, given, params)):
         raise _refusal(f"{what} got a key {label} that is not of the secret key held here.")

@@ -17,7 +17,7 @@ class _Call:
     steps: list[Callable[[], Iterable[int]]] = attrs.field(factory=list)
 
 
-_call: ContextVar[_Call | None] = ContextVar("ren_ckks_call", default=None)
+_call: ContextVar[_Call | None] = ContextVar("ren_call", default=None)
 
 
 @contextmanager

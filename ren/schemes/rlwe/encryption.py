@@ -15,7 +15,6 @@ from ren.poly import Poly
 from ren.poly.capturing import is_capturing
 from ren.poly.realization import has_placeholder, realize_nodes
 from ren.sampling import fresh_seed
-from ren.schemes.ckks.parameters.parameters import Parameters
 from ren.schemes.rlwe.keys import (
     Entropy,
     PublicKey,
@@ -26,12 +25,13 @@ from ren.schemes.rlwe.keys import (
     small_ternary,
     ternary_draws,
 )
+from ren.schemes.rlwe.parameters import RlweParameters
 
 _UNIFORM_HALF = b"ren/ckks/ciphertext/"
 
 
 def encrypt_with_secret(
-    message: Poly, secret: Secret, params: Parameters, entropy: Entropy = fresh_seed
+    message: Poly, secret: Secret, params: RlweParameters, entropy: Entropy = fresh_seed
 ) -> tuple[tuple[Poly, Poly], bytes | None]:
     """(m + e - a s, a) with a expanded from the seed that is returned too.
 
@@ -60,7 +60,7 @@ def uniform_half(seed: bytes, digest: bytes, ring: RingSpec, batch: tuple[int, .
 
 
 def encrypt_with_public_key(
-    message: Poly, key: PublicKey, params: Parameters, entropy: Entropy = fresh_seed
+    message: Poly, key: PublicKey, params: RlweParameters, entropy: Entropy = fresh_seed
 ) -> tuple[Poly, Poly]:
     """m + round((b v + e0, a v + e1) / p), made over Q p for one special prime p.
 
@@ -80,7 +80,7 @@ def encrypt_integers(
     coefficients: NDArray[np.int64],
     ring: RingSpec,
     secret: Secret,
-    params: Parameters,
+    params: RlweParameters,
     entropy: Entropy = fresh_seed,
 ) -> tuple[tuple[Poly, Poly], bytes]:
     """Encrypt coefficients [*batch, n] like `encrypt_with_secret`, at once.
@@ -102,7 +102,7 @@ def encrypt_integers_with_public_key(
     coefficients: NDArray[np.int64],
     ring: RingSpec,
     key: PublicKey,
-    params: Parameters,
+    params: RlweParameters,
     entropy: Entropy = fresh_seed,
 ) -> tuple[Poly, Poly]:
     """Encrypt coefficients [*batch, n] like `encrypt_with_public_key`, at once."""

@@ -1,1 +1,0 @@
-"""Keys of a context: made, derived, identified and checked; encryption and decryption with them."""
