@@ -5,11 +5,16 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 import ren
+from benchmarks.record import RESULTS
+from benchmarks.table import newest
 from ren import Poly
 from ren.lowering.inspect.plan_diagram import plan_diagram
 from ren.lowering.inspect.svg import svg
 from ren.schemes import ckks
+from tests.charts import curves_chart, times_chart
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 
@@ -21,6 +26,32 @@ def picture(function: Any, *args: Any) -> str:
     return svg(plan_diagram(jitted.plans[0].plan)) + "\n"
 
 
+def times() -> str:
+    """The newest recorded medians of each operation, degree and library."""
+    rows = newest(RESULTS / "bench.jsonl")
+    return times_chart({(row["op"], row["n"], row["side"]): row["median"] for row in rows})
+
+
+def smoothing() -> str:
+    """A signal, the ciphertext that a server smooths, and the decrypted result."""
+    t = np.arange(192) / 192
+    signal = np.sin(2 * np.pi * t) + np.random.default_rng(7).normal(0, 0.25, t.size)
+    kernel = np.hanning(17) / np.hanning(17).sum()
+    context = ckks.testing.context(b"a picture", depth=1, n=2**11)
+    encrypted = context.encrypt(signal)
+    modulus = encrypted.ring.moduli[0]
+    residues = [c % modulus for c in encrypted.polys[0].tolist()[: t.size]]
+    smooth = ckks.conv1d(encrypted, kernel, padding="same").decrypt()
+    return curves_chart(
+        "Smoothing a signal that the server does not see: ckks.conv1d(x, kernel)",
+        [
+            ("the owner's signal", [signal], "b"),
+            ("what the server holds", [residues], "c"),
+            ("decrypted by the owner", [signal, smooth], "a"),
+        ],
+    )
+
+
 def pictures() -> dict[str, str]:
     """What each file shows."""
     context = ckks.context(depth=1)
@@ -29,6 +60,8 @@ def pictures() -> dict[str, str]:
     return {
         "plan.svg": picture(lambda x, y: (x * y).rotate(1) + x, x, y),
         "rotation.svg": picture(lambda x: x.rotate(1), encrypted),
+        "smoothing.svg": smoothing(),
+        "times.svg": times(),
     }
 
 

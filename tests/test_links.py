@@ -7,8 +7,10 @@ import inspect
 import re
 from functools import cache
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+import nbformat
 import pytest
 
 import ren
@@ -17,7 +19,9 @@ from ren.schemes import ckks
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
 PAGES = sorted(DOCS.rglob("*.md"))
-READ = [*PAGES, ROOT / "README.md", ROOT / "NOTATION.md", ROOT / "CHANGELOG.md"]
+NOTEBOOKS = ROOT / "notebooks"  # a folder of the site too
+OTHERS = [ROOT / "README.md", ROOT / "NOTATION.md", ROOT / "CHANGELOG.md", NOTEBOOKS / "README.md"]
+READ = [*PAGES, *OTHERS]
 SITE = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
 LINK = re.compile(r"(?<!`)\]\(([^()\s]+)\)")
 FENCE = re.compile(r"^```.*?^```$", re.DOTALL | re.MULTILINE)
@@ -63,8 +67,8 @@ def test_every_link_leads_somewhere(page: Path) -> None:
         target = (page.parent / path).resolve() if path else page
         assert target.exists(), link
         assert not anchor or anchor in anchors(target), link
-        if page in PAGES:  # what is outside of docs/ is not on the site
-            assert target.is_relative_to(DOCS), link
+        if page in PAGES:  # what is outside of these folders is not on the site
+            assert target.is_relative_to(DOCS) or target.parent == NOTEBOOKS, link
 
 
 def test_links_are_found() -> None:
@@ -75,7 +79,9 @@ def test_links_are_found() -> None:
 def test_the_site_has_every_page() -> None:
     nav = SITE.partition("\nnav:\n")[2].partition("\n\n")[0]
     listed = re.findall(r"[\w/-]+\.md$", nav, re.MULTILINE)
-    assert sorted(listed) == sorted(page.relative_to(DOCS).as_posix() for page in PAGES)
+    notebooks = [f"notebooks/{path.stem}.md" for path in NOTEBOOKS.glob("*.ipynb")]
+    pages = [page.relative_to(DOCS).as_posix() for page in PAGES]
+    assert sorted(listed) == sorted([*pages, "notebooks/index.md", *notebooks])
 
 
 def test_the_site_needs_no_network() -> None:
@@ -94,17 +100,60 @@ def test_a_warning_fails_the_site() -> None:
     assert command is not None and " mkdocs build --strict\n" in command[0]
 
 
-def test_what_github_reads_is_brought_in_the_form_of_the_site() -> None:
+def hooks_of_the_site() -> Any:
     spec = importlib.util.spec_from_file_location("hooks", DOCS / "hooks.py")
     assert spec is not None and spec.loader is not None
     hooks = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(hooks)
+    return hooks
+
+
+def test_what_github_reads_is_brought_in_the_form_of_the_site() -> None:
+    hooks = hooks_of_the_site()
     text = "- item\n\n  | a |\n  |---|\n- item\n\n```python raises=RingError\n\n  x\n```\n"
     read = "- item\n\n    | a |\n    |---|\n\n- item\n\n"
     broken = '```python title="raises RingError"\n\n  x\n```\n'
     assert hooks.on_page_markdown(text) == read + broken
     mended = '\n```python title="mended"\ny\n```\n'
     assert hooks.on_page_markdown(text + "\n```python\ny\n```\n") == read + broken + mended
+
+
+@pytest.mark.parametrize(
+    ("github", "site"),
+    [
+        ("[a](../notebooks/README.md)", "[a](notebooks/index.md)"),
+        ("[a](../notebooks/03_jit.ipynb)", "[a](notebooks/03_jit.md)"),
+        ("[a](03_jit.ipynb)", "[a](03_jit.md)"),
+        ("[a](../docs/jit.md)", "[a](../jit.md)"),
+        ("[a](jit.md#settings)", "[a](jit.md#settings)"),
+    ],
+)
+def test_links_to_notebooks_lead_to_their_pages(github: str, site: str) -> None:
+    assert hooks_of_the_site().on_page_markdown(github) == site
+
+
+def test_a_notebook_is_a_page_with_its_saved_outputs(tmp_path: Path) -> None:
+    hooks, page = hooks_of_the_site(), SimpleNamespace(file=SimpleNamespace(src_uri="a.md"))
+    v4 = nbformat.v4
+    shown = v4.new_output("display_data", {"text/html": "<div>\n\n- raw</div>", "text/plain": "x"})
+    drawn = v4.new_output(
+        "display_data", {"image/png": "QUJD\n", "text/plain": "<Figure>"},
+        metadata={"image/png": {"width": 7}},
+    )  # fmt: skip
+    printed = v4.new_output("stream", name="stdout", text="1\n")
+    result = v4.new_output("execute_result", {"text/plain": "2"}, execution_count=1)
+    code = v4.new_code_cell("f(1)", outputs=[printed, shown, drawn, result])
+    path = tmp_path / "a.ipynb"
+    nbformat.write(v4.new_notebook(cells=[v4.new_markdown_cell("# A"), code]), path)
+    text = hooks.notebook_page(path, "a.md")
+    assert text.startswith("# A\n\n```python\nf(1)\n```\n\n```text\n1\n```\n\n<span data-held")
+    assert text.endswith("\n\n```text\n2\n```\n") and "raw" not in text
+    held = re.findall("<span.*", text)
+    html = hooks.on_page_content("".join(f"<p>{line}</p>" for line in held), page)
+    assert html == (
+        "<div>\n\n- raw</div>"
+        '<img class="ren-output" alt="&lt;Figure&gt;" src="data:image/png;base64,QUJD" width="7">'
+    )
 
 
 # ------------------------------------------------------------------------------------- reference
