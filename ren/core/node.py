@@ -161,8 +161,13 @@ def placeholder(spec: Spec, device: Any = None, made: Any = None, how: str = "")
     return make(ops.PLACEHOLDER, (), arg)
 
 
-def toposort(*roots: Node) -> list[Node]:
-    """Every node under `roots`, once, sources first (depth-first, iterative)."""
+def toposort(*roots: Node, until: Op | None = None) -> list[Node]:
+    """Every node under `roots`, once, sources first (depth-first, iterative).
+
+    Args:
+        roots: where to begin.
+        until: an op whose sources are left out; None for all.
+    """
     order: list[Node] = []
     seen: set[Node] = set()
     stack: list[tuple[Node, bool]] = [(root, False) for root in reversed(roots)]
@@ -173,7 +178,8 @@ def toposort(*roots: Node) -> list[Node]:
         elif node not in seen:
             seen.add(node)
             stack.append((node, True))
-            stack.extend((s, False) for s in reversed(node.src) if s not in seen)
+            if node.op is not until:
+                stack.extend((s, False) for s in reversed(node.src) if s not in seen)
     return order
 
 

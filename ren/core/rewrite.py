@@ -1,13 +1,14 @@
-"""The rewrite drivers: a table of rules, applied to a fixpoint, iteratively.
+"""The rewrite drivers, all iterative.
 
-`rewrite` works from the leaves up: a rule sees a node whose sources are done. `rewrite_down` works
-from the root: a rule sees a node as it was. It also sees the facts that a whole-graph analysis
-found about the node.
+`rewrite` applies a table of rules to a fixpoint, from the leaves up: a rule sees a node whose
+sources are done. `rewrite_down` works from the root: a rule sees a node as it was, and the facts
+that a whole-graph analysis found about it. `rebuild` is one sweep from the leaves up: a rule sees a
+node as it was, and what became of the nodes below it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TypeVar
 
 import attrs
@@ -24,6 +25,7 @@ EdgeTable = Mapping[str, EdgeRule]
 _C = TypeVar("_C")
 ContextRule = Callable[[Node, _C], Node | None]
 ContextTable = Mapping[str, Sequence[ContextRule[_C]]]
+SweepRule = Callable[[Node, Mapping[Node, Node]], Node | None]
 
 
 def rewrite(
@@ -61,7 +63,7 @@ def rewrite(
         src = tuple([done[s] for s in node.src])
         if (edge := edges.get(node.op.name)) is not None:
             src = tuple([edge(node, s) for s in src])
-        new = _with_sources(node, src)
+        new = with_sources(node, src)
         target = _in_its_domain(new, node)
         if target is new:
             replaced = _first(table.get(new.op.name, ()), new)
@@ -113,9 +115,34 @@ def rewrite_down(root: Node, table: ContextTable[_C], context: _C) -> Node:
         if pending:
             stack.extend(reversed(pending))
         else:
-            done[node] = _with_sources(node, tuple([done[s] for s in node.src]))
+            done[node] = with_sources(node, tuple([done[s] for s in node.src]))
             stack.pop()
     return done[root]
+
+
+def rebuild(order: Iterable[Node], rule: SweepRule) -> dict[Node, Node]:
+    """Every node of a topological order, replaced or rebuilt on its rebuilt sources, once.
+
+    Args:
+        order: nodes, sources first.
+        rule: `(node, new)`: the replacement of a node, or None; `new` holds those before it.
+    """
+    new: dict[Node, Node] = {}
+    for node in order:
+        replaced = rule(node, new)
+        if replaced is None:
+            replaced = with_sources(node, tuple([new[s] for s in node.src]))
+        new[node] = replaced
+    return new
+
+
+def readers(order: Iterable[Node]) -> dict[Node, list[Node]]:
+    """The readers of each node of a graph that has any, one for each time that they read it."""
+    found: dict[Node, list[Node]] = {}
+    for node in order:
+        for s in node.src:
+            found.setdefault(s, []).append(node)
+    return found
 
 
 def _offered(node: Node, rules: Sequence[ContextRule[_C]], context: _C) -> Node:
@@ -134,7 +161,8 @@ def _first(rules: Sequence[Rule], node: Node) -> Node | None:
     return None
 
 
-def _with_sources(node: Node, src: tuple[Node, ...]) -> Node:
+def with_sources(node: Node, src: tuple[Node, ...]) -> Node:
+    """The node with other sources; itself where they are the same."""
     return node if src == node.src else make(node.op, src, node.arg)
 
 

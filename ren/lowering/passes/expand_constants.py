@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ren.core import op as ops
 from ren.core.node import Node, make
-from ren.core.rewrite import Table, rewrite
+from ren.core.rewrite import Table, rewrite, with_sources
 from ren.core.ring import Domain
 
 
@@ -17,12 +17,12 @@ def expand_constants(sink: Node) -> Node:
     return rewrite(sink, RULES)
 
 
-def _explicit(node: Node) -> Node | None:
+def _explicit(node: Node) -> Node:
     factors = node.src if node.op is ops.MUL else ()
     if factors and all(s.spec.is_constant for s in factors):
         factors = factors[:1]
     src = tuple(_expanded(s, i < len(factors)) for i, s in enumerate(node.src))
-    return None if src == node.src else make(node.op, src, node.arg)
+    return with_sources(node, src)
 
 
 def _expanded(node: Node, is_factor: bool) -> Node:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from ren.core import op as ops
 from ren.core.node import Node, make, toposort
+from ren.core.rewrite import readers, rebuild
 
 # As many terms as one reduction holds (`kernels.modular`): more would only keep more arrays alive.
 MAX_TERMS = 16
@@ -15,32 +18,24 @@ def fuse_products(sink: Node) -> Node:
     Only products and partial sums that nothing else reads are taken in.
     """
     order = toposort(sink)
-    uses: dict[Node, int] = {}
-    absorbed: set[Node] = set()  # sums that are part of a larger one
-    for node in order:
-        for s in node.src:
-            uses[s] = uses.get(s, 0) + 1
-    for node in order:
-        if node.op is ops.ADD:
-            absorbed.update(s for s in node.src if s.op is ops.ADD and uses[s] == 1)
-    new: dict[Node, Node] = {}
-    for node in order:
-        fused = None
-        if node.op is ops.ADD and node not in absorbed:
-            fused = _fused(node, absorbed, uses, new)
-        if fused is None:
-            src = tuple(new[s] for s in node.src)
-            fused = node if src == node.src else make(node.op, src, node.arg)
-        new[node] = fused
-    return new[sink]
+    single = {node for node, users in readers(order).items() if len(users) == 1}
+    sums = [node for node in order if node.op is ops.ADD]
+    absorbed = {s for node in sums for s in node.src if s.op is ops.ADD and s in single}
+    return rebuild(order, lambda node, new: _fused(node, absorbed, single, new))[sink]
 
 
 def _fused(
-    node: Node, absorbed: set[Node], uses: dict[Node, int], new: dict[Node, Node]
+    node: Node, absorbed: set[Node], single: set[Node], new: Mapping[Node, Node]
 ) -> Node | None:
+    """A sum with two products or more that it alone reads; None for all else.
+
+    `absorbed` are sums that are part of a larger one, `single` nodes with one reader.
+    """
+    if node.op is not ops.ADD or node in absorbed:
+        return None
     products, rest = [], []
     for term in _terms(node, absorbed):
-        is_product = term.op is ops.MUL and uses[term] == 1 and term.spec == node.spec
+        is_product = term.op is ops.MUL and term in single and term.spec == node.spec
         proper = is_product and not any(s.spec.is_constant for s in term.src)
         (products if proper else rest).append(term)
     if len(products) < 2:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from ren.core import op as ops
-from ren.core.node import Node, make
+from ren.core.node import Node
 from ren.core.op import Kind
-from ren.core.rewrite import rewrite, to_domain
+from ren.core.rewrite import rewrite, to_domain, with_sources
 from ren.core.ring import Domain
 
 
@@ -19,7 +19,7 @@ def _convert_sources(node: Node) -> Node | None:
         return None
     want = _wanted(node)
     src = tuple(to_domain(s, want) for s in node.src)
-    return None if src == node.src else make(node.op, src, node.arg)
+    return with_sources(node, src)
 
 
 def _wanted(node: Node) -> Domain:

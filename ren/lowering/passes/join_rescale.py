@@ -11,16 +11,17 @@ It saves the NTTs of Q.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 
 from ren.core import op as ops
 from ren.core.node import Node, const, make, toposort
 from ren.core.op import Op
-from ren.core.rewrite import to_domain
+from ren.core.rewrite import readers, rebuild, to_domain
 from ren.core.ring import Domain, RingSpec, difference, intersection
 from ren.core.spec import RingArg
 from ren.lowering.passes.lower_ring_ops import divided, join, scaled, view
 
-Users = dict[Node, int]
+Users = Mapping[Node, list[Node]]
 
 
 def join_rescale(sink: Node) -> Node:
@@ -28,22 +29,11 @@ def join_rescale(sink: Node) -> Node:
     order = toposort(sink)
     if not any(node.op is ops.RESCALE for node in order):
         return sink
-    users: Users = {}
-    for node in order:
-        for s in node.src:
-            users[s] = users.get(s, 0) + 1
-    new: dict[Node, Node] = {}
-    for node in order:
-        new[node] = _joined(node, users, new) or _rebuilt(node, new)
-    return new[sink]
+    users = readers(order)
+    return rebuild(order, lambda node, new: _joined(node, users, new))[sink]
 
 
-def _rebuilt(node: Node, new: dict[Node, Node]) -> Node:
-    src = tuple(new[s] for s in node.src)
-    return node if src == node.src else make(node.op, src, node.arg)
-
-
-def _joined(node: Node, users: Users, new: dict[Node, Node]) -> Node | None:
+def _joined(node: Node, users: Users, new: Mapping[Node, Node]) -> Node | None:
     if node.op is not ops.RESCALE:
         return None
     (x,) = node.src
@@ -57,13 +47,13 @@ def _joined(node: Node, users: Users, new: dict[Node, Node]) -> Node | None:
 
 def _terms(x: Node, users: Users) -> tuple[Node | None, Node | None]:
     """(MD(a), c) of MD(a), MD(a) + c, c + MD(a) or MD(a) - c, that nothing else reads."""
-    if users[x] > 1:
+    if len(users[x]) > 1:
         return None, None
     if x.op is ops.MODDOWN:
         return x, None
     ways = {ops.ADD: (x.src, x.src[::-1]), ops.SUB: (x.src,)}.get(x.op, ())
     for down, rest in ways:
-        if down.op is ops.MODDOWN and users[down] == 1:
+        if down.op is ops.MODDOWN and len(users[down]) == 1:
             return down, rest
     return None, None
 

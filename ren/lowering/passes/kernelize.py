@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from ren.core import op as ops
 from ren.core.node import Node, make, toposort
-from ren.core.rewrite import ContextTable, rewrite_down
+from ren.core.rewrite import ContextTable, rebuild, rewrite_down
 from ren.core.spec import KernelArg, SlotArg, StoreArg
 
 Kernels = Mapping[int, Node]
@@ -40,46 +40,23 @@ RULES: ContextTable[Kernels] = {"AFTER": (_filled_by_kernel,)}
 
 
 def _kernel(stores: list[Node]) -> Node:
-    arrays = _arrays(stores)
+    order = toposort(*[store.src[1] for store in stores], until=ops.LOAD)
+    arrays = list(dict.fromkeys(node.src[0] for node in order if node.op is ops.LOAD))
     places = tuple(store.src[0].arg.index for store in stores)
-    return make(ops.KERNEL, arrays, KernelArg(_body(stores, arrays), places))
+    return make(ops.KERNEL, arrays, KernelArg(_body(stores, order, arrays), places))
 
 
-def _arrays(stores: list[Node]) -> list[Node]:
-    """The arrays that a kernel reads, by first use."""
-    seen: set[Node] = set()
-    bodies = [node for store in stores for node in _expression(store.src[1], seen)]
-    return list(dict.fromkeys(node.src[0] for node in bodies if node.op is ops.LOAD))
-
-
-def _expression(root: Node, seen: set[Node]) -> list[Node]:
-    """The nodes of an expression that are not in `seen`, sources first, down to its loads."""
-    order: list[Node] = []
-    stack = [(root, False)]
-    while stack:
-        node, expanded = stack.pop()
-        if expanded:
-            order.append(node)
-        elif node not in seen:
-            seen.add(node)
-            stack.append((node, True))
-            if node.op is not ops.LOAD:
-                stack.extend((s, False) for s in reversed(node.src))
-    return order
-
-
-def _body(stores: list[Node], arrays: list[Node]) -> Node:
+def _body(stores: list[Node], order: list[Node], arrays: list[Node]) -> Node:
     """SINK(STORE(...), ...) over SLOTs: those read count from 0, those written from -1 down."""
-    inside = {a: make(ops.SLOT, (), SlotArg(i, a.spec)) for i, a in enumerate(arrays)}
-    seen: set[Node] = set()
+    slots = {a: make(ops.SLOT, (), SlotArg(i, a.spec)) for i, a in enumerate(arrays)}
+
+    def loaded(node: Node, _: Mapping[Node, Node]) -> Node | None:
+        is_load = node.op is ops.LOAD
+        return make(ops.LOAD, (slots[node.src[0]], node.src[1])) if is_load else None
+
+    inside = rebuild(order, loaded)
     written = []
     for i, store in enumerate(stores):
-        for node in _expression(store.src[1], seen):
-            if node.op is ops.LOAD:
-                inside[node] = make(ops.LOAD, (inside[node.src[0]], node.src[1]))
-            else:
-                src = tuple(inside[s] for s in node.src)
-                inside[node] = node if src == node.src else make(node.op, src, node.arg)
         out = make(ops.SLOT, (), SlotArg(-1 - i, store.spec))
         written.append(make(ops.STORE, (out, inside[store.src[1]]), StoreArg()))
     return make(ops.SINK, written)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ren.core import op as ops
 from ren.core.node import Node, make
 from ren.core.op import Kind
-from ren.core.rewrite import Table, rewrite
+from ren.core.rewrite import Table, rewrite, with_sources
 from ren.core.ring import contiguous_run
 from ren.core.spec import BufferViewArg
 
@@ -15,9 +15,8 @@ def lower_views(sink: Node) -> Node:
     return rewrite(sink, RULES)
 
 
-def _root_views(node: Node) -> Node | None:
-    src = tuple(_buffer_view(s) for s in node.src)
-    return None if src == node.src else make(node.op, src, node.arg)
+def _root_views(node: Node) -> Node:
+    return with_sources(node, tuple([_buffer_view(s) for s in node.src]))
 
 
 def _buffer_view(node: Node) -> Node:

@@ -19,7 +19,7 @@ import attrs
 from ren.core import op as ops
 from ren.core.node import Node, make, toposort
 from ren.core.op import Kind
-from ren.core.rewrite import ContextTable, Table, rewrite, rewrite_down
+from ren.core.rewrite import ContextTable, Table, rewrite, rewrite_down, with_sources
 from ren.core.ring import contiguous_run
 from ren.core.spec import BufferizeArg
 from ren.lowering.passes.kernel_groups import Reads, groups_of
@@ -64,9 +64,8 @@ def boundaries_of(order: list[Node]) -> Boundaries:
     return Boundaries(frozenset(inlined), home, kernel)
 
 
-def _resident_sources(node: Node) -> Node | None:
-    src = tuple(_resident(s, node) for s in node.src)
-    return None if src == node.src else make(node.op, src, node.arg)
+def _resident_sources(node: Node) -> Node:
+    return with_sources(node, tuple([_resident(s, node) for s in node.src]))
 
 
 def _resident(node: Node, reader: Node) -> Node:
@@ -173,8 +172,7 @@ def _reads_memory(node: Node, b: Boundaries) -> Node | None:
     group = b.home.get(node)
     if group is None and node.op is not ops.SINK:
         return None  # made here, of sources that are read as they shall be
-    src = tuple([_source(s, group, b) for s in node.src])
-    return None if src == node.src else make(node.op, src, node.arg)
+    return with_sources(node, tuple([_source(s, group, b) for s in node.src]))
 
 
 def _source(node: Node, group: int | None, b: Boundaries) -> Node:
@@ -184,14 +182,14 @@ def _source(node: Node, group: int | None, b: Boundaries) -> Node:
         chain.append(node)
         node = node.src[0]
     if node in b.inlined and node.src:
-        node = make(node.op, [_source(s, group, b) for s in node.src], node.arg)
+        node = with_sources(node, tuple([_source(s, group, b) for s in node.src]))
     elif group is None or b.home.get(node) != group:
         if chain and chain[-1] in b.kernel:
             node = chain.pop()
         if node in b.kernel:
             node = make(ops.BUFFERIZE, (node,), BufferizeArg(b.kernel[node]))
     for v in reversed(chain):
-        node = v if v.src[0] is node else make(v.op, (node,), v.arg)
+        node = with_sources(v, (node,))
     return node
 
 

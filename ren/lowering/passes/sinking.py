@@ -6,7 +6,7 @@ two operands of f or more, through values without other readers. So no count eve
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import attrs
@@ -14,7 +14,7 @@ import attrs
 from ren.core import op as ops
 from ren.core.node import NO_ARG, Node, make, toposort
 from ren.core.op import Op
-from ren.core.rewrite import to_domain
+from ren.core.rewrite import readers, rebuild, to_domain
 from ren.core.ring import Domain, RingSpec
 
 _SUMS = (ops.ADD, ops.SUB)
@@ -66,7 +66,6 @@ class _Sinking:
     f: Sinkable
     users: dict[Node, list[Node]]
     found: dict[Node, _Source] = attrs.field(factory=dict)
-    new: dict[Node, Node] = attrs.field(factory=dict)
     parted: dict[Node, _Parted] = attrs.field(factory=dict)
 
     def find(self, node: Node) -> None:
@@ -102,35 +101,34 @@ class _Sinking:
                     return x, p, inner
         return None
 
-    def rebuild(self, node: Node) -> None:
-        """Makes the node anew, with f below the sum where that saves one."""
-        src = tuple(self.new[s] for s in node.src)
-        self.new[node] = node if src == node.src else make(node.op, src, node.arg)
+    def sunk(self, node: Node, new: Mapping[Node, Node]) -> Node | None:
+        """The node with f below the sum where that saves one; None where it stays."""
+        undone = None
         if node.op is self.f.inverse and self.is_own(node.src[0]):
-            self.new[node] = self.undone(self.parted[node.src[0]], node)
+            undone = self.undone(self.parted[node.src[0]], node)
         if node not in self.found:
-            return
-        self.parted[node] = part = self.part(node)
+            return undone
+        self.parted[node] = part = self.part(node, new)
         absorbed = len(self.users[node]) == 1 and self.users[node][0] in self.found
-        if self.found[node].terms >= 2 and not absorbed:
-            self.new[node] = self.joined(part, node)
+        is_joined = self.found[node].terms >= 2 and not absorbed
+        return self.joined(part, node) if is_joined else undone
 
-    def part(self, node: Node) -> _Parted:
+    def part(self, node: Node, new: Mapping[Node, Node]) -> _Parted:
         """`node` as f(inner) + rest."""
         if node.op is self.f.op:
-            return _Parted(self.new[node.src[0]], None)
+            return _Parted(new[node.src[0]], None)
         if node.op is ops.MUL:
             factor = self.factor(node)
             assert factor is not None  # the node is in `found`
             x, p, inner = factor
             return _Parted(
                 _applied(ops.MUL, self.parted[x].inner, inner),
-                _applied(ops.MUL, self.parted[x].rest, self.new[p]),
+                _applied(ops.MUL, self.parted[x].rest, new[p]),
             )
         if node.op in self.f.unary:
             x = self.parted[node.src[0]]
             return _Parted(*(_applied(node.op, v, arg=node.arg) for v in (x.inner, x.rest)))
-        a, b = (self.parted[s] if self.is_own(s) else _Parted(None, self.new[s]) for s in node.src)
+        a, b = (self.parted[s] if self.is_own(s) else _Parted(None, new[s]) for s in node.src)
         return _Parted(_sum(node.op, a.inner, b.inner), _sum(node.op, a.rest, b.rest))
 
     def undone(self, part: _Parted, like: Node) -> Node:
@@ -155,16 +153,10 @@ def sink_through_sums(sink: Node, f: Sinkable) -> Node:
     least = 2 if f.inverse is None else 1
     if sum(node.op is f.op for node in order) < least:
         return sink
-    users: dict[Node, list[Node]] = {}
-    for node in order:
-        for s in node.src:
-            users.setdefault(s, []).append(node)
-    run = _Sinking(f, users)
+    run = _Sinking(f, readers(order))
     for node in order:
         run.find(node)
-    for node in order:
-        run.rebuild(node)
-    return run.new[sink]
+    return rebuild(order, run.sunk)[sink]
 
 
 def _applied(op: Op, x: Node | None, *others: Node, arg: Any = NO_ARG) -> Node | None:

@@ -8,7 +8,6 @@ dies by itself, and no residue is computed twice.
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Iterable, Mapping
 
 import attrs
@@ -16,6 +15,7 @@ import attrs
 from ren.core import op as ops
 from ren.core.node import Node, make, toposort
 from ren.core.op import Kind
+from ren.core.rewrite import with_sources
 from ren.lowering.passes.lower_ring_ops import join, view
 
 Moduli = tuple[int, ...]
@@ -114,15 +114,13 @@ def _limbs_of(x: Node, moduli: Moduli) -> Node:
 
 
 def _made(node: Node, part: Moduli, new: Mapping[tuple[Node, Moduli], Node]) -> Node:
-    src = []
+    src: list[Node] = []
     for s in node.src:
         if taken := _taken(node, s, part):
             found = new.get((s, taken))
             src.append(_limbs_of(new[s, _moduli(s)], taken) if found is None else found)
     if node.op is ops.VIEW:
         return src[0]
-    if part == _moduli(node):
-        return node if all(map(operator.is_, src, node.src)) else make(node.op, src, node.arg)
-    if node.op is ops.JOIN:
+    if node.op is ops.JOIN and part != _moduli(node):
         return join(src, node.spec.ring.with_moduli(part))
-    return make(node.op, src, node.arg)
+    return with_sources(node, tuple(src))
