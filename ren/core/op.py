@@ -68,7 +68,6 @@ class Op:
         infer: `(src, arg) -> Spec`, `src` the types of the sources; raises a RenError where the op
             does not apply.
         kind: what the scheduler may do with it.
-        is_linear: commutes with NTT, INTT and automorphisms.
         is_commutative: the order of two sources does not matter.
         wants: the domain that its sources must be in; None for "that of the result".
         fold: `(ring, arg, *values) -> value` on constant polynomials, as integers mod q.
@@ -81,7 +80,6 @@ class Op:
     arg: type | tuple[type, ...]
     infer: Infer = attrs.field(repr=False)
     kind: Kind
-    is_linear: bool = False
     is_commutative: bool = False
     wants: Domain | None = None
     fold: Callable[..., int] | None = attrs.field(default=None, repr=False)
@@ -102,11 +100,11 @@ CONST = Op("CONST", 0, ConstArg, rules.infer_literal, Kind.CONSTANT)
 
 ADD = Op(
     "ADD", 2, NoArg, rules.infer_linear("A sum"), Kind.ELEMENTWISE,
-    is_linear=True, is_commutative=True, fold=lambda ring, arg, a, b: (a + b) % ring.q,
+    is_commutative=True, fold=lambda ring, arg, a, b: (a + b) % ring.q,
 )  # fmt: skip
 SUB = Op(
     "SUB", 2, NoArg, rules.infer_linear("A difference"), Kind.ELEMENTWISE,
-    is_linear=True, fold=lambda ring, arg, a, b: (a - b) % ring.q,
+    fold=lambda ring, arg, a, b: (a - b) % ring.q,
 )  # fmt: skip
 MUL = Op(
     "MUL", 2, NoArg, rules.infer_mul, Kind.ELEMENTWISE,
@@ -118,7 +116,7 @@ DOT = Op(
 )  # fmt: skip
 NEG = Op(
     "NEG", 1, NoArg, rules.infer_same, Kind.ELEMENTWISE,
-    is_linear=True, fold=lambda ring, arg, a: -a % ring.q, inverse="NEG",
+    fold=lambda ring, arg, a: -a % ring.q, inverse="NEG",
 )  # fmt: skip
 
 NTT = Op(
@@ -137,7 +135,7 @@ MODDOWN = Op("MODDOWN", 1, RingArg, rules.infer_mod_down, Kind.RING)
 BOUNDED = Op("BOUNDED", 1, BoundArg, rules.infer_same, Kind.RING, fold=rules.reduced)
 ROTATE = Op("ROTATE", 1, RotateArg, rules.infer_same, Kind.RING, fold=rules.reduced)
 
-VIEW = Op("VIEW", 1, RingArg, rules.infer_to_ring, Kind.VIEW, is_linear=True,
+VIEW = Op("VIEW", 1, RingArg, rules.infer_to_ring, Kind.VIEW,
           fold=lambda ring, arg, a: a % arg.ring.q)  # fmt: skip
 LIFT = Op(
     "LIFT", 1, RingArg, rules.infer_base_change, Kind.TRANSFORM,
@@ -147,7 +145,7 @@ CONVERT = Op(
     "CONVERT", 1, RingArg, rules.infer_base_change, Kind.TRANSFORM,
     wants=Domain.COEFF, fold=rules.converted, work=rules.convert_work,
 )  # fmt: skip
-JOIN = Op("JOIN", None, RingArg, rules.infer_join, Kind.TRANSFORM, is_linear=True)
+JOIN = Op("JOIN", None, RingArg, rules.infer_join, Kind.TRANSFORM)
 STACK = Op("STACK", None, StackArg, rules.infer_stack, Kind.TRANSFORM)
 PART = Op("PART", 1, PartArg, rules.infer_part, Kind.TRANSFORM)
 AUTOMORPHISM = Op(

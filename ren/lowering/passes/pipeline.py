@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import attrs
 
-from ren.core.node import Node, toposort
+from ren.core.node import Node
 from ren.core.verify import verify
 from ren.lowering.passes.bufferize import bufferize
 from ren.lowering.passes.expand_constants import expand_constants
@@ -41,16 +41,6 @@ class Pass:
     name: str
     run: Callable[[Node], Node]
     changes_rounding: bool = False
-
-
-@attrs.frozen
-class Stage:
-    """A pass, the graph after it, and how many nodes it made and let go."""
-
-    step: Pass
-    graph: Node
-    made: int
-    gone: int
 
 
 PIPELINE: tuple[Pass, ...] = (
@@ -94,14 +84,3 @@ def run_pipeline(sink: Node) -> Node:
     if verified is not done:
         verify(sink, sink, done)
     return sink
-
-
-def stages(sink: Node) -> tuple[Stage, ...]:
-    """The graph after each pass, with the counts of nodes made and gone."""
-    found = []
-    for step in PIPELINE:
-        after = step.run(sink)
-        before, now = set(toposort(sink)), set(toposort(after))
-        found.append(Stage(step, after, len(now - before), len(before - now)))
-        sink = after
-    return tuple(found)

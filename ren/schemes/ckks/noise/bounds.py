@@ -87,11 +87,6 @@ _LEAST_BOUND = 2.0**-30  # of plaintexts: smaller values publish this
 # ------------------------------------------------------------------- sources
 
 
-def unknown(batch: tuple[int, ...] = ()) -> NDArray[np.float32]:
-    """Unknown noise: all NaN; NaN propagates."""
-    return np.full((*batch, WIDTH), np.nan, np.float32)
-
-
 def of_values(values: Any, params: Parameters, scale: float, bound: float | None = None) -> Noise:
     """Noise of encoded slots: a public bound of the values, and the rounding of encoding.
 
