@@ -1,8 +1,8 @@
 """The rewrite drivers, all iterative.
 
-`rewrite` applies a table of rules to a fixpoint, from the leaves up: a rule sees a node whose
-sources are done. `rewrite_down` works from the root: a rule sees a node as it was, and the facts
-that a whole-graph analysis found about it. `rebuild` is one sweep from the leaves up: a rule sees a
+`rewrite` applies a table of rules to a fixpoint, from the leaves up. Its rules see a node whose
+sources are done. `rewrite_down` works from the root. Its rules see a node as it was, and facts that
+a whole-graph analysis found about it. `rebuild` is one sweep from the leaves up. Its rule sees a
 node as it was, and what became of the nodes below it.
 """
 
