@@ -15,6 +15,7 @@ from ren.poly import Poly
 from ren.poly.capturing import is_capturing
 from ren.poly.realization import has_placeholder, realize_nodes
 from ren.sampling import fresh_seed
+from ren.schemes.rlwe.keychain import Keychain
 from ren.schemes.rlwe.keys import (
     Entropy,
     PublicKey,
@@ -28,6 +29,36 @@ from ren.schemes.rlwe.keys import (
 from ren.schemes.rlwe.parameters import RlweParameters
 
 _UNIFORM_HALF = b"ren/ckks/ciphertext/"
+
+
+def encrypt(
+    message: Poly, keys: Keychain, params: RlweParameters, entropy: Entropy = fresh_seed
+) -> tuple[tuple[Poly, Poly], bytes | None]:
+    """Encrypt m [*batch, limb, n] with the secret where it is held, else with the public key.
+
+    Returns:
+        (c0, c1) with c0 + c1 s = m + noise, and the seed that c1 is expanded from, if it has one.
+
+    Raises:
+        MissingKeyError: neither key is held.
+    """
+    if keys.secret is not None:
+        return encrypt_with_secret(message, keys.secret, params, entropy)
+    return encrypt_with_public_key(message, keys.require_public(), params, entropy), None
+
+
+def encrypt_at_once(
+    coefficients: NDArray[np.int64],
+    ring: RingSpec,
+    keys: Keychain,
+    params: RlweParameters,
+    entropy: Entropy = fresh_seed,
+) -> tuple[tuple[Poly, Poly], bytes | None]:
+    """Encrypt coefficients [*batch, n] over `ring` like `encrypt`, computed when it returns."""
+    if keys.secret is not None:
+        return encrypt_integers(coefficients, ring, keys.secret, params, entropy)
+    public = keys.require_public()
+    return encrypt_integers_with_public_key(coefficients, ring, public, params, entropy), None
 
 
 def encrypt_with_secret(
@@ -123,7 +154,13 @@ def _with_public_key(
 
 
 def decrypt_coefficients(polys: tuple[Poly, ...], secret: Secret) -> NDArray[np.float64]:
-    """The centred coefficients of c0 + c1 s + ..: float64 [*batch, n].
+    """The centred coefficients of c0 + c1 s + ..: float64 [*batch, n]; see `decrypt`."""
+    message = decrypt(polys, secret)
+    return centered(message.limbs, message.ring.moduli)
+
+
+def decrypt(polys: tuple[Poly, ...], secret: Secret) -> Poly:
+    """c0 + c1 s + .. in the coefficient domain, computed at once.
 
     The time does not depend on the message: it takes one path for a ring, a batch and a device.
 
@@ -143,7 +180,7 @@ def decrypt_coefficients(polys: tuple[Poly, ...], secret: Secret) -> NDArray[np.
     if any(is_host(p.limbs) for p in polys):  # of the python device: the secret is not there
         polys = tuple(moved(polys, secret.poly.device))
     (message,) = replayed(_messages, None, *polys, secret.poly)
-    return centered(message.limbs, message.ring.moduli)
+    return message
 
 
 def _messages(_: None, *given: Poly) -> tuple[Poly]:

@@ -1,4 +1,4 @@
-"""The frame of serialized CKKS objects, and checked reading of what is inside.
+"""Frame of serialized objects, and checked reading of what is inside.
 
 magic | version | kind | parameters digest | header (JSON) | arrays | SHA-256 of all before. The
 checksum finds damage; it does not authenticate. Every field is checked for its range as well.
@@ -17,22 +17,15 @@ import attrs
 import numpy as np
 from numpy.typing import NDArray
 
-from ren.core.errors import SerializationError
+from ren.core.errors import SerializationError, TracedValueError
 from ren.core.ring import RingSpec
+from ren.lowering.backends.xla.forking import on_host
+from ren.lowering.devices.devices import is_tracer
+from ren.poly import Poly, realize_polys
 
-MAGIC, VERSION = b"REN.CKKS", 5
 _HEAD = struct.Struct("<8sH16s32sI")  # magic, version, kind, digest, bytes of the header
 _CHECKSUM = 32
 _MAX_HEADER = 1 << 20
-
-
-def pack(kind: str, digest: bytes, header: dict[str, Any], arrays: Sequence[NDArray]) -> bytes:
-    """The bytes of an object; `arrays` of 1 or 4 bytes, in an order that the header implies."""
-    text = json.dumps(header, sort_keys=True, separators=(",", ":")).encode()
-    head = _HEAD.pack(MAGIC, VERSION, kind.encode().ljust(16, b"\0"), digest, len(text))
-    parts = [np.ascontiguousarray(a, a.dtype.newbyteorder("<")).tobytes() for a in arrays]
-    body = b"".join([head, text, *parts])
-    return body + hashlib.sha256(body).digest()
 
 
 @attrs.define
@@ -111,28 +104,66 @@ class Reader:
             raise damaged(self.kind, f"{len(self.body)} bytes are left over")
 
 
-def unpack(kind: str, data: bytes) -> Reader:
-    """The frame of `data`, its checksum verified.
+@attrs.frozen
+class Frame:
+    """Frame of the objects of one scheme.
 
-    Raises:
-        SerializationError: truncated, altered or foreign bytes, another kind or version.
+    Args:
+        magic: the eight bytes that its bytes begin with.
+        version: of the format of all its objects; other versions are not read.
     """
-    if not isinstance(data, bytes | bytearray | memoryview):
-        raise damaged(kind, f"{type(data).__name__} was given")
-    view = memoryview(data).cast("B")
-    if len(view) < _HEAD.size + _CHECKSUM or bytes(view[:8]) != MAGIC:
-        raise damaged(kind, "they do not begin as Ren's do, or are cut short")
-    _, version, found, digest, size = _HEAD.unpack_from(view)
-    if version != VERSION:
-        raise damaged(kind, f"they are of version {version}, this library reads {VERSION}")
-    if (found := found.rstrip(b"\0").decode("ascii", "replace")) != kind:
-        raise damaged(kind, f"they are a {found}")
-    body, checksum = view[:-_CHECKSUM], view[-_CHECKSUM:]
-    if hashlib.sha256(body).digest() != bytes(checksum):
-        raise damaged(kind, "the checksum does not match")
-    if size > min(_MAX_HEADER, len(body) - _HEAD.size):
-        raise damaged(kind, "the header is too long")
-    return Reader(kind, digest, _json(kind, body[_HEAD.size :][:size]), body[_HEAD.size + size :])
+
+    magic: bytes
+    version: int
+
+    def pack(
+        self, kind: str, digest: bytes, header: dict[str, Any], arrays: Sequence[NDArray]
+    ) -> bytes:
+        """The bytes of an object; `arrays` of 1 or 4 bytes, in an order that the header implies."""
+        text = json.dumps(header, sort_keys=True, separators=(",", ":")).encode()
+        head = _HEAD.pack(
+            self.magic, self.version, kind.encode().ljust(16, b"\0"), digest, len(text)
+        )
+        parts = [np.ascontiguousarray(a, a.dtype.newbyteorder("<")).tobytes() for a in arrays]
+        body = b"".join([head, text, *parts])
+        return body + hashlib.sha256(body).digest()
+
+    def unpack(self, kind: str, data: bytes) -> Reader:
+        """The frame of `data`, its checksum verified.
+
+        Raises:
+            SerializationError: truncated, altered or foreign bytes, another kind or version.
+        """
+        if not isinstance(data, bytes | bytearray | memoryview):
+            raise damaged(kind, f"{type(data).__name__} was given")
+        view = memoryview(data).cast("B")
+        if len(view) < _HEAD.size + _CHECKSUM or bytes(view[:8]) != self.magic:
+            raise damaged(kind, "they do not begin as Ren's do, or are cut short")
+        _, version, found, digest, size = _HEAD.unpack_from(view)
+        if version != self.version:
+            raise damaged(kind, f"they are of version {version}, this library reads {self.version}")
+        if (found := found.rstrip(b"\0").decode("ascii", "replace")) != kind:
+            raise damaged(kind, f"they are a {found}")
+        body, checksum = view[:-_CHECKSUM], view[-_CHECKSUM:]
+        if hashlib.sha256(body).digest() != bytes(checksum):
+            raise damaged(kind, "the checksum does not match")
+        if size > min(_MAX_HEADER, len(body) - _HEAD.size):
+            raise damaged(kind, "the header is too long")
+        return Reader(
+            kind, digest, _json(kind, body[_HEAD.size :][:size]), body[_HEAD.size + size :]
+        )
+
+
+def limbs_of(*polys: Poly) -> list[NDArray[np.uint32]]:
+    """Limb arrays of polynomials in the NTT domain, on the host."""
+    realized = realize_polys([p.ntt() for p in polys])
+    if any(is_tracer(p.limbs) for p in realized):
+        raise TracedValueError(
+            "Bytes of a ciphertext were asked for inside a JAX transformation.",
+            "There, it has no values.",
+            "Return it from the transformed function, and call to_bytes() outside.",
+        )
+    return [on_host(p.limbs) for p in realized]
 
 
 def _json(kind: str, text: memoryview) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """Mutants of serialized objects with a valid checksum.
 
-The mutants name no header field, so that new fields are mutated too. `unpack` reads the header, a
-JSON text; the frame precedes it, and the arrays follow it.
+The mutants name no header field, so that new fields are mutated too. `FRAME.unpack` reads the
+header, a JSON text; the frame precedes it, and the arrays follow it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 
 import attrs
 
-from ren.schemes.rlwe.frame import unpack
+from ren.schemes.ckks.parameters.frame import FRAME
 
 CHECKSUM = 32
 Path = tuple[Any, ...]
@@ -65,7 +65,7 @@ class Blob:
 
 def blob(kind: str, data: bytes) -> Blob:
     """Bytes of a framed kind with their header."""
-    header = unpack(kind, data).header
+    header = FRAME.unpack(kind, data).header
     text = json.dumps(header, sort_keys=True, separators=(",", ":")).encode()
     start = data.index(text)
     assert struct.unpack_from("<I", data, start - 4) == (len(text),)

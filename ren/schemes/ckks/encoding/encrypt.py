@@ -19,8 +19,6 @@ from ren.schemes.rlwe import encryption
 from ren.schemes.rlwe.keychain import Keychain
 from ren.schemes.rlwe.keys import Entropy
 
-Polys = tuple[tuple[Poly, Poly], bytes | None]
-
 # Declared state: counts the encryptions of this process. Places of noise follow from it, and from
 # nothing that is encrypted.
 serials = itertools.count()
@@ -40,26 +38,15 @@ def encrypted(
         slots = (
             _slots(values, params) if symbol is None else symbol.map(partial(_slots, params=params))
         )
-        return *_of_poly(p.poly, keys, params, entropy), p.layout, slots
+        return *encryption.encrypt(p.poly, keys, params, entropy), p.layout, slots
     given, ring = plaintext.encoded(values, params, level), params.ring(level)
     integers = encoder.as_integers(given.coefficients)
     if integers is None:
         message = plaintext.poly_of(given.coefficients, ring).ntt()
-        return *_of_poly(message, keys, params, entropy), given.layout, given.values
-    if keys.secret is not None:
-        made = encryption.encrypt_integers(integers, ring, keys.secret, params, entropy)
-        return *made, given.layout, given.values
-    public = keys.require_public()
-    polys = encryption.encrypt_integers_with_public_key(integers, ring, public, params, entropy)
-    return polys, None, given.layout, given.values
+        return *encryption.encrypt(message, keys, params, entropy), given.layout, given.values
+    made = encryption.encrypt_at_once(integers, ring, keys, params, entropy)
+    return *made, given.layout, given.values
 
 
 def _slots(values: Any, params: Parameters) -> NDArray:
     return plaintext.as_slots(values, params.slots)[0]
-
-
-def _of_poly(message: Poly, keys: Keychain, params: Parameters, entropy: Entropy) -> Polys:
-    if keys.secret is not None:
-        return encryption.encrypt_with_secret(message, keys.secret, params, entropy)
-    public = keys.require_public()
-    return encryption.encrypt_with_public_key(message, public, params, entropy), None

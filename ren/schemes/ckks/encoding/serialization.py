@@ -13,17 +13,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ren.core.errors import TracedValueError
 from ren.core.ring import Domain, RingSpec
-from ren.lowering.backends.xla.forking import on_host
-from ren.lowering.devices.devices import is_tracer
-from ren.poly import Poly, realize_polys
 from ren.schemes.ckks.encoding.layout import MOST_SLOTS, Layout, Tail
 from ren.schemes.ckks.noise.bounds import LARGEST, WIDTH
+from ren.schemes.ckks.parameters.frame import FRAME
 from ren.schemes.ckks.parameters.parameters import Parameters, header_of, parameters_of
 from ren.schemes.rlwe.active_context import live_context
 from ren.schemes.rlwe.encryption import uniform_half
-from ren.schemes.rlwe.frame import Reader, damaged, pack, unpack
+from ren.schemes.rlwe.frame import Reader, damaged, limbs_of
 from ren.schemes.rlwe.gadget import gadget_of
 from ren.schemes.rlwe.keys import from_residues
 
@@ -33,21 +30,6 @@ if TYPE_CHECKING:
 
 CIPHERTEXT, PLAINTEXT = "ciphertext", "plaintext"
 _MAX_BATCH_RANK = 8
-
-
-def limbs_of(*polys: Poly) -> list[NDArray[np.uint32]]:
-    """Limb arrays of polynomials in the NTT domain, on the host."""
-    realized = realize_polys([p.ntt() for p in polys])
-    if any(is_tracer(p.limbs) for p in realized):
-        raise TracedValueError(
-            "Bytes of a ciphertext were asked for inside a JAX transformation.",
-            "There, it has no values.",
-            "Return it from the transformed function, and call to_bytes() outside.",
-        )
-    return [on_host(p.limbs) for p in realized]
-
-
-# ------------------------------------------------------------------- ciphertexts and plaintexts
 
 
 def ciphertext_limbs(x: Ciphertext) -> list[NDArray[np.uint32]]:
@@ -63,7 +45,7 @@ def ciphertext_to_bytes(x: Ciphertext) -> bytes:
         "key_id": x.key_id,
         "seed": x.seed.hex() if x.seed else None,
     }
-    return pack(CIPHERTEXT, x.params.digest, header, [*limbs, _noise_array(x, limbs[0])])
+    return FRAME.pack(CIPHERTEXT, x.params.digest, header, [*limbs, _noise_array(x, limbs[0])])
 
 
 def read_ciphertext(data: bytes) -> dict[str, Any]:
@@ -73,7 +55,7 @@ def read_ciphertext(data: bytes) -> dict[str, Any]:
         SerializationError: damaged or foreign bytes, or another set of parameters than that of the
             live context with the same `key_id`.
     """
-    reader = unpack(CIPHERTEXT, data)
+    reader = FRAME.unpack(CIPHERTEXT, data)
     params, key_id = parameters_of(reader), reader.key_id()
     owner = live_context(key_id)
     if owner is not None:
@@ -117,7 +99,7 @@ def plaintext_to_bytes(p: Plaintext) -> bytes:
     """A plaintext over the ring of its level and the special primes."""
     limbs = limbs_of(p.wide)
     header = {**_slots_header(p, limbs[0]), "bits": p.bits}
-    return pack(PLAINTEXT, p.params.digest, header, [*limbs, _noise_array(p, limbs[0])])
+    return FRAME.pack(PLAINTEXT, p.params.digest, header, [*limbs, _noise_array(p, limbs[0])])
 
 
 def read_plaintext(data: bytes) -> dict[str, Any]:
@@ -126,7 +108,7 @@ def read_plaintext(data: bytes) -> dict[str, Any]:
     Raises:
         SerializationError: damaged or foreign bytes.
     """
-    reader = unpack(PLAINTEXT, data)
+    reader = FRAME.unpack(PLAINTEXT, data)
     params = parameters_of(reader)
     level = reader.integer("level", 0, params.depth)
     bits = reader.integer("bits", 0, params.ring(level).q.bit_length())

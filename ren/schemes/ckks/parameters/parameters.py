@@ -38,13 +38,14 @@ from ren.schemes.ckks.parameters.checks import (
     read_fields,
 )
 from ren.schemes.ckks.parameters.display import parameter_parts, security_marks
+from ren.schemes.ckks.parameters.frame import FRAME
 from ren.schemes.ckks.parameters.planner import partition, plan_for_depth, plan_with_sums
 from ren.schemes.ckks.parameters.plot import ModulusChain, plot
 from ren.schemes.ckks.parameters.presets import PRESETS
 from ren.schemes.ckks.parameters.table import Report, key_rows, level_row, security_text
 from ren.schemes.rlwe import security as bounds
 from ren.schemes.rlwe.files import Stored
-from ren.schemes.rlwe.frame import Reader, damaged, pack, unpack
+from ren.schemes.rlwe.frame import Reader, damaged
 
 FRACTION_BITS = 64  # of a canonical scale
 RESIDUE_BYTES = 4  # a residue is a uint32
@@ -374,7 +375,7 @@ class Parameters(Stored):
 
     def to_bytes(self) -> bytes:
         """The parameters alone, for `from_bytes`."""
-        return pack(KIND, self.digest, header_of(self), [])
+        return FRAME.pack(KIND, self.digest, header_of(self), [])
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Parameters:
@@ -383,7 +384,7 @@ class Parameters(Stored):
         Raises:
             SerializationError: damaged or foreign bytes, or parameters that cannot be.
         """
-        reader = unpack(KIND, data)
+        reader = FRAME.unpack(KIND, data)
         params = parameters_of(reader)
         reader.finish()
         return params
