@@ -1,9 +1,12 @@
-"""`python -m benchmarks.table`: the README's table, of the newest rows in results/bench.jsonl."""
+"""`python -m benchmarks.table`: the tables of the pages, of the newest rows in results/bench.jsonl.
+
+The first stands in `README.md`, the second in `docs/performance.md`.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +14,13 @@ from benchmarks.record import RESULTS
 from benchmarks.rows import REN
 
 SHOWN = ("rotation", "product", "8 rotations", "encode and encrypt", "decrypt and decode")
+MORE = ("add", "plaintext product", "matrix 16x16", "polynomial of degree 7")
 
 
 def main() -> None:
-    """Prints it."""
-    print(markdown(newest(RESULTS / "bench.jsonl")))
+    """Print both."""
+    rows = newest(RESULTS / "bench.jsonl")
+    print(markdown(rows), markdown(rows, MORE), sep="\n\n")
 
 
 def newest(path: Path) -> list[dict[str, Any]]:
@@ -27,13 +32,13 @@ def newest(path: Path) -> list[dict[str, Any]]:
     return list(found.values())
 
 
-def markdown(rows: Iterable[dict[str, Any]]) -> str:
+def markdown(rows: Iterable[dict[str, Any]], shown: Sequence[str] = SHOWN) -> str:
     """Medians in milliseconds; beside another library how many times Ren's it takes."""
-    table = {(row["n"], row["op"], row["side"]): row["median"] for row in rows}
+    table = {(r["n"], r["op"], r["side"]): r["median"] for r in rows if r["op"] in shown}
     degrees = sorted({n for n, _, _ in table})
     sides = list(dict.fromkeys(side for _, _, side in table))
     lines = [["ms", "n", *sides], ["---"] * (2 + len(sides))]
-    for op in SHOWN:
+    for op in shown:
         for n in degrees:
             ours = table.get((n, op, REN))
             if ours is not None:

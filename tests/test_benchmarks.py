@@ -323,6 +323,10 @@ def test_kernels_of_a_plan_are_timed_once_each():
     assert sum(row["products"] for row in rows) >= 2 * 3 * butterflies
 
 
-def test_the_table_of_the_readme_is_that_of_the_results() -> None:
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    assert tables.markdown(tables.newest(record.RESULTS / "bench.jsonl")) in readme
+@pytest.mark.parametrize(
+    ("page", "operations"),
+    [("README.md", tables.SHOWN), ("docs/performance.md", tables.MORE)],
+)
+def test_tables_of_pages_are_those_of_the_results(page, operations) -> None:
+    rows = tables.newest(record.RESULTS / "bench.jsonl")
+    assert tables.markdown(rows, operations) in (ROOT / page).read_text(encoding="utf-8")

@@ -16,10 +16,11 @@ import pytest
 from ren import errors
 from ren.config import SETTINGS, Setting
 from ren.lowering.passes.pipeline import PIPELINE
+from ren.lowering.plan import time_model
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = sorted((ROOT / "docs").rglob("*.md"))
-# A record of figures, a way in, a page on files, and what is made from docstrings or another file.
+# Figures, a way in, a page on files, and a copy of another file.
 UNTAUGHT = ("performance", "index", "notation", "contributing")
 TAUGHT = [p for p in PAGES if p.parent.name == "docs" and p.stem not in UNTAUGHT]
 ERRORS = ROOT / "docs" / "errors.md"
@@ -164,6 +165,22 @@ def test_every_feature_has_a_row_and_every_row_a_test() -> None:
         for path, name in named:
             assert name.startswith("test_") and name in functions(path), f"{path}::{name}"
     assert {f.partition(": ")[0] for f in features} == set(DOCUMENTS)
+
+
+def test_the_page_on_performance_is_short_and_has_the_rates_of_the_model() -> None:
+    page = (ROOT / "docs" / "performance.md").read_text(encoding="utf-8")
+    assert page.count("\n") <= 80
+    m = time_model
+    rates = {
+        "butterfly": (m.SECONDS_PER_BUTTERFLY, m.NATIVE_SECONDS_PER_BUTTERFLY, 1e9, "ns"),
+        "multiply-add": (m.SECONDS_PER_MULTIPLY_ADD, m.NATIVE_SECONDS_PER_MULTIPLY_ADD, 1e9, "ns"),
+        "memory": (m.BYTES_PER_SECOND, m.NATIVE_BYTES_PER_SECOND, 1e-9, "GB/s"),
+        "a unit, or a call": (m.SECONDS_PER_UNIT, m.NATIVE_SECONDS_PER_CALL, 1e6, "us"),
+    }
+    assert rows(page, "rate of two cores") == [
+        [name, f"{units * factor:.3g} {unit}", f"{native * factor:.3g} {unit}"]
+        for name, (units, native, factor, unit) in rates.items()
+    ]
 
 
 def test_the_internals_list_every_pass_in_order() -> None:
