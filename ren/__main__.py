@@ -17,7 +17,7 @@ from ren.lowering.storage.profile_store import cache_folder
 from ren.self_test import selftest
 
 
-def _about() -> list[tuple[str, str]]:
+def about() -> list[tuple[str, str]]:
     """Rows (name, value): the installed versions, the processors, the devices and the cache."""
     folder = cache_folder()
     packages = ("jax", "jaxlib", "numpy", "attrs")
@@ -45,7 +45,7 @@ def _native() -> str:
 
 def main() -> None:
     """Prints the report."""
-    print(columns(_about(), left=(0, 1)), flush=True)
+    print(columns(about(), left=(0, 1)), flush=True)
     print("\nself-test")
     report = selftest()
     print(report)

@@ -272,7 +272,7 @@ def gaussian(xof: Xof, count: int, sigma: float = 3.2) -> NDArray[np.int64]:
             f"sigma lies in (0, {MAX_SIGMA:g}].",
             "The usual error of RLWE has sigma=3.2.",
         )
-    table, guesses = _gaussian_table(float(sigma)), _gaussian_guesses(float(sigma))
+    table, guesses = gaussian_table(float(sigma)), gaussian_guesses(float(sigma))
     first = xof.words(count, "<u2")
     guessed = guesses[first]
     unsure = np.flatnonzero(guessed < -(len(table) // 2))
@@ -284,13 +284,13 @@ def gaussian(xof: Xof, count: int, sigma: float = 3.2) -> NDArray[np.int64]:
 
 def gaussian_bound(sigma: float) -> int:
     """The largest absolute value that `gaussian` gives: about 10 sigma."""
-    return len(_gaussian_table(float(sigma))) // 2
+    return len(gaussian_table(float(sigma))) // 2
 
 
 @lru_cache(maxsize=32)
-def _gaussian_guesses(sigma: float) -> NDArray[np.signedinteger]:
+def gaussian_guesses(sigma: float) -> NDArray[np.signedinteger]:
     """Draws that the first 16 bits of a word decide; below the support where they do not."""
-    table = _gaussian_table(sigma)
+    table = gaussian_table(sigma)
     edges, half = table >> _REST_BITS, len(table) // 2
     guesses = np.searchsorted(edges, np.arange(1 << 16, dtype=np.uint64)) - half
     guesses[edges] = -half - 1
@@ -298,7 +298,7 @@ def _gaussian_guesses(sigma: float) -> NDArray[np.signedinteger]:
 
 
 @lru_cache(maxsize=32)
-def _gaussian_table(sigma: float) -> NDArray[np.uint64]:
+def gaussian_table(sigma: float) -> NDArray[np.uint64]:
     """floor(2^64 P(X <= x)) for x from -t to t-1: searching a word from the right gives x + t."""
     masses = _gaussian_masses(sigma)
     both = masses[:0:-1] + masses

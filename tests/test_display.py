@@ -21,6 +21,7 @@ from ren.schemes import ckks
 from ren.schemes.ckks.noise.bounds import is_known
 from ren.schemes.rlwe.security import max_log_qp
 from ren.self_test import Check, SelfTest
+from tests.schemes.ckks.keys import keys_of
 
 RING = RingSpec(8, (17, 97))
 INSECURE = ckks.Parameters.for_depth(2, n=256, security=None)
@@ -306,8 +307,8 @@ def test_nothing_secret_and_no_message_is_shown(context):
     value = 0.7391827364
     x = context.encrypt([value] * 128, bound=1.0)
     pages = [shown(v) for v in (context, x, x + 1.0, context.encode([value]), context.params)]
-    pages += [shown(p) for p in (*x.polys, context._keys.require_secret().poly)]
-    s = context._keys.require_secret().poly.tolist(centered=True)
+    pages += [shown(p) for p in (*x.polys, keys_of(context).require_secret().poly)]
+    s = keys_of(context).require_secret().poly.tolist(centered=True)
     for page in pages:
         assert "0.739" not in page and ", ".join(map(str, s[:8])) not in page
         assert "".join(map(str, s[:12])) not in page

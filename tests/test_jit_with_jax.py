@@ -55,9 +55,14 @@ def element(value, i: int):
 
 
 @pytest.fixture(params=TIERS)
-def jitted(request):
+def tier(request):
+    return request.param
+
+
+@pytest.fixture
+def jitted(tier):
     """`jitted(f)`: under ren.jit, in each tier."""
-    return ren.jit(tier=request.param)
+    return ren.jit(tier=tier)
 
 
 # ------------------------------------------------------------------- transformations
@@ -338,9 +343,9 @@ def test_first_calls_at_once(jitted):
         assert (info.hits + info.misses, info.plans) == (8, 1)
 
 
-def test_threads_with_different_specs_and_a_small_cache(jitted):
+def test_threads_with_different_specs_and_a_small_cache(tier):
     shapes = [(), (3,), (2, 3)]
-    options = {"tier": jitted(step)._options.tier, "max_plans": 2}
+    options = {"tier": tier, "max_plans": 2}
     f = ren.jit(**options)(step)
     polys = [poly(i, shapes[i % 3]).realize() for i in range(8)]
     for _ in range(3):
@@ -381,8 +386,8 @@ def test_threads_that_capture_do_not_see_each_other(jitted):
 # ------------------------------------------------------------------- ways to write a function
 
 
-def test_a_function_that_calls_itself(jitted):
-    @ren.jit(tier=jitted(step)._options.tier, static_argnames="depth")
+def test_a_function_that_calls_itself(tier):
+    @ren.jit(tier=tier, static_argnames="depth")
     def tower(x: Poly, depth: int) -> Poly:
         return x if depth == 0 else tower(x * x + 1, depth - 1) - x
 

@@ -120,6 +120,46 @@ def test_files_named_for_contributors_exist() -> None:
         assert (ROOT / name).exists(), name
 
 
+def private(name: str) -> bool:
+    return name.startswith("_") and not name.endswith("_")  # not __dunder__, not _repr_html_
+
+
+def private_names_of_ren(tree: ast.AST, own: set[str]) -> list[str]:
+    """Private names that a test imports from ren, or reads of what is not `self`.
+
+    `own` are the names that ren defines: those of JAX and NumPy are not counted.
+    """
+    named = [name for _, name in imports(tree) if name.startswith("ren.")]
+    read = [
+        (node.attr, ast.unparse(node))
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Attribute) and ast.unparse(node.value) != "self"
+    ]
+    return [n for n in named if any(map(private, n.split(".")))] + [
+        text for name, text in read if private(name) and name in own
+    ]
+
+
+def test_tests_read_few_private_names() -> None:
+    """What a test needs is public, or of a module: 93 once, and fewer each time."""
+    own = {name for _, tree in trees() for name in defined(tree)}
+    read = [
+        f"{path.name}: {name}"
+        for path in sorted((ROOT / "tests").rglob("*.py"))
+        for name in private_names_of_ren(ast.parse(path.read_text()), own)
+    ]
+    assert len(read) <= 40, read
+
+
+def defined(tree: ast.AST) -> Iterator[str]:
+    """Names of functions and classes, and of what is assigned to: fields, attributes, variables."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+            yield node.name
+        elif isinstance(node, ast.Name | ast.Attribute) and isinstance(node.ctx, ast.Store):
+            yield node.id if isinstance(node, ast.Name) else node.attr
+
+
 def test_no_path_of_one_machine_stands_in_the_sources() -> None:
     for path in SOURCES:
         assert not MACHINE_PATH.search(path.read_text()), path

@@ -93,13 +93,13 @@ def test_integers_are_polynomials(n, batch, native):
         v[..., : len(ENDS)] = rng.permutation(ENDS)
     x, y, z = (Poly(v, ring) for v in values)
     with ren.config.update(native=native):
-        programs._planned.cache_clear()
+        programs.planned.cache_clear()
         for _ in range(2):
             given = Integers(values[0], ring), y.ntt(), Integers(values[2], ring)
             made = replayed(transformed, 3, *given)
             expected = transformed(3, x, y, z)
             assert all(ren.equal(a, b) for a, b in zip(made, expected, strict=True))
-    programs._planned.cache_clear()
+    programs.planned.cache_clear()
 
 
 def test_integers_of_other_positions_have_plans_of_their_own():
@@ -114,7 +114,7 @@ def test_integers_of_other_positions_have_plans_of_their_own():
 
 def test_integers_are_one_call_of_native_code_where_there_is_one():
     values = np.arange(4096) - 7
-    programs._planned.cache_clear()
+    programs.planned.cache_clear()
     try:
         build.compiler()
     except build.BuildError as error:
@@ -123,6 +123,6 @@ def test_integers_are_one_call_of_native_code_where_there_is_one():
     with ren.config.update(native=True):
         replayed(transformed, 9, *given)
     specs = (given[0].spec, Spec(LARGE, Domain.NTT), Spec(LARGE, Domain.COEFF))
-    runner, _ = programs._planned(transformed, 9, specs, (0,))
+    runner, _ = programs.planned(transformed, 9, specs, (0,))
     assert runner._whole is not None and runner._units is None
-    programs._planned.cache_clear()
+    programs.planned.cache_clear()

@@ -130,7 +130,7 @@ def inverted(table: np.ndarray, first: np.ndarray, rest: np.ndarray) -> list[int
 
 @pytest.mark.parametrize("sigma", [0.3, 1.0, 3.2, 500.0, MAX_SIGMA])
 def test_gaussian_is_the_inverse_of_the_cumulative_table(sigma):
-    table, same, count = sampling._gaussian_table(sigma), source("gaussian"), 1000
+    table, same, count = sampling.gaussian_table(sigma), source("gaussian"), 1000
     wanted = inverted(table, same.words(count, "<u2"), same.words(count, "<u8"))
     got = gaussian(source("gaussian"), count, sigma)
     assert got.dtype == np.int64 and got.tolist() == wanted
@@ -138,7 +138,7 @@ def test_gaussian_is_the_inverse_of_the_cumulative_table(sigma):
 
 @pytest.mark.parametrize("sigma", [0.3, 3.2, 500.0])
 def test_gaussian_at_every_step_of_the_table(sigma, monkeypatch):
-    table = sampling._gaussian_table(sigma)
+    table = sampling.gaussian_table(sigma)
     words = np.concatenate([table, table - np.uint64(1), table + np.uint64(1)])
     words = np.append(words, np.array([0, (1 << 64) - 1], np.uint64))
     first = (words >> np.uint64(48)).astype(np.uint16)
@@ -152,7 +152,7 @@ def test_gaussian_at_every_step_of_the_table(sigma, monkeypatch):
 
 @pytest.mark.parametrize("sigma", [0.3, 1.0, 3.2, 500.0])
 def test_first_bits_that_decide_are_decided_alike_by_all_that_begin_with_them(sigma):
-    table, guesses = sampling._gaussian_table(sigma), sampling._gaussian_guesses(sigma)
+    table, guesses = sampling.gaussian_table(sigma), sampling.gaussian_guesses(sigma)
     least = np.arange(1 << 16, dtype=np.uint64) << np.uint64(48)
     ends = [
         np.searchsorted(table, words, side="right") - len(table) // 2

@@ -31,9 +31,9 @@ LIMIT = 60  # seconds after which a test has hung
 
 
 @pytest.fixture
-def one_worker(monkeypatch) -> Iterator[submitting._Pool]:
+def one_worker(monkeypatch) -> Iterator[submitting.Pool]:
     """One call at a time, three that wait."""
-    pool = submitting._Pool(1, 3)
+    pool = submitting.Pool(1, 3)
     monkeypatch.setattr(submitting, "_pool", pool)
     yield pool
 
@@ -168,7 +168,7 @@ def test_beyond_the_bound_submit_waits(one_worker):
     thread = threading.Thread(target=beyond)
     thread.start()
     assert not came_back.wait(0.1)
-    assert len(one_worker._waiting) == 3
+    assert len(one_worker.waiting) == 3
     gate.open.set()
     assert came_back.wait(LIMIT)
     thread.join()
@@ -207,7 +207,7 @@ def test_workers_end_and_keep_nothing(one_worker):
     for thread in threading.enumerate():
         if thread.name == "ren.submit":
             thread.join(LIMIT)
-    assert one_worker._running == 0
+    assert one_worker.running == 0
     gc.collect()
     assert gone() is None
 
@@ -246,7 +246,7 @@ import ren
 from ren import Poly, RingSpec
 from ren.capture import submit as submitting
 
-submitting._pool = submitting._Pool(2, 8)
+submitting._pool = submitting.Pool(2, 8)
 begun = [threading.Event(), threading.Event()]
 
 def slow(i, end):

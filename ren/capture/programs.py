@@ -56,7 +56,7 @@ def replayed(function: Function, static: Hashable, *given: Poly | Integers) -> l
     specs = tuple([g.spec if isinstance(g, Integers) else spec_of(g) for g in given])
     wide = tuple([i for i, g in enumerate(given) if isinstance(g, Integers)])
     check_inputs(g.limbs for g in given if isinstance(g, Poly))
-    runner, types = _planned(function, static, specs, wide)
+    runner, types = planned(function, static, specs, wide)
     with concretely():
         made = runner([g if isinstance(g, Integers) else g.limbs for g in given])
     return [Poly._of_array(array, *kind) for array, kind in zip(made, types, strict=True)]
@@ -98,7 +98,7 @@ def _residues(given: Any) -> Any:
 
 
 @lru_cache(maxsize=256)
-def _planned(
+def planned(
     function: Function, static: Any, specs: tuple[Spec, ...], wide: tuple[int, ...]
 ) -> tuple[_Runner, list[tuple[RingSpec, Domain]]]:
     """Runner of a planned function, which takes integers at the positions `wide`; result types."""

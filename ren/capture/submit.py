@@ -110,7 +110,7 @@ def _run(future: Future[Any], call: Callable[[], Any]) -> None:
         future.set_result(result)
 
 
-class _Pool:
+class Pool:
     """Threads that run what waits in a queue, and end when nothing does.
 
     They are not daemons, so the interpreter awaits what they run. They see the end of the main
@@ -119,14 +119,14 @@ class _Pool:
 
     def __init__(self, workers: int, max_waiting: int) -> None:
         self._workers, self._max_waiting = workers, max_waiting
-        self._running = 0
-        self._waiting: deque[tuple[Future[Any], Callable[[], Any]]] = deque()
+        self.running = 0
+        self.waiting: deque[tuple[Future[Any], Callable[[], Any]]] = deque()
         self._changed = threading.Condition()
 
     def put(self, future: Future[Any], call: Callable[[], Any]) -> None:
         """Runs a call in a thread, when one is free."""
         with self._changed:
-            while len(self._waiting) >= self._max_waiting and _goes_on():
+            while len(self.waiting) >= self._max_waiting and _goes_on():
                 self._changed.wait()
             if not _goes_on():
                 raise JitError(
@@ -134,10 +134,10 @@ class _Pool:
                     "Nothing new is begun then.",
                     "Wait for the threads that submit calls before the program ends.",
                 )
-            if self._running < self._workers:
+            if self.running < self._workers:
                 threading.Thread(target=self._work, name="ren.submit").start()
-                self._running += 1
-            self._waiting.append((future, call))
+                self.running += 1
+            self.waiting.append((future, call))
 
     def _work(self) -> None:
         while (task := self._next()) is not None:
@@ -150,9 +150,9 @@ class _Pool:
     def _next(self) -> tuple[Future[Any], Callable[[], Any]] | None:
         with self._changed:
             self._changed.notify_all()
-            if self._waiting:
-                return self._waiting.popleft()
-            self._running -= 1
+            if self.waiting:
+                return self.waiting.popleft()
+            self.running -= 1
             return None
 
 
@@ -162,4 +162,4 @@ def _goes_on() -> bool:
 
 
 # Threads and what waits for them: state, but of a kind that no result depends on.
-_pool = _Pool(os.cpu_count() or 1, MAX_WAITING)
+_pool = Pool(os.cpu_count() or 1, MAX_WAITING)

@@ -78,12 +78,12 @@ def realize_nodes(nodes: Sequence[Node]) -> list[Node]:
         (traced if _reads_tracer(node) else concrete).append(node)
     if concrete:
         with concretely():
-            made = _compute(concrete)
+            made = compute(concrete)
         with _lock:
             _realized.update(zip(concrete, made, strict=True))
         found.update(zip(concrete, made, strict=True))
     if traced:
-        found.update(zip(traced, _compute(traced), strict=True))
+        found.update(zip(traced, compute(traced), strict=True))
     return [found[node] for node in nodes]  # type: ignore[misc]
 
 
@@ -116,7 +116,8 @@ def _leaked() -> TracedValueError:
     )
 
 
-def _compute(nodes: list[Node]) -> list[Node]:
+def compute(nodes: list[Node]) -> list[Node]:
+    """A BUFFER node for each of `nodes`, computed as one program; nothing is remembered."""
     sink = resolved(make(ops.SINK, nodes))
     plan = plan_of(sink)
     inputs = [i.arg.array for i in plan.inputs if isinstance(i.arg, BufferArg)]
@@ -127,7 +128,7 @@ def _compute(nodes: list[Node]) -> list[Node]:
         # Given away by another thread: what came out of the map can be computed anew.
         if resolved(make(ops.SINK, nodes)) is sink:
             raise
-        return _compute(nodes)
+        return compute(nodes)
     except jax.errors.UnexpectedTracerError:
         raise _leaked() from None
     return [wrap(array, node) for array, node in zip(arrays, nodes, strict=True)]

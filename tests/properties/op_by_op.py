@@ -29,7 +29,7 @@ class _Runners:
     """What runs each op, by its argument and the types of its sources."""
 
     def __init__(self) -> None:
-        self._directly = realization._compute
+        self._directly = realization.compute
         self._runners: dict[Key, _Runner] = {}
 
     def __call__(self, nodes: list[Node]) -> list[Node]:
@@ -89,8 +89,8 @@ def _constant(node: Node) -> NDArray[np.uint32]:
 def op_by_op() -> Iterator[None]:
     """Runs programs op by op while it is open; JAX's transformations and `ren.jit` are as ever."""
     runners = _Runners()
-    realization._compute = runners
+    realization.compute = runners
     try:
         yield
     finally:
-        realization._compute = runners._directly
+        realization.compute = runners._directly

@@ -12,6 +12,7 @@ import pytest
 
 from ren.schemes import ckks
 from ren.schemes.rlwe import active_context as active
+from tests.schemes.ckks.keys import keys_of
 
 BAR = 2.0**-20
 
@@ -91,7 +92,7 @@ def test_a_server_computes_and_cannot_decrypt_or_encrypt(ctx):
     with pytest.raises(ckks.MissingKeyError):
         server.public()
     assert error(ctx.decrypt(z), [2, 0]) < BAR
-    secret = ctx._keys.secret
+    secret = keys_of(ctx).secret
     shared = {id(leaf) for leaf in jax.tree.leaves(server)}
     assert shared and id(secret.poly.limbs) not in shared
 
@@ -126,8 +127,8 @@ def test_display_shows_no_secret(ctx):
     assert ctx.key_id[:8] in text and "rotation by 1" in text and "conjugation" in text
     assert "INSECURE" in text and "owner" in repr(ctx)
     assert "server" in repr(ctx.server()) and "public" in repr(ctx.public())
-    assert repr(ctx._keys.secret) == "<Secret>"
-    for key in (ctx._keys.relinearization, ctx._keys.public, ctx._keys):
+    assert repr(keys_of(ctx).secret) == "<Secret>"
+    for key in (keys_of(ctx).relinearization, keys_of(ctx).public, keys_of(ctx)):
         assert repr(key).startswith("<") and len(repr(key)) < 100
 
 

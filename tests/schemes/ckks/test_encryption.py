@@ -22,6 +22,7 @@ from ren.schemes.rlwe.encryption import (
     encrypt_with_public_key,
     encrypt_with_secret,
 )
+from tests.schemes.ckks.keys import keys_of
 
 # The parent imports and forks before JAX has started threads; each child then encrypts.
 _FORKS = """
@@ -118,11 +119,11 @@ def test_under_ren_jit_encryption_is_drawn_anew_at_each_replay(ctx):
 def test_keys_are_never_made_twice_alike(small_params):
     first, second = (ckks.context(params=small_params, rotations=[1]) for _ in range(2))
     again = ckks.context(params=small_params)
-    a, b = (c._keys for c in (first, second))
+    a, b = (keys_of(c) for c in (first, second))
     assert first.key_id != second.key_id
     assert not np.array_equal(a.secret.coefficients, b.secret.coefficients)
     made = [k.relinearization for k in (a, b)] + [k.galois[5] for k in (a, b)]
-    made += [c.public()._keys.public for c in (first, second, again)]
+    made += [keys_of(c.public()).public for c in (first, second, again)]
     assert len({key.seed for key in made}) == len(made)
     halves = [key.b if not isinstance(key.b, tuple) else key.b[0] for key in made]
     assert len({half.limbs[0].tobytes() for half in halves}) == len(made)
@@ -146,7 +147,7 @@ def test_noise_of_fresh_ciphertexts(ctx13):
     n, level = ctx13.params.n, ctx13.params.depth
     values = np.random.default_rng(0).uniform(-1, 1, n // 2)
     message = encoder.encode(values, n, n // 2, ctx13.params.scale(level))
-    secret = ctx13._keys.secret
+    secret = keys_of(ctx13).secret
     ring = ctx13.params.ring(level)
 
     def noise(x):
@@ -161,7 +162,7 @@ def test_noise_of_fresh_ciphertexts(ctx13):
 
 
 def test_the_secret_is_uniform_ternary(ctx13):
-    counts = np.unique(ctx13._keys.secret.coefficients, return_counts=True)
+    counts = np.unique(keys_of(ctx13).secret.coefficients, return_counts=True)
     assert counts[0].tolist() == [-1, 0, 1]
     assert np.abs(counts[1] / ctx13.params.n - 1 / 3).max() < 0.03
 
@@ -183,11 +184,11 @@ def same(polys, others):
 def test_encryption_at_once_is_bit_for_bit_the_program(ctx, batch, level):
     params, ring = ctx.params, ctx.params.ring(level)
     values = np.random.default_rng(level).integers(-(2**50), 2**50, (*batch, params.n))
-    message, secret = Poly(values, ring), ctx._keys.secret
+    message, secret = Poly(values, ring), keys_of(ctx).secret
     made, seed = encrypt_integers(values, ring, secret, params, entropy())
     wanted, wanted_seed = encrypt_with_secret(message, secret, params, entropy())
     assert seed == wanted_seed and same(made, wanted)
-    key = ctx.public()._keys.public
+    key = keys_of(ctx.public()).public
     made = encrypt_integers_with_public_key(values, ring, key, params, entropy())
     assert same(made, encrypt_with_public_key(message, key, params, entropy()))
 
@@ -221,7 +222,7 @@ def test_encrypting_anew_plans_nothing(ctx, slots, monkeypatch):
 
 def ciphertext_of(values, ctx, level):
     """Polynomials that decrypt to exactly these integer coefficients, c1 uniform."""
-    ring, secret = ctx.params.ring(level), ctx._keys.secret
+    ring, secret = ctx.params.ring(level), keys_of(ctx).secret
     c1 = Poly.uniform(ring, seed=b"c1").ntt()
     return Poly(values, ring).ntt() - c1 * secret.poly.to_ring(ring), c1
 
@@ -238,7 +239,7 @@ def test_any_coefficients_are_decrypted_to_52_bits(ctx, level, bits):
     wide[:4] = q // 2, -(q // 2), q // 2 - 1, 0
     for values in (small, [*small[:-1], wide[7]], wide):
         polys = ciphertext_of([v % q for v in values], ctx, level)
-        got = decrypt_coefficients(polys, ctx._keys.secret)
+        got = decrypt_coefficients(polys, keys_of(ctx).secret)
         assert got.shape == (n,) and got.dtype == np.float64
         for v, x in zip(values, got.tolist(), strict=True):
             assert abs(Fraction(x) - v) * 2**52 <= abs(v)

@@ -11,6 +11,7 @@ import pytest
 
 from ren.schemes import ckks
 from ren.schemes.rlwe import files
+from tests.schemes.ckks.keys import keys_of
 
 BAR = 2.0**-20
 
@@ -60,7 +61,7 @@ def test_an_owner_is_saved_only_when_that_is_said(small_params, path):
         ckks.Context.load(path)
     again = ckks.Context.load(path, include_secret=True)
     assert error(again.decrypt(owner.encrypt([7.0])), [7]) < BAR
-    for secret in (owner._keys, owner._keys.secret):
+    for secret in (keys_of(owner), keys_of(owner).secret):
         with pytest.raises(ckks.SerializationError, match="secret"):
             pickle.dumps(secret)
 

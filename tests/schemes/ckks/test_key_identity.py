@@ -8,6 +8,7 @@ import pickle
 import threading
 import weakref
 from collections.abc import Iterator
+from types import SimpleNamespace
 
 import jax
 import numpy as np
@@ -25,6 +26,7 @@ from ren.schemes.rlwe.keychain import Keychain
 from ren.schemes.rlwe.keys import SwitchingKey
 from ren.schemes.rlwe.ownership import foreign_key
 from tests.schemes.ckks.frames import context_bytes, header_of, with_header
+from tests.schemes.ckks.keys import keys_of
 
 BAR = 2.0**-20
 
@@ -48,10 +50,12 @@ def read_own(data: bytes) -> ckks.Context:
 
 
 @pytest.fixture
-def own_process(monkeypatch) -> None:
-    """From here on this process knows no context and no ledger of before."""
-    monkeypatch.setattr(active, "_live", weakref.WeakKeyDictionary())
-    monkeypatch.setattr(ledger, "_ledgers", {})
+def own_process(monkeypatch) -> SimpleNamespace:
+    """From here on this process knows no context and no ledger of before, but those in here."""
+    known = SimpleNamespace(live=weakref.WeakKeyDictionary(), ledgers={})
+    monkeypatch.setattr(active, "_live", known.live)
+    monkeypatch.setattr(ledger, "_ledgers", known.ledgers)
+    return known
 
 
 def forgeries(victim: ckks.Context, attacker: ckks.Context) -> Iterator[tuple[str, Keychain]]:
@@ -59,9 +63,9 @@ def forgeries(victim: ckks.Context, attacker: ckks.Context) -> Iterator[tuple[st
 
     The attacker knows the victim's public, relinearization and galois keys, and no secret.
     """
-    theirs, mine = victim.public()._keys, attacker._keys
+    theirs, mine = keys_of(victim.public()), keys_of(attacker)
     known = dataclasses.replace(
-        victim.server()._keys, public=theirs.public, secret=mine.require_secret()
+        keys_of(victim.server()), public=theirs.public, secret=mine.require_secret()
     )
     yield "the victim's keys beside a foreign secret", known
     yield "foreign keys under the identity", dataclasses.replace(mine, identity=theirs.identity)
@@ -74,7 +78,7 @@ def forgeries(victim: ckks.Context, attacker: ckks.Context) -> Iterator[tuple[st
 
 
 def test_key_id_is_a_hash_of_the_public_and_the_relinearization_key(ctx):
-    keys, label = ctx._keys, b"ren/ckks/key_id/1/"
+    keys, label = keys_of(ctx), b"ren/ckks/key_id/1/"
 
     def hashed(kind: bytes, key, halves) -> bytes:
         limbs = b"".join(np.asarray(b.limbs, "<u4").tobytes() for b in halves)
@@ -86,14 +90,14 @@ def test_key_id_is_a_hash_of_the_public_and_the_relinearization_key(ctx):
     named = hashlib.sha256(label + b"identity/" + ctx.params.digest + hashes).digest()
     assert ctx.key_id == named[:16].hex()
     for context in (ctx, ctx.server(), ctx.public(), ctx.server(relinearization=False)):
-        assert context.key_id == ctx.key_id and context._keys.identity.tobytes() == hashes
+        assert context.key_id == ctx.key_id and keys_of(context).identity.tobytes() == hashes
     assert header_of(ctx.public().to_bytes())["identity"] == hashes.hex()
 
 
 def test_keychain_identity_is_static_in_pytrees(ctx):
     leaves, tree = jax.tree.flatten(ctx.server())
     moved = jax.tree.unflatten(tree, leaves)
-    assert moved._keys.identity == ctx._keys.identity and moved.key_id == ctx.key_id
+    assert keys_of(moved).identity == keys_of(ctx).identity and moved.key_id == ctx.key_id
     assert all(leaf.dtype == np.uint32 for leaf in leaves)
     assert hash(tree) == hash(jax.tree.structure(ctx.server()))
 
@@ -107,7 +111,7 @@ def test_from_bytes_refuses_a_key_id_of_other_keys(victim, attacker, name):
 
 
 def test_from_bytes_refuses_foreign_keys_under_a_whole_identity(victim, attacker):
-    identity, mine = victim._keys.identity, attacker._keys
+    identity, mine = keys_of(victim).identity, keys_of(attacker)
     for forged in (
         Keychain(identity, public=mine.public),
         Keychain(identity, relinearization=mine.relinearization),
@@ -137,25 +141,25 @@ def test_resume_keeps_a_foreign_ledger_from_the_owner(victim, attacker, own_proc
     """The key of the noise would be the attacker's, who could subtract it."""
     y = attacker.encrypt([0.5])
     attacker.decrypt_shared(y, y.estimate, queries=1)
-    chosen = ledger.ledger_of(ledger_name(attacker._keys.require_secret())).saved
+    chosen = ledger.ledger_of(ledger_name(keys_of(attacker).require_secret())).saved
     forged = [context_bytes(victim.params, keys) for _, keys in forgeries(victim, attacker)]
     assert all(header_of(data)["shared"]["key"] == chosen.key.hex() for data in forged)
-    ledger._ledgers.clear()
+    own_process.ledgers.clear()
     for data in forged:
         with pytest.raises(ckks.SerializationError):
             read_own(data)
-    assert not ledger._ledgers
+    assert not own_process.ledgers
     read_own(attacker.to_bytes(include_secret=True))
     x = victim.encrypt([0.5])
     victim.decrypt_shared(x, x.estimate, queries=1)
-    own = ledger.ledger_of(ledger_name(victim._keys.require_secret())).saved
+    own = ledger.ledger_of(ledger_name(keys_of(victim).require_secret())).saved
     assert own.key != chosen.key and len(own.entries) == 1
 
 
 def test_from_bytes_parses_no_secret_unless_asked(victim, own_process, tmp_path):
     blob = victim.to_bytes(include_secret=True)
     victim.save(tmp_path / "keys", include_secret=True)
-    ledger._ledgers.clear()
+    own_process.ledgers.clear()
     for read, given in (
         (ckks.Context.from_bytes, blob),
         (ckks.load_server, blob),
@@ -163,7 +167,7 @@ def test_from_bytes_parses_no_secret_unless_asked(victim, own_process, tmp_path)
     ):
         with pytest.raises(ckks.SerializationError, match=r"hold a secret key[\s\S]*own backup"):
             read(given)
-    assert not active._live and not ledger._ledgers
+    assert not own_process.live and not own_process.ledgers
     assert read_own(blob).rank == 2
     for made in (victim.server(), victim.public()):
         assert read_own(made.to_bytes()).to_bytes() == made.to_bytes()
@@ -173,12 +177,12 @@ def changed(key: SwitchingKey, digit: int) -> SwitchingKey:
     """The key with one residue of one digit, in the last limb, one higher."""
     limbs = np.array(key.b[digit].limbs)
     limbs[-1, 5] = (limbs[-1, 5] + 1) % key.b[digit].ring.moduli[-1]
-    poly = type(key.b[digit])._of_array(limbs, key.b[digit].ring, key.b[digit].domain)
+    poly = ren.Poly.from_limbs(limbs, key.b[digit].ring, key.b[digit].domain)
     return dataclasses.replace(key, b=(*key.b[:digit], poly, *key.b[digit + 1 :]))
 
 
 def test_from_bytes_checks_all_digits_of_an_owner_against_its_secret(victim, attacker):
-    mine, theirs = victim._keys, attacker._keys
+    mine, theirs = keys_of(victim), keys_of(attacker)
     (g,) = mine.galois
     assert foreign_key(mine.secret, mine, victim.params) is None
     last = len(mine.galois[g].b) - 1
@@ -201,7 +205,7 @@ def test_load_server_keeps_two_clients_apart(victim, attacker, own_process):
     a = ckks.load_server(data)
     with pytest.raises(ckks.SerializationError, match="not those of its key_id"):
         ckks.load_server(with_header(attacker.server().to_bytes(), key_id=victim.key_id))
-    copied = dataclasses.replace(a._keys, galois=attacker._keys.galois)
+    copied = dataclasses.replace(keys_of(a), galois=keys_of(attacker).galois)
     for keys in (copied, dataclasses.replace(copied, relinearization=None)):
         with pytest.raises(ckks.ContextError, match=r"galois/\d+ [\s\S]*one owner"):
             ckks.load_server(context_bytes(victim.params, keys))
@@ -214,7 +218,7 @@ def test_load_server_keeps_two_clients_apart(victim, attacker, own_process):
 
 def test_from_bytes_compares_contents_beyond_seeds(victim, own_process):
     server = ckks.load_server(victim.server().to_bytes())
-    keys = server._keys
+    keys = keys_of(server)
     (g,) = keys.galois
     forged = dataclasses.replace(keys, galois={g: changed(keys.galois[g], 0)})
     with pytest.raises(ckks.ContextError, match=f"galois/{g}"):
@@ -226,15 +230,15 @@ def test_from_bytes_compares_contents_beyond_seeds(victim, own_process):
 def test_from_bytes_compares_switching_keys(small_params, victim, attacker, own_process):
     other = ckks.context(params=small_params)
     server = ckks.load_server(victim.switching_key(other).server().to_bytes())
-    foreign = attacker.switching_key(other)._keys.switches
-    forged = dataclasses.replace(server._keys, switches=foreign)
+    foreign = keys_of(attacker.switching_key(other)).switches
+    forged = dataclasses.replace(keys_of(server), switches=foreign)
     with pytest.raises(ckks.ContextError, match=f"switch/{other.key_id}"):
         ckks.load_server(context_bytes(victim.params, forged))
 
 
 def test_adopt_refuses_another_identity_under_one_key_id(victim, attacker):
     """What takes 2^128 hashes: another identity with the same `key_id`."""
-    forged = attacker._keys.identity
+    forged = keys_of(attacker).identity
     found = Keychain(Identity(forged.params, forged.public, forged.relinearization))
     object.__setattr__(found.identity, "key_id", victim.key_id)  # of a frozen class, cached
     with pytest.raises(ckks.ContextError, match="other keys"):
@@ -242,8 +246,10 @@ def test_adopt_refuses_another_identity_under_one_key_id(victim, attacker):
 
 
 def test_adopt_refuses_forged_keys(victim, attacker):
-    server, (g,) = victim.server(), victim._keys.galois
-    with_own = dataclasses.replace(victim._keys.evaluation_only(), galois=attacker._keys.galois)
+    server, (g,) = victim.server(), keys_of(victim).galois
+    with_own = dataclasses.replace(
+        keys_of(victim).evaluation_only(), galois=keys_of(attacker).galois
+    )
     forged = ckks.Context(victim.params, with_own)
     with pytest.raises(ckks.ContextError, match=f"galois/{g} "):
         server.adopt(forged)
@@ -251,17 +257,17 @@ def test_adopt_refuses_forged_keys(victim, attacker):
     unnoticed = ckks.Context(victim.params, dataclasses.replace(with_own, galois=unheld))
     with pytest.raises(ckks.ContextError, match="not of the secret key held here"):
         victim.adopt(unnoticed)
-    assert list(victim._keys.galois) == list(server._keys.galois) == [g]
+    assert list(keys_of(victim).galois) == list(keys_of(server).galois) == [g]
     assert victim.adopt(server) is victim and server.adopt(victim) is server
 
 
 def test_admission_is_atomic(victim, attacker, own_process):
     """Of two contexts that conflict one is read, however threads interleave."""
     honest = victim.server().to_bytes()
-    keys = dataclasses.replace(victim._keys.evaluation_only(), galois=attacker._keys.galois)
+    keys = dataclasses.replace(keys_of(victim).evaluation_only(), galois=keys_of(attacker).galois)
     forged = context_bytes(victim.params, keys)
     for _ in range(10):
-        active._live.clear()
+        own_process.live.clear()
         start, made = threading.Barrier(2), []
 
         def load(data: bytes, start=start, made=made) -> None:
@@ -277,7 +283,7 @@ def test_admission_is_atomic(victim, attacker, own_process):
         for thread in threads:
             thread.join()
         kinds = sorted(type(m).__name__ for m in made)
-        assert kinds == ["Context", "ContextError"] and len(active._live) == 1
+        assert kinds == ["Context", "ContextError"] and len(own_process.live) == 1
 
 
 def test_live_context_finds_the_owner_while_others_come_and_go(victim):
@@ -326,7 +332,7 @@ def test_rotation_keys_are_equal_in_copies_of_an_owner(victim, attacker):
 
 def test_key_entropy_differs_for_each_key_and_is_not_stored(victim, attacker):
     victim.rotation_keys([5]).conjugation_key().switching_key(attacker)
-    keys, secret = victim._keys, victim._keys.require_secret()
+    keys, secret = keys_of(victim), keys_of(victim).require_secret()
     held = [keys.public, keys.relinearization, *keys.galois.values(), *keys.switches.values()]
     assert len({key.seed for key in held}) == len(held) == 6
     other = attacker.params.digest[::-1]
@@ -366,4 +372,4 @@ def test_context_made_inside_a_capture_has_keys(small_params):
 def test_read_context_registers_nothing(victim, own_process):
     params, keys, shared = read_context(victim.to_bytes(include_secret=True), True)
     assert params == victim.params and keys.rank == 2 and shared is not None
-    assert not active._live
+    assert not own_process.live

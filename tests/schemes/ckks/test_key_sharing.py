@@ -8,6 +8,7 @@ import pytest
 
 from ren.schemes import ckks
 from ren.schemes.rlwe.security import security_bits
+from tests.schemes.ckks.keys import keys_of
 
 BAR = 2.0**-20
 
@@ -27,15 +28,15 @@ def test_a_server_gets_the_keys_that_it_lacks(small_params):
     with server, pytest.raises(ckks.MissingKeyError, match=r"rotation by 2.*\n.*\n.*\(\[2\]\)"):
         x.rotate(2)
     more = owner.server(rotations=[2, -1], relinearization=False)
-    assert len(more._keys.galois) == 2 and more._keys.relinearization is None
+    assert len(keys_of(more).galois) == 2 and keys_of(more).relinearization is None
     with more, pytest.raises(ckks.MissingKeyError, match="relinearization key"):
         x * x
     server.adopt(ckks.load_server(more.to_bytes()))
     with server:
         z = x.rotate(2) + x.rotate(-1) + x.rotate(1)
     assert error(owner.decrypt(z), [5, 4, 2]) < BAR
-    assert len(server._keys.galois) == 3
-    assert owner.server(rotations=[])._keys.galois == {}
+    assert len(keys_of(server).galois) == 3
+    assert keys_of(owner.server(rotations=[])).galois == {}
     unnamed = owner.galois_key(3, "a test")  # X -> X^3: neither a rotation nor the conjugation
     assert unnamed is owner.galois_key(3, "a test") and "galois element 3" in str(owner)
     with pytest.raises(ckks.MissingKeyError, match="secret key"):
@@ -63,7 +64,7 @@ def test_a_server_switches_with_the_key_it_was_given(owners):
     public = ckks.Context.from_bytes(b.public().to_bytes())
     assert error(b.decrypt(server.switch_key(x, public)), [[1], [3]]) < BAR
     moved = jax.tree.map(lambda leaf: leaf, server)
-    assert list(moved._keys.switches) == [b.key_id]
+    assert list(keys_of(moved).switches) == [b.key_id]
 
 
 def test_what_cannot_be_switched(owners, small_params):
@@ -101,8 +102,8 @@ def test_a_saved_rotation_key_takes_half_at_a_large_degree():
     saved = len(owner.server(rotations=[1], relinearization=False).to_bytes())
     assert unseeded == key.nbytes == owner.params.key_nbytes()
     assert key.saved_nbytes <= saved <= 0.51 * unseeded
-    assert len(public.to_bytes()) <= 0.51 * public._keys.nbytes
-    for held in (key, public._keys.public, public, owner, owner.server()):
+    assert len(public.to_bytes()) <= 0.51 * keys_of(public).nbytes
+    for held in (key, keys_of(public).public, public, owner, owner.server()):
         text = repr(held)
         memory, rest = text.split(" MiB in memory, ")
         memory, saved = float(memory.split()[-1]), float(rest.split(" MiB saved")[0])
@@ -113,7 +114,7 @@ def test_security_covers_every_key(ctx13):
     """Each key, by its own modulus: none beyond the bound that the parameters tell."""
     owner = ckks.context(params=ctx13.params, rotations=[1]).conjugation_key()
     owner.switching_key(ctx13)
-    public, params, keys = owner.public()._keys.public, owner.params, owner._keys
+    public, params, keys = keys_of(owner.public()).public, owner.params, keys_of(owner)
     switching = [keys.relinearization, *keys.galois.values(), *keys.switches.values()]
     assert len(switching) == 4 and public is not None
     rings = [p.ring for key in switching for p in (*key.a, *key.b)] + [public.a.ring, public.b.ring]
@@ -128,8 +129,8 @@ def test_sizes_of_keys(ctx, ctx13):
         assert key.nbytes == params.key_nbytes() == sum(p.limbs.nbytes for p in (*key.b, *key.a))
         assert f"{key.nbytes / 2**20:.2f} MiB" in repr(key)
         public = context.public()
-        held = public._keys.public
-        assert held.nbytes == held.a.limbs.nbytes + held.b.limbs.nbytes == public._keys.nbytes
+        held = keys_of(public).public
+        assert held.nbytes == held.a.limbs.nbytes + held.b.limbs.nbytes == keys_of(public).nbytes
         table = str(params)
         for name in ("relinearization", "rotation", "public", "secret", "saved", "margin"):
             assert name in table

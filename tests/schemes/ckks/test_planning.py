@@ -7,6 +7,7 @@ import pytest
 
 import ren
 from ren.schemes import ckks
+from tests.schemes.ckks.keys import keys_of
 
 BAR = 2.0**-18
 SMALL = {"n": 1 << 10, "security": None}
@@ -25,8 +26,8 @@ def test_a_plan_makes_a_context_that_suffices_and_no_more():
     assert plan.keys == 3 and plan.key_bytes == 3 * plan.params.key_nbytes()
     ctx = ckks.context(plan)
     server = ctx.server()
-    assert ctx.params == plan.params and len(server._keys.galois) == 2
-    assert server._keys.nbytes == plan.key_bytes
+    assert ctx.params == plan.params and len(keys_of(server).galois) == 2
+    assert keys_of(server).nbytes == plan.key_bytes
     x, y = ctx.encrypt(a), ctx.encrypt(b)
     jitted = ren.jit(step)
     with server:

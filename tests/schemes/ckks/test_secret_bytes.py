@@ -14,6 +14,7 @@ from ren import sampling
 from ren.poly.integers import plain
 from ren.schemes import ckks
 from ren.schemes.rlwe import keys
+from tests.schemes.ckks.keys import keys_of
 
 ORDERS = ("little", "big")
 PIECE = 24  # bytes in a row that no other data has by chance: 2^-192
@@ -79,19 +80,19 @@ def test_no_bytes_hold_the_secret(small_params, drawn):
     leaving = [
         *(m.to_bytes() for m in (*made, owner.server(), owner.public())),
         *(pickle.dumps(m) for m in (x, owner.server(rotations=[1]), owner.params)),
-        *(f"{m!r}{m!s}".encode() for m in (owner, x, owner.server(), owner._keys)),
+        *(f"{m!r}{m!s}".encode() for m in (owner, x, owner.server(), keys_of(owner))),
         x.polys[0].tobytes(),
     ]
     hidden = drawn[b"ren/rlwe/ternary"] | drawn[b"ren/rlwe/noise"]
     assert len(hidden) > 10
-    searched = pieces(owner._keys.secret) | pieces(other._keys.secret)
+    searched = pieces(keys_of(owner).secret) | pieces(keys_of(other).secret)
     for data in leaving:
         assert not holds(data, searched)
         assert not any(seed in data or seed.hex().encode() in data for seed in hidden)
 
 
 def test_the_search_finds_what_is_there(ctx, drawn):
-    secret, searched = ctx._keys.secret, pieces(ctx._keys.secret)
+    secret, searched = keys_of(ctx).secret, pieces(keys_of(ctx).secret)
     assert holds(ctx.to_bytes(include_secret=True), searched)
     assert holds(secret.poly.limbs.tobytes(), searched)
     assert holds(secret.poly.tobytes(), searched)

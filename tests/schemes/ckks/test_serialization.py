@@ -10,6 +10,7 @@ import pytest
 
 from ren.schemes import ckks
 from tests.schemes.ckks.frames import HEAD, header_of, sealed, with_header
+from tests.schemes.ckks.keys import keys_of
 
 BAR = 2.0**-20
 
@@ -74,7 +75,7 @@ def test_an_owner_needs_to_say_that_the_secret_goes_along(small_params):
         with pytest.raises(ckks.SerializationError, match="include_secret=True"):
             leak()
     blob = owner.to_bytes(include_secret=True)
-    secret = owner._keys.secret.coefficients.tobytes()
+    secret = keys_of(owner).secret.coefficients.tobytes()
     assert secret in blob
     for other in (owner.server().to_bytes(), owner.public().to_bytes(), x.to_bytes()):
         assert secret not in other
@@ -267,7 +268,7 @@ def test_forged_plaintexts(ctx, changes):
 def test_a_secret_that_is_not_ternary(small_params):
     owner = ckks.context(params=small_params)
     blob = bytearray(owner.to_bytes(include_secret=True)[:-32])
-    start = blob.index(owner._keys.secret.coefficients.tobytes())
+    start = blob.index(keys_of(owner).secret.coefficients.tobytes())
     blob[start] = 2
     with pytest.raises(ckks.SerializationError, match="not ternary"):
         ckks.Context.from_bytes(sealed(bytes(blob)), include_secret=True)

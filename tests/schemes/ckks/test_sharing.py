@@ -13,6 +13,7 @@ from ren.schemes import ckks
 from ren.schemes.ckks.noise import decryption_budget as ledger
 from ren.schemes.ckks.noise.decryption_budget import ledger_name
 from tests.schemes.ckks.frames import header_of, sealed, with_header
+from tests.schemes.ckks.keys import keys_of
 
 
 @pytest.fixture(autouse=True)
@@ -181,7 +182,7 @@ def test_forged_budgets(owner, changes):
 def test_entries_out_of_range(owner, field, value):
     x = owner.encrypt([0.5])
     share(owner, x, queries=1)
-    name = ledger_name(owner._keys.require_secret())
+    name = ledger_name(keys_of(owner).require_secret())
     (entry,) = ledger.ledger_of(name).saved.entries
     blob = owner.to_bytes(include_secret=True)
     start = blob.index(entry.digest) + 32 + 8 * (field == "count")

@@ -12,6 +12,7 @@ import pytest
 from ren import sampling
 from ren.core.errors import RandomnessError
 from ren.schemes import ckks
+from tests.schemes.ckks.keys import keys_of
 
 N = 1 << 10
 PACKAGE = Path(ckks.__file__).parents[2]
@@ -34,7 +35,7 @@ def test_all_of_it_depends_on_the_seed_alone():
     first, again, other = everything(made()), everything(made()), everything(made(b"another"))
     assert first == again
     assert not set(first) & set(other)
-    secrets = [ctx._keys.require_secret().coefficients for ctx in (made(), made(b"another"))]
+    secrets = [keys_of(ctx).require_secret().coefficients for ctx in (made(), made(b"another"))]
     assert not np.array_equal(*secrets)
 
 
@@ -50,7 +51,7 @@ def test_it_is_the_sampler_of_production_that_draws():
     want = sampling.ternary(sampling.Xof(stream.read(32), b"ren/rlwe/ternary"), N)
     ctx = made()
     assert ctx.encrypt(ONES).seed == stream.read(32)  # keys are derived from the secret
-    np.testing.assert_array_equal(ctx._keys.require_secret().coefficients, want)
+    np.testing.assert_array_equal(keys_of(ctx).require_secret().coefficients, want)
 
 
 def test_insecure_is_said_everywhere_also_at_secure_sizes():

@@ -170,7 +170,7 @@ def convolution(
         ParameterError: shapes that do not fit, or too few keys.
     """
     owner = required_context(context, "ckks.convolution(kernels, shape, ctx)")
-    matrix, label = _matrix(_kernels(kernels, (1, 2, 3, 4)), tuple(shape), stride, padding)
+    matrix, label = matrix_of(_kernels(kernels, (1, 2, 3, 4)), tuple(shape), stride, padding)
     at = owner.params._checked_level(level)
     return prepared(encoded(matrix, owner.params, at, keys, label))
 
@@ -199,7 +199,7 @@ def _convolved(
             "The image has one number for each pixel of each channel, in C order.",
             "Say its shape: ct.reshape(channels, height, width).",
         )
-    matrix, label = _matrix(kernels, tuple(shape), stride, padding)
+    matrix, label = matrix_of(kernels, tuple(shape), stride, padding)
     with called(what):
         return encoded(matrix, ct.params, ct.level, keys, label) @ ct
 
@@ -209,7 +209,7 @@ def _kernels(kernels: Any, axes: tuple[int, ...]) -> NDArray:
     return checked(kernels, axes, "a convolution's kernels", how)
 
 
-def _matrix(
+def matrix_of(
     kernels: NDArray, shape: tuple[int, ...], stride: Sizes, padding: str | Sizes
 ) -> tuple[Entries, tuple[int, ...] | None]:
     """The convolution as a matrix on flat images, and the shape of its results."""

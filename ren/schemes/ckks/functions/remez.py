@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 DEGREES = (3, 7, 15, 31)  # one less than a power of two: a level is used to the full
-_RELINEARIZATIONS = {3: 2, 7: 4, 15: 7, 31: 10}
+RELINEARIZATIONS = {3: 2, 7: 4, 15: 7, 31: 10}
 _GRID = 1 << 12
 _KEPT = 3  # sequences for each depth; more find nothing better down to gaps of 2^-20
 
@@ -98,7 +98,7 @@ def _undominated(made: list[Sequence]) -> list[Sequence]:
 
 
 def _cost(s: Sequence) -> int:
-    return sum(_RELINEARIZATIONS[len(p.coefficients) - 1] for p in s)
+    return sum(RELINEARIZATIONS[len(p.coefficients) - 1] for p in s)
 
 
 def _left(s: Sequence, gap: float) -> tuple[float, float]:

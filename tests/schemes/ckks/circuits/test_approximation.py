@@ -11,7 +11,7 @@ from ren.schemes import ckks
 from ren.schemes.ckks.functions.basis import Basis
 from ren.schemes.ckks.functions.division import goldschmidt
 from ren.schemes.ckks.functions.paterson_stockmeyer import schedule
-from ren.schemes.ckks.functions.remez import _RELINEARIZATIONS, odd_minimax, sign_polynomials
+from ren.schemes.ckks.functions.remez import RELINEARIZATIONS, odd_minimax, sign_polynomials
 
 
 @pytest.mark.parametrize(
@@ -70,14 +70,14 @@ def test_compositions_reach_the_sign(bits):
         x = np.polynomial.chebyshev.chebval(x / p.high, p.coefficients)
     assert np.abs(x - 1).max() <= 2.0**-bits
     assert sum(p.depth for p in polynomials) == {4: 6, 8: 12, 12: 17}[bits]
-    cost = sum(_RELINEARIZATIONS[len(p.coefficients) - 1] for p in polynomials)
+    cost = sum(RELINEARIZATIONS[len(p.coefficients) - 1] for p in polynomials)
     assert cost == {4: 8, 8: 16, 12: 26}[bits]
 
 
 @pytest.mark.parametrize("degree", [3, 7, 15, 31])
 def test_costs_of_odd_polynomials_are_those_of_their_schedules(degree):
     c = tuple(complex(v) for v in odd_minimax(degree, 0.1, 1.0).coefficients)
-    assert schedule(c, Basis(True)).relinearizations == _RELINEARIZATIONS[degree]
+    assert schedule(c, Basis(True)).relinearizations == RELINEARIZATIONS[degree]
 
 
 def test_goldschmidt_leaves_the_least_residual():

@@ -35,7 +35,7 @@ def by_hand(x: np.ndarray, kernels: np.ndarray, stride, padding) -> np.ndarray:
 
 
 def by_matrix(x: np.ndarray, kernels: np.ndarray, stride, padding) -> np.ndarray:
-    m, shape = convolution._matrix(kernels, x.shape, stride, padding)
+    m, shape = convolution.matrix_of(kernels, x.shape, stride, padding)
     y = np.zeros(m.shape[0])
     np.add.at(y, m.rows, m.values * x.ravel()[m.columns])
     assert len(set(zip(m.rows, m.columns, strict=True))) == len(m.rows)
