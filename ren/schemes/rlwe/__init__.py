@@ -1,1 +1,1 @@
-"""Keys, gadget decomposition and key switching: what ring-LWE schemes share."""
+"""Keys, key switching, encryption, active contexts and bytes: what ring-LWE schemes share."""

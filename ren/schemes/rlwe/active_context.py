@@ -79,10 +79,10 @@ def pop(context: AnyContext) -> None:
     _active.set(tuple(reversed(stack)))
 
 
-def active_context() -> AnyContext | None:
-    """The context of the innermost `with` block of this thread or task."""
+def active_context(kind: type[P]) -> RlweContext[P] | None:
+    """The context of the innermost `with` block of this thread or task, if of these parameters."""
     stack = _active.get()
-    return stack[-1] if stack else None
+    return stack[-1] if stack and isinstance(stack[-1].params, kind) else None
 
 
 def register(context: AnyContext) -> None:

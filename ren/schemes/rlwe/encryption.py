@@ -73,7 +73,7 @@ def encrypt_with_secret(
         secret: over the key ring, of which that ring is a part.
         params: their digest separates the seeds of different ones.
 
-    Noise: sigma 3.2 in each coefficient, sqrt(n) more in a slot: about 2^8.2 at n = 2^14.
+    Noise: sigma 3.2 in each coefficient, sqrt(n) more in a CKKS slot: about 2^8.2 at n = 2^14.
     """
     ring, batch = message.ring, message.shape[:-2]
     seed = None if is_capturing() else entropy()
@@ -95,7 +95,7 @@ def encrypt_with_public_key(
 ) -> tuple[Poly, Poly]:
     """m + round((b v + e0, a v + e1) / p), made over Q p for one special prime p.
 
-    Dividing by p leaves the rounding error alone, about 2^11.4 in a slot at n = 2^14.
+    Dividing by p leaves the rounding error alone, about 2^11.4 in a CKKS slot at n = 2^14.
     """
     ring, batch = message.ring, message.shape[:-2]
     wide = ring.with_moduli((*ring.moduli, params.specials[0]))

@@ -9,12 +9,6 @@ class RlweParameters(Protocol):
     """Moduli, digits and noise of a ring-LWE scheme; a hashable value that never changes.
 
     Messages, levels and scales belong to the scheme and are not here. Secrets are uniform ternary.
-
-    Example:
-        >>> from ren.schemes import ckks
-        >>> params: RlweParameters = ckks.Parameters.for_depth(2)
-        >>> params.n, params.sigma
-        (8192, 3.2)
     """
 
     @property

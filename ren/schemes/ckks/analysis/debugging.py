@@ -22,6 +22,7 @@ from ren.schemes.ckks.context import Context
 from ren.schemes.ckks.encoding import encoder
 from ren.schemes.ckks.encoding.plaintext import Plaintext, as_slots
 from ren.schemes.ckks.noise.operation_hooks import Shadow, watcher
+from ren.schemes.ckks.parameters.parameters import Parameters
 from ren.schemes.rlwe.active_context import active_context, context_for
 
 Slots = NDArray[np.complex128]  # [*batch, slots]
@@ -64,7 +65,7 @@ def debug(
 
 
 def _context_of(inputs: tuple[Any, ...]) -> Context:
-    if isinstance(active := active_context(), Context):
+    if isinstance(active := active_context(Parameters), Context):
         return active
     for value in inputs:
         if isinstance(value, Ciphertext):

@@ -228,7 +228,7 @@ def required_context(context: RlweContext[Parameters] | None, call: str) -> Rlwe
     Raises:
         ContextError: there is neither.
     """
-    context = context or active_context()
+    context = context or active_context(Parameters)
     if context is None:
         raise ContextError(
             f"{call.partition('(')[0]}() got no context, and none is active.",
