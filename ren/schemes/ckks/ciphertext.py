@@ -6,45 +6,36 @@ import dataclasses
 import math
 import numbers
 from collections.abc import Hashable, Sequence
-from fractions import Fraction
-from functools import partial
-from typing import Any
+from typing import Any, Self
 
-import attrs
 import jax
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ren.core.errors import OperandError
-from ren.core.ring import RingSpec
 from ren.poly import Poly, realize_polys
 from ren.poly.symbolic import Aside, Length, Symbolic
 from ren.schemes.ckks.arithmetic import automatic as arithmetic
 from ren.schemes.ckks.arithmetic import manual as explicit
-from ren.schemes.ckks.arithmetic import rotation, tails
+from ren.schemes.ckks.arithmetic import rotation
 from ren.schemes.ckks.arithmetic.argument_checks import as_bound, as_integer
 from ren.schemes.ckks.arithmetic.axes import check_axis, check_not_flattened
-from ren.schemes.ckks.arithmetic.lazy_product import Pending
 from ren.schemes.ckks.arithmetic.mode import is_manual
+from ren.schemes.ckks.arithmetic.operation_hooks import operation
 from ren.schemes.ckks.circuits import linear, matmul, operators, reductions, shaping
 from ren.schemes.ckks.encoding import serialization
 from ren.schemes.ckks.encoding.array_protocols import Protocols, no_assignment, no_power
+from ren.schemes.ckks.encoding.ciphertext_data import CiphertextData
 from ren.schemes.ckks.encoding.display import ciphertext_page
 from ren.schemes.ckks.encoding.layout import Layout
 from ren.schemes.ckks.encoding.plaintext import Plaintext
 from ren.schemes.ckks.encoding.values import as_numbers
 from ren.schemes.ckks.noise import bounds as noises
-from ren.schemes.ckks.noise.bounds import Noise
-from ren.schemes.ckks.noise.estimate import Estimate
-from ren.schemes.ckks.noise.operation_hooks import in_circuit, operation
 from ren.schemes.ckks.noise.sigmas import log2_of
-from ren.schemes.ckks.parameters.parameters import Parameters
 from ren.schemes.rlwe.active_context import context_for
 from ren.schemes.rlwe.files import Stored
 
 
-@dataclasses.dataclass(frozen=True, eq=False, repr=False)
-class Ciphertext(Protocols, Stored):
+class Ciphertext(CiphertextData, Protocols, Stored):
     """Encrypted slots: c0 + c1 s = round(s_level * message) + noise over the ring of `level`.
 
     Made by `ctx.encrypt`. Operators `+ - *` take ciphertexts of one context, plaintexts, arrays
@@ -76,75 +67,7 @@ class Ciphertext(Protocols, Stored):
         array([ 2.,  5., 10.])
     """
 
-    polys: tuple[Poly, ...]
-    level: int
-    layout: Layout
-    key_id: str
-    params: Parameters
-    noise: Noise
-    seed: bytes | None = None
-    pending: Pending | None = None
-    own_scale: Fraction | None = None
-
     __array_priority__ = 1000
-
-    # ---------------------------------------------------------------- what it is
-
-    @property
-    def n(self) -> int:
-        """The degree of the ring, twice the most slots."""
-        return self.params.n
-
-    @property
-    def ring(self) -> RingSpec:
-        """The ring of its level."""
-        return self.params.ring(self.level)
-
-    @property
-    def slots(self) -> int:
-        """Number of slots; rotations are cyclic over them."""
-        return self.params.slots
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """The shape of what `decrypt` gives: [*batch, length], () of a number; or as reshaped.
-
-        Inside a function that is being captured the plan then depends on the length.
-        """
-        batch = tails.batch_of(self)
-        length = tails.known_length(self)
-        batch = batch[:-1] if self.layout.blocks > 1 else batch
-        if self.layout.shape is not None and self.layout.has_shape:
-            return (*batch, *self.layout.shape)
-        return batch if length is None else (*batch, length)
-
-    def __len__(self) -> int:
-        if not self.shape:
-            raise OperandError(
-                "len() was asked of an encrypted number.",
-                "It has no length, as in NumPy: it fills all slots.",
-                "See ct.shape and ct.slots.",
-            )
-        return self.shape[0]
-
-    @property
-    def scale(self) -> Fraction:
-        """The scale, exactly: that of the level, after a rescale that is pending."""
-        return self.own_scale or self.params.scale(self.level)
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of the limb arrays in memory."""
-        return sum(4 * math.prod(p.shape) for p in self.polys)
-
-    @property
-    def estimate(self) -> Estimate:
-        """The tracked bounds of message and error; see `ckks.precision` for the true error.
-
-        Raises:
-            TracedValueError: inside a function that is being captured or traced.
-        """
-        return Estimate.of(self.noise)
 
     def __ren_parts__(self) -> tuple[tuple[Any, ...], Hashable]:
         x = _ready(self)
@@ -174,23 +97,23 @@ class Ciphertext(Protocols, Stored):
 
     # ---------------------------------------------------------------- arithmetic
 
-    def __add__(self, other: Any) -> Ciphertext:
+    def __add__(self, other: Any) -> Self:
         return operators.SUM(self, other)
 
     __radd__ = __add__
 
-    def __sub__(self, other: Any) -> Ciphertext:
+    def __sub__(self, other: Any) -> Self:
         return operators.DIFFERENCE(self, other)
 
-    def __rsub__(self, other: Any) -> Ciphertext:
+    def __rsub__(self, other: Any) -> Self:
         return operators.SUM(-self, other)
 
-    def __mul__(self, other: Any) -> Ciphertext:
+    def __mul__(self, other: Any) -> Self:
         return operators.PRODUCT(self, other)
 
     __rmul__ = __mul__
 
-    def __neg__(self) -> Ciphertext:
+    def __neg__(self) -> Self:
         return explicit.negate(self) if is_manual() else arithmetic.negate(explicit.normal(self))
 
     def __pos__(self) -> Ciphertext:
@@ -229,7 +152,7 @@ class Ciphertext(Protocols, Stored):
 
     def rotate(self, steps: int) -> Ciphertext:
         """result[i] = x[i + steps], cyclic over `slots`; steps of any sign and size."""
-        return rotation.rotate(self, as_integer(steps, "rotate()"))
+        return rotation.rotate(self, steps)
 
     def roll(self, shift: int, axis: int | None = None) -> Ciphertext:
         """numpy.roll by `shift` over the length; takes a level where that is below `slots`.
@@ -346,12 +269,7 @@ class Ciphertext(Protocols, Stored):
         Raises:
             ParameterError: the bound is not a positive number.
         """
-        stated = partial(noises.within, bound=as_bound(bound))
-        made = arithmetic.with_noise(self, lambda noise: stated(noise))
-        tail = self.layout.tail
-        if in_circuit() or self.layout.length is None or not tail.has_leftovers:
-            return made
-        return arithmetic.with_tail(made, attrs.evolve(tail, is_bounded=False))
+        return arithmetic.within(self, as_bound(bound))
 
     def decrypt(self) -> NDArray:
         """The message, with the shape and real or complex dtype that went in.

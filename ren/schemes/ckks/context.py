@@ -18,6 +18,7 @@ from ren.poly.capturing import is_capturing, not_capturing
 from ren.sampling import fresh_seed
 from ren.schemes.ckks.arithmetic import rotation
 from ren.schemes.ckks.arithmetic.argument_checks import as_bound, as_integers, check_ciphertext
+from ren.schemes.ckks.arithmetic.operation_hooks import check_readable
 from ren.schemes.ckks.ciphertext import Ciphertext
 from ren.schemes.ckks.context_display import DisplayedContext
 from ren.schemes.ckks.encoding import context_serialization as serialization
@@ -28,7 +29,6 @@ from ren.schemes.ckks.encoding.plaintext import Plaintext
 from ren.schemes.ckks.noise import bounds as noises
 from ren.schemes.ckks.noise.decryption_budget import Terms, ledger_name, resume
 from ren.schemes.ckks.noise.estimate import Estimate
-from ren.schemes.ckks.noise.operation_hooks import check_readable
 from ren.schemes.ckks.noise.sigmas import public_sigma, secret_sigma
 from ren.schemes.ckks.parameters.checks import as_python_int
 from ren.schemes.ckks.parameters.parameters import Parameters
@@ -378,7 +378,7 @@ class Context(DisplayedContext, Stored):
         Raises:
             SerializationError: it holds the secret key and `include_secret` is False.
         """
-        return serialization.context_to_bytes(self, self._keys, include_secret)
+        return serialization.context_to_bytes(self.params, self._keys, include_secret)
 
     def save(self, path: PathLike, include_secret: bool = False) -> None:
         """Writes `to_bytes` to `path`, whole or not at all; with the secret only you may read it.

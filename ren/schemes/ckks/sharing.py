@@ -16,27 +16,25 @@ from __future__ import annotations
 import hashlib
 import logging
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ren.core.errors import ParameterError, SharingError
+from ren.schemes.ckks.encoding.ciphertext_data import CiphertextData
 from ren.schemes.ckks.encoding.serialization import ciphertext_limbs
 from ren.schemes.ckks.noise.bounds import SIGMAS
 from ren.schemes.ckks.noise.decryption_budget import Terms, ledger_name, ledger_of
 from ren.schemes.ckks.noise.estimate import Estimate
-
-if TYPE_CHECKING:
-    from ren.schemes.ckks.ciphertext import Ciphertext
-    from ren.schemes.rlwe.keys import Secret
+from ren.schemes.rlwe.keys import Secret
 
 _log = logging.getLogger("ren")
 _GRID_BITS = 20  # results are rounded to sigma 2^-20: the last bits of a float would tell of both
 
 
 def hidden(
-    x: Ciphertext, slots: NDArray[np.complex128], plan: Any, terms: Terms, secret: Secret
+    x: CiphertextData, slots: NDArray[np.complex128], plan: Any, terms: Terms, secret: Secret
 ) -> NDArray[np.complex128]:
     """The decrypted slots of `x` with noise that hides the error of the plan, once it is admitted.
 
@@ -60,7 +58,7 @@ def hidden(
     return on_grid(slots + ledger.noise(digest, sigma, slots.shape), sigma)
 
 
-def digest_of(x: Ciphertext) -> bytes:
+def digest_of(x: CiphertextData) -> bytes:
     """SHA-256 of what is decrypted; what others can change freely does not enter."""
     text = f"{x.key_id} {x.level} ".encode() + x.params.digest
     return hashlib.sha256(text + b"".join(a.tobytes() for a in ciphertext_limbs(x))).digest()

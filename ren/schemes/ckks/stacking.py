@@ -13,11 +13,12 @@ from ren.poly.batching import stacked, unstacked
 from ren.schemes.ckks.arithmetic.argument_checks import as_ciphertexts, check_ciphertext
 from ren.schemes.ckks.arithmetic.automatic import evolve
 from ren.schemes.ckks.arithmetic.manual import normal
-from ren.schemes.ckks.arithmetic.tails import batch_of, known_length, shape_text
+from ren.schemes.ckks.arithmetic.operation_hooks import operation
+from ren.schemes.ckks.arithmetic.tails import shape_text
 from ren.schemes.ckks.ciphertext import Ciphertext
+from ren.schemes.ckks.encoding.ciphertext_data import batch_of, known_length
 from ren.schemes.ckks.encoding.layout import Layout, Tail
 from ren.schemes.ckks.noise import bounds as noises
-from ren.schemes.ckks.noise.operation_hooks import operation
 from ren.schemes.rlwe.active_context import same_key
 
 

@@ -7,7 +7,7 @@ import pytest
 
 import ren
 from ren.schemes import ckks
-from ren.schemes.ckks.noise.operation_hooks import largest_message
+from ren.schemes.ckks.noise.reports import largest_message
 from ren.schemes.ckks.noise.sigmas import switch_sigma
 
 math = ckks.math

@@ -17,11 +17,11 @@ from ren.lowering.runtime.host_integers import centered
 from ren.poly import Poly
 from ren.poly.capturing import inlining
 from ren.schemes.ckks.arithmetic.argument_checks import check_function
+from ren.schemes.ckks.arithmetic.operation_hooks import Shadow, watcher
 from ren.schemes.ckks.ciphertext import Ciphertext
 from ren.schemes.ckks.context import Context
 from ren.schemes.ckks.encoding import encoder
 from ren.schemes.ckks.encoding.plaintext import Plaintext, as_slots
-from ren.schemes.ckks.noise.operation_hooks import Shadow, watcher
 from ren.schemes.ckks.parameters.parameters import Parameters
 from ren.schemes.rlwe.active_context import active_context, context_for
 

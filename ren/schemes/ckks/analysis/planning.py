@@ -30,7 +30,7 @@ from ren.schemes.ckks.ciphertext import Ciphertext
 from ren.schemes.ckks.context import Context
 from ren.schemes.ckks.encoding.layout import LEFTOVERS, ZEROS, Layout
 from ren.schemes.ckks.noise import bounds as noises
-from ren.schemes.ckks.noise.operation_hooks import collecting_bits
+from ren.schemes.ckks.noise.reports import collecting_bits
 from ren.schemes.ckks.parameters.checks import DEPTHS, INTEGER_BITS
 from ren.schemes.ckks.parameters.parameters import Parameters
 from ren.schemes.rlwe.gadget import gadget_of

@@ -6,12 +6,10 @@ import math
 import numbers
 import operator
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ren.core.errors import OperandError, ParameterError, RenError
-
-if TYPE_CHECKING:
-    from ren.schemes.ckks.ciphertext import Ciphertext
+from ren.schemes.ckks.encoding.ciphertext_data import CiphertextData, CiphertextT
 
 
 def as_integer(value: Any, what: str) -> int:
@@ -73,7 +71,7 @@ def check_any_ciphertext(values: tuple[Any, ...], what: str) -> None:
         check_ciphertext(values[0], what)
 
 
-def as_ciphertexts(values: Any, what: str) -> list[Ciphertext]:
+def as_ciphertexts(values: Iterable[CiphertextT], what: str) -> list[CiphertextT]:
     """Several ciphertexts as a list.
 
     Raises:
@@ -101,7 +99,7 @@ def check_function(value: Any, what: str) -> None:
         )
 
 
-def check_real(x: Ciphertext, what: str) -> None:
+def check_real(x: CiphertextData, what: str) -> None:
     """Raises unless `x` is a ciphertext of real numbers."""
     check_ciphertext(x, what)
     if x.layout.is_complex:

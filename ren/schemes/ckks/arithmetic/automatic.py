@@ -13,7 +13,7 @@ import operator
 from collections.abc import Callable
 from fractions import Fraction
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import attrs
 import numpy as np
@@ -23,29 +23,27 @@ from ren.poly import Poly
 from ren.poly.batching import repeated
 from ren.poly.capturing import capture_serial
 from ren.poly.symbolic import Symbolic, as_symbol
-from ren.schemes.ckks.arithmetic.lazy_product import Pending, Terms
+from ren.schemes.ckks.arithmetic.lazy_product import LazySum, lazy_sum_of, pending_of
+from ren.schemes.ckks.arithmetic.operation_hooks import circuit, in_circuit, operation, told_if_zero
+from ren.schemes.ckks.encoding.ciphertext_data import CiphertextData, CiphertextT
 from ren.schemes.ckks.encoding.constants import constant_poly
 from ren.schemes.ckks.encoding.layout import Layout, Tail
 from ren.schemes.ckks.encoding.plaintext import Plaintext, check_factor, check_reachable, encode
 from ren.schemes.ckks.noise import bounds as noises
 from ren.schemes.ckks.noise import sigmas
 from ren.schemes.ckks.noise.bounds import Noise
-from ren.schemes.ckks.noise.operation_hooks import circuit, in_circuit, operation, told_if_zero
 from ren.schemes.ckks.noise.sigmas import log2_of
 from ren.schemes.ckks.parameters.parameters import Parameters
 from ren.schemes.rlwe.active_context import context_for, same_key
 
-if TYPE_CHECKING:
-    from ren.schemes.ckks.ciphertext import Ciphertext
-
 
 def evolve(
-    x: Ciphertext,
+    x: CiphertextT,
     polys: tuple[Poly, ...],
     noise: Noise,
     level: int | None = None,
     layout: Layout | None = None,
-) -> Ciphertext:
+) -> CiphertextT:
     """`x` with other polynomials, in normal form; what is not given stays, the seed goes."""
     level = x.level if level is None else level
     layout = x.layout if layout is None else layout.on(x.slots)
@@ -65,54 +63,63 @@ def with_one_batch(polys: tuple[Poly, ...]) -> tuple[Poly, ...]:
 
 
 @operation("within()", lambda x, function: x, is_checked=False)
-def with_noise(x: Ciphertext, function: Callable[[Noise], Noise]) -> Ciphertext:
+def with_noise(x: CiphertextT, function: Callable[[Noise], Noise]) -> CiphertextT:
     """`x` with function(noise), also where it is pending: what else is known of it."""
     pending = None if x.pending is None else x.pending.map_noise(function)
     return dataclasses.replace(x, noise=function(x.noise), pending=pending)
 
 
-def kept_to(x: Ciphertext, other: Ciphertext, times: int = 1) -> Ciphertext:
+def kept_to(x: CiphertextT, other: CiphertextT, times: int = 1) -> CiphertextT:
     """`x`, whose message is known to be nowhere larger than `times` the largest of `other`."""
     most = noises.scaled(other.noise, times)
     return with_noise(x, lambda noise: noises.within_that_of(noise, most))
 
 
+def within(x: CiphertextT, bound: float) -> CiphertextT:
+    """`x`, whose numbers are stated to keep to `bound`."""
+    made = with_noise(x, lambda noise: noises.within(noise, bound))
+    tail = x.layout.tail
+    if in_circuit() or x.layout.length is None or not tail.has_leftovers:
+        return made
+    return with_tail(made, attrs.evolve(tail, is_bounded=False))
+
+
 @operation("a change of shape", lambda x, tail: x, is_checked=False)
-def with_tail(x: Ciphertext, tail: Tail) -> Ciphertext:
+def with_tail(x: CiphertextT, tail: Tail) -> CiphertextT:
     """`x` with this known of the slots beyond its length."""
     layout = x.layout.with_tail(tail)
     return x if layout is x.layout else dataclasses.replace(x, layout=layout)
 
 
 def evolve_terms(
-    x: Ciphertext, terms: Terms, level: int | None = None, layout: Layout | None = None
-) -> Ciphertext:
+    x: CiphertextT, terms: LazySum, level: int | None = None, layout: Layout | None = None
+) -> CiphertextT:
     """`x` with the value of `terms`: in normal form, and with what sums can go on from."""
     level = x.level if level is None else level
     polys = terms.settled(x.params, level)
     made = evolve(x, polys, terms.settled_noise(x.params, level), level, layout)
-    return dataclasses.replace(made, pending=Pending.of(terms))
+    return dataclasses.replace(made, pending=pending_of(terms))
 
 
-def terms_of(x: Ciphertext | Plaintext) -> Terms:
+def terms_of(x: CiphertextData | Plaintext) -> LazySum:
     """Terms that sums with `x` start from: its pending form, until the normal form has run.
 
     What a function under `ren.jit` closes over runs once, at the capture, and counts as run.
     """
     if isinstance(x, Plaintext):
-        return Terms(base=(x.poly,), noise=x.noise)
+        return LazySum(base=(x.poly,), noise=x.noise)
     _need_normal_form(x)
-    settled = Terms(base=x.polys, noise=x.noise)
+    settled = LazySum(base=x.polys, noise=x.noise)
     if x.pending is None or any(_has_run(p) for p in x.polys):
         return settled
-    return x.pending.terms() or settled
+    return lazy_sum_of(x.pending) or settled
 
 
 def _has_run(p: Poly) -> bool:
     return p.is_realized or p.node.serial < capture_serial()
 
 
-def _need_normal_form(x: Ciphertext) -> None:
+def _need_normal_form(x: CiphertextData) -> None:
     """Raises ScaleError for what only `ckks.manual()` makes; operators normalize it themselves."""
     if x.own_scale is not None or len(x.polys) != 2:
         raise ScaleError(
@@ -124,7 +131,7 @@ def _need_normal_form(x: Ciphertext) -> None:
 
 
 @operation("rescale()", lambda x: x)
-def settle(x: Ciphertext) -> Ciphertext:
+def settle(x: CiphertextT) -> CiphertextT:
     """`x` relinearized and rescaled, if it is not."""
     return x if x.pending is None else evolve(x, x.polys, x.noise)
 
@@ -169,7 +176,7 @@ def dropped_plain_noise(noise: Noise, params: Parameters, level: int, target: in
 
 
 @operation("drop_to()", lambda x, target: x)
-def drop_to(x: Ciphertext, target: int) -> Ciphertext:
+def drop_to(x: CiphertextT, target: int) -> CiphertextT:
     """The same message at a lower level, at that level's canonical scale.
 
     Raises:
@@ -201,7 +208,7 @@ def need_level(x: Any, needed: int, what: str) -> None:
         )
 
 
-def aligned(x: Ciphertext, y: Ciphertext, what: str) -> tuple[Ciphertext, Ciphertext, Layout]:
+def aligned(x: CiphertextT, y: CiphertextT, what: str) -> tuple[CiphertextT, CiphertextT, Layout]:
     """Both ciphertexts at the lower of their levels, and the layout of their product."""
     same_key(x.key_id, y.key_id, what)
     level = min(x.level, y.level)
@@ -209,8 +216,8 @@ def aligned(x: Ciphertext, y: Ciphertext, what: str) -> tuple[Ciphertext, Cipher
 
 
 def _aligned_plain(
-    x: Ciphertext, p: Plaintext, what: str
-) -> tuple[Ciphertext, Poly, Noise, Layout]:
+    x: CiphertextT, p: Plaintext, what: str
+) -> tuple[CiphertextT, Poly, Noise, Layout]:
     check_plain(x, p, what)
     level = min(x.level, p.level)
     (poly,) = drop_polys((p.factor,), p.params, p.level, level)
@@ -218,7 +225,7 @@ def _aligned_plain(
     return drop_to(x, level), poly, noise, x.layout.times(p.layout)
 
 
-def check_plain(x: Ciphertext, p: Plaintext, what: str) -> None:
+def check_plain(x: CiphertextData, p: Plaintext, what: str) -> None:
     """Raise ParameterError where a plaintext has other parameters than a ciphertext."""
     if p.params != x.params:
         raise ParameterError(
@@ -233,7 +240,7 @@ def check_plain(x: Ciphertext, p: Plaintext, what: str) -> None:
 
 
 @operation("a negation", np.negative)
-def negate(x: Ciphertext) -> Ciphertext:
+def negate(x: CiphertextT) -> CiphertextT:
     """-x."""
     terms, tail = terms_of(x), x.layout.tail
     layout = x.layout.with_tail(tail.mapped(-tail.value))
@@ -241,35 +248,35 @@ def negate(x: Ciphertext) -> Ciphertext:
 
 
 @operation("a sum", np.add)
-def add(x: Ciphertext, y: Ciphertext) -> Ciphertext:
+def add(x: CiphertextT, y: CiphertextT) -> CiphertextT:
     """x + y, at the lower of the two levels."""
     same_key(x.key_id, y.key_id, "A sum")
     return _combined(operator.add, x, y, x.layout.plus(y.layout))
 
 
 @operation("a difference", np.subtract)
-def subtract(x: Ciphertext, y: Ciphertext) -> Ciphertext:
+def subtract(x: CiphertextT, y: CiphertextT) -> CiphertextT:
     """x - y, at the lower of the two levels."""
     same_key(x.key_id, y.key_id, "A difference")
     return _combined(operator.sub, x, y, x.layout.plus(y.layout, -1))
 
 
 @operation("a sum with a plaintext", np.add)
-def add_plain(x: Ciphertext, p: Plaintext) -> Ciphertext:
+def add_plain(x: CiphertextT, p: Plaintext) -> CiphertextT:
     """x + p, at the lower of the two levels."""
     check_plain(x, p, "A sum")
     return _combined(operator.add, x, p, x.layout.plus(p.layout))
 
 
 @operation("a difference with a plaintext", np.subtract)
-def subtract_plain(x: Ciphertext, p: Plaintext) -> Ciphertext:
+def subtract_plain(x: CiphertextT, p: Plaintext) -> CiphertextT:
     """x - p, at the lower of the two levels."""
     check_plain(x, p, "A difference")
     return _combined(operator.sub, x, p, x.layout.plus(p.layout, -1))
 
 
 @operation("a sum with a number", np.add)
-def add_scalar(x: Ciphertext, value: complex | Symbolic) -> Ciphertext:
+def add_scalar(x: CiphertextT, value: complex | Symbolic) -> CiphertextT:
     """x + value in every slot, encoded at the exact scale of `x`, pending or not, rounded once."""
     check_reachable(x, value)
     terms = terms_of(x)
@@ -281,17 +288,17 @@ def add_scalar(x: Ciphertext, value: complex | Symbolic) -> Ciphertext:
     else:
         c0, c1 = terms.base
         noise = noises.total(terms.noise, _constant_noise(x, value, x.level))
-        terms = Terms(base=(c0 + _constant_poly(x, value, x.level), c1), noise=noise)
+        terms = LazySum(base=(c0 + _constant_poly(x, value, x.level), c1), noise=noise)
     tail = x.layout.tail.plus(Tail(value=value))
     return evolve_terms(x, terms, layout=scalar_layout(x, value, tail))
 
 
 def _combined(
-    operation: Callable[[Terms, Terms], Terms],
-    x: Ciphertext,
-    y: Ciphertext | Plaintext,
+    operation: Callable[[LazySum, LazySum], LazySum],
+    x: CiphertextT,
+    y: CiphertextT | Plaintext,
     layout: Layout,
-) -> Ciphertext:
+) -> CiphertextT:
     """A sum or difference at the lower level; it is pending where an operand at that level is."""
     level = min(x.level, y.level)
     there = [terms_of(o) if o.level == level else None for o in (x, y)]
@@ -303,7 +310,7 @@ def _combined(
     return evolve_terms(x, operation(left, right), level, layout)
 
 
-def _lowered(x: Ciphertext | Plaintext, level: int, is_pending: bool) -> Terms:
+def _lowered(x: CiphertextData | Plaintext, level: int, is_pending: bool) -> LazySum:
     """`x` from above `level` taken down to it, to be added to what is pending there or not.
 
     It meets what is pending one level above, at degree 2. It is raised by round(s_(level+1)), with
@@ -315,17 +322,17 @@ def _lowered(x: Ciphertext | Plaintext, level: int, is_pending: bool) -> Terms:
     dropped = dropped_plain_noise if isinstance(x, Plaintext) else dropped_noise
     noise = dropped(x.noise, x.params, x.level, target)
     if not is_pending:
-        return Terms(base=polys, noise=noise)
+        return LazySum(base=polys, noise=noise)
     factor = round(x.params.scale(level + 1))
     noise = noises.with_relative(noise, 0.5 / factor)
-    return Terms(product=tuple(p * factor for p in polys), noise=noise)
+    return LazySum(product=tuple(p * factor for p in polys), noise=noise)
 
 
 # ------------------------------------------------------------------- products
 
 
 @operation("a product", np.multiply)
-def multiply(x: Ciphertext, y: Ciphertext) -> Ciphertext:
+def multiply(x: CiphertextT, y: CiphertextT) -> CiphertextT:
     """x * y: the tensor product, to be relinearized and rescaled. One level below the lower one.
 
     Raises:
@@ -338,26 +345,26 @@ def multiply(x: Ciphertext, y: Ciphertext) -> Ciphertext:
     (a0, a1), (b0, b1) = x.polys, y.polys
     product = (a0 * b0, a0 * b1 + a1 * b0, a1 * b1)
     noise = noises.product(x.noise, y.noise)
-    return evolve_terms(x, Terms(product, key=key, noise=noise), x.level - 1, layout)
+    return evolve_terms(x, LazySum(product, key=key, noise=noise), x.level - 1, layout)
 
 
 @operation("a product with a plaintext", np.multiply)
-def multiply_plain(x: Ciphertext, p: Plaintext) -> Ciphertext:
+def multiply_plain(x: CiphertextT, p: Plaintext) -> CiphertextT:
     """x * p slot by slot, to be rescaled: one level below the lower of the two."""
     return _times_plain(x, p)
 
 
 @operation("a product with an array", np.multiply)
-def multiply_array(x: Ciphertext, p: Plaintext) -> Ciphertext:
+def multiply_array(x: CiphertextT, p: Plaintext) -> CiphertextT:
     """The same with a plaintext that was made of the user's array, for this product."""
     return _times_plain(x, p)
 
 
-def _times_plain(x: Ciphertext, p: Plaintext) -> Ciphertext:
+def _times_plain(x: CiphertextT, p: Plaintext) -> CiphertextT:
     x, poly, factor, layout = _aligned_plain(x, p, "A product")
     need_level(x, 1, "A product with a plaintext")
     product = (x.polys[0] * poly, x.polys[1] * poly)
-    terms = Terms(product, noise=noises.product(x.noise, factor))
+    terms = LazySum(product, noise=noises.product(x.noise, factor))
     return evolve_terms(x, terms, x.level - 1, layout)
 
 
@@ -374,7 +381,7 @@ def told(p: Plaintext, values: Any) -> Plaintext:
 
 
 @operation("a product with an integer", np.multiply)
-def multiply_integer(x: Ciphertext, value: int | Symbolic) -> Ciphertext:
+def multiply_integer(x: CiphertextT, value: int | Symbolic) -> CiphertextT:
     """x * value for an integer, exact, at the same level."""
     check_factor(x, value)
     terms = terms_of(x)
@@ -385,7 +392,7 @@ def multiply_integer(x: Ciphertext, value: int | Symbolic) -> Ciphertext:
 
 
 @operation("a product with a number", np.multiply)
-def multiply_scalar(x: Ciphertext, value: complex | Symbolic) -> Ciphertext:
+def multiply_scalar(x: CiphertextT, value: complex | Symbolic) -> CiphertextT:
     """x * value in every slot, to be rescaled: one level down."""
     _need_normal_form(x)
     need_level(x, 1, "A product with a number that is not an integer")
@@ -395,10 +402,10 @@ def multiply_scalar(x: Ciphertext, value: complex | Symbolic) -> Ciphertext:
     noise = noises.product(x.noise, _constant_noise(x, value, x.level))
     noise = told_if_zero(noise, value, float(x.params.scale(x.level)), "a product with a number")
     layout = scalar_layout(x, value, x.layout.tail.times(Tail(value=value)))
-    return evolve_terms(x, Terms(product, noise=noise), x.level - 1, layout)
+    return evolve_terms(x, LazySum(product, noise=noise), x.level - 1, layout)
 
 
-def power(x: Ciphertext, exponent: int) -> Ciphertext:
+def power(x: CiphertextT, exponent: int) -> CiphertextT:
     """x^exponent in ceil(log2(exponent)) levels, each power that is needed made once.
 
     Raises:
@@ -418,11 +425,11 @@ def power(x: Ciphertext, exponent: int) -> Ciphertext:
 
 
 @circuit("the power 0")
-def _ones(x: Ciphertext) -> Ciphertext:
+def _ones(x: CiphertextT) -> CiphertextT:
     return add_scalar(multiply_integer(x, 0), 1)
 
 
-def _powers(x: Ciphertext, exponent: int, known: dict[int, Ciphertext]) -> Ciphertext:
+def _powers(x: CiphertextT, exponent: int, known: dict[int, CiphertextT]) -> CiphertextT:
     if exponent not in known:
         half = 1 << ((exponent - 1).bit_length() - 1)  # halves of depth one less, largest first
         low, high = _powers(x, exponent - half, known), _powers(x, half, known)
@@ -434,23 +441,25 @@ def _powers(x: Ciphertext, exponent: int, known: dict[int, Ciphertext]) -> Ciphe
 
 
 def _constant_poly(
-    x: Ciphertext, value: complex | Symbolic, level: int, degree: int = 1
+    x: CiphertextData, value: complex | Symbolic, level: int, degree: int = 1
 ) -> Poly | int | Symbolic:
     return constant_poly(value, x.params.ring(level), x.params.scale(level) ** degree)
 
 
-def _constant_noise(x: Ciphertext, value: complex | Symbolic, level: int, degree: int = 1) -> Noise:
+def _constant_noise(
+    x: CiphertextData, value: complex | Symbolic, level: int, degree: int = 1
+) -> Noise:
     scale = float(x.params.scale(level)) ** degree
     return noises.of_constant(value, scale, is_public=in_circuit())
 
 
-def scalar_layout(x: Ciphertext, value: complex | Symbolic, tail: Tail) -> Layout:
+def scalar_layout(x: CiphertextData, value: complex | Symbolic, tail: Tail) -> Layout:
     """The layout of `x` combined with a number, which fills all slots."""
     sample = value.sample if isinstance(value, Symbolic) else value
     return x.layout.joined(Layout(None, isinstance(sample, complex)), tail)
 
 
-def bounded(x: Ciphertext) -> Ciphertext:
+def bounded(x: CiphertextT) -> CiphertextT:
     """`x` with zeros in place of leftovers that its tracked bound does not cover: a product grows.
 
     One level where there are such; `within()` after a slice leaves them.
@@ -461,7 +470,7 @@ def bounded(x: Ciphertext) -> Ciphertext:
     return x if is_full else masked(x)
 
 
-def masked(x: Ciphertext) -> Ciphertext:
+def masked(x: CiphertextT) -> CiphertextT:
     """The product with ones, and zeros beyond the length: one level."""
     ones = np.ones(operator.index(x.layout.length or 0))
     return multiply_plain(x, encode(ones, x.params, x.level, x.layout.blocks))

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ren.core.errors import OperandError, ParameterError
 from ren.schemes.ckks.arithmetic.argument_checks import as_integer
-from ren.schemes.ckks.arithmetic.tails import batch_of
-
-if TYPE_CHECKING:
-    from ren.schemes.ckks.ciphertext import Ciphertext
+from ren.schemes.ckks.encoding.ciphertext_data import CiphertextData, batch_of
 
 # By method: along a batch axis; along the last and along the first axis of a matrix of k there.
 _REMEDIES = {
@@ -32,7 +29,7 @@ _REMEDIES = {
 }
 
 
-def check_axis(x: Ciphertext, axis: Any, what: str) -> None:
+def check_axis(x: CiphertextData, axis: Any, what: str) -> None:
     """Raise unless `axis` is None, or that of the numbers of a vector.
 
     Args:
@@ -57,7 +54,7 @@ def check_axis(x: Ciphertext, axis: Any, what: str) -> None:
     )
 
 
-def check_not_flattened(x: Ciphertext, axis: Any) -> None:
+def check_not_flattened(x: CiphertextData, axis: Any) -> None:
     """Raise where a batch is rolled without an axis: NumPy would roll all its numbers as one."""
     if axis is None and _ranks(x)[0]:
         raise ParameterError(
@@ -67,7 +64,7 @@ def check_not_flattened(x: Ciphertext, axis: Any) -> None:
         )
 
 
-def _ranks(x: Ciphertext) -> tuple[int, int]:
+def _ranks(x: CiphertextData) -> tuple[int, int]:
     """Number of batch axes, and number of axes of the numbers in the slots."""
     batch = len(batch_of(x)) - (x.layout.blocks > 1)
     if x.layout.shape is not None and x.layout.has_shape:
@@ -85,7 +82,7 @@ def _place(axis: Any, what: str) -> int | None:
         return None
 
 
-def _remedy(x: Ciphertext, place: int | None, what: str) -> tuple[str, str]:
+def _remedy(x: CiphertextData, place: int | None, what: str) -> tuple[str, str]:
     """Requirement on the axis, and the remedy, as two sentences of an error."""
     (batch, rank), shape = _ranks(x), x.shape
     if place is None or not 0 <= place < batch + rank:

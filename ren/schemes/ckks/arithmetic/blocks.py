@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -16,15 +15,13 @@ from ren.poly import Poly
 from ren.poly.batching import side_by_side
 from ren.schemes.ckks.arithmetic.automatic import evolve
 from ren.schemes.ckks.arithmetic.manual import normal
+from ren.schemes.ckks.arithmetic.operation_hooks import operation
+from ren.schemes.ckks.encoding.ciphertext_data import CiphertextT
 from ren.schemes.ckks.encoding.layout import Layout
 from ren.schemes.ckks.noise import bounds as noises
-from ren.schemes.ckks.noise.operation_hooks import operation
-
-if TYPE_CHECKING:
-    from ren.schemes.ckks.ciphertext import Ciphertext
 
 
-def blocks_of(x: Ciphertext) -> list[Ciphertext]:
+def blocks_of(x: CiphertextT) -> list[CiphertextT]:
     """One ciphertext for each block, all slots in use; `x` itself where it is not cut."""
     if x.layout.blocks == 1:
         return [x]
@@ -33,7 +30,7 @@ def blocks_of(x: Ciphertext) -> list[Ciphertext]:
 
 
 @operation("a block", lambda x, index: x[..., index, :])
-def _block(x: Ciphertext, index: int) -> Ciphertext:
+def _block(x: CiphertextT, index: int) -> CiphertextT:
     rank = max(len(p.shape) for p in x.polys)
     polys = tuple(_item(p, index, rank) for p in x.polys)
     layout = Layout(x.slots, x.layout.is_complex)  # what the last one holds beyond is data here
@@ -47,14 +44,14 @@ def _item(p: Poly, index: int, rank: int) -> Poly:
     return p.item(index if p.shape[-3] > 1 else 0)
 
 
-def as_blocks(parts: Sequence[Ciphertext], layout: Layout) -> Ciphertext:
+def as_blocks(parts: Sequence[CiphertextT], layout: Layout) -> CiphertextT:
     """The blocks, all at one level, as one ciphertext; one block stays as it is."""
     made = parts[0] if len(parts) == 1 else _beside(*parts)
     return evolve_layout(made, layout)
 
 
 @operation("blocks", lambda *parts: np.stack(parts, -2))
-def _beside(first: Ciphertext, *rest: Ciphertext) -> Ciphertext:
+def _beside(first: CiphertextT, *rest: CiphertextT) -> CiphertextT:
     normals = [normal(x) for x in (first, *rest)]
     polys = tuple(side_by_side(halves) for halves in zip(*(x.polys for x in normals), strict=True))
     noise = noises.side_by_side([x.noise for x in normals])
@@ -64,6 +61,6 @@ def _beside(first: Ciphertext, *rest: Ciphertext) -> Ciphertext:
 
 
 @operation("a change of shape", lambda x, layout: x)
-def evolve_layout(x: Ciphertext, layout: Layout) -> Ciphertext:
+def evolve_layout(x: CiphertextT, layout: Layout) -> CiphertextT:
     """The same slots, of which those of `layout` are in use; what is pending stays so."""
     return dataclasses.replace(x, layout=layout)

@@ -17,8 +17,8 @@ from itertools import zip_longest
 
 import attrs
 
-from ren.core.node import Node
 from ren.poly import Poly
+from ren.schemes.ckks.encoding.ciphertext_data import Pending
 from ren.schemes.ckks.noise import bounds as noises
 from ren.schemes.ckks.noise import sigmas
 from ren.schemes.ckks.noise.bounds import Noise
@@ -32,7 +32,7 @@ Pair = tuple[Poly, Poly]
 
 
 @attrs.frozen(eq=False)
-class Terms:
+class LazySum:
     """A ciphertext of level l as a sum that is not carried out: settle(product) + base.
 
     Args:
@@ -56,20 +56,20 @@ class Terms:
         """Noise of what relinearization and rescale round: of `product` alone."""
         return self.noise if self.source is None else self.source
 
-    def map(self, function: Callable[[Poly], Poly], noise: Noise) -> Terms:
+    def map(self, function: Callable[[Poly], Poly], noise: Noise) -> LazySum:
         """A linear function of every polynomial; `noise` is that of the result."""
         product, base = tuple(map(function, self.product)), tuple(map(function, self.base))
-        return Terms(product, base, self.key, noise=noise, source=self.source)
+        return LazySum(product, base, self.key, noise=noise, source=self.source)
 
-    def __add__(self, other: Terms) -> Terms:
+    def __add__(self, other: LazySum) -> LazySum:
         product, base = _sums(self.product, other.product), _sums(self.base, other.base)
-        return Terms(product, base, self.key or other.key, **self._joined(other))
+        return LazySum(product, base, self.key or other.key, **self._joined(other))
 
-    def __sub__(self, other: Terms) -> Terms:
+    def __sub__(self, other: LazySum) -> LazySum:
         product, base = _sums(self.product, other.product, -1), _sums(self.base, other.base, -1)
-        return Terms(product, base, self.key or other.key, **self._joined(other))
+        return LazySum(product, base, self.key or other.key, **self._joined(other))
 
-    def _joined(self, other: Terms) -> dict[str, Noise | None]:
+    def _joined(self, other: LazySum) -> dict[str, Noise | None]:
         products = [t for t in (self, other) if t.product]
         source = products[0].rounded if len(products) == 1 else None
         if len(products) == 2 and (self.source is not None or other.source is not None):
@@ -113,38 +113,21 @@ def _sum(p: Poly | None, q: Poly | None, sign: int) -> Poly:
     return p + q if sign > 0 else p - q
 
 
-@attrs.frozen(eq=False)
-class Pending:
-    """The terms of a ciphertext whose normal form has not run yet, held weakly.
+def pending_of(terms: LazySum) -> Pending | None:
+    """Pending form to keep beside the normal form of `terms`; None without a product."""
+    if not terms.product:
+        return None
+    product, base = (tuple(weakref.ref(p.node) for p in t) for t in (terms.product, terms.base))
+    return Pending(product, base, terms.key, terms.noise, terms.source)
 
-    The program of the normal form reads the terms and so keeps them alive. Once it has run they are
-    freed, and with them the operands of the product.
-    """
 
-    product: tuple[weakref.ref[Node], ...]
-    base: tuple[weakref.ref[Node], ...]
-    key: SwitchingKey | None
-    noise: Noise
-    source: Noise | None
-
-    @classmethod
-    def of(cls, terms: Terms) -> Pending | None:
-        """Pending form to keep beside the normal form of `terms`; None without a product."""
-        if not terms.product:
-            return None
-        product, base = (tuple(weakref.ref(p.node) for p in t) for t in (terms.product, terms.base))
-        return cls(product, base, terms.key, terms.noise, terms.source)
-
-    def terms(self) -> Terms | None:
-        """The terms while they live."""
-        nodes = [ref() for ref in (*self.product, *self.base)]
-        polys = tuple(Poly.from_node(node) for node in nodes if node is not None)
-        if len(polys) < len(nodes):
-            return None
-        count = len(self.product)
-        made = {"noise": self.noise, "source": self.source}
-        return Terms(polys[:count], polys[count:], self.key, **made)
-
-    def map_noise(self, function: Callable[[Noise], Noise]) -> Pending:
-        """The same with function(noise)."""
-        return attrs.evolve(self, noise=function(self.noise))
+def lazy_sum_of(pending: Pending) -> LazySum | None:
+    """The sum that goes on from a pending form, while its addends live."""
+    nodes = [ref() for ref in (*pending.product, *pending.base)]
+    polys = tuple(Poly.from_node(node) for node in nodes if node is not None)
+    if len(polys) < len(nodes):
+        return None
+    count = len(pending.product)
+    return LazySum(
+        polys[:count], polys[count:], pending.key, noise=pending.noise, source=pending.source
+    )

@@ -11,7 +11,7 @@ import operator
 from collections.abc import Callable
 from fractions import Fraction
 from itertools import zip_longest
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -21,7 +21,9 @@ from ren.core.spec import Spec
 from ren.poly import Poly
 from ren.poly.symbolic import Symbolic, as_symbol
 from ren.schemes.ckks.arithmetic import automatic as arithmetic
+from ren.schemes.ckks.arithmetic.operation_hooks import in_circuit, operation, told_if_zero
 from ren.schemes.ckks.encoding import encoder
+from ren.schemes.ckks.encoding.ciphertext_data import CiphertextData, CiphertextT
 from ren.schemes.ckks.encoding.constants import constant_poly
 from ren.schemes.ckks.encoding.layout import Layout, Tail
 from ren.schemes.ckks.encoding.plaintext import (
@@ -33,28 +35,24 @@ from ren.schemes.ckks.encoding.plaintext import (
 )
 from ren.schemes.ckks.noise import bounds as noises
 from ren.schemes.ckks.noise.bounds import Noise
-from ren.schemes.ckks.noise.operation_hooks import in_circuit, operation, told_if_zero
 from ren.schemes.ckks.noise.sigmas import as_float, log2_of, rescale_sigma, switch_sigma
 from ren.schemes.rlwe.active_context import context_for, same_key
 from ren.schemes.rlwe.gadget import gadget_of
 from ren.schemes.rlwe.keys import from_residues
 from ren.schemes.rlwe.keyswitch import key_switch
 
-if TYPE_CHECKING:
-    from ren.schemes.ckks.ciphertext import Ciphertext
-
 Polys = tuple[Poly, ...]
 _SPARE_BITS = 20  # scales closer than 2^-(scale_bits + 20) are one: canonical ones are, by 62
 
 
 def _made(
-    x: Ciphertext,
+    x: CiphertextT,
     polys: Polys,
     noise: Noise,
     scale: Fraction | None = None,
     level: int | None = None,
     layout: Layout | None = None,
-) -> Ciphertext:
+) -> CiphertextT:
     """`x` with other polynomials and their noise; what is not given stays."""
     level = x.level if level is None else level
     scale = x.scale if scale is None else scale
@@ -66,7 +64,7 @@ def _made(
     )  # fmt: skip
 
 
-def _is_one_scale(a: Fraction, b: Fraction, x: Ciphertext) -> bool:
+def _is_one_scale(a: Fraction, b: Fraction, x: CiphertextData) -> bool:
     return abs(a / b - 1) < Fraction(1, 1 << (x.params.scale_bits + _SPARE_BITS))
 
 
@@ -74,25 +72,25 @@ def _is_one_scale(a: Fraction, b: Fraction, x: Ciphertext) -> bool:
 
 
 @operation("a negation", np.negative)
-def negate(x: Ciphertext) -> Ciphertext:
+def negate(x: CiphertextT) -> CiphertextT:
     """-x."""
     layout = x.layout.with_tail(x.layout.tail.mapped(-x.layout.tail.value))
     return _made(x, tuple(-p for p in x.polys), x.noise, layout=layout)
 
 
 @operation("a sum", np.add)
-def add(x: Ciphertext, y: Ciphertext) -> Ciphertext:
+def add(x: CiphertextT, y: CiphertextT) -> CiphertextT:
     """x + y, of one level and one scale."""
     return _combined(operator.add, x, y, x.layout.plus(y.layout))
 
 
 @operation("a difference", np.subtract)
-def subtract(x: Ciphertext, y: Ciphertext) -> Ciphertext:
+def subtract(x: CiphertextT, y: CiphertextT) -> CiphertextT:
     """x - y, of one level and one scale."""
     return _combined(operator.sub, x, y, x.layout.plus(y.layout, -1))
 
 
-def _combined(operation: Callable, x: Ciphertext, y: Ciphertext, layout: Layout) -> Ciphertext:
+def _combined(operation: Callable, x: CiphertextT, y: CiphertextT, layout: Layout) -> CiphertextT:
     same_key(x.key_id, y.key_id, "A sum")
     _need_alike(x, y.level, y.scale)
     pairs = zip_longest(x.polys, y.polys)
@@ -104,33 +102,33 @@ def _combined(operation: Callable, x: Ciphertext, y: Ciphertext, layout: Layout)
 
 
 @operation("a sum with a plaintext", np.add)
-def add_plain(x: Ciphertext, p: Plaintext) -> Ciphertext:
+def add_plain(x: CiphertextT, p: Plaintext) -> CiphertextT:
     """x + p, of one level and one scale."""
     return _plus(x, _plain(x, p), p.noise, x.layout.plus(p.layout))
 
 
 @operation("a difference with a plaintext", np.subtract)
-def subtract_plain(x: Ciphertext, p: Plaintext) -> Ciphertext:
+def subtract_plain(x: CiphertextT, p: Plaintext) -> CiphertextT:
     """x - p, of one level and one scale."""
     return _plus(x, -_plain(x, p), p.noise, x.layout.plus(p.layout, -1))
 
 
 @operation("a sum with an array", np.add)
-def add_array(x: Ciphertext, values: Any) -> Ciphertext:
+def add_array(x: CiphertextT, values: Any) -> CiphertextT:
     """x + values, encoded at the scale of `x`."""
     poly, noise, layout = _encoded(x, values)
     return _plus(x, poly, noise, x.layout.plus(layout))
 
 
 @operation("a difference with an array", np.subtract)
-def subtract_array(x: Ciphertext, values: Any) -> Ciphertext:
+def subtract_array(x: CiphertextT, values: Any) -> CiphertextT:
     """x - values, encoded at the scale of `x`."""
     poly, noise, layout = _encoded(x, values)
     return _plus(x, -poly, noise, x.layout.plus(layout, -1))
 
 
 @operation("a sum with a number", np.add)
-def add_scalar(x: Ciphertext, value: complex | Symbolic) -> Ciphertext:
+def add_scalar(x: CiphertextT, value: complex | Symbolic) -> CiphertextT:
     """x + value in every slot, encoded at the scale of `x`."""
     check_reachable(x, value)
     constant = constant_poly(value, x.polys[0].ring, x.scale)
@@ -138,7 +136,7 @@ def add_scalar(x: Ciphertext, value: complex | Symbolic) -> Ciphertext:
     return _plus(x, constant, _constant_noise(value, x.scale), layout)
 
 
-def _plus(x: Ciphertext, poly: Any, noise: Noise, layout: Layout) -> Ciphertext:
+def _plus(x: CiphertextT, poly: Any, noise: Noise, layout: Layout) -> CiphertextT:
     polys = (x.polys[0] + poly, *x.polys[1:])
     return _made(x, polys, noises.total(x.noise, noise), layout=layout)
 
@@ -147,12 +145,12 @@ def _constant_noise(value: complex | Symbolic, scale: Fraction) -> Noise:
     return noises.of_constant(value, as_float(scale), is_public=in_circuit())
 
 
-def _plain(x: Ciphertext, p: Plaintext) -> Poly:
+def _plain(x: CiphertextData, p: Plaintext) -> Poly:
     _need_alike(x, p.level, p.params.scale(p.level))
     return p.poly
 
 
-def _encoded(x: Ciphertext, values: Any) -> tuple[Poly, Noise, Layout]:
+def _encoded(x: CiphertextData, values: Any) -> tuple[Poly, Noise, Layout]:
     """Values over the ring of `x` at its scale, their noise and their layout."""
     params, ring, scale, blocks = x.params, x.polys[0].ring, x.scale, x.layout.blocks
     if x.own_scale is None:
@@ -177,7 +175,7 @@ def _encoded(x: Ciphertext, values: Any) -> tuple[Poly, Noise, Layout]:
     return poly.ntt(), noise, layout
 
 
-def _need_alike(x: Ciphertext, level: int, scale: Fraction) -> None:
+def _need_alike(x: CiphertextData, level: int, scale: Fraction) -> None:
     """Raises unless what is added to `x` has its level and its scale."""
     _need_level(x, level)
     if not _is_one_scale(scale, x.scale, x):
@@ -189,7 +187,7 @@ def _need_alike(x: Ciphertext, level: int, scale: Fraction) -> None:
         )
 
 
-def _need_level(x: Ciphertext, level: int) -> None:
+def _need_level(x: CiphertextData, level: int) -> None:
     if level != x.level:
         low = min(level, x.level)
         raise ScaleError(
@@ -203,7 +201,7 @@ def _need_level(x: Ciphertext, level: int) -> None:
 
 
 @operation("a product", np.multiply)
-def multiply(x: Ciphertext, y: Ciphertext) -> Ciphertext:
+def multiply(x: CiphertextT, y: CiphertextT) -> CiphertextT:
     """x * y: three components, the product of the scales, at the same level."""
     same_key(x.key_id, y.key_id, "A product")
     _need_level(x, y.level)
@@ -214,31 +212,31 @@ def multiply(x: Ciphertext, y: Ciphertext) -> Ciphertext:
 
 
 @operation("a product with a plaintext", np.multiply)
-def multiply_plain(x: Ciphertext, p: Plaintext) -> Ciphertext:
+def multiply_plain(x: CiphertextT, p: Plaintext) -> CiphertextT:
     """x * p slot by slot: the product of the scales, at the same level."""
     _need_level(x, p.level)
     return _times_plain(x, p)
 
 
-def multiply_array(x: Ciphertext, values: Any) -> Ciphertext:
+def multiply_array(x: CiphertextT, values: Any) -> CiphertextT:
     """x * values, encoded at the scale of the level."""
     p = encode(values, x.params, x.level, x.layout.blocks)
     return _multiply_array(x, arithmetic.told(p, values))
 
 
 @operation("a product with an array", np.multiply)
-def _multiply_array(x: Ciphertext, p: Plaintext) -> Ciphertext:
+def _multiply_array(x: CiphertextT, p: Plaintext) -> CiphertextT:
     return _times_plain(x, p)
 
 
-def _times_plain(x: Ciphertext, p: Plaintext) -> Ciphertext:
+def _times_plain(x: CiphertextT, p: Plaintext) -> CiphertextT:
     polys = tuple(c * p.factor for c in x.polys)
     noise = noises.product(x.noise, p.noise)
     return _product(x, polys, noise, p.params.scale(p.level), x.layout.times(p.layout))
 
 
 @operation("a product with an integer", np.multiply)
-def multiply_integer(x: Ciphertext, value: int | Symbolic) -> Ciphertext:
+def multiply_integer(x: CiphertextT, value: int | Symbolic) -> CiphertextT:
     """x * value for an integer: the same scale."""
     check_factor(x, value)
     noise = noises.scaled(x.noise, value, is_public=in_circuit())
@@ -248,7 +246,7 @@ def multiply_integer(x: Ciphertext, value: int | Symbolic) -> Ciphertext:
 
 
 @operation("a product with a number", np.multiply)
-def multiply_scalar(x: Ciphertext, value: complex | Symbolic) -> Ciphertext:
+def multiply_scalar(x: CiphertextT, value: complex | Symbolic) -> CiphertextT:
     """x * value in every slot, encoded at the scale of the level."""
     scale = x.params.scale(x.level)
     check_factor(x, value, scale)
@@ -259,7 +257,7 @@ def multiply_scalar(x: Ciphertext, value: complex | Symbolic) -> Ciphertext:
     return _product(x, tuple(p * constant for p in x.polys), noise, scale, layout)
 
 
-def power(x: Ciphertext, exponent: int) -> Ciphertext:
+def power(x: CiphertextT, exponent: int) -> CiphertextT:
     """x^exponent for 1 and 2; higher ones are products of the user's own."""
     if exponent not in (1, 2):
         raise ScaleError(
@@ -271,8 +269,8 @@ def power(x: Ciphertext, exponent: int) -> Ciphertext:
 
 
 def _product(
-    x: Ciphertext, polys: Polys, noise: Noise, factor: Fraction, layout: Layout
-) -> Ciphertext:
+    x: CiphertextT, polys: Polys, noise: Noise, factor: Fraction, layout: Layout
+) -> CiphertextT:
     scale, q = x.scale * factor, x.params.ring(x.level).q
     if 4 * scale > q:
         raise DepthError(
@@ -288,7 +286,7 @@ def _product(
 
 
 @operation("relinearize()", lambda x: x)
-def relinearize(x: Ciphertext) -> Ciphertext:
+def relinearize(x: CiphertextT) -> CiphertextT:
     """Two components instead of three: one key switch; with two it is the identity."""
     if len(x.polys) == 2:
         return x
@@ -300,7 +298,7 @@ def relinearize(x: Ciphertext) -> Ciphertext:
 
 
 @operation("rescale()", lambda x: x)
-def rescale(x: Ciphertext) -> Ciphertext:
+def rescale(x: CiphertextT) -> CiphertextT:
     """One level down, every component and the scale divided by the ratio of the moduli.
 
     Raises:
@@ -320,8 +318,8 @@ def rescale(x: Ciphertext) -> Ciphertext:
 
 
 def _rescaled(
-    x: Ciphertext, polys: Polys, noise: Noise, target: int, scale: Fraction
-) -> Ciphertext:
+    x: CiphertextT, polys: Polys, noise: Noise, target: int, scale: Fraction
+) -> CiphertextT:
     """`polys` divided onto the ring of a lower level, which makes their scale `scale`."""
     ring = x.params.ring(target)
     sigma = rescale_sigma(x.params, target, as_float(scale), len(polys))
@@ -329,7 +327,7 @@ def _rescaled(
     return _made(x, tuple(p.rescale(ring) for p in polys), noise, scale, target)
 
 
-def drop_to(x: Ciphertext, target: int) -> Ciphertext:
+def drop_to(x: CiphertextT, target: int) -> CiphertextT:
     """The same message at a lower level, at that level's scale to the power that `x` is at."""
     if not is_loose(x) or not 0 <= target < x.level:
         return arithmetic.drop_to(x, target) if target != x.level else x
@@ -338,7 +336,7 @@ def drop_to(x: Ciphertext, target: int) -> Ciphertext:
 
 
 @operation("a change of scale", lambda x, target, scale: x)
-def _at(x: Ciphertext, target: int, scale: Fraction) -> Ciphertext:
+def _at(x: CiphertextT, target: int, scale: Fraction) -> CiphertextT:
     """`x` at a lower level and about any scale: multiplied by an integer, then rescaled."""
     exact = _factor(x, target, scale)
     factor = round(exact)
@@ -346,7 +344,7 @@ def _at(x: Ciphertext, target: int, scale: Fraction) -> Ciphertext:
     return _rescaled(x, tuple(p * factor for p in x.polys), noise, target, scale)
 
 
-def _factor(x: Ciphertext, target: int, scale: Fraction) -> Fraction:
+def _factor(x: CiphertextData, target: int, scale: Fraction) -> Fraction:
     ratio = Fraction(x.params.ring(x.level).q, x.params.ring(target).q)
     return scale * ratio / x.scale
 
@@ -354,12 +352,12 @@ def _factor(x: Ciphertext, target: int, scale: Fraction) -> Fraction:
 # ------------------------------------------------------------------- normal form
 
 
-def is_loose(x: Ciphertext) -> bool:
+def is_loose(x: CiphertextData) -> bool:
     """True when `x` is not in normal form: three components, or a scale of its own."""
     return len(x.polys) != 2 or x.own_scale is not None
 
 
-def normal(x: Ciphertext) -> Ciphertext:
+def normal(x: CiphertextT) -> CiphertextT:
     """`x` with two components at the canonical scale of its level or of the next that it can reach.
 
     Raises:
@@ -384,7 +382,7 @@ def normal(x: Ciphertext) -> Ciphertext:
     )
 
 
-def two_components(x: Ciphertext, what: str) -> Ciphertext:
+def two_components(x: CiphertextT, what: str) -> CiphertextT:
     """`x` where it has two components.
 
     Raises:

@@ -9,13 +9,13 @@ Reference: Halevi and Shoup, "Faster homomorphic linear transformations in HElib
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ren.core.errors import ParameterError, ScaleError
 from ren.poly.symbolic import Symbolic
 from ren.schemes.ckks.arithmetic import tails
+from ren.schemes.ckks.arithmetic.argument_checks import as_integer
 from ren.schemes.ckks.arithmetic.automatic import (
     add,
     evolve,
@@ -25,11 +25,12 @@ from ren.schemes.ckks.arithmetic.automatic import (
 )
 from ren.schemes.ckks.arithmetic.manual import normal, two_components
 from ren.schemes.ckks.arithmetic.mode import is_manual
+from ren.schemes.ckks.arithmetic.operation_hooks import circuit, in_circuit, operation
+from ren.schemes.ckks.encoding.ciphertext_data import CiphertextData, CiphertextT
 from ren.schemes.ckks.encoding.layout import Tail
 from ren.schemes.ckks.encoding.plaintext import encode
 from ren.schemes.ckks.noise import bounds as noises
 from ren.schemes.ckks.noise import sigmas
-from ren.schemes.ckks.noise.operation_hooks import circuit, in_circuit, operation
 from ren.schemes.rlwe.active_context import context_for
 from ren.schemes.rlwe.gadget import gadget_of
 from ren.schemes.rlwe.galois import conjugation_element, galois_element
@@ -37,11 +38,8 @@ from ren.schemes.rlwe.keys import SwitchingKey
 from ren.schemes.rlwe.keyswitch import key_switch
 from ren.schemes.rlwe.user_call import announce, call_name, called
 
-if TYPE_CHECKING:
-    from ren.schemes.ckks.ciphertext import Ciphertext
 
-
-def automorphism(x: Ciphertext, galois: int, what: str, tail: Tail, steps: int = 0) -> Ciphertext:
+def automorphism(x: CiphertextT, galois: int, what: str, tail: Tail, steps: int = 0) -> CiphertextT:
     """sigma_g(x): (sigma_g(c0 + k0), sigma_g(k1)) with (k0, k1) the switch of c1 by the g key.
 
     `steps` is by how many slots it rotates, for the noise; `tail` is that of the result.
@@ -58,7 +56,7 @@ def automorphism(x: Ciphertext, galois: int, what: str, tail: Tail, steps: int =
     return evolve(x, polys, noises.with_source(moved, sigma), layout=x.layout.with_tail(tail))
 
 
-def rotate(x: Ciphertext, steps: int) -> Ciphertext:
+def rotate(x: CiphertextT, steps: int) -> CiphertextT:
     """result[i] = x[i + steps], cyclic over the slots; steps of any sign and size.
 
     Slots beyond the length are zeros. Where leftovers there would become visible, a product that
@@ -69,7 +67,8 @@ def rotate(x: Ciphertext, steps: int) -> Ciphertext:
         DepthError: no level is left to clear leftovers.
         ScaleError: leftovers would become visible in manual mode.
     """
-    given, steps = steps, (steps + x.slots // 2) % x.slots - x.slots // 2  # the fewest
+    given = as_integer(steps, "rotate()")
+    steps = (given + x.slots // 2) % x.slots - x.slots // 2  # the fewest
     if steps == 0:
         return x
     if in_circuit():
@@ -79,7 +78,7 @@ def rotate(x: Ciphertext, steps: int) -> Ciphertext:
 
 
 @operation("a rotation", lambda x, steps: np.roll(x, -steps, -1))
-def cyclic(x: Ciphertext, steps: int) -> Ciphertext:
+def cyclic(x: CiphertextT, steps: int) -> CiphertextT:
     """result[i] = x[i + steps], cyclic over the slots, whatever stands beyond the length."""
     steps %= x.slots
     if steps == 0:
@@ -89,7 +88,7 @@ def cyclic(x: Ciphertext, steps: int) -> Ciphertext:
     return automorphism(x, galois_element(steps, x.n), f"rotate({steps})", tail, steps)
 
 
-def visible(x: Ciphertext, steps: int) -> Ciphertext:
+def visible(x: CiphertextT, steps: int) -> CiphertextT:
     """`x` with zeros in those slots beyond its length that a rotation by `steps` shows."""
     if x.layout.length is None or x.layout.tail.is_zero or tails.fills_slots(x):
         return x
@@ -99,14 +98,14 @@ def visible(x: Ciphertext, steps: int) -> Ciphertext:
 
 
 @operation("a conjugation", np.conj)
-def conjugate(x: Ciphertext) -> Ciphertext:
+def conjugate(x: CiphertextT) -> CiphertextT:
     """The complex conjugate of every slot."""
     tail = x.layout.tail
     value = tail.value.map(np.conj) if isinstance(tail.value, Symbolic) else np.conj(tail.value)
     return automorphism(x, conjugation_element(x.n), "conj()", tail.mapped(value))
 
 
-def roll(x: Ciphertext, shift: int) -> Ciphertext:
+def roll(x: CiphertextT, shift: int) -> CiphertextT:
     """numpy.roll over the logical length: result[i] = x[(i - shift) mod length].
 
     Where the length fills the slots it is one rotation; else two, masked, and takes a level.
@@ -128,7 +127,7 @@ def roll(x: Ciphertext, shift: int) -> Ciphertext:
 
 
 @circuit("roll()")
-def _rolled(x: Ciphertext, shift: int, length: int) -> Ciphertext:
+def _rolled(x: CiphertextT, shift: int, length: int) -> CiphertextT:
     need_level(x, 1, f"roll({shift})")
     announce(lambda: [-shift, length - shift])
     mask = np.arange(length) >= shift
@@ -141,7 +140,7 @@ def _rolled(x: Ciphertext, shift: int, length: int) -> Ciphertext:
 
 
 @operation("switch_key()", lambda x, key, key_id: x)
-def switched(x: Ciphertext, key: SwitchingKey, key_id: str) -> Ciphertext:
+def switched(x: CiphertextT, key: SwitchingKey, key_id: str) -> CiphertextT:
     """The message of `x` under the secret that `key` leads to: one key switch."""
     x = normal(x)
     k0, k1 = key_switch(x.polys[1], key, gadget_of(x.params))
@@ -149,7 +148,7 @@ def switched(x: Ciphertext, key: SwitchingKey, key_id: str) -> Ciphertext:
     return dataclasses.replace(evolve(x, (x.polys[0] + k0, k1), noise), key_id=key_id)
 
 
-def _across_blocks(x: Ciphertext, what: str) -> ParameterError:
+def _across_blocks(x: CiphertextData, what: str) -> ParameterError:
     return ParameterError(
         f"{what} was asked of a vector that is cut into {x.layout.blocks} blocks of {x.slots}.",
         "A rotation moves slots within one ciphertext, never from block to block.",

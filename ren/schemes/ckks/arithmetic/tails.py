@@ -9,8 +9,7 @@ product with a mask clears them.
 from __future__ import annotations
 
 import dataclasses
-import operator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,23 +24,15 @@ from ren.schemes.ckks.arithmetic.automatic import (
     with_tail,
 )
 from ren.schemes.ckks.arithmetic.mode import is_manual
+from ren.schemes.ckks.encoding.ciphertext_data import (
+    CiphertextData,
+    CiphertextT,
+    batch_of,
+    known_length,
+)
 from ren.schemes.ckks.encoding.layout import ZEROS, Tail
 from ren.schemes.ckks.encoding.plaintext import encode
 from ren.schemes.ckks.noise import bounds as noises
-
-if TYPE_CHECKING:
-    from ren.schemes.ckks.ciphertext import Ciphertext
-
-
-def known_length(x: Any) -> int | None:
-    """The numbers that went in; None for a scalar. Inside a capture the plan depends on it."""
-    length = x.layout.length
-    return None if length is None else operator.index(length)
-
-
-def batch_of(x: Any) -> tuple[int, ...]:
-    """The batch axes of a ciphertext, that of blocks the last; its polynomials may have fewer."""
-    return np.broadcast_shapes(*(p.shape[:-2] for p in x.polys))
 
 
 def shape_text(x: Any) -> str:
@@ -57,12 +48,12 @@ def described_shape(batch: tuple[int, ...], core: tuple[int, ...]) -> str:
     return f"{(*batch, *core)}, {f'a batch of {plural}' if batch else f'one {kind}'}"
 
 
-def fills_slots(x: Ciphertext) -> bool:
+def fills_slots(x: CiphertextData) -> bool:
     """Whether no slot lies beyond the length. Inside a capture the plan depends on the length."""
     return known_length(x) in (None, x.slots * x.layout.blocks)
 
 
-def moved(x: Ciphertext, steps: int) -> Tail:
+def moved(x: CiphertextData, steps: int) -> Tail:
     """The tail of `x` after a cyclic rotation."""
     length = x.layout.length
     if length is None or (not isinstance(length, SymbolicLength) and fills_slots(x)):
@@ -70,7 +61,7 @@ def moved(x: Ciphertext, steps: int) -> Tail:
     return x.layout.tail.moved(steps)
 
 
-def shows_leftovers(x: Ciphertext, steps: int) -> bool:
+def shows_leftovers(x: CiphertextData, steps: int) -> bool:
     """Whether a rotation by `steps`, of at most half the slots, moves leftovers to numbers."""
     length, tail = known_length(x) or 0, x.layout.tail
     first, last = length + tail.after, x.slots - tail.before  # zeros stand from first to last
@@ -81,7 +72,7 @@ def shows_leftovers(x: Ciphertext, steps: int) -> bool:
     return tail.before > 0 or x.slots + steps < first
 
 
-def cleared(x: Ciphertext, what: str) -> Ciphertext:
+def cleared(x: CiphertextT, what: str) -> CiphertextT:
     """`x` with zeros beyond its length: by a sum where a number stands there, else by a product.
 
     Raises:
@@ -102,12 +93,12 @@ def cleared(x: Ciphertext, what: str) -> Ciphertext:
     return masked(x)
 
 
-def without_value(x: Ciphertext) -> Ciphertext:
+def without_value(x: CiphertextT) -> CiphertextT:
     """`x` less the number that stands beyond its length."""
     return with_value(x, 0)
 
 
-def with_value(x: Ciphertext, value: float) -> Ciphertext:
+def with_value(x: CiphertextT, value: float) -> CiphertextT:
     """`x` with `value` beyond its length in place of another number: a sum with a plaintext."""
     tail = x.layout.tail
     if fills_slots(x) or (not isinstance(tail.value, Symbolic) and tail.value == value):

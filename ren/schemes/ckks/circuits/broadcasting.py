@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import attrs
 import numpy as np
@@ -20,23 +20,21 @@ from ren.core.errors import ParameterError
 from ren.poly.symbolic import SymbolicLength, as_symbol
 from ren.schemes.ckks.arithmetic.automatic import check_plain, need_level
 from ren.schemes.ckks.arithmetic.blocks import evolve_layout
-from ren.schemes.ckks.arithmetic.tails import described_shape, known_length
+from ren.schemes.ckks.arithmetic.operation_hooks import circuit
+from ren.schemes.ckks.arithmetic.tails import described_shape
 from ren.schemes.ckks.circuits.entries import Entries
 from ren.schemes.ckks.circuits.linear import encoded
 from ren.schemes.ckks.circuits.shaping import tile
+from ren.schemes.ckks.encoding.ciphertext_data import CiphertextData, CiphertextT, known_length
 from ren.schemes.ckks.encoding.layout import LEFTOVERS, Layout
 from ren.schemes.ckks.encoding.plaintext import Plaintext, decoded, encode
 from ren.schemes.ckks.encoding.values import as_numbers
-from ren.schemes.ckks.noise.operation_hooks import circuit
 from ren.schemes.rlwe.active_context import same_key
-
-if TYPE_CHECKING:
-    from ren.schemes.ckks.ciphertext import Ciphertext
 
 Shape = tuple[int, ...]
 
 
-def broadcast_pair(x: Ciphertext, y: Ciphertext, what: str) -> tuple[Ciphertext, Ciphertext]:
+def broadcast_pair(x: CiphertextT, y: CiphertextT, what: str) -> tuple[CiphertextT, CiphertextT]:
     """Two ciphertexts with their numbers in one shape.
 
     Args:
@@ -77,7 +75,7 @@ def _count(length: Any) -> int:
     return length.sample if isinstance(length, SymbolicLength) else length
 
 
-def array_operand(x: Ciphertext, values: Any, what: str) -> tuple[Ciphertext, Any]:
+def array_operand(x: CiphertextT, values: Any, what: str) -> tuple[CiphertextT, Any]:
     """A ciphertext and an array with the numbers of both in one shape, the array's flattened.
 
     Args:
@@ -122,14 +120,14 @@ def array_operand(x: Ciphertext, values: Any, what: str) -> tuple[Ciphertext, An
     return x, flat(given) if symbol is None else symbol.map(flat)
 
 
-def encoded_operand(x: Ciphertext, values: Any, what: str) -> tuple[Ciphertext, Plaintext]:
+def encoded_operand(x: CiphertextT, values: Any, what: str) -> tuple[CiphertextT, Plaintext]:
     """A ciphertext and the plaintext of an array for it; arguments as of `array_operand`."""
     x, flat = array_operand(x, values, what)
     p = encode(flat, x.params, x.level, x.layout.blocks)
     return x, _labelled(p, x)
 
 
-def _labelled(p: Plaintext, x: Ciphertext) -> Plaintext:
+def _labelled(p: Plaintext, x: CiphertextData) -> Plaintext:
     """A plaintext made for a ciphertext: for a batch of scalars as scalars.
 
     One scalar has no batch: there, an array that fills the slots is a vector.
@@ -140,7 +138,7 @@ def _labelled(p: Plaintext, x: Ciphertext) -> Plaintext:
     return p
 
 
-def plain_operand(x: Ciphertext, p: Plaintext, what: str) -> tuple[Ciphertext, Plaintext]:
+def plain_operand(x: CiphertextT, p: Plaintext, what: str) -> tuple[CiphertextT, Plaintext]:
     """A ciphertext and a plaintext with their numbers in one shape.
 
     A plaintext of another shape is decoded and encoded again, which rounds it once more.
@@ -211,7 +209,7 @@ def _ranked(core: Shape, rank: int) -> Shape:
 
 
 @circuit("a broadcast")
-def repeated(x: Ciphertext, shape: Shape, target: Shape) -> Ciphertext:
+def repeated(x: CiphertextT, shape: Shape, target: Shape) -> CiphertextT:
     """The numbers of an array of one shape as those of a larger one, as numpy.broadcast_to.
 
     Whole copies one after another are rotations, at no level where the tail is known. Others are a

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 import operator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import attrs
 import numpy as np
@@ -24,15 +24,13 @@ from numpy.typing import ArrayLike, NDArray
 from ren.core.errors import ParameterError
 from ren.schemes.ckks.arithmetic.argument_checks import check_ciphertext
 from ren.schemes.ckks.arithmetic.automatic import need_level
-from ren.schemes.ckks.arithmetic.tails import known_length
+from ren.schemes.ckks.arithmetic.operation_hooks import circuit
 from ren.schemes.ckks.circuits.entries import Entries, checked
 from ren.schemes.ckks.circuits.linear import LinearMap, encoded, prepared, required_context
-from ren.schemes.ckks.noise.operation_hooks import circuit
+from ren.schemes.ckks.encoding.ciphertext_data import CiphertextT, known_length
+from ren.schemes.ckks.parameters.parameters import Parameters
+from ren.schemes.rlwe.active_context import RlweContext
 from ren.schemes.rlwe.user_call import called
-
-if TYPE_CHECKING:
-    from ren.schemes.ckks.ciphertext import Ciphertext
-    from ren.schemes.ckks.context import Context
 
 Sizes = int | tuple[int, ...]
 
@@ -57,14 +55,14 @@ class _Axis:
 
 @circuit("conv1d()")
 def conv1d(
-    ct: Ciphertext,
+    ct: CiphertextT,
     kernel: ArrayLike,
     *,
     stride: int = 1,
     padding: str | int = "valid",
     shape: tuple[int, ...] | None = None,
     keys: int | None = None,
-) -> Ciphertext:
+) -> CiphertextT:
     """The kernel over an encrypted signal: y[o, t] = sum_(c, i) kernel[o, c, i] x[c, t stride + i].
 
     The kernel is not flipped, as in machine learning: numpy.correlate for one channel, and
@@ -99,14 +97,14 @@ def conv1d(
 
 @circuit("conv2d()")
 def conv2d(
-    ct: Ciphertext,
+    ct: CiphertextT,
     kernels: ArrayLike,
     *,
     stride: Sizes = 1,
     padding: str | Sizes = "valid",
     image_shape: tuple[int, ...] | None = None,
     keys: int | None = None,
-) -> Ciphertext:
+) -> CiphertextT:
     """The kernels over an encrypted image, summed over its channels.
 
     y[o, i, j] = sum_(c, a, b) kernels[o, c, a, b] x[c, i stride + a, j stride + b]; kernels are not
@@ -147,7 +145,7 @@ def conv2d(
 def convolution(
     kernels: ArrayLike,
     shape: tuple[int, ...],
-    context: Context | None = None,
+    context: RlweContext[Parameters] | None = None,
     *,
     stride: Sizes = 1,
     padding: str | Sizes = "valid",
@@ -176,14 +174,14 @@ def convolution(
 
 
 def _convolved(
-    ct: Ciphertext,
+    ct: CiphertextT,
     kernels: Any,
     axes: int,
     shape: tuple[int, ...] | None,
     stride: Sizes,
     padding: str | Sizes,
     keys: int | None,
-) -> Ciphertext:
+) -> CiphertextT:
     what = f"conv{axes}d()"
     check_ciphertext(ct, what)
     need_level(ct, 1, what)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 from functools import reduce
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jax
 import numpy as np
@@ -17,24 +17,26 @@ from ren.poly.symbolic import Aside
 from ren.schemes.ckks.arithmetic.argument_checks import check_ciphertext
 from ren.schemes.ckks.arithmetic.automatic import add, multiply_plain, need_level, with_noise
 from ren.schemes.ckks.arithmetic.blocks import as_blocks, blocks_of
-from ren.schemes.ckks.arithmetic.tails import batch_of, known_length
+from ren.schemes.ckks.arithmetic.operation_hooks import circuit
+from ren.schemes.ckks.arithmetic.rotation import rotate
 from ren.schemes.ckks.circuits.diagonals import Diagonals, Split, best_diagonals
 from ren.schemes.ckks.circuits.entries import Entries, checked
 from ren.schemes.ckks.circuits.shaping import rotations_summed
+from ren.schemes.ckks.encoding.ciphertext_data import (
+    CiphertextData,
+    CiphertextT,
+    batch_of,
+    known_length,
+)
 from ren.schemes.ckks.encoding.layout import LEFTOVERS, ZEROS, Layout
 from ren.schemes.ckks.encoding.plaintext import Plaintext, encode
 from ren.schemes.ckks.noise import bounds as noises
-from ren.schemes.ckks.noise.operation_hooks import circuit
 from ren.schemes.ckks.parameters.parameters import Parameters
 from ren.schemes.rlwe.active_context import RlweContext, active_context
 from ren.schemes.rlwe.user_call import announce
 
-if TYPE_CHECKING:
-    from ren.schemes.ckks.ciphertext import Ciphertext
-    from ren.schemes.ckks.context import Context
-
 Place = tuple[int, int, int, int]
-Babies = Mapping[tuple[int, int], "Ciphertext"]
+Babies = Mapping[tuple[int, int], CiphertextT]
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
@@ -75,7 +77,7 @@ class LinearMap:
         return self.plaintexts[0].level
 
     @circuit("a product with a matrix")
-    def __matmul__(self, ct: Ciphertext) -> Ciphertext:
+    def __matmul__(self, ct: CiphertextT) -> CiphertextT:
         """The product: m numbers, one level below the lower of the two levels."""
         check_ciphertext(ct, "A product with a matrix")
         length = known_length(ct)
@@ -104,7 +106,7 @@ class LinearMap:
             largest = noises.side_by_side([largest] * len(rows))
         return with_noise(made, lambda noise: noises.within_times(noise, largest, self.norm))
 
-    def _babies(self, blocks: Sequence[Ciphertext]) -> Babies:
+    def _babies(self, blocks: Sequence[CiphertextData]) -> Babies[CiphertextT]:
         """Each block rotated by the baby steps that its tiles need."""
         s, made = self.split, {}
         for j, x in enumerate(blocks):
@@ -112,14 +114,14 @@ class LinearMap:
             if s.is_walked:
                 made[j, 0] = x
                 for step in range(s.unit, max(needed, default=0) + 1, s.unit):
-                    made[j, step] = made[j, step - s.unit].rotate(s.unit)
+                    made[j, step] = rotate(made[j, step - s.unit], s.unit)
             else:
-                made |= {(j, baby): x.rotate(baby) for baby in sorted(needed)}
+                made |= {(j, baby): rotate(x, baby) for baby in sorted(needed)}
         return made
 
-    def _row(self, row: int, babies: Babies) -> Ciphertext:
+    def _row(self, row: int, babies: Babies[CiphertextT]) -> CiphertextT:
         """One block of the result."""
-        inner: dict[int, list[Ciphertext]] = {}
+        inner: dict[int, list[CiphertextT]] = {}
         for (i, j, giant, baby), p in zip(self.places, self.plaintexts, strict=True):
             if i == row:
                 inner.setdefault(giant, []).append(multiply_plain(babies[j, baby], p))
@@ -128,14 +130,14 @@ class LinearMap:
         folds = self.split.folds
         return rotations_summed(total, 1 << len(folds), folds[-1]) if folds else total
 
-    def _chained(self, sums: Mapping[int, Ciphertext]) -> Ciphertext:
+    def _chained(self, sums: Mapping[int, CiphertextT]) -> CiphertextT:
         """From the highest giant step down, each time by the stride."""
         low, high, stride = self.split.giants[0], max(sums), self.split.stride
         total = sums[high]
         for giant in range(high - stride, low - 1, -stride):
-            total = total.rotate(stride)
+            total = rotate(total, stride)
             total = add(total, sums[giant]) if giant in sums else total
-        return total.rotate(low)
+        return rotate(total, low)
 
     def __ren_parts__(self) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
         return (*self.plaintexts, Aside(self.norm)), _static(self)
@@ -153,8 +155,8 @@ class LinearMap:
         )
 
 
-def _rotated_sum(sums: Mapping[int, Ciphertext]) -> Ciphertext:
-    return reduce(add, (x.rotate(giant) for giant, x in sums.items()))
+def _rotated_sum(sums: Mapping[int, CiphertextT]) -> CiphertextT:
+    return reduce(add, (rotate(x, giant) for giant, x in sums.items()))
 
 
 def _static(x: LinearMap) -> tuple[Any, ...]:
@@ -173,7 +175,7 @@ jax.tree_util.register_pytree_node(
 
 def linear(
     matrix: ArrayLike,
-    context: Context | None = None,
+    context: RlweContext[Parameters] | None = None,
     *,
     level: int | None = None,
     keys: int | None = None,
@@ -278,7 +280,7 @@ def _norm(diagonals: Diagonals, folds: Iterable[int]) -> NDArray[np.float32]:
     return np.array(min(noises.public_bound(largest), noises.LARGEST), np.float32)
 
 
-def product(matrix: Any, ct: Ciphertext, is_transposed: bool = False) -> Ciphertext:
+def product(matrix: Any, ct: CiphertextT, is_transposed: bool = False) -> CiphertextT:
     """matrix @ ct, or ct @ matrix, one level down.
 
     A ciphertext that was given two axes by `reshape` is a matrix, as in numpy.matmul.
@@ -297,7 +299,7 @@ def product(matrix: Any, ct: Ciphertext, is_transposed: bool = False) -> Ciphert
     return encoded(m, ct.params, ct.level, label=label) @ ct
 
 
-def _check_not_across(matrix: tuple[int, int], ct: Ciphertext) -> None:
+def _check_not_across(matrix: tuple[int, int], ct: CiphertextData) -> None:
     """Raise where NumPy's `matrix @ batch` is one along the batch axis: Ren's takes each vector."""
     batch = batch_of(ct)[:-1] if ct.layout.blocks > 1 else batch_of(ct)
     if batch and batch[-1] == matrix[1]:

@@ -20,7 +20,6 @@ import math
 from collections.abc import Iterator
 from functools import lru_cache, reduce
 from operator import add
-from typing import TYPE_CHECKING
 
 import attrs
 import numpy as np
@@ -29,18 +28,16 @@ from ren.core.errors import ParameterError
 from ren.schemes.ckks.arithmetic.argument_checks import check_ciphertext
 from ren.schemes.ckks.arithmetic.automatic import kept_to, multiply_plain, need_level
 from ren.schemes.ckks.arithmetic.blocks import evolve_layout
-from ren.schemes.ckks.arithmetic.tails import known_length
+from ren.schemes.ckks.arithmetic.operation_hooks import circuit
+from ren.schemes.ckks.arithmetic.rotation import rotate
 from ren.schemes.ckks.circuits.diagonals import Split, best_diagonals, split
 from ren.schemes.ckks.circuits.entries import Entries
 from ren.schemes.ckks.circuits.linear import of_diagonals
+from ren.schemes.ckks.encoding.ciphertext_data import CiphertextData, CiphertextT, known_length
 from ren.schemes.ckks.encoding.layout import Layout
 from ren.schemes.ckks.encoding.plaintext import encode
-from ren.schemes.ckks.noise.operation_hooks import circuit
 from ren.schemes.rlwe.active_context import same_key
 from ren.schemes.rlwe.user_call import announce
-
-if TYPE_CHECKING:
-    from ren.schemes.ckks.ciphertext import Ciphertext
 
 _CAPS = (None, 8, 5, 4, 3, 2)  # budgets that are tried for sigma, and for tau
 
@@ -89,15 +86,15 @@ class Ladder:
         between = sum(step != 0 and self._above(step) > 0 for step in self._steps)
         return between + len(self._rungs) - (self.low == 0)
 
-    def climb(self, x: Ciphertext) -> dict[int, Ciphertext]:
+    def climb(self, x: CiphertextT) -> dict[int, CiphertextT]:
         """The rotations of `x` by each step, ascending."""
         if not self.radix:
-            return {step: x.rotate(step) for step in self._steps}
-        rungs = {self.low: x.rotate(self.low)}
+            return {step: rotate(x, step) for step in self._steps}
+        rungs = {self.low: rotate(x, self.low)}
         for rung in self._rungs[1:]:
-            rungs[rung] = rungs[rung - self._rungs.step].rotate(self._rungs.step)
+            rungs[rung] = rotate(rungs[rung - self._rungs.step], self._rungs.step)
         down = {step: self._above(step) for step in self._steps}
-        return {s: rungs[s - d].rotate(d) if s else x for s, d in down.items()}
+        return {s: rotate(rungs[s - d], d) if s else x for s, d in down.items()}
 
 
 @attrs.frozen
@@ -181,7 +178,7 @@ def _tau(d: int) -> Entries:
 
 
 @circuit("matmul()")
-def matmul(a: Ciphertext, b: Ciphertext, *, keys: int | None = None) -> Ciphertext:
+def matmul(a: CiphertextT, b: CiphertextT, *, keys: int | None = None) -> CiphertextT:
     """A B for two encrypted square matrices, d x d in C order.
 
     Args:
@@ -220,7 +217,7 @@ def matmul(a: Ciphertext, b: Ciphertext, *, keys: int | None = None) -> Cipherte
     left = _shifted(_mapped(a, _sigma(d), way.sigma), way.phi, d, 1)
     right = _mapped(b, _tau(d), way.tau)
     if way.copy:
-        right = kept_to(right + right.rotate(way.copy), right)
+        right = kept_to(right + rotate(right, way.copy), right)
     if way.psi.low < 0:
         rights = _shifted(right, way.psi, d, d)
     else:
@@ -229,12 +226,12 @@ def matmul(a: Ciphertext, b: Ciphertext, *, keys: int | None = None) -> Cipherte
     return evolve_layout(made, Layout(d * d, made.layout.is_complex, shape=(d, d)))
 
 
-def _mapped(x: Ciphertext, m: Entries, steps: Split) -> Ciphertext:
+def _mapped(x: CiphertextT, m: Entries, steps: Split) -> CiphertextT:
     diagonals, _ = best_diagonals(m, x.slots, None)
     return of_diagonals(diagonals, steps, m.shape, x.params, x.level) @ x
 
 
-def _shifted(x: Ciphertext, ladder: Ladder, d: int, unit: int) -> dict[int, Ciphertext]:
+def _shifted(x: CiphertextT, ladder: Ladder, d: int, unit: int) -> dict[int, CiphertextT]:
     """phi^k (unit 1) or psi^k (unit d): cyclic over the rows or columns, what wraps is masked."""
     rotated = ladder.climb(x)
     place = np.arange(d * d) // unit % d
@@ -247,7 +244,7 @@ def _shifted(x: Ciphertext, ladder: Ladder, d: int, unit: int) -> dict[int, Ciph
     return made
 
 
-def _size(a: Ciphertext, b: Ciphertext) -> int:
+def _size(a: CiphertextData, b: CiphertextData) -> int:
     """d, of two matrices d x d."""
     lengths = [known_length(x) or 1 for x in (a, b)]
     d = math.isqrt(lengths[0])

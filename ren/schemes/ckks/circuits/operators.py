@@ -6,7 +6,7 @@ import dataclasses
 import numbers
 from collections.abc import Callable
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import jax
 import numpy as np
@@ -18,19 +18,23 @@ from ren.poly.symbolic import Symbolic
 from ren.schemes.ckks.arithmetic import automatic as arithmetic
 from ren.schemes.ckks.arithmetic import manual as explicit
 from ren.schemes.ckks.arithmetic.mode import is_manual
-from ren.schemes.ckks.arithmetic.tails import fills_slots, known_length
+from ren.schemes.ckks.arithmetic.operation_hooks import in_circuit
+from ren.schemes.ckks.arithmetic.tails import fills_slots
 from ren.schemes.ckks.circuits.broadcasting import (
     array_operand,
     broadcast_pair,
     encoded_operand,
     plain_operand,
 )
+from ren.schemes.ckks.encoding.ciphertext_data import CiphertextData, CiphertextT, known_length
 from ren.schemes.ckks.encoding.plaintext import Plaintext, as_slots
 from ren.schemes.ckks.encoding.values import as_numbers
-from ren.schemes.ckks.noise.operation_hooks import in_circuit
 
-if TYPE_CHECKING:
-    from ren.schemes.ckks.ciphertext import Ciphertext
+
+class Operation(Protocol):
+    """A function of a ciphertext and one kind of other operand."""
+
+    def __call__(self, x: CiphertextT, other: Any, /) -> CiphertextT: ...
 
 
 @dataclasses.dataclass(frozen=True)
@@ -39,14 +43,14 @@ class Operator:
 
     name: str
     method: str
-    ciphertext: Callable[[Ciphertext, Ciphertext], Ciphertext]
-    plaintext: Callable[[Ciphertext, Plaintext], Ciphertext]
-    integer: Callable[[Ciphertext, Any], Ciphertext]
-    number: Callable[[Ciphertext, Any], Ciphertext]
-    array: Callable[[Ciphertext, Any], Ciphertext]
+    ciphertext: Operation
+    plaintext: Operation
+    integer: Operation
+    number: Operation
+    array: Operation
     by_hand: Operator | None = None
 
-    def __call__(self, x: Ciphertext, other: Any) -> Ciphertext:
+    def __call__(self, x: CiphertextT, other: Any) -> CiphertextT:
         operator = self
         if self.by_hand is not None:  # automatic, unless that is off
             if is_manual():
@@ -55,7 +59,7 @@ class Operator:
                 x, other = explicit.normal(x), _normal(x, other)
         return operator.apply(x, other)
 
-    def apply(self, x: Ciphertext, other: Any) -> Ciphertext:
+    def apply(self, x: CiphertextT, other: Any) -> CiphertextT:
         """The operation, by the kind of the other operand; shapes broadcast as in NumPy."""
         if isinstance(other, type(x)):
             return self.ciphertext(*broadcast_pair(x, other, self.name))
@@ -83,13 +87,13 @@ class Operator:
             "Pass one of these; a function without a return statement gives None.",
         )
 
-    def _number(self, x: Ciphertext, other: Any) -> Ciphertext:
+    def _number(self, x: CiphertextData, other: Any) -> Any:
         value = as_numbers(other)
         if value.dtype.kind == "c":
             return self.number(x, complex(value))
         return self.number(x, float(value)) if value.dtype.kind in "iuf" else NotImplemented
 
-    def _symbolic(self, x: Ciphertext, other: Symbolic) -> Ciphertext:
+    def _symbolic(self, x: CiphertextT, other: Symbolic) -> CiphertextT:
         """By the type of what is known at each call of a captured function."""
         if other.is_array:
             return self.array(x, other)
@@ -107,39 +111,39 @@ def _may_know(other: Any, method: str) -> bool:
     return hasattr(type(other), f"__r{method}__") or hasattr(type(other), f"__{method}__")
 
 
-def _normal(x: Ciphertext, other: Any) -> Any:
+def _normal(x: CiphertextData, other: Any) -> Any:
     return explicit.normal(other) if isinstance(other, type(x)) else other
 
 
 def _with_array(
-    function: Callable[[Ciphertext, Any], Ciphertext], what: str
-) -> Callable[[Ciphertext, Any], Ciphertext]:
+    function: Callable[[CiphertextT, Any], CiphertextT], what: str
+) -> Callable[[CiphertextT, Any], CiphertextT]:
     """A function of a ciphertext and a plaintext as one of a ciphertext and an array."""
 
-    def run(x: Ciphertext, values: Any) -> Ciphertext:
+    def run(x: CiphertextT, values: Any) -> CiphertextT:
         return function(*encoded_operand(x, _untraced(x, values), what))
 
     return run
 
 
 def _with_values(
-    function: Callable[[Ciphertext, Any], Ciphertext], what: str
-) -> Callable[[Ciphertext, Any], Ciphertext]:
+    function: Callable[[CiphertextT, Any], CiphertextT], what: str
+) -> Callable[[CiphertextT, Any], CiphertextT]:
     """The same of a function that encodes the array itself, at a scale of its own."""
 
-    def run(x: Ciphertext, values: Any) -> Ciphertext:
+    def run(x: CiphertextT, values: Any) -> CiphertextT:
         return function(*array_operand(x, _untraced(x, values), what))
 
     return run
 
 
-def _untraced(x: Ciphertext, values: Any) -> Any:
+def _untraced(x: CiphertextData, values: Any) -> Any:
     if is_tracer(values):
         as_slots(values, x.slots)  # raises: encoding happens on the host
     return values
 
 
-def _plus_number(x: Ciphertext, value: Any) -> Ciphertext:
+def _plus_number(x: CiphertextT, value: Any) -> CiphertextT:
     """x + value; inside a JAX transformation zeros beyond the length stay zeros.
 
     A sum with a number leaves it in all slots, which costs least. The type of the result then
@@ -188,7 +192,7 @@ DIFFERENCE = Operator(
 )
 
 
-def _product_with_array(x: Ciphertext, values: Any) -> Ciphertext:
+def _product_with_array(x: CiphertextT, values: Any) -> CiphertextT:
     """x * values, which warns where they are zeros at each call of a captured function."""
     x, p = encoded_operand(x, _untraced(x, values), "A product")
     return arithmetic.multiply_array(x, arithmetic.told(p, values))

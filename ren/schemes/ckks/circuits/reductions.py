@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from functools import reduce
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -12,25 +12,24 @@ from ren.core.errors import ParameterError
 from ren.schemes.ckks.arithmetic.argument_checks import as_integer, check_ciphertext
 from ren.schemes.ckks.arithmetic.automatic import kept_to, multiply_plain, need_level, with_noise
 from ren.schemes.ckks.arithmetic.blocks import blocks_of
-from ren.schemes.ckks.arithmetic.tails import cleared, fills_slots, known_length
+from ren.schemes.ckks.arithmetic.operation_hooks import circuit
+from ren.schemes.ckks.arithmetic.rotation import rotate
+from ren.schemes.ckks.arithmetic.tails import cleared, fills_slots
 from ren.schemes.ckks.circuits.diagonals import best_diagonals
 from ren.schemes.ckks.circuits.entries import Entries
 from ren.schemes.ckks.circuits.linear import encoded
-from ren.schemes.ckks.circuits.shaping import relabelled, rotations_summed
+from ren.schemes.ckks.circuits.shaping import relabelled, reshaped, rotations_summed
+from ren.schemes.ckks.encoding.ciphertext_data import CiphertextT, known_length
 from ren.schemes.ckks.encoding.layout import COPIES, ZEROS
 from ren.schemes.ckks.encoding.plaintext import encode
 from ren.schemes.ckks.noise import bounds as noises
-from ren.schemes.ckks.noise.operation_hooks import circuit
 from ren.schemes.rlwe.user_call import announce
-
-if TYPE_CHECKING:
-    from ren.schemes.ckks.ciphertext import Ciphertext
 
 _RADIX = 64  # a stage of cumsum has at most so many diagonals
 
 
 @circuit("sum()")
-def total(ct: Ciphertext, keepdims: bool = False) -> Ciphertext:
+def total(ct: CiphertextT, keepdims: bool = False) -> CiphertextT:
     """The sum, in every slot: log2(slots) rotations; a level where leftovers are cleared first."""
     length = known_length(ct)
     if length is None:
@@ -39,7 +38,7 @@ def total(ct: Ciphertext, keepdims: bool = False) -> Ciphertext:
 
 
 @circuit("mean()")
-def mean(ct: Ciphertext, keepdims: bool = False) -> Ciphertext:
+def mean(ct: CiphertextT, keepdims: bool = False) -> CiphertextT:
     """The mean, in every slot: log2(slots) rotations, one level."""
     length = known_length(ct)
     if length is None:
@@ -55,17 +54,17 @@ def mean(ct: Ciphertext, keepdims: bool = False) -> Ciphertext:
     return _kept_axes(made, ct, keepdims)
 
 
-def _kept_axes(made: Ciphertext, ct: Ciphertext, keepdims: bool) -> Ciphertext:
+def _kept_axes(made: CiphertextT, ct: CiphertextT, keepdims: bool) -> CiphertextT:
     """A number in every slot; with `keepdims` as an array of as many axes as those summed."""
     if not keepdims:
         return made
     rank = len(ct.layout.shape) if ct.layout.has_shape else 1  # type: ignore[arg-type]
     made = relabelled(made, 1, made.layout.is_complex, COPIES)
-    return made.reshape(*(1,) * rank) if rank > 1 else made
+    return reshaped(made, (1,) * rank) if rank > 1 else made
 
 
 @circuit("dot()")
-def dot(ct: Ciphertext, w: Any) -> Ciphertext:
+def dot(ct: CiphertextT, w: Any) -> CiphertextT:
     """sum_i x_i w_i, in every slot: log2(slots) rotations.
 
     Args:
@@ -92,7 +91,7 @@ def dot(ct: Ciphertext, w: Any) -> Ciphertext:
 
 
 @circuit("cumsum()")
-def cumsum(ct: Ciphertext) -> Ciphertext:
+def cumsum(ct: CiphertextT) -> CiphertextT:
     """The sums of the first 1, 2, ... numbers: a level for each factor of 64 in the length.
 
     A stage adds what stands 0, s, 2 s, ... slots before, up to 64 of them, as a matrix with so
@@ -101,7 +100,7 @@ def cumsum(ct: Ciphertext) -> Ciphertext:
     length = known_length(ct)
     if length is None:
         return ct
-    ct = ct.reshape(-1)  # as numpy.cumsum without an axis
+    ct = reshaped(ct, (-1,))  # as numpy.cumsum without an axis
     stages = max(1, -(-(length - 1).bit_length() // (_RADIX.bit_length() - 1)))
     need_level(ct, stages if length > 1 else 0, "cumsum()")
     radix = int(np.ceil(round(length ** (1 / stages), 9)))
@@ -132,7 +131,7 @@ def _window(step: int, count: int, length: int) -> Entries:
 
 
 @circuit("strided_sum()")
-def strided_sum(ct: Ciphertext, count: int, step: int = 1) -> Ciphertext:
+def strided_sum(ct: CiphertextT, count: int, step: int = 1) -> CiphertextT:
     """result[i] = x[i] + x[i + step] + ... + x[i + (count - 1) step], cyclic over the slots.
 
     Sums of rows and of columns of a matrix that is packed row by row. With a negative step copies,
@@ -174,7 +173,7 @@ def strided_sum(ct: Ciphertext, count: int, step: int = 1) -> Ciphertext:
 
 
 @circuit("all")
-def all_of(ct: Ciphertext) -> Ciphertext:
+def all_of(ct: CiphertextT) -> CiphertextT:
     """1 where all numbers are 1, 0 where one is 0, in every slot: their product.
 
     log2(slots) rotations, and ceil(log2(length)) levels; one more where leftovers are cleared.
@@ -183,7 +182,7 @@ def all_of(ct: Ciphertext) -> Ciphertext:
     return _product(ct, "all")
 
 
-def _product(ct: Ciphertext, what: str) -> Ciphertext:
+def _product(ct: CiphertextT, what: str) -> CiphertextT:
     length = known_length(ct)
     if length is None:
         return ct
@@ -197,26 +196,26 @@ def _product(ct: Ciphertext, what: str) -> Ciphertext:
     slots = ct.slots
     announce(lambda: [-k for k in _doublings(period, slots)] + _doublings(1, period))
     for step in _doublings(period, slots):
-        ct = ct + ct.rotate(-step)
+        ct = ct + rotate(ct, -step)
     for step in _doublings(1, period):
-        ct = ct * ct.rotate(step)
+        ct = ct * rotate(ct, step)
     return relabelled(ct, None, ct.layout.is_complex)
 
 
 @circuit("any")
-def any_of(ct: Ciphertext) -> Ciphertext:
+def any_of(ct: CiphertextT) -> CiphertextT:
     """1 where a number is 1, 0 where all are 0, in every slot: 1 - all(1 - x). Levels: as `all`."""
     check_ciphertext(ct, "any")
     return 1 - _product(1 - ct, "any")
 
 
-def _over_all_slots(ct: Ciphertext, length: int) -> Ciphertext:
+def _over_all_slots(ct: CiphertextT, length: int) -> CiphertextT:
     """The sum over all slots of all blocks, of which all but `length` are zero."""
     made = rotations_summed(reduce(operator.add, blocks_of(ct)), ct.slots, 1)
     return relabelled(_kept(made, ct, length), None, ct.layout.is_complex)
 
 
-def _kept(made: Ciphertext, ct: Ciphertext, times: int) -> Ciphertext:
+def _kept(made: CiphertextT, ct: CiphertextT, times: int) -> CiphertextT:
     """`made`, nowhere larger than `times` the largest of `ct`."""
     largest = noises.of_largest(ct.noise, ct.layout.blocks)
     return with_noise(made, lambda noise: noises.within_times(noise, largest, times))

@@ -6,7 +6,7 @@ import dataclasses
 import math
 from collections.abc import Sequence
 from functools import reduce
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import attrs
 import numpy as np
@@ -17,29 +17,32 @@ from ren.schemes.ckks.arithmetic.argument_checks import as_ciphertexts, as_integ
 from ren.schemes.ckks.arithmetic.automatic import add, kept_to, need_level, with_noise
 from ren.schemes.ckks.arithmetic.blocks import as_blocks, blocks_of, evolve_layout
 from ren.schemes.ckks.arithmetic.manual import normal
-from ren.schemes.ckks.arithmetic.rotation import cyclic
-from ren.schemes.ckks.arithmetic.tails import batch_of, cleared, known_length, shape_text
+from ren.schemes.ckks.arithmetic.operation_hooks import circuit, operation
+from ren.schemes.ckks.arithmetic.rotation import conjugate, cyclic
+from ren.schemes.ckks.arithmetic.tails import cleared, shape_text
+from ren.schemes.ckks.encoding.ciphertext_data import (
+    CiphertextData,
+    CiphertextT,
+    batch_of,
+    known_length,
+)
 from ren.schemes.ckks.encoding.layout import LEFTOVERS, ZEROS, Layout, Tail
 from ren.schemes.ckks.encoding.values import as_numbers
 from ren.schemes.ckks.noise.bounds import larger, of_rotations, within_that_of
-from ren.schemes.ckks.noise.operation_hooks import circuit, operation
 from ren.schemes.ckks.noise.sigmas import switch_sigma
 from ren.schemes.rlwe.user_call import announce, called
-
-if TYPE_CHECKING:
-    from ren.schemes.ckks.ciphertext import Ciphertext
 
 
 @operation("a change of length", lambda x, length, is_complex, tail: x)
 def relabelled(
-    ct: Ciphertext, length: int | None, is_complex: bool, tail: Tail = LEFTOVERS
-) -> Ciphertext:
+    ct: CiphertextT, length: int | None, is_complex: bool, tail: Tail = LEFTOVERS
+) -> CiphertextT:
     """The same slots, of which `length` are in use; `tail` is what stands in the others."""
     return dataclasses.replace(ct, layout=Layout(length, is_complex, tail=tail))
 
 
 @circuit("mask()")
-def mask(ct: Ciphertext, m: ArrayLike | None = None) -> Ciphertext:
+def mask(ct: CiphertextT, m: ArrayLike | None = None) -> CiphertextT:
     """The slots times m, of any numbers: one level.
 
     Args:
@@ -61,7 +64,7 @@ def mask(ct: Ciphertext, m: ArrayLike | None = None) -> Ciphertext:
     return ct * (factors.reshape(ct.layout.shape) if ct.layout.has_shape else factors)
 
 
-def item(ct: Ciphertext, index: Any) -> Ciphertext:
+def item(ct: CiphertextT, index: Any) -> CiphertextT:
     """ct[i:j]: one rotation, no level. The other numbers are leftovers, which count as zeros.
 
     Of a vector that is cut into blocks: within one of them, or from the start of one on.
@@ -106,7 +109,7 @@ def _text(index: slice) -> str:
     return ":".join("" if k is None else str(k) for k in (index.start, index.stop))
 
 
-def _rows(ct: Ciphertext, index: slice, is_last: bool) -> Ciphertext:
+def _rows(ct: CiphertextT, index: slice, is_last: bool) -> CiphertextT:
     """Rows of a matrix, or of an array of more axes: they stand one after another."""
     shape: tuple[int, ...] = ct.layout.shape or (0,)
     start, stop, _ = index.indices(shape[0])
@@ -119,11 +122,11 @@ def _rows(ct: Ciphertext, index: slice, is_last: bool) -> Ciphertext:
         )
     width = math.prod(shape[1:])
     with called(f"ct[{_text(index)}]"):
-        made = item(ct.reshape(-1), slice(start * width, stop * width))
-    return made.reshape(stop - start, *shape[1:])
+        made = item(reshaped(ct, (-1,)), slice(start * width, stop * width))
+    return reshaped(made, (stop - start, *shape[1:]))
 
 
-def _from_blocks(ct: Ciphertext, start: int, stop: int) -> Ciphertext:
+def _from_blocks(ct: CiphertextT, start: int, stop: int) -> CiphertextT:
     first, offset = divmod(start, ct.slots)
     parts = blocks_of(ct)[first : -(-stop // ct.slots)]
     if len(parts) > 1 and offset:
@@ -139,7 +142,7 @@ def _from_blocks(ct: Ciphertext, start: int, stop: int) -> Ciphertext:
     return as_blocks(parts, Layout(stop - start, ct.layout.is_complex, len(parts), tail=LEFTOVERS))
 
 
-def reshaped(ct: Ciphertext, shape: tuple[Any, ...]) -> Ciphertext:
+def reshaped(ct: CiphertextT, shape: tuple[Any, ...]) -> CiphertextT:
     """The same slots, which decrypt in another shape."""
     length = known_length(ct)
     sizes = shape[0] if len(shape) == 1 and isinstance(shape[0], tuple | list) else shape
@@ -159,7 +162,7 @@ def reshaped(ct: Ciphertext, shape: tuple[Any, ...]) -> Ciphertext:
 
 
 @circuit("tile()")
-def tile(ct: Ciphertext, count: int) -> Ciphertext:
+def tile(ct: CiphertextT, count: int) -> CiphertextT:
     """`count` copies one after another, as numpy.tile: one level, none where the slots are full."""
     length, count = _vector_length(ct, "tile()"), as_integer(count, "tile()")
     if count < 1 or count * length > ct.slots:
@@ -179,7 +182,7 @@ def tile(ct: Ciphertext, count: int) -> Ciphertext:
         )
     made = kept_to(rotations_summed(cleared(ct, "tile()"), count, -length), ct)
     made = relabelled(made, count * length, ct.layout.is_complex, ZEROS)
-    return made if shape is None else made.reshape(*shape[:-1], count * length)
+    return made if shape is None else reshaped(made, (*shape[:-1], count * length))
 
 
 def pad(x: Any, length: int) -> Any:
@@ -239,7 +242,7 @@ def _padded_array(x: Any, size: int) -> NDArray:
     return np.pad(values, behind)
 
 
-def rotations_summed(ct: Ciphertext, count: int, step: int) -> Ciphertext:
+def rotations_summed(ct: CiphertextT, count: int, step: int) -> CiphertextT:
     """x[i] + x[i + step] + ... of `count` terms, `count * step` being within the slots."""
     announce(lambda: _steps_of_sum(count, step))
     made, terms, switches = ct, 1, 0
@@ -264,7 +267,7 @@ def _steps_of_sum(count: int, step: int) -> list[int]:
 
 
 @circuit("concat()")
-def concat(ciphertexts: Sequence[Ciphertext]) -> Ciphertext:
+def concat(ciphertexts: Sequence[CiphertextT]) -> CiphertextT:
     """The vectors one after another, as numpy.concatenate: a rotation each.
 
     One level where leftovers stand beyond the length of one of them.
@@ -300,32 +303,32 @@ def concat(ciphertexts: Sequence[Ciphertext]) -> Ciphertext:
     made, most = reduce(add, placed), reduce(larger, (ct.noise for ct in placed))
     made = with_noise(made, lambda noise: within_that_of(noise, most))
     made = relabelled(made, sum(lengths), is_complex, ZEROS)
-    return made.reshape(-1, *shapes[0][1:]) if len(shapes[0]) > 1 else made
+    return reshaped(made, (-1, *shapes[0][1:])) if len(shapes[0]) > 1 else made
 
 
 @circuit("real")
-def real(ct: Ciphertext) -> Ciphertext:
+def real(ct: CiphertextT) -> CiphertextT:
     """The real parts: one level and a conjugation; none where what went in is real."""
     if not ct.layout.is_complex:
         return ct
     need_level(ct, 1, "The real part")
-    return _as_real(kept_to((ct + ct.conj()) * 0.5, ct))
+    return _as_real(kept_to((ct + conjugate(ct)) * 0.5, ct))
 
 
 @circuit("imag")
-def imag(ct: Ciphertext) -> Ciphertext:
+def imag(ct: CiphertextT) -> CiphertextT:
     """The imaginary parts: one level and a conjugation; zeros where what went in is real."""
     if not ct.layout.is_complex:
         return ct * 0
     need_level(ct, 1, "The imaginary part")
-    return _as_real(kept_to((ct - ct.conj()) * -0.5j, ct))
+    return _as_real(kept_to((ct - conjugate(ct)) * -0.5j, ct))
 
 
-def _as_real(ct: Ciphertext) -> Ciphertext:
+def _as_real(ct: CiphertextT) -> CiphertextT:
     return evolve_layout(ct, attrs.evolve(ct.layout, is_complex=False))
 
 
-def _vector_length(ct: Ciphertext, what: str) -> int:
+def _vector_length(ct: CiphertextData, what: str) -> int:
     length = known_length(ct)
     if length is None:
         raise ParameterError(

@@ -5,7 +5,7 @@ Secrets are written and read only by `include_secret=True`.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,14 +24,11 @@ from ren.schemes.rlwe.keychain_serialization import (
     read_secret,
 )
 
-if TYPE_CHECKING:
-    from ren.schemes.ckks.context import Context
-
 CONTEXT = "context"
 _ENTRY = np.dtype([("digest", "V32"), ("sigma", "<f8"), ("count", "<i8")])
 
 
-def context_to_bytes(ctx: Context, keys: Keychain, include_secret: bool) -> bytes:
+def context_to_bytes(params: Parameters, keys: Keychain, include_secret: bool) -> bytes:
     """A context with all keys that it holds; with the secret only where that is said aloud.
 
     Raises:
@@ -43,12 +40,12 @@ def context_to_bytes(ctx: Context, keys: Keychain, include_secret: bool) -> byte
             "Whoever reads the secret key decrypts everything.",
             "Send ctx.server() or ctx.public(); for your own backup use include_secret=True.",
         )
-    header = {**header_of(ctx.params), **keychain_header(keys)}
+    header = {**header_of(params), **keychain_header(keys)}
     arrays: list[NDArray] = []
     if keys.secret is not None:
         header["shared"], entries = _shared_header(ledger_of(ledger_name(keys.secret)).saved)
         arrays = [keys.secret.coefficients, entries]
-    return FRAME.pack(CONTEXT, ctx.params.digest, header, [*arrays, *keychain_arrays(keys)])
+    return FRAME.pack(CONTEXT, params.digest, header, [*arrays, *keychain_arrays(keys)])
 
 
 def read_context(data: bytes, include_secret: bool) -> tuple[Parameters, Keychain, Saved | None]:

@@ -32,7 +32,7 @@ from ren.schemes.ckks.encoding.layout import Layout, Tail
 from ren.schemes.ckks.encoding.values import as_numbers
 from ren.schemes.ckks.noise import bounds as noises
 from ren.schemes.ckks.noise.bounds import Noise
-from ren.schemes.ckks.noise.operation_hooks import bound_of, is_planning, report
+from ren.schemes.ckks.noise.reports import bound_of, is_planning, report
 from ren.schemes.ckks.parameters.parameters import Parameters
 from ren.schemes.rlwe.files import Stored
 from ren.schemes.rlwe.gadget import gadget_of
@@ -107,7 +107,9 @@ class Plaintext(Stored):
 
     def to_bytes(self) -> bytes:
         """The plaintext for `from_bytes`; it is not secret to who reads it, as its name says."""
-        return serialization.plaintext_to_bytes(self)
+        return serialization.plaintext_to_bytes(
+            self.wide, self.level, self.layout, self.params, self.bits, self.noise
+        )
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Plaintext:

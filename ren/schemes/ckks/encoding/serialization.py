@@ -8,14 +8,16 @@ all else has passed. A `key_id` says which context to use; whose data it is, it 
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ren.core.ring import Domain, RingSpec
+from ren.poly import Poly
+from ren.schemes.ckks.encoding.ciphertext_data import CiphertextData
 from ren.schemes.ckks.encoding.layout import MOST_SLOTS, Layout, Tail
-from ren.schemes.ckks.noise.bounds import LARGEST, WIDTH
+from ren.schemes.ckks.noise.bounds import LARGEST, WIDTH, Noise
 from ren.schemes.ckks.parameters.frame import FRAME
 from ren.schemes.ckks.parameters.parameters import Parameters, header_of, parameters_of
 from ren.schemes.rlwe.active_context import live_context
@@ -24,28 +26,26 @@ from ren.schemes.rlwe.frame import Reader, damaged, limbs_of
 from ren.schemes.rlwe.gadget import gadget_of
 from ren.schemes.rlwe.keys import from_residues
 
-if TYPE_CHECKING:
-    from ren.schemes.ckks.ciphertext import Ciphertext
-    from ren.schemes.ckks.encoding.plaintext import Plaintext
-
 CIPHERTEXT, PLAINTEXT = "ciphertext", "plaintext"
 _MAX_BATCH_RANK = 8
 
 
-def ciphertext_limbs(x: Ciphertext) -> list[NDArray[np.uint32]]:
+def ciphertext_limbs(x: CiphertextData) -> list[NDArray[np.uint32]]:
     """The limb arrays of both polynomials, on the host."""
     return limbs_of(*x.polys)
 
 
-def ciphertext_to_bytes(x: Ciphertext) -> bytes:
+def ciphertext_to_bytes(x: CiphertextData) -> bytes:
     """A ciphertext; a fresh one with its second half as a seed."""
     limbs = limbs_of(*(x.polys if x.seed is None else x.polys[:1]))
     header = {
-        **_slots_header(x, limbs[0]),
+        **_slots_header(x.params, x.level, x.layout, limbs[0]),
         "key_id": x.key_id,
         "seed": x.seed.hex() if x.seed else None,
     }
-    return FRAME.pack(CIPHERTEXT, x.params.digest, header, [*limbs, _noise_array(x, limbs[0])])
+    return FRAME.pack(
+        CIPHERTEXT, x.params.digest, header, [*limbs, _noise_array(x.noise, limbs[0])]
+    )
 
 
 def read_ciphertext(data: bytes) -> dict[str, Any]:
@@ -82,8 +82,8 @@ def read_ciphertext(data: bytes) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _noise_array(x: Ciphertext | Plaintext, limbs: NDArray) -> NDArray[np.float32]:
-    return np.broadcast_to(np.asarray(x.noise, np.float32), (*limbs.shape[:-2], WIDTH))
+def _noise_array(noise: Noise, limbs: NDArray) -> NDArray[np.float32]:
+    return np.broadcast_to(np.asarray(noise, np.float32), (*limbs.shape[:-2], WIDTH))
 
 
 def _noise(reader: Reader, batch: tuple[int, ...], kind: str) -> NDArray[np.float32]:
@@ -95,11 +95,13 @@ def _noise(reader: Reader, batch: tuple[int, ...], kind: str) -> NDArray[np.floa
     return noise
 
 
-def plaintext_to_bytes(p: Plaintext) -> bytes:
-    """A plaintext over the ring of its level and the special primes."""
-    limbs = limbs_of(p.wide)
-    header = {**_slots_header(p, limbs[0]), "bits": p.bits}
-    return FRAME.pack(PLAINTEXT, p.params.digest, header, [*limbs, _noise_array(p, limbs[0])])
+def plaintext_to_bytes(
+    wide: Poly, level: int, layout: Layout, params: Parameters, bits: int, noise: Noise
+) -> bytes:
+    """The fields of a plaintext; `wide` is over the ring of its level and the special primes."""
+    limbs = limbs_of(wide)
+    header = {**_slots_header(params, level, layout, limbs[0]), "bits": bits}
+    return FRAME.pack(PLAINTEXT, params.digest, header, [*limbs, _noise_array(noise, limbs[0])])
 
 
 def read_plaintext(data: bytes) -> dict[str, Any]:
@@ -124,15 +126,15 @@ def read_plaintext(data: bytes) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _slots_header(x: Ciphertext | Plaintext, limbs: NDArray) -> dict[str, Any]:
+def _slots_header(params: Parameters, level: int, layout: Layout, limbs: NDArray) -> dict[str, Any]:
     return {
-        **header_of(x.params),
-        "level": x.level,
-        "length": -1 if x.layout.length is None else x.layout.length,
-        "is_complex": int(x.layout.is_complex),
-        "blocks": x.layout.blocks,
-        **({"shape": list(x.layout.shape or ())} if x.layout.has_shape else {}),
-        "tail": _tail_header(x.layout.tail.settled),
+        **header_of(params),
+        "level": level,
+        "length": -1 if layout.length is None else layout.length,
+        "is_complex": int(layout.is_complex),
+        "blocks": layout.blocks,
+        **({"shape": list(layout.shape or ())} if layout.has_shape else {}),
+        "tail": _tail_header(layout.tail.settled),
         "batch": list(limbs.shape[:-2]),
     }
 

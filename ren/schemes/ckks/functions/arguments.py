@@ -6,7 +6,7 @@ make all of them wrap around.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import attrs
 import numpy as np
@@ -18,12 +18,10 @@ from ren.schemes.ckks.arithmetic.automatic import with_noise
 from ren.schemes.ckks.arithmetic.manual import normal
 from ren.schemes.ckks.arithmetic.mode import is_manual
 from ren.schemes.ckks.arithmetic.tails import cleared, fills_slots, with_value
-from ren.schemes.ckks.noise.operation_hooks import report, will_report
+from ren.schemes.ckks.encoding.ciphertext_data import CiphertextT
 from ren.schemes.ckks.noise.range_checks import inside
-
-if TYPE_CHECKING:
-    from ren.schemes.ckks.ciphertext import Ciphertext
-    from ren.schemes.ckks.parameters.parameters import Parameters
+from ren.schemes.ckks.noise.reports import report, will_report
+from ren.schemes.ckks.parameters.parameters import Parameters
 
 Interval = tuple[float, float]
 
@@ -59,7 +57,7 @@ class Report:
         )
 
 
-def argument(ct: Ciphertext, interval: Interval, what: str, is_stated: bool = True) -> Ciphertext:
+def argument(ct: CiphertextT, interval: Interval, what: str, is_stated: bool = True) -> CiphertextT:
     """A ciphertext of real numbers as the argument of a function on an interval.
 
     Where the tracked bound is beyond the interval, its noise becomes unknown, with a warning.
@@ -89,7 +87,7 @@ def argument(ct: Ciphertext, interval: Interval, what: str, is_stated: bool = Tr
     return with_safe_tail(normal(ct), interval, what)
 
 
-def with_safe_tail(ct: Ciphertext, interval: Interval, what: str) -> Ciphertext:
+def with_safe_tail(ct: CiphertextT, interval: Interval, what: str) -> CiphertextT:
     """`ct` with a point of the interval beyond its length."""
     tail, (a, b) = ct.layout.tail, interval
     is_covered = tail.is_bounded and a == -b

@@ -14,15 +14,17 @@ homomorphic comparison", 2021.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from ren.core.errors import ParameterError
 from ren.poly.symbolic import Symbolic
 from ren.schemes.ckks.arithmetic.argument_checks import check_any_ciphertext, check_real
-from ren.schemes.ckks.arithmetic.automatic import need_level, with_noise
+from ren.schemes.ckks.arithmetic.automatic import need_level, with_noise, within
 from ren.schemes.ckks.arithmetic.manual import normal
+from ren.schemes.ckks.arithmetic.operation_hooks import circuit
+from ren.schemes.ckks.encoding.ciphertext_data import CiphertextT
 from ren.schemes.ckks.encoding.plaintext import Plaintext
 from ren.schemes.ckks.encoding.values import as_numbers
 from ren.schemes.ckks.functions.approximation import approximate, refuse_both
@@ -37,11 +39,7 @@ from ren.schemes.ckks.functions.polynomial import (
 )
 from ren.schemes.ckks.functions.remez import OddMinimax, odd_minimax, sign_polynomials
 from ren.schemes.ckks.noise import bounds as noises
-from ren.schemes.ckks.noise.operation_hooks import circuit
 from ren.schemes.ckks.noise.range_checks import inside
-
-if TYPE_CHECKING:
-    from ren.schemes.ckks.ciphertext import Ciphertext
 
 UNIT = (-1.0, 1.0)
 _PRECISION = 8.0  # bits, unless said otherwise
@@ -49,12 +47,12 @@ _LARGEST_ODD = 127  # a degree to which Remez's exchange finds what is nearest
 
 
 def sign(
-    ct: Ciphertext,
+    ct: CiphertextT,
     interval: Interval = UNIT,
     gap: float | None = None,
     precision: float | None = None,
     degree: int | None = None,
-) -> Ciphertext:
+) -> CiphertextT:
     """-1 or 1 in every slot, to 2^-precision for |x| >= gap.
 
     Args:
@@ -79,12 +77,12 @@ def sign(
 
 @circuit("abs")
 def absolute(
-    ct: Ciphertext,
+    ct: CiphertextT,
     interval: Interval = UNIT,
     gap: float | None = None,
     precision: float | None = None,
     degree: int | None = None,
-) -> Ciphertext:
+) -> CiphertextT:
     """|x|, with an error of at most max(gap, 2^-precision largest |x|).
 
     Args, raises: as for `sign`. One level more than it. With a degree it is the interpolant of |x|
@@ -98,12 +96,12 @@ def absolute(
 
 @circuit("relu")
 def relu(
-    ct: Ciphertext,
+    ct: CiphertextT,
     interval: Interval = UNIT,
     gap: float | None = None,
     precision: float | None = None,
     degree: int | None = None,
-) -> Ciphertext:
+) -> CiphertextT:
     """max(x, 0), with an error of at most max(gap, 2^-precision largest |x|) / 2.
 
     Args, raises: as for `abs`.
@@ -113,33 +111,33 @@ def relu(
 
 
 def _relu(
-    ct: Ciphertext,
+    ct: CiphertextT,
     interval: Interval,
     gap: float | None,
     precision: float | None,
     degree: int | None,
     what: str,
-) -> Ciphertext:
+) -> CiphertextT:
     if degree is not None:
         return _interpolated(ct, _positive_part, interval, gap, precision, degree, what)
     return _times_step(ct, interval, gap, precision, 0.0, what)
 
 
 def _times_step(
-    ct: Ciphertext,
+    ct: CiphertextT,
     interval: Interval,
     gap: float | None,
     precision: float | None,
     low: float,
     what: str,
-) -> Ciphertext:
+) -> CiphertextT:
     """x times `low` below zero, x above: |x| or max(x, 0), off by at most (1 - low) / 2 of the gap.
 
     Inside the gap the step lies between `low` and 1, up to 2^-precision.
     """
     least, bits, largest = _gap(interval, gap, precision, None, what)
     step = _step(ct, interval, gap, precision, None, low, 1.0, what, 1, is_exact=True)
-    made = (ct * step).within(largest * (1 + 2.0**-bits))
+    made = within(ct * step, largest * (1 + 2.0**-bits))
     left = (1 - low) / 2 * max(least * (1 + 2.0**-bits), 2.0**-bits * largest)
     return with_noise(made, lambda noise: noises.with_offset(noise, 1.1 * left))
 
@@ -149,14 +147,14 @@ def _positive_part(x: np.ndarray) -> np.ndarray:
 
 
 def _interpolated(
-    ct: Ciphertext,
+    ct: CiphertextT,
     f: Callable[[np.ndarray], np.ndarray],
     interval: Interval,
     gap: float | None,
     precision: float | None,
     degree: int,
     what: str,
-) -> Ciphertext:
+) -> CiphertextT:
     """The interpolant of a function with a kink at zero, about 1 / degree from it there."""
     if gap is not None:
         raise ParameterError(
@@ -171,13 +169,13 @@ def _interpolated(
 
 @circuit("max")
 def maximum(
-    a: Any,
-    b: Any,
+    a: CiphertextT | Any,
+    b: CiphertextT | Any,
     interval: Interval = UNIT,
     gap: float | None = None,
     precision: float | None = None,
     degree: int | None = None,
-) -> Ciphertext:
+) -> CiphertextT:
     """The larger of a and b in every slot: b + relu(a - b).
 
     Args:
@@ -191,13 +189,13 @@ def maximum(
 
 @circuit("min")
 def minimum(
-    a: Any,
-    b: Any,
+    a: CiphertextT | Any,
+    b: CiphertextT | Any,
     interval: Interval = UNIT,
     gap: float | None = None,
     precision: float | None = None,
     degree: int | None = None,
-) -> Ciphertext:
+) -> CiphertextT:
     """The smaller of a and b in every slot: a - relu(a - b).
 
     Args: as for `max`.
@@ -208,13 +206,13 @@ def minimum(
 
 @circuit("greater")
 def greater(
-    a: Any,
-    b: Any,
+    a: CiphertextT | Any,
+    b: CiphertextT | Any,
     interval: Interval = UNIT,
     gap: float | None = None,
     precision: float | None = None,
     degree: int | None = None,
-) -> Ciphertext:
+) -> CiphertextT:
     """1 where a > b, 0 where a < b, to 2^-precision / 2 where they differ by `gap` or more.
 
     Args: as for `max`, with the degree of `sign`. As many levels as `sign`.
@@ -225,13 +223,13 @@ def greater(
 
 @circuit("less")
 def less(
-    a: Any,
-    b: Any,
+    a: CiphertextT | Any,
+    b: CiphertextT | Any,
     interval: Interval = UNIT,
     gap: float | None = None,
     precision: float | None = None,
     degree: int | None = None,
-) -> Ciphertext:
+) -> CiphertextT:
     """1 where a < b, 0 where a > b.
 
     Args: as for `greater`.
@@ -242,13 +240,13 @@ def less(
 
 @circuit("equal")
 def equal(
-    a: Any,
-    b: Any,
+    a: CiphertextT | Any,
+    b: CiphertextT | Any,
     interval: Interval = UNIT,
     gap: float | None = None,
     precision: float | None = None,
     degree: int | None = None,
-) -> Ciphertext:
+) -> CiphertextT:
     """1 where a and b are equal but for noise, 0 where they differ by `gap` or more.
 
     It is 1 - sign(a - b)^2: one level more than `sign`.
@@ -259,14 +257,14 @@ def equal(
         precision = (_PRECISION if precision is None else precision) + 1
     x, where = _difference(a, b, interval, "equal"), _differences(interval)
     s = _step(x, where, gap, precision, degree, -1.0, 1.0, "equal", 1, is_exact=True)
-    made, left = (1 - s * s).within(1.5), 3 * _error(where, gap, precision, degree, "equal")
+    made, left = within(1 - s * s, 1.5), 3 * _error(where, gap, precision, degree, "equal")
     if gap is None:
         left += 1.0
     return with_noise(made, lambda noise: noises.with_offset(noise, left))
 
 
 @circuit("where")
-def where(condition: Ciphertext, a: Any, b: Any) -> Ciphertext:
+def where(condition: CiphertextT, a: Any, b: Any) -> CiphertextT:
     """a where the condition is 1, b where it is 0: b + condition (a - b). One level."""
     check_any_ciphertext((condition, a, b), "where")
     difference = a - b
@@ -280,12 +278,12 @@ def where(condition: Ciphertext, a: Any, b: Any) -> Ciphertext:
 
 @circuit("round")
 def rounded(
-    ct: Ciphertext,
+    ct: CiphertextT,
     interval: Interval = (-2.0, 2.0),
     margin: float | None = None,
     precision: float | None = None,
     degree: int | None = None,
-) -> Ciphertext:
+) -> CiphertextT:
     """The nearest integer in every slot, for x at least `margin` from the half-integers.
 
     With d = x - round(x) it is x - s f(c), s = sin(2 pi d), c = cos(2 pi d), f(cos t) = t / (2 pi
@@ -323,7 +321,7 @@ def rounded(
     s, c = (approximated(x, p.coefficients, p.interval, "round", p.error) for p in (sine, cosine))
     inner = approximated(c, angle.coefficients, angle.interval, "round", angle.error)
     largest = max(abs(v) for v in sine.interval)
-    made = (x - s * inner).within(largest + 0.5)
+    made = within(x - s * inner, largest + 0.5)
     if is_stated:
         return made
     return with_noise(made, lambda noise: noises.with_offset(noise, 1.0))
@@ -339,7 +337,7 @@ def _angle(c: np.ndarray) -> np.ndarray:
 
 
 def _step(
-    ct: Ciphertext,
+    ct: CiphertextT,
     interval: Interval,
     gap: float | None,
     precision: float | None,
@@ -349,7 +347,7 @@ def _step(
     what: str,
     more: int = 0,
     is_exact: bool = False,
-) -> Ciphertext:
+) -> CiphertextT:
     """`low` below zero and `high` above; the last polynomial has it in its coefficients.
 
     Args:
@@ -361,12 +359,12 @@ def _step(
     wanted = f"{bits:g} bits" if degree is None else f"degree {degree}"
     polynomials = _polynomials(interval, gap, precision, degree, what)
     pieces = _pieces(polynomials, largest, low, high)
-    depth = sum(mapping(c, within).depth for c, within in pieces) + more
+    depth = sum(mapping(c, span).depth for c, span in pieces) + more
     need_level(ct, depth, f"{what} with a gap of {least / largest:.2g} at {wanted}")
-    for c, within in pieces:
-        ct = evaluated(ct, c, within, what)
+    for c, span in pieces:
+        ct = evaluated(ct, c, span, what)
     half, error = (high - low) / 2, polynomials[-1].error
-    ct = ct.within(abs(high + low) / 2 + half * (1 + error))
+    ct = within(ct, abs(high + low) / 2 + half * (1 + error))
     if is_exact:
         return ct
     left = 1.1 * half * error + (0.0 if gap is not None else high - low)
@@ -425,7 +423,7 @@ def _difference(a: Any, b: Any, interval: Interval, what: str) -> Any:
     limit = max(abs(low), abs(high))
     a, b = (_inside(v, (low, high), what) for v in (a, b))
     made = with_safe_tail(normal(a - b), (low - high, high - low), what)
-    return made.within(min(2 * limit, high - low))
+    return within(made, min(2 * limit, high - low))
 
 
 def _inside(value: Any, interval: Interval, what: str) -> Any:

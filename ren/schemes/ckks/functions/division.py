@@ -11,20 +11,16 @@ for sparse linear systems", 2003, 12.3 (the residual polynomial).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import attrs
 
 from ren.core.errors import ParameterError
-from ren.schemes.ckks.arithmetic.automatic import need_level, negate, with_noise
+from ren.schemes.ckks.arithmetic.automatic import need_level, negate, with_noise, within
+from ren.schemes.ckks.arithmetic.operation_hooks import circuit
+from ren.schemes.ckks.encoding.ciphertext_data import CiphertextT
 from ren.schemes.ckks.functions.approximation import Approximation, approximate
 from ren.schemes.ckks.functions.arguments import argument
 from ren.schemes.ckks.functions.polynomial import Interval, approximated, checked_interval
 from ren.schemes.ckks.noise import bounds as noises
-from ren.schemes.ckks.noise.operation_hooks import circuit
-
-if TYPE_CHECKING:
-    from ren.schemes.ckks.ciphertext import Ciphertext
 
 
 @attrs.frozen
@@ -84,11 +80,11 @@ def goldschmidt(interval: Interval, goal: float, most: int = 40) -> Goldschmidt:
 
 @circuit("inverse")
 def inverse(
-    ct: Ciphertext,
+    ct: CiphertextT,
     interval: Interval | None = None,
     precision: float | None = None,
     degree: int | None = None,
-) -> Ciphertext:
+) -> CiphertextT:
     """1/x in every slot, for x in the interval.
 
     By Goldschmidt's iteration or by a polynomial: what takes fewer levels, then fewer products.
@@ -117,8 +113,8 @@ def inverse(
 
 
 def _inverse(
-    x: Ciphertext, interval: Interval, precision: float | None, degree: int | None
-) -> Ciphertext:
+    x: CiphertextT, interval: Interval, precision: float | None, degree: int | None
+) -> CiphertextT:
     """1/x for an argument of an interval above zero."""
     a, b = interval
     if degree is not None:
@@ -127,12 +123,12 @@ def _inverse(
     steps, p = goldschmidt((a, b), goal * a), _polynomial((a, b), precision)
     if p is not None and (p.depth, p.relinearizations) < (steps.depth, steps.products):
         return _of_polynomial(x, p)
-    made = _iterated(x, steps).within((1 + steps.residual) / a)
+    made = within(_iterated(x, steps), (1 + steps.residual) / a)
     left = steps.residual / a  # y = (1 - r) / x with |r| at most the residual
     return with_noise(made, lambda noise: noises.with_offset(noise, 1.1 * left))
 
 
-def _of_polynomial(x: Ciphertext, p: Approximation) -> Ciphertext:
+def _of_polynomial(x: CiphertextT, p: Approximation) -> CiphertextT:
     what = f"inverse by a polynomial of degree {p.degree}"
     return approximated(x, p.coefficients, p.interval, what, p.error)
 
@@ -145,14 +141,14 @@ def _polynomial(interval: Interval, precision: float | None) -> Approximation | 
         return None
 
 
-def _iterated(ct: Ciphertext, how: Goldschmidt) -> Ciphertext:
+def _iterated(ct: CiphertextT, how: Goldschmidt) -> CiphertextT:
     need_level(ct, how.depth, f"inverse by {len(how.steps)} steps of Goldschmidt's iteration")
     scale = round(how.scale) if how.scale == round(how.scale) else how.scale
     first = how.steps[0]
     # The bounds are stated: one tracked by products passes 2^60 after a few squares.
-    e = (first.size - ct * scale).within(first.bound)
+    e = within(first.size - ct * scale, first.bound)
     y = (e + first.size) * how.leading
     for before, step in zip(how.steps, how.steps[1:], strict=False):
-        e = (e * e * before.factor - before.offset).within(step.bound)
+        e = within(e * e * before.factor - before.offset, step.bound)
         y = y * (e + step.size)
     return y

@@ -12,13 +12,15 @@ the modulus: state the interval.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ren.core.errors import ParameterError
-from ren.schemes.ckks.arithmetic.automatic import with_noise
+from ren.schemes.ckks.arithmetic.automatic import with_noise, within
+from ren.schemes.ckks.arithmetic.operation_hooks import circuit
+from ren.schemes.ckks.encoding.ciphertext_data import CiphertextT
 from ren.schemes.ckks.functions.approximation import Approximation, approximate
 from ren.schemes.ckks.functions.arguments import argument
 from ren.schemes.ckks.functions.polynomial import (
@@ -28,13 +30,9 @@ from ren.schemes.ckks.functions.polynomial import (
     evaluated,
 )
 from ren.schemes.ckks.noise import bounds as noises
-from ren.schemes.ckks.noise.operation_hooks import circuit
-
-if TYPE_CHECKING:
-    from ren.schemes.ckks.ciphertext import Ciphertext
 
 
-def applied(ct: Ciphertext, p: Approximation, name: str, is_stated: bool = True) -> Ciphertext:
+def applied(ct: CiphertextT, p: Approximation, name: str, is_stated: bool = True) -> CiphertextT:
     """The polynomial of an approximation in every slot, with its error in the noise.
 
     Args:
@@ -45,18 +43,30 @@ def applied(ct: Ciphertext, p: Approximation, name: str, is_stated: bool = True)
     return approximated(x, p.coefficients, p.interval, what, p.error)
 
 
+class Elementary(Protocol):
+    """A function of encrypted numbers on an interval."""
+
+    def __call__(
+        self,
+        ct: CiphertextT,
+        interval: Interval = ...,
+        precision: float | None = None,
+        degree: int | None = None,
+    ) -> CiphertextT: ...
+
+
 def _function(
     name: str, f: Callable[[NDArray], NDArray], interval: Interval, note: str = ""
-) -> Callable[..., Ciphertext]:
+) -> Elementary:
     a, b = interval
     default = interval
 
     def function(
-        ct: Ciphertext,
+        ct: CiphertextT,
         interval: Interval = default,
         precision: float | None = None,
         degree: int | None = None,
-    ) -> Ciphertext:
+    ) -> CiphertextT:
         return applied(ct, approximate(f, interval, precision, degree), name)
 
     function.__name__ = function.__qualname__ = name
@@ -91,11 +101,11 @@ sigmoid = _function("sigmoid", sigmoid_of, (-8.0, 8.0), " It is 1 / (1 + exp(-x)
 
 
 def log(
-    ct: Ciphertext,
+    ct: CiphertextT,
     interval: Interval | None = None,
     precision: float | None = None,
     degree: int | None = None,
-) -> Ciphertext:
+) -> CiphertextT:
     """The natural logarithm in every slot, for x in the interval.
 
     Args:
@@ -114,12 +124,12 @@ def log(
 
 
 def sqrt(
-    ct: Ciphertext,
+    ct: CiphertextT,
     interval: Interval | None = None,
     precision: float | None = None,
     degree: int | None = None,
     newton: bool = False,
-) -> Ciphertext:
+) -> CiphertextT:
     """The square root in every slot, for x in the interval.
 
     A polynomial takes the least depth. With `newton` it is one for 1/sqrt(x) at half the bits, and
@@ -151,8 +161,8 @@ def sqrt(
 
 @circuit("sqrt")
 def _sqrt_by_newton(
-    ct: Ciphertext, interval: Interval, precision: float | None, degree: int | None
-) -> Ciphertext:
+    ct: CiphertextT, interval: Interval, precision: float | None, degree: int | None
+) -> CiphertextT:
     """(x h) (3 - 4 (x h) h) with h near 1 / (2 sqrt(x)): 3/2 of the square of h's error is left."""
     largest = float(np.sqrt(interval[1]))
     if degree is None:
@@ -164,7 +174,7 @@ def _sqrt_by_newton(
     h = evaluated(ct, p.coefficients, interval, f"sqrt by a polynomial of degree {p.degree}")
     g = ct * h
     left = 1.5 * (2 * largest * p.error) ** 2 * largest  # of sqrt(x), at most sqrt(b)
-    made = (g * (3 - 4 * (g * h))).within(largest + 2 * left)
+    made = within(g * (3 - 4 * (g * h)), largest + 2 * left)
     return with_noise(made, lambda noise: noises.with_offset(noise, 1.2 * left))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numbers
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any, Generic
 
 import attrs
 import numpy as np
@@ -12,7 +12,17 @@ from numpy.typing import ArrayLike, NDArray
 
 from ren.core.errors import ParameterError
 from ren.schemes.ckks.arithmetic.argument_checks import check_ciphertext
-from ren.schemes.ckks.arithmetic.automatic import bounded, need_level, with_noise
+from ren.schemes.ckks.arithmetic.automatic import (
+    bounded,
+    drop_to,
+    need_level,
+    settle,
+    with_noise,
+    within,
+)
+from ren.schemes.ckks.arithmetic.manual import normal
+from ren.schemes.ckks.arithmetic.operation_hooks import circuit
+from ren.schemes.ckks.encoding.ciphertext_data import CiphertextData, CiphertextT
 from ren.schemes.ckks.encoding.values import as_numbers
 from ren.schemes.ckks.functions.arguments import argument, check_automatic
 from ren.schemes.ckks.functions.basis import Basis, element_depth
@@ -23,10 +33,6 @@ from ren.schemes.ckks.functions.paterson_stockmeyer import (
     schedule,
 )
 from ren.schemes.ckks.noise import bounds as noises
-from ren.schemes.ckks.noise.operation_hooks import circuit
-
-if TYPE_CHECKING:
-    from ren.schemes.ckks.ciphertext import Ciphertext
 
 _MAX_GRID = 1 << 14
 LARGEST_SIZE = 32.0  # five bits of precision are given for a level, no more
@@ -54,7 +60,7 @@ class Map:
 
 
 @circuit("poly()")
-def poly(ct: Ciphertext, coefficients: ArrayLike) -> Ciphertext:
+def poly(ct: CiphertextT, coefficients: ArrayLike) -> CiphertextT:
     """c_0 + c_1 x + ... + c_d x^d in every slot, ceil(log2(d + 1)) levels down.
 
     Args:
@@ -77,7 +83,7 @@ def poly(ct: Ciphertext, coefficients: ArrayLike) -> Ciphertext:
     """
     check_automatic("A polynomial")
     check_ciphertext(ct, "poly()")
-    ct, c = bounded(ct), _checked(coefficients)
+    ct, c = bounded(normal(ct)), _checked(coefficients)
     found = schedule(c, Basis(is_chebyshev=False), _tiny(ct))
     what = f"A polynomial of degree {len(c) - 1}"
     need_level(ct, found.depth, what)
@@ -85,11 +91,11 @@ def poly(ct: Ciphertext, coefficients: ArrayLike) -> Ciphertext:
 
 
 def chebyshev(
-    ct: Ciphertext,
+    ct: CiphertextT,
     f: Callable[[NDArray], ArrayLike] | ArrayLike,
     interval: Interval = (-1.0, 1.0),
     degree: int | None = None,
-) -> Ciphertext:
+) -> CiphertextT:
     """sum_j c_j T_j(u) in every slot, u in [-1, 1] for x in the interval.
 
     It takes ceil(log2(degree + 1)) levels. It takes one more for the map from x to u where the
@@ -133,8 +139,8 @@ def chebyshev(
 
 
 def approximated(
-    ct: Ciphertext, coefficients: tuple[complex, ...], interval: Interval, what: str, error: float
-) -> Ciphertext:
+    ct: CiphertextT, coefficients: tuple[complex, ...], interval: Interval, what: str, error: float
+) -> CiphertextT:
     """The Chebyshev series on the interval, and its distance from a function in the noise.
 
     Args:
@@ -149,8 +155,8 @@ def approximated(
 
 @circuit("a polynomial")
 def evaluated(
-    ct: Ciphertext, coefficients: tuple[complex, ...], interval: Interval, what: str
-) -> Ciphertext:
+    ct: CiphertextT, coefficients: tuple[complex, ...], interval: Interval, what: str
+) -> CiphertextT:
     """The Chebyshev series on the interval, of numbers that are known to lie in it."""
     check_automatic(what)
     mapped = mapping(coefficients, interval, _tiny(ct))
@@ -158,11 +164,8 @@ def evaluated(
     x = ct - mapped.middle if mapped.middle else ct
     factor = complex(mapped.factor)
     x = x * (round(factor.real) if is_integer(factor) else factor.real)
-    return (
-        _Evaluation(mapped.schedule, x)
-        .result()
-        .within(float(np.abs(coefficients).sum()) or 2.0**-30)
-    )
+    bound = float(np.abs(coefficients).sum()) or 2.0**-30
+    return within(_Evaluation(mapped.schedule, x).result(), bound)
 
 
 def mapping(coefficients: tuple[complex, ...], interval: Interval, tiny: float = 0.0) -> Map:
@@ -226,47 +229,47 @@ def sampled(f: Callable[[NDArray], ArrayLike], x: NDArray, interval: Interval) -
     return np.broadcast_to(y, x.shape)
 
 
-class _Evaluation:
+class _Evaluation(Generic[CiphertextT]):
     """One run of a schedule on a ciphertext."""
 
-    def __init__(self, plan: Schedule, x: Ciphertext) -> None:
+    def __init__(self, plan: Schedule, x: CiphertextT) -> None:
         self.plan, self.x = plan, self._bounded(x, plan, 1)
-        self.elements: dict[int, Ciphertext] = {1: self.x}
+        self.elements: dict[int, CiphertextT] = {1: self.x}
 
-    def result(self) -> Ciphertext:
+    def result(self) -> CiphertextT:
         return self._sum(self.plan.root, self.plan.depth)
 
-    def _sum(self, s: Combination, depth: int) -> Ciphertext:
+    def _sum(self, s: Combination, depth: int) -> CiphertextT:
         """At the level that lies `depth` below x. Its terms meet there, not yet rescaled."""
         target = self.x.level - depth
         addends = [self._sum(q, depth - 1) * self._element(g, depth - 1) for g, q in s.products]
         for j, c in s.terms:
             if is_integer(c):
-                addends.append(self._element(j, depth).rescale() * round(c.real))
+                addends.append(settle(self._element(j, depth)) * round(c.real))
             else:
                 addends.append(self._element(j, depth - 1) * _plain_number(c))
         if not addends:
-            return (self.x * 0).drop_to(target) + _plain_number(s.constant)
+            return drop_to(self.x * 0, target) + _plain_number(s.constant)
         total = addends[0]
         for addend in addends[1:]:
             total = total + addend
         total = total + _plain_number(s.constant) if s.constant else total
-        return total.drop_to(target) if total.level > target else total
+        return drop_to(total, target) if total.level > target else total
 
-    def _element(self, j: int, depth: int) -> Ciphertext:
-        return self._made(j).drop_to(self.x.level - depth)
+    def _element(self, j: int, depth: int) -> CiphertextT:
+        return drop_to(self._made(j), self.x.level - depth)
 
-    def _made(self, j: int) -> Ciphertext:
+    def _made(self, j: int) -> CiphertextT:
         if j not in self.elements:
             self.elements[j] = self._bounded(self._make(j), self.plan, j)
         return self.elements[j]
 
     @staticmethod
-    def _bounded(x: Ciphertext, plan: Schedule, j: int) -> Ciphertext:
+    def _bounded(x: CiphertextT, plan: Schedule, j: int) -> CiphertextT:
         """Known to be at most its size, as a Chebyshev polynomial inside the interval is."""
-        return x.within(abs(plan.basis.size(j))) if plan.basis.is_chebyshev else x
+        return within(x, abs(plan.basis.size(j))) if plan.basis.is_chebyshev else x
 
-    def _make(self, j: int) -> Ciphertext:
+    def _make(self, j: int) -> CiphertextT:
         # A multiple of what is pending would be relinearized apart from it: `less` is settled.
         how = self.plan.basis.element(j)
         product = self._made(how.high) * self._made(how.low) * how.factor
@@ -276,7 +279,7 @@ class _Evaluation:
             return product - how.correction
         less, depth = how.high - how.low, element_depth(j)
         if is_integer(complex(how.correction)):
-            return product - self._made(less).rescale() * round(how.correction)
+            return product - settle(self._made(less)) * round(how.correction)
         return product - self._element(less, depth - 1) * how.correction
 
 
@@ -284,7 +287,7 @@ def _plain_number(c: complex) -> complex | float:
     return c if c.imag else c.real
 
 
-def _tiny(ct: Ciphertext) -> float:
+def _tiny(ct: CiphertextData) -> float:
     """Up to here a coefficient rounds to zero at every level's scale."""
     return 2.0 ** -(ct.params.scale_bits + 1)
 

@@ -5,55 +5,56 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
-import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Protocol, TypeVar
+from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 
 import attrs
 import numpy as np
 
-from ren.core.errors import MessageBoundError, MessageBoundWarning, TransparentWarning
-from ren.core.user_frame import user_frame, user_line
+from ren.core.errors import TransparentWarning
+from ren.core.user_frame import user_line
 from ren.poly.poly import is_zero_program
 from ren.poly.symbolic import Symbolic, derived, is_sampling
+from ren.schemes.ckks.encoding.ciphertext_data import CiphertextData, CiphertextT
 from ren.schemes.ckks.noise import bounds as noises
 from ren.schemes.ckks.noise import range_checks
+from ren.schemes.ckks.noise.reports import (
+    bound_of,
+    collect_bits,
+    is_planning,
+    largest_message,
+    limit_text,
+    report,
+    report_count,
+    warn,
+)
 from ren.schemes.ckks.parameters.parameters import Parameters
 from ren.schemes.rlwe.user_call import called
-
-if TYPE_CHECKING:
-    from ren.schemes.ckks.ciphertext import Ciphertext
 
 P = ParamSpec("P")
 R = TypeVar("R")
 Shadow = Callable[..., Any]
-_REMEDY = (
-    "Give the context more integer_bits, scale the values down, or state a bound that you know: "
-    "ct.within(bound)."
-)
 
 
 class Watcher(Protocol):
     """Observes operations while `ckks.debug` runs."""
 
-    def seen(self, name: str, shadow: Shadow, operands: tuple[Any, ...], made: Ciphertext) -> None:
+    def seen(self, name: str, shadow: Shadow, operands: tuple[Any, ...], made: Any) -> None:
         """`made` is the result of the operation `name`, `shadow` the same on arrays of slots."""
         ...
 
 
 watcher: ContextVar[Watcher | None] = ContextVar("ren_ckks_watcher", default=None)
 _in_circuit: ContextVar[bool] = ContextVar("ren_ckks_circuit", default=False)
-_reports: ContextVar[int] = ContextVar("ren_ckks_reports", default=0)
-_bits: ContextVar[list[float] | None] = ContextVar("ren_ckks_bits", default=None)
 
 
 def operation(
     name: str, shadow: Shadow, is_checked: bool = True
 ) -> Callable[
-    [Callable[Concatenate[Ciphertext, P], Ciphertext]],
-    Callable[Concatenate[Ciphertext, P], Ciphertext],
+    [Callable[Concatenate[CiphertextT, P], CiphertextT]],
+    Callable[Concatenate[CiphertextT, P], CiphertextT],
 ]:
     """Mark a function of ciphertexts as one operation of users' programs.
 
@@ -64,10 +65,10 @@ def operation(
     """
 
     def marked(
-        function: Callable[Concatenate[Ciphertext, P], Ciphertext],
-    ) -> Callable[Concatenate[Ciphertext, P], Ciphertext]:
+        function: Callable[Concatenate[CiphertextT, P], CiphertextT],
+    ) -> Callable[Concatenate[CiphertextT, P], CiphertextT]:
         @functools.wraps(function)
-        def run(x: Ciphertext, *args: P.args, **kwargs: P.kwargs) -> Ciphertext:
+        def run(x: CiphertextT, *args: P.args, **kwargs: P.kwargs) -> CiphertextT:
             made = function(x, *args, **kwargs)
             if made is not x and not _in_circuit.get() and is_checked:
                 made = _with_checked_bound(name, (x, *args), made)
@@ -96,11 +97,11 @@ def circuit(name: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
         def run(*args: P.args, **kwargs: P.kwargs) -> R:
             if _in_circuit.get():
                 return function(*args, **kwargs)
-            before = _reports.get()
+            before = report_count()
             with within_circuit(), called(name):
                 made = function(*args, **kwargs)
             if hasattr(made, "polys") and not any(made is a for a in args):
-                is_told = _reports.get() != before
+                is_told = report_count() != before
                 checked = _with_checked_bound(name, args, made, is_told)  # type: ignore[arg-type]
                 return _with_checked_zero(name, args, checked)  # type: ignore[return-value]
             return made
@@ -125,39 +126,12 @@ def in_circuit() -> bool:
     return _in_circuit.get()
 
 
-@contextmanager
-def collecting_bits() -> Iterator[list[float]]:
-    """Collect the integer bits that each operation needs, instead of warnings: for planning."""
-    bits: list[float] = []
-    token = _bits.set(bits)
-    try:
-        yield bits
-    finally:
-        _bits.reset(token)
-
-
-def is_planning() -> bool:
-    """True where integer bits are collected, and nothing is computed."""
-    return _bits.get() is not None
-
-
 # ------------------------------------------------------------------- bounds
 
 
-@functools.lru_cache(maxsize=1 << 10)
-def largest_message(params: Parameters, level: int) -> float:
-    """The modulus that messages at a level stay below, from `integer_bits` at level 0.
-
-    It grows with Q_level / s_level: a message wraps around where it passes Q_level / (2 s_level).
-    """
-    q, scale = params.ring(level).q, params.scale(level)
-    above = q * params.scale(0) / (params.ring(0).q * scale)
-    return 2.0 ** min(params.integer_bits - 1 + math.log2(above), 1000.0)
-
-
 def _with_checked_bound(
-    name: str, operands: tuple[Any, ...], made: Ciphertext, is_told: bool = False
-) -> Ciphertext:
+    name: str, operands: tuple[Any, ...], made: CiphertextT, is_told: bool = False
+) -> CiphertextT:
     """`made`; a tracked bound that leaves the range of its level, and not before, is reported.
 
     So is noise that becomes unknown, unless that was done (`is_told`). Under `ren.jit` the check is
@@ -165,11 +139,9 @@ def _with_checked_bound(
     can be reported: noise beyond the range becomes unknown, and `decrypt` tells.
     """
     bound = bound_of(made)
-    if bound is None and is_planning():
-        return made
-    if bound is not None and (bits := _bits.get()) is not None and not math.isnan(bound):
-        room = largest_message(made.params, made.level) / 2.0 ** (made.params.integer_bits - 1)
-        bits.append(math.log2(max(bound, 1e-30) / room) + 1)
+    if is_planning() and not (bound is not None and math.isnan(bound)):
+        if bound is not None:
+            collect_bits(bound, made.params, made.level)
         return made
     limit = largest_message(made.params, made.level)
     given = [o for o in operands if hasattr(o, "polys")]
@@ -205,7 +177,7 @@ class _Told:
         if not math.isnan(bound):
             report(
                 f"{self.name}: the message may reach 2^{math.log2(bound):.2f}, beyond "
-                f"{_limit_text(self.params, self.level)}; beyond it a message wraps around.",
+                f"{limit_text(self.params, self.level)}; beyond it a message wraps around.",
                 self.params,
             )
         elif not self.is_told:
@@ -216,7 +188,7 @@ class _Told:
             )
 
 
-def check_readable(x: Ciphertext, what: str) -> None:
+def check_readable(x: CiphertextData, what: str) -> None:
     """Report a ciphertext whose tracked bound leaves the range of its level, before it is read.
 
     One whose error is unknown is reported too: its reader may not have seen the reason.
@@ -231,14 +203,9 @@ def check_readable(x: Ciphertext, what: str) -> None:
     elif is_beyond(x):
         report(
             f"{what}: the message may reach 2^{math.log2(bound_of(x) or 1):.2f}, beyond "
-            f"{_limit_text(x.params, x.level)}; what is read may have wrapped around.",
+            f"{limit_text(x.params, x.level)}; what is read may have wrapped around.",
             x.params,
         )
-
-
-def _limit_text(params: Parameters, level: int) -> str:
-    limit = f"2^{math.log2(largest_message(params, level)):.2f}"
-    return f"{limit}, the range that integer_bits={params.integer_bits} gives level {level}"
 
 
 def is_beyond(x: Any) -> bool:
@@ -247,51 +214,10 @@ def is_beyond(x: Any) -> bool:
     return bound is not None and bound > largest_message(x.params, x.level) * range_checks.TOLERANCE
 
 
-def report(text: str, params: Parameters, remedy: str = _REMEDY) -> None:
-    """Warn at the user's own line, or raise where the parameters are strict.
-
-    Raises:
-        MessageBoundError: `params.strict` is set.
-    """
-    if is_planning():
-        return
-    _reports.set(_reports.get() + 1)
-    given, _, rest = text.partition("; ")
-    if params.strict:
-        raise MessageBoundError(f"{given}.", f"{rest[:1].upper()}{rest[1:]}", remedy)
-    warn(f"{text} {remedy}")
-
-
-def will_report() -> None:
-    """Note that a step of the program reports what becomes unknown: the circuit around need not."""
-    _reports.set(_reports.get() + 1)
-
-
-def warn(text: str, category: type[Warning] = MessageBoundWarning) -> None:
-    """Warn at the user's own line."""
-    frame = user_frame()
-    if frame is None:
-        return
-    warnings.warn_explicit(
-        text,
-        category,
-        frame.f_code.co_filename,
-        frame.f_lineno,
-        frame.f_globals.get("__name__") or "__main__",
-        frame.f_globals.setdefault("__warningregistry__", {}),
-    )
-
-
-def bound_of(x: Any) -> float | None:
-    """The tracked bound of a ciphertext, the largest of a batch; None where it is not known."""
-    noise = noises.known(x.noise)
-    return None if noise is None else float(noise[..., 0].max())
-
-
 # ------------------------------------------------------------------- transparent results
 
 
-def is_transparent(x: Ciphertext) -> bool:
+def is_transparent(x: CiphertextData) -> bool:
     """Whether the program alone shows that all polynomials but c0 are zero.
 
     What has run is a buffer, and shows nothing.
@@ -299,7 +225,7 @@ def is_transparent(x: Ciphertext) -> bool:
     return all(is_zero_program(p) for p in x.polys[1:])
 
 
-def _with_checked_zero(name: str, operands: tuple[Any, ...], made: Ciphertext) -> Ciphertext:
+def _with_checked_zero(name: str, operands: tuple[Any, ...], made: CiphertextT) -> CiphertextT:
     """`made`; one that is transparent, where none of its operands was, warns.
 
     Under `ren.jit` that is a step of the program, at each replay.

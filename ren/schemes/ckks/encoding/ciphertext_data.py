@@ -1,0 +1,155 @@
+"""CiphertextData: the fields of a ciphertext, below the functions that compute with them.
+
+`Ciphertext` adds methods and defines the operators. Functions take any subclass and return the same
+one: `dataclasses.replace` keeps the class of its operand.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import operator
+import weakref
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from fractions import Fraction
+from typing import Any, Self, TypeVar
+
+import attrs
+import numpy as np
+
+from ren.core.errors import OperandError
+from ren.core.node import Node
+from ren.core.ring import RingSpec
+from ren.poly import Poly
+from ren.schemes.ckks.encoding.layout import Layout
+from ren.schemes.ckks.noise.bounds import Noise
+from ren.schemes.ckks.noise.estimate import Estimate
+from ren.schemes.ckks.parameters.parameters import Parameters
+from ren.schemes.rlwe.keys import SwitchingKey
+
+CiphertextT = TypeVar("CiphertextT", bound="CiphertextData")
+
+
+@attrs.frozen(eq=False)
+class Pending:
+    """The addends of a ciphertext whose normal form has not run yet, held weakly: see `LazySum`.
+
+    The program of the normal form reads the addends and so keeps them alive. Once it has run they
+    are freed, and with them the operands of the product.
+    """
+
+    product: tuple[weakref.ref[Node], ...]
+    base: tuple[weakref.ref[Node], ...]
+    key: SwitchingKey | None
+    noise: Noise
+    source: Noise | None
+
+    def map_noise(self, function: Callable[[Noise], Noise]) -> Pending:
+        """The same with function(noise)."""
+        return attrs.evolve(self, noise=function(self.noise))
+
+
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
+class CiphertextData(ABC):
+    """Fields of a ciphertext, as `Ciphertext` explains them, and properties that cost nothing."""
+
+    polys: tuple[Poly, ...]
+    level: int
+    layout: Layout
+    key_id: str
+    params: Parameters
+    noise: Noise
+    seed: bytes | None = None
+    pending: Pending | None = None
+    own_scale: Fraction | None = None
+
+    @property
+    def n(self) -> int:
+        """The degree of the ring, twice the most slots."""
+        return self.params.n
+
+    @property
+    def ring(self) -> RingSpec:
+        """The ring of its level."""
+        return self.params.ring(self.level)
+
+    @property
+    def slots(self) -> int:
+        """Number of slots; rotations are cyclic over them."""
+        return self.params.slots
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of what `decrypt` gives: [*batch, length], () of a number; or as reshaped.
+
+        Inside a function that is being captured the plan then depends on the length.
+        """
+        batch = batch_of(self)
+        length = known_length(self)
+        batch = batch[:-1] if self.layout.blocks > 1 else batch
+        if self.layout.shape is not None and self.layout.has_shape:
+            return (*batch, *self.layout.shape)
+        return batch if length is None else (*batch, length)
+
+    def __len__(self) -> int:
+        if not self.shape:
+            raise OperandError(
+                "len() was asked of an encrypted number.",
+                "It has no length, as in NumPy: it fills all slots.",
+                "See ct.shape and ct.slots.",
+            )
+        return self.shape[0]
+
+    @property
+    def scale(self) -> Fraction:
+        """The scale, exactly: that of the level, after a rescale that is pending."""
+        return self.own_scale or self.params.scale(self.level)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the limb arrays in memory."""
+        return sum(4 * math.prod(p.shape) for p in self.polys)
+
+    @property
+    def estimate(self) -> Estimate:
+        """The tracked bounds of message and error; see `ckks.precision` for the true error.
+
+        Raises:
+            TracedValueError: inside a function that is being captured or traced.
+        """
+        return Estimate.of(self.noise)
+
+    # Operators that circuits compute with.
+
+    @abstractmethod
+    def __add__(self, other: Any) -> Self: ...
+
+    @abstractmethod
+    def __radd__(self, other: Any) -> Self: ...
+
+    @abstractmethod
+    def __sub__(self, other: Any) -> Self: ...
+
+    @abstractmethod
+    def __rsub__(self, other: Any) -> Self: ...
+
+    @abstractmethod
+    def __mul__(self, other: Any) -> Self: ...
+
+    @abstractmethod
+    def __rmul__(self, other: Any) -> Self: ...
+
+    @abstractmethod
+    def __neg__(self) -> Self: ...
+
+
+def known_length(x: Any) -> int | None:
+    """The numbers that went in; None for a scalar. Inside a capture the plan depends on it."""
+    length = x.layout.length
+    return None if length is None else operator.index(length)
+
+
+def batch_of(x: Any) -> tuple[int, ...]:
+    """The batch axes of a ciphertext, that of blocks the last; its polynomials may have fewer."""
+    return np.broadcast_shapes(*(p.shape[:-2] for p in x.polys))
