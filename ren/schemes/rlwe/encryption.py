@@ -28,7 +28,7 @@ from ren.schemes.rlwe.keys import (
 )
 from ren.schemes.rlwe.parameters import RlweParameters
 
-_UNIFORM_HALF = b"ren/ckks/ciphertext/"
+_UNIFORM_HALF = b"ren/ckks/ciphertext/"  # never changed; the digest behind it separates schemes
 
 
 def encrypt(

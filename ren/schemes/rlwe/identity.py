@@ -20,6 +20,7 @@ from ren.schemes.rlwe.keys import PublicKey, SwitchingKey
 KEY_ID_BYTES = 16
 _HASH_BYTES = 32
 IDENTITY_BYTES = 2 * _HASH_BYTES
+# Never changed, or all key_ids change. The digest of the parameters in a key_id separates schemes.
 _KEY_ID, _PUBLIC, _RELINEARIZATION = (
     b"ren/ckks/key_id/1/" + kind for kind in (b"identity/", b"public/", b"relinearization/")
 )
