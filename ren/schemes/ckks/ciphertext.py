@@ -22,8 +22,8 @@ from ren.schemes.ckks.arithmetic.axes import check_axis, check_not_flattened
 from ren.schemes.ckks.arithmetic.mode import is_manual
 from ren.schemes.ckks.arithmetic.operation_hooks import operation
 from ren.schemes.ckks.circuits import linear, matmul, operators, reductions, shaping
+from ren.schemes.ckks.encoding import array_protocols as protocols
 from ren.schemes.ckks.encoding import serialization
-from ren.schemes.ckks.encoding.array_protocols import Protocols, no_assignment, no_power
 from ren.schemes.ckks.encoding.ciphertext_data import CiphertextData
 from ren.schemes.ckks.encoding.display import ciphertext_page
 from ren.schemes.ckks.encoding.layout import Layout
@@ -35,7 +35,7 @@ from ren.schemes.rlwe.active_context import context_for
 from ren.schemes.rlwe.files import Stored
 
 
-class Ciphertext(CiphertextData, Protocols, Stored):
+class Ciphertext(CiphertextData, Stored):
     """Encrypted slots: c0 + c1 s = round(s_level * message) + noise over the ring of `level`.
 
     Made by `ctx.encrypt`. Operators `+ - *` take ciphertexts of one context, plaintexts, arrays
@@ -123,10 +123,14 @@ class Ciphertext(CiphertextData, Protocols, Stored):
         if isinstance(exponent, Symbolic):
             exponent = exponent.__index__()
         if not isinstance(exponent, numbers.Integral):
-            raise no_power(exponent)
+            raise protocols.no_power(exponent)
         if is_manual():
             return explicit.power(self, int(exponent))
         return arithmetic.power(explicit.normal(self), int(exponent))
+
+    def __truediv__(self, other: Any) -> Ciphertext:
+        """self times 1/other, for numbers and arrays: one level."""
+        return self * protocols.inverted(other)
 
     def __rmatmul__(self, matrix: Any) -> Ciphertext:
         """matrix @ ct, one level: see `ckks.linear`, which encodes a matrix once."""
@@ -147,6 +151,23 @@ class Ciphertext(CiphertextData, Protocols, Stored):
         if isinstance(matrix, Ciphertext | Plaintext) or np.ndim(matrix) == 1:
             return self.dot(matrix)
         return linear.product(matrix, self, is_transposed=True)
+
+    # ---------------------------------------------------------------- what only the owner can see
+
+    __eq__ = protocols.is_same
+    __hash__ = object.__hash__
+    __bool__ = __lt__ = __le__ = __gt__ = __ge__ = protocols.no_truth
+    __float__ = __int__ = __complex__ = __array__ = protocols.no_value
+    __iter__ = protocols.no_iteration
+    __setitem__ = protocols.no_item_assignment
+    __rtruediv__ = protocols.no_divisor
+    __floordiv__ = __rfloordiv__ = __mod__ = __rmod__ = protocols.no_remainder
+    __divmod__ = __rdivmod__ = protocols.no_remainder
+    __rpow__ = protocols.no_exponent
+    __abs__ = protocols.no_absolute_value
+    __round__ = protocols.no_rounding
+    __array_ufunc__ = protocols.array_ufunc
+    __array_function__ = protocols.array_function
 
     # ---------------------------------------------------------------- slots
 
@@ -323,5 +344,5 @@ def _ready(x: Ciphertext) -> Ciphertext:
     return x if is_manual() else explicit.normal(x)
 
 
-Ciphertext.__setattr__ = Ciphertext.__delattr__ = no_assignment
+Ciphertext.__setattr__ = Ciphertext.__delattr__ = protocols.no_assignment
 jax.tree_util.register_pytree_node(Ciphertext, _flatten, _unflatten)

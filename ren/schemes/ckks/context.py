@@ -12,6 +12,7 @@ import jax
 import numpy as np
 from numpy.typing import NDArray
 
+from ren.core import html
 from ren.core.errors import MissingKeyError, OperandError, ParameterError, RandomnessError
 from ren.lowering.devices.tracing import is_tracing
 from ren.poly.capturing import is_capturing, not_capturing
@@ -20,7 +21,6 @@ from ren.schemes.ckks.arithmetic import rotation
 from ren.schemes.ckks.arithmetic.argument_checks import as_bound, as_integers, check_ciphertext
 from ren.schemes.ckks.arithmetic.operation_hooks import check_readable
 from ren.schemes.ckks.ciphertext import Ciphertext
-from ren.schemes.ckks.context_display import DisplayedContext
 from ren.schemes.ckks.encoding import context_serialization as serialization
 from ren.schemes.ckks.encoding import encoder, plaintext
 from ren.schemes.ckks.encoding import encrypt as fresh
@@ -31,21 +31,23 @@ from ren.schemes.ckks.noise.decryption_budget import Terms, ledger_name, resume
 from ren.schemes.ckks.noise.estimate import Estimate
 from ren.schemes.ckks.noise.sigmas import public_sigma, secret_sigma
 from ren.schemes.ckks.parameters.checks import as_python_int
+from ren.schemes.ckks.parameters.display import parameter_parts, security_marks
 from ren.schemes.ckks.parameters.parameters import Parameters
 from ren.schemes.ckks.sharing import hidden
 from ren.schemes.rlwe import active_context as active
 from ren.schemes.rlwe import encryption
-from ren.schemes.rlwe.files import PRIVATE, SHARED, PathLike, Stored, write
+from ren.schemes.rlwe.files import PRIVATE, SHARED, PathLike, write
 from ren.schemes.rlwe.galois import conjugation_element, galois_element, steps_by_element
 from ren.schemes.rlwe.keychain import Keychain
-from ren.schemes.rlwe.keys import Entropy, SwitchingKey
+from ren.schemes.rlwe.keys import Entropy, SwitchingKey, sizes
 from ren.schemes.rlwe.ownership import require_one_owner, require_owned
 from ren.schemes.rlwe.user_call import announced
 
 _LISTED = 16  # steps in a sentence; more are in the call alone
+_MOST_NAMES = 24  # of keys on a page
 
 
-class Context(DisplayedContext, Stored):
+class Context:
     """Keys under one `key_id`; made by `ckks.context`, `.server()`, `.public()` or `from_bytes`.
 
     An owner's context holds the secret: it encrypts, decrypts and makes evaluation keys. A server
@@ -416,6 +418,40 @@ class Context(DisplayedContext, Stored):
 
     def __reduce__(self) -> Any:
         return Context.from_bytes, (self.to_bytes(),)
+
+    # ---------------------------------------------------------------- display
+
+    def __repr__(self) -> str:
+        mark = ", INSECURE" if self.params.is_insecure else ""
+        keys = f"{self._keys.kind}, keys of {sizes(self._keys)}"
+        return f"<ckks.Context {self.key_id[:8]}, {keys}{mark}>"
+
+    def __str__(self) -> str:
+        rows = [
+            ("context", f"{self.key_id[:8]}, {self._keys.kind}"),
+            ("keys", ", ".join(self._key_names()) or "none"),
+            ("sizes", sizes(self._keys)),
+        ]
+        table = "\n".join(f"{name:<12} {value}" for name, value in rows)
+        return f"{self.params}\n{table}"
+
+    def _repr_html_(self) -> str:
+        names, p = self._key_names(), self.params
+        more = f", and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
+        rows = (
+            ("kind", self._keys.kind),
+            ("holds", (", ".join(names[:_MOST_NAMES]) or "none") + more),
+            ("sizes", sizes(self._keys)),
+        )
+        title = f"ckks.Context {self.key_id[:8]}"
+        parts, marks = parameter_parts(p.report, *rows), security_marks(p.security_bits)
+        return html.card(title, *parts, **marks)
+
+    def _key_names(self) -> list[str]:
+        """Uses of the keys, never their contents."""
+        steps = steps_by_element(self.params.n, self.slots) if self._keys.galois else {}
+        names = {g: f"rotation by {k}" for g, k in steps.items()}
+        return self._keys.names(lambda g: names.get(g) or self._name(g))
 
     # ---------------------------------------------------------------- activation
 

@@ -1,7 +1,8 @@
 """Python's and NumPy's array protocols, for a Ciphertext.
 
-Requests that can be computed go to its operators. Those that cannot, because only the owner sees
-the numbers, raise an error that says what to write instead.
+`Ciphertext` has these functions as methods. Requests that can be computed go to its operators.
+Those that cannot, because only the owner sees the numbers, raise an error that says what to write
+instead.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import numpy as np
 from ren.core.errors import FrozenError, OperandError, ParameterError, TracedValueError
 from ren.core.user_frame import user_line
 from ren.poly.symbolic import Symbolic
+from ren.schemes.ckks.encoding.ciphertext_data import CiphertextData
 from ren.schemes.ckks.encoding.values import as_numbers
 
 # The operators behind NumPy's functions, and what to write for those that have none.
@@ -56,127 +58,134 @@ _INSTEAD = {
 _DIVISION = "Multiply by ckks.math.inverse(x, interval=(a, b)), for x in [a, b] without zero."
 
 
-class Protocols:
-    """The operators, conversions and NumPy functions that a Ciphertext leaves out, as a base."""
+def no_truth(x: Any, *_: Any) -> NoReturn:
+    """Refuse comparisons and truth values."""
+    raise _truth_error()
 
-    __slots__ = ()
-    __hash__ = object.__hash__
 
-    # ---------------------------------------------------------------- truth
+def is_same(x: Any, other: object) -> bool:
+    """True for the same object; encrypted numbers are not compared."""
+    if x is other:
+        return True
+    if isinstance(other, CiphertextData | numbers.Number | np.ndarray | jax.Array | Symbolic):
+        raise _truth_error()
+    return NotImplemented
 
-    def __bool__(self) -> NoReturn:
-        raise _no_truth()
 
-    def __lt__(self, other: Any) -> NoReturn:
-        raise _no_truth()
+def no_value(x: Any, *_: Any, **__: Any) -> NoReturn:
+    """Refuse conversions to numbers and arrays."""
+    raise TracedValueError(
+        f"{user_line()} takes the numbers of a ciphertext, as a NumPy array or a number.",
+        "They are encrypted: only the context of their owner gives them, by decrypt().",
+        "Compute with ct's own operators, methods and ckks.math, and decrypt() the result.",
+    )
 
-    __le__ = __gt__ = __ge__ = __lt__
 
-    def __eq__(self, other: object) -> bool:
-        """True for the same object; encrypted numbers are not compared."""
-        if self is other:
-            return True
-        if isinstance(other, Protocols | numbers.Number | np.ndarray | jax.Array | Symbolic):
-            raise _no_truth()
-        return NotImplemented
+def no_iteration(x: Any) -> Iterator[NoReturn]:
+    """Refuse iteration, by a generator that raises at its first step.
 
-    # ---------------------------------------------------------------- values
+    np.concatenate replaces a TypeError of `__iter__` itself.
+    """
+    raise OperandError(
+        f"{user_line()} iterates over a ciphertext.",
+        "Its slots are computed on all at once; one by one, each would take a rotation.",
+        "Write what is to be done to the whole ct; ckks.unstack(ct) parts a batch, ct[i : i + "
+        "1] cuts out one number.",
+    )
+    yield
 
-    def _no_value(self, *_: Any, **__: Any) -> NoReturn:
-        raise TracedValueError(
-            f"{user_line()} takes the numbers of a ciphertext, as a NumPy array or a number.",
-            "They are encrypted: only the context of their owner gives them, by decrypt().",
-            "Compute with ct's own operators, methods and ckks.math, and decrypt() the result.",
+
+def no_item_assignment(x: Any, index: Any, value: Any) -> NoReturn:
+    """Refuse assignments to slots."""
+    raise OperandError(
+        f"{user_line()} assigns to slots of a ciphertext.",
+        "Ciphertexts never change, so that programs can share them.",
+        "Write x = x.mask(m) + values, with m zero where the values go.",
+    )
+
+
+def inverted(other: Any) -> Any:
+    """1/other for numbers and arrays.
+
+    Raises:
+        OperandError: neither numbers nor an array.
+        ParameterError: a zero among them.
+    """
+    if isinstance(other, Symbolic):
+        return 1 / other
+    if isinstance(other, CiphertextData) or not isinstance(
+        other, numbers.Number | np.generic | np.ndarray | jax.Array | list | tuple
+    ):
+        raise _division_error(f"divides a ciphertext by a {type(other).__name__}")
+    divisor: Any = other
+    if not isinstance(other, int | float | complex | Fraction | Decimal):
+        divisor = as_numbers(other)
+        if divisor.dtype.kind not in "biufc":
+            raise _division_error(f"divides a ciphertext by an array of {divisor.dtype}")
+        divisor = divisor.astype(np.complex128 if divisor.dtype.kind == "c" else np.float64)
+    if np.any(np.equal(divisor, 0)):
+        raise ParameterError(
+            f"{user_line()} divides a ciphertext by zero.",
+            "A ciphertext is multiplied by the inverses of the numbers that divide it.",
+            "Leave the zeros out, or put ones in their place.",
         )
+    return 1 / divisor
 
-    __float__ = __int__ = __complex__ = __array__ = _no_value
 
-    def __iter__(self) -> Iterator[NoReturn]:
-        # A generator, which raises at its first step: np.concatenate replaces a TypeError of iter.
-        raise OperandError(
-            f"{user_line()} iterates over a ciphertext.",
-            "Its slots are computed on all at once; one by one, each would take a rotation.",
-            "Write what is to be done to the whole ct; ckks.unstack(ct) parts a batch, ct[i : i + "
-            "1] cuts out one number.",
-        )
-        yield
+def no_divisor(x: Any, other: Any) -> NoReturn:
+    """Refuse a ciphertext as a divisor."""
+    raise _division_error("divides by a ciphertext")
 
-    def __setitem__(self, index: Any, value: Any) -> NoReturn:
-        raise OperandError(
-            f"{user_line()} assigns to slots of a ciphertext.",
-            "Ciphertexts never change, so that programs can share them.",
-            "Write x = x.mask(m) + values, with m zero where the values go.",
-        )
 
-    # ---------------------------------------------------------------- division and other operators
+def no_remainder(x: Any, *_: Any) -> NoReturn:
+    """Refuse remainders and integer quotients."""
+    raise OperandError(
+        f"{user_line()} takes a remainder or an integer quotient of encrypted numbers.",
+        "Slots hold real or complex numbers, and arithmetic on them is + - * and polynomials.",
+        "See ckks.math.round, and `/` by numbers in the clear.",
+    )
 
-    def __truediv__(self, other: Any) -> Any:
-        """self times 1/other, for numbers and arrays: one level."""
-        if isinstance(other, Symbolic):
-            return self * (1 / other)  # type: ignore[operator]
-        if isinstance(other, Protocols) or not isinstance(
-            other, numbers.Number | np.generic | np.ndarray | jax.Array | list | tuple
-        ):
-            raise _no_division(f"divides a ciphertext by a {type(other).__name__}")
-        divisor: Any = other
-        if not isinstance(other, int | float | complex | Fraction | Decimal):
-            divisor = as_numbers(other)
-            if divisor.dtype.kind not in "biufc":
-                raise _no_division(f"divides a ciphertext by an array of {divisor.dtype}")
-            divisor = divisor.astype(np.complex128 if divisor.dtype.kind == "c" else np.float64)
-        if np.any(np.equal(divisor, 0)):
-            raise ParameterError(
-                f"{user_line()} divides a ciphertext by zero.",
-                "A ciphertext is multiplied by the inverses of the numbers that divide it.",
-                "Leave the zeros out, or put ones in their place.",
-            )
-        return self * (1 / divisor)  # type: ignore[operator]
 
-    def __rtruediv__(self, other: Any) -> NoReturn:
-        raise _no_division("divides by a ciphertext")
+def no_exponent(x: Any, base: Any) -> NoReturn:
+    """Refuse a ciphertext as an exponent."""
+    raise OperandError(
+        f"{user_line()} has a ciphertext in the exponent.",
+        "Powers with encrypted exponents are approximated.",
+        "Write ckks.math.exp(x * math.log(base), interval=(a, b)).",
+    )
 
-    def _no_remainder(self, *_: Any) -> NoReturn:
-        raise OperandError(
-            f"{user_line()} takes a remainder or an integer quotient of encrypted numbers.",
-            "Slots hold real or complex numbers, and arithmetic on them is + - * and polynomials.",
-            "See ckks.math.round, and `/` by numbers in the clear.",
-        )
 
-    __floordiv__ = __rfloordiv__ = __mod__ = __rmod__ = __divmod__ = __rdivmod__ = _no_remainder
+def no_absolute_value(x: Any) -> NoReturn:
+    """Refuse abs()."""
+    raise _approximation_error("the absolute value", "abs")
 
-    def __rpow__(self, base: Any) -> NoReturn:
-        raise OperandError(
-            f"{user_line()} has a ciphertext in the exponent.",
-            "Powers with encrypted exponents are approximated.",
-            "Write ckks.math.exp(x * math.log(base), interval=(a, b)).",
-        )
 
-    def __abs__(self) -> NoReturn:
-        raise _by_approximation("the absolute value", "abs")
+def no_rounding(x: Any, digits: int | None = None) -> NoReturn:
+    """Refuse round()."""
+    raise _approximation_error("the nearest integers", "round")
 
-    def __round__(self, digits: int | None = None) -> NoReturn:
-        raise _by_approximation("the nearest integers", "round")
 
-    # ---------------------------------------------------------------- NumPy
+def array_ufunc(x: Any, ufunc: np.ufunc, method: str, *args: Any, **kwargs: Any) -> Any:
+    """Call the operator behind one of NumPy's element-wise functions; refuse the others."""
+    name = _OPERATORS.get(ufunc.__name__)
+    if "out" in kwargs and kwargs["out"][0] is args[0]:
+        del kwargs["out"]  # `array += ct` binds the name to the sum
+    if name is None or method != "__call__" or kwargs:
+        raise _numpy_error(ufunc.__name__)
+    left, right = args
+    reflected = not isinstance(left, CiphertextData)
+    ciphertext, other = (right, left) if reflected else (left, right)
+    result = getattr(ciphertext, f"__{'r' * reflected}{name}__")(other)
+    if result is NotImplemented:
+        raise _numpy_error(ufunc.__name__)
+    return result
 
-    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *args: Any, **kwargs: Any) -> Any:
-        name = _OPERATORS.get(ufunc.__name__)
-        if "out" in kwargs and kwargs["out"][0] is args[0]:
-            del kwargs["out"]  # `array += ct` binds the name to the sum
-        if name is None or method != "__call__" or kwargs:
-            raise _no_numpy(ufunc.__name__)
-        left, right = args
-        reflected = not isinstance(left, Protocols)
-        whose, other = (right, left) if reflected else (left, right)
-        made = getattr(whose, f"__{'r' * reflected}{name}__")(other)
-        if made is NotImplemented:
-            raise _no_numpy(ufunc.__name__)
-        return made
 
-    def __array_function__(
-        self, function: Callable, _types: Any, _args: Any, kwargs: dict[str, Any]
-    ) -> NoReturn:
-        raise _no_numpy(function.__name__, kwargs.get("axis"))
+def array_function(
+    x: Any, function: Callable, _types: Any, _args: Any, kwargs: dict[str, Any]
+) -> NoReturn:
+    """Refuse NumPy's other functions."""
+    raise _numpy_error(function.__name__, kwargs.get("axis"))
 
 
 def no_assignment(x: Any, name: str, *_: Any) -> NoReturn:
@@ -198,7 +207,7 @@ def no_power(exponent: Any) -> OperandError:
     )
 
 
-def _no_truth() -> TracedValueError:
+def _truth_error() -> TracedValueError:
     return TracedValueError(
         f"{user_line()} asks whether encrypted numbers are true, or compares them.",
         "Only the owner of the secret key can see them: no branch can depend on them.",
@@ -206,7 +215,7 @@ def _no_truth() -> TracedValueError:
     )
 
 
-def _no_division(what: str) -> OperandError:
+def _division_error(what: str) -> OperandError:
     return OperandError(
         f"{user_line()} {what}.",
         "Division by numbers and arrays in the clear is a product; by encrypted ones it is "
@@ -215,7 +224,7 @@ def _no_division(what: str) -> OperandError:
     )
 
 
-def _by_approximation(what: str, name: str) -> OperandError:
+def _approximation_error(what: str, name: str) -> OperandError:
     return OperandError(
         f"{user_line()} asks for {what} of encrypted numbers.",
         "Functions of them are polynomials that are close on an interval.",
@@ -223,12 +232,12 @@ def _by_approximation(what: str, name: str) -> OperandError:
     )
 
 
-def _no_numpy(name: str, axis: Any = None) -> Exception:
+def _numpy_error(name: str, axis: Any = None) -> Exception:
     """The error for a function of NumPy that has no operator; methods get the axis too."""
     if name in _COMPARISONS:
-        return _no_truth()
+        return _truth_error()
     if name in _IN_MATH:
-        return _by_approximation(f"np.{name}", _IN_MATH[name])
+        return _approximation_error(f"np.{name}", _IN_MATH[name])
     instead = _METHODS.get(name)
     if instead is not None and name in _WITH_AXIS and isinstance(axis, int):
         head = instead.removesuffix(")")
