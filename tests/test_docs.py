@@ -26,7 +26,6 @@ TAUGHT = [p for p in PAGES if p.parent.name == "docs" and p.stem not in UNTAUGHT
 ERRORS = ROOT / "docs" / "errors.md"
 INTERNALS = (ROOT / "docs" / "internals.md").read_text(encoding="utf-8")
 GUIDE = (ROOT / "docs" / "jit.md").read_text(encoding="utf-8")
-DOCUMENTS = ("JIT guide", "internals", "anvl jit()", "Iris JIT", "djit/xpr reference")
 TEST = re.compile(r"`(tests/[\w/]+\.py)::(\w+)`")
 
 
@@ -151,20 +150,6 @@ def test_the_table_of_errors_quotes_them() -> None:
     for text, because, do in quoted:
         assert text in said, text
         assert because and do
-
-
-def test_every_feature_has_a_row_and_every_row_a_test() -> None:
-    table = rows(GUIDE, "feature")
-    features = [cells[0] for cells in table]
-    assert len(set(features)) == len(features) >= 100
-    for cells in table:
-        assert len(cells) == 3 and all(cells), cells
-        assert cells[0].partition(": ")[0] in DOCUMENTS, cells[0]
-        named = TEST.findall(cells[2])
-        assert named and len(named) == cells[2].count("`") // 2, cells[2]
-        for path, name in named:
-            assert name.startswith("test_") and name in functions(path), f"{path}::{name}"
-    assert {f.partition(": ")[0] for f in features} == set(DOCUMENTS)
 
 
 def test_the_page_on_performance_is_short_and_has_the_rates_of_the_model() -> None:
