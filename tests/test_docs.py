@@ -168,6 +168,18 @@ def test_the_page_on_performance_is_short_and_has_the_rates_of_the_model() -> No
     ]
 
 
+def test_each_word_of_the_compiler_stands_in_the_code() -> None:
+    words = rows((ROOT / "NOTATION.md").read_text(encoding="utf-8"), "word")
+    files = sorted((ROOT / "ren").rglob("*.py"))
+    code = "\n".join([*(p.as_posix() for p in files), *(p.read_text("utf-8") for p in files)])
+    assert len(words) >= 35
+    for word, names, meaning in words:
+        assert word and meaning
+        for name in re.findall(r"`([^`]+)`", names):
+            stem = re.escape(name.removesuffix("*"))
+            assert re.search(rf"\b{stem}" + r"\b" * (not name.endswith("*")), code), name
+
+
 def test_the_internals_list_every_pass_in_order() -> None:
     assert [name for name, _ in rows(INTERNALS, "pass")] == [f"`{p.name}`" for p in PIPELINE]
     rounding = [name for name, what in rows(INTERNALS, "pass") if "round otherwise" in what]

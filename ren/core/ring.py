@@ -79,7 +79,7 @@ class RingSpec:
         return math.log2(self.q)
 
     @property
-    def title(self) -> str:
+    def _title(self) -> str:
         """The ring as it is written: Z_q[X]/(X^8 + 1)."""
         return f"Z_q[X]/(X^{self.n} + 1)"
 
@@ -91,7 +91,7 @@ class RingSpec:
     def _repr_html_(self) -> str:
         bits = [(str(i), str(m), f"{math.log2(m):.2f}") for i, m in enumerate(self.moduli)]
         return html.card(
-            f"Ring {self.title}",
+            f"Ring {self._title}",
             html.facts([("n", str(self.n)), ("q", self._size_in_words)]),
             html.table([("limb", "modulus", "log2"), *bits], left=()),
         )

@@ -52,7 +52,7 @@ def _card(node: Node, state: str, device: Any) -> str:
     shape, count = " x ".join(map(str, spec.shape)), 4 * math.prod(spec.shape)
     is_constant = node.op is ops.CONST
     parts = [html.facts([
-        ("ring", f"{spec.ring.title}, {spec.ring._size_in_words}"),
+        ("ring", f"{spec.ring._title}, {spec.ring._size_in_words}"),
         ("read as", _READ_AS[spec.domain]),
         ("batch", " x ".join(map(str, spec.batch))),
         ("value", shortened(node.arg.value) if is_constant else ""),

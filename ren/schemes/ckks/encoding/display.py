@@ -24,7 +24,7 @@ def ciphertext_page(x: Any) -> str:
         ("level", html.joined(f"{x.level} of {p.depth}", html.meter(x.level / (p.depth or 1)))),
         ("scale", f"2^{log2_of(x.scale):.2f}"),
         ("slots", str(x.slots)),
-        ("ring", f"{x.ring.title}, {x.ring._size_in_words}"),
+        ("ring", f"{x.ring._title}, {x.ring._size_in_words}"),
         ("components", str(len(x.polys)) if len(x.polys) > 2 else ""),
         ("size", size(x.nbytes)),
         ("precision", _precision(estimate)),
