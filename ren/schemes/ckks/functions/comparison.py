@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import attrs
 import numpy as np
 
 from ren.core.errors import ParameterError
@@ -46,6 +47,82 @@ _PRECISION = 8.0  # bits, unless said otherwise
 _LARGEST_ODD = 127  # a degree to which Remez's exchange finds what is nearest
 
 
+@attrs.frozen
+class StepAccuracy:
+    """Accuracy of a step at zero, as the user asked for it.
+
+    Args:
+        what: the function, for errors.
+        interval: where the numbers lie.
+        gap: the least modulus from which on the step is right; None for the least that is usual.
+        precision: in bits; None for 8.
+        degree: of one odd polynomial, instead of a precision.
+    """
+
+    what: str
+    interval: Interval = attrs.field(converter=checked_interval)
+    gap: float | None
+    precision: float | None
+    degree: int | None
+
+    @property
+    def largest(self) -> float:
+        """The largest modulus in the interval."""
+        return max(map(abs, self.interval))
+
+    @property
+    def bits(self) -> float:
+        """The precision."""
+        return _PRECISION if self.precision is None else float(self.precision)
+
+    @property
+    def odd_degree(self) -> int:
+        """The largest odd degree that is no larger than the degree.
+
+        Raises:
+            ParameterError: none from 1 to 127.
+        """
+        if not 1 <= checked_degree(self.degree) <= _LARGEST_ODD:
+            raise ParameterError(
+                f"{self.what} got degree={self.degree!r}.",
+                f"An odd polynomial for the sign has a degree from 1 to {_LARGEST_ODD}.",
+                "Pass degree=15, say, or a precision: several polynomials then take fewer levels.",
+            )
+        return (checked_degree(self.degree) - 1) | 1
+
+    @property
+    def least(self) -> float:
+        """The gap.
+
+        Raises:
+            ParameterError: a gap that is not inside the interval; a precision and a degree.
+        """
+        usual = 2.0**-self.bits
+        if self.degree is not None:
+            refuse_both(self.precision, self.degree)
+            usual = 2 / (self.odd_degree + 2)
+        least = self.largest * usual if self.gap is None else float(self.gap)
+        if not 0 < least < self.largest:
+            raise ParameterError(
+                f"{self.what} got gap={least:g} for numbers of modulus up to {self.largest:g}.",
+                "Below the gap the sign is not decided: it lies above 0, inside the interval.",
+                "Pass a gap that your numbers keep from zero, or from each other.",
+            )
+        return least
+
+    @property
+    def polynomials(self) -> tuple[OddMinimax, ...]:
+        """Polynomials whose composition is the sign of x / largest beyond the gap."""
+        gap = self.least / self.largest
+        if self.degree is None:
+            return sign_polynomials(gap, self.bits)
+        return (odd_minimax(self.odd_degree, gap, 1.0),)
+
+    def __str__(self) -> str:
+        wanted = f"{self.bits:g} bits" if self.degree is None else f"degree {self.degree}"
+        return f"{self.what} with a gap of {self.least / self.largest:.2g} at {wanted}"
+
+
 def sign(
     ct: CiphertextT,
     interval: Interval = UNIT,
@@ -71,8 +148,8 @@ def sign(
         DepthError: too few levels; says how many are needed.
         ParameterError: a gap that is not inside the interval.
     """
-    x = argument(ct, checked_interval(interval), "sign")
-    return _step(x, interval, gap, precision, degree, -1.0, 1.0, "sign")
+    wish = StepAccuracy("sign", interval, gap, precision, degree)
+    return _step(argument(ct, wish.interval, "sign"), wish, -1.0, 1.0)
 
 
 @circuit("abs")
@@ -88,10 +165,8 @@ def absolute(
     Args, raises: as for `sign`. One level more than it. With a degree it is the interpolant of |x|
     of that degree, without a gap.
     """
-    ct = argument(ct, checked_interval(interval), "abs")
-    if degree is not None:
-        return _interpolated(ct, np.abs, interval, gap, precision, degree, "abs")
-    return _times_step(ct, interval, gap, precision, -1.0, "abs")
+    wish = StepAccuracy("abs", interval, gap, precision, degree)
+    return _times_step(argument(ct, wish.interval, "abs"), wish, -1.0, np.abs)
 
 
 @circuit("relu")
@@ -106,65 +181,40 @@ def relu(
 
     Args, raises: as for `abs`.
     """
-    x = argument(ct, checked_interval(interval), "relu")
-    return _relu(x, interval, gap, precision, degree, "relu")
-
-
-def _relu(
-    ct: CiphertextT,
-    interval: Interval,
-    gap: float | None,
-    precision: float | None,
-    degree: int | None,
-    what: str,
-) -> CiphertextT:
-    if degree is not None:
-        return _interpolated(ct, _positive_part, interval, gap, precision, degree, what)
-    return _times_step(ct, interval, gap, precision, 0.0, what)
+    wish = StepAccuracy("relu", interval, gap, precision, degree)
+    return _times_step(argument(ct, wish.interval, "relu"), wish, 0.0, _positive_part)
 
 
 def _times_step(
     ct: CiphertextT,
-    interval: Interval,
-    gap: float | None,
-    precision: float | None,
+    wish: StepAccuracy,
     low: float,
-    what: str,
+    function: Callable[[np.ndarray], np.ndarray],
 ) -> CiphertextT:
     """x times `low` below zero, x above: |x| or max(x, 0), off by at most (1 - low) / 2 of the gap.
 
-    Inside the gap the step lies between `low` and 1, up to 2^-precision.
+    Inside the gap the step lies between `low` and 1, up to 2^-precision. With a degree it is the
+    interpolant of `function`, which has a kink at zero: about 1 / degree from it there.
     """
-    least, bits, largest = _gap(interval, gap, precision, None, what)
-    step = _step(ct, interval, gap, precision, None, low, 1.0, what, 1, is_exact=True)
-    made = within(ct * step, largest * (1 + 2.0**-bits))
-    left = (1 - low) / 2 * max(least * (1 + 2.0**-bits), 2.0**-bits * largest)
-    return with_noise(made, lambda noise: noises.with_offset(noise, 1.1 * left))
+    if wish.degree is None:
+        least, rounding = wish.least, 2.0**-wish.bits
+        step = _step(ct, wish, low, 1.0, 1, is_exact=True)
+        product = within(ct * step, wish.largest * (1 + rounding))
+        left = (1 - low) / 2 * max(least * (1 + rounding), rounding * wish.largest)
+        return with_noise(product, lambda noise: noises.with_offset(noise, 1.1 * left))
+    if wish.gap is not None:
+        raise ParameterError(
+            f"{wish.what} got gap={wish.gap!r} and degree={wish.degree!r}.",
+            "A polynomial of a degree is near the function everywhere, and knows no gap.",
+            "Leave out the degree, or the gap.",
+        )
+    p = approximate(function, wish.interval, wish.precision, wish.degree)
+    what = f"{wish.what} by a polynomial of degree {p.degree}"
+    return approximated(ct, p.coefficients, p.interval, what, p.error)
 
 
 def _positive_part(x: np.ndarray) -> np.ndarray:
     return np.maximum(x, 0.0)
-
-
-def _interpolated(
-    ct: CiphertextT,
-    f: Callable[[np.ndarray], np.ndarray],
-    interval: Interval,
-    gap: float | None,
-    precision: float | None,
-    degree: int,
-    what: str,
-) -> CiphertextT:
-    """The interpolant of a function with a kink at zero, about 1 / degree from it there."""
-    if gap is not None:
-        raise ParameterError(
-            f"{what} got gap={gap!r} and degree={degree!r}.",
-            "A polynomial of a degree is near the function everywhere, and knows no gap.",
-            "Leave out the degree, or the gap.",
-        )
-    p = approximate(f, interval, precision, degree)
-    what = f"{what} by a polynomial of degree {p.degree}"
-    return approximated(ct, p.coefficients, p.interval, what, p.error)
 
 
 @circuit("max")
@@ -183,8 +233,8 @@ def maximum(
         interval: where both lie.
         gap, precision, degree: as for `abs`, of the difference.
     """
-    difference = _difference(a, b, interval, "max")
-    return b + _relu(difference, _differences(interval), gap, precision, degree, "max")
+    difference, wish = _difference(a, b, StepAccuracy("max", interval, gap, precision, degree))
+    return b + _times_step(difference, wish, 0.0, _positive_part)
 
 
 @circuit("min")
@@ -200,8 +250,8 @@ def minimum(
 
     Args: as for `max`.
     """
-    difference = _difference(a, b, interval, "min")
-    return a - _relu(difference, _differences(interval), gap, precision, degree, "min")
+    difference, wish = _difference(a, b, StepAccuracy("min", interval, gap, precision, degree))
+    return a - _times_step(difference, wish, 0.0, _positive_part)
 
 
 @circuit("greater")
@@ -217,8 +267,8 @@ def greater(
 
     Args: as for `max`, with the degree of `sign`. As many levels as `sign`.
     """
-    x, where = _difference(a, b, interval, "greater"), _differences(interval)
-    return _step(x, where, gap, precision, degree, 0.0, 1.0, "greater")
+    difference, wish = _difference(a, b, StepAccuracy("greater", interval, gap, precision, degree))
+    return _step(difference, wish, 0.0, 1.0)
 
 
 @circuit("less")
@@ -234,8 +284,8 @@ def less(
 
     Args: as for `greater`.
     """
-    x, where = _difference(b, a, interval, "less"), _differences(interval)
-    return _step(x, where, gap, precision, degree, 0.0, 1.0, "less")
+    difference, wish = _difference(b, a, StepAccuracy("less", interval, gap, precision, degree))
+    return _step(difference, wish, 0.0, 1.0)
 
 
 @circuit("equal")
@@ -255,12 +305,10 @@ def equal(
     """
     if degree is None:
         precision = (_PRECISION if precision is None else precision) + 1
-    x, where = _difference(a, b, interval, "equal"), _differences(interval)
-    s = _step(x, where, gap, precision, degree, -1.0, 1.0, "equal", 1, is_exact=True)
-    made, left = within(1 - s * s, 1.5), 3 * _error(where, gap, precision, degree, "equal")
-    if gap is None:
-        left += 1.0
-    return with_noise(made, lambda noise: noises.with_offset(noise, left))
+    difference, wish = _difference(a, b, StepAccuracy("equal", interval, gap, precision, degree))
+    s = _step(difference, wish, -1.0, 1.0, 1, is_exact=True)
+    left = 3 * wish.polynomials[-1].error + (1.0 if gap is None else 0.0)
+    return with_noise(within(1 - s * s, 1.5), lambda noise: noises.with_offset(noise, left))
 
 
 @circuit("where")
@@ -321,10 +369,10 @@ def rounded(
     s, c = (approximated(x, p.coefficients, p.interval, "round", p.error) for p in (sine, cosine))
     inner = approximated(c, angle.coefficients, angle.interval, "round", angle.error)
     largest = max(abs(v) for v in sine.interval)
-    made = within(x - s * inner, largest + 0.5)
+    result = within(x - s * inner, largest + 0.5)
     if is_stated:
-        return made
-    return with_noise(made, lambda noise: noises.with_offset(noise, 1.0))
+        return result
+    return with_noise(result, lambda noise: noises.with_offset(noise, 1.0))
 
 
 def _angle(c: np.ndarray) -> np.ndarray:
@@ -338,13 +386,9 @@ def _angle(c: np.ndarray) -> np.ndarray:
 
 def _step(
     ct: CiphertextT,
-    interval: Interval,
-    gap: float | None,
-    precision: float | None,
-    degree: int | None,
+    wish: StepAccuracy,
     low: float,
     high: float,
-    what: str,
     more: int = 0,
     is_exact: bool = False,
 ) -> CiphertextT:
@@ -355,75 +399,33 @@ def _step(
         more: levels that the caller takes afterwards.
         is_exact: whether the caller adds the error of the approximation to the noise.
     """
-    least, bits, largest = _gap(interval, gap, precision, degree, what)
-    wanted = f"{bits:g} bits" if degree is None else f"degree {degree}"
-    polynomials = _polynomials(interval, gap, precision, degree, what)
-    pieces = _pieces(polynomials, largest, low, high)
+    polynomials = wish.polynomials
+    pieces = _pieces(polynomials, wish.largest, low, high)
     depth = sum(mapping(c, span).depth for c, span in pieces) + more
-    need_level(ct, depth, f"{what} with a gap of {least / largest:.2g} at {wanted}")
+    need_level(ct, depth, str(wish))
     for c, span in pieces:
-        ct = evaluated(ct, c, span, what)
+        ct = evaluated(ct, c, span, wish.what)
     half, error = (high - low) / 2, polynomials[-1].error
     ct = within(ct, abs(high + low) / 2 + half * (1 + error))
     if is_exact:
         return ct
-    left = 1.1 * half * error + (0.0 if gap is not None else high - low)
+    left = 1.1 * half * error + (high - low if wish.gap is None else 0.0)
     return with_noise(ct, lambda noise: noises.with_offset(noise, left))
 
 
-def _gap(
-    interval: Interval, gap: float | None, precision: float | None, degree: int | None, what: str
-) -> tuple[float, float, float]:
-    """The gap, the precision in bits, and the largest modulus in the interval.
-
-    Raises:
-        ParameterError: a gap that is not inside the interval; a precision and a degree.
-    """
-    largest = max(abs(v) for v in checked_interval(interval))
-    bits = _PRECISION if precision is None else float(precision)
-    usual = 2.0**-bits
-    if degree is not None:
-        refuse_both(precision, degree)
-        usual = 2 / (_odd_degree(degree, what) + 2)
-    least = largest * usual if gap is None else float(gap)
-    if not 0 < least < largest:
-        raise ParameterError(
-            f"{what} got gap={least:g} for numbers of modulus up to {largest:g}.",
-            "Below the gap the sign is not decided: it lies above 0, inside the interval.",
-            "Pass a gap that your numbers keep from zero, or from each other.",
-        )
-    return least, bits, largest
-
-
-def _polynomials(
-    interval: Interval, gap: float | None, precision: float | None, degree: int | None, what: str
-) -> tuple[OddMinimax, ...]:
-    least, bits, largest = _gap(interval, gap, precision, degree, what)
-    if degree is None:
-        return sign_polynomials(least / largest, bits)
-    return (odd_minimax(_odd_degree(degree, what), least / largest, 1.0),)
-
-
-def _error(
-    interval: Interval, gap: float | None, precision: float | None, degree: int | None, what: str
-) -> float:
-    """The largest distance from the sign beyond the gap."""
-    return _polynomials(interval, gap, precision, degree, what)[-1].error
-
-
-def _difference(a: Any, b: Any, interval: Interval, what: str) -> Any:
-    """a - b for numbers of the interval; both are held against it, and the difference keeps to it.
+def _difference(a: Any, b: Any, wish: StepAccuracy) -> tuple[Any, StepAccuracy]:
+    """a - b for numbers of the interval, which it is compared with, and the accuracy for it.
 
     Raises:
         OperandError: neither is a ciphertext.
         ParameterError: numbers in the clear outside of the interval.
     """
-    check_any_ciphertext((a, b), what)
-    low, high = checked_interval(interval)
-    limit = max(abs(low), abs(high))
-    a, b = (_inside(v, (low, high), what) for v in (a, b))
-    made = with_safe_tail(normal(a - b), (low - high, high - low), what)
-    return within(made, min(2 * limit, high - low))
+    check_any_ciphertext((a, b), wish.what)
+    low, high = wish.interval
+    a, b = (_inside(v, wish.interval, wish.what) for v in (a, b))
+    of_differences = attrs.evolve(wish, interval=(low - high, high - low))
+    difference = with_safe_tail(normal(a - b), of_differences.interval, wish.what)
+    return within(difference, min(2 * wish.largest, high - low)), of_differences
 
 
 def _inside(value: Any, interval: Interval, what: str) -> Any:
@@ -452,17 +454,6 @@ def _inside(value: Any, interval: Interval, what: str) -> Any:
     return value
 
 
-def _odd_degree(degree: int, what: str) -> int:
-    """The largest odd degree that is no larger."""
-    if not 1 <= checked_degree(degree) <= _LARGEST_ODD:
-        raise ParameterError(
-            f"{what} got degree={degree!r}.",
-            f"An odd polynomial for the sign has a degree from 1 to {_LARGEST_ODD}.",
-            "Pass degree=15, say, or a precision: several polynomials then take fewer levels.",
-        )
-    return int(degree) - 1 + int(degree) % 2
-
-
 def _pieces(
     polynomials: tuple[OddMinimax, ...], largest: float, low: float, high: float
 ) -> list[tuple[tuple[complex, ...], Interval]]:
@@ -475,8 +466,3 @@ def _pieces(
         (tuple(map(complex, c.tolist())), (-bound, bound))
         for c, bound in zip(series, bounds, strict=True)
     ]
-
-
-def _differences(interval: Interval) -> Interval:
-    a, b = checked_interval(interval)
-    return a - b, b - a
