@@ -22,10 +22,13 @@ from benchmarks.record import stamp
 from ren.core import Domain, RingSpec, make, toposort
 from ren.core import op as ops
 from ren.core.numtheory import ntt_primes_below
-from ren.lowering.backends import emit
+from ren.lowering.backends.xla import emit
+from ren.lowering.backends.xla.backend import XLA
 from ren.lowering.plan.plan import KernelUnit, Plan
+from ren.lowering.program.segment import unit_segment
 from ren.lowering.program.steps import read_slots
-from ren.lowering.runtime.execute import plan_of, run_plan
+from ren.lowering.runtime.planning import plan_of
+from ren.lowering.runtime.runner import run_plan
 from ren.poly import Poly
 
 RESULTS = Path(__file__).parent / "results" / "compile.jsonl"
@@ -77,7 +80,7 @@ def compile_times(plan: Plan) -> list[tuple[str, float]]:
         slots = sorted(read_slots(toposort(unit.kernel.body)), key=lambda slot: slot.arg.index)
         args = tuple(jax.ShapeDtypeStruct(slot.spec.shape, np.uint32) for slot in slots)
         start = time.perf_counter()
-        emit.analysis(unit.kernel, args, unit.donate)
+        XLA.compile(unit_segment(unit), args).analysis(args)
         limbs = unit.kernel.body.src[0].spec.ring.limbs
         rows.append((f"{unit.name}, {limbs} limbs", time.perf_counter() - start))
     return rows

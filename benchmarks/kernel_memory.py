@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import attrs
 import jax
 
 from ren.core.spec import Spec
-from ren.lowering.backends import emit
+from ren.lowering.backends.base import Unsupported
+from ren.lowering.backends.xla.backend import XLA
 from ren.lowering.inspect.memory_report import memory_of
-from ren.lowering.plan.call_memory import native_call
+from ren.lowering.plan.native_calls import native_calls
 from ren.lowering.plan.plan import Plan
+from ren.lowering.program.segment import unit_segment
 from ren.lowering.program.steps import KernelUnit, nbytes, value_specs
 
 CALL = "native call"
@@ -22,14 +25,16 @@ def ratios(plan: Plan) -> Iterator[tuple[str, float]]:
     The same of the one native call, where the plan is one. Compiles every kernel. Donation is left
     out, which only lowers the sum.
     """
-    call, held = native_call(plan), memory_of(plan)
-    if call is not None:
-        yield CALL, 1 + call.held_bytes / (held.input_bytes + held.output_bytes)
+    calls, held = native_calls(plan), memory_of(plan)
+    if not isinstance(calls, Unsupported):
+        yield CALL, 1 + calls.held_bytes / (held.input_bytes + held.output_bytes)
     specs = value_specs(plan.inputs, plan.units)
     for unit in plan.units:
         if isinstance(unit, KernelUnit):
             given = [specs[i] for i in unit.ins]
-            stated = emit.analysis(unit.kernel, tuple(map(_abstract, given)))
+            types = tuple(map(_abstract, given))
+            bare = attrs.evolve(unit_segment(unit), donate=())
+            stated = XLA.compile(bare, types).analysis(types)
             seen = sum(map(nbytes, given)) + sum(nbytes(specs[i]) for i in unit.outs)
             yield unit.name, 1 + stated.temp_size_in_bytes / seen
 

@@ -23,9 +23,9 @@ import jax
 import ren
 from benchmarks.record import stamp
 from ren.core.numtheory import ntt_primes_below
-from ren.lowering.backends import emit
+from ren.lowering.backends.xla import emit
 from ren.lowering.plan.plan import KernelUnit, Plan
-from ren.lowering.runtime.execute import UnitRunner
+from ren.lowering.runtime.runner import unit_runner
 
 RESULTS = Path(__file__).parent / "results" / "overhead.jsonl"
 REPEATS = 1000
@@ -52,7 +52,7 @@ def bare(plan: Plan, inputs: list[Any]) -> Callable[[], Any]:
     for unit in plan.units:
         assert isinstance(unit, KernelUnit)
         tables = tuple(tuple(map(jax.device_put, t.build())) for t in unit.kernel.tables)
-        steps.append((emit.compiled(unit.kernel.program), tables, unit.ins))
+        steps.append((emit.kernel_function(unit.kernel.program).function, tables, unit.ins))
 
     def run() -> Any:
         values = list(inputs)
@@ -86,7 +86,7 @@ def overheads(function: Callable[..., Any]) -> dict[str, Any]:
     plan = jitted.plans[0].plan
     arrays = {id(a): a for a in (x.limbs, y.limbs)}
     inputs = list(arrays.values())[: len(plan.inputs)]
-    runner = UnitRunner(plan)
+    runner = unit_runner(plan)
     row: dict[str, Any] = {"units": len(plan.units)}
     with jax.enable_x64(True):
         alone = bare(plan, inputs)

@@ -25,7 +25,7 @@ from ren.core.numtheory import ntt_primes_below
 from ren.lowering.passes import pipeline as passes
 from ren.lowering.plan.memory import with_donations
 from ren.lowering.plan.schedule import schedule
-from ren.lowering.runtime.execute import plan_of
+from ren.lowering.runtime.planning import plan_of
 
 RESULTS = Path(__file__).parent / "results" / "planning.jsonl"
 SIZES = (1_000, 2_000, 5_000, 10_000, 20_000, 50_000)

@@ -11,8 +11,8 @@ import jax
 import ren
 from ren.config import config
 from ren.core.text_table import columns
+from ren.lowering.backends.native.ffi_call import PLATFORM
 from ren.lowering.backends.native.library import outcome
-from ren.lowering.backends.native.overrides import PLATFORM
 from ren.lowering.storage.profile_store import cache_folder
 from ren.self_test import selftest
 

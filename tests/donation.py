@@ -14,7 +14,8 @@ from ren.lowering.devices.devices import claim_of
 from ren.lowering.devices.donation import check_all, mark, may_donate
 from ren.lowering.plan.memory import donating
 from ren.lowering.plan.plan import Plan
-from ren.lowering.runtime.execute import plan_of, run_plan
+from ren.lowering.runtime.planning import plan_of
+from ren.lowering.runtime.runner import run_plan
 from ren.poly import realize_polys
 from ren.poly.capturing import capturing
 from ren.poly.realization import resolved

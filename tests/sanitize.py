@@ -24,7 +24,7 @@ TESTS = (
         f"tests/lowering/native/test_{name}.py"
         for name in ("batches", "code", "devices", "hashing")
     ),
-    *("tests/lowering/native/test_overrides.py", "tests/test_sampling.py"),
+    *("tests/lowering/native/test_ops.py", "tests/test_sampling.py"),
 )
 SKIPPED = "without_native_kernels"  # a test that spends most of its time in XLA's compiler
 DRIVEN = ("tests/lowering/native/test_bytecode.py", "tests/lowering/native/test_sanitizers.py")

@@ -14,11 +14,11 @@ import ren
 from ren import Domain, Poly, RingSpec
 from ren.core import make
 from ren.core import op as ops
-from ren.lowering.backends import emit
+from ren.lowering.backends.xla import emit
 from ren.lowering.inspect.explain import explain
 from ren.lowering.plan.cost import cost_of
 from ren.lowering.plan.plan import KernelUnit, Plan, ViewUnit
-from ren.lowering.runtime.execute import plan_of
+from ren.lowering.runtime.planning import plan_of
 from ren.schemes import ckks
 from ren.schemes.rlwe.gadget import gadget_of
 from tests.rings import primes

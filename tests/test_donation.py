@@ -15,7 +15,7 @@ import ren
 from ren import Domain, Poly
 from ren.core.errors import DonatedBufferError
 from ren.lowering.devices.donation import mark, may_donate
-from ren.lowering.runtime.graph_runner import run_once
+from ren.lowering.runtime.runner import run_once
 from ren.poly import realization
 from ren.poly.realization import known_buffer
 from ren.schemes import ckks

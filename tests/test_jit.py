@@ -14,7 +14,8 @@ import pytest
 
 import ren
 from ren import Poly, RingSpec
-from ren.lowering.backends import emit
+from ren.lowering.backends.xla import emit
+from ren.lowering.backends.xla.jax_executable import JaxExecutable
 
 RING = RingSpec(n=8, moduli=(17, 97))
 OTHER = RingSpec(n=8, moduli=(97, 113))
@@ -388,8 +389,8 @@ def test_eager_runs_no_compiled_kernel(monkeypatch):
     want = [p.realize() for p in mixed(a(), b())]
     f = ren.jit(tier="eager")(mixed)
     x, y = a().realize(), b().realize()
-    for name in ("run", "prepared", "run_graph", "prepared_graph"):
-        monkeypatch.setattr(emit, name, None)
+    monkeypatch.setattr(JaxExecutable, "bind", None)
+    monkeypatch.setattr(JaxExecutable, "traced", None)
     got = f(x, y)
     monkeypatch.undo()
     assert all(ren.equal(g, w) for g, w in zip(got, want, strict=True))
@@ -400,9 +401,10 @@ def test_a_graph_that_fails_falls_back_to_units_with_one_warning(monkeypatch, ca
         raise RuntimeError("no compiler today\nand more")
 
     f = ren.jit(tier="graph")(mixed)
-    monkeypatch.setattr(emit, "prepared_graph", broken)
-    for _ in range(3):
-        assert ren.equal(f(a(), b())[0], mixed(a(), b())[0])
+    monkeypatch.setattr(emit, "graph_function", broken)
+    with ren.config.update(native=False):
+        for _ in range(3):
+            assert ren.equal(f(a(), b())[0], mixed(a(), b())[0])
     (record,) = caplog.records
     assert (record.name, record.levelname) == ("ren", "WARNING")
     assert record.getMessage().endswith("one executable: no compiler today")
@@ -424,8 +426,7 @@ def test_what_fails_in_units_too_is_no_fault_of_the_graph(monkeypatch, caplog):
     f = ren.jit(tier="graph")(mixed)
     x, y = a().realize(), b().realize()
     with monkeypatch.context() as patch:
-        patch.setattr(emit, "prepared", broken)
-        patch.setattr(emit, "prepared_graph", broken)
+        patch.setattr(JaxExecutable, "bind", broken)
         with pytest.raises(RuntimeError, match="at fault"):
             f(x, y)
     assert ren.equal(f(x, y)[0], mixed(x, y)[0])

@@ -6,7 +6,7 @@ import pytest
 
 import ren
 from ren import Poly, RingSpec
-from ren.lowering.backends import emit
+from ren.lowering.backends.xla import emit
 
 RING = RingSpec(16, (97, 193))
 OPERATIONS = 20_001  # of three to a step

@@ -124,5 +124,5 @@ def test_integers_are_one_call_of_native_code_where_there_is_one():
         replayed(transformed, 9, *given)
     specs = (given[0].spec, Spec(LARGE, Domain.NTT), Spec(LARGE, Domain.COEFF))
     runner, _ = programs.planned(transformed, 9, specs, (0,))
-    assert runner._whole is not None and runner._units is None
+    assert runner.is_native
     programs.planned.cache_clear()

@@ -15,8 +15,7 @@ import ren
 from ren import progress
 from ren.config import config
 from ren.lowering.passes import pipeline as passes
-from ren.lowering.runtime import execute
-from ren.lowering.runtime import prepared as binding
+from ren.lowering.runtime import runner
 from ren.poly import Poly
 from ren.progress import DELAY_S, Progress, titled
 from ren.ring import RingSpec
@@ -74,7 +73,7 @@ def bars(monkeypatch) -> list[Bar]:
 @pytest.fixture
 def at_once(monkeypatch, bars) -> list[Bar]:
     """Bars without delay wherever the library makes some."""
-    for module in (binding, execute, passes, keychain):
+    for module in (runner, passes, keychain):
         monkeypatch.setattr(module, "Progress", partial(Progress, delay_s=0.0))
     return bars
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import ren
-from ren.lowering.backends.emit import compiled_count
+from ren.lowering.backends.xla.emit import compiled_count
 from ren.lowering.inspect.markup import dot, mermaid
 from ren.lowering.inspect.plan_card import plan_card
 from ren.lowering.inspect.plan_diagram import plan_diagram

@@ -31,7 +31,8 @@ from ren.lowering.inspect.plan_diagram import plan_diagram
 from ren.lowering.plan.cost import Cost, cost_of
 from ren.lowering.plan.memory import donating
 from ren.lowering.plan.plan import Plan
-from ren.lowering.runtime.execute import placed, plan_of, run_plan
+from ren.lowering.runtime.planning import placed, plan_of
+from ren.lowering.runtime.runner import run_plan
 from ren.lowering.runtime.tiers.plan_key import plan_digest
 from ren.lowering.runtime.tiers.tiers import AUTO, runner
 from ren.lowering.runtime.trace import Trace

@@ -24,7 +24,7 @@ from ren.lowering.devices.devices import (
     is_host,
     resolve_device,
 )
-from ren.lowering.runtime.execute import copy
+from ren.lowering.runtime.planning import copy
 from ren.poly import Poly, realize_polys
 
 CPU = "cpu"

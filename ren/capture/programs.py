@@ -22,8 +22,8 @@ from ren.lowering.backends.xla.forking import check_inputs
 from ren.lowering.devices.tracing import concretely
 from ren.lowering.plan.plan import Plan
 from ren.lowering.runtime import host_integers as integers
-from ren.lowering.runtime.execute import UnitRunner, placed, plan_of
-from ren.lowering.runtime.graph_runner import GraphRunner, one_call
+from ren.lowering.runtime.planning import placed, plan_of
+from ren.lowering.runtime.runner import Runner, native_runner, unit_runner
 from ren.poly import Poly
 from ren.poly.poly import spec_of
 
@@ -62,8 +62,8 @@ def replayed(function: Function, static: Hashable, *given: Poly | Integers) -> l
     return [Poly._of_array(array, *kind) for array, kind in zip(made, types, strict=True)]
 
 
-class _Runner:
-    """A plan as one call of native code, if it was one the first time; else its units.
+class _Program:
+    """A plan as native calls, if it was that the first time; else its units.
 
     Args:
         plan: what runs.
@@ -73,18 +73,23 @@ class _Runner:
 
     def __init__(self, plan: Plan, order: list[int], rings: dict[int, RingSpec]) -> None:
         self._plan, self._order, self._rings = plan, order, rings
-        self._whole: GraphRunner | None = None
-        self._units: UnitRunner | None = None
+        self._chosen: tuple[Runner, Callable[[Any], Any]] | None = None
+
+    @property
+    def is_native(self) -> bool:
+        """Whether it runs as native calls; False before the first call."""
+        return self._chosen is not None and self._chosen[0].is_native
 
     def __call__(self, given: Sequence[Any]) -> tuple[Any, ...]:
-        if self._units is None:
-            inputs = [_words(given[i]) for i in self._order]
-            if self._whole is None:
-                self._whole = one_call(self._plan, inputs, self._rings)
-            if self._whole is not None:
-                return self._whole(inputs)
-            self._units = UnitRunner(self._plan)
-        return self._units([_residues(given[i]) for i in self._order])
+        if self._chosen is None:
+            words = [_words(given[i]) for i in self._order]
+            native = native_runner(self._plan, words, self._rings)
+            if native is None:
+                self._chosen = (unit_runner(self._plan), _residues)
+            else:
+                self._chosen = (native, _words)
+        run, made = self._chosen
+        return run([made(given[i]) for i in self._order])
 
 
 def _words(given: Any) -> Any:
@@ -100,7 +105,7 @@ def _residues(given: Any) -> Any:
 @lru_cache(maxsize=256)
 def planned(
     function: Function, static: Any, specs: tuple[Spec, ...], wide: tuple[int, ...]
-) -> tuple[_Runner, list[tuple[RingSpec, Domain]]]:
+) -> tuple[_Program, list[tuple[RingSpec, Domain]]]:
     """Runner of a planned function, which takes integers at the positions `wide`; result types."""
     inputs = [placeholder(spec) for spec in specs]
     made = function(static, *map(Poly.from_node, inputs))
@@ -108,4 +113,4 @@ def planned(
     args = [node.arg for node in inputs]
     order = [args.index(source.arg) for source in plan.inputs]
     rings = {at: specs[i].ring for at, i in enumerate(order) if i in wide}
-    return _Runner(plan, order, rings), [(p.ring, p.domain) for p in made]
+    return _Program(plan, order, rings), [(p.ring, p.domain) for p in made]

@@ -17,7 +17,7 @@ from ren.core.spec import ConstArg, PlaceholderArg
 from ren.lowering.passes.pipeline import PIPELINE
 from ren.lowering.plan.plan import KernelUnit, Plan, Unit
 from ren.lowering.program.steps import value_specs
-from ren.lowering.runtime.execute import plan_of
+from ren.lowering.runtime.planning import plan_of
 
 
 def xpr(function: Callable[..., Any], *args: Any, **kwargs: Any) -> str:

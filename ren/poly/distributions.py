@@ -21,7 +21,7 @@ from ren.core.ring import Domain, RingSpec
 from ren.core.spec import Spec
 from ren.core.user_frame import user_line
 from ren.lowering.devices.tracing import is_tracing
-from ren.lowering.runtime.execute import placed
+from ren.lowering.runtime.planning import placed
 from ren.poly.capturing import is_capturing
 from ren.poly.integers import as_coefficients, montgomery, to_limbs
 from ren.sampling import Xof

@@ -29,7 +29,7 @@ from ren.core.user_frame import user_line
 from ren.lowering.backends.xla.forking import on_host
 from ren.lowering.devices.devices import TRACED, device_of, is_tracer, resolve_device
 from ren.lowering.devices.donation import check_not_donated
-from ren.lowering.runtime.execute import placed
+from ren.lowering.runtime.planning import placed
 from ren.poly import display, numpy_protocols
 from ren.poly import distributions as draws
 from ren.poly import serialization as codec

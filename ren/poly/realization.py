@@ -19,8 +19,8 @@ from ren.lowering.backends.xla.forking import check_inputs
 from ren.lowering.devices.devices import is_tracer
 from ren.lowering.devices.donation import check_not_donated, is_donated
 from ren.lowering.devices.tracing import concretely
-from ren.lowering.runtime.execute import plan_of
-from ren.lowering.runtime.graph_runner import run_once
+from ren.lowering.runtime.planning import plan_of
+from ren.lowering.runtime.runner import run_once
 
 
 class _Realized(weakref.WeakKeyDictionary[Node, Node]):

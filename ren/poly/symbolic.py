@@ -23,7 +23,7 @@ from ren.core.ring import Domain, RingSpec
 from ren.core.spec import ScalarArg, Spec
 from ren.core.user_frame import user_line
 from ren.lowering.devices.devices import is_tracer
-from ren.lowering.runtime.execute import placed
+from ren.lowering.runtime.planning import placed
 from ren.poly.capturing import is_capturing
 
 Values = Sequence[Any]

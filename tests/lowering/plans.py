@@ -10,7 +10,7 @@ from ren import Domain, Poly, RingSpec
 from ren.core import make
 from ren.core import op as ops
 from ren.lowering.plan.plan import KernelUnit, Plan
-from ren.lowering.runtime.execute import plan_of
+from ren.lowering.runtime.planning import plan_of
 from tests.rings import primes
 
 RING = RingSpec(16, primes(16)[-4:])

@@ -12,7 +12,7 @@ import pytest
 import ren
 from ren import Poly, RingSpec, config
 from ren.core.errors import DeviceError
-from ren.lowering.runtime.execute import interpret_plan, run_plan
+from ren.lowering.runtime.runner import interpret_plan, run_plan
 from ren.lowering.runtime.tiers import auto, speculation
 from ren.lowering.runtime.tiers.auto import AutoRunner
 from ren.lowering.runtime.tiers.budget import Size
@@ -100,7 +100,7 @@ class Machine:
 def machine(monkeypatch) -> Iterator[Machine]:
     made = Machine()
     monkeypatch.setattr(speculation, "Ahead", made.ahead)
-    monkeypatch.setattr(auto, "UnitRunner", made.units)
+    monkeypatch.setattr(auto, "unit_runner", made.units)
     with config.update(jit_speculate=True):
         yield made
 

@@ -21,7 +21,7 @@ from ren.lowering.inspect.memory_report import measure, memory_of
 from ren.lowering.plan.lifetimes import values_of
 from ren.lowering.plan.memory import donating, memory_plan
 from ren.lowering.plan.plan import Plan
-from ren.lowering.runtime.execute import interpret_plan, run_plan
+from ren.lowering.runtime.runner import interpret_plan, run_plan
 from ren.lowering.runtime.tiers.tiers import TIERS, runner
 from tests.lowering.plans import RING, arrays, plan, poly
 from tests.lowering.test_memory import PROGRAMS, donations, live_at, program_polys

@@ -10,7 +10,7 @@ from ren.core import make
 from ren.core import op as ops
 from ren.core.errors import DomainError
 from ren.lowering.plan.cost import cost_of
-from ren.lowering.runtime.execute import plan_of
+from ren.lowering.runtime.planning import plan_of
 from tests.rings import primes
 
 N = 16

@@ -17,12 +17,14 @@ from jax.experimental.layout import Format, Layout
 
 import ren
 from ren import Domain, Poly, RingSpec
-from ren.lowering.backends import emit
+from ren.lowering.backends.xla import emit
 from ren.lowering.backends.xla import jax_runtime as runtime
+from ren.lowering.backends.xla.backend import XLA
 from ren.lowering.backends.xla.executables import Executables, canonical
+from ren.lowering.backends.xla.jax_executable import JaxExecutable
 from ren.lowering.plan.plan import KernelUnit, Plan
-from ren.lowering.runtime.execute import UnitRunner, run_plan
-from ren.lowering.runtime.graph_runner import graph_runner
+from ren.lowering.program.segment import unit_segment
+from ren.lowering.runtime.runner import graph_runner, run_plan, unit_runner
 from ren.lowering.storage import executable_store as disk
 from tests.lowering.plans import RING, arrays, plan, poly
 
@@ -46,7 +48,7 @@ def program() -> Plan:
     return p
 
 
-RUNNERS = [lambda p: lambda inputs: run_plan(p, inputs), UnitRunner, graph_runner]
+RUNNERS = [lambda p: lambda inputs: run_plan(p, inputs), unit_runner, graph_runner]
 
 
 def refuse_compiling(monkeypatch):
@@ -97,7 +99,8 @@ def test_other_shapes_and_donations_are_other_keys(folder):
         run_plan(p, arrays(p))
     assert len(list(folder.iterdir())) == 3
     (unit,) = p.units
-    emit.prepared(unit.kernel, tuple(map(jnp.copy, arrays(p))), ((0, 0),))
+    donating = attrs.evolve(unit_segment(unit), donate=((0, 0),))
+    XLA.compile(donating, arrays(p)).bind(list(map(jnp.copy, arrays(p))))
     assert len(list(folder.iterdir())) == 4
 
 
@@ -194,7 +197,7 @@ def test_results_are_bound_to_devices_as_those_of_jax(ring):
     for device in (None, jax.devices()[0]):
         x = Poly.from_limbs(jax.device_put(np.ones((2, 8), np.uint32), device), ring, Domain.NTT)
         p = plan(x * x + 1)
-        for run in (UnitRunner(p), graph_runner(p)):
+        for run in (unit_runner(p), graph_runner(p)):
             for _ in range(2):
                 (made,) = run(arrays(p))
                 assert made.committed is (device is not None)
@@ -220,7 +223,7 @@ def test_arrays_of_another_layout_and_batch_come_in_turns():
 
 def test_a_bound_plan_calls_what_is_compiled_after_clearing():
     p = plan((poly(1) + poly(2)).ntt())
-    run = UnitRunner(p)
+    run = unit_runner(p)
     want = values(run(arrays(p)))
     emit.clear_kernels()
     assert_equal(values(run(arrays(p))), want)
@@ -229,17 +232,16 @@ def test_a_bound_plan_calls_what_is_compiled_after_clearing():
 
 def test_a_replay_prepares_nothing(monkeypatch):
     p = program()
-    runners = UnitRunner(p), graph_runner(p)
+    runners = unit_runner(p), graph_runner(p)
     want = [values(run(arrays(p))) for run in runners]
-    for name in ("run", "prepared", "run_graph", "prepared_graph"):
-        monkeypatch.setattr(emit, name, None)
+    monkeypatch.setattr(JaxExecutable, "bind", None)
     for run, made in zip(runners, want, strict=True):
         assert_equal(values(run(arrays(p))), made)
 
 
 def test_traced_arguments_are_emitted_into_the_trace():
     p = plan((poly(1) * poly(2)).rescale(RING.moduli[:2]))
-    run = UnitRunner(p)
+    run = unit_runner(p)
     want = values(run(arrays(p)))
     assert_equal(values(jax.jit(lambda *a: run(a))(*arrays(p))), want)
     assert_equal(values(run(arrays(p))), want)

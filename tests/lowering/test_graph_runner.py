@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import jax
@@ -13,13 +14,14 @@ import pytest
 
 import ren
 from ren import Domain, RingSpec
-from ren.lowering.backends import emit
+from ren.lowering.backends.xla import emit
 from ren.lowering.kernels import keeps_calls as apart
+from ren.lowering.plan.partition import MAX_FUSED
 from ren.lowering.plan.plan import Plan
-from ren.lowering.program.graph import Call, Slice
+from ren.lowering.program.graph import Call, Graph, Slice
+from ren.lowering.program.segment import Segment
 from ren.lowering.program.steps import CopyUnit
-from ren.lowering.runtime.execute import interpret_plan, run_plan
-from ren.lowering.runtime.graph_runner import MAX_FUSED, GraphRunner, GraphUnit, graph_runner
+from ren.lowering.runtime.runner import Runner, graph_runner, interpret_plan, run_plan
 from ren.schemes import ckks
 from ren.schemes.rlwe.gadget import Gadget
 from ren.schemes.rlwe.keys import make_secret, make_switching_key
@@ -30,10 +32,14 @@ from tests.programs import generate
 from tests.rings import primes
 
 
-def runner(p: Plan) -> GraphRunner:
+def runner(p: Plan) -> Runner:
     made = graph_runner(p)
-    assert isinstance(made, GraphRunner)
+    assert isinstance(made, Runner)
     return made
+
+
+def function_of(graph: Graph) -> object:
+    return emit.graph_function(graph, partial(emit.emit_graph, graph))
 
 
 def assert_same(p: Plan) -> tuple:
@@ -86,7 +92,7 @@ def test_a_plan_without_copies_is_one_executable():
     p = plan(((poly() * poly(1)).rescale(RING.moduli[:2]) + 1).rotate(3))
     assert len(p.units) > 3
     (step,) = runner(p).steps
-    assert isinstance(step, GraphUnit)
+    assert isinstance(step, Segment)
     assert sum(isinstance(s, Call) for s in step.graph.steps) == len(p.units)
     assert len(set(step.tables)) == len(step.tables)
     assert len(step.graph.outputs) == len(step.outs) == 1
@@ -96,7 +102,7 @@ def test_views_are_slices():
     sub = RingSpec(RING.n, RING.moduli[1:3])
     p = plan((poly() * poly(1)).to_ring(sub), poly(2).to_ring(sub))
     (step,) = runner(p).steps
-    assert isinstance(step, GraphUnit)
+    assert isinstance(step, Segment)
     assert {(s.start, s.length) for s in step.graph.steps if isinstance(s, Slice)} >= {(1, 2)}
     assert_same(p)
 
@@ -107,32 +113,32 @@ def test_equal_graphs_share_what_is_compiled():
         p = plan((x * y + 1).rescale(ring.moduli[:2]))
         assert_same(p)
         (step,) = runner(p).steps
-        assert isinstance(step, GraphUnit)
+        assert isinstance(step, Segment)
         return step
 
     one, two = (graph(RingSpec(16, primes(16)[i : i + 4])) for i in (0, 4))
     assert one.graph == two.graph and one.tables != two.tables
-    assert emit.compiled_graph(one.graph) is emit.compiled_graph(two.graph)
+    assert function_of(one.graph) is function_of(two.graph)
 
 
 def test_the_least_recently_used_graph_goes(monkeypatch):
     monkeypatch.setattr(emit, "MAX_GRAPHS", 1)
     steps = [runner(plan(poly() + c)).steps[0] for c in (1, poly(1))]
-    graphs = [step.graph for step in steps if isinstance(step, GraphUnit)]
-    first = emit.compiled_graph(graphs[0])
-    assert emit.compiled_graph(graphs[0]) is first
-    emit.compiled_graph(graphs[1])
-    assert emit.compiled_graph(graphs[0]) is not first
+    graphs = [step.graph for step in steps if isinstance(step, Segment)]
+    first = function_of(graphs[0])
+    assert function_of(graphs[0]) is first
+    function_of(graphs[1])
+    assert function_of(graphs[0]) is not first
 
 
 def test_no_table_is_a_literal():
     ring = RingSpec(4096, primes(4096)[-3:])
     p = plan((poly(0, ring) * poly(1, ring)).rotate(1))
     (step,) = runner(p).steps
-    assert isinstance(step, GraphUnit)
+    assert isinstance(step, Segment)
     read = tuple(tuple(map(jax.numpy.asarray, t.build())) for t in step.tables)
     with jax.enable_x64(True):
-        lowered = jax.jit(lambda t, a: emit.emit_graph(step.graph, "", t, a)).lower(read, arrays(p))
+        lowered = jax.jit(lambda t, a: emit.emit_graph(step.graph, t, a)).lower(read, arrays(p))
     assert 'dense<"0x' not in lowered.as_text()
 
 
@@ -183,7 +189,7 @@ def test_each_executable_is_recorded_by_a_trace():
     run = runner(p)
     with ren.trace() as trace:
         run(arrays(p))
-    assert [r.unit for r in trace.records] == list(run.steps)
+    assert [r.name for r in trace.records] == [step.name for step in run.steps]
     assert all(r.seconds > 0 for r in trace.records)
 
 
@@ -194,8 +200,8 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 import ren
 from ren import Poly, RingSpec
 from ren.lowering.runtime.tiers.auto import AutoRunner
-from ren.lowering.runtime.execute import interpret_plan, run_plan
-from ren.lowering.runtime.graph_runner import graph_runner
+from ren.lowering.runtime.runner import interpret_plan, run_plan
+from ren.lowering.runtime.runner import graph_runner
 from tests.lowering.plans import arrays, plan
 
 ring = RingSpec(8, (17, 97))

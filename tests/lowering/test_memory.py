@@ -14,12 +14,13 @@ from hypothesis import strategies as st
 
 import ren
 from ren import Domain, Poly, RingSpec
-from ren.lowering.backends import emit
+from ren.lowering.backends.xla.backend import XLA
 from ren.lowering.inspect.memory_report import memory_of
 from ren.lowering.plan.lifetimes import values_of
 from ren.lowering.plan.memory import memory_plan
 from ren.lowering.plan.plan import CopyUnit, KernelUnit, Plan
-from ren.lowering.runtime.execute import run_plan
+from ren.lowering.program.segment import unit_segment
+from ren.lowering.runtime.runner import run_plan
 from tests.lowering.plans import RING, arrays, plan, poly, without_donations
 from tests.programs import Program, Step, generate
 from tests.rings import primes
@@ -155,9 +156,10 @@ def test_a_dead_intermediate_is_overwritten_in_place():
     p = plan((poly(1) + poly(2)).ntt())
     (pair,) = donations(p)
     assert [p.units[1].donate, pair] == [((0, 0),), (2, 3)]
-    kept = emit.run(p.units[0].kernel, tuple(arrays(p)))[0]
+    first, second = (unit_segment(unit) for unit in p.units if isinstance(unit, KernelUnit))
+    (kept,) = XLA.compile(first, arrays(p)).bind(arrays(p)).results(arrays(p))
     jax.block_until_ready(kept)
-    emit.run(p.units[1].kernel, (kept,), p.units[1].donate)
+    XLA.compile(second, [kept]).bind([kept]).results([kept])
     assert kept.is_deleted()
 
 
@@ -178,7 +180,7 @@ def test_the_second_of_two_stores_takes_over_the_buffer_that_it_alone_reads():
     assert [store for _, store in last.donate] == [1]
     values = values_of(p)
     slots = tuple(jax.ShapeDtypeStruct(values[v].spec.shape, jnp.uint32) for v in last.ins)
-    stated = emit.analysis(last.kernel, slots, last.donate)
+    stated = XLA.compile(unit_segment(last), slots).analysis(slots)
     assert stated.alias_size_in_bytes == values[last.outs[1]].size
     assert stated.temp_size_in_bytes == 0
     for got, want in zip(

@@ -12,7 +12,7 @@ from ren.core.op import Kind
 from ren.lowering.kernels.bodies import BODIES
 from ren.lowering.passes.kernel_groups import NODE_BUDGET
 from ren.lowering.plan.plan import CopyUnit, KernelUnit, Plan, ViewUnit
-from ren.lowering.runtime.execute import plan_of
+from ren.lowering.runtime.planning import plan_of
 
 RING = RingSpec(8, (17, 97))
 OTHER = RingSpec(8, (113, 193))

@@ -10,9 +10,9 @@ from hypothesis import given, settings
 
 import ren
 from ren import config
-from ren.lowering.backends import emit
-from ren.lowering.runtime.execute import interpret_plan
-from ren.lowering.runtime.tiers.tiers import TIERS, GraphOrUnits, check_tier, runner
+from ren.lowering.backends.xla import emit
+from ren.lowering.runtime.runner import interpret_plan
+from ren.lowering.runtime.tiers.tiers import GRAPH, TIERS, ChosenTier, check_tier, runner
 from tests.lowering.plans import RING, arrays, plan, poly
 from tests.lowering.test_memory import PROGRAMS, program_polys
 
@@ -104,7 +104,7 @@ def test_what_happens_is_logged_by_the_name_of_the_function(caplog):
 def test_an_explicit_graph_cools_down_and_is_tried_again(monkeypatch, caplog):
     now = 0
     p = plan((poly() * poly(1)).rotate(1))
-    run = GraphOrUnits(p, clock=lambda: now)
+    run = ChosenTier(p, GRAPH, clock=lambda: now)
     want = interpret_plan(p, arrays(p))
     tried = []
 
@@ -112,8 +112,8 @@ def test_an_explicit_graph_cools_down_and_is_tried_again(monkeypatch, caplog):
         tried.append(args)
         raise RuntimeError("no compiler today")
 
-    with monkeypatch.context() as patch:
-        patch.setattr(emit, "prepared_graph", broken)
+    with monkeypatch.context() as patch, config.update(native=False):
+        patch.setattr(emit, "graph_function", broken)
         for seconds, times in ((0, 1), (4, 1), (6, 2), (15, 2), (17, 3)):
             now = seconds * SECOND
             assert same(run(arrays(p)), want)

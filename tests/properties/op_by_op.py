@@ -18,7 +18,8 @@ from ren.core import op as ops
 from ren.core.node import Node, make, placeholder, toposort
 from ren.core.ring import Domain
 from ren.lowering.devices.devices import is_tracer
-from ren.lowering.runtime.execute import UnitRunner, _interpret_unit, placed, plan_of
+from ren.lowering.runtime.planning import placed, plan_of
+from ren.lowering.runtime.runner import interpret_plan, unit_runner
 from ren.poly import realization
 
 Key = tuple[Any, ...]
@@ -62,7 +63,7 @@ class _Runner:
         self._plan = plan_of(make(ops.SINK, [make(node.op, sources, node.arg)]))
         args = [source.arg for source in sources]
         self._places = [args.index(source.arg) for source in self._plan.inputs]
-        self._compiled = UnitRunner(self._plan)
+        self._compiled = unit_runner(self._plan)
         self._uses = 0
 
     def __call__(self, arrays: list[Any]) -> Any:
@@ -70,11 +71,7 @@ class _Runner:
         inputs = [arrays[i] for i in self._places]
         if ren.config.native and self._uses > _PATIENCE:
             return self._compiled([placed(a) for a in inputs])[0]
-        values: list[Any] = [np.asarray(a) for a in inputs]
-        for unit in self._plan.units:
-            args = tuple(values[i] for i in unit.ins)
-            values.extend(_interpret_unit(unit, args, True))
-        return np.ascontiguousarray(values[self._plan.outputs[0]])
+        return np.asarray(interpret_plan(self._plan, [np.asarray(a) for a in inputs])[0])
 
 
 def _constant(node: Node) -> NDArray[np.uint32]:

@@ -9,10 +9,11 @@ from ren.core import op as ops
 from ren.core.node import toposort
 from ren.core.spec import Spec
 from ren.core.text_table import Shown, columns, duration, size
+from ren.lowering.backends.base import Unsupported
 from ren.lowering.inspect.memory_report import memory_of
-from ren.lowering.plan.call_memory import native_call
 from ren.lowering.plan.cost import Cost, unit_cost
 from ren.lowering.plan.memory import MemoryPlan, memory_plan
+from ren.lowering.plan.native_calls import native_calls
 from ren.lowering.plan.plan import Plan
 from ren.lowering.plan.time_model import estimated_seconds, native_seconds, unit_costs
 from ren.lowering.program.steps import KernelUnit, Unit, ViewUnit, nbytes, value_specs
@@ -47,13 +48,18 @@ def explain(plan: Plan, trace: Trace | None = None) -> Shown:
 
 def _form(plan: Plan) -> str:
     """Default form of the plan's runs, in words."""
-    call = native_call(plan)
-    if call is None:
-        return "runs kernel by kernel, or as few XLA executables where they are faster"
+    calls = native_calls(plan)
+    if isinstance(calls, Unsupported):
+        return (
+            "runs kernel by kernel, or as few XLA executables where they are faster; "
+            f"no native calls: {calls.reason}"
+        )
+    count = len(calls.programs)
+    form = "one native call" if count == 1 else f"{count} native calls"
+    seconds = duration(native_seconds(plan, count))
     return (
-        f"runs as one native call of {call.phases} phases, which holds {size(call.held_bytes)}, "
-        f"estimated {duration(native_seconds(plan))}; "
-        "kernels, measured and notes are of the units that it stands for"
+        f"runs as {form} of {calls.phases} phases, which holds {size(calls.held_bytes)}, "
+        f"estimated {seconds}; kernels, measured and notes are of the units that it stands for"
     )
 
 

@@ -11,11 +11,13 @@ from jax.sharding import SingleDeviceSharding
 from ren.core import html
 from ren.core.errors import VerificationError
 from ren.core.text_table import columns, size
-from ren.lowering.backends import emit
-from ren.lowering.plan.call_memory import native_call
+from ren.lowering.backends.base import Unsupported
+from ren.lowering.backends.xla.backend import XLA
 from ren.lowering.plan.lifetimes import Value, values_of
 from ren.lowering.plan.memory import is_interpreted, memory_plan, peak, temporaries
+from ren.lowering.plan.native_calls import native_calls
 from ren.lowering.plan.plan import Plan
+from ren.lowering.program.segment import unit_segment
 from ren.lowering.program.steps import KernelUnit, Unit
 
 
@@ -23,13 +25,13 @@ from ren.lowering.program.steps import KernelUnit, Unit
 class MemoryReport:
     """Memory that one run of a plan holds, in bytes.
 
-    Where the plan is one native call, the report is of that call. Nothing is donated then, and
-    `call_bytes` is what the call holds besides arguments and results.
+    Where the plan runs as native calls, the report is of these. Nothing is donated then, and
+    `call_bytes` is what they hold besides arguments and results.
 
     Attributes:
         peak_bytes: planned. The largest, over units, of live intermediates and outputs with
-            donation, plus the unit's estimated temporaries. Of a native call the outputs and what
-            it holds.
+            donation, plus the unit's estimated temporaries. Of native calls the outputs and what
+            they hold.
         unplanned_bytes: the same without donation.
         arena_bytes: the arenas that hold the optimizable intermediates, gaps included.
         lower_bound_bytes: what lifetimes force, wherever values are placed. The most that is live
@@ -44,7 +46,7 @@ class MemoryReport:
         pruned_bytes: of what was computed once, at capture, because it depends on no argument.
         measured_bytes: as `peak_bytes` of units, with the temporaries that XLA states for each
             executable; None until measured.
-        call_bytes: what one native call holds; None for a plan that runs kernel by kernel.
+        call_bytes: the most that native calls hold; None for a plan that runs kernel by kernel.
     """
 
     peak_bytes: int
@@ -61,7 +63,7 @@ class MemoryReport:
     call_bytes: int | None = None
 
     def _rows(self) -> list[tuple[str, int | None]]:
-        call = [] if self.call_bytes is None else [("held by the native call", self.call_bytes)]
+        call = [] if self.call_bytes is None else [("held by native calls", self.call_bytes)]
         return [
             ("peak, planned", self.peak_bytes),
             *call,
@@ -92,19 +94,19 @@ class MemoryReport:
 
 def memory_of(plan: Plan) -> MemoryReport:
     """The memory of one run, planned, in the form that the plan takes by default."""
-    made, call = units_report(plan), native_call(plan)
-    if call is None:
+    made, calls = units_report(plan), native_calls(plan)
+    if isinstance(calls, Unsupported):
         return made
-    held = made.output_bytes + call.held_bytes
+    held = made.output_bytes + calls.held_bytes
     return attrs.evolve(
         made,
         peak_bytes=held,
         unplanned_bytes=held,
-        arena_bytes=call.held_bytes,
+        arena_bytes=calls.held_bytes,
         lower_bound_bytes=held,
         donated_bytes=0,
         donated_input_bytes=0,
-        call_bytes=call.held_bytes,
+        call_bytes=calls.held_bytes,
     )
 
 
@@ -150,7 +152,7 @@ def _stated_scratch(number: int, unit: Unit, given: int, values: Sequence[Value]
     if not isinstance(unit, KernelUnit) or is_interpreted(unit, values):
         return 0
     slots = tuple(_abstract(values[v]) for v in unit.ins)
-    stated = emit.analysis(unit.kernel, slots, unit.donate)
+    stated = XLA.compile(unit_segment(unit), slots).analysis(slots)
     if stated.alias_size_in_bytes < given:
         raise VerificationError(
             f"Unit {number} ({unit.name}) donates {given} bytes and XLA uses "

@@ -1,92 +1,98 @@
-"""A plan divided into graphs and copies: what runs as one executable each."""
+"""Partition: a plan as segments and copies, each segment for one executable.
+
+Under the policy "units" a segment is one unit. Under "graph" it is all units between two copies, on
+the same devices.
+"""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Hashable
-from functools import partial
+from collections.abc import Hashable, Sequence
 from typing import Any
 
 import attrs
 
 from ren.core.errors import DeviceError
 from ren.core.op import OPS, Kind
-from ren.lowering.backends import emit
-from ren.lowering.backends.emit import Prepared
 from ren.lowering.devices.devices import PYTHON
-from ren.lowering.kernels.bodies import Table
 from ren.lowering.kernels.keeps_calls import is_apart
 from ren.lowering.plan.lifetimes import values_of
 from ren.lowering.plan.plan import Plan
-from ren.lowering.program.graph import Call, Graph, Slice
-from ren.lowering.program.steps import CopyUnit, KernelUnit, ViewUnit
+from ren.lowering.program.segment import Computing, Segment, segment_of, unit_segment
+from ren.lowering.program.steps import CopyUnit, KernelUnit, ViewUnit, nbytes, value_specs
+
+UNITS, GRAPH = "units", "graph"
+Step = Segment | CopyUnit
 
 # The most elementwise steps in a row, over several kernels: 450 took XLA:CPU one second.
 MAX_FUSED = 400
 
-# The least degree at which one native call is preferred to kernels before either is timed.
-LEAST_ONE_CALL = 1 << 12
-
-_Computing = KernelUnit | ViewUnit
 _ELEMENTWISE = frozenset(name for name, op in OPS.items() if op.kind is Kind.ELEMENTWISE)
 # Where a run ends; a JOIN is slices and a concatenation, which XLA may merge with its neighbours.
 _TRANSFORMS = frozenset(n for n, op in OPS.items() if op.kind is Kind.TRANSFORM) - {"JOIN"}
 
 
-@attrs.frozen(eq=False)
-class GraphUnit:
-    """Runs kernels and views as one executable: `values[outs] = graph(*values[ins])`.
+def partition(plan: Plan, policy: str) -> tuple[Step, ...]:
+    """The segments and copies of a plan in order; values are numbered as in the plan.
 
-    Attributes:
-        tables: the tables of all its kernels, each once.
-        drops: the values that nothing afterwards reads.
-    """
-
-    graph: Graph
-    tables: tuple[Table, ...]
-    ins: tuple[int, ...]
-    outs: tuple[int, ...]
-    drops: tuple[int, ...] = ()
-
-    @property
-    def name(self) -> str:
-        """Name of the step, for people."""
-        return f"GRAPH of {len(self.graph.steps)} units"
-
-    def prepared(self, args: tuple[Any, ...]) -> Prepared:
-        """The graph made ready for concrete arrays like `args`."""
-        call = emit.prepared_graph(self.graph, self.tables, args)
-        if call is None:
-            call = partial(emit.run_graph, self.graph, self.tables)
-        return Prepared(call, tuple(range(len(self.ins))), tuple(range(len(self.outs))))
-
-
-def divided(plan: Plan) -> tuple[GraphUnit | CopyUnit, ...]:
-    """The executables and copies of a plan, in order; values are numbered as in the plan.
+    Args:
+        plan: what runs.
+        policy: `UNITS`, one segment for each unit, or `GRAPH`, as few as copies and devices allow.
+            Where kernels do not stay apart in XLA, more than `MAX_FUSED` elementwise steps in a row
+            take several.
 
     Raises:
-        DeviceError: a kernel of the plan runs on the python device, where there is no XLA.
+        DeviceError: under `GRAPH` a kernel of the plan runs on the python device, where there is no
+            XLA.
     """
-    groups = _groups(plan)
+    if policy == UNITS:
+        return tuple(u if isinstance(u, CopyUnit) else unit_segment(u) for u in plan.units)
+    return joined(plan, _groups(plan))
+
+
+def joined(
+    plan: Plan, groups: Sequence[Sequence[Computing] | Sequence[CopyUnit]]
+) -> tuple[Step, ...]:
+    """The steps of a plan whose units run in these groups: a copy by itself, others together."""
     last = {v: i for i, group in enumerate(groups) for unit in group for v in unit.ins}
     last.update(dict.fromkeys(plan.outputs, len(groups)))
-    return _with_drops([_step(group, i, last) for i, group in enumerate(groups)], plan)
+    steps: list[Step] = []
+    for i, group in enumerate(groups):
+        match list(group):
+            case [CopyUnit() as copy]:
+                steps.append(attrs.evolve(copy, drops=()))
+            case units:
+                wanted = {v for unit in units for v in unit.outs if last.get(v, -1) > i}
+                steps.append(segment_of(units, wanted))  # type: ignore[arg-type]
+    return _with_drops(steps, plan)
 
 
-def single_graph(plan: Plan) -> GraphUnit | None:
-    """All of a plan as one graph, if it is large enough to be one native call, without copies."""
-    specs = plan.output_specs
-    if not specs or specs[0].ring.n < LEAST_ONE_CALL:
-        return None
-    if not all(isinstance(unit, KernelUnit | ViewUnit) for unit in plan.units):
-        return None
-    match divided(plan):
-        case (GraphUnit() as step,):
-            return step
-    return None
+def halves(
+    plan: Plan, units: Sequence[Computing]
+) -> tuple[Sequence[Computing], Sequence[Computing]]:
+    """Units in two runs, cut where the fewest bytes cross, in the middle half of them.
+
+    Args:
+        plan: what has the units.
+        units: two or more of them, in order.
+    """
+    specs, outputs = value_specs(plan.inputs, plan.units), set(plan.outputs)
+    last = {v: i for i, unit in enumerate(units) for v in unit.ins}
+    crossing, cost = 0, []
+    ends: dict[int, int] = {}
+    for i, unit in enumerate(units):  # the bytes that cross the cut after each unit
+        for v in unit.outs:
+            if last.get(v, -1) > i and v not in outputs:
+                crossing += nbytes(specs[v])
+                ends[last[v]] = ends.get(last[v], 0) + nbytes(specs[v])
+        crossing -= ends.get(i, 0)
+        cost.append(crossing)
+    low = len(units) // 4
+    at = min(range(low, max(len(units) - 1 - low, low + 1)), key=cost.__getitem__) + 1
+    return units[:at], units[at:]
 
 
-def _groups(plan: Plan) -> list[list[_Computing] | list[CopyUnit]]:
+def _groups(plan: Plan) -> list[list[Computing] | list[CopyUnit]]:
     """The units that run together, in an order in which they can run.
 
     Where JAX may choose the device, the group is one of its own and comes first. Its results must
@@ -136,7 +142,7 @@ def _extended(unit: KernelUnit, stage: int, run: int, longest: int) -> tuple[int
     return (stage, run + own) if run + own <= longest else (stage + 1, own)
 
 
-def _interpreted(unit: _Computing) -> DeviceError:
+def _interpreted(unit: Computing) -> DeviceError:
     return DeviceError(
         f"The graph runner got a plan with {unit.name} on the python device.",
         "It runs XLA executables; the python device is the NumPy reference.",
@@ -144,31 +150,7 @@ def _interpreted(unit: _Computing) -> DeviceError:
     )
 
 
-def _step(
-    group: list[_Computing] | list[CopyUnit], number: int, last: dict[int, int]
-) -> GraphUnit | CopyUnit:
-    """The step of one group, which reads `last`: the last group that needs each value."""
-    if isinstance(group[0], CopyUnit):
-        return attrs.evolve(group[0], drops=())
-    made = {v for unit in group for v in unit.outs}
-    ins = tuple(dict.fromkeys(v for unit in group for v in unit.ins if v not in made))
-    outs = tuple(v for unit in group for v in unit.outs if last.get(v, -1) > number)
-    local = {v: i for i, v in enumerate(ins)}
-    tables: dict[Table, int] = {}
-    steps: list[Call | Slice] = []
-    for unit in group:
-        src = tuple(local[v] for v in unit.ins)
-        if isinstance(unit, KernelUnit):
-            needed = tuple(tables.setdefault(t, len(tables)) for t in unit.kernel.tables)
-            steps.append(Call(unit.kernel.program, needed, src))
-        elif isinstance(unit, ViewUnit):
-            steps.append(Slice(unit.start, unit.length, src[0]))
-        local.update({v: i for i, v in enumerate(unit.outs, start=len(local))})
-    graph = Graph(len(ins), tuple(steps), tuple(local[v] for v in outs))
-    return GraphUnit(graph, tuple(tables), ins, outs)
-
-
-def _with_drops(steps: list[GraphUnit | CopyUnit], plan: Plan) -> tuple[GraphUnit | CopyUnit, ...]:
+def _with_drops(steps: list[Step], plan: Plan) -> tuple[Step, ...]:
     live = set(plan.outputs)
     done = []
     for step in reversed(steps):

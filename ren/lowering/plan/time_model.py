@@ -53,8 +53,8 @@ def plan_seconds(plan: Plan) -> float:
     return sum(estimated_seconds(cost, n) for cost, n in unit_costs(plan, specs))
 
 
-def native_seconds(plan: Plan) -> float:
-    """The time that the model gives one run of a plan as one native call.
+def native_seconds(plan: Plan, calls: int = 1) -> float:
+    """The time that the model gives one run of a plan as so many native calls.
 
     The steps of a limb stay in the cache of a core. The limbs of inputs that are read, such as
     keys, come from memory, once each. To memory go the results. So do the operands and results of
@@ -71,7 +71,7 @@ def native_seconds(plan: Plan) -> float:
     results = sum(nbytes(specs[v]) for v in dict.fromkeys(plan.outputs))
     moved = _input_bytes(plan, specs) + 2 * (results + converted)
     return (
-        NATIVE_SECONDS_PER_CALL
+        calls * NATIVE_SECONDS_PER_CALL
         + sum(_butterflies(cost, n) for cost, n in costs) * NATIVE_SECONDS_PER_BUTTERFLY
         + sum(cost.multiply_adds for cost, _ in costs) * NATIVE_SECONDS_PER_MULTIPLY_ADD
         + moved / NATIVE_BYTES_PER_SECOND

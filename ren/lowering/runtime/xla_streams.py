@@ -1,12 +1,12 @@
-"""Lanes: units of a plan that run beside each other on the CPU.
+"""Streams: units of a plan that run beside each other on the CPU.
 
 XLA:CPU starts the executables that one thread calls one after the other, each when the one before
 has ended. It divides only the inside of each among threads: a transform waits for its threads after
 every stage. Units that do not read each other are better run on different cores whole. So each unit
-gets a lane, and a lane is a queue of its own (`ren.lowering.backends.xla.jax_runtime.set_stream`).
+gets a stream, a queue of its own (`ren.lowering.backends.xla.jax_runtime.set_stream`).
 
-A unit goes to the lane in which it can start first, by the estimates of `plan.explain()`. Units are
-taken in the order of the plan; a chain so stays in its lane.
+A unit goes to the stream in which it can start first, by the estimates of `plan.explain()`. Units
+are taken in the order of the plan; a chain so stays in its stream.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ren.lowering.backends.select_backend import library_on
+from ren.lowering.backends.native import library
+from ren.lowering.backends.native.backend import gains
 from ren.lowering.backends.xla import jax_runtime as runtime
 from ren.lowering.devices.shardings import common_place
 from ren.lowering.devices.threads import threads
@@ -23,52 +24,52 @@ from ren.lowering.plan.plan import Plan
 from ren.lowering.plan.time_model import estimated_seconds
 from ren.lowering.program.steps import CopyUnit, value_specs
 
-MAX_LANES = 4
-# What a value of another lane costs its reader: to wake a thread, whose caches are empty. And what
-# lanes have to save: less is within what the estimates are wrong by.
+MAX_STREAMS = 4
+# What a value of another stream costs its reader: to wake a thread, whose caches are empty. And
+# what streams have to save: less is within what the estimates are wrong by.
 HANDOVER_SECONDS, LEAST_SECONDS = 30e-6, 100e-6
 
 
-def lanes_for(plan: Plan, inputs: Sequence[Any]) -> tuple[int, ...]:
-    """The lane of each unit of a plan that runs on arrays like `inputs`; empty where all are one.
+def streams_for(plan: Plan, inputs: Sequence[Any]) -> tuple[int, ...]:
+    """The stream of each unit of a plan that runs on arrays like `inputs`; empty where all are one.
 
     Native kernels divide their work among threads better, and other devices have queues of their
-    own: these have no lanes.
+    own: these have no streams.
     """
     place = common_place(inputs)
-    count = min(threads(), MAX_LANES)
+    count = min(threads(), MAX_STREAMS)
     if place is None or count < 2 or any(isinstance(unit, CopyUnit) for unit in plan.units):
         return ()
     (device,) = place.sharding.device_set
     if device.platform != "cpu" or not runtime.has_streams():
         return ()
-    if library_on(plan.programs, place.sharding):
+    if any(map(gains, plan.programs)) and library.usable().name:
         return ()
-    return divided(plan, count)
+    return streams_of(plan, count)
 
 
-def divided(plan: Plan, count: int) -> tuple[int, ...]:
-    """The lane of each unit, of so many; empty where they would save little. See the module."""
+def streams_of(plan: Plan, count: int) -> tuple[int, ...]:
+    """The stream of each unit, of so many; empty where they would save little. See the module."""
     specs = value_specs(plan.inputs, plan.units)
-    ends = [0.0] * count  # of each lane: when it is free
-    made: dict[int, tuple[float, int]] = {}  # when a value is there, and in which lane
-    lanes, whole = [], 0.0
+    ends = [0.0] * count  # of each stream: when it is free
+    made: dict[int, tuple[float, int]] = {}  # when a value is there, and in which stream
+    streams, whole = [], 0.0
     for unit in plan.units:
         known = [made.get(v, (0.0, 0)) for v in unit.ins]
-        starts = [_start(free, lane, known) for lane, free in enumerate(ends)]
+        starts = [_start(free, stream, known) for stream, free in enumerate(ends)]
         home = max(known, default=(0.0, 0))[1]
         first = min(starts)
-        lane = home if starts[home] == first else starts.index(first)
+        stream = home if starts[home] == first else starts.index(first)
         spec = specs[unit.outs[0]]
         seconds = estimated_seconds(unit_cost(unit, specs), spec.ring.n)
-        ends[lane] = first + seconds
-        made.update(dict.fromkeys(unit.outs, (ends[lane], lane)))
-        lanes.append(lane)
+        ends[stream] = first + seconds
+        made.update(dict.fromkeys(unit.outs, (ends[stream], stream)))
+        streams.append(stream)
         whole += seconds
-    return tuple(lanes) if whole - max(ends) >= LEAST_SECONDS else ()
+    return tuple(streams) if whole - max(ends) >= LEAST_SECONDS else ()
 
 
-def _start(free: float, lane: int, known: list[tuple[float, int]]) -> float:
-    """When a unit that reads `known` can start in a lane."""
-    arrivals = (end if at == lane else end + HANDOVER_SECONDS for end, at in known)
+def _start(free: float, stream: int, known: list[tuple[float, int]]) -> float:
+    """When a unit that reads `known` can start in a stream."""
+    arrivals = (end if at == stream else end + HANDOVER_SECONDS for end, at in known)
     return max(free, max(arrivals, default=0.0))

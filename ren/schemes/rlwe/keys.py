@@ -21,7 +21,7 @@ from ren.capture.programs import Integers, replayed
 from ren.core.errors import SerializationError
 from ren.core.ring import Domain, RingSpec
 from ren.lowering.runtime import host_integers as integers
-from ren.lowering.runtime.execute import placed
+from ren.lowering.runtime.planning import placed
 from ren.poly import Poly
 from ren.poly.capturing import is_capturing
 from ren.sampling import SEED_BYTES, Xof, fresh_seed, gaussian, ternary, uniform_residues

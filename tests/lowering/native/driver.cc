@@ -120,11 +120,8 @@ class Reader {
   std::ifstream file_;
 };
 
-XLA_FFI_Error* (*const kHandlers[])(XLA_FFI_CallFrame*) = {ren_ntt, ren_intt, ren_convert, ren_lift,
-                                                           ren_plan};
-
 // One call with results of its own; what came of it.
-std::string called(u64 handler, std::vector<XLA_FFI_Buffer> args, const std::vector<Array>& expected,
+std::string called(std::vector<XLA_FFI_Buffer> args, const std::vector<Array>& expected,
                    Workers& workers) {
   std::vector<Array> made(expected.size());
   std::vector<XLA_FFI_Buffer> results;
@@ -144,7 +141,7 @@ std::string called(u64 handler, std::vector<XLA_FFI_Buffer> args, const std::vec
   frame.api = &api, frame.ctx = reinterpret_cast<XLA_FFI_ExecutionContext*>(&workers);
   frame.args.size = int64_t(given.size()), frame.args.args = given.data();
   frame.rets.size = int64_t(taken.size()), frame.rets.rets = taken.data();
-  if (XLA_FFI_Error* error = kHandlers[handler](&frame)) {
+  if (XLA_FFI_Error* error = ren_plan(&frame)) {
     std::unique_ptr<std::string> why(reinterpret_cast<std::string*>(error));
     return "error: " + *why;
   }
@@ -155,13 +152,13 @@ std::string called(u64 handler, std::vector<XLA_FFI_Buffer> args, const std::vec
 }
 
 // The same by several threads at once; the first that is not "ok", if any.
-std::string called_by(size_t callers, u64 handler, const std::vector<XLA_FFI_Buffer>& args,
+std::string called_by(size_t callers, const std::vector<XLA_FFI_Buffer>& args,
                       const std::vector<Array>& expected, Workers& workers) {
   std::vector<std::string> found(callers);
   std::vector<std::thread> others;
   for (size_t i = 1; i < callers; i++)
-    others.emplace_back([&, i] { found[i] = called(handler, args, expected, workers); });
-  found[0] = called(handler, args, expected, workers);
+    others.emplace_back([&, i] { found[i] = called(args, expected, workers); });
+  found[0] = called(args, expected, workers);
   for (std::thread& other : others) other.join();
   for (const std::string& one : found)
     if (one != "ok") return one;
@@ -191,12 +188,11 @@ int main(int count, char** given) {
   const size_t callers = std::strtoul(given[3], nullptr, 10);
   std::puts(hashed(workers.threads()).c_str());
   for (u64 calls = file.word(); calls > 0; calls--) {
-    const u64 handler = file.word();
     std::vector<Array> args = file.arrays();
     const std::vector<Array> expected = file.arrays();
     std::vector<XLA_FFI_Buffer> views;
     for (Array& arg : args) views.push_back(arg.view());
-    std::puts(called_by(callers, handler, views, expected, workers).c_str());
+    std::puts(called_by(callers, views, expected, workers).c_str());
     for (u64 mutants = file.word(); mutants > 0; mutants--) {
       Array mutant;  // the last argument, cut to a length, with some words replaced
       mutant.dims = {int64_t(mutant.size = file.word())};
@@ -207,7 +203,7 @@ int main(int count, char** given) {
         mutant.data[place] = u32(file.word());
       }
       views.back() = mutant.view();
-      std::puts(called_by(callers, handler, views, expected, workers).c_str());
+      std::puts(called_by(callers, views, expected, workers).c_str());
       std::fflush(stdout);
     }
   }

@@ -17,7 +17,6 @@ import pytest
 
 from ren.lowering.backends.native import build
 
-HANDLERS = ("ren_ntt", "ren_intt", "ren_convert", "ren_lift", "ren_plan")
 DEBUG = ("-DREN_DEBUG",)
 ADDRESS = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-g1")
 THREAD = ("-fsanitize=thread", "-g1")
@@ -37,15 +36,14 @@ class Mutant:
 
 @attrs.frozen(eq=False)
 class Recorded:
-    """A call of a handler, with the results that it has to give."""
+    """A call of bytecode, with the results that it has to give."""
 
-    handler: str
     args: tuple[np.ndarray, ...]
     results: tuple[np.ndarray, ...]
     mutants: tuple[Mutant, ...] = ()
 
     def to_bytes(self) -> bytes:
-        parts = [_words(HANDLERS.index(self.handler))]
+        parts: list[bytes] = []
         for arrays in (self.args, self.results):
             parts.append(_words(len(arrays)))
             for array in arrays:

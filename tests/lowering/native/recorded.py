@@ -12,54 +12,53 @@ import pytest
 
 import ren
 from ren import Domain, RingSpec
+from ren.lowering.backends.base import Unsupported
 from ren.lowering.backends.native import bytecode as code
 from ren.lowering.backends.native import library
-from ren.lowering.backends.native.bytecode import emit_whole, whole
-from ren.lowering.backends.native.partitioned import WholeCall
-from ren.lowering.plan.partition import GraphUnit
+from ren.lowering.backends.native.backend import NativeBackend
+from ren.lowering.backends.native.bytecode import NativeProgram, emit_native, native_program
+from ren.lowering.backends.native.ffi_call import FfiCall
 from ren.lowering.plan.plan import Plan
 from ren.lowering.program.graph import Graph
-from ren.lowering.runtime.graph_runner import graph_runner
+from ren.lowering.program.segment import Segment
+from ren.lowering.runtime.runner import graph_runner
 from ren.poly.batching import stacked, unstacked
 from ren.schemes.rlwe.gadget import Gadget
 from ren.schemes.rlwe.keys import make_secret, make_switching_key
 from ren.schemes.rlwe.keyswitch import key_switch
 from tests.lowering.kernels.residues import all_residues, basis
 from tests.lowering.native.batched import batched_inputs, batched_program
-from tests.lowering.native.calls import ring
+from tests.lowering.native.calls import one_op, ring
 from tests.lowering.native.driver import Recorded
-from tests.lowering.native.test_overrides import CONVERSIONS, REFERENCE, TABLES
 from tests.lowering.plans import arrays, plan, poly
 from tests.lowering.test_memory import program_polys
 from tests.programs import generate
 from tests.rings import primes
 
-HANDLER = {"NTT": "ren_ntt", "INTT": "ren_intt", "CONVERT": "ren_convert", "LIFT": "ren_lift"}
-
 
 def recorded(graph: Graph, tables: tuple, inputs: Sequence[Any]) -> Recorded:
     """The native call of a graph, with the results of the usual library."""
-    found = whole(graph, tables, [tuple(x.shape) for x in inputs])
-    assert found is not None
+    found = native_program(graph, tables, [tuple(x.shape) for x in inputs])
+    assert isinstance(found, NativeProgram)
     made: list[tuple] = []
     name = library.outcome().name
 
-    class Recorder(WholeCall):
+    class Recorder(FfiCall):
         def __call__(self, *given: Any) -> tuple[Any, ...]:
             made.append(tuple(map(np.asarray, given)))
             return super().__call__(*given)
 
     built = tuple(tuple(map(jnp.asarray, table.build())) for table in found.tables)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(code, "WholeCall", Recorder)
-        results = emit_whole(found.form, name, built, inputs)
-    return Recorded("ren_plan", made[0], tuple(map(np.asarray, results)))
+        patch.setattr(code, "FfiCall", Recorder)
+        results = emit_native(found.form, name, built, inputs)
+    return Recorded(made[0], tuple(map(np.asarray, results)))
 
 
 def of_plan(p: Plan) -> Recorded:
     """The native call of a plan."""
     (step,) = graph_runner(p).steps
-    assert isinstance(step, GraphUnit)
+    assert isinstance(step, Segment)
     inputs = arrays(p)
     return recorded(step.graph, step.tables, [inputs[v] for v in step.ins])
 
@@ -67,29 +66,24 @@ def of_plan(p: Plan) -> Recorded:
 def of_run(run: Callable[[], object]) -> list[Recorded]:
     """The native calls that a function makes."""
     found: list[Recorded] = []
-    prepared = GraphUnit.prepared
+    usual = NativeBackend.compile
 
-    def recording(self: GraphUnit, args: tuple[Any, ...]) -> Any:
-        if whole(self.graph, self.tables, [tuple(x.shape) for x in args]) is not None:
-            found.append(recorded(self.graph, self.tables, args))
-        return prepared(self, args)
+    def recording(self: NativeBackend, segment: Segment, args: Sequence[Any]) -> Any:
+        made = usual(self, segment, args)
+        if not isinstance(made, Unsupported):
+            found.append(recorded(segment.graph, segment.tables, args))
+        return made
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(GraphUnit, "prepared", recording)
+        patch.setattr(NativeBackend, "compile", recording)
         run()
     return found
 
 
-def of_kernel(op: str, n: int, k: int, m: int = 0) -> Recorded:
-    """The call of a kernel that is one op, on extreme and random residues."""
+def of_op(name: str, n: int, k: int, m: int = 0) -> Recorded:
+    """The call of a single op, on extreme and random residues."""
     moduli = basis(n, k + m)
-    source, target = moduli[:k], moduli[k:]
-    x = all_residues(source, n)
-    if op in CONVERSIONS:
-        args, want = CONVERSIONS[op](source, target), REFERENCE[op](x, source, target)
-    else:
-        args, want = TABLES[op](n, source), REFERENCE[op](x, source)
-    return Recorded(HANDLER[op], tuple(map(np.asarray, (x, *args))), (np.asarray(want),))
+    return recorded(*one_op(name, n, moduli[:k], moduli[k:]), [all_residues(moduli[:k], n)])
 
 
 def of_key_switch(n: int) -> Recorded:
@@ -156,15 +150,11 @@ def small_plans() -> list[Recorded]:
 
 
 def all_calls() -> list[Recorded]:
-    """Every handler; plans of every kind, degree and batch."""
+    """Every op that native code is made for; plans of every kind, degree and batch."""
     kernels = chain(
-        (of_kernel(op, 1 << k, 3) for op in ("NTT", "INTT") for k in range(2, 15)),
-        (
-            of_kernel(op, 64, k, m)
-            for op in ("CONVERT", "LIFT")
-            for k, m in ((1, 1), (5, 3), (17, 2))
-        ),
-        (of_kernel(op, 4096, 3, 4) for op in ("CONVERT", "LIFT")),
+        (of_op(op, 1 << k, 3) for op in ("NTT", "INTT") for k in range(2, 15)),
+        (of_op(op, 64, k, m) for op in ("CONVERT", "LIFT") for k, m in ((1, 1), (5, 3), (17, 2))),
+        (of_op(op, 4096, 3, 4) for op in ("CONVERT", "LIFT")),
     )
     plans = [
         of_product(4096),

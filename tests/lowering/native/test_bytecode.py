@@ -19,13 +19,13 @@ import pytest
 
 import ren
 from ren.lowering.backends.native import build, library
-from ren.lowering.backends.native.bytecode import emit_whole
+from ren.lowering.backends.native.bytecode import NativeProgram, emit_native
 from ren.lowering.kernels.bodies import Table
-from ren.lowering.plan.partition import GraphUnit
-from ren.lowering.runtime.graph_runner import graph_runner
+from ren.lowering.program.segment import Segment
+from ren.lowering.runtime.runner import graph_runner
 from tests.lowering.native import mutants
 from tests.lowering.native.calls import compiler as compiler  # a fixture of all tests here
-from tests.lowering.native.calls import ring, whole_of
+from tests.lowering.native.calls import native_program_of, ring
 from tests.lowering.native.driver import ADDRESS, DEBUG, Mutant, Recorded, driver, outcomes
 from tests.lowering.native.recorded import small_plans
 from tests.lowering.plans import arrays, plan, poly
@@ -152,15 +152,15 @@ def run_with(name: str, word: int, value: int, n: int) -> None:
     x = poly(0, ring(n, 2), batch=(3,))
     p = plan((x * x).rescale(x.ring.moduli[:1]), x + 1)
     (step,) = graph_runner(p).steps
-    assert isinstance(step, GraphUnit)
+    assert isinstance(step, Segment)
     inputs = arrays(p)
-    found = whole_of(step, inputs)
-    assert found is not None
+    found = native_program_of(step, inputs)
+    assert isinstance(found, NativeProgram)
     code = np.frombuffer(found.tables[-1].args[0], np.uint32).copy()  # type: ignore[arg-type]
     code[word] = value
     tables = (*found.tables[:-1], Table("code", (code.tobytes(),)))
     built = tuple(tuple(map(jnp.asarray, table.build())) for table in tables)
-    jax.block_until_ready(emit_whole(found.form, name, built, [inputs[v] for v in step.ins]))
+    jax.block_until_ready(emit_native(found.form, name, built, [inputs[v] for v in step.ins]))
 
 
 @pytest.mark.parametrize("word", [SCRATCH, KEPT])

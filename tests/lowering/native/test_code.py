@@ -9,18 +9,15 @@ import pytest
 
 import ren
 from ren import Domain, RingSpec
-from ren.lowering.backends import emit
 from ren.lowering.backends.native import limb_program as rows
-from ren.lowering.backends.native.bytecode import Form, _known
-from ren.lowering.backends.native.limb_program import MOST_ROWS
-from ren.lowering.backends.xla import tables
-from ren.lowering.runtime.execute import interpret_plan
-from ren.lowering.runtime.graph_runner import graph_runner
+from ren.lowering.backends.native.bytecode import Form, NativeProgram, lowered
+from ren.lowering.backends.xla import emit, tables
+from ren.lowering.runtime.runner import graph_runner, interpret_plan
 from ren.schemes import ckks
 from ren.schemes.rlwe.gadget import Gadget
 from ren.schemes.rlwe.keys import make_secret, make_switching_key
 from ren.schemes.rlwe.keyswitch import key_switch
-from tests.lowering.native.calls import assert_one_call, form_of, ring, whole_of
+from tests.lowering.native.calls import assert_one_call, form_of, native_program_of, ring
 from tests.lowering.native.calls import compiler as compiler  # a fixture of all tests here
 from tests.lowering.plans import arrays, plan, poly
 from tests.lowering.test_memory import program_polys
@@ -68,13 +65,13 @@ def test_coefficients_that_move_and_change_their_sign(n):
 
 
 def test_what_the_code_has_no_name_for_is_left_to_xla(monkeypatch):
-    monkeypatch.delitem(rows._STEPS, "NEG")
-    _known.cache_clear()
+    monkeypatch.delitem(rows.STEPS, "NEG")
+    lowered.cache_clear()
     p = plan(-poly(0, ring(1024, 2)))
     assert form_of(p) is None
     (got,) = graph_runner(p)(arrays(p))
     np.testing.assert_array_equal(np.asarray(got), interpret_plan(p, arrays(p))[0])
-    _known.cache_clear()
+    lowered.cache_clear()
 
 
 @pytest.mark.parametrize(("n", "count"), [(1024, 20), (1 << 14, 19), (1 << 16, 5)])
@@ -132,30 +129,12 @@ def test_rings_share_the_call_and_not_the_code():
         p = plan((x * y).rescale(r.moduli[:2]))
         assert_one_call(p)
         (step,) = graph_runner(p).steps
-        found.append(whole_of(step, arrays(p)))
+        found.append(native_program_of(step, arrays(p)))
     one, two = found
-    assert one is not None and two is not None
+    assert isinstance(one, NativeProgram) and isinstance(two, NativeProgram)
     assert one.form == two.form and one.tables[-1] != two.tables[-1]
-    assert sum(isinstance(graph, Form) for graph, _ in emit._graphs) == 1
-
-
-def test_a_graph_of_too_many_rows_is_left_to_xla(monkeypatch):
-    assert MOST_ROWS > 10_000
-    monkeypatch.setattr("ren.lowering.backends.native.limb_program.MOST_ROWS", 10)
-    _known.cache_clear()
-    assert form_of(plan(poly(0, ring(64, 4)) * 3 + 1)) is None
-    _known.cache_clear()
-
-
-def test_a_plan_that_would_hold_too_much_is_left_to_xla(monkeypatch):
-    monkeypatch.setattr("ren.lowering.backends.native.bytecode.MOST_KEPT", 4 * 1024)
-    _known.cache_clear()
-    r = ring(1024, 3)
-    p = plan((poly(0, r) * poly(1, r)).rescale(r.moduli[:1]))
-    assert form_of(p) is None
-    (got,) = graph_runner(p)(arrays(p))
-    np.testing.assert_array_equal(np.asarray(got), interpret_plan(p, arrays(p))[0])
-    _known.cache_clear()
+    keys = [key for key in emit.compiled_graphs() if isinstance(key, tuple)]
+    assert [type(form) for form, _ in keys] == [Form]
 
 
 def test_code_is_not_kept_beyond_its_plan():

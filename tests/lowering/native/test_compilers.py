@@ -10,11 +10,11 @@ from itertools import product
 import pytest
 
 import ren
-from ren.lowering.backends import emit
 from ren.lowering.backends.native import build, library, self_check
+from ren.lowering.backends.xla import emit
 from ren.lowering.backends.xla.jax_runtime import processor
-from tests.lowering.native import test_batches, test_code, test_overrides
-from tests.lowering.native.test_overrides import DEGREES, SIZES
+from tests.lowering.native import test_batches, test_code, test_ops
+from tests.lowering.native.test_ops import DEGREES, SIZES
 
 PRESENT = {os.path.realpath(path): path for path in map(shutil.which, build.COMPILERS) if path}
 # Those narrower than what the processor has: AVX2 and plain numbers beside AVX-512.
@@ -53,10 +53,10 @@ def test_what_every_compiler_makes_computes_the_same(name):
     self_check.check_functions(library._registered[name])
     for op in ("NTT", "INTT"):
         for n in DEGREES:
-            test_overrides.test_transforms_of_every_degree(name, op, n)
+            test_ops.test_transforms_of_every_degree(name, op, n)
     for op in ("CONVERT", "LIFT"):
         for k, m in SIZES:
-            test_overrides.test_conversions_between_bases(name, op, k, m)
+            test_ops.test_conversions_between_bases(name, op, k, m)
     for n in (256, 4096):
         test_code.test_key_switches(n)
         test_code.test_products_that_are_rescaled(n)

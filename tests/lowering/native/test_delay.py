@@ -22,7 +22,8 @@ from ren.lowering.backends.native.phases import (
     with_own_outputs,
     with_split_sums,
 )
-from ren.lowering.runtime.graph_runner import GraphUnit, graph_runner
+from ren.lowering.program.segment import Segment
+from ren.lowering.runtime.runner import graph_runner
 from ren.schemes.rlwe.gadget import Gadget
 from ren.schemes.rlwe.keys import make_secret, make_switching_key
 from ren.schemes.rlwe.keyswitch import key_switch
@@ -36,7 +37,7 @@ N, DIGITS = 64, 4
 def all_rows(*polys) -> Rows:
     p = plan(*polys)
     (step,) = graph_runner(p).steps
-    assert isinstance(step, GraphUnit)
+    assert isinstance(step, Segment)
     inputs, outputs = axes_of(step.graph, ((),) * step.graph.inputs)
     given = arrays(p)
     limbs = [given[v].shape[-2] for v in step.ins]

@@ -18,7 +18,7 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec as P
 from ren import Poly, RingSpec
 from ren.poly.batching import stacked
 from ren.lowering.inspect.memory_report import memory_of
-from ren.lowering.runtime.execute import interpret_plan
+from ren.lowering.runtime.runner import interpret_plan
 from tests.lowering.plans import arrays, plan, poly
 from tests.rings import primes
 

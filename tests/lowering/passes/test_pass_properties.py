@@ -16,7 +16,7 @@ from ren.core.verify import verify
 from ren.lowering.passes.pipeline import PIPELINE
 from ren.lowering.plan.memory import with_donations
 from ren.lowering.plan.schedule import schedule
-from ren.lowering.runtime.execute import run_plan
+from ren.lowering.runtime.runner import run_plan
 from tests.lowering.passes.interpreter import coefficients_of, interpret, limbs_of
 from tests.lowering.passes.polynomials import MEANINGS, OF_BATCHES, polynomials
 from tests.lowering.passes.programs import ARGUMENTS, DRAWN, LOWERED, Program, generate, programs

@@ -9,7 +9,7 @@ from ren import Domain, Poly, RingSpec
 from ren.core import op as ops
 from ren.core import toposort
 from ren.lowering.plan.plan import KernelUnit, Plan
-from ren.lowering.runtime.execute import interpret_plan, run_plan
+from ren.lowering.runtime.runner import interpret_plan, run_plan
 from tests.lowering.plans import arrays, plan, poly
 from tests.rings import primes
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import struct
-from types import SimpleNamespace
 from typing import Any
 
 from ren.schemes import ckks
@@ -33,5 +32,4 @@ def with_header(data: bytes, **changes: Any) -> bytes:
 
 def context_bytes(params: ckks.Parameters, keys: Keychain) -> bytes:
     """The bytes of a context with these keys, of which none lives in this process."""
-    ctx: Any = SimpleNamespace(params=params)
-    return context_to_bytes(ctx, keys, include_secret=True)
+    return context_to_bytes(params, keys, include_secret=True)

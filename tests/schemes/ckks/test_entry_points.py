@@ -20,7 +20,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import ren
-from ren.lowering.runtime.execute import interpret_plan
+from ren.lowering.runtime.runner import interpret_plan
 from ren.poly import realization
 from ren.schemes import ckks
 from ren.schemes.ckks.arithmetic import rotation

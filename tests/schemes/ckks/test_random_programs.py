@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import ren
-from ren.lowering.runtime.execute import interpret_plan
+from ren.lowering.runtime.runner import interpret_plan
 from ren.poly import realization
 from ren.schemes import ckks
 

@@ -1,5 +1,6 @@
-"""Kernels in C++ for the CPU, built by the system's compiler at first use and called by XLA.
+"""The native backend: bytecode of whole segments, run by a C++ library that is built at first use.
 
-`overrides` says which ops have one, `library` builds, checks and registers them, `build` calls the
-compiler. What they compute is defined by `ren.lowering.kernels`; without them, XLA runs that.
+`limb_program`, `phases` and `bytecode` lower a segment, `backend` compiles it, `ffi_call` calls the
+library from XLA. `library` builds, checks and registers it by the system's compiler (`build`). What
+native code computes is defined by `ren.lowering.kernels`; without the library, XLA runs that.
 """

@@ -20,10 +20,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from ren.lowering.backends.base import Unsupported
 from ren.lowering.backends.native.batch_axes import Axes, Shape, axes_of, looped
-from ren.lowering.backends.native.limb_program import Rows, Unsupported, rows_of
-from ren.lowering.backends.native.overrides import PLAN, target
-from ren.lowering.backends.native.partitioned import WholeCall
+from ren.lowering.backends.native.ffi_call import FfiCall, handler_name
+from ren.lowering.backends.native.limb_program import LoweringError, Rows, rows_of
 from ren.lowering.backends.native.phases import (
     CONSTANT,
     ROW_BITS,
@@ -40,7 +40,7 @@ from ren.lowering.kernels.bodies import Arrays, Table
 from ren.lowering.program.graph import Graph
 
 LEAST_N = 4  # of the transforms that it calls
-MOST_KEPT = 1 << 29  # bytes between phases: units of a larger plan run one by one, and hold less
+MOST_KEPT = 1 << 29  # bytes between phases; a larger graph is cut, and its parts hold less
 _MOST_BUFFERS, _MAX_DIGITS = 4000, 1 << 9
 _COLUMNS, _DIGITS = 512, 1 << 13  # of a conversion's task: columns, and digits at a time
 _STEPS = {"copy": 0, "add": 1, "sub": 2, "neg": 3, "dot": 4, "mask": 5, "flip": 6}
@@ -71,8 +71,8 @@ class Form:
 
 
 @attrs.frozen(eq=False)
-class Whole:
-    """A graph as one call.
+class NativeProgram:
+    """A graph as one native call.
 
     Attributes:
         form: what shapes the call.
@@ -81,6 +81,7 @@ class Whole:
         phases: how many there are.
         kept: the rows that it holds between them.
         own, tasks: the rows that a task has for itself, and the most tasks of a phase.
+        rows: how many limb rows it computes.
     """
 
     form: Form
@@ -90,6 +91,7 @@ class Whole:
     kept: int
     own: int
     tasks: int
+    rows: int
 
     def held_bytes(self, shapes: Sequence[Shape], threads: int) -> int:
         """The most bytes that a call holds besides its arguments and results.
@@ -106,38 +108,45 @@ class Whole:
         return 4 * self.form.n * rows
 
 
-def whole(graph: Graph, tables: tuple[Table, ...], shapes: Sequence[Shape]) -> Whole | None:
-    """A graph as one call on inputs of some shapes; None where the kernel cannot do all of it."""
+def native_program(
+    graph: Graph, tables: tuple[Table, ...], shapes: Sequence[Shape]
+) -> NativeProgram | Unsupported:
+    """A graph as one native call on inputs of some shapes, or why it is none."""
     inputs, outputs = axes_of(graph, tuple(shape[:-2] for shape in shapes))
     limbs = tuple(shape[-2] for shape in shapes)
-    found = _known(graph, tables, tuple(zip(inputs, limbs, strict=True)), outputs)
-    if found is None or any(shapes[i][-1] != found.form.n for i in found.spread):
-        return None
+    found = lowered(graph, tables, tuple(zip(inputs, limbs, strict=True)), outputs)
+    if isinstance(found, NativeProgram) and any(
+        shapes[i][-1] != found.form.n for i in found.spread
+    ):
+        return Unsupported("a transform or conversion reads one number for each limb")
     return found
 
 
 @lru_cache(maxsize=256)
-def _known(
+def lowered(
     graph: Graph,
     tables: tuple[Table, ...],
     inputs: tuple[tuple[Axes, int], ...],
     outputs: tuple[Axes, ...],
-) -> Whole | None:
+) -> NativeProgram | Unsupported:
+    """The same for inputs and outputs with known batch axes; each is lowered once."""
     try:
-        return _whole(graph, tables, inputs, outputs)
-    except Unsupported:
-        return None
+        return _lowered(graph, tables, inputs, outputs)
+    except LoweringError as error:
+        return Unsupported(str(error), error.is_too_large)
 
 
-def _whole(
+def _lowered(
     graph: Graph,
     tables: tuple[Table, ...],
     inputs: tuple[tuple[Axes, int], ...],
     outputs: tuple[Axes, ...],
-) -> Whole:
+) -> NativeProgram:
     rows = with_own_outputs(with_split_sums(rows_of(graph, tables, inputs, outputs)))
-    if rows.n < LEAST_N or any(len(c.src) > _MAX_DIGITS for c in rows.conversions):
-        raise Unsupported("rows too short, or a conversion too wide")
+    if rows.n < LEAST_N:
+        raise LoweringError(f"its degree is below {LEAST_N}")
+    if any(len(c.src) > _MAX_DIGITS for c in rows.conversions):
+        raise LoweringError(f"a conversion reads over {_MAX_DIGITS} limbs")
     read = sorted({row.given[0] for row in rows.rows if row.step == "input"})
     masks = tuple(axes.mask for axes, _ in inputs)
     moduli = sorted({row.given[0] for row in rows.rows if row.step in ("ntt", "intt")})
@@ -147,11 +156,13 @@ def _whole(
     buffers = {table: len(read) + i for i, table in enumerate(constant)}
     by_input = {number: i for i, number in enumerate(read)}
     results = range(args, args + len(rows.outputs))
-    if not read or args + len(results) >= _MOST_BUFFERS:
-        raise Unsupported("no inputs, or too many")
+    if not read:
+        raise LoweringError("it reads no inputs")
+    if args + len(results) >= _MOST_BUFFERS:
+        raise LoweringError(f"it has over {_MOST_BUFFERS:,} inputs, tables and outputs", True)
     schedule = scheduled(rows, [by_input.get(i, 0) for i in range(graph.inputs)], results)
     if 4 * rows.n * schedule.kept > MOST_KEPT:
-        raise Unsupported("too much between its phases")
+        raise LoweringError(f"it keeps over {MOST_KEPT >> 20} MiB between its phases", True)
     values = dict.fromkeys(row.given[0] for row in rows.rows if row.step == "constant")
     writer = _Writer(buffers, rows.n, list(values))
     apart = [
@@ -165,7 +176,9 @@ def _whole(
     phases = schedule.phases
     tasks = max(map(len, phases))
     spread, kept, own = _spread(rows), schedule.kept, schedule.scratch
-    return Whole(form, (*constant, code), spread, len(phases), kept, own, tasks)
+    return NativeProgram(
+        form, (*constant, code), spread, len(phases), kept, own, tasks, len(rows.rows)
+    )
 
 
 def _spread(rows: Rows) -> frozenset[int]:
@@ -174,7 +187,13 @@ def _spread(rows: Rows) -> frozenset[int]:
     return frozenset(rows.rows[s].given[0] for s in read if rows.rows[s].step == "input")
 
 
-def emit_whole(form: Form, library: str, tables: tuple[Arrays, ...], inputs: Sequence[Any]) -> Any:
+def emit_native(
+    form: Form,
+    library: str,
+    tables: tuple[Arrays, ...],
+    inputs: Sequence[Any],
+    donated: tuple[()] = (),
+) -> Any:
     """The outputs of a graph on its inputs, each `uint32[*batch, limb, n]`, by one call."""
     own = [looped(x.shape[:-2], mask) for x, mask in zip(inputs, form.masks, strict=True)]
     loops = np.broadcast_shapes(*own)
@@ -184,7 +203,7 @@ def emit_whole(form: Form, library: str, tables: tuple[Arrays, ...], inputs: Seq
     ]
     constants = [array for table in tables for array in table]
     masks = (*(form.masks[i] for i in form.inputs), *[None] * len(constants))
-    call = WholeCall(target(library, PLAN), form.n, masks, form.outputs)
+    call = FfiCall(handler_name(library), form.n, masks, form.outputs)
     if np.broadcast_shapes(*(own[i] for i in form.inputs)) != loops:
         read[0] = _over(read[0], form.masks[form.inputs[0]], loops)
     run = call if jax.device_count() == 1 else call.divisible()

@@ -1,4 +1,4 @@
-"""The library of native kernels in this process: built or read, checked, loaded, registered, once.
+"""The native library in this process: built or read, checked, loaded, registered, once.
 
 Whatever goes wrong, XLA runs what the library would; one line of the logger "ren" says why.
 """
@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Iterable
 
 import attrs
 import jax
@@ -17,11 +16,10 @@ from ren.config import config
 from ren.core.errors import NativeError
 from ren.lowering.backends.native import build, self_check
 from ren.lowering.backends.native.build import BuildError
+from ren.lowering.backends.native.ffi_call import HANDLER, PLATFORM, handler_name
 from ren.lowering.backends.native.hashing import Functions
 from ren.lowering.backends.native.loading import loaded
-from ren.lowering.backends.native.overrides import OVERRIDES, PLAN, PLATFORM, has_override, target
 from ren.lowering.backends.xla.forking import is_forked
-from ren.lowering.program.kernel import Program
 from ren.lowering.storage import executable_store as disk
 
 _log = logging.getLogger("ren")
@@ -42,32 +40,20 @@ _registered: dict[str, Functions] = {}
 _lock = threading.Lock()
 
 
-def library_for(programs: Iterable[Program]) -> str:
-    """The name of the library whose kernels replace XLA's in some programs; empty for none.
+def usable() -> Outcome:
+    """The library that segments may call now, or why there is none.
 
-    It is empty too where JAX sees devices that are no CPU: XLA runs everything there.
-
-    The name is part of the kernels' names in XLA, and of all keys of what calls them.
-    The first time, this takes as long as the compiler does.
+    XLA runs everything where JAX sees devices that are no CPU. One program serves all platforms,
+    with one set of tables. The name is part of the handler's name in XLA, and of all keys of what
+    calls it. The first time, this takes as long as the compiler does.
 
     Raises:
         NativeError: there is none, and `ren.config.native` is True.
     """
-    return _name() if config.native and any(map(has_override, programs)) else ""
-
-
-def functions() -> Functions | None:
-    """Functions of the library that the host calls; None where `library_for` names none.
-
-    Raises:
-        NativeError: as there.
-    """
-    return _registered.get(_name()) if config.native else None
-
-
-def _name() -> str:
-    if set(backends()) != {PLATFORM}:  # one program serves all platforms, with one set of tables
-        return ""
+    if not config.native:
+        return Outcome(reason="ren.config.native is False")
+    if set(backends()) != {PLATFORM}:
+        return Outcome(reason="JAX sees devices that are no CPU")
     found = outcome()
     if found.reason and config.native is True:
         raise NativeError(
@@ -75,7 +61,16 @@ def _name() -> str:
             "ren.config.native is True (REN_NATIVE=1), which forbids to run without them.",
             'Set it to "auto", or install a C++ compiler (g++ or clang++).',
         )
-    return found.name
+    return found
+
+
+def functions() -> Functions | None:
+    """Functions of the library that the host calls; None where none is `usable`.
+
+    Raises:
+        NativeError: as there.
+    """
+    return _registered.get(usable().name)
 
 
 def outcome() -> Outcome:
@@ -118,10 +113,6 @@ def _load() -> str:
 
 def _register(body: bytes, name: str) -> Functions:
     handlers = loaded(body)
-    for handler in (*(override.handler for override in OVERRIDES.values()), PLAN):
-        jax.ffi.register_ffi_target(
-            target(name, handler),
-            jax.ffi.pycapsule(getattr(handlers, handler)),
-            platform=PLATFORM,
-        )
+    handler = jax.ffi.pycapsule(getattr(handlers, HANDLER))
+    jax.ffi.register_ffi_target(handler_name(name), handler, platform=PLATFORM)
     return Functions(handlers)

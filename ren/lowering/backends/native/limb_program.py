@@ -18,7 +18,7 @@ from ren.lowering.kernels.bodies import Table
 from ren.lowering.program.graph import Call, Graph, Slice
 from ren.lowering.program.kernel import Instr
 
-MOST_ROWS = 200_000  # a larger graph is left to XLA: its code would take seconds to write
+MOST_ROWS = 200_000  # a larger graph is cut: its code would take seconds to write
 
 
 @attrs.frozen(cache_hash=True)
@@ -68,8 +68,17 @@ class Rows:
     limbs: tuple[int, ...]
 
 
-class Unsupported(Exception):
-    """The graph contains an op that the native backend does not support."""
+class LoweringError(Exception):
+    """The native backend does not support a graph, for a reason.
+
+    Args:
+        reason: why, for people.
+        is_too_large: as in `ren.lowering.backends.base.Unsupported`.
+    """
+
+    def __init__(self, reason: str, is_too_large: bool = False) -> None:
+        super().__init__(reason)
+        self.is_too_large = is_too_large
 
 
 _Value = list[int]  # a row for each limb
@@ -102,7 +111,7 @@ class _Builder:
         found = self._known.setdefault(made, len(self.rows))
         if found == len(self.rows):
             if found > MOST_ROWS:
-                raise Unsupported("too many rows")
+                raise LoweringError(f"it has over {MOST_ROWS:,} limb rows", is_too_large=True)
             self.rows.append(made)
         return found
 
@@ -127,7 +136,7 @@ class _Builder:
         values: list[Any] = []
         for instr in step.program.instrs:
             if self.n not in (0, instr.n):
-                raise Unsupported("rows of several lengths")
+                raise LoweringError("its polynomials are of several degrees", is_too_large=True)
             self.n = instr.n
             if instr.op == "SLOT":
                 index: Any = instr.structure
@@ -146,9 +155,9 @@ class _Builder:
         each = zip(*(x.over(shape) for x in src if x is not None), strict=True)
         if instr.op == "STACK":
             return _stack(instr, shape, list(each))
-        emit = _STEPS.get(instr.op)
+        emit = STEPS.get(instr.op)
         if emit is None:
-            raise Unsupported(instr.op)
+            raise LoweringError(f"it has no limb rows for {instr.op}")
         positions = each if any(x is not None for x in src) else [()]
         return _Batch(shape, [emit(self, instr, tables, list(read)) for read in positions])
 
@@ -167,10 +176,10 @@ def rows_of(
         outputs: the batch axes of each output.
 
     Raises:
-        Unsupported: it has steps of other kinds.
+        LoweringError: it has steps of other kinds, or too many.
     """
     if any(0 in axes.lengths for axes in (*(axes for axes, _ in inputs), *outputs)):
-        raise Unsupported("an empty batch")
+        raise LoweringError("a batch is empty")
     builder = _Builder()
     values = [builder.input(i, *given) for i, given in enumerate(inputs)]
     for step in graph.steps:
@@ -180,7 +189,7 @@ def rows_of(
         else:
             values.extend(builder.program(step, tables, [values[i] for i in step.src]))
     if any(i < graph.inputs for i in graph.outputs) or not builder.n:
-        raise Unsupported("an input that is returned as it is")
+        raise LoweringError("an input is returned as it is")
     made = [values[i] for i in graph.outputs]
     return _needed(
         Rows(
@@ -345,7 +354,7 @@ def _same(b: _Builder, instr: Instr, t: list[Table], src: list[_Value]) -> _Valu
     return src[0]
 
 
-_STEPS: dict[str, _Step] = {
+STEPS: dict[str, _Step] = {
     "ADD": _elementwise("add"),
     "SUB": _elementwise("sub"),
     "NEG": _elementwise("neg"),
@@ -368,3 +377,5 @@ _STEPS: dict[str, _Step] = {
     "CONTIGUOUS": _same,
 }
 _INDICES = frozenset({"GIDX", "INDEX"})  # a part of the LOAD that reads them
+# Ops that have no limb rows, with the reason; a plan that holds one runs as XLA kernels.
+ABSENT: dict[str, str] = {}

@@ -15,7 +15,7 @@ from functools import partial
 import attrs
 
 from ren.lowering.backends.native import late_tasks as delay
-from ren.lowering.backends.native.limb_program import Conversion, Row, Rows, Unsupported
+from ren.lowering.backends.native.limb_program import Conversion, LoweringError, Row, Rows
 
 SCRATCH, CONSTANT, KEPT = 4095, 4094, 4093  # the numbers of buffers that are no arguments
 ROW_BITS = 20
@@ -30,10 +30,10 @@ def reference(buffer: int, row: int) -> int:
     """A row of a buffer, as one word.
 
     Raises:
-        Unsupported: there are too many rows for that.
+        LoweringError: there are too many rows for that.
     """
     if row >> ROW_BITS:
-        raise Unsupported("a buffer of too many rows")
+        raise LoweringError("a buffer has over 2^20 limb rows", is_too_large=True)
     return buffer << ROW_BITS | row
 
 

@@ -13,10 +13,10 @@ from ren.core import op as ops
 from ren.core.node import Node, make
 from ren.core.ring import Domain, RingSpec
 from ren.core.spec import RingArg, SlotArg, Spec, StoreArg
+from ren.lowering.backends.base import Unsupported
 from ren.lowering.backends.native.build import BuildError
-from ren.lowering.backends.native.bytecode import emit_whole, whole
+from ren.lowering.backends.native.bytecode import emit_native, native_program
 from ren.lowering.backends.native.hashing import BLOCK, Functions
-from ren.lowering.backends.native.overrides import emitter, tables_for
 from ren.lowering.devices.tracing import concretely, wide
 from ren.lowering.kernels.bodies import BODIES
 from ren.lowering.kernels.integers import float_tables
@@ -31,10 +31,10 @@ _RINGS = (
 
 
 def check(library: str) -> None:
-    """Runs each kernel of a library that is registered, on arrays of a few residues.
+    """Runs each op by a library that is registered, on arrays of a few residues.
 
     Raises:
-        BuildError: a kernel does not compute what it should.
+        BuildError: an op does not compute what it should.
     """
     kernels = [_kernel(node) for node in _examples()]
     inputs = [[_residues(s.spec, i) for i, s in enumerate(_node(k).src)] for k in kernels]
@@ -47,10 +47,9 @@ def check(library: str) -> None:
         for kernel, arrays in zip(kernels, inputs, strict=True):
             node = _node(kernel)
             want = BODIES[node.op.name].reference(node, *arrays)
-            for run in (_by_override, _by_plan):
-                if not np.array_equal(run(library, kernel, arrays), want):
-                    n = node.spec.ring.n
-                    raise BuildError(f"the self-check of {node.op.name} at n = {n} failed")
+            if not np.array_equal(_computed(library, kernel, arrays), want):
+                n = node.spec.ring.n
+                raise BuildError(f"the self-check of {node.op.name} at n = {n} failed")
 
 
 def check_functions(functions: Functions) -> None:
@@ -86,23 +85,15 @@ def _check_floats(functions: Functions, ring: RingSpec) -> None:
             raise BuildError(f"the self-check of floats at n = {n} failed")
 
 
-def _by_override(library: str, kernel: Kernel, inputs: list[np.ndarray]) -> np.ndarray:
-    """The result of a kernel that is one op, by its native kernel, or XLA where it has none."""
-    tables = tuple(t.build() for t in tables_for(kernel.tables, library))
-    (instr,) = (i for i in kernel.program.instrs if i.op == _node(kernel).op.name)
-    emit = partial(emitter(instr.op, library), instr)
-    return np.asarray(jax.jit(emit)([tables[i] for i in instr.tables], *inputs))
-
-
-def _by_plan(library: str, kernel: Kernel, inputs: list[np.ndarray]) -> np.ndarray:
+def _computed(library: str, kernel: Kernel, inputs: list[np.ndarray]) -> np.ndarray:
     """The result of a kernel as a plan of its own."""
     count, tables = len(inputs), tuple(range(len(kernel.tables)))
-    call = Call(kernel.program, tables, tuple(range(count)))
-    found = whole(Graph(count, (call,), (count,)), kernel.tables, [a.shape for a in inputs])
-    if found is None:
-        raise BuildError(f"a plan of {_node(kernel).op.name} has no code")
+    graph = Graph(count, (Call(kernel.program, tables, tuple(range(count))),), (count,))
+    found = native_program(graph, kernel.tables, [a.shape for a in inputs])
+    if isinstance(found, Unsupported):
+        raise BuildError(f"{_node(kernel).op.name} has no bytecode: {found.reason}")
     arrays = tuple(t.build() for t in found.tables)
-    (made,) = jax.jit(partial(emit_whole, found.form, library))(arrays, inputs)
+    (made,) = jax.jit(partial(emit_native, found.form, library))(arrays, inputs)
     return np.asarray(made)
 
 

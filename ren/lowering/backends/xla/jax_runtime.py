@@ -53,8 +53,8 @@ _log = logging.getLogger("ren")
 _LENGTH = struct.Struct("<Q")
 # XLA:CPU uses half of an AVX-512 register unless told otherwise (docs/performance.md).
 _FOR_CPU = {"xla_cpu_prefer_vector_width": 512}
-# Above all streams that JAX numbers by threads; the rest of one is its thread and its lane.
-_LANES, _LANE_BITS = 1 << 62, 8
+# Above all streams that JAX numbers by threads; the rest of one is its thread and its number.
+_STREAMS, _STREAM_BITS = 1 << 62, 8
 # What a private name that is gone or means something else raises.
 CHANGED = (AttributeError, TypeError, NotImplementedError)
 Results = Sequence[tuple[tuple[int, ...], str]]  # the shape and type of each
@@ -134,9 +134,9 @@ def stream() -> int:
     return _private.lib.get_execution_stream_id()
 
 
-def stream_of_lane(lane: int) -> int:
+def numbered_stream(number: int) -> int:
     """A queue of this thread's own."""
-    return _LANES + (threading.get_native_id() << _LANE_BITS) + lane
+    return _STREAMS + (threading.get_native_id() << _STREAM_BITS) + number
 
 
 def set_stream(number: int) -> None:

@@ -16,7 +16,7 @@ from ren.lowering.kernels.bodies import Arrays, Table
 # Of these each plan has its own, and holds it as long as it lives.
 _OF_ONE_PLAN = frozenset({"code"})
 
-# Part of the cache of compiled kernels: see `ren.lowering.backends.emit`.
+# Part of the cache of compiled kernels: see `ren.lowering.backends.xla.emit`.
 _tables: dict[tuple[Table, Any], Arrays] = {}
 _lock = threading.Lock()
 

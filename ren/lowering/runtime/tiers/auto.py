@@ -15,6 +15,7 @@ import sys
 import threading
 import time
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import jax
@@ -24,13 +25,13 @@ from ren.core.errors import DeviceError
 from ren.core.text_table import duration
 from ren.lowering.devices.donation import check_all
 from ren.lowering.devices.tracing import is_tracing
+from ren.lowering.plan.partition import GRAPH, UNITS
 from ren.lowering.plan.plan import Plan
-from ren.lowering.runtime.execute import UnitRunner
-from ren.lowering.runtime.graph_runner import GraphRunner, one_call
+from ren.lowering.runtime.runner import Runner, native_runner, unit_runner
 from ren.lowering.runtime.tiers.budget import Cooldown
 from ren.lowering.runtime.tiers.compile_ahead import Type, types_of
 from ren.lowering.runtime.tiers.speculation import MEANS, Means, Speculation
-from ren.lowering.runtime.tiers.timing import GRAPH, UNITS, Probes
+from ren.lowering.runtime.tiers.timing import Probes
 from ren.lowering.runtime.trace import active_trace
 from ren.lowering.storage.telemetry import Decision, Entry, Samples, Store, Telemetry, TierReport
 
@@ -59,8 +60,8 @@ class AutoRunner:
         """
         self._plan, self._name, self._means = plan, name, means
         self._digest, self._store = digest, store
-        self._units = UnitRunner(plan)
-        self._graph: GraphRunner | None = None
+        self._units = unit_runner(plan)
+        self._graph: Runner | None = None
         self._tier, self._run, self._state = UNITS, self._units, MEASURING
         self._speculation = Speculation(plan, name, means, self._wake)
         self._is_new = True
@@ -150,14 +151,17 @@ class AutoRunner:
         return made
 
     def _first(self, inputs: Sequence[Any]) -> tuple[Any, ...]:
-        """The first call; its time is that of compiling kernels. A graph that is one call of native
-        code is compiled at once instead."""
+        """The first call; its time is that of compiling kernels. Native calls leave nothing to
+        compile and are chosen at once instead. They have no units to fall back on: an error of one
+        is raised."""
         start = self._means.clock()
-        self._graph = one_call(self._plan, inputs)
+        self._graph = native_runner(self._plan, inputs)
         if self._graph is not None:
             self._is_new = False
-            self._settle(GRAPH, "one call of native code")
-            return self._graph_or_units(inputs)
+            calls = len(self._graph.steps)
+            self._settle(GRAPH, "one native call" if calls == 1 else f"{calls} native calls")
+            self._run, self._next = partial(self._native, self._graph), sys.maxsize
+            return self._run(inputs)
         made = jax.block_until_ready(self._units(inputs))
         self._first_ns = self._means.clock() - start
         self._is_new = False
@@ -293,6 +297,11 @@ class AutoRunner:
         )
         entry = Entry(self._tier, samples, self._speculation.compile_ns, time.time())
         self._store.remember(self._digest, entry)
+
+    def _native(self, run: Runner, inputs: Sequence[Any]) -> tuple[Any, ...]:
+        made = run(inputs)
+        self._graph_calls += 1
+        return made
 
     # --------------------------------------------------------------- failures
 

@@ -13,11 +13,13 @@ from typing import Any
 import jax
 from jax.sharding import SingleDeviceSharding
 
-from ren.lowering.backends import emit
+from ren.lowering.backends.select_backend import compiled
+from ren.lowering.backends.xla.jax_executable import JaxExecutable
 from ren.lowering.devices.devices import PYTHON, is_host
 from ren.lowering.devices.shardings import Place, default_device
+from ren.lowering.program.segment import Segment
 from ren.lowering.program.steps import CopyUnit
-from ren.lowering.runtime.graph_runner import GraphRunner, GraphUnit
+from ren.lowering.runtime.runner import Runner
 
 Type = jax.ShapeDtypeStruct
 
@@ -39,14 +41,14 @@ class Ahead:
         graph: the plan's parts, which run without compiling once all is done.
     """
 
-    def __init__(self, graph: GraphRunner, types: Sequence[Type]) -> None:
+    def __init__(self, graph: Runner, types: Sequence[Type]) -> None:
         """Args:
         graph: the plan's parts.
         types: of its inputs.
         """
         self.graph = graph
         self._types: dict[int, Type] = dict(enumerate(types))
-        self._lowered: list[tuple[GraphUnit, Callable[[], Any]]] = []
+        self._lowered: list[tuple[Segment, Callable[[], Any]]] = []
         self._next = 0
 
     def lower(self) -> bool:
@@ -67,21 +69,23 @@ class Ahead:
                 self._lower_part(step)
         return not self._lowered
 
-    def _lower_part(self, step: GraphUnit) -> None:
+    def _lower_part(self, step: Segment) -> None:
         types = tuple(self._types[v] for v in step.ins)
-        work = emit.graph_ahead(step.graph, step.tables, types, _place(types))
+        executable = _executable(step, types)
+        work = None if executable is None else executable.ahead(types, _place(types))
         if work is not None:
             self._lowered.append((step, work))
         devices = [t.sharding for t in types if t.sharding is not None]
         if all(len(sharding.device_set) == 1 for sharding in devices):
             self._learn(step, [devices[0] if devices else None] * len(step.outs))
 
-    def _learn(self, step: GraphUnit, shardings: Sequence[Any]) -> None:
+    def _learn(self, step: Segment, shardings: Sequence[Any]) -> None:
         if self._next == len(self.graph.steps):
             return  # nothing reads them
         types = tuple(self._types[v] for v in step.ins)
-        outs = emit.graph_types(step.graph, step.tables, types)
-        for v, out, sharding in zip(step.outs, outs, shardings, strict=True):
+        executable = _executable(step, types)
+        outs = [] if executable is None else executable.output_types(types)
+        for v, out, sharding in zip(step.outs, outs, shardings, strict=executable is not None):
             self._types[v] = Type(out.shape, out.dtype, sharding=sharding)
 
     def compile(self) -> None:
@@ -92,6 +96,12 @@ class Ahead:
                 shardings = work()
                 if not all(v in self._types for v in step.outs):
                     self._learn(step, shardings)
+
+
+def _executable(step: Segment, types: Sequence[Type]) -> JaxExecutable | None:
+    """The executable of a segment; None for a backend that has nothing to compile ahead."""
+    found = compiled(step, types)
+    return found if isinstance(found, JaxExecutable) else None
 
 
 def _place(types: Sequence[Type]) -> Place | None:

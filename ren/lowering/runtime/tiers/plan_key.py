@@ -19,12 +19,13 @@ from jaxlib.version import __version__ as jaxlib_version
 
 from ren.core.spec import BufferArg, PlaceholderArg, ScalarArg, Spec
 from ren.core.version import __version__
-from ren.lowering.backends.native.library import library_for
+from ren.lowering.backends.native import library
+from ren.lowering.backends.native.backend import gains
 from ren.lowering.devices.devices import PYTHON, claim_of
 from ren.lowering.kernels.bodies import Table
 from ren.lowering.plan.plan import Plan
 from ren.lowering.program.kernel import Program
-from ren.lowering.program.steps import CopyUnit, Input, KernelUnit, Unit, ViewUnit
+from ren.lowering.program.steps import CopyUnit, Input, Unit, ViewUnit
 
 CPU_INFO = Path("/proc/cpuinfo")  # Linux alone has it
 # What it calls the name and the features of a processor, on x86 and on ARM.
@@ -42,8 +43,8 @@ def plan_digest(plan: Plan, xla_flags: str = "") -> str:
         SHA-256 of the `structure_digest`, of the `environment`, and of the native kernels that the
         plan calls.
     """
-    programs = (unit.kernel.program for unit in plan.units if isinstance(unit, KernelUnit))
-    lines = (structure_digest(plan), environment(xla_flags), f"native {library_for(programs)}")
+    native = library.usable().name if any(map(gains, plan.programs)) else ""
+    lines = (structure_digest(plan), environment(xla_flags), f"native {native}")
     return hashlib.sha256("\n".join(lines).encode()).hexdigest()
 
 

@@ -10,7 +10,7 @@ import attrs
 
 from ren.core.text_table import duration
 from ren.lowering.plan.plan import Plan
-from ren.lowering.runtime.graph_runner import GraphRunner, graph_runner
+from ren.lowering.runtime.runner import Runner, graph_runner
 from ren.lowering.runtime.tiers.budget import Budget, Estimates, Size
 from ren.lowering.runtime.tiers.compile_ahead import Ahead, Type
 from ren.lowering.runtime.tiers.compile_thread import Job, Worker
@@ -94,7 +94,7 @@ class Speculation:
         """Job that the background thread does, or did."""
         return self._job
 
-    def graph(self) -> GraphRunner | None:
+    def graph(self) -> Runner | None:
         """The compiled graph; None when the interpreter exits before it was compiled.
 
         Raises:

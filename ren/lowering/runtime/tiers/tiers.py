@@ -11,20 +11,25 @@ from typing import Any
 import jax
 
 from ren.config import TIERS, config
-from ren.core.errors import DeviceError, JitError
+from ren.core.errors import DeviceError, JitError, NativeError
 from ren.core.text_table import duration
+from ren.lowering.plan.partition import GRAPH, UNITS
 from ren.lowering.plan.plan import Plan
-from ren.lowering.runtime.execute import UnitRunner, interpret_plan
-from ren.lowering.runtime.graph_runner import GraphRunner, graph_runner
+from ren.lowering.runtime.runner import (
+    graph_runner,
+    interpret_plan,
+    native_runner,
+    unit_runner,
+)
 from ren.lowering.runtime.tiers.auto import AutoRunner
 from ren.lowering.runtime.tiers.budget import Cooldown
-from ren.lowering.runtime.tiers.timing import GRAPH, UNITS
 from ren.lowering.storage.telemetry import Clock, Decision, Runner, Store, Telemetry, TierReport
 
 __all__ = ["AUTO", "EAGER", "GRAPH", "TIERS", "UNITS", "Runner", "check_tier", "runner"]
 
 EAGER, AUTO = "eager", "auto"
 
+Run = Callable[[Sequence[Any]], tuple[Any, ...]]
 _log = logging.getLogger("ren")
 
 
@@ -65,75 +70,56 @@ def runner(
     tier = config.jit_tier if tier == AUTO else tier
     if tier == AUTO:
         return AutoRunner(plan, name, digest, store)
-    if tier == GRAPH:
-        return GraphOrUnits(plan, name)
-    return _Fixed(tier, partial(interpret_plan, plan) if tier == EAGER else UnitRunner(plan))
+    return ChosenTier(plan, tier, name)
 
 
-class _Fixed:
-    """A plan in one tier, whatever it takes."""
+class ChosenTier:
+    """A plan in the tier that the caller chose.
 
-    def __init__(self, tier: str, run: Callable[[Sequence[Any]], tuple[Any, ...]]) -> None:
-        self.tier = tier
-        self._run = run
-        self._calls = 0
-
-    def __call__(self, inputs: Sequence[Any], /) -> tuple[Any, ...]:
-        self._calls += 1
-        return self._run(inputs)
-
-    @property
-    def telemetry(self) -> Telemetry:
-        """Number of runs; nothing is timed."""
-        reports = (TierReport(self.tier, self._calls),)
-        return Telemetry(self.tier, "chosen by the caller", reports)
-
-    def wait(self, timeout: float | None = None) -> bool:
-        """True: nothing is compiled in the background."""
-        return True
-
-
-class GraphOrUnits:
-    """Runs a plan's graph, compiled at the first call; after a failure, for a while, its units."""
+    A graph that cannot be compiled fails at its first call; then, for a while, its units run. A
+    native call that fails raises.
+    """
 
     def __init__(
-        self, plan: Plan, name: str = "A plan", clock: Clock = time.perf_counter_ns
+        self, plan: Plan, tier: str, name: str = "A plan", clock: Clock = time.perf_counter_ns
     ) -> None:
-        self._plan, self._name, self._clock = plan, name, clock
-        self._units = UnitRunner(plan)
-        self._graph: GraphRunner | None = None
-        self._is_proven = False
-        self._compile_ns = self._calls = self._graph_calls = 0
+        self._plan, self._chosen, self._name, self._clock = plan, tier, name, clock
+        self._run: Run | None = None
+        self._is_proven = tier != GRAPH
+        self._compile_ns = self._calls = self._others = 0
         self._cooldown = Cooldown(clock)
         self._is_impossible = False
         self._decisions: list[Decision] = []
+        self._units = partial(interpret_plan, plan) if tier == EAGER else unit_runner(plan)
 
     def __call__(self, inputs: Sequence[Any], /) -> tuple[Any, ...]:
         """The arrays of the plan's roots."""
         self._calls += 1
-        if self.tier == UNITS:
+        if self._chosen != GRAPH or self.tier == UNITS:
+            self._others += self._chosen == GRAPH
             return self._units(inputs)
         try:
-            made = self._run_graph(inputs)
+            return self._graph(inputs)
+        except NativeError:
+            raise
         except Exception as error:
             made = self._units(inputs)  # raises too when the inputs are at fault
+            self._others += 1
             self._fail(error)
             return made
-        self._graph_calls += 1
-        return made
 
     @property
     def tier(self) -> str:
-        """ "graph", or "units" while it cools down after a failure."""
-        return UNITS if self._is_impossible or self._cooldown.left_ns else GRAPH
+        """The tier chosen, or "units" while a graph cools down after a failure."""
+        return UNITS if self._is_impossible or self._cooldown.left_ns else self._chosen
 
     @property
     def telemetry(self) -> Telemetry:
-        """Calls and failures so far; of times only that of the first call."""
-        units = self._calls - self._graph_calls
-        reports = [TierReport(GRAPH, self._graph_calls, compile_ns=self._compile_ns)]
-        if units:
-            reports.append(TierReport(UNITS, units))
+        """Calls and failures so far; of times only that of the first call of a graph."""
+        ran = self._calls - self._others
+        reports = [TierReport(self._chosen, ran, compile_ns=self._compile_ns)]
+        if self._others:
+            reports.append(TierReport(UNITS, self._others))
         cooldown, left = self._cooldown, self._cooldown.left_ns
         state = "cooling down" if left else "chosen by the caller"
         decisions = tuple(self._decisions)
@@ -143,13 +129,13 @@ class GraphOrUnits:
         """True: nothing is compiled in the background."""
         return True
 
-    def _run_graph(self, inputs: Sequence[Any]) -> tuple[Any, ...]:
-        if self._graph is not None and self._is_proven:
-            return self._graph(inputs)
+    def _graph(self, inputs: Sequence[Any]) -> tuple[Any, ...]:
+        if self._run is not None and self._is_proven:
+            return self._run(inputs)
         start = self._clock()
-        if self._graph is None:
-            self._graph = graph_runner(self._plan)
-        made = jax.block_until_ready(self._graph(inputs))  # what fails there fails here
+        if self._run is None:
+            self._run = native_runner(self._plan, inputs) or graph_runner(self._plan)
+        made = jax.block_until_ready(self._run(inputs))  # what fails there fails here
         self._compile_ns = self._clock() - start
         self._is_proven = True
         self._cooldown.succeed()
@@ -160,7 +146,7 @@ class GraphOrUnits:
     def _fail(self, error: Exception) -> None:
         self._is_impossible = isinstance(error, DeviceError)
         wait = "good" if self._is_impossible else duration(self._cooldown.fail() / 1e9)
-        self._graph, self._is_proven = None, False
+        self._run, self._is_proven = None, False
         reason = str(error).partition("\n")[0]
         self._decisions.append(Decision(self._calls, UNITS, f"the graph failed: {reason}"))
         message = "%s runs as units for %s, not as one executable: %s"

@@ -7,8 +7,7 @@ import statistics
 import attrs
 
 from ren.core.text_table import duration
-
-UNITS, GRAPH = "units", "graph"
+from ren.lowering.plan.partition import GRAPH, UNITS
 
 _PROBES, _FEW_PROBES = 8, 3  # of each tier; few where the difference is clear
 _CLEAR = 1.3  # slower than the other by this factor

@@ -22,7 +22,7 @@ from ren.lowering.inspect.memory_report import memory_of
 from ren.lowering.plan.cost import cost_of
 from ren.lowering.plan.plan import Plan
 from ren.lowering.plan.time_model import plan_seconds
-from ren.lowering.runtime.execute import plan_of
+from ren.lowering.runtime.planning import plan_of
 from ren.poly import Poly
 from ren.schemes.ckks.analysis.requirements import Requirements, VectorSpec
 from ren.schemes.ckks.arithmetic.argument_checks import check_function

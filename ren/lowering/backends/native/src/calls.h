@@ -10,18 +10,12 @@
 
 namespace {
 
-// The arrays that a call reads, the two last axes of the first, and where the result goes.
+// The arrays that a call reads, and where its results go.
 struct Call {
   const Pool pool;
   const XLA_FFI_CallFrame* frame;
-  size_t limbs, n, batches;
 
-  explicit Call(const XLA_FFI_CallFrame* frame) : pool(frame), frame(frame) {
-    const XLA_FFI_Buffer& x = buffer(0);
-    n = size_t(x.dims[x.rank - 1]);
-    limbs = size_t(x.dims[x.rank - 2]);
-    batches = size(0) / (limbs * n);
-  }
+  explicit Call(const XLA_FFI_CallFrame* frame) : pool(frame), frame(frame) {}
   const XLA_FFI_Buffer& buffer(size_t i) const {
     return *static_cast<XLA_FFI_Buffer*>(frame->args.args[i]);
   }
@@ -35,7 +29,6 @@ struct Call {
   const XLA_FFI_Buffer& result_buffer(size_t i) const {
     return *static_cast<XLA_FFI_Buffer*>(frame->rets.rets[i]);
   }
-  u32* result() const { return static_cast<u32*>(result_buffer(0).data); }
 };
 
 // An error of XLA's, which the caller of a program gets as an exception.

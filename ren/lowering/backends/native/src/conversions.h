@@ -91,22 +91,6 @@ size_t width_of(size_t n, size_t digits) {
   return width;
 }
 
-// Converts coefficients, a few at a time: `to_digits(x, width, digits)` for their digits, then the
-// sums.
-template <class V, class Digits>
-void convert(const Pool& pool, const Target& to, size_t batches, size_t limbs, size_t n,
-             const u32* x, u32* y, const Digits& to_digits) {
-  const size_t width = width_of<V>(n, to.digits), parts = n / width;
-  parallel(pool, batches * parts, batches * n * to.digits * to.count, [&](size_t task) {
-    const size_t batch = task / parts, c = task % parts * width;
-    std::vector<u32> digits(to.digits * width);
-    const u32* from = x + batch * limbs * n + c;
-    to_digits([=](size_t i) { return from + i * n; }, width, digits.data());
-    u32* out = y + batch * to.count * n + c;
-    all_weighted_sums<V>(to, digits.data(), width, [=](size_t j) { return out + j * n; });
-  });
-}
-
 // The moduli of the source and their inverses mod 2^32.
 struct Source {
   const u32 *d, *d_inv;

@@ -1,58 +1,19 @@
-// The kernels that matter most, for CPUs: transforms, base conversion, and whole plans of them.
+// The handler that XLA calls, which runs bytecode, and the functions that the host calls.
 //
-// What each computes is defined by its namesake in ren/lowering/kernels, and is equal to it bit for
-// bit. Residues are uint32 in [0, q), q < 2^30; arrays are [*batch, limb, n], row-major. Tables are
-// those of the jax.numpy kernels.
+// What a step computes is defined by its namesake in ren/lowering/kernels, and is equal to it bit for
+// bit. Residues are uint32 in [0, q), q < 2^30; arrays are [*batch, limb, n], row-major.
 
 #include "floats.h"
 #include "keccak.h"
 #include "plans.h"
 
-namespace {
-
-template <class V, bool is_forward>
-void transform_call(const Call& in) {
-  transform<V, is_forward>(in.pool, in.batches, in.limbs, in.n, in[0], in[1], in[2], in[3],
-                           in.result());
-}
-
-// x; d, d_inv, scale, half; b, b_inv, offset, weights.
-template <class V>
-void convert_call(const Call& in) {
-  const Target to{in.limbs, in.size(5), in[5], in[6], in[7], in[8]};
-  convert<V>(in.pool, to, in.batches, in.limbs, in.n, in[0], in.result(),
-             [&](const auto& x, size_t width, u32* digits) {
-               own_digits<V>({in[1], in[2]}, in.limbs, in[3], in[4], x, width, digits);
-             });
-}
-
-// x; d, d_inv, half, own, cross; b, b_inv, offset, weights.
-template <class V>
-void lift_call(const Call& in) {
-  const Target to{in.limbs, in.size(6), in[6], in[7], in[8], in[9]};
-  convert<V>(in.pool, to, in.batches, in.limbs, in.n, in[0], in.result(),
-             [&](const auto& x, size_t width, u32* digits) {
-               mixed_digits<V>({in[1], in[2]}, in.limbs, in[3], in[4], in[5], x, width, digits);
-             });
-}
-
-}  // namespace
-
 // Vectors where a ring is long enough for them.
-#define REN_KERNEL(name, length, least, vectors, numbers)                        \
-  extern "C" __attribute__((visibility("default"))) XLA_FFI_Error* name(         \
-      XLA_FFI_CallFrame* frame) {                                                \
-    return handle(frame, [](const Call& in) {                                    \
-      if (length >= (least)) vectors(in); else numbers(in);                      \
-    });                                                                          \
-  }
-
-REN_KERNEL(ren_ntt, in.n, kLeastSquare, (transform_call<Vector, true>), (transform_call<u32, true>))
-REN_KERNEL(ren_intt, in.n, kLeastSquare, (transform_call<Vector, false>),
-           (transform_call<u32, false>))
-REN_KERNEL(ren_convert, in.n, lanes<Vector>, convert_call<Vector>, convert_call<u32>)
-REN_KERNEL(ren_lift, in.n, lanes<Vector>, lift_call<Vector>, lift_call<u32>)
-REN_KERNEL(ren_plan, degree_of(in), kLeastSquare, plan_call<Vector>, plan_call<u32>)
+extern "C" __attribute__((visibility("default"))) XLA_FFI_Error* ren_plan(
+    XLA_FFI_CallFrame* frame) {
+  return handle(frame, [](const Call& in) {
+    if (degree_of(in) >= kLeastSquare) plan_call<Vector>(in); else plan_call<u32>(in);
+  });
+}
 
 // What the host calls itself: see ren/lowering/backends/native/hashing.py.
 #define REN_HOST extern "C" __attribute__((visibility("default")))

@@ -237,10 +237,9 @@ struct Transform {
 
   size_t chunks() const { return size_t(1) << (limb.log_n - log_chunk); }
 
-  void columns(const u32* x, u32* y, size_t part, size_t parts) const {
-    const size_t width = (size_t(1) << log_child) / parts;
-    any_far_pass<V, is_forward, !is_forward>(limb, x, y, top, limb.log_n, 1, part * width,
-                                             (part + 1) * width);
+  void columns(const u32* x, u32* y) const {
+    any_far_pass<V, is_forward, !is_forward>(limb, x, y, top, limb.log_n, 1, 0,
+                                             size_t(1) << log_child);
   }
   void chunk(const u32* x, u32* y, size_t chunk) const {
     const size_t start = chunk << log_chunk, end = start + (size_t(1) << log_chunk);
@@ -255,48 +254,12 @@ struct Transform {
       for (size_t i = start; i < end; i += square) near_forward<V>(limb, y + i, i / square);
   }
   void whole(const u32* x, u32* y) const {
-    if (is_forward) columns(x, y, 0, 1);
+    if (is_forward) columns(x, y);
     for (size_t i = 0; i < chunks(); i++) chunk(is_forward ? y : x, y, i);
-    if (!is_forward) columns(y, y, 0, 1);
+    if (!is_forward) columns(y, y);
   }
 };
 
 int log2_of(size_t n) { return 63 - __builtin_clzll(n); }
-
-template <class V, bool is_forward>
-void transform(const Pool& pool, size_t batches, size_t limbs, size_t n, const u32* x,
-               const u32* q, const u32* w, const u32* s, u32* y) {
-  const int log_n = log2_of(n), log_c = log_n / 2 < kMaxLogC ? log_n / 2 : kMaxLogC;
-  const size_t count = batches * limbs, work = count * n * size_t(log_n);
-  const auto limb = [=](size_t i) { return Limb{w + i * n, s + i * n, q[i], log_n, log_c}; };
-  const auto part = [=](size_t i) { return (i % batches * limbs + i / batches) * n; };
-  const size_t threads = pool.threads();
-  constexpr size_t kParts = 4;
-  if (count >= 4 * threads || n < (size_t(1) << 12)) {
-    parallel(pool, count, work, [&](size_t i) {
-      const Limb own = limb(i / batches);
-      Transform<V, is_forward>{own}.whole(x + part(i), y + part(i));
-    });
-    return;
-  }
-  const auto columns = [&](const u32* from) {
-    parallel(pool, count * kParts, work, [&](size_t i) {
-      const Limb own = limb(i / kParts / batches);
-      const size_t at = part(i / kParts);
-      Transform<V, is_forward>{own}.columns(from + at, y + at, i % kParts, kParts);
-    });
-  };
-  const auto chunks = [&](const u32* from) {
-    const Limb first = limb(0);
-    const size_t parts = Transform<V, is_forward>{first}.chunks();
-    parallel(pool, count * parts, work, [&](size_t i) {
-      const Limb own = limb(i / parts / batches);
-      const size_t at = part(i / parts);
-      Transform<V, is_forward>{own}.chunk(from + at, y + at, i % parts);
-    });
-  };
-  is_forward ? columns(x) : chunks(x);
-  is_forward ? chunks(y) : columns(y);
-}
 
 }  // namespace

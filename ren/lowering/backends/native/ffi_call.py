@@ -1,4 +1,4 @@
-"""The call of a whole graph where a program may be divided among devices.
+"""The call of a graph's bytecode, also where a program may be divided among devices.
 
 XLA divides an opaque call by gathering all of its arrays on each device. The rule here declares
 that the loops of a call may be divided. Each device then calls the kernel for its part. Where
@@ -20,11 +20,18 @@ from jax.sharding import NamedSharding, PartitionSpec
 
 from ren.lowering.backends.native.batch_axes import Shape, filled, looped
 
+PLATFORM = "cpu"
+HANDLER = "ren_plan"  # it runs bytecode: see `ren.lowering.backends.native.bytecode`
 _Names = list[str | None]
 
 
+def handler_name(library: str) -> str:
+    """The name by which the handler of a library is registered: no two libraries share one."""
+    return f"{HANDLER}_{library}"
+
+
 @attrs.frozen
-class WholeCall:
+class FfiCall:
     """A handler with the arrays that it takes.
 
     Args:

@@ -7,16 +7,15 @@ import pytest
 
 import ren
 from ren import Domain, RingSpec
+from ren.lowering.backends.base import Unsupported
 from ren.lowering.backends.native import library
-from ren.lowering.backends.native.bytecode import whole
 from ren.lowering.devices.threads import threads
 from ren.lowering.inspect.explain import explain
 from ren.lowering.inspect.memory_report import memory_of, units_report
-from ren.lowering.plan.call_memory import native_call
-from ren.lowering.plan.partition import single_graph
+from ren.lowering.plan.native_calls import NativeCalls, native_calls
 from ren.lowering.plan.plan import Plan
 from ren.lowering.plan.time_model import native_seconds
-from tests.lowering.plans import arrays, plan, poly
+from tests.lowering.plans import plan, poly
 from tests.rings import primes
 
 N = 4096
@@ -41,24 +40,22 @@ def products(batch=(), steps: int = 1) -> Plan:
 
 def header(p: Plan) -> tuple[int, int, int]:
     """Phases, rows of a task and rows between phases, as the call reads them."""
-    step = single_graph(p)
-    assert step is not None
-    found = whole(step.graph, step.tables, [a.shape for a in arrays(p)])
-    assert found is not None
-    (words,) = found.tables[-1].build()
+    calls = native_calls(p)
+    assert isinstance(calls, NativeCalls)
+    (words,) = calls.programs[0].tables[-1].build()
     return tuple(map(int, words[:3]))  # type: ignore[return-value]
 
 
 def test_the_peak_is_what_the_call_holds_and_returns():
     p = products()
-    call, report = native_call(p), memory_of(p)
+    call, report = native_calls(p), memory_of(p)
     phases, own, kept = header(p)
-    assert call is not None and call.phases == phases
+    assert isinstance(call, NativeCalls) and call.phases == phases
     assert report.call_bytes == call.held_bytes
     assert 4 * N * (kept + own) <= call.held_bytes <= 4 * N * (kept + own * threads())
     assert report.peak_bytes == report.output_bytes + call.held_bytes
     assert report.donated_bytes == 0 and report.measured_bytes is None
-    assert "held by the native call" in str(report)
+    assert "held by native calls" in str(report)
     assert f"one native call of {phases} phases" in explain(p)
     assert f"estimated {native_seconds(p) * 1e3:.3f} ms" in explain(p)
 
@@ -69,12 +66,12 @@ def test_kernels_are_reported_where_they_run():
         assert memory_of(p) == units_report(p) and memory_of(p).call_bytes is None
         assert "kernel by kernel" in explain(p)
     small = plan(poly(0) * poly(1))
-    assert native_call(small) is None and "kernel by kernel" in explain(small)
+    assert isinstance(native_calls(small), Unsupported) and "kernel by kernel" in explain(small)
 
 
 def test_a_batch_holds_as_much_as_threads_work_on():
-    one, many = native_call(products()), native_call(products(batch=(64,)))
-    assert one is not None and many is not None
+    one, many = native_calls(products()), native_calls(products(batch=(64,)))
+    assert isinstance(one, NativeCalls) and isinstance(many, NativeCalls)
     assert one.held_bytes <= many.held_bytes <= threads() * one.held_bytes
 
 
@@ -89,5 +86,5 @@ def test_rows_are_used_again_once_their_last_reader_is_done():
 def test_a_plan_on_the_python_device_is_no_call():
     x = poly(0, RingSpec(N, primes(N)[-2:])).to("python")
     p = plan(x * x)
-    assert native_call(p) is None
+    assert isinstance(native_calls(p), Unsupported)
     np.testing.assert_array_equal(ren.realize(x * x).limbs, (x * x).to("cpu").limbs)

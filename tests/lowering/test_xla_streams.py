@@ -1,4 +1,4 @@
-"""Lanes: which units run beside each other, and that nobody can tell from the results."""
+"""Streams: which units run beside each other, and that nobody can tell from the results."""
 
 import jax
 import numpy as np
@@ -6,9 +6,10 @@ import pytest
 
 import ren
 from ren import Poly, RingSpec
+from ren.lowering.backends.native import library
 from ren.lowering.backends.xla import jax_runtime as runtime
-from ren.lowering.runtime import xla_streams as lanes
-from ren.lowering.runtime.execute import UnitRunner, run_plan
+from ren.lowering.runtime import xla_streams as streams
+from ren.lowering.runtime.runner import run_plan, unit_runner
 from tests.lowering import plans
 from tests.lowering.plans import arrays, plan
 from tests.rings import primes
@@ -27,34 +28,34 @@ def two_chains():
     return plan((x.ntt() * y.ntt()).intt())
 
 
-def test_a_chain_stays_in_its_lane_and_the_other_runs_beside_it():
+def test_a_chain_stays_in_its_stream_and_the_other_runs_beside_it():
     p = two_chains()
-    found = lanes.divided(p, 2)
+    found = streams.streams_of(p, 2)
     assert set(found) == {0, 1}
-    lane = {v: found[i] for i, unit in enumerate(p.units) for v in unit.outs}
+    stream = {v: found[i] for i, unit in enumerate(p.units) for v in unit.outs}
     crossings = [
         (v, unit) for unit, at in zip(p.units, found, strict=True)
-        for v in unit.ins if lane.get(v, at) != at
+        for v in unit.ins if stream.get(v, at) != at
     ]  # fmt: skip
     assert len(crossings) == 1
-    assert lanes.divided(p, 1) == ()
+    assert streams.streams_of(p, 1) == ()
 
 
-def test_work_that_lanes_would_hardly_save_has_none():
+def test_work_that_streams_would_hardly_save_has_none():
     small = RingSpec(8, (17, 97))
     x, y = (Poly([i, 1, 2, 3, 4, 5, 6, 7], small) for i in (1, 2))
     p = plan((x.ntt() * x.ntt()).intt() + (y.ntt() * y.ntt()).intt())
-    assert lanes.divided(p, 4) == ()
+    assert streams.streams_of(p, 4) == ()
 
 
 @needs_streams
-def test_lanes_give_the_same_residues_and_leave_the_thread_its_own(monkeypatch):
-    monkeypatch.setattr(lanes, "threads", lambda: 3)
+def test_streams_give_the_same_residues_and_leave_the_thread_its_own(monkeypatch):
+    monkeypatch.setattr(streams, "threads", lambda: 3)
     with ren.config.update(native=False):
         p = two_chains()
         want = np.asarray(run_plan(p, arrays(p))[0])
-        assert set(lanes.lanes_for(p, arrays(p))) == {0, 1}
-        run, own = UnitRunner(p), runtime.stream()
+        assert set(streams.streams_for(p, arrays(p))) == {0, 1}
+        run, own = unit_runner(p), runtime.stream()
         for _ in range(8):
             many = [run(arrays(p)) for _ in range(4)]
             assert runtime.stream() == own
@@ -63,11 +64,11 @@ def test_lanes_give_the_same_residues_and_leave_the_thread_its_own(monkeypatch):
 
 
 @needs_streams
-def test_a_failure_leaves_the_thread_its_own_lane(monkeypatch):
-    monkeypatch.setattr(lanes, "threads", lambda: 2)
+def test_a_failure_leaves_the_thread_its_own_stream(monkeypatch):
+    monkeypatch.setattr(streams, "threads", lambda: 2)
     with ren.config.update(native=False):
         p = two_chains()
-        run, own = UnitRunner(p), runtime.stream()
+        run, own = unit_runner(p), runtime.stream()
         given = [jax.device_put(np.asarray(a)) for a in arrays(p)]
         run(given)
         given[0].delete()
@@ -76,13 +77,13 @@ def test_a_failure_leaves_the_thread_its_own_lane(monkeypatch):
         assert runtime.stream() == own
 
 
-def test_native_kernels_copies_and_one_core_have_no_lanes(monkeypatch):
-    monkeypatch.setattr(lanes, "threads", lambda: 1)
+def test_native_kernels_copies_and_one_core_have_no_streams(monkeypatch):
+    monkeypatch.setattr(streams, "threads", lambda: 1)
     p = two_chains()
-    assert lanes.lanes_for(p, arrays(p)) == ()
-    monkeypatch.setattr(lanes, "threads", lambda: 2)
-    monkeypatch.setattr(lanes, "library_on", lambda programs, place: "some")
-    assert lanes.lanes_for(p, arrays(p)) == ()
+    assert streams.streams_for(p, arrays(p)) == ()
+    monkeypatch.setattr(streams, "threads", lambda: 2)
+    monkeypatch.setattr(library, "usable", lambda: library.Outcome("some"))
+    assert streams.streams_for(p, arrays(p)) == ()
     moved = plan((poly(1).ntt().to("python").intt()).ntt())
-    monkeypatch.setattr(lanes, "library_on", lambda programs, place: "")
-    assert lanes.lanes_for(moved, arrays(moved)) == ()
+    monkeypatch.setattr(library, "usable", lambda: library.Outcome(reason="none"))
+    assert streams.streams_for(moved, arrays(moved)) == ()

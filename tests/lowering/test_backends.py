@@ -1,0 +1,329 @@
+"""The interface of backends: a fourth one, reasons against, calls that fail, plans that are cut."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from typing import Any
+
+import attrs
+import jax
+import numpy as np
+import pytest
+
+import ren
+from ren import Domain, Poly, RingSpec
+from ren.core.errors import NativeError
+from ren.core.op import OPS, Kind
+from ren.lowering.backends import select_backend
+from ren.lowering.backends.base import Bound, Unsupported
+from ren.lowering.backends.native import bytecode, library
+from ren.lowering.backends.native.backend import NativeBackend
+from ren.lowering.backends.native.limb_program import ABSENT, STEPS
+from ren.lowering.inspect.explain import explain
+from ren.lowering.inspect.memory_report import memory_of
+from ren.lowering.kernels.bodies import BODIES
+from ren.lowering.plan import native_calls as calls_of
+from ren.lowering.plan.native_calls import NativeCalls, native_calls
+from ren.lowering.plan.partition import GRAPH, UNITS
+from ren.lowering.plan.plan import Plan
+from ren.lowering.program.graph import Call
+from ren.lowering.program.segment import Segment
+from ren.lowering.runtime import runner
+from ren.lowering.runtime.runner import (
+    graph_runner,
+    interpret_plan,
+    native_runner,
+    run_once,
+    run_plan,
+)
+from ren.schemes import ckks
+from tests.lowering.plans import arrays, plan, poly
+from tests.lowering.test_memory import program_polys
+from tests.programs import generate
+from tests.rings import primes
+
+N = 4096
+RING = RingSpec(N, primes(N)[-4:])
+
+
+def needs_native() -> None:
+    if library.outcome().reason or not ren.config.native:
+        pytest.skip(library.outcome().reason or "native code is off")
+
+
+def same(made: Sequence[Any], want: Sequence[Any]) -> bool:
+    pairs = zip(made, want, strict=True)
+    return all(np.array_equal(np.asarray(a), np.asarray(b)) for a, b in pairs)
+
+
+# ------------------------------------------------------------------- a fourth backend
+
+
+@attrs.frozen(eq=False)
+class Integers:
+    """A segment of sums and differences, computed with Python's integers, one by one."""
+
+    segment: Segment
+
+    def bind(self, args: Sequence[Any]) -> Bound:
+        return Bound(self.traced, tuple(range(len(args))), tuple(range(len(self.segment.outs))))
+
+    def traced(self, args: Sequence[Any]) -> list[Any]:
+        values = [np.asarray(a) for a in args]
+        for step in self.segment.graph.steps:
+            assert isinstance(step, Call)
+            own = [values[v] for v in step.src]
+            values += self._stored(step, own)
+        return [jax.device_put(values[v]) for v in self.segment.graph.outputs]
+
+    def _stored(self, call: Call, slots: list[np.ndarray]) -> list[np.ndarray]:
+        made: list[Any] = []
+        for instr in call.program.instrs:
+            src = [made[i] for i in instr.src]
+            match instr.op:
+                case "SLOT":
+                    made.append(slots[instr.structure] if instr.structure >= 0 else None)  # type: ignore[operator,index]
+                case "LOAD":
+                    made.append(src[0])
+                case "STORE":
+                    made.append(src[1])
+                case "ADD" | "SUB":
+                    (moduli,) = self.segment.tables[call.tables[instr.tables[0]]].args
+                    sign = 1 if instr.op == "ADD" else -1
+                    q = np.array(moduli, object)[:, None]  # type: ignore[arg-type]
+                    exact = (src[0].astype(object) + sign * src[1].astype(object)) % q
+                    made.append(exact.astype(np.uint32))
+                case _:
+                    made.append(None)
+        return [made[i] for i in call.program.outputs]
+
+
+class IntegerBackend:
+    """Runs sums and differences of whole arrays."""
+
+    name = "integers"
+
+    def __init__(self) -> None:
+        self.ran = 0
+
+    def compile(self, segment: Segment, args: Sequence[Any]) -> Integers | Unsupported:
+        instrs = [i for s in segment.graph.steps if isinstance(s, Call) for i in s.program.instrs]
+        known = {"SLOT", "GIDX", "INDEX", "LOAD", "STORE", "ADD", "SUB"}
+        is_plain = all(i.structure == (None, False) for i in instrs if i.op == "LOAD")
+        if len(instrs) == 0 or not is_plain or not {i.op for i in instrs} <= known:
+            return Unsupported("it has more than sums and differences")
+        self.ran += 1
+        return Integers(segment)
+
+
+@pytest.mark.parametrize("policy", [UNITS, GRAPH])
+def test_a_fourth_backend_is_one_class_and_one_entry(monkeypatch, policy):
+    mine = IntegerBackend()
+    monkeypatch.setattr(select_backend, "BACKENDS", (mine, *select_backend.BACKENDS))
+    run = run_plan if policy == UNITS else lambda p, a: graph_runner(p)(a)
+    x, y = poly(0, RING), poly(1, RING)
+    p = plan(x + y, x - y)
+    assert same(run(p, arrays(p)), interpret_plan(p, arrays(p))) and mine.ran
+    other, mine.ran = plan((x * y).rotate(1)), 0
+    assert same(run(other, arrays(other)), interpret_plan(other, arrays(other)))
+    assert not mine.ran
+    assert isinstance(mine.compile(Segment((), graph_of(other), (), (), ()), ()), Unsupported)
+
+
+def graph_of(p: Plan) -> Any:
+    (step,) = graph_runner(p).steps
+    assert isinstance(step, Segment)
+    return step.graph
+
+
+def test_every_backend_has_each_op_or_says_that_it_has_not():
+    structural = {Kind.ROOT, Kind.LEAF}
+    emitted = {name for name, op in OPS.items() if op.kind not in structural} & set(BODIES)
+    for name in emitted:
+        body = BODIES[name]
+        assert callable(body.emit) and callable(body.reference), name
+    assert emitted == set(STEPS) - {"RESIDUES"} | set(ABSENT) | {"STACK", "PART", "GIDX", "INDEX"}
+    assert not set(ABSENT) & set(STEPS)
+    assert all(reason for reason in ABSENT.values())
+
+
+# ------------------------------------------------------------------- reasons
+
+
+def test_the_reason_against_native_calls_is_shown_and_logged_once(monkeypatch, caplog):
+    needs_native()
+    caplog.set_level(logging.INFO, "ren")
+    monkeypatch.setattr(runner, "_logged", set())
+    monkeypatch.delitem(STEPS, "NEG")
+    bytecode.lowered.cache_clear()
+    p = plan((-poly(0, RING)).ntt())
+    want = interpret_plan(p, arrays(p))
+    for _ in range(2):
+        assert same(run_once(p, arrays(p)), want)
+    lines = [r.getMessage() for r in caplog.records if "native calls" in r.getMessage()]
+    assert lines == ["A plan does not run as native calls: it has no limb rows for NEG."]
+    assert "no native calls: it has no limb rows for NEG" in explain(p)
+    monkeypatch.undo()
+    bytecode.lowered.cache_clear()
+    assert "one native call" in explain(p)
+
+
+@pytest.mark.parametrize(
+    ("make", "reason"),
+    [
+        (lambda: poly(0, RingSpec(1024, primes(1024)[-2:])).ntt(), "degree is below 4096"),
+        (lambda: poly(0, RING) + 1, "no transform"),
+        (lambda: poly(0, RING).ntt().to("cpu"), "copies between devices"),
+        (lambda: poly(0, RING).to("python").ntt(), "copies between devices"),
+    ],
+)
+def test_each_reason_is_told(make, reason):
+    needs_native()
+    assert reason in explain(plan(make()))
+
+
+def test_without_native_code_the_setting_is_the_reason():
+    with ren.config.update(native=False):
+        assert "ren.config.native is False" in explain(plan(poly(0, RING).ntt()))
+
+
+# ------------------------------------------------------------------- calls that fail
+
+
+class Failing:
+    """An executable of which each run fails."""
+
+    def __init__(self) -> None:
+        self.runs = 0
+
+    def bind(self, args: Sequence[Any]) -> Bound:
+        return Bound(self.traced, tuple(range(len(args))), (0,))
+
+    def traced(self, args: Sequence[Any]) -> list[Any]:
+        self.runs += 1
+        raise RuntimeError("INTERNAL: word 7\nmore")
+
+
+@pytest.mark.parametrize("way", ["eager", "auto", "graph"])
+def test_a_native_call_that_fails_raises_and_runs_nowhere_else(monkeypatch, way):
+    needs_native()
+    failing = Failing()
+    x, y = poly(0, RING).realize(), poly(1, RING).realize()
+    monkeypatch.setattr(NativeBackend, "compile", lambda *_: failing)
+
+    def f(x: ren.Poly, y: ren.Poly) -> ren.Poly:
+        return (x * y).intt()
+
+    run = {"eager": lambda x, y: f(x, y).realize(), "auto": ren.jit(f)}
+    run["graph"] = ren.jit(tier="graph")(f)
+    for count in (1, 2):
+        with pytest.raises(NativeError, match="word 7") as told:
+            run[way](x, y)
+        assert failing.runs == count
+        assert "<Plan: " in str(told.value) and "REN_NATIVE=0" in str(told.value)
+        assert "more" not in str(told.value)
+    monkeypatch.undo()
+    assert ren.equal(f(x, y), ren.jit(f)(x, y))
+
+
+# ------------------------------------------------------------------- plans that are cut
+
+
+@pytest.fixture
+def limits(monkeypatch):
+    """Sets limits of one call; lowered plans are forgotten before and after."""
+    bytecode.lowered.cache_clear()
+
+    def set_limits(rows: int | None = None, kept: int | None = None) -> None:
+        bytecode.lowered.cache_clear()
+        if rows is not None:
+            monkeypatch.setattr("ren.lowering.backends.native.limb_program.MOST_ROWS", rows)
+        if kept is not None:
+            monkeypatch.setattr("ren.lowering.backends.native.bytecode.MOST_KEPT", kept)
+
+    yield set_limits
+    monkeypatch.undo()
+    bytecode.lowered.cache_clear()
+
+
+def calls(p: Plan) -> NativeCalls:
+    found = native_calls(p)
+    assert isinstance(found, NativeCalls), found
+    return found
+
+
+def chained(depth: int, seed: int = 0) -> Poly:
+    """Products that are rescaled, one after the other."""
+    ring = RingSpec(N, primes(N)[-(depth + 1) :])
+    x, y = poly(seed, ring, Domain.NTT), poly(seed + 1, ring, Domain.NTT)
+    for limbs in range(depth, 0, -1):
+        x = (x * x + x * y.to_ring(x.ring)).rescale(ring.moduli[:limbs])
+    return x
+
+
+def chain(depth: int) -> Plan:
+    return plan(x := chained(depth), x + 1)
+
+
+@pytest.mark.parametrize(("rows", "kept"), [(150, None), (None, 4 * N * 6)])
+def test_a_plan_beyond_the_limits_of_a_call_is_several(limits, rows, kept):
+    needs_native()
+    p = chain(6)
+    want = interpret_plan(p, arrays(p))
+    assert len(calls(p).programs) == 1
+    limits(rows, kept)
+    found = calls(p)
+    assert len(found.programs) > 1
+    assert f"runs as {len(found.programs)} native calls" in explain(p)
+    run = native_runner(p, arrays(p))
+    assert run is not None and len(run.steps) == len(found.segments)
+    for _ in range(2):
+        assert same(run(arrays(p)), want)
+    assert same(jax.jit(lambda *a: run_once(p, a))(*arrays(p)), want)
+    batch = [np.stack([np.asarray(a)] * 2) for a in arrays(p)]
+    many = jax.vmap(lambda *a: run_once(p, a))(*batch)
+    for i in range(2):
+        assert same([m[i] for m in many], want)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_random_plans_that_are_cut_compute_the_same(limits, monkeypatch, seed):
+    needs_native()
+    monkeypatch.setattr(calls_of, "LEAST_N", 16)
+    p = plan(*program_polys(generate(seed, 16, 1 + seed % 4, 12 + 2 * seed)))
+    want = interpret_plan(p, arrays(p))
+    for rows in (40, 80, 160):
+        limits(rows)
+        assert same(run_once(p, arrays(p)), want)
+
+
+def test_a_plan_that_no_cut_helps_runs_as_kernels(limits):
+    needs_native()
+    limits(rows=3)
+    p = chain(3)
+    assert isinstance(native_calls(p), Unsupported)
+    assert same(run_once(p, arrays(p)), interpret_plan(p, arrays(p)))
+
+
+def test_a_plan_of_twenty_thousand_rows_is_native():
+    needs_native()
+    p = plan(*(chained(36, 2 * i) for i in range(6)))
+    found = calls(p)
+    assert sum(program.rows for program in found.programs) > 20_000
+    assert memory_of(p).call_bytes == found.held_bytes
+    assert same(run_once(p, arrays(p)), run_plan(p, arrays(p)))
+
+
+def test_a_polynomial_of_degree_27_is_native_throughout():
+    needs_native()
+    ctx = ckks.context(params=ckks.Parameters.for_depth(5, n=1 << 12, security=None))
+    x = ctx.encrypt(np.linspace(-1, 1, 100))
+    coefficients = np.linspace(0.1, -0.1, 28)
+    f = ren.jit(lambda x: ckks.poly(x, coefficients))
+    want = np.polynomial.polynomial.polyval(np.linspace(-1, 1, 100), coefficients)
+    np.testing.assert_allclose(f(x).decrypt(), want, atol=1e-3)
+    (captured,) = f.plans
+    assert captured.telemetry.tier == "graph" and "native call" in captured.explain()
+    memory = captured.memory
+    print(memory)
