@@ -114,7 +114,9 @@ class Ciphertext(CiphertextData, Stored):
     __rmul__ = __mul__
 
     def __neg__(self) -> Self:
-        return explicit.negate(self) if is_manual() else arithmetic.negate(explicit.normal(self))
+        if is_manual():
+            return explicit.MANUAL.negate(self)
+        return arithmetic.negate(explicit.normal(self))
 
     def __pos__(self) -> Ciphertext:
         return self

@@ -1,4 +1,4 @@
-"""Sums, products and level alignment of ciphertexts, as programs over polynomials.
+"""Automatic mode: levels are aligned, products relinearized and rescaled, late.
 
 Every ciphertext holds its normal form: two components, degree 1, at the canonical scale of its
 level. So a scale is the level's exact rational and is never multiplied along. A product is tensor,
@@ -22,13 +22,13 @@ from ren.core.errors import DepthError, ParameterError, ScaleError
 from ren.poly import Poly
 from ren.poly.batching import repeated
 from ren.poly.capturing import capture_serial
-from ren.poly.symbolic import Symbolic, as_symbol
+from ren.poly.symbolic import as_symbol
 from ren.schemes.ckks.arithmetic.lazy_product import LazySum, lazy_sum_of, pending_of
 from ren.schemes.ckks.arithmetic.operation_hooks import circuit, in_circuit, operation, told_if_zero
+from ren.schemes.ckks.arithmetic.primitives import Polys, Primitives
 from ren.schemes.ckks.encoding.ciphertext_data import CiphertextData, CiphertextT
-from ren.schemes.ckks.encoding.constants import constant_poly
 from ren.schemes.ckks.encoding.layout import Layout, Tail
-from ren.schemes.ckks.encoding.plaintext import Plaintext, check_factor, check_reachable, encode
+from ren.schemes.ckks.encoding.plaintext import Plaintext, encode
 from ren.schemes.ckks.noise import bounds as noises
 from ren.schemes.ckks.noise import sigmas
 from ren.schemes.ckks.noise.bounds import Noise
@@ -44,12 +44,15 @@ def evolve(
     level: int | None = None,
     layout: Layout | None = None,
 ) -> CiphertextT:
-    """`x` with other polynomials, in normal form; what is not given stays, the seed goes."""
-    level = x.level if level is None else level
-    layout = x.layout if layout is None else layout.on(x.slots)
-    polys = with_one_batch(polys)
+    """`x` with other polynomials, the seed and what is pending gone; what is not given stays."""
     return dataclasses.replace(
-        x, polys=polys, level=level, layout=layout, noise=noise, seed=None, pending=None
+        x,
+        polys=with_one_batch(polys),
+        level=x.level if level is None else level,
+        layout=x.layout if layout is None else layout.on(x.slots),
+        noise=noise,
+        seed=None,
+        pending=None,
     )
 
 
@@ -89,30 +92,6 @@ def with_tail(x: CiphertextT, tail: Tail) -> CiphertextT:
     """`x` with this known of the slots beyond its length."""
     layout = x.layout.with_tail(tail)
     return x if layout is x.layout else dataclasses.replace(x, layout=layout)
-
-
-def evolve_terms(
-    x: CiphertextT, terms: LazySum, level: int | None = None, layout: Layout | None = None
-) -> CiphertextT:
-    """`x` with the value of `terms`: in normal form, and with what sums can go on from."""
-    level = x.level if level is None else level
-    polys = terms.settled(x.params, level)
-    made = evolve(x, polys, terms.settled_noise(x.params, level), level, layout)
-    return dataclasses.replace(made, pending=pending_of(terms))
-
-
-def terms_of(x: CiphertextData | Plaintext) -> LazySum:
-    """Terms that sums with `x` start from: its pending form, until the normal form has run.
-
-    What a function under `ren.jit` closes over runs once, at the capture, and counts as run.
-    """
-    if isinstance(x, Plaintext):
-        return LazySum(base=(x.poly,), noise=x.noise)
-    _need_normal_form(x)
-    settled = LazySum(base=x.polys, noise=x.noise)
-    if x.pending is None or any(_has_run(p) for p in x.polys):
-        return settled
-    return lazy_sum_of(x.pending) or settled
 
 
 def _has_run(p: Poly) -> bool:
@@ -208,106 +187,87 @@ def need_level(x: Any, needed: int, what: str) -> None:
         )
 
 
-def aligned(x: CiphertextT, y: CiphertextT, what: str) -> tuple[CiphertextT, CiphertextT, Layout]:
-    """Both ciphertexts at the lower of their levels, and the layout of their product."""
-    same_key(x.key_id, y.key_id, what)
-    level = min(x.level, y.level)
-    return drop_to(x, level), drop_to(y, level), x.layout.times(y.layout)
+# ------------------------------------------------------------------- operations
 
 
-def _aligned_plain(
-    x: CiphertextT, p: Plaintext, what: str
-) -> tuple[CiphertextT, Poly, Noise, Layout]:
-    check_plain(x, p, what)
-    level = min(x.level, p.level)
-    (poly,) = drop_polys((p.factor,), p.params, p.level, level)
-    noise = dropped_plain_noise(p.noise, p.params, p.level, level)
-    return drop_to(x, level), poly, noise, x.layout.times(p.layout)
+class Automatic(Primitives):
+    """Operations that align levels; products are one level down, relinearized and rescaled late."""
 
+    def addend(self, x: CiphertextData | Plaintext) -> LazySum:
+        """The pending form of `x` until the normal form has run.
 
-def check_plain(x: CiphertextData, p: Plaintext, what: str) -> None:
-    """Raise ParameterError where a plaintext has other parameters than a ciphertext."""
-    if p.params != x.params:
-        raise ParameterError(
-            f"{what} got a plaintext of other parameters, {p.params.slots} slots at "
-            f"n={p.params.n}.",
-            f"The ciphertext has {x.slots} slots at n={x.params.n}.",
-            "Encode with the context that made the ciphertext.",
+        What a function under `ren.jit` closes over runs once, at the capture, and counts as run.
+        """
+        if isinstance(x, Plaintext):
+            return LazySum(base=(x.poly,), noise=x.noise)
+        _need_normal_form(x)
+        settled = LazySum(base=x.polys, noise=x.noise)
+        if x.pending is None or any(_has_run(p) for p in x.polys):
+            return settled
+        return lazy_sum_of(x.pending) or settled
+
+    def addends(
+        self, x: CiphertextData, y: CiphertextData | Plaintext
+    ) -> tuple[LazySum, LazySum, int]:
+        """Both at the lower level; pending where one of them is pending there."""
+        level = min(x.level, y.level)
+        there = [self.addend(o) if o.level == level else None for o in (x, y)]
+        is_pending = any(terms.product for terms in there if terms is not None)
+        left, right = (
+            _lowered(o, level, is_pending) if terms is None else terms
+            for o, terms in zip((x, y), there, strict=True)
+        )
+        return left, right, level
+
+    def factors(self, x: CiphertextT, y: CiphertextT) -> tuple[CiphertextT, CiphertextT]:
+        """Both at the lower level, with zeros in place of leftovers that no bound covers."""
+        x, y = bounded(x), bounded(y)
+        same_key(x.key_id, y.key_id, "A product")
+        level = min(x.level, y.level)
+        x, y = drop_to(x, level), drop_to(y, level)
+        need_level(x, 1, "A product of ciphertexts")
+        return x, y
+
+    def plain_factor(self, x: CiphertextT, p: Plaintext) -> tuple[CiphertextT, Poly, Noise]:
+        """Both at the lower level."""
+        level = min(x.level, p.level)
+        (poly,) = drop_polys((p.factor,), p.params, p.level, level)
+        noise = dropped_plain_noise(p.noise, p.params, p.level, level)
+        x = drop_to(x, level)
+        need_level(x, 1, "A product with a plaintext")
+        return x, poly, noise
+
+    def check_factor_of_number(self, x: CiphertextData) -> None:
+        """Raise where `x` is not in normal form, or at level 0."""
+        _need_normal_form(x)
+        need_level(x, 1, "A product with a number that is not an integer")
+
+    def summed(self, x: CiphertextT, terms: LazySum, level: int, layout: Layout) -> CiphertextT:
+        """`x` with the value of `terms`: in normal form, and with what sums can go on from."""
+        polys, noise = terms.settled(x.params, level), terms.settled_noise(x.params, level)
+        return dataclasses.replace(
+            evolve(x, polys, noise, level, layout), pending=pending_of(terms)
         )
 
-
-# ------------------------------------------------------------------- sums
-
-
-@operation("a negation", np.negative)
-def negate(x: CiphertextT) -> CiphertextT:
-    """-x."""
-    terms, tail = terms_of(x), x.layout.tail
-    layout = x.layout.with_tail(tail.mapped(-tail.value))
-    return evolve_terms(x, terms.map(operator.neg, terms.noise), layout=layout)
-
-
-@operation("a sum", np.add)
-def add(x: CiphertextT, y: CiphertextT) -> CiphertextT:
-    """x + y, at the lower of the two levels."""
-    same_key(x.key_id, y.key_id, "A sum")
-    return _combined(operator.add, x, y, x.layout.plus(y.layout))
+    def multiplied(
+        self,
+        x: CiphertextT,
+        polys: Polys,
+        noise: Noise,
+        layout: Layout,
+        factor: CiphertextData | Plaintext | None = None,
+    ) -> CiphertextT:
+        """One level below `x`, where the scale is that of the level again."""
+        key = None
+        if len(polys) > 2:
+            key = context_for(x.key_id, "A product of ciphertexts").relinearization_key()
+        return self.summed(x, LazySum(polys, key=key, noise=noise), x.level - 1, layout)
 
 
-@operation("a difference", np.subtract)
-def subtract(x: CiphertextT, y: CiphertextT) -> CiphertextT:
-    """x - y, at the lower of the two levels."""
-    same_key(x.key_id, y.key_id, "A difference")
-    return _combined(operator.sub, x, y, x.layout.plus(y.layout, -1))
-
-
-@operation("a sum with a plaintext", np.add)
-def add_plain(x: CiphertextT, p: Plaintext) -> CiphertextT:
-    """x + p, at the lower of the two levels."""
-    check_plain(x, p, "A sum")
-    return _combined(operator.add, x, p, x.layout.plus(p.layout))
-
-
-@operation("a difference with a plaintext", np.subtract)
-def subtract_plain(x: CiphertextT, p: Plaintext) -> CiphertextT:
-    """x - p, at the lower of the two levels."""
-    check_plain(x, p, "A difference")
-    return _combined(operator.sub, x, p, x.layout.plus(p.layout, -1))
-
-
-@operation("a sum with a number", np.add)
-def add_scalar(x: CiphertextT, value: complex | Symbolic) -> CiphertextT:
-    """x + value in every slot, encoded at the exact scale of `x`, pending or not, rounded once."""
-    check_reachable(x, value)
-    terms = terms_of(x)
-    if terms.product:
-        level, degree, (c0, *rest) = x.level + 1, 2, terms.product
-        product = (c0 + _constant_poly(x, value, level, degree), *rest)
-        noise = noises.total(terms.noise, _constant_noise(x, value, level, degree))
-        terms = attrs.evolve(terms, product=product, noise=noise)
-    else:
-        c0, c1 = terms.base
-        noise = noises.total(terms.noise, _constant_noise(x, value, x.level))
-        terms = LazySum(base=(c0 + _constant_poly(x, value, x.level), c1), noise=noise)
-    tail = x.layout.tail.plus(Tail(value=value))
-    return evolve_terms(x, terms, layout=scalar_layout(x, value, tail))
-
-
-def _combined(
-    operation: Callable[[LazySum, LazySum], LazySum],
-    x: CiphertextT,
-    y: CiphertextT | Plaintext,
-    layout: Layout,
-) -> CiphertextT:
-    """A sum or difference at the lower level; it is pending where an operand at that level is."""
-    level = min(x.level, y.level)
-    there = [terms_of(o) if o.level == level else None for o in (x, y)]
-    is_pending = any(terms.product for terms in there if terms is not None)
-    left, right = (
-        _lowered(o, level, is_pending) if terms is None else terms
-        for o, terms in zip((x, y), there, strict=True)
-    )
-    return evolve_terms(x, operation(left, right), level, layout)
+AUTOMATIC = Automatic()
+add, subtract, negate = AUTOMATIC.add, AUTOMATIC.subtract, AUTOMATIC.negate
+add_plain, multiply_plain = AUTOMATIC.add_plain, AUTOMATIC.multiply_plain
+multiply, multiply_scalar = AUTOMATIC.multiply, AUTOMATIC.multiply_scalar
 
 
 def _lowered(x: CiphertextData | Plaintext, level: int, is_pending: bool) -> LazySum:
@@ -328,47 +288,7 @@ def _lowered(x: CiphertextData | Plaintext, level: int, is_pending: bool) -> Laz
     return LazySum(product=tuple(p * factor for p in polys), noise=noise)
 
 
-# ------------------------------------------------------------------- products
-
-
-@operation("a product", np.multiply)
-def multiply(x: CiphertextT, y: CiphertextT) -> CiphertextT:
-    """x * y: the tensor product, to be relinearized and rescaled. One level below the lower one.
-
-    Raises:
-        DepthError: when that would be below level 0.
-    """
-    x, y = bounded(x), bounded(y)
-    x, y, layout = aligned(x, y, "A product")
-    need_level(x, 1, "A product of ciphertexts")
-    key = context_for(x.key_id, "A product of ciphertexts").relinearization_key()
-    (a0, a1), (b0, b1) = x.polys, y.polys
-    product = (a0 * b0, a0 * b1 + a1 * b0, a1 * b1)
-    noise = noises.product(x.noise, y.noise)
-    return evolve_terms(x, LazySum(product, key=key, noise=noise), x.level - 1, layout)
-
-
-@operation("a product with a plaintext", np.multiply)
-def multiply_plain(x: CiphertextT, p: Plaintext) -> CiphertextT:
-    """x * p slot by slot, to be rescaled: one level below the lower of the two."""
-    return _times_plain(x, p)
-
-
-@operation("a product with an array", np.multiply)
-def multiply_array(x: CiphertextT, p: Plaintext) -> CiphertextT:
-    """The same with a plaintext that was made of the user's array, for this product."""
-    return _times_plain(x, p)
-
-
-def _times_plain(x: CiphertextT, p: Plaintext) -> CiphertextT:
-    x, poly, factor, layout = _aligned_plain(x, p, "A product")
-    need_level(x, 1, "A product with a plaintext")
-    product = (x.polys[0] * poly, x.polys[1] * poly)
-    terms = LazySum(product, noise=noises.product(x.noise, factor))
-    return evolve_terms(x, terms, x.level - 1, layout)
-
-
-def told(p: Plaintext, values: Any) -> Plaintext:
+def warning_of_zeros(p: Plaintext, values: Any) -> Plaintext:
     """A factor made of these values, with a warning at each call where a symbol stands for zeros.
 
     It is for one product: the warning goes along with the noise.
@@ -378,31 +298,6 @@ def told(p: Plaintext, values: Any) -> Plaintext:
         return p
     noise = told_if_zero(p.noise, symbol, float(p.scale), "a product with an array")
     return dataclasses.replace(p, noise=noise)
-
-
-@operation("a product with an integer", np.multiply)
-def multiply_integer(x: CiphertextT, value: int | Symbolic) -> CiphertextT:
-    """x * value for an integer, exact, at the same level."""
-    check_factor(x, value)
-    terms = terms_of(x)
-    noise = noises.scaled(terms.noise, value, is_public=in_circuit())
-    noise = told_if_zero(noise, value, 1.0, "a product with an integer")
-    layout = x.layout.with_tail(x.layout.tail.times(Tail(value=value)))
-    return evolve_terms(x, terms.map(lambda p: p * value, noise), layout=layout)
-
-
-@operation("a product with a number", np.multiply)
-def multiply_scalar(x: CiphertextT, value: complex | Symbolic) -> CiphertextT:
-    """x * value in every slot, to be rescaled: one level down."""
-    _need_normal_form(x)
-    need_level(x, 1, "A product with a number that is not an integer")
-    check_factor(x, value, x.params.scale(x.level))
-    factor = _constant_poly(x, value, x.level)
-    product = (x.polys[0] * factor, x.polys[1] * factor)
-    noise = noises.product(x.noise, _constant_noise(x, value, x.level))
-    noise = told_if_zero(noise, value, float(x.params.scale(x.level)), "a product with a number")
-    layout = scalar_layout(x, value, x.layout.tail.times(Tail(value=value)))
-    return evolve_terms(x, LazySum(product, noise=noise), x.level - 1, layout)
 
 
 def power(x: CiphertextT, exponent: int) -> CiphertextT:
@@ -426,7 +321,7 @@ def power(x: CiphertextT, exponent: int) -> CiphertextT:
 
 @circuit("the power 0")
 def _ones(x: CiphertextT) -> CiphertextT:
-    return add_scalar(multiply_integer(x, 0), 1)
+    return AUTOMATIC.add_scalar(AUTOMATIC.multiply_integer(x, 0), 1)
 
 
 def _powers(x: CiphertextT, exponent: int, known: dict[int, CiphertextT]) -> CiphertextT:
@@ -435,28 +330,6 @@ def _powers(x: CiphertextT, exponent: int, known: dict[int, CiphertextT]) -> Cip
         low, high = _powers(x, exponent - half, known), _powers(x, half, known)
         known[exponent] = multiply(low, high)
     return known[exponent]
-
-
-# ------------------------------------------------------------------- scalars
-
-
-def _constant_poly(
-    x: CiphertextData, value: complex | Symbolic, level: int, degree: int = 1
-) -> Poly | int | Symbolic:
-    return constant_poly(value, x.params.ring(level), x.params.scale(level) ** degree)
-
-
-def _constant_noise(
-    x: CiphertextData, value: complex | Symbolic, level: int, degree: int = 1
-) -> Noise:
-    scale = float(x.params.scale(level)) ** degree
-    return noises.of_constant(value, scale, is_public=in_circuit())
-
-
-def scalar_layout(x: CiphertextData, value: complex | Symbolic, tail: Tail) -> Layout:
-    """The layout of `x` combined with a number, which fills all slots."""
-    sample = value.sample if isinstance(value, Symbolic) else value
-    return x.layout.joined(Layout(None, isinstance(sample, complex)), tail)
 
 
 def bounded(x: CiphertextT) -> CiphertextT:

@@ -14,6 +14,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable
 from itertools import zip_longest
+from typing import Any
 
 import attrs
 
@@ -60,6 +61,15 @@ class LazySum:
         """A linear function of every polynomial; `noise` is that of the result."""
         product, base = tuple(map(function, self.product)), tuple(map(function, self.base))
         return LazySum(product, base, self.key, noise=noise, source=self.source)
+
+    def plus_constant(self, constant: Any, noise: Noise) -> LazySum:
+        """The sum with a constant, at the scale of `product` where there is one."""
+        noise = noises.total(self.noise, noise)
+        if not self.product:
+            c0, *rest = self.base
+            return LazySum(base=(c0 + constant, *rest), noise=noise)
+        c0, *rest = self.product
+        return attrs.evolve(self, product=(c0 + constant, *rest), noise=noise)
 
     def __add__(self, other: LazySum) -> LazySum:
         product, base = _sums(self.product, other.product), _sums(self.base, other.base)

@@ -1,16 +1,13 @@
-"""Operations of `ckks.manual()`: each does one thing, on any number of components, at any scale.
+"""Manual mode, `ckks.manual()`: operations on any number of components, at any scale.
 
-A ciphertext of them may have three components, or a scale of its own: `loose`. Automatic mode
+Its ciphertexts may have three components, or a scale of their own: they are loose. Automatic mode
 brings it to normal form first: two components, at the canonical scale of its level.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import operator
-from collections.abc import Callable
 from fractions import Fraction
-from itertools import zip_longest
 from typing import Any
 
 import numpy as np
@@ -19,18 +16,20 @@ from ren.core.errors import DepthError, ScaleError
 from ren.core.ring import Domain
 from ren.core.spec import Spec
 from ren.poly import Poly
-from ren.poly.symbolic import Symbolic, as_symbol
+from ren.poly.symbolic import as_symbol
 from ren.schemes.ckks.arithmetic import automatic as arithmetic
-from ren.schemes.ckks.arithmetic.operation_hooks import in_circuit, operation, told_if_zero
+from ren.schemes.ckks.arithmetic.lazy_product import LazySum
+from ren.schemes.ckks.arithmetic.operation_hooks import (
+    operation,
+    primitive,
+)
+from ren.schemes.ckks.arithmetic.primitives import Polys, Primitives
 from ren.schemes.ckks.encoding import encoder
 from ren.schemes.ckks.encoding.ciphertext_data import CiphertextData, CiphertextT
-from ren.schemes.ckks.encoding.constants import constant_poly
-from ren.schemes.ckks.encoding.layout import Layout, Tail
+from ren.schemes.ckks.encoding.layout import Layout
 from ren.schemes.ckks.encoding.plaintext import (
     Plaintext,
     as_slots,
-    check_factor,
-    check_reachable,
     encode,
 )
 from ren.schemes.ckks.noise import bounds as noises
@@ -41,121 +40,102 @@ from ren.schemes.rlwe.gadget import gadget_of
 from ren.schemes.rlwe.keys import from_residues
 from ren.schemes.rlwe.keyswitch import key_switch
 
-Polys = tuple[Poly, ...]
 _SPARE_BITS = 20  # scales closer than 2^-(scale_bits + 20) are one: canonical ones are, by 62
 
 
-def _made(
+def _at_scale(
     x: CiphertextT,
     polys: Polys,
     noise: Noise,
-    scale: Fraction | None = None,
+    scale: Fraction,
     level: int | None = None,
     layout: Layout | None = None,
 ) -> CiphertextT:
-    """`x` with other polynomials and their noise; what is not given stays."""
-    level = x.level if level is None else level
-    scale = x.scale if scale is None else scale
-    polys = arithmetic.with_one_batch(polys)
-    own = None if _is_one_scale(scale, x.params.scale(level), x) else scale
-    return dataclasses.replace(
-        x, polys=polys, level=level, layout=(layout or x.layout).on(x.slots), own_scale=own,
-        seed=None, pending=None, noise=noise,
-    )  # fmt: skip
+    """`x` with other polynomials at a scale, which is its own where it is not the level's."""
+    result = arithmetic.evolve(x, polys, noise, level, layout)
+    canonical = result.params.scale(result.level)
+    own_scale = None if _is_one_scale(scale, canonical, x) else scale
+    return dataclasses.replace(result, own_scale=own_scale)
 
 
 def _is_one_scale(a: Fraction, b: Fraction, x: CiphertextData) -> bool:
     return abs(a / b - 1) < Fraction(1, 1 << (x.params.scale_bits + _SPARE_BITS))
 
 
-# ------------------------------------------------------------------- sums
+class Manual(Primitives):
+    """Operations that align nothing: a product multiplies the scales, at the same level."""
+
+    def addend(self, x: CiphertextData | Plaintext) -> LazySum:
+        """All components of `x`."""
+        return LazySum(base=(x.poly,) if isinstance(x, Plaintext) else x.polys, noise=x.noise)
+
+    def addends(
+        self, x: CiphertextData, y: CiphertextData | Plaintext
+    ) -> tuple[LazySum, LazySum, int]:
+        """Two addends of one level and one scale."""
+        _need_alike(x, y.level, y.scale)
+        return self.addend(x), self.addend(y), x.level
+
+    def factors(self, x: CiphertextT, y: CiphertextT) -> tuple[CiphertextT, CiphertextT]:
+        """Two factors of one level, of two components each."""
+        same_key(x.key_id, y.key_id, "A product")
+        _need_level(x, y.level)
+        return two_components(x, "A product"), two_components(y, "A product")
+
+    def plain_factor(self, x: CiphertextT, p: Plaintext) -> tuple[CiphertextT, Poly, Noise]:
+        """Two factors of one level."""
+        _need_level(x, p.level)
+        return x, p.factor, p.noise
+
+    def check_factor_of_number(self, x: CiphertextData) -> None:
+        """Any ciphertext will do."""
+
+    def summed(self, x: CiphertextT, terms: LazySum, level: int, layout: Layout) -> CiphertextT:
+        """`x` with the components of a sum."""
+        return arithmetic.evolve(x, terms.base, terms.noise, level, layout)
+
+    def multiplied(
+        self,
+        x: CiphertextT,
+        polys: Polys,
+        noise: Noise,
+        layout: Layout,
+        factor: CiphertextData | Plaintext | None = None,
+    ) -> CiphertextT:
+        """The product of the scales, at the same level."""
+        scale = x.scale * (x.params.scale(x.level) if factor is None else factor.scale)
+        q = x.params.ring(x.level).q
+        if 4 * scale > q:
+            raise DepthError(
+                f"A product at scale 2^{log2_of(scale):.1f} was asked for at level {x.level} of "
+                f"{x.params.depth}.",
+                f"The modulus there has {q.bit_length()} bits: the message would wrap around.",
+                "Call .rescale() before, or make the context with more depth.",
+            )
+        return _at_scale(x, polys, noise, scale, layout=layout)
+
+    @primitive("a sum with an array", np.add)
+    def add_array(self, x: CiphertextT, values: Any) -> CiphertextT:
+        """x + values, encoded at the scale of `x`."""
+        terms, layout = _encoded(x, values)
+        return self.summed(x, self.addend(x) + terms, x.level, x.layout.plus(layout))
+
+    @primitive("a difference with an array", np.subtract)
+    def subtract_array(self, x: CiphertextT, values: Any) -> CiphertextT:
+        """x - values, encoded at the scale of `x`."""
+        terms, layout = _encoded(x, values)
+        return self.summed(x, self.addend(x) - terms, x.level, x.layout.plus(layout, -1))
 
 
-@operation("a negation", np.negative)
-def negate(x: CiphertextT) -> CiphertextT:
-    """-x."""
-    layout = x.layout.with_tail(x.layout.tail.mapped(-x.layout.tail.value))
-    return _made(x, tuple(-p for p in x.polys), x.noise, layout=layout)
+MANUAL = Manual()
 
 
-@operation("a sum", np.add)
-def add(x: CiphertextT, y: CiphertextT) -> CiphertextT:
-    """x + y, of one level and one scale."""
-    return _combined(operator.add, x, y, x.layout.plus(y.layout))
-
-
-@operation("a difference", np.subtract)
-def subtract(x: CiphertextT, y: CiphertextT) -> CiphertextT:
-    """x - y, of one level and one scale."""
-    return _combined(operator.sub, x, y, x.layout.plus(y.layout, -1))
-
-
-def _combined(operation: Callable, x: CiphertextT, y: CiphertextT, layout: Layout) -> CiphertextT:
-    same_key(x.key_id, y.key_id, "A sum")
-    _need_alike(x, y.level, y.scale)
-    pairs = zip_longest(x.polys, y.polys)
-    polys = tuple(
-        p if q is None else operation(Poly.zeros(q.ring).ntt() if p is None else p, q)
-        for p, q in pairs
-    )
-    return _made(x, polys, noises.total(x.noise, y.noise), layout=layout)
-
-
-@operation("a sum with a plaintext", np.add)
-def add_plain(x: CiphertextT, p: Plaintext) -> CiphertextT:
-    """x + p, of one level and one scale."""
-    return _plus(x, _plain(x, p), p.noise, x.layout.plus(p.layout))
-
-
-@operation("a difference with a plaintext", np.subtract)
-def subtract_plain(x: CiphertextT, p: Plaintext) -> CiphertextT:
-    """x - p, of one level and one scale."""
-    return _plus(x, -_plain(x, p), p.noise, x.layout.plus(p.layout, -1))
-
-
-@operation("a sum with an array", np.add)
-def add_array(x: CiphertextT, values: Any) -> CiphertextT:
-    """x + values, encoded at the scale of `x`."""
-    poly, noise, layout = _encoded(x, values)
-    return _plus(x, poly, noise, x.layout.plus(layout))
-
-
-@operation("a difference with an array", np.subtract)
-def subtract_array(x: CiphertextT, values: Any) -> CiphertextT:
-    """x - values, encoded at the scale of `x`."""
-    poly, noise, layout = _encoded(x, values)
-    return _plus(x, -poly, noise, x.layout.plus(layout, -1))
-
-
-@operation("a sum with a number", np.add)
-def add_scalar(x: CiphertextT, value: complex | Symbolic) -> CiphertextT:
-    """x + value in every slot, encoded at the scale of `x`."""
-    check_reachable(x, value)
-    constant = constant_poly(value, x.polys[0].ring, x.scale)
-    layout = arithmetic.scalar_layout(x, value, x.layout.tail.plus(Tail(value=value)))
-    return _plus(x, constant, _constant_noise(value, x.scale), layout)
-
-
-def _plus(x: CiphertextT, poly: Any, noise: Noise, layout: Layout) -> CiphertextT:
-    polys = (x.polys[0] + poly, *x.polys[1:])
-    return _made(x, polys, noises.total(x.noise, noise), layout=layout)
-
-
-def _constant_noise(value: complex | Symbolic, scale: Fraction) -> Noise:
-    return noises.of_constant(value, as_float(scale), is_public=in_circuit())
-
-
-def _plain(x: CiphertextData, p: Plaintext) -> Poly:
-    _need_alike(x, p.level, p.params.scale(p.level))
-    return p.poly
-
-
-def _encoded(x: CiphertextData, values: Any) -> tuple[Poly, Noise, Layout]:
-    """Values over the ring of `x` at its scale, their noise and their layout."""
+def _encoded(x: CiphertextData, values: Any) -> tuple[LazySum, Layout]:
+    """Values over the ring of `x` at its scale, and their layout."""
     params, ring, scale, blocks = x.params, x.polys[0].ring, x.scale, x.layout.blocks
     if x.own_scale is None:
         p = encode(values, params, x.level, blocks)
-        return p.poly, p.noise, p.layout
+        return MANUAL.addend(p), p.layout
 
     def cut(given: Any) -> Any:
         return as_slots(given, params.slots, blocks)[0]
@@ -172,7 +152,7 @@ def _encoded(x: CiphertextData, values: Any) -> tuple[Poly, Noise, Layout]:
     else:
         spec = Spec(ring, Domain.COEFF, z.shape[:-1])
         poly = Poly.from_node(symbol.encoded((ring, scale, blocks), spec, limbs))
-    return poly.ntt(), noise, layout
+    return LazySum(base=(poly.ntt(),), noise=noise), layout
 
 
 def _need_alike(x: CiphertextData, level: int, scale: Fraction) -> None:
@@ -197,66 +177,6 @@ def _need_level(x: CiphertextData, level: int) -> None:
         )
 
 
-# ------------------------------------------------------------------- products
-
-
-@operation("a product", np.multiply)
-def multiply(x: CiphertextT, y: CiphertextT) -> CiphertextT:
-    """x * y: three components, the product of the scales, at the same level."""
-    same_key(x.key_id, y.key_id, "A product")
-    _need_level(x, y.level)
-    (a0, a1), (b0, b1) = two_components(x, "A product").polys, two_components(y, "A product").polys
-    polys = (a0 * b0, a0 * b1 + a1 * b0, a1 * b1)
-    noise = noises.product(x.noise, y.noise)
-    return _product(x, polys, noise, y.scale, x.layout.times(y.layout))
-
-
-@operation("a product with a plaintext", np.multiply)
-def multiply_plain(x: CiphertextT, p: Plaintext) -> CiphertextT:
-    """x * p slot by slot: the product of the scales, at the same level."""
-    _need_level(x, p.level)
-    return _times_plain(x, p)
-
-
-def multiply_array(x: CiphertextT, values: Any) -> CiphertextT:
-    """x * values, encoded at the scale of the level."""
-    p = encode(values, x.params, x.level, x.layout.blocks)
-    return _multiply_array(x, arithmetic.told(p, values))
-
-
-@operation("a product with an array", np.multiply)
-def _multiply_array(x: CiphertextT, p: Plaintext) -> CiphertextT:
-    return _times_plain(x, p)
-
-
-def _times_plain(x: CiphertextT, p: Plaintext) -> CiphertextT:
-    polys = tuple(c * p.factor for c in x.polys)
-    noise = noises.product(x.noise, p.noise)
-    return _product(x, polys, noise, p.params.scale(p.level), x.layout.times(p.layout))
-
-
-@operation("a product with an integer", np.multiply)
-def multiply_integer(x: CiphertextT, value: int | Symbolic) -> CiphertextT:
-    """x * value for an integer: the same scale."""
-    check_factor(x, value)
-    noise = noises.scaled(x.noise, value, is_public=in_circuit())
-    noise = told_if_zero(noise, value, 1.0, "a product with an integer")
-    layout = x.layout.with_tail(x.layout.tail.times(Tail(value=value)))
-    return _made(x, tuple(p * value for p in x.polys), noise, layout=layout)
-
-
-@operation("a product with a number", np.multiply)
-def multiply_scalar(x: CiphertextT, value: complex | Symbolic) -> CiphertextT:
-    """x * value in every slot, encoded at the scale of the level."""
-    scale = x.params.scale(x.level)
-    check_factor(x, value, scale)
-    constant: Any = constant_poly(value, x.polys[0].ring, scale)
-    layout = arithmetic.scalar_layout(x, value, x.layout.tail.times(Tail(value=value)))
-    noise = noises.product(x.noise, _constant_noise(value, scale))
-    noise = told_if_zero(noise, value, float(scale), "a product with a number")
-    return _product(x, tuple(p * constant for p in x.polys), noise, scale, layout)
-
-
 def power(x: CiphertextT, exponent: int) -> CiphertextT:
     """x^exponent for 1 and 2; higher ones are products of the user's own."""
     if exponent not in (1, 2):
@@ -265,21 +185,7 @@ def power(x: CiphertextT, exponent: int) -> CiphertextT:
             "It is several products, with relinearizations and rescales in between.",
             "Write the products out, or leave ckks.manual().",
         )
-    return x if exponent == 1 else multiply(x, x)
-
-
-def _product(
-    x: CiphertextT, polys: Polys, noise: Noise, factor: Fraction, layout: Layout
-) -> CiphertextT:
-    scale, q = x.scale * factor, x.params.ring(x.level).q
-    if 4 * scale > q:
-        raise DepthError(
-            f"A product at scale 2^{log2_of(scale):.1f} was asked for at level {x.level} of "
-            f"{x.params.depth}.",
-            f"The modulus there has {q.bit_length()} bits: the message would wrap around.",
-            "Call .rescale() before, or make the context with more depth.",
-        )
-    return _made(x, polys, noise, scale, layout=layout)
+    return x if exponent == 1 else MANUAL.multiply(x, x)
 
 
 # ------------------------------------------------------------------- what the user inserts
@@ -294,7 +200,7 @@ def relinearize(x: CiphertextT) -> CiphertextT:
     c0, c1, c2 = x.polys
     k0, k1 = key_switch(c2, key, gadget_of(x.params))
     sigma = switch_sigma(x.params, x.level, as_float(x.scale))
-    return _made(x, (c0 + k0, c1 + k1), noises.with_source(x.noise, sigma))
+    return arithmetic.evolve(x, (c0 + k0, c1 + k1), noises.with_source(x.noise, sigma))
 
 
 @operation("rescale()", lambda x: x)
@@ -324,7 +230,7 @@ def _rescaled(
     ring = x.params.ring(target)
     sigma = rescale_sigma(x.params, target, as_float(scale), len(polys))
     noise = noises.with_source(noise, sigma)
-    return _made(x, tuple(p.rescale(ring) for p in polys), noise, scale, target)
+    return _at_scale(x, tuple(p.rescale(ring) for p in polys), noise, scale, target)
 
 
 def drop_to(x: CiphertextT, target: int) -> CiphertextT:

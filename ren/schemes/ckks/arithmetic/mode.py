@@ -37,16 +37,6 @@ def manual() -> Iterator[None]:
         _manual.reset(token)
 
 
-@contextmanager
-def automatic() -> Iterator[None]:
-    """Inside, all is automatic again: for functions that are made of many operations."""
-    token = _manual.set(False)
-    try:
-        yield
-    finally:
-        _manual.reset(token)
-
-
 def is_manual() -> bool:
     """True inside `ckks.manual()`."""
     return _manual.get()

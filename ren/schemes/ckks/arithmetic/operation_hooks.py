@@ -35,6 +35,7 @@ from ren.schemes.rlwe.user_call import called
 
 P = ParamSpec("P")
 R = TypeVar("R")
+F = TypeVar("F", bound=Callable[..., Any])
 Shadow = Callable[..., Any]
 
 
@@ -69,18 +70,42 @@ def operation(
     ) -> Callable[Concatenate[CiphertextT, P], CiphertextT]:
         @functools.wraps(function)
         def run(x: CiphertextT, *args: P.args, **kwargs: P.kwargs) -> CiphertextT:
-            made = function(x, *args, **kwargs)
-            if made is not x and not _in_circuit.get() and is_checked:
-                made = _with_checked_bound(name, (x, *args), made)
-                if is_zero_program(made.polys[-1]):
-                    made = _with_checked_zero(name, (x, *args), made)
-            if (watching := watcher.get()) is not None:
-                watching.seen(name, shadow, (x, *args, *kwargs.values()), made)
-            return made
+            result = function(x, *args, **kwargs)
+            return _seen(name, shadow, (x, *args, *kwargs.values()), result, is_checked)
 
         return run
 
     return marked
+
+
+def primitive(name: str, shadow: Shadow) -> Callable[[F], F]:
+    """Mark a method of `Primitives` as an `operation` of its other arguments."""
+
+    def marked(method: F) -> F:
+        @functools.wraps(method)
+        def run(self: Any, *operands: Any) -> Any:
+            return _seen(name, shadow, operands, method(self, *operands))
+
+        return run  # type: ignore[return-value]
+
+    return marked
+
+
+def _seen(
+    name: str,
+    shadow: Shadow,
+    operands: tuple[Any, ...],
+    result: CiphertextT,
+    is_checked: bool = True,
+) -> CiphertextT:
+    """The result of an operation, after the checks and the observer."""
+    if is_checked and result is not operands[0] and not _in_circuit.get():
+        result = _with_checked_bound(name, operands, result)
+        if is_zero_program(result.polys[-1]):
+            result = _with_checked_zero(name, operands, result)
+    if (watching := watcher.get()) is not None:
+        watching.seen(name, shadow, operands, result)
+    return result
 
 
 def circuit(name: str) -> Callable[[Callable[P, R]], Callable[P, R]]:

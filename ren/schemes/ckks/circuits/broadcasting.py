@@ -18,9 +18,10 @@ from numpy.typing import NDArray
 
 from ren.core.errors import ParameterError
 from ren.poly.symbolic import SymbolicLength, as_symbol
-from ren.schemes.ckks.arithmetic.automatic import check_plain, need_level
+from ren.schemes.ckks.arithmetic.automatic import need_level
 from ren.schemes.ckks.arithmetic.blocks import evolve_layout
 from ren.schemes.ckks.arithmetic.operation_hooks import circuit
+from ren.schemes.ckks.arithmetic.primitives import check_plain
 from ren.schemes.ckks.arithmetic.tails import described_shape
 from ren.schemes.ckks.circuits.entries import Entries
 from ren.schemes.ckks.circuits.linear import encoded

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import numbers
-from collections.abc import Callable
 from decimal import Decimal
 from typing import Any, Protocol
 
@@ -15,10 +14,11 @@ from ren.core.errors import OperandError
 from ren.lowering.devices.devices import is_tracer
 from ren.lowering.devices.tracing import is_tracing
 from ren.poly.symbolic import Symbolic
-from ren.schemes.ckks.arithmetic import automatic as arithmetic
-from ren.schemes.ckks.arithmetic import manual as explicit
+from ren.schemes.ckks.arithmetic.automatic import AUTOMATIC, warning_of_zeros
+from ren.schemes.ckks.arithmetic.manual import MANUAL, normal
 from ren.schemes.ckks.arithmetic.mode import is_manual
 from ren.schemes.ckks.arithmetic.operation_hooks import in_circuit
+from ren.schemes.ckks.arithmetic.primitives import Primitives
 from ren.schemes.ckks.arithmetic.tails import fills_slots
 from ren.schemes.ckks.circuits.broadcasting import (
     array_operand,
@@ -32,9 +32,9 @@ from ren.schemes.ckks.encoding.values import as_numbers
 
 
 class Operation(Protocol):
-    """A function of a ciphertext and one kind of other operand."""
+    """A function of a mode, a ciphertext, and one kind of other operand."""
 
-    def __call__(self, x: CiphertextT, other: Any, /) -> CiphertextT: ...
+    def __call__(self, mode: Primitives, x: CiphertextT, other: Any, /) -> CiphertextT: ...
 
 
 @dataclasses.dataclass(frozen=True)
@@ -48,37 +48,31 @@ class Operator:
     integer: Operation
     number: Operation
     array: Operation
-    by_hand: Operator | None = None
 
     def __call__(self, x: CiphertextT, other: Any) -> CiphertextT:
-        operator = self
-        if self.by_hand is not None:  # automatic, unless that is off
-            if is_manual():
-                operator = self.by_hand
-            else:
-                x, other = explicit.normal(x), _normal(x, other)
-        return operator.apply(x, other)
-
-    def apply(self, x: CiphertextT, other: Any) -> CiphertextT:
         """The operation, by the kind of the other operand; shapes broadcast as in NumPy."""
+        mode: Primitives = MANUAL
+        if not is_manual():
+            mode, x = AUTOMATIC, normal(x)
+            other = normal(other) if isinstance(other, type(x)) else other
         if isinstance(other, type(x)):
-            return self.ciphertext(*broadcast_pair(x, other, self.name))
+            return self.ciphertext(mode, *broadcast_pair(x, other, self.name))
         if isinstance(other, Plaintext):
-            return self.plaintext(*plain_operand(x, other, self.name))
+            return self.plaintext(mode, *plain_operand(x, other, self.name))
         if isinstance(other, Symbolic):
-            return self._symbolic(x, other)
+            return self._symbolic(mode, x, other)
         if isinstance(other, np.ndarray | jax.Array) and other.ndim == 0 and not is_tracer(other):
             other = as_numbers(other).item()
         if isinstance(other, np.timedelta64):
             return NotImplemented
         if isinstance(other, numbers.Integral | np.bool):
-            return self.integer(x, int(other))
+            return self.integer(mode, x, int(other))
         if isinstance(other, numbers.Real | np.generic | Decimal):
-            return self._number(x, other)
+            return self._number(mode, x, other)
         if isinstance(other, numbers.Complex):
-            return self.number(x, complex(other))
+            return self.number(mode, x, complex(other))
         if isinstance(other, np.ndarray | list | tuple | jax.Array):
-            return self.array(x, other)
+            return self.array(mode, x, other)
         if _may_know(other, self.method):
             return NotImplemented
         raise OperandError(
@@ -87,21 +81,21 @@ class Operator:
             "Pass one of these; a function without a return statement gives None.",
         )
 
-    def _number(self, x: CiphertextData, other: Any) -> Any:
+    def _number(self, mode: Primitives, x: CiphertextData, other: Any) -> Any:
         value = as_numbers(other)
         if value.dtype.kind == "c":
-            return self.number(x, complex(value))
-        return self.number(x, float(value)) if value.dtype.kind in "iuf" else NotImplemented
+            return self.number(mode, x, complex(value))
+        return self.number(mode, x, float(value)) if value.dtype.kind in "iuf" else NotImplemented
 
-    def _symbolic(self, x: CiphertextT, other: Symbolic) -> CiphertextT:
+    def _symbolic(self, mode: Primitives, x: CiphertextT, other: Symbolic) -> CiphertextT:
         """By the type of what is known at each call of a captured function."""
         if other.is_array:
-            return self.array(x, other)
+            return self.array(mode, x, other)
         if isinstance(other.sample, numbers.Integral | np.bool):
-            return self.integer(x, other.map(int))
+            return self.integer(mode, x, other.map(int))
         if isinstance(other.sample, numbers.Real):
-            return self.number(x, other.map(float))
-        return self.number(x, other.map(complex))
+            return self.number(mode, x, other.map(float))
+        return self.number(mode, x, other.map(complex))
 
 
 def _may_know(other: Any, method: str) -> bool:
@@ -111,108 +105,74 @@ def _may_know(other: Any, method: str) -> bool:
     return hasattr(type(other), f"__r{method}__") or hasattr(type(other), f"__{method}__")
 
 
-def _normal(x: CiphertextData, other: Any) -> Any:
-    return explicit.normal(other) if isinstance(other, type(x)) else other
-
-
-def _with_array(
-    function: Callable[[CiphertextT, Any], CiphertextT], what: str
-) -> Callable[[CiphertextT, Any], CiphertextT]:
-    """A function of a ciphertext and a plaintext as one of a ciphertext and an array."""
-
-    def run(x: CiphertextT, values: Any) -> CiphertextT:
-        return function(*encoded_operand(x, _untraced(x, values), what))
-
-    return run
-
-
-def _with_values(
-    function: Callable[[CiphertextT, Any], CiphertextT], what: str
-) -> Callable[[CiphertextT, Any], CiphertextT]:
-    """The same of a function that encodes the array itself, at a scale of its own."""
-
-    def run(x: CiphertextT, values: Any) -> CiphertextT:
-        return function(*array_operand(x, _untraced(x, values), what))
-
-    return run
-
-
 def _untraced(x: CiphertextData, values: Any) -> Any:
     if is_tracer(values):
         as_slots(values, x.slots)  # raises: encoding happens on the host
     return values
 
 
-def _plus_number(x: CiphertextT, value: Any) -> CiphertextT:
+def _plus_array(mode: Primitives, x: CiphertextT, values: Any) -> CiphertextT:
+    """x + values; in manual mode they are encoded at the scale of `x`."""
+    values = _untraced(x, values)
+    if mode is MANUAL:
+        return MANUAL.add_array(*array_operand(x, values, "A sum"))
+    return mode.add_plain(*encoded_operand(x, values, "A sum"))
+
+
+def _minus_array(mode: Primitives, x: CiphertextT, values: Any) -> CiphertextT:
+    values = _untraced(x, values)
+    if mode is MANUAL:
+        return MANUAL.subtract_array(*array_operand(x, values, "A difference"))
+    return mode.subtract_plain(*encoded_operand(x, values, "A difference"))
+
+
+def _times_array(mode: Primitives, x: CiphertextT, values: Any) -> CiphertextT:
+    """x * values, which warns where they are zeros at each call of a captured function."""
+    x, p = encoded_operand(x, _untraced(x, values), "A product")
+    return mode.multiply_array(x, warning_of_zeros(p, values))
+
+
+def _plus_number(mode: Primitives, x: CiphertextT, value: Any) -> CiphertextT:
     """x + value; inside a JAX transformation zeros beyond the length stay zeros.
 
     A sum with a number leaves it in all slots, which costs least. The type of the result then
     differs, and the carry of a `lax.scan` keeps to one type.
     """
-    if is_tracing() and not in_circuit() and x.layout.tail.is_zero and not fills_slots(x):
-        return SUM.array(x, np.full((known_length(x) or 0,), value).reshape(x.layout.shape or -1))
-    return arithmetic.add_scalar(x, value)
+    is_traced = mode is AUTOMATIC and is_tracing() and not in_circuit()
+    if is_traced and x.layout.tail.is_zero and not fills_slots(x):
+        values = np.full((known_length(x) or 0,), value)
+        return _plus_array(mode, x, values.reshape(x.layout.shape or -1))
+    return mode.add_scalar(x, value)
+
+
+def _minus_number(mode: Primitives, x: CiphertextT, value: Any) -> CiphertextT:
+    return _plus_number(mode, x, -value)
 
 
 SUM = Operator(
     "A sum",
     "add",
-    arithmetic.add,
-    arithmetic.add_plain,
+    Primitives.add,
+    Primitives.add_plain,
     _plus_number,
     _plus_number,
-    _with_array(arithmetic.add_plain, "A sum"),
-    Operator(
-        "A sum",
-        "add",
-        explicit.add,
-        explicit.add_plain,
-        explicit.add_scalar,
-        explicit.add_scalar,
-        _with_values(explicit.add_array, "A sum"),
-    ),
+    _plus_array,
 )
 DIFFERENCE = Operator(
     "A difference",
     "sub",
-    arithmetic.subtract,
-    arithmetic.subtract_plain,
-    lambda x, value: _plus_number(x, -value),
-    lambda x, value: _plus_number(x, -value),
-    _with_array(arithmetic.subtract_plain, "A difference"),
-    Operator(
-        "A difference",
-        "sub",
-        explicit.subtract,
-        explicit.subtract_plain,
-        lambda x, value: explicit.add_scalar(x, -value),
-        lambda x, value: explicit.add_scalar(x, -value),
-        _with_values(explicit.subtract_array, "A difference"),
-    ),
+    Primitives.subtract,
+    Primitives.subtract_plain,
+    _minus_number,
+    _minus_number,
+    _minus_array,
 )
-
-
-def _product_with_array(x: CiphertextT, values: Any) -> CiphertextT:
-    """x * values, which warns where they are zeros at each call of a captured function."""
-    x, p = encoded_operand(x, _untraced(x, values), "A product")
-    return arithmetic.multiply_array(x, arithmetic.told(p, values))
-
-
 PRODUCT = Operator(
     "A product",
     "mul",
-    arithmetic.multiply,
-    arithmetic.multiply_plain,
-    arithmetic.multiply_integer,
-    arithmetic.multiply_scalar,
-    _product_with_array,
-    Operator(
-        "A product",
-        "mul",
-        explicit.multiply,
-        explicit.multiply_plain,
-        explicit.multiply_integer,
-        explicit.multiply_scalar,
-        _with_values(explicit.multiply_array, "A product"),
-    ),
+    Primitives.multiply,
+    Primitives.multiply_plain,
+    Primitives.multiply_integer,
+    Primitives.multiply_scalar,
+    _times_array,
 )

@@ -18,12 +18,15 @@ from ren.schemes.ckks.parameters.parameters import Parameters
 
 TAIL = 2.5
 SQUARE_TAIL = 30.0
-_LARGEST_SCALE = 1 << 1000
+_LARGEST_SCALE = 2.0**1000
 
 
 def as_float(scale: Fraction) -> float:
     """A scale, limited to what a float holds: noise is no smaller for that."""
-    return float(min(scale, _LARGEST_SCALE))
+    try:
+        return min(float(scale), _LARGEST_SCALE)
+    except OverflowError:
+        return _LARGEST_SCALE
 
 
 def log2_of(scale: Fraction) -> float:
