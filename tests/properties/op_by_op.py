@@ -26,7 +26,7 @@ Key = tuple[Any, ...]
 _PATIENCE = 60  # uses after which compiling pays
 
 
-class _Runners:
+class Runners:
     """What runs each op, by its argument and the types of its sources."""
 
     def __init__(self) -> None:
@@ -83,11 +83,14 @@ def _constant(node: Node) -> NDArray[np.uint32]:
 
 
 @contextmanager
-def op_by_op() -> Iterator[None]:
-    """Runs programs op by op while it is open; JAX's transformations and `ren.jit` are as ever."""
-    runners = _Runners()
-    realization.compute = runners
+def op_by_op(runners: Runners | None = None) -> Iterator[None]:
+    """Runs programs op by op while it is open; JAX's transformations and `ren.jit` are as ever.
+
+    Args:
+        runners: those to go on with; None for new ones, which go when it closes.
+    """
+    before, realization.compute = realization.compute, runners or Runners()
     try:
         yield
     finally:
-        realization.compute = runners._directly
+        realization.compute = before

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 import pytest
 
 from ren.schemes import ckks
+from tests.properties.op_by_op import Runners, op_by_op
 
 SMALL = 1 << 10  # insecure, for behaviour that does not depend on the degree
 
@@ -43,3 +46,18 @@ def slots():
         return values
 
     return draw
+
+
+@pytest.fixture(scope="session")
+def runners() -> Runners:
+    return Runners()
+
+
+@pytest.fixture
+def interpreted(runners: Runners) -> Iterator[None]:
+    """Programs run op by op in NumPy: for values and bounds of many small programs.
+
+    Compiling their kernels would take longer than all else. Tests of kernels are elsewhere.
+    """
+    with op_by_op(runners):
+        yield

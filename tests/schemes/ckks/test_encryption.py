@@ -179,8 +179,7 @@ def same(polys, others):
     return all(ren.equal(p, q) and p.domain is q.domain for p, q in zip(polys, others, strict=True))
 
 
-@pytest.mark.parametrize("batch", [(), (2,), (2, 3)])
-@pytest.mark.parametrize("level", [0, 2])
+@pytest.mark.parametrize(("level", "batch"), [(2, ()), (0, (2,)), (2, (2, 3))])
 def test_encryption_at_once_is_bit_for_bit_the_program(ctx, batch, level):
     params, ring = ctx.params, ctx.params.ring(level)
     values = np.random.default_rng(level).integers(-(2**50), 2**50, (*batch, params.n))

@@ -11,6 +11,8 @@ import pytest
 
 from ren.schemes import ckks
 
+pytestmark = pytest.mark.usefixtures("interpreted")
+
 MATRIX = np.random.default_rng(1).uniform(-1, 1, (5, 5))
 # The name in the error, and the operation: on a vector of five and on a matrix of 3 x 3, 16 slots.
 OPERATIONS: dict[str, tuple[str, Callable[[Any, Any], Any]]] = {

@@ -12,6 +12,8 @@ import pytest
 import ren
 from ren.schemes import ckks
 
+pytestmark = pytest.mark.usefixtures("interpreted")
+
 BAR = 2.0**-20
 HIDDEN = np.ma.array([1.0, 2.0, 3.0], mask=[0, 1, 0])
 
