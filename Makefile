@@ -25,8 +25,8 @@ test: $(VENV)/test.stamp ## run the tests in two processes; COVERAGE="--cov=ren"
 slow: $(VENV)/test.stamp ## run the tests marked slow, which `test` leaves out, and more examples of properties
 	@$(BIN)/python -m pytest -m "(slow or property) and not gpu" --hypothesis-profile=thorough -n $(WORKERS) --dist worksteal -q
 
-xla: $(VENV)/test.stamp ## run the tests of `test`, or TESTS="tests/lowering", without native kernels
-	@REN_NATIVE=0 $(BIN)/python -m pytest -m "not slow and not gpu" -n $(WORKERS) --dist worksteal -q $(TESTS)
+xla: $(VENV)/test.stamp ## run `test`, or TESTS="tests/lowering", without native code, but for what is marked `once`
+	@REN_NATIVE=0 $(BIN)/python -m pytest -m "not slow and not gpu and not once" -n $(WORKERS) --dist worksteal -q $(TESTS)
 
 sanitize: $(VENV)/test.stamp ## run native code under the sanitizers of gcc: addresses, undefined behavior, races
 	@$(BIN)/python -m tests.sanitize

@@ -36,11 +36,36 @@ settings.register_profile("quick", _COMMON, max_examples=20)
 settings.load_profile("ci")
 
 
+# Pages, errors, bytes, pictures, parameters, graphs; bodies of ops called as such; and tests that
+# turn native code on and off by themselves. `make xla` leaves them out.
+ONCE = tuple(
+    f"tests/{path}"
+    for path in (
+        "core/", "lowering/kernels/", "lowering/native/", "lowering/passes/", "test_sampling",
+        *(f"lowering/test_{name}.py" for name in (
+            "digest", "disk", "drawing", "private_folder", "store", "tlsf",
+        )),
+        *(f"schemes/ckks/test_{name}.py" for name in (
+            "damaged_bytes", "depth_errors", "encoder", "files", "mutated_bytes", "parameters",
+            "planner", "secret_bytes", "security_table", "serialization",
+        )),
+        "schemes/rlwe/test_security.py",
+        *(f"test_{name}.py" for name in (
+            "coming_from", "config", "display", "docs", "docstrings", "golden", "import", "layers",
+            "links", "mistakes", "notebooks", "packaging", "pictures", "plots", "poly_errors",
+            "progress", "prose", "randomness_sources",
+        )),
+    )
+)  # fmt: skip
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The property tests run twice: with 100 examples, and with 500 beside the slow tests."""
+    """Mark by folder and file; property tests draw more examples beside the slow tests."""
     for item in items:
         if "tests/properties/" in item.nodeid:
             item.add_marker("property")
+        if item.nodeid.startswith(ONCE):
+            item.add_marker("once")
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ def error(x, want) -> float:
     return float(np.abs(x.decrypt() - want).max())
 
 
-@pytest.fixture(params=["ctx13", "ctx14"])
+@pytest.fixture(params=["ctx13", pytest.param("ctx14", marks=pytest.mark.slow)])
 def owner(request) -> Context:
     return request.getfixturevalue(request.param)
 

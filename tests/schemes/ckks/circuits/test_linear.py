@@ -24,6 +24,7 @@ def drawn(*shape: int) -> np.ndarray:
 
 
 @pytest.mark.parametrize("shape", [(1, 1), (5, 3), (3, 5), (16, 16), (2, 100), (40, 4)])
+@pytest.mark.usefixtures("interpreted")
 def test_any_shape_on_slots_that_are_not_clean(ctx4, shape):
     matrix, values = drawn(*shape), drawn(shape[1])
     x = ctx4.encrypt(values) + 0.5  # the padding is no longer zero
@@ -102,6 +103,7 @@ def test_lower_levels_and_reuse(ctx4):
     assert error(twice, matrix @ (matrix @ values)) < BAR
 
 
+@pytest.mark.usefixtures("interpreted")
 def test_batches_are_multiplied_where_numpy_means_the_same(ctx4):
     matrix, rows = drawn(3, 3), drawn(3, 3)
     batch = ctx4.encrypt(rows)

@@ -48,6 +48,7 @@ def drawn(degree: int, seed: int = 0) -> np.ndarray:
 
 @pytest.mark.filterwarnings("ignore::ren.core.errors.TransparentWarning")
 @pytest.mark.parametrize("degree", [0, 1, 2, 3, 4, 7, 8, 15])
+@pytest.mark.usefixtures("interpreted")
 def test_optimal_depth_in_both_bases(data, degree):
     values, x = data
     c = drawn(degree)
