@@ -140,8 +140,8 @@ class Ciphertext(CiphertextData, Stored):
             return linear.product(matrix, self)
         if self.layout.shape is None:
             return self.dot(matrix)
-        made = linear.product(as_numbers(matrix)[None], self)
-        return made.reshape(made.shape[-1])
+        result = linear.product(as_numbers(matrix)[None], self)
+        return result.reshape(result.shape[-1])
 
     def __matmul__(self, matrix: Any) -> Ciphertext:
         """ct @ matrix, one level: the transposed matrix times the vector.
@@ -241,8 +241,8 @@ class Ciphertext(CiphertextData, Stored):
         Takes a level; two with a ciphertext where leftovers of both are cleared first.
         """
         if self.layout.shape is not None and np.ndim(w) == 1 and not hasattr(w, "layout"):
-            made = linear.product(as_numbers(w)[:, None], self, is_transposed=True)
-            return made.reshape(made.shape[-2])
+            result = linear.product(as_numbers(w)[:, None], self, is_transposed=True)
+            return result.reshape(result.shape[-2])
         return reductions.dot(self, w)
 
     def cumsum(self, axis: int | None = None) -> Ciphertext:

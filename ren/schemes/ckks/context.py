@@ -27,7 +27,7 @@ from ren.schemes.ckks.encoding import encrypt as fresh
 from ren.schemes.ckks.encoding.layout import LEFTOVERS, ZEROS
 from ren.schemes.ckks.encoding.plaintext import Plaintext
 from ren.schemes.ckks.noise import bounds as noises
-from ren.schemes.ckks.noise.decryption_budget import Terms, ledger_name, resume
+from ren.schemes.ckks.noise.decryption_budget import SharingTerms, ledger_name, resume
 from ren.schemes.ckks.noise.estimate import Estimate
 from ren.schemes.ckks.noise.sigmas import public_sigma, secret_sigma
 from ren.schemes.ckks.parameters.checks import as_python_int
@@ -135,8 +135,8 @@ class Context:
         return Ciphertext(polys, at, layout, self.key_id, params, noise, seed)
 
     def _level(self, level: int | None) -> int:
-        made: int = as_python_int(self.params.depth if level is None else level)
-        return made
+        result: int = as_python_int(self.params.depth if level is None else level)
+        return result
 
     def decrypt(self, x: Ciphertext) -> NDArray:
         """The message of `x`: float64 or complex128, of the shape that went in.
@@ -182,7 +182,7 @@ class Context:
         check_ciphertext(x, "decrypt_shared()")
         active.same_key(self.key_id, x.key_id, "decrypt_shared()")
         check_readable(x, "decrypt_shared()")
-        terms = Terms(statistical_bits, queries)
+        terms = SharingTerms(statistical_bits, queries)
         shared = hidden(x, self.slots_of(x), plan, terms, self._keys.require_secret())
         return x.layout.unpacked(shared)
 
@@ -295,9 +295,9 @@ class Context:
 
     def _check_target(self, other: Context) -> None:
         if not isinstance(other, Context) or not self.params.compatible(other.params):
-            given = other.params if isinstance(other, Context) else type(other).__name__
+            target = other.params if isinstance(other, Context) else type(other).__name__
             raise ParameterError(
-                f"A key was to be switched to that of {given!r}.",
+                f"A key was to be switched to that of {target!r}.",
                 f"Both contexts have one set of parameters; here it is {self.params!r}.",
                 "Make the other context with ckks.context(params=ctx.params).",
             )

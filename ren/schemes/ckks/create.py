@@ -93,10 +93,10 @@ def context(
         )  # fmt: skip
     else:
         _check_fixed(params, params, {**wishes, "depth": depth})
-        given = {"slots": slots, "bound": bound, "strict": strict}
-        params = attrs.evolve(params, **{k: v for k, v in given.items() if v is not None})
-    made = Context(params, new_keychain(params))
-    return made if isinstance(rotations, str) else made.rotation_keys(rotations)
+        choices = {"slots": slots, "bound": bound, "strict": strict}
+        params = attrs.evolve(params, **{k: v for k, v in choices.items() if v is not None})
+    result = Context(params, new_keychain(params))
+    return result if isinstance(rotations, str) else result.rotation_keys(rotations)
 
 
 def _check_fixed(source: Any, params: Parameters, wishes: dict[str, Any]) -> None:
@@ -141,9 +141,9 @@ def _clash(source: Any, wishes: dict[str, Any]) -> ParameterError:
 
 
 def _context_of(
-    found: Requirements, slots: int | None, bound: float | None, strict: bool | None
+    plan: Requirements, slots: int | None, bound: float | None, strict: bool | None
 ) -> Context:
-    made = context(
-        params=found.params, slots=slots, rotations=found.rotations, bound=bound, strict=strict
+    result = context(
+        params=plan.params, slots=slots, rotations=plan.rotations, bound=bound, strict=strict
     )
-    return made.conjugation_key() if found.needs_conjugation else made
+    return result.conjugation_key() if plan.needs_conjugation else result

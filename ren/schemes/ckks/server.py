@@ -46,11 +46,11 @@ def load_server(data: bytes, include_secret: bool = False) -> Context:
             no evaluation key and computes neither products nor rotations.
         ContextError: as `load_context`.
     """
-    made = load_context(data, include_secret)
-    if made.rank == 0 and made._keys.public is not None:
+    result = load_context(data, include_secret)
+    if result.rank == 0 and result._keys.public is not None:
         raise SerializationError(
             "ckks.load_server() got the bytes of a public context.",
             "It encrypts; a server computes, and takes evaluation keys, of which these hold none.",
             "Send ctx.server().to_bytes(); ckks.load_context(data) reads a public context.",
         )
-    return made
+    return result

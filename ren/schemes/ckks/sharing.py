@@ -25,7 +25,7 @@ from ren.core.errors import ParameterError, SharingError
 from ren.schemes.ckks.encoding.ciphertext_data import CiphertextData
 from ren.schemes.ckks.encoding.serialization import ciphertext_limbs
 from ren.schemes.ckks.noise.bounds import SIGMAS
-from ren.schemes.ckks.noise.decryption_budget import Terms, ledger_name, ledger_of
+from ren.schemes.ckks.noise.decryption_budget import SharingTerms, ledger_name, ledger_of
 from ren.schemes.ckks.noise.estimate import Estimate
 from ren.schemes.rlwe.keys import Secret
 
@@ -34,7 +34,7 @@ _GRID_BITS = 20  # results are rounded to sigma 2^-20: the last bits of a float 
 
 
 def hidden(
-    x: CiphertextData, slots: NDArray[np.complex128], plan: Any, terms: Terms, secret: Secret
+    x: CiphertextData, slots: NDArray[np.complex128], plan: Any, terms: SharingTerms, secret: Secret
 ) -> NDArray[np.complex128]:
     """The decrypted slots of `x` with noise that hides the error of the plan, once it is admitted.
 
@@ -89,6 +89,6 @@ def error_norm(plan: Any, slots: int) -> float:
 def on_grid(z: NDArray[np.complex128], sigma: float) -> NDArray[np.complex128]:
     """Both parts rounded to a multiple of a power of two far below sigma."""
     grid = 2.0 ** (math.floor(math.log2(sigma)) - _GRID_BITS)
-    made = np.empty_like(z)
-    made.real, made.imag = np.rint(z.real / grid) * grid, np.rint(z.imag / grid) * grid
-    return made
+    result = np.empty_like(z)
+    result.real, result.imag = np.rint(z.real / grid) * grid, np.rint(z.imag / grid) * grid
+    return result

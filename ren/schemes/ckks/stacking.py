@@ -43,22 +43,22 @@ def stack(ciphertexts: Sequence[Ciphertext]) -> Ciphertext:
         array([[2., 3.],
                [4., 5.]])
     """
-    given = as_ciphertexts(ciphertexts, "ckks.stack()")
-    _check(given)
-    given = [normal(x) for x in given]
-    level = min(x.level for x in given)
-    return _stacked(*(x.drop_to(level) for x in given))
+    parts = as_ciphertexts(ciphertexts, "ckks.stack()")
+    _check(parts)
+    parts = [normal(x) for x in parts]
+    level = min(x.level for x in parts)
+    return _stacked(*(x.drop_to(level) for x in parts))
 
 
 @operation("stack()", lambda *slots: np.stack(slots))
 def _stacked(first: Ciphertext, *others: Ciphertext) -> Ciphertext:
     """Stack ciphertexts of one level, in normal form."""
-    given, layout = (first, *others), first.layout
+    parts, layout = (first, *others), first.layout
     for x in others:
         layout = layout.joined(x.layout, _common_tail(layout, x.layout))
-    c0, c1 = (stacked([x.polys[i].ntt() for x in given]) for i in (0, 1))
+    c0, c1 = (stacked([x.polys[i].ntt() for x in parts]) for i in (0, 1))
     batch = batch_of(first)
-    return evolve(first, (c0, c1), noises.stacked([x.noise for x in given], batch), layout=layout)
+    return evolve(first, (c0, c1), noises.stacked([x.noise for x in parts], batch), layout=layout)
 
 
 def _common_tail(a: Layout, b: Layout) -> Tail:
@@ -102,15 +102,15 @@ def _items(p: Poly, batch: tuple[int, ...]) -> list[Poly]:
     return parts if len(parts) == batch[0] else parts * batch[0]
 
 
-def _check(given: list[Ciphertext]) -> None:
-    if not given:
+def _check(parts: list[Ciphertext]) -> None:
+    if not parts:
         raise ParameterError(
             "ckks.stack got nothing.",
             "It takes ciphertexts, at least one.",
             "Write ckks.stack([x, y]); arrays are stacked before they are encrypted.",
         )
-    first = given[0]
-    for x in given[1:]:
+    first = parts[0]
+    for x in parts[1:]:
         same_key(first.key_id, x.key_id, "ckks.stack")
         ours, theirs = _shape(first), _shape(x)
         if x.slots != first.slots:

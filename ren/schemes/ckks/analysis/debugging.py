@@ -94,13 +94,15 @@ class _Watching:
         """An argument of the function; arrays encrypted."""
         if not isinstance(value, _ARRAYS):
             return value
-        made = self._context.encrypt(value)
-        self._shadows[made] = _padded(value, made)
-        return made
+        result = self._context.encrypt(value)
+        self._shadows[result] = _padded(value, result)
+        return result
 
-    def seen(self, name: str, shadow: Shadow, operands: tuple[Any, ...], made: Ciphertext) -> None:
+    def seen(
+        self, name: str, shadow: Shadow, operands: tuple[Any, ...], result: Ciphertext
+    ) -> None:
         """Compares the result of an operation with that of its shadow."""
-        if made in self._shadows:
+        if result in self._shadows:
             return
         if is_tracing():
             raise TracedValueError(
@@ -108,12 +110,12 @@ class _Watching:
                 "There, they have no values that could be compared.",
                 "Debug the function that is transformed, on one of its inputs.",
             )
-        expected = np.asarray(shadow(*(self._value(o, made) for o in operands)))
-        got = self._decrypted(made)
+        expected = np.asarray(shadow(*(self._value(o, result) for o in operands)))
+        got = self._decrypted(result)
         error = np.abs(got - expected)
         if not error.max() <= self._tolerance:
-            raise _too_far(name, made, got, np.broadcast_to(expected, got.shape), self._tolerance)
-        self._shadows[made] = expected
+            raise _too_far(name, result, got, np.broadcast_to(expected, got.shape), self._tolerance)
+        self._shadows[result] = expected
 
     def _value(self, operand: Any, made: Ciphertext) -> Any:
         if isinstance(operand, Ciphertext):

@@ -83,10 +83,10 @@ def as_ciphertexts(values: Iterable[CiphertextT], what: str) -> list[CiphertextT
             "It takes a list of ciphertexts.",
             f"Write {what.partition('(')[0]}([x, y]).",
         )
-    given = list(values)
-    for value in given:
+    ciphertexts = list(values)
+    for value in ciphertexts:
         check_ciphertext(value, what)
-    return given
+    return ciphertexts
 
 
 def check_function(value: Any, what: str) -> None:

@@ -80,11 +80,11 @@ def kept_to(x: CiphertextT, other: CiphertextT, times: int = 1) -> CiphertextT:
 
 def within(x: CiphertextT, bound: float) -> CiphertextT:
     """`x`, whose numbers are stated to keep to `bound`."""
-    made = with_noise(x, lambda noise: noises.within(noise, bound))
+    result = with_noise(x, lambda noise: noises.within(noise, bound))
     tail = x.layout.tail
     if in_circuit() or x.layout.length is None or not tail.has_leftovers:
-        return made
-    return with_tail(made, attrs.evolve(tail, is_bounded=False))
+        return result
+    return with_tail(result, attrs.evolve(tail, is_bounded=False))
 
 
 @operation("a change of shape", lambda x, tail: x, is_checked=False)

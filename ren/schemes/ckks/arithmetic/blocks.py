@@ -46,8 +46,8 @@ def _item(p: Poly, index: int, rank: int) -> Poly:
 
 def as_blocks(parts: Sequence[CiphertextT], layout: Layout) -> CiphertextT:
     """The blocks, all at one level, as one ciphertext; one block stays as it is."""
-    made = parts[0] if len(parts) == 1 else _beside(*parts)
-    return evolve_layout(made, layout)
+    result = parts[0] if len(parts) == 1 else _beside(*parts)
+    return evolve_layout(result, layout)
 
 
 @operation("blocks", lambda *parts: np.stack(parts, -2))

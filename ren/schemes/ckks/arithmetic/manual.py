@@ -137,11 +137,11 @@ def _encoded(x: CiphertextData, values: Any) -> tuple[LazySum, Layout]:
         p = encode(values, params, x.level, blocks)
         return MANUAL.addend(p), p.layout
 
-    def cut(given: Any) -> Any:
-        return as_slots(given, params.slots, blocks)[0]
+    def cut(numbers: Any) -> Any:
+        return as_slots(numbers, params.slots, blocks)[0]
 
-    def limbs(given: Any) -> Any:
-        coefficients = encoder.encode(cut(given), ring.n, params.slots, scale)
+    def limbs(numbers: Any) -> Any:
+        coefficients = encoder.encode(cut(numbers), ring.n, params.slots, scale)
         return encoder.residues(coefficients, ring.moduli)
 
     symbol = as_symbol(values)

@@ -42,8 +42,8 @@ Shadow = Callable[..., Any]
 class Watcher(Protocol):
     """Observes operations while `ckks.debug` runs."""
 
-    def seen(self, name: str, shadow: Shadow, operands: tuple[Any, ...], made: Any) -> None:
-        """`made` is the result of the operation `name`, `shadow` the same on arrays of slots."""
+    def seen(self, name: str, shadow: Shadow, operands: tuple[Any, ...], result: Any) -> None:
+        """`result` is the result of the operation `name`, `shadow` the same on arrays of slots."""
         ...
 
 
@@ -124,12 +124,12 @@ def circuit(name: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
                 return function(*args, **kwargs)
             before = report_count()
             with within_circuit(), called(name):
-                made = function(*args, **kwargs)
-            if hasattr(made, "polys") and not any(made is a for a in args):
+                result = function(*args, **kwargs)
+            if hasattr(result, "polys") and not any(result is a for a in args):
                 is_told = report_count() != before
-                checked = _with_checked_bound(name, args, made, is_told)  # type: ignore[arg-type]
+                checked = _with_checked_bound(name, args, result, is_told)  # type: ignore[arg-type]
                 return _with_checked_zero(name, args, checked)  # type: ignore[return-value]
-            return made
+            return result
 
         return run
 
@@ -155,38 +155,38 @@ def in_circuit() -> bool:
 
 
 def _with_checked_bound(
-    name: str, operands: tuple[Any, ...], made: CiphertextT, is_told: bool = False
+    name: str, operands: tuple[Any, ...], result: CiphertextT, is_told: bool = False
 ) -> CiphertextT:
-    """`made`; a tracked bound that leaves the range of its level, and not before, is reported.
+    """`result`; a tracked bound that leaves the range of its level, and not before, is reported.
 
     So is noise that becomes unknown, unless that was done (`is_told`). Under `ren.jit` the check is
     a step of the program, which takes the bounds of each replay. Under a JAX transformation nothing
     can be reported: noise beyond the range becomes unknown, and `decrypt` tells.
     """
-    bound = bound_of(made)
+    bound = bound_of(result)
     if is_planning() and not (bound is not None and math.isnan(bound)):
         if bound is not None:
-            collect_bits(bound, made.params, made.level)
-        return made
-    limit = largest_message(made.params, made.level)
-    given = [o for o in operands if hasattr(o, "polys")]
-    if bound is not None and not isinstance(made.noise, Symbolic):
+            collect_bits(bound, result.params, result.level)
+        return result
+    limit = largest_message(result.params, result.level)
+    ciphertexts = [o for o in operands if hasattr(o, "polys")]
+    if bound is not None and not isinstance(result.noise, Symbolic):
         if not bound <= limit:
-            before = [(o.noise, largest_message(o.params, o.level)) for o in given]
+            before = [(o.noise, largest_message(o.params, o.level)) for o in ciphertexts]
             range_checks.checked(
-                made.noise, limit, before, _Told(name, made.params, made.level, is_told)
+                result.noise, limit, before, _Told(name, result.params, result.level, is_told)
             )
-        return made
-    before = [(o.noise, largest_message(o.params, o.level)) for o in given]
-    if isinstance(made.noise, Symbolic):  # a tracer reports nothing
+        return result
+    before = [(o.noise, largest_message(o.params, o.level)) for o in ciphertexts]
+    if isinstance(result.noise, Symbolic):  # a tracer reports nothing
         name = f"{name} ({user_line()})"
-    told = _Told(name, made.params, made.level, is_told)
+    told = _Told(name, result.params, result.level, is_told)
 
     def step(noise: noises.Noise) -> noises.Noise:
         return range_checks.checked(noise, limit, before, told)
 
-    pending = made.pending and made.pending.map_noise(step)
-    return dataclasses.replace(made, noise=step(made.noise), pending=pending)
+    pending = result.pending and result.pending.map_noise(step)
+    return dataclasses.replace(result, noise=step(result.noise), pending=pending)
 
 
 @attrs.frozen
@@ -250,17 +250,17 @@ def is_transparent(x: CiphertextData) -> bool:
     return all(is_zero_program(p) for p in x.polys[1:])
 
 
-def _with_checked_zero(name: str, operands: tuple[Any, ...], made: CiphertextT) -> CiphertextT:
-    """`made`; one that is transparent, where none of its operands was, warns.
+def _with_checked_zero(name: str, operands: tuple[Any, ...], result: CiphertextT) -> CiphertextT:
+    """`result`; one that is transparent, where none of its operands was, warns.
 
     Under `ren.jit` that is a step of the program, at each replay.
     """
-    if not is_transparent(made) or is_planning():
-        return made
+    if not is_transparent(result) or is_planning():
+        return result
     if any(is_transparent(o) for o in operands if hasattr(o, "polys")):
-        return made
-    noise = derived(functools.partial(_told_transparent, name), made.noise)
-    return made if noise is made.noise else dataclasses.replace(made, noise=noise)
+        return result
+    noise = derived(functools.partial(_told_transparent, name), result.noise)
+    return result if noise is result.noise else dataclasses.replace(result, noise=noise)
 
 
 def told_if_zero(noise: Any, factor: Any, scale: float, name: str) -> Any:

@@ -67,13 +67,13 @@ def rotate(x: CiphertextT, steps: int) -> CiphertextT:
         DepthError: no level is left to clear leftovers.
         ScaleError: leftovers would become visible in manual mode.
     """
-    given = as_integer(steps, "rotate()")
-    steps = (given + x.slots // 2) % x.slots - x.slots // 2  # the fewest
+    requested = as_integer(steps, "rotate()")
+    steps = (requested + x.slots // 2) % x.slots - x.slots // 2  # the fewest
     if steps == 0:
         return x
     if in_circuit():
         return cyclic(x, steps)
-    with called(f"rotate({given})"):
+    with called(f"rotate({requested})"):
         return cyclic(visible(x if is_manual() else normal(x), steps), steps)
 
 
@@ -132,11 +132,11 @@ def _rolled(x: CiphertextT, shift: int, length: int) -> CiphertextT:
     announce(lambda: [-shift, length - shift])
     mask = np.arange(length) >= shift
     ahead, behind = (encode(m, x.params, x.level) for m in (mask, ~mask))
-    made = add(
+    result = add(
         multiply_plain(cyclic(x, -shift), ahead),
         multiply_plain(cyclic(x, length - shift), behind),
     )
-    return kept_to(made, x)
+    return kept_to(result, x)
 
 
 @operation("switch_key()", lambda x, key, key_id: x)

@@ -113,5 +113,5 @@ def with_value(x: CiphertextT, value: float) -> CiphertextT:
     p = encode(values, x.params, x.level, x.layout.blocks)
     p = dataclasses.replace(p, layout=x.layout.with_tail(ZEROS))
     most = noises.reaching(x.noise, abs(value))
-    made = with_noise(add_plain(x, p), lambda noise: noises.within_that_of(noise, most))
-    return with_tail(made, Tail(tail.before, tail.after, value, tail.is_bounded))
+    result = with_noise(add_plain(x, p), lambda noise: noises.within_that_of(noise, most))
+    return with_tail(result, Tail(tail.before, tail.after, value, tail.is_bounded))

@@ -90,18 +90,18 @@ def array_operand(x: CiphertextT, values: Any, what: str) -> tuple[CiphertextT, 
         ParameterError, DepthError: as `broadcast_pair`.
     """
     symbol = as_symbol(values)
-    given = as_numbers(values) if symbol is None else np.empty(symbol.shape, np.bool)
+    array = as_numbers(values) if symbol is None else np.empty(symbol.shape, np.bool)
     length = x.layout.length
     is_free = isinstance(length, SymbolicLength) and x.layout.shape is None
-    if is_free and given.shape and given.shape[-1] == length.sample:  # type: ignore[attr-defined]
-        return x, symbol if symbol is not None else given
+    if is_free and array.shape and array.shape[-1] == length.sample:  # type: ignore[attr-defined]
+        return x, symbol if symbol is not None else array
     batch, core = _shapes(x)
-    result = _check_broadcast((*batch, *core), given.shape, what)
+    result = _check_broadcast((*batch, *core), array.shape, what)
     if not core:
         if not batch:
-            return x, symbol if symbol is not None else given
+            return x, symbol if symbol is not None else array
         if result[len(result) - len(batch) :] != batch:
-            raise _across(batch, given.shape, what)
+            raise _across(batch, array.shape, what)
         target: Shape = (*result, x.slots)  # a number of each batch, in all slots
 
         def flat(values: Any) -> NDArray:
@@ -110,7 +110,7 @@ def array_operand(x: CiphertextT, values: Any, what: str) -> tuple[CiphertextT, 
 
     else:
         rank = len(core)
-        axes = given.shape[:-rank] if given.ndim > rank else ()
+        axes = array.shape[:-rank] if array.ndim > rank else ()
         inner = result[-rank:]
         x = repeated(x, core, inner)
 
@@ -118,7 +118,7 @@ def array_operand(x: CiphertextT, values: Any, what: str) -> tuple[CiphertextT, 
             wide = np.broadcast_to(np.asarray(values), axes + inner)
             return wide.reshape(*axes, math.prod(inner))
 
-    return x, flat(given) if symbol is None else symbol.map(flat)
+    return x, flat(array) if symbol is None else symbol.map(flat)
 
 
 def encoded_operand(x: CiphertextT, values: Any, what: str) -> tuple[CiphertextT, Plaintext]:
@@ -227,12 +227,12 @@ def repeated(x: CiphertextT, shape: Shape, target: Shape) -> CiphertextT:
         return evolve_layout(x, Layout(count, x.layout.is_complex, 1, label, LEFTOVERS))
     source = np.broadcast_to(np.arange(length).reshape(shape), target).ravel()
     if length == size:
-        made = x
+        result = x
     elif size <= x.slots and np.array_equal(source, np.arange(size) % length):
-        made = tile(x, size // length)
+        result = tile(x, size // length)
     else:
         need_level(x, 1, f"A broadcast from {shape} to {target}")
         ones = Entries(np.arange(size), source, np.ones(size), (size, length))
-        made = encoded(ones, x.params, x.level) @ x
+        result = encoded(ones, x.params, x.level) @ x
     label = target if len(target) > 1 else None
-    return evolve_layout(made, attrs.evolve(made.layout, shape=label))
+    return evolve_layout(result, attrs.evolve(result.layout, shape=label))

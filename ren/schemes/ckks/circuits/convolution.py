@@ -43,11 +43,11 @@ class _Axis:
     kernel: int
     stride: int
     before: int
-    made: int
+    length: int
 
     def read(self, offset: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
         """Places of the result, and those of the image that they read through one offset."""
-        out = np.arange(self.made)
+        out = np.arange(self.length)
         source = out * self.stride + offset - self.before
         inside = (source >= 0) & (source < self.size)
         return out[inside], source[inside]
@@ -225,7 +225,7 @@ def matrix_of(
             "Give the image as many channels as the kernels have, or reshape them.",
         )
     axes = _axes(image[1:], four.shape[4 - spatial :], stride, padding)
-    made = (four.shape[0], *(axis.made for axis in axes))
+    made = (four.shape[0], *(axis.length for axis in axes))
     if spatial == 1:
         axes = (_Axis(1, 1, 1, 0, 1), *axes)
     label = made[1:] if single else made
@@ -245,34 +245,36 @@ def _axes(
 
 def _axis(size: int, kernel: int, stride: int, padding: str | int) -> _Axis:
     if padding == "same":
-        made = -(-size // stride)
-        return _Axis(size, kernel, stride, max((made - 1) * stride + kernel - size, 0) // 2, made)
+        length = -(-size // stride)
+        return _Axis(
+            size, kernel, stride, max((length - 1) * stride + kernel - size, 0) // 2, length
+        )
     before = 0 if isinstance(padding, str) else padding
-    made = (size + 2 * before - kernel) // stride + 1
-    if made < 1:
+    length = (size + 2 * before - kernel) // stride + 1
+    if length < 1:
         raise ParameterError(
             f"A kernel of size {kernel} was laid over {size} places with padding {padding}.",
             "It fits inside the image and its padding at least once.",
             "Use padding='same', or a smaller kernel.",
         )
-    return _Axis(size, kernel, stride, before, made)
+    return _Axis(size, kernel, stride, before, length)
 
 
 def _each(value: Any, count: int, least: int, name: str) -> tuple[int, ...]:
     """One integer for each axis."""
-    given = value if isinstance(value, tuple | list) else (value,) * count
+    values = value if isinstance(value, tuple | list) else (value,) * count
     try:
-        found = tuple(operator.index(v) for v in given)
+        integers = tuple(operator.index(v) for v in values)
     except TypeError:
-        found = ()
-    if len(found) != count or any(v < least for v in found):
+        integers = ()
+    if len(integers) != count or any(v < least for v in integers):
         raise ParameterError(
             f"A convolution got {name}={value!r}.",
             f"It is an integer from {least} on, or one for each of {count} axes"
             f"{', or valid or same' if name == 'padding' else ''}.",
             f"Leave it out for {name}={'valid' if name == 'padding' else 1}.",
         )
-    return found
+    return integers
 
 
 def _entries(kernels: NDArray, image: tuple[int, _Axis, _Axis]) -> Entries:
@@ -282,11 +284,11 @@ def _entries(kernels: NDArray, image: tuple[int, _Axis, _Axis]) -> Entries:
     parts = []
     for o, c, a, b in zip(*np.nonzero(kernels), strict=True):
         (i, y), (j, x) = down.read(int(a)), across.read(int(b))
-        rows = (o * down.made + i[:, None]) * across.made + j
+        rows = (o * down.length + i[:, None]) * across.length + j
         columns = (c * down.size + y[:, None]) * across.size + x
         parts.append((rows.ravel(), columns.ravel(), np.full(rows.size, kernels[o, c, a, b])))
     none = np.zeros(0, np.intp)
     parts.append((none, none, np.zeros(0, kernels.dtype)))
     rows, columns, values = (np.concatenate(p) for p in zip(*parts, strict=True))
-    shape = (outputs * down.made * across.made, channels * down.size * across.size)
+    shape = (outputs * down.length * across.length, channels * down.size * across.size)
     return Entries(rows, columns, values, shape)

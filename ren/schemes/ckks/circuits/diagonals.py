@@ -99,10 +99,10 @@ def split(
         ParameterError: no split needs so few.
     """
     steps = np.array(sorted(steps))
-    found = [attrs.evolve(s, blocks=blocks) for s in _candidates(steps, folds, keys is not None)]
-    fitting = [s for s in found if keys is None or len(s.keys) <= keys]
+    splits = [attrs.evolve(s, blocks=blocks) for s in _candidates(steps, folds, keys is not None)]
+    fitting = [s for s in splits if keys is None or len(s.keys) <= keys]
     if not fitting:
-        least = min(len(s.keys) for s in found)
+        least = min(len(s.keys) for s in splits)
         raise ParameterError(
             f"A matrix with {len(steps)} diagonals was to be multiplied with keys={keys}.",
             f"It takes {least} rotation keys at least.",
@@ -115,17 +115,17 @@ def _candidates(steps: NDArray, folds: tuple[int, ...], sparing: bool) -> list[S
     unit = math.gcd(*(int(s) for s in steps)) or 1
     span = int(steps[-1] - steps[0]) // unit + 1
     most = min(span, 4 * math.isqrt(span) + 4)
-    found = []
+    splits = []
     for count in sorted({*range(1, most + 1), *_distances(steps, unit), span}):
         stride = count * unit
         low = int(steps[0]) % stride
         firsts = {0, unit - stride, -(count // 2) * unit, low - stride if low else 0}
-        found += [_of_stride(steps, stride, first, unit, folds) for first in sorted(firsts)]
+        splits += [_of_stride(steps, stride, first, unit, folds) for first in sorted(firsts)]
     if sparing:
-        chained = [attrs.evolve(s, is_chained=True) for s in found]
-        found += chained
-        found += [attrs.evolve(s, is_walked=True) for s in chained if s.first == 0]
-    return found
+        chained = [attrs.evolve(s, is_chained=True) for s in splits]
+        splits += chained
+        splits += [attrs.evolve(s, is_walked=True) for s in chained if s.first == 0]
+    return splits
 
 
 def _distances(steps: NDArray, unit: int) -> list[int]:
@@ -168,16 +168,16 @@ def _gathered(m: Entries, places: NDArray, slots: int, blocks: int | None = None
     steps = _cyclic(m.columns - places, slots)
     order = np.lexsort((steps, columns, rows))
     changes = sum(np.abs(np.diff(x[order])) for x in (rows, columns, steps))
-    found: Diagonals = {}
+    vectors: Diagonals = {}
     for part in np.split(order, np.flatnonzero(changes) + 1):
         if len(part):
             vector = np.zeros(slots, m.values.dtype)
             vector[places[part] % slots] = m.values[part]
             first = part[0]
-            found[int(rows[first]), int(columns[first]), int(steps[first])] = vector
-    for row in set(range(blocks)) - {row for row, _, _ in found}:
-        found[row, 0, 0] = np.zeros(slots, m.values.dtype)
-    return found
+            vectors[int(rows[first]), int(columns[first]), int(steps[first])] = vector
+    for row in set(range(blocks)) - {row for row, _, _ in vectors}:
+        vectors[row, 0, 0] = np.zeros(slots, m.values.dtype)
+    return vectors
 
 
 def _cyclic(steps: NDArray, slots: int) -> NDArray:

@@ -100,24 +100,24 @@ class LinearMap:
         rows = [self._row(i, babies) for i in range(self.split.blocks[0])]
         is_complex = ct.layout.is_complex or self.is_complex
         tail = LEFTOVERS if self.split.folds else ZEROS
-        made = as_blocks(rows, Layout(self.shape[0], is_complex, len(rows), self.label, tail))
+        result = as_blocks(rows, Layout(self.shape[0], is_complex, len(rows), self.label, tail))
         largest = noises.of_largest(ct.noise, ct.layout.blocks)
         if len(rows) > 1:
             largest = noises.side_by_side([largest] * len(rows))
-        return with_noise(made, lambda noise: noises.within_times(noise, largest, self.norm))
+        return with_noise(result, lambda noise: noises.within_times(noise, largest, self.norm))
 
     def _babies(self, blocks: Sequence[CiphertextData]) -> Babies[CiphertextT]:
         """Each block rotated by the baby steps that its tiles need."""
-        s, made = self.split, {}
+        s, result = self.split, {}
         for j, x in enumerate(blocks):
             needed = {baby for _, column, _, baby in self.places if column == j}
             if s.is_walked:
-                made[j, 0] = x
+                result[j, 0] = x
                 for step in range(s.unit, max(needed, default=0) + 1, s.unit):
-                    made[j, step] = rotate(made[j, step - s.unit], s.unit)
+                    result[j, step] = rotate(result[j, step - s.unit], s.unit)
             else:
-                made |= {(j, baby): rotate(x, baby) for baby in sorted(needed)}
-        return made
+                result |= {(j, baby): rotate(x, baby) for baby in sorted(needed)}
+        return result
 
     def _row(self, row: int, babies: Babies[CiphertextT]) -> CiphertextT:
         """One block of the result."""
@@ -218,10 +218,10 @@ def linear(
     return prepared(encoded(Entries.of(_checked(matrix)), owner.params, at, keys))
 
 
-def prepared(made: LinearMap) -> LinearMap:
+def prepared(result: LinearMap) -> LinearMap:
     """The same, its diagonals transformed now and not at each use."""
-    realize_polys([p.wide for p in made.plaintexts])
-    return made
+    realize_polys([p.wide for p in result.plaintexts])
+    return result
 
 
 def required_context(context: RlweContext[Parameters] | None, call: str) -> RlweContext[Parameters]:
@@ -286,12 +286,12 @@ def product(matrix: Any, ct: CiphertextT, is_transposed: bool = False) -> Cipher
     A ciphertext that was given two axes by `reshape` is a matrix, as in numpy.matmul.
     """
     need_level(ct, 1, "A product with a matrix")
-    given, shape, label = Entries.of(_checked(matrix)), ct.layout.shape, None
-    m = given.transposed if is_transposed else given
+    entries, shape, label = Entries.of(_checked(matrix)), ct.layout.shape, None
+    m = entries.transposed if is_transposed else entries
     if shape is None and not is_transposed:
-        _check_not_across(given.shape, ct)
+        _check_not_across(entries.shape, ct)
     if shape is not None:
-        left, right = (shape, given.shape) if is_transposed else (given.shape, shape)
+        left, right = (shape, entries.shape) if is_transposed else (entries.shape, shape)
         if len(left) != 2 or len(right) != 2 or left[1] != right[0]:
             raise _no_product(left, right)
         label = (left[0], right[1])

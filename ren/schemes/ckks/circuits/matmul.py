@@ -129,10 +129,10 @@ def route(d: int, slots: int, keys: int | None) -> Route:
     Raises:
         ParameterError: none takes so few.
     """
-    found = list(_routes(d, slots, keys is not None))
-    fitting = [r for r in found if keys is None or len(r.keys) <= keys]
+    routes = list(_routes(d, slots, keys is not None))
+    fitting = [r for r in routes if keys is None or len(r.keys) <= keys]
     if not fitting:
-        least = min(len(r.keys) for r in found)
+        least = min(len(r.keys) for r in routes)
         raise ParameterError(
             f"Encrypted matrices of {d} x {d} were to be multiplied with keys={keys}.",
             f"It takes {least} rotation keys at least.",
@@ -156,13 +156,13 @@ def _routes(d: int, slots: int, sparing: bool) -> Iterator[Route]:
 
 def _splits(m: Entries, slots: int, caps: tuple[int | None, ...]) -> list[Split]:
     diagonals, best = best_diagonals(m, slots, None)
-    found = [best]
+    splits = [best]
     for cap in caps[1:]:
         try:
-            found.append(split({step for _, _, step in diagonals}, cap))
+            splits.append(split({step for _, _, step in diagonals}, cap))
         except ParameterError:
             break
-    return found
+    return splits
 
 
 def _sigma(d: int) -> Entries:
@@ -222,8 +222,8 @@ def matmul(a: CiphertextT, b: CiphertextT, *, keys: int | None = None) -> Cipher
         rights = _shifted(right, way.psi, d, d)
     else:
         rights = dict(enumerate(way.psi.climb(right).values()))
-    made = reduce(add, (left[k] * rights[k] for k in range(d)))
-    return evolve_layout(made, Layout(d * d, made.layout.is_complex, shape=(d, d)))
+    result = reduce(add, (left[k] * rights[k] for k in range(d)))
+    return evolve_layout(result, Layout(d * d, result.layout.is_complex, shape=(d, d)))
 
 
 def _mapped(x: CiphertextT, m: Entries, steps: Split) -> CiphertextT:
@@ -235,13 +235,13 @@ def _shifted(x: CiphertextT, ladder: Ladder, d: int, unit: int) -> dict[int, Cip
     """phi^k (unit 1) or psi^k (unit d): cyclic over the rows or columns, what wraps is masked."""
     rotated = ladder.climb(x)
     place = np.arange(d * d) // unit % d
-    made = {0: x}
+    result = {0: x}
     for k in range(1, d):
         ahead, behind = (encode(m, x.params, x.level) for m in (place < d - k, place >= d - k))
         there = multiply_plain(rotated[k * unit], ahead)
         moved = there + multiply_plain(rotated[(k - d) * unit], behind)
-        made[k] = kept_to(moved, x)
-    return made
+        result[k] = kept_to(moved, x)
+    return result
 
 
 def _size(a: CiphertextData, b: CiphertextData) -> int:
@@ -250,9 +250,9 @@ def _size(a: CiphertextData, b: CiphertextData) -> int:
     d = math.isqrt(lengths[0])
     shapes = [x.layout.shape or (d, d) for x in (a, b)]
     if lengths != [d * d] * 2 or shapes != [(d, d)] * 2 or d * d > a.slots:
-        given = " and ".join(str(x.layout.shape or known_length(x)) for x in (a, b))
+        sizes = " and ".join(str(x.layout.shape or known_length(x)) for x in (a, b))
         raise ParameterError(
-            f"Encrypted matrices of {given} numbers were to be multiplied, in {a.slots} slots.",
+            f"Encrypted matrices of {sizes} numbers were to be multiplied, in {a.slots} slots.",
             "Both are square, of one size, and each fits into the slots.",
             "Pad them with zeros to squares, or cut them into square blocks.",
         )

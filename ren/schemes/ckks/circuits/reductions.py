@@ -45,22 +45,22 @@ def mean(ct: CiphertextT, keepdims: bool = False) -> CiphertextT:
         return ct
     need_level(ct, 1, "mean()")
     if fills_slots(ct):
-        made = _kept(_over_all_slots(ct, length) * (1 / length), ct, 1)
-        return _kept_axes(made, ct, keepdims)
+        result = _kept(_over_all_slots(ct, length) * (1 / length), ct, 1)
+        return _kept_axes(result, ct, keepdims)
     share = encode(
         np.full(length, 1 / length), ct.params, ct.level, ct.layout.blocks, bound=1 / length
     )
-    made = _kept(_over_all_slots(multiply_plain(ct, share), length), ct, 1)
-    return _kept_axes(made, ct, keepdims)
+    result = _kept(_over_all_slots(multiply_plain(ct, share), length), ct, 1)
+    return _kept_axes(result, ct, keepdims)
 
 
-def _kept_axes(made: CiphertextT, ct: CiphertextT, keepdims: bool) -> CiphertextT:
+def _kept_axes(result: CiphertextT, ct: CiphertextT, keepdims: bool) -> CiphertextT:
     """A number in every slot; with `keepdims` as an array of as many axes as those summed."""
     if not keepdims:
-        return made
+        return result
     rank = len(ct.layout.shape) if ct.layout.has_shape else 1  # type: ignore[arg-type]
-    made = relabelled(made, 1, made.layout.is_complex, COPIES)
-    return reshaped(made, (1,) * rank) if rank > 1 else made
+    result = relabelled(result, 1, result.layout.is_complex, COPIES)
+    return reshaped(result, (1,) * rank) if rank > 1 else result
 
 
 @circuit("dot()")
@@ -211,14 +211,14 @@ def any_of(ct: CiphertextT) -> CiphertextT:
 
 def _over_all_slots(ct: CiphertextT, length: int) -> CiphertextT:
     """The sum over all slots of all blocks, of which all but `length` are zero."""
-    made = rotations_summed(reduce(operator.add, blocks_of(ct)), ct.slots, 1)
-    return relabelled(_kept(made, ct, length), None, ct.layout.is_complex)
+    result = rotations_summed(reduce(operator.add, blocks_of(ct)), ct.slots, 1)
+    return relabelled(_kept(result, ct, length), None, ct.layout.is_complex)
 
 
-def _kept(made: CiphertextT, ct: CiphertextT, times: int) -> CiphertextT:
-    """`made`, nowhere larger than `times` the largest of `ct`."""
+def _kept(result: CiphertextT, ct: CiphertextT, times: int) -> CiphertextT:
+    """`result`, nowhere larger than `times` the largest of `ct`."""
     largest = noises.of_largest(ct.noise, ct.layout.blocks)
-    return with_noise(made, lambda noise: noises.within_times(noise, largest, times))
+    return with_noise(result, lambda noise: noises.within_times(noise, largest, times))
 
 
 def _doublings(first: int, end: int) -> list[int]:

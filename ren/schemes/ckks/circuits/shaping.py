@@ -122,8 +122,8 @@ def _rows(ct: CiphertextT, index: slice, is_last: bool) -> CiphertextT:
         )
     width = math.prod(shape[1:])
     with called(f"ct[{_text(index)}]"):
-        made = item(reshaped(ct, (-1,)), slice(start * width, stop * width))
-    return reshaped(made, (stop - start, *shape[1:]))
+        result = item(reshaped(ct, (-1,)), slice(start * width, stop * width))
+    return reshaped(result, (stop - start, *shape[1:]))
 
 
 def _from_blocks(ct: CiphertextT, start: int, stop: int) -> CiphertextT:
@@ -147,17 +147,17 @@ def reshaped(ct: CiphertextT, shape: tuple[Any, ...]) -> CiphertextT:
     length = known_length(ct)
     sizes = shape[0] if len(shape) == 1 and isinstance(shape[0], tuple | list) else shape
     try:
-        made = np.empty(0 if length is None else length, np.bool).reshape(sizes).shape
+        result = np.empty(0 if length is None else length, np.bool).reshape(sizes).shape
     except (TypeError, ValueError):
-        made = ()
-    if length is None or not made:
+        result = ()
+    if length is None or not result:
         raise ParameterError(
             f"A ciphertext of {'a scalar' if length is None else f'{length} numbers'} was to have "
             f"the shape {sizes}.",
             "A shape is one or more sizes whose product is the count of the numbers.",
             "One size may be -1: it is worked out. For a vector write ct.reshape(-1).",
         )
-    label = made if len(made) > 1 else None
+    label = result if len(result) > 1 else None
     return evolve_layout(ct, attrs.evolve(ct.layout, shape=label))
 
 
@@ -180,9 +180,9 @@ def tile(ct: CiphertextT, count: int) -> CiphertextT:
             "Copies along its last axis do not stand one after another.",
             "Make it a vector, ct.reshape(-1), or broadcast it against an array of ones.",
         )
-    made = kept_to(rotations_summed(cleared(ct, "tile()"), count, -length), ct)
-    made = relabelled(made, count * length, ct.layout.is_complex, ZEROS)
-    return made if shape is None else reshaped(made, (*shape[:-1], count * length))
+    result = kept_to(rotations_summed(cleared(ct, "tile()"), count, -length), ct)
+    result = relabelled(result, count * length, ct.layout.is_complex, ZEROS)
+    return result if shape is None else reshaped(result, (*shape[:-1], count * length))
 
 
 def pad(x: Any, length: int) -> Any:
@@ -226,8 +226,8 @@ def pad(x: Any, length: int) -> Any:
         )
     if held == size:
         return x
-    made = cleared(normal(x), "pad()")
-    return evolve_layout(made, attrs.evolve(made.layout, length=size))
+    result = cleared(normal(x), "pad()")
+    return evolve_layout(result, attrs.evolve(result.layout, length=size))
 
 
 def _padded_array(x: Any, size: int) -> NDArray:
@@ -245,16 +245,16 @@ def _padded_array(x: Any, size: int) -> NDArray:
 def rotations_summed(ct: CiphertextT, count: int, step: int) -> CiphertextT:
     """x[i] + x[i + step] + ... of `count` terms, `count * step` being within the slots."""
     announce(lambda: _steps_of_sum(count, step))
-    made, terms, switches = ct, 1, 0
+    result, terms, switches = ct, 1, 0
     for bit in bin(count)[3:]:
-        made, terms = add(made, cyclic(made, terms * step)), 2 * terms
+        result, terms = add(result, cyclic(result, terms * step)), 2 * terms
         switches = 2 * switches + 1  # as often each key switch stands in the sum
         if bit == "1":
-            made, terms, switches = add(ct, cyclic(made, step)), terms + 1, switches + 1
-    if made is ct:
+            result, terms, switches = add(ct, cyclic(result, step)), terms + 1, switches + 1
+    if result is ct:
         return ct
-    added = switches * switch_sigma(made.params, made.level) ** 2
-    return with_noise(made, lambda noise: of_rotations(ct.noise, noise, count, added))
+    added = switches * switch_sigma(result.params, result.level) ** 2
+    return with_noise(result, lambda noise: of_rotations(ct.noise, noise, count, added))
 
 
 def _steps_of_sum(count: int, step: int) -> list[int]:
@@ -300,10 +300,10 @@ def concat(ciphertexts: Sequence[CiphertextT]) -> CiphertextT:
     placed = [
         cyclic(cleared(normal(ct), "concat()"), k) for ct, k in zip(parts, steps, strict=True)
     ]
-    made, most = reduce(add, placed), reduce(larger, (ct.noise for ct in placed))
-    made = with_noise(made, lambda noise: within_that_of(noise, most))
-    made = relabelled(made, sum(lengths), is_complex, ZEROS)
-    return reshaped(made, (-1, *shapes[0][1:])) if len(shapes[0]) > 1 else made
+    result, most = reduce(add, placed), reduce(larger, (ct.noise for ct in placed))
+    result = with_noise(result, lambda noise: within_that_of(noise, most))
+    result = relabelled(result, sum(lengths), is_complex, ZEROS)
+    return reshaped(result, (-1, *shapes[0][1:])) if len(shapes[0]) > 1 else result
 
 
 @circuit("real")

@@ -11,7 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ren.core.errors import ParameterError, SerializationError
-from ren.schemes.ckks.noise.decryption_budget import Entry, Saved, Terms, ledger_name, ledger_of
+from ren.schemes.ckks.noise.decryption_budget import (
+    LedgerEntry,
+    SavedLedger,
+    SharingTerms,
+    ledger_name,
+    ledger_of,
+)
 from ren.schemes.ckks.parameters.frame import FRAME
 from ren.schemes.ckks.parameters.parameters import Parameters, header_of, parameters_of
 from ren.schemes.rlwe.frame import Reader, damaged
@@ -48,7 +54,9 @@ def context_to_bytes(params: Parameters, keys: Keychain, include_secret: bool) -
     return FRAME.pack(CONTEXT, params.digest, header, [*arrays, *keychain_arrays(keys)])
 
 
-def read_context(data: bytes, include_secret: bool) -> tuple[Parameters, Keychain, Saved | None]:
+def read_context(
+    data: bytes, include_secret: bool
+) -> tuple[Parameters, Keychain, SavedLedger | None]:
     """The parts of the context that `context_to_bytes` wrote; of an owner also its ledger.
 
     Nothing is registered or resumed here.
@@ -75,20 +83,20 @@ def _secret_is_held() -> SerializationError:
     )
 
 
-def _shared_header(saved: Saved) -> tuple[dict[str, Any], NDArray]:
+def _shared_header(saved: SavedLedger) -> tuple[dict[str, Any], NDArray]:
     """The ledger of shared decryptions: the header's field, and an array of the entries."""
     rows = [(e.digest, e.sigma, e.count) for e in saved.entries]
     terms = saved.terms and [saved.terms.statistical_bits, saved.terms.queries]
     return {"key": saved.key.hex(), "terms": terms, "entries": len(rows)}, np.array(rows, _ENTRY)
 
 
-def _shared(reader: Reader) -> Saved:
+def _shared(reader: Reader) -> SavedLedger:
     held = reader.header.get("shared")
     if not isinstance(held, dict) or type(count := held.get("entries")) is not int or count < 0:
         raise damaged(CONTEXT, "what was shared of the secret is missing")
     rows = reader.array((count,), _ENTRY)
     try:
-        terms = held.get("terms") and Terms(*held["terms"])
+        terms = held.get("terms") and SharingTerms(*held["terms"])
     except (TypeError, ParameterError):
         raise damaged(CONTEXT, "the terms of what was shared cannot be read") from None
     # Copies that counted apart may together be beyond the budget: it is spent, and they are read.
@@ -96,5 +104,5 @@ def _shared(reader: Reader) -> Saved:
     in_range = (shared > 0) & (sigmas > 0) & (sigmas < 1)
     if not in_range.all() or len({*digests}) < count or (count and not terms):
         raise damaged(CONTEXT, "what was shared is out of range")
-    entries = tuple(map(Entry, digests, sigmas.tolist(), shared.tolist()))
-    return Saved(reader.seed(held.get("key")), terms or None, entries)
+    entries = tuple(map(LedgerEntry, digests, sigmas.tolist(), shared.tolist()))
+    return SavedLedger(reader.seed(held.get("key")), terms or None, entries)

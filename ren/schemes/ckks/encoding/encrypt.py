@@ -39,13 +39,13 @@ def encrypted(
             _slots(values, params) if symbol is None else symbol.map(partial(_slots, params=params))
         )
         return *encryption.encrypt(p.poly, keys, params, entropy), p.layout, slots
-    given, ring = plaintext.encoded(values, params, level), params.ring(level)
-    integers = encoder.as_integers(given.coefficients)
+    encoded, ring = plaintext.encoded(values, params, level), params.ring(level)
+    integers = encoder.as_integers(encoded.coefficients)
     if integers is None:
-        message = plaintext.poly_of(given.coefficients, ring).ntt()
-        return *encryption.encrypt(message, keys, params, entropy), given.layout, given.values
-    made = encryption.encrypt_at_once(integers, ring, keys, params, entropy)
-    return *made, given.layout, given.values
+        message = plaintext.poly_of(encoded.coefficients, ring).ntt()
+        return *encryption.encrypt(message, keys, params, entropy), encoded.layout, encoded.values
+    result = encryption.encrypt_at_once(integers, ring, keys, params, entropy)
+    return *result, encoded.layout, encoded.values
 
 
 def _slots(values: Any, params: Parameters) -> NDArray:

@@ -127,23 +127,23 @@ def _of_degree(f: Callable, interval: Interval, degree: int) -> Approximation:
 
 def _of_precision(f: Callable, interval: Interval, precision: float) -> Approximation:
     goal = 2.0**-precision
-    low, high = -1, 1  # the least degree lies above low; what high reaches is `found`
-    found = _of_degree(f, interval, high)
-    while found.error > goal:
+    low, high = -1, 1  # the least degree lies above low; what high reaches is `best`
+    best = _of_degree(f, interval, high)
+    while best.error > goal:
         if high >= LARGEST_DEGREE:
             raise ParameterError(
-                f"Degree {high} leaves an error of {found.error:.3g} = {found.bits:.1f} bits, and "
+                f"Degree {high} leaves an error of {best.error:.3g} = {best.bits:.1f} bits, and "
                 f"{precision:g} bits were asked for.",
                 "The function is not smooth enough on the interval, or float64 ends before.",
                 "Ask for less precision, or a shorter interval, away from kinks and singularities.",
             )
         low, high = high, min(2 * high + 1, LARGEST_DEGREE)
-        found = _of_degree(f, interval, high)
+        best = _of_degree(f, interval, high)
     while high - low > 1:
         middle = (low + high) // 2
         tried = _of_degree(f, interval, middle)
         if tried.error <= goal:
-            high, found = middle, tried
+            high, best = middle, tried
         else:
             low = middle
-    return found
+    return best

@@ -82,14 +82,14 @@ class Basis:
 
     def closure(self, wanted: set[int]) -> set[int]:
         """The elements from 2 on that `wanted` and what they are made of take: one product each."""
-        found: set[int] = set()
+        elements: set[int] = set()
         stack = [j for j in wanted if j > 1]
         while stack:
             j = stack.pop()
-            if j not in found:
-                found.add(j)
+            if j not in elements:
+                elements.add(j)
                 stack.extend(i for i in self.element(j).needs if i > 1)
-        return found
+        return elements
 
 
 @lru_cache(maxsize=1 << 14)

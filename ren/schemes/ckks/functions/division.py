@@ -123,9 +123,9 @@ def _inverse(
     steps, p = goldschmidt((a, b), goal * a), _polynomial((a, b), precision)
     if p is not None and (p.depth, p.relinearizations) < (steps.depth, steps.products):
         return _of_polynomial(x, p)
-    made = within(_iterated(x, steps), (1 + steps.residual) / a)
+    result = within(_iterated(x, steps), (1 + steps.residual) / a)
     left = steps.residual / a  # y = (1 - r) / x with |r| at most the residual
-    return with_noise(made, lambda noise: noises.with_offset(noise, 1.1 * left))
+    return with_noise(result, lambda noise: noises.with_offset(noise, 1.1 * left))
 
 
 def _of_polynomial(x: CiphertextT, p: Approximation) -> CiphertextT:

@@ -174,8 +174,8 @@ def _sqrt_by_newton(
     h = evaluated(ct, p.coefficients, interval, f"sqrt by a polynomial of degree {p.degree}")
     g = ct * h
     left = 1.5 * (2 * largest * p.error) ** 2 * largest  # of sqrt(x), at most sqrt(b)
-    made = within(g * (3 - 4 * (g * h)), largest + 2 * left)
-    return with_noise(made, lambda noise: noises.with_offset(noise, 1.2 * left))
+    result = within(g * (3 - 4 * (g * h)), largest + 2 * left)
+    return with_noise(result, lambda noise: noises.with_offset(noise, 1.2 * left))
 
 
 def _positive(interval: Interval, name: str) -> Interval:

@@ -85,10 +85,10 @@ def schedule(coefficients: tuple[complex, ...], basis: Basis, tiny: float = 0.0)
     most = min(degree, 2 * math.isqrt(2 * degree) + 2)
     for depth in range(max(degree - 1, 0).bit_length(), degree.bit_length() + 1):
         babies = range(1, max(most, 1) + 1)
-        made = [_Planner(basis, b, tiny).schedule(c, depth) for b in babies]
-        found = [s for s in made if s is not None]
-        if found:
-            return min(found, key=lambda s: (s.relinearizations, s.products))
+        schedules = [_Planner(basis, b, tiny).schedule(c, depth) for b in babies]
+        feasible = [s for s in schedules if s is not None]
+        if feasible:
+            return min(feasible, key=lambda s: (s.relinearizations, s.products))
     raise AssertionError("ceil(log2(degree + 1)) levels suffice for every polynomial")
 
 

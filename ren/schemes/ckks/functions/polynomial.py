@@ -84,10 +84,10 @@ def poly(ct: CiphertextT, coefficients: ArrayLike) -> CiphertextT:
     check_automatic("A polynomial")
     check_ciphertext(ct, "poly()")
     ct, c = bounded(normal(ct)), _checked(coefficients)
-    found = schedule(c, Basis(is_chebyshev=False), _tiny(ct))
+    plan = schedule(c, Basis(is_chebyshev=False), _tiny(ct))
     what = f"A polynomial of degree {len(c) - 1}"
-    need_level(ct, found.depth, what)
-    return _Evaluation(found, ct).result()
+    need_level(ct, plan.depth, what)
+    return _Evaluation(plan, ct).result()
 
 
 def chebyshev(
@@ -147,10 +147,10 @@ def approximated(
         ct: as `argument` gives it.
         error: the largest distance on a fine grid; a tenth is added for what lies between.
     """
-    made = evaluated(ct, coefficients, interval, what)
+    result = evaluated(ct, coefficients, interval, what)
     if not error:
-        return made
-    return with_noise(made, lambda noise: noises.with_offset(noise, 1.1 * error))
+        return result
+    return with_noise(result, lambda noise: noises.with_offset(noise, 1.1 * error))
 
 
 @circuit("a polynomial")

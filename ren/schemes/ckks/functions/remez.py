@@ -78,20 +78,20 @@ def sign_polynomials(gap: float, precision: float) -> Sequence:
     best: list[list[Sequence]] = [[()]]
     while True:
         depth = len(best)
-        made = [
+        sequences = [
             (*head, odd_minimax(degree, *_left(head, gap)))
             for degree in DEGREES
             if degree.bit_length() <= depth
             for head in best[depth - degree.bit_length()]
         ]
-        if done := [s for s in made if s[-1].error <= 2.0**-precision]:
+        if done := [s for s in sequences if s[-1].error <= 2.0**-precision]:
             return min(done, key=lambda s: (_cost(s), s[-1].error))
-        best.append(_undominated(made))
+        best.append(_undominated(sequences))
 
 
-def _undominated(made: list[Sequence]) -> list[Sequence]:
+def _undominated(sequences: list[Sequence]) -> list[Sequence]:
     kept: list[Sequence] = []
-    for s in sorted(made, key=lambda s: (s[-1].error, _cost(s))):
+    for s in sorted(sequences, key=lambda s: (s[-1].error, _cost(s))):
         if not kept or _cost(s) < _cost(kept[-1]):
             kept.append(s)
     return kept[:_KEPT]

@@ -28,7 +28,7 @@ BITS = range(10, 129)
 
 
 @attrs.frozen
-class Terms:
+class SharingTerms:
     """Terms on which decryptions of one context are shared: fixed by the first of them.
 
     Args:
@@ -56,7 +56,7 @@ class Terms:
 
 
 @attrs.frozen
-class Entry:
+class LedgerEntry:
     """A decryption that was shared: the digest of what was decrypted, its noise, how many."""
 
     digest: bytes
@@ -65,37 +65,37 @@ class Entry:
 
 
 @attrs.frozen
-class Saved:
+class SavedLedger:
     """A ledger as it is saved: the key of the noise, the terms, and what was shared on them."""
 
     key: bytes
-    terms: Terms | None = None
-    entries: tuple[Entry, ...] = ()
+    terms: SharingTerms | None = None
+    entries: tuple[LedgerEntry, ...] = ()
 
 
 class Ledger:
     """Ledger of one secret: the key of the noise, and the decryptions that are spent."""
 
-    def __init__(self, saved: Saved | None = None) -> None:
-        saved = saved or Saved(fresh_seed())
+    def __init__(self, saved: SavedLedger | None = None) -> None:
+        saved = saved or SavedLedger(fresh_seed())
         self._key, self._terms = saved.key, saved.terms
         self._entries = {entry.digest: entry for entry in saved.entries}
         self.is_loaded = bool(saved.entries)
         self._lock = threading.Lock()
 
     @property
-    def saved(self) -> Saved:
+    def saved(self) -> SavedLedger:
         """The ledger as it is now."""
         with self._lock:
-            return Saved(self._key, self._terms, tuple(self._entries.values()))
+            return SavedLedger(self._key, self._terms, tuple(self._entries.values()))
 
-    def merge(self, saved: Saved) -> None:
+    def merge(self, saved: SavedLedger) -> None:
         """Adds what another copy of the ledger has counted."""
         with self._lock:
             self._terms = self._terms or saved.terms
             self._entries = {e.digest: e for e in saved.entries} | self._entries
 
-    def admit(self, digest: bytes, count: int, sigma: float, terms: Terms) -> int:
+    def admit(self, digest: bytes, count: int, sigma: float, terms: SharingTerms) -> int:
         """Enters the decryption of `count` ciphertexts; returns how many that makes.
 
         Raises:
@@ -119,7 +119,7 @@ class Ledger:
                         "Encrypt under a new context, with the number of queries that you need.",
                     )
                 self._terms = terms
-                self._entries[digest] = Entry(digest, sigma, count)
+                self._entries[digest] = LedgerEntry(digest, sigma, count)
                 return spent + count
             if entry.sigma != sigma:
                 raise SharingError(
@@ -165,7 +165,7 @@ def ledger_of(name: bytes) -> Ledger:
         return _ledgers.setdefault(name, Ledger())
 
 
-def resume(name: bytes, saved: Saved) -> None:
+def resume(name: bytes, saved: SavedLedger) -> None:
     """Goes on with a ledger that was saved, or adds it to the one of the same secret."""
     with _lock:
         if name in _ledgers:
