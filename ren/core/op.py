@@ -1,7 +1,7 @@
 """The op table: one row an op, with its argument class, type rule and algebraic flags.
 
-Generic passes read the flags of a row, never its name. The two bodies of an op, its jax.numpy
-emitter and its NumPy reference, stand in `ren.lowering.kernels.bodies`.
+Generic passes read the flags of a row, never its name. An op that reaches a kernel is an
+instruction there, of `ren.lowering.program.instructions`, which each backend runs.
 """
 
 from __future__ import annotations

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 
 from ren import Domain, Poly, RingSpec
-from ren.core import OPS, make
+from ren.core import make
 from ren.core import op as ops
-from ren.core.op import Kind
-from ren.lowering.kernels.bodies import BODIES
 from ren.lowering.passes.kernel_groups import NODE_BUDGET
 from ren.lowering.plan.plan import CopyUnit, KernelUnit, Plan, ViewUnit
 from ren.lowering.runtime.planning import plan_of
@@ -18,7 +15,6 @@ RING = RingSpec(8, (17, 97))
 OTHER = RingSpec(8, (113, 193))
 
 
-BODIED = (ops.STORE, ops.SLOT, ops.CONTIGUOUS)
 NO_WORK = {"SLOT", "STORE", "GIDX", "INDEX", "LOAD", "FILL", "DELTA", "CONTIGUOUS"}
 
 
@@ -124,14 +120,3 @@ def test_contiguous_is_a_boundary_and_a_copy_a_unit():
     assert len(kernels(plan((a + b).contiguous()))) == 1
     moved = plan((a + b).to("python"))
     assert [type(u) for u in moved.units] == [KernelUnit, CopyUnit]
-
-
-@pytest.mark.parametrize("op", OPS.values(), ids=lambda op: op.name)
-def test_every_op_that_can_reach_a_kernel_has_both_bodies(op):
-    elsewhere = (Kind.RING, Kind.ROOT, Kind.BOUNDARY, Kind.MEMORY, Kind.LEAF)
-    rewritten = (ops.CONST, ops.AUTOMORPHISM)
-    if (op.kind in elsewhere and op not in BODIED) or op in rewritten:
-        assert op.name not in BODIES
-    else:
-        assert callable(BODIES[op.name].emit)
-        assert callable(BODIES[op.name].reference)

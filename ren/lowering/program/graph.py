@@ -11,8 +11,8 @@ from collections.abc import Mapping
 import attrs
 
 from ren.core.ring import RingSpec
-from ren.lowering.kernels.bodies import Table
-from ren.lowering.program.kernel import Instr, Program
+from ren.lowering.program.instructions import Instr, Table
+from ren.lowering.program.kernel import Program
 
 
 @attrs.frozen

@@ -7,33 +7,11 @@ arguments of the compiled function. Two kernels with one program run the same ex
 
 from __future__ import annotations
 
-from collections.abc import Hashable
-
 import attrs
 
 from ren.core import op as ops
 from ren.core.node import Node, toposort
-from ren.lowering.kernels.bodies import BODIES, Table
-
-
-@attrs.frozen
-class Instr:
-    """One step of a program.
-
-    Args:
-        op: the name of the op.
-        structure: what of its argument shapes the code, from the op's body.
-        src: positions of its sources among the instructions.
-        tables: positions of its tables among the program's.
-        limbs, n: the two last axes of the result.
-    """
-
-    op: str
-    structure: Hashable
-    src: tuple[int, ...]
-    tables: tuple[int, ...]
-    limbs: int
-    n: int
+from ren.lowering.program.instructions import INSTRUCTIONS, Instr, Table
 
 
 @attrs.frozen(cache_hash=True)
@@ -60,7 +38,7 @@ def kernel_of(body: Node) -> Kernel:
     tables: dict[Table, int] = {}
     instrs: list[Instr] = []
     for node in toposort(body)[:-1]:
-        rules = BODIES[node.op.name]
+        rules = INSTRUCTIONS[node.op.name]
         needed = tuple(tables.setdefault(t, len(tables)) for t in rules.tables(node))
         src = tuple(position[s] for s in node.src)
         ring = node.spec.ring

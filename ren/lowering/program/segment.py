@@ -6,8 +6,8 @@ from collections.abc import Collection, Sequence
 
 import attrs
 
-from ren.lowering.kernels.bodies import Table
 from ren.lowering.program.graph import Call, Graph, Slice
+from ren.lowering.program.instructions import Table
 from ren.lowering.program.steps import KernelUnit, ViewUnit
 
 Donations = tuple[tuple[int, int], ...]

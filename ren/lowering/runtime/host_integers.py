@@ -22,7 +22,7 @@ from ren.lowering.backends.xla.tables import placement, table_on, tables_at
 from ren.lowering.devices.shardings import common_place
 from ren.lowering.devices.tracing import concretely, wide
 from ren.lowering.kernels import integers as kernels
-from ren.lowering.kernels.bodies import Arrays, Table
+from ren.lowering.program.instructions import Arrays, Table
 
 Moduli = tuple[int, ...]
 _ALIGNMENT = 64  # of host memory that XLA:CPU reads where it stands

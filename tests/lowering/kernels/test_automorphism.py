@@ -7,8 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from ren.lowering.backends.reference import arithmetic as exact
 from ren.lowering.kernels import automorphism, modular, tables
-from ren.lowering.kernels import reference_ops as exact
 from tests import oracle
 from tests.lowering.kernels.residues import all_residues, basis, run
 

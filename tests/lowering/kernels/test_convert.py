@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from ren.core.numtheory import crt
+from ren.lowering.backends.reference import arithmetic as exact
 from ren.lowering.kernels import convert
-from ren.lowering.kernels import reference_ops as exact
 from tests import oracle
 from tests.lowering.kernels.residues import (
     all_residues,

@@ -6,8 +6,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from ren.lowering.backends.reference import arithmetic as exact
 from ren.lowering.kernels import modular, tables
-from ren.lowering.kernels import reference_ops as exact
 from tests.lowering.kernels.residues import R, all_residues, basis, run
 
 MODULI = basis(4, 8)  # 17 first, then the largest below 2^30

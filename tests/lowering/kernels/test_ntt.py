@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from ren.core.numtheory import primitive_root_of_unity
+from ren.lowering.backends.reference import arithmetic as exact
 from ren.lowering.kernels import chunks, network, ntt, order
-from ren.lowering.kernels import reference_ops as exact
 from tests import oracle
 from tests.lowering.kernels.residues import (
     all_residues,

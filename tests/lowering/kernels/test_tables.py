@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ren.lowering.kernels import reference_ops as exact
+from ren.lowering.backends.reference import arithmetic as exact
 from ren.lowering.kernels import tables
 from tests.lowering.kernels.residues import R, all_residues, basis, montgomery, plain
 

@@ -21,9 +21,9 @@ from ren.lowering.backends.native.bytecode import (
     emit_native,
     native_program,
 )
-from ren.lowering.kernels.bodies import Table
 from ren.lowering.plan.plan import Plan
 from ren.lowering.program.graph import Call, Graph
+from ren.lowering.program.instructions import Table
 from ren.lowering.program.kernel import kernel_of
 from ren.lowering.program.segment import Segment
 from ren.lowering.runtime.runner import graph_runner, interpret_plan

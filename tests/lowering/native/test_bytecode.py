@@ -20,7 +20,7 @@ import pytest
 import ren
 from ren.lowering.backends.native import build, library
 from ren.lowering.backends.native.bytecode import NativeProgram, emit_native
-from ren.lowering.kernels.bodies import Table
+from ren.lowering.program.instructions import Table
 from ren.lowering.program.segment import Segment
 from ren.lowering.runtime.runner import graph_runner
 from tests.lowering.native import mutants

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from ren.lowering.backends.native import library
+from ren.lowering.backends.reference import arithmetic as exact
 from ren.lowering.backends.xla.emit import emit_graph
-from ren.lowering.kernels import reference_ops as exact
 from tests.lowering.kernels.residues import all_residues, basis, random_residues
 from tests.lowering.native.calls import native_op, one_op
 

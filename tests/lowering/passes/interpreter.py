@@ -18,7 +18,7 @@ from ren.core import Domain, Node, RingSpec, toposort
 from ren.core import op as ops
 from ren.core.numtheory import primitive_root_of_unity
 from ren.core.op import Kind
-from ren.lowering.kernels.bodies import BODIES
+from ren.lowering.backends.reference.ops import REFERENCE
 from ren.lowering.kernels.order import evaluation_exponents
 from tests.lowering.passes.polynomials import meaning
 
@@ -97,8 +97,8 @@ def _value(node: Node, src: list[Any]) -> Any:
         if node.op is ops.MUL and any(s.op is ops.FILL or s.spec.is_scalar for s in node.src):
             want = node.spec.domain
         src = [_in_domain(x, s, want) for x, s in zip(src, node.src, strict=True)]
-    assert name in BODIES, f"say in {__name__} how {name} is interpreted"
-    return BODIES[name].reference(node, *src)
+    assert name in REFERENCE, f"say in {__name__} how {name} is interpreted"
+    return REFERENCE[name](node, *src)
 
 
 def _multiplied(node: Node, src: list[np.ndarray]) -> np.ndarray:

@@ -15,7 +15,7 @@ import attrs
 import numpy as np
 
 from ren.lowering.program.graph import Call, Graph, Slice
-from ren.lowering.program.kernel import Instr
+from ren.lowering.program.instructions import Instr
 
 Shape = tuple[int, ...]
 _Value = tuple[tuple[int, int], ...]  # of each axis the number of its class and its length

@@ -36,8 +36,8 @@ from ren.lowering.backends.native.phases import (
     with_own_outputs,
     with_split_sums,
 )
-from ren.lowering.kernels.bodies import Arrays, Table
 from ren.lowering.program.graph import Graph
+from ren.lowering.program.instructions import Arrays, Table
 
 LEAST_N = 4  # of the transforms that it calls
 MOST_KEPT = 1 << 29  # bytes between phases; a larger graph is cut, and its parts hold less

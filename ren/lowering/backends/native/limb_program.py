@@ -7,16 +7,16 @@ here: a row names the rows that it is made of. Equal rows are one. Batch axes th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import attrs
 import numpy as np
 
-from ren.lowering.backends.native.batch_axes import Axes, Shape
-from ren.lowering.kernels.bodies import Table
+from ren.lowering.backends.native.batch_axes import Axes
+from ren.lowering.backends.native.ops import BATCH_STEPS, INDICES, STEPS, Batch, Value
 from ren.lowering.program.graph import Call, Graph, Slice
-from ren.lowering.program.kernel import Instr
+from ren.lowering.program.instructions import Instr, Table
 
 MOST_ROWS = 200_000  # a larger graph is cut: its code would take seconds to write
 
@@ -81,24 +81,6 @@ class LoweringError(Exception):
         self.is_too_large = is_too_large
 
 
-_Value = list[int]  # a row for each limb
-
-
-@attrs.frozen
-class _Batch:
-    """A value for each position of the axes that are taken apart."""
-
-    shape: Shape
-    parts: Sequence[_Value]
-
-    def over(self, shape: Shape) -> Sequence[_Value]:
-        """The parts, with all positions of `shape`."""
-        if self.shape == shape:
-            return self.parts
-        index = np.arange(len(self.parts)).reshape(self.shape)
-        return [self.parts[i] for i in np.broadcast_to(index, shape).ravel().tolist()]
-
-
 class _Builder:
     def __init__(self) -> None:
         self.rows: list[Row] = []
@@ -115,14 +97,14 @@ class _Builder:
             self.rows.append(made)
         return found
 
-    def input(self, number: int, axes: Axes, limbs: int) -> _Batch:
+    def input(self, number: int, axes: Axes, limbs: int) -> Batch:
         parts = [
             [self.row("input", (number, limbs * offset + i)) for i in range(limbs)]
             for offset in axes.offsets()
         ]
-        return _Batch(axes.apart, parts)
+        return Batch(axes.apart, parts)
 
-    def converted(self, table: Table, src: tuple[int, ...]) -> _Value:
+    def converted(self, table: Table, src: tuple[int, ...]) -> Value:
         conversion = Conversion(table, src)
         number = self._known.setdefault(conversion, len(self.conversions))
         if number == len(self.conversions):
@@ -130,7 +112,7 @@ class _Builder:
         count = len(table.args[1])  # type: ignore[arg-type]
         return [self.row("converted", (number, j), src) for j in range(count)]
 
-    def program(self, step: Call, tables: Sequence[Table], src: Sequence[_Batch]) -> list[_Batch]:
+    def program(self, step: Call, tables: Sequence[Table], src: Sequence[Batch]) -> list[Batch]:
         """The values that a program stores."""
         own = [tables[i] for i in step.tables]
         values: list[Any] = []
@@ -146,20 +128,18 @@ class _Builder:
                 values.append(self._made(instr, [own[i] for i in instr.tables], read))
         return [values[i] for i in step.program.outputs]
 
-    def _made(self, instr: Instr, tables: list[Table], src: list[_Batch | None]) -> _Batch | None:
-        if instr.op in _INDICES:
+    def _made(self, instr: Instr, tables: list[Table], src: list[Batch | None]) -> Batch | None:
+        if instr.op in INDICES:
             return None
-        if instr.op == "PART":
-            return _part(instr, src)
-        shape = np.broadcast_shapes(*(x.shape for x in src if x is not None))
-        each = zip(*(x.over(shape) for x in src if x is not None), strict=True)
-        if instr.op == "STACK":
-            return _stack(instr, shape, list(each))
+        if (batch_step := BATCH_STEPS.get(instr.op)) is not None:
+            return batch_step(instr, [x for x in src if x is not None])
         emit = STEPS.get(instr.op)
         if emit is None:
             raise LoweringError(f"it has no limb rows for {instr.op}")
+        shape = np.broadcast_shapes(*(x.shape for x in src if x is not None))
+        each = zip(*(x.over(shape) for x in src if x is not None), strict=True)
         positions = each if any(x is not None for x in src) else [()]
-        return _Batch(shape, [emit(self, instr, tables, list(read)) for read in positions])
+        return Batch(shape, [emit(self, instr, tables, list(read)) for read in positions])
 
 
 def rows_of(
@@ -185,7 +165,7 @@ def rows_of(
     for step in graph.steps:
         if isinstance(step, Slice):
             whole, limbs = values[step.src], slice(step.start, step.start + step.length)
-            values.append(_Batch(whole.shape, [part[limbs] for part in whole.parts]))
+            values.append(Batch(whole.shape, [part[limbs] for part in whole.parts]))
         else:
             values.extend(builder.program(step, tables, [values[i] for i in step.src]))
     if any(i < graph.inputs for i in graph.outputs) or not builder.n:
@@ -203,7 +183,7 @@ def rows_of(
     )
 
 
-def _places(value: _Batch, axes: Axes) -> tuple[int, ...]:
+def _places(value: Batch, axes: Axes) -> tuple[int, ...]:
     limbs = len(value.parts[0])
     return tuple(limbs * offset + i for offset in axes.offsets() for i in range(limbs))
 
@@ -231,151 +211,3 @@ def _needed(rows: Rows) -> Rows:
         conversions=tuple(Conversion(c.table, tuple(new[s] for s in c.src)) for c in conversions),
         outputs=tuple(tuple(new[r] for r in output) for output in rows.outputs),
     )
-
-
-# ------------------------------------------------------------------- steps
-
-_Step = Callable[[_Builder, Instr, list[Table], list[Any]], Any]
-
-
-def _moduli(table: Table) -> tuple[int, ...]:
-    return table.args[-1]  # type: ignore[return-value]
-
-
-def _elementwise(step: str) -> _Step:
-    def emit(b: _Builder, instr: Instr, t: list[Table], src: list[_Value]) -> _Value:
-        operands = zip(*(_wide(s, instr) for s in src), strict=True)
-        return [b.row(step, (q,), each) for q, each in zip(_moduli(t[0]), operands, strict=True)]
-
-    return emit
-
-
-def _wide(value: _Value, instr: Instr) -> _Value:
-    return value * instr.limbs if len(value) == 1 else value
-
-
-def _constants(b: _Builder, instr: Instr, t: list[Table], src: list[_Value]) -> _Value:
-    value, moduli = t[0].args
-    return [b.row("constant", ((value << 32) % q,)) for q in moduli]  # type: ignore[operator,union-attr]
-
-
-def _first(n: int) -> Table:
-    return Table("first_mask", (n,))
-
-
-def _at_zero(b: _Builder, instr: Instr, t: list[Table], src: list[_Value]) -> _Value:
-    return [b.row("mask", (_first(instr.n),), (x,)) for x in _wide(src[0], instr)]
-
-
-def _delta(b: _Builder, instr: Instr, t: list[Table], src: list[_Value]) -> _Value:
-    return _at_zero(b, instr, t, [_constants(b, instr, t, src)])
-
-
-def _flip(b: _Builder, instr: Instr, t: list[Table], src: list[_Value]) -> _Value:
-    table = Table("sign_mask", t[0].args)
-    each = zip(_moduli(t[1]), _wide(src[0], instr), strict=True)
-    return [b.row("flip", (q, table), (x,)) for q, x in each]
-
-
-def _residues(b: _Builder, instr: Instr, t: list[Table], src: list[_Value]) -> _Value:
-    """Reduce rows of words, which are not residues: any factors do in a sum of two products."""
-    low, high = src[0]
-    _, _, *factors = ([int(x) for x in array.ravel()] for array in t[0].build())
-    made = []
-    for q, *each in zip(_moduli(t[0]), *factors, strict=True):
-        low_factor, high_factor, shift = (b.row("constant", (x,)) for x in each)
-        total = b.row("dot", (q,), (low, low_factor, high, high_factor))
-        made.append(b.row("sub", (q,), (total, shift)))
-    return made
-
-
-def _transform(step: str) -> _Step:
-    def emit(b: _Builder, instr: Instr, t: list[Table], src: list[_Value]) -> _Value:
-        return [b.row(step, (q,), (x,)) for q, x in zip(_moduli(t[0]), src[0], strict=True)]
-
-    return emit
-
-
-def _conversion(b: _Builder, instr: Instr, t: list[Table], src: list[_Value]) -> _Value:
-    return b.converted(t[0], tuple(src[0]))
-
-
-def _runs(value: _Value, runs: Any) -> _Value:
-    return (
-        value
-        if runs is None
-        else [x for start, count in runs for x in value[start : start + count]]
-    )
-
-
-def _load(b: _Builder, instr: Instr, t: list[Table], src: list[Any]) -> _Value:
-    runs, is_permuted = instr.structure  # type: ignore[misc]
-    found = _runs(src[0], runs)
-    return _permute(b, instr, t, [found]) if is_permuted else found
-
-
-def _permute(b: _Builder, instr: Instr, t: list[Table], src: list[_Value]) -> _Value:
-    index = t[0]
-    if index.kind == "coefficient_permutation":
-        index = Table("coefficient_index", index.args)
-    return [b.row("permute", (index,), (x,)) for x in src[0]]
-
-
-def _view(b: _Builder, instr: Instr, t: list[Table], src: list[_Value]) -> _Value:
-    return _runs(src[0], instr.structure)
-
-
-def _join(b: _Builder, instr: Instr, t: list[Table], src: list[_Value]) -> _Value:
-    runs: Any = instr.structure
-    return [x for i, start, count in runs for x in src[i][start : start + count]]
-
-
-def _store(b: _Builder, instr: Instr, t: list[Table], src: list[_Value]) -> _Value:
-    return _wide(src[0], instr)
-
-
-def _stack(instr: Instr, shape: Shape, each: Sequence[Sequence[_Value]]) -> _Batch:
-    """Stack values at each position: along a new last axis, or a new first one."""
-    wide = [[_wide(x, instr) for x in read] for read in each]
-    count = len(instr.src)
-    if instr.structure:
-        return _Batch((*shape, count), [x for read in wide for x in read])
-    return _Batch((count, *shape), [read[i] for i in range(count) for read in wide])
-
-
-def _part(instr: Instr, src: Sequence[_Batch | None]) -> _Batch:
-    (x,), (index, axis) = src, instr.structure  # type: ignore[misc]
-    assert x is not None
-    found = np.take(np.arange(len(x.parts)).reshape(x.shape), index, axis=axis)
-    return _Batch(found.shape, [x.parts[i] for i in found.ravel().tolist()])
-
-
-def _same(b: _Builder, instr: Instr, t: list[Table], src: list[_Value]) -> _Value:
-    return src[0]
-
-
-STEPS: dict[str, _Step] = {
-    "ADD": _elementwise("add"),
-    "SUB": _elementwise("sub"),
-    "NEG": _elementwise("neg"),
-    "MUL": _elementwise("dot"),
-    "DOT": _elementwise("dot"),
-    "FILL": _constants,
-    "DELTA": _delta,
-    "AT_ZERO": _at_zero,
-    "FLIP": _flip,
-    "RESIDUES": _residues,
-    "NTT": _transform("ntt"),
-    "INTT": _transform("intt"),
-    "CONVERT": _conversion,
-    "LIFT": _conversion,
-    "PERMUTE": _permute,
-    "VIEW": _view,
-    "JOIN": _join,
-    "LOAD": _load,
-    "STORE": _store,
-    "CONTIGUOUS": _same,
-}
-_INDICES = frozenset({"GIDX", "INDEX"})  # a part of the LOAD that reads them
-# Ops that have no limb rows, with the reason; a plan that holds one runs as XLA kernels.
-ABSENT: dict[str, str] = {}

@@ -17,8 +17,8 @@ from ren.lowering.backends.base import Unsupported
 from ren.lowering.backends.native.build import BuildError
 from ren.lowering.backends.native.bytecode import emit_native, native_program
 from ren.lowering.backends.native.hashing import BLOCK, Functions
+from ren.lowering.backends.reference.ops import REFERENCE
 from ren.lowering.devices.tracing import concretely, wide
-from ren.lowering.kernels.bodies import BODIES
 from ren.lowering.kernels.integers import float_tables
 from ren.lowering.program.graph import Call, Graph
 from ren.lowering.program.kernel import Kernel, kernel_of
@@ -46,7 +46,7 @@ def check(library: str) -> None:
     ):
         for kernel, arrays in zip(kernels, inputs, strict=True):
             node = _node(kernel)
-            want = BODIES[node.op.name].reference(node, *arrays)
+            want = REFERENCE[node.op.name](node, *arrays)
             if not np.array_equal(_computed(library, kernel, arrays), want):
                 n = node.spec.ring.n
                 raise BuildError(f"the self-check of {node.op.name} at n = {n} failed")

@@ -8,7 +8,7 @@ import numpy as np
 
 from ren.core import op as ops
 from ren.core.node import Node, toposort
-from ren.lowering.kernels.bodies import BODIES
+from ren.lowering.backends.reference.ops import REFERENCE
 from ren.lowering.program.kernel import Kernel
 
 
@@ -19,5 +19,5 @@ def interpret(kernel: Kernel, args: tuple[np.ndarray, ...]) -> tuple[np.ndarray,
         if node.op is ops.SLOT:
             values[node] = args[node.arg.index] if node.arg.index >= 0 else None
         else:
-            values[node] = BODIES[node.op.name].reference(node, *(values[s] for s in node.src))
+            values[node] = REFERENCE[node.op.name](node, *(values[s] for s in node.src))
     return tuple(values[store] for store in kernel.body.src)

@@ -12,11 +12,12 @@ import jax
 from jax import lax
 
 from ren.lowering.backends.xla.executables import Executables
+from ren.lowering.backends.xla.ops import EMIT
 from ren.lowering.backends.xla.tables import clear_tables
-from ren.lowering.kernels.bodies import BODIES, Arrays
 from ren.lowering.kernels.keeps_calls import apart
 from ren.lowering.kernels.limb_groups import emitted
 from ren.lowering.program.graph import Graph, Slice
+from ren.lowering.program.instructions import Arrays
 from ren.lowering.program.kernel import Program
 from ren.lowering.program.segment import Donations
 
@@ -53,7 +54,7 @@ def emit(program: Program, tables: Sequence[Arrays], slots: Sequence[Any]) -> tu
             continue
         read = [tables[i] for i in instr.tables]
         src = [values[i] for i in instr.src]
-        values.append(emitted(BODIES[instr.op].emit, instr, read, src))
+        values.append(emitted(EMIT[instr.op], instr, read, src))
     return tuple(values[i] for i in program.outputs)
 
 

@@ -15,8 +15,8 @@ from ren.lowering.backends.xla.forking import check_not_forked
 from ren.lowering.backends.xla.tables import placement, table_on, tables_at
 from ren.lowering.devices.shardings import Place, common_place
 from ren.lowering.devices.tracing import is_tracing, wide
-from ren.lowering.kernels.bodies import Table
 from ren.lowering.kernels.keeps_calls import apart
+from ren.lowering.program.instructions import Table
 
 
 @attrs.frozen(eq=False)

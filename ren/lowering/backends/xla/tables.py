@@ -11,7 +11,7 @@ import jax.core
 
 from ren.lowering.devices.shardings import Place
 from ren.lowering.devices.tracing import concretely
-from ren.lowering.kernels.bodies import Arrays, Table
+from ren.lowering.program.instructions import Arrays, Table
 
 # Of these each plan has its own, and holds it as long as it lives.
 _OF_ONE_PLAN = frozenset({"code"})

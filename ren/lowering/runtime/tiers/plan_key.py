@@ -22,8 +22,8 @@ from ren.core.version import __version__
 from ren.lowering.backends.native import library
 from ren.lowering.backends.native.backend import gains
 from ren.lowering.devices.devices import PYTHON, claim_of
-from ren.lowering.kernels.bodies import Table
 from ren.lowering.plan.plan import Plan
+from ren.lowering.program.instructions import Table
 from ren.lowering.program.kernel import Program
 from ren.lowering.program.steps import CopyUnit, Input, Unit, ViewUnit
 

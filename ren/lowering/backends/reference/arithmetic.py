@@ -1,4 +1,4 @@
-"""The operations of `kernels/` in plain NumPy: the bodies of the reference device ("python").
+"""The operations of `kernels/` in plain NumPy, for the reference device ("python").
 
 Written apart from the kernels, with `%` on 64-bit integers and textbook algorithms. So equality bit
 for bit means something; only the order of the NTT domain is shared. Arrays are uint32 [*batch, L,

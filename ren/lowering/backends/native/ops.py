@@ -1,0 +1,192 @@
+"""Limb rows: each instruction as steps of the native backend, limb by limb.
+
+Views, joins and batch axes that are taken apart need no steps. Their values name other rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+import attrs
+import numpy as np
+
+from ren.lowering.backends.native.batch_axes import Shape
+from ren.lowering.program.instructions import Instr, Table
+
+Value = list[int]  # a row for each limb
+
+
+@attrs.frozen
+class Batch:
+    """A value for each position of the axes that are taken apart."""
+
+    shape: Shape
+    parts: Sequence[Value]
+
+    def over(self, shape: Shape) -> Sequence[Value]:
+        """The parts, with all positions of `shape`."""
+        if self.shape == shape:
+            return self.parts
+        index = np.arange(len(self.parts)).reshape(self.shape)
+        return [self.parts[i] for i in np.broadcast_to(index, shape).ravel().tolist()]
+
+
+class Builder(Protocol):
+    """Makes rows, equal ones once; `ren.lowering.backends.native.limb_program` has it."""
+
+    def row(self, step: str, given: tuple[Any, ...], src: tuple[int, ...] = ()) -> int:
+        """The row of a step; the arguments are those of `Row`."""
+        ...
+
+    def converted(self, table: Table, src: tuple[int, ...]) -> Value:
+        """The rows that a base conversion of some rows makes."""
+        ...
+
+
+Step = Callable[[Builder, Instr, list[Table], list[Any]], Any]
+
+
+def _moduli(table: Table) -> tuple[int, ...]:
+    return table.args[-1]  # type: ignore[return-value]
+
+
+def _elementwise(step: str) -> Step:
+    def emit(b: Builder, instr: Instr, t: list[Table], src: list[Value]) -> Value:
+        operands = zip(*(_wide(s, instr) for s in src), strict=True)
+        return [b.row(step, (q,), each) for q, each in zip(_moduli(t[0]), operands, strict=True)]
+
+    return emit
+
+
+def _wide(value: Value, instr: Instr) -> Value:
+    return value * instr.limbs if len(value) == 1 else value
+
+
+def _constants(b: Builder, instr: Instr, t: list[Table], src: list[Value]) -> Value:
+    value, moduli = t[0].args
+    return [b.row("constant", ((value << 32) % q,)) for q in moduli]  # type: ignore[operator,union-attr]
+
+
+def _first(n: int) -> Table:
+    return Table("first_mask", (n,))
+
+
+def _at_zero(b: Builder, instr: Instr, t: list[Table], src: list[Value]) -> Value:
+    return [b.row("mask", (_first(instr.n),), (x,)) for x in _wide(src[0], instr)]
+
+
+def _delta(b: Builder, instr: Instr, t: list[Table], src: list[Value]) -> Value:
+    return _at_zero(b, instr, t, [_constants(b, instr, t, src)])
+
+
+def _flip(b: Builder, instr: Instr, t: list[Table], src: list[Value]) -> Value:
+    table = Table("sign_mask", t[0].args)
+    each = zip(_moduli(t[1]), _wide(src[0], instr), strict=True)
+    return [b.row("flip", (q, table), (x,)) for q, x in each]
+
+
+def _residues(b: Builder, instr: Instr, t: list[Table], src: list[Value]) -> Value:
+    """Reduce rows of words, which are not residues: any factors do in a sum of two products."""
+    low, high = src[0]
+    _, _, *factors = ([int(x) for x in array.ravel()] for array in t[0].build())
+    made = []
+    for q, *each in zip(_moduli(t[0]), *factors, strict=True):
+        low_factor, high_factor, shift = (b.row("constant", (x,)) for x in each)
+        total = b.row("dot", (q,), (low, low_factor, high, high_factor))
+        made.append(b.row("sub", (q,), (total, shift)))
+    return made
+
+
+def _transform(step: str) -> Step:
+    def emit(b: Builder, instr: Instr, t: list[Table], src: list[Value]) -> Value:
+        return [b.row(step, (q,), (x,)) for q, x in zip(_moduli(t[0]), src[0], strict=True)]
+
+    return emit
+
+
+def _conversion(b: Builder, instr: Instr, t: list[Table], src: list[Value]) -> Value:
+    return b.converted(t[0], tuple(src[0]))
+
+
+def _runs(value: Value, runs: Any) -> Value:
+    return (
+        value
+        if runs is None
+        else [x for start, count in runs for x in value[start : start + count]]
+    )
+
+
+def _load(b: Builder, instr: Instr, t: list[Table], src: list[Any]) -> Value:
+    runs, is_permuted = instr.structure  # type: ignore[misc]
+    found = _runs(src[0], runs)
+    return _permute(b, instr, t, [found]) if is_permuted else found
+
+
+def _permute(b: Builder, instr: Instr, t: list[Table], src: list[Value]) -> Value:
+    index = t[0]
+    if index.kind == "coefficient_permutation":
+        index = Table("coefficient_index", index.args)
+    return [b.row("permute", (index,), (x,)) for x in src[0]]
+
+
+def _view(b: Builder, instr: Instr, t: list[Table], src: list[Value]) -> Value:
+    return _runs(src[0], instr.structure)
+
+
+def _join(b: Builder, instr: Instr, t: list[Table], src: list[Value]) -> Value:
+    runs: Any = instr.structure
+    return [x for i, start, count in runs for x in src[i][start : start + count]]
+
+
+def _store(b: Builder, instr: Instr, t: list[Table], src: list[Value]) -> Value:
+    return _wide(src[0], instr)
+
+
+def _stack(instr: Instr, src: Sequence[Batch]) -> Batch:
+    """Stack values at each position: along a new last axis, or a new first one."""
+    shape = np.broadcast_shapes(*(x.shape for x in src))
+    each = zip(*(x.over(shape) for x in src), strict=True)
+    wide = [[_wide(x, instr) for x in read] for read in each]
+    if instr.structure:
+        return Batch((*shape, len(src)), [x for read in wide for x in read])
+    return Batch((len(src), *shape), [x for entry in zip(*wide, strict=True) for x in entry])
+
+
+def _part(instr: Instr, src: Sequence[Batch]) -> Batch:
+    (x,), (index, axis) = src, instr.structure  # type: ignore[misc]
+    found = np.take(np.arange(len(x.parts)).reshape(x.shape), index, axis=axis)
+    return Batch(found.shape, [x.parts[i] for i in found.ravel().tolist()])
+
+
+def _same(b: Builder, instr: Instr, t: list[Table], src: list[Value]) -> Value:
+    return src[0]
+
+
+STEPS: dict[str, Step] = {
+    "ADD": _elementwise("add"),
+    "SUB": _elementwise("sub"),
+    "NEG": _elementwise("neg"),
+    "MUL": _elementwise("dot"),
+    "DOT": _elementwise("dot"),
+    "FILL": _constants,
+    "DELTA": _delta,
+    "AT_ZERO": _at_zero,
+    "FLIP": _flip,
+    "RESIDUES": _residues,
+    "NTT": _transform("ntt"),
+    "INTT": _transform("intt"),
+    "CONVERT": _conversion,
+    "LIFT": _conversion,
+    "PERMUTE": _permute,
+    "VIEW": _view,
+    "JOIN": _join,
+    "LOAD": _load,
+    "STORE": _store,
+    "CONTIGUOUS": _same,
+}
+# Of all positions of the batch axes at once.
+BATCH_STEPS: dict[str, Callable[[Instr, Sequence[Batch]], Batch]] = {"STACK": _stack, "PART": _part}
+INDICES = frozenset({"GIDX", "INDEX"})  # a part of the LOAD that reads them
+# Ops without limb rows, with the reason; a plan that holds one runs as XLA kernels.
+ABSENT: dict[str, str] = {}

@@ -1,0 +1,203 @@
+"""Instructions: what a kernel keeps of each node, by op, and the tables that it reads.
+
+All of a node that shapes code is its structure. Moduli, constants, twiddle factors and permutations
+are tables, arguments of the compiled function. So kernels are shared. Backends have a table of what
+runs for each instruction: `ren.lowering.backends.{xla,reference,native}.ops`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from itertools import groupby
+from typing import Any
+
+import attrs
+import numpy as np
+
+from ren.core.node import Node
+from ren.core.ring import Domain, limb_positions
+from ren.lowering.kernels import automorphism, convert, integers, ntt, tables
+
+Arrays = tuple[Any, ...]
+
+
+@attrs.frozen(cache_hash=True)
+class Table:
+    """The name of a tuple of constant arrays: which builder, with which arguments."""
+
+    kind: str
+    args: tuple[Hashable, ...]
+
+    def build(self) -> tuple[np.ndarray, ...]:
+        """The arrays, on the host."""
+        return _BUILDERS[self.kind](*self.args)
+
+
+def _constant_table(value: int, moduli: tuple[int, ...]) -> tuple[np.ndarray, ...]:
+    return (tables.montgomery_constant(value, moduli),)
+
+
+def _mask(where: np.ndarray) -> np.ndarray:
+    """uint32, all ones where true."""
+    return np.where(where, np.uint32(0xFFFFFFFF), np.uint32(0))
+
+
+_BUILDERS: dict[str, Callable[..., tuple[np.ndarray, ...]]] = {
+    "modulus": tables.modulus,
+    "constant": _constant_table,
+    "ntt": ntt.ntt_tables,
+    "intt": ntt.intt_tables,
+    "merged": ntt.merged_tables,
+    "rows": ntt.row_tables,
+    "code": lambda words: (np.frombuffer(words, np.uint32),),
+    "convert": convert.convert_tables,
+    "lift": convert.lift_tables,
+    "residues": integers.residue_tables,
+    "floats": integers.float_tables,
+    "coefficient_permutation": automorphism.coefficient_permutation,
+    "coefficient_index": lambda n, g: automorphism.coefficient_permutation(n, g)[:1],
+    "sign_mask": lambda n, g: (_mask(automorphism.coefficient_permutation(n, g)[1]),),
+    "first_mask": lambda n: (_mask(np.arange(n) == 0),),
+    "evaluation_permutation": lambda n, g: (automorphism.evaluation_permutation(n, g),),
+}
+
+
+@attrs.frozen
+class Instr:
+    """One step of a program.
+
+    Args:
+        op: the name of the op.
+        structure: what of its argument shapes the code.
+        src: positions of its sources among the instructions.
+        tables: positions of its tables among the program's.
+        limbs, n: the two last axes of the result.
+    """
+
+    op: str
+    structure: Hashable
+    src: tuple[int, ...]
+    tables: tuple[int, ...]
+    limbs: int
+    n: int
+
+
+def _no_structure(node: Node) -> Hashable:
+    return None
+
+
+def _no_tables(node: Node) -> tuple[Table, ...]:
+    return ()
+
+
+@attrs.frozen(eq=False)
+class Rules:
+    """Functions that make the instruction of a node.
+
+    Args:
+        structure: what of the node shapes the code.
+        tables: what the instruction reads besides its sources.
+    """
+
+    structure: Callable[[Node], Hashable] = _no_structure
+    tables: Callable[[Node], tuple[Table, ...]] = _no_tables
+
+
+def _modulus(node: Node) -> tuple[Table, ...]:
+    return (Table("modulus", (node.spec.ring.moduli,)),)
+
+
+def _moduli(node: Node) -> tuple[int, ...]:
+    return node.spec.ring.moduli
+
+
+def _const_tables(node: Node) -> tuple[Table, ...]:
+    return (Table("constant", (node.arg.value, _moduli(node))),)
+
+
+def _runs(positions: tuple[int, ...]) -> tuple[tuple[int, int], ...]:
+    """Positions as maximal contiguous runs (start, length)."""
+    keyed = groupby(enumerate(positions), key=lambda pair: pair[1] - pair[0])
+    runs = ([p for _, p in group] for _, group in keyed)
+    return tuple((run[0], len(run)) for run in runs)
+
+
+def _view_structure(node: Node) -> Hashable:
+    return _runs(limb_positions(_moduli(node), _moduli(node.src[0])))
+
+
+def _join_structure(node: Node) -> tuple[tuple[int, int, int], ...]:
+    """Runs (source, start, length) of the result's limbs."""
+    parts = [m for s in node.src for m in _moduli(s)]
+    owner = [i for i, s in enumerate(node.src) for _ in _moduli(s)]
+    first = np.cumsum([0, *(len(_moduli(s)) for s in node.src)])
+    runs: list[tuple[int, int, int]] = []
+    for p in limb_positions(_moduli(node), parts):
+        source, start = owner[p], int(p - first[owner[p]])
+        if runs and runs[-1][0] == source and sum(runs[-1][1:]) == start:
+            runs[-1] = (source, runs[-1][1], runs[-1][2] + 1)
+        else:
+            runs.append((source, start, 1))
+    return tuple(runs)
+
+
+def _ntt_tables(node: Node) -> tuple[Table, ...]:
+    return (Table(node.op.name.lower(), (node.spec.ring.n, _moduli(node))),)
+
+
+def _base_tables(node: Node) -> tuple[Table, ...]:
+    return (Table(node.op.name.lower(), (_moduli(node.src[0]), _moduli(node))),)
+
+
+def _load_structure(node: Node) -> Hashable:
+    """Runs of limbs, or None for all of them in order; and whether positions are permuted."""
+    array, index = node.src
+    limbs, galois = index.arg.limbs, index.arg.galois
+    whole = limbs == tuple(range(array.spec.ring.limbs))
+    return (None if whole else _runs(limbs), galois != 1)
+
+
+def _load_tables(node: Node) -> tuple[Table, ...]:
+    galois, n = node.src[1].arg.galois, node.spec.ring.n
+    if galois == 1:
+        return ()
+    if node.spec.domain is Domain.NTT:
+        return (Table("evaluation_permutation", (n, galois)),)
+    return (Table("coefficient_permutation", (n, galois)),)
+
+
+def _permutation(node: Node) -> tuple[Table, ...]:
+    where = "evaluation" if node.spec.domain is Domain.NTT else "coefficient"
+    return (Table(f"{where}_permutation", (node.spec.ring.n, node.arg.g)),)
+
+
+INSTRUCTIONS: dict[str, Rules] = {
+    "ADD": Rules(tables=_modulus),
+    "SUB": Rules(tables=_modulus),
+    "MUL": Rules(tables=_modulus),
+    "DOT": Rules(tables=_modulus),
+    "NEG": Rules(tables=_modulus),
+    "FILL": Rules(tables=_const_tables),
+    "AT_ZERO": Rules(),
+    "DELTA": Rules(tables=_const_tables),
+    "VIEW": Rules(_view_structure),
+    "JOIN": Rules(_join_structure),
+    "STACK": Rules(lambda node: node.arg.axis),
+    "PART": Rules(lambda node: (node.arg.index, node.arg.axis)),
+    "NTT": Rules(tables=_ntt_tables),
+    "INTT": Rules(tables=_ntt_tables),
+    "CONVERT": Rules(tables=_base_tables),
+    "LIFT": Rules(tables=_base_tables),
+    "PERMUTE": Rules(tables=_permutation),
+    "FLIP": Rules(tables=lambda node: (*_permutation(node), *_modulus(node))),
+    "CONTIGUOUS": Rules(),
+    "LOAD": Rules(_load_structure, _load_tables),
+    "STORE": Rules(),
+    "GIDX": Rules(),
+    "INDEX": Rules(),
+    "SLOT": Rules(lambda node: node.arg.index),
+}
+# Instructions that no op becomes, with the reason. Only the native backend runs them.
+NOT_OPS: dict[str, str] = {
+    "RESIDUES": "reduces integers of a call to residues; `program.graph.with_words` adds it",
+}
