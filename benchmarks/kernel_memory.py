@@ -11,10 +11,10 @@ from ren.core.spec import Spec
 from ren.lowering.backends.base import Unsupported
 from ren.lowering.backends.xla.backend import XLA
 from ren.lowering.inspect.memory_report import memory_of
-from ren.lowering.plan.native_calls import native_calls
 from ren.lowering.plan.plan import Plan
 from ren.lowering.program.segment import unit_segment
 from ren.lowering.program.steps import KernelUnit, nbytes, value_specs
+from ren.lowering.runtime.native_calls import native_calls
 
 CALL = "native call"
 
@@ -25,7 +25,7 @@ def ratios(plan: Plan) -> Iterator[tuple[str, float]]:
     The same of the one native call, where the plan is one. Compiles every kernel. Donation is left
     out, which only lowers the sum.
     """
-    calls, held = native_calls(plan), memory_of(plan)
+    calls, held = native_calls(plan.source), memory_of(plan)
     if not isinstance(calls, Unsupported):
         yield CALL, 1 + calls.held_bytes / (held.input_bytes + held.output_bytes)
     specs = value_specs(plan.inputs, plan.units)

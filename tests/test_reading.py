@@ -140,11 +140,22 @@ def test_ciphertexts_are_read_like_polynomials():
 
 def test_stages_name_every_pass_in_order(x, y):
     shown = ren.stages(lambda x, y: (x + y) * (x - 1), x, y)
-    assert list(shown) == ["capture", *(step.name for step in PIPELINE), "kernels"]
+    native = ["explicit", "limb_program", "phases", "bytecode"]
+    assert list(shown) == ["capture", *(step.name for step in PIPELINE), "kernels", *native]
     assert shown["capture"].splitlines()[-2:] == ["%6 = SINK %5", RING_LINE]
     assert "NTT" not in shown["capture"]
     last = shown[PIPELINE[-1].name]
     assert "NTT" in last and "PLACEHOLDER" in last
+
+
+def test_stages_say_why_there_is_no_native_call(x):
+    for function, reason in (
+        (lambda x: x, "an input is returned as it is"),
+        (lambda x: x * 0 + 3, "it reads no inputs"),
+    ):
+        shown = ren.stages(function, x)
+        assert shown["native"] == f"no native call: {reason}"
+        assert "bytecode" not in shown
 
 
 def test_kernels_list_units_and_each_body_once(x, y):

@@ -20,9 +20,9 @@ from ren.core.ring import Domain, RingSpec
 from ren.core.spec import Spec
 from ren.lowering.backends.xla.forking import check_inputs
 from ren.lowering.devices.tracing import concretely
-from ren.lowering.plan.plan import Plan
+from ren.lowering.plan.plan import Source
 from ren.lowering.runtime import host_integers as integers
-from ren.lowering.runtime.planning import placed, plan_of
+from ren.lowering.runtime.planning import placed, plan_from, source_of
 from ren.lowering.runtime.runner import Runner, native_runner, unit_runner
 from ren.poly import Poly
 from ren.poly.poly import spec_of
@@ -66,13 +66,13 @@ class _Program:
     """A plan as native calls, if it was that the first time; else its units.
 
     Args:
-        plan: what runs.
+        source: what runs.
         order: which of the things that are given are its inputs.
         rings: of the inputs that come as integers their rings.
     """
 
-    def __init__(self, plan: Plan, order: list[int], rings: dict[int, RingSpec]) -> None:
-        self._plan, self._order, self._rings = plan, order, rings
+    def __init__(self, source: Source, order: list[int], rings: dict[int, RingSpec]) -> None:
+        self._source, self._order, self._rings = source, order, rings
         self._chosen: tuple[Runner, Callable[[Any], Any]] | None = None
 
     @property
@@ -83,9 +83,9 @@ class _Program:
     def __call__(self, given: Sequence[Any]) -> tuple[Any, ...]:
         if self._chosen is None:
             words = [_words(given[i]) for i in self._order]
-            native = native_runner(self._plan, words, self._rings)
+            native = native_runner(self._source, self._source.inputs, words, self._rings)
             if native is None:
-                self._chosen = (unit_runner(self._plan), _residues)
+                self._chosen = (unit_runner(plan_from(self._source)), _residues)
             else:
                 self._chosen = (native, _words)
         run, made = self._chosen
@@ -109,8 +109,8 @@ def planned(
     """Runner of a planned function, which takes integers at the positions `wide`; result types."""
     inputs = [placeholder(spec) for spec in specs]
     made = function(static, *map(Poly.from_node, inputs))
-    plan = plan_of(make(ops.SINK, [p.node for p in made]))
+    source = source_of(make(ops.SINK, [p.node for p in made]))
     args = [node.arg for node in inputs]
-    order = [args.index(source.arg) for source in plan.inputs]
+    order = [args.index(given.arg) for given in source.inputs]
     rings = {at: specs[i].ring for at, i in enumerate(order) if i in wide}
-    return _Program(plan, order, rings), [(p.ring, p.domain) for p in made]
+    return _Program(source, order, rings), [(p.ring, p.domain) for p in made]

@@ -14,10 +14,11 @@ from ren.core.node import Node, placeholder, toposort
 from ren.core.printer import Names, print_graph, shortened
 from ren.core.rewrite import rewrite
 from ren.core.spec import ConstArg, PlaceholderArg
-from ren.lowering.passes.pipeline import PIPELINE
+from ren.lowering.passes.pipeline import PIPELINE, made_explicit
 from ren.lowering.plan.plan import KernelUnit, Plan, Unit
 from ren.lowering.program.steps import value_specs
-from ren.lowering.runtime.planning import plan_of
+from ren.lowering.runtime.native_calls import listing
+from ren.lowering.runtime.planning import plan_from, source_of
 
 
 def xpr(function: Callable[..., Any], *args: Any, **kwargs: Any) -> str:
@@ -68,19 +69,23 @@ def stages(function: Callable[..., Any], *args: Any, **kwargs: Any) -> dict[str,
         function, args, kwargs: as for `xpr`.
 
     Returns:
-        "capture", then the name of each pass of the pipeline in order, to the graph after it. Last
-        "kernels": the units of the plan, and what each distinct kernel computes.
+        "capture", then the name of each pass of the pipeline in order, to the graph after it. Then
+        "kernels": the units of the plan, and what each distinct kernel computes. Then "explicit",
+        the graph that native code is lowered from, and the steps to one native call:
+        "limb_program", "phases", "bytecode". Where there is none, "native" says why.
 
     Raises:
         JitError: no polynomial among the results.
         DeviceError: operands on two devices.
     """
     sink, _ = _with_stand_ins(_recorded(function, args, kwargs))
-    plan, shown = plan_of(sink), {"capture": print_graph(sink)}
+    source, shown = source_of(sink), {"capture": print_graph(sink)}
+    plan = plan_from(source)
     for step in PIPELINE:
         sink = step.run(sink)
         shown[step.name] = print_graph(sink)
-    return {**shown, "kernels": _listing(plan)}
+    explicit = print_graph(made_explicit(source.sink))
+    return {**shown, "kernels": _listing(plan), "explicit": explicit, **listing(source)}
 
 
 def _recorded(function: Callable[..., Any], args: Any, kwargs: Any) -> Recording:

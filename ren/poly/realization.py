@@ -19,7 +19,7 @@ from ren.lowering.backends.xla.forking import check_inputs
 from ren.lowering.devices.devices import is_tracer
 from ren.lowering.devices.donation import check_not_donated, is_donated
 from ren.lowering.devices.tracing import concretely
-from ren.lowering.runtime.planning import plan_of
+from ren.lowering.runtime.planning import source_of
 from ren.lowering.runtime.runner import run_once
 
 
@@ -119,11 +119,11 @@ def _leaked() -> TracedValueError:
 def compute(nodes: list[Node]) -> list[Node]:
     """A BUFFER node for each of `nodes`, computed as one program; nothing is remembered."""
     sink = resolved(make(ops.SINK, nodes))
-    plan = plan_of(sink)
-    inputs = [i.arg.array for i in plan.inputs if isinstance(i.arg, BufferArg)]
+    source = source_of(sink)
+    inputs = [i.arg.array for i in source.inputs if isinstance(i.arg, BufferArg)]
     check_inputs(inputs)
     try:
-        arrays = run_once(plan, inputs)
+        arrays = run_once(source, inputs)
     except DonatedBufferError:
         # Given away by another thread: what came out of the map can be computed anew.
         if resolved(make(ops.SINK, nodes)) is sink:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 import attrs
 import jax.numpy as jnp
 import numpy as np
@@ -9,8 +12,9 @@ import numpy as np
 from ren import Domain, Poly, RingSpec
 from ren.core import make
 from ren.core import op as ops
-from ren.lowering.plan.plan import KernelUnit, Plan
-from ren.lowering.runtime.planning import plan_of
+from ren.lowering.plan.plan import KernelUnit, Plan, Source
+from ren.lowering.runtime.planning import plan_from, plan_of
+from ren.lowering.runtime.runner import interpret_plan
 from tests.rings import primes
 
 RING = RingSpec(16, primes(16)[-4:])
@@ -36,3 +40,8 @@ def without_donations(p: Plan) -> Plan:
     """The plan whose units give every result a new buffer."""
     units = tuple(attrs.evolve(u, donate=()) if isinstance(u, KernelUnit) else u for u in p.units)
     return attrs.evolve(p, units=units)
+
+
+def interpret_source(source: Source, inputs: Sequence[Any]) -> tuple[Any, ...]:
+    """The results of a program by the NumPy reference."""
+    return interpret_plan(plan_from(source), inputs)

@@ -12,9 +12,9 @@ from ren.lowering.backends.native import library
 from ren.lowering.devices.threads import threads
 from ren.lowering.inspect.explain import explain
 from ren.lowering.inspect.memory_report import memory_of, units_report
-from ren.lowering.plan.native_calls import NativeCalls, native_calls
 from ren.lowering.plan.plan import Plan
 from ren.lowering.plan.time_model import native_seconds
+from ren.lowering.runtime.native_calls import NativeCalls, native_calls
 from tests.lowering.plans import plan, poly
 from tests.rings import primes
 
@@ -40,7 +40,7 @@ def products(batch=(), steps: int = 1) -> Plan:
 
 def header(p: Plan) -> tuple[int, int, int]:
     """Phases, rows of a task and rows between phases, as the call reads them."""
-    calls = native_calls(p)
+    calls = native_calls(p.source)
     assert isinstance(calls, NativeCalls)
     (words,) = calls.programs[0].tables[-1].build()
     return tuple(map(int, words[:3]))  # type: ignore[return-value]
@@ -48,7 +48,7 @@ def header(p: Plan) -> tuple[int, int, int]:
 
 def test_the_peak_is_what_the_call_holds_and_returns():
     p = products()
-    call, report = native_calls(p), memory_of(p)
+    call, report = native_calls(p.source), memory_of(p)
     phases, own, kept = header(p)
     assert isinstance(call, NativeCalls) and call.phases == phases
     assert report.call_bytes == call.held_bytes
@@ -66,11 +66,12 @@ def test_kernels_are_reported_where_they_run():
         assert memory_of(p) == units_report(p) and memory_of(p).call_bytes is None
         assert "kernel by kernel" in explain(p)
     small = plan(poly(0) * poly(1))
-    assert isinstance(native_calls(small), Unsupported) and "kernel by kernel" in explain(small)
+    assert isinstance(native_calls(small.source), Unsupported)
+    assert "kernel by kernel" in explain(small)
 
 
 def test_a_batch_holds_as_much_as_threads_work_on():
-    one, many = native_calls(products()), native_calls(products(batch=(64,)))
+    one, many = native_calls(products().source), native_calls(products(batch=(64,)).source)
     assert isinstance(one, NativeCalls) and isinstance(many, NativeCalls)
     assert one.held_bytes <= many.held_bytes <= threads() * one.held_bytes
 
@@ -86,5 +87,5 @@ def test_rows_are_used_again_once_their_last_reader_is_done():
 def test_a_plan_on_the_python_device_is_no_call():
     x = poly(0, RingSpec(N, primes(N)[-2:])).to("python")
     p = plan(x * x)
-    assert isinstance(native_calls(p), Unsupported)
+    assert isinstance(native_calls(p.source), Unsupported)
     np.testing.assert_array_equal(ren.realize(x * x).limbs, (x * x).to("cpu").limbs)

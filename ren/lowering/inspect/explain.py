@@ -13,10 +13,10 @@ from ren.lowering.backends.base import Unsupported
 from ren.lowering.inspect.memory_report import memory_of
 from ren.lowering.plan.cost import Cost, unit_cost
 from ren.lowering.plan.memory import MemoryPlan, memory_plan
-from ren.lowering.plan.native_calls import native_calls
 from ren.lowering.plan.plan import Plan
 from ren.lowering.plan.time_model import estimated_seconds, native_seconds, unit_costs
 from ren.lowering.program.steps import KernelUnit, Unit, ViewUnit, nbytes, value_specs
+from ren.lowering.runtime.native_calls import native_calls
 from ren.lowering.runtime.trace import Trace, active_trace
 
 _HEADER = (
@@ -48,7 +48,7 @@ def explain(plan: Plan, trace: Trace | None = None) -> Shown:
 
 def _form(plan: Plan) -> str:
     """Default form of the plan's runs, in words."""
-    calls = native_calls(plan)
+    calls = native_calls(plan.source)
     if isinstance(calls, Unsupported):
         return (
             "runs kernel by kernel, or as few XLA executables where they are faster; "

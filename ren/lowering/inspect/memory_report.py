@@ -15,10 +15,10 @@ from ren.lowering.backends.base import Unsupported
 from ren.lowering.backends.xla.backend import XLA
 from ren.lowering.plan.lifetimes import Value, values_of
 from ren.lowering.plan.memory import is_interpreted, memory_plan, peak, temporaries
-from ren.lowering.plan.native_calls import native_calls
 from ren.lowering.plan.plan import Plan
 from ren.lowering.program.segment import unit_segment
 from ren.lowering.program.steps import KernelUnit, Unit
+from ren.lowering.runtime.native_calls import native_calls
 
 
 @attrs.frozen
@@ -94,7 +94,7 @@ class MemoryReport:
 
 def memory_of(plan: Plan) -> MemoryReport:
     """The memory of one run, planned, in the form that the plan takes by default."""
-    made, calls = units_report(plan), native_calls(plan)
+    made, calls = units_report(plan), native_calls(plan.source)
     if isinstance(calls, Unsupported):
         return made
     held = made.output_bytes + calls.held_bytes

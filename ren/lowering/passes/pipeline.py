@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import attrs
 
@@ -64,16 +64,45 @@ PIPELINE: tuple[Pass, ...] = (
 )
 
 
+# The passes of algebra. Native code is lowered from the graph after them; the others divide it into
+# kernels.
+ALGEBRA = PIPELINE[: [step.name for step in PIPELINE].index("fuse_products") + 1]
+_NAMES = {step.name: step for step in PIPELINE}
+_EXPLICIT = (_NAMES["lower_automorphisms"], _NAMES["expand_constants"])
+
+
 def run_pipeline(sink: Node) -> Node:
-    """`sink` after every pass; raises VerificationError if a pass broke a rule of its stage.
+    """`sink` after every pass; raises VerificationError if a pass broke a rule of its stage."""
+    return run_kernel_passes(run_algebra(sink))
+
+
+def run_algebra(sink: Node) -> Node:
+    """`sink` after the passes of algebra."""
+    return _run(sink, ALGEBRA, ())
+
+
+def run_kernel_passes(sink: Node) -> Node:
+    """`sink`, which is after the passes of algebra, after all others."""
+    return _run(sink, PIPELINE[len(ALGEBRA) :], ALGEBRA)
+
+
+def made_explicit(sink: Node) -> Node:
+    """`sink`, which is after the passes of algebra, with explicit automorphisms and constants.
+
+    It is the graph that native code is lowered from. The same two passes run among the others.
+    """
+    return _run(sink, _EXPLICIT, ALGEBRA)
+
+
+def _run(sink: Node, steps: Sequence[Pass], before: Sequence[Pass]) -> Node:
+    """`sink` after some passes.
 
     A graph that a pass leaves unchanged is verified after the next pass that changes it, or at the
     end.
     """
-    done: tuple[str, ...] = ()
-    verified: tuple[str, ...] = ()
-    with Progress(len(PIPELINE), "planning") as progress:
-        for step in PIPELINE:
+    done = verified = tuple(step.name for step in before)
+    with Progress(len(steps), "planning") as progress:
+        for step in steps:
             after = step.run(sink)
             done = (*done, step.name)
             if after is not sink:

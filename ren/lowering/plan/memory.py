@@ -7,7 +7,7 @@ intermediate that may move has an offset. An output that takes over a dead buffe
 Inputs belong to the caller, before and after: no peak counts them. One that the caller gives away
 (`donating`) may lend its buffer to a result, as a dead intermediate does. No peak counts it either.
 
-Inside of native calls there are no such values: see `ren.lowering.plan.native_calls`.
+Inside of native calls there are no such values: see `ren.lowering.runtime.native_calls`.
 """
 
 from __future__ import annotations

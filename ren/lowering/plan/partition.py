@@ -7,7 +7,7 @@ the same devices.
 from __future__ import annotations
 
 import sys
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable
 from typing import Any
 
 import attrs
@@ -19,7 +19,7 @@ from ren.lowering.kernels.keeps_calls import is_apart
 from ren.lowering.plan.lifetimes import values_of
 from ren.lowering.plan.plan import Plan
 from ren.lowering.program.segment import Computing, Segment, segment_of, unit_segment
-from ren.lowering.program.steps import CopyUnit, KernelUnit, ViewUnit, nbytes, value_specs
+from ren.lowering.program.steps import CopyUnit, KernelUnit, ViewUnit, with_last_uses
 
 UNITS, GRAPH = "units", "graph"
 Step = Segment | CopyUnit
@@ -47,49 +47,18 @@ def partition(plan: Plan, policy: str) -> tuple[Step, ...]:
     """
     if policy == UNITS:
         return tuple(u if isinstance(u, CopyUnit) else unit_segment(u) for u in plan.units)
-    return joined(plan, _groups(plan))
-
-
-def joined(
-    plan: Plan, groups: Sequence[Sequence[Computing] | Sequence[CopyUnit]]
-) -> tuple[Step, ...]:
-    """The steps of a plan whose units run in these groups: a copy by itself, others together."""
+    groups = _groups(plan)
     last = {v: i for i, group in enumerate(groups) for unit in group for v in unit.ins}
     last.update(dict.fromkeys(plan.outputs, len(groups)))
     steps: list[Step] = []
     for i, group in enumerate(groups):
-        match list(group):
+        match group:
             case [CopyUnit() as copy]:
                 steps.append(attrs.evolve(copy, drops=()))
             case units:
                 wanted = {v for unit in units for v in unit.outs if last.get(v, -1) > i}
                 steps.append(segment_of(units, wanted))  # type: ignore[arg-type]
-    return _with_drops(steps, plan)
-
-
-def halves(
-    plan: Plan, units: Sequence[Computing]
-) -> tuple[Sequence[Computing], Sequence[Computing]]:
-    """Units in two runs, cut where the fewest bytes cross, in the middle half of them.
-
-    Args:
-        plan: what has the units.
-        units: two or more of them, in order.
-    """
-    specs, outputs = value_specs(plan.inputs, plan.units), set(plan.outputs)
-    last = {v: i for i, unit in enumerate(units) for v in unit.ins}
-    crossing, cost = 0, []
-    ends: dict[int, int] = {}
-    for i, unit in enumerate(units):  # the bytes that cross the cut after each unit
-        for v in unit.outs:
-            if last.get(v, -1) > i and v not in outputs:
-                crossing += nbytes(specs[v])
-                ends[last[v]] = ends.get(last[v], 0) + nbytes(specs[v])
-        crossing -= ends.get(i, 0)
-        cost.append(crossing)
-    low = len(units) // 4
-    at = min(range(low, max(len(units) - 1 - low, low + 1)), key=cost.__getitem__) + 1
-    return units[:at], units[at:]
+    return with_last_uses(steps, plan.outputs)
 
 
 def _groups(plan: Plan) -> list[list[Computing] | list[CopyUnit]]:
@@ -148,13 +117,3 @@ def _interpreted(unit: Computing) -> DeviceError:
         "It runs XLA executables; the python device is the NumPy reference.",
         'Run the units of the plan, or move its inputs: x.to("cpu").',
     )
-
-
-def _with_drops(steps: list[Step], plan: Plan) -> tuple[Step, ...]:
-    live = set(plan.outputs)
-    done = []
-    for step in reversed(steps):
-        used = dict.fromkeys((*step.ins, *step.outs))
-        done.append(attrs.evolve(step, drops=tuple(v for v in used if v not in live)))
-        live.update(used)
-    return tuple(reversed(done))

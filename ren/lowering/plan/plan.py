@@ -2,13 +2,31 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import attrs
 
+from ren.core.node import Node
 from ren.core.spec import Spec
 from ren.lowering.program.kernel import Program
 from ren.lowering.program.steps import CopyUnit, Input, KernelUnit, Unit, ViewUnit, with_last_uses
 
 __all__ = ["CopyUnit", "Input", "KernelUnit", "Plan", "Unit", "ViewUnit", "with_last_uses"]
+
+
+@attrs.frozen(eq=False)
+class Source:
+    """A program after the passes of algebra, before it is divided into kernels.
+
+    Attributes:
+        sink: the SINK of its roots.
+        inputs: its leaves in order, as inputs.
+        claims: for each root the devices that it demands, as `claim_of` tells them.
+    """
+
+    sink: Node
+    inputs: tuple[Input, ...]
+    claims: tuple[Any, ...]
 
 
 @attrs.frozen(eq=False)
@@ -20,12 +38,14 @@ class Plan:
         units: kernels and copies in execution order.
         outputs: the values of the roots, in the order of the roots.
         output_specs: their types.
+        source: the program that it is the plan of; None for a plan that was put together by hand.
     """
 
     inputs: tuple[Input, ...]
     units: tuple[Unit, ...]
     outputs: tuple[int, ...]
     output_specs: tuple[Spec, ...]
+    source: Source | None = None
 
     @property
     def programs(self) -> tuple[Program, ...]:

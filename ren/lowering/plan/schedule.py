@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from ren.core import op as ops
 from ren.core.node import Node, toposort
 from ren.core.op import Kind
@@ -17,13 +19,17 @@ from ren.lowering.plan.plan import (
 from ren.lowering.program.kernel import kernel_of
 
 
-def schedule(sink: Node) -> Plan:
+def schedule(sink: Node, leaves: Sequence[Node] | None = None) -> Plan:
     """The plan of a SINK that has been through the pipeline.
+
+    Args:
+        sink: what runs.
+        leaves: its inputs in order; None for that of the graph.
 
     Units stand in depth-first order from the first root on, so that values die early.
     """
     order = toposort(sink)[:-1]
-    inputs = [node for node in order if node.op.kind is Kind.LEAF]
+    inputs = leaves or [node for node in order if node.op.kind is Kind.LEAF]
     value = {node: i for i, node in enumerate(inputs)}
     reserved: dict[int, int] = {}
     units: list[Unit] = []

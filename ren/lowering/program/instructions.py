@@ -47,7 +47,6 @@ _BUILDERS: dict[str, Callable[..., tuple[np.ndarray, ...]]] = {
     "constant": _constant_table,
     "ntt": ntt.ntt_tables,
     "intt": ntt.intt_tables,
-    "merged": ntt.merged_tables,
     "rows": ntt.row_tables,
     "code": lambda words: (np.frombuffer(words, np.uint32),),
     "convert": convert.convert_tables,

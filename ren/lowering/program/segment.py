@@ -19,7 +19,8 @@ class Segment:
     """Part of a plan for one executable: `values[outs] = graph(*values[ins])`.
 
     Attributes:
-        units: the units of the plan that it stands for, in order.
+        units: the units of the plan that it stands for, in order. A part of a program that is not
+            divided into kernels has none.
         graph: their programs, and how they are wired.
         tables: the tables of all its programs, each once.
         ins, outs: the values of the plan that it reads and makes.
@@ -39,7 +40,12 @@ class Segment:
     @property
     def name(self) -> str:
         """Name of the segment, for people."""
-        return self.units[0].name if len(self.units) == 1 else f"GRAPH of {len(self.units)} units"
+        if len(self.units) == 1:
+            return self.units[0].name
+        if self.units:
+            return f"GRAPH of {len(self.units)} units"
+        programs = (step.program for step in self.graph.steps if isinstance(step, Call))
+        return f"CALL of {sum(len(p.instrs) - p.slots for p in programs)} ops"
 
 
 def segment_of(units: Sequence[Computing], wanted: Collection[int] | None = None) -> Segment:

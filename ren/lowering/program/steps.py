@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Sequence
+from typing import Protocol, TypeVar
 
 import attrs
 
@@ -128,13 +129,30 @@ def value_specs(inputs: Iterable[Input], units: Iterable[Unit]) -> tuple[Spec, .
     return tuple(specs)
 
 
-def with_last_uses(units: list[Unit], outputs: tuple[int, ...]) -> tuple[Unit, ...]:
-    """The units, each with the values that nothing after it reads."""
+class Step(Protocol):
+    """A unit or a segment: what it reads, makes and forgets."""
+
+    @property
+    def ins(self) -> tuple[int, ...]:
+        """The values that it reads."""
+        ...
+
+    @property
+    def outs(self) -> tuple[int, ...]:
+        """The values that it makes."""
+        ...
+
+
+S = TypeVar("S", bound=Step)
+
+
+def with_last_uses(steps: Sequence[S], outputs: Sequence[int]) -> tuple[S, ...]:
+    """The steps, each with the values that nothing after it reads; `outputs` are read last."""
     live = set(outputs)
-    done: list[Unit] = []
-    for unit in reversed(units):
-        used = dict.fromkeys((*unit.ins, *unit.outs))
+    done: list[S] = []
+    for step in reversed(steps):
+        used = dict.fromkeys((*step.ins, *step.outs))
         drops = tuple(v for v in used if v not in live)
         live.update(used)
-        done.append(attrs.evolve(unit, drops=drops))
+        done.append(attrs.evolve(step, drops=drops))  # type: ignore[type-var]
     return tuple(reversed(done))

@@ -10,27 +10,45 @@ import jax
 import numpy as np
 
 from ren.core.node import Node, toposort
+from ren.core.op import Kind
 from ren.lowering.backends.xla import jax_runtime as runtime
 from ren.lowering.devices.devices import PYTHON, check_devices, resolve_device
 from ren.lowering.devices.shardings import default_device, mesh_in_use
 from ren.lowering.devices.tracing import concretely
-from ren.lowering.passes.pipeline import run_pipeline
+from ren.lowering.passes.pipeline import run_algebra, run_kernel_passes
 from ren.lowering.plan.lifetimes import values_of
 from ren.lowering.plan.memory import with_donations
-from ren.lowering.plan.plan import Plan
+from ren.lowering.plan.plan import Plan, Source
 from ren.lowering.plan.schedule import schedule
-from ren.lowering.program.steps import CopyUnit, with_last_uses
+from ren.lowering.program.steps import CopyUnit, Input, with_last_uses
 
 
-def plan_of(sink: Node) -> Plan:
-    """The plan of a SINK: devices checked, passes run, kernels scheduled, donations chosen.
+def source_of(sink: Node) -> Source:
+    """The program of a SINK after the passes of algebra, its devices checked.
 
     Raises:
         DeviceError: operands on two devices.
     """
     claims = check_devices(toposort(sink))
-    plan = schedule(run_pipeline(sink))
-    return with_donations(_at_home(plan, [claims[root] for root in sink.src]))
+    after = run_algebra(sink)
+    inputs = tuple(Input(leaf.arg, leaf.spec) for leaf in leaves_of(after))
+    return Source(after, inputs, tuple(claims[root] for root in sink.src))
+
+
+def leaves_of(sink: Node) -> list[Node]:
+    """The leaves under a SINK, in topological order."""
+    return [node for node in toposort(sink) if node.op.kind is Kind.LEAF]
+
+
+def plan_from(source: Source) -> Plan:
+    """The plan of a program: divided into kernels, scheduled, donations chosen."""
+    plan = schedule(run_kernel_passes(source.sink), leaves_of(source.sink))
+    return attrs.evolve(with_donations(_at_home(plan, source.claims)), source=source)
+
+
+def plan_of(sink: Node) -> Plan:
+    """The plan of a SINK; raises DeviceError for operands on two devices."""
+    return plan_from(source_of(sink))
 
 
 def _at_home(plan: Plan, claims: Sequence[Any]) -> Plan:

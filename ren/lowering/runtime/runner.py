@@ -17,6 +17,8 @@ import numpy as np
 from jax.profiler import TraceAnnotation
 
 from ren.core.errors import NativeError, RenError
+from ren.core.node import Node
+from ren.core.printer import print_graph
 from ren.core.ring import RingSpec
 from ren.lowering.backends import select_backend
 from ren.lowering.backends.base import Bound, Executable, Unsupported
@@ -28,13 +30,13 @@ from ren.lowering.devices.donation import check_all, check_not_donated, has_host
 from ren.lowering.devices.shardings import are_divided, common_place
 from ren.lowering.devices.tracing import is_tracing
 from ren.lowering.plan.lifetimes import Value, values_of
-from ren.lowering.plan.native_calls import native_calls
 from ren.lowering.plan.partition import GRAPH, UNITS, Step, partition
-from ren.lowering.plan.plan import Plan
+from ren.lowering.plan.plan import Plan, Source
 from ren.lowering.program.graph import with_words
 from ren.lowering.program.segment import Segment, unit_segment
-from ren.lowering.program.steps import CopyUnit, ViewUnit
-from ren.lowering.runtime.planning import copy
+from ren.lowering.program.steps import CopyUnit, Input, ViewUnit
+from ren.lowering.runtime.native_calls import native_calls
+from ren.lowering.runtime.planning import copy, plan_from
 from ren.lowering.runtime.prepared import Binding, context_in_use, is_concrete, likeness
 from ren.lowering.runtime.trace import active_trace
 from ren.lowering.runtime.xla_streams import streams_for
@@ -43,6 +45,7 @@ from ren.progress import Progress
 # A jitted function has a plan for each argument spec, and one binding does. More are for calls of
 # one plan with other batch shapes or devices, in turns.
 MAX_BINDINGS = 4
+MOST_LINES = 40  # of a program that an error prints
 
 Select = Callable[[Segment, Sequence[Any]], Executable]
 _log = logging.getLogger("ren")
@@ -53,25 +56,32 @@ class Runner:
     """A plan as steps: a function of the arrays of its inputs.
 
     Args:
-        plan: what runs.
+        inputs: of the plan.
         steps: its partition.
+        outputs: the values of its roots.
         select: the executable of a segment for some inputs.
-        has_streams: whether steps may run beside each other in streams of XLA.
-        is_native: whether all steps are native calls; an error of one then says so.
+        streams: for some inputs the stream of XLA of each step; empty where all run in one.
+        program: where all steps are native calls their program, which an error of one prints.
     """
 
     def __init__(
         self,
-        plan: Plan,
+        inputs: Sequence[Input],
         steps: tuple[Step, ...],
+        outputs: tuple[int, ...],
         select: Select = select_backend.compiled,
-        has_streams: bool = False,
-        is_native: bool = False,
+        streams: Callable[[Sequence[Any]], tuple[int, ...]] = lambda inputs: (),
+        program: Node | None = None,
     ) -> None:
-        self.plan, self.steps = plan, steps
-        self._select, self._has_streams, self.is_native = select, has_streams, is_native
-        self._held = frozenset(i for i, source in enumerate(plan.inputs) if source.is_held)
+        self.inputs, self.steps, self.outputs = inputs, steps, outputs
+        self._select, self._streams, self._program = select, streams, program
+        self._held = frozenset(i for i, source in enumerate(inputs) if source.is_held)
         self._known: tuple[Binding, ...] = ()
+
+    @property
+    def is_native(self) -> bool:
+        """Whether all steps are native calls."""
+        return self._program is not None
 
     def __call__(self, inputs: Sequence[Any]) -> tuple[Any, ...]:
         """The arrays of the plan's roots.
@@ -102,7 +112,7 @@ class Runner:
         held = tuple((i, inputs[i]) for i in sorted(self._held))
         free = tuple((i, likeness(a)) for i, a in enumerate(inputs) if i not in self._held)
         context = context_in_use()
-        streams = streams_for(self.plan, inputs) if self._has_streams else ()
+        streams = self._streams(inputs)
         values, steps = dict(enumerate(inputs)), []
         with Progress(len(self.steps), "compiling and running kernels") as progress:
             for step in self.steps:
@@ -116,7 +126,7 @@ class Runner:
                 outs = tuple(step.outs[i] for i in bound.outs)
                 steps.append((bound.call, ins, outs, step.drops, step.name))
                 progress.step()
-        outputs, count = self.plan.outputs, 1 + max(values, default=-1)
+        outputs, count = self.outputs, 1 + max(values, default=-1)
         binding = Binding(held, free, context, tuple(steps), count, outputs, streams)
         self._known = (binding, *self._known)[:MAX_BINDINGS]
         return tuple(values[i] for i in outputs)
@@ -139,7 +149,7 @@ class Runner:
                 for v in step.drops:
                     del values[v]
                 progress.step()
-        return tuple(values[v] for v in self.plan.outputs)
+        return tuple(values[v] for v in self.outputs)
 
     def _prepared(self, step: Step, args: Sequence[Any]) -> Bound:
         if isinstance(step, CopyUnit):
@@ -157,18 +167,20 @@ class Runner:
 
     def _check_donations(self, inputs: Sequence[Any]) -> None:
         """Raises DonatedBufferError where an input, not donated in this call, was given away."""
-        for source, array in zip(self.plan.inputs, inputs, strict=True):
+        for source, array in zip(self.inputs, inputs, strict=True):
             if not source.is_donated:
                 check_not_donated(array)
 
     def _failed(self, error: Exception) -> NativeError:
         reason = str(error).partition("\n")[0] or type(error).__name__
-        calls = "; ".join(step.name for step in self.steps)
+        assert self._program is not None
+        lines = print_graph(self._program).splitlines()
+        more = [f"... and {len(lines) - MOST_LINES} lines more"] if len(lines) > MOST_LINES else []
         return NativeError(
             f"A native call failed: {reason}",
-            f"The call was one of {calls}, of {self.plan!r}.",
-            "Run the plan without native code to compare: ren.config.native = False "
-            "(REN_NATIVE=0). Please report the plan, as plan.explain() prints it.",
+            f"It was one of {', '.join(step.name for step in self.steps)}.",
+            "Compare with a run without native code, ren.config.native = False (REN_NATIVE=0), and "
+            "please report the program:\n" + "\n".join([*lines[:MOST_LINES], *more]),
         )
 
 
@@ -179,7 +191,8 @@ def _told(step: Step) -> Any:
 
 def unit_runner(plan: Plan) -> Runner:
     """A plan unit by unit."""
-    return Runner(plan, partition(plan, UNITS), has_streams=True)
+    streams = partial(streams_for, plan)
+    return Runner(plan.inputs, partition(plan, UNITS), plan.outputs, streams=streams)
 
 
 def graph_runner(plan: Plan) -> Runner:
@@ -190,19 +203,23 @@ def graph_runner(plan: Plan) -> Runner:
     Raises:
         DeviceError: a kernel of the plan runs on the python device, where there is no XLA.
     """
-    return Runner(plan, partition(plan, GRAPH))
+    return Runner(plan.inputs, partition(plan, GRAPH), plan.outputs)
 
 
 def native_runner(
-    plan: Plan, inputs: Sequence[Any], words: Mapping[int, RingSpec] | None = None
+    source: Source | None,
+    given: Sequence[Input],
+    inputs: Sequence[Any],
+    words: Mapping[int, RingSpec] | None = None,
 ) -> Runner | None:
-    """A plan as native calls on arrays like `inputs`; else None, and one line in the log says why.
+    """A program as native calls on arrays like `inputs`; else None, and the log says why, once.
 
     Native calls leave nothing to compile that would pay only later.
 
     Args:
-        plan: what runs.
-        inputs: its inputs.
+        source: what runs.
+        given: its inputs in order.
+        inputs: their arrays.
         words: the inputs that come as words of integers: see `with_words`.
     """
     if any(map(is_host, inputs)):
@@ -210,16 +227,17 @@ def native_runner(
     is_traced = is_tracing() or any(map(is_tracer, inputs))
     if not is_traced and common_place(inputs) is None and not are_divided(inputs):
         return None
-    calls = native_calls(plan)
-    if isinstance(calls, Unsupported):
-        if not calls.is_choice and calls.reason not in _logged:
-            _logged.add(calls.reason)
-            _log.info("A plan does not run as native calls: %s.", calls.reason)
+    calls = native_calls(source)
+    if isinstance(calls, Unsupported) or source is None:
+        reason = calls.reason if isinstance(calls, Unsupported) and not calls.is_choice else ""
+        if reason and reason not in _logged:
+            _logged.add(reason)
+            _log.info("A plan does not run as native calls: %s.", reason)
         return None
     if not all(p.form.is_looped for p in calls.programs) and may_be_divided(placement(inputs)):
         return None
     steps = tuple(_of_words(s, words) for s in calls.segments) if words else calls.segments
-    return Runner(plan, steps, is_native=True)
+    return Runner(given, steps, calls.outputs, program=source.sink)
 
 
 def _of_words(segment: Segment, words: Mapping[int, RingSpec]) -> Segment:
@@ -233,13 +251,15 @@ def run_plan(plan: Plan, inputs: Sequence[Any]) -> tuple[Any, ...]:
     return unit_runner(plan)(inputs)
 
 
-def run_once(plan: Plan, inputs: Sequence[Any]) -> tuple[Any, ...]:
-    """The same for a plan that is run once: by native calls where it can be.
+def run_once(source: Source, inputs: Sequence[Any]) -> tuple[Any, ...]:
+    """The arrays of a program's roots, by native calls where it can be, else unit by unit.
 
     Under a JAX trace these calls become a part of the trace.
     """
-    found = native_runner(plan, inputs) if active_trace() is None else None
-    return run_plan(plan, inputs) if found is None else found(inputs)
+    found = native_runner(source, source.inputs, inputs) if active_trace() is None else None
+    if found is not None:
+        return found(inputs)
+    return run_plan(plan_from(source), inputs)
 
 
 def interpret_plan(plan: Plan, inputs: Sequence[Any]) -> tuple[Any, ...]:
@@ -254,8 +274,8 @@ def interpret_plan(plan: Plan, inputs: Sequence[Any]) -> tuple[Any, ...]:
     check_all(inputs)
     values = values_of(plan)
     steps = (_still(s, values) if isinstance(s, CopyUnit) else s for s in partition(plan, UNITS))
-    run = Runner(plan, tuple(steps), select=lambda segment, args: Interpreted(segment))
-    made = run([np.asarray(a) for a in inputs])
+    interpreted = Runner(plan.inputs, tuple(steps), plan.outputs, lambda step, _: Interpreted(step))
+    made = interpreted([np.asarray(a) for a in inputs])
     return tuple(
         _returned(a, values[v].device, inputs) for a, v in zip(made, plan.outputs, strict=True)
     )

@@ -212,8 +212,8 @@ def test_encrypting_anew_plans_nothing(ctx, slots, monkeypatch):
         def never(sink):
             raise AssertionError("planned anew")
 
-        monkeypatch.setattr("ren.poly.realization.plan_of", never)
-        monkeypatch.setattr("ren.capture.programs.plan_of", never)
+        monkeypatch.setattr("ren.poly.realization.source_of", never)
+        monkeypatch.setattr("ren.capture.programs.source_of", never)
 
 
 # ------------------------------------------------------------------- decrypting any coefficients

@@ -40,7 +40,7 @@ WIDE = {
 
 @pytest.mark.parametrize("name", WIDE)
 def test_native_calls_hold_little_beside_what_they_read_and_write(name, monkeypatch):
-    monkeypatch.setattr("ren.lowering.plan.native_calls.threads", lambda: 2)
+    monkeypatch.setattr("ren.lowering.runtime.native_calls.threads", lambda: 2)
     if library.outcome().reason:
         pytest.skip(library.outcome().reason)
     ctx = ckks.context(params=ckks.Parameters.for_depth(3, n=1 << 12, security=None))

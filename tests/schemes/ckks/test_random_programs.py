@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 import ren
-from ren.lowering.runtime.runner import interpret_plan
 from ren.poly import realization
 from ren.schemes import ckks
+from tests.lowering.plans import interpret_source
 
 SLOTS = 16
 DEPTH = 4
@@ -27,7 +27,7 @@ IGNORED = pytest.mark.filterwarnings(
 
 @pytest.fixture(autouse=True)
 def interpreted(monkeypatch) -> None:
-    monkeypatch.setattr(realization, "run_once", interpret_plan)
+    monkeypatch.setattr(realization, "run_once", interpret_source)
 
 
 @cache

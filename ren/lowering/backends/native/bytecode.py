@@ -108,6 +108,15 @@ class NativeProgram:
         return 4 * self.form.n * rows
 
 
+@attrs.frozen(eq=False)
+class Lowering:
+    """The steps by which a graph becomes one native call: limb program, schedule, bytecode."""
+
+    rows: Rows
+    schedule: Schedule
+    program: NativeProgram
+
+
 def native_program(
     graph: Graph, tables: tuple[Table, ...], shapes: Sequence[Shape]
 ) -> NativeProgram | Unsupported:
@@ -131,17 +140,27 @@ def lowered(
 ) -> NativeProgram | Unsupported:
     """The same for inputs and outputs with known batch axes; each is lowered once."""
     try:
-        return _lowered(graph, tables, inputs, outputs)
+        return lowering_of(graph, tables, inputs, outputs).program
     except LoweringError as error:
         return Unsupported(str(error), error.is_too_large)
 
 
-def _lowered(
+def lowering_of(
     graph: Graph,
     tables: tuple[Table, ...],
     inputs: tuple[tuple[Axes, int], ...],
     outputs: tuple[Axes, ...],
-) -> NativeProgram:
+) -> Lowering:
+    """Lowers a graph: limb program, schedule, bytecode.
+
+    Args:
+        graph, tables: what runs.
+        inputs: the batch axes of each input, and its number of limbs.
+        outputs: the batch axes of each output.
+
+    Raises:
+        LoweringError: the kernel cannot do all of it in one call.
+    """
     rows = with_own_outputs(with_split_sums(rows_of(graph, tables, inputs, outputs)))
     if rows.n < LEAST_N:
         raise LoweringError(f"its degree is below {LEAST_N}")
@@ -171,14 +190,15 @@ def _lowered(
         *(axes.mask for axes in outputs),
     ]
     code = Table("code", (writer.code(schedule, apart),))
-    made = zip((axes.pattern for axes in outputs), rows.limbs, strict=True)
-    form = Form(rows.n, tuple(read), masks, tuple(made))
+    patterns = zip((axes.pattern for axes in outputs), rows.limbs, strict=True)
+    form = Form(rows.n, tuple(read), masks, tuple(patterns))
     phases = schedule.phases
     tasks = max(map(len, phases))
     spread, kept, own = _spread(rows), schedule.kept, schedule.scratch
-    return NativeProgram(
+    made = NativeProgram(
         form, (*constant, code), spread, len(phases), kept, own, tasks, len(rows.rows)
     )
+    return Lowering(rows, schedule, made)
 
 
 def _spread(rows: Rows) -> frozenset[int]:

@@ -155,7 +155,7 @@ class AutoRunner:
         compile and are chosen at once instead. They have no units to fall back on: an error of one
         is raised."""
         start = self._means.clock()
-        self._graph = native_runner(self._plan, inputs)
+        self._graph = native_runner(self._plan.source, self._plan.inputs, inputs)
         if self._graph is not None:
             self._is_new = False
             calls = len(self._graph.steps)

@@ -134,7 +134,9 @@ class ChosenTier:
             return self._run(inputs)
         start = self._clock()
         if self._run is None:
-            self._run = native_runner(self._plan, inputs) or graph_runner(self._plan)
+            plan = self._plan
+            native = native_runner(plan.source, plan.inputs, inputs)
+            self._run = native or graph_runner(plan)
         made = jax.block_until_ready(self._run(inputs))  # what fails there fails here
         self._compile_ns = self._clock() - start
         self._is_proven = True

@@ -1,0 +1,225 @@
+"""Native calls of a program: as few as the limits of one call allow, and the memory that they hold.
+
+They are lowered from the graph after `expand_constants`, not from kernels. A native call gives no
+value a buffer of its own. Values that cross phases lie in rows that are used again once their last
+reader is done. Each thread has a few rows for the task that it works on.
+
+A program beyond the limits of one call is cut where the fewest bytes cross. The parts are cut again
+until each is one call. Values between two calls are arrays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import attrs
+
+from ren.core import op as ops
+from ren.core.errors import NativeError
+from ren.core.node import Node, toposort
+from ren.core.op import Kind
+from ren.core.spec import Spec
+from ren.lowering.backends.base import Unsupported
+from ren.lowering.backends.native import library
+from ren.lowering.backends.native.backend import NO_GAIN, gains_on
+from ren.lowering.backends.native.batch_axes import axes_of
+from ren.lowering.backends.native.bytecode import NativeProgram, lowering_of, native_program
+from ren.lowering.backends.native.limb_program import LoweringError
+from ren.lowering.backends.native.printer import printed
+from ren.lowering.devices.devices import check_devices
+from ren.lowering.devices.threads import threads
+from ren.lowering.passes.pipeline import made_explicit
+from ren.lowering.plan.plan import Source
+from ren.lowering.program.graph import Call, Graph
+from ren.lowering.program.instructions import INSTRUCTIONS, Table
+from ren.lowering.program.kernel import Instr, Program
+from ren.lowering.program.segment import Segment
+from ren.lowering.program.steps import Input, nbytes, with_last_uses
+
+# The least degree at which native calls are preferred to kernels before either is timed.
+LEAST_N = 1 << 12
+# A program that needs more calls than this is left to kernels.
+MOST_CALLS = 64
+
+
+@attrs.frozen(eq=False)
+class NativeCalls:
+    """A program as native calls, in order.
+
+    Attributes:
+        segments: of each call what it runs. Values are numbered from the inputs on.
+        programs: of each call its bytecode and what it needs.
+        outputs: the value of each root.
+        held_bytes: the most that is held besides inputs and results of the program. It is what a
+            call holds, and the values between calls. A call keeps its part for the next one, within
+            a limit.
+    """
+
+    segments: tuple[Segment, ...]
+    programs: tuple[NativeProgram, ...]
+    outputs: tuple[int, ...]
+    held_bytes: int
+
+    @property
+    def phases(self) -> int:
+        """Number of phases of all calls; each waits for the one before."""
+        return sum(program.phases for program in self.programs)
+
+
+def native_calls(source: Source | None) -> NativeCalls | Unsupported:
+    """The native calls that a program is by default, or why it runs otherwise."""
+    if source is None:
+        return Unsupported("its program is not known")
+    roots = source.sink.src
+    if not roots or roots[0].spec.ring.n < LEAST_N:
+        reason = f"its degree is below {LEAST_N}, where kernels are as fast"
+        return Unsupported(reason, is_choice=True)
+    order = toposort(source.sink)
+    if any(node.op is ops.COPY for node in order):
+        return Unsupported("it copies between devices")
+    found = set(check_devices(order).values()) - {None}
+    if len(found) > 1 or not all(isinstance(claim, frozenset) for claim in found):
+        return Unsupported("it runs on the python device, or on several devices")
+    devices = max((len(claim) for claim in found), default=1)
+    if any(root.spec.is_scalar for root in roots):
+        return Unsupported("a result is one number for each limb")
+    if any(claim is not None and claim not in found for claim in source.claims):
+        return Unsupported("a result that reads nothing is to be on a device of its own")
+    try:
+        usable = library.usable()
+    except NativeError as error:  # it is for who runs the program
+        return Unsupported(str(error).partition("\n")[0])
+    if usable.reason:
+        return Unsupported(usable.reason)
+    return _fitting(made_explicit(source.sink), source.inputs, devices)
+
+
+def listing(source: Source) -> dict[str, str]:
+    """The print of each step by which a program becomes one native call, whatever its size.
+
+    Returns:
+        "limb_program", "phases" and "bytecode"; "native" with the reason where there is no call.
+    """
+    try:
+        if any(node.op is ops.COPY for node in toposort(source.sink)):
+            raise LoweringError("it copies between devices")
+        sink = made_explicit(source.sink)
+        group = [node for node in toposort(sink)[:-1] if node.src]
+        (segment,), _, specs = _segments([group], sink, source.inputs)
+        shapes = [specs[v].shape for v in segment.ins]
+        inputs, outputs = axes_of(segment.graph, tuple(shape[:-2] for shape in shapes))
+        limbs = [(axes, shape[-2]) for axes, shape in zip(inputs, shapes, strict=True)]
+        return printed(lowering_of(segment.graph, segment.tables, tuple(limbs), outputs))
+    except LoweringError as error:
+        return {"native": f"no native call: {error}"}
+
+
+def _fitting(sink: Node, inputs: Sequence[Input], devices: int) -> NativeCalls | Unsupported:
+    """The calls of a graph, cut until each is within the limits of one."""
+    groups = [[node for node in toposort(sink)[:-1] if node.src]]
+    while True:
+        segments, outputs, specs = _segments(groups, sink, inputs)
+        if not any(gains_on(segment.graph) for segment in segments):
+            return NO_GAIN
+        programs: list[NativeProgram] = []
+        for segment in segments:
+            shapes = [specs[v].shape for v in segment.ins]
+            made = native_program(segment.graph, segment.tables, shapes)
+            if isinstance(made, Unsupported):
+                break
+            if devices > 1 and not made.form.is_looped:
+                return Unsupported("batch axes that are taken apart may be divided among devices")
+            programs.append(made)
+        else:
+            calls = NativeCalls(segments, tuple(programs), outputs, 0)
+            return attrs.evolve(calls, held_bytes=_held(calls, specs, inputs, devices * threads()))
+        i = len(programs)  # the first group beyond a call
+        if not made.is_too_large or len(groups[i]) < 2 or len(groups) >= MOST_CALLS:
+            return made
+        groups[i : i + 1] = _halves(groups, i, sink)
+
+
+def _segments(
+    groups: Sequence[Sequence[Node]], sink: Node, inputs: Sequence[Input]
+) -> tuple[tuple[Segment, ...], tuple[int, ...], list[Spec]]:
+    """The segments of groups of nodes, the values of the roots, and the type of each value."""
+    last = _last_readers(groups, sink)
+    by_arg = {id(given.arg): i for i, given in enumerate(inputs)}
+    leaves = (node for node in toposort(sink) if node.op.kind is Kind.LEAF)
+    number = {leaf: by_arg[id(leaf.arg)] for leaf in leaves}
+    specs = [given.spec for given in inputs]
+    bare = [root for root in dict.fromkeys(sink.src) if root not in number and not root.src]
+    segments = []
+    for i, group in enumerate(groups):
+        wanted = [node for node in group if last.get(node, -1) > i]
+        wanted += bare if i == len(groups) - 1 else []
+        segment = _segment(group, wanted, number, len(specs))
+        number.update(zip(wanted, segment.outs, strict=True))
+        specs += [node.spec for node in wanted]
+        segments.append(segment)
+    outputs = tuple(number[root] for root in sink.src)
+    return with_last_uses(segments, outputs), outputs, specs
+
+
+def _last_readers(groups: Sequence[Sequence[Node]], sink: Node) -> dict[Node, int]:
+    """The last group that reads each node; that after all groups for roots."""
+    last = {s: i for i, group in enumerate(groups) for node in group for s in node.src}
+    return {**last, **dict.fromkeys(sink.src, len(groups))}
+
+
+def _segment(
+    group: Sequence[Node], wanted: Sequence[Node], number: dict[Node, int], count: int
+) -> Segment:
+    """The segment of a group of nodes that makes the values `wanted`, numbered from `count` on."""
+    inside = set(group)
+    outside = dict.fromkeys(s for node in group for s in node.src if s not in inside)
+    outside.update(dict.fromkeys(node for node in wanted if not node.src))
+    slots = [node for node in outside if node in number]
+    constants = [node for node in outside if node not in number]
+    position: dict[Node, int] = {}
+    tables: dict[Table, int] = {}
+    instrs: list[Instr] = []
+    for i, node in enumerate(slots):
+        position[node] = i
+        instrs.append(Instr("SLOT", i, (), (), node.spec.ring.limbs, node.spec.ring.n))
+    for node in (*constants, *group):
+        rules, ring = INSTRUCTIONS[node.op.name], node.spec.ring
+        needed = tuple(tables.setdefault(t, len(tables)) for t in rules.tables(node))
+        src = tuple(position[s] for s in node.src)
+        position[node] = len(instrs)
+        instrs.append(Instr(node.op.name, rules.structure(node), src, needed, ring.limbs, ring.n))
+    stores = tuple(position[node] for node in wanted)
+    inputs, made = len(slots), len(stores)
+    program = Program(tuple(instrs), stores, inputs)
+    call = Call(program, tuple(range(len(tables))), tuple(range(inputs)))
+    graph = Graph(inputs, (call,), tuple(range(inputs, inputs + made)))
+    ins = tuple(number[node] for node in slots)
+    return Segment((), graph, tuple(tables), ins, tuple(range(count, count + made)))
+
+
+def _halves(groups: Sequence[list[Node]], i: int, sink: Node) -> tuple[list[Node], list[Node]]:
+    """A group in two runs, cut where the fewest bytes cross, in its middle half."""
+    group, last = groups[i], _last_readers(groups, sink)
+    own = {s: k for k, node in enumerate(group) for s in node.src}
+    ends: dict[int, int] = {}
+    crossing, cost = 0, []
+    for k, node in enumerate(group):  # the bytes that cross a cut after each node
+        if last.get(node, -1) <= i and own.get(node, -1) > k:
+            crossing += nbytes(node.spec)
+            ends[own[node]] = ends.get(own[node], 0) + nbytes(node.spec)
+        crossing -= ends.get(k, 0)
+        cost.append(crossing)
+    low = len(group) // 4
+    at = min(range(low, max(len(group) - 1 - low, low + 1)), key=cost.__getitem__) + 1
+    return group[:at], group[at:]
+
+
+def _held(calls: NativeCalls, specs: Sequence[Spec], inputs: Sequence[Input], threads: int) -> int:
+    outside = {*range(len(inputs)), *calls.outputs}
+    live, most = 0, 0
+    for segment, program in zip(calls.segments, calls.programs, strict=True):
+        live += sum(nbytes(specs[v]) for v in set(segment.outs) - outside)
+        own = program.held_bytes([specs[v].shape for v in segment.ins], threads)
+        most = max(most, live + own)
+        live -= sum(nbytes(specs[v]) for v in set(segment.drops) - outside)
+    return most
