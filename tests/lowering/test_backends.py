@@ -190,6 +190,14 @@ def test_the_reason_against_native_calls_is_shown_and_logged_once(monkeypatch, c
     assert "one native call" in explain(p)
 
 
+def test_an_absent_op_is_the_reason_with_its_own(monkeypatch):
+    needs_native()
+    monkeypatch.setitem(ABSENT, "NEG", "a row has no sign")
+    bytecode.lowered.cache_clear()
+    assert "it has no limb rows for NEG: a row has no sign" in explain(plan((-poly(0, RING)).ntt()))
+    bytecode.lowered.cache_clear()
+
+
 @pytest.mark.parametrize(
     ("make", "reason"),
     [

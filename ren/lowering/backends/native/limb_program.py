@@ -14,7 +14,7 @@ import attrs
 import numpy as np
 
 from ren.lowering.backends.native.batch_axes import Axes
-from ren.lowering.backends.native.ops import BATCH_STEPS, INDICES, STEPS, Batch, Value
+from ren.lowering.backends.native.ops import ABSENT, BATCH_STEPS, INDICES, STEPS, Batch, Value
 from ren.lowering.program.graph import Call, Graph, Slice
 from ren.lowering.program.instructions import Instr, Table
 
@@ -158,6 +158,10 @@ def rows_of(
     Raises:
         LoweringError: it has steps of other kinds, or too many.
     """
+    calls = (step for step in graph.steps if isinstance(step, Call))
+    for op in (instr.op for step in calls for instr in step.program.instrs):
+        if op in ABSENT:
+            raise LoweringError(f"it has no limb rows for {op}: {ABSENT[op]}")
     if any(0 in axes.lengths for axes in (*(axes for axes, _ in inputs), *outputs)):
         raise LoweringError("a batch is empty")
     builder = _Builder()
