@@ -88,6 +88,14 @@ def rotate(a: Coefficients, k: int, q: int) -> Coefficients:
     return automorphism(a, pow(5, k % (n // 2), 2 * n), q)
 
 
+def embed(a: Coefficients, n: int) -> Coefficients:
+    """a(X^k) of degree n = k len(a)."""
+    out = [0] * n
+    for i, x in enumerate(a):
+        out[i * (n // len(a))] = x
+    return out
+
+
 def to_ring(a: Coefficients, q: int, new_q: int) -> Coefficients:
     """The centred lift of a from modulus q, read modulo new_q."""
     return [centred(x, q) % new_q for x in a]

@@ -108,6 +108,30 @@ def test_even_automorphisms(ring: RingSpec, g: int) -> None:
     assert "odd" in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("target", "parts"),
+    [
+        (RingSpec(4, (17, 97)), ("degree 4", "degree 8", "same or a larger degree")),
+        (RingSpec(16, (97,)), ("never the moduli", r"RingSpec\(n=16, moduli=x.ring.moduli\)")),
+        (RingSpec(8, (97, 17)), ("or their order",)),
+    ],
+)
+def test_embeddings_that_do_not_fit(ring: RingSpec, target: RingSpec, parts: tuple) -> None:
+    with error(ren.errors.RingMismatchError, ValueError, "embed got", *parts):
+        Poly([1] * 8, ring).embed(target)
+
+
+def test_an_embedding_into_what_is_not_a_ring(ring: RingSpec) -> None:
+    with error(ren.errors.RingError, ValueError, "RingSpec"):
+        Poly([1] * 8, ring).embed(16)  # pyright: ignore[reportArgumentType]
+
+
+def test_a_sum_of_two_degrees_names_embed() -> None:
+    a, b = (Poly([1] * 4, RingSpec(n, (97,))) for n in (8, 16))
+    with error(ren.errors.RingMismatchError, ValueError, "n=8", "n=16", r"x\.embed\(ring\)"):
+        a + b
+
+
 def test_polynomials_on_two_devices(ring: RingSpec) -> None:
     a, b = Poly([1] * 8, ring), Poly([1] * 8, ring, device="python")
     with error(ren.errors.DeviceError, ValueError, "python", r"\.to\("):

@@ -43,7 +43,7 @@ def same_ring(src: Specs, what: str) -> RingSpec:
                 "Both operands must be in one ring.",
                 "Convert one of them: x.to_ring(y.ring) or x.rescale(y.ring.moduli)."
                 if other.n == ring.n
-                else "Make both with one n: a conversion changes the moduli, never the degree.",
+                else "Make both with one n; x.embed(ring) raises the degree.",
             )
     return ring
 
@@ -213,6 +213,24 @@ def infer_part(src: Specs, arg: PartArg) -> Spec:
             "Pass an index from 0 on that is below its size.",
         )
     return attrs.evolve(spec, batch=spec.batch[:-1] if arg.axis else spec.batch[1:])
+
+
+def infer_embed(src: Specs, arg: RingArg) -> Spec:
+    """The ring of the same moduli and a multiple of the degree."""
+    have, ring = src[0].ring, arg.ring
+    if ring.n % have.n:
+        raise RingMismatchError(
+            f"embed got a ring of degree {ring.n} for a polynomial of degree {have.n}.",
+            "p(X^k) is of degree k n: embed leads to a ring of the same or a larger degree.",
+            f"Use RingSpec(n={2 * have.n}, moduli=...), with the moduli of the polynomial.",
+        )
+    if ring.moduli != have.moduli:
+        raise RingMismatchError(
+            f"embed got {brief(ring)} for a polynomial over {brief(have)}.",
+            "An embedding changes the degree, never the moduli or their order.",
+            f"Use x.embed(RingSpec(n={ring.n}, moduli=x.ring.moduli)); to_ring changes moduli.",
+        )
+    return attrs.evolve(dense(src[0]), ring=ring)
 
 
 def infer_own(src: Specs, arg: Any) -> Spec:

@@ -151,6 +151,7 @@ PART = Op("PART", 1, PartArg, rules.infer_part, Kind.TRANSFORM)
 AUTOMORPHISM = Op(
     "AUTOMORPHISM", 1, AutomorphismArg, rules.infer_same, Kind.TRANSFORM, fold=rules.reduced
 )
+EMBED = Op("EMBED", 1, RingArg, rules.infer_embed, Kind.TRANSFORM, fold=rules.reduced)
 
 COPY = Op("COPY", 1, CopyArg, rules.infer_same, Kind.BOUNDARY)
 CONTIGUOUS = Op("CONTIGUOUS", 1, NoArg, rules.infer_same, Kind.BOUNDARY)
@@ -177,7 +178,7 @@ OPS: dict[str, Op] = {
     for op in (
         BUFFER, PLACEHOLDER, SCALAR, SLOT, CONST, ADD, SUB, MUL, DOT, NEG, NTT, INTT,
         TO_RING, RESCALE, MODUP, MODDOWN, BOUNDED, ROTATE,
-        VIEW, LIFT, CONVERT, JOIN, STACK, PART, AUTOMORPHISM, COPY, CONTIGUOUS, SINK,
+        VIEW, LIFT, CONVERT, JOIN, STACK, PART, AUTOMORPHISM, EMBED, COPY, CONTIGUOUS, SINK,
         BUFFERIZE, RESERVED, STORE, AFTER, BUFFER_VIEW, KERNEL,
         PERMUTE, FLIP, AT_ZERO, FILL, DELTA, GIDX, INDEX, LOAD,
     )

@@ -515,6 +515,28 @@ class Poly:
         """The automorphism X -> X^g for odd g."""
         return self._unary(ops.AUTOMORPHISM, AutomorphismArg(as_galois_element(g, self.ring.n)))
 
+    def embed(self, ring: RingSpec) -> Poly:
+        """p(X^k) for a polynomial p of degree m, in the ring of degree n = k m: X^k in place of X.
+
+        Coefficient i goes to place i k. Values repeat: at a root z it is the value of p at z^k.
+        Sums and products stay sums and products. Keeps the domain; no transform, no product.
+
+        Args:
+            ring: of degree n, over the same moduli, which are 1 mod 2n. The limb array
+                `uint32[*batch, limb, m]` becomes `uint32[*batch, limb, n]`.
+
+        Raises:
+            RingMismatchError: the degree is smaller than m, or the moduli are others.
+
+        Example:
+            >>> from ren.ring import RingSpec
+            >>> x = Poly([1, 2, 3, 4], RingSpec(n=4, moduli=(17,)))
+            >>> x.embed(RingSpec(n=8, moduli=(17,))).tolist()
+            [1, 0, 2, 0, 3, 0, 4, 0]
+        """
+        check_ring(ring)
+        return self._unary(ops.EMBED, RingArg(ring))
+
     def to(self, device: Any) -> Poly:
         """The polynomial on another device: "python", "cpu", "gpu:0", a jax.Device, a sharding."""
         target = resolve_device(device)

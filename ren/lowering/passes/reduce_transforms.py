@@ -1,7 +1,8 @@
 """Pass 4: fewer transforms: round trips cancelled, conversions sunk through linear ops.
 
-NTT(INTT(x)) is x, also with a view between. Where nothing else reads them, NTT(a) + NTT(b) is
-NTT(a + b), and INTT(NTT(a) + c) is a + INTT(c). None ever makes a transform.
+NTT(INTT(x)) is x, also with a view between. NTT(EMBED(x)) is EMBED(NTT(x)), of a smaller degree.
+Where nothing else reads them, NTT(a) + NTT(b) is NTT(a + b), and INTT(NTT(a) + c) is a + INTT(c).
+None ever makes a transform.
 """
 
 from __future__ import annotations
@@ -34,6 +35,12 @@ def _through_view(node: Node) -> Node | None:
     return None
 
 
+def _through_embedding(node: Node) -> Node | None:
+    """NTT(EMBED(x)) -> EMBED(NTT(x)), and the same for INTT: the smaller transform."""
+    (v,) = node.src
+    return make(ops.EMBED, (make(node.op, v.src),), v.arg) if v.op is ops.EMBED else None
+
+
 def _view_of_view(node: Node) -> Node | None:
     """VIEW(VIEW(x)) -> VIEW(x)."""
     (v,) = node.src
@@ -41,8 +48,9 @@ def _view_of_view(node: Node) -> Node | None:
 
 
 ROUND_TRIPS: Table = {
-    "NTT": (*algebra.RULES["NTT"], _through_view),
-    "INTT": (*algebra.RULES["INTT"], _through_view),
+    "NTT": (*algebra.RULES["NTT"], _through_view, _through_embedding),
+    "INTT": (*algebra.RULES["INTT"], _through_view, _through_embedding),
+    "EMBED": algebra.RULES["EMBED"],
     "VIEW": (*algebra.RULES["VIEW"], _view_of_view),
 }
 

@@ -152,8 +152,14 @@ def _trivial_automorphism(node: Node) -> Node | None:
     return node.src[0] if trivial else None
 
 
-def _same_basis(node: Node) -> Node | None:
+def _same_ring(node: Node) -> Node | None:
     return node.src[0] if node.arg.ring == node.src[0].spec.ring else None
+
+
+def _embedded_once(node: Node) -> Node | None:
+    """An embedding of an embedding is one embedding."""
+    (x,) = node.src
+    return make(ops.EMBED, x.src, node.arg) if x.op is ops.EMBED else None
 
 
 def _same_domain(node: Node) -> Node | None:
@@ -170,8 +176,9 @@ RULES: Table = {
     "NEG": (_fold, _undo_twice),
     "NTT": (_fold, _same_domain, _undo_twice),
     "INTT": (_fold, _same_domain, _undo_twice),
-    "TO_RING": (_same_basis, _fold),
-    "VIEW": (_same_basis, _fold),
+    "TO_RING": (_same_ring, _fold),
+    "VIEW": (_same_ring, _fold),
+    "EMBED": (_same_ring, _fold, _embedded_once),
     "ROTATE": (_fold, _composed_automorphism, _trivial_automorphism),
     "AUTOMORPHISM": (_fold, _composed_automorphism, _trivial_automorphism),
 }

@@ -16,7 +16,7 @@ import numpy as np
 
 from ren.core.node import Node
 from ren.core.ring import Domain, limb_positions
-from ren.lowering.kernels import automorphism, convert, integers, ntt, tables
+from ren.lowering.kernels import automorphism, convert, embedding, integers, ntt, tables
 
 Arrays = tuple[Any, ...]
 
@@ -58,6 +58,7 @@ _BUILDERS: dict[str, Callable[..., tuple[np.ndarray, ...]]] = {
     "sign_mask": lambda n, g: (_mask(automorphism.coefficient_permutation(n, g)[1]),),
     "first_mask": lambda n: (_mask(np.arange(n) == 0),),
     "evaluation_permutation": lambda n, g: (automorphism.evaluation_permutation(n, g),),
+    "embedding_index": lambda n, m: (embedding.embedding_index(n, m),),
 }
 
 
@@ -170,6 +171,17 @@ def _permutation(node: Node) -> tuple[Table, ...]:
     return (Table(f"{where}_permutation", (node.spec.ring.n, node.arg.g)),)
 
 
+def _embed_structure(node: Node) -> Hashable:
+    """The distance of coefficients that are neighbours in the source; None for values."""
+    n, m = node.spec.ring.n, node.src[0].spec.ring.n
+    return None if node.spec.domain is Domain.NTT else n // m
+
+
+def _embed_tables(node: Node) -> tuple[Table, ...]:
+    n, m = node.spec.ring.n, node.src[0].spec.ring.n
+    return (Table("embedding_index", (n, m)),) if node.spec.domain is Domain.NTT else ()
+
+
 INSTRUCTIONS: dict[str, Rules] = {
     "ADD": Rules(tables=_modulus),
     "SUB": Rules(tables=_modulus),
@@ -189,6 +201,7 @@ INSTRUCTIONS: dict[str, Rules] = {
     "LIFT": Rules(tables=_base_tables),
     "PERMUTE": Rules(tables=_permutation),
     "FLIP": Rules(tables=lambda node: (*_permutation(node), *_modulus(node))),
+    "EMBED": Rules(_embed_structure, _embed_tables),
     "CONTIGUOUS": Rules(),
     "LOAD": Rules(_load_structure, _load_tables),
     "STORE": Rules(),

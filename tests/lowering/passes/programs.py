@@ -46,7 +46,9 @@ WRITTEN: tuple[Op, ...] = tuple(
     op for op in OPS.values() if op.kind not in _LOWERED_KINDS and op.name not in LOWERED
 )
 LEAVES = tuple(op for op in WRITTEN if op.kind is Kind.LEAF and op is not ops.SCALAR)
-DRAWN = tuple(op for op in WRITTEN if op.kind is not Kind.LEAF)
+# An op that leads to another degree: `embedded` draws it.
+OF_DEGREES = (ops.EMBED,)
+DRAWN = tuple(op for op in WRITTEN if op.kind is not Kind.LEAF and op not in OF_DEGREES)
 
 PRIMES, MOST_LIMBS, MOST_VALUE, MOST_BATCH = 6, 4, 1 << 70, 12
 
@@ -211,6 +213,34 @@ def generate(seed: int, n: int, steps: int, using: Op | None = None) -> Program:
     nodes = list(d.values)
     roots = dict.fromkeys((nodes[-1], *nodes[-9:-1:3]))  # unused values beside the last one
     return Program(make(ops.SINK, roots), d.values)
+
+
+def embedded(seed: int, n: int, steps: int) -> Program:
+    """A program of degree n on embedded values of programs of smaller degrees; some are roots."""
+    rng = random.Random(seed)
+    primes = tuple(rng.sample(rings.primes(n), PRIMES))
+    values: dict[Node, np.ndarray] = {}
+    for degree in [m for m in (n // 4, n // 2, n) if m >= 4]:
+        d = _Drawing(rng, degree, primes, {})
+        _input(d, d.ring(primes))
+        for x in rng.sample(list(values), min(3, len(values))):
+            ring = RingSpec(degree, x.spec.ring.moduli)
+            node = make(ops.EMBED, (x,), RingArg(ring))
+            d.values[node] = meaning(node, values[x])
+        for _ in range(steps):
+            _append(d, rng.choice(DRAWN))
+        values |= d.values
+    nodes = list(values)
+    roots = dict.fromkeys((nodes[-1], *rng.sample(nodes, min(3, len(nodes)))))
+    return Program(make(ops.SINK, roots), values)
+
+
+def of_several_degrees(
+    steps: int = 8, degrees: Sequence[int] = (4, 8, 16)
+) -> st.SearchStrategy[Program]:
+    """Programs that `embedded` draws, of up to `steps` ops in each degree."""
+    seeds = st.integers(0, 2**32 - 1)
+    return st.builds(embedded, seeds, st.sampled_from(degrees), st.integers(1, steps))
 
 
 def programs(

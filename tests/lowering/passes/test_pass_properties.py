@@ -19,7 +19,16 @@ from ren.lowering.plan.schedule import schedule
 from ren.lowering.runtime.runner import run_plan
 from tests.lowering.passes.interpreter import coefficients_of, interpret, limbs_of
 from tests.lowering.passes.polynomials import MEANINGS, OF_BATCHES, polynomials
-from tests.lowering.passes.programs import ARGUMENTS, DRAWN, LOWERED, Program, generate, programs
+from tests.lowering.passes.programs import (
+    ARGUMENTS,
+    DRAWN,
+    LOWERED,
+    OF_DEGREES,
+    Program,
+    generate,
+    of_several_degrees,
+    programs,
+)
 
 NEEDED = ("lower_ring_ops", "insert_transforms")  # without these nothing can run
 OPTIMIZING = ("simplify_algebra", "simplify_lowered", "reduce_transforms")
@@ -96,6 +105,11 @@ def test_every_pass_on_programs_that_were_broken_once(seed, n, steps):
     check_every_pass(generate(seed, n, steps))
 
 
+@given(of_several_degrees())
+def test_every_pass_on_programs_of_several_degrees(program):
+    check_every_pass(program)
+
+
 @pytest.mark.slow
 @settings(max_examples=3000)
 @given(st.integers(0, 2**32 - 1), st.sampled_from([4, 8]), st.integers(1, 24))
@@ -133,7 +147,7 @@ def test_a_view_of_a_view_is_a_root_also_of_an_unoptimized_program(is_constant):
 
 @pytest.mark.parametrize("op", OPS.values(), ids=lambda op: op.name)
 def test_every_op_is_drawn_or_made_by_a_pass(op):
-    if op in DRAWN:
+    if op in DRAWN or op in OF_DEGREES:
         assert op.arg in ARGUMENTS, f"add a strategy for the argument of {op.name}"
         assert op.name in MEANINGS or op.name in OF_BATCHES, f"say what {op.name} means"
     elif op.name in LOWERED:
@@ -142,7 +156,7 @@ def test_every_op_is_drawn_or_made_by_a_pass(op):
         assert op.kind in (Kind.LEAF, Kind.MEMORY, Kind.INDEX, Kind.ROOT)
 
 
-@given(programs())
+@given(st.one_of(programs(), of_several_degrees()))
 def test_no_pass_adds_transforms_and_the_pipeline_takes_no_more_than_it_needs(program):
     """Before pass 3 transforms are implied: they are counted as passes 2 and 3 insert them."""
     needed = limb_ntts(through(program.sink, *NEEDED))
@@ -173,8 +187,8 @@ def run(sink: Node, arrays: dict[Node, np.ndarray]) -> list[np.ndarray]:
     return [np.asarray(a) for a in run_plan(plan, inputs)]
 
 
-@settings(max_examples=12)
-@given(programs(steps=8, degrees=(8,)))
+@settings(max_examples=16)
+@given(st.one_of(programs(steps=8, degrees=(8,)), of_several_degrees(steps=3, degrees=(8,))))
 def test_the_pipeline_equals_the_unoptimized_program_bit_for_bit(program):
     """Where a pass changed the rounding, what it made is the program to compare with."""
     arrays, graph = arrays_of(program), program.sink

@@ -197,3 +197,11 @@ def permute_evaluations(x: np.ndarray, g: int) -> np.ndarray:
     by_exponent = np.empty((*x.shape[:-1], 2 * n), x.dtype)
     by_exponent[..., exponents] = x
     return by_exponent[..., exponents * (g % (2 * n)) % (2 * n)]
+
+
+def embed_evaluations(x: np.ndarray, n: int) -> np.ndarray:
+    """p(X^k) on values, n = k m: the value at psi^e is that of p at (psi^k)^e."""
+    m = x.shape[-1]
+    by_exponent = np.empty((*x.shape[:-1], 2 * m), x.dtype)
+    by_exponent[..., evaluation_exponents(m)] = x
+    return by_exponent[..., evaluation_exponents(n) % (2 * m)]

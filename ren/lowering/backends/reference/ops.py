@@ -81,6 +81,19 @@ def _part(node: Node, x: np.ndarray) -> np.ndarray:
     return np.take(x, node.arg.index, axis=-3 if node.arg.axis else 0)
 
 
+# ------------------------------------------------------------------- degrees
+
+
+def _embed(node: Node, x: np.ndarray) -> np.ndarray:
+    """p(X^k): its value at psi^e is that of p at (psi^k)^e."""
+    n = node.spec.ring.n
+    if node.spec.domain is Domain.NTT:
+        return exact.embed_evaluations(x, n)
+    out = np.zeros((*x.shape[:-1], n), np.uint32)
+    out[..., :: n // x.shape[-1]] = x
+    return out
+
+
 # ------------------------------------------------------------------- loads and stores
 
 
@@ -136,6 +149,7 @@ REFERENCE: dict[str, Callable[..., Any]] = {
     "LIFT": lambda node, x: exact.lift(x, _moduli(node.src[0]), _moduli(node)),
     "PERMUTE": lambda node, x: _moved(node, x, node.arg.g),
     "FLIP": _flip,
+    "EMBED": _embed,
     "CONTIGUOUS": lambda node, x: x,
     "LOAD": _load,
     "STORE": _store,

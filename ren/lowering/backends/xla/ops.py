@@ -11,7 +11,7 @@ from typing import Any
 
 import jax.numpy as jnp
 
-from ren.lowering.kernels import automorphism, convert, modular, ntt
+from ren.lowering.kernels import automorphism, convert, embedding, modular, ntt
 from ren.lowering.kernels.limb_groups import Parts, limbs
 from ren.lowering.program.instructions import Arrays
 
@@ -105,6 +105,12 @@ def _lift(instr: Any, t: list[Arrays], x: Any) -> Any:
     return convert.lift(x, *t[0])
 
 
+def _embed(instr: Any, t: list[Arrays], x: Any) -> Any:
+    if instr.structure is None:
+        return embedding.embed_values(x, t[0][0])
+    return embedding.embed_coefficients(x, instr.structure)
+
+
 # ------------------------------------------------------------------- loads and stores
 
 
@@ -156,6 +162,7 @@ EMIT: dict[str, Callable[..., Any]] = {
     "LIFT": _lift,
     "PERMUTE": _permute,
     "FLIP": _flip,
+    "EMBED": _embed,
     "CONTIGUOUS": _identity,
     "LOAD": _load,
     "STORE": _store,

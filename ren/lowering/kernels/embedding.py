@@ -1,0 +1,48 @@
+"""The embedding p(Y) -> p(X^k) into the ring of degree n = k m: values repeat, k times each."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from ren.lowering.kernels import tables
+from ren.lowering.kernels.order import evaluation_exponents
+
+
+@lru_cache(maxsize=256)
+def embedding_index(n: int, m: int) -> np.ndarray:
+    """index int32[n] with ntt(p(X^k))[j] = ntt(p)[index[j]] for p of degree m = n / k.
+
+    Value j is at psi^e, e = evaluation_exponents(n)[j]. There p(X^k) is p at (psi^k)^e. The root of
+    degree n is x^((q-1)/2n) for the least non-residue x mod q. So psi^k is the root of degree m,
+    for every q, and e counts modulo its order 2m.
+    """
+    position = np.zeros(2 * m, np.int32)
+    position[evaluation_exponents(m)] = np.arange(m)
+    return tables.frozen(position[evaluation_exponents(n) % (2 * m)])
+
+
+def embed_values(x: Any, index: jax.Array) -> jax.Array:
+    """p(X^k) on values: out[j] = x[index[j]], for `embedding_index(n, m)`.
+
+    Args:
+        x: uint32[*batch, L, m]; or [*batch, L, 1], one number in all places, which stays so.
+        index: int32[n], of positions in 0 .. m-1.
+    """
+    return x if x.shape[-1] == 1 else x.at[..., index].get(mode="promise_in_bounds")
+
+
+def embed_coefficients(x: Any, k: int) -> jax.Array:
+    """p(X^k) on coefficients: coefficient i goes to i k, the others are zero.
+
+    Args:
+        x: uint32[*batch, L, m].
+        k: n / m.
+    """
+    spread = [*[(0, 0, 0)] * (x.ndim - 1), (0, k - 1, k - 1)]
+    return lax.pad(x, jnp.uint32(0), spread)
