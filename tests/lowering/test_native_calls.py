@@ -9,7 +9,7 @@ import ren
 from ren import Domain, RingSpec
 from ren.lowering.backends.base import Unsupported
 from ren.lowering.backends.native import library
-from ren.lowering.devices.threads import threads
+from ren.lowering.devices.devices import threads
 from ren.lowering.inspect.explain import explain
 from ren.lowering.inspect.memory_report import memory_of, units_report
 from ren.lowering.plan.plan import Plan

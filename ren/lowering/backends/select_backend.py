@@ -11,7 +11,7 @@ from ren.lowering.backends.reference.backend import REFERENCE
 from ren.lowering.backends.xla.backend import XLA
 from ren.lowering.program.segment import Segment
 
-BACKENDS: tuple[Backend, ...] = (REFERENCE, NATIVE, XLA)
+BACKENDS: tuple[Backend, ...] = (NATIVE, REFERENCE, XLA)
 
 
 def compiled(segment: Segment, args: Sequence[Any]) -> Executable:

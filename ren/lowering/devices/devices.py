@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import jax
@@ -15,6 +16,12 @@ from ren.core.spec import BufferArg, PlaceholderArg
 
 PYTHON = "python"
 TRACED = "traced"
+
+
+def threads() -> int:
+    """Number of XLA's threads on the CPU: the processors that this process may use."""
+    allowed = getattr(os, "sched_getaffinity", None)
+    return len(allowed(0)) if allowed else os.cpu_count() or 1
 
 
 def is_tracer(array: Any) -> bool:

@@ -83,7 +83,7 @@ def run_algebra(sink: Node) -> Node:
 
 def run_kernel_passes(sink: Node) -> Node:
     """`sink`, which is after the passes of algebra, after all others."""
-    return _run(sink, PIPELINE[len(ALGEBRA) :], ALGEBRA)
+    return _run(sink, PIPELINE[len(ALGEBRA) :], ALGEBRA, "planning kernels")
 
 
 def made_explicit(sink: Node) -> Node:
@@ -94,14 +94,16 @@ def made_explicit(sink: Node) -> Node:
     return _run(sink, _EXPLICIT, ALGEBRA)
 
 
-def _run(sink: Node, steps: Sequence[Pass], before: Sequence[Pass]) -> Node:
+def _run(
+    sink: Node, steps: Sequence[Pass], before: Sequence[Pass], title: str = "planning"
+) -> Node:
     """`sink` after some passes.
 
     A graph that a pass leaves unchanged is verified after the next pass that changes it, or at the
     end.
     """
     done = verified = tuple(step.name for step in before)
-    with Progress(len(steps), "planning") as progress:
+    with Progress(len(steps), title) as progress:
         for step in steps:
             after = step.run(sink)
             done = (*done, step.name)

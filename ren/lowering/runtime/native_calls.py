@@ -26,8 +26,7 @@ from ren.lowering.backends.native.batch_axes import axes_of
 from ren.lowering.backends.native.bytecode import NativeProgram, lowering_of, native_program
 from ren.lowering.backends.native.limb_program import LoweringError
 from ren.lowering.backends.native.printer import printed
-from ren.lowering.devices.devices import check_devices
-from ren.lowering.devices.threads import threads
+from ren.lowering.devices.devices import check_devices, threads
 from ren.lowering.passes.pipeline import made_explicit
 from ren.lowering.plan.plan import Source
 from ren.lowering.program.graph import Call, Graph

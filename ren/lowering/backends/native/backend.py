@@ -14,6 +14,7 @@ from ren.lowering.backends.native.bytecode import emit_native, native_program
 from ren.lowering.backends.xla.emit import graph_function
 from ren.lowering.backends.xla.jax_executable import JaxExecutable
 from ren.lowering.backends.xla.tables import placement
+from ren.lowering.devices.devices import is_host
 from ren.lowering.devices.tracing import is_tracing
 from ren.lowering.program.graph import Call, Graph
 from ren.lowering.program.kernel import Program
@@ -52,6 +53,8 @@ class NativeBackend:
         Where arrays may be divided among devices, the call must loop over all batch axes. Each
         device would compute all positions of axes that are taken apart.
         """
+        if any(map(is_host, args)):
+            return Unsupported("its inputs are NumPy arrays, not JAX's", is_choice=True)
         if not gains_on(segment.graph):
             return NO_GAIN
         found = library.usable()

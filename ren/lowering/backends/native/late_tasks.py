@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 
 from ren.lowering.backends.native.limb_program import Rows
-from ren.lowering.devices.threads import threads
+from ren.lowering.devices.devices import threads
 
 LEAVES = frozenset({"input", "constant", "converted"})  # rows that no task computes
 
