@@ -55,7 +55,7 @@ def emitted(
 
     Args:
         body: the emitter of its op.
-        instr: the `ren.lowering.program.kernel.Instr`.
+        instr: the `ren.lowering.program.instructions.Instr`.
         tables: what it reads besides its sources; of elementwise ops, columns `[limb, 1]` or rows.
         src: arrays, or `Parts`.
     """
