@@ -77,13 +77,16 @@ def run_pipeline(sink: Node) -> Node:
 
 
 def run_algebra(sink: Node) -> Node:
-    """`sink` after the passes of algebra."""
-    return _run(sink, ALGEBRA, ())
+    """`sink` after the passes of algebra; what comes next verifies what the last of them left."""
+    return _run(sink, ALGEBRA, (), "planning")[0]
 
 
 def run_kernel_passes(sink: Node) -> Node:
     """`sink`, which is after the passes of algebra, after all others."""
-    return _run(sink, PIPELINE[len(ALGEBRA) :], ALGEBRA, "planning kernels")
+    after, is_verified = _run(sink, PIPELINE[len(ALGEBRA) :], ALGEBRA, "planning kernels")
+    if not is_verified:
+        verify(sink, after, tuple(step.name for step in PIPELINE))
+    return after
 
 
 def made_explicit(sink: Node) -> Node:
@@ -91,27 +94,27 @@ def made_explicit(sink: Node) -> Node:
 
     It is the graph that native code is lowered from. The same two passes run among the others.
     """
-    return _run(sink, _EXPLICIT, ALGEBRA)
+    after = sink
+    for step in _EXPLICIT:
+        after = step.run(after)
+    verify(sink, after, tuple(step.name for step in (*ALGEBRA, *_EXPLICIT)))
+    return after
 
 
 def _run(
-    sink: Node, steps: Sequence[Pass], before: Sequence[Pass], title: str = "planning"
-) -> Node:
-    """`sink` after some passes.
+    sink: Node, steps: Sequence[Pass], before: Sequence[Pass], title: str
+) -> tuple[Node, bool]:
+    """`sink` after some passes, and whether it is verified.
 
-    A graph that a pass leaves unchanged is verified after the next pass that changes it, or at the
-    end.
+    A graph that a pass leaves unchanged is verified after the next pass that changes it.
     """
-    done = verified = tuple(step.name for step in before)
+    done, is_verified = tuple(step.name for step in before), False
     with Progress(len(steps), title) as progress:
         for step in steps:
             after = step.run(sink)
-            done = (*done, step.name)
-            if after is not sink:
+            done, is_verified = (*done, step.name), after is not sink
+            if is_verified:
                 verify(sink, after, done)
-                verified = done
             sink = after
             progress.step()
-    if verified is not done:
-        verify(sink, sink, done)
-    return sink
+    return sink, is_verified

@@ -20,11 +20,13 @@ class Source:
 
     Attributes:
         sink: the SINK of its roots.
+        leaves: the leaves under it, in topological order.
         inputs: its leaves in order, as inputs.
         claims: for each root the devices that it demands, as `claim_of` tells them.
     """
 
     sink: Node
+    leaves: tuple[Node, ...]
     inputs: tuple[Input, ...]
     claims: tuple[Any, ...]
 

@@ -31,18 +31,14 @@ def source_of(sink: Node) -> Source:
     """
     claims = check_devices(toposort(sink))
     after = run_algebra(sink)
-    inputs = tuple(Input(leaf.arg, leaf.spec) for leaf in leaves_of(after))
-    return Source(after, inputs, tuple(claims[root] for root in sink.src))
-
-
-def leaves_of(sink: Node) -> list[Node]:
-    """The leaves under a SINK, in topological order."""
-    return [node for node in toposort(sink) if node.op.kind is Kind.LEAF]
+    leaves = tuple(node for node in toposort(after) if node.op.kind is Kind.LEAF)
+    inputs = tuple(Input(leaf.arg, leaf.spec) for leaf in leaves)
+    return Source(after, leaves, inputs, tuple(claims[root] for root in sink.src))
 
 
 def plan_from(source: Source) -> Plan:
     """The plan of a program: divided into kernels, scheduled, donations chosen."""
-    plan = schedule(run_kernel_passes(source.sink), leaves_of(source.sink))
+    plan = schedule(run_kernel_passes(source.sink), source.leaves)
     return attrs.evolve(with_donations(_at_home(plan, source.claims)), source=source)
 
 

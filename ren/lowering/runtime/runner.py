@@ -102,10 +102,27 @@ class Runner:
                     return self._bound(inputs)
             return self._step_by_step(inputs)
         except (RuntimeError, ValueError) as error:  # JAX raises the one on dispatch, XLA the other
-            self._check_donations(inputs)
-            if self.is_native and not isinstance(error, RenError):
-                raise self._failed(error) from error
+            self._explain(error, inputs)
             raise
+
+    def once(self, inputs: Sequence[Any]) -> tuple[Any, ...]:
+        """The same for a runner that is used once: it remembers nothing."""
+        try:
+            return self._step_by_step(inputs)
+        except (RuntimeError, ValueError) as error:
+            self._explain(error, inputs)
+            raise
+
+    def _explain(self, error: Exception, inputs: Sequence[Any]) -> None:
+        """Raises what says more than an error of JAX.
+
+        Raises:
+            DonatedBufferError: an input was given away.
+            NativeError: a native call failed.
+        """
+        self._check_donations(inputs)
+        if self.is_native and not isinstance(error, RenError):
+            raise self._failed(error) from error
 
     def _bound(self, inputs: Sequence[Any]) -> tuple[Any, ...]:
         """Runs the steps once, and remembers how to run them again on arrays like these."""
@@ -248,7 +265,7 @@ def _of_words(segment: Segment, words: Mapping[int, RingSpec]) -> Segment:
 
 def run_plan(plan: Plan, inputs: Sequence[Any]) -> tuple[Any, ...]:
     """The arrays of the plan's roots, unit by unit; see `Runner`."""
-    return unit_runner(plan)(inputs)
+    return Runner(plan.inputs, partition(plan, UNITS), plan.outputs).once(inputs)
 
 
 def run_once(source: Source, inputs: Sequence[Any]) -> tuple[Any, ...]:
@@ -258,7 +275,7 @@ def run_once(source: Source, inputs: Sequence[Any]) -> tuple[Any, ...]:
     """
     found = native_runner(source, source.inputs, inputs) if active_trace() is None else None
     if found is not None:
-        return found(inputs)
+        return found.once(inputs)
     return run_plan(plan_from(source), inputs)
 
 
@@ -275,7 +292,7 @@ def interpret_plan(plan: Plan, inputs: Sequence[Any]) -> tuple[Any, ...]:
     values = values_of(plan)
     steps = (_still(s, values) if isinstance(s, CopyUnit) else s for s in partition(plan, UNITS))
     interpreted = Runner(plan.inputs, tuple(steps), plan.outputs, lambda step, _: Interpreted(step))
-    made = interpreted([np.asarray(a) for a in inputs])
+    made = interpreted.once([np.asarray(a) for a in inputs])
     return tuple(
         _returned(a, values[v].device, inputs) for a, v in zip(made, plan.outputs, strict=True)
     )
