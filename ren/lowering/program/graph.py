@@ -87,17 +87,3 @@ def with_words(
 def _residues(limbs: int, n: int) -> Program:
     slot = Instr("SLOT", 0, (), (), 2, n)
     return Program((slot, Instr("RESIDUES", None, (0,), (0,), limbs, n)), (1,), 1)
-
-
-def last_reads(graph: Graph) -> tuple[tuple[int, ...], ...]:
-    """For each step the positions among its sources of values that nothing reads afterwards.
-
-    Inputs and outputs are not among them.
-    """
-    read = [step.src if isinstance(step, Call) else (step.src,) for step in graph.steps]
-    last = {v: i for i, src in enumerate(read) for v in src}
-    kept = {*range(graph.inputs), *graph.outputs}
-    return tuple(
-        tuple(at for at, v in enumerate(src) if last[v] == i and v not in kept)
-        for i, src in enumerate(read)
-    )

@@ -20,10 +20,6 @@ from ren.lowering.backends.xla.forking import check_not_forked
 from ren.lowering.devices.devices import is_tracer
 from ren.lowering.devices.shardings import default_device, layout_of, mesh_in_use
 
-# A jitted function has a plan for each argument spec, and one binding does. More are for calls of
-# one plan with other batch shapes or places, in turns.
-MAX_BINDINGS = 4
-
 _Likeness = tuple[type, tuple[int, ...], bool, Any, Any]
 _Step = tuple[Call, tuple[int, ...], tuple[int, ...], tuple[int, ...], str]
 
