@@ -222,3 +222,16 @@ def test_four_host_devices():
     command = [sys.executable, "-W", "error", "-c", FOUR_DEVICES]
     done = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+def test_constants_follow_the_python_device():
+    ring = ren.RingSpec(8, (17, 97))
+    a = Poly([1, 2, 3], ring).to("python")
+    seven = Poly.const(3, ring) + Poly.const(4, ring)
+    for prune in (False, True):
+        f = ren.jit(lambda p: (Poly.const(3, ring) + Poly.const(4, ring)) + p, prune=prune)
+        assert f(a).device == "python" and ren.equal(f(a), a + 7)
+    product = seven * a
+    assert ren.equal(seven.realize(), Poly([7], ring))
+    assert product.realize().device == "python"
+    assert ren.equal(product, a * 7)

@@ -41,7 +41,7 @@ from ren.lowering.storage.telemetry import Runner, Telemetry
 from ren.poly import Poly
 from ren.poly.capturing import capture_serial, capturing
 from ren.poly.poly import arrays_of
-from ren.poly.realization import realize_nodes, resolved, symbolic_value
+from ren.poly.realization import reads_array, realize_nodes, resolved, symbolic_value
 from ren.poly.symbolic import Aside, Length, Symbolic, evaluator
 from ren.progress import titled
 
@@ -401,7 +401,7 @@ def _independent(sink: Node, prune: bool) -> list[Node]:
         if depends[node]:
             found += (_behind_views(s) for s in node.src if not depends[s])
     computed = (node for node in found if node.op.kind not in (Kind.LEAF, Kind.CONSTANT))
-    return list(dict.fromkeys(computed))
+    return [node for node in dict.fromkeys(computed) if reads_array(node)]
 
 
 def _behind_views(node: Node) -> Node:

@@ -14,6 +14,7 @@ import attrs
 import numpy as np
 from numpy.typing import NDArray
 
+from ren.config import config
 from ren.core import op as ops
 from ren.core.node import make, placeholder
 from ren.core.ring import Domain, RingSpec
@@ -74,6 +75,7 @@ class _Program:
     def __init__(self, source: Source, order: list[int], rings: dict[int, RingSpec]) -> None:
         self._source, self._order, self._rings = source, order, rings
         self._chosen: tuple[Runner, Callable[[Any], Any]] | None = None
+        self._setting = config.native
 
     @property
     def is_native(self) -> bool:
@@ -81,7 +83,8 @@ class _Program:
         return self._chosen is not None and self._chosen[0].is_native
 
     def __call__(self, given: Sequence[Any]) -> tuple[Any, ...]:
-        if self._chosen is None:
+        if self._chosen is None or self._setting is not config.native:
+            self._setting = config.native
             words = [_words(given[i]) for i in self._order]
             native = native_runner(self._source, self._source.inputs, words, self._rings)
             if native is None:

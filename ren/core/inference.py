@@ -208,7 +208,7 @@ def infer_part(src: Specs, arg: PartArg) -> Spec:
     spec = src[0]
     if not spec.batch or not 0 <= arg.index < spec.batch[arg.axis]:
         raise DomainError(
-            f"PART {arg.index} was asked of the batch axes {spec.batch}.",
+            f"Position {arg.index} was asked of a polynomial with batch shape {spec.batch}.",
             f"It takes one entry of the {'last' if arg.axis else 'first'} one.",
             "Pass an index from 0 on that is below its size.",
         )

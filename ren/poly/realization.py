@@ -79,12 +79,18 @@ def realize_nodes(nodes: Sequence[Node]) -> list[Node]:
     if concrete:
         with concretely():
             made = compute(concrete)
-        with _lock:
-            _realized.update(zip(concrete, made, strict=True))
+        pairs = zip(concrete, made, strict=True)
+        with _lock:  # a program of constants alone is bound to no device, which its buffer is
+            _realized.update((node, done) for node, done in pairs if reads_array(node))
         found.update(zip(concrete, made, strict=True))
     if traced:
         found.update(zip(traced, compute(traced), strict=True))
     return [found[node] for node in nodes]  # type: ignore[misc]
+
+
+def reads_array(node: Node) -> bool:
+    """True when a node reads an array; a program of constants alone reads none."""
+    return any(n.op is ops.BUFFER for n in toposort(node))
 
 
 def _reads_tracer(node: Node) -> bool:

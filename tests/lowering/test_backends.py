@@ -355,3 +355,44 @@ def test_a_polynomial_of_degree_27_is_native_throughout():
     assert captured.telemetry.tier == "graph" and "native call" in captured.explain()
     memory = captured.memory
     print(memory)
+
+
+def test_parts_of_a_cut_program_are_whole_arrays_on_every_backend():
+    """Two degrees are cut; a part without transforms goes to XLA, its constants and joins too."""
+    needs_native()
+    small, wide = RingSpec(N, primes(N)[-2:]), RingSpec(N, primes(N)[-4:])
+    other = RingSpec(2 * N, primes(2 * N)[-2:])
+    a, w, s = poly(0, small), poly(1, wide), poly(2, other)
+
+    def f(a: Poly, w: Poly, s: Poly) -> tuple[Poly, ...]:
+        joined = w.to_ring(small).mod_up(small.moduli, wide)
+        return s * s, a + 1, a.ntt() * 0 + 3, a.ntt() ** 0, joined, s + 1
+
+    made = ren.realize(f(a, w, s))
+    want = f(*(p.to("python") for p in (a, w, s)))
+    jitted = ren.jit(f)(a, w, s)
+    for got, again, exact in zip(made, jitted, want, strict=True):
+        assert got.limbs.shape[-1] == got.ring.n
+        assert ren.equal(got, exact.to("cpu")) and ren.equal(again, exact.to("cpu"))
+    assert ren.equal(made[2].intt() * a, Poly([3], small) * a)
+
+
+def test_native_code_is_switched_off_for_functions_that_were_captured(monkeypatch):
+    needs_native()
+    x = poly(0, RING).realize()
+    ran = []
+    usual = NativeBackend.compile
+
+    def noted(self: NativeBackend, segment: Segment, args: Sequence[Any]) -> Any:
+        ran.append(segment)
+        return usual(self, segment, args)
+
+    for tier in ("auto", "graph", "units"):
+        f = ren.jit(lambda x: (x * x).intt(), tier=tier)
+        want = f(x)
+        with ren.config.update(native=False):
+            monkeypatch.setattr(NativeBackend, "compile", noted)
+            assert ren.equal(f(x), want)
+            monkeypatch.undo()
+        assert ren.equal(f(x), want)
+    assert ran  # bound anew, and refused by the setting

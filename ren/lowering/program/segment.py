@@ -45,7 +45,8 @@ class Segment:
         if self.units:
             return f"GRAPH of {len(self.units)} units"
         programs = (step.program for step in self.graph.steps if isinstance(step, Call))
-        return f"CALL of {sum(len(p.instrs) - p.slots for p in programs)} ops"
+        ops = sum(i.op not in ("SLOT", "STORE") for p in programs for i in p.instrs)
+        return f"CALL of {ops} ops"
 
 
 def segment_of(units: Sequence[Computing], wanted: Collection[int] | None = None) -> Segment:

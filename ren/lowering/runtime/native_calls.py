@@ -187,9 +187,15 @@ def _segment(
         src = tuple(position[s] for s in node.src)
         position[node] = len(instrs)
         instrs.append(Instr(node.op.name, rules.structure(node), src, needed, ring.limbs, ring.n))
-    stores = tuple(position[node] for node in wanted)
+    stores = []
+    for i, node in enumerate(wanted):  # whole arrays, whatever backend runs them
+        limbs, n = node.spec.ring.limbs, node.spec.ring.n
+        instrs.append(Instr("SLOT", -1 - i, (), (), limbs, n))
+        src = (len(instrs) - 1, position[node])
+        stores.append(len(instrs))
+        instrs.append(Instr("STORE", None, src, (), limbs, n))
     inputs, made = len(slots), len(stores)
-    program = Program(tuple(instrs), stores, inputs)
+    program = Program(tuple(instrs), tuple(stores), inputs)
     call = Call(program, tuple(range(len(tables))), tuple(range(inputs)))
     graph = Graph(inputs, (call,), tuple(range(inputs, inputs + made)))
     ins = tuple(number[node] for node in slots)

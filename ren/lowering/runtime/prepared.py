@@ -13,6 +13,7 @@ import attrs
 import jax
 from jax.profiler import TraceAnnotation
 
+from ren.config import config
 from ren.lowering.backends.base import Call
 from ren.lowering.backends.xla import emit
 from ren.lowering.backends.xla import jax_runtime as runtime
@@ -107,5 +108,5 @@ def likeness(array: Any) -> _Likeness:
 
 
 def context_in_use() -> tuple[Any, ...]:
-    """State that decides where results are besides the arrays, and the epoch of the kernels."""
-    return emit.epoch(), default_device(), mesh_in_use()
+    """State that decides what runs besides the arrays: devices, epoch of the kernels, `native`."""
+    return emit.epoch(), default_device(), mesh_in_use(), config.native

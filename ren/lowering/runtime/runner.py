@@ -16,10 +16,11 @@ import jax
 import numpy as np
 from jax.profiler import TraceAnnotation
 
-from ren.core.errors import NativeError, RenError
+from ren.core.errors import DeviceError, NativeError, RenError
 from ren.core.node import Node
 from ren.core.printer import print_graph
 from ren.core.ring import RingSpec
+from ren.core.user_frame import user_line
 from ren.lowering.backends import select_backend
 from ren.lowering.backends.base import Bound, Executable, Unsupported
 from ren.lowering.backends.native.backend import may_be_divided
@@ -118,9 +119,16 @@ class Runner:
 
         Raises:
             DonatedBufferError: an input was given away.
+            DeviceError: the arrays are on several devices.
             NativeError: a native call failed.
         """
         self._check_donations(inputs)
+        if "incompatible devices" in str(error):
+            raise DeviceError(
+                f"{user_line()} computes with arrays on several devices.",
+                "The arrays of one program are on one device, or divided over the same devices.",
+                "Move them: x.to(y.device), or jax.device_put(x, device).",
+            ) from error
         if self.is_native and not isinstance(error, RenError):
             raise self._failed(error) from error
 

@@ -16,6 +16,9 @@ from ren.core.text_table import duration
 from ren.lowering.plan.partition import GRAPH, UNITS
 from ren.lowering.plan.plan import Plan
 from ren.lowering.runtime.runner import (
+    Runner as PlanRunner,
+)
+from ren.lowering.runtime.runner import (
     graph_runner,
     interpret_plan,
     native_runner,
@@ -84,7 +87,7 @@ class ChosenTier:
         self, plan: Plan, tier: str, name: str = "A plan", clock: Clock = time.perf_counter_ns
     ) -> None:
         self._plan, self._chosen, self._name, self._clock = plan, tier, name, clock
-        self._run: Run | None = None
+        self._run: PlanRunner | None = None
         self._is_proven = tier != GRAPH
         self._compile_ns = self._calls = self._others = 0
         self._cooldown = Cooldown(clock)
@@ -131,6 +134,8 @@ class ChosenTier:
 
     def _graph(self, inputs: Sequence[Any]) -> tuple[Any, ...]:
         if self._run is not None and self._is_proven:
+            if self._run.is_native and not config.native:  # it was switched off since
+                return self._units(inputs)
             return self._run(inputs)
         start = self._clock()
         if self._run is None:
