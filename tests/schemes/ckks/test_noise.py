@@ -261,6 +261,7 @@ def test_long_programs_need_no_recursion(deep):
 
 @pytest.mark.slow
 def test_estimates_in_transformations(deep):
+    deep.rotation_keys([1])
     x, y = deep.encrypt([0.5]), deep.encrypt([0.25], bound=2)
     want = x * y
     np.testing.assert_allclose(jax.jit(lambda x, y: x * y)(x, y).noise, want.noise, rtol=1e-6)
