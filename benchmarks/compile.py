@@ -22,11 +22,10 @@ from benchmarks.record import stamp
 from ren.core import Domain, RingSpec, make, toposort
 from ren.core import op as ops
 from ren.core.numtheory import ntt_primes_below
-from ren.lowering.backends.xla import emit
+from ren.lowering.backends.xla import jax_executable
 from ren.lowering.backends.xla.backend import XLA
 from ren.lowering.plan.plan import KernelUnit, Plan
-from ren.lowering.program.segment import unit_segment
-from ren.lowering.program.steps import read_slots
+from ren.lowering.program.steps import read_slots, unit_segment
 from ren.lowering.runtime.planning import plan_of
 from ren.lowering.runtime.runner import run_plan
 from ren.poly import Poly
@@ -70,7 +69,7 @@ def timed(plan: Plan) -> float:
 
 def compile_times(plan: Plan) -> list[tuple[str, float]]:
     """Seconds to compile each distinct kernel, alone and from nothing."""
-    emit.clear_kernels()
+    jax_executable.clear_kernels()
     jax.clear_caches()
     rows, seen = [], set()
     for unit in plan.units:
@@ -93,10 +92,10 @@ def measure() -> dict[str, object]:
     planning = time.perf_counter() - start
     jax.block_until_ready(jax.numpy.zeros(3) + 1)  # JAX itself is up
     first = timed(plan)
-    count = emit.compiled_count()
+    count = jax_executable.compiled_count()
     second = relinearization(2)
     again = timed(second)
-    new = emit.compiled_count() - count
+    new = jax_executable.compiled_count() - count
     replay = min(timed(plan) for _ in range(5))
     kernels = compile_times(plan)
     return {

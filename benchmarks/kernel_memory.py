@@ -12,8 +12,7 @@ from ren.lowering.backends.base import Unsupported
 from ren.lowering.backends.xla.backend import XLA
 from ren.lowering.inspect.memory_report import memory_of
 from ren.lowering.plan.plan import Plan
-from ren.lowering.program.segment import unit_segment
-from ren.lowering.program.steps import KernelUnit, nbytes, value_specs
+from ren.lowering.program.steps import KernelUnit, nbytes, unit_segment, value_specs
 from ren.lowering.runtime.native_calls import native_calls
 
 CALL = "native call"

@@ -57,7 +57,7 @@ def bare(plan: Plan, inputs: list[Any]) -> Callable[[], Any]:
     def run() -> Any:
         values = list(inputs)
         for function, tables, ins in steps:
-            values.extend(function(tables, tuple([values[i] for i in ins]), ()))
+            values.extend(function(tables, *[values[i] for i in ins]))
         return [values[i] for i in plan.outputs]
 
     return run

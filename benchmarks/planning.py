@@ -24,7 +24,7 @@ from ren.core.node import Node, buffer
 from ren.core.numtheory import ntt_primes_below
 from ren.lowering.passes import pipeline as passes
 from ren.lowering.plan.memory import with_donations
-from ren.lowering.plan.schedule import schedule
+from ren.lowering.plan.plan import schedule
 from ren.lowering.runtime.planning import plan_of
 
 RESULTS = Path(__file__).parent / "results" / "planning.jsonl"

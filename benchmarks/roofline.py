@@ -33,11 +33,10 @@ from benchmarks.peers.processes import on_cores
 from benchmarks.record import RESULTS, append, commit, cores, device, stamp
 from benchmarks.rows import aligned
 from benchmarks.run import DEPTHS
-from ren.lowering.backends.select_backend import compiled
 from ren.lowering.plan.cost import unit_cost
 from ren.lowering.plan.plan import Plan
-from ren.lowering.program.segment import unit_segment
-from ren.lowering.program.steps import KernelUnit, value_specs
+from ren.lowering.program.steps import KernelUnit, unit_segment, value_specs
+from ren.lowering.runtime.runner import executable_of
 from ren.schemes import ckks
 
 COPIED = 1 << 28  # bytes of each array
@@ -132,7 +131,7 @@ def kernels(plan: Plan, repeats: int) -> Iterator[dict[str, Any]]:
         seen.add(unit.kernel.program)
         args = tuple(jnp.ones(specs[i].shape, jnp.uint32) for i in unit.ins)
         bare = attrs.evolve(unit_segment(unit), donate=())
-        run = compiled(bare, args).bind(args).results
+        run = executable_of(bare, args).bind(args)
         cost = unit_cost(unit, specs)
         n = specs[unit.outs[0]].ring.n
         butterflies = cost.limb_ntts * (n // 2) * (n.bit_length() - 1)

@@ -26,6 +26,7 @@ import attrs
 
 from ren.core import html
 from ren.core.errors import SettingError, UnknownSettingError
+from ren.core.text_table import columns
 
 TIERS = ("eager", "units", "graph", "auto")
 
@@ -38,18 +39,21 @@ class Setting:
     """One setting.
 
     Attributes:
-        name: the attribute of `ren.config`.
         default: its value where nothing else is said.
         check: gives the value to store, or raises TypeError or ValueError.
         needed: which values it can have, as a sentence.
         meaning: what it does, in a few words.
+        name: the attribute of `ren.config`.
     """
 
-    name: str
     default: Any
     check: Callable[[Any], Any]
     needed: str
     meaning: str
+    name: str = ""
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        object.__setattr__(self, "name", name)
 
     @property
     def variable(self) -> str:
@@ -121,44 +125,26 @@ def _folder(value: Any) -> str | None:
     return (os.fspath(value) or None) if value is not None else None
 
 
-def _switch(name: str, default: bool, meaning: str) -> Setting:
-    return Setting(name, default, _bool, "True or False (in the environment 1 or 0)", meaning)
+# Rows of `Config`, typed as the values of its instances are.
 
 
-def _number(name: str, default: int, meaning: str, least: int = 0) -> Setting:
-    return Setting(name, default, _count(least), f"an integer >= {least}", meaning)
+def _setting(default: Any, check: Callable[[Any], Any], needed: str, meaning: str) -> Any:
+    return Setting(default, check, needed, meaning)
 
 
-_AUTO_NEEDED = 'True, False or "auto" (in the environment 1, 0 or auto)'
+def _switch(default: bool, meaning: str) -> bool:
+    return _setting(default, _bool, "True or False (in the environment 1 or 0)", meaning)
 
-SETTINGS = (
-    _switch("jit", True, "ren.jit captures once and replays; without it, each call captures"),
-    _switch("jit_log", False, "log to stderr what ren.jit does"),
-    Setting("jit_tier", "auto", _tier, f"one of {', '.join(map(repr, TIERS))}",
-            'how plans with tier="auto" run; "auto" decides by measuring'),
-    _switch("jit_speculate", True, "tier auto compiles graphs in the background; off under CI"),
-    _number("jit_speculate_after_ns", 20_000_000, "time in a plan before auto may compile it"),
-    _number("compile_budget_ns", 30 * _SECOND, "background compiling allowed in each window"),
-    _number("compile_window_ns", 60 * _SECOND, "the window of the compile budget", 1),
-    _number("compile_cooldown_base_ns", 5 * _SECOND, "wait after the first failure of a tier"),
-    _number("compile_cooldown_max_ns", 600 * _SECOND, "the longest wait; it doubles up to here"),
-    _number("rearm_interval_ns", 60 * _SECOND, "time before a choice of tier is revisited"),
-    _number("rearm_min_samples", 8, "timed calls since the choice that this needs", 1),
-    Setting("rearm_max_volatility", 0.25, _positive, "a number > 0",
-            "their deviation over their mean that it allows"),
-    Setting("native", "auto", _auto_switch, _AUTO_NEEDED,
-            'kernels in C++ on CPUs, built at first use; "auto" where that works'),
-    Setting("cache_dir", None, _folder, 'a path, None for the user\'s cache folder, or "off"',
-            'where compiled kernels and telemetry are kept; "off" keeps none'),
-    _number("cache_ttl_s", 30 * 86_400, "age at which an entry of the cache goes"),
-    _number("cache_max_entries", 4096, "plans that the cache remembers", 1),
-    _number("cache_refresh_s", 86_400, "age at which an entry that says the same is written again"),
-    _number("cache_flush_min", 8, "plans that are new are written when they are so many", 1),
-    _number("cache_flush_max", 64, "entries, new or not, are written when they are so many", 1),
-    Setting("progress", "auto", _auto_switch, _AUTO_NEEDED,
-            'bars for what takes seconds, by tqdm; "auto" in notebooks and on terminals'),
-)  # fmt: skip
-_BY_NAME = {setting.name: setting for setting in SETTINGS}
+
+def _auto(meaning: str) -> bool | str:
+    needed = 'True, False or "auto" (in the environment 1, 0 or auto)'
+    return _setting("auto", _auto_switch, needed, meaning)
+
+
+def _number(default: int, meaning: str, least: int = 0) -> int:
+    return _setting(default, _count(least), f"an integer >= {least}", meaning)
+
+
 # What other systems have and Ren has not, and why.
 _ABSENT = {
     name: "Residues are exact in every tier and kernel: no faster mode could give anything up."
@@ -187,26 +173,30 @@ class Config:
         UnknownSettingError: no such setting.
     """
 
-    jit: bool
-    jit_log: bool
-    jit_tier: str
-    jit_speculate: bool
-    jit_speculate_after_ns: int
-    compile_budget_ns: int
-    compile_window_ns: int
-    compile_cooldown_base_ns: int
-    compile_cooldown_max_ns: int
-    rearm_interval_ns: int
-    rearm_min_samples: int
-    rearm_max_volatility: float
-    native: bool | str
-    cache_dir: str | None
-    cache_ttl_s: int
-    cache_max_entries: int
-    cache_refresh_s: int
-    cache_flush_min: int
-    cache_flush_max: int
-    progress: bool | str
+    jit = _switch(True, "ren.jit captures once and replays; without it, each call captures")
+    jit_log = _switch(False, "log to stderr what ren.jit does")
+    jit_tier: str = _setting("auto", _tier, f"one of {', '.join(map(repr, TIERS))}",
+        'how plans with tier="auto" run; "auto" decides by measuring')  # fmt: skip
+    jit_speculate = _switch(True, "tier auto compiles graphs in the background; off under CI")
+    jit_speculate_after_ns = _number(20_000_000, "time in a plan before auto may compile it")
+    compile_budget_ns = _number(30 * _SECOND, "background compiling allowed in each window")
+    compile_window_ns = _number(60 * _SECOND, "the window of the compile budget", 1)
+    compile_cooldown_base_ns = _number(5 * _SECOND, "wait after the first failure of a tier")
+    compile_cooldown_max_ns = _number(600 * _SECOND, "the longest wait; it doubles up to here")
+    rearm_interval_ns = _number(60 * _SECOND, "time before a choice of tier is revisited")
+    rearm_min_samples = _number(8, "timed calls since the choice that this needs", 1)
+    rearm_max_volatility: float = _setting(0.25, _positive, "a number > 0",
+        "their deviation over their mean that it allows")  # fmt: skip
+    native = _auto('kernels in C++ on CPUs, built at first use; "auto" where that works')
+    cache_dir: str | None = _setting(
+        None, _folder, 'a path, None for the user\'s cache folder, or "off"',
+        'where compiled kernels and telemetry are kept; "off" keeps none')  # fmt: skip
+    cache_ttl_s = _number(30 * 86_400, "age at which an entry of the cache goes")
+    cache_max_entries = _number(4096, "plans that the cache remembers", 1)
+    cache_refresh_s = _number(86_400, "age at which an entry that says the same is written again")
+    cache_flush_min = _number(8, "plans that are new are written when they are so many", 1)
+    cache_flush_max = _number(64, "entries, new or not, are written when they are so many", 1)
+    progress = _auto('bars for what takes seconds, by tqdm; "auto" in notebooks and on terminals')
     _lock: threading.RLock
 
     def __init__(self, environment: Mapping[str, str] | None = None) -> None:
@@ -221,7 +211,7 @@ class Config:
         Returns:
             A context manager, which need not be used: on leaving it, these settings are as before.
         """
-        checked = {name: _setting(name).checked(value) for name, value in values.items()}
+        checked = {name: _named(name).checked(value) for name, value in values.items()}
         with self._lock:
             _check_order({**self.__dict__, **checked}, checked)
             before = {name: self.__dict__[name] for name in checked}
@@ -234,24 +224,20 @@ class Config:
         self.update(**{name: value})
 
     def __delattr__(self, name: str) -> None:
-        self.update(**{name: _setting(name).default})
+        self.update(**{name: _named(name).default})
 
     if not TYPE_CHECKING:  # type checkers know the names
 
         def __getattr__(self, name: str) -> Any:  # reached for unknown names alone
             if name.startswith("__"):
                 raise AttributeError(name)
-            return _setting(name)
+            return _named(name)
 
     def __dir__(self) -> list[str]:
         return [*_BY_NAME, "update"]
 
     def __str__(self) -> str:
-        rows = self._rows()
-        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-        return "\n".join(
-            "  ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)).rstrip() for row in rows
-        )
+        return columns(self._rows(), left=range(4))
 
     def _repr_html_(self) -> str:
         return html.card("ren.config", html.table(self._rows(), left=range(4)))
@@ -280,7 +266,11 @@ class Restore:
         self._config.update(**self._before)
 
 
-def _setting(name: str) -> Setting:
+SETTINGS = tuple(s for s in vars(Config).values() if isinstance(s, Setting))
+_BY_NAME = {setting.name: setting for setting in SETTINGS}
+
+
+def _named(name: str) -> Setting:
     found = _BY_NAME.get(name)
     if found is not None:
         return found
@@ -297,14 +287,13 @@ def _setting(name: str) -> Setting:
 
 
 def _check_order(values: Mapping[str, Any], given: Mapping[str, Any]) -> None:
-    for low, high in _ORDERED:
-        if values[low] > values[high]:
-            wrong = low if low in given else high
-            raise SettingError(
-                f"ren.config.{wrong} got {values[wrong]!r}.",
-                f"{low} is at most {high}; they would be {values[low]!r} and {values[high]!r}.",
-                f"Set both at once: ren.config.update({low}=..., {high}=...).",
-            )
+    for low, high in _disordered(values):
+        wrong = low if low in given else high
+        raise SettingError(
+            f"ren.config.{wrong} got {values[wrong]!r}.",
+            f"{low} is at most {high}; they would be {values[low]!r} and {values[high]!r}.",
+            f"Set both at once: ren.config.update({low}=..., {high}=...).",
+        )
 
 
 def _from_environment(environment: Mapping[str, str]) -> dict[str, Any]:
@@ -319,13 +308,16 @@ def _from_environment(environment: Mapping[str, str]) -> dict[str, Any]:
             values[setting.name] = setting.parsed(text)
         except (TypeError, ValueError):
             _ignored(f"{setting.variable}={text!r}", setting.needed, values[setting.name])
-    for low, high in _ORDERED:
-        if values[low] > values[high]:
-            both = [_BY_NAME[name] for name in (low, high)]
-            values.update({setting.name: setting.default for setting in both})
-            names = " and ".join(setting.variable for setting in both)
-            _ignored(names, "the first at most the second", [s.default for s in both])
+    for pair in _disordered(values):
+        both = [_BY_NAME[name] for name in pair]
+        values.update({setting.name: setting.default for setting in both})
+        names = " and ".join(setting.variable for setting in both)
+        _ignored(names, "the first at most the second", [s.default for s in both])
     return values
+
+
+def _disordered(values: Mapping[str, Any]) -> list[tuple[str, str]]:
+    return [(low, high) for low, high in _ORDERED if values[low] > values[high]]
 
 
 def _ignored(given: str, needed: str, kept: object) -> None:

@@ -5,30 +5,32 @@ from __future__ import annotations
 import functools
 import inspect
 import logging
+import sys
 import threading
 import types
+import warnings
 import weakref
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple, overload
 
+import attrs
+import jax
+
 from ren.capture.arguments import Call, Signature, poly_key, realized, stand_ins, value_keys
 from ren.capture.capture import Captured, Options, capture
-from ren.capture.recaptures import Recaptures
 from ren.config import config
-from ren.core.errors import JitError
-from ren.lowering.devices.devices import resolve_device
-from ren.lowering.devices.tracing import is_tracing
+from ren.core.errors import JitError, RecaptureWarning
+from ren.lowering.devices.devices import device_name, is_tracing, resolve_device
 from ren.lowering.runtime.tiers.tiers import AUTO, UNITS, check_tier
 from ren.poly import Poly
-from ren.poly.capturing import is_capturing, is_inlining
 from ren.poly.checks import check_options
+from ren.poly.realization import is_capturing, is_inlining
 from ren.poly.symbolic import LengthNeeded, Unfit, UnfitLength
 
 DEFAULT_MAX_PLANS = 16
-
-DEFAULTS = Options()
+TOLERATED = 8  # captures that differ in a constant alone: so many are no accident any more
 _log = logging.getLogger("ren")
 
 _jitted: weakref.WeakSet[Jitted] = weakref.WeakSet()
@@ -50,10 +52,10 @@ class Jitted:
     def __init__(
         self,
         function: Callable[..., Any],
-        max_plans: int = DEFAULT_MAX_PLANS,
-        options: Options = DEFAULTS,
-        static_argnames: tuple[str, ...] = (),
-        donate_argnames: tuple[str, ...] = (),
+        max_plans: int,
+        options: Options,
+        static_argnames: tuple[str, ...],
+        donate_argnames: tuple[str, ...],
     ) -> None:
         if not callable(function):
             raise JitError(
@@ -72,10 +74,11 @@ class Jitted:
         self._name = getattr(function, "__qualname__", repr(function))
         self._max_plans = max_plans
         self._options = options
-        self._signature = Signature(function, self._name, static_argnames, donate_argnames)
+        self._names = (static_argnames, donate_argnames)
+        self._signature = Signature(function, self._name, *self._names)
         self._plans: OrderedDict[Hashable, Captured] = OrderedDict()
         self._by_length: set[Hashable] = set()  # structures whose program depends on lengths
-        self._recaptures = Recaptures(self._name)
+        self._constants: Counter[Hashable] = Counter()  # captures alike but for constants
         self._hits = self._misses = self._evictions = 0
         self._lock = threading.Lock()
         self._turns: dict[Hashable, threading.RLock] = {}  # of threads that capture
@@ -102,30 +105,28 @@ class Jitted:
         types = tuple(map(poly_key, polys))
         by_length = bool(self._by_length) and call.key in self._by_length
         key = (call.key, types, value_keys(call.values, by_length))
-        found = self._found(key)
-        if found is not None:
-            return found
+        if (plan := self._kept(key)) is not None:
+            return plan
         with self._alone(key):
-            found = self._found(key)  # captured by another thread meanwhile
-            if found is not None:
-                return found
+            if (plan := self._kept(key)) is not None:  # captured by another thread meanwhile
+                return plan
             names = self._signature.names(call)[1]
             try:
-                made = self._capture(call, polys, stand_ins(call.values, names, by_length))
+                plan = self._capture(call, polys, stand_ins(call.values, names, by_length))
             except LengthNeeded:
                 self._by_length.add(call.key)
                 return self._captured(call, polys)
-            self._recaptures.note(key, call)
-            self._keep(key, made)
-        return made
+            self._note_constants(key, call)
+            self._keep(key, plan)
+        return plan
 
-    def _found(self, key: Hashable) -> Captured | None:
+    def _kept(self, key: Hashable) -> Captured | None:
         with self._lock:
-            found = self._plans.get(key)
-            if found is not None:
+            plan = self._plans.get(key)
+            if plan is not None:
                 self._plans.move_to_end(key)
                 self._hits += 1
-            return found
+            return plan
 
     @contextmanager
     def _alone(self, key: Hashable) -> Iterator[None]:
@@ -139,10 +140,28 @@ class Jitted:
             with self._lock:
                 self._turns.pop(key, None)
 
-    def _keep(self, key: Hashable, made: Captured) -> None:
+    def _note_constants(self, key: Any, call: Call) -> None:
+        """Counts captures that differ in the values of constants alone; warns once of a kind."""
+        if not any(p.is_constant for p in call.polys):
+            return
+        structure, types, values = key
+        alike = tuple(t[:2] if p.is_constant else t for t, p in zip(types, call.polys, strict=True))
+        with self._lock:
+            self._constants[structure, alike, values] += 1
+            count = self._constants[structure, alike, values]
+        if count == TOLERATED:
+            warnings.warn(
+                f"{self._name} was captured {count} times for arguments that differ only in the "
+                "value of a constant polynomial, which is part of a plan's key.\nPass the number "
+                "itself, which is symbolic, or Poly.const(c, ring).contiguous().realize().",
+                RecaptureWarning,
+                stacklevel=4,
+            )
+
+    def _keep(self, key: Hashable, plan: Captured) -> None:
         with self._lock:
             self._misses += 1
-            self._plans[key] = made
+            self._plans[key] = plan
             self._plans.move_to_end(key)
             while len(self._plans) > self._max_plans:
                 _, gone = self._plans.popitem(last=False)
@@ -152,9 +171,19 @@ class Jitted:
     def _capture(self, call: Call, polys: list[Poly], others: list[Any]) -> Captured:
         function, donated = self._signature.function(call), self._signature.donated(call)
         structure = call.structure(polys)
-        made = capture(function, self._name, structure, others, self._options, donated)
-        _log.info("%s: captured, %s", self._name, made)
-        return made
+        plan = capture(function, self._name, structure, others, self._options, donated)
+        _log.info("%s: captured, %s", self._name, plan)
+        return plan
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """The function and its options; plans are captured anew where it is unpickled."""
+        function, name, options = self._function, self._name, self._options
+        if isinstance(function, types.FunctionType) and _named(self.__module__, name) is self:
+            # Behind its decorated name the function is found as what that name wraps.
+            function.__qualname__ = f"{name}.__wrapped__"
+        if isinstance(options.device, jax.Device):
+            options = attrs.evolve(options, device=device_name(options.device))
+        return _unpickled, (function, name, self._max_plans, options, *self._names)
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         return self if instance is None else types.MethodType(self, instance)
@@ -177,11 +206,33 @@ class Jitted:
         with self._lock:
             self._plans.clear()
             self._by_length.clear()
-            self._recaptures.clear()
+            self._constants.clear()
             self._hits = self._misses = self._evictions = 0
 
     def __repr__(self) -> str:
         return f"<ren.jit of {self._name}: {len(self._plans)} plans>"
+
+
+def _named(module: str, name: str) -> Any:
+    """The object that a module has under a name, dots included; None if there is none."""
+    found: Any = sys.modules.get(module)
+    for part in name.split("."):
+        found = getattr(found, part, None)
+    return found
+
+
+def _unpickled(
+    function: Callable[..., Any], name: str, max_plans: int, options: Options, *names: Any
+) -> Jitted:
+    """The jitted function that this process has under the name, else a new one."""
+    here = _named(getattr(function, "__module__", ""), name)
+    if isinstance(here, Jitted) and here._function is function:
+        return here
+    if isinstance(function, types.FunctionType):
+        function.__qualname__ = name
+    if isinstance(options.device, str):
+        options = attrs.evolve(options, device=resolve_device(options.device))
+    return Jitted(function, max_plans, options, *names)
 
 
 @overload
@@ -319,7 +370,7 @@ def djit(
     # What runs once is not worth a choice of tiers.
     options = Options(tier=UNITS, show_graph=show_graph, auto_device=auto_device)
     if function is None:
-        return lambda function: _captured_anew(function, options)
+        return functools.partial(_captured_anew, options=options)
     return _captured_anew(function, options)
 
 

@@ -19,6 +19,7 @@ from ren.core import html
 from ren.core.numtheory import ntt_primes_below, primitive_root_of_unity
 from ren.core.text_table import columns
 from ren.lowering.backends.xla.executables import Executables
+from ren.lowering.devices.devices import Place
 from ren.lowering.storage import executable_store as disk
 from ren.poly import Poly
 from ren.ring import RingSpec
@@ -187,15 +188,14 @@ def _cache() -> str:
     if store is None:
         return "off: nothing is kept (ren.config.cache_dir)"
     x = jnp.arange(8, dtype=jnp.uint32)
-    first, second = (
-        Executables(jax.jit(lambda x: x * x + 1, keep_unused=True), "self-test") for _ in range(2)
-    )
-    made = first.on((x,), [x], x.sharding)
+    function = jax.jit(lambda tables, x: x * x + 1, keep_unused=True)
+    first, second = (Executables(function, "self-test") for _ in range(2))
+    made = first.on((), [x], Place(x.sharding, False))
     if made is None:
         return "off: this JAX has no executables that can be kept"
-    (result,) = made.bind((), False)([x])
+    (result,) = made([x])
     _require(np.array_equal(result, np.arange(8) ** 2 + 1), "an executable computes something else")
-    _require(second.ahead((x,), [x], x.sharding) is None, "what was kept is not found again")
+    _require(second.ahead((), [x], x.sharding) is None, "what was kept is not found again")
     return "an executable was kept and found again"
 
 

@@ -11,19 +11,18 @@ from ren.core import op as ops
 from ren.core.node import buffer, placeholder
 from ren.core.spec import BufferArg
 from ren.lowering.devices.devices import claim_of
-from ren.lowering.devices.donation import check_all, mark, may_donate
+from ren.lowering.devices.donation import check_not_donated, mark, may_donate
 from ren.lowering.plan.memory import donating
 from ren.lowering.plan.plan import Plan
 from ren.lowering.runtime.planning import plan_of
 from ren.lowering.runtime.runner import run_plan
-from ren.poly import realize_polys
-from ren.poly.capturing import capturing
-from ren.poly.realization import resolved
+from ren.poly.poly import from_node, realize_polys
+from ren.poly.realization import capturing, resolved
 
 
 def planned(function: Callable[..., Poly], polys: Sequence[Poly]) -> tuple[Plan, list[Any]]:
     """The plan of `function` and its inputs: indices into `polys`, or arrays that it holds."""
-    symbols = [Poly.from_node(placeholder(p.node.spec, claim_of(p.limbs))) for p in polys]
+    symbols = [from_node(placeholder(p.node.spec, claim_of(p.limbs))) for p in polys]
     with capturing():
         root = function(*symbols).node
     plan = plan_of(resolved(make(ops.SINK, [root])))
@@ -37,12 +36,12 @@ def call(function: Callable[..., Poly], *args: Poly, donate: Sequence[int] = (0,
     arrays = [p.limbs for p in polys]
     plan, sources = planned(function, polys)
     inputs = [arrays[s] if isinstance(s, int) else s for s in sources]
-    check_all(inputs)
+    check_not_donated(*inputs)
     given = [v for v, s in enumerate(sources) if isinstance(s, int) and s in donate]
     chosen = donating(plan, given) if may_donate(inputs, given) else plan
     (result,) = mark([arrays[i] for i in donate], run_plan(chosen, inputs))
     (spec,) = plan.output_specs
-    return Poly.from_node(buffer(result, spec.ring, spec.domain))
+    return from_node(buffer(result, spec.ring, spec.domain))
 
 
 def address(p: Poly) -> int:

@@ -14,7 +14,7 @@ from unittest.mock import patch
 import attrs
 
 import ren
-from ren.lowering.backends.native import late_tasks
+from ren.lowering.backends.native import phases
 from ren.poly import Poly
 from ren.ring import RingSpec
 
@@ -100,7 +100,7 @@ def text_of(program: GoldenProgram) -> str:
     """The program as `ren.xpr` prints it, then every stage; a stage like the last says so."""
     parts = [program.about, ren.xpr(program.function, *program.args)]
     shown = ""
-    with patch.object(late_tasks, "threads", lambda: 2):  # phases depend on it
+    with patch.object(phases, "threads", lambda: 2):  # phases depend on it
         stages = ren.stages(program.function, *program.args)
     for stage, text in stages.items():
         parts.append(f"== {stage}\n{'(as before)' if text == shown else text}")

@@ -9,7 +9,7 @@ import pytest
 import ren
 from ren.core.errors import DomainError, RingMismatchError
 from ren.poly import Poly
-from ren.poly.batching import side_by_side
+from ren.poly.batching import item, stacked
 from ren.ring import RingSpec
 
 RING = RingSpec(n=8, moduli=(17, 97))
@@ -23,22 +23,22 @@ def drawn(*batch: int, device: str | None = None) -> Poly:
 @pytest.mark.parametrize("device", [None, "python"])
 def test_items_of_what_stands_side_by_side(device):
     a, b, c = (drawn(*batch, device=device) for batch in ((2,), (2,), ()))
-    both = side_by_side([a, b.ntt(), c])  # c stands beside each of the batch
+    both = stacked([a, b.ntt(), c], -1)  # c stands beside each of the batch
     assert both.shape == (2, 3, 2, 8)
     assert both.tolist() == [
         [x, y, c.tolist()] for x, y in zip(a.tolist(), b.tolist(), strict=True)
     ]
-    assert both.item(1).tolist() == b.tolist()
-    assert both.item(2).item(0).tolist() == c.tolist()
+    assert item(both, 1).tolist() == b.tolist()
+    assert item(item(both, 2), 0).tolist() == c.tolist()
 
 
 def test_under_jit_and_vmap():
     x = drawn(3, 2)
 
     def swapped(x):
-        return side_by_side([x.item(1) * x.item(0), x.item(0) - 1])
+        return stacked([item(x, 1) * item(x, 0), item(x, 0) - 1], -1)
 
-    pairs = zip(x.item(0).tolist(), x.item(1).tolist(), strict=True)
+    pairs = zip(item(x, 0).tolist(), item(x, 1).tolist(), strict=True)
     pairs = [(Poly(a, RING), Poly(b, RING)) for a, b in pairs]
     want = [[(a * b).tolist(), (a - 1).tolist()] for a, b in pairs]
     jitted = ren.jit(swapped)
@@ -50,8 +50,8 @@ def test_under_jit_and_vmap():
 def test_what_has_no_such_place():
     for poly, index in ((drawn(), 0), (drawn(2), 2), (drawn(2), -1)):
         with pytest.raises(DomainError, match="of the last one"):
-            poly.item(index)
+            item(poly, index)
     with pytest.raises(DomainError, match="no polynomials"):
-        side_by_side([])
+        stacked([], -1)
     with pytest.raises(RingMismatchError, match="two rings"):
-        side_by_side([drawn(), Poly([1], RingSpec(n=8, moduli=(17,)))])
+        stacked([drawn(), Poly([1], RingSpec(n=8, moduli=(17,)))], -1)

@@ -14,13 +14,13 @@ import ren
 from ren import Domain, Poly, RingSpec
 from ren.core import make
 from ren.core import op as ops
-from ren.lowering.backends.xla import emit
+from ren.lowering.backends.xla import jax_executable
 from ren.lowering.inspect.explain import explain
 from ren.lowering.plan.cost import cost_of
 from ren.lowering.plan.plan import KernelUnit, Plan, ViewUnit
 from ren.lowering.runtime.planning import plan_of
 from ren.schemes import ckks
-from ren.schemes.rlwe.gadget import gadget_of
+from ren.schemes.rlwe.keyswitch import gadget_of
 from tests.rings import primes
 
 N = 64
@@ -183,16 +183,16 @@ def test_a_second_plan_of_the_same_kernels_compiles_none():
     """Other moduli, constants, keys and rotations: tables are arguments of the kernels."""
     first, second = RawSwitch(2, 2), RawSwitch(2, 2)
     ren.realize(*first.rotation(1))
-    before = emit.compiled_count()
+    before = jax_executable.compiled_count()
     ren.realize(*second.rotation(5))
-    assert emit.compiled_count() == before
+    assert jax_executable.compiled_count() == before
     ren.realize(*(p for k in ROTATIONS for p in second.rotation(k)))
-    assert emit.compiled_count() == before
+    assert jax_executable.compiled_count() == before
 
 
 def test_a_ciphertext_of_the_same_level_compiles_nothing_new(context):
     x, y = (context.encrypt(np.full(context.slots, v)) for v in (0.25, 0.5))
     x.rotate(1).decrypt()
-    before = emit.compiled_count()
+    before = jax_executable.compiled_count()
     y.rotate(3).decrypt()  # another key, another permutation
-    assert emit.compiled_count() == before
+    assert jax_executable.compiled_count() == before

@@ -14,7 +14,7 @@ import pytest
 import ren
 from ren.core import html
 from ren.core.node import toposort
-from ren.lowering.backends.xla.emit import compiled_count
+from ren.lowering.backends.xla.jax_executable import compiled_count
 from ren.poly import Poly
 from ren.ring import RingSpec
 from ren.schemes import ckks

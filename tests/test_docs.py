@@ -16,7 +16,7 @@ import pytest
 from ren import errors
 from ren.config import SETTINGS, Setting
 from ren.lowering.passes.pipeline import PIPELINE
-from ren.lowering.plan import time_model
+from ren.lowering.plan import cost
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = sorted((ROOT / "docs").rglob("*.md"))
@@ -155,7 +155,7 @@ def test_the_table_of_errors_quotes_them() -> None:
 def test_the_page_on_performance_is_short_and_has_the_rates_of_the_model() -> None:
     page = (ROOT / "docs" / "performance.md").read_text(encoding="utf-8")
     assert page.count("\n") <= 80
-    m = time_model
+    m = cost
     rates = {
         "butterfly": (m.SECONDS_PER_BUTTERFLY, m.NATIVE_SECONDS_PER_BUTTERFLY, 1e9, "ns"),
         "multiply-add": (m.SECONDS_PER_MULTIPLY_ADD, m.NATIVE_SECONDS_PER_MULTIPLY_ADD, 1e9, "ns"),

@@ -15,8 +15,9 @@ import ren
 from ren import Domain, Poly
 from ren.core.errors import DonatedBufferError
 from ren.lowering.devices.donation import mark, may_donate
-from ren.lowering.runtime.runner import run_once
+from ren.lowering.runtime.planning import run_planned
 from ren.poly import realization
+from ren.poly.poly import from_node
 from ren.poly.realization import known_buffer
 from ren.schemes import ckks
 from tests.donation import address, call, held, planned
@@ -181,7 +182,7 @@ def test_the_realization_map_raises_where_the_sources_are_gone_too():
     with pytest.raises(DonatedBufferError):
         second.tolist()
     with pytest.raises(DonatedBufferError):
-        Poly.from_node(third).realize()
+        from_node(third).realize()
 
 
 def test_the_python_device_is_forgotten_by_the_map_as_well():
@@ -289,16 +290,16 @@ def test_a_buffer_of_the_map_that_another_thread_gives_away_is_computed_anew(mon
     def meanwhile(plan, inputs):
         monkeypatch.undo()
         gone(first)
-        return run_once(plan, inputs)
+        return run_planned(plan, inputs)
 
-    monkeypatch.setattr(realization, "run_once", meanwhile)
+    monkeypatch.setattr(realization, "run_planned", meanwhile)
     assert ren.equal(above, made(1) * made(1) + 3)
 
     def for_good(plan, inputs):
         gone(x)
-        return run_once(plan, inputs)
+        return run_planned(plan, inputs)
 
-    monkeypatch.setattr(realization, "run_once", for_good)
+    monkeypatch.setattr(realization, "run_planned", for_good)
     with pytest.raises(DonatedBufferError):
         (x + 7).realize()
 

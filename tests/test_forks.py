@@ -12,7 +12,7 @@ import jax
 import pytest
 
 from ren.core.errors import ForkError
-from ren.lowering.backends.xla import forking
+from ren.lowering.backends.xla import jax_runtime as runtime
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="no process forks here")
 
@@ -152,13 +152,13 @@ class _Computing:
 
 
 def test_on_host_refuses_an_array_that_was_not_computed(monkeypatch: Any) -> None:
-    monkeypatch.setattr(forking, "_is_forked", True)
+    monkeypatch.setattr(runtime, "_is_forked", True)
     with pytest.raises(ForkError, match="had started"):
-        forking.on_host(_Computing())
-    assert forking.on_host([1, 2]).tolist() == [1, 2]
+        runtime.on_host(_Computing())
+    assert runtime.on_host([1, 2]).tolist() == [1, 2]
 
 
 def test_without_jax_s_private_names_no_process_is_forked(monkeypatch: Any) -> None:
-    assert jax.devices() and forking.runtime.has_started()
-    monkeypatch.setattr(forking.runtime, "_private", None)
-    assert not forking.runtime.has_started()
+    assert jax.devices() and runtime.has_started()
+    monkeypatch.setattr(runtime, "_private", None)
+    assert not runtime.has_started()

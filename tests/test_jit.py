@@ -14,7 +14,7 @@ import pytest
 
 import ren
 from ren import Poly, RingSpec
-from ren.lowering.backends.xla import emit
+from ren.lowering.backends.xla import jax_executable
 from ren.lowering.backends.xla.jax_executable import JaxExecutable
 
 RING = RingSpec(n=8, moduli=(17, 97))
@@ -401,7 +401,7 @@ def test_a_graph_that_fails_falls_back_to_units_with_one_warning(monkeypatch, ca
         raise RuntimeError("no compiler today\nand more")
 
     f = ren.jit(tier="graph")(mixed)
-    monkeypatch.setattr(emit, "graph_function", broken)
+    monkeypatch.setattr(jax_executable, "graph_function", broken)
     with ren.config.update(native=False):
         for _ in range(3):
             assert ren.equal(f(a(), b())[0], mixed(a(), b())[0])

@@ -36,8 +36,9 @@ def is_global_jax_setting(node: ast.AST) -> bool:
 
 def trees(*folders: str) -> Iterator[tuple[str, ast.AST]]:
     for path in SOURCES:
-        if not folders or set(folders) & set(path.parts):
-            yield str(path.relative_to(ROOT)), ast.parse(path.read_text())
+        inner = path.relative_to(ROOT)
+        if not folders or set(folders) & set(inner.parts):
+            yield str(inner), ast.parse(path.read_text())
 
 
 def attributes(tree: ast.AST) -> set[str]:

@@ -18,6 +18,7 @@ from ren.capture.placement import is_at, moved, place, target_of, visible_device
 from ren.core import op as ops
 from ren.core.errors import DeviceError
 from ren.core.node import toposort
+from ren.poly.poly import from_node
 from tests.lowering.plans import RING, poly
 
 CPU = jax.devices("cpu")[0]
@@ -134,7 +135,7 @@ def test_what_a_program_closes_over_moves_with_it():
     there = with_buffers_at(program, "python")
     buffers = [n for n in toposort(there) if n.op is ops.BUFFER]
     assert [type(n.arg.array) for n in buffers] == [np.ndarray]
-    assert ren.equal(Poly.from_node(there), x * 3 + 1)
+    assert ren.equal(from_node(there), x * 3 + 1)
     assert with_buffers_at(host.node, CPU, auto=True) is host.node
     assert is_at(with_buffers_at(host.node, CPU).arg.array, CPU)
 

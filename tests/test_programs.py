@@ -14,6 +14,11 @@ from ren.core.errors import TracedValueError
 from ren.core.ring import Domain
 from ren.core.spec import Spec
 from ren.lowering.backends.native import build
+from ren.lowering.backends.xla.emit import emit_graph
+from ren.lowering.program.graph import with_words
+from ren.lowering.runtime import host_arrays
+from ren.lowering.runtime.planning import native_runner
+from tests.lowering.native.calls import one_op
 from tests.rings import primes
 
 RING = RingSpec(16, primes(16)[-3:])
@@ -100,6 +105,36 @@ def test_integers_are_polynomials(n, batch, native):
             expected = transformed(3, x, y, z)
             assert all(ren.equal(a, b) for a, b in zip(made, expected, strict=True))
     programs.planned.cache_clear()
+
+
+def test_words_are_residues_on_every_backend():
+    ring, values = RingSpec(16, primes(16)[-3:]), np.array([*ENDS, *range(6)])
+    graph, tables = with_words(*one_op("NTT", 16, ring.moduli), {0: ring})
+    with jax.enable_x64(True):
+        built = tuple(table.build() for table in tables)
+        (made,) = jax.jit(lambda x: emit_graph(graph, built, x))(host_arrays.words(values))
+    assert ren.equal(Poly.from_limbs(made, ring, Domain.NTT), Poly(values, ring))
+
+
+@pytest.mark.once
+def test_a_setting_that_changes_while_a_thread_chooses(monkeypatch):
+    """No call runs natively while native code is off, whatever another thread is doing."""
+    given = Poly(np.arange(4096), LARGE)
+    runner, _ = programs.planned(transformed, 11, (Spec(LARGE, Domain.COEFF),) * 3, ())
+    runner([given.limbs] * 3)
+    inner: list[bool] = []
+
+    def choosing(*args: object) -> object:
+        if not inner:  # another thread calls meanwhile
+            inner.append(True)
+            runner([given.limbs] * 3)
+            inner[0] = runner.is_native
+        return native_runner(*args)
+
+    monkeypatch.setattr(programs, "native_runner", choosing)
+    with ren.config.update(native=False):
+        runner([given.limbs] * 3)
+    assert inner == [False] and not runner.is_native
 
 
 def test_integers_of_other_positions_have_plans_of_their_own():

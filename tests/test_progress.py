@@ -15,7 +15,7 @@ import ren
 from ren import progress
 from ren.config import config
 from ren.lowering.passes import pipeline as passes
-from ren.lowering.runtime import runner
+from ren.lowering.runtime import planning, runner
 from ren.poly import Poly
 from ren.progress import DELAY_S, Progress, titled
 from ren.ring import RingSpec
@@ -226,6 +226,7 @@ def test_rotation_keys_count(monkeypatch, at_once):
 def test_the_first_run_of_a_plan_counts_its_units_and_later_ones_do_not(at_once):
     f = ren.jit(lambda x, y: (x + y) * (x - 1), tier="units")
     x, y = Poly([1, 2], RING), Poly([3], RING)
+    planning.forget()
     f(x, y)
     units = len(f.plans[0].plan.units)
     rest = len(passes.PIPELINE) - len(passes.ALGEBRA)

@@ -9,10 +9,9 @@ import numpy as np
 import pytest
 
 import ren
-from ren.lowering.backends.xla.emit import compiled_count
+from ren.lowering.backends.xla.jax_executable import compiled_count
 from ren.lowering.inspect.markup import dot, mermaid
-from ren.lowering.inspect.plan_card import plan_card
-from ren.lowering.inspect.plan_diagram import plan_diagram
+from ren.lowering.inspect.plan_diagram import plan_card, plan_diagram
 from ren.lowering.passes.pipeline import PIPELINE
 from ren.poly import Poly
 from ren.ring import RingSpec

@@ -16,8 +16,9 @@ from ren.capture.pytrees import Structure, collect, rebuilder
 from ren.core import op as ops
 from ren.core.errors import JitError
 from ren.lowering.devices.donation import check_not_donated
-from ren.poly import Poly, realize_polys
+from ren.poly import Poly
 from ren.poly.checks import check_limbs
+from ren.poly.poly import realize_polys
 from ren.poly.symbolic import Aside, Length, SymbolicLength, key_of, symbol_of
 
 
@@ -44,6 +45,10 @@ class Call:
         return Structure(polys, self.key, self.values, rebuilder(self.given))
 
 
+_VAR_POSITIONAL, _VAR_KEYWORD = inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD
+_POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+
+
 class Signature:
     """Parameters of one function, and the split of its calls into leaves.
 
@@ -65,9 +70,20 @@ class Signature:
     ) -> None:
         self._function, self._name = function, name
         self._static, self._donated = frozenset(static), frozenset(donated)
-        self._signature = _signature(function, required=bool(static or donated))
-        _check_names(self._signature, name, "static_argnames", static)
-        _check_names(self._signature, name, "donate_argnames", donated)
+        try:
+            self._signature = inspect.signature(function)
+        except (TypeError, ValueError):  # some built-in functions have none
+            if static or donated:
+                raise
+            self._signature = inspect.Signature()
+        self._parameters = self._signature.parameters
+        for option, names in (("static_argnames", static), ("donate_argnames", donated)):
+            if unknown := [n for n in names if n not in self._parameters]:
+                raise JitError(
+                    f"ren.jit got {option}={names!r} for {name}{self._signature}.",
+                    "Each is the name of a parameter of the function.",
+                    f"Leave out {', '.join(map(repr, unknown))}.",
+                )
 
     def call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call:
         """One call, its polynomials as they come.
@@ -75,13 +91,13 @@ class Signature:
         Raises:
             JitError: it holds no polynomial, or a static argument that cannot be one.
         """
+        given, static = (args, kwargs), {}
+        if self._static:
+            given = self._signature.bind(*args, **kwargs).arguments
+            static = {name: given.pop(name) for name in tuple(given) if name in self._static}
+        fixed = tuple([(name, _static_key(name, value)) for name, value in static.items()])
         polys: list[Poly] = []
         values: list[Any] = []
-        if self._static:
-            given, static = self._divided(args, kwargs)
-            fixed = tuple((name, static_key(name, v)) for name, v in static.items())
-        else:
-            given, static, fixed = (args, kwargs), {}, ()
         key = (collect(given, polys, values), fixed)
         if not polys:
             raise JitError(
@@ -95,12 +111,10 @@ class Signature:
         """The function of what is taken apart, with the static arguments of a call."""
         if not self._static:
             return lambda given: self._function(*given[0], **given[1])
-        assert self._signature is not None
-        names = list(self._signature.parameters)
 
         def invoke(given: dict[str, Any]) -> Any:
             merged = {**given, **call.static}
-            ordered = {name: merged[name] for name in names if name in merged}
+            ordered = {name: merged[name] for name in self._parameters if name in merged}
             bound = inspect.BoundArguments(self._signature, ordered)  # type: ignore[arg-type]
             return self._function(*bound.args, **bound.kwargs)
 
@@ -122,16 +136,9 @@ class Signature:
         """The positions of the polynomials whose buffers the call gives away."""
         if not self._donated:
             return ()
-        names = [self._parameter(name) for name in self.names(call)[0]]
+        names = self.names(call)[0]
+        names = [n if n in self._parameters else self._rest(_VAR_KEYWORD, n) for n in names]
         return tuple(i for i, name in enumerate(names) if name in self._donated)
-
-    def _parameter(self, name: str) -> str:
-        """The parameter that takes the argument `name`: itself, or `more` of a `**more`."""
-        parameters = {} if self._signature is None else self._signature.parameters
-        if name in parameters:
-            return name
-        rest = (p.name for p in parameters.values() if p.kind is inspect.Parameter.VAR_KEYWORD)
-        return next(rest, name)
 
     def _named(self, call: Call) -> Iterator[tuple[str, Any]]:
         """The arguments with their names, in the order in which they are taken apart."""
@@ -139,29 +146,17 @@ class Signature:
             yield from call.given.items()
             return
         args, kwargs = call.given
-        yield from zip(self._positional(len(args)), args, strict=True)
+        names = [p.name for p in self._parameters.values() if p.kind in _POSITIONAL]
+        for i, value in enumerate(args):
+            yield (
+                names[i] if i < len(names) else self._rest(_VAR_POSITIONAL, f"argument {i}"),
+                value,
+            )
         yield from kwargs.items()
 
-    def _positional(self, count: int) -> list[str]:
-        kinds = inspect.Parameter
-        names: list[str] = []
-        parameters = [] if self._signature is None else list(self._signature.parameters.values())
-        for p in parameters:
-            if p.kind in (kinds.POSITIONAL_ONLY, kinds.POSITIONAL_OR_KEYWORD):
-                names.append(p.name)
-            elif p.kind is kinds.VAR_POSITIONAL:
-                names += [p.name] * (count - len(names))
-        names += [f"argument {i}" for i in range(len(names), count)]
-        return names[:count]
-
-    def _divided(
-        self, args: tuple[Any, ...], kwargs: dict[str, Any]
-    ) -> tuple[dict[str, Any], dict[str, Any]]:
-        """The arguments by name: those that are inputs, and the static ones."""
-        assert self._signature is not None
-        given = self._signature.bind(*args, **kwargs).arguments
-        static = {name: given.pop(name) for name in tuple(given) if name in self._static}
-        return given, static
+    def _rest(self, kind: Any, otherwise: str) -> str:
+        """The name of the parameter `*rest` or `**rest`, if there is one."""
+        return next((p.name for p in self._parameters.values() if p.kind is kind), otherwise)
 
 
 def poly_key(p: Poly) -> Hashable:
@@ -174,23 +169,21 @@ def poly_key(p: Poly) -> Hashable:
     else:
         array = node.arg.array
     if isinstance(array, np.ndarray):
-        check_not_donated(array, "an argument")
+        check_not_donated(array, what="an argument")
         return (p._type, array.shape, array.dtype, np.ndarray)
     if not isinstance(array, jax.Array):
         check_limbs(array, p.ring)  # raises: JAX put something else in place of the limbs
     if array.is_deleted():
-        check_not_donated(array, "an argument")
+        check_not_donated(array, what="an argument")
     return (p._type, array.shape, array.dtype, array.sharding, array.committed)
 
 
-def value_keys(values: Sequence[Any], by_length: bool = False) -> tuple[Hashable, ...]:
+def value_keys(values: Sequence[Any], by_length: bool) -> tuple[Hashable, ...]:
     """The keys of the leaves that are no polynomials: the type of what is symbolic, or the value.
 
-    Args:
-        values: the leaves.
-        by_length: whether the lengths of what was encrypted count.
+    `by_length` says that the lengths of what was encrypted count.
     """
-    return tuple(_value_key(v, by_length) for v in values)
+    return tuple([_value_key(v, by_length) for v in values])
 
 
 def _value_key(value: Any, by_length: bool) -> Hashable:
@@ -202,31 +195,22 @@ def _value_key(value: Any, by_length: bool) -> Hashable:
     return _fixed_key(value) if key is None else key
 
 
-def stand_ins(values: Sequence[Any], names: Sequence[str], by_length: bool = False) -> list[Any]:
+def stand_ins(values: Sequence[Any], names: Sequence[str], by_length: bool) -> list[Any]:
     """Stand-ins that the captured function gets for the leaves that are not polynomials.
 
-    Args:
-        values: the leaves.
-        names: the argument that each is in.
-        by_length: whether the lengths of what was encrypted are known.
+    `names` has the argument that each is in; `by_length` says that lengths are known.
     """
-    return [
-        _stand_in(i, value, name, by_length)
-        for i, (value, name) in enumerate(zip(values, names, strict=True))
-    ]
-
-
-def _stand_in(position: int, value: Any, name: str, by_length: bool) -> Any:
-    if isinstance(value, Length):
-        if by_length or value.count is None:
-            return value
-        read = itemgetter(position)
-        return Length(SymbolicLength(value.count, lambda values: read(values).count, name))  # type: ignore[arg-type]
-    if isinstance(value, Aside):
-        return value.symbol(name, itemgetter(position))
-    if key_of(value) is None:
-        return value
-    return symbol_of(value, name, itemgetter(position))
+    made = list(values)
+    for i, (value, name) in enumerate(zip(values, names, strict=True)):
+        read = itemgetter(i)
+        if isinstance(value, Aside):
+            made[i] = value.symbol(name, read)
+        elif key_of(value) is not None:
+            made[i] = symbol_of(value, name, read)
+        elif isinstance(value, Length) and value.count is not None and not by_length:
+            count = lambda values, read=read: read(values).count  # noqa: E731
+            made[i] = Length(SymbolicLength(value.count, count, name))  # type: ignore[arg-type]
+    return made
 
 
 def realized(polys: list[Poly]) -> list[Poly]:
@@ -236,12 +220,8 @@ def realized(polys: list[Poly]) -> list[Poly]:
     return polys
 
 
-def static_key(name: str, value: Any) -> Hashable:
-    """The key of the value of a static argument.
-
-    Raises:
-        JitError: it holds a polynomial, or is not hashable.
-    """
+def _static_key(name: str, value: Any) -> Hashable:
+    """The key of the value of a static argument, which holds no polynomial and is hashable."""
     polys: list[Poly] = []
     collect(value, polys, [])
     if polys:
@@ -272,25 +252,3 @@ def _fixed_key(value: Any) -> Hashable:
             "Pass a tuple or a frozen dataclass, or close over the value.",
         ) from None
     return (type(value), value)
-
-
-def _signature(function: Callable[..., Any], required: bool) -> inspect.Signature | None:
-    try:
-        return inspect.signature(function)
-    except (TypeError, ValueError):  # some built-in functions have none
-        if required:
-            raise
-        return None
-
-
-def _check_names(
-    signature: inspect.Signature | None, name: str, option: str, names: tuple[str, ...]
-) -> None:
-    parameters = {} if signature is None else signature.parameters
-    unknown = [n for n in names if n not in parameters]
-    if unknown:
-        raise JitError(
-            f"ren.jit got {option}={names!r} for {name}{signature}.",
-            "Each is the name of a parameter of the function.",
-            f"Leave out {', '.join(map(repr, unknown))}.",
-        )

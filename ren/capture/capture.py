@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import Any
 
 import attrs
@@ -14,34 +13,33 @@ from ren.capture.pytrees import Structure, take_apart
 from ren.config import XLA_FLAGS
 from ren.core import op as ops
 from ren.core.errors import JitError, TracedValueError
+from ren.core.listed import Listed
 from ren.core.node import Node, make, placeholder, toposort
 from ren.core.op import Kind
 from ren.core.rewrite import rewrite
 from ren.core.ring import is_subset
 from ren.core.spec import BufferArg, ScalarArg
-from ren.lowering.backends.xla.forking import check_inputs
+from ren.lowering.backends.xla.jax_runtime import check_inputs
 from ren.lowering.devices.devices import PYTHON, claim_of
 from ren.lowering.devices.donation import mark, may_donate
 from ren.lowering.inspect.explain import explain
 from ren.lowering.inspect.markup import dot, mermaid
 from ren.lowering.inspect.memory_plot import plot_memory
 from ren.lowering.inspect.memory_report import MemoryReport, memory_of
-from ren.lowering.inspect.plan_card import plan_card
-from ren.lowering.inspect.plan_diagram import plan_diagram
+from ren.lowering.inspect.plan_diagram import plan_card, plan_diagram
 from ren.lowering.plan.cost import Cost, cost_of
 from ren.lowering.plan.memory import donating
 from ren.lowering.plan.plan import Plan
-from ren.lowering.runtime.planning import placed, plan_of
+from ren.lowering.runtime.host_arrays import placed
+from ren.lowering.runtime.planning import plan_of
 from ren.lowering.runtime.runner import run_plan
 from ren.lowering.runtime.tiers.plan_key import plan_digest
 from ren.lowering.runtime.tiers.tiers import AUTO, runner
 from ren.lowering.runtime.trace import Trace
 from ren.lowering.storage.profile_store import default_store
 from ren.lowering.storage.telemetry import Runner, Telemetry
-from ren.poly import Poly
-from ren.poly.capturing import capture_serial, capturing
-from ren.poly.poly import arrays_of
-from ren.poly.realization import reads_array, realize_nodes, resolved, symbolic_value
+from ren.poly import Poly, realization
+from ren.poly.poly import arrays_of, from_array, from_node
 from ren.poly.symbolic import Aside, Length, Symbolic, evaluator
 from ren.progress import titled
 
@@ -60,7 +58,7 @@ class Options:
 
 
 @attrs.frozen(eq=False, repr=False)
-class Captured:
+class Captured(metaclass=Listed):
     """A captured program: its plan, where each input comes from, how the result is put together.
 
     Attributes:
@@ -80,23 +78,24 @@ class Captured:
         plain: where arguments are donated, the plan that leaves their buffers alone.
     """
 
+    __internal__ = (
+        "sources", "outputs", "result", "others", "run", "target", "donated", "donated_inputs",
+        "plain", "replay",
+    )  # fmt: skip
+
     plan: Plan
     sources: tuple[Source, ...]
     outputs: tuple[int | Poly, ...]
     result: Structure
     others: Callable[[Sequence[Any]], list[Any]]
     run: Runner
-    target: Any = None
-    donated: tuple[int, ...] = ()
-    donated_inputs: tuple[int, ...] = ()
-    plain: Plan | None = None
+    target: Any
+    donated: tuple[int, ...]
+    donated_inputs: tuple[int, ...]
+    plain: Plan
 
     def replay(self, polys: Sequence[Poly], values: Sequence[Any]) -> Any:
-        """The function's result on realized polynomials and the other leaves of a call.
-
-        Args:
-            polys: the realized polynomials of the call.
-            values: its other leaves.
+        """The function's result on the realized polynomials and the other leaves of a call.
 
         Raises:
             Unfit: the program was captured for other values.
@@ -107,21 +106,19 @@ class Captured:
         check_inputs(inputs)
         if self.donated:
             others = self.others(values)  # first: what raises there gives nothing away
-            made = self._run_donating(polys, inputs)
+            may = may_donate(inputs, self.donated_inputs)
+            made = self.run(inputs) if may else run_plan(self.plain, inputs)
+            given = arrays_of([polys[i] for i in self.donated])
+            made = mark([a for a in given if a is not None], made)
         else:
             made = self.run(inputs)
             others = self.others(values)
-        polys = [self._output(o, made) for o in self.outputs]
-        return self.result.rebuild(iter(polys), iter(others))
-
-    def _run_donating(self, polys: Sequence[Poly], inputs: Sequence[Any]) -> tuple[Any, ...]:
-        """Runs the plan; the buffers of the donated arguments are gone afterwards."""
-        given = arrays_of([polys[i] for i in self.donated])
-        if may_donate(inputs, self.donated_inputs):
-            made = self.run(inputs)
-        else:
-            made = run_plan(self.plain or self.plan, inputs)
-        return mark([a for a in given if a is not None], made)
+        specs = self.plan.output_specs
+        results = (
+            o if isinstance(o, Poly) else from_array(made[o], specs[o].ring, specs[o].domain)
+            for o in self.outputs
+        )
+        return self.result.rebuild(results, iter(others))
 
     @property
     def cost(self) -> Cost:
@@ -183,12 +180,6 @@ class Captured:
     def _repr_html_(self) -> str:
         return plan_card(self.plan)
 
-    def _output(self, output: int | Poly, made: tuple[Any, ...]) -> Poly:
-        if isinstance(output, Poly):
-            return output
-        spec = self.plan.output_specs[output]
-        return Poly._of_array(made[output], spec.ring, spec.domain)
-
     def __repr__(self) -> str:
         return repr(self.plan)
 
@@ -224,16 +215,14 @@ def record(
 ) -> Recording:
     """Runs `function` on placeholders for the polynomials of `arguments`.
 
-    Args:
-        function: of the value that `arguments` is the structure of.
-        name: what it is called in errors.
-        others: what stands for the leaves that are no polynomials.
+    It takes the value that `arguments` is the structure of. `others` stand for the leaves that are
+    no polynomials, and errors call it `name`.
 
     Raises:
         JitError: the result holds no polynomial.
     """
     inputs = [_placeholder_for(p) for p in arguments.polys]
-    with capturing():
+    with realization.capturing():
         result = take_apart(function(arguments.rebuild(iter(inputs), iter(others))))
         if not result.polys:
             raise JitError(
@@ -242,9 +231,9 @@ def record(
                 "Return a Poly or something that holds one; call it without ren.jit otherwise.",
             )
         roots = list(dict.fromkeys(p.node for p in result.polys if not p.is_constant))
-        sink = resolved(make(ops.SINK, roots))
+        sink = realization.resolved(make(ops.SINK, roots))
         once = _independent(sink, prune)
-        pruned = frozenset(node for node in once if node.serial > capture_serial())
+        pruned = frozenset(node for node in once if node.serial > realization.capture_serial())
         return Recording(sink, inputs, once, pruned, roots, result)
 
 
@@ -278,53 +267,44 @@ def capture(
     if options.show_graph:
         print(f"{name} captured:\n{made.sink}")
     with titled(f"{name}: computing once what depends on no argument"):
-        known = dict(zip(made.closed_over, realize_nodes(made.closed_over), strict=True))
+        known = dict(
+            zip(made.closed_over, realization.realize_nodes(made.closed_over), strict=True)
+        )
     sink = rewrite(made.sink, {}, known)
     if target is not None:
         sink = with_buffers_at(sink, target, auto=options.device is None)
-    plan = _marked(plan_of(sink), [known[n] for n in made.pruned])
-    _check_escaped(plan, name)
-    given = _positions(plan, [made.inputs[i] for i in donated])
-    plain, plan = plan, donating(plan, given) if given else plan
+    plain = _marked(plan_of(sink), [known[n] for n in made.pruned], name)
+    args = {made.inputs[i].node.arg for i in donated}
+    given = tuple(i for i, value in enumerate(plain.inputs) if value.arg in args)
+    plan = donating(plain, given) if given else plain
     position = {root: i for i, root in enumerate(made.roots)}
     outputs = tuple(p if p.is_constant else position[p.node] for p in made.result.polys)
     result = attrs.evolve(made.result, polys=[])
-    run = _runner(plan, options.tier, name)
-    sources = _sources(plan, made.inputs)
-    others_of = _reader(result.others)
+    is_auto = options.tier == AUTO
+    learnt = (plan_digest(plan, XLA_FLAGS), default_store()) if is_auto else (None, None)
+    run = runner(plan, options.tier, *learnt, name)
+    sources, others_of = _sources(plan, made.inputs), _reader(result.others)
     return Captured(plan, sources, outputs, result, others_of, run, target, donated, given, plain)
 
 
-def _check_escaped(plan: Plan, name: str) -> None:
-    """Raises TracedValueError where the plan would hold what a trace left behind."""
-    if any(isinstance(i.arg, BufferArg) and i.arg.traced for i in plan.inputs):
-        raise TracedValueError(
-            f"{name} closes over a polynomial that was made inside a JAX transformation.",
-            "Outside of it, such a polynomial has no value.",
-            "Return it from the transformed function, and pass it in as an argument.",
-        )
+def _marked(plan: Plan, pruned: list[Node], name: str) -> Plan:
+    """The plan, its inputs that were computed from no argument marked so.
 
-
-def _runner(plan: Plan, tier: str, name: str) -> Runner:
-    if tier != AUTO:
-        return runner(plan, tier, name=name)
-    return runner(plan, tier, plan_digest(plan, XLA_FLAGS), default_store(), name)
-
-
-def _positions(plan: Plan, polys: list[Poly]) -> tuple[int, ...]:
-    """The inputs of a plan that are these arguments."""
-    wanted = {id(p.node.arg) for p in polys}
-    return tuple(i for i, given in enumerate(plan.inputs) if id(given.arg) in wanted)
-
-
-def _marked(plan: Plan, pruned: list[Node]) -> Plan:
-    """The plan, its inputs that were computed from no argument marked so."""
-    held = {id(node.arg.array) for node in pruned}
-    inputs = tuple(
-        attrs.evolve(i, is_pruned=isinstance(i.arg, BufferArg) and id(i.arg.array) in held)
-        for i in plan.inputs
-    )
-    return attrs.evolve(plan, inputs=inputs)
+    Raises:
+        TracedValueError: the plan would hold what a trace left behind.
+    """
+    computed, inputs = {id(node.arg.array) for node in pruned}, []
+    for value in plan.inputs:
+        held = value.arg if isinstance(value.arg, BufferArg) else None
+        if held is not None and held.traced:
+            raise TracedValueError(
+                f"{name} closes over a polynomial that was made inside a JAX transformation.",
+                "Outside of it, such a polynomial has no value.",
+                "Return it from the transformed function, and pass it in as an argument.",
+            )
+        is_pruned = held is not None and id(held.array) in computed
+        inputs.append(attrs.evolve(value, is_pruned=is_pruned))
+    return attrs.evolve(plan, inputs=tuple(inputs))
 
 
 def _placeholder_for(p: Poly) -> Poly:
@@ -332,33 +312,33 @@ def _placeholder_for(p: Poly) -> Poly:
         return p
     node = p.node
     if node.op is ops.BUFFER:
-        return Poly.from_node(placeholder(node.spec, claim_of(node.arg.array)))
-    return Poly.from_node(placeholder(node.spec, PYTHON if p.device == PYTHON else None))
+        return from_node(placeholder(node.spec, claim_of(node.arg.array)))
+    return from_node(placeholder(node.spec, PYTHON if p.device == PYTHON else None))
 
 
 def _sources(plan: Plan, inputs: list[Poly]) -> tuple[Source, ...]:
     position = {p.node.arg: i for i, p in enumerate(inputs)}
-
     on_host = any(not isinstance(i.arg, BufferArg) and i.arg.device == PYTHON for i in plan.inputs)
 
     def source(arg: Any) -> Source:
         if isinstance(arg, BufferArg):
             return lambda arrays, values, held=arg.array: held
         if isinstance(arg, ScalarArg):
-            return partial(_scalar_limbs, arg, PYTHON if on_host else None)
+            device = PYTHON if on_host else None
+            return lambda arrays, values: placed(_scalar_limbs(arg, values), device)
         if arg.made is not None:
             return lambda arrays, values, made=arg.made: made(values)
         if arg not in position:  # of another capture, kept by a side effect
-            raise symbolic_value()
+            raise realization.symbolic_value()
         return lambda arrays, values, i=position[arg]: arrays[i]
 
     return tuple(source(i.arg) for i in plan.inputs)
 
 
-def _scalar_limbs(arg: ScalarArg, device: Any, arrays: Any, values: Sequence[Any]) -> Any:
+def _scalar_limbs(arg: ScalarArg, values: Sequence[Any]) -> np.ndarray:
     """A constant as Montgomery residues `uint32[limb, 1]`."""
-    value, moduli = arg.value(values), arg.ring.moduli
-    return placed(np.array([[(value << 32) % m] for m in moduli], np.uint32), device)
+    value = arg.value(values)
+    return np.array([[(value << 32) % m] for m in arg.ring.moduli], np.uint32)
 
 
 def _reader(leaves: Sequence[Any]) -> Callable[[Sequence[Any]], list[Any]]:
@@ -396,12 +376,12 @@ def _independent(sink: Node, prune: bool) -> list[Node]:
     found: list[Node] = []
     for node in toposort(sink):
         here = node.op in (ops.PLACEHOLDER, ops.SCALAR, ops.SINK)
-        here |= not prune and node.serial > capture_serial()
+        here |= not prune and node.serial > realization.capture_serial()
         depends[node] = here or any(depends[s] for s in node.src)
         if depends[node]:
             found += (_behind_views(s) for s in node.src if not depends[s])
     computed = (node for node in found if node.op.kind not in (Kind.LEAF, Kind.CONSTANT))
-    return [node for node in dict.fromkeys(computed) if reads_array(node)]
+    return [node for node in dict.fromkeys(computed) if realization.reads_array(node)]
 
 
 def _behind_views(node: Node) -> Node:

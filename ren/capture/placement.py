@@ -15,17 +15,11 @@ from ren.core import op as ops
 from ren.core.errors import DeviceError
 from ren.core.node import Node, buffer, toposort
 from ren.core.rewrite import rewrite
-from ren.lowering.devices.devices import (
-    PYTHON,
-    claim_of,
-    claim_of_target,
-    device_names,
-    device_of,
-    is_host,
-    resolve_device,
-)
-from ren.lowering.runtime.planning import copy
-from ren.poly import Poly, realize_polys
+from ren.lowering.devices import devices as where
+from ren.lowering.devices.devices import PYTHON, claim_of, device_of, is_host
+from ren.lowering.runtime.host_arrays import copy
+from ren.poly import Poly
+from ren.poly.poly import from_node, realize_polys
 
 CPU = "cpu"
 
@@ -62,7 +56,7 @@ def place(
         DeviceError: polynomials on two devices, or no such device.
     """
     if device is not None:
-        return resolve_device(device)
+        return where.resolve_device(device)
     arrays = [p.limbs for p in realize_polys(polys) if not p.is_constant]
     return target_of(arrays, auto_device, devices, name)
 
@@ -74,15 +68,16 @@ def target_of(
     name: str = "A function",
 ) -> Any:
     """Target device of a call, from limb arrays; otherwise `place`."""
-    accelerator = _only_accelerator(devices) if auto_device else None
     places = [device_of(a) for a in arrays]
-    if accelerator is not None and all(p == accelerator or _is_cpu(p) for p in places):
-        return accelerator if any(p != accelerator for p in places) else None
+    accelerators = [d for d in devices if d.platform != CPU] if auto_device else []
+    if len(accelerators) == 1 and all(p in accelerators or _is_cpu(p) for p in places):
+        return accelerators[0] if any(p not in accelerators for p in places) else None
     claims = {claim_of(a) for a in arrays} - {None}
     on_jax = not all(map(is_host, arrays))
     if len(claims) > 1 or (PYTHON in claims and on_jax):
+        both = where.device_names(claims, on_jax)
         raise DeviceError(
-            f"{name} under ren.jit got polynomials on two devices: {device_names(claims, on_jax)}.",
+            f"{name} under ren.jit got polynomials on two devices: {both}.",
             "One call runs on one device.",
             "Say on which, @ren.jit(device=...), or move the others there: x.to(device).",
         )
@@ -96,7 +91,7 @@ def moved(polys: Sequence[Poly], target: Any) -> list[Poly]:
     `jax.device_put`, or NumPy arrays for "python".
     """
     return [
-        p if p.is_constant or is_at(p.limbs, target) else Poly.from_node(_node_at(p.node, target))
+        p if p.is_constant or is_at(p.limbs, target) else from_node(_node_at(p.node, target))
         for p in realize_polys(polys)
     ]
 
@@ -104,10 +99,7 @@ def moved(polys: Sequence[Poly], target: Any) -> list[Poly]:
 def with_buffers_at(root: Node, target: Any, auto: bool = False) -> Node:
     """The program that reads the buffers of `root` on `target`: what a function closes over.
 
-    Args:
-        root: any node.
-        target: the device or sharding.
-        auto: move only what `auto_device` may: arrays on the CPU.
+    With `auto` only what `auto_device` may move is moved: arrays on the CPU.
     """
     known = {
         node: _node_at(node, target)
@@ -125,16 +117,11 @@ def is_at(array: Any, target: Any) -> bool:
         return is_host(array) and target == PYTHON
     if isinstance(target, jax.sharding.Sharding):
         return array.sharding.is_equivalent_to(target, array.ndim)
-    return frozenset(array.sharding.device_set) == claim_of_target(target)
+    return frozenset(array.sharding.device_set) == where.claim_of_target(target)
 
 
 def _node_at(node: Node, target: Any) -> Node:
     return buffer(copy(node.arg.array, target), node.spec.ring, node.spec.domain)
-
-
-def _only_accelerator(devices: Sequence[Any]) -> Any:
-    found = [d for d in devices if d.platform != CPU]
-    return found[0] if len(found) == 1 else None
 
 
 def _is_cpu(place: Any) -> bool:

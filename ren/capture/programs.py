@@ -19,14 +19,14 @@ from ren.core import op as ops
 from ren.core.node import make, placeholder
 from ren.core.ring import Domain, RingSpec
 from ren.core.spec import Spec
-from ren.lowering.backends.xla.forking import check_inputs
-from ren.lowering.devices.tracing import concretely
+from ren.lowering.backends.xla.jax_runtime import check_inputs
+from ren.lowering.devices.devices import concretely
 from ren.lowering.plan.plan import Source
-from ren.lowering.runtime import host_integers as integers
-from ren.lowering.runtime.planning import placed, plan_from, source_of
-from ren.lowering.runtime.runner import Runner, native_runner, unit_runner
+from ren.lowering.runtime import host_arrays
+from ren.lowering.runtime.planning import native_runner, plan_from, source_of
+from ren.lowering.runtime.runner import Runner, unit_runner
 from ren.poly import Poly
-from ren.poly.poly import spec_of
+from ren.poly.poly import from_array, from_node, spec_of
 
 # Called with what is static and with polynomials; equal functions are one function.
 Function = Callable[..., Sequence[Poly]]
@@ -60,49 +60,50 @@ def replayed(function: Function, static: Hashable, *given: Poly | Integers) -> l
     runner, types = planned(function, static, specs, wide)
     with concretely():
         made = runner([g if isinstance(g, Integers) else g.limbs for g in given])
-    return [Poly._of_array(array, *kind) for array, kind in zip(made, types, strict=True)]
+    return [from_array(array, *kind) for array, kind in zip(made, types, strict=True)]
 
 
 class _Program:
     """A plan as native calls, if it was that the first time; else its units.
 
-    Args:
-        source: what runs.
-        order: which of the things that are given are its inputs.
-        rings: of the inputs that come as integers their rings.
+    `order` has which of the things that are given are inputs of `source`. `rings` has the rings of
+    those that come as integers.
     """
 
     def __init__(self, source: Source, order: list[int], rings: dict[int, RingSpec]) -> None:
         self._source, self._order, self._rings = source, order, rings
-        self._chosen: tuple[Runner, Callable[[Any], Any]] | None = None
-        self._setting = config.native
+        # The setting of native code, the runner that it chose, and what makes an array of an input.
+        # They are one tuple, as threads may run this while the setting changes.
+        self._chosen: tuple[Any, Runner, Callable[[Any], Any]] | None = None
 
     @property
     def is_native(self) -> bool:
-        """Whether it runs as native calls; False before the first call."""
-        return self._chosen is not None and self._chosen[0].is_native
+        """True where it runs as native calls; False before the first call."""
+        return self._chosen is not None and self._chosen[1].is_native
 
     def __call__(self, given: Sequence[Any]) -> tuple[Any, ...]:
-        if self._chosen is None or self._setting is not config.native:
-            self._setting = config.native
+        chosen, setting = self._chosen, config.native
+        if chosen is None or chosen[0] is not setting:
             words = [_words(given[i]) for i in self._order]
             native = native_runner(self._source, self._source.inputs, words, self._rings)
             if native is None:
-                self._chosen = (unit_runner(plan_from(self._source)), _residues)
+                chosen = (setting, unit_runner(plan_from(self._source)), _residues)
             else:
-                self._chosen = (native, _words)
-        run, made = self._chosen
+                chosen = (setting, native, _words)
+            self._chosen = chosen
+        _, run, made = chosen
         return run([made(given[i]) for i in self._order])
 
 
 def _words(given: Any) -> Any:
-    return placed(integers.words(given.values)) if isinstance(given, Integers) else given
+    if not isinstance(given, Integers):
+        return given
+    return host_arrays.placed(host_arrays.words(given.values))
 
 
 def _residues(given: Any) -> Any:
-    if not isinstance(given, Integers):
-        return given
-    return integers.residues(given.values, given.ring.moduli)
+    is_wide = isinstance(given, Integers)
+    return host_arrays.residues(given.values, given.ring.moduli) if is_wide else given
 
 
 @lru_cache(maxsize=256)
@@ -111,7 +112,7 @@ def planned(
 ) -> tuple[_Program, list[tuple[RingSpec, Domain]]]:
     """Runner of a planned function, which takes integers at the positions `wide`; result types."""
     inputs = [placeholder(spec) for spec in specs]
-    made = function(static, *map(Poly.from_node, inputs))
+    made = function(static, *map(from_node, inputs))
     source = source_of(make(ops.SINK, [p.node for p in made]))
     args = [node.arg for node in inputs]
     order = [args.index(given.arg) for given in source.inputs]

@@ -11,8 +11,9 @@ import attrs
 import jax
 
 from ren.core.errors import JitError
-from ren.poly import Poly, realize_polys
-from ren.poly.capturing import collecting
+from ren.poly import Poly
+from ren.poly.poly import realize_polys
+from ren.poly.realization import collecting
 from ren.poly.symbolic import Aside, Length, Symbolic, key_of
 
 Rebuild = Callable[[Iterator[Poly], Iterator[Any]], Any]
@@ -70,9 +71,9 @@ def rebuilder(value: Any) -> Rebuild:
     """Function that rebuilds `value` around other polynomials and leaves, in `collect`'s order."""
     kind = type(value)
     if kind is Poly:
-        return _next_poly
+        return lambda polys, others: next(polys)
     if kind in _PLAIN:
-        return _next_other
+        return lambda polys, others: next(others)
     if kind is tuple or kind is list:
         return _joined([rebuilder(v) for v in value], kind)
     if kind is dict:
@@ -80,17 +81,9 @@ def rebuilder(value: Any) -> Rebuild:
         return _joined([rebuilder(v) for v in value.values()], lambda v: dict(zip(names, v)))  # noqa: B905
     node = _opened(value)
     if node is None:
-        return _next_other
+        return lambda polys, others: next(others)
     parts, _, join = node
     return _joined([rebuilder(v) for v in parts], join)
-
-
-def _next_poly(polys: Iterator[Poly], others: Iterator[Any]) -> Poly:
-    return next(polys)
-
-
-def _next_other(polys: Iterator[Poly], others: Iterator[Any]) -> Any:
-    return next(others)
 
 
 def _joined(parts: list[Rebuild], join: Callable[[list[Any]], Any]) -> Rebuild:
@@ -132,7 +125,10 @@ def _opened_fields(value: Any) -> Opened | None:
     if names is None:
         return None
     parts = [getattr(value, name) for name in names]
-    if not any(map(_is_input, _leaves(parts))):
+    polys: list[Poly] = []
+    others: list[Any] = []
+    collect(parts, polys, others)
+    if not polys and not any(map(_is_input, others)):
         return None
 
     def join(parts: list[Any]) -> Any:
@@ -144,17 +140,9 @@ def _opened_fields(value: Any) -> Opened | None:
     return parts, names, join
 
 
-def _leaves(value: Any) -> list[Any]:
-    polys: list[Poly] = []
-    others: list[Any] = []
-    collect(value, polys, others)
-    return [*polys, *others]
-
-
 def _is_input(leaf: Any) -> bool:
-    """True for polynomials, arrays and what is symbolic; numbers alone make no input."""
-    is_array = hasattr(leaf, "shape") and key_of(leaf) is not None
-    return is_array or isinstance(leaf, Poly | Symbolic)
+    """True for arrays and what is symbolic; numbers alone make no input."""
+    return isinstance(leaf, Symbolic) or (hasattr(leaf, "shape") and key_of(leaf) is not None)
 
 
 @lru_cache(maxsize=1 << 10)
@@ -162,9 +150,7 @@ def _field_names(kind: type) -> tuple[str, ...] | None:
     """The fields of a dataclass or an attrs class."""
     if dataclasses.is_dataclass(kind):
         return tuple(f.name for f in dataclasses.fields(kind))
-    if attrs.has(kind):
-        return tuple(f.name for f in attrs.fields(kind))
-    return None
+    return tuple(f.name for f in attrs.fields(kind)) if attrs.has(kind) else None
 
 
 def realize(*values: Any) -> Any:

@@ -15,10 +15,10 @@ import jax
 
 from ren.capture.pytrees import take_apart
 from ren.core.errors import JitError
-from ren.lowering.backends.xla.forking import check_not_forked
-from ren.lowering.devices.tracing import is_tracing
-from ren.poly import realize_polys
-from ren.poly.capturing import is_capturing
+from ren.lowering.backends.xla.jax_runtime import check_not_forked
+from ren.lowering.devices.devices import is_tracing
+from ren.poly.poly import realize_polys
+from ren.poly.realization import is_capturing
 
 MAX_WAITING = 1024
 
@@ -59,19 +59,6 @@ def submit(f: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> Future[R]
         >>> [future.result().tolist() for future in futures]
         [[0, 0, 1, 0], [1, 2, 1, 0], [4, 4, 1, 0]]
     """
-    _check(f)
-    future: Future[R] = Future()
-    context = copy_context()
-    call = partial(context.run, _ready, f, *args, **kwargs)
-    if _is_worker.get():
-        _run(future, call)
-    else:
-        context.run(_is_worker.set, True)
-        _pool.put(future, call)
-    return future
-
-
-def _check(f: Any) -> None:
     check_not_forked()
     if not callable(f):
         raise JitError(
@@ -85,6 +72,15 @@ def _check(f: Any) -> None:
             "What runs in another thread is no part of the program that is being recorded.",
             "Call f(...) itself there; submit the jitted function from outside.",
         )
+    future: Future[R] = Future()
+    context = copy_context()
+    call = partial(context.run, _ready, f, *args, **kwargs)
+    if _is_worker.get():
+        _run(future, call)
+    else:
+        context.run(_is_worker.set, True)
+        _pool.put(future, call)
+    return future
 
 
 def _ready(f: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:

@@ -54,7 +54,8 @@ def xpr(function: Callable[..., Any], *args: Any, **kwargs: Any) -> str:
     outside = [n for n in order if n.op is ops.BUFFER or n in stand_ins]
     called = {node: next(letters) for node in (*outside, *asked)}
     typed = [f"{called[node]}:{_type(node, names)}" for node in (*outside, *asked)]
-    lines = [_equation(n, called, letters, names) for n in order if _is_equation(n, called)]
+    equations = [n for n in order if n.op is not ops.CONST and n not in called]
+    lines = [_equation(n, called, letters, names) for n in equations]
     by_root = dict(zip(made.roots, sink.src, strict=True))
     results = [_result(by_root.get(p.node, p.node), called, names) for p in made.result.polys]
     head = " ".join(["{ lambda", *typed[: len(outside)], ";", *typed[len(outside) :], ". let"])
@@ -95,8 +96,7 @@ def _recorded(function: Callable[..., Any], args: Any, kwargs: Any) -> Recording
 
 
 def _with_stand_ins(made: Recording) -> tuple[Node, set[Node]]:
-    """The program with placeholders for lazy polynomials that it closes over. Their own programs
-    are not part of it, and capture would compute them."""
+    """The program with placeholders for what capture computes: lazy polynomials closed over."""
     stand_ins = {node: placeholder(node.spec) for node in made.closed_over}
     return rewrite(made.sink, {}, stand_ins), set(stand_ins.values())
 
@@ -110,18 +110,14 @@ def _letters() -> Iterator[str]:
         yield from map("".join, product(ascii_lowercase, repeat=length))
 
 
-def _is_equation(node: Node, called: dict[Node, str]) -> bool:
-    return node.op is not ops.CONST and node not in called
-
-
 def _equation(node: Node, called: dict[Node, str], letters: Iterator[str], names: Names) -> str:
     called[node] = next(letters)
     if isinstance(node.arg, PlaceholderArg):  # no argument, but made at every replay
         right = node.arg.how
     else:
         argument = " ".join(names.argument(node.arg))
-        operands = [_operand(s, called) for s in node.src]
-        right = " ".join([node.op.name + (f"[{argument}]" if argument else ""), *operands])
+        op = f"{node.op.name}[{argument}]" if argument else node.op.name
+        right = " ".join([op, *(_operand(s, called) for s in node.src)])
     return f"{called[node]}:{_type(node, names)} = {right}"
 
 
@@ -130,9 +126,8 @@ def _operand(node: Node, called: dict[Node, str]) -> str:
 
 
 def _result(node: Node, called: dict[Node, str], names: Names) -> str:
-    if node.op is ops.CONST:
-        return f"{_operand(node, called)}:{_type(node, names)}"
-    return called[node]
+    typed = f":{_type(node, names)}" if node.op is ops.CONST else ""
+    return _operand(node, called) + typed
 
 
 def _type(node: Node, names: Names) -> str:
@@ -150,15 +145,16 @@ def _listing(plan: Plan) -> str:
     kernels: dict[Node, str] = {}
     programs: dict[Any, int] = {}
     lines = [f"%{i} = INPUT : {rings.type(given.spec)}" for i, given in enumerate(plan.inputs)]
-    for unit in plan.units:
-        lines.append(_unit_line(unit, kernels, rings, specs))
+    lines += [_unit_line(unit, kernels, rings, specs) for unit in plan.units]
     lines.append(" ".join(["results:", *(f"%{v}" for v in plan.outputs)]))
     for unit in plan.units:
         if isinstance(unit, KernelUnit) and unit.kernel.body in kernels:
             name = kernels.pop(unit.kernel.body)
             program = programs.setdefault(unit.kernel.program, len(programs))
             lines.append(f"{name}: {unit.name}, executable {program}")
-            lines += [f"    {line}" for line in _body(unit.kernel.body, rings)]
+            body = [node for node in toposort(unit.kernel.body) if node.op is not ops.SINK]
+            names = Names(body, share_rings_with=rings)
+            lines += [f"    {names.line(node)}" for node in body]
     return "\n".join([*lines, *rings.rings()])
 
 
@@ -169,9 +165,3 @@ def _unit_line(unit: Unit, kernels: dict[Node, str], rings: Names, specs: Any) -
     made = ", ".join(f"%{v}" for v in unit.outs)
     types = ", ".join(rings.type(specs[v]) for v in unit.outs)
     return f"{made} = {' '.join([what, *(f'%{v}' for v in unit.ins)])} : {types}"
-
-
-def _body(body: Node, rings: Names) -> list[str]:
-    order = [node for node in toposort(body) if node.op is not ops.SINK]
-    names = Names(order, share_rings_with=rings)
-    return [names.line(node) for node in order]

@@ -10,18 +10,20 @@ import attrs
 
 from ren.core.errors import DomainError, RingMismatchError
 from ren.core.numtheory import centered
-from ren.core.ring import Domain, RingSpec, difference, is_subset
+from ren.core.ring import Domain, RingSpec, is_subset
 from ren.core.spec import ConstArg, ModUpArg, PartArg, RingArg, Spec, StackArg, Work
 
 Specs = tuple[Spec, ...]
 Infer = Callable[[Specs, Any], Spec | None]
 
 
-def broadcast_batch(shapes: tuple[tuple[int, ...], ...]) -> tuple[int, ...]:
+def batch(src: Specs) -> tuple[int, ...]:
     """The batch shape of operands together, by NumPy's broadcasting rule."""
-    rank = max((len(s) for s in shapes), default=0)
+    shapes = tuple([s.batch for s in src])
+    if shapes.count(shapes[0]) == len(shapes):
+        return shapes[0]
     out = []
-    for axis in range(-rank, 0):
+    for axis in range(-max(map(len, shapes)), 0):
         sizes = {s[axis] for s in shapes if len(s) >= -axis} - {1}
         if len(sizes) > 1:
             raise DomainError(
@@ -55,18 +57,12 @@ def brief(ring: RingSpec) -> str:
 
 
 def joint_domain(src: Specs) -> Domain:
-    for s in src:
-        if s.domain is Domain.NTT:
-            return Domain.NTT
-    return Domain.COEFF
+    """NTT where an operand is in it."""
+    return Domain.NTT if any([s.domain is Domain.NTT for s in src]) else Domain.COEFF
 
 
-def batch(src: Specs) -> tuple[int, ...]:
-    first = src[0].batch
-    for s in src:
-        if s.batch != first:
-            return broadcast_batch(tuple(s.batch for s in src))
-    return first
+def infer_root(src: Specs, arg: Any) -> None:
+    """A SINK and a KERNEL have no value."""
 
 
 def infer_linear(what: str) -> Infer:
@@ -95,10 +91,6 @@ def infer_same(src: Specs, arg: object) -> Spec:
     return dense(src[0])
 
 
-def infer_index(src: Specs, arg: object) -> Spec:
-    return src[0]
-
-
 def dense(spec: Spec) -> Spec:
     """The type of a computed value: all n residues a limb, not known to be a constant."""
     return attrs.evolve(spec, is_scalar=False, is_literal=False) if spec.is_constant else spec
@@ -107,10 +99,6 @@ def dense(spec: Spec) -> Spec:
 def stored(spec: Spec) -> Spec:
     """The type of a value in memory: a scalar stays one, a literal is not known to be one."""
     return attrs.evolve(spec, is_literal=False) if spec.is_literal else spec
-
-
-def infer_scalar(src: Specs, arg: Any) -> Spec:
-    return Spec(arg.ring, arg.domain, is_scalar=True)
 
 
 def infer_into(domain: Domain) -> Infer:
@@ -124,64 +112,65 @@ def infer_leaf(src: Specs, arg: Any) -> Spec:
     return Spec(arg.ring, arg.domain, getattr(arg, "batch", ()))
 
 
+def infer_scalar(src: Specs, arg: Any) -> Spec:
+    return Spec(arg.ring, arg.domain, is_scalar=True)
+
+
 def infer_literal(src: Specs, arg: ConstArg) -> Spec:
     return Spec(arg.ring, arg.domain, is_literal=True)
 
 
-def same_degree(src: Specs, ring: RingSpec, what: str) -> None:
-    n = src[0].ring.n
-    if ring.n != n:
+def over(spec: Spec, ring: RingSpec, what: str) -> Spec:
+    """The type of a computed value over other moduli."""
+    if ring.n != spec.ring.n:
         raise RingMismatchError(
-            f"{what} got a ring of degree {ring.n} for a polynomial of degree {n}.",
+            f"{what} got a ring of degree {ring.n} for a polynomial of degree {spec.ring.n}.",
             "A conversion changes the moduli, never the degree.",
-            f"Use RingSpec(n={n}, moduli=...).",
+            f"Use RingSpec(n={spec.ring.n}, moduli=...).",
         )
+    return attrs.evolve(dense(spec), ring=ring)
 
 
 def infer_to_ring(src: Specs, arg: RingArg) -> Spec:
-    same_degree(src, arg.ring, "to_ring")
-    return attrs.evolve(dense(src[0]), ring=arg.ring)
+    return over(src[0], arg.ring, "to_ring")
 
 
 def infer_rescale(src: Specs, arg: RingArg) -> Spec:
-    same_degree(src, arg.ring, "rescale")
-    have = src[0].ring.moduli
-    if not difference(have, arg.ring.moduli):
+    made, have = over(src[0], arg.ring, "rescale"), src[0].ring
+    if is_subset(have.moduli, arg.ring.moduli):
         raise RingMismatchError(
-            f"rescale from {brief(src[0].ring)} to {brief(arg.ring)} divides nothing away.",
+            f"rescale from {brief(have)} to {brief(arg.ring)} divides nothing away.",
             "At least one modulus of the polynomial must be missing from the new basis.",
             "Leave out what to divide by: x.rescale(x.ring.moduli[:-1]); "
             "to change basis only, use to_ring.",
         )
-    return attrs.evolve(dense(src[0]), ring=arg.ring)
+    return made
 
 
 def infer_mod_up(src: Specs, arg: ModUpArg) -> Spec:
-    same_degree(src, arg.ring, "mod_up")
-    if not arg.digit or not is_subset(arg.digit, src[0].ring.moduli):
+    made, have = over(src[0], arg.ring, "mod_up"), src[0].ring
+    if not arg.digit or not is_subset(arg.digit, have.moduli):
         raise RingMismatchError(
-            f"mod_up got the digit {arg.digit}, not a part of {brief(src[0].ring)}.",
+            f"mod_up got the digit {arg.digit}, not a part of {brief(have)}.",
             "A digit is one or more of the polynomial's own moduli.",
             "Pass for example x.ring.moduli[:2].",
         )
-    return attrs.evolve(dense(src[0]), ring=arg.ring)
+    return made
 
 
 def infer_mod_down(src: Specs, arg: RingArg) -> Spec:
-    same_degree(src, arg.ring, "mod_down")
-    have = src[0].ring.moduli
-    if not is_subset(arg.ring.moduli, have) or not difference(have, arg.ring.moduli):
+    made, have = over(src[0], arg.ring, "mod_down"), src[0].ring
+    if not set(arg.ring.moduli) < set(have.moduli):
         raise RingMismatchError(
-            f"mod_down got {brief(arg.ring)} for a polynomial over {brief(src[0].ring)}.",
+            f"mod_down got {brief(arg.ring)} for a polynomial over {brief(have)}.",
             "The target is a proper part of the polynomial's basis; the rest is divided away.",
             "Pass the ring without the special primes; for any other basis use rescale.",
         )
-    return attrs.evolve(dense(src[0]), ring=arg.ring)
+    return made
 
 
 def infer_base_change(src: Specs, arg: RingArg) -> Spec:
-    same_degree(src, arg.ring, "base conversion")
-    return attrs.evolve(dense(src[0]), ring=arg.ring, domain=Domain.COEFF)
+    return attrs.evolve(over(src[0], arg.ring, "base conversion"), domain=Domain.COEFF)
 
 
 def infer_join(src: Specs, arg: RingArg) -> Spec:
@@ -242,13 +231,9 @@ def infer_stored(src: Specs, arg: object) -> Spec:
     return stored(src[1])
 
 
-def infer_root(src: Specs, arg: object) -> None:
-    return None
-
-
 def lifted(ring: RingSpec, arg: RingArg, value: int) -> int:
     """The centred representative of a constant, mod the new q."""
-    return (value - ring.q if 2 * value > ring.q else value) % arg.ring.q
+    return centered(value, ring.q) % arg.ring.q
 
 
 def converted(ring: RingSpec, arg: RingArg, value: int) -> int:
@@ -268,12 +253,9 @@ def transform_work(src: Specs, spec: Spec) -> Work:
     return Work(limb_ntts=spec.ring.limbs * math.prod(spec.batch))
 
 
-def dot_work(src: Specs, spec: Spec) -> Work:
-    return Work(multiply_adds=math.prod(spec.shape) * (len(src) // 2))
-
-
 def product_work(src: Specs, spec: Spec) -> Work:
-    return Work(multiply_adds=math.prod(spec.shape))
+    """One multiply-add a residue for each two factors."""
+    return Work(multiply_adds=math.prod(spec.shape) * (len(src) // 2))
 
 
 def convert_work(src: Specs, spec: Spec) -> Work:

@@ -2,28 +2,33 @@
 
 from __future__ import annotations
 
-import hashlib
 import itertools
 import threading
 import weakref
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
+from hashlib import blake2b
 from typing import Any
 
 import attrs
 
 from ren.core import op as ops
-from ren.core.op import Op
+from ren.core.op import Kind, Op
 from ren.core.ring import Domain, RingSpec
 from ren.core.spec import BufferArg, ConstArg, NoArg, PlaceholderArg, ScalarArg, Spec, Work
 
 NO_ARG = NoArg()
+_LEAVES = (BufferArg, PlaceholderArg, ScalarArg)
 
 # One of Ren's three caches: every live interned node, by (op, arg, identities of its sources). A
 # node keeps its sources alive, so an identity in a live key is never that of another object.
 _interned: weakref.WeakValueDictionary[tuple[Any, ...], Node] = weakref.WeakValueDictionary()
 _lock = threading.RLock()
-_serials = itertools.count(1)
+next_serial = itertools.count(1).__next__  # a number above that of every node made so far
+
+# Set by `ren.core.printer` and `ren.lowering.inspect.svg`, which stand above nodes in the layers.
+text_of: Callable[[Node], str] = repr
+html_of: Callable[[Node], str] = repr
 
 
 @attrs.frozen(eq=False, slots=True, weakref_slot=True, repr=False)
@@ -35,6 +40,7 @@ class Node:
         src: the sources.
         arg: an instance of `op.arg`.
         spec: the type of the value; None for a SINK.
+        label: the op with its argument, as bytes; of leaves empty.
         digest: 16 bytes that name the program: equal for structurally equal programs, also when
             one of them is gone.
         serial: grows with each node made.
@@ -46,6 +52,7 @@ class Node:
     src: tuple[Node, ...]
     arg: Any
     spec: Any  # a Spec; Any spares every reader of a typed node a check for SINK
+    label: bytes
     digest: bytes
     serial: int
     is_zero: bool
@@ -56,33 +63,13 @@ class Node:
         return self.op.work(tuple([s.spec for s in self.src]), self.spec)
 
     def __str__(self) -> str:
-        return _printer(self)
+        return text_of(self)
 
     def _repr_html_(self) -> str:
-        return _picture(self)
+        return html_of(self)
 
     def __repr__(self) -> str:
         return f"<{self.op.name} #{self.serial}>"
-
-
-def _printer(node: Node) -> str:
-    raise RuntimeError("ren.core.printer is not imported")
-
-
-def _picture(node: Node) -> str:
-    raise RuntimeError("ren.lowering.inspect.svg is not imported")
-
-
-def install_printer(function: Any) -> None:
-    """Sets how `str(node)` prints; the printer stands above nodes in the layers."""
-    global _printer
-    _printer = function
-
-
-def install_picture(function: Any) -> None:
-    """Sets what a notebook shows for a node."""
-    global _picture
-    _picture = function
 
 
 def make(op: Op, src: Iterable[Node] = (), arg: Any = NO_ARG) -> Node:
@@ -96,10 +83,10 @@ def make(op: Op, src: Iterable[Node] = (), arg: Any = NO_ARG) -> Node:
         return _new(op, src, arg)
     key = (op.name, arg, *map(id, src))
     with _lock:
-        found = _interned.get(key)
-        if found is None:
-            found = _interned[key] = _new(op, src, arg)
-        return found
+        node = _interned.get(key)
+        if node is None:
+            node = _interned[key] = _new(op, src, arg)
+        return node
 
 
 def _new(op: Op, src: tuple[Node, ...], arg: Any) -> Node:
@@ -108,8 +95,12 @@ def _new(op: Op, src: tuple[Node, ...], arg: Any) -> Node:
     if not isinstance(arg, op.arg):
         raise TypeError(f"{op.name} takes a {op.arg}, got {type(arg).__name__}")
     spec = op.infer(tuple([s.spec for s in src]), arg)
-    digest, is_zero = _digest(op, src, arg), _is_zero(op, src, arg)
-    return Node(op, src, arg, spec, digest, next(_serials), is_zero)
+    if isinstance(arg, _LEAVES):  # a cached label must not keep the array of a buffer alive
+        label, named = b"", b"%s(%d)" % (op.name.encode(), arg.serial)
+    else:
+        label = named = _label(op, arg)
+    digest = blake2b(named + b"".join([s.digest for s in src]), digest_size=16).digest()
+    return Node(op, src, arg, spec, label, digest, next_serial(), _is_zero(op, src, arg))
 
 
 def _is_zero(op: Op, src: tuple[Node, ...], arg: Any) -> bool:
@@ -126,27 +117,15 @@ def _is_zero(op: Op, src: tuple[Node, ...], arg: Any) -> bool:
     return src[0].is_zero and all([s.is_zero for s in src])  # every op maps zeros to zero
 
 
-def _digest(op: Op, src: tuple[Node, ...], arg: Any) -> bytes:
-    text = op.name.encode() + b"(" + _token(arg) + b")"
-    return hashlib.blake2b(text + b"".join([s.digest for s in src]), digest_size=16).digest()
-
-
-def _token(arg: Any) -> bytes:
-    # A cached token must not keep the array of a buffer alive.
-    if isinstance(arg, BufferArg | PlaceholderArg | ScalarArg):
-        return b"%d" % arg.serial
-    return b"" if arg is NO_ARG else _static_token(arg)
-
-
 @lru_cache(maxsize=1 << 12)
-def _static_token(arg: Any) -> bytes:
-    return repr(arg).encode()
+def _label(op: Op, arg: Any) -> bytes:
+    return f"{op.name}({'' if arg is NO_ARG else repr(arg)})".encode()
 
 
 def buffer(array: Any, ring: RingSpec, domain: Domain, *, traced: bool = False) -> Node:
     """The BUFFER node of a limb array `uint32[*batch, limb, n]`; one node for one live array."""
     batch = tuple(array.shape[:-2])
-    arg = BufferArg(array, ring, domain, batch, next(_serials), traced)
+    arg = BufferArg(array, ring, domain, batch, next_serial(), traced)
     return make(ops.BUFFER, (), arg)
 
 
@@ -157,7 +136,7 @@ def const(value: int, ring: RingSpec, domain: Domain = Domain.COEFF) -> Node:
 
 def placeholder(spec: Spec, device: Any = None, made: Any = None, how: str = "") -> Node:
     """A new input of a captured program; see `PlaceholderArg`."""
-    arg = PlaceholderArg(next(_serials), spec.ring, spec.domain, spec.batch, device, made, how)
+    arg = PlaceholderArg(next_serial(), spec.ring, spec.domain, spec.batch, device, made, how)
     return make(ops.PLACEHOLDER, (), arg)
 
 
@@ -183,6 +162,64 @@ def toposort(*roots: Node, until: Op | None = None) -> list[Node]:
     return order
 
 
-def next_serial() -> int:
-    """A number above that of every node made so far."""
-    return next(_serials)
+@attrs.frozen(eq=False)
+class Structure:
+    """A program up to its leaves.
+
+    Attributes:
+        roots: its results.
+        key: equal for programs that differ in nothing but their leaves.
+        leaves: in the order in which they are met, each once.
+        known: the nodes of it that a leaf stands for.
+    """
+
+    roots: tuple[Node, ...]
+    key: tuple[Any, ...]
+    leaves: tuple[Node, ...]
+    known: Mapping[Node, Node]
+
+
+def structure_of(roots: Sequence[Node], known: Mapping[Node, Node]) -> Structure:
+    """The structure of a program.
+
+    Args:
+        roots: of the program.
+        known: what stands for a node, if anything does; only looked up.
+    """
+    position: dict[Node, int] = {}
+    key: list[Any] = []
+    leaves: list[Node] = []
+    found: dict[Node, Node] = {}
+    stack = list(reversed(roots))
+    count = 0
+    while stack:
+        node = stack[-1]
+        if node in position:
+            stack.pop()
+            continue
+        src = node.src
+        if not src:
+            if node.op.kind is Kind.LEAF:
+                leaves.append(node)
+        elif (stands := known.get(node)) is not None:
+            if stands not in position:
+                stack.append(stands)
+                continue
+            position[node], found[node] = position[stands], stands
+            stack.pop()
+            continue
+        else:
+            pending = [s for s in src if s not in position]
+            if pending:
+                stack.extend(reversed(pending))
+                continue
+        stack.pop()
+        key.append(node.label)
+        if node.op is ops.COPY:  # shardings over other devices may print alike
+            key.append(node.arg)
+        key.extend([position[s] for s in src])
+        position[node] = count
+        count += 1
+    key.append(None)
+    key.extend([position[root] for root in roots])
+    return Structure(tuple(roots), tuple(key), tuple(leaves), found)

@@ -12,34 +12,10 @@ from collections.abc import Callable
 import attrs
 
 from ren.core import inference as rules
-from ren.core.inference import Infer
+from ren.core import spec as args
+from ren.core.inference import Infer, Specs
 from ren.core.ring import Domain
-from ren.core.spec import (
-    AutomorphismArg,
-    BoundArg,
-    BufferArg,
-    BufferizeArg,
-    BufferViewArg,
-    ConstArg,
-    CopyArg,
-    GridArg,
-    IndexArg,
-    KernelArg,
-    ModUpArg,
-    NoArg,
-    PartArg,
-    PlaceholderArg,
-    ReservedArg,
-    RingArg,
-    RotateArg,
-    ScalarArg,
-    SinkArg,
-    SlotArg,
-    Spec,
-    StackArg,
-    StoreArg,
-    Work,
-)
+from ren.core.spec import NoArg, RingArg, Spec, Work
 
 
 class Kind(enum.Enum):
@@ -84,19 +60,17 @@ class Op:
     wants: Domain | None = None
     fold: Callable[..., int] | None = attrs.field(default=None, repr=False)
     inverse: str | None = None
-    work: Callable[[tuple[Spec, ...], Spec], Work] = attrs.field(
-        default=lambda src, spec: Work(), repr=False
-    )
+    work: Callable[[Specs, Spec], Work] = attrs.field(default=lambda *_: Work(), repr=False)
 
     def __repr__(self) -> str:
         return self.name
 
 
-BUFFER = Op("BUFFER", 0, BufferArg, rules.infer_leaf, Kind.LEAF)
-PLACEHOLDER = Op("PLACEHOLDER", 0, PlaceholderArg, rules.infer_leaf, Kind.LEAF)
-SLOT = Op("SLOT", 0, SlotArg, rules.infer_own, Kind.LEAF)
-SCALAR = Op("SCALAR", 0, ScalarArg, rules.infer_scalar, Kind.LEAF)
-CONST = Op("CONST", 0, ConstArg, rules.infer_literal, Kind.CONSTANT)
+BUFFER = Op("BUFFER", 0, args.BufferArg, rules.infer_leaf, Kind.LEAF)
+PLACEHOLDER = Op("PLACEHOLDER", 0, args.PlaceholderArg, rules.infer_leaf, Kind.LEAF)
+SCALAR = Op("SCALAR", 0, args.ScalarArg, rules.infer_scalar, Kind.LEAF)
+SLOT = Op("SLOT", 0, args.SlotArg, rules.infer_own, Kind.LEAF)
+CONST = Op("CONST", 0, args.ConstArg, rules.infer_literal, Kind.CONSTANT)
 
 ADD = Op(
     "ADD", 2, NoArg, rules.infer_linear("A sum"), Kind.ELEMENTWISE,
@@ -112,7 +86,8 @@ MUL = Op(
     work=rules.product_work,
 )  # fmt: skip
 DOT = Op(
-    "DOT", None, NoArg, rules.infer_dot, Kind.ELEMENTWISE, wants=Domain.NTT, work=rules.dot_work,
+    "DOT", None, NoArg, rules.infer_dot, Kind.ELEMENTWISE,
+    wants=Domain.NTT, work=rules.product_work,
 )  # fmt: skip
 NEG = Op(
     "NEG", 1, NoArg, rules.infer_same, Kind.ELEMENTWISE,
@@ -130,10 +105,10 @@ INTT = Op(
 
 TO_RING = Op("TO_RING", 1, RingArg, rules.infer_to_ring, Kind.RING, fold=rules.lifted)
 RESCALE = Op("RESCALE", 1, RingArg, rules.infer_rescale, Kind.RING)
-MODUP = Op("MODUP", 1, ModUpArg, rules.infer_mod_up, Kind.RING)
+MODUP = Op("MODUP", 1, args.ModUpArg, rules.infer_mod_up, Kind.RING)
 MODDOWN = Op("MODDOWN", 1, RingArg, rules.infer_mod_down, Kind.RING)
-BOUNDED = Op("BOUNDED", 1, BoundArg, rules.infer_same, Kind.RING, fold=rules.reduced)
-ROTATE = Op("ROTATE", 1, RotateArg, rules.infer_same, Kind.RING, fold=rules.reduced)
+BOUNDED = Op("BOUNDED", 1, args.BoundArg, rules.infer_same, Kind.RING, fold=rules.reduced)
+ROTATE = Op("ROTATE", 1, args.RotateArg, rules.infer_same, Kind.RING, fold=rules.reduced)
 
 VIEW = Op("VIEW", 1, RingArg, rules.infer_to_ring, Kind.VIEW,
           fold=lambda ring, arg, a: a % arg.ring.q)  # fmt: skip
@@ -146,40 +121,31 @@ CONVERT = Op(
     wants=Domain.COEFF, fold=rules.converted, work=rules.convert_work,
 )  # fmt: skip
 JOIN = Op("JOIN", None, RingArg, rules.infer_join, Kind.TRANSFORM)
-STACK = Op("STACK", None, StackArg, rules.infer_stack, Kind.TRANSFORM)
-PART = Op("PART", 1, PartArg, rules.infer_part, Kind.TRANSFORM)
+STACK = Op("STACK", None, args.StackArg, rules.infer_stack, Kind.TRANSFORM)
+PART = Op("PART", 1, args.PartArg, rules.infer_part, Kind.TRANSFORM)
 AUTOMORPHISM = Op(
-    "AUTOMORPHISM", 1, AutomorphismArg, rules.infer_same, Kind.TRANSFORM, fold=rules.reduced
+    "AUTOMORPHISM", 1, args.AutomorphismArg, rules.infer_same, Kind.TRANSFORM, fold=rules.reduced
 )
 EMBED = Op("EMBED", 1, RingArg, rules.infer_embed, Kind.TRANSFORM, fold=rules.reduced)
 
-COPY = Op("COPY", 1, CopyArg, rules.infer_same, Kind.BOUNDARY)
+COPY = Op("COPY", 1, args.CopyArg, rules.infer_same, Kind.BOUNDARY)
 CONTIGUOUS = Op("CONTIGUOUS", 1, NoArg, rules.infer_same, Kind.BOUNDARY)
-SINK = Op("SINK", None, (NoArg, SinkArg), rules.infer_root, Kind.ROOT)
+SINK = Op("SINK", None, (NoArg, args.SinkArg), rules.infer_root, Kind.ROOT)
 
-BUFFERIZE = Op("BUFFERIZE", 1, BufferizeArg, rules.infer_same, Kind.MEMORY)
-RESERVED = Op("RESERVED", 0, ReservedArg, rules.infer_own, Kind.MEMORY)
-STORE = Op("STORE", 2, StoreArg, rules.infer_stored, Kind.MEMORY)
+BUFFERIZE = Op("BUFFERIZE", 1, args.BufferizeArg, rules.infer_same, Kind.MEMORY)
+RESERVED = Op("RESERVED", 0, args.ReservedArg, rules.infer_own, Kind.MEMORY)
+STORE = Op("STORE", 2, args.StoreArg, rules.infer_stored, Kind.MEMORY)
 AFTER = Op("AFTER", 2, NoArg, rules.infer_same, Kind.MEMORY)
-BUFFER_VIEW = Op("BUFFER_VIEW", 1, BufferViewArg, rules.infer_to_ring, Kind.MEMORY)
-KERNEL = Op("KERNEL", None, KernelArg, rules.infer_root, Kind.MEMORY)
+BUFFER_VIEW = Op("BUFFER_VIEW", 1, args.BufferViewArg, rules.infer_to_ring, Kind.MEMORY)
+KERNEL = Op("KERNEL", None, args.KernelArg, rules.infer_root, Kind.MEMORY)
 
-PERMUTE = Op("PERMUTE", 1, AutomorphismArg, rules.infer_same, Kind.VIEW)
-FLIP = Op("FLIP", 1, AutomorphismArg, rules.infer_same, Kind.ELEMENTWISE)
+PERMUTE = Op("PERMUTE", 1, args.AutomorphismArg, rules.infer_same, Kind.VIEW)
+FLIP = Op("FLIP", 1, args.AutomorphismArg, rules.infer_same, Kind.ELEMENTWISE)
 AT_ZERO = Op("AT_ZERO", 1, NoArg, rules.infer_same, Kind.ELEMENTWISE)
-FILL = Op("FILL", 0, ConstArg, rules.infer_literal, Kind.CONSTANT)
-DELTA = Op("DELTA", 0, ConstArg, rules.infer_leaf, Kind.CONSTANT)
-GIDX = Op("GIDX", 0, GridArg, rules.infer_own, Kind.INDEX)
-INDEX = Op("INDEX", 1, IndexArg, rules.infer_index, Kind.INDEX)
+FILL = Op("FILL", 0, args.ConstArg, rules.infer_literal, Kind.CONSTANT)
+DELTA = Op("DELTA", 0, args.ConstArg, rules.infer_leaf, Kind.CONSTANT)
+GIDX = Op("GIDX", 0, args.GridArg, rules.infer_own, Kind.INDEX)
+INDEX = Op("INDEX", 1, args.IndexArg, lambda src, arg: src[0], Kind.INDEX)
 LOAD = Op("LOAD", 2, NoArg, rules.infer_stored, Kind.INDEX)
 
-OPS: dict[str, Op] = {
-    op.name: op
-    for op in (
-        BUFFER, PLACEHOLDER, SCALAR, SLOT, CONST, ADD, SUB, MUL, DOT, NEG, NTT, INTT,
-        TO_RING, RESCALE, MODUP, MODDOWN, BOUNDED, ROTATE,
-        VIEW, LIFT, CONVERT, JOIN, STACK, PART, AUTOMORPHISM, EMBED, COPY, CONTIGUOUS, SINK,
-        BUFFERIZE, RESERVED, STORE, AFTER, BUFFER_VIEW, KERNEL,
-        PERMUTE, FLIP, AT_ZERO, FILL, DELTA, GIDX, INDEX, LOAD,
-    )
-}  # fmt: skip
+OPS: dict[str, Op] = {op.name: op for op in tuple(globals().values()) if isinstance(op, Op)}

@@ -9,22 +9,11 @@ from typing import Any
 import attrs
 
 from ren.core import node as nodes
+from ren.core import spec as args
 from ren.core.node import Node, toposort
 from ren.core.op import Kind
 from ren.core.ring import Domain, RingSpec
-from ren.core.spec import (
-    BufferArg,
-    ConstArg,
-    CopyArg,
-    KernelArg,
-    ModUpArg,
-    PlaceholderArg,
-    ReservedArg,
-    RingArg,
-    ScalarArg,
-    SlotArg,
-    Spec,
-)
+from ren.core.spec import Spec
 
 
 def print_graph(*roots: Node) -> str:
@@ -53,7 +42,7 @@ class Names:
 
     def __init__(self, order: Iterable[Node], share_rings_with: Names | None = None) -> None:
         order = list(order)
-        leaves = [n for n in order if isinstance(n.arg, BufferArg | PlaceholderArg | ScalarArg)]
+        leaves = [n for n in order if hasattr(n.arg, "serial")]
         self._node = {node: f"%{i}" for i, node in enumerate(order)}
         self._leaf = {n.arg.serial: f"{n.op.name.lower()[0]}{i}" for i, n in enumerate(leaves)}
         self._ring: dict[RingSpec, str] = share_rings_with._ring if share_rings_with else {}
@@ -73,8 +62,8 @@ class Names:
     def line(self, node: Node) -> str:
         """`%k = OP %i %j [argument] : ring domain [batch]`."""
         parts = [node.op.name, *map(self.node, node.src), *self.argument(node.arg)]
-        type_ = "" if node.spec is None else f" : {self.type_of(node)}"
-        return f"{self.node(node)} = {' '.join(parts)}{type_}"
+        typed = " : " * (node.spec is not None) + self.type_of(node)
+        return f"{self.node(node)} = {' '.join(parts)}{typed}"
 
     def type_of(self, node: Node) -> str:
         """`R0 coeff [batch]`; nothing for a node without a value."""
@@ -88,25 +77,24 @@ class Names:
     def argument(self, arg: Any) -> list[str]:
         """The argument of a node in words; fields of classes unknown here print as `name=value`."""
         match arg:
-            case BufferArg() | PlaceholderArg() | ScalarArg():
+            case args.BufferArg() | args.PlaceholderArg() | args.ScalarArg():
                 return [self._leaf[arg.serial]]
-            case ConstArg():
+            case args.ConstArg():
                 return [str(arg.value)]
-            case RingArg():
+            case args.RingArg():
                 return [f"-> {self.ring(arg.ring)}"]
-            case ModUpArg():
+            case args.ModUpArg():
                 return [f"digit={arg.digit} -> {self.ring(arg.ring)}"]
-            case SlotArg():
+            case args.SlotArg():
                 return [f"s{arg.index}" if arg.index >= 0 else f"out{-1 - arg.index}"]
-            case CopyArg():
+            case args.CopyArg():
                 return [f"-> {arg.device}"]
-            case ReservedArg():
+            case args.ReservedArg():
                 return [str(arg.index)]
-            case KernelArg():
+            case args.KernelArg():
                 return [f"{{{body_name(arg.body)}}} -> {', '.join(map(str, arg.places))}"]
-        fields = [(f.name, getattr(arg, f.name)) for f in attrs.fields(arg.__class__)]
-        texts = [(name, self._field(value)) for name, value in fields]
-        return [f"{name}={text}" for name, text in texts if text is not None]
+        texts = {f.name: self._field(getattr(arg, f.name)) for f in attrs.fields(type(arg))}
+        return [f"{name}={text}" for name, text in texts.items() if text is not None]
 
     def _field(self, value: Any) -> str | None:
         """Only values that print alike in every run; others are left out."""
@@ -130,8 +118,7 @@ def describe_ring(ring: RingSpec) -> str:
     moduli = [str(m) for m in ring.moduli]
     if len(moduli) > 6:
         moduli = [*moduli[:3], "...", *moduli[-2:]]
-    plural = "" if ring.limbs == 1 else "s"
-    return f"n={ring.n}, {ring.limbs} limb{plural}, moduli=({', '.join(moduli)})"
+    return f"n={ring.n}, {ring.limbs} limb{'s' * (ring.limbs > 1)}, moduli=({', '.join(moduli)})"
 
 
 def shortened(value: int) -> str:
@@ -142,4 +129,4 @@ def shortened(value: int) -> str:
     return f"{'-' * (value < 0)}{digits[:6]}...{digits[-6:]} ({len(digits)} digits)"
 
 
-nodes.install_printer(print_graph)
+nodes.text_of = print_graph

@@ -9,7 +9,7 @@ node as it was, and what became of the nodes below it.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import attrs
 
@@ -45,6 +45,8 @@ def rewrite(
     A replacement has the ring and batch of what it replaces. Where its domain differs, the driver
     converts, so that no rule can change the type of a program.
     """
+    if not (table or known or edges):
+        return root
     done: dict[Node, Node] = {}
     known, edges = known or {}, edges or {}
     stack = [root]
@@ -66,12 +68,11 @@ def rewrite(
         new = with_sources(node, src)
         target = _in_its_domain(new, node)
         if target is new:
-            replaced = _first(table.get(new.op.name, ()), new)
-            if replaced is None:
+            target = _first(table.get(new.op.name, ()), new)
+            if target is None:
                 done[node] = done[new] = new
                 stack.pop()
                 continue
-            target = conform(replaced, node)
         # What replaces the node is rewritten in its turn, before the node counts as done.
         if target in done:
             done[node] = done[target]
@@ -100,17 +101,16 @@ def rewrite_down(root: Node, table: ContextTable[_C], context: _C) -> Node:
         if node in done:
             stack.pop()
             continue
-        rules = table.get(node.op.name)
-        if rules is not None:
-            target = chosen.get(node)
-            if target is None:
-                target = chosen[node] = _offered(node, rules, context)
-            if target is not node:
-                if target in done:
-                    done[node] = done[target]
-                else:
-                    stack.append(target)
-                continue
+        target = chosen.get(node)
+        if target is None:
+            rules = table.get(node.op.name, ())
+            target = chosen[node] = _first(rules, node, context) or node
+        if target is not node:
+            if target in done:
+                done[node] = done[target]
+            else:
+                stack.append(target)
+            continue
         pending = [s for s in node.src if s not in done]
         if pending:
             stack.extend(reversed(pending))
@@ -145,19 +145,12 @@ def readers(order: Iterable[Node]) -> dict[Node, list[Node]]:
     return found
 
 
-def _offered(node: Node, rules: Sequence[ContextRule[_C]], context: _C) -> Node:
+def _first(rules: Sequence[Callable[..., Node | None]], node: Node, *context: Any) -> Node | None:
+    """The replacement by the first rule that has one."""
     for rule in rules:
-        replaced = rule(node, context)
+        replaced = rule(node, *context)
         if replaced is not None and replaced is not node:
             return conform(replaced, node)
-    return node
-
-
-def _first(rules: Sequence[Rule], node: Node) -> Node | None:
-    for rule in rules:
-        replaced = rule(node)
-        if replaced is not None and replaced is not node:
-            return replaced
     return None
 
 

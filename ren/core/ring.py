@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import enum
 import math
+import operator
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
-from itertools import islice
+from typing import Any
 
 import attrs
 
@@ -15,6 +16,7 @@ from ren.core.errors import RingError
 from ren.core.numtheory import is_prime, ntt_primes_below, ntt_primes_from
 
 MIN_DEGREE, MAX_DEGREE = 4, 1 << 17
+_DEGREES = "The degree n is a power of two from 4 to 131072."
 MODULUS_BOUND = 1 << 30  # lazy sums inside kernels reach 4q, which must stay below 2^32
 
 
@@ -135,40 +137,36 @@ def contiguous_run(part: Sequence[int], whole: Sequence[int]) -> tuple[int, int]
     return (start, len(part)) if tuple(whole[start : start + len(part)]) == tuple(part) else None
 
 
-def _as_moduli(moduli: object) -> tuple[int, ...]:
+def _as_moduli(moduli: Any) -> tuple[int, ...]:
     if isinstance(moduli, int):
         return (moduli,)
     if not isinstance(moduli, Iterable):
-        raise RingError(
-            f"RingSpec got moduli={moduli!r}.",
-            "moduli is a tuple of primes, one for each limb.",
-            "Write for example RingSpec(n=8, moduli=(17, 97)).",
-        )
+        raise _wrong_type("moduli", moduli, "moduli is a tuple of primes, one for each limb.")
     try:
-        return tuple(_as_index(m) for m in moduli)
+        return tuple(map(_as_index, moduli))
     except TypeError:
-        raise RingError(
-            f"RingSpec got moduli={moduli!r}.",
-            "Each modulus is a Python int.",
-            "Write for example RingSpec(n=8, moduli=(17, 97)).",
-        ) from None
+        raise _wrong_type("moduli", moduli, "Each modulus is a Python int.") from None
 
 
-def _as_index(value: object) -> int:
-    if isinstance(value, bool) or not hasattr(value, "__index__"):
-        raise TypeError(value)
-    return value.__index__()  # type: ignore[attr-defined]
-
-
-def _as_degree(n: object) -> int:
+def _as_degree(n: Any) -> int:
     try:
         return _as_index(n)
     except TypeError:
-        raise RingError(
-            f"RingSpec got n={n!r}.",
-            "The degree n is a power of two from 4 to 131072.",
-            "Write for example RingSpec(n=8, moduli=(17, 97)).",
-        ) from None
+        raise _wrong_type("n", n, _DEGREES) from None
+
+
+def _as_index(value: Any) -> int:
+    if isinstance(value, bool):
+        raise TypeError
+    return operator.index(value)
+
+
+def _wrong_type(name: str, value: object, rule: str) -> RingError:
+    return RingError(
+        f"RingSpec got {name}={value!r}.",
+        rule,
+        "Write for example RingSpec(n=8, moduli=(17, 97)).",
+    )
 
 
 def _check_degree(n: int) -> None:
@@ -176,10 +174,10 @@ def _check_degree(n: int) -> None:
         return
     clamped = min(max(n, MIN_DEGREE), MAX_DEGREE)
     below = 1 << (clamped.bit_length() - 1)
-    nearest = sorted({below} if clamped == below else {below, min(2 * below, MAX_DEGREE)})
+    nearest = [below] if clamped == below else [below, 2 * below]
     raise RingError(
         f"RingSpec got n={n!r}.",
-        "The degree n is a power of two from 4 to 131072.",
+        _DEGREES,
         f"The nearest valid degree is {' or '.join(map(str, nearest))}.",
     )
 
@@ -226,7 +224,6 @@ def _fault(n: int, m: int) -> str:
 
 def _nearest_primes(n: int, m: int, exclude: Sequence[int] = ()) -> str:
     m = min(max(m, 2), MODULUS_BOUND)
-    near: list[int] = []
-    near += islice((p for p in ntt_primes_below(n, m) if p not in exclude), 1)
-    near += islice((p for p in ntt_primes_from(n, m, MODULUS_BOUND) if p not in exclude), 1)
-    return " and ".join(map(str, near))
+    candidates = (ntt_primes_below(n, m), ntt_primes_from(n, m, MODULUS_BOUND))
+    nearest = (next((p for p in primes if p not in exclude), None) for primes in candidates)
+    return " and ".join(str(p) for p in nearest if p is not None)

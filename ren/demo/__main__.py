@@ -8,10 +8,9 @@ from __future__ import annotations
 import sys
 import time
 
-from ren.demo.memory import peak_bytes
 from ren.demo.model import load, train_linear, train_square
 from ren.demo.owner import classify, scorer_process, server_bytes
-from ren.demo.report import parameter_rows, table
+from ren.demo.report import parameter_rows, peak_bytes, table
 from ren.progress import Progress
 from ren.schemes import ckks
 

@@ -60,12 +60,9 @@ def load(test_count: int = 360) -> Digits:
     images, labels = load_digits(return_X_y=True)
     images = np.asarray(images, np.float64) / 16
     is_test = np.arange(len(images)) % 5 == 0
-    return Digits(
-        images[~is_test],
-        np.asarray(labels)[~is_test],
-        images[is_test][:test_count],
-        np.asarray(labels)[is_test][:test_count],
-    )
+    labels = np.asarray(labels)
+    test = images[is_test][:test_count], labels[is_test][:test_count]
+    return Digits(images[~is_test], labels[~is_test], *test)
 
 
 def train_linear(digits: Digits) -> Model:
@@ -90,7 +87,7 @@ def _train(name: str, start: list[tuple[jax.Array, jax.Array]], digits: Digits) 
     images = jnp.asarray(digits.train_images, jnp.float32)
     trained = _descend(start, images, jnp.asarray(digits.train_labels, jnp.int32))
     return Model(
-        name, tuple(Layer(np.asarray(w, np.float64), np.asarray(b, np.float64)) for w, b in trained)
+        name, tuple(Layer(*(np.asarray(a, np.float64) for a in layer)) for layer in trained)
     )
 
 
@@ -113,12 +110,9 @@ def _descend(layers: list, images: jax.Array, labels: jax.Array) -> list:
         g = slope(layers)
         mean = jax.tree.map(lambda m, x: 0.9 * m + 0.1 * x, mean, g)
         square = jax.tree.map(lambda s, x: 0.999 * s + 0.001 * x * x, square, g)
-        unbias = jnp.sqrt(1 - 0.999**t) / (1 - 0.9**t)
+        rate = LEARNING_RATE * (jnp.sqrt(1 - 0.999**t) / (1 - 0.9**t))
         layers = jax.tree.map(
-            lambda p, m, s: p - LEARNING_RATE * unbias * m / (jnp.sqrt(s) + 1e-8),
-            layers,
-            mean,
-            square,
+            lambda p, m, s: p - rate * m / (jnp.sqrt(s) + 1e-8), layers, mean, square
         )
         return (layers, mean, square), None
 

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 
 import attrs
 import numpy as np
 
+from ren.core.text_table import columns
 from ren.schemes.ckks import Parameters
+
+try:
+    import resource
+except ImportError:  # not on Windows
+    resource = None
 
 MIB = 1 << 20
 
@@ -40,8 +47,7 @@ class Outcome:
 
     def rows(self) -> list[tuple[str, str]]:
         """Rows of the table for this model."""
-        count = len(self.labels)
-        error = self.largest_error
+        count, error = len(self.labels), self.largest_error
         return [
             ("accuracy in the clear", f"{self.accuracy(self.clear):.2%}"),
             ("accuracy encrypted", f"{self.accuracy(self.encrypted):.2%}"),
@@ -71,14 +77,14 @@ def table(parameters: Sequence[tuple[str, str]], outcomes: Sequence[Outcome], ow
     scorer = max(outcome.scorer_bytes for outcome in outcomes)
     shared.append(("peak memory, scorer", f"{scorer / MIB:.0f} MiB"))
     head = ("", *(outcome.name for outcome in outcomes))
-    columns = [dict(outcome.rows()) for outcome in outcomes]
-    body = [(label, *(column[label] for column in columns)) for label in columns[0]]
-    return "\n".join([*_aligned(shared), "", *_aligned([head, *body])])
+    models = [dict(outcome.rows()) for outcome in outcomes]
+    body = [(label, *(model[label] for model in models)) for label in models[0]]
+    return f"{columns(shared, (0, 1))}\n\n{columns([head, *body], range(len(head)))}"
 
 
-def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return [
-        "  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)).rstrip()
-        for row in rows
-    ]
+def peak_bytes() -> int:
+    """The peak resident size of this process in bytes; 0 where the system does not say."""
+    if resource is None:
+        return 0
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else peak * 1024  # Linux counts in KiB

@@ -17,8 +17,8 @@ import jax
 
 import ren
 from ren.demo import packing, wire
-from ren.demo.memory import peak_bytes
 from ren.demo.model import Layer, Model
+from ren.demo.report import peak_bytes
 from ren.schemes import ckks
 from ren.schemes.ckks import Ciphertext, Plaintext
 
@@ -33,11 +33,10 @@ Encoded = tuple[tuple[tuple[Plaintext, ...], ...], Plaintext]
 def affine(inputs: Sequence[Ciphertext], encoded: Encoded, segment: int) -> Ciphertext:
     """weights x + bias by Horner's rule over the diagonals; see `packing`."""
     diagonals, bias = encoded
-    total = None
-    for row in reversed(diagonals):
-        part = _dot(inputs, row)
-        total = part if total is None else (total.rotate(segment) + part).within(LARGEST_SUM)
-    assert total is not None
+    *rows, last = diagonals
+    total = _dot(inputs, last)
+    for row in reversed(rows):
+        total = (total.rotate(segment) + _dot(inputs, row)).within(LARGEST_SUM)
     return total + bias
 
 
@@ -90,8 +89,7 @@ def score(
     function = SCORES[len(layers)]
     first, _ = _timed(function, pixels, *layers)
     replay, result = _timed(function, pixels, *layers)
-    report = {"first_s": first, "replay_s": replay, "peak_bytes": peak_bytes()}
-    return report, result
+    return {"first_s": first, "replay_s": replay, "peak_bytes": peak_bytes()}, result
 
 
 def _timed(function: Callable[..., Ciphertext], *args: Any) -> tuple[float, Ciphertext]:
@@ -102,10 +100,9 @@ def _timed(function: Callable[..., Ciphertext], *args: Any) -> tuple[float, Ciph
 
 def model_to_bytes(model: Model) -> bytes:
     """A model's weights as bytes."""
-    arrays = {f"weights{i}": layer.weights for i, layer in enumerate(model.layers)}
-    return wire.pack_arrays(
-        arrays | {f"bias{i}": layer.bias for i, layer in enumerate(model.layers)}
-    )
+    layers = enumerate(model.layers)
+    named = [{f"weights{i}": layer.weights, f"bias{i}": layer.bias} for i, layer in layers]
+    return wire.pack_arrays({name: array for arrays in named for name, array in arrays.items()})
 
 
 def model_from_bytes(data: bytes) -> Model:

@@ -31,8 +31,8 @@ def receive(stream: IO[bytes]) -> list[bytes] | None:
     head = stream.read(_NUMBER.size)
     if not head:
         return None
-    count = _bounded(head, _MAX_PARTS)
-    return [_part(stream) for _ in range(count)]
+    parts = range(_bounded(head, _MAX_PARTS))
+    return [_exactly(stream, _bounded(stream.read(_NUMBER.size), _MAX_BYTES)) for _ in parts]
 
 
 def pack_arrays(arrays: Mapping[str, np.ndarray]) -> bytes:
@@ -46,10 +46,6 @@ def unpack_arrays(data: bytes) -> dict[str, np.ndarray]:
     """The arrays of `pack_arrays`; pickled objects are refused."""
     with np.load(io.BytesIO(data), allow_pickle=False) as arrays:
         return dict(arrays)
-
-
-def _part(stream: IO[bytes]) -> bytes:
-    return _exactly(stream, _bounded(_exactly(stream, _NUMBER.size), _MAX_BYTES))
 
 
 def _bounded(data: bytes, bound: int) -> int:

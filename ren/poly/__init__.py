@@ -1,5 +1,9 @@
 """Polynomials: the lazy `Poly`, its operators, constructors, realization, bytes and display."""
 
-from ren.poly.poly import Poly, equal, realize_polys
+from ren.poly.poly import Poly, equal
 
-__all__ = ["Poly", "equal", "realize_polys"]
+__all__ = ["Poly", "equal"]
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -11,22 +11,22 @@ import numpy as np
 from ren.core import op as ops
 from ren.core.node import make
 from ren.core.spec import PartArg, StackArg
-from ren.poly.poly import Poly
+from ren.poly.poly import Poly, from_node
 
 
-def stacked(polys: Sequence[Poly]) -> Poly:
-    """The polynomials, of one ring, as one with a new leading axis."""
-    return Poly.from_node(make(ops.STACK, [p.node for p in polys], StackArg()))
+def stacked(polys: Sequence[Poly], axis: int = 0) -> Poly:
+    """The polynomials, of one ring, along a new batch axis: 0, the first, or -1, the last."""
+    return from_node(make(ops.STACK, [p.node for p in polys], StackArg(axis)))
 
 
-def side_by_side(polys: Sequence[Poly]) -> Poly:
-    """The polynomials, of one ring, along a new last batch axis; `p.item(i)` is one of them."""
-    return Poly.from_node(make(ops.STACK, [p.node for p in polys], StackArg(-1)))
+def item(p: Poly, index: int, axis: int = -1) -> Poly:
+    """The polynomial at a place, counted from 0, of the last batch axis, or of the first, 0."""
+    return from_node(make(ops.PART, (p.node,), PartArg(index, axis)))
 
 
 def unstacked(p: Poly) -> list[Poly]:
     """The parts of a polynomial along its leading axis."""
-    return [Poly.from_node(make(ops.PART, (p.node,), PartArg(i))) for i in range(p.shape[0])]
+    return [item(p, i, 0) for i in range(p.shape[0])]
 
 
 def stacked_arrays(*arrays: Any, axis: int = 0) -> Any:
@@ -43,9 +43,8 @@ def repeated(p: Poly, batch: tuple[int, ...]) -> Poly:
     if len(axes) < len(batch):
         return stacked([repeated(p, batch[1:])] * batch[0])
     parts = unstacked(p)
-    return stacked(
-        [repeated(q, batch[1:]) for q in (parts if len(parts) > 1 else parts * batch[0])]
-    )
+    parts = parts if len(parts) > 1 else parts * batch[0]
+    return stacked([repeated(q, batch[1:]) for q in parts])
 
 
 def chosen(condition: Any, a: Any, b: Any) -> Any:

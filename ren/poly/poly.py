@@ -3,49 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Any, NoReturn
 
 import jax
 import numpy as np
 from jax.tree_util import GetAttrKey, register_pytree_with_keys
 
+from ren import sampling
 from ren.core import op as ops
 from ren.core.errors import CoefficientTypeError, TracedValueError
-from ren.core.node import Node, buffer, const, make, toposort
+from ren.core.node import NO_ARG, Node, buffer, const, make, toposort
 from ren.core.numtheory import centered, crt
 from ren.core.op import Op
 from ren.core.ring import Domain, RingSpec
-from ren.core.spec import (
-    AutomorphismArg,
-    BoundArg,
-    CopyArg,
-    ModUpArg,
-    PartArg,
-    RingArg,
-    RotateArg,
-    Spec,
-)
+from ren.core.spec import AutomorphismArg, BoundArg, CopyArg, ModUpArg, RingArg, RotateArg, Spec
 from ren.core.user_frame import user_line
-from ren.lowering.backends.xla.forking import on_host
+from ren.lowering.backends.xla.jax_runtime import on_host
 from ren.lowering.devices.devices import TRACED, device_of, is_tracer, resolve_device
 from ren.lowering.devices.donation import check_not_donated
-from ren.lowering.runtime.planning import placed
-from ren.poly import display, numpy_protocols
-from ren.poly import distributions as draws
-from ren.poly import serialization as codec
-from ren.poly.capturing import is_capturing, is_collecting
-from ren.poly.checks import as_int, check_limbs, check_ring
+from ren.lowering.runtime.host_arrays import placed
+from ren.poly import checks, display, numpy_protocols, realization, serialization
+from ren.poly.checks import as_int, check_limbs, check_ring, no_division, no_parts
+from ren.poly.distributions import draw
 from ren.poly.integers import as_coefficients, montgomery, plain, to_integers, to_limbs
-from ren.poly.operators import (
-    as_exponent,
-    as_galois_element,
-    check_movable,
-    no_division,
-    no_parts,
-    operand,
-)
-from ren.poly.realization import has_placeholder, known_buffer, realize_nodes, symbolic_value
-from ren.poly.serialization import Content
 from ren.poly.symbolic import Symbolic, as_symbol
 
 _UNSET = object()
@@ -100,15 +81,8 @@ class Poly:
 
     # ---------------------------------------------------------------- constructors
 
-    @classmethod
-    def from_node(cls, node: Node, *, symbolic: bool = False) -> Poly:
-        """The polynomial whose program is `node`; `symbolic` says that it is a constant."""
-        poly = cls.__new__(cls)
-        poly._set_node(node, symbolic)
-        return poly
-
-    @classmethod
-    def from_limbs(cls, limbs: Any, ring: RingSpec, domain: Domain = Domain.COEFF) -> Poly:
+    @staticmethod
+    def from_limbs(limbs: Any, ring: RingSpec, domain: Domain = Domain.COEFF) -> Poly:
         """The polynomial with the limb array `uint32[*batch, limb, n]`, Montgomery residues.
 
         Args:
@@ -120,33 +94,25 @@ class Poly:
         check_limbs(limbs, ring)
         if isinstance(limbs, np.ndarray) and limbs.flags.writeable:
             limbs = limbs.copy()  # a polynomial never changes
-        return cls.from_node(buffer(limbs, ring, domain, traced=is_tracer(limbs)))
+        return from_node(buffer(limbs, ring, domain, traced=is_tracer(limbs)))
 
-    @classmethod
-    def _of_array(cls, limbs: Any, ring: RingSpec, domain: Domain) -> Poly:
-        """Build a polynomial, as in `from_limbs`, unchecked; its node is made on first use."""
-        poly = cls.__new__(cls)
-        poly._leaf, poly._type = limbs, (ring, domain)
-        poly._node, poly._digest, poly._symbolic = None, None, False
-        return poly
-
-    @classmethod
-    def const(cls, value: int, ring: RingSpec) -> Poly:
+    @staticmethod
+    def const(value: int, ring: RingSpec) -> Poly:
         """The constant `value` mod q of `ring`; symbolic, allocates nothing."""
         check_ring(ring)
-        return cls.from_node(const(as_int(value), ring), symbolic=True)
+        return from_node(const(as_int(value), ring), symbolic=True)
 
-    @classmethod
-    def zeros(cls, ring: RingSpec) -> Poly:
+    @staticmethod
+    def zeros(ring: RingSpec) -> Poly:
         """The zero polynomial; symbolic, allocates nothing."""
-        return cls.const(0, ring)
+        return Poly.const(0, ring)
 
     # ---------------------------------------------------------------- random constructors
     # All take a seed, a device and a batch shape, as `uniform` has them.
 
-    @classmethod
+    @staticmethod
     def uniform(
-        cls, ring: RingSpec, *, seed: bytes | None = None, device: Any = None, batch: Batch = ()
+        ring: RingSpec, *, seed: bytes | None = None, device: Any = None, batch: Batch = ()
     ) -> Poly:
         """Coefficients uniform on [0, q).
 
@@ -161,11 +127,11 @@ class Poly:
             RandomnessError: without a seed inside a JAX transformation.
         """
         check_ring(ring)
-        return cls.from_node(draws.draw(draws.Uniform(ring), seed, device, batch))
+        sample = partial(sampling.uniform_residues, n=ring.n, moduli=ring.moduli)
+        return from_node(draw(ring, "uniform", sample, seed, device, batch))
 
-    @classmethod
+    @staticmethod
     def uniform_on_interval(
-        cls,
         low: int,
         high: int,
         ring: RingSpec,
@@ -179,20 +145,21 @@ class Poly:
         The other arguments are as for `uniform`.
         """
         check_ring(ring)
-        distribution = draws.Interval(ring, as_int(low), as_int(high))
-        return cls.from_node(draws.draw(distribution, seed, device, batch))
+        bounds = {"low": as_int(low), "high": as_int(high)}
+        sample = partial(sampling.uniform_integers, count=ring.n, **bounds)
+        return from_node(draw(ring, "interval", sample, seed, device, batch))
 
-    @classmethod
+    @staticmethod
     def ternary(
-        cls, ring: RingSpec, *, seed: bytes | None = None, device: Any = None, batch: Batch = ()
+        ring: RingSpec, *, seed: bytes | None = None, device: Any = None, batch: Batch = ()
     ) -> Poly:
         """Coefficients uniform on {-1, 0, 1}; the arguments are as for `uniform`."""
         check_ring(ring)
-        return cls.from_node(draws.draw(draws.Ternary(ring), seed, device, batch))
+        sample = partial(sampling.ternary, count=ring.n)
+        return from_node(draw(ring, "ternary", sample, seed, device, batch))
 
-    @classmethod
+    @staticmethod
     def sparse_ternary(
-        cls,
         ring: RingSpec,
         hamming_weight: int,
         *,
@@ -205,12 +172,12 @@ class Poly:
         The other arguments are as for `uniform`.
         """
         check_ring(ring)
-        distribution = draws.SparseTernary(ring, as_int(hamming_weight))
-        return cls.from_node(draws.draw(distribution, seed, device, batch))
+        weight = as_int(hamming_weight)
+        sample = partial(sampling.sparse_ternary, count=ring.n, hamming_weight=weight)
+        return from_node(draw(ring, "sparseternary", sample, seed, device, batch))
 
-    @classmethod
+    @staticmethod
     def gaussian(
-        cls,
         ring: RingSpec,
         sigma: float = 3.2,
         *,
@@ -226,7 +193,8 @@ class Poly:
             RandomnessError: sigma is not in (0, 2^14]; else as for `uniform`.
         """
         check_ring(ring)
-        return cls.from_node(draws.draw(draws.Gaussian(ring, sigma), seed, device, batch))
+        sample = partial(sampling.gaussian, count=ring.n, sigma=sigma)
+        return from_node(draw(ring, "gaussian", sample, seed, device, batch))
 
     # ---------------------------------------------------------------- what it is
 
@@ -264,7 +232,7 @@ class Poly:
         """True when its limbs are in memory, or when it is a constant that needs none."""
         if self._symbolic or self._is_shape_alone():
             return self._symbolic
-        return self.node.op is ops.BUFFER or known_buffer(self.node) is not None
+        return self.node.op is ops.BUFFER or realization.known_buffer(self.node) is not None
 
     def _is_shape_alone(self) -> bool:
         """True of what jax.eval_shape gives."""
@@ -273,7 +241,7 @@ class Poly:
     @property
     def device(self) -> Any:
         """ "python", a jax.Device, a sharding, "traced" under a trace; None for a constant."""
-        for node in reversed(toposort(known_buffer(self.node) or self.node)):
+        for node in reversed(toposort(realization.known_buffer(self.node) or self.node)):
             if node.op is ops.BUFFER:
                 return device_of(node.arg.array)
             if node.op is ops.COPY:
@@ -293,7 +261,7 @@ class Poly:
         if node.op is not ops.BUFFER:
             node = (self.contiguous() if self._symbolic else self).realize().node
             if node.op is not ops.BUFFER:
-                raise symbolic_value()
+                raise realization.symbolic_value()
         check_not_donated(node.arg.array)
         return node.arg.array
 
@@ -337,9 +305,9 @@ class Poly:
         if self._symbolic:
             value = self.node.arg.value
             residues = np.array([[value % m] for m in self.ring.moduli], np.uint32)
-            return codec.encode(Content(self.ring, self.domain, residues, is_constant=True))
-        residues = plain(self._host_limbs(), self.ring.moduli)
-        return codec.encode(Content(self.ring, self.domain, residues))
+        else:
+            residues = plain(self._host_limbs(), self.ring.moduli)
+        return serialization.encode(self.ring, self.domain, residues)
 
     @staticmethod
     def from_bytes(data: bytes) -> Poly:
@@ -348,13 +316,12 @@ class Poly:
         Raises:
             SerializationError: truncated, altered or foreign bytes.
         """
-        content = codec.decode(data)
-        ring, residues = content.ring, content.residues
-        if content.is_constant:
-            value = crt([int(r) for r in residues[:, 0]], ring.moduli)
-            return Poly.from_node(const(value, ring, content.domain), symbolic=True)
+        ring, domain, residues = serialization.decode(data)
+        if residues.shape == (ring.limbs, 1):
+            value = crt(residues[:, 0].tolist(), ring.moduli)
+            return from_node(const(value, ring, domain), symbolic=True)
         poly = Poly.from_limbs(placed(montgomery(residues, ring.moduli)), ring)
-        return poly.ntt() if content.domain is Domain.NTT else poly
+        return poly.ntt() if domain is Domain.NTT else poly
 
     tobytes = to_bytes  # the name of NumPy
     frombytes = from_bytes
@@ -417,9 +384,9 @@ class Poly:
 
     def __pow__(self, exponent: int) -> Poly:
         """self^exponent by squaring, exponent >= 0."""
-        e = as_exponent(exponent)
+        e = checks.as_exponent(exponent)
         if e == 0:
-            return Poly.from_node(const(1, self.ring, self.domain))
+            return from_node(const(1, self.ring, self.domain))
         result = self
         for bit in f"{e:b}"[1:]:
             result = result * result
@@ -432,15 +399,14 @@ class Poly:
 
     def _binary(self, op: Op, other: Any, symbol: str, reflected: bool = False) -> Poly:
         is_poly = isinstance(other, Poly)
-        right = other.node if is_poly else operand(other, self.ring, self.domain, symbol)
+        right = other.node if is_poly else checks.operand(other, self.ring, self.domain, symbol)
         if right is None:
             return NotImplemented
         src = (right, self.node) if reflected else (self.node, right)
-        return Poly.from_node(make(op, src))
+        return from_node(make(op, src))
 
-    def _unary(self, op: Op, arg: Any = None) -> Poly:
-        src = (self.node,)
-        return Poly.from_node(make(op, src) if arg is None else make(op, src, arg))
+    def _unary(self, op: Op, arg: Any = NO_ARG) -> Poly:
+        return from_node(make(op, (self.node,), arg))
 
     # ---------------------------------------------------------------- conversions
 
@@ -456,7 +422,7 @@ class Poly:
         if self.domain is domain:
             return self
         if self.is_constant:
-            return Poly.from_node(const(self.node.arg.value, self.ring, domain), symbolic=True)
+            return from_node(const(self.node.arg.value, self.ring, domain), symbolic=True)
         return self._unary(op)
 
     def to_ring(self, ring: RingSpec) -> Poly:
@@ -498,14 +464,6 @@ class Poly:
         check_ring(ring)
         return self._unary(ops.MODDOWN, RingArg(ring))
 
-    def bounded(self, bits: float) -> Poly:
-        """The same polynomial, with the promise that its centred coefficients are below 2^bits.
-
-        The compiler may then use a factor that is known over more moduli in place of a part of it.
-        That lets a sum of key switches be divided by P once. Keeps the domain.
-        """
-        return self._unary(ops.BOUNDED, BoundArg(float(bits)))
-
     def rotate(self, k: int) -> Poly:
         """The automorphism X -> X^(5^k mod 2n), k of any sign; in CKKS a rotation of the slots."""
         steps = as_int(k) % (self.ring.n // 2)  # 5 has order n/2 mod 2n
@@ -513,7 +471,9 @@ class Poly:
 
     def automorphism(self, g: int) -> Poly:
         """The automorphism X -> X^g for odd g."""
-        return self._unary(ops.AUTOMORPHISM, AutomorphismArg(as_galois_element(g, self.ring.n)))
+        return self._unary(
+            ops.AUTOMORPHISM, AutomorphismArg(checks.as_galois_element(g, self.ring.n))
+        )
 
     def embed(self, ring: RingSpec) -> Poly:
         """p(X^k) for a polynomial p of degree m, in the ring of degree n = k m: X^k in place of X.
@@ -540,12 +500,8 @@ class Poly:
     def to(self, device: Any) -> Poly:
         """The polynomial on another device: "python", "cpu", "gpu:0", a jax.Device, a sharding."""
         target = resolve_device(device)
-        check_movable(self.device, device)
+        checks.check_movable(self.device, device)
         return self._unary(ops.COPY, CopyArg(target))
-
-    def item(self, index: int) -> Poly:
-        """The polynomial at a place of the last batch axis, counted from 0."""
-        return self._unary(ops.PART, PartArg(index, -1))
 
     def contiguous(self) -> Poly:
         """The same value kept in memory: a boundary that no fusion crosses.
@@ -596,6 +552,30 @@ class Poly:
         self._node = node
 
 
+def from_node(node: Node, *, symbolic: bool = False) -> Poly:
+    """The polynomial whose program is `node`; `symbolic` says that it is a constant."""
+    poly = Poly.__new__(Poly)
+    poly._set_node(node, symbolic)
+    return poly
+
+
+def from_array(limbs: Any, ring: RingSpec, domain: Domain) -> Poly:
+    """The polynomial of `Poly.from_limbs`, unchecked; its node is made on first use."""
+    poly = Poly.__new__(Poly)
+    poly._leaf, poly._type = limbs, (ring, domain)
+    poly._node, poly._digest, poly._symbolic = None, None, False
+    return poly
+
+
+def bounded(p: Poly, bits: float) -> Poly:
+    """The same polynomial, with the promise that its centred coefficients are below 2^bits.
+
+    The compiler may then use a factor that is known over more moduli in place of a part of it. That
+    lets a sum of key switches be divided by P once. Keeps the domain.
+    """
+    return p._unary(ops.BOUNDED, BoundArg(float(bits)))
+
+
 def _encoded(symbol: Symbolic, ring: RingSpec, device: Any) -> Node:
     """The input of a program that is made of coefficients known at each call."""
     shape = as_coefficients(symbol.sample, ring.n).shape  # raises at the user's line
@@ -622,18 +602,18 @@ def spec_of(p: Poly) -> Spec:
 
 def realize_polys(polys: Sequence[Poly]) -> list[Poly]:
     """Each polynomial realized, all as one program; see `Poly.realize`."""
-    if is_collecting():
+    if realization.is_collecting():
         return list(polys)
     for p in polys:
         check_not_donated(p._in_memory())
     # A polynomial that JAX made around a leaf is left as it is: the leaf may be a sentinel.
     lazy = [p for p in polys if not p._symbolic and p._node and p._node.op is not ops.BUFFER]
-    if is_capturing():
+    if realization.is_capturing():
         lazy = [p for p in lazy if not _made_contiguous(p)]
     traced: dict[int, Poly] = {}
-    for p, node in zip(lazy, realize_nodes([p.node for p in lazy]), strict=True):
+    for p, node in zip(lazy, realization.realize_nodes([p.node for p in lazy]), strict=True):
         if node.arg.traced:
-            traced[id(p)] = Poly.from_node(node)
+            traced[id(p)] = from_node(node)
         else:
             p._become(node)
     return [traced.get(id(p), p) for p in polys]
@@ -641,7 +621,7 @@ def realize_polys(polys: Sequence[Poly]) -> list[Poly]:
 
 def _made_contiguous(p: Poly) -> bool:
     """Inside a capture: a polynomial that depends on an argument gets a boundary instead."""
-    if not has_placeholder(p.node):
+    if not realization.has_placeholder(p.node):
         return False
     if p.node.op not in (ops.PLACEHOLDER, ops.CONTIGUOUS):
         p._become(make(ops.CONTIGUOUS, (p.node,)))
@@ -695,9 +675,9 @@ def _unflatten(static: Any, leaves: Iterable[Any]) -> Poly:
     """Stores the leaf as it comes: JAX also passes sentinels, shapes and None."""
     ring, domain, value = static
     if value is not None:
-        return Poly.from_node(const(value, ring, domain), symbolic=True)
+        return from_node(const(value, ring, domain), symbolic=True)
     (leaf,) = leaves
-    return Poly._of_array(leaf, ring, domain)
+    return from_array(leaf, ring, domain)
 
 
 register_pytree_with_keys(Poly, _flatten_with_keys, _unflatten, _flatten)

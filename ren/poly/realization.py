@@ -1,26 +1,27 @@
-"""Realization: lazy nodes become buffers, together, and what was computed is remembered."""
+"""Realization: lazy nodes become buffers, together, and what was computed is remembered.
+
+Functions that are captured stay lazy, and so do polynomials gathered from a structure.
+"""
 
 from __future__ import annotations
 
 import threading
 import weakref
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from contextvars import ContextVar
 from typing import Any
 
 import jax
 
 from ren.core import op as ops
 from ren.core.errors import DonatedBufferError, TracedValueError
-from ren.core.node import Node, buffer, make, toposort
+from ren.core.node import Node, Structure, buffer, next_serial, structure_of, toposort
 from ren.core.rewrite import rewrite
-from ren.core.spec import BufferArg
 from ren.core.user_frame import user_line
-from ren.lowering.backends.xla.forking import check_inputs
-from ren.lowering.devices.devices import is_tracer
+from ren.lowering.devices.devices import concretely, is_tracer
 from ren.lowering.devices.donation import check_not_donated, is_donated
-from ren.lowering.devices.tracing import concretely
-from ren.lowering.runtime.planning import source_of
-from ren.lowering.runtime.runner import run_once
+from ren.lowering.runtime.planning import planned, run_planned
 
 
 class _Realized(weakref.WeakKeyDictionary[Node, Node]):
@@ -43,6 +44,59 @@ _realized = _Realized()
 _lock = threading.Lock()
 
 _ARGUMENTS = (ops.PLACEHOLDER, ops.SCALAR)
+
+_since: ContextVar[int | None] = ContextVar("ren_capture", default=None)
+_collecting: ContextVar[bool] = ContextVar("ren_collecting", default=False)
+_inlining: ContextVar[bool] = ContextVar("ren_inlining", default=False)
+
+
+def is_capturing() -> bool:
+    """True inside a function that `ren.jit` is capturing."""
+    return _since.get() is not None
+
+
+def capture_serial() -> int:
+    """Nodes with a smaller serial were made before the current capture began."""
+    return _since.get() or 0
+
+
+def is_collecting() -> bool:
+    """True while polynomials are being gathered from a structure: flattening stays lazy."""
+    return _collecting.get()
+
+
+def is_inlining() -> bool:
+    """True while functions under `ren.jit` run as they are, operation by operation."""
+    return _inlining.get()
+
+
+@contextmanager
+def _mode(variable: ContextVar[Any], value: Any) -> Iterator[None]:
+    token = variable.set(value)
+    try:
+        yield
+    finally:
+        variable.reset(token)
+
+
+def capturing() -> AbstractContextManager[None]:
+    """Marks what runs inside as captured."""
+    return _mode(_since, next_serial())
+
+
+def not_capturing() -> AbstractContextManager[None]:
+    """Runs what is inside as if no capture were going on: for keys, which outlive the plan."""
+    return _mode(_since, None)
+
+
+def collecting() -> AbstractContextManager[None]:
+    """Lets pytrees be taken apart without realizing what they hold."""
+    return _mode(_collecting, True)
+
+
+def inlining() -> AbstractContextManager[None]:
+    """Lets functions under `ren.jit` run as they are, operation by operation."""
+    return _mode(_inlining, True)
 
 
 def known_buffer(node: Node) -> Node | None:
@@ -73,34 +127,45 @@ def realize_nodes(nodes: Sequence[Node]) -> list[Node]:
     """
     found = {node: known_buffer(node) for node in nodes}
     todo = [node for node, done in found.items() if done is None]
-    traced, concrete = [], []
-    for node in todo:
-        (traced if _reads_tracer(node) else concrete).append(node)
-    if concrete:
+    if not todo:
+        return [found[node] for node in nodes]  # type: ignore[misc]
+    program = _structure(todo)
+    if any(is_tracer(leaf.arg.array) for leaf in program.leaves):
+        traced = [n for n in todo if any(is_tracer(i.arg.array) for i in _structure([n]).leaves)]
+        found.update(zip(traced, compute(_structure(traced)), strict=True))
+        todo = [node for node in todo if node not in set(traced)]
+        program = _structure(todo)
+    if todo:
         with concretely():
-            made = compute(concrete)
-        pairs = zip(concrete, made, strict=True)
+            made = compute(program)
+        pairs = zip(todo, made, strict=True)
         with _lock:  # a program of constants alone is bound to no device, which its buffer is
             _realized.update((node, done) for node, done in pairs if reads_array(node))
-        found.update(zip(concrete, made, strict=True))
-    if traced:
-        found.update(zip(traced, compute(traced), strict=True))
+        found.update(zip(todo, made, strict=True))
     return [found[node] for node in nodes]  # type: ignore[misc]
+
+
+def _structure(nodes: Sequence[Node]) -> Structure:
+    """Structure of a program; an error where it has no value."""
+    structure = structure_of(nodes, _realized)
+    for leaf in structure.leaves:
+        if leaf.op is not ops.BUFFER:
+            raise symbolic_value()
+        check_not_donated(leaf.arg.array)
+    return structure
 
 
 def reads_array(node: Node) -> bool:
     """True when a node reads an array; a program of constants alone reads none."""
-    return any(n.op is ops.BUFFER for n in toposort(node))
-
-
-def _reads_tracer(node: Node) -> bool:
-    reads = toposort(resolved(node))
-    if any(n.op in _ARGUMENTS for n in reads):
-        raise symbolic_value()
-    arrays = [n.arg.array for n in reads if isinstance(n.arg, BufferArg)]
-    for array in arrays:
-        check_not_donated(array)
-    return any(map(is_tracer, arrays))
+    stack, seen = [node], {node}
+    while stack:
+        node = stack.pop()
+        if node.op is ops.BUFFER:
+            return True
+        new = [s for s in node.src if s not in seen]
+        seen.update(new)
+        stack.extend(new)
+    return False
 
 
 def symbolic_value() -> TracedValueError:
@@ -122,22 +187,21 @@ def _leaked() -> TracedValueError:
     )
 
 
-def compute(nodes: list[Node]) -> list[Node]:
-    """A BUFFER node for each of `nodes`, computed as one program; nothing is remembered."""
-    sink = resolved(make(ops.SINK, nodes))
-    source = source_of(sink)
-    inputs = [i.arg.array for i in source.inputs if isinstance(i.arg, BufferArg)]
-    check_inputs(inputs)
+def compute(structure: Structure) -> list[Node]:
+    """A BUFFER node for each root, computed as one program; nothing is remembered."""
+    program = planned(structure)
+    inputs = [structure.leaves[i].arg.array for i in program.order]
     try:
-        arrays = run_once(source, inputs)
+        arrays = run_planned(program, inputs)
     except DonatedBufferError:
         # Given away by another thread: what came out of the map can be computed anew.
-        if resolved(make(ops.SINK, nodes)) is sink:
+        again = _structure(structure.roots)
+        if again.leaves == structure.leaves:
             raise
-        return compute(nodes)
+        return compute(again)
     except jax.errors.UnexpectedTracerError:
         raise _leaked() from None
-    return [wrap(array, node) for array, node in zip(arrays, nodes, strict=True)]
+    return [wrap(array, node) for array, node in zip(arrays, structure.roots, strict=True)]
 
 
 def wrap(array: Any, like: Node) -> Node:

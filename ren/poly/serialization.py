@@ -6,7 +6,6 @@ import hashlib
 import math
 import struct
 
-import attrs
 import numpy as np
 from numpy.typing import NDArray
 
@@ -20,43 +19,26 @@ _MAX_LIMBS, _MAX_RANK = 1024, 32
 _DOMAINS = (Domain.COEFF, Domain.NTT)
 
 
-@attrs.frozen(eq=False)
-class Content:
-    """Decoded content of a serialized polynomial.
+def encode(ring: RingSpec, domain: Domain, residues: NDArray[np.uint32]) -> bytes:
+    """The bytes of a polynomial: header, batch shape, moduli, residues, SHA-256.
 
-    Attributes:
+    Args:
         ring, domain: of the polynomial.
         residues: plain residues of its coefficients, `uint32[*batch, limb, n]`, in [0, q_i); for
-            a constant `uint32[limb, 1]`.
-        is_constant: it was made by `const` and has no limbs of its own.
+            one that `const` made `uint32[limb, 1]`.
     """
-
-    ring: RingSpec
-    domain: Domain
-    residues: NDArray[np.uint32]
-    is_constant: bool = False
-
-
-def encode(content: Content) -> bytes:
-    """The bytes of a polynomial: header, batch shape, moduli, residues, SHA-256."""
-    ring, batch = content.ring, content.residues.shape[:-2]
-    head = _HEADER.pack(
-        _MAGIC, _VERSION, _DOMAINS.index(content.domain), content.is_constant,
-        ring.n, ring.limbs, len(batch),
+    *batch, _, n = residues.shape
+    domain_code, is_constant = _DOMAINS.index(domain), n == 1
+    body = _HEADER.pack(
+        _MAGIC, _VERSION, domain_code, is_constant, ring.n, ring.limbs, len(batch)
     )  # fmt: skip
-    body = b"".join(
-        [
-            head,
-            np.array(batch, "<u8").tobytes(),
-            np.array(ring.moduli, "<u4").tobytes(),
-            np.ascontiguousarray(content.residues, "<u4").tobytes(),
-        ]
-    )
+    for values, dtype in ((batch, "<u8"), (ring.moduli, "<u4"), (residues, "<u4")):
+        body += np.ascontiguousarray(values, dtype).tobytes()
     return body + hashlib.sha256(body).digest()
 
 
-def decode(data: bytes) -> Content:
-    """Decode the bytes that `encode` wrote; every field is checked.
+def decode(data: bytes) -> tuple[RingSpec, Domain, NDArray[np.uint32]]:
+    """Ring, domain and residues of the bytes that `encode` wrote; every field is checked.
 
     Raises:
         SerializationError: the bytes are truncated, altered, foreign or of another version.
@@ -66,7 +48,7 @@ def decode(data: bytes) -> Content:
     if domain > 1 or is_constant > 1 or n > MAX_DEGREE or limbs > _MAX_LIMBS or rank > _MAX_RANK:
         raise _damaged("a header field is out of range")
     at = _HEADER.size
-    batch = tuple(int(b) for b in _take(body, at, rank, "<u8"))
+    batch = tuple(_take(body, at, rank, "<u8").tolist())
     at += 8 * rank
     ring = _ring(n, _take(body, at, limbs, "<u4"))
     at += 4 * limbs
@@ -78,7 +60,7 @@ def decode(data: bytes) -> Content:
     residues = _take(body, at, math.prod(shape), "<u4").reshape(shape).astype(np.uint32)
     if np.any(residues >= np.array(ring.moduli, np.uint32)[:, None]):
         raise _damaged("a residue is not below its modulus")
-    return Content(ring, _DOMAINS[domain], residues, bool(is_constant))
+    return ring, _DOMAINS[domain], residues
 
 
 def _checked_body(data: bytes) -> bytes:
@@ -104,7 +86,7 @@ def _take(body: bytes, at: int, count: int, dtype: str) -> NDArray:
 
 def _ring(n: int, moduli: NDArray) -> RingSpec:
     try:
-        return RingSpec(n, tuple(int(m) for m in moduli))
+        return RingSpec(n, moduli.tolist())
     except RingError as error:
         raise _damaged(f"the ring is not valid ({error.given})") from None
 

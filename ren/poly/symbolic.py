@@ -23,8 +23,8 @@ from ren.core.ring import Domain, RingSpec
 from ren.core.spec import ScalarArg, Spec
 from ren.core.user_frame import user_line
 from ren.lowering.devices.devices import is_tracer
-from ren.lowering.runtime.planning import placed
-from ren.poly.capturing import is_capturing
+from ren.lowering.runtime.host_arrays import placed
+from ren.poly.realization import is_capturing
 
 Values = Sequence[Any]
 

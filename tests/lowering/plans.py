@@ -12,8 +12,8 @@ import numpy as np
 from ren import Domain, Poly, RingSpec
 from ren.core import make
 from ren.core import op as ops
-from ren.lowering.plan.plan import KernelUnit, Plan, Source
-from ren.lowering.runtime.planning import plan_from, plan_of
+from ren.lowering.plan.plan import KernelUnit, Plan
+from ren.lowering.runtime.planning import Planned, plan_of
 from ren.lowering.runtime.runner import interpret_plan
 from tests.rings import primes
 
@@ -42,6 +42,6 @@ def without_donations(p: Plan) -> Plan:
     return attrs.evolve(p, units=units)
 
 
-def interpret_source(source: Source, inputs: Sequence[Any]) -> tuple[Any, ...]:
+def interpret_planned(program: Planned, inputs: Sequence[Any]) -> tuple[Any, ...]:
     """The results of a program by the NumPy reference."""
-    return interpret_plan(plan_from(source), inputs)
+    return interpret_plan(program.plan, inputs)

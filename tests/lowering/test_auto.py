@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 
 import jax
 import numpy as np
@@ -13,11 +14,11 @@ import ren
 from ren import Poly, RingSpec, config
 from ren.core.errors import DeviceError
 from ren.lowering.runtime.runner import interpret_plan, run_plan
-from ren.lowering.runtime.tiers import auto, speculation
+from ren.lowering.runtime.tiers import auto, compile_ahead
 from ren.lowering.runtime.tiers.auto import AutoRunner
 from ren.lowering.runtime.tiers.budget import Size
-from ren.lowering.runtime.tiers.compile_thread import Job
-from ren.lowering.runtime.tiers.speculation import Means
+from ren.lowering.runtime.tiers.compile_ahead import CompileResources
+from ren.lowering.runtime.tiers.compile_thread import run_job
 from ren.lowering.storage.telemetry import Entry
 from tests.lowering.plans import arrays, plan, poly
 from tests.lowering.test_memory import program_polys
@@ -36,17 +37,19 @@ class Machine:
         self.now = 0
         self.units_ms, self.graph_ms, self.compile_ms = units_ms, graph_ms, compile_ms
         self.fails: str | None = None
-        self.jobs: list[Job] = []
+        self.jobs: list[tuple[Future, Callable]] = []
         self.lowered = self.runs = 0
-        self.means = Means(clock=lambda: self.now, worker=self)  # type: ignore[arg-type]
+        self.resources = CompileResources(lambda: self.now, self)  # type: ignore[arg-type]
 
-    def submit(self, function, then) -> Job:
-        self.jobs.append(Job(function, then))
-        return self.jobs[-1]
+    def submit(self, function, then) -> Future:
+        job: Future = Future()
+        job.add_done_callback(lambda _: then())
+        self.jobs.append((job, function))
+        return job
 
     def work(self) -> None:
         while self.jobs:
-            self.jobs.pop(0).run()
+            run_job(*self.jobs.pop(0))
 
     def pass_ms(self, ms: float) -> None:
         self.now += int(ms * MS)
@@ -58,9 +61,9 @@ class Machine:
 
         return run
 
-    # What stands in for `Ahead`, and for the runner that it makes.
+    # What stands in for `GraphCompiler`, and for the runner that it makes.
 
-    def ahead(self, graph, types) -> Machine:
+    def compiler(self, graph, types) -> Machine:
         assert len(types) == len(self.plan.inputs)
         return self
 
@@ -93,13 +96,13 @@ class Machine:
 
     def runner_of(self, p, **options) -> AutoRunner:
         self.plan = p
-        return AutoRunner(p, means=self.means, **options)
+        return AutoRunner(p, resources=self.resources, **options)
 
 
 @pytest.fixture
 def machine(monkeypatch) -> Iterator[Machine]:
     made = Machine()
-    monkeypatch.setattr(speculation, "Ahead", made.ahead)
+    monkeypatch.setattr(compile_ahead, "GraphCompiler", made.compiler)
     monkeypatch.setattr(auto, "unit_runner", made.units)
     with config.update(jit_speculate=True):
         yield made
@@ -164,7 +167,7 @@ def test_nothing_is_compiled_before_it_is_paid_for(machine, p):
     calls(run, p, 1000)  # ten seconds
     assert machine.lowered == 1
     assert run.telemetry.state == "compiling"
-    cost = machine.means.estimates
+    cost = machine.resources.estimates
     size = Size.of(p)
     spent = run.telemetry.tiers[0].calls * 10 * MS
     assert cost.lower_ns(size) + 0.2 * cost.compile_ns(size) <= 0.2 * spent
@@ -198,7 +201,7 @@ def test_units_run_while_the_graph_is_compiled(machine, p):
     assert run.tier == "graph"
 
 
-def test_few_calls_are_looked_at(machine, p):
+def test_few_calls_are_sampled(machine, p):
     machine.graph_ms = 10
     run = machine.runner_of(p)
     with config.update(jit_speculate=False):
@@ -350,18 +353,19 @@ def test_a_plan_that_cannot_be_a_graph_stays_with_units(machine, monkeypatch, p,
     def refused(_):
         raise DeviceError("not on this device")
 
-    monkeypatch.setattr(speculation, "graph_runner", refused)
+    monkeypatch.setattr(compile_ahead, "graph_runner", refused)
     run = machine.runner_of(p)
     calls(run, p, 2000)
     assert run.telemetry.decisions[0].reason == "not on this device"
     assert not caplog.records
 
 
-def test_a_job_that_is_dropped_at_exit_is_no_failure(machine, p, caplog):
+def test_a_job_that_is_cancelled_at_exit_is_no_failure(machine, p, caplog):
     run = machine.runner_of(p)
     calls(run, p, 3)
     run.wait(0)
-    machine.jobs.pop().drop()
+    job, _ = machine.jobs.pop()
+    assert job.cancel()
     calls(run, p, 3)
     assert run.telemetry.failures == 0
     assert not caplog.records

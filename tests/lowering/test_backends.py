@@ -15,8 +15,8 @@ import ren
 from ren import Domain, Poly, RingSpec
 from ren.core.errors import NativeError
 from ren.core.op import OPS, Kind
-from ren.lowering.backends import select_backend
-from ren.lowering.backends.base import Bound, Unsupported
+from ren.lowering.backends.base import Call as Run
+from ren.lowering.backends.base import Unsupported
 from ren.lowering.backends.native import bytecode, library
 from ren.lowering.backends.native.backend import NativeBackend
 from ren.lowering.backends.native.ops import ABSENT, BATCH_STEPS, INDICES, STEPS
@@ -27,15 +27,15 @@ from ren.lowering.inspect.memory_report import memory_of
 from ren.lowering.plan.partition import GRAPH, UNITS
 from ren.lowering.plan.plan import Plan
 from ren.lowering.program.graph import Call
-from ren.lowering.program.instructions import INSTRUCTIONS, NOT_OPS
-from ren.lowering.program.segment import Segment
+from ren.lowering.program.instructions import INSTRUCTIONS
+from ren.lowering.program.steps import Segment
 from ren.lowering.runtime import native_calls as calls_of
-from ren.lowering.runtime import runner
-from ren.lowering.runtime.native_calls import NativeCalls, native_calls
+from ren.lowering.runtime import planning, runner
+from ren.lowering.runtime.native_calls import NativeCalls, listing, native_calls
+from ren.lowering.runtime.planning import native_runner
 from ren.lowering.runtime.runner import (
     graph_runner,
     interpret_plan,
-    native_runner,
     run_plan,
 )
 from ren.schemes import ckks
@@ -73,8 +73,8 @@ class Integers:
 
     segment: Segment
 
-    def bind(self, args: Sequence[Any]) -> Bound:
-        return Bound(self.traced, tuple(range(len(args))), tuple(range(len(self.segment.outs))))
+    def bind(self, args: Sequence[Any]) -> Run:
+        return self.traced
 
     def traced(self, args: Sequence[Any]) -> list[Any]:
         values = [np.asarray(a) for a in args]
@@ -127,7 +127,7 @@ class IntegerBackend:
 @pytest.mark.parametrize("policy", [UNITS, GRAPH])
 def test_a_fourth_backend_is_one_class_and_one_entry(monkeypatch, policy):
     mine = IntegerBackend()
-    monkeypatch.setattr(select_backend, "BACKENDS", (mine, *select_backend.BACKENDS))
+    monkeypatch.setattr(runner, "BACKENDS", (mine, *runner.BACKENDS))
     run = run_plan if policy == UNITS else lambda p, a: graph_runner(p)(a)
     x, y = poly(0, RING), poly(1, RING)
     p = plan(x + y, x - y)
@@ -163,10 +163,14 @@ def test_every_op_that_reaches_a_kernel_is_an_instruction():
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_every_backend_has_each_op_or_a_reason_against_it(backend):
     table, absent = BACKENDS[backend]
-    extra = set(NOT_OPS) if backend == "native" else set()
-    assert set(table) | set(absent) == set(INSTRUCTIONS) - {"SLOT"} | extra
-    assert not set(table) & set(absent) and not set(OPS) & extra
-    assert all(absent.values()) and all(NOT_OPS.values())
+    assert set(table) | set(absent) == set(INSTRUCTIONS) - {"SLOT"}
+    assert not set(table) & set(absent) and all(absent.values())
+
+
+def forget_calls() -> None:
+    """Lowers every program anew."""
+    bytecode.lowered.cache_clear()
+    calls_of.forget()
 
 
 # ------------------------------------------------------------------- reasons
@@ -175,9 +179,9 @@ def test_every_backend_has_each_op_or_a_reason_against_it(backend):
 def test_the_reason_against_native_calls_is_shown_and_logged_once(monkeypatch, caplog):
     needs_native()
     caplog.set_level(logging.INFO, "ren")
-    monkeypatch.setattr(runner, "_logged", set())
+    monkeypatch.setattr(planning, "_logged", set())
     monkeypatch.delitem(STEPS, "NEG")
-    bytecode.lowered.cache_clear()
+    forget_calls()
     p = plan((-poly(0, RING)).ntt())
     want = interpret_plan(p, arrays(p))
     for _ in range(2):
@@ -186,16 +190,16 @@ def test_the_reason_against_native_calls_is_shown_and_logged_once(monkeypatch, c
     assert lines == ["A plan does not run as native calls: it has no limb rows for NEG."]
     assert "no native calls: it has no limb rows for NEG" in explain(p)
     monkeypatch.undo()
-    bytecode.lowered.cache_clear()
+    forget_calls()
     assert "one native call" in explain(p)
 
 
 def test_an_absent_op_is_the_reason_with_its_own(monkeypatch):
     needs_native()
     monkeypatch.setitem(ABSENT, "NEG", "a row has no sign")
-    bytecode.lowered.cache_clear()
+    forget_calls()
     assert "it has no limb rows for NEG: a row has no sign" in explain(plan((-poly(0, RING)).ntt()))
-    bytecode.lowered.cache_clear()
+    forget_calls()
 
 
 @pytest.mark.parametrize(
@@ -226,8 +230,8 @@ class Failing:
     def __init__(self) -> None:
         self.runs = 0
 
-    def bind(self, args: Sequence[Any]) -> Bound:
-        return Bound(self.traced, tuple(range(len(args))), (0,))
+    def bind(self, args: Sequence[Any]) -> Run:
+        return self.traced
 
     def traced(self, args: Sequence[Any]) -> list[Any]:
         self.runs += 1
@@ -240,6 +244,7 @@ def test_a_native_call_that_fails_raises_and_runs_nowhere_else(monkeypatch, way)
     failing = Failing()
     x, y = poly(0, RING).realize(), poly(1, RING).realize()
     monkeypatch.setattr(NativeBackend, "compile", lambda *_: failing)
+    planning.forget()  # what ran before has its executables
 
     def f(x: ren.Poly, y: ren.Poly) -> ren.Poly:
         return (x * y).intt()
@@ -261,10 +266,10 @@ def test_a_native_call_that_fails_raises_and_runs_nowhere_else(monkeypatch, way)
 @pytest.fixture
 def limits(monkeypatch):
     """Sets limits of one call; lowered plans are forgotten before and after."""
-    bytecode.lowered.cache_clear()
+    forget_calls()
 
     def set_limits(rows: int | None = None, kept: int | None = None) -> None:
-        bytecode.lowered.cache_clear()
+        forget_calls()
         if rows is not None:
             monkeypatch.setattr("ren.lowering.backends.native.limb_program.MOST_ROWS", rows)
         if kept is not None:
@@ -272,7 +277,7 @@ def limits(monkeypatch):
 
     yield set_limits
     monkeypatch.undo()
-    bytecode.lowered.cache_clear()
+    forget_calls()
 
 
 def calls(p: Plan) -> NativeCalls:
@@ -338,7 +343,7 @@ def test_a_plan_of_twenty_thousand_rows_is_native():
     needs_native()
     p = plan(*(chained(36, 2 * i) for i in range(6)))
     found = calls(p)
-    assert sum(program.rows for program in found.programs) > 20_000
+    assert listing(p.source)["limb_program"].count("\n%") > 20_000
     assert memory_of(p).call_bytes == found.held_bytes
     assert same(once(p, arrays(p)), run_plan(p, arrays(p)))
 
@@ -356,9 +361,18 @@ def test_a_polynomial_of_degree_27_is_native_throughout():
     assert captured.memory.call_bytes
 
 
-def test_parts_of_a_cut_program_are_whole_arrays_on_every_backend():
-    """Two degrees are cut; a part without transforms goes to XLA, its constants and joins too."""
+def test_parts_of_a_cut_program_are_whole_arrays_and_native(monkeypatch):
+    """Two degrees are cut. A part without transforms is native too, with constants and joins."""
     needs_native()
+    answers, usual = [], NativeBackend.compile
+
+    def noted(self: NativeBackend, segment: Segment, args: Sequence[Any]) -> Any:
+        found = usual(self, segment, args)
+        if not segment.units:  # a part of a program
+            answers.append(found)
+        return found
+
+    monkeypatch.setattr(NativeBackend, "compile", noted)
     small, wide = RingSpec(N, primes(N)[-2:]), RingSpec(N, primes(N)[-4:])
     other = RingSpec(2 * N, primes(2 * N)[-2:])
     a, w, s = poly(0, small), poly(1, wide), poly(2, other)
@@ -367,9 +381,9 @@ def test_parts_of_a_cut_program_are_whole_arrays_on_every_backend():
         joined = w.to_ring(small).mod_up(small.moduli, wide)
         return s * s, a + 1, a.ntt() * 0 + 3, a.ntt() ** 0, joined, s + 1
 
-    made = ren.realize(f(a, w, s))
+    made, jitted = ren.realize(f(a, w, s)), ren.jit(f)(a, w, s)
+    assert len(answers) >= 4 and not any(isinstance(found, Unsupported) for found in answers)
     want = f(*(p.to("python") for p in (a, w, s)))
-    jitted = ren.jit(f)(a, w, s)
     for got, again, exact in zip(made, jitted, want, strict=True):
         assert got.limbs.shape[-1] == got.ring.n
         assert ren.equal(got, exact.to("cpu")) and ren.equal(again, exact.to("cpu"))

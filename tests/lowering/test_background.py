@@ -6,13 +6,14 @@ import os
 import subprocess
 import sys
 import threading
+from concurrent.futures import wait
 from pathlib import Path
 
 import jax
 import jax.numpy as jnp
 import pytest
 
-from ren.lowering.runtime.tiers.compile_thread import Worker
+from ren.lowering.runtime.tiers.compile_thread import CompileThread
 
 ROOT = str(Path(__file__).parent.parent.parent)
 
@@ -22,39 +23,38 @@ def nothing() -> None:
 
 
 def test_jobs_run_in_order_in_one_thread_that_ends():
-    worker, order, told = Worker(), [], []
+    worker, order, told = CompileThread(), [], []
     gate = threading.Event()
     jobs = [worker.submit(gate.wait, nothing)]
     for i in range(5):
         work = lambda i=i: order.append((i, threading.current_thread()))  # noqa: E731
         jobs.append(worker.submit(work, lambda i=i: told.append(i)))
-    assert not any(job.is_done for job in jobs)
-    assert not jobs[-1].wait(0)
+    assert not any(job.done() for job in jobs)
+    assert not wait([jobs[-1]], 0).done
     gate.set()
-    assert all(job.wait(10) for job in jobs)
+    assert not wait(jobs, 10).not_done
     (thread,) = {t for _, t in order}
     thread.join(10)
     assert not thread.is_alive() and not thread.daemon
     assert [i for i, _ in order] == told == list(range(5))
     again = worker.submit(lambda: 7, nothing)
-    assert again.wait(10) and again.result == 7
+    assert again.result(10) == 7
 
 
 def test_an_exception_is_the_jobs_and_the_thread_goes_on():
-    worker = Worker()
+    worker = CompileThread()
 
     def broken():
         raise KeyError("broken")
 
     first, second = worker.submit(broken, nothing), worker.submit(lambda: 3, nothing)
-    assert first.wait(10) and second.wait(10)
-    assert isinstance(first.error, KeyError) and first.result is None
-    assert (second.error, second.result) == (None, 3)
+    assert isinstance(first.exception(10), KeyError)
+    assert (second.exception(10), second.result()) == (None, 3)
 
 
 def test_the_thread_has_64_bit_types_of_its_own():
-    job = Worker().submit(lambda: jnp.zeros(1, "uint64").dtype, nothing)
-    assert job.wait(30) and job.result == "uint64"
+    job = CompileThread().submit(lambda: jnp.zeros(1, "uint64").dtype, nothing)
+    assert job.result(30) == "uint64"
     assert not jax.config.jax_enable_x64  # pyright: ignore[reportAttributeAccessIssue]
 
 
@@ -66,8 +66,8 @@ def run(program: str) -> subprocess.CompletedProcess[str]:
 
 AT_EXIT = """
 import time
-from ren.lowering.runtime.tiers.compile_thread import Worker
-worker = Worker()
+from ren.lowering.runtime.tiers.compile_thread import CompileThread
+worker = CompileThread()
 worker.submit(lambda: (time.sleep(0.5), print("ended")), lambda: None)
 worker.submit(lambda: print("never"), lambda: print("told"))
 """

@@ -14,6 +14,7 @@ import pytest
 
 import ren
 from ren import Domain, Poly, RingSpec
+from ren.lowering.backends.xla import jax_runtime
 from ren.lowering.runtime.tiers import plan_key as digest
 from ren.lowering.runtime.tiers.plan_key import (
     canonical,
@@ -175,8 +176,8 @@ def test_the_environment_counts(monkeypatch, tmp_path):
         (digest, "__version__", "9.9"),
         (digest.jax, "__version__", "9.9"),
         (digest, "jaxlib_version", "9.9"),
-        (digest, "CPU_INFO", info),
-        (digest, "CPU_INFO", tmp_path / "none"),
+        (jax_runtime, "CPU_INFO", info),
+        (jax_runtime, "CPU_INFO", tmp_path / "none"),
         (digest.platform, "machine", lambda: "z80"),
     ):
         environment.cache_clear()
@@ -188,8 +189,9 @@ def test_the_environment_counts(monkeypatch, tmp_path):
     assert plan_digest(p) == here
 
 
-def test_features_are_those_of_the_first_processor(monkeypatch, tmp_path):
+def test_features_of_processors_are_listed_once(monkeypatch, tmp_path):
     info = tmp_path / "cpuinfo"
-    info.write_text("processor : 0\nflags : sse avx\nbogomips : 17\n\nflags : other\n")
-    monkeypatch.setattr(digest, "CPU_INFO", info)
-    assert digest.processor()[1:] == ["flags avx sse"]
+    first, second = ("\n".join(["flags : sse avx", f"bogomips : {i}", ""]) for i in (17, 18))
+    info.write_text(f"processor : 0\n{first}\nprocessor : 1\n{second}")
+    monkeypatch.setattr(jax_runtime, "CPU_INFO", info)
+    assert jax_runtime.processor() == "flags : sse avx"

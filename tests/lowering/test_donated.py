@@ -15,7 +15,7 @@ from ren import Poly, RingSpec
 from ren.core.errors import DonatedBufferError, VerificationError
 from ren.core.spec import PlaceholderArg
 from ren.lowering.devices import donation as donated
-from ren.lowering.devices.donation import check_all, check_not_donated, is_donated, mark, may_donate
+from ren.lowering.devices.donation import check_not_donated, is_donated, mark, may_donate
 from ren.lowering.inspect.explain import explain
 from ren.lowering.inspect.memory_report import measure, memory_of
 from ren.lowering.plan.lifetimes import values_of
@@ -101,7 +101,7 @@ def test_the_error_names_the_line_what_is_read_and_the_remedy():
     x = array()
     mark([x])
     with pytest.raises(DonatedBufferError) as caught:
-        check_all([array(), x], "the argument w")
+        check_not_donated(array(), x, what="the argument w")
     text = str(caught.value)
     assert "test_donated.py:" in text and "the argument w" in text
     assert "donate_argnames" in text and "jax.tree.map(jnp.copy, x)" in text

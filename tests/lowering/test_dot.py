@@ -11,6 +11,7 @@ from ren.core import op as ops
 from ren.core.errors import DomainError
 from ren.lowering.plan.cost import cost_of
 from ren.lowering.runtime.planning import plan_of
+from ren.poly.poly import from_node
 from tests.rings import primes
 
 N = 16
@@ -31,7 +32,7 @@ def factors(count: int, kind: str, device=None) -> list[Poly]:
 
 
 def dot(src: list[Poly]) -> Poly:
-    return Poly.from_node(make(ops.DOT, [p.node for p in src]))
+    return from_node(make(ops.DOT, [p.node for p in src]))
 
 
 def plain(src: list[Poly]) -> list[int]:

@@ -12,6 +12,7 @@ from ren import Poly, RingSpec
 from ren.core import make, toposort
 from ren.core import op as ops
 from ren.lowering.passes.sink_mod_down import sink_mod_down
+from ren.poly.poly import bounded
 from tests import oracle
 from tests.rings import primes
 
@@ -31,7 +32,7 @@ def small(seed: int, bits: int = 20) -> tuple[Poly, list[int]]:
     """A polynomial with small coefficients, over QP, as a part of it that is marked so."""
     rng = random.Random(seed)
     values = [rng.randint(-(2**bits) + 1, 2**bits - 1) for _ in range(N)]
-    return Poly(values, QP).ntt().bounded(bits).to_ring(Q), values
+    return bounded(Poly(values, QP).ntt(), bits).to_ring(Q), values
 
 
 def mod_downs(*polys: Poly) -> tuple[int, int]:
@@ -108,7 +109,7 @@ def test_it_does_not_fire_where_it_would_not_save():
     coefficients, (p, _) = a.mod_down(Q), small(2)
     assert mod_downs(coefficients * p + y * p) == (2, 2)  # p over QP would cost more transforms
     x, y = a.ntt().mod_down(Q), b.ntt().mod_down(Q)
-    large = Poly(range(N), QP).ntt().bounded(115).to_ring(Q)
+    large = bounded(Poly(range(N), QP).ntt(), 115).to_ring(Q)
     assert mod_downs(x * large + y * large) == (2, 2)
     unknown = Poly(range(N), Q).ntt()
     assert mod_downs(x * unknown + y * unknown) == (2, 2)

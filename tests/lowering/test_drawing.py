@@ -6,8 +6,7 @@ import re
 
 import ren
 from ren.lowering.inspect.markup import dot, mermaid
-from ren.lowering.inspect.plan_card import plan_card
-from ren.lowering.inspect.plan_diagram import plan_diagram
+from ren.lowering.inspect.plan_diagram import plan_card, plan_diagram
 from ren.lowering.inspect.svg import MOST_BOXES
 from ren.lowering.plan.cost import cost_of
 from ren.poly import Poly

@@ -6,17 +6,17 @@ import pytest
 
 import ren
 from ren import Domain, RingSpec
-from ren.lowering.plan.cost import Cost
-from ren.lowering.plan.plan import Plan
-from ren.lowering.plan.time_model import (
+from ren.lowering.plan.cost import (
     NATIVE_BYTES_PER_SECOND,
     NATIVE_SECONDS_PER_BUTTERFLY,
     NATIVE_SECONDS_PER_CALL,
     NATIVE_SECONDS_PER_MULTIPLY_ADD,
+    Cost,
     estimated_seconds,
     native_seconds,
     plan_seconds,
 )
+from ren.lowering.plan.plan import Plan
 from ren.schemes import ckks
 from tests.lowering.plans import RING, plan, poly
 

@@ -17,13 +17,13 @@ from jax.experimental.layout import Format, Layout
 
 import ren
 from ren import Domain, Poly, RingSpec
-from ren.lowering.backends.xla import emit
+from ren.lowering.backends.xla import jax_executable
 from ren.lowering.backends.xla import jax_runtime as runtime
 from ren.lowering.backends.xla.backend import XLA
 from ren.lowering.backends.xla.executables import Executables, canonical
 from ren.lowering.backends.xla.jax_executable import JaxExecutable
 from ren.lowering.plan.plan import KernelUnit, Plan
-from ren.lowering.program.segment import unit_segment
+from ren.lowering.program.steps import unit_segment
 from ren.lowering.runtime.runner import graph_runner, run_plan, unit_runner
 from ren.lowering.storage import executable_store as disk
 from tests.lowering.plans import RING, arrays, plan, poly
@@ -32,10 +32,10 @@ from tests.lowering.plans import RING, arrays, plan, poly
 @pytest.fixture
 def folder(tmp_path):
     """A folder that executables are kept in; none is known yet."""
-    emit.clear_kernels()
+    jax_executable.clear_kernels()
     with ren.config.update(cache_dir=tmp_path):
         yield tmp_path / "executables"
-    emit.clear_kernels()
+    jax_executable.clear_kernels()
 
 
 def program() -> Plan:
@@ -55,7 +55,7 @@ def refuse_compiling(monkeypatch):
     def compiled(*_):
         raise AssertionError("an executable was compiled")
 
-    monkeypatch.setattr(Executables, "_lowered", compiled)
+    monkeypatch.setattr(Executables, "lowered", compiled)
 
 
 def values(made) -> list[np.ndarray]:
@@ -71,7 +71,7 @@ def test_what_was_kept_is_not_compiled_again(folder, monkeypatch, runner):
     want = values(runner(program())(arrays(program())))
     kept = {path.name for path in folder.iterdir()}
     assert kept
-    emit.clear_kernels()
+    jax_executable.clear_kernels()
     refuse_compiling(monkeypatch)
     p = program()
     run = runner(p)
@@ -88,7 +88,7 @@ def test_another_device_kind_version_or_flag_is_another_key(folder, monkeypatch)
     for i in range(len(known)):
         other = (*known[:i], known[i] + "'", *known[i + 1 :])
         monkeypatch.setattr(runtime, "environment", lambda _, other=other: other)
-        emit.clear_kernels()
+        jax_executable.clear_kernels()
         run_plan(p, arrays(p))
         assert len(list(folder.iterdir())) == i + 2
 
@@ -110,7 +110,7 @@ def test_bytes_that_are_no_executable_cost_one_warning(folder, caplog):
         body = disk.Store(folder).read(path.stem)
         assert body is not None
         disk.Store(folder).write(path.stem, body[: len(body) // 2])
-    emit.clear_kernels()
+    jax_executable.clear_kernels()
     disk._opened.cache_clear()
     assert_equal(values(run_plan(program(), arrays(program()))), want)
     (record,) = caplog.records
@@ -133,7 +133,7 @@ def test_a_runtime_that_serializes_nothing_costs_one_warning(folder, caplog, mon
 @pytest.mark.parametrize("missing", ["all", "pxla", "lib", "cache_key"])
 def test_without_the_private_names_jax_runs_everything(folder, caplog, monkeypatch, missing):
     want = values(run_plan(program(), arrays(program())))
-    emit.clear_kernels()
+    jax_executable.clear_kernels()
     runtime.environment.cache_clear()
     other = disk.Store(folder.parent / "other")
     monkeypatch.setattr(disk, "store", lambda: other)
@@ -225,9 +225,9 @@ def test_a_bound_plan_calls_what_is_compiled_after_clearing():
     p = plan((poly(1) + poly(2)).ntt())
     run = unit_runner(p)
     want = values(run(arrays(p)))
-    emit.clear_kernels()
+    jax_executable.clear_kernels()
     assert_equal(values(run(arrays(p))), want)
-    assert emit.compiled_count() > 0
+    assert jax_executable.compiled_count() > 0
 
 
 def test_a_replay_prepares_nothing(monkeypatch):

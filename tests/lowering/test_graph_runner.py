@@ -14,18 +14,16 @@ import pytest
 
 import ren
 from ren import Domain, RingSpec
-from ren.lowering.backends.xla import emit
+from ren.lowering.backends.xla import emit, jax_executable
 from ren.lowering.kernels import keeps_calls as apart
 from ren.lowering.plan.partition import MAX_FUSED
 from ren.lowering.plan.plan import Plan
 from ren.lowering.program.graph import Call, Graph, Slice
-from ren.lowering.program.segment import Segment
-from ren.lowering.program.steps import CopyUnit
+from ren.lowering.program.steps import CopyUnit, Segment
 from ren.lowering.runtime.runner import Runner, graph_runner, interpret_plan, run_plan
 from ren.schemes import ckks
-from ren.schemes.rlwe.gadget import Gadget
 from ren.schemes.rlwe.keys import make_secret, make_switching_key
-from ren.schemes.rlwe.keyswitch import key_switch
+from ren.schemes.rlwe.keyswitch import Gadget, key_switch
 from tests.lowering.plans import RING, arrays, plan, poly
 from tests.lowering.test_memory import program_polys
 from tests.programs import generate
@@ -39,7 +37,7 @@ def runner(p: Plan) -> Runner:
 
 
 def function_of(graph: Graph) -> object:
-    return emit.graph_function(graph, partial(emit.emit_graph, graph))
+    return jax_executable.graph_function(graph, partial(emit.emit_graph, graph))
 
 
 def assert_same(p: Plan) -> tuple:
@@ -122,7 +120,7 @@ def test_equal_graphs_share_what_is_compiled():
 
 
 def test_the_least_recently_used_graph_goes(monkeypatch):
-    monkeypatch.setattr(emit, "MAX_GRAPHS", 1)
+    monkeypatch.setattr(jax_executable, "MAX_GRAPHS", 1)
     steps = [runner(plan(poly() + c)).steps[0] for c in (1, poly(1))]
     graphs = [step.graph for step in steps if isinstance(step, Segment)]
     first = function_of(graphs[0])
@@ -138,7 +136,7 @@ def test_no_table_is_a_literal():
     assert isinstance(step, Segment)
     read = tuple(tuple(map(jax.numpy.asarray, t.build())) for t in step.tables)
     with jax.enable_x64(True):
-        lowered = jax.jit(lambda t, a: emit.emit_graph(step.graph, t, a)).lower(read, arrays(p))
+        lowered = jax.jit(lambda t, a: emit.emit_graph(step.graph, t, *a)).lower(read, arrays(p))
     assert 'dense<"0x' not in lowered.as_text()
 
 

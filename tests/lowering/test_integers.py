@@ -11,9 +11,10 @@ import pytest
 
 import ren
 from ren.core.numtheory import ntt_primes_below
-from ren.lowering.devices.tracing import wide
+from ren.lowering.backends.xla import jax_executable
+from ren.lowering.devices.devices import wide
 from ren.lowering.kernels import integers as kernels
-from ren.lowering.runtime import host_integers as integers
+from ren.lowering.runtime import host_arrays
 from tests.rings import primes
 
 N = 64
@@ -32,21 +33,21 @@ def test_residues_of_any_int64(limbs, batch):
     rng = np.random.default_rng(limbs)
     values = rng.integers(-(2**63), 2**63, (*batch, N))
     values[..., : len(ENDS)] = ENDS
-    got = integers.residues(values, moduli)
+    got = host_arrays.residues(values, moduli)
     assert got.dtype == np.uint32 and got.shape == (*batch, limbs, N)
     for index in np.ndindex(batch):
         assert np.array_equal(got[index], limbs_of(values[index].tolist(), moduli))
 
 
 def test_residues_stand_on_aligned_memory_and_are_concrete_in_a_trace():
-    values = integers.empty((3, N), np.int64)
+    values = host_arrays.empty((3, N), np.int64)
     assert values.shape == (3, N) and values.ctypes.data % 64 == 0 and values.flags.c_contiguous
     values[:] = np.arange(N) - 7
     moduli = primes(N)[-3:]
     seen = []
 
     def traced(x):
-        seen.append(integers.residues(values, moduli))
+        seen.append(host_arrays.residues(values, moduli))
         return x + 1
 
     jax.jit(traced)(1)
@@ -58,11 +59,11 @@ def test_residues_stand_on_aligned_memory_and_are_concrete_in_a_trace():
 def test_words_of_any_int64(batch):
     values = np.random.default_rng(1).integers(-(2**63), 2**63, (*batch, N))
     values[..., : len(ENDS)] = ENDS
-    words = integers.words(values)
+    words = host_arrays.words(values)
     assert words.dtype == np.uint32 and words.shape == (*batch, 2, N)
     joined = words[..., 0, :].astype(object) + words[..., 1, :].astype(object) * 2**32 - 2**63
     assert np.array_equal(joined, values)
-    assert np.array_equal(integers.words(values[..., ::2]), words[..., ::2])
+    assert np.array_equal(host_arrays.words(values[..., ::2]), words[..., ::2])
 
 
 def some_values(moduli: tuple[int, ...], count: int) -> list[int]:
@@ -97,7 +98,7 @@ def test_centered_is_within_52_bits(setting, limbs, n):
     moduli = (*chosen[1:18], chosen[20], chosen[-1], chosen[0])[-limbs:]
     values = some_values(moduli, n)
     residues = jax.device_put(limbs_of(values, moduli))
-    got = integers.centered(residues, moduli)
+    got = host_arrays.centered(residues, moduli)
     assert got.dtype == np.float64 and got.shape == (n,)
     check_floats(got, values)
 
@@ -107,7 +108,7 @@ def test_centered_of_batches(setting):
     values = [some_values(moduli, N), [0] * N, some_values(moduli[1:], N), [-1] * N]
     limbs = np.stack([limbs_of(v, moduli) for v in values]).reshape(2, 2, 6, N)
     for given in (limbs, jax.device_put(limbs)):  # of the python device, and of JAX's
-        got = integers.centered(given, moduli)
+        got = host_arrays.centered(given, moduli)
         assert got.shape == (2, 2, N)
         for found, expected in zip(got.reshape(4, N), values, strict=True):
             check_floats(found, expected)
@@ -117,7 +118,7 @@ def test_centered_is_exact_below_53_bits(setting):
     moduli = primes(N)[-4:]
     rng = np.random.default_rng(1)
     values = [*rng.integers(-(2**53), 2**53, N - 2).tolist(), 2**53, -(2**53)]
-    got = integers.centered(jax.device_put(limbs_of(values, moduli)), moduli)
+    got = host_arrays.centered(jax.device_put(limbs_of(values, moduli)), moduli)
     assert [int(x) for x in got] == values and not np.signbit(got[np.array(values) == 0]).any()
 
 
@@ -127,7 +128,7 @@ def test_centered_by_native_code_is_that_of_xla():
     found = []
     for native in ("auto", False):
         with ren.config.update(native=native):
-            found.append(integers.centered(jax.device_put(limbs.astype(np.uint32)), moduli))
+            found.append(host_arrays.centered(jax.device_put(limbs.astype(np.uint32)), moduli))
     assert np.array_equal(*found)
 
 
@@ -135,7 +136,7 @@ def test_centered_of_long_moduli_is_finite(setting):
     moduli = tuple(islice(ntt_primes_below(N, 1 << 30), 40))  # Q is near 2^1200
     large = [(-1) ** i * (math.prod(moduli) >> i) // 2 for i in range(1, N - 4)]
     values = [0, 1, -1, 5**400, -(5**400), *large]
-    got = integers.centered(jax.device_put(limbs_of(values, moduli)), moduli)
+    got = host_arrays.centered(jax.device_put(limbs_of(values, moduli)), moduli)
     check_floats(got[:5], values[:5])
     assert np.isfinite(got).all() and np.array_equal(got < 0, np.array(values, object) < 0)
 
@@ -151,10 +152,10 @@ def test_centered_has_no_control_flow():
 
 
 def test_it_runs_through_jax_too(monkeypatch):
-    monkeypatch.setattr(integers, "common_place", lambda arrays: None)
+    monkeypatch.setattr(jax_executable, "common_place", lambda arrays: None)
     moduli = primes(N)[-4:]
     values = np.array([*ENDS, *range(-27, 27)])
-    limbs = integers.residues(values, moduli)
+    limbs = host_arrays.residues(values, moduli)
     assert np.array_equal(limbs, limbs_of(values.tolist(), moduli))
     with ren.config.update(native=False):
-        check_floats(integers.centered(limbs, moduli), values.tolist())
+        check_floats(host_arrays.centered(limbs, moduli), values.tolist())

@@ -19,7 +19,7 @@ from ren.lowering.inspect.memory_report import memory_of
 from ren.lowering.plan.lifetimes import values_of
 from ren.lowering.plan.memory import memory_plan
 from ren.lowering.plan.plan import CopyUnit, KernelUnit, Plan
-from ren.lowering.program.segment import unit_segment
+from ren.lowering.program.steps import unit_segment
 from ren.lowering.runtime.runner import run_plan
 from tests.lowering.plans import RING, arrays, plan, poly, without_donations
 from tests.programs import Program, Step, generate
@@ -157,9 +157,9 @@ def test_a_dead_intermediate_is_overwritten_in_place():
     (pair,) = donations(p)
     assert [p.units[1].donate, pair] == [((0, 0),), (2, 3)]
     first, second = (unit_segment(unit) for unit in p.units if isinstance(unit, KernelUnit))
-    (kept,) = XLA.compile(first, arrays(p)).bind(arrays(p)).results(arrays(p))
+    (kept,) = XLA.compile(first, arrays(p)).bind(arrays(p))(arrays(p))
     jax.block_until_ready(kept)
-    XLA.compile(second, [kept]).bind([kept]).results([kept])
+    XLA.compile(second, [kept]).bind([kept])([kept])
     assert kept.is_deleted()
 
 

@@ -12,8 +12,8 @@ from ren.lowering.backends.native import library
 from ren.lowering.devices.devices import threads
 from ren.lowering.inspect.explain import explain
 from ren.lowering.inspect.memory_report import memory_of, units_report
+from ren.lowering.plan.cost import native_seconds
 from ren.lowering.plan.plan import Plan
-from ren.lowering.plan.time_model import native_seconds
 from ren.lowering.runtime.native_calls import NativeCalls, native_calls
 from tests.lowering.plans import plan, poly
 from tests.rings import primes

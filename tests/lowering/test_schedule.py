@@ -7,7 +7,7 @@ import numpy as np
 from ren import Domain, Poly, RingSpec
 from ren.core import make
 from ren.core import op as ops
-from ren.lowering.passes.kernel_groups import NODE_BUDGET
+from ren.lowering.passes.materialize import NODE_BUDGET
 from ren.lowering.plan.plan import CopyUnit, KernelUnit, Plan, ViewUnit
 from ren.lowering.runtime.planning import plan_of
 

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 
 import ren
 from ren import config
-from ren.lowering.backends.xla import emit
+from ren.lowering.backends.xla import jax_executable
 from ren.lowering.runtime.runner import interpret_plan
 from ren.lowering.runtime.tiers.tiers import GRAPH, TIERS, ChosenTier, check_tier, runner
 from tests.lowering.plans import RING, arrays, plan, poly
@@ -113,7 +113,7 @@ def test_an_explicit_graph_cools_down_and_is_tried_again(monkeypatch, caplog):
         raise RuntimeError("no compiler today")
 
     with monkeypatch.context() as patch, config.update(native=False):
-        patch.setattr(emit, "graph_function", broken)
+        patch.setattr(jax_executable, "graph_function", broken)
         for seconds, times in ((0, 1), (4, 1), (6, 2), (15, 2), (17, 3)):
             now = seconds * SECOND
             assert same(run(arrays(p)), want)

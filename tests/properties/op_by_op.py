@@ -15,10 +15,11 @@ from numpy.typing import NDArray
 
 import ren
 from ren.core import op as ops
-from ren.core.node import Node, make, placeholder, toposort
+from ren.core.node import Node, Structure, make, placeholder, toposort
 from ren.core.ring import Domain
 from ren.lowering.devices.devices import is_tracer
-from ren.lowering.runtime.planning import placed, plan_of
+from ren.lowering.runtime.host_arrays import placed
+from ren.lowering.runtime.planning import plan_of
 from ren.lowering.runtime.runner import interpret_plan, unit_runner
 from ren.poly import realization
 
@@ -33,11 +34,11 @@ class Runners:
         self._directly = realization.compute
         self._runners: dict[Key, _Runner] = {}
 
-    def __call__(self, nodes: list[Node]) -> list[Node]:
-        sink = realization.resolved(make(ops.SINK, nodes))
+    def __call__(self, structure: Structure) -> list[Node]:
+        sink = realization.resolved(make(ops.SINK, structure.roots))
         order = toposort(sink)
         if any(node.op is ops.BUFFER and is_tracer(node.arg.array) for node in order):
-            return self._directly(nodes)
+            return self._directly(structure)
         arrays: dict[Node, Any] = {}
         for node in order[:-1]:
             if node.op is ops.BUFFER:

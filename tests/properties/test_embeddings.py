@@ -14,7 +14,7 @@ from ren.core import Node, make, toposort
 from ren.core import op as ops
 from ren.lowering.backends.native import library
 from ren.lowering.inspect.explain import explain
-from ren.lowering.passes.pipeline import run_pipeline
+from ren.lowering.passes.pipeline import run_algebra, run_kernel_passes
 from tests import oracle
 from tests.lowering.plans import plan, poly
 from tests.properties.cases import (
@@ -142,7 +142,7 @@ RINGS = [RingSpec(n, (193, 449)) for n in (8, 16, 32)]
 
 def bodies(p: Poly) -> list[Node]:
     """The bodies of the kernels that compute a polynomial."""
-    graph = run_pipeline(make(ops.SINK, [p.node]))
+    graph = run_kernel_passes(run_algebra(make(ops.SINK, [p.node])))
     return [node.arg.body for node in toposort(graph) if node.op is ops.KERNEL]
 
 

@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 import attrs
 
-from ren.lowering.program.segment import Segment
+from ren.lowering.program.steps import Segment
 
 Call = Callable[[Sequence[Any]], Sequence[Any]]
 
@@ -28,31 +28,11 @@ class Unsupported:
     is_choice: bool = False
 
 
-@attrs.frozen(eq=False)
-class Bound:
-    """An executable made ready for concrete arrays of some shapes, on their devices.
-
-    Attributes:
-        call: the results, a list, from a list of arrays.
-        ins: the position of each of these arrays among the inputs of the segment.
-        outs: the position of each result among the outputs of the segment.
-    """
-
-    call: Call
-    ins: tuple[int, ...]
-    outs: tuple[int, ...]
-
-    def results(self, args: Sequence[Any]) -> list[Any]:
-        """The outputs of the segment in order, from its inputs in order."""
-        made = self.call([args[i] for i in self.ins])
-        return [made[self.outs.index(i)] for i in range(len(self.outs))]
-
-
 class Executable(Protocol):
     """A segment that a backend has compiled, for inputs of some shapes."""
 
-    def bind(self, args: Sequence[Any]) -> Bound:
-        """The executable made ready for concrete arrays like `args`."""
+    def bind(self, args: Sequence[Any]) -> Call:
+        """The outputs of the segment, in order, as a function of concrete arrays like `args`."""
         ...
 
     def traced(self, args: Sequence[Any]) -> Sequence[Any]:

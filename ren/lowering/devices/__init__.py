@@ -1,1 +1,1 @@
-"""Devices: where arrays are, what is donated, how many threads compute, and JAX's own traces."""
+"""Devices of arrays, traces of JAX, and donated buffers."""

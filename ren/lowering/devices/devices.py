@@ -1,13 +1,18 @@
-"""Devices of arrays, and the check that the operands of a program can meet."""
+"""Devices of arrays, the device that JAX computes on, and the traces of JAX."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
+import attrs
 import jax
 import jax.core
 import numpy as np
+from jax.extend.core import get_opaque_trace_state
+from jax.sharding import SingleDeviceSharding
 
 from ren.core import op as ops
 from ren.core.errors import DeviceError
@@ -17,11 +22,18 @@ from ren.core.spec import BufferArg, PlaceholderArg
 PYTHON = "python"
 TRACED = "traced"
 
+# Public in jax 0.10; without it `concretely` does what `ensure_compile_time_eval` can.
+_eval_context = getattr(jax.core, "eval_context", nullcontext)
+_NO_MESH = jax.sharding.AbstractMesh((), ())
+
 
 def threads() -> int:
     """Number of XLA's threads on the CPU: the processors that this process may use."""
     allowed = getattr(os, "sched_getaffinity", None)
     return len(allowed(0)) if allowed else os.cpu_count() or 1
+
+
+# ------------------------------------------------------------------- arrays
 
 
 def is_tracer(array: Any) -> bool:
@@ -65,11 +77,20 @@ def claim_of_target(device: Any) -> Any:
     return frozenset({device})
 
 
-def _is_jax_array(claim: Any) -> bool:
-    return claim != PYTHON
+def layout_of(array: Any) -> Any:
+    """Memory layout of an array, to be compared; None in a JAX that does not tell cheaply.
+
+    `array.format`, which is public, takes over a microsecond.
+    """
+    if array.is_deleted():  # asking would end the process
+        raise RuntimeError("Array has been deleted.")
+    return getattr(array, "_pjrt_layout", None)
 
 
-def check_devices(order: list[Node]) -> dict[Node, Any]:
+# ------------------------------------------------------------------- operands of a program
+
+
+def check_devices(order: Sequence[Node]) -> dict[Node, Any]:
     """Claim of each node on its partners, as `claim_of`; `order` is topological.
 
     Raises:
@@ -84,12 +105,12 @@ def check_devices(order: list[Node]) -> dict[Node, Any]:
 def _node_claim(node: Node, below: list[tuple[Any, bool]]) -> tuple[Any, bool]:
     if isinstance(node.arg, BufferArg):
         claim = claim_of(node.arg.array)
-        return claim, _is_jax_array(claim)
+        return claim, claim != PYTHON
     if isinstance(node.arg, PlaceholderArg):
         return node.arg.device, node.arg.device != PYTHON
     if node.op is ops.COPY:
         claim = claim_of_target(node.arg.device)
-        return claim, _is_jax_array(claim)
+        return claim, claim != PYTHON
     if node.op in (ops.SINK, ops.SCALAR):
         return None, False
     found = {claim for claim, _ in below if claim is not None}
@@ -109,6 +130,11 @@ def device_names(found: set[Any], on_jax: bool) -> str:
     if len(names) == 1 and on_jax:
         names.append(str(jax.devices()[0]))
     return " and ".join(names)
+
+
+def device_name(device: Any) -> str:
+    """Name of a jax.Device for `resolve_device`, as "gpu:1"."""
+    return f"{device.platform}:{jax.devices(device.platform).index(device)}"
 
 
 def resolve_device(device: Any) -> Any:
@@ -133,3 +159,99 @@ def resolve_device(device: Any) -> Any:
         "jax.Device or a jax.sharding.Sharding.",
         f"The devices here are: python, {', '.join(map(str, jax.devices()))}.",
     )
+
+
+# ------------------------------------------------------------------- where JAX computes
+
+
+@attrs.frozen
+class Place:
+    """One device, and whether results are bound to it."""
+
+    sharding: Any
+    is_committed: bool
+
+
+def common_place(arrays: Sequence[Any]) -> Place | None:
+    """The one device that concrete arrays are on and that JAX would use for them.
+
+    None for arrays of NumPy, on several devices, or in memory of another kind. None also where they
+    are free to be moved to a mesh or a default device elsewhere.
+    """
+    if not mesh_in_use().empty:
+        return None
+    if not arrays:
+        device = default_device()
+        return None if device is None else Place(SingleDeviceSharding(device), False)
+    if not all(isinstance(a, jax.Array) for a in arrays):
+        return None
+    sharding = arrays[0].sharding
+    if type(sharding) is not SingleDeviceSharding:
+        return None
+    if any(a.sharding is not sharding and a.sharding != sharding for a in arrays):
+        return None
+    (device,) = sharding.device_set
+    if sharding.memory_kind not in (None, device.default_memory().kind):
+        return None
+    is_committed = any(a.committed for a in arrays)
+    if not is_committed and device != default_device():
+        return None
+    return Place(sharding, is_committed)
+
+
+def are_divided(arrays: Sequence[Any]) -> bool:
+    """True for concrete arrays that JAX would compute with on several devices, all on the same."""
+    if not all(isinstance(a, jax.Array) for a in arrays):
+        return False
+    found = {frozenset(a.sharding.device_set) for a in arrays if a.committed}
+    return len(found) == 1 and len(*found) > 1
+
+
+def default_device() -> Any:
+    """The device that JAX uses for arrays that are bound to none; None where it is a name."""
+    chosen = jax.config.jax_default_device  # pyright: ignore[reportAttributeAccessIssue]
+    if chosen is None:
+        return jax.local_devices()[0]
+    return chosen if isinstance(chosen, jax.Device) else None
+
+
+def mesh_in_use() -> Any:
+    """The mesh that `jax.set_mesh` has set, or an empty one."""
+    return jax.sharding.get_abstract_mesh()
+
+
+# ------------------------------------------------------------------- traces of JAX
+
+
+def _state() -> Any:
+    return get_opaque_trace_state(convention="ren")
+
+
+# The state when nothing is traced; JAX compares states by the trace that is current.
+_UNTRACED = _state()
+
+
+def is_tracing() -> bool:
+    """True inside `jax.jit`, `vmap`, `scan`, `cond`, `eval_shape` and the like, in this thread."""
+    return _state() != _UNTRACED
+
+
+@contextmanager
+def concretely() -> Iterator[None]:
+    """Computes with concrete arrays at once, as if nothing were traced.
+
+    `jax.ensure_compile_time_eval` alone leaves tracers inside a `jax.shard_map` that is not itself
+    under `jax.jit`.
+    """
+    if not is_tracing():
+        yield
+        return
+    with jax.ensure_compile_time_eval(), _eval_context(), jax.sharding.use_abstract_mesh(_NO_MESH):
+        yield
+
+
+@contextmanager
+def wide() -> Iterator[None]:
+    """JAX's settings as kernels are written for: 64-bit types, and NumPy's broadcasting."""
+    with jax.enable_x64(True), jax.numpy_rank_promotion("allow"):
+        yield

@@ -17,8 +17,7 @@ import numpy as np
 
 from ren.core.errors import DonatedBufferError
 from ren.core.user_frame import user_line
-from ren.lowering.devices.devices import is_host, is_tracer
-from ren.lowering.devices.tracing import is_tracing
+from ren.lowering.devices.devices import is_host, is_tracer, is_tracing
 
 # Memory of donated NumPy arrays, (address, bytes) -> the array that owns it. All of it, or whole
 # views of it, count as donated. Weak: an entry goes with its memory.
@@ -33,9 +32,9 @@ def is_donated(array: Any) -> bool:
     return isinstance(array, jax.Array) and not is_tracer(array) and array.is_deleted()
 
 
-def check_not_donated(array: Any, what: str = "a polynomial") -> None:
-    """Raises DonatedBufferError when the buffer of `array`, that of `what`, was given away."""
-    if is_donated(array):
+def check_not_donated(*arrays: Any, what: str = "a polynomial") -> None:
+    """Raises DonatedBufferError when one of `arrays`, the buffer of `what`, was given away."""
+    if any(map(is_donated, arrays)):
         raise DonatedBufferError(
             f"{user_line()} reads {what} whose buffer was donated.",
             "A function under ren.jit with donate_argnames may reuse the buffers of those "
@@ -43,17 +42,6 @@ def check_not_donated(array: Any, what: str = "a polynomial") -> None:
             "Use the result of that call, leave the argument out of donate_argnames, or keep a "
             "copy before it: jax.tree.map(jnp.copy, x).",
         )
-
-
-def check_all(arrays: Iterable[Any], what: str = "a polynomial") -> None:
-    """Raises DonatedBufferError when the buffer of one of `arrays` was given away."""
-    for array in arrays:
-        check_not_donated(array, what)
-
-
-def has_host_marks() -> bool:
-    """True when a NumPy array that was given away is alive; reading one does not fail by itself."""
-    return bool(_given)
 
 
 def mark(arrays: Iterable[Any], results: Sequence[Any] = ()) -> tuple[Any, ...]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 import attrs
 
@@ -17,6 +18,7 @@ from ren.core.op import Kind
 from ren.core.printer import Names, shortened
 from ren.core.ring import Domain
 from ren.core.spec import ConstArg, ModUpArg, Spec, Work
+from ren.lowering.inspect.layout import rows_of
 
 TITLE_LENGTH = 28  # characters; the whole line is in the hint
 LEGEND_RINGS = 12
@@ -55,8 +57,7 @@ class Box:
     is_ordered: bool = False
 
 
-@attrs.frozen
-class Edge:
+class Edge(NamedTuple):
     """An arrow between two boxes, by position; edges of one source and label are one value."""
 
     source: int
@@ -72,6 +73,11 @@ class Diagram:
     edges: tuple[Edge, ...]
     caption: str = ""
     legend: tuple[str, ...] = ()
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """The lines under the picture."""
+        return tuple(note for note in (self.caption, *self.legend) if note)
 
     @property
     def weights(self) -> tuple[float, ...]:
@@ -92,7 +98,10 @@ def graph_diagram(*roots: Node) -> Diagram:
     results = set(roots)
     boxes = tuple(_node_box(node, names, node in results) for node in order)
     edges = tuple(Edge(position[s], i) for i, node in enumerate(order) for s in node.src)
-    return Diagram(boxes, edges, totals(boxes, "node"), ring_legend(names))
+    legend = names.rings()
+    if len(legend) > LEGEND_RINGS:
+        legend[LEGEND_RINGS:] = [f"and {len(legend) - LEGEND_RINGS} more rings"]
+    return Diagram(boxes, edges, totals(boxes, "node"), tuple(legend))
 
 
 def _node_box(node: Node, names: Names, is_result: bool) -> Box:
@@ -122,36 +131,26 @@ def _argument(node: Node, names: Names) -> list[str]:
     return names.argument(node.arg)
 
 
-# ------------------------------------------------------------------------- too many boxes to draw
-
-
 def summary(diagram: Diagram, most: int) -> Diagram:
     """The same in at most `most` boxes: boxes of one depth, op and type become one.
 
     Where that is still too much, boxes stand for bands of depth. Depth is counted so that each box
     comes just before its first reader.
     """
-    depth = _depths(diagram)
+    depth = rows_of(len(diagram.boxes), diagram.edges)
     keys = [(d, b.op, b.type) for d, b in zip(depth, diagram.boxes, strict=True)]
     if len(set(keys)) <= most:
         return _grouped(diagram, keys, "boxes of one depth, op and type are drawn as one")
     deepest = max(depth)
     thick = math.ceil((1 + deepest) / min(BANDS, most))
-    starts = [d // thick * thick for d in depth]
-    ends = [min(start + thick - 1, deepest) for start in starts]
-    bands = [(a, f"depth {a:,} to {b:,}", "") for a, b in zip(starts, ends, strict=True)]
+    bands: list[Key] = []
+    for start in (d // thick * thick for d in depth):
+        end = min(start + thick - 1, deepest)
+        bands.append((start, f"depth {start:,} to {end:,}", ""))
     return _grouped(diagram, bands, f"{thick:,} depths are drawn as one")
 
 
 Key = tuple[int, str, str]  # depth, op or name of the band, type
-
-
-def _depths(diagram: Diagram) -> list[int]:
-    under = [0] * len(diagram.boxes)
-    for edge in sorted(diagram.edges, key=lambda e: e.source, reverse=True):
-        under[edge.source] = max(under[edge.source], under[edge.target] + 1)
-    last = max(under, default=0)
-    return [last - d for d in under]
 
 
 def _grouped(diagram: Diagram, key_of: Sequence[Key], how: str) -> Diagram:
@@ -169,10 +168,11 @@ def _grouped(diagram: Diagram, key_of: Sequence[Key], how: str) -> Diagram:
 def _group_box(key: Key, boxes: list[Box]) -> Box:
     _, title, type_ = key
     work = sum((b.work for b in boxes), NO_WORK)
-    is_band = title != boxes[0].op
-    lines = counted(b.op for b in boxes) if is_band else [type_]
-    if len(boxes) > 1 and not is_band:
-        title = f"{title} x{len(boxes):,}"
+    if title != boxes[0].op:  # a band
+        lines = counted(b.op for b in boxes)
+    else:
+        lines = [type_]
+        title += f" x{len(boxes):,}" if len(boxes) > 1 else ""
     roles = {b.role for b in boxes if not b.is_leaf} or {b.role for b in boxes}
     return Box(
         op=title,
@@ -186,9 +186,6 @@ def _group_box(key: Key, boxes: list[Box]) -> Box:
         is_leaf=all(b.is_leaf for b in boxes),
         is_result=any(b.is_result for b in boxes),
     )
-
-
-# ----------------------------------------------------------------------------------- words for it
 
 
 def counted(names: Iterable[str], most: int = 3) -> list[str]:
@@ -235,14 +232,6 @@ def rounded(value: int) -> str:
 def clipped(text: str, length: int = TITLE_LENGTH) -> str:
     """`text`, cut where it is too long for a box."""
     return text if len(text) <= length else text[: length - 1] + "…"
-
-
-def ring_legend(names: Names) -> tuple[str, ...]:
-    """The rings named so far, for a legend."""
-    lines = names.rings()
-    if len(lines) > LEGEND_RINGS:
-        lines[LEGEND_RINGS:] = [f"and {len(lines) - LEGEND_RINGS} more rings"]
-    return tuple(lines)
 
 
 def totals(boxes: Sequence[Box], what: str) -> str:

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from ren.core import html
 from ren.core import op as ops
 from ren.core.node import toposort
-from ren.core.spec import Spec
 from ren.core.text_table import Shown, columns, duration, size
 from ren.lowering.backends.base import Unsupported
 from ren.lowering.inspect.memory_report import memory_of
-from ren.lowering.plan.cost import Cost, unit_cost
-from ren.lowering.plan.memory import MemoryPlan, memory_plan
+from ren.lowering.inspect.plan_diagram import extent
+from ren.lowering.plan.cost import Cost, estimated_seconds, native_seconds, unit_costs
+from ren.lowering.plan.memory import memory_plan
 from ren.lowering.plan.plan import Plan
-from ren.lowering.plan.time_model import estimated_seconds, native_seconds, unit_costs
 from ren.lowering.program.steps import KernelUnit, Unit, ViewUnit, nbytes, value_specs
 from ren.lowering.runtime.native_calls import native_calls
 from ren.lowering.runtime.trace import Trace, active_trace
@@ -28,19 +27,11 @@ _HEADER = (
 def explain(plan: Plan, trace: Trace | None = None) -> Shown:
     """A table of a plan's units with its inputs and totals: text, in notebooks HTML.
 
-    Args:
-        plan: what runs.
-        trace: measured times, from `with ren.trace() as trace:` around some runs; None uses the
-            trace that is active, if one is.
+    `trace` has measured times, from `with ren.trace() as trace:` around some runs; None uses the
+    trace that is active, if one is.
     """
-    trace = trace or active_trace()
-    specs = value_specs(plan.inputs, plan.units)
-    memory = memory_plan(plan)
-    rows = [_HEADER]
-    rows += [_row(i, unit, specs, memory, trace) for i, unit in enumerate(plan.units)]
-    rows.append(_total(plan, specs, trace))
-    inputs, held, left = _inputs(plan), memory_of(plan), (1, 2, 3, 9)
-    form = _form(plan)
+    rows = [_HEADER, *_rows(plan, trace or active_trace.get())]
+    inputs, form, held, left = _inputs(plan), _form(plan), memory_of(plan), (1, 2, 3, 9)
     text = "\n".join([inputs, columns(rows, left), "", form, "", str(held)])
     parts = (html.note(inputs), html.table(rows, left), html.note(form), held.facts())
     return Shown(text, html.card("Plan", *parts))
@@ -79,77 +70,41 @@ def _bytes(inputs: Sequence) -> str:
     return size(sum(nbytes(i.spec) for i in inputs))
 
 
-def _row(
-    number: int, unit: Unit, specs: Sequence[Spec], memory: MemoryPlan, trace: Trace | None
-) -> tuple[str, ...]:
-    cost = unit_cost(unit, specs)
-    spec = specs[unit.outs[0]]
-    seconds = estimated_seconds(cost, spec.ring.n)
-    return (
-        str(number),
-        unit.name,
-        _extent(spec),
-        " ".join(f"%{v}" for v in unit.ins),
-        size(cost.bytes_read),
-        size(cost.bytes_written),
-        str(cost.limb_ntts or ""),
-        duration(seconds),
-        _measured(unit, trace),
-        "; ".join(_notes(unit, memory.donations[number])),
-    )
-
-
-def _extent(spec: Spec) -> str:
-    batch = "".join(f"{size} x " for size in spec.batch)
-    return f"{batch}{spec.ring.limbs} x {spec.ring.n}"
-
-
-def _measured(unit: Unit, trace: Trace | None) -> str:
-    seconds = trace.mean_seconds(unit) if trace is not None else None
-    return "-" if seconds is None else duration(seconds)
-
-
-def _total(plan: Plan, specs: Sequence[Spec], trace: Trace | None) -> tuple[str, ...]:
-    costs = unit_costs(plan, specs)
-    whole = sum((cost for cost, _ in costs), Cost())
-    seconds = sum(estimated_seconds(cost, n) for cost, n in costs)
-    times = [trace.mean_seconds(unit) for unit in plan.units] if trace is not None else []
-    ran = [t for t in times if t is not None]
-    return (
-        "",
-        f"total: {whole.kernels} kernels, {len(plan.programs)} distinct",
-        "",
-        "",
-        size(whole.bytes_read),
-        size(whole.bytes_written),
-        str(whole.limb_ntts),
-        duration(seconds),
-        duration(sum(ran)) if ran else "-",
+def _rows(plan: Plan, trace: Trace | None) -> Iterator[tuple[str, ...]]:
+    """A row for each unit, and one for their sum."""
+    specs, donations = value_specs(plan.inputs, plan.units), memory_plan(plan).donations
+    whole, seconds, ran = Cost(), 0.0, []
+    for i, (unit, (cost, n)) in enumerate(zip(plan.units, unit_costs(plan), strict=True)):
+        estimated = estimated_seconds(cost, n)
+        measured = None if trace is None else trace.mean_seconds(unit)
+        whole, seconds = whole + cost, seconds + estimated
+        ran += [] if measured is None else [measured]
+        yield (
+            str(i), unit.name, extent(specs[unit.outs[0]]), " ".join(f"%{v}" for v in unit.ins),
+            size(cost.bytes_read), size(cost.bytes_written), str(cost.limb_ntts or ""),
+            duration(estimated), "-" if measured is None else duration(measured),
+            "; ".join(_notes(unit, donations[i])),
+        )  # fmt: skip
+    yield (
+        "", f"total: {whole.kernels} kernels, {len(plan.programs)} distinct", "", "",
+        size(whole.bytes_read), size(whole.bytes_written), str(whole.limb_ntts),
+        duration(seconds), duration(sum(ran)) if ran else "-",
         f"{whole.multiply_adds:,} multiply-adds",
-    )
+    )  # fmt: skip
 
 
-def _notes(unit: Unit, pairs: Sequence[tuple[int, int]]) -> list[str]:
+def _notes(unit: Unit, donated: Sequence[tuple[int, int]]) -> list[str]:
+    """Donations, and the values that a unit reads in part or in another order."""
     if isinstance(unit, ViewUnit):
-        low, high = unit.start, unit.start + unit.length - 1
-        limbs = _runs_of(tuple(range(low, high + 1)))
+        limbs = _runs_of(tuple(range(unit.start, unit.start + unit.length)))
         return [f"reading limbs slices once: limbs {limbs} of %{unit.ins[0]}"]
-    notes = [f"%{taker} takes over %{given}" for given, taker in pairs]
-    return notes + (_view_notes(unit) if isinstance(unit, KernelUnit) else [])
-
-
-def _view_notes(unit: KernelUnit) -> list[str]:
-    """Notes on values that a kernel reads in part, or in another order."""
-    notes = []
-    for node in toposort(unit.kernel.body)[:-1]:
-        if node.op is ops.LOAD:
-            slot, index = node.src
-            where = index.arg
-            part = where.limbs != tuple(range(slot.spec.ring.limbs))
-            turned = f", X -> X^{where.galois}" if where.galois != 1 else ""
-            if part or turned:
-                value = unit.ins[slot.arg.index]
-                notes.append(f"view: limbs {_runs_of(where.limbs)} of %{value}{turned}")
+    notes = [f"%{taker} takes over %{given}" for given, taker in donated]
+    body = toposort(unit.kernel.body)[:-1] if isinstance(unit, KernelUnit) else ()
+    for slot, index in (node.src for node in body if node.op is ops.LOAD):
+        limbs, galois = index.arg.limbs, index.arg.galois
+        turned = f", X -> X^{galois}" if galois != 1 else ""
+        if turned or limbs != tuple(range(slot.spec.ring.limbs)):
+            notes.append(f"view: limbs {_runs_of(limbs)} of %{unit.ins[slot.arg.index]}{turned}")
     return notes
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Collection, Sequence
+from functools import partial
 
 import attrs
 
@@ -57,6 +58,7 @@ class _Vertex:
     row: int
     width: float
     height: float
+    row_height: float = 0.0
     x: float = 0.0
     y: float = 0.0
     above: list[_Vertex] = attrs.Factory(list)
@@ -80,30 +82,31 @@ def layered(
         ordered: boxes at which arrows end in the order of `edges`, not in that of least crossing.
     """
     label_sizes = label_sizes or {}
-    boxes = _boxes(sizes, edges, 2 if label_sizes else 1)
+    starts = rows_of(len(sizes), edges, 2 if label_sizes else 1)
+    boxes = [_Vertex(r, w, h, is_box=True) for r, (w, h) in zip(starts, sizes, strict=True)]
     lines = _lines(boxes, edges, label_sizes)
-    rows = _rows([*boxes, *(v for line in lines.values() for v in line)])
+    everything = [*boxes, *(v for line in lines.values() for v in line)]
+    by_row = itertools.groupby(sorted(everything, key=lambda v: v.row), key=lambda v: v.row)
+    rows = [list(row) for _, row in by_row]
     _order(rows)
     _place(rows)
     height = _stack(rows, LABELLED_GAP if label_sizes else ROW_GAP)
-    everything = [v for row in rows for v in row]
     shift = min((v.x - v.width / 2 for v in everything), default=0.0)
     for v in everything:
         v.x -= shift
     width = max((v.x + v.width / 2 for v in everything), default=0.0)
     labels = {key: (line[0].x, line[0].y) for key, line in lines.items() if key[1]}
-    heights = {row[0].row: max(v.height for v in row) for row in rows}
-    segments = tuple(_segments(boxes, lines, edges, heights, ordered))
+    segments = tuple(_segments(boxes, lines, edges, ordered))
     return Layout(tuple((v.x, v.y) for v in boxes), labels, segments, width, height)
 
 
-def _boxes(sizes: Sequence[Point], edges: Sequence[EdgeKey], step: int) -> list[_Vertex]:
-    """Rows by the longest path to a result: each box stands just above its first reader."""
-    under = [0] * len(sizes)
-    for source, target, _ in sorted(edges, reverse=True, key=lambda e: e[0]):
+def rows_of(boxes: int, edges: Sequence[EdgeKey], step: int = 1) -> list[int]:
+    """The row of each box, `step` above its first reader: by the longest path to a result."""
+    under = [0] * boxes
+    for source, target, _ in sorted(edges, reverse=True):
         under[source] = max(under[source], under[target] + step)
     last = max(under, default=0)
-    return [_Vertex(last - d, w, h, is_box=True) for d, (w, h) in zip(under, sizes, strict=True)]
+    return [last - d for d in under]
 
 
 Lines = dict[tuple[int, str], list[_Vertex]]
@@ -115,7 +118,7 @@ def _lines(boxes: list[_Vertex], edges: Sequence[EdgeKey], label_sizes: dict[str
     for source, target, label in edges:
         line = lines.setdefault((source, label), [])
         while boxes[source].row + len(line) + 1 < boxes[target].row:
-            size = label_sizes.get(label, (8.0, 0.0)) if not line else (8.0, 0.0)
+            size = (8.0, 0.0) if line else label_sizes.get(label, (8.0, 0.0))
             point = _Vertex(boxes[source].row + len(line) + 1, *size)
             _join(line[-1] if line else boxes[source], point)
             line.append(point)
@@ -134,16 +137,6 @@ def _join(above: _Vertex, below: _Vertex) -> None:
     below.above.append(above)
 
 
-def _rows(vertices: list[_Vertex]) -> list[list[_Vertex]]:
-    rows: dict[int, list[_Vertex]] = {}
-    for v in vertices:
-        rows.setdefault(v.row, []).append(v)
-    return [rows[r] for r in sorted(rows)]
-
-
-# ------------------------------------------------------------------------------ order within rows
-
-
 def _order(rows: list[list[_Vertex]]) -> None:
     """Sorts each row by the mean position of its neighbours, down and up; keeps the best found."""
     best, fewest = [list(row) for row in rows], _crossings(rows)
@@ -153,16 +146,12 @@ def _order(rows: list[list[_Vertex]]) -> None:
         downward = sweep % 2 == 0
         position = {v: i for row in rows for i, v in enumerate(row)}
         for row in rows if downward else reversed(rows):
-            _sort(row, position, downward)
+            row.sort(key=partial(_barycenter, position=position, downward=downward))
+            position.update({v: i for i, v in enumerate(row)})
         crossings = _crossings(rows)
         if crossings < fewest:
             best, fewest = [list(row) for row in rows], crossings
     rows[:] = best
-
-
-def _sort(row: list[_Vertex], position: dict[_Vertex, int], downward: bool) -> None:
-    row.sort(key=lambda v: _barycenter(v, position, downward))
-    position.update({v: i for i, v in enumerate(row)})
 
 
 def _barycenter(v: _Vertex, position: dict[_Vertex, int], downward: bool) -> float:
@@ -174,15 +163,12 @@ def _crossings(rows: list[list[_Vertex]]) -> int:
     total = 0
     for upper, lower in itertools.pairwise(rows):
         position = {v: i for i, v in enumerate(lower)}
-        ends = [sorted(position[w] for w in v.below if w in position) for v in upper]
         seen: list[int] = []
-        for lots in ends:
-            total += sum(1 for end in lots for other in seen if other > end)
-            seen += lots
+        for v in upper:
+            ends = [position[w] for w in v.below]
+            total += sum(other > end for end in ends for other in seen)
+            seen += ends
     return total
-
-
-# ----------------------------------------------------------------------------------------- places
 
 
 def _place(rows: list[list[_Vertex]]) -> None:
@@ -195,13 +181,9 @@ def _place(rows: list[list[_Vertex]]) -> None:
 
 def _desired(v: _Vertex) -> float:
     """The mean of the neighbours; along a line its own points count most, to keep it straight."""
-    near = [(w.x, _stiffness(v, w)) for w in (*v.above, *v.below)]
+    near = [(w.x, 1.0 if v.is_box or w.is_box else STIFFNESS) for w in (*v.above, *v.below)]
     total = sum(weight for _, weight in near)
     return sum(x * weight for x, weight in near) / total if near else v.x
-
-
-def _stiffness(v: _Vertex, w: _Vertex) -> float:
-    return 1.0 if v.is_box or w.is_box else STIFFNESS
 
 
 def _fit(row: list[_Vertex], desired: list[float]) -> None:
@@ -233,25 +215,21 @@ def _stack(rows: list[list[_Vertex]], gap: float) -> float:
         y += (gap + min(lean / 12, ROW_GAP)) if row[0].row else 0.0
         tall = max(v.height for v in row)
         for v in row:
-            v.y = y + tall / 2
+            v.y, v.row_height = y + tall / 2, tall
         y += tall
     return y
-
-
-# ----------------------------------------------------------------------------------------- arrows
 
 
 def _segments(
     boxes: list[_Vertex],
     lines: Lines,
     edges: Sequence[EdgeKey],
-    heights: dict[int, float],
     ordered: Collection[int],
 ) -> list[Segment]:
-    found: list[Segment] = []
+    segments: list[Segment] = []
     for (source, _), line in lines.items():
         path = [boxes[source], *line]
-        found += [_segment(a, b, b.x, heights) for a, b in itertools.pairwise(path)]
+        segments += [_segment(a, b, b.x) for a, b in itertools.pairwise(path)]
     arriving: dict[int, list[_Vertex]] = {}
     for source, target, label in edges:
         end = _end(boxes, lines[source, label], source, target)
@@ -261,8 +239,8 @@ def _segments(
             ends.sort(key=lambda v: v.x)
         for i, end in enumerate(ends):
             x = _port(boxes[target], i, len(ends))
-            found.append(_segment(end, boxes[target], x, heights))
-    return found
+            segments.append(_segment(end, boxes[target], x))
+    return segments
 
 
 def _port(box: _Vertex, i: int, count: int) -> float:
@@ -271,7 +249,7 @@ def _port(box: _Vertex, i: int, count: int) -> float:
     return box.x + (spread * (i / (count - 1) - 0.5) if count > 1 else 0.0)
 
 
-def _segment(a: _Vertex, b: _Vertex, x: float, heights: dict[int, float]) -> Segment:
-    row_end, row_start = a.y + heights[a.row] / 2, b.y - heights[b.row] / 2
+def _segment(a: _Vertex, b: _Vertex, x: float) -> Segment:
+    row_end, row_start = a.y + a.row_height / 2, b.y - b.row_height / 2
     start, stop = a.y + a.height / 2, b.y - b.height / 2
     return Segment(((a.x, start), (a.x, row_end), (x, row_start), (x, stop)), b.is_box)

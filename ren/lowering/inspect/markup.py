@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from ren.core.node import Node
-from ren.lowering.inspect.diagram import Box, Diagram, graph_diagram
+from ren.lowering.inspect.diagram import Box, Diagram
 
 # Fill, border, text; `ren.lowering.inspect.svg` has the same colours, and others for dark pages.
 COLOURS = {
@@ -13,39 +12,19 @@ COLOURS = {
 }
 
 
-def to_mermaid(*roots: Node) -> str:
-    """The graph under `roots` as a Mermaid flowchart.
-
-    A node is drawn once, whatever the number of its readers, coloured by its domain. Its border is
-    the wider the more work it is; results have a double border. Rings are listed in a box of their
-    own. Equal programs give equal text.
-
-    Example:
-        >>> from ren.core import const, RingSpec
-        >>> print(to_mermaid(const(3, RingSpec(8, (17,)))).splitlines()[0])
-        flowchart TD
-    """
-    return mermaid(graph_diagram(*roots))
-
-
-def to_dot(*roots: Node) -> str:
-    """The graph under `roots` in the DOT language of Graphviz; see `to_mermaid`.
-
-    Boxes grow with the work of their nodes.
-    """
-    return dot(graph_diagram(*roots))
-
-
 def mermaid(diagram: Diagram) -> str:
-    """A diagram as a Mermaid flowchart."""
+    """A diagram as a Mermaid flowchart.
+
+    Boxes are coloured by domain. A border is the wider the more work its box is; results have a
+    double one. Rings are listed in a box of their own. Equal programs give equal text.
+    """
     lines = ["flowchart TD"]
     lines += [f"  {_mermaid_box(f'n{i}', box)}" for i, box in enumerate(diagram.boxes)]
     for edge in diagram.edges:
         label = f'|"{_mermaid_text(edge.label)}"|' if edge.label else ""
         lines.append(f"  n{edge.source} -->{label} n{edge.target}")
-    notes = [note for note in (diagram.caption, *diagram.legend) if note]
-    if notes:
-        lines.append(f'  legend["{"<br/>".join(map(_mermaid_text, notes))}"]:::legend')
+    if diagram.notes:
+        lines.append(f'  legend["{"<br/>".join(map(_mermaid_text, diagram.notes))}"]:::legend')
     for role, (fill, border, text) in COLOURS.items():
         lines.append(f"  classDef {role} fill:{fill},stroke:{border},color:{text}")
     lines.append("  classDef legend fill:none,stroke:none,text-align:left")
@@ -69,16 +48,15 @@ def _mermaid_text(text: str) -> str:
 
 
 def dot(diagram: Diagram) -> str:
-    """A diagram in the DOT language."""
+    """A diagram in the DOT language of Graphviz; boxes grow with their work."""
     lines = [
         "digraph ren {",
         '  graph [fontname="monospace", fontsize=10, labelloc=b, labeljust=l];',
         '  node [shape=box, style=filled, fontname="monospace", fontsize=10];',
         '  edge [fontname="monospace", fontsize=9, color="#6b7280"];',
     ]
-    notes = [note for note in (diagram.caption, *diagram.legend) if note]
-    if notes:
-        text = "".join(_dot_text(note) + "\\l" for note in notes)
+    if diagram.notes:
+        text = "".join(_dot_text(note) + "\\l" for note in diagram.notes)
         lines.append(f'  label="{text}";')
     for i, (box, weight) in enumerate(zip(diagram.boxes, diagram.weights, strict=True)):
         lines.append(f"  n{i} [{_dot_attributes(box, weight)}];")

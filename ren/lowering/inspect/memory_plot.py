@@ -10,7 +10,6 @@ import attrs
 from ren.core.text_table import size
 from ren.lowering.inspect import plots as plotting
 from ren.lowering.inspect.memory_report import units_report
-from ren.lowering.plan.lifetimes import Value
 from ren.lowering.plan.memory import MemoryPlan, memory_plan, temporaries
 from ren.lowering.plan.plan import Plan
 
@@ -42,14 +41,16 @@ class Block:
 
 def timeline(plan: Plan) -> list[Block]:
     """The live bytes of every unit as blocks; the highest top is the planned peak."""
-    made = memory_plan(plan)
+    memory = memory_plan(plan)
     outputs = set(plan.outputs)
     open_: dict[int, Block] = {}
     done: list[Block] = []
-    for i, live in enumerate(_stacks(plan, made)):
+    extras: list[Block] = []
+    stacks = zip(_stacks(plan, memory), temporaries(plan, memory), strict=True)
+    for i, (live, extra) in enumerate(stacks):
         blocks, bottom = {}, 0
         for v in live:
-            before, bytes_ = open_.pop(v, None), made.values[v].own_size
+            before, bytes_ = open_.pop(v, None), memory.values[v].own_size
             if before is not None and before.bottom == bottom:
                 blocks[v] = attrs.evolve(before, last=i)
             else:
@@ -58,31 +59,23 @@ def timeline(plan: Plan) -> list[Block]:
             bottom += bytes_
         done += open_.values()
         open_ = blocks
-    done += open_.values()
-    return done + list(_temporaries(plan, made))
+        extras += [Block("temporary (estimated)", i, i, bottom, extra)] if extra else []
+    return [*done, *open_.values(), *extras]
 
 
-def _stacks(plan: Plan, made: MemoryPlan) -> Iterator[list[int]]:
+def _stacks(plan: Plan, memory: MemoryPlan) -> Iterator[list[int]]:
     """For each unit the values live while it runs, the oldest first.
 
     What takes over a buffer stands where that stood, and from the same unit on.
     """
     stack: list[int] = []
-    for unit, pairs in zip(plan.units, made.donations, strict=True):
-        place = {given: taker for given, taker in pairs}
+    for unit, pairs in zip(plan.units, memory.donations, strict=True):
+        place = dict(pairs)
         stack = [place.get(v, v) for v in stack]
         stack += [v for v in unit.outs if v not in place.values()]
-        stack = [v for v in stack if made.values[v].own_size]
+        stack = [v for v in stack if memory.values[v].own_size]
         yield stack
         stack = [v for v in stack if v not in unit.drops]
-
-
-def _temporaries(plan: Plan, made: MemoryPlan) -> Iterator[Block]:
-    own: list[Value] = list(made.values)
-    stacks = _stacks(plan, made)
-    for i, (live, extra) in enumerate(zip(stacks, temporaries(plan, made), strict=True)):
-        if extra:
-            yield Block("temporary (estimated)", i, i, sum(own[v].own_size for v in live), extra)
 
 
 def _kind(value: int, outputs: set[int]) -> str:
@@ -92,51 +85,43 @@ def _kind(value: int, outputs: set[int]) -> str:
 
 
 def plot_memory(plan: Plan, ax: Any = None) -> Any:
-    """Draw the buffers that are live while each unit runs, stacked up to the planned peak.
-
-    Args:
-        plan: what runs.
-        ax: matplotlib Axes to draw on; None makes a figure.
+    """Draws the buffers that are live while each unit runs, stacked up to the planned peak.
 
     Returns:
-        The Axes; nothing is shown or saved.
+        The matplotlib Axes, `ax` or that of a new figure; nothing is shown or saved.
 
     Raises:
         MissingPackageError: matplotlib is not installed.
     """
     ax = plotting.axes(ax, "plan.plot_memory()")
-    told, blocks = units_report(plan), timeline(plan)
-    unit, name = _scale(max(told.peak_bytes, told.unplanned_bytes))
+    report, blocks = units_report(plan), timeline(plan)
+    highest = max(report.peak_bytes, report.unplanned_bytes)
+    unit, name = _scale(highest)
     for kind, colour in _STYLES.items():
-        found = [b for b in blocks if b.kind == kind]
-        if found:
+        drawn = [b for b in blocks if b.kind == kind]
+        if drawn:
             plotting.boxes(
                 ax,
                 [(b.first - 0.5, b.bottom / unit, b.last - b.first + 1, b.size / unit)
-                 for b in found],
-                facecolor=colour, edgecolor=plotting.page_colour(ax),
+                 for b in drawn],
+                facecolor=colour, edgecolor=ax.get_facecolor(),
                 linewidth=0.6 if len(plan.units) <= 300 else 0,
                 label="_" if kind.endswith("odd") else kind,
             )  # fmt: skip
-    ax.axhline(told.peak_bytes / unit, color=plotting.RED, ls="--", lw=1, label="peak, planned")
-    without = told.unplanned_bytes / unit
+    planned, without = report.peak_bytes / unit, report.unplanned_bytes / unit
+    ax.axhline(planned, color=plotting.RED, ls="--", lw=1, label="peak, planned")
     ax.axhline(without, color=plotting.GREY, ls=":", lw=1, label="peak without donation")
     ax.set_xlim(-0.5, max(len(plan.units), 1) - 0.5)
-    ax.set_ylim(0, 1.08 * max(told.peak_bytes, told.unplanned_bytes, 1) / unit)
-    _name_units(ax, plan)
-    ax.set_ylabel(f"{name} while the unit runs")
-    ax.set_title(
-        f"peak {size(told.peak_bytes)} beside {size(told.input_bytes)} of inputs", loc="left"
-    )
-    ax.legend(loc="center left", bbox_to_anchor=(1.01, 0.5), frameon=False)
-    return ax
-
-
-def _name_units(ax: Any, plan: Plan) -> None:
+    ax.set_ylim(0, 1.08 * max(highest, 1) / unit)
     if len(plan.units) <= NAMED_UNITS:
-        names = [f"{i} {unit.name[:14]}" for i, unit in enumerate(plan.units)]
+        names = [f"{i} {step.name[:14]}" for i, step in enumerate(plan.units)]
         ax.set_xticks(range(len(names)), names, rotation=30, ha="right")
     ax.set_xlabel("units, in the order in which they run")
+    ax.set_ylabel(f"{name} while the unit runs")
+    title = f"peak {size(report.peak_bytes)} beside {size(report.input_bytes)} of inputs"
+    ax.set_title(title, loc="left")
+    ax.legend(loc="center left", bbox_to_anchor=(1.01, 0.5), frameon=False)
+    return ax
 
 
 def _scale(most: int) -> tuple[int, str]:

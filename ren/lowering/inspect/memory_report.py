@@ -16,8 +16,7 @@ from ren.lowering.backends.xla.backend import XLA
 from ren.lowering.plan.lifetimes import Value, values_of
 from ren.lowering.plan.memory import is_interpreted, memory_plan, peak, temporaries
 from ren.lowering.plan.plan import Plan
-from ren.lowering.program.segment import unit_segment
-from ren.lowering.program.steps import KernelUnit, Unit
+from ren.lowering.program.steps import KernelUnit, unit_segment
 from ren.lowering.runtime.native_calls import native_calls
 
 
@@ -94,12 +93,12 @@ class MemoryReport:
 
 def memory_of(plan: Plan) -> MemoryReport:
     """The memory of one run, planned, in the form that the plan takes by default."""
-    made, calls = units_report(plan), native_calls(plan.source)
+    report, calls = units_report(plan), native_calls(plan.source)
     if isinstance(calls, Unsupported):
-        return made
-    held = made.output_bytes + calls.held_bytes
+        return report
+    held = report.output_bytes + calls.held_bytes
     return attrs.evolve(
-        made,
+        report,
         peak_bytes=held,
         unplanned_bytes=held,
         arena_bytes=calls.held_bytes,
@@ -112,20 +111,19 @@ def memory_of(plan: Plan) -> MemoryReport:
 
 def units_report(plan: Plan) -> MemoryReport:
     """The memory of one run, planned, of the plan's units one by one."""
-    made = memory_plan(plan)
-    values, pairs = made.values, made.donations
-    bare = values_of(plan)
-    planned = temporaries(plan, made)
-    unplanned = temporaries(plan, attrs.evolve(made, donations=((),) * len(pairs)))
+    memory = memory_plan(plan)
+    values, pairs = memory.values, memory.donations
+    none = ((),) * len(pairs)
+    unplanned = temporaries(plan, attrs.evolve(memory, donations=none))
     inputs = [values[v].size for unit in pairs for v, _ in unit if values[v].is_input]
     return MemoryReport(
-        peak_bytes=peak(plan, values, pairs, planned),
-        unplanned_bytes=peak(plan, bare, [()] * len(pairs), unplanned),
-        arena_bytes=sum(used for _, used in made.arenas),
+        peak_bytes=peak(plan, values, pairs, temporaries(plan, memory)),
+        unplanned_bytes=peak(plan, values_of(plan), none, unplanned),
+        arena_bytes=sum(used for _, used in memory.arenas),
         lower_bound_bytes=peak(plan, values, pairs, [0] * len(plan.units)),
         input_bytes=sum(v.size for v in values if v.is_input),
         output_bytes=sum(values[v].size for v in set(plan.outputs)),
-        donated_bytes=sum(_bytes_given(p, values) for p in pairs),
+        donated_bytes=sum(_bytes_taken(p, values) for p in pairs),
         donated_input_bytes=sum(inputs),
         held_bytes=sum(values[v].size for v, i in enumerate(plan.inputs) if i.is_held),
         pruned_bytes=sum(values[v].size for v, i in enumerate(plan.inputs) if i.is_pruned),
@@ -138,27 +136,21 @@ def measure(plan: Plan) -> MemoryReport:
     Raises:
         VerificationError: XLA would not use a donation of the plan.
     """
-    made = memory_plan(plan)
-    given = [_bytes_given(pairs, made.values) for pairs in made.donations]
-    stated = [
-        _stated_scratch(i, unit, g, made.values)
-        for i, (unit, g) in enumerate(zip(plan.units, given, strict=True))
-    ]
-    measured = peak(plan, made.values, made.donations, stated)
+    memory, stated = memory_plan(plan), []
+    for i, (unit, pairs) in enumerate(zip(plan.units, memory.donations, strict=True)):
+        if not isinstance(unit, KernelUnit) or is_interpreted(unit, memory.values):
+            stated.append(0)
+            continue
+        slots = tuple(_abstract(memory.values[v]) for v in unit.ins)
+        analysis = XLA.compile(unit_segment(unit), slots).analysis(slots)
+        donated, used = _bytes_taken(pairs, memory.values), analysis.alias_size_in_bytes
+        if used < donated:
+            raise VerificationError(
+                f"Unit {i} ({unit.name}) donates {donated} bytes and XLA uses {used}."
+            )
+        stated.append(analysis.temp_size_in_bytes)
+    measured = peak(plan, memory.values, memory.donations, stated)
     return attrs.evolve(units_report(plan), measured_bytes=measured)
-
-
-def _stated_scratch(number: int, unit: Unit, given: int, values: Sequence[Value]) -> int:
-    if not isinstance(unit, KernelUnit) or is_interpreted(unit, values):
-        return 0
-    slots = tuple(_abstract(values[v]) for v in unit.ins)
-    stated = XLA.compile(unit_segment(unit), slots).analysis(slots)
-    if stated.alias_size_in_bytes < given:
-        raise VerificationError(
-            f"Unit {number} ({unit.name}) donates {given} bytes and XLA uses "
-            f"{stated.alias_size_in_bytes}."
-        )
-    return stated.temp_size_in_bytes
 
 
 def _abstract(value: Value) -> jax.ShapeDtypeStruct:
@@ -168,5 +160,5 @@ def _abstract(value: Value) -> jax.ShapeDtypeStruct:
     return jax.ShapeDtypeStruct(value.spec.shape, value.spec.dtype, sharding=place)
 
 
-def _bytes_given(pairs: Sequence[tuple[int, int]], values: Sequence[Value]) -> int:
+def _bytes_taken(pairs: Sequence[tuple[int, int]], values: Sequence[Value]) -> int:
     return sum(values[taker].size for _, taker in pairs)

@@ -19,13 +19,8 @@ Rectangle = tuple[float, float, float, float]  # left, bottom, width, height
 def axes(ax: Any, what: str, width: float = 7.0, height: float = 3.5) -> Any:
     """`ax`, or for None the axes of a new figure of that size in inches; nothing is shown.
 
-    Args:
-        ax: matplotlib Axes or None.
-        what: the call that draws, for the error.
-        width, height: of the figure.
-
     Raises:
-        MissingPackageError: matplotlib is not installed.
+        MissingPackageError: matplotlib is not installed; `what` is the call that draws.
     """
     if ax is not None:
         return ax
@@ -36,15 +31,10 @@ def axes(ax: Any, what: str, width: float = 7.0, height: float = 3.5) -> Any:
 def boxes(ax: Any, rectangles: Sequence[Rectangle], **style: Any) -> Any:
     """Adds rectangles to `ax` as one collection, which it returns; thousands cost little."""
     corners = [((x, y), (x + w, y), (x + w, y + h), (x, y + h)) for x, y, w, h in rectangles]
-    made = _matplotlib("collections", "A plot").PolyCollection(corners, **style)
-    ax.add_collection(made, autolim=True)
+    collection = _matplotlib("collections", "A plot").PolyCollection(corners, **style)
+    ax.add_collection(collection, autolim=True)
     ax.autoscale_view()
-    return made
-
-
-def page_colour(ax: Any) -> Any:
-    """Colour of the page behind the plot, for the thin lines between boxes."""
-    return ax.get_facecolor()
+    return collection
 
 
 def _matplotlib(module: str, what: str) -> Any:

@@ -62,16 +62,17 @@ def svg(diagram: Diagram) -> str:
         diagram = summary(diagram, MOST_BOXES)
     sizes = list(map(_box_size, diagram.boxes, diagram.weights))
     labels = {e.label: (len(e.label) * CHARACTER, LINE) for e in diagram.edges if e.label}
-    edges = [(e.source, e.target, e.label) for e in diagram.edges]
     ordered = {i for i, box in enumerate(diagram.boxes) if box.is_ordered}
-    layout = layered(sizes, edges, labels, ordered)
-    notes = _notes(diagram)
-    width = max(layout.width, _notes_width(diagram)) + 2 * PADDING
+    layout = layered(sizes, diagram.edges, labels, ordered)
+    notes = diagram.notes
+    words = [sum(36 + len(text) * CHARACTER for _, text in SWATCHES) + len(_KEY) * CHARACTER]
+    words += [len(note) * CHARACTER for note in notes]
+    width = max(layout.width, *words) + 2 * PADDING
     height = layout.height + 3 * PADDING + LINE * (len(notes) + 1)
     left = (width - layout.width) / 2
     drawing = [
         *(_segment(s) for s in layout.segments),
-        *(_label(text, at) for (_, text), at in layout.labels.items()),
+        *(_text(x, y + 4, v, "ren-middle ren-small") for (_, v), (x, y) in layout.labels.items()),
         *map(_box, diagram.boxes, layout.boxes, sizes),
     ]
     return "\n".join([
@@ -94,9 +95,6 @@ def svg(diagram: Diagram) -> str:
 def svg_in_html(*roots: Node) -> str:
     """`to_svg` in a block that scrolls when the page is narrower than the picture."""
     return f'<div style="overflow-x: auto">{to_svg(*roots)}</div>'
-
-
-# ------------------------------------------------------------------------------------------ boxes
 
 
 def _box_size(box: Box, weight: float) -> Size:
@@ -129,9 +127,6 @@ def _rect(x: float, y: float, width: float, height: float, radius: float, role: 
     )
 
 
-# ----------------------------------------------------------------------------------------- arrows
-
-
 def _segment(segment: Segment) -> str:
     (x0, y0), (_, y1), (x2, y2), (_, y3) = segment.points
     end = y3 - 5 if segment.is_last else y3  # the tip is 6 long
@@ -140,43 +135,24 @@ def _segment(segment: Segment) -> str:
         f"M{_n(x0)} {_n(y0)}V{_n(y1)}C{_n(x0)} {_n(middle)} {_n(x2)} {_n(middle)} "
         f"{_n(x2)} {_n(min(y2, end))}V{_n(end)}"
     )
-    drawn = f'<path class="ren-edge" d="{path}"/>'
-    if not segment.is_last:
-        return drawn
-    tip = f"M{_n(x2)} {_n(y3)}l-3.5 -6.5h7z"
-    return f'{drawn}<path class="ren-tip" d="{tip}"/>'
-
-
-def _label(text: str, at: Point) -> str:
-    return _text(at[0], at[1] + 4, text, "ren-middle ren-small")
-
-
-# ------------------------------------------------------------------------------------------ words
-
-
-def _notes(diagram: Diagram) -> list[str]:
-    return [note for note in (diagram.caption, *diagram.legend) if note]
+    line = f'<path class="ren-edge" d="{path}"/>'
+    tip = f'<path class="ren-tip" d="M{_n(x2)} {_n(y3)}l-3.5 -6.5h7z"/>'
+    return line + tip if segment.is_last else line
 
 
 SWATCHES = (("coeff", "coefficients"), ("ntt", "NTT values"), ("plain", "other"))
-
-
-def _swatches(diagram: Diagram) -> list[str]:
-    shown = [s for s in SWATCHES if any(box.role == s[0] for box in diagram.boxes)]
-    drawn, x = [], 0.0
-    for role, text in shown:
-        drawn.append(_rect(x + 7, -4, 14, 12, 3, f"ren-{role}"))
-        drawn.append(_text(x + 20, 0, text, "ren-small"))
-        x += 20 + len(text) * CHARACTER + 16
-    return [*drawn, _text(x, 0, _KEY, "ren-small")]
-
-
 _KEY = "taller: more work   double border: result"
 
 
-def _notes_width(diagram: Diagram) -> float:
-    swatches = sum(36 + len(text) * CHARACTER for _, text in SWATCHES) + len(_KEY) * CHARACTER
-    return max([swatches, *(len(note) * CHARACTER for note in _notes(diagram))])
+def _swatches(diagram: Diagram) -> list[str]:
+    roles = {box.role for box in diagram.boxes}
+    drawn, x = [], 0.0
+    for role, text in SWATCHES:
+        if role in roles:
+            drawn.append(_rect(x + 7, -4, 14, 12, 3, f"ren-{role}"))
+            drawn.append(_text(x + 20, 0, text, "ren-small"))
+            x += 20 + len(text) * CHARACTER + 16
+    return [*drawn, _text(x, 0, _KEY, "ren-small")]
 
 
 def _text(x: float, y: float, text: str, role: str) -> str:
@@ -188,4 +164,4 @@ def _n(value: float) -> str:
     return f"{round(value, 1) + 0.0:g}"  # + 0.0 makes -0.0 zero
 
 
-nodes.install_picture(svg_in_html)
+nodes.html_of = svg_in_html

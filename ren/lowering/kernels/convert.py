@@ -48,24 +48,14 @@ def convert_tables(
     )
 
 
-def convert(
-    x: jax.Array,
-    d: jax.Array,
-    d_inv: jax.Array,
-    scale: jax.Array,
-    half: jax.Array,
-    b: jax.Array,
-    b_inv: jax.Array,
-    offset: jax.Array,
-    weights: jax.Array,
-) -> jax.Array:
+def convert(x: jax.Array, *given: jax.Array) -> jax.Array:
     """The approximate centred lift (MODUP): u = sum_i y_i D/d_i, y_i = centred [x_i (D/d_i)^-1].
 
     u is congruent to the input modulo D, and |u| < k D / 2. Each y_i is in (-d_i/2, d_i/2].
 
     Args:
         x: uint32[*batch, k, n], Montgomery residues modulo the source, coefficient domain.
-        d .. weights: `convert_tables(source_moduli, target_moduli)`; the two are disjoint.
+        given: `convert_tables(source_moduli, target_moduli)`; the two are disjoint.
 
     Returns:
         uint32[*batch, m, n], Montgomery residues of u modulo the target.
@@ -73,6 +63,7 @@ def convert(
     Cost: k products and k m multiply-adds a coefficient. Reference: Halevi, Polyakov, Shoup, "An
     improved RNS variant of the BFV scheme" (2018), section 2.
     """
+    d, d_inv, scale, half, b, b_inv, offset, weights = given
     # The centred y is [y + (d-1)/2]_d - (d-1)/2: a digit in [0, d), and a constant part of the
     # offset.
     digits = _as_one_kernel(
@@ -102,23 +93,12 @@ def lift_tables(
     )
 
 
-def lift(
-    x: jax.Array,
-    d: jax.Array,
-    d_inv: jax.Array,
-    half: jax.Array,
-    own: jax.Array,
-    cross: jax.Array,
-    b: jax.Array,
-    b_inv: jax.Array,
-    offset: jax.Array,
-    weights: jax.Array,
-) -> jax.Array:
+def lift(x: jax.Array, *given: jax.Array) -> jax.Array:
     """The exact centred lift: the u in (-D/2, D/2] with the residues x, modulo each target prime b.
 
     Args:
         x: uint32[*batch, k, n], Montgomery residues modulo the source, coefficient domain.
-        d .. weights: `lift_tables(source_moduli, target_moduli)`.
+        given: `lift_tables(source_moduli, target_moduli)`.
 
     Returns:
         uint32[*batch, m, n], Montgomery residues of u modulo the target.
@@ -126,6 +106,7 @@ def lift(
     Cost: k^2 / 2 + k m multiply-adds a coefficient.
     Reference: Garner, "The residue number system" (1959), mixed radix; centred by adding (D-1)/2.
     """
+    d, d_inv, half, own, cross, b, b_inv, offset, weights = given
     plain = modular.mont_mul(x, jnp.ones_like(d), d, d_inv)
     digits = mixed_radix(modular.add(plain, half, d), d, d_inv, own, cross)
     return _weighted_sum(digits, weights, offset, b, b_inv)
@@ -133,10 +114,7 @@ def lift(
 
 def _weights(values: list[int], moduli: tuple[int, ...]) -> np.ndarray:
     # One factor 2^32 leaves with the reduction, the other makes the result a Montgomery form.
-    return _stack([tables.montgomery_constant(v * tables.R, moduli) for v in values])
-
-
-def _stack(rows: list[np.ndarray]) -> np.ndarray:
+    rows = [tables.montgomery_constant(v * tables.R, moduli) for v in values]
     return tables.frozen(np.stack(rows))
 
 

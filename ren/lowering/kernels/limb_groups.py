@@ -25,10 +25,7 @@ class Parts:
 
     def cuts(self) -> set[int]:
         """Limb positions at which groups begin and end."""
-        ends = {0}
-        for array in self.arrays:
-            ends.add(max(ends) + array.shape[-2])
-        return ends
+        return set(itertools.accumulate((a.shape[-2] for a in self.arrays), initial=0))
 
     def between(self, start: int, stop: int) -> Any:
         """The limbs from `start` to `stop`, which lie in one group."""
@@ -64,22 +61,13 @@ def emitted(
     if OPS[instr.op].kind is not Kind.ELEMENTWISE:
         return body(instr, tables, *(s.whole() if isinstance(s, Parts) else s for s in src))
     cuts = sorted(set().union(*(s.cuts() for s in src if isinstance(s, Parts))))
-    groups = itertools.pairwise(cuts)
-    return Parts(tuple(_group(body, instr, tables, src, *group) for group in groups))
-
-
-def _group(
-    body: Callable[..., Any],
-    instr: Any,
-    tables: list[tuple[Any, ...]],
-    src: Sequence[Any],
-    start: int,
-    stop: int,
-) -> Any:
     columns = (instr.limbs, 1)
-    own = [tuple(a[start:stop] if a.shape == columns else a for a in table) for table in tables]
-    part = attrs.evolve(instr, limbs=stop - start)
-    return body(part, own, *(limbs(s, start, stop) for s in src))
+    groups = []
+    for start, stop in itertools.pairwise(cuts):
+        own = [tuple(a[start:stop] if a.shape == columns else a for a in table) for table in tables]
+        part = attrs.evolve(instr, limbs=stop - start)
+        groups.append(body(part, own, *(limbs(s, start, stop) for s in src)))
+    return Parts(tuple(groups))
 
 
 def limbs(x: Any, start: int, stop: int) -> Any:

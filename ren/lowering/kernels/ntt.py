@@ -1,7 +1,7 @@
 """The negacyclic number theoretic transform and its inverse, as jax.numpy.
 
-ntt(p)[j] = p(psi^e[j]) mod q, e = evaluation_exponents(n). Both transforms are linear, so they act
-on Montgomery residues as on plain ones; twiddles are plain, with Shoup companions.
+ntt(p)[j] = p(psi^e[j]) mod q, e = order.evaluation_exponents(n). Both transforms are linear, so
+they act on Montgomery residues as on plain ones; twiddles are plain, with Shoup companions.
 
 Both are networks of the butterfly (u, v) -> (u + v, (u - v) w), which needs one product for two
 results. The other one, (u + w v, u - w v), costs two here. XLA:CPU writes the two results in two
@@ -11,9 +11,9 @@ pair, once. Its twiddles then depend on the place in a block. Those of the inver
 block.
 
 Passes over memory cost as much as arithmetic. So two of the log2(n) stages are one pass where two
-are left. That pass is a butterfly of four parts (`_four`), whose two inner twiddles differ by i =
-psi^(n/2). Its four results take 0, 1, 2 and 2 products. In the first phase the parts of a butterfly
-stand far apart and the innermost loop runs over contiguous columns. When they come closer than C =
+are left. That is a butterfly of four parts, whose two inner twiddles differ by i = psi^(n/2). Its
+four results take 0, 1, 2 and 2 products. In the first phase the parts of a butterfly stand far
+apart and the innermost loop runs over contiguous columns. When they come closer than C =
 `order.columns(n)`, square [C, C] blocks are transposed. From then on the innermost loop runs over C
 rows, and stays C long to the end. The order that results is kept.
 
@@ -34,20 +34,17 @@ from jax import lax
 
 from ren.core.numtheory import primitive_root_of_unity
 from ren.lowering.kernels import modular, tables
-from ren.lowering.kernels.chunks import cut, in_chunks
-from ren.lowering.kernels.network import (
+from ren.lowering.kernels.keeps_calls import cut, in_chunks
+from ren.lowering.kernels.order import (
     Pass,
     block_exponents,
     block_order,
+    columns,
     forward_passes,
     inverse_passes,
 )
-from ren.lowering.kernels.order import columns, evaluation_exponents
 
-# A twiddle and its Shoup companion.
-Twiddle = tuple[jax.Array, jax.Array]
-
-__all__ = ["evaluation_exponents", "intt", "intt_tables", "ntt", "ntt_tables"]
+Twiddle = tuple[jax.Array, ...]  # a twiddle and its Shoup companion
 
 
 @lru_cache(maxsize=32)
@@ -67,27 +64,19 @@ def ntt_tables(n: int, moduli: tuple[int, ...]) -> tuple[np.ndarray, ...]:
     return cut(n, (tables.modulus(moduli)[0], *tables.shoup(twiddles, moduli)))
 
 
-def merged_tables(n: int, moduli: tuple[int, ...], is_inverse: bool) -> tuple[np.ndarray, ...]:
-    """Tables of networks of merged twiddles: (q [L, 1], twiddles [L, n], Shoup companions), uint32.
+def row_tables(n: int, q: int) -> tuple[np.ndarray]:
+    """Merged twiddles of one modulus, forward and inverse: uint32[4, n], companions after each.
 
     Entry m + i is psi^bit_reversed(m + i), of psi^-1 for the inverse, for block i of the stage of m
     blocks. Those of the near stages are in the order in which they are read. The inverse has n^-1
     in entry 0, and in entry 1 too. `ntt` is not such a network; another backend's kernel may be.
     """
-    roots = [primitive_root_of_unity(n, q) for q in moduli]
-    if is_inverse:
-        roots = [pow(root, -1, q) for root, q in zip(roots, moduli, strict=True)]
-    twiddles = tables.powers(roots, n, moduli)[:, block_order(n)]
-    if is_inverse:
-        scale = np.array([pow(n, -1, q) for q in moduli], np.uint64)
-        twiddles[:, :2] = twiddles[:, :2] * scale[:, None] % np.array(moduli, np.uint64)[:, None]
-    return tables.modulus(moduli)[0], *tables.shoup(twiddles, moduli)
-
-
-def row_tables(n: int, q: int) -> tuple[np.ndarray]:
-    """`merged_tables` of one modulus, forward and inverse: uint32[4, n], companions after each."""
-    both = [merged_tables(n, (q,), is_inverse) for is_inverse in (False, True)]
-    return (tables.frozen(np.concatenate([rows for _, *pair in both for rows in pair])),)
+    psi, rows = primitive_root_of_unity(n, q), []
+    for root, scale in ((psi, 1), (pow(psi, -1, q), pow(n, -1, q))):
+        twiddles = tables.powers([root], n, [q])[:, block_order(n)]
+        twiddles[:, :2] = twiddles[:, :2] * np.uint64(scale) % np.uint64(q)
+        rows += tables.shoup(twiddles, [q])
+    return (tables.frozen(np.concatenate(rows)),)
 
 
 @lru_cache(maxsize=32)
@@ -146,14 +135,14 @@ def _ntt(x: jax.Array, q: jax.Array, w: jax.Array, w_shoup: jax.Array) -> jax.Ar
     for p in (*far[1:], *near):
         if p is near[0]:
             x = _transposed(x.reshape(shape))
-        fourth = _twiddle(p.place, w[:, -1:], w_shoup[:, -1:])
-        if p is near[-1]:
-            return _last(x.reshape(shape), p, q, fourth).reshape(shape)
-        stop = start + (p.size - 1) * (n // (p.size * p.m))
-        own = _twiddles(p.place, p.size, w[:, start:stop], w_shoup[:, start:stop])
+        fourth = _shaped(p.place, w[:, -1:], w_shoup[:, -1:])
+        own: list[Twiddle] = []
+        if p is not near[-1]:
+            stop = start + (p.size - 1) * (n // (p.size * p.m))
+            own = _twiddles(p.place, p.size, w[:, start:stop], w_shoup[:, start:stop])
+            start = stop
         x = _forward(x.reshape(shape), p, q, own, fourth)
-        start = stop
-    raise AssertionError(f"the passes of {n} have no last one")
+    return x.reshape(shape)
 
 
 def _intt(x: jax.Array, q: jax.Array, w: jax.Array, w_shoup: jax.Array) -> jax.Array:
@@ -165,8 +154,8 @@ def _intt(x: jax.Array, q: jax.Array, w: jax.Array, w_shoup: jax.Array) -> jax.A
             x = _transposed(x.reshape(shape))
         stop = start + (p.size - 1) * p.m
         own = _twiddles(p.block, p.size, w[:, start:stop], w_shoup[:, start:stop])
-        scale = _twiddle(p.block, w[:, -2:-1], w_shoup[:, -2:-1]) if p is far[-1] else None
-        fourth = _twiddle(p.block, w[:, -1:], w_shoup[:, -1:])
+        scale = _shaped(p.block, w[:, -2:-1], w_shoup[:, -2:-1]) if p is far[-1] else None
+        fourth = _shaped(p.block, w[:, -1:], w_shoup[:, -1:])
         x = _inverse(x.reshape(shape), p, q, own, fourth, scale)
         start = stop
     return x.reshape(shape)
@@ -193,16 +182,11 @@ def _shaped(axes: tuple[int, ...], *rows: jax.Array) -> tuple[jax.Array, ...]:
     )
 
 
-def _twiddle(axes: tuple[int, ...], w: jax.Array, w_shoup: jax.Array) -> Twiddle:
-    shaped, shoup = _shaped(axes, w, w_shoup)
-    return shaped, shoup
-
-
 def _twiddles(axes: tuple[int, ...], size: int, w: jax.Array, w_shoup: jax.Array) -> list[Twiddle]:
     # w, and of two stages w^2 and w^3 too.
     count = w.shape[1] // (size - 1)
     starts = range(0, w.shape[1], count)
-    return [_twiddle(axes, w[:, i : i + count], w_shoup[:, i : i + count]) for i in starts]
+    return [_shaped(axes, w[:, i : i + count], w_shoup[:, i : i + count]) for i in starts]
 
 
 def _divided(x: jax.Array, p: Pass, q: jax.Array, w: jax.Array, w_shoup: jax.Array) -> jax.Array:
@@ -220,20 +204,16 @@ def _divided(x: jax.Array, p: Pass, q: jax.Array, w: jax.Array, w_shoup: jax.Arr
     return jnp.stack(pair, axis=p.parts)
 
 
-def _pair(u: jax.Array, v: jax.Array, q: jax.Array) -> tuple[jax.Array, jax.Array]:
-    # u + v and u - v: from [0, 2q) to [0, 4q).
-    return u + v, u - v + 2 * q
-
-
-def _four(
-    parts: Sequence[jax.Array], q: jax.Array, fourth: Twiddle
-) -> tuple[jax.Array, jax.Array, jax.Array, jax.Array]:
-    # Two stages without their twiddles: (a + b) +- (c + d), then (a - b) +- i (c - d),
-    # for i^2 = -1: from [0, 2q) to [0, 4q).
+def _butterfly(parts: Sequence[jax.Array], q: jax.Array, fourth: Twiddle) -> list[jax.Array]:
+    # The stages of a pass without their twiddles, from [0, 2q) to [0, 4q). One is u + v and u - v;
+    # two are (a + b) +- (c + d), then (a - b) +- i (c - d), for i^2 = -1.
+    if len(parts) == 2:
+        u, v = parts
+        return [u + v, u - v + 2 * q]
     a, b, c, d = parts
     u, v = _below_2q(a + b, q), _below_2q(c + d, q)
     y, z = _below_2q(a - b + 2 * q, q), _lazily(c - d + 2 * q, fourth, q)
-    return *_pair(u, v, q), *_pair(y, z, q)
+    return [*_butterfly((u, v), q, fourth), *_butterfly((y, z), q, fourth)]
 
 
 def _below_2q(x: jax.Array, q: jax.Array) -> jax.Array:
@@ -245,48 +225,24 @@ def _lazily(x: jax.Array, w: Twiddle, q: jax.Array) -> jax.Array:
 
 
 def _forward(x: jax.Array, p: Pass, q: jax.Array, w: list[Twiddle], fourth: Twiddle) -> jax.Array:
-    # In [0, 2q) before and after.
+    # In [0, 2q) before and after; the last pass, whose twiddles are 1, ends in [0, q).
     (q,) = _shaped(p.place, q)
     parts = _parts(x, p)
-    if p.size == 2:
-        total, difference = _pair(parts[0], parts[1], q)
-        made = [_below_2q(total, q), _lazily(difference, w[0], q)]
-    else:
-        a, b, c, d = parts
-        total, minus, y, z = _four((a, c, b, d), q, fourth)
-        made = [_below_2q(total, q)]
-        made += [_lazily(v, w[i], q) for v, i in ((minus, 1), (y, 0), (z, 2))]
-    return jnp.stack(made, axis=p.parts)
-
-
-def _last(x: jax.Array, p: Pass, q: jax.Array, fourth: Twiddle) -> jax.Array:
-    # The twiddles are 1: from [0, 2q) to [0, q).
-    (q,) = _shaped(p.place, q)
-    parts = _parts(x, p)
-    if p.size == 2:
-        made = _pair(parts[0], parts[1], q)
-    else:
-        a, b, c, d = parts
-        made = _four((a, c, b, d), q, fourth)
-    return jnp.stack([modular.reduce_lazy(y, q) for y in made], axis=p.parts)
+    values = _butterfly(parts[::2] + parts[1::2], q, fourth)
+    if not w:
+        return jnp.stack([modular.reduce_lazy(y, q) for y in values], axis=p.parts)
+    w = [w[1], w[0], w[2]] if p.size == 4 else w
+    products = (_lazily(y, v, q) for y, v in zip(values[1:], w, strict=True))
+    return jnp.stack([_below_2q(values[0], q), *products], axis=p.parts)
 
 
 def _inverse(
-    x: jax.Array,
-    p: Pass,
-    q: jax.Array,
-    w: list[Twiddle],
-    fourth: Twiddle,
-    scale: Twiddle | None,
+    x: jax.Array, p: Pass, q: jax.Array, w: list[Twiddle], fourth: Twiddle, scale: Twiddle | None
 ) -> jax.Array:
     # In [0, 2q) before and after; the last pass also divides by n, and ends in [0, q).
     (q,) = _shaped(p.block, q)
-    parts = _parts(x, p)
-    if p.size == 2:
-        values = _pair(parts[0], parts[1], q)
-    else:
-        total, minus, y, z = _four(parts, q, fourth)
-        values = total, y, minus, z
+    values = _butterfly(_parts(x, p), q, fourth)
+    values = values[::2] + values[1::2]
     if scale is None:
         products = [_lazily(y, v, q) for y, v in zip(values[1:], w, strict=True)]
         return jnp.stack([_below_2q(values[0], q), *products], axis=p.parts)

@@ -9,18 +9,13 @@ from ren.core.node import Node, make, toposort
 from ren.core.rewrite import ContextTable, rewrite_down
 from ren.core.spec import ReservedArg, StoreArg
 
-Places = Mapping[Node, int]
+Places = Mapping[Node, int]  # the number of the buffer of each BUFFERIZE, sources first
 
 
 def bufferize(sink: Node) -> Node:
     """`sink` with every kept value stored in a buffer of the plan, and read after the store."""
-    return rewrite_down(sink, RULES, places_of(sink))
-
-
-def places_of(sink: Node) -> Places:
-    """The number of the buffer of each BUFFERIZE, sources first."""
     kept = (node for node in toposort(sink) if node.op is ops.BUFFERIZE)
-    return {node: i for i, node in enumerate(kept)}
+    return rewrite_down(sink, RULES, {node: i for i, node in enumerate(kept)})
 
 
 def _stored(node: Node, places: Places) -> Node:

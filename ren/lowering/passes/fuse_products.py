@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import reduce
 
 from ren.core import op as ops
 from ren.core.node import Node, make, toposort
@@ -42,11 +43,7 @@ def _fused(
         return None
     groups = [products[i : i + MAX_TERMS] for i in range(0, len(products), MAX_TERMS)]
     total = [make(ops.DOT, [new[s] for term in group for s in term.src]) for group in groups]
-    total += [new[term] for term in rest]
-    made = total[0]
-    for term in total[1:]:
-        made = make(ops.ADD, (made, term))
-    return made
+    return reduce(lambda a, b: make(ops.ADD, (a, b)), [*total, *(new[term] for term in rest)])
 
 
 def _terms(node: Node, absorbed: set[Node]) -> list[Node]:

@@ -18,10 +18,6 @@ def indexify(sink: Node) -> Node:
     return rewrite(sink, RULES, edges=READS)
 
 
-def _is_array(node: Node) -> bool:
-    return node.op.kind is Kind.LEAF or node.op in (ops.AFTER, ops.COPY, ops.BUFFER_VIEW)
-
-
 def _load(array: Node, like: Node, limbs: tuple[int, ...], galois: int = 1) -> Node:
     """The limbs at these positions of an array, permuted, with the type of `like`."""
     grid = make(ops.GIDX, (), GridArg(like.spec))
@@ -30,9 +26,9 @@ def _load(array: Node, like: Node, limbs: tuple[int, ...], galois: int = 1) -> N
 
 def _loaded(reader: Node, source: Node) -> Node:
     """f(array) -> f(LOAD(array)); a STORE's place is written, not read."""
-    if not _is_array(source):
-        return source
-    return _load(source, source, tuple(range(source.spec.ring.limbs)))
+    if source.op.kind is Kind.LEAF or source.op in (ops.AFTER, ops.COPY, ops.BUFFER_VIEW):
+        return _load(source, source, tuple(range(source.spec.ring.limbs)))
+    return source
 
 
 def _view_of_load(node: Node) -> Node | None:

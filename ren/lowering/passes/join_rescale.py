@@ -14,12 +14,10 @@ import math
 from collections.abc import Mapping
 
 from ren.core import op as ops
-from ren.core.node import Node, const, make, toposort
-from ren.core.op import Op
+from ren.core.node import Node, make, toposort
 from ren.core.rewrite import readers, rebuild, to_domain
 from ren.core.ring import Domain, RingSpec, difference, intersection
-from ren.core.spec import RingArg
-from ren.lowering.passes.lower_ring_ops import divided, join, scaled, view
+from ren.lowering.passes.lower_ring_ops import join, rescaled, scaled, view
 
 Users = Mapping[Node, list[Node]]
 
@@ -40,9 +38,15 @@ def _joined(node: Node, users: Users, new: Mapping[Node, Node]) -> Node | None:
     down, rest = _terms(x, users)
     if down is None or not _is_apt(down, x, node.arg.ring):
         return None
-    (wide,) = down.src
-    rest = None if rest is None else new[rest]
-    return _divided_once(new[wide], rest, x.op, x.spec.ring, node.arg.ring)
+    wide, old, ring = new[down.src[0]], x.spec.ring, node.arg.ring
+    specials = difference(wide.spec.ring.moduli, old.moduli)
+    gone = difference(old.moduli, ring.moduli)
+    total = view(wide, old.moduli)
+    if rest is not None:
+        total = make(x.op, (total, scaled(new[rest], math.prod(specials))))
+    remainders = [to_domain(v, Domain.COEFF) for v in (view(total, gone), view(wide, specials))]
+    remainder = join(remainders, old.with_moduli((*gone, *specials)))
+    return rescaled(total, remainder, ring, Domain.NTT)
 
 
 def _terms(x: Node, users: Users) -> tuple[Node | None, Node | None]:
@@ -72,20 +76,3 @@ def _is_apt(down: Node, x: Node, ring: RingSpec) -> bool:
     factor = math.prod(difference(ring.moduli, x.spec.ring.moduli))
     dropped = math.prod(difference(x.spec.ring.moduli, ring.moduli))
     return len(specials) * factor <= dropped
-
-
-def _divided_once(wide: Node, rest: Node | None, op: Op, old: RingSpec, ring: RingSpec) -> Node:
-    specials = difference(wide.spec.ring.moduli, old.moduli)
-    gone, kept = difference(old.moduli, ring.moduli), intersection(ring.moduli, old.moduli)
-    new = difference(ring.moduli, old.moduli)
-    total, factor = view(wide, old.moduli), math.prod(new)
-    if rest is not None:
-        total = make(op, (total, scaled(rest, math.prod(specials))))
-    remainders = [to_domain(v, Domain.COEFF) for v in (view(total, gone), view(wide, specials))]
-    dropped = join(remainders, old.with_moduli((*gone, *specials)))
-    lifted = make(ops.LIFT, (scaled(dropped, factor),), RingArg(ring))
-    parts = [scaled(view(total, kept), factor)] if kept else []
-    if new:
-        parts.append(const(0, ring.with_moduli(new), Domain.NTT))
-    remaining = make(ops.SUB, (join(parts, ring), to_domain(lifted, Domain.NTT)))
-    return divided(remaining, (*gone, *specials))

@@ -9,7 +9,7 @@ from ren.core.node import Node, make, toposort
 from ren.core.rewrite import ContextTable, rebuild, rewrite_down
 from ren.core.spec import KernelArg, SlotArg, StoreArg
 
-Kernels = Mapping[int, Node]
+Kernels = Mapping[int, Node]  # the KERNEL of each number, over the arrays of the graph as it was
 
 
 def kernelize(sink: Node) -> Node:
@@ -17,16 +17,12 @@ def kernelize(sink: Node) -> Node:
 
     The results of a kernel are its stores in order; AFTER(RESERVED, KERNEL) is one of them.
     """
-    return rewrite_down(sink, RULES, kernels_of(sink))
-
-
-def kernels_of(sink: Node) -> Kernels:
-    """The KERNEL of each number, over the arrays that it reads as they stand in the graph."""
     stores: dict[int, list[Node]] = {}
     for node in toposort(sink):
         if node.op is ops.STORE:
             stores.setdefault(node.arg.kernel, []).append(node)
-    return {number: _kernel(group) for number, group in stores.items()}
+    kernels = {number: _kernel(group) for number, group in stores.items()}
+    return rewrite_down(sink, RULES, kernels)
 
 
 def _filled_by_kernel(node: Node, kernels: Kernels) -> Node | None:
@@ -40,23 +36,18 @@ RULES: ContextTable[Kernels] = {"AFTER": (_filled_by_kernel,)}
 
 
 def _kernel(stores: list[Node]) -> Node:
+    """The kernel of some stores: slots that are read count from 0, those written from -1 down."""
     order = toposort(*[store.src[1] for store in stores], until=ops.LOAD)
     arrays = list(dict.fromkeys(node.src[0] for node in order if node.op is ops.LOAD))
-    places = tuple(store.src[0].arg.index for store in stores)
-    return make(ops.KERNEL, arrays, KernelArg(_body(stores, order, arrays), places))
-
-
-def _body(stores: list[Node], order: list[Node], arrays: list[Node]) -> Node:
-    """SINK(STORE(...), ...) over SLOTs: those read count from 0, those written from -1 down."""
     slots = {a: make(ops.SLOT, (), SlotArg(i, a.spec)) for i, a in enumerate(arrays)}
 
     def loaded(node: Node, _: Mapping[Node, Node]) -> Node | None:
         is_load = node.op is ops.LOAD
         return make(ops.LOAD, (slots[node.src[0]], node.src[1])) if is_load else None
 
-    inside = rebuild(order, loaded)
-    written = []
+    inside, written = rebuild(order, loaded), []
     for i, store in enumerate(stores):
         out = make(ops.SLOT, (), SlotArg(-1 - i, store.spec))
         written.append(make(ops.STORE, (out, inside[store.src[1]]), StoreArg()))
-    return make(ops.SINK, written)
+    places = tuple(store.src[0].arg.index for store in stores)
+    return make(ops.KERNEL, arrays, KernelArg(make(ops.SINK, written), places))

@@ -53,10 +53,6 @@ def _lower_rotate(node: Node) -> Node:
     return make(ops.AUTOMORPHISM, (x,), AutomorphismArg(g))
 
 
-def _drop_bound(node: Node) -> Node:
-    return node.src[0]
-
-
 def _lower_to_ring(node: Node) -> Node:
     """Shared limbs are kept; the others come from the exact centred lift."""
     (x,) = node.src
@@ -92,20 +88,25 @@ def _lower_mod_down(node: Node) -> Node:
 
 
 def _lower_rescale(node: Node) -> Node:
-    """(M x - u) / D with u the exact centred lift of M x mod D: rounding to nearest.
-
-    M is the product of the moduli that are new, D of those that go (CKKS.md, BitPacker).
-    """
     (x,) = node.src
-    old, ring = x.spec.ring.moduli, node.arg.ring
-    dropped, kept = difference(old, ring.moduli), intersection(ring.moduli, old)
-    new = difference(ring.moduli, old)
+    dropped = difference(x.spec.ring.moduli, node.arg.ring.moduli)
+    return rescaled(x, view(x, dropped), node.arg.ring)
+
+
+def rescaled(x: Node, remainder: Node, ring: RingSpec, domain: Domain = Domain.COEFF) -> Node:
+    """(M x - u) / D modulo `ring`: x M / D rounded to nearest.
+
+    M is the product of the moduli that are new, D of those of `remainder`, which is x mod D. In
+    `domain`, u is the exact centred lift of M x mod D (CKKS.md, BitPacker).
+    """
+    old = x.spec.ring.moduli
+    kept, new = intersection(ring.moduli, old), difference(ring.moduli, old)
     factor = math.prod(new)
-    lifted = make(ops.LIFT, (scaled(view(x, dropped), factor),), RingArg(ring))
+    lifted = to_domain(make(ops.LIFT, (scaled(remainder, factor),), RingArg(ring)), domain)
     parts = [scaled(view(x, kept), factor)] if kept else []
     if new:
         parts.append(const(0, ring.with_moduli(new), x.spec.domain))
-    return divided(make(ops.SUB, (join(parts, ring), lifted)), dropped)
+    return divided(make(ops.SUB, (join(parts, ring), lifted)), remainder.spec.ring.moduli)
 
 
 def divided(x: Node, dropped: tuple[int, ...]) -> Node:
@@ -115,7 +116,7 @@ def divided(x: Node, dropped: tuple[int, ...]) -> Node:
 
 
 RULES: Table = {
-    "BOUNDED": (_drop_bound,),
+    "BOUNDED": (lambda node: node.src[0],),
     "ROTATE": (_lower_rotate,),
     "TO_RING": (_lower_to_ring,),
     "MODUP": (_lower_mod_up,),

@@ -7,7 +7,6 @@ from collections.abc import Callable, Sequence
 import attrs
 
 from ren.core.node import Node
-from ren.core.verify import verify
 from ren.lowering.passes.bufferize import bufferize
 from ren.lowering.passes.expand_constants import expand_constants
 from ren.lowering.passes.fuse_products import fuse_products
@@ -24,6 +23,7 @@ from ren.lowering.passes.reduce_transforms import reduce_transforms
 from ren.lowering.passes.simplify_algebra import simplify_algebra
 from ren.lowering.passes.sink_mod_down import sink_mod_down
 from ren.lowering.passes.split_views import split_views
+from ren.lowering.passes.verify import verify
 from ren.progress import Progress
 
 
@@ -67,17 +67,15 @@ PIPELINE: tuple[Pass, ...] = (
 # The passes of algebra. Native code is lowered from the graph after them; the others divide it into
 # kernels.
 ALGEBRA = PIPELINE[: [step.name for step in PIPELINE].index("fuse_products") + 1]
-_NAMES = {step.name: step for step in PIPELINE}
-_EXPLICIT = (_NAMES["lower_automorphisms"], _NAMES["expand_constants"])
-
-
-def run_pipeline(sink: Node) -> Node:
-    """`sink` after every pass; raises VerificationError if a pass broke a rule of its stage."""
-    return run_kernel_passes(run_algebra(sink))
+_EXPLICIT = tuple(p for p in PIPELINE if p.name in ("lower_automorphisms", "expand_constants"))
 
 
 def run_algebra(sink: Node) -> Node:
-    """`sink` after the passes of algebra; what comes next verifies what the last of them left."""
+    """`sink` after the passes of algebra; what comes next verifies what the last of them left.
+
+    Raises:
+        VerificationError: a pass broke a rule of its stage.
+    """
     return _run(sink, ALGEBRA, (), "planning")[0]
 
 

@@ -41,17 +41,11 @@ def _through_embedding(node: Node) -> Node | None:
     return make(ops.EMBED, (make(node.op, v.src),), v.arg) if v.op is ops.EMBED else None
 
 
-def _view_of_view(node: Node) -> Node | None:
-    """VIEW(VIEW(x)) -> VIEW(x)."""
-    (v,) = node.src
-    return make(ops.VIEW, v.src, node.arg) if v.op is ops.VIEW else None
-
-
 ROUND_TRIPS: Table = {
     "NTT": (*algebra.RULES["NTT"], _through_view, _through_embedding),
     "INTT": (*algebra.RULES["INTT"], _through_view, _through_embedding),
     "EMBED": algebra.RULES["EMBED"],
-    "VIEW": (*algebra.RULES["VIEW"], _view_of_view),
+    "VIEW": (*algebra.RULES["VIEW"], algebra.last_of_two),
 }
 
 

@@ -35,16 +35,12 @@ def _same_type(kept: Node, node: Node) -> Node | None:
     return kept if kept.spec.batch == node.spec.batch and not kept.spec.is_scalar else None
 
 
-def _add_zero(node: Node) -> Node | None:
+def _neutral(node: Node) -> Node | None:
+    """x + 0, 0 + x and x - 0 -> x."""
     a, b = node.src
     if _is_const(b, 0):
         return _same_type(a, node)
-    return _same_type(b, node) if _is_const(a, 0) else None
-
-
-def _subtract_zero(node: Node) -> Node | None:
-    a, b = node.src
-    return _same_type(a, node) if _is_const(b, 0) else None
+    return _same_type(b, node) if node.op is ops.ADD and _is_const(a, 0) else None
 
 
 def _multiply_one_or_zero(node: Node) -> Node | None:
@@ -56,55 +52,38 @@ def _multiply_one_or_zero(node: Node) -> Node | None:
     return None
 
 
-def _twice(node: Node) -> Node | None:
-    """x + x -> 2 x."""
+def _of_itself(node: Node) -> Node | None:
+    """x + x -> 2 x, and x - x -> 0."""
     a, b = node.src
-    return make(ops.MUL, (a, const(2, a.spec.ring, a.spec.domain))) if a is b else None
+    if a is not b:
+        return None
+    if node.op is ops.ADD:
+        return make(ops.MUL, (a, const(2, a.spec.ring, a.spec.domain)))
+    return None if node.spec.batch else const(0, a.spec.ring, a.spec.domain)
 
 
-def _nothing_left(node: Node) -> Node | None:
-    """x - x -> 0."""
-    a, b = node.src
-    return const(0, a.spec.ring, a.spec.domain) if a is b and not node.spec.batch else None
-
-
-def _shift(node: Node) -> tuple[Node, int] | None:
-    """(x, c) for x + c, c + x and x - c with a constant c."""
-    if node.op not in (ops.ADD, ops.SUB):
+def _by_constant(node: Node) -> tuple[Node, int] | None:
+    """(x, c) for x + c, c + x, x c and c x with a constant c; (x, -c) for x - c."""
+    if node.op not in (ops.ADD, ops.SUB, ops.MUL):
         return None
     a, b = node.src
     if b.op is ops.CONST:
-        return a, b.arg.value if node.op is ops.ADD else -b.arg.value
-    return (b, a.arg.value) if a.op is ops.CONST and node.op is ops.ADD else None
+        return a, -b.arg.value if node.op is ops.SUB else b.arg.value
+    return (b, a.arg.value) if a.op is ops.CONST and node.op is not ops.SUB else None
 
 
-def _reassociated_sum(node: Node) -> Node | None:
-    """(x + c) - d -> x + (c - d)."""
-    outer = _shift(node)
-    inner = None if outer is None else _shift(outer[0])
+def _reassociated(node: Node) -> Node | None:
+    """(x + c) - d -> x + (c - d), and (x c) d -> x (c d)."""
+    outer = _by_constant(node)
+    inner = None if outer is None else _by_constant(outer[0])
     if outer is None or inner is None or inner[0].spec.batch != node.spec.batch:
         return None
-    return make(ops.ADD, (inner[0], const(inner[1] + outer[1], node.spec.ring, node.spec.domain)))
-
-
-def _scale(node: Node) -> tuple[Node, int] | None:
-    """(x, c) for x c and c x with a constant c."""
-    if node.op is not ops.MUL:
+    x, (c, d), is_product = inner[0], (inner[1], outer[1]), node.op is ops.MUL
+    if is_product is not (outer[0].op is ops.MUL):
         return None
-    a, b = node.src
-    if b.op is ops.CONST:
-        return a, b.arg.value
-    return (b, a.arg.value) if a.op is ops.CONST else None
-
-
-def _reassociated_product(node: Node) -> Node | None:
-    """(x c) d -> x (c d)."""
-    outer = _scale(node)
-    inner = None if outer is None else _scale(outer[0])
-    if outer is None or inner is None or inner[0].spec.batch != node.spec.batch:
-        return None
-    x, factor = inner[0], inner[1] * outer[1]
-    return make(ops.MUL, (x, const(factor, x.spec.ring, x.spec.domain)))
+    if is_product:
+        return make(ops.MUL, (x, const(c * d, x.spec.ring, x.spec.domain)))
+    return make(ops.ADD, (x, const(c + d, node.spec.ring, node.spec.domain)))
 
 
 def _product_of_constants(node: Node) -> Node | None:
@@ -124,8 +103,8 @@ def _value_at_run(node: Node) -> Callable[[Sequence[Any]], int]:
     return lambda values, value=node.arg.value: value
 
 
-def _last_of_two(node: Node) -> Node | None:
-    """A copy of a copy goes where the second goes; a boundary behind a boundary is one."""
+def last_of_two(node: Node) -> Node | None:
+    """f(f(x)) -> f(x), with the argument of the last: copies, boundaries, views, embeddings."""
     (x,) = node.src
     return make(node.op, x.src, node.arg) if x.op is node.op else None
 
@@ -156,29 +135,23 @@ def _same_ring(node: Node) -> Node | None:
     return node.src[0] if node.arg.ring == node.src[0].spec.ring else None
 
 
-def _embedded_once(node: Node) -> Node | None:
-    """An embedding of an embedding is one embedding."""
-    (x,) = node.src
-    return make(ops.EMBED, x.src, node.arg) if x.op is ops.EMBED else None
-
-
 def _same_domain(node: Node) -> Node | None:
     return node.src[0] if node.src[0].spec.domain is node.spec.domain else None
 
 
 RULES: Table = {
     **{op.name: (_fold,) for op in ops.OPS.values() if op.fold and op.kind is not Kind.LEAF},
-    "ADD": (_fold, _add_zero, _twice, _reassociated_sum),
-    "SUB": (_fold, _subtract_zero, _nothing_left, _reassociated_sum),
-    "MUL": (_fold, _multiply_one_or_zero, _product_of_constants, _reassociated_product),
-    "COPY": (_last_of_two,),
-    "CONTIGUOUS": (_last_of_two,),
+    "ADD": (_fold, _neutral, _of_itself, _reassociated),
+    "SUB": (_fold, _neutral, _of_itself, _reassociated),
+    "MUL": (_fold, _multiply_one_or_zero, _product_of_constants, _reassociated),
+    "COPY": (last_of_two,),
+    "CONTIGUOUS": (last_of_two,),
     "NEG": (_fold, _undo_twice),
     "NTT": (_fold, _same_domain, _undo_twice),
     "INTT": (_fold, _same_domain, _undo_twice),
     "TO_RING": (_same_ring, _fold),
     "VIEW": (_same_ring, _fold),
-    "EMBED": (_same_ring, _fold, _embedded_once),
+    "EMBED": (_same_ring, _fold, last_of_two),
     "ROTATE": (_fold, _composed_automorphism, _trivial_automorphism),
     "AUTOMORPHISM": (_fold, _composed_automorphism, _trivial_automorphism),
 }

@@ -15,9 +15,7 @@ from ren.core import op as ops
 from ren.core.node import NO_ARG, Node, make, toposort
 from ren.core.op import Op
 from ren.core.rewrite import readers, rebuild, to_domain
-from ren.core.ring import Domain, RingSpec
-
-_SUMS = (ops.ADD, ops.SUB)
+from ren.core.ring import RingSpec
 
 
 @attrs.frozen(eq=False)
@@ -39,56 +37,42 @@ class Sinkable:
     inverse: Op | None = None
 
 
-@attrs.frozen
-class _Parted:
-    """A value as f(inner) + rest; either may be missing, not both."""
-
-    inner: Node | None
-    rest: Node | None
-
-
-@attrs.frozen
-class _Source:
-    """The ring of the operands of f below a value, and how many of them it alone reads.
-
-    All are in one domain, that of the value, so that sinking asks for no transform.
-    """
-
-    ring: RingSpec
-    domain: Domain
-    terms: int
+Parted = tuple[Node | None, Node | None]  # (a, b) of a value f(a) + b; one may be missing
 
 
 @attrs.frozen(eq=False)
 class _Sinking:
-    """One run over one graph."""
+    """One run over one graph.
+
+    Attributes:
+        ring: of each value with operands of f below it, the ring of these. Their domain is that of
+            the value, so that sinking asks for no transform.
+        terms: how many of them it alone reads.
+    """
 
     f: Sinkable
     users: dict[Node, list[Node]]
-    found: dict[Node, _Source] = attrs.field(factory=dict)
-    parted: dict[Node, _Parted] = attrs.field(factory=dict)
+    ring: dict[Node, RingSpec] = attrs.field(factory=dict)
+    terms: dict[Node, int] = attrs.field(factory=dict)
+    parted: dict[Node, Parted] = attrs.field(factory=dict)
 
     def find(self, node: Node) -> None:
         """Notes the operands of f that reach `node` through values with one reader."""
-        below = [self.found[s] for s in node.src if self.is_own(s)]
+        below = [s for s in node.src if self.is_own(s)]
+        kinds = {(self.ring[s], s.spec.domain) for s in below}
         if node.op is self.f.op:
-            self.found[node] = _Source(node.src[0].spec.ring, node.spec.domain, 1)
-        elif self.passes(node) and self.is_alike(node, below):
-            terms = sum(b.terms for b in below)
-            self.found[node] = _Source(below[0].ring, below[0].domain, terms)
-
-    def is_alike(self, node: Node, below: list[_Source]) -> bool:
-        """True when all operands below are of one ring, and in the domain of `node`."""
-        kinds = {(b.ring, b.domain) for b in below}
-        return len(kinds) == 1 and kinds.pop()[1] is node.spec.domain
+            self.ring[node], self.terms[node] = node.src[0].spec.ring, 1
+        elif self.passes(node) and len(kinds) == 1 and kinds.pop()[1] is node.spec.domain:
+            self.ring[node] = self.ring[below[0]]
+            self.terms[node] = sum(self.terms[s] for s in below)
 
     def is_own(self, node: Node) -> bool:
         """True for a value with operands of f below it that has one reader."""
-        return node in self.found and len(self.users[node]) == 1
+        return node in self.terms and len(self.users[node]) == 1
 
     def passes(self, node: Node) -> bool:
         """True for ops through which f sinks."""
-        if node.op in _SUMS or node.op in self.f.unary:
+        if node.op in (ops.ADD, ops.SUB, *self.f.unary):
             return True
         return node.op is ops.MUL and self.factor(node) is not None
 
@@ -96,62 +80,48 @@ class _Sinking:
         """(x, p, p') for a product of x, with operands of f below, and a factor p that commutes."""
         for x, p in (product.src, product.src[::-1]):
             if self.is_own(x):
-                inner = self.f.factor(p, self.found[x].ring)
+                inner = self.f.factor(p, self.ring[x])
                 if inner is not None:
                     return x, p, inner
         return None
 
     def sunk(self, node: Node, new: Mapping[Node, Node]) -> Node | None:
         """The node with f below the sum where that saves one; None where it stays."""
-        undone = None
+        if node in self.terms:
+            self.parted[node] = inner, rest = self.part(node, new)
+            absorbed = len(self.users[node]) == 1 and self.users[node][0] in self.terms
+            if self.terms[node] >= 2 and not absorbed:
+                assert inner is not None  # two terms or more
+                outer = make(self.f.op, (inner,), self.f.argument(node))
+                total = outer if rest is None else make(ops.ADD, (outer, rest))
+                return to_domain(total, node.spec.domain)
         if node.op is self.f.inverse and self.is_own(node.src[0]):
-            undone = self.undone(self.parted[node.src[0]], node)
-        if node not in self.found:
-            return undone
-        self.parted[node] = part = self.part(node, new)
-        absorbed = len(self.users[node]) == 1 and self.users[node][0] in self.found
-        is_joined = self.found[node].terms >= 2 and not absorbed
-        return self.joined(part, node) if is_joined else undone
+            inner, rest = self.parted[node.src[0]]
+            undone = None if rest is None else to_domain(rest, node.spec.domain)
+            return _sum(ops.ADD, inner, undone)
+        return None
 
-    def part(self, node: Node, new: Mapping[Node, Node]) -> _Parted:
-        """`node` as f(inner) + rest."""
+    def part(self, node: Node, new: Mapping[Node, Node]) -> Parted:
+        """`node` as f(a) + b."""
         if node.op is self.f.op:
-            return _Parted(new[node.src[0]], None)
+            return new[node.src[0]], None
         if node.op is ops.MUL:
             factor = self.factor(node)
-            assert factor is not None  # the node is in `found`
+            assert factor is not None  # the node has terms
             x, p, inner = factor
-            return _Parted(
-                _applied(ops.MUL, self.parted[x].inner, inner),
-                _applied(ops.MUL, self.parted[x].rest, new[p]),
-            )
+            a, b = self.parted[x]
+            return _applied(ops.MUL, a, inner), _applied(ops.MUL, b, new[p])
         if node.op in self.f.unary:
-            x = self.parted[node.src[0]]
-            return _Parted(*(_applied(node.op, v, arg=node.arg) for v in (x.inner, x.rest)))
-        a, b = (self.parted[s] if self.is_own(s) else _Parted(None, new[s]) for s in node.src)
-        return _Parted(_sum(node.op, a.inner, b.inner), _sum(node.op, a.rest, b.rest))
-
-    def undone(self, part: _Parted, like: Node) -> Node:
-        """The inverse of f(inner) + rest, for transforms."""
-        rest = None if part.rest is None else to_domain(part.rest, like.spec.domain)
-        total = _sum(ops.ADD, part.inner, rest)
-        assert total is not None
-        return total
-
-    def joined(self, part: _Parted, like: Node) -> Node:
-        """f(inner) + rest, of the type of `like`."""
-        assert part.inner is not None  # two terms or more
-        outer = make(self.f.op, (part.inner,), self.f.argument(like))
-        total = _sum(ops.ADD, outer, part.rest)
-        assert total is not None
-        return to_domain(total, like.spec.domain)
+            a, b = self.parted[node.src[0]]
+            return _applied(node.op, a, arg=node.arg), _applied(node.op, b, arg=node.arg)
+        (a, b), (c, d) = (self.parted[s] if self.is_own(s) else (None, new[s]) for s in node.src)
+        return _sum(node.op, a, c), _sum(node.op, b, d)
 
 
 def sink_through_sums(sink: Node, f: Sinkable) -> Node:
     """`sink` with every sum of two or more f(a), that it alone reads, as one f of their sum."""
     order = toposort(sink)
-    least = 2 if f.inverse is None else 1
-    if sum(node.op is f.op for node in order) < least:
+    if sum(node.op is f.op for node in order) < (2 if f.inverse is None else 1):
         return sink
     run = _Sinking(f, readers(order))
     for node in order:

@@ -8,7 +8,7 @@ dies by itself, and no residue is computed twice.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Mapping
 
 import attrs
 
@@ -52,10 +52,10 @@ def parts_read(order: list[Node]) -> Parts:
     """
     parts: dict[Node, frozenset[Moduli]] = {}
     read: dict[Node, set[Moduli]] = {}
-    joined = _joined(order)
+    joins = _joins(order)
     for node in reversed(order):
         wanted = read.pop(node, set())
-        if not _is_cut(wanted, joined.get(node, ())):
+        if not _is_cut(wanted, joins.get(node, ())):
             wanted = {_moduli(node)}
         parts[node] = frozenset(wanted)
         for s in node.src:
@@ -64,26 +64,23 @@ def parts_read(order: list[Node]) -> Parts:
     return parts
 
 
-def _joined(order: list[Node]) -> dict[Node, frozenset[Groups]]:
+def _joins(order: list[Node]) -> dict[Node, frozenset[Groups]]:
     """For each value the JOINs that it is made of, limb by limb: the limbs of their sources.
 
     Of a JOIN that gives a source its batch shape no part can be made from that source: no limbs.
     """
-    found: dict[Node, frozenset[Groups]] = {}
+    joins: dict[Node, frozenset[Groups]] = {}
     for node in order:
         if node.op is ops.JOIN:
             alike = all(s.spec.batch == node.spec.batch for s in node.src)
-            found[node] = frozenset({tuple(map(_moduli, node.src)) if alike else ()})
+            joins[node] = frozenset({tuple(map(_moduli, node.src)) if alike else ()})
         elif _has_own_limbs(node) and node.op is not ops.VIEW:
-            joins = [found[s] for s in node.src if s in found]
-            if joins:
-                found[node] = joins[0].union(*joins[1:])
-    return found
+            joins[node] = frozenset().union(*(joins[s] for s in node.src if s in joins))
+    return joins
 
 
-def _is_cut(parts: set[Moduli], joined: Iterable[Groups]) -> bool:
+def _is_cut(parts: set[Moduli], joins: Collection[Groups]) -> bool:
     """True when the parts are disjoint and each is of one source of every JOIN below."""
-    joins = tuple(joined)
     if not joins or sum(map(len, parts)) > len(set().union(*parts)):
         return False
     return all(any(set(part) <= set(own) for own in join) for join in joins for part in parts)
@@ -117,8 +114,7 @@ def _made(node: Node, part: Moduli, new: Mapping[tuple[Node, Moduli], Node]) -> 
     src: list[Node] = []
     for s in node.src:
         if taken := _taken(node, s, part):
-            found = new.get((s, taken))
-            src.append(_limbs_of(new[s, _moduli(s)], taken) if found is None else found)
+            src.append(new.get((s, taken)) or _limbs_of(new[s, _moduli(s)], taken))
     if node.op is ops.VIEW:
         return src[0]
     if node.op is ops.JOIN and part != _moduli(node):

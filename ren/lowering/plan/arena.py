@@ -1,8 +1,8 @@
 """Two-level segregated fit: where blocks of an arena stand, as numbers; nothing is allocated.
 
 Free blocks are listed by size class. The first level of a class is the power of two under the size.
-The second divides that power into 32 equal steps. Two bit maps find the smallest class that surely
-fits, so that an allocation takes a constant number of steps.
+The second divides that power into 32 equal steps. A bit map of both levels finds the smallest class
+that surely fits. So an allocation takes a constant number of steps.
 
 Reference: Masmano, Ripoll, Crespo and Real, "TLSF: a new dynamic memory allocator for real-time
 systems", ECRTS 2004.
@@ -35,9 +35,8 @@ class Arena:
         self._ends: dict[int, int] = {}  # end -> offset, of the same blocks
         self._free: set[int] = set()
         # Free blocks of a class; a dict for its order, in which the newest goes first.
-        self._lists: dict[tuple[int, int], dict[int, None]] = {}
-        self._first_levels = 0  # bit f: some class (f, .) has a block
-        self._second_levels: dict[int, int] = {}  # f -> bits s: class (f, s) has a block
+        self._lists: dict[int, dict[int, None]] = {}
+        self._classes = 0  # bit c: class c has a free block
 
     def allocate(self, size: int) -> int:
         """The offset of a new block of at least `size` >= 0 bytes.
@@ -51,8 +50,10 @@ class Arena:
         offset = self._fitting(size)
         if offset is None:
             offset = self._grown(size)
-        self._take(offset)
-        self._split(offset, size)
+        whole = self._take(offset)
+        self._add(offset, size)
+        if whole > size:
+            self._give(offset + size, whole - size)
         self.high_water = max(self.high_water, offset + size)
         return offset
 
@@ -66,50 +67,35 @@ class Arena:
             raise ValueError(f"No block in use starts at {offset}.")
         size = self._remove(offset)
         if (after := offset + size) in self._free:
-            self._take(after)
-            size += self._remove(after)
+            size += self._take(after)
         if (before := self._ends.get(offset)) in self._free:
-            self._take(before)
-            size += self._remove(before)
+            size += self._take(before)
             offset = before
         self._give(offset, size)
 
-    # ---------------------------------------------------------------- blocks
-
     def _fitting(self, size: int) -> int | None:
         """A free block of `size` bytes or more, from the smallest class that has one."""
-        own = self._lists.get(_class_of(size))
-        newest = next(reversed(own)) if own else None
+        number = _class_of(size)
+        newest = next(reversed(self._lists.get(number, {})), None)
         if newest is not None and self._sizes[newest] >= size:
             return newest
         # Every block of a class above fits; one of its own class need not.
-        first, second = _class_of(size)
-        steps = self._second_levels.get(first, 0) >> (second + 1) << (second + 1)
-        if not steps:
-            above = self._first_levels >> (first + 1) << (first + 1)
-            if not above:
-                return None
-            first = _lowest(above)
-            steps = self._second_levels[first]
-        return next(reversed(self._lists[first, _lowest(steps)]))
+        above = self._classes >> (number + 1)
+        if not above:
+            return None
+        lowest = (above & -above).bit_length()
+        return next(reversed(self._lists[number + lowest]))
 
     def _grown(self, size: int) -> int:
         """A free block of `size` bytes or more at the end of the arena."""
-        start = self._ends.get(self._end)
-        if start is None or start not in self._free:
-            start = self._end
+        start = self._ends.get(self._end, -1)
+        if start in self._free:
+            size = max(size, self._take(start))
         else:
-            self._take(start)
-            size = max(size, self._remove(start))
+            start = self._end
         self._give(start, size)
         self._end = start + size
         return start
-
-    def _split(self, offset: int, size: int) -> None:
-        whole = self._remove(offset)
-        self._add(offset, size)
-        if whole > size:
-            self._give(offset + size, whole - size)
 
     def _add(self, offset: int, size: int) -> None:
         self._sizes[offset] = size
@@ -120,34 +106,26 @@ class Arena:
         del self._ends[offset + size]
         return size
 
-    # ---------------------------------------------------------------- lists
-
     def _give(self, offset: int, size: int) -> None:
         """A new free block, into the list of its class."""
         self._add(offset, size)
         self._free.add(offset)
-        first, second = _class_of(size)
-        self._lists.setdefault((first, second), {})[offset] = None
-        self._first_levels |= 1 << first
-        self._second_levels[first] = self._second_levels.get(first, 0) | 1 << second
+        number = _class_of(size)
+        self._lists.setdefault(number, {})[offset] = None
+        self._classes |= 1 << number
 
-    def _take(self, offset: int) -> None:
-        """The free block at `offset` out of its list."""
+    def _take(self, offset: int) -> int:
+        """The size of the free block at `offset`, which leaves its list and the arena."""
         self._free.remove(offset)
-        first, second = _class_of(self._sizes[offset])
-        blocks = self._lists[first, second]
+        number = _class_of(self._sizes[offset])
+        blocks = self._lists[number]
         del blocks[offset]
         if not blocks:
-            self._second_levels[first] &= ~(1 << second)
-            if not self._second_levels[first]:
-                self._first_levels &= ~(1 << first)
+            self._classes &= ~(1 << number)
+        return self._remove(offset)
 
 
-def _class_of(size: int) -> tuple[int, int]:
+def _class_of(size: int) -> int:
     """The class of a block: `ALIGNMENT` <= size, so that the shift is never negative."""
-    first = size.bit_length() - 1
-    return first, (size >> (first - _STEPS)) - (1 << _STEPS)
-
-
-def _lowest(bits: int) -> int:
-    return (bits & -bits).bit_length() - 1
+    power = size.bit_length() - 1
+    return (power << _STEPS) + (size >> (power - _STEPS)) - (1 << _STEPS)

@@ -1,7 +1,12 @@
-"""Cost of a plan, counted from its kernels: transforms, multiply-adds, bytes."""
+"""Cost of a plan, counted from its kernels, and models of the time that it takes.
+
+The models compare programs; they are not promises. They are of two cores with AVX-512, unit by unit
+and as native calls. They take counts alone, so that a plan has the same estimates on every machine.
+"""
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 
 import attrs
@@ -12,7 +17,22 @@ from ren.core.node import Node, toposort
 from ren.core.spec import Spec, Work
 from ren.core.text_table import columns, size
 from ren.lowering.plan.plan import Plan
-from ren.lowering.program.steps import KernelUnit, Unit, nbytes, read_slots, value_specs
+from ren.lowering.program.steps import KernelUnit, Unit, ViewUnit, nbytes, read_slots, value_specs
+
+# Two Zen 4 cores under XLA:CPU transformed 16 limbs of n = 2^14 in 1.0 ms. They streamed about 16
+# GB/s through elementwise kernels, whose operands are too large for their caches.
+SECONDS_PER_UNIT = 10e-6
+SECONDS_PER_BUTTERFLY = 0.55e-9
+SECONDS_PER_MULTIPLY_ADD = 0.3e-9
+BYTES_PER_SECOND = 16e9
+
+# Native code on two cores: a call with the waits between its phases. Transforms and sums of
+# products on rows in the cache. Bytes that no core's own cache holds. docs/performance.md has the
+# measurements.
+NATIVE_SECONDS_PER_CALL = 0.15e-3
+NATIVE_SECONDS_PER_BUTTERFLY = 0.095e-9
+NATIVE_SECONDS_PER_MULTIPLY_ADD = 0.055e-9
+NATIVE_BYTES_PER_SECOND = 24e9
 
 
 @attrs.frozen
@@ -56,8 +76,13 @@ class Cost:
 
 def cost_of(plan: Plan) -> Cost:
     """The cost of one run of a plan: the sum of its units."""
+    return sum((cost for cost, _ in unit_costs(plan)), Cost())
+
+
+def unit_costs(plan: Plan) -> list[tuple[Cost, int]]:
+    """The cost of each unit of a plan, with the degree of its ring."""
     specs = value_specs(plan.inputs, plan.units)
-    return sum((unit_cost(unit, specs) for unit in plan.units), Cost())
+    return [(unit_cost(unit, specs), specs[unit.outs[0]].ring.n) for unit in plan.units]
 
 
 def unit_cost(unit: Unit, specs: Sequence[Spec]) -> Cost:
@@ -66,13 +91,11 @@ def unit_cost(unit: Unit, specs: Sequence[Spec]) -> Cost:
     if not isinstance(unit, KernelUnit):  # reading a view slices it once
         return Cost(bytes_read=written, bytes_written=written)
     work = sum((node.work for node in toposort(unit.kernel.body)[:-1]), Work())
-    read = sum(
-        nbytes(s.spec) // s.spec.ring.limbs * len(limbs) for s, limbs in limbs_read(unit).items()
-    )
+    read = sum(_limb_bytes(s.spec) * len(limbs) for s, limbs in _limbs_read(unit).items())
     return Cost(1, work.limb_ntts, work.multiply_adds, read, written)
 
 
-def limbs_read(unit: KernelUnit) -> dict[Node, set[int]]:
+def _limbs_read(unit: KernelUnit) -> dict[Node, set[int]]:
     """The limbs that a kernel reads of each of its SLOTs."""
     order = toposort(unit.kernel.body)[:-1]
     limbs: dict[Node, set[int]] = {slot: set() for slot in read_slots(order)}
@@ -80,3 +103,60 @@ def limbs_read(unit: KernelUnit) -> dict[Node, set[int]]:
         if node.op is ops.LOAD:
             limbs[node.src[0]].update(node.src[1].arg.limbs)
     return limbs
+
+
+def estimated_seconds(cost: Cost, n: int) -> float:
+    """The time that the model gives one unit: launch, transforms, and the slower of the rest.
+
+    n/2 log2(n) butterflies a limb-NTT; multiply-adds overlap with the bytes that they wait for.
+    """
+    moved = (cost.bytes_read + cost.bytes_written) / BYTES_PER_SECOND
+    rest = max(moved, cost.multiply_adds * SECONDS_PER_MULTIPLY_ADD)
+    return SECONDS_PER_UNIT + _butterflies(cost, n) * SECONDS_PER_BUTTERFLY + rest
+
+
+def plan_seconds(plan: Plan) -> float:
+    """The time that the model gives one run of a plan, unit by unit."""
+    return sum(estimated_seconds(cost, n) for cost, n in unit_costs(plan))
+
+
+def native_seconds(plan: Plan, calls: int = 1) -> float:
+    """The time that the model gives one run of a plan as so many native calls.
+
+    The steps of a limb stay in the cache of a core. The limbs of inputs that are read, such as
+    keys, come from memory, once each. To memory go the results. So do the operands and results of
+    base conversions, which one phase writes and the next reads. They count two times each, as a
+    line of memory is read before it is written.
+    """
+    specs, costs = value_specs(plan.inputs, plan.units), unit_costs(plan)
+    moved = _input_bytes(plan, specs) + 2 * sum(nbytes(specs[v]) for v in set(plan.outputs))
+    for unit, (cost, _) in zip(plan.units, costs, strict=True):
+        order = toposort(unit.kernel.body) if isinstance(unit, KernelUnit) else ()
+        if any(node.op in (ops.CONVERT, ops.LIFT) for node in order):
+            moved += 2 * (cost.bytes_read + cost.bytes_written)
+    return (
+        calls * NATIVE_SECONDS_PER_CALL
+        + sum(_butterflies(cost, n) for cost, n in costs) * NATIVE_SECONDS_PER_BUTTERFLY
+        + sum(cost.multiply_adds for cost, _ in costs) * NATIVE_SECONDS_PER_MULTIPLY_ADD
+        + moved / NATIVE_BYTES_PER_SECOND
+    )
+
+
+def _butterflies(cost: Cost, n: int) -> int:
+    return cost.limb_ntts * n // 2 * (n.bit_length() - 1)
+
+
+def _limb_bytes(spec: Spec) -> int:
+    return nbytes(spec) // spec.ring.limbs
+
+
+def _input_bytes(plan: Plan, specs: Sequence[Spec]) -> int:
+    """The limbs of inputs that units read, once each."""
+    limbs: dict[int, set[int]] = defaultdict(set)
+    for unit in plan.units:
+        if isinstance(unit, ViewUnit):
+            limbs[unit.ins[0]].update(range(unit.start, unit.start + unit.length))
+        elif isinstance(unit, KernelUnit):
+            for slot, read in _limbs_read(unit).items():
+                limbs[unit.ins[slot.arg.index]].update(read)
+    return sum(_limb_bytes(specs[v]) * len(limbs[v]) for v in range(len(plan.inputs)))

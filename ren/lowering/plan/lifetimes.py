@@ -13,16 +13,7 @@ from ren.core.op import Kind
 from ren.core.spec import BufferArg, Spec
 from ren.lowering.devices.devices import claim_of, claim_of_target
 from ren.lowering.plan.plan import Plan
-from ren.lowering.plan.temporaries import is_whole
-from ren.lowering.program.steps import (
-    CopyUnit,
-    Input,
-    KernelUnit,
-    Unit,
-    nbytes,
-    stored,
-    value_specs,
-)
+from ren.lowering.program.steps import CopyUnit, KernelUnit, nbytes, stored, value_specs
 
 
 @attrs.frozen
@@ -59,41 +50,30 @@ class Value:
 
 def values_of(plan: Plan) -> tuple[Value, ...]:
     """The values of a plan with their lifetimes; none is placed yet."""
-    specs = value_specs(plan.inputs, plan.units)
-    devices = _devices(plan.inputs, plan.units)
-    first, last = _lifetimes(plan)
+    devices = _devices(plan)
     movable = _optimizable(plan, devices)
+    first = [-1] * len(plan.inputs) + [i for i, unit in enumerate(plan.units) for _ in unit.outs]
+    last = dict(enumerate(first))
+    last.update({v: i for i, unit in enumerate(plan.units) for v in unit.ins})
+    last.update(dict.fromkeys(plan.outputs, len(plan.units)))
     return tuple(
         Value(spec, nbytes(spec), devices[v], first[v], last[v], first[v] < 0, v in movable)
-        for v, spec in enumerate(specs)
+        for v, spec in enumerate(value_specs(plan.inputs, plan.units))
     )
 
 
-def _lifetimes(plan: Plan) -> tuple[list[int], list[int]]:
-    first = [-1] * len(plan.inputs)
-    last = [-1] * len(plan.inputs)
-    for i, unit in enumerate(plan.units):
-        first += [i] * len(unit.outs)
-        last += [i] * len(unit.outs)
-        for v in unit.ins:
-            last[v] = i
-    for v in plan.outputs:
-        last[v] = len(plan.units)
-    return first, last
-
-
-def _devices(inputs: Sequence[Input], units: Sequence[Unit]) -> list[Hashable]:
-    args = [i.arg for i in inputs]
-    found: list[Hashable] = [
+def _devices(plan: Plan) -> list[Hashable]:
+    args = [i.arg for i in plan.inputs]
+    claims: list[Hashable] = [
         claim_of(arg.array) if isinstance(arg, BufferArg) else arg.device for arg in args
     ]
-    for unit in units:
+    for unit in plan.units:
         if isinstance(unit, CopyUnit):
-            found.append(claim_of_target(unit.device))
+            claims.append(claim_of_target(unit.device))
         else:
-            claims = [found[v] for v in unit.ins if found[v] is not None]
-            found += [claims[0] if claims else None] * len(unit.outs)
-    return found
+            claim = next((claims[v] for v in unit.ins if claims[v] is not None), None)
+            claims += [claim] * len(unit.outs)
+    return claims
 
 
 def _optimizable(plan: Plan, devices: Sequence[Hashable]) -> set[int]:
@@ -103,15 +83,16 @@ def _optimizable(plan: Plan, devices: Sequence[Hashable]) -> set[int]:
     input on may return the input's. Neither may be overwritten. An array over several devices is
     left to XLA.
     """
-    found = {v for v, given in enumerate(plan.inputs) if given.is_donated}
+    movable = {v for v, source in enumerate(plan.inputs) if source.is_donated}
     shared = set(plan.outputs)
     for unit in plan.units:
-        if not isinstance(unit, KernelUnit):
-            shared.update(unit.ins)
+        if isinstance(unit, KernelUnit):
+            movable.update(unit.outs[i] for i in fresh_stores(unit))
+            ends = (_passed_on(store.src[1]) for store in unit.kernel.body.src)
+            shared.update(unit.ins[end.arg.index] for end in ends if end.op is ops.SLOT)
         else:
-            found.update(unit.outs[i] for i in fresh_stores(unit))
-            shared.update(_passed_on(unit))
-    return {v for v in found - shared if _is_single_device(devices[v])}
+            shared.update(unit.ins)
+    return {v for v in movable - shared if _is_single_device(devices[v])}
 
 
 def fresh_stores(unit: KernelUnit) -> list[int]:
@@ -125,14 +106,8 @@ def fresh_stores(unit: KernelUnit) -> list[int]:
     ]
 
 
-def _passed_on(unit: KernelUnit) -> list[int]:
-    """The values that a kernel may return as they are."""
-    ends = (_end(store.src[1]) for store in unit.kernel.body.src)
-    return [unit.ins[end.arg.index] for end in ends if end.op is ops.SLOT]
-
-
-def _end(node: Node) -> Node:
-    """Node behind contiguous(), loads of whole arrays and joins of one part."""
+def _passed_on(node: Node) -> Node:
+    """The node behind contiguous(), loads of whole arrays and joins of one part."""
     while (
         node.op is ops.CONTIGUOUS
         or (node.op is ops.LOAD and is_whole(node))
@@ -140,6 +115,12 @@ def _end(node: Node) -> Node:
     ):
         node = node.src[0]
     return node
+
+
+def is_whole(load: Node) -> bool:
+    """True for a LOAD of all limbs as they are."""
+    array, index = load.src
+    return index.arg.limbs == tuple(range(array.spec.ring.limbs)) and index.arg.galois == 1
 
 
 def _is_computed(node: Node) -> bool:

@@ -7,21 +7,24 @@ intermediate that may move has an offset. An output that takes over a dead buffe
 Inputs belong to the caller, before and after: no peak counts them. One that the caller gives away
 (`donating`) may lend its buffer to a result, as a dead intermediate does. No peak counts it either.
 
-Inside of native calls there are no such values: see `ren.lowering.runtime.native_calls`.
+Inside of native calls there are no such values: see `ren.lowering.runtime.planning`.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Hashable, Iterable, Sequence
 
 import attrs
 
+from ren.core import op as ops
+from ren.core.node import Node, toposort
+from ren.core.op import Kind
 from ren.lowering.devices.devices import PYTHON
 from ren.lowering.plan.arena import Arena
-from ren.lowering.plan.lifetimes import Value, fresh_stores, values_of
+from ren.lowering.plan.lifetimes import Value, fresh_stores, is_whole, values_of
 from ren.lowering.plan.plan import Plan
-from ren.lowering.plan.temporaries import overwritable, scratch
-from ren.lowering.program.steps import KernelUnit, Unit
+from ren.lowering.program.steps import KernelUnit, Unit, nbytes, read_slots
 
 
 @attrs.frozen
@@ -37,9 +40,6 @@ class MemoryPlan:
     values: tuple[Value, ...]
     donations: tuple[tuple[tuple[int, int], ...], ...]
     arenas: tuple[tuple[Hashable, int], ...]
-
-
-# ------------------------------------------------------------------- donation
 
 
 def with_donations(plan: Plan) -> Plan:
@@ -67,7 +67,7 @@ def donating(plan: Plan, positions: Iterable[int]) -> Plan:
 def _donated(unit: KernelUnit, values: Sequence[Value]) -> tuple[tuple[int, int], ...]:
     free = set(fresh_stores(unit))
     chosen = []
-    for slot, store in sorted(overwritable(unit).items()):
+    for slot, store in sorted(_overwritable(unit).items()):
         given, taker = values[unit.ins[slot]], values[unit.outs[store]]
         is_dead = unit.ins[slot] in unit.drops and given.is_optimizable
         if is_dead and store in free and _place(given) == _place(taker):
@@ -81,19 +81,45 @@ def _place(value: Value) -> tuple[Hashable, tuple[int, ...]]:
     return value.device, value.spec.shape
 
 
-def _pairs(unit: Unit) -> tuple[tuple[int, int], ...]:
-    if not isinstance(unit, KernelUnit):
-        return ()
-    return tuple((unit.ins[slot], unit.outs[store]) for slot, store in unit.donate)
+def _overwritable(unit: KernelUnit) -> dict[int, int]:
+    """Inputs that XLA overwrites without another copy: position in `ins` -> position in `outs`.
+
+    Elementwise work and transforms read a residue where they write one. A gather (an automorphism,
+    a base conversion, a view) reads elsewhere. Several results that read one input have no order in
+    XLA. In both cases XLA would copy what it overwrites.
+    """
+    readers: dict[Node, set[int]] = {}  # the stores that a node's value reaches
+    gathered: set[Node] = set()
+    order = toposort(unit.kernel.body)[:-1]
+    for i, store in enumerate(unit.kernel.body.src):
+        readers.setdefault(store, set()).add(i)
+    for node in reversed(order):
+        for s in node.src:
+            readers.setdefault(s, set()).update(readers[node])
+        if node in gathered or not _is_in_place(node):
+            gathered.update(node.src)
+    slots = [n for n in read_slots(order) if n not in gathered and len(readers[n]) == 1]
+    return {slot.arg.index: min(readers[slot]) for slot in slots}
 
 
-# ------------------------------------------------------------------- placement
+def _is_in_place(node: Node) -> bool:
+    if node.op is ops.LOAD:
+        return is_whole(node)
+    return node.op.kind is Kind.ELEMENTWISE or node.op in _IN_PLACE
+
+
+_IN_PLACE = (ops.NTT, ops.INTT, ops.STORE, ops.CONTIGUOUS, ops.INDEX, ops.GIDX)
 
 
 def memory_plan(plan: Plan) -> MemoryPlan:
     """Plan the place of every optimizable value, and which takes over which."""
     values = list(values_of(plan))
-    donations = tuple(_pairs(unit) for unit in plan.units)
+    donations = tuple(
+        tuple((u.ins[slot], u.outs[store]) for slot, store in u.donate)
+        if isinstance(u, KernelUnit)
+        else ()
+        for u in plan.units
+    )
     arenas: dict[Hashable, Arena] = {}
     for unit, pairs in zip(plan.units, donations, strict=True):
         places = {taker: values[v] for v, taker in pairs}
@@ -116,19 +142,31 @@ def memory_plan(plan: Plan) -> MemoryPlan:
     return MemoryPlan(tuple(values), donations, used)
 
 
-# ------------------------------------------------------------------- peak
+def temporaries(plan: Plan, memory: MemoryPlan) -> list[int]:
+    """For each unit the bytes that XLA is estimated to need besides its arrays.
+
+    Measured on XLA:CPU (n = 2^12 and 2^14, 1 to 21 limbs); `memory_report.measure` asks XLA.
+    """
+    temporary = []
+    for unit, pairs in zip(plan.units, memory.donations, strict=True):
+        body: Sequence[Node] = ()
+        if isinstance(unit, KernelUnit) and not is_interpreted(unit, memory.values):
+            body = toposort(unit.kernel.body)[:-1]
+        temporary.append(max((_temporary_bytes(n, bool(pairs)) for n in body), default=0))
+    return temporary
 
 
-def temporaries(plan: Plan, made: MemoryPlan) -> list[int]:
-    """For each unit the bytes that it is estimated to need besides its arrays."""
-    return [
-        _planned_scratch(unit, bool(pairs), made.values)
-        for unit, pairs in zip(plan.units, made.donations, strict=True)
-    ]
-
-
-def _planned_scratch(unit: Unit, in_place: bool, values: Sequence[Value]) -> int:
-    return 0 if is_interpreted(unit, values) else scratch(unit, in_place)
+def _temporary_bytes(node: Node, in_place: bool) -> int:
+    if node.op in (ops.NTT, ops.INTT):
+        # Stages alternate between two buffers; a donated input is one of them.
+        return nbytes(node.spec) * (1 if in_place else 2)
+    if node.op is ops.CONVERT:
+        # The scaled source limbs, once as 32 and once, in part, as 64 bits.
+        return nbytes(node.src[0].spec) * 3 // 2
+    if node.op is ops.LIFT and node.src[0].spec.ring.limbs > 1:
+        # The mixed-radix digits; a single limb is its own digit.
+        return nbytes(node.src[0].spec)
+    return 0
 
 
 def is_interpreted(unit: Unit, values: Sequence[Value]) -> bool:
@@ -142,30 +180,15 @@ def peak(
     donations: Sequence[Sequence[tuple[int, int]]],
     temporary: Sequence[int],
 ) -> int:
-    """The largest, over units, of what is live while the unit runs and its temporary bytes.
-
-    Args:
-        donations: for each unit the pairs (value taken over, value that takes over).
-        temporary: for each unit the bytes that its executable needs besides.
-    """
-    before = _live_before(values, len(plan.units))
-    made = [
-        sum(values[v].own_size for v in unit.outs) - sum(values[v].own_size for _, v in pairs)
-        for unit, pairs in zip(plan.units, donations, strict=True)
-    ]
-    during = zip(before, made, temporary, strict=False)
-    return max((live + new + extra for live, new, extra in during), default=0)
-
-
-def _live_before(values: Sequence[Value], units: int) -> list[int]:
-    """Bytes live before each unit, and after the last one."""
-    change = [0] * (units + 2)
+    """The most bytes, over units, that are live while the unit runs, temporary ones included."""
+    change = [0] * (len(plan.units) + 2)  # of the bytes live before each unit
     for v in values:
-        if v.own_size:
-            change[v.first + 1] += v.own_size
-            change[v.last + 1] -= v.own_size
-    live, out = 0, []
-    for step in change[: units + 1]:
-        live += step
-        out.append(live)
-    return out
+        change[v.first + 1] += v.own_size
+        change[v.last + 1] -= v.own_size
+    most = 0
+    live = itertools.accumulate(change)
+    for unit, pairs, extra, before in zip(plan.units, donations, temporary, live, strict=False):
+        new = sum(values[v].own_size for v in unit.outs)
+        new -= sum(values[v].own_size for _, v in pairs)
+        most = max(most, before + new + extra)
+    return most

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import attrs
 
-from ren.core.node import Node
+from ren.core import op as ops
+from ren.core.node import Node, toposort
+from ren.core.op import Kind
 from ren.core.spec import Spec
-from ren.lowering.program.kernel import Program
+from ren.lowering.program.graph import Program, kernel_of
 from ren.lowering.program.steps import CopyUnit, Input, KernelUnit, Unit, ViewUnit, with_last_uses
 
-__all__ = ["CopyUnit", "Input", "KernelUnit", "Plan", "Unit", "ViewUnit", "with_last_uses"]
+__all__ = ["CopyUnit", "KernelUnit", "Plan", "Source", "Unit", "ViewUnit", "schedule"]
 
 
 @attrs.frozen(eq=False)
@@ -60,3 +63,42 @@ class Plan:
             f"<Plan: {len(self.inputs)} inputs, {len(self.units)} units, "
             f"{len(self.programs)} distinct kernels, {len(self.outputs)} outputs>"
         )
+
+
+def schedule(sink: Node, leaves: Sequence[Node] | None = None) -> Plan:
+    """The plan of a SINK that has been through the pipeline.
+
+    `leaves` are its inputs in order; None for that of the graph. Units stand in depth-first order
+    from the first root on, so that values die early.
+    """
+    order = toposort(sink)[:-1]
+    inputs = leaves or [node for node in order if node.op.kind is Kind.LEAF]
+    value = {node: i for i, node in enumerate(inputs)}
+    reserved: dict[int, int] = {}
+    units: list[Unit] = []
+    count = len(inputs)
+    for node in order:
+        if node.op is ops.KERNEL:
+            outs = tuple(range(count, count + len(node.arg.places)))
+            reserved.update(zip(node.arg.places, outs, strict=True))
+            ins = tuple(value[s] for s in node.src)
+            units.append(KernelUnit(kernel_of(node.arg.body), ins, outs))
+            count += len(outs)
+        elif node.op is ops.AFTER:
+            value[node] = reserved[node.src[0].arg.index]
+        elif node.op is ops.COPY or node.op is ops.BUFFER_VIEW:
+            ins, outs, arg = (value[node.src[0]],), (count,), node.arg
+            units.append(
+                CopyUnit(arg.device, ins, outs)
+                if node.op is ops.COPY
+                else ViewUnit(node.spec, arg.start, arg.length, ins, outs)
+            )
+            value[node] = count
+            count += 1
+    outputs = tuple(value[root] for root in sink.src)
+    return Plan(
+        inputs=tuple(Input(node.arg, node.spec) for node in inputs),
+        units=with_last_uses(units, outputs),
+        outputs=outputs,
+        output_specs=tuple(root.spec for root in sink.src),
+    )

@@ -1,7 +1,9 @@
-"""Graphs: many programs and how they are wired, as one structure that plans share.
+"""Programs, kernels and graphs: structure that plans share, apart from its constants.
 
-A `Graph` is to a stretch of a plan what a `Program` is to a kernel. It has all that shapes the
-code, and nothing of moduli, constants or arrays. Two plans with one graph run the same executable.
+A `Kernel` is a body, SINK(STORE(expression), ...), whose leaves are SLOTs. Its `Program` is the
+rest when the values of moduli, constants and permutations are taken out. Those are tables,
+arguments of the compiled function. A `Graph` is to a stretch of a plan what a `Program` is to a
+kernel. Two kernels with one program, and two plans with one graph, run the same executable.
 """
 
 from __future__ import annotations
@@ -10,9 +12,39 @@ from collections.abc import Mapping
 
 import attrs
 
+from ren.core import op as ops
+from ren.core.node import Node, toposort
 from ren.core.ring import RingSpec
-from ren.lowering.program.instructions import Instr, Table
-from ren.lowering.program.kernel import Program
+from ren.lowering.program.instructions import Instr, Table, add_instructions
+
+
+@attrs.frozen(cache_hash=True)
+class Program:
+    """The structure of a kernel: instructions in order, and which of them are stored."""
+
+    instrs: tuple[Instr, ...]
+    outputs: tuple[int, ...]
+    slots: int
+
+
+@attrs.frozen(eq=False)
+class Kernel:
+    """A body over slots, its program and its tables."""
+
+    body: Node
+    program: Program
+    tables: tuple[Table, ...]
+
+
+def kernel_of(body: Node) -> Kernel:
+    """The kernel of a body SINK(STORE(SLOT, expression), ...)."""
+    position: dict[Node, int] = {}
+    tables: dict[Table, int] = {}
+    instrs: list[Instr] = []
+    add_instructions(instrs, toposort(body)[:-1], position, tables)
+    outputs = tuple(position[store] for store in body.src)
+    slots = sum(node.op is ops.SLOT and node.arg.index >= 0 for node in position)
+    return Kernel(body, Program(tuple(instrs), outputs, slots), tuple(tables))
 
 
 @attrs.frozen
@@ -62,15 +94,15 @@ def with_words(
     Args:
         graph, tables: what takes residues.
         rings: of each input that is to come as integers its ring. It comes as their words then,
-            uint32 [*batch, 2, n], of which `ren.lowering.runtime.host_integers.words` says more.
+            uint32 [*batch, 2, n], of which `ren.lowering.runtime.host_arrays.words` says more.
     """
-    made = dict[Table, int]()
+    number = {table: i for i, table in enumerate(tables)}
     first: list[Call | Slice] = []
     value = list(range(graph.inputs))  # of each value of `graph` its number now
     for i, ring in sorted(rings.items()):
-        table = made.setdefault(Table("residues", (ring.moduli,)), len(tables) + len(made))
+        own = tuple(number.setdefault(t, len(number)) for t in _word_tables(ring))
         value[i] = graph.inputs + len(first)
-        first.append(Call(_residues(ring.limbs, ring.n), (table,), (i,)))
+        first.append(Call(_of_words(ring.limbs, ring.n), own, (i,)))
     steps: list[Call | Slice] = []
     for step in graph.steps:
         if isinstance(step, Call):
@@ -81,9 +113,26 @@ def with_words(
             count = 1
         value += range(len(value) + len(first), len(value) + len(first) + count)
     outputs = tuple(value[v] for v in graph.outputs)
-    return Graph(graph.inputs, (*first, *steps), outputs), (*tables, *made)
+    return Graph(graph.inputs, (*first, *steps), outputs), tuple(number)
 
 
-def _residues(limbs: int, n: int) -> Program:
-    slot = Instr("SLOT", 0, (), (), 2, n)
-    return Program((slot, Instr("RESIDUES", None, (0,), (0,), limbs, n)), (1,), 1)
+def _word_tables(ring: RingSpec) -> tuple[Table, ...]:
+    """The tables of `_of_words`: moduli, then 2^32, 2^64 and 2^63 in Montgomery form."""
+    constants = (Table("constant", (value, ring.moduli)) for value in (1 << 32, 1 << 64, 1 << 63))
+    return (Table("modulus", (ring.moduli,)), *constants)
+
+
+def _of_words(limbs: int, n: int) -> Program:
+    """The residues c 2^32 mod q of words (low, high) of c + 2^63: one sum of two products.
+
+    A product divides by 2^32. So low 2^64 + high 2^96 is what it takes, below 2^33 q.
+    """
+    instrs = (
+        Instr("SLOT", 0, (), (), 2, n),
+        Instr("VIEW", ((0, 1),), (0,), (), 1, n),
+        Instr("VIEW", ((1, 1),), (0,), (), 1, n),
+        *(Instr("FILL", None, (), (table,), limbs, n) for table in (1, 2, 3)),
+        Instr("DOT", None, (1, 3, 2, 4), (0,), limbs, n),
+        Instr("SUB", None, (6, 5), (0,), limbs, n),
+    )
+    return Program(instrs, (7,), 1)

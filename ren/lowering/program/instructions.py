@@ -7,7 +7,7 @@ runs for each instruction: `ren.lowering.backends.{xla,reference,native}.ops`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterable
 from itertools import groupby
 from typing import Any
 
@@ -16,7 +16,7 @@ import numpy as np
 
 from ren.core.node import Node
 from ren.core.ring import Domain, limb_positions
-from ren.lowering.kernels import automorphism, convert, embedding, integers, ntt, tables
+from ren.lowering.kernels import convert, integers, ntt, substitution, tables
 
 Arrays = tuple[Any, ...]
 
@@ -53,12 +53,12 @@ _BUILDERS: dict[str, Callable[..., tuple[np.ndarray, ...]]] = {
     "lift": convert.lift_tables,
     "residues": integers.residue_tables,
     "floats": integers.float_tables,
-    "coefficient_permutation": automorphism.coefficient_permutation,
-    "coefficient_index": lambda n, g: automorphism.coefficient_permutation(n, g)[:1],
-    "sign_mask": lambda n, g: (_mask(automorphism.coefficient_permutation(n, g)[1]),),
+    "coefficient_permutation": substitution.coefficient_permutation,
+    "coefficient_index": lambda n, g: substitution.coefficient_permutation(n, g)[:1],
+    "sign_mask": lambda n, g: (_mask(substitution.coefficient_permutation(n, g)[1]),),
     "first_mask": lambda n: (_mask(np.arange(n) == 0),),
-    "evaluation_permutation": lambda n, g: (automorphism.evaluation_permutation(n, g),),
-    "embedding_index": lambda n, m: (embedding.embedding_index(n, m),),
+    "evaluation_permutation": lambda n, g: (substitution.evaluation_permutation(n, g),),
+    "embedding_index": lambda n, m: (substitution.embedding_index(n, m),),
 }
 
 
@@ -209,7 +209,25 @@ INSTRUCTIONS: dict[str, Rules] = {
     "INDEX": Rules(),
     "SLOT": Rules(lambda node: node.arg.index),
 }
-# Instructions that no op becomes, with the reason. Only the native backend runs them.
-NOT_OPS: dict[str, str] = {
-    "RESIDUES": "reduces integers of a call to residues; `program.graph.with_words` adds it",
-}
+
+
+def add_instructions(
+    instrs: list[Instr],
+    nodes: Iterable[Node],
+    position: dict[Node, int],
+    tables: dict[Table, int],
+) -> None:
+    """Append the instructions of nodes, sources first.
+
+    Args:
+        instrs: the instructions so far.
+        nodes: in topological order; what they read is among them or in `position`.
+        position: of each node its instruction; it grows.
+        tables: of each table its number; it grows.
+    """
+    for node in nodes:
+        rules, ring = INSTRUCTIONS[node.op.name], node.spec.ring
+        needed = tuple(tables.setdefault(t, len(tables)) for t in rules.tables(node))
+        src = tuple(position[s] for s in node.src)
+        position[node] = len(instrs)
+        instrs.append(Instr(node.op.name, rules.structure(node), src, needed, ring.limbs, ring.n))

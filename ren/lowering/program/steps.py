@@ -1,10 +1,10 @@
-"""Units: the steps of a plan, and what each says of itself."""
+"""Steps of plans: units, and segments of units, which one backend runs as one executable."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterable, Sequence
-from typing import Protocol, TypeVar
+from collections.abc import Collection, Hashable, Iterable, Sequence
+from typing import TypeVar
 
 import attrs
 
@@ -12,7 +12,10 @@ from ren.core import op as ops
 from ren.core.node import Node
 from ren.core.printer import body_name
 from ren.core.spec import BufferArg, PlaceholderArg, ScalarArg, Spec
-from ren.lowering.program.kernel import Kernel
+from ren.lowering.program.graph import Call, Graph, Kernel, Slice
+from ren.lowering.program.instructions import Table
+
+Donations = tuple[tuple[int, int], ...]
 
 
 @attrs.frozen(eq=False)
@@ -53,7 +56,7 @@ class KernelUnit:
     ins: tuple[int, ...]
     outs: tuple[int, ...]
     drops: tuple[int, ...] = ()
-    donate: tuple[tuple[int, int], ...] = ()
+    donate: Donations = ()
     name: str = attrs.field(default=attrs.Factory(_kernel_name, takes_self=True))
 
 
@@ -93,6 +96,73 @@ class ViewUnit:
 
 
 Unit = KernelUnit | CopyUnit | ViewUnit
+Computing = KernelUnit | ViewUnit
+
+
+@attrs.frozen(eq=False)
+class Segment:
+    """Part of a plan for one executable: `values[outs] = graph(*values[ins])`.
+
+    Attributes:
+        units: the units of the plan that it stands for, in order. A part of a program that is not
+            divided into kernels has none.
+        graph: their programs, and how they are wired.
+        tables: the tables of all its programs, each once.
+        ins, outs: the values of the plan that it reads and makes.
+        drops: the values that nothing afterwards reads.
+        donate: pairs (position in `ins`, position in `outs`). The result may stand in the buffer of
+            the input, which is gone afterwards.
+    """
+
+    units: tuple[Computing, ...]
+    graph: Graph
+    tables: tuple[Table, ...]
+    ins: tuple[int, ...]
+    outs: tuple[int, ...]
+    drops: tuple[int, ...] = ()
+    donate: Donations = ()
+
+    @property
+    def name(self) -> str:
+        """Name of the segment, for people."""
+        if len(self.units) == 1:
+            return self.units[0].name
+        if self.units:
+            return f"GRAPH of {len(self.units)} units"
+        programs = (step.program for step in self.graph.steps if isinstance(step, Call))
+        ops = sum(i.op not in ("SLOT", "STORE") for p in programs for i in p.instrs)
+        return f"CALL of {ops} ops"
+
+
+def segment_of(units: Sequence[Computing], wanted: Collection[int] | None = None) -> Segment:
+    """The segment of some units; it drops nothing.
+
+    Args:
+        units: in the order of the plan.
+        wanted: the values that others read, or None for all that the units make.
+    """
+    made = [v for unit in units for v in unit.outs]
+    inside = set(made)
+    ins = tuple(dict.fromkeys(v for unit in units for v in unit.ins if v not in inside))
+    outs = tuple(v for v in made if wanted is None or v in wanted)
+    number = {v: i for i, v in enumerate((*ins, *made))}
+    tables: dict[Table, int] = {}
+    steps: list[Call | Slice] = []
+    for unit in units:
+        src = tuple(number[v] for v in unit.ins)
+        if isinstance(unit, ViewUnit):
+            steps.append(Slice(unit.start, unit.length, src[0]))
+            continue
+        needed = tuple(tables.setdefault(t, len(tables)) for t in unit.kernel.tables)
+        steps.append(Call(unit.kernel.program, needed, src))
+    graph = Graph(len(ins), tuple(steps), tuple(number[v] for v in outs))
+    return Segment(tuple(units), graph, tuple(tables), ins, outs)
+
+
+def unit_segment(unit: Computing) -> Segment:
+    """A unit as a segment of its own, with its donations."""
+    donate = unit.donate if isinstance(unit, KernelUnit) else ()
+    return attrs.evolve(segment_of([unit]), drops=unit.drops, donate=donate)
 
 
 def nbytes(spec: Spec) -> int:
@@ -129,27 +199,13 @@ def value_specs(inputs: Iterable[Input], units: Iterable[Unit]) -> tuple[Spec, .
     return tuple(specs)
 
 
-class Step(Protocol):
-    """A unit or a segment: what it reads, makes and forgets."""
-
-    @property
-    def ins(self) -> tuple[int, ...]:
-        """The values that it reads."""
-        ...
-
-    @property
-    def outs(self) -> tuple[int, ...]:
-        """The values that it makes."""
-        ...
+AnyStep = TypeVar("AnyStep", bound=Unit | Segment)
 
 
-S = TypeVar("S", bound=Step)
-
-
-def with_last_uses(steps: Sequence[S], outputs: Sequence[int]) -> tuple[S, ...]:
+def with_last_uses(steps: Sequence[AnyStep], outputs: Sequence[int]) -> tuple[AnyStep, ...]:
     """The steps, each with the values that nothing after it reads; `outputs` are read last."""
     live = set(outputs)
-    done: list[S] = []
+    done: list[AnyStep] = []
     for step in reversed(steps):
         used = dict.fromkeys((*step.ins, *step.outs))
         drops = tuple(v for v in used if v not in live)

@@ -10,35 +10,37 @@ until each is one call. Values between two calls are arrays.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import weakref
+from collections.abc import Collection, Sequence
 
 import attrs
 
 from ren.core import op as ops
 from ren.core.errors import NativeError
-from ren.core.node import Node, toposort
+from ren.core.node import Node, make, toposort
 from ren.core.op import Kind
-from ren.core.spec import Spec
+from ren.core.spec import SlotArg, Spec, StoreArg
 from ren.lowering.backends.base import Unsupported
 from ren.lowering.backends.native import library
 from ren.lowering.backends.native.backend import NO_GAIN, gains_on
-from ren.lowering.backends.native.batch_axes import axes_of
 from ren.lowering.backends.native.bytecode import NativeProgram, lowering_of, native_program
-from ren.lowering.backends.native.limb_program import LoweringError
+from ren.lowering.backends.native.limb_program import LoweringError, axes_of
 from ren.lowering.backends.native.printer import printed
 from ren.lowering.devices.devices import check_devices, threads
 from ren.lowering.passes.pipeline import made_explicit
 from ren.lowering.plan.plan import Source
-from ren.lowering.program.graph import Call, Graph
-from ren.lowering.program.instructions import INSTRUCTIONS, Table
-from ren.lowering.program.kernel import Instr, Program
-from ren.lowering.program.segment import Segment
-from ren.lowering.program.steps import Input, nbytes, with_last_uses
+from ren.lowering.program.graph import Call, Graph, Program
+from ren.lowering.program.instructions import Instr, Table, add_instructions
+from ren.lowering.program.steps import Input, Segment, nbytes, with_last_uses
 
 # The least degree at which native calls are preferred to kernels before either is timed.
 LEAST_N = 1 << 12
 # A program that needs more calls than this is left to kernels.
 MOST_CALLS = 64
+
+# The calls of programs that are alive, by the number of devices.
+_fitted: weakref.WeakKeyDictionary[Source, dict[int, NativeCalls | Unsupported]]
+_fitted = weakref.WeakKeyDictionary()
 
 
 @attrs.frozen(eq=False)
@@ -90,7 +92,15 @@ def native_calls(source: Source | None) -> NativeCalls | Unsupported:
         return Unsupported(str(error).partition("\n")[0])
     if usable.reason:
         return Unsupported(usable.reason)
-    return _fitting(made_explicit(source.sink), source.inputs, devices)
+    fitted = _fitted.setdefault(source, {})
+    if devices not in fitted:
+        fitted[devices] = _fitting(made_explicit(source.sink), source.inputs, devices)
+    return fitted[devices]
+
+
+def forget() -> None:
+    """Finds the calls of every program anew."""
+    _fitted.clear()
 
 
 def listing(source: Source) -> dict[str, str]:
@@ -114,8 +124,12 @@ def listing(source: Source) -> dict[str, str]:
 
 
 def _fitting(sink: Node, inputs: Sequence[Input], devices: int) -> NativeCalls | Unsupported:
-    """The calls of a graph, cut until each is within the limits of one."""
-    groups = [[node for node in toposort(sink)[:-1] if node.src]]
+    """The calls of a graph, one for each degree, cut until each is within the limits of one."""
+    order = [node for node in toposort(sink)[:-1] if node.src]
+    if not order:
+        return NO_GAIN
+    degrees = sorted({node.spec.ring.n for node in order})  # EMBED alone leads to another: a larger
+    groups = [[node for node in order if node.spec.ring.n == n] for n in degrees]
     while True:
         segments, outputs, specs = _segments(groups, sink, inputs)
         if not any(gains_on(segment.graph) for segment in segments):
@@ -130,8 +144,9 @@ def _fitting(sink: Node, inputs: Sequence[Input], devices: int) -> NativeCalls |
                 return Unsupported("batch axes that are taken apart may be divided among devices")
             programs.append(made)
         else:
-            calls = NativeCalls(segments, tuple(programs), outputs, 0)
-            return attrs.evolve(calls, held_bytes=_held(calls, specs, inputs, devices * threads()))
+            outside = {*range(len(inputs)), *outputs}
+            held = _held(segments, programs, outside, specs, devices * threads())
+            return NativeCalls(segments, tuple(programs), outputs, held)
         i = len(programs)  # the first group beyond a call
         if not made.is_too_large or len(groups[i]) < 2 or len(groups) >= MOST_CALLS:
             return made
@@ -148,10 +163,12 @@ def _segments(
     number = {leaf: by_arg[id(leaf.arg)] for leaf in leaves}
     specs = [given.spec for given in inputs]
     bare = [root for root in dict.fromkeys(sink.src) if root not in number and not root.src]
+    end = len(groups) - 1
+    last_of = {group[0].spec.ring.n: i for i, group in enumerate(groups) if group}  # by degree
     segments = []
     for i, group in enumerate(groups):
         wanted = [node for node in group if last.get(node, -1) > i]
-        wanted += bare if i == len(groups) - 1 else []
+        wanted += [root for root in bare if last_of.get(root.spec.ring.n, end) == i]
         segment = _segment(group, wanted, number, len(specs))
         number.update(zip(wanted, segment.outs, strict=True))
         specs += [node.spec for node in wanted]
@@ -181,21 +198,12 @@ def _segment(
     for i, node in enumerate(slots):
         position[node] = i
         instrs.append(Instr("SLOT", i, (), (), node.spec.ring.limbs, node.spec.ring.n))
-    for node in (*constants, *group):
-        rules, ring = INSTRUCTIONS[node.op.name], node.spec.ring
-        needed = tuple(tables.setdefault(t, len(tables)) for t in rules.tables(node))
-        src = tuple(position[s] for s in node.src)
-        position[node] = len(instrs)
-        instrs.append(Instr(node.op.name, rules.structure(node), src, needed, ring.limbs, ring.n))
-    stores = []
-    for i, node in enumerate(wanted):  # whole arrays, whatever backend runs them
-        limbs, n = node.spec.ring.limbs, node.spec.ring.n
-        instrs.append(Instr("SLOT", -1 - i, (), (), limbs, n))
-        src = (len(instrs) - 1, position[node])
-        stores.append(len(instrs))
-        instrs.append(Instr("STORE", None, src, (), limbs, n))
+    places = [make(ops.SLOT, (), SlotArg(-1 - i, node.spec)) for i, node in enumerate(wanted)]
+    pairs = zip(places, wanted, strict=True)  # whole arrays, whatever backend runs them
+    stores = [make(ops.STORE, pair, StoreArg()) for pair in pairs]
+    add_instructions(instrs, [*constants, *group, *places, *stores], position, tables)
+    program = Program(tuple(instrs), tuple(position[store] for store in stores), len(slots))
     inputs, made = len(slots), len(stores)
-    program = Program(tuple(instrs), tuple(stores), inputs)
     call = Call(program, tuple(range(len(tables))), tuple(range(inputs)))
     graph = Graph(inputs, (call,), tuple(range(inputs, inputs + made)))
     ins = tuple(number[node] for node in slots)
@@ -219,12 +227,17 @@ def _halves(groups: Sequence[list[Node]], i: int, sink: Node) -> tuple[list[Node
     return group[:at], group[at:]
 
 
-def _held(calls: NativeCalls, specs: Sequence[Spec], inputs: Sequence[Input], threads: int) -> int:
-    outside = {*range(len(inputs)), *calls.outputs}
+def _held(
+    segments: Sequence[Segment],
+    programs: Sequence[NativeProgram],
+    outside: Collection[int],
+    specs: Sequence[Spec],
+    threads: int,
+) -> int:
+    """The most bytes that calls hold; the values `outside` do not count."""
     live, most = 0, 0
-    for segment, program in zip(calls.segments, calls.programs, strict=True):
-        live += sum(nbytes(specs[v]) for v in set(segment.outs) - outside)
-        own = program.held_bytes([specs[v].shape for v in segment.ins], threads)
-        most = max(most, live + own)
-        live -= sum(nbytes(specs[v]) for v in set(segment.drops) - outside)
+    for segment, program in zip(segments, programs, strict=True):
+        live += sum(nbytes(specs[v]) for v in set(segment.outs).difference(outside))
+        most = max(most, live + program.held_bytes([specs[v].shape for v in segment.ins], threads))
+        live -= sum(nbytes(specs[v]) for v in set(segment.drops).difference(outside))
     return most

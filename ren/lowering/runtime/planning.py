@@ -1,26 +1,50 @@
-"""Plans of programs, and arrays on devices."""
+"""Programs: planned once by structure, and run by native calls or unit by unit."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import logging
+import threading
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import attrs
-import jax
-import numpy as np
 
-from ren.core.node import Node, toposort
+from ren.config import config
+from ren.core import op as ops
+from ren.core.node import Node, Structure, make, placeholder, structure_of, toposort
 from ren.core.op import Kind
-from ren.lowering.backends.xla import jax_runtime as runtime
-from ren.lowering.devices.devices import PYTHON, check_devices, resolve_device
-from ren.lowering.devices.shardings import default_device, mesh_in_use
-from ren.lowering.devices.tracing import concretely
+from ren.core.rewrite import rewrite
+from ren.core.ring import RingSpec
+from ren.core.spec import BufferArg
+from ren.lowering.backends.base import Unsupported
+from ren.lowering.backends.native.backend import may_be_divided
+from ren.lowering.backends.xla.jax_executable import placement
+from ren.lowering.backends.xla.jax_runtime import check_inputs
+from ren.lowering.devices.devices import (
+    PYTHON,
+    are_divided,
+    check_devices,
+    claim_of,
+    common_place,
+    is_host,
+    is_tracer,
+    is_tracing,
+)
 from ren.lowering.passes.pipeline import run_algebra, run_kernel_passes
 from ren.lowering.plan.lifetimes import values_of
 from ren.lowering.plan.memory import with_donations
-from ren.lowering.plan.plan import Plan, Source
-from ren.lowering.plan.schedule import schedule
-from ren.lowering.program.steps import CopyUnit, Input, with_last_uses
+from ren.lowering.plan.plan import Plan, Source, schedule
+from ren.lowering.program.graph import with_words
+from ren.lowering.program.steps import CopyUnit, Input, Segment, with_last_uses
+from ren.lowering.runtime.native_calls import native_calls
+from ren.lowering.runtime.runner import Runner, run_plan, unit_runner
+from ren.lowering.runtime.trace import active_trace
+
+MOST_PLANNED = 256
+
+_log = logging.getLogger("ren")
+_logged: set[str] = set()  # reasons against native calls that were logged
 
 
 def source_of(sink: Node) -> Source:
@@ -42,9 +66,160 @@ def plan_from(source: Source) -> Plan:
     return attrs.evolve(with_donations(_at_home(plan, source.claims)), source=source)
 
 
+class Planned:
+    """A planned program, over stand-ins for its leaves: good for all of one structure.
+
+    Attributes:
+        source: the program.
+        order: which leaf of the structure each input of the program is.
+        runs: how it ran before, by what that depends on beside the structure.
+    """
+
+    def __init__(self, source: Source, order: tuple[int, ...]) -> None:
+        self.source, self.order = source, order
+        self.runs: dict[Any, Any] = {}
+        self._plan: Plan | None = None
+
+    @property
+    def plan(self) -> Plan:
+        """Its plan, made once."""
+        if self._plan is None:
+            self._plan = plan_from(self.source)
+        return self._plan
+
+    def __repr__(self) -> str:
+        return f"<Planned: {len(self.order)} inputs, {len(self.source.sink.src)} outputs>"
+
+
+def run_planned(program: Planned, inputs: Sequence[Any]) -> tuple[Any, ...]:
+    """The arrays of a program's roots, by native calls where it can be, else unit by unit.
+
+    A second run on arrays of the same devices only calls. Under a JAX trace these calls become a
+    part of the trace.
+
+    Args:
+        program: what runs.
+        inputs: the arrays of its inputs in order.
+
+    Raises:
+        ForkError: this process was forked after JAX had started, and an input is an array of JAX.
+    """
+    check_inputs(inputs)
+    if active_trace.get() is not None:
+        return run_plan(program.plan, inputs)
+    if any(map(is_tracer, inputs)):
+        traced = native_runner(program.source, program.source.inputs, inputs)
+        return run_plan(program.plan, inputs) if traced is None else traced.once(inputs)
+    key = (config.native, *_places(inputs))
+    run = program.runs.get(key)
+    if run is None:
+        native = native_runner(program.source, program.source.inputs, inputs)
+        run = program.runs[key] = native or unit_runner(program.plan)
+    return run(inputs)
+
+
+def _places(inputs: Sequence[Any]) -> Sequence[Any]:
+    """Shardings of arrays; one entry if all have the same."""
+    places = [PYTHON if is_host(a) else a.sharding for a in inputs]
+    return places[:1] if all([p is places[0] for p in places]) else places
+
+
+def native_runner(
+    source: Source | None,
+    given: Sequence[Input],
+    inputs: Sequence[Any],
+    words: Mapping[int, RingSpec] | None = None,
+) -> Runner | None:
+    """A program as native calls on arrays like `inputs`; else None, and the log says why, once.
+
+    Native calls leave nothing to compile that would pay only later.
+
+    Args:
+        source: what runs.
+        given: its inputs in order.
+        inputs: their arrays.
+        words: the inputs that come as words of integers: see `with_words`.
+    """
+    if any(map(is_host, inputs)):
+        return None
+    is_traced = is_tracing() or any(map(is_tracer, inputs))
+    if not is_traced and common_place(inputs) is None and not are_divided(inputs):
+        return None
+    calls = native_calls(source)
+    if isinstance(calls, Unsupported):
+        if not calls.is_choice and calls.reason not in _logged:
+            _logged.add(calls.reason)
+            _log.info("A plan does not run as native calls: %s.", calls.reason)
+        return None
+    assert source is not None
+    if not all(p.form.is_looped for p in calls.programs) and may_be_divided(placement(inputs)):
+        return None
+    steps = tuple(_of_words(s, words) for s in calls.segments) if words else calls.segments
+    return Runner(given, steps, calls.outputs, program=source.sink)
+
+
+def _of_words(segment: Segment, words: Mapping[int, RingSpec]) -> Segment:
+    rings = {i: words[v] for i, v in enumerate(segment.ins) if v in words}
+    graph, tables = with_words(segment.graph, segment.tables, rings)
+    return attrs.evolve(segment, graph=graph, tables=tables)
+
+
+# Programs by structure and the types and devices of their leaves: the one used longest ago goes.
+_planned: OrderedDict[Any, Planned] = OrderedDict()
+_lock = threading.Lock()
+
+
+def planned(structure: Structure) -> Planned:
+    """The program of a structure, planned once for all that differ in the leaves alone.
+
+    Raises:
+        DeviceError: operands on two devices.
+    """
+    leaves = structure.leaves
+    key = (structure.key, tuple([_kind_of(leaf) for leaf in leaves]))
+    with _lock:
+        if (found := _planned.get(key)) is not None:
+            _planned.move_to_end(key)
+            return found
+    stand_ins = {leaf: placeholder(*_kind_of(leaf)) for leaf in leaves}
+    known = stand_ins | {node: stand_ins[leaf] for node, leaf in structure.known.items()}
+    sink = rewrite(make(ops.SINK, structure.roots), {}, known)
+    source = source_of(sink)
+    position = {stand_ins[leaf].arg: i for i, leaf in enumerate(leaves)}
+    made = Planned(source, tuple([position[given.arg] for given in source.inputs]))
+    with _lock:
+        _planned[key] = made
+        while len(_planned) > MOST_PLANNED:
+            _planned.popitem(last=False)
+    return made
+
+
+def forget() -> None:
+    """Plans every program anew."""
+    with _lock:
+        _planned.clear()
+
+
+def planned_count() -> int:
+    """Number of programs that are planned."""
+    return len(_planned)
+
+
+def _kind_of(leaf: Node) -> Any:
+    """Type of a leaf, and the devices that it demands: programs depend on no more of it."""
+    arg = leaf.arg
+    return leaf.spec, claim_of(arg.array) if isinstance(arg, BufferArg) else arg.device
+
+
 def plan_of(sink: Node) -> Plan:
     """The plan of a SINK; raises DeviceError for operands on two devices."""
-    return plan_from(source_of(sink))
+    structure = structure_of(sink.src, {})
+    leaves = structure.leaves
+    if any(leaf.op is ops.SCALAR for leaf in leaves):  # passes put such numbers together
+        return plan_from(source_of(sink))
+    program = planned(structure)
+    inputs = tuple([Input(leaves[i].arg, leaves[i].spec) for i in program.order])
+    return attrs.evolve(program.plan, inputs=inputs)
 
 
 def _at_home(plan: Plan, claims: Sequence[Any]) -> Plan:
@@ -65,22 +240,3 @@ def _at_home(plan: Plan, claims: Sequence[Any]) -> Plan:
         return plan
     units = with_last_uses(units, tuple(outputs))
     return attrs.evolve(plan, units=units, outputs=tuple(outputs))
-
-
-def copy(array: Any, device: Any) -> Any:
-    """`array` on another device: a NumPy array for "python", else a JAX array."""
-    if device == PYTHON:
-        return np.asarray(array)
-    return jax.device_put(array, device)
-
-
-def placed(array: np.ndarray, device: Any = None) -> Any:
-    """A host array on a device, concretely, also while JAX is tracing; None is JAX's default."""
-    target = None if device is None else resolve_device(device)
-    if target == PYTHON:
-        return array
-    with concretely():
-        usual = default_device() if target is None and mesh_in_use().empty else None
-        if usual is not None and type(array) is np.ndarray and array.dtype == np.uint32:
-            return runtime.put(array, usual)
-        return jax.device_put(array, target)

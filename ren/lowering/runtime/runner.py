@@ -1,13 +1,14 @@
 """The runner: the segments and copies of a plan in order, values dropped after their last use.
 
 Every way to run a plan is a partition of it and a choice of backends. Units, graphs, native calls,
-the interpreter and plans inside a JAX trace all run here.
+the interpreter and plans inside a JAX trace all run here. The first run on arrays of some shapes
+and devices looks up tables and executables, and compiles what is missing. Later runs only call: a
+step takes about a microsecond over its executable, an argument about one.
 """
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -16,41 +17,152 @@ import jax
 import numpy as np
 from jax.profiler import TraceAnnotation
 
+from ren.config import config
 from ren.core.errors import DeviceError, NativeError, RenError
 from ren.core.node import Node
 from ren.core.printer import print_graph
-from ren.core.ring import RingSpec
 from ren.core.user_frame import user_line
-from ren.lowering.backends import select_backend
-from ren.lowering.backends.base import Bound, Executable, Unsupported
-from ren.lowering.backends.native.backend import may_be_divided
-from ren.lowering.backends.reference.backend import Interpreted
-from ren.lowering.backends.xla.tables import placement
-from ren.lowering.devices.devices import PYTHON, claim_of, is_host, is_tracer
-from ren.lowering.devices.donation import check_all, check_not_donated, has_host_marks
-from ren.lowering.devices.shardings import are_divided, common_place
-from ren.lowering.devices.tracing import is_tracing
+from ren.lowering.backends.base import Backend, Call, Executable, Unsupported
+from ren.lowering.backends.native.backend import NATIVE
+from ren.lowering.backends.reference.backend import REFERENCE, Interpreted
+from ren.lowering.backends.xla import jax_runtime as runtime
+from ren.lowering.backends.xla.backend import XLA
+from ren.lowering.backends.xla.jax_executable import epoch
+from ren.lowering.devices.devices import (
+    PYTHON,
+    claim_of,
+    default_device,
+    is_host,
+    is_tracer,
+    is_tracing,
+    layout_of,
+    mesh_in_use,
+)
+from ren.lowering.devices.donation import check_not_donated
 from ren.lowering.plan.lifetimes import Value, values_of
 from ren.lowering.plan.partition import GRAPH, UNITS, Step, partition
-from ren.lowering.plan.plan import Plan, Source
-from ren.lowering.program.graph import with_words
-from ren.lowering.program.segment import Segment, unit_segment
-from ren.lowering.program.steps import CopyUnit, Input, ViewUnit
-from ren.lowering.runtime.native_calls import native_calls
-from ren.lowering.runtime.planning import copy, plan_from
-from ren.lowering.runtime.prepared import Binding, context_in_use, is_concrete, likeness
+from ren.lowering.plan.plan import Plan
+from ren.lowering.program.steps import CopyUnit, Input, Segment, ViewUnit, unit_segment
+from ren.lowering.runtime.host_arrays import copy
 from ren.lowering.runtime.trace import active_trace
 from ren.lowering.runtime.xla_streams import streams_for
 from ren.progress import Progress
 
-# A jitted function has a plan for each argument spec, and one binding does. More are for calls of
-# one plan with other batch shapes or devices, in turns.
+BACKENDS: tuple[Backend, ...] = (NATIVE, REFERENCE, XLA)  # from the first choice to the last
+# One binding is enough, unless calls with several batch shapes or devices take turns.
 MAX_BINDINGS = 4
 MOST_LINES = 40  # of a program that an error prints
 
-Select = Callable[[Segment, Sequence[Any]], Executable]
-_log = logging.getLogger("ren")
-_logged: set[str] = set()  # reasons against native calls that were logged
+_Likeness = tuple[type, tuple[int, ...], bool, Any, Any]
+_Prepared = tuple[Call, tuple[int, ...], tuple[int, ...], tuple[int, ...], str]
+_Values = dict[int, Any] | list[Any]  # by number
+
+
+def executable_of(segment: Segment, args: Sequence[Any]) -> Executable:
+    """The executable of a segment for inputs like `args`, of the first backend that supports it.
+
+    Args:
+        segment: what to run.
+        args: its inputs; see `Backend.compile`.
+
+    Raises:
+        NotImplementedError: no backend supports it; XLA supports all.
+    """
+    reasons = []
+    for backend in BACKENDS:
+        found = backend.compile(segment, args)
+        if not isinstance(found, Unsupported):
+            return found
+        reasons.append(f"{backend.name}: {found.reason}")
+    raise NotImplementedError(f"No backend runs {segment.name} ({'; '.join(reasons)}).")
+
+
+# ------------------------------------------------------------------- later runs
+
+
+@attrs.frozen(eq=False)
+class Binding:
+    """A plan made ready for arrays like some that it has run on.
+
+    Attributes:
+        held: inputs that the plan holds, with their arrays.
+        free: the other inputs, each with what its array is like.
+        context: what else decides where results are.
+        steps: of each the call, the values it reads and makes, those it drops, its name.
+        values: how many values there are.
+        outputs: the values of the plan's roots.
+        streams: of each step, where some run beside each other; else empty.
+    """
+
+    held: tuple[tuple[int, Any], ...]
+    free: tuple[tuple[int, _Likeness], ...]
+    context: tuple[Any, ...]
+    steps: tuple[_Prepared, ...]
+    values: int
+    outputs: tuple[int, ...]
+    streams: tuple[int, ...] = ()
+
+    def fits(self, inputs: Sequence[Any]) -> bool:
+        """True when the steps are right for these arrays."""
+        for i, array in self.held:
+            if inputs[i] is not array:
+                return False
+        for i, (kind, shape, committed, place, layout) in self.free:
+            array = inputs[i]
+            if type(array) is not kind or array.shape != shape or array.committed != committed:
+                return False
+            if array.sharding is not place and array.sharding != place:
+                return False
+            if layout_of(array) != layout:
+                return False
+        return self.context == _context_in_use()
+
+    def __call__(self, inputs: Sequence[Any]) -> tuple[Any, ...]:
+        """The arrays of the plan's roots."""
+        runtime.check_not_forked()
+        values = [*inputs, *[None] * (self.values - len(inputs))]
+        if self.streams:
+            self._run_in_streams(values)
+        else:
+            for step in self.steps:
+                _run(step, values)
+        return tuple([values[i] for i in self.outputs])
+
+    def _run_in_streams(self, values: list[Any]) -> None:
+        own = runtime.stream()  # that of the first stream
+        now = 0
+        try:
+            for stream, step in zip(self.streams, self.steps, strict=True):
+                if stream != now:
+                    runtime.set_stream(runtime.numbered_stream(stream) if stream else own)
+                    now = stream
+                _run(step, values)
+        finally:
+            runtime.set_stream(own)
+
+
+def _run(step: _Prepared, values: _Values) -> None:
+    """Puts what a step makes into `values`."""
+    call, ins, outs, drops, name = step
+    with TraceAnnotation(name):
+        results = call([values[i] for i in ins])
+    for i, result in zip(outs, results, strict=True):
+        values[i] = result
+    for i in drops:
+        values[i] = None
+
+
+def _likeness(array: Any) -> _Likeness:
+    """All that tells two arrays apart for an executable, their values left out."""
+    return type(array), array.shape, array.committed, array.sharding, layout_of(array)
+
+
+def _context_in_use() -> tuple[Any, ...]:
+    """State that decides what runs besides the arrays: devices, epoch of the kernels, `native`."""
+    return epoch(), default_device(), mesh_in_use(), config.native
+
+
+# ------------------------------------------------------------------- runs
 
 
 class Runner:
@@ -70,7 +182,7 @@ class Runner:
         inputs: Sequence[Input],
         steps: tuple[Step, ...],
         outputs: tuple[int, ...],
-        select: Select = select_backend.compiled,
+        select: Callable[[Segment, Sequence[Any]], Executable] = executable_of,
         streams: Callable[[Sequence[Any]], tuple[int, ...]] = lambda inputs: (),
         program: Node | None = None,
     ) -> None:
@@ -81,7 +193,7 @@ class Runner:
 
     @property
     def is_native(self) -> bool:
-        """Whether all steps are native calls."""
+        """True where all steps are native calls."""
         return self._program is not None
 
     def __call__(self, inputs: Sequence[Any]) -> tuple[Any, ...]:
@@ -95,11 +207,11 @@ class Runner:
             NativeError: a native call failed.
         """
         try:
-            if active_trace() is None and not is_tracing():
+            if active_trace.get() is None and not is_tracing():
                 for binding in self._known:
                     if binding.fits(inputs):
                         return binding(inputs)
-                if all(map(is_concrete, inputs)):
+                if all(isinstance(a, jax.Array) and not is_tracer(a) for a in inputs):
                     return self._bound(inputs)
             return self._step_by_step(inputs)
         except (RuntimeError, ValueError) as error:  # JAX raises the one on dispatch, XLA the other
@@ -122,34 +234,38 @@ class Runner:
             DeviceError: the arrays are on several devices.
             NativeError: a native call failed.
         """
-        self._check_donations(inputs)
+        given = zip(self.inputs, inputs, strict=True)
+        check_not_donated(*[array for source, array in given if not source.is_donated])
         if "incompatible devices" in str(error):
             raise DeviceError(
                 f"{user_line()} computes with arrays on several devices.",
                 "The arrays of one program are on one device, or divided over the same devices.",
                 "Move them: x.to(y.device), or jax.device_put(x, device).",
             ) from error
-        if self.is_native and not isinstance(error, RenError):
-            raise self._failed(error) from error
+        if self._program is None or isinstance(error, RenError):
+            return
+        reason = str(error).partition("\n")[0] or type(error).__name__
+        lines = print_graph(self._program).splitlines()
+        more = [f"... and {len(lines) - MOST_LINES} lines more"] if len(lines) > MOST_LINES else []
+        raise NativeError(
+            f"A native call failed: {reason}",
+            f"It was one of {', '.join(step.name for step in self.steps)}.",
+            "Compare with a run without native code, ren.config.native = False (REN_NATIVE=0), and "
+            "please report the program:\n" + "\n".join([*lines[:MOST_LINES], *more]),
+        ) from error
 
     def _bound(self, inputs: Sequence[Any]) -> tuple[Any, ...]:
         """Runs the steps once, and remembers how to run them again on arrays like these."""
         held = tuple((i, inputs[i]) for i in sorted(self._held))
-        free = tuple((i, likeness(a)) for i, a in enumerate(inputs) if i not in self._held)
-        context = context_in_use()
+        free = tuple((i, _likeness(a)) for i, a in enumerate(inputs) if i not in self._held)
+        context = _context_in_use()
         streams = self._streams(inputs)
         values, steps = dict(enumerate(inputs)), []
         with Progress(len(self.steps), "compiling and running kernels") as progress:
             for step in self.steps:
-                args = [values[i] for i in step.ins]
-                bound = self._prepared(step, args)
-                with TraceAnnotation(step.name):
-                    values.update(zip(step.outs, bound.results(args), strict=True))
-                for i in step.drops:
-                    values[i] = None
-                ins = tuple(step.ins[i] for i in bound.ins)
-                outs = tuple(step.outs[i] for i in bound.outs)
-                steps.append((bound.call, ins, outs, step.drops, step.name))
+                call = self._prepared(step, [values[i] for i in step.ins])
+                steps.append((call, step.ins, step.outs, step.drops, step.name))
+                _run(steps[-1], values)
                 progress.step()
         outputs, count = self.outputs, 1 + max(values, default=-1)
         binding = Binding(held, free, context, tuple(steps), count, outputs, streams)
@@ -157,17 +273,15 @@ class Runner:
         return tuple(values[i] for i in outputs)
 
     def _step_by_step(self, inputs: Sequence[Any]) -> tuple[Any, ...]:
-        if has_host_marks():
-            check_all(filter(is_host, inputs))
-        # Under a JAX trace nothing runs yet: nothing may be overwritten, and there is nothing to
-        # time.
+        check_not_donated(*filter(is_host, inputs))  # XLA refuses the others itself
+        # Under a JAX trace nothing runs yet: nothing may be overwritten, and nothing is timed.
         is_traced = is_tracing() or any(map(is_tracer, inputs))
-        trace = None if is_traced else active_trace()
+        trace = None if is_traced else active_trace.get()
         values: dict[int, Any] = dict(enumerate(inputs))
         with Progress(len(self.steps), "compiling and running kernels") as progress:
             for step in self.steps:
                 args = [values[v] for v in step.ins]
-                run = partial(self._traced if is_traced else self._run, step, args)
+                run = partial(self._results, step, args, is_traced)
                 with TraceAnnotation(step.name):
                     results = run() if trace is None else trace.timed(_told(step), args, run)
                 values.update(zip(step.outs, results, strict=True))
@@ -176,37 +290,16 @@ class Runner:
                 progress.step()
         return tuple(values[v] for v in self.outputs)
 
-    def _prepared(self, step: Step, args: Sequence[Any]) -> Bound:
+    def _prepared(self, step: Step, args: Sequence[Any]) -> Call:
         if isinstance(step, CopyUnit):
-            return Bound(lambda arrays: (copy(arrays[0], step.device),), (0,), (0,))
+            return lambda arrays: (copy(arrays[0], step.device),)
         return self._select(step, args).bind(args)
 
-    def _run(self, step: Step, args: Sequence[Any]) -> Sequence[Any]:
-        return self._prepared(step, args).results(args)
-
-    def _traced(self, step: Step, args: Sequence[Any]) -> Sequence[Any]:
-        if isinstance(step, CopyUnit):
-            return (copy(args[0], step.device),)
+    def _results(self, step: Step, args: Sequence[Any], is_traced: bool) -> Sequence[Any]:
+        if isinstance(step, CopyUnit) or not is_traced:
+            return self._prepared(step, args)(args)
         bare = attrs.evolve(step, donate=()) if step.donate else step
         return self._select(bare, args).traced(args)
-
-    def _check_donations(self, inputs: Sequence[Any]) -> None:
-        """Raises DonatedBufferError where an input, not donated in this call, was given away."""
-        for source, array in zip(self.inputs, inputs, strict=True):
-            if not source.is_donated:
-                check_not_donated(array)
-
-    def _failed(self, error: Exception) -> NativeError:
-        reason = str(error).partition("\n")[0] or type(error).__name__
-        assert self._program is not None
-        lines = print_graph(self._program).splitlines()
-        more = [f"... and {len(lines) - MOST_LINES} lines more"] if len(lines) > MOST_LINES else []
-        return NativeError(
-            f"A native call failed: {reason}",
-            f"It was one of {', '.join(step.name for step in self.steps)}.",
-            "Compare with a run without native code, ren.config.native = False (REN_NATIVE=0), and "
-            "please report the program:\n" + "\n".join([*lines[:MOST_LINES], *more]),
-        )
 
 
 def _told(step: Step) -> Any:
@@ -216,8 +309,8 @@ def _told(step: Step) -> Any:
 
 def unit_runner(plan: Plan) -> Runner:
     """A plan unit by unit."""
-    streams = partial(streams_for, plan)
-    return Runner(plan.inputs, partition(plan, UNITS), plan.outputs, streams=streams)
+    steps, streams = partition(plan, UNITS), partial(streams_for, plan)
+    return Runner(plan.inputs, steps, plan.outputs, streams=streams)
 
 
 def graph_runner(plan: Plan) -> Runner:
@@ -231,60 +324,9 @@ def graph_runner(plan: Plan) -> Runner:
     return Runner(plan.inputs, partition(plan, GRAPH), plan.outputs)
 
 
-def native_runner(
-    source: Source | None,
-    given: Sequence[Input],
-    inputs: Sequence[Any],
-    words: Mapping[int, RingSpec] | None = None,
-) -> Runner | None:
-    """A program as native calls on arrays like `inputs`; else None, and the log says why, once.
-
-    Native calls leave nothing to compile that would pay only later.
-
-    Args:
-        source: what runs.
-        given: its inputs in order.
-        inputs: their arrays.
-        words: the inputs that come as words of integers: see `with_words`.
-    """
-    if any(map(is_host, inputs)):
-        return None
-    is_traced = is_tracing() or any(map(is_tracer, inputs))
-    if not is_traced and common_place(inputs) is None and not are_divided(inputs):
-        return None
-    calls = native_calls(source)
-    if isinstance(calls, Unsupported) or source is None:
-        reason = calls.reason if isinstance(calls, Unsupported) and not calls.is_choice else ""
-        if reason and reason not in _logged:
-            _logged.add(reason)
-            _log.info("A plan does not run as native calls: %s.", reason)
-        return None
-    if not all(p.form.is_looped for p in calls.programs) and may_be_divided(placement(inputs)):
-        return None
-    steps = tuple(_of_words(s, words) for s in calls.segments) if words else calls.segments
-    return Runner(given, steps, calls.outputs, program=source.sink)
-
-
-def _of_words(segment: Segment, words: Mapping[int, RingSpec]) -> Segment:
-    rings = {i: words[v] for i, v in enumerate(segment.ins) if v in words}
-    graph, tables = with_words(segment.graph, segment.tables, rings)
-    return attrs.evolve(segment, graph=graph, tables=tables)
-
-
 def run_plan(plan: Plan, inputs: Sequence[Any]) -> tuple[Any, ...]:
     """The arrays of the plan's roots, unit by unit; see `Runner`."""
-    return Runner(plan.inputs, partition(plan, UNITS), plan.outputs).once(inputs)
-
-
-def run_once(source: Source, inputs: Sequence[Any]) -> tuple[Any, ...]:
-    """The arrays of a program's roots, by native calls where it can be, else unit by unit.
-
-    Under a JAX trace these calls become a part of the trace.
-    """
-    found = native_runner(source, source.inputs, inputs) if active_trace() is None else None
-    if found is not None:
-        return found.once(inputs)
-    return run_plan(plan_from(source), inputs)
+    return unit_runner(plan).once(inputs)
 
 
 def interpret_plan(plan: Plan, inputs: Sequence[Any]) -> tuple[Any, ...]:
@@ -296,7 +338,7 @@ def interpret_plan(plan: Plan, inputs: Sequence[Any]) -> tuple[Any, ...]:
     Raises:
         DonatedBufferError: an input was given away before.
     """
-    check_all(inputs)
+    check_not_donated(*inputs)
     values = values_of(plan)
     steps = (_still(s, values) if isinstance(s, CopyUnit) else s for s in partition(plan, UNITS))
     interpreted = Runner(plan.inputs, tuple(steps), plan.outputs, lambda step, _: Interpreted(step))
@@ -307,7 +349,7 @@ def interpret_plan(plan: Plan, inputs: Sequence[Any]) -> tuple[Any, ...]:
 
 
 def _still(copy: CopyUnit, values: Sequence[Value]) -> Segment:
-    """A copy as a view of all limbs: the interpreter moves nothing."""
+    """A view of all limbs in place of a copy: the interpreter moves nothing."""
     spec = values[copy.ins[0]].spec
     return unit_segment(ViewUnit(spec, 0, spec.ring.limbs, copy.ins, copy.outs, copy.drops))
 
@@ -320,12 +362,7 @@ def _returned(array: np.ndarray, claim: Any, inputs: Sequence[Any]) -> Any:
         return jax.device_put(array)
     alike = (a for a in inputs if claim_of(a) == claim and a.ndim == array.ndim)
     place = next((a.sharding for a in alike), None)
-    return jax.device_put(array, place or _over(claim))
-
-
-def _over(claim: frozenset[Any]) -> Any:
-    """The one device of a claim, or a sharding with the whole array on each of its devices."""
-    if len(claim) == 1:
-        return next(iter(claim))
-    mesh = jax.sharding.Mesh(np.array(sorted(claim, key=lambda d: d.id)), ("devices",))
-    return jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec())
+    if place is None and len(claim) > 1:  # the whole array on each of the devices
+        mesh = jax.sharding.Mesh(np.array(sorted(claim, key=lambda d: d.id)), ("devices",))
+        place = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec())
+    return jax.device_put(array, place or next(iter(claim)))

@@ -15,8 +15,8 @@ from ren.core import html
 from ren.core.text_table import columns, duration, size
 from ren.lowering.program.steps import Unit
 
-# The trace of this thread or task, if one is active; a new thread starts without.
-_active: ContextVar[Trace | None] = ContextVar("ren_trace", default=None)
+# The trace that records in this thread or task, if any; a new thread starts without.
+active_trace: ContextVar[Trace | None] = ContextVar("ren_trace", default=None)
 
 
 class Timed(Protocol):
@@ -100,11 +100,6 @@ class Trace:
         return f"<Trace: {len(self.records)} units, {duration(self.seconds)}>"
 
 
-def active_trace() -> Trace | None:
-    """The trace that records in this thread, if any."""
-    return _active.get()
-
-
 @contextmanager
 def trace() -> Iterator[Trace]:
     """Records every unit that runs inside: name, shapes, bytes, seconds.
@@ -125,8 +120,8 @@ def trace() -> Iterator[Trace]:
         ['NTT']
     """
     made = Trace()
-    token = _active.set(made)
+    token = active_trace.set(made)
     try:
         yield made
     finally:
-        _active.reset(token)
+        active_trace.reset(token)

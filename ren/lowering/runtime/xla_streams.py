@@ -17,11 +17,9 @@ from typing import Any
 from ren.lowering.backends.native import library
 from ren.lowering.backends.native.backend import gains
 from ren.lowering.backends.xla import jax_runtime as runtime
-from ren.lowering.devices.devices import threads
-from ren.lowering.devices.shardings import common_place
-from ren.lowering.plan.cost import unit_cost
+from ren.lowering.devices.devices import common_place, threads
+from ren.lowering.plan.cost import estimated_seconds, unit_cost
 from ren.lowering.plan.plan import Plan
-from ren.lowering.plan.time_model import estimated_seconds
 from ren.lowering.program.steps import CopyUnit, value_specs
 
 MAX_STREAMS = 4

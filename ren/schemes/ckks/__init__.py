@@ -25,10 +25,9 @@ from ren.core.errors import (
 )
 from ren.schemes.ckks import math, testing
 from ren.schemes.ckks.analysis.debugging import debug
-from ren.schemes.ckks.analysis.planning import plan
+from ren.schemes.ckks.analysis.planning import Requirements, plan, spec
 from ren.schemes.ckks.analysis.precision import Precision, precision
-from ren.schemes.ckks.analysis.requirements import Requirements, spec
-from ren.schemes.ckks.arithmetic.mode import manual
+from ren.schemes.ckks.arithmetic.manual import manual
 from ren.schemes.ckks.ciphertext import Ciphertext
 from ren.schemes.ckks.circuits.convolution import conv1d, conv2d, convolution
 from ren.schemes.ckks.circuits.linear import LinearMap, linear
@@ -36,14 +35,12 @@ from ren.schemes.ckks.circuits.matmul import matmul
 from ren.schemes.ckks.circuits.reductions import strided_sum
 from ren.schemes.ckks.circuits.shaping import concat, pad
 from ren.schemes.ckks.context import Context
-from ren.schemes.ckks.create import context
+from ren.schemes.ckks.create import context, load_context, load_server
 from ren.schemes.ckks.encoding.plaintext import Plaintext
 from ren.schemes.ckks.functions.approximation import Approximation, approximate
 from ren.schemes.ckks.functions.polynomial import chebyshev, poly
 from ren.schemes.ckks.noise.estimate import Estimate
-from ren.schemes.ckks.parameters.parameters import Parameters
-from ren.schemes.ckks.parameters.presets import PRESETS
-from ren.schemes.ckks.server import load_context, load_server
+from ren.schemes.ckks.parameters.parameters import PRESETS, Parameters
 from ren.schemes.ckks.stacking import stack, unstack
 
 __all__ = [

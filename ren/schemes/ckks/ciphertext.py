@@ -12,27 +12,28 @@ import jax
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ren.poly import Poly, realize_polys
+from ren.poly import Poly
+from ren.poly.poly import realize_polys
 from ren.poly.symbolic import Aside, Length, Symbolic
 from ren.schemes.ckks.arithmetic import automatic as arithmetic
+from ren.schemes.ckks.arithmetic import evolve, rotation
 from ren.schemes.ckks.arithmetic import manual as explicit
-from ren.schemes.ckks.arithmetic import rotation
 from ren.schemes.ckks.arithmetic.argument_checks import as_bound, as_integer
-from ren.schemes.ckks.arithmetic.axes import check_axis, check_not_flattened
-from ren.schemes.ckks.arithmetic.mode import is_manual
+from ren.schemes.ckks.arithmetic.manual import is_manual
 from ren.schemes.ckks.arithmetic.operation_hooks import operation
+from ren.schemes.ckks.arithmetic.shapes import check_axis, check_not_flattened
 from ren.schemes.ckks.circuits import linear, matmul, operators, reductions, shaping
 from ren.schemes.ckks.encoding import array_protocols as protocols
 from ren.schemes.ckks.encoding import serialization
 from ren.schemes.ckks.encoding.ciphertext_data import CiphertextData
 from ren.schemes.ckks.encoding.display import ciphertext_page
+from ren.schemes.ckks.encoding.encoder import as_numbers
 from ren.schemes.ckks.encoding.layout import Layout
 from ren.schemes.ckks.encoding.plaintext import Plaintext
-from ren.schemes.ckks.encoding.values import as_numbers
 from ren.schemes.ckks.noise import bounds as noises
 from ren.schemes.ckks.noise.sigmas import log2_of
 from ren.schemes.rlwe.active_context import context_for
-from ren.schemes.rlwe.files import Stored
+from ren.schemes.rlwe.frame import Stored
 
 
 class Ciphertext(CiphertextData, Stored):
@@ -45,15 +46,9 @@ class Ciphertext(CiphertextData, Stored):
     laziness is in that form.
 
     Attributes:
-        polys: (c0, c1), NTT domain, the normal form: with `noise` the children of the pytree.
-        level: counts a rescale that is pending. It, layout, key_id and params are static.
-        noise: what is known of message and error, float32 [*batch, noise.WIDTH], public; NaN where
-            nothing is. Read it as `estimate`.
-        seed: what c1 was expanded from, for fresh ciphertexts only; halves their bytes. It does
-            not travel through pytrees, nor does the next.
-        pending: what sums go on from while the normal form of a product has not run.
-        own_scale: static; the scale where it is not the level's, inside `ckks.manual()` only;
-            there, a product has three polynomials.
+        polys: (c0, c1), NTT domain, the normal form: with the tracked noise the children of the
+            pytree. Inside `ckks.manual()` a product has three polynomials.
+        level: counts a rescale that is pending. It, key_id and params are static.
 
     Raises:
         DepthError: an operation below level 0.
@@ -125,7 +120,7 @@ class Ciphertext(CiphertextData, Stored):
         if isinstance(exponent, Symbolic):
             exponent = exponent.__index__()
         if not isinstance(exponent, numbers.Integral):
-            raise protocols.no_power(exponent)
+            protocols.no_power(exponent)
         if is_manual():
             return explicit.power(self, int(exponent))
         return arithmetic.power(explicit.normal(self), int(exponent))
@@ -260,7 +255,7 @@ class Ciphertext(CiphertextData, Stored):
 
         In manual mode: one level down, and the scale divided by the ratio of the moduli.
         """
-        return explicit.rescale(self) if is_manual() else arithmetic.settle(explicit.normal(self))
+        return explicit.rescale(self) if is_manual() else evolve.settle(explicit.normal(self))
 
     def relinearize(self) -> Ciphertext:
         """The same in normal form; relinearization and rescale are one step, as in `rescale`.
@@ -269,13 +264,13 @@ class Ciphertext(CiphertextData, Stored):
         """
         if is_manual():
             return explicit.relinearize(self)
-        return arithmetic.settle(explicit.normal(self))
+        return evolve.settle(explicit.normal(self))
 
     def drop_to(self, level: int) -> Ciphertext:
         """The same message at a lower level; smaller and faster, with less depth left."""
         if is_manual():
             return explicit.drop_to(self, level)
-        return arithmetic.drop_to(explicit.normal(self), as_integer(level, "drop_to()"))
+        return evolve.drop_to(explicit.normal(self), as_integer(level, "drop_to()"))
 
     def compress(self) -> Ciphertext:
         """The same message at level 0, where it takes the fewest bytes: for replies."""
@@ -292,7 +287,7 @@ class Ciphertext(CiphertextData, Stored):
         Raises:
             ParameterError: the bound is not a positive number.
         """
-        return arithmetic.within(self, as_bound(bound))
+        return evolve.within(self, as_bound(bound))
 
     def decrypt(self) -> NDArray:
         """The message, with the shape and real or complex dtype that went in.

@@ -12,22 +12,24 @@ import jax
 import numpy as np
 from numpy.typing import NDArray
 
+from ren.capture.programs import Integers
 from ren.core import html
 from ren.core.errors import MissingKeyError, OperandError, ParameterError, RandomnessError
-from ren.lowering.devices.tracing import is_tracing
-from ren.poly.capturing import is_capturing, not_capturing
+from ren.core.listed import Listed
+from ren.lowering.devices.devices import is_tracing
+from ren.poly import Poly
+from ren.poly.realization import is_capturing, not_capturing
+from ren.poly.symbolic import as_symbol
 from ren.sampling import fresh_seed
 from ren.schemes.ckks.arithmetic import rotation
 from ren.schemes.ckks.arithmetic.argument_checks import as_bound, as_integers, check_ciphertext
 from ren.schemes.ckks.arithmetic.operation_hooks import check_readable
 from ren.schemes.ckks.ciphertext import Ciphertext
-from ren.schemes.ckks.encoding import context_serialization as serialization
-from ren.schemes.ckks.encoding import encoder, plaintext
-from ren.schemes.ckks.encoding import encrypt as fresh
-from ren.schemes.ckks.encoding.layout import LEFTOVERS, ZEROS
+from ren.schemes.ckks.encoding import encoder, plaintext, serialization
+from ren.schemes.ckks.encoding.layout import LEFTOVERS, ZEROS, Layout
 from ren.schemes.ckks.encoding.plaintext import Plaintext
 from ren.schemes.ckks.noise import bounds as noises
-from ren.schemes.ckks.noise.decryption_budget import SharingTerms, ledger_name, resume
+from ren.schemes.ckks.noise.decryption_budget import SharingTerms, ledger_of
 from ren.schemes.ckks.noise.estimate import Estimate
 from ren.schemes.ckks.noise.sigmas import public_sigma, secret_sigma
 from ren.schemes.ckks.parameters.checks import as_python_int
@@ -36,18 +38,18 @@ from ren.schemes.ckks.parameters.parameters import Parameters
 from ren.schemes.ckks.sharing import hidden
 from ren.schemes.rlwe import active_context as active
 from ren.schemes.rlwe import encryption
-from ren.schemes.rlwe.files import PRIVATE, SHARED, PathLike, write
-from ren.schemes.rlwe.galois import conjugation_element, galois_element, steps_by_element
+from ren.schemes.rlwe.active_context import announced
+from ren.schemes.rlwe.frame import PRIVATE, SHARED, PathLike, write
 from ren.schemes.rlwe.keychain import Keychain
 from ren.schemes.rlwe.keys import Entropy, SwitchingKey, sizes
+from ren.schemes.rlwe.keyswitch import conjugation_element, galois_element, steps_by_element
 from ren.schemes.rlwe.ownership import require_one_owner, require_owned
-from ren.schemes.rlwe.user_call import announced
 
 _LISTED = 16  # steps in a sentence; more are in the call alone
 _MOST_NAMES = 24  # of keys on a page
 
 
-class Context:
+class Context(metaclass=Listed):
     """Keys under one `key_id`; made by `ckks.context`, `.server()`, `.public()` or `from_bytes`.
 
     An owner's context holds the secret: it encrypts, decrypts and makes evaluation keys. A server
@@ -57,6 +59,8 @@ class Context:
         params: the parameters.
         key_id: public, a hash of the owner's keys; data under another one does not mix with this.
     """
+
+    __internal__ = ("galois_key", "slots_of")
 
     def __init__(self, params: Parameters, keys: Keychain, entropy: Entropy = fresh_seed) -> None:
         self.params, self._keys, self._entropy = params, keys, entropy
@@ -96,10 +100,8 @@ class Context:
             ParameterError: values that are not numbers, are too large for the level, or beyond
                 `bound`.
         """
-        at = self._level(level)
-        return plaintext.encode(
-            values, self.params, at, at_once=not is_capturing(), bound=_stated(bound)
-        )
+        at, bound = self._level(level), None if bound is None else as_bound(bound)
+        return plaintext.encode(values, self.params, at, at_once=not is_capturing(), bound=bound)
 
     def encrypt(
         self, values: Any, level: int | None = None, bound: float | None = None
@@ -127,9 +129,10 @@ class Context:
             )
         at, params = self._level(level), self.params
         bound = params.bound if bound is None else as_bound(bound)
-        polys, seed, layout, slots = fresh.encrypted(values, at, self._keys, params, self._entropy)
+        message, layout, slots = _message(values, at, params)
+        polys, seed = encryption.encrypt(message, self._keys, params, self._entropy)
         sigma_of = public_sigma if self._keys.secret is None else secret_sigma
-        scale, serial = float(params.scale(at)), next(fresh.serials)
+        scale, serial = float(params.scale(at)), next(noises.serials)
         noise = noises.fresh(slots, params, scale, sigma_of(params, at), serial, bound)
         layout = layout.with_tail(ZEROS if layout.length is not None else LEFTOVERS)
         return Ciphertext(polys, at, layout, self.key_id, params, noise, seed)
@@ -148,8 +151,7 @@ class Context:
             ContextError: `x` is under another key.
             MissingKeyError: this context holds no secret key.
         """
-        check_ciphertext(x, "decrypt()")
-        active.same_key(self.key_id, x.key_id, "decrypt()")
+        self._check_own(x, "decrypt()")
         check_readable(x, "decrypt()")
         return x.layout.unpacked(self.slots_of(x))
 
@@ -179,19 +181,22 @@ class Context:
             SharingError: more than `queries`, other terms than before, or no bit would be left.
             MissingKeyError: this context holds no secret key.
         """
-        check_ciphertext(x, "decrypt_shared()")
-        active.same_key(self.key_id, x.key_id, "decrypt_shared()")
+        self._check_own(x, "decrypt_shared()")
         check_readable(x, "decrypt_shared()")
         terms = SharingTerms(statistical_bits, queries)
         shared = hidden(x, self.slots_of(x), plan, terms, self._keys.require_secret())
         return x.layout.unpacked(shared)
 
     def slots_of(self, x: Ciphertext) -> NDArray[np.complex128]:
-        """All slots of `x`, also beyond what went in: [*batch, slots]; raises as `decrypt`."""
+        """All slots of `x`, also beyond what went in: [*batch, slots]."""
         check_ciphertext(x, "slots_of()")
         secret = self._keys.require_secret()
         coefficients = encryption.decrypt_coefficients(x.polys, secret)
         return encoder.decode(coefficients, x.n, x.slots, x.scale)
+
+    def _check_own(self, x: Ciphertext, what: str) -> None:
+        check_ciphertext(x, what)
+        active.same_key(self.key_id, x.key_id, what)
 
     # ---------------------------------------------------------------- keys
 
@@ -207,19 +212,15 @@ class Context:
         """
         if (key := self._keys.galois.get(galois)) is not None:
             return key
-        if self._keys.secret is None:
+        is_owner = self._keys.secret is not None
+        if not is_owner or is_tracing():
             needs, call = self._needs(galois, what)
             raise MissingKeyError(
-                f"{needs}, which this context lacks.",
-                "Only the owner of the secret key makes keys.",
-                f"There, call {call} before ctx.server().",
-            )
-        if is_tracing():
-            needs, call = self._needs(galois, what)
-            raise MissingKeyError(
-                f"{needs}, not made yet.",
-                "Keys are never made inside a JAX transformation.",
-                f"Call {call} first.",
+                f"{needs}, {'not made yet' if is_owner else 'which this context lacks'}.",
+                "Keys are never made inside a JAX transformation."
+                if is_owner
+                else "Only the owner of the secret key makes keys.",
+                f"Call {call} first." if is_owner else f"There, call {call} before ctx.server().",
             )
         self._make_galois([galois])
         return self._keys.galois[galois]
@@ -235,7 +236,8 @@ class Context:
         call, keys = f"ctx.rotation_keys({steps})", "key" if len(steps) == 1 else "keys"
         if len(steps) > _LISTED:
             return f"{what} needs the keys for {len(steps)} rotations", call
-        return f"{what} needs the {keys} for rotation by {_listed(steps)}", call
+        listed = " and ".join(filter(None, (", ".join(map(str, steps[:-1])), str(steps[-1]))))
+        return f"{what} needs the {keys} for rotation by {listed}", call
 
     def rotation_keys(self, steps: int | Iterable[int]) -> Context:
         """Makes the keys for rotation by each of `steps` that are not there; returns itself.
@@ -286,8 +288,7 @@ class Context:
 
         Cost: one key switch.
         """
-        check_ciphertext(x, "switch_key()")
-        active.same_key(self.key_id, x.key_id, "switch_key()")
+        self._check_own(x, "switch_key()")
         self.switching_key(other)
         if other.key_id == self.key_id:
             return x
@@ -309,15 +310,10 @@ class Context:
     def _galois(self, steps: int) -> int:
         return galois_element(steps % self.slots, self.params.n)
 
-    def _steps(self, galois: int) -> int | None:
-        """Fewest steps of the rotation with a galois element; None for any other element."""
-        fewest = (k for j in range(self.slots // 2 + 1) for k in (j, -j))
-        return next((k for k in fewest if self._galois(k) == galois), None)
-
     def _name(self, galois: int) -> str:
         if galois == conjugation_element(self.params.n):
             return "conjugation"
-        steps = self._steps(galois)
+        steps = steps_by_element(self.params.n, self.slots).get(galois)
         return f"galois element {galois}" if steps is None else f"rotation by {steps}"
 
     # ---------------------------------------------------------------- other contexts
@@ -403,7 +399,7 @@ class Context:
         params, keys, shared = serialization.read_context(data, include_secret)
         with active.admission(keys, "from_bytes"):
             if shared is not None:
-                resume(ledger_name(keys.require_secret()), shared)
+                ledger_of(keys.require_secret(), shared)
             return cls(params, keys)
 
     @classmethod
@@ -444,14 +440,12 @@ class Context:
             ("sizes", sizes(self._keys)),
         )
         title = f"ckks.Context {self.key_id[:8]}"
-        parts, marks = parameter_parts(p.report, *rows), security_marks(p.security_bits)
+        parts, marks = parameter_parts(p, *rows), security_marks(p.security_bits)
         return html.card(title, *parts, **marks)
 
     def _key_names(self) -> list[str]:
         """Uses of the keys, never their contents."""
-        steps = steps_by_element(self.params.n, self.slots) if self._keys.galois else {}
-        names = {g: f"rotation by {k}" for g, k in steps.items()}
-        return self._keys.names(lambda g: names.get(g) or self._name(g))
+        return self._keys.names(self._name)
 
     # ---------------------------------------------------------------- activation
 
@@ -463,13 +457,23 @@ class Context:
         active.pop(self)
 
 
-def _listed(steps: list[int]) -> str:
-    *first, last = map(str, steps)
-    return f"{', '.join(first)} and {last}" if first else last
+def _message(values: Any, level: int, params: Parameters) -> tuple[Poly | Integers, Layout, Any]:
+    """Values as they are encrypted, their layout, and their slots.
 
+    They become integers, for polynomials that are computed at once. In a function that is being
+    captured, and for coefficients beyond 64 bits, they become a program.
+    """
 
-def _stated(bound: float | None) -> float | None:
-    return None if bound is None else as_bound(bound)
+    def slots(z: Any) -> NDArray:
+        return plaintext.as_slots(z, params.slots)[0]
+
+    symbol = as_symbol(values)
+    if is_capturing() or symbol is not None:
+        p = plaintext.encode(values, params, level)
+        return p.poly, p.layout, slots(values) if symbol is None else symbol.map(slots)
+    encoded = plaintext.encoded(values, params, level)
+    message = plaintext.integers_of(encoded.coefficients, params.ring(level))
+    return message, encoded.layout, encoded.values
 
 
 def _flatten(ctx: Context) -> tuple[tuple[Any, ...], Parameters]:

@@ -23,10 +23,10 @@ from numpy.typing import NDArray
 
 from ren.core.errors import ParameterError, SharingError
 from ren.schemes.ckks.encoding.ciphertext_data import CiphertextData
-from ren.schemes.ckks.encoding.serialization import ciphertext_limbs
 from ren.schemes.ckks.noise.bounds import SIGMAS
-from ren.schemes.ckks.noise.decryption_budget import SharingTerms, ledger_name, ledger_of
+from ren.schemes.ckks.noise.decryption_budget import SharingTerms, ledger_of
 from ren.schemes.ckks.noise.estimate import Estimate
+from ren.schemes.rlwe.frame import limbs_of
 from ren.schemes.rlwe.keys import Secret
 
 _log = logging.getLogger("ren")
@@ -48,7 +48,7 @@ def hidden(
             f"Nothing would be left after the point: the error of the plan is {plan!s}.",
             "Choose a larger scale_bits, fewer queries, or fewer statistical_bits.",
         )
-    ledger, digest = ledger_of(ledger_name(secret)), digest_of(x)
+    ledger, digest = ledger_of(secret), digest_of(x)
     spent = ledger.admit(digest, math.prod(slots.shape[:-1]), sigma, terms)
     counted = ", counting on from the bytes that were loaded" if ledger.is_loaded else ""
     _log.info(
@@ -61,7 +61,7 @@ def hidden(
 def digest_of(x: CiphertextData) -> bytes:
     """SHA-256 of what is decrypted; what others can change freely does not enter."""
     text = f"{x.key_id} {x.level} ".encode() + x.params.digest
-    return hashlib.sha256(text + b"".join(a.tobytes() for a in ciphertext_limbs(x))).digest()
+    return hashlib.sha256(text + b"".join(a.tobytes() for a in limbs_of(*x.polys))).digest()
 
 
 def error_norm(plan: Any, slots: int) -> float:
@@ -69,9 +69,6 @@ def error_norm(plan: Any, slots: int) -> float:
 
     The norm of the random part concentrates around sqrt(slots V); it is below
     sqrt(V) (sqrt(slots) + 6.5), as one slot is below 6.5 sqrt(V).
-
-    Raises:
-        ParameterError: `plan` is neither an `Estimate` that is known nor a positive number.
     """
     root = math.sqrt(slots)
     if isinstance(plan, Estimate) and not math.isnan(plan.error_bound):

@@ -11,10 +11,10 @@ from ren.core.errors import ParameterError
 from ren.poly import Poly
 from ren.poly.batching import stacked, unstacked
 from ren.schemes.ckks.arithmetic.argument_checks import as_ciphertexts, check_ciphertext
-from ren.schemes.ckks.arithmetic.automatic import evolve
+from ren.schemes.ckks.arithmetic.evolve import evolve
 from ren.schemes.ckks.arithmetic.manual import normal
 from ren.schemes.ckks.arithmetic.operation_hooks import operation
-from ren.schemes.ckks.arithmetic.tails import shape_text
+from ren.schemes.ckks.arithmetic.shapes import shape_text
 from ren.schemes.ckks.ciphertext import Ciphertext
 from ren.schemes.ckks.encoding.ciphertext_data import batch_of, known_length
 from ren.schemes.ckks.encoding.layout import Layout, Tail
@@ -45,7 +45,7 @@ def stack(ciphertexts: Sequence[Ciphertext]) -> Ciphertext:
     """
     parts = as_ciphertexts(ciphertexts, "ckks.stack()")
     _check(parts)
-    parts = [normal(x) for x in parts]
+    parts = list(map(normal, parts))
     level = min(x.level for x in parts)
     return _stacked(*(x.drop_to(level) for x in parts))
 
@@ -112,14 +112,13 @@ def _check(parts: list[Ciphertext]) -> None:
     first = parts[0]
     for x in parts[1:]:
         same_key(first.key_id, x.key_id, "ckks.stack")
-        ours, theirs = _shape(first), _shape(x)
         if x.slots != first.slots:
             raise ParameterError(
                 f"ckks.stack got ciphertexts of {first.slots} and of {x.slots} slots.",
                 "Stacked ciphertexts have one set of parameters.",
                 "Encrypt both with one context.",
             )
-        if ours != theirs:
+        if _shape(first) != _shape(x):
             raise ParameterError(
                 f"ckks.stack got ciphertexts of shapes {shape_text(first)}, and {shape_text(x)}.",
                 "Stacked ciphertexts have one shape, as in numpy.stack.",
@@ -130,6 +129,4 @@ def _check(parts: list[Ciphertext]) -> None:
 def _shape(x: Ciphertext) -> tuple[int | None, ...]:
     """The shape that went in, the length None for a scalar."""
     batch = batch_of(x)
-    if x.layout.blocks > 1:
-        batch = batch[:-1]
-    return (*batch, known_length(x))
+    return (*(batch[:-1] if x.layout.blocks > 1 else batch), known_length(x))

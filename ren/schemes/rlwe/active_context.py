@@ -1,8 +1,9 @@
-"""Context of an operation: the active one (`with ctx:`), else the one that made the data.
+"""Context of an operation, active (`with ctx:`) or alive, and the call of the user that runs.
 
-Live contexts are held here weakly, by identity: a context without other references is gone. A
-server context made from its owner may live beside it under the same `key_id`. That id is a hash of
-keys. A context that was read is compared with those that live before it joins them.
+Without an active context an operation takes the one that made its data. Live contexts are held here
+weakly, by identity: a context without other references is gone. A server context made from its
+owner may live beside it under the same `key_id`. That id is a hash of keys. A context that was read
+is compared with those that live before it joins them.
 """
 
 from __future__ import annotations
@@ -10,10 +11,12 @@ from __future__ import annotations
 import itertools
 import threading
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, Protocol, TypeVar
+
+import attrs
 
 from ren.core.errors import ContextError
 from ren.schemes.rlwe.keychain import Keychain
@@ -39,11 +42,6 @@ class RlweContext(Protocol[P]):
         """Public name of the keys: 32 hexadecimal digits."""
         ...
 
-    @property
-    def rank(self) -> int:
-        """2 with the secret, 1 with evaluation keys, 0 with the public key alone."""
-        ...
-
     def relinearization_key(self) -> SwitchingKey:
         """The key from s^2 to s, or MissingKeyError."""
         ...
@@ -67,16 +65,15 @@ _lock = threading.RLock()  # `register` runs inside `admission` too
 
 
 def push(context: AnyContext) -> None:
-    """Makes `context` the active one of this thread or task."""
+    """Make `context` the active one of this thread or task."""
     _active.set((*_active.get(), context))
 
 
 def pop(context: AnyContext) -> None:
-    """Ends the latest activation of `context`."""
+    """End the latest activation of `context`."""
     stack = list(_active.get())
-    stack.reverse()
-    stack.remove(context)
-    _active.set(tuple(reversed(stack)))
+    del stack[max(i for i, active in enumerate(stack) if active is context)]
+    _active.set(tuple(stack))
 
 
 def active_context(kind: type[P]) -> RlweContext[P] | None:
@@ -86,14 +83,14 @@ def active_context(kind: type[P]) -> RlweContext[P] | None:
 
 
 def register(context: AnyContext) -> None:
-    """Lets ciphertexts with the `key_id` of `context` find it while it lives."""
+    """Let ciphertexts with the `key_id` of `context` find it while it lives."""
     with _lock:
         _live[context] = next(_serials)
 
 
 @contextmanager
 def admission(keys: Keychain, what: str) -> Iterator[None]:
-    """Compares keys that were read with those alive; no context is made meanwhile elsewhere.
+    """Compare keys that were read with those alive; no context is made meanwhile elsewhere.
 
     Raises:
         ContextError: a live context has the same `key_id` and a key of one name that differs.
@@ -108,7 +105,7 @@ def admission(keys: Keychain, what: str) -> Iterator[None]:
 def live_context(key_id: str) -> AnyContext | None:
     """The live context of a `key_id`: the most capable one, among those the latest; or None."""
     with _lock:
-        found = [(c.rank, serial, c) for c, serial in _live.items() if c.key_id == key_id]
+        found = [(c._keys.rank, serial, c) for c, serial in _live.items() if c.key_id == key_id]
     return max(found, key=lambda entry: entry[:2])[2] if found else None
 
 
@@ -136,10 +133,55 @@ def context_for(key_id: str, what: str) -> AnyContext:
 
 
 def same_key(a: str, b: str, what: str) -> None:
-    """Raises ContextError when two operands are under different keys."""
+    """Raise ContextError when two operands are under different keys."""
     if a != b:
         raise ContextError(
             f"{what} got ciphertexts of two contexts: {a[:8]} and {b[:8]}.",
             "Operands must be encrypted under one key, also where parameters are equal.",
             "Encrypt both with the same context.",
         )
+
+
+# ------------------------------------------------------------------- the user's call, for errors
+
+
+@attrs.frozen
+class _Call:
+    """A method or function as the user wrote it, and sources of the steps that it rotates by."""
+
+    name: str
+    steps: list[Callable[[], Iterable[int]]] = attrs.field(factory=list)
+
+
+_call: ContextVar[_Call | None] = ContextVar("ren_call", default=None)
+
+
+@contextmanager
+def called(name: str) -> Iterator[None]:
+    """Name what the user called; calls inside of it keep its name."""
+    if _call.get() is not None:
+        yield
+        return
+    token = _call.set(_Call(name))
+    try:
+        yield
+    finally:
+        _call.reset(token)
+
+
+def announce(steps: Callable[[], Iterable[int]]) -> None:
+    """State the steps that the call that runs will rotate by; they are asked for only in errors."""
+    if (call := _call.get()) is not None:
+        call.steps.append(steps)
+
+
+def call_name(otherwise: str) -> str:
+    """The name of the call that runs."""
+    call = _call.get()
+    return otherwise if call is None else call.name
+
+
+def announced() -> set[int]:
+    """All steps that the call that runs has announced."""
+    call = _call.get()
+    return set() if call is None else {k for steps in call.steps for k in steps()}

@@ -10,10 +10,10 @@ from ren.capture.programs import Integers, replayed
 from ren.core.errors import TracedValueError
 from ren.core.ring import RingSpec
 from ren.lowering.devices.devices import is_host, is_tracer
-from ren.lowering.runtime.host_integers import centered
+from ren.lowering.runtime.host_arrays import centered
 from ren.poly import Poly
-from ren.poly.capturing import is_capturing
-from ren.poly.realization import has_placeholder, realize_nodes
+from ren.poly.poly import from_node
+from ren.poly.realization import has_placeholder, is_capturing, realize_nodes
 from ren.sampling import fresh_seed
 from ren.schemes.rlwe.keychain import Keychain
 from ren.schemes.rlwe.keys import (
@@ -32,57 +32,52 @@ _UNIFORM_HALF = b"ren/ckks/ciphertext/"  # never changed; the digest behind it s
 
 
 def encrypt(
-    message: Poly, keys: Keychain, params: RlweParameters, entropy: Entropy = fresh_seed
+    message: Poly | Integers, keys: Keychain, params: RlweParameters, entropy: Entropy = fresh_seed
 ) -> tuple[tuple[Poly, Poly], bytes | None]:
-    """Encrypt m [*batch, limb, n] with the secret where it is held, else with the public key.
+    """Encrypt m with the secret where it is held, else with the public key.
+
+    Args:
+        message: m over the ring of its level, [*batch, limb, n]: encryption is a program. Of its
+            coefficients encryption is computed when this returns.
 
     Returns:
         (c0, c1) with c0 + c1 s = m + noise, and the seed that c1 is expanded from, if it has one.
-
-    Raises:
-        MissingKeyError: neither key is held.
     """
     if keys.secret is not None:
         return encrypt_with_secret(message, keys.secret, params, entropy)
     return encrypt_with_public_key(message, keys.require_public(), params, entropy), None
 
 
-def encrypt_at_once(
-    coefficients: NDArray[np.int64],
-    ring: RingSpec,
-    keys: Keychain,
-    params: RlweParameters,
-    entropy: Entropy = fresh_seed,
-) -> tuple[tuple[Poly, Poly], bytes | None]:
-    """Encrypt coefficients [*batch, n] over `ring` like `encrypt`, computed when it returns."""
-    if keys.secret is not None:
-        return encrypt_integers(coefficients, ring, keys.secret, params, entropy)
-    public = keys.require_public()
-    return encrypt_integers_with_public_key(coefficients, ring, public, params, entropy), None
-
-
 def encrypt_with_secret(
-    message: Poly, secret: Secret, params: RlweParameters, entropy: Entropy = fresh_seed
+    message: Poly | Integers, secret: Secret, params: RlweParameters, entropy: Entropy = fresh_seed
 ) -> tuple[tuple[Poly, Poly], bytes | None]:
-    """(m + e - a s, a) with a expanded from the seed that is returned too.
+    """(m + e - a s, a) with a expanded from the seed that is returned too; see `encrypt`.
 
     In a function that is being captured all of it is drawn anew at every replay. There is no seed.
 
-    Args:
-        message: m over the ring of its level, [*batch, limb, n].
-        secret: over the key ring, of which that ring is a part.
-        params: their digest separates the seeds of different ones.
-
     Noise: sigma 3.2 in each coefficient, sqrt(n) more in a CKKS slot: about 2^8.2 at n = 2^14.
     """
-    ring, batch = message.ring, message.shape[:-2]
+    ring, batch = message.ring, _batch_of(message)
     seed = None if is_capturing() else entropy()
     if seed is None:
         c1 = Poly.uniform(ring, batch=batch).ntt()
     else:
         c1 = uniform_half(seed, params.digest, ring, batch)
-    c0 = message + noise(ring, params.sigma, entropy, batch).ntt() - c1 * secret.poly.to_ring(ring)
+    if isinstance(message, Integers):  # noise is added before the transform
+        drawn = message.values + noise_draws((*batch, ring.n), params.sigma, entropy)
+        (c0,) = replayed(_with_secret, None, Integers(drawn, ring), c1, secret.poly)
+    else:
+        noisy = message.ntt() + noise(ring, params.sigma, entropy, batch).ntt()
+        (c0,) = _with_secret(None, noisy, c1, secret.poly)
     return (c0, c1), seed
+
+
+def _batch_of(message: Poly | Integers) -> tuple[int, ...]:
+    return message.values.shape[:-1] if isinstance(message, Integers) else message.shape[:-2]
+
+
+def _with_secret(_: None, noisy: Poly, c1: Poly, s: Poly) -> tuple[Poly]:
+    return (noisy.ntt() - c1 * s.to_ring(c1.ring),)
 
 
 def uniform_half(seed: bytes, digest: bytes, ring: RingSpec, batch: tuple[int, ...]) -> Poly:
@@ -91,57 +86,23 @@ def uniform_half(seed: bytes, digest: bytes, ring: RingSpec, batch: tuple[int, .
 
 
 def encrypt_with_public_key(
-    message: Poly, key: PublicKey, params: RlweParameters, entropy: Entropy = fresh_seed
+    message: Poly | Integers, key: PublicKey, params: RlweParameters, entropy: Entropy = fresh_seed
 ) -> tuple[Poly, Poly]:
-    """m + round((b v + e0, a v + e1) / p), made over Q p for one special prime p.
+    """m + round((b v + e0, a v + e1) / p), made over Q p for one special prime p; see `encrypt`.
 
     Dividing by p leaves the rounding error alone, about 2^11.4 in a CKKS slot at n = 2^14.
     """
-    ring, batch = message.ring, message.shape[:-2]
+    ring, batch, sigma = message.ring, _batch_of(message), params.sigma
     wide = ring.with_moduli((*ring.moduli, params.specials[0]))
-    v = small_ternary(wide, entropy, batch).ntt()
-    c0, c1 = (
-        (half.to_ring(wide) * v + noise(wide, params.sigma, entropy, batch).ntt()).rescale(ring)
-        for half in (key.b, key.a)
-    )
-    return message + c0, c1
-
-
-def encrypt_integers(
-    coefficients: NDArray[np.int64],
-    ring: RingSpec,
-    secret: Secret,
-    params: RlweParameters,
-    entropy: Entropy = fresh_seed,
-) -> tuple[tuple[Poly, Poly], bytes]:
-    """Encrypt coefficients [*batch, n] like `encrypt_with_secret`, at once.
-
-    Message and noise are added before they are transformed. The program is planned once.
-    """
-    seed = entropy()
-    c1 = uniform_half(seed, params.digest, ring, coefficients.shape[:-1])
-    drawn = coefficients + noise_draws(coefficients.shape, params.sigma, entropy)
-    (c0,) = replayed(_with_secret, None, Integers(drawn, ring), c1, secret.poly)
-    return (c0, c1), seed
-
-
-def _with_secret(_: None, message: Poly, c1: Poly, s: Poly) -> tuple[Poly]:
-    return (message.ntt() - c1 * s.to_ring(c1.ring),)
-
-
-def encrypt_integers_with_public_key(
-    coefficients: NDArray[np.int64],
-    ring: RingSpec,
-    key: PublicKey,
-    params: RlweParameters,
-    entropy: Entropy = fresh_seed,
-) -> tuple[Poly, Poly]:
-    """Encrypt coefficients [*batch, n] like `encrypt_with_public_key`, at once."""
-    shape, wide = coefficients.shape, ring.with_moduli((*ring.moduli, params.specials[0]))
-    v = Integers(ternary_draws(shape, entropy).astype(np.int64), wide)
-    noises = [Integers(noise_draws(shape, params.sigma, entropy), wide) for _ in range(2)]
-    message = Integers(coefficients, ring)
-    c0, c1 = replayed(_with_public_key, ring, message, v, *noises, key.b, key.a)
+    if isinstance(message, Integers):
+        shape = (*batch, ring.n)
+        v = Integers(ternary_draws(shape, entropy).astype(np.int64), wide)
+        e0, e1 = (Integers(noise_draws(shape, sigma, entropy), wide) for _ in range(2))
+        c0, c1 = replayed(_with_public_key, ring, message, v, e0, e1, key.b, key.a)
+    else:
+        v = small_ternary(wide, entropy, batch)
+        e0, e1 = (noise(wide, sigma, entropy, batch) for _ in range(2))
+        c0, c1 = _with_public_key(ring, message, v, e0, e1, key.b, key.a)
     return c0, c1
 
 
@@ -160,23 +121,21 @@ def decrypt_coefficients(polys: tuple[Poly, ...], secret: Secret) -> NDArray[np.
 
 
 def decrypt(polys: tuple[Poly, ...], secret: Secret) -> Poly:
-    """c0 + c1 s + .. in the coefficient domain, computed at once.
+    """c0 + c1 s + .. in the coefficient domain, computed at once, with the ciphertext itself.
 
     The time does not depend on the message: it takes one path for a ring, a batch and a device.
-
-    Args:
-        polys: c0, c1, ..; they are computed, and that is remembered.
-        secret: s.
 
     Raises:
         TracedValueError: inside a captured or traced function, where there are no values.
     """
     nodes = [p.node for p in polys]
-    if has_placeholder(*nodes):
-        _refuse()
-    polys = tuple(map(Poly.from_node, realize_nodes(nodes)))
-    if any(is_tracer(p.limbs) for p in polys):
-        _refuse()
+    polys = () if has_placeholder(*nodes) else tuple(map(from_node, realize_nodes(nodes)))
+    if not polys or any(is_tracer(p.limbs) for p in polys):
+        raise TracedValueError(
+            "decrypt() was called inside a function that is being captured or traced.",
+            "There, ciphertexts are symbols without values.",
+            "Return the ciphertext from the function and decrypt it outside.",
+        )
     if any(is_host(p.limbs) for p in polys):  # of the python device: the secret is not there
         polys = tuple(moved(polys, secret.poly.device))
     (message,) = replayed(_messages, None, *polys, secret.poly)
@@ -189,11 +148,3 @@ def _messages(_: None, *given: Poly) -> tuple[Poly]:
     for c in reversed(polys[:-1]):
         message = c + message * s
     return (message.intt(),)
-
-
-def _refuse() -> None:
-    raise TracedValueError(
-        "decrypt() was called inside a function that is being captured or traced.",
-        "There, ciphertexts are symbols without values.",
-        "Return the ciphertext from the function and decrypt it outside.",
-    )

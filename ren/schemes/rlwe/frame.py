@@ -1,4 +1,4 @@
-"""Frame of serialized objects, and checked reading of what is inside.
+"""Frame of serialized objects, checked reading of its contents, and files of them.
 
 magic | version | kind | parameters digest | header (JSON) | arrays | SHA-256 of all before. The
 checksum finds damage; it does not authenticate. Every field is checked for its range as well.
@@ -9,9 +9,12 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import os
+import secrets
 import struct
 from collections.abc import Sequence
-from typing import Any
+from pathlib import Path
+from typing import Any, Self
 
 import attrs
 import numpy as np
@@ -19,13 +22,16 @@ from numpy.typing import NDArray
 
 from ren.core.errors import SerializationError, TracedValueError
 from ren.core.ring import RingSpec
-from ren.lowering.backends.xla.forking import on_host
+from ren.lowering.backends.xla.jax_runtime import on_host
 from ren.lowering.devices.devices import is_tracer
-from ren.poly import Poly, realize_polys
+from ren.poly import Poly
+from ren.poly.poly import realize_polys
 
 _HEAD = struct.Struct("<8sH16s32sI")  # magic, version, kind, digest, bytes of the header
 _CHECKSUM = 32
 _MAX_HEADER = 1 << 20
+PathLike = str | os.PathLike[str]
+PRIVATE, SHARED = 0o600, 0o666  # what the user's umask leaves of them
 
 
 @attrs.define
@@ -106,12 +112,7 @@ class Reader:
 
 @attrs.frozen
 class Frame:
-    """Frame of the objects of one scheme.
-
-    Args:
-        magic: the eight bytes that its bytes begin with.
-        version: of the format of all its objects; other versions are not read.
-    """
+    """Frame of the objects of one scheme: the eight bytes they begin with, the format version."""
 
     magic: bytes
     version: int
@@ -183,3 +184,50 @@ def damaged(kind: str, why: str) -> SerializationError:
         f"from_bytes reads what to_bytes() of a {kind} wrote, whole and unchanged.",
         "Write them again from the original object.",
     )
+
+
+# ------------------------------------------------------------------- files
+
+
+def write(path: PathLike, data: bytes, mode: int = SHARED) -> None:
+    """Writes `data` to a file that appears, or replaces another, at once.
+
+    Raises:
+        OSError: the place cannot be written to; what was there stays.
+    """
+    target = Path(path)
+    beside = target.with_name(f".{target.name}.{secrets.token_hex(8)}")
+    try:
+        descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(beside, target)
+    finally:
+        beside.unlink(missing_ok=True)
+
+
+class Stored:
+    """Gives a class with `to_bytes` and `from_bytes` their counterparts for files."""
+
+    __slots__ = ()
+
+    def save(self: Any, path: PathLike) -> None:
+        """Writes `to_bytes()` to a file, whole or not at all.
+
+        Raises:
+            OSError: the place cannot be written to.
+        """
+        write(path, self.to_bytes())
+
+    @classmethod
+    def load(cls, path: PathLike) -> Self:
+        """The object that `save` wrote; the data of others is as safe to load as from bytes.
+
+        Raises:
+            SerializationError: a file that is truncated, altered or foreign.
+            OSError: no file, or one that cannot be read.
+        """
+        whole: Any = cls
+        return whole.from_bytes(Path(path).read_bytes())

@@ -21,9 +21,8 @@ KEY_ID_BYTES = 16
 _HASH_BYTES = 32
 IDENTITY_BYTES = 2 * _HASH_BYTES
 # Never changed, or all key_ids change. The digest of the parameters in a key_id separates schemes.
-_KEY_ID, _PUBLIC, _RELINEARIZATION = (
-    b"ren/ckks/key_id/1/" + kind for kind in (b"identity/", b"public/", b"relinearization/")
-)
+_KEY_ID = b"ren/ckks/key_id/1/"
+PUBLIC, RELINEARIZATION = b"public", b"relinearization"
 
 
 @attrs.frozen
@@ -43,7 +42,7 @@ class Identity:
     @cached_property
     def key_id(self) -> str:
         """32 hexadecimal digits: another owner's keys with the same ones cost 2^128 hashes."""
-        hashed = hashlib.sha256(_KEY_ID + self.params + self.tobytes()).digest()
+        hashed = hashlib.sha256(_KEY_ID + b"identity/" + self.params + self.tobytes()).digest()
         return hashed[:KEY_ID_BYTES].hex()
 
     def tobytes(self) -> bytes:
@@ -58,27 +57,20 @@ class Identity:
 
 def identity_of(params: bytes, public: PublicKey, relinearization: SwitchingKey) -> Identity:
     """The identity of keys that are computed, under the parameters of this digest."""
-    halves = [np.asarray(b_j.limbs) for b_j in relinearization.b]
+    b, b_j = ([np.asarray(p.limbs) for p in key.halves] for key in (public, relinearization))
     return Identity(
         params,
-        public_hash(public.seed, np.asarray(public.b.limbs)),
-        relinearization_hash(relinearization.seed, halves),
+        key_hash(PUBLIC, public.seed, b),
+        key_hash(RELINEARIZATION, relinearization.seed, b_j),
     )
 
 
-def public_hash(seed: bytes, b: NDArray[np.uint32]) -> bytes:
-    """SHA-256 of a public key: the seed of a, and b uint32 [limb, n] as bytes store it."""
-    return _hash(_PUBLIC, seed, [b])
+def key_hash(label: bytes, seed: bytes, b: Sequence[NDArray[np.uint32]]) -> bytes:
+    """SHA-256 of a key: the seed of its halves a, and each b uint32 [limb, n] as bytes store it.
 
-
-def relinearization_hash(seed: bytes, b: Sequence[NDArray[np.uint32]]) -> bytes:
-    """SHA-256 of a relinearization key: the seed of all a_j, and each b_j uint32 [limb, n]."""
-    return _hash(_RELINEARIZATION, seed, b)
-
-
-def _hash(label: bytes, seed: bytes, halves: Sequence[NDArray[np.uint32]]) -> bytes:
-    """The digest of the parameters, which the `key_id` covers, fixes the count and all sizes."""
-    made = hashlib.sha256(label + seed)
-    for half in halves:
-        made.update(np.ascontiguousarray(half, "<u4").data)
-    return made.digest()
+    The digest of the parameters, which the `key_id` covers, fixes the count and all sizes.
+    """
+    hashed = hashlib.sha256(_KEY_ID + label + b"/" + seed)
+    for half in b:
+        hashed.update(np.ascontiguousarray(half, "<u4").data)
+    return hashed.digest()

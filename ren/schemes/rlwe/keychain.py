@@ -1,21 +1,37 @@
-"""The keys that a context holds, how each is made, and which of them others may have."""
+"""The keys that a context holds, how each is made, and which of them others may have.
+
+The randomness of each key is derived from the secret, so that copies of one owner make equal keys.
+A secret is drawn from 32 bytes of the operating system (or of a test's stream). The rest follows:
+
+    master = SHA-256(label, parameters digest, coefficients of the secret).
+    Seeds of a key = SHAKE-256(label of the key, master), 32 bytes at a time.
+
+The first seed of a key is public and expands its uniform halves; the others give its noise.
+
+Why this is sound: take both hashes for random oracles. Before an attacker asks for the hash of the
+secret itself, all seeds are independent, uniform and unrelated to it. They are exactly as if they
+were drawn. Asking for it is finding the secret, which has the 256 bits of entropy of its seed.
+Blocks of one stream are independent, so public seeds tell nothing about seeds of noise. A label
+names the key. Label, parameters and secret fix what the key encrypts: no two keys share a stream.
+
+The number in the label is that of the derivation. It changes with anything that changes a key. Two
+keys with the same uniform halves and different noise tell the difference of their noises.
+"""
 
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, TypeVar
 
 import jax
-from numpy.typing import NDArray
 
 from ren.core.errors import ContextError, MissingKeyError
 from ren.poly import Poly
 from ren.progress import Progress
-from ren.sampling import fresh_seed
-from ren.schemes.rlwe.derivation import key_entropy
-from ren.schemes.rlwe.gadget import gadget_of
-from ren.schemes.rlwe.identity import Identity, identity_of
+from ren.sampling import SeedStream, fresh_seed
+from ren.schemes.rlwe.identity import PUBLIC, RELINEARIZATION, Identity, identity_of
 from ren.schemes.rlwe.keys import (
     Entropy,
     PublicKey,
@@ -25,12 +41,15 @@ from ren.schemes.rlwe.keys import (
     make_public_key,
     make_secret,
     make_switching_key,
-    secret_from,
     square_of,
 )
+from ren.schemes.rlwe.keyswitch import gadget_of
 from ren.schemes.rlwe.parameters import RlweParameters
 
-PUBLIC, RELINEARIZATION = b"public", b"relinearization"
+# Never changed, or all keys change. The digest of the parameters separates schemes.
+_MASTER = b"ren/ckks/keys/1/master/"
+_KEY = b"ren/ckks/keys/1/"
+Key = TypeVar("Key")
 
 
 def galois_label(galois: int) -> bytes:
@@ -47,8 +66,7 @@ def switch_label(key_id: str) -> bytes:
 class Keychain:
     """Keys under one `key_id`, each None (or not in the dict) where it is not held.
 
-    A pytree while it holds no secret. Making a key gives another keychain. Each key is derived from
-    the secret (`derivation`), so copies of one owner make equal keys.
+    A pytree while it holds no secret. Making a key gives another keychain.
 
     Attributes:
         identity: binds the `key_id` to the public and the relinearization key, held or not.
@@ -77,26 +95,28 @@ class Keychain:
     @property
     def rank(self) -> int:
         """2 with the secret, 1 with evaluation keys, 0 with the public key at most."""
-        if self.secret is not None:
-            return 2
-        return int(bool(self._evaluation()))
+        held = self.relinearization, self.galois, self.switches
+        return 2 if self.secret is not None else int(any(held))
 
-    def _evaluation(self) -> list[SwitchingKey]:
-        first = [] if self.relinearization is None else [self.relinearization]
-        return [*first, *self.galois.values(), *self.switches.values()]
+    def by_label(self) -> dict[bytes, PublicKey | SwitchingKey]:
+        """The public and the evaluation keys that are held."""
+        keys: dict[bytes, PublicKey | SwitchingKey | None] = {
+            PUBLIC: self.public,
+            RELINEARIZATION: self.relinearization,
+            **{galois_label(g): key for g, key in self.galois.items()},
+            **{switch_label(to): key for to, key in self.switches.items()},
+        }
+        return {label: key for label, key in keys.items() if key is not None}
 
     @property
     def nbytes(self) -> int:
         """Bytes of the public and the evaluation keys in memory."""
-        return sum(key.nbytes for key in self._sized())
+        return sum(key.nbytes for key in self.by_label().values())
 
     @property
     def saved_nbytes(self) -> int:
         """Bytes of these keys when saved: half, and seeds."""
-        return sum(key.saved_nbytes for key in self._sized())
-
-    def _sized(self) -> list[PublicKey | SwitchingKey]:
-        return [*([] if self.public is None else [self.public]), *self._evaluation()]
+        return sum(key.saved_nbytes for key in self.by_label().values())
 
     @property
     def kind(self) -> str:
@@ -117,21 +137,18 @@ class Keychain:
 
     def require_secret(self) -> Secret:
         """The secret key, or MissingKeyError."""
-        if self.secret is None:
-            raise _missing("the secret key", "decrypt, or make keys, with the owner's context")
-        return self.secret
+        remedy = "Decrypt, or make keys, with the owner's context."
+        return _required(self.secret, "the secret key", remedy)
 
     def require_public(self) -> PublicKey:
         """The public key, or MissingKeyError."""
-        if self.public is None:
-            raise _missing("a key to encrypt with", "encrypt with the owner's ctx or ctx.public()")
-        return self.public
+        remedy = "Encrypt with the owner's ctx or ctx.public()."
+        return _required(self.public, "a key to encrypt with", remedy)
 
     def require_relinearization(self) -> SwitchingKey:
         """The relinearization key, or MissingKeyError."""
-        if self.relinearization is None:
-            raise _missing("the relinearization key", "multiply with the owner's ctx.server()")
-        return self.relinearization
+        remedy = "Multiply with the owner's ctx.server()."
+        return _required(self.relinearization, "the relinearization key", remedy)
 
     # ---------------------------------------------------------------- making keys
 
@@ -192,13 +209,6 @@ def new_keychain(params: RlweParameters, entropy: Entropy = fresh_seed) -> Keych
     return Keychain(identity_of(digest, public, relinearization), secret, public, relinearization)
 
 
-def keychain_of_secret(
-    identity: Identity, coefficients: NDArray, params: RlweParameters, **held: Any
-) -> Keychain:
-    """The keychain of a secret that was saved, with the keys saved beside it."""
-    return Keychain(identity, secret_from(coefficients, gadget_of(params).ring), **held)
-
-
 def _switching_key(
     secret: Secret, source: Poly, target: Poly, label: bytes, params: RlweParameters
 ) -> SwitchingKey:
@@ -206,12 +216,25 @@ def _switching_key(
     return make_switching_key(source, target, factors, params.digest, label, params.sigma, draws)
 
 
-def _missing(what: str, remedy: str) -> MissingKeyError:
-    return MissingKeyError(
-        f"This context does not hold {what}.",
-        "ctx.server() computes, ctx.public() encrypts, and the owner's context does everything.",
-        f"{remedy[0].upper()}{remedy[1:]}.",
-    )
+def key_entropy(secret: Secret, params: bytes, label: bytes) -> Entropy:
+    """The seeds of the key that `label` names, under the parameters of this digest."""
+    return SeedStream(master_of(secret, params), _KEY + label)
+
+
+def master_of(secret: Secret, params: bytes) -> bytes:
+    """The seed of all keys of a secret: as secret as that."""
+    return hashlib.sha256(_MASTER + params + secret.coefficients.tobytes()).digest()
+
+
+def _required(key: Key | None, what: str, remedy: str) -> Key:
+    if key is None:
+        raise MissingKeyError(
+            f"This context does not hold {what}.",
+            "ctx.server() computes, ctx.public() encrypts, and the owner's context does "
+            "everything.",
+            remedy,
+        )
+    return key
 
 
 def _flatten(keys: Keychain) -> tuple[tuple[Any, ...], Identity]:

@@ -6,40 +6,35 @@ expanded once all else has passed; then an owner's keys are checked against its 
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ren.core.ring import Domain
+from ren.core.ring import Domain, RingSpec
 from ren.schemes.rlwe.frame import Reader, damaged, limbs_of
-from ren.schemes.rlwe.gadget import gadget_of
 from ren.schemes.rlwe.identity import (
     IDENTITY_BYTES,
-    Identity,
-    public_hash,
-    relinearization_hash,
-)
-from ren.schemes.rlwe.keychain import (
+    PUBLIC,
     RELINEARIZATION,
-    Keychain,
-    galois_label,
-    keychain_of_secret,
-    switch_label,
+    Identity,
+    key_hash,
 )
+from ren.schemes.rlwe.keychain import Keychain, galois_label, switch_label
 from ren.schemes.rlwe.keys import (
     PublicKey,
     SwitchingKey,
     expand_public_half,
     expand_switching_halves,
     from_residues,
+    secret_from,
 )
+from ren.schemes.rlwe.keyswitch import gadget_of
 from ren.schemes.rlwe.ownership import foreign_key
 from ren.schemes.rlwe.parameters import RlweParameters
 
 _NOT_ITS_KEYS = "the keys are not those of its key_id"
+Stored = tuple[bytes, list[NDArray[np.uint32]]]  # a key: the seed of its halves a, its halves b
 
 
 def keychain_header(keys: Keychain) -> dict[str, Any]:
@@ -57,15 +52,9 @@ def keychain_header(keys: Keychain) -> dict[str, Any]:
 
 def keychain_arrays(keys: Keychain) -> list[NDArray]:
     """Halves b of all keys, in the order of `read_keychain`; the secret is not among them."""
-    arrays: list[NDArray] = []
-    if keys.public is not None:
-        arrays += limbs_of(keys.public.b)
-    if keys.relinearization is not None:
-        arrays += limbs_of(*keys.relinearization.b)
-    for held in (keys.galois, keys.switches):
-        for _, key in sorted(held.items()):
-            arrays += limbs_of(*key.b)
-    return arrays
+    named = [key for held in (keys.galois, keys.switches) for _, key in sorted(held.items())]
+    held = [key for key in (keys.public, keys.relinearization, *named) if key is not None]
+    return [limbs for key in held for limbs in limbs_of(*key.halves)]
 
 
 def read_keychain(
@@ -73,35 +62,47 @@ def read_keychain(
 ) -> Keychain:
     """The keychain that `keychain_header` and `keychain_arrays` wrote; the frame ends with it.
 
-    Galois and switching keys without a secret are not checked against the identity: see
-    `active_context.admission`.
-
-    Args:
-        identity: as `read_identity` gives it.
-        secret: as `read_secret` gives it, None where the frame holds none.
+    `identity` and `secret` come from `read_identity` and `read_secret`. Galois and switching keys
+    without a secret are not checked against the identity: see `active_context.admission`.
 
     Raises:
         SerializationError: damaged bytes, or keys that are not those of the `key_id`.
     """
-    public = _public(reader, params, reader.field("public"), identity)
-    relinearization = _relinearization(reader, params, identity)
-    galois = _switching_keys(reader, params, "galois", _galois_label)
-    switches = _switching_keys(reader, params, "switches", _switch_label)
+    gadget, stored = gadget_of(params), dict[bytes, Stored]()
+    for label, ring, count, digest in (
+        (PUBLIC, gadget.public_ring, 1, identity.public),
+        (RELINEARIZATION, gadget.ring, len(gadget.digits), identity.relinearization),
+    ):
+        if (seed := reader.field(label.decode())) is not None:
+            stored[label] = _stored(reader, seed, ring, count)
+            if key_hash(label, *stored[label]) != digest:
+                raise damaged(reader.kind, _NOT_ITS_KEYS)
+    labels: dict[str, dict[Any, bytes]] = {"galois": {}, "switches": {}}
+    for name, label_of in (("galois", _galois_label), ("switches", _switch_label)):
+        for item in reader.items(name):
+            if not isinstance(item, list) or len(item) != 2 or item[1] is None:
+                raise damaged(reader.kind, f"the list of {name} keys cannot be read")
+            which, seed = item
+            if (label := label_of(which, params)) is None or label in stored:
+                raise damaged(reader.kind, f"{which!r:.80} names no key of its own among {name}")
+            labels[name][which] = label
+            stored[label] = _stored(reader, seed, gadget.ring, len(gadget.digits))
     reader.finish()
-    if secret is not None and (public is None or relinearization is None):
+    if secret is not None and not {PUBLIC, RELINEARIZATION} <= stored.keys():
         raise damaged(reader.kind, "the keys that its key_id is made of are missing")
-    held: dict[str, Any] = {
-        "public": public and public(),
-        "relinearization": relinearization and relinearization(),
-        "galois": {g: expanded() for g, expanded in galois.items()},
-        "switches": {to: expanded() for to, expanded in switches.items()},
-    }
-    if secret is None:
-        return Keychain(identity, **held)
-    keys = keychain_of_secret(identity, secret, params, **held)
-    if label := foreign_key(keys.require_secret(), keys, params):
+
+    public = _public_key(*stored.pop(PUBLIC), params) if PUBLIC in stored else None
+    keys = {label: _switching_key(label, *halves, params) for label, halves in stored.items()}
+    held = Keychain(
+        identity,
+        None if secret is None else secret_from(secret, gadget.ring),
+        public,
+        keys.get(RELINEARIZATION),
+        **{name: {which: keys[label] for which, label in labels[name].items()} for name in labels},
+    )
+    if held.secret is not None and (label := foreign_key(held.secret, held, params)):
         raise damaged(reader.kind, f"{_NOT_ITS_KEYS}: the key {label} is not of its secret")
-    return keys
+    return held
 
 
 def read_identity(reader: Reader) -> Identity:
@@ -120,66 +121,22 @@ def read_secret(reader: Reader, params: RlweParameters) -> NDArray[np.int8]:
     return coefficients
 
 
-def _public(
-    reader: Reader, params: RlweParameters, held: Any, identity: Identity
-) -> Callable[[], PublicKey] | None:
-    if held is None:
-        return None
-    ring, seed = gadget_of(params).public_ring, reader.seed(held)
-    b = reader.residues(ring)
-    if public_hash(seed, b) != identity.public:
-        raise damaged(reader.kind, _NOT_ITS_KEYS)
-    return lambda: PublicKey(
-        from_residues(b, ring, Domain.NTT), expand_public_half(seed, params.digest, ring), seed
-    )
+def _stored(reader: Reader, seed: Any, ring: RingSpec, count: int) -> Stored:
+    return reader.seed(seed), [reader.residues(ring) for _ in range(count)]
 
 
-def _relinearization(
-    reader: Reader, params: RlweParameters, identity: Identity
-) -> Callable[[], SwitchingKey] | None:
-    held = reader.field("relinearization")
-    if held is None:
-        return None
-    seed, b = _switching(reader, params, held)
-    if relinearization_hash(seed, b) != identity.relinearization:
-        raise damaged(reader.kind, _NOT_ITS_KEYS)
-    return lambda: _expanded(seed, b, params, RELINEARIZATION)
+def _public_key(seed: bytes, b: list[NDArray[np.uint32]], params: RlweParameters) -> PublicKey:
+    ring = gadget_of(params).public_ring
+    a = expand_public_half(seed, params.digest, ring)
+    return PublicKey(from_residues(b[0], ring, Domain.NTT), a, seed)
 
 
-def _switching(
-    reader: Reader, params: RlweParameters, held: Any
-) -> tuple[bytes, list[NDArray[np.uint32]]]:
-    gadget, seed = gadget_of(params), reader.seed(held)
-    return seed, [reader.residues(gadget.ring) for _ in gadget.digits]
-
-
-def _expanded(
-    seed: bytes, b: list[NDArray[np.uint32]], params: RlweParameters, label: bytes
+def _switching_key(
+    label: bytes, seed: bytes, b: list[NDArray[np.uint32]], params: RlweParameters
 ) -> SwitchingKey:
     ring = gadget_of(params).ring
-    return SwitchingKey(
-        tuple(from_residues(b_j, ring, Domain.NTT) for b_j in b),
-        expand_switching_halves(seed, params.digest, label, len(b), ring),
-        seed,
-    )
-
-
-def _switching_keys(
-    reader: Reader,
-    params: RlweParameters,
-    name: str,
-    label: Callable[[Any, RlweParameters], bytes | None],
-) -> dict[Any, Callable[[], SwitchingKey]]:
-    keys: dict[Any, Callable[[], SwitchingKey]] = {}
-    for item in reader.items(name):
-        if not isinstance(item, list) or len(item) != 2 or item[1] is None:
-            raise damaged(reader.kind, f"the list of {name} keys cannot be read")
-        which, seed = item
-        said = label(which, params)
-        if said is None or which in keys:
-            raise damaged(reader.kind, f"{which!r:.80} names no key of its own among {name}")
-        keys[which] = partial(_expanded, *_switching(reader, params, seed), params, said)
-    return keys
+    a = expand_switching_halves(seed, params.digest, label, len(b), ring)
+    return SwitchingKey(tuple(from_residues(b_j, ring, Domain.NTT) for b_j in b), a, seed)
 
 
 def _galois_label(g: Any, params: RlweParameters) -> bytes | None:

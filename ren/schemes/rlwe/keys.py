@@ -19,11 +19,13 @@ from numpy.typing import NDArray
 
 from ren.capture.programs import Integers, replayed
 from ren.core.errors import SerializationError
+from ren.core.listed import Listed
 from ren.core.ring import Domain, RingSpec
-from ren.lowering.runtime import host_integers as integers
-from ren.lowering.runtime.planning import placed
+from ren.lowering.runtime import host_arrays
+from ren.lowering.runtime.host_arrays import placed
 from ren.poly import Poly
-from ren.poly.capturing import is_capturing
+from ren.poly.poly import from_array
+from ren.poly.realization import is_capturing
 from ren.sampling import SEED_BYTES, Xof, fresh_seed, gaussian, ternary, uniform_residues
 from ren.schemes.rlwe.security import security_bits
 
@@ -52,53 +54,57 @@ class Secret:
         )
 
 
+class _Key(metaclass=Listed):
+    """Halves b and a of a key, each a polynomial or one for each digit, and the seed of a."""
+
+    __internal__ = ("a", "b", "seed", "halves")
+
+    b: Any
+
+    @property
+    def halves(self) -> tuple[Poly, ...]:
+        """The polynomials b."""
+        return self.b if isinstance(self.b, tuple) else (self.b,)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all halves in memory."""
+        return 2 * self._half_nbytes
+
+    @property
+    def saved_nbytes(self) -> int:
+        """Bytes when saved: the halves b, and the seed of the others."""
+        return self._half_nbytes + SEED_BYTES
+
+    @property
+    def _half_nbytes(self) -> int:
+        ring = self.halves[0].ring
+        return 4 * len(self.halves) * ring.limbs * ring.n
+
+    def __repr__(self) -> str:
+        ring, digits = self.halves[0].ring, ""
+        if isinstance(self.b, tuple):
+            digits = f"of {len(self.b)} digit{'s' * (len(self.b) > 1)} "
+        mark = "" if security_bits(ring.n, ring.log2_q) else ", INSECURE"  # of this key alone
+        return f"<{type(self).__name__} {digits}over {ring.limbs} limbs, {sizes(self)}{mark}>"
+
+
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
-class PublicKey:
+class PublicKey(_Key):
     """(b, a) with b + a s = e: one polynomial each, NTT domain; a is expanded from `seed`."""
 
     b: Poly
     a: Poly
     seed: bytes
 
-    @property
-    def nbytes(self) -> int:
-        """Bytes of both halves in memory."""
-        return _bytes(2, self.b.ring)
-
-    @property
-    def saved_nbytes(self) -> int:
-        """Bytes when saved: `b`, and the seed of `a`."""
-        return _bytes(1, self.b.ring) + SEED_BYTES
-
-    def __repr__(self) -> str:
-        return f"<PublicKey over {_sized(self)}>"
-
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
-class SwitchingKey:
+class SwitchingKey(_Key):
     """For each digit j, (b_j, a_j) with b_j + a_j t = e_j + P g_j s'; a_j expanded from `seed`."""
 
     b: tuple[Poly, ...]
     a: tuple[Poly, ...]
     seed: bytes
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of all halves in memory."""
-        return _bytes(2 * len(self.b), self.b[0].ring)
-
-    @property
-    def saved_nbytes(self) -> int:
-        """Bytes when saved: the halves `b`, and the seed of all `a`."""
-        return _bytes(len(self.b), self.b[0].ring) + SEED_BYTES
-
-    def __repr__(self) -> str:
-        digits = f"{len(self.b)} digit{'s' * (len(self.b) > 1)}"
-        return f"<SwitchingKey of {digits} over {_sized(self)}>"
-
-
-def _bytes(polys: int, ring: RingSpec) -> int:
-    return 4 * polys * ring.limbs * ring.n
 
 
 def sizes(held: Any) -> str:
@@ -107,30 +113,13 @@ def sizes(held: Any) -> str:
     return f"{memory:.2f} MiB in memory, {saved:.2f} MiB saved"
 
 
-def _sized(key: PublicKey | SwitchingKey) -> str:
-    """Limbs and bytes of a key, and whether its own modulus is beyond every bound."""
-    ring = (key.b if isinstance(key.b, Poly) else key.b[0]).ring
-    mark = "" if security_bits(ring.n, ring.log2_q) else ", INSECURE"
-    return f"{ring.limbs} limbs, {sizes(key)}{mark}"
-
-
-def _register(cls: type) -> None:
-    def flatten(key: Any) -> tuple[tuple[Any, Any], bytes]:
-        return (key.b, key.a), key.seed
-
-    def unflatten(seed: bytes, halves: Sequence[Any]) -> Any:
-        return cls(halves[0], halves[1], seed)
-
-    jax.tree_util.register_pytree_node(cls, flatten, unflatten)
-
-
-_register(PublicKey)
-_register(SwitchingKey)
+jax.tree_util.register_dataclass(PublicKey, ["b", "a"], ["seed"])
+jax.tree_util.register_dataclass(SwitchingKey, ["b", "a"], ["seed"])
 
 
 def from_residues(residues: NDArray[np.uint32], ring: RingSpec, domain: Domain) -> Poly:
     """The polynomial of host limbs [*batch, limb, n] (Montgomery) on JAX's default device."""
-    return Poly._of_array(placed(residues), ring, domain)
+    return from_array(placed(residues), ring, domain)
 
 
 def from_integers(values: NDArray[np.int64], ring: RingSpec) -> Poly:
@@ -138,13 +127,13 @@ def from_integers(values: NDArray[np.int64], ring: RingSpec) -> Poly:
 
     Nothing is written to the array afterwards: the polynomial may stand on its memory.
     """
-    return Poly._of_array(integers.residues(values, ring.moduli), ring, Domain.COEFF)
+    return from_array(host_arrays.residues(values, ring.moduli), ring, Domain.COEFF)
 
 
 def expand_uniform(seed: bytes, domain: bytes, ring: RingSpec, batch: Batch = ()) -> Poly:
     """The uniform polynomial over `ring`, in the NTT domain, that `seed` stands for in `domain`."""
     xof = Xof(seed, domain)
-    limbs = integers.empty((*batch, ring.limbs, ring.n), np.uint32)
+    limbs = host_arrays.empty((*batch, ring.limbs, ring.n), np.uint32)
     for part in limbs.reshape(-1, ring.limbs, ring.n):
         uniform_residues(xof, ring.n, ring.moduli, out=part)
     return from_residues(limbs, ring, Domain.NTT)
@@ -196,14 +185,12 @@ def automorphism_of(secret: Secret, k: int) -> Poly:
     exponents = np.arange(n) * (k % (2 * n)) % (2 * n)  # below 2 n^2 <= 2^37
     image = np.empty(n, np.int64)
     image[exponents % n] = np.where(exponents < n, secret.coefficients, -secret.coefficients)
-    (made,) = replayed(_transformed, None, Integers(image, secret.poly.ring))
-    return made
+    return replayed(_transformed, None, Integers(image, secret.poly.ring))[0]
 
 
 def square_of(secret: Secret) -> Poly:
     """s^2 over the key ring in the NTT domain, computed at once."""
-    (made,) = replayed(_square, None, secret.poly)
-    return made
+    return replayed(_square, None, secret.poly)[0]
 
 
 def _transformed(_: None, p: Poly) -> tuple[Poly]:
@@ -219,9 +206,7 @@ def make_public_key(
 ) -> PublicKey:
     """(b, a), b = -a s + e over `ring`, a part of the key ring, computed at once.
 
-    Args:
-        digest: the parameters' digest.
-        entropy: its first 32 bytes are the seed of a, the next ones that of e.
+    The first 32 bytes of `entropy` are the seed of a, the next ones that of e.
     """
     seed = entropy()
     a = expand_public_half(seed, digest, ring)
@@ -251,12 +236,9 @@ def make_switching_key(
     """The key that takes c s' to a pair under t: b_j = -a_j t + e_j + P g_j s'; computed at once.
 
     Args:
-        source: s', in the NTT domain over the key ring.
-        target: t, likewise.
-        factors: the integers P g_j, one for each digit (`Gadget.factor`).
-        digest: the parameters' digest, separates the seeds of different parameters.
-        label: which key it is, for example b"relinearization" or b"galois/5".
-        sigma: the standard deviation of the noise.
+        source, target: s' and t, in the NTT domain over the key ring.
+        factors: the integers P g_j, one for each digit (`Gadget.factors`).
+        digest, label: of the parameters, and of the key; they separate the seeds.
         entropy: its first 32 bytes are the seed of all a_j, then 32 bytes for each e_j follow.
     """
     seed, ring = entropy(), source.ring

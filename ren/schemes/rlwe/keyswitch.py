@@ -1,17 +1,75 @@
-"""Hybrid key switching with digits: from c under one secret to two polynomials under another.
+"""Hybrid key switching with digits, the gadget that cuts polynomials, and Galois elements.
 
-Written once, in ring operations. Several switches of one polynomial share their ModUp because equal
-programs are the same node. So there is no hoisted variant here.
+Key switching takes c under one secret to two polynomials under another. It is written once, in ring
+operations. Several switches of one polynomial share their ModUp because equal programs are the same
+node. So there is no hoisted variant here.
 
 Reference: Han and Ki, "Better bootstrapping for approximate homomorphic encryption", 2020, 3.1.
 """
 
 from __future__ import annotations
 
-from ren.core.ring import intersection
+import math
+import operator
+from functools import cached_property, lru_cache, reduce
+
+import attrs
+
+from ren.core.ring import RingSpec, intersection
 from ren.poly import Poly
-from ren.schemes.rlwe.gadget import Gadget
 from ren.schemes.rlwe.keys import SwitchingKey
+from ren.schemes.rlwe.parameters import RlweParameters
+
+
+@attrs.frozen
+class Gadget:
+    """Cut of a polynomial for a switch: digits of the union of all bases, special primes.
+
+    Args:
+        n: the degree of the ring.
+        digits: disjoint parts D_j of the union of the level bases, in its order.
+        specials: the special primes, P their product; P >= each product D_j keeps the noise small.
+    """
+
+    n: int
+    digits: tuple[tuple[int, ...], ...]
+    specials: tuple[int, ...]
+
+    @cached_property
+    def ring(self) -> RingSpec:
+        """The ring of the keys: the union of the level bases, then the special primes."""
+        return RingSpec(self.n, (*self._union, *self.specials))
+
+    @cached_property
+    def public_ring(self) -> RingSpec:
+        """The ring of the public key: the union of the level bases, and one special prime."""
+        return RingSpec(self.n, (*self._union, self.specials[0]))
+
+    @property
+    def _union(self) -> tuple[int, ...]:
+        return tuple(m for digit in self.digits for m in digit)
+
+    @cached_property
+    def factors(self) -> tuple[int, ...]:
+        """For each digit j, P g_j: P mod the limbs of the digit and 0 mod every other limb."""
+        p, products = math.prod(self.specials), [math.prod(digit) for digit in self.digits]
+        rests = [self.ring.q // d for d in products]
+        return tuple(r * (p * pow(r, -1, d) % d) for r, d in zip(rests, products, strict=True))
+
+    def extended(self, ring: RingSpec) -> RingSpec:
+        """`ring`, then the special primes: where the products with the key are summed."""
+        return _joined(ring, self.specials)
+
+
+@lru_cache(maxsize=1 << 10)
+def _joined(ring: RingSpec, specials: tuple[int, ...]) -> RingSpec:
+    return ring.with_moduli((*ring.moduli, *specials))
+
+
+@lru_cache(maxsize=64)
+def gadget_of(params: RlweParameters) -> Gadget:
+    """The gadget of `params`, cached."""
+    return Gadget(params.n, params.digits, params.specials)
 
 
 def key_switch(c: Poly, key: SwitchingKey, gadget: Gadget) -> tuple[Poly, Poly]:
@@ -29,15 +87,30 @@ def key_switch(c: Poly, key: SwitchingKey, gadget: Gadget) -> tuple[Poly, Poly]:
     + 2 (L + k) limb-NTTs, 2 d (L + k) n multiply-adds.
     """
     ring, extended = c.ring, gadget.extended(c.ring)
-    sum0: Poly | None = None
-    sum1: Poly | None = None
+    terms: list[tuple[Poly, Poly]] = []  # never empty: the digits cover every level basis
     for digit, b, a in zip(gadget.digits, key.b, key.a, strict=True):
-        part = intersection(digit, ring.moduli)
-        if not part:
-            continue
-        lifted = c.mod_up(part, extended)
-        term0, term1 = lifted * b.to_ring(extended), lifted * a.to_ring(extended)
-        sum0 = term0 if sum0 is None else sum0 + term0
-        sum1 = term1 if sum1 is None else sum1 + term1
-    assert sum0 is not None and sum1 is not None  # the digits cover every level basis
-    return sum0.mod_down(ring), sum1.mod_down(ring)
+        if part := intersection(digit, ring.moduli):
+            lifted = c.mod_up(part, extended)
+            terms.append((lifted * b.to_ring(extended), lifted * a.to_ring(extended)))
+    k0, k1 = (reduce(operator.add, halves).mod_down(ring) for halves in zip(*terms, strict=True))
+    return k0, k1
+
+
+def galois_element(steps: int, n: int) -> int:
+    """5^steps mod 2n: the automorphism X -> X^g that moves slot i + steps to slot i."""
+    return pow(5, steps % (n // 2), 2 * n)
+
+
+@lru_cache(maxsize=8)
+def steps_by_element(n: int, slots: int) -> dict[int, int]:
+    """Fewest steps, of either sign, of each rotation over `slots`, by its galois element."""
+    found: dict[int, int] = {}
+    for j in range(slots // 2 + 1):
+        for k in (j, -j):
+            found.setdefault(galois_element(k % slots, n), k)
+    return found
+
+
+def conjugation_element(n: int) -> int:
+    """2n - 1: X -> X^-1 conjugates every slot."""
+    return 2 * n - 1

@@ -7,26 +7,20 @@ the owner's own copy settles them. Two keys of one name have to be equal.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Iterator
 
 import numpy as np
 
 from ren.capture.programs import replayed
 from ren.core.errors import ContextError
 from ren.lowering.devices.devices import is_tracer
-from ren.lowering.runtime.host_integers import centered
+from ren.lowering.runtime.host_arrays import centered
 from ren.poly import Poly
 from ren.sampling import gaussian_bound
-from ren.schemes.rlwe.gadget import gadget_of
-from ren.schemes.rlwe.keychain import (
-    PUBLIC,
-    RELINEARIZATION,
-    Keychain,
-    galois_label,
-    switch_label,
-)
+from ren.schemes.rlwe.identity import PUBLIC, RELINEARIZATION
+from ren.schemes.rlwe.keychain import Keychain, galois_label
 from ren.schemes.rlwe.keys import PublicKey, Secret, SwitchingKey, automorphism_of, square_of
+from ren.schemes.rlwe.keyswitch import gadget_of
 from ren.schemes.rlwe.parameters import RlweParameters
 
 # ------------------------------------------------------------------- against the secret
@@ -39,43 +33,36 @@ def foreign_key(secret: Secret, keys: Keychain, params: RlweParameters) -> str |
 
     Cost: one limb-NTT for each limb of each half b, and one of the secret for each galois key.
     """
-    bound, factors = gaussian_bound(params.sigma), gadget_of(params).factors
-    if keys.public is not None:
-        held = keys.public
-        if not _is_small(replayed(_public_error, None, held.b, held.a, secret.poly), bound):
-            return PUBLIC.decode()
-    for label, key, source, target in _switched(secret, keys, params):
-        given = source, target, *key.b, *key.a
-        if not _is_small(replayed(_switching_errors, factors, *given), bound):
+    bound = gaussian_bound(params.sigma)
+    for label, key, factors, source, target in _equations(secret, keys, params):
+        a = key.a if isinstance(key.a, tuple) else (key.a,)
+        errors = replayed(_errors, factors, source, target, *key.halves, *a)
+        if any(np.abs(centered(e.limbs, e.ring.moduli)).max() > bound for e in errors):
             return label.decode()
     return None
 
 
-def _switched(
+def _equations(
     secret: Secret, keys: Keychain, params: RlweParameters
-) -> Iterator[tuple[bytes, SwitchingKey, Poly, Poly]]:
-    """Relinearization and galois keys, each with the secrets that it leads from and to."""
-    s = secret.poly
+) -> Iterator[tuple[bytes, PublicKey | SwitchingKey, tuple[int, ...], Poly, Poly]]:
+    """Each key with the factors, the source and the target of b + a target = e + factor source."""
+    s, factors = secret.poly, gadget_of(params).factors
+    if keys.public is not None:
+        yield PUBLIC, keys.public, (0,), s, s
     if keys.relinearization is not None:
-        yield RELINEARIZATION, keys.relinearization, square_of(secret), s
+        yield RELINEARIZATION, keys.relinearization, factors, square_of(secret), s
     for g, key in keys.galois.items():
-        yield galois_label(g), key, s, automorphism_of(secret, pow(g, -1, 2 * params.n))
+        target = automorphism_of(secret, pow(g, -1, 2 * params.n))
+        yield galois_label(g), key, factors, s, target
 
 
-def _is_small(errors: Sequence[Poly], bound: int) -> bool:
-    """Whether no coefficient of the errors, in the coefficient domain, is beyond the bound."""
-    return all(np.abs(centered(e.limbs, e.ring.moduli)).max() <= bound for e in errors)
-
-
-def _public_error(_: None, b: Poly, a: Poly, s: Poly) -> tuple[Poly]:
-    return ((b + a * s.to_ring(b.ring)).intt(),)
-
-
-def _switching_errors(
+def _errors(
     factors: tuple[int, ...], source: Poly, target: Poly, *halves: Poly
 ) -> tuple[Poly, ...]:
-    count = len(factors)
+    """The errors e in the coefficient domain."""
+    count, ring = len(factors), halves[0].ring
     parts = zip(factors, halves[:count], halves[count:], strict=True)
+    source, target = source.to_ring(ring), target.to_ring(ring)
     return tuple((b + a * target - source * factor).intt() for factor, b, a in parts)
 
 
@@ -85,15 +72,12 @@ def _switching_errors(
 def require_one_owner(held: Keychain, given: Keychain, what: str) -> None:
     """Raise ContextError unless two keychains of one `key_id` can be of one owner.
 
-    Args:
-        held: the keys of a context that lives.
-        given: the keys that came.
-        what: where they came to, for the error.
+    `held` are the keys of a live context, `given` came to `what`.
     """
     if held.identity != given.identity:
         raise _refusal(f"{what} got other keys for the key_id {held.key_id[:8]}.")
-    mine = _by_label(held)
-    for label, key in _by_label(given).items():
+    mine = held.by_label()
+    for label, key in given.by_label().items():
         if label in mine and not _is_same(mine[label], key):
             raise _refusal(
                 f"{what} got a key {label.decode()} of the key_id {held.key_id[:8]} that differs "
@@ -115,29 +99,12 @@ def _refusal(given: str) -> ContextError:
     )
 
 
-def _by_label(keys: Keychain) -> dict[bytes, PublicKey | SwitchingKey]:
-    found: dict[bytes, PublicKey | SwitchingKey] = {
-        **{galois_label(g): key for g, key in keys.galois.items()},
-        **{switch_label(to): key for to, key in keys.switches.items()},
-    }
-    if keys.public is not None:
-        found[PUBLIC] = keys.public
-    if keys.relinearization is not None:
-        found[RELINEARIZATION] = keys.relinearization
-    return found
-
-
 def _is_same(mine: PublicKey | SwitchingKey, given: PublicKey | SwitchingKey) -> bool:
     """Whether seeds and halves b are equal; of tracers, which have no values, the seeds alone."""
     if mine is given:
         return True
-    pairs = list(zip(_halves(mine), _halves(given), strict=True))
+    pairs = [(p.limbs, q.limbs) for p, q in zip(mine.halves, given.halves, strict=True)]
     return mine.seed == given.seed and all(
         p is q or is_tracer(p) or is_tracer(q) or np.array_equal(np.asarray(p), np.asarray(q))
         for p, q in pairs
     )
-
-
-def _halves(key: PublicKey | SwitchingKey) -> list[Any]:
-    polys = (key.b,) if isinstance(key, PublicKey) else key.b
-    return [b.limbs for b in polys]

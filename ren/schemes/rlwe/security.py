@@ -27,11 +27,7 @@ MAX_LOG_QP: dict[int, tuple[int, int, int]] = {
 
 
 def check_security_target(security: object) -> int | None:
-    """`security` when it is 128, 192, 256 or None.
-
-    Raises:
-        ParameterError: for anything else.
-    """
+    """`security` when it is 128, 192, 256 or None; ParameterError for anything else."""
     if security is None or (type(security) is int and security in LEVELS):
         return security  # type: ignore[return-value]
     raise ParameterError(
@@ -42,14 +38,9 @@ def check_security_target(security: object) -> int | None:
 
 
 def max_log_qp(n: int, security_bits: int | None) -> float:
-    """The largest log2(Q P) at degree `n` for `security_bits`: a row of eprint 2024/463, Table 5.2.
+    """The largest log2(Q P) at degree `n` for 128, 192 or 256 bits: eprint 2024/463, Table 5.2.
 
-    Args:
-        n: the ring degree.
-        security_bits: 128, 192, 256, or None for no bound at all.
-
-    Returns:
-        The bound in bits; 0.0 where no modulus is safe; infinity for None.
+    It is 0.0 where no modulus is safe, infinity for None.
 
     Raises:
         ParameterError: `security_bits` is not one of these.
@@ -61,16 +52,11 @@ def max_log_qp(n: int, security_bits: int | None) -> float:
 
 
 def security_bits(n: int, log_qp: float, secret: str = SECRET, sigma: float = SIGMA) -> int:
-    """The highest of 128, 192, 256 whose bound covers `log_qp` at degree `n`, or 0.
+    """The highest of 128, 192, 256 whose bound covers `log_qp` at degree `n`; 0 when INSECURE.
 
     Args:
-        n: the ring degree.
         log_qp: log2 of the largest modulus that any key uses (union of bases times P), in bits.
-        secret: the distribution of the secret; only "ternary" (uniform) is listed.
-        sigma: the standard deviation of the noise; only 3.2 is listed.
-
-    Returns:
-        128, 192, 256, or 0 when no row covers the parameters: they are INSECURE.
+        secret, sigma: of the secret and the noise; only "ternary" (uniform) and 3.2 are listed.
     """
     if secret != SECRET or sigma != SIGMA:
         return 0
@@ -85,14 +71,13 @@ def smallest_secure_degree(log_qp: float, target: int) -> int | None:
 def require_security(
     n: int, log_qp: float, target: int | None, secret: str = SECRET, sigma: float = SIGMA
 ) -> None:
-    """Nothing when security_bits(n, log_qp, secret, sigma) >= `target`, or when it is None.
+    """Raise unless security_bits(n, log_qp, secret, sigma) >= `target`, or `target` is None.
 
     Raises:
         InsecureParametersError: says by how much the bound is passed and which n would do.
     """
-    if check_security_target(target) is None:
+    if (target := check_security_target(target)) is None:
         return
-    assert target is not None
     if secret != SECRET or sigma != SIGMA:
         raise InsecureParametersError(
             f"The secret is {secret!r} and the noise has sigma {sigma}.",
@@ -100,18 +85,12 @@ def require_security(
             f"Use secret={SECRET!r}, sigma={SIGMA}, or security=None for insecure experiments.",
         )
     if security_bits(n, log_qp) < target:
-        raise _over_the_bound(n, log_qp, target)
-
-
-def _over_the_bound(n: int, log_qp: float, target: int) -> InsecureParametersError:
-    bound = max_log_qp(n, target)
-    needed = f"{target}-bit security allows log2(Q P) <= {bound:.0f} at n={n}."
-    if not bound:
-        needed = f"No modulus has {target}-bit security at n={n} (eprint 2024/463, Table 5.2)."
-    larger = smallest_secure_degree(log_qp, target)
-    remedy = f"Use n={larger}" if larger else "Ask for less depth or smaller scales"
-    return InsecureParametersError(
-        f"The moduli have log2(Q P) = {log_qp:.1f} bits at n={n}.",
-        needed,
-        f"{remedy}, or security=None for insecure experiments.",
-    )
+        bound, larger = max_log_qp(n, target), smallest_secure_degree(log_qp, target)
+        remedy = f"Use n={larger}" if larger else "Ask for less depth or smaller scales"
+        raise InsecureParametersError(
+            f"The moduli have log2(Q P) = {log_qp:.1f} bits at n={n}.",
+            f"{target}-bit security allows log2(Q P) <= {bound:.0f} at n={n}."
+            if bound
+            else f"No modulus has {target}-bit security at n={n} (eprint 2024/463, Table 5.2).",
+            f"{remedy}, or security=None for insecure experiments.",
+        )

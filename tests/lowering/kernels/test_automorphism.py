@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 
 from ren.lowering.backends.reference import arithmetic as exact
-from ren.lowering.kernels import automorphism, modular, tables
+from ren.lowering.kernels import modular, substitution, tables
 from tests import oracle
 from tests.lowering.kernels.residues import all_residues, basis, run
 
 
 def _coefficients(x: np.ndarray, g: int, moduli: tuple[int, ...]) -> np.ndarray:
     q = tables.modulus(moduli)[0]
-    permutation = automorphism.coefficient_permutation(x.shape[-1], g)
+    permutation = substitution.coefficient_permutation(x.shape[-1], g)
     return run(_permuted_and_signed, x, q, *permutation)
 
 
@@ -23,7 +23,7 @@ def _permuted_and_signed(
     x: jax.Array, q: jax.Array, index: jax.Array, negate: jax.Array
 ) -> jax.Array:
     """The kernels of PERMUTE and FLIP together: out[j] = x[index[j]], negated at negate[j]."""
-    moved = automorphism.permute_evaluations(x, index)
+    moved = substitution.permute_evaluations(x, index)
     return jnp.where(negate, modular.neg(moved, q), moved)
 
 
@@ -37,8 +37,8 @@ def _substituted(x: np.ndarray, g: int, moduli: tuple[int, ...]) -> np.ndarray:
 
 
 def _values(x: np.ndarray, g: int) -> np.ndarray:
-    permutation = automorphism.evaluation_permutation(x.shape[-1], g)
-    return run(automorphism.permute_evaluations, x, permutation)
+    permutation = substitution.evaluation_permutation(x.shape[-1], g)
+    return run(substitution.permute_evaluations, x, permutation)
 
 
 def _galois_elements(n: int) -> list[int]:

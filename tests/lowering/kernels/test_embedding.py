@@ -8,7 +8,7 @@ import pytest
 
 from ren.core.numtheory import primitive_root_of_unity
 from ren.lowering.backends.reference import arithmetic as exact
-from ren.lowering.kernels import embedding
+from ren.lowering.kernels import substitution
 from ren.lowering.kernels.order import evaluation_exponents
 from tests import oracle
 from tests.lowering.kernels.residues import all_residues, basis, run
@@ -31,7 +31,7 @@ def _values(p: list[int], n: int, q: int) -> list[int]:
 @pytest.mark.parametrize(("m", "n"), DEGREES)
 def test_embed_coefficients_moves_coefficient_i_to_i_k(m: int, n: int) -> None:
     x = all_residues(basis(n, 3), m)
-    found = run(lambda x: embedding.embed_coefficients(x, n // m), x)
+    found = run(lambda x: substitution.embed_coefficients(x, n // m), x)
     assert found.shape == (*x.shape[:-1], n)
     assert found.tolist() == [[oracle.embed(row, n) for row in limbs] for limbs in x.tolist()]
 
@@ -42,7 +42,7 @@ def test_embed_values_are_those_of_p_at_powers(m: int, n: int) -> None:
     p = [[int(c) for c in rng.integers(0, q, m)] for q in moduli]
     small = np.array([_values(row, m, q) for row, q in zip(p, moduli, strict=True)], np.uint32)
     large = [_values(oracle.embed(row, n), n, q) for row, q in zip(p, moduli, strict=True)]
-    found = run(embedding.embed_values, small, embedding.embedding_index(n, m))
+    found = run(substitution.embed_values, small, substitution.embedding_index(n, m))
     assert found.tolist() == exact.embed_evaluations(small, n).tolist() == large
 
 
@@ -52,11 +52,11 @@ def test_embed_values_is_the_transform_of_embed_coefficients(m: int, n: int) -> 
     x = all_residues(moduli, m)
     wide = np.zeros((*x.shape[:-1], n), np.uint32)
     wide[..., :: n // m] = x
-    found = run(embedding.embed_values, exact.ntt(x, moduli), embedding.embedding_index(n, m))
+    found = run(substitution.embed_values, exact.ntt(x, moduli), substitution.embedding_index(n, m))
     assert np.array_equal(found, exact.ntt(wide, moduli))
 
 
 def test_embed_values_keeps_one_number_for_each_limb() -> None:
     x = np.array([[3], [5]], np.uint32)
-    index = jax.numpy.asarray(embedding.embedding_index(8, 4))
-    assert embedding.embed_values(x, index) is x
+    index = jax.numpy.asarray(substitution.embedding_index(8, 4))
+    assert substitution.embed_values(x, index) is x

@@ -11,7 +11,7 @@ import pytest
 
 from ren.core.numtheory import primitive_root_of_unity
 from ren.lowering.backends.reference import arithmetic as exact
-from ren.lowering.kernels import chunks, network, ntt, order
+from ren.lowering.kernels import keeps_calls, ntt, order
 from tests import oracle
 from tests.lowering.kernels.residues import (
     all_residues,
@@ -35,7 +35,7 @@ def _backward(x: np.ndarray, moduli: tuple[int, ...]) -> np.ndarray:
 
 @pytest.mark.parametrize("n", DEGREES)
 def test_exponents_are_the_odd_numbers(n: int) -> None:
-    exponents = ntt.evaluation_exponents(n)
+    exponents = order.evaluation_exponents(n)
     assert sorted(exponents.tolist()) == list(range(1, 2 * n, 2))
     with pytest.raises(ValueError, match="read-only"):
         exponents[0] = 1
@@ -54,7 +54,7 @@ def test_transforms_evaluate_and_agree_with_the_reference(n: int) -> None:
     assert (y == exact.ntt(x, moduli)).all()
     positions = range(n) if n <= 64 else [0, 1, n // 2, n // 3, n - 1]
     for i, q in enumerate(moduli):
-        psi, exponents = primitive_root_of_unity(n, q), ntt.evaluation_exponents(n)
+        psi, exponents = primitive_root_of_unity(n, q), order.evaluation_exponents(n)
         for row in range(x.shape[0]):
             p = flint.nmod_poly(x[row, i].tolist(), q)
             values = {j: int(p(pow(psi, int(exponents[j]), q))) for j in positions}
@@ -101,8 +101,8 @@ def test_many_limbs() -> None:
 def test_chunks_of_limbs_are_transformed_apart(
     monkeypatch: pytest.MonkeyPatch, limbs: int, count: int
 ) -> None:
-    monkeypatch.setattr(chunks, "CHUNK", 2 * 64)
-    monkeypatch.setattr(chunks, "LEAST", 2 * 64)
+    monkeypatch.setattr(keeps_calls, "CHUNK", 2 * 64)
+    monkeypatch.setattr(keeps_calls, "LEAST", 2 * 64)
     moduli = basis(64, limbs)
     x = random_residues(moduli, 64, 2)
     forward, inverse = (t.__wrapped__(64, moduli) for t in (ntt.ntt_tables, ntt.intt_tables))
@@ -114,11 +114,11 @@ def test_chunks_of_limbs_are_transformed_apart(
 
 @pytest.mark.parametrize("n", [4, 64, 1 << 11])
 def test_merged_twiddles_are_powers_in_bit_reversed_order(n: int) -> None:
-    (modulus,) = moduli = basis(n, 1)
+    (modulus,) = basis(n, 1)
     psi, rows = primitive_root_of_unity(n, modulus), n // order.columns(n)
     exponents = order.bit_reversed(n.bit_length() - 1).tolist()
-    q, w, companions = ntt.merged_tables(n, moduli, False)
-    assert q.tolist() == [[modulus]]
+    (table,) = ntt.row_tables(n, modulus)
+    w, companions = table[:1], table[1:2]
     assert w[0, :rows].tolist() == [pow(psi, e, modulus) for e in exponents[:rows]]
     for m in (1 << k for k in range(n.bit_length() - 1)):
         expected = sorted(pow(psi, e, modulus) for e in exponents[m : 2 * m])
@@ -148,7 +148,7 @@ def test_no_polynomials_have_no_values(n):
 @pytest.mark.parametrize("log_n", range(2, 18))
 def test_passes_make_every_stage_once_and_their_number_is_even(log_n):
     n = 1 << log_n
-    for first, second in (network.forward_passes(n), network.inverse_passes(n)):
+    for first, second in (order.forward_passes(n), order.inverse_passes(n)):
         passes = (*first, *second)
         assert math.prod(p.size for p in passes) == n
         assert all(math.prod(p.axes) == n and p.axes[p.parts] == p.size for p in passes)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from ren import Poly, RingSpec
-from ren.poly.batching import side_by_side, stacked, unstacked
+from ren.poly.batching import item, stacked, unstacked
 from tests.lowering.plans import poly
 from tests.rings import primes
 
@@ -52,9 +52,9 @@ def _step(rng: random.Random, values: Sequence[Poly]) -> Poly | None:
         "turn": lambda: x.rotate(rng.choice((1, 3))),
         "rescale": lambda: x.rescale(x.ring.moduli[:-1]) if x.ring.limbs > 1 else None,
         "stack": lambda: stacked([x.ntt(), y.ntt(), x.ntt()]),
-        "beside": lambda: side_by_side([x.intt(), y.intt()]),
+        "beside": lambda: stacked([x.intt(), y.intt()], -1),
         "part": lambda: rng.choice(unstacked(x)) if batch else None,
-        "item": lambda: x.item(rng.randrange(batch[-1])) if batch else None,
+        "item": lambda: item(x, rng.randrange(batch[-1])) if batch else None,
     }
     return steps[rng.choice([*steps, "stack", "part", "item", "mul"])]()
 

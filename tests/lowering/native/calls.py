@@ -22,10 +22,9 @@ from ren.lowering.backends.native.bytecode import (
     native_program,
 )
 from ren.lowering.plan.plan import Plan
-from ren.lowering.program.graph import Call, Graph
+from ren.lowering.program.graph import Call, Graph, kernel_of
 from ren.lowering.program.instructions import Table
-from ren.lowering.program.kernel import kernel_of
-from ren.lowering.program.segment import Segment
+from ren.lowering.program.steps import Segment
 from ren.lowering.runtime.runner import graph_runner, interpret_plan
 from tests.lowering.plans import arrays
 from tests.rings import primes
@@ -92,4 +91,4 @@ def native_op(library: str, name: str, x: Any, moduli: Any, target: Any = ()) ->
     found = native_program(graph, tables, [x.shape])
     assert isinstance(found, NativeProgram), found
     built = tuple(table.build() for table in found.tables)
-    return lambda x: partial(emit_native, found.form, library, built)((x,))[0]
+    return lambda x: partial(emit_native, found.form, library, built)(x)[0]

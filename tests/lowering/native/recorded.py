@@ -20,12 +20,11 @@ from ren.lowering.backends.native.bytecode import NativeProgram, emit_native, na
 from ren.lowering.backends.native.ffi_call import FfiCall
 from ren.lowering.plan.plan import Plan
 from ren.lowering.program.graph import Graph
-from ren.lowering.program.segment import Segment
+from ren.lowering.program.steps import Segment
 from ren.lowering.runtime.runner import graph_runner
 from ren.poly.batching import stacked, unstacked
-from ren.schemes.rlwe.gadget import Gadget
 from ren.schemes.rlwe.keys import make_secret, make_switching_key
-from ren.schemes.rlwe.keyswitch import key_switch
+from ren.schemes.rlwe.keyswitch import Gadget, key_switch
 from tests.lowering.kernels.residues import all_residues, basis
 from tests.lowering.native.batched import batched_inputs, batched_program
 from tests.lowering.native.calls import one_op, ring
@@ -51,7 +50,7 @@ def recorded(graph: Graph, tables: tuple, inputs: Sequence[Any]) -> Recorded:
     built = tuple(tuple(map(jnp.asarray, table.build())) for table in found.tables)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(code, "FfiCall", Recorder)
-        results = emit_native(found.form, name, built, inputs)
+        results = emit_native(found.form, name, built, *inputs)
     return Recorded(made[0], tuple(map(np.asarray, results)))
 
 

@@ -11,7 +11,7 @@ import pytest
 import ren
 from ren.lowering.backends.native.bytecode import NativeProgram
 from ren.lowering.runtime.runner import graph_runner, interpret_plan
-from ren.poly.batching import side_by_side, stacked, unstacked
+from ren.poly.batching import stacked, unstacked
 from tests.lowering.native.batched import batched_inputs, batched_program
 from tests.lowering.native.calls import assert_one_call, form_of, native_program_of, ring
 from tests.lowering.native.calls import compiler as compiler  # a fixture of all tests here
@@ -97,7 +97,7 @@ def test_an_axis_that_is_not_stacked_is_a_loop(batch, loops):
     r = ring(1024, 2)
     x, y = poly(0, r, batch=batch), poly(1, r, batch=(5,))
     both = stacked([x.ntt(), y.ntt()])
-    p = plan(both * y, side_by_side([x, y]), unstacked(both)[1].intt() + 1)
+    p = plan(both * y, stacked([x, y], -1), unstacked(both)[1].intt() + 1)
     assert_one_call(p)
     form = form_of(p)
     assert form is not None

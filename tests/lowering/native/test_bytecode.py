@@ -21,7 +21,7 @@ import ren
 from ren.lowering.backends.native import build, library
 from ren.lowering.backends.native.bytecode import NativeProgram, emit_native
 from ren.lowering.program.instructions import Table
-from ren.lowering.program.segment import Segment
+from ren.lowering.program.steps import Segment
 from ren.lowering.runtime.runner import graph_runner
 from tests.lowering.native import mutants
 from tests.lowering.native.calls import compiler as compiler  # a fixture of all tests here
@@ -160,7 +160,7 @@ def run_with(name: str, word: int, value: int, n: int) -> None:
     code[word] = value
     tables = (*found.tables[:-1], Table("code", (code.tobytes(),)))
     built = tuple(tuple(map(jnp.asarray, table.build())) for table in tables)
-    jax.block_until_ready(emit_native(found.form, name, built, [inputs[v] for v in step.ins]))
+    jax.block_until_ready(emit_native(found.form, name, built, *[inputs[v] for v in step.ins]))
 
 
 @pytest.mark.parametrize("word", [SCRATCH, KEPT])

@@ -11,12 +11,11 @@ import ren
 from ren import Domain, RingSpec
 from ren.lowering.backends.native import limb_program as rows
 from ren.lowering.backends.native.bytecode import Form, NativeProgram, lowered
-from ren.lowering.backends.xla import emit, tables
+from ren.lowering.backends.xla import jax_executable
 from ren.lowering.runtime.runner import graph_runner, interpret_plan
 from ren.schemes import ckks
-from ren.schemes.rlwe.gadget import Gadget
 from ren.schemes.rlwe.keys import make_secret, make_switching_key
-from ren.schemes.rlwe.keyswitch import key_switch
+from ren.schemes.rlwe.keyswitch import Gadget, key_switch
 from tests.lowering.native.calls import assert_one_call, form_of, native_program_of, ring
 from tests.lowering.native.calls import compiler as compiler  # a fixture of all tests here
 from tests.lowering.plans import arrays, plan, poly
@@ -121,7 +120,7 @@ def test_numbers_that_are_known_at_each_call():
 
 
 def test_rings_share_the_call_and_not_the_code():
-    emit.clear_kernels()
+    jax_executable.clear_kernels()
     found = []
     for moduli in (primes(1024)[-3:], primes(1024)[-6:-3]):
         r = RingSpec(1024, tuple(moduli))
@@ -133,18 +132,18 @@ def test_rings_share_the_call_and_not_the_code():
     one, two = found
     assert isinstance(one, NativeProgram) and isinstance(two, NativeProgram)
     assert one.form == two.form and one.tables[-1] != two.tables[-1]
-    keys = [key for key in emit.compiled_graphs() if isinstance(key, tuple)]
+    keys = [key for key in jax_executable.compiled_graphs() if isinstance(key, tuple)]
     assert [type(form) for form, _ in keys] == [Form]
 
 
 def test_code_is_not_kept_beyond_its_plan():
     x = poly(0, ring(4096, 2))
     x.ntt().realize()
-    before = set(tables._tables)
+    before = set(jax_executable._tables)
     for k in range(3, 8):
         (x.ntt() * k).realize()
     assert {table.kind for table, _ in before} >= {"rows"}
-    assert not [table.kind for table, _ in set(tables._tables) - before]
+    assert not [table.kind for table, _ in set(jax_executable._tables) - before]
 
 
 def test_threads_run_one_plan_at_once():

@@ -11,7 +11,7 @@ import pytest
 
 import ren
 from ren.lowering.backends.native import build, library, self_check
-from ren.lowering.backends.xla import emit
+from ren.lowering.backends.xla import jax_executable
 from ren.lowering.backends.xla.jax_runtime import processor
 from tests.lowering.native import test_batches, test_code, test_ops
 from tests.lowering.native.test_ops import DEGREES, SIZES
@@ -41,10 +41,10 @@ def name(request):
         if made not in library._registered:
             library._registered[made] = library._register(build.library(compiler), made)
         patch.setattr(library, "_outcome", library.Outcome(made))
-        emit.clear_kernels()
+        jax_executable.clear_kernels()
         with ren.config.update(native=True, cache_dir="off"):
             yield made
-        emit.clear_kernels()
+        jax_executable.clear_kernels()
 
 
 @pytest.mark.slow

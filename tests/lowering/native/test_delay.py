@@ -9,24 +9,22 @@ import pytest
 import ren
 from ren import Domain, RingSpec
 from ren.core.numtheory import ntt_primes_below
-from ren.lowering.backends.native import late_tasks as delay
-from ren.lowering.backends.native.batch_axes import axes_of
-from ren.lowering.backends.native.late_tasks import LEAVES, delayed
-from ren.lowering.backends.native.limb_program import Rows, rows_of
+from ren.lowering.backends.native.limb_program import Rows, axes_of, rows_of
 from ren.lowering.backends.native.phases import (
     KEPT,
+    LEAVES,
     ROW_BITS,
     PlacedConversion,
     _levels,
+    delayed,
     scheduled,
     with_own_outputs,
     with_split_sums,
 )
-from ren.lowering.program.segment import Segment
+from ren.lowering.program.steps import Segment
 from ren.lowering.runtime.runner import graph_runner
-from ren.schemes.rlwe.gadget import Gadget
 from ren.schemes.rlwe.keys import make_secret, make_switching_key
-from ren.schemes.rlwe.keyswitch import key_switch
+from ren.schemes.rlwe.keyswitch import Gadget, key_switch
 from tests.lowering.plans import arrays, plan, poly
 from tests.lowering.test_memory import program_polys
 from tests.programs import generate
@@ -62,7 +60,7 @@ def switched(keys: int) -> Rows:
 @pytest.mark.parametrize("threads", [1, 2, 3, 64])
 @pytest.mark.parametrize("seed", range(8))
 def test_rows_come_after_what_they_read(seed, threads, monkeypatch):
-    monkeypatch.setattr(delay, "threads", lambda: threads)
+    monkeypatch.setattr("ren.lowering.backends.native.phases.threads", lambda: threads)
     polys = program_polys(generate(seed, N, 1 + seed % 4, 8 + seed))
     rows = all_rows(*polys) if seed else switched(2)
     levels, converted = _levels(rows)
@@ -76,7 +74,7 @@ def test_rows_come_after_what_they_read(seed, threads, monkeypatch):
 
 @pytest.mark.parametrize(("threads", "early"), [(1, 1), (2, 2), (3, 3), (64, DIGITS + 1)])
 def test_products_with_keys_wait_for_the_division(threads, early, monkeypatch):
-    monkeypatch.setattr(delay, "threads", lambda: threads)
+    monkeypatch.setattr("ren.lowering.backends.native.phases.threads", lambda: threads)
     rows = switched(4)
     schedule = scheduled(rows, range(1000), range(1000, 1000 + len(rows.outputs)))
     phases = [phase for phase in schedule.phases if not isinstance(phase[0], PlacedConversion)]

@@ -14,7 +14,7 @@ import pytest
 import ren
 from ren.core.errors import NativeError
 from ren.lowering.backends.native import build, library, self_check
-from ren.lowering.backends.xla import emit
+from ren.lowering.backends.xla import jax_executable
 from ren.lowering.runtime.runner import graph_runner, run_plan
 from ren.lowering.runtime.tiers.plan_key import plan_digest
 from ren.lowering.storage import executable_store as disk
@@ -42,7 +42,7 @@ def compiler():
 @pytest.fixture
 def fresh(monkeypatch, tmp_path):
     """A process that has not loaded a library, to which building takes no time; counts builds."""
-    emit.clear_kernels()
+    jax_executable.clear_kernels()
     disk._opened.cache_clear()
     builds = []
 
@@ -56,13 +56,13 @@ def fresh(monkeypatch, tmp_path):
     monkeypatch.setattr(self_check, "check_functions", lambda functions: None)
     with ren.config.update(native="auto", cache_dir=tmp_path):
         yield builds
-    emit.clear_kernels()
+    jax_executable.clear_kernels()
     disk._opened.cache_clear()
 
 
 def restart(monkeypatch):
     """As another process would begin."""
-    emit.clear_kernels()
+    jax_executable.clear_kernels()
     disk._opened.cache_clear()
     monkeypatch.setattr(library, "_outcome", None)
 
@@ -88,7 +88,7 @@ def assert_equal(got, expected):
 
 def libraries():
     """The libraries that graphs call in this process."""
-    return {key[1] for key in emit.compiled_graphs() if isinstance(key, tuple)}
+    return {key[1] for key in jax_executable.compiled_graphs() if isinstance(key, tuple)}
 
 
 RUNNERS = [
@@ -177,9 +177,18 @@ def assert_refused(reason, caplog):
     assert not libraries()
     (record,) = caplog.records
     assert reason in record.getMessage()
-    emit.clear_kernels()
+    jax_executable.clear_kernels()
     with ren.config.update(native=True), pytest.raises(NativeError, match=re.escape(reason)):
         results()
+
+
+def test_building_says_so_once(fresh, monkeypatch, caplog, capsys):
+    with caplog.at_level("DEBUG", "ren"), ren.config.update(progress=True):
+        for _ in range(2):
+            assert library.outcome().name
+            restart(monkeypatch)
+    assert caplog.text.count("Native kernels: built once, in 0 s.") == len(fresh) == 1
+    assert capsys.readouterr().err.count("building native kernels, once") >= 1
 
 
 def test_without_a_compiler(fresh, monkeypatch, caplog, tmp_path):
@@ -292,7 +301,7 @@ def test_decryptions_are_equal(fresh):
     x = ctx.encrypt(np.arange(8.0))
     decrypted = []
     for native in (True, False):
-        emit.clear_kernels()
+        jax_executable.clear_kernels()
         with ren.config.update(native=native):
             f = ren.jit(lambda x: (x * x).rotate(1) + x)
             decrypted.append([ctx.decrypt(f(x)) for _ in range(2)])

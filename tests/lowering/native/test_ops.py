@@ -99,7 +99,7 @@ def test_results_are_those_of_xla(name, op, n):
     graph, tables = one_op(op, n, *bases)
     with jax.enable_x64(True):
         built = tuple(table.build() for table in tables)
-        (want,) = jax.jit(lambda x: emit_graph(graph, built, (x,)))(x)
+        (want,) = jax.jit(lambda x: emit_graph(graph, built, x))(x)
     assert_equal(check(name, op, x, *bases)(x), want)
 
 

@@ -12,10 +12,10 @@ from ren.core import OPS, Domain, Node, RingSpec, Spec, const, make, placeholder
 from ren.core import op as ops
 from ren.core.op import Kind
 from ren.core.spec import RingArg, Work
-from ren.core.verify import verify
 from ren.lowering.passes.pipeline import PIPELINE
+from ren.lowering.passes.verify import verify
 from ren.lowering.plan.memory import with_donations
-from ren.lowering.plan.schedule import schedule
+from ren.lowering.plan.plan import schedule
 from ren.lowering.runtime.runner import run_plan
 from tests.lowering.passes.interpreter import coefficients_of, interpret, limbs_of
 from tests.lowering.passes.polynomials import MEANINGS, OF_BATCHES, polynomials

@@ -15,7 +15,7 @@ from typing import Any
 
 import attrs
 
-from ren.schemes.ckks.parameters.frame import FRAME
+from ren.schemes.ckks.parameters.parameters import FRAME
 
 CHECKSUM = 32
 Path = tuple[Any, ...]

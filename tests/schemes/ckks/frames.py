@@ -8,7 +8,7 @@ import struct
 from typing import Any
 
 from ren.schemes import ckks
-from ren.schemes.ckks.encoding.context_serialization import context_to_bytes
+from ren.schemes.ckks.encoding.serialization import context_to_bytes
 from ren.schemes.rlwe.keychain import Keychain
 
 HEAD = struct.Struct("<8sH16s32sI")

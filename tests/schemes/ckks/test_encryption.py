@@ -12,13 +12,12 @@ import pytest
 
 import ren
 from ren import Poly
+from ren.capture.programs import Integers
 from ren.core.errors import RandomnessError
 from ren.schemes import ckks
 from ren.schemes.ckks.encoding import encoder
 from ren.schemes.rlwe.encryption import (
     decrypt_coefficients,
-    encrypt_integers,
-    encrypt_integers_with_public_key,
     encrypt_with_public_key,
     encrypt_with_secret,
 )
@@ -32,12 +31,13 @@ from ren.ring import RingSpec
 from ren.schemes.rlwe.encryption import encrypt_with_secret
 from ren.schemes.ckks.parameters.parameters import Parameters
 from ren.poly import Poly
+from ren.schemes.rlwe.keyswitch import gadget_of
 from ren.schemes.rlwe.keys import secret_from
 import numpy as np
 params = Parameters.for_depth(0, n=1024, security=None)
 for _ in range(2):
     if os.fork() == 0:
-        secret = secret_from(np.ones(1024, np.int8), params.key_ring())
+        secret = secret_from(np.ones(1024, np.int8), gadget_of(params).ring)
         ring = params.ring(0)
         (c0, c1), seed = encrypt_with_secret(Poly([0], ring).ntt(), secret, params)
         e = (c0 + c1 * secret.poly.to_ring(ring)).tolist(centered=True)
@@ -184,11 +184,11 @@ def test_encryption_at_once_is_bit_for_bit_the_program(ctx, batch, level):
     params, ring = ctx.params, ctx.params.ring(level)
     values = np.random.default_rng(level).integers(-(2**50), 2**50, (*batch, params.n))
     message, secret = Poly(values, ring), keys_of(ctx).secret
-    made, seed = encrypt_integers(values, ring, secret, params, entropy())
+    made, seed = encrypt_with_secret(Integers(values, ring), secret, params, entropy())
     wanted, wanted_seed = encrypt_with_secret(message, secret, params, entropy())
     assert seed == wanted_seed and same(made, wanted)
     key = keys_of(ctx.public()).public
-    made = encrypt_integers_with_public_key(values, ring, key, params, entropy())
+    made = encrypt_with_public_key(Integers(values, ring), key, params, entropy())
     assert same(made, encrypt_with_public_key(message, key, params, entropy()))
 
 
@@ -212,7 +212,7 @@ def test_encrypting_anew_plans_nothing(ctx, slots, monkeypatch):
         def never(sink):
             raise AssertionError("planned anew")
 
-        monkeypatch.setattr("ren.poly.realization.source_of", never)
+        monkeypatch.setattr("ren.lowering.runtime.planning.source_of", never)
         monkeypatch.setattr("ren.capture.programs.source_of", never)
 
 

@@ -23,7 +23,7 @@ import ren
 from ren.poly import realization
 from ren.schemes import ckks
 from ren.schemes.ckks.arithmetic import rotation
-from tests.lowering.plans import interpret_source
+from tests.lowering.plans import interpret_planned
 
 DEPTH = 2
 SLOTS = (32, 8, 1)
@@ -84,7 +84,7 @@ ENTRIES: dict[str, Callable[[Operation, Any, Any], ckks.Ciphertext]] = {
 def interpreted(f: Operation, x: ckks.Ciphertext) -> ckks.Ciphertext:
     """f(x) by the reference interpreter."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(realization, "run_once", interpret_source)
+        patch.setattr(realization, "run_planned", interpret_planned)
         return f(x).realize()
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from ren.schemes import ckks
-from ren.schemes.rlwe import files
+from ren.schemes.rlwe import frame as files
 from tests.schemes.ckks.keys import keys_of
 
 BAR = 2.0**-20

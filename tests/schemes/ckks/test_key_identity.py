@@ -16,13 +16,12 @@ import pytest
 
 import ren
 from ren.schemes import ckks
-from ren.schemes.ckks.encoding.context_serialization import read_context
+from ren.schemes.ckks.encoding.serialization import read_context
 from ren.schemes.ckks.noise import decryption_budget as ledger
 from ren.schemes.ckks.noise.decryption_budget import ledger_name
 from ren.schemes.rlwe import active_context as active
-from ren.schemes.rlwe.derivation import key_entropy, master_of
 from ren.schemes.rlwe.identity import Identity
-from ren.schemes.rlwe.keychain import Keychain
+from ren.schemes.rlwe.keychain import Keychain, key_entropy, master_of
 from ren.schemes.rlwe.keys import SwitchingKey
 from ren.schemes.rlwe.ownership import foreign_key
 from tests.schemes.ckks.frames import context_bytes, header_of, with_header
@@ -141,7 +140,7 @@ def test_resume_keeps_a_foreign_ledger_from_the_owner(victim, attacker, own_proc
     """The key of the noise would be the attacker's, who could subtract it."""
     y = attacker.encrypt([0.5])
     attacker.decrypt_shared(y, y.estimate, queries=1)
-    chosen = ledger.ledger_of(ledger_name(keys_of(attacker).require_secret())).saved
+    chosen = ledger.ledger_of(keys_of(attacker).require_secret()).saved
     forged = [context_bytes(victim.params, keys) for _, keys in forgeries(victim, attacker)]
     assert all(header_of(data)["shared"]["key"] == chosen.key.hex() for data in forged)
     own_process.ledgers.clear()
@@ -152,7 +151,7 @@ def test_resume_keeps_a_foreign_ledger_from_the_owner(victim, attacker, own_proc
     read_own(attacker.to_bytes(include_secret=True))
     x = victim.encrypt([0.5])
     victim.decrypt_shared(x, x.estimate, queries=1)
-    own = ledger.ledger_of(ledger_name(keys_of(victim).require_secret())).saved
+    own = ledger.ledger_of(keys_of(victim).require_secret()).saved
     assert own.key != chosen.key and len(own.entries) == 1
 
 

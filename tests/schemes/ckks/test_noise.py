@@ -14,7 +14,6 @@ from jax import lax
 import ren
 from ren.core.errors import MessageBoundWarning, ParameterError, TracedValueError
 from ren.schemes import ckks
-from ren.schemes.ckks.encoding import encrypt as fresh
 from ren.schemes.ckks.noise import bounds as noises
 from ren.schemes.ckks.noise.bounds import PLACES, WIDTH
 
@@ -340,7 +339,7 @@ def test_estimates_in_manual_mode(params):
 
 
 def test_manual_and_automatic_estimates_agree(deep, monkeypatch):
-    monkeypatch.setattr(fresh, "serials", itertools.count())  # places of noise that do not meet
+    monkeypatch.setattr(noises, "serials", itertools.count())  # places of noise that do not meet
     x, y = deep.encrypt(np.full(SLOTS, 0.5)), deep.encrypt(np.full(SLOTS, 2.0))
     with ckks.manual():
         loose = (x * y + x * x).relinearize().rescale()
@@ -400,7 +399,7 @@ def test_bounds_are_chosen_and_not_computed():
         for made in (narrow, wide):
             assert np.array_equal(made[:, 1:], a[:, 1:])
     pairs = (noises.larger(a, b), np.maximum), (noises.within_that_of(a, b), np.minimum)
-    for made, function in (*pairs, (noises.within_times(a, b, 1), np.minimum)):
+    for made, function in (*pairs, (noises.within_that_of(a, b, 1), np.minimum)):
         assert np.array_equal(made[:, 0], function(a, b)[:, 0])
         assert np.array_equal(made[:, 1:], a[:, 1:])
     assert np.isnan(noises.larger(a, UNKNOWN)).all()

@@ -11,7 +11,6 @@ import pytest
 
 import ren
 from ren.schemes import ckks
-from ren.schemes.ckks.encoding import encrypt as fresh
 from ren.schemes.ckks.noise import bounds as noise
 
 SOURCE = Path(noise.__file__).read_text(encoding="utf-8")
@@ -32,7 +31,7 @@ def test_fresh_noise_has_one_distribution_for_any_two_messages(owner, is_public)
     """Two chosen messages under one bound: 1,000 encryptions each, in places by serial number."""
     ctx = owner.public() if is_public else owner
     messages = [np.array([0.3, 0.7]), np.array([0.6, -0.9])]
-    start, seen = next(fresh.serials) + 1, [Counter(), Counter()]
+    start, seen = next(noise.serials) + 1, [Counter(), Counter()]
     for i in range(1_000):
         for which in (0, 1) if i % 2 else (1, 0):
             seen[which][noise_bytes(ctx.encrypt(messages[which]).to_bytes())] += 1

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from ren.core.errors import InsecureParametersError, ParameterError, RingError
-from ren.schemes.ckks.parameters.parameters import Parameters
-from ren.schemes.ckks.parameters.presets import PRESETS
+from ren.schemes.ckks.parameters.parameters import PRESETS, Parameters
+from ren.schemes.rlwe.keyswitch import gadget_of
 from ren.schemes.rlwe.security import max_log_qp
 
 SETS = {
@@ -40,7 +40,7 @@ def small() -> Parameters:
 
 
 def test_rings_are_contiguous_slices_of_the_union(params):
-    union = params.union_ring.moduli
+    union = params.union
     assert union == params.terminals + params.mains
     middle = len(params.terminals)
     for level, (t, m) in enumerate(params.path):
@@ -49,23 +49,22 @@ def test_rings_are_contiguous_slices_of_the_union(params):
     assert params.depth == len(params.path) - 1
 
 
-def test_key_rings_are_the_union_so_far_and_the_special_primes(params):
-    union = params.union_ring.moduli
+def test_keys_are_over_the_union_so_far_and_the_special_primes(params):
+    gadget = gadget_of(params)
+    assert gadget.ring.moduli == params.union + params.specials and gadget.ring.n == params.n
     for level in range(params.depth + 1):
         needed = {q for i in range(level + 1) for q in params.ring(i).moduli}
-        moduli = params.key_ring(level).moduli
-        assert moduli == tuple(q for q in union if q in needed) + params.specials
-        inner = moduli[: -len(params.specials)]
-        start = union.index(inner[0])
-        assert union[start : start + len(inner)] == inner
-    assert params.key_ring() == params.key_ring(params.depth)
-    assert params.key_ring().moduli == union + params.specials
+        digits = sum(not needed.isdisjoint(digit) for digit in params.digits)
+        limbs = len(needed) + len(params.specials)
+        assert params.key_nbytes(level) == 8 * params.n * digits * limbs
+        start = min(map(params.union.index, needed))
+        assert needed == {*params.union[start : start + len(needed)]}
 
 
 def test_digits_cut_the_union_and_fit_into_p(params):
     product = math.prod(params.specials)
     assert params.special_product == product
-    assert tuple(q for d in params.digits for q in d) == params.union_ring.moduli
+    assert tuple(q for d in params.digits for q in d) == params.union
     assert all(math.prod(digit) <= product for digit in params.digits)
     assert params.dnum == len(params.digits)
 
@@ -89,9 +88,9 @@ def test_level_zero_has_room_for_the_message(params):
 
 
 def test_security_counts_the_union_times_p(params):
-    total = math.prod(params.union_ring.moduli) * math.prod(params.specials)
+    total = math.prod(params.union) * math.prod(params.specials)
     assert params.log_qp == pytest.approx(math.log2(total))
-    assert params.log_q == pytest.approx(math.log2(math.prod(params.union_ring.moduli)))
+    assert params.log_q == pytest.approx(math.log2(math.prod(params.union)))
     if params.security is None:
         assert params.is_insecure and params.security_bits == 0
     else:
@@ -102,7 +101,7 @@ def test_sizes(params):
     for level in range(params.depth + 1):
         assert params.ciphertext_nbytes(level) == 8 * params.n * len(params.ring(level).moduli)
     assert params.ciphertext_nbytes() == params.ciphertext_nbytes(params.depth)
-    limbs = len(params.union_ring.moduli) + len(params.specials)
+    limbs = len(params.union) + len(params.specials)
     assert params.key_nbytes() == 8 * params.n * params.dnum * limbs
     assert params.key_nbytes(0) <= params.key_nbytes()
 
@@ -244,10 +243,11 @@ def test_wishes_out_of_range_say_what_was_given_needed_and_to_do(wish, given, ne
 
 @pytest.mark.parametrize("level", [-1, 3, 1.0, "1", True])
 def test_levels_that_are_not_there(small, level):
-    for ask in (small.ring, small.scale, small.key_ring, small._checked_level):
+    for ask in (small.ring, small.scale, small.key_nbytes, small.ciphertext_nbytes):
         with pytest.raises(ParameterError, match="from 0 to 2"):
             ask(level)
-    assert small._checked_level(None) == 2 and small._checked_level(1) == 1
+    for size in (small.key_nbytes, small.ciphertext_nbytes):
+        assert size() == size(None) == size(2) > size(1)
 
 
 def test_moduli_that_do_not_fit_together(small):

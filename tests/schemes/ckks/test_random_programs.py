@@ -14,7 +14,7 @@ import pytest
 import ren
 from ren.poly import realization
 from ren.schemes import ckks
-from tests.lowering.plans import interpret_source
+from tests.lowering.plans import interpret_planned
 
 SLOTS = 16
 DEPTH = 4
@@ -27,7 +27,7 @@ IGNORED = pytest.mark.filterwarnings(
 
 @pytest.fixture(autouse=True)
 def interpreted(monkeypatch) -> None:
-    monkeypatch.setattr(realization, "run_once", interpret_source)
+    monkeypatch.setattr(realization, "run_planned", interpret_planned)
 
 
 @cache

@@ -7,7 +7,7 @@ import pytest
 
 import ren
 from ren.schemes import ckks
-from ren.schemes.ckks.noise.reports import largest_message
+from ren.schemes.ckks.noise.range_checks import largest_message
 from ren.schemes.ckks.noise.sigmas import switch_sigma
 
 pytestmark = pytest.mark.usefixtures("interpreted")

@@ -15,7 +15,7 @@ import pytest
 
 from ren.core.errors import InsecureParametersError, ParameterError
 from ren.schemes import ckks
-from ren.schemes.ckks.parameters.presets import PRESETS
+from ren.schemes.ckks.parameters.parameters import PRESETS
 from tests.schemes.rlwe.test_security import PUBLISHED
 
 TARGETS = (128, 192, 256)

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from ren.schemes import ckks
+from ren.schemes.rlwe.keyswitch import gadget_of
 from tests.schemes.ckks.frames import HEAD, header_of, sealed, with_header
 from tests.schemes.ckks.keys import keys_of
 
@@ -49,7 +50,7 @@ def test_a_server_computes_from_bytes_alone(small_params):
     owner = ckks.context(params=small_params, rotations=[1])
     x = owner.encrypt([1.0, 2.0, 3.0])
     blob = owner.server().to_bytes()
-    digits, ring = len(small_params.digits), small_params.key_ring()
+    digits, ring = len(small_params.digits), gadget_of(small_params).ring
     assert len(blob) < 2 * digits * ring.limbs * ring.n * 4 + 8192  # two keys, b halves alone
     server = ckks.load_server(blob)
     with server:

@@ -8,10 +8,8 @@ import numpy as np
 import pytest
 
 from ren.core.errors import MissingKeyError, ParameterError, SerializationError, SharingError
-from ren.sampling import Xof
 from ren.schemes import ckks
 from ren.schemes.ckks.noise import decryption_budget as ledger
-from ren.schemes.ckks.noise.decryption_budget import ledger_name
 from tests.schemes.ckks.frames import header_of, sealed, with_header
 from tests.schemes.ckks.keys import keys_of
 
@@ -182,8 +180,7 @@ def test_forged_budgets(owner, changes):
 def test_entries_out_of_range(owner, field, value):
     x = owner.encrypt([0.5])
     share(owner, x, queries=1)
-    name = ledger_name(keys_of(owner).require_secret())
-    (entry,) = ledger.ledger_of(name).saved.entries
+    (entry,) = ledger.ledger_of(keys_of(owner).require_secret()).saved.entries
     blob = owner.to_bytes(include_secret=True)
     start = blob.index(entry.digest) + 32 + 8 * (field == "count")
     forged = blob[:start] + struct.pack("<d" if field == "sigma" else "<q", value)
@@ -192,7 +189,10 @@ def test_entries_out_of_range(owner, field, value):
 
 
 def test_normal_draws():
-    z = ledger.normal(Xof(b"seed", b"test"), (4, 50_000))
+    noise = ledger.Ledger(ledger.SavedLedger(b"k" * 32)).noise
+    assert np.array_equal(2 * noise(b"d", 1.0, (3,)), 2 * noise(b"d", 1.0, (3,)))
+    assert not np.isclose(2 * noise(b"d", 1.0, (3,)), noise(b"d", 2.0, (3,))).any()
+    z = noise(b"digest", 1.0, (4, 50_000))
     for part in (z.real, z.imag):
         assert part.mean() == pytest.approx(0, abs=0.01)
         assert part.std() == pytest.approx(1, rel=0.01)

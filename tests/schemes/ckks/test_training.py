@@ -11,7 +11,7 @@ from sklearn.datasets import load_breast_cancer
 
 import ren
 from examples import training
-from ren.demo.memory import peak_bytes
+from ren.demo.report import peak_bytes
 from ren.schemes import ckks
 
 SMALL = training.Recipe(samples=30, features=3, degree=7, rate=2.0, reach=6.0)

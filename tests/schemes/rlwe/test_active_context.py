@@ -23,7 +23,7 @@ class OtherParameters(Parameters):
 class Context:
     def __init__(self, keys: Keychain) -> None:
         self.params, self._keys = PARAMS, keys
-        self.key_id, self.rank = keys.key_id, keys.rank
+        self.key_id = keys.key_id
         active.register(self)
 
     def relinearization_key(self) -> SwitchingKey:

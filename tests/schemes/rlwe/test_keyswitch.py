@@ -12,7 +12,6 @@ from ren.core.errors import SerializationError
 from ren.core.numtheory import ntt_primes_below
 from ren.poly import Poly
 from ren.ring import Domain, RingSpec
-from ren.schemes.rlwe.gadget import Gadget
 from ren.schemes.rlwe.keys import (
     automorphism_of,
     expand_switching_halves,
@@ -22,7 +21,7 @@ from ren.schemes.rlwe.keys import (
     make_switching_key,
     square_of,
 )
-from ren.schemes.rlwe.keyswitch import key_switch
+from ren.schemes.rlwe.keyswitch import Gadget, key_switch
 
 N = 64
 PRIMES = [p for p, _ in zip(ntt_primes_below(N, 1 << 30), range(9), strict=False)]

@@ -14,13 +14,12 @@ import numpy as np
 import pytest
 
 from ren import Poly
+from ren.capture.programs import Integers
 from ren.core.errors import MissingKeyError, SerializationError
 from ren.core.numtheory import ntt_primes_below
 from ren.ring import RingSpec
 from ren.schemes.rlwe import encryption
 from ren.schemes.rlwe.frame import Frame
-from ren.schemes.rlwe.gadget import gadget_of
-from ren.schemes.rlwe.galois import conjugation_element, galois_element
 from ren.schemes.rlwe.keychain import Keychain, new_keychain
 from ren.schemes.rlwe.keychain_serialization import (
     keychain_arrays,
@@ -28,7 +27,7 @@ from ren.schemes.rlwe.keychain_serialization import (
     read_identity,
     read_keychain,
 )
-from ren.schemes.rlwe.keyswitch import key_switch
+from ren.schemes.rlwe.keyswitch import conjugation_element, gadget_of, galois_element, key_switch
 from ren.schemes.rlwe.parameters import RlweParameters
 
 N, T, ZETA = 64, 257, 9  # 9 has order 128 = 2 N mod 257
@@ -63,7 +62,7 @@ def coefficients(rows: np.ndarray) -> list[int]:
 
 
 def encrypt(rows: np.ndarray, keys: Keychain) -> Polys:
-    (c0, c1), _ = encryption.encrypt_at_once(np.zeros(N, np.int64), RING, keys, PARAMS)
+    (c0, c1), _ = encryption.encrypt(Integers(np.zeros(N, np.int64), RING), keys, PARAMS)
     return c0 + Poly([RING.q // T * m for m in coefficients(rows)], RING).ntt(), c1
 
 

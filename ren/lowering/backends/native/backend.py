@@ -11,14 +11,10 @@ import jax
 from ren.lowering.backends.base import Unsupported
 from ren.lowering.backends.native import library
 from ren.lowering.backends.native.bytecode import emit_native, native_program
-from ren.lowering.backends.xla.emit import graph_function
-from ren.lowering.backends.xla.jax_executable import JaxExecutable
-from ren.lowering.backends.xla.tables import placement
-from ren.lowering.devices.devices import is_host
-from ren.lowering.devices.tracing import is_tracing
-from ren.lowering.program.graph import Call, Graph
-from ren.lowering.program.kernel import Program
-from ren.lowering.program.segment import Segment
+from ren.lowering.backends.xla.jax_executable import JaxExecutable, graph_function, placement
+from ren.lowering.devices.devices import is_host, is_tracing
+from ren.lowering.program.graph import Call, Graph, Program
+from ren.lowering.program.steps import Segment
 
 # The ops that native code computes faster than XLA. Elementwise work alone is as fast there.
 _GAINS = frozenset({"NTT", "INTT", "CONVERT", "LIFT"})
@@ -27,23 +23,27 @@ NO_GAIN = Unsupported("it has no transform and no conversion, XLA is as fast", i
 
 @lru_cache(maxsize=4096)
 def gains(program: Program) -> bool:
-    """Whether native code is faster than XLA for some of a program."""
+    """True where native code is faster than XLA for some of a program."""
     return any(instr.op in _GAINS for instr in program.instrs)
 
 
 def gains_on(graph: Graph) -> bool:
-    """Whether native code is faster than XLA for some of a graph."""
+    """True where native code is faster than XLA for some of a graph."""
     return any(isinstance(step, Call) and gains(step.program) for step in graph.steps)
 
 
 def may_be_divided(place: Any) -> bool:
-    """Whether XLA may divide arrays at `place`, as `placement` tells it, among several devices."""
+    """True where XLA may divide arrays at `place`, as `placement` tells it, among devices."""
     devices = jax.device_count() if is_tracing() else len(place.device_set) if place else 1
     return devices > 1
 
 
 class NativeBackend:
-    """Runs segments with transforms or conversions on CPUs. It donates nothing."""
+    """Runs segments on CPUs. It donates nothing.
+
+    Kernels without transforms and conversions are left to XLA, which is as fast. Parts of a program
+    of native calls, which have no units, run natively whatever they compute.
+    """
 
     name = "native"
 
@@ -55,7 +55,7 @@ class NativeBackend:
         """
         if any(map(is_host, args)):
             return Unsupported("its inputs are NumPy arrays, not JAX's", is_choice=True)
-        if not gains_on(segment.graph):
+        if segment.units and not gains_on(segment.graph):
             return NO_GAIN
         found = library.usable()
         if found.reason:
@@ -67,8 +67,7 @@ class NativeBackend:
             return Unsupported("batch axes that are taken apart may be divided among devices")
         key = (made.form, found.name)
         function = graph_function(key, partial(emit_native, *key))
-        outs = tuple(range(len(segment.outs)))
-        return JaxExecutable(function, made.tables, tuple(range(len(args))), outs)
+        return JaxExecutable(function, made.tables)
 
 
 NATIVE = NativeBackend()

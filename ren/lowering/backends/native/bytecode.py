@@ -4,8 +4,8 @@ The steps of a limb stay in the cache of one core. Twiddles of a modulus are rea
 digits. Rows that cross phases lie in memory that is kept between calls.
 
 The code is uint32 words. It begins with the numbers of phases, of rows of a task's own and of rows
-kept between phases, and n. Then comes the position of each phase. For each argument and result the
-batch axes that are taken apart follow (see `batch_axes`). A phase is its kind, its number of tasks,
+kept between phases, and n. Then comes the position of each phase. For each argument and result its
+batch axes follow that are taken apart (`Axes.mask`). A phase is its kind, its number of tasks,
 its tasks' columns (of conversions), and the position of each task.
 """
 
@@ -21,9 +21,16 @@ import jax.numpy as jnp
 import numpy as np
 
 from ren.lowering.backends.base import Unsupported
-from ren.lowering.backends.native.batch_axes import Axes, Shape, axes_of, looped
 from ren.lowering.backends.native.ffi_call import FfiCall, handler_name
-from ren.lowering.backends.native.limb_program import LoweringError, Rows, rows_of
+from ren.lowering.backends.native.limb_program import (
+    Axes,
+    LoweringError,
+    Rows,
+    Shape,
+    axes_of,
+    looped,
+    rows_of,
+)
 from ren.lowering.backends.native.phases import (
     CONSTANT,
     ROW_BITS,
@@ -81,7 +88,6 @@ class NativeProgram:
         phases: how many there are.
         kept: the rows that it holds between them.
         own, tasks: the rows that a task has for itself, and the most tasks of a phase.
-        rows: how many limb rows it computes.
     """
 
     form: Form
@@ -91,7 +97,6 @@ class NativeProgram:
     kept: int
     own: int
     tasks: int
-    rows: int
 
     def held_bytes(self, shapes: Sequence[Shape], threads: int) -> int:
         """The most bytes that a call holds besides its arguments and results.
@@ -195,9 +200,7 @@ def lowering_of(
     phases = schedule.phases
     tasks = max(map(len, phases))
     spread, kept, own = _spread(rows), schedule.kept, schedule.scratch
-    made = NativeProgram(
-        form, (*constant, code), spread, len(phases), kept, own, tasks, len(rows.rows)
-    )
+    made = NativeProgram(form, (*constant, code), spread, len(phases), kept, own, tasks)
     return Lowering(rows, schedule, made)
 
 
@@ -208,12 +211,8 @@ def _spread(rows: Rows) -> frozenset[int]:
 
 
 def emit_native(
-    form: Form,
-    library: str,
-    tables: tuple[Arrays, ...],
-    inputs: Sequence[Any],
-    donated: tuple[()] = (),
-) -> Any:
+    form: Form, library: str, tables: tuple[Arrays, ...], *inputs: Any
+) -> tuple[Any, ...]:
     """The outputs of a graph on its inputs, each `uint32[*batch, limb, n]`, by one call."""
     own = [looped(x.shape[:-2], mask) for x, mask in zip(inputs, form.masks, strict=True)]
     loops = np.broadcast_shapes(*own)

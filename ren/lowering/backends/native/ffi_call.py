@@ -18,7 +18,7 @@ from jax.custom_batching import custom_vmap
 from jax.experimental.custom_partitioning import custom_partitioning
 from jax.sharding import NamedSharding, PartitionSpec
 
-from ren.lowering.backends.native.batch_axes import Shape, filled, looped
+from ren.lowering.backends.native.limb_program import Shape, filled, looped
 
 PLATFORM = "cpu"
 HANDLER = "ren_plan"  # it runs bytecode: see `ren.lowering.backends.native.bytecode`

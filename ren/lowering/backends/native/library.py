@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 
 import attrs
 import jax
@@ -19,8 +20,9 @@ from ren.lowering.backends.native.build import BuildError
 from ren.lowering.backends.native.ffi_call import HANDLER, PLATFORM, handler_name
 from ren.lowering.backends.native.hashing import Functions
 from ren.lowering.backends.native.loading import loaded
-from ren.lowering.backends.xla.forking import is_forked
+from ren.lowering.backends.xla.jax_runtime import is_forked
 from ren.lowering.storage import executable_store as disk
+from ren.progress import Progress
 
 _log = logging.getLogger("ren")
 
@@ -100,7 +102,7 @@ def _load() -> str:
     name = key[:16]
     store = disk.store("native")
     kept = None if store is None else store.read(key)
-    body = build.library(compiler) if kept is None else kept
+    body = _built(compiler) if kept is None else kept
     if name not in _registered:
         _registered[name] = _register(body, name)
     if kept is None:
@@ -109,6 +111,14 @@ def _load() -> str:
         if store is not None:
             store.write(key, body)
     return name
+
+
+def _built(compiler: build.Compiler) -> bytes:
+    start = time.monotonic()
+    with Progress(1, "building native kernels, once", delay_s=0.0):
+        body = build.library(compiler)
+    _log.debug("Native kernels: built once, in %.0f s.", time.monotonic() - start)
+    return body
 
 
 def _register(body: bytes, name: str) -> Functions:

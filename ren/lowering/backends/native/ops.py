@@ -11,9 +11,9 @@ from typing import Any, Protocol
 import attrs
 import numpy as np
 
-from ren.lowering.backends.native.batch_axes import Shape
 from ren.lowering.program.instructions import Instr, Table
 
+Shape = tuple[int, ...]
 Value = list[int]  # a row for each limb
 
 
@@ -84,18 +84,6 @@ def _flip(b: Builder, instr: Instr, t: list[Table], src: list[Value]) -> Value:
     table = Table("sign_mask", t[0].args)
     each = zip(_moduli(t[1]), _wide(src[0], instr), strict=True)
     return [b.row("flip", (q, table), (x,)) for q, x in each]
-
-
-def _residues(b: Builder, instr: Instr, t: list[Table], src: list[Value]) -> Value:
-    """Reduce rows of words, which are not residues: any factors do in a sum of two products."""
-    low, high = src[0]
-    _, _, *factors = ([int(x) for x in array.ravel()] for array in t[0].build())
-    made = []
-    for q, *each in zip(_moduli(t[0]), *factors, strict=True):
-        low_factor, high_factor, shift = (b.row("constant", (x,)) for x in each)
-        total = b.row("dot", (q,), (low, low_factor, high, high_factor))
-        made.append(b.row("sub", (q,), (total, shift)))
-    return made
 
 
 def _transform(step: str) -> Step:
@@ -173,7 +161,6 @@ STEPS: dict[str, Step] = {
     "DELTA": _delta,
     "AT_ZERO": _at_zero,
     "FLIP": _flip,
-    "RESIDUES": _residues,
     "NTT": _transform("ntt"),
     "INTT": _transform("intt"),
     "CONVERT": _conversion,

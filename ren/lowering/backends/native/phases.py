@@ -3,6 +3,10 @@
 A phase is a set of tasks that can run at once; the next begins when all are done. Phases of rows
 alternate with phases of base conversions. The tasks of rows are chains of steps on a few rows that
 stay in the cache. The tasks of conversions are columns.
+
+Tasks run as late as what reads them allows, so that few rows outlive a phase. Only the division at
+the end reads a rotation limb's products with a key. There they join the task that reads them, and
+stay in the cache of its core.
 """
 
 from __future__ import annotations
@@ -14,16 +18,15 @@ from functools import partial
 
 import attrs
 
-from ren.lowering.backends.native import late_tasks as delay
 from ren.lowering.backends.native.limb_program import Conversion, LoweringError, Row, Rows
+from ren.lowering.devices.devices import threads
 
 SCRATCH, CONSTANT, KEPT = 4095, 4094, 4093  # the numbers of buffers that are no arguments
 ROW_BITS = 20
 MAX_TERMS = 16  # of a sum of products that is reduced once
 _TERM_RESIDUES = 1 << 17  # of the rows that a sum waits for: more would not stay in the L2 cache
-WHOLE_ROW = frozenset(
-    {"ntt", "intt", "permute"}
-)  # steps that read a whole row before they are done
+LEAVES = frozenset({"input", "constant", "converted"})  # rows that no task computes
+WHOLE_ROW = frozenset({"ntt", "intt", "permute"})  # steps that read a whole row before they end
 
 
 def reference(buffer: int, row: int) -> int:
@@ -115,8 +118,9 @@ def scheduled(rows: Rows, inputs: Sequence[int], outputs: Sequence[int]) -> Sche
         outputs: the buffer of each output.
     """
     levels, converted = _levels(rows)
-    levels = delay.delayed(rows, levels, converted)
-    tasks = [(level, _ordered(rows, members)) for level, members in _tasks(rows, levels)]
+    levels = delayed(rows, levels, converted)
+    tasks = [(levels[members[0]], _ordered(rows, members)) for members in _tasks(rows, levels)]
+    tasks.sort(key=lambda task: (task[0], -len(task[1])))  # the longest of a phase first
     targets = _targets(rows)
     places = _fixed(rows, inputs, outputs)
     count = _Keeper(rows, levels, converted, places).keep(tasks, targets)
@@ -151,12 +155,94 @@ def _levels(rows: Rows) -> tuple[list[int], list[int]]:
         if row.step == "converted":
             level = max(before, 0) + 1 if before % 2 == 0 or before < 0 else before + 2
             converted[row.given[0]] = level
-        elif row.step in delay.LEAVES:
+        elif row.step in LEAVES:
             level = -1
         else:
             level = max(before, 0) + max(before, 0) % 2
         levels.append(level)
     return levels, converted
+
+
+def _tasks(rows: Rows, levels: Sequence[int]) -> list[list[int]]:
+    """The rows of each task: those of one phase that read each other."""
+    parent = list(range(len(levels)))
+
+    def root(r: int) -> int:
+        while parent[r] != r:
+            parent[r] = r = parent[parent[r]]
+        return r
+
+    for r, row in enumerate(rows.rows):
+        if row.step in LEAVES:
+            continue
+        for s in row.src:
+            if rows.rows[s].step not in LEAVES and levels[s] == levels[r]:
+                parent[root(s)] = root(r)
+    found: dict[int, list[int]] = defaultdict(list)
+    for r, row in enumerate(rows.rows):
+        if row.step not in LEAVES:
+            found[root(r)].append(r)
+    return list(found.values())
+
+
+def delayed(rows: Rows, levels: Sequence[int], converted: Sequence[int]) -> list[int]:
+    """The phase of each row, with tasks as late as can be.
+
+    A task stays where no fewer rows of earlier tasks would wait for it than wait by its own. And
+    where some tasks of a phase cannot wait, so many of the others stay that all threads have work.
+
+    Args:
+        rows: what is computed.
+        levels: the phase of each row as soon as can be; even, -1 for inputs.
+        converted: the phase of each conversion; odd. It stays.
+    """
+    found = list(levels)
+    by_phase: dict[int, list[list[int]]] = defaultdict(list)
+    for task in _tasks(rows, levels):
+        by_phase[levels[task[0]]].append(task)
+    readers = _readers(rows)
+    conversions = _phases_before_conversions(rows, converted)
+    for level in sorted(by_phase, reverse=True):  # what reads a task has its phase by then
+        waiting = []
+        for task in by_phase[level]:
+            own = set(task)
+            read = [found[u] for r in task for u in readers[r] if u not in own]
+            read += [conversions[r] for r in task if r in conversions]
+            if read and min(read) > level:
+                reads = {
+                    s for r in task for s in rows.rows[r].src if rows.rows[s].step not in LEAVES
+                }
+                waits = [
+                    s
+                    for s in reads - own
+                    if all(found[u] <= level for u in readers[s] if u not in own)
+                ]
+                makes = [r for r in task if any(u not in own for u in readers[r])]
+                if len(waits) < len(makes):
+                    waiting.append((task, min(read)))
+        busy = len(by_phase[level]) - len(waiting)
+        for task, latest in waiting[-busy % threads() if busy else 0 :]:
+            for r in task:
+                found[r] = latest
+    return found
+
+
+def _readers(rows: Rows) -> dict[int, list[int]]:
+    """The rows of tasks that read each row."""
+    found: dict[int, list[int]] = defaultdict(list)
+    for r, row in enumerate(rows.rows):
+        if row.step not in LEAVES:
+            for s in row.src:
+                found[s].append(r)
+    return found
+
+
+def _phases_before_conversions(rows: Rows, converted: Sequence[int]) -> dict[int, int]:
+    """The last phase in which each row that is converted can be computed."""
+    found: dict[int, int] = {}
+    for conversion, level in zip(rows.conversions, converted, strict=True):
+        found.update({s: min(level - 1, found.get(s, level)) for s in conversion.src})
+    return found
 
 
 def _fixed(rows: Rows, inputs: Sequence[int], outputs: Sequence[int]) -> dict[int, int]:
@@ -252,12 +338,6 @@ class _Keeper:
         else:
             slot, self._count = self._count, self._count + 1
         self._slots[r], self._places[r] = slot, reference(KEPT, slot)
-
-
-def _tasks(rows: Rows, levels: list[int]) -> Iterable[tuple[int, list[int]]]:
-    """(phase, rows) of each task: rows of one phase that read each other, the longest first."""
-    found = [(levels[members[0]], members) for members in delay.tasks(rows, levels)]
-    return sorted(found, key=lambda task: (task[0], -len(task[1])))
 
 
 def _ordered(rows: Rows, members: list[int]) -> list[int]:

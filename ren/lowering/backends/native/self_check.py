@@ -18,10 +18,9 @@ from ren.lowering.backends.native.build import BuildError
 from ren.lowering.backends.native.bytecode import emit_native, native_program
 from ren.lowering.backends.native.hashing import BLOCK, Functions
 from ren.lowering.backends.reference.ops import REFERENCE
-from ren.lowering.devices.tracing import concretely, wide
+from ren.lowering.devices.devices import concretely, wide
 from ren.lowering.kernels.integers import float_tables
-from ren.lowering.program.graph import Call, Graph
-from ren.lowering.program.kernel import Kernel, kernel_of
+from ren.lowering.program.graph import Call, Graph, Kernel, kernel_of
 
 # Degrees below and above the length of vectors; small primes and those just below 2^30.
 _RINGS = (
@@ -93,7 +92,7 @@ def _computed(library: str, kernel: Kernel, inputs: list[np.ndarray]) -> np.ndar
     if isinstance(found, Unsupported):
         raise BuildError(f"{_node(kernel).op.name} has no bytecode: {found.reason}")
     arrays = tuple(t.build() for t in found.tables)
-    (made,) = jax.jit(partial(emit_native, found.form, library))(arrays, inputs)
+    (made,) = jax.jit(partial(emit_native, found.form, library))(arrays, *inputs)
     return np.asarray(made)
 
 

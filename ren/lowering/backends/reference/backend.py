@@ -8,11 +8,10 @@ from typing import Any
 import attrs
 import numpy as np
 
-from ren.lowering.backends.base import Bound, Unsupported
+from ren.lowering.backends.base import Call, Unsupported
 from ren.lowering.backends.reference.interpret import interpret
 from ren.lowering.devices.devices import is_host
-from ren.lowering.program.segment import Segment
-from ren.lowering.program.steps import ViewUnit
+from ren.lowering.program.steps import Segment, ViewUnit
 
 
 @attrs.frozen(eq=False)
@@ -21,9 +20,9 @@ class Interpreted:
 
     segment: Segment
 
-    def bind(self, args: Sequence[Any]) -> Bound:
+    def bind(self, args: Sequence[Any]) -> Call:
         """The interpreter: nothing depends on shapes."""
-        return Bound(self.traced, tuple(range(len(args))), tuple(range(len(self.segment.outs))))
+        return self.traced
 
     def traced(self, args: Sequence[Any]) -> list[np.ndarray]:
         """The outputs, NumPy arrays `uint32[*batch, limb, n]`, from concrete arrays."""

@@ -9,7 +9,7 @@ import numpy as np
 from ren.core import op as ops
 from ren.core.node import Node, toposort
 from ren.lowering.backends.reference.ops import REFERENCE
-from ren.lowering.program.kernel import Kernel
+from ren.lowering.program.graph import Kernel
 
 
 def interpret(kernel: Kernel, args: tuple[np.ndarray, ...]) -> tuple[np.ndarray, ...]:

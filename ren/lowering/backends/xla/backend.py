@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
-from ren.lowering.backends.xla import emit
+from ren.lowering.backends.xla import emit, jax_executable
 from ren.lowering.backends.xla.jax_executable import JaxExecutable
 from ren.lowering.program.graph import Call
-from ren.lowering.program.segment import Segment
+from ren.lowering.program.steps import Segment
 
 
 class XlaBackend:
@@ -19,17 +19,18 @@ class XlaBackend:
 
     def compile(self, segment: Segment, args: Sequence[Any]) -> JaxExecutable:
         """The executable of a segment; see `ren.lowering.backends.base.Backend`."""
-        graph, donate, tables = segment.graph, segment.donate, segment.tables
-        count, stores = graph.inputs, len(graph.outputs)
+        graph, donate = segment.graph, segment.donate
         match graph.steps:
-            case (Call(program, _, src),) if src == tuple(range(count)) and graph.outputs == tuple(
-                range(count, count + len(program.outputs))
-            ):
-                function = emit.kernel_function(program, donate)
-                ins, outs = emit.slot_order(donate, count), emit.result_order(donate, stores)
-                return JaxExecutable(function, tables, ins, outs, len(donate), True)
-        function = emit.graph_function(graph, partial(emit.emit_graph, graph))
-        return JaxExecutable(function, tables, tuple(range(count)), tuple(range(stores)))
+            case (Call(program, _, src),):
+                stores = range(len(program.outputs))
+                outs = tuple(graph.inputs + i for i in stores)
+                if src == tuple(range(graph.inputs)) and graph.outputs == outs:
+                    function = emit.kernel_function(program, donate)
+                    first = emit.result_order(donate, len(stores))
+                    order = tuple(map(first.index, stores)) if first != tuple(stores) else ()
+                    return JaxExecutable(function, segment.tables, order, keeps_call=True)
+        function = jax_executable.graph_function(graph, partial(emit.emit_graph, graph))
+        return JaxExecutable(function, segment.tables)
 
 
 XLA = XlaBackend()

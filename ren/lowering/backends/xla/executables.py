@@ -17,136 +17,150 @@ import attrs
 import jax
 import jax.monitoring
 
+from ren.config import config
+from ren.lowering.backends.base import Call
 from ren.lowering.backends.xla import jax_runtime as runtime
 from ren.lowering.backends.xla.jax_runtime import Executable
-from ren.lowering.devices.shardings import layout_of
-from ren.lowering.devices.tracing import wide
+from ren.lowering.devices.devices import Place, layout_of, wide
+from ren.lowering.program.instructions import Arrays
 from ren.lowering.storage import executable_store as disk
 
 _LONGEST = 256
+_Entry = tuple[disk.Store, str]  # a store and a key there
 
 
 class Executables:
     """The executables of one function, by the shapes of its arguments and the device.
 
     Args:
-        function: `jax.jit` of it; it is lowered under 64-bit types and keeps unused arguments.
+        function: `jax.jit` of `(tables, *arrays) -> results`; it is lowered under 64-bit types and
+            keeps unused arguments.
         identity: what it computes, as a value that `canonical` can print.
     """
 
     def __init__(self, function: Any, identity: Hashable) -> None:
         self.function = function
         self._identity = identity
-        self._made: dict[Hashable, Executable] = {}
+        self._known: dict[Hashable, Executable] = {}
 
-    def on(self, arguments: tuple[Any, ...], flat: Sequence[Any], place: Any) -> Executable | None:
-        """The executable for arrays like `flat`, the leaves of `arguments`.
+    def on(self, tables: tuple[Arrays, ...], arrays: Sequence[Any], place: Place) -> Call | None:
+        """The function of arrays like `arrays`, by its executable.
 
         Args:
-            place: a `SingleDeviceSharding`, where all of them are.
+            tables: its first argument, on the device of `place`.
+            arrays: its other arguments, all at `place`.
+            place: results are bound to it where it is committed.
 
         Returns:
             None where this JAX has no such executables, or the arrays have a layout of their own.
         """
-        if any(layout_of(a) is None for a in flat):
+        constants, sharding = [a for table in tables for a in table], place.sharding
+        layouts = [layout_of(a) for a in (*constants, *arrays)]
+        if any(layout is None for layout in layouts):
             runtime.give_up(AttributeError("arrays do not tell their layout"))
-        key = _key_of(flat, place)
-        found = self._made.get(key) or self._loaded(flat, place)
-        if found is None:
-            if not runtime.is_supported():
-                return None
-            found = self._compiled(self._lowered(arguments, place), flat, place)
-            if found is None:
-                return None
-        found = self._made.setdefault(key, found)
-        if any(layout_of(a) != wanted for a, wanted in zip(flat, found.layouts, strict=True)):
+        found, key, entry = self._found([*constants, *arrays], sharding)
+        if found is None and runtime.is_supported():
+            found = self._compiled(self._typed(tables, arrays, sharding), key, entry, sharding)
+        if found is None or layouts != found.layouts:
             return None
-        return found
+        return found.bind(constants, place.is_committed)
 
     def ahead(
-        self, arguments: tuple[Any, ...], flat: Sequence[Any], place: Any
-    ) -> Callable[[], None] | None:
-        """The rest of the work for arrays like `flat`, of which only the types are looked at.
+        self, tables: tuple[Arrays, ...], types: Sequence[Any], sharding: Any
+    ) -> Callable[[], Any] | None:
+        """The rest of the work for arrays of some types.
 
         They are lowered here; what is returned compiles, in any thread. None where the executable
         is there already, in memory or on disk.
         """
-        key = _key_of(flat, place)
-        found = self._made.get(key) or self._loaded(flat, place)
+        flat = [*[a for table in tables for a in table], *types]
+        found, key, entry = self._found(flat, sharding)
         if found is not None:
-            self._made.setdefault(key, found)
             return None
-        lowered = self._lowered(arguments, place)
+        lowered = self._typed(tables, types, sharding)
 
         def work() -> None:
-            if not runtime.is_supported():
+            if runtime.is_supported():
+                self._compiled(lowered, key, entry, sharding)
+            else:
                 lowered.compile()  # JAX's own dispatch finds it
-                return
-            made = self._compiled(lowered, flat, place)
-            if made is not None:
-                self._made.setdefault(key, made)
 
         return work
 
-    def _loaded(self, flat: Sequence[Any], place: Any) -> Executable | None:
-        store, key = self._entry(flat, place)
-        body = None if store is None or key is None else store.read(key)
-        if store is None or body is None:
+    def lowered(self, tables: tuple[Any, ...], types: Sequence[Any]) -> Any:
+        """The function lowered for tables and arrays of some types."""
+        with wide():
+            return self.function.lower(tables, *types)
+
+    def _typed(self, tables: tuple[Arrays, ...], arrays: Sequence[Any], sharding: Any) -> Any:
+        like = jax.tree.map(
+            lambda a: jax.ShapeDtypeStruct(a.shape, a.dtype, sharding=sharding), (tables, *arrays)
+        )
+        return self.lowered(like[0], like[1:])
+
+    def _found(
+        self, flat: Sequence[Any], sharding: Any
+    ) -> tuple[Executable | None, Hashable, _Entry | None]:
+        """The executable in memory or on disk, its key in memory, and its entry on disk."""
+        key = (sharding, *[tuple(a.shape) for a in flat])
+        found, entry = self._known.get(key), None
+        if found is None:
+            entry = self._entry(flat, sharding)
+            found = None if entry is None else self._loaded(*entry, sharding)
+            if found is not None:
+                found = self._known.setdefault(key, found)
+        return found, key, entry
+
+    def _loaded(self, store: disk.Store, key: str, sharding: Any) -> Executable | None:
+        body = store.read(key)
+        if body is None:
             return None
         try:
-            made = runtime.from_bytes(body, place)
+            made = runtime.from_bytes(body, sharding)
         except Exception as error:  # whatever the runtime says of bytes that it cannot use
             store.warn(f"an executable cannot be loaded: {disk.first_line(error)}")
             return None
         jax.monitoring.record_event(runtime.CACHE_HIT)
         return made
 
-    def _lowered(self, arguments: tuple[Any, ...], place: Any) -> Any:
-        like = jax.tree.map(
-            lambda a: jax.ShapeDtypeStruct(a.shape, a.dtype, sharding=place), arguments
-        )
-        with wide():
-            return self.function.lower(*like)
-
-    def _compiled(self, lowered: Any, flat: Sequence[Any], place: Any) -> Executable | None:
-        store, key = self._entry(flat, place)
+    def _compiled(
+        self, lowered: Any, key: Hashable, entry: _Entry | None, sharding: Any
+    ) -> Executable | None:
         results = [(tuple(r.shape), str(r.dtype)) for r in jax.tree.leaves(lowered.out_info)]
+        compiled = runtime.compiled if entry is None else runtime.compiled_afresh
         try:
-            if store is None or key is None:
-                return runtime.executable(runtime.compiled(lowered, place), results, place)
-            loaded = runtime.compiled_afresh(lowered, place)
-            made = runtime.executable(loaded, results, place)
+            loaded = compiled(lowered, sharding)
+            made = runtime.executable(loaded, results, sharding)
         except runtime.CHANGED as error:
             runtime.give_up(error)
             return None
-        try:
-            store.write(key, runtime.to_bytes(loaded, results))
-        except Exception as error:  # not every runtime serializes
-            store.warn(f"an executable cannot be kept: {disk.first_line(error)}")
-        return made
+        if entry is not None:
+            store, name = entry
+            try:
+                store.write(name, runtime.to_bytes(loaded, results))
+            except Exception as error:  # not every runtime serializes
+                store.warn(f"an executable cannot be kept: {disk.first_line(error)}")
+        return self._known.setdefault(key, made)
 
-    def _entry(self, flat: Sequence[Any], place: Any) -> tuple[disk.Store | None, str | None]:
-        """The store in use and the key there; None for what there is not."""
+    def _entry(self, flat: Sequence[Any], sharding: Any) -> _Entry | None:
+        """The store in use, and SHA-256 of all that decides what the compiler makes.
+
+        None where nothing is kept, or where that is unknown.
+        """
+        if config.cache_dir == "off" or not runtime.is_supported():
+            return None
         store = disk.store()
-        if store is None or not runtime.is_supported():
-            return None, None
-        (device,) = place.device_set
-        return store, self._key(store, flat, device)
-
-    def _key(self, store: disk.Store, flat: Sequence[Any], device: Any) -> str | None:
-        """SHA-256 of all that decides what the compiler makes; None where that is unknown."""
+        if store is None:
+            return None
+        (device,) = sharding.device_set
         try:
             around = runtime.environment(device)
             shapes = tuple((tuple(a.shape), str(a.dtype)) for a in flat)
             named = canonical((around, shapes, self._identity))
-            return hashlib.sha256(named.encode()).hexdigest()
+            return store, hashlib.sha256(named.encode()).hexdigest()
         except Exception as error:
             store.warn(f"a key cannot be made: {disk.first_line(error)}")
             return None
-
-
-def _key_of(flat: Sequence[Any], place: Any) -> Hashable:
-    return (place, *[tuple(a.shape) for a in flat])
 
 
 def canonical(value: Any) -> str:

@@ -1,55 +1,185 @@
-"""Executables of backends that compile through JAX: a jitted function and its tables."""
+"""Segments as jitted functions and their tables, and the caches of both in this process.
+
+These are two of Ren's three caches. A function has an executable for each batch shape and device;
+tables are kept by device.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Sequence
 from contextlib import nullcontext
 from typing import Any
 
 import attrs
 import jax
+import jax.core
 
-from ren.lowering.backends.base import Bound, Call
+from ren.lowering.backends.base import Call
 from ren.lowering.backends.xla.executables import Executables
-from ren.lowering.backends.xla.forking import check_not_forked
-from ren.lowering.backends.xla.tables import placement, table_on, tables_at
-from ren.lowering.devices.shardings import Place, common_place
-from ren.lowering.devices.tracing import is_tracing, wide
+from ren.lowering.backends.xla.jax_runtime import check_not_forked
+from ren.lowering.devices.devices import Place, common_place, concretely, is_tracing, wide
 from ren.lowering.kernels.keeps_calls import apart
-from ren.lowering.program.instructions import Table
+from ren.lowering.program.graph import Program
+from ren.lowering.program.instructions import Arrays, Table
+from ren.lowering.program.steps import Donations
+
+# Executables of whole graphs are large and few plans share them: the least recently used goes.
+MAX_GRAPHS = 64
+# Of these each plan has its own, and holds it as long as it lives.
+_OF_ONE_PLAN = frozenset({"code"})
+
+# Kernels by structure and by overwritten slots; graphs by structure, native calls among them.
+_kernels: dict[tuple[Program, Donations], Executables] = {}
+_graphs: OrderedDict[Hashable, Executables] = OrderedDict()
+_tables: dict[tuple[Table, Any], Arrays] = {}
+_lock = threading.Lock()
+# The holder of an executable compares this to see whether the executable was cleared.
+_epoch = object()
+
+
+# ------------------------------------------------------------------- functions
+
+
+def kernel_function(program: Program, donate: Donations, run: Callable[..., Any]) -> Executables:
+    """The jitted function `(tables, *slots) -> results` of a program, made once.
+
+    Args:
+        program: what it runs.
+        donate: the slots that it overwrites, each with the store that stands there. JAX gives
+            donated buffers to results of their shape in the order of both.
+        run: the function itself.
+    """
+    key = (program, donate)
+    found = _kernels.get(key)
+    if found is None:
+        donated = tuple(1 + slot for slot, _ in donate)
+        made = Executables(jax.jit(run, donate_argnums=donated, keep_unused=True), key)
+        with _lock:
+            found = _kernels.setdefault(key, made)
+    return found
+
+
+def graph_function(key: Hashable, run: Callable[..., Any]) -> Executables:
+    """The jitted function `(tables, *inputs) -> outputs`, made once; nothing is donated.
+
+    Args:
+        key: what it computes: a `Graph`, or a value of another backend that `canonical` can print.
+        run: the function itself.
+    """
+    with _lock:
+        found = _graphs.get(key)
+        if found is None:
+            found = _graphs[key] = Executables(jax.jit(run, keep_unused=True), key)
+        _graphs.move_to_end(key)
+        while len(_graphs) > MAX_GRAPHS:
+            _graphs.popitem(last=False)
+    return found
+
+
+def compiled_count() -> int:
+    """Number of distinct programs compiled, or read from disk, in this process."""
+    return len({program for program, _ in _kernels})
+
+
+def compiled_graphs() -> tuple[Hashable, ...]:
+    """The keys of the graphs that are compiled, or read from disk, in this process."""
+    return tuple(_graphs)
+
+
+def epoch() -> object:
+    """Token of the current set of kernels; `clear_kernels` replaces it."""
+    return _epoch
+
+
+def clear_kernels() -> None:
+    """Drops every compiled kernel, graph and table; the next use makes them anew."""
+    global _epoch
+    with _lock:
+        _epoch = object()
+        _kernels.clear()
+        _graphs.clear()
+        _tables.clear()
+
+
+# ------------------------------------------------------------------- tables
+
+
+def placement(args: Sequence[Any]) -> Any:
+    """Placement of tables: None (JAX's default, free to move) or a set of devices."""
+    for a in args:
+        if isinstance(a, jax.ShapeDtypeStruct):
+            is_bound = a.sharding is not None
+        else:
+            is_bound = not isinstance(a, jax.core.Tracer) and getattr(a, "committed", False)
+        if is_bound and isinstance(a.sharding, jax.sharding.NamedSharding):
+            return jax.sharding.NamedSharding(a.sharding.mesh, jax.sharding.PartitionSpec())
+        if is_bound:
+            return a.sharding
+    return None
+
+
+def table_on(table: Table, place: Any) -> Arrays:
+    """The arrays of a table on their device; concrete, also when asked for inside a trace."""
+    key = (table, place)
+    found = _tables.get(key)
+    if found is None:
+        with concretely():
+            found = tuple(jax.device_put(a, place) for a in table.build())
+        if table.kind in _OF_ONE_PLAN:
+            return found
+        with _lock:
+            found = _tables.setdefault(key, found)
+    return found
+
+
+def tables_at(tables: tuple[Table, ...], place: Place) -> tuple[Arrays, ...]:
+    """The arrays of the tables where `place` is."""
+    usual = place.sharding if place.is_committed else None
+    found = tuple(table_on(t, usual) for t in tables)
+    if all(a.sharding == place.sharding for table in found for a in table):
+        return found
+    return tuple(table_on(t, place.sharding) for t in tables)  # JAX's default device has changed
+
+
+# ------------------------------------------------------------------- segments
 
 
 @attrs.frozen(eq=False)
 class JaxExecutable:
-    """A jitted function `(tables, kept, donated) -> results` for a segment.
+    """A jitted function `(tables, *inputs) -> results` for a segment.
 
     Attributes:
         functions: the function, with the executables that were made of it.
         tables: what it reads besides the inputs of the segment.
-        ins: the inputs in the order of its arguments: those kept, then those donated.
-        outs: the outputs in the order of its results.
-        donated: how many inputs it may overwrite.
+        order: the position of each output of the segment among the results; empty where they are in
+            order.
         keeps_call: whether it stays a function of its own in a larger XLA program.
     """
 
     functions: Executables
     tables: tuple[Table, ...]
-    ins: tuple[int, ...]
-    outs: tuple[int, ...]
-    donated: int = 0
+    order: tuple[int, ...] = ()
     keeps_call: bool = False
 
-    def bind(self, args: Sequence[Any]) -> Bound:
+    def bind(self, args: Sequence[Any]) -> Call:
         """The executable for arrays like `args`; JAX's dispatch where these are on several devices,
         or to be moved."""
+        check_not_forked()
         place = common_place(args)
-        call = None if place is None else self._direct([args[i] for i in self.ins], place)
-        return Bound(call or self._dispatched, self.ins, self.outs)
+        call: Call | None = None
+        if place is not None:
+            call = self.functions.on(tables_at(self.tables, place), args, place)
+        if call is None:
+            call = self._dispatched
+        return call if not self.order else lambda arrays: self._ordered(call(arrays))
 
-    def traced(self, args: Sequence[Any]) -> list[Any]:
+    def traced(self, args: Sequence[Any]) -> Sequence[Any]:
         """The outputs in order, through JAX's dispatch or as a part of its trace."""
+        check_not_forked()
         with apart() if self.keeps_call and is_tracing() else nullcontext():
-            return Bound(self._dispatched, self.ins, self.outs).results(args)
+            return self._ordered(self._dispatched(args))
 
     def ahead(self, types: Sequence[Any], place: Place | None) -> Callable[[], Any] | None:
         """Lowers the function for inputs of some types, here; what compiles it, in any thread.
@@ -62,51 +192,29 @@ class JaxExecutable:
             None where the executable is there already. Else a function that returns how XLA divides
             the outputs between devices, or None where there is one.
         """
-        types = [types[i] for i in self.ins]
         if place is not None:
-            arrays = tables_at(self.tables, place)
-            flat = [array for table in arrays for array in table]
-            return self.functions.ahead(
-                (arrays, *self._groups(types)), [*flat, *types], place.sharding
-            )
-        lowered = self._lowered(types, [table_on(t, placement(types)) for t in self.tables])
+            return self.functions.ahead(tables_at(self.tables, place), types, place.sharding)
+        usual = placement(types)
+        lowered = self.functions.lowered(tuple(table_on(t, usual) for t in self.tables), types)
         return lambda: lowered.compile().output_shardings
 
-    def output_types(self, types: Sequence[Any]) -> list[Any]:
+    def output_types(self, types: Sequence[Any]) -> Sequence[Any]:
         """Shape and dtype of the outputs for inputs of some types."""
-
-        def run(arrays: Sequence[Any]) -> Any:
-            return self._dispatched(arrays)
-
         with wide():
-            made = jax.eval_shape(run, [types[i] for i in self.ins])
-        return [made[self.outs.index(i)] for i in range(len(self.outs))]
+            return self._ordered(jax.eval_shape(self._dispatched, list(types)))
 
     def analysis(self, types: Sequence[Any]) -> Any:
         """XLA's memory analysis of the executable for inputs of some types; nothing is run."""
-        tables = [
+        tables = tuple(
             tuple(jax.ShapeDtypeStruct(a.shape, a.dtype) for a in t.build()) for t in self.tables
-        ]
-        return self._lowered([types[i] for i in self.ins], tables).compile().memory_analysis()
+        )
+        return self.functions.lowered(tables, types).compile().memory_analysis()
 
-    def _groups(self, arrays: Sequence[Any]) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
-        kept = len(arrays) - self.donated
-        return tuple(arrays[:kept]), tuple(arrays[kept:])
-
-    def _lowered(self, types: Sequence[Any], tables: Sequence[Any]) -> Any:
-        with wide():
-            return self.functions.function.lower(tuple(tables), *self._groups(types))
-
-    def _direct(self, arrays: Sequence[Any], place: Place) -> Call | None:
-        check_not_forked()
-        tables = tables_at(self.tables, place)
-        flat = [array for table in tables for array in table]
-        found = self.functions.on((tables, *self._groups(arrays)), [*flat, *arrays], place.sharding)
-        return None if found is None else found.bind(flat, place.is_committed)
+    def _ordered(self, results: Sequence[Any]) -> Sequence[Any]:
+        return [results[i] for i in self.order] if self.order else results
 
     def _dispatched(self, arrays: Sequence[Any]) -> Sequence[Any]:
-        check_not_forked()
         place = placement(arrays)
         tables = tuple(table_on(t, place) for t in self.tables)
         with wide():
-            return self.functions.function(tables, *self._groups(arrays))
+            return self.functions.function(tables, *arrays)

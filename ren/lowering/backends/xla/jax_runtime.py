@@ -1,8 +1,13 @@
-"""The runtime's executables: called directly, kept as bytes; the one module of private JAX names.
+"""JAX's runtime: executables that are called directly and kept as bytes, and forked processes.
 
-A direct call takes half the time of JAX's dispatch. An executable made from bytes needs no tracing
-and no lowering. Where a name is missing, all functions run through `jax.jit`, after one warning of
-the logger "ren".
+It is the one module of private JAX names. A direct call takes half the time of JAX's dispatch. An
+executable made from bytes needs no tracing and no lowering. Where a name is missing, all functions
+run through `jax.jit`, after one warning of the logger "ren".
+
+A process that was forked after JAX had started has one thread. JAX's threads run what it computes:
+without them, a child that waits for a result waits forever. Ren raises an error there before it
+gives JAX something to run. Arrays that were computed before the fork can be read, and the NumPy
+interpreter runs.
 """
 
 from __future__ import annotations
@@ -10,10 +15,11 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
+import os
 import struct
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from importlib import resources
 from importlib.metadata import version
@@ -26,7 +32,9 @@ import jax
 import jax.monitoring
 import numpy as np
 
-from ren.lowering.devices.tracing import wide
+from ren.core.errors import ForkError
+from ren.core.user_frame import user_line
+from ren.lowering.devices.devices import wide
 from ren.lowering.storage import executable_store as disk
 
 _private: Any = None
@@ -50,6 +58,7 @@ COMPILE = "/jax/core/compile/backend_compile_duration"
 CACHE_HIT, CACHE_MISS = (f"/jax/compilation_cache/cache_{what}" for what in ("hits", "misses"))
 
 _log = logging.getLogger("ren")
+CPU_INFO = Path("/proc/cpuinfo")  # Linux alone has it
 _LENGTH = struct.Struct("<Q")
 # XLA:CPU uses half of an AVX-512 register unless told otherwise (docs/performance.md).
 _FOR_CPU = {"xla_cpu_prefer_vector_width": 512}
@@ -91,8 +100,7 @@ class Executable:
         return call
 
 
-# Whether the private names have failed once: then they are not tried again.
-_has_given_up = False
+_has_given_up = False  # the private names have failed once, and are not tried again
 
 
 def is_supported() -> bool:
@@ -115,17 +123,8 @@ def give_up(error: Exception) -> None:
         )
 
 
-def has_started() -> bool:
-    """Whether JAX has its backends, and their threads, in this process.
-
-    It takes no lock. A forked child calls it, where a thread that does not exist may hold a lock.
-    """
-    bridge = getattr(_private, "xla_bridge", None)
-    return bool(getattr(bridge, "_backends", None))
-
-
 def has_streams() -> bool:
-    """Whether executables that one thread calls can wait in several queues."""
+    """True where executables that one thread calls can wait in several queues."""
     return hasattr(getattr(_private, "lib", None), "set_execution_stream_id")
 
 
@@ -150,7 +149,7 @@ def executable(loaded: Any, results: Results, place: Any) -> Executable:
     handler = _private.pxla.global_aval_to_result_handler
     free, bound = ([handler(aval, place, is_bound) for aval in avals] for is_bound in (False, True))
     _ = _private.lib.ExecuteResults.consume_with_handlers  # used at each call: missed now
-    return Executable(loaded.execute_sharded, free, bound, loaded.get_parameter_layouts())
+    return Executable(loaded.execute_sharded, free, bound, list(loaded.get_parameter_layouts()))
 
 
 def put(array: np.ndarray, device: Any) -> Any:
@@ -246,7 +245,7 @@ def environment(device: Any) -> tuple[str, ...]:
 def processor() -> str:
     """The features of the processor, which XLA compiles for, as far as the system tells them."""
     try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        lines = CPU_INFO.read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:
         return ""
     names = ("model name", "flags", "Features", "CPU part")
@@ -264,3 +263,69 @@ def _source() -> str:
             elif entry.name.endswith(".py"):
                 made.update(entry.name.encode() + b"\0" + entry.read_bytes() + b"\0")
     return made.hexdigest()
+
+
+# ------------------------------------------------------------------- forks
+
+_is_forked = False
+
+
+def has_started() -> bool:
+    """True where JAX has its backends, and their threads, in this process.
+
+    It takes no lock. A forked child calls it, where a thread that does not exist may hold a lock.
+    """
+    bridge = getattr(_private, "xla_bridge", None)
+    return bool(getattr(bridge, "_backends", None))
+
+
+def _note_fork() -> None:
+    """Runs in each forked child; a child of a child stays one."""
+    global _is_forked
+    _is_forked = _is_forked or has_started()
+
+
+if hasattr(os, "register_at_fork"):  # not on Windows, where no process forks
+    os.register_at_fork(after_in_child=_note_fork)
+
+
+def is_forked() -> bool:
+    """True in a process that was forked after JAX had started."""
+    return _is_forked
+
+
+def check_not_forked() -> None:
+    """Comes before everything that JAX runs.
+
+    Raises:
+        ForkError: this process was forked after JAX had started.
+    """
+    if _is_forked:
+        raise ForkError(
+            f"{user_line()} computes in a process that was forked after JAX had started.",
+            "JAX's threads do not exist in this process, and what waits for them would hang.",
+            'Start processes with multiprocessing.get_context("spawn") or "forkserver", or fork '
+            "before the first use of JAX.",
+        )
+
+
+def check_inputs(arrays: Iterable[Any]) -> None:
+    """Comes before a program on some arrays, of which those of NumPy need no threads.
+
+    Raises:
+        ForkError: this process was forked after JAX had started, and an array is JAX's.
+    """
+    if _is_forked and any(isinstance(a, jax.Array) for a in arrays):
+        check_not_forked()
+
+
+def on_host(array: Any) -> np.ndarray:
+    """An array as NumPy's, once it is computed.
+
+    Raises:
+        ForkError: this process was forked while JAX still computed the array.
+    """
+    is_ready = getattr(array, "is_ready", None)  # of a JAX array
+    if is_ready is not None and _is_forked and not is_ready():
+        check_not_forked()
+    return np.asarray(array)

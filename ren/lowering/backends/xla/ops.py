@@ -11,27 +11,9 @@ from typing import Any
 
 import jax.numpy as jnp
 
-from ren.lowering.kernels import automorphism, convert, embedding, modular, ntt
+from ren.lowering.kernels import convert, modular, ntt, substitution
 from ren.lowering.kernels.limb_groups import Parts, limbs
 from ren.lowering.program.instructions import Arrays
-
-# ------------------------------------------------------------------- elementwise
-
-
-def _add(instr: Any, t: list[Arrays], a: Any, b: Any) -> Any:
-    return modular.add(a, b, t[0][0])
-
-
-def _sub(instr: Any, t: list[Arrays], a: Any, b: Any) -> Any:
-    return modular.sub(a, b, t[0][0])
-
-
-def _neg(instr: Any, t: list[Arrays], a: Any) -> Any:
-    return modular.neg(a, t[0][0])
-
-
-def _mul(instr: Any, t: list[Arrays], a: Any, b: Any) -> Any:
-    return modular.mont_mul(a, b, *t[0])
 
 
 def _dot(instr: Any, t: list[Arrays], *src: Any) -> Any:
@@ -39,34 +21,14 @@ def _dot(instr: Any, t: list[Arrays], *src: Any) -> Any:
     return modular.mul_sum(list(zip(src[::2], src[1::2], strict=True)), *t[0])
 
 
-# ------------------------------------------------------------------- constants
-
-
-def _fill(instr: Any, t: list[Arrays]) -> Any:
-    """`uint32[limb, 1]` of equal values, which broadcasts by itself."""
-    return t[0][0]
-
-
-def _delta(instr: Any, t: list[Arrays]) -> Any:
-    return jnp.where(jnp.arange(instr.n) == 0, t[0][0], jnp.uint32(0))
-
-
 def _at_zero(instr: Any, t: list[Arrays], x: Any) -> Any:
     return jnp.where(jnp.arange(instr.n) == 0, x, jnp.uint32(0))
 
 
-# ------------------------------------------------------------------- limbs
-
-
-def _view(instr: Any, t: list[Arrays], x: Any) -> Any:
-    parts = [x[..., start : start + length, :] for start, length in instr.structure]
+def _limbs(runs: Any, x: Any) -> Any:
+    """The limbs of x in runs (start, length), side by side."""
+    parts = [x[..., start : start + length, :] for start, length in runs]
     return parts[0] if len(parts) == 1 else jnp.concatenate(parts, axis=-2)
-
-
-def _full(instr: Any, src: Arrays) -> list[Any]:
-    """Sources with all batch axes, and a residue for each position."""
-    batch = jnp.broadcast_shapes(*(s.shape[:-2] for s in src))
-    return [jnp.broadcast_to(s, (*batch, s.shape[-2], instr.n)) for s in src]
 
 
 def _join(instr: Any, t: list[Arrays], *src: Any) -> Any:
@@ -74,11 +36,11 @@ def _join(instr: Any, t: list[Arrays], *src: Any) -> Any:
     return Parts(tuple(limbs(src[i], start, start + length) for i, start, length in runs))
 
 
-# ------------------------------------------------------------------- batch axes
-
-
 def _stack(instr: Any, t: list[Arrays], *src: Any) -> Any:
-    return jnp.stack(_full(instr, src), axis=-3 if instr.structure else 0)
+    """Sources get all batch axes, and a residue for each position."""
+    batch = jnp.broadcast_shapes(*(s.shape[:-2] for s in src))
+    full = [jnp.broadcast_to(s, (*batch, s.shape[-2], instr.n)) for s in src]
+    return jnp.stack(full, axis=-3 if instr.structure else 0)
 
 
 def _part(instr: Any, t: list[Arrays], x: Any) -> Any:
@@ -86,56 +48,21 @@ def _part(instr: Any, t: list[Arrays], x: Any) -> Any:
     return x[..., index, :, :] if axis else x[index]
 
 
-# ------------------------------------------------------------------- transforms
-
-
-def _ntt(instr: Any, t: list[Arrays], x: Any) -> Any:
-    return ntt.ntt(x, *t[0])
-
-
-def _intt(instr: Any, t: list[Arrays], x: Any) -> Any:
-    return ntt.intt(x, *t[0])
-
-
-def _convert(instr: Any, t: list[Arrays], x: Any) -> Any:
-    return convert.convert(x, *t[0])
-
-
-def _lift(instr: Any, t: list[Arrays], x: Any) -> Any:
-    return convert.lift(x, *t[0])
-
-
 def _embed(instr: Any, t: list[Arrays], x: Any) -> Any:
     if instr.structure is None:
-        return embedding.embed_values(x, t[0][0])
-    return embedding.embed_coefficients(x, instr.structure)
-
-
-# ------------------------------------------------------------------- loads and stores
+        return substitution.embed_values(x, t[0][0])
+    return substitution.embed_coefficients(x, instr.structure)
 
 
 def _load(instr: Any, t: list[Arrays], array: Any, index: None) -> Any:
     runs, is_permuted = instr.structure
     if runs is not None:
-        parts = [array[..., start : start + length, :] for start, length in runs]
-        array = parts[0] if len(parts) == 1 else jnp.concatenate(parts, axis=-2)
-    return automorphism.permute_evaluations(array, t[0][0]) if is_permuted else array
-
-
-def _permute(instr: Any, t: list[Arrays], x: Any) -> Any:
-    return automorphism.permute_evaluations(x, t[0][0])
-
-
-def _flip(instr: Any, t: list[Arrays], x: Any) -> Any:
-    return jnp.where(t[0][1], modular.neg(x, t[1][0]), x)
+        array = _limbs(runs, array)
+    return substitution.permute_evaluations(array, t[0][0]) if is_permuted else array
 
 
 def _store(instr: Any, t: list[Arrays], place: None, x: Any) -> Any:
     return jnp.broadcast_to(x, (*x.shape[:-2], instr.limbs, instr.n))
-
-
-def _identity(instr: Any, t: list[Arrays], x: Any) -> Any:
-    return x
 
 
 def _nothing(*_: Any) -> None:
@@ -144,26 +71,26 @@ def _nothing(*_: Any) -> None:
 
 # `(instr, tables, *src) -> array` or `Parts`, under 64-bit types. A SLOT is an argument.
 EMIT: dict[str, Callable[..., Any]] = {
-    "ADD": _add,
-    "SUB": _sub,
-    "MUL": _mul,
+    "ADD": lambda instr, t, a, b: modular.add(a, b, t[0][0]),
+    "SUB": lambda instr, t, a, b: modular.sub(a, b, t[0][0]),
+    "MUL": lambda instr, t, a, b: modular.mont_mul(a, b, *t[0]),
     "DOT": _dot,
-    "NEG": _neg,
-    "FILL": _fill,
+    "NEG": lambda instr, t, a: modular.neg(a, t[0][0]),
+    "FILL": lambda instr, t: t[0][0],  # uint32[limb, 1], which broadcasts by itself
     "AT_ZERO": _at_zero,
-    "DELTA": _delta,
-    "VIEW": _view,
+    "DELTA": lambda instr, t: _at_zero(instr, t, t[0][0]),
+    "VIEW": lambda instr, t, x: _limbs(instr.structure, x),
     "JOIN": _join,
     "STACK": _stack,
     "PART": _part,
-    "NTT": _ntt,
-    "INTT": _intt,
-    "CONVERT": _convert,
-    "LIFT": _lift,
-    "PERMUTE": _permute,
-    "FLIP": _flip,
+    "NTT": lambda instr, t, x: ntt.ntt(x, *t[0]),
+    "INTT": lambda instr, t, x: ntt.intt(x, *t[0]),
+    "CONVERT": lambda instr, t, x: convert.convert(x, *t[0]),
+    "LIFT": lambda instr, t, x: convert.lift(x, *t[0]),
+    "PERMUTE": lambda instr, t, x: substitution.permute_evaluations(x, t[0][0]),
+    "FLIP": lambda instr, t, x: jnp.where(t[0][1], modular.neg(x, t[1][0]), x),
     "EMBED": _embed,
-    "CONTIGUOUS": _identity,
+    "CONTIGUOUS": lambda instr, t, x: x,
     "LOAD": _load,
     "STORE": _store,
     "GIDX": _nothing,

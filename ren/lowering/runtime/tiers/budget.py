@@ -1,4 +1,4 @@
-"""Pacing: when a plan is worth compiling as one executable, and how often that may be tried.
+"""Budget: when a plan is worth compiling as one executable, and how often that may be tried.
 
 Compiling takes a core from the kernels, and lowering holds Python's lock, so a compile has to be
 paid for. It has to be small against the time spent in the plan, or the time that it could have
@@ -18,7 +18,7 @@ from ren.lowering.plan.plan import Plan
 from ren.lowering.program.steps import KernelUnit
 from ren.lowering.storage.telemetry import Clock
 
-# Seen on two cores with jax 0.10; what is observed corrects the two estimates by a factor.
+# Measured on two cores with jax 0.10; later measurements correct the two estimates by a factor.
 LOWER_NS, LOWER_NS_A_PROGRAM, LOWER_NS_A_UNIT = 30_000_000, 10_000_000, 200_000
 COMPILE_NS, COMPILE_NS_A_UNIT, COMPILE_NS_AN_INSTR = 500_000_000, 20_000_000, 2_000_000
 DISPATCH_NS = 15_000  # of a unit, on the calling thread
@@ -74,8 +74,10 @@ class Estimates:
         if not spent or spent < config.jit_speculate_after_ns:
             return False
         gain = min(size.units * DISPATCH_NS / mean_ns, 1.0)
+        stolen = gain * _STOLEN_FROM_DISPATCH + (1 - gain) * _STOLEN_FROM_KERNELS
+        stolen *= min(1.0, 2 / (os.cpu_count() or 2))
         lower = self.lower_ns(size)
-        cost = lower + _stolen(gain) * self.compile_ns(size)
+        cost = lower + stolen * self.compile_ns(size)
         if cost <= (_SHARE if gain >= _LIKELY_GAIN else _SHARE_UNLIKELY) * spent:
             return True
         return gain * spent >= _MISSED * cost and lower <= _SHARE_LOWERING * spent
@@ -93,12 +95,6 @@ def _corrected(factor: float, seen: float) -> float:
     return min(max((factor + seen) / 2, 1 / _MOST_OFF), _MOST_OFF)
 
 
-def _stolen(dispatch_share: float) -> float:
-    rest = 1 - dispatch_share
-    share = dispatch_share * _STOLEN_FROM_DISPATCH + rest * _STOLEN_FROM_KERNELS
-    return share * min(1.0, 2 / (os.cpu_count() or 2))
-
-
 class Budget:
     """The time that background compiles may take together, in each window of the settings."""
 
@@ -107,7 +103,7 @@ class Budget:
         self._lock = threading.Lock()
 
     def reserve(self, ns: float, now: int) -> bool:
-        """Takes `ns` out of the budget of the window that ends now; false when it has no more."""
+        """Takes `ns` out of the budget of the window that ends now; false where less is left."""
         with self._lock:
             while self._spent and self._spent[0][0] <= now - config.compile_window_ns:
                 self._spent.popleft()
@@ -118,7 +114,7 @@ class Budget:
             return True
 
     def settle(self, reserved: float, took: float, now: int) -> None:
-        """Puts what a compile took in the place of what was reserved for it."""
+        """Replaces the time reserved for a compile by the time that it took."""
         with self._lock:
             self._spent.append((now, took - reserved))
 
@@ -132,7 +128,7 @@ class Cooldown:
         self.failures = 0
 
     def fail(self) -> int:
-        """Notes a failure; the nanoseconds for which the tier is left alone now."""
+        """Counts a failure; the nanoseconds for which the tier is not tried now."""
         base, most = config.compile_cooldown_base_ns, config.compile_cooldown_max_ns
         wait = min(base << min(self.failures, 60), most)
         self.failures += 1
@@ -140,10 +136,15 @@ class Cooldown:
         return wait
 
     def succeed(self) -> None:
-        """Notes that the tier works."""
+        """Ends the row of failures."""
         self.failures = 0
 
     @property
     def left_ns(self) -> int:
         """Nanoseconds that the pause still lasts; 0 when it is over."""
         return max(self._until - self._clock(), 0) if self.failures else 0
+
+
+def reason_of(error: Exception) -> str:
+    """The first line of an error, for logs and reports."""
+    return str(error).partition("\n")[0] or type(error).__name__

@@ -1,7 +1,7 @@
-"""Digests: names of plans that are equal in every process.
+"""Keys of plans, equal in every process: digests of what runs and how it is wired.
 
-SHA-256 of a canonical print: what runs and how it is wired, never arrays, object identities or
-`hash()`. `plan_digest` adds what else decides how fast a plan runs: versions, flags, machine.
+SHA-256 of a canonical print, without arrays, object identities or `hash()`. `plan_digest` adds what
+else decides how fast a plan runs: versions, flags, machine.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ import os
 import platform
 from collections.abc import Hashable, Iterator
 from functools import lru_cache
-from pathlib import Path
 from typing import Any
 
 import jax
@@ -21,27 +20,19 @@ from ren.core.spec import BufferArg, PlaceholderArg, ScalarArg, Spec
 from ren.core.version import __version__
 from ren.lowering.backends.native import library
 from ren.lowering.backends.native.backend import gains
+from ren.lowering.backends.xla.jax_runtime import processor
 from ren.lowering.devices.devices import PYTHON, claim_of
 from ren.lowering.plan.plan import Plan
+from ren.lowering.program.graph import Program
 from ren.lowering.program.instructions import Table
-from ren.lowering.program.kernel import Program
 from ren.lowering.program.steps import CopyUnit, Input, Unit, ViewUnit
-
-CPU_INFO = Path("/proc/cpuinfo")  # Linux alone has it
-# What it calls the name and the features of a processor, on x86 and on ARM.
-_CPU_FIELDS = ("model name", "flags", "CPU part", "Features")
 
 
 def plan_digest(plan: Plan, xla_flags: str = "") -> str:
     """The name, 64 hex digits, of a plan on this machine with these versions.
 
-    Args:
-        plan: what runs.
-        xla_flags: the flags that XLA was started with.
-
-    Returns:
-        SHA-256 of the `structure_digest`, of the `environment`, and of the native kernels that the
-        plan calls.
+    SHA-256 of the `structure_digest`, of the native kernels that the plan calls, and of the
+    `environment`. That has the flags that XLA was started with.
     """
     native = library.usable().name if any(map(gains, plan.programs)) else ""
     lines = (structure_digest(plan), environment(xla_flags), f"native {native}")
@@ -56,25 +47,10 @@ def environment(xla_flags: str = "") -> str:
         f"ren {__version__} jax {jax.__version__} jaxlib {jaxlib_version}",
         f"flags {' '.join(sorted(xla_flags.split()))}",
         f"device {_kind(device)}",
-        *processor(),
+        f"{platform.system()} {platform.machine()} {os.cpu_count()}",
+        processor(),
     )
     return "\n".join(lines)
-
-
-def processor() -> list[str]:
-    """The machine, how many processors it has, and what it tells of the first of them."""
-    found = [f"{platform.system()} {platform.machine()} {os.cpu_count()}"]
-    try:
-        with CPU_INFO.open(encoding="utf-8", errors="replace") as lines:
-            for line in lines:
-                name, _, value = line.partition(":")
-                if not line.strip():
-                    break
-                if name.strip() in _CPU_FIELDS:
-                    found.append(f"{name.strip()} {' '.join(sorted(value.split()))}")
-    except OSError:
-        pass
-    return found
 
 
 def structure_digest(plan: Plan) -> str:
@@ -93,11 +69,13 @@ class _Printer:
     def __init__(self) -> None:
         self._programs: dict[Program, int] = {}
         self._tables: dict[Table, int] = {}
-        self._places: dict[Hashable, int] = {}
+        self._device_sets: dict[Hashable, int] = {}
 
     def plan(self, plan: Plan) -> Iterator[str]:
-        for given in plan.inputs:
-            yield f"input {_role(given)} {_spec(given.spec)} {self._input_place(given)}"
+        for source in plan.inputs:
+            arg = source.arg
+            claim = claim_of(arg.array) if isinstance(arg, BufferArg) else arg.device
+            yield f"input {_role(source)} {_spec(source.spec)} {self._devices(claim)}"
         for unit in plan.units:
             yield from self._unit(unit)
         for value, spec in zip(plan.outputs, plan.output_specs, strict=True):
@@ -121,25 +99,21 @@ class _Printer:
         read = tuple(self._tables[t] for t in tables)
         yield f"run {which} {_plain(read)} {_plain(unit.ins)} {_plain(unit.donate)}"
 
-    def _input_place(self, given: Input) -> str:
-        arg = given.arg
-        return self._place(claim_of(arg.array) if isinstance(arg, BufferArg) else arg.device)
-
     def _target(self, device: Any) -> str:
         """Target of a copy; of a sharding also the division of the array."""
         if not isinstance(device, jax.sharding.Sharding):
-            return self._place(device if device == PYTHON else frozenset({device}))
+            return self._devices(device if device == PYTHON else frozenset({device}))
         how = ""
         if isinstance(device, jax.sharding.NamedSharding):
             how = f" {dict(device.mesh.shape)} {device.spec}"
-        return f"{self._place(frozenset(device.device_set))} {type(device).__name__}{how}"
+        return f"{self._devices(frozenset(device.device_set))} {type(device).__name__}{how}"
 
-    def _place(self, claim: Any) -> str:
+    def _devices(self, claim: Any) -> str:
         """A claim as the kinds of its devices: equal devices are not distinguished."""
         if claim is None or claim == PYTHON:
             return str(claim)
         kinds = ", ".join(sorted(map(_kind, claim)))
-        return f"{self._places.setdefault(claim, len(self._places))} of {kinds}"
+        return f"{self._device_sets.setdefault(claim, len(self._device_sets))} of {kinds}"
 
 
 def _program(program: Program) -> str:
@@ -150,13 +124,13 @@ def _program(program: Program) -> str:
     return f"program {program.slots} {_plain(program.outputs)}: {'; '.join(steps)}"
 
 
-def _role(given: Input) -> str:
-    if given.is_held:
-        return "pruned" if given.is_pruned else "held"
-    if isinstance(given.arg, ScalarArg):
+def _role(source: Input) -> str:
+    if source.is_held:
+        return "pruned" if source.is_pruned else "held"
+    if isinstance(source.arg, ScalarArg):
         return "scalar"
-    made = given.arg.how if isinstance(given.arg, PlaceholderArg) else ""
-    return made or ("donated" if given.is_donated else "argument")
+    drawn = source.arg.how if isinstance(source.arg, PlaceholderArg) else ""
+    return drawn or ("donated" if source.is_donated else "argument")
 
 
 def _spec(spec: Spec) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -15,24 +15,15 @@ from ren.core.errors import DeviceError, JitError, NativeError
 from ren.core.text_table import duration
 from ren.lowering.plan.partition import GRAPH, UNITS
 from ren.lowering.plan.plan import Plan
-from ren.lowering.runtime.runner import (
-    Runner as PlanRunner,
-)
-from ren.lowering.runtime.runner import (
-    graph_runner,
-    interpret_plan,
-    native_runner,
-    unit_runner,
-)
-from ren.lowering.runtime.tiers.auto import AutoRunner
-from ren.lowering.runtime.tiers.budget import Cooldown
+from ren.lowering.runtime import runner as runners
+from ren.lowering.runtime.planning import native_runner
+from ren.lowering.runtime.tiers.auto import FAILURE, AutoRunner
+from ren.lowering.runtime.tiers.budget import Cooldown, reason_of
 from ren.lowering.storage.telemetry import Clock, Decision, Runner, Store, Telemetry, TierReport
 
 __all__ = ["AUTO", "EAGER", "GRAPH", "TIERS", "UNITS", "Runner", "check_tier", "runner"]
 
 EAGER, AUTO = "eager", "auto"
-
-Run = Callable[[Sequence[Any]], tuple[Any, ...]]
 _log = logging.getLogger("ren")
 
 
@@ -63,12 +54,10 @@ def runner(
     """The function of the plan's inputs, concrete arrays, that replays it in a tier.
 
     Args:
-        plan: what runs.
+        plan, name: the plan, and its name in the log.
         tier: one of TIERS; for "auto" the setting `jit_tier` decides, which is "auto" itself unless
             it was changed.
-        digest: what the plan is known by in `store`, for "auto".
-        store: what other processes learnt of plans.
-        name: what the plan is called in the log.
+        digest, store: for "auto" the key of the plan, and the measurements of all processes by key.
     """
     tier = config.jit_tier if tier == AUTO else tier
     if tier == AUTO:
@@ -87,13 +76,15 @@ class ChosenTier:
         self, plan: Plan, tier: str, name: str = "A plan", clock: Clock = time.perf_counter_ns
     ) -> None:
         self._plan, self._chosen, self._name, self._clock = plan, tier, name, clock
-        self._run: PlanRunner | None = None
+        self._graph: runners.Runner | None = None
         self._is_proven = tier != GRAPH
         self._compile_ns = self._calls = self._others = 0
         self._cooldown = Cooldown(clock)
         self._is_impossible = False
         self._decisions: list[Decision] = []
-        self._units = partial(interpret_plan, plan) if tier == EAGER else unit_runner(plan)
+        self._units = runners.unit_runner(plan)
+        if tier == EAGER:
+            self._units = partial(runners.interpret_plan, plan)
 
     def __call__(self, inputs: Sequence[Any], /) -> tuple[Any, ...]:
         """The arrays of the plan's roots."""
@@ -102,14 +93,14 @@ class ChosenTier:
             self._others += self._chosen == GRAPH
             return self._units(inputs)
         try:
-            return self._graph(inputs)
+            return self._run_graph(inputs)
         except NativeError:
             raise
         except Exception as error:
-            made = self._units(inputs)  # raises too when the inputs are at fault
+            results = self._units(inputs)  # raises too when the inputs are at fault
             self._others += 1
             self._fail(error)
-            return made
+            return results
 
     @property
     def tier(self) -> str:
@@ -119,42 +110,37 @@ class ChosenTier:
     @property
     def telemetry(self) -> Telemetry:
         """Calls and failures so far; of times only that of the first call of a graph."""
-        ran = self._calls - self._others
-        reports = [TierReport(self._chosen, ran, compile_ns=self._compile_ns)]
-        if self._others:
-            reports.append(TierReport(UNITS, self._others))
-        cooldown, left = self._cooldown, self._cooldown.left_ns
+        chosen = TierReport(self._chosen, self._calls - self._others, compile_ns=self._compile_ns)
+        tiers = (chosen, TierReport(UNITS, self._others)) if self._others else (chosen,)
+        failures, left = self._cooldown.failures, self._cooldown.left_ns
         state = "cooling down" if left else "chosen by the caller"
-        decisions = tuple(self._decisions)
-        return Telemetry(self.tier, state, tuple(reports), decisions, cooldown.failures, left)
+        return Telemetry(self.tier, state, tiers, tuple(self._decisions), failures, left)
 
     def wait(self, timeout: float | None = None) -> bool:
         """True: nothing is compiled in the background."""
         return True
 
-    def _graph(self, inputs: Sequence[Any]) -> tuple[Any, ...]:
-        if self._run is not None and self._is_proven:
-            if self._run.is_native and not config.native:  # it was switched off since
+    def _run_graph(self, inputs: Sequence[Any]) -> tuple[Any, ...]:
+        if self._graph is not None and self._is_proven:
+            if self._graph.is_native and not config.native:  # it was switched off since
                 return self._units(inputs)
-            return self._run(inputs)
-        start = self._clock()
-        if self._run is None:
-            plan = self._plan
+            return self._graph(inputs)
+        plan, start = self._plan, self._clock()
+        if self._graph is None:
             native = native_runner(plan.source, plan.inputs, inputs)
-            self._run = native or graph_runner(plan)
-        made = jax.block_until_ready(self._run(inputs))  # what fails there fails here
+            self._graph = native or runners.graph_runner(plan)
+        results = jax.block_until_ready(self._graph(inputs))  # what fails there fails here
         self._compile_ns = self._clock() - start
         self._is_proven = True
         self._cooldown.succeed()
         took = duration(self._compile_ns / 1e9)
         _log.info("%s: compiled as one executable in %s", self._name, took)
-        return made
+        return results
 
     def _fail(self, error: Exception) -> None:
         self._is_impossible = isinstance(error, DeviceError)
         wait = "good" if self._is_impossible else duration(self._cooldown.fail() / 1e9)
-        self._run, self._is_proven = None, False
-        reason = str(error).partition("\n")[0]
+        self._graph, self._is_proven = None, False
+        reason = reason_of(error)
         self._decisions.append(Decision(self._calls, UNITS, f"the graph failed: {reason}"))
-        message = "%s runs as units for %s, not as one executable: %s"
-        _log.warning(message, self._name, wait, reason)
+        _log.warning(FAILURE, self._name, wait, reason)

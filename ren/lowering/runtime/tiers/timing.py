@@ -1,4 +1,4 @@
-"""Probing: both tiers of a plan are timed by turns, until it is clear which one is faster."""
+"""Timing: both tiers of a plan are timed by turns, until it is clear which one is faster."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import attrs
 from ren.core.text_table import duration
 from ren.lowering.plan.partition import GRAPH, UNITS
 
-_PROBES, _FEW_PROBES = 8, 3  # of each tier; few where the difference is clear
+_SAMPLES, _FEW_SAMPLES = 8, 3  # of each tier; few where the difference is clear
 _CLEAR = 1.3  # slower than the other by this factor
-_HOPELESS = 2.5  # ... and by this one after a single probe
+_HOPELESS = 2.5  # ... and by this one after a single sample
 _CLOSE = 0.97  # another tier is taken when it takes at most this share of the time
 
 
@@ -24,8 +24,8 @@ class Verdict:
     is_clear: bool
 
 
-class Probes:
-    """The times of both tiers, in nanoseconds, from one round of probing."""
+class TierTimes:
+    """The times of both tiers, in nanoseconds, from one round of timing."""
 
     def __init__(self) -> None:
         self._times: dict[str, list[int]] = {UNITS: [], GRAPH: []}
@@ -38,13 +38,12 @@ class Probes:
             return GRAPH
         return UNITS if len(self._times[UNITS]) <= len(self._times[GRAPH]) else GRAPH
 
-    def note(self, tier: str, ns: int) -> bool:
-        """Takes down what a call took; false when it does not count."""
-        if not self._is_warm:
-            self._is_warm = True
-            return False
-        self._times[tier].append(ns)
-        return True
+    def add(self, tier: str, ns: int) -> bool:
+        """Adds the time of a call; false when it does not count."""
+        is_counted, self._is_warm = self._is_warm, True
+        if is_counted:
+            self._times[tier].append(ns)
+        return is_counted
 
     def verdict(self, now: str) -> Verdict | None:
         """The faster tier, or the one that runs `now` where they are close; None for not yet."""
@@ -54,7 +53,7 @@ class Probes:
         medians = {tier: statistics.median(times) for tier, times in self._times.items()}
         ratio = medians[GRAPH] / medians[UNITS]
         is_clear = not 1 / _CLEAR < ratio < _CLEAR
-        if not (count >= _PROBES or (is_clear and count >= _FEW_PROBES) or ratio > _HOPELESS):
+        if not (count >= _SAMPLES or (is_clear and count >= _FEW_SAMPLES) or ratio > _HOPELESS):
             return None
         other = GRAPH if now == UNITS else UNITS
         tier, loser = (other, now) if medians[other] < _CLOSE * medians[now] else (now, other)

@@ -12,16 +12,14 @@ from numpy.typing import NDArray
 
 from ren.core.errors import ContextError, PrecisionError, TracedValueError
 from ren.core.user_frame import user_line
-from ren.lowering.devices.tracing import is_tracing
-from ren.lowering.runtime.host_integers import centered
+from ren.lowering.devices.devices import is_tracing
 from ren.poly import Poly
-from ren.poly.capturing import inlining
+from ren.poly.realization import inlining
 from ren.schemes.ckks.arithmetic.argument_checks import check_function
 from ren.schemes.ckks.arithmetic.operation_hooks import Shadow, watcher
 from ren.schemes.ckks.ciphertext import Ciphertext
 from ren.schemes.ckks.context import Context
-from ren.schemes.ckks.encoding import encoder
-from ren.schemes.ckks.encoding.plaintext import Plaintext, as_slots
+from ren.schemes.ckks.encoding.plaintext import Plaintext, as_slots, decoded
 from ren.schemes.ckks.parameters.parameters import Parameters
 from ren.schemes.rlwe.active_context import active_context, context_for
 
@@ -56,7 +54,7 @@ def debug(
     ctx = context or _context_of(inputs)
     watching = _Watching(ctx, tolerance)
     given = [watching.input(v) for v in inputs]
-    token = watcher.set(watching)
+    token = watcher.set(watching.seen)
     try:
         with inlining():
             return f(*given)
@@ -78,9 +76,9 @@ def _context_of(inputs: tuple[Any, ...]) -> Context:
 
 
 def _owner_of(x: Ciphertext) -> Context:
-    found = context_for(x.key_id, "debug()")
-    assert isinstance(found, Context)  # the digest in a `key_id` separates schemes
-    return found
+    context = context_for(x.key_id, "debug()")
+    assert isinstance(context, Context)  # the digest in a `key_id` separates schemes
+    return context
 
 
 class _Watching:
@@ -112,8 +110,7 @@ class _Watching:
             )
         expected = np.asarray(shadow(*(self._value(o, result) for o in operands)))
         got = self._decrypted(result)
-        error = np.abs(got - expected)
-        if not error.max() <= self._tolerance:
+        if not np.abs(got - expected).max() <= self._tolerance:
             raise _too_far(name, result, got, np.broadcast_to(expected, got.shape), self._tolerance)
         self._shadows[result] = expected
 
@@ -123,7 +120,7 @@ class _Watching:
                 self._shadows[operand] = self._decrypted(operand)
             return self._shadows[operand]
         if isinstance(operand, Plaintext):
-            return _decoded(operand)
+            return decoded(operand)
         if isinstance(operand, tuple) and any(isinstance(v, Poly) for v in operand):
             return operand
         return _padded(operand, made) if isinstance(operand, _ARRAYS) else operand
@@ -139,13 +136,6 @@ def _padded(values: Any, x: Ciphertext) -> Slots:
     slots = np.zeros((*z.shape[:-1], x.slots), np.complex128)
     slots[..., : z.shape[-1] if z.ndim else None] = z
     return slots
-
-
-def _decoded(p: Plaintext) -> Slots:
-    """The values of a plaintext, as they were rounded."""
-    poly, params = p.poly.intt(), p.params
-    coefficients = centered(poly.limbs, poly.ring.moduli)
-    return encoder.decode(coefficients, params.n, params.slots, params.scale(p.level))
 
 
 def _too_far(name: str, x: Ciphertext, got: Slots, want: Slots, tolerance: float) -> PrecisionError:

@@ -8,38 +8,135 @@ which nothing runs out of levels.
 from __future__ import annotations
 
 import math
+import operator
 import secrets
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
+
+import attrs
+import jax
+import numpy as np
 
 from ren.capture.capture import record
 from ren.capture.pytrees import take_apart
+from ren.core import html
 from ren.core.errors import DepthError, ParameterError
 from ren.core.node import placeholder
 from ren.core.ring import Domain
 from ren.core.spec import Spec
+from ren.core.text_table import columns, duration, size
 from ren.lowering.inspect.memory_report import memory_of
-from ren.lowering.plan.cost import cost_of
+from ren.lowering.plan.cost import cost_of, plan_seconds
 from ren.lowering.plan.plan import Plan
-from ren.lowering.plan.time_model import plan_seconds
 from ren.lowering.runtime.planning import plan_of
 from ren.poly import Poly
-from ren.schemes.ckks.analysis.requirements import Requirements, VectorSpec
-from ren.schemes.ckks.arithmetic.argument_checks import check_function
+from ren.poly.poly import from_node
+from ren.schemes.ckks.arithmetic.argument_checks import as_bound, check_function
 from ren.schemes.ckks.ciphertext import Ciphertext
 from ren.schemes.ckks.context import Context
 from ren.schemes.ckks.encoding.layout import LEFTOVERS, ZEROS, Layout
 from ren.schemes.ckks.noise import bounds as noises
-from ren.schemes.ckks.noise.reports import collecting_bits
+from ren.schemes.ckks.noise.range_checks import collecting_bits
 from ren.schemes.ckks.parameters.checks import DEPTHS, INTEGER_BITS
 from ren.schemes.ckks.parameters.parameters import Parameters
-from ren.schemes.rlwe.gadget import gadget_of
-from ren.schemes.rlwe.galois import conjugation_element, galois_element
 from ren.schemes.rlwe.identity import IDENTITY_BYTES, Identity
 from ren.schemes.rlwe.keychain import Keychain
 from ren.schemes.rlwe.keys import SwitchingKey
+from ren.schemes.rlwe.keyswitch import conjugation_element, gadget_of, galois_element
 
 _LARGEST_DEGREE = 1 << 17
+
+
+@attrs.frozen
+class VectorSpec:
+    """The shape and the kind of values that will be encrypted; see `spec`."""
+
+    shape: tuple[int, ...]
+    is_complex: bool
+    bound: float = 1.0
+
+
+def spec(shape: int | tuple[int, ...], dtype: Any = float, bound: float = 1.0) -> VectorSpec:
+    """Stands for an encrypted argument of `ren.plan`.
+
+    Args:
+        shape: of the array that will be encrypted: a length, [*batch, length], or () for a number.
+        dtype: real or complex.
+        bound: of the modulus of the values. A plan has integer bits for what follows from it.
+
+    Raises:
+        ParameterError: a bound that is not a positive number, a shape that no array of values has.
+    """
+    try:
+        sizes = tuple(operator.index(s) for s in (shape if isinstance(shape, tuple) else (shape,)))
+    except TypeError:
+        sizes = (0,)
+    if any(s < 1 for s in sizes):
+        raise ParameterError(
+            f"ckks.spec got the shape {shape!r}.",
+            "It is the shape of the array that will be encrypted, with no empty axis.",
+            "Write for example ckks.spec(1000) or ckks.spec((8, 1000)).",
+        )
+    return VectorSpec(sizes, np.dtype(dtype).kind == "c", as_bound(bound))
+
+
+@attrs.frozen
+class Requirements:
+    """Requirements of a function; `ckks.context(requirements)` makes such a context with its keys.
+
+    Attributes:
+        params: the cheapest parameters that suffice.
+        rotations: the steps whose keys it uses, ascending, each of the least size.
+        needs_conjugation: whether it uses the conjugation key.
+        needs_products: whether it uses the relinearization key.
+        peak_bytes: planned, of one run: inputs, keys that are read, intermediates and results.
+        limb_ntts: transforms of one limb each, in one run.
+        seconds: an estimate for two CPU cores, to compare programs by; not a promise.
+    """
+
+    params: Parameters
+    rotations: tuple[int, ...]
+    needs_conjugation: bool
+    needs_products: bool
+    peak_bytes: int
+    limb_ntts: int
+    seconds: float
+
+    @property
+    def depth(self) -> int:
+        """Number of levels that it takes."""
+        return self.params.depth
+
+    @property
+    def keys(self) -> int:
+        """Number of evaluation keys that it uses."""
+        return len(self.rotations) + self.needs_conjugation + self.needs_products
+
+    @property
+    def key_bytes(self) -> int:
+        """Bytes of these in memory; saved, about half."""
+        return self.keys * self.params.key_nbytes()
+
+    def __str__(self) -> str:
+        return columns(self._rows(), left=(0, 1))
+
+    def _repr_html_(self) -> str:
+        warning = "INSECURE" if self.params.is_insecure else ""
+        return html.card("What the function needs", html.facts(self._rows()), warning=warning)
+
+    def _rows(self) -> list[tuple[str, str]]:
+        rotations = ", ".join(map(str, self.rotations)) or "none"
+        kinds = [f"rotations: {rotations}"]
+        kinds += ["conjugation"] * self.needs_conjugation
+        kinds += ["relinearization"] * self.needs_products
+        return [
+            ("parameters", repr(self.params)),
+            ("depth", str(self.depth)),
+            ("keys", f"{self.keys}, {size(self.key_bytes)} in memory ({'; '.join(kinds)})"),
+            ("peak memory", f"{size(self.peak_bytes)} with inputs and keys"),
+            ("limb-NTTs", f"{self.limb_ntts:,}"),
+            ("estimated", duration(self.seconds)),
+        ]
 
 
 def plan(
@@ -76,7 +173,8 @@ def plan(
         (2, (1,), 8192)
     """
     check_function(function, "ren.plan()")
-    specs = list(_specs(args))
+    leaves = jax.tree.leaves(args, is_leaf=_is_leaf)
+    specs = [value for value in leaves if isinstance(value, VectorSpec)]
     if not specs:
         raise ParameterError(
             "ren.plan() got no ckks.spec among the arguments.",
@@ -84,18 +182,20 @@ def plan(
             "Write for example ren.plan(f, ckks.spec(1000)).",
         )
     longest = max((s.shape[-1] for s in specs if s.shape), default=1)
-    wishes = {"scale_bits": scale_bits, "security": security, "integer_bits": integer_bits}
-    wishes["slots"] = slots
+    wishes = {
+        "scale_bits": scale_bits, "security": security, "integer_bits": integer_bits,
+        "slots": slots,
+    }  # fmt: skip
     for depth in DEPTHS:
         params = _parameters(depth, n, longest, wishes)
         try:
-            made, keys, bits = _recorded(function, args, params)
+            trial, keys, bits = _recorded(function, args, params)
             if integer_bits is None and bits > params.integer_bits:
                 params = _parameters(depth, n, longest, {**wishes, "integer_bits": bits})
-                made, keys, _ = _recorded(function, args, params)
+                trial, keys, _ = _recorded(function, args, params)
         except DepthError:
             continue
-        return _requirements(params, made, keys)
+        return _requirements(params, trial, keys)
     raise AssertionError("for_depth raises before the depths run out")
 
 
@@ -131,7 +231,7 @@ def _key(params: Parameters) -> SwitchingKey:
 
 
 def _poly(spec: Spec) -> Poly:
-    return Poly.from_node(placeholder(spec))
+    return from_node(placeholder(spec))
 
 
 def _recorded(
@@ -141,34 +241,21 @@ def _recorded(
     identity = Identity.frombytes(params.digest, secrets.token_bytes(IDENTITY_BYTES))
     keys = Keychain(identity, relinearization=_key(params), galois=_NotedKeys(params))
     trial = Context(params, keys)
-    given = _with_ciphertexts(args, params, keys.key_id)
+    given = jax.tree.map(
+        lambda v: _ciphertext(v, params, keys.key_id) if isinstance(v, VectorSpec) else v,
+        args, is_leaf=_is_leaf,
+    )  # fmt: skip
     arguments = take_apart(given)
     name = getattr(function, "__qualname__", repr(function))
     with trial, collecting_bits() as bits:
-        made = record(lambda given: function(*given), name, arguments, arguments.others)
+        program = record(lambda given: function(*given), name, arguments, arguments.others)
     needed = min(math.ceil(max(bits, default=0) + 0.01), INTEGER_BITS[-1])
-    return plan_of(made.sink), keys, needed
+    return plan_of(program.sink), keys, needed
 
 
-def _specs(value: Any) -> Iterator[VectorSpec]:
-    if isinstance(value, VectorSpec):
-        yield value
-    elif isinstance(value, tuple | list):
-        for part in value:
-            yield from _specs(part)
-    elif isinstance(value, dict):
-        yield from _specs(list(value.values()))
-
-
-def _with_ciphertexts(value: Any, params: Parameters, key_id: str) -> Any:
-    """`value` with a ciphertext of placeholders in the place of each spec."""
-    if isinstance(value, VectorSpec):
-        return _ciphertext(value, params, key_id)
-    if isinstance(value, tuple | list):
-        return type(value)([_with_ciphertexts(part, params, key_id) for part in value])
-    if isinstance(value, dict):
-        return {k: _with_ciphertexts(part, params, key_id) for k, part in value.items()}
-    return value
+def _is_leaf(value: Any) -> bool:
+    """Whether specs are not looked for inside of it: ciphertexts are pytrees too."""
+    return not isinstance(value, tuple | list | dict)
 
 
 def _ciphertext(spec: VectorSpec, params: Parameters, key_id: str) -> Ciphertext:
@@ -186,23 +273,19 @@ def _ciphertext(spec: VectorSpec, params: Parameters, key_id: str) -> Ciphertext
 # ------------------------------------------------------------------- what it needs
 
 
-def _requirements(params: Parameters, made: Plan, keys: Keychain) -> Requirements:
-    conjugation = conjugation_element(params.n)
-    half = params.slots // 2
+def _requirements(params: Parameters, plan: Plan, keys: Keychain) -> Requirements:
+    conjugation, half = conjugation_element(params.n), params.slots // 2
     steps = {galois_element(k % params.slots, params.n): k for k in range(-half + 1, half + 1)}
-    read = {id(given.arg) for given in made.inputs}
-    needs_products = _is_read(keys.require_relinearization(), read)
-    held = memory_of(made)
+    read = {id(given.arg) for given in plan.inputs}
+    relinearization, memory = keys.require_relinearization(), memory_of(plan)
     return Requirements(
         params=params,
         rotations=tuple(sorted(steps[g] for g in keys.galois if g != conjugation)),
         needs_conjugation=conjugation in keys.galois,
-        needs_products=needs_products,
-        peak_bytes=held.peak_bytes + held.input_bytes,
-        limb_ntts=cost_of(made).limb_ntts,
-        seconds=plan_seconds(made),
+        needs_products=any(
+            id(p.node.arg) in read for p in (*relinearization.b, *relinearization.a)
+        ),
+        peak_bytes=memory.peak_bytes + memory.input_bytes,
+        limb_ntts=cost_of(plan).limb_ntts,
+        seconds=plan_seconds(plan),
     )
-
-
-def _is_read(key: SwitchingKey, read: set[int]) -> bool:
-    return any(id(p.node.arg) in read for p in (*key.b, *key.a))

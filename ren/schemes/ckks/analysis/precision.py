@@ -14,7 +14,7 @@ from ren.core.errors import ParameterError
 from ren.lowering.inspect import plots as plotting
 from ren.schemes.ckks.arithmetic.argument_checks import check_ciphertext
 from ren.schemes.ckks.ciphertext import Ciphertext
-from ren.schemes.ckks.encoding.values import as_numbers
+from ren.schemes.ckks.encoding.encoder import as_numbers
 from ren.schemes.rlwe.active_context import context_for
 
 _FEW = 64  # numbers; more have smaller marks

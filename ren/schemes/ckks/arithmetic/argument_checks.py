@@ -37,11 +37,7 @@ def as_integers(values: Any, what: str) -> list[int]:
 
 
 def as_bound(bound: Any) -> float:
-    """A stated bound as a float.
-
-    Raises:
-        ParameterError: it is not a positive number.
-    """
+    """A stated bound as a float; raises ParameterError where it is not a positive number."""
     try:
         size = float(bound) if isinstance(bound, numbers.Real) else 0.0
     except OverflowError:
@@ -55,9 +51,9 @@ def as_bound(bound: Any) -> float:
     )
 
 
-def check_ciphertext(value: Any, what: str) -> None:
-    """Raises OperandError unless `value` is a ciphertext."""
-    if not hasattr(value, "polys"):
+def check_ciphertext(value: Any, what: str, *others: Any) -> None:
+    """Raises OperandError unless `value`, or one of the others, is a ciphertext."""
+    if not any(hasattr(v, "polys") for v in (value, *others)):
         raise OperandError(
             f"{what} got a {type(value).__name__}.",
             "It takes a ciphertext.",
@@ -65,18 +61,8 @@ def check_ciphertext(value: Any, what: str) -> None:
         )
 
 
-def check_any_ciphertext(values: tuple[Any, ...], what: str) -> None:
-    """Raises OperandError unless one of the values is a ciphertext."""
-    if not any(hasattr(value, "polys") for value in values):
-        check_ciphertext(values[0], what)
-
-
 def as_ciphertexts(values: Iterable[CiphertextT], what: str) -> list[CiphertextT]:
-    """Several ciphertexts as a list.
-
-    Raises:
-        OperandError: not an iterable of ciphertexts, or one ciphertext alone.
-    """
+    """Several ciphertexts as a list; raises OperandError for anything else, one alone included."""
     if not isinstance(values, Iterable):
         raise OperandError(
             f"{what} got a {type(values).__name__}.",

@@ -1,9 +1,7 @@
-"""Automatic mode: levels are aligned, products relinearized and rescaled, late.
+"""Sums and products of ciphertexts, in automatic mode: levels are aligned, and so are scales.
 
-Every ciphertext holds its normal form: two components, degree 1, at the canonical scale of its
-level. So a scale is the level's exact rational and is never multiplied along. A product is tensor,
-key switch, rescale, all of it lazy in the graph. Sums start from the terms before the key switch
-(see `lazy_product`). So a sum of products is relinearized and rescaled once.
+A product is tensor, key switch, rescale, all of it lazy in the graph. Sums start from the terms
+before the key switch (see `lazy_product`). So a sum of products is relinearized and rescaled once.
 """
 
 from __future__ import annotations
@@ -12,210 +10,86 @@ import dataclasses
 import operator
 from collections.abc import Callable
 from fractions import Fraction
-from functools import lru_cache
 from typing import Any
 
 import attrs
 import numpy as np
 
-from ren.core.errors import DepthError, ParameterError, ScaleError
+from ren.core.errors import ParameterError
 from ren.poly import Poly
-from ren.poly.batching import repeated
-from ren.poly.capturing import capture_serial
-from ren.poly.symbolic import as_symbol
+from ren.poly.realization import capture_serial
+from ren.poly.symbolic import Symbolic
+from ren.schemes.ckks.arithmetic.evolve import (
+    Operand,
+    drop_to,
+    dropped,
+    evolve,
+    fills_slots,
+    need_level,
+    need_normal_form,
+)
 from ren.schemes.ckks.arithmetic.lazy_product import LazySum, lazy_sum_of, pending_of
 from ren.schemes.ckks.arithmetic.operation_hooks import circuit, in_circuit, operation, told_if_zero
-from ren.schemes.ckks.arithmetic.primitives import Polys, Primitives
-from ren.schemes.ckks.encoding.ciphertext_data import CiphertextData, CiphertextT
+from ren.schemes.ckks.encoding.ciphertext_data import CiphertextData, CiphertextT, known_length
 from ren.schemes.ckks.encoding.layout import Layout, Tail
-from ren.schemes.ckks.encoding.plaintext import Plaintext, encode
+from ren.schemes.ckks.encoding.plaintext import (
+    Plaintext,
+    check_factor,
+    check_reachable,
+    constant_poly,
+    encode,
+)
 from ren.schemes.ckks.noise import bounds as noises
-from ren.schemes.ckks.noise import sigmas
 from ren.schemes.ckks.noise.bounds import Noise
-from ren.schemes.ckks.noise.sigmas import log2_of
-from ren.schemes.ckks.parameters.parameters import Parameters
+from ren.schemes.ckks.noise.sigmas import as_float
 from ren.schemes.rlwe.active_context import context_for, same_key
 
 
-def evolve(
-    x: CiphertextT,
-    polys: tuple[Poly, ...],
-    noise: Noise,
-    level: int | None = None,
-    layout: Layout | None = None,
-) -> CiphertextT:
-    """`x` with other polynomials, the seed and what is pending gone; what is not given stays."""
-    return dataclasses.replace(
-        x,
-        polys=with_one_batch(polys),
-        level=x.level if level is None else level,
-        layout=x.layout if layout is None else layout.on(x.slots),
-        noise=noise,
-        seed=None,
-        pending=None,
-    )
+def _sum(name: str, what: str, sign: int) -> Callable[[Automatic, CiphertextT, Any], CiphertextT]:
+    """x + y, or x - y where the sign is -1: `y` a ciphertext, or a plaintext."""
+
+    @operation(name, np.add if sign > 0 else np.subtract, is_method=True)
+    def run(mode: Automatic, x: CiphertextT, y: Operand) -> CiphertextT:
+        if isinstance(y, Plaintext):
+            check_plain(x, y, what)
+        else:
+            same_key(x.key_id, y.key_id, what)
+        layout = x.layout.plus(y.layout, sign)
+        left, right, level = mode.addends(x, y)
+        return mode.summed(x, left.plus(right, sign), level, layout)
+
+    return run
 
 
-def with_one_batch(polys: tuple[Poly, ...]) -> tuple[Poly, ...]:
-    """The polynomials with all batch axes: a sum with a batch of plaintexts gives them to one."""
-    batches = {p.shape[:-2] for p in polys}
-    if len(batches) == 1:
-        return polys
-    batch = np.broadcast_shapes(*batches)
-    return tuple(repeated(p.ntt(), batch) for p in polys)
+class Automatic:
+    """The operations of ciphertexts; each is checked, and seen by `ckks.debug`, as one of users'.
 
-
-@operation("within()", lambda x, function: x, is_checked=False)
-def with_noise(x: CiphertextT, function: Callable[[Noise], Noise]) -> CiphertextT:
-    """`x` with function(noise), also where it is pending: what else is known of it."""
-    pending = None if x.pending is None else x.pending.map_noise(function)
-    return dataclasses.replace(x, noise=function(x.noise), pending=pending)
-
-
-def kept_to(x: CiphertextT, other: CiphertextT, times: int = 1) -> CiphertextT:
-    """`x`, whose message is known to be nowhere larger than `times` the largest of `other`."""
-    most = noises.scaled(other.noise, times)
-    return with_noise(x, lambda noise: noises.within_that_of(noise, most))
-
-
-def within(x: CiphertextT, bound: float) -> CiphertextT:
-    """`x`, whose numbers are stated to keep to `bound`."""
-    result = with_noise(x, lambda noise: noises.within(noise, bound))
-    tail = x.layout.tail
-    if in_circuit() or x.layout.length is None or not tail.has_leftovers:
-        return result
-    return with_tail(result, attrs.evolve(tail, is_bounded=False))
-
-
-@operation("a change of shape", lambda x, tail: x, is_checked=False)
-def with_tail(x: CiphertextT, tail: Tail) -> CiphertextT:
-    """`x` with this known of the slots beyond its length."""
-    layout = x.layout.with_tail(tail)
-    return x if layout is x.layout else dataclasses.replace(x, layout=layout)
-
-
-def _has_run(p: Poly) -> bool:
-    return p.is_realized or p.node.serial < capture_serial()
-
-
-def _need_normal_form(x: CiphertextData) -> None:
-    """Raises ScaleError for what only `ckks.manual()` makes; operators normalize it themselves."""
-    if x.own_scale is not None or len(x.polys) != 2:
-        raise ScaleError(
-            f"A ciphertext of {len(x.polys)} components at scale 2^{log2_of(x.scale):.1f}, from "
-            "manual mode, was given.",
-            "This operation takes two components at the scale of the level.",
-            "Call .rescale() outside of ckks.manual(), which brings it to normal form.",
-        )
-
-
-@operation("rescale()", lambda x: x)
-def settle(x: CiphertextT) -> CiphertextT:
-    """`x` relinearized and rescaled, if it is not."""
-    return x if x.pending is None else evolve(x, x.polys, x.noise)
-
-
-# ------------------------------------------------------------------- levels
-
-
-@lru_cache(maxsize=1 << 10)
-def drop_factor(params: Parameters, level: int, target: int) -> int:
-    """round(s_j Q_i / (s_i Q_j)): what takes scale s_i to s_j once Q_i / Q_j is divided away.
-
-    It is about 2^scale_bits a level dropped, so rounding it costs a relative 2^-(scale_bits + 1).
+    `Manual` takes other decisions: how operands are aligned, and in which form a result is kept.
     """
-    ratio = Fraction(params.ring(level).q, params.ring(target).q)
-    return round(params.scale(target) * ratio / params.scale(level))
 
+    # ---------------------------------------------------------------- decisions
 
-def drop_polys(polys: tuple[Poly, ...], params: Parameters, level: int, target: int) -> tuple:
-    """Polynomials at the scale of `level`, at the scale and ring of `target` <= `level`."""
-    if level == target:
-        return polys
-    factor, ring = drop_factor(params, level, target), params.ring(target)
-    return tuple((p * factor).rescale(ring) for p in polys)
-
-
-def dropped_noise(noise: Noise, params: Parameters, level: int, target: int) -> Noise:
-    """Noise after `drop_polys`: with the rounding of its factor and of its rescale."""
-    if level == target:
-        return noise
-    relative = 0.5 / drop_factor(params, level, target)
-    sigma = sigmas.rescale_sigma(params, target)
-    return noises.with_source(noises.with_relative(noise, relative), sigma)
-
-
-def dropped_plain_noise(noise: Noise, params: Parameters, level: int, target: int) -> Noise:
-    """Noise of a plaintext after `drop_polys`."""
-    if level == target:
-        return noise
-    relative = 0.5 / drop_factor(params, level, target)
-    sigma = sigmas.plain_rescale_sigma(params, target)
-    return noises.with_rounding(noises.with_relative(noise, relative), sigma)
-
-
-@operation("drop_to()", lambda x, target: x)
-def drop_to(x: CiphertextT, target: int) -> CiphertextT:
-    """The same message at a lower level, at that level's canonical scale.
-
-    Raises:
-        DepthError: when `target` is above the level of `x`, or below 0.
-    """
-    if not 0 <= target <= x.level:
-        raise DepthError(
-            f"drop_to({target}) was asked of a ciphertext at level {x.level}.",
-            f"The target lies between 0 and {x.level}: levels only go down.",
-            f"Pass a level up to {x.level}, or encrypt with a bigger depth.",
-        )
-    _need_normal_form(x)
-    if target == x.level:
-        return x
-    polys = drop_polys(x.polys, x.params, x.level, target)
-    noise = dropped_noise(x.noise, x.params, x.level, target)
-    return evolve(x, (polys[0], polys[1]), noise, target)
-
-
-def need_level(x: Any, needed: int, what: str) -> None:
-    """Raises DepthError when `x` is below level `needed`, which `what` takes."""
-    if x.level < needed:
-        raise DepthError(
-            f"{what} takes {needed} level{'s' * (needed > 1)}, and the ciphertext is at level "
-            f"{x.level} of {x.params.depth}.",
-            "Each product, other than by an integer, divides one level away.",
-            f"Make the context with more depth, ckks.context(depth={x.params.depth + needed}) or "
-            "more, or use fewer multiplications in a row.",
-        )
-
-
-# ------------------------------------------------------------------- operations
-
-
-class Automatic(Primitives):
-    """Operations that align levels; products are one level down, relinearized and rescaled late."""
-
-    def addend(self, x: CiphertextData | Plaintext) -> LazySum:
+    def addend(self, x: Operand) -> LazySum:
         """The pending form of `x` until the normal form has run.
 
         What a function under `ren.jit` closes over runs once, at the capture, and counts as run.
         """
         if isinstance(x, Plaintext):
             return LazySum(base=(x.poly,), noise=x.noise)
-        _need_normal_form(x)
+        need_normal_form(x)
         settled = LazySum(base=x.polys, noise=x.noise)
-        if x.pending is None or any(_has_run(p) for p in x.polys):
+        first = capture_serial()
+        if x.pending is None or any(p.is_realized or p.node.serial < first for p in x.polys):
             return settled
         return lazy_sum_of(x.pending) or settled
 
-    def addends(
-        self, x: CiphertextData, y: CiphertextData | Plaintext
-    ) -> tuple[LazySum, LazySum, int]:
-        """Both at the lower level; pending where one of them is pending there."""
+    def addends(self, x: CiphertextData, y: Operand) -> tuple[LazySum, LazySum, int]:
+        """Both at the lower level, pending where one of them is pending there; and the level."""
         level = min(x.level, y.level)
         there = [self.addend(o) if o.level == level else None for o in (x, y)]
-        is_pending = any(terms.product for terms in there if terms is not None)
+        is_pending = any(terms is not None and terms.product for terms in there)
         left, right = (
-            _lowered(o, level, is_pending) if terms is None else terms
-            for o, terms in zip((x, y), there, strict=True)
+            terms or _lowered(o, level, is_pending) for o, terms in zip((x, y), there, strict=True)
         )
         return left, right, level
 
@@ -229,39 +103,103 @@ class Automatic(Primitives):
         return x, y
 
     def plain_factor(self, x: CiphertextT, p: Plaintext) -> tuple[CiphertextT, Poly, Noise]:
-        """Both at the lower level."""
+        """Both at the lower level, the plaintext as a polynomial and its noise."""
         level = min(x.level, p.level)
-        (poly,) = drop_polys((p.factor,), p.params, p.level, level)
-        noise = dropped_plain_noise(p.noise, p.params, p.level, level)
+        (poly,), noise = dropped(p, (p.factor,), level)
         x = drop_to(x, level)
         need_level(x, 1, "A product with a plaintext")
         return x, poly, noise
 
     def check_factor_of_number(self, x: CiphertextData) -> None:
-        """Raise where `x` is not in normal form, or at level 0."""
-        _need_normal_form(x)
+        """Raise where `x` cannot be multiplied by a number that is not an integer."""
+        need_normal_form(x)
         need_level(x, 1, "A product with a number that is not an integer")
 
     def summed(self, x: CiphertextT, terms: LazySum, level: int, layout: Layout) -> CiphertextT:
         """`x` with the value of `terms`: in normal form, and with what sums can go on from."""
         polys, noise = terms.settled(x.params, level), terms.settled_noise(x.params, level)
-        return dataclasses.replace(
-            evolve(x, polys, noise, level, layout), pending=pending_of(terms)
-        )
+        result = evolve(x, polys, noise, level, layout)
+        return dataclasses.replace(result, pending=pending_of(terms))
 
     def multiplied(
-        self,
-        x: CiphertextT,
-        polys: Polys,
-        noise: Noise,
-        layout: Layout,
-        factor: CiphertextData | Plaintext | None = None,
+        self, x: CiphertextT, terms: LazySum, scale: Fraction, layout: Layout
     ) -> CiphertextT:
-        """One level below `x`, where the scale is that of the level again."""
-        key = None
-        if len(polys) > 2:
-            key = context_for(x.key_id, "A product of ciphertexts").relinearization_key()
-        return self.summed(x, LazySum(polys, key=key, noise=noise), x.level - 1, layout)
+        """`x` times a factor at a scale: one level below, the scale is that of the level again."""
+        if len(terms.product) > 2:
+            context = context_for(x.key_id, "A product of ciphertexts")
+            terms = attrs.evolve(terms, key=context.relinearization_key())
+        return self.summed(x, terms, x.level - 1, layout)
+
+    # ---------------------------------------------------------------- sums
+
+    @operation("a negation", np.negative, is_method=True)
+    def negate(self, x: CiphertextT) -> CiphertextT:
+        """-x."""
+        terms, tail = self.addend(x), x.layout.tail
+        layout = x.layout.with_tail(tail.mapped(-tail.value))
+        return self.summed(x, terms.map(operator.neg, terms.noise), x.level, layout)
+
+    add = _sum("a sum", "A sum", 1)
+    add_plain = _sum("a sum with a plaintext", "A sum", 1)
+    subtract = _sum("a difference", "A difference", -1)
+    subtract_plain = _sum("a difference with a plaintext", "A difference", -1)
+
+    @operation("a sum with a number", np.add, is_method=True)
+    def add_scalar(self, x: CiphertextT, value: complex | Symbolic) -> CiphertextT:
+        """x + value in every slot, encoded at the exact scale of `x`, pending or not."""
+        check_reachable(x, value)
+        terms, level, scale, degree = self.addend(x), x.level, x.scale, 1
+        if terms.product:  # one level above, at the square of its scale
+            level, scale, degree = level + 1, x.params.scale(level + 1), 2
+        constant = constant_poly(value, x.params.ring(level), scale**degree)
+        noise = noises.of_constant(value, as_float(scale) ** degree, is_public=in_circuit())
+        layout = _scalar_layout(x, value, x.layout.tail.plus(Tail(value=value)))
+        return self.summed(x, terms.plus_constant(constant, noise), x.level, layout)
+
+    # ---------------------------------------------------------------- products
+
+    @operation("a product", np.multiply, is_method=True)
+    def multiply(self, x: CiphertextT, y: CiphertextT) -> CiphertextT:
+        """x * y, three components: the tensor product."""
+        x, y = self.factors(x, y)
+        (a0, a1), (b0, b1) = x.polys, y.polys
+        polys = (a0 * b0, a0 * b1 + a1 * b0, a1 * b1)
+        terms = LazySum(polys, noise=noises.product(x.noise, y.noise))
+        return self.multiplied(x, terms, y.scale, x.layout.times(y.layout))
+
+    def _times_plain(self, x: CiphertextT, p: Plaintext) -> CiphertextT:
+        check_plain(x, p, "A product")
+        layout = x.layout.times(p.layout)
+        x, poly, noise = self.plain_factor(x, p)
+        terms = LazySum(tuple(c * poly for c in x.polys), noise=noises.product(x.noise, noise))
+        return self.multiplied(x, terms, p.scale, layout)
+
+    multiply_plain = operation("a product with a plaintext", np.multiply, True, True)(_times_plain)
+    multiply_array = operation("a product with an array", np.multiply, True, True)(_times_plain)
+
+    @operation("a product with an integer", np.multiply, is_method=True)
+    def multiply_integer(self, x: CiphertextT, value: int | Symbolic) -> CiphertextT:
+        """x * value for an integer, exact, at the same level and scale."""
+        check_factor(x, value)
+        terms = self.addend(x)
+        noise = noises.scaled(terms.noise, value, is_public=in_circuit())
+        noise = told_if_zero(noise, value, 1.0, "a product with an integer")
+        layout = x.layout.with_tail(x.layout.tail.times(Tail(value=value)))
+        return self.summed(x, terms.map(lambda p: p * value, noise), x.level, layout)
+
+    @operation("a product with a number", np.multiply, is_method=True)
+    def multiply_scalar(self, x: CiphertextT, value: complex | Symbolic) -> CiphertextT:
+        """x * value in every slot, encoded at the scale of the level."""
+        self.check_factor_of_number(x)
+        scale = x.params.scale(x.level)
+        check_factor(x, value, scale)
+        factor = constant_poly(value, x.params.ring(x.level), scale)
+        constant = noises.of_constant(value, as_float(scale), is_public=in_circuit())
+        noise = noises.product(x.noise, constant)
+        noise = told_if_zero(noise, value, float(scale), "a product with a number")
+        layout = _scalar_layout(x, value, x.layout.tail.times(Tail(value=value)))
+        terms = LazySum(tuple(c * factor for c in x.polys), noise=noise)
+        return self.multiplied(x, terms, scale, layout)
 
 
 AUTOMATIC = Automatic()
@@ -270,43 +208,40 @@ add_plain, multiply_plain = AUTOMATIC.add_plain, AUTOMATIC.multiply_plain
 multiply, multiply_scalar = AUTOMATIC.multiply, AUTOMATIC.multiply_scalar
 
 
-def _lowered(x: CiphertextData | Plaintext, level: int, is_pending: bool) -> LazySum:
+def _lowered(x: Operand, level: int, is_pending: bool) -> LazySum:
     """`x` from above `level` taken down to it, to be added to what is pending there or not.
 
     It meets what is pending one level above, at degree 2. It is raised by round(s_(level+1)), with
     a relative error of 2^-(scale_bits + 1), as in going down, but without a rescale's transforms.
     """
     polys = (x.poly,) if isinstance(x, Plaintext) else x.polys
-    target = level + 1 if is_pending else level
-    polys = drop_polys(polys, x.params, x.level, target)
-    dropped = dropped_plain_noise if isinstance(x, Plaintext) else dropped_noise
-    noise = dropped(x.noise, x.params, x.level, target)
+    polys, noise = dropped(x, polys, level + is_pending)
     if not is_pending:
         return LazySum(base=polys, noise=noise)
     factor = round(x.params.scale(level + 1))
     noise = noises.with_relative(noise, 0.5 / factor)
-    return LazySum(product=tuple(p * factor for p in polys), noise=noise)
+    return LazySum(tuple(p * factor for p in polys), noise=noise)
 
 
-def warning_of_zeros(p: Plaintext, values: Any) -> Plaintext:
-    """A factor made of these values, with a warning at each call where a symbol stands for zeros.
+def check_plain(x: CiphertextData, p: Plaintext, what: str) -> None:
+    """Raise ParameterError where a plaintext has other parameters than a ciphertext."""
+    if p.params != x.params:
+        raise ParameterError(
+            f"{what} got a plaintext of other parameters, {p.params.slots} slots at "
+            f"n={p.params.n}.",
+            f"The ciphertext has {x.slots} slots at n={x.params.n}.",
+            "Encode with the context that made the ciphertext.",
+        )
 
-    It is for one product: the warning goes along with the noise.
-    """
-    symbol = as_symbol(values)
-    if symbol is None:
-        return p
-    noise = told_if_zero(p.noise, symbol, float(p.scale), "a product with an array")
-    return dataclasses.replace(p, noise=noise)
+
+def _scalar_layout(x: CiphertextData, value: complex | Symbolic, tail: Tail) -> Layout:
+    """The layout of `x` combined with a number, which fills all slots."""
+    sample = value.sample if isinstance(value, Symbolic) else value
+    return x.layout.joined(Layout(None, isinstance(sample, complex)), tail)
 
 
 def power(x: CiphertextT, exponent: int) -> CiphertextT:
-    """x^exponent in ceil(log2(exponent)) levels, each power that is needed made once.
-
-    Raises:
-        ParameterError: for a negative exponent.
-        DepthError: when there are too few levels.
-    """
+    """x^exponent in ceil(log2(exponent)) levels, each power that is needed made once."""
     if exponent < 0:
         raise ParameterError(
             f"A ciphertext was raised to the power {exponent}.",
@@ -337,13 +272,10 @@ def bounded(x: CiphertextT) -> CiphertextT:
 
     One level where there are such; `within()` after a slice leaves them.
     """
-    if x.layout.tail.is_bounded or x.layout.length is None:
-        return x
-    is_full = operator.index(x.layout.length) == x.slots * x.layout.blocks
-    return x if is_full else masked(x)
+    return x if x.layout.tail.is_bounded or fills_slots(x) else masked(x)
 
 
 def masked(x: CiphertextT) -> CiphertextT:
     """The product with ones, and zeros beyond the length: one level."""
-    ones = np.ones(operator.index(x.layout.length or 0))
+    ones = np.ones(known_length(x) or 0)
     return multiply_plain(x, encode(ones, x.params, x.level, x.layout.blocks))

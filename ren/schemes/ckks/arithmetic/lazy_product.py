@@ -13,23 +13,21 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable
-from itertools import zip_longest
 from typing import Any
 
 import attrs
 
 from ren.poly import Poly
+from ren.poly.poly import from_node
 from ren.schemes.ckks.encoding.ciphertext_data import Pending
 from ren.schemes.ckks.noise import bounds as noises
 from ren.schemes.ckks.noise import sigmas
 from ren.schemes.ckks.noise.bounds import Noise
 from ren.schemes.ckks.parameters.parameters import Parameters
-from ren.schemes.rlwe.gadget import gadget_of
 from ren.schemes.rlwe.keys import SwitchingKey
-from ren.schemes.rlwe.keyswitch import key_switch
+from ren.schemes.rlwe.keyswitch import gadget_of, key_switch
 
 Polys = tuple[Poly, ...]
-Pair = tuple[Poly, Poly]
 
 
 @attrs.frozen(eq=False)
@@ -71,37 +69,32 @@ class LazySum:
         c0, *rest = self.product
         return attrs.evolve(self, product=(c0 + constant, *rest), noise=noise)
 
-    def __add__(self, other: LazySum) -> LazySum:
-        product, base = _sums(self.product, other.product), _sums(self.base, other.base)
-        return LazySum(product, base, self.key or other.key, **self._joined(other))
-
-    def __sub__(self, other: LazySum) -> LazySum:
-        product, base = _sums(self.product, other.product, -1), _sums(self.base, other.base, -1)
-        return LazySum(product, base, self.key or other.key, **self._joined(other))
-
-    def _joined(self, other: LazySum) -> dict[str, Noise | None]:
+    def plus(self, other: LazySum, sign: int = 1) -> LazySum:
+        """The sum with another; the difference where `sign` is -1."""
         products = [t for t in (self, other) if t.product]
         source = products[0].rounded if len(products) == 1 else None
         if len(products) == 2 and (self.source is not None or other.source is not None):
             source = noises.total(self.rounded, other.rounded)
-        return {"noise": noises.total(self.noise, other.noise), "source": source}
+        product = _sums(self.product, other.product, sign)
+        base = _sums(self.base, other.base, sign)
+        noise = noises.total(self.noise, other.noise)
+        return LazySum(product, base, self.key or other.key, noise=noise, source=source)
 
-    def settled(self, params: Parameters, level: int) -> Pair:
+    def settled(self, params: Parameters, level: int) -> Polys:
         """The normal form: two components of degree 1 at `level`.
 
         With three components in `product` it takes one key switch and two rescales. With two it
         takes the rescales alone, with none nothing.
         """
         if not self.product:
-            return self.base[0], self.base[1]
+            return self.base
         c0, c1, *rest = self.product
         if rest:
             assert self.key is not None  # the product of ciphertexts that made `rest` gave it
             k0, k1 = key_switch(rest[0], self.key, gadget_of(params))
             c0, c1 = c0 + k0, c1 + k1
         ring = params.ring(level)
-        settled = _sums((c0.rescale(ring), c1.rescale(ring)), self.base)
-        return settled[0], settled[1]
+        return _sums((c0.rescale(ring), c1.rescale(ring)), self.base)
 
     def settled_noise(self, params: Parameters, level: int) -> Noise:
         """The noise of the normal form."""
@@ -113,14 +106,9 @@ class LazySum:
 
 def _sums(a: Polys, b: Polys, sign: int = 1) -> Polys:
     """a + b or a - b by components; a missing one is zero."""
-    return tuple(_sum(p, q, sign) for p, q in zip_longest(a, b))
-
-
-def _sum(p: Poly | None, q: Poly | None, sign: int) -> Poly:
-    if p is None or q is None:
-        assert p is not None or q is not None  # zip_longest ends with the longer one
-        return p if p is not None else q if sign > 0 else -q  # type: ignore[operator, return-value]
-    return p + q if sign > 0 else p - q
+    rest = b[len(a) :] if sign > 0 else tuple(-q for q in b[len(a) :])
+    both = (p + q if sign > 0 else p - q for p, q in zip(a, b, strict=False))
+    return (*both, *a[len(b) :], *rest)
 
 
 def pending_of(terms: LazySum) -> Pending | None:
@@ -134,7 +122,7 @@ def pending_of(terms: LazySum) -> Pending | None:
 def lazy_sum_of(pending: Pending) -> LazySum | None:
     """The sum that goes on from a pending form, while its addends live."""
     nodes = [ref() for ref in (*pending.product, *pending.base)]
-    polys = tuple(Poly.from_node(node) for node in nodes if node is not None)
+    polys = tuple(from_node(node) for node in nodes if node is not None)
     if len(polys) < len(nodes):
         return None
     count = len(pending.product)

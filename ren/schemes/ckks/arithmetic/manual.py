@@ -1,12 +1,16 @@
-"""Manual mode, `ckks.manual()`: operations on any number of components, at any scale.
+"""Manual mode, `ckks.manual()`: relinearization, rescaling and alignment are the user's.
 
-Its ciphertexts may have three components, or a scale of their own: they are loose. Automatic mode
-brings it to normal form first: two components, at the canonical scale of its level.
+Operations take any number of components at any scale, and nothing is inserted. Ciphertexts may have
+three components, or a scale of their own: they are loose. Automatic mode brings them to normal form
+first: two components, at the canonical scale of the level.
 """
 
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from fractions import Fraction
 from typing import Any
 
@@ -16,31 +20,59 @@ from ren.core.errors import DepthError, ScaleError
 from ren.core.ring import Domain
 from ren.core.spec import Spec
 from ren.poly import Poly
+from ren.poly.poly import from_node
 from ren.poly.symbolic import as_symbol
 from ren.schemes.ckks.arithmetic import automatic as arithmetic
-from ren.schemes.ckks.arithmetic.lazy_product import LazySum
-from ren.schemes.ckks.arithmetic.operation_hooks import (
-    operation,
-    primitive,
-)
-from ren.schemes.ckks.arithmetic.primitives import Polys, Primitives
+from ren.schemes.ckks.arithmetic.evolve import Operand, evolve, need_level
+from ren.schemes.ckks.arithmetic.lazy_product import LazySum, Polys
+from ren.schemes.ckks.arithmetic.operation_hooks import operation
 from ren.schemes.ckks.encoding import encoder
 from ren.schemes.ckks.encoding.ciphertext_data import CiphertextData, CiphertextT
 from ren.schemes.ckks.encoding.layout import Layout
-from ren.schemes.ckks.encoding.plaintext import (
-    Plaintext,
-    as_slots,
-    encode,
-)
+from ren.schemes.ckks.encoding.plaintext import Plaintext, as_slots, encode
 from ren.schemes.ckks.noise import bounds as noises
 from ren.schemes.ckks.noise.bounds import Noise
 from ren.schemes.ckks.noise.sigmas import as_float, log2_of, rescale_sigma, switch_sigma
 from ren.schemes.rlwe.active_context import context_for, same_key
-from ren.schemes.rlwe.gadget import gadget_of
 from ren.schemes.rlwe.keys import from_residues
-from ren.schemes.rlwe.keyswitch import key_switch
+from ren.schemes.rlwe.keyswitch import gadget_of, key_switch
 
 _SPARE_BITS = 20  # scales closer than 2^-(scale_bits + 20) are one: canonical ones are, by 62
+
+# A declared piece of state: of the current thread or task, for the time of a `with` block.
+_manual: ContextVar[bool] = ContextVar("ren_ckks_manual", default=False)
+
+
+@contextmanager
+def manual() -> Iterator[None]:
+    """Inside, operators do what they say and no more.
+
+    A product has three components until `.relinearize()`, and the product of the scales until
+    `.rescale()`. `.scale` and `.level` give the true ones. Operands of a sum have one level and one
+    scale, those of a product one level; `.drop_to(level)` aligns levels. Arrays and numbers are
+    encoded at the scale that a sum needs. For a product they are encoded at the scale of the level.
+
+    Outside, such ciphertexts are brought to normal form where they are used.
+
+    Example:
+        >>> from ren.schemes import ckks
+        >>> ctx = ckks.context(depth=1, n=2**13)
+        >>> x = ctx.encrypt([1.0, 2.0])
+        >>> with ckks.manual():
+        ...     z = (x * x + x * x).relinearize().rescale()
+        >>> z.decrypt().round(3)
+        array([2., 8.])
+    """
+    token = _manual.set(True)
+    try:
+        yield
+    finally:
+        _manual.reset(token)
+
+
+def is_manual() -> bool:
+    """True inside `ckks.manual()`."""
+    return _manual.get()
 
 
 def _at_scale(
@@ -52,7 +84,7 @@ def _at_scale(
     layout: Layout | None = None,
 ) -> CiphertextT:
     """`x` with other polynomials at a scale, which is its own where it is not the level's."""
-    result = arithmetic.evolve(x, polys, noise, level, layout)
+    result = evolve(x, polys, noise, level, layout)
     canonical = result.params.scale(result.level)
     own_scale = None if _is_one_scale(scale, canonical, x) else scale
     return dataclasses.replace(result, own_scale=own_scale)
@@ -62,18 +94,23 @@ def _is_one_scale(a: Fraction, b: Fraction, x: CiphertextData) -> bool:
     return abs(a / b - 1) < Fraction(1, 1 << (x.params.scale_bits + _SPARE_BITS))
 
 
-class Manual(Primitives):
+class Manual(arithmetic.Automatic):
     """Operations that align nothing: a product multiplies the scales, at the same level."""
 
-    def addend(self, x: CiphertextData | Plaintext) -> LazySum:
+    def addend(self, x: Operand) -> LazySum:
         """All components of `x`."""
         return LazySum(base=(x.poly,) if isinstance(x, Plaintext) else x.polys, noise=x.noise)
 
-    def addends(
-        self, x: CiphertextData, y: CiphertextData | Plaintext
-    ) -> tuple[LazySum, LazySum, int]:
+    def addends(self, x: CiphertextData, y: Operand) -> tuple[LazySum, LazySum, int]:
         """Two addends of one level and one scale."""
-        _need_alike(x, y.level, y.scale)
+        _need_level(x, y.level)
+        if not _is_one_scale(y.scale, x.scale, x):
+            raise ScaleError(
+                f"In manual mode scales 2^{log2_of(x.scale):.4f} and 2^{log2_of(y.scale):.4f} met "
+                "in a sum.",
+                "Addends have one scale; these cannot be aligned by a rescale alone.",
+                "Rescale or multiply the one, add plain arrays instead, or leave ckks.manual().",
+            )
         return self.addend(x), self.addend(y), x.level
 
     def factors(self, x: CiphertextT, y: CiphertextT) -> tuple[CiphertextT, CiphertextT]:
@@ -92,19 +129,13 @@ class Manual(Primitives):
 
     def summed(self, x: CiphertextT, terms: LazySum, level: int, layout: Layout) -> CiphertextT:
         """`x` with the components of a sum."""
-        return arithmetic.evolve(x, terms.base, terms.noise, level, layout)
+        return evolve(x, terms.base, terms.noise, level, layout)
 
     def multiplied(
-        self,
-        x: CiphertextT,
-        polys: Polys,
-        noise: Noise,
-        layout: Layout,
-        factor: CiphertextData | Plaintext | None = None,
+        self, x: CiphertextT, terms: LazySum, scale: Fraction, layout: Layout
     ) -> CiphertextT:
         """The product of the scales, at the same level."""
-        scale = x.scale * (x.params.scale(x.level) if factor is None else factor.scale)
-        q = x.params.ring(x.level).q
+        scale, q = x.scale * scale, x.ring.q
         if 4 * scale > q:
             raise DepthError(
                 f"A product at scale 2^{log2_of(scale):.1f} was asked for at level {x.level} of "
@@ -112,19 +143,22 @@ class Manual(Primitives):
                 f"The modulus there has {q.bit_length()} bits: the message would wrap around.",
                 "Call .rescale() before, or make the context with more depth.",
             )
-        return _at_scale(x, polys, noise, scale, layout=layout)
+        return _at_scale(x, terms.product, terms.noise, scale, layout=layout)
 
-    @primitive("a sum with an array", np.add)
+    @operation("a sum with an array", np.add, is_method=True)
     def add_array(self, x: CiphertextT, values: Any) -> CiphertextT:
         """x + values, encoded at the scale of `x`."""
-        terms, layout = _encoded(x, values)
-        return self.summed(x, self.addend(x) + terms, x.level, x.layout.plus(layout))
+        return self._sum_with_array(x, values, 1)
 
-    @primitive("a difference with an array", np.subtract)
+    @operation("a difference with an array", np.subtract, is_method=True)
     def subtract_array(self, x: CiphertextT, values: Any) -> CiphertextT:
         """x - values, encoded at the scale of `x`."""
+        return self._sum_with_array(x, values, -1)
+
+    def _sum_with_array(self, x: CiphertextT, values: Any, sign: int) -> CiphertextT:
         terms, layout = _encoded(x, values)
-        return self.summed(x, self.addend(x) - terms, x.level, x.layout.plus(layout, -1))
+        terms, layout = self.addend(x).plus(terms, sign), x.layout.plus(layout, sign)
+        return self.summed(x, terms, x.level, layout)
 
 
 MANUAL = Manual()
@@ -151,20 +185,8 @@ def _encoded(x: CiphertextData, values: Any) -> tuple[LazySum, Layout]:
         poly = from_residues(limbs(values), ring, Domain.COEFF)
     else:
         spec = Spec(ring, Domain.COEFF, z.shape[:-1])
-        poly = Poly.from_node(symbol.encoded((ring, scale, blocks), spec, limbs))
+        poly = from_node(symbol.encoded((ring, scale, blocks), spec, limbs))
     return LazySum(base=(poly.ntt(),), noise=noise), layout
-
-
-def _need_alike(x: CiphertextData, level: int, scale: Fraction) -> None:
-    """Raises unless what is added to `x` has its level and its scale."""
-    _need_level(x, level)
-    if not _is_one_scale(scale, x.scale, x):
-        raise ScaleError(
-            f"In manual mode scales 2^{log2_of(x.scale):.4f} and 2^{log2_of(scale):.4f} met in a "
-            "sum.",
-            "Addends have one scale; these cannot be aligned by a rescale alone.",
-            "Rescale or multiply the one, add plain arrays instead, or leave ckks.manual().",
-        )
 
 
 def _need_level(x: CiphertextData, level: int) -> None:
@@ -200,7 +222,7 @@ def relinearize(x: CiphertextT) -> CiphertextT:
     c0, c1, c2 = x.polys
     k0, k1 = key_switch(c2, key, gadget_of(x.params))
     sigma = switch_sigma(x.params, x.level, as_float(x.scale))
-    return arithmetic.evolve(x, (c0 + k0, c1 + k1), noises.with_source(x.noise, sigma))
+    return evolve(x, (c0 + k0, c1 + k1), noises.with_source(x.noise, sigma))
 
 
 @operation("rescale()", lambda x: x)
@@ -211,7 +233,7 @@ def rescale(x: CiphertextT) -> CiphertextT:
         DepthError: at level 0.
         ScaleError: the message would be divided away.
     """
-    arithmetic.need_level(x, 1, "rescale()")
+    need_level(x, 1, "rescale()")
     ring = x.params.ring(x.level - 1)
     scale = x.scale * ring.q / x.params.ring(x.level).q
     if log2_of(scale) < x.params.scale_bits / 2:
@@ -266,8 +288,7 @@ def is_loose(x: CiphertextData) -> bool:
 def normal(x: CiphertextT) -> CiphertextT:
     """`x` with two components at the canonical scale of its level or of the next that it can reach.
 
-    Raises:
-        DepthError: no level is left to bring its scale in order.
+    Raises DepthError where no level is left to bring its scale in order.
     """
     if not is_loose(x):
         return x
@@ -289,11 +310,7 @@ def normal(x: CiphertextT) -> CiphertextT:
 
 
 def two_components(x: CiphertextT, what: str) -> CiphertextT:
-    """`x` where it has two components.
-
-    Raises:
-        ScaleError: it has three.
-    """
+    """`x` where it has two components; raises ScaleError where it has three."""
     if len(x.polys) == 2:
         return x
     raise ScaleError(

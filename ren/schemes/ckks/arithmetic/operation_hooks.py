@@ -5,12 +5,10 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from contextvars import ContextVar
-from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
+from typing import Any, TypeVar
 
-import attrs
 import numpy as np
 
 from ren.core.errors import TransparentWarning
@@ -20,7 +18,7 @@ from ren.poly.symbolic import Symbolic, derived, is_sampling
 from ren.schemes.ckks.encoding.ciphertext_data import CiphertextData, CiphertextT
 from ren.schemes.ckks.noise import bounds as noises
 from ren.schemes.ckks.noise import range_checks
-from ren.schemes.ckks.noise.reports import (
+from ren.schemes.ckks.noise.range_checks import (
     bound_of,
     collect_bits,
     is_planning,
@@ -30,120 +28,72 @@ from ren.schemes.ckks.noise.reports import (
     report_count,
     warn,
 )
-from ren.schemes.ckks.parameters.parameters import Parameters
-from ren.schemes.rlwe.user_call import called
+from ren.schemes.rlwe.active_context import called
 
-P = ParamSpec("P")
-R = TypeVar("R")
 F = TypeVar("F", bound=Callable[..., Any])
 Shadow = Callable[..., Any]
 
-
-class Watcher(Protocol):
-    """Observes operations while `ckks.debug` runs."""
-
-    def seen(self, name: str, shadow: Shadow, operands: tuple[Any, ...], result: Any) -> None:
-        """`result` is the result of the operation `name`, `shadow` the same on arrays of slots."""
-        ...
-
-
-watcher: ContextVar[Watcher | None] = ContextVar("ren_ckks_watcher", default=None)
+# Observes operations while `ckks.debug` runs: a name, the same function of slots, operands, result.
+watcher: ContextVar[Callable[[str, Shadow, tuple[Any, ...], Any], None] | None]
+watcher = ContextVar("ren_ckks_watcher", default=None)
 _in_circuit: ContextVar[bool] = ContextVar("ren_ckks_circuit", default=False)
 
 
 def operation(
-    name: str, shadow: Shadow, is_checked: bool = True
-) -> Callable[
-    [Callable[Concatenate[CiphertextT, P], CiphertextT]],
-    Callable[Concatenate[CiphertextT, P], CiphertextT],
-]:
+    name: str, shadow: Shadow, is_checked: bool = True, is_method: bool = False
+) -> Callable[[F], F]:
     """Mark a function of ciphertexts as one operation of users' programs.
 
     Args:
         name: of the operation, in warnings and errors.
         shadow: the same function of slots, complex128 [*batch, slots].
         is_checked: whether its result is checked: its bound, and that it is not transparent.
+        is_method: whether its first argument is not an operand.
     """
 
-    def marked(
-        function: Callable[Concatenate[CiphertextT, P], CiphertextT],
-    ) -> Callable[Concatenate[CiphertextT, P], CiphertextT]:
+    def marked(function: F) -> F:
         @functools.wraps(function)
-        def run(x: CiphertextT, *args: P.args, **kwargs: P.kwargs) -> CiphertextT:
-            result = function(x, *args, **kwargs)
-            return _seen(name, shadow, (x, *args, *kwargs.values()), result, is_checked)
-
-        return run
-
-    return marked
-
-
-def primitive(name: str, shadow: Shadow) -> Callable[[F], F]:
-    """Mark a method of `Primitives` as an `operation` of its other arguments."""
-
-    def marked(method: F) -> F:
-        @functools.wraps(method)
-        def run(self: Any, *operands: Any) -> Any:
-            return _seen(name, shadow, operands, method(self, *operands))
+        def run(*args: Any, **kwargs: Any) -> Any:
+            result = function(*args, **kwargs)
+            operands = (*args[is_method:], *kwargs.values())
+            if is_checked and result is not operands[0] and not _in_circuit.get():
+                result = _with_checked_bound(name, operands, result)
+                if is_zero_program(result.polys[-1]):
+                    result = _with_checked_zero(name, operands, result)
+            if (observe := watcher.get()) is not None:
+                observe(name, shadow, operands, result)
+            return result
 
         return run  # type: ignore[return-value]
 
     return marked
 
 
-def _seen(
-    name: str,
-    shadow: Shadow,
-    operands: tuple[Any, ...],
-    result: CiphertextT,
-    is_checked: bool = True,
-) -> CiphertextT:
-    """The result of an operation, after the checks and the observer."""
-    if is_checked and result is not operands[0] and not _in_circuit.get():
-        result = _with_checked_bound(name, operands, result)
-        if is_zero_program(result.polys[-1]):
-            result = _with_checked_zero(name, operands, result)
-    if (watching := watcher.get()) is not None:
-        watching.seen(name, shadow, operands, result)
-    return result
-
-
-def circuit(name: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """Mark a function that is made of many operations: its result is checked, not theirs.
+def circuit(name: str) -> Callable[[F], F]:
+    """Mark a function `name` that is made of many operations: its result is checked, not theirs.
 
     Inside, rotations are cyclic over all slots, and numbers are constants of the program.
-
-    Args:
-        name: of the function, in warnings and errors.
     """
 
-    def marked(function: Callable[P, R]) -> Callable[P, R]:
+    def marked(function: F) -> F:
         @functools.wraps(function)
-        def run(*args: P.args, **kwargs: P.kwargs) -> R:
+        def run(*args: Any, **kwargs: Any) -> Any:
             if _in_circuit.get():
                 return function(*args, **kwargs)
-            before = report_count()
-            with within_circuit(), called(name):
-                result = function(*args, **kwargs)
-            if hasattr(result, "polys") and not any(result is a for a in args):
-                is_told = report_count() != before
-                checked = _with_checked_bound(name, args, result, is_told)  # type: ignore[arg-type]
-                return _with_checked_zero(name, args, checked)  # type: ignore[return-value]
-            return result
+            before, token = report_count(), _in_circuit.set(True)
+            try:
+                with called(name):
+                    result = function(*args, **kwargs)
+            finally:
+                _in_circuit.reset(token)
+            if not hasattr(result, "polys") or any(result is a for a in args):
+                return result
+            checked = _with_checked_bound(name, args, result, report_count() != before)
+            return _with_checked_zero(name, args, checked)
 
-        return run
+        return run  # type: ignore[return-value]
 
     return marked
-
-
-@contextmanager
-def within_circuit() -> Iterator[None]:
-    """Leave results of single operations unchecked, as inside of a `circuit`."""
-    token = _in_circuit.set(True)
-    try:
-        yield
-    finally:
-        _in_circuit.reset(token)
 
 
 def in_circuit() -> bool:
@@ -164,53 +114,41 @@ def _with_checked_bound(
     can be reported: noise beyond the range becomes unknown, and `decrypt` tells.
     """
     bound = bound_of(result)
+    params, level = result.params, result.level
     if is_planning() and not (bound is not None and math.isnan(bound)):
         if bound is not None:
-            collect_bits(bound, result.params, result.level)
+            collect_bits(bound, params, level)
         return result
-    limit = largest_message(result.params, result.level)
-    ciphertexts = [o for o in operands if hasattr(o, "polys")]
-    if bound is not None and not isinstance(result.noise, Symbolic):
-        if not bound <= limit:
-            before = [(o.noise, largest_message(o.params, o.level)) for o in ciphertexts]
-            range_checks.checked(
-                result.noise, limit, before, _Told(name, result.params, result.level, is_told)
-            )
-        return result
-    before = [(o.noise, largest_message(o.params, o.level)) for o in ciphertexts]
+    limit = largest_message(params, level)
     if isinstance(result.noise, Symbolic):  # a tracer reports nothing
-        name = f"{name} ({user_line()})"
-    told = _Told(name, result.params, result.level, is_told)
+        name, bound = f"{name} ({user_line()})", None
+    if bound is not None and bound <= limit:
+        return result
+    ciphertexts = [o for o in operands if hasattr(o, "polys")]
+    before = [(o.noise, largest_message(o.params, o.level)) for o in ciphertexts]
+
+    def told(largest: float) -> None:
+        if not math.isnan(largest):
+            report(
+                f"{name}: the message may reach 2^{math.log2(largest):.2f}, beyond "
+                f"{limit_text(params, level)}; beyond it a message wraps around.",
+                params,
+            )
+        elif not is_told:
+            report(
+                f"{name}: bound or error pass 2^60, or left the interval of a function; "
+                "from here on they are unknown.",
+                params,
+            )
 
     def step(noise: noises.Noise) -> noises.Noise:
         return range_checks.checked(noise, limit, before, told)
 
+    noise = step(result.noise)
+    if bound is not None:
+        return result
     pending = result.pending and result.pending.map_noise(step)
-    return dataclasses.replace(result, noise=step(result.noise), pending=pending)
-
-
-@attrs.frozen
-class _Told:
-    """Report that the bound of a result is beyond what its level holds, or unknown."""
-
-    name: str
-    params: Parameters
-    level: int
-    is_told: bool
-
-    def __call__(self, bound: float) -> None:
-        if not math.isnan(bound):
-            report(
-                f"{self.name}: the message may reach 2^{math.log2(bound):.2f}, beyond "
-                f"{limit_text(self.params, self.level)}; beyond it a message wraps around.",
-                self.params,
-            )
-        elif not self.is_told:
-            report(
-                f"{self.name}: bound or error pass 2^60, or left the interval of a function; "
-                "from here on they are unknown.",
-                self.params,
-            )
+    return dataclasses.replace(result, noise=noise, pending=pending)
 
 
 def check_readable(x: CiphertextData, what: str) -> None:
@@ -218,46 +156,34 @@ def check_readable(x: CiphertextData, what: str) -> None:
 
     One whose error is unknown is reported too: its reader may not have seen the reason.
     """
-    if math.isnan(bound_of(x) or 0):
+    bound = bound_of(x) or 0
+    if math.isnan(bound):
         report(
             f"{what}: the error of these numbers is unknown; a bound left the interval of a "
             "function, or 2^60, or the range of a level under JAX, where they were computed.",
             x.params,
             "Pass a larger interval there, or state a bound that you know: ct.within(bound).",
         )
-    elif is_beyond(x):
+    elif bound > largest_message(x.params, x.level) * range_checks.TOLERANCE:
         report(
-            f"{what}: the message may reach 2^{math.log2(bound_of(x) or 1):.2f}, beyond "
+            f"{what}: the message may reach 2^{math.log2(bound):.2f}, beyond "
             f"{limit_text(x.params, x.level)}; what is read may have wrapped around.",
             x.params,
         )
-
-
-def is_beyond(x: Any) -> bool:
-    """Whether the tracked bound of a ciphertext leaves the range of its level."""
-    bound = bound_of(x)
-    return bound is not None and bound > largest_message(x.params, x.level) * range_checks.TOLERANCE
 
 
 # ------------------------------------------------------------------- transparent results
 
 
 def is_transparent(x: CiphertextData) -> bool:
-    """Whether the program alone shows that all polynomials but c0 are zero.
-
-    What has run is a buffer, and shows nothing.
-    """
+    """Whether the program, as far as it has not run, shows that all polynomials but c0 are zero."""
     return all(is_zero_program(p) for p in x.polys[1:])
 
 
 def _with_checked_zero(name: str, operands: tuple[Any, ...], result: CiphertextT) -> CiphertextT:
-    """`result`; one that is transparent, where none of its operands was, warns.
-
-    Under `ren.jit` that is a step of the program, at each replay.
-    """
-    if not is_transparent(result) or is_planning():
-        return result
-    if any(is_transparent(o) for o in operands if hasattr(o, "polys")):
+    """`result`; one that is transparent, where no operand was, warns: at each replay of a jit."""
+    given = (o for o in operands if hasattr(o, "polys"))
+    if not is_transparent(result) or is_planning() or any(map(is_transparent, given)):
         return result
     noise = derived(functools.partial(_told_transparent, name), result.noise)
     return result if noise is result.noise else dataclasses.replace(result, noise=noise)
@@ -266,11 +192,7 @@ def _with_checked_zero(name: str, operands: tuple[Any, ...], result: CiphertextT
 def told_if_zero(noise: Any, factor: Any, scale: float, name: str) -> Any:
     """Noise of a product with a number or an array that is known at each call: a zero warns there.
 
-    Args:
-        noise: of the product.
-        factor: a symbol; anything else is known now, and shows in the program.
-        scale: at which it is encoded.
-        name: of the operation.
+    A factor that is not a symbol is known now, and shows in the program. It is encoded at `scale`.
     """
     if not isinstance(factor, Symbolic) or in_circuit():
         return noise
@@ -285,14 +207,10 @@ def _told_if_zero(scale: float, name: str, noise: Any, factor: Any) -> Any:
 
 def _told_transparent(name: str, noise: Any) -> Any:
     if not is_sampling():
-        _warn_transparent(name)
+        warn(
+            f"{name}: the result is transparent. Its second polynomial c1 is zero, so that "
+            "everyone can read it without a key. Add ctx.encrypt(0.0) to it, and it is like any "
+            "other ciphertext.",
+            TransparentWarning,
+        )
     return noise
-
-
-def _warn_transparent(name: str) -> None:
-    warn(
-        f"{name}: the result is transparent. Its second polynomial c1 is zero, so that everyone "
-        "can read it without a key. Add ctx.encrypt(0.0) to it, and it is like any other "
-        "ciphertext.",
-        TransparentWarning,
-    )

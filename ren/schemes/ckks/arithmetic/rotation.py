@@ -1,7 +1,13 @@
-"""Rotations and conjugation: a key switch, then the automorphism.
+"""Rotations and conjugation, and the slots beyond the length that they would show.
 
-The key of the galois element g encrypts s under sigma_g^-1(s), so that the permutation comes after
-the product with the key. So every rotation of one ciphertext shares its ModUp, being the same node.
+A rotation is a key switch, then the automorphism. The key of the galois element g encrypts s under
+sigma_g^-1(s), so that the permutation comes after the product with the key. So every rotation of
+one ciphertext shares its ModUp, being the same node.
+
+Slots beyond the length behave as zeros in every operation. `Layout.tail` tracks statically what
+stands there. A sum with a number leaves that number there; it is subtracted where it would become
+visible, at no level. A slice or a rotation leaves numbers of the vector there. Where these would
+become visible, one product with a mask clears them.
 
 Reference: Halevi and Shoup, "Faster homomorphic linear transformations in HElib", 2018 (hoisting).
 """
@@ -9,34 +15,33 @@ Reference: Halevi and Shoup, "Faster homomorphic linear transformations in HElib
 from __future__ import annotations
 
 import dataclasses
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ren.core.errors import ParameterError, ScaleError
-from ren.poly.symbolic import Symbolic
-from ren.schemes.ckks.arithmetic import tails
+from ren.poly.symbolic import Symbolic, SymbolicLength
 from ren.schemes.ckks.arithmetic.argument_checks import as_integer
-from ren.schemes.ckks.arithmetic.automatic import (
-    add,
+from ren.schemes.ckks.arithmetic.automatic import add, add_plain, masked, multiply_plain
+from ren.schemes.ckks.arithmetic.evolve import (
     evolve,
+    fills_slots,
     kept_to,
-    multiply_plain,
     need_level,
+    with_tail,
+    within_that_of,
 )
-from ren.schemes.ckks.arithmetic.manual import normal, two_components
-from ren.schemes.ckks.arithmetic.mode import is_manual
+from ren.schemes.ckks.arithmetic.manual import is_manual, normal, two_components
 from ren.schemes.ckks.arithmetic.operation_hooks import circuit, in_circuit, operation
-from ren.schemes.ckks.encoding.ciphertext_data import CiphertextData, CiphertextT
-from ren.schemes.ckks.encoding.layout import Tail
+from ren.schemes.ckks.encoding.ciphertext_data import CiphertextData, CiphertextT, known_length
+from ren.schemes.ckks.encoding.layout import ZEROS, Tail
 from ren.schemes.ckks.encoding.plaintext import encode
 from ren.schemes.ckks.noise import bounds as noises
 from ren.schemes.ckks.noise import sigmas
-from ren.schemes.rlwe.active_context import context_for
-from ren.schemes.rlwe.gadget import gadget_of
-from ren.schemes.rlwe.galois import conjugation_element, galois_element
+from ren.schemes.rlwe.active_context import announce, call_name, called, context_for
 from ren.schemes.rlwe.keys import SwitchingKey
-from ren.schemes.rlwe.keyswitch import key_switch
-from ren.schemes.rlwe.user_call import announce, call_name, called
+from ren.schemes.rlwe.keyswitch import conjugation_element, gadget_of, galois_element, key_switch
 
 
 def automorphism(x: CiphertextT, galois: int, what: str, tail: Tail, steps: int = 0) -> CiphertextT:
@@ -74,7 +79,11 @@ def rotate(x: CiphertextT, steps: int) -> CiphertextT:
     if in_circuit():
         return cyclic(x, steps)
     with called(f"rotate({requested})"):
-        return cyclic(visible(x if is_manual() else normal(x), steps), steps)
+        x = x if is_manual() else normal(x)
+        tail = x.layout.tail
+        if not tail.is_zero and (tail.has_value or _shows_leftovers(x, steps)):
+            x = cleared(x, call_name(f"rotate({steps})"))
+        return cyclic(x, steps)
 
 
 @operation("a rotation", lambda x, steps: np.roll(x, -steps, -1))
@@ -83,18 +92,10 @@ def cyclic(x: CiphertextT, steps: int) -> CiphertextT:
     steps %= x.slots
     if steps == 0:
         return x
-    half = x.slots // 2
-    tail = tails.moved(x, (steps + half) % x.slots - half)
+    half, tail = x.slots // 2, x.layout.tail
+    if isinstance(x.layout.length, SymbolicLength) or not fills_slots(x):
+        tail = tail.moved((steps + half) % x.slots - half)
     return automorphism(x, galois_element(steps, x.n), f"rotate({steps})", tail, steps)
-
-
-def visible(x: CiphertextT, steps: int) -> CiphertextT:
-    """`x` with zeros in those slots beyond its length that a rotation by `steps` shows."""
-    if x.layout.length is None or x.layout.tail.is_zero or tails.fills_slots(x):
-        return x
-    if x.layout.tail.has_value or tails.shows_leftovers(x, steps):
-        return tails.cleared(x, call_name(f"rotate({steps})"))
-    return x
 
 
 @operation("a conjugation", np.conj)
@@ -131,12 +132,13 @@ def _rolled(x: CiphertextT, shift: int, length: int) -> CiphertextT:
     need_level(x, 1, f"roll({shift})")
     announce(lambda: [-shift, length - shift])
     mask = np.arange(length) >= shift
+    return spliced(x, mask, cyclic(x, -shift), cyclic(x, length - shift))
+
+
+def spliced(x: CiphertextT, mask: NDArray[np.bool], a: CiphertextT, b: CiphertextT) -> CiphertextT:
+    """`a` where the mask [length] holds, else `b`, both rotations of `x`: one level."""
     ahead, behind = (encode(m, x.params, x.level) for m in (mask, ~mask))
-    result = add(
-        multiply_plain(cyclic(x, -shift), ahead),
-        multiply_plain(cyclic(x, length - shift), behind),
-    )
-    return kept_to(result, x)
+    return kept_to(add(multiply_plain(a, ahead), multiply_plain(b, behind)), x)
 
 
 @operation("switch_key()", lambda x, key, key_id: x)
@@ -154,3 +156,53 @@ def _across_blocks(x: CiphertextData, what: str) -> ParameterError:
         "A rotation moves slots within one ciphertext, never from block to block.",
         "Rotate the values before they are encrypted, or choose parameters with a larger n.",
     )
+
+
+# ------------------------------------------------------------------- slots beyond the length
+
+
+def _shows_leftovers(x: CiphertextData, steps: int) -> bool:
+    """Whether a rotation by `steps`, of at most half the slots, moves leftovers to numbers."""
+    length, tail = known_length(x) or 0, x.layout.tail
+    first, last = length + tail.after, x.slots - tail.before  # zeros stand from first to last
+    if last <= length or first >= x.slots:
+        return True
+    if steps > 0:  # reads the slots from `length` to `length + steps`
+        return tail.after > 0 or length + steps > last
+    return tail.before > 0 or x.slots + steps < first
+
+
+def cleared(x: CiphertextT, what: str) -> CiphertextT:
+    """`x` with zeros beyond its length: by a sum where a number stands there, else by a product.
+
+    Raises DepthError where no level is left for it, ScaleError in manual mode: nothing is inserted.
+    """
+    if x.layout.tail.is_zero or fills_slots(x):
+        return x
+    if is_manual():
+        raise ScaleError(
+            f"In manual mode {what} would show what stands beyond the length.",
+            "Slots there behave as zeros; clearing them is a sum, or a product and a rescale.",
+            "Write .mask() outside of ckks.manual() before, or encrypt as many numbers as slots.",
+        )
+    if not x.layout.tail.has_leftovers:
+        return with_value(x, 0)
+    need_level(x, 1, f"{what}, which clears leftovers beyond the length by a product with a mask,")
+    return masked(x)
+
+
+def with_value(x: CiphertextT, value: float) -> CiphertextT:
+    """`x` with `value` beyond its length in place of another number: a sum with a plaintext."""
+    tail, is_symbol = x.layout.tail, isinstance(x.layout.tail.value, Symbolic)
+    if fills_slots(x) or (not is_symbol and tail.value == value):
+        return x
+    length, slots = known_length(x) or 0, x.slots * x.layout.blocks
+
+    def difference(there: Any) -> NDArray:
+        return np.where(np.arange(slots) < length, 0, value - there)
+
+    values = tail.value.map(difference) if is_symbol else difference(tail.value)
+    p = encode(values, x.params, x.level, x.layout.blocks)
+    p = dataclasses.replace(p, layout=x.layout.with_tail(ZEROS))
+    result = within_that_of(add_plain(x, p), noises.reaching(x.noise, abs(value)))
+    return with_tail(result, Tail(tail.before, tail.after, value, tail.is_bounded))

@@ -1,9 +1,8 @@
 """Broadcasting: the shapes of two operands brought together as numpy.broadcast does.
 
-An operand has batch axes, then the axes of the numbers in its slots. A scalar has none of these, a
-vector one, a reshaped vector more. Batch axes broadcast in the program. Axes of numbers broadcast
-by rotations. Where copies do not stand one after another, they broadcast by a matrix of zeros and
-ones.
+An operand has batch axes, then the axes of the numbers in its slots. Batch axes broadcast in the
+program. Axes of numbers broadcast by rotations. Where copies do not stand one after another, they
+broadcast by a matrix of zeros and ones.
 """
 
 from __future__ import annotations
@@ -18,21 +17,18 @@ from numpy.typing import NDArray
 
 from ren.core.errors import ParameterError
 from ren.poly.symbolic import SymbolicLength, as_symbol
-from ren.schemes.ckks.arithmetic.automatic import need_level
-from ren.schemes.ckks.arithmetic.blocks import evolve_layout
+from ren.schemes.ckks.arithmetic.automatic import check_plain
+from ren.schemes.ckks.arithmetic.evolve import evolve_layout, need_level
 from ren.schemes.ckks.arithmetic.operation_hooks import circuit
-from ren.schemes.ckks.arithmetic.primitives import check_plain
-from ren.schemes.ckks.arithmetic.tails import described_shape
+from ren.schemes.ckks.arithmetic.shapes import Shape, batch_axes, described_shape, shapes_of
 from ren.schemes.ckks.circuits.entries import Entries
 from ren.schemes.ckks.circuits.linear import encoded
 from ren.schemes.ckks.circuits.shaping import tile
-from ren.schemes.ckks.encoding.ciphertext_data import CiphertextData, CiphertextT, known_length
-from ren.schemes.ckks.encoding.layout import LEFTOVERS, Layout
+from ren.schemes.ckks.encoding.ciphertext_data import CiphertextT
+from ren.schemes.ckks.encoding.encoder import as_numbers
+from ren.schemes.ckks.encoding.layout import LEFTOVERS
 from ren.schemes.ckks.encoding.plaintext import Plaintext, decoded, encode
-from ren.schemes.ckks.encoding.values import as_numbers
 from ren.schemes.rlwe.active_context import same_key
-
-Shape = tuple[int, ...]
 
 
 def broadcast_pair(x: CiphertextT, y: CiphertextT, what: str) -> tuple[CiphertextT, CiphertextT]:
@@ -48,15 +44,17 @@ def broadcast_pair(x: CiphertextT, y: CiphertextT, what: str) -> tuple[Ciphertex
     same_key(x.key_id, y.key_id, what)
     if _are_alike(x, y):
         return x, y
-    (batch_x, core_x), (batch_y, core_y) = _shapes(x), _shapes(y)
+    (batch_x, core_x), (batch_y, core_y) = shapes_of(x), shapes_of(y)
     _check_broadcast((*batch_x, *core_x), (*batch_y, *core_y), what)
     if not (core_x and core_y):  # a scalar fills all slots
-        _check_batches(batch_x if not core_x else batch_y, core_x or core_y, what)
+        batch, core = (batch_y, core_x) if core_x else (batch_x, core_y)
+        if batch and core:  # NumPy pairs a batch of scalars with the numbers of a vector
+            raise _across(batch, core, what)
         return x, y
     rank = max(len(core_x), len(core_y))
     if (len(core_x) < rank and batch_x) or (len(core_y) < rank and batch_y):
         raise _across(described_shape(batch_x, core_x), described_shape(batch_y, core_y), what)
-    left, right = (_ranked(core, rank) for core in (core_x, core_y))
+    left, right = ((1,) * (rank - len(core)) + core for core in (core_x, core_y))
     target = np.broadcast_shapes(left, right)
     return repeated(x, left, target), repeated(y, right, target)
 
@@ -64,20 +62,17 @@ def broadcast_pair(x: CiphertextT, y: CiphertextT, what: str) -> tuple[Ciphertex
 def _are_alike(x: Any, y: Any) -> bool:
     """Whether two operands surely have numbers of one shape, or one is a scalar without batches."""
     a, b = x.layout, y.layout
-    if (a.length is None and not _batch(x)) or (b.length is None and not _batch(y)):
+    if (a.length is None and not batch_axes(x)) or (b.length is None and not batch_axes(y)):
         return True
     if None in (a.length, b.length) or a.shape != b.shape:
         return False
-    return a.length is b.length or _count(a.length) == _count(b.length)
-
-
-def _count(length: Any) -> int:
-    """The length; in a capture that of the call that is captured, which plans check each time."""
-    return length.sample if isinstance(length, SymbolicLength) else length
+    # In a capture a length is that of the call that is captured; plans check it each time.
+    counts = {n.sample if isinstance(n, SymbolicLength) else n for n in (a.length, b.length)}
+    return len(counts) == 1
 
 
 def array_operand(x: CiphertextT, values: Any, what: str) -> tuple[CiphertextT, Any]:
-    """A ciphertext and an array with the numbers of both in one shape, the array's flattened.
+    """A ciphertext and an array with the numbers of both in one shape; errors as `broadcast_pair`.
 
     Args:
         values: an array, a list, or a symbol that stands for one: of any shape that broadcasts.
@@ -85,21 +80,18 @@ def array_operand(x: CiphertextT, values: Any, what: str) -> tuple[CiphertextT, 
 
     Returns:
         The ciphertext, and the array or symbol [*batch, length] to be encoded.
-
-    Raises:
-        ParameterError, DepthError: as `broadcast_pair`.
     """
     symbol = as_symbol(values)
     array = as_numbers(values) if symbol is None else np.empty(symbol.shape, np.bool)
-    length = x.layout.length
+    given, length = array if symbol is None else symbol, x.layout.length
     is_free = isinstance(length, SymbolicLength) and x.layout.shape is None
     if is_free and array.shape and array.shape[-1] == length.sample:  # type: ignore[attr-defined]
-        return x, symbol if symbol is not None else array
-    batch, core = _shapes(x)
+        return x, given
+    batch, core = shapes_of(x)
     result = _check_broadcast((*batch, *core), array.shape, what)
     if not core:
         if not batch:
-            return x, symbol if symbol is not None else array
+            return x, given
         if result[len(result) - len(batch) :] != batch:
             raise _across(batch, array.shape, what)
         target: Shape = (*result, x.slots)  # a number of each batch, in all slots
@@ -109,9 +101,7 @@ def array_operand(x: CiphertextT, values: Any, what: str) -> tuple[CiphertextT, 
             return np.broadcast_to(numbers[..., None], target)
 
     else:
-        rank = len(core)
-        axes = array.shape[:-rank] if array.ndim > rank else ()
-        inner = result[-rank:]
+        axes, inner = array.shape[: -len(core)], result[-len(core) :]
         x = repeated(x, core, inner)
 
         def flat(values: Any) -> NDArray:
@@ -121,61 +111,38 @@ def array_operand(x: CiphertextT, values: Any, what: str) -> tuple[CiphertextT, 
     return x, flat(array) if symbol is None else symbol.map(flat)
 
 
-def encoded_operand(x: CiphertextT, values: Any, what: str) -> tuple[CiphertextT, Plaintext]:
-    """A ciphertext and the plaintext of an array for it; arguments as of `array_operand`."""
-    x, flat = array_operand(x, values, what)
-    p = encode(flat, x.params, x.level, x.layout.blocks)
-    return x, _labelled(p, x)
+def encoded_operand(
+    x: CiphertextT, values: Any, what: str, highest: int | None = None
+) -> tuple[CiphertextT, Plaintext]:
+    """A ciphertext and the plaintext of an array for it; arguments as of `array_operand`.
 
-
-def _labelled(p: Plaintext, x: CiphertextData) -> Plaintext:
-    """A plaintext made for a ciphertext: for a batch of scalars as scalars.
-
-    One scalar has no batch: there, an array that fills the slots is a vector.
+    The plaintext is at the level of the ciphertext, or at `highest` where that is lower.
     """
-    if x.layout.length is None and _batch(x):
-        number = attrs.evolve(x.layout, is_complex=p.layout.is_complex)
-        return dataclasses.replace(p, layout=number)
-    return p
+    x, flat = array_operand(x, values, what)
+    level = x.level if highest is None else min(x.level, highest)
+    p = encode(flat, x.params, level, x.layout.blocks)
+    if x.layout.length is None and batch_axes(x):
+        # One scalar has no batch: there, an array that fills the slots is a vector.
+        p = dataclasses.replace(p, layout=attrs.evolve(x.layout, is_complex=p.layout.is_complex))
+    return x, p
 
 
 def plain_operand(x: CiphertextT, p: Plaintext, what: str) -> tuple[CiphertextT, Plaintext]:
-    """A ciphertext and a plaintext with their numbers in one shape.
+    """A ciphertext and a plaintext with their numbers in one shape; errors as `broadcast_pair`.
 
     A plaintext of another shape is decoded and encoded again, which rounds it once more.
-
-    Raises:
-        ParameterError, DepthError: as `broadcast_pair`.
     """
     check_plain(x, p, what)
     if _are_alike(x, p):
         return x, p
-    (batch_x, core_x), (batch_p, core_p) = _shapes(x), _shapes(p)
+    (batch_x, core_x), (batch_p, core_p) = shapes_of(x), shapes_of(p)
     _check_broadcast((*batch_x, *core_x), (*batch_p, *core_p), what)
-    if core_x and core_p and core_x == core_p:
+    if (core_x and core_x == core_p) or not (core_x or batch_x):
         return x, p
-    if not core_x and not batch_x:
-        return x, p
-    x, flat = array_operand(x, decoded(p), what)
-    level = min(x.level, p.level)
-    return x, _labelled(encode(flat, x.params, level, x.layout.blocks), x)
+    return encoded_operand(x, p.layout.unpacked(decoded(p)), what, highest=p.level)
 
 
 # ------------------------------------------------------------------- shapes
-
-
-def _shapes(x: Any) -> tuple[Shape, Shape]:
-    """The batch axes of a ciphertext or a plaintext, and the axes of its numbers."""
-    length = known_length(x)
-    if length is None:
-        return _batch(x), ()
-    return _batch(x), x.layout.shape if x.layout.has_shape else (length,)
-
-
-def _batch(x: Any) -> Shape:
-    polys = (x.wide,) if isinstance(x, Plaintext) else x.polys
-    axes = np.broadcast_shapes(*(p.shape[:-2] for p in polys))
-    return axes[:-1] if x.layout.blocks > 1 else axes
 
 
 def _check_broadcast(a: Shape, b: Shape, what: str) -> Shape:
@@ -190,12 +157,6 @@ def _check_broadcast(a: Shape, b: Shape, what: str) -> Shape:
         ) from None
 
 
-def _check_batches(batch: Shape, core: Shape, what: str) -> None:
-    """Raise where a batch of scalars meets a vector: NumPy pairs the batch with the numbers."""
-    if batch and core:
-        raise _across(batch, core, what)
-
-
 def _across(a: Shape | str, b: Shape | str, what: str) -> ParameterError:
     met = f"{a}{',' * isinstance(a, str)} and {b}"
     return ParameterError(
@@ -203,10 +164,6 @@ def _across(a: Shape | str, b: Shape | str, what: str) -> ParameterError:
         "Batch axes broadcast with batch axes; numbers stay in their slots.",
         "Take the batch apart with ckks.unstack, or give both the same axes of numbers.",
     )
-
-
-def _ranked(core: Shape, rank: int) -> Shape:
-    return (1,) * (rank - len(core)) + core
 
 
 @circuit("a broadcast")
@@ -218,13 +175,13 @@ def repeated(x: CiphertextT, shape: Shape, target: Shape) -> CiphertextT:
     """
     if shape == target:
         return x
-    length, size = math.prod(shape), math.prod(target)
+    length, size, label = math.prod(shape), math.prod(target), target if len(target) > 1 else None
     if length == 1 and (x.layout.tail.is_copies or size > x.slots):
-        if size > x.slots and _batch(x):
-            raise _across(_batch(x) + shape, target, "A broadcast")
+        if size > x.slots and batch_axes(x):
+            raise _across(batch_axes(x) + shape, target, "A broadcast")
         x = x if x.layout.tail.is_copies else tile(x, x.slots)
-        label, count = (target if len(target) > 1 else None), (size if size <= x.slots else None)
-        return evolve_layout(x, Layout(count, x.layout.is_complex, 1, label, LEFTOVERS))
+        count = size if size <= x.slots else None
+        return evolve_layout(x, length=count, blocks=1, shape=label, tail=LEFTOVERS)
     source = np.broadcast_to(np.arange(length).reshape(shape), target).ravel()
     if length == size:
         result = x
@@ -234,5 +191,4 @@ def repeated(x: CiphertextT, shape: Shape, target: Shape) -> CiphertextT:
         need_level(x, 1, f"A broadcast from {shape} to {target}")
         ones = Entries(np.arange(size), source, np.ones(size), (size, length))
         result = encoded(ones, x.params, x.level) @ x
-    label = target if len(target) > 1 else None
-    return evolve_layout(result, attrs.evolve(result.layout, shape=label))
+    return evolve_layout(result, shape=label)

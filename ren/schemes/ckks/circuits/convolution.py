@@ -23,14 +23,14 @@ from numpy.typing import ArrayLike, NDArray
 
 from ren.core.errors import ParameterError
 from ren.schemes.ckks.arithmetic.argument_checks import check_ciphertext
-from ren.schemes.ckks.arithmetic.automatic import need_level
+from ren.schemes.ckks.arithmetic.evolve import need_level
 from ren.schemes.ckks.arithmetic.operation_hooks import circuit
+from ren.schemes.ckks.arithmetic.shapes import count_text
 from ren.schemes.ckks.circuits.entries import Entries, checked
-from ren.schemes.ckks.circuits.linear import LinearMap, encoded, prepared, required_context
+from ren.schemes.ckks.circuits.linear import LinearMap, encoded, prepared
 from ren.schemes.ckks.encoding.ciphertext_data import CiphertextT, known_length
 from ren.schemes.ckks.parameters.parameters import Parameters
 from ren.schemes.rlwe.active_context import RlweContext
-from ren.schemes.rlwe.user_call import called
 
 Sizes = int | tuple[int, ...]
 
@@ -40,7 +40,6 @@ class _Axis:
     """One axis of an image: what the kernel's offsets read for each place of the result."""
 
     size: int
-    kernel: int
     stride: int
     before: int
     length: int
@@ -167,10 +166,9 @@ def convolution(
     Raises:
         ParameterError: shapes that do not fit, or too few keys.
     """
-    owner = required_context(context, "ckks.convolution(kernels, shape, ctx)")
     matrix, label = matrix_of(_kernels(kernels, (1, 2, 3, 4)), tuple(shape), stride, padding)
-    at = owner.params._checked_level(level)
-    return prepared(encoded(matrix, owner.params, at, keys, label))
+    call = "ckks.convolution(kernels, shape, ctx)"
+    return prepared(matrix, context, call, level, keys, label)
 
 
 def _convolved(
@@ -192,14 +190,12 @@ def _convolved(
         shape = (length,)
     if shape is None or length != math.prod(shape):
         raise ParameterError(
-            f"{what} got {'a scalar' if length is None else f'{length} numbers'} for an image of "
-            f"shape {shape}.",
+            f"{what} got {count_text(length)} for an image of shape {shape}.",
             "The image has one number for each pixel of each channel, in C order.",
             "Say its shape: ct.reshape(channels, height, width).",
         )
     matrix, label = matrix_of(kernels, tuple(shape), stride, padding)
-    with called(what):
-        return encoded(matrix, ct.params, ct.level, keys, label) @ ct
+    return encoded(matrix, ct.params, ct.level, keys, label) @ ct
 
 
 def _kernels(kernels: Any, axes: tuple[int, ...]) -> NDArray:
@@ -212,52 +208,42 @@ def matrix_of(
 ) -> tuple[Entries, tuple[int, ...] | None]:
     """The convolution as a matrix on flat images, and the shape of its results."""
     single = kernels.ndim <= 2
-    spatial = kernels.ndim if single else kernels.ndim - 2
-    four = kernels.reshape((*(1,) * (4 - kernels.ndim), *kernels.shape)) if single else kernels
-    if four.ndim == 3:
-        four = four[:, :, None, :]
-    image = (*(1,) * (spatial + 1 - len(shape)), *shape)
-    if len(image) != spatial + 1 or image[0] != four.shape[1] or min(shape) < 1:
+    outputs, channels = (1, 1) if single else kernels.shape[:2]
+    spatial = kernels.shape if single else kernels.shape[2:]
+    image = (*(1,) * (len(spatial) + 1 - len(shape)), *shape)
+    if len(image) != len(spatial) + 1 or image[0] != channels or min(shape) < 1:
         raise ParameterError(
             f"Kernels of shape {kernels.shape} were laid over an image of shape {shape}.",
-            f"Kernels [outputs, channels, ...] with {spatial} axes after these take images "
-            f"[{four.shape[1]}, ...] with as many.",
+            f"Kernels [outputs, channels, ...] with {len(spatial)} axes after these take images "
+            f"[{channels}, ...] with as many.",
             "Give the image as many channels as the kernels have, or reshape them.",
         )
-    axes = _axes(image[1:], four.shape[4 - spatial :], stride, padding)
-    made = (four.shape[0], *(axis.length for axis in axes))
-    if spatial == 1:
-        axes = (_Axis(1, 1, 1, 0, 1), *axes)
-    label = made[1:] if single else made
-    return _entries(four, (image[0], axes[0], axes[1])), label if len(label) > 1 else None
-
-
-def _axes(
-    sizes: tuple[int, ...], kernel: tuple[int, ...], stride: Sizes, padding: str | Sizes
-) -> tuple[_Axis, ...]:
-    strides = _each(stride, len(sizes), 1, "stride")
-    if padding in ("valid", "same"):
-        paddings: tuple[Any, ...] = (padding,) * len(sizes)
-    else:
-        paddings = _each(padding, len(sizes), 0, "padding")
-    return tuple(map(_axis, sizes, kernel, strides, paddings))
+    strides = _each(stride, len(spatial), 1, "stride")
+    is_named = padding in ("valid", "same")
+    paddings = (padding,) * len(spatial) if is_named else _each(padding, len(spatial), 0, "padding")
+    axes = tuple(map(_axis, image[1:], spatial, strides, paddings))
+    made = tuple(axis.length for axis in axes)
+    label = made if single else (outputs, *made)
+    if len(axes) == 1:
+        axes, spatial = (_Axis(1, 1, 0, 1), *axes), (1, *spatial)
+    four = kernels.reshape(outputs, channels, *spatial)
+    return _entries(four, *axes), label if len(label) > 1 else None
 
 
 def _axis(size: int, kernel: int, stride: int, padding: str | int) -> _Axis:
     if padding == "same":
         length = -(-size // stride)
-        return _Axis(
-            size, kernel, stride, max((length - 1) * stride + kernel - size, 0) // 2, length
-        )
-    before = 0 if isinstance(padding, str) else padding
-    length = (size + 2 * before - kernel) // stride + 1
+        before = max((length - 1) * stride + kernel - size, 0) // 2
+    else:
+        before = 0 if isinstance(padding, str) else padding
+        length = (size + 2 * before - kernel) // stride + 1
     if length < 1:
         raise ParameterError(
             f"A kernel of size {kernel} was laid over {size} places with padding {padding}.",
             "It fits inside the image and its padding at least once.",
             "Use padding='same', or a smaller kernel.",
         )
-    return _Axis(size, kernel, stride, before, length)
+    return _Axis(size, stride, before, length)
 
 
 def _each(value: Any, count: int, least: int, name: str) -> tuple[int, ...]:
@@ -277,18 +263,16 @@ def _each(value: Any, count: int, least: int, name: str) -> tuple[int, ...]:
     return integers
 
 
-def _entries(kernels: NDArray, image: tuple[int, _Axis, _Axis]) -> Entries:
+def _entries(kernels: NDArray, down: _Axis, across: _Axis) -> Entries:
     """kernels[o, c, a, b] at row (o, i, j) and column (c, i stride + a, j stride + b)."""
-    channels, down, across = image
-    outputs = kernels.shape[0]
-    parts = []
+    none = np.zeros(0, np.intp)
+    parts = [(none, none, np.zeros(0, kernels.dtype))]
     for o, c, a, b in zip(*np.nonzero(kernels), strict=True):
         (i, y), (j, x) = down.read(int(a)), across.read(int(b))
         rows = (o * down.length + i[:, None]) * across.length + j
         columns = (c * down.size + y[:, None]) * across.size + x
         parts.append((rows.ravel(), columns.ravel(), np.full(rows.size, kernels[o, c, a, b])))
-    none = np.zeros(0, np.intp)
-    parts.append((none, none, np.zeros(0, kernels.dtype)))
     rows, columns, values = (np.concatenate(p) for p in zip(*parts, strict=True))
+    outputs, channels = kernels.shape[:2]
     shape = (outputs * down.length * across.length, channels * down.size * across.size)
     return Entries(rows, columns, values, shape)

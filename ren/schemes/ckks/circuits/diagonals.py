@@ -18,7 +18,8 @@ linear transformations in HElib", 2018 (two steps, one key for all giants); Juve
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 import attrs
 import numpy as np
@@ -93,51 +94,51 @@ def split(
     folds: tuple[int, ...] = (),
     blocks: tuple[int, int] = (1, 1),
 ) -> Split:
-    """The split with the fewest rotations, among those that need at most `keys` rotation keys.
-
-    Raises:
-        ParameterError: no split needs so few.
-    """
+    """The split with the fewest rotations, among those that need at most `keys` rotation keys."""
     steps = np.array(sorted(steps))
-    splits = [attrs.evolve(s, blocks=blocks) for s in _candidates(steps, folds, keys is not None)]
-    fitting = [s for s in splits if keys is None or len(s.keys) <= keys]
+    candidates = _candidates(steps, folds, blocks, keys is not None)
+    candidates.sort(key=lambda s: len(s.giants))  # of equal cost the fewest
+    return fewest(candidates, keys, f"A matrix with {len(steps)} diagonals was")
+
+
+def fewest(candidates: Sequence[Any], keys: int | None, what: str) -> Any:
+    """The first of the fewest rotations, then keys, among those of at most `keys` rotation keys.
+
+    Raises ParameterError where none needs so few.
+    """
+    fitting = [c for c in candidates if keys is None or len(c.keys) <= keys]
     if not fitting:
-        least = min(len(s.keys) for s in splits)
+        least = min(len(c.keys) for c in candidates)
         raise ParameterError(
-            f"A matrix with {len(steps)} diagonals was to be multiplied with keys={keys}.",
+            f"{what} to be multiplied with keys={keys}.",
             f"It takes {least} rotation keys at least.",
             f"Pass keys={least} or more, or leave keys out for the fewest rotations.",
         )
-    return min(fitting, key=lambda s: (s.rotations, len(s.keys), len(s.giants)))
+    return min(fitting, key=lambda c: (c.rotations, len(c.keys)))
 
 
-def _candidates(steps: NDArray, folds: tuple[int, ...], sparing: bool) -> list[Split]:
+def _candidates(
+    steps: NDArray, folds: tuple[int, ...], blocks: tuple[int, int], sparing: bool
+) -> list[Split]:
     unit = math.gcd(*(int(s) for s in steps)) or 1
     span = int(steps[-1] - steps[0]) // unit + 1
     most = min(span, 4 * math.isqrt(span) + 4)
+    distances = ((steps[1:] - steps[0]) // unit).tolist()  # images have several channels
+    few = distances if len(distances) <= _MOST_STRIDES else []
     splits = []
-    for count in sorted({*range(1, most + 1), *_distances(steps, unit), span}):
+    for count in sorted({*range(1, most + 1), *few, span}):
         stride = count * unit
         low = int(steps[0]) % stride
         firsts = {0, unit - stride, -(count // 2) * unit, low - stride if low else 0}
-        splits += [_of_stride(steps, stride, first, unit, folds) for first in sorted(firsts)]
+        for first in sorted(firsts):
+            offsets = (steps - first) % stride + first
+            babies, giants = (tuple(np.unique(x).tolist()) for x in (offsets, steps - offsets))
+            splits.append(Split(stride, first, babies, giants, False, False, unit, folds, blocks))
     if sparing:
         chained = [attrs.evolve(s, is_chained=True) for s in splits]
         splits += chained
         splits += [attrs.evolve(s, is_walked=True) for s in chained if s.first == 0]
     return splits
-
-
-def _distances(steps: NDArray, unit: int) -> list[int]:
-    """Distances of diagonals from the first, where they are few: images have several channels."""
-    distances = (steps[1:] - steps[0]) // unit
-    return distances.tolist() if len(distances) <= _MOST_STRIDES else []
-
-
-def _of_stride(steps: NDArray, stride: int, first: int, unit: int, folds: tuple[int, ...]) -> Split:
-    offsets = (steps - first) % stride + first
-    babies, giants = np.unique(offsets).tolist(), np.unique(steps - offsets).tolist()
-    return Split(stride, first, tuple(babies), tuple(giants), unit=unit, folds=folds)
 
 
 def square_diagonals(m: Entries, slots: int) -> Diagonals:

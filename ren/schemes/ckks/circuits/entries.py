@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from ren.core.errors import ParameterError, TracedValueError
 from ren.poly.symbolic import Symbolic
-from ren.schemes.ckks.encoding.values import as_numbers
+from ren.schemes.ckks.encoding.encoder import as_numbers
 
 
 @attrs.frozen(eq=False)

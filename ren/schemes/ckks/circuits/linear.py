@@ -12,35 +12,31 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ren.core.errors import ContextError, ParameterError
-from ren.poly import realize_polys
+from ren.core.listed import Listed
+from ren.poly.poly import realize_polys
 from ren.poly.symbolic import Aside
 from ren.schemes.ckks.arithmetic.argument_checks import check_ciphertext
-from ren.schemes.ckks.arithmetic.automatic import add, multiply_plain, need_level, with_noise
-from ren.schemes.ckks.arithmetic.blocks import as_blocks, blocks_of
+from ren.schemes.ckks.arithmetic.automatic import add, multiply_plain
+from ren.schemes.ckks.arithmetic.evolve import need_level, within_that_of
 from ren.schemes.ckks.arithmetic.operation_hooks import circuit
 from ren.schemes.ckks.arithmetic.rotation import rotate
+from ren.schemes.ckks.arithmetic.shapes import batch_axes, count_text
 from ren.schemes.ckks.circuits.diagonals import Diagonals, Split, best_diagonals
 from ren.schemes.ckks.circuits.entries import Entries, checked
-from ren.schemes.ckks.circuits.shaping import rotations_summed
-from ren.schemes.ckks.encoding.ciphertext_data import (
-    CiphertextData,
-    CiphertextT,
-    batch_of,
-    known_length,
-)
-from ren.schemes.ckks.encoding.layout import LEFTOVERS, ZEROS, Layout
+from ren.schemes.ckks.circuits.shaping import as_blocks, blocks_of, rotations_summed
+from ren.schemes.ckks.encoding.ciphertext_data import CiphertextData, CiphertextT, known_length
+from ren.schemes.ckks.encoding.layout import LEFTOVERS, ZEROS
 from ren.schemes.ckks.encoding.plaintext import Plaintext, encode
 from ren.schemes.ckks.noise import bounds as noises
 from ren.schemes.ckks.parameters.parameters import Parameters
-from ren.schemes.rlwe.active_context import RlweContext, active_context
-from ren.schemes.rlwe.user_call import announce
+from ren.schemes.rlwe.active_context import RlweContext, active_context, announce
 
 Place = tuple[int, int, int, int]
 Babies = Mapping[tuple[int, int], CiphertextT]
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
-class LinearMap:
+class LinearMap(metaclass=Listed):
     """A matrix encoded for one set of parameters: `linear_map @ ct`, again and again.
 
     A pytree: its leaves are the encoded diagonals.
@@ -55,6 +51,8 @@ class LinearMap:
             the result, which tells of it.
         label: the shape in which the m numbers decrypt; None for a vector.
     """
+
+    __internal__ = ("plaintexts", "places", "split", "norm", "label")
 
     plaintexts: tuple[Plaintext, ...]
     places: tuple[Place, ...]
@@ -84,7 +82,7 @@ class LinearMap:
         if length != self.shape[1]:
             raise ParameterError(
                 f"A matrix of shape {self.shape} was multiplied by a ciphertext of "
-                f"{'a scalar' if length is None else f'{length} numbers'}.",
+                f"{count_text(length)}.",
                 f"It takes a vector of {self.shape[1]} numbers.",
                 "Encrypt a vector of that length, or slice it: ct[:k].",
             )
@@ -99,12 +97,14 @@ class LinearMap:
         babies = self._babies(blocks_of(ct))
         rows = [self._row(i, babies) for i in range(self.split.blocks[0])]
         is_complex = ct.layout.is_complex or self.is_complex
-        tail = LEFTOVERS if self.split.folds else ZEROS
-        result = as_blocks(rows, Layout(self.shape[0], is_complex, len(rows), self.label, tail))
+        tail, label = LEFTOVERS if self.split.folds else ZEROS, self.label
+        result = as_blocks(
+            rows, length=self.shape[0], is_complex=is_complex, shape=label, tail=tail
+        )
         largest = noises.of_largest(ct.noise, ct.layout.blocks)
         if len(rows) > 1:
             largest = noises.side_by_side([largest] * len(rows))
-        return with_noise(result, lambda noise: noises.within_times(noise, largest, self.norm))
+        return within_that_of(result, largest, self.norm)
 
     def _babies(self, blocks: Sequence[CiphertextData]) -> Babies[CiphertextT]:
         """Each block rotated by the baby steps that its tiles need."""
@@ -126,7 +126,10 @@ class LinearMap:
             if i == row:
                 inner.setdefault(giant, []).append(multiply_plain(babies[j, baby], p))
         sums = {giant: reduce(add, terms) for giant, terms in sorted(inner.items())}
-        total = self._chained(sums) if self.split.is_chained else _rotated_sum(sums)
+        if self.split.is_chained:
+            total = self._chained(sums)
+        else:
+            total = reduce(add, (rotate(x, giant) for giant, x in sums.items()))
         folds = self.split.folds
         return rotations_summed(total, 1 << len(folds), folds[-1]) if folds else total
 
@@ -140,12 +143,13 @@ class LinearMap:
         return rotate(total, low)
 
     def __ren_parts__(self) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
-        return (*self.plaintexts, Aside(self.norm)), _static(self)
+        static = (self.places, self.split, self.shape, self.is_complex, self.label)
+        return (*self.plaintexts, Aside(self.norm)), static
 
     @classmethod
     def __ren_whole__(cls, parts: Sequence[Any], static: tuple[Any, ...]) -> LinearMap:
-        (*plaintexts, norm) = parts
-        return _whole(static, (tuple(plaintexts), norm.value))
+        (*plaintexts, norm), (places, split, shape, is_complex, label) = parts, static
+        return cls(tuple(plaintexts), places, split, shape, is_complex, norm.value, label)
 
     def __repr__(self) -> str:
         m, k = self.shape
@@ -155,21 +159,8 @@ class LinearMap:
         )
 
 
-def _rotated_sum(sums: Mapping[int, CiphertextT]) -> CiphertextT:
-    return reduce(add, (rotate(x, giant) for giant, x in sums.items()))
-
-
-def _static(x: LinearMap) -> tuple[Any, ...]:
-    return x.places, x.split, x.shape, x.is_complex, x.label
-
-
-def _whole(static: tuple[Any, ...], children: Any) -> LinearMap:
-    (plaintexts, norm), (places, split, shape, is_complex, label) = children, static
-    return LinearMap(plaintexts, places, split, shape, is_complex, norm, label)
-
-
-jax.tree_util.register_pytree_node(
-    LinearMap, lambda x: ((x.plaintexts, x.norm), _static(x)), _whole
+jax.tree_util.register_dataclass(
+    LinearMap, ["plaintexts", "norm"], ["places", "split", "shape", "is_complex", "label"]
 )
 
 
@@ -213,22 +204,21 @@ def linear(
         >>> (turn @ ctx.encrypt([1.0, 2.0])).decrypt().round(3)
         array([-2.,  1.])
     """
-    owner = required_context(context, "ckks.linear(matrix, ctx)")
-    at = owner.params._checked_level(level)
-    return prepared(encoded(Entries.of(_checked(matrix)), owner.params, at, keys))
+    entries = Entries.of(_checked(matrix))
+    return prepared(entries, context, "ckks.linear(matrix, ctx)", level, keys)
 
 
-def prepared(result: LinearMap) -> LinearMap:
-    """The same, its diagonals transformed now and not at each use."""
-    realize_polys([p.wide for p in result.plaintexts])
-    return result
+def prepared(
+    matrix: Entries,
+    context: RlweContext[Parameters] | None,
+    call: str,
+    level: int | None,
+    keys: int | None,
+    label: tuple[int, ...] | None = None,
+) -> LinearMap:
+    """The map for the context given, or the active one, its diagonals transformed once, now.
 
-
-def required_context(context: RlweContext[Parameters] | None, call: str) -> RlweContext[Parameters]:
-    """The context given, or the active one.
-
-    Raises:
-        ContextError: there is neither.
+    Raises ContextError where there is neither.
     """
     context = context or active_context(Parameters)
     if context is None:
@@ -237,7 +227,10 @@ def required_context(context: RlweContext[Parameters] | None, call: str) -> Rlwe
             "The diagonals are encoded for one set of parameters.",
             f"Pass one, {call}, or write `with ctx:` around it.",
         )
-    return context
+    params = context.params
+    result = encoded(matrix, params, params._checked_level(level), keys, label)
+    realize_polys([p.wide for p in result.plaintexts])
+    return result
 
 
 def encoded(
@@ -288,37 +281,26 @@ def product(matrix: Any, ct: CiphertextT, is_transposed: bool = False) -> Cipher
     need_level(ct, 1, "A product with a matrix")
     entries, shape, label = Entries.of(_checked(matrix)), ct.layout.shape, None
     m = entries.transposed if is_transposed else entries
-    if shape is None and not is_transposed:
-        _check_not_across(entries.shape, ct)
     if shape is not None:
         left, right = (shape, entries.shape) if is_transposed else (entries.shape, shape)
         if len(left) != 2 or len(right) != 2 or left[1] != right[0]:
-            raise _no_product(left, right)
+            are_matrices = len(left) == len(right) == 2
+            differing = f": {left[1]} columns meet {right[0]} rows" if are_matrices else ""
+            raise ParameterError(
+                f"Shapes {left} and {right} met in a matrix product{differing}.",
+                "The columns of the left one are the rows of the right one, and each has two axes.",
+                "Transpose the matrix, or flatten the ciphertext to a vector: ct.reshape(-1).",
+            )
         label = (left[0], right[1])
         m = m.on_rows(shape[0]) if is_transposed else m.on_columns(shape[1])
-    return encoded(m, ct.params, ct.level, label=label) @ ct
-
-
-def _check_not_across(matrix: tuple[int, int], ct: CiphertextData) -> None:
-    """Raise where NumPy's `matrix @ batch` is one along the batch axis: Ren's takes each vector."""
-    batch = batch_of(ct)[:-1] if ct.layout.blocks > 1 else batch_of(ct)
-    if batch and batch[-1] == matrix[1]:
+    elif not is_transposed and batch_axes(ct)[-1:] == entries.shape[1:]:
+        # NumPy's `matrix @ batch` is one along the batch axis.
         raise ParameterError(
-            f"A matrix of shape {matrix} met a batch of shape {ct.shape} on its right.",
+            f"A matrix of shape {entries.shape} met a batch of shape {ct.shape} on its right.",
             "NumPy would sum over the batch axis here; Ren multiplies each vector by the matrix.",
             "Write batch @ matrix.T, or ckks.linear(matrix, ctx) @ batch, for each vector.",
         )
-
-
-def _no_product(left: tuple[int, ...], right: tuple[int, ...]) -> ParameterError:
-    differing = ""
-    if len(left) == len(right) == 2:
-        differing = f": {left[1]} columns meet {right[0]} rows"
-    return ParameterError(
-        f"Shapes {left} and {right} met in a matrix product{differing}.",
-        "The columns of the left one are the rows of the right one, and each has two axes.",
-        "Transpose the matrix, or flatten the ciphertext to a vector: ct.reshape(-1).",
-    )
+    return encoded(m, ct.params, ct.level, label=label) @ ct
 
 
 def _checked(matrix: Any) -> NDArray:

@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator
 from functools import lru_cache, reduce
 from operator import add
 
@@ -26,18 +25,15 @@ import numpy as np
 
 from ren.core.errors import ParameterError
 from ren.schemes.ckks.arithmetic.argument_checks import check_ciphertext
-from ren.schemes.ckks.arithmetic.automatic import kept_to, multiply_plain, need_level
-from ren.schemes.ckks.arithmetic.blocks import evolve_layout
+from ren.schemes.ckks.arithmetic.evolve import evolve_layout, kept_to, need_level
 from ren.schemes.ckks.arithmetic.operation_hooks import circuit
-from ren.schemes.ckks.arithmetic.rotation import rotate
-from ren.schemes.ckks.circuits.diagonals import Split, best_diagonals, split
+from ren.schemes.ckks.arithmetic.rotation import rotate, spliced
+from ren.schemes.ckks.circuits.diagonals import Split, fewest, split, square_diagonals
 from ren.schemes.ckks.circuits.entries import Entries
 from ren.schemes.ckks.circuits.linear import of_diagonals
 from ren.schemes.ckks.encoding.ciphertext_data import CiphertextData, CiphertextT, known_length
-from ren.schemes.ckks.encoding.layout import Layout
-from ren.schemes.ckks.encoding.plaintext import encode
-from ren.schemes.rlwe.active_context import same_key
-from ren.schemes.rlwe.user_call import announce
+from ren.schemes.ckks.encoding.layout import ZEROS
+from ren.schemes.rlwe.active_context import announce, same_key
 
 _CAPS = (None, 8, 5, 4, 3, 2)  # budgets that are tried for sigma, and for tau
 
@@ -73,10 +69,9 @@ class Ladder:
         """The steps that rotation keys are needed for."""
         if not self.radix:
             return frozenset(self._steps) - {0}
+        climbs = {self._rungs.step} if self._rungs[1:] else set()
         between = {self._above(step) for step in self._steps if step}
-        return frozenset(
-            {self.low, *between, *({self._rungs.step} if self._rungs[1:] else ())} - {0}
-        )
+        return frozenset({self.low} | between | climbs) - {0}
 
     @property
     def rotations(self) -> int:
@@ -111,8 +106,8 @@ class Route:
     @property
     def keys(self) -> frozenset[int]:
         """The steps that rotation keys are needed for, from 1 to `slots` - 1."""
-        parts = (self.sigma.keys, self.tau.keys, self.phi.keys, self.psi.keys)
-        steps = frozenset.union(*parts, {self.copy})
+        parts = (self.sigma, self.tau, self.phi, self.psi)
+        steps = {self.copy}.union(*(part.keys for part in parts))
         return frozenset(step % self.slots for step in steps) - {0}
 
     @property
@@ -124,57 +119,36 @@ class Route:
 
 @lru_cache(maxsize=64)
 def route(d: int, slots: int, keys: int | None) -> Route:
-    """The route with the fewest rotations, among those of at most `keys` rotation keys.
-
-    Raises:
-        ParameterError: none takes so few.
-    """
-    routes = list(_routes(d, slots, keys is not None))
-    fitting = [r for r in routes if keys is None or len(r.keys) <= keys]
-    if not fitting:
-        least = min(len(r.keys) for r in routes)
-        raise ParameterError(
-            f"Encrypted matrices of {d} x {d} were to be multiplied with keys={keys}.",
-            f"It takes {least} rotation keys at least.",
-            f"Pass keys={least} or more, or leave keys out for the fewest rotations.",
-        )
-    return min(fitting, key=lambda r: (r.rotations, len(r.keys)))
-
-
-def _routes(d: int, slots: int, sparing: bool) -> Iterator[Route]:
-    full, doubled = d * d == slots, 2 * d * d <= slots
-    radices = [0, *(1 << i for i in range(d.bit_length()))] if sparing and d > 1 else [0]
+    """The route with the fewest rotations, among those of at most `keys` rotation keys."""
+    is_sparing, full, doubled = keys is not None, d * d == slots, 2 * d * d <= slots
+    radices = [0, *(1 << i for i in range(d.bit_length()))] if is_sparing and d > 1 else [0]
     phis = [Ladder(1, 1 - d, d - 1, radix) for radix in radices]
     low = 0 if full or doubled else d - d * d
     psis = [Ladder(d, low, d * d - d, radix) for radix in radices]
     copy = 0 if full or not doubled else -d * d
-    caps = _CAPS if sparing else (None,)
-    sigmas, taus = (_splits(m, slots, caps) for m in (_sigma(d), _tau(d)))
-    for sigma, tau, phi, psi in itertools.product(sigmas, taus, phis, psis):
-        yield Route(sigma, tau, phi, psi, copy, slots)
+    sigmas, taus = (_splits(m, slots, is_sparing) for m in _skews(d))
+    parts = itertools.product(sigmas, taus, phis, psis)
+    routes = [Route(*four, copy, slots) for four in parts]
+    return fewest(routes, keys, f"Encrypted matrices of {d} x {d} were")
 
 
-def _splits(m: Entries, slots: int, caps: tuple[int | None, ...]) -> list[Split]:
-    diagonals, best = best_diagonals(m, slots, None)
-    splits = [best]
-    for cap in caps[1:]:
+def _splits(m: Entries, slots: int, is_sparing: bool) -> list[Split]:
+    """The split of sigma or tau with the fewest rotations, and those with fewer and fewer keys."""
+    steps, splits = {step for _, _, step in square_diagonals(m, slots)}, []
+    for cap in _CAPS if is_sparing else (None,):
         try:
-            splits.append(split({step for _, _, step in diagonals}, cap))
+            splits.append(split(steps, cap))
         except ParameterError:
             break
     return splits
 
 
-def _sigma(d: int) -> Entries:
-    """A_i,i+j at slot i d + j."""
-    i, j = np.divmod(np.arange(d * d), d)
-    return Entries(i * d + j, i * d + (i + j) % d, np.ones(d * d), (d * d, d * d))
-
-
-def _tau(d: int) -> Entries:
-    """B_i+j,j at slot i d + j."""
-    i, j = np.divmod(np.arange(d * d), d)
-    return Entries(i * d + j, (i + j) % d * d + j, np.ones(d * d), (d * d, d * d))
+def _skews(d: int) -> tuple[Entries, Entries]:
+    """sigma and tau: A_i,i+j and B_i+j,j at slot i d + j."""
+    place, ones, shape = np.arange(d * d), np.ones(d * d), (d * d, d * d)
+    i, j = np.divmod(place, d)
+    sigma, tau = i * d + (i + j) % d, (i + j) % d * d + j
+    return Entries(place, sigma, ones, shape), Entries(place, tau, ones, shape)
 
 
 @circuit("matmul()")
@@ -214,8 +188,9 @@ def matmul(a: CiphertextT, b: CiphertextT, *, keys: int | None = None) -> Cipher
         need_level(x, 3, "A product of encrypted matrices")
     way = route(d, a.slots, keys)
     announce(lambda: way.keys)
-    left = _shifted(_mapped(a, _sigma(d), way.sigma), way.phi, d, 1)
-    right = _mapped(b, _tau(d), way.tau)
+    sigma, tau = _skews(d)
+    left = _shifted(_mapped(a, sigma, way.sigma), way.phi, d, 1)
+    right = _mapped(b, tau, way.tau)
     if way.copy:
         right = kept_to(right + rotate(right, way.copy), right)
     if way.psi.low < 0:
@@ -223,11 +198,11 @@ def matmul(a: CiphertextT, b: CiphertextT, *, keys: int | None = None) -> Cipher
     else:
         rights = dict(enumerate(way.psi.climb(right).values()))
     result = reduce(add, (left[k] * rights[k] for k in range(d)))
-    return evolve_layout(result, Layout(d * d, result.layout.is_complex, shape=(d, d)))
+    return evolve_layout(result, length=d * d, shape=(d, d), tail=ZEROS)
 
 
 def _mapped(x: CiphertextT, m: Entries, steps: Split) -> CiphertextT:
-    diagonals, _ = best_diagonals(m, x.slots, None)
+    diagonals = square_diagonals(m, x.slots)
     return of_diagonals(diagonals, steps, m.shape, x.params, x.level) @ x
 
 
@@ -235,13 +210,8 @@ def _shifted(x: CiphertextT, ladder: Ladder, d: int, unit: int) -> dict[int, Cip
     """phi^k (unit 1) or psi^k (unit d): cyclic over the rows or columns, what wraps is masked."""
     rotated = ladder.climb(x)
     place = np.arange(d * d) // unit % d
-    result = {0: x}
-    for k in range(1, d):
-        ahead, behind = (encode(m, x.params, x.level) for m in (place < d - k, place >= d - k))
-        there = multiply_plain(rotated[k * unit], ahead)
-        moved = there + multiply_plain(rotated[(k - d) * unit], behind)
-        result[k] = kept_to(moved, x)
-    return result
+    pairs = {k: (rotated[k * unit], rotated[(k - d) * unit]) for k in range(1, d)}
+    return {0: x} | {k: spliced(x, place < d - k, *pair) for k, pair in pairs.items()}
 
 
 def _size(a: CiphertextData, b: CiphertextData) -> int:

@@ -4,22 +4,20 @@ from __future__ import annotations
 
 import dataclasses
 import numbers
+from collections.abc import Callable
 from decimal import Decimal
-from typing import Any, Protocol
+from typing import Any
 
 import jax
 import numpy as np
 
 from ren.core.errors import OperandError
-from ren.lowering.devices.devices import is_tracer
-from ren.lowering.devices.tracing import is_tracing
-from ren.poly.symbolic import Symbolic
-from ren.schemes.ckks.arithmetic.automatic import AUTOMATIC, warning_of_zeros
-from ren.schemes.ckks.arithmetic.manual import MANUAL, normal
-from ren.schemes.ckks.arithmetic.mode import is_manual
-from ren.schemes.ckks.arithmetic.operation_hooks import in_circuit
-from ren.schemes.ckks.arithmetic.primitives import Primitives
-from ren.schemes.ckks.arithmetic.tails import fills_slots
+from ren.lowering.devices.devices import is_tracer, is_tracing
+from ren.poly.symbolic import Symbolic, as_symbol
+from ren.schemes.ckks.arithmetic.automatic import AUTOMATIC, Automatic
+from ren.schemes.ckks.arithmetic.evolve import fills_slots
+from ren.schemes.ckks.arithmetic.manual import MANUAL, is_manual, normal
+from ren.schemes.ckks.arithmetic.operation_hooks import in_circuit, told_if_zero
 from ren.schemes.ckks.circuits.broadcasting import (
     array_operand,
     broadcast_pair,
@@ -27,14 +25,11 @@ from ren.schemes.ckks.circuits.broadcasting import (
     plain_operand,
 )
 from ren.schemes.ckks.encoding.ciphertext_data import CiphertextData, CiphertextT, known_length
+from ren.schemes.ckks.encoding.encoder import as_numbers
 from ren.schemes.ckks.encoding.plaintext import Plaintext, as_slots
-from ren.schemes.ckks.encoding.values import as_numbers
 
-
-class Operation(Protocol):
-    """A function of a mode, a ciphertext, and one kind of other operand."""
-
-    def __call__(self, mode: Primitives, x: CiphertextT, other: Any, /) -> CiphertextT: ...
+# A function of a mode, a ciphertext, and one kind of other operand.
+Operation = Callable[[Automatic, Any, Any], Any]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -51,7 +46,7 @@ class Operator:
 
     def __call__(self, x: CiphertextT, other: Any) -> CiphertextT:
         """The operation, by the kind of the other operand; shapes broadcast as in NumPy."""
-        mode: Primitives = MANUAL
+        mode: Automatic = MANUAL
         if not is_manual():
             mode, x = AUTOMATIC, normal(x)
             other = normal(other) if isinstance(other, type(x)) else other
@@ -72,22 +67,25 @@ class Operator:
         if isinstance(other, numbers.Complex):
             return self.number(mode, x, complex(other))
         if isinstance(other, np.ndarray | list | tuple | jax.Array):
+            if is_tracer(other):
+                as_slots(other, x.slots)  # raises: encoding happens on the host
             return self.array(mode, x, other)
-        if _may_know(other, self.method):
-            return NotImplemented
+        is_text, kind = isinstance(other, str | bytes | bytearray), type(other)
+        if not is_text and any(hasattr(kind, f"__{m}{self.method}__") for m in ("r", "")):
+            return NotImplemented  # a foreign type may compute with a ciphertext by itself
         raise OperandError(
             f"{self.name} got a ciphertext and a {type(other).__name__}.",
             "The other operand is a ciphertext, a plaintext, a number or an array of numbers.",
             "Pass one of these; a function without a return statement gives None.",
         )
 
-    def _number(self, mode: Primitives, x: CiphertextData, other: Any) -> Any:
+    def _number(self, mode: Automatic, x: CiphertextData, other: Any) -> Any:
         value = as_numbers(other)
         if value.dtype.kind == "c":
             return self.number(mode, x, complex(value))
         return self.number(mode, x, float(value)) if value.dtype.kind in "iuf" else NotImplemented
 
-    def _symbolic(self, mode: Primitives, x: CiphertextT, other: Symbolic) -> CiphertextT:
+    def _symbolic(self, mode: Automatic, x: CiphertextT, other: Symbolic) -> CiphertextT:
         """By the type of what is known at each call of a captured function."""
         if other.is_array:
             return self.array(mode, x, other)
@@ -98,41 +96,29 @@ class Operator:
         return self.number(mode, x, other.map(complex))
 
 
-def _may_know(other: Any, method: str) -> bool:
-    """Whether an operand of a foreign type may compute with a ciphertext by itself."""
-    if isinstance(other, str | bytes | bytearray):
-        return False
-    return hasattr(type(other), f"__r{method}__") or hasattr(type(other), f"__{method}__")
-
-
-def _untraced(x: CiphertextData, values: Any) -> Any:
-    if is_tracer(values):
-        as_slots(values, x.slots)  # raises: encoding happens on the host
-    return values
-
-
-def _plus_array(mode: Primitives, x: CiphertextT, values: Any) -> CiphertextT:
+def _plus_array(mode: Automatic, x: CiphertextT, values: Any) -> CiphertextT:
     """x + values; in manual mode they are encoded at the scale of `x`."""
-    values = _untraced(x, values)
     if mode is MANUAL:
         return MANUAL.add_array(*array_operand(x, values, "A sum"))
     return mode.add_plain(*encoded_operand(x, values, "A sum"))
 
 
-def _minus_array(mode: Primitives, x: CiphertextT, values: Any) -> CiphertextT:
-    values = _untraced(x, values)
+def _minus_array(mode: Automatic, x: CiphertextT, values: Any) -> CiphertextT:
     if mode is MANUAL:
         return MANUAL.subtract_array(*array_operand(x, values, "A difference"))
     return mode.subtract_plain(*encoded_operand(x, values, "A difference"))
 
 
-def _times_array(mode: Primitives, x: CiphertextT, values: Any) -> CiphertextT:
+def _times_array(mode: Automatic, x: CiphertextT, values: Any) -> CiphertextT:
     """x * values, which warns where they are zeros at each call of a captured function."""
-    x, p = encoded_operand(x, _untraced(x, values), "A product")
-    return mode.multiply_array(x, warning_of_zeros(p, values))
+    x, p = encoded_operand(x, values, "A product")
+    if (symbol := as_symbol(values)) is not None:  # for one product: it goes along with the noise
+        noise = told_if_zero(p.noise, symbol, float(p.scale), "a product with an array")
+        p = dataclasses.replace(p, noise=noise)
+    return mode.multiply_array(x, p)
 
 
-def _plus_number(mode: Primitives, x: CiphertextT, value: Any) -> CiphertextT:
+def _plus_number(mode: Automatic, x: CiphertextT, value: Any) -> CiphertextT:
     """x + value; inside a JAX transformation zeros beyond the length stay zeros.
 
     A sum with a number leaves it in all slots, which costs least. The type of the result then
@@ -145,24 +131,18 @@ def _plus_number(mode: Primitives, x: CiphertextT, value: Any) -> CiphertextT:
     return mode.add_scalar(x, value)
 
 
-def _minus_number(mode: Primitives, x: CiphertextT, value: Any) -> CiphertextT:
+def _minus_number(mode: Automatic, x: CiphertextT, value: Any) -> CiphertextT:
     return _plus_number(mode, x, -value)
 
 
 SUM = Operator(
-    "A sum",
-    "add",
-    Primitives.add,
-    Primitives.add_plain,
-    _plus_number,
-    _plus_number,
-    _plus_array,
+    "A sum", "add", Automatic.add, Automatic.add_plain, _plus_number, _plus_number, _plus_array
 )
 DIFFERENCE = Operator(
     "A difference",
     "sub",
-    Primitives.subtract,
-    Primitives.subtract_plain,
+    Automatic.subtract,
+    Automatic.subtract_plain,
     _minus_number,
     _minus_number,
     _minus_array,
@@ -170,9 +150,9 @@ DIFFERENCE = Operator(
 PRODUCT = Operator(
     "A product",
     "mul",
-    Primitives.multiply,
-    Primitives.multiply_plain,
-    Primitives.multiply_integer,
-    Primitives.multiply_scalar,
+    Automatic.multiply,
+    Automatic.multiply_plain,
+    Automatic.multiply_integer,
+    Automatic.multiply_scalar,
     _times_array,
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+from collections.abc import Iterator
 from functools import reduce
 from typing import Any
 
@@ -10,20 +11,26 @@ import numpy as np
 
 from ren.core.errors import ParameterError
 from ren.schemes.ckks.arithmetic.argument_checks import as_integer, check_ciphertext
-from ren.schemes.ckks.arithmetic.automatic import kept_to, multiply_plain, need_level, with_noise
-from ren.schemes.ckks.arithmetic.blocks import blocks_of
+from ren.schemes.ckks.arithmetic.automatic import multiply_plain
+from ren.schemes.ckks.arithmetic.evolve import (
+    fills_slots,
+    kept_to,
+    need_level,
+    relabelled,
+    within_that_of,
+)
 from ren.schemes.ckks.arithmetic.operation_hooks import circuit
-from ren.schemes.ckks.arithmetic.rotation import rotate
-from ren.schemes.ckks.arithmetic.tails import cleared, fills_slots
+from ren.schemes.ckks.arithmetic.rotation import cleared, rotate
+from ren.schemes.ckks.arithmetic.shapes import shapes_of
 from ren.schemes.ckks.circuits.diagonals import best_diagonals
 from ren.schemes.ckks.circuits.entries import Entries
 from ren.schemes.ckks.circuits.linear import encoded
-from ren.schemes.ckks.circuits.shaping import relabelled, reshaped, rotations_summed
+from ren.schemes.ckks.circuits.shaping import blocks_of, reshaped, rotations_summed
 from ren.schemes.ckks.encoding.ciphertext_data import CiphertextT, known_length
 from ren.schemes.ckks.encoding.layout import COPIES, ZEROS
 from ren.schemes.ckks.encoding.plaintext import encode
 from ren.schemes.ckks.noise import bounds as noises
-from ren.schemes.rlwe.user_call import announce
+from ren.schemes.rlwe.active_context import announce
 
 _RADIX = 64  # a stage of cumsum has at most so many diagonals
 
@@ -45,21 +52,20 @@ def mean(ct: CiphertextT, keepdims: bool = False) -> CiphertextT:
         return ct
     need_level(ct, 1, "mean()")
     if fills_slots(ct):
-        result = _kept(_over_all_slots(ct, length) * (1 / length), ct, 1)
-        return _kept_axes(result, ct, keepdims)
-    share = encode(
-        np.full(length, 1 / length), ct.params, ct.level, ct.layout.blocks, bound=1 / length
-    )
-    result = _kept(_over_all_slots(multiply_plain(ct, share), length), ct, 1)
-    return _kept_axes(result, ct, keepdims)
+        result = _over_all_slots(ct, length) * (1 / length)
+    else:
+        shares, blocks = np.full(length, 1 / length), ct.layout.blocks
+        p = encode(shares, ct.params, ct.level, blocks, bound=1 / length)
+        result = _over_all_slots(multiply_plain(ct, p), length)
+    return _kept_axes(_kept(result, ct, 1), ct, keepdims)
 
 
 def _kept_axes(result: CiphertextT, ct: CiphertextT, keepdims: bool) -> CiphertextT:
     """A number in every slot; with `keepdims` as an array of as many axes as those summed."""
     if not keepdims:
         return result
-    rank = len(ct.layout.shape) if ct.layout.has_shape else 1  # type: ignore[arg-type]
-    result = relabelled(result, 1, result.layout.is_complex, COPIES)
+    rank = len(shapes_of(ct)[1])
+    result = relabelled(result, 1, COPIES)
     return reshaped(result, (1,) * rank) if rank > 1 else result
 
 
@@ -74,16 +80,16 @@ def dot(ct: CiphertextT, w: Any) -> CiphertextT:
     """
     length, other = known_length(ct), _length_of(w)
     if length is None or length != other:
+        texts = ("a scalar or a matrix" if n is None else f"{n} numbers" for n in (length, other))
         raise ParameterError(
-            f"dot() got vectors of {_named(length)} and {_named(other)}.",
+            f"dot() got vectors of {' and '.join(texts)}.",
             "Both have one length.",
             "Pad the shorter one, or slice the longer one.",
         )
-    is_encrypted, needed = isinstance(w, type(ct)), 1
+    is_encrypted = isinstance(w, type(ct))
     shows = is_encrypted and not ct.layout.tail.times(w.layout.tail).is_zero
-    if shows and not fills_slots(ct) and ct.layout.tail.has_leftovers:
-        needed = 2
-    need_level(ct, needed, "dot()")
+    is_masked = shows and ct.layout.tail.has_leftovers and not fills_slots(ct)
+    need_level(ct, 1 + is_masked, "dot()")
     if is_encrypted:
         need_level(w, 1, "dot()")
     ct = cleared(ct, "dot()") if shows else ct
@@ -104,22 +110,19 @@ def cumsum(ct: CiphertextT) -> CiphertextT:
     stages = max(1, -(-(length - 1).bit_length() // (_RADIX.bit_length() - 1)))
     need_level(ct, stages if length > 1 else 0, "cumsum()")
     radix = int(np.ceil(round(length ** (1 / stages), 9)))
-    windows: list[tuple[int, int]] = []
-    step = 1
-    while step < length:
-        windows.append((step, min(radix, -(-length // step))))
-        step *= radix
-    slots, blocks = ct.slots, ct.layout.blocks
-    if blocks == 1:
-        announce(lambda: [k for s, c in windows for k in _steps_of_window(s, c, length, slots)])
-    for step, count in windows:
-        ct = encoded(_window(step, count, length), ct.params, ct.level) @ ct
+
+    def windows() -> Iterator[Entries]:
+        step = 1
+        while step < length:
+            yield _window(step, min(radix, -(-length // step)), length)
+            step *= radix
+
+    slots = ct.slots
+    if ct.layout.blocks == 1:
+        announce(lambda: [k for m in windows() for k in best_diagonals(m, slots, None)[1].keys])
+    for matrix in windows():
+        ct = encoded(matrix, ct.params, ct.level) @ ct
     return ct
-
-
-def _steps_of_window(step: int, count: int, length: int, slots: int) -> frozenset[int]:
-    """The steps of the rotations in one stage of `cumsum`."""
-    return best_diagonals(_window(step, count, length), slots, None)[1].keys
 
 
 def _window(step: int, count: int, length: int) -> Entries:
@@ -191,7 +194,7 @@ def _product(ct: CiphertextT, what: str) -> CiphertextT:
     need_level(ct, len(_doublings(1, period)) + is_masked, what)
     ct = cleared(ct, what)
     if length < period:
-        ct = relabelled(ct, period, ct.layout.is_complex, ZEROS)
+        ct = relabelled(ct, period, ZEROS)
         ct = ct + np.repeat([0.0, 1.0], [length, period - length])
     slots = ct.slots
     announce(lambda: [-k for k in _doublings(period, slots)] + _doublings(1, period))
@@ -199,7 +202,7 @@ def _product(ct: CiphertextT, what: str) -> CiphertextT:
         ct = ct + rotate(ct, -step)
     for step in _doublings(1, period):
         ct = ct * rotate(ct, step)
-    return relabelled(ct, None, ct.layout.is_complex)
+    return relabelled(ct, None)
 
 
 @circuit("any")
@@ -212,13 +215,12 @@ def any_of(ct: CiphertextT) -> CiphertextT:
 def _over_all_slots(ct: CiphertextT, length: int) -> CiphertextT:
     """The sum over all slots of all blocks, of which all but `length` are zero."""
     result = rotations_summed(reduce(operator.add, blocks_of(ct)), ct.slots, 1)
-    return relabelled(_kept(result, ct, length), None, ct.layout.is_complex)
+    return relabelled(_kept(result, ct, length), None)
 
 
 def _kept(result: CiphertextT, ct: CiphertextT, times: int) -> CiphertextT:
     """`result`, nowhere larger than `times` the largest of `ct`."""
-    largest = noises.of_largest(ct.noise, ct.layout.blocks)
-    return with_noise(result, lambda noise: noises.within_times(noise, largest, times))
+    return within_that_of(result, noises.of_largest(ct.noise, ct.layout.blocks), times)
 
 
 def _doublings(first: int, end: int) -> list[int]:
@@ -229,7 +231,3 @@ def _length_of(w: Any) -> int | None:
     if hasattr(w, "layout"):
         return known_length(w)
     return len(w) if np.ndim(w) == 1 else None
-
-
-def _named(length: int | None) -> str:
-    return "a scalar or a matrix" if length is None else f"{length} numbers"

@@ -2,43 +2,41 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Sequence
 from functools import reduce
 from typing import Any
 
-import attrs
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ren.core.errors import ParameterError
+from ren.poly import Poly, batching
 from ren.schemes.ckks.arithmetic.argument_checks import as_ciphertexts, as_integer
-from ren.schemes.ckks.arithmetic.automatic import add, kept_to, need_level, with_noise
-from ren.schemes.ckks.arithmetic.blocks import as_blocks, blocks_of, evolve_layout
+from ren.schemes.ckks.arithmetic.automatic import add
+from ren.schemes.ckks.arithmetic.evolve import (
+    evolve,
+    evolve_layout,
+    kept_to,
+    need_level,
+    relabelled,
+    with_noise,
+    within_that_of,
+)
 from ren.schemes.ckks.arithmetic.manual import normal
 from ren.schemes.ckks.arithmetic.operation_hooks import circuit, operation
-from ren.schemes.ckks.arithmetic.rotation import conjugate, cyclic
-from ren.schemes.ckks.arithmetic.tails import cleared, shape_text
+from ren.schemes.ckks.arithmetic.rotation import cleared, conjugate, cyclic
+from ren.schemes.ckks.arithmetic.shapes import batch_axes, count_text, shape_text, shapes_of
 from ren.schemes.ckks.encoding.ciphertext_data import (
     CiphertextData,
     CiphertextT,
-    batch_of,
     known_length,
 )
-from ren.schemes.ckks.encoding.layout import LEFTOVERS, ZEROS, Layout, Tail
-from ren.schemes.ckks.encoding.values import as_numbers
-from ren.schemes.ckks.noise.bounds import larger, of_rotations, within_that_of
+from ren.schemes.ckks.encoding.encoder import as_numbers
+from ren.schemes.ckks.encoding.layout import LEFTOVERS, ZEROS, Layout
+from ren.schemes.ckks.noise import bounds as noises
 from ren.schemes.ckks.noise.sigmas import switch_sigma
-from ren.schemes.rlwe.user_call import announce, called
-
-
-@operation("a change of length", lambda x, length, is_complex, tail: x)
-def relabelled(
-    ct: CiphertextT, length: int | None, is_complex: bool, tail: Tail = LEFTOVERS
-) -> CiphertextT:
-    """The same slots, of which `length` are in use; `tail` is what stands in the others."""
-    return dataclasses.replace(ct, layout=Layout(length, is_complex, tail=tail))
+from ren.schemes.rlwe.active_context import announce, called
 
 
 @circuit("mask()")
@@ -56,7 +54,7 @@ def mask(ct: CiphertextT, m: ArrayLike | None = None) -> CiphertextT:
     if factors.ndim != 1 or len(factors) != (ct.slots if length is None else length):
         raise ParameterError(
             f"mask() got an array of shape {factors.shape}.",
-            f"The ciphertext holds {'a scalar' if length is None else f'{length} numbers'}.",
+            f"The ciphertext holds {count_text(length)}.",
             "Pass one factor for each number.",
         )
     need_level(ct, 1, "mask()")
@@ -69,11 +67,11 @@ def item(ct: CiphertextT, index: Any) -> CiphertextT:
 
     Of a vector that is cut into blocks: within one of them, or from the start of one on.
     """
-    length, batch = known_length(ct), batch_of(ct)
+    length = known_length(ct)
     is_last = isinstance(index, tuple) and len(index) == 2 and index[0] is Ellipsis
     if is_last:
         index = index[1]  # ct[..., i:j] of a batch
-    if len(batch) > (ct.layout.blocks > 1) and not is_last:
+    if batch_axes(ct) and not is_last:
         raise ParameterError(
             f"A ciphertext of shape {ct.shape} was indexed by {index!r:.40}, along a batch axis.",
             "A batch is taken apart by ckks.unstack; numbers are sliced along the last axis.",
@@ -81,8 +79,7 @@ def item(ct: CiphertextT, index: Any) -> CiphertextT:
         )
     if length is None or not isinstance(index, slice) or index.step not in (None, 1):
         raise ParameterError(
-            f"A ciphertext of {'a scalar' if length is None else f'{length} numbers'} was indexed "
-            f"by {index!r:.40}.",
+            f"A ciphertext of {count_text(length)} was indexed by {index!r:.40}.",
             "Slices with step 1 are cut out: they are rotations.",
             "Write ct[i:j], or ct[i : i + 1] for one number.",
         )
@@ -101,7 +98,7 @@ def item(ct: CiphertextT, index: Any) -> CiphertextT:
         return _from_blocks(ct, start, stop)
     tail = ct.layout.tail.cut(start, length - stop)
     with called(f"ct[{'..., ' * is_last}{_text(index)}]"):
-        return relabelled(cyclic(ct, start), stop - start, ct.layout.is_complex, tail)
+        return relabelled(cyclic(ct, start), stop - start, tail)
 
 
 def _text(index: slice) -> str:
@@ -139,7 +136,7 @@ def _from_blocks(ct: CiphertextT, start: int, stop: int) -> CiphertextT:
         )
     with called(f"ct[{start}:{stop}]"):
         parts = [cyclic(part, offset) for part in parts]
-    return as_blocks(parts, Layout(stop - start, ct.layout.is_complex, len(parts), tail=LEFTOVERS))
+    return as_blocks(parts, length=stop - start, shape=None, tail=LEFTOVERS)
 
 
 def reshaped(ct: CiphertextT, shape: tuple[Any, ...]) -> CiphertextT:
@@ -152,13 +149,11 @@ def reshaped(ct: CiphertextT, shape: tuple[Any, ...]) -> CiphertextT:
         result = ()
     if length is None or not result:
         raise ParameterError(
-            f"A ciphertext of {'a scalar' if length is None else f'{length} numbers'} was to have "
-            f"the shape {sizes}.",
+            f"A ciphertext of {count_text(length)} was to have the shape {sizes}.",
             "A shape is one or more sizes whose product is the count of the numbers.",
             "One size may be -1: it is worked out. For a vector write ct.reshape(-1).",
         )
-    label = result if len(result) > 1 else None
-    return evolve_layout(ct, attrs.evolve(ct.layout, shape=label))
+    return evolve_layout(ct, shape=result if len(result) > 1 else None)
 
 
 @circuit("tile()")
@@ -181,7 +176,7 @@ def tile(ct: CiphertextT, count: int) -> CiphertextT:
             "Make it a vector, ct.reshape(-1), or broadcast it against an array of ones.",
         )
     result = kept_to(rotations_summed(cleared(ct, "tile()"), count, -length), ct)
-    result = relabelled(result, count * length, ct.layout.is_complex, ZEROS)
+    result = relabelled(result, count * length, ZEROS)
     return result if shape is None else reshaped(result, (*shape[:-1], count * length))
 
 
@@ -226,8 +221,7 @@ def pad(x: Any, length: int) -> Any:
         )
     if held == size:
         return x
-    result = cleared(normal(x), "pad()")
-    return evolve_layout(result, attrs.evolve(result.layout, length=size))
+    return evolve_layout(cleared(normal(x), "pad()"), length=size)
 
 
 def _padded_array(x: Any, size: int) -> NDArray:
@@ -244,7 +238,7 @@ def _padded_array(x: Any, size: int) -> NDArray:
 
 def rotations_summed(ct: CiphertextT, count: int, step: int) -> CiphertextT:
     """x[i] + x[i + step] + ... of `count` terms, `count * step` being within the slots."""
-    announce(lambda: _steps_of_sum(count, step))
+    announce(lambda: [(count >> i) * step for i in range(1, count.bit_length())])
     result, terms, switches = ct, 1, 0
     for bit in bin(count)[3:]:
         result, terms = add(result, cyclic(result, terms * step)), 2 * terms
@@ -254,16 +248,7 @@ def rotations_summed(ct: CiphertextT, count: int, step: int) -> CiphertextT:
     if result is ct:
         return ct
     added = switches * switch_sigma(result.params, result.level) ** 2
-    return with_noise(result, lambda noise: of_rotations(ct.noise, noise, count, added))
-
-
-def _steps_of_sum(count: int, step: int) -> list[int]:
-    """The steps of the rotations in `rotations_summed`."""
-    steps, terms = [], 1
-    for bit in bin(count)[3:]:
-        steps += [terms * step, *([step] * (bit == "1"))]
-        terms = 2 * terms + (bit == "1")
-    return steps
+    return with_noise(result, lambda noise: noises.of_rotations(ct.noise, noise, count, added))
 
 
 @circuit("concat()")
@@ -287,8 +272,8 @@ def concat(ciphertexts: Sequence[CiphertextT]) -> CiphertextT:
         )
     if len(parts) == 1:
         return parts[0]
-    shapes = [ct.shape[-len(ct.layout.shape or (1,)) :] for ct in parts]
-    if len({(batch_of(ct), shape[1:]) for ct, shape in zip(parts, shapes, strict=True)}) > 1:
+    shapes = [shapes_of(ct) for ct in parts]
+    if len({(batch, core[1:]) for batch, core in shapes}) > 1:
         raise ParameterError(
             f"Ciphertexts of shapes {'; '.join(map(shape_text, parts))} were to be joined.",
             "Their numbers are joined along the first axis; all other axes are equal.",
@@ -300,10 +285,10 @@ def concat(ciphertexts: Sequence[CiphertextT]) -> CiphertextT:
     placed = [
         cyclic(cleared(normal(ct), "concat()"), k) for ct, k in zip(parts, steps, strict=True)
     ]
-    result, most = reduce(add, placed), reduce(larger, (ct.noise for ct in placed))
-    result = with_noise(result, lambda noise: within_that_of(noise, most))
-    result = relabelled(result, sum(lengths), is_complex, ZEROS)
-    return reshaped(result, (-1, *shapes[0][1:])) if len(shapes[0]) > 1 else result
+    result = within_that_of(reduce(add, placed), reduce(noises.larger, (ct.noise for ct in placed)))
+    result = relabelled(result, sum(lengths), ZEROS, is_complex)
+    _, core = shapes[0]
+    return reshaped(result, (-1, *core[1:])) if len(core) > 1 else result
 
 
 @circuit("real")
@@ -312,7 +297,7 @@ def real(ct: CiphertextT) -> CiphertextT:
     if not ct.layout.is_complex:
         return ct
     need_level(ct, 1, "The real part")
-    return _as_real(kept_to((ct + conjugate(ct)) * 0.5, ct))
+    return evolve_layout(kept_to((ct + conjugate(ct)) * 0.5, ct), is_complex=False)
 
 
 @circuit("imag")
@@ -321,11 +306,7 @@ def imag(ct: CiphertextT) -> CiphertextT:
     if not ct.layout.is_complex:
         return ct * 0
     need_level(ct, 1, "The imaginary part")
-    return _as_real(kept_to((ct - conjugate(ct)) * -0.5j, ct))
-
-
-def _as_real(ct: CiphertextT) -> CiphertextT:
-    return evolve_layout(ct, attrs.evolve(ct.layout, is_complex=False))
+    return evolve_layout(kept_to((ct - conjugate(ct)) * -0.5j, ct), is_complex=False)
 
 
 def _vector_length(ct: CiphertextData, what: str) -> int:
@@ -337,3 +318,49 @@ def _vector_length(ct: CiphertextData, what: str) -> int:
             "Encrypt an array of one number or more.",
         )
     return length
+
+
+# ------------------------------------------------------------------- blocks
+
+# Vectors longer than the slots are cut; blocks are the last batch axis. Steps of programs take them
+# apart and put them together: in captured functions, and under JAX's transformations too.
+
+
+def blocks_of(x: CiphertextT) -> list[CiphertextT]:
+    """One ciphertext for each block, all slots in use; `x` itself where it is not cut."""
+    if x.layout.blocks == 1:
+        return [x]
+    x = normal(x)
+    return [_block(x, i) for i in range(x.layout.blocks)]
+
+
+@operation("a block", lambda x, index: x[..., index, :])
+def _block(x: CiphertextT, index: int) -> CiphertextT:
+    def block(p: Poly) -> Poly:
+        """One without the axis, or of size 1 there, is that of all blocks."""
+        if len(p.shape) < rank:
+            return p
+        return batching.item(p, index if p.shape[-3] > 1 else 0)
+
+    rank = max(len(p.shape) for p in x.polys)
+    layout = Layout(x.slots, x.layout.is_complex)  # what the last one holds beyond is data here
+    noise = noises.item(x.noise, index)
+    return evolve(x, tuple(map(block, x.polys)), noise, layout=layout)
+
+
+def as_blocks(parts: Sequence[CiphertextT], **layout: Any) -> CiphertextT:
+    """The blocks, all at one level, as one ciphertext of this layout; one block stays as it is."""
+    result = parts[0] if len(parts) == 1 else _beside(*parts)
+    return evolve_layout(result, blocks=len(parts), **layout)
+
+
+@operation("blocks", lambda *parts: np.stack(parts, -2))
+def _beside(first: CiphertextT, *rest: CiphertextT) -> CiphertextT:
+    normals = [normal(x) for x in (first, *rest)]
+    polys = tuple(
+        batching.stacked(halves, -1) for halves in zip(*(x.polys for x in normals), strict=True)
+    )
+    noise = noises.side_by_side([x.noise for x in normals])
+    count = len(normals)
+    layout = Layout(count * first.slots, first.layout.is_complex, count)
+    return evolve(normals[0], polys, noise, layout=layout)

@@ -20,7 +20,7 @@ from ren.core.errors import FrozenError, OperandError, ParameterError, TracedVal
 from ren.core.user_frame import user_line
 from ren.poly.symbolic import Symbolic
 from ren.schemes.ckks.encoding.ciphertext_data import CiphertextData
-from ren.schemes.ckks.encoding.values import as_numbers
+from ren.schemes.ckks.encoding.encoder import as_numbers
 
 # The operators behind NumPy's functions, and what to write for those that have none.
 _OPERATORS = {
@@ -55,30 +55,70 @@ _INSTEAD = {
     "layout": "Write x = x.reshape(...).",
     "shape": "Write x = x.reshape(...).",
 }
-_DIVISION = "Multiply by ckks.math.inverse(x, interval=(a, b)), for x in [a, b] without zero."
 
 
-def no_truth(x: Any, *_: Any) -> NoReturn:
-    """Refuse comparisons and truth values."""
-    raise _truth_error()
+def _refusal(error: Callable[..., Exception], given: str, *reasons: str) -> Callable[..., NoReturn]:
+    """A method that raises: the user's line and what it does, what is needed and what to do."""
+
+    def refuse(*_: Any, **__: Any) -> NoReturn:
+        raise error(f"{user_line()} {given}", *reasons)
+
+    return refuse
 
 
-def is_same(x: Any, other: object) -> bool:
-    """True for the same object; encrypted numbers are not compared."""
-    if x is other:
-        return True
-    if isinstance(other, CiphertextData | numbers.Number | np.ndarray | jax.Array | Symbolic):
-        raise _truth_error()
-    return NotImplemented
-
-
-def no_value(x: Any, *_: Any, **__: Any) -> NoReturn:
-    """Refuse conversions to numbers and arrays."""
-    raise TracedValueError(
-        f"{user_line()} takes the numbers of a ciphertext, as a NumPy array or a number.",
-        "They are encrypted: only the context of their owner gives them, by decrypt().",
-        "Compute with ct's own operators, methods and ckks.math, and decrypt() the result.",
+def _approximation(what: str, name: str) -> Callable[..., NoReturn]:
+    """A method that raises, and names the function of `ckks.math` to write instead."""
+    return _refusal(
+        OperandError,
+        f"asks for {what} of encrypted numbers.",
+        "Functions of them are polynomials that are close on an interval.",
+        f"Write ckks.math.{name}(ct, interval=(a, b)); see help(ckks.math.{name}).",
     )
+
+
+def _division(what: str) -> Callable[..., NoReturn]:
+    return _refusal(
+        OperandError,
+        f"{what}.",
+        "Division by numbers and arrays in the clear is a product; by encrypted ones it is "
+        "approximated.",
+        "Multiply by ckks.math.inverse(x, interval=(a, b)), for x in [a, b] without zero.",
+    )
+
+
+no_truth = _refusal(
+    TracedValueError,
+    "asks whether encrypted numbers are true, or compares them.",
+    "Only the owner of the secret key can see them: no branch can depend on them.",
+    "Compute both sides and choose slot by slot with ckks.math.where, or decrypt() first.",
+)
+no_value = _refusal(
+    TracedValueError,
+    "takes the numbers of a ciphertext, as a NumPy array or a number.",
+    "They are encrypted: only the context of their owner gives them, by decrypt().",
+    "Compute with ct's own operators, methods and ckks.math, and decrypt() the result.",
+)
+no_item_assignment = _refusal(
+    OperandError,
+    "assigns to slots of a ciphertext.",
+    "Ciphertexts never change, so that programs can share them.",
+    "Write x = x.mask(m) + values, with m zero where the values go.",
+)
+no_remainder = _refusal(
+    OperandError,
+    "takes a remainder or an integer quotient of encrypted numbers.",
+    "Slots hold real or complex numbers, and arithmetic on them is + - * and polynomials.",
+    "See ckks.math.round, and `/` by numbers in the clear.",
+)
+no_exponent = _refusal(
+    OperandError,
+    "has a ciphertext in the exponent.",
+    "Powers with encrypted exponents are approximated.",
+    "Write ckks.math.exp(x * math.log(base), interval=(a, b)).",
+)
+no_divisor = _division("divides by a ciphertext")
+no_absolute_value = _approximation("the absolute value", "abs")
+no_rounding = _approximation("the nearest integers", "round")
 
 
 def no_iteration(x: Any) -> Iterator[NoReturn]:
@@ -95,97 +135,13 @@ def no_iteration(x: Any) -> Iterator[NoReturn]:
     yield
 
 
-def no_item_assignment(x: Any, index: Any, value: Any) -> NoReturn:
-    """Refuse assignments to slots."""
-    raise OperandError(
-        f"{user_line()} assigns to slots of a ciphertext.",
-        "Ciphertexts never change, so that programs can share them.",
-        "Write x = x.mask(m) + values, with m zero where the values go.",
-    )
-
-
-def inverted(other: Any) -> Any:
-    """1/other for numbers and arrays.
-
-    Raises:
-        OperandError: neither numbers nor an array.
-        ParameterError: a zero among them.
-    """
-    if isinstance(other, Symbolic):
-        return 1 / other
-    if isinstance(other, CiphertextData) or not isinstance(
-        other, numbers.Number | np.generic | np.ndarray | jax.Array | list | tuple
-    ):
-        raise _division_error(f"divides a ciphertext by a {type(other).__name__}")
-    divisor: Any = other
-    if not isinstance(other, int | float | complex | Fraction | Decimal):
-        divisor = as_numbers(other)
-        if divisor.dtype.kind not in "biufc":
-            raise _division_error(f"divides a ciphertext by an array of {divisor.dtype}")
-        divisor = divisor.astype(np.complex128 if divisor.dtype.kind == "c" else np.float64)
-    if np.any(np.equal(divisor, 0)):
-        raise ParameterError(
-            f"{user_line()} divides a ciphertext by zero.",
-            "A ciphertext is multiplied by the inverses of the numbers that divide it.",
-            "Leave the zeros out, or put ones in their place.",
-        )
-    return 1 / divisor
-
-
-def no_divisor(x: Any, other: Any) -> NoReturn:
-    """Refuse a ciphertext as a divisor."""
-    raise _division_error("divides by a ciphertext")
-
-
-def no_remainder(x: Any, *_: Any) -> NoReturn:
-    """Refuse remainders and integer quotients."""
-    raise OperandError(
-        f"{user_line()} takes a remainder or an integer quotient of encrypted numbers.",
-        "Slots hold real or complex numbers, and arithmetic on them is + - * and polynomials.",
-        "See ckks.math.round, and `/` by numbers in the clear.",
-    )
-
-
-def no_exponent(x: Any, base: Any) -> NoReturn:
-    """Refuse a ciphertext as an exponent."""
-    raise OperandError(
-        f"{user_line()} has a ciphertext in the exponent.",
-        "Powers with encrypted exponents are approximated.",
-        "Write ckks.math.exp(x * math.log(base), interval=(a, b)).",
-    )
-
-
-def no_absolute_value(x: Any) -> NoReturn:
-    """Refuse abs()."""
-    raise _approximation_error("the absolute value", "abs")
-
-
-def no_rounding(x: Any, digits: int | None = None) -> NoReturn:
-    """Refuse round()."""
-    raise _approximation_error("the nearest integers", "round")
-
-
-def array_ufunc(x: Any, ufunc: np.ufunc, method: str, *args: Any, **kwargs: Any) -> Any:
-    """Call the operator behind one of NumPy's element-wise functions; refuse the others."""
-    name = _OPERATORS.get(ufunc.__name__)
-    if "out" in kwargs and kwargs["out"][0] is args[0]:
-        del kwargs["out"]  # `array += ct` binds the name to the sum
-    if name is None or method != "__call__" or kwargs:
-        raise _numpy_error(ufunc.__name__)
-    left, right = args
-    reflected = not isinstance(left, CiphertextData)
-    ciphertext, other = (right, left) if reflected else (left, right)
-    result = getattr(ciphertext, f"__{'r' * reflected}{name}__")(other)
-    if result is NotImplemented:
-        raise _numpy_error(ufunc.__name__)
-    return result
-
-
-def array_function(
-    x: Any, function: Callable, _types: Any, _args: Any, kwargs: dict[str, Any]
-) -> NoReturn:
-    """Refuse NumPy's other functions."""
-    raise _numpy_error(function.__name__, kwargs.get("axis"))
+def is_same(x: Any, other: object) -> bool:
+    """True for the same object; encrypted numbers are not compared."""
+    if x is other:
+        return True
+    if isinstance(other, CiphertextData | numbers.Number | np.ndarray | jax.Array | Symbolic):
+        no_truth()
+    return NotImplemented
 
 
 def no_assignment(x: Any, name: str, *_: Any) -> NoReturn:
@@ -197,9 +153,9 @@ def no_assignment(x: Any, name: str, *_: Any) -> NoReturn:
     )
 
 
-def no_power(exponent: Any) -> OperandError:
-    """The error for an exponent that is no integer."""
-    return OperandError(
+def no_power(exponent: Any) -> NoReturn:
+    """Refuse an exponent that is no integer."""
+    raise OperandError(
         f"{user_line()} raises a ciphertext to the power {exponent!r}, a "
         f"{type(exponent).__name__}.",
         "Powers have integer exponents from 0 on; others are approximated.",
@@ -207,42 +163,63 @@ def no_power(exponent: Any) -> OperandError:
     )
 
 
-def _truth_error() -> TracedValueError:
-    return TracedValueError(
-        f"{user_line()} asks whether encrypted numbers are true, or compares them.",
-        "Only the owner of the secret key can see them: no branch can depend on them.",
-        "Compute both sides and choose slot by slot with ckks.math.where, or decrypt() first.",
-    )
+def inverted(other: Any) -> Any:
+    """1/other for numbers and arrays, without zeros."""
+    if isinstance(other, Symbolic):
+        return 1 / other
+    if isinstance(other, CiphertextData) or not isinstance(
+        other, numbers.Number | np.generic | np.ndarray | jax.Array | list | tuple
+    ):
+        _division(f"divides a ciphertext by a {type(other).__name__}")()
+    divisor: Any = other
+    if not isinstance(other, int | float | complex | Fraction | Decimal):
+        divisor = as_numbers(other)
+        if divisor.dtype.kind not in "biufc":
+            _division(f"divides a ciphertext by an array of {divisor.dtype}")()
+        divisor = divisor.astype(np.complex128 if divisor.dtype.kind == "c" else np.float64)
+    if np.any(np.equal(divisor, 0)):
+        raise ParameterError(
+            f"{user_line()} divides a ciphertext by zero.",
+            "A ciphertext is multiplied by the inverses of the numbers that divide it.",
+            "Leave the zeros out, or put ones in their place.",
+        )
+    return 1 / divisor
 
 
-def _division_error(what: str) -> OperandError:
-    return OperandError(
-        f"{user_line()} {what}.",
-        "Division by numbers and arrays in the clear is a product; by encrypted ones it is "
-        "approximated.",
-        _DIVISION,
-    )
+def array_ufunc(x: Any, ufunc: np.ufunc, method: str, *args: Any, **kwargs: Any) -> Any:
+    """Call the operator behind one of NumPy's element-wise functions; refuse the others."""
+    name = _OPERATORS.get(ufunc.__name__)
+    if "out" in kwargs and kwargs["out"][0] is args[0]:
+        del kwargs["out"]  # `array += ct` binds the name to the sum
+    if name is None or method != "__call__" or kwargs:
+        _refuse_numpy(ufunc.__name__)
+    left, right = args
+    reflected = not isinstance(left, CiphertextData)
+    ciphertext, other = (right, left) if reflected else (left, right)
+    result = getattr(ciphertext, f"__{'r' * reflected}{name}__")(other)
+    if result is NotImplemented:
+        _refuse_numpy(ufunc.__name__)
+    return result
 
 
-def _approximation_error(what: str, name: str) -> OperandError:
-    return OperandError(
-        f"{user_line()} asks for {what} of encrypted numbers.",
-        "Functions of them are polynomials that are close on an interval.",
-        f"Write ckks.math.{name}(ct, interval=(a, b)); see help(ckks.math.{name}).",
-    )
+def array_function(
+    x: Any, function: Callable, _types: Any, _args: Any, kwargs: dict[str, Any]
+) -> NoReturn:
+    """Refuse NumPy's other functions."""
+    _refuse_numpy(function.__name__, kwargs.get("axis"))
 
 
-def _numpy_error(name: str, axis: Any = None) -> Exception:
-    """The error for a function of NumPy that has no operator; methods get the axis too."""
+def _refuse_numpy(name: str, axis: Any = None) -> NoReturn:
+    """Refuse a function of NumPy that has no operator, and say what to write instead."""
     if name in _COMPARISONS:
-        return _truth_error()
+        no_truth()
     if name in _IN_MATH:
-        return _approximation_error(f"np.{name}", _IN_MATH[name])
+        _approximation(f"np.{name}", _IN_MATH[name])()
     instead = _METHODS.get(name)
     if instead is not None and name in _WITH_AXIS and isinstance(axis, int):
         head = instead.removesuffix(")")
         instead = f"{head}{'' if head.endswith('(') else ', '}axis={axis})"
-    return OperandError(
+    raise OperandError(
         f"{user_line()} calls np.{name} on a ciphertext.",
         "NumPy computes on numbers, and these are encrypted.",
         f"Write {instead}." if instead else "See the methods of a Ciphertext and ckks.math.",

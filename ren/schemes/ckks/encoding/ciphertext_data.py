@@ -10,21 +10,21 @@ import dataclasses
 import math
 import operator
 import weakref
-from abc import ABC, abstractmethod
 from collections.abc import Callable
 from fractions import Fraction
-from typing import Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import attrs
 import numpy as np
 
 from ren.core.errors import OperandError
+from ren.core.listed import Listed
 from ren.core.node import Node
 from ren.core.ring import RingSpec
 from ren.poly import Poly
 from ren.schemes.ckks.encoding.layout import Layout
 from ren.schemes.ckks.noise.bounds import Noise
-from ren.schemes.ckks.noise.estimate import Estimate
+from ren.schemes.ckks.noise.estimate import Estimate, estimate_of
 from ren.schemes.ckks.parameters.parameters import Parameters
 from ren.schemes.rlwe.keys import SwitchingKey
 
@@ -51,8 +51,20 @@ class Pending:
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
-class CiphertextData(ABC):
-    """Fields of a ciphertext, as `Ciphertext` explains them, and properties that cost nothing."""
+class CiphertextData(metaclass=Listed):
+    """Fields of a ciphertext, and properties that cost nothing; see `Ciphertext` for the public.
+
+    Attributes:
+        layout: static, as level, key_id, params and own_scale are.
+        noise: what is known of message and error, float32 [*batch, WIDTH], public; NaN where
+            nothing is. Read it as `estimate`.
+        seed: what c1 was expanded from, for fresh ciphertexts only; halves their bytes. It does
+            not travel through pytrees, nor does the next.
+        pending: what sums go on from while the normal form of a product has not run.
+        own_scale: the scale where it is not the level's, inside `ckks.manual()` only.
+    """
+
+    __internal__ = ("layout", "noise", "seed", "pending", "own_scale")
 
     polys: tuple[Poly, ...]
     level: int
@@ -118,30 +130,17 @@ class CiphertextData(ABC):
         Raises:
             TracedValueError: inside a function that is being captured or traced.
         """
-        return Estimate.of(self.noise)
+        return estimate_of(self.noise)
 
-    # Operators that circuits compute with.
+    if TYPE_CHECKING:  # operators that circuits compute with; `Ciphertext` defines them
 
-    @abstractmethod
-    def __add__(self, other: Any) -> Self: ...
-
-    @abstractmethod
-    def __radd__(self, other: Any) -> Self: ...
-
-    @abstractmethod
-    def __sub__(self, other: Any) -> Self: ...
-
-    @abstractmethod
-    def __rsub__(self, other: Any) -> Self: ...
-
-    @abstractmethod
-    def __mul__(self, other: Any) -> Self: ...
-
-    @abstractmethod
-    def __rmul__(self, other: Any) -> Self: ...
-
-    @abstractmethod
-    def __neg__(self) -> Self: ...
+        def __add__(self, other: Any) -> Self: ...
+        def __radd__(self, other: Any) -> Self: ...
+        def __sub__(self, other: Any) -> Self: ...
+        def __rsub__(self, other: Any) -> Self: ...
+        def __mul__(self, other: Any) -> Self: ...
+        def __rmul__(self, other: Any) -> Self: ...
+        def __neg__(self) -> Self: ...
 
 
 def known_length(x: Any) -> int | None:

@@ -1,4 +1,4 @@
-"""The canonical embedding (n/2 complex slots <-> n real coefficients), and residues.
+"""Numbers, the canonical embedding (n/2 complex slots <-> n real coefficients), and residues.
 
 Slot j of a polynomial a is a(zeta^(5^j)), zeta = exp(i pi / n). The powers 5^j mod 2n are exactly
 the exponents 4k + 1, and x = zeta^(4k+1) has x^(n/2) = i. So with b_m = a_m + i a_(m+n/2) the slots
@@ -16,34 +16,64 @@ import math
 from collections.abc import Sequence
 from fractions import Fraction
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ren.core.errors import ParameterError
-from ren.lowering.runtime import host_integers as integers
+from ren.lowering.runtime.host_arrays import empty
 
 _LARGEST_INTEGER = 1 << 62  # what goes into int64, with room for a sum
 
 
+def as_numbers(values: Any) -> NDArray:
+    """Values of users as an array; of a dtype that is not numeric where they are not numbers.
+
+    ParameterError for a masked array, whose hidden entries would be encrypted too, and for an
+    integer or a fraction beyond 2^1024.
+    """
+    if isinstance(values, np.ma.MaskedArray):
+        if np.ma.is_masked(values):
+            raise ParameterError(
+                f"A masked array with {np.ma.count_masked(values)} masked entries was given.",
+                "The slots hold every entry; what stands under the mask would be among them.",
+                "Fill them first, values.filled(0.0), and encrypt the mask if it matters.",
+            )
+        values = values.data
+    try:
+        z = np.asarray(values)
+    except ValueError:  # rows of several lengths
+        return np.empty(0, object)
+    is_extended = z.dtype.kind == "V" and z.dtype.names is None and z.dtype.type is not np.void
+    if (z.dtype == object and None not in z.flat) or is_extended:  # bfloat16, float8, int4 of JAX
+        try:
+            z = z.astype(np.float64)
+        except OverflowError:
+            raise ParameterError(
+                "A number from 2^1024 on was given.",
+                "The numbers in slots are float64, and the largest modulus has far fewer bits.",
+                "Divide the numbers by a constant before they are encoded.",
+            ) from None
+        except (TypeError, ValueError):
+            return z
+    return z
+
+
 @lru_cache(maxsize=32)
-def _slot_tables(
-    half: int,
-) -> tuple[NDArray[np.intp], NDArray[np.complex128], NDArray[np.complex128]]:
-    """For degree 2 half: the transform index (5^j - 1)/4 of slot j, and the twists zeta^m and
-    zeta^-m."""
+def _slot_tables(half: int) -> tuple[NDArray[np.intp], NDArray[np.complex128]]:
+    """For degree 2 half: the transform index (5^j - 1)/4 of slot j, and the twists zeta^m."""
     indices = np.empty(half, np.intp)
     power = 1
     for j in range(half):
-        indices[j] = (power % (4 * half)) // 4
+        indices[j] = power // 4
         power = power * 5 % (4 * half)
-    twist = np.exp(1j * np.pi / (2 * half) * np.arange(half))
-    return indices, twist, twist.conj()
+    return indices, np.exp(1j * np.pi / (2 * half) * np.arange(half))
 
 
 @lru_cache(maxsize=32)
 def _scaled_untwist(slots: int, scale: float) -> NDArray[np.complex128]:
-    return _slot_tables(slots)[2] * (scale / slots)
+    return _slot_tables(slots)[1].conj() * (scale / slots)
 
 
 def encode(values: ArrayLike, n: int, slots: int, scale: Fraction | int) -> NDArray[np.float64]:
@@ -59,16 +89,9 @@ def encode(values: ArrayLike, n: int, slots: int, scale: Fraction | int) -> NDAr
         float64 [*batch, n], each an exact integer (of any size: float64 holds 53 leading bits).
 
     Raises:
-        ParameterError: for too many values, values that are not finite, or a wrong slot count.
+        ParameterError: values that are not finite, or too large for any modulus.
     """
-    check_slots(n, slots)
     z = np.asarray(values)
-    if z.ndim == 0 or z.shape[-1] > slots:
-        raise ParameterError(
-            f"Values of shape {z.shape} were given for {slots} slots.",
-            f"The last axis holds at most {slots} numbers, one for each slot.",
-            "Split the data into several vectors, or choose parameters with a larger n.",
-        )
     if not np.isfinite(z).all():
         raise ParameterError(
             "Values with NaN or infinity were given.",
@@ -102,8 +125,7 @@ def decode(
     For fewer than n/2 slots the repetitions are averaged: only the coefficients that `encode` fills
     are read.
     """
-    check_slots(n, slots)
-    indices, twist, _ = _slot_tables(slots)
+    indices, twist = _slot_tables(slots)
     stride = n // (2 * slots)
     folded = np.empty((*coefficients.shape[:-1], slots), np.complex128)
     folded.real = coefficients[..., : n // 2 : stride]
@@ -145,7 +167,7 @@ def as_integers(coefficients: NDArray) -> NDArray[np.int64] | None:
     """
     if coefficients.size and np.abs(coefficients).max() >= _LARGEST_INTEGER:
         return None
-    made = integers.empty(coefficients.shape, np.int64)
+    made = empty(coefficients.shape, np.int64)
     np.copyto(made, coefficients, casting="unsafe")
     return made
 
@@ -188,13 +210,3 @@ def _as_int64(coefficients: NDArray) -> tuple[NDArray[np.int64], NDArray[np.intp
     fraction, exponents = np.frexp(coefficients)
     shift = np.maximum(exponents - 53, 0)
     return np.ldexp(fraction, exponents - shift).astype(np.int64), shift.astype(np.intp)
-
-
-def check_slots(n: int, slots: int) -> None:
-    """Raises ParameterError unless `slots` is a power of two up to n/2."""
-    if not (1 <= slots <= n // 2 and slots & (slots - 1) == 0):
-        raise ParameterError(
-            f"slots={slots} was asked for with n={n}.",
-            f"The slot count is a power of two up to n/2 = {n // 2}.",
-            f"Pass slots={n // 2}, or leave it out.",
-        )

@@ -56,22 +56,18 @@ class Tail:
     @property
     def settled(self) -> Tail:
         """The same without a value in the clear: leftovers everywhere in its place."""
-        return (
-            attrs.evolve(self, before=MOST_SLOTS, after=MOST_SLOTS, value=0)
-            if self.has_value
-            else self
-        )
+        everywhere = {"before": MOST_SLOTS, "after": MOST_SLOTS, "value": 0}
+        return attrs.evolve(self, **everywhere) if self.has_value else self
 
     def moved(self, steps: int) -> Tail:
         """The tail after a cyclic rotation by `steps`: result[i] = x[i + steps]."""
-        before, after = max(0, self.before + steps), max(0, self.after - steps)
-        before, after = min(before, MOST_SLOTS), min(after, MOST_SLOTS)
-        return attrs.evolve(self, before=before, after=after, is_copies=False)
+        return self.cut(steps, -steps)
 
     def cut(self, start: int, end: int) -> Tail:
         """The tail of x[start:-end], rotated to slot 0."""
-        before, after = self.before + start, self.after + end
-        before, after = min(before, MOST_SLOTS), min(after, MOST_SLOTS)
+        before, after = (
+            min(max(0, count), MOST_SLOTS) for count in (self.before + start, self.after + end)
+        )
         return attrs.evolve(self, before=before, after=after, is_copies=False)
 
     def mapped(self, value: Any) -> Tail:
@@ -88,13 +84,10 @@ class Tail:
     def times(self, other: Tail) -> Tail:
         """The tail of a product: zeros in one factor are zeros in the product."""
         sides = [t for t in (self, other) if not t.has_value]  # zero where no leftovers stand
-        if not sides:
-            before, after = max(self.before, other.before), max(self.after, other.after)
-        else:
-            before, after = min(t.before for t in sides), min(t.after for t in sides)
+        most, factors = (min, sides) if sides else (max, (self, other))
+        before, after = most(t.before for t in factors), most(t.after for t in factors)
         is_bounded = not (before or after) or (self.is_bounded and other.is_bounded)
-        value = self.value * other.value if not sides else 0
-        return Tail(before, after, 0, is_bounded).mapped(value)
+        return Tail(before, after, 0, is_bounded).mapped(0 if sides else self.value * other.value)
 
     def __repr__(self) -> str:
         if self.is_zero:
@@ -103,11 +96,7 @@ class Tail:
 
 
 ZEROS = Tail()
-LEFTOVERS = Tail(
-    MOST_SLOTS, MOST_SLOTS
-)  # also of a ciphertext of one number, which fills all slots
-
-
+LEFTOVERS = Tail(MOST_SLOTS, MOST_SLOTS)  # also of one number, which fills all slots
 COPIES = Tail(MOST_SLOTS, MOST_SLOTS, is_copies=True)
 
 
@@ -117,7 +106,6 @@ class Layout:
 
     Args:
         length: numbers along the last axis; None for a scalar, which fills all slots.
-        is_complex: whether they are complex.
         blocks: how many ciphertexts a vector longer than the slots is cut into: the last batch
             axis. 1 where it is not cut; there is no such axis then.
         shape: of an image or a matrix that the numbers are, in C order; None for a vector. It says
@@ -132,11 +120,7 @@ class Layout:
     tail: Tail = ZEROS
 
     def joined(self, other: Layout, tail: Tail) -> Layout:
-        """The layout of a sum or product of two vectors of one length: complex if either is.
-
-        Args:
-            other: of a vector of the same length, or of a scalar.
-            tail: of the result.
+        """The layout of a sum or product of two vectors of one length, or with a scalar.
 
         Raises:
             ParameterError: vectors that are cut into different numbers of blocks.
@@ -174,9 +158,7 @@ class Layout:
 
     def unpacked(self, slots: NDArray) -> NDArray:
         """The values that went in, of decoded slots [*batch, slots]: complex128 or float64."""
-        z = slots
-        if self.blocks > 1:
-            z = z.reshape(*z.shape[:-2], -1)
+        z = slots.reshape(*slots.shape[:-2], -1) if self.blocks > 1 else slots
         z = z[..., 0] if self.length is None else z[..., : self.length]
         if self.shape is not None and self.has_shape:
             z = z.reshape(*z.shape[:-1], *self.shape)

@@ -6,7 +6,7 @@ import dataclasses
 import math
 from collections.abc import Hashable, Sequence
 from fractions import Fraction
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 import attrs
@@ -16,42 +16,45 @@ from numpy.typing import NDArray
 
 from ren.capture.programs import Integers, replayed
 from ren.core.errors import MessageBoundError, ParameterError, TracedValueError
+from ren.core.listed import Listed
 from ren.core.ring import Domain, RingSpec
 from ren.core.spec import Spec
-from ren.lowering.devices.devices import is_tracer
-from ren.lowering.devices.tracing import concretely
-from ren.lowering.runtime.host_integers import centered
+from ren.lowering.devices.devices import concretely, is_tracer
+from ren.lowering.runtime.host_arrays import centered
 from ren.poly import Poly
-from ren.poly.capturing import not_capturing
-from ren.poly.realization import has_placeholder
+from ren.poly.poly import bounded, from_node
+from ren.poly.realization import has_placeholder, not_capturing
 from ren.poly.symbolic import Aside, Length, Symbolic, Unfit, as_symbol
 from ren.schemes.ckks.encoding import encoder, serialization
 from ren.schemes.ckks.encoding.array_protocols import no_assignment
 from ren.schemes.ckks.encoding.display import plaintext_page
+from ren.schemes.ckks.encoding.encoder import as_numbers
 from ren.schemes.ckks.encoding.layout import Layout, Tail
-from ren.schemes.ckks.encoding.values import as_numbers
 from ren.schemes.ckks.noise import bounds as noises
 from ren.schemes.ckks.noise.bounds import Noise
-from ren.schemes.ckks.noise.reports import bound_of, is_planning, report
+from ren.schemes.ckks.noise.range_checks import bound_of, is_planning, report
 from ren.schemes.ckks.parameters.parameters import Parameters
-from ren.schemes.rlwe.files import Stored
-from ren.schemes.rlwe.gadget import gadget_of
+from ren.schemes.rlwe.frame import Stored
 from ren.schemes.rlwe.keys import from_integers, from_residues
+from ren.schemes.rlwe.keyswitch import gadget_of
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
-class Plaintext(Stored):
+class Plaintext(Stored, metaclass=Listed):
     """Encoded values, reusable as an addend and as a factor.
 
     Attributes:
+        level, params: static.
         wide: round(s_level * embedding^-1(values)), NTT domain, over the ring of `level` and the
             special primes. So a product with it can be summed before a key switch is divided by P.
-        level, layout, params: static.
+        layout: static.
         bits: static; the coefficients are below 2^bits.
         noise: a public bound of the values, and the rounding of their encoding: see `noise`.
         is_zero: all values are known to round to zero. Arguments of a captured function, and the
             leaves of a pytree, are not known to.
     """
+
+    __internal__ = ("wide", "layout", "bits", "noise", "is_zero", "poly", "factor")
 
     wide: Poly
     level: int
@@ -64,7 +67,7 @@ class Plaintext(Stored):
     @property
     def poly(self) -> Poly:
         """The encoded polynomial over the ring of its level: a view of `wide`."""
-        return self.wide.bounded(self.bits).to_ring(self.params.ring(self.level))
+        return bounded(self.wide, self.bits).to_ring(self.params.ring(self.level))
 
     @property
     def factor(self) -> Poly:
@@ -139,13 +142,7 @@ jax.tree_util.register_pytree_node(Plaintext, _flatten, _unflatten)
 
 @attrs.frozen(eq=False)
 class Encoded:
-    """Integer coefficients that become a plaintext or a ciphertext, and the values behind them.
-
-    Attributes:
-        coefficients: float64, int64 or object [*batch, n], integers below 2^bits.
-        values: the slots [*batch, k], or a number for all of them.
-        layout, bits, is_zero: as of a `Plaintext`.
-    """
+    """Integer coefficients [*batch, n] below 2^bits of any dtype, and the slots behind them."""
 
     coefficients: NDArray
     values: NDArray
@@ -169,18 +166,12 @@ def encode(
     at_once: bool = False,
     bound: float | None = None,
 ) -> Plaintext:
-    """The plaintext of real or complex `values` [*batch, k] at `level`.
+    """The plaintext of real or complex `values` [*batch, k] at `level`; errors as of `ctx.encode`.
 
     Leading axes are batch axes; a scalar fills all slots. Shorter vectors are padded with zeros,
     longer ones cut into blocks of `params.slots`, at least as many as asked for. It is a program;
-    `at_once` it is computed, which does not wait for a plan of its own.
-
-    Args:
-        bound: public, of the modulus of the values; None for the power of two above.
-
-    Raises:
-        ParameterError: values that are not numbers, are too many, too large for the level, or
-            beyond `bound`.
+    `at_once` it is computed, which does not wait for a plan of its own. `bound` is public, of the
+    modulus of the values; None for the power of two above.
     """
     symbol = as_symbol(values)
     if symbol is not None:
@@ -189,9 +180,7 @@ def encode(
     ring = gadget_of(params).extended(params.ring(level))
     noise = noises.of_values(given.values, params, float(params.scale(level)), bound)
     if at_once:
-        integers = encoder.as_integers(given.coefficients)
-        poly = None if integers is None else Integers(integers, ring)
-        (wide,) = replayed(_transformed, None, poly or poly_of(given.coefficients, ring))
+        (wide,) = replayed(_transformed, None, integers_of(given.coefficients, ring))
     else:
         wide = poly_of(given.coefficients, ring).ntt()
     return Plaintext(wide, level, given.layout, params, given.bits, noise, given.is_zero)
@@ -201,12 +190,37 @@ def _transformed(_: None, poly: Poly) -> tuple[Poly]:
     return (poly.ntt(),)
 
 
+def integers_of(coefficients: NDArray, ring: RingSpec) -> Integers | Poly:
+    """Integer coefficients [*batch, n] of any size and dtype, for a program that runs at once."""
+    if (values := encoder.as_integers(coefficients)) is not None:
+        return Integers(values, ring)
+    return from_residues(encoder.residues(coefficients, ring.moduli), ring, Domain.COEFF)
+
+
 def poly_of(coefficients: NDArray, ring: RingSpec) -> Poly:
     """The polynomial with integer coefficients [*batch, n] of any size and dtype."""
-    values = encoder.as_integers(coefficients)
-    if values is None:
-        return from_residues(encoder.residues(coefficients, ring.moduli), ring, Domain.COEFF)
-    return from_integers(values, ring)
+    given = integers_of(coefficients, ring)
+    return given if isinstance(given, Poly) else from_integers(given.values, ring)
+
+
+def constant_poly(
+    value: complex | Symbolic, ring: RingSpec, scale: Fraction
+) -> Poly | int | Symbolic:
+    """round(value scale) in every slot: an integer, or of complex values two terms."""
+    n = ring.n
+    if not isinstance(value, Symbolic):
+        parts = encoder.encode_constant(value, n, scale)
+        if parts.keys() <= {0}:
+            return parts.get(0, 0)
+        return from_residues(_constant_limbs(ring, scale, value), ring, Domain.COEFF).ntt()
+    if not isinstance(value.sample, complex):
+        return value.map(lambda v: encoder.encode_constant(v, n, scale).get(0, 0))
+    limbs = partial(_constant_limbs, ring, scale)
+    return from_node(value.encoded((ring, scale), Spec(ring, Domain.COEFF), limbs)).ntt()
+
+
+def _constant_limbs(ring: RingSpec, scale: Fraction, value: complex) -> NDArray[np.uint32]:
+    return encoder.residues(encoder.constant_coefficients(value, ring.n, scale), ring.moduli)
 
 
 def _encode_symbol(
@@ -217,19 +231,18 @@ def _encode_symbol(
     _coefficients(z, params, level)  # a wrong shape or type raises at the user's line
     room, ring = _room(level, params), gadget_of(params).extended(params.ring(level))
 
+    def slots(values: Any) -> NDArray:
+        return as_slots(values, params.slots, blocks)[0]
+
     def limbs(values: Any) -> Any:
-        z = as_slots(values, params.slots, blocks)[0]
-        coefficients, bits = _coefficients(z, params, level)
+        coefficients, bits = _coefficients(slots(values), params, level)
         if bits > room:
             raise Unfit
         return poly_of(coefficients, ring).limbs
 
-    def cut(values: Any) -> NDArray:
-        return as_slots(values, params.slots, blocks)[0]
-
     spec = Spec(ring, Domain.COEFF, z.shape[:-1])
-    wide = Poly.from_node(symbol.encoded((params, level, blocks), spec, limbs)).ntt()
-    noise = noises.of_values(symbol.map(cut), params, float(params.scale(level)), bound)
+    wide = from_node(symbol.encoded((params, level, blocks), spec, limbs)).ntt()
+    noise = noises.of_values(symbol.map(slots), params, float(params.scale(level)), bound)
     if layout.length is None:
         layout = layout.with_tail(Tail(value=symbol))
     return Plaintext(wide, level, layout, params, room, noise)
@@ -272,15 +285,10 @@ def as_slots(values: Any, slots: int, blocks: int = 1) -> tuple[NDArray, Layout]
         return z, Layout(None, is_complex, tail=Tail(value=z.item()))
     length = z.shape[-1]
     blocks = max(blocks, -(-length // slots))
-    return _cut(z, blocks, slots), Layout(length, is_complex, blocks)
-
-
-def _cut(z: NDArray, blocks: int, slots: int) -> NDArray:
-    """[*batch, k] as [*batch, blocks, slots], zeros at the end; one block stays as it is."""
-    if blocks == 1:
-        return z
-    padding = [(0, 0)] * (z.ndim - 1) + [(0, blocks * slots - z.shape[-1])]
-    return np.pad(z, padding).reshape(*z.shape[:-1], blocks, slots)
+    if blocks > 1:  # zeros at the end
+        z = np.pad(z, [(0, 0)] * (z.ndim - 1) + [(0, blocks * slots - length)])
+        z = z.reshape(*z.shape[:-1], blocks, slots)
+    return z, Layout(length, is_complex, blocks)
 
 
 def _check_size(z: NDArray, coefficient: int, level: int, params: Parameters) -> None:
@@ -301,11 +309,7 @@ def _check_size(z: NDArray, coefficient: int, level: int, params: Parameters) ->
 
 
 def check_reachable(x: Any, value: Any) -> None:
-    """Raise where a ciphertext plus a number in the clear surely leaves the range of its level.
-
-    Raises:
-        MessageBoundError: it would wrap around, whatever is encrypted within the tracked bound.
-    """
+    """Raise MessageBoundError where x + value surely wraps around, within the bound of x."""
     if isinstance(value, Symbolic):
         return
     size, room = _size(value), _half(x.params, x.level, x.scale)
@@ -330,15 +334,10 @@ def _half(params: Parameters, level: int, scale: Fraction | int) -> float:
 
 
 def check_factor(x: Any, value: Any, scale: Fraction | int = 1) -> None:
-    """Raise where a ciphertext times a number in the clear wraps around, whatever it encrypts.
+    """Raise MessageBoundError where x * value wraps around, whatever is encrypted.
 
-    Args:
-        x: the ciphertext.
-        value: the factor; a symbol is not checked.
-        scale: at which it is encoded; 1 for an integer, which multiplies the error by itself.
-
-    Raises:
-        MessageBoundError: the encoded factor is half the modulus of the level, or more.
+    Then the encoded factor is at least half the modulus of the level. Symbols are not checked. An
+    integer has the scale 1: it multiplies the error by itself.
     """
     if isinstance(value, Symbolic) or is_planning():
         return
@@ -370,22 +369,17 @@ def _shown(value: complex) -> str:
 
 
 def decoded(p: Plaintext) -> NDArray:
-    """The values of a plaintext, as they were rounded: of the shape that went in.
+    """The slots of a plaintext, as they were rounded: complex128 [*batch, slots].
 
-    Raises:
-        TracedValueError: it is symbolic, inside a function that is captured or traced.
+    TracedValueError inside a function that is captured or traced, where it is symbolic.
     """
     if has_placeholder(p.wide.node) or (p.wide.is_realized and is_tracer(p.wide.limbs)):
-        raise _no_values()
+        raise TracedValueError(
+            "A plaintext met numbers of another shape inside a captured or traced function.",
+            "It has to be encoded again, and there it has no values.",
+            "Encode it in the shape of the other operand, or pass the array itself.",
+        )
     with not_capturing(), concretely():
         poly = p.poly.intt().realize()
     coefficients = centered(poly.limbs, poly.ring.moduli)
-    return p.layout.unpacked(encoder.decode(coefficients, p.params.n, p.slots, p.scale))
-
-
-def _no_values() -> TracedValueError:
-    return TracedValueError(
-        "A plaintext met numbers of another shape inside a captured or traced function.",
-        "It has to be encoded again, and there it has no values.",
-        "Encode it in the shape of the other operand, or pass the array itself.",
-    )
+    return encoder.decode(coefficients, p.params.n, p.slots, p.scale)

@@ -1,8 +1,11 @@
-"""Ciphertexts and plaintexts as bytes, and back with every field checked.
+"""Ciphertexts, plaintexts and contexts as bytes, and back with every field checked.
 
 The limbs are those of the NTT domain in Montgomery form: the frame's version pins their order.
 Uniform halves that were expanded from a seed are stored as that seed. Seeds are expanded last, once
 all else has passed. A `key_id` says which context to use; whose data it is, it does not prove.
+
+A context is its parameters, its keychain and, with the secret, the ledger of shared decryptions.
+Secrets are written and read only by `include_secret=True`.
 """
 
 from __future__ import annotations
@@ -13,26 +16,25 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ren.core.errors import ParameterError, SerializationError
 from ren.core.ring import Domain, RingSpec
 from ren.poly import Poly
 from ren.schemes.ckks.encoding.ciphertext_data import CiphertextData
 from ren.schemes.ckks.encoding.layout import MOST_SLOTS, Layout, Tail
+from ren.schemes.ckks.noise import decryption_budget as budget
 from ren.schemes.ckks.noise.bounds import LARGEST, WIDTH, Noise
-from ren.schemes.ckks.parameters.frame import FRAME
-from ren.schemes.ckks.parameters.parameters import Parameters, header_of, parameters_of
+from ren.schemes.ckks.parameters.parameters import FRAME, Parameters, header_of, parameters_of
+from ren.schemes.rlwe import keychain_serialization as keychains
 from ren.schemes.rlwe.active_context import live_context
 from ren.schemes.rlwe.encryption import uniform_half
 from ren.schemes.rlwe.frame import Reader, damaged, limbs_of
-from ren.schemes.rlwe.gadget import gadget_of
+from ren.schemes.rlwe.keychain import Keychain
 from ren.schemes.rlwe.keys import from_residues
+from ren.schemes.rlwe.keyswitch import gadget_of
 
-CIPHERTEXT, PLAINTEXT = "ciphertext", "plaintext"
+CIPHERTEXT, PLAINTEXT, CONTEXT = "ciphertext", "plaintext", "context"
+_ENTRY = np.dtype([("digest", "V32"), ("sigma", "<f8"), ("count", "<i8")])  # of a ledger
 _MAX_BATCH_RANK = 8
-
-
-def ciphertext_limbs(x: CiphertextData) -> list[NDArray[np.uint32]]:
-    """The limb arrays of both polynomials, on the host."""
-    return limbs_of(*x.polys)
 
 
 def ciphertext_to_bytes(x: CiphertextData) -> bytes:
@@ -51,9 +53,7 @@ def ciphertext_to_bytes(x: CiphertextData) -> bytes:
 def read_ciphertext(data: bytes) -> dict[str, Any]:
     """The fields of the ciphertext that `ciphertext_to_bytes` wrote.
 
-    Raises:
-        SerializationError: damaged or foreign bytes, or another set of parameters than that of the
-            live context with the same `key_id`.
+    A live context with its `key_id` has to have its parameters.
     """
     reader = FRAME.unpack(CIPHERTEXT, data)
     params, key_id = parameters_of(reader), reader.key_id()
@@ -71,11 +71,11 @@ def read_ciphertext(data: bytes) -> dict[str, Any]:
     second = reader.residues(ring, batch) if seed is None else None
     noise = _noise(reader, batch, CIPHERTEXT)
     reader.finish()
-    if seed is not None:
-        c1 = uniform_half(seed, params.digest, ring, batch)
-    else:
-        assert second is not None  # read above where there is no seed
+    if second is not None:
         c1 = from_residues(second, ring, Domain.NTT)
+    else:
+        assert seed is not None  # the second half is read where there is none
+        c1 = uniform_half(seed, params.digest, ring, batch)
     return {
         "polys": (from_residues(first, ring, Domain.NTT), c1), "level": level, "layout": layout,
         "key_id": key_id, "params": params, "noise": noise, "seed": seed,
@@ -105,11 +105,7 @@ def plaintext_to_bytes(
 
 
 def read_plaintext(data: bytes) -> dict[str, Any]:
-    """The fields of the plaintext that `plaintext_to_bytes` wrote.
-
-    Raises:
-        SerializationError: damaged or foreign bytes.
-    """
+    """The fields of the plaintext that `plaintext_to_bytes` wrote."""
     reader = FRAME.unpack(PLAINTEXT, data)
     params = parameters_of(reader)
     level = reader.integer("level", 0, params.depth)
@@ -127,6 +123,7 @@ def read_plaintext(data: bytes) -> dict[str, Any]:
 
 
 def _slots_header(params: Parameters, level: int, layout: Layout, limbs: NDArray) -> dict[str, Any]:
+    tail = layout.tail.settled
     return {
         **header_of(params),
         "level": level,
@@ -134,21 +131,16 @@ def _slots_header(params: Parameters, level: int, layout: Layout, limbs: NDArray
         "is_complex": int(layout.is_complex),
         "blocks": layout.blocks,
         **({"shape": list(layout.shape or ())} if layout.has_shape else {}),
-        "tail": _tail_header(layout.tail.settled),
+        "tail": [tail.before, tail.after, int(tail.is_bounded)],
         "batch": list(limbs.shape[:-2]),
     }
 
 
-def _tail_header(tail: Tail) -> list[int]:
-    """Counts of slots around the numbers that may hold leftovers, and whether the bound holds."""
-    return [tail.before, tail.after, int(tail.is_bounded)]
-
-
 def _tail(reader: Reader) -> Tail:
+    """Counts of slots around the numbers that may hold leftovers, and whether the bound holds."""
     held = reader.items("tail")
-    if len(held) != 3 or any(type(v) is not int or not 0 <= v <= MOST_SLOTS for v in held):
-        raise damaged(reader.kind, f"the tail is {held!r:.80}")
-    if held[2] > 1:
+    is_whole = len(held) == 3 and all(type(v) is int and 0 <= v <= MOST_SLOTS for v in held)
+    if not is_whole or held[2] > 1:
         raise damaged(reader.kind, f"the tail is {held!r:.80}")
     return Tail(held[0], held[1], 0, bool(held[2]))
 
@@ -179,3 +171,70 @@ def _label(reader: Reader, length: int) -> tuple[int, ...] | None:
     if not (fits and 2 <= len(sizes) <= _MAX_BATCH_RANK and math.prod(sizes) == length):
         raise damaged(reader.kind, f"the shape is {sizes!r:.80}")
     return tuple(sizes)
+
+
+# ------------------------------------------------------------------- contexts
+
+
+def context_to_bytes(params: Parameters, keys: Keychain, include_secret: bool) -> bytes:
+    """A context with all keys that it holds; with the secret only where that is said aloud."""
+    if keys.secret is not None and not include_secret:
+        raise SerializationError(
+            "The bytes of a context that holds the secret key were asked for.",
+            "Whoever reads the secret key decrypts everything.",
+            "Send ctx.server() or ctx.public(); for your own backup use include_secret=True.",
+        )
+    header = {**header_of(params), **keychains.keychain_header(keys)}
+    arrays: list[NDArray] = []
+    if keys.secret is not None:
+        header["shared"], entries = _shared_header(budget.ledger_of(keys.secret).saved)
+        arrays = [keys.secret.coefficients, entries]
+    return FRAME.pack(CONTEXT, params.digest, header, [*arrays, *keychains.keychain_arrays(keys)])
+
+
+def read_context(
+    data: bytes, include_secret: bool
+) -> tuple[Parameters, Keychain, budget.SavedLedger | None]:
+    """The parts of the context that `context_to_bytes` wrote; of an owner also its ledger.
+
+    Nothing is registered or resumed here. Errors are those of `Context.from_bytes`.
+    """
+    reader = FRAME.unpack(CONTEXT, data)
+    params, identity = parameters_of(reader), keychains.read_identity(reader)
+    secret = shared = None
+    if reader.boolean("secret"):
+        if not include_secret:
+            raise SerializationError(
+                "These bytes hold a secret key, and from_bytes or load was called without "
+                "include_secret.",
+                "A context of them would decrypt under that key, whoever made it.",
+                "Pass include_secret=True if they are your own backup; if others sent them, drop "
+                "them.",
+            )
+        secret, shared = keychains.read_secret(reader, params), _shared(reader)
+    return params, keychains.read_keychain(reader, params, identity, secret), shared
+
+
+def _shared_header(saved: budget.SavedLedger) -> tuple[dict[str, Any], NDArray]:
+    """The ledger of shared decryptions: the header's field, and an array of the entries."""
+    rows = [(e.digest, e.sigma, e.count) for e in saved.entries]
+    terms = saved.terms and [saved.terms.statistical_bits, saved.terms.queries]
+    return {"key": saved.key.hex(), "terms": terms, "entries": len(rows)}, np.array(rows, _ENTRY)
+
+
+def _shared(reader: Reader) -> budget.SavedLedger:
+    held = reader.header.get("shared")
+    if not isinstance(held, dict) or type(count := held.get("entries")) is not int or count < 0:
+        raise damaged(CONTEXT, "what was shared of the secret is missing")
+    rows = reader.array((count,), _ENTRY)
+    try:
+        terms = held.get("terms") and budget.SharingTerms(*held["terms"])
+    except (TypeError, ParameterError):
+        raise damaged(CONTEXT, "the terms of what was shared cannot be read") from None
+    # Copies that counted apart may together be beyond the budget: it is spent, and they are read.
+    shared, sigmas, digests = rows["count"], rows["sigma"], rows["digest"].tolist()
+    in_range = (shared > 0) & (sigmas > 0) & (sigmas < 1)
+    if not in_range.all() or len({*digests}) < count or (count and not terms):
+        raise damaged(CONTEXT, "what was shared is out of range")
+    entries = tuple(map(budget.LedgerEntry, digests, sigmas.tolist(), shared.tolist()))
+    return budget.SavedLedger(reader.seed(held.get("key")), terms or None, entries)

@@ -12,11 +12,14 @@ from numpy.typing import ArrayLike, NDArray
 
 from ren.core.errors import ParameterError
 from ren.schemes.ckks.arithmetic.argument_checks import check_function
+from ren.schemes.ckks.arithmetic.evolve import with_error
+from ren.schemes.ckks.encoding.ciphertext_data import CiphertextT
 from ren.schemes.ckks.functions.polynomial import (
     Interval,
     checked_degree,
     checked_interval,
     error_of,
+    evaluated,
     interpolated,
     mapping,
 )
@@ -108,6 +111,15 @@ def approximate(
             "Write for example precision=20.",
         )
     return _of_precision(f, interval, 20.0 if precision is None else float(precision))
+
+
+def approximated(ct: CiphertextT, p: Approximation, what: str) -> CiphertextT:
+    """The polynomial in every slot of what `argument` gives, and its error in the noise.
+
+    A tenth is added to the error for what lies between the points of the grid.
+    """
+    result = evaluated(ct, p.coefficients, p.interval, what)
+    return with_error(result, 1.1 * p.error) if p.error else result
 
 
 def refuse_both(precision: float | None, degree: int | None) -> None:

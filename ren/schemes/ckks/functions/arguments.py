@@ -6,55 +6,18 @@ make all of them wrap around.
 
 from __future__ import annotations
 
-from typing import Any
-
-import attrs
 import numpy as np
 
 from ren.core.errors import ScaleError
 from ren.poly.symbolic import Symbolic
 from ren.schemes.ckks.arithmetic.argument_checks import check_real
-from ren.schemes.ckks.arithmetic.automatic import with_noise
-from ren.schemes.ckks.arithmetic.manual import normal
-from ren.schemes.ckks.arithmetic.mode import is_manual
-from ren.schemes.ckks.arithmetic.tails import cleared, fills_slots, with_value
+from ren.schemes.ckks.arithmetic.evolve import fills_slots, with_noise
+from ren.schemes.ckks.arithmetic.manual import is_manual, normal
+from ren.schemes.ckks.arithmetic.rotation import cleared, with_value
 from ren.schemes.ckks.encoding.ciphertext_data import CiphertextT
-from ren.schemes.ckks.noise.range_checks import inside
-from ren.schemes.ckks.noise.reports import report, will_report
-from ren.schemes.ckks.parameters.parameters import Parameters
+from ren.schemes.ckks.noise.range_checks import inside, report, will_report
 
 Interval = tuple[float, float]
-
-
-@attrs.frozen
-class Report:
-    """Tell that an argument may leave the interval of a function.
-
-    Args:
-        what: the function.
-        interval: what it takes.
-        params: decide whether that raises.
-        is_stated: whether the user gave the interval.
-    """
-
-    what: str
-    interval: Interval
-    params: Parameters
-    is_stated: bool = True
-
-    def __call__(self, bound: float) -> None:
-        """Warn or raise at the user's line; `bound` is the tracked one."""
-        a, b = self.interval
-        if self.is_stated:
-            remedy = "Pass a larger interval, or state a bound that you know: ct.within(bound)."
-        else:
-            remedy = f"State where the numbers lie: interval=({a:g}, {b:g}), or another."
-        report(
-            f"{self.what}: the numbers may reach modulus {bound:.4g}, and the interval is "
-            f"[{a:g}, {b:g}]; outside of it the result is far off, and its error is unknown.",
-            self.params,
-            remedy,
-        )
 
 
 def argument(ct: CiphertextT, interval: Interval, what: str, is_stated: bool = True) -> CiphertextT:
@@ -76,36 +39,49 @@ def argument(ct: CiphertextT, interval: Interval, what: str, is_stated: bool = T
     """
     check_automatic(what)
     check_real(ct, what)
-    a, b = interval
-    limit = max(abs(a), abs(b))
-    if not is_stated:
-        limit = min(limit, -a, b) if a < 0 < b else 0.0
-    told = Report(what, (a, b), ct.params, is_stated)
-    ct = with_noise(ct, lambda noise: inside(noise, limit, told))
+    ct = held_inside(ct, interval, what, is_stated)
     if isinstance(ct.noise, Symbolic):
         will_report()
     return with_safe_tail(normal(ct), interval, what)
 
 
+def held_inside(
+    ct: CiphertextT, interval: Interval, what: str, is_stated: bool = True
+) -> CiphertextT:
+    """`ct`; a tracked bound beyond the interval is reported, and then its noise is unknown."""
+    (a, b), params = interval, ct.params
+    if is_stated:
+        limit = max(abs(a), abs(b))
+        remedy = "Pass a larger interval, or state a bound that you know: ct.within(bound)."
+    else:
+        limit = min(-a, b) if a < 0 < b else 0.0
+        remedy = f"State where the numbers lie: interval=({a:g}, {b:g}), or another."
+
+    def told(bound: float) -> None:
+        report(
+            f"{what}: the numbers may reach modulus {bound:.4g}, and the interval is "
+            f"[{a:g}, {b:g}]; outside of it the result is far off, and its error is unknown.",
+            params,
+            remedy,
+        )
+
+    return with_noise(ct, lambda noise: inside(noise, limit, told))
+
+
 def with_safe_tail(ct: CiphertextT, interval: Interval, what: str) -> CiphertextT:
     """`ct` with a point of the interval beyond its length."""
     tail, (a, b) = ct.layout.tail, interval
-    is_covered = tail.is_bounded and a == -b
     if ct.layout.length is None or (tail.is_zero and a <= 0 <= b):
         return ct
-    if not tail.has_leftovers and _is_inside(tail.value, interval):
+    is_known = not (tail.has_leftovers or isinstance(tail.value, Symbolic))
+    if is_known and np.imag(tail.value) == 0 and a <= np.real(tail.value) <= b:
         return ct
+    is_covered = tail.is_bounded and a == -b
     if fills_slots(ct) or (is_covered and not tail.has_value):
         return ct
     if tail.has_leftovers and not is_covered:
         ct = cleared(ct, what)
     return with_value(ct, 0 if a <= 0 <= b else (a + b) / 2)
-
-
-def _is_inside(value: Any, interval: Interval) -> bool:
-    if isinstance(value, Symbolic):
-        return False
-    return bool(np.imag(value) == 0 and interval[0] <= np.real(value) <= interval[1])
 
 
 def check_automatic(what: str) -> None:

@@ -66,9 +66,20 @@ class Basis:
             return self.first**j if self.is_chebyshev else 1.0
         return self.element(j).size
 
+    @lru_cache(maxsize=1 << 14)  # noqa: B019 - equal bases share their elements
     def element(self, j: int) -> Element:
         """Recurrence for B_j, j >= 2: from its half, or the largest power of two below j."""
-        return _element(self, j)
+        high = j // 2 if j % 2 == 0 else 1 << (j.bit_length() - 1)
+        low = j - high
+        if not self.is_chebyshev:
+            return Element(high, low, 1, 0.0, 1.0)
+        product = self.size(high) * self.size(low)
+        factor = max(1, round(2 / product))
+        size = factor * product / 2
+        correction = size / self.size(high - low)
+        if np.isfinite(correction) and abs(correction - round(correction)) < ROUNDING:
+            correction = float(round(correction))
+        return Element(high, low, factor, correction, size)
 
     def divided(self, c: NDArray, g: int) -> tuple[NDArray, NDArray]:
         """Quotient and remainder by C_g of a polynomial of degree g to 2g, in this basis."""
@@ -90,18 +101,3 @@ class Basis:
                 elements.add(j)
                 stack.extend(i for i in self.element(j).needs if i > 1)
         return elements
-
-
-@lru_cache(maxsize=1 << 14)
-def _element(basis: Basis, j: int) -> Element:
-    high = j // 2 if j % 2 == 0 else 1 << (j.bit_length() - 1)
-    low = j - high
-    if not basis.is_chebyshev:
-        return Element(high, low, 1, 0.0, 1.0)
-    product = basis.size(high) * basis.size(low)
-    factor = max(1, round(2 / product))
-    size = factor * product / 2
-    correction = size / basis.size(high - low)
-    if np.isfinite(correction) and abs(correction - round(correction)) < ROUNDING:
-        correction = float(round(correction))
-    return Element(high, low, factor, correction, size)

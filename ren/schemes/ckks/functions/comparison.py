@@ -13,7 +13,6 @@ homomorphic comparison", 2021.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import attrs
@@ -21,26 +20,23 @@ import numpy as np
 
 from ren.core.errors import ParameterError
 from ren.poly.symbolic import Symbolic
-from ren.schemes.ckks.arithmetic.argument_checks import check_any_ciphertext, check_real
-from ren.schemes.ckks.arithmetic.automatic import need_level, with_noise, within
+from ren.schemes.ckks.arithmetic.argument_checks import check_ciphertext, check_real
+from ren.schemes.ckks.arithmetic.evolve import need_level, with_error, within
 from ren.schemes.ckks.arithmetic.manual import normal
 from ren.schemes.ckks.arithmetic.operation_hooks import circuit
 from ren.schemes.ckks.encoding.ciphertext_data import CiphertextT
+from ren.schemes.ckks.encoding.encoder import as_numbers
 from ren.schemes.ckks.encoding.plaintext import Plaintext
-from ren.schemes.ckks.encoding.values import as_numbers
-from ren.schemes.ckks.functions.approximation import approximate, refuse_both
-from ren.schemes.ckks.functions.arguments import Report, argument, with_safe_tail
+from ren.schemes.ckks.functions.approximation import approximate, approximated, refuse_both
+from ren.schemes.ckks.functions.arguments import argument, held_inside, with_safe_tail
 from ren.schemes.ckks.functions.polynomial import (
     Interval,
-    approximated,
     checked_degree,
     checked_interval,
     evaluated,
     mapping,
 )
 from ren.schemes.ckks.functions.remez import OddMinimax, odd_minimax, sign_polynomials
-from ren.schemes.ckks.noise import bounds as noises
-from ren.schemes.ckks.noise.range_checks import inside
 
 UNIT = (-1.0, 1.0)
 _PRECISION = 8.0  # bits, unless said otherwise
@@ -77,26 +73,19 @@ class StepAccuracy:
 
     @property
     def odd_degree(self) -> int:
-        """The largest odd degree that is no larger than the degree.
-
-        Raises:
-            ParameterError: none from 1 to 127.
-        """
-        if not 1 <= checked_degree(self.degree) <= _LARGEST_ODD:
+        """The largest odd degree up to the degree; ParameterError where none from 1 to 127 is."""
+        degree = checked_degree(self.degree)
+        if not 1 <= degree <= _LARGEST_ODD:
             raise ParameterError(
                 f"{self.what} got degree={self.degree!r}.",
                 f"An odd polynomial for the sign has a degree from 1 to {_LARGEST_ODD}.",
                 "Pass degree=15, say, or a precision: several polynomials then take fewer levels.",
             )
-        return (checked_degree(self.degree) - 1) | 1
+        return (degree - 1) | 1
 
     @property
     def least(self) -> float:
-        """The gap.
-
-        Raises:
-            ParameterError: a gap that is not inside the interval; a precision and a degree.
-        """
+        """The gap; raises ParameterError where it is not inside the interval."""
         usual = 2.0**-self.bits
         if self.degree is not None:
             refuse_both(self.precision, self.degree)
@@ -149,7 +138,7 @@ def sign(
         ParameterError: a gap that is not inside the interval.
     """
     wish = StepAccuracy("sign", interval, gap, precision, degree)
-    return _step(argument(ct, wish.interval, "sign"), wish, -1.0, 1.0)
+    return _step(argument(ct, wish.interval, "sign"), wish, -1.0)
 
 
 @circuit("abs")
@@ -166,7 +155,7 @@ def absolute(
     of that degree, without a gap.
     """
     wish = StepAccuracy("abs", interval, gap, precision, degree)
-    return _times_step(argument(ct, wish.interval, "abs"), wish, -1.0, np.abs)
+    return _times_step(argument(ct, wish.interval, "abs"), wish, -1.0)
 
 
 @circuit("relu")
@@ -182,39 +171,28 @@ def relu(
     Args, raises: as for `abs`.
     """
     wish = StepAccuracy("relu", interval, gap, precision, degree)
-    return _times_step(argument(ct, wish.interval, "relu"), wish, 0.0, _positive_part)
+    return _times_step(argument(ct, wish.interval, "relu"), wish, 0.0)
 
 
-def _times_step(
-    ct: CiphertextT,
-    wish: StepAccuracy,
-    low: float,
-    function: Callable[[np.ndarray], np.ndarray],
-) -> CiphertextT:
+def _times_step(ct: CiphertextT, wish: StepAccuracy, low: float) -> CiphertextT:
     """x times `low` below zero, x above: |x| or max(x, 0), off by at most (1 - low) / 2 of the gap.
 
-    Inside the gap the step lies between `low` and 1, up to 2^-precision. With a degree it is the
-    interpolant of `function`, which has a kink at zero: about 1 / degree from it there.
+    Inside the gap the step lies between `low` and 1, up to 2^-precision. With a degree it is an
+    interpolant. The function has a kink at zero: the interpolant is about 1 / degree from it there.
     """
     if wish.degree is None:
         least, rounding = wish.least, 2.0**-wish.bits
-        step = _step(ct, wish, low, 1.0, 1, is_exact=True)
-        product = within(ct * step, wish.largest * (1 + rounding))
+        product = within(ct * _step(ct, wish, low, is_factor=True), wish.largest * (1 + rounding))
         left = (1 - low) / 2 * max(least * (1 + rounding), rounding * wish.largest)
-        return with_noise(product, lambda noise: noises.with_offset(noise, 1.1 * left))
+        return with_error(product, 1.1 * left)
     if wish.gap is not None:
         raise ParameterError(
             f"{wish.what} got gap={wish.gap!r} and degree={wish.degree!r}.",
             "A polynomial of a degree is near the function everywhere, and knows no gap.",
             "Leave out the degree, or the gap.",
         )
-    p = approximate(function, wish.interval, wish.precision, wish.degree)
-    what = f"{wish.what} by a polynomial of degree {p.degree}"
-    return approximated(ct, p.coefficients, p.interval, what, p.error)
-
-
-def _positive_part(x: np.ndarray) -> np.ndarray:
-    return np.maximum(x, 0.0)
+    p = approximate(lambda x: np.maximum(x, low * x), wish.interval, wish.precision, wish.degree)
+    return approximated(ct, p, f"{wish.what} by a polynomial of degree {p.degree}")
 
 
 @circuit("max")
@@ -234,7 +212,7 @@ def maximum(
         gap, precision, degree: as for `abs`, of the difference.
     """
     difference, wish = _difference(a, b, StepAccuracy("max", interval, gap, precision, degree))
-    return b + _times_step(difference, wish, 0.0, _positive_part)
+    return b + _times_step(difference, wish, 0.0)
 
 
 @circuit("min")
@@ -251,7 +229,7 @@ def minimum(
     Args: as for `max`.
     """
     difference, wish = _difference(a, b, StepAccuracy("min", interval, gap, precision, degree))
-    return a - _times_step(difference, wish, 0.0, _positive_part)
+    return a - _times_step(difference, wish, 0.0)
 
 
 @circuit("greater")
@@ -268,7 +246,7 @@ def greater(
     Args: as for `max`, with the degree of `sign`. As many levels as `sign`.
     """
     difference, wish = _difference(a, b, StepAccuracy("greater", interval, gap, precision, degree))
-    return _step(difference, wish, 0.0, 1.0)
+    return _step(difference, wish, 0.0)
 
 
 @circuit("less")
@@ -285,7 +263,7 @@ def less(
     Args: as for `greater`.
     """
     difference, wish = _difference(b, a, StepAccuracy("less", interval, gap, precision, degree))
-    return _step(difference, wish, 0.0, 1.0)
+    return _step(difference, wish, 0.0)
 
 
 @circuit("equal")
@@ -306,15 +284,15 @@ def equal(
     if degree is None:
         precision = (_PRECISION if precision is None else precision) + 1
     difference, wish = _difference(a, b, StepAccuracy("equal", interval, gap, precision, degree))
-    s = _step(difference, wish, -1.0, 1.0, 1, is_exact=True)
+    s = _step(difference, wish, -1.0, is_factor=True)
     left = 3 * wish.polynomials[-1].error + (1.0 if gap is None else 0.0)
-    return with_noise(within(1 - s * s, 1.5), lambda noise: noises.with_offset(noise, left))
+    return with_error(within(1 - s * s, 1.5), left)
 
 
 @circuit("where")
 def where(condition: CiphertextT, a: Any, b: Any) -> CiphertextT:
     """a where the condition is 1, b where it is 0: b + condition (a - b). One level."""
-    check_any_ciphertext((condition, a, b), "where")
+    check_ciphertext(condition, "where", a, b)
     difference = a - b
     is_encrypted = isinstance(difference, type(condition))
     if is_encrypted or isinstance(difference, np.ndarray):
@@ -366,13 +344,11 @@ def rounded(
     angle = approximate(_angle, spread, bits + 1)
     need_level(ct, 1 + max(sine.depth, cosine.depth + angle.depth), "round")
     x = argument(ct, checked_interval(interval), "round")
-    s, c = (approximated(x, p.coefficients, p.interval, "round", p.error) for p in (sine, cosine))
-    inner = approximated(c, angle.coefficients, angle.interval, "round", angle.error)
+    s, c = (approximated(x, p, "round") for p in (sine, cosine))
+    inner = approximated(c, angle, "round")
     largest = max(abs(v) for v in sine.interval)
     result = within(x - s * inner, largest + 0.5)
-    if is_stated:
-        return result
-    return with_noise(result, lambda noise: noises.with_offset(noise, 1.0))
+    return result if is_stated else with_error(result, 1.0)
 
 
 def _angle(c: np.ndarray) -> np.ndarray:
@@ -384,43 +360,33 @@ def _angle(c: np.ndarray) -> np.ndarray:
     return np.where(near, series, np.arccos(inside) / np.sqrt(1 - inside**2)) / (2 * np.pi)
 
 
-def _step(
-    ct: CiphertextT,
-    wish: StepAccuracy,
-    low: float,
-    high: float,
-    more: int = 0,
-    is_exact: bool = False,
-) -> CiphertextT:
-    """`low` below zero and `high` above; the last polynomial has it in its coefficients.
+def _step(ct: CiphertextT, wish: StepAccuracy, low: float, is_factor: bool = False) -> CiphertextT:
+    """`low` below zero and 1 above; the last polynomial has it in its coefficients.
 
     Args:
         ct: as `argument` gives it.
-        more: levels that the caller takes afterwards.
-        is_exact: whether the caller adds the error of the approximation to the noise.
+        is_factor: whether the caller multiplies by it, and adds the error of the approximation.
     """
-    polynomials = wish.polynomials
-    pieces = _pieces(polynomials, wish.largest, low, high)
-    depth = sum(mapping(c, span).depth for c, span in pieces) + more
-    need_level(ct, depth, str(wish))
+    polynomials, half = wish.polynomials, (1.0 - low) / 2
+    series = [np.array(p.coefficients, np.complex128) for p in polynomials]
+    series[-1] *= half
+    series[-1][0] += (1.0 + low) / 2
+    bounds = (wish.largest, *(p.high for p in polynomials[1:]))
+    pieces = [(tuple(c.tolist()), (-b, b)) for c, b in zip(series, bounds, strict=True)]
+    depth = sum(mapping(c, span).depth for c, span in pieces)
+    need_level(ct, depth + is_factor, str(wish))
     for c, span in pieces:
         ct = evaluated(ct, c, span, wish.what)
-    half, error = (high - low) / 2, polynomials[-1].error
-    ct = within(ct, abs(high + low) / 2 + half * (1 + error))
-    if is_exact:
+    error = polynomials[-1].error
+    ct = within(ct, (1.0 + low) / 2 + half * (1 + error))
+    if is_factor:
         return ct
-    left = 1.1 * half * error + (high - low if wish.gap is None else 0.0)
-    return with_noise(ct, lambda noise: noises.with_offset(noise, left))
+    return with_error(ct, 1.1 * half * error + (1.0 - low if wish.gap is None else 0.0))
 
 
 def _difference(a: Any, b: Any, wish: StepAccuracy) -> tuple[Any, StepAccuracy]:
-    """a - b for numbers of the interval, which it is compared with, and the accuracy for it.
-
-    Raises:
-        OperandError: neither is a ciphertext.
-        ParameterError: numbers in the clear outside of the interval.
-    """
-    check_any_ciphertext((a, b), wish.what)
+    """a - b for numbers of the interval, at least one encrypted, and the accuracy for it."""
+    check_ciphertext(a, wish.what, b)
     low, high = wish.interval
     a, b = (_inside(v, wish.interval, wish.what) for v in (a, b))
     of_differences = attrs.evolve(wish, interval=(low - high, high - low))
@@ -432,9 +398,7 @@ def _inside(value: Any, interval: Interval, what: str) -> Any:
     """A ciphertext with its bound held against the interval; anything else as it is."""
     if hasattr(value, "polys"):
         check_real(value, what)
-        told = Report(what, interval, value.params)
-        limit = max(map(abs, interval))
-        return with_noise(value, lambda noise: inside(noise, limit, told))
+        return held_inside(value, interval, what)
     if isinstance(value, Plaintext | Symbolic):
         return value
     numbers = as_numbers(value)
@@ -452,17 +416,3 @@ def _inside(value: Any, interval: Interval, what: str) -> Any:
             "Pass an interval that holds the numbers of both sides.",
         )
     return value
-
-
-def _pieces(
-    polynomials: tuple[OddMinimax, ...], largest: float, low: float, high: float
-) -> list[tuple[tuple[complex, ...], Interval]]:
-    """The coefficients and intervals of the composition (low + high)/2 + sign (high - low)/2."""
-    bounds = [largest, *(p.high for p in polynomials[1:])]
-    series = [np.array(p.coefficients) for p in polynomials]
-    series[-1] = series[-1] * (high - low) / 2
-    series[-1][0] += (high + low) / 2
-    return [
-        (tuple(map(complex, c.tolist())), (-bound, bound))
-        for c, bound in zip(series, bounds, strict=True)
-    ]

@@ -14,13 +14,13 @@ from __future__ import annotations
 import attrs
 
 from ren.core.errors import ParameterError
-from ren.schemes.ckks.arithmetic.automatic import need_level, negate, with_noise, within
+from ren.schemes.ckks.arithmetic.automatic import negate
+from ren.schemes.ckks.arithmetic.evolve import need_level, with_error, within
 from ren.schemes.ckks.arithmetic.operation_hooks import circuit
 from ren.schemes.ckks.encoding.ciphertext_data import CiphertextT
-from ren.schemes.ckks.functions.approximation import Approximation, approximate
+from ren.schemes.ckks.functions.approximation import Approximation, approximate, approximated
 from ren.schemes.ckks.functions.arguments import argument
-from ren.schemes.ckks.functions.polynomial import Interval, approximated, checked_interval
-from ren.schemes.ckks.noise import bounds as noises
+from ren.schemes.ckks.functions.polynomial import Interval, checked_interval
 
 
 @attrs.frozen
@@ -116,21 +116,16 @@ def _inverse(
     x: CiphertextT, interval: Interval, precision: float | None, degree: int | None
 ) -> CiphertextT:
     """1/x for an argument of an interval above zero."""
-    a, b = interval
+    a, _ = interval
     if degree is not None:
-        return _of_polynomial(x, approximate(lambda x: 1 / x, (a, b), precision, degree))
+        p = approximate(lambda x: 1 / x, interval, precision, degree)
+        return approximated(x, p, f"inverse by a polynomial of degree {p.degree}")
     goal = 2.0 ** -(20.0 if precision is None else precision)
-    steps, p = goldschmidt((a, b), goal * a), _polynomial((a, b), precision)
+    steps, p = goldschmidt(interval, goal * a), _polynomial(interval, precision)
     if p is not None and (p.depth, p.relinearizations) < (steps.depth, steps.products):
-        return _of_polynomial(x, p)
-    result = within(_iterated(x, steps), (1 + steps.residual) / a)
+        return approximated(x, p, f"inverse by a polynomial of degree {p.degree}")
     left = steps.residual / a  # y = (1 - r) / x with |r| at most the residual
-    return with_noise(result, lambda noise: noises.with_offset(noise, 1.1 * left))
-
-
-def _of_polynomial(x: CiphertextT, p: Approximation) -> CiphertextT:
-    what = f"inverse by a polynomial of degree {p.degree}"
-    return approximated(x, p.coefficients, p.interval, what, p.error)
+    return with_error(within(_iterated(x, steps), (1 + steps.residual) / a), 1.1 * left)
 
 
 def _polynomial(interval: Interval, precision: float | None) -> Approximation | None:

@@ -18,29 +18,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ren.core.errors import ParameterError
-from ren.schemes.ckks.arithmetic.automatic import with_noise, within
+from ren.schemes.ckks.arithmetic.evolve import with_error, within
 from ren.schemes.ckks.arithmetic.operation_hooks import circuit
 from ren.schemes.ckks.encoding.ciphertext_data import CiphertextT
-from ren.schemes.ckks.functions.approximation import Approximation, approximate
+from ren.schemes.ckks.functions.approximation import Approximation, approximate, approximated
 from ren.schemes.ckks.functions.arguments import argument
 from ren.schemes.ckks.functions.polynomial import (
     Interval,
-    approximated,
     checked_interval,
     evaluated,
 )
-from ren.schemes.ckks.noise import bounds as noises
 
 
 def applied(ct: CiphertextT, p: Approximation, name: str, is_stated: bool = True) -> CiphertextT:
-    """The polynomial of an approximation in every slot, with its error in the noise.
-
-    Args:
-        is_stated: whether the user gave the interval: see `arguments.argument`.
-    """
-    what = f"{name} by a polynomial of degree {p.degree}"
+    """The polynomial of an approximation in every slot, with its error in the noise."""
     x = argument(ct, p.interval, name, is_stated)
-    return approximated(x, p.coefficients, p.interval, what, p.error)
+    return approximated(x, p, f"{name} by a polynomial of degree {p.degree}")
 
 
 class Elementary(Protocol):
@@ -56,10 +49,9 @@ class Elementary(Protocol):
 
 
 def _function(
-    name: str, f: Callable[[NDArray], NDArray], interval: Interval, note: str = ""
+    name: str, f: Callable[[NDArray], NDArray], default: Interval, note: str = ""
 ) -> Elementary:
-    a, b = interval
-    default = interval
+    a, b = default
 
     def function(
         ct: CiphertextT,
@@ -118,7 +110,7 @@ def log(
         DepthError: too few levels.
         ParameterError: the interval reaches zero.
     """
-    where = _positive((0.5, 2.0) if interval is None else interval, "log")
+    where = _above_zero((0.5, 2.0) if interval is None else interval, "log")
     p = approximate(np.log, where, precision, degree)
     return applied(ct, p, "log", is_stated=interval is not None)
 
@@ -150,13 +142,10 @@ def sqrt(
     """
     is_stated, where = interval is not None, (0.25, 1.0) if interval is None else interval
     if newton:
-        where = _positive(where, "sqrt by Newton")
-        x = argument(ct, where, "sqrt", is_stated)
-        return _sqrt_by_newton(x, where, precision, degree)
-    a, b = checked_interval(where)
-    if a < 0:
-        raise _not_positive("sqrt", (a, b))
-    return applied(ct, approximate(np.sqrt, (a, b), precision, degree), "sqrt", is_stated)
+        where = _above_zero(where, "sqrt by Newton")
+        return _sqrt_by_newton(argument(ct, where, "sqrt", is_stated), where, precision, degree)
+    where = _above_zero(where, "sqrt", or_at_it=True)
+    return applied(ct, approximate(np.sqrt, where, precision, degree), "sqrt", is_stated)
 
 
 @circuit("sqrt")
@@ -174,20 +163,16 @@ def _sqrt_by_newton(
     h = evaluated(ct, p.coefficients, interval, f"sqrt by a polynomial of degree {p.degree}")
     g = ct * h
     left = 1.5 * (2 * largest * p.error) ** 2 * largest  # of sqrt(x), at most sqrt(b)
-    result = within(g * (3 - 4 * (g * h)), largest + 2 * left)
-    return with_noise(result, lambda noise: noises.with_offset(noise, 1.2 * left))
+    return with_error(within(g * (3 - 4 * (g * h)), largest + 2 * left), 1.2 * left)
 
 
-def _positive(interval: Interval, name: str) -> Interval:
+def _above_zero(interval: Interval, name: str, or_at_it: bool = False) -> Interval:
     a, b = checked_interval(interval)
-    if a <= 0:
-        raise _not_positive(name, (a, b))
+    if a < 0 or (a == 0 and not or_at_it):
+        raise ParameterError(
+            f"{name} got the interval [{a:g}, {b:g}].",
+            "It is not smooth at zero, and undefined below.",
+            "Pass an interval above zero, as tight as you know it: the degree grows with "
+            "sqrt(b / a).",
+        )
     return a, b
-
-
-def _not_positive(name: str, interval: Interval) -> ParameterError:
-    return ParameterError(
-        f"{name} got the interval [{interval[0]:g}, {interval[1]:g}].",
-        "It is not smooth at zero, and undefined below.",
-        "Pass an interval above zero, as tight as you know it: the degree grows with sqrt(b / a).",
-    )

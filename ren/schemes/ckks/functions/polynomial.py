@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import numbers
+import operator
 from collections.abc import Callable, Sequence
+from functools import reduce
 from typing import Any, Generic
 
 import attrs
@@ -12,19 +14,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from ren.core.errors import ParameterError
 from ren.schemes.ckks.arithmetic.argument_checks import check_ciphertext
-from ren.schemes.ckks.arithmetic.automatic import (
-    bounded,
-    drop_to,
-    need_level,
-    settle,
-    with_noise,
-    within,
-)
+from ren.schemes.ckks.arithmetic.automatic import bounded
+from ren.schemes.ckks.arithmetic.evolve import drop_to, need_level, settle, with_error, within
 from ren.schemes.ckks.arithmetic.manual import normal
 from ren.schemes.ckks.arithmetic.operation_hooks import circuit
 from ren.schemes.ckks.encoding.ciphertext_data import CiphertextData, CiphertextT
-from ren.schemes.ckks.encoding.values import as_numbers
-from ren.schemes.ckks.functions.arguments import argument, check_automatic
+from ren.schemes.ckks.encoding.encoder import as_numbers
+from ren.schemes.ckks.functions.arguments import Interval, argument, check_automatic
 from ren.schemes.ckks.functions.basis import Basis, element_depth
 from ren.schemes.ckks.functions.paterson_stockmeyer import (
     Combination,
@@ -32,11 +28,9 @@ from ren.schemes.ckks.functions.paterson_stockmeyer import (
     is_integer,
     schedule,
 )
-from ren.schemes.ckks.noise import bounds as noises
 
 _MAX_GRID = 1 << 14
 LARGEST_SIZE = 32.0  # five bits of precision are given for a level, no more
-Interval = tuple[float, float]
 
 
 @attrs.frozen
@@ -87,7 +81,7 @@ def poly(ct: CiphertextT, coefficients: ArrayLike) -> CiphertextT:
     plan = schedule(c, Basis(is_chebyshev=False), _tiny(ct))
     what = f"A polynomial of degree {len(c) - 1}"
     need_level(ct, plan.depth, what)
-    return _Evaluation(plan, ct).result()
+    return _Evaluation(plan, ct).sum(plan.root, plan.depth)
 
 
 def chebyshev(
@@ -135,22 +129,8 @@ def chebyshev(
     else:
         c = f
     what = f"A polynomial of degree {len(np.atleast_1d(c)) - 1}"
-    return approximated(argument(ct, (a, b), what), _checked(c), (a, b), what, error)
-
-
-def approximated(
-    ct: CiphertextT, coefficients: tuple[complex, ...], interval: Interval, what: str, error: float
-) -> CiphertextT:
-    """The Chebyshev series on the interval, and its distance from a function in the noise.
-
-    Args:
-        ct: as `argument` gives it.
-        error: the largest distance on a fine grid; a tenth is added for what lies between.
-    """
-    result = evaluated(ct, coefficients, interval, what)
-    if not error:
-        return result
-    return with_noise(result, lambda noise: noises.with_offset(noise, 1.1 * error))
+    result = evaluated(argument(ct, (a, b), what), _checked(c), (a, b), what)
+    return with_error(result, 1.1 * error) if error else result
 
 
 @circuit("a polynomial")
@@ -165,7 +145,8 @@ def evaluated(
     factor = complex(mapped.factor)
     x = x * (round(factor.real) if is_integer(factor) else factor.real)
     bound = float(np.abs(coefficients).sum()) or 2.0**-30
-    return within(_Evaluation(mapped.schedule, x).result(), bound)
+    plan = mapped.schedule
+    return within(_Evaluation(plan, x).sum(plan.root, plan.depth), bound)
 
 
 def mapping(coefficients: tuple[complex, ...], interval: Interval, tiny: float = 0.0) -> Map:
@@ -204,11 +185,7 @@ def error_of(f: Callable[[NDArray], ArrayLike], c: NDArray, interval: Interval) 
 
 
 def sampled(f: Callable[[NDArray], ArrayLike], x: NDArray, interval: Interval) -> NDArray:
-    """f at the points x of the interval; one that takes numbers alone is asked number by number.
-
-    Raises:
-        ParameterError: not one finite number for each point.
-    """
+    """f at the points x of the interval; one that takes numbers alone is asked number by number."""
     with np.errstate(all="ignore"):
         try:
             y = np.asarray(f(x))
@@ -233,16 +210,14 @@ class _Evaluation(Generic[CiphertextT]):
     """One run of a schedule on a ciphertext."""
 
     def __init__(self, plan: Schedule, x: CiphertextT) -> None:
-        self.plan, self.x = plan, self._bounded(x, plan, 1)
-        self.elements: dict[int, CiphertextT] = {1: self.x}
+        self.basis, self.x = plan.basis, x
+        self.elements: dict[int, CiphertextT] = {}
+        self.x = self._made(1)
 
-    def result(self) -> CiphertextT:
-        return self._sum(self.plan.root, self.plan.depth)
-
-    def _sum(self, s: Combination, depth: int) -> CiphertextT:
+    def sum(self, s: Combination, depth: int) -> CiphertextT:
         """At the level that lies `depth` below x. Its terms meet there, not yet rescaled."""
         target = self.x.level - depth
-        addends = [self._sum(q, depth - 1) * self._element(g, depth - 1) for g, q in s.products]
+        addends = [self.sum(q, depth - 1) * self._element(g, depth - 1) for g, q in s.products]
         for j, c in s.terms:
             if is_integer(c):
                 addends.append(settle(self._element(j, depth)) * round(c.real))
@@ -250,9 +225,7 @@ class _Evaluation(Generic[CiphertextT]):
                 addends.append(self._element(j, depth - 1) * _plain_number(c))
         if not addends:
             return drop_to(self.x * 0, target) + _plain_number(s.constant)
-        total = addends[0]
-        for addend in addends[1:]:
-            total = total + addend
+        total = reduce(operator.add, addends)
         total = total + _plain_number(s.constant) if s.constant else total
         return drop_to(total, target) if total.level > target else total
 
@@ -260,18 +233,16 @@ class _Evaluation(Generic[CiphertextT]):
         return drop_to(self._made(j), self.x.level - depth)
 
     def _made(self, j: int) -> CiphertextT:
+        """B_j, known to be at most its size, as a Chebyshev polynomial in the interval is."""
         if j not in self.elements:
-            self.elements[j] = self._bounded(self._make(j), self.plan, j)
+            x = self._make(j) if j > 1 else self.x
+            is_chebyshev = self.basis.is_chebyshev
+            self.elements[j] = within(x, abs(self.basis.size(j))) if is_chebyshev else x
         return self.elements[j]
-
-    @staticmethod
-    def _bounded(x: CiphertextT, plan: Schedule, j: int) -> CiphertextT:
-        """Known to be at most its size, as a Chebyshev polynomial inside the interval is."""
-        return within(x, abs(plan.basis.size(j))) if plan.basis.is_chebyshev else x
 
     def _make(self, j: int) -> CiphertextT:
         # A multiple of what is pending would be relinearized apart from it: `less` is settled.
-        how = self.plan.basis.element(j)
+        how = self.basis.element(j)
         product = self._made(how.high) * self._made(how.low) * how.factor
         if not how.correction:
             return product
@@ -315,11 +286,7 @@ def checked_degree(degree: Any) -> int:
 
 
 def checked_interval(interval: Sequence[Any]) -> Interval:
-    """(a, b) as floats.
-
-    Raises:
-        ParameterError: not two finite numbers a < b.
-    """
+    """(a, b) as floats; raises ParameterError where they are not two finite numbers a < b."""
     try:
         a, b = (float(v) for v in interval)
     except (TypeError, ValueError, OverflowError):

@@ -27,19 +27,13 @@ class OddMinimax:
 
     Args:
         coefficients: of T_0(x / high), T_1(x / high), ...; even ones are zero.
-        low, high: the interval.
+        high: the end of the interval.
         error: the largest |p - 1| on it.
     """
 
     coefficients: tuple[float, ...]
-    low: float
     high: float
     error: float
-
-    @property
-    def depth(self) -> int:
-        """log2(degree + 1)."""
-        return (len(self.coefficients) - 1).bit_length()
 
 
 Sequence = tuple[OddMinimax, ...]
@@ -64,7 +58,7 @@ def odd_minimax(degree: int, low: float, high: float) -> OddMinimax:
     full = np.zeros(degree + 1)
     full[1::2] = coefficients
     worst = float(np.abs(basis @ coefficients - 1).max())
-    return OddMinimax(tuple(full.tolist()), low, high, worst)
+    return OddMinimax(tuple(full.tolist()), high, worst)
 
 
 @lru_cache(maxsize=64)
@@ -102,13 +96,10 @@ def _cost(s: Sequence) -> int:
 
 
 def _left(s: Sequence, gap: float) -> tuple[float, float]:
-    return _after(s[-1].error) if s else (gap, 1.0)
-
-
-@lru_cache(maxsize=1 << 12)
-def _after(error: float) -> tuple[float, float]:
     """The interval that the next polynomial takes in: with a margin for noise."""
-    margin = 2.0**-16
+    if not s:
+        return gap, 1.0
+    error, margin = s[-1].error, 2.0**-16
     return max(1 - error - margin, margin), 1 + error + margin
 
 

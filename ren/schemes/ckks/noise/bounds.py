@@ -12,8 +12,8 @@ variance V = rounding^2 + a_0^2 + ... + a_(K-1)^2.
 Every source of noise has one of K places. Sources in one place add as if they were one source,
 standard deviation to standard deviation. This holds for dependent and for independent sources (the
 triangle inequality). So x + x has four times the variance of x and x^8 amplifies the error of x
-eightfold. Sums of independent terms grow as they do. A rotation moves the errors of one slot to
-another, where they are independent of those there. So it moves the places too.
+eightfold. Sources in different places are independent: their variances add. A rotation moves the
+error of one slot to another, whose own error is independent of it. So it moves the places too.
 
 The errors of a rescale and of a key switch depend on the second polynomial c1 alone. (The rounding
 of c0 is far smaller.) Two ciphertexts with one c1, as p + x and q + x for plaintexts p and q, get
@@ -24,11 +24,10 @@ adds in `rounding`, as if it were one source, since equal plaintexts round alike
 No entry but `bound` depends on encrypted or encoded values. `bound` is a power of two or was stated
 by the user. Fresh encryptions take their places in the order of their making.
 
-Rotations by K slots and more come back to a place. A sum of N > K of them would then be counted as
-if N/K were one source. `coherent` is the standard deviation if all sources were one and stood in
-one slot: always a sum. Of N different rotations no slot's error is taken more than coherent allows.
-So their sum has V <= N coherent^2 (Hoelder's inequality), spread evenly over all places: see
-`of_rotations`.
+A rotation by K slots comes back to the same place. A sum of N > K rotations would then be counted
+as if N/K of them were one source. `coherent` is the standard deviation if all sources were one and
+stood in one slot: always a sum. N different rotations read N different slots. So their sum has
+V <= N coherent^2 (Hoelder's inequality), spread evenly over all places: see `of_rotations`.
 
 The bound of the error in a slot is offset + 6.5 sqrt(V). Variances are those of the modulus of a
 complex slot; `sigmas` has those of the sources.
@@ -46,10 +45,11 @@ in approximate homomorphic encryption", 2022 (average-case CKKS).
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Sequence
-from functools import partial
-from typing import Any
+from collections.abc import Callable, Sequence
+from functools import partial, wraps
+from typing import Any, TypeVar
 
 import jax
 import numpy as np
@@ -62,6 +62,7 @@ from ren.poly.symbolic import Symbolic, derived
 from ren.schemes.ckks.parameters.parameters import Parameters
 
 Noise = Any  # float32 [*batch, WIDTH]: an array, a tracer, or a symbol
+Rule = TypeVar("Rule", bound=Callable[..., Noise])
 
 SIGMAS = 6.5  # standard deviations that the bound of an error takes
 PLACES = 32
@@ -70,37 +71,48 @@ WIDTH = _HEAD + PLACES
 LARGEST = 2.0**60  # noise beyond is unknown, so that squares stay inside float32
 _LARGEST = np.float32(LARGEST)
 ZERO = np.zeros(WIDTH, np.float32)
-_ERRORS = np.array([0.0] + [1.0] * (WIDTH - 1), np.float32)
-_NEARLY = 1 - 2.0**-40  # exp(i t) may come out a little above 1
-_NUMBERED = np.r_[[-1] * _HEAD, np.arange(PLACES)].astype(np.int32)
-_NONE = np.zeros(PLACES, np.int32)
-_IS_BOUND = np.arange(WIDTH) == 0
-_IS_COHERENT = np.arange(WIDTH) == 2
-_IS_ROUNDING = np.isin(np.arange(WIDTH), (2, 3)).astype(np.float32)
-_IS_PLACE = (np.arange(WIDTH) >= _HEAD).astype(np.float32)
-_IS_RANDOM = (np.arange(WIDTH) >= _HEAD - 1).astype(np.float32)
+_INDICES = np.arange(WIDTH)
+_IS_BOUND, _IS_COHERENT = _INDICES == 0, _INDICES == 2
+_OFFSET = (_INDICES == 1).astype(np.float32)
+_ROUNDINGS = np.isin(_INDICES, (2, 3)).astype(np.float32)  # coherent and rounding
+_ERRORS = (_INDICES > 0).astype(np.float32)
+RANDOM = slice(_HEAD - 1, None)  # entries whose squares add up to V
+_AT_PLACES = (_INDICES >= _HEAD).astype(np.float32)
+_SURE = (_INDICES < _HEAD - 1).astype(np.float32)  # bound, offset, coherent
+_PLACE_NUMBERS = np.maximum(_INDICES - _HEAD, -1).astype(np.int32)
 _PLACE_WEIGHTS = (5 * np.arange(PLACES) + 7).astype(np.int32)
-_FLOAT64 = 2.0**-50  # relative error of encoding and of decoding in float64, with its transform
+_NO_WEIGHTS = np.zeros(PLACES, np.int32)
+_NEARLY = 1 - 2.0**-40  # exp(i t) may come out a little above 1
+FLOAT64 = 2.0**-50  # relative error of encoding and of decoding in float64, with its transform
 _LEAST_BOUND = 2.0**-30  # of plaintexts: smaller values publish this
 
+
+# Declared state: counts the encryptions of this process. Places of noise follow from it, and from
+# nothing that is encrypted.
+serials = itertools.count()
 
 # ------------------------------------------------------------------- sources
 
 
-def of_values(values: Any, params: Parameters, scale: float, bound: float | None = None) -> Noise:
+def of_values(
+    values: Any,
+    params: Parameters,
+    scale: float,
+    bound: float | None = None,
+    least: float = _LEAST_BOUND,
+) -> Noise:
     """Noise of encoded slots: a public bound of the values, and the rounding of encoding.
 
     Args:
         values: slots [*batch, k], a number for all slots, or a symbol that stands for either.
-        params: tell how many slots there are.
-        scale: at which the values are encoded.
-        bound: stated by the user; None for the power of two at or above the largest modulus.
+        bound: stated by the user; None for the power of two above the largest modulus.
+        least: of the bounds that are not stated.
 
     Raises:
         ParameterError: values beyond `bound`.
     """
     rounding = math.sqrt(2 * params.slots / 12) / scale
-    return derived(partial(_of_values, rounding, 1 / scale, bound, _LEAST_BOUND), values)
+    return derived(partial(_of_values, rounding, 1 / scale, bound, least), values)
 
 
 def fresh(
@@ -109,19 +121,17 @@ def fresh(
     """Noise of a fresh ciphertext: parameters, a public bound and a serial number decide it.
 
     Args:
-        values, params, scale: as in `of_values`.
+        values, scale, bound: as in `of_values`; bounds that are not stated are at least 1.
         sigma: standard deviation of the noise of encryption, in a slot.
         serial: counts encryptions; the place of the noise follows from it.
-        bound: stated by the owner; None for the power of two at or above the largest modulus, at
-            least 1.
-
-    Raises:
-        ParameterError: values beyond `bound`.
     """
-    added = np.zeros(WIDTH, np.float32)
-    added[[2, _HEAD + _place(serial)]] = sigma
-    rounding = math.sqrt(2 * params.slots / 12) / scale
-    return total(derived(partial(_of_values, rounding, 1 / scale, bound, 1.0), values), added)
+    source = np.zeros(WIDTH, np.float32)
+    source[[2, _HEAD + _place(serial)]] = sigma
+    return total(of_values(values, params, scale, bound, 1.0), source)
+
+
+def _place(serial: int) -> int:
+    return (serial * 0x9E3779B1 & 0xFFFFFFFF) * PLACES >> 32
 
 
 def _of_values(
@@ -133,24 +143,29 @@ def _of_values(
         values = float(min(abs(values), 4 * LARGEST))
     z = np.abs(np.asarray(values))
     if z.ndim:
-        made = np.zeros((*z.shape[:-1], WIDTH), np.float32)
-        made[..., [2, 3]] = rounding
+        noise = np.zeros((*z.shape[:-1], WIDTH), np.float32)
+        noise[..., [2, 3]] = rounding
         largest = z.max(-1)
     else:
-        made, largest = np.zeros(WIDTH, np.float32), z
-        made[1] = unit * math.sqrt(0.5)  # half a unit in the real and in the imaginary part
-    told = public_bound(largest, least) if bound is None else stated(largest, bound)
-    made[..., 0] = _rounded_up(np.asarray(told))
-    made[..., 1] += made[..., 0] * np.float32(_FLOAT64)
-    return _limited(made)
+        noise, largest = np.zeros(WIDTH, np.float32), z
+        noise[1] = unit * math.sqrt(0.5)  # half a unit in the real and in the imaginary part
+    if bound is not None and np.max(largest) * _NEARLY > bound:
+        raise ParameterError(
+            f"bound={bound:g} was stated, and there are values up to {np.max(largest):.3g}.",
+            "The bound is public: it is what everyone may know about the modulus of the values.",
+            "State a larger bound, or leave it out for the next power of two.",
+        )
+    noise[..., 0] = _rounded_up(public_bound(largest, least) if bound is None else bound)
+    noise[..., 1] += noise[..., 0] * np.float32(FLOAT64)
+    return _limited(noise)
 
 
 def _of_number(unit: float, least: float, size: float) -> NDArray[np.float32]:
     """`_of_values` of one real number: the same, quickly."""
-    made = np.zeros(WIDTH, np.float32)
-    made[0] = told = 2.0 ** math.ceil(math.log2(max(size * _NEARLY, least)))
-    made[1] = np.float32(unit * math.sqrt(0.5)) + np.float32(told) * np.float32(_FLOAT64)
-    return made
+    noise = np.zeros(WIDTH, np.float32)
+    noise[0] = bound = 2.0 ** math.ceil(math.log2(max(size * _NEARLY, least)))
+    noise[1] = np.float32(unit * math.sqrt(0.5)) + np.float32(bound) * np.float32(FLOAT64)
+    return noise
 
 
 def public_bound(largest: ArrayLike, least: float = _LEAST_BOUND) -> NDArray[np.float64]:
@@ -158,28 +173,10 @@ def public_bound(largest: ArrayLike, least: float = _LEAST_BOUND) -> NDArray[np.
     return np.exp2(np.ceil(np.log2(np.maximum(np.asarray(largest) * _NEARLY, least))))
 
 
-def stated(largest: ArrayLike, bound: float) -> float:
-    """`bound`, which the values keep to.
-
-    Raises:
-        ParameterError: they do not.
-    """
-    if np.max(largest) * _NEARLY > bound:
-        raise ParameterError(
-            f"bound={bound:g} was stated, and there are values up to {np.max(largest):.3g}.",
-            "The bound is public: it is what everyone may know about the modulus of the values.",
-            "State a larger bound, or leave it out for the next power of two.",
-        )
-    return bound
-
-
 def of_constant(value: Any, scale: float, is_public: bool = False) -> Noise:
-    """Noise of one number in every slot, rounded to a multiple of 1/scale.
+    """Noise of a number, or its symbol, in every slot, rounded to a multiple of 1/scale.
 
-    Args:
-        value: the number, or a symbol that stands for one.
-        scale: at which it is encoded.
-        is_public: whether the program fixes it, so that its modulus may be told exactly.
+    `is_public` says that the program fixes it, so that its modulus is not secret.
     """
     if is_public:
         return derived(partial(_of_constant, 1 / scale), value)
@@ -187,15 +184,12 @@ def of_constant(value: Any, scale: float, is_public: bool = False) -> Noise:
 
 
 def _of_constant(unit: float, value: Any) -> NDArray[np.float32]:
-    made = np.zeros(WIDTH, np.float32)
-    size = min(abs(value), 4 * LARGEST) if isinstance(value, int) else abs(complex(value))
-    made[0] = _rounded_up(np.asarray(size))
-    made[1] = unit * math.sqrt(0.5)  # half a unit in the real and in the imaginary part
-    return _limited(made)
-
-
-def _place(serial: int) -> int:
-    return (serial * 0x9E3779B1 & 0xFFFFFFFF) * PLACES >> 32
+    noise = np.zeros(WIDTH, np.float32)
+    noise[0] = _rounded_up(
+        min(abs(value), 4 * LARGEST) if isinstance(value, int) else abs(complex(value))
+    )
+    noise[1] = unit * math.sqrt(0.5)  # half a unit in the real and in the imaginary part
+    return _limited(noise)
 
 
 # ------------------------------------------------------------------- rules
@@ -203,9 +197,17 @@ def _place(serial: int) -> int:
 
 def on_host(noise: Noise) -> Noise:
     """Device arrays on the host, so that nothing is dispatched for a few numbers."""
-    if isinstance(noise, np.ndarray | Symbolic) or is_tracer(noise):
-        return noise
-    return np.asarray(noise)
+    return np.asarray(noise) if isinstance(noise, jax.Array) and not is_tracer(noise) else noise
+
+
+def _rule(function: Rule) -> Rule:
+    """Lift a function of arrays: noises may also lie on a device, or be symbols."""
+
+    @wraps(function)
+    def lifted(*args: Any) -> Noise:
+        return derived(function, *map(on_host, args))
+
+    return lifted  # type: ignore[return-value]
 
 
 def _limited(noise: Noise) -> Noise:
@@ -217,13 +219,13 @@ def _limited(noise: Noise) -> Noise:
 
 def _random(noise: Noise) -> Noise:
     """sqrt(V), [*batch, 1]."""
-    return (noise[..., _HEAD - 1 :] ** 2).sum(-1, keepdims=True) ** 0.5
+    return (noise[..., RANDOM] ** 2).sum(-1, keepdims=True) ** 0.5
 
 
 def _error(noise: Noise) -> Noise:
     """The bound of the error in a slot, [*batch, 1]."""
     if _is_single(noise):
-        random = noise[_HEAD - 1 :]
+        random = noise[RANDOM]
         return noise[1] + SIGMAS * math.sqrt(random.dot(random))
     return noise[..., 1:2] + _random(noise) * np.float32(SIGMAS)
 
@@ -233,36 +235,27 @@ def _is_single(noise: Noise) -> bool:
     return isinstance(noise, np.ndarray) and noise.ndim == 1
 
 
+@_rule
 def total(a: Noise, b: Noise) -> Noise:
     """Noise of a sum or a difference."""
-    return derived(_total, on_host(a), on_host(b))
-
-
-def _total(a: Noise, b: Noise) -> Noise:
     return _limited(a + b)
 
 
+@_rule
 def product(a: Noise, b: Noise) -> Noise:
     """Noise of a product slot by slot: x e_y + (y + e_y) e_x, with y and e_y at their bounds."""
-    return derived(_product, on_host(a), on_host(b))
-
-
-def _product(a: Noise, b: Noise) -> Noise:
     if _is_single(a) and _is_single(b):
-        made = a * np.float32(b[0] + _error(b))
-        made += b * a[0]
-        made[0] = a[0] * b[0]
-        return _limited(made)
+        noise = a * np.float32(b[0] + _error(b))
+        noise += b * a[0]
+        noise[0] = a[0] * b[0]
+        return _limited(noise)
     return _limited(a * _ERRORS * (b[..., :1] + _error(b)) + b * a[..., :1])
 
 
 def scaled(a: Noise, factor: Any, is_public: bool = True) -> Noise:
-    """Noise of an exact product with an integer.
+    """Noise of an exact product with an integer, or its symbol.
 
-    Args:
-        a: of the other factor.
-        factor: the integer, or a symbol that stands for one.
-        is_public: whether its modulus may be told exactly; else the power of two above it is.
+    Where it is not `is_public`, the power of two above stands for its modulus.
     """
     return derived(partial(_scaled, is_public), on_host(a), factor)
 
@@ -275,10 +268,7 @@ def _scaled(is_public: bool, a: Noise, factor: int) -> Noise:
 def with_source(a: Noise, sigma: float, of: Noise | None = None) -> Noise:
     """Noise with one more source, which depends on c1: its place follows from the places of c1.
 
-    Args:
-        a: of the ciphertext.
-        sigma: standard deviation of the source in a slot.
-        of: of what is rounded or switched, where that is a part of the ciphertext.
+    `of` is the noise of what is rounded or switched, where that is a part of the ciphertext.
     """
     size = np.float32(min(sigma, 2 * LARGEST))
     return derived(partial(_with_source, size), on_host(a), *([] if of is None else [on_host(of)]))
@@ -287,44 +277,29 @@ def with_source(a: Noise, sigma: float, of: Noise | None = None) -> Noise:
 def _with_source(sigma: np.float32, a: Noise, *source: Noise) -> Noise:
     of = source[0] if source else a
     if _is_single(a) and _is_single(of):
-        made = a.copy()
-        made[2] += sigma
-        made[_HEAD + int((of[_HEAD:] > 0).dot(_PLACE_WEIGHTS)) % PLACES] += sigma
-        return _limited(made)
-    weights = chosen(of[..., _HEAD:] > 0, _PLACE_WEIGHTS, _NONE)
-    taken = weights.sum(-1, keepdims=True, dtype=np.int32) % PLACES
-    return _limited(a + chosen((taken == _NUMBERED) | _IS_COHERENT, sigma, np.float32(0)))
+        noise = a.copy()
+        noise[2] += sigma
+        noise[_HEAD + int((of[_HEAD:] > 0).dot(_PLACE_WEIGHTS)) % PLACES] += sigma
+        return _limited(noise)
+    weights = chosen(of[..., _HEAD:] > 0, _PLACE_WEIGHTS, _NO_WEIGHTS)
+    place = weights.sum(-1, keepdims=True, dtype=np.int32) % PLACES
+    return _limited(a + chosen((place == _PLACE_NUMBERS) | _IS_COHERENT, sigma, np.float32(0)))
 
 
 def with_rounding(a: Noise, sigma: float) -> Noise:
     """Noise of a plaintext that is rounded once more: equal plaintexts round alike."""
-    return derived(partial(_with_rounding, np.float32(min(sigma, 2 * LARGEST))), on_host(a))
+    return total(a, _ROUNDINGS * np.float32(min(sigma, 2 * LARGEST)))
 
 
-def _with_rounding(sigma: np.float32, a: Noise) -> Noise:
-    return _limited(a + _IS_ROUNDING * sigma)
-
-
+@_rule
 def with_relative(a: Noise, error: float) -> Noise:
     """Noise with a relative error of the message that is the same in every slot."""
-    return derived(partial(_with_relative, error), on_host(a))
-
-
-def _with_relative(error: float, a: Noise) -> Noise:
-    added = np.zeros(WIDTH, np.float32)
-    added[1] = error
-    return _limited(a + a[..., :1] * added)
+    return _limited(a + a[..., :1] * (_OFFSET * np.float32(error)))
 
 
 def with_offset(a: Noise, error: float) -> Noise:
     """Noise with a fixed error of at most `error` in every slot: that of an approximation."""
-    return derived(partial(_with_offset, min(error, 2 * LARGEST)), on_host(a))
-
-
-def _with_offset(error: float, a: Noise) -> Noise:
-    added = np.zeros(WIDTH, np.float32)
-    added[1] = _rounded_up(np.asarray(error))
-    return _limited(a + added)
+    return total(a, _OFFSET * _rounded_up(error))
 
 
 def rotated(a: Noise, steps: int, slots: int) -> Noise:
@@ -340,117 +315,81 @@ def _reordered(order: NDArray[np.intp], a: Noise) -> Noise:
     return a[..., order]
 
 
-def of_rotations(a: Noise, made: Noise, count: int, added: float) -> Noise:
+def of_rotations(a: Noise, tracked: Noise, count: int, added: float) -> Noise:
     """Noise of a sum of `count` different rotations of one term: the lesser of two bounds.
 
     With fewer than PLACES rotations the second one would be too small beside a source of `a`.
 
     Args:
-        a: of each term.
-        made: of the sum, as it was tracked.
-        count: of the terms.
+        a, tracked: noise of each term; of the sum, as the rules of its steps give it.
         added: the variance of what the rotations added, in the sum.
     """
-    if count < PLACES:
-        return made
-    return derived(
-        partial(_of_rotations, count / PLACES, added / PLACES), on_host(a), on_host(made)
-    )
+    return tracked if count < PLACES else _of_rotations(a, tracked, count / PLACES, added / PLACES)
 
 
-def _of_rotations(share: float, added: float, a: Noise, made: Noise) -> Noise:
+@_rule
+def _of_rotations(a: Noise, tracked: Noise, share: float, added: float) -> Noise:
     even = (a[..., 2:3] * np.float32(math.sqrt(share))).clip(None, LARGEST)
     even = (even**2 + np.float32(added)) ** 0.5
-    is_less = even * np.float32(math.sqrt(PLACES)) < _random(made)
-    spread = made * (1 - _IS_RANDOM) + even * _IS_PLACE
-    return chosen(is_less, spread, made)
+    is_less = even * np.float32(math.sqrt(PLACES)) < _random(tracked)
+    return chosen(is_less, tracked * _SURE + even * _AT_PLACES, tracked)
 
 
-def _with_bound(a: Noise, where: Any, bound: Any) -> Noise:
-    """Noise of `a` with another bound where a condition holds: chosen, since differences cancel."""
-    return chosen(where & _IS_BOUND, bound, a)
+# ------------------------------------------------------------------- bounds of messages
+# Entries are chosen and never computed from two bounds, since differences of floats cancel.
 
 
 def within(a: Noise, bound: float) -> Noise:
     """Noise of a message that is known to keep to `bound`."""
-    return derived(partial(_within, bound), on_host(a))
+    return within_that_of(a, _IS_BOUND * _rounded_up(bound))
 
 
-def _within(bound: float, a: Noise) -> Noise:
-    return _with_bound(a, a[..., :1] > bound, _rounded_up(np.asarray(bound)))
-
-
-def larger(a: Noise, b: Noise) -> Noise:
-    """Noise of the first, with the larger of two bounds of messages."""
-    return derived(_larger, on_host(a), on_host(b))
-
-
-def _larger(a: Noise, b: Noise) -> Noise:
-    known = a + b[..., :1] * 0  # unknown where that of b is
-    return _with_bound(known, b[..., :1] > a[..., :1], b)
+@_rule
+def within_that_of(a: Noise, other: Noise, times: Any = 1) -> Noise:
+    """Noise of a message that is nowhere larger than `times` the largest of another."""
+    most = other * times
+    return chosen((a[..., :1] > most[..., :1]) & _IS_BOUND, most, a)
 
 
 def reaching(a: Noise, bound: float) -> Noise:
     """Noise of a message that may reach `bound` too."""
-    return derived(partial(_reaching, bound), on_host(a))
+    return larger(a, _IS_BOUND * _rounded_up(bound))
 
 
-def _reaching(bound: float, a: Noise) -> Noise:
-    return _with_bound(a, a[..., :1] < bound, _rounded_up(np.asarray(bound)))
+@_rule
+def larger(a: Noise, b: Noise) -> Noise:
+    """Noise of the first, with the larger of two bounds of messages."""
+    known = a + b[..., :1] * 0  # unknown where that of b is
+    return chosen((b[..., :1] > a[..., :1]) & _IS_BOUND, b, known)
 
 
-def within_that_of(a: Noise, other: Noise) -> Noise:
-    """Noise of a message that is nowhere larger than the largest of another."""
-    return derived(_within_that_of, on_host(a), on_host(other))
+# ------------------------------------------------------------------- batch axes
 
 
-def _within_that_of(a: Noise, other: Noise) -> Noise:
-    return _with_bound(a, a[..., :1] > other[..., :1], other)
-
-
-def within_times(a: Noise, other: Noise, times: Any) -> Noise:
-    """Noise of a message that is nowhere larger than `times` the largest of another."""
-    return derived(_within_times, on_host(a), on_host(other), times)
-
-
-def _within_times(a: Noise, other: Noise, times: Any) -> Noise:
-    most = other * times
-    return _with_bound(a, a[..., :1] > most[..., :1], most)
-
-
+@_rule
 def item(a: Noise, index: int) -> Noise:
     """Noise of one block of a vector that is cut: an index of the last batch axis."""
-    return derived(partial(_item, index), on_host(a))
-
-
-def _item(index: int, a: Noise) -> Noise:
     return a if a.ndim == 1 else a[..., index if a.shape[-2] > 1 else 0, :]
 
 
 def side_by_side(parts: Sequence[Noise]) -> Noise:
     """Noise of blocks as one vector: each keeps its own, along a new last batch axis."""
-    return derived(_side_by_side, *map(on_host, parts))
-
-
-def _side_by_side(*parts: Noise) -> Noise:
-    return stacked_arrays(*parts, axis=-2)
+    return derived(partial(stacked_arrays, axis=-2), *map(on_host, parts))
 
 
 def of_largest(a: Noise, blocks: int) -> Noise:
     """Noise with the largest entries of all blocks."""
-    return a if blocks == 1 else derived(_of_largest, on_host(a))
+    return a if blocks == 1 else _of_largest(a)
 
 
+@_rule
 def _of_largest(a: Noise) -> Noise:
     return a if a.ndim == 1 else a.max(-2)
 
 
+@_rule
 def broadcast(a: Noise, batch: tuple[int, ...]) -> Noise:
     """Noise with all the batch axes."""
-    return derived(partial(_broadcast, batch), on_host(a))
-
-
-def _broadcast(batch: tuple[int, ...], a: Noise) -> Noise:
     return a + np.zeros((*batch, WIDTH), np.float32)
 
 
@@ -459,10 +398,11 @@ def stacked(parts: Sequence[Noise], batch: tuple[int, ...]) -> Noise:
     return derived(stacked_arrays, *(broadcast(a, batch) for a in parts))
 
 
-def _rounded_up(values: NDArray) -> NDArray[np.float32]:
+def _rounded_up(values: ArrayLike) -> NDArray[np.float32]:
+    """float32 values, at most 2^61, that are nowhere below the given ones."""
     limited = np.minimum(values, 2 * LARGEST)
-    made = limited.astype(np.float32)
-    return np.where(made < limited, np.nextafter(made, np.float32(np.inf)), made)
+    single = limited.astype(np.float32)
+    return np.where(single < limited, np.nextafter(single, np.float32(np.inf)), single)
 
 
 # ------------------------------------------------------------------- reading
@@ -477,16 +417,3 @@ def known(noise: Noise) -> NDArray[np.float32] | None:
 def is_known(noise: Noise) -> bool:
     """False inside a function that is being captured or traced."""
     return isinstance(noise, np.ndarray) or (isinstance(noise, jax.Array) and not is_tracer(noise))
-
-
-def read(noise: Noise) -> tuple[float, float, float, float]:
-    """The fields of an `Estimate`, each the largest over the batch."""
-    values = np.asarray(noise).astype(np.float64)
-    bound, offset, variance = (
-        values[..., 0],
-        values[..., 1],
-        (values[..., _HEAD - 1 :] ** 2).sum(-1),
-    )
-    error = offset + SIGMAS * np.sqrt(variance)
-    error = error + (bound + error) * _FLOAT64
-    return float(bound.max()), float(variance.max()), float(offset.max()), float(error.max())

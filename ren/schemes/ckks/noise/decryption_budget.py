@@ -1,10 +1,9 @@
 """Budget of `decrypt_shared` for one secret: results shared so far, and their noise.
 
-There is one ledger for each secret in a process, whatever contexts hold it. It is saved with the
-secret. Its name is a hash of the secret (`ledger_name`), never the `key_id`, which is
-public. So the budget goes on where it was, and one ciphertext gives one result for ever. A second
-process is invisible here. Copies of the saved bytes, and children of a fork, each go on counting
-from their own copy. Share in one place, and save the context afterwards.
+A process has one ledger for each secret, whichever contexts hold it. It is saved with the secret,
+so that the budget continues and one ciphertext always gives one result. Its name is a hash of the
+secret (`ledger_name`), never the `key_id`, which is public. Copies of the saved bytes, children of
+a fork and other processes count separately. Share in one place, and save the context afterwards.
 """
 
 from __future__ import annotations
@@ -29,10 +28,10 @@ BITS = range(10, 129)
 
 @attrs.frozen
 class SharingTerms:
-    """Terms on which decryptions of one context are shared: fixed by the first of them.
+    """Terms on which decryptions under one secret are shared, fixed by the first of them.
 
     Args:
-        statistical_bits: log2 of the advantage that is left to an attack, negative.
+        statistical_bits: -log2 of the advantage that is left to an attack.
         queries: how many ciphertexts are decrypted in all.
     """
 
@@ -40,9 +39,8 @@ class SharingTerms:
     queries: int
 
     def __attrs_post_init__(self) -> None:
-        if self.statistical_bits not in BITS or not (
-            isinstance(self.queries, int) and self.queries > 0
-        ):
+        is_count = isinstance(self.queries, int) and self.queries > 0
+        if self.statistical_bits not in BITS or not is_count:
             raise ParameterError(
                 f"decrypt_shared() got statistical_bits={self.statistical_bits!r}, "
                 f"queries={self.queries!r}.",
@@ -51,13 +49,13 @@ class SharingTerms:
             )
 
     def sigma(self, norm: float) -> float:
-        """The noise that hides errors of that norm over the slots."""
+        """Standard deviation of the noise that hides errors of that norm over the slots."""
         return math.sqrt(12 * self.queries) * 2.0 ** (self.statistical_bits / 2) * norm
 
 
 @attrs.frozen
 class LedgerEntry:
-    """A decryption that was shared: the digest of what was decrypted, its noise, how many."""
+    """A shared decryption: the digest of what was decrypted, sigma, the count of ciphertexts."""
 
     digest: bytes
     sigma: float
@@ -66,7 +64,7 @@ class LedgerEntry:
 
 @attrs.frozen
 class SavedLedger:
-    """A ledger as it is saved: the key of the noise, the terms, and what was shared on them."""
+    """A ledger as it is saved: the key of the noise, the terms, and the decryptions shared."""
 
     key: bytes
     terms: SharingTerms | None = None
@@ -74,7 +72,7 @@ class SavedLedger:
 
 
 class Ledger:
-    """Ledger of one secret: the key of the noise, and the decryptions that are spent."""
+    """Ledger of one secret: the key of the noise, and the decryptions shared so far."""
 
     def __init__(self, saved: SavedLedger | None = None) -> None:
         saved = saved or SavedLedger(fresh_seed())
@@ -90,13 +88,13 @@ class Ledger:
             return SavedLedger(self._key, self._terms, tuple(self._entries.values()))
 
     def merge(self, saved: SavedLedger) -> None:
-        """Adds what another copy of the ledger has counted."""
+        """Add the entries of another copy of the ledger."""
         with self._lock:
             self._terms = self._terms or saved.terms
             self._entries = {e.digest: e for e in saved.entries} | self._entries
 
     def admit(self, digest: bytes, count: int, sigma: float, terms: SharingTerms) -> int:
-        """Enters the decryption of `count` ciphertexts; returns how many that makes.
+        """Enter the decryption of `count` ciphertexts; return how many that makes in all.
 
         Raises:
             SharingError: over the budget, or on other terms than before.
@@ -109,7 +107,8 @@ class Ledger:
                     "other terms does not hide both.",
                     "Keep to them, or encrypt under a new context.",
                 )
-            entry, spent = self._entries.get(digest), self._spent()
+            entry = self._entries.get(digest)
+            spent = sum(entry.count for entry in self._entries.values())
             if entry is None:
                 if spent + count > terms.queries:
                     raise SharingError(
@@ -129,46 +128,35 @@ class Ledger:
                 )
             return spent
 
-    def _spent(self) -> int:
-        return sum(entry.count for entry in self._entries.values())
-
     def noise(self, digest: bytes, sigma: float, shape: tuple[int, ...]) -> NDArray[np.complex128]:
-        """Complex normal draws of deviation `sigma` in each part; the same for the same digest.
+        """Complex normal draws of deviation `sigma` in each part, by the method of Box and Muller.
 
-        Separate copies of a ledger may be asked for two deviations. These draws are independent,
-        since sigma and 2 sigma times the same would tell the message.
+        One digest and sigma always give the same draws. Draws for two sigmas, as separate copies
+        of a ledger may need them, are independent. Scaled copies of one draw would reveal the
+        message.
         """
-        label = _DOMAIN + digest + struct.pack("<d", sigma)
-        return sigma * normal(Xof(self._key, label), shape)
+        xof = Xof(self._key, _DOMAIN + digest + struct.pack("<d", sigma))
+        words = np.frombuffer(xof.read(16 * math.prod(shape)), "<u8").reshape(2, *shape)
+        unit = ((words >> np.uint64(11)).astype(np.float64) + 0.5) * 2.0**-53
+        return sigma * (np.sqrt(-2 * np.log(unit[0])) * np.exp(2j * np.pi * unit[1]))
 
 
-def normal(xof: Xof, shape: tuple[int, ...]) -> NDArray[np.complex128]:
-    """Complex numbers of independent normal parts, by the method of Box and Muller."""
-    words = np.frombuffer(xof.read(16 * math.prod(shape)), "<u8").reshape(2, *shape)
-    unit = ((words >> np.uint64(11)).astype(np.float64) + 0.5) * 2.0**-53
-    return np.sqrt(-2 * np.log(unit[0])) * np.exp(2j * np.pi * unit[1])
-
-
-# Declared state: the ledger of each secret that this process has shared, saved or loaded.
+# Declared state: the ledger of each secret of which this process shared, saved or loaded one.
 _ledgers: dict[bytes, Ledger] = {}
 _lock = threading.Lock()
 
 
 def ledger_name(secret: Secret) -> bytes:
-    """The name under which a process counts what was shared of a secret; never stored."""
+    """Name of the ledger of a secret in this process; never stored."""
     return hashlib.sha256(_LEDGER + secret.coefficients.tobytes()).digest()
 
 
-def ledger_of(name: bytes) -> Ledger:
-    """The ledger of a secret, by its `ledger_name`, in this process."""
+def ledger_of(secret: Secret, saved: SavedLedger | None = None) -> Ledger:
+    """The ledger of a secret in this process; `saved` is continued, or added to the live one."""
+    name = ledger_name(secret)
     with _lock:
-        return _ledgers.setdefault(name, Ledger())
-
-
-def resume(name: bytes, saved: SavedLedger) -> None:
-    """Goes on with a ledger that was saved, or adds it to the one of the same secret."""
-    with _lock:
-        if name in _ledgers:
-            _ledgers[name].merge(saved)
-        else:
+        if name not in _ledgers:
             _ledgers[name] = Ledger(saved)
+        elif saved is not None:
+            _ledgers[name].merge(saved)
+        return _ledgers[name]

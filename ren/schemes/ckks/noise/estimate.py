@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 
 import attrs
+import numpy as np
 
 from ren.core.errors import TracedValueError
 from ren.core.user_frame import user_line
-from ren.schemes.ckks.noise import bounds as noises
-from ren.schemes.ckks.noise.bounds import Noise
+from ren.schemes.ckks.noise.bounds import FLOAT64, RANDOM, SIGMAS, Noise, is_known
 
 
 @attrs.frozen
@@ -28,21 +28,6 @@ class Estimate:
     offset: float
     error_bound: float
 
-    @classmethod
-    def of(cls, noise: Noise) -> Estimate:
-        """The estimate of the `noise` of a ciphertext or a plaintext.
-
-        Raises:
-            TracedValueError: it is not known, inside a function that is being captured or traced.
-        """
-        if not noises.is_known(noise):
-            raise TracedValueError(
-                f"{user_line()} asks for the estimate of a ciphertext that is still symbolic.",
-                "While a function is captured or traced it is not known.",
-                "Return the ciphertext and ask outside.",
-            )
-        return cls(*noises.read(noise))
-
     @property
     def bits(self) -> float:
         """-log2(error_bound): so many bits after the point are right; 0 for none, or NaN."""
@@ -57,3 +42,18 @@ class Estimate:
             f"|message| <= {self.message_bound:.4g}, error <= {self.error_bound:.3g} "
             f"(~{self.bits:.1f} bits)"
         )
+
+
+def estimate_of(noise: Noise) -> Estimate:
+    """The estimate of tracked noise; TracedValueError where it is symbolic."""
+    if not is_known(noise):
+        raise TracedValueError(
+            f"{user_line()} asks for the estimate of a ciphertext that is still symbolic.",
+            "While a function is captured or traced it is not known.",
+            "Return the ciphertext and ask outside.",
+        )
+    values = np.asarray(noise).astype(np.float64)
+    bound, offset, variance = values[..., 0], values[..., 1], (values[..., RANDOM] ** 2).sum(-1)
+    error = offset + SIGMAS * np.sqrt(variance)
+    error = error + (bound + error) * FLOAT64
+    return Estimate(*(float(entry.max()) for entry in (bound, variance, offset, error)))

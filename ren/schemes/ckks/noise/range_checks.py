@@ -1,45 +1,97 @@
-"""Steps that compare tracked bounds: with what a level holds, with what a function takes.
+"""Checks of tracked bounds: the range of a level, the interval of a function; and their reports.
 
-Under `ren.jit` a step is part of the program, and reports at each replay. Inside a JAX
-transformation nothing can be reported: noise becomes unknown instead, which `decrypt` reports.
+A report warns at the user's line, or raises. Under `ren.jit` a check is a step of the program, and
+reports at each replay. Inside a JAX transformation nothing can be reported: noise becomes unknown
+instead, which `decrypt` reports.
 """
 
 from __future__ import annotations
 
+import functools
 import math
-from collections.abc import Callable, Sequence
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ren.core.errors import MessageBoundError, MessageBoundWarning
+from ren.core.user_frame import user_frame
 from ren.poly.batching import chosen
 from ren.poly.symbolic import derived, is_sampling
-from ren.schemes.ckks.noise.bounds import LARGEST, Noise, on_host
+from ren.schemes.ckks.noise.bounds import LARGEST, Noise, known, on_host
+from ren.schemes.ckks.parameters.parameters import Parameters
 
 TOLERANCE = 1 + 1e-5  # of comparisons between bounds: float32 rounds
+_REMEDY = (
+    "Give the context more integer_bits, scale the values down, or state a bound that you know: "
+    "ct.within(bound)."
+)
+_reports: ContextVar[int] = ContextVar("ren_ckks_reports", default=0)
+_bits: ContextVar[list[float] | None] = ContextVar("ren_ckks_bits", default=None)
+
+# ------------------------------------------------------------------- ranges
+
+
+@functools.lru_cache(maxsize=1 << 10)
+def largest_message(params: Parameters, level: int) -> float:
+    """The modulus that messages at a level stay below, from `integer_bits` at level 0.
+
+    It grows with Q_level / s_level: a message wraps around where it passes Q_level / (2 s_level).
+    """
+    q, scale = params.ring(level).q, params.scale(level)
+    above = q * params.scale(0) / (params.ring(0).q * scale)
+    return 2.0 ** min(params.integer_bits - 1 + math.log2(above), 1000.0)
+
+
+def limit_text(params: Parameters, level: int) -> str:
+    """The range of a level, for reports."""
+    limit = f"2^{math.log2(largest_message(params, level)):.2f}"
+    return f"{limit}, the range that integer_bits={params.integer_bits} gives level {level}"
+
+
+def bound_of(x: Any) -> float | None:
+    """The tracked bound of a ciphertext, the largest of a batch; None where it is not known."""
+    noise = known(x.noise)
+    return None if noise is None else _largest(noise)
+
+
+def _largest(noise: NDArray[np.float32]) -> float:
+    return float(noise[0] if noise.ndim == 1 else noise[..., 0].max())
+
+
+# ------------------------------------------------------------------- checks
 
 
 def inside(a: Noise, bound: float, report: Callable[[float], None]) -> Noise:
-    """Noise of an argument whose bound is compared with what a function takes: unknown beyond.
+    """Noise of an argument; unknown where its bound is beyond the `bound` that a function takes.
 
-    Args:
-        a: of the argument.
-        bound: the largest modulus that the function takes.
-        report: called with the bound that is beyond, under `ren.jit` at replays.
+    `report` is called with the bound that is beyond, under `ren.jit` at replays.
     """
     return derived(partial(_inside, bound * TOLERANCE, report), on_host(a))
+
+
+def _inside(bound: float, report: Callable[[float], None], a: Noise) -> Noise:
+    beyond = a[..., :1] > bound  # False where it is unknown
+    if isinstance(a, np.ndarray):
+        if not beyond.any():
+            return a
+        if not is_sampling():
+            report(float(a[..., 0].max()))
+    return chosen(beyond, np.float32(np.nan), a)
 
 
 def checked(
     a: Noise, limit: float, operands: Sequence[tuple[Noise, float]], report: Callable[[float], None]
 ) -> Noise:
-    """Noise of a result as it is, after its bound was compared with what its level holds.
+    """Noise of a result as it is, after its bound was compared with the `limit` of its level.
 
     Args:
-        a: of the result.
-        limit: the largest modulus that its level holds.
-        operands: the noise of each operand, and what its level holds: where one is beyond that
+        operands: the noise of each operand, and the limit of its level. Where one was beyond that
             already, nothing is reported.
         report: called with a bound that is beyond `limit`. Called with NaN where it is unknown and
             was known of all operands.
@@ -62,20 +114,65 @@ def _checked(
     if any(map(math.isnan, before)):
         return a
     if math.isnan(bound) or all(b <= held for b, held in zip(before, limits[1:], strict=True)):
-        report(math.nan if math.isnan(bound) else bound)
+        report(bound)
     return a
 
 
-def _largest(a: NDArray[np.float32]) -> float:
-    return float(a[0] if a.ndim == 1 else a[..., 0].max())
+# ------------------------------------------------------------------- reports
 
 
-def _inside(bound: float, report: Callable[[float], None], a: Noise) -> Noise:
-    if isinstance(a, np.ndarray):
-        beyond = a[..., :1] > bound  # False where it is unknown
-        if not beyond.any():
-            return a
-        if not is_sampling():
-            report(float(a[..., 0].max()))
-        return np.where(beyond, np.float32(np.nan), a)
-    return chosen(a[..., :1] > bound, np.float32(np.nan), a)
+@contextmanager
+def collecting_bits() -> Iterator[list[float]]:
+    """Collect the integer bits that each operation needs, instead of warnings: for planning."""
+    bits: list[float] = []
+    token = _bits.set(bits)
+    try:
+        yield bits
+    finally:
+        _bits.reset(token)
+
+
+def collect_bits(bound: float, params: Parameters, level: int) -> None:
+    """Add the integer bits that a message up to `bound` needs, while such are collected."""
+    if (bits := _bits.get()) is not None:
+        room = largest_message(params, level) / 2.0 ** (params.integer_bits - 1)
+        bits.append(math.log2(max(bound, 1e-30) / room) + 1)
+
+
+def is_planning() -> bool:
+    """True where integer bits are collected, and nothing is computed."""
+    return _bits.get() is not None
+
+
+def report(text: str, params: Parameters, remedy: str = _REMEDY) -> None:
+    """Warn at the user's own line, or raise where the parameters are strict.
+
+    Raises:
+        MessageBoundError: `params.strict` is set.
+    """
+    if is_planning():
+        return
+    will_report()
+    given, _, rest = text.partition("; ")
+    if params.strict:
+        raise MessageBoundError(f"{given}.", f"{rest[:1].upper()}{rest[1:]}", remedy)
+    warn(f"{text} {remedy}")
+
+
+def will_report() -> None:
+    """Count a report that a step of the program makes: the circuit around it makes none."""
+    _reports.set(_reports.get() + 1)
+
+
+def report_count() -> int:
+    """The reports so far in this thread or task."""
+    return _reports.get()
+
+
+def warn(text: str, category: type[Warning] = MessageBoundWarning) -> None:
+    """Warn at the user's own line."""
+    if (frame := user_frame()) is not None:
+        module = frame.f_globals.get("__name__") or "__main__"
+        registry = frame.f_globals.setdefault("__warningregistry__", {})
+        path, line = frame.f_code.co_filename, frame.f_lineno
+        warnings.warn_explicit(text, category, path, line, module, registry)

@@ -2,9 +2,9 @@
 
 They are in units of the message: of the coefficients, over the scale. Noise may be multiplied by a
 polynomial that is fixed for a key: the secret s, or a switching key's noise. Its variance in slot j
-then goes with |s(zeta_j)|^2, which is exponentially distributed over the slots. TAIL times the mean
-stands for it; SQUARE_TAIL times the square of the mean where s^2 is the factor. At 6.5 times the
-standard deviation both are passed by one slot in 10^8.
+is then proportional to |s(zeta_j)|^2, which is exponentially distributed over the slots. TAIL times
+the mean bounds it; SQUARE_TAIL times the square of the mean where s^2 is the factor. One slot in
+10^8 exceeds 6.5 times the standard deviation that follows.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def plain_rescale_sigma(params: Parameters, level: int) -> float:
 
 @lru_cache(maxsize=1 << 10)
 def switch_sigma(params: Parameters, level: int, scale: float | None = None) -> float:
-    """Sigma of a key switch at `level` of what has `scale`, or that of the level.
+    """Sigma of a key switch at `level` of a polynomial at `scale`, or at that of the level.
 
     A digit is lifted to a polynomial whose coefficients are sums of alpha uniform ones. It is
     multiplied by the noise of the key. The sum over the digits is divided by P with rounding.
@@ -86,7 +86,7 @@ def settle_sigma(params: Parameters, level: int, is_switched: bool) -> float:
 
 
 def _weight(params: Parameters) -> float:
-    """The expected number of coefficients of the secret that are not zero: it is ternary."""
+    """The expected number of nonzero coefficients of the secret: it is uniform ternary."""
     return 2 * params.n / 3
 
 

@@ -226,11 +226,7 @@ _LARGEST = 1 << 31
 
 
 def read_fields(text: str, build: Callable[[Any], Any]) -> Any:
-    """Parameters from their fields as JSON, others' data: of bounded size, and as written by us.
-
-    Raises:
-        ParameterError: fields that are too long, or that stand for others.
-    """
+    """Parameters from their fields as JSON, others' data: of bounded size, and as written by us."""
     fields = json.loads(text)
     made = build(fields) if _is_bounded(fields) else None
     if made is None or made.to_dict() != fields:

@@ -12,49 +12,48 @@ import math
 from collections.abc import Mapping
 from fractions import Fraction
 from functools import cached_property, lru_cache
+from types import MappingProxyType
 from typing import Any
 
 import attrs
 
 from ren.core import html
 from ren.core.errors import ParameterError
+from ren.core.listed import Listed
 from ren.core.ring import RingSpec
-from ren.schemes.ckks.parameters.checks import (
-    DEPTHS,
-    DNUMS,
-    as_lists,
-    as_python_int,
-    check_bound,
-    check_degree,
-    check_digits,
-    check_layout,
-    check_levels,
-    check_number,
-    check_security,
-    check_slots,
-    check_wishes,
-    convert_fields,
-    degrees_for,
-    read_fields,
-)
-from ren.schemes.ckks.parameters.display import parameter_parts, security_marks
-from ren.schemes.ckks.parameters.frame import FRAME
+from ren.schemes.ckks.parameters import checks, display
 from ren.schemes.ckks.parameters.planner import partition, plan_for_depth, plan_with_sums
-from ren.schemes.ckks.parameters.plot import ModulusChain, plot
-from ren.schemes.ckks.parameters.presets import PRESETS
-from ren.schemes.ckks.parameters.table import Report, key_rows, level_row, security_text
 from ren.schemes.rlwe import security as bounds
-from ren.schemes.rlwe.files import Stored
-from ren.schemes.rlwe.frame import Reader, damaged
+from ren.schemes.rlwe.frame import Frame, Reader, Stored, damaged
 
-FRACTION_BITS = 64  # of a canonical scale
-RESIDUE_BYTES = 4  # a residue is a uint32
-KIND = "parameters"  # in the frame of their bytes
+FRAME = Frame(b"REN.CKKS", 5)  # of the bytes of CKKS objects: their mark, and the format's version
+_FRACTION_BITS = 64  # of a canonical scale
+_RESIDUE_BYTES = 4  # a residue is a uint32
+_KIND = "parameters"  # in the frame of their bytes
 _DIGEST_HEADER = "ren.ckks.parameters.1"
 
 
+@attrs.frozen
+class Preset:
+    """The arguments of `Parameters.for_depth` that a name stands for."""
+
+    depth: int
+    n: int
+    scale_bits: int = 40
+    security: int = 128
+
+
+# Worked out when they are used. A name has n and depth; the scale is 2^40, the security 128 bits.
+PRESETS: Mapping[str, Preset] = MappingProxyType(
+    {
+        f"n{log_n}-depth{depth}": Preset(depth, 1 << log_n)
+        for log_n, depth in ((13, 2), (13, 3), (14, 4), (14, 7), (15, 12), (15, 19), (16, 30))
+    }
+)
+
+
 @attrs.frozen(cache_hash=True)
-class Parameters(Stored):
+class Parameters(Stored, metaclass=Listed):
     """A CKKS parameter set: Q_i for every level i, P, scales s_i, digits and their security.
 
     Construction checks everything; `for_depth` and `preset` find values that pass.
@@ -91,6 +90,8 @@ class Parameters(Stored):
         Parameters(n=8192, depth=2, scale=2^40, log_qp=190.4, 128-bit security)
     """
 
+    __internal__ = ("terminals", "mains", "path", "union", "special_product", "log_q")
+
     n: int
     terminals: tuple[int, ...]
     mains: tuple[int, ...]
@@ -107,18 +108,20 @@ class Parameters(Stored):
     strict: bool = False
 
     def __attrs_post_init__(self) -> None:
-        convert_fields(self)
-        check_degree(self.n)
-        check_wishes(self.scale_bits, self.integer_bits, self.security)
+        checks.convert_fields(self)
+        checks.check_degree(self.n)
+        checks.check_wishes(self.scale_bits, self.integer_bits, self.security)
         object.__setattr__(self, "slots", self.slots or self.n // 2)
-        check_slots(self.slots, self.n)
-        check_bound(self.bound, self.strict)
-        check_layout(self.n, self.terminals, self.mains, self.specials, self.path, self.digits)
+        checks.check_slots(self.slots, self.n)
+        checks.check_bound(self.bound, self.strict)
+        checks.check_layout(
+            self.n, self.terminals, self.mains, self.specials, self.path, self.digits
+        )
         if not self.digits:
             object.__setattr__(self, "digits", partition(self.union, self.special_product))
-        check_digits(self.digits, self.union, self.special_product)
-        check_levels(self.ring(0), self.scales, self.scale_bits, self.integer_bits)
-        check_security(self.n, self.log_qp, self.security, self.secret, self.sigma)
+        checks.check_digits(self.digits, self.union, self.special_product)
+        checks.check_levels(self.ring(0), self.scales, self.scale_bits, self.integer_bits)
+        checks.check_security(self.n, self.log_qp, self.security, self.secret, self.sigma)
 
     @classmethod
     def for_depth(
@@ -157,26 +160,23 @@ class Parameters(Stored):
                 n that this one takes.
             ParameterError: an argument out of range, or a scale that no primes keep up.
         """
-        depth, scale_bits, integer_bits = map(as_python_int, (depth, scale_bits, integer_bits))
-        n, slots, dnum = map(as_python_int, (n, slots, dnum))
-        check_number("depth", depth, DEPTHS, "Write for example depth=4.")
-        check_wishes(scale_bits, 10 if integer_bits is None else integer_bits, security)
+        depth, scale_bits, integer_bits = map(
+            checks.as_python_int, (depth, scale_bits, integer_bits)
+        )
+        n, slots, dnum = map(checks.as_python_int, (n, slots, dnum))
+        checks.check_number("depth", depth, checks.DEPTHS, "Write for example depth=4.")
+        checks.check_wishes(scale_bits, 10 if integer_bits is None else integer_bits, security)
         if dnum is not None:
-            check_number("dnum", dnum, DNUMS, "Leave dnum out for the cheapest.")
-        degrees = degrees_for(n, slots)
+            checks.check_number("dnum", dnum, checks.DNUMS, "Leave dnum out for the cheapest.")
+        degrees = checks.degrees_for(n, slots)
         if integer_bits is None:
             integer_bits, plan = plan_with_sums(depth, scale_bits, security, degrees, dnum, slots)
         else:
             plan = plan_for_depth(depth, scale_bits, security, degrees, integer_bits, dnum)
         return cls(
-            n=plan.n,
-            terminals=plan.terminals,
-            mains=plan.mains,
-            specials=plan.specials,
-            path=plan.path,
+            **attrs.asdict(plan, recurse=False),
             scale_bits=scale_bits,
             integer_bits=integer_bits,
-            digits=plan.digits,
             slots=slots or plan.n // 2,
             security=security,
             bound=bound,
@@ -185,7 +185,7 @@ class Parameters(Stored):
 
     @classmethod
     def preset(cls, name: str) -> Parameters:
-        """The named set of `presets.PRESETS`, for example "n14-depth4".
+        """The named set of `ckks.PRESETS`, for example "n14-depth4".
 
         Raises:
             ParameterError: no set has that name; lists those that there are.
@@ -211,20 +211,8 @@ class Parameters(Stored):
         return self.terminals + self.mains
 
     @cached_property
-    def union_ring(self) -> RingSpec:
-        """The ring over the union of all bases."""
-        return RingSpec(self.n, self.union)
-
-    @cached_property
     def _rings(self) -> tuple[RingSpec, ...]:
         return tuple(RingSpec(self.n, self._slice(t, m)) for t, m in self.path)
-
-    @cached_property
-    def _key_rings(self) -> tuple[RingSpec, ...]:
-        most = [
-            [max(c) for c in zip(*self.path[: i + 1], strict=True)] for i in range(self.depth + 1)
-        ]
-        return tuple(RingSpec(self.n, self._slice(t, m) + self.specials) for t, m in most)
 
     def _slice(self, t: int, m: int) -> tuple[int, ...]:
         return self.union[len(self.terminals) - t : len(self.terminals) + m]
@@ -237,13 +225,6 @@ class Parameters(Stored):
         """
         return self._rings[self._checked_level(level)]
 
-    def key_ring(self, level: int | None = None) -> RingSpec:
-        """The ring of a key for levels up to `level` (the highest by default).
-
-        The union of the bases of the levels <= `level`, contiguous, then all special moduli.
-        """
-        return self._key_rings[self._checked_level(level)]
-
     @property
     def dnum(self) -> int:
         """Number of digits of a key at the highest level."""
@@ -255,15 +236,13 @@ class Parameters(Stored):
         return math.prod(self.specials)
 
     def _checked_level(self, level: int | None) -> int:
-        """`level`, the highest one for None.
-
-        Raises:
-            ParameterError: there is no such level.
-        """
+        """`level`, the highest one for None; ParameterError where there is no such level."""
         if level is None:
             return self.depth
         levels = range(self.depth + 1)
-        return check_number("level", level, levels, "Use a level of these parameters, or None.")
+        return checks.check_number(
+            "level", level, levels, "Use a level of these parameters, or None."
+        )
 
     # Scales
 
@@ -277,7 +256,9 @@ class Parameters(Stored):
         scales = [Fraction(1 << self.scale_bits)]
         for low, high in zip(self._rings, self._rings[1:], strict=False):
             square = scales[-1] * high.q / low.q
-            scales.append(Fraction(math.isqrt(int(square * 4**FRACTION_BITS)), 1 << FRACTION_BITS))
+            scales.append(
+                Fraction(math.isqrt(int(square * 4**_FRACTION_BITS)), 1 << _FRACTION_BITS)
+            )
         return tuple(scales)
 
     def scale(self, level: int) -> Fraction:
@@ -289,12 +270,12 @@ class Parameters(Stored):
     @cached_property
     def log_q(self) -> float:
         """log2 of the union of all bases, in bits."""
-        return math.log2(self.union_ring.q)
+        return math.log2(math.prod(self.union))
 
     @cached_property
     def log_qp(self) -> float:
         """log2 of the union times P, the modulus that security counts, in bits."""
-        return math.log2(self.union_ring.q * self.special_product)
+        return math.log2(math.prod(self.union) * self.special_product)
 
     @property
     def security_bits(self) -> int:
@@ -307,12 +288,6 @@ class Parameters(Stored):
         return bounds.max_log_qp(self.n, self.security or 128) - self.log_qp
 
     @property
-    def _bound(self) -> tuple[float, int]:
-        """The largest `log_qp` for the security reached (128 for none), and that security."""
-        target = self.security_bits or 128
-        return bounds.max_log_qp(self.n, target), target
-
-    @property
     def is_insecure(self) -> bool:
         """True when no row of the table covers the parameters."""
         return not self.security_bits
@@ -320,16 +295,18 @@ class Parameters(Stored):
     def ciphertext_nbytes(self, level: int | None = None) -> int:
         """Bytes of the two polynomials of a ciphertext at `level` (the highest by default)."""
         limbs = self.ring(self._checked_level(level)).limbs
-        return 2 * limbs * self.n * RESIDUE_BYTES
+        return 2 * limbs * self.n * _RESIDUE_BYTES
 
     def key_nbytes(self, level: int | None = None) -> int:
-        """Bytes of one expanded evaluation key for levels up to `level`.
+        """Bytes of one expanded evaluation key for levels up to `level` (the highest by default).
 
         Two polynomials a digit; saved keys take half, since uniform halves are seeds.
         """
-        ring = self.key_ring(level)
-        digits = sum(not set(digit).isdisjoint(ring.moduli) for digit in self.digits)
-        return 2 * digits * ring.limbs * self.n * RESIDUE_BYTES
+        path = self.path[: self._checked_level(level) + 1]
+        moduli = self._slice(*map(max, zip(*path, strict=True)))
+        digits = sum(not set(digit).isdisjoint(moduli) for digit in self.digits)
+        limbs = len(moduli) + len(self.specials)
+        return 2 * digits * limbs * self.n * _RESIDUE_BYTES
 
     # Identity
 
@@ -355,7 +332,7 @@ class Parameters(Stored):
 
     def to_dict(self) -> dict[str, Any]:
         """The fields as JSON holds them: numbers, strings, lists, None."""
-        return {f.name: as_lists(getattr(self, f.name)) for f in attrs.fields(Parameters)}
+        return {f.name: checks.as_lists(getattr(self, f.name)) for f in attrs.fields(Parameters)}
 
     @classmethod
     def from_dict(cls, fields: Mapping[str, Any]) -> Parameters:
@@ -375,7 +352,7 @@ class Parameters(Stored):
 
     def to_bytes(self) -> bytes:
         """The parameters alone, for `from_bytes`."""
-        return FRAME.pack(KIND, self.digest, header_of(self), [])
+        return FRAME.pack(_KIND, self.digest, header_of(self), [])
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Parameters:
@@ -384,58 +361,24 @@ class Parameters(Stored):
         Raises:
             SerializationError: damaged or foreign bytes, or parameters that cannot be.
         """
-        reader = FRAME.unpack(KIND, data)
+        reader = FRAME.unpack(_KIND, data)
         params = parameters_of(reader)
         reader.finish()
         return params
 
     # Display
 
-    @property
-    def report(self) -> Report:
-        """The rows of text that show the parameters."""
-        levels = range(self.depth, -1, -1)
-        return Report(
-            security_text(self.security_bits),
-            self.n,
-            self.slots,
-            self.depth,
-            self.scale_bits,
-            self.log_qp,
-            tuple(
-                level_row(i, self.ring(i), self.scale(i), self.ciphertext_nbytes(i)) for i in levels
-            ),
-            self._facts(),
-            key_rows(self.n, len(self.union), len(self.specials), self.key_nbytes()),
-        )
-
-    def _facts(self) -> tuple[tuple[str, str], ...]:
-        bound, target = self._bound
-        margin = f"the {target}-bit bound is {bound:.0f}, margin {bound - self.log_qp:.1f}"
-        message = f"|message| < 2^{self.integer_bits - 1}"
-        widest = max(map(len, self.digits))
-        return (
-            ("union of bases", f"{len(self.union)} moduli, {self.log_q:.1f} bits"),
-            (
-                "special primes",
-                f"{len(self.specials)}, {math.log2(self.special_product):.1f} bits",
-            ),
-            ("union times P", f"{self.log_qp:.1f} bits; {margin}"),
-            ("secret", f"{self.secret}; noise: sigma {self.sigma}; {message}"),
-            ("keys", f"{self.dnum} digit{'s' * (self.dnum > 1)} of up to {widest} moduli"),
-        )
-
     def __repr__(self) -> str:
         return (
             f"Parameters(n={self.n}, depth={self.depth}, scale=2^{self.scale_bits}, "
-            f"log_qp={self.log_qp:.1f}, {security_text(self.security_bits)})"
+            f"log_qp={self.log_qp:.1f}, {display.security_text(self.security_bits)})"
         )
 
     def __str__(self) -> str:
-        return str(self.report)
+        return display.parameter_text(self)
 
     def _repr_html_(self) -> str:
-        parts, marks = parameter_parts(self.report), security_marks(self.security_bits)
+        parts, marks = display.parameter_parts(self), display.security_marks(self.security_bits)
         return html.card("CKKS parameters", *parts, **marks)
 
     def plot(self, ax: Any = None) -> Any:
@@ -453,32 +396,16 @@ class Parameters(Stored):
         Raises:
             MissingPackageError: matplotlib is not installed.
         """
-        security = security_text(self.security_bits)
-        chain = ModulusChain(
-            f"n = {self.n}, depth {self.depth}, log2 QP = {self.log_qp:.1f}: {security}",
-            self.is_insecure,
-            self.terminals,
-            self.mains,
-            self.specials,
-            tuple(ring.moduli for ring in self._rings),
-            tuple(math.log2(scale) for scale in self.scales),
-            self.log_qp,
-            self._bound,
-        )
-        return plot(chain, ax)
+        return display.plot(self, ax)
 
 
 def header_of(params: Parameters) -> dict[str, Any]:
     """The fields on parameters in the header of each saved object; INSECURE where they are."""
-    return {"params": params.to_dict(), "security": security_text(params.security_bits)}
+    return {"params": params.to_dict(), "security": display.security_text(params.security_bits)}
 
 
 def parameters_of(reader: Reader) -> Parameters:
-    """The parameters in the header of any object; they must have the digest of its frame.
-
-    Raises:
-        SerializationError: they are not valid, or others than the frame says.
-    """
+    """The parameters in the header of any object; they must have the digest of its frame."""
     try:
         params = _parameters_from(json.dumps(reader.header["params"]))
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
@@ -486,7 +413,7 @@ def parameters_of(reader: Reader) -> Parameters:
         raise damaged(reader.kind, f"the parameters are not valid ({reason})") from None
     if params.digest != reader.digest:
         raise damaged(reader.kind, "they belong to other parameters than they say")
-    security = security_text(params.security_bits)
+    security = display.security_text(params.security_bits)
     if reader.field("security") != security:
         raise damaged(reader.kind, f"they do not say that they have {security}")
     return params
@@ -495,4 +422,4 @@ def parameters_of(reader: Reader) -> Parameters:
 @lru_cache(maxsize=64)
 def _parameters_from(text: str) -> Parameters:
     """Parameters from their fields as JSON: the constructor checks them, once for each text."""
-    return read_fields(text, Parameters.from_dict)
+    return checks.read_fields(text, Parameters.from_dict)

@@ -139,12 +139,8 @@ def plan_for_depth(
 ) -> Plan:
     """The plan of least n among `degrees`, then of least cost, whose levels fit the bound.
 
-    Args: as in `Parameters.for_depth`, already checked; `degrees` ascend.
-
-    Raises:
-        InsecureParametersError: the depth does not fit the bound; names a depth that does, and
-            the n that this one takes.
-        ParameterError: no primes under 2^30 reach the depth at this scale.
+    The arguments are those of `Parameters.for_depth`, already checked; `degrees` ascend. Errors
+    name a depth that does fit the bound, and the n that this one takes.
     """
     request = Request(depth, scale_bits, integer_bits, dnum, math.inf)
     for n in degrees:
@@ -170,10 +166,6 @@ def plan_with_sums(
     integer bits take the same degree, limbs and limb-NTTs as 10. In the others (scale 2^40 at depth
     2, 5, 6, 8, 20; scale 2^30 at depth 25) they take a limb more, and 10 stay. They also stay where
     the special primes would have less room, and key switches half a bit more noise.
-
-    Args: as in `plan_for_depth`; `slots` are n/2 when None.
-
-    Raises: as `plan_for_depth`.
     """
     usual = plan_for_depth(depth, scale_bits, security, degrees, INTEGER_BITS, dnum)
     wide = (slots or usual.n // 2).bit_length() + 1
@@ -194,9 +186,7 @@ def plan_moduli(n: int, request: Request) -> Plan | None:
 
     The cost is the limb-NTTs of one key switch over the union, (dnum + 2)(L + k) for L limbs and k
     special primes. Then come the polynomials' limbs in a key, dnum (L + k), then log2 of the union.
-
-    Returns:
-        A plan, or None where no primes meet the request.
+    None where no primes meet the request.
     """
     plan = cheapest_plan(n, request)
     if plan is None or plan.noise <= QUIET:

@@ -1,4 +1,4 @@
-"""Integers of the host to residues on JAX's default device, and residues to centred floats.
+"""Arrays between the host and devices: as they are, as integers of residues, as centred floats.
 
 Each XLA kernel is one executable for each shape, kept like those of other kernels. It runs
 concretely, also while JAX is tracing.
@@ -16,11 +16,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ren.lowering.backends.native import library
+from ren.lowering.backends.xla import jax_runtime as runtime
 from ren.lowering.backends.xla.executables import Executables
-from ren.lowering.backends.xla.forking import check_not_forked
-from ren.lowering.backends.xla.tables import placement, table_on, tables_at
-from ren.lowering.devices.shardings import common_place
-from ren.lowering.devices.tracing import concretely, wide
+from ren.lowering.backends.xla.jax_executable import JaxExecutable
+from ren.lowering.backends.xla.jax_runtime import check_not_forked
+from ren.lowering.devices.devices import (
+    PYTHON,
+    concretely,
+    default_device,
+    mesh_in_use,
+    resolve_device,
+    wide,
+)
 from ren.lowering.kernels import integers as kernels
 from ren.lowering.program.instructions import Arrays, Table
 
@@ -39,6 +46,25 @@ def empty(shape: tuple[int, ...], dtype: Any) -> NDArray:
     return memory[start : start + size].view(dtype).reshape(shape)
 
 
+def placed(array: np.ndarray, device: Any = None) -> Any:
+    """A host array on a device, concretely, also while JAX is tracing; None is JAX's default."""
+    target = None if device is None else resolve_device(device)
+    if target == PYTHON:
+        return array
+    with concretely():
+        usual = default_device() if target is None and mesh_in_use().empty else None
+        if usual is not None and type(array) is np.ndarray and array.dtype == np.uint32:
+            return runtime.put(array, usual)
+        return jax.device_put(array, target)
+
+
+def copy(array: Any, device: Any) -> Any:
+    """`array` on another device: a NumPy array for "python", else a JAX array."""
+    if device == PYTHON:
+        return np.asarray(array)
+    return jax.device_put(array, device)
+
+
 def residues(integers: NDArray[np.int64], moduli: Moduli) -> jax.Array:
     """The residues c 2^32 mod q_i (Montgomery form): uint32 [*batch, limb, n], in [0, q_i).
 
@@ -49,7 +75,7 @@ def residues(integers: NDArray[np.int64], moduli: Moduli) -> jax.Array:
     with concretely():
         with wide():
             given = jax.device_put(integers)
-        return _run(_residues(), Table("residues", (moduli,)), given)[0]
+        return _run(_residues(), Table("residues", (moduli,)), given)
 
 
 def words(integers: NDArray[np.int64]) -> NDArray[np.uint32]:
@@ -89,7 +115,7 @@ def centered(limbs: Any, moduli: Moduli) -> NDArray[np.float64]:
         if native is not None:
             residues = np.ascontiguousarray(limbs)
             return native.floats(residues, kernels.float_tables(moduli))
-        return np.asarray(_run(_floats(), Table("floats", (moduli,)), limbs)[0])
+        return np.asarray(_run(_floats(), Table("floats", (moduli,)), limbs))
 
 
 @lru_cache(maxsize=1)
@@ -103,21 +129,12 @@ def _floats() -> Executables:
 
 
 def _executables(identity: str, kernel: Callable[..., tuple[jax.Array, ...]]) -> Executables:
-    def run(tables: tuple[Arrays], arrays: tuple[jax.Array, ...]) -> tuple[jax.Array, ...]:
-        return kernel(tables[0], *arrays)
+    def run(tables: tuple[Arrays], array: jax.Array) -> tuple[jax.Array, ...]:
+        return kernel(tables[0], array)
 
     return Executables(jax.jit(run, keep_unused=True), ("integers", identity))
 
 
-def _run(functions: Executables, table: Table, *arrays: jax.Array) -> Any:
-    """The results of a kernel with one table on concrete arrays."""
-    check_not_forked()
-    place = common_place(arrays)
-    if place is not None:
-        (held,) = tables_at((table,), place)
-        made = functions.on(((held,), arrays), [*held, *arrays], place.sharding)
-        if made is not None:
-            return made.bind(held, place.is_committed)(arrays)
-    held = table_on(table, placement(arrays))
-    with wide():
-        return functions.function((held,), arrays)
+def _run(functions: Executables, table: Table, array: jax.Array) -> Any:
+    """The result of a kernel with one table on a concrete array."""
+    return JaxExecutable(functions, (table,)).bind([array])([array])[0]

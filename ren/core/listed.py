@@ -1,0 +1,34 @@
+"""Names of user objects that only Ren's own rooms use: `dir()` and the reference leave them out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+
+class Listed(type):
+    """Metaclass of classes with internal names, which each lists in `__internal__`.
+
+    `dir()` of the class and of its instances leaves these names out. So do tab completion, `help()`
+    and the site's reference (`docs/docstrings.py`). The names stay attributes, and Ren's own rooms
+    read them. A subclass leaves out what its bases do. Names of attrs fields may be among them.
+
+    Example:
+        >>> class Box(metaclass=Listed):
+        ...     __internal__ = ("seal",)
+        ...     def open(self): ...
+        ...     def seal(self): ...
+        >>> [name for name in dir(Box()) if not name.startswith("_")]
+        ['open']
+    """
+
+    def __init__(cls, name: str, bases: tuple[type, ...], body: dict[str, Any]) -> None:
+        super().__init__(name, bases, body)
+        cls.__dir__ = lambda self: cls._listed(object.__dir__(self))  # type: ignore[method-assign]
+
+    def __dir__(cls) -> list[str]:
+        return cls._listed(super().__dir__())
+
+    def _listed(cls, names: Iterable[str]) -> list[str]:
+        internal = {name for c in cls.__mro__ for name in vars(c).get("__internal__", ())}
+        return [name for name in names if name not in internal]

@@ -1,0 +1,185 @@
+"""Ciphertexts with other fields than an operand: polynomials, noise, layout, level.
+
+Every ciphertext holds its normal form: two components, degree 1, at the canonical scale of its
+level. So a scale is the level's exact rational and is never multiplied along.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from fractions import Fraction
+from functools import lru_cache
+from typing import Any
+
+import attrs
+import numpy as np
+
+from ren.core.errors import DepthError, ScaleError
+from ren.poly.batching import repeated
+from ren.schemes.ckks.arithmetic.lazy_product import Polys
+from ren.schemes.ckks.arithmetic.operation_hooks import in_circuit, operation
+from ren.schemes.ckks.encoding.ciphertext_data import CiphertextData, CiphertextT, known_length
+from ren.schemes.ckks.encoding.layout import LEFTOVERS, Layout, Tail
+from ren.schemes.ckks.encoding.plaintext import Plaintext
+from ren.schemes.ckks.noise import bounds as noises
+from ren.schemes.ckks.noise import sigmas
+from ren.schemes.ckks.noise.bounds import Noise
+from ren.schemes.ckks.parameters.parameters import Parameters
+
+Operand = CiphertextData | Plaintext
+
+
+def evolve(
+    x: CiphertextT,
+    polys: Polys,
+    noise: Noise,
+    level: int | None = None,
+    layout: Layout | None = None,
+) -> CiphertextT:
+    """`x` with other polynomials, the seed and what is pending gone; what is not given stays."""
+    batches = {p.shape[:-2] for p in polys}
+    if len(batches) > 1:  # a sum with a batch of plaintexts gives its axes to one polynomial alone
+        batch = np.broadcast_shapes(*batches)
+        polys = tuple(repeated(p.ntt(), batch) for p in polys)
+    return dataclasses.replace(
+        x,
+        polys=polys,
+        level=x.level if level is None else level,
+        layout=x.layout if layout is None else layout.on(x.slots),
+        noise=noise,
+        seed=None,
+        pending=None,
+    )
+
+
+# ------------------------------------------------------------------- noise
+
+
+@operation("within()", lambda x, function: x, is_checked=False)
+def with_noise(x: CiphertextT, function: Callable[[Noise], Noise]) -> CiphertextT:
+    """`x` with function(noise), also where it is pending: what else is known of it."""
+    pending = None if x.pending is None else x.pending.map_noise(function)
+    return dataclasses.replace(x, noise=function(x.noise), pending=pending)
+
+
+def with_error(x: CiphertextT, error: float) -> CiphertextT:
+    """`x`, every number of which is off by at most `error` more: that of an approximation."""
+    return with_noise(x, lambda noise: noises.with_offset(noise, error))
+
+
+def within_that_of(x: CiphertextT, other: Noise, times: Any = 1) -> CiphertextT:
+    """`x`, whose message is known to be nowhere larger than `times` the largest of another."""
+    return with_noise(x, lambda noise: noises.within_that_of(noise, other, times))
+
+
+def kept_to(x: CiphertextT, other: CiphertextT, times: int = 1) -> CiphertextT:
+    """`x`, whose message is known to be nowhere larger than `times` the largest of `other`."""
+    return within_that_of(x, noises.scaled(other.noise, times))
+
+
+def within(x: CiphertextT, bound: float) -> CiphertextT:
+    """`x`, whose numbers are stated to keep to `bound`."""
+    result = with_noise(x, lambda noise: noises.within(noise, bound))
+    tail = x.layout.tail
+    if in_circuit() or x.layout.length is None or not tail.has_leftovers:
+        return result
+    return with_tail(result, attrs.evolve(tail, is_bounded=False))
+
+
+# ------------------------------------------------------------------- layout
+
+
+def fills_slots(x: CiphertextData) -> bool:
+    """Whether no slot lies beyond the length. Inside a capture the plan depends on the length."""
+    return known_length(x) in (None, x.slots * x.layout.blocks)
+
+
+@operation("a change of shape", lambda x, tail: x, is_checked=False)
+def with_tail(x: CiphertextT, tail: Tail) -> CiphertextT:
+    """`x` with this known of the slots beyond its length."""
+    layout = x.layout.with_tail(tail)
+    return x if layout is x.layout else dataclasses.replace(x, layout=layout)
+
+
+@operation("a change of shape", lambda x, *_: x)
+def evolve_layout(x: CiphertextT, **changes: Any) -> CiphertextT:
+    """The same slots with other fields of their layout; what is pending stays so."""
+    return dataclasses.replace(x, layout=attrs.evolve(x.layout, **changes))
+
+
+@operation("a change of length", lambda x, *_: x)
+def relabelled(
+    x: CiphertextT, length: int | None, tail: Tail = LEFTOVERS, is_complex: bool | None = None
+) -> CiphertextT:
+    """The same slots, of which `length` are in use; `tail` is what stands in the others."""
+    is_complex = x.layout.is_complex if is_complex is None else is_complex
+    return dataclasses.replace(x, layout=Layout(length, is_complex, tail=tail))
+
+
+# ------------------------------------------------------------------- levels
+
+
+def need_level(x: Any, needed: int, what: str) -> None:
+    """Raises DepthError when `x` is below level `needed`, which `what` takes."""
+    if x.level < needed:
+        raise DepthError(
+            f"{what} takes {needed} level{'s' * (needed > 1)}, and the ciphertext is at level "
+            f"{x.level} of {x.params.depth}.",
+            "Each product, other than by an integer, divides one level away.",
+            f"Make the context with more depth, ckks.context(depth={x.params.depth + needed}) or "
+            "more, or use fewer multiplications in a row.",
+        )
+
+
+def need_normal_form(x: CiphertextData) -> None:
+    """Raises ScaleError for what only `ckks.manual()` makes; operators normalize it themselves."""
+    if x.own_scale is not None or len(x.polys) != 2:
+        raise ScaleError(
+            f"A ciphertext of {len(x.polys)} components at scale 2^{sigmas.log2_of(x.scale):.1f}, "
+            "from manual mode, was given.",
+            "This operation takes two components at the scale of the level.",
+            "Call .rescale() outside of ckks.manual(), which brings it to normal form.",
+        )
+
+
+@operation("rescale()", lambda x: x)
+def settle(x: CiphertextT) -> CiphertextT:
+    """`x` relinearized and rescaled, if it is not."""
+    return x if x.pending is None else evolve(x, x.polys, x.noise)
+
+
+@lru_cache(maxsize=1 << 10)
+def drop_factor(params: Parameters, level: int, target: int) -> int:
+    """round(s_j Q_i / (s_i Q_j)): what takes scale s_i to s_j once Q_i / Q_j is divided away.
+
+    It is about 2^scale_bits a level dropped, so rounding it costs a relative 2^-(scale_bits + 1).
+    """
+    ratio = Fraction(params.ring(level).q, params.ring(target).q)
+    return round(params.scale(target) * ratio / params.scale(level))
+
+
+def dropped(x: Operand, polys: Polys, target: int) -> tuple[Polys, Noise]:
+    """Polynomials of `x` at the scale and ring of a level at or below its own, and their noise."""
+    if x.level == target:
+        return polys, x.noise
+    factor, ring = drop_factor(x.params, x.level, target), x.params.ring(target)
+    noise = noises.with_relative(x.noise, 0.5 / factor)  # the factor is rounded; so is what follows
+    if isinstance(x, Plaintext):
+        noise = noises.with_rounding(noise, sigmas.plain_rescale_sigma(x.params, target))
+    else:
+        noise = noises.with_source(noise, sigmas.rescale_sigma(x.params, target))
+    return tuple((p * factor).rescale(ring) for p in polys), noise
+
+
+@operation("drop_to()", lambda x, target: x)
+def drop_to(x: CiphertextT, target: int) -> CiphertextT:
+    """The same message at a lower level, at that level's canonical scale; else DepthError."""
+    if not 0 <= target <= x.level:
+        raise DepthError(
+            f"drop_to({target}) was asked of a ciphertext at level {x.level}.",
+            f"The target lies between 0 and {x.level}: levels only go down.",
+            f"Pass a level up to {x.level}, or encrypt with a bigger depth.",
+        )
+    need_normal_form(x)
+    return x if target == x.level else evolve(x, *dropped(x, x.polys, target), target)

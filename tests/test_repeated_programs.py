@@ -1,0 +1,203 @@
+"""Programs are planned once by structure, whoever asks: repeated expressions, and `ren.jit`.
+
+Their values are compared with the oracle in `tests/properties/test_compositions.py`, which runs
+each program on many moduli and operands.
+"""
+
+from __future__ import annotations
+
+import gc
+import threading
+import weakref
+
+import jax
+import numpy as np
+import pytest
+
+import ren
+from ren import Poly, RingSpec
+from ren.core.errors import DeviceError, DonatedBufferError
+from ren.lowering.runtime import planning
+from ren.schemes import ckks
+from tests import oracle
+from tests.rings import primes
+
+RING = RingSpec(16, primes(16)[-3:])
+LARGE = RingSpec(4096, primes(4096)[-3:])
+
+
+def random_poly(seed: int, ring: RingSpec = RING, batch: tuple[int, ...] = ()) -> Poly:
+    values = np.random.default_rng(seed).integers(0, 2**62, (*batch, ring.n))
+    return (Poly(values, ring) + 0).realize()
+
+
+@pytest.fixture
+def plans(monkeypatch) -> list[int]:
+    """Grows by one with each program that is planned."""
+    count: list[int] = []
+    source_of = planning.source_of
+
+    def counted(sink):
+        count.append(1)
+        return source_of(sink)
+
+    monkeypatch.setattr(planning, "source_of", counted)
+    return count
+
+
+@pytest.mark.parametrize("ring", [RING, LARGE], ids=["kernels", "native"])
+def test_a_repeated_expression_is_planned_once(ring, plans):
+    for seed in range(3):
+        x, y = random_poly(seed, ring), random_poly(seed + 50, ring)
+        plans.clear()
+        got = (x * y + 3).intt().rotate(1).tolist()
+        assert len(plans) == (seed == 0)
+        expected = oracle.mul(x.tolist(), y.tolist(), ring.q)
+        expected[0] = (expected[0] + 3) % ring.q
+        assert got == oracle.automorphism(expected, 5, ring.q)
+
+
+def test_a_function_under_jit_shares_the_plan(plans):
+    x, y, held = (random_poly(seed) for seed in range(3))
+    (x * y - held * 7).realize()
+    plans.clear()
+    jitted = ren.jit(lambda x, y: x * y - held * 7)
+    for a, b in ((x, y), (y, x)):
+        assert ren.equal(jitted(a, b), b * a - held * 7)
+    del plans[1:]  # of the comparison
+    assert jitted.plans[0].memory.held_bytes == 4 * RING.limbs * RING.n
+    assert [i.is_held for i in jitted.plans[0].plan.inputs].count(True) == 1
+
+
+def test_a_ciphertext_expression_is_planned_once(plans):
+    ctx = ckks.context(depth=1)
+    for seed in range(3):
+        values = np.random.default_rng(seed).uniform(-1, 1, 8)
+        x, y = (ren.realize(ctx.encrypt(v)) for v in (values, values[::-1].copy()))
+        plans.clear()
+        got = ren.realize((x * y).rotate(1) + x)
+        assert len(plans) == (seed == 0)
+        expected = np.roll(values * values[::-1], -1) + values
+        assert np.allclose(got.decrypt()[:7], expected[:7], atol=1e-5)
+
+
+DIFFERENT = {
+    "one operand twice": lambda x, y, z: x * x,
+    "two operands": lambda x, y, z: x * y,
+    "operands in turns": lambda x, y, z: x * y - y,
+    "operands in other turns": lambda x, y, z: x * y - x,
+    "a constant": lambda x, y, z: x * y + 1,
+    "another constant": lambda x, y, z: x * y + 2,
+    "a step": lambda x, y, z: x.rotate(1) * y,
+    "another step": lambda x, y, z: x.rotate(2) * y,
+    "shared": lambda x, y, z: (x + y) * (x + y) + (x + y),
+    "not shared": lambda x, y, z: (x + y) * (x + z) + (x + y),
+    "a ring": lambda x, y, z: x.to_ring(RingSpec(16, RING.moduli[:2])),
+    "another ring": lambda x, y, z: x.to_ring(RingSpec(16, RING.moduli[1:])),
+}
+
+
+@pytest.mark.parametrize("device", [None, "python"])
+def test_programs_that_differ_are_told_apart(device):
+    """Each is computed among the others, and from a plan of its own."""
+    x, y, z = (random_poly(seed).to(device or "cpu").realize() for seed in range(3))
+    among = {name: function(x, y, z).tolist() for name, function in DIFFERENT.items()}
+    for name, function in DIFFERENT.items():
+        planning.forget()
+        assert function(x, y, z).tolist() == among[name], name
+
+
+def test_types_and_devices_are_told_apart(plans):
+    def squared(p: Poly) -> list:
+        return (p * p).tolist()
+
+    x = random_poly(1)
+    batch = Poly(np.stack([x.tolist(), x.tolist()]), RING).realize()
+    here = jax.device_put(x, jax.devices("cpu")[0])  # bound to its device
+    inputs = [x, x.ntt().realize(), batch, here, x.to("python").realize()]
+    inputs.append(random_poly(1, RingSpec(16, primes(16)[-4:-1])))
+    for p in inputs:
+        rows = p.tolist() if p is batch else [p.tolist()]
+        expected = [oracle.mul(row, row, p.ring.q) for row in rows]
+        assert squared(p) == (expected if p is batch else expected[0])
+    assert len(plans) >= len(inputs)
+    plans.clear()
+    for p in inputs:
+        squared(p)
+    assert not plans
+    with pytest.raises(DeviceError):
+        (x.to("python").realize() * here).realize()
+
+
+def test_a_plan_keeps_no_arrays():
+    x, y = random_poly(1, batch=(3,)), random_poly(2, batch=(3,))
+    result = (x * y + y).realize()
+    arrays = [weakref.ref(p.limbs) for p in (x, y, result)]
+    del x, y, result
+    gc.collect()
+    assert not any(array() is not None for array in arrays)
+
+
+def test_donated_operands_raise_as_before():
+    x, y = random_poly(1), random_poly(2)
+    product = x * y
+    (random_poly(3) * random_poly(4)).realize()
+    ren.jit(lambda x: x + 1, donate_argnames=("x",))(x)
+    with pytest.raises(DonatedBufferError):
+        product.realize()
+
+
+def test_the_number_of_plans_is_bounded(monkeypatch):
+    monkeypatch.setattr(planning, "MOST_PLANNED", 3)
+    x = random_poly(1)
+    expected = [(v + k) % RING.q for k in range(5) for v in x.tolist()[:1]]
+    for _ in range(2):
+        assert [(x.intt() + k).tolist()[0] for k in range(5)] == expected
+        assert planning.planned_count() <= 3
+
+
+def test_under_jax_transformations_it_is_the_same():
+    batch = random_poly(1, batch=(4,))
+
+    def squared(p: Poly) -> Poly:
+        return p * p + p
+
+    mapped = jax.vmap(squared)(batch)
+    traced = jax.jit(squared)(batch)
+    expected = squared(batch)
+    assert ren.equal(mapped, expected) and ren.equal(traced, expected)
+
+
+def test_a_trace_sees_each_unit_of_a_repeated_expression():
+    x, y = random_poly(1), random_poly(2)
+    (x * y).intt().realize()
+    with ren.trace() as trace:
+        (y * x).intt().realize()
+    assert len(trace.records) >= 2
+
+
+def test_native_code_can_be_switched_off_between_two_runs(monkeypatch):
+    x, y = random_poly(1, LARGE), random_poly(2, LARGE)
+    found = []
+    for native in ("auto", False, "auto"):
+        monkeypatch.setattr(ren.config, "native", native)
+        found.append((x * y + x).tolist())
+    assert found[0] == found[1] == found[2]
+
+
+def test_threads_share_plans():
+    x, y = random_poly(1), random_poly(2)
+    expected = oracle.mul(x.tolist(), y.tolist(), RING.q)
+    got: list[list[int]] = []
+
+    def work() -> None:
+        for k in range(5):
+            got.append((x * y * (k + 1)).tolist())
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert len(got) == 20
+    assert all(g in [[v * k % RING.q for v in expected] for k in range(1, 6)] for g in got)
