@@ -172,7 +172,8 @@ class Jitted:
         function, donated = self._signature.function(call), self._signature.donated(call)
         structure = call.structure(polys)
         plan = capture(function, self._name, structure, others, self._options, donated)
-        _log.info("%s: captured, %s", self._name, plan)
+        count = len(plan.plan.inputs), len(plan.outputs)
+        _log.info("%s: captured, %d inputs, %d polynomials out", self._name, *count)
         return plan
 
     def __reduce__(self) -> tuple[Any, ...]:

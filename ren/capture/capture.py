@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import attrs
@@ -281,7 +282,7 @@ def capture(
     outputs = tuple(p if p.is_constant else position[p.node] for p in made.result.polys)
     result = attrs.evolve(made.result, polys=[])
     is_auto = options.tier == AUTO
-    learnt = (plan_digest(plan, XLA_FLAGS), default_store()) if is_auto else (None, None)
+    learnt = (partial(plan_digest, plan, XLA_FLAGS), default_store()) if is_auto else (None, None)
     run = runner(plan, options.tier, *learnt, name)
     sources, others_of = _sources(plan, made.inputs), _reader(result.others)
     return Captured(plan, sources, outputs, result, others_of, run, target, donated, given, plain)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import attrs
@@ -12,7 +12,7 @@ import numpy as np
 from ren import Domain, Poly, RingSpec
 from ren.core import make
 from ren.core import op as ops
-from ren.lowering.plan.plan import KernelUnit, Plan
+from ren.lowering.plan.plan import KernelUnit, Plan, Schedule, Unit, with_schedule
 from ren.lowering.runtime.planning import Planned, plan_of
 from ren.lowering.runtime.runner import interpret_plan
 from tests.rings import primes
@@ -38,8 +38,14 @@ def arrays(p: Plan) -> list:
 
 def without_donations(p: Plan) -> Plan:
     """The plan whose units give every result a new buffer."""
-    units = tuple(attrs.evolve(u, donate=()) if isinstance(u, KernelUnit) else u for u in p.units)
-    return attrs.evolve(p, units=units)
+    units = (attrs.evolve(u, donate=()) if isinstance(u, KernelUnit) else u for u in p.units)
+    return with_units(p, units)
+
+
+def with_units(p: Plan, units: Iterable[Unit]) -> Plan:
+    """The plan with other units."""
+    made = Schedule(tuple(units), p.outputs)
+    return with_schedule(p, lambda: made)
 
 
 def interpret_planned(program: Planned, inputs: Sequence[Any]) -> tuple[Any, ...]:

@@ -391,7 +391,7 @@ def entry(tier: str) -> Entry:
 
 def test_what_is_learnt_is_remembered(machine, p):
     store = Memory()
-    settled(machine, p, digest="d", store=store)
+    settled(machine, p, digest=lambda: "d", store=store)
     (found,) = store.entries.values()
     assert (found.tier, found.compile_ns) == ("graph", 505 * MS)
     samples = {tier: (count, mean) for tier, count, mean, _ in found.samples}
@@ -400,7 +400,7 @@ def test_what_is_learnt_is_remembered(machine, p):
 
 
 def test_a_known_graph_is_compiled_at_once_and_not_probed(machine, p):
-    run = machine.runner_of(p, digest="d", store=Memory(d=entry("graph")))
+    run = machine.runner_of(p, digest=lambda: "d", store=Memory(d=entry("graph")))
     calls(run, p, 1)
     assert machine.lowered == 1 and run.tier == "units"
     machine.work()
@@ -412,7 +412,7 @@ def test_a_known_graph_is_compiled_at_once_and_not_probed(machine, p):
 
 def test_a_known_graph_that_fails_is_not_trusted_again(machine, p):
     machine.fails = "first"
-    run = machine.runner_of(p, digest="d", store=Memory(d=entry("graph")))
+    run = machine.runner_of(p, digest=lambda: "d", store=Memory(d=entry("graph")))
     calls(run, p, 1)
     machine.work()
     calls(run, p, 3)
@@ -421,7 +421,7 @@ def test_a_known_graph_that_fails_is_not_trusted_again(machine, p):
 
 def test_known_units_are_not_compiled_until_rearmed(machine, p):
     with config.update(rearm_interval_ns=30 * SECOND):
-        run = machine.runner_of(p, digest="d", store=Memory(d=entry("units")))
+        run = machine.runner_of(p, digest=lambda: "d", store=Memory(d=entry("units")))
         calls(run, p, 2000)
         assert run.wait()
         assert not machine.lowered

@@ -23,7 +23,7 @@ from ren.lowering.plan.memory import donating, memory_plan
 from ren.lowering.plan.plan import Plan
 from ren.lowering.runtime.runner import interpret_plan, run_plan
 from ren.lowering.runtime.tiers.tiers import TIERS, runner
-from tests.lowering.plans import RING, arrays, plan, poly
+from tests.lowering.plans import RING, arrays, plan, poly, with_units
 from tests.lowering.test_memory import PROGRAMS, donations, live_at, program_polys
 from tests.programs import generate
 from tests.rings import primes
@@ -213,7 +213,7 @@ def test_a_donation_of_an_input_that_xla_cannot_use_is_found():
     p = bound(plan(-poly(1).to_ring(RING.with_moduli(RING.moduli[:3]))))
     (unit,) = p.units
     assert not donations(donating(p, [0]))
-    wrong = attrs.evolve(p, units=(attrs.evolve(unit, donate=((0, 0),)),))
+    wrong = with_units(p, [attrs.evolve(unit, donate=((0, 0),))])
     with pytest.warns(UserWarning, match="not usable"), pytest.raises(VerificationError):
         measure(wrong)
 

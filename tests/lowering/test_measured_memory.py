@@ -14,7 +14,7 @@ from ren.core.errors import VerificationError
 from ren.lowering.inspect.memory_report import measure, memory_of
 from ren.lowering.plan.plan import Plan
 from ren.schemes import ckks
-from tests.lowering.plans import RING, plan, poly, without_donations
+from tests.lowering.plans import RING, plan, poly, with_units, without_donations
 from tests.rings import primes
 
 
@@ -49,7 +49,7 @@ def test_planned_peaks_agree_with_xla(program):
 def test_a_donation_that_xla_cannot_use_is_found():
     p = plan(poly(1).to_ring(RING.with_moduli(RING.moduli[:2])) + 1)
     (unit,) = p.units
-    wrong = attrs.evolve(p, units=(attrs.evolve(unit, donate=((0, 0),)),))
+    wrong = with_units(p, [attrs.evolve(unit, donate=((0, 0),))])
     with pytest.warns(UserWarning, match="not usable"), pytest.raises(VerificationError):
         measure(wrong)
 

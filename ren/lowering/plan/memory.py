@@ -23,7 +23,7 @@ from ren.core.op import Kind
 from ren.lowering.devices.devices import PYTHON
 from ren.lowering.plan.arena import Arena
 from ren.lowering.plan.lifetimes import Value, fresh_stores, is_whole, values_of
-from ren.lowering.plan.plan import Plan
+from ren.lowering.plan.plan import Plan, Schedule, with_schedule
 from ren.lowering.program.steps import KernelUnit, Unit, nbytes, read_slots
 
 
@@ -44,12 +44,16 @@ class MemoryPlan:
 
 def with_donations(plan: Plan) -> Plan:
     """The plan whose units overwrite what dies, its own or donated, with results of its shape."""
-    values = values_of(plan)
-    units = tuple(
-        attrs.evolve(unit, donate=_donated(unit, values)) if isinstance(unit, KernelUnit) else unit
-        for unit in plan.units
-    )
-    return attrs.evolve(plan, units=units)
+
+    def scheduled() -> Schedule:
+        values = values_of(plan)
+        units = tuple(
+            attrs.evolve(u, donate=_donated(u, values)) if isinstance(u, KernelUnit) else u
+            for u in plan.units
+        )
+        return Schedule(units, plan.outputs)
+
+    return with_schedule(plan, scheduled)
 
 
 def donating(plan: Plan, positions: Iterable[int]) -> Plan:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Any
 
 import attrs
@@ -14,7 +15,7 @@ from ren.core.spec import Spec
 from ren.lowering.program.graph import Program, kernel_of
 from ren.lowering.program.steps import CopyUnit, Input, KernelUnit, Unit, ViewUnit, with_last_uses
 
-__all__ = ["CopyUnit", "KernelUnit", "Plan", "Source", "Unit", "ViewUnit", "schedule"]
+__all__ = ["CopyUnit", "KernelUnit", "Plan", "Schedule", "Source", "Unit", "ViewUnit", "schedule"]
 
 
 @attrs.frozen(eq=False)
@@ -35,22 +36,44 @@ class Source:
 
 
 @attrs.frozen(eq=False)
+class Schedule:
+    """Order of a plan.
+
+    Attributes:
+        units: kernels and copies in execution order.
+        outputs: the values of the roots, in the order of the roots.
+    """
+
+    units: tuple[Unit, ...]
+    outputs: tuple[int, ...]
+
+
+@attrs.frozen(eq=False)
 class Plan:
     """A scheduled program: inputs are values 0, 1, ...; units make the others, in order.
 
     Attributes:
         inputs: the arrays read, in slot order.
-        units: kernels and copies in execution order.
-        outputs: the values of the roots, in the order of the roots.
-        output_specs: their types.
+        output_specs: the types of the roots.
+        scheduled: makes its schedule, once. Native calls need none, and it takes most of the time
+            of planning.
         source: the program that it is the plan of; None for a plan that was put together by hand.
     """
 
     inputs: tuple[Input, ...]
-    units: tuple[Unit, ...]
-    outputs: tuple[int, ...]
     output_specs: tuple[Spec, ...]
+    scheduled: Callable[[], Schedule]
     source: Source | None = None
+
+    @property
+    def units(self) -> tuple[Unit, ...]:
+        """Kernels and copies in execution order."""
+        return self.scheduled().units
+
+    @property
+    def outputs(self) -> tuple[int, ...]:
+        """The values of the roots, in the order of the roots."""
+        return self.scheduled().outputs
 
     @property
     def programs(self) -> tuple[Program, ...]:
@@ -96,9 +119,14 @@ def schedule(sink: Node, leaves: Sequence[Node] | None = None) -> Plan:
             value[node] = count
             count += 1
     outputs = tuple(value[root] for root in sink.src)
+    made = Schedule(with_last_uses(units, outputs), outputs)
     return Plan(
         inputs=tuple(Input(node.arg, node.spec) for node in inputs),
-        units=with_last_uses(units, outputs),
-        outputs=outputs,
         output_specs=tuple(root.spec for root in sink.src),
+        scheduled=lambda: made,
     )
+
+
+def with_schedule(plan: Plan, scheduled: Callable[[], Schedule]) -> Plan:
+    """The plan with another schedule, which is made when it is asked for."""
+    return attrs.evolve(plan, scheduled=cache(scheduled))

@@ -6,6 +6,7 @@ import logging
 import threading
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import Any
 
 import attrs
@@ -34,7 +35,7 @@ from ren.lowering.devices.devices import (
 from ren.lowering.passes.pipeline import run_algebra, run_kernel_passes
 from ren.lowering.plan.lifetimes import values_of
 from ren.lowering.plan.memory import with_donations
-from ren.lowering.plan.plan import Plan, Source, schedule
+from ren.lowering.plan.plan import Plan, Schedule, Source, schedule, with_schedule
 from ren.lowering.program.graph import with_words
 from ren.lowering.program.steps import CopyUnit, Input, Segment, with_last_uses
 from ren.lowering.runtime.native_calls import native_calls
@@ -61,9 +62,16 @@ def source_of(sink: Node) -> Source:
 
 
 def plan_from(source: Source) -> Plan:
-    """The plan of a program: divided into kernels, scheduled, donations chosen."""
-    plan = schedule(run_kernel_passes(source.sink), source.leaves)
-    return attrs.evolve(with_donations(_at_home(plan, source.claims)), source=source)
+    """The plan of a program. It is divided into kernels, scheduled, and its donations are chosen,
+    when that is asked for.
+    """
+
+    def scheduled() -> Schedule:
+        plan = schedule(run_kernel_passes(source.sink), source.leaves)
+        return with_donations(_at_home(plan, source.claims)).scheduled()
+
+    specs = tuple(root.spec for root in source.sink.src)
+    return Plan(source.inputs, specs, cache(scheduled), source)
 
 
 class Planned:
@@ -238,5 +246,5 @@ def _at_home(plan: Plan, claims: Sequence[Any]) -> Plan:
             outputs[i], count = count, count + 1
     if count == len(values):
         return plan
-    units = with_last_uses(units, tuple(outputs))
-    return attrs.evolve(plan, units=units, outputs=tuple(outputs))
+    made = Schedule(with_last_uses(units, tuple(outputs)), tuple(outputs))
+    return with_schedule(plan, lambda: made)

@@ -14,7 +14,7 @@ import logging
 import sys
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent import futures
 from functools import partial
 from typing import Any
@@ -55,14 +55,14 @@ class AutoRunner:
         self,
         plan: Plan,
         name: str = "A plan",
-        digest: str | None = None,
+        digest: Callable[[], str] | None = None,
         store: Store | None = None,
         resources: CompileResources = RESOURCES,
     ) -> None:
-        """`name` stands in the log; `store` has the measurements of all processes by `digest`."""
+        """`name` stands in the log; `store` has the measurements of all processes by `digest()`."""
         self._plan, self._name, self._clock = plan, name, resources.clock
         self._digest, self._store = digest, store
-        self._units = unit_runner(plan)
+        self._made_units: Runner | None = None
         self._graph: Runner | None = None
         self._tier, self._run, self._state = UNITS, self._units, MEASURING
         self._background = BackgroundCompile(plan, name, resources, self._wake)
@@ -78,10 +78,7 @@ class AutoRunner:
         self._decisions: list[Decision] = []
         self._cooldown = Cooldown(resources.clock)
         self._lock = threading.RLock()
-        known = store.known(digest) if store is not None and digest is not None else None
-        self._is_known_graph = known is not None and known.tier == GRAPH
-        if known is not None and known.tier == UNITS:
-            self._settle(UNITS, "known from an earlier process")
+        self._is_known_graph = False
 
     def __call__(self, inputs: Sequence[Any], /) -> tuple[Any, ...]:
         """The arrays of the plan's roots."""
@@ -163,9 +160,20 @@ class AutoRunner:
         self._types = types_of(inputs)
         if self._types is None:
             self._keep_units("the python device has no executables")
-        else:
-            self._advance()
+            return results
+        if self._store is not None and self._digest is not None:
+            known = self._store.known(self._digest())
+            self._is_known_graph = known is not None and known.tier == GRAPH
+            if known is not None and known.tier == UNITS:
+                self._settle(UNITS, "known from an earlier process")
+        self._advance()
         return results
+
+    def _units(self, inputs: Sequence[Any]) -> tuple[Any, ...]:
+        """Runs the plan as units, which are planned when that comes first."""
+        if self._made_units is None:
+            self._made_units = unit_runner(self._plan)
+        return self._made_units(inputs)
 
     def _timed(self, tier: str, inputs: Sequence[Any]) -> tuple[Any, ...]:
         check_not_donated(*inputs)  # JAX's error of waiting for what was given away says less
@@ -265,7 +273,7 @@ class AutoRunner:
                 (tier, s.count, s.mean_ns, s.variance_ns2) for tier, s in self._samples.items()
             )
             entry = Entry(self._tier, samples, self._background.compile_ns, time.time())
-            self._store.remember(self._digest, entry)
+            self._store.remember(self._digest(), entry)
 
     def _settle(self, tier: str, reason: str) -> None:
         message = "%s: stays with tier %s, %s" if tier == self._tier else "%s: tier %s, %s"

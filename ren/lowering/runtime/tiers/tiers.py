@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Sequence
-from functools import partial
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
@@ -47,7 +46,7 @@ def check_tier(tier: object) -> str:
 def runner(
     plan: Plan,
     tier: str,
-    digest: str | None = None,
+    digest: Callable[[], str] | None = None,
     store: Store | None = None,
     name: str = "A plan",
 ) -> Runner:
@@ -57,7 +56,8 @@ def runner(
         plan, name: the plan, and its name in the log.
         tier: one of TIERS; for "auto" the setting `jit_tier` decides, which is "auto" itself unless
             it was changed.
-        digest, store: for "auto" the key of the plan, and the measurements of all processes by key.
+        digest, store: for "auto" what makes the key of the plan, and the measurements of all
+            processes by key.
     """
     tier = config.jit_tier if tier == AUTO else tier
     if tier == AUTO:
@@ -82,9 +82,7 @@ class ChosenTier:
         self._cooldown = Cooldown(clock)
         self._is_impossible = False
         self._decisions: list[Decision] = []
-        self._units = runners.unit_runner(plan)
-        if tier == EAGER:
-            self._units = partial(runners.interpret_plan, plan)
+        self._made_units: runners.Runner | None = None
 
     def __call__(self, inputs: Sequence[Any], /) -> tuple[Any, ...]:
         """The arrays of the plan's roots."""
@@ -119,6 +117,14 @@ class ChosenTier:
     def wait(self, timeout: float | None = None) -> bool:
         """True: nothing is compiled in the background."""
         return True
+
+    def _units(self, inputs: Sequence[Any]) -> tuple[Any, ...]:
+        """Runs the plan as units, or by the reference."""
+        if self._chosen == EAGER:
+            return runners.interpret_plan(self._plan, inputs)
+        if self._made_units is None:
+            self._made_units = runners.unit_runner(self._plan)
+        return self._made_units(inputs)
 
     def _run_graph(self, inputs: Sequence[Any]) -> tuple[Any, ...]:
         if self._graph is not None and self._is_proven:
