@@ -93,7 +93,7 @@ def infer_same(src: Specs, arg: object) -> Spec:
 
 def dense(spec: Spec) -> Spec:
     """The type of a computed value: all n residues a limb, not known to be a constant."""
-    return attrs.evolve(spec, is_scalar=False, is_literal=False) if spec.is_constant else spec
+    return Spec(spec.ring, spec.domain, spec.batch) if spec.is_constant else spec
 
 
 def stored(spec: Spec) -> Spec:
@@ -103,7 +103,7 @@ def stored(spec: Spec) -> Spec:
 
 def infer_into(domain: Domain) -> Infer:
     def infer(src: Specs, arg: object) -> Spec:
-        return attrs.evolve(dense(src[0]), domain=domain)
+        return Spec(src[0].ring, domain, src[0].batch)
 
     return infer
 
@@ -128,7 +128,7 @@ def over(spec: Spec, ring: RingSpec, what: str) -> Spec:
             "A conversion changes the moduli, never the degree.",
             f"Use RingSpec(n={spec.ring.n}, moduli=...).",
         )
-    return attrs.evolve(dense(spec), ring=ring)
+    return Spec(ring, spec.domain, spec.batch)
 
 
 def infer_to_ring(src: Specs, arg: RingArg) -> Spec:
@@ -170,7 +170,7 @@ def infer_mod_down(src: Specs, arg: RingArg) -> Spec:
 
 
 def infer_base_change(src: Specs, arg: RingArg) -> Spec:
-    return attrs.evolve(over(src[0], arg.ring, "base conversion"), domain=Domain.COEFF)
+    return Spec(over(src[0], arg.ring, "base conversion").ring, Domain.COEFF, src[0].batch)
 
 
 def infer_join(src: Specs, arg: RingArg) -> Spec:
@@ -219,7 +219,7 @@ def infer_embed(src: Specs, arg: RingArg) -> Spec:
             "An embedding changes the degree, never the moduli or their order.",
             f"Use x.embed(RingSpec(n={ring.n}, moduli=x.ring.moduli)); to_ring changes moduli.",
         )
-    return attrs.evolve(dense(src[0]), ring=ring)
+    return Spec(ring, src[0].domain, src[0].batch)
 
 
 def infer_own(src: Specs, arg: Any) -> Spec:

@@ -100,7 +100,12 @@ class RingSpec:
 
     def with_moduli(self, moduli: Iterable[int]) -> RingSpec:
         """The ring of the same degree over other moduli."""
-        return RingSpec(self.n, moduli)
+        return _ring(self.n, moduli) if isinstance(moduli, tuple) else RingSpec(self.n, moduli)
+
+
+@lru_cache(maxsize=1 << 12)
+def _ring(n: int, moduli: tuple[int, ...]) -> RingSpec:
+    return RingSpec(n, moduli)
 
 
 @lru_cache(maxsize=1 << 12)

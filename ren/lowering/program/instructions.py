@@ -8,6 +8,7 @@ runs for each instruction: `ren.lowering.backends.{xla,reference,native}.ops`.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable
+from functools import lru_cache
 from itertools import groupby
 from typing import Any
 
@@ -128,12 +129,16 @@ def _view_structure(node: Node) -> Hashable:
 
 def _join_structure(node: Node) -> tuple[tuple[int, int, int], ...]:
     """Runs (source, start, length) of the result's limbs."""
-    parts = [m for s in node.src for m in _moduli(s)]
-    owner = [i for i, s in enumerate(node.src) for _ in _moduli(s)]
-    first = np.cumsum([0, *(len(_moduli(s)) for s in node.src)])
+    return _joined(_moduli(node), tuple(map(_moduli, node.src)))
+
+
+@lru_cache(maxsize=1 << 10)
+def _joined(
+    moduli: tuple[int, ...], parts: tuple[tuple[int, ...], ...]
+) -> tuple[tuple[int, int, int], ...]:
+    places = {m: (i, at) for i, part in enumerate(parts) for at, m in enumerate(part)}
     runs: list[tuple[int, int, int]] = []
-    for p in limb_positions(_moduli(node), parts):
-        source, start = owner[p], int(p - first[owner[p]])
+    for source, start in map(places.__getitem__, moduli):
         if runs and runs[-1][0] == source and sum(runs[-1][1:]) == start:
             runs[-1] = (source, runs[-1][1], runs[-1][2] + 1)
         else:

@@ -117,8 +117,7 @@ def scheduled(rows: Rows, inputs: Sequence[int], outputs: Sequence[int]) -> Sche
         inputs: the buffer of each input.
         outputs: the buffer of each output.
     """
-    levels, converted = _levels(rows)
-    levels = delayed(rows, levels, converted)
+    levels, converted = delayed(rows, *_levels(rows))
     tasks = [(levels[members[0]], _ordered(rows, members)) for members in _tasks(rows, levels)]
     tasks.sort(key=lambda task: (task[0], -len(task[1])))  # the longest of a phase first
     targets = _targets(rows)
@@ -185,8 +184,10 @@ def _tasks(rows: Rows, levels: Sequence[int]) -> list[list[int]]:
     return list(found.values())
 
 
-def delayed(rows: Rows, levels: Sequence[int], converted: Sequence[int]) -> list[int]:
-    """The phase of each row, with tasks as late as can be.
+def delayed(
+    rows: Rows, levels: Sequence[int], converted: Sequence[int]
+) -> tuple[list[int], list[int]]:
+    """The phases of rows and of conversions, with both as late as can be.
 
     A task stays where no fewer rows of earlier tasks would wait for it than wait by its own. And
     where some tasks of a phase cannot wait, so many of the others stay that all threads have work.
@@ -194,15 +195,27 @@ def delayed(rows: Rows, levels: Sequence[int], converted: Sequence[int]) -> list
     Args:
         rows: what is computed.
         levels: the phase of each row as soon as can be; even, -1 for inputs.
-        converted: the phase of each conversion; odd. It stays.
+        converted: the phase of each conversion as soon as can be; odd.
     """
-    found = list(levels)
+    found, late = list(levels), list(converted)
+    at_phase: dict[int, list[int]] = defaultdict(list)
+    for i, level in enumerate(converted):
+        at_phase[level].append(i)
+    targets = _targets(rows)
     by_phase: dict[int, list[list[int]]] = defaultdict(list)
     for task in _tasks(rows, levels):
         by_phase[levels[task[0]]].append(task)
     readers = _readers(rows)
-    conversions = _phases_before_conversions(rows, converted)
-    for level in sorted(by_phase, reverse=True):  # what reads a task has its phase by then
+    conversions: dict[int, int] = {}  # the last phase in which a row can be computed
+    for level in sorted({*by_phase, *at_phase}, reverse=True):  # readers have their phase by then
+        for i in at_phase[level]:
+            read = [found[u] for r in targets[i] for u in readers[r]]
+            read += [conversions[r] for r in targets[i] if r in conversions]
+            late[i] = max(level, min(read, default=level) - 1)
+            for r in targets[i]:
+                found[r] = late[i]
+            for s in rows.conversions[i].src:
+                conversions[s] = min(late[i] - 1, conversions.get(s, late[i]))
         waiting = []
         for task in by_phase[level]:
             own = set(task)
@@ -224,7 +237,7 @@ def delayed(rows: Rows, levels: Sequence[int], converted: Sequence[int]) -> list
         for task, latest in waiting[-busy % threads() if busy else 0 :]:
             for r in task:
                 found[r] = latest
-    return found
+    return found, late
 
 
 def _readers(rows: Rows) -> dict[int, list[int]]:
@@ -234,14 +247,6 @@ def _readers(rows: Rows) -> dict[int, list[int]]:
         if row.step not in LEAVES:
             for s in row.src:
                 found[s].append(r)
-    return found
-
-
-def _phases_before_conversions(rows: Rows, converted: Sequence[int]) -> dict[int, int]:
-    """The last phase in which each row that is converted can be computed."""
-    found: dict[int, int] = {}
-    for conversion, level in zip(rows.conversions, converted, strict=True):
-        found.update({s: min(level - 1, found.get(s, level)) for s in conversion.src})
     return found
 
 
