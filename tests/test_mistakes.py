@@ -250,15 +250,17 @@ for v in ct | OperandError | iterates; ckks.unstack; whole ct
     for v in x: pass
 len of a number | OperandError | len(); ct.slots
     len(ctx.encrypt(1.0))
-np.sum(ct) | OperandError | np.sum; Write ct.sum()
-    np.sum(x)
+np.var(ct) | OperandError | np.var; Write ((ct - ct.mean()) ** 2).mean()
+    np.var(x)
 np.exp(ct) | OperandError | np.exp; ckks.math.exp
     np.exp(x)
-np.dot(array, ct) | OperandError | np.dot; ct.dot(w)
-    np.dot(np.ones(3), x)
+jnp.dot(array, ct) | OperandError | jnp.dot; ct.dot(w)
+    jnp.dot(np.ones(3), x)
 np.stack of ciphertexts | OperandError | np.stack; ckks.stack
     np.stack([x, y])
-np.median(ct) | OperandError | np.median; ckks.math
+a method of arrays | UnknownAttributeError | 'argmax' of a Ciphertext; decrypt() first
+    x.argmax()
+np.median(ct) | OperandError | np.median; decrypt() first
     np.median(x)
 a ciphertext as an array | TracedValueError | takes the numbers; decrypt()
     np.asarray(x)

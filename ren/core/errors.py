@@ -85,6 +85,10 @@ class UnknownSettingError(RenError, AttributeError):
     """A name that `ren.config` does not have."""
 
 
+class UnknownAttributeError(RenError, AttributeError):
+    """An attribute that an object of Ren does not have, as a method of NumPy's arrays."""
+
+
 class SerializationError(RenError, ValueError):
     """Bytes that are truncated, altered, foreign or of another version."""
 

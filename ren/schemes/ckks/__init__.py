@@ -9,6 +9,9 @@ Example:
     array([-0.5   , -0.4375, -0.25  ,  0.0625,  0.5   ])
 """
 
+import sys
+from typing import NoReturn
+
 from ren.core.errors import (
     ContextError,
     DepthError,
@@ -37,6 +40,7 @@ from ren.schemes.ckks.circuits.shaping import concat, pad
 from ren.schemes.ckks.context import Context
 from ren.schemes.ckks.create import context, load_context, load_server
 from ren.schemes.ckks.encoding.plaintext import Plaintext
+from ren.schemes.ckks.encoding.refusals import unknown_attribute
 from ren.schemes.ckks.functions.approximation import Approximation, approximate
 from ren.schemes.ckks.functions.polynomial import chebyshev, poly
 from ren.schemes.ckks.noise.estimate import Estimate
@@ -94,3 +98,11 @@ __all__ = [
 
 def __dir__() -> list[str]:
     return __all__
+
+
+def __getattr__(name: str) -> NoReturn:
+    if name.startswith("_"):
+        raise AttributeError(name, name=name, obj=sys.modules[__name__])
+    functions = {f: f"ckks.math.{f}(x)" for f in math.__all__}
+    methods = {f: f"x.{f}(...)" for f in ("sum", "mean", "dot", "rotate", "roll", "tile", "mask")}
+    raise unknown_attribute("ckks", name, __all__, {**functions, **methods})

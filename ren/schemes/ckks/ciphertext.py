@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import math
-import numbers
 from collections.abc import Hashable, Sequence
 from typing import Any, Self
 
@@ -14,17 +13,17 @@ from numpy.typing import ArrayLike, NDArray
 
 from ren.poly import Poly
 from ren.poly.poly import realize_polys
-from ren.poly.symbolic import Aside, Length, Symbolic
+from ren.poly.symbolic import Aside, Length
 from ren.schemes.ckks.arithmetic import automatic as arithmetic
 from ren.schemes.ckks.arithmetic import evolve, rotation
 from ren.schemes.ckks.arithmetic import manual as explicit
-from ren.schemes.ckks.arithmetic.argument_checks import as_bound, as_integer
+from ren.schemes.ckks.arithmetic.argument_checks import as_bound, as_exponent, as_integer
 from ren.schemes.ckks.arithmetic.manual import is_manual
 from ren.schemes.ckks.arithmetic.operation_hooks import operation
 from ren.schemes.ckks.arithmetic.shapes import check_axis, check_not_flattened
 from ren.schemes.ckks.circuits import linear, matmul, operators, reductions, shaping
 from ren.schemes.ckks.encoding import array_protocols as protocols
-from ren.schemes.ckks.encoding import serialization
+from ren.schemes.ckks.encoding import refusals, serialization
 from ren.schemes.ckks.encoding.ciphertext_data import CiphertextData
 from ren.schemes.ckks.encoding.display import ciphertext_page
 from ren.schemes.ckks.encoding.encoder import as_numbers
@@ -63,6 +62,7 @@ class Ciphertext(CiphertextData, Stored):
     """
 
     __array_priority__ = 1000
+    __new__ = refusals.made_by(6, "ctx.encrypt(values)")
 
     def __ren_parts__(self) -> tuple[tuple[Any, ...], Hashable]:
         x = _ready(self)
@@ -116,14 +116,13 @@ class Ciphertext(CiphertextData, Stored):
     def __pos__(self) -> Ciphertext:
         return self
 
-    def __pow__(self, exponent: int) -> Ciphertext:
-        if isinstance(exponent, Symbolic):
-            exponent = exponent.__index__()
-        if not isinstance(exponent, numbers.Integral):
-            protocols.no_power(exponent)
+    def __pow__(self, exponent: int, modulus: None = None) -> Ciphertext:
+        if modulus is not None:
+            refusals.no_remainder()
+        power = as_exponent(exponent)
         if is_manual():
-            return explicit.power(self, int(exponent))
-        return arithmetic.power(explicit.normal(self), int(exponent))
+            return explicit.power(self, power)
+        return arithmetic.power(explicit.normal(self), power)
 
     def __truediv__(self, other: Any) -> Ciphertext:
         """self times 1/other, for numbers and arrays: one level."""
@@ -131,6 +130,8 @@ class Ciphertext(CiphertextData, Stored):
 
     def __rmatmul__(self, matrix: Any) -> Ciphertext:
         """matrix @ ct, one level: see `ckks.linear`, which encodes a matrix once."""
+        if isinstance(matrix, Plaintext):
+            return self.dot(matrix)
         if np.ndim(matrix) > 1:
             return linear.product(matrix, self)
         if self.layout.shape is None:
@@ -145,26 +146,35 @@ class Ciphertext(CiphertextData, Stored):
         """
         if isinstance(matrix, Ciphertext) and self.layout.shape and matrix.layout.shape:
             return matmul.matmul(self, matrix)
+        if isinstance(matrix, linear.LinearMap):
+            return NotImplemented  # its reflected operator says what to write
         if isinstance(matrix, Ciphertext | Plaintext) or np.ndim(matrix) == 1:
             return self.dot(matrix)
         return linear.product(matrix, self, is_transposed=True)
 
     # ---------------------------------------------------------------- what only the owner can see
 
-    __eq__ = protocols.is_same
+    __eq__ = refusals.is_same
     __hash__ = object.__hash__
-    __bool__ = __lt__ = __le__ = __gt__ = __ge__ = protocols.no_truth
-    __float__ = __int__ = __complex__ = __array__ = protocols.no_value
-    __iter__ = protocols.no_iteration
-    __setitem__ = protocols.no_item_assignment
-    __rtruediv__ = protocols.no_divisor
-    __floordiv__ = __rfloordiv__ = __mod__ = __rmod__ = protocols.no_remainder
-    __divmod__ = __rdivmod__ = protocols.no_remainder
-    __rpow__ = protocols.no_exponent
-    __abs__ = protocols.no_absolute_value
-    __round__ = protocols.no_rounding
+    __bool__ = refusals.no_truth
+    __gt__ = __ge__ = refusals.no_greater
+    __lt__ = __le__ = refusals.no_less
+    __float__ = __int__ = __complex__ = __index__ = __array__ = refusals.no_value
+    __iter__ = refusals.no_iteration
+    __setitem__ = refusals.no_item_assignment
+    __delitem__ = refusals.no_item_deletion
+    __rtruediv__ = refusals.no_divisor
+    __floordiv__ = __rfloordiv__ = __mod__ = __rmod__ = refusals.no_remainder
+    __divmod__ = __rdivmod__ = refusals.no_remainder
+    __rpow__ = refusals.no_exponent
+    __and__ = __rand__ = __or__ = __ror__ = __xor__ = __rxor__ = __invert__ = refusals.no_bits
+    __lshift__ = __rlshift__ = __rshift__ = __rrshift__ = refusals.no_shift
+    __abs__ = refusals.no_absolute_value
+    __round__ = __trunc__ = __floor__ = __ceil__ = refusals.no_rounding
+    __format__ = refusals.formatted
     __array_ufunc__ = protocols.array_ufunc
     __array_function__ = protocols.array_function
+    __jax_array__ = refusals.jax_protocol(protocols.refuse_jax)
 
     # ---------------------------------------------------------------- slots
 
@@ -235,7 +245,7 @@ class Ciphertext(CiphertextData, Stored):
 
         Takes a level; two with a ciphertext where leftovers of both are cleared first.
         """
-        if self.layout.shape is not None and np.ndim(w) == 1 and not hasattr(w, "layout"):
+        if self.layout.shape is not None and not hasattr(w, "layout") and np.ndim(w) == 1:
             result = linear.product(as_numbers(w)[:, None], self, is_transposed=True)
             return result.reshape(result.shape[-2])
         return reductions.dot(self, w)
@@ -324,6 +334,7 @@ class Ciphertext(CiphertextData, Stored):
 
 def _flatten(x: Ciphertext) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
     """The polynomials, realized together so that shared work runs once, and what is static."""
+    refusals.no_transformation(x)
     x = _ready(x) if all(isinstance(p, Poly) for p in x.polys) else x
     polys = tuple(x.polys)
     if all(isinstance(p, Poly) and p._node is not None for p in polys):
@@ -341,5 +352,7 @@ def _ready(x: Ciphertext) -> Ciphertext:
     return x if is_manual() else explicit.normal(x)
 
 
-Ciphertext.__setattr__ = Ciphertext.__delattr__ = protocols.no_assignment
+Ciphertext.__setattr__ = Ciphertext.__delattr__ = refusals.no_assignment
+Ciphertext.__getattr__ = refusals.no_attribute(protocols.ATTRIBUTES)  # type: ignore[attr-defined]
+refusals.refuse_primitives(Ciphertext, protocols.refuse_jax)
 jax.tree_util.register_pytree_node(Ciphertext, _flatten, _unflatten)

@@ -28,6 +28,7 @@ from ren.schemes.ckks.ciphertext import Ciphertext
 from ren.schemes.ckks.encoding import encoder, plaintext, serialization
 from ren.schemes.ckks.encoding.layout import LEFTOVERS, ZEROS, Layout
 from ren.schemes.ckks.encoding.plaintext import Plaintext
+from ren.schemes.ckks.encoding.refusals import made_by, no_attribute
 from ren.schemes.ckks.noise import bounds as noises
 from ren.schemes.ckks.noise.decryption_budget import SharingTerms, ledger_of
 from ren.schemes.ckks.noise.estimate import Estimate
@@ -474,6 +475,19 @@ def _message(values: Any, level: int, params: Parameters) -> tuple[Poly | Intege
     encoded = plaintext.encoded(values, params, level)
     message = plaintext.integers_of(encoded.coefficients, params.ring(level))
     return message, encoded.layout, encoded.values
+
+
+_INSTEAD = {
+    "n": "ctx.params.n", "depth": "ctx.params.depth", "scale": "ctx.params.scale(level)",
+    "scale_bits": "ctx.params.scale_bits", "level": "ctx.params.depth, the top level",
+    "secret": "ctx.to_bytes(include_secret=True), for your own backup",
+    "secret_key": "ctx.to_bytes(include_secret=True), for your own backup",
+    "public_key": "ctx.public()", "keys": "str(ctx), which lists them",
+    "galois_keys": "ctx.rotation_keys(steps)", "relin_keys": "ctx.server()",
+    "decode": "ctx.decrypt(x)", "add": "x + y", "multiply": "x * y", "rotate": "x.rotate(k)",
+}  # fmt: skip
+Context.__new__ = made_by(2, "ckks.context(depth=4)")
+Context.__getattr__ = no_attribute(_INSTEAD)  # type: ignore[attr-defined]
 
 
 def _flatten(ctx: Context) -> tuple[tuple[Any, ...], Parameters]:

@@ -8,8 +8,12 @@ Example:
     array([0.5  , 0.731])
 """
 
+import sys
+from typing import NoReturn
+
 from ren.schemes.ckks.circuits.reductions import all_of as all
 from ren.schemes.ckks.circuits.reductions import any_of as any
+from ren.schemes.ckks.encoding.refusals import unknown_attribute
 from ren.schemes.ckks.functions.comparison import absolute as abs
 from ren.schemes.ckks.functions.comparison import equal, greater, less, relu, sign, where
 from ren.schemes.ckks.functions.comparison import maximum as max
@@ -54,3 +58,14 @@ __all__ = [
     "tanh",
     "where",
 ]
+
+
+def __dir__() -> list[str]:
+    return __all__
+
+
+def __getattr__(name: str) -> NoReturn:
+    if name.startswith("_"):
+        raise AttributeError(name, name=name, obj=sys.modules[__name__])
+    other = f"ckks.chebyshev(x, np.{name}, (a, b), degree), on an interval [a, b]"
+    raise unknown_attribute("ckks.math", name, __all__, {name: other})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import attrs
 import numpy as np
@@ -22,16 +23,17 @@ from ren.schemes.ckks.noise import bounds as noises
 from ren.schemes.rlwe.active_context import same_key
 
 
-def stack(ciphertexts: Sequence[Ciphertext]) -> Ciphertext:
+def stack(ciphertexts: Sequence[Ciphertext], *others: Any) -> Ciphertext:
     """One ciphertext with a new leading batch axis, at the lowest of the levels.
 
     Operators work on the whole batch at once, and so does `jax.vmap(f)`, with the keys shared.
 
     Args:
-        ciphertexts: under one key, of one length and batch shape: at least one.
+        ciphertexts: a list, under one key, of one length and batch shape: at least one.
+        others: none: two ciphertexts are a list, too.
 
     Raises:
-        OperandError: what is not a ciphertext.
+        OperandError: what is not a ciphertext, or is not in the list.
         ParameterError: none, or shapes that differ.
         ContextError: two keys.
 
@@ -43,7 +45,7 @@ def stack(ciphertexts: Sequence[Ciphertext]) -> Ciphertext:
         array([[2., 3.],
                [4., 5.]])
     """
-    parts = as_ciphertexts(ciphertexts, "ckks.stack()")
+    parts = as_ciphertexts(ciphertexts, "ckks.stack()", *others)
     _check(parts)
     parts = list(map(normal, parts))
     level = min(x.level for x in parts)

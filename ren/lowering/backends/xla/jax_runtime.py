@@ -39,7 +39,7 @@ from ren.lowering.storage import executable_store as disk
 
 _private: Any = None
 try:
-    from jax._src import cache_key, compiler, core, xla_bridge
+    from jax._src import cache_key, compiler, core, dtypes, xla_bridge
     from jax._src.interpreters import pxla
     from jax._src.lib import _jax  # pyright: ignore[reportPrivateImportUsage]
 
@@ -47,6 +47,7 @@ try:
         cache_key=cache_key,
         compiler=compiler,
         core=core,
+        dtypes=dtypes,
         xla_bridge=xla_bridge,
         pxla=pxla,
         lib=_jax,
@@ -67,6 +68,16 @@ _STREAMS, _STREAM_BITS = 1 << 62, 8
 # What a private name that is gone or means something else raises.
 CHANGED = (AttributeError, TypeError, NotImplementedError)
 Results = Sequence[tuple[tuple[int, ...], str]]  # the shape and type of each
+
+
+def on_operand(kind: type, handler: Callable[[Any], Any]) -> None:
+    """Let `handler` raise for an instance of `kind` that a primitive of JAX gets as an operand.
+
+    JAX replaces a TypeError by its own. Where the private name is missing, it raises that one.
+    """
+    dtypes = getattr(_private, "dtypes", None)
+    if (register := getattr(dtypes, "register_canonicalize_value_handler", None)) is not None:
+        register(kind, handler)
 
 
 @attrs.frozen(eq=False)

@@ -8,8 +8,15 @@ import operator
 from collections.abc import Iterable
 from typing import Any
 
-from ren.core.errors import OperandError, ParameterError, RenError
+import jax
+import numpy as np
+
+from ren.core.errors import OperandError, ParameterError, RenError, TracedValueError
+from ren.core.user_frame import user_line
+from ren.lowering.devices.devices import is_tracer
+from ren.poly.symbolic import Symbolic
 from ren.schemes.ckks.encoding.ciphertext_data import CiphertextData, CiphertextT
+from ren.schemes.ckks.encoding.refusals import no_power
 
 
 def as_integer(value: Any, what: str) -> int:
@@ -34,6 +41,28 @@ def as_integer(value: Any, what: str) -> int:
 def as_integers(values: Any, what: str) -> list[int]:
     """One integer or several, as a list of ints; raises as `as_integer`."""
     return [as_integer(v, what) for v in (values if isinstance(values, Iterable) else [values])]
+
+
+def as_exponent(value: Any) -> int:
+    """The exponent of a power as an int: an integer, or a float or an array that is one.
+
+    Raises:
+        OperandError: it is not a whole number.
+        TracedValueError: it is a number that a captured or traced function does not know yet.
+    """
+    if is_tracer(value):
+        raise TracedValueError(
+            f"{user_line()} raises a ciphertext to a power that JAX traces.",
+            "The exponent decides which products are computed; inside a trace it has no value.",
+            "Pass it as a static argument: jax.jit(f, static_argnums=...).",
+        )
+    if isinstance(value, np.ndarray | jax.Array) and value.ndim == 0:
+        value = value.item()
+    if isinstance(value, float | np.floating) and float(value).is_integer():
+        value = int(value)
+    if isinstance(value, Symbolic):
+        return value.__index__()
+    return int(value) if isinstance(value, numbers.Integral) else no_power(value)
 
 
 def as_bound(bound: Any) -> float:
@@ -61,11 +90,12 @@ def check_ciphertext(value: Any, what: str, *others: Any) -> None:
         )
 
 
-def as_ciphertexts(values: Iterable[CiphertextT], what: str) -> list[CiphertextT]:
+def as_ciphertexts(values: Iterable[CiphertextT], what: str, *others: Any) -> list[CiphertextT]:
     """Several ciphertexts as a list; raises OperandError for anything else, one alone included."""
-    if not isinstance(values, Iterable):
+    if others or not isinstance(values, Iterable):
+        count = f"{1 + len(others)} arguments" if others else f"a {type(values).__name__}"
         raise OperandError(
-            f"{what} got a {type(values).__name__}.",
+            f"{what} got {count}.",
             "It takes a list of ciphertexts.",
             f"Write {what.partition('(')[0]}([x, y]).",
         )

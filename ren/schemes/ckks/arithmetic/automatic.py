@@ -243,10 +243,11 @@ def _scalar_layout(x: CiphertextData, value: complex | Symbolic, tail: Tail) -> 
 def power(x: CiphertextT, exponent: int) -> CiphertextT:
     """x^exponent in ceil(log2(exponent)) levels, each power that is needed made once."""
     if exponent < 0:
+        inverse = "ckks.math.inverse(x, interval=(a, b))"
         raise ParameterError(
             f"A ciphertext was raised to the power {exponent}.",
             "Exponents are integers from 0 on: encrypted division needs an approximation.",
-            "Use a polynomial that approximates the inverse on your interval.",
+            f"Write {inverse}{f' ** {-exponent}' * (exponent < -1)}, for x in [a, b] without zero.",
         )
     if exponent == 0:
         return _ones(x)

@@ -8,7 +8,7 @@ import attrs
 import numpy as np
 from numpy.typing import NDArray
 
-from ren.core.errors import ParameterError, TracedValueError
+from ren.core.errors import OperandError, ParameterError, TracedValueError
 from ren.poly.symbolic import Symbolic
 from ren.schemes.ckks.encoding.encoder import as_numbers
 
@@ -77,6 +77,12 @@ def checked(values: Any, axes: tuple[int, ...], what: str, how: str) -> NDArray:
             f"Encode it outside, {how}, and pass the map.",
         )
     m = as_numbers(values)
+    if m.ndim == 0 and axes == (2,):
+        raise OperandError(
+            f"A {type(values).__name__} was given as {what}.",
+            "The operator @ is a product with a vector or a matrix.",
+            "Write x * number for a product with one number.",
+        )
     if m.ndim not in axes or m.dtype.kind not in "biufc" or not m.size:
         raise ParameterError(
             f"An array of shape {m.shape} and dtype {m.dtype} was given as {what}.",

@@ -11,7 +11,7 @@ import jax
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ren.core.errors import ContextError, ParameterError
+from ren.core.errors import ContextError, OperandError, ParameterError
 from ren.core.listed import Listed
 from ren.poly.poly import realize_polys
 from ren.poly.symbolic import Aside
@@ -27,6 +27,7 @@ from ren.schemes.ckks.circuits.shaping import as_blocks, blocks_of, rotations_su
 from ren.schemes.ckks.encoding.ciphertext_data import CiphertextData, CiphertextT, known_length
 from ren.schemes.ckks.encoding.layout import LEFTOVERS, ZEROS
 from ren.schemes.ckks.encoding.plaintext import Plaintext, encode
+from ren.schemes.ckks.encoding.refusals import no_attribute, refusal, refuse_arithmetic
 from ren.schemes.ckks.noise import bounds as noises
 from ren.schemes.ckks.parameters.parameters import Parameters
 from ren.schemes.rlwe.active_context import RlweContext, active_context, announce
@@ -161,6 +162,22 @@ class LinearMap(metaclass=Listed):
 
 jax.tree_util.register_dataclass(
     LinearMap, ["plaintexts", "norm"], ["places", "split", "shape", "is_complex", "label"]
+)
+
+
+_OF_MATRICES = {
+    "T": "ckks.linear(matrix.T, ctx)", "dot": "map @ ct", "matmul": "map @ ct",
+    "transpose": "ckks.linear(matrix.T, ctx)", "inverse": "ckks.linear(np.linalg.inv(matrix), ctx)",
+}  # fmt: skip
+LinearMap.__getattr__ = no_attribute(_OF_MATRICES)  # type: ignore[attr-defined]
+refuse_arithmetic(
+    LinearMap,
+    refusal(
+        OperandError,
+        "computes with a LinearMap, other than `map @ ct`.",
+        "It is a matrix that was encoded for products with ciphertexts on its right.",
+        "Compute with the matrix, and encode the result: ckks.linear(2 * matrix.T, ctx).",
+    ),
 )
 
 

@@ -252,16 +252,20 @@ def rotations_summed(ct: CiphertextT, count: int, step: int) -> CiphertextT:
 
 
 @circuit("concat()")
-def concat(ciphertexts: Sequence[CiphertextT]) -> CiphertextT:
+def concat(ciphertexts: Sequence[CiphertextT], *others: Any) -> CiphertextT:
     """The vectors one after another, as numpy.concatenate: a rotation each.
 
     One level where leftovers stand beyond the length of one of them.
 
+    Args:
+        ciphertexts: a list of vectors, at least one.
+        others: none: two ciphertexts are a list, too.
+
     Raises:
-        OperandError: what is not a ciphertext.
+        OperandError: what is not a ciphertext, or is not in the list.
         ParameterError: none, a scalar, or more numbers than slots.
     """
-    parts = as_ciphertexts(ciphertexts, "ckks.concat()")
+    parts = as_ciphertexts(ciphertexts, "ckks.concat()", *others)
     lengths = [_vector_length(ct, "concat()") for ct in parts]
     room = f", {parts[0].slots}" if parts else ""
     if not parts or sum(lengths) > parts[0].slots:

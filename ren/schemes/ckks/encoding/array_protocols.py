@@ -1,14 +1,15 @@
-"""Python's and NumPy's array protocols, for a Ciphertext.
+"""NumPy's and JAX's functions on a Ciphertext: what an operator or a method computes, and the rest.
 
-`Ciphertext` has these functions as methods. Requests that can be computed go to its operators.
-Those that cannot, because only the owner sees the numbers, raise an error that says what to write
-instead.
+Functions that can be computed go to its operators and methods. Those that cannot, because only the
+owner sees the numbers, raise an error that says what to write instead.
 """
 
 from __future__ import annotations
 
+import inspect
 import numbers
-from collections.abc import Callable, Iterator
+import operator
+from collections.abc import Callable
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any, NoReturn
@@ -16,151 +17,186 @@ from typing import Any, NoReturn
 import jax
 import numpy as np
 
-from ren.core.errors import FrozenError, OperandError, ParameterError, TracedValueError
+from ren.core.errors import OperandError, ParameterError
 from ren.core.user_frame import user_line
 from ren.poly.symbolic import Symbolic
-from ren.schemes.ckks.encoding.ciphertext_data import CiphertextData
+from ren.schemes.ckks.encoding.ciphertext_data import CiphertextData, batch_of
 from ren.schemes.ckks.encoding.encoder import as_numbers
+from ren.schemes.ckks.encoding.refusals import approximation, comparison, division, no_truth
 
-# The operators behind NumPy's functions, and what to write for those that have none.
+# The operators behind NumPy's element-wise functions.
 _OPERATORS = {
     "add": "add", "subtract": "sub", "multiply": "mul", "divide": "truediv", "matmul": "matmul",
     "power": "pow", "float_power": "pow", "floor_divide": "floordiv", "remainder": "mod",
+    "matvec": "matmul",
 }  # fmt: skip
-_COMPARISONS = {
-    "equal", "not_equal", "less", "less_equal", "greater", "greater_equal", "logical_and",
-    "logical_or", "logical_not", "isnan", "isfinite", "allclose", "isclose", "array_equal",
+_UNARY: dict[str, Callable[[Any], Any]] = {
+    "negative": operator.neg, "positive": operator.pos, "square": lambda x: x * x,
+    "conjugate": lambda x: x.conj(),
 }  # fmt: skip
-_IN_MATH = {
-    "absolute": "abs", "maximum": "max", "max": "max", "minimum": "min", "min": "min",
-    "reciprocal": "inverse", "exp": "exp", "log": "log", "sqrt": "sqrt", "sin": "sin", "cos": "cos",
-    "tan": "tan", "sinh": "sinh", "cosh": "cosh", "tanh": "tanh", "sign": "sign", "round": "round",
-    "rint": "round",
-}  # fmt: skip
-_METHODS = {
-    "sum": "ct.sum()", "mean": "ct.mean()", "average": "ct.mean()", "dot": "ct.dot(w)",
-    "vdot": "ct.conj().dot(w)", "inner": "ct.dot(w)", "cumsum": "ct.cumsum()",
-    "roll": "ct.roll(k)", "tile": "ct.tile(k)", "real": "ct.real", "imag": "ct.imag",
-    "conjugate": "ct.conj()", "negative": "-ct", "square": "ct * ct",
-    "concatenate": "ckks.concat([x, y])", "hstack": "ckks.concat([x, y])",
-    "stack": "ckks.stack([x, y])", "vstack": "ckks.stack([x, y])",
-    "where": "ckks.math.where(condition, x, y)", "any": "ckks.math.any(ct)",
-    "all": "ckks.math.all(ct)",
-}  # fmt: skip
-_WITH_AXIS = {"sum", "mean", "average", "cumsum", "roll"}
-_INSTEAD = {
-    "level": "Write x = x.drop_to(level), which only goes down, or encrypt or encode at a level.",
-    "scale": "A product changes the scale, x.rescale() divides it; the level fixes it otherwise.",
-    "slots": "Make the context with ckks.context(depth, slots=...).",
-    "layout": "Write x = x.reshape(...).",
-    "shape": "Write x = x.reshape(...).",
+
+
+def _whole(x: Any, axis: Any = None) -> Any:
+    """`x`, of which NumPy's function takes all numbers where it gets no axis: not a batch."""
+    if axis is None and len(batch_of(x)) > (x.layout.blocks > 1):
+        raise OperandError(
+            f"{user_line()} calls a function of NumPy on a batch of shape {x.shape}, with no axis.",
+            "NumPy takes all numbers of a batch together; the vectors of a batch stay apart.",
+            "Pass axis=-1 for each vector, or take the batch apart: ckks.unstack(ct).",
+        )
+    return x
+
+
+def _dot(a: Any, b: Any) -> Any:
+    return a * b if 0 in (np.ndim(a), np.ndim(b)) else a @ b
+
+
+# NumPy's other functions that a method computes, with the arguments that it takes.
+_FUNCTIONS: dict[str, Callable[..., Any]] = {
+    "sum": lambda a, axis=None, *, keepdims=False: _whole(a, axis).sum(axis, keepdims=keepdims),
+    "mean": lambda a, axis=None, *, keepdims=False: _whole(a, axis).mean(axis, keepdims=keepdims),
+    "average": lambda a, axis=None: _whole(a, axis).mean(axis),
+    "cumsum": lambda a, axis=None: _whole(a, axis).cumsum(axis),
+    "roll": lambda a, shift, axis=None: a.roll(shift, axis),
+    "tile": lambda A, reps: A.tile(reps),
+    "dot": _dot,
+    "real": lambda val: val.real,
+    "imag": lambda val: val.imag,
+    "reshape": lambda a, shape: a.reshape(shape),
+    "ravel": lambda a: _whole(a).reshape(-1),
+    "shape": lambda a: a.shape,
+    "ndim": lambda a: a.ndim,
+    "size": lambda a: a.size,
+    "iscomplexobj": lambda x: x.dtype.kind == "c",
+    "isrealobj": lambda x: x.dtype.kind != "c",
+    "copy": lambda a: a,
 }
 
-
-def _refusal(error: Callable[..., Exception], given: str, *reasons: str) -> Callable[..., NoReturn]:
-    """A method that raises: the user's line and what it does, what is needed and what to do."""
-
-    def refuse(*_: Any, **__: Any) -> NoReturn:
-        raise error(f"{user_line()} {given}", *reasons)
-
-    return refuse
-
-
-def _approximation(what: str, name: str) -> Callable[..., NoReturn]:
-    """A method that raises, and names the function of `ckks.math` to write instead."""
-    return _refusal(
-        OperandError,
-        f"asks for {what} of encrypted numbers.",
-        "Functions of them are polynomials that are close on an interval.",
-        f"Write ckks.math.{name}(ct, interval=(a, b)); see help(ckks.math.{name}).",
-    )
-
-
-def _division(what: str) -> Callable[..., NoReturn]:
-    return _refusal(
-        OperandError,
-        f"{what}.",
-        "Division by numbers and arrays in the clear is a product; by encrypted ones it is "
-        "approximated.",
-        "Multiply by ckks.math.inverse(x, interval=(a, b)), for x in [a, b] without zero.",
-    )
-
-
-no_truth = _refusal(
-    TracedValueError,
-    "asks whether encrypted numbers are true, or compares them.",
-    "Only the owner of the secret key can see them: no branch can depend on them.",
-    "Compute both sides and choose slot by slot with ckks.math.where, or decrypt() first.",
-)
-no_value = _refusal(
-    TracedValueError,
-    "takes the numbers of a ciphertext, as a NumPy array or a number.",
-    "They are encrypted: only the context of their owner gives them, by decrypt().",
-    "Compute with ct's own operators, methods and ckks.math, and decrypt() the result.",
-)
-no_item_assignment = _refusal(
-    OperandError,
-    "assigns to slots of a ciphertext.",
-    "Ciphertexts never change, so that programs can share them.",
-    "Write x = x.mask(m) + values, with m zero where the values go.",
-)
-no_remainder = _refusal(
-    OperandError,
-    "takes a remainder or an integer quotient of encrypted numbers.",
-    "Slots hold real or complex numbers, and arithmetic on them is + - * and polynomials.",
-    "See ckks.math.round, and `/` by numbers in the clear.",
-)
-no_exponent = _refusal(
-    OperandError,
-    "has a ciphertext in the exponent.",
-    "Powers with encrypted exponents are approximated.",
-    "Write ckks.math.exp(x * math.log(base), interval=(a, b)).",
-)
-no_divisor = _division("divides by a ciphertext")
-no_absolute_value = _approximation("the absolute value", "abs")
-no_rounding = _approximation("the nearest integers", "round")
-
-
-def no_iteration(x: Any) -> Iterator[NoReturn]:
-    """Refuse iteration, by a generator that raises at its first step.
-
-    np.concatenate replaces a TypeError of `__iter__` itself.
-    """
-    raise OperandError(
-        f"{user_line()} iterates over a ciphertext.",
-        "Its slots are computed on all at once; one by one, each would take a rotation.",
-        "Write what is to be done to the whole ct; ckks.unstack(ct) parts a batch, ct[i : i + "
-        "1] cuts out one number.",
-    )
-    yield
+# What to write for functions that only approximations and decryption give.
+_COMPARED = {
+    "equal": "equal", "not_equal": "equal", "isclose": "equal", "allclose": "equal",
+    "array_equal": "equal", "array_equiv": "equal", "less": "less", "less_equal": "less",
+    "greater": "greater", "greater_equal": "greater",
+}  # fmt: skip
+_OF_TRUTH = {"logical_and", "logical_or", "logical_not", "logical_xor", "isnan", "isfinite"}
+_IN_MATH = {
+    "absolute": "abs", "abs": "abs", "fabs": "abs", "maximum": "max", "fmax": "max",
+    "minimum": "min", "fmin": "min", "reciprocal": "inverse", "exp": "exp", "log": "log",
+    "sqrt": "sqrt", "sin": "sin", "cos": "cos", "tan": "tan", "sinh": "sinh", "cosh": "cosh",
+    "tanh": "tanh", "sign": "sign", "round": "round", "around": "round", "rint": "round",
+    "fix": "round", "relu": "relu", "sigmoid": "sigmoid", "logistic": "sigmoid",
+}  # fmt: skip
+_LARGEST = "ckks.math.max(ct, ct.roll(k)) for k = 1, 2, 4, ...; ckks.math.max(x, y) is slot by slot"
+_BY_MATRIX = "a matrix of zeros and ones that moves them: np.eye(k)[order] @ ct"
+_SOLVED = "decrypt() first, or a fixed number of steps of an iteration with + - * and @"
+_IN_ORDER = "decrypt() first: an order of encrypted numbers is not known to a program"
+_NUMBERS = "ct.decrypt() for the numbers, ckks.stack([x, y]) for a batch"
+INSTEAD = {
+    "max": _LARGEST, "amax": _LARGEST,
+    "min": _LARGEST.replace("max", "min"), "amin": _LARGEST.replace("max", "min"),
+    "ptp": "the largest minus the smallest, by ckks.math.max and ckks.math.min",
+    "clip": "ckks.math.min(ckks.math.max(ct, low), high)",
+    "sum": "ct.sum()", "mean": "ct.mean()", "average": "ct.dot(weights) / weights.sum()",
+    "var": "((ct - ct.mean()) ** 2).mean()",
+    "std": "ckks.math.sqrt(((ct - ct.mean()) ** 2).mean(), interval=(a, b))",
+    "dot": "ct.dot(w)", "vdot": "ct.conj().dot(w)", "inner": "ct.dot(w)", "vecdot": "ct.dot(w)",
+    "matmul": "a @ b", "tensordot": "a @ b", "einsum": "ct.dot(w), a @ b, or ct.sum()",
+    "outer": "x.reshape(-1, 1) * y.reshape(1, -1)",
+    "norm": "ckks.math.sqrt(ct.dot(ct), interval=(a, b))",
+    "cumsum": "ct.cumsum()", "roll": "ct.roll(k)", "tile": "ct.tile(k)", "real": "ct.real",
+    "imag": "ct.imag", "conjugate": "ct.conj()", "conj": "ct.conj()", "negative": "-ct",
+    "square": "ct * ct", "add": "x + y", "subtract": "x - y", "multiply": "x * y", "sub": "x - y",
+    "mul": "x * y", "divide": "x / numbers", "div": "x / numbers", "power": "x ** k",
+    "concatenate": "ckks.concat([x, y])", "hstack": "ckks.concat([x, y])",
+    "append": "ckks.concat([x, y])", "insert": "ckks.concat([x[:i], y, x[i:]])",
+    "delete": "ckks.concat([x[:i], x[j:]])", "pad": "ckks.pad(ct, length)",
+    "stack": "ckks.stack([x, y])", "vstack": "ckks.stack([x, y])",
+    "array": _NUMBERS, "asarray": _NUMBERS, "one_hot": "decrypt() first",
+    "split": "ct[:k], ct[k:]", "array_split": "ct[:k], ct[k:]",
+    "where": "ckks.math.where(condition, x, y)", "select": "ckks.math.where(condition, x, y)",
+    "any": "ckks.math.any(ct)", "all": "ckks.math.all(ct)", "prod": "a product of slices",
+    "reshape": "ct.reshape(...)", "ravel": "ct.reshape(-1)", "flatten": "ct.reshape(-1)",
+    "squeeze": "ct.reshape(-1)", "expand_dims": "ct.reshape(1, -1)",
+    "atleast_1d": "ct.reshape(-1)", "atleast_2d": "ct.reshape(1, -1)",
+    "transpose": f"np.arange(r * c).reshape(r, c).T.ravel() as the order of {_BY_MATRIX}",
+    "flip": _BY_MATRIX, "repeat": _BY_MATRIX, "take": _BY_MATRIX, "compress": _BY_MATRIX,
+    "extract": _BY_MATRIX, "diagonal": _BY_MATRIX, "permutation": _BY_MATRIX,
+    "diff": "ct[1:] - ct[:-1]",
+    "convolve": "ckks.conv1d(ct, kernel[::-1], padding=len(kernel) - 1)",
+    "correlate": "ckks.conv1d(ct, kernel)", "fft": "np.fft.fft(np.eye(k)) @ ct",
+    "trace": "ct.reshape(-1).dot(np.eye(k).ravel())",
+    "polyval": "ckks.poly(ct, coefficients), the constant first",
+    "interp": "ckks.chebyshev(ct, f, (a, b), degree)",
+    "shape": "ct.shape", "ndim": "ct.ndim", "size": "ct.size",
+    "zeros_like": "np.zeros(ct.shape)", "ones_like": "np.ones(ct.shape)",
+    "full_like": "np.full(ct.shape, value)", "empty_like": "np.zeros(ct.shape)",
+    "broadcast_to": "ct + np.zeros(shape)", "save": "ct.save(path)", "savez": "ct.save(path)",
+    "savetxt": "ct.save(path)", "inv": _SOLVED, "solve": _SOLVED, "det": _SOLVED,
+    "sort": _IN_ORDER, "argsort": _IN_ORDER, "argmax": _IN_ORDER, "argmin": _IN_ORDER,
+    "median": _IN_ORDER, "percentile": _IN_ORDER, "quantile": _IN_ORDER, "unique": _IN_ORDER,
+    "histogram": _IN_ORDER, "nonzero": _IN_ORDER, "searchsorted": _IN_ORDER,
+    "softmax": "ckks.math.exp, a sum and ckks.math.inverse",
+    "stop_gradient": "ct itself", "set": "ct.mask(m) + values, with m zero where the values go",
+    "dynamic_slice": "ct[i:j]", "vectorize": "f(ct), which works on all slots at once",
+}  # fmt: skip
 
 
-def is_same(x: Any, other: object) -> bool:
-    """True for the same object; encrypted numbers are not compared."""
-    if x is other:
-        return True
-    if isinstance(other, CiphertextData | numbers.Number | np.ndarray | jax.Array | Symbolic):
+def array_ufunc(x: Any, ufunc: np.ufunc, method: str, *args: Any, **kwargs: Any) -> Any:
+    """Call the operator behind one of NumPy's element-wise functions; refuse the others."""
+    name = _OPERATORS.get(ufunc.__name__)
+    if "out" in kwargs and kwargs["out"][0] is args[0]:
+        del kwargs["out"]  # `array += ct` binds the name to the sum
+    is_plain = method == "__call__" and not kwargs
+    if is_plain and ufunc.__name__ in _UNARY:
+        return _UNARY[ufunc.__name__](x)
+    if name is None or not is_plain:
+        refuse_function("np", ufunc.__name__)
+    left, right = args
+    reflected = not isinstance(left, CiphertextData)
+    ciphertext, other = (right, left) if reflected else (left, right)
+    result = getattr(ciphertext, f"__{'r' * reflected}{name}__")(other)
+    if result is NotImplemented:
+        refuse_function("np", ufunc.__name__)
+    return result
+
+
+def array_function(
+    x: Any, function: Callable, _types: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Any:
+    """Call the method behind one of NumPy's other functions; refuse the others."""
+    run = _FUNCTIONS.get(function.__name__)
+    if run is not None:
+        try:
+            given = inspect.signature(run).bind(*args, **kwargs)
+        except TypeError:  # an argument that the method does not take
+            refuse_function("np", function.__name__)
+        return run(*given.args, **given.kwargs)
+    refuse_function("np", function.__name__)
+
+
+def refuse_function(module: str, name: str) -> NoReturn:
+    """Refuse a function of NumPy or JAX, "np" and "exp" for example: say what to write instead."""
+    if name in _COMPARED:
+        comparison(_COMPARED[name])()
+    if name in _OF_TRUTH:
         no_truth()
-    return NotImplemented
-
-
-def no_assignment(x: Any, name: str, *_: Any) -> NoReturn:
-    """The `__setattr__` and `__delattr__` of what never changes."""
-    raise FrozenError(
-        f"{user_line()} assigns to, or deletes, the attribute {name!r} of a {type(x).__name__}.",
-        "It never changes, so that programs can share it: operations make a new one.",
-        _INSTEAD.get(name, "Write x = ... with the result of its operators and methods."),
-    )
-
-
-def no_power(exponent: Any) -> NoReturn:
-    """Refuse an exponent that is no integer."""
+    if name in _IN_MATH:
+        approximation(f"{module}.{name}", _IN_MATH[name])()
+    instead = INSTEAD.get(name)
+    ufunc = getattr(np, name, None)
+    if instead is None and (module == "jax.nn" or (isinstance(ufunc, np.ufunc) and ufunc.nin == 1)):
+        instead = f"ckks.chebyshev(ct, {module}.{name}, (a, b), degree), on an interval [a, b]"
     raise OperandError(
-        f"{user_line()} raises a ciphertext to the power {exponent!r}, a "
-        f"{type(exponent).__name__}.",
-        "Powers have integer exponents from 0 on; others are approximated.",
-        "See ckks.math.sqrt, ckks.math.inverse, or ckks.chebyshev(x, f, interval, degree).",
+        f"{user_line()} calls {module}.{name} on a ciphertext.",
+        "It computes on numbers, and these are encrypted.",
+        f"Write {instead}." if instead else "See the methods of a Ciphertext and ckks.math.",
     )
+
+
+def refuse_jax(x: Any, call: str) -> NoReturn:
+    """Refuse a function of JAX, `jnp.exp` for example."""
+    module, _, name = call.rpartition(".")
+    refuse_function(module or "jax", name or "numpy")
 
 
 def inverted(other: Any) -> Any:
@@ -170,12 +206,12 @@ def inverted(other: Any) -> Any:
     if isinstance(other, CiphertextData) or not isinstance(
         other, numbers.Number | np.generic | np.ndarray | jax.Array | list | tuple
     ):
-        _division(f"divides a ciphertext by a {type(other).__name__}")()
+        division(f"divides a ciphertext by a {type(other).__name__}")()
     divisor: Any = other
     if not isinstance(other, int | float | complex | Fraction | Decimal):
         divisor = as_numbers(other)
         if divisor.dtype.kind not in "biufc":
-            _division(f"divides a ciphertext by an array of {divisor.dtype}")()
+            division(f"divides a ciphertext by an array of {divisor.dtype}")()
         divisor = divisor.astype(np.complex128 if divisor.dtype.kind == "c" else np.float64)
     if np.any(np.equal(divisor, 0)):
         raise ParameterError(
@@ -186,41 +222,30 @@ def inverted(other: Any) -> Any:
     return 1 / divisor
 
 
-def array_ufunc(x: Any, ufunc: np.ufunc, method: str, *args: Any, **kwargs: Any) -> Any:
-    """Call the operator behind one of NumPy's element-wise functions; refuse the others."""
-    name = _OPERATORS.get(ufunc.__name__)
-    if "out" in kwargs and kwargs["out"][0] is args[0]:
-        del kwargs["out"]  # `array += ct` binds the name to the sum
-    if name is None or method != "__call__" or kwargs:
-        _refuse_numpy(ufunc.__name__)
-    left, right = args
-    reflected = not isinstance(left, CiphertextData)
-    ciphertext, other = (right, left) if reflected else (left, right)
-    result = getattr(ciphertext, f"__{'r' * reflected}{name}__")(other)
-    if result is NotImplemented:
-        _refuse_numpy(ufunc.__name__)
-    return result
+def _math(name: str) -> str:
+    return f"ckks.math.{name}(ct, interval=(a, b))"
 
 
-def array_function(
-    x: Any, function: Callable, _types: Any, _args: Any, kwargs: dict[str, Any]
-) -> NoReturn:
-    """Refuse NumPy's other functions."""
-    _refuse_numpy(function.__name__, kwargs.get("axis"))
+_DECRYPTED = {"tolist": ".tolist()", "item": ".item()", "numpy": "", "view": "", "data": ""}
+_ORDERED = ("argmax", "argmin", "argsort", "sort", "nonzero", "searchsorted", "max", "min")
 
-
-def _refuse_numpy(name: str, axis: Any = None) -> NoReturn:
-    """Refuse a function of NumPy that has no operator, and say what to write instead."""
-    if name in _COMPARISONS:
-        no_truth()
-    if name in _IN_MATH:
-        _approximation(f"np.{name}", _IN_MATH[name])()
-    instead = _METHODS.get(name)
-    if instead is not None and name in _WITH_AXIS and isinstance(axis, int):
-        head = instead.removesuffix(")")
-        instead = f"{head}{'' if head.endswith('(') else ', '}axis={axis})"
-    raise OperandError(
-        f"{user_line()} calls np.{name} on a ciphertext.",
-        "NumPy computes on numbers, and these are encrypted.",
-        f"Write {instead}." if instead else "See the methods of a Ciphertext and ckks.math.",
-    )
+# What to write for attributes of NumPy's and JAX's arrays, and of other libraries' ciphertexts.
+ATTRIBUTES = {
+    **{name: INSTEAD[name] for name in (*_ORDERED, "ptp", "clip", "var", "std", "prod", "norm")},
+    **{name: INSTEAD[name] for name in ("any", "all", "flatten", "ravel", "squeeze", "transpose")},
+    **{name: INSTEAD[name] for name in ("take", "repeat", "diagonal", "trace", "append", "add")},
+    **{name: INSTEAD[name] for name in ("sub", "mul", "matmul", "outer", "power", "square")},
+    **{name: f"ct.decrypt(){call}" for name, call in _DECRYPTED.items()},
+    **{name: _math(name) for name in ("exp", "log", "sqrt", "sin", "cos", "tanh", "sigmoid")},
+    **{name: _math(name) for name in ("relu", "sign", "round", "inverse", "abs")},
+    "T": f"ct for a vector; for a matrix {INSTEAD['transpose']}",
+    "mT": INSTEAD["transpose"], "swapaxes": INSTEAD["transpose"], "H": INSTEAD["transpose"],
+    "astype": "ctx.encrypt(values.astype(dtype)); numbers are float64 or complex128, see ct.dtype",
+    "copy": "ct itself: it never changes", "conjugate": "ct.conj()", "tobytes": "ct.to_bytes()",
+    "block_until_ready": "ct.realize()", "device": "ct.polys[0].device", "cumprod": "x1 * x2 * ...",
+    "at": "ct.mask(m) + values, with m zero where the values go", "fill": "ctx.encrypt(values)",
+    "put": "ct.mask(m) + values, with m zero where the values go", "resize": "ckks.pad(ct, length)",
+    "multiply": "x * y", "subtract": "x - y", "negate": "-ct", "pow": "x ** k",
+    "decode": "ct.decrypt()", "encrypt": "ctx.encrypt(values)", "strides": "ct.shape",
+    "itemsize": "ct.nbytes, the bytes of all", "flat": "ct.reshape(-1)", "base": "ct.polys",
+}  # fmt: skip

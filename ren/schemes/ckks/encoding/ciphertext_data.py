@@ -104,6 +104,21 @@ class CiphertextData(metaclass=Listed):
             return (*batch, *self.layout.shape)
         return batch if length is None else (*batch, length)
 
+    @property
+    def ndim(self) -> int:
+        """The number of axes of `shape`."""
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        """The count of the numbers, of all vectors of a batch: the product of `shape`."""
+        return math.prod(self.shape)
+
+    @property
+    def dtype(self) -> np.dtype:
+        """The type of what `decrypt` gives: float64, or complex128."""
+        return np.dtype(np.complex128 if self.layout.is_complex else np.float64)
+
     def __len__(self) -> int:
         if not self.shape:
             raise OperandError(

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ren.capture.programs import Integers, replayed
-from ren.core.errors import MessageBoundError, ParameterError, TracedValueError
+from ren.core.errors import MessageBoundError, OperandError, ParameterError, TracedValueError
 from ren.core.listed import Listed
 from ren.core.ring import Domain, RingSpec
 from ren.core.spec import Spec
@@ -26,10 +26,16 @@ from ren.poly.poly import bounded, from_node
 from ren.poly.realization import has_placeholder, not_capturing
 from ren.poly.symbolic import Aside, Length, Symbolic, Unfit, as_symbol
 from ren.schemes.ckks.encoding import encoder, serialization
-from ren.schemes.ckks.encoding.array_protocols import no_assignment
 from ren.schemes.ckks.encoding.display import plaintext_page
 from ren.schemes.ckks.encoding.encoder import as_numbers
 from ren.schemes.ckks.encoding.layout import Layout, Tail
+from ren.schemes.ckks.encoding.refusals import (
+    made_by,
+    no_assignment,
+    no_attribute,
+    refusal,
+    refuse_arithmetic,
+)
 from ren.schemes.ckks.noise import bounds as noises
 from ren.schemes.ckks.noise.bounds import Noise
 from ren.schemes.ckks.noise.range_checks import bound_of, is_planning, report
@@ -136,7 +142,30 @@ def _unflatten(static: tuple[Any, ...], children: Any) -> Plaintext:
     return Plaintext(wide, level, layout, params, bits, noise)
 
 
+_IN_THE_CLEAR = {
+    "decode": "the array that was encoded, or (ctx.encrypt(0.0) + p).decrypt()",
+    "decrypt": "the array that was encoded, or (ctx.encrypt(0.0) + p).decrypt()",
+    "tolist": "the array that was encoded, or (ctx.encrypt(0.0) + p).decrypt()",
+    "shape": "values.shape, of what was encoded", "ndim": "values.ndim, of what was encoded",
+    "dtype": "values.dtype, of what was encoded", "size": "values.size, of what was encoded",
+    "reshape": "ctx.encode(values.reshape(...))", "rotate": "ctx.encode(np.roll(values, -k))",
+    "sum": "ctx.encode(values.sum())", "mean": "ctx.encode(values.mean())",
+    "T": "ctx.encode(values.T)", "rescale": "ctx.encode(values, level)",
+    "drop_to": "ctx.encode(values, level)",
+}  # fmt: skip
 Plaintext.__setattr__ = Plaintext.__delattr__ = no_assignment
+Plaintext.__new__ = made_by(6, "ctx.encode(values)")
+Plaintext.__getattr__ = no_attribute(_IN_THE_CLEAR)  # type: ignore[attr-defined]
+refuse_arithmetic(
+    Plaintext,
+    refusal(
+        OperandError,
+        "computes with a plaintext and no ciphertext.",
+        "A plaintext is an array that was encoded, as an addend or a factor of a ciphertext.",
+        "Compute with the array, and encode the result: ctx.encode(a + b).",
+    ),
+    is_operand=True,
+)
 jax.tree_util.register_pytree_node(Plaintext, _flatten, _unflatten)
 
 

@@ -212,7 +212,9 @@ def _rule(function: Rule) -> Rule:
 
 def _limited(noise: Noise) -> Noise:
     """Noise beyond 2^60 as unknown noise: each array [WIDTH] of a batch by itself."""
-    if isinstance(noise, np.ndarray) and noise.max() <= _LARGEST:  # False where an entry is NaN
+    if (
+        isinstance(noise, np.ndarray) and noise.max(initial=0) <= _LARGEST
+    ):  # False where an entry is NaN
         return noise
     return chosen(noise.max(-1, keepdims=True) <= _LARGEST, noise, np.float32(np.nan))
 

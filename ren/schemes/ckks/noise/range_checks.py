@@ -61,7 +61,7 @@ def bound_of(x: Any) -> float | None:
 
 
 def _largest(noise: NDArray[np.float32]) -> float:
-    return float(noise[0] if noise.ndim == 1 else noise[..., 0].max())
+    return float(noise[0] if noise.ndim == 1 else noise[..., 0].max(initial=0.0))
 
 
 # ------------------------------------------------------------------- checks

@@ -1,0 +1,364 @@
+"""Errors for Python's operators and protocols that do not apply to encrypted numbers.
+
+`Ciphertext`, `Plaintext` and `LinearMap` have these functions as methods. Each raises an error that
+says what to write instead.
+"""
+
+from __future__ import annotations
+
+import difflib
+import numbers
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from types import FrameType
+from typing import Any, NoReturn
+
+import jax
+import numpy as np
+
+from ren.core.errors import (
+    FrozenError,
+    OperandError,
+    ParameterError,
+    RenError,
+    TracedValueError,
+    UnknownAttributeError,
+)
+from ren.core.user_frame import user_line
+from ren.lowering.backends.xla.jax_runtime import on_operand
+from ren.poly.symbolic import Symbolic
+from ren.schemes.ckks.encoding.ciphertext_data import CiphertextData, batch_of
+
+_INSTEAD = {
+    "level": "Write x = x.drop_to(level), which only goes down, or encrypt or encode at a level.",
+    "scale": "A product changes the scale, x.rescale() divides it; the level fixes it otherwise.",
+    "slots": "Make the context with ckks.context(depth, slots=...).",
+    "layout": "Write x = x.reshape(...).",
+    "shape": "Write x = x.reshape(...).",
+}
+
+
+def refusal(error: Callable[..., Exception], given: str, *reasons: str) -> Callable[..., NoReturn]:
+    """A method that raises: the user's line and what it does, what is needed and what to do."""
+
+    def refuse(*_: Any, **__: Any) -> NoReturn:
+        raise error(f"{user_line()} {given}", *reasons)
+
+    return refuse
+
+
+def approximation(what: str, name: str) -> Callable[..., NoReturn]:
+    """A method that raises, and names the function of `ckks.math` to write instead."""
+    return refusal(
+        OperandError,
+        f"asks for {what} of encrypted numbers.",
+        "Functions of them are polynomials that are close on an interval.",
+        f"Write ckks.math.{name}(ct, interval=(a, b)); see help(ckks.math.{name}).",
+    )
+
+
+def division(what: str) -> Callable[..., NoReturn]:
+    """A method that raises where an encrypted number divides."""
+    return refusal(
+        OperandError,
+        f"{what}.",
+        "Division by numbers and arrays in the clear is a product; by encrypted ones it is "
+        "approximated.",
+        "Multiply by ckks.math.inverse(x, interval=(a, b)), for x in [a, b] without zero.",
+    )
+
+
+def comparison(name: str) -> Callable[..., NoReturn]:
+    """A method that raises, and names the comparison of `ckks.math` to write instead."""
+    return refusal(
+        TracedValueError,
+        "asks whether encrypted numbers are true, or compares them.",
+        "Only the owner of the secret key can see them: no branch can depend on them.",
+        f"Write ckks.math.{name}(x, y), near 1 or 0 in each slot, and choose with "
+        "ckks.math.where; or decrypt() first.",
+    )
+
+
+no_greater, no_less, no_equal = map(comparison, ("greater", "less", "equal"))
+no_truth = refusal(
+    TracedValueError,
+    "asks whether encrypted numbers are true, or compares them.",
+    "Only the owner of the secret key can see them: no branch can depend on them.",
+    "Compute both sides and choose slot by slot with ckks.math.where, or decrypt() first.",
+)
+no_value = refusal(
+    TracedValueError,
+    "takes the numbers of a ciphertext, as a NumPy array or a number.",
+    "They are encrypted: only the context of their owner gives them, by decrypt().",
+    "Compute with ct's own operators, methods and ckks.math, and decrypt() the result.",
+)
+no_item_assignment = refusal(
+    OperandError,
+    "assigns to slots of a ciphertext.",
+    "Ciphertexts never change, so that programs can share them.",
+    "Write x = x.mask(m) + values, with m zero where the values go.",
+)
+no_item_deletion = refusal(
+    OperandError,
+    "deletes slots of a ciphertext.",
+    "Ciphertexts never change, so that programs can share them.",
+    "Write ckks.concat([x[:i], x[j:]]), which leaves x[i:j] out.",
+)
+no_remainder = refusal(
+    OperandError,
+    "takes a remainder or an integer quotient of encrypted numbers.",
+    "Slots hold real or complex numbers, and arithmetic on them is + - * and polynomials.",
+    "See ckks.math.round, and `/` by numbers in the clear.",
+)
+no_bits = refusal(
+    OperandError,
+    "applies an operator of bits or of truth to encrypted numbers.",
+    "Slots hold real or complex numbers; truth is a number that is 0 or 1.",
+    "Write x * y for x & y, x + y - x * y for x | y, 1 - x for ~x.",
+)
+no_shift = refusal(
+    OperandError,
+    "shifts the bits of encrypted numbers.",
+    "Slots hold real or complex numbers.",
+    "Write x * 2**k for x << k, x * 2.0**-k for x >> k; x.rotate(k) moves slots.",
+)
+no_exponent = refusal(
+    OperandError,
+    "has a ciphertext in the exponent.",
+    "Powers with encrypted exponents are approximated.",
+    "Write ckks.math.exp(x * math.log(base), interval=(a, b)).",
+)
+no_divisor = division("divides by a ciphertext")
+no_absolute_value = approximation("the absolute value", "abs")
+no_rounding = approximation("the nearest integers", "round")
+
+
+def no_iteration(x: Any) -> Iterator[NoReturn]:
+    """Refuse iteration, by a generator that raises at its first step.
+
+    np.concatenate replaces a TypeError of `__iter__` itself.
+    """
+    raise OperandError(
+        f"{user_line()} iterates over a ciphertext.",
+        "Its slots are computed on all at once; one by one, each would take a rotation.",
+        "Write what is to be done to the whole ct; ckks.unstack(ct) parts a batch, ct[i : i + "
+        "1] cuts out one number.",
+    )
+    yield
+
+
+def is_same(x: Any, other: object) -> bool:
+    """True for the same object; encrypted numbers are not compared."""
+    if x is other:
+        return True
+    if isinstance(other, CiphertextData | numbers.Number | np.ndarray | jax.Array | Symbolic):
+        no_equal()
+    return NotImplemented
+
+
+def no_assignment(x: Any, name: str, *_: Any) -> NoReturn:
+    """The `__setattr__` and `__delattr__` of what never changes."""
+    raise FrozenError(
+        f"{user_line()} assigns to, or deletes, the attribute {name!r} of a {type(x).__name__}.",
+        "It never changes, so that programs can share it: operations make a new one.",
+        _INSTEAD.get(name, "Write x = ... with the result of its operators and methods."),
+    )
+
+
+def no_power(exponent: Any) -> NoReturn:
+    """Refuse an exponent that is not a whole number."""
+    raise OperandError(
+        f"{user_line()} raises a ciphertext to the power {exponent!r:.60}, a "
+        f"{type(exponent).__name__}.",
+        "Powers have integer exponents from 0 on; others are approximated.",
+        "See ckks.math.sqrt, ckks.math.inverse, or ckks.chebyshev(x, f, interval, degree).",
+    )
+
+
+def formatted(x: Any, spec: str) -> str:
+    """The repr; a format of numbers is refused."""
+    if not spec:
+        return str(x)
+    raise TracedValueError(
+        f"{user_line()} formats a {type(x).__name__} by {spec!r}.",
+        "A format is that of a number, and this object is no number.",
+        "Format numbers that x.decrypt() gives; f'{x!r:>60}' pads the text of the object itself.",
+    )
+
+
+def made_by(fields: int, remedy: str) -> Callable[..., Any]:
+    """The `__new__` of a class that users do not call: it takes at least that many fields."""
+
+    def new(cls: type, *args: Any, **kwargs: Any) -> Any:
+        if len(args) + len(kwargs) < fields:
+            raise OperandError(
+                f"{user_line()} calls {cls.__name__}() with {len(args) + len(kwargs)} arguments.",
+                "A context makes such objects.",
+                f"Write {remedy}.",
+            )
+        return object.__new__(cls)
+
+    return new
+
+
+# ------------------------------------------------------------------- attributes
+
+
+def no_attribute(instead: Mapping[str, str]) -> Callable[[Any, str], NoReturn]:
+    """The `__getattr__` of a class: a name that it lacks, and what to write instead."""
+
+    def refuse(x: Any, name: str) -> NoReturn:
+        if name.startswith("_"):  # a protocol that Python or a library probes for
+            raise AttributeError(name, name=name, obj=x)
+        raise unknown_attribute(f"a {type(x).__name__}", name, dir(x), instead)
+
+    return refuse
+
+
+def unknown_attribute(
+    owner: str, name: str, known: list[str], instead: Mapping[str, str]
+) -> UnknownAttributeError:
+    """The error for a name that `owner` lacks: what to write, or the names that are close."""
+    known = [k for k in known if not k.startswith("_")]
+    close = difflib.get_close_matches(name, known, n=3)
+    remedy = f"Perhaps you mean {' or '.join(map(repr, close))}."
+    if name in instead:
+        remedy = f"Write {instead[name]}."
+    elif not close:
+        remedy = f"It has {', '.join(known)}."
+    return UnknownAttributeError(
+        f"{user_line()} asks for the attribute {name!r} of {owner}.",
+        "It has no attribute of that name.",
+        remedy,
+    )
+
+
+# ------------------------------------------------------------------- what only products know
+
+_BINARY = ("add", "sub", "mul", "matmul", "truediv", "floordiv", "mod", "divmod", "pow")
+_BINARY += ("and", "or", "xor", "lshift", "rshift")
+_OTHERS = ("neg", "pos", "abs", "invert", "round", "trunc", "floor", "ceil", "lt", "le", "gt", "ge")
+_OTHERS += ("float", "int", "complex", "index", "len", "iter", "getitem", "array")
+
+
+def refuse_arithmetic(
+    kind: type, refuse: Callable[..., NoReturn], is_operand: bool = False
+) -> None:
+    """Let every operator and number protocol that `kind` lacks raise `refuse`.
+
+    Args:
+        is_operand: whether a ciphertext on the other side computes by its own operators.
+    """
+
+    def unless_encrypted(x: Any, *others: Any, **_: Any) -> Any:
+        kinds = (o if isinstance(o, type) else type(o) for group in others for o in _each(group))
+        return NotImplemented if any(issubclass(k, CiphertextData) for k in kinds) else refuse()
+
+    forward = unless_encrypted if is_operand else refuse
+    names: dict[str, Any] = dict.fromkeys((f"__{m}__" for m in _BINARY), forward)
+    names |= dict.fromkeys((f"__r{m}__" for m in _BINARY), refuse)
+    names |= dict.fromkeys((f"__{m}__" for m in _OTHERS), refuse)
+    names |= dict.fromkeys(("__array_ufunc__", "__array_function__"), forward)
+    names |= {"__bool__": lambda x: True, "__format__": formatted}
+    names |= {"__jax_array__": jax_protocol(lambda x, name: refuse())}
+    for name, method in names.items():
+        if name not in vars(kind):
+            setattr(kind, name, method)
+    refuse_primitives(kind, lambda x, name: refuse())
+
+
+def _each(group: Any) -> Any:
+    return group if isinstance(group, tuple | set | frozenset) else (group,)
+
+
+# ------------------------------------------------------------------- JAX's functions
+
+
+def jax_protocol(refuse: Callable[[Any, str], NoReturn]) -> property:
+    """The attribute `__jax_array__`, which JAX's functions ask for: `refuse(x, name of the call)`.
+
+    It is absent for all others. So it is for the operators of JAX's arrays, which leave an operand
+    without it to its reflected operators.
+    """
+
+    def get(x: Any) -> NoReturn:
+        frame = sys._getframe(1)
+        module = frame.f_globals.get("__name__", "")
+        if module.startswith("jax.") and not module.endswith(".array_methods"):
+            refuse(x, jax_call())
+        raise AttributeError("__jax_array__", name="__jax_array__", obj=x)
+
+    return property(get)
+
+
+def refuse_primitives(kind: type, refuse: Callable[[Any, str], NoReturn]) -> None:
+    """The same for JAX's primitives, as under jax.lax, which replace a TypeError by their own."""
+
+    def handler(x: Any) -> NoReturn:
+        try:
+            refuse(x, jax_call())
+        except RenError as error:
+            raise ParameterError(error.given, error.needed, error.do) from None
+
+    on_operand(kind, handler)
+
+
+def jax_call() -> str:
+    """The function of JAX that the user called, as `jnp.exp`; empty where there is none."""
+    frame, found = sys._getframe(1), ""
+    while frame is not None:
+        module = frame.f_globals.get("__name__", "")
+        if module.startswith("jax."):
+            found = _jax_name(module, frame) or found
+        elif found and not module.startswith("ren."):
+            break
+        frame = frame.f_back
+    return found
+
+
+def _jax_name(module: str, frame: FrameType) -> str:
+    name = frame.f_code.co_name
+    if name == "__call__":  # of a ufunc
+        name = getattr(frame.f_locals.get("self"), "__name__", name)
+    public = (text for prefix, text in _JAX_MODULES.items() if module.startswith(prefix))
+    is_inner = name.startswith(("_", "<")) or name == "wrapped" or module.endswith("numpy.util")
+    return "" if is_inner else next((f"{text}.{name}" for text in public), "")
+
+
+_JAX_MODULES = {
+    "jax._src.numpy.": "jnp", "jax._src.nn.": "jax.nn", "jax._src.lax.": "jax.lax",
+    "jax._src.random": "jax.random",
+}  # fmt: skip
+
+
+def no_transformation(x: CiphertextData) -> None:
+    """Refuse a derivative with respect to `x`, and a map over `x` that is one vector.
+
+    To be called where JAX takes its arguments apart.
+    """
+    frame = sys._getframe(2)
+    while frame is not None and frame.f_globals.get("__name__") == "jax._src.tree_util":
+        frame = frame.f_back
+    if frame is None or frame.f_globals.get("__name__") != "jax._src.api":
+        return
+    if frame.f_code.co_name in _DERIVATIVES:
+        raise TracedValueError(
+            f"{user_line()} differentiates with respect to encrypted numbers.",
+            "JAX differentiates floats; a ciphertext is made of integers modulo primes.",
+            "Write the derivative as a function of ct, or differentiate in the clear.",
+        )
+    if frame.f_code.co_name == "vmap_f" and frame.f_locals.get("in_axes") == 0:
+        _check_batch(x)
+
+
+def _check_batch(x: CiphertextData) -> None:
+    if not batch_of(x):
+        raise ParameterError(
+            f"{user_line()} calls jax.vmap on a ciphertext of one vector.",
+            "It maps over the first batch axis; slots are computed on all at once.",
+            "Write f(ct), or stack several: jax.vmap(f)(ckks.stack([x, y])); in_axes=None keeps "
+            "an argument whole.",
+        )
+
+
+_DERIVATIVES = {"grad_f", "value_and_grad_f", "jacfun", "_jvp", "_vjp", "vjp", "linearize"}

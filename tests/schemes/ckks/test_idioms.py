@@ -1,0 +1,604 @@
+"""Idioms of Python, NumPy and JAX on ciphertexts: each computes as NumPy does, or teaches.
+
+`x` and `y` are vectors of 4 real numbers, `z` of complex ones, `m` a matrix, `b` a batch of two
+vectors, `p` a plaintext of the numbers of `x`, and `A` an encoded matrix. In the clear they are
+arrays. `w` and `M` are arrays in both.
+"""
+
+from __future__ import annotations
+
+import ast
+import copy
+import functools
+import itertools
+import math
+import operator
+import pickle
+from fractions import Fraction
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from ren import errors
+from ren.schemes import ckks
+from tests.mistakes import Mistake
+
+# One idiom a line: with the arrays in place of the ciphertexts NumPy gives the numbers.
+SAME = """
+x + y
+x - y
+x * y
+-x
++x
+x + 1
+1 + x
+1 - x
+x * 2
+2 * x
+x * 0.5
+0.5 * x
+x / 2
+x / 0.5
+x + w
+w + x
+w - x
+x * w
+w * x
+x / w
+x + [1.0, 2.0, 3.0, 4.0]
+[1.0, 2.0, 3.0, 4.0] + x
+(1.0, 2.0, 3.0, 4.0) * x
+x / [1, 2, 3, 4]
+x * True
+x + np.float32(2)
+np.float32(2) * x
+np.float64(2) - x
+np.int64(3) * x
+x * np.int8(3)
+x + np.bool_(True)
+x + jnp.float32(2)
+jnp.float32(2) * x
+jnp.arange(4.0) + x
+x * jnp.arange(4.0)
+x / jnp.float32(2.0)
+x + 1j
+x * 1j
+z * (1 + 2j)
+x + z
+x ** 0
+x ** 1
+x ** 2
+x ** 3
+x ** 2.0
+x ** np.int64(2)
+x ** np.float64(3)
+x ** np.array(2)
+x ** jnp.int32(2)
+x ** True
+pow(x, 2)
+x @ y
+x @ w
+w @ x
+M @ x
+x @ M
+[[1.0, 2, 3, 4], [0, 1, 0, 1]] @ x
+x @ [1.0, 2, 3, 4]
+m @ m
+m @ M[:2, :2]
+M[:2, :2] @ m
+A @ x
+A.shape
+len(x)
+sum([x, y])
+sum((x, y), 0.0)
+math.prod([x, y])
+x.mean()
+x.sum()
+x.sum(axis=-1)
+x.sum(0)
+x.sum(keepdims=True)
+x.mean(axis=0)
+x.cumsum()
+x.dot(y)
+x.dot(w)
+x.shape
+x.ndim
+x.size
+x.dtype == np.float64
+z.dtype == np.complex128
+b.shape
+m.ndim
+b.size
+x.real
+z.real
+z.imag
+z.conj()
+x.reshape(2, 2)
+x.reshape((2, -1))
+m.reshape(-1)
+x[1:3]
+x[:2]
+x[2:]
+x[-2:]
+x[:-1]
+x[-100:100]
+m[0:1]
+b[..., :2]
+np.sum(x)
+np.sum(x, axis=0)
+np.sum(x, keepdims=True)
+np.sum(m)
+np.sum(b, axis=-1)
+np.sum(x * y)
+np.mean(x)
+np.mean(x * x) - np.mean(x) ** 2
+np.average(x)
+np.cumsum(x)
+np.dot(x, y)
+np.dot(x, w)
+np.dot(w, x)
+np.dot(M, x)
+np.dot(x, M)
+np.dot(x, 2.0)
+np.matmul(x, y)
+np.matmul(M, x)
+np.matvec(M, x)
+np.add(x, y)
+np.add(w, x)
+np.subtract(x, y)
+np.multiply(x, w)
+np.divide(x, 2)
+np.true_divide(x, w)
+np.negative(x)
+np.positive(x)
+np.square(x)
+np.power(x, 2)
+np.float_power(x, 2)
+np.real(z)
+np.imag(z)
+np.conj(z)
+np.tile(x, 2)
+np.roll(x, 1)
+np.roll(b, 1, axis=-1)
+np.reshape(x, (2, 2))
+np.ravel(m)
+np.shape(x)
+np.ndim(x)
+np.size(b)
+np.iscomplexobj(z)
+np.isrealobj(x)
+np.copy(x)
+np.polynomial.polynomial.polyval(x, [1.0, 2.0, 3.0])
+jnp.asarray(w) @ x
+x @ jnp.asarray(M)
+jnp.asarray(M) @ x
+jax.jit(lambda v: v * v)(x)
+jax.jit(lambda v: v + w)(x)
+jax.vmap(lambda v: v * v)(b)
+jax.vmap(lambda v, k: v + k, in_axes=(0, None))(b, 2.0)
+jax.lax.fori_loop(0, 3, lambda i, c: c + c, x)
+jax.lax.scan(lambda c, v: (c + v, None), x, b)[0]
+jax.lax.cond(True, lambda v: v, lambda v: -v, x)
+jax.lax.map(lambda v: v * 2, b)
+jax.lax.associative_scan(lambda a, c: a + c, b)
+jax.device_put(x)
+jax.device_get(x)
+jax.block_until_ready(x)
+jax.tree.map(lambda v: v, x)
+copy.copy(x)
+copy.deepcopy(x)
+pickle.loads(pickle.dumps(x))
+functools.reduce(operator.add, [x, y])
+operator.neg(x)
+list(itertools.accumulate([x, y]))[-1]
+p + x
+p * x
+p - x
+x - p
+p @ x
+np.add(p, x)
+np.multiply(x, p)
+x += 1
+x -= w
+x *= 2
+x /= 2
+x **= 2
+x @= M
+w += x
+w *= x
+"""
+
+# What errors tell to write, and what NumPy gives: `idiom | in the clear`.
+INSTEAD = """
+x * Fraction(1, 2) | x * 0.5
+ckks.concat([x, y]) | np.concatenate([x, y])
+ckks.concat([x[:1], y, x[1:]]) | np.insert(x, 1, y)
+ckks.concat([x[:1], x[2:]]) | np.delete(x, 1)
+ckks.stack([x, y]) | np.stack([x, y])
+ckks.unstack(b)[1] | b[1]
+ckks.pad(x, 6) | np.pad(x, (0, 2))
+ckks.math.where([1, 0, 1, 1], x, y) | np.where([True, False, True, True], x, y)
+x.mask([1, 0, 1, 1]) + [0, 5, 0, 0] | np.where([True, False, True, True], x, 5)
+((x - x.mean()) ** 2).mean() | np.var(x)
+x.dot(w) / w.sum() | np.average(x, weights=w)
+x.conj().dot(w) | np.vdot(x, w)
+x.reshape(-1, 1) * y.reshape(1, -1) | np.outer(x, y)
+np.fft.fft(np.eye(4)) @ x | np.fft.fft(x)
+np.eye(4)[[2, 0]] @ x | x[[2, 0]]
+np.eye(4)[::-1] @ x | np.flip(x)
+np.eye(4)[::2] @ x | x[::2]
+(np.eye(4)[np.arange(4).reshape(2, 2).T.ravel()] @ m.reshape(-1)).reshape(2, 2) | m.T
+m.reshape(-1).dot(np.eye(2).ravel()) | np.trace(m)
+x[1:] - x[:-1] | np.diff(x)
+ckks.conv1d(x, [3.0, 2.0, 1.0][::-1], padding=2) | np.convolve(x, [3.0, 2.0, 1.0])
+ckks.conv1d(x, [3.0, 2.0]) | np.correlate(x, [3.0, 2.0])
+ckks.poly(x, [3.0, 2.0, 1.0]) | np.polyval([1.0, 2.0, 3.0], x)
+x + np.zeros((2, 4)) | np.broadcast_to(x, (2, 4))
+x.reshape(1, -1) | np.expand_dims(x, 0)
+x * 2.0**-3 | np.ldexp(x, -3)
+x.rotate(1).mask([1, 1, 1, 0]) | np.append(x[1:], 0)
+"""
+
+# Errors, with words of the remedy, in the form of tests.mistakes: the name is the code.
+REFUSED = """
+x > y | TracedValueError | ckks.math.greater(x, y); ckks.math.where; decrypt()
+x >= 0 | TracedValueError | ckks.math.greater(x, y)
+x < w | TracedValueError | ckks.math.less(x, y)
+w > x | TracedValueError | ckks.math.greater(x, y)
+x == y | TracedValueError | ckks.math.equal(x, y)
+x != 0 | TracedValueError | ckks.math.equal(x, y)
+jnp.asarray(w) == x | TracedValueError | ckks.math.equal(x, y)
+y in [x] | TracedValueError | ckks.math.equal(x, y)
+x in [1, 2] | TracedValueError | ckks.math.equal(x, y)
+1.0 in x | OperandError | the whole ct
+not x | TracedValueError | ckks.math.where
+x and y | TracedValueError | ckks.math.where
+1 if x else 2 | TracedValueError | ckks.math.where
+max(x, y) | TracedValueError | ckks.math.greater(x, y)
+max([x, y]) | TracedValueError | ckks.math.greater(x, y)
+sorted([x, y]) | TracedValueError | ckks.math.less(x, y)
+any([x, y]) | TracedValueError | ckks.math.where
+x ** -1 | ParameterError | Write ckks.math.inverse(x, interval=(a, b)), for
+x ** -2 | ParameterError | ckks.math.inverse(x, interval=(a, b)) ** 2
+x ** 0.5 | OperandError | ckks.math.sqrt
+x ** y | OperandError | ckks.math
+x ** w | OperandError | ckks.math
+x ** "2" | OperandError | ckks.math
+2 ** x | OperandError | ckks.math.exp(x * math.log(base)
+w ** x | OperandError | ckks.math.exp(x * math.log(base)
+pow(x, 2, 5) | OperandError | ckks.math.round
+x // 2 | OperandError | ckks.math.round
+x % 2 | OperandError | ckks.math.round
+divmod(x, 2) | OperandError | ckks.math.round
+x / y | OperandError | ckks.math.inverse(x, interval=(a, b))
+1 / x | OperandError | ckks.math.inverse(x, interval=(a, b))
+w / x | OperandError | ckks.math.inverse(x, interval=(a, b))
+x / 0 | ParameterError | Leave the zeros out
+x & y | OperandError | x * y for x & y
+x & 1 | OperandError | x * y for x & y
+1 & x | OperandError | x * y for x & y
+x | y | OperandError | x + y - x * y
+x ^ y | OperandError | x + y - x * y
+~x | OperandError | 1 - x for ~x
+x << 1 | OperandError | x * 2**k; x.rotate(k)
+x >> 1 | OperandError | x * 2.0**-k
+x + None | OperandError | without a return statement
+x + "1" | OperandError | Pass one of these
+x @ 2 | OperandError | x * number
+x @ A | OperandError | ckks.linear(2 * matrix.T, ctx)
+A * 2 | OperandError | ckks.linear(2 * matrix.T, ctx)
+A + A | OperandError | ckks.linear(2 * matrix.T, ctx)
+A * x | OperandError | ckks.linear(2 * matrix.T, ctx)
+-A | OperandError | ckks.linear(2 * matrix.T, ctx)
+w @ A | OperandError | ckks.linear(2 * matrix.T, ctx)
+A.T | UnknownAttributeError | ckks.linear(matrix.T, ctx)
+A.dot(x) | UnknownAttributeError | map @ ct
+A @ [1.0, 2.0, 3.0, 4.0] | OperandError | ctx.encrypt(values); use NumPy
+A @ A | OperandError | ctx.encrypt(values)
+bool(x) | TracedValueError | ckks.math.where
+float(x) | TracedValueError | decrypt()
+int(x) | TracedValueError | decrypt()
+complex(x) | TracedValueError | decrypt()
+operator.index(x) | TracedValueError | decrypt()
+range(x) | TracedValueError | decrypt()
+[1, 2][x] | TracedValueError | decrypt()
+f"{x:.3f}" | TracedValueError | x.decrypt(); {x!r:>60}
+"{:10}".format(x) | TracedValueError | x.decrypt()
+f"{p:.2f}" | TracedValueError | x.decrypt()
+math.exp(x) | TracedValueError | decrypt()
+math.floor(x) | OperandError | ckks.math.round(ct, interval=(a, b))
+math.trunc(x) | OperandError | ckks.math.round(ct, interval=(a, b))
+round(x, 2) | OperandError | ckks.math.round(ct, interval=(a, b))
+abs(x) | OperandError | ckks.math.abs(ct, interval=(a, b))
+list(x) | OperandError | ckks.unstack(ct); ct[i : i + 1]
+sum(x) | OperandError | the whole ct
+max(x) | OperandError | the whole ct
+[v for v in x] | OperandError | the whole ct
+len(s) | OperandError | ct.slots
+x[0] | ParameterError | ct[i : i + 1]
+x[-1] | ParameterError | ct[i : i + 1]
+x[::2] | ParameterError | ct[i:j]
+x[w > 0] | ParameterError | ct[i:j]
+x[None] | ParameterError | ct[i:j]
+x[4:] | ParameterError | Choose bounds
+b[0] | ParameterError | ckks.unstack(ct)[i]
+x[0] = 1 | OperandError | x.mask(m) + values
+del x[0] | OperandError | ckks.concat([x[:i], x[j:]])
+x.level = 1 | FrozenError | x.drop_to(level)
+x.foo = 1 | FrozenError | Write x = ...
+x <<= 1 | OperandError | x * 2**k
+x %= 2 | OperandError | ckks.math.round
+x.T | UnknownAttributeError | ct for a vector; np.eye(k)[order] @ ct
+x.var() | UnknownAttributeError | ((ct - ct.mean()) ** 2).mean()
+x.std() | UnknownAttributeError | ckks.math.sqrt(
+x.max() | UnknownAttributeError | ckks.math.max(ct, ct.roll(k))
+x.min() | UnknownAttributeError | ckks.math.min(ct, ct.roll(k))
+x.argmax() | UnknownAttributeError | decrypt() first
+x.any() | UnknownAttributeError | ckks.math.any(ct)
+x.round() | UnknownAttributeError | ckks.math.round(ct, interval=(a, b))
+x.clip(0, 1) | UnknownAttributeError | ckks.math.min(ckks.math.max(ct, low), high)
+x.flatten() | UnknownAttributeError | ct.reshape(-1)
+x.astype(float) | UnknownAttributeError | values.astype(dtype); ct.dtype
+x.copy() | UnknownAttributeError | never changes
+x.tolist() | UnknownAttributeError | ct.decrypt().tolist()
+x.item() | UnknownAttributeError | ct.decrypt().item()
+x.numpy() | UnknownAttributeError | ct.decrypt()
+x.tobytes() | UnknownAttributeError | ct.to_bytes()
+x.conjugate() | UnknownAttributeError | ct.conj()
+x.at[0].set(1.0) | UnknownAttributeError | ct.mask(m) + values
+x.exp() | UnknownAttributeError | ckks.math.exp(ct, interval=(a, b))
+x.add(y) | UnknownAttributeError | x + y
+x.block_until_ready() | UnknownAttributeError | ct.realize()
+x.shap | UnknownAttributeError | Perhaps you mean 'shape'
+x.decrytp() | UnknownAttributeError | 'decrypt'
+x.qqq | UnknownAttributeError | It has compress, conj
+ckks.Ciphertext(w) | OperandError | ctx.encrypt(values)
+ckks.Plaintext(w) | OperandError | ctx.encode(values)
+ckks.Context() | OperandError | ckks.context(depth=4)
+ckks.exp(x) | UnknownAttributeError | ckks.math.exp(x)
+ckks.sum(x) | UnknownAttributeError | x.sum(...)
+ckks.contxt | UnknownAttributeError | 'context'
+ckks.math.cbrt(x) | UnknownAttributeError | ckks.chebyshev(x, np.cbrt, (a, b), degree)
+ckks.concat(x, y) | OperandError | ckks.concat([x, y])
+ckks.stack(x, y) | OperandError | ckks.stack([x, y])
+ckks.concat([x, w]) | OperandError | ctx.encrypt(values)
+ctx.n | UnknownAttributeError | ctx.params.n
+ctx.encrpt(w) | UnknownAttributeError | 'encrypt'
+ctx.secret_key | UnknownAttributeError | include_secret=True
+ctx.encrypt([x, y]) | TracedValueError | decrypt()
+ctx.decrypt(w) | OperandError | ctx.encrypt(values)
+p + p | OperandError | ctx.encode(a + b)
+p - 1 | OperandError | ctx.encode(a + b)
+2 * p | OperandError | ctx.encode(a + b)
+w + p | OperandError | ctx.encode(a + b)
+jnp.asarray(w) + p | OperandError | ctx.encode(a + b)
+-p | OperandError | ctx.encode(a + b)
+p @ p | OperandError | ctx.encode(a + b)
+p > p | OperandError | ctx.encode(a + b)
+float(p) | OperandError | ctx.encode(a + b)
+np.asarray(p) | OperandError | ctx.encode(a + b)
+np.sum(p) | OperandError | ctx.encode(a + b)
+np.exp(p) | OperandError | ctx.encode(a + b)
+jnp.exp(p) | OperandError | ctx.encode(a + b)
+p[0] | OperandError | ctx.encode(a + b)
+len(p) | OperandError | ctx.encode(a + b)
+list(p) | OperandError | ctx.encode(a + b)
+p.shape | UnknownAttributeError | values.shape
+p.decode() | UnknownAttributeError | (ctx.encrypt(0.0) + p).decrypt()
+p.rotate(1) | UnknownAttributeError | np.roll(values, -k)
+np.asarray(x) | TracedValueError | decrypt()
+np.array([x, y]) | TracedValueError | decrypt()
+np.float64(x) | TracedValueError | decrypt()
+np.sum(b) | OperandError | axis=-1; ckks.unstack(ct)
+np.sum(x, dtype=np.float32) | OperandError | ct.sum()
+np.sum(m, axis=0) | ParameterError | np.ones(2) @ ct
+np.average(x, weights=w) | OperandError | ct.dot(weights) / weights.sum()
+np.var(x) | OperandError | ((ct - ct.mean()) ** 2).mean()
+np.std(x) | OperandError | ckks.math.sqrt(
+np.median(x) | OperandError | decrypt() first
+np.max(x) | OperandError | ckks.math.max(
+np.argmin(x) | OperandError | decrypt() first
+np.diff(x) | OperandError | ct[1:] - ct[:-1]
+np.inner(x, y) | OperandError | ct.dot(w)
+np.vdot(x, y) | OperandError | ct.conj().dot(w)
+np.outer(x, y) | OperandError | x.reshape(-1, 1) * y.reshape(1, -1)
+np.einsum("i,i->", x, y) | OperandError | ct.dot(w)
+np.linalg.norm(x) | OperandError | ckks.math.sqrt(ct.dot(ct), interval=(a, b))
+np.linalg.solve(M, x) | OperandError | decrypt() first
+np.convolve(x, w) | OperandError | ckks.conv1d(ct, kernel[::-1], padding=len(kernel) - 1)
+np.fft.fft(x) | OperandError | np.fft.fft(np.eye(k)) @ ct
+np.polyval([1.0, 2.0], x) | OperandError | ckks.poly(ct, coefficients)
+np.exp(x) | OperandError | ckks.math.exp(ct, interval=(a, b))
+np.log(x) | OperandError | ckks.math.log(ct, interval=(a, b))
+np.cbrt(x) | OperandError | ckks.chebyshev(ct, np.cbrt, (a, b), degree)
+np.abs(x) | OperandError | ckks.math.abs(ct, interval=(a, b))
+np.sign(x) | OperandError | ckks.math.sign(ct, interval=(a, b))
+np.round(x) | OperandError | ckks.math.round(ct, interval=(a, b))
+np.maximum(x, y) | OperandError | ckks.math.max(ct, interval=(a, b))
+np.clip(x, 0, 1) | OperandError | ckks.math.min(ckks.math.max(ct, low), high)
+np.mod(x, 2) | OperandError | ckks.math.round
+np.divide(x, y) | OperandError | ckks.math.inverse
+np.isnan(x) | TracedValueError | ckks.math.where
+np.allclose(x, y) | TracedValueError | ckks.math.equal(x, y)
+np.array_equal(x, y) | TracedValueError | ckks.math.equal(x, y)
+np.greater(x, 0) | TracedValueError | ckks.math.greater(x, y)
+np.logical_and(x, y) | TracedValueError | ckks.math.where
+np.where([True, False, True, True], x, y) | OperandError | ckks.math.where(condition, x, y)
+np.concatenate([x, y]) | OperandError | ckks.concat([x, y])
+np.hstack([x, y]) | OperandError | ckks.concat([x, y])
+np.stack([x, y]) | OperandError | ckks.stack([x, y])
+np.append(x, y) | OperandError | ckks.concat([x, y])
+np.split(x, 2) | OperandError | ct[:k], ct[k:]
+np.flip(x) | OperandError | np.eye(k)[order] @ ct
+np.take(x, [0, 1]) | OperandError | np.eye(k)[order] @ ct
+np.transpose(m) | OperandError | np.eye(k)[order] @ ct
+np.expand_dims(x, 0) | OperandError | ct.reshape(1, -1)
+np.pad(x, 2) | OperandError | ckks.pad(ct, length)
+np.sort(x) | OperandError | decrypt() first
+np.trace(m) | OperandError | ct.reshape(-1).dot(np.eye(k).ravel())
+np.any(x) | OperandError | ckks.math.any(ct)
+np.zeros_like(x) | OperandError | np.zeros(ct.shape)
+np.save("f", x) | OperandError | ct.save(path)
+np.add.reduce(x) | OperandError | x + y
+np.add(x, y, where=w > 0) | OperandError | x + y
+jnp.exp(x) | OperandError | jnp.exp; ckks.math.exp(ct, interval=(a, b))
+jnp.sum(x) | OperandError | jnp.sum; ct.sum()
+jnp.mean(x) | OperandError | ct.mean()
+jnp.dot(w, x) | OperandError | ct.dot(w)
+jnp.matmul(M, x) | OperandError | a @ b
+jnp.add(x, y) | OperandError | jnp.add; x + y
+jnp.multiply(x, 2.0) | OperandError | x * y
+jnp.where(w > 0, x, y) | OperandError | ckks.math.where(condition, x, y)
+jnp.where(x > 0, x, y) | TracedValueError | ckks.math.greater(x, y)
+jnp.concatenate([x, y]) | OperandError | ckks.concat([x, y])
+jnp.stack([x, y]) | OperandError | ckks.stack([x, y])
+jnp.asarray(x) | OperandError | ct.decrypt()
+jnp.roll(x, 1) | OperandError | ct.roll(k)
+jnp.abs(x) | OperandError | ckks.math.abs(ct, interval=(a, b))
+jnp.maximum(x, 0) | OperandError | ckks.math.max(ct, interval=(a, b))
+jnp.linalg.norm(x) | OperandError | ckks.math.sqrt(ct.dot(ct), interval=(a, b))
+jnp.asarray(w).dot(x) | OperandError | ct.dot(w)
+jnp.asarray(w).at[0].set(x) | OperandError | ct.mask(m) + values
+jnp.asarray(w) / x | OperandError | ckks.math.inverse
+jax.nn.relu(x) | OperandError | ckks.math.relu(ct, interval=(a, b))
+jax.nn.sigmoid(x) | ParameterError | ckks.math.sigmoid(ct, interval=(a, b))
+jax.nn.gelu(x) | OperandError | ckks.chebyshev(ct, jax.nn.gelu, (a, b), degree)
+jax.nn.softmax(x) | OperandError | ckks.math.inverse
+jax.lax.add(x, y) | ParameterError | x + y
+jax.lax.exp(x) | ParameterError | ckks.math.exp(ct, interval=(a, b))
+jax.lax.dynamic_slice(x, (0,), (2,)) | ParameterError | ct[i:j]
+jax.grad(lambda v: v.sum())(x) | TracedValueError | differentiate in the clear
+jax.value_and_grad(lambda v: v.sum())(x) | TracedValueError | differentiate in the clear
+jax.jacobian(lambda v: v * v)(x) | TracedValueError | differentiate in the clear
+jax.jvp(lambda v: v * v, (x,), (x,)) | TracedValueError | differentiate in the clear
+jax.vjp(lambda v: v * v, x) | TracedValueError | differentiate in the clear
+jax.vmap(lambda v: v * v)(x) | ParameterError | ckks.stack([x, y])
+jax.jit(lambda v: v.decrypt())(x) | TracedValueError | decrypt it outside
+jax.jit(lambda v: v if v > 0 else -v)(x) | TracedValueError | ckks.math.greater(x, y)
+jax.jit(lambda v: jnp.exp(v))(x) | OperandError | ckks.math.exp(ct, interval=(a, b))
+jax.jit(lambda v, k: v ** k)(x, 2) | TracedValueError | static_argnums
+jax.lax.while_loop(lambda c: c > 0, lambda c: c - 1, x) | TracedValueError | ckks.math.greater
+jax.lax.cond(x > 0, lambda v: v, lambda v: -v, x) | TracedValueError | ckks.math.greater(x, y)
+jax.random.permutation(jax.random.key(0), x) | OperandError | np.eye(k)[order] @ ct
+pickle.dumps(ctx) | SerializationError | ctx.server()
+copy.copy(ctx) | SerializationError | ctx.server()
+"""
+
+
+def lines(table: str) -> list[str]:
+    return table.strip("\n").splitlines()
+
+
+def refused() -> list[Mistake]:
+    """The rows of the table of errors: what stands first is name and code."""
+    rows = []
+    for line in lines(REFUSED):
+        code, error, words = line.rsplit(" | ", 2)
+        rows.append(Mistake(code, error, words, code))
+    return rows
+
+
+MODULES = {
+    "np": np, "jax": jax, "jnp": jnp, "ckks": ckks, "math": math, "operator": operator,
+    "copy": copy, "pickle": pickle, "functools": functools, "itertools": itertools,
+    "Fraction": Fraction,
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def clear() -> dict[str, Any]:
+    x = np.array([1.5, 0.5, -0.5, 1.0])
+    w = np.array([0.5, -1.0, 2.0, 0.25])
+    return {
+        **MODULES, "x": x, "y": np.array([1.25, -0.25, 0.75, 1.75]), "s": np.array(0.5),
+        "z": np.array([1 + 1j, 2 - 1j, 0.5j, 1.0]), "m": x.reshape(2, 2), "b": np.stack([x, w]),
+        "p": x, "w": w, "M": np.arange(16.0).reshape(4, 4) / 8 - 1,
+        "A": np.arange(16.0).reshape(4, 4) / 8 - 1,
+    }  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def encrypted(ctx: ckks.Context, clear: dict[str, Any]) -> dict[str, Any]:
+    made = {name: ctx.encrypt(clear[name]).realize() for name in "xyzsb"}
+    map_, plain = ckks.linear(clear["M"], ctx), ctx.encode(clear["x"])
+    return {**clear, **made, "m": made["x"].reshape(2, 2), "p": plain, "A": map_, "ctx": ctx}
+
+
+def value(code: str, names: dict[str, Any]) -> Any:
+    """The value of an expression, or what an assignment leaves in its variable."""
+    names = {k: v.copy() if isinstance(v, np.ndarray) else v for k, v in names.items()}
+    (statement,) = ast.parse(code).body
+    exec(
+        compile(f"_ = {code}" if isinstance(statement, ast.Expr) else code, "idiom", "exec"), names
+    )
+    return names[statement.target.id] if isinstance(statement, ast.AugAssign) else names.get("_")
+
+
+def check(got: Any, want: Any) -> None:
+    """Numbers within the tracked error, of the same shape."""
+    if isinstance(got, ckks.Ciphertext):
+        error = got.estimate.error_bound
+        got = got.decrypt()
+        assert error < 1e-3
+        assert np.shape(got) == np.shape(want)
+        np.testing.assert_allclose(got, want, rtol=1e-12, atol=error)
+    else:
+        assert got == want
+
+
+@pytest.mark.usefixtures("interpreted")
+@pytest.mark.filterwarnings("ignore::ren.core.errors.TransparentWarning")  # of x ** 0
+@pytest.mark.parametrize("code", lines(SAME))
+def test_it_computes_as_numpy_does(code: str, encrypted: dict, clear: dict) -> None:
+    check(value(code, encrypted), value(code, clear))
+
+
+@pytest.mark.usefixtures("interpreted")
+@pytest.mark.parametrize("row", lines(INSTEAD))
+def test_what_errors_tell_to_write_computes_as_numpy_does(
+    row: str, encrypted: dict, clear: dict
+) -> None:
+    code, numpy = row.split(" | ")
+    check(value(code, encrypted), value(numpy, clear))
+
+
+@pytest.mark.usefixtures("interpreted")
+@pytest.mark.parametrize("row", refused(), ids=lambda row: row.name)
+def test_it_raises_an_error_that_teaches(row: Mistake, encrypted: dict) -> None:
+    with pytest.raises(getattr(errors, row.error)) as caught:
+        value(row.code, encrypted)
+    error = caught.value
+    assert isinstance(error, errors.RenError) and error.given and error.needed and error.do
+    for word in row.words.split("; "):
+        assert word in str(error), f"{word!r} is not in:\n{error}"
+
+
+def test_the_tables_have_300_idioms_each_once() -> None:
+    codes = lines(SAME) + lines(INSTEAD) + [row.code for row in refused()]
+    assert len(set(codes)) == len(codes) >= 300
+
+
+def test_probes_of_protocols_find_nothing(encrypted: dict) -> None:
+    x, p, a = (encrypted[name] for name in "xpA")
+    for value_ in (x, p, a, encrypted["ctx"]):
+        assert not hasattr(value_, "foo") and getattr(value_, "_foo", 3) == 3
+        assert not hasattr(value_, "__jax_array__")
+        with pytest.raises(AttributeError) as caught:
+            value_.__cuda_array_interface__  # noqa: B018
+        assert not isinstance(caught.value, errors.RenError)
+        assert repr(value_) == f"{value_!r}"
+    assert p and a
+    assert f"{x!r:>200}".strip() == repr(x) == f"{x}" == "%s" % x  # noqa: UP031
+    assert {x: 1}[x] == 1 and x in [x] and x != None  # noqa: E711
+    assert copy.copy(p).level == p.level and copy.deepcopy(a).shape == a.shape
+
+
+def test_a_call_of_jax_is_named_by_the_users_function(encrypted: dict) -> None:
+    def mine(v: Any) -> Any:
+        return jnp.tanh(v)
+
+    with pytest.raises(errors.OperandError, match=r"test_idioms.py:\d+ asks for jnp\.tanh"):
+        mine(encrypted["x"])
