@@ -7,6 +7,12 @@ y = M x is sum_d v_d rot_d(x), v_d[i] = M[i, i + d]. With d = g + b it is
 so that baby steps b and giant steps g are rotated by, not each d: about 2 sqrt(count) rotations.
 All baby steps rotate x and share one ModUp; each giant step has one of its own.
 
+m rows and k columns have up to m + k - 1 diagonals. Two ways around take fewer:
+
+    folded      around the m rows of a wide matrix: m diagonals, then log2(k / m + 1) rotations
+    replicated  around the k columns of a tall or square one: k diagonals. The vector is copied
+                every k slots: log2(m / k + 1) rotations before
+
 Vectors longer than the slots are blocks, and the matrix is cut into tiles of slots x slots. All
 tiles have one split: each block of x has its baby steps once, each block of y its giant steps.
 
@@ -19,6 +25,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from functools import cached_property
 from typing import Any
 
 import attrs
@@ -32,6 +39,10 @@ from ren.schemes.ckks.circuits.entries import Entries
 Diagonals = dict[tuple[int, int, int], NDArray]
 
 _MOST_STRIDES = 128  # of those that the distances between few diagonals suggest
+
+# Times of a product with a diagonal, and of a rotation that shares its ModUp, in rotations that do
+# not. Measured at n = 2^13 on two levels.
+_PRODUCT, _SHARED = 0.04, 0.5
 
 
 @attrs.frozen
@@ -47,6 +58,8 @@ class Split:
         unit: all steps are multiples of it.
         folds: halving steps at the end, for a wide matrix.
         blocks: of y and of x.
+        copies: how often the vector stands in the slots; it is replicated first.
+        period: slots from one copy to the next.
     """
 
     stride: int
@@ -58,6 +71,8 @@ class Split:
     unit: int = 1
     folds: tuple[int, ...] = ()
     blocks: tuple[int, int] = (1, 1)
+    copies: int = 1
+    period: int = 0
 
     def parted(self, step: int) -> tuple[int, int]:
         """The giant and the baby whose sum is the step."""
@@ -71,32 +86,56 @@ class Split:
         giants = set(self.giants)
         if self.is_chained:
             giants = {self.giants[0]} | ({self.stride} if len(self.giants) > 1 else set())
-        return frozenset((babies | giants | set(self.folds)) - {0})
+        copied = doublings(self.copies, -self.period)
+        return frozenset((babies | giants | {*self.folds, *copied}) - {0})
 
     @property
     def rotations(self) -> int:
         """Number of rotations, at most: tiles may need fewer."""
-        babies = max(self.babies) // self.unit if self.is_walked else _nonzero(self.babies)
+        return self._shared + self._unshared
+
+    def cost(self, products: int) -> float:
+        """The time with so many diagonals, in rotations."""
+        return self._shared * _SHARED + self._unshared + products * _PRODUCT
+
+    @property
+    def _shared(self) -> int:
+        """Number of baby steps that share a ModUp."""
+        return 0 if self.is_walked else self.blocks[1] * _nonzero(self.babies)
+
+    @property
+    def _unshared(self) -> int:
+        """Number of rotations that share none."""
+        walked = max(self.babies) // self.unit if self.is_walked else 0
         giants = _nonzero(self.giants)
         if self.is_chained:
             span = (self.giants[-1] - self.giants[0]) // self.stride
             giants = span + (self.giants[0] != 0)
-        return self.blocks[1] * babies + self.blocks[0] * (giants + len(self.folds))
+        after = self.blocks[0] * (giants + len(self.folds))
+        return _rotations_of(self.copies) + self.blocks[1] * walked + after
 
 
 def _nonzero(steps: Iterable[int]) -> int:
     return sum(step != 0 for step in steps)
 
 
-def split(
-    steps: Iterable[int],
-    keys: int | None = None,
-    folds: tuple[int, ...] = (),
-    blocks: tuple[int, int] = (1, 1),
-) -> Split:
-    """The split with the fewest rotations, among those that need at most `keys` rotation keys."""
+def doublings(count: int, step: int) -> list[int]:
+    """The steps of the rotations by which a sum of `count` terms, `step` apart, is made."""
+    return [(count >> i) * step for i in range(1, count.bit_length())]
+
+
+def _rotations_of(count: int) -> int:
+    """Number of these rotations: one a doubling, and one a term that is added between."""
+    return count.bit_length() + count.bit_count() - 2
+
+
+def split(steps: Iterable[int], keys: int | None = None, **shape: Any) -> Split:
+    """The split with the fewest rotations, among those that need at most `keys` rotation keys.
+
+    `shape` are the folds, blocks, copies and period of a `Split`.
+    """
     steps = np.array(sorted(steps))
-    candidates = _candidates(steps, folds, blocks, keys is not None)
+    candidates = _candidates(steps, shape, keys is not None)
     candidates.sort(key=lambda s: len(s.giants))  # of equal cost the fewest
     return fewest(candidates, keys, f"A matrix with {len(steps)} diagonals was")
 
@@ -117,9 +156,7 @@ def fewest(candidates: Sequence[Any], keys: int | None, what: str) -> Any:
     return min(fitting, key=lambda c: (c.rotations, len(c.keys)))
 
 
-def _candidates(
-    steps: NDArray, folds: tuple[int, ...], blocks: tuple[int, int], sparing: bool
-) -> list[Split]:
+def _candidates(steps: NDArray, shape: dict[str, Any], sparing: bool) -> list[Split]:
     unit = math.gcd(*(int(s) for s in steps)) or 1
     span = int(steps[-1] - steps[0]) // unit + 1
     most = min(span, 4 * math.isqrt(span) + 4)
@@ -133,7 +170,7 @@ def _candidates(
         for first in sorted(firsts):
             offsets = (steps - first) % stride + first
             babies, giants = (tuple(np.unique(x).tolist()) for x in (offsets, steps - offsets))
-            splits.append(Split(stride, first, babies, giants, False, False, unit, folds, blocks))
+            splits.append(Split(stride, first, babies, giants, unit=unit, **shape))
     if sparing:
         chained = [attrs.evolve(s, is_chained=True) for s in splits]
         splits += chained
@@ -141,44 +178,117 @@ def _candidates(
     return splits
 
 
-def square_diagonals(m: Entries, slots: int) -> Diagonals:
-    """v_d: row i times the slot i + d. Zero diagonals are left out."""
-    return _gathered(m, m.rows, slots)
+# ------------------------------------------------------------------- places
 
 
-def folded_diagonals(m: Entries, slots: int) -> tuple[Diagonals, tuple[int, ...]]:
-    """Diagonals of a wide matrix that go around its rows, and the steps that add what they leave.
+@attrs.frozen(eq=False)
+class Placement:
+    """A way around: where the entries of a matrix stand, before diagonals are written out.
 
-    With w, a power of two, rows: the entry (r, j) stands in slot i = r (mod w), j <= i < j + w.
-    The sum over all slots i = r (mod w) is y_r: log2 of their number of folds. Blocks of x are
-    added up before, slot by slot.
+    Args:
+        entries: of the matrix.
+        slots: of one ciphertext.
+        places: slots of y, by entry; cut into blocks.
+        steps: from these to the slots of x, by entry; equal where rotations are.
+        rows: blocks of y.
+        folds, copies, period: as of a `Split`.
     """
-    width = 1 << (m.shape[0] - 1).bit_length()
+
+    entries: Entries
+    slots: int
+    places: NDArray[np.intp]
+    steps: NDArray[np.intp]
+    rows: int
+    folds: tuple[int, ...] = ()
+    copies: int = 1
+    period: int = 0
+
+    def split(self, keys: int | None = None) -> Split:
+        """The split of its steps; ParameterError where it takes more keys."""
+        steps = sorted({step for _, _, step in self.tiles})
+        blocks = (self.rows, -(-self.entries.shape[1] // self.slots))
+        copied = {"copies": self.copies, "period": self.period}
+        return split(steps, keys, folds=self.folds, blocks=blocks, **copied)
+
+    @cached_property
+    def tiles(self) -> list[tuple[int, int, int]]:
+        """Block of y, block of x and step of each diagonal; each block of y has one at least."""
+        shape, (low, _) = self._table, self._limits
+        found = np.flatnonzero(np.bincount(self._codes))
+        row, column, step = (x.tolist() for x in np.unravel_index(found, shape))
+        tiles = [(i, j, d + low) for i, j, d in zip(row, column, step, strict=True)]
+        return tiles + [(i, 0, 0) for i in sorted(set(range(self.rows)) - set(row))]
+
+    @cached_property
+    def _limits(self) -> tuple[int, int]:
+        """The least step and the largest, and 0 where there is none."""
+        return int(self.steps.min(initial=0)), int(self.steps.max(initial=0))
+
+    @property
+    def _table(self) -> tuple[int, int, int]:
+        """Number of blocks of y, of blocks of x, and of the steps between the limits."""
+        low, high = self._limits
+        return self.rows, -(-self.entries.shape[1] // self.slots), high - low + 1
+
+    @cached_property
+    def _codes(self) -> NDArray[np.intp]:
+        """Number of the diagonal of each entry, in a table of all that may be."""
+        columns = self.entries.columns // self.slots
+        rows = self.places // self.slots if self.rows > 1 else np.zeros_like(columns)
+        index = (rows, columns, self.steps - self._limits[0])
+        return np.ravel_multi_index(index, self._table).astype(np.intp)
+
+    def diagonals(self) -> Diagonals:
+        """The entries by tile and step, each at its place."""
+        values = self.entries.values
+        vectors = {tile: np.zeros(self.slots, values.dtype) for tile in self.tiles}
+        counts = np.bincount(self._codes)
+        ends = np.cumsum(counts[counts > 0])
+        parts = np.split(np.argsort(self._codes, kind="stable"), ends)[:-1]
+        for part, vector in zip(parts, vectors.values(), strict=False):  # others have no entries
+            vector[self.places[part] % self.slots] = values[part]
+        return vectors
+
+
+def square(m: Entries, slots: int) -> Placement:
+    """Row i times the slot i + d: diagonals that are zero are left out."""
+    steps = _cyclic(m.columns - m.rows, slots)
+    return Placement(m, slots, m.rows, steps, -(-m.shape[0] // slots))
+
+
+def folded(m: Entries, slots: int, width: int) -> Placement | None:
+    """Around `width` rows, at least as many as there are, and the steps that add what they leave.
+
+    The entry (r, j) stands in slot i = r (mod width), j <= i < j + width. The sum over all slots
+    i = r (mod width) is y_r: log2 of their number of folds. Blocks of x are added up before, slot
+    by slot. None where the slots have no room for the width.
+    """
     places = m.columns + (m.rows - m.columns) % width
     chunks = int(places.max(initial=0)) // width + 1
-    count = min(1 << (chunks - 1).bit_length(), slots // width)
+    count = 1 << (chunks - 1).bit_length()
+    if count * width > slots:  # around all slots, blocks too
+        if slots % width:
+            return None
+        count = slots // width
     folds = tuple(width * count >> s for s in range(1, count.bit_length()))
-    return _gathered(m, places, slots, blocks=1), folds
+    return Placement(m, slots, places, _cyclic(m.columns - places, slots), 1, folds)
 
 
-def _gathered(m: Entries, places: NDArray, slots: int, blocks: int | None = None) -> Diagonals:
-    """The entries by tile and step, each at its place; `blocks` of y, those of the rows if None."""
-    rows = places // slots if blocks is None else np.zeros_like(places)
-    blocks = blocks or -(-m.shape[0] // slots)
-    columns = m.columns // slots
-    steps = _cyclic(m.columns - places, slots)
-    order = np.lexsort((steps, columns, rows))
-    changes = sum(np.abs(np.diff(x[order])) for x in (rows, columns, steps))
-    vectors: Diagonals = {}
-    for part in np.split(order, np.flatnonzero(changes) + 1):
-        if len(part):
-            vector = np.zeros(slots, m.values.dtype)
-            vector[places[part] % slots] = m.values[part]
-            first = part[0]
-            vectors[int(rows[first]), int(columns[first]), int(steps[first])] = vector
-    for row in set(range(blocks)) - {row for row, _, _ in vectors}:
-        vectors[row, 0, 0] = np.zeros(slots, m.values.dtype)
-    return vectors
+def replicated(m: Entries, slots: int, period: int) -> Placement | None:
+    """Around `period` columns, at least as many as there are, of a vector with that period.
+
+    Row i times the slot i + d, 0 <= d < period. None where there is no room for the copies.
+    """
+    steps = (m.columns - m.rows) % period
+    least = -(-int((m.rows + steps).max(initial=0) + 1) // period)
+    most = slots // period
+    if least > most:
+        if slots % period or not most:
+            return None
+        least = most  # around all slots, blocks too
+    copies = min(range(least, most + 1), key=lambda count: (_rotations_of(count), count))
+    rows = -(-m.shape[0] // slots)
+    return Placement(m, slots, m.rows, steps, rows, copies=copies, period=period)
 
 
 def _cyclic(steps: NDArray, slots: int) -> NDArray:
@@ -188,19 +298,38 @@ def _cyclic(steps: NDArray, slots: int) -> NDArray:
     return (steps + slots // 2) % slots - slots // 2
 
 
-def best_diagonals(m: Entries, slots: int, keys: int | None) -> tuple[Diagonals, Split]:
-    """The diagonals and their split, folded where that takes fewer rotations."""
-    blocks = -(-m.shape[0] // slots), -(-m.shape[1] // slots)
-    options: list[tuple[Diagonals, tuple[int, ...]]] = [(square_diagonals(m, slots), ())]
-    if m.shape[0] < min(m.shape[1], slots):
-        options.append(folded_diagonals(m, slots))
+def best_placement(
+    m: Entries, slots: int, keys: int | None = None, can_replicate: bool = False
+) -> tuple[Placement, Split]:
+    """The way around that takes the least time, with at most `keys` rotation keys.
+
+    Args:
+        m: the matrix.
+        slots: of one ciphertext.
+        keys: None for any number.
+        can_replicate: whether the slots of x beyond its length are zeros.
+
+    Raises:
+        ParameterError: none needs so few keys.
+    """
+    rows, columns = m.shape
+    options: list[Placement | None] = [square(m, slots)]
+    if rows < min(columns, slots):
+        options += [folded(m, slots, width) for width in _widths(rows)]
+    if can_replicate and columns <= min(rows, slots):
+        options += [replicated(m, slots, period) for period in _widths(columns)]
     found, failures = [], []
-    for diagonals, folds in options:
+    for option in options:
         try:
-            steps = {step for _, _, step in diagonals}
-            found.append((diagonals, split(steps, keys, folds, blocks)))
+            if option is not None:
+                found.append((option, option.split(keys)))
         except ParameterError as error:
             failures.append(error)
     if not found:
         raise failures[0]
-    return min(found, key=lambda option: option[1].rotations)
+    return min(found, key=lambda pair: pair[1].cost(len(pair[0].tiles)))
+
+
+def _widths(count: int) -> list[int]:
+    """A number, and the next power of two, which divides the slots."""
+    return sorted({count, 1 << (count - 1).bit_length()})

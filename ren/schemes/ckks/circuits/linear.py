@@ -11,17 +11,17 @@ import jax
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ren.core.errors import ContextError, OperandError, ParameterError
+from ren.core.errors import ContextError, DepthError, OperandError, ParameterError
 from ren.core.listed import Listed
 from ren.poly.poly import realize_polys
 from ren.poly.symbolic import Aside
 from ren.schemes.ckks.arithmetic.argument_checks import check_ciphertext
 from ren.schemes.ckks.arithmetic.automatic import add, multiply_plain
-from ren.schemes.ckks.arithmetic.evolve import need_level, within_that_of
+from ren.schemes.ckks.arithmetic.evolve import kept_to, need_level, within_that_of
 from ren.schemes.ckks.arithmetic.operation_hooks import circuit
-from ren.schemes.ckks.arithmetic.rotation import rotate
+from ren.schemes.ckks.arithmetic.rotation import cleared, rotate
 from ren.schemes.ckks.arithmetic.shapes import batch_axes, count_text
-from ren.schemes.ckks.circuits.diagonals import Diagonals, Split, best_diagonals
+from ren.schemes.ckks.circuits.diagonals import Diagonals, Placement, Split, best_placement
 from ren.schemes.ckks.circuits.entries import Entries, checked
 from ren.schemes.ckks.circuits.shaping import as_blocks, blocks_of, rotations_summed
 from ren.schemes.ckks.encoding.ciphertext_data import CiphertextData, CiphertextT, known_length
@@ -93,9 +93,8 @@ class LinearMap(metaclass=Listed):
                 f"The ciphertext has {ct.params!r}.",
                 "Encode it for the context that made the ciphertext: ckks.linear(matrix, ctx).",
             )
-        need_level(ct, 1, "A product with a matrix")
         announce(lambda: self.split.keys)
-        babies = self._babies(blocks_of(ct))
+        babies = self._babies(blocks_of(self._replicated(ct)))
         rows = [self._row(i, babies) for i in range(self.split.blocks[0])]
         is_complex = ct.layout.is_complex or self.is_complex
         tail, label = LEFTOVERS if self.split.folds else ZEROS, self.label
@@ -106,6 +105,23 @@ class LinearMap(metaclass=Listed):
         if len(rows) > 1:
             largest = noises.side_by_side([largest] * len(rows))
         return within_that_of(result, largest, self.norm)
+
+    def _replicated(self, ct: CiphertextT) -> CiphertextT:
+        """The vector with its copies; leftovers between them are cleared before, at a level."""
+        count, period = self.split.copies, self.split.period
+        need_level(ct, 1, "A product with a matrix")
+        if count == 1:
+            return ct
+        if ct.layout.tail.has_leftovers and ct.level < 2:
+            raise DepthError(
+                f"A map that replicates its vector met one with leftovers beyond its length, at "
+                f"level {ct.level}.",
+                "Leftovers are cleared by a product with a mask: it takes two levels in all.",
+                "Encode it with ckks.linear(matrix, ctx, leftovers=True), or write matrix @ ct: "
+                "one level, with more diagonals.",
+            )
+        ct = cleared(ct, "A product with a map that replicates its vector")
+        return kept_to(rotations_summed(ct, count, -period), ct)
 
     def _babies(self, blocks: Sequence[CiphertextData]) -> Babies[CiphertextT]:
         """Each block rotated by the baby steps that its tiles need."""
@@ -187,15 +203,19 @@ def linear(
     *,
     level: int | None = None,
     keys: int | None = None,
+    leftovers: bool = False,
 ) -> LinearMap:
     """The matrix M encoded once, for many products `map @ ct`: y_i = sum_j M_ij x_j.
 
-    The vector has as many numbers as the matrix has columns; the contents of other slots do not
-    matter. Leading axes of a ciphertext are batch axes: each vector of the batch is multiplied.
-    Vectors longer than the slots, and matrices that make such, are cut into blocks. Only diagonals
-    that are not zero are encoded: those of a banded, Toeplitz or sparse matrix are few. A matrix as
-    large as the slots has the fewest, since the slots are cyclic. A context with slots=64
-    multiplies 64x64 matrices with 64 diagonals and 14 rotations, others with 127 and 21.
+    The vector has as many numbers as the matrix has columns. Leading axes of a ciphertext are batch
+    axes: each vector of the batch is multiplied. Vectors longer than the slots, and matrices that
+    make such, are cut into blocks. Only diagonals that are not zero are encoded: those of a banded,
+    Toeplitz or sparse matrix are few.
+
+    Others have min(m, k) diagonals where the slots have room. Products with a wide one are folded:
+    log2(k / m) rotations. A tall or a square one takes a vector that is replicated,
+    log2(m / k + 1) rotations. That needs zeros beyond the length of the vector. Leftovers there, as
+    of a slice or of the product of a wide one, are cleared at a level more.
 
     Args:
         matrix: real or complex [m, k], of any size.
@@ -203,10 +223,13 @@ def linear(
         level: of the vectors; the top by default. The diagonals are smaller at lower levels.
         keys: the most rotation keys that it may need, the budget of a server; None for the fewest
             rotations. Steps are then reached one after another: fewer keys take more rotations.
+        leftovers: whether vectors have leftovers beyond their length. The map then takes one level
+            for these too. It replicates no vector, and has up to m + k - 1 diagonals.
 
     Returns:
-        The map. It takes one level. `.rotations` are the steps that a server needs keys for. With d
-        diagonals in b x c blocks it takes about c sqrt(d) baby and b sqrt(d) giant rotations.
+        The map. It takes one level, two where leftovers are cleared. `.rotations` are the steps
+        that a server needs keys for. With d diagonals in b x c blocks it takes about c sqrt(d) baby
+        and b sqrt(d) giant rotations.
 
     Raises:
         ParameterError: no matrix, or too few keys.
@@ -222,7 +245,7 @@ def linear(
         array([-2.,  1.])
     """
     entries = Entries.of(_checked(matrix))
-    return prepared(entries, context, "ckks.linear(matrix, ctx)", level, keys)
+    return prepared(entries, context, "ckks.linear(matrix, ctx)", level, keys, None, not leftovers)
 
 
 def prepared(
@@ -232,6 +255,7 @@ def prepared(
     level: int | None,
     keys: int | None,
     label: tuple[int, ...] | None = None,
+    can_replicate: bool = False,
 ) -> LinearMap:
     """The map for the context given, or the active one, its diagonals transformed once, now.
 
@@ -245,7 +269,7 @@ def prepared(
             f"Pass one, {call}, or write `with ctx:` around it.",
         )
     params = context.params
-    result = encoded(matrix, params, params._checked_level(level), keys, label)
+    result = encoded(matrix, params, params._checked_level(level), keys, label, can_replicate)
     realize_polys([p.wide for p in result.plaintexts])
     return result
 
@@ -256,26 +280,30 @@ def encoded(
     level: int,
     keys: int | None = None,
     label: tuple[int, ...] | None = None,
+    can_replicate: bool = False,
 ) -> LinearMap:
-    """The map of a matrix; its results decrypt in the shape `label`."""
-    diagonals, split = best_diagonals(matrix, params.slots, keys)
-    return of_diagonals(diagonals, split, matrix.shape, params, level, label)
+    """The map of a matrix; its results decrypt in the shape `label`.
+
+    `can_replicate` says that the slots beyond the length of its vectors are zeros.
+    """
+    placement, split = best_placement(matrix, params.slots, keys, can_replicate)
+    return placed(placement, split, params, level, label)
 
 
-def of_diagonals(
-    diagonals: Diagonals,
+def placed(
+    placement: Placement,
     split: Split,
-    shape: tuple[int, int],
     params: Parameters,
     level: int,
     label: tuple[int, ...] | None = None,
 ) -> LinearMap:
     """The map with the diagonals encoded, each rotated back by its giant step."""
+    diagonals = placement.diagonals()
     places = sorted((row, column, *split.parted(step)) for row, column, step in diagonals)
     vectors = (np.roll(diagonals[i, j, giant + baby], giant) for i, j, giant, baby in places)
     plaintexts = tuple(encode(v, params, level) for v in vectors)
     is_complex = any(v.dtype.kind == "c" for v in diagonals.values())
-    norm = _norm(diagonals, split.folds)
+    norm, shape = _norm(diagonals, split.folds), placement.entries.shape
     return LinearMap(plaintexts, tuple(places), split, shape, is_complex, norm, label)
 
 
@@ -317,7 +345,8 @@ def product(matrix: Any, ct: CiphertextT, is_transposed: bool = False) -> Cipher
             "NumPy would sum over the batch axis here; Ren multiplies each vector by the matrix.",
             "Write batch @ matrix.T, or ckks.linear(matrix, ctx) @ batch, for each vector.",
         )
-    return encoded(m, ct.params, ct.level, label=label) @ ct
+    can_replicate = not ct.layout.tail.has_leftovers
+    return encoded(m, ct.params, ct.level, label=label, can_replicate=can_replicate) @ ct
 
 
 def _checked(matrix: Any) -> NDArray:

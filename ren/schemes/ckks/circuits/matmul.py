@@ -28,9 +28,9 @@ from ren.schemes.ckks.arithmetic.argument_checks import check_ciphertext
 from ren.schemes.ckks.arithmetic.evolve import evolve_layout, kept_to, need_level
 from ren.schemes.ckks.arithmetic.operation_hooks import circuit
 from ren.schemes.ckks.arithmetic.rotation import rotate, spliced
-from ren.schemes.ckks.circuits.diagonals import Split, fewest, split, square_diagonals
+from ren.schemes.ckks.circuits.diagonals import Split, fewest, square
 from ren.schemes.ckks.circuits.entries import Entries
-from ren.schemes.ckks.circuits.linear import of_diagonals
+from ren.schemes.ckks.circuits.linear import placed
 from ren.schemes.ckks.encoding.ciphertext_data import CiphertextData, CiphertextT, known_length
 from ren.schemes.ckks.encoding.layout import ZEROS
 from ren.schemes.rlwe.active_context import announce, same_key
@@ -134,10 +134,10 @@ def route(d: int, slots: int, keys: int | None) -> Route:
 
 def _splits(m: Entries, slots: int, is_sparing: bool) -> list[Split]:
     """The split of sigma or tau with the fewest rotations, and those with fewer and fewer keys."""
-    steps, splits = {step for _, _, step in square_diagonals(m, slots)}, []
+    placement, splits = square(m, slots), []
     for cap in _CAPS if is_sparing else (None,):
         try:
-            splits.append(split(steps, cap))
+            splits.append(placement.split(cap))
         except ParameterError:
             break
     return splits
@@ -202,8 +202,7 @@ def matmul(a: CiphertextT, b: CiphertextT, *, keys: int | None = None) -> Cipher
 
 
 def _mapped(x: CiphertextT, m: Entries, steps: Split) -> CiphertextT:
-    diagonals = square_diagonals(m, x.slots)
-    return of_diagonals(diagonals, steps, m.shape, x.params, x.level) @ x
+    return placed(square(m, x.slots), steps, x.params, x.level) @ x
 
 
 def _shifted(x: CiphertextT, ladder: Ladder, d: int, unit: int) -> dict[int, CiphertextT]:

@@ -22,7 +22,7 @@ from ren.schemes.ckks.arithmetic.evolve import (
 from ren.schemes.ckks.arithmetic.operation_hooks import circuit
 from ren.schemes.ckks.arithmetic.rotation import cleared, rotate
 from ren.schemes.ckks.arithmetic.shapes import shapes_of
-from ren.schemes.ckks.circuits.diagonals import best_diagonals
+from ren.schemes.ckks.circuits.diagonals import best_placement
 from ren.schemes.ckks.circuits.entries import Entries
 from ren.schemes.ckks.circuits.linear import encoded
 from ren.schemes.ckks.circuits.shaping import blocks_of, reshaped, rotations_summed
@@ -119,7 +119,7 @@ def cumsum(ct: CiphertextT) -> CiphertextT:
 
     slots = ct.slots
     if ct.layout.blocks == 1:
-        announce(lambda: [k for m in windows() for k in best_diagonals(m, slots, None)[1].keys])
+        announce(lambda: [k for m in windows() for k in best_placement(m, slots)[1].keys])
     for matrix in windows():
         ct = encoded(matrix, ct.params, ct.level) @ ct
     return ct

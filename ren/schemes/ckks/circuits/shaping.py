@@ -27,6 +27,7 @@ from ren.schemes.ckks.arithmetic.manual import normal
 from ren.schemes.ckks.arithmetic.operation_hooks import circuit, operation
 from ren.schemes.ckks.arithmetic.rotation import cleared, conjugate, cyclic
 from ren.schemes.ckks.arithmetic.shapes import batch_axes, count_text, shape_text, shapes_of
+from ren.schemes.ckks.circuits.diagonals import doublings
 from ren.schemes.ckks.encoding.ciphertext_data import (
     CiphertextData,
     CiphertextT,
@@ -238,7 +239,7 @@ def _padded_array(x: Any, size: int) -> NDArray:
 
 def rotations_summed(ct: CiphertextT, count: int, step: int) -> CiphertextT:
     """x[i] + x[i + step] + ... of `count` terms, `count * step` being within the slots."""
-    announce(lambda: [(count >> i) * step for i in range(1, count.bit_length())])
+    announce(lambda: doublings(count, step))
     result, terms, switches = ct, 1, 0
     for bit in bin(count)[3:]:
         result, terms = add(result, cyclic(result, terms * step)), 2 * terms

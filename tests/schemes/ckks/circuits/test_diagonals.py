@@ -7,11 +7,13 @@ import pytest
 
 from ren.core.errors import ParameterError
 from ren.schemes.ckks.circuits.diagonals import (
+    Placement,
     Split,
-    best_diagonals,
-    folded_diagonals,
+    best_placement,
+    folded,
+    replicated,
     split,
-    square_diagonals,
+    square,
 )
 from ren.schemes.ckks.circuits.entries import Entries
 
@@ -20,34 +22,76 @@ def drawn(m: int, k: int) -> np.ndarray:
     return np.random.default_rng([m, k]).normal(size=(m, k))
 
 
-def computed(diagonals, folds, x: np.ndarray, slots: int) -> np.ndarray:
-    """The product of a vector that is cut into blocks, of which the last is filled with noise."""
-    count = -(-len(x) // slots)
-    junk = np.random.default_rng(0).normal(size=count * slots - len(x))
-    blocks = np.concatenate([x, junk]).reshape(count, slots)
-    rows = max(row for row, _, _ in diagonals) + 1
-    y = np.zeros((rows, slots))
+def computed(p: Placement, x: np.ndarray) -> np.ndarray:
+    """The product of a vector that is cut into blocks; noise beyond it where that may be."""
+    count = -(-len(x) // p.slots)
+    beyond = np.random.default_rng(0).normal(size=count * p.slots - len(x)) * (p.copies == 1)
+    blocks = np.concatenate([x, beyond]).reshape(count, p.slots)
+    if p.copies > 1:
+        assert count == 1 and p.copies * p.period <= p.slots
+        blocks = sum(np.roll(blocks, i * p.period, -1) for i in range(p.copies))
+    y = np.zeros((p.rows, p.slots))
+    diagonals = p.diagonals()
+    assert list(diagonals) == p.tiles
     for (row, column, d), v in diagonals.items():
         y[row] += v * np.roll(blocks[column], -d)
-    for step in folds:
+    for step in p.folds:
         y = y + np.roll(y, -step, -1)
     return y.ravel()
 
 
 SHAPES = [(1, 1), (3, 5), (5, 3), (16, 16), (32, 32), (1, 32), (32, 1), (4, 32), (5, 30), (2, 20)]
 LONG = [(33, 5), (5, 33), (1, 100), (100, 1), (64, 96), (70, 70), (33, 33), (32, 64), (31, 65)]
+PRIMES = [(2, 3), (3, 2), (7, 7), (11, 11), (13, 2), (17, 13), (29, 3), (31, 2), (97, 11), (11, 97)]
 
 
-@pytest.mark.parametrize("shape", SHAPES + LONG)
-def test_diagonals_compute_the_product_whatever_lies_beyond(shape):
+@pytest.mark.parametrize("shape", SHAPES + LONG + PRIMES)
+def test_every_way_around_computes_the_product(shape):
     matrix, slots = drawn(*shape), 32
     x = np.random.default_rng(1).normal(size=shape[1])
-    entries = Entries.of(matrix)
-    got = computed(square_diagonals(entries, slots), (), x, slots)
-    assert np.allclose(got[: shape[0]], matrix @ x)
-    if shape[0] <= slots:
-        got = computed(*folded_diagonals(entries, slots), x, slots)
-        assert np.allclose(got[: shape[0]], matrix @ x)
+    entries, (m, k) = Entries.of(matrix), shape
+    ways = [square(entries, slots), best_placement(entries, slots, None, True)[0]]
+    for count, around in ((m, folded), (k, replicated)):
+        power = 1 << (count - 1).bit_length()
+        if count <= slots:
+            made = around(entries, slots, power)
+            assert made is not None and len(made.tiles) <= power * max(1, -(-max(shape) // slots))
+            ways += [made, around(entries, slots, count) or made]
+    for way in ways:
+        assert np.allclose(computed(way, x)[:m], matrix @ x)
+
+
+@pytest.mark.parametrize(
+    ("shape", "count", "rotations", "keys"),
+    [
+        ((1000, 32), 32, 16, 15),
+        ((784, 10), 10, 12, 11),
+        ((128, 128), 128, 22, 22),
+        ((16, 16), 16, 7, 7),
+        ((500, 500), 500, 44, 44),
+        ((4096, 32), 32, 17, 17),
+        ((1000, 1), 1, 10, 10),
+        ((10, 784), 10, 12, 12),
+        ((1, 784), 1, 10, 10),
+        ((128, 784), 128, 24, 24),
+        ((2, 2), 3, 2, 2),
+        ((1, 1), 1, 0, 0),
+    ],
+)
+def test_the_diagonals_rotations_and_keys_of_each_shape(shape, count, rotations, keys):
+    placement, s = best_placement(Entries.of(drawn(*shape)), 4096, None, True)
+    assert (len(placement.tiles), s.rotations, len(s.keys)) == (count, rotations, keys)
+
+
+def test_a_vector_with_leftovers_is_not_replicated():
+    entries = Entries.of(drawn(100, 7))
+    placement, s = best_placement(entries, 256)
+    assert placement.copies == s.copies == 1 and len(placement.tiles) == 106
+    for keys in (2, 3, 5, 8):
+        placement, s = best_placement(entries, 256, keys, True)
+        assert len(s.keys) <= keys
+    with pytest.raises(ParameterError, match="rotation keys at least"):
+        best_placement(entries, 256, 0, True)
 
 
 @pytest.mark.parametrize("shape", [(1, 1), (3, 4), (5, 2)])
@@ -110,14 +154,14 @@ def test_the_blocks_of_a_vector_share_a_split():
 
 
 def best(matrix: np.ndarray, slots: int):
-    diagonals, s = best_diagonals(Entries.of(matrix), slots, None)
-    return sorted(diagonals), s
+    placement, s = best_placement(Entries.of(matrix), slots)
+    return sorted(placement.diagonals()), s
 
 
 def test_a_wide_matrix_folds():
     places, s = best(drawn(10, 1000), 2048)
-    assert len(places) == 16 and s.folds == (512, 256, 128, 64, 32, 16)
-    assert s.rotations == 6 + 6
+    assert len(places) == 10 and s.folds == (640, 320, 160, 80, 40, 20, 10)
+    assert s.rotations == 5 + 7
     places, s = best(drawn(10, 1000), 512)
     assert len(places) == 2 * 16 and s.folds == (256, 128, 64, 32, 16)
 

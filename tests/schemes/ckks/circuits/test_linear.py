@@ -94,7 +94,7 @@ def test_lower_levels_and_reuse(ctx4):
     matrix, values = drawn(6, 6), drawn(6)
     with ctx4:
         encoded = ckks.linear(matrix, level=2)
-    assert encoded.level == 2 and repr(encoded).startswith("LinearMap(6 x 6, 11 diagonals at level")
+    assert encoded.level == 2 and repr(encoded).startswith("LinearMap(6 x 6, 6 diagonals at level")
     x = ctx4.encrypt(values)
     for level, after in ((4, 1), (2, 1), (1, 0)):
         y = encoded @ x.drop_to(level)
@@ -162,9 +162,62 @@ def test_a_plan_of_a_matrix_knows_its_rotations(ctx64):
         assert some.split.rotations >= free.split.rotations
     x = ctx64.encrypt(drawn(40))
     with pytest.raises(ckks.ParameterError, match=r"keys=1\.(.|\n)*2 rotation keys at least"):
-        ckks.linear(matrix, ctx64, keys=1)
+        ckks.linear(matrix, ctx64, keys=1, leftovers=True)
     with ctx64.server(rotations=[]), pytest.raises(ckks.MissingKeyError, match="rotation by"):
         free @ x
+
+
+TALL = [(1, 1), (20, 1), (7, 7), (13, 13), (32, 32), (33, 33), (40, 3), (61, 2), (64, 1), (60, 8)]
+
+
+@pytest.mark.parametrize("shape", [*TALL, (200, 5), (130, 1), (3, 61), (5, 200)])
+@pytest.mark.usefixtures("interpreted")
+def test_tall_and_square_matrices_replicate_their_vector(ctx64, shape):
+    matrix, rows = drawn(*shape), drawn(2, shape[1])
+    x, encoded = ctx64.encrypt(rows[0]), ckks.linear(matrix, ctx64)
+    m, k = shape
+    tiles = -(-m // 64) * -(-k // 64)
+    assert len(encoded.plaintexts) <= tiles * (1 << (min(m, k) - 1).bit_length())
+    for y, want in (
+        (encoded @ x, matrix @ rows[0]),
+        (matrix @ x, matrix @ rows[0]),
+        (x @ matrix.T, matrix @ rows[0]),
+        (matrix @ (x + 0.5), matrix @ (rows[0] + 0.5)),  # a number beyond the length: a sum
+        (encoded @ (x + 0.5), matrix @ (rows[0] + 0.5)),
+        (encoded @ ctx64.encrypt(rows), rows @ matrix.T),
+        (jax.vmap(lambda x: encoded @ x)(ctx64.encrypt(rows)), rows @ matrix.T),
+    ):
+        assert y.level == x.level - 1
+        assert error(y, want) < min(BAR, np.max(y.estimate.error_bound))
+
+
+def test_leftovers_are_cleared_before_a_vector_is_replicated(ctx4):
+    matrix, values = drawn(9, 9), drawn(12)
+    x, part = ctx4.encrypt(values), values[2:11]
+    replicating, plain = (ckks.linear(matrix, ctx4, leftovers=flag) for flag in (False, True))
+    assert len(replicating.plaintexts) == 9 and len(plain.plaintexts) == 17
+    for y, levels in ((replicating @ x[2:11], 2), (plain @ x[2:11], 1), (matrix @ x[2:11], 1)):
+        assert y.level == 4 - levels and error(y, matrix @ part) < BAR
+        assert y.layout.tail.is_zero
+    low = x.drop_to(1)
+    assert error(plain @ low[:9], matrix @ values[:9]) < BAR
+    with pytest.raises(ckks.DepthError, match=r"takes two levels(.|\n)*leftovers=True"):
+        replicating @ low[2:11]
+    with pytest.raises(ckks.DepthError, match="takes 1 level"):
+        replicating @ x[2:11].drop_to(0)
+
+
+def test_a_server_and_a_plan_have_the_keys_of_a_tall_matrix(ctx4):
+    matrix, values = drawn(50, 7), drawn(7)
+    owner = ckks.context(params=ctx4.params)
+    encoded, x = ckks.linear(matrix, owner), owner.encrypt(values)
+    assert len(encoded.rotations) == len(encoded.split.keys) <= 7
+    plan = ren.plan(lambda x: matrix @ x, ckks.spec(7), n=1 << 12, security=None)
+    assert plan.depth == 1 and list(plan.rotations) == encoded.rotations
+    with owner.server(rotations=encoded.rotations):
+        results = encoded @ x, matrix @ x, ren.jit(lambda m, x: m @ x)(encoded, x)
+    for y in results:
+        assert error(y, matrix @ values) < BAR
 
 
 @pytest.mark.slow
