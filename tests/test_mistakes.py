@@ -188,8 +188,8 @@ another context is active | ContextError | active; keys differ; Leave the `with`
     with ckks.context(params=ctx.params):
         x * y
 the context is gone | ContextError | none is active or alive; Keep it in a variable
-    v = ckks.context(params=ctx.params).encrypt([1.0])
-    v.rotate(1)
+    data = ckks.context(params=ctx.params).encrypt([1.0]).to_bytes()
+    ckks.Ciphertext.from_bytes(data).rotate(1)
 a server lacks a key | MissingKeyError | rotation by 5; ctx.rotation_keys([5]); ctx.server()
     with ctx.server():
         x.rotate(5)

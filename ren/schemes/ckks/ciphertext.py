@@ -31,7 +31,7 @@ from ren.schemes.ckks.encoding.layout import Layout
 from ren.schemes.ckks.encoding.plaintext import Plaintext
 from ren.schemes.ckks.noise import bounds as noises
 from ren.schemes.ckks.noise.sigmas import log2_of
-from ren.schemes.rlwe.active_context import context_for
+from ren.schemes.rlwe.active_context import context_for, kept_context
 from ren.schemes.rlwe.frame import Stored
 
 
@@ -75,7 +75,10 @@ class Ciphertext(CiphertextData, Stored):
     def __ren_whole__(cls, parts: Sequence[Any], static: Any) -> Ciphertext:
         (*polys, length, noise, value), (fixed, level, key_id, params, scale, _) = parts, static
         layout = Layout.of_static(length.count, fixed, value).on(params.slots)
-        return cls(tuple(polys), level, layout, key_id, params, noise.value, own_scale=scale)
+        kept = kept_context(key_id)
+        return cls(
+            tuple(polys), level, layout, key_id, params, noise.value, own_scale=scale, keeps=kept
+        )
 
     def __repr__(self) -> str:
         mark = ", INSECURE" if self.params.is_insecure else ""
@@ -344,7 +347,10 @@ def _flatten(x: Ciphertext) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
 
 def _unflatten(static: tuple[Any, ...], children: Any) -> Ciphertext:
     (*polys, noise), (level, layout, key_id, params, scale) = children, static
-    return Ciphertext(tuple(polys), level, layout, key_id, params, noise, own_scale=scale)
+    kept = kept_context(key_id)
+    return Ciphertext(
+        tuple(polys), level, layout, key_id, params, noise, own_scale=scale, keeps=kept
+    )
 
 
 def _ready(x: Ciphertext) -> Ciphertext:

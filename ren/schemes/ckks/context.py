@@ -136,7 +136,8 @@ class Context(metaclass=Listed):
         scale, serial = float(params.scale(at)), next(noises.serials)
         noise = noises.fresh(slots, params, scale, sigma_of(params, at), serial, bound)
         layout = layout.with_tail(ZEROS if layout.length is not None else LEFTOVERS)
-        return Ciphertext(polys, at, layout, self.key_id, params, noise, seed)
+        kept = None if is_capturing() else active.Kept(self)
+        return Ciphertext(polys, at, layout, self.key_id, params, noise, seed, keeps=kept)
 
     def _level(self, level: int | None) -> int:
         result: int = as_python_int(self.params.depth if level is None else level)

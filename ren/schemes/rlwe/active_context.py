@@ -1,9 +1,9 @@
 """Context of an operation, active (`with ctx:`) or alive, and the call of the user that runs.
 
-Without an active context an operation takes the one that made its data. Live contexts are held here
-weakly, by identity: a context without other references is gone. A server context made from its
-owner may live beside it under the same `key_id`. That id is a hash of keys. A context that was read
-is compared with those that live before it joins them.
+Without an active context an operation takes the one that made its data. Data keep that one alive
+(`Kept`). Live contexts are held here weakly, by identity: a context without other references is
+gone. A server context made from its owner may live beside it under the same `key_id`. That id is a
+hash of keys. A context that was read is compared with those that live before it joins them.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from typing import Any, Protocol, TypeVar
 import attrs
 
 from ren.core.errors import ContextError
+from ren.poly.realization import is_capturing
 from ren.schemes.rlwe.keychain import Keychain
 from ren.schemes.rlwe.keys import SwitchingKey
 from ren.schemes.rlwe.ownership import require_one_owner
@@ -130,6 +131,33 @@ def context_for(key_id: str, what: str) -> AnyContext:
         "The context that made the data, or one loaded from its bytes, holds the keys.",
         "Keep it in a variable, or write `with ctx:` around the computation.",
     )
+
+
+class Kept:
+    """A reference that keeps a context alive, and never leaves the process.
+
+    A copy is the same object, and its bytes hold nothing.
+    """
+
+    __slots__ = ("context",)
+
+    def __init__(self, context: AnyContext | None) -> None:
+        self.context = context
+
+    def __copy__(self) -> Kept:
+        return self
+
+    def __deepcopy__(self, memo: Any) -> Kept:
+        return self
+
+    def __reduce__(self) -> Any:
+        return Kept, (None,)
+
+
+def kept_context(key_id: str) -> Kept | None:
+    """The live context of a `key_id`, kept alive; None at a capture, whose plan keeps none."""
+    context = None if is_capturing() else live_context(key_id)
+    return None if context is None else Kept(context)
 
 
 def same_key(a: str, b: str, what: str) -> None:

@@ -82,7 +82,7 @@ def as_bound(bound: Any) -> float:
 
 def check_ciphertext(value: Any, what: str, *others: Any) -> None:
     """Raises OperandError unless `value`, or one of the others, is a ciphertext."""
-    if not any(hasattr(v, "polys") for v in (value, *others)):
+    if not any(isinstance(v, CiphertextData) for v in (value, *others)):
         raise OperandError(
             f"{what} got a {type(value).__name__}.",
             "It takes a ciphertext.",

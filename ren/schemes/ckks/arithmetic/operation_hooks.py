@@ -86,7 +86,7 @@ def circuit(name: str) -> Callable[[F], F]:
                     result = function(*args, **kwargs)
             finally:
                 _in_circuit.reset(token)
-            if not hasattr(result, "polys") or any(result is a for a in args):
+            if not isinstance(result, CiphertextData) or any(result is a for a in args):
                 return result
             checked = _with_checked_bound(name, args, result, report_count() != before)
             return _with_checked_zero(name, args, checked)
@@ -124,7 +124,7 @@ def _with_checked_bound(
         name, bound = f"{name} ({user_line()})", None
     if bound is not None and bound <= limit:
         return result
-    ciphertexts = [o for o in operands if hasattr(o, "polys")]
+    ciphertexts = [o for o in operands if isinstance(o, CiphertextData)]
     before = [(o.noise, largest_message(o.params, o.level)) for o in ciphertexts]
 
     def told(largest: float) -> None:
@@ -182,7 +182,7 @@ def is_transparent(x: CiphertextData) -> bool:
 
 def _with_checked_zero(name: str, operands: tuple[Any, ...], result: CiphertextT) -> CiphertextT:
     """`result`; one that is transparent, where no operand was, warns: at each replay of a jit."""
-    given = (o for o in operands if hasattr(o, "polys"))
+    given = (o for o in operands if isinstance(o, CiphertextData))
     if not is_transparent(result) or is_planning() or any(map(is_transparent, given)):
         return result
     noise = derived(functools.partial(_told_transparent, name), result.noise)

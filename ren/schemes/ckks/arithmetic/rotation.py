@@ -39,7 +39,13 @@ from ren.schemes.ckks.encoding.layout import ZEROS, Tail
 from ren.schemes.ckks.encoding.plaintext import encode
 from ren.schemes.ckks.noise import bounds as noises
 from ren.schemes.ckks.noise import sigmas
-from ren.schemes.rlwe.active_context import announce, call_name, called, context_for
+from ren.schemes.rlwe.active_context import (
+    announce,
+    call_name,
+    called,
+    context_for,
+    kept_context,
+)
 from ren.schemes.rlwe.keys import SwitchingKey
 from ren.schemes.rlwe.keyswitch import conjugation_element, gadget_of, galois_element, key_switch
 
@@ -147,7 +153,8 @@ def switched(x: CiphertextT, key: SwitchingKey, key_id: str) -> CiphertextT:
     x = normal(x)
     k0, k1 = key_switch(x.polys[1], key, gadget_of(x.params))
     noise = noises.with_source(x.noise, sigmas.switch_sigma(x.params, x.level))
-    return dataclasses.replace(evolve(x, (x.polys[0] + k0, k1), noise), key_id=key_id)
+    result, kept = evolve(x, (x.polys[0] + k0, k1), noise), kept_context(key_id)
+    return dataclasses.replace(result, key_id=key_id, keeps=kept)
 
 
 def _across_blocks(x: CiphertextData, what: str) -> ParameterError:

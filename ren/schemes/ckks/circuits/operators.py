@@ -51,6 +51,8 @@ class Operator:
             mode, x = AUTOMATIC, normal(x)
             other = normal(other) if isinstance(other, type(x)) else other
         if isinstance(other, type(x)):
+            if x.keeps is None is not other.keeps:
+                x = dataclasses.replace(x, keeps=other.keeps)
             return self.ciphertext(mode, *broadcast_pair(x, other, self.name))
         if isinstance(other, Plaintext):
             return self.plaintext(mode, *plain_operand(x, other, self.name))

@@ -26,6 +26,7 @@ from ren.schemes.ckks.encoding.layout import Layout
 from ren.schemes.ckks.noise.bounds import Noise
 from ren.schemes.ckks.noise.estimate import Estimate, estimate_of
 from ren.schemes.ckks.parameters.parameters import Parameters
+from ren.schemes.rlwe.active_context import Kept
 from ren.schemes.rlwe.keys import SwitchingKey
 
 CiphertextT = TypeVar("CiphertextT", bound="CiphertextData")
@@ -62,9 +63,11 @@ class CiphertextData(metaclass=Listed):
             not travel through pytrees, nor does the next.
         pending: what sums go on from while the normal form of a product has not run.
         own_scale: the scale where it is not the level's, inside `ckks.manual()` only.
+        keeps: the context that made it, alive as long as it is. In this process alone: it is in no
+            bytes, and in no leaves or static data of a pytree.
     """
 
-    __internal__ = ("layout", "noise", "seed", "pending", "own_scale")
+    __internal__ = ("layout", "noise", "seed", "pending", "own_scale", "keeps")
 
     polys: tuple[Poly, ...]
     level: int
@@ -75,6 +78,7 @@ class CiphertextData(metaclass=Listed):
     seed: bytes | None = None
     pending: Pending | None = None
     own_scale: Fraction | None = None
+    keeps: Kept | None = None
 
     @property
     def n(self) -> int:
