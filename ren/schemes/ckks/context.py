@@ -222,7 +222,10 @@ class Context(metaclass=Listed):
                 "Keys are never made inside a JAX transformation."
                 if is_owner
                 else "Only the owner of the secret key makes keys.",
-                f"Call {call} first." if is_owner else f"There, call {call} before ctx.server().",
+                f"Call {call} first."
+                if is_owner
+                else f"There, call {call} before ctx.server(). ckks.plan(f, ...).rotations has "
+                "those of a whole function f.",
             )
         self._make_galois([galois])
         return self._keys.galois[galois]

@@ -71,7 +71,9 @@ def test_the_level_that_is_asked_for_is_the_least_that_will_do(deep, operation):
         given, _, remedies, *_ = str(info.value).splitlines()
         assert given.startswith(name) and f"takes {needed} level" in given
         assert f"is at level {level} of {DEPTH}." in given
-        assert re.search(rf"context\(depth={DEPTH + needed}\) or more, or use fewer", remedies)
+        least = DEPTH + needed - level
+        assert re.search(rf"context\(depth={least}\) or more, or use fewer", remedies)
+        assert "ckks.plan(f, ...).depth" in remedies
     assert run(x.drop_to(needed)).level == 0
 
 
@@ -80,3 +82,22 @@ def test_what_takes_no_level_is_never_refused(deep):
     for made in (x + x, x - 0.5, x * 3, x.rotate(5), x.conj(), x[2:5], x.sum(), x.real, x.mask(),
                  x.roll(3), x.tile(1), ckks.math.where(x, 3, 1)):  # fmt: skip
         assert made.level == 0
+
+
+@pytest.mark.filterwarnings("ignore::ren.core.errors.MessageBoundWarning")
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x: x**9 + x,
+        lambda x: (x * x) ** 4,
+        lambda x: ckks.poly(x * 0.5, [1, 2, 3, 4, 5]),
+        lambda x: math.exp(x * x, interval=(0, 1), degree=7),
+        lambda x: MATRIX @ (x * x * x),
+    ],
+)
+def test_the_depth_that_it_names_is_that_of_a_plan(f):
+    x = ckks.context(depth=2, n=64, security=None).encrypt(np.linspace(0.1, 0.9, 5))
+    with pytest.raises(ckks.DepthError) as info:
+        f(x)
+    least = int(info.value.do.partition("depth=")[2].partition(")")[0])
+    assert least == ckks.plan(f, ckks.spec(5), n=64, security=None).depth

@@ -50,6 +50,7 @@ def test_one_error_names_all_rotations(name: str) -> None:
     with ctx.server(rotations=given), pytest.raises(ckks.MissingKeyError) as caught:
         operation(x, m)
     assert caught.value.given.startswith(f"{told} needs the key")
+    assert "ckks.plan(f, ...).rotations" in caught.value.do
     steps = ast.literal_eval(caught.value.do.partition("rotation_keys(")[2].partition(")")[0])
     with ctx.server(rotations=[*given, *steps]):
         got = operation(x, m)

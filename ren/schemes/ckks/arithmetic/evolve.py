@@ -123,12 +123,13 @@ def relabelled(
 def need_level(x: Any, needed: int, what: str) -> None:
     """Raises DepthError when `x` is below level `needed`, which `what` takes."""
     if x.level < needed:
+        least = x.params.depth + needed - x.level  # with which this operation ends at level 0
         raise DepthError(
             f"{what} takes {needed} level{'s' * (needed > 1)}, and the ciphertext is at level "
             f"{x.level} of {x.params.depth}.",
             "Each product, other than by an integer, divides one level away.",
-            f"Make the context with more depth, ckks.context(depth={x.params.depth + needed}) or "
-            "more, or use fewer multiplications in a row.",
+            f"Make the context with more depth, ckks.context(depth={least}) or more, or use fewer "
+            "multiplications in a row. ckks.plan(f, ...).depth has that of a whole function f.",
         )
 
 
