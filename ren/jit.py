@@ -11,7 +11,7 @@ import types
 import warnings
 import weakref
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Hashable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple, overload
 
@@ -26,11 +26,13 @@ from ren.lowering.devices.devices import device_name, is_tracing, resolve_device
 from ren.lowering.runtime.tiers.tiers import AUTO, UNITS, check_tier
 from ren.poly import Poly
 from ren.poly.checks import check_options
-from ren.poly.realization import is_capturing, is_inlining
-from ren.poly.symbolic import LengthNeeded, Unfit, UnfitLength
+from ren.poly.key_ids import KeyId
+from ren.poly.realization import is_capturing, is_inlining, symbolic_value
+from ren.poly.symbolic import Length, Needed, Unfit, UnfitLength
 
 DEFAULT_MAX_PLANS = 16
 TOLERATED = 8  # captures that differ in a constant alone: so many are no accident any more
+_NOTHING: frozenset[type] = frozenset()
 _log = logging.getLogger("ren")
 
 _jitted: weakref.WeakSet[Jitted] = weakref.WeakSet()
@@ -77,7 +79,8 @@ class Jitted:
         self._names = (static_argnames, donate_argnames)
         self._signature = Signature(function, self._name, *self._names)
         self._plans: OrderedDict[Hashable, Captured] = OrderedDict()
-        self._by_length: set[Hashable] = set()  # structures whose program depends on lengths
+        # Kinds of calls whose program depends on leaves that keys leave out, and these leaves.
+        self._needed: dict[Hashable, frozenset[type]] = {}
         self._constants: Counter[Hashable] = Counter()  # captures alike but for constants
         self._hits = self._misses = self._evictions = 0
         self._lock = threading.Lock()
@@ -95,7 +98,7 @@ class Jitted:
         try:
             return captured.replay(polys, call.values)
         except UnfitLength:
-            self._by_length.add(call.key)
+            self._need(call, Length)
             return self._captured(call, polys).replay(polys, call.values)
         except Unfit:
             return self._capture(call, polys, call.values).replay(polys, call.values)
@@ -103,8 +106,10 @@ class Jitted:
     def _captured(self, call: Call, polys: list[Poly]) -> Captured:
         """The plan of a call: the one that is there, or a new one."""
         types = tuple(map(poly_key, polys))
-        by_length = bool(self._by_length) and call.key in self._by_length
-        key = (call.key, types, value_keys(call.values, by_length))
+        values, needed = value_keys(call.values), _NOTHING
+        if self._needed and (needed := self._needed.get(_kind(call, values), _NOTHING)):
+            values = value_keys(call.values, needed)
+        key = (call.key, types, values)
         if (plan := self._kept(key)) is not None:
             return plan
         with self._alone(key):
@@ -112,13 +117,20 @@ class Jitted:
                 return plan
             names = self._signature.names(call)[1]
             try:
-                plan = self._capture(call, polys, stand_ins(call.values, names, by_length))
-            except LengthNeeded:
-                self._by_length.add(call.key)
+                plan = self._capture(call, polys, stand_ins(call.values, names, needed))
+            except Needed as need:
+                if need.leaf in needed:  # what a symbol of another capture stands for
+                    raise symbolic_value() from None
+                self._need(call, need.leaf)
                 return self._captured(call, polys)
             self._note_constants(key, call)
             self._keep(key, plan)
         return plan
+
+    def _need(self, call: Call, leaf: type) -> None:
+        kind = _kind(call, value_keys(call.values))
+        with self._lock:
+            self._needed[kind] = self._needed.get(kind, _NOTHING) | {leaf}
 
     def _kept(self, key: Hashable) -> Captured | None:
         with self._lock:
@@ -206,12 +218,17 @@ class Jitted:
         """Drops every plan of this function, and its counters."""
         with self._lock:
             self._plans.clear()
-            self._by_length.clear()
+            self._needed.clear()
             self._constants.clear()
             self._hits = self._misses = self._evictions = 0
 
     def __repr__(self) -> str:
         return f"<ren.jit of {self._name}: {len(self._plans)} plans>"
+
+
+def _kind(call: Call, values: Sequence[Hashable]) -> Hashable:
+    """The structure of a call, and which of its ids of keys are equal: of a key's `values`."""
+    return call.key, tuple([v for v in values if isinstance(v, tuple) and v[0] is KeyId])
 
 
 def _named(module: str, name: str) -> Any:

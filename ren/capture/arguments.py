@@ -18,6 +18,7 @@ from ren.core.errors import JitError
 from ren.lowering.devices.donation import check_not_donated
 from ren.poly import Poly
 from ren.poly.checks import check_limbs
+from ren.poly.key_ids import KeyId, SymbolicKeyId
 from ren.poly.poly import realize_polys
 from ren.poly.symbolic import Aside, Length, SymbolicLength, key_of, symbol_of
 
@@ -178,38 +179,58 @@ def poly_key(p: Poly) -> Hashable:
     return (p._type, array.shape, array.dtype, array.sharding, array.committed)
 
 
-def value_keys(values: Sequence[Any], by_length: bool) -> tuple[Hashable, ...]:
+def value_keys(
+    values: Sequence[Any], needed: frozenset[type] = frozenset()
+) -> tuple[Hashable, ...]:
     """The keys of the leaves that are no polynomials: the type of what is symbolic, or the value.
 
-    `by_length` says that the lengths of what was encrypted count.
+    Of the ids of keys it matters which are equal. Leaves of the classes in `needed` count by value:
+    `Length`, the length of what was encrypted, or `KeyId`.
     """
-    return tuple([_value_key(v, by_length) for v in values])
+    ids: dict[str, int] = {}
+    return tuple([_value_key(v, needed, ids) for v in values])
 
 
-def _value_key(value: Any, by_length: bool) -> Hashable:
+def _value_key(value: Any, needed: frozenset[type], ids: dict[str, int]) -> Hashable:
     if isinstance(value, Length):
-        return value if by_length or value.count is None else Length
+        return value if value.count is None or Length in needed else Length
     if isinstance(value, Aside):
         return Aside
+    if isinstance(value, KeyId):
+        return value if KeyId in needed else (KeyId, ids.setdefault(value.value, len(ids)))
     key = key_of(value)
     return _fixed_key(value) if key is None else key
 
 
-def stand_ins(values: Sequence[Any], names: Sequence[str], by_length: bool) -> list[Any]:
+def stand_ins(values: Sequence[Any], names: Sequence[str], needed: frozenset[type]) -> list[Any]:
     """Stand-ins that the captured function gets for the leaves that are not polynomials.
 
-    `names` has the argument that each is in; `by_length` says that lengths are known.
+    `names` has the argument that each is in; `needed` has the classes of those that are known.
     """
-    made = list(values)
+    made = with_key_symbols(values, names, KeyId in needed)
     for i, (value, name) in enumerate(zip(values, names, strict=True)):
         read = itemgetter(i)
         if isinstance(value, Aside):
             made[i] = value.symbol(name, read)
         elif key_of(value) is not None:
             made[i] = symbol_of(value, name, read)
-        elif isinstance(value, Length) and value.count is not None and not by_length:
+        elif isinstance(value, Length) and value.count is not None and Length not in needed:
             count = lambda values, read=read: read(values).count  # noqa: E731
             made[i] = Length(SymbolicLength(value.count, count, name))  # type: ignore[arg-type]
+    return made
+
+
+def with_key_symbols(
+    values: Sequence[Any], names: Sequence[str], is_named: bool = True
+) -> list[Any]:
+    """The leaves with stand-ins for ids of keys, one for each id: see `KeyId.symbol`."""
+    symbols: dict[KeyId, SymbolicKeyId] = {}
+    made = list(values)
+    for i, (value, name) in enumerate(zip(values, names, strict=True)):
+        if isinstance(value, KeyId):
+            if value not in symbols:
+                symbols[value] = value.symbol(is_named, name, itemgetter(i))
+            made[i] = KeyId(symbols[value].stand_in)
     return made
 
 

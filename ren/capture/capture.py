@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from itertools import chain
 from typing import Any
 
 import attrs
 import numpy as np
 
-from ren.capture.placement import moved, place, visible_devices, with_buffers_at
+from ren.capture.placement import array_at, moved, place, visible_devices, with_buffers_at
 from ren.capture.pytrees import Structure, take_apart
 from ren.config import XLA_FLAGS
 from ren.core import op as ops
@@ -19,7 +20,7 @@ from ren.core.node import Node, make, placeholder, toposort
 from ren.core.op import Kind
 from ren.core.rewrite import rewrite
 from ren.core.ring import is_subset
-from ren.core.spec import BufferArg, ScalarArg
+from ren.core.spec import BufferArg, PlaceholderArg, ScalarArg
 from ren.lowering.backends.xla.jax_runtime import check_inputs
 from ren.lowering.devices.devices import PYTHON, claim_of
 from ren.lowering.devices.donation import mark, may_donate
@@ -40,6 +41,7 @@ from ren.lowering.runtime.trace import Trace
 from ren.lowering.storage.profile_store import default_store
 from ren.lowering.storage.telemetry import Runner, Telemetry
 from ren.poly import Poly, realization
+from ren.poly.key_ids import KeyId, Keys, key_input_of, keys_of
 from ren.poly.poly import arrays_of, from_array, from_node
 from ren.poly.symbolic import Aside, Length, Symbolic, evaluator
 from ren.progress import titled
@@ -65,8 +67,9 @@ class Captured(metaclass=Listed):
     Attributes:
         plan: what runs.
         sources: for each input of the plan, a function from the call's limb arrays and other values
-            to its array. The array is an argument, a closed-over buffer that this object holds, a
-            random draw, or residues made of numbers.
+            to its array. The arrays of `keys` stand behind those of the arguments. An input is an
+            argument, a key, a closed-over buffer that this object holds, a draw, or residues.
+        keys: from the other values of a call to the arrays of keys, for each id of keys.
         outputs: for each polynomial of the result its root among the plan's outputs, or the
             constant that it is.
         result: the structure of the result.
@@ -80,12 +83,13 @@ class Captured(metaclass=Listed):
     """
 
     __internal__ = (
-        "sources", "outputs", "result", "others", "run", "target", "donated", "donated_inputs",
-        "plain", "replay",
+        "sources", "keys", "outputs", "result", "others", "run", "target", "donated",
+        "donated_inputs", "plain", "replay",
     )  # fmt: skip
 
     plan: Plan
     sources: tuple[Source, ...]
+    keys: tuple[Keys, ...]
     outputs: tuple[int | Poly, ...]
     result: Structure
     others: Callable[[Sequence[Any]], list[Any]]
@@ -103,6 +107,8 @@ class Captured(metaclass=Listed):
             DonatedBufferError: a buffer was given away before.
         """
         arrays = arrays_of(polys if self.target is None else moved(polys, self.target))
+        for keys in self.keys:
+            arrays += keys(values)
         inputs = [source(arrays, values) for source in self.sources]
         check_inputs(inputs)
         if self.donated:
@@ -284,8 +290,11 @@ def capture(
     is_auto = options.tier == AUTO
     learnt = (partial(plan_digest, plan, XLA_FLAGS), default_store()) if is_auto else (None, None)
     run = runner(plan, options.tier, *learnt, name)
-    sources, others_of = _sources(plan, made.inputs), _reader(result.others)
-    return Captured(plan, sources, outputs, result, others_of, run, target, donated, given, plain)
+    keys = keys_of(plan, partial(array_at, target=target, auto=options.device is None))
+    sources, others_of = _sources(plan, made.inputs, keys), _reader(result.others)
+    return Captured(
+        plan, sources, keys, outputs, result, others_of, run, target, donated, given, plain
+    )
 
 
 def _marked(plan: Plan, pruned: list[Node], name: str) -> Plan:
@@ -317,8 +326,9 @@ def _placeholder_for(p: Poly) -> Poly:
     return from_node(placeholder(node.spec, PYTHON if p.device == PYTHON else None))
 
 
-def _sources(plan: Plan, inputs: list[Poly]) -> tuple[Source, ...]:
-    position = {p.node.arg: i for i, p in enumerate(inputs)}
+def _sources(plan: Plan, inputs: list[Poly], keys: Sequence[Keys]) -> tuple[Source, ...]:
+    position: dict[Any, int] = {p.node.arg: i for i, p in enumerate(inputs)}
+    position |= {key: i for i, key in enumerate(chain(*keys), len(inputs))}
     on_host = any(not isinstance(i.arg, BufferArg) and i.arg.device == PYTHON for i in plan.inputs)
 
     def source(arg: Any) -> Source:
@@ -327,7 +337,8 @@ def _sources(plan: Plan, inputs: list[Poly]) -> tuple[Source, ...]:
         if isinstance(arg, ScalarArg):
             device = PYTHON if on_host else None
             return lambda arrays, values: placed(_scalar_limbs(arg, values), device)
-        if arg.made is not None:
+        arg = key_input_of(arg) or arg
+        if isinstance(arg, PlaceholderArg) and arg.made is not None:
             return lambda arrays, values, made=arg.made: made(values)
         if arg not in position:  # of another capture, kept by a side effect
             raise realization.symbolic_value()
@@ -342,12 +353,15 @@ def _scalar_limbs(arg: ScalarArg, values: Sequence[Any]) -> np.ndarray:
     return np.array([[(value << 32) % m] for m in arg.ring.moduli], np.uint32)
 
 
+_WRAPPERS = (Length, Aside, KeyId)
+
+
 def _reader(leaves: Sequence[Any]) -> Callable[[Sequence[Any]], list[Any]]:
     """From the values of a call to the leaves of the result that are no polynomials."""
     inner = [_inner(leaf) for leaf in leaves]
     at = [i for i, value in enumerate(inner) if isinstance(value, Symbolic)]
     known_of = evaluator([inner[i] for i in at])
-    wrappers = [type(leaves[i]) if type(leaves[i]) in (Length, Aside) else None for i in at]
+    wrappers = [type(leaves[i]) if type(leaves[i]) in _WRAPPERS else None for i in at]
     copied = [i for i, leaf in enumerate(leaves) if isinstance(leaf, np.ndarray)]
 
     def read(values: Sequence[Any]) -> list[Any]:
@@ -364,6 +378,8 @@ def _reader(leaves: Sequence[Any]) -> Callable[[Sequence[Any]], list[Any]]:
 def _inner(leaf: Any) -> Any:
     if isinstance(leaf, Length):
         return leaf.count
+    if isinstance(leaf, KeyId):
+        return leaf.known
     return leaf.value if isinstance(leaf, Aside) else leaf
 
 

@@ -13,12 +13,13 @@ import jax
 
 from ren.core import op as ops
 from ren.core.errors import DeviceError
-from ren.core.node import Node, buffer, toposort
+from ren.core.node import Node, buffer, placeholder, toposort
 from ren.core.rewrite import rewrite
 from ren.lowering.devices import devices as where
 from ren.lowering.devices.devices import PYTHON, claim_of, device_of, is_host
 from ren.lowering.runtime.host_arrays import copy
 from ren.poly import Poly
+from ren.poly.key_ids import key_input_of
 from ren.poly.poly import from_node, realize_polys
 
 CPU = "cpu"
@@ -99,16 +100,26 @@ def moved(polys: Sequence[Poly], target: Any) -> list[Poly]:
 def with_buffers_at(root: Node, target: Any, auto: bool = False) -> Node:
     """The program that reads the buffers of `root` on `target`: what a function closes over.
 
-    With `auto` only what `auto_device` may move is moved: arrays on the CPU.
+    So it reads keys. With `auto` only what `auto_device` may move is moved: arrays on the CPU.
     """
-    known = {
-        node: _node_at(node, target)
-        for node in toposort(root)
-        if node.op is ops.BUFFER
-        and not is_at(node.arg.array, target)
-        and (not auto or _is_cpu(device_of(node.arg.array)))
-    }
+    known: dict[Node, Node] = {}
+    for node in toposort(root):
+        if node.op is ops.BUFFER and _is_to_move(node.arg.array, target, auto):
+            known[node] = _node_at(node, target)
+        elif (key := key_input_of(node.arg)) and _is_to_move(key.sample, target, auto):
+            claim = where.claim_of_target(target)
+            known[node] = placeholder(node.spec, claim, key, node.arg.how, node.arg.label)
     return rewrite(root, {}, known) if known else root
+
+
+def array_at(array: Any, target: Any, auto: bool = False) -> Any:
+    """A limb array on the device or sharding `target`; None, and `auto`, as `with_buffers_at`."""
+    is_there = target is None or not _is_to_move(array, target, auto)
+    return array if is_there else copy(array, target)
+
+
+def _is_to_move(array: Any, target: Any, auto: bool) -> bool:
+    return not is_at(array, target) and (not auto or _is_cpu(device_of(array)))
 
 
 def is_at(array: Any, target: Any) -> bool:

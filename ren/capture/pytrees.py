@@ -12,13 +12,14 @@ import jax
 
 from ren.core.errors import JitError
 from ren.poly import Poly
+from ren.poly.key_ids import KeyId
 from ren.poly.poly import realize_polys
 from ren.poly.realization import collecting
 from ren.poly.symbolic import Aside, Length, Symbolic, key_of
 
 Rebuild = Callable[[Iterator[Poly], Iterator[Any]], Any]
 
-_PLAIN = (int, float, bool, complex, str, bytes, type(None), Length, Aside)
+_PLAIN = (int, float, bool, complex, str, bytes, type(None), Length, Aside, KeyId)
 
 
 @attrs.frozen(eq=False)

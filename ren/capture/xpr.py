@@ -7,6 +7,7 @@ from itertools import count, product
 from string import ascii_lowercase
 from typing import Any
 
+from ren.capture.arguments import with_key_symbols
 from ren.capture.capture import Recording, record
 from ren.capture.pytrees import take_apart
 from ren.core import op as ops
@@ -92,7 +93,8 @@ def stages(function: Callable[..., Any], *args: Any, **kwargs: Any) -> dict[str,
 def _recorded(function: Callable[..., Any], args: Any, kwargs: Any) -> Recording:
     name = getattr(function, "__qualname__", repr(function))
     arguments = take_apart((args, kwargs))
-    return record(lambda given: function(*given[0], **given[1]), name, arguments, arguments.others)
+    others = with_key_symbols(arguments.others, [""] * len(arguments.others))
+    return record(lambda given: function(*given[0], **given[1]), name, arguments, others)
 
 
 def _with_stand_ins(made: Recording) -> tuple[Node, set[Node]]:
@@ -113,7 +115,7 @@ def _letters() -> Iterator[str]:
 def _equation(node: Node, called: dict[Node, str], letters: Iterator[str], names: Names) -> str:
     called[node] = next(letters)
     if isinstance(node.arg, PlaceholderArg):  # no argument, but made at every replay
-        right = node.arg.how
+        right = node.arg.how + f"[{node.arg.label}]" * bool(node.arg.label)
     else:
         argument = " ".join(names.argument(node.arg))
         op = f"{node.op.name}[{argument}]" if argument else node.op.name

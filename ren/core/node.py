@@ -134,9 +134,12 @@ def const(value: int, ring: RingSpec, domain: Domain = Domain.COEFF) -> Node:
     return make(ops.CONST, (), ConstArg(value % ring.q, ring, domain))
 
 
-def placeholder(spec: Spec, device: Any = None, made: Any = None, how: str = "") -> Node:
+def placeholder(
+    spec: Spec, device: Any = None, made: Any = None, how: str = "", label: str = ""
+) -> Node:
     """A new input of a captured program; see `PlaceholderArg`."""
-    arg = PlaceholderArg(next_serial(), spec.ring, spec.domain, spec.batch, device, made, how)
+    serial, batch = next_serial(), spec.batch
+    arg = PlaceholderArg(serial, spec.ring, spec.domain, batch, device, made, how, label)
     return make(ops.PLACEHOLDER, (), arg)
 
 

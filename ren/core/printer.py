@@ -77,6 +77,8 @@ class Names:
     def argument(self, arg: Any) -> list[str]:
         """The argument of a node in words; fields of classes unknown here print as `name=value`."""
         match arg:
+            case args.PlaceholderArg(label=label) if label:
+                return [self._leaf[arg.serial], f"key={label}"]
             case args.BufferArg() | args.PlaceholderArg() | args.ScalarArg():
                 return [self._leaf[arg.serial]]
             case args.ConstArg():

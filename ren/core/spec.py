@@ -9,6 +9,8 @@ import attrs
 
 from ren.core.ring import Domain, RingSpec
 
+KEY = "KEY"  # how an input is made: found by an id of keys
+
 
 @attrs.frozen
 class Spec:
@@ -62,7 +64,8 @@ class PlaceholderArg:
     """An input of a captured program; `serial` tells placeholders apart.
 
     `made` is None for an argument. Else it makes the limbs anew at every replay, from the values of
-    the call's arguments that are not polynomials. `how` is its name: DRAW or ENCODE.
+    the call's arguments that are not polynomials. `how` is its name: DRAW or ENCODE. Of a KEY it
+    finds the limbs, and `label` says which key it is.
     """
 
     serial: int
@@ -70,8 +73,9 @@ class PlaceholderArg:
     domain: Domain
     batch: tuple[int, ...]
     device: Hashable = None
-    made: Callable[[Sequence[Any]], Any] | None = attrs.field(default=None, eq=False, repr=False)
+    made: Any = attrs.field(default=None, eq=False, repr=False)
     how: str = ""
+    label: str = ""
 
 
 @attrs.frozen

@@ -24,7 +24,7 @@ from ren.core.spec import ScalarArg, Spec
 from ren.core.user_frame import user_line
 from ren.lowering.devices.devices import is_tracer
 from ren.lowering.runtime.host_arrays import placed
-from ren.poly.realization import is_capturing
+from ren.poly.realization import is_capturing, symbolic_value
 
 Values = Sequence[Any]
 
@@ -219,7 +219,7 @@ class Symbolic:
 
     # ---------------------------------------------------------------- what is refused
 
-    def _refuse(self, *_: Any, **__: Any) -> NoReturn:
+    def _refuse(self) -> NoReturn:
         raise TracedValueError(
             f"{user_line()} needs the value of the argument {self.name!r} while the function is "
             "captured.",
@@ -227,12 +227,15 @@ class Symbolic:
             f"Write @ren.jit(static_argnames={self.name!r}): each value then has its own plan.",
         )
 
-    __index__ = __int__ = __float__ = __complex__ = __bool__ = __array__ = _refuse
-    __pow__ = __rpow__ = __truediv__ = __rtruediv__ = __floordiv__ = __rfloordiv__ = _refuse
-    __mod__ = __rmod__ = __rmatmul__ = __divmod__ = __rdivmod__ = _refuse
-    __abs__ = __round__ = __trunc__ = __floor__ = __ceil__ = __setitem__ = __delitem__ = _refuse
-    __eq__ = __ne__ = __lt__ = __le__ = __gt__ = __ge__ = __hash__ = __contains__ = _refuse  # type: ignore[assignment]
-    __and__ = __or__ = __xor__ = __lshift__ = __rshift__ = __invert__ = _refuse
+    def _refused(self, *_: Any, **__: Any) -> NoReturn:
+        self._refuse()
+
+    __index__ = __int__ = __float__ = __complex__ = __bool__ = __array__ = _refused
+    __pow__ = __rpow__ = __truediv__ = __rtruediv__ = __floordiv__ = __rfloordiv__ = _refused
+    __mod__ = __rmod__ = __rmatmul__ = __divmod__ = __rdivmod__ = _refused
+    __abs__ = __round__ = __trunc__ = __floor__ = __ceil__ = __setitem__ = __delitem__ = _refused
+    __eq__ = __ne__ = __lt__ = __le__ = __gt__ = __ge__ = __hash__ = __contains__ = _refused  # type: ignore[assignment]
+    __and__ = __or__ = __xor__ = __lshift__ = __rshift__ = __invert__ = _refused
 
     def __getattr__(self, name: str) -> NoReturn:  # what its value would have
         if not name.startswith("_") and hasattr(self.sample, name):
@@ -335,11 +338,10 @@ class SymbolicLength(Symbolic):
 
     __slots__ = ()
 
-    def _refuse(self, *_: Any, **__: Any) -> NoReturn:
-        raise LengthNeeded
+    def _refuse(self) -> NoReturn:
+        raise LengthNeeded if is_capturing() else symbolic_value()
 
-    __index__ = __int__ = __bool__ = __mod__ = __lt__ = __le__ = __gt__ = __ge__ = _refuse
-    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = _refuse
+    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = Symbolic._refused
 
     # As static data of a pytree it is compared, and is itself alone.
     __eq__ = object.__eq__
@@ -385,11 +387,22 @@ class UnfitLength(Unfit):
     """The lengths of a call that differ where the captured program takes one length."""
 
 
-class LengthNeeded(BaseException):
-    """A function that is captured needs lengths: its plans are keyed by them. Never seen outside.
+class Needed(BaseException):
+    """A function that is captured needs what its plans are not keyed by. Never seen outside.
 
     No Exception, so that a function's own handlers let it pass.
+
+    Attributes:
+        leaf: the class of leaves whose values the plans of such a call have in their keys.
     """
+
+    leaf: type
+
+
+class LengthNeeded(Needed):
+    """A function that is captured needs lengths."""
+
+    leaf = Length
 
 
 def common_length(a: int | None, b: int | None) -> int | None:

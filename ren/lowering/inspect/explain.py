@@ -56,11 +56,13 @@ def _form(plan: Plan) -> str:
 
 def _inputs(plan: Plan) -> str:
     held = [i for i in plan.inputs if i.is_held]
-    bound = [i for i in plan.inputs if not i.is_held]
+    keys = [i for i in plan.inputs if i.key is not None]
+    bound = [i for i in plan.inputs if not i.is_held and i.key is None]
     pruned = [i for i in held if i.is_pruned]
     donated = [i for i in bound if i.is_donated]
     parts = [f"{len(bound)} bound at each call ({_bytes(bound)})"]
     parts += [f"{len(donated)} of them donated by the caller"] if donated else []
+    parts += [f"{len(keys)} keys, read at each call ({_bytes(keys)})"] if keys else []
     parts += [f"{len(held)} held by the plan ({_bytes(held)})"] if held else []
     parts += [f"{len(pruned)} of them pruned: computed once, at capture"] if pruned else []
     return f"{len(plan.inputs)} inputs: {', '.join(parts)}"

@@ -42,6 +42,7 @@ class MemoryReport:
         donated_input_bytes: of the inputs among them.
         held_bytes: of the inputs that the plan itself holds: buffers that it closes over, and what
             was pruned. They go with the plan.
+        key_bytes: of the inputs that are keys of encryption. Their context holds them.
         pruned_bytes: of what was computed once, at capture, because it depends on no argument.
         measured_bytes: as `peak_bytes` of units, with the temporaries that XLA states for each
             executable; None until measured.
@@ -60,9 +61,11 @@ class MemoryReport:
     pruned_bytes: int = 0
     measured_bytes: int | None = None
     call_bytes: int | None = None
+    key_bytes: int = 0
 
     def _rows(self) -> list[tuple[str, int | None]]:
         call = [] if self.call_bytes is None else [("held by native calls", self.call_bytes)]
+        keys = [("keys, of these", self.key_bytes)] if self.key_bytes else []
         return [
             ("peak, planned", self.peak_bytes),
             *call,
@@ -73,6 +76,7 @@ class MemoryReport:
             ("donated", self.donated_bytes),
             ("donated by the caller", self.donated_input_bytes),
             ("inputs", self.input_bytes),
+            *keys,
             ("held by the plan", self.held_bytes),
             ("pruned, of these", self.pruned_bytes),
             ("outputs", self.output_bytes),
@@ -126,6 +130,7 @@ def units_report(plan: Plan) -> MemoryReport:
         donated_bytes=sum(_bytes_taken(p, values) for p in pairs),
         donated_input_bytes=sum(inputs),
         held_bytes=sum(values[v].size for v, i in enumerate(plan.inputs) if i.is_held),
+        key_bytes=sum(values[v].size for v, i in enumerate(plan.inputs) if i.key is not None),
         pruned_bytes=sum(values[v].size for v, i in enumerate(plan.inputs) if i.is_pruned),
     )
 

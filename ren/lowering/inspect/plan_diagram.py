@@ -62,6 +62,8 @@ def _edge(source: dict[int, int], value: int, target: int, specs: Sequence[Spec]
 
 def _input_box(k: int, source: Input) -> Box:
     what, when = ("held", "held by the plan") if source.is_held else ("input", "bound at each call")
+    if source.key is not None:
+        what, when = "key", f"{source.key}, read at each call"
     shape = extent(source.spec)
     return Box(
         op=what,

@@ -11,7 +11,7 @@ import attrs
 from ren.core import op as ops
 from ren.core.node import Node
 from ren.core.printer import body_name
-from ren.core.spec import BufferArg, PlaceholderArg, ScalarArg, Spec
+from ren.core.spec import KEY, BufferArg, PlaceholderArg, ScalarArg, Spec
 from ren.lowering.program.graph import Call, Graph, Kernel, Slice
 from ren.lowering.program.instructions import Table
 
@@ -22,6 +22,7 @@ Donations = tuple[tuple[int, int], ...]
 class Input:
     """An array that a plan reads: of a buffer held by the plan, or bound at each call.
 
+    A key is bound too: each call finds it by the id of the keys of its arguments.
     `is_pruned` marks a held buffer that the captured function computed, once, at capture.
     `is_donated` marks a bound one that its caller gives away: a result may stand in its buffer.
     """
@@ -35,6 +36,12 @@ class Input:
     def is_held(self) -> bool:
         """True for a buffer that the plan itself holds."""
         return isinstance(self.arg, BufferArg)
+
+    @property
+    def key(self) -> str | None:
+        """The name of the key of encryption that it is a part of; None for other inputs."""
+        arg = self.arg
+        return arg.label if isinstance(arg, PlaceholderArg) and arg.how == KEY else None
 
 
 def _kernel_name(unit: KernelUnit) -> str:

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ren.poly import Poly
+from ren.poly.key_ids import KeyId
 from ren.poly.poly import realize_polys
 from ren.poly.symbolic import Aside, Length
 from ren.schemes.ckks.arithmetic import automatic as arithmetic
@@ -66,19 +67,18 @@ class Ciphertext(CiphertextData, Stored):
 
     def __ren_parts__(self) -> tuple[tuple[Any, ...], Hashable]:
         x = _ready(self)
-        static = (x.layout.static, x.level, x.key_id, x.params, x.own_scale, is_manual())
+        static = (x.layout.static, x.level, x.params, x.own_scale, is_manual())
         tail = x.layout.tail
         value = tail.value if tail.has_value else None
-        return (*x.polys, Length(x.layout.length), Aside(x.noise), value), static
+        length, noise, key_id = Length(x.layout.length), Aside(x.noise), KeyId(x.key_id)
+        return (*x.polys, length, noise, value, key_id), static
 
     @classmethod
     def __ren_whole__(cls, parts: Sequence[Any], static: Any) -> Ciphertext:
-        (*polys, length, noise, value), (fixed, level, key_id, params, scale, _) = parts, static
+        (*polys, length, noise, value, key_id), (fixed, level, params, scale, _) = parts, static
         layout = Layout.of_static(length.count, fixed, value).on(params.slots)
-        kept = kept_context(key_id)
-        return cls(
-            tuple(polys), level, layout, key_id, params, noise.value, own_scale=scale, keeps=kept
-        )
+        polys, key_id, kept = tuple(polys), key_id.value, kept_context(key_id.value)
+        return cls(polys, level, layout, key_id, params, noise.value, own_scale=scale, keeps=kept)
 
     def __repr__(self) -> str:
         mark = ", INSECURE" if self.params.is_insecure else ""

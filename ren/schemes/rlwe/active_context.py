@@ -8,6 +8,7 @@ hash of keys. A context that was read is compared with those that live before it
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import threading
 import weakref
@@ -19,6 +20,12 @@ from typing import Any, Protocol, TypeVar
 import attrs
 
 from ren.core.errors import ContextError
+from ren.core.node import placeholder
+from ren.core.spec import KEY
+from ren.lowering.devices.devices import claim_of
+from ren.poly import Poly
+from ren.poly.key_ids import KeyInput, SymbolicKeyId, symbol_of_key
+from ren.poly.poly import from_node
 from ren.poly.realization import is_capturing
 from ren.schemes.rlwe.keychain import Keychain
 from ren.schemes.rlwe.keys import SwitchingKey
@@ -58,35 +65,42 @@ class RlweContext(Protocol[P]):
 
 AnyContext = RlweContext[Any]  # of any scheme: `key_id` tells them apart
 
-_active: ContextVar[tuple[AnyContext, ...]] = ContextVar("ren_active", default=())
-# A declared piece of state: live contexts, in the order of their making. Weak, so it frees nothing.
-_live: weakref.WeakKeyDictionary[AnyContext, int] = weakref.WeakKeyDictionary()
+# Each context with whether a function that is captured entered it.
+_active: ContextVar[tuple[tuple[AnyContext, bool], ...]] = ContextVar("ren_active", default=())
+# Declared pieces of state: live contexts by `key_id`, each with its number in the order of their
+# making. All is weak: those of one `key_id` live as long as one of them.
+_Serials = weakref.WeakKeyDictionary[AnyContext, int]
+_live: weakref.WeakKeyDictionary[AnyContext, _Serials] = weakref.WeakKeyDictionary()
+_by_id: weakref.WeakValueDictionary[str, _Serials] = weakref.WeakValueDictionary()
+_recent: weakref.WeakValueDictionary[str, AnyContext] = weakref.WeakValueDictionary()
 _serials = itertools.count()
 _lock = threading.RLock()  # `register` runs inside `admission` too
 
 
 def push(context: AnyContext) -> None:
     """Make `context` the active one of this thread or task."""
-    _active.set((*_active.get(), context))
+    _active.set((*_active.get(), (context, is_capturing())))
 
 
 def pop(context: AnyContext) -> None:
     """End the latest activation of `context`."""
     stack = list(_active.get())
-    del stack[max(i for i, active in enumerate(stack) if active is context)]
+    del stack[max(i for i, (active, _) in enumerate(stack) if active is context)]
     _active.set(tuple(stack))
 
 
 def active_context(kind: type[P]) -> RlweContext[P] | None:
     """The context of the innermost `with` block of this thread or task, if of these parameters."""
     stack = _active.get()
-    return stack[-1] if stack and isinstance(stack[-1].params, kind) else None
+    return stack[-1][0] if stack and isinstance(stack[-1][0].params, kind) else None
 
 
 def register(context: AnyContext) -> None:
     """Let ciphertexts with the `key_id` of `context` find it while it lives."""
     with _lock:
-        _live[context] = next(_serials)
+        others = _by_id.setdefault(context.key_id, weakref.WeakKeyDictionary())
+        others[context] = next(_serials)
+        _live[context] = others
 
 
 @contextmanager
@@ -97,30 +111,36 @@ def admission(keys: Keychain, what: str) -> Iterator[None]:
         ContextError: a live context has the same `key_id` and a key of one name that differs.
     """
     with _lock:
-        for context in list(_live):
-            if context.key_id == keys.key_id:
-                require_one_owner(context._keys, keys, what)
+        for context in list(_by_id.get(keys.key_id, ())):
+            require_one_owner(context._keys, keys, what)
         yield
 
 
 def live_context(key_id: str) -> AnyContext | None:
     """The live context of a `key_id`: the most capable one, among those the latest; or None."""
     with _lock:
-        found = [(c._keys.rank, serial, c) for c, serial in _live.items() if c.key_id == key_id]
+        found = [(c._keys.rank, serial, c) for c, serial in _by_id.get(key_id, {}).items()]
     return max(found, key=lambda entry: entry[:2])[2] if found else None
 
 
 def context_for(key_id: str, what: str) -> AnyContext:
     """The context to do `what` with, for data under `key_id`.
 
+    For an argument of a function that is captured, its keys are inputs of the plan. But a context
+    that the function itself enters is closed over, with its keys.
+
     Raises:
         ContextError: when the active context is another one, or none is active or alive.
     """
-    if stack := _active.get():
-        if stack[-1].key_id == key_id:
-            return stack[-1]
+    stack, symbol = _active.get(), symbol_of_key(key_id)
+    if symbol is not None and not (stack and stack[-1][1]):
+        return _Captured(symbol, what)
+    if stack:
+        active, _ = stack[-1]
+        if active.key_id == key_id:
+            return active
         raise ContextError(
-            f"{what} got data of the context {key_id[:8]} while {stack[-1].key_id[:8]} is active.",
+            f"{what} got data of the context {key_id[:8]} while {active.key_id[:8]} is active.",
             "Data and active context must belong together: their keys differ.",
             "Leave the `with` block, or enter the context that made the data.",
         )
@@ -158,6 +178,76 @@ def kept_context(key_id: str) -> Kept | None:
     """The live context of a `key_id`, kept alive; None at a capture, whose plan keeps none."""
     context = None if is_capturing() else live_context(key_id)
     return None if context is None else Kept(context)
+
+
+def keychain_for(key_id: str) -> Keychain:
+    """The keys that `context_for` finds now; it is the same object until a key is added."""
+    context = _recent[key_id] = context_for(key_id, "A replay")
+    return context._keys
+
+
+def recent_keychain(key_id: str) -> Keychain:
+    """Keys as of `keychain_for`; where that was asked before, maybe not all that are there now."""
+    context = None if _active.get() else _recent.get(key_id)
+    return keychain_for(key_id) if context is None else context._keys
+
+
+class _Captured:
+    """The context of an id that a captured function takes: its keys are inputs of the plan."""
+
+    def __init__(self, symbol: SymbolicKeyId, what: str) -> None:
+        self._context, self._symbol = context_for(symbol.captured, what), symbol
+        self.params, self._keys = self._context.params, self._context._keys
+        self.key_id: Any = symbol.stand_in
+        self._what = what
+
+    def relinearization_key(self) -> SwitchingKey:
+        """The key from s^2 to s, or MissingKeyError."""
+        what = self._what
+        return self._as_input(
+            "relinearization",
+            self._context.relinearization_key(),
+            lambda key_id: context_for(key_id, what).relinearization_key(),
+            lambda keys: keys.relinearization,
+        )
+
+    def galois_key(self, galois: int, what: str) -> SwitchingKey:
+        """The key of X -> X^galois for the call `what`, or MissingKeyError."""
+        return self._as_input(
+            f"galois {galois}",
+            self._context.galois_key(galois, what),
+            lambda key_id: context_for(key_id, what).galois_key(galois, what),
+            lambda keys: keys.galois[galois],
+        )
+
+    def decrypt(self, x: Any) -> Any:
+        """TracedValueError: a ciphertext has no value while a function is captured."""
+        return self._context.decrypt(dataclasses.replace(x, key_id=self._symbol.captured))
+
+    def _as_input(
+        self,
+        label: str,
+        key: SwitchingKey,
+        require: Callable[[str], SwitchingKey],
+        find: Callable[[Keychain], Any],
+    ) -> SwitchingKey:
+        """A key like `key` that is an input of the plan, the same for each use of a `label`."""
+        made = self._symbol.keys
+
+        def half(name: str, j: int, p: Poly) -> Poly:
+            given = KeyInput(
+                self._symbol, recent_keychain, keychain_for, require,
+                lambda keys: getattr(find(keys), name)[j],
+            )  # fmt: skip
+            spec, claim = p.node.spec, claim_of(p.limbs)
+            return from_node(placeholder(spec, claim, given, KEY, f"{label} {name}{j}"))
+
+        if label not in made:
+            b, a = (
+                tuple([half(name, j, p) for j, p in enumerate(getattr(key, name))]) for name in "ba"
+            )
+            made[label] = SwitchingKey(b, a, b"")
+        return made[label]
 
 
 def same_key(a: str, b: str, what: str) -> None:

@@ -99,7 +99,7 @@ def test_two_contexts_of_equal_parameters_through_one_jitted_function(small_para
         a, b = np.random.default_rng(seed).uniform(-1, 1, (2, owner.slots))
         got = jitted(owner.encrypt(a), owner.encrypt(b))
         assert error(got.decrypt(), expected(a, b)) < BAR
-    assert jitted.cache_info().misses == 2
+    assert jitted.cache_info().misses == 1
 
 
 def test_jax_jit_with_the_server_as_an_argument(ctx, data, x64):

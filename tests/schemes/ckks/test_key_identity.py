@@ -53,6 +53,8 @@ def own_process(monkeypatch) -> SimpleNamespace:
     """From here on this process knows no context and no ledger of before, but those in here."""
     known = SimpleNamespace(live=weakref.WeakKeyDictionary(), ledgers={})
     monkeypatch.setattr(active, "_live", known.live)
+    monkeypatch.setattr(active, "_by_id", weakref.WeakValueDictionary())
+    monkeypatch.setattr(active, "_recent", weakref.WeakValueDictionary())
     monkeypatch.setattr(ledger, "_ledgers", known.ledgers)
     return known
 
