@@ -401,9 +401,10 @@ def test_a_frozen_error_is_that_of_dataclasses(names: dict) -> None:
     assert names["x"].level == level
 
 
-def test_a_symbolic_divisor_is_static_or_refused(names: dict) -> None:
+def test_a_symbolic_divisor_is_static_or_an_input(names: dict) -> None:
     x = names["x"]
+    for options in ({}, {"static_argnames": "k"}):
+        halved = ren.jit(**options)(lambda a, k: a / k)(x, 2.0)
+        np.testing.assert_allclose(halved.decrypt(), [0.5, 1.0, 1.5], atol=1e-6)
     with pytest.raises(errors.TracedValueError, match="static_argnames='k'"):
-        ren.jit(lambda a, k: a / k)(x, 2.0)
-    halved = ren.jit(static_argnames="k")(lambda a, k: a / k)(x, 2.0)
-    np.testing.assert_allclose(halved.decrypt(), [0.5, 1.0, 1.5], atol=1e-6)
+        ren.jit(lambda a, k: a + 1 / k)(x, 2.0)

@@ -148,9 +148,17 @@ class Symbolic:
             self._encoded[key] = placeholder(spec, claim, made, "ENCODE")
         return self._encoded[key]
 
-    def map(self, function: Callable[[Any], Any]) -> Symbolic:
-        """function(value), computed on the host at each call."""
-        return Symbolic(function(self.sample), lambda v: function(self._read(v)), self.name)
+    def map(
+        self, function: Callable[[Any], Any], of_ones: Callable[[Any], Any] | None = None
+    ) -> Symbolic:
+        """function(value), computed on the host at each call.
+
+        The result has the type of function(sample). Samples are zeros; for a function that does
+        not take them, `of_ones` takes ones.
+        """
+        sample = self.sample
+        made = function(sample) if of_ones is None else of_ones(sample + 1)
+        return Symbolic(made, lambda v: function(self._read(v)), self.name)
 
     # ---------------------------------------------------------------- arithmetic on the host
 

@@ -10,13 +10,17 @@ import dataclasses
 import operator
 from collections.abc import Callable
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
 import attrs
 import numpy as np
 
 from ren.core.errors import ParameterError
+from ren.core.ring import Domain
+from ren.lowering.kernels import embedding
 from ren.poly import Poly
+from ren.poly.poly import from_array
 from ren.poly.realization import capture_serial
 from ren.poly.symbolic import Symbolic
 from ren.schemes.ckks.arithmetic.evolve import (
@@ -31,7 +35,7 @@ from ren.schemes.ckks.arithmetic.evolve import (
 from ren.schemes.ckks.arithmetic.lazy_product import LazySum, lazy_sum_of, pending_of
 from ren.schemes.ckks.arithmetic.operation_hooks import circuit, in_circuit, operation, told_if_zero
 from ren.schemes.ckks.encoding.ciphertext_data import CiphertextData, CiphertextT, known_length
-from ren.schemes.ckks.encoding.layout import Layout, Tail
+from ren.schemes.ckks.encoding.layout import LEFTOVERS, Layout, Tail
 from ren.schemes.ckks.encoding.plaintext import (
     Plaintext,
     check_factor,
@@ -187,6 +191,14 @@ class Automatic:
         layout = x.layout.with_tail(x.layout.tail.times(Tail(value=value)))
         return self.summed(x, terms.map(lambda p: p * value, noise), x.level, layout)
 
+    @operation("a product with an integer", np.multiply, is_method=True)
+    def multiply_traced_integer(self, x: CiphertextT, value: Any) -> CiphertextT:
+        """x * value for an integer that JAX traces, exact, at the same level and scale."""
+        terms = self.addend(x)
+        noise = noises.scaled(terms.noise, value, is_public=in_circuit())
+        layout = x.layout.with_tail(x.layout.tail.times(LEFTOVERS))
+        return self.summed(x, terms.map(partial(_times_traced, value), noise), x.level, layout)
+
     @operation("a product with a number", np.multiply, is_method=True)
     def multiply_scalar(self, x: CiphertextT, value: complex | Symbolic) -> CiphertextT:
         """x * value in every slot, encoded at the scale of the level."""
@@ -200,6 +212,11 @@ class Automatic:
         layout = _scalar_layout(x, value, x.layout.tail.times(Tail(value=value)))
         terms = LazySum(tuple(c * factor for c in x.polys), noise=noise)
         return self.multiplied(x, terms, scale, layout)
+
+
+def _times_traced(value: Any, p: Poly) -> Poly:
+    limbs = embedding.evaluated_constant(value, p.ring.moduli, p.ring.n)
+    return p * from_array(limbs, p.ring, Domain.NTT)
 
 
 AUTOMATIC = Automatic()

@@ -16,6 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ren.core.errors import ParameterError
+from ren.lowering.devices.devices import is_tracer
+from ren.lowering.kernels import embedding
 from ren.poly.symbolic import SymbolicLength, as_symbol
 from ren.schemes.ckks.arithmetic.automatic import check_plain
 from ren.schemes.ckks.arithmetic.evolve import evolve_layout, need_level
@@ -82,7 +84,10 @@ def array_operand(x: CiphertextT, values: Any, what: str) -> tuple[CiphertextT, 
         The ciphertext, and the array or symbol [*batch, length] to be encoded.
     """
     symbol = as_symbol(values)
-    array = as_numbers(values) if symbol is None else np.empty(symbol.shape, np.bool)
+    if is_tracer(values):
+        array = embedding.as_floats(values)
+    else:
+        array = as_numbers(values) if symbol is None else np.empty(symbol.shape, np.bool)
     given, length = array if symbol is None else symbol, x.layout.length
     is_free = isinstance(length, SymbolicLength) and x.layout.shape is None
     if is_free and array.shape and array.shape[-1] == length.sample:  # type: ignore[attr-defined]
@@ -97,18 +102,24 @@ def array_operand(x: CiphertextT, values: Any, what: str) -> tuple[CiphertextT, 
         target: Shape = (*result, x.slots)  # a number of each batch, in all slots
 
         def flat(values: Any) -> NDArray:
-            numbers = np.broadcast_to(np.asarray(values), result)
-            return np.broadcast_to(numbers[..., None], target)
+            numbers = _broadcast(values, result)
+            return _broadcast(numbers[..., None], target)
 
     else:
         axes, inner = array.shape[: -len(core)], result[-len(core) :]
         x = repeated(x, core, inner)
 
         def flat(values: Any) -> NDArray:
-            wide = np.broadcast_to(np.asarray(values), axes + inner)
+            wide = _broadcast(values, axes + inner)
             return wide.reshape(*axes, math.prod(inner))
 
     return x, flat(array) if symbol is None else symbol.map(flat)
+
+
+def _broadcast(values: Any, shape: Shape) -> Any:
+    if is_tracer(values):
+        return embedding.filled(values, shape)
+    return np.broadcast_to(np.asarray(values), shape)
 
 
 def encoded_operand(

@@ -13,6 +13,8 @@ import numpy as np
 
 from ren.core.errors import OperandError
 from ren.lowering.devices.devices import is_tracer, is_tracing
+from ren.lowering.kernels import embedding
+from ren.poly.batching import stacked_arrays
 from ren.poly.symbolic import Symbolic, as_symbol
 from ren.schemes.ckks.arithmetic.automatic import AUTOMATIC, Automatic
 from ren.schemes.ckks.arithmetic.evolve import fills_slots
@@ -26,7 +28,7 @@ from ren.schemes.ckks.circuits.broadcasting import (
 )
 from ren.schemes.ckks.encoding.ciphertext_data import CiphertextData, CiphertextT, known_length
 from ren.schemes.ckks.encoding.encoder import as_numbers
-from ren.schemes.ckks.encoding.plaintext import Plaintext, as_slots
+from ren.schemes.ckks.encoding.plaintext import Plaintext, encode
 
 # A function of a mode, a ciphertext, and one kind of other operand.
 Operation = Callable[[Automatic, Any, Any], Any]
@@ -58,7 +60,11 @@ class Operator:
             return self.plaintext(mode, *plain_operand(x, other, self.name))
         if isinstance(other, Symbolic):
             return self._symbolic(mode, x, other)
-        if isinstance(other, np.ndarray | jax.Array) and other.ndim == 0 and not is_tracer(other):
+        if isinstance(other, list | tuple) and any(map(is_tracer, other)):
+            other = stacked_arrays(*other)
+        if is_tracer(other):
+            return self._traced(mode, x, other)
+        if isinstance(other, np.ndarray | jax.Array) and other.ndim == 0:
             other = as_numbers(other).item()
         if isinstance(other, np.timedelta64):
             return NotImplemented
@@ -69,8 +75,6 @@ class Operator:
         if isinstance(other, numbers.Complex):
             return self.number(mode, x, complex(other))
         if isinstance(other, np.ndarray | list | tuple | jax.Array):
-            if is_tracer(other):
-                as_slots(other, x.slots)  # raises: encoding happens on the host
             return self.array(mode, x, other)
         is_text, kind = isinstance(other, str | bytes | bytearray), type(other)
         if not is_text and any(hasattr(kind, f"__{m}{self.method}__") for m in ("r", "")):
@@ -86,6 +90,14 @@ class Operator:
         if value.dtype.kind == "c":
             return self.number(mode, x, complex(value))
         return self.number(mode, x, float(value)) if value.dtype.kind in "iuf" else NotImplemented
+
+    def _traced(self, mode: Automatic, x: CiphertextT, other: Any) -> CiphertextT:
+        """By the shape and type of what JAX traces."""
+        if mode is MANUAL:
+            as_numbers(other)  # raises: scales of manual mode are not those of a traced encoding
+        if other.ndim:
+            return self.array(mode, x, other)
+        return (self.integer if other.dtype.kind in "iub" else self.number)(mode, x, other)
 
     def _symbolic(self, mode: Automatic, x: CiphertextT, other: Symbolic) -> CiphertextT:
         """By the type of what is known at each call of a captured function."""
@@ -128,13 +140,33 @@ def _plus_number(mode: Automatic, x: CiphertextT, value: Any) -> CiphertextT:
     """
     is_traced = mode is AUTOMATIC and is_tracing() and not in_circuit()
     if is_traced and x.layout.tail.is_zero and not fills_slots(x):
-        values = np.full((known_length(x) or 0,), value)
-        return _plus_array(mode, x, values.reshape(x.layout.shape or -1))
+        shape = x.layout.shape or (known_length(x) or 0,)
+        return _plus_array(mode, x, _full(value, shape))
+    if is_tracer(value):
+        return mode.add_plain(x, encode(value, x.params, x.level))
     return mode.add_scalar(x, value)
 
 
+def _full(value: Any, shape: tuple[int, ...]) -> Any:
+    return embedding.filled(value, shape) if is_tracer(value) else np.full(shape, value)
+
+
 def _minus_number(mode: Automatic, x: CiphertextT, value: Any) -> CiphertextT:
+    if is_tracer(value):  # of a type that may have no sign
+        value = embedding.as_floats(value)
     return _plus_number(mode, x, -value)
+
+
+def _times_number(mode: Automatic, x: CiphertextT, value: Any) -> CiphertextT:
+    if is_tracer(value):
+        return mode.multiply_plain(x, encode(value, x.params, x.level))
+    return mode.multiply_scalar(x, value)
+
+
+def _times_integer(mode: Automatic, x: CiphertextT, value: Any) -> CiphertextT:
+    if is_tracer(value):
+        return mode.multiply_traced_integer(x, value)
+    return mode.multiply_integer(x, value)
 
 
 SUM = Operator(
@@ -154,7 +186,7 @@ PRODUCT = Operator(
     "mul",
     Automatic.multiply,
     Automatic.multiply_plain,
-    Automatic.multiply_integer,
-    Automatic.multiply_scalar,
+    _times_integer,
+    _times_number,
     _times_array,
 )

@@ -19,6 +19,8 @@ import numpy as np
 
 from ren.core.errors import OperandError, ParameterError
 from ren.core.user_frame import user_line
+from ren.lowering.devices.devices import is_tracer
+from ren.lowering.kernels import embedding
 from ren.poly.symbolic import Symbolic
 from ren.schemes.ckks.encoding.ciphertext_data import CiphertextData, batch_of
 from ren.schemes.ckks.encoding.encoder import as_numbers
@@ -202,7 +204,9 @@ def refuse_jax(x: Any, call: str) -> NoReturn:
 def inverted(other: Any) -> Any:
     """1/other for numbers and arrays, without zeros."""
     if isinstance(other, Symbolic):
-        return 1 / other
+        return other.map(inverted, lambda ones: 1 / ones)
+    if is_tracer(other):
+        return embedding.inverse(other)
     if isinstance(other, CiphertextData) or not isinstance(
         other, numbers.Number | np.generic | np.ndarray | jax.Array | list | tuple
     ):

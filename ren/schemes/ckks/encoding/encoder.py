@@ -21,7 +21,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ren.core.errors import ParameterError
+from ren.core.errors import ParameterError, TracedValueError
+from ren.lowering.devices.devices import is_tracer
 from ren.lowering.runtime.host_arrays import empty
 
 _LARGEST_INTEGER = 1 << 62  # what goes into int64, with room for a sum
@@ -41,6 +42,12 @@ def as_numbers(values: Any) -> NDArray:
                 "Fill them first, values.filled(0.0), and encrypt the mask if it matters.",
             )
         values = values.data
+    if is_tracer(values):
+        raise TracedValueError(
+            "The numbers of a traced array were needed.",
+            "Inside a JAX transformation it has none; + - * / of a ciphertext with it are traced.",
+            "Pass the array as a constant, or encode it outside the traced function.",
+        )
     try:
         z = np.asarray(values)
     except ValueError:  # rows of several lengths
@@ -74,6 +81,12 @@ def _slot_tables(half: int) -> tuple[NDArray[np.intp], NDArray[np.complex128]]:
 @lru_cache(maxsize=32)
 def _scaled_untwist(slots: int, scale: float) -> NDArray[np.complex128]:
     return _slot_tables(slots)[1].conj() * (scale / slots)
+
+
+@lru_cache(maxsize=32)
+def transform_tables(slots: int, scale: float) -> tuple[NDArray[np.intp], NDArray[np.complex128]]:
+    """For a traced encoding: the slot at each place of the transform, and the scaled twists."""
+    return np.argsort(_slot_tables(slots)[0]), _scaled_untwist(slots, scale)
 
 
 def encode(values: ArrayLike, n: int, slots: int, scale: Fraction | int) -> NDArray[np.float64]:

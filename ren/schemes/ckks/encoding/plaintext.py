@@ -20,15 +20,16 @@ from ren.core.listed import Listed
 from ren.core.ring import Domain, RingSpec
 from ren.core.spec import Spec
 from ren.lowering.devices.devices import concretely, is_tracer
+from ren.lowering.kernels import embedding
 from ren.lowering.runtime.host_arrays import centered
 from ren.poly import Poly
-from ren.poly.poly import bounded, from_node
+from ren.poly.poly import bounded, from_array, from_node
 from ren.poly.realization import has_placeholder, not_capturing
 from ren.poly.symbolic import Aside, Length, Symbolic, Unfit, as_symbol
 from ren.schemes.ckks.encoding import encoder, serialization
 from ren.schemes.ckks.encoding.display import plaintext_page
 from ren.schemes.ckks.encoding.encoder import as_numbers
-from ren.schemes.ckks.encoding.layout import Layout, Tail
+from ren.schemes.ckks.encoding.layout import LEFTOVERS, Layout, Tail
 from ren.schemes.ckks.encoding.refusals import (
     made_by,
     no_assignment,
@@ -180,6 +181,40 @@ class Encoded:
     is_zero: bool
 
 
+def _encode_traced(
+    values: Any, params: Parameters, level: int, blocks: int, bound: float | None
+) -> Plaintext:
+    """The plaintext of an array that JAX traces, encoded in float64 inside the traced program.
+
+    Nothing raises there: the noise of values that do not fit is unknown, and `decrypt` tells.
+    """
+    z, scale = embedding.as_floats(values), float(params.scale(level))
+    ring = gadget_of(params).extended(params.ring(level))
+    layout, domain = Layout(None, z.dtype.kind == "c", tail=LEFTOVERS), Domain.COEFF
+    if z.ndim == 0:
+        integers = embedding.constant(z, scale)
+        if layout.is_complex:
+            limbs = embedding.constant_polynomial(integers, ring.n)
+            limbs = embedding.residues(limbs, ring.moduli)
+        else:
+            limbs = embedding.evaluated_constant(integers[0], ring.moduli, ring.n)
+            domain = Domain.NTT
+    else:
+        _check_not_empty(values, z)
+        length = z.shape[-1]
+        blocks = max(blocks, -(-length // params.slots))
+        layout = Layout(length, layout.is_complex, blocks)
+        z = embedding.in_blocks(z, blocks, params.slots) if blocks > 1 else z
+        tables = encoder.transform_tables(params.slots, scale)
+        integers = embedding.coefficients(z, *tables, ring.n)
+        limbs = embedding.residues(integers, ring.moduli)
+    q = params.ring(level).q
+    fits = embedding.fits(integers, q)
+    noise = noises.of_traced(z, fits, params, scale, bound)
+    wide = from_array(limbs, ring, domain).ntt()
+    return Plaintext(wide, level, layout, params, q.bit_length(), noise)
+
+
 def encoded(values: Any, params: Parameters, level: int, blocks: int = 1) -> Encoded:
     """The coefficients of real or complex `values`; arguments and errors as of `encode`."""
     z, layout = as_slots(values, params.slots, blocks)
@@ -198,13 +233,16 @@ def encode(
     """The plaintext of real or complex `values` [*batch, k] at `level`; errors as of `ctx.encode`.
 
     Leading axes are batch axes; a scalar fills all slots. Shorter vectors are padded with zeros,
-    longer ones cut into blocks of `params.slots`, at least as many as asked for. It is a program;
+    longer ones cut into blocks of `params.slots`, at least as many as asked for. Values that JAX
+    traces are encoded inside the traced program. It is a program;
     `at_once` it is computed, which does not wait for a plan of its own. `bound` is public, of the
     modulus of the values; None for the power of two above.
     """
     symbol = as_symbol(values)
     if symbol is not None:
         return _encode_symbol(symbol, params, level, blocks, bound)
+    if is_tracer(values):
+        return _encode_traced(values, params, level, blocks, bound)
     given = encoded(values, params, level, blocks)
     ring = gadget_of(params).extended(params.ring(level))
     noise = noises.of_values(given.values, params, float(params.scale(level)), bound)
@@ -295,19 +333,8 @@ def _room(level: int, params: Parameters) -> int:
 
 def as_slots(values: Any, slots: int, blocks: int = 1) -> tuple[NDArray, Layout]:
     """Values as a float64 or complex128 array, cut into `blocks` or more, and their layout."""
-    if is_tracer(values):
-        raise TracedValueError(
-            "A traced array was to be encoded into a plaintext.",
-            "Encoding happens on the host, with concrete numbers.",
-            "Encode outside the traced function (ctx.encode) and pass the plaintext in.",
-        )
     z = as_numbers(values)
-    if z.dtype.kind not in "biufc" or z.size == 0:
-        raise ParameterError(
-            f"A {type(values).__name__} was to be encoded: dtype {z.dtype}, shape {z.shape}.",
-            "Slots hold real or complex numbers, at least one; rows have one length.",
-            "Pass a NumPy array or a list of numbers.",
-        )
+    _check_not_empty(values, z)
     is_complex = z.dtype.kind == "c"
     z = z.astype(np.complex128 if is_complex else np.float64)
     if z.ndim == 0:
@@ -318,6 +345,15 @@ def as_slots(values: Any, slots: int, blocks: int = 1) -> tuple[NDArray, Layout]
         z = np.pad(z, [(0, 0)] * (z.ndim - 1) + [(0, blocks * slots - length)])
         z = z.reshape(*z.shape[:-1], blocks, slots)
     return z, Layout(length, is_complex, blocks)
+
+
+def _check_not_empty(values: Any, z: Any) -> None:
+    if z.dtype.kind not in "biufc" or z.size == 0:
+        raise ParameterError(
+            f"A {type(values).__name__} was to be encoded: dtype {z.dtype}, shape {z.shape}.",
+            "Slots hold real or complex numbers, at least one; rows have one length.",
+            "Pass a NumPy array or a list of numbers.",
+        )
 
 
 def _check_size(z: NDArray, coefficient: int, level: int, params: Parameters) -> None:

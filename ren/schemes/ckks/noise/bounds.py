@@ -57,6 +57,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ren.core.errors import ParameterError
 from ren.lowering.devices.devices import is_tracer
+from ren.lowering.kernels import embedding
 from ren.poly.batching import chosen, stacked_arrays
 from ren.poly.symbolic import Symbolic, derived
 from ren.schemes.ckks.parameters.parameters import Parameters
@@ -158,6 +159,29 @@ def _of_values(
     noise[..., 0] = _rounded_up(public_bound(largest, least) if bound is None else bound)
     noise[..., 1] += noise[..., 0] * np.float32(FLOAT64)
     return _limited(noise)
+
+
+def of_traced(
+    values: Any, fits: Any, params: Parameters, scale: float, bound: float | None
+) -> Noise:
+    """Noise of slots [*batch, k], or of a number, that JAX traces; unknown where they do not fit.
+
+    Args:
+        values, scale, bound: as in `of_values`; beyond a stated bound noise is unknown, too.
+        fits: bool [*batch], whether the coefficients lie below the modulus.
+    """
+    fixed = np.zeros(WIDTH, np.float32)
+    if values.ndim:
+        fixed[[2, 3]] = math.sqrt(2 * params.slots / 12) / scale
+    else:
+        fixed[1] = math.sqrt(0.5) / scale
+    sizes = embedding.largest(values)
+    known = embedding.public_bound(sizes, _LEAST_BOUND)
+    if bound is not None:
+        fits = fits & embedding.is_within(sizes, bound / _NEARLY)
+        known = known * 0 + np.float32(_rounded_up(bound))
+    noise = known[..., None] * (_IS_BOUND + np.float32(FLOAT64) * _OFFSET) + fixed
+    return chosen(fits[..., None], noise, np.float32(np.nan))
 
 
 def _of_number(unit: float, least: float, size: float) -> NDArray[np.float32]:
@@ -262,7 +286,9 @@ def scaled(a: Noise, factor: Any, is_public: bool = True) -> Noise:
     return derived(partial(_scaled, is_public), on_host(a), factor)
 
 
-def _scaled(is_public: bool, a: Noise, factor: int) -> Noise:
+def _scaled(is_public: bool, a: Noise, factor: Any) -> Noise:
+    if is_tracer(factor):
+        return _limited(a * embedding.public_bound(embedding.largest(factor), 1.0))
     size = min(abs(factor), 2 * LARGEST)
     return _limited(a * np.float32(size if is_public or not size else public_bound(size)))
 

@@ -1,0 +1,208 @@
+"""Numbers and arrays that JAX traces, in sums, products and quotients of ciphertexts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import ren
+from ren.core.errors import OperandError, TracedValueError
+from ren.lowering.kernels import embedding
+from ren.schemes import ckks
+from ren.schemes.ckks.encoding import encoder
+
+V = np.array([1.5, 0.5, -0.5, 1.0])
+W = np.array([0.5, -1.0, 2.0, 0.25])
+LONG = np.linspace(-1, 1, 100)  # of two blocks
+
+
+@pytest.fixture(scope="module")
+def ctx() -> ckks.Context:
+    """n = 2^7, depth 2, insecure."""
+    return ckks.context(params=ckks.Parameters.for_depth(2, n=128, security=None))
+
+
+@pytest.fixture(scope="module")
+def x(ctx: ckks.Context) -> ckks.Ciphertext:
+    return ctx.encrypt(V)
+
+
+def check(got: ckks.Ciphertext, want: Any, level: int | None = None) -> None:
+    """Numbers within the tracked error, and the level."""
+    bound = got.estimate.error_bound
+    assert bound < 1e-6 and (level is None or got.level == level)
+    assert got.shape == np.shape(want)
+    np.testing.assert_allclose(got.decrypt(), want, rtol=0, atol=bound)
+
+
+OPERATIONS = {  # with the levels that each takes of a float, and of an integer
+    "k * c": (lambda c, k: k * c, 1, 0),
+    "k - c": (lambda c, k: k - c, 0, 0),
+    "c - k": (lambda c, k: c - k, 0, 0),
+    "c / k": (lambda c, k: c / k, 1, 1),
+    "k * (c * c) + c": (lambda c, k: k * (c * c) + c, 2, 1),
+}
+
+
+@pytest.mark.parametrize("name", OPERATIONS)
+def test_numbers_are_encoded_inside_the_program(x: ckks.Ciphertext, name: str) -> None:
+    f, of_float, of_integer = OPERATIONS[name]
+    g = jax.jit(f)
+    for k in (2.5, -0.375):  # one trace
+        check(g(x, k), f(V, k), x.level - of_float)
+    check(g(x, -7), f(V, -7.0), x.level - of_integer)
+    check(g(x, W), f(V, W), x.level - of_float)
+
+
+def test_types_of_numbers(x: ckks.Ciphertext) -> None:
+    product, difference = jax.jit(lambda c, k: c * k), jax.jit(lambda c, k: c - k)
+    for k in (np.uint8(3), True, 0.5 - 2j, np.float16(0.5), W + 1j, np.arange(4)):
+        want = np.asarray(k).astype(complex if np.iscomplexobj(k) else float)
+        check(product(x, k), V * want)
+        check(difference(x, k), V - want)
+
+
+@pytest.mark.parametrize(
+    ("values", "other"),
+    [
+        (LONG[:64], 2.5),
+        (0.5, 2.5),
+        (0.5, W),
+        (np.stack([V, W]), 2.5),
+        (np.stack([V, W]), W),
+        (np.stack([V, W]), np.array([[2.0], [-3.0]])),
+        (V + 1j, W),
+        (LONG, 2.5),
+        (LONG, np.arange(100.0) / 8),
+    ],
+)
+def test_shapes_broadcast_as_in_numpy(ctx: ckks.Context, values: Any, other: Any) -> None:
+    y = ctx.encrypt(values)
+    got = jax.jit(lambda c, k: (c * k, k - c))(y, other)
+    for result, want in zip(got, (values * other, other - values), strict=True):
+        check(result, want)
+
+
+def test_a_row_broadcasts_over_a_matrix(ctx: ckks.Context) -> None:
+    matrix = ctx.encrypt(V).reshape(2, 2)
+    check(jax.jit(lambda c, k: c + k)(matrix, W[:2]), V.reshape(2, 2) + W[:2])
+
+
+def test_loops_carry_one_type(ctx: ckks.Context, x: ckks.Ciphertext) -> None:
+    steps, rows = jnp.arange(5.0), jnp.asarray(np.stack([V, W]))
+    for y, values in ((x, V), (ctx.encrypt(LONG[:64]), LONG[:64]), (ctx.encrypt(0.5), 0.5)):
+        check(jax.lax.scan(lambda c, v: (c + v, None), y, steps)[0], values + 10)
+        check(jax.lax.fori_loop(0, 3, lambda i, c: c - i, y), values - 3)
+    check(jax.lax.scan(lambda c, v: (c + v, None), x, rows)[0], V + V + W)
+    factors = jnp.array([2, 3, -1])
+    check(jax.lax.scan(lambda c, v: (c * v, None), x, factors)[0], V * -6, x.level)
+    check(jax.lax.cond(True, lambda c, k: c + k, lambda c, k: c - k, x, 2.0), V + 2)
+
+
+def test_vmap_maps_numbers_beside_ciphertexts(ctx: ckks.Context, x: ckks.Ciphertext) -> None:
+    rows = np.stack([V, W])
+    batch, two = ctx.encrypt(rows), jnp.array([2.0, -3.0])
+    column = np.array([[2.0], [-3.0]])
+    check(jax.vmap(lambda c, k: c * k)(batch, two), rows * column)
+    check(jax.vmap(lambda c, k: c + k)(batch, jnp.asarray(rows)), rows + rows)
+    check(jax.jit(jax.vmap(lambda c, k: c / k, in_axes=(None, 0)))(x, two), V / column)
+    many = jnp.array([[2.0, 3.0], [4.0, -5.0]])
+    sums = jax.vmap(lambda c, ks: jax.lax.scan(lambda d, k: (d + k, None), c, ks)[0])
+    check(jax.jit(sums)(batch, many), rows + np.array([[5.0], [-1.0]]))
+    twice = jax.vmap(jax.vmap(lambda c, k: c + k, in_axes=(None, 0)), in_axes=(None, 0))
+    check(jax.jit(twice)(x, many), V + np.asarray(many)[..., None])
+
+
+def test_lists_of_traced_numbers_are_arrays(x: ckks.Ciphertext) -> None:
+    check(jax.jit(lambda c, k, m: c * [k, m, k, 1.0])(x, 2.0, 3.0), V * [2, 3, 2, 1])
+
+
+def test_plaintexts_and_dot_products(ctx: ckks.Context, x: ckks.Ciphertext) -> None:
+    check(jax.jit(lambda c, k: c * ctx.encode(k) + ctx.encode(k, bound=2.0))(x, W), V * W + W)
+    ctx.rotation_keys([1 << i for i in range(6)])
+    check(jax.jit(lambda c, k: c.dot(k))(x, W), V @ W)
+    check(jax.jit(lambda c, k: c @ k)(x, W), V @ W)
+
+
+def test_a_jitted_function_of_ren_is_inlined(x: ckks.Ciphertext) -> None:
+    f = ren.jit(lambda c, k: c / k + k)
+    check(f(x, 2.5), V / 2.5 + 2.5)
+    check(f(x, 4.0), V / 4 + 4)
+    check(f(x, W), V / W + W)
+    assert f.cache_info().plans == 2
+    with pytest.raises(ckks.ParameterError, match="by zero"):
+        f(x, 0.0)
+
+
+def test_numbers_keep_float64_where_jax_does(x: ckks.Ciphertext) -> None:
+    with jax.enable_x64(True):
+        check(jax.jit(lambda c, k: c * k)(x, 0.1), V * 0.1)
+    check(jax.jit(lambda c, k: c * k)(x, 0.1), V * np.float64(np.float32(0.1)))
+
+
+@pytest.mark.parametrize(
+    ("f", "k"),
+    [
+        (lambda c, k: c / k, 0.0),
+        (lambda c, k: c + k, 1e30),
+        (lambda c, k: c * k, float("nan")),
+        (lambda c, k: c * k, float("inf")),
+        (lambda c, k: c * k, np.full(4, 1e38)),
+    ],
+)
+def test_what_does_not_fit_makes_the_error_unknown(x: ckks.Ciphertext, f: Any, k: Any) -> None:
+    y = jax.jit(f)(x, k)
+    assert np.isnan(y.estimate.error_bound)
+    with pytest.warns(ckks.MessageBoundWarning, match="the error of these numbers is unknown"):
+        y.decrypt()
+
+
+def test_a_stated_bound_is_kept_to(ctx: ckks.Context, x: ckks.Ciphertext) -> None:
+    f = jax.jit(lambda c, k: c + ctx.encode(k, bound=2.0))
+    assert f(x, W).estimate.message_bound <= 4.0
+    assert np.isnan(f(x, 2 * W).estimate.message_bound)
+
+
+def test_what_needs_the_value_raises(x: ckks.Ciphertext) -> None:
+    with pytest.raises(TracedValueError, match=r"Pass the array as a constant"):
+        jax.jit(lambda c, k: k @ c)(x, np.eye(4))
+    with pytest.raises(TracedValueError, match="static_argnums"):
+        jax.jit(lambda c, k: c**k)(x, 2)
+    with pytest.raises(OperandError, match="It takes an integer"):
+        jax.jit(lambda c, k: c.rotate(k))(x, 2)
+    with ckks.manual(), pytest.raises(TracedValueError):
+        jax.jit(lambda c, k: c * k)(x, 2.0)
+    with pytest.raises(ckks.DepthError, match="takes 1 level"):
+        jax.jit(lambda c, k: c * k)(x.drop_to(0), 2.0)
+    with pytest.raises(ckks.ParameterError, match=r"shapes \(4,\) and \(3,\)"):
+        jax.jit(lambda c, k: c * k)(x, np.ones(3))
+
+
+@pytest.mark.parametrize("slots", [8, 64, 512])
+def test_traced_coefficients_are_those_of_the_host(slots: int) -> None:
+    n, scale = 1024, 2.0**40
+    rng = np.random.default_rng(slots)
+    values = rng.uniform(-1, 1, (2, slots - 3)) + 1j * rng.uniform(-1, 1, (2, slots - 3))
+    tables = encoder.transform_tables(slots, scale)
+    with jax.enable_x64(True):
+        f = jax.jit(lambda z: embedding.coefficients(embedding.as_floats(z), *tables, n))
+        got = np.asarray(f(values))
+    want = encoder.encode(values, n, slots, int(scale))
+    assert np.abs(got - want).max() <= 1  # two transforms in float64 round alike but for the last
+
+
+def test_residues_of_traced_integers_are_exact() -> None:
+    moduli = (1073643521, 1032193)
+    numbers = [0, 1, -1, 3 * 2**40, -(2**62), 2**62 + 2**40, -12345678901, 2**39 - 1]
+    large = [2.0**100, -(2.0**90 + 2.0**50), 2.0**63, -1.0]
+    for given, dtype in ((numbers, np.int64), (large, np.float64), ([5, -7], np.int32)):
+        with jax.enable_x64(True):
+            limbs = np.asarray(
+                jax.jit(lambda c: embedding.residues(c, moduli))(np.array(given, dtype))
+            )
+        for row, q in zip(limbs, moduli, strict=True):
+            assert row.tolist() == [int(c) * 2**32 % q for c in given]
