@@ -65,21 +65,15 @@ a product beyond all in manual mode | MessageBoundError | 1e+300; wrap around
         x * 1e300
 np.concatenate of one ciphertext | OperandError | iterates; ckks.unstack
     np.concatenate(x)
-the sum along a batch | ParameterError | axis=0; (2, 3); batch axis; Write sum(ckks.unstack(ct))
-    batch.sum(axis=0)
-the mean along a batch | ParameterError | axis=-2; batch axis; sum(ckks.unstack(ct)) / 2
-    batch.mean(-2, keepdims=True)
-the sum of rows of a matrix | ParameterError | axis=-1; as one vector; Write ct @ np.ones(3)
-    matrix.sum(axis=-1)
 cumulative sums of columns | ParameterError | axis=0; one vector; np.tril(np.ones((2, 2))) @ ct
     matrix.cumsum(axis=0)
-an axis that is not there | ParameterError | axis=1; (3,); axis=-1; Write ct.sum()
+an axis that is not there | ParameterError | axis=1; (3,); from -1 to 0; Leave the axis out
     x.sum(1)
-two axes | ParameterError | axis=(0, 1); one integer; ct.reshape(-1)
+two axes | ParameterError | axis=(0, 1); one integer; one axis after another
     batch.sum(axis=(0, 1))
-keepdims by its place | ParameterError | axis=True; one integer; ct.sum()
+keepdims by its place | ParameterError | axis=True; one integer; Leave the axis out
     x.sum(True)
-the axis of a number | ParameterError | axis=0; (); takes no axis; ct.mean()
+the axis of a number | ParameterError | axis=0; (); A number has no axis
     ctx.encrypt(1.0).mean(axis=0)
 a batch that is rolled without an axis | ParameterError | (2, 3); no axis; roll(shift, axis=-1)
     batch.roll(1)
@@ -133,14 +127,34 @@ a slice of a batch without a key | MissingKeyError | ct[..., 1:3] needs the key
 rows without a key | MissingKeyError | ct[1:] needs the key for rotation by 3
     with ctx.server(rotations=[]):
         matrix[1:]
-a slice across blocks | ParameterError | slice [100:700]; 2 blocks of 512; multiple of 512
-    ctx.encrypt(np.ones(700))[100:]
+a slice across blocks at level 0 | DepthError | across the blocks; takes 1 level
+    ctx.encrypt(np.ones(700), level=0)[100:]
+a packing that is not there | ParameterError | pack='dense'; 'rows', 'columns' or 'flat'
+    ctx.encrypt(ROWS, pack="dense")
+columns of a table packed flat | ParameterError | (2, 3); gives rows; pack='columns'
+    matrix[:, 1]
+a row that is not there | ParameterError | indexed by 2; There are 2; from -2 to 1
+    matrix[2]
+a table by its columns and one packed flat | ParameterError | table by its columns; pack='columns'
+    columns + matrix
+a table by its columns and a row of numbers | ParameterError | table by its columns; w[None]
+    columns * ctx.encrypt([1.0, 2.0, 3.0])
+columns are reshaped | ParameterError | table by its columns; pack='flat'
+    columns.reshape(6)
+columns are rolled without an axis | ParameterError | roll(); along the columns; Pass axis=0
+    columns.roll(1)
+a product of other columns | ParameterError | (2, 3); (2, 4); one row for each of the 3 columns
+    columns @ np.ones((2, 4))
+other factors along an axis | ParameterError | axis 0; (3,); one number for each of the 2
+    columns.dot(np.ones(3), axis=0)
+an encrypted factor of a table packed flat | ParameterError | encrypted vector; pack='columns'
+    matrix.dot(ctx.encrypt([1.0, 2.0]), axis=0)
 a sum without keys | MissingKeyError | sum() needs; 1, 2, 4, 16, 32, 64, 128 and 256
     with ctx.server(rotations=[8]):
         x.sum()
 a sum under vmap without keys | MissingKeyError | sum() needs the keys; Call ctx.rotation_keys([1,
     fresh = ckks.context(params=ctx.params)
-    jax.vmap(lambda v: v.sum())(fresh.encrypt(ROWS))
+    jax.vmap(lambda v: v.sum())(fresh.encrypt(ROWS, pack="rows"))
 unpacking | OperandError | iterates; ct[i : i + 1]
     a, b, c = x
 """
@@ -157,7 +171,8 @@ def names() -> dict[str, Any]:
         "np": np, "jax": jax, "ren": ren, "ckks": ckks, "Decimal": Decimal, "Fraction": Fraction,
         "plan": plan, "ctx": ctx,
         "x": ctx.encrypt([1.0, 2.0, 3.0]), "y": ctx.encrypt([4.0, 5.0, 6.0]),
-        "ROWS": ROWS, "batch": ctx.encrypt(ROWS), "matrix": ctx.encrypt(ROWS.ravel()).reshape(2, 3),
+        "ROWS": ROWS, "batch": ctx.encrypt(ROWS, pack="rows"), "matrix": ctx.encrypt(ROWS),
+        "columns": ctx.encrypt(ROWS, pack="columns"),
     }  # fmt: skip
 
 
@@ -280,12 +295,7 @@ def test_the_remedies_for_an_axis_compute_what_numpy_does(names: dict) -> None:
     ctx, shift = names["ctx"], 1
     for ct, axes in ((names["batch"], (0,)), (names["matrix"], (0, 1))):
         for axis in axes:
-            for method, arguments in (
-                ("sum", ()),
-                ("mean", ()),
-                ("cumsum", ()),
-                ("roll", (shift,)),
-            ):
+            for method, arguments in (("cumsum", ()), ("roll", (shift,))):
                 with pytest.raises(ckks.ParameterError) as caught:
                     getattr(ct, method)(*arguments, axis=axis)
                 told = caught.value.do.removeprefix("Write ").removesuffix(".")

@@ -149,7 +149,7 @@ def pad(d: Draw, x: str, twin: ClearCiphertext) -> str | None:
 @_operation(8)
 def reduction(d: Draw, x: str, _: ClearCiphertext) -> str:
     """sum, mean, cumsum, some with an axis."""
-    axis = d.pick(["", "", "", "-1", "axis=0"])
+    axis = d.pick(["", "", "", "-1", "axis=0", "axis=1"])
     return f"{x}.{d.pick(['sum', 'sum', 'mean', 'mean', 'cumsum'])}({axis})"
 
 

@@ -276,13 +276,14 @@ class ClearCiphertext:
         return self.made(np.imag(self.values), self.drift, cost=cost)
 
     def __getitem__(self, index: Any) -> ClearCiphertext:
-        """x[i:j] of each row along its first axis; x[..., i:j] along the last."""
-        if self.inner == 0:
+        """x[i] and x[i:j] along the first axis, also of a batch; x[..., i:j] along the last."""
+        if self.values.ndim == 0:
             raise RefusedError("a scalar has no slices")
-        rows = (slice(None),) * len(self.batch)
-        full = index if isinstance(index, tuple) else (*rows, index)
-        values, drift = self.values[full], self.drift[full]
-        return self.made(values, drift, inner=values.ndim - len(self.batch))
+        values, drift = self.values[index], self.drift[index]
+        if isinstance(index, tuple):
+            return self.made(values, drift, inner=values.ndim - len(self.batch))
+        is_gone = values.ndim < self.values.ndim and not self.batch  # an axis of numbers
+        return self.made(values, drift, inner=self.inner - is_gone)
 
     def reshape(self, *shape: Any) -> ClearCiphertext:
         """Each row in another shape."""
@@ -325,14 +326,16 @@ class ClearCiphertext:
     # ---------------------------------------------------------------- reductions
 
     def sum(self, axis: int | None = None) -> ClearCiphertext:
-        """The sum of each row."""
-        self._check_axis(axis)
+        """The sum of each row, or along an axis."""
+        if axis is not None and not self._is_along_rows(axis):
+            return self._along(axis, lambda z: z.sum(axis))
         cost = int(self.inner > 0 and self.length % self.slots != 0)
         return self.by_row(lambda z: z.sum(-1), inner=0, cost=cost)
 
     def mean(self, axis: int | None = None) -> ClearCiphertext:
-        """The mean of each row."""
-        self._check_axis(axis)
+        """The mean of each row, or along an axis."""
+        if axis is not None and not self._is_along_rows(axis):
+            return self._along(axis, lambda z: z.mean(axis))
         return self.by_row(lambda z: z.mean(-1), inner=0, cost=int(self.inner > 0))
 
     def dot(self, w: Any) -> ClearCiphertext:
@@ -348,8 +351,18 @@ class ClearCiphertext:
         return made.made(made.values.sum(-1), made.drift.sum(-1), inner=0)
 
     def _check_axis(self, axis: int | None) -> None:
-        if axis is not None and (self.inner != 1 or axis not in (-1, self.values.ndim - 1)):
+        if axis is not None and not self._is_along_rows(axis):
             raise RefusedError("an axis is that of the numbers of a vector")
+
+    def _is_along_rows(self, axis: int) -> bool:
+        return self.inner == 1 and axis in (-1, self.values.ndim - 1)
+
+    def _along(self, axis: int, function: Callable[[NDArray], NDArray]) -> ClearCiphertext:
+        """A sum or mean along a batch axis, or along one axis of a matrix."""
+        if not -self.values.ndim <= axis < self.values.ndim:
+            raise RefusedError("there is no such axis")
+        inner = self.inner - (axis % self.values.ndim >= len(self.batch))
+        return self.made(function(self.values), function(self.drift), inner=inner, cost=1)
 
     def cumsum(self, axis: int | None = None) -> ClearCiphertext:
         """The cumulative sums of each row, flat as in numpy.cumsum."""

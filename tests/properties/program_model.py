@@ -43,7 +43,7 @@ class Input:
     def source(self) -> str:
         """The line that encrypts."""
         level = "" if self.level is None else f", level={self.level}"
-        return f"{self.name} = ctx.encrypt({self.values}{level})"
+        return f'{self.name} = ctx.encrypt({self.values}{level}, pack="rows")'
 
 
 @attrs.frozen

@@ -146,7 +146,8 @@ def _eager_values(
     for item in program.inputs:
         with _caught() as caught:
             try:
-                values[item.name] = ctx.encrypt(input_values(item.values), level=item.level)
+                given = input_values(item.values)
+                values[item.name] = ctx.encrypt(given, level=item.level, pack="rows")
             except ren.RenError as error:
                 outcome.steps[item.name] = type(error).__name__
         if is_of_accuracy(caught):
@@ -276,7 +277,8 @@ def _encrypted(program: Program, is_second: bool) -> list[ckks.Ciphertext]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return [
-            ctx.encrypt(input_values(i.values, is_second), level=i.level) for i in program.inputs
+            ctx.encrypt(input_values(i.values, is_second), level=i.level, pack="rows")
+            for i in program.inputs
         ]
 
 

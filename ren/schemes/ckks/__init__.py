@@ -37,6 +37,7 @@ from ren.schemes.ckks.circuits.linear import LinearMap, linear
 from ren.schemes.ckks.circuits.matmul import matmul
 from ren.schemes.ckks.circuits.reductions import strided_sum
 from ren.schemes.ckks.circuits.shaping import concat, pad
+from ren.schemes.ckks.circuits.stacking import stack, unstack
 from ren.schemes.ckks.context import Context
 from ren.schemes.ckks.create import context, load_context, load_server
 from ren.schemes.ckks.encoding.plaintext import Plaintext
@@ -45,7 +46,6 @@ from ren.schemes.ckks.functions.approximation import Approximation, approximate
 from ren.schemes.ckks.functions.polynomial import chebyshev, poly
 from ren.schemes.ckks.noise.estimate import Estimate
 from ren.schemes.ckks.parameters.parameters import PRESETS, Parameters
-from ren.schemes.ckks.stacking import stack, unstack
 
 __all__ = [
     "PRESETS",

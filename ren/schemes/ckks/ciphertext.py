@@ -21,12 +21,12 @@ from ren.schemes.ckks.arithmetic import manual as explicit
 from ren.schemes.ckks.arithmetic.argument_checks import as_bound, as_exponent, as_integer
 from ren.schemes.ckks.arithmetic.manual import is_manual
 from ren.schemes.ckks.arithmetic.operation_hooks import operation
-from ren.schemes.ckks.arithmetic.shapes import check_axis, check_not_flattened
-from ren.schemes.ckks.circuits import linear, matmul, operators, reductions, shaping
+from ren.schemes.ckks.arithmetic.shapes import check_axis, check_not_flattened, refuse_columns
+from ren.schemes.ckks.circuits import linear, matmul, operators, reductions, shaping, tables
 from ren.schemes.ckks.encoding import array_protocols as protocols
 from ren.schemes.ckks.encoding import refusals, serialization
-from ren.schemes.ckks.encoding.ciphertext_data import CiphertextData
-from ren.schemes.ckks.encoding.display import ciphertext_page
+from ren.schemes.ckks.encoding.ciphertext_data import CiphertextData, is_columns
+from ren.schemes.ckks.encoding.display import ciphertext_page, packed_text
 from ren.schemes.ckks.encoding.encoder import as_numbers
 from ren.schemes.ckks.encoding.layout import Layout
 from ren.schemes.ckks.encoding.plaintext import Plaintext
@@ -86,7 +86,7 @@ class Ciphertext(CiphertextData, Stored):
             mark = f", ~{math.floor(bits)} bits{mark}"
         mark = ", 3 components" * (len(self.polys) > 2) + mark
         return (
-            f"Ciphertext(level {self.level} of {self.params.depth}, scale 2^"
+            f"Ciphertext({packed_text(self)}level {self.level} of {self.params.depth}, scale 2^"
             f"{log2_of(self.scale):.2f}, {self.slots} slots, {self.nbytes / 2**20:.2f} MiB{mark})"
         )
 
@@ -137,6 +137,8 @@ class Ciphertext(CiphertextData, Stored):
             return self.dot(matrix)
         if np.ndim(matrix) > 1:
             return linear.product(matrix, self)
+        if is_columns(self):
+            return self.dot(matrix, axis=len(self.shape) - 2)
         if self.layout.shape is None:
             return self.dot(matrix)
         result = linear.product(as_numbers(matrix)[None], self)
@@ -153,6 +155,8 @@ class Ciphertext(CiphertextData, Stored):
             return NotImplemented  # its reflected operator says what to write
         if isinstance(matrix, Ciphertext | Plaintext) or np.ndim(matrix) == 1:
             return self.dot(matrix)
+        if is_columns(self):
+            return tables.product(self, matrix)
         return linear.product(matrix, self, is_transposed=True)
 
     # ---------------------------------------------------------------- what only the owner can see
@@ -198,9 +202,13 @@ class Ciphertext(CiphertextData, Stored):
         """The complex conjugate of every slot."""
         return rotation.conjugate(self)
 
-    def __getitem__(self, index: slice) -> Ciphertext:
-        """ct[i:j]: one rotation, no level; what lies beyond stays in the other slots, unseen."""
-        return shaping.item(self, index)
+    def __getitem__(self, index: Any) -> Ciphertext:
+        """ct[i:j]: one rotation, no level; what lies beyond stays in the other slots, unseen.
+
+        Of a table rows: m[i] and m[i:j], as in NumPy. Of a table by its columns also m[:, j] and
+        m[:, i:j]; there m[i], a number for each column, takes a level.
+        """
+        return tables.item(self, index)
 
     def reshape(self, *shape: int) -> Ciphertext:
         """The same numbers in another shape, in C order, as numpy.reshape; costs nothing.
@@ -217,6 +225,7 @@ class Ciphertext(CiphertextData, Stored):
 
     def tile(self, count: int) -> Ciphertext:
         """`count` copies one after another; takes a level where the slots are not full."""
+        refuse_columns(self, "tile()")
         return shaping.tile(self, count)
 
     @property
@@ -232,26 +241,23 @@ class Ciphertext(CiphertextData, Stored):
     def sum(self, axis: int | None = None, *, keepdims: bool = False) -> Ciphertext:
         """The sum, a scalar: in every slot. Takes a level where leftovers are cleared first.
 
-        It is that of each vector of a batch, as axis=-1 says too; other axes raise. With `keepdims`
-        it has shape [*batch, 1], so that it broadcasts with what was summed.
+        It is that of each vector of a batch, and of all numbers of a table. Along an `axis` it is
+        numpy.sum. Of a table packed flat that takes a level, unless it is the first axis. With
+        `keepdims` the axis stays with size 1, so that it broadcasts with what was summed.
         """
-        check_axis(self, axis, "sum()")
-        return reductions.total(self, keepdims)
+        return tables.total(self, axis, keepdims)
 
     def mean(self, axis: int | None = None, *, keepdims: bool = False) -> Ciphertext:
         """The mean, a scalar: in every slot. Takes a level; `axis` and `keepdims` as for `sum`."""
-        check_axis(self, axis, "mean()")
-        return reductions.mean(self, keepdims)
+        return tables.mean(self, axis, keepdims)
 
-    def dot(self, w: Any) -> Ciphertext:
+    def dot(self, w: Any, axis: int | None = None) -> Ciphertext:
         """sum_i x_i w_i, a scalar, with an array, a plaintext or a ciphertext of one length.
 
-        Takes a level; two with a ciphertext where leftovers of both are cleared first.
+        Takes a level; two with a ciphertext where leftovers of both are cleared first. Of a table
+        it is one number for each row, or along another `axis`, with as many numbers in `w`.
         """
-        if self.layout.shape is not None and not hasattr(w, "layout") and np.ndim(w) == 1:
-            result = linear.product(as_numbers(w)[:, None], self, is_transposed=True)
-            return result.reshape(result.shape[-2])
-        return reductions.dot(self, w)
+        return tables.dot(self, w, axis)
 
     def cumsum(self, axis: int | None = None) -> Ciphertext:
         """The sums of the first 1, 2, ... numbers; a level for each factor of 64 in the length.

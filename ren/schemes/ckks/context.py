@@ -27,6 +27,7 @@ from ren.schemes.ckks.arithmetic.operation_hooks import check_readable
 from ren.schemes.ckks.ciphertext import Ciphertext
 from ren.schemes.ckks.encoding import encoder, plaintext, serialization
 from ren.schemes.ckks.encoding.layout import LEFTOVERS, ZEROS, Layout
+from ren.schemes.ckks.encoding.packing import Packing
 from ren.schemes.ckks.encoding.plaintext import Plaintext
 from ren.schemes.ckks.encoding.refusals import made_by, no_attribute
 from ren.schemes.ckks.noise import bounds as noises
@@ -86,38 +87,55 @@ class Context(metaclass=Listed):
     # ---------------------------------------------------------------- data
 
     def encode(
-        self, values: Any, level: int | None = None, bound: float | None = None
+        self,
+        values: Any,
+        level: int | None = None,
+        bound: float | None = None,
+        *,
+        pack: str | None = None,
     ) -> Plaintext:
         """A plaintext that can be added and multiplied many times.
 
         Args:
-            values: real or complex, [*batch, k]; a scalar fills all slots. Beyond `slots` numbers
-                they are cut into blocks, on which operators work block by block.
+            values: real or complex: a vector [k], a table [r, c], a nested list, a DataFrame. A
+                scalar fills all slots. Beyond `slots` numbers vectors are cut into blocks, on which
+                operators work block by block.
             level: default the top; at a lower level it is smaller.
             bound: of the modulus of the values. Ciphertexts that the plaintext is added to or
                 multiplied with tell of it, and it is public. None for the power of two above.
+            pack: which numbers of an array of two or more axes share a ciphertext. "flat": all, one
+                after another in C order, as of an image. "rows": those of a row, the leading axes
+                being batch axes. "columns": those of a column. None for the fewest: "flat".
 
         Raises:
             ParameterError: values that are not numbers, are too large for the level, or beyond
-                `bound`.
+                `bound`; another `pack`.
         """
         at, bound = self._level(level), None if bound is None else as_bound(bound)
-        return plaintext.encode(values, self.params, at, at_once=not is_capturing(), bound=bound)
+        packing = Packing.of(pack)
+        vectors, shape = packing.vectors(values)
+        p = plaintext.encode(vectors, self.params, at, at_once=not is_capturing(), bound=bound)
+        return dataclasses.replace(p, layout=packing.labelled(p.layout, shape))
 
     def encrypt(
-        self, values: Any, level: int | None = None, bound: float | None = None
+        self,
+        values: Any,
+        level: int | None = None,
+        bound: float | None = None,
+        *,
+        pack: str | None = None,
     ) -> Ciphertext:
         """A fresh ciphertext, with the secret key where it is held, else with the public key.
 
         Args:
-            values: as in `encode`; leading axes are batch axes.
-            level: as in `encode`.
+            values: as in `encode`.
+            level, pack: as in `encode`.
             bound: of the modulus of the values. It travels with the ciphertext, for estimates of
                 its noise, and is public. None for that of `ckks.context(bound=)`; where there is
                 none either, the ciphertext tells the next power of two, 1 at least.
 
         Raises:
-            ParameterError: values beyond `bound`.
+            ParameterError: values beyond `bound`, or another `pack`.
             MissingKeyError: a server context, which holds neither key.
             RandomnessError: inside a JAX transformation, where the noise of one encryption would
                 be used again at every run. Under `ren.jit` it is drawn anew at every replay.
@@ -130,12 +148,15 @@ class Context(metaclass=Listed):
             )
         at, params = self._level(level), self.params
         bound = params.bound if bound is None else as_bound(bound)
-        message, layout, slots = _message(values, at, params)
+        packing = Packing.of(pack)
+        vectors, shape = packing.vectors(values)
+        message, layout, slots = _message(vectors, at, params)
         polys, seed = encryption.encrypt(message, self._keys, params, self._entropy)
         sigma_of = public_sigma if self._keys.secret is None else secret_sigma
         scale, serial = float(params.scale(at)), next(noises.serials)
         noise = noises.fresh(slots, params, scale, sigma_of(params, at), serial, bound)
-        layout = layout.with_tail(ZEROS if layout.length is not None else LEFTOVERS)
+        tail = ZEROS if layout.length is not None else LEFTOVERS
+        layout = packing.labelled(layout, shape).with_tail(tail)
         kept = None if is_capturing() else active.Kept(self)
         return Ciphertext(polys, at, layout, self.key_id, params, noise, seed, keeps=kept)
 

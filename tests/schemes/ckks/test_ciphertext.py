@@ -137,7 +137,8 @@ def test_jax_jit_with_the_keys_as_constants(data):
 
 def test_vmap_over_requests(ctx, data, x64):
     a, b, _, y = data
-    xs, ys = ctx.encrypt(np.stack([a, b, a + b])), ctx.encrypt(np.stack([b, b, a]))
+    rows = np.stack([a, b, a + b]), np.stack([b, b, a])
+    xs, ys = (ctx.encrypt(r, pack="rows") for r in rows)
     assert error(xs.decrypt(), np.stack([a, b, a + b])) < BAR
     want = np.stack([expected(a, b), expected(b, b), expected(a + b, a)])
     assert error(jax.vmap(step)(xs, ys).decrypt(), want) < BAR
@@ -153,7 +154,7 @@ def test_scan_at_a_fixed_level(ctx, data, x64):
         carry = carry.rotate(1) + other
         return carry, carry - 1
 
-    others = ctx.encrypt(np.stack([b, 2 * b]))
+    others = ctx.encrypt(np.stack([b, 2 * b]), pack="rows")
     final, trail = jax.lax.scan(body, x, others)
     once = np.roll(a, -1) + b
     twice = np.roll(once, -1) + 2 * b

@@ -52,7 +52,7 @@ def own(data: bytes) -> ckks.Context:
 
 
 def written(ctx: ckks.Context) -> dict[str, tuple[bytes, Read]]:
-    x = ctx.encrypt([[1.0, 2.0], [3.0, 4.0]])
+    x = ctx.encrypt([[1.0, 2.0], [3.0, 4.0]], pack="rows")
     made = (
         ctx.encrypt([1.0]), x + 1, ctx.encode([1.0, 2.0]), ctx.params, ctx.public(), ctx.server()
     )  # fmt: skip

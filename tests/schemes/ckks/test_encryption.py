@@ -73,7 +73,7 @@ def test_two_encryptions_differ_in_everything(ctx):
     assert not np.array_equal(x.decrypt(), y.decrypt())
     p, q = (ctx.public().encrypt([1.0]) for _ in range(2))
     assert not np.array_equal(p.polys[1].limbs, q.polys[1].limbs)
-    batch = ctx.encrypt(np.zeros((2, 3)))
+    batch = ctx.encrypt(np.zeros((2, 3)), pack="rows")
     for half in batch.polys:
         assert not np.array_equal(half.limbs[0], half.limbs[1])
 
@@ -101,7 +101,7 @@ def test_encryption_is_refused_where_its_noise_would_repeat(ctx):
     with pytest.raises(RandomnessError, match="Encrypt outside"):
         jax.jit(lambda x: x + ctx.encrypt([1.0]))(x)
     with pytest.raises(RandomnessError, match="Encrypt outside"):
-        jax.vmap(lambda x: x + ctx.encrypt([1.0]))(ctx.encrypt([[1.0], [2.0]]))
+        jax.vmap(lambda x: x + ctx.encrypt([1.0]))(ctx.encrypt([[1.0], [2.0]], pack="rows"))
 
 
 def test_under_ren_jit_encryption_is_drawn_anew_at_each_replay(ctx):

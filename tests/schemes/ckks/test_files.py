@@ -26,7 +26,7 @@ def path(tmp_path):
 
 
 def test_parameters_ciphertexts_plaintexts_and_servers_come_back(ctx, path):
-    x, p = ctx.encrypt([[1.0, 2.0], [3.0, 4.0]]), ctx.encode([5j, 6.0], level=2)
+    x, p = ctx.encrypt([[1.0, 2.0], [3.0, 4.0]], pack="rows"), ctx.encode([5j, 6.0], level=2)
     ctx.params.save(path)
     assert ckks.Parameters.load(path) == ctx.params
     (x + 1).save(path)

@@ -61,7 +61,7 @@ def test_a_server_switches_with_the_key_it_was_given(owners):
     a, b = owners
     server = ckks.load_server(a.switching_key(b).server().to_bytes())
     assert f"switch to {b.key_id[:8]}" in str(server)
-    x = a.encrypt([[1.0], [3.0]])
+    x = a.encrypt([[1.0], [3.0]], pack="rows")
     public = ckks.Context.from_bytes(b.public().to_bytes())
     assert error(b.decrypt(server.switch_key(x, public)), [[1], [3]]) < BAR
     moved = jax.tree.map(lambda leaf: leaf, server)

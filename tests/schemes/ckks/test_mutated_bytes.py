@@ -58,7 +58,7 @@ def others(contexts) -> list[Blob]:
 
 def kinds_of(ctx: ckks.Context) -> dict[str, Kind]:
     """Return the bytes of each kind under a context."""
-    x = ctx.encrypt([[1.0, 2.0], [3.0, 4.0]])
+    x = ctx.encrypt([[1.0, 2.0], [3.0, 4.0]], pack="rows")
     framed = {
         "fresh": ("ciphertext", ctx.encrypt([1.0])),
         "ciphertext": ("ciphertext", x * 0.5 + 1),

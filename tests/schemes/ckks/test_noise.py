@@ -113,7 +113,7 @@ def test_other_scales(bits):
     ctx = ckks.context(2, scale_bits=bits, n=2 * SLOTS, security=None)
     draw = np.random.default_rng(bits)
     a, b = (np.exp(2j * np.pi * draw.random((BATCH, SLOTS))) for _ in range(2))
-    x, y = ctx.encrypt(a), ctx.encrypt(b)
+    x, y = (ctx.encrypt(v, pack="rows") for v in (a, b))
     for z, want in [
         (x, a),
         (x * y, a * b),
@@ -207,7 +207,7 @@ def test_message_bounds(deep):
 
 
 def test_a_batch_has_an_estimate_each(deep):
-    x = deep.encrypt(np.array([[0.5], [8.0]]))
+    x = deep.encrypt(np.array([[0.5], [8.0]]), pack="rows")
     assert x.noise.shape == (2, WIDTH) and x.noise.dtype == np.float32
     assert (x * x).noise[:, 0] == pytest.approx([1, 64], rel=1e-5)
 

@@ -46,7 +46,7 @@ def test_scalars_meet_arrays_of_as_many_numbers_as_slots(own, x):
         (three / w, 3 / w),
         (three + wide, 3 + wide),
         (added(three, w), 3 + w),
-        (own.encrypt(np.ones((2, 3))).sum() * [2.0, 3.0], np.array([6.0, 9.0])),
+        (own.encrypt(np.ones((2, 3)), pack="rows").sum() * [2.0, 3.0], np.array([6.0, 9.0])),
     ):
         got = made.decrypt()
         assert got.shape == made.shape == want.shape

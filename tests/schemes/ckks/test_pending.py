@@ -208,7 +208,7 @@ def test_sums_go_on_outside_the_block_that_activated_the_keys(small_params):
 
 def test_vmap_over_sums_of_products(ctx, vectors):
     b = vectors[1]
-    xs, y = ctx.encrypt(vectors[2:4]), ctx.encrypt(b)
+    xs, y = ctx.encrypt(vectors[2:4], pack="rows"), ctx.encrypt(b)
     mapped = jax.vmap(lambda x, y: x * y + x * x + y - 0.5, in_axes=(0, None))(xs, y)
     assert error(mapped, vectors[2:4] * b + vectors[2:4] ** 2 + b - 0.5) < BAR
 
@@ -218,7 +218,8 @@ def test_scan_carries_normal_form(ctx, vectors):
     def body(total, x):
         return total + x * 0.25 - x * x, x * 0.5
 
-    total, trail = jax.lax.scan(body, ctx.encrypt(vectors[0], level=2), ctx.encrypt(vectors[2:4]))
+    pair = ctx.encrypt(vectors[2:4], pack="rows")
+    total, trail = jax.lax.scan(body, ctx.encrypt(vectors[0], level=2), pair)
     want = vectors[0] + np.sum(vectors[2:4] * (0.25 - vectors[2:4]), 0)
     assert total.level == 2 and error(total, want) < BAR
     assert error(trail, vectors[2:4] * 0.5) < BAR

@@ -31,7 +31,12 @@ def data(fresh):
 
 
 def test_ciphertexts_come_back(ctx, fresh):
-    for x in (fresh, fresh * fresh, ctx.public().encrypt([[1j], [2]]), ctx.encrypt(0.5)):
+    for x in (
+        fresh,
+        fresh * fresh,
+        ctx.public().encrypt([[1j], [2]], pack="rows"),
+        ctx.encrypt(0.5),
+    ):
         y = ckks.Ciphertext.from_bytes(x.to_bytes())
         assert (y.level, y.layout, y.key_id, y.params) == (x.level, x.layout, x.key_id, x.params)
         for p, q in zip(x.polys, y.polys, strict=True):
@@ -291,7 +296,8 @@ def test_estimates_of_noise_out_of_range(data, value):
 @pytest.mark.parametrize("kind", ["ciphertext", "plaintext", "server", "public", "parameters"])
 def test_damage_of_any_kind_anywhere(ctx, kind):
     made = {
-        "ciphertext": lambda: ctx.encrypt([[1.0], [2.0]]) + 1, "plaintext": lambda: ctx.encode(1.0),
+        "ciphertext": lambda: ctx.encrypt([[1.0], [2.0]], pack="rows") + 1,
+        "plaintext": lambda: ctx.encode(1.0),
         "server": ctx.server, "public": ctx.public, "parameters": lambda: ctx.params,
     }[kind]()  # fmt: skip
     data, read = made.to_bytes(), type(made).from_bytes

@@ -63,7 +63,7 @@ def test_one_ciphertext_gives_one_result(owner):
 
 
 def test_a_batch_counts_each(owner):
-    x = owner.encrypt(np.zeros((3, 4)))
+    x = owner.encrypt(np.zeros((3, 4)), pack="rows")
     with pytest.raises(SharingError, match="3 more ciphertexts after 0 of 2"):
         owner.decrypt_shared(x, x.estimate, queries=2)
     assert owner.decrypt_shared(x, x.estimate, queries=3).shape == (3, 4)
@@ -142,7 +142,7 @@ def test_merged_copies_over_the_budget_are_saved_and_read(owner, monkeypatch, qu
     saved = []
     for count in queries:
         copy = elsewhere(blob, monkeypatch)
-        share(copy, copy.encrypt(np.zeros((count, 2))), queries=count)
+        share(copy, copy.encrypt(np.zeros((count, 2)), pack="rows"), queries=count)
         saved.append(copy.to_bytes(include_secret=True))
     monkeypatch.setattr(ledger, "_ledgers", {})
     merged, _ = (ckks.Context.from_bytes(data, include_secret=True) for data in saved)

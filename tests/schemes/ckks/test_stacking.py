@@ -98,7 +98,7 @@ def test_what_cannot_be_stacked(ctx, small_params, rows):
         ckks.stack([])
     with pytest.raises(OperandError, match="ndarray"):
         ckks.stack([x, rows[0]])
-    for other in (ctx.encrypt([1.0]), ctx.encrypt(rows), ctx.encrypt(1.0)):
+    for other in (ctx.encrypt([1.0]), ctx.encrypt(rows, pack="rows"), ctx.encrypt(1.0)):
         with pytest.raises(ckks.ParameterError, match="one shape"):
             ckks.stack([x, other])
     with pytest.raises(ckks.ContextError, match="two contexts"):
@@ -109,7 +109,7 @@ def test_what_cannot_be_stacked(ctx, small_params, rows):
 
 def test_long_vectors_come_back_whole(ctx, long):
     for values in (long, 1j * long, np.stack([long, -long]), np.arange(2 * ctx.slots) // 4):
-        x = ctx.encrypt(values)
+        x = ctx.encrypt(values, pack="rows")
         assert x.polys[0].shape[-3] == -(-values.shape[-1] // ctx.slots)
         got = x.decrypt()
         assert got.dtype == (np.complex128 if np.iscomplexobj(values) else np.float64)
@@ -124,7 +124,7 @@ def test_operators_work_block_by_block(ctx, long):
     jitted = ren.jit(lambda x, a: x + a)
     for values in (long, -long):
         assert error(jitted(ctx.encrypt(values), long).decrypt(), values + long) < BAR
-    both = ctx.encrypt(np.stack([long, -long]))
+    both = ctx.encrypt(np.stack([long, -long]), pack="rows")
     assert error(jax.vmap(lambda x: x + x)(both).decrypt(), np.stack([2 * long, -2 * long])) < BAR
     assert error(ckks.unstack(ckks.stack([x, y]))[0].decrypt(), long) < BAR
 
@@ -133,7 +133,7 @@ def test_plans_tell_blocks_from_batches(ctx, long):
     jitted = ren.jit(lambda x: x + 1)
     batch = np.ones((3, 5))
     assert error(jitted(ctx.encrypt(long)).decrypt(), long + 1) < BAR
-    assert error(jitted(ctx.encrypt(batch)).decrypt(), batch + 1) < BAR
+    assert error(jitted(ctx.encrypt(batch, pack="rows")).decrypt(), batch + 1) < BAR
 
 
 def test_what_blocks_cannot_do(ctx, long):

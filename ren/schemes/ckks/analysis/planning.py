@@ -35,6 +35,7 @@ from ren.schemes.ckks.arithmetic.argument_checks import as_bound, check_function
 from ren.schemes.ckks.ciphertext import Ciphertext
 from ren.schemes.ckks.context import Context
 from ren.schemes.ckks.encoding.layout import LEFTOVERS, ZEROS, Layout
+from ren.schemes.ckks.encoding.packing import Packing
 from ren.schemes.ckks.noise import bounds as noises
 from ren.schemes.ckks.noise.range_checks import collecting_bits
 from ren.schemes.ckks.parameters.checks import DEPTHS, INTEGER_BITS
@@ -54,18 +55,32 @@ class VectorSpec:
     shape: tuple[int, ...]
     is_complex: bool
     bound: float = 1.0
+    packing: Packing = attrs.field(factory=Packing)
+
+    @property
+    def vectors(self) -> tuple[int, ...]:
+        """The shape of the vectors that are encrypted: [*batch, k], or () of a number."""
+        return self.packing.vector_shape(self.shape)
 
 
-def spec(shape: int | tuple[int, ...], dtype: Any = float, bound: float = 1.0) -> VectorSpec:
+def spec(
+    shape: int | tuple[int, ...],
+    dtype: Any = float,
+    bound: float = 1.0,
+    *,
+    pack: str | None = None,
+) -> VectorSpec:
     """Stands for an encrypted argument of `ren.plan`.
 
     Args:
-        shape: of the array that will be encrypted: a length, [*batch, length], or () for a number.
+        shape: of the array that will be encrypted: a length, of a table, or () for a number.
         dtype: real or complex.
         bound: of the modulus of the values. A plan has integer bits for what follows from it.
+        pack: as for `ctx.encrypt`.
 
     Raises:
-        ParameterError: a bound that is not a positive number, a shape that no array of values has.
+        ParameterError: a bound that is not a positive number, a shape that no array of values has,
+            another `pack`.
     """
     try:
         sizes = tuple(operator.index(s) for s in (shape if isinstance(shape, tuple) else (shape,)))
@@ -77,7 +92,7 @@ def spec(shape: int | tuple[int, ...], dtype: Any = float, bound: float = 1.0) -
             "It is the shape of the array that will be encrypted, with no empty axis.",
             "Write for example ckks.spec(1000) or ckks.spec((8, 1000)).",
         )
-    return VectorSpec(sizes, np.dtype(dtype).kind == "c", as_bound(bound))
+    return VectorSpec(sizes, np.dtype(dtype).kind == "c", as_bound(bound), Packing.of(pack))
 
 
 @attrs.frozen
@@ -181,7 +196,7 @@ def plan(
             "A spec stands for an argument that will be encrypted.",
             "Write for example ren.plan(f, ckks.spec(1000)).",
         )
-    longest = max((s.shape[-1] for s in specs if s.shape), default=1)
+    longest = max((s.vectors[-1] for s in specs if s.shape), default=1)
     wishes = {
         "scale_bits": scale_bits, "security": security, "integer_bits": integer_bits,
         "slots": slots,
@@ -259,12 +274,14 @@ def _is_leaf(value: Any) -> bool:
 
 
 def _ciphertext(spec: VectorSpec, params: Parameters, key_id: str) -> Ciphertext:
-    length = spec.shape[-1] if spec.shape else None
+    shape = spec.vectors
+    length = shape[-1] if shape else None
     blocks = 1 if length is None else -(-length // params.slots)
-    batch = spec.shape[:-1] + ((blocks,) if blocks > 1 else ())
+    batch = shape[:-1] + ((blocks,) if blocks > 1 else ())
     level = params.depth
     polys = tuple(_poly(Spec(params.ring(level), Domain.NTT, batch)) for _ in range(2))
     layout = Layout(length, spec.is_complex, blocks, tail=LEFTOVERS if length is None else ZEROS)
+    layout = spec.packing.labelled(layout, spec.shape)
     told = float(noises.public_bound(spec.bound, 1.0))  # by an encryption that states no bound
     noise = noises.reaching(noises.ZERO, told)
     return Ciphertext(polys, level, layout, key_id, params, noises.broadcast(noise, batch))

@@ -11,7 +11,7 @@ import numpy as np
 
 from ren.core.errors import OperandError, ParameterError
 from ren.schemes.ckks.arithmetic.argument_checks import as_integer
-from ren.schemes.ckks.encoding.ciphertext_data import CiphertextData, known_length
+from ren.schemes.ckks.encoding.ciphertext_data import CiphertextData, is_columns, known_length
 from ren.schemes.ckks.encoding.plaintext import Plaintext
 
 Shape = tuple[int, ...]
@@ -34,6 +34,8 @@ def batch_axes(x: Any) -> Shape:
 
 def shape_text(x: Any) -> str:
     """The shape of a ciphertext, and which of its axes are in the slots, for errors."""
+    if is_columns(x):
+        return f"{x.shape}, a table by its columns"
     return described_shape(*shapes_of(x))
 
 
@@ -49,14 +51,30 @@ def count_text(length: int | None) -> str:
     return "a scalar" if length is None else f"{length} numbers"
 
 
+def axis_of(x: CiphertextData, axis: Any, what: str) -> int | None:
+    """The axis of x.shape that a method computes along, from 0 on; None for none.
+
+    Raises ParameterError where there is none such. `what` is the method, as `sum()`.
+    """
+    if axis is None:
+        return None
+    rank = sum(map(len, shapes_of(x)))
+    try:
+        place = rank if isinstance(axis, bool) else as_integer(axis, what)
+    except OperandError:  # a tuple, for example
+        place = rank
+    if -rank <= place < rank:
+        return place % rank
+    last = f"It is one integer from {-rank} to {rank - 1}." if rank else "A number has no axis."
+    raise ParameterError(
+        f"{what} got axis={axis!r:.40} and a ciphertext of shape {x.shape}.",
+        last,
+        "Leave the axis out, or call it for one axis after another.",
+    )
+
+
 # By method: along a batch axis; along the first and along the last axis of a matrix of k there.
 _REMEDIES = {
-    "sum()": ("sum(ckks.unstack(ct))", "np.ones({k}) @ ct", "ct @ np.ones({k})"),
-    "mean()": (
-        "sum(ckks.unstack(ct)) / {k}",
-        "np.full({k}, 1 / {k}) @ ct",
-        "ct @ np.full({k}, 1 / {k})",
-    ),
     "cumsum()": (
         "list(itertools.accumulate(ckks.unstack(ct)))",
         "np.tril(np.ones(({k}, {k}))) @ ct",
@@ -73,26 +91,25 @@ _REMEDIES = {
 def check_axis(x: CiphertextData, axis: Any, what: str) -> None:
     """Raise ParameterError unless `axis` is None, or that of the numbers of a vector.
 
-    `what` is the method: `sum()`, `mean()`, `cumsum()` or `roll()`.
+    `what` is the method: `cumsum()` or `roll()`.
     """
-    if axis is None:
+    place = axis_of(x, axis, what)
+    if is_columns(x):
+        if place == len(x.shape) - 2:
+            return
+        raise ParameterError(
+            f"{what} got axis={axis!r:.40} and a table by its columns, of shape {x.shape}.",
+            "It computes along the columns, each of which is a vector.",
+            f"Pass axis={len(x.shape) - 2}, or take the columns apart: ckks.unstack(ct).",
+        )
+    if place is None:
         return
     batch, rank = map(len, shapes_of(x))
-    try:
-        place = None if isinstance(axis, bool) else as_integer(axis, what)
-    except OperandError:  # a tuple, for example
-        place = None
-    if place is not None and place < 0:
-        place += batch + rank
     if rank == 1 and place == batch:
         return
-    if place is None or not 0 <= place < batch + rank:
-        last = "axis=-1, its last axis, is where it computes" if rank == 1 else "it takes no axis"
-        needed = f"It is one integer; {last}."
-        remedy = f"Write ct.{what}; or ct.reshape(-1) makes a vector."
-    elif place < batch:
+    if place < batch:
         needed = "That is a batch axis: its vectors are ciphertexts side by side."
-        remedy = f"Write {_REMEDIES[what][0].format(k=x.shape[place])}."
+        remedy = f"Write {_REMEDIES[what][0]}."
     else:
         needed = "The numbers of all its axes stand one after another, as one vector."
         remedy = "Make it a vector first: ct.reshape(-1)."
@@ -104,9 +121,20 @@ def check_axis(x: CiphertextData, axis: Any, what: str) -> None:
     )
 
 
+def refuse_columns(x: CiphertextData, what: str) -> None:
+    """Raise ParameterError where `x` is a table by its columns."""
+    if is_columns(x):
+        raise ParameterError(
+            f"{what} got a table by its columns, of shape {x.shape}.",
+            "Each column is a ciphertext of its own; it computes on vectors and on tables packed "
+            "flat.",
+            "Encrypt it with pack='flat', or take the columns apart: ckks.unstack(ct).",
+        )
+
+
 def check_not_flattened(x: CiphertextData, axis: Any) -> None:
     """Raise where a batch is rolled without an axis: NumPy would roll all its numbers as one."""
-    if axis is None and batch_axes(x):
+    if axis is None and batch_axes(x) and not is_columns(x):
         raise ParameterError(
             f"roll() got a batch, a ciphertext of shape {x.shape}, and no axis.",
             "numpy.roll without an axis moves numbers from one vector to the next.",

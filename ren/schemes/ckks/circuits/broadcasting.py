@@ -22,13 +22,21 @@ from ren.poly.symbolic import SymbolicLength, as_symbol
 from ren.schemes.ckks.arithmetic.automatic import check_plain
 from ren.schemes.ckks.arithmetic.evolve import evolve_layout, need_level
 from ren.schemes.ckks.arithmetic.operation_hooks import circuit
-from ren.schemes.ckks.arithmetic.shapes import Shape, batch_axes, described_shape, shapes_of
+from ren.schemes.ckks.arithmetic.shapes import (
+    Shape,
+    batch_axes,
+    described_shape,
+    shape_text,
+    shapes_of,
+)
 from ren.schemes.ckks.circuits.entries import Entries
 from ren.schemes.ckks.circuits.linear import encoded
 from ren.schemes.ckks.circuits.shaping import tile
-from ren.schemes.ckks.encoding.ciphertext_data import CiphertextT
+from ren.schemes.ckks.circuits.stacking import stack, unstack
+from ren.schemes.ckks.encoding.ciphertext_data import CiphertextT, is_columns
 from ren.schemes.ckks.encoding.encoder import as_numbers
 from ren.schemes.ckks.encoding.layout import LEFTOVERS
+from ren.schemes.ckks.encoding.packing import on_columns
 from ren.schemes.ckks.encoding.plaintext import Plaintext, decoded, encode
 from ren.schemes.rlwe.active_context import same_key
 
@@ -46,6 +54,8 @@ def broadcast_pair(x: CiphertextT, y: CiphertextT, what: str) -> tuple[Ciphertex
     same_key(x.key_id, y.key_id, what)
     if _are_alike(x, y):
         return x, y
+    if is_columns(x) != is_columns(y):
+        return _beside_columns(x, y, what)
     (batch_x, core_x), (batch_y, core_y) = shapes_of(x), shapes_of(y)
     _check_broadcast((*batch_x, *core_x), (*batch_y, *core_y), what)
     if not (core_x and core_y):  # a scalar fills all slots
@@ -66,11 +76,30 @@ def _are_alike(x: Any, y: Any) -> bool:
     a, b = x.layout, y.layout
     if (a.length is None and not batch_axes(x)) or (b.length is None and not batch_axes(y)):
         return True
-    if None in (a.length, b.length) or a.shape != b.shape:
+    if None in (a.length, b.length) or a.shape != b.shape or is_columns(x) != is_columns(y):
         return False
     # In a capture a length is that of the call that is captured; plans check it each time.
     counts = {n.sample if isinstance(n, SymbolicLength) else n for n in (a.length, b.length)}
     return len(counts) == 1
+
+
+def _beside_columns(x: CiphertextT, y: CiphertextT, what: str) -> tuple[CiphertextT, CiphertextT]:
+    """A table by its columns, and a number for each column or for all."""
+    _check_broadcast(x.shape, y.shape, what)
+    table, other = (x, y) if is_columns(x) else (y, x)
+    if other.layout.tail.is_copies and not batch_axes(other):
+        number = evolve_layout(other, length=None, shape=None)
+        return (x, number) if other is y else (number, y)
+    if other.layout.length is not None or len(batch_axes(other)) > 1:
+        raise ParameterError(
+            f"{what} got operands of shapes {shape_text(x)}, and {shape_text(y)}.",
+            "A table by its columns meets another one, or an encrypted number for each column.",
+            "Encrypt both with pack='columns'; write keepdims=True for sums of rows, and w[None] "
+            "for one row.",
+        )
+    if table.layout.blocks > 1:  # a batch axis of size 1 beside that of the blocks
+        other = stack([stack([number]) for number in unstack(other)])
+    return (x, other) if table is x else (other, y)
 
 
 def array_operand(x: CiphertextT, values: Any, what: str) -> tuple[CiphertextT, Any]:
@@ -88,6 +117,10 @@ def array_operand(x: CiphertextT, values: Any, what: str) -> tuple[CiphertextT, 
         array = embedding.as_floats(values)
     else:
         array = as_numbers(values) if symbol is None else np.empty(symbol.shape, np.bool)
+    if is_columns(x) and array.ndim:
+        _check_broadcast(x.shape, array.shape, what)
+        symbol = None if symbol is None else symbol.map(on_columns)
+        array = on_columns(array)
     given, length = array if symbol is None else symbol, x.layout.length
     is_free = isinstance(length, SymbolicLength) and x.layout.shape is None
     if is_free and array.shape and array.shape[-1] == length.sample:  # type: ignore[attr-defined]
@@ -146,6 +179,8 @@ def plain_operand(x: CiphertextT, p: Plaintext, what: str) -> tuple[CiphertextT,
     check_plain(x, p, what)
     if _are_alike(x, p):
         return x, p
+    if is_columns(x) != is_columns(p):
+        return encoded_operand(x, p.layout.unpacked(decoded(p)), what, highest=p.level)
     (batch_x, core_x), (batch_p, core_p) = shapes_of(x), shapes_of(p)
     _check_broadcast((*batch_x, *core_x), (*batch_p, *core_p), what)
     if (core_x and core_x == core_p) or not (core_x or batch_x):
@@ -187,12 +222,15 @@ def repeated(x: CiphertextT, shape: Shape, target: Shape) -> CiphertextT:
     if shape == target:
         return x
     length, size, label = math.prod(shape), math.prod(target), target if len(target) > 1 else None
+    columns = x.layout.columns
     if length == 1 and (x.layout.tail.is_copies or size > x.slots):
         if size > x.slots and batch_axes(x):
             raise _across(batch_axes(x) + shape, target, "A broadcast")
         x = x if x.layout.tail.is_copies else tile(x, x.slots)
         count = size if size <= x.slots else None
-        return evolve_layout(x, length=count, blocks=1, shape=label, tail=LEFTOVERS)
+        return evolve_layout(
+            x, length=count, blocks=1, shape=label, tail=LEFTOVERS, columns=columns
+        )
     source = np.broadcast_to(np.arange(length).reshape(shape), target).ravel()
     if length == size:
         result = x
@@ -202,4 +240,4 @@ def repeated(x: CiphertextT, shape: Shape, target: Shape) -> CiphertextT:
         need_level(x, 1, f"A broadcast from {shape} to {target}")
         ones = Entries(np.arange(size), source, np.ones(size), (size, length))
         result = encoded(ones, x.params, x.level) @ x
-    return evolve_layout(result, shape=label)
+    return evolve_layout(result, shape=label, columns=columns)

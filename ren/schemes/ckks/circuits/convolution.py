@@ -25,7 +25,7 @@ from ren.core.errors import ParameterError
 from ren.schemes.ckks.arithmetic.argument_checks import check_ciphertext
 from ren.schemes.ckks.arithmetic.evolve import need_level
 from ren.schemes.ckks.arithmetic.operation_hooks import circuit
-from ren.schemes.ckks.arithmetic.shapes import count_text
+from ren.schemes.ckks.arithmetic.shapes import count_text, refuse_columns
 from ren.schemes.ckks.circuits.entries import Entries, checked
 from ren.schemes.ckks.circuits.linear import LinearMap, encoded, prepared
 from ren.schemes.ckks.encoding.ciphertext_data import CiphertextT, known_length
@@ -111,8 +111,8 @@ def conv2d(
 
     Args:
         ct: an image, [height, width] or [channels, height, width] in C order, in one ciphertext or
-            in blocks. Leading axes are batch axes. It has its shape by `ct.reshape`, from a
-            convolution before, or by `image_shape`.
+            in blocks. Leading axes are batch axes. It has its shape from `ctx.encrypt(image)`, by
+            `ct.reshape`, from a convolution before, or by `image_shape`.
         kernels: real or complex: [a, b] for one channel, or [outputs, channels, a, b].
         stride: every how many places there is a result, of both axes or of each.
         padding: as for `conv1d`; a number for both axes or one for each.
@@ -132,7 +132,7 @@ def conv2d(
         >>> import numpy as np
         >>> from ren.schemes import ckks
         >>> ctx = ckks.context(depth=1, n=2**13)
-        >>> image = ctx.encrypt(np.arange(12.0)).reshape(3, 4)
+        >>> image = ctx.encrypt(np.arange(12.0).reshape(3, 4))
         >>> ckks.conv2d(image, [[-1, 1]]).decrypt().round(3)
         array([[1., 1., 1.],
                [1., 1., 1.],
@@ -182,6 +182,7 @@ def _convolved(
 ) -> CiphertextT:
     what = f"conv{axes}d()"
     check_ciphertext(ct, what)
+    refuse_columns(ct, what)
     need_level(ct, 1, what)
     kernels = _kernels(kernels, (axes, axes + 2))
     length = known_length(ct)

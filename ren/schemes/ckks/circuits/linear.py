@@ -24,7 +24,12 @@ from ren.schemes.ckks.arithmetic.shapes import batch_axes, count_text
 from ren.schemes.ckks.circuits.diagonals import Diagonals, Placement, Split, best_placement
 from ren.schemes.ckks.circuits.entries import Entries, checked
 from ren.schemes.ckks.circuits.shaping import as_blocks, blocks_of, rotations_summed
-from ren.schemes.ckks.encoding.ciphertext_data import CiphertextData, CiphertextT, known_length
+from ren.schemes.ckks.encoding.ciphertext_data import (
+    CiphertextData,
+    CiphertextT,
+    is_columns,
+    known_length,
+)
 from ren.schemes.ckks.encoding.layout import LEFTOVERS, ZEROS
 from ren.schemes.ckks.encoding.plaintext import Plaintext, encode
 from ren.schemes.ckks.encoding.refusals import no_attribute, refusal, refuse_arithmetic
@@ -99,7 +104,12 @@ class LinearMap(metaclass=Listed):
         is_complex = ct.layout.is_complex or self.is_complex
         tail, label = LEFTOVERS if self.split.folds else ZEROS, self.label
         result = as_blocks(
-            rows, length=self.shape[0], is_complex=is_complex, shape=label, tail=tail
+            rows,
+            length=self.shape[0],
+            is_complex=is_complex,
+            shape=label,
+            tail=tail,
+            columns=ct.layout.columns,
         )
         largest = noises.of_largest(ct.noise, ct.layout.blocks)
         if len(rows) > 1:
@@ -338,7 +348,7 @@ def product(matrix: Any, ct: CiphertextT, is_transposed: bool = False) -> Cipher
             )
         label = (left[0], right[1])
         m = m.on_rows(shape[0]) if is_transposed else m.on_columns(shape[1])
-    elif not is_transposed and batch_axes(ct)[-1:] == entries.shape[1:]:
+    elif not (is_transposed or is_columns(ct)) and batch_axes(ct)[-1:] == entries.shape[1:]:
         # NumPy's `matrix @ batch` is one along the batch axis.
         raise ParameterError(
             f"A matrix of shape {entries.shape} met a batch of shape {ct.shape} on its right.",

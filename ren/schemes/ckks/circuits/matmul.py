@@ -28,6 +28,7 @@ from ren.schemes.ckks.arithmetic.argument_checks import check_ciphertext
 from ren.schemes.ckks.arithmetic.evolve import evolve_layout, kept_to, need_level
 from ren.schemes.ckks.arithmetic.operation_hooks import circuit
 from ren.schemes.ckks.arithmetic.rotation import rotate, spliced
+from ren.schemes.ckks.arithmetic.shapes import refuse_columns
 from ren.schemes.ckks.circuits.diagonals import Split, fewest, square
 from ren.schemes.ckks.circuits.entries import Entries
 from ren.schemes.ckks.circuits.linear import placed
@@ -182,6 +183,7 @@ def matmul(a: CiphertextT, b: CiphertextT, *, keys: int | None = None) -> Cipher
     """
     for x in (a, b):
         check_ciphertext(x, "matmul()")
+        refuse_columns(x, "matmul()")
     d = _size(a, b)
     same_key(a.key_id, b.key_id, "matmul()")
     for x in (a, b):

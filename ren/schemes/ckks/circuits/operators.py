@@ -26,7 +26,12 @@ from ren.schemes.ckks.circuits.broadcasting import (
     encoded_operand,
     plain_operand,
 )
-from ren.schemes.ckks.encoding.ciphertext_data import CiphertextData, CiphertextT, known_length
+from ren.schemes.ckks.encoding.ciphertext_data import (
+    CiphertextData,
+    CiphertextT,
+    is_columns,
+    known_length,
+)
 from ren.schemes.ckks.encoding.encoder import as_numbers
 from ren.schemes.ckks.encoding.plaintext import Plaintext, encode
 
@@ -141,7 +146,7 @@ def _plus_number(mode: Automatic, x: CiphertextT, value: Any) -> CiphertextT:
     is_traced = mode is AUTOMATIC and is_tracing() and not in_circuit()
     if is_traced and x.layout.tail.is_zero and not fills_slots(x):
         shape = x.layout.shape or (known_length(x) or 0,)
-        return _plus_array(mode, x, _full(value, shape))
+        return _plus_array(mode, x, _full(value, (*shape, 1) if is_columns(x) else shape))
     if is_tracer(value):
         return mode.add_plain(x, encode(value, x.params, x.level))
     return mode.add_scalar(x, value)

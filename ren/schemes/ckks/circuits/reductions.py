@@ -13,6 +13,7 @@ from ren.core.errors import ParameterError
 from ren.schemes.ckks.arithmetic.argument_checks import as_integer, check_ciphertext
 from ren.schemes.ckks.arithmetic.automatic import multiply_plain
 from ren.schemes.ckks.arithmetic.evolve import (
+    evolve_layout,
     fills_slots,
     kept_to,
     need_level,
@@ -21,13 +22,12 @@ from ren.schemes.ckks.arithmetic.evolve import (
 )
 from ren.schemes.ckks.arithmetic.operation_hooks import circuit
 from ren.schemes.ckks.arithmetic.rotation import cleared, rotate
-from ren.schemes.ckks.arithmetic.shapes import shapes_of
 from ren.schemes.ckks.circuits.diagonals import best_placement
 from ren.schemes.ckks.circuits.entries import Entries
 from ren.schemes.ckks.circuits.linear import encoded
-from ren.schemes.ckks.circuits.shaping import blocks_of, reshaped, rotations_summed
+from ren.schemes.ckks.circuits.shaping import blocks_of, rotations_summed
 from ren.schemes.ckks.encoding.ciphertext_data import CiphertextT, known_length
-from ren.schemes.ckks.encoding.layout import COPIES, ZEROS
+from ren.schemes.ckks.encoding.layout import ZEROS
 from ren.schemes.ckks.encoding.plaintext import encode
 from ren.schemes.ckks.noise import bounds as noises
 from ren.schemes.rlwe.active_context import announce
@@ -36,16 +36,16 @@ _RADIX = 64  # a stage of cumsum has at most so many diagonals
 
 
 @circuit("sum()")
-def total(ct: CiphertextT, keepdims: bool = False) -> CiphertextT:
+def total(ct: CiphertextT) -> CiphertextT:
     """The sum, in every slot: log2(slots) rotations; a level where leftovers are cleared first."""
     length = known_length(ct)
     if length is None:
         return ct
-    return _kept_axes(_over_all_slots(cleared(ct, "sum()"), length), ct, keepdims)
+    return _over_all_slots(cleared(ct, "sum()"), length)
 
 
 @circuit("mean()")
-def mean(ct: CiphertextT, keepdims: bool = False) -> CiphertextT:
+def mean(ct: CiphertextT) -> CiphertextT:
     """The mean, in every slot: log2(slots) rotations, one level."""
     length = known_length(ct)
     if length is None:
@@ -57,16 +57,7 @@ def mean(ct: CiphertextT, keepdims: bool = False) -> CiphertextT:
         shares, blocks = np.full(length, 1 / length), ct.layout.blocks
         p = encode(shares, ct.params, ct.level, blocks, bound=1 / length)
         result = _over_all_slots(multiply_plain(ct, p), length)
-    return _kept_axes(_kept(result, ct, 1), ct, keepdims)
-
-
-def _kept_axes(result: CiphertextT, ct: CiphertextT, keepdims: bool) -> CiphertextT:
-    """A number in every slot; with `keepdims` as an array of as many axes as those summed."""
-    if not keepdims:
-        return result
-    rank = len(shapes_of(ct)[1])
-    result = relabelled(result, 1, COPIES)
-    return reshaped(result, (1,) * rank) if rank > 1 else result
+    return _kept(result, ct, 1)
 
 
 @circuit("dot()")
@@ -106,7 +97,7 @@ def cumsum(ct: CiphertextT) -> CiphertextT:
     length = known_length(ct)
     if length is None:
         return ct
-    ct = reshaped(ct, (-1,))  # as numpy.cumsum without an axis
+    ct = evolve_layout(ct, shape=None)  # as numpy.cumsum without an axis
     stages = max(1, -(-(length - 1).bit_length() // (_RADIX.bit_length() - 1)))
     need_level(ct, stages if length > 1 else 0, "cumsum()")
     radix = int(np.ceil(round(length ** (1 / stages), 9)))

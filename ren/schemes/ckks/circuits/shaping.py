@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from ren.core.errors import ParameterError
 from ren.poly import Poly, batching
 from ren.schemes.ckks.arithmetic.argument_checks import as_ciphertexts, as_integer
-from ren.schemes.ckks.arithmetic.automatic import add
+from ren.schemes.ckks.arithmetic.automatic import add, multiply_plain
 from ren.schemes.ckks.arithmetic.evolve import (
     evolve,
     evolve_layout,
@@ -26,15 +26,22 @@ from ren.schemes.ckks.arithmetic.evolve import (
 from ren.schemes.ckks.arithmetic.manual import normal
 from ren.schemes.ckks.arithmetic.operation_hooks import circuit, operation
 from ren.schemes.ckks.arithmetic.rotation import cleared, conjugate, cyclic
-from ren.schemes.ckks.arithmetic.shapes import batch_axes, count_text, shape_text, shapes_of
+from ren.schemes.ckks.arithmetic.shapes import (
+    count_text,
+    refuse_columns,
+    shape_text,
+    shapes_of,
+)
 from ren.schemes.ckks.circuits.diagonals import doublings
 from ren.schemes.ckks.encoding.ciphertext_data import (
     CiphertextData,
     CiphertextT,
+    is_columns,
     known_length,
 )
 from ren.schemes.ckks.encoding.encoder import as_numbers
 from ren.schemes.ckks.encoding.layout import LEFTOVERS, ZEROS, Layout
+from ren.schemes.ckks.encoding.plaintext import encode
 from ren.schemes.ckks.noise import bounds as noises
 from ren.schemes.ckks.noise.sigmas import switch_sigma
 from ren.schemes.rlwe.active_context import announce, called
@@ -60,24 +67,19 @@ def mask(ct: CiphertextT, m: ArrayLike | None = None) -> CiphertextT:
         )
     need_level(ct, 1, "mask()")
     factors = factors if factors.dtype.kind == "c" else factors.astype(np.float64)
-    return ct * (factors.reshape(ct.layout.shape) if ct.layout.has_shape else factors)
+    shape = (-1, 1) if is_columns(ct) else ct.layout.shape if ct.layout.has_shape else (-1,)
+    return ct * factors.reshape(shape or -1)
 
 
 def item(ct: CiphertextT, index: Any) -> CiphertextT:
     """ct[i:j]: one rotation, no level. The other numbers are leftovers, which count as zeros.
 
-    Of a vector that is cut into blocks: within one of them, or from the start of one on.
+    Of a vector that is cut into blocks a slice across two of them takes a level.
     """
     length = known_length(ct)
     is_last = isinstance(index, tuple) and len(index) == 2 and index[0] is Ellipsis
     if is_last:
         index = index[1]  # ct[..., i:j] of a batch
-    if batch_axes(ct) and not is_last:
-        raise ParameterError(
-            f"A ciphertext of shape {ct.shape} was indexed by {index!r:.40}, along a batch axis.",
-            "A batch is taken apart by ckks.unstack; numbers are sliced along the last axis.",
-            "Write ct[..., i:j], or ckks.unstack(ct)[i].",
-        )
     if length is None or not isinstance(index, slice) or index.step not in (None, 1):
         raise ParameterError(
             f"A ciphertext of {count_text(length)} was indexed by {index!r:.40}.",
@@ -125,23 +127,28 @@ def _rows(ct: CiphertextT, index: slice, is_last: bool) -> CiphertextT:
 
 
 def _from_blocks(ct: CiphertextT, start: int, stop: int) -> CiphertextT:
+    """A slice of a vector that is cut: where it lies across blocks, two of them make each."""
     first, offset = divmod(start, ct.slots)
     parts = blocks_of(ct)[first : -(-stop // ct.slots)]
-    if len(parts) > 1 and offset:
-        raise ParameterError(
-            f"The slice [{start}:{stop}] was asked of a vector that is cut into "
-            f"{ct.layout.blocks} blocks of {ct.slots}.",
-            "A slice moves numbers within one block, never from block to block.",
-            f"Start it at a multiple of {ct.slots}, keep it within one block, or choose parameters "
-            "with a larger n.",
-        )
+    count, ahead = -(-(stop - start) // ct.slots), np.arange(ct.slots) < ct.slots - offset
     with called(f"ct[{start}:{stop}]"):
-        parts = [cyclic(part, offset) for part in parts]
-    return as_blocks(parts, length=stop - start, shape=None, tail=LEFTOVERS)
+        announce(lambda: [offset])
+        if len(parts) > 1 and offset:
+            need_level(ct, 1, "A slice of a vector across the blocks that it is cut into")
+        moved = [cyclic(part, offset) for part in parts]
+        if len(parts) > 1 and offset:
+            masks = [encode(m, ct.params, ct.level) for m in (ahead, ~ahead)]
+            fronts, behind = ([multiply_plain(x, m) for x in moved] for m in masks)
+            moved = [
+                kept_to(add(x, y), part)
+                for x, y, part in zip(fronts, behind[1:], moved, strict=False)
+            ] + fronts[-1:]
+    return as_blocks(moved[:count], length=stop - start, shape=None, tail=LEFTOVERS)
 
 
 def reshaped(ct: CiphertextT, shape: tuple[Any, ...]) -> CiphertextT:
     """The same slots, which decrypt in another shape."""
+    refuse_columns(ct, "reshape()")
     length = known_length(ct)
     sizes = shape[0] if len(shape) == 1 and isinstance(shape[0], tuple | list) else shape
     try:
@@ -207,6 +214,7 @@ def pad(x: Any, length: int) -> Any:
     size = as_integer(length, "pad()")
     if not hasattr(x, "polys"):
         return _padded_array(x, size)
+    refuse_columns(x, "pad()")
     held, room = _vector_length(x, "pad()"), x.slots * x.layout.blocks
     if x.layout.has_shape:
         raise ParameterError(
@@ -267,6 +275,8 @@ def concat(ciphertexts: Sequence[CiphertextT], *others: Any) -> CiphertextT:
         ParameterError: none, a scalar, or more numbers than slots.
     """
     parts = as_ciphertexts(ciphertexts, "ckks.concat()", *others)
+    for ct in parts:
+        refuse_columns(ct, "concat()")
     lengths = [_vector_length(ct, "concat()") for ct in parts]
     room = f", {parts[0].slots}" if parts else ""
     if not parts or sum(lengths) > parts[0].slots:

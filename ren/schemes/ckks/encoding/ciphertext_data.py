@@ -106,6 +106,8 @@ class CiphertextData(metaclass=Listed):
         batch = batch[:-1] if self.layout.blocks > 1 else batch
         if self.layout.shape is not None and self.layout.has_shape:
             return (*batch, *self.layout.shape)
+        if batch and length is not None and self.layout.columns:
+            return (*batch[:-1], length, batch[-1])
         return batch if length is None else (*batch, length)
 
     @property
@@ -166,6 +168,16 @@ def known_length(x: Any) -> int | None:
     """The numbers that went in; None for a scalar. Inside a capture the plan depends on it."""
     length = x.layout.length
     return None if length is None else operator.index(length)
+
+
+def is_columns(x: Any) -> bool:
+    """Whether a ciphertext or a plaintext holds a table by its columns, one vector for each.
+
+    Where a transformation of JAX maps a function over them, it sees one vector.
+    """
+    polys = (x.wide,) if hasattr(x, "wide") else x.polys
+    axes = max(len(p.shape) for p in polys) - 2
+    return x.layout.columns and axes > (x.layout.blocks > 1)
 
 
 def batch_of(x: Any) -> tuple[int, ...]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
+
 from ren.core import html
 from ren.core.text_table import size
 from ren.schemes.ckks.encoding.layout import Layout
@@ -20,6 +22,7 @@ def ciphertext_page(x: Any) -> str:
     is_lazy = not all(poly.is_realized for poly in x.polys)
     rows = [
         ("encrypts", _contents(x.layout)),
+        ("packed", packed_text(x).removesuffix(", ")),
         ("batch", " x ".join(map(str, x.polys[0].shape[:-2]))),
         ("level", html.joined(f"{x.level} of {p.depth}", html.meter(x.level / (p.depth or 1)))),
         ("scale", f"2^{log2_of(x.scale):.2f}"),
@@ -32,6 +35,17 @@ def ciphertext_page(x: Any) -> str:
     ]
     marks = security_marks(p.security_bits, "lazy" if is_lazy else "")
     return html.card("Ciphertext", html.facts(rows), **marks)
+
+
+def packed_text(x: Any) -> str:
+    """The shape of a table and how it is packed; "" of vectors, and where it is not known."""
+    batch, layout = np.broadcast_shapes(*(p.shape[:-2] for p in x.polys)), x.layout
+    count, axes = math.prod(batch), len(batch) - (layout.blocks > 1)
+    if not isinstance(layout.length, int) or not (axes > 0 or layout.has_shape):
+        return ""
+    pack = "flat" if layout.has_shape else "by columns" if layout.columns else "by rows"
+    plural = "s" * (count > 1)
+    return f"{' x '.join(map(str, x.shape))} {pack} in {count} ciphertext{plural}, "
 
 
 def plaintext_page(p: Any) -> str:

@@ -48,6 +48,8 @@ def as_numbers(values: Any) -> NDArray:
             "Inside a JAX transformation it has none; + - * / of a ciphertext with it are traced.",
             "Pass the array as a constant, or encode it outside the traced function.",
         )
+    if not isinstance(values, np.ndarray) and callable(to_numpy := getattr(values, "to_numpy", 0)):
+        values = to_numpy()  # a table or a column of one, with no import of its library
     try:
         z = np.asarray(values)
     except ValueError:  # rows of several lengths

@@ -111,6 +111,7 @@ class Layout:
         shape: of an image or a matrix that the numbers are, in C order; None for a vector. It says
             how they come out, and is forgotten where an operation makes another number of them.
         tail: content of the slots beyond the length; of a scalar the number itself, if it is known.
+        columns: the last batch axis is the last axis of a table, and each vector a column of it.
     """
 
     length: int | None
@@ -118,6 +119,7 @@ class Layout:
     blocks: int = 1
     shape: tuple[int, ...] | None = None
     tail: Tail = ZEROS
+    columns: bool = False
 
     def joined(self, other: Layout, tail: Tail) -> Layout:
         """The layout of a sum or product of two vectors of one length, or with a scalar.
@@ -137,7 +139,8 @@ class Layout:
         if shape is not None and isinstance(length, int) and length != math.prod(shape):
             shape = None
         tail = LEFTOVERS if length is None and not tail.has_value else tail
-        return Layout(length, self.is_complex or other.is_complex, blocks, shape, tail)
+        columns = length is not None and (self.columns or other.columns)
+        return Layout(length, self.is_complex or other.is_complex, blocks, shape, tail, columns)
 
     def plus(self, other: Layout, sign: int = 1) -> Layout:
         """The layout of a sum, or of a difference."""
@@ -162,6 +165,8 @@ class Layout:
         z = z[..., 0] if self.length is None else z[..., : self.length]
         if self.shape is not None and self.has_shape:
             z = z.reshape(*z.shape[:-1], *self.shape)
+        if self.columns and z.ndim > 1:
+            z = z.swapaxes(-1, -2)
         return z if self.is_complex else np.real(z).copy()
 
     @property
@@ -179,11 +184,12 @@ class Layout:
         """Static part, which programs depend on; a plan is replayed for vectors of any length."""
         tail = self.tail
         tail_key = (tail.before, tail.after, tail.is_bounded, tail.is_copies, tail.has_value)
-        return self.is_complex, self.blocks, self.shape, tail_key
+        return self.is_complex, self.blocks, self.shape, tail_key, self.columns
 
     @classmethod
     def of_static(cls, length: int | None, static: tuple[Any, ...], value: Any) -> Layout:
         """The layout with these `static` data, a length, and the value of the tail or None."""
-        is_complex, blocks, shape, (before, after, is_bounded, is_copies, has_value) = static
+        is_complex, blocks, shape, tail_key, columns = static
+        before, after, is_bounded, is_copies, has_value = tail_key
         tail = Tail(before, after, value if has_value else 0, is_bounded, is_copies)
-        return cls(length, is_complex, blocks, shape, tail)
+        return cls(length, is_complex, blocks, shape, tail, columns)

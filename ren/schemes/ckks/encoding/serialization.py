@@ -131,6 +131,7 @@ def _slots_header(params: Parameters, level: int, layout: Layout, limbs: NDArray
         "is_complex": int(layout.is_complex),
         "blocks": layout.blocks,
         **({"shape": list(layout.shape or ())} if layout.has_shape else {}),
+        **({"columns": 1} if layout.columns and limbs.ndim - 2 > (layout.blocks > 1) else {}),
         "tail": [tail.before, tail.after, int(tail.is_bounded)],
         "batch": list(limbs.shape[:-2]),
     }
@@ -159,7 +160,11 @@ def _shape(reader: Reader, ring: RingSpec, params: Parameters) -> tuple[tuple[in
         raise damaged(reader.kind, f"{length} numbers in {blocks} blocks do not fit the batch axes")
     label = _label(reader, length)
     is_complex = reader.boolean("is_complex")
-    return batch, Layout(None if length < 0 else length, is_complex, blocks, label, _tail(reader))
+    columns = "columns" in reader.header and reader.boolean("columns")
+    if columns and (length < 0 or label is not None or len(batch) <= (blocks > 1)):
+        raise damaged(reader.kind, "columns of a table need a batch axis and a length")
+    size, tail = None if length < 0 else length, _tail(reader)
+    return batch, Layout(size, is_complex, blocks, label, tail, columns)
 
 
 def _label(reader: Reader, length: int) -> tuple[int, ...] | None:

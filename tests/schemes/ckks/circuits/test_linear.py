@@ -106,7 +106,7 @@ def test_lower_levels_and_reuse(ctx4):
 @pytest.mark.usefixtures("interpreted")
 def test_batches_are_multiplied_where_numpy_means_the_same(ctx4):
     matrix, rows = drawn(3, 3), drawn(3, 3)
-    batch = ctx4.encrypt(rows)
+    batch = ctx4.encrypt(rows, pack="rows")
     with pytest.raises(ckks.ParameterError, match=r"Write batch @ matrix\.T"):
         matrix @ batch  # NumPy sums over the batch axis
     assert error(batch @ matrix.T, rows @ matrix.T) < BAR
@@ -124,7 +124,7 @@ def test_under_jit_and_vmap(ctx4):
     assert f.cache_info().hits == 1
     closed = ren.jit(lambda x: matrix @ x)
     assert error(closed(ctx4.encrypt(values[0])), matrix @ values[0]) < BAR
-    mapped = jax.vmap(lambda x: encoded @ x)(ctx4.encrypt(values))
+    mapped = jax.vmap(lambda x: encoded @ x)(ctx4.encrypt(values, pack="rows"))
     assert error(mapped, values @ matrix.T) < BAR
     for f in (ren.jit(lambda a, x: a @ x), ren.jit(lambda a, x: x @ a)):
         with pytest.raises(TracedValueError, match=r"map = ckks\.linear\(matrix, ctx\)"):
@@ -184,8 +184,8 @@ def test_tall_and_square_matrices_replicate_their_vector(ctx64, shape):
         (x @ matrix.T, matrix @ rows[0]),
         (matrix @ (x + 0.5), matrix @ (rows[0] + 0.5)),  # a number beyond the length: a sum
         (encoded @ (x + 0.5), matrix @ (rows[0] + 0.5)),
-        (encoded @ ctx64.encrypt(rows), rows @ matrix.T),
-        (jax.vmap(lambda x: encoded @ x)(ctx64.encrypt(rows)), rows @ matrix.T),
+        (encoded @ ctx64.encrypt(rows, pack="rows"), rows @ matrix.T),
+        (jax.vmap(lambda x: encoded @ x)(ctx64.encrypt(rows, pack="rows")), rows @ matrix.T),
     ):
         assert y.level == x.level - 1
         assert error(y, want) < min(BAR, np.max(y.estimate.error_bound))

@@ -88,11 +88,14 @@ def test_slices(data):
 
 def test_slices_of_batches(ctx64):
     rows = np.stack([drawn(20), drawn(20, 1)])
-    x = ctx64.encrypt(rows)
-    with pytest.raises(ckks.ParameterError, match=r"along a batch axis"):
-        x[3:9]
+    x = ctx64.encrypt(rows, pack="rows")
     check(x[..., 3:9], rows[..., 3:9], 4)
+    check(x[1:], rows[1:], 4)
+    check(x[-1], rows[-1], 4)
     check(ckks.unstack(x)[1], rows[1], 4)
+    for bad in (slice(3, 9), 2, -3):
+        with pytest.raises(ckks.ParameterError, match=r"shape \(2, 20\)"):
+            x[bad]
 
 
 @pytest.mark.parametrize("jitted", [False, True])
@@ -103,8 +106,10 @@ def test_slices_of_blocks(ctx64, jitted):
     for part in (slice(start, stop) for start, stop in parts):
         made = ren.jit(lambda x, part=part: x[part])(x) if jitted else x[part]
         check(made, values[part], 4)
-    with pytest.raises(ckks.ParameterError, match="from block to block"):
-        x[5:100]
+    for start, stop in ((5, 100), (60, 70), (1, 137), (100, 137)):
+        check(x[start:stop], values[start:stop], 3)
+    with pytest.raises(ckks.DepthError, match="across the blocks"):
+        x.drop_to(0)[5:100]
     with pytest.raises(ckks.ParameterError, match="choose a larger n"):
         x.tile(2)
 

@@ -12,18 +12,23 @@ from ren.core.errors import ParameterError
 from ren.poly import Poly
 from ren.poly.batching import stacked, unstacked
 from ren.schemes.ckks.arithmetic.argument_checks import as_ciphertexts, check_ciphertext
-from ren.schemes.ckks.arithmetic.evolve import evolve
+from ren.schemes.ckks.arithmetic.evolve import drop_to, evolve
 from ren.schemes.ckks.arithmetic.manual import normal
 from ren.schemes.ckks.arithmetic.operation_hooks import operation
 from ren.schemes.ckks.arithmetic.shapes import shape_text
-from ren.schemes.ckks.ciphertext import Ciphertext
-from ren.schemes.ckks.encoding.ciphertext_data import batch_of, known_length
+from ren.schemes.ckks.encoding.ciphertext_data import (
+    CiphertextData,
+    CiphertextT,
+    batch_of,
+    is_columns,
+    known_length,
+)
 from ren.schemes.ckks.encoding.layout import Layout, Tail
 from ren.schemes.ckks.noise import bounds as noises
 from ren.schemes.rlwe.active_context import same_key
 
 
-def stack(ciphertexts: Sequence[Ciphertext], *others: Any) -> Ciphertext:
+def stack(ciphertexts: Sequence[CiphertextT], *others: Any) -> CiphertextT:
     """One ciphertext with a new leading batch axis, at the lowest of the levels.
 
     Operators work on the whole batch at once, and so does `jax.vmap(f)`, with the keys shared.
@@ -49,17 +54,19 @@ def stack(ciphertexts: Sequence[Ciphertext], *others: Any) -> Ciphertext:
     _check(parts)
     parts = list(map(normal, parts))
     level = min(x.level for x in parts)
-    return _stacked(*(x.drop_to(level) for x in parts))
+    return _stacked(*(drop_to(x, level) for x in parts))
 
 
 @operation("stack()", lambda *slots: np.stack(slots))
-def _stacked(first: Ciphertext, *others: Ciphertext) -> Ciphertext:
+def _stacked(first: CiphertextT, *others: CiphertextT) -> CiphertextT:
     """Stack ciphertexts of one level, in normal form."""
     parts, layout = (first, *others), first.layout
     for x in others:
         layout = layout.joined(x.layout, _common_tail(layout, x.layout))
     c0, c1 = (stacked([x.polys[i].ntt() for x in parts]) for i in (0, 1))
     batch = batch_of(first)
+    if not is_columns(first):
+        layout = attrs.evolve(layout, columns=False)
     return evolve(first, (c0, c1), noises.stacked([x.noise for x in parts], batch), layout=layout)
 
 
@@ -70,7 +77,7 @@ def _common_tail(a: Layout, b: Layout) -> Tail:
     return attrs.evolve(left.plus(right), value=left.value)
 
 
-def unstack(x: Ciphertext) -> list[Ciphertext]:
+def unstack(x: CiphertextT) -> list[CiphertextT]:
     """The ciphertexts along the first batch axis: `unstack(stack([a, b]))` is [a, b].
 
     Raises:
@@ -91,9 +98,10 @@ def unstack(x: Ciphertext) -> list[Ciphertext]:
 
 
 @operation("unstack()", lambda x, i, pair: x[i])
-def _part(x: Ciphertext, i: int, pair: tuple[Poly, Poly]) -> Ciphertext:
-    noise = noises.broadcast(x.noise, batch_of(x))
-    return evolve(x, pair, noise[i])
+def _part(x: CiphertextT, i: int, pair: tuple[Poly, ...]) -> CiphertextT:
+    noise, batch = noises.broadcast(x.noise, batch_of(x)), batch_of(x)
+    columns = x.layout.columns and len(batch) > 1 + (x.layout.blocks > 1)
+    return evolve(x, pair, noise[i], layout=attrs.evolve(x.layout, columns=columns))
 
 
 def _items(p: Poly, batch: tuple[int, ...]) -> list[Poly]:
@@ -104,7 +112,7 @@ def _items(p: Poly, batch: tuple[int, ...]) -> list[Poly]:
     return parts if len(parts) == batch[0] else parts * batch[0]
 
 
-def _check(parts: list[Ciphertext]) -> None:
+def _check(parts: Sequence[CiphertextData]) -> None:
     if not parts:
         raise ParameterError(
             "ckks.stack got nothing.",
@@ -128,7 +136,8 @@ def _check(parts: list[Ciphertext]) -> None:
             )
 
 
-def _shape(x: Ciphertext) -> tuple[int | None, ...]:
-    """The shape that went in, the length None for a scalar."""
+def _shape(x: CiphertextData) -> tuple[int | bool | None, ...]:
+    """The batch axes, the length, None for a scalar, and whether these are columns."""
     batch = batch_of(x)
-    return (*(batch[:-1] if x.layout.blocks > 1 else batch), known_length(x))
+    axes = batch[:-1] if x.layout.blocks > 1 else batch
+    return (*axes, known_length(x), is_columns(x))

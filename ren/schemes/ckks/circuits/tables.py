@@ -1,0 +1,324 @@
+"""Sums, means and products along one axis of a table, in each of its packings.
+
+The axes of a ciphertext are its batch axes, then those of the numbers in its slots. In a table by
+its columns the last batch axis comes last. Along a batch axis ciphertexts are added, with no
+rotation. Along the axis of a vector it is a sum over the slots. Of a table packed flat, the first
+axis is a sum of rotations. Others are a product with a matrix of zeros and ones.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from functools import reduce
+from typing import Any
+
+import numpy as np
+
+from ren.core.errors import ParameterError
+from ren.schemes.ckks.arithmetic.argument_checks import as_integer
+from ren.schemes.ckks.arithmetic.automatic import add, multiply_plain
+from ren.schemes.ckks.arithmetic.evolve import (
+    evolve_layout,
+    need_level,
+    relabelled,
+    within_that_of,
+)
+from ren.schemes.ckks.arithmetic.operation_hooks import circuit
+from ren.schemes.ckks.arithmetic.rotation import cleared, cyclic
+from ren.schemes.ckks.arithmetic.shapes import axis_of, shapes_of
+from ren.schemes.ckks.circuits import linear, reductions, shaping
+from ren.schemes.ckks.circuits.entries import Entries
+from ren.schemes.ckks.circuits.shaping import blocks_of, reshaped, rotations_summed
+from ren.schemes.ckks.circuits.stacking import stack, unstack
+from ren.schemes.ckks.encoding.ciphertext_data import CiphertextData, CiphertextT, is_columns
+from ren.schemes.ckks.encoding.encoder import as_numbers
+from ren.schemes.ckks.encoding.layout import COPIES, LEFTOVERS
+from ren.schemes.ckks.encoding.plaintext import encode
+from ren.schemes.ckks.noise import bounds as noises
+from ren.schemes.rlwe.active_context import announce
+
+Reduction = Callable[[CiphertextT], CiphertextT]
+
+
+@circuit("sum()")
+def total(ct: CiphertextT, axis: int | None, keepdims: bool) -> CiphertextT:
+    """numpy.sum along an axis; of each vector of a batch, or of all numbers of a table."""
+    return _reduced(ct, axis, keepdims, "sum()", reductions.total, None)
+
+
+@circuit("mean()")
+def mean(ct: CiphertextT, axis: int | None, keepdims: bool) -> CiphertextT:
+    """numpy.mean along an axis: one level; else as `total`."""
+    place = axis_of(ct, axis, "mean()")
+    count = math.prod(ct.shape) if place is None else ct.shape[place]
+    return _reduced(ct, axis, keepdims, "mean()", reductions.mean, 1 / count)
+
+
+def _reduced(
+    ct: CiphertextT,
+    axis: int | None,
+    keepdims: bool,
+    what: str,
+    of_vectors: Reduction,
+    share: float | None,
+) -> CiphertextT:
+    """The sum along an axis, or that times `share`; `of_vectors` is the same of each vector."""
+    place = axis_of(ct, axis, what)
+    if place is None and not is_columns(ct):
+        return _kept_axes(of_vectors(ct), ct, keepdims)
+    if place is None:
+        each = _times(_along_batch(reductions.total(ct), 0), share)
+        return _kept_axes(each, ct, keepdims)
+    batch, core = map(len, shapes_of(ct))
+    first = batch - is_columns(ct)  # the axes of vectors begin there
+    if is_columns(ct) and place == first:
+        result = of_vectors(ct)
+        kept = evolve_layout(relabelled(result, 1, COPIES), columns=True)
+        return kept if keepdims else result
+    if place < first or is_columns(ct):
+        if share is not None:
+            need_level(ct, 1, what)
+        at = min(place, batch - 1)
+        summed = _times(_along_batch(ct, at), share)
+        return _with_batch_axis(summed, at, is_columns(ct)) if keepdims else summed
+    if core == 1:
+        return _kept_axes(of_vectors(ct), ct, keepdims)
+    return _along_slots(ct, place - batch, keepdims, what, share)
+
+
+def _times(ct: CiphertextT, share: float | None) -> CiphertextT:
+    return ct if share is None else ct * share
+
+
+def _kept_axes(result: CiphertextT, ct: CiphertextT, keepdims: bool) -> CiphertextT:
+    """A number in every slot; with `keepdims` as an array of as many axes as those summed."""
+    if not keepdims:
+        return result
+    rank = len(shapes_of(ct)[1]) + is_columns(ct)
+    result = relabelled(result, 1, COPIES)
+    return reshaped(result, (1,) * rank) if rank > 1 else result
+
+
+def _along_batch(ct: CiphertextT, place: int) -> CiphertextT:
+    """The sum along a batch axis."""
+    parts = unstack(ct)
+    if place:
+        return stack([_along_batch(part, place - 1) for part in parts])
+    return reduce(add, parts)
+
+
+def _with_batch_axis(ct: CiphertextT, place: int, columns: bool) -> CiphertextT:
+    """The same with a batch axis of size 1 put in, the last one that of columns."""
+    if place:
+        return stack([_with_batch_axis(part, place - 1, columns) for part in unstack(ct)])
+    return evolve_layout(stack([ct]), columns=columns)
+
+
+def _along_slots(
+    ct: CiphertextT, place: int, keepdims: bool, what: str, share: float | None
+) -> CiphertextT:
+    """The sum along an axis of numbers that stand one after another in C order."""
+    _, shape = shapes_of(ct)
+    outer, count, inner = math.prod(shape[:place]), shape[place], math.prod(shape[place + 1 :])
+    left = shape[:place] + (1,) * keepdims + shape[place + 1 :]
+    if outer == 1 and inner <= ct.slots:
+        result = _columns_summed(ct, count, inner, what, share)
+    else:
+        need_level(ct, 1, what)
+        out = np.arange(outer * inner)
+        source = (out // inner * count + np.arange(count)[:, None]) * inner + out % inner
+        values = np.full(source.size, 1.0 if share is None else share)
+        rows = np.tile(out, count)
+        ones = Entries(rows, source.ravel(), values, (outer * inner, outer * count * inner))
+        result = linear.encoded(ones, ct.params, ct.level) @ ct
+    return evolve_layout(result, shape=left if len(left) > 1 else None)
+
+
+def _columns_summed(
+    ct: CiphertextT, count: int, width: int, what: str, share: float | None
+) -> CiphertextT:
+    """The sum of `count` rows of `width` numbers that stand one after another.
+
+    Rows that lie across two blocks are put together first, which takes a level.
+    """
+    per_block = ct.slots // width
+    is_cut = ct.layout.blocks > 1 and ct.slots % width != 0
+    need_level(ct, share is not None or is_cut, what)
+    if is_cut:
+        blocks = enumerate(blocks_of(ct))
+        parts = [run for i, x in blocks for run in _runs(x, i, count * width, width, share or 1.0)]
+    else:
+        parts = blocks_of(cleared(evolve_layout(ct, shape=None), what))
+    terms = min(count, per_block)
+    announce(lambda: [(terms >> i) * width for i in range(1, terms.bit_length())])
+    result = rotations_summed(reduce(add, parts), terms, width)
+    result = relabelled(result, width, LEFTOVERS, ct.layout.is_complex)
+    result = result if is_cut else _times(result, share)
+    largest = noises.of_largest(ct.noise, ct.layout.blocks)
+    return within_that_of(result, largest, count * (share or 1.0))
+
+
+def _runs(
+    x: CiphertextT, block: int, length: int, width: int, share: float
+) -> Iterator[CiphertextT]:
+    """The numbers of a block in two parts, each rotated so that rows begin at multiples of `width`.
+
+    Beyond the last multiple that the slots hold, numbers go to the front in a part of their own.
+    """
+    phase, place = block * x.slots % width, np.arange(x.slots)
+    middle = x.slots // width * width - phase
+    end = min(x.slots, length - block * x.slots)
+    for start, stop, step in ((0, min(middle, end), -phase), (middle, end, middle)):
+        if start < stop:
+            inside = share * ((start <= place) & (place < stop))
+            yield cyclic(multiply_plain(x, encode(inside, x.params, x.level, bound=share)), step)
+
+
+# ------------------------------------------------------------------- products
+
+
+def dot(ct: CiphertextT, w: Any, axis: int | None) -> CiphertextT:
+    """sum_i x_i w_i along an axis, the last one by default: one level.
+
+    Args:
+        ct: x; a vector, a batch of them, or a table.
+        w: as many numbers as there are along the axis: an array, a plaintext or a ciphertext.
+        axis: of x.
+    """
+    place = axis_of(ct, axis, "dot()")
+    rank, (batch, core) = len(ct.shape), map(len, shapes_of(ct))
+    if not is_columns(ct) and (place is None or (core == 1 and place == batch)):
+        if core > 1 and np.ndim(w) == 1 and not hasattr(w, "layout"):
+            return _with_rows(ct, w)
+        return reductions.dot(ct, w)
+    place = rank - 1 if place is None else place
+    if core > 1 and place == rank - 1 and not hasattr(w, "layout"):
+        return _with_rows(ct, w)
+    return _contracted(ct, w, place)
+
+
+def _with_rows(ct: CiphertextT, w: Any) -> CiphertextT:
+    """The product of each row of a matrix with a vector, by diagonals."""
+    result = linear.product(as_numbers(w)[:, None], ct, is_transposed=True)
+    return reshaped(result, (result.shape[-2],))
+
+
+@circuit("dot()")
+def _contracted(ct: CiphertextT, w: Any, place: int) -> CiphertextT:
+    size, rank = ct.shape[place], len(ct.shape)
+    given = tuple(w.shape) if hasattr(w, "shape") else np.shape(w)
+    if given != (size,) or hasattr(w, "wide"):
+        raise ParameterError(
+            f"dot() got a table of shape {ct.shape}, and what it meets along axis {place} has the "
+            f"shape {given}.",
+            f"It takes one number for each of the {size} places there, as an array or a "
+            "ciphertext.",
+            "Pass a vector of that length; tables are multiplied by `x @ matrix`.",
+        )
+    need_level(ct, 1, "dot()")
+    if not hasattr(w, "layout"):
+        factors = as_numbers(w).reshape(size, *(1,) * (rank - 1 - place))
+        return total(ct * factors, place, False)
+    if is_columns(ct) and place == rank - 2:  # an encrypted column
+        return reductions.total(ct * evolve_layout(stack([w]), columns=True))
+    if is_columns(ct) and w.layout.length is None:
+        return reduce(add, (x * y for x, y in zip(unstack(ct), unstack(w), strict=True)))
+    raise ParameterError(
+        f"dot() got a table of shape {ct.shape} and an encrypted vector along axis {place}.",
+        "Of a table by its columns it takes an encrypted column, or a number for each column.",
+        "Encrypt the table with pack='columns', or multiply by a vector in the clear.",
+    )
+
+
+def product(ct: CiphertextT, matrix: Any) -> CiphertextT:
+    """ct @ matrix for a table by its columns: sums of columns, one level, no rotation."""
+    m = as_numbers(matrix)
+    if m.ndim != 2 or m.shape[0] != ct.shape[-1]:
+        raise ParameterError(
+            f"A table of shape {ct.shape} was multiplied by an array of shape {m.shape}.",
+            f"The matrix has one row for each of the {ct.shape[-1]} columns.",
+            "Transpose it, or pass a vector for each column of the result.",
+        )
+    results = [dot(ct, column, None) for column in m.T]
+    return evolve_layout(_stacked_last(results), columns=True)
+
+
+def _stacked_last(parts: list[CiphertextT]) -> CiphertextT:
+    """The ciphertexts along a new last batch axis."""
+    if not shapes_of(parts[0])[0]:
+        return stack(parts)
+    return stack([_stacked_last(list(row)) for row in zip(*map(unstack, parts), strict=True)])
+
+
+# ------------------------------------------------------------------- items
+
+
+def item(ct: CiphertextT, index: Any) -> CiphertextT:
+    """ct[index]: rows of a table or of a batch, columns of a table by them, slices of a vector."""
+    if is_columns(ct):
+        return _of_columns(ct, index)
+    batch, core = map(len, shapes_of(ct))
+    if isinstance(index, tuple):
+        if core > 1 and index[:1] != (Ellipsis,):
+            raise _no_item(ct, index)
+        return shaping.item(ct, index)
+    if batch:
+        return _picked(ct, index)
+    if core > 1 and not isinstance(index, slice):
+        row = _place(ct, index, 0)
+        return reshaped(shaping.item(ct, slice(row, row + 1)), ct.shape[1:])
+    return shaping.item(ct, index)
+
+
+def _of_columns(ct: CiphertextT, index: Any) -> CiphertextT:
+    """m[i], m[i:j], m[:, j] or m[:, i:j] of a table by its columns, without other batch axes."""
+    given = index if isinstance(index, tuple) else (index,)
+    if Ellipsis in given[:1]:
+        given = (slice(None), *given[1:])
+    if len(ct.shape) > 2 or len(given) > 2:
+        raise _no_item(ct, index)
+    rows, columns = (*given, slice(None))[:2]
+    if not (isinstance(columns, slice) and columns == slice(None)):
+        ct = _picked(ct, columns)
+    if not isinstance(rows, slice):
+        place = _place(ct, rows, 0)
+        return reductions.total(_cut(ct, slice(place, place + 1)))
+    return ct if rows == slice(None) else _cut(ct, rows)
+
+
+def _cut(ct: CiphertextT, rows: slice) -> CiphertextT:
+    """The numbers of each vector from one place to another: one rotation."""
+    columns = ct.layout.columns
+    return evolve_layout(shaping.item(ct, (Ellipsis, rows)), columns=columns)
+
+
+def _picked(ct: CiphertextT, index: Any) -> CiphertextT:
+    """Ciphertexts of the first batch axis: no rotation."""
+    if isinstance(index, slice):
+        parts = unstack(ct)[slice(*(k if k is None else as_integer(k, "A slice")
+                                    for k in (index.start, index.stop, index.step)))]  # fmt: skip
+        if not parts:
+            raise _no_item(ct, index)
+        return evolve_layout(stack(parts), columns=ct.layout.columns)
+    return unstack(ct)[_place(ct, index, -1 if is_columns(ct) else 0)]
+
+
+def _place(ct: CiphertextData, index: Any, axis: int) -> int:
+    """An index along an axis, counted from 0; from the end where it is negative."""
+    place, size = as_integer(index, "An index"), ct.shape[axis]
+    if not -size <= place < size:
+        raise ParameterError(
+            f"A ciphertext of shape {ct.shape} was indexed by {place}.",
+            f"There are {size} along that axis.",
+            f"Pass an index from {-size} to {size - 1}.",
+        )
+    return place % size
+
+
+def _no_item(ct: CiphertextData, index: Any) -> ParameterError:
+    return ParameterError(
+        f"A ciphertext of shape {ct.shape} was indexed by {index!r:.60}.",
+        "It gives rows, m[i] and m[i:j], at least one; by columns also m[:, j] and m[:, i:j].",
+        "Encrypt it with pack='columns' for its columns; a batch is taken apart by ckks.unstack.",
+    )

@@ -1,0 +1,221 @@
+"""Tables in each packing against NumPy: shapes, sums along an axis, rows and columns."""
+
+from __future__ import annotations
+
+import jax
+import numpy as np
+import pytest
+from numpy.lib.stride_tricks import sliding_window_view
+
+import ren
+from ren.schemes import ckks
+
+BAR = 2.0**-19
+PACKS = ["columns", "flat"]
+# In one block of 64 slots, and in several.
+SHAPES = [("flat", s) for s in ((20, 3), (60, 3), (16, 8), (5, 30), (2, 64))]
+SHAPES += [("columns", s) for s in ((9, 3), (100, 2))]
+
+
+def table(shape: tuple[int, ...], seed: int = 0) -> np.ndarray:
+    return np.random.default_rng([*shape, seed]).uniform(-1, 1, shape)
+
+
+def check(x: ckks.Ciphertext, want, levels: tuple[int, ...] | None = None) -> None:
+    got = x.decrypt()
+    assert got.shape == x.shape == np.shape(want)
+    assert np.abs(got - want).max() < BAR
+    assert np.abs(got - want).max() <= x.estimate.error_bound
+    assert levels is None or x.level in levels
+
+
+def count(x: ckks.Ciphertext) -> int:
+    return int(np.prod(x.polys[0].shape[:-2], dtype=int))
+
+
+def test_the_default_takes_the_fewest_ciphertexts_and_the_repr_says_which(ctx64):
+    values = table((20, 3))
+    made = {p: ctx64.encrypt(values, pack=p) for p in (None, "flat", "columns", "rows")}
+    assert [count(x) for x in made.values()] == [1, 1, 3, 20]
+    for x in made.values():
+        check(x, values, (4,))
+    shown = [repr(x).partition(", level")[0] for x in made.values()]
+    flat = "Ciphertext(20 x 3 flat in 1 ciphertext"
+    several = ["Ciphertext(20 x 3 by columns in 3 ciphertexts"]
+    assert shown == [flat, flat, *several, "Ciphertext(20 x 3 by rows in 20 ciphertexts"]
+    assert "20 x 3 by columns in 3 ciphertexts" in made["columns"]._repr_html_()
+    assert repr(ctx64.encrypt(values[0])).startswith("Ciphertext(level")
+    long = ctx64.encrypt(table((60, 3)))
+    assert count(long) == 3 and "60 x 3 flat in 3 ciphertexts" in repr(long)
+
+
+def test_a_data_frame_needs_no_library():
+    class Frame:
+        """A table as pandas has it, as far as it is asked for."""
+
+        def __init__(self, values):
+            self._values = values
+
+        def to_numpy(self):
+            return self._values
+
+    ctx = ckks.context(depth=1, n=1 << 10, security=None)
+    values = table((9, 2))
+    for pack in (None, "rows", "columns"):
+        assert np.abs(ctx.encrypt(Frame(values), pack=pack).decrypt() - values).max() < BAR
+    with pytest.raises(ckks.ParameterError, match="dtype object"):
+        ctx.encrypt(Frame(np.array([["a", 1.0]], object)))
+
+
+@pytest.mark.usefixtures("interpreted")
+def test_an_image_keeps_its_shape_into_a_convolution(ctx64):
+    image, kernel = table((7, 8)), table((3, 3))
+    windows = sliding_window_view(image, (3, 3))
+    check(ckks.conv2d(ctx64.encrypt(image), kernel), np.einsum("ijab,ab->ij", windows, kernel))
+    channels = table((2, 4, 5))
+    check(ctx64.encrypt(channels)[1], channels[1], (4,))
+    with pytest.raises(ckks.ParameterError, match="pack='flat'"):
+        ckks.conv2d(ctx64.encrypt(image, pack="columns"), kernel)
+
+
+@pytest.mark.usefixtures("interpreted")
+@pytest.mark.parametrize(("pack", "shape"), SHAPES, ids=str)
+def test_sums_and_means_along_each_axis(ctx64, pack, shape):
+    a = table(shape)
+    x = ctx64.encrypt(a, pack=pack)
+    for keepdims in (False, True):
+        check(x.sum(keepdims=keepdims), a.sum(keepdims=keepdims), (4,))
+        check(x.mean(keepdims=keepdims), a.mean(keepdims=keepdims), (3,))
+        for axis in (0, -1):
+            check(x.sum(axis, keepdims=keepdims), a.sum(axis, keepdims=keepdims), (3, 4))
+            check(x.mean(axis, keepdims=keepdims), a.mean(axis, keepdims=keepdims), (3,))
+    is_free = pack == "columns" or shape[0] * shape[1] <= 64 or 64 % shape[1] == 0
+    assert x.sum(axis=0).level == 3 + is_free
+    assert x.sum(axis=1).level == 3 + (pack == "columns")
+    check(x - x.mean(axis=0), a - a.mean(axis=0))
+    if pack == "columns":
+        check(x - x.mean(axis=1, keepdims=True), a - a.mean(axis=1, keepdims=True))
+        check(x - x.mean(keepdims=True), a - a.mean())
+
+
+@pytest.mark.usefixtures("interpreted")
+@pytest.mark.parametrize("pack", [*PACKS, "rows"])
+def test_arrays_and_tables_broadcast_as_in_numpy(ctx64, pack):
+    a, b = table((6, 3)), table((6, 3), 1)
+    x, y = ctx64.encrypt(a, pack=pack), ctx64.encrypt(b, pack=pack)
+    check(x * y - 2.0 * x + 0.5, a * b - 2 * a + 0.5, (3,))
+    for w in (b, b[0], b[:, :1], b[:1], b[0, 0], b[0].tolist()):
+        check(x * w + w, a * w + w, (3,))
+    check(x + ctx64.encode(b), a + b, (4,))  # of another packing: it is encoded again
+    check(x * ctx64.encode(b, pack=pack), a * b, (3,))
+    with pytest.raises(ckks.ParameterError, match="broadcast as in NumPy"):
+        x + b[:, 0]
+    other = "flat" if pack == "columns" else "columns"
+    with pytest.raises(ckks.ParameterError, match="pack='columns'"):
+        x + ctx64.encrypt(b, pack=other)
+
+
+@pytest.mark.usefixtures("interpreted")
+@pytest.mark.parametrize("pack", PACKS)
+def test_products_with_vectors_and_matrices(ctx64, pack):
+    a, u, w = table((12, 4)), table((12,)), table((4, 2))
+    x = ctx64.encrypt(a, pack=pack)
+    check(x.dot(w[:, 0]), a @ w[:, 0], (3,))
+    check(x @ w[:, 0], a @ w[:, 0], (3,))
+    check(x @ w, a @ w, (3,))
+    check(x.dot(u, axis=0), u @ a, (3,))
+    check(u @ x, u @ a, (3,))
+    check(np.stack([u, -u]) @ x, np.stack([u, -u]) @ a, (3,))
+    if pack == "columns":
+        check(x.dot(ctx64.encrypt(u), axis=0), u @ a, (3,))
+        check(x.dot(x.sum(axis=0)), a @ a.sum(0), (3,))
+        check(x * ctx64.encrypt(w[:, :1].T, pack=pack), a * w[:, 0])
+
+
+@pytest.mark.usefixtures("interpreted")
+@pytest.mark.parametrize(("pack", "shape"), SHAPES, ids=str)
+def test_rows_are_indexed_as_in_numpy(ctx64, pack, shape):
+    a = table(shape)
+    x = ctx64.encrypt(a, pack=pack)
+    for index in (0, -1, shape[0] // 2, slice(1, None), slice(0, 2), slice(-2, None)):
+        check(x[index], a[index], (3, 4))
+    if pack == "columns":
+        for index in (0, -1, slice(1, None), slice(None, None, 2)):
+            check(x[:, index], a[:, index], (4,))
+            check(x[..., index], a[..., index], (4,))
+        check(x[1:, 0], a[1:, 0], (3, 4))
+    for bad in (shape[0], None, (0, 0, 0), slice(5, 5)):
+        with pytest.raises((ckks.ParameterError, ren.errors.OperandError)):
+            x[bad]
+
+
+@pytest.mark.usefixtures("interpreted")
+def test_rows_of_a_batch(ctx64):
+    a = table((4, 7))
+    x = ctx64.encrypt(a, pack="rows")
+    check(x.sum(), a.sum(-1), (4,))  # of each vector
+    check(x.sum(axis=0, keepdims=True), a.sum(0, keepdims=True), (4,))
+    check(x.mean(axis=0), a.mean(0), (3,))
+    check(x.dot(a[:, 0], axis=0), a.T @ a[:, 0], (3,))
+    check(x[1], a[1], (4,))
+    check(x[1:3], a[1:3], (4,))
+
+
+@pytest.mark.usefixtures("interpreted")
+def test_columns_survive_bytes_jit_vmap_and_stack(ctx64):
+    a, w = table((9, 3)), table((3,))
+    x = ctx64.encrypt(a, pack="columns")
+    back = ckks.Ciphertext.from_bytes((x + w).to_bytes())
+    check(back, a + w)
+    f = ren.jit(lambda x, w: (x * w).mean(axis=0) - w)
+    for _ in range(2):
+        check(f(x, w), (a * w).mean(0) - w)
+    rows = ren.jit(lambda x: x @ np.ones(3))
+    for size in (9, 5):
+        check(rows(ctx64.encrypt(a[:size], pack="columns")), a[:size].sum(1))
+    check(jax.vmap(lambda column: column * 2.5)(x), a * 2.5)  # it sees one column
+    check(jax.tree.map(lambda leaf: leaf, x), a)
+    for column, want in zip(ckks.unstack(x), a.T, strict=True):
+        check(column, want)
+    both = ckks.stack([x, 2 * x])
+    check(both, np.stack([a, 2 * a]))
+    check(both.sum(axis=0), 3 * a)
+    check(both.sum(axis=1), np.stack([a, 2 * a]).sum(1))
+    check(both.sum(axis=2), np.stack([a, 2 * a]).sum(2))
+    for pack in PACKS:
+        added = ren.jit(lambda x, values, pack=pack: x + ctx64.encrypt(values, pack=pack))
+        check(added(ctx64.encrypt(a, pack=pack), a), 2 * a)
+
+
+@pytest.mark.usefixtures("interpreted")
+def test_a_plan_knows_the_packing():
+    def means(x: ckks.Ciphertext) -> ckks.Ciphertext:
+        return (x * x).mean(axis=0)
+
+    a = table((20, 3))
+    for pack in PACKS:
+        plan = ren.plan(means, ckks.spec((20, 3), pack=pack), security=None)
+        ctx = ckks.context(plan)
+        assert plan.depth == 2
+        check(means(ctx.encrypt(a, pack=pack)), (a * a).mean(0))
+
+
+@pytest.mark.usefixtures("interpreted")
+def test_sums_of_vectors_with_zeros_behind_take_no_level(ctx64):
+    a = table((9,))
+    flat = ckks.context(depth=0, n=1 << 10, security=None)
+    x = flat.encrypt(a)
+    for made, want in (
+        (x, a), (x + 1, a + 1), (3 * x, 3 * a), (-x, -a), (x - a, 0 * a), (x.conj(), a),
+        (ckks.pad(x, 12), a), (ckks.concat([x, x]), np.tile(a, 2)),
+        (ckks.Ciphertext.from_bytes(x.to_bytes()), a), (flat.encrypt(table((600,))), table((600,))),
+    ):  # fmt: skip
+        check(made.sum(), want.sum(), (0,))
+    with pytest.raises(ckks.DepthError, match="clears leftovers"):
+        x[2:].sum()
+    one = ckks.context(depth=1, n=1 << 10, security=None)
+    x = one.encrypt(a)
+    for w in (a, x, x + 1, one.encode(a), x[:9], one.encrypt(a[1:]).tile(1)):
+        if getattr(w, "shape", (9,)) == (9,):
+            check(x.dot(w), a @ (w.decrypt() if hasattr(w, "decrypt") else a), (0,))
+    check(x[1:].dot(one.encrypt(a[1:])), a[1:] @ a[1:], (0,))
