@@ -103,6 +103,11 @@ class Jitted:
         except Unfit:
             return self._capture(call, polys, call.values).replay(polys, call.values)
 
+    def _prepare(self, *args: Any, **kwargs: Any) -> None:
+        """Captures the plan of such a call where there is none; nothing runs."""
+        call = self._signature.call(args, kwargs)
+        self._captured(call, realized(call.polys))
+
     def _captured(self, call: Call, polys: list[Poly]) -> Captured:
         """The plan of a call: the one that is there, or a new one."""
         types = tuple(map(poly_key, polys))

@@ -567,6 +567,23 @@ def test_store_on_a_read_only_disk_stays_in_memory(tmp_path, caplog, monkeypatch
     assert not list(tmp_path.iterdir())
 
 
+def test_what_cannot_be_written_is_bounded_in_memory(tmp_path, caplog, monkeypatch):
+    def refuse(*_, **__):
+        raise OSError(30, "Read-only file system")
+
+    clock, folder = Clock(), tmp_path / "cache"
+    store = make(folder, clock, max_entries=10)
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "mkdir", refuse)
+        for i in range(50):
+            clock.now += 1
+            store.remember(name(i), entry())
+            assert len(store._pending) <= 10 >= len(store._new)
+    assert_one_warning(caplog)
+    store.flush()
+    assert set(store_file.read(folder)) == {name(i) for i in range(40, 50)}
+
+
 def test_a_file_that_cannot_be_read_is_replaced(tmp_path, caplog, monkeypatch):
     whole_file(tmp_path)
     open_file = os.open

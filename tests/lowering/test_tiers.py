@@ -123,3 +123,19 @@ def test_an_explicit_graph_cools_down_and_is_tried_again(monkeypatch, caplog):
     assert same(run(arrays(p)), want)
     assert run.tier == "graph" and run.telemetry.failures == 0
     assert [d.tier for d in run.telemetry.decisions] == ["units"] * 3
+
+
+def test_decisions_of_a_plan_are_bounded(monkeypatch):
+    now, p = 0, plan((poly() * poly(1)).rotate(2))
+    run = ChosenTier(p, GRAPH, clock=lambda: now)
+
+    def broken(*args):
+        raise RuntimeError("no compiler today")
+
+    monkeypatch.setattr(jax_executable, "graph_function", broken)
+    with config.update(native=False, compile_cooldown_base_ns=1, compile_cooldown_max_ns=SECOND):
+        for _ in range(70):
+            now += 2 * SECOND
+            run(arrays(p))
+    decisions = run.telemetry.decisions
+    assert len(decisions) == 64 and [d.call for d in decisions] == list(range(7, 71))

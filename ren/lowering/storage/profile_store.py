@@ -89,6 +89,9 @@ class Store:
             self._entries[digest] = self._pending[digest] = entry
             if len(self._entries) > self._max_entries:
                 self._entries = self._kept(self._entries)
+            if len(self._pending) > self._max_entries:  # nothing can be written
+                self._pending = self._kept(self._pending)
+                self._new &= self._pending.keys()
             is_due = len(self._new) >= self._flush_min or len(self._pending) >= self._flush_max
             is_due = is_due and not self._has_failed
         if is_due:

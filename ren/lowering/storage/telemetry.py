@@ -11,6 +11,8 @@ import attrs
 from ren.core import html
 from ren.core.text_table import columns, duration
 
+MOST_DECISIONS = 64  # of one plan: a process that runs for months decides again and again
+
 
 @attrs.frozen
 class Samples:
@@ -100,7 +102,7 @@ class Telemetry:
         tier: the tier that runs now.
         state: what is going on, in words.
         tiers: each tier that has run.
-        decisions: in order.
+        decisions: the latest 64, in order.
         failures: of the graph tier, in a row.
         cooldown_ns: how long the graph tier is still not tried; 0 when it may be.
     """

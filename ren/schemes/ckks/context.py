@@ -423,7 +423,7 @@ class Context(metaclass=Listed):
             ContextError: a live context with this `key_id` has a key of one name that differs.
         """
         params, keys, shared = serialization.read_context(data, include_secret)
-        with active.admission(keys, "from_bytes"):
+        with active.admission(keys, "from_bytes") as keys:
             if shared is not None:
                 ledger_of(keys.require_secret(), shared)
             return cls(params, keys)

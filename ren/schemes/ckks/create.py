@@ -10,6 +10,7 @@ import attrs
 from ren.core.errors import ParameterError, SerializationError
 from ren.schemes.ckks.analysis.planning import Requirements
 from ren.schemes.ckks.context import Context
+from ren.schemes.ckks.encoding.serialization import HOLDS_SECRET
 from ren.schemes.ckks.parameters.parameters import Parameters
 from ren.schemes.rlwe.keychain import new_keychain
 
@@ -172,19 +173,28 @@ def load_context(data: bytes, include_secret: bool = False) -> Context:
     return Context.from_bytes(data, include_secret)
 
 
-def load_server(data: bytes, include_secret: bool = False) -> Context:
-    """The context of `ctx.server().to_bytes()`: `load_context`, without public contexts.
+def load_server(data: bytes) -> Context:
+    """The context of `ctx.server().to_bytes()`: `load_context`, of servers alone.
 
     Args:
         data: the bytes, with evaluation keys; those of a server without any, for `adopt` later.
-        include_secret: as for `load_context`.
 
     Raises:
-        SerializationError: as `load_context`. Also the bytes of a public context, which holds
-            no evaluation key and computes neither products nor rotations.
+        SerializationError: as `load_context`. Also the bytes of an owner's context, which hold the
+            secret key. And those of a public one, which computes neither products nor rotations.
         ContextError: as `load_context`.
     """
-    result = load_context(data, include_secret)
+    try:
+        result = load_context(data)
+    except SerializationError as error:
+        if error.given != HOLDS_SECRET:
+            raise
+        raise SerializationError(
+            "ckks.load_server() got the bytes of an owner's context, which hold a secret key.",
+            "A server computes, and cannot decrypt: that key stays with its owner.",
+            "Send ctx.server().to_bytes(). ckks.load_context(data, include_secret=True) reads your "
+            "own backup.",
+        ) from None
     if result.rank == 0 and result._keys.public is not None:
         raise SerializationError(
             "ckks.load_server() got the bytes of a public context.",

@@ -104,8 +104,12 @@ def register(context: AnyContext) -> None:
 
 
 @contextmanager
-def admission(keys: Keychain, what: str) -> Iterator[None]:
+def admission(keys: Keychain, what: str) -> Iterator[Keychain]:
     """Compare keys that were read with those alive; no context is made meanwhile elsewhere.
+
+    Returns:
+        The keys. Those that a live context of the owner holds too are its objects, so that they are
+        in memory once.
 
     Raises:
         ContextError: a live context has the same `key_id` and a key of one name that differs.
@@ -113,7 +117,8 @@ def admission(keys: Keychain, what: str) -> Iterator[None]:
     with _lock:
         for context in list(_by_id.get(keys.key_id, ())):
             require_one_owner(context._keys, keys, what)
-        yield
+            keys = keys.sharing(context._keys)
+        yield keys
 
 
 def live_context(key_id: str) -> AnyContext | None:

@@ -28,6 +28,7 @@ from typing import Any, TypeVar
 import jax
 
 from ren.core.errors import ContextError, MissingKeyError
+from ren.lowering.devices.devices import is_tracer
 from ren.poly import Poly
 from ren.progress import Progress
 from ren.sampling import SeedStream, fresh_seed
@@ -186,6 +187,23 @@ class Keychain:
             switches={**other.switches, **self.switches},
         )
 
+    def sharing(self, other: Keychain) -> Keychain:
+        """With the objects of `other` for equal keys, where they are on the same devices."""
+
+        def shared(mine: Any, theirs: Any) -> Any:
+            return theirs if mine and theirs and _places(mine) == _places(theirs) else mine
+
+        def each(mine: dict[Any, SwitchingKey], theirs: dict[Any, SwitchingKey]) -> Any:
+            return {name: shared(key, theirs.get(name)) for name, key in mine.items()}
+
+        return dataclasses.replace(
+            self,
+            public=shared(self.public, other.public),
+            relinearization=shared(self.relinearization, other.relinearization),
+            galois=each(self.galois, other.galois),
+            switches=each(self.switches, other.switches),
+        )
+
     # ---------------------------------------------------------------- what others may have
 
     def evaluation_only(self) -> Keychain:
@@ -224,6 +242,12 @@ def key_entropy(secret: Secret, params: bytes, label: bytes) -> Entropy:
 def master_of(secret: Secret, params: bytes) -> bytes:
     """The seed of all keys of a secret: as secret as that."""
     return hashlib.sha256(_MASTER + params + secret.coefficients.tobytes()).digest()
+
+
+def _places(key: PublicKey | SwitchingKey) -> list[Any]:
+    return [
+        None if is_tracer(p.limbs) else (p.limbs.sharding, p.limbs.committed) for p in key.halves
+    ]
 
 
 def _required(key: Key | None, what: str, remedy: str) -> Key:

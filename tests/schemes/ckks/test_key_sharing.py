@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import gc
+import pickle
+
 import jax
 import numpy as np
 import pytest
@@ -140,3 +143,45 @@ def test_sizes_of_keys(ctx, ctx13):
         alone = context.server(rotations=[])
         assert len(alone.to_bytes()) < 0.51 * key.nbytes + 8192
         assert f"{key.nbytes / 2**20:.2f} MiB" in repr(alone)
+
+
+def test_copies_of_a_server_share_their_keys(small_params):
+    server = ckks.context(params=small_params, rotations=[1, 2]).server()
+    data, pickled = server.server(rotations=[1]).to_bytes(), pickle.dumps(server)
+    del server
+    gc.collect()
+    first, second, third = ckks.load_server(data), pickle.loads(pickled), pickle.loads(pickled)
+    chains = [keys_of(c) for c in (first, second, third)]
+    (g,) = chains[0].galois
+    for held in (lambda k: k.relinearization, lambda k: k.galois[g]):
+        assert held(chains[0]) is held(chains[1]) is held(chains[2])
+    (h,) = chains[1].galois.keys() - {g}
+    assert chains[1].galois[h] is chains[2].galois[h] and h not in chains[0].galois
+    del first, chains
+    gc.collect()
+    fourth = ckks.load_server(data)
+    assert keys_of(fourth).galois[g] is keys_of(second).galois[g]
+    assert fourth.to_bytes() == data and third.to_bytes() == second.to_bytes()
+
+
+def test_keys_on_other_devices_are_not_shared(small_params):
+    owner = ckks.context(params=small_params)
+    data = owner.server().to_bytes()
+    moved = ckks.Context(owner.params, keys_of(jax.device_put(owner.server(), jax.devices()[0])))
+    alone = ckks.load_server(data)
+    assert keys_of(alone).relinearization is keys_of(owner).relinearization
+    del owner
+    gc.collect()
+    again = pickle.loads(pickle.dumps(moved))
+    assert keys_of(moved).relinearization.b[0].limbs.committed
+    assert not keys_of(again).relinearization.b[0].limbs.committed
+
+
+def test_load_server_refuses_an_owner(small_params):
+    owner = ckks.context(params=small_params)
+    with pytest.raises(
+        ckks.SerializationError, match=r"secret key[\s\S]*ctx\.server\(\)\.to_bytes"
+    ):
+        ckks.load_server(owner.to_bytes(include_secret=True))
+    with pytest.raises(ckks.SerializationError, match="public"):
+        ckks.load_server(owner.public().to_bytes())

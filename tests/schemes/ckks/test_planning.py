@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import gc
+
 import numpy as np
 import pytest
 
 import ren
 from ren.schemes import ckks
+from ren.schemes.rlwe.keychain import Keychain
 from tests.schemes.ckks.keys import keys_of
 
 BAR = 2.0**-18
@@ -94,3 +97,69 @@ def test_what_cannot_be_planned():
             ckks.spec(shape)
     with pytest.raises(ckks.InsecureParametersError):
         ren.plan(lambda x: x**8, ckks.spec(10), n=1 << 12)
+
+
+SPECS = {
+    "a vector": (ckks.spec(100), np.ones(100)),
+    "a number": (ckks.spec(()), 0.5),
+    "complex": (ckks.spec(7, complex), np.full(7, 0.5 + 0.5j)),
+    "a batch": (ckks.spec((3, 20)), np.ones((3, 20))),
+    "blocks": (ckks.spec(600), np.ones(600)),
+    "full slots": (ckks.spec(512), np.ones(512)),
+}
+
+
+@pytest.mark.parametrize("name", SPECS)
+def test_a_jitted_call_after_its_plan_captures_nothing(name):
+    spec, values = SPECS[name]
+    runs = []
+
+    @ren.jit
+    def f(x, w):
+        runs.append(x)
+        return x * x * w + x.conj()
+
+    plan = ren.plan(f, spec, 0.5, **SMALL)
+    ctx, count = ckks.context(plan), len(runs)
+    runs.clear()
+    x = ctx.encrypt(values)
+    for w in (0.5, 0.25):
+        want = values * values * w + np.conj(values)
+        assert np.abs(f(x, w).decrypt() - want).max() < BAR
+    assert count and not runs and f.cache_info()[:3] == (2, 1, 1)
+
+
+def test_a_method_and_a_function_of_lengths_are_captured_by_their_plan():
+    runs = []
+
+    class Model:
+        @ren.jit
+        def __call__(self, x):
+            return self.step(x)
+
+        @ren.jit(static_argnames=("self", "k"), donate_argnames="x")
+        def step(self, x, k=1):
+            runs.append(k)
+            return x.sum() + x.roll(k)
+
+    model = Model()
+    plan = ren.plan(model.step, ckks.spec(10), 2, **SMALL)
+    runs.clear()
+    got = model.step(ckks.context(plan).encrypt(np.ones(10)), 2)
+    assert np.abs(got.decrypt() - 11).max() < BAR and not runs
+
+
+def test_planning_keeps_no_keys_and_no_context():
+    f = ren.jit(lambda x: x * x + x.rotate(1))
+    gc.collect()
+    before = {id(c) for c in gc.get_objects() if isinstance(c, Keychain)}
+    ren.plan(f, ckks.spec(10), **SMALL)
+    gc.collect()
+    assert {id(c) for c in gc.get_objects() if isinstance(c, Keychain)} <= before
+    assert f.plans[0].memory.held_bytes == 0
+
+
+def test_a_plan_of_a_function_that_needs_static_arguments_is_made_all_the_same():
+    f = ren.jit(lambda x, k: x.rotate(k))
+    assert ren.plan(f, ckks.spec(10), 2, **SMALL).rotations == (2,)
+    assert f.cache_info().plans == 0

@@ -14,6 +14,7 @@ import logging
 import sys
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent import futures
 from functools import partial
@@ -40,7 +41,15 @@ from ren.lowering.runtime.tiers.compile_ahead import (
 )
 from ren.lowering.runtime.tiers.timing import TierTimes
 from ren.lowering.runtime.trace import active_trace
-from ren.lowering.storage.telemetry import Decision, Entry, Samples, Store, Telemetry, TierReport
+from ren.lowering.storage.telemetry import (
+    MOST_DECISIONS,
+    Decision,
+    Entry,
+    Samples,
+    Store,
+    Telemetry,
+    TierReport,
+)
 
 MEASURING, COMPILING, PROBING, SETTLED = "measuring", "compiling", "probing", "settled"
 FAILURE = "%s runs as units for %s, not as one executable: %s"  # a plan, a time, a reason
@@ -75,7 +84,7 @@ class AutoRunner:
         self._recent = Samples()  # of the chosen tier, since the choice
         self._times = TierTimes()
         self._decided_at = 0
-        self._decisions: list[Decision] = []
+        self._decisions: deque[Decision] = deque(maxlen=MOST_DECISIONS)
         self._cooldown = Cooldown(resources.clock)
         self._lock = threading.RLock()
         self._is_known_graph = False

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
+from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -18,7 +19,15 @@ from ren.lowering.runtime import runner as runners
 from ren.lowering.runtime.planning import native_runner
 from ren.lowering.runtime.tiers.auto import FAILURE, AutoRunner
 from ren.lowering.runtime.tiers.budget import Cooldown, reason_of
-from ren.lowering.storage.telemetry import Clock, Decision, Runner, Store, Telemetry, TierReport
+from ren.lowering.storage.telemetry import (
+    MOST_DECISIONS,
+    Clock,
+    Decision,
+    Runner,
+    Store,
+    Telemetry,
+    TierReport,
+)
 
 __all__ = ["AUTO", "EAGER", "GRAPH", "TIERS", "UNITS", "Runner", "check_tier", "runner"]
 
@@ -81,7 +90,7 @@ class ChosenTier:
         self._compile_ns = self._calls = self._others = 0
         self._cooldown = Cooldown(clock)
         self._is_impossible = False
-        self._decisions: list[Decision] = []
+        self._decisions: deque[Decision] = deque(maxlen=MOST_DECISIONS)
         self._made_units: runners.Runner | None = None
 
     def __call__(self, inputs: Sequence[Any], /) -> tuple[Any, ...]:

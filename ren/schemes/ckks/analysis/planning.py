@@ -7,6 +7,8 @@ which nothing runs out of levels.
 
 from __future__ import annotations
 
+import functools
+import logging
 import math
 import operator
 import secrets
@@ -19,18 +21,23 @@ import numpy as np
 
 from ren.capture.capture import record
 from ren.capture.pytrees import take_apart
+from ren.config import config
 from ren.core import html
 from ren.core.errors import DepthError, ParameterError
 from ren.core.node import placeholder
 from ren.core.ring import Domain
 from ren.core.spec import Spec
 from ren.core.text_table import columns, duration, size
+from ren.jit import Jitted
+from ren.lowering.devices.devices import is_tracing
 from ren.lowering.inspect.memory_report import memory_of
 from ren.lowering.plan.cost import cost_of, plan_seconds
 from ren.lowering.plan.plan import Plan
+from ren.lowering.runtime.host_arrays import placed
 from ren.lowering.runtime.planning import plan_of
 from ren.poly import Poly
-from ren.poly.poly import from_node
+from ren.poly.poly import from_array, from_node
+from ren.poly.realization import is_capturing
 from ren.schemes.ckks.arithmetic.argument_checks import as_bound, check_function
 from ren.schemes.ckks.ciphertext import Ciphertext
 from ren.schemes.ckks.context import Context
@@ -46,6 +53,8 @@ from ren.schemes.rlwe.keys import SwitchingKey
 from ren.schemes.rlwe.keyswitch import conjugation_element, gadget_of, galois_element
 
 _LARGEST_DEGREE = 1 << 17
+_log = logging.getLogger("ren")
+MakePoly = Callable[[Spec], Poly]
 
 
 @attrs.frozen
@@ -174,7 +183,8 @@ def plan(
         slots: as for `ckks.context`. Vectors that fill them leave nothing to be cleared beyond.
 
     Returns:
-        Depth, parameters, rotations, bytes and counts; `ckks.context(plan)` makes the context.
+        Depth, parameters, rotations, bytes and counts; `ckks.context(plan)` makes the context. A
+        function under `ren.jit` keeps the plan, so that such a call of it replays.
 
     Raises:
         ParameterError: no argument is a spec.
@@ -210,6 +220,7 @@ def plan(
                 trial, keys, _ = _recorded(function, args, params)
         except DepthError:
             continue
+        _prepare(function, args, params)
         return _requirements(params, trial, keys)
     raise AssertionError("for_depth raises before the depths run out")
 
@@ -229,37 +240,44 @@ def _parameters(depth: int, n: int | None, longest: int, wishes: dict[str, Any])
 class _NotedKeys(dict[int, SwitchingKey]):
     """Galois keys that are placeholders, each made when it is asked for."""
 
-    def __init__(self, params: Parameters) -> None:
+    def __init__(self, params: Parameters, poly: MakePoly) -> None:
         super().__init__()
-        self._params = params
+        self._params, self._poly = params, poly
 
     def get(self, galois: int, default: Any = None) -> SwitchingKey:
         if galois not in self:
-            self[galois] = _key(self._params)
+            self[galois] = _key(self._params, self._poly)
         return self[galois]
 
 
-def _key(params: Parameters) -> SwitchingKey:
+def _key(params: Parameters, poly: MakePoly) -> SwitchingKey:
     gadget = gadget_of(params)
-    halves = [tuple(_poly(Spec(gadget.ring, Domain.NTT)) for _ in gadget.digits) for _ in range(2)]
+    halves = [tuple(poly(Spec(gadget.ring, Domain.NTT)) for _ in gadget.digits) for _ in range(2)]
     return SwitchingKey(halves[0], halves[1], b"")
 
 
-def _poly(spec: Spec) -> Poly:
+def _unknown(spec: Spec) -> Poly:
     return from_node(placeholder(spec))
+
+
+def _trial(
+    args: tuple[Any, ...], params: Parameters, poly: MakePoly
+) -> tuple[Context, Keychain, tuple[Any, ...]]:
+    """A context under trial parameters, its keys, and the arguments; `poly` makes polynomials."""
+    identity = Identity.frombytes(params.digest, secrets.token_bytes(IDENTITY_BYTES))
+    keys = Keychain(identity, relinearization=_key(params, poly), galois=_NotedKeys(params, poly))
+    given = jax.tree.map(
+        lambda v: _ciphertext(v, params, keys.key_id, poly) if isinstance(v, VectorSpec) else v,
+        args, is_leaf=_is_leaf,
+    )  # fmt: skip
+    return Context(params, keys), keys, given
 
 
 def _recorded(
     function: Callable[..., Any], args: tuple[Any, ...], params: Parameters
 ) -> tuple[Plan, Keychain, int]:
     """The plan of a function under trial parameters, its keys and its integer bits."""
-    identity = Identity.frombytes(params.digest, secrets.token_bytes(IDENTITY_BYTES))
-    keys = Keychain(identity, relinearization=_key(params), galois=_NotedKeys(params))
-    trial = Context(params, keys)
-    given = jax.tree.map(
-        lambda v: _ciphertext(v, params, keys.key_id) if isinstance(v, VectorSpec) else v,
-        args, is_leaf=_is_leaf,
-    )  # fmt: skip
+    trial, keys, given = _trial(args, params, _unknown)
     arguments = take_apart(given)
     name = getattr(function, "__qualname__", repr(function))
     with trial, collecting_bits() as bits:
@@ -268,18 +286,40 @@ def _recorded(
     return plan_of(program.sink), keys, needed
 
 
+def _prepare(function: Callable[..., Any], args: tuple[Any, ...], params: Parameters) -> None:
+    """Captures a jitted function for such ciphertexts, on zeros: later calls find its plan."""
+    jitted = getattr(function, "__func__", function)
+    if not isinstance(jitted, Jitted) or not config.jit or is_capturing() or is_tracing():
+        return
+    zeros = functools.cache(lambda ring: placed(np.zeros((ring.limbs, ring.n), np.uint32)))
+
+    def zero(spec: Spec) -> Poly:
+        array = zeros(spec.ring)
+        if spec.batch:
+            array = placed(np.zeros(spec.shape, np.uint32))
+        return from_array(array, spec.ring, spec.domain)
+
+    trial, _, given = _trial(args, params, zero)
+    bound = () if jitted is function else (function.__self__,)  # type: ignore[attr-defined]
+    try:
+        with trial:
+            jitted._prepare(*bound, *given)
+    except Exception as error:  # it is that of the call
+        _log.info("%r was not captured by ren.plan: %s", jitted, error)
+
+
 def _is_leaf(value: Any) -> bool:
     """Whether specs are not looked for inside of it: ciphertexts are pytrees too."""
     return not isinstance(value, tuple | list | dict)
 
 
-def _ciphertext(spec: VectorSpec, params: Parameters, key_id: str) -> Ciphertext:
+def _ciphertext(spec: VectorSpec, params: Parameters, key_id: str, poly: MakePoly) -> Ciphertext:
     shape = spec.vectors
     length = shape[-1] if shape else None
     blocks = 1 if length is None else -(-length // params.slots)
     batch = shape[:-1] + ((blocks,) if blocks > 1 else ())
     level = params.depth
-    polys = tuple(_poly(Spec(params.ring(level), Domain.NTT, batch)) for _ in range(2))
+    polys = tuple(poly(Spec(params.ring(level), Domain.NTT, batch)) for _ in range(2))
     layout = Layout(length, spec.is_complex, blocks, tail=LEFTOVERS if length is None else ZEROS)
     layout = spec.packing.labelled(layout, spec.shape)
     told = float(noises.public_bound(spec.bound, 1.0))  # by an encryption that states no bound

@@ -181,6 +181,9 @@ def _label(reader: Reader, length: int) -> tuple[int, ...] | None:
 # ------------------------------------------------------------------- contexts
 
 
+HOLDS_SECRET = "These bytes hold a secret key, and they were read without include_secret."
+
+
 def context_to_bytes(params: Parameters, keys: Keychain, include_secret: bool) -> bytes:
     """A context with all keys that it holds; with the secret only where that is said aloud."""
     if keys.secret is not None and not include_secret:
@@ -210,8 +213,7 @@ def read_context(
     if reader.boolean("secret"):
         if not include_secret:
             raise SerializationError(
-                "These bytes hold a secret key, and from_bytes or load was called without "
-                "include_secret.",
+                HOLDS_SECRET,
                 "A context of them would decrypt under that key, whoever made it.",
                 "Pass include_secret=True if they are your own backup; if others sent them, drop "
                 "them.",
