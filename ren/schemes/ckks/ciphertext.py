@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ren.poly import Poly
+from ren.poly.display import steady
 from ren.poly.key_ids import KeyId
 from ren.poly.poly import realize_polys
 from ren.poly.symbolic import Aside, Length
@@ -36,6 +37,7 @@ from ren.schemes.rlwe.active_context import context_for, kept_context
 from ren.schemes.rlwe.frame import Stored
 
 
+@steady("polys", "noise")
 class Ciphertext(CiphertextData, Stored):
     """Encrypted slots: c0 + c1 s = round(s_level * message) + noise over the ring of `level`.
 

@@ -18,6 +18,7 @@ from ren.core.errors import MissingKeyError, OperandError, ParameterError, Rando
 from ren.core.listed import Listed
 from ren.lowering.devices.devices import is_tracing
 from ren.poly import Poly
+from ren.poly.display import steady
 from ren.poly.realization import is_capturing, not_capturing
 from ren.poly.symbolic import as_symbol
 from ren.sampling import fresh_seed
@@ -51,6 +52,7 @@ _LISTED = 16  # steps in a sentence; more are in the call alone
 _MOST_NAMES = 24  # of keys on a page
 
 
+@steady("_keys")
 class Context(metaclass=Listed):
     """Keys under one `key_id`; made by `ckks.context`, `.server()`, `.public()` or `from_bytes`.
 

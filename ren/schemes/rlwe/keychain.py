@@ -30,6 +30,7 @@ import jax
 from ren.core.errors import ContextError, MissingKeyError
 from ren.lowering.devices.devices import is_tracer
 from ren.poly import Poly
+from ren.poly.display import steady
 from ren.progress import Progress
 from ren.sampling import SeedStream, fresh_seed
 from ren.schemes.rlwe.identity import PUBLIC, RELINEARIZATION, Identity, identity_of
@@ -63,6 +64,7 @@ def switch_label(key_id: str) -> bytes:
     return b"switch/" + key_id.encode()
 
 
+@steady("public", "relinearization", "galois", "switches")
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class Keychain:
     """Keys under one `key_id`, each None (or not in the dict) where it is not held.

@@ -24,6 +24,7 @@ from ren.core.ring import Domain, RingSpec
 from ren.lowering.runtime import host_arrays
 from ren.lowering.runtime.host_arrays import placed
 from ren.poly import Poly
+from ren.poly.display import steady
 from ren.poly.poly import from_array
 from ren.poly.realization import is_capturing
 from ren.sampling import SEED_BYTES, Xof, fresh_seed, gaussian, ternary, uniform_residues
@@ -54,6 +55,7 @@ class Secret:
         )
 
 
+@steady("b", "a")
 class _Key(metaclass=Listed):
     """Halves b and a of a key, each a polynomial or one for each digit, and the seed of a."""
 

@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ren.core.errors import ContextError, DepthError, OperandError, ParameterError
 from ren.core.listed import Listed
+from ren.poly.display import steady
 from ren.poly.poly import realize_polys
 from ren.poly.symbolic import Aside
 from ren.schemes.ckks.arithmetic.argument_checks import check_ciphertext
@@ -41,6 +42,7 @@ Place = tuple[int, int, int, int]
 Babies = Mapping[tuple[int, int], CiphertextT]
 
 
+@steady("plaintexts", "norm")
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class LinearMap(metaclass=Listed):
     """A matrix encoded for one set of parameters: `linear_map @ ct`, again and again.

@@ -23,6 +23,7 @@ from ren.lowering.devices.devices import concretely, is_tracer
 from ren.lowering.kernels import embedding
 from ren.lowering.runtime.host_arrays import centered
 from ren.poly import Poly
+from ren.poly.display import steady
 from ren.poly.poly import bounded, from_array, from_node
 from ren.poly.realization import has_placeholder, not_capturing
 from ren.poly.symbolic import Aside, Length, Symbolic, Unfit, as_symbol
@@ -46,6 +47,7 @@ from ren.schemes.rlwe.keys import from_integers, from_residues
 from ren.schemes.rlwe.keyswitch import gadget_of
 
 
+@steady("wide", "noise")
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class Plaintext(Stored, metaclass=Listed):
     """Encoded values, reusable as an addend and as a factor.
