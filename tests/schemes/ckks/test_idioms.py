@@ -1,8 +1,8 @@
 """Idioms of Python, NumPy and JAX on ciphertexts: each computes as NumPy does, or teaches.
 
-`x` and `y` are vectors of 4 real numbers, `z` of complex ones, `m` a matrix, `b` a batch of two
-vectors, `p` a plaintext of the numbers of `x`, and `A` an encoded matrix. In the clear they are
-arrays. `w` and `M` are arrays in both.
+`x` and `y` are vectors of 4 real numbers, `z` of complex ones, `m` a matrix, `t` a table by its
+columns, `b` a batch of two vectors, `p` a plaintext of the numbers of `x`, and `A` an encoded
+matrix. In the clear they are arrays. `w` and `M` are arrays in both.
 """
 
 from __future__ import annotations
@@ -132,6 +132,16 @@ np.sum(x, axis=0)
 np.sum(x, keepdims=True)
 np.sum(m)
 np.sum(b, axis=-1)
+np.sum(m, axis=0)
+np.mean(m, axis=1)
+np.sum(t)
+np.sum(t, axis=0)
+np.mean(t, axis=-1)
+t.shape
+t[0]
+t[:, 1]
+b[0]
+m[0]
 np.sum(x * y)
 np.mean(x)
 np.mean(x * x) - np.mean(x) ** 2
@@ -332,7 +342,6 @@ x[::2] | ParameterError | ct[i:j]
 x[w > 0] | ParameterError | ct[i:j]
 x[None] | ParameterError | ct[i:j]
 x[4:] | ParameterError | Choose bounds
-b[0] | ParameterError | ckks.unstack(ct)[i]
 x[0] = 1 | OperandError | x.mask(m) + values
 del x[0] | OperandError | ckks.concat([x[:i], x[j:]])
 x.level = 1 | FrozenError | x.drop_to(level)
@@ -402,7 +411,7 @@ np.array([x, y]) | TracedValueError | decrypt()
 np.float64(x) | TracedValueError | decrypt()
 np.sum(b) | OperandError | axis=-1; ckks.unstack(ct)
 np.sum(x, dtype=np.float32) | OperandError | ct.sum()
-np.sum(m, axis=0) | ParameterError | np.ones(2) @ ct
+np.sum(m, axis=2) | ParameterError | axis=2
 np.average(x, weights=w) | OperandError | ct.dot(weights) / weights.sum()
 np.var(x) | OperandError | ((ct - ct.mean()) ** 2).mean()
 np.std(x) | OperandError | ckks.math.sqrt(
@@ -523,14 +532,17 @@ def clear() -> dict[str, Any]:
     return {
         **MODULES, "x": x, "y": np.array([1.25, -0.25, 0.75, 1.75]), "s": np.array(0.5),
         "z": np.array([1 + 1j, 2 - 1j, 0.5j, 1.0]), "m": x.reshape(2, 2), "b": np.stack([x, w]),
-        "p": x, "w": w, "M": np.arange(16.0).reshape(4, 4) / 8 - 1,
+        "p": x, "w": w, "t": np.arange(6.0).reshape(2, 3),
+        "M": np.arange(16.0).reshape(4, 4) / 8 - 1,
         "A": np.arange(16.0).reshape(4, 4) / 8 - 1,
     }  # fmt: skip
 
 
 @pytest.fixture(scope="module")
 def encrypted(ctx: ckks.Context, clear: dict[str, Any]) -> dict[str, Any]:
-    made = {name: ctx.encrypt(clear[name]).realize() for name in "xyzsb"}
+    made = {name: ctx.encrypt(clear[name]).realize() for name in "xyzs"}
+    made["t"] = ctx.encrypt(clear["t"], pack="columns").realize()
+    made["b"] = ctx.encrypt(clear["b"], pack="rows").realize()
     map_, plain = ckks.linear(clear["M"], ctx), ctx.encode(clear["x"])
     return {**clear, **made, "m": made["x"].reshape(2, 2), "p": plain, "A": map_, "ctx": ctx}
 

@@ -105,7 +105,7 @@ def test_loops_carry_one_type(ctx: ckks.Context, x: ckks.Ciphertext) -> None:
 
 def test_vmap_maps_numbers_beside_ciphertexts(ctx: ckks.Context, x: ckks.Ciphertext) -> None:
     rows = np.stack([V, W])
-    batch, two = ctx.encrypt(rows), jnp.array([2.0, -3.0])
+    batch, two = ctx.encrypt(rows, pack="rows"), jnp.array([2.0, -3.0])
     column = np.array([[2.0], [-3.0]])
     check(jax.vmap(lambda c, k: c * k)(batch, two), rows * column)
     check(jax.vmap(lambda c, k: c + k)(batch, jnp.asarray(rows)), rows + rows)
@@ -123,6 +123,10 @@ def test_lists_of_traced_numbers_are_arrays(x: ckks.Ciphertext) -> None:
 
 def test_plaintexts_and_dot_products(ctx: ckks.Context, x: ckks.Ciphertext) -> None:
     check(jax.jit(lambda c, k: c * ctx.encode(k) + ctx.encode(k, bound=2.0))(x, W), V * W + W)
+    rows = np.stack([V, W])
+    for pack in ("flat", "rows", "columns"):
+        f = jax.jit(lambda c, k, pack=pack: c * ctx.encode(k, pack=pack))
+        check(f(ctx.encrypt(rows, pack=pack), rows), rows * rows)
     ctx.rotation_keys([1 << i for i in range(6)])
     check(jax.jit(lambda c, k: c.dot(k))(x, W), V @ W)
     check(jax.jit(lambda c, k: c @ k)(x, W), V @ W)

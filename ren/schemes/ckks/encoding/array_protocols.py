@@ -22,7 +22,7 @@ from ren.core.user_frame import user_line
 from ren.lowering.devices.devices import is_tracer
 from ren.lowering.kernels import embedding
 from ren.poly.symbolic import Symbolic
-from ren.schemes.ckks.encoding.ciphertext_data import CiphertextData, batch_of
+from ren.schemes.ckks.encoding.ciphertext_data import CiphertextData, batch_of, is_columns
 from ren.schemes.ckks.encoding.encoder import as_numbers
 from ren.schemes.ckks.encoding.refusals import approximation, comparison, division, no_truth
 
@@ -40,7 +40,7 @@ _UNARY: dict[str, Callable[[Any], Any]] = {
 
 def _whole(x: Any, axis: Any = None) -> Any:
     """`x`, of which NumPy's function takes all numbers where it gets no axis: not a batch."""
-    if axis is None and len(batch_of(x)) > (x.layout.blocks > 1):
+    if axis is None and not is_columns(x) and len(batch_of(x)) > (x.layout.blocks > 1):
         raise OperandError(
             f"{user_line()} calls a function of NumPy on a batch of shape {x.shape}, with no axis.",
             "NumPy takes all numbers of a batch together; the vectors of a batch stay apart.",

@@ -49,10 +49,11 @@ class Packing:
             values: an array, a table with `to_numpy()`, or a symbol that stands for one. What is
                 not an array of numbers stays as it is, for `as_slots` to refuse.
         """
-        if is_tracer(values):
-            return values, ()
         symbol = as_symbol(values)
-        z = as_numbers(values) if symbol is None else np.asarray(symbol.sample)
+        if is_tracer(values):
+            z = values
+        else:
+            z = as_numbers(values) if symbol is None else np.asarray(symbol.sample)
         if z.ndim < 2 or z.dtype.kind not in "biufc" or not z.size or self.name == "rows":
             return values, z.shape
         turn = _joined if self.name == "flat" else _turned
@@ -76,14 +77,18 @@ class Packing:
 
 
 def _joined(values: Any) -> Any:
-    return np.asarray(values).reshape(-1)
+    return _array(values).reshape(-1)
 
 
 def _turned(values: Any) -> Any:
-    return np.swapaxes(np.asarray(values), -1, -2)
+    return _array(values).swapaxes(-1, -2)
+
+
+def _array(values: Any) -> Any:
+    return values if is_tracer(values) else np.asarray(values)
 
 
 def on_columns(values: Any) -> Any:
     """An array that broadcasts with a table [*batch, r, c], as one that does with its columns."""
-    array = values if is_tracer(values) else np.asarray(values)
+    array = _array(values)
     return array[:, None] if array.ndim == 1 else array.swapaxes(-1, -2)
