@@ -237,3 +237,19 @@ def test_a_ciphertext_of_the_python_device_decrypts(ctx, data):
     assert all(map(ren.equal, made.polys, want.polys))
     assert np.array_equal(made.decrypt(), want.decrypt())
     assert error(jax.device_get(x).decrypt(), a) < BAR
+
+
+def test_operations_ask_for_no_attribute_that_is_missing(ctx, monkeypatch):
+    """An error that names the nearest attributes takes longer than the operation."""
+    x, missed = ctx.encrypt([1.0, 2.0, 3.0]), []
+
+    def missing(self, name):
+        if not name.startswith("_"):
+            missed.append(name)
+        raise AttributeError(name)
+
+    monkeypatch.setattr(ckks.Ciphertext, "__getattr__", missing)
+    y = (x * x + x.rotate(1) - 0.5) * np.ones(3)
+    (np.ones((3, 3)) @ y + x.sum()).realize()
+    ren.jit(step)(x, x)
+    assert not missed

@@ -175,9 +175,10 @@ def is_columns(x: Any) -> bool:
 
     Where a transformation of JAX maps a function over them, it sees one vector.
     """
-    polys = (x.wide,) if hasattr(x, "wide") else x.polys
-    axes = max(len(p.shape) for p in polys) - 2
-    return x.layout.columns and axes > (x.layout.blocks > 1)
+    if not x.layout.columns:
+        return False
+    polys = x.polys if isinstance(x, CiphertextData) else (x.wide,)
+    return max(len(p.shape) for p in polys) - 2 > (x.layout.blocks > 1)
 
 
 def batch_of(x: Any) -> tuple[int, ...]:
