@@ -10,7 +10,15 @@ from typing import Any
 import attrs
 import numpy as np
 
-from ren.capture.placement import array_at, moved, place, visible_devices, with_buffers_at
+from ren.capture.placement import (
+    array_at,
+    divided_over,
+    moved,
+    place,
+    visible_devices,
+    whole_at,
+    with_buffers_at,
+)
 from ren.capture.pytrees import Structure, take_apart
 from ren.config import XLA_FLAGS
 from ren.core import op as ops
@@ -278,8 +286,10 @@ def capture(
             zip(made.closed_over, realization.realize_nodes(made.closed_over), strict=True)
         )
     sink = rewrite(made.sink, {}, known)
-    if target is not None:
-        sink = with_buffers_at(sink, target, auto=options.device is None)
+    # Every device holds the whole of keys and of what the function closes over.
+    within = whole_at(divided_over(polys) if target is None else target)
+    if within is not None:
+        sink = with_buffers_at(sink, within, auto=options.device is None)
     plain = _marked(plan_of(sink), [known[n] for n in made.pruned], name)
     args = {made.inputs[i].node.arg for i in donated}
     given = tuple(i for i, value in enumerate(plain.inputs) if value.arg in args)
@@ -290,7 +300,7 @@ def capture(
     is_auto = options.tier == AUTO
     learnt = (partial(plan_digest, plan, XLA_FLAGS), default_store()) if is_auto else (None, None)
     run = runner(plan, options.tier, *learnt, name)
-    keys = keys_of(plan, partial(array_at, target=target, auto=options.device is None))
+    keys = keys_of(plan, partial(array_at, target=within, auto=options.device is None))
     sources, others_of = _sources(plan, made.inputs, keys), _reader(result.others)
     return Captured(
         plan, sources, keys, outputs, result, others_of, run, target, donated, given, plain

@@ -89,18 +89,62 @@ def moved(polys: Sequence[Poly], target: Any) -> list[Poly]:
     """The polynomials, realized, on the device or sharding `target`.
 
     One that is there already, and a constant, is the same object. Others are copies, made by
-    `jax.device_put`, or NumPy arrays for "python".
+    `jax.device_put`, or NumPy arrays for "python". Where a sharding divides batch axes that some of
+    the polynomials have, every device holds the others whole.
+
+    Raises:
+        DeviceError: a sharding does not divide the axes of a polynomial evenly.
     """
-    return [
-        p if p.is_constant or is_at(p.limbs, target) else from_node(_node_at(p.node, target))
-        for p in realize_polys(polys)
-    ]
+    there = realize_polys(polys)
+    axes = max((len(p.shape) - 2 for p in there), default=0)
+    return [p if p.is_constant else _moved(p, _own_target(p.limbs, target, axes)) for p in there]
+
+
+def _moved(p: Poly, target: Any) -> Poly:
+    if is_at(p.limbs, target):
+        return p
+    try:
+        return from_node(_node_at(p.node, target))
+    except ValueError as error:
+        if not isinstance(target, jax.sharding.Sharding):
+            raise
+        raise DeviceError(
+            f"The axes {p.shape} of a polynomial were to be divided as {target}: {error}",
+            "A sharding divides batch axes into equal parts, one for each device of a mesh axis.",
+            "Make the batch a multiple of the devices, or divide fewer axes.",
+        ) from None
+
+
+def _own_target(array: Any, target: Any, axes: int) -> Any:
+    """`target`, or all of its devices, each with the whole of an array that it cannot divide.
+
+    That is an array with fewer batch axes than the sharding divides, where others have `axes`.
+    """
+    if not isinstance(target, jax.sharding.NamedSharding):
+        return target
+    return whole_at(target) if array.ndim - 2 < len(target.spec) <= axes else target
+
+
+def whole_at(target: Any) -> Any:
+    """`target`; of a sharding over a mesh all devices, each with the whole of an array."""
+    if not isinstance(target, jax.sharding.NamedSharding):
+        return target
+    return jax.sharding.NamedSharding(target.mesh, jax.sharding.PartitionSpec())
+
+
+def divided_over(polys: Sequence[Poly]) -> Any:
+    """The sharding of the first of some realized polynomials that lies on several devices."""
+    for array in (p.limbs for p in polys if not p.is_constant):
+        if not is_host(array) and not where.is_tracer(array) and len(array.sharding.device_set) > 1:
+            return array.sharding
+    return None
 
 
 def with_buffers_at(root: Node, target: Any, auto: bool = False) -> Node:
     """The program that reads the buffers of `root` on `target`: what a function closes over.
 
-    So it reads keys. With `auto` only what `auto_device` may move is moved: arrays on the CPU.
+    So it reads keys. With `auto` only what may be moved without being asked is moved: arrays on
+    the CPU for `auto_device`, and for a sharding those that JAX may move.
     """
     known: dict[Node, Node] = {}
     for node in toposort(root):
@@ -119,7 +163,11 @@ def array_at(array: Any, target: Any, auto: bool = False) -> Any:
 
 
 def _is_to_move(array: Any, target: Any, auto: bool) -> bool:
-    return not is_at(array, target) and (not auto or _is_cpu(device_of(array)))
+    if is_at(array, target):
+        return False
+    if auto and isinstance(target, jax.sharding.Sharding):
+        return not is_host(array) and claim_of(array) is None
+    return not auto or _is_cpu(device_of(array))
 
 
 def is_at(array: Any, target: Any) -> bool:

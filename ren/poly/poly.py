@@ -281,6 +281,7 @@ class Poly:
 
     def _host_limbs(self) -> np.ndarray:
         """The limbs of the coefficients as a NumPy array."""
+        realization.check_addressable(self.node)
         limbs = self.intt().limbs
         if is_tracer(limbs):
             raise TracedValueError(

@@ -19,6 +19,7 @@ from ren.core.errors import DonatedBufferError, TracedValueError
 from ren.core.node import Node, Structure, buffer, next_serial, structure_of, toposort
 from ren.core.rewrite import rewrite
 from ren.core.user_frame import user_line
+from ren.lowering.devices import devices
 from ren.lowering.devices.devices import concretely, is_tracer
 from ren.lowering.devices.donation import check_not_donated, is_donated
 from ren.lowering.runtime.planning import planned, run_planned
@@ -102,6 +103,17 @@ def inlining() -> AbstractContextManager[None]:
 def known_buffer(node: Node) -> Node | None:
     """The BUFFER that a node was realized to, if it was."""
     return node if node.op is ops.BUFFER else _realized.get(node)
+
+
+def check_addressable(*nodes: Node) -> None:
+    """Check that this process can read programs whole, before anything of them runs.
+
+    Raises:
+        DeviceError: other processes hold a part of an array that they read alone.
+    """
+    for node in toposort(*map(resolved, nodes)):
+        if node.op is ops.BUFFER:
+            devices.check_addressable(node.arg.array)
 
 
 def has_placeholder(*nodes: Node) -> bool:

@@ -22,7 +22,7 @@ from ren.core.node import Node, make, next_serial, placeholder
 from ren.core.ring import Domain, RingSpec
 from ren.core.spec import ScalarArg, Spec
 from ren.core.user_frame import user_line
-from ren.lowering.devices.devices import is_tracer
+from ren.lowering.devices.devices import is_spread, is_tracer
 from ren.lowering.runtime.host_arrays import placed
 from ren.poly.realization import is_capturing, symbolic_value
 
@@ -382,9 +382,19 @@ class Aside:
     value: Any
 
     def symbol(self, name: str, read: Callable[[Values], Aside]) -> Aside:
-        """Symbol of the value while a function is captured; its sample is the value itself."""
-        sample = np.asarray(self.value)
-        return Aside(Symbolic(sample, lambda values: np.asarray(read(values).value), name))
+        """Symbol of the value while a function is captured; its sample is the value itself.
+
+        The sample of a float array that is divided over processes is NaN.
+        """
+        sample = _readable(self.value)
+        if is_spread(sample):
+            sample = np.full(sample.shape, np.nan, sample.dtype)
+        return Aside(Symbolic(sample, lambda values: _readable(read(values).value), name))
+
+
+def _readable(value: Any) -> Any:
+    """The array on the host, where this process can read it; else as it is."""
+    return value if is_spread(value) else np.asarray(value)
 
 
 class Unfit(Exception):

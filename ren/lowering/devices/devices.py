@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 import attrs
@@ -12,7 +12,7 @@ import jax
 import jax.core
 import numpy as np
 from jax.extend.core import get_opaque_trace_state
-from jax.sharding import SingleDeviceSharding
+from jax.sharding import AxisType, NamedSharding, PartitionSpec, SingleDeviceSharding
 
 from ren.core import op as ops
 from ren.core.errors import DeviceError
@@ -44,6 +44,29 @@ def is_tracer(array: Any) -> bool:
 def is_host(array: Any) -> bool:
     """True for a NumPy array: the reference device."""
     return isinstance(array, np.ndarray)
+
+
+def is_spread(array: Any) -> bool:
+    """True for an array that this process cannot read: other processes hold a part of it alone."""
+    if not isinstance(array, jax.Array) or is_tracer(array):
+        return False
+    return not (array.is_fully_addressable or array.is_fully_replicated)
+
+
+def check_addressable(array: Any) -> None:
+    """Check that this process can read an array whole.
+
+    Raises:
+        DeviceError: other processes hold a part of it alone.
+    """
+    if is_spread(array):
+        raise DeviceError(
+            f"The value of an array was asked for that is divided over processes; this is process "
+            f"{jax.process_index()} of {jax.process_count()}.",
+            "A process reads what its own devices hold, or what every device holds whole.",
+            "Gather it first, in every process: "
+            "jax.experimental.multihost_utils.process_allgather(x, tiled=True).",
+        )
 
 
 def device_of(array: Any) -> Any:
@@ -220,6 +243,39 @@ def mesh_in_use() -> Any:
     return jax.sharding.get_abstract_mesh()
 
 
+def without_mesh() -> AbstractContextManager[Any]:
+    """Runs what is inside as if `jax.set_mesh` had set none: concrete arrays tell where they are.
+
+    Under a mesh with explicit axes XLA would gather what a native call returns.
+    """
+    return jax.sharding.use_abstract_mesh(_NO_MESH)
+
+
+def with_divided_results(run: Callable[..., Any], inputs: Sequence[Any]) -> Any:
+    """run(*inputs) while JAX traces, with results divided as the inputs are.
+
+    That is along their batch axes, aligned from the right, where the axes of a mesh are explicit:
+    part of the types of arrays. Elsewhere XLA decides.
+    """
+    mesh = mesh_in_use()
+    if AxisType.Explicit not in mesh.axis_types:
+        return run(*inputs)
+    over: dict[int, Any] = {}  # of each batch axis from the right its length and mesh axes
+    for array in inputs:
+        spec = jax.typeof(array).sharding.spec
+        for axis, names in enumerate(spec[:-2]):
+            if names is not None:
+                over.setdefault(array.ndim - axis, (array.shape[axis], names))
+
+    def sharding(result: Any) -> NamedSharding:
+        spec = [over.get(result.ndim - i, (0, None)) for i in range(result.ndim)]
+        names = [n if length == result.shape[i] else None for i, (length, n) in enumerate(spec)]
+        return NamedSharding(mesh, PartitionSpec(*names))
+
+    within = jax.tree.map(sharding, jax.eval_shape(run, *inputs))
+    return jax.sharding.auto_axes(run, out_sharding=within)(*inputs)
+
+
 # ------------------------------------------------------------------- traces of JAX
 
 
@@ -246,7 +302,7 @@ def concretely() -> Iterator[None]:
     if not is_tracing():
         yield
         return
-    with jax.ensure_compile_time_eval(), _eval_context(), jax.sharding.use_abstract_mesh(_NO_MESH):
+    with jax.ensure_compile_time_eval(), _eval_context(), without_mesh():
         yield
 
 

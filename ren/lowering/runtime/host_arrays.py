@@ -19,7 +19,7 @@ from ren.lowering.backends.native import library
 from ren.lowering.backends.xla import jax_runtime as runtime
 from ren.lowering.backends.xla.executables import Executables
 from ren.lowering.backends.xla.jax_executable import JaxExecutable
-from ren.lowering.backends.xla.jax_runtime import check_not_forked
+from ren.lowering.backends.xla.jax_runtime import check_not_forked, on_host
 from ren.lowering.devices.devices import (
     PYTHON,
     concretely,
@@ -113,7 +113,7 @@ def centered(limbs: Any, moduli: Moduli) -> NDArray[np.float64]:
     native = library.functions()
     with concretely():
         if native is not None:
-            residues = np.ascontiguousarray(limbs)
+            residues = np.ascontiguousarray(on_host(limbs))
             return native.floats(residues, kernels.float_tables(moduli))
         return np.asarray(_run(_floats(), Table("floats", (moduli,)), limbs))
 

@@ -37,6 +37,8 @@ from ren.lowering.devices.devices import (
     is_tracing,
     layout_of,
     mesh_in_use,
+    with_divided_results,
+    without_mesh,
 )
 from ren.lowering.devices.donation import check_not_donated
 from ren.lowering.plan.lifetimes import Value, values_of
@@ -206,6 +208,9 @@ class Runner:
             DonatedBufferError: an input was given away before, or is now, by another thread.
             NativeError: a native call failed.
         """
+        if not mesh_in_use().empty and not is_tracing():
+            with without_mesh():
+                return self(inputs)
         try:
             if active_trace.get() is None and not is_tracing():
                 for binding in self._known:
@@ -277,6 +282,11 @@ class Runner:
         # Under a JAX trace nothing runs yet: nothing may be overwritten, and nothing is timed.
         is_traced = is_tracing() or any(map(is_tracer, inputs))
         trace = None if is_traced else active_trace.get()
+        if is_traced and not mesh_in_use().empty:
+            return with_divided_results(lambda *own: self._stepped(own, True, None), inputs)
+        return self._stepped(inputs, is_traced, trace)
+
+    def _stepped(self, inputs: Sequence[Any], is_traced: bool, trace: Any) -> tuple[Any, ...]:
         values: dict[int, Any] = dict(enumerate(inputs))
         with Progress(len(self.steps), "compiling and running kernels") as progress:
             for step in self.steps:

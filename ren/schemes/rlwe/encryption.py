@@ -13,7 +13,7 @@ from ren.lowering.devices.devices import is_host, is_tracer
 from ren.lowering.runtime.host_arrays import centered
 from ren.poly import Poly
 from ren.poly.poly import from_node
-from ren.poly.realization import has_placeholder, is_capturing, realize_nodes
+from ren.poly.realization import check_addressable, has_placeholder, is_capturing, realize_nodes
 from ren.sampling import fresh_seed
 from ren.schemes.rlwe.keychain import Keychain
 from ren.schemes.rlwe.keys import (
@@ -115,7 +115,12 @@ def _with_public_key(
 
 
 def decrypt_coefficients(polys: tuple[Poly, ...], secret: Secret) -> NDArray[np.float64]:
-    """The centred coefficients of c0 + c1 s + ..: float64 [*batch, n]; see `decrypt`."""
+    """The centred coefficients of c0 + c1 s + ..: float64 [*batch, n]; see `decrypt`.
+
+    Raises:
+        DeviceError: other processes hold a part of the ciphertext alone.
+    """
+    check_addressable(*(p.node for p in polys))
     message = decrypt(polys, secret)
     return centered(message.limbs, message.ring.moduli)
 

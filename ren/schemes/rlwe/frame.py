@@ -26,6 +26,7 @@ from ren.lowering.backends.xla.jax_runtime import on_host
 from ren.lowering.devices.devices import is_tracer
 from ren.poly import Poly
 from ren.poly.poly import realize_polys
+from ren.poly.realization import check_addressable
 
 _HEAD = struct.Struct("<8sH16s32sI")  # magic, version, kind, digest, bytes of the header
 _CHECKSUM = 32
@@ -156,7 +157,13 @@ class Frame:
 
 
 def limbs_of(*polys: Poly) -> list[NDArray[np.uint32]]:
-    """Limb arrays of polynomials in the NTT domain, on the host."""
+    """Limb arrays of polynomials in the NTT domain, on the host.
+
+    Raises:
+        TracedValueError: inside a JAX transformation.
+        DeviceError: other processes hold a part of them alone.
+    """
+    check_addressable(*(p.node for p in polys))
     realized = realize_polys([p.ntt() for p in polys])
     if any(is_tracer(p.limbs) for p in realized):
         raise TracedValueError(

@@ -34,7 +34,7 @@ import numpy as np
 
 from ren.core.errors import ForkError
 from ren.core.user_frame import user_line
-from ren.lowering.devices.devices import wide
+from ren.lowering.devices.devices import check_addressable, wide
 from ren.lowering.storage import executable_store as disk
 
 _private: Any = None
@@ -335,7 +335,9 @@ def on_host(array: Any) -> np.ndarray:
 
     Raises:
         ForkError: this process was forked while JAX still computed the array.
+        DeviceError: other processes hold a part of it alone.
     """
+    check_addressable(array)
     is_ready = getattr(array, "is_ready", None)  # of a JAX array
     if is_ready is not None and _is_forked and not is_ready():
         check_not_forked()

@@ -56,7 +56,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ren.core.errors import ParameterError
-from ren.lowering.devices.devices import is_tracer
+from ren.lowering.devices.devices import is_spread, is_tracer
 from ren.lowering.kernels import embedding
 from ren.poly.batching import chosen, stacked_arrays
 from ren.poly.symbolic import Symbolic, derived
@@ -220,8 +220,11 @@ def _of_constant(unit: float, value: Any) -> NDArray[np.float32]:
 
 
 def on_host(noise: Noise) -> Noise:
-    """Device arrays on the host, so that nothing is dispatched for a few numbers."""
-    return np.asarray(noise) if isinstance(noise, jax.Array) and not is_tracer(noise) else noise
+    """Device arrays on the host, so that nothing is dispatched for a few numbers.
+
+    What is divided over processes stays where it is, so that no process waits for another.
+    """
+    return np.asarray(noise) if is_known(noise) else noise
 
 
 def _rule(function: Rule) -> Rule:
@@ -443,5 +446,7 @@ def known(noise: Noise) -> NDArray[np.float32] | None:
 
 
 def is_known(noise: Noise) -> bool:
-    """False inside a function that is being captured or traced."""
-    return isinstance(noise, np.ndarray) or (isinstance(noise, jax.Array) and not is_tracer(noise))
+    """False while a function is captured or traced, and for what is divided over processes."""
+    if isinstance(noise, np.ndarray):
+        return True
+    return isinstance(noise, jax.Array) and not is_tracer(noise) and not is_spread(noise)

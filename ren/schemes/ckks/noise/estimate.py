@@ -9,6 +9,7 @@ import numpy as np
 
 from ren.core.errors import TracedValueError
 from ren.core.user_frame import user_line
+from ren.lowering.devices.devices import check_addressable
 from ren.schemes.ckks.noise.bounds import FLOAT64, RANDOM, SIGMAS, Noise, is_known
 
 
@@ -45,7 +46,12 @@ class Estimate:
 
 
 def estimate_of(noise: Noise) -> Estimate:
-    """The estimate of tracked noise; TracedValueError where it is symbolic."""
+    """The estimate of tracked noise; TracedValueError where it is symbolic.
+
+    Raises:
+        DeviceError: it is divided over processes.
+    """
+    check_addressable(noise)
     if not is_known(noise):
         raise TracedValueError(
             f"{user_line()} asks for the estimate of a ciphertext that is still symbolic.",
