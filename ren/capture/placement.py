@@ -143,8 +143,8 @@ def divided_over(polys: Sequence[Poly]) -> Any:
 def with_buffers_at(root: Node, target: Any, auto: bool = False) -> Node:
     """The program that reads the buffers of `root` on `target`: what a function closes over.
 
-    So it reads keys. With `auto` only what may be moved without being asked is moved: arrays on
-    the CPU for `auto_device`, and for a sharding those that JAX may move.
+    So it reads keys. With `auto` only what may be moved unasked is moved: for a device arrays on
+    the CPU, and for a sharding those that JAX may move.
     """
     known: dict[Node, Node] = {}
     for node in toposort(root):

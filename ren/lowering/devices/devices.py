@@ -254,8 +254,8 @@ def without_mesh() -> AbstractContextManager[Any]:
 def with_divided_results(run: Callable[..., Any], inputs: Sequence[Any]) -> Any:
     """run(*inputs) while JAX traces, with results divided as the inputs are.
 
-    That is along their batch axes, aligned from the right, where the axes of a mesh are explicit:
-    part of the types of arrays. Elsewhere XLA decides.
+    They are divided along their batch axes, aligned from the right. This is for meshes with
+    explicit axes, which are part of the types of arrays. Elsewhere XLA decides.
     """
     mesh = mesh_in_use()
     if AxisType.Explicit not in mesh.axis_types:
