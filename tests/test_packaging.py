@@ -16,7 +16,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 RUNTIME = {"attrs", "jax", "jaxlib", "numpy"}
-EXTRAS = {"bench", "cuda", "demo", "docs", "notebooks", "test"}
+EXTRAS = {"dask", "bench", "cuda", "demo", "docs", "notebooks", "test"}
 
 
 @pytest.fixture(scope="module")
@@ -90,7 +90,7 @@ def test_the_metadata_is_right(metadata: Message) -> None:
     assert [c.rpartition(" ")[2] for c in supported] == list(matrix().PYTHONS)
     assert all(needed(metadata, extra) for extra in EXTRAS)
     assert needed(metadata, "cuda") == {"jax[cuda12]>=0.10"}
-    for part in ("demo", "bench", "notebooks"):
+    for part in ("demo", "bench", "dask", "notebooks"):
         assert needed(metadata, part) <= needed(metadata, "test")
     assert not [d for d in metadata.get_all("Requires-Dist", []) if d.startswith("ren")]
 

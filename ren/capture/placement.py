@@ -143,8 +143,8 @@ def divided_over(polys: Sequence[Poly]) -> Any:
 def with_buffers_at(root: Node, target: Any, auto: bool = False) -> Node:
     """The program that reads the buffers of `root` on `target`: what a function closes over.
 
-    So it reads keys. With `auto` only what may be moved unasked is moved: for a device arrays on
-    the CPU, and for a sharding those that JAX may move.
+    So it reads keys. With `auto` only what may be moved unasked is moved. That is arrays on the
+    CPU for a device, and arrays that JAX may move for a sharding.
     """
     known: dict[Node, Node] = {}
     for node in toposort(root):
