@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import pickle
 import sys
+from typing import Any
 
 import numpy as np
 
@@ -43,11 +44,11 @@ def main() -> int:
     except SerializationError as error:
         print(f"the owner stays here: {type(error).__name__}")
     cluster = LocalCluster(
-        n_workers=WORKERS, threads_per_worker=1, host="127.0.0.1", dashboard_address=None
+        n_workers=WORKERS, threads_per_worker=1, host="127.0.0.1", dashboard_address=""
     )
     with cluster, Client(cluster) as client:
         keys = client.scatter(ctx.server(), broadcast=True)
-        made = client.gather(client.map(smoothed, [keys] * COUNT, given))
+        made: Any = client.gather(client.map(smoothed, [keys] * COUNT, given))
     is_same = all(
         ren.equal(a, b)
         for x, y in zip(made, expected, strict=True)

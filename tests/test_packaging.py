@@ -16,7 +16,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 RUNTIME = {"attrs", "jax", "jaxlib", "numpy"}
-EXTRAS = {"dask", "bench", "cuda", "demo", "docs", "notebooks", "test"}
+EXTRAS = {"bench", "cuda", "dask", "demo", "docs", "notebooks", "test"}
 
 
 @pytest.fixture(scope="module")
