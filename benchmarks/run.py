@@ -11,6 +11,7 @@ benchmarks/results/bench.jsonl.
 from __future__ import annotations
 
 import argparse
+import importlib
 import math
 import os
 import sys
@@ -34,12 +35,10 @@ TUNING_REPEATS = 3
 
 
 def main() -> None:
-    """Measures; see the options. `eager` in their stead runs `benchmarks.eager`."""
-    if sys.argv[1:2] == ["eager"]:
-        from benchmarks import eager  # it needs TenSEAL, which this does not
-
-        del sys.argv[1]
-        eager.main()
+    """Measures; see the options. `eager` or `estimates` in their stead run these modules."""
+    if sys.argv[1:2] in (["eager"], ["estimates"]):
+        # They need TenSEAL, or scikit-learn, which this does not.
+        importlib.import_module(f"benchmarks.{sys.argv.pop(1)}").main()
         return
     options = parsed()
     output = None if options.dry_run else options.output

@@ -21,9 +21,10 @@ IGNORED = pytest.mark.filterwarnings("ignore::ren.core.errors.MessageBoundWarnin
 
 @pytest.fixture(scope="module")
 def pair():
-    """A context at n = 2^12 and a source of randomness, with programs run op by op."""
+    """A context at n = 2^12 and a source of randomness, with programs run op by op; a small one."""
     with op_by_op():
-        yield ckks.context(2, n=1 << 12, security=None), np.random.default_rng(0)
+        small = ckks.context(3, n=1 << 10, security=None)
+        yield ckks.context(2, n=1 << 12, security=None), np.random.default_rng(0), small
 
 
 def bits_of(size: int, seed: int, count: int) -> np.ndarray:
@@ -54,7 +55,7 @@ LIKE_TERMS = {
 @pytest.mark.parametrize("added", ["one object", "equal arrays", "different arrays", "numbers"])
 @pytest.mark.parametrize("name", LIKE_TERMS)
 def test_bounds_hold_for_sums_of_like_terms(pair, name, added):
-    (ctx, rng), (f, clear) = pair, LIKE_TERMS[name]
+    (ctx, rng, _), (f, clear) = pair, LIKE_TERMS[name]
     a, p = (np.exp(2j * np.pi * rng.random(ctx.slots)) for _ in range(2))
     x, shared = ctx.encrypt(a), ctx.encode(p)
     want = np.zeros_like(a)
@@ -69,12 +70,68 @@ def test_bounds_hold_for_sums_of_like_terms(pair, name, added):
 
 @IGNORED
 def test_doubling_and_adding_have_one_bound(pair):
-    ctx, rng = pair
+    ctx, rng, _ = pair
     x = ctx.encrypt(rng.choice([-1.0, 1.0], ctx.slots))
     y = (x * x).rescale()
     for z in (x, y, x.rotate(3), y.drop_to(0)):
         twice, added = (2 * z).estimate, (z + z).estimate
         assert twice.error_bound == pytest.approx(added.error_bound, rel=1e-4)
+
+
+def rotations_of(x, count: int, step: int):
+    """The sum of rotations of a ciphertext, or of numbers."""
+    if isinstance(x, ckks.Ciphertext):
+        return ckks.strided_sum(x, count, step)
+    return sum(np.roll(x, -k * step) for k in range(count))
+
+
+def turned(x, steps: int):
+    """A rotation of a ciphertext, or of numbers."""
+    return x.rotate(steps) if isinstance(x, ckks.Ciphertext) else np.roll(x, -steps)
+
+
+SUMMED = {
+    "a fresh one": lambda x, w: x,
+    "two rotations": lambda x, w: x + turned(x, 1),
+    "rotations of one place": lambda x, w: x - turned(x, 32) + turned(x, 64),
+    "a product with numbers": lambda x, w: x * w,
+    "a square": lambda x, w: x * x,
+    "a sum before": lambda x, w: rotations_of(x, 16, 32) * w,
+    "a sum of all before": lambda x, w: rotations_of(x, 512, 1) * w,
+    "a sum of some before": lambda x, w: rotations_of(x, 24, 8) * w + x,
+}
+AFTERWARDS = {
+    "nothing": lambda y, x: y,
+    "the term again": lambda y, x: y + 8 * x,
+    "its rotation": lambda y, x: y + turned(y, 32) - turned(y, 1),
+    "another sum": lambda y, x: rotations_of(y, 8, 2),
+}
+
+
+STEPS = ((16, 32), (512, 1), (32, 16), (2, 32), (5, 64), (40, 3), (7, -32))
+
+
+@IGNORED
+@pytest.mark.parametrize("pairs", [STEPS[:2], pytest.param(STEPS[2:], marks=pytest.mark.slow)])
+@pytest.mark.parametrize("after", AFTERWARDS)
+@pytest.mark.parametrize("before", SUMMED)
+def test_bounds_and_variances_hold_for_sums_of_rotations(pair, before, after, pairs):
+    """Numbers near 1 keep errors that are equal in many slots so."""
+    ctx, rng = pair[2], np.random.default_rng([*before.encode(), *after.encode()])
+    for count, step in pairs:
+        shares = []
+        for _ in range(6):
+            a, w = rng.uniform(-1, 1, ctx.slots), rng.uniform(0.9, 1, ctx.slots)
+
+            def function(x, w=w, count=count, step=step):
+                term = SUMMED[before](x, w)
+                return AFTERWARDS[after](rotations_of(term, count, step), term)
+
+            y = function(ctx.encrypt(a))
+            error = np.abs(ctx.slots_of(y) - function(a))
+            assert error.max() < y.estimate.error_bound
+            shares.append((error**2).mean() / y.estimate.variance)
+        assert np.mean(shares) < 1.5  # about 0.4 are expected, with few independent slots
 
 
 @pytest.mark.slow

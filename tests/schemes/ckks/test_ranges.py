@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pytest
 
@@ -243,3 +245,18 @@ def test_noise_beyond_floats_is_unknown(deep):
     with pytest.warns(ckks.MessageBoundWarning):
         y = x * 2**70
     assert np.isnan(y.estimate.error_bound) and "unknown" in str(y.estimate)
+
+
+def test_a_line_warns_once_of_its_bounds(narrow):
+    x = narrow.encrypt([1.0], level=0)
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("default")
+        for k in range(3):
+            x * (1 << 10 + k)
+        x * (1 << 20)
+    assert [t.lineno - told[0].lineno for t in told] == [0, 1]
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        for k in range(3):
+            x * (1 << 10 + k)
+    assert len(told) == 3

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from functools import reduce
+from functools import partial, reduce
 from typing import Any
 
 import numpy as np
@@ -257,7 +257,8 @@ def rotations_summed(ct: CiphertextT, count: int, step: int) -> CiphertextT:
     if result is ct:
         return ct
     added = switches * switch_sigma(result.params, result.level) ** 2
-    return with_noise(result, lambda noise: noises.of_rotations(ct.noise, noise, count, added))
+    rule = partial(noises.of_rotations, count=count, step=step, slots=ct.slots, added=added)
+    return with_noise(result, lambda noise: rule(ct.noise, noise))
 
 
 @circuit("concat()")

@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 
 from ren.schemes.ckks.functions.basis import ROUNDING, Basis, element_depth
 
+_NODES = 16  # for each coefficient: a bound by their largest value is 0.5 % above it
 LARGEST_INTEGER = 1 << 16  # coefficients up to here that are integers take no level
 
 
@@ -40,6 +41,37 @@ class Combination:
         yield self
         for _, quotient in self.products:
             yield from quotient.parts()
+
+
+@lru_cache(maxsize=1 << 12)
+def largest(s: Combination, basis: Basis) -> float:
+    """At least the largest modulus of a sum of Chebyshev polynomials, for u in [-1, 1].
+
+    A polynomial of degree d is at most 1 / cos(d pi / (2 m)) of its largest value in the m nodes
+    of T_m.
+
+    Reference: Ehlich and Zeller, "Schwankung von Polynomen zwischen Gitterpunkten", 1964.
+    """
+    degree = _degree(s)
+    count = _NODES * (degree + 1)
+    angles = (np.arange(count) + 0.5) * np.pi / count
+    margin = math.cos(degree * np.pi / (2 * count)) * (1 - ROUNDING)
+    return float(np.abs(_values(s, basis, angles)).max()) / margin
+
+
+def _degree(s: Combination) -> int:
+    products = (g + _degree(q) for g, q in s.products)
+    return max([0, *products, *(j for j, _ in s.terms)])
+
+
+def _values(s: Combination, basis: Basis, angles: NDArray) -> NDArray:
+    """Values at u = cos(angle): T_j(u) = cos(j angle)."""
+    total = np.full(len(angles), s.constant)
+    for g, quotient in s.products:
+        total += _values(quotient, basis, angles) * basis.size(g) * np.cos(g * angles)
+    for j, c in s.terms:
+        total += c * basis.size(j) * np.cos(j * angles)
+    return total
 
 
 @attrs.frozen

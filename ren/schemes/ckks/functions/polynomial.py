@@ -26,10 +26,12 @@ from ren.schemes.ckks.functions.paterson_stockmeyer import (
     Combination,
     Schedule,
     is_integer,
+    largest,
     schedule,
 )
 
 _MAX_GRID = 1 << 14
+_LEAST = 2.0**-30  # of bounds
 LARGEST_SIZE = 32.0  # five bits of precision are given for a level, no more
 
 
@@ -144,9 +146,8 @@ def evaluated(
     x = ct - mapped.middle if mapped.middle else ct
     factor = complex(mapped.factor)
     x = x * (round(factor.real) if is_integer(factor) else factor.real)
-    bound = float(np.abs(coefficients).sum()) or 2.0**-30
     plan = mapped.schedule
-    return within(_Evaluation(plan, x).sum(plan.root, plan.depth), bound)
+    return _Evaluation(plan, x).sum(plan.root, plan.depth)
 
 
 def mapping(coefficients: tuple[complex, ...], interval: Interval, tiny: float = 0.0) -> Map:
@@ -216,6 +217,12 @@ class _Evaluation(Generic[CiphertextT]):
 
     def sum(self, s: Combination, depth: int) -> CiphertextT:
         """At the level that lies `depth` below x. Its terms meet there, not yet rescaled."""
+        total = self._summed(s, depth)
+        if not self.basis.is_chebyshev:
+            return total
+        return within(total, max(largest(s, self.basis), _LEAST))
+
+    def _summed(self, s: Combination, depth: int) -> CiphertextT:
         target = self.x.level - depth
         addends = [self.sum(q, depth - 1) * self._element(g, depth - 1) for g, q in s.products]
         for j, c in s.terms:

@@ -18,16 +18,20 @@ error of one slot to another, whose own error is independent of it. So it moves 
 The errors of a rescale and of a key switch depend on the second polynomial c1 alone. (The rounding
 of c0 is far smaller.) Two ciphertexts with one c1, as p + x and q + x for plaintexts p and q, get
 the same such error. So the place of that source follows from the set of places that c1's own
-sources occupy. Equal c1 occupy equal sets. Plaintexts occupy none. The rounding of all encodings
-adds in `rounding`, as if it were one source, since equal plaintexts round alike.
+sources occupy. It is a free one, while there is one. Equal c1 occupy equal sets. Plaintexts occupy
+none.
+The rounding of all encodings adds in `rounding`, as if it were one source, since equal plaintexts
+round alike.
 
 No entry but `bound` depends on encrypted or encoded values. `bound` is a power of two or was stated
 by the user. Fresh encryptions take their places in the order of their making.
 
-A rotation by K slots comes back to the same place. A sum of N > K rotations would then be counted
-as if N/K of them were one source. `coherent` is the standard deviation if all sources were one and
-stood in one slot: always a sum. N different rotations read N different slots. So their sum has
-V <= N coherent^2 (Hoelder's inequality), spread evenly over all places: see `of_rotations`.
+A rotation by K slots comes back to the same place, where it adds as one source with what is there.
+`coherent` is the standard deviation if all sources were one and stood in one
+slot: always a sum. N different rotations read N different slots. So their sum has
+V <= N coherent^2 (Young's inequality), spread evenly over all places. Before such a sum each a_k is
+always a sum as well, and they add up to `coherent`. Then the N rotations that come back to a place
+add sqrt(N) a_k there: see `of_rotations`.
 
 The bound of the error in a slot is offset + 6.5 sqrt(V). Variances are those of the modulus of a
 complex slot; `sigmas` has those of the sources.
@@ -48,7 +52,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Sequence
-from functools import partial, wraps
+from functools import lru_cache, partial, wraps
 from typing import Any, TypeVar
 
 import jax
@@ -80,9 +84,10 @@ _ERRORS = (_INDICES > 0).astype(np.float32)
 RANDOM = slice(_HEAD - 1, None)  # entries whose squares add up to V
 _AT_PLACES = (_INDICES >= _HEAD).astype(np.float32)
 _SURE = (_INDICES < _HEAD - 1).astype(np.float32)  # bound, offset, coherent
+_CLEARLY = 0.8  # a bound whose places are known is taken, unless another is less by this factor
 _PLACE_NUMBERS = np.maximum(_INDICES - _HEAD, -1).astype(np.int32)
 _PLACE_WEIGHTS = (5 * np.arange(PLACES) + 7).astype(np.int32)
-_NO_WEIGHTS = np.zeros(PLACES, np.int32)
+_EACH_PLACE = np.arange(PLACES, dtype=np.int32)
 _NEARLY = 1 - 2.0**-40  # exp(i t) may come out a little above 1
 FLOAT64 = 2.0**-50  # relative error of encoding and of decoding in float64, with its transform
 _LEAST_BOUND = 2.0**-30  # of plaintexts: smaller values publish this
@@ -310,11 +315,21 @@ def _with_source(sigma: np.float32, a: Noise, *source: Noise) -> Noise:
     if _is_single(a) and _is_single(of):
         noise = a.copy()
         noise[2] += sigma
-        noise[_HEAD + int((of[_HEAD:] > 0).dot(_PLACE_WEIGHTS)) % PLACES] += sigma
+        noise[_HEAD + int(_next_place(of)[0])] += sigma
         return _limited(noise)
-    weights = chosen(of[..., _HEAD:] > 0, _PLACE_WEIGHTS, _NO_WEIGHTS)
-    place = weights.sum(-1, keepdims=True, dtype=np.int32) % PLACES
+    place = _next_place(of)
     return _limited(a + chosen((place == _PLACE_NUMBERS) | _IS_COHERENT, sigma, np.float32(0)))
+
+
+def _next_place(of: Noise) -> Noise:
+    """The place of a source that depends on these, int [*batch, 1]: the first free one.
+
+    The search begins where their set says, and ends there where no place is free.
+    """
+    is_taken = of[..., _HEAD:] > 0
+    first = (is_taken * _PLACE_WEIGHTS).sum(-1, keepdims=True) % PLACES
+    distance = (_EACH_PLACE - first) % PLACES + is_taken * PLACES
+    return distance.argmin(-1, keepdims=True)
 
 
 def with_rounding(a: Noise, sigma: float) -> Noise:
@@ -346,24 +361,50 @@ def _reordered(order: NDArray[np.intp], a: Noise) -> Noise:
     return a[..., order]
 
 
-def of_rotations(a: Noise, tracked: Noise, count: int, added: float) -> Noise:
-    """Noise of a sum of `count` different rotations of one term: the lesser of two bounds.
-
-    With fewer than PLACES rotations the second one would be too small beside a source of `a`.
+def of_rotations(
+    a: Noise, tracked: Noise, count: int, step: int, slots: int, added: float
+) -> Noise:
+    """Noise of a sum of rotations of one term by 0, step, ... (count - 1) step: the least of three.
 
     Args:
         a, tracked: noise of each term; of the sum, as the rules of its steps give it.
         added: the variance of what the rotations added, in the sum.
     """
-    return tracked if count < PLACES else _of_rotations(a, tracked, count / PLACES, added / PLACES)
+    if count < 2:
+        return tracked
+    shift = step * max(1, PLACES // slots) % PLACES
+    rule = partial(_of_rotations, count, shift, float(min(added, LARGEST)))
+    return derived(rule, on_host(a), on_host(tracked))
 
 
-@_rule
-def _of_rotations(a: Noise, tracked: Noise, share: float, added: float) -> Noise:
-    even = (a[..., 2:3] * np.float32(math.sqrt(share))).clip(None, LARGEST)
-    even = (even**2 + np.float32(added)) ** 0.5
-    is_less = even * np.float32(math.sqrt(PLACES)) < _random(tracked)
-    return chosen(is_less, tracked * _SURE + even * _AT_PLACES, tracked)
+def _of_rotations(count: int, shift: int, added: float, a: Noise, tracked: Noise) -> Noise:
+    whole = a[..., RANDOM].sum(-1, keepdims=True) * np.float32(1 + 1e-4)  # float32 rounds
+    local = (a[..., None] * _spread(count, shift)).sum(-2)
+    if shift:
+        local = (local**2 + _AT_PLACES * np.float32(added / PLACES)) ** 0.5
+    else:  # what was added has one place too
+        local = local + (_with_source(np.float32(math.sqrt(added)), a) - a) * _AT_PLACES
+    local = tracked * _SURE + local
+    is_less = (a[..., 2:3] <= whole) & (_random(local) < _random(tracked))
+    least = chosen(is_less, local, tracked)
+    if count < PLACES:  # spread evenly it would be too small beside a source of `a`
+        return _limited(least)
+    even = (a[..., 2:3] * np.float32(math.sqrt(count / PLACES))).clip(None, LARGEST)
+    even = (even**2 + np.float32(added / PLACES)) ** 0.5
+    is_even = even * np.float32(math.sqrt(PLACES)) < _random(least) * np.float32(_CLEARLY)
+    return _limited(chosen(is_even, tracked * _SURE + even * _AT_PLACES, least))
+
+
+@lru_cache(maxsize=256)
+def _spread(count: int, shift: int) -> NDArray[np.float32]:
+    """By how much each entry goes into each of the sum: sqrt(N), of the N that are in one place."""
+    result = np.zeros((WIDTH, WIDTH), np.float32)
+    result[_HEAD - 1, _HEAD - 1] = math.sqrt(count)  # of rounding
+    repeats = np.bincount(np.arange(count) * shift % PLACES, minlength=PLACES)
+    place = np.arange(PLACES)
+    for moved in np.flatnonzero(repeats):
+        result[_HEAD + (place + moved) % PLACES, _HEAD + place] = math.sqrt(repeats[moved])
+    return result
 
 
 # ------------------------------------------------------------------- bounds of messages

@@ -170,9 +170,12 @@ def report_count() -> int:
 
 
 def warn(text: str, category: type[Warning] = MessageBoundWarning) -> None:
-    """Warn at the user's own line."""
+    """Warn at the user's own line: once, also where other calls of it have other bounds."""
     if (frame := user_frame()) is not None:
         module = frame.f_globals.get("__name__") or "__main__"
         registry = frame.f_globals.setdefault("__warningregistry__", {})
         path, line = frame.f_code.co_filename, frame.f_lineno
+        # Keys that `warnings` has set, where its filter shows a text once a line.
+        if any(isinstance(key, tuple) and key[1:] == (category, line) for key in registry):
+            registry[text, category, line] = 1
         warnings.warn_explicit(text, category, path, line, module, registry)

@@ -15,7 +15,7 @@ from ren.core.node import toposort
 from ren.core.op import MODDOWN
 from ren.schemes import ckks
 from ren.schemes.ckks.functions.basis import Basis
-from ren.schemes.ckks.functions.paterson_stockmeyer import Combination, schedule
+from ren.schemes.ckks.functions.paterson_stockmeyer import Combination, largest, schedule
 
 POWER, CHEBYSHEV = Basis(False), Basis(True)
 
@@ -176,6 +176,18 @@ def test_schedules_compute_their_polynomial(degree, first):
     elements = np.array([basis.size(j) for j in range(degree + 2)]) * plain
     assert abs(value(plan.root, elements) - plain[: degree + 1] @ c) < 1e-11
     assert plan.depth == degree.bit_length()
+
+
+@pytest.mark.parametrize("degree", [0, 1, 2, 5, 15, 16, 31, 100])
+@pytest.mark.parametrize("first", [1.0, 1.7])
+def test_bounds_of_partial_sums_hold_and_are_close(degree, first):
+    basis = Basis(True, first)
+    plan = schedule(tuple(complex(v) for v in drawn(degree)), basis)
+    t = np.cos(np.outer(np.arange(degree + 2), np.linspace(0, np.pi, 20001)))
+    elements = t * np.array([basis.size(j) for j in range(degree + 2)])[:, None]
+    for part in plan.root.parts():
+        found = np.abs(value(part, elements)).max()
+        assert found <= largest(part, basis) <= 1.01 * found
 
 
 # ------------------------------------------------------------------- what is refused
