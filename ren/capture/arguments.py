@@ -197,7 +197,8 @@ def _value_key(value: Any, needed: frozenset[type], ids: dict[str, int]) -> Hash
     if isinstance(value, Aside):
         return Aside
     if isinstance(value, KeyId):
-        return value if KeyId in needed else (KeyId, ids.setdefault(value.value, len(ids)))
+        named = KeyId(value.value)
+        return named if KeyId in needed else (KeyId, ids.setdefault(value.value, len(ids)))
     key = key_of(value)
     return _fixed_key(value) if key is None else key
 
@@ -224,13 +225,13 @@ def with_key_symbols(
     values: Sequence[Any], names: Sequence[str], is_named: bool = True
 ) -> list[Any]:
     """The leaves with stand-ins for ids of keys, one for each id: see `KeyId.symbol`."""
-    symbols: dict[KeyId, SymbolicKeyId] = {}
+    symbols: dict[str, SymbolicKeyId] = {}
     made = list(values)
     for i, (value, name) in enumerate(zip(values, names, strict=True)):
         if isinstance(value, KeyId):
-            if value not in symbols:
-                symbols[value] = value.symbol(is_named, name, itemgetter(i))
-            made[i] = KeyId(symbols[value].stand_in)
+            if value.value not in symbols:
+                symbols[value.value] = value.symbol(is_named, name, itemgetter(i))
+            made[i] = KeyId(symbols[value.value].stand_in)
     return made
 
 

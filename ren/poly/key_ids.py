@@ -28,9 +28,11 @@ class KeyId(NamedTuple):
     Attributes:
         value: a str. While capturing it is a `SymbolicKeyId`, or a `NamedKeyId` where ids are part
             of the key of the plan.
+        held: of a keychain itself the keychain, for what is not in the program: None at a capture.
     """
 
     value: Any
+    held: Any = None
 
     def symbol(self, is_named: bool, name: str, read: Callable[[Values], KeyId]) -> SymbolicKeyId:
         """The symbol of this id, for all leaves of the call that hold it."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from functools import cached_property
+from typing import Any
 
 import attrs
 import numpy as np
@@ -53,6 +54,13 @@ class Identity:
     def frombytes(cls, params: bytes, hashes: bytes) -> Identity:
         """The identity of `tobytes`, under the parameters of this digest."""
         return cls(params, hashes[:_HASH_BYTES], hashes[_HASH_BYTES:])
+
+
+@attrs.frozen
+class SymbolicIdentity:
+    """Identity of keys that are arguments of a captured function: a `key_id` alone."""
+
+    key_id: Any
 
 
 def identity_of(params: bytes, public: PublicKey, relinearization: SwitchingKey) -> Identity:

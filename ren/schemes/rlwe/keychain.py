@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Any, TypeVar
 
 import jax
@@ -31,9 +31,16 @@ from ren.core.errors import ContextError, MissingKeyError
 from ren.lowering.devices.devices import is_tracer
 from ren.poly import Poly
 from ren.poly.display import steady
+from ren.poly.key_ids import KeyId
 from ren.progress import Progress
 from ren.sampling import SeedStream, fresh_seed
-from ren.schemes.rlwe.identity import PUBLIC, RELINEARIZATION, Identity, identity_of
+from ren.schemes.rlwe.identity import (
+    PUBLIC,
+    RELINEARIZATION,
+    Identity,
+    SymbolicIdentity,
+    identity_of,
+)
 from ren.schemes.rlwe.keys import (
     Entropy,
     PublicKey,
@@ -86,6 +93,41 @@ class Keychain:
     relinearization: SwitchingKey | None = None
     galois: dict[int, SwitchingKey] = dataclasses.field(default_factory=dict)
     switches: dict[str, SwitchingKey] = dataclasses.field(default_factory=dict)
+
+    def __ren_parts__(self) -> tuple[tuple[Any, ...], Hashable]:
+        (public, relinearization, galois, switches), identity = _flatten(self)
+        if isinstance(identity, SymbolicIdentity):
+            raise ContextError(
+                "A function under ren.jit returned a context that is an argument.",
+                "Its keys are inputs of the plan, which makes polynomials.",
+                "Return ciphertexts alone: the caller has the context.",
+            )
+        names = public is not None, relinearization is not None, tuple(galois), tuple(switches)
+        halves = [(key.b, key.a) for key in self.by_label().values()]
+        return (KeyId(self.key_id, self), *halves), names
+
+    @classmethod
+    def __ren_whole__(cls, parts: Sequence[Any], names: Any) -> Keychain:
+        (key_id, *halves), (has_public, has_relinearization, galois, switches) = parts, names
+        held: Keychain | None = key_id.held
+        identity: Any = SymbolicIdentity(key_id.value) if held is None else held.identity
+        known = iter([] if held is None else held.by_label().values())
+        rest = iter(halves)
+
+        def made(kind: Callable[..., Any]) -> Any:
+            b, a = next(rest)
+            return kind(b, a, seed=b"" if held is None else next(known).seed)
+
+        public = made(PublicKey) if has_public else None
+        relinearization = made(SwitchingKey) if has_relinearization else None
+        return cls(
+            identity,
+            None,
+            public,
+            relinearization,
+            {g: made(SwitchingKey) for g in galois},
+            {to: made(SwitchingKey) for to in switches},
+        )
 
     def __repr__(self) -> str:
         return f"<Keychain {self.key_id[:8]}, {self.kind}>"

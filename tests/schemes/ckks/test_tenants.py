@@ -224,12 +224,42 @@ def test_the_active_context_counts_at_each_call(tenants: list[Tenant]) -> None:
         assert same(total(b.x), b.x + b.x)
 
 
+def test_servers_among_the_arguments_share_one_plan(tenants: list[Tenant]) -> None:
+    def within(server: ckks.Context, x: ckks.Ciphertext) -> ckks.Ciphertext:
+        with server:
+            return score(x)
+
+    f, runs = counted(within)
+    for t in [*tenants, *tenants]:
+        assert same(f(t.server, t.x), score(t.x))
+    assert len(runs) == 1 and f.cache_info().plans == 1
+    a, b, _ = tenants
+    for _ in range(2):
+        with pytest.raises(ckks.ContextError) as caught:
+            f(a.server, b.x)
+        with pytest.raises(ckks.ContextError) as eager:
+            within(a.server, b.x)
+        assert str(caught.value) == str(eager.value)
+    with pytest.raises(ckks.MissingKeyError, match="rotation by 1"):
+        f(a.server.server(rotations=[]), a.x)
+    assert same(ren.djit(within)(a.server, a.x), score(a.x))
+    assert same(jax.jit(within)(a.server, a.x), score(a.x))
+    assert ren.xpr(f, a.server, a.x) == ren.xpr(f, b.server, b.x)
+    with pytest.raises(ckks.ContextError, match="returned a context"):
+        ren.jit(lambda s, x: (s, x * x))(a.server, a.x)
+    assert f.cache_info().plans == 1
+    server, chain = ren.realize(a.server), keys_of(a.server)
+    assert server.key_id == a.server.key_id and keys_of(server).identity == chain.identity
+    assert keys_of(server).relinearization.seed == chain.relinearization.seed
+
+
 # ------------------------------------------------------------------- nothing is held
 
 
 def test_plans_hold_no_keys_of_a_tenant_that_is_gone() -> None:
     keep, client = owner(), Client()
     f, g = ren.jit(score), ren.jit(tier="units")(lambda x: x * x.key_id.count(x.key_id))
+    h = ren.jit(lambda server, x: x.rotate(1))
     for first in (True, False):
         server = ckks.load_server(client.blob)
         chain, arrays = keys_of(server), []
@@ -237,7 +267,7 @@ def test_plans_hold_no_keys_of_a_tenant_that_is_gone() -> None:
         gone = [weakref.ref(server), weakref.ref(chain), *arrays]
         if not first:
             f(keep.encrypt(VALUES))
-        f(client.x), g(client.x)
+        f(client.x), g(client.x), h(server, client.x)
         del server, chain
         gc.collect()
         assert [ref() for ref in gone] == [None] * len(gone)
