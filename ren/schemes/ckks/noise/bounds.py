@@ -326,8 +326,8 @@ def _next_place(of: Noise) -> Noise:
 
     The search begins where their set says, and ends there where no place is free.
     """
-    is_taken = of[..., _HEAD:] > 0
-    first = (is_taken * _PLACE_WEIGHTS).sum(-1, keepdims=True) % PLACES
+    is_taken = (of[..., _HEAD:] > 0).astype(np.int32)
+    first = (is_taken * _PLACE_WEIGHTS).sum(-1, dtype=np.int32, keepdims=True) % PLACES
     distance = (_EACH_PLACE - first) % PLACES + is_taken * PLACES
     return distance.argmin(-1, keepdims=True)
 
