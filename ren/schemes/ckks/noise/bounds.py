@@ -329,7 +329,7 @@ def _next_place(of: Noise) -> Noise:
     is_taken = (of[..., _HEAD:] > 0).astype(np.int32)
     first = (is_taken * _PLACE_WEIGHTS).sum(-1, dtype=np.int32, keepdims=True) % PLACES
     distance = (_EACH_PLACE - first) % PLACES + is_taken * PLACES
-    return distance.argmin(-1, keepdims=True)
+    return distance.argmin(-1, keepdims=True).astype(np.int32)
 
 
 def with_rounding(a: Noise, sigma: float) -> Noise:
