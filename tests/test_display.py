@@ -263,6 +263,32 @@ def test_contexts_name_their_keys(context):
     assert "public (encrypts)" in public and "relinearization," not in public
 
 
+def test_only_an_owner_lists_a_secret_key(context):
+    for value in (context.server(), context.public()):
+        assert "secret" not in words(value) and "secret" not in str(value)
+    assert "secret" in words(context) and re.search(r"^secret +\S", str(context), re.MULTILINE)
+
+
+def test_a_linear_map_shows_its_shape_rotations_and_keys(context):
+    matrix = np.random.default_rng(0).normal(size=(20, 8))
+    made = ckks.linear(matrix, context)
+    text = words(made)
+    for fact in ("20 x 8, real", "diagonals 8", "level 2 of 2", "copies, 8 slots apart"):
+        assert fact in text
+    assert f"keys {len(made.rotations)}: {', '.join(map(str, made.rotations))}" in text
+    assert "INSECURE" in text and "copies" not in words(ckks.linear(np.eye(5), context))
+    assert "keys 0: none" in words(ckks.linear(np.eye(5), context))
+
+
+def test_approximations_and_estimates_are_cards(context):
+    found = ckks.approximate(np.exp, (-1, 1), precision=20)
+    text = words(found)
+    assert f"degree {found.degree}" in text and f"{found.bits:.1f} bits" in text
+    x = context.encrypt([1.0, 2.0])
+    assert f"~{x.estimate.bits:.1f} bits are right" in words(x.estimate)
+    assert "unknown" in words(attrs.evolve(x.estimate, error_bound=np.nan))
+
+
 def test_many_keys_are_counted_and_named_as_in_the_text(context):
     many = ckks.context(params=INSECURE).rotation_keys(range(1, 33))
     assert "and 10 more" in words(many)

@@ -36,7 +36,7 @@ from ren.schemes.ckks.noise.decryption_budget import SharingTerms, ledger_of
 from ren.schemes.ckks.noise.estimate import Estimate
 from ren.schemes.ckks.noise.sigmas import public_sigma, secret_sigma
 from ren.schemes.ckks.parameters.checks import as_python_int
-from ren.schemes.ckks.parameters.display import parameter_parts, security_marks
+from ren.schemes.ckks.parameters.display import parameter_parts, parameter_text, security_marks
 from ren.schemes.ckks.parameters.parameters import Parameters
 from ren.schemes.ckks.sharing import hidden
 from ren.schemes.rlwe import active_context as active
@@ -457,7 +457,7 @@ class Context(metaclass=Listed):
             ("sizes", sizes(self._keys)),
         ]
         table = "\n".join(f"{name:<12} {value}" for name, value in rows)
-        return f"{self.params}\n{table}"
+        return f"{parameter_text(self.params, self.rank == 2)}\n{table}"
 
     def _repr_html_(self) -> str:
         names, p = self._key_names(), self.params
@@ -468,7 +468,8 @@ class Context(metaclass=Listed):
             ("sizes", sizes(self._keys)),
         )
         title = f"ckks.Context {self.key_id[:8]}"
-        parts, marks = parameter_parts(p, *rows), security_marks(p.security_bits)
+        parts = parameter_parts(p, *rows, has_secret=self.rank == 2)
+        marks = security_marks(p.security_bits)
         return html.card(title, *parts, **marks)
 
     def _key_names(self) -> list[str]:

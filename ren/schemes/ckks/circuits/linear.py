@@ -11,8 +11,10 @@ import jax
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ren.core import html
 from ren.core.errors import ContextError, DepthError, OperandError, ParameterError
 from ren.core.listed import Listed
+from ren.core.text_table import size
 from ren.poly.display import steady
 from ren.poly.poly import realize_polys
 from ren.poly.symbolic import Aside
@@ -35,6 +37,7 @@ from ren.schemes.ckks.encoding.layout import LEFTOVERS, ZEROS
 from ren.schemes.ckks.encoding.plaintext import Plaintext, encode
 from ren.schemes.ckks.encoding.refusals import no_attribute, refusal, refuse_arithmetic
 from ren.schemes.ckks.noise import bounds as noises
+from ren.schemes.ckks.parameters.display import security_marks
 from ren.schemes.ckks.parameters.parameters import Parameters
 from ren.schemes.rlwe.active_context import RlweContext, active_context, announce
 
@@ -186,6 +189,22 @@ class LinearMap(metaclass=Listed):
             f"LinearMap({m} x {k}, {len(self.plaintexts)} diagonals at level {self.level}, "
             f"{self.split.rotations} rotations with {len(self.split.keys)} keys)"
         )
+
+    def _repr_html_(self) -> str:
+        m, k = self.shape
+        params, split = self.plaintexts[0].params, self.split
+        rows = [
+            ("matrix", f"{m} x {k}, {'complex' if self.is_complex else 'real'}"),
+            ("diagonals", str(len(self.plaintexts))),
+            ("level", f"{self.level} of {params.depth}"),
+            ("vector", f"{split.copies} copies, {split.period} slots apart"),
+            ("rotations", f"{split.rotations}, {len(split.folds)} of them folds of a wide matrix"),
+            ("keys", f"{len(self.rotations)}: {', '.join(map(str, self.rotations)) or 'none'}"),
+            ("size", size(sum(p.nbytes for p in self.plaintexts))),
+        ]
+        if split.copies == 1:
+            rows = [row for row in rows if row[0] != "vector"]
+        return html.card("LinearMap", html.facts(rows), **security_marks(params.security_bits))
 
 
 jax.tree_util.register_dataclass(

@@ -10,6 +10,7 @@ import attrs
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ren.core import html
 from ren.core.errors import ParameterError
 from ren.schemes.ckks.arithmetic.argument_checks import check_function
 from ren.schemes.ckks.arithmetic.evolve import with_error
@@ -79,6 +80,17 @@ class Approximation:
             f"Approximation(degree {self.degree}, depth {self.depth}, error {self.error:.3g} = "
             f"{self.bits:.1f} bits, on [{a:g}, {b:g}])"
         )
+
+    def _repr_html_(self) -> str:
+        a, b = self.interval
+        rows = [
+            ("interval", f"[{a:g}, {b:g}]"),
+            ("degree", str(self.degree)),
+            ("depth", f"{self.depth} levels"),
+            ("error", f"{self.error:.3g} = {self.bits:.1f} bits, on a grid of the interval"),
+            ("key switches", str(self.relinearizations)),
+        ]
+        return html.card("Approximation", html.facts(rows))
 
 
 def approximate(

@@ -7,6 +7,7 @@ import math
 import attrs
 import numpy as np
 
+from ren.core import html
 from ren.core.errors import TracedValueError
 from ren.core.user_frame import user_line
 from ren.lowering.devices.devices import check_addressable
@@ -43,6 +44,17 @@ class Estimate:
             f"|message| <= {self.message_bound:.4g}, error <= {self.error_bound:.3g} "
             f"(~{self.bits:.1f} bits)"
         )
+
+    def _repr_html_(self) -> str:
+        if math.isnan(self.error_bound):
+            return html.card("Estimate", tags=("unknown",))
+        rows = [
+            ("message", f"at most {self.message_bound:.4g}"),
+            ("error", f"at most {self.error_bound:.3g}: ~{self.bits:.1f} bits are right"),
+            ("random part", f"standard deviation {math.sqrt(self.variance):.3g}"),
+            ("fixed part", f"at most {self.offset:.3g}"),
+        ]
+        return html.card("Estimate", html.facts(rows), tags=("of the worst slot",))
 
 
 def estimate_of(noise: Noise) -> Estimate:

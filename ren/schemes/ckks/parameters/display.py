@@ -28,19 +28,24 @@ def security_marks(bits: int, *tags: str) -> dict[str, Any]:
     return {"tags": (*tags, security_text(bits))}
 
 
-def parameter_text(p: Any) -> str:
-    """Lines of text: the levels, facts, and sizes of keys."""
+def parameter_text(p: Any, has_secret: bool = True) -> str:
+    """Lines of text: the levels, facts, and sizes of keys, the secret key only if it is held."""
     title = f"CKKS parameters: {security_text(p.security_bits)}, n = {p.n}, {p.slots} slots, "
     lines = [f"{title}depth {p.depth}", "level  moduli   log2 Q  log2 scale  ciphertext"]
     lines += ["{:>5}{:>8}{:>9}{:>12}{:>12}".format(*row) for row in _levels(p)]
     lines += [f"{name}: {what}" for name, what in _facts(p)]
     lines.append("key                            in memory       saved")
-    lines += ["{:<26}{:>14}{:>12}".format(*row) for row in _keys(p)]
+    lines += ["{:<26}{:>14}{:>12}".format(*row) for row in _keys(p, has_secret)]
     return "\n".join(lines)
 
 
-def parameter_parts(p: Any, *rows: tuple[str, html.Cell]) -> list[html.Markup]:
-    """The parts of a card that shows parameters: facts, `rows` before them, levels and keys."""
+def parameter_parts(
+    p: Any, *rows: tuple[str, html.Cell], has_secret: bool = True
+) -> list[html.Markup]:
+    """The parts of a card that shows parameters: facts, `rows` before them, levels and keys.
+
+    The secret key is among these only if it is held.
+    """
     wishes = f"n = {p.n}, {p.slots} slots, depth {p.depth}, scale 2^{p.scale_bits}"
     levels = [
         (level, moduli, bits, html.meter(float(bits) / p.log_qp), *rest)
@@ -49,7 +54,7 @@ def parameter_parts(p: Any, *rows: tuple[str, html.Cell]) -> list[html.Markup]:
     return [
         html.facts([*rows, ("parameters", wishes), *_facts(p)]),
         html.table([("level", "moduli", "log2 Q", "", "log2 scale", "ciphertext"), *levels], ()),
-        html.table([("key", "in memory", "saved"), *_keys(p)]),
+        html.table([("key", "in memory", "saved"), *_keys(p, has_secret)]),
     ]
 
 
@@ -71,8 +76,8 @@ def _facts(p: Any) -> list[tuple[str, str]]:
         ("special primes", f"{len(p.specials)}, {special_bits:.1f} bits"),
         ("union times P", f"{p.log_qp:.1f} bits; {margin}"),
         (
-            "secret",
-            f"{p.secret}; noise: sigma {p.sigma}; |message| < 2^{p.integer_bits - 1}",
+            "noise",
+            f"sigma {p.sigma}; keys: {p.secret}; |message| < 2^{p.integer_bits - 1}",
         ),
         ("keys", f"{p.dnum} digit{'s' * (p.dnum > 1)} of up to {widest} moduli"),
     ]
@@ -84,16 +89,17 @@ def _bound(p: Any) -> tuple[float, int]:
     return security.max_log_qp(p.n, target), target
 
 
-def _keys(p: Any) -> list[tuple[str, str, str]]:
+def _keys(p: Any, has_secret: bool) -> list[tuple[str, str, str]]:
     """Each kind of key, its bytes, and those saved: uniform halves as seeds of 32 bytes."""
     union, switching = len(p.union), p.key_nbytes()
     public = 2 * (union + 1) * p.n * 4
-    rows = (
+    rows = [
         ("relinearization", switching, switching // 2 + 32),
         ("each rotation, conjugation", switching, switching // 2 + 32),
         ("public", public, public // 2 + 32),
-        ("secret", (4 * (union + len(p.specials)) + 1) * p.n, p.n),
-    )
+    ]
+    if has_secret:
+        rows.append(("secret", (4 * (union + len(p.specials)) + 1) * p.n, p.n))
     return [(name, _size(held), _size(kept)) for name, held, kept in rows]
 
 
