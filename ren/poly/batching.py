@@ -11,6 +11,7 @@ import numpy as np
 from ren.core import op as ops
 from ren.core.node import make
 from ren.core.spec import PartArg, StackArg
+from ren.lowering.devices.devices import is_tracer
 from ren.poly.poly import Poly, from_node
 
 
@@ -45,6 +46,13 @@ def repeated(p: Poly, batch: tuple[int, ...]) -> Poly:
     parts = unstacked(p)
     parts = parts if len(parts) > 1 else parts * batch[0]
     return stacked([repeated(q, batch[1:]) for q in parts])
+
+
+def traced_array(values: Any) -> Any:
+    """The array of a list with a tracer in it; anything else as it is."""
+    if isinstance(values, list | tuple) and any(map(is_tracer, values)):
+        return jnp.stack(values)
+    return values
 
 
 def chosen(condition: Any, a: Any, b: Any) -> Any:

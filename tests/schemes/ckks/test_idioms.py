@@ -232,6 +232,7 @@ w *= x
 # What errors tell to write, and what NumPy gives: `idiom | in the clear`.
 INSTEAD = """
 x * Fraction(1, 2) | x * 0.5
+x ** Fraction(2) | x ** 2
 ckks.concat([x, y]) | np.concatenate([x, y])
 ckks.concat([x[:1], y, x[1:]]) | np.insert(x, 1, y)
 ckks.concat([x[:1], x[2:]]) | np.delete(x, 1)
@@ -282,6 +283,9 @@ any([x, y]) | TracedValueError | ckks.math.where
 x ** -1 | ParameterError | Write ckks.math.inverse(x, interval=(a, b)), for
 x ** -2 | ParameterError | ckks.math.inverse(x, interval=(a, b)) ** 2
 x ** 0.5 | OperandError | ckks.math.sqrt
+x ** Fraction(1, 2) | OperandError | ckks.math.sqrt
+x ** float("nan") | OperandError | ckks.math.sqrt
+x ** float("inf") | OperandError | ckks.math.sqrt
 x ** y | OperandError | ckks.math
 x ** w | OperandError | ckks.math
 x ** "2" | OperandError | ckks.math
@@ -437,6 +441,9 @@ np.round(x) | OperandError | ckks.math.round(ct, interval=(a, b))
 np.maximum(x, y) | OperandError | ckks.math.max(ct, interval=(a, b))
 np.clip(x, 0, 1) | OperandError | ckks.math.min(ckks.math.max(ct, low), high)
 np.mod(x, 2) | OperandError | ckks.math.round
+np.bitwise_and(w > 0, x) | OperandError | x * y for x & y
+np.left_shift(x, 1) | OperandError | x * 2**k
+np.divmod(x, 2) | OperandError | ckks.math.round
 np.divide(x, y) | OperandError | ckks.math.inverse
 np.isnan(x) | TracedValueError | ckks.math.where
 np.allclose(x, y) | TracedValueError | ckks.math.equal(x, y)
@@ -622,3 +629,14 @@ def test_a_call_of_jax_is_named_by_the_users_function(encrypted: dict) -> None:
 
     with pytest.raises(errors.OperandError, match=r"test_idioms.py:\d+ asks for jnp\.tanh"):
         mine(encrypted["x"])
+
+
+def test_foreign_classes_compute_by_themselves(encrypted: dict) -> None:
+    class Foreign:
+        def __radd__(self, other: Any) -> str:
+            return type(other).__name__
+
+    names = [encrypted[name] + Foreign() for name in "xpA"]
+    assert names == ["Ciphertext", "Plaintext", "LinearMap"]
+    with pytest.raises(errors.OperandError):
+        encrypted["p"] * Foreign()

@@ -118,7 +118,10 @@ def test_vmap_maps_numbers_beside_ciphertexts(ctx: ckks.Context, x: ckks.Ciphert
 
 
 def test_lists_of_traced_numbers_are_arrays(x: ckks.Ciphertext) -> None:
-    check(jax.jit(lambda c, k, m: c * [k, m, k, 1.0])(x, 2.0, 3.0), V * [2, 3, 2, 1])
+    check(jax.jit(lambda c, k, m: c * [k, m, k, 1.0])(x, 2.0, 4.0), V * [2, 4, 2, 1])
+    check(jax.jit(lambda c, k, m: c / [k, m, k, 1.0])(x, 2.0, 4.0), V / [2, 4, 2, 1])
+    with pytest.raises(TracedValueError, match="Pass the array as a constant"):
+        jax.jit(lambda c, k: c.mask([k, k, k, 1.0]))(x, 2.0)
 
 
 def test_plaintexts_and_dot_products(ctx: ckks.Context, x: ckks.Ciphertext) -> None:

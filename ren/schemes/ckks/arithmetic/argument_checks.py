@@ -6,6 +6,7 @@ import math
 import numbers
 import operator
 from collections.abc import Iterable
+from fractions import Fraction
 from typing import Any
 
 import jax
@@ -58,7 +59,7 @@ def as_exponent(value: Any) -> int:
         )
     if isinstance(value, np.ndarray | jax.Array) and value.ndim == 0:
         value = value.item()
-    if isinstance(value, float | np.floating) and float(value).is_integer():
+    if isinstance(value, float | np.floating | Fraction) and value == value // 1:
         value = int(value)
     if isinstance(value, Symbolic):
         return value.__index__()

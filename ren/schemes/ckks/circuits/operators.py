@@ -14,7 +14,7 @@ import numpy as np
 from ren.core.errors import OperandError
 from ren.lowering.devices.devices import is_tracer, is_tracing
 from ren.lowering.kernels import embedding
-from ren.poly.batching import stacked_arrays
+from ren.poly.batching import traced_array
 from ren.poly.symbolic import Symbolic, as_symbol
 from ren.schemes.ckks.arithmetic.automatic import AUTOMATIC, Automatic
 from ren.schemes.ckks.arithmetic.evolve import fills_slots
@@ -65,8 +65,7 @@ class Operator:
             return self.plaintext(mode, *plain_operand(x, other, self.name))
         if isinstance(other, Symbolic):
             return self._symbolic(mode, x, other)
-        if isinstance(other, list | tuple) and any(map(is_tracer, other)):
-            other = stacked_arrays(*other)
+        other = traced_array(other)
         if is_tracer(other):
             return self._traced(mode, x, other)
         if isinstance(other, np.ndarray | jax.Array) and other.ndim == 0:

@@ -21,10 +21,19 @@ from ren.core.errors import OperandError, ParameterError
 from ren.core.user_frame import user_line
 from ren.lowering.devices.devices import is_tracer
 from ren.lowering.kernels import embedding
+from ren.poly.batching import traced_array
 from ren.poly.symbolic import Symbolic
 from ren.schemes.ckks.encoding.ciphertext_data import CiphertextData, batch_of, is_columns
 from ren.schemes.ckks.encoding.encoder import as_numbers
-from ren.schemes.ckks.encoding.refusals import approximation, comparison, division, no_truth
+from ren.schemes.ckks.encoding.refusals import (
+    approximation,
+    comparison,
+    division,
+    no_bits,
+    no_remainder,
+    no_shift,
+    no_truth,
+)
 
 # The operators behind NumPy's element-wise functions.
 _OPERATORS = {
@@ -80,7 +89,13 @@ _COMPARED = {
     "array_equal": "equal", "array_equiv": "equal", "less": "less", "less_equal": "less",
     "greater": "greater", "greater_equal": "greater",
 }  # fmt: skip
-_OF_TRUTH = {"logical_and", "logical_or", "logical_not", "logical_xor", "isnan", "isfinite"}
+_TRUTH = ("logical_and", "logical_or", "logical_not", "logical_xor", "isnan", "isfinite")
+_BITS = ("bitwise_and", "bitwise_or", "bitwise_xor", "invert", "bitwise_not")
+_REFUSED = {
+    **dict.fromkeys(_TRUTH, no_truth), **dict.fromkeys(_BITS, no_bits),
+    **dict.fromkeys(("left_shift", "right_shift"), no_shift),
+    **dict.fromkeys(("divmod", "fmod", "modf", "floor_divide", "remainder"), no_remainder),
+}  # fmt: skip
 _IN_MATH = {
     "absolute": "abs", "abs": "abs", "fabs": "abs", "maximum": "max", "fmax": "max",
     "minimum": "min", "fmin": "min", "reciprocal": "inverse", "exp": "exp", "log": "log",
@@ -180,8 +195,8 @@ def refuse_function(module: str, name: str) -> NoReturn:
     """Refuse a function of NumPy or JAX, "np" and "exp" for example: say what to write instead."""
     if name in _COMPARED:
         comparison(_COMPARED[name])()
-    if name in _OF_TRUTH:
-        no_truth()
+    if name in _REFUSED:
+        _REFUSED[name]()
     if name in _IN_MATH:
         approximation(f"{module}.{name}", _IN_MATH[name])()
     instead = INSTEAD.get(name)
@@ -205,6 +220,7 @@ def inverted(other: Any) -> Any:
     """1/other for numbers and arrays, without zeros."""
     if isinstance(other, Symbolic):
         return other.map(inverted, lambda ones: 1 / ones)
+    other = traced_array(other)
     if is_tracer(other):
         return embedding.inverse(other)
     if isinstance(other, CiphertextData) or not isinstance(

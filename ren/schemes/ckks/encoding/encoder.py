@@ -18,11 +18,11 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import Any
 
+import jax
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ren.core.errors import ParameterError, TracedValueError
-from ren.lowering.devices.devices import is_tracer
 from ren.lowering.runtime.host_arrays import empty
 
 _LARGEST_INTEGER = 1 << 62  # what goes into int64, with room for a sum
@@ -42,16 +42,16 @@ def as_numbers(values: Any) -> NDArray:
                 "Fill them first, values.filled(0.0), and encrypt the mask if it matters.",
             )
         values = values.data
-    if is_tracer(values):
-        raise TracedValueError(
-            "The numbers of a traced array were needed.",
-            "Inside a JAX transformation it has none; + - * / of a ciphertext with it are traced.",
-            "Pass the array as a constant, or encode it outside the traced function.",
-        )
     if not isinstance(values, np.ndarray) and callable(to_numpy := getattr(values, "to_numpy", 0)):
         values = to_numpy()  # a table or a column of one, with no import of its library
     try:
         z = np.asarray(values)
+    except jax.errors.TracerArrayConversionError:
+        raise TracedValueError(
+            "The numbers of a traced array were needed.",
+            "Inside a JAX transformation it has none; + - * / of a ciphertext with it are traced.",
+            "Pass the array as a constant, or encode it outside the traced function.",
+        ) from None
     except ValueError:  # rows of several lengths
         return np.empty(0, object)
     is_extended = z.dtype.kind == "V" and z.dtype.names is None and z.dtype.type is not np.void

@@ -254,17 +254,31 @@ def refuse_arithmetic(
         kinds = (o if isinstance(o, type) else type(o) for group in others for o in _each(group))
         return NotImplemented if any(issubclass(k, CiphertextData) for k in kinds) else refuse()
 
-    forward = unless_encrypted if is_operand else refuse
-    names: dict[str, Any] = dict.fromkeys((f"__{m}__" for m in _BINARY), forward)
+    def binary(name: str) -> Callable[..., Any]:
+        def run(x: Any, other: Any, *_: Any) -> Any:
+            is_theirs = is_operand and isinstance(other, CiphertextData)
+            return NotImplemented if is_theirs or _computes(other, name) else refuse()
+
+        return run
+
+    protocol = unless_encrypted if is_operand else refuse
+    names: dict[str, Any] = {f"__{m}__": binary(m) for m in _BINARY}
     names |= dict.fromkeys((f"__r{m}__" for m in _BINARY), refuse)
     names |= dict.fromkeys((f"__{m}__" for m in _OTHERS), refuse)
-    names |= dict.fromkeys(("__array_ufunc__", "__array_function__"), forward)
+    names |= dict.fromkeys(("__array_ufunc__", "__array_function__"), protocol)
     names |= {"__bool__": lambda x: True, "__format__": formatted}
     names |= {"__jax_array__": jax_protocol(lambda x, name: refuse())}
     for name, method in names.items():
         if name not in vars(kind):
             setattr(kind, name, method)
     refuse_primitives(kind, lambda x, name: refuse())
+
+
+def _computes(other: Any, name: str) -> bool:
+    """Whether an operand of a foreign class has the reflected operator."""
+    home = type(other).__module__.partition(".")[0]
+    known = ("builtins", "numpy", "jax", "jaxlib", "ren", "fractions", "decimal")
+    return home not in known and hasattr(type(other), f"__r{name}__")
 
 
 def _each(group: Any) -> Any:
