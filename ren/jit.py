@@ -315,6 +315,7 @@ def jit(
     value; of numbers and arrays type and shape. It has the values of static arguments, and of all
     that is none of these. Lazy arguments are realized together first. Numbers and arrays are
     symbolic. `+ - *` use them, anew at each call, and anything else that needs their value raises.
+    Keys of encryption are inputs, read at each call: one plan serves all their owners.
     Closed-over polynomials are realized once, at capture, and stay inputs of the plan: rebinding
     their names later changes nothing. A random polynomial drawn inside is drawn anew at every
     replay. Inside another jitted function, or while JAX is tracing, the function is simply inlined.
