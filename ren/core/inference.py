@@ -67,6 +67,9 @@ def infer_root(src: Specs, arg: Any) -> None:
 
 def infer_linear(what: str) -> Infer:
     def infer(src: Specs, arg: object) -> Spec:
+        first = src[0]
+        if first is src[-1] and len(src) <= 2 and not first.is_constant:
+            return first
         return Spec(same_ring(src, what), joint_domain(src), batch(src))
 
     return infer
@@ -74,6 +77,9 @@ def infer_linear(what: str) -> Infer:
 
 def infer_mul(src: Specs, arg: object) -> Spec:
     """A product with a constant stays in its domain; any other is in the NTT domain."""
+    first = src[0]
+    if first is src[1] and first.domain is Domain.NTT and not first.is_constant:
+        return first
     ring = same_ring(src, "A product")
     proper = tuple([s for s in src if not s.is_constant])
     domain = Domain.NTT if len(proper) == 2 else joint_domain(proper or src)

@@ -40,9 +40,6 @@ class Node:
         src: the sources.
         arg: an instance of `op.arg`.
         spec: the type of the value; None for a SINK.
-        label: the op with its argument, as bytes; of leaves empty.
-        digest: 16 bytes that name the program: equal for structurally equal programs, also when
-            one of them is gone.
         serial: grows with each node made.
         is_zero: the program alone shows a zero, for any inputs: `p * 0`, `p - p`, and what is made
             of them. False where it does not show.
@@ -52,10 +49,23 @@ class Node:
     src: tuple[Node, ...]
     arg: Any
     spec: Any  # a Spec; Any spares every reader of a typed node a check for SINK
-    label: bytes
-    digest: bytes
     serial: int
     is_zero: bool
+    _digest: bytes | None = attrs.field(init=False, default=None)
+
+    @property
+    def label(self) -> bytes:
+        """The op with its argument, as bytes; of leaves empty."""
+        return b"" if isinstance(self.arg, _LEAVES) else _label(self.op, self.arg)
+
+    @property
+    def digest(self) -> bytes:
+        """16 bytes that name the program: equal for structurally equal programs, also when one of
+        them is gone.
+        """
+        if self._digest is None:
+            _name(self)
+        return self._digest  # type: ignore[return-value]
 
     @property
     def work(self) -> Work:
@@ -95,12 +105,25 @@ def _new(op: Op, src: tuple[Node, ...], arg: Any) -> Node:
     if not isinstance(arg, op.arg):
         raise TypeError(f"{op.name} takes a {op.arg}, got {type(arg).__name__}")
     spec = op.infer(tuple([s.spec for s in src]), arg)
-    if isinstance(arg, _LEAVES):  # a cached label must not keep the array of a buffer alive
-        label, named = b"", b"%s(%d)" % (op.name.encode(), arg.serial)
-    else:
-        label = named = _label(op, arg)
-    digest = blake2b(named + b"".join([s.digest for s in src]), digest_size=16).digest()
-    return Node(op, src, arg, spec, label, digest, next_serial(), _is_zero(op, src, arg))
+    return Node(op, src, arg, spec, next_serial(), _is_zero(op, src, arg))
+
+
+def _name(root: Node) -> None:
+    """Computes the digests of a program that are not known yet, sources first."""
+    stack = [root]
+    while stack:
+        node = stack[-1]
+        pending = [s for s in node.src if s._digest is None]
+        if pending:
+            stack.extend(pending)
+            continue
+        stack.pop()
+        # A cached label must not keep the array of a buffer alive.
+        of_leaf = node.arg.serial if isinstance(node.arg, _LEAVES) else None
+        named = node.label if of_leaf is None else b"%s(%d)" % (node.op.name.encode(), of_leaf)
+        below = b"".join([s._digest for s in node.src])  # type: ignore[misc]
+        digest = blake2b(named + below, digest_size=16).digest()
+        object.__setattr__(node, "_digest", digest)
 
 
 def _is_zero(op: Op, src: tuple[Node, ...], arg: Any) -> bool:

@@ -48,27 +48,29 @@ def rewrite(
     if not (table or known or edges):
         return root
     done: dict[Node, Node] = {}
-    known, edges = known or {}, edges or {}
+    known = known or None  # so that few nodes ask for the length of a map
     stack = [root]
     while stack:
         node = stack[-1]
         if node in done:
             stack.pop()
             continue
-        if (decided := known.get(node)) is not None:
+        if known is not None and (decided := known.get(node)) is not None:
             done[node] = decided
             continue
         pending = [s for s in node.src if s not in done]
         if pending:
-            stack.extend(reversed(pending))
+            pending.reverse()
+            stack += pending
             continue
         src = tuple([done[s] for s in node.src])
-        if (edge := edges.get(node.op.name)) is not None:
+        if edges and (edge := edges.get(node.op.name)) is not None:
             src = tuple([edge(node, s) for s in src])
-        new = with_sources(node, src)
-        target = _in_its_domain(new, node)
+        new = node if src == node.src else make(node.op, src, node.arg)
+        target = new if new is node else _in_its_domain(new, node)
         if target is new:
-            target = _first(table.get(new.op.name, ()), new)
+            rules = table.get(new.op.name)
+            target = _first(rules, new) if rules else None
             if target is None:
                 done[node] = done[new] = new
                 stack.pop()
