@@ -169,7 +169,9 @@ class ClearCiphertext:
     def __truediv__(self, other: Any) -> Any:
         if isinstance(other, ClearCiphertext):
             raise RefusedError("there is no division by a ciphertext")
-        return self._joined(1 / np.asarray(other), np.multiply, 1)
+        z = np.asarray(other)
+        wide = z.astype(np.complex128 if z.dtype.kind == "c" else np.float64)
+        return self._joined(1 / wide, np.multiply, 1)
 
     def __rtruediv__(self, other: Any) -> Any:
         raise RefusedError("there is no division by a ciphertext")
