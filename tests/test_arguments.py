@@ -198,7 +198,7 @@ CALLS: dict[str, list[Callable[[Any, Any], Any]]] = {
 # Functions and types that take no ciphertext, or numbers in its place.
 OTHERS = {
     "PRESETS", "approximate", "context", "convolution", "debug", "linear", "load_context",
-    "load_server", "manual", "math", "pad", "plan", "spec", "testing",
+    "load_server", "manual", "math", "pad", "plan", "spec", "stats", "testing",
 }  # fmt: skip
 PAIRS = {"equal", "greater", "less", "max", "min"}
 WRONG = {"array": np.ones(3), "number": 3, "nothing": None, "word": "abc", "list": [1.0, 2.0]}

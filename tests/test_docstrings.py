@@ -20,7 +20,7 @@ from ren.schemes import ckks
 
 WORDS = 4  # fewer only repeat the name
 ELSEWHERE = re.compile(r"\b(as for|as in|as of|as `\w+`|see `)", re.IGNORECASE)
-FOUND_BY_NAME = (ren.errors, ckks.math, ckks.testing)  # modules among the public names
+FOUND_BY_NAME = (ren.errors, ckks.math, ckks.stats, ckks.testing)  # modules among the public names
 
 
 def exported(module: Any) -> Iterator[tuple[str, Any]]:

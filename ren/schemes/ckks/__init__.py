@@ -26,7 +26,7 @@ from ren.core.errors import (
     SharingError,
     TransparentWarning,
 )
-from ren.schemes.ckks import math, testing
+from ren.schemes.ckks import math, stats, testing
 from ren.schemes.ckks.analysis.debugging import debug
 from ren.schemes.ckks.analysis.planning import Requirements, plan, spec
 from ren.schemes.ckks.analysis.precision import Precision, precision
@@ -90,6 +90,7 @@ __all__ = [
     "precision",
     "spec",
     "stack",
+    "stats",
     "strided_sum",
     "testing",
     "unstack",

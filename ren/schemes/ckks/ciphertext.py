@@ -23,7 +23,15 @@ from ren.schemes.ckks.arithmetic.argument_checks import as_bound, as_exponent, a
 from ren.schemes.ckks.arithmetic.manual import is_manual
 from ren.schemes.ckks.arithmetic.operation_hooks import operation
 from ren.schemes.ckks.arithmetic.shapes import check_axis, check_not_flattened, refuse_columns
-from ren.schemes.ckks.circuits import linear, matmul, operators, reductions, shaping, tables
+from ren.schemes.ckks.circuits import (
+    linear,
+    matmul,
+    moments,
+    operators,
+    reductions,
+    shaping,
+    tables,
+)
 from ren.schemes.ckks.encoding import array_protocols as protocols
 from ren.schemes.ckks.encoding import refusals, serialization
 from ren.schemes.ckks.encoding.ciphertext_data import CiphertextData, is_columns
@@ -252,6 +260,14 @@ class Ciphertext(CiphertextData, Stored):
     def mean(self, axis: int | None = None, *, keepdims: bool = False) -> Ciphertext:
         """The mean, a scalar: in every slot. Takes a level; `axis` and `keepdims` as for `sum`."""
         return tables.mean(self, axis, keepdims)
+
+    def var(self, axis: int | None = None, *, ddof: int = 0, keepdims: bool = False) -> Ciphertext:
+        """numpy.var, of real numbers: two levels; `axis` and `keepdims` as for `sum`.
+
+        The squares of the distances to the mean are divided by their count less `ddof`. Along an
+        axis of a table packed flat it takes up to four levels.
+        """
+        return moments.var(self, axis, ddof, keepdims)
 
     def dot(self, w: Any, axis: int | None = None) -> Ciphertext:
         """sum_i x_i w_i, a scalar, with an array, a plaintext or a ciphertext of one length.

@@ -353,8 +353,7 @@ x.foo = 1 | FrozenError | Write x = ...
 x <<= 1 | OperandError | x * 2**k
 x %= 2 | OperandError | ckks.math.round
 x.T | UnknownAttributeError | ct for a vector; np.eye(k)[order] @ ct
-x.var() | UnknownAttributeError | ((ct - ct.mean()) ** 2).mean()
-x.std() | UnknownAttributeError | ckks.math.sqrt(
+x.std() | UnknownAttributeError | ckks.stats.std(ct, interval=(a, b))
 x.max() | UnknownAttributeError | ckks.math.max(ct, ct.roll(k))
 x.min() | UnknownAttributeError | ckks.math.min(ct, ct.roll(k))
 x.argmax() | UnknownAttributeError | decrypt() first
@@ -417,8 +416,8 @@ np.sum(b) | OperandError | axis=-1; ckks.unstack(ct)
 np.sum(x, dtype=np.float32) | OperandError | ct.sum()
 np.sum(m, axis=2) | ParameterError | axis=2
 np.average(x, weights=w) | OperandError | ct.dot(weights) / weights.sum()
-np.var(x) | OperandError | ((ct - ct.mean()) ** 2).mean()
-np.std(x) | OperandError | ckks.math.sqrt(
+np.var(b) | OperandError | axis=-1; ckks.unstack(ct)
+np.std(x) | OperandError | ckks.stats.std(ct, interval=(a, b))
 np.median(x) | OperandError | decrypt() first
 np.max(x) | OperandError | ckks.math.max(
 np.argmin(x) | OperandError | decrypt() first

@@ -32,7 +32,7 @@ from ren.schemes.ckks.arithmetic.shapes import (
 from ren.schemes.ckks.circuits.entries import Entries
 from ren.schemes.ckks.circuits.linear import encoded
 from ren.schemes.ckks.circuits.shaping import tile
-from ren.schemes.ckks.circuits.stacking import stack, unstack
+from ren.schemes.ckks.circuits.stacking import beside_blocks
 from ren.schemes.ckks.encoding.ciphertext_data import CiphertextT, is_columns
 from ren.schemes.ckks.encoding.encoder import as_numbers
 from ren.schemes.ckks.encoding.layout import LEFTOVERS
@@ -97,8 +97,7 @@ def _beside_columns(x: CiphertextT, y: CiphertextT, what: str) -> tuple[Cipherte
             "Encrypt both with pack='columns'; write keepdims=True for sums of rows, and w[None] "
             "for one row.",
         )
-    if table.layout.blocks > 1:  # a batch axis of size 1 beside that of the blocks
-        other = stack([stack([number]) for number in unstack(other)])
+    other = beside_blocks(other, table)
     return (x, other) if table is x else (other, y)
 
 

@@ -97,6 +97,13 @@ def unstack(x: CiphertextT) -> list[CiphertextT]:
     return [_part(x, i, pair) for i, pair in enumerate(parts)]
 
 
+def beside_blocks(numbers: CiphertextT, x: CiphertextData) -> CiphertextT:
+    """A batch of numbers with a last axis of size 1, where `x` has its blocks there."""
+    if x.layout.blocks == 1:
+        return numbers
+    return stack([stack([number]) for number in unstack(numbers)])
+
+
 @operation("unstack()", lambda x, i, pair: x[i])
 def _part(x: CiphertextT, i: int, pair: tuple[Poly, ...]) -> CiphertextT:
     noise, batch = noises.broadcast(x.noise, batch_of(x)), batch_of(x)

@@ -55,6 +55,11 @@ def mean(ct: CiphertextT, axis: int | None, keepdims: bool) -> CiphertextT:
     return _reduced(ct, axis, keepdims, "mean()", reductions.mean, 1 / count)
 
 
+def shared_total(ct: CiphertextT, axis: int, keepdims: bool, share: float) -> CiphertextT:
+    """`share` times the sum along a batch axis, or along an axis of a table packed flat."""
+    return _reduced(ct, axis, keepdims, "sum()", reductions.total, share)
+
+
 def _reduced(
     ct: CiphertextT,
     axis: int | None,

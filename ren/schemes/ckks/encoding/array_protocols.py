@@ -67,6 +67,9 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "sum": lambda a, axis=None, *, keepdims=False: _whole(a, axis).sum(axis, keepdims=keepdims),
     "mean": lambda a, axis=None, *, keepdims=False: _whole(a, axis).mean(axis, keepdims=keepdims),
     "average": lambda a, axis=None: _whole(a, axis).mean(axis),
+    "var": lambda a, axis=None, *, ddof=0, keepdims=False: _whole(a, axis).var(
+        axis, ddof=ddof, keepdims=keepdims
+    ),
     "cumsum": lambda a, axis=None: _whole(a, axis).cumsum(axis),
     "roll": lambda a, shift, axis=None: a.roll(shift, axis),
     "tile": lambda A, reps: A.tile(reps),
@@ -114,8 +117,7 @@ INSTEAD = {
     "ptp": "the largest minus the smallest, by ckks.math.max and ckks.math.min",
     "clip": "ckks.math.min(ckks.math.max(ct, low), high)",
     "sum": "ct.sum()", "mean": "ct.mean()", "average": "ct.dot(weights) / weights.sum()",
-    "var": "((ct - ct.mean()) ** 2).mean()",
-    "std": "ckks.math.sqrt(((ct - ct.mean()) ** 2).mean(), interval=(a, b))",
+    "var": "ct.var()", "std": "ckks.stats.std(ct, interval=(a, b))",
     "dot": "ct.dot(w)", "vdot": "ct.conj().dot(w)", "inner": "ct.dot(w)", "vecdot": "ct.dot(w)",
     "matmul": "a @ b", "tensordot": "a @ b", "einsum": "ct.dot(w), a @ b, or ct.sum()",
     "outer": "x.reshape(-1, 1) * y.reshape(1, -1)",
@@ -251,7 +253,7 @@ _ORDERED = ("argmax", "argmin", "argsort", "sort", "nonzero", "searchsorted", "m
 
 # What to write for attributes of NumPy's and JAX's arrays, and of other libraries' ciphertexts.
 ATTRIBUTES = {
-    **{name: INSTEAD[name] for name in (*_ORDERED, "ptp", "clip", "var", "std", "prod", "norm")},
+    **{name: INSTEAD[name] for name in (*_ORDERED, "ptp", "clip", "std", "prod", "norm")},
     **{name: INSTEAD[name] for name in ("any", "all", "flatten", "ravel", "squeeze", "transpose")},
     **{name: INSTEAD[name] for name in ("take", "repeat", "diagonal", "trace", "append", "add")},
     **{name: INSTEAD[name] for name in ("sub", "mul", "matmul", "outer", "power", "square")},

@@ -367,21 +367,35 @@ def _step(ct: CiphertextT, wish: StepAccuracy, low: float, is_factor: bool = Fal
         ct: as `argument` gives it.
         is_factor: whether the caller multiplies by it, and adds the error of the approximation.
     """
-    polynomials, half = wish.polynomials, (1.0 - low) / 2
-    series = [np.array(p.coefficients, np.complex128) for p in polynomials]
-    series[-1] *= half
-    series[-1][0] += (1.0 + low) / 2
-    bounds = (wish.largest, *(p.high for p in polynomials[1:]))
-    pieces = [(tuple(c.tolist()), (-b, b)) for c, b in zip(series, bounds, strict=True)]
-    depth = sum(mapping(c, span).depth for c, span in pieces)
-    need_level(ct, depth + is_factor, str(wish))
+    pieces, half = _pieces(wish, low), (1.0 - low) / 2
+    need_level(ct, _depth(pieces) + is_factor, str(wish))
     for c, span in pieces:
         ct = evaluated(ct, c, span, wish.what)
-    error = polynomials[-1].error
+    error = wish.polynomials[-1].error
     ct = within(ct, (1.0 + low) / 2 + half * (1 + error))
     if is_factor:
         return ct
     return with_error(ct, 1.1 * half * error + (1.0 - low if wish.gap is None else 0.0))
+
+
+def _pieces(wish: StepAccuracy, low: float) -> list[tuple[tuple[complex, ...], Interval]]:
+    """The polynomials of a step, each with its interval."""
+    polynomials = wish.polynomials
+    series = [np.array(p.coefficients, np.complex128) for p in polynomials]
+    series[-1] *= (1.0 - low) / 2
+    series[-1][0] += (1.0 + low) / 2
+    bounds = (wish.largest, *(p.high for p in polynomials[1:]))
+    return [(tuple(c.tolist()), (-b, b)) for c, b in zip(series, bounds, strict=True)]
+
+
+def _depth(pieces: list[tuple[tuple[complex, ...], Interval]]) -> int:
+    return sum(mapping(c, span).depth for c, span in pieces)
+
+
+def depth_of_greater(wish: StepAccuracy) -> int:
+    """The levels that `greater` takes."""
+    low, high = wish.interval
+    return _depth(_pieces(attrs.evolve(wish, interval=(low - high, high - low)), 0.0))
 
 
 def _difference(a: Any, b: Any, wish: StepAccuracy) -> tuple[Any, StepAccuracy]:

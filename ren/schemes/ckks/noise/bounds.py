@@ -348,6 +348,12 @@ def with_offset(a: Noise, error: float) -> Noise:
     return total(a, _OFFSET * _rounded_up(error))
 
 
+@_rule
+def without_offset(a: Noise) -> Noise:
+    """Noise of the same slots, with what their fixed error makes of them as the message."""
+    return a * (1 - _OFFSET)
+
+
 def rotated(a: Noise, steps: int, slots: int) -> Noise:
     """Noise of slots moved by `steps`, cyclic: one place stays one place, and steps add up."""
     shift = steps * max(1, PLACES // slots) % PLACES

@@ -1,0 +1,185 @@
+"""Variances and covariances of encrypted numbers, from their distances to the mean.
+
+Let x have n numbers, S their sum in every slot, and 1 ones in the first n slots. Then a x - (a / n)
+S 1 is one level below x, and zero beyond the length. Its square is summed with no mask. So a
+variance takes two levels, and what cancels is not the square of the mean.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from functools import reduce
+
+import numpy as np
+
+from ren.core.errors import ParameterError
+from ren.poly import batching
+from ren.schemes.ckks.arithmetic.argument_checks import check_ciphertext, check_real
+from ren.schemes.ckks.arithmetic.automatic import add, multiply, multiply_plain
+from ren.schemes.ckks.arithmetic.evolve import (
+    evolve_layout,
+    fills_slots,
+    need_level,
+    relabelled,
+    within_that_of,
+)
+from ren.schemes.ckks.arithmetic.operation_hooks import circuit
+from ren.schemes.ckks.arithmetic.rotation import cleared, cyclic
+from ren.schemes.ckks.arithmetic.shapes import axis_of, batch_axes, shape_text, shapes_of
+from ren.schemes.ckks.circuits import reductions, tables
+from ren.schemes.ckks.circuits.shaping import blocks_of, rotations_summed
+from ren.schemes.ckks.circuits.stacking import beside_blocks, stack, unstack
+from ren.schemes.ckks.encoding.ciphertext_data import (
+    CiphertextData,
+    CiphertextT,
+    is_columns,
+    known_length,
+)
+from ren.schemes.ckks.encoding.layout import LEFTOVERS
+from ren.schemes.ckks.encoding.plaintext import encode
+from ren.schemes.ckks.noise import bounds as noises
+from ren.schemes.rlwe.active_context import announce
+
+
+@circuit("var()")
+def var(ct: CiphertextT, axis: int | None, ddof: int, keepdims: bool) -> CiphertextT:
+    """numpy.var: the mean square distance to the mean, two levels.
+
+    Args:
+        ct: real numbers.
+        axis: as for `sum`; without one of each vector of a batch, or of all numbers of a table.
+        ddof: the sum of squares is divided by count - ddof.
+        keepdims: whether the axis stays, with size 1.
+
+    Raises:
+        DepthError: fewer than two levels. It takes three where leftovers are cleared before, or
+            along a batch axis. Along an axis of a table packed flat it takes four.
+        ParameterError: complex numbers, or no more than ddof.
+    """
+    check_real(ct, "var()")
+    place = axis_of(ct, axis, "var()")
+    batch, core = map(len, shapes_of(ct))
+    is_whole = is_columns(ct) and place is None
+    if place is None and not is_whole:
+        count = known_length(ct) or 1
+    else:
+        count = math.prod(ct.shape) if place is None else ct.shape[place]
+    factor = _root_share(count, ddof)
+    if place is None or (core == 1 and place == batch - is_columns(ct)):
+        need_level(ct, 2 + _is_masked(ct), "var()")
+        c = centred(ct, factor, is_whole)
+        return tables.total(c * c, axis, keepdims)
+    need_level(ct, 4 if core > 1 and place >= batch else 3, "var()")
+    c = ct - tables.mean(ct, axis, True)
+    return tables.shared_total(c * c, place, keepdims, factor**2)
+
+
+def _root_share(count: int, ddof: int) -> float:
+    if not isinstance(ddof, int) or not 0 <= ddof < count:
+        raise ParameterError(
+            f"ddof={ddof!r:.40} was given with {count} numbers.",
+            "The sum of squares is divided by their count less ddof, which stays above zero.",
+            "Pass ddof=0, or ddof=1 for a sample of two numbers or more.",
+        )
+    return 1 / math.sqrt(count - ddof)
+
+
+def _is_masked(ct: CiphertextData) -> bool:
+    """Whether leftovers beyond the length are cleared before a sum: one level."""
+    return ct.layout.tail.has_leftovers and not fills_slots(ct)
+
+
+@circuit("a distance to the mean")
+def centred(ct: CiphertextT, factor: float = 1.0, is_whole: bool = False) -> CiphertextT:
+    """factor (x - mean(x)), of each vector or column, or of a whole table: one level.
+
+    Zeros stand beyond the length. One level more where leftovers are cleared before.
+    """
+    length = known_length(ct) or 1
+    ct = cleared(ct, "a distance to the mean")
+    sums = tables.total(ct, None, False) if is_whole else reductions.total(ct)
+    share = factor / (math.prod(ct.shape) if is_whole else length)
+    p = encode(np.full(length, share), ct.params, ct.level, ct.layout.blocks, bound=share)
+    means = multiply_plain(beside_blocks(sums, ct) if batch_axes(sums) else sums, p)
+    means = stack([means]) if is_whole else means
+    return ct * factor - evolve_layout(means, columns=ct.layout.columns, shape=ct.layout.shape)
+
+
+# ------------------------------------------------------------------- covariances
+
+
+@circuit("cov()")
+def cov(x: CiphertextT, y: CiphertextT | None, ddof: int) -> CiphertextT:
+    """The covariance of two vectors, or those of the columns of a table; see `ckks.stats.cov`."""
+    for given in (x,) if y is None else (x, y):
+        check_ciphertext(given, "cov()")
+        check_real(given, "cov()")
+    if y is not None:
+        _check_pair(x, y)
+        root = _root_share(known_length(x) or 1, ddof)
+        need_level(x, 2 + _is_masked(x), "cov()")
+        need_level(y, 2 + _is_masked(y), "cov()")
+        return reductions.total(centred(x, root) * centred(y, root))
+    check_columns(x, "cov()")
+    need_level(x, 3 + _is_masked(x), "cov() of a table")
+    return gram(centred(x), _root_share(x.shape[0], ddof) ** 2)
+
+
+def check_columns(x: CiphertextData, what: str) -> None:
+    """Raise ParameterError unless `x` is one table by its columns."""
+    if not is_columns(x) or len(x.shape) != 2:
+        raise ParameterError(
+            f"{what} got a ciphertext of shape {shape_text(x)}.",
+            "It takes two vectors, or a table by its columns, each column one variable.",
+            "Encrypt the table with ctx.encrypt(m, pack='columns').",
+        )
+
+
+def _check_pair(x: CiphertextData, y: CiphertextData) -> None:
+    if is_columns(x) or known_length(x) is None or x.shape != y.shape or len(x.shape) != 1:
+        raise ParameterError(
+            f"cov() got ciphertexts of shapes {shape_text(x)}, and {shape_text(y)}.",
+            "It takes two vectors of one length, or one table by its columns.",
+            "Slice the longer one, or leave the second one out.",
+        )
+
+
+def gram(z: CiphertextT, share: float) -> CiphertextT:
+    """share z^T z for a table by its columns with zeros beyond the length: two levels.
+
+    With w = 2^m >= c, let W_t hold column i, rotated by t, in the slots that are i mod w. Then
+
+        y_j = sum_(t < w) rot_t(z_j) W_t
+
+    sums up, over the slots that are i mod w, to all of z_i z_j. So y_j and its rotations by
+    multiples of w add up to column j of the result, periodic over the slots. Steps t are g + b, and
+
+        y_j = sum_g rot_g( sum_b rot_b(z_j) V_(g,b) )     V_(g,b) = rot_-g(W_(g+b))
+
+    where V_(g,b) takes masks of rot_b(z), and no rotation. All columns are rotated at once, and
+    each inner sum is relinearized once.
+    """
+    count, slots = len(unstack(z)), z.slots
+    m = (count - 1).bit_length()
+    width, giant = 1 << m, 1 << -(-m // 2)
+    announce(
+        lambda: [*range(1, giant), *(1 << i for i in range(-(-m // 2), slots.bit_length() - 1))]
+    )
+    need_level(z, 2, "a product of all pairs of columns")
+    place = np.arange(slots)[None] % width
+    classes = share * (place == np.arange(width)[:, None])
+    masks = encode(classes, z.params, z.level, bound=share)
+    parts = [batching.item(masks.wide, i, 0) for i in range(width)]
+    babies = [cyclic(relabelled(block, slots), b) for block in blocks_of(z) for b in range(giant)]
+    sums = []
+    for step in range(0, width, giant):
+        turned = (np.arange(count) + step) % width
+        wide = batching.stacked([parts[i] for i in turned])
+        p = dataclasses.replace(masks, wide=wide, noise=masks.noise[turned])
+        terms = [multiply(x, reduce(add, unstack(multiply_plain(x, p)))) for x in babies]
+        sums.append(cyclic(reduce(add, terms), step))
+    total = rotations_summed(reduce(add, sums), slots >> m, width)
+    largest = noises.of_largest(noises.of_largest(z.noise, z.layout.blocks), 2)
+    total = within_that_of(total, noises.product(largest, largest), z.shape[0] * share)
+    return evolve_layout(relabelled(total, count, LEFTOVERS), columns=True)
