@@ -127,16 +127,16 @@ def statistics_of_patients() -> Iterator[Result]:
     pairs = [(i, j) for i in range(4) for j in range(i)]
 
     def moments(columns: ckks.Ciphertext) -> tuple[ckks.Ciphertext, ...]:
-        mean = columns.mean(keepdims=True)
+        mean = columns.mean(axis=-1, keepdims=True)
         away = columns - mean
-        variance = (away * away).mean()
+        variance = (away * away).mean(axis=-1)
         rows = ckks.unstack(away)
         return mean, variance, ckks.stack([(rows[i] * rows[j]).mean() for i, j in pairs])
 
-    ctx = ckks.context(ren.plan(moments, ckks.spec(table.shape)))
+    ctx = ckks.context(ren.plan(moments, ckks.spec(table.shape, pack="rows")))
     one, two = scaled.copy(), scaled.copy()
     one[:, 200:], two[:, :200] = 0, 0
-    everybody = ctx.encrypt(one, bound=4) + ctx.encrypt(two, bound=4)
+    everybody = ctx.encrypt(one, bound=4, pack="rows") + ctx.encrypt(two, bound=4, pack="rows")
     mean, variance, covariance = ren.jit(moments)(everybody)
     found = np.cov(scaled, bias=True)
     yield "means", mean, scaled.mean(axis=1, keepdims=True)
@@ -188,7 +188,7 @@ def learning() -> Iterator[Result]:
 def requests() -> Iterator[Result]:
     """The batch of notebook 8."""
     ctx, rows = ckks.context(depth=2), np.random.default_rng(0).uniform(-1, 1, (8, 1000))
-    x = ctx.encrypt(rows)
+    x = ctx.encrypt(rows, pack="rows")
     moved = np.roll(np.pad(rows**2, ((0, 0), (0, 1))), -1, axis=1)[:, :1000]
     yield "smooth", (x * x).rotate(1) * 0.5 + x, moved * 0.5 + rows
 

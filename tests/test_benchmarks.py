@@ -330,3 +330,12 @@ def test_kernels_of_a_plan_are_timed_once_each():
 def test_tables_of_pages_are_those_of_the_results(page, operations) -> None:
     rows = tables.newest(record.RESULTS / "bench.jsonl")
     assert tables.markdown(rows, operations) in (ROOT / page).read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("name", ["08", "scoring"])
+def test_estimates_of_programs_are_bounds_and_near_the_errors(monkeypatch, name):
+    estimates = pytest.importorskip("benchmarks.estimates", reason="it takes scikit-learn's data")
+    monkeypatch.setattr(estimates, "RUNS", 1)
+    for line in estimates.measured(estimates.PROGRAMS[name]):
+        assert 0 < line.pessimism < 8 and line.largest <= line.message
+        assert line.cells(name)[:2] == (name, line.name)
