@@ -36,8 +36,8 @@ settings.register_profile("quick", _COMMON, max_examples=20)
 settings.load_profile("ci")
 
 
-# Pages, errors, bytes, pictures, parameters, graphs; programs that are interpreted; and tests that
-# call bodies of ops, or turn native code on and off, by themselves. `make xla` leaves them out.
+# Pages, errors, bytes, pictures, parameters, graphs, keys; programs that are interpreted; and tests
+# that call bodies of ops, or turn native code on and off, by themselves. `make xla` leaves them out.
 ONCE = tuple(
     f"tests/{path}"
     for path in (
@@ -46,15 +46,16 @@ ONCE = tuple(
             "digest", "disk", "drawing", "private_folder", "store", "tlsf",
         )),
         *(f"schemes/ckks/test_{name}.py" for name in (
-            "damaged_bytes", "depth_errors", "encoder", "files", "missing_keys", "mutated_bytes",
-            "noise_circuits", "parameters", "planner", "random_programs", "secret_bytes",
-            "security_table", "serialization",
+            "damaged_bytes", "depth_errors", "encoder", "files", "idioms", "kept_contexts",
+            "missing_keys", "mutated_bytes", "noise_circuits", "parameters", "planner",
+            "random_programs", "reprs", "secret_bytes", "security_table", "serialization", "stats",
+            "tenants", "user_objects",
         )),
         "schemes/rlwe/test_security.py",
         *(f"test_{name}.py" for name in (
-            "coming_from", "config", "display", "docs", "docstrings", "golden", "import", "layers",
-            "links", "mistakes", "notebooks", "packaging", "pictures", "plots", "poly_errors",
-            "progress", "prose", "randomness_sources",
+            "coming_from", "config", "display", "docs", "docstrings", "golden", "import",
+            "jit_pickle", "layers", "links", "machines", "mistakes", "notebooks", "packaging",
+            "pictures", "plots", "poly_errors", "progress", "prose", "randomness_sources",
         )),
     )
 )  # fmt: skip
