@@ -37,7 +37,8 @@ settings.load_profile("ci")
 
 
 # Pages, errors, bytes, pictures, parameters, graphs, keys; programs that are interpreted; and tests
-# that call bodies of ops, or turn native code on and off, by themselves. `make xla` leaves them out.
+# that call bodies of ops, or turn native code on and off, by themselves.
+# `make xla` leaves them out.
 ONCE = tuple(
     f"tests/{path}"
     for path in (
