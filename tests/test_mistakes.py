@@ -250,8 +250,8 @@ for v in ct | OperandError | iterates; ckks.unstack; whole ct
     for v in x: pass
 len of a number | OperandError | len(); ct.slots
     len(ctx.encrypt(1.0))
-np.var(ct) | OperandError | np.var; Write ((ct - ct.mean()) ** 2).mean()
-    np.var(x)
+np.std(ct) | OperandError | np.std; Write ckks.stats.std(ct, interval=(a, b))
+    np.std(x)
 np.exp(ct) | OperandError | np.exp; ckks.math.exp
     np.exp(x)
 jnp.dot(array, ct) | OperandError | jnp.dot; ct.dot(w)

@@ -98,8 +98,8 @@ class SymbolicKeyId(Symbolic):
     def __ne__(self, other: object) -> bool:
         return not self == other
 
-    def __repr__(self) -> str:
-        return f"<key_id of the argument {self.name!r}>"
+    def __repr__(self) -> str:  # of a str it has the value, which a program may go by
+        return self._refuse() if is_capturing() else f"<key_id of the argument {self.name!r}>"
 
 
 class NamedKeyId(str):
