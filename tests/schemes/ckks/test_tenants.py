@@ -305,7 +305,7 @@ def test_a_function_that_reads_key_ids_has_a_plan_for_each(tenants: list[Tenant]
 
 @pytest.mark.parametrize("reads", [
     lambda k: k == "0", lambda k: f"{k}", str, len, lambda k: k + "!", lambda k: k in ("0", "1"),
-    hash, lambda k: k.encode(), bool, list, repr, lambda k: f"{k!r}", lambda k: "%s" % k,
+    hash, lambda k: k.encode(), bool, list, repr, lambda k: f"{k!r}", "{}".format,
     lambda k: k.startswith("0"),
 ])  # fmt: skip
 def test_every_use_of_a_key_id_is_seen(tenants: list[Tenant], reads: Callable[..., Any]) -> None:
