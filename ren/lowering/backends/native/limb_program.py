@@ -360,6 +360,8 @@ def _needed(rows: Rows) -> Rows:
     for r in range(len(rows.rows) - 1, -1, -1):
         if r in needed:
             needed.update(rows.rows[r].src)
+    if len(needed) == len(rows.rows):
+        return rows
     done = sorted({rows.rows[r].given[0] for r in needed if rows.rows[r].step == "converted"})
     number = {old: new for new, old in enumerate(done)}
     made: list[Row] = []

@@ -76,6 +76,8 @@ class Schedule:
 def with_split_sums(rows: Rows) -> Rows:
     """The same with long sums of products in parts, so that few rows wait for each other."""
     terms = min(MAX_TERMS, max(1, _TERM_RESIDUES // rows.n))
+    if all(row.step != "dot" or len(row.src) <= 2 * terms for row in rows.rows):
+        return rows
     made: list[Row] = []
     new: list[int] = []
     for row in rows.rows:
@@ -395,27 +397,27 @@ def _placed(rows: Rows, order: list[int], places: dict[int, int]) -> tuple[tuple
     """The steps of a task, and how many rows of its own it needs."""
     last = {s: i for i, r in enumerate(order) for s in rows.rows[r].src}
     own: dict[int, int] = {}
-    free: list[int] = []
+    free: list[int] = []  # a heap
     count = 0
     steps = []
     for i, r in enumerate(order):
         row = rows.rows[r]
         src = tuple(places[s] if s in places else reference(SCRATCH, own[s]) for s in row.src)
         dying = [own.pop(s) for s in set(row.src) if s in own and last[s] == i]
-        if row.step != "permute":  # all else may overwrite what it reads
-            free.extend(dying)
+        ended = dying if row.step == "permute" else []  # all else may overwrite what it reads
+        for slot in () if row.step == "permute" else dying:
+            heapq.heappush(free, slot)
         if r in places:
             to = places[r]
         else:
-            free.sort(reverse=True)
             if free:
-                slot = free.pop()
+                slot = heapq.heappop(free)
             else:
                 slot, count = count, count + 1
             own[r], to = slot, reference(SCRATCH, slot)
-        if row.step == "permute":
-            free.extend(dying)
-        if r not in places and r not in last:  # nothing reads it
-            free.append(own.pop(r))
+            if r not in last:  # nothing reads it
+                ended = [*ended, own.pop(r)]
+        for slot in ended:
+            heapq.heappush(free, slot)
         steps.append(Placed(row, to, src))
     return tuple(steps), count
