@@ -4,7 +4,7 @@
 SHELL := /bin/sh
 VENV := .venv
 BIN := $(VENV)/bin
-WORKERS ?= 2
+WORKERS ?= $(shell n=$$(nproc 2>/dev/null || echo 2); echo $$((n < 4 ? n : 4)))
 OPENFHE := .venv-openfhe
 
 .DEFAULT_GOAL := help
@@ -19,7 +19,7 @@ demo: $(VENV)/demo.stamp ## classify real images that the scoring process never 
 example: $(VENV)/demo.stamp ## score encrypted patients in a server process, over a local socket
 	@$(BIN)/python -m examples
 
-test: $(VENV)/test.stamp ## run the tests in two processes; COVERAGE="--cov=ren" measures what they reach
+test: $(VENV)/test.stamp ## run the tests, a process a core; COVERAGE="--cov=ren" measures what they reach
 	@$(BIN)/python -m pytest -m "not slow and not gpu" -n $(WORKERS) --dist worksteal -q $(COVERAGE)
 
 slow: $(VENV)/test.stamp ## run the tests marked slow, which `test` leaves out, and more examples of properties
@@ -72,7 +72,8 @@ clean: ## remove the virtual environment and everything that the other commands 
 # The environment, once; then one stamp for each extra, renewed when pyproject.toml changes.
 $(BIN)/python:
 	@py="$(PYTHON)"; found=""; \
-	for p in $${py:-python3.13 python3.12 python3.11 python3.14 python3 python}; do \
+	known=$$(ls -d "$$(pyenv root 2>/dev/null)"/versions/3.13.*/bin/python 2>/dev/null); \
+	for p in $${py:-python3.13 $$known python3.12 python3.11 python3.14 python3 python}; do \
 	    "$$p" -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' \
 	        2>/dev/null && found="$$p" && break; \
 	done; \
