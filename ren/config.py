@@ -31,7 +31,11 @@ from ren.core.text_table import columns
 TIERS = ("eager", "units", "graph", "auto")
 
 _SECOND = 1_000_000_000
-_TRUE, _FALSE = ("1", "true", "yes", "on"), ("0", "false", "no", "off")
+_WORDS = {  # of switches in the environment
+    **dict.fromkeys(("1", "true", "yes", "on"), True),
+    **dict.fromkeys(("0", "false", "no", "off"), False),
+    "auto": "auto",
+}
 
 
 @attrs.frozen
@@ -63,9 +67,8 @@ class Setting:
     def parsed(self, text: str) -> Any:
         """The value that the text of the environment variable stands for."""
         text = text.strip()
-        if isinstance(self.default, bool):
-            return self.check({**dict.fromkeys(_TRUE, True), **dict.fromkeys(_FALSE, False)}.get(
-                text.lower(), text))  # fmt: skip
+        if self.check in (_bool, _auto_switch):
+            return self.check(_WORDS.get(text.lower(), text))
         kind = type(self.default)
         return self.check(kind(text) if kind in (int, float) else text)
 
@@ -115,10 +118,7 @@ def _tier(value: Any) -> str:
 
 
 def _auto_switch(value: Any) -> bool | str:
-    found = {"0": False, "1": True, "auto": "auto"}.get(value) if isinstance(value, str) else value
-    if found is not True and found is not False and found != "auto":
-        raise ValueError
-    return found
+    return value if isinstance(value, str) and value == "auto" else _bool(value)
 
 
 def _folder(value: Any) -> str | None:
@@ -133,11 +133,17 @@ def _setting(default: Any, check: Callable[[Any], Any], needed: str, meaning: st
 
 
 def _switch(default: bool, meaning: str) -> bool:
-    return _setting(default, _bool, "True or False (in the environment 1 or 0)", meaning)
+    return _setting(
+        default,
+        _bool,
+        "True or False (in the environment 1, 0, true, false, yes, no, on, off)",
+        meaning,
+    )
 
 
 def _auto(meaning: str) -> bool | str:
-    needed = 'True, False or "auto" (in the environment 1, 0 or auto)'
+    words = "in the environment auto, 1, 0, true, false, yes, no, on, off"
+    needed = f'True, False or "auto" ({words})'
     return _setting("auto", _auto_switch, needed, meaning)
 
 
@@ -298,7 +304,7 @@ def _check_order(values: Mapping[str, Any], given: Mapping[str, Any]) -> None:
 
 def _from_environment(environment: Mapping[str, str]) -> dict[str, Any]:
     values = {setting.name: setting.default for setting in SETTINGS}
-    if environment.get("CI", "").strip().lower() in _TRUE:
+    if _WORDS.get(environment.get("CI", "").strip().lower()) is True:
         values["jit_speculate"] = False
     for setting in SETTINGS:
         text = environment.get(setting.variable)

@@ -265,6 +265,8 @@ def jit(
     *,
     static_argnames: str | Iterable[str] = (),
     donate_argnames: str | Iterable[str] = (),
+    static_argnums: int | Iterable[int] = (),
+    donate_argnums: int | Iterable[int] = (),
     device: Any = None,
     prune: bool = False,
     max_plans: int = DEFAULT_MAX_PLANS,
@@ -278,6 +280,8 @@ def jit(
     *,
     static_argnames: str | Iterable[str] = (),
     donate_argnames: str | Iterable[str] = (),
+    static_argnums: int | Iterable[int] = (),
+    donate_argnums: int | Iterable[int] = (),
     device: Any = None,
     prune: bool = False,
     max_plans: int = DEFAULT_MAX_PLANS,
@@ -308,6 +312,7 @@ def jit(
             draws are never pruned. `plan.explain()` marks what was.
         static_argnames: arguments whose values the function reads: flags, steps of a rotation,
             sizes. Each value has a plan of its own.
+        static_argnums, donate_argnums: the same by position, from the end if negative.
         unknown: any other option is refused; the error names the nearest.
 
     The key of a plan has the structure of the arguments. Of each realized polynomial it has the
@@ -344,24 +349,49 @@ def jit(
         device = resolve_device(device)
     options = Options(check_tier(tier), prune, show_graph, device, auto_device)
     names = (
-        _names("static_argnames", static_argnames),
-        _names("donate_argnames", donate_argnames),
+        _given("static_argnames", static_argnames, str),
+        _given("donate_argnames", donate_argnames, str),
     )
-    if function is None:
-        return lambda function: Jitted(function, max_plans, options, *names)
-    return Jitted(function, max_plans, options, *names)
+    numbers = (
+        _given("static_argnums", static_argnums, int),
+        _given("donate_argnums", donate_argnums, int),
+    )
+
+    def jitted(function: Any) -> Jitted:
+        static = _names_at("static_argnums", numbers[0], function)
+        donated = _names_at("donate_argnums", numbers[1], function)
+        return Jitted(function, max_plans, options, names[0] + static, names[1] + donated)
+
+    return jitted if function is None else jitted(function)
 
 
-def _names(option: str, names: str | Iterable[str]) -> tuple[str, ...]:
-    if isinstance(names, str):
-        return (names,)
-    if not isinstance(names, Iterable):
+def _given(option: str, given: Any, kind: type) -> tuple[Any, ...]:
+    """What an option is given, one or several, as a tuple of the kind that it takes."""
+    found = (given,) if isinstance(given, str) or not isinstance(given, Iterable) else tuple(given)
+    if all(isinstance(one, kind) and not isinstance(one, bool) for one in found):
+        return found
+    what, other = ("names", "positions") if kind is str else ("positions", "names")
+    one, two = ("'k'", "'m'") if kind is str else (1, 2)
+    raise JitError(
+        f"ren.jit got {option}={given!r}.",
+        f"It takes {what} of parameters, not their {other}.",
+        f"Write {option}={one}, or {option}=({one}, {two}).",
+    )
+
+
+def _names_at(option: str, positions: tuple[int, ...], function: Any) -> tuple[str, ...]:
+    """The names of the parameters of a function at some positions."""
+    if not positions or not callable(function):
+        return ()
+    parameters = inspect.signature(function).parameters.values()
+    names = [p.name for p in parameters if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
+    if wrong := [i for i in positions if not -len(names) <= i < len(names)]:
         raise JitError(
-            f"ren.jit got {option}={names!r}.",
-            "It takes names of parameters, not their positions.",
-            f"Write {option}='k', or {option}=('k', 'm').",
+            f"ren.jit got {option}={positions!r} for {inspect.signature(function)}.",
+            f"Each is the position of a parameter with a name of its own: 0 to {len(names) - 1}.",
+            f"Leave out {', '.join(map(repr, wrong))}.",
         )
-    return tuple(names)
+    return tuple(names[i] for i in positions)
 
 
 @overload

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import sys
 import threading
 
 import pytest
@@ -58,6 +59,17 @@ def test_nothing_is_compiled_in_the_background_under_ci(text):
     assert not Config({"CI": text}).jit_speculate
     assert Config({"CI": text, "REN_JIT_SPECULATE": "1"}).jit_speculate
     assert Config({"CI": "false"}).jit_speculate
+
+
+@pytest.mark.parametrize("name", ["jit", "jit_log", "jit_speculate", "native", "progress"])
+def test_switches_take_the_same_words(name, monkeypatch):
+    monkeypatch.setattr(sys.modules["ren.config"], "_log_to_stderr", lambda on: None)
+    variable = f"REN_{name.upper()}"
+    for value, words in ((True, "1 on Yes TRUE true"), (False, "0 off no False NO")):
+        for word in words.split():
+            assert getattr(Config({variable: f" {word} "}), name) is value
+    with pytest.warns(RuntimeWarning, match=f"{variable}='maybe'"):
+        assert getattr(Config({variable: "maybe"}), name) == getattr(Config({}), name)
 
 
 def test_an_empty_cache_folder_is_the_default_one():

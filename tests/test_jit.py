@@ -470,8 +470,13 @@ def test_a_result_that_depends_on_no_argument():
             assert ren.equal(f(a())[1], b() * b())
 
 
-def test_static_arguments():
-    @ren.jit(static_argnames="power")
+@pytest.mark.parametrize(
+    "options",
+    [{"static_argnames": "power"}, {"static_argnums": 1}, {"static_argnums": [-1]}],
+    ids=str,
+)
+def test_static_arguments(options):
+    @ren.jit(**options)
     def f(x, power=2):
         return x**power
 

@@ -55,6 +55,14 @@ a Gaussian of a word | RandomnessError | sigma='wide'; sigma lies in
     Poly.gaussian(ring, sigma="wide")
 positions for static_argnames | JitError | static_argnames=1; not their positions
     ren.jit(static_argnames=1)(lambda a, k: a)
+names for static_argnums | JitError | static_argnums='k'; not their names; static_argnums=1
+    ren.jit(static_argnums="k")(lambda a, k: a)
+a position that is none | JitError | static_argnums=(0, 2); 0 to 1; Leave out 2
+    ren.jit(static_argnums=(0, 2))(lambda a, k, *more: a)
+static=False | JitError | 'static'; static_argnames=; @ren.djit
+    ren.jit(lambda a: a, static=False)
+func=f | JitError | 'func'; ren.jit(f)
+    ren.jit(func=lambda a: a)
 JAX's vmap inside ren.jit | TracedValueError | symbolic; jax.vmap(ren.jit(f))
     ren.jit(lambda a: jax.vmap(lambda c: c * c)(a))(p)
 a degree that is negative | ParameterError | degree=-1; 0 to 4095
@@ -133,7 +141,7 @@ a polynomial that leaks from jax.jit | TracedValueError | leaked; Return it from
     kept[0].tolist()
 a donated argument is read again | DonatedBufferError | donated; Use the result; copy
     q = Poly([1, 2], ring).realize()
-    ren.jit(donate_argnames="a")(lambda a: a * 2)(q)
+    ren.jit(donate_argnums=0)(lambda a: a * 2)(q)
     q.tolist()
 a donated ciphertext is read again | DonatedBufferError | donated; Use the result; copy
     w = ctx.encrypt([1.0]).realize()

@@ -62,14 +62,22 @@ def check_ring(ring: Any) -> None:
         )
 
 
+# Options that decorators of the kind have elsewhere.
+_OF_OTHERS = {
+    "static": "Name what is static by static_argnames=. For static=False write @ren.djit.",
+    "donate": "Name what is donated by donate_argnames=.",
+    **dict.fromkeys(("func", "fun", "f"), "The function comes first, without a name: ren.jit(f)."),
+}
+
+
 def check_options(what: str, given: Iterable[str], known: Iterable[str]) -> None:
-    """Raises JitError, with the nearest of the `known` options of `what`, where any is `given`."""
+    """Raises JitError, with what to write, where `what` is `given` an option but for the `known`."""
     for name in given:
         near = difflib.get_close_matches(name, known := sorted(known), 1, 0.0)[0]
         raise JitError(
             f"{what} got the option {name!r}, which it does not have.",
             f"Its options are {', '.join(known)}.",
-            f"Perhaps you mean {near!r}.",
+            _OF_OTHERS.get(name, f"Perhaps you mean {near!r}."),
         )
 
 
