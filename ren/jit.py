@@ -366,7 +366,7 @@ def jit(
 
 
 def _given(option: str, given: Any, kind: type) -> tuple[Any, ...]:
-    """What an option is given, one or several, as a tuple of the kind that it takes."""
+    """Tuple of what an option is given, one or several, checked to be of a kind."""
     found = (given,) if isinstance(given, str) or not isinstance(given, Iterable) else tuple(given)
     if all(isinstance(one, kind) and not isinstance(one, bool) for one in found):
         return found

@@ -71,7 +71,7 @@ _OF_OTHERS = {
 
 
 def check_options(what: str, given: Iterable[str], known: Iterable[str]) -> None:
-    """Raises JitError, with what to write, where `what` is `given` an option but for the `known`."""
+    """Raises JitError, with what to write, if `what` is `given` an option that is not `known`."""
     for name in given:
         near = difflib.get_close_matches(name, known := sorted(known), 1, 0.0)[0]
         raise JitError(
