@@ -92,8 +92,8 @@ def test_masked_arrays_are_refused_everywhere(own, x, function):
         lambda x: ckks.math.exp(x, interval=(0, 10**400), precision=5),
         lambda x: x / [1, 2, None],
         lambda x: x / ["1", "2", "3"],
-        lambda x: x / np.timedelta64(3),
-        lambda x: x + np.timedelta64(3),
+        lambda x: x / np.timedelta64(3, "s"),
+        lambda x: x + np.timedelta64(3, "s"),
         lambda x: x + 10**400,
     ],
 )

@@ -26,9 +26,9 @@ from ren.schemes.ckks.circuits.diagonals import best_placement
 from ren.schemes.ckks.circuits.entries import Entries
 from ren.schemes.ckks.circuits.linear import encoded
 from ren.schemes.ckks.circuits.shaping import blocks_of, rotations_summed
-from ren.schemes.ckks.encoding.ciphertext_data import CiphertextT, known_length
+from ren.schemes.ckks.encoding.ciphertext_data import CiphertextData, CiphertextT, known_length
 from ren.schemes.ckks.encoding.layout import ZEROS
-from ren.schemes.ckks.encoding.plaintext import encode
+from ren.schemes.ckks.encoding.plaintext import Plaintext, encode
 from ren.schemes.ckks.noise import bounds as noises
 from ren.schemes.rlwe.active_context import announce
 
@@ -219,6 +219,6 @@ def _doublings(first: int, end: int) -> list[int]:
 
 
 def _length_of(w: Any) -> int | None:
-    if hasattr(w, "layout"):
+    if isinstance(w, CiphertextData | Plaintext):
         return known_length(w)
     return len(w) if np.ndim(w) == 1 else None

@@ -34,7 +34,7 @@ from ren.schemes.ckks.circuits.stacking import stack, unstack
 from ren.schemes.ckks.encoding.ciphertext_data import CiphertextData, CiphertextT, is_columns
 from ren.schemes.ckks.encoding.encoder import as_numbers
 from ren.schemes.ckks.encoding.layout import COPIES, LEFTOVERS
-from ren.schemes.ckks.encoding.plaintext import encode
+from ren.schemes.ckks.encoding.plaintext import Plaintext, encode
 from ren.schemes.ckks.noise import bounds as noises
 from ren.schemes.rlwe.active_context import announce
 
@@ -194,11 +194,11 @@ def dot(ct: CiphertextT, w: Any, axis: int | None) -> CiphertextT:
     place = axis_of(ct, axis, "dot()")
     rank, (batch, core) = len(ct.shape), map(len, shapes_of(ct))
     if not is_columns(ct) and (place is None or (core == 1 and place == batch)):
-        if core > 1 and np.ndim(w) == 1 and not hasattr(w, "layout"):
+        if core > 1 and np.ndim(w) == 1 and not isinstance(w, CiphertextData | Plaintext):
             return _with_rows(ct, w)
         return reductions.dot(ct, w)
     place = rank - 1 if place is None else place
-    if core > 1 and place == rank - 1 and not hasattr(w, "layout"):
+    if core > 1 and place == rank - 1 and not isinstance(w, CiphertextData | Plaintext):
         return _with_rows(ct, w)
     return _contracted(ct, w, place)
 
@@ -222,7 +222,7 @@ def _contracted(ct: CiphertextT, w: Any, place: int) -> CiphertextT:
             "Pass a vector of that length; tables are multiplied by `x @ matrix`.",
         )
     need_level(ct, 1, "dot()")
-    if not hasattr(w, "layout"):
+    if not isinstance(w, CiphertextData | Plaintext):
         factors = as_numbers(w).reshape(size, *(1,) * (rank - 1 - place))
         return total(ct * factors, place, False)
     if is_columns(ct) and place == rank - 2:  # an encrypted column
