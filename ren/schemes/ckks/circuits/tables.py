@@ -213,7 +213,7 @@ def _with_rows(ct: CiphertextT, w: Any) -> CiphertextT:
 def _contracted(ct: CiphertextT, w: Any, place: int) -> CiphertextT:
     size, rank = ct.shape[place], len(ct.shape)
     given = tuple(w.shape) if hasattr(w, "shape") else np.shape(w)
-    if given != (size,) or hasattr(w, "wide"):
+    if given != (size,) or isinstance(w, Plaintext):
         raise ParameterError(
             f"dot() got a table of shape {ct.shape}, and what it meets along axis {place} has the "
             f"shape {given}.",
@@ -222,7 +222,7 @@ def _contracted(ct: CiphertextT, w: Any, place: int) -> CiphertextT:
             "Pass a vector of that length; tables are multiplied by `x @ matrix`.",
         )
     need_level(ct, 1, "dot()")
-    if not isinstance(w, CiphertextData | Plaintext):
+    if not isinstance(w, CiphertextData):
         factors = as_numbers(w).reshape(size, *(1,) * (rank - 1 - place))
         return total(ct * factors, place, False)
     if is_columns(ct) and place == rank - 2:  # an encrypted column
