@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ren.capture.pytrees import realize
 from ren.capture.submit import submit
-from ren.capture.xpr import stages, xpr
+from ren.capture.xpr import spec, stages, xpr
 from ren.config import config
 from ren.core import errors
 from ren.core.errors import RenError
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 __all__ = [
     "CacheInfo", "Domain", "Poly", "RenError", "RingSpec", "Trace",
     "clear_jit", "config", "djit", "equal", "errors", "jit", "plan", "realize", "selftest",
-    "stages", "submit", "trace", "xpr",
+    "spec", "stages", "submit", "trace", "xpr",
 ]  # fmt: skip
 
 # Where names come from that are imported when they are first asked for.

@@ -151,8 +151,37 @@ def test_no_tracer_outlives_its_trace(x64):
 def test_eval_shape_tells_the_shape_and_no_value():
     made = jax.eval_shape(lambda x: x * x, poly(0, (5,)))
     assert made.shape == (5, 2, 8)
-    with pytest.raises(ren.errors.DomainError, match="call the function itself"):
+    with pytest.raises(ren.errors.DomainError, match="call f with a polynomial"):
         made.tolist()
+
+
+@pytest.mark.parametrize("batch", [(), (5,), (2, 3)], ids=str)
+def test_programs_of_shapes_alone_are_those_of_polynomials(batch):
+    x = poly(0, batch)
+    for abstract in (ren.spec(RING, batch=batch), jax.eval_shape(lambda p: p, x)):
+        assert "ShapeDtypeStruct" in repr(abstract) and abstract.shape == x.shape
+        assert ren.xpr(mixed, abstract, x) == ren.xpr(mixed, x, x)
+        assert (
+            ren.stages(mixed, x, abstract)["limb_program"]
+            == ren.stages(mixed, x, x)["limb_program"]
+        )
+        assert jax.eval_shape(mixed, abstract, x)[0].shape == jax.eval_shape(mixed, x, x)[0].shape
+    in_ntt = ren.spec(RING, ren.Domain.NTT, batch)
+    assert "NTT" not in ren.xpr(lambda p: p * p, in_ntt) and not jax.tree.leaves(in_ntt)[0].sharding
+
+
+def test_what_is_no_shape_of_a_polynomial_is_told():
+    for wrong in (
+        lambda: ren.spec(8),
+        lambda: ren.spec(RING, "coeff"),
+        lambda: ren.spec(RING, batch=(0,)),
+        lambda: ren.xpr(
+            mixed, jax.tree.map(lambda a: jax.ShapeDtypeStruct((3, 8), a.dtype), poly(0)), poly(1)
+        ),
+        lambda: ren.jit(mixed)(ren.spec(RING), poly(1)),
+    ):
+        with pytest.raises((ren.errors.DomainError, ren.errors.RingError)):
+            wrong()
 
 
 def test_eval_shape_runs_nothing():

@@ -7,19 +7,61 @@ from itertools import count, product
 from string import ascii_lowercase
 from typing import Any
 
-from ren.capture.arguments import with_key_symbols
+import attrs
+import jax
+import numpy as np
+
+from ren.capture.arguments import stand_ins, with_key_symbols
 from ren.capture.capture import Recording, record
 from ren.capture.pytrees import take_apart
 from ren.core import op as ops
+from ren.core.errors import DomainError
 from ren.core.node import Node, placeholder, toposort
 from ren.core.printer import Names, print_graph, shortened
 from ren.core.rewrite import rewrite
+from ren.core.ring import Domain, RingSpec
 from ren.core.spec import ConstArg, PlaceholderArg
 from ren.lowering.passes.pipeline import PIPELINE, made_explicit
 from ren.lowering.plan.plan import KernelUnit, Plan, Unit
 from ren.lowering.program.steps import value_specs
 from ren.lowering.runtime.native_calls import listing
 from ren.lowering.runtime.planning import plan_from, source_of
+from ren.poly import Poly
+from ren.poly.checks import check_ring
+from ren.poly.poly import from_array, stood_for
+from ren.poly.symbolic import Aside
+
+
+def spec(ring: RingSpec, domain: Domain = Domain.COEFF, batch: tuple[int, ...] = ()) -> Poly:
+    """Stands for a polynomial in `xpr`, `stages` and `jax.eval_shape`: a type, and no array.
+
+    It is what `jax.eval_shape` returns for polynomials: a `Poly` whose leaf is a
+    `jax.ShapeDtypeStruct`.
+
+    Args:
+        ring, domain: those of the polynomial.
+        batch: the lengths of its batch axes.
+
+    Raises:
+        RingError: `ring` is no `RingSpec`.
+        DomainError: another domain, or a batch that no array has.
+
+    Example:
+        >>> import ren
+        >>> x = ren.spec(ren.RingSpec(n=4, moduli=(17,)), batch=(3,))
+        >>> ren.xpr(lambda x: x + x, x).splitlines()[0]
+        '{ lambda ; a:R0[coeff x3] . let'
+    """
+    check_ring(ring)
+    lengths = batch if isinstance(batch, tuple) else (batch,)
+    if not isinstance(domain, Domain) or not all(isinstance(k, int) and k > 0 for k in lengths):
+        raise DomainError(
+            f"ren.spec got domain={domain!r} and batch={batch!r}.",
+            "The domain is Domain.COEFF or Domain.NTT, and each batch axis has a length >= 1.",
+            "Write for example ren.spec(ring, ren.Domain.NTT, batch=(8,)).",
+        )
+    shape = (*lengths, ring.limbs, ring.n)
+    return from_array(jax.ShapeDtypeStruct(shape, np.uint32), ring, domain)
 
 
 def xpr(function: Callable[..., Any], *args: Any, **kwargs: Any) -> str:
@@ -28,7 +70,9 @@ def xpr(function: Callable[..., Any], *args: Any, **kwargs: Any) -> str:
     Args:
         function: takes and returns polynomials, as for `ren.jit`; a jitted function is looked into.
         args, kwargs: polynomials, realized or not, of which only ring, domain, batch shape and
-            device matter. Anything else is passed on.
+            device matter; or what stands for them: `ren.spec`, what `jax.eval_shape` returns,
+            `ckks.spec`. Then the program is at the least depth, as in `ckks.plan`. Anything else is
+            passed on.
 
     Returns:
         `{ lambda closed-over ; arguments . let equations in (results) }`, then the rings.
@@ -92,9 +136,23 @@ def stages(function: Callable[..., Any], *args: Any, **kwargs: Any) -> dict[str,
 
 def _recorded(function: Callable[..., Any], args: Any, kwargs: Any) -> Recording:
     name = getattr(function, "__qualname__", repr(function))
+    for leaf in jax.tree.leaves((args, kwargs), is_leaf=lambda v: hasattr(v, "__ren_recorded__")):
+        if hasattr(leaf, "__ren_recorded__"):
+            return leaf.__ren_recorded__(function, args, kwargs)
     arguments = take_apart((args, kwargs))
+    arguments = attrs.evolve(arguments, polys=[stood_for(p) for p in arguments.polys])
     others = with_key_symbols(arguments.others, [""] * len(arguments.others))
+    others = [_stood_for(other) for other in others]
     return record(lambda given: function(*given[0], **given[1]), name, arguments, others)
+
+
+def _stood_for(other: Any) -> Any:
+    """A leaf that is no polynomial; for a shape alone a symbol, or noise that nobody knows."""
+    if isinstance(other, jax.ShapeDtypeStruct):
+        return stand_ins([np.zeros(other.shape, other.dtype)], ["a shape"], frozenset())[0]
+    if isinstance(other, Aside) and isinstance(shape := other.value, jax.ShapeDtypeStruct):
+        return Aside(np.full(shape.shape, np.nan, shape.dtype))
+    return other
 
 
 def _with_stand_ins(made: Recording) -> tuple[Node, set[Node]]:

@@ -81,10 +81,13 @@ def check_options(what: str, given: Iterable[str], known: Iterable[str]) -> None
         )
 
 
-def check_limbs(limbs: Any, ring: RingSpec) -> None:
-    """Raises DomainError unless `limbs` is a `uint32[*batch, limb, n]` array that fits the ring."""
+def check_limbs(limbs: Any, ring: RingSpec, is_shape: bool = False) -> None:
+    """Raises DomainError unless `limbs` is a `uint32[*batch, limb, n]` array that fits the ring.
+
+    With `is_shape` it is a `jax.ShapeDtypeStruct`.
+    """
     shape, dtype = getattr(limbs, "shape", None), getattr(limbs, "dtype", None)
-    if shape is None or dtype is None or not hasattr(limbs, "__array__"):
+    if shape is None or dtype is None or not (is_shape or hasattr(limbs, "__array__")):
         given = f"The limb array of a polynomial is a {type(limbs).__name__}."
     elif tuple(shape[-2:]) != (ring.limbs, ring.n) or dtype != np.uint32:
         given = f"The limb array of a polynomial is {dtype}{list(shape)}."
@@ -94,7 +97,7 @@ def check_limbs(limbs: Any, ring: RingSpec) -> None:
         given,
         f"It is uint32[*batch, {ring.limbs}, {ring.n}] for this ring: limbs second to last, "
         "coefficients last.",
-        "jax.eval_shape gives shapes alone: call the function itself for values."
+        "A shape alone has a program, ren.xpr(f, p), and no values: call f with a polynomial."
         if isinstance(limbs, jax.ShapeDtypeStruct)
         else "Keep the last two axes and the dtype when you map over a polynomial's leaf.",
     )

@@ -13,7 +13,7 @@ from jax.tree_util import GetAttrKey, register_pytree_with_keys
 from ren import sampling
 from ren.core import op as ops
 from ren.core.errors import CoefficientTypeError, TracedValueError
-from ren.core.node import NO_ARG, Node, buffer, const, make, toposort
+from ren.core.node import NO_ARG, Node, buffer, const, make, placeholder, toposort
 from ren.core.numtheory import centered, crt
 from ren.core.op import Op
 from ren.core.ring import Domain, RingSpec
@@ -599,6 +599,19 @@ def spec_of(p: Poly) -> Spec:
         return p._node.spec
     check_limbs(p._leaf, p.ring)
     return Spec(p.ring, p.domain, tuple(p._leaf.shape[:-2]))
+
+
+def stood_for(p: Poly) -> Poly:
+    """A placeholder for a polynomial whose leaf is a shape alone; any other as it is.
+
+    Raises:
+        DomainError: the shape, or its dtype, is not that of the limbs of such a polynomial.
+    """
+    leaf = p._in_memory()
+    if not isinstance(leaf, jax.ShapeDtypeStruct):
+        return p
+    check_limbs(leaf, p.ring, is_shape=True)
+    return from_node(placeholder(Spec(p.ring, p.domain, tuple(leaf.shape[:-2]))))
 
 
 def realize_polys(polys: Sequence[Poly]) -> list[Poly]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 
+import jax
 import numpy as np
 import pytest
 
@@ -164,3 +165,23 @@ def test_a_plan_of_a_function_that_needs_static_arguments_is_made_all_the_same()
     f = ren.jit(lambda x, k: x.rotate(k))
     assert ren.plan(f, ckks.spec(10), 2, **SMALL).rotations == (2,)
     assert f.cache_info().plans == 0
+
+
+def test_programs_and_plans_of_abstract_ciphertexts():
+    ctx = ckks.context(params=ckks.Parameters.for_depth(2, n=1 << 8, security=None))
+    x, table = ctx.encrypt([1.0, 2.0]), np.ones((3, 4))
+    square = lambda c, k=1.0: c * c + k  # noqa: E731
+    abstract = jax.eval_shape(lambda c: c, x)
+    assert ren.xpr(square, abstract) == ren.xpr(square, x)
+    assert "ENCODE" in ren.xpr(square, abstract, jax.ShapeDtypeStruct((2,), float))
+    assert repr(ckks.plan(square, abstract)) == repr(ckks.plan(square, ckks.spec(2)))
+    for function in (square, ren.jit(square)):
+        text = ren.xpr(function, ckks.spec(2), k=2.0)
+        assert text.startswith("{ lambda ; a:R0[ntt] b:R0[ntt] . let\n    c:R0[ntt] = MUL a a\n")
+        assert ren.stages(function, ckks.spec(2))["phases"]
+    for pack in ("flat", "rows", "columns"):
+        seen = jax.eval_shape(lambda c: c, ctx.encrypt(table, pack=pack))
+        made, wanted = (
+            ckks.plan(lambda c: c.sum(axis=0), v) for v in (seen, ckks.spec((3, 4), pack=pack))
+        )
+        assert repr(made) == repr(wanted)

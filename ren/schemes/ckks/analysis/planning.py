@@ -19,7 +19,7 @@ import attrs
 import jax
 import numpy as np
 
-from ren.capture.capture import record
+from ren.capture.capture import Recording, record
 from ren.capture.pytrees import take_apart
 from ren.config import config
 from ren.core import html
@@ -41,6 +41,7 @@ from ren.poly.realization import is_capturing
 from ren.schemes.ckks.arithmetic.argument_checks import as_bound, check_function
 from ren.schemes.ckks.ciphertext import Ciphertext
 from ren.schemes.ckks.context import Context
+from ren.schemes.ckks.encoding.ciphertext_data import batch_of, is_columns, known_length
 from ren.schemes.ckks.encoding.layout import LEFTOVERS, ZEROS, Layout
 from ren.schemes.ckks.encoding.packing import Packing
 from ren.schemes.ckks.noise import bounds as noises
@@ -70,6 +71,12 @@ class VectorSpec:
     def vectors(self) -> tuple[int, ...]:
         """The shape of the vectors that are encrypted: [*batch, k], or () of a number."""
         return self.packing.vector_shape(self.shape)
+
+    def __ren_recorded__(self, function: Callable[..., Any], args: Any, kwargs: Any) -> Recording:
+        """The program that `ren.xpr` and `ren.stages` show, at the least depth."""
+        given = functools.wraps(function)(lambda args, kwargs: function(*args, **kwargs))
+        longest = _longest(_specs((args, kwargs)))
+        return _least(given, (args, kwargs), None, longest, {}, None)[1]
 
 
 def spec(
@@ -176,7 +183,8 @@ def plan(
 
     Args:
         function: of ciphertexts, as for `ren.jit`; a jitted one is looked into.
-        args: `ckks.spec(shape)` for what will be encrypted; anything else is passed on.
+        args: `ckks.spec(shape)` for what will be encrypted, or a ciphertext that `jax.eval_shape`
+            returned. Anything else is passed on.
         scale_bits, security, n: as for `ckks.context`.
         integer_bits: None for what the tracked bounds at level 0 need, of inputs that keep to the
             bounds of their specs.
@@ -198,31 +206,61 @@ def plan(
         (2, (1,), 8192)
     """
     check_function(function, "ren.plan()")
-    leaves = jax.tree.leaves(args, is_leaf=_is_leaf)
-    specs = [value for value in leaves if isinstance(value, VectorSpec)]
-    if not specs:
+    args = jax.tree.map(_as_spec, args, is_leaf=_is_leaf)
+    if not (specs := _specs(args)):
         raise ParameterError(
             "ren.plan() got no ckks.spec among the arguments.",
             "A spec stands for an argument that will be encrypted.",
             "Write for example ren.plan(f, ckks.spec(1000)).",
         )
-    longest = max((s.vectors[-1] for s in specs if s.shape), default=1)
-    wishes = {
-        "scale_bits": scale_bits, "security": security, "integer_bits": integer_bits,
-        "slots": slots,
-    }  # fmt: skip
+    wishes = {"scale_bits": scale_bits, "security": security, "slots": slots}
+    params, program, keys = _least(function, args, n, _longest(specs), wishes, integer_bits)
+    _prepare(function, args, params)
+    return _requirements(params, plan_of(program.sink), keys)
+
+
+def _least(
+    function: Callable[..., Any],
+    args: tuple[Any, ...],
+    n: int | None,
+    longest: int,
+    wishes: dict[str, Any],
+    integer_bits: int | None,
+) -> tuple[Parameters, Recording, Keychain]:
+    """The parameters of the least depth that suffices, the program under them, and its keys."""
     for depth in DEPTHS:
-        params = _parameters(depth, n, longest, wishes)
+        params = _parameters(depth, n, longest, {**wishes, "integer_bits": integer_bits})
         try:
-            trial, keys, bits = _recorded(function, args, params)
+            program, keys, bits = _recorded(function, args, params)
             if integer_bits is None and bits > params.integer_bits:
                 params = _parameters(depth, n, longest, {**wishes, "integer_bits": bits})
-                trial, keys, _ = _recorded(function, args, params)
+                program, keys, _ = _recorded(function, args, params)
         except DepthError:
             continue
-        _prepare(function, args, params)
-        return _requirements(params, trial, keys)
+        return params, program, keys
     raise AssertionError("for_depth raises before the depths run out")
+
+
+def _specs(args: Any) -> list[VectorSpec]:
+    leaves = jax.tree.leaves(args, is_leaf=_is_leaf)
+    return [value for value in leaves if isinstance(value, VectorSpec)]
+
+
+def _longest(specs: list[VectorSpec]) -> int:
+    return max((s.vectors[-1] for s in specs if s.shape), default=1)
+
+
+def _as_spec(value: Any) -> Any:
+    """The spec of a ciphertext that `jax.eval_shape` returned; anything else as it is."""
+    if not isinstance(value, Ciphertext) or not isinstance(value.noise, jax.ShapeDtypeStruct):
+        return value
+    layout, shape, name = value.layout, value.shape, "columns" if is_columns(value) else "rows"
+    if layout.shape is not None and shape == layout.shape:
+        name = "flat"
+    elif name == "rows" and (length := known_length(value)) is not None:
+        batch = batch_of(value)[:-1] if layout.blocks > 1 else batch_of(value)
+        shape = (*batch, length)  # whatever shape the numbers of each vector have
+    return VectorSpec(shape, layout.is_complex, packing=Packing(name))
 
 
 def _parameters(depth: int, n: int | None, longest: int, wishes: dict[str, Any]) -> Parameters:
@@ -275,15 +313,15 @@ def _trial(
 
 def _recorded(
     function: Callable[..., Any], args: tuple[Any, ...], params: Parameters
-) -> tuple[Plan, Keychain, int]:
-    """The plan of a function under trial parameters, its keys and its integer bits."""
+) -> tuple[Recording, Keychain, int]:
+    """The program of a function under trial parameters, its keys and its integer bits."""
     trial, keys, given = _trial(args, params, _unknown)
     arguments = take_apart(given)
     name = getattr(function, "__qualname__", repr(function))
     with trial, collecting_bits() as bits:
         program = record(lambda given: function(*given), name, arguments, arguments.others)
     needed = min(math.ceil(max(bits, default=0) + 0.01), INTEGER_BITS[-1])
-    return plan_of(program.sink), keys, needed
+    return program, keys, needed
 
 
 def _prepare(function: Callable[..., Any], args: tuple[Any, ...], params: Parameters) -> None:
