@@ -43,7 +43,7 @@ def spec(ring: RingSpec, domain: Domain = Domain.COEFF, batch: tuple[int, ...] =
         batch: the lengths of its batch axes.
 
     Raises:
-        RingError: `ring` is no `RingSpec`.
+        RingError: `ring` is not a `RingSpec`.
         DomainError: another domain, or a batch that no array has.
 
     Example:
@@ -70,8 +70,8 @@ def xpr(function: Callable[..., Any], *args: Any, **kwargs: Any) -> str:
     Args:
         function: takes and returns polynomials, as for `ren.jit`; a jitted function is looked into.
         args, kwargs: polynomials, realized or not, of which only ring, domain, batch shape and
-            device matter; or what stands for them: `ren.spec`, what `jax.eval_shape` returns,
-            `ckks.spec`. Then the program is at the least depth, as in `ckks.plan`. Anything else is
+            device matter. `ren.spec` and what `jax.eval_shape` returns stand for polynomials. With
+            `ckks.spec` the program is at the least depth, as in `ckks.plan`. Anything else is
             passed on.
 
     Returns:
@@ -147,7 +147,7 @@ def _recorded(function: Callable[..., Any], args: Any, kwargs: Any) -> Recording
 
 
 def _stood_for(other: Any) -> Any:
-    """A leaf that is no polynomial; for a shape alone a symbol, or noise that nobody knows."""
+    """A leaf that is not a polynomial, or what stands for a shape: a symbol, or unknown noise."""
     if isinstance(other, jax.ShapeDtypeStruct):
         return stand_ins([np.zeros(other.shape, other.dtype)], ["a shape"], frozenset())[0]
     if isinstance(other, Aside) and isinstance(shape := other.value, jax.ShapeDtypeStruct):
