@@ -136,7 +136,8 @@ def stages(function: Callable[..., Any], *args: Any, **kwargs: Any) -> dict[str,
 
 def _recorded(function: Callable[..., Any], args: Any, kwargs: Any) -> Recording:
     name = getattr(function, "__qualname__", repr(function))
-    for leaf in jax.tree.leaves((args, kwargs), is_leaf=lambda v: hasattr(v, "__ren_recorded__")):
+    is_leaf = lambda value: not isinstance(value, tuple | list | dict)  # noqa: E731
+    for leaf in jax.tree.leaves((args, kwargs), is_leaf=is_leaf):
         if hasattr(leaf, "__ren_recorded__"):
             return leaf.__ren_recorded__(function, args, kwargs)
     arguments = take_apart((args, kwargs))
