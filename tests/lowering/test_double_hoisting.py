@@ -84,6 +84,22 @@ def test_small_factors_known_over_qp_pass():
     assert distance(x, down(product)) <= len(P) + 1
 
 
+@pytest.mark.parametrize(("low", "high"), [(3, -5), (2**40, -(2**39) + 1), (0, 1)])
+def test_integers_pass(low, high):
+    (a, av), (b, bv) = wide(0), wide(1)
+    x = a.mod_down(Q) * low - high * b.mod_down(Q)
+    before, after = mod_downs(x)
+    assert after == min(before, 1)
+    exact = [(low * v - high * w) % QP.q for v, w in zip(av, bv, strict=True)]
+    assert distance(x, down(exact)) <= len(P) + 1
+
+
+def test_integers_that_leave_no_room_stay():
+    (a, _), (b, _) = wide(0), wide(1)
+    large = Q.q // 2**9
+    assert mod_downs(a.mod_down(Q) * large + b.mod_down(Q) * large) == (2, 2)
+
+
 @pytest.mark.parametrize("bits", [2, 20, 40])
 def test_a_factor_keeps_the_message(bits):
     """For a = P m + e with small e, p MD(a) is near p m: what the rule is for."""

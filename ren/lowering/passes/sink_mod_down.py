@@ -1,6 +1,6 @@
 """Part of pass 1: double hoisting, ModDown sunk through sums so that a sum is divided by P once.
 
-With MD for ModDown from QP to Q, and p small and known over QP:
+With MD for ModDown from QP to Q, and p small and known over QP, or an integer:
 
     MD(a) + MD(b) = MD(a + b)             changes the rounding, by one unit a term
     MD(a) + c = MD(a + P c)               exact; used from right to left: c stays over Q, cheaper
@@ -16,9 +16,10 @@ from __future__ import annotations
 import math
 
 from ren.core import op as ops
-from ren.core.node import Node
+from ren.core.node import Node, const
+from ren.core.numtheory import centered
 from ren.core.ring import Domain, RingSpec, is_subset
-from ren.core.spec import RingArg
+from ren.core.spec import ConstArg, RingArg
 from ren.lowering.passes.lower_ring_ops import view
 from ren.lowering.passes.sinking import Sinkable, sink_through_sums
 
@@ -29,7 +30,10 @@ def sink_mod_down(sink: Node) -> Node:
 
 
 def _factor_over(p: Node, ring: RingSpec) -> Node | None:
-    """p over QP, where p is a part of a small polynomial that is known there."""
+    """p over QP, where p is a small integer, or a part of a small polynomial that is known there."""
+    if isinstance(p.arg, ConstArg):
+        value = centered(p.arg.value, p.spec.ring.q)
+        return const(value, ring, p.spec.domain) if _is_small(value.bit_length(), p) else None
     whole = p
     while whole.op is ops.TO_RING:
         whole = whole.src[0]
@@ -37,10 +41,12 @@ def _factor_over(p: Node, ring: RingSpec) -> Node | None:
         return None  # coefficients would be transformed over QP, not over Q
     if not is_subset(ring.moduli, whole.spec.ring.moduli):
         return None
-    # |p a| must stay below QP also for the noise in a: p leaves ten bits of Q free.
-    if whole.arg.bits + 10 > math.log2(p.spec.ring.q):
-        return None
-    return view(whole, ring.moduli)
+    return view(whole, ring.moduli) if _is_small(whole.arg.bits, p) else None
+
+
+def _is_small(bits: float, p: Node) -> bool:
+    """Whether |p a| stays below QP also for the noise in a: p leaves ten bits of Q free."""
+    return bits + 10 <= math.log2(p.spec.ring.q)
 
 
 _MOD_DOWN = Sinkable(

@@ -496,8 +496,6 @@ jax.lax.dynamic_slice(x, (0,), (2,)) | ParameterError | ct[i:j]
 jax.grad(lambda v: v.sum())(x) | TracedValueError | differentiate in the clear
 jax.value_and_grad(lambda v: v.sum())(x) | TracedValueError | differentiate in the clear
 jax.jacobian(lambda v: v * v)(x) | TracedValueError | differentiate in the clear
-jax.jvp(lambda v: v * v, (x,), (x,)) | TracedValueError | differentiate in the clear
-jax.vjp(lambda v: v * v, x) | TracedValueError | differentiate in the clear
 jax.vmap(lambda v: v * v)(x) | ParameterError | ckks.stack([x, y])
 jax.jit(lambda v: v.decrypt())(x) | TracedValueError | decrypt it outside
 jax.jit(lambda v: v if v > 0 else -v)(x) | TracedValueError | ckks.math.greater(x, y)

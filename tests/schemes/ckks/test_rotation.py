@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import operator
+from functools import partial, reduce
+
 import jax
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+import ren
 from ren.core.node import toposort
 from ren.core.op import MODUP
 from ren.schemes import ckks
@@ -99,3 +105,45 @@ def test_keys_are_not_made_inside_a_trace(small_params):
         jax.jit(lambda x: x.rotate(3))(x)
     owner.rotation_keys([3])
     assert error(jax.jit(lambda x: x.rotate(3))(x), [0, 0]) < BAR
+
+
+class Weighted:
+    """Rotations of one vector, times weights of several kinds, summed."""
+
+    def __init__(self) -> None:
+        params = ckks.Parameters.for_depth(1, n=1 << 7, security=None)
+        self.ctx = ckks.context(params=params, rotations=list(range(1, 7)))
+        self.vector = np.linspace(-1, 1, params.slots)
+        self.clear = np.linspace(0.5, 2, params.slots)
+        self.plaintext = ren.realize(self.ctx.encode(self.clear))
+
+    def term(self, kind: str, i: int, x):
+        """A rotation by i + 1, weighted: of a ciphertext, or of an array in the clear."""
+        is_clear = isinstance(x, np.ndarray)
+        turned = np.roll(x, -i - 1) if is_clear else x.rotate(i + 1)
+        if kind == "plaintext":
+            return turned * (self.clear if is_clear else self.plaintext)
+        return {"none": turned, "negation": -turned, "integer": turned * (i + 2),
+                "number": (i + 0.5) * turned}[kind]  # fmt: skip
+
+    def sum(self, kinds: list[str], x):
+        return reduce(operator.add, (self.term(kind, i, x) for i, kind in enumerate(kinds)))
+
+
+@pytest.fixture(scope="module")
+def weighted() -> Weighted:
+    return Weighted()
+
+
+@given(
+    kinds=st.lists(
+        st.sampled_from("none negation integer number plaintext".split()), min_size=2, max_size=6
+    )
+)
+@settings(max_examples=15)
+def test_a_sum_of_rotations_takes_as_few_transforms_whatever_its_weights(weighted, kinds):
+    x = weighted.ctx.encrypt(weighted.vector)
+    made, least = (ren.jit(partial(weighted.sum, k)) for k in (kinds, ["plaintext"] * len(kinds)))
+    assert error(made(x), weighted.sum(kinds, weighted.vector)) < BAR
+    least(x)
+    assert made.plans[0].cost.limb_ntts <= least.plans[0].cost.limb_ntts
