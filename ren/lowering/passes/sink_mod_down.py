@@ -30,7 +30,7 @@ def sink_mod_down(sink: Node) -> Node:
 
 
 def _factor_over(p: Node, ring: RingSpec) -> Node | None:
-    """p over QP, where p is a small integer, or a part of a small polynomial that is known there."""
+    """p over QP, where p is a small integer, or a part of a small polynomial known there."""
     if isinstance(p.arg, ConstArg):
         value = centered(p.arg.value, p.spec.ring.q)
         return const(value, ring, p.spec.domain) if _is_small(value.bit_length(), p) else None

@@ -107,6 +107,9 @@ def test_keys_are_not_made_inside_a_trace(small_params):
     assert error(jax.jit(lambda x: x.rotate(3))(x), [0, 0]) < BAR
 
 
+KINDS = ("none", "negation", "integer", "number", "plaintext")
+
+
 class Weighted:
     """Rotations of one vector, times weights of several kinds, summed."""
 
@@ -135,11 +138,7 @@ def weighted() -> Weighted:
     return Weighted()
 
 
-@given(
-    kinds=st.lists(
-        st.sampled_from("none negation integer number plaintext".split()), min_size=2, max_size=6
-    )
-)
+@given(kinds=st.lists(st.sampled_from(KINDS), min_size=2, max_size=6))
 @settings(max_examples=15)
 def test_a_sum_of_rotations_takes_as_few_transforms_whatever_its_weights(weighted, kinds):
     x = weighted.ctx.encrypt(weighted.vector)
