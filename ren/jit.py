@@ -28,7 +28,7 @@ from ren.poly import Poly
 from ren.poly.checks import check_options
 from ren.poly.key_ids import KeyId
 from ren.poly.realization import is_capturing, is_inlining, symbolic_value
-from ren.poly.symbolic import Length, Needed, Unfit, UnfitLength
+from ren.poly.symbolic import Length, Needed, Unfit, UnfitLength, UnfitPlaces
 
 DEFAULT_MAX_PLANS = 16
 TOLERATED = 8  # captures that differ in a constant alone: so many are no accident any more
@@ -94,27 +94,37 @@ class Jitted:
         polys = realized(call.polys)
         if not config.jit:
             return self._capture(call, polys, call.values).replay(polys, call.values)
-        captured = self._captured(call, polys)
-        try:
-            return captured.replay(polys, call.values)
-        except UnfitLength:
-            self._need(call, Length)
-            return self._captured(call, polys).replay(polys, call.values)
-        except Unfit:
-            return self._capture(call, polys, call.values).replay(polys, call.values)
+        places: tuple[Hashable, ...] = ()
+        while True:
+            captured = self._captured(call, polys, places)
+            try:
+                return captured.replay(polys, call.values)
+            except UnfitLength:
+                self._need(call, Length)
+            except UnfitPlaces as unfit:  # fits where a plan is captured for this call
+                places = (*places, unfit.places)
+                with self._lock:
+                    self._hits -= 1
+            except Unfit:
+                return self._capture(call, polys, call.values).replay(polys, call.values)
 
     def _prepare(self, *args: Any, **kwargs: Any) -> None:
         """Captures the plan of such a call where there is none; nothing runs."""
         call = self._signature.call(args, kwargs)
         self._captured(call, realized(call.polys))
 
-    def _captured(self, call: Call, polys: list[Poly]) -> Captured:
-        """The plan of a call: the one that is there, or a new one."""
+    def _captured(
+        self, call: Call, polys: list[Poly], places: tuple[Hashable, ...] = ()
+    ) -> Captured:
+        """The plan of a call: the one that is there, or a new one.
+
+        `places` are those of keys that other plans of such calls were not captured with.
+        """
         types = tuple(map(poly_key, polys))
         values, needed = value_keys(call.values), _NOTHING
         if self._needed and (needed := self._needed.get(_kind(call, values), _NOTHING)):
             values = value_keys(call.values, needed)
-        key = (call.key, types, values)
+        key = (call.key, types, values, places)
         if (plan := self._kept(key)) is not None:
             return plan
         with self._alone(key):
@@ -127,7 +137,7 @@ class Jitted:
                 if need.leaf in needed:  # what a symbol of another capture stands for
                     raise symbolic_value() from None
                 self._need(call, need.leaf)
-                return self._captured(call, polys)
+                return self._captured(call, polys, places)
             self._note_constants(key, call)
             self._keep(key, plan)
         return plan
@@ -161,7 +171,7 @@ class Jitted:
         """Counts captures that differ in the values of constants alone; warns once of a kind."""
         if not any(p.is_constant for p in call.polys):
             return
-        structure, types, values = key
+        structure, types, values, _ = key
         alike = tuple(t[:2] if p.is_constant else t for t, p in zip(types, call.polys, strict=True))
         with self._lock:
             self._constants[structure, alike, values] += 1

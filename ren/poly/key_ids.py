@@ -19,7 +19,7 @@ from ren.core.spec import PlaceholderArg
 from ren.lowering.devices.devices import PYTHON, is_host
 from ren.lowering.plan.plan import Plan
 from ren.poly.realization import is_capturing, symbolic_value
-from ren.poly.symbolic import Needed, Symbolic, Unfit, Values
+from ren.poly.symbolic import Needed, Symbolic, Unfit, UnfitPlaces, Values
 
 
 class KeyId(NamedTuple):
@@ -177,7 +177,8 @@ class Keys:
         """The arrays for a call.
 
         Raises:
-            Unfit: no context for the id, a key that it lacks, or keys on another device.
+            UnfitPlaces: keys on another device.
+            Unfit: no context for the id, or a key that it lacks.
         """
         key_id = self._symbol.value(values)
         try:
@@ -188,8 +189,8 @@ class Keys:
 
     def _checked(self, key_id: str) -> tuple[Any, ...]:
         chain, arrays = self._read(key_id)
-        if tuple(map(_place, arrays)) != self._places:
-            raise Unfit
+        if (places := tuple(map(_place, arrays))) != self._places:
+            raise UnfitPlaces(places)
         self._arrays[chain] = arrays
         return arrays
 

@@ -401,6 +401,18 @@ class Unfit(Exception):
     """The values of a call that a captured program cannot be replayed with; never seen outside."""
 
 
+class UnfitPlaces(Unfit):
+    """Keys of a call that lie on another device than those that a program was captured with.
+
+    Attributes:
+        places: of the keys of one id, in order.
+    """
+
+    def __init__(self, places: Hashable) -> None:
+        super().__init__(places)
+        self.places = places
+
+
 class UnfitLength(Unfit):
     """The lengths of a call that differ where the captured program takes one length."""
 

@@ -83,9 +83,20 @@ def push(context: AnyContext) -> None:
 
 
 def pop(context: AnyContext) -> None:
-    """End the latest activation of `context`."""
+    """End the latest activation of `context`.
+
+    Raises:
+        ContextError: it is not active in this thread or task.
+    """
     stack = list(_active.get())
-    del stack[max(i for i, (active, _) in enumerate(stack) if active is context)]
+    found = [i for i, (active, _) in enumerate(stack) if active is context]
+    if not found:
+        raise ContextError(
+            f"The context {context.key_id[:8]} was left, and is not active in this thread or task.",
+            "A context is left once for each time that it is entered, where it was entered.",
+            "Write `with ctx:` around the computation.",
+        )
+    del stack[found[-1]]
     _active.set(tuple(stack))
 
 

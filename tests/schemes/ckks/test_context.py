@@ -79,6 +79,16 @@ def test_without_a_context_nothing_computes(small_params):
     x + x - 1  # needs no key
 
 
+def test_a_context_that_is_not_active_cannot_be_left(ctx):
+    server = ctx.server()
+    with ctx:
+        with pytest.raises(ckks.ContextError, match="was left, and is not active"):
+            server.__exit__(None, None, None)
+        assert active.active_context(ckks.Parameters) is ctx
+    with pytest.raises(ckks.ContextError, match="with ctx:"):
+        ctx.__exit__(None, None, None)
+
+
 def test_a_server_computes_and_cannot_decrypt_or_encrypt(ctx):
     ctx.rotation_keys([1])
     server = ctx.server()

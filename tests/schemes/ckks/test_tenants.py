@@ -433,6 +433,20 @@ def test_device_of_the_call_is_that_of_the_keys(tenants: list[Tenant], device: s
     assert [t.x.polys[0].device == "python" for t in tenants] == [False] * 3
 
 
+def test_keys_on_several_devices_have_a_plan_for_each_place(tenants: list[Tenant]) -> None:
+    f, runs = counted(score)
+    over = jax.sharding.NamedSharding(
+        jax.sharding.Mesh(np.array(jax.devices()[:1]), ("all",)), jax.sharding.PartitionSpec()
+    )
+    servers = [jax.device_put(tenants[0].server, over), tenants[1].server, tenants[2].server]
+    for _ in range(3):
+        for t, server in zip(tenants, servers, strict=True):
+            with server:
+                assert same(f(t.x), score(t.x))
+    assert len(runs) == 2
+    assert f.cache_info() == ren.CacheInfo(7, 2, 2, 16, 0)
+
+
 def test_donated_ciphertexts_leave_the_keys(tenants: list[Tenant]) -> None:
     f, runs = counted(lambda x: x.rotate(1) + x, donate_argnames="args")
     for t in tenants[:2]:
