@@ -216,29 +216,35 @@ the owner inside jax.jit | ContextError | secret key; Pass ctx.server()
     jax.jit(lambda c, a: a)(ctx, x)
 an array is decrypted | OperandError | ndarray; ctx.encrypt
     ctx.decrypt(np.ones(3))
-bool of a ciphertext | TracedValueError | true, or compares; ckks.math.where
+bool of a ciphertext | TracedValueError | are true; x & y for `x and y`; ckks.where
     if x: pass
-less than | TracedValueError | compares; ckks.math.where
+less than | DepthError | less with a gap; takes 13 levels; ckks.context(depth=
     x < 1
-ct == ct | TracedValueError | compares; ckks.math.where
+ct == ct | DepthError | equal with a gap; ckks.context(depth=
     assert x == y
-array == ct | TracedValueError | compares; ckks.math.where
+array == ct | DepthError | equal with a gap; ckks.context(depth=
     np.ones(3) == x
-max of two | TracedValueError | compares; ckks.math.where
+max of two | DepthError | greater with a gap; ckks.context(depth=
     max(x, y)
-ct / ct | OperandError | divides; ckks.math.inverse
+ct / ct | OperandError | divides by; on one side of zero; ckks.intervals; ckks.math.inverse
     x / y
-number / ct | OperandError | divides; ckks.math.inverse
+number / ct | OperandError | divides by; ckks.math.inverse
     1 / x
+truth of numbers | OperandError | bits or of truth; (x > 0) & (y < 1); x.within(0, 1)
+    x & y
+an interval for a misspelt function | ParameterError | 'sgrt'; Write one of sqrt
+    with ckks.intervals(sgrt=(0.5, 2)): x**0.5
+an interval that contradicts another | ParameterError | within(7, 8); known to lie in [-4, 4]
+    x.within(7, 8)
 division by zero | ParameterError | divides; zero
     x / np.array([1.0, 0.0, 2.0])
-a remainder | OperandError | remainder; ckks.math.round
+a remainder | DepthError | round; ckks.context(depth=
     x % 2
-ct ** 0.5 | OperandError | power 0.5; integer exponents; ckks.math.sqrt
+ct ** 0.5 | OperandError | power 0.5; above zero; x.within(low, high); ckks.intervals
     x**0.5
-an encrypted exponent | OperandError | exponent; ckks.math.exp
+an encrypted exponent | DepthError | pow by a polynomial; ckks.context(depth=
     2**x
-abs of a ciphertext | OperandError | absolute value; ckks.math.abs
+abs of a ciphertext | DepthError | abs with a gap; ckks.context(depth=
     abs(x)
 float of a ciphertext | TracedValueError | takes the numbers; decrypt()
     float(x)
@@ -260,7 +266,7 @@ len of a number | OperandError | len(); ct.slots
     len(ctx.encrypt(1.0))
 np.std(ct) | OperandError | np.std; Write ckks.stats.std(ct, interval=(a, b))
     np.std(x)
-np.exp(ct) | OperandError | np.exp; ckks.math.exp
+np.exp(ct) | DepthError | exp by a polynomial; ckks.context(depth=
     np.exp(x)
 jnp.dot(array, ct) | OperandError | jnp.dot; ct.dot(w)
     jnp.dot(np.ones(3), x)

@@ -43,6 +43,8 @@ from ren.schemes.ckks.create import context, load_context, load_server
 from ren.schemes.ckks.encoding.plaintext import Plaintext
 from ren.schemes.ckks.encoding.refusals import unknown_attribute
 from ren.schemes.ckks.functions.approximation import Approximation, approximate
+from ren.schemes.ckks.functions.calls import intervals
+from ren.schemes.ckks.functions.comparison import where
 from ren.schemes.ckks.functions.polynomial import chebyshev, poly
 from ren.schemes.ckks.noise.estimate import Estimate
 from ren.schemes.ckks.parameters.parameters import PRESETS, Parameters
@@ -78,6 +80,7 @@ __all__ = [
     "conv2d",
     "convolution",
     "debug",
+    "intervals",
     "linear",
     "load_context",
     "load_server",
@@ -94,6 +97,7 @@ __all__ = [
     "strided_sum",
     "testing",
     "unstack",
+    "where",
 ]
 
 

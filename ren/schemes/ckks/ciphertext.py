@@ -32,13 +32,15 @@ from ren.schemes.ckks.circuits import (
     shaping,
     tables,
 )
-from ren.schemes.ckks.encoding import array_protocols as protocols
 from ren.schemes.ckks.encoding import refusals, serialization
 from ren.schemes.ckks.encoding.ciphertext_data import CiphertextData, is_columns
 from ren.schemes.ckks.encoding.display import ciphertext_page, packed_text
 from ren.schemes.ckks.encoding.encoder import as_numbers
 from ren.schemes.ckks.encoding.layout import Layout
 from ren.schemes.ckks.encoding.plaintext import Plaintext
+from ren.schemes.ckks.functions import array_protocols as protocols
+from ren.schemes.ckks.functions.arguments import stated
+from ren.schemes.ckks.functions.calls import call, settings
 from ren.schemes.ckks.noise import bounds as noises
 from ren.schemes.ckks.noise.sigmas import log2_of
 from ren.schemes.rlwe.active_context import context_for, kept_context
@@ -77,7 +79,8 @@ class Ciphertext(CiphertextData, Stored):
 
     def __ren_parts__(self) -> tuple[tuple[Any, ...], Hashable]:
         x = _ready(self)
-        static = (x.layout.static, x.level, x.params, x.own_scale, is_manual())
+        program = (is_manual(), settings())  # what it depends on besides the ciphertext
+        static = (x.layout.static, x.level, x.params, x.own_scale, x.span, program)
         tail = x.layout.tail
         value = tail.value if tail.has_value else None
         length, noise, key_id = Length(x.layout.length), Aside(x.noise), KeyId(x.key_id)
@@ -85,10 +88,12 @@ class Ciphertext(CiphertextData, Stored):
 
     @classmethod
     def __ren_whole__(cls, parts: Sequence[Any], static: Any) -> Ciphertext:
-        (*polys, length, noise, value, key_id), (fixed, level, params, scale, _) = parts, static
+        *polys, length, noise, value, key_id = parts
+        fixed, level, params, scale, span, _ = static
         layout = Layout.of_static(length.count, fixed, value).on(params.slots)
         polys, key_id, kept = tuple(polys), key_id.value, kept_context(key_id.value)
-        return cls(polys, level, layout, key_id, params, noise.value, own_scale=scale, keeps=kept)
+        fields = {"own_scale": scale, "keeps": kept, "span": span}
+        return cls(polys, level, layout, key_id, params, noise.value, **fields)
 
     def __repr__(self) -> str:
         mark = ", INSECURE" if self.params.is_insecure else ""
@@ -129,17 +134,82 @@ class Ciphertext(CiphertextData, Stored):
     def __pos__(self) -> Ciphertext:
         return self
 
-    def __pow__(self, exponent: int, modulus: None = None) -> Ciphertext:
+    def __pow__(self, exponent: Any, modulus: None = None) -> Ciphertext:
+        """self^exponent: products for whole exponents from 0 on, else `ckks.math.pow`."""
         if modulus is not None:
             refusals.no_remainder()
         power = as_exponent(exponent)
+        if not isinstance(power, int) or power < 0:
+            return call("pow", self, power, asked=f"takes the power {power!r:.60} of")
         if is_manual():
             return explicit.power(self, power)
         return arithmetic.power(explicit.normal(self), power)
 
+    def __rpow__(self, base: Any) -> Ciphertext:
+        return call("pow", base, self, asked="raises a number to the power of")
+
     def __truediv__(self, other: Any) -> Ciphertext:
-        """self times 1/other, for numbers and arrays: one level."""
+        """self times 1/other: one level for numbers and arrays, else with `ckks.math.inverse`."""
+        if isinstance(other, Ciphertext):
+            return self * call("inverse", other, asked="divides by")
         return self * protocols.inverted(other)
+
+    def __rtruediv__(self, other: Any) -> Ciphertext:
+        return call("inverse", self, asked="divides by") * other
+
+    def __mod__(self, divisor: Any) -> Ciphertext:
+        """numpy.mod by a number: `ckks.math.mod`."""
+        return call("mod", self, divisor, asked=f"takes the remainder by {divisor!r:.60} of")
+
+    def __floordiv__(self, divisor: Any) -> Ciphertext:
+        """self // number: `ckks.math.floor_divide`."""
+        return call("floor_divide", self, divisor, asked=f"divides by {divisor!r:.60} rounding")
+
+    def __abs__(self) -> Ciphertext:
+        return call("abs", self, asked="asks for the absolute value of")
+
+    def __round__(self, digits: None = None) -> Ciphertext:
+        """The nearest integers, ckks.math.round; digits raise OperandError."""
+        if digits is not None:
+            refusals.no_rounding()
+        return call("round", self, asked="asks for the nearest integers to")
+
+    # ---------------------------------------------------------------- truth: 1 or 0
+
+    def __gt__(self, other: Any) -> Ciphertext:
+        return protocols.compared("greater", self, other)
+
+    def __ge__(self, other: Any) -> Ciphertext:
+        return protocols.compared("greater_equal", self, other)
+
+    def __lt__(self, other: Any) -> Ciphertext:
+        return protocols.compared("less", self, other)
+
+    def __le__(self, other: Any) -> Ciphertext:
+        return protocols.compared("less_equal", self, other)
+
+    def __eq__(self, other: object) -> Any:
+        """True for the object itself, else encrypted: near 1 where numbers are equal."""
+        return self is other or protocols.compared("equal", self, other)
+
+    def __ne__(self, other: object) -> Any:
+        return self is not other and protocols.compared("not_equal", self, other)
+
+    __hash__ = object.__hash__
+
+    def __and__(self, other: Any) -> Ciphertext:
+        return call("logical_and", self, other)
+
+    def __or__(self, other: Any) -> Ciphertext:
+        return call("logical_or", self, other)
+
+    def __xor__(self, other: Any) -> Ciphertext:
+        return call("logical_xor", self, other)
+
+    __rand__, __ror__, __rxor__ = __and__, __or__, __xor__
+
+    def __invert__(self) -> Ciphertext:
+        return call("logical_not", self)
 
     def __rmatmul__(self, matrix: Any) -> Ciphertext:
         """matrix @ ct, one level: see `ckks.linear`, which encodes a matrix once."""
@@ -171,23 +241,14 @@ class Ciphertext(CiphertextData, Stored):
 
     # ---------------------------------------------------------------- what only the owner can see
 
-    __eq__ = refusals.is_same
-    __hash__ = object.__hash__
     __bool__ = refusals.no_truth
-    __gt__ = __ge__ = refusals.no_greater
-    __lt__ = __le__ = refusals.no_less
     __float__ = __int__ = __complex__ = __index__ = __array__ = refusals.no_value
     __iter__ = refusals.no_iteration
     __setitem__ = refusals.no_item_assignment
     __delitem__ = refusals.no_item_deletion
-    __rtruediv__ = refusals.no_divisor
-    __floordiv__ = __rfloordiv__ = __mod__ = __rmod__ = refusals.no_remainder
-    __divmod__ = __rdivmod__ = refusals.no_remainder
-    __rpow__ = refusals.no_exponent
-    __and__ = __rand__ = __or__ = __ror__ = __xor__ = __rxor__ = __invert__ = refusals.no_bits
+    __rfloordiv__ = __rmod__ = __divmod__ = __rdivmod__ = refusals.no_remainder
     __lshift__ = __rlshift__ = __rshift__ = __rrshift__ = refusals.no_shift
-    __abs__ = refusals.no_absolute_value
-    __round__ = __trunc__ = __floor__ = __ceil__ = refusals.no_rounding
+    __trunc__ = __floor__ = __ceil__ = refusals.no_rounding
     __format__ = refusals.formatted
     __array_ufunc__ = protocols.array_ufunc
     __array_function__ = protocols.array_function
@@ -315,16 +376,23 @@ class Ciphertext(CiphertextData, Stored):
 
     # ---------------------------------------------------------------- values
 
-    def within(self, bound: float) -> Ciphertext:
+    def within(self, bound: float, high: float | None = None) -> Ciphertext:
         """The same numbers, stated to keep to `bound`: estimates and warnings go by it.
 
         For what interval arithmetic cannot see: a sigmoid is below 1, a mean below its terms. It
         speaks of the numbers: leftovers beyond the length are cleared before a product.
 
+        `x.within(low, high)` states an interval of real numbers. Operators and NumPy's functions
+        are then close on it: x / y, np.log(x). Sums, products with numbers and ciphertexts,
+        rotations and slices keep it, as interval arithmetic tells. It is part of a carry's type.
+
         Raises:
-            ParameterError: the bound is not a positive number.
+            ParameterError: the bound is not a positive number; or not low < high, complex numbers,
+                or an interval that holds none of those that were stated before.
         """
-        return evolve.within(self, as_bound(bound))
+        if high is None:
+            return evolve.within(self, as_bound(bound))
+        return stated(self, bound, high)
 
     def decrypt(self) -> NDArray:
         """The message, with the shape and real or complex dtype that went in.
@@ -366,15 +434,14 @@ def _flatten(x: Ciphertext) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
     polys = tuple(x.polys)
     if all(isinstance(p, Poly) and p._node is not None for p in polys):
         polys = tuple(realize_polys(polys))
-    return (*polys, x.noise), (x.level, x.layout.settled, x.key_id, x.params, x.own_scale)
+    static = (x.level, x.layout.settled, x.key_id, x.params, x.own_scale, x.span, settings())
+    return (*polys, x.noise), static
 
 
 def _unflatten(static: tuple[Any, ...], children: Any) -> Ciphertext:
-    (*polys, noise), (level, layout, key_id, params, scale) = children, static
-    kept = kept_context(key_id)
-    return Ciphertext(
-        tuple(polys), level, layout, key_id, params, noise, own_scale=scale, keeps=kept
-    )
+    (*polys, noise), (level, layout, key_id, params, scale, span, _) = children, static
+    fields = {"own_scale": scale, "keeps": kept_context(key_id), "span": span}
+    return Ciphertext(tuple(polys), level, layout, key_id, params, noise, **fields)
 
 
 def _ready(x: Ciphertext) -> Ciphertext:

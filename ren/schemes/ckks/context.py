@@ -35,6 +35,7 @@ from ren.schemes.ckks.noise import bounds as noises
 from ren.schemes.ckks.noise.decryption_budget import SharingTerms, ledger_of
 from ren.schemes.ckks.noise.estimate import Estimate
 from ren.schemes.ckks.noise.sigmas import public_sigma, secret_sigma
+from ren.schemes.ckks.noise.spans import Span
 from ren.schemes.ckks.parameters.checks import as_python_int
 from ren.schemes.ckks.parameters.display import parameter_parts, parameter_text, security_marks
 from ren.schemes.ckks.parameters.parameters import Parameters
@@ -160,7 +161,9 @@ class Context(metaclass=Listed):
         tail = ZEROS if layout.length is not None else LEFTOVERS
         layout = packing.labelled(layout, shape).with_tail(tail)
         kept = None if is_capturing() else active.Kept(self)
-        return Ciphertext(polys, at, layout, self.key_id, params, noise, seed, keeps=kept)
+        span = Span(0.0, 1.0) if _is_truth(values) else None
+        fields = {"keeps": kept, "span": span}
+        return Ciphertext(polys, at, layout, self.key_id, params, noise, seed, **fields)
 
     def _level(self, level: int | None) -> int:
         result: int = as_python_int(self.params.depth if level is None else level)
@@ -484,6 +487,12 @@ class Context(metaclass=Listed):
 
     def __exit__(self, *exception: object) -> None:
         active.pop(self)
+
+
+def _is_truth(values: Any) -> bool:
+    """Whether values are booleans, zeros and ones."""
+    symbol = as_symbol(values)
+    return (encoder.as_numbers(values) if symbol is None else symbol).dtype.kind == "b"
 
 
 def _message(values: Any, level: int, params: Parameters) -> tuple[Poly | Integers, Layout, Any]:

@@ -15,7 +15,17 @@ from ren.schemes.ckks.circuits.reductions import all_of as all
 from ren.schemes.ckks.circuits.reductions import any_of as any
 from ren.schemes.ckks.encoding.refusals import unknown_attribute
 from ren.schemes.ckks.functions.comparison import absolute as abs
-from ren.schemes.ckks.functions.comparison import equal, greater, less, relu, sign, where
+from ren.schemes.ckks.functions.comparison import (
+    equal,
+    greater,
+    greater_equal,
+    less,
+    less_equal,
+    not_equal,
+    relu,
+    sign,
+    where,
+)
 from ren.schemes.ckks.functions.comparison import maximum as max
 from ren.schemes.ckks.functions.comparison import minimum as min
 from ren.schemes.ckks.functions.comparison import rounded as round
@@ -32,6 +42,10 @@ from ren.schemes.ckks.functions.elementary import (
     tan,
     tanh,
 )
+from ren.schemes.ckks.functions.elementary import log as ln
+from ren.schemes.ckks.functions.logic import logical_and, logical_not, logical_or, logical_xor
+from ren.schemes.ckks.functions.powers import floor_divide, mod
+from ren.schemes.ckks.functions.powers import pow_ as pow
 
 __all__ = [
     "abs",
@@ -41,12 +55,23 @@ __all__ = [
     "cosh",
     "equal",
     "exp",
+    "floor_divide",
     "greater",
+    "greater_equal",
     "inverse",
     "less",
+    "less_equal",
+    "ln",
     "log",
+    "logical_and",
+    "logical_not",
+    "logical_or",
+    "logical_xor",
     "max",
     "min",
+    "mod",
+    "not_equal",
+    "pow",
     "relu",
     "round",
     "sigmoid",

@@ -1,8 +1,8 @@
 """Idioms of Python, NumPy and JAX on ciphertexts: each computes as NumPy does, or teaches.
 
 `x` and `y` are vectors of 4 real numbers, `z` of complex ones, `m` a matrix, `t` a table by its
-columns, `b` a batch of two vectors, `p` a plaintext of the numbers of `x`, and `A` an encoded
-matrix. In the clear they are arrays. `w` and `M` are arrays in both.
+columns, `b` a batch of two vectors, `p` a plaintext of the numbers of `x`, `A` an encoded matrix,
+and `g` and `h` are truth. In the clear they are arrays. `w` and `M` are arrays in both.
 """
 
 from __future__ import annotations
@@ -181,6 +181,16 @@ np.size(b)
 np.iscomplexobj(z)
 np.isrealobj(x)
 np.copy(x)
+np.where([True, False, True, True], x, y)
+g & h
+g | h
+g ^ h
+~g
+g & [True, True, False, False]
+True ^ g
+np.logical_and(g, h)
+np.logical_not(h)
+np.bitwise_or(g, h)
 np.polynomial.polynomial.polyval(x, [1.0, 2.0, 3.0])
 jnp.asarray(w) @ x
 x @ jnp.asarray(M)
@@ -232,6 +242,8 @@ w *= x
 # What errors tell to write, and what NumPy gives: `idiom | in the clear`.
 INSTEAD = """
 x * Fraction(1, 2) | x * 0.5
+x.within(-1, 2) | x
+(x.within(-1, 2) * 3)[1:] | (x * 3)[1:]
 x ** Fraction(2) | x ** 2
 ckks.concat([x, y]) | np.concatenate([x, y])
 ckks.concat([x[:1], y, x[1:]]) | np.insert(x, 1, y)
@@ -239,7 +251,7 @@ ckks.concat([x[:1], x[2:]]) | np.delete(x, 1)
 ckks.stack([x, y]) | np.stack([x, y])
 ckks.unstack(b)[1] | b[1]
 ckks.pad(x, 6) | np.pad(x, (0, 2))
-ckks.math.where([1, 0, 1, 1], x, y) | np.where([True, False, True, True], x, y)
+ckks.where([1, 0, 1, 1], x, y) | np.where([True, False, True, True], x, y)
 x.mask([1, 0, 1, 1]) + [0, 5, 0, 0] | np.where([True, False, True, True], x, 5)
 ((x - x.mean()) ** 2).mean() | np.var(x)
 x.dot(w) / w.sum() | np.average(x, weights=w)
@@ -263,41 +275,41 @@ x.rotate(1).mask([1, 1, 1, 0]) | np.append(x[1:], 0)
 
 # Errors, with words of the remedy, in the form of tests.mistakes: the name is the code.
 REFUSED = """
-x > y | TracedValueError | ckks.math.greater(x, y); ckks.math.where; decrypt()
-x >= 0 | TracedValueError | ckks.math.greater(x, y)
-x < w | TracedValueError | ckks.math.less(x, y)
-w > x | TracedValueError | ckks.math.greater(x, y)
-x == y | TracedValueError | ckks.math.equal(x, y)
-x != 0 | TracedValueError | ckks.math.equal(x, y)
-jnp.asarray(w) == x | TracedValueError | ckks.math.equal(x, y)
-y in [x] | TracedValueError | ckks.math.equal(x, y)
-x in [1, 2] | TracedValueError | ckks.math.equal(x, y)
+x > y | DepthError | greater with a gap; ckks.context(depth=
+x >= 0 | DepthError | greater_equal with a gap; ckks.context(depth=
+x < w | DepthError | less with a gap; ckks.context(depth=
+w > x | DepthError | greater with a gap; ckks.context(depth=
+x == y | DepthError | equal with a gap; ckks.context(depth=
+x != 0 | DepthError | not_equal with a gap; ckks.context(depth=
+jnp.asarray(w) == x | DepthError | equal with a gap; ckks.context(depth=
+y in [x] | DepthError | equal with a gap; ckks.context(depth=
+x in [1, 2] | DepthError | equal with a gap; ckks.context(depth=
 1.0 in x | OperandError | the whole ct
-not x | TracedValueError | ckks.math.where
-x and y | TracedValueError | ckks.math.where
-1 if x else 2 | TracedValueError | ckks.math.where
-max(x, y) | TracedValueError | ckks.math.greater(x, y)
-max([x, y]) | TracedValueError | ckks.math.greater(x, y)
-sorted([x, y]) | TracedValueError | ckks.math.less(x, y)
-any([x, y]) | TracedValueError | ckks.math.where
-x ** -1 | ParameterError | Write ckks.math.inverse(x, interval=(a, b)), for
-x ** -2 | ParameterError | ckks.math.inverse(x, interval=(a, b)) ** 2
-x ** 0.5 | OperandError | ckks.math.sqrt
-x ** Fraction(1, 2) | OperandError | ckks.math.sqrt
-x ** float("nan") | OperandError | ckks.math.sqrt
-x ** float("inf") | OperandError | ckks.math.sqrt
+not x | TracedValueError | x & y for `x and y`; ~x for `not x`; ckks.where
+x and y | TracedValueError | x & y for `x and y`; ~x for `not x`; ckks.where
+1 if x else 2 | TracedValueError | x & y for `x and y`; ~x for `not x`; ckks.where
+max(x, y) | DepthError | greater with a gap; ckks.context(depth=
+max([x, y]) | DepthError | greater with a gap; ckks.context(depth=
+sorted([x, y]) | DepthError | less with a gap; ckks.context(depth=
+any([x, y]) | TracedValueError | x & y for `x and y`; ~x for `not x`; ckks.where
+x ** -1 | OperandError | x.within(low, high); ckks.intervals; ckks.math.pow(ct, interval=(a, b))
+x ** -2 | OperandError | x.within(low, high); ckks.intervals; above zero
+x ** 0.5 | OperandError | takes the power 0.5; x.within(low, high); ckks.intervals
+x ** Fraction(1, 2) | OperandError | x.within(low, high)
+x ** float("nan") | OperandError | the power nan; x.within(low, high)
+x ** float("inf") | OperandError | the power inf; x.within(low, high)
 x ** y | OperandError | ckks.math
 x ** w | OperandError | ckks.math
 x ** "2" | OperandError | ckks.math
-2 ** x | OperandError | ckks.math.exp(x * math.log(base)
-w ** x | OperandError | ckks.math.exp(x * math.log(base)
+2 ** x | DepthError | pow by a polynomial; ckks.context(depth=
+w ** x | OperandError | ckks.math.exp(y * ckks.math.log(x
 pow(x, 2, 5) | OperandError | ckks.math.round
-x // 2 | OperandError | ckks.math.round
-x % 2 | OperandError | ckks.math.round
+x // 2 | DepthError | round; ckks.context(depth=
+x % 2 | DepthError | round; ckks.context(depth=
 divmod(x, 2) | OperandError | ckks.math.round
-x / y | OperandError | ckks.math.inverse(x, interval=(a, b))
-1 / x | OperandError | ckks.math.inverse(x, interval=(a, b))
-w / x | OperandError | ckks.math.inverse(x, interval=(a, b))
+x / y | OperandError | divides by; x.within(low, high); ckks.math.inverse(ct
+1 / x | OperandError | divides by; x.within(low, high); ckks.math.inverse(ct
+w / x | OperandError | divides by; x.within(low, high); ckks.math.inverse(ct
 x / 0 | ParameterError | Leave the zeros out
 x & y | OperandError | x * y for x & y
 x & 1 | OperandError | x * y for x & y
@@ -320,7 +332,7 @@ A.T | UnknownAttributeError | ckks.linear(matrix.T, ctx)
 A.dot(x) | UnknownAttributeError | map @ ct
 A @ [1.0, 2.0, 3.0, 4.0] | OperandError | ctx.encrypt(values); use NumPy
 A @ A | OperandError | ctx.encrypt(values)
-bool(x) | TracedValueError | ckks.math.where
+bool(x) | TracedValueError | x & y for `x and y`; ~x for `not x`; ckks.where
 float(x) | TracedValueError | decrypt()
 int(x) | TracedValueError | decrypt()
 complex(x) | TracedValueError | decrypt()
@@ -334,7 +346,7 @@ math.exp(x) | TracedValueError | decrypt()
 math.floor(x) | OperandError | ckks.math.round(ct, interval=(a, b))
 math.trunc(x) | OperandError | ckks.math.round(ct, interval=(a, b))
 round(x, 2) | OperandError | ckks.math.round(ct, interval=(a, b))
-abs(x) | OperandError | ckks.math.abs(ct, interval=(a, b))
+abs(x) | DepthError | abs with a gap; ckks.context(depth=
 list(x) | OperandError | ckks.unstack(ct); ct[i : i + 1]
 sum(x) | OperandError | the whole ct
 max(x) | OperandError | the whole ct
@@ -351,7 +363,7 @@ del x[0] | OperandError | ckks.concat([x[:i], x[j:]])
 x.level = 1 | FrozenError | x.drop_to(level)
 x.foo = 1 | FrozenError | Write x = ...
 x <<= 1 | OperandError | x * 2**k
-x %= 2 | OperandError | ckks.math.round
+x %= y | ParameterError | x % 2.0
 x.T | UnknownAttributeError | ct for a vector; np.eye(k)[order] @ ct
 x.std() | UnknownAttributeError | ckks.stats.std(ct, interval=(a, b))
 x.max() | UnknownAttributeError | ckks.math.max(ct, ct.roll(k))
@@ -431,25 +443,24 @@ np.linalg.solve(M, x) | OperandError | decrypt() first
 np.convolve(x, w) | OperandError | ckks.conv1d(ct, kernel[::-1], padding=len(kernel) - 1)
 np.fft.fft(x) | OperandError | np.fft.fft(np.eye(k)) @ ct
 np.polyval([1.0, 2.0], x) | OperandError | ckks.poly(ct, coefficients)
-np.exp(x) | OperandError | ckks.math.exp(ct, interval=(a, b))
-np.log(x) | OperandError | ckks.math.log(ct, interval=(a, b))
+np.exp(x) | DepthError | exp by a polynomial; ckks.context(depth=
+np.log(x) | OperandError | above zero; ckks.intervals; ckks.math.log(ct, interval=(a, b))
 np.cbrt(x) | OperandError | ckks.chebyshev(ct, np.cbrt, (a, b), degree)
-np.abs(x) | OperandError | ckks.math.abs(ct, interval=(a, b))
-np.sign(x) | OperandError | ckks.math.sign(ct, interval=(a, b))
-np.round(x) | OperandError | ckks.math.round(ct, interval=(a, b))
-np.maximum(x, y) | OperandError | ckks.math.max(ct, interval=(a, b))
-np.clip(x, 0, 1) | OperandError | ckks.math.min(ckks.math.max(ct, low), high)
-np.mod(x, 2) | OperandError | ckks.math.round
-np.bitwise_and(w > 0, x) | OperandError | x * y for x & y
+np.abs(z) | ParameterError | complex; x.real
+np.sign(x) | DepthError | sign with a gap; ckks.context(depth=
+np.round(x, 2) | OperandError | ckks.math.round(ct, interval=(a, b))
+np.maximum(x, y) | DepthError | max with a gap; ckks.context(depth=
+np.clip(x, 0, 1) | DepthError | max with a gap; ckks.context(depth=
+np.mod(x, 0) | ParameterError | above zero; x % 2.0
+np.bitwise_and(w > 0, x) | OperandError | x.within(0, 1); x * y for x & y
 np.left_shift(x, 1) | OperandError | x * 2**k
 np.divmod(x, 2) | OperandError | ckks.math.round
 np.divide(x, y) | OperandError | ckks.math.inverse
-np.isnan(x) | TracedValueError | ckks.math.where
+np.isnan(x) | TracedValueError | ckks.where
 np.allclose(x, y) | TracedValueError | ckks.math.equal(x, y)
 np.array_equal(x, y) | TracedValueError | ckks.math.equal(x, y)
-np.greater(x, 0) | TracedValueError | ckks.math.greater(x, y)
-np.logical_and(x, y) | TracedValueError | ckks.math.where
-np.where([True, False, True, True], x, y) | OperandError | ckks.math.where(condition, x, y)
+np.greater(x, 0) | DepthError | greater with a gap; ckks.context(depth=
+np.logical_and(x, y) | OperandError | (x > 0) & (y < 1)
 np.concatenate([x, y]) | OperandError | ckks.concat([x, y])
 np.hstack([x, y]) | OperandError | ckks.concat([x, y])
 np.stack([x, y]) | OperandError | ckks.stack([x, y])
@@ -474,8 +485,8 @@ jnp.dot(w, x) | OperandError | ct.dot(w)
 jnp.matmul(M, x) | OperandError | a @ b
 jnp.add(x, y) | OperandError | jnp.add; x + y
 jnp.multiply(x, 2.0) | OperandError | x * y
-jnp.where(w > 0, x, y) | OperandError | ckks.math.where(condition, x, y)
-jnp.where(x > 0, x, y) | TracedValueError | ckks.math.greater(x, y)
+jnp.where(w > 0, x, y) | OperandError | ckks.where(condition, x, y)
+jnp.where(x > 0, x, y) | DepthError | greater with a gap; ckks.context(depth=
 jnp.concatenate([x, y]) | OperandError | ckks.concat([x, y])
 jnp.stack([x, y]) | OperandError | ckks.stack([x, y])
 jnp.asarray(x) | OperandError | ct.decrypt()
@@ -498,11 +509,11 @@ jax.value_and_grad(lambda v: v.sum())(x) | TracedValueError | differentiate in t
 jax.jacobian(lambda v: v * v)(x) | TracedValueError | differentiate in the clear
 jax.vmap(lambda v: v * v)(x) | ParameterError | ckks.stack([x, y])
 jax.jit(lambda v: v.decrypt())(x) | TracedValueError | decrypt it outside
-jax.jit(lambda v: v if v > 0 else -v)(x) | TracedValueError | ckks.math.greater(x, y)
+jax.jit(lambda v: v if v > 0 else -v)(x) | OperandError | no interval is known; x.within(low
 jax.jit(lambda v: jnp.exp(v))(x) | OperandError | ckks.math.exp(ct, interval=(a, b))
 jax.jit(lambda v, k: v ** k)(x, 2) | TracedValueError | static_argnums
-jax.lax.while_loop(lambda c: c > 0, lambda c: c - 1, x) | TracedValueError | ckks.math.greater
-jax.lax.cond(x > 0, lambda v: v, lambda v: -v, x) | TracedValueError | ckks.math.greater(x, y)
+jax.lax.while_loop(lambda c: c > 0, lambda c: c - 1, x) | OperandError | x.within(low, high)
+jax.lax.cond(x > 0, lambda v: v, lambda v: -v, x) | DepthError | greater with a gap
 jax.random.permutation(jax.random.key(0), x) | OperandError | np.eye(k)[order] @ ct
 pickle.dumps(ctx) | SerializationError | ctx.server()
 copy.copy(ctx) | SerializationError | ctx.server()
@@ -539,12 +550,13 @@ def clear() -> dict[str, Any]:
         "p": x, "w": w, "t": np.arange(6.0).reshape(2, 3),
         "M": np.arange(16.0).reshape(4, 4) / 8 - 1,
         "A": np.arange(16.0).reshape(4, 4) / 8 - 1,
+        "g": np.array([True, False, True, False]), "h": np.array([False, False, True, True]),
     }  # fmt: skip
 
 
 @pytest.fixture(scope="module")
 def encrypted(ctx: ckks.Context, clear: dict[str, Any]) -> dict[str, Any]:
-    made = {name: ctx.encrypt(clear[name]).realize() for name in "xyzs"}
+    made = {name: ctx.encrypt(clear[name]).realize() for name in "xyzsgh"}
     made["t"] = ctx.encrypt(clear["t"], pack="columns").realize()
     made["b"] = ctx.encrypt(clear["b"], pack="rows").realize()
     map_, plain = ckks.linear(clear["M"], ctx), ctx.encode(clear["x"])

@@ -17,7 +17,6 @@ from ren.core.user_frame import user_line
 from ren.lowering.devices.devices import is_tracer
 from ren.poly.symbolic import Symbolic
 from ren.schemes.ckks.encoding.ciphertext_data import CiphertextData, CiphertextT
-from ren.schemes.ckks.encoding.refusals import no_power
 
 
 def as_integer(value: Any, what: str) -> int:
@@ -44,11 +43,10 @@ def as_integers(values: Any, what: str) -> list[int]:
     return [as_integer(v, what) for v in (values if isinstance(values, Iterable) else [values])]
 
 
-def as_exponent(value: Any) -> int:
-    """The exponent of a power as an int: an integer, or a float or an array that is one.
+def as_exponent(value: Any) -> Any:
+    """The exponent of a power as an int where it is a whole number, else as it is.
 
     Raises:
-        OperandError: it is not a whole number.
         TracedValueError: it is a number that a captured or traced function does not know yet.
     """
     if is_tracer(value):
@@ -63,7 +61,7 @@ def as_exponent(value: Any) -> int:
         value = int(value)
     if isinstance(value, Symbolic):
         return value.__index__()
-    return int(value) if isinstance(value, numbers.Integral) else no_power(value)
+    return int(value) if isinstance(value, numbers.Integral) else value
 
 
 def as_bound(bound: Any) -> float:

@@ -29,6 +29,7 @@ from ren.schemes.ckks.arithmetic.evolve import (
     dropped,
     evolve,
     fills_slots,
+    in_span,
     need_level,
     need_normal_form,
 )
@@ -44,6 +45,7 @@ from ren.schemes.ckks.encoding.plaintext import (
     encode,
 )
 from ren.schemes.ckks.noise import bounds as noises
+from ren.schemes.ckks.noise import spans
 from ren.schemes.ckks.noise.bounds import Noise
 from ren.schemes.ckks.noise.sigmas import as_float
 from ren.schemes.rlwe.active_context import context_for, same_key
@@ -51,16 +53,19 @@ from ren.schemes.rlwe.active_context import context_for, same_key
 
 def _sum(name: str, what: str, sign: int) -> Callable[[Automatic, CiphertextT, Any], CiphertextT]:
     """x + y, or x - y where the sign is -1: `y` a ciphertext, or a plaintext."""
+    formula = operator.add if sign > 0 else operator.sub
 
     @operation(name, np.add if sign > 0 else np.subtract, is_method=True)
     def run(mode: Automatic, x: CiphertextT, y: Operand) -> CiphertextT:
+        span = None
         if isinstance(y, Plaintext):
             check_plain(x, y, what)
         else:
             same_key(x.key_id, y.key_id, what)
+            span = spans.combined(formula, x.span, y.span)
         layout = x.layout.plus(y.layout, sign)
         left, right, level = mode.addends(x, y)
-        return mode.summed(x, left.plus(right, sign), level, layout)
+        return in_span(mode.summed(x, left.plus(right, sign), level, layout), span)
 
     return run
 
@@ -114,7 +119,7 @@ class Automatic:
         need_level(x, 1, "A product with a plaintext")
         return x, poly, noise
 
-    def check_factor_of_number(self, x: CiphertextData) -> None:
+    def check_factorspan_with_number(self, x: CiphertextData) -> None:
         """Raise where `x` cannot be multiplied by a number that is not an integer."""
         need_normal_form(x)
         need_level(x, 1, "A product with a number that is not an integer")
@@ -141,7 +146,8 @@ class Automatic:
         """-x."""
         terms, tail = self.addend(x), x.layout.tail
         layout = x.layout.with_tail(tail.mapped(-tail.value))
-        return self.summed(x, terms.map(operator.neg, terms.noise), x.level, layout)
+        result = self.summed(x, terms.map(operator.neg, terms.noise), x.level, layout)
+        return in_span(result, spans.combined(operator.neg, x.span))
 
     add = _sum("a sum", "A sum", 1)
     add_plain = _sum("a sum with a plaintext", "A sum", 1)
@@ -158,7 +164,8 @@ class Automatic:
         constant = constant_poly(value, x.params.ring(level), scale**degree)
         noise = noises.of_constant(value, as_float(scale) ** degree, is_public=in_circuit())
         layout = _scalar_layout(x, value, x.layout.tail.plus(Tail(value=value)))
-        return self.summed(x, terms.plus_constant(constant, noise), x.level, layout)
+        result = self.summed(x, terms.plus_constant(constant, noise), x.level, layout)
+        return in_span(result, span_with_number(operator.add, x, value))
 
     # ---------------------------------------------------------------- products
 
@@ -169,7 +176,9 @@ class Automatic:
         (a0, a1), (b0, b1) = x.polys, y.polys
         polys = (a0 * b0, a0 * b1 + a1 * b0, a1 * b1)
         terms = LazySum(polys, noise=noises.product(x.noise, y.noise))
-        return self.multiplied(x, terms, y.scale, x.layout.times(y.layout))
+        result = self.multiplied(x, terms, y.scale, x.layout.times(y.layout))
+        span = spans.square(x.span) if x is y else spans.combined(operator.mul, x.span, y.span)
+        return in_span(result, span)
 
     def _times_plain(self, x: CiphertextT, p: Plaintext) -> CiphertextT:
         check_plain(x, p, "A product")
@@ -189,7 +198,8 @@ class Automatic:
         noise = noises.scaled(terms.noise, value, is_public=in_circuit())
         noise = told_if_zero(noise, value, 1.0, "a product with an integer")
         layout = x.layout.with_tail(x.layout.tail.times(Tail(value=value)))
-        return self.summed(x, terms.map(lambda p: p * value, noise), x.level, layout)
+        result = self.summed(x, terms.map(lambda p: p * value, noise), x.level, layout)
+        return in_span(result, span_with_number(operator.mul, x, value))
 
     @operation("a product with an integer", np.multiply, is_method=True)
     def multiply_traced_integer(self, x: CiphertextT, value: Any) -> CiphertextT:
@@ -202,7 +212,7 @@ class Automatic:
     @operation("a product with a number", np.multiply, is_method=True)
     def multiply_scalar(self, x: CiphertextT, value: complex | Symbolic) -> CiphertextT:
         """x * value in every slot, encoded at the scale of the level."""
-        self.check_factor_of_number(x)
+        self.check_factorspan_with_number(x)
         scale = x.params.scale(x.level)
         check_factor(x, value, scale)
         factor = constant_poly(value, x.params.ring(x.level), scale)
@@ -211,7 +221,8 @@ class Automatic:
         noise = told_if_zero(noise, value, float(scale), "a product with a number")
         layout = _scalar_layout(x, value, x.layout.tail.times(Tail(value=value)))
         terms = LazySum(tuple(c * factor for c in x.polys), noise=noise)
-        return self.multiplied(x, terms, scale, layout)
+        result = self.multiplied(x, terms, scale, layout)
+        return in_span(result, span_with_number(operator.mul, x, value))
 
 
 def _times_traced(value: Any, p: Poly) -> Poly:
@@ -255,6 +266,13 @@ def _scalar_layout(x: CiphertextData, value: complex | Symbolic, tail: Tail) -> 
     """The layout of `x` combined with a number, which fills all slots."""
     sample = value.sample if isinstance(value, Symbolic) else value
     return x.layout.joined(Layout(None, isinstance(sample, complex)), tail)
+
+
+def span_with_number(
+    formula: Callable[..., float], x: CiphertextData, value: complex | Symbolic
+) -> spans.Span | None:
+    """The span of formula(x, value)."""
+    return x.span and spans.combined(formula, x.span, spans.of_number(value, in_circuit()))
 
 
 def power(x: CiphertextT, exponent: int) -> CiphertextT:

@@ -25,6 +25,7 @@ from ren.schemes.ckks.encoding.plaintext import Plaintext
 from ren.schemes.ckks.noise import bounds as noises
 from ren.schemes.ckks.noise import sigmas
 from ren.schemes.ckks.noise.bounds import Noise
+from ren.schemes.ckks.noise.spans import Span
 from ren.schemes.ckks.parameters.parameters import Parameters
 
 Operand = CiphertextData | Plaintext
@@ -36,8 +37,9 @@ def evolve(
     noise: Noise,
     level: int | None = None,
     layout: Layout | None = None,
+    span: Span | None = None,
 ) -> CiphertextT:
-    """`x` with other polynomials, the seed and what is pending gone; what is not given stays."""
+    """`x` with other polynomials, noise and span, the seed and what is pending gone."""
     batches = {p.shape[:-2] for p in polys}
     if len(batches) > 1:  # a sum with a batch of plaintexts gives its axes to one polynomial alone
         batch = np.broadcast_shapes(*batches)
@@ -50,6 +52,7 @@ def evolve(
         noise=noise,
         seed=None,
         pending=None,
+        span=span,
     )
 
 
@@ -87,6 +90,14 @@ def within(x: CiphertextT, bound: float) -> CiphertextT:
     return with_tail(result, attrs.evolve(tail, is_bounded=False))
 
 
+def in_span(x: CiphertextT, span: Span | None) -> CiphertextT:
+    """`x`, whose numbers lie in `span`: inside of an operation."""
+    return x if span == x.span else dataclasses.replace(x, span=span)
+
+
+with_span = operation("within()", lambda x, span: x, is_checked=False)(in_span)
+
+
 # ------------------------------------------------------------------- layout
 
 
@@ -105,7 +116,8 @@ def with_tail(x: CiphertextT, tail: Tail) -> CiphertextT:
 @operation("a change of shape", lambda x, *_: x)
 def evolve_layout(x: CiphertextT, **changes: Any) -> CiphertextT:
     """The same slots with other fields of their layout; what is pending stays so."""
-    return dataclasses.replace(x, layout=attrs.evolve(x.layout, **changes))
+    span = None if "length" in changes else x.span
+    return dataclasses.replace(x, layout=attrs.evolve(x.layout, **changes), span=span)
 
 
 @operation("a change of length", lambda x, *_: x)
@@ -114,7 +126,7 @@ def relabelled(
 ) -> CiphertextT:
     """The same slots, of which `length` are in use; `tail` is what stands in the others."""
     is_complex = x.layout.is_complex if is_complex is None else is_complex
-    return dataclasses.replace(x, layout=Layout(length, is_complex, tail=tail))
+    return dataclasses.replace(x, layout=Layout(length, is_complex, tail=tail), span=None)
 
 
 # ------------------------------------------------------------------- levels
@@ -147,7 +159,7 @@ def need_normal_form(x: CiphertextData) -> None:
 @operation("rescale()", lambda x: x)
 def settle(x: CiphertextT) -> CiphertextT:
     """`x` relinearized and rescaled, if it is not."""
-    return x if x.pending is None else evolve(x, x.polys, x.noise)
+    return x if x.pending is None else evolve(x, x.polys, x.noise, span=x.span)
 
 
 @lru_cache(maxsize=1 << 10)
@@ -183,4 +195,6 @@ def drop_to(x: CiphertextT, target: int) -> CiphertextT:
             f"Pass a level up to {x.level}, or encrypt with a bigger depth.",
         )
     need_normal_form(x)
-    return x if target == x.level else evolve(x, *dropped(x, x.polys, target), target)
+    if target == x.level:
+        return x
+    return evolve(x, *dropped(x, x.polys, target), target, span=x.span)

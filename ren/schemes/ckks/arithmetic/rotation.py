@@ -29,6 +29,7 @@ from ren.schemes.ckks.arithmetic.evolve import (
     fills_slots,
     kept_to,
     need_level,
+    with_span,
     with_tail,
     within_that_of,
 )
@@ -38,7 +39,8 @@ from ren.schemes.ckks.encoding.ciphertext_data import CiphertextData, Ciphertext
 from ren.schemes.ckks.encoding.layout import ZEROS, Tail
 from ren.schemes.ckks.encoding.plaintext import encode
 from ren.schemes.ckks.noise import bounds as noises
-from ren.schemes.ckks.noise import sigmas
+from ren.schemes.ckks.noise import sigmas, spans
+from ren.schemes.ckks.noise.spans import Span
 from ren.schemes.rlwe.active_context import (
     announce,
     call_name,
@@ -64,7 +66,16 @@ def automorphism(x: CiphertextT, galois: int, what: str, tail: Tail, steps: int 
     polys = ((x.polys[0] + k0).automorphism(galois), k1.automorphism(galois))
     moved = noises.rotated(x.noise, steps, x.slots)
     sigma = sigmas.switch_sigma(x.params, x.level, sigmas.as_float(x.scale))
-    return evolve(x, polys, noises.with_source(moved, sigma), layout=x.layout.with_tail(tail))
+    noise, layout = noises.with_source(moved, sigma), x.layout.with_tail(tail)
+    return evolve(x, polys, noise, layout=layout, span=_moved(x) if steps else x.span)
+
+
+def _moved(x: CiphertextData) -> Span | None:
+    """The span of rotated numbers: what stood beyond the length may be among them."""
+    length = x.layout.length
+    if x.span is None or length is None or length == x.slots * x.layout.blocks:
+        return x.span
+    return spans.hull(x.span, Span(0.0, 0.0)) if x.layout.tail.is_zero else None
 
 
 def rotate(x: CiphertextT, steps: int) -> CiphertextT:
@@ -144,7 +155,8 @@ def _rolled(x: CiphertextT, shift: int, length: int) -> CiphertextT:
 def spliced(x: CiphertextT, mask: NDArray[np.bool], a: CiphertextT, b: CiphertextT) -> CiphertextT:
     """`a` where the mask [length] holds, else `b`, both rotations of `x`: one level."""
     ahead, behind = (encode(m, x.params, x.level) for m in (mask, ~mask))
-    return kept_to(add(multiply_plain(a, ahead), multiply_plain(b, behind)), x)
+    joined = kept_to(add(multiply_plain(a, ahead), multiply_plain(b, behind)), x)
+    return with_span(joined, x.span)
 
 
 @operation("switch_key()", lambda x, key, key_id: x)
@@ -153,7 +165,8 @@ def switched(x: CiphertextT, key: SwitchingKey, key_id: str) -> CiphertextT:
     x = normal(x)
     k0, k1 = key_switch(x.polys[1], key, gadget_of(x.params))
     noise = noises.with_source(x.noise, sigmas.switch_sigma(x.params, x.level))
-    result, kept = evolve(x, (x.polys[0] + k0, k1), noise), kept_context(key_id)
+    result = evolve(x, (x.polys[0] + k0, k1), noise, span=x.span)
+    kept = kept_context(key_id)
     return dataclasses.replace(result, key_id=key_id, keeps=kept)
 
 

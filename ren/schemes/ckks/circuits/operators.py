@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import numbers
+import operator
 from collections.abc import Callable
 from decimal import Decimal
 from typing import Any
@@ -16,8 +17,8 @@ from ren.lowering.devices.devices import is_tracer, is_tracing
 from ren.lowering.kernels import embedding
 from ren.poly.batching import traced_array
 from ren.poly.symbolic import Symbolic, as_symbol
-from ren.schemes.ckks.arithmetic.automatic import AUTOMATIC, Automatic
-from ren.schemes.ckks.arithmetic.evolve import fills_slots
+from ren.schemes.ckks.arithmetic.automatic import AUTOMATIC, Automatic, span_with_number
+from ren.schemes.ckks.arithmetic.evolve import fills_slots, with_span
 from ren.schemes.ckks.arithmetic.manual import MANUAL, is_manual, normal
 from ren.schemes.ckks.arithmetic.operation_hooks import in_circuit, told_if_zero
 from ren.schemes.ckks.circuits.broadcasting import (
@@ -145,7 +146,8 @@ def _plus_number(mode: Automatic, x: CiphertextT, value: Any) -> CiphertextT:
     is_traced = mode is AUTOMATIC and is_tracing() and not in_circuit()
     if is_traced and x.layout.tail.is_zero and not fills_slots(x):
         shape = x.layout.shape or (known_length(x) or 0,)
-        return _plus_array(mode, x, _full(value, (*shape, 1) if is_columns(x) else shape))
+        values = _full(value, (*shape, 1) if is_columns(x) else shape)
+        return with_span(_plus_array(mode, x, values), span_with_number(operator.add, x, value))
     if is_tracer(value):
         return mode.add_plain(x, encode(value, x.params, x.level))
     return mode.add_scalar(x, value)

@@ -21,6 +21,7 @@ from ren.schemes.ckks.arithmetic.evolve import (
     need_level,
     relabelled,
     with_noise,
+    with_span,
     within_that_of,
 )
 from ren.schemes.ckks.arithmetic.manual import normal
@@ -101,7 +102,7 @@ def item(ct: CiphertextT, index: Any) -> CiphertextT:
         return _from_blocks(ct, start, stop)
     tail = ct.layout.tail.cut(start, length - stop)
     with called(f"ct[{'..., ' * is_last}{_text(index)}]"):
-        return relabelled(cyclic(ct, start), stop - start, tail)
+        return with_span(relabelled(cyclic(ct, start), stop - start, tail), ct.span)
 
 
 def _text(index: slice) -> str:
@@ -143,7 +144,8 @@ def _from_blocks(ct: CiphertextT, start: int, stop: int) -> CiphertextT:
                 kept_to(add(x, y), part)
                 for x, y, part in zip(fronts, behind[1:], moved, strict=False)
             ] + fronts[-1:]
-    return as_blocks(moved[:count], length=stop - start, shape=None, tail=LEFTOVERS)
+    result = as_blocks(moved[:count], length=stop - start, shape=None, tail=LEFTOVERS)
+    return with_span(result, ct.span)
 
 
 def reshaped(ct: CiphertextT, shape: tuple[Any, ...]) -> CiphertextT:

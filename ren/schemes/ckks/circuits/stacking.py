@@ -25,6 +25,7 @@ from ren.schemes.ckks.encoding.ciphertext_data import (
 )
 from ren.schemes.ckks.encoding.layout import Layout, Tail
 from ren.schemes.ckks.noise import bounds as noises
+from ren.schemes.ckks.noise import spans
 from ren.schemes.rlwe.active_context import same_key
 
 
@@ -67,7 +68,9 @@ def _stacked(first: CiphertextT, *others: CiphertextT) -> CiphertextT:
     batch = batch_of(first)
     if not is_columns(first):
         layout = attrs.evolve(layout, columns=False)
-    return evolve(first, (c0, c1), noises.stacked([x.noise for x in parts], batch), layout=layout)
+    noise = noises.stacked([x.noise for x in parts], batch)
+    span = spans.hull(*(x.span for x in parts))
+    return evolve(first, (c0, c1), noise, layout=layout, span=span)
 
 
 def _common_tail(a: Layout, b: Layout) -> Tail:
@@ -108,7 +111,8 @@ def beside_blocks(numbers: CiphertextT, x: CiphertextData) -> CiphertextT:
 def _part(x: CiphertextT, i: int, pair: tuple[Poly, ...]) -> CiphertextT:
     noise, batch = noises.broadcast(x.noise, batch_of(x)), batch_of(x)
     columns = x.layout.columns and len(batch) > 1 + (x.layout.blocks > 1)
-    return evolve(x, pair, noise[i], layout=attrs.evolve(x.layout, columns=columns))
+    layout = attrs.evolve(x.layout, columns=columns)
+    return evolve(x, pair, noise[i], layout=layout, span=x.span)
 
 
 def _items(p: Poly, batch: tuple[int, ...]) -> list[Poly]:

@@ -25,6 +25,7 @@ from ren.poly import Poly
 from ren.schemes.ckks.encoding.layout import Layout
 from ren.schemes.ckks.noise.bounds import Noise
 from ren.schemes.ckks.noise.estimate import Estimate, estimate_of
+from ren.schemes.ckks.noise.spans import Span
 from ren.schemes.ckks.parameters.parameters import Parameters
 from ren.schemes.rlwe.active_context import Kept
 from ren.schemes.rlwe.keys import SwitchingKey
@@ -65,9 +66,10 @@ class CiphertextData(metaclass=Listed):
         own_scale: the scale where it is not the level's, inside `ckks.manual()` only.
         keeps: the context that made it, alive as long as it is. In this process alone: it is in no
             bytes, and in no leaves or static data of a pytree.
+        span: static: where the numbers lie, as far as the user stated it; None where it is unknown.
     """
 
-    __internal__ = ("layout", "noise", "seed", "pending", "own_scale", "keeps")
+    __internal__ = ("layout", "noise", "seed", "pending", "own_scale", "keeps", "span")
 
     polys: tuple[Poly, ...]
     level: int
@@ -79,6 +81,7 @@ class CiphertextData(metaclass=Listed):
     pending: Pending | None = None
     own_scale: Fraction | None = None
     keeps: Kept | None = None
+    span: Span | None = None
 
     @property
     def n(self) -> int:

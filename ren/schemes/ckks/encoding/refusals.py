@@ -7,14 +7,10 @@ says what to write instead.
 from __future__ import annotations
 
 import difflib
-import numbers
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from types import FrameType
 from typing import Any, NoReturn
-
-import jax
-import numpy as np
 
 from ren.core.errors import (
     FrozenError,
@@ -26,7 +22,6 @@ from ren.core.errors import (
 )
 from ren.core.user_frame import user_line
 from ren.lowering.backends.xla.jax_runtime import on_operand
-from ren.poly.symbolic import Symbolic
 from ren.schemes.ckks.encoding.ciphertext_data import CiphertextData, batch_of
 
 _INSTEAD = {
@@ -74,17 +69,17 @@ def comparison(name: str) -> Callable[..., NoReturn]:
         TracedValueError,
         "asks whether encrypted numbers are true, or compares them.",
         "Only the owner of the secret key can see them: no branch can depend on them.",
-        f"Write ckks.math.{name}(x, y), near 1 or 0 in each slot, and choose with "
-        "ckks.math.where; or decrypt() first.",
+        f"Write ckks.math.{name}(x, y), near 1 or 0 in each slot, and choose with ckks.where; or "
+        "decrypt() first.",
     )
 
 
-no_greater, no_less, no_equal = map(comparison, ("greater", "less", "equal"))
 no_truth = refusal(
     TracedValueError,
-    "asks whether encrypted numbers are true, or compares them.",
+    "asks whether encrypted numbers are true.",
     "Only the owner of the secret key can see them: no branch can depend on them.",
-    "Compute both sides and choose slot by slot with ckks.math.where, or decrypt() first.",
+    "Write x & y for `x and y`, x | y for `x or y`, ~x for `not x`. Write ckks.where(condition, a, "
+    "b), which computes both, for `a if condition else b`; or decrypt() first.",
 )
 no_value = refusal(
     TracedValueError,
@@ -108,13 +103,8 @@ no_remainder = refusal(
     OperandError,
     "takes a remainder or an integer quotient of encrypted numbers.",
     "Slots hold real or complex numbers, and arithmetic on them is + - * and polynomials.",
-    "See ckks.math.round, and `/` by numbers in the clear.",
-)
-no_bits = refusal(
-    OperandError,
-    "applies an operator of bits or of truth to encrypted numbers.",
-    "Slots hold real or complex numbers; truth is a number that is 0 or 1.",
-    "Write x * y for x & y, x + y - x * y for x | y, 1 - x for ~x.",
+    "Write x % number or x // number with a number in the clear; see ckks.math.mod and "
+    "ckks.math.round.",
 )
 no_shift = refusal(
     OperandError,
@@ -122,14 +112,6 @@ no_shift = refusal(
     "Slots hold real or complex numbers.",
     "Write x * 2**k for x << k, x * 2.0**-k for x >> k; x.rotate(k) moves slots.",
 )
-no_exponent = refusal(
-    OperandError,
-    "has a ciphertext in the exponent.",
-    "Powers with encrypted exponents are approximated.",
-    "Write ckks.math.exp(x * math.log(base), interval=(a, b)).",
-)
-no_divisor = division("divides by a ciphertext")
-no_absolute_value = approximation("the absolute value", "abs")
 no_rounding = approximation("the nearest integers", "round")
 
 
@@ -147,31 +129,12 @@ def no_iteration(x: Any) -> Iterator[NoReturn]:
     yield
 
 
-def is_same(x: Any, other: object) -> bool:
-    """True for the same object; encrypted numbers are not compared."""
-    if x is other:
-        return True
-    if isinstance(other, CiphertextData | numbers.Number | np.ndarray | jax.Array | Symbolic):
-        no_equal()
-    return NotImplemented
-
-
 def no_assignment(x: Any, name: str, *_: Any) -> NoReturn:
     """The `__setattr__` and `__delattr__` of what never changes."""
     raise FrozenError(
         f"{user_line()} assigns to, or deletes, the attribute {name!r} of a {type(x).__name__}.",
         "It never changes, so that programs can share it: operations make a new one.",
         _INSTEAD.get(name, "Write x = ... with the result of its operators and methods."),
-    )
-
-
-def no_power(exponent: Any) -> NoReturn:
-    """Refuse an exponent that is not a whole number."""
-    raise OperandError(
-        f"{user_line()} raises a ciphertext to the power {exponent!r:.60}, a "
-        f"{type(exponent).__name__}.",
-        "Powers have integer exponents from 0 on; others are approximated.",
-        "See ckks.math.sqrt, ckks.math.inverse, or ckks.chebyshev(x, f, interval, degree).",
     )
 
 

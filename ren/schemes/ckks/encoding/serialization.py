@@ -23,6 +23,7 @@ from ren.schemes.ckks.encoding.ciphertext_data import CiphertextData
 from ren.schemes.ckks.encoding.layout import MOST_SLOTS, Layout, Tail
 from ren.schemes.ckks.noise import decryption_budget as budget
 from ren.schemes.ckks.noise.bounds import LARGEST, WIDTH, Noise
+from ren.schemes.ckks.noise.spans import Span
 from ren.schemes.ckks.parameters.parameters import FRAME, Parameters, header_of, parameters_of
 from ren.schemes.rlwe import keychain_serialization as keychains
 from ren.schemes.rlwe.active_context import live_context
@@ -44,6 +45,7 @@ def ciphertext_to_bytes(x: CiphertextData) -> bytes:
         **_slots_header(x.params, x.level, x.layout, limbs[0]),
         "key_id": x.key_id,
         "seed": x.seed.hex() if x.seed else None,
+        **({"span": [x.span.low, x.span.high]} if x.span and x.span.is_public else {}),
     }
     return FRAME.pack(
         CIPHERTEXT, x.params.digest, header, [*limbs, _noise_array(x.noise, limbs[0])]
@@ -79,6 +81,7 @@ def read_ciphertext(data: bytes) -> dict[str, Any]:
     return {
         "polys": (from_residues(first, ring, Domain.NTT), c1), "level": level, "layout": layout,
         "key_id": key_id, "params": params, "noise": noise, "seed": seed,
+        "span": _span(reader, layout),
     }  # fmt: skip
 
 
@@ -135,6 +138,17 @@ def _slots_header(params: Parameters, level: int, layout: Layout, limbs: NDArray
         "tail": [tail.before, tail.after, int(tail.is_bounded)],
         "batch": list(limbs.shape[:-2]),
     }
+
+
+def _span(reader: Reader, layout: Layout) -> Span | None:
+    """Where the numbers lie, where that was stated."""
+    if "span" not in reader.header:
+        return None
+    held = reader.items("span")
+    is_whole = len(held) == 2 and all(type(v) is float and abs(v) < LARGEST for v in held)
+    if layout.is_complex or not is_whole or held[0] > held[1]:
+        raise damaged(reader.kind, f"the interval of the numbers is {held!r:.80}")
+    return Span(*held)
 
 
 def _tail(reader: Reader) -> Tail:

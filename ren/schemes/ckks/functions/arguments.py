@@ -6,16 +6,20 @@ make all of them wrap around.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 import numpy as np
 
-from ren.core.errors import ScaleError
+from ren.core.errors import ParameterError, ScaleError
 from ren.poly.symbolic import Symbolic
 from ren.schemes.ckks.arithmetic.argument_checks import check_real
-from ren.schemes.ckks.arithmetic.evolve import fills_slots, with_noise
+from ren.schemes.ckks.arithmetic.evolve import fills_slots, with_noise, with_span, within
 from ren.schemes.ckks.arithmetic.manual import is_manual, normal
 from ren.schemes.ckks.arithmetic.rotation import cleared, with_value
-from ren.schemes.ckks.encoding.ciphertext_data import CiphertextT
-from ren.schemes.ckks.noise.range_checks import inside, report, will_report
+from ren.schemes.ckks.encoding.ciphertext_data import CiphertextData, CiphertextT
+from ren.schemes.ckks.noise.range_checks import bound_of, inside, report, will_report
+from ren.schemes.ckks.noise.spans import Span
 
 Interval = tuple[float, float]
 
@@ -42,7 +46,7 @@ def argument(ct: CiphertextT, interval: Interval, what: str, is_stated: bool = T
     ct = held_inside(ct, interval, what, is_stated)
     if isinstance(ct.noise, Symbolic):
         will_report()
-    return with_safe_tail(normal(ct), interval, what)
+    return with_safe_tail(normal(with_span(ct, None)), interval, what)
 
 
 def held_inside(
@@ -82,6 +86,51 @@ def with_safe_tail(ct: CiphertextT, interval: Interval, what: str) -> Ciphertext
     if tail.has_leftovers and not is_covered:
         ct = cleared(ct, what)
     return with_value(ct, 0 if a <= 0 <= b else (a + b) / 2)
+
+
+def known_span(x: CiphertextData) -> Span | None:
+    """Where real numbers lie, by what was stated and by the tracked bound; None if unknown.
+
+    While a function is captured the bound is that of the call that is captured. The function checks
+    the bounds of later calls.
+    """
+    bound = bound_of(x)
+    if x.layout.is_complex or bound is None or np.isnan(bound):
+        return x.span
+    if x.span is None:
+        return Span(-bound, bound)
+    return x.span.meet(-bound, bound) or x.span
+
+
+def stated(x: CiphertextT, low: float, high: float) -> CiphertextT:
+    """`x`, whose real numbers are stated to lie in [low, high]: see `Ciphertext.within`."""
+    check_real(x, "within()")
+    a, b = checked_interval((low, high))
+    before = known_span(x)
+    if before is not None and before.meet(a, b) is None:
+        raise ParameterError(
+            f"within({a:g}, {b:g}) was stated of numbers that are known to lie in "
+            f"[{before.low:g}, {before.high:g}].",
+            "Both hold, and no number lies in both.",
+            "Check the interval, and the one that was stated before.",
+        )
+    span = Span(a, b) if x.span is None else x.span.meet(a, b)
+    return with_span(within(x, max(abs(a), abs(b))), span)
+
+
+def checked_interval(interval: Sequence[Any]) -> Interval:
+    """(a, b) as floats; raises ParameterError where they are not two finite numbers a < b."""
+    try:
+        a, b = (float(v) for v in interval)
+    except (TypeError, ValueError, OverflowError):
+        a = b = np.nan
+    if not (np.isfinite([a, b]).all() and a < b):
+        raise ParameterError(
+            f"interval={interval!s:.80} was given.",
+            "An interval is two finite numbers a < b.",
+            "Write for example interval=(-1, 1).",
+        )
+    return a, b
 
 
 def check_automatic(what: str) -> None:

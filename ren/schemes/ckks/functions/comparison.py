@@ -21,7 +21,7 @@ import numpy as np
 from ren.core.errors import ParameterError
 from ren.poly.symbolic import Symbolic
 from ren.schemes.ckks.arithmetic.argument_checks import check_ciphertext, check_real
-from ren.schemes.ckks.arithmetic.evolve import need_level, with_error, within
+from ren.schemes.ckks.arithmetic.evolve import need_level, with_error, with_span, within
 from ren.schemes.ckks.arithmetic.manual import normal
 from ren.schemes.ckks.arithmetic.operation_hooks import circuit
 from ren.schemes.ckks.encoding.ciphertext_data import CiphertextT
@@ -37,6 +37,7 @@ from ren.schemes.ckks.functions.polynomial import (
     mapping,
 )
 from ren.schemes.ckks.functions.remez import OddMinimax, odd_minimax, sign_polynomials
+from ren.schemes.ckks.noise.spans import Span
 
 UNIT = (-1.0, 1.0)
 _PRECISION = 8.0  # bits, unless said otherwise
@@ -281,12 +282,85 @@ def equal(
 
     Args: as for `greater`. For integers pass gap=1.
     """
+    return within(1 - _differs("equal", a, b, interval, gap, precision, degree), 1.5)
+
+
+@circuit("not_equal")
+def not_equal(
+    a: CiphertextT | Any,
+    b: CiphertextT | Any,
+    interval: Interval = UNIT,
+    gap: float | None = None,
+    precision: float | None = None,
+    degree: int | None = None,
+) -> CiphertextT:
+    """0 where a and b are equal but for noise, 1 where they differ by `gap` or more.
+
+    Args: as for `equal`.
+    """
+    return _differs("not_equal", a, b, interval, gap, precision, degree)
+
+
+def _differs(
+    name: str,
+    a: Any,
+    b: Any,
+    interval: Interval,
+    gap: float | None,
+    precision: float | None,
+    degree: int | None,
+) -> Any:
+    """sign(a - b)^2."""
     if degree is None:
         precision = (_PRECISION if precision is None else precision) + 1
-    difference, wish = _difference(a, b, StepAccuracy("equal", interval, gap, precision, degree))
+    difference, wish = _difference(a, b, StepAccuracy(name, interval, gap, precision, degree))
     s = _step(difference, wish, -1.0, is_factor=True)
-    left = 3 * wish.polynomials[-1].error + (1.0 if gap is None else 0.0)
-    return with_error(within(1 - s * s, 1.5), left)
+    error = wish.polynomials[-1].error
+    square = with_span(within(s * s, 1.5), Span(0.0, min((1 + error) ** 2, 1.5)))
+    return with_error(square, 3 * error + (1.0 if gap is None else 0.0))
+
+
+@circuit("greater_equal")
+def greater_equal(
+    a: CiphertextT | Any,
+    b: CiphertextT | Any,
+    interval: Interval = UNIT,
+    gap: float | None = None,
+    precision: float | None = None,
+    degree: int | None = None,
+) -> CiphertextT:
+    """1 where a >= b, 0 where a is less by `gap` or more: at equal numbers it is 1, not 1/2.
+
+    The step is half a gap below zero. It takes the levels of `greater` with half the gap.
+
+    Args: as for `greater`. For integers pass gap=1.
+    """
+    return _reaches("greater_equal", a, b, StepAccuracy("", interval, gap, precision, degree))
+
+
+@circuit("less_equal")
+def less_equal(
+    a: CiphertextT | Any,
+    b: CiphertextT | Any,
+    interval: Interval = UNIT,
+    gap: float | None = None,
+    precision: float | None = None,
+    degree: int | None = None,
+) -> CiphertextT:
+    """1 where a <= b, 0 where a is more by `gap` or more: at equal numbers it is 1, not 1/2.
+
+    Args: as for `greater_equal`.
+    """
+    return _reaches("less_equal", b, a, StepAccuracy("", interval, gap, precision, degree))
+
+
+def _reaches(name: str, a: Any, b: Any, wish: StepAccuracy) -> Any:
+    difference, wish = _difference(a, b, attrs.evolve(wish, what=name))
+    is_stated, half = wish.gap is not None, wish.least / 2
+    largest = wish.largest + half
+    wish = attrs.evolve(wish, interval=(-largest, largest), gap=half)
+    result = _step(difference + half, wish, 0.0)
+    return result if is_stated else with_error(result, 1.0)
 
 
 @circuit("where")
@@ -373,6 +447,7 @@ def _step(ct: CiphertextT, wish: StepAccuracy, low: float, is_factor: bool = Fal
         ct = evaluated(ct, c, span, wish.what)
     error = wish.polynomials[-1].error
     ct = within(ct, (1.0 + low) / 2 + half * (1 + error))
+    ct = with_span(ct, Span(low - half * error, 1.0 + half * error))
     if is_factor:
         return ct
     return with_error(ct, 1.1 * half * error + (1.0 - low if wish.gap is None else 0.0))
@@ -404,7 +479,8 @@ def _difference(a: Any, b: Any, wish: StepAccuracy) -> tuple[Any, StepAccuracy]:
     low, high = wish.interval
     a, b = (_inside(v, wish.interval, wish.what) for v in (a, b))
     of_differences = attrs.evolve(wish, interval=(low - high, high - low))
-    difference = with_safe_tail(normal(a - b), of_differences.interval, wish.what)
+    difference = with_span(normal(a - b), None)
+    difference = with_safe_tail(difference, of_differences.interval, wish.what)
     return within(difference, min(2 * wish.largest, high - low)), of_differences
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numbers
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import reduce
 from typing import Any, Generic
 
@@ -20,7 +20,12 @@ from ren.schemes.ckks.arithmetic.manual import normal
 from ren.schemes.ckks.arithmetic.operation_hooks import circuit
 from ren.schemes.ckks.encoding.ciphertext_data import CiphertextData, CiphertextT
 from ren.schemes.ckks.encoding.encoder import as_numbers
-from ren.schemes.ckks.functions.arguments import Interval, argument, check_automatic
+from ren.schemes.ckks.functions.arguments import (
+    Interval,
+    argument,
+    check_automatic,
+    checked_interval,
+)
 from ren.schemes.ckks.functions.basis import Basis, element_depth
 from ren.schemes.ckks.functions.paterson_stockmeyer import (
     Combination,
@@ -290,18 +295,3 @@ def checked_degree(degree: Any) -> int:
             "Pass degree=, or take the least one with ckks.approximate(f, interval, precision).",
         )
     return int(degree)
-
-
-def checked_interval(interval: Sequence[Any]) -> Interval:
-    """(a, b) as floats; raises ParameterError where they are not two finite numbers a < b."""
-    try:
-        a, b = (float(v) for v in interval)
-    except (TypeError, ValueError, OverflowError):
-        a = b = np.nan
-    if not (np.isfinite([a, b]).all() and a < b):
-        raise ParameterError(
-            f"interval={interval!s:.80} was given.",
-            "An interval is two finite numbers a < b.",
-            "Write for example interval=(-1, 1).",
-        )
-    return a, b

@@ -25,15 +25,16 @@ from ren.poly.batching import traced_array
 from ren.poly.symbolic import Symbolic
 from ren.schemes.ckks.encoding.ciphertext_data import CiphertextData, batch_of, is_columns
 from ren.schemes.ckks.encoding.encoder import as_numbers
+from ren.schemes.ckks.encoding.plaintext import Plaintext
 from ren.schemes.ckks.encoding.refusals import (
     approximation,
     comparison,
     division,
-    no_bits,
     no_remainder,
     no_shift,
     no_truth,
 )
+from ren.schemes.ckks.functions.calls import call
 
 # The operators behind NumPy's element-wise functions.
 _OPERATORS = {
@@ -84,27 +85,32 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "iscomplexobj": lambda x: x.dtype.kind == "c",
     "isrealobj": lambda x: x.dtype.kind != "c",
     "copy": lambda a: a,
+    "round": lambda a: call("round", a),
+    "around": lambda a: call("round", a),
+    "clip": lambda a, a_min, a_max: call("min", call("max", a, a_min), a_max),
+    "where": lambda condition, x, y: call("where", _as_factor(condition), x, y),
 }
 
-# What to write for functions that only approximations and decryption give.
-_COMPARED = {
-    "equal": "equal", "not_equal": "equal", "isclose": "equal", "allclose": "equal",
-    "array_equal": "equal", "array_equiv": "equal", "less": "less", "less_equal": "less",
-    "greater": "greater", "greater_equal": "greater",
-}  # fmt: skip
-_TRUTH = ("logical_and", "logical_or", "logical_not", "logical_xor", "isnan", "isfinite")
-_BITS = ("bitwise_and", "bitwise_or", "bitwise_xor", "invert", "bitwise_not")
-_REFUSED = {
-    **dict.fromkeys(_TRUTH, no_truth), **dict.fromkeys(_BITS, no_bits),
-    **dict.fromkeys(("left_shift", "right_shift"), no_shift),
-    **dict.fromkeys(("divmod", "fmod", "modf", "floor_divide", "remainder"), no_remainder),
-}  # fmt: skip
+# NumPy's functions, and those of JAX that raise, by their functions of `ckks.math`.
 _IN_MATH = {
     "absolute": "abs", "abs": "abs", "fabs": "abs", "maximum": "max", "fmax": "max",
     "minimum": "min", "fmin": "min", "reciprocal": "inverse", "exp": "exp", "log": "log",
     "sqrt": "sqrt", "sin": "sin", "cos": "cos", "tan": "tan", "sinh": "sinh", "cosh": "cosh",
     "tanh": "tanh", "sign": "sign", "round": "round", "around": "round", "rint": "round",
     "fix": "round", "relu": "relu", "sigmoid": "sigmoid", "logistic": "sigmoid",
+    "greater": "greater", "greater_equal": "greater_equal", "less": "less",
+    "less_equal": "less_equal", "equal": "equal", "not_equal": "not_equal",
+    "logical_and": "logical_and", "logical_or": "logical_or", "logical_xor": "logical_xor",
+    "logical_not": "logical_not", "bitwise_and": "logical_and", "bitwise_or": "logical_or",
+    "bitwise_xor": "logical_xor", "invert": "logical_not", "bitwise_not": "logical_not",
+}  # fmt: skip
+
+# What to write for functions that only approximations and decryption give.
+_COMPARED = ("isclose", "allclose", "array_equal", "array_equiv")
+_REFUSED = {
+    **dict.fromkeys(("isnan", "isfinite"), no_truth),
+    **dict.fromkeys(("left_shift", "right_shift"), no_shift),
+    **dict.fromkeys(("divmod", "fmod", "modf", "floor_divide", "remainder"), no_remainder),
 }  # fmt: skip
 _LARGEST = "ckks.math.max(ct, ct.roll(k)) for k = 1, 2, 4, ...; ckks.math.max(x, y) is slot by slot"
 _BY_MATRIX = "a matrix of zeros and ones that moves them: np.eye(k)[order] @ ct"
@@ -132,7 +138,7 @@ INSTEAD = {
     "stack": "ckks.stack([x, y])", "vstack": "ckks.stack([x, y])",
     "array": _NUMBERS, "asarray": _NUMBERS, "one_hot": "decrypt() first",
     "split": "ct[:k], ct[k:]", "array_split": "ct[:k], ct[k:]",
-    "where": "ckks.math.where(condition, x, y)", "select": "ckks.math.where(condition, x, y)",
+    "where": "ckks.where(condition, x, y)", "select": "ckks.where(condition, x, y)",
     "any": "ckks.math.any(ct)", "all": "ckks.math.all(ct)", "prod": "a product of slices",
     "reshape": "ct.reshape(...)", "ravel": "ct.reshape(-1)", "flatten": "ct.reshape(-1)",
     "squeeze": "ct.reshape(-1)", "expand_dims": "ct.reshape(1, -1)",
@@ -168,6 +174,8 @@ def array_ufunc(x: Any, ufunc: np.ufunc, method: str, *args: Any, **kwargs: Any)
     is_plain = method == "__call__" and not kwargs
     if is_plain and ufunc.__name__ in _UNARY:
         return _UNARY[ufunc.__name__](x)
+    if is_plain and ufunc.__name__ in _IN_MATH:
+        return call(_IN_MATH[ufunc.__name__], *args)
     if name is None or not is_plain:
         refuse_function("np", ufunc.__name__)
     left, right = args
@@ -196,7 +204,7 @@ def array_function(
 def refuse_function(module: str, name: str) -> NoReturn:
     """Refuse a function of NumPy or JAX, "np" and "exp" for example: say what to write instead."""
     if name in _COMPARED:
-        comparison(_COMPARED[name])()
+        comparison("equal")()
     if name in _REFUSED:
         _REFUSED[name]()
     if name in _IN_MATH:
@@ -216,6 +224,20 @@ def refuse_jax(x: Any, call: str) -> NoReturn:
     """Refuse a function of JAX, `jnp.exp` for example."""
     module, _, name = call.rpartition(".")
     refuse_function(module or "jax", name or "numpy")
+
+
+def compared(name: str, x: Any, other: Any) -> Any:
+    """The comparison `name` of encrypted numbers and others; NotImplemented for other objects."""
+    kinds: Any = CiphertextData | Plaintext | numbers.Number | np.ndarray | jax.Array | Symbolic
+    is_list = isinstance(other, list | tuple) and "equal" not in (name, name[4:])
+    return call(name, x, other) if is_list or isinstance(other, kinds) else NotImplemented
+
+
+def _as_factor(condition: Any) -> Any:
+    """A condition in the clear as zeros and ones."""
+    if isinstance(condition, CiphertextData | Symbolic) or is_tracer(condition):
+        return condition
+    return as_numbers(condition).astype(np.bool).astype(np.float64)
 
 
 def inverted(other: Any) -> Any:

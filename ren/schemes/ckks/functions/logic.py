@@ -1,0 +1,91 @@
+"""and, or, not, exclusive or of encrypted truth: numbers that are 0 or 1, up to an error.
+
+The result of a comparison is truth, and so is what `x.within(0, 1)` states.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ren.core.errors import OperandError
+from ren.core.user_frame import user_line
+from ren.poly.symbolic import Symbolic
+from ren.schemes.ckks.arithmetic.argument_checks import check_ciphertext
+from ren.schemes.ckks.arithmetic.evolve import need_level, with_span, within
+from ren.schemes.ckks.arithmetic.operation_hooks import circuit
+from ren.schemes.ckks.encoding.ciphertext_data import CiphertextData, CiphertextT
+from ren.schemes.ckks.encoding.encoder import as_numbers
+from ren.schemes.ckks.encoding.plaintext import Plaintext
+from ren.schemes.ckks.functions.arguments import known_span
+from ren.schemes.ckks.noise.spans import Span, combined
+
+
+def _function(name: str, formula: Callable[..., Any], text: str) -> Callable[..., Any]:
+    @circuit(name)
+    def function(a: Any, b: Any) -> Any:
+        check_ciphertext(a, name, b)
+        spans = [_truth(v) for v in (a, b)]
+        for v in (a, b):
+            if isinstance(v, CiphertextData):
+                need_level(v, 1, name)
+        return _within(formula(a, b), combined(formula, *spans))
+
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = f"""{text} in every slot, of numbers that are 0 or 1: one level.
+
+    Args:
+        a, b: ciphertexts of truth, or one of them an array or a number of zeros and ones.
+
+    Raises:
+        OperandError: numbers that are not known to be 0 or 1.
+        DepthError: no level is left.
+    """
+    return function
+
+
+logical_and = _function("logical_and", lambda a, b: a * b, "a b, 1 where both are 1,")
+logical_or = _function("logical_or", lambda a, b: a + b - a * b, "a + b - a b, 1 where one is 1,")
+logical_xor = _function(
+    "logical_xor", lambda a, b: a + b - a * b * 2, "a + b - 2 a b, 1 where one alone is 1,"
+)
+
+
+@circuit("logical_not")
+def logical_not(ct: CiphertextT) -> CiphertextT:
+    """1 - x in every slot, for x that is 0 or 1: no level.
+
+    Raises:
+        OperandError: numbers that are not known to be 0 or 1.
+    """
+    check_ciphertext(ct, "logical_not")
+    return _within(1 - ct, combined(lambda a: 1 - a, _truth(ct)))
+
+
+def _within(result: CiphertextT, span: Span | None) -> CiphertextT:
+    """`result`, whose numbers lie in `span`: a product of sums is bounded worse."""
+    return with_span(within(result, span.largest), span) if span else result
+
+
+def _truth(value: Any) -> Span:
+    """The span of numbers that are 0 or 1; OperandError for others."""
+    span = None
+    if isinstance(value, CiphertextData):
+        span = known_span(value)
+    elif isinstance(value, Symbolic):
+        span = Span(0.0, 1.0) if value.dtype.kind == "b" else None
+    elif not isinstance(value, Plaintext):
+        numbers = as_numbers(value)
+        is_truth = numbers.dtype.kind in "biuf" and bool(np.isin(numbers, (0, 1)).all())
+        span = Span(0.0, 1.0) if is_truth else None
+    if span is not None and span.is_truth:
+        return span
+    raise OperandError(
+        f"{user_line()} applies an operator of bits or of truth to numbers that may be others than "
+        "0 and 1.",
+        "Truth is a number that is 0 or 1, as a comparison gives it.",
+        "Compare, as in (x > 0) & (y < 1), or state x.within(0, 1). Without that write x * y for "
+        "x & y, x + y - x * y for x | y, 1 - x for ~x.",
+    )

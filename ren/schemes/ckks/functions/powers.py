@@ -1,0 +1,143 @@
+"""Powers with any exponent, quotients rounded down, and remainders."""
+
+from __future__ import annotations
+
+import math
+import numbers
+from typing import Any
+
+from ren.core.errors import OperandError, ParameterError
+from ren.core.user_frame import user_line
+from ren.schemes.ckks.arithmetic.argument_checks import check_ciphertext, check_real
+from ren.schemes.ckks.arithmetic.automatic import power
+from ren.schemes.ckks.arithmetic.evolve import within
+from ren.schemes.ckks.arithmetic.manual import normal
+from ren.schemes.ckks.arithmetic.operation_hooks import circuit
+from ren.schemes.ckks.encoding.ciphertext_data import CiphertextData, CiphertextT
+from ren.schemes.ckks.functions.approximation import approximate
+from ren.schemes.ckks.functions.arguments import held_inside
+from ren.schemes.ckks.functions.comparison import rounded
+from ren.schemes.ckks.functions.division import inverse
+from ren.schemes.ckks.functions.elementary import applied, sqrt
+from ren.schemes.ckks.functions.polynomial import Interval, checked_interval
+
+
+def pow_(
+    x: CiphertextData | Any,
+    y: CiphertextData | Any,
+    interval: Interval | None = None,
+    precision: float | None = None,
+    degree: int | None = None,
+) -> Any:
+    """x^y in every slot: one of them encrypted, the other a number.
+
+    Whole exponents from 0 on are products, exact on all numbers. x^-1 is `inverse`, x^0.5 `sqrt`.
+
+    Args:
+        x, y: one of them a ciphertext.
+        interval: where the encrypted one lies. For x by default (0.5, 2), with a warning. For y
+            by default (-1, 1). x stays above zero, or away from it where y is a whole number.
+        precision: in bits; 20 by default.
+        degree: instead of a precision.
+
+    Raises:
+        OperandError: both are encrypted, or the other one is not a real number.
+        ParameterError: the interval reaches zero.
+        DepthError: too few levels.
+    """
+    check_ciphertext(x, "pow", y)
+    if not isinstance(x, CiphertextData):
+        base = _real(x, "a base")
+        if base <= 0:
+            raise ParameterError(
+                f"pow got the base {base:g} with an encrypted exponent.",
+                "It is above zero: other powers are not real numbers.",
+                "Pass a base such as 2.0.",
+            )
+        where = checked_interval((-1.0, 1.0) if interval is None else interval)
+        p = approximate(lambda v: base**v, where, precision, degree)
+        return applied(y, p, "pow", interval is not None)
+    exponent = _real(y, "an exponent")
+    if exponent >= 0 and exponent == int(exponent):
+        return power(normal(x), int(exponent))
+    if exponent in (-1, 0.5):
+        return (inverse if exponent < 0 else sqrt)(x, interval, precision, degree)
+    a, b = checked_interval((0.5, 2.0) if interval is None else interval)
+    if a <= 0 and not ((exponent > 0 and a == 0) or (b < 0 and exponent == int(exponent))):
+        raise ParameterError(
+            f"pow got the exponent {exponent:g} and the interval [{a:g}, {b:g}].",
+            "The power is not smooth at zero, and not real below for exponents with a fraction.",
+            "Pass an interval above zero, as tight as you know it.",
+        )
+    p = approximate(lambda v: v**exponent, (a, b), precision, degree)
+    return applied(x, p, "pow", interval is not None)
+
+
+def _real(value: Any, what: str) -> float:
+    if isinstance(value, numbers.Real) and math.isfinite(value):
+        return float(value)
+    raise OperandError(
+        f"{user_line()} takes a power with a {type(value).__name__} as {what}.",
+        "One of base and exponent is encrypted, and the other one is a real number.",
+        "Write ckks.math.exp(y * ckks.math.log(x, interval=(a, b)), interval=(c, d)) for x ** y.",
+    )
+
+
+@circuit("floor_divide")
+def floor_divide(
+    x: CiphertextT,
+    divisor: float,
+    interval: Interval = (-2.0, 2.0),
+    gap: float | None = None,
+    precision: float | None = None,
+    degree: int | None = None,
+) -> CiphertextT:
+    """The largest integer up to x / divisor, in every slot, by `round`.
+
+    It holds for x at a multiple of the divisor, and above it up to `gap` below the next one.
+
+    Args:
+        x: the encrypted numbers.
+        divisor: a number above zero.
+        interval: where x lies.
+        gap: below the divisor; the less, the more levels. A fifth of the divisor by default, on
+            which the estimate does not count: state it where your numbers keep to it.
+        precision, degree: as for `round`.
+
+    Raises:
+        ParameterError: a divisor that is not above zero, or a gap that is not between.
+        DepthError: too few levels.
+    """
+    check_real(x, "floor_divide")
+    m = float(divisor) if isinstance(divisor, numbers.Real) else math.nan
+    if not 0 < m < math.inf:
+        raise ParameterError(
+            f"{user_line()} divides by {m if m == m else type(divisor).__name__} with remainder.",
+            "Encrypted numbers are divided with remainder by a number above zero.",
+            "Write for example x % 2.0.",
+        )
+    margin = None if gap is None else gap / (2 * m)
+    shift = (0.1 if margin is None else margin) - 0.5
+    a, b = checked_interval(interval)
+    low, high = a / m + shift, b / m + shift
+    quotient = held_inside(x, (a, b), "floor_divide") * (1 / m if m != 1 else 1) + shift
+    near = within(quotient, max(abs(low), abs(high)))
+    return rounded(near, (low, high), margin, precision, degree)
+
+
+@circuit("mod")
+def mod(
+    x: CiphertextT,
+    divisor: float,
+    interval: Interval = (-2.0, 2.0),
+    gap: float | None = None,
+    precision: float | None = None,
+    degree: int | None = None,
+) -> CiphertextT:
+    """The remainder x - divisor floor(x / divisor), in every slot: numpy.mod.
+
+    Args, raises: as for `floor_divide`. One level more where the divisor is not an integer.
+    """
+    quotient = floor_divide(x, divisor, interval, gap, precision, degree)
+    m = float(divisor)
+    return within(x - quotient * (int(m) if m == int(m) else m), 1.5 * m)
