@@ -387,8 +387,8 @@ class Ciphertext(CiphertextData, Stored):
         rotations and slices keep it, as interval arithmetic tells. It is part of a carry's type.
 
         Raises:
-            ParameterError: the bound is not a positive number; or not low < high, complex numbers,
-                or an interval that holds none of those that were stated before.
+            ParameterError: the bound is not a positive number. The numbers are complex, not low <
+                high, or no number lies both here and where they are known to lie.
         """
         if high is None:
             return evolve.within(self, as_bound(bound))

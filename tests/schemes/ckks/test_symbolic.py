@@ -168,8 +168,8 @@ def test_one_plan_serves_a_loop(ctx):
     np.testing.assert_allclose(w.decrypt(), expected, atol=1e-6)
 
 
-@pytest.mark.parametrize("ask", [bool, lambda x: x > 0.5, lambda x: x <= x, lambda x: x and 1])
+@pytest.mark.parametrize("ask", [bool, lambda x: not ~x.within(-0.25, 1.25), lambda x: x and 1])
 def test_no_branch_depends_on_encrypted_numbers(x, ask):
     for run in (ask, ren.jit(lambda x: x + 1 if ask(x) else x)):
-        with pytest.raises(TracedValueError, match=r"(?s)test_symbolic.py.*ckks\.math\.where"):
+        with pytest.raises(TracedValueError, match=r"(?s)test_symbolic.py.*ckks\.where"):
             run(x)

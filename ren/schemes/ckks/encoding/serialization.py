@@ -141,7 +141,7 @@ def _slots_header(params: Parameters, level: int, layout: Layout, limbs: NDArray
 
 
 def _span(reader: Reader, layout: Layout) -> Span | None:
-    """Where the numbers lie, where that was stated."""
+    """The interval of the numbers, if it was stated."""
     if "span" not in reader.header:
         return None
     held = reader.items("span")

@@ -89,7 +89,7 @@ def with_safe_tail(ct: CiphertextT, interval: Interval, what: str) -> Ciphertext
 
 
 def known_span(x: CiphertextData) -> Span | None:
-    """Where real numbers lie, by what was stated and by the tracked bound; None if unknown.
+    """The interval of real numbers, as stated and by the tracked bound; None if unknown.
 
     While a function is captured the bound is that of the call that is captured. The function checks
     the bounds of later calls.

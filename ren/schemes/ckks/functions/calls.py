@@ -232,7 +232,7 @@ def call(name: str, *args: Any, asked: str = "") -> Any:
 
 
 def _span(value: Any) -> Span | None:
-    """Where numbers lie: of arrays in the clear the power of two above them is what shows."""
+    """The interval of numbers: arrays in the clear show the power of two above them."""
     if isinstance(value, CiphertextData):
         return known_span(value)
     if isinstance(value, Symbolic | Plaintext) or is_tracer(value):
@@ -261,7 +261,7 @@ def _widened(span: Span) -> Interval:
 
 
 def _image(function: Callable[[Any], Any], span: Span) -> Span | None:
-    """Where the results of a monotonic function lie."""
+    """The interval of the results of a monotonic function."""
     with np.errstate(all="ignore"):
         low, high = sorted(float(function(v)) for v in (span.low, span.high))
     return attrs.evolve(span, low=low, high=high) if np.isfinite([low, high]).all() else None

@@ -100,8 +100,8 @@ def floor_divide(
         x: the encrypted numbers.
         divisor: a number above zero.
         interval: where x lies.
-        gap: below the divisor; the less, the more levels. A fifth of the divisor by default, on
-            which the estimate does not count: state it where your numbers keep to it.
+        gap: below the divisor; the less, the more levels. A fifth of the divisor by default; the
+            estimate counts on a gap only where it is stated.
         precision, degree: as for `round`.
 
     Raises:
