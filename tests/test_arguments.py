@@ -194,13 +194,17 @@ CALLS: dict[str, list[Callable[[Any, Any], Any]]] = {
     "stack": [lambda v, x: ckks.stack([x, v]), lambda v, x: ckks.stack([v])],
     "strided_sum": [lambda v, x: ckks.strided_sum(v, 3)],
     "unstack": [lambda v, x: ckks.unstack(v)],
+    "where": [lambda v, x: ckks.where(v, v, v)],
 }
 # Functions and types that take no ciphertext, or numbers in its place.
 OTHERS = {
-    "PRESETS", "approximate", "context", "convolution", "debug", "linear", "load_context",
-    "load_server", "manual", "math", "pad", "plan", "spec", "stats", "testing",
+    "PRESETS", "approximate", "context", "convolution", "debug", "intervals", "linear",
+    "load_context", "load_server", "manual", "math", "pad", "plan", "spec", "stats", "testing",
 }  # fmt: skip
-PAIRS = {"equal", "greater", "less", "max", "min"}
+PAIRS = {
+    "equal", "floor_divide", "greater", "greater_equal", "less", "less_equal", "logical_and",
+    "logical_or", "logical_xor", "max", "min", "mod", "not_equal", "pow",
+}  # fmt: skip
 WRONG = {"array": np.ones(3), "number": 3, "nothing": None, "word": "abc", "list": [1.0, 2.0]}
 
 

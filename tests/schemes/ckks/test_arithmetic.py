@@ -186,9 +186,9 @@ def test_exhausted_depth_says_what_to_do(data):
 
 def test_what_has_no_meaning_is_refused(ctx, data):
     _, _, x, _ = data
-    with pytest.raises(ckks.ParameterError, match="power -1"):
+    with pytest.raises(TypeError, match="power -1"):
         x**-1
-    with pytest.raises(TypeError):
+    with pytest.raises(TypeError, match="power 0.5"):
         x**0.5
     with pytest.raises(TypeError):
         x + "one"
