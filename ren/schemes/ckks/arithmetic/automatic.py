@@ -276,14 +276,7 @@ def span_with_number(
 
 
 def power(x: CiphertextT, exponent: int) -> CiphertextT:
-    """x^exponent in ceil(log2(exponent)) levels, each power that is needed made once."""
-    if exponent < 0:
-        inverse = "ckks.math.inverse(x, interval=(a, b))"
-        raise ParameterError(
-            f"A ciphertext was raised to the power {exponent}.",
-            "Exponents are integers from 0 on: encrypted division needs an approximation.",
-            f"Write {inverse}{f' ** {-exponent}' * (exponent < -1)}, for x in [a, b] without zero.",
-        )
+    """x^exponent, from 0 on, in ceil(log2(exponent)) levels, each power made once."""
     if exponent == 0:
         return _ones(x)
     need_level(x, (exponent - 1).bit_length(), f"The power {exponent}")
