@@ -109,6 +109,29 @@ def test_large_values_run_as_they_would_without_jit(ctx, x):
     assert same(f(x, np.full(100, 0.5)), x * np.full(100, 0.5))
 
 
+@pytest.mark.parametrize(
+    ("operation", "beyond", "within"),
+    [
+        (lambda x, c: x * c, 10**400, 3),
+        (lambda x, c: c * x, -(10**60), -2),
+        (lambda x, c: x * c, 1e300, 0.5),
+        (lambda x, c: x / c, 1e-300, 2.0),
+        (lambda x, c: x + c, 1e300, 0.25),
+        (lambda x, c: c - x, 10**400, 1),
+    ],
+)
+def test_numbers_that_wrap_around_raise_at_each_call_as_without_jit(x, operation, beyond, within):
+    f = ren.jit(operation)
+    for _ in range(2):
+        with pytest.raises(ckks.MessageBoundError) as eager:
+            operation(x, beyond)
+        with pytest.raises(ckks.MessageBoundError) as told:
+            f(x, beyond)
+        assert str(told.value) == str(eager.value)
+        assert same(f(x, within), operation(x, within))
+    assert f.cache_info().misses == 1
+
+
 def test_what_is_wrong_is_told_at_the_capture(x):
     with pytest.raises(ParameterError, match=r"shapes \(100,\) and \(5000,\)"):
         ren.jit(lambda x, w: x * w)(x, np.ones(5000))

@@ -43,6 +43,7 @@ from ren.schemes.ckks.encoding.plaintext import (
     check_reachable,
     constant_poly,
     encode,
+    reached,
 )
 from ren.schemes.ckks.noise import bounds as noises
 from ren.schemes.ckks.noise import spans
@@ -163,6 +164,7 @@ class Automatic:
             level, scale, degree = level + 1, x.params.scale(level + 1), 2
         constant = constant_poly(value, x.params.ring(level), scale**degree)
         noise = noises.of_constant(value, as_float(scale) ** degree, is_public=in_circuit())
+        noise = reached(noise, x, value)
         layout = _scalar_layout(x, value, x.layout.tail.plus(Tail(value=value)))
         result = self.summed(x, terms.plus_constant(constant, noise), x.level, layout)
         return in_span(result, span_with_number(operator.add, x, value))
@@ -193,10 +195,11 @@ class Automatic:
     @operation("a product with an integer", np.multiply, is_method=True)
     def multiply_integer(self, x: CiphertextT, value: int | Symbolic) -> CiphertextT:
         """x * value for an integer, exact, at the same level and scale."""
-        check_factor(x, value)
+        check = partial(check_factor, x.params, x.level, 1)
+        check(value)
         terms = self.addend(x)
         noise = noises.scaled(terms.noise, value, is_public=in_circuit())
-        noise = told_if_zero(noise, value, 1.0, "a product with an integer")
+        noise = told_if_zero(noise, value, 1.0, "a product with an integer", check)
         layout = x.layout.with_tail(x.layout.tail.times(Tail(value=value)))
         result = self.summed(x, terms.map(lambda p: p * value, noise), x.level, layout)
         return in_span(result, span_with_number(operator.mul, x, value))
@@ -214,11 +217,12 @@ class Automatic:
         """x * value in every slot, encoded at the scale of the level."""
         self.check_factorspan_with_number(x)
         scale = x.params.scale(x.level)
-        check_factor(x, value, scale)
+        check = partial(check_factor, x.params, x.level, scale)
+        check(value)
         factor = constant_poly(value, x.params.ring(x.level), scale)
         constant = noises.of_constant(value, as_float(scale), is_public=in_circuit())
         noise = noises.product(x.noise, constant)
-        noise = told_if_zero(noise, value, float(scale), "a product with a number")
+        noise = told_if_zero(noise, value, float(scale), "a product with a number", check)
         layout = _scalar_layout(x, value, x.layout.tail.times(Tail(value=value)))
         terms = LazySum(tuple(c * factor for c in x.polys), noise=noise)
         result = self.multiplied(x, terms, scale, layout)

@@ -189,19 +189,30 @@ def _with_checked_zero(name: str, operands: tuple[Any, ...], result: CiphertextT
     return result if noise is result.noise else dataclasses.replace(result, noise=noise)
 
 
-def told_if_zero(noise: Any, factor: Any, scale: float, name: str) -> Any:
+def told_if_zero(
+    noise: Any,
+    factor: Any,
+    scale: float,
+    name: str,
+    check: Callable[[Any], None] | None = None,
+) -> Any:
     """Noise of a product with a number or an array that is known at each call: a zero warns there.
 
     A factor that is not a symbol is known now, and shows in the program. It is encoded at `scale`.
+    `check` is called with the factor of each call first.
     """
     if not isinstance(factor, Symbolic) or in_circuit():
         return noise
-    return derived(functools.partial(_told_if_zero, scale, name), noise, factor)
+    return derived(functools.partial(_told_if_zero, scale, name, check), noise, factor)
 
 
-def _told_if_zero(scale: float, name: str, noise: Any, factor: Any) -> Any:
+def _told_if_zero(
+    scale: float, name: str, check: Callable[[Any], None] | None, noise: Any, factor: Any
+) -> Any:
+    if check is not None and not is_sampling():
+        check(factor)
     # No coefficient is above scale * max |factor|.
-    is_zero = not factor if isinstance(factor, int) else np.max(np.abs(factor)) * scale <= 0.5
+    is_zero = not factor if isinstance(factor, int) else np.max(np.abs(factor)) <= 0.5 / scale
     return _told_transparent(name, noise) if is_zero else noise
 
 

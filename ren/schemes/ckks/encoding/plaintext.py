@@ -26,7 +26,7 @@ from ren.poly import Poly
 from ren.poly.display import steady
 from ren.poly.poly import bounded, from_array, from_node
 from ren.poly.realization import has_placeholder, not_capturing
-from ren.poly.symbolic import Aside, Length, Symbolic, Unfit, as_symbol
+from ren.poly.symbolic import Aside, Length, Symbolic, Unfit, as_symbol, derived, is_sampling
 from ren.schemes.ckks.encoding import encoder, serialization
 from ren.schemes.ckks.encoding.display import plaintext_page
 from ren.schemes.ckks.encoding.encoder import as_numbers
@@ -40,7 +40,7 @@ from ren.schemes.ckks.encoding.refusals import (
 )
 from ren.schemes.ckks.noise import bounds as noises
 from ren.schemes.ckks.noise.bounds import Noise
-from ren.schemes.ckks.noise.range_checks import bound_of, is_planning, report
+from ren.schemes.ckks.noise.range_checks import bound_of, is_planning, largest_bound, report
 from ren.schemes.ckks.parameters.parameters import Parameters
 from ren.schemes.rlwe.frame import Stored
 from ren.schemes.rlwe.keys import from_integers, from_residues
@@ -376,19 +376,43 @@ def _check_size(z: NDArray, coefficient: int, level: int, params: Parameters) ->
 
 
 def check_reachable(x: Any, value: Any) -> None:
-    """Raise MessageBoundError where x + value surely wraps around, within the bound of x."""
-    if isinstance(value, Symbolic):
-        return
-    size, room = _size(value), _half(x.params, x.level, x.scale)
+    """Raise MessageBoundError where x + value surely wraps around, within the bound of x.
+
+    Symbols are checked at each call, by `reached`.
+    """
+    if not isinstance(value, Symbolic):
+        _check_reachable(x.params, x.level, x.scale, value, bound_of(x))
+
+
+def reached(noise: Noise, x: Any, value: Any) -> Noise:
+    """`noise`; a symbol that is added to `x` is checked as by `check_reachable`, at each call."""
+    if not isinstance(value, Symbolic) or is_planning():
+        return noise
+    return derived(
+        partial(_reached, x.params, x.level, x.scale), noise, noises.on_host(x.noise), value
+    )
+
+
+def _reached(
+    params: Parameters, level: int, scale: Fraction, noise: Noise, held: Noise, value: Any
+) -> Noise:
+    if not is_sampling():
+        bound = largest_bound(held) if isinstance(held, np.ndarray) else None
+        _check_reachable(params, level, scale, value, bound)
+    return noise
+
+
+def _check_reachable(
+    params: Parameters, level: int, scale: Fraction, value: Any, bound: float | None
+) -> None:
+    size, room = _size(value), _half(params, level, scale)
     if size == math.inf and isinstance(value, int):
         bound = 0.0
     elif not math.isfinite(size) or is_planning():
         return
-    else:
-        bound = bound_of(x)
     if bound is not None and size - bound > room:
         raise MessageBoundError(
-            f"A ciphertext at level {x.level} was to be added to {_shown(value)}.",
+            f"A ciphertext at level {level} was to be added to {_shown(value)}.",
             f"There, numbers from {room:.3g} on wrap around.",
             "Add it at a higher level, scale the values down, or give the context integer_bits.",
         )
@@ -400,23 +424,25 @@ def _half(params: Parameters, level: int, scale: Fraction | int) -> float:
     return float(min(Fraction(params.ring(level).q) / (2 * scale), Fraction(2) ** 1000))
 
 
-def check_factor(x: Any, value: Any, scale: Fraction | int = 1) -> None:
-    """Raise MessageBoundError where x * value wraps around, whatever is encrypted.
+def check_factor(
+    params: Parameters, level: int, scale: Fraction | int, value: complex | Symbolic
+) -> None:
+    """Raise MessageBoundError where x * value wraps around at a level, whatever is encrypted.
 
-    Then the encoded factor is at least half the modulus of the level. Symbols are not checked. An
-    integer has the scale 1: it multiplies the error by itself.
+    Then the encoded factor is at least half the modulus of the level. Symbols are checked at each
+    call. An integer has the scale 1: it multiplies the error by itself.
     """
     if isinstance(value, Symbolic) or is_planning():
         return
-    size, largest = _size(value), _half(x.params, x.level, scale)
+    size, largest = _size(value), _half(params, level, scale)
     if isinstance(value, int):
         is_beyond = abs(value) >= largest
     else:
         is_beyond = math.isfinite(size) and size >= largest
     if is_beyond:
         raise MessageBoundError(
-            f"A ciphertext at level {x.level} was to be multiplied by {_shown(value)}.",
-            f"The modulus there has {x.ring.q.bit_length()} bits: factors from 2^"
+            f"A ciphertext at level {level} was to be multiplied by {_shown(value)}.",
+            f"The modulus there has {params.ring(level).q.bit_length()} bits: factors from 2^"
             f"{math.log2(largest):.0f} on wrap around, whatever is encrypted.",
             "Multiply by less, or scale the numbers before they are encrypted.",
         )

@@ -57,10 +57,11 @@ def limit_text(params: Parameters, level: int) -> str:
 def bound_of(x: Any) -> float | None:
     """The tracked bound of a ciphertext, the largest of a batch; None where it is not known."""
     noise = known(x.noise)
-    return None if noise is None else _largest(noise)
+    return None if noise is None else largest_bound(noise)
 
 
-def _largest(noise: NDArray[np.float32]) -> float:
+def largest_bound(noise: NDArray[np.float32]) -> float:
+    """The tracked bound of a noise on the host, the largest of a batch."""
     return float(noise[0] if noise.ndim == 1 else noise[..., 0].max(initial=0.0))
 
 
@@ -107,10 +108,10 @@ def _checked(
     if not isinstance(a, np.ndarray):
         limit = np.float32(min(limits[0], 2 * LARGEST))  # beyond it bounds are unknown anyway
         return chosen(a[..., :1] > limit, np.float32(np.nan), a)
-    bound = _largest(a)
+    bound = largest_bound(a)
     if bound <= limits[0] or is_sampling():
         return a
-    before = [_largest(o) if isinstance(o, np.ndarray) else math.nan for o in operands]
+    before = [largest_bound(o) if isinstance(o, np.ndarray) else math.nan for o in operands]
     if any(map(math.isnan, before)):
         return a
     if math.isnan(bound) or all(b <= held for b, held in zip(before, limits[1:], strict=True)):
