@@ -11,8 +11,9 @@ import jax
 import ren
 from ren.config import config
 from ren.core.text_table import columns
+from ren.lowering.backends.native.build import compiler
 from ren.lowering.backends.native.ffi_call import PLATFORM
-from ren.lowering.backends.native.library import outcome
+from ren.lowering.backends.native.library import functions, outcome
 from ren.lowering.storage.profile_store import cache_folder
 from ren.self_test import selftest
 
@@ -39,8 +40,11 @@ def _native() -> str:
         return "off (ren.config.native)"
     if any(device.platform != PLATFORM for device in jax.devices()):
         return "off: there are devices of another kind"
-    found = outcome()
-    return f"none: {found.reason}" if found.reason else f"yes, {found.name}"
+    if (found := outcome()).reason:
+        return f"none: {found.reason}"
+    library, built_by = functions(), compiler().version.splitlines()[0]
+    assert library is not None  # what is off or missing has been told
+    return f"yes, {found.name}: {library.vectors}, by {built_by}"
 
 
 def main() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import jax
 import numpy as np
 import pytest
@@ -11,6 +13,7 @@ from ren import __main__ as command
 from ren import self_test
 from ren.config import config
 from ren.core.errors import RenError
+from ren.lowering.backends.native.build import Compiler
 from ren.lowering.backends.native.library import Outcome
 from ren.poly import Poly
 
@@ -84,11 +87,14 @@ def test_the_command(monkeypatch, capsys, report):
     ("native", "found", "says"),
     [
         (False, None, "off (ren.config.native)"),
-        ("auto", Outcome(name="0123456789abcdef"), "yes, 0123456789abcdef"),
+        ("auto", Outcome(name="01234567"), "yes, 01234567: AVX2, 8 lanes of 32 bits, by g++ 12.2"),
         ("auto", Outcome(reason="no C++ compiler"), "none: no C++ compiler"),
     ],
 )
 def test_it_says_whether_native_kernels_run(monkeypatch, native, found, says):
+    library = SimpleNamespace(vectors="AVX2, 8 lanes of 32 bits")
     monkeypatch.setattr(command, "outcome", lambda: found)
+    monkeypatch.setattr(command, "functions", lambda: library)
+    monkeypatch.setattr(command, "compiler", lambda: Compiler(("g++",), "g++ 12.2\nmore"))
     with config.update(native=native):
         assert ("native kernels", says) in command.about()

@@ -95,6 +95,11 @@ def test_a_library_that_computes_something_else(native, monkeypatch, name, reaso
         self_check.check_functions(native)
 
 
+def test_the_library_says_which_vectors_it_was_built_for(native):
+    name, lanes = native.vectors.removesuffix(" lanes of 32 bits").split(", ")
+    assert (name, int(lanes)) in {("AVX-512", 16), ("AVX2", 8), ("NEON", 4), ("no vectors", 1)}
+
+
 def test_without_a_library_there_are_no_functions(monkeypatch):
     with ren.config.update(native=False):
         assert library.functions() is None

@@ -21,9 +21,15 @@ _POINTER = ctypes.c_void_p
 
 
 class Functions:
-    """The functions of a library that is loaded."""
+    """The functions of a library that is loaded.
+
+    Attributes:
+        vectors: the vectors that its kernels compute with, and their lanes of 32 bits, for people.
+    """
 
     def __init__(self, library: ctypes.CDLL) -> None:
+        library.ren_vectors.restype, library.ren_lanes.restype = ctypes.c_char_p, _SIZE
+        self.vectors = f"{library.ren_vectors().decode()}, {library.ren_lanes()} lanes of 32 bits"
         self._shake, self._uniform = library.ren_shake256, library.ren_uniform
         self._shake.restype, self._uniform.restype = None, _SIZE
         self._shake.argtypes = [ctypes.c_char_p, _SIZE, _WORD, _SIZE, _SIZE, _POINTER, _SIZE]

@@ -18,6 +18,8 @@ extern "C" __attribute__((visibility("default"))) XLA_FFI_Error* ren_plan(
 // What the host calls itself: see ren/lowering/backends/native/hashing.py.
 #define REN_HOST extern "C" __attribute__((visibility("default")))
 
+REN_HOST const char* ren_vectors() { return kVectors; }
+REN_HOST size_t ren_lanes() { return lanes<Vector>; }
 REN_HOST void ren_shake256(const byte* prefix, size_t length, u64 first, size_t count,
                            size_t blocks, byte* out, size_t threads) {
   shake({prefix, length}, first, count, blocks, out, threads);

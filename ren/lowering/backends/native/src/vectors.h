@@ -37,6 +37,7 @@ inline u32 low(u64 first, u64) { return u32(first); }
 inline u32 lower(u32 a, u32 b) { return a < b ? a : b; }
 
 #if defined(__AVX512F__)
+constexpr char kVectors[] = "AVX-512";
 constexpr int kMaxStages = 4;  // of one pass: 16 values in 32 registers
 typedef u32 Vector __attribute__((vector_size(64)));
 typedef u64 Wide __attribute__((vector_size(64)));
@@ -59,6 +60,7 @@ inline Vector lower(Vector a, Vector b) {
   return (Vector)_mm512_maskz_min_epu32(0xFFFF, (__m512i)a, (__m512i)b);
 }
 #elif defined(__AVX2__)
+constexpr char kVectors[] = "AVX2";
 constexpr int kMaxStages = 3;
 typedef u32 Vector __attribute__((vector_size(32)));
 typedef u64 Wide __attribute__((vector_size(32)));
@@ -78,6 +80,7 @@ inline Vector lower(Vector a, Vector b) {
   return (Vector)_mm256_min_epu32((__m256i)a, (__m256i)b);
 }
 #elif defined(__ARM_NEON) && defined(__aarch64__)
+constexpr char kVectors[] = "NEON";
 constexpr int kMaxStages = 3;
 typedef u32 Vector __attribute__((vector_size(16)));
 typedef u64 Wide __attribute__((vector_size(16)));
@@ -97,6 +100,7 @@ inline Vector low(Wide first, Wide second) {
 }
 inline Vector lower(Vector a, Vector b) { return (Vector)vminq_u32((uint32x4_t)a, (uint32x4_t)b); }
 #else
+constexpr char kVectors[] = "no vectors";
 constexpr int kMaxStages = 3;
 typedef u32 Vector;
 #endif
