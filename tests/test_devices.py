@@ -13,6 +13,7 @@ import pytest
 
 import ren
 from ren import Poly, RingSpec
+from tests.rings import primes
 
 RING = RingSpec(8, (17, 97))
 
@@ -37,6 +38,10 @@ except ren.errors.DeviceError as error:
     assert "cpu:1" in str(error) and "cpu:2" in str(error), error
 else:
     raise AssertionError("two devices in one sum")
+across = ren.jit(lambda x, y: (x * y).to("cpu:1") + y.to(devices[1]))
+for _ in range(2):
+    assert across(a, a).device == devices[1]
+    assert ren.equal(across(a, a).to("cpu:0"), a * a + a)
 
 sharding = NamedSharding(Mesh(np.array(devices), ("batch",)), PartitionSpec("batch"))
 sharded = jax.device_put(batch, sharding)
@@ -82,6 +87,26 @@ def test_the_python_device_keeps_numpy_arrays():
 def test_a_move_inside_a_trace_is_told():
     with pytest.raises(ren.errors.DeviceError, match="inside a trace"):
         jax.jit(lambda x: x.to("cpu"))(Poly(range(8), RING))
+
+
+@pytest.mark.parametrize("tier", ["auto", "units", "graph", "eager"])
+@pytest.mark.parametrize("n", [8, 4096])
+def test_copies_are_steps_of_a_captured_plan(tier, n):
+    ring = RingSpec(n, primes(n)[-2:])
+    x, y = Poly(range(1, n), ring), Poly([5, -1], ring)
+    f = ren.jit(
+        lambda x, y: (((x * y).to("python") + 1).to("cpu:0") * x, (x + y).to("python")), tier=tier
+    )
+    for a, b in ((x, y), (y, x), (y, y)):
+        back, there = f(a, b)
+        assert back.device == jax.devices()[0] and there.device == "python"
+        assert ren.equal(back, (a * b + 1) * a) and ren.equal(there.to("cpu"), a + b)
+    assert f.cache_info().plans == 1 and "COPY to python" in f.plans[0].explain()
+    with ren.trace() as seen:
+        f(x, y)
+    places = {"python"} if tier == "eager" else {"cpu:0", "python"}  # NumPy interprets all of it
+    assert {r.device for r in seen.records} == places
+    assert ("COPY to cpu:0" in str(seen)) is ("device" in str(seen)) is (tier != "eager")
 
 
 def test_python_and_jax_operands_are_told():

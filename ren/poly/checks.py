@@ -158,7 +158,7 @@ def check_movable(source: Any, target: Any) -> None:
     if source == TRACED:
         raise DeviceError(
             f"{user_line()} moves a polynomial to {target!r} inside a trace.",
-            "Under a JAX transformation or ren.jit, where things run is decided outside.",
+            "Under a JAX transformation, where things run is decided outside.",
             "Move the arguments before the call: x.to(device) or jax.device_put.",
         )
 

@@ -20,7 +20,7 @@ from ren.core.ring import Domain, RingSpec
 from ren.core.spec import AutomorphismArg, BoundArg, CopyArg, ModUpArg, RingArg, RotateArg, Spec
 from ren.core.user_frame import user_line
 from ren.lowering.backends.xla.jax_runtime import on_host
-from ren.lowering.devices.devices import TRACED, device_of, is_tracer, resolve_device
+from ren.lowering.devices.devices import TRACED, device_of, is_tracer, is_tracing, resolve_device
 from ren.lowering.devices.donation import check_not_donated
 from ren.lowering.runtime.host_arrays import placed
 from ren.poly import checks, display, numpy_protocols, realization, serialization
@@ -499,9 +499,16 @@ class Poly:
         return self._unary(ops.EMBED, RingArg(ring))
 
     def to(self, device: Any) -> Poly:
-        """The polynomial on another device: "python", "cpu", "gpu:0", a jax.Device, a sharding."""
+        """The polynomial on another device: "python", "cpu", "gpu:0", a jax.Device, a sharding.
+
+        Under `ren.jit` the copy is a step of the plan.
+
+        Raises:
+            DeviceError: there is no such device, or a JAX transformation traces the polynomial.
+        """
         target = resolve_device(device)
-        checks.check_movable(self.device, device)
+        if not realization.is_capturing() or is_tracing():
+            checks.check_movable(self.device, device)
         return self._unary(ops.COPY, CopyArg(target))
 
     def contiguous(self) -> Poly:

@@ -13,6 +13,7 @@ import jax
 
 from ren.core import html
 from ren.core.text_table import columns, duration, size
+from ren.lowering.devices.devices import device_name, device_of
 from ren.lowering.program.steps import Unit
 
 # The trace that records in this thread or task, if any; a new thread starts without.
@@ -37,6 +38,7 @@ class Record:
         shapes: of the results, each `(*batch, limb, n)`.
         bytes: of what it read and wrote, whole arrays.
         seconds: wall time until the results were ready.
+        device: of the results: "python", a name as "gpu:0", or how many there are.
         unit: the unit itself, or the graph of units that ran as one executable.
     """
 
@@ -44,6 +46,7 @@ class Record:
     shapes: tuple[tuple[int, ...], ...]
     bytes: int
     seconds: float
+    device: str
     unit: Timed = attrs.field(repr=False, eq=False)
 
 
@@ -78,7 +81,9 @@ class Trace:
         seconds = time.perf_counter() - start
         shapes = tuple(tuple(a.shape) for a in results)
         moved = read + sum(a.nbytes for a in results)
-        self._records.append(Record(unit.name, shapes, moved, seconds, unit))
+        places = {_place(a) for a in results}
+        place = places.pop() if len(places) == 1 else f"{len(places)} devices"
+        self._records.append(Record(unit.name, shapes, moved, seconds, place, unit))
         return results
 
     def __str__(self) -> str:
@@ -94,15 +99,25 @@ class Trace:
             rows.append((str(i), r.name, shapes, size(r.bytes), duration(r.seconds)))
         moved = sum(r.bytes for r in self.records)
         rows.append(("", "total", "", size(moved), duration(self.seconds)))
+        if len({r.device for r in self.records}) > 1:
+            devices = ["device", *(r.device for r in self.records), ""]
+            rows = [(*row, device) for row, device in zip(rows, devices, strict=True)]
         return rows
 
     def __repr__(self) -> str:
         return f"<Trace: {len(self.records)} units, {duration(self.seconds)}>"
 
 
+def _place(array: Any) -> str:
+    device = device_of(array)
+    if isinstance(device, jax.sharding.Sharding):
+        return f"{len(device.device_set)} devices"
+    return device if isinstance(device, str) else device_name(device)
+
+
 @contextmanager
 def trace() -> Iterator[Trace]:
-    """Records every unit that runs inside: name, shapes, bytes, seconds.
+    """Records every unit that runs inside: name, shapes, bytes, seconds, device.
 
     Units are awaited one by one, so that their times add up; without a trace they overlap. What
     JAX traces or compiles as part of a larger program is not recorded. The first run of a kernel
