@@ -49,7 +49,7 @@ from ren.lowering.runtime.trace import Trace
 from ren.lowering.storage.profile_store import default_store
 from ren.lowering.storage.telemetry import Runner, Telemetry
 from ren.poly import Poly, realization
-from ren.poly.key_ids import KeyId, Keys, key_input_of, keys_of
+from ren.poly.key_ids import KeyId, Keys, all_missing_keys, key_input_of, keys_of
 from ren.poly.poly import arrays_of, from_array, from_node
 from ren.poly.symbolic import Aside, Length, Symbolic, evaluator
 from ren.progress import titled
@@ -238,7 +238,8 @@ def record(
     """
     inputs = [_placeholder_for(p) for p in arguments.polys]
     with realization.capturing():
-        result = take_apart(function(arguments.rebuild(iter(inputs), iter(others))))
+        with all_missing_keys():
+            result = take_apart(function(arguments.rebuild(iter(inputs), iter(others))))
         if not result.polys:
             raise JitError(
                 f"The captured function {name} returned no polynomial.",

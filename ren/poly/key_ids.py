@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple, NoReturn
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any, NamedTuple, NoReturn, Protocol
 
 import attrs
 
@@ -122,6 +124,48 @@ def symbol_of_key(key_id: Any) -> SymbolicKeyId | None:
     return key_id if isinstance(key_id, SymbolicKeyId) else getattr(key_id, "symbol", None)
 
 
+# ------------------------------------------------------------------- keys that are missing
+
+
+class Holder(Protocol):
+    """A holder of keys, which tells those that it lacks."""
+
+    def missing(self, keys: dict[Any, str]) -> RenError:
+        """The error for keys that are missing, each with the first call that needs it."""
+        ...
+
+
+_missing: ContextVar[dict[Holder, dict[Any, str]] | None]
+_missing = ContextVar("ren_missing_keys", default=None)
+
+
+@contextmanager
+def all_missing_keys() -> Iterator[None]:
+    """Let a program go on without the keys that it lacks; one error at the end tells them all."""
+    if _missing.get() is not None:
+        yield
+        return
+    missing: dict[Holder, dict[Any, str]] = {}
+    token = _missing.set(missing)
+    try:
+        yield
+    except RenError:
+        if not missing:
+            raise
+    finally:
+        _missing.reset(token)
+    for holder, keys in missing.items():
+        raise holder.missing(keys)
+
+
+def note_missing(holder: Holder, key: Any, what: str) -> None:
+    """Note that the call `what` needs a key; outside of `all_missing_keys` raise its error."""
+    missing = _missing.get()
+    if missing is None:
+        raise holder.missing({key: what})
+    missing.setdefault(holder, {}).setdefault(key, what)
+
+
 # ------------------------------------------------------------------- inputs that are keys
 
 
@@ -195,8 +239,12 @@ class Keys:
         return arrays
 
     def _read(self, key_id: str) -> tuple[Any, tuple[Any, ...]]:
-        for given in self._inputs:
-            given.require(key_id)
+        token = _missing.set(None)  # a key that is missing raises here
+        try:
+            for given in self._inputs:
+                given.require(key_id)
+        finally:
+            _missing.reset(token)
         chain = self._chain(key_id)
         return chain, tuple([self._moved(given.read(chain).limbs) for given in self._inputs])
 

@@ -19,6 +19,7 @@ from ren.core.listed import Listed
 from ren.lowering.devices.devices import is_tracing
 from ren.poly import Poly
 from ren.poly.display import steady
+from ren.poly.key_ids import note_missing
 from ren.poly.realization import is_capturing, not_capturing
 from ren.poly.symbolic import as_symbol
 from ren.sampling import fresh_seed
@@ -42,14 +43,15 @@ from ren.schemes.ckks.parameters.parameters import Parameters
 from ren.schemes.ckks.sharing import hidden
 from ren.schemes.rlwe import active_context as active
 from ren.schemes.rlwe import encryption
-from ren.schemes.rlwe.active_context import announced
+from ren.schemes.rlwe.active_context import call_name
 from ren.schemes.rlwe.frame import PRIVATE, SHARED, PathLike, write
-from ren.schemes.rlwe.keychain import Keychain
+from ren.schemes.rlwe.keychain import Keychain, missing_key
 from ren.schemes.rlwe.keys import Entropy, SwitchingKey, sizes
 from ren.schemes.rlwe.keyswitch import conjugation_element, galois_element, steps_by_element
 from ren.schemes.rlwe.ownership import require_one_owner, require_owned
 
 _LISTED = 16  # steps in a sentence; more are in the call alone
+_CALLS = 4  # in a sentence
 _MOST_NAMES = 24  # of keys on a page
 
 
@@ -65,7 +67,7 @@ class Context(metaclass=Listed):
         key_id: public, a hash of the owner's keys; data under another one does not mix with this.
     """
 
-    __internal__ = ("galois_key", "slots_of")
+    __internal__ = ("galois_key", "missing", "slots_of")
 
     def __init__(self, params: Parameters, keys: Keychain, entropy: Entropy = fresh_seed) -> None:
         self.params, self._keys, self._entropy = params, keys, entropy
@@ -230,7 +232,8 @@ class Context(metaclass=Listed):
 
     def relinearization_key(self) -> SwitchingKey:
         """The key from s^2 to s; rests on circular security."""
-        return self._keys.require_relinearization()
+        key = self._keys.relinearization
+        return self._without(None, call_name("A product of ciphertexts")) if key is None else key
 
     def galois_key(self, galois: int, what: str) -> SwitchingKey:
         """The key of X -> X^galois, for `what`, made on first use where the secret is held.
@@ -240,35 +243,54 @@ class Context(metaclass=Listed):
         """
         if (key := self._keys.galois.get(galois)) is not None:
             return key
-        is_owner = self._keys.secret is not None
-        if not is_owner or is_tracing():
-            needs, call = self._needs(galois, what)
-            raise MissingKeyError(
-                f"{needs}, {'not made yet' if is_owner else 'which this context lacks'}.",
-                "Keys are never made inside a JAX transformation."
-                if is_owner
-                else "Only the owner of the secret key makes keys.",
-                f"Call {call} first."
-                if is_owner
-                else f"There, call {call} before ctx.server(). ckks.plan(f, ...).rotations has "
-                "those of a whole function f.",
-            )
+        if self._keys.secret is None or is_tracing():
+            return self._without(galois, what)
         self._make_galois([galois])
         return self._keys.galois[galois]
 
-    def _needs(self, galois: int, what: str) -> tuple[str, str]:
-        """For errors: all keys that the user's call lacks, one of them `galois`, and their call."""
-        what = f"A{what[1:]}" if what.startswith("a ") else what
-        fewest = steps_by_element(self.params.n, self.slots)
-        if galois not in fewest:
-            return f"{what} needs the key for {self._name(galois)}", "ctx.conjugation_key()"
-        elements = {galois, *map(self._galois, announced())} - {1, *self._keys.galois}
-        steps = sorted((fewest[g] for g in elements), key=lambda k: (abs(k), k))
-        call, keys = f"ctx.rotation_keys({steps})", "key" if len(steps) == 1 else "keys"
-        if len(steps) > _LISTED:
-            return f"{what} needs the keys for {len(steps)} rotations", call
-        listed = " and ".join(filter(None, (", ".join(map(str, steps[:-1])), str(steps[-1]))))
-        return f"{what} needs the {keys} for rotation by {listed}", call
+    def _without(self, galois: int | None, what: str) -> SwitchingKey:
+        """A placeholder for a key that `what` needs; None for relinearization.
+
+        Raises:
+            MissingKeyError: no call or capture goes on, which may need more keys.
+        """
+        note_missing(self, galois, what)
+        return missing_key(self.params)
+
+    def missing(self, keys: dict[int | None, str]) -> MissingKeyError:
+        """The error for keys that calls lack: by galois element, None for relinearization."""
+        if keys.keys() == {None}:
+            self._keys.require_relinearization()
+        is_owner, fewest = (
+            self._keys.secret is not None,
+            steps_by_element(self.params.n, self.slots),
+        )
+        steps = sorted((fewest[g] for g in keys if g in fewest), key=lambda k: (abs(k), k))
+        conjugates, relinearizes = conjugation_element(self.params.n) in keys, None in keys
+        uses = [f"rotation by {_listed(steps)}"] if 0 < len(steps) <= _LISTED else []
+        uses += [f"{len(steps)} rotations"] if len(steps) > _LISTED else []
+        uses += [self._name(g) for g in keys if g is not None and g not in fewest]
+        uses += ["relinearization"] * relinearizes
+        call = f"ctx{f'.rotation_keys({steps})' if steps else ''}"
+        call += ".conjugation_key()" * conjugates
+        calls = [c if c[:2] != "A " else f"a{c[1:]}" for c in dict.fromkeys(keys.values())]
+        if len(calls) > _CALLS:
+            calls[_CALLS:] = [f"{len(calls) - _CALLS} more"]
+        told = _listed(calls)
+        told = f"A{told[1:]}" if told.startswith("a ") else told
+        needs = f"{told} {'needs' if len(calls) == 1 else 'need'} the key{'s' * (len(keys) > 1)}"
+        return MissingKeyError(
+            f"{needs} for {_listed(uses)}, "
+            f"{'not made yet' if is_owner else 'which this context lacks'}.",
+            "Keys are never made inside a JAX transformation."
+            if is_owner
+            else "Only the owner of the secret key makes keys.",
+            f"Call {call} first."
+            if is_owner
+            else f"There, call {call} before ctx.server()"
+            f"{', which holds the relinearization key' * relinearizes}. "
+            "ckks.plan(f, ...).rotations has those of a whole function f.",
+        )
 
     def rotation_keys(self, steps: int | Iterable[int]) -> Context:
         """Makes the keys for rotation by each of `steps` that are not there; returns itself.
@@ -493,6 +515,12 @@ def _is_truth(values: Any) -> bool:
     """Whether values are booleans, zeros and ones."""
     symbol = as_symbol(values)
     return (encoder.as_numbers(values) if symbol is None else symbol).dtype.kind == "b"
+
+
+def _listed(parts: Iterable[Any]) -> str:
+    """Parts of a sentence: a, b and c."""
+    *first, last = map(str, parts)
+    return " and ".join(filter(None, (", ".join(first), last)))
 
 
 def _message(values: Any, level: int, params: Parameters) -> tuple[Poly | Integers, Layout, Any]:

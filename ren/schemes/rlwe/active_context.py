@@ -12,22 +12,20 @@ import dataclasses
 import itertools
 import threading
 import weakref
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, Protocol, TypeVar
-
-import attrs
 
 from ren.core.errors import ContextError
 from ren.core.node import placeholder
 from ren.core.spec import KEY
 from ren.lowering.devices.devices import claim_of
 from ren.poly import Poly
-from ren.poly.key_ids import KeyInput, SymbolicKeyId, symbol_of_key
+from ren.poly.key_ids import KeyInput, SymbolicKeyId, all_missing_keys, symbol_of_key
 from ren.poly.poly import from_node
 from ren.poly.realization import is_capturing
-from ren.schemes.rlwe.keychain import Keychain
+from ren.schemes.rlwe.keychain import Keychain, MissingKey
 from ren.schemes.rlwe.keys import SwitchingKey
 from ren.schemes.rlwe.ownership import require_one_owner
 from ren.schemes.rlwe.parameters import RlweParameters
@@ -248,6 +246,8 @@ class _Captured:
         find: Callable[[Keychain], Any],
     ) -> SwitchingKey:
         """A key like `key` that is an input of the plan, the same for each use of a `label`."""
+        if isinstance(key, MissingKey):  # told at the end of the capture
+            return key
         made = self._symbol.keys
 
         def half(name: str, j: int, p: Poly) -> Poly:
@@ -279,43 +279,26 @@ def same_key(a: str, b: str, what: str) -> None:
 # ------------------------------------------------------------------- the user's call, for errors
 
 
-@attrs.frozen
-class _Call:
-    """A method or function as the user wrote it, and sources of the steps that it rotates by."""
-
-    name: str
-    steps: list[Callable[[], Iterable[int]]] = attrs.field(factory=list)
-
-
-_call: ContextVar[_Call | None] = ContextVar("ren_call", default=None)
+_call: ContextVar[str | None] = ContextVar("ren_call", default=None)
 
 
 @contextmanager
 def called(name: str) -> Iterator[None]:
-    """Name what the user called; calls inside of it keep its name."""
+    """Name what the user called, in errors; one tells all keys that it lacks.
+
+    Calls inside of it keep its name.
+    """
     if _call.get() is not None:
         yield
         return
-    token = _call.set(_Call(name))
+    token = _call.set(name)
     try:
-        yield
+        with all_missing_keys():
+            yield
     finally:
         _call.reset(token)
 
 
-def announce(steps: Callable[[], Iterable[int]]) -> None:
-    """State the steps that the call that runs will rotate by; they are asked for only in errors."""
-    if (call := _call.get()) is not None:
-        call.steps.append(steps)
-
-
 def call_name(otherwise: str) -> str:
     """The name of the call that runs."""
-    call = _call.get()
-    return otherwise if call is None else call.name
-
-
-def announced() -> set[int]:
-    """All steps that the call that runs has announced."""
-    call = _call.get()
-    return set() if call is None else {k for steps in call.steps for k in steps()}
+    return _call.get() or otherwise

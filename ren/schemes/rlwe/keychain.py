@@ -28,10 +28,14 @@ from typing import Any, TypeVar
 import jax
 
 from ren.core.errors import ContextError, MissingKeyError
+from ren.core.node import placeholder
+from ren.core.ring import Domain
+from ren.core.spec import Spec
 from ren.lowering.devices.devices import is_tracer
 from ren.poly import Poly
 from ren.poly.display import steady
 from ren.poly.key_ids import KeyId
+from ren.poly.poly import from_node
 from ren.progress import Progress
 from ren.sampling import SeedStream, fresh_seed
 from ren.schemes.rlwe.identity import (
@@ -276,6 +280,28 @@ def _switching_key(
 ) -> SwitchingKey:
     factors, draws = gadget_of(params).factors, key_entropy(secret, params.digest, label)
     return make_switching_key(source, target, factors, params.digest, label, params.sigma, draws)
+
+
+class MissingKey(SwitchingKey):
+    """A placeholder for a key that a context lacks: programs with it never run."""
+
+
+def key_of(params: RlweParameters, poly: Callable[[Spec], Poly]) -> SwitchingKey:
+    """A key under parameters, of polynomials that `poly` makes."""
+    gadget = gadget_of(params)
+    b, a = (tuple([poly(Spec(gadget.ring, Domain.NTT)) for _ in gadget.digits]) for _ in "ba")
+    return SwitchingKey(b, a, b"")
+
+
+def unknown(spec: Spec) -> Poly:
+    """A polynomial that is a placeholder."""
+    return from_node(placeholder(spec))
+
+
+def missing_key(params: RlweParameters) -> MissingKey:
+    """A placeholder for a key under parameters."""
+    made = key_of(params, unknown)
+    return MissingKey(made.b, made.a, made.seed)
 
 
 def key_entropy(secret: Secret, params: bytes, label: bytes) -> Entropy:

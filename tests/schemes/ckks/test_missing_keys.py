@@ -1,4 +1,4 @@
-"""One error names every rotation key that an operation lacks: with these it runs."""
+"""One error names every key that an operation, or a captured function, lacks."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import ren
 from ren.schemes import ckks
 
 pytestmark = pytest.mark.usefixtures("interpreted")
@@ -70,3 +71,48 @@ def test_many_rotations_are_counted(ctx: ckks.Context) -> None:
     many = np.random.default_rng(2).uniform(-1, 1, (400, 400))
     with ctx.server(rotations=[]), pytest.raises(ckks.MissingKeyError, match=r"keys for \d\d "):
         many @ x
+
+
+def of_many_keys(x: Any) -> Any:
+    return x.rotate(1) + x.rotate(3).conj() * x.rotate(-2) + x.roll(1) * 0.5
+
+
+@pytest.mark.parametrize("wrapped", [ren.jit, ren.djit, lambda f: lambda x: ren.xpr(f, x)])
+def test_one_error_names_all_keys_of_a_captured_function(wrapped: Any) -> None:
+    ctx = ckks.context(depth=2, n=64, security=None)
+    x = ctx.encrypt(np.arange(5) / 5)
+    bare, f = ctx.server(rotations=[-2], relinearization=False), wrapped(of_many_keys)
+    for _ in range(2):
+        with bare, pytest.raises(ckks.MissingKeyError) as caught:
+            f(x)
+        assert caught.value.given == (
+            "rotate(1), rotate(3), conj(), a product of ciphertexts and 1 more need the keys for "
+            "rotation by -1, 1, 3 and 4, conjugation and relinearization, which this context lacks."
+        )
+    call = "ctx.rotation_keys([-1, 1, 3, 4]).conjugation_key()"
+    assert f"call {call} before ctx.server(), which holds the relin" in caught.value.do
+    bare.adopt(eval(call).server())
+    with bare:
+        f(x), f(x)
+        got = ren.jit(of_many_keys)(x)
+    np.testing.assert_allclose(got.decrypt(), of_many_keys(x).decrypt(), atol=1e-3)
+
+
+def test_one_error_names_all_keys_of_a_call_and_nothing_else_hides_it() -> None:
+    ctx = ckks.context(depth=3, n=64, slots=16, security=None)
+    m = ctx.encrypt(np.arange(9) / 9).reshape(3, 3)
+    bare = ctx.server(rotations=[], relinearization=False)
+    with bare, pytest.raises(ckks.MissingKeyError, match=r"matmul\(\) needs the keys .* and relin"):
+        m @ m
+    deep = ren.jit(lambda x: x.rotate(1) * x * x * x * x * x)
+    for ended in (ckks.MissingKeyError, ckks.DepthError):
+        with bare, pytest.raises(ended):
+            deep(m)
+        bare.adopt(ctx.rotation_keys([1]).server())
+
+    def of_a_user(x: Any) -> Any:
+        x.rotate(2)
+        raise KeyError("mine")
+
+    with bare, pytest.raises(KeyError, match="mine"):
+        ren.jit(of_a_user)(m)

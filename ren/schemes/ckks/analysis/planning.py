@@ -24,7 +24,6 @@ from ren.capture.pytrees import take_apart
 from ren.config import config
 from ren.core import html
 from ren.core.errors import DepthError, ParameterError
-from ren.core.node import placeholder
 from ren.core.ring import Domain
 from ren.core.spec import Spec
 from ren.core.text_table import columns, duration, size
@@ -36,7 +35,7 @@ from ren.lowering.plan.plan import Plan
 from ren.lowering.runtime.host_arrays import placed
 from ren.lowering.runtime.planning import plan_of
 from ren.poly import Poly
-from ren.poly.poly import from_array, from_node
+from ren.poly.poly import from_array
 from ren.poly.realization import is_capturing
 from ren.schemes.ckks.arithmetic.argument_checks import as_bound, check_function
 from ren.schemes.ckks.ciphertext import Ciphertext
@@ -49,9 +48,9 @@ from ren.schemes.ckks.noise.range_checks import collecting_bits
 from ren.schemes.ckks.parameters.checks import DEPTHS, INTEGER_BITS
 from ren.schemes.ckks.parameters.parameters import Parameters
 from ren.schemes.rlwe.identity import IDENTITY_BYTES, Identity
-from ren.schemes.rlwe.keychain import Keychain
+from ren.schemes.rlwe.keychain import Keychain, key_of, unknown
 from ren.schemes.rlwe.keys import SwitchingKey
-from ren.schemes.rlwe.keyswitch import conjugation_element, gadget_of, galois_element
+from ren.schemes.rlwe.keyswitch import conjugation_element, galois_element
 
 _LARGEST_DEGREE = 1 << 17
 _log = logging.getLogger("ren")
@@ -284,18 +283,8 @@ class _NotedKeys(dict[int, SwitchingKey]):
 
     def get(self, galois: int, default: Any = None) -> SwitchingKey:
         if galois not in self:
-            self[galois] = _key(self._params, self._poly)
+            self[galois] = key_of(self._params, self._poly)
         return self[galois]
-
-
-def _key(params: Parameters, poly: MakePoly) -> SwitchingKey:
-    gadget = gadget_of(params)
-    halves = [tuple(poly(Spec(gadget.ring, Domain.NTT)) for _ in gadget.digits) for _ in range(2)]
-    return SwitchingKey(halves[0], halves[1], b"")
-
-
-def _unknown(spec: Spec) -> Poly:
-    return from_node(placeholder(spec))
 
 
 def _trial(
@@ -303,7 +292,7 @@ def _trial(
 ) -> tuple[Context, Keychain, tuple[Any, ...]]:
     """A context under trial parameters, its keys, and the arguments; `poly` makes polynomials."""
     identity = Identity.frombytes(params.digest, secrets.token_bytes(IDENTITY_BYTES))
-    keys = Keychain(identity, relinearization=_key(params, poly), galois=_NotedKeys(params, poly))
+    keys = Keychain(identity, relinearization=key_of(params, poly), galois=_NotedKeys(params, poly))
     given = jax.tree.map(
         lambda v: _ciphertext(v, params, keys.key_id, poly) if isinstance(v, VectorSpec) else v,
         args, is_leaf=_is_leaf,
@@ -315,7 +304,7 @@ def _recorded(
     function: Callable[..., Any], args: tuple[Any, ...], params: Parameters
 ) -> tuple[Recording, Keychain, int]:
     """The program of a function under trial parameters, its keys and its integer bits."""
-    trial, keys, given = _trial(args, params, _unknown)
+    trial, keys, given = _trial(args, params, unknown)
     arguments = take_apart(given)
     name = getattr(function, "__qualname__", repr(function))
     with trial, collecting_bits() as bits:

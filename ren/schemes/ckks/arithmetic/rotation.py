@@ -42,7 +42,6 @@ from ren.schemes.ckks.noise import bounds as noises
 from ren.schemes.ckks.noise import sigmas, spans
 from ren.schemes.ckks.noise.spans import Span
 from ren.schemes.rlwe.active_context import (
-    announce,
     call_name,
     called,
     context_for,
@@ -147,7 +146,6 @@ def roll(x: CiphertextT, shift: int) -> CiphertextT:
 @circuit("roll()")
 def _rolled(x: CiphertextT, shift: int, length: int) -> CiphertextT:
     need_level(x, 1, f"roll({shift})")
-    announce(lambda: [-shift, length - shift])
     mask = np.arange(length) >= shift
     return spliced(x, mask, cyclic(x, -shift), cyclic(x, length - shift))
 

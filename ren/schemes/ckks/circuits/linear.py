@@ -39,7 +39,7 @@ from ren.schemes.ckks.encoding.refusals import no_attribute, refusal, refuse_ari
 from ren.schemes.ckks.noise import bounds as noises
 from ren.schemes.ckks.parameters.display import security_marks
 from ren.schemes.ckks.parameters.parameters import Parameters
-from ren.schemes.rlwe.active_context import RlweContext, active_context, announce
+from ren.schemes.rlwe.active_context import RlweContext, active_context
 
 Place = tuple[int, int, int, int]
 Babies = Mapping[tuple[int, int], CiphertextT]
@@ -103,7 +103,6 @@ class LinearMap(metaclass=Listed):
                 f"The ciphertext has {ct.params!r}.",
                 "Encode it for the context that made the ciphertext: ckks.linear(matrix, ctx).",
             )
-        announce(lambda: self.split.keys)
         babies = self._babies(blocks_of(self._replicated(ct)))
         rows = [self._row(i, babies) for i in range(self.split.blocks[0])]
         is_complex = ct.layout.is_complex or self.is_complex

@@ -34,7 +34,7 @@ from ren.schemes.ckks.circuits.entries import Entries
 from ren.schemes.ckks.circuits.linear import placed
 from ren.schemes.ckks.encoding.ciphertext_data import CiphertextData, CiphertextT, known_length
 from ren.schemes.ckks.encoding.layout import ZEROS
-from ren.schemes.rlwe.active_context import announce, same_key
+from ren.schemes.rlwe.active_context import same_key
 
 _CAPS = (None, 8, 5, 4, 3, 2)  # budgets that are tried for sigma, and for tau
 
@@ -189,7 +189,6 @@ def matmul(a: CiphertextT, b: CiphertextT, *, keys: int | None = None) -> Cipher
     for x in (a, b):
         need_level(x, 3, "A product of encrypted matrices")
     way = route(d, a.slots, keys)
-    announce(lambda: way.keys)
     sigma, tau = _skews(d)
     left = _shifted(_mapped(a, sigma, way.sigma), way.phi, d, 1)
     right = _mapped(b, tau, way.tau)

@@ -39,7 +39,6 @@ from ren.schemes.ckks.encoding.ciphertext_data import (
 from ren.schemes.ckks.encoding.layout import LEFTOVERS
 from ren.schemes.ckks.encoding.plaintext import encode
 from ren.schemes.ckks.noise import bounds as noises
-from ren.schemes.rlwe.active_context import announce
 
 
 @circuit("var()")
@@ -163,9 +162,6 @@ def gram(z: CiphertextT, share: float) -> CiphertextT:
     count, slots = len(unstack(z)), z.slots
     m = (count - 1).bit_length()
     width, giant = 1 << m, 1 << -(-m // 2)
-    announce(
-        lambda: [*range(1, giant), *(1 << i for i in range(-(-m // 2), slots.bit_length() - 1))]
-    )
     need_level(z, 2, "a product of all pairs of columns")
     place = np.arange(slots)[None] % width
     classes = share * (place == np.arange(width)[:, None])

@@ -22,7 +22,6 @@ from ren.schemes.ckks.arithmetic.evolve import (
 )
 from ren.schemes.ckks.arithmetic.operation_hooks import circuit
 from ren.schemes.ckks.arithmetic.rotation import cleared, rotate
-from ren.schemes.ckks.circuits.diagonals import best_placement
 from ren.schemes.ckks.circuits.entries import Entries
 from ren.schemes.ckks.circuits.linear import encoded
 from ren.schemes.ckks.circuits.shaping import blocks_of, rotations_summed
@@ -30,7 +29,6 @@ from ren.schemes.ckks.encoding.ciphertext_data import CiphertextData, Ciphertext
 from ren.schemes.ckks.encoding.layout import ZEROS
 from ren.schemes.ckks.encoding.plaintext import Plaintext, encode
 from ren.schemes.ckks.noise import bounds as noises
-from ren.schemes.rlwe.active_context import announce
 
 _RADIX = 64  # a stage of cumsum has at most so many diagonals
 
@@ -108,9 +106,6 @@ def cumsum(ct: CiphertextT) -> CiphertextT:
             yield _window(step, min(radix, -(-length // step)), length)
             step *= radix
 
-    slots = ct.slots
-    if ct.layout.blocks == 1:
-        announce(lambda: [k for m in windows() for k in best_placement(m, slots)[1].keys])
     for matrix in windows():
         ct = encoded(matrix, ct.params, ct.level) @ ct
     return ct
@@ -188,7 +183,6 @@ def _product(ct: CiphertextT, what: str) -> CiphertextT:
         ct = relabelled(ct, period, ZEROS)
         ct = ct + np.repeat([0.0, 1.0], [length, period - length])
     slots = ct.slots
-    announce(lambda: [-k for k in _doublings(period, slots)] + _doublings(1, period))
     for step in _doublings(period, slots):
         ct = ct + rotate(ct, -step)
     for step in _doublings(1, period):

@@ -33,7 +33,6 @@ from ren.schemes.ckks.arithmetic.shapes import (
     shape_text,
     shapes_of,
 )
-from ren.schemes.ckks.circuits.diagonals import doublings
 from ren.schemes.ckks.encoding.ciphertext_data import (
     CiphertextData,
     CiphertextT,
@@ -45,7 +44,7 @@ from ren.schemes.ckks.encoding.layout import LEFTOVERS, ZEROS, Layout
 from ren.schemes.ckks.encoding.plaintext import encode
 from ren.schemes.ckks.noise import bounds as noises
 from ren.schemes.ckks.noise.sigmas import switch_sigma
-from ren.schemes.rlwe.active_context import announce, called
+from ren.schemes.rlwe.active_context import called
 
 
 @circuit("mask()")
@@ -133,7 +132,6 @@ def _from_blocks(ct: CiphertextT, start: int, stop: int) -> CiphertextT:
     parts = blocks_of(ct)[first : -(-stop // ct.slots)]
     count, ahead = -(-(stop - start) // ct.slots), np.arange(ct.slots) < ct.slots - offset
     with called(f"ct[{start}:{stop}]"):
-        announce(lambda: [offset])
         if len(parts) > 1 and offset:
             need_level(ct, 1, "A slice of a vector across the blocks that it is cut into")
         moved = [cyclic(part, offset) for part in parts]
@@ -249,7 +247,6 @@ def _padded_array(x: Any, size: int) -> NDArray:
 
 def rotations_summed(ct: CiphertextT, count: int, step: int) -> CiphertextT:
     """x[i] + x[i + step] + ... of `count` terms, `count * step` being within the slots."""
-    announce(lambda: doublings(count, step))
     result, terms, switches = ct, 1, 0
     for bit in bin(count)[3:]:
         result, terms = add(result, cyclic(result, terms * step)), 2 * terms
@@ -299,7 +296,6 @@ def concat(ciphertexts: Sequence[CiphertextT], *others: Any) -> CiphertextT:
         )
     is_complex = any(ct.layout.is_complex for ct in parts)
     steps = [-sum(lengths[:i]) for i in range(len(parts))]
-    announce(lambda: steps)
     placed = [
         cyclic(cleared(normal(ct), "concat()"), k) for ct, k in zip(parts, steps, strict=True)
     ]

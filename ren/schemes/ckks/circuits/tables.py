@@ -36,7 +36,6 @@ from ren.schemes.ckks.encoding.encoder import as_numbers
 from ren.schemes.ckks.encoding.layout import COPIES, LEFTOVERS
 from ren.schemes.ckks.encoding.plaintext import Plaintext, encode
 from ren.schemes.ckks.noise import bounds as noises
-from ren.schemes.rlwe.active_context import announce
 
 Reduction = Callable[[CiphertextT], CiphertextT]
 
@@ -156,7 +155,6 @@ def _columns_summed(
     else:
         parts = blocks_of(cleared(evolve_layout(ct, shape=None), what))
     terms = min(count, per_block)
-    announce(lambda: [(terms >> i) * width for i in range(1, terms.bit_length())])
     result = rotations_summed(reduce(add, parts), terms, width)
     result = relabelled(result, width, LEFTOVERS, ct.layout.is_complex)
     result = result if is_cut else _times(result, share)
