@@ -16,6 +16,7 @@ from collections.abc import Collection, Sequence
 import attrs
 
 from ren.core import op as ops
+from ren.core.collector import collector_paused
 from ren.core.errors import NativeError
 from ren.core.node import Node, make, toposort
 from ren.core.op import Kind
@@ -23,7 +24,12 @@ from ren.core.spec import SlotArg, Spec, StoreArg
 from ren.lowering.backends.base import Unsupported
 from ren.lowering.backends.native import library
 from ren.lowering.backends.native.backend import NO_GAIN, gains_on
-from ren.lowering.backends.native.bytecode import NativeProgram, lowering_of, native_program
+from ren.lowering.backends.native.bytecode import (
+    MOST_KEPT,
+    NativeProgram,
+    lowering_of,
+    native_program,
+)
 from ren.lowering.backends.native.limb_program import LoweringError, axes_of
 from ren.lowering.backends.native.printer import printed
 from ren.lowering.devices.devices import check_devices, threads
@@ -35,6 +41,9 @@ from ren.lowering.program.steps import Input, Segment, nbytes, with_last_uses
 
 # The least degree at which native calls are preferred to kernels before either is timed.
 LEAST_N = 1 << 12
+# The most bytes of all values of one call, of each as without batch axes. A larger graph is cut at
+# once: it would hold too much between its phases, which is known only once it is lowered.
+MOST_BYTES = 3 * MOST_KEPT
 # A program that needs more calls than this is left to kernels.
 MOST_CALLS = 64
 
@@ -123,6 +132,7 @@ def listing(source: Source) -> dict[str, str]:
         return {"native": f"no native call: {error}"}
 
 
+@collector_paused()
 def _fitting(sink: Node, inputs: Sequence[Input], devices: int) -> NativeCalls | Unsupported:
     """The calls of a graph, one for each degree, cut until each is within the limits of one."""
     order = [node for node in toposort(sink)[:-1] if node.src]
@@ -135,7 +145,11 @@ def _fitting(sink: Node, inputs: Sequence[Input], devices: int) -> NativeCalls |
         if not any(gains_on(segment.graph) for segment in segments):
             return NO_GAIN
         programs: list[NativeProgram] = []
-        for segment in segments:
+        for group, segment in zip(groups, segments, strict=True):
+            rings = [node.spec.ring for node in group]
+            if sum(4 * ring.n * ring.limbs for ring in rings) > MOST_BYTES:
+                made = Unsupported(f"its values have over {MOST_BYTES >> 20} MiB", True)
+                break
             shapes = [specs[v].shape for v in segment.ins]
             made = native_program(segment.graph, segment.tables, shapes)
             if isinstance(made, Unsupported):

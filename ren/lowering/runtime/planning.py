@@ -13,6 +13,7 @@ import attrs
 
 from ren.config import config
 from ren.core import op as ops
+from ren.core.collector import collector_paused
 from ren.core.node import Node, Structure, make, placeholder, structure_of, toposort
 from ren.core.op import Kind
 from ren.core.rewrite import rewrite
@@ -177,6 +178,7 @@ _planned: OrderedDict[Any, Planned] = OrderedDict()
 _lock = threading.Lock()
 
 
+@collector_paused()
 def planned(structure: Structure) -> Planned:
     """The program of a structure, planned once for all that differ in the leaves alone.
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import attrs
 import numpy as np
@@ -183,11 +183,10 @@ def _missing(classes: _Classes, inputs: Sequence[_Value], outputs: Sequence[_Val
     return {v[k][0] for v in read for k in lacked if k < len(v)}
 
 
-@attrs.frozen(cache_hash=True)
-class Row:
-    """One step on rows of n residues.
+class Row(NamedTuple):
+    """One step on rows of n residues; of programs with 10^5 of them, hence a named tuple.
 
-    Args:
+    Attributes:
         step: "input", "constant", "converted", "ntt", "intt", "permute". Or one of single residues:
             "add", "sub", "neg", "dot" (sum of products), "mask", "flip" (negated under a mask).
         given: of an input its number and the row of it; of a constant its value in Montgomery form.

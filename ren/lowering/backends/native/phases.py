@@ -15,6 +15,7 @@ import heapq
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
+from typing import NamedTuple
 
 import attrs
 
@@ -40,8 +41,7 @@ def reference(buffer: int, row: int) -> int:
     return buffer << ROW_BITS | row
 
 
-@attrs.frozen
-class Placed:
+class Placed(NamedTuple):
     """A step with the places of what it makes and reads."""
 
     row: Row
