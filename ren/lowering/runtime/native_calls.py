@@ -41,8 +41,8 @@ from ren.lowering.program.steps import Input, Segment, nbytes, with_last_uses
 
 # The least degree at which native calls are preferred to kernels before either is timed.
 LEAST_N = 1 << 12
-# The most bytes of all values of one call, of each as without batch axes. A larger graph is cut at
-# once: it would hold too much between its phases, which is known only once it is lowered.
+# The most bytes of all values of one call, each without its batch axes. A larger graph is cut at
+# once. To lower it takes seconds, and only then it shows that too much is kept between phases.
 MOST_BYTES = 3 * MOST_KEPT
 # A program that needs more calls than this is left to kernels.
 MOST_CALLS = 64
