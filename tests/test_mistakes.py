@@ -63,6 +63,8 @@ static=False | JitError | 'static'; static_argnames=; @ren.djit
     ren.jit(lambda a: a, static=False)
 func=f | JitError | 'func'; ren.jit(f)
     ren.jit(func=lambda a: a)
+a loop that changes the domain | LoopError | domain COEFF and NTT; x.ntt()
+    ren.jit(lambda a: jax.lax.fori_loop(0, 3, lambda i, c: c * c, a))(p)
 JAX's vmap inside ren.jit | TracedValueError | symbolic; jax.vmap(ren.jit(f))
     ren.jit(lambda a: jax.vmap(lambda c: c * c)(a))(p)
 a degree that is negative | ParameterError | degree=-1; 0 to 4095

@@ -8,8 +8,26 @@ from itertools import chain
 from typing import Any
 
 import attrs
+import jax
 import numpy as np
 
+from ren.capture.loop_reports import (
+    bytes_text,
+    card,
+    cost_of_steps,
+    diagram,
+    explained,
+    memory_of_executable,
+)
+from ren.capture.loops import (
+    WRAPPERS,
+    LoopRecording,
+    LoopRunner,
+    check_result,
+    inner,
+    number_of,
+    record_loops,
+)
 from ren.capture.placement import (
     array_at,
     divided_over,
@@ -22,16 +40,16 @@ from ren.capture.placement import (
 from ren.capture.pytrees import Structure, take_apart
 from ren.config import XLA_FLAGS
 from ren.core import op as ops
-from ren.core.errors import JitError, TracedValueError
+from ren.core.errors import JitError, LoopError, TracedValueError
 from ren.core.listed import Listed
-from ren.core.node import Node, make, placeholder, toposort
-from ren.core.op import Kind
+from ren.core.node import Node, make, placeholder
 from ren.core.rewrite import rewrite
-from ren.core.ring import is_subset
-from ren.core.spec import BufferArg, PlaceholderArg, ScalarArg
+from ren.core.spec import BufferArg, PlaceholderArg, ScalarArg, Spec
 from ren.lowering.backends.xla.jax_runtime import check_inputs
 from ren.lowering.devices.devices import PYTHON, claim_of
 from ren.lowering.devices.donation import mark, may_donate
+from ren.lowering.devices.trace_inputs import TraceInput
+from ren.lowering.inspect.diagram import Diagram
 from ren.lowering.inspect.explain import explain
 from ren.lowering.inspect.markup import dot, mermaid
 from ren.lowering.inspect.memory_plot import plot_memory
@@ -39,19 +57,20 @@ from ren.lowering.inspect.memory_report import MemoryReport, memory_of
 from ren.lowering.inspect.plan_diagram import plan_card, plan_diagram
 from ren.lowering.plan.cost import Cost, cost_of
 from ren.lowering.plan.memory import donating
-from ren.lowering.plan.plan import Plan
+from ren.lowering.plan.plan import Plan, Schedule
+from ren.lowering.program.steps import Input
 from ren.lowering.runtime.host_arrays import placed
 from ren.lowering.runtime.planning import plan_of
 from ren.lowering.runtime.runner import run_plan
 from ren.lowering.runtime.tiers.plan_key import plan_digest
-from ren.lowering.runtime.tiers.tiers import AUTO, runner
+from ren.lowering.runtime.tiers.tiers import AUTO, EAGER, runner
 from ren.lowering.runtime.trace import Trace
 from ren.lowering.storage.profile_store import default_store
 from ren.lowering.storage.telemetry import Runner, Telemetry
 from ren.poly import Poly, realization
-from ren.poly.key_ids import KeyId, Keys, all_missing_keys, key_input_of, keys_of
+from ren.poly.key_ids import Keys, all_missing_keys, key_input_of, keys_of
 from ren.poly.poly import arrays_of, from_array, from_node
-from ren.poly.symbolic import Aside, Length, Symbolic, evaluator
+from ren.poly.symbolic import LengthNeeded, Symbolic, SymbolicLength, evaluator
 from ren.progress import titled
 
 Source = Callable[[Sequence[Any], Sequence[Any]], Any]
@@ -88,11 +107,12 @@ class Captured(metaclass=Listed):
         donated: positions of the polynomial arguments whose buffers are given away.
         donated_inputs: the positions of these among the inputs of the plan.
         plain: where arguments are donated, the plan that leaves their buffers alone.
+        loops: what `run` runs for a function with loops of JAX, whose plan has no steps.
     """
 
     __internal__ = (
         "sources", "keys", "outputs", "result", "others", "run", "target", "donated",
-        "donated_inputs", "plain", "replay",
+        "donated_inputs", "plain", "loops", "replay",
     )  # fmt: skip
 
     plan: Plan
@@ -106,6 +126,7 @@ class Captured(metaclass=Listed):
     donated: tuple[int, ...]
     donated_inputs: tuple[int, ...]
     plain: Plan
+    loops: LoopRecording | None = None
 
     def replay(self, polys: Sequence[Poly], values: Sequence[Any]) -> Any:
         """The function's result on the realized polynomials and the other leaves of a call.
@@ -128,6 +149,8 @@ class Captured(metaclass=Listed):
         else:
             made = self.run(inputs)
             others = self.others(values)
+        if self.loops is not None:
+            others = self.loops.with_arrays(others, made)
         specs = self.plan.output_specs
         results = (
             o if isinstance(o, Poly) else from_array(made[o], specs[o].ring, specs[o].domain)
@@ -137,12 +160,19 @@ class Captured(metaclass=Listed):
 
     @property
     def cost(self) -> Cost:
-        """Kernels, limb-NTTs, multiply-adds and bytes of one replay."""
+        """Kernels, limb-NTTs, multiply-adds and bytes of one replay.
+
+        Of loops of JAX a step counts as often as it runs, where that is known at capture.
+        """
+        if self.loops is not None:
+            return cost_of_steps(self.loops.steps, self.loops.programs)
         return cost_of(self.plan)
 
     @property
     def memory(self) -> MemoryReport:
-        """Planned memory of one replay, in bytes."""
+        """Planned memory of one replay, in bytes; with loops of JAX it is what XLA states."""
+        if self.loops is not None:
+            return self._loop_memory()
         return memory_of(self.plan)
 
     @property
@@ -168,7 +198,21 @@ class Captured(metaclass=Listed):
             trace: measured times, from `with ren.trace() as trace:` around some runs; None uses
                 the trace that is active, if one is.
         """
+        if self.loops is not None:
+            counts = self.loops.input_counts()
+            steps, programs = self.loops.steps, self.loops.programs
+            return explained(bytes_text(counts), steps, programs, self._loop_memory())
         return explain(self.plan, trace)
+
+    def _loop_memory(self) -> MemoryReport:
+        assert self.loops is not None and isinstance(self.run, LoopRunner)
+        _, (_, _, keys), (_, _, held), _ = self.loops.input_counts()
+        return memory_of_executable(self.run.compiled(), held, keys)
+
+    def _diagram(self) -> Diagram:
+        if self.loops is None:
+            return plan_diagram(self.plan)
+        return diagram(self.loops.steps, len(self.sources), len(self.plan.output_specs))
 
     def plot_memory(self, ax: Any = None) -> Any:
         """Draws the buffers that are live while each unit runs, stacked up to the planned peak.
@@ -181,21 +225,33 @@ class Captured(metaclass=Listed):
 
         Raises:
             MissingPackageError: matplotlib is not installed.
+            LoopError: the function has loops of JAX.
         """
+        if self.loops is not None:
+            raise LoopError(
+                "plot_memory() was called on a plan with a loop of JAX.",
+                "It runs as one executable of XLA, which has no units to draw.",
+                "Read plan.memory.",
+            )
         return plot_memory(self.plan, ax)
 
     def to_mermaid(self) -> str:
         """The units as a Mermaid flowchart, the values between them as arrows with their bytes."""
-        return mermaid(plan_diagram(self.plan))
+        return mermaid(self._diagram())
 
     def to_dot(self) -> str:
         """The same in the DOT language of Graphviz."""
-        return dot(plan_diagram(self.plan))
+        return dot(self._diagram())
 
     def _repr_html_(self) -> str:
+        if self.loops is not None:
+            return card(self.loops.steps, len(self.sources), len(self.outputs), self.cost)
         return plan_card(self.plan)
 
     def __repr__(self) -> str:
+        if self.loops is not None:
+            counts = len(self.sources), len(self.loops.steps), len(self.outputs)
+            return "<Plan: {} inputs, {} steps with loops, {} outputs>".format(*counts)
         return repr(self.plan)
 
 
@@ -236,19 +292,14 @@ def record(
     Raises:
         JitError: the result holds no polynomial.
     """
-    inputs = [_placeholder_for(p) for p in arguments.polys]
+    inputs = [placeholder_for(p) for p in arguments.polys]
     with realization.capturing():
         with all_missing_keys():
             result = take_apart(function(arguments.rebuild(iter(inputs), iter(others))))
-        if not result.polys:
-            raise JitError(
-                f"The captured function {name} returned no polynomial.",
-                "What is captured is the program of the polynomials returned.",
-                "Return a Poly or something that holds one; call it without ren.jit otherwise.",
-            )
+        check_result(result, name)
         roots = list(dict.fromkeys(p.node for p in result.polys if not p.is_constant))
         sink = realization.resolved(make(ops.SINK, roots))
-        once = _independent(sink, prune)
+        once = realization.independent(sink, prune)
         pruned = frozenset(node for node in once if node.serial > realization.capture_serial())
         return Recording(sink, inputs, once, pruned, roots, result)
 
@@ -279,7 +330,12 @@ def capture(
     target = place(polys, options.device, options.auto_device, visible_devices(), name)
     if target is not None:
         arguments = attrs.evolve(arguments, polys=moved(polys, target))
-    made = record(function, name, arguments, others, options.prune)
+    try:
+        made = record(function, name, arguments, others, options.prune)
+    except realization.LoopNeeded:
+        made = None
+    if made is None:
+        return _with_loops(function, name, arguments, others, options, donated, target)
     if options.show_graph:
         print(f"{name} captured:\n{made.sink}")
     with titled(f"{name}: computing once what depends on no argument"):
@@ -302,7 +358,9 @@ def capture(
     learnt = (partial(plan_digest, plan, XLA_FLAGS), default_store()) if is_auto else (None, None)
     run = runner(plan, options.tier, *learnt, name)
     keys = keys_of(plan, partial(array_at, target=within, auto=options.device is None))
-    sources, others_of = _sources(plan, made.inputs, keys), _reader(result.others)
+    on_host = any(not isinstance(i.arg, BufferArg) and i.arg.device == PYTHON for i in plan.inputs)
+    sources = _sources([i.arg for i in plan.inputs], made.inputs, keys, on_host)
+    others_of = _reader(result.others)
     return Captured(
         plan, sources, keys, outputs, result, others_of, run, target, donated, given, plain
     )
@@ -328,7 +386,8 @@ def _marked(plan: Plan, pruned: list[Node], name: str) -> Plan:
     return attrs.evolve(plan, inputs=tuple(inputs))
 
 
-def _placeholder_for(p: Poly) -> Poly:
+def placeholder_for(p: Poly) -> Poly:
+    """The polynomial that a captured function gets for an argument; a constant is itself."""
     if p.is_constant:
         return p
     node = p.node
@@ -337,14 +396,75 @@ def _placeholder_for(p: Poly) -> Poly:
     return from_node(placeholder(node.spec, PYTHON if p.device == PYTHON else None))
 
 
-def _sources(plan: Plan, inputs: list[Poly], keys: Sequence[Keys]) -> tuple[Source, ...]:
+def _with_loops(
+    function: Callable[[Any], Any],
+    name: str,
+    arguments: Structure,
+    others: Sequence[Any],
+    options: Options,
+    donated: tuple[int, ...],
+    target: Any,
+) -> Captured:
+    """The same of a function with loops of JAX; see `ren/capture/loops.py`."""
+    polys = arguments.polys
+    if any(isinstance(inner(value), SymbolicLength) for value in others):
+        raise LengthNeeded  # JAX compares the types of carries, and a length is a part of one
+    if options.tier == EAGER:
+        raise JitError(
+            f"{name} runs a loop of JAX under tier='eager'.",
+            "The NumPy reference interprets polynomials; JAX compiles its loops.",
+            "Take another tier, or write a loop of Python, which is unrolled.",
+        )
+    within = whole_at(divided_over(polys) if target is None else target)
+    at = partial(array_at, target=within, auto=options.device is None)
+    inputs = [placeholder_for(p) for p in polys]
+    pairs = zip(inputs, polys, strict=True)
+    arrays = {id(i.node.arg): p.limbs for i, p in pairs if not p.is_constant}
+
+    def place(source: Any) -> Any:
+        key = key_input_of(source)
+        array = arrays.get(id(source)) if key is None else at(key.sample)
+        array = at(source) if isinstance(source, jax.Array) else array
+        return array.sharding if array is not None and array.committed else None
+
+    structure = attrs.evolve(arguments, polys=inputs)
+    made = record_loops(function, name, structure, others, options.prune, place)
+    if options.show_graph:
+        print(f"{name} captured:\n{made}")
+    plan = _plan_of_loops(made)
+    keys, args = keys_of(plan, at), []
+    for given in made.inputs:
+        source = at(given.source) if isinstance(given.source, jax.Array) else given.source
+        args.append(given if isinstance(source, Symbolic) else source)
+    sources = _sources(args, inputs, keys)
+    return Captured(
+        plan, sources, keys, made.outputs, made.result, _reader(made.result.others),
+        LoopRunner(made, name), target, donated, (), plan, made,
+    )  # fmt: skip
+
+
+def _plan_of_loops(made: LoopRecording) -> Plan:
+    """Inputs and results of a traced program, as those of a plan without steps."""
+    args = [given.source for given in made.inputs]
+    nodes = [arg for arg in args if isinstance(arg, PlaceholderArg | ScalarArg)]
+    specs = [Spec(a.ring, a.domain, getattr(a, "batch", ())) for a in nodes]
+    inputs = tuple(Input(a, spec) for a, spec in zip(nodes, specs, strict=True))
+    return Plan(inputs, made.specs, lambda: Schedule((), ()))
+
+
+def _sources(
+    args: Sequence[Any], inputs: list[Poly], keys: Sequence[Keys], on_host: bool = False
+) -> tuple[Source, ...]:
     position: dict[Any, int] = {p.node.arg: i for i, p in enumerate(inputs)}
     position |= {key: i for i, key in enumerate(chain(*keys), len(inputs))}
-    on_host = any(not isinstance(i.arg, BufferArg) and i.arg.device == PYTHON for i in plan.inputs)
 
     def source(arg: Any) -> Source:
         if isinstance(arg, BufferArg):
             return lambda arrays, values, held=arg.array: held
+        if isinstance(arg, jax.Array):
+            return lambda arrays, values: arg
+        if isinstance(arg, TraceInput):
+            return lambda arrays, values: number_of(arg, values)
         if isinstance(arg, ScalarArg):
             device = PYTHON if on_host else None
             return lambda arrays, values: placed(_scalar_limbs(arg, values), device)
@@ -355,7 +475,7 @@ def _sources(plan: Plan, inputs: list[Poly], keys: Sequence[Keys]) -> tuple[Sour
             raise realization.symbolic_value()
         return lambda arrays, values, i=position[arg]: arrays[i]
 
-    return tuple(source(i.arg) for i in plan.inputs)
+    return tuple(map(source, args))
 
 
 def _scalar_limbs(arg: ScalarArg, values: Sequence[Any]) -> np.ndarray:
@@ -364,15 +484,12 @@ def _scalar_limbs(arg: ScalarArg, values: Sequence[Any]) -> np.ndarray:
     return np.array([[(value << 32) % m] for m in arg.ring.moduli], np.uint32)
 
 
-_WRAPPERS = (Length, Aside, KeyId)
-
-
 def _reader(leaves: Sequence[Any]) -> Callable[[Sequence[Any]], list[Any]]:
     """From the values of a call to the leaves of the result that are no polynomials."""
-    inner = [_inner(leaf) for leaf in leaves]
-    at = [i for i, value in enumerate(inner) if isinstance(value, Symbolic)]
-    known_of = evaluator([inner[i] for i in at])
-    wrappers = [type(leaves[i]) if type(leaves[i]) in _WRAPPERS else None for i in at]
+    found = [inner(leaf) for leaf in leaves]
+    at = [i for i, value in enumerate(found) if isinstance(value, Symbolic)]
+    known_of = evaluator([found[i] for i in at])
+    wrappers = [type(leaves[i]) if type(leaves[i]) in WRAPPERS else None for i in at]
     copied = [i for i, leaf in enumerate(leaves) if isinstance(leaf, np.ndarray)]
 
     def read(values: Sequence[Any]) -> list[Any]:
@@ -384,37 +501,3 @@ def _reader(leaves: Sequence[Any]) -> Callable[[Sequence[Any]], list[Any]]:
         return made
 
     return read
-
-
-def _inner(leaf: Any) -> Any:
-    if isinstance(leaf, Length):
-        return leaf.count
-    if isinstance(leaf, KeyId):
-        return leaf.known
-    return leaf.value if isinstance(leaf, Aside) else leaf
-
-
-def _independent(sink: Node, prune: bool) -> list[Node]:
-    """The outermost lazy nodes under `sink` that depend on no argument.
-
-    Without `prune` only those made before the current capture. Views of arrays are left in the
-    program: they cost nothing there, and an array of their own would.
-    """
-    depends: dict[Node, bool] = {}
-    found: list[Node] = []
-    for node in toposort(sink):
-        here = node.op in (ops.PLACEHOLDER, ops.SCALAR, ops.SINK)
-        here |= not prune and node.serial > realization.capture_serial()
-        depends[node] = here or any(depends[s] for s in node.src)
-        if depends[node]:
-            found += (_behind_views(s) for s in node.src if not depends[s])
-    computed = (node for node in found if node.op.kind not in (Kind.LEAF, Kind.CONSTANT))
-    return [node for node in dict.fromkeys(computed) if realization.reads_array(node)]
-
-
-def _behind_views(node: Node) -> Node:
-    while node.op is ops.BOUNDED or (
-        node.op is ops.TO_RING and is_subset(node.arg.ring.moduli, node.src[0].spec.ring.moduli)
-    ):
-        node = node.src[0]
-    return node

@@ -105,7 +105,7 @@ def _opened(value: Any) -> Opened | None:
     if hasattr(kind, "__ren_parts__"):
         parts, static = value.__ren_parts__()
         return parts, static, lambda parts: kind.__ren_whole__(parts, static)
-    if isinstance(value, Poly):
+    if isinstance(value, Poly | Symbolic):
         return None
     if isinstance(value, Iterator):
         raise JitError(

@@ -12,7 +12,8 @@ import jax
 import numpy as np
 
 from ren.capture.arguments import stand_ins, with_key_symbols
-from ren.capture.capture import Recording, record
+from ren.capture.capture import Recording, placeholder_for, record
+from ren.capture.loops import LoopRecording, record_loops
 from ren.capture.pytrees import take_apart
 from ren.core import op as ops
 from ren.core.errors import DomainError
@@ -29,6 +30,7 @@ from ren.lowering.runtime.planning import plan_from, source_of
 from ren.poly import Poly
 from ren.poly.checks import check_ring
 from ren.poly.poly import from_array, stood_for
+from ren.poly.realization import LoopNeeded
 from ren.poly.symbolic import Aside
 
 
@@ -75,7 +77,8 @@ def xpr(function: Callable[..., Any], *args: Any, **kwargs: Any) -> str:
             passed on.
 
     Returns:
-        `{ lambda closed-over ; arguments . let equations in (results) }`, then the rings.
+        `{ lambda closed-over ; arguments . let equations in (results) }`, then the rings. Of a
+        function with loops of JAX the loops in order, with the graph of each program in them.
 
     Raises:
         JitError: no polynomial among the results.
@@ -91,6 +94,8 @@ def xpr(function: Callable[..., Any], *args: Any, **kwargs: Any) -> str:
         R0: n=4, 1 limb, moduli=(17)
     """
     made = _recorded(function, args, kwargs)
+    if isinstance(made, LoopRecording):
+        return str(made)
     sink, stand_ins = _with_stand_ins(made)
     order = toposort(sink)[:-1]
     names = Names(order)
@@ -118,13 +123,17 @@ def stages(function: Callable[..., Any], *args: Any, **kwargs: Any) -> dict[str,
         "capture", then the name of each pass of the pipeline in order, to the graph after it. Then
         "kernels": the units of the plan, and what each distinct kernel computes. Then "explicit",
         the graph that native code is lowered from, and the steps to one native call:
-        "limb_program", "phases", "bytecode". Where there is none, "native" says why.
+        "limb_program", "phases", "bytecode". Where there is none, "native" says why. Of a function
+        with loops of JAX "capture", as `xpr` prints it, and "jaxpr", the program that XLA compiles.
 
     Raises:
         JitError: no polynomial among the results.
         DeviceError: operands on two devices.
     """
-    sink, _ = _with_stand_ins(_recorded(function, args, kwargs))
+    made = _recorded(function, args, kwargs)
+    if isinstance(made, LoopRecording):
+        return {"capture": str(made), "jaxpr": str(made.traced.jaxpr)}
+    sink, _ = _with_stand_ins(made)
     source, shown = source_of(sink), {"capture": print_graph(sink)}
     plan = plan_from(source)
     for step in PIPELINE:
@@ -134,7 +143,7 @@ def stages(function: Callable[..., Any], *args: Any, **kwargs: Any) -> dict[str,
     return {**shown, "kernels": _listing(plan), "explicit": explicit, **listing(source)}
 
 
-def _recorded(function: Callable[..., Any], args: Any, kwargs: Any) -> Recording:
+def _recorded(function: Callable[..., Any], args: Any, kwargs: Any) -> Recording | LoopRecording:
     name = getattr(function, "__qualname__", repr(function))
     is_leaf = lambda value: not isinstance(value, tuple | list | dict)  # noqa: E731
     for leaf in jax.tree.leaves((args, kwargs), is_leaf=is_leaf):
@@ -144,7 +153,13 @@ def _recorded(function: Callable[..., Any], args: Any, kwargs: Any) -> Recording
     arguments = attrs.evolve(arguments, polys=[stood_for(p) for p in arguments.polys])
     others = with_key_symbols(arguments.others, [""] * len(arguments.others))
     others = [_stood_for(other) for other in others]
-    return record(lambda given: function(*given[0], **given[1]), name, arguments, others)
+    call = lambda given: function(*given[0], **given[1])  # noqa: E731
+    try:
+        return record(call, name, arguments, others)
+    except LoopNeeded:
+        pass
+    arguments = attrs.evolve(arguments, polys=[placeholder_for(p) for p in arguments.polys])
+    return record_loops(call, name, arguments, others)
 
 
 def _stood_for(other: Any) -> Any:

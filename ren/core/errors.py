@@ -77,6 +77,10 @@ class JitError(RenError, ValueError):
     """`ren.jit` on a function without polynomials going in or coming out, or misused options."""
 
 
+class LoopError(RenError, TypeError):
+    """A loop of JAX inside `ren.jit` whose carry changes its type, or whose branches differ."""
+
+
 class SettingError(RenError, ValueError):
     """A value that a setting of `ren.config` cannot have."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import linecache
 import os
 import sys
-from types import FrameType
+from types import FrameType, TracebackType
 
 _LONGEST = 80  # characters of a line that are shown
 _PACKAGE = os.path.dirname(os.path.dirname(__file__)) + os.sep
@@ -22,6 +22,16 @@ def user_line() -> str:
     return "an unknown line" if frame is None else _place(frame)
 
 
+def user_line_of(traceback: TracebackType | None) -> str:
+    """`file:line` of the innermost such line that an exception went through."""
+    found = None
+    while traceback is not None:
+        if not _is_foreign(traceback.tb_frame.f_code.co_filename):
+            found = traceback
+        traceback = traceback.tb_next
+    return "an unknown line" if found is None else _place(found.tb_frame, found.tb_lineno)
+
+
 def user_source() -> str:
     """`file:line: text` of that caller; empty where there is none."""
     frame = user_frame()
@@ -29,6 +39,16 @@ def user_source() -> str:
         return ""
     text = linecache.getline(frame.f_code.co_filename, frame.f_lineno, frame.f_globals).strip()
     return f"{_place(frame)}: {text:.{_LONGEST}}" if text else _place(frame)
+
+
+def is_called_by(package: str) -> bool:
+    """True where a module of a package stands between this line and that caller."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and _is_foreign(frame.f_code.co_filename):
+        if frame.f_globals.get("__name__", "").startswith(package):
+            return True
+        frame = frame.f_back
+    return False
 
 
 def user_frame() -> FrameType | None:
@@ -39,9 +59,9 @@ def user_frame() -> FrameType | None:
     return frame
 
 
-def _place(frame: FrameType) -> str:
+def _place(frame: FrameType, line: int | None = None) -> str:
     name = frame.f_code.co_filename
-    return f"{_cell(name) or os.path.basename(name)}:{frame.f_lineno}"
+    return f"{_cell(name) or os.path.basename(name)}:{line or frame.f_lineno}"
 
 
 def _cell(filename: str) -> str:

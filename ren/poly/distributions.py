@@ -20,7 +20,7 @@ from ren.core.node import Node, buffer, placeholder
 from ren.core.ring import Domain, RingSpec
 from ren.core.spec import Spec
 from ren.core.user_frame import user_line
-from ren.lowering.devices.devices import is_tracing
+from ren.lowering.devices.trace_inputs import is_transforming
 from ren.lowering.runtime.host_arrays import placed
 from ren.poly.integers import as_coefficients, montgomery, to_limbs
 from ren.poly.realization import is_capturing
@@ -56,7 +56,7 @@ def draw(
 
     if seed is not None:
         return buffer(limbs(seed), ring, Domain.COEFF)
-    if is_tracing():
+    if is_transforming():
         raise RandomnessError(
             f"{user_line()} draws a random polynomial inside a JAX transformation.",
             "A draw made while tracing would be the same at every run and for every batch entry.",

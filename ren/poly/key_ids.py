@@ -19,6 +19,7 @@ import attrs
 from ren.core.errors import RenError
 from ren.core.spec import PlaceholderArg
 from ren.lowering.devices.devices import PYTHON, is_host
+from ren.lowering.devices.trace_inputs import trace_inputs
 from ren.lowering.plan.plan import Plan
 from ren.poly.realization import is_capturing, symbolic_value
 from ren.poly.symbolic import Needed, Symbolic, Unfit, UnfitPlaces, Values
@@ -89,7 +90,11 @@ class SymbolicKeyId(Symbolic):
         raise KeyIdNeeded if is_capturing() else symbolic_value()
 
     __add__ = __radd__ = __mul__ = __rmul__ = __len__ = __iter__ = __getitem__ = Symbolic._refused
-    __str__ = __format__ = __hash__ = Symbolic._refused  # type: ignore[assignment]
+    __str__ = __format__ = Symbolic._refused
+
+    def __hash__(self) -> int:
+        """The hash of the symbol in captures that JAX traces, whose types hold it."""
+        return self._refuse() if trace_inputs() is None else id(self)
 
     def __eq__(self, other: object) -> bool:
         """Compare ids: two symbols differ in all calls or in none; a str needs the id."""

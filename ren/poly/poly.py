@@ -22,6 +22,7 @@ from ren.core.user_frame import user_line
 from ren.lowering.backends.xla.jax_runtime import on_host
 from ren.lowering.devices.devices import TRACED, device_of, is_tracer, is_tracing, resolve_device
 from ren.lowering.devices.donation import check_not_donated
+from ren.lowering.devices.trace_inputs import trace_inputs, trace_token
 from ren.lowering.runtime.host_arrays import placed
 from ren.poly import checks, display, numpy_protocols, realization, serialization
 from ren.poly.checks import as_int, check_limbs, check_ring, no_division, no_parts
@@ -629,7 +630,7 @@ def realize_polys(polys: Sequence[Poly]) -> list[Poly]:
         check_not_donated(p._in_memory())
     # A polynomial that JAX made around a leaf is left as it is: the leaf may be a sentinel.
     lazy = [p for p in polys if not p._symbolic and p._node and p._node.op is not ops.BUFFER]
-    if realization.is_capturing():
+    if realization.is_capturing() and trace_inputs() is None:
         lazy = [p for p in lazy if not _made_contiguous(p)]
     traced: dict[int, Poly] = {}
     for p, node in zip(lazy, realization.realize_nodes([p.node for p in lazy]), strict=True):
@@ -681,10 +682,12 @@ def equal(a: Poly, b: Poly) -> bool:
 def _flatten(p: Poly) -> tuple[tuple[Any, ...], Any]:
     ring, domain = p._type
     if p._symbolic:
-        return (), (ring, domain, p.node.arg.value)
+        return (), (ring, domain, p.node.arg.value, None)
     if p._node is None:
         check_not_donated(p._leaf)
-    return (p.limbs if p._node else p._leaf,), (ring, domain, None)
+    elif p._node.op is not ops.BUFFER:
+        realization.check_loop()
+    return (p.limbs if p._node else p._leaf,), (ring, domain, None, trace_token())
 
 
 def _flatten_with_keys(p: Poly) -> tuple[tuple[tuple[Any, Any], ...], Any]:
@@ -694,7 +697,7 @@ def _flatten_with_keys(p: Poly) -> tuple[tuple[tuple[Any, Any], ...], Any]:
 
 def _unflatten(static: Any, leaves: Iterable[Any]) -> Poly:
     """Stores the leaf as it comes: JAX also passes sentinels, shapes and None."""
-    ring, domain, value = static
+    ring, domain, value, _ = static
     if value is not None:
         return from_node(const(value, ring, domain), symbolic=True)
     (leaf,) = leaves

@@ -1,6 +1,7 @@
 """Realization: lazy nodes become buffers, together, and what was computed is remembered.
 
-Functions that are captured stay lazy, and so do polynomials gathered from a structure.
+Functions that are captured stay lazy, and so do polynomials gathered from a structure. A capture
+that JAX traces reads its arguments as tracers; see `ren/capture/loops.py`.
 """
 
 from __future__ import annotations
@@ -8,20 +9,24 @@ from __future__ import annotations
 import threading
 import weakref
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 
 from ren.core import op as ops
-from ren.core.errors import DonatedBufferError, TracedValueError
-from ren.core.node import Node, Structure, buffer, next_serial, structure_of, toposort
+from ren.core.errors import DeviceError, DonatedBufferError, TracedValueError
+from ren.core.node import Node, Structure, buffer, make, next_serial, structure_of, toposort
+from ren.core.op import Kind
 from ren.core.rewrite import rewrite
-from ren.core.user_frame import user_line
+from ren.core.ring import Domain, is_subset
+from ren.core.user_frame import is_called_by, user_line
 from ren.lowering.devices import devices
 from ren.lowering.devices.devices import concretely, is_tracer
 from ren.lowering.devices.donation import check_not_donated, is_donated
+from ren.lowering.devices.trace_inputs import TraceInputs, trace_inputs, tracing
 from ren.lowering.runtime.planning import planned, run_planned
 
 
@@ -85,9 +90,12 @@ def capturing() -> AbstractContextManager[None]:
     return _mode(_since, next_serial())
 
 
-def not_capturing() -> AbstractContextManager[None]:
+@contextmanager
+def not_capturing() -> Iterator[None]:
     """Runs what is inside as if no capture were going on: for keys, which outlive the plan."""
-    return _mode(_since, None)
+    left = nullcontext() if trace_inputs() is None else concretely()
+    with _mode(_since, None), tracing(None), left:
+        yield
 
 
 def collecting() -> AbstractContextManager[None]:
@@ -137,6 +145,17 @@ def realize_nodes(nodes: Sequence[Node]) -> list[Node]:
             ended JAX transformation.
         DonatedBufferError: a node reads a buffer that was given away.
     """
+    inputs = trace_inputs()
+    if inputs is None:
+        return _realize_nodes(nodes)
+    found = {node: inputs.known(node) for node in nodes}  # JAX flattens a value several times
+    todo = [node for node, known in found.items() if known is None]
+    for node, made in zip(todo, _realize_nodes(_with_inputs(todo, inputs)), strict=True):
+        found[node] = inputs.keep(node, made)
+    return [found[node] for node in nodes]
+
+
+def _realize_nodes(nodes: Sequence[Node]) -> list[Node]:
     found = {node: known_buffer(node) for node in nodes}
     todo = [node for node, done in found.items() if done is None]
     if not todo:
@@ -167,6 +186,113 @@ def _structure(nodes: Sequence[Node]) -> Structure:
     return structure
 
 
+class LoopNeeded(BaseException):
+    """A loop of JAX asks for a symbolic value: the capture is to be repeated as a trace of JAX.
+
+    No Exception, so that a function's own handlers let it pass. Never seen outside.
+    """
+
+
+def check_loop() -> None:
+    """Repeat the capture as a trace where a loop of JAX asks for the value of an argument.
+
+    Raises:
+        LoopNeeded: this is a capture, JAX does not trace it, and a loop of JAX asks.
+    """
+    if is_capturing() and trace_inputs() is None and is_called_by(_LOOPS):
+        raise LoopNeeded
+
+
+_LOOPS = "jax._src.lax.control_flow"
+
+
+def _with_inputs(nodes: Sequence[Node], inputs: TraceInputs) -> list[Node]:
+    """The nodes of a capture that JAX traces, with a tracer in place of each input.
+
+    What depends on no argument is computed at once, and is an input that the plan holds.
+    """
+    made = [resolved(node) for node in nodes]
+    asked = [i for i, node in enumerate(made) if _is_symbolic(node)]
+    sink = make(ops.SINK, [made[i] for i in asked])
+    if once := independent(sink, inputs.prune):
+        sink = rewrite(sink, {}, dict(zip(once, _realize_nodes(once), strict=True)))
+    leaves = [n for n in toposort(sink) if n.op in _ARGUMENTS or _is_held(n)]
+    sink = rewrite(sink, {}, {leaf: _input(leaf, inputs) for leaf in leaves})
+    results = list(nodes)
+    for i, node in zip(asked, sink.src, strict=True):
+        results[i] = node
+    return results
+
+
+def _is_symbolic(node: Node) -> bool:
+    """True when a program reads an argument or a tracer."""
+    return any(n.op in _ARGUMENTS or _is_traced(n) for n in toposort(node))
+
+
+def _is_traced(node: Node) -> bool:
+    return node.op is ops.BUFFER and node.arg.traced
+
+
+def _is_held(node: Node) -> bool:
+    return node.op is ops.BUFFER and not node.arg.traced
+
+
+def _input(leaf: Node, inputs: TraceInputs) -> Node:
+    """The BUFFER of the tracer of an input."""
+    spec = leaf.spec
+    if leaf.op is ops.BUFFER:
+        check_not_donated(leaf.arg.array)
+        tracer = leaf.arg.array
+        if devices.is_host(tracer):
+            raise _on_host()
+        tracer = inputs.held(tracer)
+    elif leaf.op is ops.PLACEHOLDER:
+        if leaf.arg.device == devices.PYTHON:
+            raise _on_host()
+        tracer = inputs.tracer(leaf.arg, spec.shape, spec.dtype)
+    else:
+        tracer = inputs.tracer(leaf.arg, (spec.ring.limbs, 1), spec.dtype)
+        if spec.domain is Domain.NTT:
+            tracer = jnp.broadcast_to(tracer, spec.shape)
+        else:
+            tracer = jnp.pad(tracer, ((0, 0), (0, spec.ring.n - 1)))
+    return buffer(tracer, spec.ring, spec.domain, traced=True)
+
+
+def _on_host() -> DeviceError:
+    return DeviceError(
+        f"{user_line()} runs a loop of JAX on a polynomial of the python device.",
+        "JAX runs its loops on its own devices; the NumPy reference has none.",
+        "Move it, x.to('cpu'), or write a loop of Python, which is unrolled.",
+    )
+
+
+def independent(sink: Node, prune: bool) -> list[Node]:
+    """The outermost lazy nodes under `sink` that depend on no argument.
+
+    Without `prune` only those made before the current capture. Views of arrays are left in the
+    program: they cost nothing there, and an array of their own would.
+    """
+    depends: dict[Node, bool] = {}
+    found: list[Node] = []
+    for node in toposort(sink):
+        here = node.op in (*_ARGUMENTS, ops.SINK) or _is_traced(node)
+        here |= not prune and node.serial > capture_serial()
+        depends[node] = here or any(depends[s] for s in node.src)
+        if depends[node]:
+            found += (_behind_views(s) for s in node.src if not depends[s])
+    computed = (node for node in found if node.op.kind not in (Kind.LEAF, Kind.CONSTANT))
+    return [node for node in dict.fromkeys(computed) if reads_array(node)]
+
+
+def _behind_views(node: Node) -> Node:
+    while node.op is ops.BOUNDED or (
+        node.op is ops.TO_RING and is_subset(node.arg.ring.moduli, node.src[0].spec.ring.moduli)
+    ):
+        node = node.src[0]
+    return node
+
+
 def reads_array(node: Node) -> bool:
     """True when a node reads an array; a program of constants alone reads none."""
     stack, seen = [node], {node}
@@ -186,8 +312,8 @@ def symbolic_value() -> TracedValueError:
         f"{user_line()} asks for the value of a polynomial that is symbolic.",
         "Inside a function under ren.jit, arguments have no values while it is captured, and a "
         "polynomial made there means nothing after it.",
-        "Return the polynomial from the function, and ask for its value outside; write "
-        "jax.vmap(ren.jit(f)) and the like, not JAX's transformations inside of f.",
+        "Return the polynomial from the function, and ask for its value outside. Loops of jax.lax "
+        "may stand inside; for jax.vmap, jax.jit and the like write jax.vmap(ren.jit(f)).",
     )
 
 
@@ -202,9 +328,13 @@ def _leaked() -> TracedValueError:
 def compute(structure: Structure) -> list[Node]:
     """A BUFFER node for each root, computed as one program; nothing is remembered."""
     program = planned(structure)
+    scope = nullcontext()
+    if (traced := trace_inputs()) is not None and devices.is_tracing():
+        scope = jax.named_scope(traced.scope_of(program))
     inputs = [structure.leaves[i].arg.array for i in program.order]
     try:
-        arrays = run_planned(program, inputs)
+        with scope:
+            arrays = run_planned(program, inputs)
     except DonatedBufferError:
         # Given away by another thread: what came out of the map can be computed anew.
         again = _structure(structure.roots)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextvars import ContextVar
-from typing import Any, NoReturn
+from typing import Any, NoReturn, Self
 
 import attrs
 import jax
@@ -23,8 +23,9 @@ from ren.core.ring import Domain, RingSpec
 from ren.core.spec import ScalarArg, Spec
 from ren.core.user_frame import user_line
 from ren.lowering.devices.devices import is_spread, is_tracer
+from ren.lowering.devices.trace_inputs import trace_inputs
 from ren.lowering.runtime.host_arrays import placed
-from ren.poly.realization import is_capturing, symbolic_value
+from ren.poly.realization import check_loop, is_capturing, symbolic_value
 
 Values = Sequence[Any]
 
@@ -95,6 +96,11 @@ class Symbolic:
     """
 
     __slots__ = ("_encoded", "_read", "_serial", "name", "sample")
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Self:
+        """A `TracedSymbol` where JAX traces the capture."""
+        is_traced = cls is Symbolic and trace_inputs() is not None
+        return object.__new__(TracedSymbol if is_traced else cls)  # type: ignore[return-value]
 
     def __init__(self, sample: Any, read: Callable[[Values], Any], name: str) -> None:
         self.sample, self._read, self.name = sample, read, name
@@ -212,6 +218,7 @@ class Symbolic:
     @property
     def dtype(self) -> np.dtype:
         """The NumPy type of its elements."""
+        check_loop()
         return np.asarray(self.sample).dtype
 
     def __len__(self) -> int:
@@ -228,6 +235,7 @@ class Symbolic:
     # ---------------------------------------------------------------- what is refused
 
     def _refuse(self) -> NoReturn:
+        check_loop()
         raise TracedValueError(
             f"{user_line()} needs the value of the argument {self.name!r} while the function is "
             "captured.",
@@ -248,6 +256,8 @@ class Symbolic:
     def __getattr__(self, name: str) -> NoReturn:  # what its value would have
         if not name.startswith("_") and hasattr(self.sample, name):
             self._refuse()
+        if name == "__jax_array__":
+            check_loop()
         raise AttributeError(name, name=name, obj=self)
 
     def __format__(self, spec: str) -> str:
@@ -259,6 +269,55 @@ class Symbolic:
 
 
 _UFUNCS = {np.add: operator.add, np.subtract: operator.sub, np.multiply: operator.mul}
+
+
+class TracedSymbol(Symbolic):
+    """A symbol in a capture that JAX traces: where JAX takes it, it is an array of JAX.
+
+    Numbers of Python are weakly typed there, as without `ren.jit`.
+    """
+
+    __slots__ = ()
+
+    def __jax_array__(self) -> Any:
+        return traced(self)
+
+    @property
+    def aval(self) -> Any:
+        """The type that JAX gives to its value."""
+        return self.__jax_array__().aval
+
+    @property
+    def dtype(self) -> np.dtype:
+        """The type of its elements; that of JAX for a number."""
+        return super().dtype if self.is_array else self.aval.dtype
+
+    def _reflected(self, other: Any) -> Any:
+        return NotImplemented if is_tracer(other) else self._refuse()
+
+    __pow__ = __rpow__ = __truediv__ = __rtruediv__ = __floordiv__ = __rfloordiv__ = _reflected
+    __mod__ = __rmod__ = __eq__ = __ne__ = __lt__ = __le__ = __gt__ = __ge__ = _reflected  # type: ignore[assignment]
+    __and__ = __or__ = __xor__ = __lshift__ = __rshift__ = _reflected
+    __hash__ = Symbolic.__hash__
+
+
+def traced(value: Any) -> Any:
+    """The tracer of a symbol in a capture that JAX traces; anything else as it is."""
+    inputs = trace_inputs()
+    if inputs is None or not isinstance(value, Symbolic):
+        return value
+    sample = np.asarray(value.sample)
+    dtype = jax.dtypes.canonicalize_dtype(sample.dtype)
+    return inputs.tracer(value, sample.shape, dtype, type(value.sample) in _NUMBERS)
+
+
+def _parts(symbol: TracedSymbol) -> tuple[tuple[Any, ...], None]:
+    if trace_inputs() is None:
+        raise symbolic_value()
+    return (traced(symbol),), None
+
+
+jax.tree_util.register_pytree_node(TracedSymbol, _parts, lambda _, parts: parts[0])
 
 
 class Derived(Symbolic):
@@ -293,6 +352,8 @@ def derived(function: Callable[..., Any], *arguments: Any) -> Any:
     The samples are computed with too: for an `Aside` they are the values of the call that is
     captured.
     """
+    if trace_inputs() is not None and any(map(is_tracer, arguments)):
+        arguments = tuple(map(traced, arguments))
     for a in arguments:
         if isinstance(a, Symbolic):
             return Derived(function, arguments, a.name)

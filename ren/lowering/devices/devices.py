@@ -279,17 +279,17 @@ def with_divided_results(run: Callable[..., Any], inputs: Sequence[Any]) -> Any:
 # ------------------------------------------------------------------- traces of JAX
 
 
-def _state() -> Any:
+def trace_state() -> Any:
+    """State of JAX's tracing in this thread: equal while one trace is current."""
     return get_opaque_trace_state(convention="ren")
 
 
-# The state when nothing is traced; JAX compares states by the trace that is current.
-_UNTRACED = _state()
+_UNTRACED = trace_state()  # when nothing is traced
 
 
 def is_tracing() -> bool:
     """True inside `jax.jit`, `vmap`, `scan`, `cond`, `eval_shape` and the like, in this thread."""
-    return _state() != _UNTRACED
+    return trace_state() != _UNTRACED
 
 
 @contextmanager

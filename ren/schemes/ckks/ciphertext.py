@@ -15,7 +15,7 @@ from ren.poly import Poly
 from ren.poly.display import steady
 from ren.poly.key_ids import KeyId
 from ren.poly.poly import realize_polys
-from ren.poly.symbolic import Aside, Length
+from ren.poly.symbolic import Aside, Length, traced
 from ren.schemes.ckks.arithmetic import automatic as arithmetic
 from ren.schemes.ckks.arithmetic import evolve, rotation
 from ren.schemes.ckks.arithmetic import manual as explicit
@@ -435,7 +435,7 @@ def _flatten(x: Ciphertext) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
     if all(isinstance(p, Poly) and p._node is not None for p in polys):
         polys = tuple(realize_polys(polys))
     static = (x.level, x.layout.settled, x.key_id, x.params, x.own_scale, x.span, settings())
-    return (*polys, x.noise), static
+    return (*polys, traced(x.noise)), static
 
 
 def _unflatten(static: tuple[Any, ...], children: Any) -> Ciphertext:

@@ -17,6 +17,7 @@ from ren.core import html
 from ren.core.errors import MissingKeyError, OperandError, ParameterError, RandomnessError
 from ren.core.listed import Listed
 from ren.lowering.devices.devices import is_tracing
+from ren.lowering.devices.trace_inputs import is_transforming, trace_inputs
 from ren.poly import Poly
 from ren.poly.display import steady
 from ren.poly.key_ids import note_missing
@@ -145,7 +146,7 @@ class Context(metaclass=Listed):
             RandomnessError: inside a JAX transformation, where the noise of one encryption would
                 be used again at every run. Under `ren.jit` it is drawn anew at every replay.
         """
-        if is_tracing():
+        if is_transforming():
             raise RandomnessError(
                 "encrypt() was called inside a JAX transformation.",
                 "Its noise would be drawn once and used at every run.",
@@ -243,7 +244,7 @@ class Context(metaclass=Listed):
         """
         if (key := self._keys.galois.get(galois)) is not None:
             return key
-        if self._keys.secret is None or is_tracing():
+        if self._keys.secret is None or (is_tracing() and trace_inputs() is None):
             return self._without(galois, what)
         self._make_galois([galois])
         return self._keys.galois[galois]

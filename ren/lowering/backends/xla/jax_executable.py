@@ -20,6 +20,7 @@ from ren.lowering.backends.base import Call
 from ren.lowering.backends.xla.executables import Executables
 from ren.lowering.backends.xla.jax_runtime import check_not_forked
 from ren.lowering.devices.devices import Place, common_place, concretely, is_tracing, wide
+from ren.lowering.devices.trace_inputs import trace_inputs
 from ren.lowering.kernels.keeps_calls import apart
 from ren.lowering.program.graph import Program
 from ren.lowering.program.instructions import Arrays, Table
@@ -216,5 +217,7 @@ class JaxExecutable:
     def _dispatched(self, arrays: Sequence[Any]) -> Sequence[Any]:
         place = placement(arrays)
         tables = tuple(table_on(t, place) for t in self.tables)
+        if (inputs := trace_inputs()) is not None and is_tracing():
+            tables = tuple(tuple(map(inputs.held, table)) for table in tables)
         with wide():
             return self.functions.function(tables, *arrays)

@@ -235,6 +235,11 @@ def _options(device: Any) -> Any:
     )
 
 
+def compiler_options() -> dict[str, Any] | None:
+    """The compiler's options on JAX's default platform, where they are not its own."""
+    return _chosen(jax.default_backend())
+
+
 def _chosen(platform: str) -> dict[str, Any] | None:
     """The compiler's options for a platform, where they are not its own."""
     return dict(_FOR_CPU) if platform == "cpu" else None

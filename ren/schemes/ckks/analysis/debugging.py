@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from ren.core.errors import ContextError, PrecisionError, TracedValueError
 from ren.core.user_frame import user_line
-from ren.lowering.devices.devices import is_tracing
+from ren.lowering.devices.trace_inputs import is_transforming
 from ren.poly import Poly
 from ren.poly.realization import inlining, symbolic_value
 from ren.schemes.ckks.arithmetic.argument_checks import check_function
@@ -103,7 +103,7 @@ class _Watching:
         """Compares the result of an operation with that of its shadow."""
         if result in self._shadows:
             return
-        if is_tracing():
+        if is_transforming():
             raise TracedValueError(
                 f"{user_line()} computes on ciphertexts inside a JAX transformation under debug().",
                 "There, they have no values that could be compared.",

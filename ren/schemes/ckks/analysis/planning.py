@@ -23,7 +23,7 @@ from ren.capture.capture import Recording, record
 from ren.capture.pytrees import take_apart
 from ren.config import config
 from ren.core import html
-from ren.core.errors import DepthError, ParameterError
+from ren.core.errors import DepthError, LoopError, ParameterError
 from ren.core.ring import Domain
 from ren.core.spec import Spec
 from ren.core.text_table import columns, duration, size
@@ -36,7 +36,7 @@ from ren.lowering.runtime.host_arrays import placed
 from ren.lowering.runtime.planning import plan_of
 from ren.poly import Poly
 from ren.poly.poly import from_array
-from ren.poly.realization import is_capturing
+from ren.poly.realization import LoopNeeded, is_capturing
 from ren.schemes.ckks.arithmetic.argument_checks import as_bound, check_function
 from ren.schemes.ckks.ciphertext import Ciphertext
 from ren.schemes.ckks.context import Context
@@ -308,7 +308,14 @@ def _recorded(
     arguments = take_apart(given)
     name = getattr(function, "__qualname__", repr(function))
     with trial, collecting_bits() as bits:
-        program = record(lambda given: function(*given), name, arguments, arguments.others)
+        try:
+            program = record(lambda given: function(*given), name, arguments, arguments.others)
+        except LoopNeeded:
+            raise LoopError(
+                f"ren.plan() got {name}, which runs a loop of JAX.",
+                "Planning follows bounds and levels from step to step.",
+                "Plan a body alone, or with a loop of Python; the depth is that of all steps.",
+            ) from None
     needed = min(math.ceil(max(bits, default=0) + 0.01), INTEGER_BITS[-1])
     return program, keys, needed
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from ren.core.errors import TransparentWarning
 from ren.core.user_frame import user_line
+from ren.lowering.devices.devices import is_tracer
 from ren.poly.poly import is_zero_program
 from ren.poly.symbolic import Symbolic, derived, is_sampling
 from ren.schemes.ckks.encoding.ciphertext_data import CiphertextData, CiphertextT
@@ -201,7 +202,7 @@ def told_if_zero(
     A factor that is not a symbol is known now, and shows in the program. It is encoded at `scale`.
     `check` is called with the factor of each call first.
     """
-    if not isinstance(factor, Symbolic) or in_circuit():
+    if not isinstance(factor, Symbolic) or in_circuit() or is_tracer(noise):
         return noise
     return derived(functools.partial(_told_if_zero, scale, name, check), noise, factor)
 

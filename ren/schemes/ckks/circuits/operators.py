@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import numbers
 import operator
 from collections.abc import Callable
@@ -13,7 +14,8 @@ import jax
 import numpy as np
 
 from ren.core.errors import OperandError
-from ren.lowering.devices.devices import is_tracer, is_tracing
+from ren.lowering.devices.devices import is_tracer
+from ren.lowering.devices.trace_inputs import is_transforming
 from ren.lowering.kernels import embedding
 from ren.poly.batching import traced_array
 from ren.poly.symbolic import Symbolic, as_symbol
@@ -143,7 +145,7 @@ def _plus_number(mode: Automatic, x: CiphertextT, value: Any) -> CiphertextT:
     A sum with a number leaves it in all slots, which costs least. The type of the result then
     differs, and the carry of a `lax.scan` keeps to one type.
     """
-    is_traced = mode is AUTOMATIC and is_tracing() and not in_circuit()
+    is_traced = mode is AUTOMATIC and is_transforming() and not in_circuit()
     if is_traced and x.layout.tail.is_zero and not fills_slots(x):
         shape = x.layout.shape or (known_length(x) or 0,)
         values = _full(value, (*shape, 1) if is_columns(x) else shape)
@@ -154,6 +156,8 @@ def _plus_number(mode: Automatic, x: CiphertextT, value: Any) -> CiphertextT:
 
 
 def _full(value: Any, shape: tuple[int, ...]) -> Any:
+    if isinstance(value, Symbolic):
+        return value.map(functools.partial(np.full, shape))
     return embedding.filled(value, shape) if is_tracer(value) else np.full(shape, value)
 
 

@@ -35,7 +35,6 @@ add sqrt(N) a_k there: see `of_rotations`.
 
 The bound of the error in a slot is offset + 6.5 sqrt(V). Variances are those of the modulus of a
 complex slot; `sigmas` has those of the sources.
-
 Unknown noise is NaN throughout, and NaN propagates. Noise is unknown for programs planned without
 data, for approximations outside of their interval, and beyond 2^60.
 
@@ -291,14 +290,16 @@ def scaled(a: Noise, factor: Any, is_public: bool = True) -> Noise:
 
     Where it is not `is_public`, the power of two above stands for its modulus.
     """
-    return derived(partial(_scaled, is_public), on_host(a), factor)
-
-
-def _scaled(is_public: bool, a: Noise, factor: Any) -> Noise:
     if is_tracer(factor):
-        return _limited(a * embedding.public_bound(embedding.largest(factor), 1.0))
+        size = embedding.public_bound(embedding.largest(factor), 1.0)
+    else:
+        size = derived(partial(_size, is_public), factor)
+    return derived(lambda a, size: _limited(a * size), on_host(a), size)
+
+
+def _size(is_public: bool, factor: Any) -> np.float32:
     size = min(abs(factor), 2 * LARGEST)
-    return _limited(a * np.float32(size if is_public or not size else public_bound(size)))
+    return np.float32(size if is_public or not size else public_bound(size))
 
 
 def with_source(a: Noise, sigma: float, of: Noise | None = None) -> Noise:

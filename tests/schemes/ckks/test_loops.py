@@ -1,0 +1,132 @@
+"""Loops of jax.lax over ciphertexts inside ren.jit: the unrolled loop, and the clear result."""
+
+from __future__ import annotations
+
+import jax
+import numpy as np
+import pytest
+from jax import lax
+
+import ren
+from ren.core.errors import LoopError, RandomnessError
+from ren.schemes import ckks
+
+STEPS = 4
+HALF = np.full(8, 0.5)
+WEIGHTS = np.linspace(-1.0, 1.0, 8)
+INPUTS = np.random.default_rng(0).uniform(-1, 1, (STEPS, 8))
+
+
+@pytest.fixture(scope="module")
+def owners():
+    """Two tenants at n = 2^6, insecure: what is tested does not depend on the degree."""
+    params = ckks.Parameters.for_depth(3, n=1 << 6, security=None)
+    return [ckks.context(params=params) for _ in range(2)]
+
+
+def cell(h, x):
+    """A gate that the input opens, times a candidate; the state keeps its level."""
+    h = h + (HALF + 0.25 * x) * (WEIGHTS * x.rotate(1))
+    return h, h
+
+
+@ren.jit
+def recurrent(h, xs):
+    return lax.scan(cell, h.drop_to(1), xs)
+
+
+def clear() -> np.ndarray:
+    turned = np.roll(np.pad(INPUTS, ((0, 0), (0, 24))), -1, axis=1)[:, :8]
+    return np.cumsum((0.5 + 0.25 * INPUTS) * WEIGHTS * turned, axis=0)
+
+
+def limbs(x) -> list[np.ndarray]:
+    return [np.asarray(p.ntt().limbs) for p in x.polys]
+
+
+def same(a, b) -> bool:
+    return a.level == b.level and all(map(np.array_equal, limbs(a), limbs(b)))
+
+
+def test_a_cell_by_scan_for_two_owners(owners) -> None:
+    recurrent.clear()
+    for ctx in owners:
+        xs, h = ctx.encrypt(INPUTS, pack="rows"), ctx.encrypt(np.zeros(8))
+        last, states = recurrent(h, xs)
+        assert np.abs(states.decrypt() - clear()).max() < 1e-6
+        eager, trail = lax.scan(cell, h.drop_to(1), xs)
+        assert same(last, eager) and same(states, trail)
+        state = h.drop_to(1)
+        for x in ckks.unstack(xs):
+            state = cell(state, x)[0].realize()
+        assert same(last, state)
+        assert np.allclose(last.noise, state.noise, rtol=1e-4)
+    assert recurrent.cache_info().plans == 1
+    assert "loop, 4 steps" in recurrent.plans[0].explain()
+    assert "keys, read at each call" in recurrent.plans[0].explain()
+
+
+def test_numbers_and_flags_that_are_arguments(owners) -> None:
+    ctx = owners[0]
+    x, v = ctx.encrypt(INPUTS[0]), INPUTS[0]
+
+    @ren.jit
+    def f(x, steps, scale, offset, w, flag):
+        x = lax.fori_loop(0, steps, lambda i, c: c * scale + offset - w + i, x)
+        return lax.cond(flag, lambda c: c + c, lambda c: -c, x)
+
+    for steps, scale, offset, flag in ((3, 2, 0.5, True), (1, -1, 0.25, False), (0, 1, 0.5, True)):
+        want = v
+        for i in range(steps):
+            want = want * scale + offset - WEIGHTS + i
+        want = 2 * want if flag else -want
+        assert np.abs(f(x, steps, scale, offset, WEIGHTS, flag).decrypt() - want).max() < 1e-6
+    assert f.cache_info().misses == 1
+
+
+def test_encryption_before_a_loop_and_lengths(owners) -> None:
+    ctx = owners[0]
+
+    @ren.jit
+    def f(x, values):
+        e = ctx.encrypt(values)
+        return lax.fori_loop(0, 2, lambda i, c: c + e, x)
+
+    for count in (4, 8):
+        x = ctx.encrypt(INPUTS[0][:count])
+        first, second = (f(x, INPUTS[1][:count]) for _ in range(2))
+        for got in (first, second):
+            assert np.abs(got.decrypt() - (INPUTS[0] + 2 * INPUTS[1])[:count]).max() < 1e-6
+        assert not same(first, second)
+    assert f.cache_info().plans == 2
+
+
+def test_within_a_server_that_is_active(owners) -> None:
+    ctx = owners[0]
+    xs, h = ctx.encrypt(INPUTS, pack="rows"), ctx.encrypt(np.zeros(8))
+    ctx.rotation_keys(1)
+    with ctx.server():
+        last, _ = recurrent(h, xs)
+    assert np.abs(last.decrypt() - clear()[-1]).max() < 1e-6
+
+
+def test_vmap_around_and_jit_within(owners) -> None:
+    ctx = owners[0]
+    xs = ctx.encrypt(INPUTS, pack="rows")
+    doubled = ren.jit(lambda x: lax.fori_loop(0, 2, lambda i, c: c + c.rotate(0), x))
+    assert np.abs(jax.vmap(doubled)(xs).decrypt() - 4 * INPUTS).max() < 1e-6
+    assert np.abs(ren.jit(lambda x: doubled(x) + 1)(xs).decrypt() - 4 * INPUTS - 1).max() < 1e-6
+
+
+def test_what_raises(owners) -> None:
+    ctx = owners[0]
+    x, y = (ctx.encrypt(v) for v in INPUTS[:2])
+    with pytest.raises(LoopError, match="level 3 and 2") as raised:
+        ren.jit(lambda x, y: lax.fori_loop(0, 2, lambda i, c: c * y, x))(x, y)
+    assert "loop_carry[1]" in raised.value.given and "unrolled" in raised.value.do
+    with pytest.raises(LoopError, match="zeros and leftovers"):
+        ren.jit(lambda x, y: lax.fori_loop(0, 2, lambda i, c: c + y.sum(), x))(x, y)
+    with pytest.raises(RandomnessError, match="Encrypt outside"):
+        ren.jit(lambda x: lax.fori_loop(0, 2, lambda i, c: c + ctx.encrypt([1.0]), x))(x)
+    with pytest.raises(LoopError, match=r"Plan a body alone"):
+        ren.plan(lambda x: lax.fori_loop(0, 2, lambda i, c: c + c, x), ckks.spec(8))

@@ -1,0 +1,241 @@
+"""Loops of jax.lax inside ren.jit: polynomials against big integers and the unrolled loop."""
+
+from __future__ import annotations
+
+import pickle
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import lax
+
+import ren
+from ren import Poly, RingSpec
+from ren.core.errors import DonatedBufferError
+from tests import oracle
+
+RING = RingSpec(n=8, moduli=(17, 97))
+Q = 17 * 97
+RNG = np.random.default_rng(0)
+X, A, B = (Poly(RNG.integers(0, Q, 8), RING).ntt().realize() for _ in range(3))
+ROWS = Poly(RNG.integers(0, Q, (3, 8)), RING).ntt().realize()
+
+
+def same(got, want) -> bool:
+    """Equal structure and leaves, bit for bit."""
+    got, want = jax.tree.flatten(got), jax.tree.flatten(want)
+    pairs = zip(got[0], want[0], strict=True)
+    return got[1] == want[1] and all(np.array_equal(g, w) for g, w in pairs)
+
+
+def affine(x: Poly, a: Poly, b: Poly, steps: int) -> Poly:
+    return lax.fori_loop(0, steps, lambda i, x: x * a + b, x)
+
+
+def unrolled(x: Poly, a: Poly, b: Poly, steps: int) -> Poly:
+    for _ in range(steps):
+        x = x * a + b
+    return x
+
+
+def test_a_loop_is_the_unrolled_loop() -> None:
+    jitted = ren.jit(affine)
+    x, a, b = (p.tolist() for p in (X, A, B))
+    for steps in range(5):
+        got = jitted(X, A, B, steps)
+        assert got.tolist() == x
+        assert same(got, unrolled(X, A, B, steps).realize())
+        x = oracle.add(oracle.mul(x, a, Q), b, Q)
+    assert same(jitted(B, X, A, 2), unrolled(B, X, A, 2))
+    assert jitted.cache_info()[:3] == (5, 1, 1)
+
+
+@pytest.mark.parametrize("native", ["auto", False])
+def test_native_bodies(native) -> None:
+    """From degree 4096 on a transform is native code, also in a loop."""
+    ring = RingSpec(n=4096, moduli=(40961, 65537))
+    x, a = (Poly.uniform(ring, seed=seed) for seed in (b"x", b"a"))
+    body = lambda x: (x * a).intt() + 1  # noqa: E731
+    with ren.config.update(native=native):
+        got = ren.jit(lambda x: lax.fori_loop(0, 3, lambda i, x: body(x), x))(x)
+        assert ren.equal(got, body(body(body(x))))
+
+
+LOOPS = {
+    "static": lambda x, k: affine(x, A, B, 3),
+    "from": lambda x, k: lax.fori_loop(1, k + 1, lambda i, x: x * A + B, x),
+    "numbers": lambda x, k: lax.fori_loop(0, 3, lambda i, x: x * k + 10**20 * k, x),
+    "scan": lambda x, k: lax.scan(lambda c, y: (c * y, c + y), x, ROWS),
+    "scan of an array": lambda x, k: lax.scan(lambda c, i: (c * A, i * 2), x, k * np.arange(3)),
+    "while": lambda x, k: lax.while_loop(
+        lambda c: c[0] < k, lambda c: (c[0] + 1, c[1] * A), (0, x)
+    ),
+    "while of a carry": lambda x, k: lax.while_loop(
+        lambda c: c[0] < c[1], lambda c: (c[0] + 1, c[1], c[2] * A), (0, k, x)
+    ),
+    "switch": lambda x, k: lax.switch(k, [lambda p: p, lambda p: p + A, lambda p: p * A], x),
+    "map": lambda x, k: lax.map(lambda y: y * x - k, ROWS),
+    "nested": lambda x, k: lax.fori_loop(
+        0, 3, lambda i, x: lax.fori_loop(0, k, lambda j, y: y * A + x, x) + B, x
+    ),
+    "branch in a loop": lambda x, k: lax.fori_loop(
+        0, 3, lambda i, x: lax.cond(i % 2 == 0, lambda p: p * A, lambda p: p - x, x), x
+    ),
+    "two loops": lambda x, k: affine(affine(x, A, B, k).rotate(1) * 2, B, A, 2),
+    "a result beside": lambda x, k: (affine(x, A, B, 2), k * 2, {"k": k}),
+    "coefficients": lambda x, k: affine(x, A, B, 2) * Poly(k * np.arange(8), RING),
+    "jit inside": lambda x, k: ren.jit(affine)(x, A, B, k),
+    "vmap in a body": lambda x, k: lax.fori_loop(
+        0, 2, lambda i, c: jax.vmap(lambda p: p * A)(c), ROWS
+    ) + x,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("loop", LOOPS.values(), ids=list(LOOPS))
+def test_loops_are_as_without_jit(loop) -> None:
+    jitted = ren.jit(loop)
+    for k in (2, 0):
+        assert same(jitted(X, k), loop(X, k)), k
+    assert same(ren.djit(loop)(X, 2), loop(X, 2))
+    assert jitted.cache_info().misses == 1
+
+
+def test_both_branches_of_a_flag_that_is_an_argument() -> None:
+    jitted = ren.jit(lambda x, flag: lax.cond(flag, lambda: x * A, lambda: x + B))
+    assert same(jitted(X, True), X * A)
+    assert same(jitted(X, False), X + B)
+    assert jitted.cache_info().misses == 1
+
+
+def test_loops_under_transformations_and_batches() -> None:
+    jitted = ren.jit(affine)
+    want = unrolled(ROWS, A, B, 2)
+    assert ren.equal(jitted(ROWS, A, B, 2), want)
+    assert ren.equal(jax.vmap(lambda x: jitted(x, A, B, 2))(ROWS), want)
+    assert ren.equal(jax.jit(lambda x: jitted(x, A, B, 2))(ROWS), want)
+    with ren.config.update(jit=False):
+        assert ren.equal(jitted(ROWS, A, B, 2), want)
+
+
+def test_draws_before_a_loop_are_fresh_at_each_replay() -> None:
+    @ren.jit
+    def noisy(x: Poly) -> tuple[Poly, Poly]:
+        e = Poly.uniform(RING)
+        return lax.fori_loop(0, 2, lambda i, x: x + e, x), e
+
+    (first, e), (second, f) = noisy(X), noisy(X)
+    assert not ren.equal(e, f)
+    assert ren.equal(first, X + e + e) and ren.equal(second, X + f + f)
+    assert noisy.cache_info().misses == 1
+
+
+def test_a_body_that_jax_remembers_reads_the_arguments_of_each_call() -> None:
+    """The traces of one body by several captures have nothing in common."""
+    held = {}
+
+    def body(c, _):
+        return c * held["a"], None
+
+    def scanned(x: Poly, a: Poly) -> Poly:
+        held["a"] = a
+        return lax.scan(body, x, None, length=2)[0]
+
+    jitted = ren.jit(scanned)
+    for a in (A, B):
+        jitted.clear()
+        assert ren.equal(jitted(X, a), X * a * a)
+        assert ren.equal(jitted(X, X), X * X * X)
+
+
+def test_options() -> None:
+    want = unrolled(X, A * A, B, 2)
+    function = lambda x: lax.fori_loop(0, 2, lambda i, x: x * (A * A) + B, x)  # noqa: E731
+    for options in ({"prune": True}, {"tier": "graph"}, {"tier": "units"}, {"device": "cpu"}):
+        assert ren.equal(ren.jit(**options)(function)(X), want)
+    static = ren.jit(static_argnames="steps")(affine)
+    assert ren.equal(static(X, A, B, steps=2), unrolled(X, A, B, 2))
+    given = jax.tree.map(jnp.copy, X)
+    donating = ren.jit(donate_argnames="x")(function)
+    assert ren.equal(donating(given), want)
+    with pytest.raises(DonatedBufferError):
+        given.tolist()
+
+
+def test_a_lazy_polynomial_that_is_closed_over_is_computed_once() -> None:
+    lazy = A * B + 1
+    jitted = ren.jit(lambda x: lax.fori_loop(0, 2, lambda i, x: x * lazy, x))
+    assert ren.equal(jitted(X), X * lazy * lazy)
+    steps = jitted.plans[0].explain().splitlines()
+    assert [line.split(":")[-1].split()[0] for line in steps if "program" in line] == ["MUL"]
+
+
+def test_reports(capsys) -> None:
+    jitted = ren.jit(show_graph=True)(affine)
+    jitted(X, A, B, 3)
+    plan = jitted.plans[0]
+    assert "MUL ADD" in capsys.readouterr().out
+    assert "loop, as many steps as the call says\n  program 0: MUL ADD" in plan.explain()
+    assert "one executable of XLA" in plan.explain()
+    assert plan.memory.output_bytes == 64 and plan.memory.input_bytes >= 3 * 64
+    assert "program 0" in plan.to_mermaid() and "program 0" in plan.to_dot()
+    assert "program 0" in plan._repr_html_() and "steps with loops" in repr(plan)
+    assert plan.telemetry.tier == "graph" and plan.wait()
+    fixed = ren.jit(lambda x: affine(x, A, B, 10))
+    fixed(X)
+    assert fixed.plans[0].cost.multiply_adds == 10 * plan.cost.multiply_adds > 0
+    assert "loop, 10 steps" in ren.xpr(lambda x: affine(x, A, B, 10), X)
+    assert "length=3" in ren.stages(affine, X, A, B, 3)["jaxpr"]
+    with ren.trace() as trace:
+        jitted(X, A, B, 3)
+    assert [record.name for record in trace.records] == ["loops of affine"]
+    with pytest.raises(ren.RenError, match=r"Read plan\.memory"):
+        plan.plot_memory()
+
+
+def test_a_function_with_loops_is_pickled() -> None:
+    jitted = pickle.loads(pickle.dumps(JITTED))
+    assert ren.equal(jitted(X, A, B, 2), unrolled(X, A, B, 2))
+
+
+JITTED = ren.jit(affine)
+
+CHANGES = {
+    "domain": (lambda i, x: x.ntt() * 1, "domain COEFF and NTT", r"x\.ntt\(\)"),
+    "ring": (lambda i, x: x.to_ring(RingSpec(n=8, moduli=(17,))), "ring RingSpec", "to_ring"),
+    "batch": (lambda i, x: x * ROWS.intt().ntt().intt(), "uint32", "batch axes"),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES.values(), ids=list(CHANGES))
+def test_a_carry_that_changes_its_type(change) -> None:
+    body, what, remedy = change
+    start = X.intt() if what.startswith("domain") else X
+    with pytest.raises(ren.errors.LoopError, match=what) as raised:
+        ren.jit(lambda x: lax.fori_loop(0, 2, body, x))(start)
+    assert "test_jit_loops.py" in raised.value.given
+    assert raised.match(remedy)
+
+
+def test_what_raises() -> None:
+    zero = ren.jit(lambda x: lax.fori_loop(0, 2, lambda i, c: c + x, Poly.zeros(RING).ntt()))
+    with pytest.raises(ren.errors.LoopError, match=r"contiguous\(\)"):
+        zero(X)
+    with pytest.raises(ren.errors.LoopError, match="branches differ: domain NTT and COEFF"):
+        ren.jit(lambda x: lax.cond(True, lambda p: p, lambda p: p.intt(), x))(X)
+    with pytest.raises(ren.errors.LoopError, match="JAX counts with int32"):
+        ren.jit(affine)(X, A, B, 10**20)
+    with pytest.raises(ren.errors.RandomnessError, match="Draw outside"):
+        ren.jit(lambda x: lax.fori_loop(0, 2, lambda i, c: c + Poly.uniform(RING), x))(X)
+    with pytest.raises(ren.errors.JitError, match="tier='eager'"):
+        ren.jit(tier="eager")(affine)(X, A, B, 2)
+    with pytest.raises(ren.errors.DeviceError, match=r"x\.to\('cpu'\)"):
+        ren.jit(device="python")(affine)(X, A, B, 2)
+    with pytest.raises(ren.errors.JitError, match="returned no polynomial"):
+        ren.jit(only)(X)
+
+
+def only(x: Poly) -> int:
+    """No polynomial, after a loop."""
+    affine(x, A, B, 2)
+    return 3
