@@ -422,9 +422,11 @@ def _with_loops(
     arrays = {id(i.node.arg): p.limbs for i, p in pairs if not p.is_constant}
 
     def place(source: Any) -> Any:
-        key = key_input_of(source)
-        array = arrays.get(id(source)) if key is None else at(key.sample)
-        array = at(source) if isinstance(source, jax.Array) else array
+        if id(source) not in arrays and (key := key_input_of(source)) is not None:
+            arrays[id(source)] = at(key.sample)
+        elif isinstance(source, jax.Array):
+            arrays[id(source)] = at(source)
+        array = arrays.get(id(source))
         return array.sharding if array is not None and array.committed else None
 
     structure = attrs.evolve(arguments, polys=inputs)
@@ -434,8 +436,9 @@ def _with_loops(
     plan = _plan_of_loops(made)
     keys, args = keys_of(plan, at), []
     for given in made.inputs:
-        source = at(given.source) if isinstance(given.source, jax.Array) else given.source
-        args.append(given if isinstance(source, Symbolic) else source)
+        source = given.source
+        held = arrays[id(source)] if isinstance(source, jax.Array) else source
+        args.append(given if isinstance(source, Symbolic) else held)
     sources = _sources(args, inputs, keys)
     return Captured(
         plan, sources, keys, made.outputs, made.result, _reader(made.result.others),

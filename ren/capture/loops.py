@@ -37,6 +37,7 @@ from ren.lowering.devices.devices import is_tracer
 from ren.lowering.devices.donation import check_not_donated
 from ren.lowering.devices.trace_inputs import TraceInput, TraceInputs, tracing
 from ren.lowering.plan.partition import GRAPH
+from ren.lowering.runtime.runner import check_one_device
 from ren.lowering.runtime.trace import active_trace
 from ren.lowering.storage.telemetry import Telemetry, TierReport
 from ren.poly import Poly, realization
@@ -133,11 +134,17 @@ def record_loops(
         made.clear()
         try:
             types = [given.type for given in declared]
-            traced = jax.jit(lambda *t: program(*t)).trace(*types)
+            with jax.disable_jit(False):
+                traced = jax.jit(lambda *t: program(*t)).trace(*types)
+        except RenError:
+            raise
         except TypeError as error:
-            if isinstance(error, RenError):
+            if (told := _mismatch(error)) is None:
                 raise
-            raise _mismatch(error) from error
+            raise told from error
+        except ValueError as error:
+            check_one_device(error)
+            raise
         inputs, (result, polys, arrays) = made[-1]
         if inputs.is_complete:
             break
@@ -238,14 +245,30 @@ class LoopRunner:
         return f"loops of {self._name}"
 
     def __call__(self, inputs: Sequence[Any]) -> tuple[Any, ...]:
-        """The results: limb arrays, then the arrays among the other leaves."""
+        """The results: limb arrays, then the arrays among the other leaves.
+
+        Raises:
+            DonatedBufferError: an input was given away before.
+            DeviceError: the arrays are on several devices.
+        """
         check_not_forked()
-        check_not_donated(*inputs)
-        run, trace = self.compiled(), active_trace.get()
+        trace = active_trace.get()
         self._calls += 1
-        if trace is None:
+        try:
+            if trace is None:
+                return self._run(inputs)
+            return tuple(trace.timed(self, inputs, lambda: self._run(inputs)))
+        except (RuntimeError, ValueError) as error:
+            check_not_donated(*inputs)
+            check_one_device(error)
+            raise
+
+    def _run(self, inputs: Sequence[Any]) -> tuple[Any, ...]:
+        run = self._compiled or self.compiled()
+        if not jax.config.jax_disable_jit:  # pyright: ignore[reportAttributeAccessIssue]
             return tuple(run(*inputs))
-        return tuple(trace.timed(self, inputs, lambda: run(*inputs)))
+        with jax.disable_jit(False):
+            return tuple(run(*inputs))
 
     def compiled(self) -> Any:
         """The `jax.stages.Compiled`."""
@@ -278,11 +301,11 @@ _SHAPES = re.compile(r"has type (\w+\[.*?\]).*? has type (\w+\[.*?\])", re.DOTAL
 _DIFFERENT = "they differ"
 
 
-def _mismatch(error: TypeError) -> Exception:
-    """The error of JAX about types that do not agree, in words of polynomials; others as are."""
+def _mismatch(error: TypeError) -> LoopError | None:
+    """The error of JAX about types that do not agree, in words of polynomials; None for others."""
     text = str(error)
     if _DIFFERENT not in text:
-        return error
+        return None
     line, leaf = user_line_of(error.__traceback__), _LEAF.search(text)
     is_branch = "branch" in text.partition("\n")[0]
     named = f" in {leaf[1]}" if leaf else ""

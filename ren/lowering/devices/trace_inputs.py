@@ -18,7 +18,7 @@ import jax
 from jax.core import ShapedArray
 from jax.extend.core import Primitive
 
-from ren.lowering.devices.devices import is_tracing, trace_state
+from ren.lowering.devices.devices import concretely, is_tracing, trace_state
 
 # Stands for an input that is not declared. It has no lowering: programs that still hold it do
 # not compile. They would come from the trace of a body that JAX has remembered.
@@ -85,7 +85,8 @@ class TraceInputs:
         at = self._positions.get(id(source))
         if at is None:
             at = self._positions[id(source)] = len(self.found)
-            place = self._place(source)
+            with concretely():  # what is moved is an array, and no part of the trace
+                place = self._place(source)
             like = jax.ShapeDtypeStruct(shape, dtype, sharding=place, weak_type=weak_type)
             self.found.append(TraceInput(like, source))
         like = self.found[at].type

@@ -241,12 +241,7 @@ class Runner:
         """
         given = zip(self.inputs, inputs, strict=True)
         check_not_donated(*[array for source, array in given if not source.is_donated])
-        if "incompatible devices" in str(error):
-            raise DeviceError(
-                f"{user_line()} computes with arrays on several devices.",
-                "The arrays of one program are on one device, or divided over the same devices.",
-                "Move them: x.to(y.device), or jax.device_put(x, device).",
-            ) from error
+        check_one_device(error)
         if self._program is None or isinstance(error, RenError):
             return
         reason = str(error).partition("\n")[0] or type(error).__name__
@@ -315,6 +310,20 @@ class Runner:
 def _told(step: Step) -> Any:
     """Step as a trace records it: the unit itself where the segment is one."""
     return step.units[0] if isinstance(step, Segment) and len(step.units) == 1 else step
+
+
+def check_one_device(error: Exception) -> None:
+    """Say what an error of JAX means, where it is about arrays on several devices.
+
+    Raises:
+        DeviceError: it is.
+    """
+    if "incompatible devices" in str(error):
+        raise DeviceError(
+            f"{user_line()} computes with arrays on several devices.",
+            "The arrays of one program are on one device, or divided over the same devices.",
+            "Move them: x.to(y.device), or jax.device_put(x, device).",
+        ) from error
 
 
 def unit_runner(plan: Plan) -> Runner:
