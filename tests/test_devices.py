@@ -52,6 +52,22 @@ for _ in range(2):
     assert result.limbs.sharding.is_equivalent_to(sharding, 3)
     assert np.array_equal(np.asarray(result.limbs), np.asarray(expected.limbs))
 assert f.cache_info()[:3] == (1, 2, 2)
+
+loop = lambda x: jax.lax.fori_loop(0, 2, lambda i, x: x * a, x.ntt())
+expected, jitted = batch * a * a, ren.jit(loop)
+result = jitted(sharded)
+assert result.limbs.sharding.is_equivalent_to(sharding, 3)
+assert np.array_equal(np.asarray(result.limbs), np.asarray(expected.limbs))
+result = ren.jit(device=devices[2])(loop)(batch)
+assert result.device == devices[2]
+assert np.array_equal(np.asarray(result.limbs), np.asarray(expected.limbs))
+a = a.to(devices[3]).realize()
+try:
+    ren.jit(loop)(jax.device_put(batch, devices[1]))
+except ren.errors.DeviceError as error:
+    assert "on several devices" in str(error)
+else:
+    raise AssertionError("two devices")
 """
 
 

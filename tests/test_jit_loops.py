@@ -239,3 +239,10 @@ def only(x: Poly) -> int:
     """No polynomial, after a loop."""
     affine(x, A, B, 2)
     return 3
+
+
+def test_settings_of_jax() -> None:
+    with jax.disable_jit():
+        assert ren.equal(ren.jit(affine)(X, A, B, 2), unrolled(X, A, B, 2))
+    with jax.enable_x64(True):
+        assert ren.equal(ren.jit(affine)(X, A, B, 2), unrolled(X, A, B, 2))

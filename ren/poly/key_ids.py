@@ -94,7 +94,7 @@ class SymbolicKeyId(Symbolic):
 
     def __hash__(self) -> int:
         """The hash of the symbol in captures that JAX traces, whose types hold it."""
-        return self._refuse() if trace_inputs() is None else id(self)
+        return self._refuse() if trace_inputs.get() is None else id(self)
 
     def __eq__(self, other: object) -> bool:
         """Compare ids: two symbols differ in all calls or in none; a str needs the id."""

@@ -630,7 +630,7 @@ def realize_polys(polys: Sequence[Poly]) -> list[Poly]:
         check_not_donated(p._in_memory())
     # A polynomial that JAX made around a leaf is left as it is: the leaf may be a sentinel.
     lazy = [p for p in polys if not p._symbolic and p._node and p._node.op is not ops.BUFFER]
-    if realization.is_capturing() and trace_inputs() is None:
+    if realization.is_capturing() and trace_inputs.get() is None:
         lazy = [p for p in lazy if not _made_contiguous(p)]
     traced: dict[int, Poly] = {}
     for p, node in zip(lazy, realization.realize_nodes([p.node for p in lazy]), strict=True):

@@ -93,7 +93,7 @@ def capturing() -> AbstractContextManager[None]:
 @contextmanager
 def not_capturing() -> Iterator[None]:
     """Runs what is inside as if no capture were going on: for keys, which outlive the plan."""
-    left = nullcontext() if trace_inputs() is None else concretely()
+    left = nullcontext() if trace_inputs.get() is None else concretely()
     with _mode(_since, None), tracing(None), left:
         yield
 
@@ -145,7 +145,7 @@ def realize_nodes(nodes: Sequence[Node]) -> list[Node]:
             ended JAX transformation.
         DonatedBufferError: a node reads a buffer that was given away.
     """
-    inputs = trace_inputs()
+    inputs = trace_inputs.get()
     if inputs is None:
         return _realize_nodes(nodes)
     found = {node: inputs.known(node) for node in nodes}  # JAX flattens a value several times
@@ -199,7 +199,7 @@ def check_loop() -> None:
     Raises:
         LoopNeeded: this is a capture, JAX does not trace it, and a loop of JAX asks.
     """
-    if is_capturing() and trace_inputs() is None and is_called_by(_LOOPS):
+    if is_capturing() and trace_inputs.get() is None and is_called_by(_LOOPS):
         raise LoopNeeded
 
 
@@ -329,7 +329,7 @@ def compute(structure: Structure) -> list[Node]:
     """A BUFFER node for each root, computed as one program; nothing is remembered."""
     program = planned(structure)
     scope = nullcontext()
-    if (traced := trace_inputs()) is not None and devices.is_tracing():
+    if (traced := trace_inputs.get()) is not None and devices.is_tracing():
         scope = jax.named_scope(traced.scope_of(program))
     inputs = [structure.leaves[i].arg.array for i in program.order]
     try:

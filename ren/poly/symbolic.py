@@ -99,7 +99,7 @@ class Symbolic:
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:
         """A `TracedSymbol` where JAX traces the capture."""
-        is_traced = cls is Symbolic and trace_inputs() is not None
+        is_traced = cls is Symbolic and trace_inputs.get() is not None
         return object.__new__(TracedSymbol if is_traced else cls)  # type: ignore[return-value]
 
     def __init__(self, sample: Any, read: Callable[[Values], Any], name: str) -> None:
@@ -303,7 +303,7 @@ class TracedSymbol(Symbolic):
 
 def traced(value: Any) -> Any:
     """The tracer of a symbol in a capture that JAX traces; anything else as it is."""
-    inputs = trace_inputs()
+    inputs = trace_inputs.get()
     if inputs is None or not isinstance(value, Symbolic):
         return value
     sample = np.asarray(value.sample)
@@ -312,7 +312,7 @@ def traced(value: Any) -> Any:
 
 
 def _parts(symbol: TracedSymbol) -> tuple[tuple[Any, ...], None]:
-    if trace_inputs() is None:
+    if trace_inputs.get() is None:
         raise symbolic_value()
     return (traced(symbol),), None
 
@@ -352,7 +352,7 @@ def derived(function: Callable[..., Any], *arguments: Any) -> Any:
     The samples are computed with too: for an `Aside` they are the values of the call that is
     captured.
     """
-    if trace_inputs() is not None and any(map(is_tracer, arguments)):
+    if trace_inputs.get() is not None and any(map(is_tracer, arguments)):
         arguments = tuple(map(traced, arguments))
     for a in arguments:
         if isinstance(a, Symbolic):

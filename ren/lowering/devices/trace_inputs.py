@@ -119,31 +119,27 @@ class TraceInputs:
         return [f.type for f in self.found] == [like for like, _ in self._tracers]
 
 
-_active: ContextVar[TraceInputs | None] = ContextVar("ren_trace_inputs", default=None)
-
-
-def trace_inputs() -> TraceInputs | None:
-    """The inputs of the capture that JAX traces; None in other captures, and outside of them."""
-    return _active.get()
+# The inputs of the capture that JAX traces; None in other captures, and outside of them.
+trace_inputs: ContextVar[TraceInputs | None] = ContextVar("ren_trace_inputs", default=None)
 
 
 def trace_token() -> Token | None:
     """Static data of polynomials in the current trace of a capture; else None."""
-    inputs = _active.get()
+    inputs = trace_inputs.get()
     return None if inputs is None else inputs.token
 
 
 @contextmanager
 def tracing(inputs: TraceInputs | None) -> Iterator[None]:
     """Marks what runs inside as a capture that JAX traces; None for what is none."""
-    token = _active.set(inputs)
+    token = trace_inputs.set(inputs)
     try:
         yield
     finally:
-        _active.reset(token)
+        trace_inputs.reset(token)
 
 
 def is_transforming() -> bool:
     """True inside a JAX transformation, that of a capture which JAX traces left out."""
-    inputs = _active.get()
+    inputs = trace_inputs.get()
     return is_tracing() if inputs is None else trace_state() != inputs.state

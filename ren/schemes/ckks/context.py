@@ -244,7 +244,7 @@ class Context(metaclass=Listed):
         """
         if (key := self._keys.galois.get(galois)) is not None:
             return key
-        if self._keys.secret is None or (is_tracing() and trace_inputs() is None):
+        if self._keys.secret is None or (is_tracing() and trace_inputs.get() is None):
             return self._without(galois, what)
         self._make_galois([galois])
         return self._keys.galois[galois]

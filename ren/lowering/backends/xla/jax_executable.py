@@ -217,7 +217,7 @@ class JaxExecutable:
     def _dispatched(self, arrays: Sequence[Any]) -> Sequence[Any]:
         place = placement(arrays)
         tables = tuple(table_on(t, place) for t in self.tables)
-        if (inputs := trace_inputs()) is not None and is_tracing():
+        if (inputs := trace_inputs.get()) is not None and is_tracing():
             tables = tuple(tuple(map(inputs.held, table)) for table in tables)
         with wide():
             return self.functions.function(tables, *arrays)
