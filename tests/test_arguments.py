@@ -195,6 +195,7 @@ CALLS: dict[str, list[Callable[[Any, Any], Any]]] = {
     "strided_sum": [lambda v, x: ckks.strided_sum(v, 3)],
     "unstack": [lambda v, x: ckks.unstack(v)],
     "where": [lambda v, x: ckks.where(v, v, v)],
+    "while_loop": [lambda v, x: ckks.while_loop(lambda u: u > 0, lambda u: u + 1, v, 1)],
 }
 # Functions and types that take no ciphertext, or numbers in its place.
 OTHERS = {

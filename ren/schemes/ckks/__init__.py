@@ -45,6 +45,7 @@ from ren.schemes.ckks.encoding.refusals import unknown_attribute
 from ren.schemes.ckks.functions.approximation import Approximation, approximate
 from ren.schemes.ckks.functions.calls import intervals
 from ren.schemes.ckks.functions.comparison import where
+from ren.schemes.ckks.functions.loops import while_loop
 from ren.schemes.ckks.functions.polynomial import chebyshev, poly
 from ren.schemes.ckks.noise.estimate import Estimate
 from ren.schemes.ckks.parameters.parameters import PRESETS, Parameters
@@ -98,6 +99,7 @@ __all__ = [
     "testing",
     "unstack",
     "where",
+    "while_loop",
 ]
 
 

@@ -41,6 +41,7 @@ from ren.schemes.ckks.encoding.plaintext import Plaintext
 from ren.schemes.ckks.functions import array_protocols as protocols
 from ren.schemes.ckks.functions.arguments import stated
 from ren.schemes.ckks.functions.calls import call, settings
+from ren.schemes.ckks.functions.logic import over_truth, selected
 from ren.schemes.ckks.noise import bounds as noises
 from ren.schemes.ckks.noise.sigmas import log2_of
 from ren.schemes.rlwe.active_context import context_for, kept_context
@@ -309,14 +310,18 @@ class Ciphertext(CiphertextData, Stored):
         """The imaginary parts: one level."""
         return shaping.imag(self)
 
-    def sum(self, axis: int | None = None, *, keepdims: bool = False) -> Ciphertext:
+    def sum(
+        self, axis: int | None = None, *, keepdims: bool = False, where: Any = True
+    ) -> Ciphertext:
         """The sum, a scalar: in every slot. Takes a level where leftovers are cleared first.
 
         It is that of each vector of a batch, and of all numbers of a table. Along an `axis` it is
         numpy.sum. Of a table packed flat that takes a level, unless it is the first axis. With
-        `keepdims` the axis stays with size 1, so that it broadcasts with what was summed.
+        `keepdims` the axis stays with size 1, so that it broadcasts with what was summed. With
+        `where`, encrypted truth or zeros and ones, it is that of the numbers where it is 1: one
+        level more.
         """
-        return tables.total(self, axis, keepdims)
+        return tables.total(selected(self, where), axis, keepdims)
 
     def mean(self, axis: int | None = None, *, keepdims: bool = False) -> Ciphertext:
         """The mean, a scalar: in every slot. Takes a level; `axis` and `keepdims` as for `sum`."""
@@ -337,6 +342,20 @@ class Ciphertext(CiphertextData, Stored):
         it is one number for each row, or along another `axis`, with as many numbers in `w`.
         """
         return tables.dot(self, w, axis)
+
+    def any(self, axis: int | None = None, *, where: Any = True) -> Ciphertext:
+        """Whether one of the numbers is 1, in every slot: `ckks.math.any` of encrypted truth.
+
+        It is that of each vector of a batch, as axis=-1 says too. With `where`, encrypted truth or
+        zeros and ones, only numbers where that is 1 take part: one level more.
+        """
+        check_axis(self, axis, "any()")
+        return over_truth(reductions.any_of, self, where, 0)
+
+    def all(self, axis: int | None = None, *, where: Any = True) -> Ciphertext:
+        """Whether all of the numbers are 1, in every slot; `axis` and `where` as for `any`."""
+        check_axis(self, axis, "all()")
+        return over_truth(reductions.all_of, self, where, 1)
 
     def cumsum(self, axis: int | None = None) -> Ciphertext:
         """The sums of the first 1, 2, ... numbers; a level for each factor of 64 in the length.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import threading
 from collections.abc import Iterable
 from pathlib import Path
@@ -130,6 +131,7 @@ class Context(metaclass=Listed):
         bound: float | None = None,
         *,
         pack: str | None = None,
+        nan: float | None = None,
     ) -> Ciphertext:
         """A fresh ciphertext, with the secret key where it is held, else with the public key.
 
@@ -139,9 +141,10 @@ class Context(metaclass=Listed):
             bound: of the modulus of the values. It travels with the ciphertext, for estimates of
                 its noise, and is public. None for that of `ckks.context(bound=)`; where there is
                 none either, the ciphertext tells the next power of two, 1 at least.
+            nan: the number that stands for NaN among the values; without it NaN raises.
 
         Raises:
-            ParameterError: values beyond `bound`, or another `pack`.
+            ParameterError: values beyond `bound`, NaN, infinity, or another `pack`.
             MissingKeyError: a server context, which holds neither key.
             RandomnessError: inside a JAX transformation, where the noise of one encryption would
                 be used again at every run. Under `ren.jit` it is drawn anew at every replay.
@@ -154,7 +157,7 @@ class Context(metaclass=Listed):
             )
         at, params = self._level(level), self.params
         bound = params.bound if bound is None else as_bound(bound)
-        packing = Packing.of(pack)
+        packing, values = Packing.of(pack), _finite(values, nan)
         vectors, shape = packing.vectors(values)
         message, layout, slots = _message(vectors, at, params)
         polys, seed = encryption.encrypt(message, self._keys, params, self._entropy)
@@ -510,6 +513,31 @@ class Context(metaclass=Listed):
 
     def __exit__(self, *exception: object) -> None:
         active.pop(self)
+
+
+def _finite(values: Any, nan: float | None) -> Any:
+    """The values, with `nan` in place of NaN; ParameterError where one is not finite."""
+    if nan is not None:
+        symbol = as_symbol(values)
+        replaced = functools.partial(_replaced, nan)
+        values = replaced(values) if symbol is None else symbol.map(replaced)
+    if as_symbol(values) is not None:
+        return values  # checked at each call, where it is encoded
+    numbers = encoder.as_numbers(values)
+    if numbers.dtype.kind not in "fc" or np.isfinite(numbers).all():
+        return values
+    place = tuple(np.argwhere(~np.isfinite(numbers))[0].tolist())
+    raise ParameterError(
+        f"encrypt() got {numbers[place]} at the index {place[0] if len(place) == 1 else place}.",
+        "Only finite numbers can be encrypted: a NaN would be in no slot alone.",
+        "Write ctx.encrypt(values, nan=0), which counts NaN as 0, or replace it, for example with "
+        "numpy.nan_to_num.",
+    )
+
+
+def _replaced(nan: float, values: Any) -> NDArray:
+    numbers = encoder.as_numbers(values)
+    return np.where(np.isnan(numbers), nan, numbers) if numbers.dtype.kind in "fc" else numbers
 
 
 def _is_truth(values: Any) -> bool:

@@ -100,6 +100,15 @@ x.sum()
 x.sum(axis=-1)
 x.sum(0)
 x.sum(keepdims=True)
+x.sum(where=w > 0)
+m.sum(axis=0, where=[[True, False], [True, True]])
+np.sum(x, where=[True, False, True, True])
+b.sum(axis=-1, where=w > 0)
+np.sum(t, axis=0, where=[[True], [False]])
+g.any()
+h.all()
+np.any(g, where=[False, True, False, True])
+np.all(g, where=[True, False, True, False])
 x.mean(axis=0)
 x.cumsum()
 x.dot(y)
@@ -243,6 +252,10 @@ w *= x
 INSTEAD = """
 x * Fraction(1, 2) | x * 0.5
 x.within(-1, 2) | x
+x.sum(where=g) | x.sum(where=[True, False, True, False])
+h.any(where=g) | True
+h.all(where=~g) | False
+ctx.encrypt([1.0, float("nan")], nan=0) | np.array([1.0, 0.0])
 (x.within(-1, 2) * 3)[1:] | (x * 3)[1:]
 x ** Fraction(2) | x ** 2
 ckks.concat([x, y]) | np.concatenate([x, y])
@@ -369,7 +382,7 @@ x.std() | UnknownAttributeError | ckks.stats.std(ct, interval=(a, b))
 x.max() | UnknownAttributeError | ckks.math.max(ct, ct.roll(k))
 x.min() | UnknownAttributeError | ckks.math.min(ct, ct.roll(k))
 x.argmax() | UnknownAttributeError | decrypt() first
-x.any() | UnknownAttributeError | ckks.math.any(ct)
+x.any() | OperandError | may be others than 0 and 1; x.within(0, 1)
 x.round() | UnknownAttributeError | ckks.math.round(ct, interval=(a, b))
 x.clip(0, 1) | UnknownAttributeError | ckks.math.min(ckks.math.max(ct, low), high)
 x.flatten() | UnknownAttributeError | ct.reshape(-1)
@@ -386,7 +399,7 @@ x.add(y) | UnknownAttributeError | x + y
 x.block_until_ready() | UnknownAttributeError | ct.realize()
 x.shap | UnknownAttributeError | Perhaps you mean 'shape'
 x.decrytp() | UnknownAttributeError | 'decrypt'
-x.qqq | UnknownAttributeError | It has compress, conj
+x.qqq | UnknownAttributeError | It has all, any, compress, conj
 ckks.Ciphertext(w) | OperandError | ctx.encrypt(values)
 ckks.Plaintext(w) | OperandError | ctx.encode(values)
 ckks.Context() | OperandError | ckks.context(depth=4)
@@ -473,7 +486,10 @@ np.expand_dims(x, 0) | OperandError | ct.reshape(1, -1)
 np.pad(x, 2) | OperandError | ckks.pad(ct, length)
 np.sort(x) | OperandError | decrypt() first
 np.trace(m) | OperandError | ct.reshape(-1).dot(np.eye(k).ravel())
-np.any(x) | OperandError | ckks.math.any(ct)
+np.any(x) | OperandError | (x > 0) & (y < 1)
+x.sum(where=w) | OperandError | may be others than 0 and 1
+g.any(axis=2) | ParameterError | axis=2
+ctx.encrypt([1.0, float("nan")]) | ParameterError | nan at the index 1; nan=0; numpy.nan_to_num
 np.zeros_like(x) | OperandError | np.zeros(ct.shape)
 np.save("f", x) | OperandError | ct.save(path)
 np.add.reduce(x) | OperandError | x + y

@@ -260,3 +260,10 @@ def test_a_line_warns_once_of_its_bounds(narrow):
         for k in range(3):
             x * (1 << 10 + k)
     assert len(told) == 3
+
+
+def test_a_modulus_beyond_floats_has_a_range():
+    """Its ratio to the scale has more than 1024 bits from depth 26 on."""
+    ctx = ckks.context(params=ckks.Parameters.for_depth(30, n=1 << 10, security=None))
+    x = ctx.encrypt([1.5])
+    np.testing.assert_allclose((x + x).decrypt(), [3.0], atol=1e-6)

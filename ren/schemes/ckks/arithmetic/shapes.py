@@ -75,6 +75,16 @@ def axis_of(x: CiphertextData, axis: Any, what: str) -> int | None:
 
 # By method: along a batch axis; along the first and along the last axis of a matrix of k there.
 _REMEDIES = {
+    "any()": (
+        "functools.reduce(operator.or_, ckks.unstack(ct))",
+        "functools.reduce(operator.or_, [ct[i] for i in range({k})])",
+        "ct[i].any() for each row i",
+    ),
+    "all()": (
+        "functools.reduce(operator.and_, ckks.unstack(ct))",
+        "functools.reduce(operator.and_, [ct[i] for i in range({k})])",
+        "ct[i].all() for each row i",
+    ),
     "cumsum()": (
         "list(itertools.accumulate(ckks.unstack(ct)))",
         "np.tril(np.ones(({k}, {k}))) @ ct",
@@ -91,7 +101,7 @@ _REMEDIES = {
 def check_axis(x: CiphertextData, axis: Any, what: str) -> None:
     """Raise ParameterError unless `axis` is None, or that of the numbers of a vector.
 
-    `what` is the method: `cumsum()` or `roll()`.
+    `what` is the method: `cumsum()`, `roll()`, `any()` or `all()`.
     """
     place = axis_of(x, axis, what)
     if is_columns(x):
@@ -115,7 +125,7 @@ def check_axis(x: CiphertextData, axis: Any, what: str) -> None:
         remedy = "Make it a vector first: ct.reshape(-1)."
         if rank == 2 and not batch:
             product = _REMEDIES[what][1 + place].format(k=x.shape[place])
-            remedy = f"Write {product}, a product with a matrix."
+            remedy = f"Write {product}{', a product with a matrix' * ('@' in product)}."
     raise ParameterError(
         f"{what} got axis={axis!r:.40} and a ciphertext of shape {x.shape}.", needed, remedy
     )

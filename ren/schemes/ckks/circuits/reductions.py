@@ -18,6 +18,7 @@ from ren.schemes.ckks.arithmetic.evolve import (
     kept_to,
     need_level,
     relabelled,
+    within,
     within_that_of,
 )
 from ren.schemes.ckks.arithmetic.operation_hooks import circuit
@@ -178,15 +179,21 @@ def _product(ct: CiphertextT, what: str) -> CiphertextT:
     period = 1 << (length - 1).bit_length()
     is_masked = ct.layout.tail.has_leftovers and not fills_slots(ct)
     need_level(ct, len(_doublings(1, period)) + is_masked, what)
+    limit = ct.span.largest if ct.span and ct.span.is_truth else None
     ct = cleared(ct, what)
     if length < period:
         ct = relabelled(ct, period, ZEROS)
         ct = ct + np.repeat([0.0, 1.0], [length, period - length])
+    if limit is not None:  # as truth keeps to 1, the bound is not raised to a power
+        ct, limit = within(ct, max(limit, 1.0)), max(limit, 1.0)
     slots = ct.slots
     for step in _doublings(period, slots):
-        ct = ct + rotate(ct, -step)
+        ct = kept_to(ct + rotate(ct, -step), ct)  # each slot has one that is not zero
     for step in _doublings(1, period):
         ct = ct * rotate(ct, step)
+        if limit is not None:
+            limit *= limit
+            ct = within(ct, limit)
     return relabelled(ct, None)
 
 

@@ -65,7 +65,11 @@ def _dot(a: Any, b: Any) -> Any:
 
 # NumPy's other functions that a method computes, with the arguments that it takes.
 _FUNCTIONS: dict[str, Callable[..., Any]] = {
-    "sum": lambda a, axis=None, *, keepdims=False: _whole(a, axis).sum(axis, keepdims=keepdims),
+    "sum": lambda a, axis=None, *, keepdims=False, where=True: _whole(a, axis).sum(
+        axis, keepdims=keepdims, where=where
+    ),
+    "any": lambda a, axis=None, *, where=True: _whole(a, axis).any(axis, where=where),
+    "all": lambda a, axis=None, *, where=True: _whole(a, axis).all(axis, where=where),
     "mean": lambda a, axis=None, *, keepdims=False: _whole(a, axis).mean(axis, keepdims=keepdims),
     "average": lambda a, axis=None: _whole(a, axis).mean(axis),
     "var": lambda a, axis=None, *, ddof=0, keepdims=False: _whole(a, axis).var(
@@ -139,7 +143,7 @@ INSTEAD = {
     "array": _NUMBERS, "asarray": _NUMBERS, "one_hot": "decrypt() first",
     "split": "ct[:k], ct[k:]", "array_split": "ct[:k], ct[k:]",
     "where": "ckks.where(condition, x, y)", "select": "ckks.where(condition, x, y)",
-    "any": "ckks.math.any(ct)", "all": "ckks.math.all(ct)", "prod": "a product of slices",
+    "any": "ct.any()", "all": "ct.all()", "prod": "a product of slices",
     "reshape": "ct.reshape(...)", "ravel": "ct.reshape(-1)", "flatten": "ct.reshape(-1)",
     "squeeze": "ct.reshape(-1)", "expand_dims": "ct.reshape(1, -1)",
     "atleast_1d": "ct.reshape(-1)", "atleast_2d": "ct.reshape(1, -1)",
@@ -276,7 +280,7 @@ _ORDERED = ("argmax", "argmin", "argsort", "sort", "nonzero", "searchsorted", "m
 # What to write for attributes of NumPy's and JAX's arrays, and of other libraries' ciphertexts.
 ATTRIBUTES = {
     **{name: INSTEAD[name] for name in (*_ORDERED, "ptp", "clip", "std", "prod", "norm")},
-    **{name: INSTEAD[name] for name in ("any", "all", "flatten", "ravel", "squeeze", "transpose")},
+    **{name: INSTEAD[name] for name in ("flatten", "ravel", "squeeze", "transpose")},
     **{name: INSTEAD[name] for name in ("take", "repeat", "diagonal", "trace", "append", "add")},
     **{name: INSTEAD[name] for name in ("sub", "mul", "matmul", "outer", "power", "square")},
     **{name: f"ct.decrypt(){call}" for name, call in _DECRYPTED.items()},

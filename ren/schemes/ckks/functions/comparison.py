@@ -19,12 +19,19 @@ import attrs
 import numpy as np
 
 from ren.core.errors import ParameterError
+from ren.lowering.devices.devices import is_tracer
 from ren.poly.symbolic import Symbolic
 from ren.schemes.ckks.arithmetic.argument_checks import check_ciphertext, check_real
-from ren.schemes.ckks.arithmetic.evolve import need_level, with_error, with_span, within
+from ren.schemes.ckks.arithmetic.evolve import (
+    need_level,
+    with_error,
+    with_span,
+    within,
+    within_that_of,
+)
 from ren.schemes.ckks.arithmetic.manual import normal
 from ren.schemes.ckks.arithmetic.operation_hooks import circuit
-from ren.schemes.ckks.encoding.ciphertext_data import CiphertextT
+from ren.schemes.ckks.encoding.ciphertext_data import CiphertextData, CiphertextT
 from ren.schemes.ckks.encoding.encoder import as_numbers
 from ren.schemes.ckks.encoding.plaintext import Plaintext
 from ren.schemes.ckks.functions.approximation import approximate, approximated, refuse_both
@@ -37,7 +44,8 @@ from ren.schemes.ckks.functions.polynomial import (
     mapping,
 )
 from ren.schemes.ckks.functions.remez import OddMinimax, odd_minimax, sign_polynomials
-from ren.schemes.ckks.noise.spans import Span
+from ren.schemes.ckks.noise import bounds as noises
+from ren.schemes.ckks.noise.spans import Span, combined, of_number
 
 UNIT = (-1.0, 1.0)
 _PRECISION = 8.0  # bits, unless said otherwise
@@ -365,7 +373,11 @@ def _reaches(name: str, a: Any, b: Any, wish: StepAccuracy) -> Any:
 
 @circuit("where")
 def where(condition: CiphertextT, a: Any, b: Any) -> CiphertextT:
-    """a where the condition is 1, b where it is 0: b + condition (a - b). One level."""
+    """a where the condition is 1, b where it is 0: b + condition (a - b). One level.
+
+    The result of a comparison is a condition, and so are `x.within(0, 1)` and zeros and ones in the
+    clear. For these the tracked bound is the larger one of a and b.
+    """
     check_ciphertext(condition, "where", a, b)
     difference = a - b
     is_encrypted = isinstance(difference, type(condition))
@@ -373,7 +385,26 @@ def where(condition: CiphertextT, a: Any, b: Any) -> CiphertextT:
         need_level(condition, 1, "where")
     if is_encrypted:
         need_level(difference, 1, "where")
-    return b + condition * difference
+    result = b + condition * difference
+    truth = getattr(condition, "span", None)
+    return result if truth is None or not truth.is_truth else _chosen(result, truth, a, b)
+
+
+def _chosen(result: Any, truth: Span, a: Any, b: Any) -> Any:
+    """`result`, which lies between a and b, up to the error of the truth that chose."""
+    beyond = 1 + 2 * max(-truth.low, truth.high - 1, 0.0)
+    hidden = [v.noise for v in (a, b) if isinstance(v, CiphertextData | Plaintext)]
+    clear = [v for v in (a, b) if not isinstance(v, CiphertextData | Plaintext)]
+    if not any(isinstance(v, Symbolic) or is_tracer(v) for v in clear):
+        largest = [float(noises.public_bound(np.abs(as_numbers(v)).max())) for v in clear]
+        noise = hidden[0] if hidden else noises.ZERO
+        for other in hidden[1:]:
+            noise = noises.larger(noise, other)
+        for bound in largest:
+            noise = noises.reaching(noise, bound)
+        result = within_that_of(result, noise, beyond)
+    spans = [getattr(v, "span", None) or of_number(v, is_public=False) for v in (a, b)]
+    return with_span(result, combined(lambda c, a, b: b + c * (a - b), truth, *spans))
 
 
 @circuit("round")

@@ -12,14 +12,14 @@ import numpy as np
 
 from ren.core.errors import OperandError
 from ren.core.user_frame import user_line
+from ren.lowering.devices.devices import is_tracer
 from ren.poly.symbolic import Symbolic
 from ren.schemes.ckks.arithmetic.argument_checks import check_ciphertext
-from ren.schemes.ckks.arithmetic.evolve import need_level, with_span, within
+from ren.schemes.ckks.arithmetic.evolve import kept_to, need_level, with_span, within
 from ren.schemes.ckks.arithmetic.operation_hooks import circuit
-from ren.schemes.ckks.encoding.ciphertext_data import CiphertextData, CiphertextT
+from ren.schemes.ckks.encoding.ciphertext_data import CiphertextData, CiphertextT, known_length
 from ren.schemes.ckks.encoding.encoder import as_numbers
 from ren.schemes.ckks.encoding.plaintext import Plaintext
-from ren.schemes.ckks.functions.arguments import known_span
 from ren.schemes.ckks.noise.spans import Span, combined
 
 
@@ -69,12 +69,49 @@ def _within(result: CiphertextT, span: Span | None) -> CiphertextT:
     return with_span(within(result, span.largest), span) if span else result
 
 
+def selected(x: CiphertextT, mask: Any) -> CiphertextT:
+    """`x` where the mask is 1, zeros where it is 0: one level; `x` itself for the mask True.
+
+    Args:
+        mask: a ciphertext of truth, or an array of zeros and ones.
+    """
+    if mask is True:
+        return x
+    span = combined(lambda a, b: a * b, x.span, _truth(mask))
+    is_known = not (isinstance(mask, CiphertextData | Symbolic) or is_tracer(mask))
+    product = kept_to(x * (as_numbers(mask).astype(np.float64) if is_known else mask), x)
+    return with_span(product, span)
+
+
+def over_truth(
+    run: Callable[[CiphertextT], CiphertextT], x: CiphertextT, mask: Any, unit: int
+) -> CiphertextT:
+    """Any or all of the truth where the mask is 1: the product of x, or of 1 - x.
+
+    Args:
+        run: gives it without a mask.
+        unit: 1 for all, 0 for any: what takes the place of the others.
+    """
+    _truth(x)
+    if mask is not True:
+        x = 1 - selected(1 - x, mask) if unit else selected(x, mask)
+    span = _truth(x)
+    error = max(-span.low, span.high - 1, 0.0)
+    off = (1 + error) ** (known_length(x) or 1) - 1
+    return _within(run(x), Span(-off, 1 + off, is_public=span.is_public))
+
+
+def check_truth(value: Any) -> None:
+    """Raises OperandError for numbers that are not known to be 0 or 1."""
+    _truth(value)
+
+
 def _truth(value: Any) -> Span:
     """The span of numbers that are 0 or 1; OperandError for others."""
     span = None
     if isinstance(value, CiphertextData):
-        span = known_span(value)
-    elif isinstance(value, Symbolic):
+        span = value.span
+    elif isinstance(value, Symbolic) or is_tracer(value):
         span = Span(0.0, 1.0) if value.dtype.kind == "b" else None
     elif not isinstance(value, Plaintext):
         numbers = as_numbers(value)

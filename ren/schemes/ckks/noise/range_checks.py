@@ -24,6 +24,7 @@ from ren.core.user_frame import user_frame
 from ren.poly.batching import chosen
 from ren.poly.symbolic import derived, is_sampling
 from ren.schemes.ckks.noise.bounds import LARGEST, Noise, known, on_host
+from ren.schemes.ckks.noise.sigmas import log2_of
 from ren.schemes.ckks.parameters.parameters import Parameters
 
 TOLERANCE = 1 + 1e-5  # of comparisons between bounds: float32 rounds
@@ -45,7 +46,7 @@ def largest_message(params: Parameters, level: int) -> float:
     """
     q, scale = params.ring(level).q, params.scale(level)
     above = q * params.scale(0) / (params.ring(0).q * scale)
-    return 2.0 ** min(params.integer_bits - 1 + math.log2(above), 1000.0)
+    return 2.0 ** min(params.integer_bits - 1 + log2_of(above), 1000.0)
 
 
 def limit_text(params: Parameters, level: int) -> str:
