@@ -395,7 +395,7 @@ class Ciphertext(CiphertextData, Stored):
 
     # ---------------------------------------------------------------- values
 
-    def within(self, bound: float, high: float | None = None) -> Ciphertext:
+    def within(self, bound: float | None, high: float | None = None) -> Ciphertext:
         """The same numbers, stated to keep to `bound`: estimates and warnings go by it.
 
         For what interval arithmetic cannot see: a sigmoid is below 1, a mean below its terms. It
@@ -403,12 +403,15 @@ class Ciphertext(CiphertextData, Stored):
 
         `x.within(low, high)` states an interval of real numbers. Operators and NumPy's functions
         are then close on it: x / y, np.log(x). Sums, products with numbers and ciphertexts,
-        rotations and slices keep it, as interval arithmetic tells. It is part of a carry's type.
+        rotations and slices keep it, as interval arithmetic tells. It is a part of the type of a
+        carry under JAX: `x.within(None)` forgets it, and leaves the bound.
 
         Raises:
             ParameterError: the bound is not a positive number. The numbers are complex, not low <
                 high, or no number lies both here and where they are known to lie.
         """
+        if bound is None:
+            return evolve.with_span(self, None)
         if high is None:
             return evolve.within(self, as_bound(bound))
         return stated(self, bound, high)

@@ -123,8 +123,20 @@ def encrypted(deep: ckks.Context, clear: dict[str, Any]) -> dict[str, Any]:
     return {**clear, **made, "p": made["p"].within(0.25, 2), "k": made["k"].within(0, 3)}
 
 
+QUICK = ("x > y", "x != 0.5", "(x > 0) & (y > 0.75)", "np.where(x > 0, x, y)", "np.mod(k, 2)")
+
+
+def each() -> list[Any]:
+    """The rows; most of those that take many levels are slow."""
+    return [
+        row if int(levels) < 10 or code in QUICK else pytest.param(row, marks=pytest.mark.slow)
+        for row in lines(SAME)
+        for code, levels in [row.rsplit(" | ", 1)]
+    ]
+
+
 @pytest.mark.usefixtures("interpreted")
-@pytest.mark.parametrize("row", lines(SAME))
+@pytest.mark.parametrize("row", each())
 def test_it_computes_as_numpy_does(row: str, encrypted: dict, clear: dict, monkeypatch) -> None:
     code, levels = row.rsplit(" | ", 1)
     got = value(code, encrypted)
@@ -231,6 +243,7 @@ def test_what_is_stated_follows_the_numbers_or_is_forgotten(encrypted: dict) -> 
         assert lost.span is None
     full = ckks.context(params=p.params).encrypt(np.linspace(0.5, 1, p.slots)).within(0.5, 1)
     assert full.rotate(3).span == Span(0.5, 1.0)
+    assert p.within(None).span is None and p.within(None).estimate == p.estimate
     assert p.within(1).span == p.span and p.within(1).estimate.message_bound == 1
 
 
@@ -279,6 +292,30 @@ def test_capture_and_traces_take_what_is_stated(ctx: ckks.Context) -> None:
     assert jitted.cache_info().plans == 3
     with pytest.raises(errors.OperandError, match="no interval is known here"):
         traced(ctx.encrypt(values))
+
+
+def test_numbers_that_are_known_later_need_an_interval(deep: ckks.Context, interpreted) -> None:
+    """Of ren.jit and of JAX; plaintexts have a bound."""
+    values, x = np.array([0.5, -0.5]), deep.encrypt([0.5, -0.5], level=7)
+    f, p = ren.jit(lambda v, k: v > k), deep.encode([0.25, 0.25])
+    with ckks.intervals(precision=4):
+        with pytest.raises(errors.OperandError, match="no interval is known here"):
+            f(x, 0.25)
+        with ckks.intervals((-1, 1)):
+            made = [f(x, 0.25), x > p, jax.jit(lambda v, k: v > k)(x, 0.25)]
+        made.append(x > p)  # the bound of the plaintext
+    for got in made:
+        assert np.abs(got.decrypt() - (values > 0.25)).max() < 2.0**-4
+
+
+def test_a_carry_keeps_its_interval_or_forgets_it(ctx: ckks.Context) -> None:
+    x = ctx.encrypt([0.5, -0.5]).within(-1, 1)
+    steps = jnp.array([0.25, 0.125])
+    kept, _ = jax.lax.scan(lambda c, k: ((c + k).within(-1, 1), None), x, steps)
+    lost, _ = jax.lax.scan(lambda c, k: (c + k, None), x.within(None), steps)
+    assert kept.span == Span(-1.0, 1.0) and lost.span is None
+    for got in (kept, lost):
+        assert np.abs(got.decrypt() - [0.875, -0.125]).max() < got.estimate.error_bound < 1e-5
 
 
 def test_a_bound_beyond_that_of_the_capture_is_reported(ctx: ckks.Context) -> None:

@@ -16,10 +16,10 @@ NAMES = {
         "switch_key", "switching_key", *BYTES,
     ],
     ckks.Ciphertext: [
-        "compress", "conj", "cumsum", "decrypt", "dot", "drop_to", "dtype", "estimate", "imag",
-        "key_id", "level", "mask", "mean", "n", "nbytes", "ndim", "params", "polys", "real",
-        "realize", "relinearize", "rescale", "reshape", "ring", "roll", "rotate", "scale", "shape",
-        "size", "slots", "sum", "tile", "var", "within", *BYTES,
+        "all", "any", "compress", "conj", "cumsum", "decrypt", "dot", "drop_to", "dtype",
+        "estimate", "imag", "key_id", "level", "mask", "mean", "n", "nbytes", "ndim", "params",
+        "polys", "real", "realize", "relinearize", "rescale", "reshape", "ring", "roll", "rotate",
+        "scale", "shape", "size", "slots", "sum", "tile", "var", "within", *BYTES,
     ],
     ckks.Plaintext: ["level", "nbytes", "params", "scale", "slots", *BYTES],
     ckks.Parameters: [

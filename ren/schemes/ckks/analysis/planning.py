@@ -45,6 +45,7 @@ from ren.schemes.ckks.encoding.layout import LEFTOVERS, ZEROS, Layout
 from ren.schemes.ckks.encoding.packing import Packing
 from ren.schemes.ckks.noise import bounds as noises
 from ren.schemes.ckks.noise.range_checks import collecting_bits
+from ren.schemes.ckks.noise.spans import Span
 from ren.schemes.ckks.parameters.checks import DEPTHS, INTEGER_BITS
 from ren.schemes.ckks.parameters.parameters import Parameters
 from ren.schemes.rlwe.identity import IDENTITY_BYTES, Identity
@@ -65,6 +66,7 @@ class VectorSpec:
     is_complex: bool
     bound: float = 1.0
     packing: Packing = attrs.field(factory=Packing)
+    is_truth: bool = False
 
     @property
     def vectors(self) -> tuple[int, ...]:
@@ -89,7 +91,7 @@ def spec(
 
     Args:
         shape: of the array that will be encrypted: a length, of a table, or () for a number.
-        dtype: real or complex.
+        dtype: real, complex or bool.
         bound: of the modulus of the values. A plan has integer bits for what follows from it.
         pack: as for `ctx.encrypt`.
 
@@ -107,7 +109,8 @@ def spec(
             "It is the shape of the array that will be encrypted, with no empty axis.",
             "Write for example ckks.spec(1000) or ckks.spec((8, 1000)).",
         )
-    return VectorSpec(sizes, np.dtype(dtype).kind == "c", as_bound(bound), Packing.of(pack))
+    kind, limit = np.dtype(dtype).kind, as_bound(bound)
+    return VectorSpec(sizes, kind == "c", limit, Packing.of(pack), kind == "b")
 
 
 @attrs.frozen
@@ -358,7 +361,8 @@ def _ciphertext(spec: VectorSpec, params: Parameters, key_id: str, poly: MakePol
     layout = spec.packing.labelled(layout, spec.shape)
     told = float(noises.public_bound(spec.bound, 1.0))  # by an encryption that states no bound
     noise = noises.reaching(noises.ZERO, told)
-    return Ciphertext(polys, level, layout, key_id, params, noises.broadcast(noise, batch))
+    noise, span = noises.broadcast(noise, batch), Span(0.0, 1.0) if spec.is_truth else None
+    return Ciphertext(polys, level, layout, key_id, params, noise, span=span)
 
 
 # ------------------------------------------------------------------- what it needs

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Iterator
 from functools import reduce
@@ -176,24 +177,31 @@ def _product(ct: CiphertextT, what: str) -> CiphertextT:
     length = known_length(ct)
     if length is None:
         return ct
-    period = 1 << (length - 1).bit_length()
+    blocks, slots, period = ct.layout.blocks, ct.slots, 1 << (length - 1).bit_length()
     is_masked = ct.layout.tail.has_leftovers and not fills_slots(ct)
     need_level(ct, len(_doublings(1, period)) + is_masked, what)
-    limit = ct.span.largest if ct.span and ct.span.is_truth else None
-    ct = cleared(ct, what)
-    if length < period:
-        ct = relabelled(ct, period, ZEROS)
-        ct = ct + np.repeat([0.0, 1.0], [length, period - length])
-    if limit is not None:  # as truth keeps to 1, the bound is not raised to a power
-        ct, limit = within(ct, max(limit, 1.0)), max(limit, 1.0)
-    slots = ct.slots
+    is_truth = ct.span is not None and ct.span.is_truth
+    limit = max(ct.span.largest, 1.0) if ct.span is not None else 1.0
+    ct, room = cleared(ct, what), blocks * slots if blocks > 1 else period
+    if length < room:
+        ct = evolve_layout(ct, length=room, shape=None, tail=ZEROS, columns=False)
+        ct = ct + np.repeat([0.0, 1.0], [length, room - length])
+    period = min(period, slots)
+
+    def times(a: CiphertextT, b: CiphertextT, factors: int) -> CiphertextT:
+        """The product of so many numbers; truth keeps to 1, where a bound is raised to a power."""
+        bound = 2.0 ** min(factors * math.log2(limit), 60.0)
+        return within(a * b, bound) if is_truth else a * b
+
+    parts = [within(x, limit) if is_truth else x for x in blocks_of(ct)]
+    while len(parts) > 1:
+        pairs = zip(parts[::2], parts[1::2], strict=False)
+        parts = [times(a, b, blocks) for a, b in pairs] + parts[len(parts) // 2 * 2 :]
+    (ct,) = parts
     for step in _doublings(period, slots):
         ct = kept_to(ct + rotate(ct, -step), ct)  # each slot has one that is not zero
     for step in _doublings(1, period):
-        ct = ct * rotate(ct, step)
-        if limit is not None:
-            limit *= limit
-            ct = within(ct, limit)
+        ct = times(ct, rotate(ct, step), 2 * step * blocks)
     return relabelled(ct, None)
 
 

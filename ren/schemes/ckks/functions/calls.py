@@ -235,6 +235,8 @@ def _span(value: Any) -> Span | None:
     """The interval of numbers: arrays in the clear show the power of two above them."""
     if isinstance(value, CiphertextData):
         return known_span(value)
+    if isinstance(value, Plaintext) and (bound := bound_of(value)) is not None:
+        return Span(-bound, bound)
     if isinstance(value, Symbolic | Plaintext) or is_tracer(value):
         return None
     if isinstance(value, numbers.Real):
@@ -268,7 +270,7 @@ def _image(function: Callable[[Any], Any], span: Span) -> Span | None:
 
 
 def _unknown(name: str, function: Function, asked: str, span: Span | None) -> OperandError:
-    where = "of which no interval is known here"
+    where = "with an operand of which no interval is known here"
     if span is not None:
         where = f"which are known to lie in [{span.low:g}, {span.high:g}]"
     needs = f", here {function.needs}" if function.needs else ""

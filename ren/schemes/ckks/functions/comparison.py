@@ -520,7 +520,7 @@ def _inside(value: Any, interval: Interval, what: str) -> Any:
     if hasattr(value, "polys"):
         check_real(value, what)
         return held_inside(value, interval, what)
-    if isinstance(value, Plaintext | Symbolic):
+    if isinstance(value, Plaintext | Symbolic) or is_tracer(value):
         return value
     numbers = as_numbers(value)
     if numbers.dtype.kind not in "biuf":

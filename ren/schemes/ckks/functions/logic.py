@@ -5,6 +5,7 @@ The result of a comparison is truth, and so is what `x.within(0, 1)` states.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -97,7 +98,7 @@ def over_truth(
         x = 1 - selected(1 - x, mask) if unit else selected(x, mask)
     span = _truth(x)
     error = max(-span.low, span.high - 1, 0.0)
-    off = (1 + error) ** (known_length(x) or 1) - 1
+    off = math.expm1(min((known_length(x) or 1) * math.log1p(error), 40.0))
     return _within(run(x), Span(-off, 1 + off, is_public=span.is_public))
 
 
