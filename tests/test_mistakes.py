@@ -119,6 +119,10 @@ a misspelt option of ren.jit | JitError | 'static_argname'; show_graph; mean 'st
     ren.jit(lambda a: a, static_argname="a")
 an option that ren.djit has not | JitError | ren.djit; 'tier'; auto_device, show_graph
     ren.djit(tier="units")
+a strategy for ren.jit | JitError | 'strategy'; ren.submit(f, x)
+    ren.jit(strategy="actor")(lambda a: a)
+a type of results for ren.jit | JitError | 'return_type'; types that the function returns
+    ren.jit(return_type="float")(lambda a: a)
 static_argnames that are misspelt | JitError | 'stepz'; name of a parameter
     ren.jit(static_argnames="stepz")(lambda a, steps: a)
 no polynomial goes in | JitError | without a polynomial; Pass a Poly

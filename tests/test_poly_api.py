@@ -105,6 +105,23 @@ def test_realize_runs_pytrees_as_one_program(ring: RingSpec) -> None:
     assert one.tolist() == product
 
 
+def test_realize_runs_others_in_the_same_program(ring: RingSpec) -> None:
+    a, b = Poly(A, ring), Poly(B, ring)
+    shared = a * b
+    total, rest = shared + a, shared - b
+    with ren.trace() as trace:
+        assert total.realize(rest) is total and rest.is_realized
+    work = [(record.name, record.device) for record in trace.records]
+    again, other = Poly(A, ring), Poly(B, ring)
+    with ren.trace() as trace:
+        ren.realize(again * other + again, again * other - other)
+    assert work == [(record.name, record.device) for record in trace.records]
+    assert total.tolist() == oracle.add(oracle.mul(A, B, ring.q), A, ring.q)
+    assert rest.tolist() == oracle.sub(oracle.mul(A, B, ring.q), B, ring.q)
+    with pytest.raises(ren.errors.OperandError, match=r"(?s)got a list.*ren\.realize"):
+        (total + 1).realize([rest])  # pyright: ignore[reportArgumentType]
+
+
 def test_equality_is_of_programs_and_survives_realization(ring: RingSpec) -> None:
     a, b = Poly(A, ring), Poly(B, ring)
     first, second, other = a * b + 1, a * b + 1, a * b + 2

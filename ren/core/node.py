@@ -68,6 +68,11 @@ class Node:
         return self._digest  # type: ignore[return-value]
 
     @property
+    def dtype(self) -> str | None:
+        """Element type of the value, "uint32"; None for a SINK, which has no value."""
+        return self.spec and self.spec.dtype
+
+    @property
     def work(self) -> Work:
         """The cost of the op on its sources, as the op table counts it."""
         return self.op.work(tuple([s.spec for s in self.src]), self.spec)

@@ -18,6 +18,7 @@ from ren.core.numtheory import is_prime, ntt_primes_below, ntt_primes_from
 MIN_DEGREE, MAX_DEGREE = 4, 1 << 17
 _DEGREES = "The degree n is a power of two from 4 to 131072."
 MODULUS_BOUND = 1 << 30  # lazy sums inside kernels reach 4q, which must stay below 2^32
+LIMB_DTYPE = "uint32"
 
 
 class Domain(enum.Enum):
@@ -74,6 +75,11 @@ class RingSpec:
     def limbs(self) -> int:
         """Number of limbs (moduli) of the ring."""
         return len(self.moduli)
+
+    @property
+    def dtype(self) -> str:
+        """Element type of the limbs: "uint32", for residues below 2^30."""
+        return LIMB_DTYPE
 
     @property
     def log2_q(self) -> float:

@@ -7,7 +7,7 @@ from typing import Any
 
 import attrs
 
-from ren.core.ring import Domain, RingSpec
+from ren.core.ring import LIMB_DTYPE, Domain, RingSpec
 
 KEY = "KEY"  # how an input is made: found by an id of keys
 
@@ -24,7 +24,7 @@ class Spec:
     ring: RingSpec
     domain: Domain
     batch: tuple[int, ...] = ()
-    dtype: str = "uint32"
+    dtype: str = LIMB_DTYPE
     is_scalar: bool = False
     is_literal: bool = attrs.field(default=False, eq=False, repr=False)
 

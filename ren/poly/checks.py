@@ -62,10 +62,23 @@ def check_ring(ring: Any) -> None:
         )
 
 
+def check_polys(method: str, others: Iterable[Any], poly: type) -> None:
+    """Raises OperandError unless all of `others` are of the class `poly`."""
+    for other in others:
+        if not isinstance(other, poly):
+            raise OperandError(
+                f"Poly.{method} got a {type(other).__name__}.",
+                "It takes polynomials.",
+                f"Write ren.{method}(p, other), which takes any structures of them.",
+            )
+
+
 # Options that decorators of the kind have elsewhere.
 _OF_OTHERS = {
     "static": "Name what is static by static_argnames=. For static=False write @ren.djit.",
     "donate": "Name what is donated by donate_argnames=.",
+    "strategy": "Write ren.submit(f, x) for a call in another thread, and tier= for how plans run.",
+    "return_type": "Leave it out: results have the types that the function returns.",
     **dict.fromkeys(("func", "fun", "f"), "The function comes first, without a name: ren.jit(f)."),
 }
 

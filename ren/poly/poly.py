@@ -25,7 +25,7 @@ from ren.lowering.devices.donation import check_not_donated
 from ren.lowering.devices.trace_inputs import trace_inputs, trace_token
 from ren.lowering.runtime.host_arrays import placed
 from ren.poly import checks, display, numpy_protocols, realization, serialization
-from ren.poly.checks import as_int, check_limbs, check_ring, no_division, no_parts
+from ren.poly.checks import as_int, check_limbs, check_polys, check_ring, no_division, no_parts
 from ren.poly.distributions import draw
 from ren.poly.integers import as_coefficients, montgomery, plain, to_integers, to_limbs
 from ren.poly.symbolic import Symbolic, as_symbol
@@ -268,13 +268,21 @@ class Poly:
 
     # ---------------------------------------------------------------- values
 
-    def realize(self) -> Poly:
+    def realize(self, *others: Poly) -> Poly:
         """Runs the program and returns the realized polynomial; its history is let go.
 
         Inside a function that `ren.jit` captures it means `contiguous()`. Under a JAX trace the
         result holds a tracer, and this object stays as it is.
+
+        Args:
+            others: polynomials that are realized with it, all as one program. `ren.realize` takes
+                any structures, and returns them all.
+
+        Raises:
+            OperandError: one of `others` is not a polynomial.
         """
-        return realize_polys([self])[0]
+        check_polys("realize", others, Poly)
+        return realize_polys([self, *others])[0]
 
     def tolist(self, centered: bool = False) -> list:
         """The n coefficients as Python ints in [0, q), or in (-q/2, q/2]; nested for batches."""

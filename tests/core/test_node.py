@@ -11,7 +11,7 @@ import pytest
 from ren.core import Domain, RingSpec, buffer, const, make, toposort
 from ren.core import op as ops
 from ren.core.errors import DomainError, RingMismatchError
-from ren.core.spec import RingArg
+from ren.core.spec import RingArg, SinkArg
 
 RING = RingSpec(8, (17, 97))
 
@@ -93,6 +93,13 @@ def test_toposort_lists_sources_first_and_once():
 def test_domains_of_results(domains, op, expected):
     a, b = (leaf(domain=d) for d in domains)
     assert make(op, (a, b)).spec.domain is expected
+
+
+def test_a_node_and_its_ring_name_one_dtype():
+    a = leaf(2)
+    total = make(ops.ADD, (a, make(ops.NTT, (a,))))
+    assert total.dtype == total.spec.dtype == RING.dtype == str(a.arg.array.dtype) == "uint32"
+    assert make(ops.SINK, (total,), SinkArg(("",))).dtype is None
 
 
 def test_a_product_with_a_constant_stays_in_its_domain():

@@ -46,7 +46,7 @@ def test_a_ring_is_frozen_and_survives_copies() -> None:
 
 def test_derived_quantities() -> None:
     ring = RingSpec(n=8, moduli=(17, 97))
-    assert (ring.q, ring.limbs) == (1649, 2)
+    assert (ring.q, ring.limbs, ring.dtype) == (1649, 2, "uint32")
     assert ring.log2_q == pytest.approx(math.log2(1649))
     assert ring.with_moduli([97]) == RingSpec(8, 97)
     big = RingSpec(1024, tuple(islice(ntt_primes_below(1024, 1 << 30), 40)))

@@ -161,6 +161,16 @@ def test_lengths_are_no_part_of_the_key(ctx):
     assert f(x, y)[0].decrypt().shape == (9,)
 
 
+@pytest.mark.usefixtures("interpreted")
+def test_lengths_from_one_to_every_slot_share_a_plan(ctx):
+    f = ren.jit(lambda x: x * x.conj() + 0.5 * x - 1)
+    for n in (1, 2, 3, 100, ctx.slots - 1, ctx.slots):
+        values = rng.uniform(-1, 1, n)
+        got = f(ctx.encrypt(values)).decrypt()
+        np.testing.assert_allclose(got, values**2 + values / 2 - 1, atol=1e-6)
+    assert f.cache_info()[:3] == (5, 1, 1)
+
+
 def test_a_function_that_needs_lengths_is_captured_for_each(ctx):
     f = ren.jit(lambda x: x.roll(2) + 1)
     for n in (10, 20, 10):
