@@ -20,8 +20,8 @@ from ren.lowering.plan import cost
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = sorted((ROOT / "docs").rglob("*.md"))
-# Figures, a way in, a page on files, and a copy of another file.
-UNTAUGHT = ("performance", "index", "notation", "contributing")
+# Figures, a way in, a page on files, a copy of another file, and tables of tests.
+UNTAUGHT = ("performance", "index", "notation", "contributing", "seeds")
 TAUGHT = [p for p in PAGES if p.parent.name == "docs" and p.stem not in UNTAUGHT]
 ERRORS = ROOT / "docs" / "errors.md"
 INTERNALS = (ROOT / "docs" / "internals.md").read_text(encoding="utf-8")
@@ -114,6 +114,38 @@ def test_tests_and_pages_that_are_named_are_there(page: Path) -> None:
     for path, name in TEST.findall(text):
         assert name.startswith("test_") and name in functions(path), f"{path}::{name}"
     assert text.count("tests/") == len(TEST.findall(text))
+
+
+def promises() -> dict[str, list[list[str]]]:
+    """Rows of docs/seeds.md, by section."""
+    text = (ROOT / "docs" / "seeds.md").read_text(encoding="utf-8")
+    sections = re.split(r"^## ", text, flags=re.MULTILINE)[1:]
+    return {
+        section.split("\n")[0]: [
+            [cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]]
+            for line in section.splitlines()
+            if line.startswith("| ") and not line.startswith("| promise |")
+        ]
+        for section in sections
+    }
+
+
+PROMISES = promises()
+
+
+@pytest.mark.parametrize("section", PROMISES)
+def test_each_promise_names_the_tests_that_show_it(section: str) -> None:
+    for promise, ours, tests in PROMISES[section]:
+        named = TEST.findall(tests)
+        assert promise and ours and bool(named) != ours.startswith("not yet"), promise
+        assert all(name in functions(path) for path, name in named), promise
+        assert tests.count("`") == 2 * len(named) and "not applicable" not in ours, promise
+
+
+def test_no_promise_has_two_rows() -> None:
+    for found in PROMISES.values():
+        assert len({promise for promise, *_ in found}) == len(found)
+    assert len(PROMISES) == 5 and sum(map(len, PROMISES.values())) >= 200
 
 
 def test_a_print_that_is_not_current_would_be_noticed() -> None:

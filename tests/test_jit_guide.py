@@ -1,20 +1,17 @@
 """What guides to compilers of this kind warn of: here each is an error that helps, or right.
 
-Tests of other files stand for the rest; `tests/jit_features.md` is a table of all.
+Tests of other files stand for the rest; `docs/seeds.md` is a table of all.
 """
 
 from __future__ import annotations
 
-import ast
 import dataclasses
 import gc
 import os
-import re
 import subprocess
 import sys
 import types
 import weakref
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -32,12 +29,6 @@ from ren.core.errors import (
 )
 
 ROOT = Path(__file__).resolve().parents[1]
-FEATURES = [
-    [cell.strip() for cell in line.strip("|").split(" | ")]
-    for line in (ROOT / "tests" / "jit_features.md").read_text(encoding="utf-8").splitlines()
-    if line.startswith("| ") and not line.startswith("| feature |")
-]
-GUIDES = {"JIT guide", "internals", "anvl jit()", "Iris JIT", "djit/xpr reference"}
 RING = RingSpec(n=8, moduli=(17, 97))
 A, B = list(range(1, 9)), list(range(8, 0, -1))
 
@@ -53,32 +44,6 @@ def b() -> Poly:
 def equations(program: str) -> int:
     """How many lines of an xpr compute something."""
     return program.count(" = ")
-
-
-# ---------------------------------------------------------------- features of other guides
-
-
-@cache
-def functions(path: str) -> frozenset[str]:
-    """The functions at the top of a file of tests."""
-    tree = ast.parse((ROOT / path).read_text(encoding="utf-8"))
-    return frozenset(node.name for node in tree.body if isinstance(node, ast.FunctionDef))
-
-
-@pytest.mark.parametrize("cells", FEATURES, ids=lambda cells: cells[0])
-def test_every_feature_of_other_guides_is_tested(cells):
-    feature, ours, tests = cells
-    assert feature.partition(": ")[0] in GUIDES and ours
-    named = re.findall(r"`(tests/[\w/]+\.py)::(\w+)`", tests)
-    assert named and len(named) == tests.count("`") // 2, tests
-    for path, name in named:
-        assert name.startswith("test_") and name in functions(path), f"{path}::{name}"
-
-
-def test_no_feature_has_two_rows():
-    names = [feature for feature, *_ in FEATURES]
-    assert len(set(names)) == len(names) >= 100
-    assert {name.partition(": ")[0] for name in names} == GUIDES
 
 
 # ---------------------------------------------------------------- how it is written
