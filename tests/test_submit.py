@@ -33,9 +33,10 @@ LIMIT = 60  # seconds after which a test has hung
 @pytest.fixture
 def one_worker(monkeypatch) -> Iterator[submitting.Pool]:
     """One call at a time, three that wait."""
-    pool = submitting.Pool(1, 3)
+    pool = submitting.Pool()
     monkeypatch.setattr(submitting, "_pool", pool)
-    yield pool
+    with ren.config.update(submit_workers=1, submit_max_waiting=3):
+        yield pool
 
 
 class Gate:
@@ -153,6 +154,25 @@ def test_calls_run_in_order_and_wait_for_a_worker(one_worker):
     assert (first.result(LIMIT), order) == ("first", [0, 1, 2])
 
 
+def test_settings_say_how_many_calls_run_at_a_time(one_worker):
+    first, second, third = Gate(), Gate(), Gate()
+    futures = [ren.submit(first)]
+    assert first.begun.wait(LIMIT)
+    with ren.config.update(submit_workers=2):
+        futures.append(ren.submit(second))
+        assert second.begun.wait(LIMIT) and one_worker.running == 2
+    futures.append(ren.submit(third))
+    first.open.set()
+    futures[0].result(LIMIT)
+    while one_worker.running == 2:  # its thread ends, as one is the bound again
+        assert not third.begun.wait(0.01)
+    assert not third.begun.is_set() and len(one_worker.waiting) == 1
+    second.open.set()
+    assert third.begun.wait(LIMIT)
+    third.open.set()
+    wait(futures, LIMIT)
+
+
 def test_beyond_the_bound_submit_waits(one_worker):
     gate = Gate()
     ren.submit(gate)
@@ -244,9 +264,8 @@ END = r"""
 import threading, time
 import ren
 from ren import Poly, RingSpec
-from ren.capture import submit as submitting
 
-submitting._pool = submitting.Pool(2, 8)
+ren.config.update(submit_workers=2, submit_max_waiting=8)
 begun = [threading.Event(), threading.Event()]
 
 def slow(i, end):

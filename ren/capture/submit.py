@@ -14,13 +14,12 @@ from typing import Any, ParamSpec, TypeVar
 import jax
 
 from ren.capture.pytrees import take_apart
+from ren.config import config
 from ren.core.errors import JitError
 from ren.lowering.backends.xla.jax_runtime import check_not_forked
 from ren.lowering.devices.devices import is_tracing
 from ren.poly.poly import realize_polys
 from ren.poly.realization import is_capturing
-
-MAX_WAITING = 1024
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -31,9 +30,10 @@ _is_worker: ContextVar[bool] = ContextVar("ren_is_worker", default=False)
 def submit(f: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> Future[R]:
     """Calls `f(*args, **kwargs)` in another thread, and returns at once.
 
-    As many calls run at a time as there are processors; the others wait in order. While 1,024 are
-    waiting, `submit` itself waits until one of them begins. The call sees the context variables of
-    the caller, among them the active CKKS context. JAX's own contexts, such as
+    `ren.config.submit_workers` calls run at a time, by default as many as there are processors. The
+    others wait in order. While `ren.config.submit_max_waiting` are waiting, `submit` itself waits
+    until one of them begins. The call sees the context variables of the caller, among them the
+    active CKKS context. JAX's own contexts, such as
     `jax.default_device`, are of one thread and must be entered in `f`. A call submitted by a
     submitted call runs at once, in its thread. So no call waits for a thread that waits for it.
 
@@ -110,11 +110,10 @@ class Pool:
     """Threads that run what waits in a queue, and end when nothing does.
 
     They are not daemons, so the interpreter awaits what they run. They see the end of the main
-    thread, and cancel what still waits.
+    thread, and cancel what still waits. How many there are follows from the settings at each call.
     """
 
-    def __init__(self, workers: int, max_waiting: int) -> None:
-        self._workers, self._max_waiting = workers, max_waiting
+    def __init__(self) -> None:
         self.running = 0
         self.waiting: deque[tuple[Future[Any], Callable[[], Any]]] = deque()
         self._changed = threading.Condition()
@@ -122,7 +121,7 @@ class Pool:
     def put(self, future: Future[Any], call: Callable[[], Any]) -> None:
         """Runs a call in a thread, when one is free."""
         with self._changed:
-            while len(self.waiting) >= self._max_waiting and _goes_on():
+            while len(self.waiting) >= config.submit_max_waiting and _goes_on():
                 self._changed.wait()
             if not _goes_on():
                 raise JitError(
@@ -130,7 +129,7 @@ class Pool:
                     "Nothing new is begun then.",
                     "Wait for the threads that submit calls before the program ends.",
                 )
-            if self.running < self._workers:
+            if self.running < _workers():
                 threading.Thread(target=self._work, name="ren.submit").start()
                 self.running += 1
             self.waiting.append((future, call))
@@ -146,10 +145,15 @@ class Pool:
     def _next(self) -> tuple[Future[Any], Callable[[], Any]] | None:
         with self._changed:
             self._changed.notify_all()
-            if self.waiting:
+            if self.waiting and self.running <= _workers():
                 return self.waiting.popleft()
             self.running -= 1
             return None
+
+
+def _workers() -> int:
+    """The number of calls that may run at a time, one at least."""
+    return config.submit_workers or os.cpu_count() or 1
 
 
 def _goes_on() -> bool:
@@ -158,4 +162,4 @@ def _goes_on() -> bool:
 
 
 # Threads and what waits for them: state, but of a kind that no result depends on.
-_pool = Pool(os.cpu_count() or 1, MAX_WAITING)
+_pool = Pool()

@@ -94,6 +94,8 @@ A.shape
 len(x)
 sum([x, y])
 sum((x, y), 0.0)
+sum(x * k for k in range(1, 4))
+sum((x * k for k in range(5, 0, -2) if k != 3), 0.0)
 math.prod([x, y])
 x.mean()
 x.sum()

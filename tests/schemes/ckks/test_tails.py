@@ -193,6 +193,14 @@ def test_product_with_zero_says_that_it_is_transparent(ctx16):
         ctx16.encrypt([1.0, 2.0]) * np.zeros(2)
 
 
+@pytest.mark.parametrize("dtype", "efdbhilqBHILQ?FD")
+def test_every_type_of_number_encrypts(ctx16, dtype):
+    values = np.array([3, 0, 1], dtype)
+    want = values.astype(np.complex128 if dtype in "FD" else np.float64)
+    check(ctx16.encrypt(values), want, "encrypt")
+    check(ctx16.encrypt([0.5, 1.0, -2.0]) * values, want * [0.5, 1.0, -2.0], "array")
+
+
 @pytest.mark.parametrize(
     "values",
     [
