@@ -193,6 +193,23 @@ def test_reports(capsys) -> None:
         plan.plot_memory()
 
 
+def test_trees_around_a_loop() -> None:
+    """Polynomials are stacked by jax.tree.map, and numbers stay exact under it."""
+
+    def f(x: Poly, factors: list[Poly], numbers: dict) -> tuple[Poly, dict]:
+        rows = jax.tree.map(lambda *limbs: jnp.stack(limbs), *factors)
+        x = lax.scan(lambda c, y: (c * y, None), x, rows)[0]
+        doubled = jax.tree.map(lambda v: v * 2, numbers)
+        return x * doubled["k"], doubled
+
+    jitted = ren.jit(f)
+    for k in (10**30, 3):
+        got, numbers = jitted(X, [A, B], {"k": k, "scale": 0.1})
+        assert ren.equal(got, X * A * B * (2 * k))
+        assert numbers == {"k": 2 * k, "scale": 0.2}
+    assert jitted.cache_info().misses == 1
+
+
 def test_a_function_with_loops_is_pickled() -> None:
     jitted = pickle.loads(pickle.dumps(JITTED))
     assert ren.equal(jitted(X, A, B, 2), unrolled(X, A, B, 2))

@@ -41,14 +41,14 @@ def user_source() -> str:
     return f"{_place(frame)}: {text:.{_LONGEST}}" if text else _place(frame)
 
 
-def is_called_by(package: str) -> bool:
-    """True where a module of a package stands between this line and that caller."""
+def modules_between(package: str) -> set[str]:
+    """The modules of a package between this line and that caller, by their full names."""
+    found: set[str] = set()
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and _is_foreign(frame.f_code.co_filename):
-        if frame.f_globals.get("__name__", "").startswith(package):
-            return True
+        found.add(frame.f_globals.get("__name__", ""))
         frame = frame.f_back
-    return False
+    return {name for name in found if name.partition(".")[0] == package}
 
 
 def user_frame() -> FrameType | None:

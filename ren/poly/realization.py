@@ -22,7 +22,7 @@ from ren.core.node import Node, Structure, buffer, make, next_serial, structure_
 from ren.core.op import Kind
 from ren.core.rewrite import rewrite
 from ren.core.ring import Domain, is_subset
-from ren.core.user_frame import is_called_by, user_line
+from ren.core.user_frame import modules_between, user_line
 from ren.lowering.devices import devices
 from ren.lowering.devices.devices import concretely, is_tracer
 from ren.lowering.devices.donation import check_not_donated, is_donated
@@ -196,14 +196,25 @@ class LoopNeeded(BaseException):
 def check_loop() -> None:
     """Repeat the capture as a trace where a loop of JAX asks for the value of an argument.
 
+    So does `jax.tree.map` of polynomials, which stacks what a loop goes through.
+
     Raises:
         LoopNeeded: this is a capture, JAX does not trace it, and a loop of JAX asks.
     """
-    if is_capturing() and trace_inputs.get() is None and is_called_by(_LOOPS):
+    if not is_capturing() or trace_inputs.get() is not None:
+        return
+    if is_tree_walk() or any(name.startswith(_LOOPS) for name in modules_between("jax")):
         raise LoopNeeded
 
 
+def is_tree_walk() -> bool:
+    """True where the user calls a function of `jax.tree`, and JAX does nothing else."""
+    names = modules_between("jax")
+    return bool(names) and names <= _TREES
+
+
 _LOOPS = "jax._src.lax.control_flow"
+_TREES = {"jax.tree", "jax.tree_util", "jax._src.tree", "jax._src.tree_util"}
 
 
 def _with_inputs(nodes: Sequence[Node], inputs: TraceInputs) -> list[Node]:

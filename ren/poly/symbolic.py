@@ -25,7 +25,7 @@ from ren.core.user_frame import user_line
 from ren.lowering.devices.devices import is_spread, is_tracer
 from ren.lowering.devices.trace_inputs import trace_inputs
 from ren.lowering.runtime.host_arrays import placed
-from ren.poly.realization import check_loop, is_capturing, symbolic_value
+from ren.poly.realization import check_loop, is_capturing, is_tree_walk, symbolic_value
 
 Values = Sequence[Any]
 
@@ -301,6 +301,16 @@ class TracedSymbol(Symbolic):
     __hash__ = Symbolic.__hash__
 
 
+class LeafSymbol(TracedSymbol):
+    """A symbol as `jax.tree.map` and the like have it for a leaf: still a symbol, and exact."""
+
+    __slots__ = ("whole",)
+
+    def __init__(self, whole: TracedSymbol) -> None:
+        super().__init__(whole.sample, whole.value, whole.name)
+        self.whole = whole
+
+
 def traced(value: Any) -> Any:
     """The tracer of a symbol in a capture that JAX traces; anything else as it is."""
     inputs = trace_inputs.get()
@@ -314,10 +324,15 @@ def traced(value: Any) -> Any:
 def _parts(symbol: TracedSymbol) -> tuple[tuple[Any, ...], None]:
     if trace_inputs.get() is None:
         raise symbolic_value()
-    return (traced(symbol),), None
+    return (LeafSymbol(symbol) if is_tree_walk() else traced(symbol),), None
 
 
-jax.tree_util.register_pytree_node(TracedSymbol, _parts, lambda _, parts: parts[0])
+def _whole(_: None, parts: Any) -> Any:
+    (part,) = parts
+    return part.whole if isinstance(part, LeafSymbol) else part
+
+
+jax.tree_util.register_pytree_node(TracedSymbol, _parts, _whole)
 
 
 class Derived(Symbolic):

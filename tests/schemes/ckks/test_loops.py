@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax import lax
@@ -64,6 +65,24 @@ def test_a_cell_by_scan_for_two_owners(owners) -> None:
     assert recurrent.cache_info().plans == 1
     assert "loop, 4 steps" in recurrent.plans[0].explain()
     assert "keys, read at each call" in recurrent.plans[0].explain()
+
+
+def test_stacked_inside(owners) -> None:
+    @ren.jit
+    def f(h, *xs):
+        rows = jax.tree.map(lambda *leaves: jnp.stack(leaves), *xs)
+        weight = (h * h).realize()
+        return lax.scan(lambda h, x: (h + x * WEIGHTS + weight, None), h.drop_to(2), rows)[0]
+
+    for ctx in owners:
+        got = f(*map(ctx.encrypt, INPUTS))
+        want = INPUTS[0] + sum(v * WEIGHTS + INPUTS[0] ** 2 for v in INPUTS[1:])
+        assert np.abs(got.decrypt() - want).max() < 1e-6
+    assert f.cache_info().plans == 1
+    lines = f.plans[0].explain().splitlines()
+    loop = next(i for i, line in enumerate(lines) if line.startswith("loop, 3 steps"))
+    assert any("CONVERT" in line for line in lines[:loop])
+    assert not any("CONVERT" in line for line in lines[loop:])
 
 
 def test_numbers_and_flags_that_are_arguments(owners) -> None:

@@ -315,7 +315,7 @@ def _recorded(
             program = record(lambda given: function(*given), name, arguments, arguments.others)
         except LoopNeeded:
             raise LoopError(
-                f"ren.plan() got {name}, which runs a loop of JAX.",
+                f"A plan was asked for {name}, which runs a loop of JAX.",
                 "Planning follows bounds and levels from step to step.",
                 "Plan a body alone, or with a loop of Python; the depth is that of all steps.",
             ) from None
