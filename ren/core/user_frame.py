@@ -41,12 +41,12 @@ def user_source() -> str:
     return f"{_place(frame)}: {text:.{_LONGEST}}" if text else _place(frame)
 
 
-def modules_between(package: str) -> set[str]:
-    """The modules of a package between this line and that caller, by their full names."""
+def functions_between(package: str) -> set[str]:
+    """The functions of a package between this line and that caller, as `module.name`."""
     found: set[str] = set()
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and _is_foreign(frame.f_code.co_filename):
-        found.add(frame.f_globals.get("__name__", ""))
+        found.add(f"{frame.f_globals.get('__name__', '')}.{frame.f_code.co_name}")
         frame = frame.f_back
     return {name for name in found if name.partition(".")[0] == package}
 

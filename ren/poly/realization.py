@@ -22,7 +22,7 @@ from ren.core.node import Node, Structure, buffer, make, next_serial, structure_
 from ren.core.op import Kind
 from ren.core.rewrite import rewrite
 from ren.core.ring import Domain, is_subset
-from ren.core.user_frame import modules_between, user_line
+from ren.core.user_frame import functions_between, user_line
 from ren.lowering.devices import devices
 from ren.lowering.devices.devices import concretely, is_tracer
 from ren.lowering.devices.donation import check_not_donated, is_donated
@@ -203,17 +203,19 @@ def check_loop() -> None:
     """
     if not is_capturing() or trace_inputs.get() is not None:
         return
-    if is_tree_walk() or any(name.startswith(_LOOPS) for name in modules_between("jax")):
+    names = functions_between("jax")
+    if (_MAP in names and is_tree_walk()) or any(name.startswith(_LOOPS) for name in names):
         raise LoopNeeded
 
 
 def is_tree_walk() -> bool:
     """True where the user calls a function of `jax.tree`, and JAX does nothing else."""
-    names = modules_between("jax")
-    return bool(names) and names <= _TREES
+    modules = {name.rpartition(".")[0] for name in functions_between("jax")}
+    return bool(modules) and modules <= _TREES
 
 
 _LOOPS = "jax._src.lax.control_flow"
+_MAP = "jax._src.tree_util.tree_map"
 _TREES = {"jax.tree", "jax.tree_util", "jax._src.tree", "jax._src.tree_util"}
 
 
