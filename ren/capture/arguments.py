@@ -192,11 +192,12 @@ def value_keys(
 
 
 def _value_key(value: Any, needed: frozenset[type], ids: dict[str, int]) -> Hashable:
-    if isinstance(value, Length):
+    kind = type(value)
+    if kind is Length:
         return value if value.count is None or Length in needed else Length
-    if isinstance(value, Aside):
+    if kind is Aside:
         return Aside
-    if isinstance(value, KeyId):
+    if kind is KeyId:
         named = KeyId(value.value)
         return named if KeyId in needed else (KeyId, ids.setdefault(value.value, len(ids)))
     key = key_of(value)

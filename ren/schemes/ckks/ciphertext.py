@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Hashable, Sequence
+from functools import lru_cache
 from typing import Any, Self
 
 import jax
@@ -91,7 +92,8 @@ class Ciphertext(CiphertextData, Stored):
     def __ren_whole__(cls, parts: Sequence[Any], static: Any) -> Ciphertext:
         *polys, length, noise, value, key_id = parts
         fixed, level, params, scale, span, _ = static
-        layout = Layout.of_static(length.count, fixed, value).on(params.slots)
+        is_plain = value is None and type(length.count) in (int, type(None))
+        layout = (_layout if is_plain else _new_layout)(length.count, fixed, value, params.slots)
         polys, key_id, kept = tuple(polys), key_id.value, kept_context(key_id.value)
         fields = {"own_scale": scale, "keeps": kept, "span": span}
         return cls(polys, level, layout, key_id, params, noise.value, **fields)
@@ -464,6 +466,13 @@ def _unflatten(static: tuple[Any, ...], children: Any) -> Ciphertext:
     (*polys, noise), (level, layout, key_id, params, scale, span, _) = children, static
     fields = {"own_scale": scale, "keeps": kept_context(key_id), "span": span}
     return Ciphertext(tuple(polys), level, layout, key_id, params, noise, **fields)
+
+
+def _new_layout(length: int | None, fixed: tuple[Any, ...], value: Any, slots: int) -> Layout:
+    return Layout.of_static(length, fixed, value).on(slots)
+
+
+_layout = lru_cache(maxsize=1024)(_new_layout)  # of what symbols are not in: replays ask again
 
 
 def _ready(x: Ciphertext) -> Ciphertext:

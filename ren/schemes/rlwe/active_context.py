@@ -133,7 +133,12 @@ def admission(keys: Keychain, what: str) -> Iterator[Keychain]:
 def live_context(key_id: str) -> AnyContext | None:
     """The live context of a `key_id`: the most capable one, among those the latest; or None."""
     with _lock:
-        found = [(c._keys.rank, serial, c) for c, serial in _by_id.get(key_id, {}).items()]
+        contexts = _by_id.get(key_id)
+        if contexts is None:
+            return None
+        if len(references := contexts.keyrefs()) == 1:  # as a rule
+            return references[0]()
+        found = [(c._keys.rank, serial, c) for c, serial in contexts.items()]
     return max(found, key=lambda entry: entry[:2])[2] if found else None
 
 

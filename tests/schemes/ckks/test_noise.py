@@ -404,3 +404,13 @@ def test_bounds_are_chosen_and_not_computed():
         assert np.array_equal(made[:, 1:], a[:, 1:])
     assert np.isnan(noises.larger(a, UNKNOWN)).all()
     assert np.isnan(noises.within(UNKNOWN, 1.0)).all()
+
+
+@pytest.mark.parametrize("taken", [0.0, 0.1, 0.5, 0.95, 1.0])
+def test_a_source_finds_its_place_alone_as_in_a_batch(taken):
+    rng = np.random.default_rng(0)
+    for _ in range(50):
+        a = np.where(rng.uniform(size=noises.WIDTH) < taken, rng.uniform(size=noises.WIDTH), 0)
+        a = a.astype(np.float32)
+        alone, among = noises.with_source(a, 0.25), noises.with_source(a[None], 0.25)
+        assert np.array_equal(alone, among[0]) and (alone > a).sum() in (2, 3)

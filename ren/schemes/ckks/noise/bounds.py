@@ -316,7 +316,7 @@ def _with_source(sigma: np.float32, a: Noise, *source: Noise) -> Noise:
     if _is_single(a) and _is_single(of):
         noise = a.copy()
         noise[2] += sigma
-        noise[_HEAD + int(_next_place(of)[0])] += sigma
+        noise[_HEAD + _next_of_one(of)] += sigma
         return _limited(noise)
     place = _next_place(of)
     return _limited(a + chosen((place == _PLACE_NUMBERS) | _IS_COHERENT, sigma, np.float32(0)))
@@ -331,6 +331,15 @@ def _next_place(of: Noise) -> Noise:
     first = (is_taken * _PLACE_WEIGHTS).sum(-1, dtype=np.int32, keepdims=True) % PLACES
     distance = (_EACH_PLACE - first) % PLACES + is_taken * PLACES
     return distance.argmin(-1, keepdims=True).astype(np.int32)
+
+
+def _next_of_one(of: NDArray[np.float32]) -> int:
+    """The same of one array of the host, by the bits of an int: a replay takes it for each."""
+    is_taken = of[_HEAD:] > 0
+    first = int(is_taken.dot(_PLACE_WEIGHTS)) % PLACES
+    bits = int.from_bytes(np.packbits(is_taken, bitorder="little").tobytes(), "little")
+    free = ~(bits >> first | bits << (PLACES - first)) & ((1 << PLACES) - 1)
+    return (first + (free & -free).bit_length() - 1) % PLACES if free else first
 
 
 def with_rounding(a: Noise, sigma: float) -> Noise:
