@@ -79,7 +79,7 @@ def pessimism(draw, ctx, kind: str) -> np.ndarray:
     owner = ctx if draw.random() < 0.7 else ctx.public()
     pool = []
     for m in (unit(draw, kind) for _ in range(draw.integers(1, 5))):
-        pool.append((owner.encrypt(m), m))
+        pool.append((owner.encrypt(m, pack="rows"), m))
     for _ in range(draw.integers(1, 12)):
         i, j = draw.integers(len(pool), size=2)
         pool += [made] if (made := step(draw, kind, *pool[i], *pool[j])) else []
@@ -330,7 +330,8 @@ def test_estimates_in_manual_mode(params):
         for _ in range(4):
             a, b = (np.exp(2j * np.pi * draw.random((BATCH, SLOTS))) for _ in range(2))
             with ckks.manual():
-                z, want = by_hand(draw, ctx, ctx.encrypt(a), ctx.encrypt(b), a, b)
+                x, y = (ctx.encrypt(v, pack="rows") for v in (a, b))
+                z, want = by_hand(draw, ctx, x, y, a, b)
                 found.append(np.abs(z.decrypt() - want).max(-1) / z.estimate.error_bound)
             z, want = z * a, want * a  # back in normal form
             found.append(np.abs(z.decrypt() - want).max(-1) / z.estimate.error_bound)
