@@ -15,7 +15,8 @@ import ren
 from ren.core.errors import MessageBoundWarning, ParameterError, TracedValueError
 from ren.schemes import ckks
 from ren.schemes.ckks.noise import bounds as noises
-from ren.schemes.ckks.noise.bounds import PLACES, WIDTH
+from ren.schemes.ckks.noise.bounds import WIDTH
+from ren.schemes.ckks.noise.places import PLACES
 
 SLOTS = 512
 BATCH = 50

@@ -63,13 +63,13 @@ from ren.lowering.devices.devices import is_spread, is_tracer
 from ren.lowering.kernels import embedding
 from ren.poly.batching import chosen, stacked_arrays
 from ren.poly.symbolic import Symbolic, derived
+from ren.schemes.ckks.noise.places import PLACES, next_of_one, next_place, place_of
 from ren.schemes.ckks.parameters.parameters import Parameters
 
 Noise = Any  # float32 [*batch, WIDTH]: an array, a tracer, or a symbol
 Rule = TypeVar("Rule", bound=Callable[..., Noise])
 
 SIGMAS = 6.5  # standard deviations that the bound of an error takes
-PLACES = 32
 _HEAD = 4  # bound, offset, coherent, rounding
 WIDTH = _HEAD + PLACES
 LARGEST = 2.0**60  # noise beyond is unknown, so that squares stay inside float32
@@ -85,8 +85,6 @@ _AT_PLACES = (_INDICES >= _HEAD).astype(np.float32)
 _SURE = (_INDICES < _HEAD - 1).astype(np.float32)  # bound, offset, coherent
 _CLEARLY = 0.8  # a bound whose places are known is taken, unless another is less by this factor
 _PLACE_NUMBERS = np.maximum(_INDICES - _HEAD, -1).astype(np.int32)
-_PLACE_WEIGHTS = (5 * np.arange(PLACES) + 7).astype(np.int32)
-_EACH_PLACE = np.arange(PLACES, dtype=np.int32)
 _NEARLY = 1 - 2.0**-40  # exp(i t) may come out a little above 1
 FLOAT64 = 2.0**-50  # relative error of encoding and of decoding in float64, with its transform
 _LEAST_BOUND = 2.0**-30  # of plaintexts: smaller values publish this
@@ -131,12 +129,8 @@ def fresh(
         serial: counts encryptions; the place of the noise follows from it.
     """
     source = np.zeros(WIDTH, np.float32)
-    source[[2, _HEAD + _place(serial)]] = sigma
+    source[[2, _HEAD + place_of(serial)]] = sigma
     return total(of_values(values, params, scale, bound, 1.0), source)
-
-
-def _place(serial: int) -> int:
-    return (serial * 0x9E3779B1 & 0xFFFFFFFF) * PLACES >> 32
 
 
 def _of_values(
@@ -316,30 +310,10 @@ def _with_source(sigma: np.float32, a: Noise, *source: Noise) -> Noise:
     if _is_single(a) and _is_single(of):
         noise = a.copy()
         noise[2] += sigma
-        noise[_HEAD + _next_of_one(of)] += sigma
+        noise[_HEAD + next_of_one(of[_HEAD:] > 0)] += sigma
         return _limited(noise)
-    place = _next_place(of)
+    place = next_place((of[..., _HEAD:] > 0).astype(np.int32))
     return _limited(a + chosen((place == _PLACE_NUMBERS) | _IS_COHERENT, sigma, np.float32(0)))
-
-
-def _next_place(of: Noise) -> Noise:
-    """The place of a source that depends on these, int [*batch, 1]: the first free one.
-
-    The search begins where their set says, and ends there where no place is free.
-    """
-    is_taken = (of[..., _HEAD:] > 0).astype(np.int32)
-    first = (is_taken * _PLACE_WEIGHTS).sum(-1, dtype=np.int32, keepdims=True) % PLACES
-    distance = (_EACH_PLACE - first) % PLACES + is_taken * PLACES
-    return distance.argmin(-1, keepdims=True).astype(np.int32)
-
-
-def _next_of_one(of: NDArray[np.float32]) -> int:
-    """The same of one array of the host, by the bits of an int: a replay takes it for each."""
-    is_taken = of[_HEAD:] > 0
-    first = int(is_taken.dot(_PLACE_WEIGHTS)) % PLACES
-    bits = int.from_bytes(np.packbits(is_taken, bitorder="little").tobytes(), "little")
-    free = ~(bits >> first | bits << (PLACES - first)) & ((1 << PLACES) - 1)
-    return (first + (free & -free).bit_length() - 1) % PLACES if free else first
 
 
 def with_rounding(a: Noise, sigma: float) -> Noise:
