@@ -67,6 +67,10 @@ np.divide(x, -p) | 6
 np.reciprocal(p) | 5
 jnp.asarray(w) / p | 6
 np.sin(x) | 3
+np.cos(x) | 3
+np.tan(x) | 4
+np.sinh(x) | 3
+np.cosh(x) | 3
 np.tanh(x) | 4
 1 / (1 + np.exp(-x)) | 7
 """
