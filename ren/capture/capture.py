@@ -419,15 +419,17 @@ def _with_loops(
     at = partial(array_at, target=within, auto=options.device is None)
     inputs = [placeholder_for(p) for p in polys]
     pairs = zip(inputs, polys, strict=True)
-    arrays = {id(i.node.arg): p.limbs for i, p in pairs if not p.is_constant}
+    # Of arguments and keys the places alone: the traced program may live as long as the plan.
+    places = {id(i.node.arg): _bound_to(p.limbs) for i, p in pairs if not p.is_constant}
+    held: dict[int, Any] = {}
 
     def place(source: Any) -> Any:
-        if id(source) not in arrays and (key := key_input_of(source)) is not None:
-            arrays[id(source)] = at(key.sample)
-        elif isinstance(source, jax.Array):
-            arrays[id(source)] = at(source)
-        array = arrays.get(id(source))
-        return array.sharding if array is not None and array.committed else None
+        if (key := key_input_of(source)) is not None:
+            return _bound_to(at(key.sample))
+        if isinstance(source, jax.Array):
+            held[id(source)] = at(source)
+            return _bound_to(held[id(source)])
+        return places.get(id(source))
 
     structure = attrs.evolve(arguments, polys=inputs)
     made = record_loops(function, name, structure, others, options.prune, place)
@@ -437,13 +439,18 @@ def _with_loops(
     keys, args = keys_of(plan, at), []
     for given in made.inputs:
         source = given.source
-        held = arrays[id(source)] if isinstance(source, jax.Array) else source
-        args.append(given if isinstance(source, Symbolic) else held)
+        array = held[id(source)] if isinstance(source, jax.Array) else source
+        args.append(given if isinstance(source, Symbolic) else array)
     sources = _sources(args, inputs, keys)
     return Captured(
         plan, sources, keys, made.outputs, made.result, _reader(made.result.others),
         LoopRunner(made, name), target, donated, (), plan, made,
     )  # fmt: skip
+
+
+def _bound_to(array: Any) -> Any:
+    """The sharding that an array is bound to; None for one that JAX may move."""
+    return array.sharding if isinstance(array, jax.Array) and array.committed else None
 
 
 def _plan_of_loops(made: LoopRecording) -> Plan:

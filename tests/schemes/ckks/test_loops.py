@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -65,6 +68,21 @@ def test_a_cell_by_scan_for_two_owners(owners) -> None:
     assert recurrent.cache_info().plans == 1
     assert "loop, 4 steps" in recurrent.plans[0].explain()
     assert "keys, read at each call" in recurrent.plans[0].explain()
+
+
+def test_a_plan_with_loops_holds_no_keys_and_no_arguments() -> None:
+    params = ckks.Parameters.for_depth(1, n=1 << 6, security=None)
+    jitted = ren.jit(lambda x: lax.fori_loop(0, 2, lambda i, c: c + c.rotate(1), x))
+    owner = ckks.context(params=params)
+    x = ren.realize(owner.encrypt(np.linspace(-1, 1, params.slots)))
+    jitted(x)
+    jitted(x)
+    key = next(iter(owner._keys.galois.values()))
+    gone = [weakref.ref(owner), weakref.ref(key.b[0].limbs), weakref.ref(x.polys[0].limbs)]
+    del owner, x, key
+    gc.collect()
+    assert [ref() for ref in gone] == [None] * 3
+    assert len(jitted.plans) == 1
 
 
 def test_stacked_inside(owners) -> None:
