@@ -131,7 +131,7 @@ def test_equality_is_of_programs_and_survives_realization(ring: RingSpec) -> Non
     assert first.node is second.node
     before = hash(first)
     first.realize()
-    assert first == second
+    assert first == second and second.is_realized
     assert hash(first) == before
     assert first != A
     assert len({first, second, other}) == 2

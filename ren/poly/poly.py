@@ -281,7 +281,8 @@ class Poly:
         Raises:
             OperandError: one of `others` is not a polynomial.
         """
-        check_polys("realize", others, Poly)
+        if others:
+            check_polys("realize", others, Poly)
         return realize_polys([self, *others])[0]
 
     def tolist(self, centered: bool = False) -> list:
