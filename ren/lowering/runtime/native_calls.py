@@ -16,7 +16,6 @@ from collections.abc import Collection, Sequence
 import attrs
 
 from ren.core import op as ops
-from ren.core.collector import collector_paused
 from ren.core.errors import NativeError
 from ren.core.node import Node, make, toposort
 from ren.core.op import Kind
@@ -132,7 +131,6 @@ def listing(source: Source) -> dict[str, str]:
         return {"native": f"no native call: {error}"}
 
 
-@collector_paused()
 def _fitting(sink: Node, inputs: Sequence[Input], devices: int) -> NativeCalls | Unsupported:
     """The calls of a graph, one for each degree, cut until each is within the limits of one."""
     order = [node for node in toposort(sink)[:-1] if node.src]

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import threading
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import cache
 from typing import Any
 
@@ -13,7 +15,6 @@ import attrs
 
 from ren.config import config
 from ren.core import op as ops
-from ren.core.collector import collector_paused
 from ren.core.node import Node, Structure, make, placeholder, structure_of, toposort
 from ren.core.op import Kind
 from ren.core.rewrite import rewrite
@@ -154,7 +155,8 @@ def native_runner(
     is_traced = is_tracing() or any(map(is_tracer, inputs))
     if not is_traced and common_place(inputs) is None and not are_divided(inputs):
         return None
-    calls = native_calls(source)
+    with collector_paused():
+        calls = native_calls(source)
     if isinstance(calls, Unsupported):
         if not calls.is_choice and calls.reason not in _logged:
             _logged.add(calls.reason)
@@ -173,12 +175,36 @@ def _of_words(segment: Segment, words: Mapping[int, RingSpec]) -> Segment:
     return attrs.evolve(segment, graph=graph, tables=tables)
 
 
+_pauses, _was_on = 0, False  # of the garbage collector, guarded by `_lock`
+
+
+@contextmanager
+def collector_paused() -> Iterator[None]:
+    """Pauses Python's cyclic garbage collector; the last thread to leave turns it on again.
+
+    Planning makes up to millions of small objects that live until it ends. The collector would go
+    through all of them again and again, which took a third of the time.
+    """
+    global _pauses, _was_on
+    with _lock:
+        if not _pauses:
+            _was_on = gc.isenabled()
+            gc.disable()
+        _pauses += 1
+    try:
+        yield
+    finally:
+        with _lock:
+            _pauses -= 1
+            if not _pauses and _was_on:
+                gc.enable()
+
+
 # Programs by structure and the types and devices of their leaves: the one used longest ago goes.
 _planned: OrderedDict[Any, Planned] = OrderedDict()
 _lock = threading.Lock()
 
 
-@collector_paused()
 def planned(structure: Structure) -> Planned:
     """The program of a structure, planned once for all that differ in the leaves alone.
 
@@ -191,17 +217,23 @@ def planned(structure: Structure) -> Planned:
         if (found := _planned.get(key)) is not None:
             _planned.move_to_end(key)
             return found
-    stand_ins = {leaf: placeholder(*_kind_of(leaf)) for leaf in leaves}
-    known = stand_ins | {node: stand_ins[leaf] for node, leaf in structure.known.items()}
-    sink = rewrite(make(ops.SINK, structure.roots), {}, known)
-    source = source_of(sink)
-    position = {stand_ins[leaf].arg: i for i, leaf in enumerate(leaves)}
-    made = Planned(source, tuple([position[given.arg] for given in source.inputs]))
+    with collector_paused():
+        made = _planned_anew(structure)
     with _lock:
         _planned[key] = made
         while len(_planned) > MOST_PLANNED:
             _planned.popitem(last=False)
     return made
+
+
+def _planned_anew(structure: Structure) -> Planned:
+    leaves = structure.leaves
+    stand_ins = {leaf: placeholder(*_kind_of(leaf)) for leaf in leaves}
+    known = stand_ins | {node: stand_ins[leaf] for node, leaf in structure.known.items()}
+    sink = rewrite(make(ops.SINK, structure.roots), {}, known)
+    source = source_of(sink)
+    position = {stand_ins[leaf].arg: i for i, leaf in enumerate(leaves)}
+    return Planned(source, tuple([position[given.arg] for given in source.inputs]))
 
 
 def forget() -> None:
