@@ -44,11 +44,11 @@ def fresh(monkeypatch, tmp_path):
     """A process that has not loaded a library, to which building takes no time; counts builds."""
     jax_executable.clear_kernels()
     disk._opened.cache_clear()
-    builds = []
+    builds, made = [], body()
 
     def built(compiler):
         builds.append(compiler)
-        return body()
+        return made
 
     monkeypatch.setattr(library, "_outcome", None)
     monkeypatch.setattr(build, "library", built)
