@@ -12,6 +12,8 @@ import pytest
 import ren
 from ren.schemes import ckks
 from ren.schemes.ckks.noise import bounds as noise
+from ren.schemes.ckks.noise import places
+from ren.schemes.ckks.noise.places import place_of
 
 SOURCE = Path(noise.__file__).read_text(encoding="utf-8")
 
@@ -38,7 +40,7 @@ def test_fresh_noise_has_one_distribution_for_any_two_messages(owner, is_public)
     expected = [Counter(), Counter()]
     for i in range(1_000):  # by serials alone
         for j, which in enumerate((0, 1) if i % 2 else (1, 0)):
-            expected[which][noise._place(start + 2 * i + j)] += 1
+            expected[which][place_of(start + 2 * i + j)] += 1
     for found, places in zip(seen, expected, strict=True):
         assert sorted(found.values()) == sorted(places.values())
     both = [{np.frombuffer(b, "<f4")[0] for b in found} for found in seen]
@@ -111,8 +113,8 @@ def test_contexts_with_a_bound_tell_the_same_of_all_data():
 
 
 def test_places_follow_from_no_values():
-    """bounds.py hashes nothing, and a place is computed from a serial number or occupied places."""
-    tree = ast.parse(SOURCE)
+    """Nothing is hashed, and a place is computed from a serial number or occupied places."""
+    tree = ast.parse(SOURCE + Path(places.__file__).read_text())
     imported = {
         alias.name.partition(".")[0]
         for node in ast.walk(tree)
@@ -123,12 +125,12 @@ def test_places_follow_from_no_values():
     functions = [n for n in tree.body if isinstance(n, ast.FunctionDef)]
     for function in functions:
         names = {n.id for n in ast.walk(function) if isinstance(n, ast.Name)}
-        if names & {"_place", "_PLACE_WEIGHTS"}:
+        if names & {"place_of", "next_place", "next_of_one", "_WEIGHTS"}:
             takes_values = {a.arg for a in function.args.args} & {"values", "value", "z"}
             assert not takes_values or function.name == "fresh"
     calls = [n for n in ast.walk(tree) if isinstance(n, ast.Call)]
-    places = [c for c in calls if isinstance(c.func, ast.Name) and c.func.id == "_place"]
-    assert [ast.unparse(c.args[0]) for c in places] == ["serial"]
+    made = [c for c in calls if isinstance(c.func, ast.Name) and c.func.id == "place_of"]
+    assert [ast.unparse(c.args[0]) for c in made] == ["serial"]
 
 
 def test_noise_in_bytes_pickles_and_pytrees_is_public(owner):
