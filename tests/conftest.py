@@ -49,8 +49,8 @@ ONCE = tuple(
         *(f"schemes/ckks/test_{name}.py" for name in (
             "damaged_bytes", "depth_errors", "encoder", "files", "idioms", "kept_contexts",
             "masked_loops", "missing_keys", "mutated_bytes", "noise_circuits", "operators",
-            "parameters", "planner", "random_programs", "reprs", "secret_bytes", "security_table", "serialization", "stats",
-            "tenants", "user_objects",
+            "parameters", "planner", "random_programs", "reprs", "secret_bytes", "security_table",
+            "serialization", "stats", "tenants", "user_objects",
         )),
         "schemes/rlwe/test_security.py",
         *(f"test_{name}.py" for name in (

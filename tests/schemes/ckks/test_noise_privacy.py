@@ -12,10 +12,10 @@ import pytest
 import ren
 from ren.schemes import ckks
 from ren.schemes.ckks.noise import bounds as noise
-from ren.schemes.ckks.noise import places
 from ren.schemes.ckks.noise.places import place_of
 
 SOURCE = Path(noise.__file__).read_text(encoding="utf-8")
+PLACES = Path(noise.__file__).with_name("places.py").read_text(encoding="utf-8")
 
 
 @pytest.fixture(scope="module")
@@ -114,7 +114,7 @@ def test_contexts_with_a_bound_tell_the_same_of_all_data():
 
 def test_places_follow_from_no_values():
     """Nothing is hashed, and a place is computed from a serial number or occupied places."""
-    tree = ast.parse(SOURCE + Path(places.__file__).read_text())
+    tree = ast.parse(SOURCE + PLACES)
     imported = {
         alias.name.partition(".")[0]
         for node in ast.walk(tree)
