@@ -223,7 +223,7 @@ def test_a_server_and_a_plan_have_the_keys_of_a_tall_matrix(ctx4):
 @pytest.mark.slow
 def test_long_vectors_under_jit_vmap_and_in_batches(ctx64):
     matrix, values = band(130, 70, -1, 1), drawn(2, 70)
-    encoded, x = ckks.linear(matrix, ctx64), ctx64.encrypt(values)
+    encoded, x = ckks.linear(matrix, ctx64), ctx64.encrypt(values, pack="rows")
     f = ren.jit(lambda a, x: a @ x)
     largest = np.abs(matrix).sum(1).max()
     for v in values:

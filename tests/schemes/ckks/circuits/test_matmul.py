@@ -80,7 +80,7 @@ def test_sizes_and_budgets(ctx64, d, keys):
 @pytest.mark.slow
 def test_under_jit_vmap_and_in_batches(ctx64):
     a, b = drawn(2, 2, 2), drawn(3, 2, 2)[1:]
-    x, y = (ctx64.encrypt(m.reshape(2, 4)) for m in (a, b))
+    x, y = (ctx64.encrypt(m.reshape(2, 4), pack="rows") for m in (a, b))
     check(ckks.matmul(x, y), a @ b)
     check(jax.vmap(ckks.matmul)(x, y), a @ b)
     f = ren.jit(lambda x, y: ckks.matmul(x, y) + 1)
