@@ -65,11 +65,12 @@ def run(program: str) -> subprocess.CompletedProcess[str]:
 
 
 AT_EXIT = """
-import time
+import threading, time
 from ren.lowering.runtime.tiers.compile_thread import CompileThread
-worker = CompileThread()
-worker.submit(lambda: (time.sleep(0.5), print("ended")), lambda: None)
+worker, began = CompileThread(), threading.Event()
+worker.submit(lambda: (began.set(), time.sleep(0.5), print("ended")), lambda: None)
 worker.submit(lambda: print("never"), lambda: print("told"))
+began.wait()
 """
 
 
