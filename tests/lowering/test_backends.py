@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import logging
+import operator
 from collections.abc import Sequence
+from functools import reduce
 from typing import Any
 
 import attrs
@@ -38,6 +40,7 @@ from ren.lowering.runtime.runner import (
     interpret_plan,
     run_plan,
 )
+from ren.poly.batching import unstacked
 from ren.schemes import ckks
 from tests.lowering.plans import arrays, plan, poly
 from tests.lowering.test_memory import program_polys
@@ -206,7 +209,7 @@ def test_an_absent_op_is_the_reason_with_its_own(monkeypatch):
     ("make", "reason"),
     [
         (lambda: poly(0, RingSpec(1024, primes(1024)[-2:])).ntt(), "degree is below 4096"),
-        (lambda: poly(0, RING) + 1, "no transform"),
+        (lambda: poly(0, RING) + 1, "its work is elementwise"),
         (lambda: poly(0, RING).ntt().to("cpu"), "copies between devices"),
         (lambda: poly(0, RING).to("python").ntt(), "copies between devices"),
     ],
@@ -214,6 +217,18 @@ def test_an_absent_op_is_the_reason_with_its_own(monkeypatch):
 def test_each_reason_is_told(make, reason):
     needs_native()
     assert reason in explain(plan(make()))
+
+
+def test_a_sum_of_parts_is_one_native_call_and_the_sum_of_integers():
+    """Kernels would be one for each index, each compiled apart."""
+    needs_native()
+    limbs = np.stack([np.asarray(poly(k, RING).limbs) for k in range(40)])
+    parts = unstacked(Poly.from_limbs(limbs, RING).to("cpu").realize())
+    total = reduce(operator.add, parts)
+    calls = native_calls(plan(total).source)
+    assert isinstance(calls, NativeCalls) and len(calls.programs) == 1
+    want = limbs.astype(object).sum(axis=0) % np.array(RING.moduli, object)[:, None]
+    assert same([total.limbs], [want.astype(np.uint32)])
 
 
 def test_without_native_code_the_setting_is_the_reason():

@@ -16,9 +16,10 @@ from ren.lowering.devices.devices import is_host, is_tracing
 from ren.lowering.program.graph import Call, Graph, Program
 from ren.lowering.program.steps import Segment
 
-# The ops that native code computes faster than XLA. Elementwise work alone is as fast there.
-_GAINS = frozenset({"NTT", "INTT", "CONVERT", "LIFT"})
-NO_GAIN = Unsupported("it has no transform and no conversion, XLA is as fast", is_choice=True)
+# The ops that native code computes faster than XLA. Elementwise work alone is as fast there. A part
+# of a batch would be a kernel of its own, which XLA compiles for each index.
+_GAINS = frozenset({"NTT", "INTT", "CONVERT", "LIFT", "PART"})
+NO_GAIN = Unsupported("its work is elementwise, where XLA is as fast", is_choice=True)
 
 
 @lru_cache(maxsize=4096)
