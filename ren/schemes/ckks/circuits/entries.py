@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from typing import Any
 
 import attrs
@@ -33,6 +34,14 @@ class Entries:
         """Those of an array [m, k]."""
         rows, columns = np.nonzero(matrix)
         return cls(rows, columns, matrix[rows, columns], (matrix.shape[0], matrix.shape[1]))
+
+    @property
+    def digest(self) -> bytes:
+        """A digest of the content: places, values with their type, shape."""
+        found = hashlib.blake2b(repr((self.shape, self.values.dtype)).encode(), digest_size=16)
+        for array in (self.rows, self.columns, self.values):
+            found.update(np.ascontiguousarray(array).data)
+        return found.digest()
 
     @property
     def transposed(self) -> Entries:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping, Sequence
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from functools import reduce
 from typing import Any
 
@@ -15,8 +17,10 @@ from ren.core import html
 from ren.core.errors import ContextError, DepthError, OperandError, ParameterError
 from ren.core.listed import Listed
 from ren.core.text_table import size
+from ren.lowering.devices.devices import is_tracing
 from ren.poly.display import steady
 from ren.poly.poly import realize_polys
+from ren.poly.realization import is_capturing
 from ren.poly.symbolic import Aside
 from ren.schemes.ckks.arithmetic.argument_checks import check_ciphertext
 from ren.schemes.ckks.arithmetic.automatic import add, multiply_plain
@@ -298,10 +302,64 @@ def prepared(
             "The diagonals are encoded for one set of parameters.",
             f"Pass one, {call}, or write `with ctx:` around it.",
         )
-    params = context.params
-    result = encoded(matrix, params, params._checked_level(level), keys, label, can_replicate)
-    realize_polys([p.wide for p in result.plaintexts])
-    return result
+    params, level = context.params, context.params._checked_level(level)
+    return _realized(_encoded(matrix, params, level, keys, label, can_replicate))
+
+
+def _realized(m: LinearMap) -> LinearMap:
+    realize_polys([p.wide for p in m.plaintexts])
+    return m
+
+
+class _KeptMaps:
+    """The maps that lines without `ren.jit` encode, by content, the last used last.
+
+    One is kept from the second time on that its matrix is seen, up to `most_bytes` of all. Kept
+    weights stay in the memory of the process, as those of `ckks.linear` do.
+    """
+
+    def __init__(self, most_bytes: int, most_seen: int = 256) -> None:
+        self._most_bytes, self._most_seen = most_bytes, most_seen
+        self._lock = threading.Lock()
+        self._seen: OrderedDict[Hashable, LinearMap | None] = OrderedDict()
+        self._nbytes = 0
+
+    @property
+    def nbytes(self) -> int:
+        """Size of what is kept."""
+        return self._nbytes
+
+    def found(self, key: Hashable, make: Callable[[], LinearMap]) -> LinearMap:
+        """The map of a key: kept, or made."""
+        with self._lock:
+            was_seen, kept = key in self._seen, self._seen.get(key)
+            self._seen[key] = kept
+            self._seen.move_to_end(key)
+            while len(self._seen) > self._most_seen:
+                self._forget(next(iter(self._seen)))
+        if kept is not None:
+            return kept
+        made = make()
+        size = sum(p.nbytes for p in made.plaintexts)
+        if not was_seen or size > self._most_bytes:
+            return made
+        _realized(made)
+        with self._lock:
+            if self._seen.get(key) is None:
+                self._seen[key] = made
+                self._nbytes += size
+            for old in [k for k, m in self._seen.items() if m is not None and k != key]:
+                if self._nbytes <= self._most_bytes:
+                    break
+                self._forget(old)
+        return made
+
+    def _forget(self, key: Hashable) -> None:
+        m = self._seen.pop(key)
+        self._nbytes -= 0 if m is None else sum(p.nbytes for p in m.plaintexts)
+
+
+_KEPT = _KeptMaps(1 << 28)
 
 
 def encoded(
@@ -314,8 +372,25 @@ def encoded(
 ) -> LinearMap:
     """The map of a matrix; its results decrypt in the shape `label`.
 
+    Without `ren.jit` it is encoded once and kept, where the same matrix is met again and again.
+
     `can_replicate` says that the slots beyond the length of its vectors are zeros.
     """
+    rest = (params, level, keys, label, can_replicate)
+    if is_capturing() or is_tracing():
+        return _encoded(matrix, *rest)
+    device = jax.config.jax_default_device  # type: ignore[attr-defined]
+    return _KEPT.found((matrix.digest, device, *rest), lambda: _encoded(matrix, *rest))
+
+
+def _encoded(
+    matrix: Entries,
+    params: Parameters,
+    level: int,
+    keys: int | None = None,
+    label: tuple[int, ...] | None = None,
+    can_replicate: bool = False,
+) -> LinearMap:
     placement, split = best_placement(matrix, params.slots, keys, can_replicate)
     return placed(placement, split, params, level, label)
 

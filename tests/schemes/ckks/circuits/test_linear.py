@@ -9,6 +9,8 @@ import pytest
 import ren
 from ren.core.errors import TracedValueError
 from ren.schemes import ckks
+from ren.schemes.ckks.circuits import linear
+from ren.schemes.ckks.encoding.plaintext import encode
 
 BAR = 2.0**-19
 
@@ -274,3 +276,41 @@ def test_what_does_not_fit_is_refused(ctx4):
         ckks.linear(np.eye(2))
     with pytest.raises(ckks.DepthError, match="with a matrix takes 1 level"):
         np.eye(5) @ x.drop_to(0)
+
+
+def test_a_line_that_is_repeated_encodes_its_matrix_once(ctx4, monkeypatch):
+    """By content: a matrix that changes in place, another level and `ren.jit` encode their own."""
+    encoded, kept = [], linear._KeptMaps(1 << 24)
+    monkeypatch.setattr(linear, "_KEPT", kept)
+    monkeypatch.setattr(linear, "encode", lambda *a, **k: (encoded.append(a), encode(*a, **k))[1])
+    matrix, values = drawn(6, 6), drawn(6)
+    x = ctx4.encrypt(values)
+    results = [(matrix @ x).realize() for _ in range(4)]
+    count = len(encoded) // 2  # the first line keeps nothing, the second what it encodes
+    assert len(encoded) == 2 * count == 12 and kept.nbytes > 0
+    assert all(error(y, matrix @ values) < BAR for y in results)
+    assert len({np.asarray(p.limbs).tobytes() for y in results for p in y.polys}) == 2
+    matrix[2, 3] += 1
+    assert error(matrix @ x, matrix @ values) < BAR and len(encoded) == 3 * count
+    lower = x.drop_to(x.level - 1)
+    assert error(matrix @ lower, matrix @ values) < BAR and len(encoded) == 4 * count
+    before = kept.nbytes
+    assert error(ren.jit(lambda x: matrix @ x)(x), matrix @ values) < BAR
+    assert len(encoded) > 4 * count and kept.nbytes == before
+
+
+def test_kept_maps_are_bounded(ctx4, monkeypatch):
+    one = ckks.linear(drawn(6, 6), ctx4)
+    size = sum(p.nbytes for p in one.plaintexts)
+    kept = linear._KeptMaps(3 * size, most_seen=5)
+    for key in [*range(9), *range(9)]:
+        for _ in range(2):
+            assert kept.found(key, lambda: one) is one
+        assert kept.nbytes <= 3 * size
+    assert kept.found(8, lambda: pytest.fail("it is kept")) is one
+    made = []
+    assert linear._KeptMaps(size - 1).found(0, lambda: made.append(1) or one) is one
+    small = linear._KeptMaps(size - 1)
+    for _ in range(3):
+        small.found(0, lambda: made.append(1) or one)
+    assert len(made) == 4 and small.nbytes == 0
