@@ -73,6 +73,28 @@ def test_a_view_alone_has_no_kernel():
     assert [type(u) for u in reordered.units] == [KernelUnit]
 
 
+def test_limbs_without_a_reader_are_not_made():
+    """A rotated value and its view: the view is rotated, in the index of one load."""
+    wide = RingSpec(8, (17, 97, 113))
+    part = wide.with_moduli((97,))
+    for domain in Domain:
+        a, b = poly(domain, wide), poly(domain, wide)
+        for program in (a.rotate(3), a + b.rotate(1), (a - b).automorphism(15) * 3):
+            units = plan(program.to_ring(part)).units
+            kernel_units = [unit for unit in units if isinstance(unit, KernelUnit)]
+            assert [u.kernel.program.instrs[-1].limbs for u in kernel_units] == [1] * len(units)
+        assert len(plan(a.rotate(3).to_ring(part)).units) == 1
+        assert len(plan(a.rotate(3), a.rotate(3).to_ring(part)).units) == 2  # the whole is read too
+
+
+def test_a_view_of_what_was_rotated_has_the_integers_of_it():
+    wide = RingSpec(8, (17, 97, 113))
+    x = Poly([3, -1, 4, -1, 5, -9, 2, 6], wide)
+    moved = (x * x).rotate(1)
+    want = [c % 97 for c in moved.tolist()]
+    assert (x * x).rotate(1).to_ring(wide.with_moduli((97,))).tolist() == want
+
+
 def test_kernels_are_shared_between_moduli_and_constants():
     first = plan(poly(ring=RING) * 3 + 1)
     second = plan(poly(ring=OTHER) * 5 + 2)

@@ -1,7 +1,8 @@
 """Part of pass 5: what is read in parts is made in parts.
 
 A view of elementwise work is that work on the view: VIEW(MUL(a, b)) = MUL(VIEW(a), VIEW(b)). A view
-of a JOIN that lies in one of its sources is a view of that source. So a JOIN need not be made where
+of a rotated value is the rotated view. So limbs without a reader are not made. A view of a JOIN
+that lies in one of its sources is a view of that source. So a JOIN need not be made where
 all readers of a value take disjoint limbs of it. Each reader gets its own limbs, as a value that
 dies by itself, and no residue is computed twice.
 """
@@ -55,7 +56,7 @@ def parts_read(order: list[Node]) -> Parts:
     joins = _joins(order)
     for node in reversed(order):
         wanted = read.pop(node, set())
-        if not _is_cut(wanted, joins.get(node, ())):
+        if not _is_cut(node, wanted, joins.get(node, ())):
             wanted = {_moduli(node)}
         parts[node] = frozenset(wanted)
         for s in node.src:
@@ -79,9 +80,15 @@ def _joins(order: list[Node]) -> dict[Node, frozenset[Groups]]:
     return joins
 
 
-def _is_cut(parts: set[Moduli], joins: Collection[Groups]) -> bool:
-    """True when the parts are disjoint and each is of one source of every JOIN below."""
-    if not joins or sum(map(len, parts)) > len(set().union(*parts)):
+def _is_cut(node: Node, parts: set[Moduli], joins: Collection[Groups]) -> bool:
+    """True when the parts are disjoint and each is of one source of every JOIN below.
+
+    Without a JOIN below: when there is one part, and other limbs have no reader.
+    """
+    if not joins:
+        is_less = len(parts) == 1 and len(min(parts)) < len(_moduli(node))
+        return is_less and _has_own_limbs(node) and node.op is not ops.VIEW
+    if sum(map(len, parts)) > len(set().union(*parts)):
         return False
     return all(any(set(part) <= set(own) for own in join) for join in joins for part in parts)
 
