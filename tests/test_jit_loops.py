@@ -22,6 +22,9 @@ X, A, B = (Poly(RNG.integers(0, Q, 8), RING).ntt().realize() for _ in range(3))
 ROWS = Poly(RNG.integers(0, Q, (3, 8)), RING).ntt().realize()
 
 
+ENTRIES = jnp.array([3, -5, 2**31 - 1, -(2**31)])
+
+
 def same(got, want) -> bool:
     """Equal structure and leaves, bit for bit."""
     got, want = jax.tree.flatten(got), jax.tree.flatten(want)
@@ -86,6 +89,23 @@ LOOPS = {
     "a result beside": lambda x, k: (affine(x, A, B, 2), k * 2, {"k": k}),
     "coefficients": lambda x, k: affine(x, A, B, 2) * Poly(k * np.arange(8), RING),
     "jit inside": lambda x, k: ren.jit(affine)(x, A, B, k),
+    "counter": lambda x, k: lax.fori_loop(-1, 3, lambda i, c: (c * i - i).intt() * A - c * k, x),
+    "coefficients and a counter": lambda x, k: lax.fori_loop(
+        1, 4, lambda i, c: i - c * A.intt() + i * i, x.intt() * A
+    ),
+    "entries": lambda x, k: lax.fori_loop(0, 3, lambda i, c: c * ENTRIES[i] - ENTRIES[i], x),
+    "scan of integers": lambda x, k: lax.scan(lambda c, w: (c * w + k, c - w), x, ENTRIES),
+    "conditions": lambda x, k: lax.cond(
+        (k > 1) & (np.int64(3) >= k) | (k == 7), lambda p: p * A, lambda p: p - B, x
+    ),
+    "other conditions": lambda x, k: lax.cond(
+        (k != 2) | (k < 0), lambda p: lax.cond(k <= 0, lambda: p * A, lambda: p), lambda p: p - B, x
+    ),
+    "vmap": lambda x, k: jax.vmap(lambda row: row * x + k)(ROWS),
+    "vmap of numbers": lambda x, k: jax.vmap(lambda w: x * w + k)(ENTRIES),
+    "vmap of loops": lambda x, k: jax.vmap(lambda row: affine(row, x, B, k))(ROWS),
+    "jax.jit inside": lambda x, k: jax.jit(lambda p: p * A + 1)(x) * k,
+    "jax.checkpoint": lambda x, k: jax.checkpoint(lambda p: p * A + 1)(x) * k,
     "vmap in a body": lambda x, k: lax.fori_loop(
         0, 2, lambda i, c: jax.vmap(lambda p: p * A)(c), ROWS
     ) + x,
@@ -98,6 +118,28 @@ def test_loops_are_as_without_jit(loop) -> None:
     for k in (2, 0):
         assert same(jitted(X, k), loop(X, k)), k
     assert same(ren.djit(loop)(X, 2), loop(X, 2))
+    assert jitted.cache_info().misses == 1
+
+
+def test_integers_of_every_type_are_exact() -> None:
+    """Against Python's integers; a loop of JAX without ren.jit traces them too."""
+    dtypes = (np.int8, np.uint8, np.int32, np.uint32, np.int64, np.uint64, np.bool)
+    with jax.enable_x64(True):
+        for dtype in dtypes:
+            ends = (0, 1) if dtype is np.bool else (np.iinfo(dtype).min, np.iinfo(dtype).max)
+            for c in ends:
+                for p in (X, X.intt().realize()):
+                    got = jax.jit(lambda p, c: (p * c - c) + c * p)(p, jnp.array(c, dtype))
+                    assert ren.equal(got, p * (2 * c) - c)
+
+
+def test_an_array_of_the_arguments_is_indexed_by_the_counter() -> None:
+    jitted = ren.jit(lambda x, w: lax.fori_loop(0, 3, lambda i, c: c * w[i, 1] + w[i][0], x))
+    for w in (np.arange(6).reshape(3, 2) - 3, np.array([[5, 1], [0, -7], [2, 2]])):
+        want = X
+        for a, b in w.tolist():
+            want = want * b + a
+        assert ren.equal(jitted(X, w), want)
     assert jitted.cache_info().misses == 1
 
 

@@ -41,8 +41,8 @@ two rings in one sum | RingMismatchError | 97; 113; to_ring
     p + Poly([1], RingSpec(n=8, moduli=(113,)))
 polynomials of two degrees | RingMismatchError | n=8; n=16; [1 limb]; both with one n
     p + Poly([1], RingSpec(n=16, moduli=(97,)))
-a traced number times a polynomial | TracedValueError | traced by JAX; static_argnums
-    jax.lax.fori_loop(0, 3, lambda i, c: c + i, p)
+a polynomial to the power of a traced number | TracedValueError | traced by JAX; static_argnums
+    jax.lax.fori_loop(0, 3, lambda i, c: c**i, p)
 a traced step of a rotation | TracedValueError | traced by JAX; static_argnums
     jax.jit(lambda a, k: a.rotate(k))(p, 1)
 an array of JAX with a float | CoefficientTypeError | poly *; Poly(coefficients, ring)
@@ -65,8 +65,12 @@ func=f | JitError | 'func'; ren.jit(f)
     ren.jit(func=lambda a: a)
 a loop that changes the domain | LoopError | domain COEFF and NTT; x.ntt()
     ren.jit(lambda a: jax.lax.fori_loop(0, 3, lambda i, c: c * c, a))(p)
-JAX's vmap inside ren.jit | TracedValueError | symbolic; jax.vmap(ren.jit(f))
-    ren.jit(lambda a: jax.vmap(lambda c: c * c)(a))(p)
+JAX's device_put inside ren.jit | TracedValueError | symbolic; ask for its value outside
+    ren.jit(lambda a: jax.device_put(a))(p)
+a step that JAX counts | TracedValueError | traced by JAX; jax.lax.switch
+    jax.lax.fori_loop(0, 2, lambda i, c: c.rotate(i), p)
+a step of slots that JAX counts | TracedValueError | traced by JAX; jax.lax.switch
+    jax.lax.fori_loop(0, 2, lambda i, c: c.rotate(i), x)
 a degree that is negative | ParameterError | degree=-1; 0 to 4095
     ckks.math.exp(x, interval=(-1, 1), degree=-1)
 a degree beyond all | ParameterError | degree=100000; 0 to 4095

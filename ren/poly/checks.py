@@ -20,10 +20,11 @@ from ren.core.errors import (
     RingError,
     TracedValueError,
 )
-from ren.core.node import Node, const
+from ren.core.node import Node, buffer, const
 from ren.core.ring import Domain, RingSpec
 from ren.core.user_frame import user_line
 from ren.lowering.devices.devices import TRACED, is_tracer
+from ren.lowering.kernels import embedding
 from ren.poly.symbolic import Symbolic
 
 
@@ -47,8 +48,9 @@ def check_concrete(value: Any) -> None:
     if is_tracer(value):
         raise TracedValueError(
             f"{user_line()} needs the value of a number that is traced by JAX.",
-            "Integers become residues, or steps, on the host: they must be known there.",
-            "Make it static (static_argnums of jax.jit), or pass a Poly that was made outside.",
+            "Steps, exponents and constants make a program: they are known while it is traced.",
+            "Make it static (static_argnums of jax.jit). For the counter of a loop write a loop of "
+            "Python, or jax.lax.switch over its values.",
         )
 
 
@@ -124,6 +126,8 @@ def operand(value: Any, ring: RingSpec, domain: Domain, symbol: str) -> Node | N
     """
     if isinstance(value, Symbolic):
         return value.scalar(ring, domain)
+    if is_tracer(value) and value.ndim == 0 and value.dtype.kind in "iub":
+        return _traced_constant(value, ring, domain)
     if _is_integer(value):
         return const(as_int(value), ring, domain)
     if isinstance(value, float | complex | np.ndarray | np.generic | jax.Array):
@@ -135,6 +139,15 @@ def operand(value: Any, ring: RingSpec, domain: Domain, symbol: str) -> Node | N
     return None
 
 
+def _traced_constant(value: Any, ring: RingSpec, domain: Domain) -> Node:
+    """The constant polynomial of an integer that JAX traces: residues inside the traced program."""
+    if domain is Domain.NTT:
+        limbs = embedding.evaluated_constant(value, ring.moduli, ring.n)
+    else:
+        limbs = embedding.residues(embedding.leading(value, ring.n), ring.moduli)
+    return buffer(limbs, ring, domain, traced=True)
+
+
 def _is_integer(value: Any) -> bool:
     """True of one number of an integer type, also of one that JAX traces: `as_int` tells of it."""
     if isinstance(value, jax.Array):
@@ -144,6 +157,7 @@ def _is_integer(value: Any) -> bool:
 
 def as_exponent(exponent: Any) -> int:
     """An exponent as an integer >= 0."""
+    check_concrete(exponent)
     e = exponent.__index__() if hasattr(exponent, "__index__") else -1
     if e < 0:
         raise CoefficientTypeError(

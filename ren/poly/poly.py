@@ -695,7 +695,7 @@ def _flatten(p: Poly) -> tuple[tuple[Any, ...], Any]:
     if p._node is None:
         check_not_donated(p._leaf)
     elif p._node.op is not ops.BUFFER:
-        realization.check_loop()
+        realization.check_loop(is_leaf=True)
     return (p.limbs if p._node else p._leaf,), (ring, domain, None, trace_token())
 
 

@@ -187,24 +187,30 @@ def _structure(nodes: Sequence[Node]) -> Structure:
 
 
 class LoopNeeded(BaseException):
-    """A loop of JAX asks for a symbolic value: the capture is to be repeated as a trace of JAX.
+    """JAX asks for a symbolic value, in a loop say: the capture is to be repeated as its trace.
 
     No Exception, so that a function's own handlers let it pass. Never seen outside.
     """
 
 
-def check_loop() -> None:
-    """Repeat the capture as a trace where a loop of JAX asks for the value of an argument.
+def check_loop(is_leaf: bool = False) -> None:
+    """Repeat the capture as a trace where a transformation of JAX asks for an argument's value.
 
-    So does `jax.tree.map` of polynomials, which stacks what a loop goes through.
+    Those are loops, `jax.vmap`, `jax.jit` and `jax.checkpoint`, and also `jax.tree.map` of
+    polynomials, which stacks what a loop goes through.
+
+    Args:
+        is_leaf: whether it asks for the leaf of a pytree. `jax.jit` does so without a line of its
+            own.
 
     Raises:
-        LoopNeeded: this is a capture, JAX does not trace it, and a loop of JAX asks.
+        LoopNeeded: this is a capture, JAX does not trace it, and a transformation asks.
     """
     if not is_capturing() or trace_inputs.get() is not None:
         return
     names = functions_between("jax")
-    if (_MAP in names and is_tree_walk()) or any(name.startswith(_LOOPS) for name in names):
+    is_map = _MAP in names and is_tree_walk()
+    if is_map or any(name.startswith(_LOOPS) for name in names) or (is_leaf and not names):
         raise LoopNeeded
 
 
@@ -214,7 +220,10 @@ def is_tree_walk() -> bool:
     return bool(modules) and modules <= _TREES
 
 
-_LOOPS = "jax._src.lax.control_flow"
+_LOOPS = (
+    "jax._src.lax.control_flow", "jax._src.api.vmap", "jax._src.api.jit", "jax._src.pjit",
+    "jax._src.ad_checkpoint", "jax._src.custom_derivatives", "jax._src.custom_batching",
+)  # fmt: skip
 _MAP = "jax._src.tree_util.tree_map"
 _TREES = {"jax.tree", "jax.tree_util", "jax._src.tree", "jax._src.tree_util"}
 
@@ -325,8 +334,8 @@ def symbolic_value() -> TracedValueError:
         f"{user_line()} asks for the value of a polynomial that is symbolic.",
         "Inside a function under ren.jit, arguments have no values while it is captured, and a "
         "polynomial made there means nothing after it.",
-        "Return the polynomial from the function, and ask for its value outside. Loops of jax.lax "
-        "may stand inside; for jax.vmap, jax.jit and the like write jax.vmap(ren.jit(f)).",
+        "Return the polynomial from the function, and ask for its value outside. Loops of jax.lax, "
+        "jax.vmap and jax.jit may stand inside.",
     )
 
 

@@ -1,8 +1,9 @@
 """Numbers and arrays among the arguments of a captured function: known at each call, not before.
 
 `+ - *` between them, with numbers, polynomials and ciphertexts make a program. The host carries out
-the part between numbers and arrays anew at each call, as Python and NumPy would. Every other use of
-the value raises, and names `static_argnames`.
+the part between numbers and arrays anew at each call, as Python and NumPy would. Comparisons, `&`
+and `|` give symbols too, as conditions of JAX. Every other use of the value raises, and names
+`static_argnames`.
 """
 
 from __future__ import annotations
@@ -197,6 +198,36 @@ class Symbolic:
             self._refuse()
         return NotImplemented  # a ciphertext raises its own error
 
+    def __eq__(self, other: object) -> Any:
+        return _combined(operator.eq, self, other)
+
+    def __ne__(self, other: object) -> Any:
+        return _combined(operator.ne, self, other)
+
+    def __lt__(self, other: Any) -> Symbolic:
+        return _combined(operator.lt, self, other)
+
+    def __le__(self, other: Any) -> Symbolic:
+        return _combined(operator.le, self, other)
+
+    def __gt__(self, other: Any) -> Symbolic:
+        return _combined(operator.gt, self, other)
+
+    def __ge__(self, other: Any) -> Symbolic:
+        return _combined(operator.ge, self, other)
+
+    def __and__(self, other: Any) -> Symbolic:
+        return _combined(operator.and_, self, other)
+
+    def __rand__(self, other: Any) -> Symbolic:
+        return _combined(operator.and_, other, self)
+
+    def __or__(self, other: Any) -> Symbolic:
+        return _combined(operator.or_, self, other)
+
+    def __ror__(self, other: Any) -> Symbolic:
+        return _combined(operator.or_, other, self)
+
     def __neg__(self) -> Symbolic:
         return self.map(operator.neg)
 
@@ -227,6 +258,9 @@ class Symbolic:
     def __getitem__(self, index: Any) -> Symbolic:
         if isinstance(index, Symbolic):
             index._refuse()
+        if any(map(is_tracer, index if isinstance(index, tuple) else (index,))):
+            check_loop()
+            return traced(self)[index]
         return self.map(operator.itemgetter(index))
 
     def __iter__(self) -> Iterator[Symbolic]:
@@ -239,7 +273,7 @@ class Symbolic:
         raise TracedValueError(
             f"{user_line()} needs the value of the argument {self.name!r} while the function is "
             "captured.",
-            "Under ren.jit numbers and arrays are symbolic: + - * use them, nothing else does.",
+            "Under ren.jit numbers and arrays are symbolic: + - * and comparisons use them alone.",
             f"Write @ren.jit(static_argnames={self.name!r}): each value then has its own plan.",
         )
 
@@ -250,8 +284,8 @@ class Symbolic:
     __pow__ = __rpow__ = __truediv__ = __rtruediv__ = __floordiv__ = __rfloordiv__ = _refused
     __mod__ = __rmod__ = __rmatmul__ = __divmod__ = __rdivmod__ = _refused
     __abs__ = __round__ = __trunc__ = __floor__ = __ceil__ = __setitem__ = __delitem__ = _refused
-    __eq__ = __ne__ = __lt__ = __le__ = __gt__ = __ge__ = __hash__ = __contains__ = _refused  # type: ignore[assignment]
-    __and__ = __or__ = __xor__ = __lshift__ = __rshift__ = __invert__ = _refused
+    __hash__ = __contains__ = _refused  # type: ignore[assignment]
+    __xor__ = __lshift__ = __rshift__ = __invert__ = _refused
 
     def __getattr__(self, name: str) -> NoReturn:  # what its value would have
         if not name.startswith("_") and hasattr(self.sample, name):
@@ -268,7 +302,12 @@ class Symbolic:
         return f"<{what} from the argument {self.name!r}>"
 
 
-_UFUNCS = {np.add: operator.add, np.subtract: operator.sub, np.multiply: operator.mul}
+_UFUNCS = {
+    np.add: operator.add, np.subtract: operator.sub, np.multiply: operator.mul,
+    np.equal: operator.eq, np.not_equal: operator.ne, np.less: operator.lt,
+    np.less_equal: operator.le, np.greater: operator.gt, np.greater_equal: operator.ge,
+    np.bitwise_and: operator.and_, np.bitwise_or: operator.or_,
+}  # fmt: skip
 
 
 class TracedSymbol(Symbolic):
@@ -296,9 +335,7 @@ class TracedSymbol(Symbolic):
         return NotImplemented if is_tracer(other) else self._refuse()
 
     __pow__ = __rpow__ = __truediv__ = __rtruediv__ = __floordiv__ = __rfloordiv__ = _reflected
-    __mod__ = __rmod__ = __eq__ = __ne__ = __lt__ = __le__ = __gt__ = __ge__ = _reflected  # type: ignore[assignment]
-    __and__ = __or__ = __xor__ = __lshift__ = __rshift__ = _reflected
-    __hash__ = Symbolic.__hash__
+    __mod__ = __rmod__ = __lshift__ = __rshift__ = _reflected
 
 
 class LeafSymbol(TracedSymbol):
@@ -428,8 +465,8 @@ class SymbolicLength(Symbolic):
     __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = Symbolic._refused
 
     # As static data of a pytree it is compared, and is itself alone.
-    __eq__ = object.__eq__
-    __ne__ = object.__ne__
+    __eq__ = object.__eq__  # type: ignore[assignment]
+    __ne__ = object.__ne__  # type: ignore[assignment]
     __hash__ = object.__hash__  # type: ignore[assignment]
 
 

@@ -108,16 +108,22 @@ def constant_polynomial(parts: jax.Array, n: int) -> jax.Array:
 
 
 @_wide
+def leading(value: jax.Array, n: int) -> jax.Array:
+    """The coefficients [n] of a number: zeros behind it."""
+    return jnp.pad(value[None], (0, n - 1))
+
+
+@_wide
 def residues(integers: jax.Array, moduli: Sequence[int]) -> jax.Array:
     """The residues c 2^32 mod q_i (Montgomery form): uint32 [*batch, limb, n].
 
     Args:
-        integers: up to int64 [*batch, n], any values; or integers in float64, below 2^102.
+        integers: [*batch, n] of any integer type; or integers in float64, below 2^102.
         moduli: the moduli q_i < 2^30 of the limbs.
     """
     q = np.array(moduli, np.int64)[:, None]
     if not jnp.issubdtype(integers.dtype, jnp.floating):
-        word = integers.astype(jnp.int64)
+        word = integers if integers.dtype == jnp.uint64 else integers.astype(jnp.int64)
         high, low = word >> _SPLIT, word & ((1 << _SPLIT) - 1)
     else:
         high = jnp.floor(integers * 2.0**-_SPLIT)

@@ -167,3 +167,18 @@ def test_what_raises(owners) -> None:
         ren.jit(lambda x: lax.fori_loop(0, 2, lambda i, c: c + ctx.encrypt([1.0]), x))(x)
     with pytest.raises(LoopError, match=r"Plan a body alone"):
         ren.plan(lambda x: lax.fori_loop(0, 2, lambda i, c: c + c, x), ckks.spec(8))
+
+
+def test_maps_and_jits_of_jax_inside(owners) -> None:
+    xs = owners[0].encrypt(INPUTS, pack="rows")
+    wanted = INPUTS**2 + 2 * INPUTS
+    for function in (
+        lambda v: jax.vmap(lambda x: x * x + 2 * x)(v),
+        lambda v: jax.vmap(lambda x: lax.fori_loop(0, 2, lambda i, c: c + x, x * x))(v),
+        lambda v: jax.jit(lambda x: x * x)(v) + 2 * v,
+    ):
+        jitted = ren.jit(function)
+        for _ in range(2):
+            result = jitted(xs)
+            assert np.abs(result.decrypt() - wanted).max() < result.estimate.error_bound < 1e-4
+        assert jitted.cache_info()[:2] == (1, 1)

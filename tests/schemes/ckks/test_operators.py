@@ -30,6 +30,8 @@ x >= y | 14
 w < x | 12
 x <= w | 13
 x == [0.5] * w | 14
+x == [0.5, 0.25, 0.5, 0.5] | 14
+(0.5, 0.5, 0.5, 0.5) != x | 14
 x != 0.5 | 14
 np.greater(y, x) | 12
 (x > 0) & (y > 0.75) | 13
@@ -89,6 +91,7 @@ x & y | OperandError | may be others than 0 and 1; (x > 0) & (y < 1); x.within(0
 np.log(x) | OperandError | lie in [-1, 1]; above zero; x.within(low, high); ckks.intervals
 np.sqrt(x + 0.5) | OperandError | lie in [-1.5, 1.5]; from zero on
 np.tan(k) | OperandError | lie in [0, 3]; inside (-pi/2, pi/2)
+np.where(x, x, y) | OperandError | may be others than 0 and 1; ckks.where(x, a, b); np.where(x > 0
 x / y | OperandError | divides by; on one side of zero
 x ** y | OperandError | takes a power with a Ciphertext; ckks.math.exp
 x ** "2" | OperandError | with a str as an exponent
@@ -175,7 +178,7 @@ def test_it_raises_an_error_that_teaches(row: Mistake, encrypted: dict) -> None:
 def test_an_object_equals_itself_and_no_other_kind(encrypted: dict) -> None:
     x = encrypted["x"]
     assert (x == x) is True and (x != x) is False and x in [x] and {x: 1}[x] == 1
-    for other in (None, "x", object()):
+    for other in (None, "x", object(), (), [None], ["x"], {}):
         assert (x == other) is False and (x != other) is True
 
 
@@ -337,3 +340,12 @@ def test_within_warns_of_an_overflow_as_before(ctx: ckks.Context) -> None:
         y = x * 2**40 * 2**15
     assert y.span == Span(2.0**54, 2.0**55, is_public=False)
     assert x.estimate.error_bound >= ctx.encrypt([1.0]).estimate.error_bound * 0.99
+
+
+def test_conditions_in_the_clear_are_true_where_they_are_not_zero(encrypted, interpreted) -> None:
+    """Also where a captured or traced function gets them: NumPy's truth, not a factor."""
+    x, y, condition = encrypted["x"], encrypted["y"], np.array([2.0, 0.0, -0.5, 0.0])
+    wanted = np.where(condition, [0.5, 1.0, -0.75, 0.25], [1.5, 0.5, 0.25, 1.0])
+    chosen = lambda c, x, y: np.where(c, x, y)  # noqa: E731
+    for function in (chosen, ren.jit(chosen), jax.jit(chosen)):
+        np.testing.assert_allclose(function(condition, x, y).decrypt(), wanted, atol=1e-5)

@@ -15,6 +15,7 @@ import numpy as np
 from ren.core.errors import OperandError, ParameterError, RenError, TracedValueError
 from ren.core.user_frame import user_line
 from ren.lowering.devices.devices import is_tracer
+from ren.poly.checks import check_concrete
 from ren.poly.symbolic import Symbolic
 from ren.schemes.ckks.encoding.ciphertext_data import CiphertextData, CiphertextT
 
@@ -26,6 +27,7 @@ def as_integer(value: Any, what: str) -> int:
         OperandError: it is no integer.
         TracedValueError: it is a number that a captured function does not know yet.
     """
+    check_concrete(value)
     try:
         return operator.index(value)
     except RenError:  # a symbol says more

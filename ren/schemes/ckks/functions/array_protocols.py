@@ -92,7 +92,7 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "round": lambda a: call("round", a),
     "around": lambda a: call("round", a),
     "clip": lambda a, a_min, a_max: call("min", call("max", a, a_min), a_max),
-    "where": lambda condition, x, y: call("where", _as_factor(condition), x, y),
+    "where": lambda condition, x, y: call("where", _as_truth(condition), x, y),
 }
 
 # NumPy's functions, and those of JAX that raise, by their functions of `ckks.math`.
@@ -233,14 +233,37 @@ def refuse_jax(x: Any, call: str) -> NoReturn:
 def compared(name: str, x: Any, other: Any) -> Any:
     """The comparison `name` of encrypted numbers and others; NotImplemented for other objects."""
     kinds: Any = CiphertextData | Plaintext | numbers.Number | np.ndarray | jax.Array | Symbolic
-    is_list = isinstance(other, list | tuple) and "equal" not in (name, name[4:])
+    is_list = isinstance(other, list | tuple) and _holds_numbers(other)
     return call(name, x, other) if is_list or isinstance(other, kinds) else NotImplemented
 
 
-def _as_factor(condition: Any) -> Any:
-    """A condition in the clear as zeros and ones."""
-    if isinstance(condition, CiphertextData | Symbolic) or is_tracer(condition):
+def _holds_numbers(values: Any) -> bool:
+    """Whether a list, or a list of lists, holds nothing but numbers, and some."""
+    if isinstance(values, list | tuple):
+        return bool(values) and all(map(_holds_numbers, values))
+    return isinstance(values, numbers.Number | np.ndarray | np.generic | jax.Array | Symbolic)
+
+
+def _as_truth(condition: Any) -> Any:
+    """A condition as zeros and ones: NumPy counts every number other than zero as true.
+
+    Raises:
+        OperandError: encrypted numbers that are not known to be 0 or 1.
+    """
+    if isinstance(condition, CiphertextData):
+        if condition.span is None or not condition.span.is_truth:
+            raise OperandError(
+                f"{user_line()} calls np.where with encrypted numbers that may be others than 0 "
+                "and 1.",
+                "NumPy counts each number other than 0 as true, which takes a comparison.",
+                "Compare, np.where(x > 0, a, b), or state x.within(0, 1). ckks.where(x, a, b) is "
+                "b + x (a - b) for every x.",
+            )
         return condition
+    if isinstance(condition, Symbolic):
+        return condition.map(_as_truth)
+    if is_tracer(condition):
+        return (condition != 0).astype(np.float32)
     return as_numbers(condition).astype(np.bool).astype(np.float64)
 
 
