@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import ren
-from ren.core.errors import OperandError, TracedValueError
+from ren.core.errors import TracedValueError
 from ren.lowering.kernels import embedding
 from ren.schemes import ckks
 from ren.schemes.ckks.encoding import encoder
@@ -179,7 +179,7 @@ def test_what_needs_the_value_raises(x: ckks.Ciphertext) -> None:
         jax.jit(lambda c, k: k @ c)(x, np.eye(4))
     with pytest.raises(TracedValueError, match="static_argnums"):
         jax.jit(lambda c, k: c**k)(x, 2)
-    with pytest.raises(OperandError, match="It takes an integer"):
+    with pytest.raises(TracedValueError, match=r"jax\.lax\.switch"):
         jax.jit(lambda c, k: c.rotate(k))(x, 2)
     with ckks.manual(), pytest.raises(TracedValueError):
         jax.jit(lambda c, k: c * k)(x, 2.0)
