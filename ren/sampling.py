@@ -170,6 +170,14 @@ def uniform_residues(
     return limbs
 
 
+def uniform_wide_residues(xof: Xof, n: int, moduli: Sequence[int]) -> NDArray[np.uint64]:
+    """Residues uniform on [0, q_i) for moduli up to 2^61: uint64 [modulus, n], without bias.
+
+    A 64-bit word is taken when it lies under the last multiple of q_i, then reduced mod q_i.
+    """
+    return np.stack([_below(xof, np.full(n, q, np.uint64)) for q in moduli])
+
+
 def _reduce(words: NDArray[np.unsignedinteger], q: int, out: NDArray[np.uint32]) -> None:
     """Writes words mod q to `out`: division by a scalar is vectorised in NumPy, remainder not."""
     np.floor_divide(words, np.uint32(q), out=out)

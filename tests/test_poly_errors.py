@@ -20,9 +20,9 @@ def error(kind: type, builtin: type, *parts: str):
     return pytest.raises(kind, match="(?s)" + "".join(f"(?=.*(?:{part}))" for part in parts))
 
 
-@pytest.mark.parametrize("n", [0, 2, 3, 12, -8, 2**18, 8.0, "8", None, True])
+@pytest.mark.parametrize("n", [0, 1, 3, 12, -8, 2**18, 8.0, "8", None, True])
 def test_degrees(n: object) -> None:
-    with error(ren.errors.RingError, ValueError, r"n=", "power of two from 4 to 131072"):
+    with error(ren.errors.RingError, ValueError, r"n=", "power of two from 2 to 131072"):
         RingSpec(n=n, moduli=(17,))  # pyright: ignore[reportArgumentType]
 
 
@@ -31,14 +31,14 @@ def test_the_nearest_degree_is_named() -> None:
         RingSpec(n=12, moduli=(17,))
 
 
-@pytest.mark.parametrize("moduli", [(15,), (17, 19), (17, 2**30 + 16), (17, 1), (-17,), (0,)])
-def test_moduli_that_are_no_ntt_primes(moduli: tuple[int, ...]) -> None:
+@pytest.mark.parametrize("moduli", [(15,), (17, 21), (17, 2**61), (17, 1), (-17,), (0,), (17, 2)])
+def test_moduli_that_are_no_odd_prime_powers(moduli: tuple[int, ...]) -> None:
     with error(ren.errors.RingError, ValueError, str(moduli[-1]), "prime", "nearest valid primes"):
         RingSpec(n=8, moduli=moduli)
 
 
 def test_the_nearest_primes_are_named() -> None:
-    with error(ren.errors.RingError, ValueError, "15", "17"):
+    with error(ren.errors.RingError, ValueError, "15", "17", r"moduli=\(3, 5\)"):
         RingSpec(n=8, moduli=(15,))
 
 
@@ -79,8 +79,8 @@ def test_a_rescale_that_divides_nothing_away(ring: RingSpec, moduli: tuple[int, 
 
 
 def test_rescale_to_moduli_of_another_degree(ring: RingSpec) -> None:
-    with error(ren.errors.RingError, ValueError, "19"):
-        Poly([1] * 8, ring).rescale((19,))
+    with error(ren.errors.RingError, ValueError, "21"):
+        Poly([1] * 8, ring).rescale((21,))
     with error(ren.errors.RingMismatchError, ValueError, "16"):
         Poly([1] * 8, ring).to_ring(RingSpec(n=16, moduli=(97,)))
 

@@ -55,6 +55,7 @@ from ren.lowering.inspect.markup import dot, mermaid
 from ren.lowering.inspect.memory_plot import plot_memory
 from ren.lowering.inspect.memory_report import MemoryReport, memory_of
 from ren.lowering.inspect.plan_diagram import plan_card, plan_diagram
+from ren.lowering.kernels.tables import column, residue_form
 from ren.lowering.plan.cost import Cost, cost_of
 from ren.lowering.plan.memory import donating
 from ren.lowering.plan.plan import Plan, Schedule
@@ -491,7 +492,7 @@ def _sources(
 def _scalar_limbs(arg: ScalarArg, values: Sequence[Any]) -> np.ndarray:
     """A constant as Montgomery residues `uint32[limb, 1]`."""
     value = arg.value(values)
-    return np.array([[(value << 32) % m] for m in arg.ring.moduli], np.uint32)
+    return column(residue_form(value, arg.ring.moduli))
 
 
 def _reader(leaves: Sequence[Any]) -> Callable[[Sequence[Any]], list[Any]]:

@@ -76,13 +76,14 @@ def infer_linear(what: str) -> Infer:
 
 
 def infer_mul(src: Specs, arg: object) -> Spec:
-    """A product with a constant stays in its domain; any other is in the NTT domain."""
+    """A product with a constant stays in its domain; any other is in the NTT domain, if any."""
     first = src[0]
     if first is src[1] and first.domain is Domain.NTT and not first.is_constant:
         return first
     ring = same_ring(src, "A product")
     proper = tuple([s for s in src if not s.is_constant])
-    domain = Domain.NTT if len(proper) == 2 else joint_domain(proper or src)
+    is_value = len(proper) == 2 and not ring.is_general
+    domain = Domain.NTT if is_value else joint_domain(proper or src)
     return Spec(ring, domain, batch(src))
 
 
@@ -109,21 +110,41 @@ def stored(spec: Spec) -> Spec:
 
 def infer_into(domain: Domain) -> Infer:
     def infer(src: Specs, arg: object) -> Spec:
-        return Spec(src[0].ring, domain, src[0].batch)
+        return Spec(src[0].ring, has_domain(src[0].ring, domain), src[0].batch)
 
     return infer
 
 
+def has_domain(ring: RingSpec, domain: Domain) -> Domain:
+    """`domain`, if a ring has it.
+
+    Raises:
+        DomainError: the NTT domain of a general ring.
+    """
+    if ring.is_general and domain is Domain.NTT:
+        raise DomainError(
+            f"The NTT domain was asked of {brief(ring)}.",
+            f"It needs primes q = 1 (mod {2 * ring.n}) below 2^30 for all limbs.",
+            "Leave out ntt(): a general ring keeps coefficients, and multiplies them exactly.",
+        )
+    return domain
+
+
+def own_domain(ring: RingSpec, domain: Domain) -> Domain:
+    """`domain`, or coefficients where the ring has no other domain."""
+    return Domain.COEFF if ring.is_general else domain
+
+
 def infer_leaf(src: Specs, arg: Any) -> Spec:
-    return Spec(arg.ring, arg.domain, getattr(arg, "batch", ()))
+    return Spec(arg.ring, has_domain(arg.ring, arg.domain), getattr(arg, "batch", ()))
 
 
 def infer_scalar(src: Specs, arg: Any) -> Spec:
-    return Spec(arg.ring, arg.domain, is_scalar=True)
+    return Spec(arg.ring, has_domain(arg.ring, arg.domain), is_scalar=True)
 
 
 def infer_literal(src: Specs, arg: ConstArg) -> Spec:
-    return Spec(arg.ring, arg.domain, is_literal=True)
+    return Spec(arg.ring, has_domain(arg.ring, arg.domain), is_literal=True)
 
 
 def over(spec: Spec, ring: RingSpec, what: str) -> Spec:
@@ -134,7 +155,7 @@ def over(spec: Spec, ring: RingSpec, what: str) -> Spec:
             "A conversion changes the moduli, never the degree.",
             f"Use RingSpec(n={spec.ring.n}, moduli=...).",
         )
-    return Spec(ring, spec.domain, spec.batch)
+    return Spec(ring, own_domain(ring, spec.domain), spec.batch)
 
 
 def infer_to_ring(src: Specs, arg: RingArg) -> Spec:
@@ -161,7 +182,7 @@ def infer_mod_up(src: Specs, arg: ModUpArg) -> Spec:
             "A digit is one or more of the polynomial's own moduli.",
             "Pass for example x.ring.moduli[:2].",
         )
-    return made
+    return _without_wide(made, src[0], "mod_up")
 
 
 def infer_mod_down(src: Specs, arg: RingArg) -> Spec:
@@ -172,6 +193,18 @@ def infer_mod_down(src: Specs, arg: RingArg) -> Spec:
             "The target is a proper part of the polynomial's basis; the rest is divided away.",
             "Pass the ring without the special primes; for any other basis use rescale.",
         )
+    return _without_wide(made, src[0], "mod_down")
+
+
+def _without_wide(made: Spec, src: Spec, what: str) -> Spec:
+    """`made`, where no modulus is wide: the approximate lift is made of limbs below 2^30."""
+    for ring in (made.ring, src.ring):
+        if ring.has_wide:
+            raise RingMismatchError(
+                f"{what} got {brief(ring)}.",
+                "Its approximate lift takes moduli below 2^30.",
+                "Use to_ring and rescale, which are exact for any moduli.",
+            )
     return made
 
 
@@ -185,7 +218,7 @@ def infer_join(src: Specs, arg: RingArg) -> Spec:
         raise RingMismatchError(
             f"JOIN got limbs for {parts}.", f"It makes {brief(arg.ring)} from disjoint parts."
         )
-    return Spec(arg.ring, joint_domain(src), batch(src))
+    return Spec(arg.ring, own_domain(arg.ring, joint_domain(src)), batch(src))
 
 
 def infer_stack(src: Specs, arg: StackArg) -> Spec:
@@ -225,7 +258,7 @@ def infer_embed(src: Specs, arg: RingArg) -> Spec:
             "An embedding changes the degree, never the moduli or their order.",
             f"Use x.embed(RingSpec(n={ring.n}, moduli=x.ring.moduli)); to_ring changes moduli.",
         )
-    return Spec(ring, src[0].domain, src[0].batch)
+    return Spec(ring, own_domain(ring, src[0].domain), src[0].batch)
 
 
 def infer_own(src: Specs, arg: Any) -> Spec:

@@ -36,6 +36,49 @@ def _is_composite_witness(base: int, odd: int, twos: int, candidate: int) -> boo
     return True
 
 
+def is_prime_power(candidate: int) -> bool:
+    """True for p^k with a prime p and k >= 1; exact below 2^80."""
+    if is_prime(candidate):
+        return True
+    roots = ((round(candidate ** (1 / k)), k) for k in range(2, candidate.bit_length()))
+    return any(
+        r**k == candidate and is_prime(r) for root, k in roots for r in (root - 1, root, root + 1)
+    )
+
+
+def factors(number: int) -> list[int]:
+    """The prime factors of a number from 1 on, smallest first, each as often as it divides.
+
+    Cost: the fourth root of the number (Pollard, "A Monte Carlo method for factorization", 1975).
+    """
+    found, rest = [], [number]
+    while rest:
+        m = rest.pop()
+        if m == 1:
+            continue
+        if is_prime(m):
+            found.append(m)
+            continue
+        divisor = next((p for p in _WITNESSES if m % p == 0), None) or _divisor(m)
+        rest += [divisor, m // divisor]
+    return sorted(found)
+
+
+def _divisor(composite: int) -> int:
+    """A proper divisor of an odd composite number: a cycle of x -> x^2 + c modulo it."""
+    for c in range(1, composite):
+        slow = fast = 2
+        divisor = 1
+        while divisor == 1:
+            slow = (slow * slow + c) % composite
+            fast = (fast * fast + c) % composite
+            fast = (fast * fast + c) % composite
+            divisor = math.gcd(slow - fast, composite)
+        if divisor < composite:
+            return divisor
+    raise ArithmeticError(f"{composite} is prime")
+
+
 def ntt_primes_below(n: int, bound: int) -> Iterator[int]:
     """Primes q = 1 (mod 2n) with q < `bound`, largest first."""
     step = 2 * n

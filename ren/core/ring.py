@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import itertools
 import math
 import operator
 from collections.abc import Iterable, Sequence
@@ -13,11 +14,18 @@ import attrs
 
 from ren.core import html
 from ren.core.errors import RingError
-from ren.core.numtheory import is_prime, ntt_primes_below, ntt_primes_from
+from ren.core.numtheory import (
+    factors,
+    is_prime,
+    is_prime_power,
+    ntt_primes_below,
+    ntt_primes_from,
+)
 
-MIN_DEGREE, MAX_DEGREE = 4, 1 << 17
-_DEGREES = "The degree n is a power of two from 4 to 131072."
+MIN_DEGREE, MAX_DEGREE = 2, 1 << 17
+_DEGREES = "The degree n is a power of two from 2 to 131072."
 MODULUS_BOUND = 1 << 30  # lazy sums inside kernels reach 4q, which must stay below 2^32
+WIDE_BOUND = 1 << 61  # of a wide modulus m: residues in (-m, 2m) fit 64 bits with a sign
 LIMB_DTYPE = "uint32"
 
 
@@ -36,8 +44,14 @@ class RingSpec:
     """The ring Z_q[X]/(X^n + 1) with q the product of `moduli`, one limb for each modulus.
 
     Args:
-        n: the degree, a power of two from 4 to 2^17.
-        moduli: distinct primes q_i = 1 (mod 2n), q_i < 2^30; their order is the order of the limbs.
+        n: the degree, a power of two from 2 to 2^17.
+        moduli: odd primes or prime powers below 2^61 without common factors. Their order is the
+            order of the limbs. A modulus below 2^30 has one limb. A wide one has two, its low and
+            its high 32 bits.
+
+    A ring of NTT primes, which are q_i = 1 (mod 2n) below 2^30, multiplies by transforms modulo
+    them. Any other ring is general: its elements stay in the coefficient domain. Products take the
+    exact integer product, modulo NTT primes that the compiler chooses, and reduce it.
 
     Raises:
         RingError: names the parameter, the rule that it breaks and the nearest valid value.
@@ -45,16 +59,28 @@ class RingSpec:
     Example:
         >>> RingSpec(n=8, moduli=(17, 97)).q
         1649
+        >>> RingSpec(n=256, moduli=3329)
+        RingSpec(n=256, moduli=(3329,), products through 2 exact primes)
     """
 
     n: int = attrs.field(converter=lambda n: _as_degree(n))
     moduli: tuple[int, ...] = attrs.field(converter=lambda m: _as_moduli(m))
+    is_general: bool = attrs.field(init=False, repr=False, eq=False)
+    """True unless each modulus is an NTT prime: then there is no NTT domain."""
+    limbs: int = attrs.field(init=False, repr=False, eq=False)
+    """Number of limbs: one for each modulus below 2^30, two for a wide one."""
     _hash: int = attrs.field(init=False, repr=False, eq=False)
 
     def __attrs_post_init__(self) -> None:
         _check_degree(self.n)
-        _check_moduli(self.n, self.moduli)
+        is_general = _check_moduli(self.n, self.moduli)
+        object.__setattr__(self, "is_general", is_general)
+        object.__setattr__(self, "limbs", sum(map(width, self.moduli)))
         object.__setattr__(self, "_hash", hash((self.n, self.moduli)))
+
+    def __repr__(self) -> str:
+        way = f", {self.products}" if self.is_general else ""
+        return f"RingSpec(n={self.n}, moduli={self.moduli}{way})"
 
     def __hash__(self) -> int:
         return self._hash
@@ -72,13 +98,26 @@ class RingSpec:
         return _product(self.moduli)
 
     @property
-    def limbs(self) -> int:
-        """Number of limbs (moduli) of the ring."""
-        return len(self.moduli)
+    def has_wide(self) -> bool:
+        """True when a modulus is 2^30 or more, which takes two limbs."""
+        return self.limbs != len(self.moduli)
+
+    @property
+    def products(self) -> str:
+        """How two polynomials are multiplied, as text: the NTT primes that products go through."""
+        if not self.is_general:
+            return "products through transforms of the limbs"
+        others = [m for m in self.moduli if not is_ntt_prime(self.n, m)]
+        counts = sorted({len(exact_basis(self.n, m)) for m in others})
+        primes = " or ".join(map(str, counts))
+        each = " for each modulus" if len(self.moduli) > 1 else ""
+        if len(others) < len(self.moduli):
+            each = f" for {len(others)} of the moduli"
+        return f"products through {primes} exact prime{'s' * (counts[-1] > 1)}{each}"
 
     @property
     def dtype(self) -> str:
-        """Element type of the limbs: "uint32", for residues below 2^30."""
+        """Element type of the limbs: "uint32"."""
         return LIMB_DTYPE
 
     @property
@@ -100,7 +139,11 @@ class RingSpec:
         bits = [(str(i), str(m), f"{math.log2(m):.2f}") for i, m in enumerate(self.moduli)]
         return html.card(
             f"Ring {self._title}",
-            html.facts([("n", str(self.n)), ("q", self._size_in_words)]),
+            html.facts(
+                [("n", str(self.n)), ("q", self._size_in_words), ("products", self.products[9:])]
+                if self.is_general
+                else [("n", str(self.n)), ("q", self._size_in_words)]
+            ),
             html.table([("limb", "modulus", "log2"), *bits], left=()),
         )
 
@@ -136,16 +179,29 @@ def is_subset(a: Sequence[int], b: Sequence[int]) -> bool:
     return set(a) <= set(b)
 
 
+def width(modulus: int) -> int:
+    """Number of limbs of a modulus: 1 below 2^30, else 2."""
+    return 1 if modulus < MODULUS_BOUND else 2
+
+
+def limbs_by_modulus(moduli: Sequence[int]) -> dict[int, range]:
+    """The positions of the limbs of each modulus."""
+    ends = itertools.accumulate(map(width, moduli))
+    return {m: range(end - width(m), end) for m, end in zip(moduli, ends, strict=True)}
+
+
 def limb_positions(part: Sequence[int], whole: Sequence[int]) -> tuple[int, ...]:
-    """Position in `whole` of each modulus of `part`."""
-    position = {m: i for i, m in enumerate(whole)}
-    return tuple(position[m] for m in part)
+    """Position in `whole` of each limb of `part`."""
+    position = limbs_by_modulus(whole)
+    return tuple(i for m in part for i in position[m])
 
 
 def contiguous_run(part: Sequence[int], whole: Sequence[int]) -> tuple[int, int] | None:
-    """(start, length) of `part` in `whole` when it is one run of it, else None."""
-    start = whole.index(part[0])
-    return (start, len(part)) if tuple(whole[start : start + len(part)]) == tuple(part) else None
+    """(start, length) of the limbs of `part` in `whole` when they are one run, else None."""
+    at = whole.index(part[0])
+    if tuple(whole[at : at + len(part)]) != tuple(part):
+        return None
+    return sum(map(width, whole[:at])), sum(map(width, part))
 
 
 def _as_moduli(moduli: Any) -> tuple[int, ...]:
@@ -193,12 +249,14 @@ def _check_degree(n: int) -> None:
     )
 
 
-def _check_moduli(n: int, moduli: tuple[int, ...]) -> None:
+def _check_moduli(n: int, moduli: tuple[int, ...]) -> bool:
+    """Raises RingError, or says whether the ring is a general one."""
     if not moduli:
         raise RingError(
             "RingSpec got no moduli.",
-            f"At least one prime q = 1 (mod {2 * n}), q < 2^30, is needed.",
-            f"The smallest is {next(ntt_primes_from(n, 2, MODULUS_BOUND))}.",
+            "At least one odd prime or prime power below 2^61 is needed.",
+            f"The smallest prime q = 1 (mod {2 * n}), for which products are fastest, is "
+            f"{next(ntt_primes_from(n, 2, MODULUS_BOUND))}.",
         )
     if len(set(moduli)) != len(moduli):
         twice = sorted({m for m in moduli if moduli.count(m) > 1})
@@ -208,13 +266,57 @@ def _check_moduli(n: int, moduli: tuple[int, ...]) -> None:
             f"Replace one by another prime q = 1 (mod {2 * n}), for example "
             f"{_nearest_primes(n, twice[0], exclude=moduli)}.",
         )
+    if all([is_ntt_prime(n, m) for m in moduli]):
+        return False
+    product = 1
     for m in moduli:
-        if not is_ntt_prime(n, m):
+        if not 2 < m < WIDE_BOUND or m % 2 == 0 or not is_prime_power(m):
             raise RingError(
                 f"RingSpec got the modulus {m} for n={n}.",
-                f"Each modulus is a prime q = 1 (mod {2 * n}) with q < 2^30; {_fault(n, m)}.",
-                f"The nearest valid primes are {_nearest_primes(n, m)}.",
+                f"Each modulus is an odd prime or prime power below 2^61; {_fault(m)}.",
+                f"{_split(moduli, m)}The nearest valid primes q = 1 (mod {2 * n}), for which "
+                f"products are fastest, are {_nearest_primes(n, m)}.",
             )
+        if math.gcd(product, m) > 1:
+            other = next(o for o in moduli if math.gcd(o, m) > 1)
+            raise RingError(
+                f"RingSpec got the moduli {other} and {m}, powers of one prime.",
+                "The moduli of a ring have no common factor (Chinese remainder theorem).",
+                f"Keep the one of them that is meant: {other} or {m}.",
+            )
+        product *= m
+    return True
+
+
+@lru_cache(maxsize=1 << 12)
+def exact_basis(n: int, modulus: int) -> tuple[int, ...]:
+    """The NTT primes through which a product modulo `modulus` is exact: the largest below 2^30.
+
+    Their product is over twice the absolute value of each coefficient of a product of integers
+    (`product_bound`).
+    """
+    return _basis_over(n, 2 * product_bound(n, modulus))
+
+
+def product_bound(n: int, modulus: int) -> int:
+    """The bound of the coefficients of a product, of factors in (-m/2, m/2)."""
+    return n * (modulus // 2) ** 2
+
+
+@lru_cache(maxsize=1 << 12)
+def _basis_over(n: int, bound: int) -> tuple[int, ...]:
+    found, product = [], 1
+    for p in ntt_primes_below(n, MODULUS_BOUND):
+        found.append(p)
+        product *= p
+        if product > bound:
+            break
+    return tuple(found)
+
+
+def basis_over(n: int, bound: int) -> RingSpec:
+    """The ring of the largest NTT primes below 2^30 whose product exceeds `bound`."""
+    return _ring(n, _basis_over(n, bound))
 
 
 @lru_cache(maxsize=1 << 14)
@@ -223,14 +325,23 @@ def is_ntt_prime(n: int, modulus: int) -> bool:
     return 2 < modulus < MODULUS_BOUND and modulus % (2 * n) == 1 and is_prime(modulus)
 
 
-def _fault(n: int, m: int) -> str:
-    if m < 2:
-        return f"{m} is not a prime"
-    if m >= MODULUS_BOUND:
-        return f"{m} is not below 2^30 = {MODULUS_BOUND}"
-    if not is_prime(m):
-        return f"{m} is not prime"
-    return f"{m} = {m % (2 * n)} (mod {2 * n})"
+def _fault(m: int) -> str:
+    if m < 3:
+        return f"{m} is too small"
+    if m >= WIDE_BOUND:
+        return f"{m} is not below 2^61 = {WIDE_BOUND}"
+    if m % 2 == 0:
+        return f"{m} is even"
+    return f"{m} is not prime"
+
+
+def _split(moduli: tuple[int, ...], m: int) -> str:
+    """The same ring by the factors of m, where these are valid."""
+    if not 2 < m < WIDE_BOUND or m % 2 == 0:
+        return ""
+    powers = [math.prod(list(same)) for _, same in itertools.groupby(factors(m))]
+    own = [p for o in moduli for p in (powers if o == m else [o])]
+    return f"The same ring is moduli={tuple(own)}, by the Chinese remainder theorem. "
 
 
 def _nearest_primes(n: int, m: int, exclude: Sequence[int] = ()) -> str:

@@ -22,7 +22,7 @@ from ren.core.spec import Spec
 from ren.core.user_frame import user_line
 from ren.lowering.devices.trace_inputs import is_transforming
 from ren.lowering.runtime.host_arrays import placed
-from ren.poly.integers import as_coefficients, montgomery, to_limbs
+from ren.poly.integers import as_coefficients, in_limbs, montgomery, to_limbs
 from ren.poly.realization import is_capturing
 from ren.sampling import Xof
 
@@ -40,7 +40,8 @@ def draw(
     Args:
         ring: of the polynomial.
         distribution: its name; streams of two distributions are independent.
-        sample: reads the stream and nothing else, and gives n integers, or residues [limb, n].
+        sample: reads the stream and nothing else, and gives n integers, or residues [limb, n] (uint64 [modulus, n]
+            of wide moduli).
         seed: None for fresh entropy; bytes are expanded with SHAKE-256, the same everywhere.
         device: where the limbs go.
         batch: leading axes of independent draws.
@@ -71,6 +72,8 @@ def draw(
 
 
 def _limbs(values: NDArray, ring: RingSpec) -> NDArray[np.uint32]:
+    if values.dtype == np.uint64 and values.ndim == 2:  # of wide moduli
+        return montgomery(in_limbs(values, ring.moduli), ring.moduli)
     if values.ndim == 2:
         return montgomery(values, ring.moduli)
     return to_limbs(as_coefficients(values, ring.n), ring.moduli)

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ren.core.errors import CoefficientError, CoefficientTypeError
-from ren.core.ring import RingSpec
+from ren.core.ring import MODULUS_BOUND, RingSpec, limbs_by_modulus, width
 
 
 def as_coefficients(coeffs: Any, n: int) -> NDArray:
@@ -80,7 +80,12 @@ def _as_int(value: Any) -> int | None:
 
 
 def to_limbs(coeffs: NDArray, moduli: Sequence[int]) -> NDArray[np.uint32]:
-    """Integers `[*batch, n]` to Montgomery residues `uint32[*batch, limb, n]` in [0, q_i)."""
+    """Integers `[*batch, n]` to residue form `uint32[*batch, limb, n]`.
+
+    A modulus below 2^30 has one limb, the Montgomery form; a wide one the words of the residue.
+    """
+    if max(moduli) >= MODULUS_BOUND:
+        return montgomery(to_residues(coeffs, moduli), moduli)
     limbs = np.empty((*coeffs.shape[:-1], len(moduli), coeffs.shape[-1]), np.uint32)
     for i, q in enumerate(moduli):
         # Residues are below 2^30, with 32 zeros behind them below 2^62.
@@ -88,21 +93,46 @@ def to_limbs(coeffs: NDArray, moduli: Sequence[int]) -> NDArray[np.uint32]:
     return limbs
 
 
+def to_residues(coeffs: NDArray, moduli: Sequence[int]) -> NDArray[np.uint32]:
+    """Integers `[*batch, n]` to plain residues `uint32[*batch, limb, n]`, words where wide."""
+    return in_limbs(np.stack([_mod(coeffs, q).astype(np.uint64) for q in moduli], axis=-2), moduli)
+
+
+def in_limbs(numbers: NDArray[np.uint64], moduli: Sequence[int]) -> NDArray[np.uint32]:
+    """A number for each modulus, `[*batch, modulus, n]`, as plain limbs; the words of wide ones."""
+    rows = []
+    for i, q in enumerate(moduli):
+        row = numbers[..., i, :]
+        rows += [row] if width(q) == 1 else [row & np.uint64(0xFFFFFFFF), row >> np.uint64(32)]
+    return np.stack(rows, axis=-2).astype(np.uint32)
+
+
+def of_moduli(residues: NDArray[np.uint32], moduli: Sequence[int]) -> NDArray[np.uint64]:
+    """The inverse of `in_limbs`: a number for each modulus, `uint64[*batch, modulus, n]`."""
+    rows = []
+    for part in limbs_by_modulus(moduli).values():
+        low, *high = (residues[..., i, :].astype(np.uint64) for i in part)
+        rows.append(low | high[0] << np.uint64(32) if high else low)
+    return np.stack(rows, axis=-2)
+
+
 def montgomery(residues: NDArray, moduli: Sequence[int]) -> NDArray[np.uint32]:
-    """Plain residues `[*batch, limb, n]` in [0, q_i) to Montgomery form, uint32."""
+    """Plain residues `[*batch, limb, n]` in [0, q_i) to residue form, uint32: see `to_limbs`."""
     return _times(residues, [1 << 32] * len(moduli), moduli)
 
 
 def plain(limbs: NDArray[np.uint32], moduli: Sequence[int]) -> NDArray[np.uint32]:
-    """Montgomery residues `uint32[*batch, limb, n]` to plain residues in [0, q_i)."""
+    """Residue form `uint32[*batch, limb, n]` to plain residues in [0, q_i)."""
     return _times(limbs, [pow(1 << 32, -1, q) for q in moduli], moduli)
 
 
 def _times(limbs: NDArray, factors: Sequence[int], moduli: Sequence[int]) -> NDArray[np.uint32]:
-    """Each limb, below 2^30, times its factor, at most 2^32."""
+    """Each limb, below 2^30, times its factor, at most 2^32; wide ones as they are."""
     made = np.empty(limbs.shape, np.uint32)
-    for i, (factor, q) in enumerate(zip(factors, moduli, strict=True)):
-        made[..., i, :] = _mod(limbs[..., i, :].astype(np.int64) * factor, q)
+    for factor, (q, part) in zip(factors, limbs_by_modulus(moduli).items(), strict=True):
+        for i in part:
+            x = limbs[..., i, :]
+            made[..., i, :] = _mod(x.astype(np.int64) * factor, q) if len(part) == 1 else x
     return made
 
 
@@ -112,8 +142,8 @@ def _mod(values: NDArray, q: int) -> NDArray:
 
 
 def to_integers(limbs: NDArray[np.uint32], ring: RingSpec) -> NDArray:
-    """Montgomery residues `[*batch, limb, n]` to Python ints `object[*batch, n]` in [0, q)."""
-    residues = plain(limbs, ring.moduli).astype(object)
+    """Residue form `[*batch, limb, n]` to Python ints `object[*batch, n]` in [0, q)."""
+    residues = of_moduli(plain(limbs, ring.moduli), ring.moduli).astype(object)
     total: Any = 0
     for i, m in enumerate(ring.moduli):
         rest = math.prod(ring.moduli[:i] + ring.moduli[i + 1 :])

@@ -27,7 +27,15 @@ from ren.lowering.runtime.host_arrays import placed
 from ren.poly import checks, display, numpy_protocols, realization, serialization
 from ren.poly.checks import as_int, check_limbs, check_polys, check_ring, no_division, no_parts
 from ren.poly.distributions import draw
-from ren.poly.integers import as_coefficients, montgomery, plain, to_integers, to_limbs
+from ren.poly.integers import (
+    as_coefficients,
+    montgomery,
+    of_moduli,
+    plain,
+    to_integers,
+    to_limbs,
+    to_residues,
+)
 from ren.poly.symbolic import Symbolic, as_symbol
 
 _UNSET = object()
@@ -49,6 +57,7 @@ class Poly:
 
     A Poly is immutable and a pytree with one leaf, the limb array `uint32[*batch, limb, n]` of
     Montgomery residues in [0, q_i); flattening realizes. One made by `const` or `zeros` has none.
+    A modulus of 2^30 or more has two limbs, the low and the high words of its residues.
 
     Example:
         >>> from ren.ring import RingSpec
@@ -128,7 +137,8 @@ class Poly:
             RandomnessError: without a seed inside a JAX transformation.
         """
         check_ring(ring)
-        sample = partial(sampling.uniform_residues, n=ring.n, moduli=ring.moduli)
+        residues = sampling.uniform_wide_residues if ring.has_wide else sampling.uniform_residues
+        sample = partial(residues, n=ring.n, moduli=ring.moduli)
         return from_node(draw(ring, "uniform", sample, seed, device, batch))
 
     @staticmethod
@@ -315,7 +325,7 @@ class Poly:
         """The polynomial as versioned, checksummed bytes for `Poly.from_bytes`."""
         if self._symbolic:
             value = self.node.arg.value
-            residues = np.array([[value % m] for m in self.ring.moduli], np.uint32)
+            residues = to_residues(np.array([value], object), self.ring.moduli)
         else:
             residues = plain(self._host_limbs(), self.ring.moduli)
         return serialization.encode(self.ring, self.domain, residues)
@@ -329,7 +339,7 @@ class Poly:
         """
         ring, domain, residues = serialization.decode(data)
         if residues.shape == (ring.limbs, 1):
-            value = crt(residues[:, 0].tolist(), ring.moduli)
+            value = crt(of_moduli(residues, ring.moduli)[:, 0].tolist(), ring.moduli)
             return from_node(const(value, ring, domain), symbolic=True)
         poly = Poly.from_limbs(placed(montgomery(residues, ring.moduli)), ring)
         return poly.ntt() if domain is Domain.NTT else poly

@@ -15,7 +15,9 @@ from ren.core.numtheory import is_prime, ntt_primes_below
 from ren.core.ring import (
     Domain,
     RingSpec,
+    contiguous_run,
     difference,
+    exact_basis,
     intersection,
     is_ntt_prime,
     is_subset,
@@ -89,10 +91,10 @@ def test_no_modulus_reaches_2_to_the_30() -> None:
 
 BAD_DEGREES = [
     (12, "The nearest valid degree is 8 or 16."),
-    (0, "The nearest valid degree is 4."),
-    (-8, "The nearest valid degree is 4."),
-    (2, "The nearest valid degree is 4."),
-    (3, "The nearest valid degree is 4."),
+    (0, "The nearest valid degree is 2."),
+    (-8, "The nearest valid degree is 2."),
+    (1, "The nearest valid degree is 2."),
+    (3, "The nearest valid degree is 2 or 4."),
     (1 << 18, "The nearest valid degree is 131072."),
     ((1 << 17) - 1, "The nearest valid degree is 65536 or 131072."),
     (8.0, "Write for example RingSpec(n=8, moduli=(17, 97))."),
@@ -107,23 +109,27 @@ def test_bad_degrees(n: object, remedy: str) -> None:
         RingSpec(n=n, moduli=(17, 97))  # type: ignore[arg-type]
     assert str(caught.value).splitlines() == [
         f"RingSpec got n={n!r}.",
-        "The degree n is a power of two from 4 to 131072.",
+        "The degree n is a power of two from 2 to 131072.",
         remedy,
     ]
 
 
+_CRT = "The same ring is moduli={}, by the Chinese remainder theorem. "
+_NEAREST = "The nearest valid primes q = 1 (mod 16), for which products are fastest, are {}."
+_FACTORS = (1073741827, 1073741831)  # the least primes over 2^30
+_PRODUCT = math.prod(_FACTORS)
+_LARGEST = next(ntt_primes_below(8, 1 << 30))
 BAD_MODULI = [
-    ((15,), "15 is not prime", "The nearest valid primes are 17."),
-    ((33,), "33 is not prime", "The nearest valid primes are 17 and 97."),
-    ((17, 41), "41 = 9 (mod 16)", "The nearest valid primes are 17 and 97."),
-    ((0,), "0 is not a prime", "The nearest valid primes are 17."),
-    ((-97,), "-97 is not a prime", "The nearest valid primes are 17."),
-    ((2,), "2 = 2 (mod 16)", "The nearest valid primes are 17."),
-    (
-        (1 << 30,),
-        "1073741824 is not below 2^30 = 1073741824",
-        f"The nearest valid primes are {next(ntt_primes_below(8, 1 << 30))}.",
-    ),
+    ((15,), "15 is not prime", _CRT.format((3, 5)) + _NEAREST.format("17")),
+    ((33,), "33 is not prime", _CRT.format((3, 11)) + _NEAREST.format("17 and 97")),
+    ((17, 21), "21 is not prime", _CRT.format((17, 3, 7)) + _NEAREST.format("17 and 97")),
+    ((153,), "153 is not prime", _CRT.format((9, 17)) + _NEAREST.format("113 and 193")),
+    ((0,), "0 is too small", _NEAREST.format("17")),
+    ((-97,), "-97 is too small", _NEAREST.format("17")),
+    ((2,), "2 is too small", _NEAREST.format("17")),
+    ((64,), "64 is even", _NEAREST.format("17 and 97")),
+    ((1 << 61,), f"{1 << 61} is not below 2^61 = {1 << 61}", _NEAREST.format(_LARGEST)),
+    ((_PRODUCT,), f"{_PRODUCT} is not prime", _CRT.format(_FACTORS) + _NEAREST.format(_LARGEST)),
 ]
 
 
@@ -133,9 +139,57 @@ def test_bad_moduli(moduli: tuple[int, ...], fault: str, remedy: str) -> None:
         RingSpec(n=8, moduli=moduli)
     assert str(caught.value).splitlines() == [
         f"RingSpec got the modulus {moduli[-1]} for n=8.",
-        f"Each modulus is a prime q = 1 (mod 16) with q < 2^30; {fault}.",
+        f"Each modulus is an odd prime or prime power below 2^61; {fault}.",
         remedy,
     ]
+
+
+def test_powers_of_one_prime() -> None:
+    with pytest.raises(RingError) as caught:
+        RingSpec(n=8, moduli=(17, 27, 9))
+    assert str(caught.value).splitlines() == [
+        "RingSpec got the moduli 27 and 9, powers of one prime.",
+        "The moduli of a ring have no common factor (Chinese remainder theorem).",
+        "Keep the one of them that is meant: 27 or 9.",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("n", "moduli", "limbs", "products"),
+    [
+        (8, (17, 97), 2, "products through transforms of the limbs"),
+        (256, (3329,), 1, "products through 2 exact primes"),
+        (2, (3,), 1, "products through 1 exact prime"),
+        (1024, (2**61 - 1,), 2, "products through 5 exact primes"),
+        (256, (3329, 12277, 3**20), 4, "products through 2 or 3 exact primes for each modulus"),
+        (256, (3329, 7681), 2, "products through 2 exact primes for 1 of the moduli"),
+    ],
+)
+def test_general_rings_say_how_they_multiply(n, moduli, limbs, products) -> None:
+    ring = RingSpec(n, moduli)
+    assert (ring.limbs, ring.dtype, ring.products) == (limbs, "uint32", products)
+    assert (products in repr(ring)) is ring.is_general is (n != 8)
+    assert (products[9:] in ring._repr_html_()) is ring.is_general
+    again = pickle.loads(pickle.dumps(ring))
+    assert again == ring
+    assert (again.limbs, again.is_general) == (ring.limbs, ring.is_general)
+
+
+@pytest.mark.parametrize("n", [2, 1024, 1 << 17])
+@pytest.mark.parametrize("m", [3, 3329, (1 << 30) - 35, (1 << 30) + 3, (1 << 61) - 1])
+def test_exact_bases_hold_the_largest_product(n: int, m: int) -> None:
+    basis = exact_basis(n, m)
+    largest = n * (m // 2) ** 2
+    assert all(is_ntt_prime(n, p) for p in basis)
+    assert 2 * largest < math.prod(basis)
+    assert math.prod(basis[:-1]) <= 2 * largest
+
+
+def test_limbs_of_wide_moduli() -> None:
+    whole = (3329, 2**61 - 1, 7681, 2**30 + 3)
+    assert limb_positions((2**61 - 1, 7681), whole) == (1, 2, 3)
+    assert contiguous_run((7681, 2**30 + 3), whole) == (3, 3)
+    assert contiguous_run((3329, 7681), whole) is None
 
 
 def test_no_moduli() -> None:
@@ -143,8 +197,8 @@ def test_no_moduli() -> None:
         RingSpec(n=8, moduli=())
     assert str(caught.value).splitlines() == [
         "RingSpec got no moduli.",
-        "At least one prime q = 1 (mod 16), q < 2^30, is needed.",
-        "The smallest is 17.",
+        "At least one odd prime or prime power below 2^61 is needed.",
+        "The smallest prime q = 1 (mod 16), for which products are fastest, is 17.",
     ]
 
 

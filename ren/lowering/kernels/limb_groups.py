@@ -58,7 +58,7 @@ def emitted(
     """
     if not any(isinstance(s, Parts) for s in src):
         return body(instr, tables, *src)
-    if OPS[instr.op].kind is not Kind.ELEMENTWISE:
+    if OPS[instr.op].kind is not Kind.ELEMENTWISE or instr.structure:  # of moduli with two limbs
         return body(instr, tables, *(s.whole() if isinstance(s, Parts) else s for s in src))
     cuts = sorted(set().union(*(s.cuts() for s in src if isinstance(s, Parts))))
     columns = (instr.limbs, 1)

@@ -129,6 +129,9 @@ def intt(x: jax.Array, *given: jax.Array) -> jax.Array:
 
 def _ntt(x: jax.Array, q: jax.Array, w: jax.Array, w_shoup: jax.Array) -> jax.Array:
     shape, n = x.shape, x.shape[-1]
+    if n == 2:  # x_0 +- psi x_1
+        low, high = x[..., :1], modular.shoup_mul(x[..., 1:], w[:, -1:], w_shoup[:, -1:], q)
+        return jnp.concatenate([modular.add(low, high, q), modular.sub(low, high, q)], axis=-1)
     far, near = forward_passes(n)
     x = _divided(x, far[0], q, w, w_shoup)
     start = n

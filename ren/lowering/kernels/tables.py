@@ -11,6 +11,8 @@ from functools import lru_cache
 
 import numpy as np
 
+from ren.core.ring import width
+
 WORD_BITS = 32
 R = 1 << WORD_BITS  # the Montgomery radix
 
@@ -26,16 +28,37 @@ def frozen(array: np.ndarray) -> np.ndarray:
     return array
 
 
+def words(value: int) -> tuple[int, int]:
+    """The low and the high 32 bits of a number below 2^64."""
+    return value % R, value >> WORD_BITS
+
+
 @lru_cache(maxsize=1024)
 def modulus(moduli: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
-    """(q, q^-1 mod 2^32) of each limb, both uint32[L, 1]."""
-    return column(moduli), column([pow(q, -1, R) for q in moduli])
+    """(q, q^-1 mod 2^32) of each limb, both uint32[L, 1].
+
+    Of a wide modulus it is the words of the modulus, and zeros.
+    """
+    pairs = [((q, pow(q, -1, R)),) if width(q) == 1 else [(w, 0) for w in words(q)] for q in moduli]
+    q, inverse = zip(*(pair for pairs_of in pairs for pair in pairs_of), strict=True)
+    return column(q), column(inverse)
 
 
 @lru_cache(maxsize=4096)
 def montgomery_constant(value: int, moduli: tuple[int, ...]) -> np.ndarray:
-    """value 2^32 mod q for each limb, uint32[L, 1]; `value` is any Python int."""
-    return column([value * R % q for q in moduli])
+    """value 2^32 mod q for each limb, uint32[L, 1]; `value` is any Python int.
+
+    Of a wide modulus it is the words of value mod q, which has no Montgomery form.
+    """
+    return column(residue_form(value, moduli))
+
+
+def residue_form(value: int, moduli: Sequence[int]) -> list[int]:
+    """A number in residue form, an entry for each limb: see `montgomery_constant`."""
+    found: list[int] = []
+    for q in moduli:
+        found += [value * R % q] if width(q) == 1 else words(value % q)
+    return found
 
 
 @lru_cache(maxsize=4096)

@@ -55,8 +55,14 @@ def _lower_rotate(node: Node) -> Node:
 
 def _lower_to_ring(node: Node) -> Node:
     """Shared limbs are kept; the others come from the exact centred lift."""
-    (x,) = node.src
+    x = _in_domain_of(node)
     return _extended(x, x, node.arg.ring, ops.LIFT)
+
+
+def _in_domain_of(node: Node) -> Node:
+    """The source, as coefficients where the ring that the node leads to has nothing else."""
+    (x,) = node.src
+    return to_domain(x, node.spec.domain) if node.spec.ring.is_general else x
 
 
 def _lower_mod_up(node: Node) -> Node:
@@ -64,7 +70,7 @@ def _lower_mod_up(node: Node) -> Node:
 
     All digits of one polynomial read the same coefficients, so the whole of it is transformed once.
     """
-    (x,) = node.src
+    x = _in_domain_of(node)
     coefficients = view(to_domain(x, Domain.COEFF), node.arg.digit)
     return _extended(view(x, node.arg.digit), coefficients, node.arg.ring, ops.CONVERT)
 
@@ -80,15 +86,14 @@ def _extended(kept: Node, lifted: Node, ring: RingSpec, lift: Op) -> Node:
 
 def _lower_mod_down(node: Node) -> Node:
     """(x - u) / P with u the approximate centred lift of x mod P."""
-    (x,) = node.src
-    ring = node.arg.ring
+    x, ring = _in_domain_of(node), node.arg.ring
     dropped = difference(x.spec.ring.moduli, ring.moduli)
     lifted = make(ops.CONVERT, (view(x, dropped),), RingArg(ring))
     return divided(make(ops.SUB, (view(x, ring.moduli), lifted)), dropped)
 
 
 def _lower_rescale(node: Node) -> Node:
-    (x,) = node.src
+    x = _in_domain_of(node)
     dropped = difference(x.spec.ring.moduli, node.arg.ring.moduli)
     return rescaled(x, view(x, dropped), node.arg.ring)
 

@@ -8,6 +8,7 @@ import attrs
 
 from ren.core.node import Node
 from ren.lowering.passes.bufferize import bufferize
+from ren.lowering.passes.exact_products import exact_products
 from ren.lowering.passes.expand_constants import expand_constants
 from ren.lowering.passes.fuse_products import fuse_products
 from ren.lowering.passes.indexify import indexify
@@ -48,6 +49,7 @@ PIPELINE: tuple[Pass, ...] = (
     Pass(1, "sink_mod_down", sink_mod_down, changes_rounding=True),
     Pass(1, "join_rescale", join_rescale, changes_rounding=True),
     Pass(2, "lower_ring_ops", lower_ring_ops),
+    Pass(2, "exact_products", exact_products),
     Pass(1, "simplify_lowered", simplify_algebra),
     Pass(3, "insert_transforms", insert_transforms),
     Pass(4, "reduce_transforms", reduce_transforms),

@@ -53,11 +53,13 @@ def _multiply_one_or_zero(node: Node) -> Node | None:
 
 
 def _of_itself(node: Node) -> Node | None:
-    """x + x -> 2 x, and x - x -> 0."""
+    """x + x -> 2 x, and x - x -> 0. Wide moduli have no products."""
     a, b = node.src
     if a is not b:
         return None
     if node.op is ops.ADD:
+        if a.spec.ring.has_wide:
+            return None
         return make(ops.MUL, (a, const(2, a.spec.ring, a.spec.domain)))
     return None if node.spec.batch else const(0, a.spec.ring, a.spec.domain)
 

@@ -13,6 +13,12 @@ from ren.core.spec import SinkArg
 Predicate = Callable[[Node], bool]
 
 
+def _has_possible_products(node: Node) -> bool:
+    if node.op is not ops.MUL or not node.spec.ring.is_general:
+        return True
+    return not node.spec.ring.has_wide and any(s.spec.is_constant for s in node.src)
+
+
 def _has_no_ring_ops(node: Node) -> bool:
     return node.op.kind is not Kind.RING
 
@@ -69,6 +75,12 @@ RULES: dict[str, tuple[tuple[str, Predicate], ...]] = {
     "lower_ring_ops": (
         ("no high-level ring op is left", _has_no_ring_ops),
         ("a view takes limbs that its source has", _has_proper_view),
+    ),
+    "exact_products": (
+        (
+            "a general ring has products with constants alone, wide moduli none",
+            _has_possible_products,
+        ),
     ),
     "insert_transforms": (("every source is in the domain wanted", _has_wanted_domains),),
     "reduce_transforms": (("no transform reads one residue a limb", _has_dense_operands),),

@@ -16,8 +16,8 @@ import attrs
 import numpy as np
 
 from ren.core.node import Node
-from ren.core.ring import Domain, limb_positions
-from ren.lowering.kernels import convert, integers, ntt, substitution, tables
+from ren.core.ring import Domain, limb_positions, limbs_by_modulus, width
+from ren.lowering.kernels import convert, integers, ntt, substitution, tables, wide_moduli
 
 Arrays = tuple[Any, ...]
 
@@ -52,6 +52,8 @@ _BUILDERS: dict[str, Callable[..., tuple[np.ndarray, ...]]] = {
     "code": lambda words: (np.frombuffer(words, np.uint32),),
     "convert": convert.convert_tables,
     "lift": convert.lift_tables,
+    "lift_to_wide": wide_moduli.lift_to_wide_tables,
+    "lift_from_wide": wide_moduli.lift_from_wide_tables,
     "residues": integers.residue_tables,
     "floats": integers.float_tables,
     "coefficient_permutation": substitution.coefficient_permutation,
@@ -112,6 +114,24 @@ def _moduli(node: Node) -> tuple[int, ...]:
     return node.spec.ring.moduli
 
 
+def _widths(node: Node) -> Hashable:
+    """The number of limbs of each modulus where one is wide; None where each has one limb."""
+    ring = node.spec.ring
+    return tuple(map(width, ring.moduli)) if ring.has_wide else None
+
+
+def _lift_structure(node: Node) -> Hashable:
+    """None between moduli below 2^30; else "from" or "to" a wide one."""
+    if node.src[0].spec.ring.has_wide:
+        return "from"
+    return "to" if node.spec.ring.has_wide else None
+
+
+def _lift_tables(node: Node) -> tuple[Table, ...]:
+    kind = {None: "lift", "from": "lift_from_wide", "to": "lift_to_wide"}[_lift_structure(node)]
+    return (Table(kind, (_moduli(node.src[0]), _moduli(node))),)
+
+
 def _const_tables(node: Node) -> tuple[Table, ...]:
     return (Table("constant", (node.arg.value, _moduli(node))),)
 
@@ -136,9 +156,13 @@ def _join_structure(node: Node) -> tuple[tuple[int, int, int], ...]:
 def _joined(
     moduli: tuple[int, ...], parts: tuple[tuple[int, ...], ...]
 ) -> tuple[tuple[int, int, int], ...]:
-    places = {m: (i, at) for i, part in enumerate(parts) for at, m in enumerate(part)}
+    places = {
+        m: [(i, at) for at in limbs]
+        for i, part in enumerate(parts)
+        for m, limbs in limbs_by_modulus(part).items()
+    }
     runs: list[tuple[int, int, int]] = []
-    for source, start in map(places.__getitem__, moduli):
+    for source, start in (place for m in moduli for place in places[m]):
         if runs and runs[-1][0] == source and sum(runs[-1][1:]) == start:
             runs[-1] = (source, runs[-1][1], runs[-1][2] + 1)
         else:
@@ -188,11 +212,11 @@ def _embed_tables(node: Node) -> tuple[Table, ...]:
 
 
 INSTRUCTIONS: dict[str, Rules] = {
-    "ADD": Rules(tables=_modulus),
-    "SUB": Rules(tables=_modulus),
+    "ADD": Rules(_widths, _modulus),
+    "SUB": Rules(_widths, _modulus),
     "MUL": Rules(tables=_modulus),
     "DOT": Rules(tables=_modulus),
-    "NEG": Rules(tables=_modulus),
+    "NEG": Rules(_widths, _modulus),
     "FILL": Rules(tables=_const_tables),
     "AT_ZERO": Rules(),
     "DELTA": Rules(tables=_const_tables),
@@ -203,9 +227,9 @@ INSTRUCTIONS: dict[str, Rules] = {
     "NTT": Rules(tables=_ntt_tables),
     "INTT": Rules(tables=_ntt_tables),
     "CONVERT": Rules(tables=_base_tables),
-    "LIFT": Rules(tables=_base_tables),
+    "LIFT": Rules(_lift_structure, _lift_tables),
     "PERMUTE": Rules(tables=_permutation),
-    "FLIP": Rules(tables=lambda node: (*_permutation(node), *_modulus(node))),
+    "FLIP": Rules(_widths, lambda node: (*_permutation(node), *_modulus(node))),
     "EMBED": Rules(_embed_structure, _embed_tables),
     "CONTIGUOUS": Rules(),
     "LOAD": Rules(_load_structure, _load_tables),

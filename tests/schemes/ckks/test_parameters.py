@@ -258,6 +258,8 @@ def test_moduli_that_do_not_fit_together(small):
     spare = small.mains + small.specials[-1:]
     refuse(ParameterError, "no special primes", specials=())
     refuse(RingError, "prime", mains=(15, *small.mains[1:]))
+    refuse(ParameterError, "3329 is not an NTT prime", mains=(3329, *small.mains[1:]))
+    refuse(ParameterError, "NTT prime", specials=(2**61 - 1,))
     refuse(RingError, "more than once", specials=small.mains[:1], digits=())
     refuse(ParameterError, "unused moduli", specials=small.specials[:1], mains=spare, digits=())
     for path in ((), ((0, 0),), ((1, 1, 1),), ((-1, 2),), ((0, 2.0),), 7, None, ("ab",)):

@@ -22,6 +22,7 @@ from ren.lowering.backends.native.ops import (
     ABSENT,
     BATCH_STEPS,
     INDICES,
+    OF_ONE_LIMB,
     STEPS,
     Batch,
     Shape,
@@ -297,6 +298,8 @@ class _Builder:
         emit = STEPS.get(instr.op)
         if emit is None:
             raise LoweringError(f"it has no limb rows for {instr.op}")
+        if instr.op in OF_ONE_LIMB and instr.structure:
+            raise LoweringError(f"it has no limb rows for {instr.op} of a modulus of two limbs")
         shape = np.broadcast_shapes(*(x.shape for x in src if x is not None))
         each = zip(*(x.over(shape) for x in src if x is not None), strict=True)
         positions = each if any(x is not None for x in src) else [()]

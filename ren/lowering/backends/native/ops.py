@@ -11,6 +11,7 @@ from typing import Any, Protocol
 import attrs
 import numpy as np
 
+from ren.lowering.kernels.tables import residue_form
 from ren.lowering.program.instructions import Instr, Table
 
 Shape = tuple[int, ...]
@@ -65,7 +66,7 @@ def _wide(value: Value, instr: Instr) -> Value:
 
 def _constants(b: Builder, instr: Instr, t: list[Table], src: list[Value]) -> Value:
     value, moduli = t[0].args
-    return [b.row("constant", ((value << 32) % q,)) for q in moduli]  # type: ignore[operator,union-attr]
+    return [b.row("constant", (form,)) for form in residue_form(value, moduli)]  # type: ignore[arg-type]
 
 
 def _first(n: int) -> Table:
@@ -175,5 +176,7 @@ STEPS: dict[str, Step] = {
 # Of all positions of the batch axes at once.
 BATCH_STEPS: dict[str, Callable[[Instr, Sequence[Batch]], Batch]] = {"STACK": _stack, "PART": _part}
 INDICES = frozenset({"GIDX", "INDEX"})  # a part of the LOAD that reads them
+# Instructions with a structure where a modulus has two limbs.
+OF_ONE_LIMB = frozenset({"ADD", "SUB", "NEG", "FLIP", "LIFT"})
 # Ops without limb rows, with the reason; a plan that holds one runs as XLA kernels.
 ABSENT: dict[str, str] = {"EMBED": "rows of a call have one length"}

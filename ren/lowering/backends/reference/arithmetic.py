@@ -2,7 +2,8 @@
 
 Written apart from the kernels, with `%` on 64-bit integers and textbook algorithms. So equality bit
 for bit means something; only the order of the NTT domain is shared. Arrays are uint32 [*batch, L,
-n] in [0, q) in Montgomery form, R = 2^32, unless said otherwise; `moduli` is a tuple.
+n] in [0, q) in Montgomery form, R = 2^32, unless said otherwise; `moduli` is a tuple. A modulus of 2^30 or more has
+two limbs, the words of the residue itself.
 """
 
 from __future__ import annotations
@@ -18,6 +19,33 @@ from ren.lowering.kernels.order import evaluation_exponents
 
 Moduli = tuple[int, ...]
 _R = 1 << 32
+
+
+def _is_wide(moduli: Moduli) -> bool:
+    """True where a modulus is 2^30 or more: two limbs, its words; residues are plain there."""
+    return max(moduli) >> 30 > 0
+
+
+def _joined(x: np.ndarray, moduli: Moduli) -> np.ndarray:
+    # Limbs as numbers, uint64[*batch, modulus, n].
+    x = x.astype(np.uint64)
+    if not _is_wide(moduli):
+        return x
+    rows, at = [], 0
+    for q in moduli:
+        rows.append(x[..., at, :] + (x[..., at + 1, :] * np.uint64(_R) if q >> 30 else 0))
+        at += 2 if q >> 30 else 1
+    return np.stack(rows, axis=-2)
+
+
+def _split(x: np.ndarray, moduli: Moduli) -> np.ndarray:
+    # The inverse of _joined.
+    if not _is_wide(moduli):
+        return x.astype(np.uint32)
+    rows = []
+    for i, q in enumerate(moduli):
+        rows += [x[..., i, :] % _R, x[..., i, :] // _R] if q >> 30 else [x[..., i, :]]
+    return np.stack(rows, axis=-2).astype(np.uint32)
 
 
 def _column(values: list[int]) -> np.ndarray:
@@ -56,21 +84,22 @@ def from_montgomery(x: np.ndarray, moduli: Moduli) -> np.ndarray:
 
 def add(a: np.ndarray, b: np.ndarray, moduli: Moduli) -> np.ndarray:
     """a + b mod q."""
-    return ((a.astype(np.uint64) + b) % _q(moduli)).astype(np.uint32)
+    return _split((_joined(a, moduli) + _joined(b, moduli)) % _q(moduli), moduli)  # < 2^62
 
 
 def sub(a: np.ndarray, b: np.ndarray, moduli: Moduli) -> np.ndarray:
     """a - b mod q."""
-    return ((a.astype(np.uint64) + _q(moduli) - b) % _q(moduli)).astype(np.uint32)
+    q = _q(moduli)
+    return _split((_joined(a, moduli) + q - _joined(b, moduli)) % q, moduli)
 
 
 def neg(a: np.ndarray, moduli: Moduli) -> np.ndarray:
     """-a mod q."""
-    return ((_q(moduli) - a) % _q(moduli)).astype(np.uint32)
+    return _split((_q(moduli) - _joined(a, moduli)) % _q(moduli), moduli)
 
 
 def mul(a: np.ndarray, b: np.ndarray, moduli: Moduli) -> np.ndarray:
-    """a b R^-1 mod q: the Montgomery form of the product of two Montgomery forms."""
+    """a b R^-1 mod q < 2^30: the Montgomery form of the product of two Montgomery forms."""
     product = a.astype(np.uint64) * b.astype(np.uint64) % _q(moduli)
     return from_montgomery(product, moduli)
 
@@ -156,12 +185,34 @@ def lift(x: np.ndarray, source_moduli: Moduli, target_moduli: Moduli) -> np.ndar
     Returns:
         [*batch, m, n].
     """
+    if _is_wide((*source_moduli, *target_moduli)):
+        return _lift_wide(x, source_moduli, target_moduli)
     half = math.prod(source_moduli) // 2
     shift = _column([half % d for d in source_moduli])
     shifted = (from_montgomery(x, source_moduli) + shift) % _q(source_moduli)
     digits = _garner(shifted.astype(np.int64), source_moduli)
     radices = [math.prod(source_moduli[:i]) for i in range(len(source_moduli))]
     return _combine(digits, radices, half, target_moduli)
+
+
+def _lift_wide(x: np.ndarray, source_moduli: Moduli, target_moduli: Moduli) -> np.ndarray:
+    # The same for moduli up to 2^61, with Python's integers.
+    values, product = _joined(x, source_moduli).astype(object), math.prod(source_moduli)
+    total: Any = 0
+    for i, d in enumerate(source_moduli):
+        rest = product // d
+        form = 1 if d >> 30 else pow(_R, -1, d)
+        total = total + values[..., i, :] * (form * pow(rest, -1, d) % d) * rest
+    half = product // 2
+    centred = (total + half) % product - half
+    rows = [centred % b if b >> 30 else centred * _R % b for b in target_moduli]
+    return _split(np.stack(rows, axis=-2).astype(np.uint64), target_moduli)
+
+
+def constant(value: int, moduli: Moduli) -> np.ndarray:
+    """A number in each limb, uint32[L, 1]."""
+    numbers = [value % q if q >> 30 else value * _R % q for q in moduli]
+    return _split(_column(numbers), moduli)
 
 
 def _centered(x: np.ndarray, moduli: Moduli) -> np.ndarray:

@@ -32,17 +32,17 @@ def _dot(node: Node, *src: np.ndarray) -> np.ndarray:
 # ------------------------------------------------------------------- constants
 
 
-def _montgomery_column(node: Node) -> np.ndarray:
-    return np.array([[(node.arg.value << 32) % m] for m in _moduli(node)], np.uint32)
+def _column(node: Node) -> np.ndarray:
+    return exact.constant(node.arg.value, _moduli(node))
 
 
 def _fill(node: Node) -> np.ndarray:
-    return np.broadcast_to(_montgomery_column(node), node.spec.shape)
+    return np.broadcast_to(_column(node), node.spec.shape)
 
 
 def _delta(node: Node) -> np.ndarray:
     out = np.zeros(node.spec.shape, np.uint32)
-    out[..., :1] = _montgomery_column(node)
+    out[..., :1] = _column(node)
     return out
 
 

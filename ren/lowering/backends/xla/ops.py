@@ -11,7 +11,7 @@ from typing import Any
 
 import jax.numpy as jnp
 
-from ren.lowering.kernels import convert, modular, ntt, substitution
+from ren.lowering.kernels import convert, modular, ntt, substitution, wide_moduli
 from ren.lowering.kernels.limb_groups import Parts, limbs
 from ren.lowering.program.instructions import Arrays
 
@@ -19,6 +19,29 @@ from ren.lowering.program.instructions import Arrays
 def _dot(instr: Any, t: list[Arrays], *src: Any) -> Any:
     """Products are summed in 64 bits and reduced once for up to 16 of them."""
     return modular.mul_sum(list(zip(src[::2], src[1::2], strict=True)), *t[0])
+
+
+def _elementwise(f: Callable[..., Any]) -> Callable[..., Any]:
+    """`f(*src, q)` of residues; of wide moduli on the numbers that their limbs are the words of."""
+
+    def emit(instr: Any, t: list[Arrays], *src: Any) -> Any:
+        q = t[-1][0]
+        return (
+            wide_moduli.elementwise(f, instr.structure, *src, q) if instr.structure else f(*src, q)
+        )
+
+    return emit
+
+
+def _flip(instr: Any, t: list[Arrays], x: Any) -> Any:
+    return jnp.where(t[0][1], _elementwise(modular.neg)(instr, t, x), x)
+
+
+def _lift(instr: Any, t: list[Arrays], x: Any) -> Any:
+    lift = {"from": wide_moduli.lift_from_wide, "to": wide_moduli.lift_to_wide}.get(
+        instr.structure, convert.lift
+    )
+    return lift(x, *t[0])
 
 
 def _at_zero(instr: Any, t: list[Arrays], x: Any) -> Any:
@@ -71,11 +94,11 @@ def _nothing(*_: Any) -> None:
 
 # `(instr, tables, *src) -> array` or `Parts`, under 64-bit types. A SLOT is an argument.
 EMIT: dict[str, Callable[..., Any]] = {
-    "ADD": lambda instr, t, a, b: modular.add(a, b, t[0][0]),
-    "SUB": lambda instr, t, a, b: modular.sub(a, b, t[0][0]),
+    "ADD": _elementwise(modular.add),
+    "SUB": _elementwise(modular.sub),
     "MUL": lambda instr, t, a, b: modular.mont_mul(a, b, *t[0]),
     "DOT": _dot,
-    "NEG": lambda instr, t, a: modular.neg(a, t[0][0]),
+    "NEG": _elementwise(modular.neg),
     "FILL": lambda instr, t: t[0][0],  # uint32[limb, 1], which broadcasts by itself
     "AT_ZERO": _at_zero,
     "DELTA": lambda instr, t: _at_zero(instr, t, t[0][0]),
@@ -86,9 +109,9 @@ EMIT: dict[str, Callable[..., Any]] = {
     "NTT": lambda instr, t, x: ntt.ntt(x, *t[0]),
     "INTT": lambda instr, t, x: ntt.intt(x, *t[0]),
     "CONVERT": lambda instr, t, x: convert.convert(x, *t[0]),
-    "LIFT": lambda instr, t, x: convert.lift(x, *t[0]),
+    "LIFT": _lift,
     "PERMUTE": lambda instr, t, x: substitution.permute_evaluations(x, t[0][0]),
-    "FLIP": lambda instr, t, x: jnp.where(t[0][1], modular.neg(x, t[1][0]), x),
+    "FLIP": _flip,
     "EMBED": _embed,
     "CONTIGUOUS": lambda instr, t, x: x,
     "LOAD": _load,

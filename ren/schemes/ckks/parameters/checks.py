@@ -15,13 +15,14 @@ from typing import Any
 import numpy as np
 
 from ren.core.errors import ParameterError
-from ren.core.ring import MAX_DEGREE, MIN_DEGREE, RingSpec
+from ren.core.ring import MAX_DEGREE, RingSpec, is_ntt_prime
 from ren.schemes.rlwe import security as bounds
 
 SCALE_BITS = range(20, 61)
 INTEGER_BITS = range(1, 61)
 DEPTHS = range(257)  # beyond what any secure n holds at the least scale
 DNUMS = range(1, 1001)
+_MIN_DEGREE = 4
 SCALE_DRIFT = 0.5  # bits that explicit moduli may leave between a scale and 2^scale_bits
 
 
@@ -57,8 +58,8 @@ def _check_power(name: str, value: object, low: int, high: int, why: str) -> Non
 
 
 def check_degree(n: object) -> None:
-    why = f"from {MIN_DEGREE} to {MAX_DEGREE}"
-    _check_power("n", n, MIN_DEGREE, MAX_DEGREE, why)
+    why = f"from {_MIN_DEGREE} to {MAX_DEGREE}"
+    _check_power("n", n, _MIN_DEGREE, MAX_DEGREE, why)
 
 
 def check_slots(slots: object, n: int) -> None:
@@ -107,7 +108,7 @@ def check_layout(n: int, terminals: Any, mains: Any, specials: Any, path: Any, d
             "Give one as large as the largest modulus.",
         )
     if all(isinstance(x, tuple) for x in (terminals, mains, specials, path, digits)):
-        RingSpec(n, terminals + mains + specials)
+        _check_primes(RingSpec(n, terminals + mains + specials))
         if _largest_pair(path) == (len(terminals), len(mains)):
             return
     raise ParameterError(
@@ -116,6 +117,16 @@ def check_layout(n: int, terminals: Any, mains: Any, specials: Any, path: Any, d
         "t and m being all of them (unused moduli only cost security).",
         "Leave out the moduli that no level uses, or use Parameters.for_depth(depth).",
     )
+
+
+def _check_primes(ring: RingSpec) -> None:
+    for m in ring.moduli:
+        if not is_ntt_prime(ring.n, m):
+            raise ParameterError(
+                f"The modulus {m} is not an NTT prime of n={ring.n}.",
+                f"CKKS computes in the NTT domain: primes q = 1 (mod {2 * ring.n}) below 2^30.",
+                "Use Parameters.for_depth(depth), which chooses them.",
+            )
 
 
 def _largest_pair(path: tuple) -> tuple[int, int] | None:

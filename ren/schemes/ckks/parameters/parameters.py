@@ -80,7 +80,7 @@ class Parameters(Stored, metaclass=Listed):
     Raises:
         ParameterError: the values do not fit together.
         InsecureParametersError: log2(union P) is over the bound for `security`.
-        RingError: a modulus is not a prime q = 1 (mod 2n) under 2^30.
+        RingError, ParameterError: a modulus is not a prime q = 1 (mod 2n) under 2^30.
 
     References: CKKS (eprint 2016/421); hybrid key switching (eprint 2019/688); bounds (eprint
     2024/463, Table 5.2).
