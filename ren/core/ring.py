@@ -51,7 +51,8 @@ class RingSpec:
 
     A ring of NTT primes, which are q_i = 1 (mod 2n) below 2^30, multiplies by transforms modulo
     them. Any other ring is general: its elements stay in the coefficient domain. Products take the
-    exact integer product, modulo NTT primes that the compiler chooses, and reduce it.
+    exact integer product, modulo NTT primes that the compiler chooses, and reduce it. `is_general`
+    tells the two kinds apart.
 
     Raises:
         RingError: names the parameter, the rule that it breaks and the nearest valid value.
@@ -104,7 +105,7 @@ class RingSpec:
 
     @property
     def products(self) -> str:
-        """How two polynomials are multiplied, as text: the NTT primes that products go through."""
+        """Text that says through how many NTT primes products go."""
         if not self.is_general:
             return "products through transforms of the limbs"
         others = [m for m in self.moduli if not is_ntt_prime(self.n, m)]

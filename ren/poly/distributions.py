@@ -40,8 +40,8 @@ def draw(
     Args:
         ring: of the polynomial.
         distribution: its name; streams of two distributions are independent.
-        sample: reads the stream and nothing else, and gives n integers, or residues [limb, n] (uint64 [modulus, n]
-            of wide moduli).
+        sample: reads the stream and nothing else, and gives n integers, or residues [limb, n]. Of
+            wide moduli they are uint64 [modulus, n].
         seed: None for fresh entropy; bytes are expanded with SHAKE-256, the same everywhere.
         device: where the limbs go.
         batch: leading axes of independent draws.

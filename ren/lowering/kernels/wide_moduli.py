@@ -7,8 +7,9 @@ inside `with jax.enable_x64(True)`.
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable, Sequence
-from functools import lru_cache
+from functools import lru_cache, reduce
 
 import jax
 import jax.numpy as jnp
@@ -53,7 +54,7 @@ def lift_from_wide_tables(
     """Tables that `lift_from_wide` takes after x, uint32 [m, 1].
 
     For each target prime b, b^-1 mod 2^32, the Montgomery forms of 2^32, of 2^64, and of the
-    modulus; then the words of half the modulus, [2, 1].
+    modulus. The words of half the modulus, [2, 1], come last.
     """
     (m,) = source_moduli
     factors = [tables.montgomery_constant(v, target_moduli) for v in (1 << 32, 1 << 64, m)]
@@ -119,7 +120,10 @@ def lift_to_wide(x: jax.Array, *given: jax.Array) -> jax.Array:
     for start in range(0, weights.shape[0], _MAX_TERMS):
         terms = range(start, min(start + _MAX_TERMS, weights.shape[0]))
         low, high = (
-            sum(modular.mul_wide(digits[..., i : i + 1, :], weights[i, part]) for i in terms)
+            reduce(
+                operator.add,
+                [modular.mul_wide(digits[..., i : i + 1, :], weights[i, part]) for i in terms],
+            )
             for part in (0, 1)
         )
         total = modular.add(_reduced(low, high, m), total, m)
@@ -129,8 +133,8 @@ def lift_to_wide(x: jax.Array, *given: jax.Array) -> jax.Array:
 def _reduced(low: jax.Array, high: jax.Array, m: jax.Array) -> jax.Array:
     """low + 2^31 high mod m, of a sum of up to 8 digits below 2^30 times weights below m.
 
-    The quotient is below 2^33. Its estimate in float64 is off by one at most, so that the exact
-    remainder of it is in (-m, 2m), and its low 64 bits suffice.
+    The quotient is below 2^33, and its estimate in float64 is off by one at most. So the remainder
+    of the estimate is in (-m, 2m), and its low 64 bits suffice.
     """
     float_of = high.astype(jnp.float64) * float(1 << _LOW_BITS) + low.astype(jnp.float64)
     quotient = (float_of / m.astype(jnp.float64)).astype(jnp.uint64)

@@ -2,8 +2,8 @@
 
 Written apart from the kernels, with `%` on 64-bit integers and textbook algorithms. So equality bit
 for bit means something; only the order of the NTT domain is shared. Arrays are uint32 [*batch, L,
-n] in [0, q) in Montgomery form, R = 2^32, unless said otherwise; `moduli` is a tuple. A modulus of 2^30 or more has
-two limbs, the words of the residue itself.
+n] in [0, q) in Montgomery form, R = 2^32, unless said otherwise; `moduli` is a tuple. A modulus of
+2^30 or more has two limbs, the words of the residue itself.
 """
 
 from __future__ import annotations

@@ -37,11 +37,11 @@ def _flip(instr: Any, t: list[Arrays], x: Any) -> Any:
     return jnp.where(t[0][1], _elementwise(modular.neg)(instr, t, x), x)
 
 
+_LIFTS = {None: convert.lift, "from": wide_moduli.lift_from_wide, "to": wide_moduli.lift_to_wide}
+
+
 def _lift(instr: Any, t: list[Arrays], x: Any) -> Any:
-    lift = {"from": wide_moduli.lift_from_wide, "to": wide_moduli.lift_to_wide}.get(
-        instr.structure, convert.lift
-    )
-    return lift(x, *t[0])
+    return _LIFTS[instr.structure](x, *t[0])
 
 
 def _at_zero(instr: Any, t: list[Arrays], x: Any) -> Any:
