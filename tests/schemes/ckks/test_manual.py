@@ -51,6 +51,13 @@ def test_a_product_has_three_components_at_the_product_of_the_scales(ctx, x, y):
     assert error(done.decrypt(), A * B + A * A) < BAR
 
 
+def test_a_number_multiplies_three_components_at_any_scale(ctx, x, y):
+    with ckks.manual():
+        z = (x * y).rescale() * 0.25
+        assert len(z.polys) == 3 and z.scale == ctx.params.scale(2) ** 2
+        assert error(z.relinearize().rescale().decrypt(), A * B / 4) < BAR
+
+
 def test_components_and_constants_mix(x, y):
     with ckks.manual():
         z = x * y

@@ -120,7 +120,7 @@ class Automatic:
         need_level(x, 1, "A product with a plaintext")
         return x, poly, noise
 
-    def check_factorspan_with_number(self, x: CiphertextData) -> None:
+    def check_factor_of_number(self, x: CiphertextData) -> None:
         """Raise where `x` cannot be multiplied by a number that is not an integer."""
         need_normal_form(x)
         need_level(x, 1, "A product with a number that is not an integer")
@@ -215,8 +215,12 @@ class Automatic:
     @operation("a product with a number", np.multiply, is_method=True)
     def multiply_scalar(self, x: CiphertextT, value: complex | Symbolic) -> CiphertextT:
         """x * value in every slot, encoded at the scale of the level."""
-        self.check_factorspan_with_number(x)
-        scale = x.params.scale(x.level)
+        self.check_factor_of_number(x)
+        return self._times_number(x, value, x.params.scale(x.level))
+
+    def _times_number(
+        self, x: CiphertextT, value: complex | Symbolic, scale: Fraction
+    ) -> CiphertextT:
         check = partial(check_factor, x.params, x.level, scale)
         check(value)
         factor = constant_poly(value, x.params.ring(x.level), scale)

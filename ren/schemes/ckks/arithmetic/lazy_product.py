@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable
+from fractions import Fraction
 from typing import Any
 
 import attrs
@@ -96,11 +97,11 @@ class LazySum:
         ring = params.ring(level)
         return _sums((c0.rescale(ring), c1.rescale(ring)), self.base)
 
-    def settled_noise(self, params: Parameters, level: int) -> Noise:
-        """The noise of the normal form."""
+    def settled_noise(self, params: Parameters, level: int, scale: Fraction | None = None) -> Noise:
+        """The noise of the normal form, at `scale` or that of the level."""
         if not self.product:
             return self.noise
-        sigma = sigmas.settle_sigma(params, level, is_switched=len(self.product) > 2)
+        sigma = sigmas.settle_sigma(params, level, len(self.product) > 2, scale)
         return noises.with_source(self.noise, sigma, self.source)
 
 

@@ -75,7 +75,7 @@ def is_manual() -> bool:
     return _manual.get()
 
 
-def _at_scale(
+def at_scale(
     x: CiphertextT,
     polys: Polys,
     noise: Noise,
@@ -143,7 +143,7 @@ class Manual(arithmetic.Automatic):
                 f"The modulus there has {q.bit_length()} bits: the message would wrap around.",
                 "Call .rescale() before, or make the context with more depth.",
             )
-        return _at_scale(x, terms.product, terms.noise, scale, layout=layout)
+        return at_scale(x, terms.product, terms.noise, scale, layout=layout)
 
     @operation("a sum with an array", np.add, is_method=True)
     def add_array(self, x: CiphertextT, values: Any) -> CiphertextT:
@@ -242,17 +242,17 @@ def rescale(x: CiphertextT) -> CiphertextT:
             f"It would leave a scale of 2^{log2_of(scale):.1f}: the message would be lost.",
             "Rescale after a product; use .drop_to(level) to go down without one.",
         )
-    return _rescaled(x, x.polys, x.noise, x.level - 1, scale)
+    return rescaled(x, x.polys, x.noise, x.level - 1, scale)
 
 
-def _rescaled(
+def rescaled(
     x: CiphertextT, polys: Polys, noise: Noise, target: int, scale: Fraction
 ) -> CiphertextT:
     """`polys` divided onto the ring of a lower level, which makes their scale `scale`."""
     ring = x.params.ring(target)
     sigma = rescale_sigma(x.params, target, as_float(scale), len(polys))
     noise = noises.with_source(noise, sigma)
-    return _at_scale(x, tuple(p.rescale(ring) for p in polys), noise, scale, target)
+    return at_scale(x, tuple(p.rescale(ring) for p in polys), noise, scale, target)
 
 
 def drop_to(x: CiphertextT, target: int) -> CiphertextT:
@@ -266,13 +266,13 @@ def drop_to(x: CiphertextT, target: int) -> CiphertextT:
 @operation("a change of scale", lambda x, target, scale: x)
 def _at(x: CiphertextT, target: int, scale: Fraction) -> CiphertextT:
     """`x` at a lower level and about any scale: multiplied by an integer, then rescaled."""
-    exact = _factor(x, target, scale)
+    exact = scale_factor(x, target, scale)
     factor = round(exact)
     noise = noises.with_relative(x.noise, float(abs(factor / exact - 1)))
-    return _rescaled(x, tuple(p * factor for p in x.polys), noise, target, scale)
+    return rescaled(x, tuple(p * factor for p in x.polys), noise, target, scale)
 
 
-def _factor(x: CiphertextData, target: int, scale: Fraction) -> Fraction:
+def scale_factor(x: CiphertextData, target: int, scale: Fraction) -> Fraction:
     ratio = Fraction(x.params.ring(x.level).q, x.params.ring(target).q)
     return scale * ratio / x.scale
 
@@ -297,7 +297,7 @@ def normal(x: CiphertextT) -> CiphertextT:
         return x
     tolerance = Fraction(1, 1 << (x.params.scale_bits - 4))
     for level in reversed(range(x.level)):
-        factor = _factor(x, level, x.params.scale(level))
+        factor = scale_factor(x, level, x.params.scale(level))
         if round(factor) and abs(round(factor) / factor - 1) < tolerance:
             return _at(x, level, x.params.scale(level))
     raise DepthError(

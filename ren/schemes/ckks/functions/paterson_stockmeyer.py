@@ -42,6 +42,15 @@ class Combination:
         for _, quotient in self.products:
             yield from quotient.parts()
 
+    def unscaled(self, depth: int) -> Iterator[int]:
+        """The j of terms, inside quotients too, that take no constant: integer multiples of B_j.
+
+        They are at the level of their sum, `depth` levels down, and so is B_j.
+        """
+        yield from (j for j, _ in self.terms if element_depth(j) == depth)
+        for _, quotient in self.products:
+            yield from quotient.unscaled(depth - 1)
+
 
 @lru_cache(maxsize=1 << 12)
 def largest(s: Combination, basis: Basis) -> float:
@@ -97,6 +106,17 @@ class Schedule:
     def largest_size(self) -> float:
         """The largest B_j / C_j: what the noise of its cofactor is multiplied by."""
         return max(self.basis.size(j) for j in {1, *self.elements})
+
+    @property
+    def has_free_scales(self) -> bool:
+        """Whether constants bring all terms to the scales of their sums, from any scales.
+
+        No constant adjusts an integer multiple of B_j at the level of its sum. In the root a B_j
+        with j a power of two has the scale in any case: it comes from x by squares.
+        """
+        inner = (j for _, q in self.root.products for j in q.unscaled(self.depth - 1))
+        own = (j for j, _ in self.root.terms if element_depth(j) == self.depth)
+        return not any(inner) and not any(j & (j - 1) for j in own)
 
 
 def is_integer(c: complex) -> bool:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numbers
-import operator
 from collections.abc import Callable
+from fractions import Fraction
 from functools import reduce
 from typing import Any, Generic
 
@@ -15,9 +15,10 @@ from numpy.typing import ArrayLike, NDArray
 from ren.core.errors import ParameterError
 from ren.schemes.ckks.arithmetic.argument_checks import check_ciphertext
 from ren.schemes.ckks.arithmetic.automatic import bounded
-from ren.schemes.ckks.arithmetic.evolve import drop_to, need_level, settle, with_error, within
+from ren.schemes.ckks.arithmetic.evolve import drop_to, need_level, with_error, within
 from ren.schemes.ckks.arithmetic.manual import normal
 from ren.schemes.ckks.arithmetic.operation_hooks import circuit
+from ren.schemes.ckks.arithmetic.scaled import SCALED, is_view, lowered, scale_above, settled, zero
 from ren.schemes.ckks.encoding.ciphertext_data import CiphertextData, CiphertextT
 from ren.schemes.ckks.encoding.encoder import as_numbers
 from ren.schemes.ckks.functions.arguments import (
@@ -88,7 +89,7 @@ def poly(ct: CiphertextT, coefficients: ArrayLike) -> CiphertextT:
     plan = schedule(c, Basis(is_chebyshev=False), _tiny(ct))
     what = f"A polynomial of degree {len(c) - 1}"
     need_level(ct, plan.depth, what)
-    return _Evaluation(plan, ct).sum(plan.root, plan.depth)
+    return _Evaluation(plan, ct).result()
 
 
 def chebyshev(
@@ -151,8 +152,7 @@ def evaluated(
     x = ct - mapped.middle if mapped.middle else ct
     factor = complex(mapped.factor)
     x = x * (round(factor.real) if is_integer(factor) else factor.real)
-    plan = mapped.schedule
-    return _Evaluation(plan, x).sum(plan.root, plan.depth)
+    return _Evaluation(mapped.schedule, x).result()
 
 
 def mapping(coefficients: tuple[complex, ...], interval: Interval, tiny: float = 0.0) -> Map:
@@ -213,36 +213,64 @@ def sampled(f: Callable[[NDArray], ArrayLike], x: NDArray, interval: Interval) -
 
 
 class _Evaluation(Generic[CiphertextT]):
-    """One run of a schedule on a ciphertext."""
+    """One run of a schedule on a ciphertext.
+
+    The scale of each sum is fixed from the root down. In a sum at scale S the cofactor of B_g, at
+    scale s, ends at S / s, and c B_j takes c at the scale S / s. So operands drop levels by views.
+
+    A multiple of B_j at the level of its sum has no constant that is encoded. There the scales
+    have to agree, and all drops lead to canonical scales, by rescales.
+    """
 
     def __init__(self, plan: Schedule, x: CiphertextT) -> None:
-        self.basis, self.x = plan.basis, x
+        self.plan, self.basis, self.x = plan, plan.basis, x
+        self.is_free = plan.has_free_scales
         self.elements: dict[int, CiphertextT] = {}
+        self.dropped: dict[int, list[CiphertextT]] = {}
         self.x = self._made(1)
 
-    def sum(self, s: Combination, depth: int) -> CiphertextT:
-        """At the level that lies `depth` below x. Its terms meet there, not yet rescaled."""
-        total = self._summed(s, depth)
+    def result(self) -> CiphertextT:
+        """The polynomial, at the canonical scale; its last terms are not yet rescaled."""
+        depth = self.plan.depth
+        return self._sum(self.plan.root, depth, self.x.params.scale(self.x.level - depth))
+
+    def _sum(self, s: Combination, depth: int, scale: Fraction) -> CiphertextT:
+        """At the level that lies `depth` below x, and at `scale`."""
+        total = self._summed(s, depth, scale)
         if not self.basis.is_chebyshev:
             return total
         return within(total, max(largest(s, self.basis), _LEAST))
 
-    def _summed(self, s: Combination, depth: int) -> CiphertextT:
-        target = self.x.level - depth
-        addends = [self.sum(q, depth - 1) * self._element(g, depth - 1) for g, q in s.products]
+    def _summed(self, s: Combination, depth: int, scale: Fraction) -> CiphertextT:
+        whole = [t for t in s.terms if element_depth(t[0]) == depth]  # integer multiples
+        base = [SCALED.multiply_integer(self._made(j), round(c.real)) for j, c in whole]
+        if not s.products and len(whole) == len(s.terms):
+            base = base or [zero(self._element(1, depth), scale)]
+            return _plus(reduce(SCALED.add, base), s.constant)
+        above = scale_above(self.x.params, self.x.level - depth, scale)
+        addends = []
+        for g, quotient in s.products:
+            element = self._element(g, depth - 1)
+            cofactor = self._sum(quotient, depth - 1, above / element.scale)
+            addends.append(SCALED.multiply(cofactor, element))
         for j, c in s.terms:
-            if is_integer(c):
-                addends.append(settle(self._element(j, depth)) * round(c.real))
-            else:
-                addends.append(self._element(j, depth - 1) * _plain_number(c))
-        if not addends:
-            return drop_to(self.x * 0, target) + _plain_number(s.constant)
-        total = reduce(operator.add, addends)
-        total = total + _plain_number(s.constant) if s.constant else total
-        return drop_to(total, target) if total.level > target else total
+            if (j, c) not in whole:
+                element = self._element(j, depth - 1)
+                addends.append(SCALED.multiply_onto(element, _plain_number(c), above))
+        total = _plus(reduce(SCALED.add, addends), s.constant)
+        return settled(total, reduce(SCALED.add, base) if base else None)
 
     def _element(self, j: int, depth: int) -> CiphertextT:
-        return drop_to(self._made(j), self.x.level - depth)
+        """B_j at the level that lies `depth` below x: a view of one that is there, if there is."""
+        element, level = self._made(j), self.x.level - depth
+        if not self.is_free:
+            return drop_to(element, level)
+        versions = self.dropped.setdefault(j, [element])
+        for known in versions:
+            if known.level >= level and is_view(known.params, known.level, level):
+                return lowered(known, level)
+        versions.append(lowered(element, level))
+        return versions[-1]
 
     def _made(self, j: int) -> CiphertextT:
         """B_j, known to be at most its size, as a Chebyshev polynomial in the interval is."""
@@ -253,17 +281,20 @@ class _Evaluation(Generic[CiphertextT]):
         return self.elements[j]
 
     def _make(self, j: int) -> CiphertextT:
-        # A multiple of what is pending would be relinearized apart from it: `less` is settled.
-        how = self.basis.element(j)
-        product = self._made(how.high) * self._made(how.low) * how.factor
-        if not how.correction:
-            return product
-        if how.high == how.low:
-            return product - how.correction
-        less, depth = how.high - how.low, element_depth(j)
-        if is_integer(complex(how.correction)):
-            return product - settle(self._made(less)) * round(how.correction)
-        return product - self._element(less, depth - 1) * how.correction
+        how, depth = self.basis.element(j), element_depth(j) - 1
+        high, low = (self._element(i, depth) for i in (how.high, how.low))
+        product = SCALED.multiply_integer(SCALED.multiply(high, low), how.factor)
+        if how.correction and how.high == how.low:
+            product = SCALED.add_scalar(product, -how.correction)
+        elif how.correction:
+            less = self._element(how.high - how.low, depth)
+            less = SCALED.multiply_onto(less, how.correction, product.scale)
+            product = SCALED.subtract(product, less)
+        return settled(product)
+
+
+def _plus(x: CiphertextT, constant: complex) -> CiphertextT:
+    return SCALED.add_scalar(x, _plain_number(constant)) if constant else x
 
 
 def _plain_number(c: complex) -> complex | float:

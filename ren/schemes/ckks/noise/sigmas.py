@@ -78,11 +78,17 @@ def switch_sigma(params: Parameters, level: int, scale: float | None = None) -> 
 
 
 @lru_cache(maxsize=1 << 10)
-def settle_sigma(params: Parameters, level: int, is_switched: bool) -> float:
-    """Sigma of the rescale of a product onto `level`, after its key switch if it needs one."""
-    above = float(params.scale(level + 1)) ** 2
-    switched = switch_sigma(params, level + 1, above) if is_switched else 0.0
-    return math.hypot(rescale_sigma(params, level), switched)
+def settle_sigma(
+    params: Parameters, level: int, is_switched: bool, scale: Fraction | None = None
+) -> float:
+    """Sigma of the rescale of a product onto `level`, after its key switch if it needs one.
+
+    It ends at `scale`, or at that of the level.
+    """
+    scale = scale or params.scale(level)
+    above = scale * params.ring(level + 1).q / params.ring(level).q
+    switched = switch_sigma(params, level + 1, as_float(above)) if is_switched else 0.0
+    return math.hypot(rescale_sigma(params, level, as_float(scale)), switched)
 
 
 def _weight(params: Parameters) -> float:

@@ -1,0 +1,105 @@
+"""Arithmetic with target scales: operands are aligned without a product by 1 and a rescale.
+
+In automatic mode a ciphertext has the canonical scale of its level. So each dropped level takes a
+product with an integer and a rescale. A circuit that fixes where its values meet needs neither.
+Where the lower basis is a part of the higher one, a drop leaves out limbs, at the same scale. It
+takes no transform and adds no noise. Constants are then encoded at the scale that brings their term
+to that of the sum.
+
+Scales are exact rationals. A ciphertext whose scale is not the level's has it in `own_scale`, as in
+manual mode. What a circuit returns is settled at the canonical scale.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import operator
+from fractions import Fraction
+
+from ren.schemes.ckks.arithmetic.evolve import in_span
+from ren.schemes.ckks.arithmetic.lazy_product import LazySum, pending_of
+from ren.schemes.ckks.arithmetic.manual import Manual, at_scale, rescaled, scale_factor
+from ren.schemes.ckks.arithmetic.operation_hooks import operation
+from ren.schemes.ckks.encoding.ciphertext_data import CiphertextData, CiphertextT
+from ren.schemes.ckks.encoding.layout import Layout
+from ren.schemes.ckks.noise import spans
+from ren.schemes.ckks.parameters.parameters import Parameters
+from ren.schemes.rlwe.active_context import context_for
+
+
+class Scaled(Manual):
+    """Operations that align nothing, for circuits that count levels before they begin.
+
+    A product multiplies the scales, at the same level; `settled` relinearizes and rescales it.
+    """
+
+    def multiplied(
+        self, x: CiphertextT, terms: LazySum, scale: Fraction, layout: Layout
+    ) -> CiphertextT:
+        """The product of the scales, at the same level."""
+        return at_scale(x, terms.product, terms.noise, x.scale * scale, layout=layout)
+
+    @operation("a product with a number", lambda x, value, scale: x * value, is_method=True)
+    def multiply_onto(self, x: CiphertextT, value: complex, scale: Fraction) -> CiphertextT:
+        """x * value at `scale`: the number is encoded at what is missing."""
+        return self._times_number(x, value, scale / x.scale)
+
+
+SCALED = Scaled()
+
+
+def is_view(params: Parameters, level: int, target: int) -> bool:
+    """Whether a drop from one level to another leaves out limbs and makes none."""
+    return set(params.ring(target).moduli) <= set(params.ring(level).moduli)
+
+
+@operation("drop_to()", lambda x, level: x)
+def lowered(x: CiphertextT, level: int) -> CiphertextT:
+    """`x` at a level up to its own: at its own scale where that is a view, else rescaled.
+
+    Rescaled, it is within 2^-scale_bits of the scale of the level, and its scale is known exactly.
+    """
+    params = x.params
+    if level == x.level:
+        return x
+    if is_view(params, x.level, level):
+        polys = tuple(p.to_ring(params.ring(level)) for p in x.polys)
+        return in_span(at_scale(x, polys, x.noise, x.scale, level), x.span)
+    exact = scale_factor(x, level, params.scale(level))
+    factor = round(exact)
+    polys, scale = tuple(p * factor for p in x.polys), params.scale(level) * factor / exact
+    return in_span(rescaled(x, polys, x.noise, level, scale), x.span)
+
+
+def zero(x: CiphertextT, scale: Fraction) -> CiphertextT:
+    """Zeros at the level of `x`, at any scale; it is transparent."""
+    none = SCALED.multiply_integer(x, 0)
+    return at_scale(none, none.polys, none.noise, scale)
+
+
+def scale_above(params: Parameters, level: int, scale: Fraction) -> Fraction:
+    """The scale one level above from which a rescale leads to `scale`."""
+    return scale * params.ring(level + 1).q / params.ring(level).q
+
+
+@operation("a relinearization and a rescale", lambda x, base=None: x if base is None else x + base)
+def settled(x: CiphertextT, base: CiphertextData | None = None) -> CiphertextT:
+    """A sum of products one level lower, relinearized and rescaled, plus `base` there.
+
+    Where that is the canonical scale, sums may go on from the pending form, as in automatic mode.
+    """
+    params, level = x.params, x.level - 1
+    scale = x.scale * params.ring(level).q / params.ring(x.level).q
+    key = None
+    if len(x.polys) > 2:
+        key = context_for(x.key_id, "A product of ciphertexts").relinearization_key()
+    terms, layout = LazySum(x.polys, key=key, noise=x.noise), x.layout
+    if base is not None:
+        terms, layout = terms.plus(SCALED.addend(base)), layout.plus(base.layout)
+    polys, noise = terms.settled(params, level), terms.settled_noise(params, level, scale)
+    result = at_scale(x, polys, noise, scale, level, layout)
+    span = x.span if base is None else spans.combined(operator.add, x.span, base.span)
+    result = in_span(result, span)
+    if result.own_scale is not None:
+        return result
+    return dataclasses.replace(result, pending=pending_of(terms))
