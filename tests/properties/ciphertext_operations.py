@@ -279,6 +279,8 @@ def polynomials(d: Draw, x: str, twin: ClearCiphertext) -> str:
     c = d.pick(["[1, 0, 0.5]", "[0.5, -1.0]", "[0, 0, 1]", "[0.25, 0.5, 0, 0.125]", "[2]",
                 "[0, 1j]", "[0.0, 1e-15, 1.0]"])  # fmt: skip
     interval = d.pick([_holding(twin), "(-1, 1)", "(-3, 3)"])
+    if d.chance(0.3):  # a polynomial for each number
+        c = f"np.stack([{', '.join(d.values(twin.row) for _ in range(d.integer(1, 5)))}], -1)"
     return d.pick([
         f"ckks.poly({x}, {c})", f"ckks.chebyshev({x}, {c}, {interval})",
         f"ckks.chebyshev({x}, np.cos, {interval}, {d.integer(1, 7)})",

@@ -217,11 +217,21 @@ def where(condition: Any, a: Any, b: Any) -> ClearCiphertext:
 
 
 def poly(x: ClearCiphertext, coefficients: Any) -> ClearCiphertext:
-    """c_0 + c_1 x + ..."""
-    c = np.atleast_1d(np.asarray(coefficients))
+    """c_0 + c_1 x + ..., or a polynomial for each number."""
+    c = _for_each_number(coefficients, x)
     size, sizes = np.abs(x.values), np.abs(c)
-    drift = polynomial.polyval(size + x.drift, sizes) - polynomial.polyval(size, sizes)
-    return x.made(polynomial.polyval(x.values, c), drift, cost=(len(c) - 1).bit_length())
+    drift = _polyval(size + x.drift, sizes) - _polyval(size, sizes)
+    return x.made(_polyval(x.values, c), drift, cost=(len(c) - 1).bit_length())
+
+
+def _for_each_number(coefficients: Any, x: ClearCiphertext) -> np.ndarray:
+    """Coefficients with the degree on the first axis, as NumPy has it."""
+    c = np.atleast_1d(np.asarray(coefficients))
+    return np.moveaxis(np.broadcast_to(c, (*x.values.shape, c.shape[-1])), -1, 0)
+
+
+def _polyval(x: np.ndarray, c: np.ndarray) -> np.ndarray:
+    return polynomial.polyval(x, c, tensor=False)
 
 
 def chebyshev_series(
@@ -237,10 +247,10 @@ def chebyshev_series(
         function: Any = f
         return applied(x, function, interval, degree=degree)
     a, b = interval
-    c = np.atleast_1d(np.asarray(f))
+    c = _for_each_number(f, x)
     if x.drift.any():
         raise UndefinedError
-    values = chebyshev.chebval((2 * x.values - a - b) / (b - a), c)
+    values = chebyshev.chebval((2 * x.values - a - b) / (b - a), c, tensor=False)
     made = x.made(values, cost=len(c).bit_length() + (max(map(abs, interval)) > 2))
     return _marked(made, x, interval)
 

@@ -25,7 +25,7 @@ from ren.poly.symbolic import as_symbol
 from ren.schemes.ckks.arithmetic import automatic as arithmetic
 from ren.schemes.ckks.arithmetic.evolve import Operand, evolve, need_level
 from ren.schemes.ckks.arithmetic.lazy_product import LazySum, Polys
-from ren.schemes.ckks.arithmetic.operation_hooks import operation
+from ren.schemes.ckks.arithmetic.operation_hooks import in_circuit, operation
 from ren.schemes.ckks.encoding import encoder
 from ren.schemes.ckks.encoding.ciphertext_data import CiphertextData, CiphertextT
 from ren.schemes.ckks.encoding.layout import Layout
@@ -166,10 +166,18 @@ MANUAL = Manual()
 
 def _encoded(x: CiphertextData, values: Any) -> tuple[LazySum, Layout]:
     """Values over the ring of `x` at its scale, and their layout."""
-    params, ring, scale, blocks = x.params, x.polys[0].ring, x.scale, x.layout.blocks
     if x.own_scale is None:
-        p = encode(values, params, x.level, blocks)
+        p = encode(values, x.params, x.level, x.layout.blocks)
         return MANUAL.addend(p), p.layout
+    return encoded_at(x, values, x.scale)
+
+
+def encoded_at(x: CiphertextData, values: Any, scale: Fraction) -> tuple[LazySum, Layout]:
+    """Values over the ring of `x` at any scale, and their layout.
+
+    Inside a circuit they are constants of the program, and their bound is their largest modulus.
+    """
+    params, ring, blocks = x.params, x.polys[0].ring, x.layout.blocks
 
     def cut(numbers: Any) -> Any:
         return as_slots(numbers, params.slots, blocks)[0]
@@ -180,7 +188,9 @@ def _encoded(x: CiphertextData, values: Any) -> tuple[LazySum, Layout]:
 
     symbol = as_symbol(values)
     z, layout = as_slots(values if symbol is None else symbol.sample, params.slots, blocks)
-    noise = noises.of_values(z if symbol is None else symbol.map(cut), params, as_float(scale))
+    bound = float(np.abs(z).max()) if in_circuit() and symbol is None else None
+    given = z if symbol is None else symbol.map(cut)
+    noise = noises.of_values(given, params, as_float(scale), bound)
     if symbol is None:
         poly = from_residues(limbs(values), ring, Domain.COEFF)
     else:

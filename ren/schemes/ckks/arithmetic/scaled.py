@@ -16,12 +16,23 @@ import dataclasses
 import operator
 from fractions import Fraction
 
+import attrs
+import numpy as np
+from numpy.typing import NDArray
+
 from ren.schemes.ckks.arithmetic.evolve import in_span
 from ren.schemes.ckks.arithmetic.lazy_product import LazySum, pending_of
-from ren.schemes.ckks.arithmetic.manual import Manual, at_scale, rescaled, scale_factor
+from ren.schemes.ckks.arithmetic.manual import (
+    Manual,
+    at_scale,
+    encoded_at,
+    rescaled,
+    scale_factor,
+)
 from ren.schemes.ckks.arithmetic.operation_hooks import operation
-from ren.schemes.ckks.encoding.ciphertext_data import CiphertextData, CiphertextT
+from ren.schemes.ckks.encoding.ciphertext_data import CiphertextData, CiphertextT, batch_of
 from ren.schemes.ckks.encoding.layout import Layout
+from ren.schemes.ckks.noise import bounds as noises
 from ren.schemes.ckks.noise import spans
 from ren.schemes.ckks.parameters.parameters import Parameters
 from ren.schemes.rlwe.active_context import context_for
@@ -39,13 +50,34 @@ class Scaled(Manual):
         """The product of the scales, at the same level."""
         return at_scale(x, terms.product, terms.noise, x.scale * scale, layout=layout)
 
-    @operation("a product with a number", lambda x, value, scale: x * value, is_method=True)
-    def multiply_onto(self, x: CiphertextT, value: complex, scale: Fraction) -> CiphertextT:
-        """x * value at `scale`: the number is encoded at what is missing."""
-        return self._times_number(x, value, scale / x.scale)
+    @operation("a product with numbers", lambda x, value, scale: x * value, is_method=True)
+    def multiply_onto(
+        self, x: CiphertextT, value: complex | NDArray, scale: Fraction
+    ) -> CiphertextT:
+        """x * value at `scale`: the number, or those of the slots, take what is missing."""
+        if not isinstance(value, np.ndarray):
+            return self._times_number(x, value, scale / x.scale)
+        terms, layout = _of_slots(x, value, scale / x.scale)
+        noise = noises.product(x.noise, terms.noise)
+        product = LazySum(tuple(c * terms.base[0] for c in x.polys), noise=noise)
+        return self.multiplied(x, product, scale / x.scale, x.layout.times(layout))
+
+    @operation("a sum with an array", np.add, is_method=True)
+    def add_array(self, x: CiphertextT, values: NDArray) -> CiphertextT:
+        """x + values, of the slots, encoded at the scale of `x`."""
+        terms, layout = _of_slots(x, values, x.scale)
+        terms = self.addend(x).plus(terms)
+        return self.summed(x, terms, x.level, x.layout.plus(layout))
 
 
 SCALED = Scaled()
+
+
+def _of_slots(x: CiphertextData, values: NDArray, scale: Fraction) -> tuple[LazySum, Layout]:
+    terms, layout = encoded_at(x, values, scale)
+    if x.layout.length is None and batch_of(x):  # a number of each batch, in all slots
+        layout = attrs.evolve(x.layout, is_complex=layout.is_complex)
+    return terms, layout
 
 
 def is_view(params: Parameters, level: int, target: int) -> bool:

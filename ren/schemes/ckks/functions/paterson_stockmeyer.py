@@ -26,6 +26,10 @@ from ren.schemes.ckks.functions.basis import ROUNDING, Basis, element_depth
 
 _NODES = 16  # for each coefficient: a bound by their largest value is 0.5 % above it
 LARGEST_INTEGER = 1 << 16  # coefficients up to here that are integers take no level
+MOST_ROWS = 64  # polynomials beside each other whose sums are sampled, and whose schedule is kept
+
+# One number for all polynomials that are evaluated beside each other, or one for each of them.
+Coefficient = complex | tuple[complex, ...]
 
 
 @attrs.frozen
@@ -33,8 +37,8 @@ class Combination:
     """sum q B_g over `products`, and c B_j over `terms`, and `constant`."""
 
     products: tuple[tuple[int, Combination], ...]
-    terms: tuple[tuple[int, complex], ...]
-    constant: complex
+    terms: tuple[tuple[int, Coefficient], ...]
+    constant: Coefficient
 
     def parts(self) -> Iterator[Combination]:
         """Itself and all quotients inside."""
@@ -52,20 +56,42 @@ class Combination:
             yield from quotient.unscaled(depth - 1)
 
 
-@lru_cache(maxsize=1 << 12)
 def largest(s: Combination, basis: Basis) -> float:
     """At least the largest modulus of a sum of Chebyshev polynomials, for u in [-1, 1].
 
     A polynomial of degree d is at most 1 / cos(d pi / (2 m)) of its largest value in the m nodes
-    of T_m.
+    of T_m. Of more than 64 polynomials beside each other it is a sum of moduli.
 
     Reference: Ehlich and Zeller, "Schwankung von Polynomen zwischen Gitterpunkten", 1964.
     """
+    if _rows(s) > MOST_ROWS:
+        return float(_sum_of_sizes(s, basis).max()) * (1 + ROUNDING)
+    return _largest(s, basis)
+
+
+@lru_cache(maxsize=1 << 12)
+def _largest(s: Combination, basis: Basis) -> float:
     degree = _degree(s)
     count = _NODES * (degree + 1)
     angles = (np.arange(count) + 0.5) * np.pi / count
     margin = math.cos(degree * np.pi / (2 * count)) * (1 - ROUNDING)
     return float(np.abs(_values(s, basis, angles)).max()) / margin
+
+
+def _rows(s: Combination) -> int:
+    """The count of polynomials that are evaluated beside each other."""
+    own = (*(c for _, c in s.terms), s.constant)
+    inner = (_rows(q) for _, q in s.products)
+    return max([1, *(len(c) for c in own if isinstance(c, tuple)), *inner])
+
+
+def _sum_of_sizes(s: Combination, basis: Basis) -> NDArray:
+    total = np.abs(s.constant)
+    for g, quotient in s.products:
+        total = total + _sum_of_sizes(quotient, basis) * abs(basis.size(g))
+    for j, c in s.terms:
+        total = total + np.abs(c) * abs(basis.size(j))
+    return total
 
 
 def _degree(s: Combination) -> int:
@@ -74,12 +100,12 @@ def _degree(s: Combination) -> int:
 
 
 def _values(s: Combination, basis: Basis, angles: NDArray) -> NDArray:
-    """Values at u = cos(angle): T_j(u) = cos(j angle)."""
-    total = np.full(len(angles), s.constant)
+    """Values at u = cos(angle), [*rows, angle]: T_j(u) = cos(j angle)."""
+    total = np.asarray(s.constant)[..., None] + np.zeros(len(angles))
     for g, quotient in s.products:
-        total += _values(quotient, basis, angles) * basis.size(g) * np.cos(g * angles)
+        total = total + _values(quotient, basis, angles) * basis.size(g) * np.cos(g * angles)
     for j, c in s.terms:
-        total += c * basis.size(j) * np.cos(j * angles)
+        total = total + np.asarray(c)[..., None] * basis.size(j) * np.cos(j * angles)
     return total
 
 
@@ -119,20 +145,27 @@ class Schedule:
         return not any(inner) and not any(j & (j - 1) for j in own)
 
 
-def is_integer(c: complex) -> bool:
+def is_integer(c: Coefficient) -> bool:
     """Whether a factor costs no level."""
+    if isinstance(c, tuple):
+        return False
     return c.imag == 0 and abs(c) <= LARGEST_INTEGER and c.real == round(c.real)
 
 
-@lru_cache(maxsize=256)
-def schedule(coefficients: tuple[complex, ...], basis: Basis, tiny: float = 0.0) -> Schedule:
+def schedule(coefficients: tuple[Coefficient, ...], basis: Basis, tiny: float = 0.0) -> Schedule:
     """The schedule of least depth, then of fewest relinearizations, then of fewest products.
 
     Args:
-        coefficients: of C_0, C_1, ...
+        coefficients: of C_0, C_1, ...: a number for all polynomials, or one for each.
         tiny: coefficients of at most this modulus are skipped.
     """
-    c = _trimmed(np.array(coefficients, np.complex128), tiny)
+    if max(len(c) if isinstance(c, tuple) else 1 for c in coefficients) > MOST_ROWS:
+        return _schedule(coefficients, basis, tiny)
+    return _kept_schedule(coefficients, basis, tiny)
+
+
+def _schedule(coefficients: tuple[Coefficient, ...], basis: Basis, tiny: float) -> Schedule:
+    c = _trimmed(np.array(np.broadcast_arrays(*coefficients), np.complex128), tiny)
     degree = len(c) - 1
     most = min(degree, 2 * math.isqrt(2 * degree) + 2)
     for depth in range(max(degree - 1, 0).bit_length(), degree.bit_length() + 1):
@@ -142,6 +175,9 @@ def schedule(coefficients: tuple[complex, ...], basis: Basis, tiny: float = 0.0)
         if feasible:
             return min(feasible, key=lambda s: (s.relinearizations, s.products))
     raise AssertionError("ceil(log2(degree + 1)) levels suffice for every polynomial")
+
+
+_kept_schedule = lru_cache(maxsize=256)(_schedule)
 
 
 @attrs.frozen
@@ -166,7 +202,7 @@ class _Planner:
 
     def _combination(self, c: NDArray, depth: int) -> Combination | None:
         products: list[tuple[int, Combination]] = []
-        terms: list[tuple[int, complex]] = []
+        terms: list[tuple[int, Coefficient]] = []
         c = _trimmed(c, self.tiny)
         while not self._is_direct(c, depth):
             g = self._giant(c, depth)
@@ -181,24 +217,28 @@ class _Planner:
             if inner is None:
                 return None
             products.append((g, inner))
-        terms += [(j, self._factor(c[j], j)) for j in range(1, len(c)) if abs(c[j]) > self.tiny]
+        terms += [(j, self._factor(c[j], j)) for j in self._present(c)]
         if not all(self._fits(j, factor, depth) for j, factor in terms):
             return None
-        return Combination(tuple(products), tuple(terms), complex(c[0]))
+        return Combination(tuple(products), tuple(terms), _coefficient(c[0]))
 
-    def _factor(self, coefficient: complex, j: int) -> complex:
-        factor = complex(coefficient) / self.basis.size(j)
+    def _present(self, c: NDArray) -> list[int]:
+        return [int(j) for j in np.flatnonzero(_sizes(c) > self.tiny) if j]
+
+    def _factor(self, coefficient: NDArray, j: int) -> Coefficient:
+        factor = _coefficient(coefficient / self.basis.size(j))
+        if isinstance(factor, tuple):
+            return factor
         nearest = round(factor.real)
         return complex(nearest) if nearest and abs(factor - nearest) < ROUNDING else factor
 
-    def _fits(self, j: int, factor: complex, depth: int) -> bool:
+    def _fits(self, j: int, factor: Coefficient, depth: int) -> bool:
         return element_depth(j) + (not is_integer(factor)) <= depth
 
     def _is_direct(self, c: NDArray, depth: int) -> bool:
         if len(c) - 1 > self.babies:
             return False
-        present = (j for j in range(1, len(c)) if abs(c[j]) > self.tiny)
-        return all(self._fits(j, self._factor(c[j], j), depth) for j in present)
+        return all(self._fits(j, self._factor(c[j], j), depth) for j in self._present(c))
 
     def _giant(self, c: NDArray, depth: int) -> int | None:
         """The largest giant step that divides at this depth; else the largest power of two."""
@@ -217,7 +257,19 @@ class _Planner:
         return max(element_depth(g), (degree - g).bit_length()) < depth
 
 
+def _sizes(c: NDArray) -> NDArray:
+    """The largest modulus of each coefficient [degree + 1, *rows]."""
+    return np.abs(c).reshape(len(c), -1).max(-1)
+
+
+def _coefficient(c: NDArray) -> Coefficient:
+    """A number where all are equal."""
+    if not np.ndim(c) or (c == c[0]).all():
+        return complex(np.ravel(c)[0])
+    return tuple(c.tolist())
+
+
 def _trimmed(c: NDArray, tiny: float) -> NDArray:
     """Without leading coefficients that are tiny; one is left at least."""
-    present = np.nonzero(np.abs(c) > tiny)[0]
-    return c[: present[-1] + 1] if len(present) else np.zeros(1, c.dtype)
+    present = np.nonzero(_sizes(c) > tiny)[0]
+    return c[: present[-1] + 1] if len(present) else np.zeros_like(c[:1])

@@ -20,7 +20,6 @@ from ren.schemes.ckks.arithmetic.manual import normal
 from ren.schemes.ckks.arithmetic.operation_hooks import circuit
 from ren.schemes.ckks.arithmetic.scaled import SCALED, is_view, lowered, scale_above, settled, zero
 from ren.schemes.ckks.encoding.ciphertext_data import CiphertextData, CiphertextT
-from ren.schemes.ckks.encoding.encoder import as_numbers
 from ren.schemes.ckks.functions.arguments import (
     Interval,
     argument,
@@ -28,7 +27,9 @@ from ren.schemes.ckks.functions.arguments import (
     checked_interval,
 )
 from ren.schemes.ckks.functions.basis import Basis, element_depth
+from ren.schemes.ckks.functions.coefficients import Coefficients, checked_coefficients
 from ren.schemes.ckks.functions.paterson_stockmeyer import (
+    Coefficient,
     Combination,
     Schedule,
     is_integer,
@@ -67,29 +68,35 @@ def poly(ct: CiphertextT, coefficients: ArrayLike) -> CiphertextT:
 
     Args:
         ct: the encrypted x.
-        coefficients: c_0, c_1, ...: real or complex. Those that round to zero at the scale are
-            skipped, and so are leading ones in the degree. Integers cost no level.
+        coefficients: c_0, c_1, ...: real or complex, [degree + 1]. Those that round to zero at the
+            scale are skipped, and so are leading ones in the degree. Integers cost no level.
+            Or a polynomial for each number, [*shape, degree + 1], whose shape broadcasts to that of
+            `ct`. Then result[i] is numpy.polynomial.polynomial.polyval(x[i], coefficients[i]).
 
     Returns:
         The ciphertext, after about sqrt(2 d) + log2 d relinearizations.
 
     Raises:
         DepthError: too few levels; says how many are needed.
-        ParameterError: no coefficients, or not finite ones.
+        ParameterError: no coefficients, not finite ones, or of a shape that does not broadcast.
 
     Example:
         >>> from ren.schemes import ckks
         >>> ctx = ckks.context(depth=2)
-        >>> ckks.poly(ctx.encrypt([0.0, 1.0, 2.0]), [1, 0, 0, 0.5]).decrypt().round(3)
+        >>> x = ctx.encrypt([0.0, 1.0, 2.0])
+        >>> ckks.poly(x, [1, 0, 0, 0.5]).decrypt().round(3)
         array([1. , 1.5, 5. ])
+        >>> ckks.poly(x, [[7, 0, 0], [0, 3, 0], [0, 0, 0.5]]).decrypt().round(3)
+        array([7., 3., 2.])
     """
     check_automatic("A polynomial")
     check_ciphertext(ct, "poly()")
-    ct, c = bounded(normal(ct)), _checked(coefficients)
-    plan = schedule(c, Basis(is_chebyshev=False), _tiny(ct))
-    what = f"A polynomial of degree {len(c) - 1}"
+    c = checked_coefficients(coefficients, ct)
+    ct = bounded(normal(ct))
+    plan = schedule(c.values, Basis(is_chebyshev=False), _tiny(ct))
+    what = f"A polynomial of degree {len(c.values) - 1}"
     need_level(ct, plan.depth, what)
-    return _Evaluation(plan, ct).result()
+    return _Evaluation(plan, ct, c).result()
 
 
 def chebyshev(
@@ -108,12 +115,15 @@ def chebyshev(
         ct: the encrypted x, real, in the interval. A tracked bound beyond it warns, and the error
             of the result is unknown; with strict parameters it raises.
         f: a function of arrays, interpolated in the Chebyshev points; or the coefficients c_0, ...
+            [degree + 1]; or those of a series for each number, [*shape, degree + 1], whose shape
+            broadcasts to that of `ct`.
         interval: (a, b).
         degree: of the interpolation; not for coefficients.
 
     Raises:
         DepthError: too few levels; says how many are needed.
-        ParameterError: an empty interval, or a degree that is missing or too much.
+        ParameterError: an empty interval, or a degree that is missing or too much; coefficients
+            whose shape does not broadcast.
         MessageBoundError: a tracked bound beyond the interval, with strict parameters.
 
     Example:
@@ -136,26 +146,34 @@ def chebyshev(
         )
     else:
         c = f
-    what = f"A polynomial of degree {len(np.atleast_1d(c)) - 1}"
-    result = evaluated(argument(ct, (a, b), what), _checked(c), (a, b), what)
+    check_ciphertext(ct, "chebyshev()")
+    c = checked_coefficients(c, ct)
+    what = f"A polynomial of degree {len(c.values) - 1}"
+    result = _evaluated(argument(ct, (a, b), what), c, (a, b), what)
     return with_error(result, 1.1 * error) if error else result
 
 
-@circuit("a polynomial")
 def evaluated(
     ct: CiphertextT, coefficients: tuple[complex, ...], interval: Interval, what: str
 ) -> CiphertextT:
     """The Chebyshev series on the interval, of numbers that are known to lie in it."""
+    return _evaluated(ct, Coefficients(coefficients), interval, what)
+
+
+@circuit("a polynomial")
+def _evaluated(
+    ct: CiphertextT, coefficients: Coefficients, interval: Interval, what: str
+) -> CiphertextT:
     check_automatic(what)
-    mapped = mapping(coefficients, interval, _tiny(ct))
+    mapped = mapping(coefficients.values, interval, _tiny(ct))
     need_level(ct, mapped.depth, what)
     x = ct - mapped.middle if mapped.middle else ct
     factor = complex(mapped.factor)
     x = x * (round(factor.real) if is_integer(factor) else factor.real)
-    return _Evaluation(mapped.schedule, x).result()
+    return _Evaluation(mapped.schedule, x, coefficients).result()
 
 
-def mapping(coefficients: tuple[complex, ...], interval: Interval, tiny: float = 0.0) -> Map:
+def mapping(coefficients: tuple[Coefficient, ...], interval: Interval, tiny: float = 0.0) -> Map:
     """The cheapest way from x to the basis: an integer factor if sizes stay bounded."""
     a, b = interval
     middle, radius = (a + b) / 2, (b - a) / 2
@@ -222,8 +240,9 @@ class _Evaluation(Generic[CiphertextT]):
     have to agree, and all drops lead to canonical scales, by rescales.
     """
 
-    def __init__(self, plan: Schedule, x: CiphertextT) -> None:
+    def __init__(self, plan: Schedule, x: CiphertextT, coefficients: Coefficients) -> None:
         self.plan, self.basis, self.x = plan, plan.basis, x
+        self.at_slots = coefficients.at_slots
         self.is_free = plan.has_free_scales
         self.elements: dict[int, CiphertextT] = {}
         self.dropped: dict[int, list[CiphertextT]] = {}
@@ -242,11 +261,14 @@ class _Evaluation(Generic[CiphertextT]):
         return within(total, max(largest(s, self.basis), _LEAST))
 
     def _summed(self, s: Combination, depth: int, scale: Fraction) -> CiphertextT:
-        whole = [t for t in s.terms if element_depth(t[0]) == depth]  # integer multiples
-        base = [SCALED.multiply_integer(self._made(j), round(c.real)) for j, c in whole]
+        whole = [
+            SCALED.multiply_integer(self._made(j), round(c.real))
+            for j, c in s.terms
+            if element_depth(j) == depth and not isinstance(c, tuple)
+        ]
         if not s.products and len(whole) == len(s.terms):
-            base = base or [zero(self._element(1, depth), scale)]
-            return _plus(reduce(SCALED.add, base), s.constant)
+            whole = whole or [zero(self._element(1, depth), scale)]
+            return self._plus(reduce(SCALED.add, whole), s.constant)
         above = scale_above(self.x.params, self.x.level - depth, scale)
         addends = []
         for g, quotient in s.products:
@@ -254,11 +276,17 @@ class _Evaluation(Generic[CiphertextT]):
             cofactor = self._sum(quotient, depth - 1, above / element.scale)
             addends.append(SCALED.multiply(cofactor, element))
         for j, c in s.terms:
-            if (j, c) not in whole:
+            if element_depth(j) < depth:
                 element = self._element(j, depth - 1)
-                addends.append(SCALED.multiply_onto(element, _plain_number(c), above))
-        total = _plus(reduce(SCALED.add, addends), s.constant)
-        return settled(total, reduce(SCALED.add, base) if base else None)
+                addends.append(SCALED.multiply_onto(element, self.at_slots(c), above))
+        total = self._plus(reduce(SCALED.add, addends), s.constant)
+        return settled(total, reduce(SCALED.add, whole) if whole else None)
+
+    def _plus(self, x: CiphertextT, constant: Coefficient) -> CiphertextT:
+        if not constant:
+            return x
+        value = self.at_slots(constant)
+        return (SCALED.add_array if np.ndim(value) else SCALED.add_scalar)(x, value)
 
     def _element(self, j: int, depth: int) -> CiphertextT:
         """B_j at the level that lies `depth` below x: a view of one that is there, if there is."""
@@ -293,28 +321,9 @@ class _Evaluation(Generic[CiphertextT]):
         return settled(product)
 
 
-def _plus(x: CiphertextT, constant: complex) -> CiphertextT:
-    return SCALED.add_scalar(x, _plain_number(constant)) if constant else x
-
-
-def _plain_number(c: complex) -> complex | float:
-    return c if c.imag else c.real
-
-
 def _tiny(ct: CiphertextData) -> float:
     """Up to here a coefficient rounds to zero at every level's scale."""
     return 2.0 ** -(ct.params.scale_bits + 1)
-
-
-def _checked(coefficients: ArrayLike) -> tuple[complex, ...]:
-    c = np.atleast_1d(as_numbers(coefficients))
-    if c.ndim != 1 or c.size == 0 or c.dtype.kind not in "biufc" or not np.isfinite(c).all():
-        raise ParameterError(
-            f"Coefficients of dtype {c.dtype} and shape {c.shape} were given.",
-            "They are finite real or complex numbers along one axis, at least one.",
-            "Write for example [1, 0, 0.5] for 1 + 0.5 x^2.",
-        )
-    return tuple(complex(v) for v in c)
 
 
 def checked_degree(degree: Any) -> int:

@@ -205,7 +205,7 @@ def test_too_few_levels_are_told_before_anything_is_made(data):
 
 def test_what_is_no_polynomial_is_refused(data):
     _, x = data
-    for bad in ([], [[1, 2]], ["a"], [np.nan]):
+    for bad in ([], [[]], ["a"], [np.nan], [[1, 2], [3]]):
         with pytest.raises(ckks.ParameterError, match="Coefficients"):
             ckks.poly(x, bad)
     for bad in ((1, 1), (2, 1), (0, np.inf), 3, (1, 2, 3)):
