@@ -193,6 +193,7 @@ CALLS: dict[str, list[Callable[[Any, Any], Any]]] = {
     "precision": [lambda v, x: ckks.precision(v, [1.0, 2.0, 3.0])],
     "stack": [lambda v, x: ckks.stack([x, v]), lambda v, x: ckks.stack([v])],
     "strided_sum": [lambda v, x: ckks.strided_sum(v, 3)],
+    "typed": [lambda v, x: ckks.typed(v, np.int64)],
     "unstack": [lambda v, x: ckks.unstack(v)],
     "where": [lambda v, x: ckks.where(v, v, v)],
     "while_loop": [lambda v, x: ckks.while_loop(lambda u: u > 0, lambda u: u + 1, v, 1)],

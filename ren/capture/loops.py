@@ -353,5 +353,9 @@ _KINDS = (
         "Clear what the body adds, by a product with np.ones(length), or add something like it to "
         "the carry before the loop.",
     ),
+    (
+        r"'(bool|u?int\d+|float\d+|complex\d+)'", "type of the numbers",
+        "State it at the end of the body, ckks.typed(x, dtype), or behind the loop alone.",
+    ),
     (r"Layout\((.*?)\)", "layout", "Reshape and pack before the loop, and not in the body."),
 )  # fmt: skip

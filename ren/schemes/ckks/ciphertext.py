@@ -10,7 +10,7 @@ from typing import Any, Self
 
 import jax
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from ren.poly import Poly
 from ren.poly.display import steady
@@ -22,6 +22,7 @@ from ren.schemes.ckks.arithmetic import evolve, rotation
 from ren.schemes.ckks.arithmetic import manual as explicit
 from ren.schemes.ckks.arithmetic.argument_checks import as_bound, as_exponent, as_integer
 from ren.schemes.ckks.arithmetic.manual import is_manual
+from ren.schemes.ckks.arithmetic.number_types import of_total, with_type
 from ren.schemes.ckks.arithmetic.operation_hooks import operation
 from ren.schemes.ckks.arithmetic.shapes import check_axis, check_not_flattened, refuse_columns
 from ren.schemes.ckks.circuits import (
@@ -82,7 +83,7 @@ class Ciphertext(CiphertextData, Stored):
     def __ren_parts__(self) -> tuple[tuple[Any, ...], Hashable]:
         x = _ready(self)
         program = (is_manual(), settings())  # what it depends on besides the ciphertext
-        static = (x.layout.static, x.level, x.params, x.own_scale, x.span, program)
+        static = (x.layout.static, x.level, x.params, x.own_scale, x.span, x.stated_dtype, program)
         tail = x.layout.tail
         value = tail.value if tail.has_value else None
         length, noise, key_id = Length(x.layout.length), Aside(x.noise), KeyId(x.key_id)
@@ -91,11 +92,11 @@ class Ciphertext(CiphertextData, Stored):
     @classmethod
     def __ren_whole__(cls, parts: Sequence[Any], static: Any) -> Ciphertext:
         *polys, length, noise, value, key_id = parts
-        fixed, level, params, scale, span, _ = static
+        fixed, level, params, scale, span, dtype, _ = static
         is_plain = value is None and type(length.count) in (int, type(None))
         layout = (_layout if is_plain else _new_layout)(length.count, fixed, value, params.slots)
         polys, key_id, kept = tuple(polys), key_id.value, kept_context(key_id.value)
-        fields = {"own_scale": scale, "keeps": kept, "span": span}
+        fields = {"own_scale": scale, "keeps": kept, "span": span, "stated_dtype": dtype}
         return cls(polys, level, layout, key_id, params, noise.value, **fields)
 
     def __repr__(self) -> str:
@@ -103,6 +104,7 @@ class Ciphertext(CiphertextData, Stored):
         if noises.is_known(self.noise) and not math.isnan(bits := self.estimate.bits):
             mark = f", ~{math.floor(bits)} bits{mark}"
         mark = ", 3 components" * (len(self.polys) > 2) + mark
+        mark = f", {self.dtype}{mark}" if self.stated_dtype else mark
         return (
             f"Ciphertext({packed_text(self)}level {self.level} of {self.params.depth}, scale 2^"
             f"{log2_of(self.scale):.2f}, {self.slots} slots, {self.nbytes / 2**20:.2f} MiB{mark})"
@@ -131,8 +133,8 @@ class Ciphertext(CiphertextData, Stored):
 
     def __neg__(self) -> Self:
         if is_manual():
-            return explicit.MANUAL.negate(self)
-        return arithmetic.negate(explicit.normal(self))
+            return with_type(explicit.MANUAL.negate(self), of_total(self))
+        return with_type(arithmetic.negate(explicit.normal(self)), of_total(self))
 
     def __pos__(self) -> Ciphertext:
         return self
@@ -145,8 +147,8 @@ class Ciphertext(CiphertextData, Stored):
         if not isinstance(power, int) or power < 0:
             return call("pow", self, power, asked=f"takes the power {power!r:.60} of")
         if is_manual():
-            return explicit.power(self, power)
-        return arithmetic.power(explicit.normal(self), power)
+            return with_type(explicit.power(self, power), of_total(self))
+        return with_type(arithmetic.power(explicit.normal(self), power), of_total(self))
 
     def __rpow__(self, base: Any) -> Ciphertext:
         return call("pow", base, self, asked="raises a number to the power of")
@@ -323,7 +325,7 @@ class Ciphertext(CiphertextData, Stored):
         `where`, encrypted truth or zeros and ones, it is that of the numbers where it is 1: one
         level more.
         """
-        return tables.total(selected(self, where), axis, keepdims)
+        return with_type(tables.total(selected(self, where), axis, keepdims), of_total(self))
 
     def mean(self, axis: int | None = None, *, keepdims: bool = False) -> Ciphertext:
         """The mean, a scalar: in every slot. Takes a level; `axis` and `keepdims` as for `sum`."""
@@ -418,14 +420,18 @@ class Ciphertext(CiphertextData, Stored):
             return evolve.within(self, as_bound(bound))
         return stated(self, bound, high)
 
-    def decrypt(self) -> NDArray:
+    def decrypt(self, dtype: DTypeLike | None = None) -> NDArray:
         """The message, with the shape and real or complex dtype that went in.
+
+        Args:
+            dtype: the type of the numbers: see `Context.decrypt`.
 
         Raises:
             ContextError: no context that holds the secret key is active or alive.
             TracedValueError: inside a function that is being captured or traced.
+            PrecisionError: integers that their error hides, or that the type does not hold.
         """
-        return context_for(self.key_id, "decrypt()").decrypt(self)
+        return context_for(self.key_id, "decrypt()").decrypt(self, dtype)
 
     @operation("realize()", lambda x: x)
     def realize(self) -> Ciphertext:
@@ -458,13 +464,15 @@ def _flatten(x: Ciphertext) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
     polys = tuple(x.polys)
     if all(isinstance(p, Poly) and p._node is not None for p in polys):
         polys = tuple(realize_polys(polys))
-    static = (x.level, x.layout.settled, x.key_id, x.params, x.own_scale, x.span, settings())
+    kinds = (x.span, x.stated_dtype, x.dtype.name)
+    static = (x.level, x.layout.settled, x.key_id, x.params, x.own_scale, *kinds, settings())
     return (*polys, traced(x.noise)), static
 
 
 def _unflatten(static: tuple[Any, ...], children: Any) -> Ciphertext:
-    (*polys, noise), (level, layout, key_id, params, scale, span, _) = children, static
-    fields = {"own_scale": scale, "keeps": kept_context(key_id), "span": span}
+    (*polys, noise), (level, layout, key_id, params, scale, span, dtype, *_) = children, static
+    kept = kept_context(key_id)
+    fields = {"own_scale": scale, "keeps": kept, "span": span, "stated_dtype": dtype}
     return Ciphertext(tuple(polys), level, layout, key_id, params, noise, **fields)
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import jax
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
 from ren.capture.programs import Integers
 from ren.core import html
@@ -27,6 +27,7 @@ from ren.poly.symbolic import as_symbol
 from ren.sampling import fresh_seed
 from ren.schemes.ckks.arithmetic import rotation
 from ren.schemes.ckks.arithmetic.argument_checks import as_bound, as_integers, check_ciphertext
+from ren.schemes.ckks.arithmetic.number_types import as_type, check_roundable, converted
 from ren.schemes.ckks.arithmetic.operation_hooks import check_readable
 from ren.schemes.ckks.ciphertext import Ciphertext
 from ren.schemes.ckks.encoding import encoder, plaintext, serialization
@@ -175,19 +176,32 @@ class Context(metaclass=Listed):
         result: int = as_python_int(self.params.depth if level is None else level)
         return result
 
-    def decrypt(self, x: Ciphertext) -> NDArray:
+    def decrypt(self, x: Ciphertext, dtype: DTypeLike | None = None) -> NDArray:
         """The message of `x`: float64 or complex128, of the shape that went in.
 
         The time depends on parameters, level, batch axes and layout. It does not depend on the
-        message: no step from the ciphertext to the values branches on a value.
+        message: no step from the ciphertext to the values branches on a value. For integers one
+        step after that does: it checks that the type holds them.
+
+        Args:
+            dtype: the type of the numbers. For integers and booleans they are rounded to the
+                nearest. By default that of `ckks.typed`, where one was stated.
 
         Raises:
             ContextError: `x` is under another key.
             MissingKeyError: this context holds no secret key.
+            PrecisionError: integers whose estimated error is not below 1/2, or that the type does
+                not hold.
+            ParameterError, OperandError: another type, or a real type for complex numbers.
         """
         self._check_own(x, "decrypt()")
+        wanted = x.stated_dtype if dtype is None else as_type(x, dtype, "decrypt()")
         check_readable(x, "decrypt()")
-        return x.layout.unpacked(self.slots_of(x))
+        values = x.layout.unpacked(self.slots_of(x))
+        if wanted is None:
+            return values
+        check_roundable(x, wanted)
+        return converted(values, wanted)
 
     def decrypt_shared(
         self, x: Ciphertext, plan: Estimate | float, *, queries: int, statistical_bits: int = 30
@@ -209,7 +223,7 @@ class Context(metaclass=Listed):
             statistical_bits: the advantage left to an attack is about 2^-statistical_bits.
 
         Returns:
-            As `decrypt`; for the same ciphertext the same again, at no cost.
+            As `decrypt`, float64 or complex128; for the same ciphertext the same again, at no cost.
 
         Raises:
             SharingError: more than `queries`, other terms than before, or no bit would be left.

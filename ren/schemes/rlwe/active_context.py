@@ -56,7 +56,7 @@ class RlweContext(Protocol[P]):
         """The key of X -> X^galois for the call `what`, or MissingKeyError."""
         ...
 
-    def decrypt(self, x: Any) -> Any:
+    def decrypt(self, x: Any, dtype: Any = None) -> Any:
         """The message of a ciphertext of the scheme, or MissingKeyError."""
         ...
 
@@ -239,9 +239,10 @@ class _Captured:
             lambda keys: keys.galois[galois],
         )
 
-    def decrypt(self, x: Any) -> Any:
+    def decrypt(self, x: Any, dtype: Any = None) -> Any:
         """TracedValueError: a ciphertext has no value while a function is captured."""
-        return self._context.decrypt(dataclasses.replace(x, key_id=self._symbol.captured))
+        x = dataclasses.replace(x, key_id=self._symbol.captured)
+        return self._context.decrypt(x, dtype)
 
     def _as_input(
         self,

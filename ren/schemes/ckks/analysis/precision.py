@@ -123,7 +123,7 @@ def precision(x: Ciphertext, expected: Any) -> Precision:
             "They are the numbers that the ciphertext should hold, in the clear.",
             "Pass what the same computation gives in the clear, as a NumPy array.",
         )
-    got = context_for(x.key_id, "precision()").decrypt(x)
+    got = context_for(x.key_id, "precision()").decrypt(x, x.default_dtype)
     try:
         error = np.asarray(np.abs(got - np.broadcast_to(want, got.shape)), np.float64)
     except ValueError:

@@ -38,8 +38,9 @@ def evolve(
     level: int | None = None,
     layout: Layout | None = None,
     span: Span | None = None,
+    dtype: np.dtype | None = None,
 ) -> CiphertextT:
-    """`x` with other polynomials, noise and span, the seed and what is pending gone."""
+    """`x` with other polynomials, noise, span and type, the seed and what is pending gone."""
     batches = {p.shape[:-2] for p in polys}
     if len(batches) > 1:  # a sum with a batch of plaintexts gives its axes to one polynomial alone
         batch = np.broadcast_shapes(*batches)
@@ -53,6 +54,7 @@ def evolve(
         seed=None,
         pending=None,
         span=span,
+        stated_dtype=dtype,
     )
 
 
@@ -116,8 +118,12 @@ def with_tail(x: CiphertextT, tail: Tail) -> CiphertextT:
 @operation("a change of shape", lambda x, *_: x)
 def evolve_layout(x: CiphertextT, **changes: Any) -> CiphertextT:
     """The same slots with other fields of their layout; what is pending stays so."""
-    span = None if "length" in changes else x.span
-    return dataclasses.replace(x, layout=attrs.evolve(x.layout, **changes), span=span)
+    fields = {
+        "layout": attrs.evolve(x.layout, **changes),
+        "span": None if "length" in changes else x.span,
+        "stated_dtype": None if "is_complex" in changes else x.stated_dtype,
+    }
+    return dataclasses.replace(x, **fields)
 
 
 @operation("a change of length", lambda x, *_: x)
@@ -125,8 +131,10 @@ def relabelled(
     x: CiphertextT, length: int | None, tail: Tail = LEFTOVERS, is_complex: bool | None = None
 ) -> CiphertextT:
     """The same slots, of which `length` are in use; `tail` is what stands in the others."""
+    dtype = x.stated_dtype if is_complex is None else None
     is_complex = x.layout.is_complex if is_complex is None else is_complex
-    return dataclasses.replace(x, layout=Layout(length, is_complex, tail=tail), span=None)
+    layout = Layout(length, is_complex, tail=tail)
+    return dataclasses.replace(x, layout=layout, span=None, stated_dtype=dtype)
 
 
 # ------------------------------------------------------------------- levels
@@ -159,7 +167,9 @@ def need_normal_form(x: CiphertextData) -> None:
 @operation("rescale()", lambda x: x)
 def settle(x: CiphertextT) -> CiphertextT:
     """`x` relinearized and rescaled, if it is not."""
-    return x if x.pending is None else evolve(x, x.polys, x.noise, span=x.span)
+    if x.pending is None:
+        return x
+    return evolve(x, x.polys, x.noise, span=x.span, dtype=x.stated_dtype)
 
 
 @lru_cache(maxsize=1 << 10)
@@ -197,4 +207,5 @@ def drop_to(x: CiphertextT, target: int) -> CiphertextT:
     need_normal_form(x)
     if target == x.level:
         return x
-    return evolve(x, *dropped(x, x.polys, target), target, span=x.span)
+    polys, noise = dropped(x, x.polys, target)
+    return evolve(x, polys, noise, target, span=x.span, dtype=x.stated_dtype)

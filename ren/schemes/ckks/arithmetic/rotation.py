@@ -34,6 +34,7 @@ from ren.schemes.ckks.arithmetic.evolve import (
     within_that_of,
 )
 from ren.schemes.ckks.arithmetic.manual import is_manual, normal, two_components
+from ren.schemes.ckks.arithmetic.number_types import with_type
 from ren.schemes.ckks.arithmetic.operation_hooks import circuit, in_circuit, operation
 from ren.schemes.ckks.encoding.ciphertext_data import CiphertextData, CiphertextT, known_length
 from ren.schemes.ckks.encoding.layout import ZEROS, Tail
@@ -66,7 +67,8 @@ def automorphism(x: CiphertextT, galois: int, what: str, tail: Tail, steps: int 
     moved = noises.rotated(x.noise, steps, x.slots)
     sigma = sigmas.switch_sigma(x.params, x.level, sigmas.as_float(x.scale))
     noise, layout = noises.with_source(moved, sigma), x.layout.with_tail(tail)
-    return evolve(x, polys, noise, layout=layout, span=_moved(x) if steps else x.span)
+    span = _moved(x) if steps else x.span
+    return evolve(x, polys, noise, layout=layout, span=span, dtype=x.stated_dtype)
 
 
 def _moved(x: CiphertextData) -> Span | None:
@@ -154,7 +156,7 @@ def spliced(x: CiphertextT, mask: NDArray[np.bool], a: CiphertextT, b: Ciphertex
     """`a` where the mask [length] holds, else `b`, both rotations of `x`: one level."""
     ahead, behind = (encode(m, x.params, x.level) for m in (mask, ~mask))
     joined = kept_to(add(multiply_plain(a, ahead), multiply_plain(b, behind)), x)
-    return with_span(joined, x.span)
+    return with_type(with_span(joined, x.span), x.stated_dtype)
 
 
 @operation("switch_key()", lambda x, key, key_id: x)
@@ -163,7 +165,7 @@ def switched(x: CiphertextT, key: SwitchingKey, key_id: str) -> CiphertextT:
     x = normal(x)
     k0, k1 = key_switch(x.polys[1], key, gadget_of(x.params))
     noise = noises.with_source(x.noise, sigmas.switch_sigma(x.params, x.level))
-    result = evolve(x, (x.polys[0] + k0, k1), noise, span=x.span)
+    result = evolve(x, (x.polys[0] + k0, k1), noise, span=x.span, dtype=x.stated_dtype)
     kept = kept_context(key_id)
     return dataclasses.replace(result, key_id=key_id, keeps=kept)
 

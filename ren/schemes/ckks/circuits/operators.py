@@ -22,6 +22,7 @@ from ren.poly.symbolic import Symbolic, as_symbol
 from ren.schemes.ckks.arithmetic.automatic import AUTOMATIC, Automatic, span_with_number
 from ren.schemes.ckks.arithmetic.evolve import fills_slots, with_span
 from ren.schemes.ckks.arithmetic.manual import MANUAL, is_manual, normal
+from ren.schemes.ckks.arithmetic.number_types import of_result, with_type
 from ren.schemes.ckks.arithmetic.operation_hooks import in_circuit, told_if_zero
 from ren.schemes.ckks.circuits.broadcasting import (
     array_operand,
@@ -56,6 +57,12 @@ class Operator:
 
     def __call__(self, x: CiphertextT, other: Any) -> CiphertextT:
         """The operation, by the kind of the other operand; shapes broadcast as in NumPy."""
+        result = self._result(x, other)
+        if x.stated_dtype is None or result is NotImplemented:
+            return result
+        return with_type(result, of_result(x, other))
+
+    def _result(self, x: CiphertextT, other: Any) -> CiphertextT:
         mode: Automatic = MANUAL
         if not is_manual():
             mode, x = AUTOMATIC, normal(x)

@@ -70,7 +70,9 @@ def _stacked(first: CiphertextT, *others: CiphertextT) -> CiphertextT:
         layout = attrs.evolve(layout, columns=False)
     noise = noises.stacked([x.noise for x in parts], batch)
     span = spans.hull(*(x.span for x in parts))
-    return evolve(first, (c0, c1), noise, layout=layout, span=span)
+    types = {x.stated_dtype for x in parts}
+    dtype = first.stated_dtype if len(types) == 1 else None
+    return evolve(first, (c0, c1), noise, layout=layout, span=span, dtype=dtype)
 
 
 def _common_tail(a: Layout, b: Layout) -> Tail:
@@ -112,7 +114,7 @@ def _part(x: CiphertextT, i: int, pair: tuple[Poly, ...]) -> CiphertextT:
     noise, batch = noises.broadcast(x.noise, batch_of(x)), batch_of(x)
     columns = x.layout.columns and len(batch) > 1 + (x.layout.blocks > 1)
     layout = attrs.evolve(x.layout, columns=columns)
-    return evolve(x, pair, noise[i], layout=layout, span=x.span)
+    return evolve(x, pair, noise[i], layout=layout, span=x.span, dtype=x.stated_dtype)
 
 
 def _items(p: Poly, batch: tuple[int, ...]) -> list[Poly]:

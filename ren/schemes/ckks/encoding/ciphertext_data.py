@@ -32,6 +32,12 @@ from ren.schemes.rlwe.keys import SwitchingKey
 
 CiphertextT = TypeVar("CiphertextT", bound="CiphertextData")
 
+# Types that numbers can come out as.
+DTYPES = (
+    "bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float16",
+    "float32", "float64", "complex64", "complex128",
+)  # fmt: skip
+
 
 @attrs.frozen(eq=False)
 class Pending:
@@ -67,9 +73,14 @@ class CiphertextData(metaclass=Listed):
         keeps: the context that made it, alive as long as it is. In this process alone: it is in no
             bytes, and in no leaves or static data of a pytree.
         span: static: where the numbers lie, as far as the user stated it; None where it is unknown.
+        stated_dtype: static: the type that numbers come out as, where one was stated and it is not
+            `default_dtype`: see `ckks.typed`.
     """
 
-    __internal__ = ("layout", "noise", "seed", "pending", "own_scale", "keeps", "span")
+    __internal__ = (
+        "layout", "noise", "seed", "pending", "own_scale", "keeps", "span", "stated_dtype",
+        "default_dtype",
+    )  # fmt: skip
 
     polys: tuple[Poly, ...]
     level: int
@@ -82,6 +93,7 @@ class CiphertextData(metaclass=Listed):
     own_scale: Fraction | None = None
     keeps: Kept | None = None
     span: Span | None = None
+    stated_dtype: np.dtype | None = None
 
     @property
     def n(self) -> int:
@@ -125,7 +137,12 @@ class CiphertextData(metaclass=Listed):
 
     @property
     def dtype(self) -> np.dtype:
-        """The type of what `decrypt` gives: float64, or complex128."""
+        """The type of what `decrypt` gives: float64 or complex128, or that of `ckks.typed`."""
+        return self.stated_dtype or self.default_dtype
+
+    @property
+    def default_dtype(self) -> np.dtype:
+        """Float64, or complex128."""
         return np.dtype(np.complex128 if self.layout.is_complex else np.float64)
 
     def __len__(self) -> int:

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from ren.core.errors import ParameterError, SerializationError
 from ren.core.ring import Domain, RingSpec
 from ren.poly import Poly
-from ren.schemes.ckks.encoding.ciphertext_data import CiphertextData
+from ren.schemes.ckks.encoding.ciphertext_data import DTYPES, CiphertextData
 from ren.schemes.ckks.encoding.layout import MOST_SLOTS, Layout, Tail
 from ren.schemes.ckks.noise import decryption_budget as budget
 from ren.schemes.ckks.noise.bounds import LARGEST, WIDTH, Noise
@@ -46,6 +46,7 @@ def ciphertext_to_bytes(x: CiphertextData) -> bytes:
         "key_id": x.key_id,
         "seed": x.seed.hex() if x.seed else None,
         **({"span": [x.span.low, x.span.high]} if x.span and x.span.is_public else {}),
+        **({"dtype": x.stated_dtype.name} if x.stated_dtype else {}),
     }
     return FRAME.pack(
         CIPHERTEXT, x.params.digest, header, [*limbs, _noise_array(x.noise, limbs[0])]
@@ -81,7 +82,7 @@ def read_ciphertext(data: bytes) -> dict[str, Any]:
     return {
         "polys": (from_residues(first, ring, Domain.NTT), c1), "level": level, "layout": layout,
         "key_id": key_id, "params": params, "noise": noise, "seed": seed,
-        "span": _span(reader, layout),
+        "span": _span(reader, layout), "stated_dtype": _dtype(reader, layout),
     }  # fmt: skip
 
 
@@ -149,6 +150,15 @@ def _span(reader: Reader, layout: Layout) -> Span | None:
     if layout.is_complex or not is_whole or held[0] > held[1]:
         raise damaged(reader.kind, f"the interval of the numbers is {held!r:.80}")
     return Span(*held)
+
+
+def _dtype(reader: Reader, layout: Layout) -> np.dtype | None:
+    """The type of the numbers, if it was stated."""
+    if (held := reader.header.get("dtype")) is None:
+        return None
+    if held not in DTYPES or (layout.is_complex and not held.startswith("complex")):
+        raise damaged(reader.kind, f"the type of the numbers is {held!r:.80}")
+    return np.dtype(held)
 
 
 def _tail(reader: Reader) -> Tail:

@@ -311,7 +311,7 @@ ATTRIBUTES = {
     **{name: _math(name) for name in ("relu", "sign", "round", "inverse", "abs")},
     "T": f"ct for a vector; for a matrix {INSTEAD['transpose']}",
     "mT": INSTEAD["transpose"], "swapaxes": INSTEAD["transpose"], "H": INSTEAD["transpose"],
-    "astype": "ctx.encrypt(values.astype(dtype)); numbers are float64 or complex128, see ct.dtype",
+    "astype": "ckks.typed(ct, dtype) for the type that decrypt() gives, or ct.decrypt(dtype=dtype)",
     "copy": "ct itself: it never changes", "conjugate": "ct.conj()", "tobytes": "ct.to_bytes()",
     "block_until_ready": "ct.realize()", "device": "ct.polys[0].device", "cumprod": "x1 * x2 * ...",
     "at": "ct.mask(m) + values, with m zero where the values go", "fill": "ctx.encrypt(values)",

@@ -1,0 +1,190 @@
+"""Types that numbers decrypt to: stated, promoted by arithmetic, kept in bytes and pytrees."""
+
+from __future__ import annotations
+
+import pickle
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import lax
+
+import ren
+from ren.core.errors import (
+    LoopError,
+    OperandError,
+    ParameterError,
+    PrecisionError,
+    SerializationError,
+)
+from ren.schemes import ckks
+from ren.schemes.ckks.encoding.ciphertext_data import DTYPES
+from tests.schemes.ckks.frames import header_of, with_header
+
+V, W = np.array([1, -2, 3, 4], np.int8), np.array([5, 6, -7, 8], np.int32)
+F, B = np.array([0.5, 1.0, -2.0, 3.0], np.float32), np.array([True, False, True, True])
+Z = np.array([1j, 2, 3 - 1j, 0.5], np.complex64)
+CLEAR = {"v": V, "w": W, "f": F, "b": B, "z": Z, "np": np, "ckks": ckks}
+
+# Expressions, and the type that comes out.
+PROMOTED = """
+v | int8
+v + v | int64
+v - w | int64
+w * v | int64
+-v | int64
+3 * v - 1 | int64
+1 - v | int64
+v * V | int64
+V + v | int64
+v + [1, 2, 3, 4] | int64
+v * np.uint8(7) | int64
+v ** 2 | int64
+v.sum() | int64
+b.sum() | int64
+b * v | int64
+b | bool
+1 - b | int64
+v * 0.5 | float64
+v + 1.0 | float64
+v * 1.0 | float64
+v + F | float32
+v / 2 | float64
+v + f | float32
+f * 2.5 + 1 | float32
+f - np.float64(1) | float64
+f + 1j | complex64
+z * z - 2 | complex64
+z * f | complex64
+z.real | float64
+z.conj() | complex64
+v.mean() | float64
+v.dot(V) | float64
+v + u | float64
+u * v | float64
+v[1:] | int8
+v.rotate(1)[:3] | int8
+v.roll(1) | int8
+v.reshape(2, 2) | int8
+(v * w).drop_to(0) | int64
+v.within(-4, 4) | int8
+ckks.stack([v, v])[1] | int8
+ckks.stack([v, w]) | float64
+ckks.where(b, v, w) | int64
+ckks.where(g, v, w) | float64
+v.sum(where=B) | int64
+ckks.math.exp(f, (-4, 4), degree=3) | float32
+ckks.math.exp(v, (-4, 4), degree=3) | float64
+"""
+
+
+@pytest.fixture(scope="module")
+def encrypted(ctx):
+    names = {name: ckks.typed(ctx.encrypt(CLEAR[name]), CLEAR[name].dtype) for name in "vwfbz"}
+    numbers = {"u": ctx.encrypt([1.0, 2.0, 3.0, 4.0]), "g": ctx.encrypt(B)}
+    return {**CLEAR, **names, **numbers, "V": V, "F": F, "B": B}
+
+
+@pytest.mark.usefixtures("interpreted")
+@pytest.mark.parametrize("row", PROMOTED.strip().splitlines())
+def test_arithmetic_promotes_types_or_forgets_them(encrypted, row) -> None:
+    code, dtype = (part.strip() for part in row.split(" | "))
+    result = eval(code, encrypted)
+    got, plain = result.decrypt(), result.decrypt(result.default_dtype)
+    assert result.dtype == got.dtype == np.dtype(dtype)
+    assert plain.dtype == (np.complex128 if got.dtype.kind == "c" else np.float64)
+    np.testing.assert_allclose(got, plain, atol=1e-3)
+    if got.dtype.kind in "bui":
+        np.testing.assert_array_equal(got, np.rint(plain))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_each_type_comes_out(ctx, interpreted, dtype) -> None:
+    values = np.array([1, 0, 1]).astype(dtype)
+    x = ctx.encrypt(values)
+    for got in (x.decrypt(dtype), ctx.decrypt(x, dtype=dtype), ckks.typed(x, dtype).decrypt()):
+        assert got.dtype == values.dtype and got.shape == (3,)
+        np.testing.assert_allclose(got, values, atol=1e-6)
+    assert x.decrypt().dtype == x.dtype == x.default_dtype
+    number = ctx.encrypt(1.0).decrypt(dtype)
+    assert number.dtype == values.dtype and number.shape == ()
+
+
+def test_the_ends_of_integer_types(ctx, interpreted) -> None:
+    for dtype in (np.int8, np.uint8, np.int16, np.uint16):
+        ends = np.array([np.iinfo(dtype).min, np.iinfo(dtype).max])
+        np.testing.assert_array_equal(ctx.encrypt(ends).decrypt(dtype), ends)
+        for beyond in (ends[0] - 1, ends[1] + 1):
+            with pytest.raises(PrecisionError, match=rf"1 of 2 .*\s.* {ends[0]} to {ends[1]}"):
+                ctx.encrypt([beyond, 0]).decrypt(dtype)
+    with pytest.raises(PrecisionError, match="bool holds integers from 0 to 1"):
+        ctx.encrypt([2.0]).decrypt(bool)
+    assert ctx.encrypt([0.501, 1.499, -2.4]).decrypt(int).tolist() == [1, 1, -2]
+
+
+def test_an_error_of_a_half_or_more_raises(ctx, interpreted) -> None:
+    x = ctx.encrypt([1.0, 2.0])
+    rough = (x.within(2.0**20) * x.within(2.0**20)).within(8) * 2**29
+    assert rough.estimate.error_bound >= 0.5 and rough.decrypt().dtype == np.float64
+    for integers in (lambda: rough.decrypt(int), lambda: ckks.typed(rough, np.int64).decrypt()):
+        with pytest.raises(PrecisionError, match=r"(?s)as estimated.*below 1/2.*np\.rint"):
+            integers()
+    assert ckks.typed(rough, np.int64).decrypt(dtype=float).dtype == np.float64
+    assert ckks.typed(rough, np.float32).decrypt().dtype == np.float32
+
+
+def test_types_that_cannot_be(ctx, interpreted) -> None:
+    x, z = ctx.encrypt([1.0]), ctx.encrypt([1j])
+    for wrong in (object, "M8[s]", "no type", jnp.bfloat16):
+        with pytest.raises(ParameterError, match="Write one of bool, int8"):
+            x.decrypt(dtype=wrong)
+        with pytest.raises(ParameterError, match=r"ckks\.typed\(\)"):
+            ckks.typed(x, wrong)
+    for real in (float, int, np.float32):
+        with pytest.raises(OperandError, match=r"x\.real"):
+            z.decrypt(dtype=real)
+    with pytest.raises(OperandError, match="got a list"):
+        ckks.typed([1.0], int)
+    assert ckks.typed(ckks.typed(x, int), None).dtype == np.float64
+
+
+def test_it_travels(encrypted) -> None:
+    """Through bytes, pickle, pytrees, ren.jit, jax.jit, jax.vmap and loops."""
+    v, w = encrypted["v"], encrypted["w"]
+    for same in (
+        ckks.Ciphertext.from_bytes(v.to_bytes()), pickle.loads(pickle.dumps(v)),
+        jax.tree.map(lambda leaf: leaf, v),
+    ):  # fmt: skip
+        assert same.decrypt().dtype == np.int8 and np.array_equal(same.decrypt(), V)
+    assert "int8" in repr(v) and "int8" not in repr(ckks.typed(v, None))
+    product = lambda x, y: ckks.typed(x * y * 1.0, np.int32)  # noqa: E731
+    for function in (product, ren.jit(product), jax.jit(product)):
+        for _ in range(2):
+            got = function(v, w).decrypt()
+            assert got.dtype == np.int32 and np.array_equal(got, V * W)
+    assert (
+        jax.vmap(lambda x: x * 2)(ckks.stack([v, v])).decrypt().tolist() == [(2 * V).tolist()] * 2
+    )
+    whole = ckks.typed(v, np.int64)
+    looped = ren.jit(lambda x: lax.fori_loop(0, 3, lambda i, c: c + x, x))
+    assert looped(whole).decrypt().tolist() == (4 * V.astype(int)).tolist()
+    with pytest.raises(LoopError, match=r"(?s)int8 and int64.*ckks\.typed"):
+        looped(v)
+
+
+def test_operands_without_a_type_share_a_plan(ctx) -> None:
+    double = ren.jit(lambda x: x + x)
+    for values in ([1, 2], np.array([1, 2], np.int8), np.float32([1, 2]), [1.5, 2.5]):
+        assert double(ctx.encrypt(values)).decrypt().dtype == np.float64
+    assert double.cache_info()[:2] == (3, 1)
+
+
+def test_a_type_in_bytes_is_checked(encrypted) -> None:
+    data, untyped = encrypted["v"].to_bytes(), encrypted["u"].to_bytes()
+    assert header_of(data)["dtype"] == "int8" and "dtype" not in header_of(untyped)
+    for wrong in ("object", "int7", 3, ["int8"], ""):
+        with pytest.raises(SerializationError, match="the type of the numbers is"):
+            ckks.Ciphertext.from_bytes(with_header(data, dtype=wrong))
+    with pytest.raises(SerializationError, match="the type of the numbers is"):
+        ckks.Ciphertext.from_bytes(with_header(encrypted["z"].to_bytes(), dtype="float32"))
