@@ -388,7 +388,7 @@ x.any() | OperandError | may be others than 0 and 1; x.within(0, 1)
 x.round() | UnknownAttributeError | ckks.math.round(ct, interval=(a, b))
 x.clip(0, 1) | UnknownAttributeError | ckks.math.min(ckks.math.max(ct, low), high)
 x.flatten() | UnknownAttributeError | ct.reshape(-1)
-x.astype(float) | UnknownAttributeError | values.astype(dtype); ct.dtype
+x.astype(float) | UnknownAttributeError | ckks.typed(ct, dtype); ct.decrypt(dtype=dtype)
 x.copy() | UnknownAttributeError | never changes
 x.tolist() | UnknownAttributeError | ct.decrypt().tolist()
 x.item() | UnknownAttributeError | ct.decrypt().item()

@@ -45,6 +45,7 @@ v.sum() | int64
 b.sum() | int64
 b * v | int64
 b | bool
+-b | int64
 1 - b | int64
 v * 0.5 | float64
 v + 1.0 | float64
@@ -71,10 +72,13 @@ v.reshape(2, 2) | int8
 v.within(-4, 4) | int8
 ckks.stack([v, v])[1] | int8
 ckks.stack([v, w]) | float64
-ckks.where(b, v, w) | int64
+ckks.where(b, v, w) | float64
 ckks.where(g, v, w) | float64
 v.sum(where=B) | int64
-ckks.math.exp(f, (-4, 4), degree=3) | float32
+ckks.math.exp(f, (-4, 4), degree=3) | float64
+ckks.poly(f, [0.5, 0, 1]) | float64
+~b | float64
+b & b | float64
 ckks.math.exp(v, (-4, 4), degree=3) | float64
 """
 

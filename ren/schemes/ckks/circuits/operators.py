@@ -60,7 +60,7 @@ class Operator:
         result = self._result(x, other)
         if x.stated_dtype is None or result is NotImplemented:
             return result
-        return with_type(result, of_result(x, other))
+        return with_type(result, None if in_circuit() else of_result(x, other))
 
     def _result(self, x: CiphertextT, other: Any) -> CiphertextT:
         mode: Automatic = MANUAL

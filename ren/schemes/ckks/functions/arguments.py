@@ -16,6 +16,7 @@ from ren.poly.symbolic import Symbolic
 from ren.schemes.ckks.arithmetic.argument_checks import check_real
 from ren.schemes.ckks.arithmetic.evolve import fills_slots, with_noise, with_span, within
 from ren.schemes.ckks.arithmetic.manual import is_manual, normal
+from ren.schemes.ckks.arithmetic.number_types import with_type
 from ren.schemes.ckks.arithmetic.rotation import cleared, with_value
 from ren.schemes.ckks.encoding.ciphertext_data import CiphertextData, CiphertextT
 from ren.schemes.ckks.noise.range_checks import bound_of, inside, report, will_report
@@ -46,7 +47,7 @@ def argument(ct: CiphertextT, interval: Interval, what: str, is_stated: bool = T
     ct = held_inside(ct, interval, what, is_stated)
     if isinstance(ct.noise, Symbolic):
         will_report()
-    return with_safe_tail(normal(with_span(ct, None)), interval, what)
+    return with_safe_tail(normal(with_type(with_span(ct, None), None)), interval, what)
 
 
 def held_inside(
