@@ -165,8 +165,41 @@ def test_what_raises(owners) -> None:
         ren.jit(lambda x, y: lax.fori_loop(0, 2, lambda i, c: c + y.sum(), x))(x, y)
     with pytest.raises(RandomnessError, match="Encrypt outside"):
         ren.jit(lambda x: lax.fori_loop(0, 2, lambda i, c: c + ctx.encrypt([1.0]), x))(x)
-    with pytest.raises(LoopError, match=r"Plan a body alone"):
-        ren.plan(lambda x: lax.fori_loop(0, 2, lambda i, c: c + c, x), ckks.spec(8))
+    with pytest.raises(LoopError, match=r"level \d and \d"):
+        ren.plan(lambda x: lax.fori_loop(0, 2, lambda i, c: c * c, x), ckks.spec(8))
+
+
+def test_a_plan_of_a_function_with_loops() -> None:
+    """Depth, keys and work of all steps; a carry whose level is named fits at its depth."""
+
+    def summed(x, xs, start: int = 0):
+        return lax.scan(lambda h, v: (h + v * v.rotate(1) * HALF, h), x.drop_to(start), xs)[0]
+
+    specs = ckks.spec(8), ckks.spec((STEPS, 8), pack="rows")
+    small = {"n": 1 << 10, "security": None}
+    plan = ren.plan(summed, *specs, **small)
+    assert (plan.depth, plan.rotations, plan.needs_conjugation) == (2, (1,), False)
+    assert plan.needs_products and plan.peak_bytes > 0 and plan.seconds > 0
+    unrolled = ren.plan(lambda x, y: x + y * y.rotate(1) * HALF, specs[0], specs[0], **small)
+    assert plan.limb_ntts >= STEPS * unrolled.limb_ntts / 2 > 0
+    ctx = ckks.context(plan)
+    got = ren.jit(summed)(ctx.encrypt(np.zeros(8)), ctx.encrypt(INPUTS, pack="rows"))
+    turned = np.pad(INPUTS, ((0, 0), (0, 1)))[:, 1:]
+    assert got.level == 0 and np.abs(got.decrypt() - (INPUTS * turned).sum(0) / 2).max() < 1e-5
+    assert ren.plan(lambda x, xs: summed(x, xs, 1), *specs, **small).depth == 3
+    assert ren.plan(lambda xs: jax.vmap(lambda x: x * x)(xs), specs[1], **small).depth == 1
+    shown = ren.xpr(summed, *specs)
+    assert f"loop, {STEPS} steps" in shown and "program 0" in shown
+    assert list(ren.stages(summed, *specs)) == ["capture", "jaxpr"]
+
+
+def test_a_plan_of_a_jitted_function_with_loops_is_replayed() -> None:
+    double = ren.jit(lambda x: lax.fori_loop(0, 2, lambda i, c: c + x * x, x.drop_to(0)))
+    plan = ren.plan(double, ckks.spec(8), n=1 << 10, security=None)
+    assert plan.depth == 1 and double.cache_info()[:2] == (0, 1)
+    x = ckks.context(plan).encrypt(INPUTS[0])
+    assert np.abs(double(x).decrypt() - INPUTS[0] - 2 * INPUTS[0] ** 2).max() < 1e-5
+    assert double.cache_info()[:2] == (1, 1)
 
 
 def test_maps_and_jits_of_jax_inside(owners) -> None:

@@ -20,6 +20,8 @@ import jax
 import numpy as np
 
 from ren.capture.capture import Recording, record
+from ren.capture.loop_reports import cost_of_steps
+from ren.capture.loops import LoopRecording, record_loops
 from ren.capture.pytrees import take_apart
 from ren.config import config
 from ren.core import html
@@ -54,6 +56,7 @@ from ren.schemes.rlwe.keys import SwitchingKey
 from ren.schemes.rlwe.keyswitch import conjugation_element, galois_element
 
 _LARGEST_DEGREE = 1 << 17
+_TRIALS = 8  # depths beyond the first at which a loop changes the level of its carry
 _log = logging.getLogger("ren")
 MakePoly = Callable[[Spec], Poly]
 
@@ -73,7 +76,9 @@ class VectorSpec:
         """The shape of the vectors that are encrypted: [*batch, k], or () of a number."""
         return self.packing.vector_shape(self.shape)
 
-    def __ren_recorded__(self, function: Callable[..., Any], args: Any, kwargs: Any) -> Recording:
+    def __ren_recorded__(
+        self, function: Callable[..., Any], args: Any, kwargs: Any
+    ) -> Recording | LoopRecording:
         """The program that `ren.xpr` and `ren.stages` show, at the least depth."""
         given = functools.wraps(function)(lambda args, kwargs: function(*args, **kwargs))
         longest = _longest(_specs((args, kwargs)))
@@ -122,8 +127,10 @@ class Requirements:
         rotations: the steps whose keys it uses, ascending, each of the least size.
         needs_conjugation: whether it uses the conjugation key.
         needs_products: whether it uses the relinearization key.
-        peak_bytes: planned, of one run: inputs, keys that are read, intermediates and results.
-        limb_ntts: transforms of one limb each, in one run.
+        peak_bytes: planned, of one run: inputs, keys that are read, intermediates and results. With
+            loops of JAX the intermediates are those of the largest program in them.
+        limb_ntts: transforms of one limb each, in one run. A loop whose number of steps is not
+            known counts one step.
         seconds: an estimate for two CPU cores, to compare programs by; not a promise.
     """
 
@@ -189,7 +196,7 @@ def plan(
             returned. Anything else is passed on.
         scale_bits, security, n: as for `ckks.context`.
         integer_bits: None for what the tracked bounds at level 0 need, of inputs that keep to the
-            bounds of their specs.
+            bounds of their specs. Bounds of what a loop of JAX carries are not known here.
         slots: as for `ckks.context`. Vectors that fill them leave nothing to be cleared beyond.
 
     Returns:
@@ -218,6 +225,8 @@ def plan(
     wishes = {"scale_bits": scale_bits, "security": security, "slots": slots}
     params, program, keys = _least(function, args, n, _longest(specs), wishes, integer_bits)
     _prepare(function, args, params)
+    if isinstance(program, LoopRecording):
+        return _requirements_of_loops(params, program, keys)
     return _requirements(params, plan_of(program.sink), keys)
 
 
@@ -228,8 +237,12 @@ def _least(
     longest: int,
     wishes: dict[str, Any],
     integer_bits: int | None,
-) -> tuple[Parameters, Recording, Keychain]:
-    """The parameters of the least depth that suffices, the program under them, and its keys."""
+) -> tuple[Parameters, Recording | LoopRecording, Keychain]:
+    """The parameters of the least depth that suffices, the program under them, and its keys.
+
+    A loop of JAX whose carry starts at a level that is named may fit at a larger depth alone.
+    """
+    misfit: tuple[int, LoopError] | None = None
     for depth in DEPTHS:
         params = _parameters(depth, n, longest, {**wishes, "integer_bits": integer_bits})
         try:
@@ -238,6 +251,11 @@ def _least(
                 params = _parameters(depth, n, longest, {**wishes, "integer_bits": bits})
                 program, keys, _ = _recorded(function, args, params)
         except DepthError:
+            continue
+        except LoopError as error:
+            misfit = misfit or (depth, error)
+            if " level " not in error.given or depth - misfit[0] >= _TRIALS:
+                raise misfit[1] from None
             continue
         return params, program, keys
     raise AssertionError("for_depth raises before the depths run out")
@@ -305,20 +323,17 @@ def _trial(
 
 def _recorded(
     function: Callable[..., Any], args: tuple[Any, ...], params: Parameters
-) -> tuple[Recording, Keychain, int]:
+) -> tuple[Recording | LoopRecording, Keychain, int]:
     """The program of a function under trial parameters, its keys and its integer bits."""
     trial, keys, given = _trial(args, params, unknown)
     arguments = take_apart(given)
     name = getattr(function, "__qualname__", repr(function))
+    call = lambda given: function(*given)  # noqa: E731
     with trial, collecting_bits() as bits:
         try:
-            program = record(lambda given: function(*given), name, arguments, arguments.others)
+            program = record(call, name, arguments, arguments.others)
         except LoopNeeded:
-            raise LoopError(
-                f"A plan was asked for {name}, which runs a loop of JAX.",
-                "Planning follows bounds and levels from step to step.",
-                "Plan a body alone, or with a loop of Python; the depth is that of all steps.",
-            ) from None
+            program = record_loops(call, name, arguments, arguments.others)
     needed = min(math.ceil(max(bits, default=0) + 0.01), INTEGER_BITS[-1])
     return program, keys, needed
 
@@ -369,18 +384,39 @@ def _ciphertext(spec: VectorSpec, params: Parameters, key_id: str, poly: MakePol
 
 
 def _requirements(params: Parameters, plan: Plan, keys: Keychain) -> Requirements:
-    conjugation, half = conjugation_element(params.n), params.slots // 2
-    steps = {galois_element(k % params.slots, params.n): k for k in range(-half + 1, half + 1)}
-    read = {id(given.arg) for given in plan.inputs}
-    relinearization, memory = keys.require_relinearization(), memory_of(plan)
+    memory = memory_of(plan)
     return Requirements(
-        params=params,
-        rotations=tuple(sorted(steps[g] for g in keys.galois if g != conjugation)),
-        needs_conjugation=conjugation in keys.galois,
-        needs_products=any(
-            id(p.node.arg) in read for p in (*relinearization.b, *relinearization.a)
-        ),
+        **_needed(params, keys, {id(given.arg) for given in plan.inputs}),
         peak_bytes=memory.peak_bytes + memory.input_bytes,
         limb_ntts=cost_of(plan).limb_ntts,
         seconds=plan_seconds(plan),
     )
+
+
+def _requirements_of_loops(
+    params: Parameters, recording: LoopRecording, keys: Keychain
+) -> Requirements:
+    """The requirements of a function with loops of JAX, by the programs in them."""
+    steps, plans = recording.steps, [program.plan for program in recording.programs]
+    runs = [(s.times, plans[s.program]) for s in steps if s.program is not None]
+    inputs = sum(size for *_, size in recording.input_counts())
+    return Requirements(
+        **_needed(params, keys, {id(given.source) for given in recording.inputs}),
+        peak_bytes=inputs + max((memory_of(plan).peak_bytes for plan in plans), default=0),
+        limb_ntts=cost_of_steps(steps, recording.programs).limb_ntts,
+        seconds=sum(times * plan_seconds(plan) for times, plan in runs),
+    )
+
+
+def _needed(params: Parameters, keys: Keychain, read: set[int]) -> dict[str, Any]:
+    """Parameters and keys; `read` has the ids of the inputs of a program."""
+    conjugation, half = conjugation_element(params.n), params.slots // 2
+    steps = {galois_element(k % params.slots, params.n): k for k in range(-half + 1, half + 1)}
+    relinearization = keys.require_relinearization()
+    polys = (*relinearization.b, *relinearization.a)
+    return {
+        "params": params,
+        "rotations": tuple(sorted(steps[g] for g in keys.galois if g != conjugation)),
+        "needs_conjugation": conjugation in keys.galois,
+        "needs_products": any(id(p.node.arg) in read for p in polys),
+    }
