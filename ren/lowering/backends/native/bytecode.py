@@ -43,6 +43,7 @@ from ren.lowering.backends.native.phases import (
     with_own_outputs,
     with_split_sums,
 )
+from ren.lowering.kernels.tables import R, words
 from ren.lowering.program.graph import Graph
 from ren.lowering.program.instructions import Arrays, Table
 
@@ -50,8 +51,10 @@ LEAST_N = 4  # of the transforms that it calls
 MOST_KEPT = 1 << 29  # bytes between phases; a larger graph is cut, and its parts hold less
 _MOST_BUFFERS, _MAX_DIGITS = 4000, 1 << 9
 _COLUMNS, _DIGITS = 512, 1 << 13  # of a conversion's task: columns, and digits at a time
-_STEPS = {"copy": 0, "add": 1, "sub": 2, "neg": 3, "dot": 4, "mask": 5, "flip": 6}
-_WITH_TABLE = frozenset({"permute", "mask", "flip"})
+_STEPS = {"copy": 0, "add": 1, "sub": 2, "neg": 3, "dot": 4, "mask": 5, "flip": 6,
+          "lift_from": 7, "wide_add": 8, "wide_sub": 9, "wide_neg": 10, "wide_flip": 11}  # fmt: skip
+_WITH_TABLE = frozenset({"permute", "mask", "flip", "wide_flip"})
+_CONVERSIONS = {"convert": 0, "lift": 1, "lift_to_wide": 2}
 _END, _NTT, _INTT, _PERMUTE, _GROUP = range(5)
 
 
@@ -262,7 +265,7 @@ class _Writer:
     def _conversion(self, placed: PlacedConversion) -> list[int]:
         table = placed.conversion.table
         arrays = [int(x) for array in table.build() for x in array.ravel()]
-        head = [int(table.kind == "lift"), len(placed.src), len(placed.to)]
+        head = [_CONVERSIONS[table.kind], len(placed.src), len(placed.to)]
         return [*head, *placed.src, *placed.to, *arrays]
 
     def _task(self, steps: Sequence[Placed]) -> list[int]:
@@ -307,7 +310,12 @@ class _Writer:
         if row.step in ("copy", "mask"):
             return [_STEPS[row.step], 0, 0, step.to, *src]
         q = row.given[0]
+        if row.step.startswith("wide_"):
+            return [_STEPS[row.step], *words(q), step.to, row.given[1], *src]
         head = [_STEPS[row.step], q, pow(q, -1, 1 << 32), step.to]
+        if row.step == "lift_from":
+            m = row.given[1]
+            return [*head, *src, *(v * R % q for v in (R, R * R, m)), *words(m // 2)]
         if row.step != "dot":
             return [*head, *src]
         adds = len(src) % 2

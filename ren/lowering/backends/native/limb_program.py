@@ -18,11 +18,11 @@ from typing import Any, NamedTuple
 import attrs
 import numpy as np
 
+from ren.core.ring import width
 from ren.lowering.backends.native.ops import (
     ABSENT,
     BATCH_STEPS,
     INDICES,
-    OF_ONE_LIMB,
     STEPS,
     Batch,
     Shape,
@@ -189,10 +189,13 @@ class Row(NamedTuple):
 
     Attributes:
         step: "input", "constant", "converted", "ntt", "intt", "permute". Or one of single residues:
-            "add", "sub", "neg", "dot" (sum of products), "mask", "flip" (negated under a mask).
+            "add", "sub", "neg", "dot" (sum of products), "mask", "flip" (negated under a mask),
+            "lift_from" (the centred lift of a modulus of two limbs), "wide_add", "wide_sub",
+            "wide_neg", "wide_flip" (one of the two limbs of a residue).
         given: of an input its number and the row of it; of a constant its value in Montgomery form.
             Of a converted row the number of the conversion and of the target. Of a permutation and
-            a mask its table; of a flip the modulus and the table; else the modulus.
+            a mask its table; of a flip the modulus and the table; else the modulus. Of "lift_from"
+            the prime and the modulus; of a wide step the modulus, 0 or 1 for the limb, and a table.
         src: the rows that it reads.
     """
 
@@ -271,7 +274,7 @@ class _Builder:
         number = self._known.setdefault(conversion, len(self.conversions))
         if number == len(self.conversions):
             self.conversions.append(conversion)
-        count = len(table.args[1])  # type: ignore[arg-type]
+        count = sum(map(width, table.args[1]))  # type: ignore[arg-type]
         return [self.row("converted", (number, j), src) for j in range(count)]
 
     def program(self, step: Call, tables: Sequence[Table], src: Sequence[Batch]) -> list[Batch]:
@@ -298,8 +301,6 @@ class _Builder:
         emit = STEPS.get(instr.op)
         if emit is None:
             raise LoweringError(f"it has no limb rows for {instr.op}")
-        if instr.op in OF_ONE_LIMB and instr.structure:
-            raise LoweringError(f"it has no limb rows for {instr.op} of a modulus of two limbs")
         shape = np.broadcast_shapes(*(x.shape for x in src if x is not None))
         each = zip(*(x.over(shape) for x in src if x is not None), strict=True)
         positions = each if any(x is not None for x in src) else [()]

@@ -11,6 +11,7 @@ from typing import Any, Protocol
 import attrs
 import numpy as np
 
+from ren.core.ring import limbs_by_modulus
 from ren.lowering.kernels.tables import residue_form
 from ren.lowering.program.instructions import Instr, Table
 
@@ -54,10 +55,26 @@ def _moduli(table: Table) -> tuple[int, ...]:
 
 def _elementwise(step: str) -> Step:
     def emit(b: Builder, instr: Instr, t: list[Table], src: list[Value]) -> Value:
+        if instr.structure:
+            return _by_modulus(b, step, _moduli(t[0]), src)
         operands = zip(*(_wide(s, instr) for s in src), strict=True)
         return [b.row(step, (q,), each) for q, each in zip(_moduli(t[0]), operands, strict=True)]
 
     return emit
+
+
+def _by_modulus(
+    b: Builder, step: str, moduli: tuple[int, ...], src: list[Value], *table: Table
+) -> Value:
+    """The rows of an elementwise step where some moduli have two limbs."""
+    rows: Value = []
+    for q, limbs in limbs_by_modulus(moduli).items():
+        read = tuple(x[i] for x in src for i in limbs)
+        if len(limbs) == 1:
+            rows.append(b.row(step, (q, *table), read))
+        else:
+            rows += [b.row(f"wide_{step}", (q, limb, *table), read) for limb in (0, 1)]
+    return rows
 
 
 def _wide(value: Value, instr: Instr) -> Value:
@@ -83,6 +100,8 @@ def _delta(b: Builder, instr: Instr, t: list[Table], src: list[Value]) -> Value:
 
 def _flip(b: Builder, instr: Instr, t: list[Table], src: list[Value]) -> Value:
     table = Table("sign_mask", t[0].args)
+    if instr.structure:
+        return _by_modulus(b, "flip", _moduli(t[1]), src, table)
     each = zip(_moduli(t[1]), _wide(src[0], instr), strict=True)
     return [b.row("flip", (q, table), (x,)) for q, x in each]
 
@@ -92,6 +111,13 @@ def _transform(step: str) -> Step:
         return [b.row(step, (q,), (x,)) for q, x in zip(_moduli(t[0]), src[0], strict=True)]
 
     return emit
+
+
+def _lift(b: Builder, instr: Instr, t: list[Table], src: list[Value]) -> Value:
+    if instr.structure != "from":
+        return _conversion(b, instr, t, src)
+    (m,), primes = t[0].args  # type: ignore[misc]
+    return [b.row("lift_from", (p, m), tuple(src[0])) for p in primes]  # type: ignore[union-attr]
 
 
 def _conversion(b: Builder, instr: Instr, t: list[Table], src: list[Value]) -> Value:
@@ -165,7 +191,7 @@ STEPS: dict[str, Step] = {
     "NTT": _transform("ntt"),
     "INTT": _transform("intt"),
     "CONVERT": _conversion,
-    "LIFT": _conversion,
+    "LIFT": _lift,
     "PERMUTE": _permute,
     "VIEW": _view,
     "JOIN": _join,
@@ -176,7 +202,5 @@ STEPS: dict[str, Step] = {
 # Of all positions of the batch axes at once.
 BATCH_STEPS: dict[str, Callable[[Instr, Sequence[Batch]], Batch]] = {"STACK": _stack, "PART": _part}
 INDICES = frozenset({"GIDX", "INDEX"})  # a part of the LOAD that reads them
-# Instructions with a structure where a modulus has two limbs.
-OF_ONE_LIMB = frozenset({"ADD", "SUB", "NEG", "FLIP", "LIFT"})
 # Ops without limb rows, with the reason; a plan that holds one runs as XLA kernels.
 ABSENT: dict[str, str] = {"EMBED": "rows of a call have one length"}

@@ -11,7 +11,7 @@ import numpy as np
 
 from ren.core import op as ops
 from ren.core.node import Node, make
-from ren.core.ring import Domain, RingSpec
+from ren.core.ring import Domain, RingSpec, width
 from ren.core.spec import RingArg, SlotArg, Spec, StoreArg
 from ren.lowering.backends.base import Unsupported
 from ren.lowering.backends.native.build import BuildError
@@ -27,6 +27,7 @@ _RINGS = (
     RingSpec(16, (97, 193, 1073741441, 1073740609)),
     RingSpec(4096, (40961, 1073692673, 1073668097)),
 )
+_WIDE = (2**30 + 3, 2**61 - 1)  # the least modulus of two limbs, and the largest prime
 
 
 def check(library: str) -> None:
@@ -103,9 +104,17 @@ def _examples() -> Iterator[Node]:
         yield make(ops.SUB, pair[:2])
         yield make(ops.NTT, (_slot(ring, Domain.COEFF),))
         yield make(ops.INTT, (_slot(ring, Domain.NTT),))
+        source = _slot(ring.with_moduli(ring.moduli[1:]), Domain.COEFF)
         for op in (ops.CONVERT, ops.LIFT):
-            source = _slot(ring.with_moduli(ring.moduli[1:]), Domain.COEFF)
             yield make(op, (source,), RingArg(ring.with_moduli(ring.moduli[:1])))
+        for m in _WIDE:
+            of_two = ring.with_moduli((m,))
+            a, b = (_slot(of_two, Domain.COEFF, i) for i in (0, 1))
+            yield make(ops.LIFT, (source,), RingArg(of_two))
+            yield make(ops.LIFT, (a,), RingArg(source.spec.ring))
+            yield make(ops.ADD, (a, b))
+            yield make(ops.SUB, (a, b))
+            yield make(ops.NEG, (a,))
 
 
 def _slot(ring: RingSpec, domain: Domain, index: int = 0) -> Node:
@@ -123,7 +132,8 @@ def _node(kernel: Kernel) -> Node:
 
 def _residues(spec: Spec, seed: int) -> np.ndarray:
     """Residues of all sizes, and the extreme ones."""
-    q = np.array(spec.ring.moduli, np.uint64)[:, None]
+    moduli = ((min(m, 1 << 32), m >> 32 or 1)[: width(m)] for m in spec.ring.moduli)
+    q = np.array([bound for bounds in moduli for bound in bounds], np.uint64)[:, None]
     places = np.arange(np.prod(spec.shape), dtype=np.uint64).reshape(spec.shape) + np.uint64(seed)
     some = (places * places * np.uint64(2654435761) + np.uint64(40503)) % q
     some[0, :, ::3] = (q - np.uint64(1)) % q

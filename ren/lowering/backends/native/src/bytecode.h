@@ -15,7 +15,12 @@ namespace {
 
 enum PhaseKind : u32 { kRows, kColumns };
 enum Step : u32 { kEnd, kNtt, kIntt, kPermute, kGroup };
-enum Elementwise : u32 { kCopy, kAdd, kSub, kNeg, kDot, kMask, kFlip };
+// From kLiftFrom on of moduli of two limbs: their words are in the place of a prime's own.
+enum Elementwise : u32 {
+  kCopy, kAdd, kSub, kNeg, kDot, kMask, kFlip,
+  kLiftFrom, kWideAdd, kWideSub, kWideNeg, kWideFlip
+};
+enum Conversion : u32 { kApproximate, kExact, kExactToWide };
 constexpr u32 kRowBits = 20, kScratch = 4095, kConstant = 4094, kKept = 4093;
 
 // The batch axes of an array that are loops. Rows count the positions of the axes in `apart`, of

@@ -164,11 +164,20 @@ class Checker {
   }
 
   size_t elementwise(size_t at, size_t constants, size_t end) const {
-    constexpr size_t kWords[] = {5, 6, 6, 5, 7, 6, 6};
-    const u32 step = word(at, "an elementwise opcode", kCopy, kFlip);
+    constexpr size_t kWords[] = {5, 6, 6, 5, 7, 6, 6, 11, 9, 9, 7, 8};
+    const u32 step = word(at, "an elementwise opcode", kCopy, kWideFlip);
     if (at + kWords[step] > end) fail(at, "an elementwise opcode", "one whose words the group holds");
     const Allowed source{scratch_, constants, true};
     write(at + 3, Allowed{scratch_});
+    if (step == kLiftFrom) {
+      read(at + 4, source), read(at + 5, source);
+      return at + kWords[step];
+    }
+    if (step > kLiftFrom) {
+      word(at + 4, "a limb of the result", 0, 1);
+      for (size_t i = 5; i < kWords[step]; i++) read(at + i, source);
+      return at + kWords[step];
+    }
     if (step != kDot) {
       for (size_t i = 4; i < kWords[step]; i++) read(at + i, source);
       return at + kWords[step];
@@ -181,11 +190,13 @@ class Checker {
   }
 
   size_t conversion(size_t at, size_t width) const {
-    const bool is_exact = word(at, "the kind of a conversion", 0, 1);
+    const u32 kind = word(at, "the kind of a conversion", kApproximate, kExactToWide);
+    const bool is_exact = kind != kApproximate, is_wide = kind == kExactToWide;
     const u64 k = word(at + 1, "the number of sources", 1, kMaxDigits / width);
-    const u64 m = word(at + 2, "the number of targets", 0, words_);
+    const u64 m = word(at + 2, "the number of targets", is_wide ? 2 : 0, is_wide ? 2 : words_);
     const u64 blocks = (k + kBlock - 1) / kBlock;
-    const u64 words = 3 + 3 * k + m + (is_exact ? k + blocks * k + k * k : 2 * k) + 3 * m + k * m;
+    const u64 words = 3 + 3 * k + m + (is_exact ? k + blocks * k + k * k : 2 * k) +
+                      (is_wide ? 4 + 2 * k : 3 * m + k * m);
     if (words > words_ - at) fail(at + 2, "the number of targets", "one whose tables follow");
     const Allowed columns{0};  // a task of columns has no scratch rows
     for (size_t i = 0; i < k; i++) read(at + 3 + i, columns);

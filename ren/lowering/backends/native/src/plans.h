@@ -11,6 +11,7 @@
 #include "conversions.h"
 #include "memory.h"
 #include "transforms.h"
+#include "two_limbs.h"
 
 namespace {
 
@@ -80,6 +81,37 @@ void dot(u32* to, size_t width, size_t terms, const Operand* a, const Operand* b
   }
 }
 
+// A step on residues of two limbs, one limb of the result: the low words, or the high ones. Which
+// is behind the modulus, then the sources. Returns its number of words.
+template <class V, class Source>
+size_t wide_step(const u32* at, u32* to, size_t width, const Source& source) {
+  const Pair<V> m = splat_pair<V>(at + 1);
+  const bool is_high = at[4];
+  const Operand low = source(at[5]), high = source(at[6]);
+  const auto limb = [&](const Pair<V>& x) { return is_high ? x.high : x.low; };
+  const auto negated = [&](const Pair<V>& x) { return lifted(Pair<V>{} - x, m); };
+  if (at[0] == kWideNeg) {
+    map<V>(to, width, [&](size_t c) { return limb(negated({low.at<V>(c), high.at<V>(c)})); });
+    return 7;
+  }
+  if (at[0] == kWideFlip) {
+    const Operand mask = source(at[7]);
+    map<V>(to, width, [&](size_t c) {
+      const Pair<V> x{low.at<V>(c), high.at<V>(c)};
+      const V flips = mask.at<V>(c);
+      return (limb(x) & ~flips) | (limb(negated(x)) & flips);
+    });
+    return 8;
+  }
+  const Operand b_low = source(at[7]), b_high = source(at[8]);
+  const bool is_sum = at[0] == kWideAdd;
+  map<V>(to, width, [&](size_t c) {
+    const Pair<V> a{low.at<V>(c), high.at<V>(c)}, b{b_low.at<V>(c), b_high.at<V>(c)};
+    return limb(lifted(is_sum ? a + b - m : a - b, m));
+  });
+  return 9;
+}
+
 // Elementwise steps on columns that stay in the L1 cache from one step to the next.
 template <class V>
 void group(const Frame& frame, const u32* code) {
@@ -147,6 +179,22 @@ void group(const Frame& frame, const u32* code) {
           at += 6;
           break;
         }
+        case kLiftFrom: {
+          const Operand b = source(at[5]);
+          const Montgomery<V> prime(q, q_inv);
+          const u32* const factors = at + 6;
+          map<V>(to, width, [&](size_t c) {
+            return lift_from<V>({a.at<V>(c), b.at<V>(c)}, factors, prime);
+          });
+          at += 11;
+          break;
+        }
+        case kWideAdd:
+        case kWideSub:
+        case kWideNeg:
+        case kWideFlip:
+          at += wide_step<V>(at, to, width, source);
+          break;
         default: {  // the number of terms, whether there is a sum to add to, it, and the factors
           const size_t terms = at[4];
           const u32* const sources = at + 7;
@@ -203,7 +251,7 @@ void run_rows(const Frame& frame, const u32* at) {
 // One base conversion, of the columns from c on.
 template <class V>
 void run_columns(const Frame& frame, const u32* code, size_t c, size_t width) {
-  const bool is_exact = code[0];
+  const bool is_exact = code[0] != kApproximate;
   const size_t k = code[1], m = code[2], blocks = (k + kBlock - 1) / kBlock;
   const u32 *const from = code + 3, *const to = from + k, *const d = to + m, *const d_inv = d + k;
   const u32* rest = d_inv + k;
@@ -213,6 +261,8 @@ void run_columns(const Frame& frame, const u32* code, size_t c, size_t width) {
     const u32 *const half = rest, *const own = half + k, *const cross = own + blocks * k;
     mixed_digits<V>({d, d_inv}, k, half, own, cross, source, width, digits);
     rest = cross + k * k;
+    if (code[0] == kExactToWide)
+      return wide_sums<V>(rest, k, digits, width, frame.row(to[0]) + c, frame.row(to[1]) + c);
   } else {
     own_digits<V>({d, d_inv}, k, rest, rest + k, source, width, digits);
     rest += 2 * k;
