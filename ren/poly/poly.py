@@ -24,7 +24,7 @@ from ren.lowering.devices.devices import TRACED, device_of, is_tracer, is_tracin
 from ren.lowering.devices.donation import check_not_donated
 from ren.lowering.devices.trace_inputs import trace_inputs, trace_token
 from ren.lowering.runtime.host_arrays import placed
-from ren.poly import checks, display, numpy_protocols, realization, serialization
+from ren.poly import checks, display, inverse, numpy_protocols, realization, serialization
 from ren.poly.checks import as_int, check_limbs, check_polys, check_ring, no_division, no_parts
 from ren.poly.distributions import draw
 from ren.poly.integers import (
@@ -414,6 +414,30 @@ class Poly:
             if bit == "1":
                 result = result * self
         return result
+
+    def inverse(self) -> Poly:
+        """The polynomial r with self * r = 1, in any ring; exact.
+
+        It takes values: outside of functions under `ren.jit` and of JAX transformations. A batch
+        has an inverse for each entry. Cost: 2 log2(n) products, as one program.
+
+        Raises:
+            RingError: there is none, modulo the modulus that is named.
+            TracedValueError: the values are not known yet.
+
+        Example:
+            >>> from ren.ring import RingSpec
+            >>> x = Poly([1, 1], RingSpec(n=4, moduli=7))
+            >>> (x.inverse() * x).tolist()
+            [1, 0, 0, 0]
+        """
+        if self._symbolic:
+            (value,) = inverse.inverses(np.array([self.node.arg.value], object), self.ring)
+            return from_node(const(value, self.ring, self.domain), symbolic=True)
+        inverse.check_known(self)
+        cofactor, constant = realize_polys(inverse.norm(self))
+        made = inverse.inverses(constant._integers()[..., 0], self.ring)
+        return cofactor * Poly(made[..., None], self.ring, self.device)
 
     __truediv__ = __rtruediv__ = __floordiv__ = __rfloordiv__ = __mod__ = __rmod__ = no_division
     __getitem__ = __iter__ = no_parts

@@ -11,12 +11,19 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from flint import fmpz, fmpz_mod_poly_ctx
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import ren
 from ren import Domain, Poly, RingSpec
-from ren.core.errors import DomainError, RingMismatchError, SerializationError
+from ren.core.errors import (
+    DomainError,
+    RingError,
+    RingMismatchError,
+    SerializationError,
+    TracedValueError,
+)
 from tests import oracle
 from tests.properties.cases import EXAMPLES, Case, assert_equals, assert_same_limbs
 from tests.properties.test_arithmetic import BINARY, check_binary, check_constants
@@ -123,6 +130,51 @@ def test_rescale(case: Case) -> None:
     for new in (old[1:], old[:-1], (*old[1:], 101)):
         ring = RingSpec(case.ring.n, new)
         assert_equals(p.rescale(new), ring, oracle.rescale(a, old, new))
+
+
+def has_inverse(a: list[int], ring: RingSpec) -> bool:
+    """Without a factor in common with X^n + 1, modulo the prime of each modulus."""
+    primes = [fmpz(m).factor()[0][0] for m in ring.moduli]
+    wrap = [1, *[0] * (ring.n - 1), 1]
+    return all(
+        fmpz_mod_poly_ctx(p)(a).gcd(fmpz_mod_poly_ctx(p)(wrap)).degree() == 0 for p in primes
+    )
+
+
+@over_rings(1, (SMALL[0], SMALL[3], NAMED["kyber"], RingSpec(4, (5, 49)), RingSpec(8, (17, 97))))
+def test_inverses(case: Case) -> None:
+    (p,), (a,) = case.polys(), case.reduced()
+    if not has_inverse(a, case.ring):
+        with pytest.raises(RingError, match="the inverse of a polynomial that has none"):
+            p.inverse()
+        return
+    inverse = p.inverse()
+    one = oracle.constant(1, case.ring.n, case.q)
+    assert oracle.mul(inverse.tolist(), a, case.q) == one
+    assert inverse.ring == case.ring
+
+
+@named
+def test_inverses_of_batches(name: str) -> None:
+    ring = NAMED[name]
+    p = Poly.uniform(ring, seed=b"s", batch=(2, 1))
+    for x in (p, p.to("python")):
+        assert (x.inverse() * x).tolist() == [[oracle.constant(1, ring.n, ring.q)]] * 2
+
+
+def test_an_inverse_takes_values() -> None:
+    ring = NAMED["kyber"]
+    p = drawn(ring, 1)
+    assert (Poly.const(3, ring).inverse() * 3).tolist() == oracle.constant(1, ring.n, ring.q)
+    assert Poly.const(3, ring).inverse().is_constant
+    assert ren.jit(lambda x: x * p.inverse())(p).tolist() == oracle.constant(1, ring.n, ring.q)
+    for transform in (ren.jit, jax.jit, jax.vmap):
+        with pytest.raises(TracedValueError, match="Take the inverse outside"):
+            transform(lambda x: x.inverse())(Poly.uniform(ring, batch=(2,)))
+    with pytest.raises(RingError, match=r"batch position \(1,\).*\nModulo 3329"):
+        Poly([[1], [0]], ring).inverse()
+    with pytest.raises(RingError, match="Modulo 25"):
+        Poly.const(10, RingSpec(4, (9, 25))).inverse()
 
 
 @over_rings(1)

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import ren
-from ren import Domain, RingSpec
+from ren import Domain, Poly, RingSpec
 from ren.lowering.backends.base import Unsupported
 from ren.lowering.backends.native import bytecode as code
 from ren.lowering.backends.native import library
@@ -110,6 +110,13 @@ def of_automorphisms(n: int) -> Recorded:
     return of_plan(plan(x.automorphism(3), x.automorphism(-1) * 2 + 1, y.rotate(1) + y))
 
 
+def of_general(n: int) -> Recorded:
+    """Steps on moduli of two limbs, beside one of one limb, and lifts from and to them."""
+    r = RingSpec(n, (3329, 2**61 - 1, 2**30 + 3))
+    x, y = Poly.uniform(r, seed=b"x"), Poly.uniform(r, seed=b"y")
+    return of_plan(plan(x * y - x, y.automorphism(3) + 5, -x))
+
+
 def of_stacked(n: int) -> Recorded:
     """Batch axes that are taken apart."""
     r = ring(n, 3)
@@ -145,7 +152,8 @@ def _native(p: Plan) -> Iterator[Recorded]:
 def small_plans() -> list[Recorded]:
     """One plan of each kind of step, small enough for thousands of runs."""
     made = [of_product(1024, (2,)), of_product(64), of_key_switch(256), of_automorphisms(1024)]
-    return [*made, of_automorphisms(8), of_stacked(1024), *of_numbers(1024)]
+    made += [of_automorphisms(8), of_stacked(1024), of_general(64)]
+    return [*made, *of_numbers(1024)]
 
 
 def all_calls() -> list[Recorded]:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import ren
-from ren import Domain, RingSpec
+from ren import Domain, Poly, RingSpec
 from ren.lowering.backends.native import limb_program as rows
 from ren.lowering.backends.native.bytecode import Form, NativeProgram, lowered
 from ren.lowering.backends.xla import jax_executable
@@ -61,6 +61,18 @@ def test_rotations(k):
 def test_coefficients_that_move_and_change_their_sign(n):
     x = poly(0, ring(n, 2))
     assert_one_call(plan(x.automorphism(3), x.automorphism(-1) * 2 + 1, x - 5))
+
+
+@pytest.mark.parametrize("n", [4, 32, 2048])
+@pytest.mark.parametrize(
+    "moduli", [(2**61 - 1,), (2**30 + 3, 7), (2**30 - 35, 3**38, 11, 2**60 - 93)]
+)
+def test_moduli_of_two_limbs(n, moduli):
+    r = RingSpec(n, moduli)
+    x, y = Poly.uniform(r, seed=b"x", batch=(3,)), Poly.uniform(r, seed=b"y")
+    ends = Poly(([0, 1, r.q - 1, r.q // 2, r.q // 2 + 1, r.q - 2] * n)[:n], r)
+    whole = ends.to_ring(RingSpec(n, (*moduli, 101)))
+    assert_one_call(plan(x * y - y * 3, -x + y.automorphism(5), ends * ends - ends, whole * 7))
 
 
 def test_what_the_code_has_no_name_for_is_left_to_xla(monkeypatch):

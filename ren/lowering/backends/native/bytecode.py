@@ -51,8 +51,11 @@ LEAST_N = 4  # of the transforms that it calls
 MOST_KEPT = 1 << 29  # bytes between phases; a larger graph is cut, and its parts hold less
 _MOST_BUFFERS, _MAX_DIGITS = 4000, 1 << 9
 _COLUMNS, _DIGITS = 512, 1 << 13  # of a conversion's task: columns, and digits at a time
-_STEPS = {"copy": 0, "add": 1, "sub": 2, "neg": 3, "dot": 4, "mask": 5, "flip": 6,
-          "lift_from": 7, "wide_add": 8, "wide_sub": 9, "wide_neg": 10, "wide_flip": 11}  # fmt: skip
+_ELEMENTWISE = (
+    "copy", "add", "sub", "neg", "dot", "mask", "flip",
+    "lift_from", "wide_add", "wide_sub", "wide_neg", "wide_flip",
+)  # fmt: skip
+_STEPS = {step: i for i, step in enumerate(_ELEMENTWISE)}
 _WITH_TABLE = frozenset({"permute", "mask", "flip", "wide_flip"})
 _CONVERSIONS = {"convert": 0, "lift": 1, "lift_to_wide": 2}
 _END, _NTT, _INTT, _PERMUTE, _GROUP = range(5)
