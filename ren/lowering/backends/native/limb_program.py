@@ -189,9 +189,9 @@ class Row(NamedTuple):
 
     Attributes:
         step: "input", "constant", "converted", "ntt", "intt", "permute". Or one of single residues:
-            "add", "sub", "neg", "dot" (sum of products), "mask", "flip" (negated under a mask),
-            "lift_from" (the centred lift of a modulus of two limbs), "wide_add", "wide_sub",
-            "wide_neg", "wide_flip" (one of the two limbs of a residue).
+            "add", "sub", "neg", "dot" (sum of products), "mask", "flip" (negated under a mask). Of
+            a modulus of two limbs: "lift_from", its centred lift; "wide_add", "wide_sub",
+            "wide_neg" and "wide_flip", one limb of the residue.
         given: of an input its number and the row of it; of a constant its value in Montgomery form.
             Of a converted row the number of the conversion and of the target. Of a permutation and
             a mask its table; of a flip the modulus and the table; else the modulus. Of "lift_from"
