@@ -195,7 +195,8 @@ def no_division(*_: Any) -> NoReturn:
     raise OperandError(
         f"{user_line()} divides by or into a polynomial.",
         "Inverses in Z_q[X]/(X^n + 1) need not exist.",
-        "x * y.inverse() divides where y has an inverse; x.rescale(moduli) divides and rounds.",
+        "x * y.inverse() divides where y has an inverse, x * pow(c, -1, x.ring.q) by a constant; "
+        "x.rescale(moduli) divides and rounds.",
     )
 
 
