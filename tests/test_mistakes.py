@@ -83,8 +83,10 @@ a polynomial times a float | CoefficientTypeError | poly * float; Poly(coefficie
     p * 0.5
 a fractional power of a polynomial | CoefficientTypeError | power 0.5; integers
     p ** 0.5
-a polynomial is divided | OperandError | divides; rescale; pow(c, -1, x.ring.q)
+a polynomial is divided | OperandError | divides; round_div; pow(c, -1, x.ring.q)
     p // 2
+an entry beyond a batch | BatchIndexError | entry 2; -2 to 1; in that range
+    Poly([[1] * 8] * 2, ring)[2]
 a coefficient is read | OperandError | coefficients; x.tolist()
     p[0]
 coefficients one by one | OperandError | coefficients; x.tolist()

@@ -26,6 +26,7 @@ RIGHT = {
     "np.multiply(p, q)": "p * q",
     "np.multiply(3, p)": "p * 3",
     "np.power(p, 3)": "p**3",
+    "np.mod(p, 3)": "p % 3",
     "np.negative(p)": "-p",
     "np.positive(p)": "p",
     "p + np.int64(16)": "p + 16",
@@ -74,7 +75,7 @@ np.array(p); np.array([p, q]); np.asarray(p); np.asarray([p, q]); np.array([[p],
 np.asarray((1, p)); np.stack(([p], [q])); np.ma.array([p]); np.full(2, p)
 np.array([1, 2]) * p; p * np.array([1, 2]); a + p; p - a; np.zeros(2) + p; polys + p
 np.array([1, 2]) @ p; a.dot([p, q]); np.float64(1) + p; p * np.float32(2); np.bool_(True) + p
-np.mod(p, 17); np.floor_divide(p, 2); np.divide(p, 2); np.remainder([p], 17); np.divmod(p, 2)
+np.mod(17, p); np.floor_divide(p, 2); np.divide(p, 2); np.fmod(p, 3); np.divmod(p, 2)
 np.gcd(p, 2); np.bitwise_and(p, 1); np.left_shift(p, 1); np.sin(p); np.fft.fft(p); np.fft.fft([p])
 np.linalg.norm(p); np.linalg.norm([p]); np.diff(p); np.diff([p, q]); np.trapezoid([p, q])
 np.cross([p, p, p], [q, q, q]); np.trace([p]); np.clip(p, 0, 5); np.max([p, q]); np.sort(p)

@@ -57,6 +57,10 @@ class DomainError(RenError, ValueError):
     """An operation on a polynomial in the wrong domain or shape."""
 
 
+class BatchIndexError(DomainError, IndexError):
+    """An index beyond a batch axis."""
+
+
 class DeviceError(RenError, ValueError):
     """Polynomials on several devices, or a device that is not there."""
 

@@ -11,7 +11,16 @@ import attrs
 from ren.core.errors import DomainError, RingMismatchError
 from ren.core.numtheory import centered
 from ren.core.ring import Domain, RingSpec, is_subset
-from ren.core.spec import ConstArg, ModUpArg, PartArg, RingArg, Spec, StackArg, Work
+from ren.core.spec import (
+    ConstArg,
+    DivideArg,
+    ModUpArg,
+    PartArg,
+    RingArg,
+    Spec,
+    StackArg,
+    Work,
+)
 
 Specs = tuple[Spec, ...]
 Infer = Callable[[Specs, Any], Spec | None]
@@ -212,6 +221,12 @@ def infer_base_change(src: Specs, arg: RingArg) -> Spec:
     return Spec(over(src[0], arg.ring, "base conversion").ring, Domain.COEFF, src[0].batch)
 
 
+def infer_divide(src: Specs, arg: DivideArg) -> Spec:
+    """The target ring; digits along a new first batch axis."""
+    made = infer_base_change(src, RingArg(arg.ring))
+    return attrs.evolve(made, batch=(arg.count, *made.batch)) if arg.count else made
+
+
 def infer_join(src: Specs, arg: RingArg) -> Spec:
     parts = [m for s in src for m in s.ring.moduli]
     if sorted(parts) != sorted(arg.ring.moduli):
@@ -301,6 +316,12 @@ def convert_work(src: Specs, spec: Spec) -> Work:
     """Each of k source limbs is scaled once and multiplied into each of m target limbs."""
     k, m = src[0].ring.limbs, spec.ring.limbs
     return Work(multiply_adds=k * (m + 1) * spec.ring.n * math.prod(spec.batch))
+
+
+def divide_work(src: Specs, spec: Spec) -> Work:
+    """Words of 16 bits of k residues, multiplied by as many for each of three products."""
+    words = 2 * src[0].ring.limbs
+    return Work(multiply_adds=3 * words * words * spec.ring.n * math.prod(spec.batch))
 
 
 def lift_work(src: Specs, spec: Spec) -> Work:

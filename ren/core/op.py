@@ -120,6 +120,10 @@ CONVERT = Op(
     "CONVERT", 1, RingArg, rules.infer_base_change, Kind.TRANSFORM,
     wants=Domain.COEFF, fold=rules.converted, work=rules.convert_work,
 )  # fmt: skip
+DIVIDE = Op(
+    "DIVIDE", 1, args.DivideArg, rules.infer_divide, Kind.TRANSFORM,
+    wants=Domain.COEFF, work=rules.divide_work,
+)  # fmt: skip
 JOIN = Op("JOIN", None, RingArg, rules.infer_join, Kind.TRANSFORM)
 STACK = Op("STACK", None, args.StackArg, rules.infer_stack, Kind.TRANSFORM)
 PART = Op("PART", 1, args.PartArg, rules.infer_part, Kind.TRANSFORM)

@@ -147,6 +147,25 @@ class BoundArg:
 
 
 @attrs.frozen
+class DivideArg:
+    """Quotients, remainders or digits of each coefficient c, as an integer in [0, q).
+
+    With y = times c + plus, and below more where c > q / 2: "quotient" is floor(y / by) - minus,
+    "remainder" is y mod by - minus. "digits" are the `count` lowest digits of y >= 0 in base `by`,
+    each minus `minus`, along a new first batch axis. `times` and `by` are positive.
+    """
+
+    kind: str
+    ring: RingSpec
+    by: int
+    times: int = 1
+    plus: int = 0
+    below: int = 0
+    minus: int = 0
+    count: int = 0
+
+
+@attrs.frozen
 class RotateArg:
     """Steps of X -> X^(5^k)."""
 

@@ -191,19 +191,10 @@ def check_movable(source: Any, target: Any) -> None:
 
 
 def no_division(*_: Any) -> NoReturn:
-    """The operators `/`, `//` and `%` of a polynomial."""
+    """The operators `/` and `//` of a polynomial."""
     raise OperandError(
         f"{user_line()} divides by or into a polynomial.",
         "Inverses in Z_q[X]/(X^n + 1) need not exist.",
         "x * y.inverse() divides where y has an inverse, x * pow(c, -1, x.ring.q) by a constant; "
-        "x.rescale(moduli) divides and rounds.",
-    )
-
-
-def no_parts(*_: Any) -> NoReturn:
-    """The operators `x[i]` and `iter(x)` of a polynomial."""
-    raise OperandError(
-        f"{user_line()} reads coefficients of a polynomial one by one.",
-        "It is a program: its coefficients are there once it has run.",
-        "Write x.tolist(), or x.limbs for the array of residues.",
+        "x.round_div(1, c) divides and rounds.",
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any, NoReturn
 
@@ -24,8 +24,16 @@ from ren.lowering.devices.devices import TRACED, device_of, is_tracer, is_tracin
 from ren.lowering.devices.donation import check_not_donated
 from ren.lowering.devices.trace_inputs import trace_inputs, trace_token
 from ren.lowering.runtime.host_arrays import placed
-from ren.poly import checks, display, inverse, numpy_protocols, realization, serialization
-from ren.poly.checks import as_int, check_limbs, check_polys, check_ring, no_division, no_parts
+from ren.poly import (
+    checks,
+    display,
+    integer_parts,
+    inverse,
+    numpy_protocols,
+    realization,
+    serialization,
+)
+from ren.poly.checks import as_int, check_limbs, check_polys, check_ring, no_division
 from ren.poly.distributions import draw
 from ren.poly.integers import (
     as_coefficients,
@@ -439,8 +447,141 @@ class Poly:
         made = inverse.inverses(constant._integers()[..., 0], self.ring)
         return cofactor * Poly(made[..., None], self.ring, self.device)
 
-    __truediv__ = __rtruediv__ = __floordiv__ = __rfloordiv__ = __mod__ = __rmod__ = no_division
-    __getitem__ = __iter__ = no_parts
+    __truediv__ = __rtruediv__ = __floordiv__ = __rfloordiv__ = __rmod__ = no_division
+
+    # ---------------------------------------------------------------- coefficients as integers
+
+    def __mod__(self, t: int) -> Poly:
+        return self.mod(t)
+
+    def mod(self, t: int, centered: bool = False) -> Poly:
+        """Each coefficient mod t as an integer: of [0, q) in [0, t); centred, in (-t/2, t/2].
+
+        Args:
+            t: 1 or more, of any size.
+            centered: whether coefficients are taken in (-q/2, q/2], and results centred too.
+
+        Returns:
+            A polynomial of the same ring, coefficient domain. `p % t` is `p.mod(t)`.
+
+        Example:
+            >>> from ren.ring import RingSpec
+            >>> x = Poly([16, 5, -1, 0], RingSpec(n=4, moduli=(17,)))
+            >>> (x % 3).tolist(), x.mod(3, centered=True).tolist(centered=True)
+            ([1, 2, 1, 0], [-1, -1, -1, 0])
+        """
+        return from_node(integer_parts.remainder(self.intt().node, t, centered))
+
+    def round_div(self, a: int, b: int, ring: RingSpec | None = None) -> Poly:
+        """round(a c / b) for each centred coefficient c in (-q/2, q/2], exactly; ties go up.
+
+        Args:
+            a, b: integers of any size and sign, b not 0.
+            ring: of the result, of the same degree; the own one by default.
+
+        Returns:
+            A polynomial over `ring`, coefficient domain.
+
+        Example:
+            >>> from ren.ring import RingSpec
+            >>> x = Poly([40, -3, 2, 1], RingSpec(n=4, moduli=(17, 97)))
+            >>> x.round_div(1, 2).tolist(centered=True)
+            [20, -1, 1, 1]
+        """
+        target = self.ring if ring is None else ring
+        check_ring(target)
+        return from_node(integer_parts.rounded_quotient(self.intt().node, a, b, target))
+
+    def digits(self, base: int, centered: bool = False) -> Poly:
+        """The digits of each coefficient: sum_i digits[i] base^i = p, as integers and in the ring.
+
+        Args:
+            base: 2 or more; 3 or more where centred.
+            centered: digits in [-(base // 2), base - base // 2) of the coefficient in (-q/2, q/2];
+                else digits in [0, base) of the one in [0, q).
+
+        Returns:
+            A batch of polynomials, along a new first axis: `uint32[count, *batch, limb, n]`. The
+            lowest digits come first, and there are as many as q needs. Coefficient domain.
+
+        Reference: Gentry, Sahai, Waters, "Homomorphic encryption from learning with errors" (2013).
+
+        Example:
+            >>> from ren.ring import RingSpec
+            >>> x = Poly([13, 6, 0, 1], RingSpec(n=4, moduli=(17,)))
+            >>> x.digits(4).tolist()
+            [[1, 2, 0, 1], [3, 1, 0, 0], [0, 0, 0, 0]]
+        """
+        return from_node(integer_parts.digits(self.intt().node, base, centered))
+
+    @staticmethod
+    def gadget(base: int, ring: RingSpec, centered: bool = False) -> Poly:
+        """The constants base^i of `ring` along a batch axis, one for each of `digits`.
+
+        `base` and `centered` are those of `digits`: then sum_i digits[i] gadget[i] = p.
+        """
+        check_ring(ring)
+        return from_node(integer_parts.gadget(base, ring, centered))
+
+    def gadget_product(self, rows: Poly, base: int, centered: bool = False) -> Poly:
+        """sum_i digits[i] rows[i], the digits in a base: p times s, where rows[i] is base^i s.
+
+        Keys are such rows, with small errors. The errors grow by about the base. Those of a product
+        with p itself would grow by about q.
+
+        Args:
+            rows: a batch, with one entry for each digit along its first axis.
+            base, centered: as in `digits`.
+        """
+        right = rows.node if isinstance(rows, Poly) else None
+        made = integer_parts.gadget_product(self.intt().node, right, base, centered)
+        return from_node(made)
+
+    def shift(self, k: int) -> Poly:
+        """The product with X^k, for k of any sign: X^n = -1. Keeps the domain.
+
+        Example:
+            >>> from ren.ring import RingSpec
+            >>> Poly([1, 2, 3, 4], RingSpec(n=4, moduli=(17,))).shift(1).tolist(centered=True)
+            [-4, 1, 2, 3]
+        """
+        n = self.ring.n
+        turns, place = divmod(as_int(k), n)
+        if place == 0:
+            return -self if turns % 2 else self
+        power = np.zeros(n, np.int64)
+        power[place] = -1 if turns % 2 else 1
+        made = self * Poly(power, self.ring, "python" if self.device == "python" else None)
+        return made if self.domain is Domain.NTT else made.intt()
+
+    def norm(self) -> Any:
+        """The largest absolute value of a centred coefficient: a Python int; of a batch, an array.
+
+        The infinity norm of the coefficients in (-q/2, q/2]; realizes.
+        """
+        return np.abs(self._integers(center=True)).max(axis=-1)
+
+    def evaluate(self, x: int) -> Any:
+        """sum_i c_i x^i mod q for an integer x: a Python int; of a batch, an array; realizes.
+
+        Products of polynomials have products as values where x^n = -1 mod q.
+        """
+        x, q, value = as_int(x), self.ring.q, 0
+        for c in np.moveaxis(self.coefficients(), -1, 0)[::-1]:
+            value = (value * x + c) % q
+        return value
+
+    # ---------------------------------------------------------------- batch axes
+
+    def __getitem__(self, index: Any) -> Poly:
+        """Entries of batch axes, by integers, slices and `...`, as in NumPy; never coefficients."""
+        return from_node(integer_parts.item(self.node, index))
+
+    def __len__(self) -> int:
+        return integer_parts.count_of(self.node)
+
+    def __iter__(self) -> Iterator[Poly]:
+        return (self[i] for i in range(len(self)))
 
     def _binary(self, op: Op, other: Any, symbol: str, reflected: bool = False) -> Poly:
         is_poly = isinstance(other, Poly)

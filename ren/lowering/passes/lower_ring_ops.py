@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import math
 
+import attrs
+
 from ren.core import op as ops
 from ren.core.node import Node, const, make
 from ren.core.op import Op
 from ren.core.rewrite import Table, rewrite, to_domain
-from ren.core.ring import Domain, RingSpec, difference, intersection
+from ren.core.ring import Domain, RingSpec, basis_over, difference, intersection
 from ren.core.spec import AutomorphismArg, RingArg
 
 
@@ -120,7 +122,26 @@ def divided(x: Node, dropped: tuple[int, ...]) -> Node:
     return scaled(x, pow(math.prod(dropped), -1, ring.q))
 
 
+def _narrowed_divide(node: Node) -> Node | None:
+    """A division from or to wide moduli, through NTT primes that hold all integers in it."""
+    (x,), arg = node.src, node.arg
+    q, n = x.spec.ring.q, x.spec.ring.n
+    if x.spec.ring.has_wide:  # a c above q/2 is lifted to c - q, which the primes hold as c - q + Q
+        basis = basis_over(n, q)
+        below = arg.below + arg.times * (q - basis.q)
+        x = make(ops.LIFT, (x,), RingArg(basis))
+        return make(ops.DIVIDE, (x,), attrs.evolve(arg, below=below))
+    if not arg.ring.has_wide:
+        return None
+    largest = arg.times * q + abs(arg.plus) + abs(arg.below)
+    largest = largest // arg.by if arg.kind == "quotient" else arg.by
+    basis = basis_over(n, 2 * (largest + abs(arg.minus) + 1))
+    found = make(ops.DIVIDE, (x,), attrs.evolve(arg, ring=basis))
+    return make(ops.LIFT, (found,), RingArg(arg.ring))
+
+
 RULES: Table = {
+    "DIVIDE": (_narrowed_divide,),
     "BOUNDED": (lambda node: node.src[0],),
     "ROTATE": (_lower_rotate,),
     "TO_RING": (_lower_to_ring,),

@@ -17,7 +17,15 @@ import numpy as np
 
 from ren.core.node import Node
 from ren.core.ring import Domain, limb_positions, limbs_by_modulus, width
-from ren.lowering.kernels import convert, integers, ntt, substitution, tables, wide_moduli
+from ren.lowering.kernels import (
+    convert,
+    division,
+    integers,
+    ntt,
+    substitution,
+    tables,
+    wide_moduli,
+)
 
 Arrays = tuple[Any, ...]
 
@@ -54,6 +62,7 @@ _BUILDERS: dict[str, Callable[..., tuple[np.ndarray, ...]]] = {
     "lift": convert.lift_tables,
     "lift_to_wide": wide_moduli.lift_to_wide_tables,
     "lift_from_wide": wide_moduli.lift_from_wide_tables,
+    "divide": division.division_tables,
     "residues": integers.residue_tables,
     "floats": integers.float_tables,
     "coefficient_permutation": substitution.coefficient_permutation,
@@ -178,6 +187,12 @@ def _base_tables(node: Node) -> tuple[Table, ...]:
     return (Table(node.op.name.lower(), (_moduli(node.src[0]), _moduli(node))),)
 
 
+def _divide_tables(node: Node) -> tuple[Table, ...]:
+    a = node.arg
+    rest = (a.kind, a.times, a.plus, a.below, a.by, a.minus)
+    return (Table("divide", (_moduli(node.src[0]), _moduli(node), *rest)),)
+
+
 def _load_structure(node: Node) -> Hashable:
     """Runs of limbs, or None for all of them in order; and whether positions are permuted."""
     array, index = node.src
@@ -228,6 +243,9 @@ INSTRUCTIONS: dict[str, Rules] = {
     "INTT": Rules(tables=_ntt_tables),
     "CONVERT": Rules(tables=_base_tables),
     "LIFT": Rules(_lift_structure, _lift_tables),
+    "DIVIDE": Rules(
+        lambda node: (node.arg.kind, node.arg.count, node.arg.below != 0), _divide_tables
+    ),
     "PERMUTE": Rules(tables=_permutation),
     "FLIP": Rules(_widths, lambda node: (*_permutation(node), *_modulus(node))),
     "EMBED": Rules(_embed_structure, _embed_tables),

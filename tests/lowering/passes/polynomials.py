@@ -72,11 +72,27 @@ MEANINGS: dict[str, Callable[[Node, int, Rows], list[int]]] = {
     "EMBED": lambda node, q, rows: oracle.embed(rows[0], node.spec.ring.n),
 }
 
+
+def _divide(node: Node, x: np.ndarray) -> np.ndarray:
+    arg, have, q = node.arg, math.prod(_sources(node)[0]), math.prod(node.spec.ring.moduli)
+
+    def integer(c: int) -> int:
+        return arg.times * c + arg.plus + (arg.below if c > have // 2 else 0)
+
+    y = np.asarray(np.frompyfunc(integer, 1, 1)(x))
+    if arg.kind == "digits":
+        found = np.stack([y // arg.by**i % arg.by for i in range(arg.count)])
+    else:
+        found = y // arg.by if arg.kind == "quotient" else y % arg.by
+    return (found - arg.minus) % q
+
+
 # What changes the batch axes.
 OF_BATCHES: dict[str, Callable[..., np.ndarray]] = {
     "STACK": lambda node, *sources: np.stack(
         np.broadcast_arrays(*sources), axis=-2 if node.arg.axis else 0
     ),
+    "DIVIDE": _divide,
     "PART": lambda node, x: x[..., node.arg.index, :] if node.arg.axis else x[node.arg.index],
 }
 

@@ -26,6 +26,7 @@ from ren.core.spec import (
     BoundArg,
     ConstArg,
     CopyArg,
+    DivideArg,
     ModUpArg,
     NoArg,
     PartArg,
@@ -119,9 +120,26 @@ def _part_arg(d: _Drawing, op: Op, src: Sequence[Node]) -> PartArg:
     return PartArg(d.rng.randrange((src[0].spec.batch or (1,))[axis]), axis)
 
 
+def _divide_arg(d: _Drawing, op: Op, src: Sequence[Node]) -> DivideArg:
+    """Centred or not; digits are those of an integer that is not negative."""
+    kind, ring, q = (
+        d.rng.choice(("quotient", "remainder", "digits")),
+        d.ring(d.primes),
+        src[0].spec.ring.q,
+    )
+    by = d.rng.choice((1, 2, 7, q, 2 * q + 1, d.rng.randrange(1, MOST_VALUE)))
+    if kind == "digits":
+        plus, minus = d.rng.choice((0, d.rng.randrange(MOST_VALUE))), d.rng.randrange(3)
+        return DivideArg(kind, ring, by + 1, 1, plus, 0, minus, d.rng.randint(1, 3))
+    times = d.rng.choice((1, 2, 2 * q, d.rng.randrange(1, MOST_VALUE)))
+    plus, below = d.rng.randrange(-MOST_VALUE, MOST_VALUE), d.rng.choice((0, -times * q))
+    return DivideArg(kind, ring, by, times, plus, below, d.rng.randrange(-3, 3))
+
+
 ARGUMENTS: dict[Any, Callable[[_Drawing, Op, Sequence[Node]], Any]] = {
     NoArg: lambda d, op, src: NoArg(),
     PartArg: _part_arg,
+    DivideArg: _divide_arg,
     StackArg: lambda d, op, src: StackArg(d.rng.choice((0, -1))),
     RingArg: _ring_arg,
     ModUpArg: _mod_up_arg,

@@ -203,4 +203,7 @@ STEPS: dict[str, Step] = {
 BATCH_STEPS: dict[str, Callable[[Instr, Sequence[Batch]], Batch]] = {"STACK": _stack, "PART": _part}
 INDICES = frozenset({"GIDX", "INDEX"})  # a part of the LOAD that reads them
 # Ops without limb rows, with the reason; a plan that holds one runs as XLA kernels.
-ABSENT: dict[str, str] = {"EMBED": "rows of a call have one length"}
+ABSENT: dict[str, str] = {
+    "EMBED": "rows of a call have one length",
+    "DIVIDE": "its integers are longer than the words of a row",
+}

@@ -197,16 +197,26 @@ def lift(x: np.ndarray, source_moduli: Moduli, target_moduli: Moduli) -> np.ndar
 
 def _lift_wide(x: np.ndarray, source_moduli: Moduli, target_moduli: Moduli) -> np.ndarray:
     # The same for moduli up to 2^61, with Python's integers.
-    values, product = _joined(x, source_moduli).astype(object), math.prod(source_moduli)
+    product = math.prod(source_moduli)
+    half = product // 2
+    return of_integers((integers(x, source_moduli) + half) % product - half, target_moduli)
+
+
+def integers(x: np.ndarray, moduli: Moduli) -> np.ndarray:
+    """The integers in [0, Q) of residues: Python's, [*batch, n]."""
+    values, product = _joined(x, moduli).astype(object), math.prod(moduli)
     total: Any = 0
-    for i, d in enumerate(source_moduli):
+    for i, d in enumerate(moduli):
         rest = product // d
         form = 1 if d >> 30 else pow(_R, -1, d)
         total = total + values[..., i, :] * (form * pow(rest, -1, d) % d) * rest
-    half = product // 2
-    centred = (total + half) % product - half
-    rows = [centred % b if b >> 30 else centred * _R % b for b in target_moduli]
-    return _split(np.stack(rows, axis=-2).astype(np.uint64), target_moduli)
+    return total % product
+
+
+def of_integers(values: np.ndarray, moduli: Moduli) -> np.ndarray:
+    """The residues of Python's integers [*batch, n]: uint32[*batch, limb, n]."""
+    rows = [values % q if q >> 30 else values * _R % q for q in moduli]
+    return _split(np.stack(rows, axis=-2).astype(np.uint64), moduli)
 
 
 def constant(value: int, moduli: Moduli) -> np.ndarray:

@@ -81,6 +81,22 @@ def _part(node: Node, x: np.ndarray) -> np.ndarray:
     return np.take(x, node.arg.index, axis=-3 if node.arg.axis else 0)
 
 
+# ------------------------------------------------------------------- integers
+
+
+def _divide(node: Node, x: np.ndarray) -> np.ndarray:
+    """With Python's integers."""
+    arg, source = node.arg, node.src[0].spec.ring
+    c = exact.integers(x, source.moduli)
+    is_above = (c > source.q // 2).astype(object)
+    y = arg.times * c + arg.plus + is_above * arg.below
+    if arg.kind == "digits":
+        found = np.stack([y // arg.by**i % arg.by for i in range(arg.count)])
+    else:
+        found = y // arg.by if arg.kind == "quotient" else y % arg.by
+    return exact.of_integers(found - arg.minus, _moduli(node))
+
+
 # ------------------------------------------------------------------- degrees
 
 
@@ -147,6 +163,7 @@ REFERENCE: dict[str, Callable[..., Any]] = {
     "INTT": lambda node, x: exact.intt(x, _moduli(node)),
     "CONVERT": lambda node, x: exact.convert(x, _moduli(node.src[0]), _moduli(node)),
     "LIFT": lambda node, x: exact.lift(x, _moduli(node.src[0]), _moduli(node)),
+    "DIVIDE": _divide,
     "PERMUTE": lambda node, x: _moved(node, x, node.arg.g),
     "FLIP": _flip,
     "EMBED": _embed,

@@ -11,7 +11,7 @@ from typing import Any
 
 import jax.numpy as jnp
 
-from ren.lowering.kernels import convert, modular, ntt, substitution, wide_moduli
+from ren.lowering.kernels import convert, division, modular, ntt, substitution, wide_moduli
 from ren.lowering.kernels.limb_groups import Parts, limbs
 from ren.lowering.program.instructions import Arrays
 
@@ -42,6 +42,11 @@ _LIFTS = {None: convert.lift, "from": wide_moduli.lift_from_wide, "to": wide_mod
 
 def _lift(instr: Any, t: list[Arrays], x: Any) -> Any:
     return _LIFTS[instr.structure](x, *t[0])
+
+
+def _divide(instr: Any, t: list[Arrays], x: Any) -> Any:
+    kind, count, has_below = instr.structure
+    return division.divided(x, kind, count, has_below, t[0])
 
 
 def _at_zero(instr: Any, t: list[Arrays], x: Any) -> Any:
@@ -110,6 +115,7 @@ EMIT: dict[str, Callable[..., Any]] = {
     "INTT": lambda instr, t, x: ntt.intt(x, *t[0]),
     "CONVERT": lambda instr, t, x: convert.convert(x, *t[0]),
     "LIFT": _lift,
+    "DIVIDE": _divide,
     "PERMUTE": lambda instr, t, x: substitution.permute_evaluations(x, t[0][0]),
     "FLIP": _flip,
     "EMBED": _embed,
