@@ -14,7 +14,8 @@ import ren
 from ren.core.node import toposort
 from ren.core.op import MODDOWN, RESCALE
 from ren.schemes import ckks
-from ren.schemes.ckks.arithmetic.scaled import SCALED, is_view, lowered, scale_above, settled
+from ren.schemes.ckks.arithmetic.evolve import is_view
+from ren.schemes.ckks.arithmetic.scaled import SCALED, lowered, scale_above, settled
 from ren.schemes.ckks.functions.basis import Basis
 from ren.schemes.ckks.functions.paterson_stockmeyer import Schedule, schedule
 
@@ -94,6 +95,24 @@ def test_a_constant_brings_a_term_to_the_scale_of_its_sum(mixed, slots):
     z = settled(SCALED.multiply_onto(x, 0.3, above))
     assert z.own_scale is None and z.scale == params.scale(1)
     assert error(z, 0.3 * values) <= z.estimate.error_bound
+
+
+# ------------------------------------------------------------------- sums of users
+
+
+@pytest.mark.parametrize("level", [2, 3, 4, 5])
+@pytest.mark.usefixtures("interpreted")
+def test_addends_from_above_take_no_rescale_where_they_are_views(single, mixed, slots, level):
+    for ctx in (single, mixed):
+        a, b, c = (slots(ctx.slots, seed) for seed in range(3))
+        x, y = (ctx.encrypt(v, bound=1.0, level=2) for v in (a, b))
+        higher = ctx.encrypt(c, bound=1.0, level=level), ctx.encode(c, level=level)
+        for addend, components in zip(higher, (2, 1), strict=True):
+            z = x * y + addend
+            rescales = 0 if is_view(ctx.params, level, 2) else components
+            assert counts(z)[RESCALE] == 2 + rescales  # two of the product
+            assert z.level == 1 and error(z, a * b + c) <= z.estimate.error_bound
+            assert error(z - addend, a * b) < 4 * z.estimate.error_bound
 
 
 # ------------------------------------------------------------------- polynomials

@@ -30,6 +30,7 @@ from ren.schemes.ckks.arithmetic.evolve import (
     evolve,
     fills_slots,
     in_span,
+    is_view,
     need_level,
     need_normal_form,
 )
@@ -247,14 +248,20 @@ multiply, multiply_scalar = AUTOMATIC.multiply, AUTOMATIC.multiply_scalar
 def _lowered(x: Operand, level: int, is_pending: bool) -> LazySum:
     """`x` from above `level` taken down to it, to be added to what is pending there or not.
 
-    It meets what is pending one level above, at degree 2. It is raised by round(s_(level+1)), with
-    a relative error of 2^-(scale_bits + 1), as in going down, but without a rescale's transforms.
+    It meets what is pending one level above, at s_(level+1)^2. There an integer multiple of it has
+    that scale, with a relative error of 2^-(scale_bits + 1) as in going down. So no rescale is
+    needed where the ring there is a part of its own.
     """
-    polys = (x.poly,) if isinstance(x, Plaintext) else x.polys
-    polys, noise = dropped(x, polys, level + is_pending)
+    polys, params = (x.poly,) if isinstance(x, Plaintext) else x.polys, x.params
     if not is_pending:
+        polys, noise = dropped(x, polys, level)
         return LazySum(base=polys, noise=noise)
-    factor = round(x.params.scale(level + 1))
+    above, scale, noise = level + 1, x.scale, x.noise
+    if is_view(params, x.level, above):
+        polys = tuple(p.to_ring(params.ring(above)) for p in polys)
+    else:
+        (polys, noise), scale = dropped(x, polys, above), params.scale(above)
+    factor = round(params.scale(above) ** 2 / scale)
     noise = noises.with_relative(noise, 0.5 / factor)
     return LazySum(tuple(p * factor for p in polys), noise=noise)
 

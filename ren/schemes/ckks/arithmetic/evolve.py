@@ -173,6 +173,12 @@ def settle(x: CiphertextT) -> CiphertextT:
 
 
 @lru_cache(maxsize=1 << 10)
+def is_view(params: Parameters, level: int, target: int) -> bool:
+    """Whether a drop from one level to another leaves out limbs and makes none."""
+    return set(params.ring(target).moduli) <= set(params.ring(level).moduli)
+
+
+@lru_cache(maxsize=1 << 10)
 def drop_factor(params: Parameters, level: int, target: int) -> int:
     """round(s_j Q_i / (s_i Q_j)): what takes scale s_i to s_j once Q_i / Q_j is divided away.
 

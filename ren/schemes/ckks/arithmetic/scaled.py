@@ -20,7 +20,7 @@ import attrs
 import numpy as np
 from numpy.typing import NDArray
 
-from ren.schemes.ckks.arithmetic.evolve import in_span
+from ren.schemes.ckks.arithmetic.evolve import in_span, is_view
 from ren.schemes.ckks.arithmetic.lazy_product import LazySum, pending_of
 from ren.schemes.ckks.arithmetic.manual import (
     Manual,
@@ -78,11 +78,6 @@ def _of_slots(x: CiphertextData, values: NDArray, scale: Fraction) -> tuple[Lazy
     if x.layout.length is None and batch_of(x):  # a number of each batch, in all slots
         layout = attrs.evolve(x.layout, is_complex=layout.is_complex)
     return terms, layout
-
-
-def is_view(params: Parameters, level: int, target: int) -> bool:
-    """Whether a drop from one level to another leaves out limbs and makes none."""
-    return set(params.ring(target).moduli) <= set(params.ring(level).moduli)
 
 
 @operation("drop_to()", lambda x, level: x)

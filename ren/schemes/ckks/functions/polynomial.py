@@ -15,10 +15,10 @@ from numpy.typing import ArrayLike, NDArray
 from ren.core.errors import ParameterError
 from ren.schemes.ckks.arithmetic.argument_checks import check_ciphertext
 from ren.schemes.ckks.arithmetic.automatic import bounded
-from ren.schemes.ckks.arithmetic.evolve import drop_to, need_level, with_error, within
+from ren.schemes.ckks.arithmetic.evolve import drop_to, is_view, need_level, with_error, within
 from ren.schemes.ckks.arithmetic.manual import normal
 from ren.schemes.ckks.arithmetic.operation_hooks import circuit
-from ren.schemes.ckks.arithmetic.scaled import SCALED, is_view, lowered, scale_above, settled, zero
+from ren.schemes.ckks.arithmetic.scaled import SCALED, lowered, scale_above, settled, zero
 from ren.schemes.ckks.encoding.ciphertext_data import CiphertextData, CiphertextT
 from ren.schemes.ckks.functions.arguments import (
     Interval,
