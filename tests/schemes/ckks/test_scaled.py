@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from fractions import Fraction
 
@@ -14,7 +15,7 @@ import ren
 from ren.core.node import toposort
 from ren.core.op import MODDOWN, RESCALE
 from ren.schemes import ckks
-from ren.schemes.ckks.arithmetic.evolve import is_view
+from ren.schemes.ckks.arithmetic.evolve import drop_source, is_view
 from ren.schemes.ckks.arithmetic.scaled import SCALED, lowered, scale_above, settled
 from ren.schemes.ckks.functions.basis import Basis
 from ren.schemes.ckks.functions.paterson_stockmeyer import Schedule, schedule
@@ -73,6 +74,23 @@ def test_a_drop_keeps_message_and_knows_its_scale_exactly(mixed, slots, high, lo
         assert counts(y)[RESCALE] == 2
         assert (y.scale / (x.scale * ratio)).denominator == 1
     assert error(y, values) <= y.estimate.error_bound
+
+
+@pytest.mark.parametrize(("high", "low"), [(1, 0), (3, 2), (4, 2), (5, 4), (5, 1), (5, 0)])
+def test_a_drop_by_several_levels_divides_few_limbs(mixed, slots, high, low):
+    params, values = mixed.params, slots(mixed.slots)
+    (above, ring), bits = map(params.ring, (high, low)), params.scale_bits - 1
+    source = drop_source(params, high, low, bits)
+    divided = sorted(set(source.moduli) - set(ring.moduli))
+    made = math.prod(set(ring.moduli) - set(above.moduli))
+    assert set(source.moduli) <= set(above.moduli) and source.q > ring.q
+    if set(source.moduli) != set(above.moduli):
+        assert math.prod(divided[:-1]) < made << bits <= math.prod(divided)
+    x = mixed.encrypt(values, level=high, bound=1.0)
+    assert limb_ntts(lambda x: x.drop_to(low), x) == 2 * (len(divided) + ring.limbs)
+    z = x.drop_to(low)
+    assert z.scale == params.scale(low)
+    assert error(z, values) <= z.estimate.error_bound < 2.0**-25
 
 
 def test_products_of_any_scales_settle_at_their_own(mixed, slots):

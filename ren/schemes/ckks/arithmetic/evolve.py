@@ -7,6 +7,7 @@ level. So a scale is the level's exact rational and is never multiplied along.
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Callable
 from fractions import Fraction
 from functools import lru_cache
@@ -16,6 +17,7 @@ import attrs
 import numpy as np
 
 from ren.core.errors import DepthError, ScaleError
+from ren.core.ring import RingSpec
 from ren.poly.batching import repeated
 from ren.schemes.ckks.arithmetic.lazy_product import Polys
 from ren.schemes.ckks.arithmetic.operation_hooks import in_circuit, operation
@@ -179,26 +181,47 @@ def is_view(params: Parameters, level: int, target: int) -> bool:
 
 
 @lru_cache(maxsize=1 << 10)
-def drop_factor(params: Parameters, level: int, target: int) -> int:
-    """round(s_j Q_i / (s_i Q_j)): what takes scale s_i to s_j once Q_i / Q_j is divided away.
+def drop_source(params: Parameters, level: int, target: int, bits: int) -> RingSpec:
+    """The part of the ring of a level that a rescale onto the ring of a lower one begins with.
 
-    It is about 2^scale_bits a level dropped, so rounding it costs a relative 2^-(scale_bits + 1).
+    Limbs are left out while an integer of at least `bits` bits takes one scale to the other. So a
+    drop by several levels transforms few limbs. The modulus stays above that of the target.
     """
-    ratio = Fraction(params.ring(level).q, params.ring(target).q)
-    return round(params.scale(target) * ratio / params.scale(level))
+    source, ring = params.ring(level).moduli, params.ring(target).moduli
+    made = math.prod(set(ring) - set(source))
+    mains = [m for m in source if m in params.mains and m not in ring]
+    terminals = [m for m in reversed(source) if m not in params.mains and m not in ring]
+    kept, divided = set(ring), 1
+    for m in (*mains, *terminals):
+        if divided >= made << bits:
+            break
+        kept.add(m)
+        divided *= m
+    return params.ring(level).with_moduli(tuple(m for m in source if m in kept))
+
+
+def drop_factor(params: Parameters, source: RingSpec, scale: Fraction, target: int) -> int:
+    """round(s_j Q / (s Q_j)): what takes a scale s to s_j once Q / Q_j is divided away."""
+    ratio = Fraction(source.q, params.ring(target).q)
+    return round(params.scale(target) * ratio / scale)
 
 
 def dropped(x: Operand, polys: Polys, target: int) -> tuple[Polys, Noise]:
-    """Polynomials of `x` at the scale and ring of a level at or below its own, and their noise."""
+    """Polynomials of `x` at the scale and ring of a level at or below its own, and their noise.
+
+    The factor is about 2^scale_bits or more, so rounding it costs a relative 2^-(scale_bits + 1).
+    """
     if x.level == target:
         return polys, x.noise
-    factor, ring = drop_factor(x.params, x.level, target), x.params.ring(target)
+    params, ring = x.params, x.params.ring(target)
+    source = drop_source(params, x.level, target, params.scale_bits - 1)
+    factor = drop_factor(params, source, params.scale(x.level), target)
     noise = noises.with_relative(x.noise, 0.5 / factor)  # the factor is rounded; so is what follows
     if isinstance(x, Plaintext):
-        noise = noises.with_rounding(noise, sigmas.plain_rescale_sigma(x.params, target))
+        noise = noises.with_rounding(noise, sigmas.plain_rescale_sigma(params, target))
     else:
-        noise = noises.with_source(noise, sigmas.rescale_sigma(x.params, target))
-    return tuple((p * factor).rescale(ring) for p in polys), noise
+        noise = noises.with_source(noise, sigmas.rescale_sigma(params, target))
+    return tuple((p.to_ring(source) * factor).rescale(ring) for p in polys), noise
 
 
 @operation("drop_to()", lambda x, target: x)

@@ -20,14 +20,13 @@ import attrs
 import numpy as np
 from numpy.typing import NDArray
 
-from ren.schemes.ckks.arithmetic.evolve import in_span, is_view
+from ren.schemes.ckks.arithmetic.evolve import drop_factor, drop_source, in_span, is_view
 from ren.schemes.ckks.arithmetic.lazy_product import LazySum, pending_of
 from ren.schemes.ckks.arithmetic.manual import (
     Manual,
     at_scale,
     encoded_at,
     rescaled,
-    scale_factor,
 )
 from ren.schemes.ckks.arithmetic.operation_hooks import operation
 from ren.schemes.ckks.encoding.ciphertext_data import CiphertextData, CiphertextT, batch_of
@@ -71,6 +70,7 @@ class Scaled(Manual):
 
 
 SCALED = Scaled()
+_FACTOR_BITS = 10  # of the integer in a drop by a rescale: the scale is near that of the level
 
 
 def _of_slots(x: CiphertextData, values: NDArray, scale: Fraction) -> tuple[LazySum, Layout]:
@@ -84,7 +84,7 @@ def _of_slots(x: CiphertextData, values: NDArray, scale: Fraction) -> tuple[Lazy
 def lowered(x: CiphertextT, level: int) -> CiphertextT:
     """`x` at a level up to its own: at its own scale where that is a view, else rescaled.
 
-    Rescaled, it is within 2^-scale_bits of the scale of the level, and its scale is known exactly.
+    Rescaled, it is within 2^-10 of the scale of the level, and its scale is known exactly.
     """
     params = x.params
     if level == x.level:
@@ -92,9 +92,10 @@ def lowered(x: CiphertextT, level: int) -> CiphertextT:
     if is_view(params, x.level, level):
         polys = tuple(p.to_ring(params.ring(level)) for p in x.polys)
         return in_span(at_scale(x, polys, x.noise, x.scale, level), x.span)
-    exact = scale_factor(x, level, params.scale(level))
-    factor = round(exact)
-    polys, scale = tuple(p * factor for p in x.polys), params.scale(level) * factor / exact
+    ring, source = params.ring(level), drop_source(params, x.level, level, _FACTOR_BITS)
+    factor = drop_factor(params, source, x.scale, level)
+    polys = tuple(p.to_ring(source) * factor for p in x.polys)
+    scale = x.scale * factor * ring.q / source.q
     return in_span(rescaled(x, polys, x.noise, level, scale), x.span)
 
 
