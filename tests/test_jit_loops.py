@@ -101,6 +101,8 @@ LOOPS = {
     "other conditions": lambda x, k: lax.cond(
         (k != 2) | (k < 0), lambda p: lax.cond(k <= 0, lambda: p * A, lambda: p), lambda p: p - B, x
     ),
+    "jax.numpy": lambda x, k: x * jnp.where(k > 1, 3, k - 5) + jnp.sum(jnp.arange(4) * k),
+    "lax": lambda x, k: x * lax.select(jnp.asarray(k) > 1, 3, 4),
     "vmap": lambda x, k: jax.vmap(lambda row: row * x + k)(ROWS),
     "vmap of numbers": lambda x, k: jax.vmap(lambda w: x * w + k)(ENTRIES),
     "vmap of loops": lambda x, k: jax.vmap(lambda row: affine(row, x, B, k))(ROWS),

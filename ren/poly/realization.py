@@ -193,7 +193,7 @@ class LoopNeeded(BaseException):
     """
 
 
-def check_loop(is_leaf: bool = False) -> None:
+def check_loop(is_leaf: bool = False, is_array: bool = False) -> None:
     """Repeat the capture as a trace where a transformation of JAX asks for an argument's value.
 
     Those are loops, `jax.vmap`, `jax.jit` and `jax.checkpoint`, and also `jax.tree.map` of
@@ -202,6 +202,7 @@ def check_loop(is_leaf: bool = False) -> None:
     Args:
         is_leaf: whether it asks for the leaf of a pytree. `jax.jit` does so without a line of its
             own.
+        is_array: whether it asks for an array of JAX: so do functions of `jax.numpy` of a number.
 
     Raises:
         LoopNeeded: this is a capture, JAX does not trace it, and a transformation asks.
@@ -210,7 +211,8 @@ def check_loop(is_leaf: bool = False) -> None:
         return
     names = functions_between("jax")
     is_map = _MAP in names and is_tree_walk()
-    if is_map or any(name.startswith(_LOOPS) for name in names) or (is_leaf and not names):
+    is_loop = is_array if names else is_leaf
+    if is_map or is_loop or any(name.startswith(_LOOPS) for name in names):
         raise LoopNeeded
 
 

@@ -290,8 +290,8 @@ class Symbolic:
     def __getattr__(self, name: str) -> NoReturn:  # what its value would have
         if not name.startswith("_") and hasattr(self.sample, name):
             self._refuse()
-        if name == "__jax_array__":
-            check_loop()
+        if name in ("__jax_array__", "aval"):
+            check_loop(is_array=True)
         raise AttributeError(name, name=name, obj=self)
 
     def __format__(self, spec: str) -> str:

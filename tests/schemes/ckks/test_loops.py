@@ -215,3 +215,14 @@ def test_maps_and_jits_of_jax_inside(owners) -> None:
             result = jitted(xs)
             assert np.abs(result.decrypt() - wanted).max() < result.estimate.error_bound < 1e-4
         assert jitted.cache_info()[:2] == (1, 1)
+
+
+def test_functions_of_jax_numpy_of_numbers(owners) -> None:
+    """Traced with the function: an array of JAX, as without ren.jit."""
+    x = owners[0].encrypt(INPUTS[0])
+    jitted = ren.jit(lambda x, w, k: x * jax.nn.softmax(w) + jnp.where(k > 0, jnp.exp(k), 0.0))
+    for w, k in ((INPUTS[1], 0.5), (INPUTS[2], -1.0)):
+        softmax = np.exp(w) / np.exp(w).sum()
+        wanted = INPUTS[0] * softmax + (np.exp(k) if k > 0 else 0)
+        assert np.abs(jitted(x, w, k).decrypt() - wanted).max() < 1e-6
+    assert jitted.cache_info()[:2] == (1, 1)
