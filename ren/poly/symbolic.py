@@ -193,10 +193,11 @@ class Symbolic:
             self._refuse()
         return _combined(operation, *args)
 
-    def __matmul__(self, other: Any) -> Any:
-        if isinstance(other, Symbolic) or key_of(other) is not None:
-            self._refuse()
-        return NotImplemented  # a ciphertext raises its own error
+    def _of_encrypted(self, other: Any) -> Any:
+        """An operator of a ciphertext or a plaintext, which compute it or raise their own error."""
+        return NotImplemented if hasattr(other, "__ren_parts__") else self._refuse()
+
+    __matmul__ = __truediv__ = __pow__ = __floordiv__ = __mod__ = _of_encrypted
 
     def __eq__(self, other: object) -> Any:
         return _combined(operator.eq, self, other)
@@ -281,8 +282,8 @@ class Symbolic:
         self._refuse()
 
     __index__ = __int__ = __float__ = __complex__ = __bool__ = __array__ = _refused
-    __pow__ = __rpow__ = __truediv__ = __rtruediv__ = __floordiv__ = __rfloordiv__ = _refused
-    __mod__ = __rmod__ = __rmatmul__ = __divmod__ = __rdivmod__ = _refused
+    __rpow__ = __rtruediv__ = __rfloordiv__ = __rmod__ = __rmatmul__ = _refused
+    __divmod__ = __rdivmod__ = _refused
     __abs__ = __round__ = __trunc__ = __floor__ = __ceil__ = __setitem__ = __delitem__ = _refused
     __hash__ = __contains__ = _refused  # type: ignore[assignment]
     __xor__ = __lshift__ = __rshift__ = __invert__ = _refused
@@ -332,7 +333,7 @@ class TracedSymbol(Symbolic):
         return super().dtype if self.is_array else self.aval.dtype
 
     def _reflected(self, other: Any) -> Any:
-        return NotImplemented if is_tracer(other) else self._refuse()
+        return NotImplemented if is_tracer(other) else self._of_encrypted(other)
 
     __pow__ = __rpow__ = __truediv__ = __rtruediv__ = __floordiv__ = __rfloordiv__ = _reflected
     __mod__ = __rmod__ = __lshift__ = __rshift__ = _reflected

@@ -170,6 +170,19 @@ class Ciphertext(CiphertextData, Stored):
         """self // number: `ckks.math.floor_divide`."""
         return call("floor_divide", self, divisor, asked=f"divides by {divisor!r:.60} rounding")
 
+    def __divmod__(self, divisor: Any) -> tuple[Ciphertext, Ciphertext]:
+        """(self // number, self % number), of one quotient."""
+        quotient = self // divisor
+        return quotient, self - quotient * divisor
+
+    def __floor__(self) -> Ciphertext:
+        """self // 1: holds at integers, and above them up to a fifth below the next."""
+        return self // 1
+
+    def __ceil__(self) -> Ciphertext:
+        """-(-self // 1)."""
+        return -(-self // 1)
+
     def __abs__(self) -> Ciphertext:
         return call("abs", self, asked="asks for the absolute value of")
 
@@ -251,9 +264,9 @@ class Ciphertext(CiphertextData, Stored):
     __iter__ = refusals.no_iteration
     __setitem__ = refusals.no_item_assignment
     __delitem__ = refusals.no_item_deletion
-    __rfloordiv__ = __rmod__ = __divmod__ = __rdivmod__ = refusals.no_remainder
+    __rfloordiv__ = __rmod__ = __rdivmod__ = refusals.no_remainder
     __lshift__ = __rlshift__ = __rshift__ = __rrshift__ = refusals.no_shift
-    __trunc__ = __floor__ = __ceil__ = refusals.no_rounding
+    __trunc__ = refusals.no_rounding
     __format__ = refusals.formatted
     __array_ufunc__ = protocols.array_ufunc
     __array_function__ = protocols.array_function

@@ -9,10 +9,10 @@ Example:
 """
 
 import sys
-from typing import NoReturn
+from typing import Any, NoReturn
 
-from ren.schemes.ckks.circuits.reductions import all_of as all
-from ren.schemes.ckks.circuits.reductions import any_of as any
+from ren.schemes.ckks.circuits.reductions import all_of, any_of
+from ren.schemes.ckks.encoding.ciphertext_data import CiphertextT
 from ren.schemes.ckks.encoding.refusals import unknown_attribute
 from ren.schemes.ckks.functions.comparison import absolute as abs
 from ren.schemes.ckks.functions.comparison import (
@@ -43,7 +43,13 @@ from ren.schemes.ckks.functions.elementary import (
     tanh,
 )
 from ren.schemes.ckks.functions.elementary import log as ln
-from ren.schemes.ckks.functions.logic import logical_and, logical_not, logical_or, logical_xor
+from ren.schemes.ckks.functions.logic import (
+    logical_and,
+    logical_not,
+    logical_or,
+    logical_xor,
+    over_truth,
+)
 from ren.schemes.ckks.functions.powers import floor_divide, mod
 from ren.schemes.ckks.functions.powers import pow_ as pow
 
@@ -83,6 +89,31 @@ __all__ = [
     "tanh",
     "where",
 ]
+
+
+def any(ct: CiphertextT, *, where: Any = True) -> CiphertextT:
+    """1 where a number is 1, 0 where all are 0, in every slot: 1 - all(1 - x). Levels: as `all`.
+
+    Args:
+        ct: numbers that are 0 or 1.
+        where: encrypted truth, or an array of zeros and ones: only numbers where it is 1 take part,
+            for one level more. The numbers are then truth too, as of a comparison.
+
+    Raises:
+        OperandError: with `where`, numbers that are not known to be 0 or 1.
+        DepthError: too few levels.
+    """
+    return any_of(ct) if where is True else over_truth(any_of, ct, where, 0)
+
+
+def all(ct: CiphertextT, *, where: Any = True) -> CiphertextT:
+    """1 where all numbers are 1, 0 where one is 0, in every slot: their product.
+
+    log2(slots) rotations, and ceil(log2(length)) levels; one more where leftovers are cleared.
+
+    Args, raises: as for `any`.
+    """
+    return all_of(ct) if where is True else over_truth(all_of, ct, where, 1)
 
 
 def __dir__() -> list[str]:

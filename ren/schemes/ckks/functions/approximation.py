@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import numbers
 from collections.abc import Callable
 
 import attrs
@@ -116,13 +115,7 @@ def approximate(
     refuse_both(precision, degree)
     if degree is not None:
         return _of_degree(f, interval, checked_degree(degree))
-    if not isinstance(precision, numbers.Real | None):
-        raise ParameterError(
-            f"precision={precision!r:.60} was given.",
-            "It is a number of bits.",
-            "Write for example precision=20.",
-        )
-    return _of_precision(f, interval, 20.0 if precision is None else float(precision))
+    return _of_precision(f, interval, checked_precision(precision, 20.0))
 
 
 def approximated(ct: CiphertextT, p: Approximation, what: str) -> CiphertextT:

@@ -6,12 +6,13 @@ make all of them wrap around.
 
 from __future__ import annotations
 
+import numbers
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from ren.core.errors import ParameterError, ScaleError
+from ren.core.errors import ParameterError, RenError, ScaleError
 from ren.poly.symbolic import Symbolic
 from ren.schemes.ckks.arithmetic.argument_checks import check_real
 from ren.schemes.ckks.arithmetic.evolve import fills_slots, with_noise, with_span, within
@@ -123,6 +124,8 @@ def checked_interval(interval: Sequence[Any]) -> Interval:
     """(a, b) as floats; raises ParameterError where they are not two finite numbers a < b."""
     try:
         a, b = (float(v) for v in interval)
+    except RenError:  # a symbol says more
+        raise
     except (TypeError, ValueError, OverflowError):
         a = b = np.nan
     if not (np.isfinite([a, b]).all() and a < b):
@@ -132,6 +135,19 @@ def checked_interval(interval: Sequence[Any]) -> Interval:
             "Write for example interval=(-1, 1).",
         )
     return a, b
+
+
+def checked_precision(precision: Any, default: float) -> float:
+    """A precision in bits as a float; raises ParameterError where it is not a finite number."""
+    if precision is None:
+        return default
+    if isinstance(precision, numbers.Real) and np.isfinite(float(precision)):
+        return float(precision)
+    raise ParameterError(
+        f"precision={precision!r:.60} was given.",
+        "It is a number of bits.",
+        "Write for example precision=20.",
+    )
 
 
 def check_automatic(what: str) -> None:

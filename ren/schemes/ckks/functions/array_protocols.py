@@ -40,11 +40,11 @@ from ren.schemes.ckks.functions.calls import call
 _OPERATORS = {
     "add": "add", "subtract": "sub", "multiply": "mul", "divide": "truediv", "matmul": "matmul",
     "power": "pow", "float_power": "pow", "floor_divide": "floordiv", "remainder": "mod",
-    "matvec": "matmul",
+    "matvec": "matmul", "divmod": "divmod",
 }  # fmt: skip
 _UNARY: dict[str, Callable[[Any], Any]] = {
     "negative": operator.neg, "positive": operator.pos, "square": lambda x: x * x,
-    "conjugate": lambda x: x.conj(),
+    "conjugate": lambda x: x.conj(), "floor": lambda x: x // 1, "ceil": lambda x: -(-x // 1),
 }  # fmt: skip
 
 
@@ -101,7 +101,7 @@ _IN_MATH = {
     "minimum": "min", "fmin": "min", "reciprocal": "inverse", "exp": "exp", "log": "log",
     "sqrt": "sqrt", "sin": "sin", "cos": "cos", "tan": "tan", "sinh": "sinh", "cosh": "cosh",
     "tanh": "tanh", "sign": "sign", "round": "round", "around": "round", "rint": "round",
-    "fix": "round", "relu": "relu", "sigmoid": "sigmoid", "logistic": "sigmoid",
+    "relu": "relu", "sigmoid": "sigmoid", "logistic": "sigmoid",
     "greater": "greater", "greater_equal": "greater_equal", "less": "less",
     "less_equal": "less_equal", "equal": "equal", "not_equal": "not_equal",
     "logical_and": "logical_and", "logical_or": "logical_or", "logical_xor": "logical_xor",
@@ -274,6 +274,12 @@ def inverted(other: Any) -> Any:
     other = traced_array(other)
     if is_tracer(other):
         return embedding.inverse(other)
+    if isinstance(other, Plaintext):
+        raise OperandError(
+            f"{user_line()} divides a ciphertext by a plaintext.",
+            "A plaintext is encoded: its inverses are not known from it.",
+            "Encode the inverses, ct * ctx.encode(1 / values), or write ct / values.",
+        )
     if isinstance(other, CiphertextData) or not isinstance(
         other, numbers.Number | np.generic | np.ndarray | jax.Array | list | tuple
     ):

@@ -27,7 +27,7 @@ from ren.schemes.ckks.encoding.ciphertext_data import CiphertextData
 from ren.schemes.ckks.encoding.encoder import as_numbers
 from ren.schemes.ckks.encoding.plaintext import Plaintext
 from ren.schemes.ckks.functions import comparison, division, elementary, logic, powers
-from ren.schemes.ckks.functions.arguments import known_span
+from ren.schemes.ckks.functions.arguments import checked_precision, known_span
 from ren.schemes.ckks.functions.polynomial import Interval, checked_interval
 from ren.schemes.ckks.noise import spans
 from ren.schemes.ckks.noise.bounds import public_bound
@@ -59,6 +59,8 @@ class Function:
 
 def _has_power(a: float, b: float, x: Any, y: Any) -> bool:
     """Whether x^y is smooth on [a, b]; where the arguments are wrong the function says so."""
+    if isinstance(x, CiphertextData) and isinstance(y, CiphertextData):
+        return a > 0
     if not isinstance(x, CiphertextData) or not isinstance(y, numbers.Real):
         return True
     exponent = float(y)
@@ -189,7 +191,7 @@ def intervals(
         Settings(
             outer.default if interval is None else checked_interval(interval),
             tuple(sorted({**dict(outer.named), **named}.items())),
-            outer.precision if precision is None else precision,
+            outer.precision if precision is None else checked_precision(precision, 20.0),
             outer.gap if gap is None else gap,
         )
     )

@@ -35,7 +35,12 @@ from ren.schemes.ckks.encoding.ciphertext_data import CiphertextData, Ciphertext
 from ren.schemes.ckks.encoding.encoder import as_numbers
 from ren.schemes.ckks.encoding.plaintext import Plaintext
 from ren.schemes.ckks.functions.approximation import approximate, approximated, refuse_both
-from ren.schemes.ckks.functions.arguments import argument, held_inside, with_safe_tail
+from ren.schemes.ckks.functions.arguments import (
+    argument,
+    checked_precision,
+    held_inside,
+    with_safe_tail,
+)
 from ren.schemes.ckks.functions.polynomial import (
     Interval,
     checked_degree,
@@ -78,7 +83,7 @@ class StepAccuracy:
     @property
     def bits(self) -> float:
         """The precision."""
-        return _PRECISION if self.precision is None else float(self.precision)
+        return checked_precision(self.precision, _PRECISION)
 
     @property
     def odd_degree(self) -> int:
@@ -320,7 +325,7 @@ def _differs(
 ) -> Any:
     """sign(a - b)^2."""
     if degree is None:
-        precision = (_PRECISION if precision is None else precision) + 1
+        precision = checked_precision(precision, _PRECISION) + 1
     difference, wish = _difference(a, b, StepAccuracy(name, interval, gap, precision, degree))
     s = _step(difference, wish, -1.0, is_factor=True)
     error = wish.polynomials[-1].error
@@ -440,7 +445,7 @@ def rounded(
             "It is how far x stays from the half-integers: above 0, below 1/2.",
             "Write for example margin=0.1.",
         )
-    bits = 15.0 if precision is None else float(precision)
+    bits = checked_precision(precision, 15.0)
     # f is at most about 1 / (2 margin) / pi, and steep there: s and c are made finer than asked
     finer = bits + 4 - 2 * float(np.log2(margin)) if degree is None else precision
     sine = approximate(lambda x: np.sin(2 * np.pi * x), interval, finer, degree)

@@ -19,7 +19,7 @@ from ren.schemes.ckks.arithmetic.evolve import need_level, with_error, within
 from ren.schemes.ckks.arithmetic.operation_hooks import circuit
 from ren.schemes.ckks.encoding.ciphertext_data import CiphertextT
 from ren.schemes.ckks.functions.approximation import Approximation, approximate, approximated
-from ren.schemes.ckks.functions.arguments import argument
+from ren.schemes.ckks.functions.arguments import argument, checked_precision
 from ren.schemes.ckks.functions.polynomial import Interval, checked_interval
 
 
@@ -120,7 +120,7 @@ def _inverse(
     if degree is not None:
         p = approximate(lambda x: 1 / x, interval, precision, degree)
         return approximated(x, p, f"inverse by a polynomial of degree {p.degree}")
-    goal = 2.0 ** -(20.0 if precision is None else precision)
+    goal = 2.0 ** -checked_precision(precision, 20.0)
     steps, p = goldschmidt(interval, goal * a), _polynomial(interval, precision)
     if p is not None and (p.depth, p.relinearizations) < (steps.depth, steps.products):
         return approximated(x, p, f"inverse by a polynomial of degree {p.degree}")

@@ -22,7 +22,7 @@ from ren.schemes.ckks.arithmetic.evolve import with_error, within
 from ren.schemes.ckks.arithmetic.operation_hooks import circuit
 from ren.schemes.ckks.encoding.ciphertext_data import CiphertextT
 from ren.schemes.ckks.functions.approximation import Approximation, approximate, approximated
-from ren.schemes.ckks.functions.arguments import argument
+from ren.schemes.ckks.functions.arguments import argument, checked_precision
 from ren.schemes.ckks.functions.polynomial import (
     Interval,
     checked_interval,
@@ -155,7 +155,7 @@ def _sqrt_by_newton(
     """(x h) (3 - 4 (x h) h) with h near 1 / (2 sqrt(x)): 3/2 of the square of h's error is left."""
     largest = float(np.sqrt(interval[1]))
     if degree is None:
-        goal = 2.0 ** -(20.0 if precision is None else precision)
+        goal = 2.0 ** -checked_precision(precision, 20.0)
         # h (1 + e) leaves 3/2 e^2 sqrt(x), and |h| >= 1 / (2 sqrt b)
         error = np.sqrt(goal / (1.5 * np.sqrt(interval[1]))) / (2 * np.sqrt(interval[1]))
         precision = float(-np.log2(error))

@@ -6,8 +6,11 @@ import math
 import numbers
 from typing import Any
 
+import numpy as np
+
 from ren.core.errors import OperandError, ParameterError
 from ren.core.user_frame import user_line
+from ren.poly.symbolic import Symbolic
 from ren.schemes.ckks.arithmetic.argument_checks import check_ciphertext, check_real
 from ren.schemes.ckks.arithmetic.automatic import power
 from ren.schemes.ckks.arithmetic.evolve import within
@@ -15,7 +18,7 @@ from ren.schemes.ckks.arithmetic.manual import normal
 from ren.schemes.ckks.arithmetic.operation_hooks import circuit
 from ren.schemes.ckks.encoding.ciphertext_data import CiphertextData, CiphertextT
 from ren.schemes.ckks.functions.approximation import approximate
-from ren.schemes.ckks.functions.arguments import held_inside
+from ren.schemes.ckks.functions.arguments import checked_precision, held_inside, known_span
 from ren.schemes.ckks.functions.comparison import rounded
 from ren.schemes.ckks.functions.division import inverse
 from ren.schemes.ckks.functions.elementary import applied, sqrt
@@ -29,23 +32,28 @@ def pow_(
     precision: float | None = None,
     degree: int | None = None,
 ) -> Any:
-    """x^y in every slot: one of them encrypted, the other a number.
+    """x^y in every slot: one of them encrypted, the other a number, or both encrypted.
 
     Whole exponents from 0 on are products, exact on all numbers. x^-1 is `inverse`, x^0.5 `sqrt`.
+    Of two ciphertexts it is exp(y log(x)).
 
     Args:
         x, y: one of them a ciphertext.
-        interval: where the encrypted one lies. For x by default (0.5, 2), with a warning. For y
-            by default (-1, 1). x stays above zero, or away from it where y is a whole number.
+        interval: where the encrypted one lies, x of two. For x by default (0.5, 2), with a warning.
+            For y by default (-1, 1). x stays above zero, or away from it where y is a whole number.
+            Where an encrypted y lies beside an encrypted x is stated, y.within(low, high), or is
+            the tracked bound.
         precision: in bits; 20 by default.
-        degree: instead of a precision.
+        degree: instead of a precision; for two ciphertexts of both functions.
 
     Raises:
-        OperandError: both are encrypted, or the other one is not a real number.
+        OperandError: the other one is not a real number.
         ParameterError: the interval reaches zero.
         DepthError: too few levels.
     """
     check_ciphertext(x, "pow", y)
+    if isinstance(x, CiphertextData) and isinstance(y, CiphertextData):
+        return _of_two(x, y, interval, precision, degree)
     if not isinstance(x, CiphertextData):
         base = _real(x, "a base")
         if base <= 0:
@@ -73,13 +81,46 @@ def pow_(
     return applied(x, p, "pow", interval is not None)
 
 
+def _of_two(
+    x: CiphertextData,
+    y: CiphertextData,
+    interval: Interval | None,
+    precision: float | None,
+    degree: int | None,
+) -> Any:
+    """exp(y log(x)), with as many bits more of the logarithm as the power takes."""
+    a, b = checked_interval((0.5, 2.0) if interval is None else interval)
+    span = known_span(y)
+    if a <= 0 or span is None:
+        raise ParameterError(
+            f"pow got a base in [{a:g}, {b:g}] and an exponent in "
+            f"{'an unknown interval' if span is None else f'[{span.low:g}, {span.high:g}]'}.",
+            "Of two ciphertexts it is exp(y log(x)), for x above zero.",
+            "State both, x.within(low, high) ** y.within(low, high).",
+        )
+    ends = [v * math.log(w) for v in (span.low, span.high) for w in (a, b)]
+    low, high = min(ends), max(ends)
+    width = 2.0**-10 * (1 + high - low)  # for the error of the logarithm
+    finer = None
+    if degree is None:
+        precision = checked_precision(precision, 20.0) + 1
+        finer = precision + max(0.0, math.log2(max(span.largest, 1.0)) + high / math.log(2))
+    p = approximate(np.log, (a, b), finer, degree)
+    exponent = y * applied(x, p, "pow", interval is not None)
+    where = (low - width, high + width)
+    exponent = within(exponent, max(map(abs, where)))
+    return applied(exponent, approximate(np.exp, where, precision, degree), "pow")
+
+
 def _real(value: Any, what: str) -> float:
+    if isinstance(value, Symbolic):
+        return float(value)  # raises, and says what to do
     if isinstance(value, numbers.Real) and math.isfinite(value):
         return float(value)
     raise OperandError(
         f"{user_line()} takes a power with a {type(value).__name__} as {what}.",
-        "One of base and exponent is encrypted, and the other one is a real number.",
-        "Write ckks.math.exp(y * ckks.math.log(x, interval=(a, b)), interval=(c, d)) for x ** y.",
+        "Beside encrypted numbers it is a real number.",
+        "Pass a number such as 2.5; for an array of exponents split x by ct[i:j].",
     )
 
 
@@ -109,7 +150,7 @@ def floor_divide(
         DepthError: too few levels.
     """
     check_real(x, "floor_divide")
-    m = float(divisor) if isinstance(divisor, numbers.Real) else math.nan
+    m = float(divisor) if isinstance(divisor, numbers.Real | Symbolic) else math.nan
     if not 0 < m < math.inf:
         raise ParameterError(
             f"{user_line()} divides by {m if m == m else type(divisor).__name__} with remainder.",
