@@ -71,6 +71,8 @@ a step that JAX counts | TracedValueError | traced by JAX; jax.lax.switch
     jax.lax.fori_loop(0, 2, lambda i, c: c.rotate(i), p)
 a step of slots that JAX counts | TracedValueError | traced by JAX; jax.lax.switch
     jax.lax.fori_loop(0, 2, lambda i, c: c.rotate(i), x)
+a plaintext that divides | OperandError | by a plaintext; ct * ctx.encode(1 / values)
+    x / ctx.encode([1.0, 2.0, 4.0])
 a degree that is negative | ParameterError | degree=-1; 0 to 4095
     ckks.math.exp(x, interval=(-1, 1), degree=-1)
 a degree beyond all | ParameterError | degree=100000; 0 to 4095

@@ -96,7 +96,7 @@ def any(ct: CiphertextT, *, where: Any = True) -> CiphertextT:
 
     Args:
         ct: numbers that are 0 or 1.
-        where: encrypted truth, or an array of zeros and ones: only numbers where it is 1 take part,
+        where: encrypted truth, or an array of zeros and ones. Only numbers where it is 1 take part,
             for one level more. The numbers are then truth too, as of a comparison.
 
     Raises:

@@ -321,7 +321,7 @@ w ** x | OperandError | ckks.math.exp(y * ckks.math.log(x
 pow(x, 2, 5) | OperandError | ckks.math.round
 x // 2 | DepthError | round; ckks.context(depth=
 x % 2 | DepthError | round; ckks.context(depth=
-divmod(x, 2) | OperandError | ckks.math.round
+divmod(2, x) | OperandError | ckks.math.round
 x / y | OperandError | divides by; x.within(low, high); ckks.math.inverse(ct
 1 / x | OperandError | divides by; x.within(low, high); ckks.math.inverse(ct
 w / x | OperandError | divides by; x.within(low, high); ckks.math.inverse(ct
@@ -358,7 +358,7 @@ f"{x:.3f}" | TracedValueError | x.decrypt(); {x!r:>60}
 "{:10}".format(x) | TracedValueError | x.decrypt()
 f"{p:.2f}" | TracedValueError | x.decrypt()
 math.exp(x) | TracedValueError | decrypt()
-math.floor(x) | OperandError | ckks.math.round(ct, interval=(a, b))
+math.trunc(x) | OperandError | ckks.math.round(ct, interval=(a, b))
 math.trunc(x) | OperandError | ckks.math.round(ct, interval=(a, b))
 round(x, 2) | OperandError | ckks.math.round(ct, interval=(a, b))
 abs(x) | DepthError | abs with a gap; ckks.context(depth=
@@ -469,7 +469,7 @@ np.clip(x, 0, 1) | DepthError | max with a gap; ckks.context(depth=
 np.mod(x, 0) | ParameterError | above zero; x % 2.0
 np.bitwise_and(w > 0, x) | OperandError | x.within(0, 1); x * y for x & y
 np.left_shift(x, 1) | OperandError | x * 2**k
-np.divmod(x, 2) | OperandError | ckks.math.round
+np.divmod(2, x) | OperandError | ckks.math.round
 np.divide(x, y) | OperandError | ckks.math.inverse
 np.isnan(x) | TracedValueError | ckks.where
 np.allclose(x, y) | TracedValueError | ckks.math.equal(x, y)

@@ -51,6 +51,10 @@ k % 2 | 11
 k // 2 | 11
 (k * 0.5) % 1 | 11
 np.mod(k, 2) | 11
+np.floor(k) | 10
+np.ceil(k * 0.5) | 11
+divmod(k, 2)[0] | 11
+np.divmod(k, 2)[1] | 11
 np.exp(x) | 3
 np.log(p) | 5
 np.log(p * 0.5 + 1) | 4
@@ -62,6 +66,8 @@ p ** -2 | 5
 p ** Fraction(3, 2) | 4
 2 ** x | 3
 np.float_power(2.0, x) | 3
+p ** x | 10
+np.power(p, p) | 10
 x / p | 6
 w / p | 6
 1 / p | 5
@@ -93,7 +99,12 @@ np.sqrt(x + 0.5) | OperandError | lie in [-1.5, 1.5]; from zero on
 np.tan(k) | OperandError | lie in [0, 3]; inside (-pi/2, pi/2)
 np.where(x, x, y) | OperandError | may be others than 0 and 1; ckks.where(x, a, b); np.where(x > 0
 x / y | OperandError | divides by; on one side of zero
-x ** y | OperandError | takes a power with a Ciphertext; ckks.math.exp
+x ** y | OperandError | lie in [-1, 1]; above zero; x.within(low, high)
+ckks.math.pow(x, y, (-1, 1)) | ParameterError | base in [-1, 1]; x.within(low, high) ** y.within
+p ** [1, 2, 3, 4] | OperandError | takes a power with a list
+ckks.math.exp(x, (-1, 1), precision="8") | ParameterError | precision='8'; number of bits
+ckks.math.inverse(p, (0.25, 2), precision=np.nan) | ParameterError | precision=nan
+ckks.intervals(precision="8").__enter__() | ParameterError | precision='8'
 x ** "2" | OperandError | with a str as an exponent
 (-2) ** x | ParameterError | base -2; above zero
 x % -1 | ParameterError | number above zero
@@ -349,3 +360,26 @@ def test_conditions_in_the_clear_are_true_where_they_are_not_zero(encrypted, int
     chosen = lambda c, x, y: np.where(c, x, y)  # noqa: E731
     for function in (chosen, ren.jit(chosen), jax.jit(chosen)):
         np.testing.assert_allclose(function(condition, x, y).decrypt(), wanted, atol=1e-5)
+
+
+def test_numbers_of_each_call_divide_and_are_divided(encrypted, interpreted) -> None:
+    """Under ren.jit: k / ct is computed; what takes the value of k says so."""
+    p = encrypted["p"]
+    inverses = ren.jit(lambda v, k: k / v)
+    for k in (3, 0.5):
+        np.testing.assert_allclose(inverses(p, k).decrypt() * p.decrypt(), k, atol=1e-4)
+    for needs in (
+        lambda v, k: v % k, lambda v, k: v**k, lambda v, k: k**v, lambda v, k: v.within(k, 9)
+    ):  # fmt: skip
+        with pytest.raises(errors.TracedValueError, match=r"static_argnames='k'"):
+            ren.jit(needs)(p, 2.5)
+
+
+@pytest.mark.parametrize("mask", ([True, False, False, True], "g"))
+def test_any_and_all_of_math_take_a_mask(encrypted, interpreted, mask) -> None:
+    g, truth = encrypted["g"], np.array([True, True, False, False])
+    where = truth if mask == "g" else np.array(mask)
+    for name in ("any", "all"):
+        for ct, clear in ((g, truth), (~g, ~truth)):
+            got = getattr(ckks.math, name)(ct, where=g if mask == "g" else mask)
+            assert abs(got.decrypt() - getattr(np, name)(clear, where=where)) < 1e-4

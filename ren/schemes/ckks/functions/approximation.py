@@ -14,6 +14,7 @@ from ren.core.errors import ParameterError
 from ren.schemes.ckks.arithmetic.argument_checks import check_function
 from ren.schemes.ckks.arithmetic.evolve import with_error
 from ren.schemes.ckks.encoding.ciphertext_data import CiphertextT
+from ren.schemes.ckks.functions.arguments import checked_precision
 from ren.schemes.ckks.functions.polynomial import (
     Interval,
     checked_degree,
