@@ -68,6 +68,7 @@ p ** Fraction(3, 2) | 4
 np.float_power(2.0, x) | 3
 p ** x | 10
 np.power(p, p) | 10
+(p * 0.5) ** (k + 0) | 11
 x / p | 6
 w / p | 6
 1 / p | 5

@@ -228,7 +228,8 @@ def call(name: str, *args: Any, asked: str = "") -> Any:
     span = hull(*map(_span, operands))
     if span is None or not function.inside(span.low, span.high, *args):
         raise _unknown(name, function, asked or f"asks for {name} of", span)
-    args = tuple(_held(v, span) for v in args)
+    inside = [id(v) for v in operands]
+    args = tuple(_held(v, span) if id(v) in inside else v for v in args)
     result = function.run(*args, interval=_widened(span), **options)
     return with_span(result, _image(function.image, span)) if function.image else result
 
