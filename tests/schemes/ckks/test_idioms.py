@@ -314,10 +314,10 @@ x ** Fraction(1, 2) | OperandError | x.within(low, high)
 x ** float("nan") | OperandError | the power nan; x.within(low, high)
 x ** float("inf") | OperandError | the power inf; x.within(low, high)
 x ** y | OperandError | ckks.math
-x ** w | OperandError | ckks.math
-x ** "2" | OperandError | ckks.math
+x ** w | OperandError | takes a power with a; a real number
+x ** "2" | OperandError | takes a power with a; a real number
 2 ** x | DepthError | pow by a polynomial; ckks.context(depth=
-w ** x | OperandError | ckks.math.exp(y * ckks.math.log(x
+w ** x | OperandError | takes a power with a; a real number
 pow(x, 2, 5) | OperandError | ckks.math.round
 x // 2 | DepthError | round; ckks.context(depth=
 x % 2 | DepthError | round; ckks.context(depth=
@@ -358,7 +358,6 @@ f"{x:.3f}" | TracedValueError | x.decrypt(); {x!r:>60}
 "{:10}".format(x) | TracedValueError | x.decrypt()
 f"{p:.2f}" | TracedValueError | x.decrypt()
 math.exp(x) | TracedValueError | decrypt()
-math.trunc(x) | OperandError | ckks.math.round(ct, interval=(a, b))
 math.trunc(x) | OperandError | ckks.math.round(ct, interval=(a, b))
 round(x, 2) | OperandError | ckks.math.round(ct, interval=(a, b))
 abs(x) | DepthError | abs with a gap; ckks.context(depth=
