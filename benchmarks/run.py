@@ -35,9 +35,9 @@ TUNING_REPEATS = 3
 
 
 def main() -> None:
-    """Measures; see the options. `eager` or `estimates` in their stead run these modules."""
-    if sys.argv[1:2] in (["eager"], ["estimates"]):
-        # They need TenSEAL, or scikit-learn, which this does not.
+    """Measures; see the options. `eager`, `estimates` and `rings` run these modules."""
+    if sys.argv[1:2] in (["eager"], ["estimates"], ["rings"]):
+        # They need TenSEAL, scikit-learn or python-flint, which this does not.
         importlib.import_module(f"benchmarks.{sys.argv.pop(1)}").main()
         return
     options = parsed()

@@ -17,6 +17,7 @@ from ren.capture.loops import LoopRecording, record_loops
 from ren.capture.pytrees import take_apart
 from ren.core import op as ops
 from ren.core.errors import DomainError
+from ren.core.inference import has_domain
 from ren.core.node import Node, placeholder, toposort
 from ren.core.printer import Names, print_graph, shortened
 from ren.core.rewrite import rewrite
@@ -46,7 +47,7 @@ def spec(ring: RingSpec, domain: Domain = Domain.COEFF, batch: tuple[int, ...] =
 
     Raises:
         RingError: `ring` is not a `RingSpec`.
-        DomainError: another domain, or a batch that no array has.
+        DomainError: another domain, or one that the ring lacks; a batch that no array has.
 
     Example:
         >>> import ren
@@ -62,6 +63,7 @@ def spec(ring: RingSpec, domain: Domain = Domain.COEFF, batch: tuple[int, ...] =
             "The domain is Domain.COEFF or Domain.NTT, and each batch axis has a length >= 1.",
             "Write for example ren.spec(ring, ren.Domain.NTT, batch=(8,)).",
         )
+    has_domain(ring, domain)
     shape = (*lengths, ring.limbs, ring.n)
     return from_array(jax.ShapeDtypeStruct(shape, np.uint32), ring, domain)
 

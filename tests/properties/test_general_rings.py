@@ -292,6 +292,7 @@ def test_there_is_no_ntt_domain() -> None:
         p.ntt,
         lambda: Poly.from_limbs(p.limbs, p.ring, Domain.NTT),
         lambda: Poly.const(3, p.ring).ntt(),
+        lambda: ren.spec(p.ring, Domain.NTT),
     ):
         with pytest.raises(DomainError, match="Leave out ntt"):
             wrong()
