@@ -154,7 +154,7 @@ def _recorded(function: Callable[..., Any], args: Any, kwargs: Any) -> Recording
     arguments = take_apart((args, kwargs))
     arguments = attrs.evolve(arguments, polys=[stood_for(p) for p in arguments.polys])
     others = with_key_symbols(arguments.others, [""] * len(arguments.others))
-    others = [_stood_for(other) for other in others]
+    others = [stood_for_shape(other) for other in others]
     call = lambda given: function(*given[0], **given[1])  # noqa: E731
     try:
         return record(call, name, arguments, others)
@@ -164,7 +164,7 @@ def _recorded(function: Callable[..., Any], args: Any, kwargs: Any) -> Recording
     return record_loops(call, name, arguments, others)
 
 
-def _stood_for(other: Any) -> Any:
+def stood_for_shape(other: Any) -> Any:
     """A leaf that is not a polynomial, or what stands for a shape: a symbol, or unknown noise."""
     if isinstance(other, jax.ShapeDtypeStruct):
         return stand_ins([np.zeros(other.shape, other.dtype)], ["a shape"], frozenset())[0]

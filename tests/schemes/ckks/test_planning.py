@@ -185,3 +185,19 @@ def test_programs_and_plans_of_abstract_ciphertexts():
             ckks.plan(lambda c: c.sum(axis=0), v) for v in (seen, ckks.spec((3, 4), pack=pack))
         )
         assert repr(made) == repr(wanted)
+
+
+def test_shapes_stand_for_numbers_and_arrays_in_the_clear():
+    """A plan is that of an array of ones; a number is one number, and its value is not asked."""
+    shape = jax.ShapeDtypeStruct
+    for function, given in (
+        (lambda x, w: x * w + w, shape((3,), np.float64)),
+        (lambda x, k: x * k + 1, shape((), np.int32)),
+        (lambda x, w: x.dot(w), shape((3,), np.float32)),
+        (lambda x, k: jax.lax.fori_loop(0, k, lambda i, c: c + 1, x), shape((), np.int32)),
+    ):
+        ones = np.ones(given.shape, given.dtype)
+        plan, same = (ren.plan(function, ckks.spec(3), w, **SMALL) for w in (given, ones))
+        assert (plan.params, plan.rotations) == (same.params, same.rotations)
+        assert plan.limb_ntts == same.limb_ntts
+        assert "a:R0[ntt]" in (shown := ren.xpr(function, ckks.spec(3), given)) or "loop" in shown

@@ -23,6 +23,7 @@ from ren.capture.capture import Recording, record
 from ren.capture.loop_reports import cost_of_steps
 from ren.capture.loops import LoopRecording, record_loops
 from ren.capture.pytrees import take_apart
+from ren.capture.xpr import stood_for_shape
 from ren.config import config
 from ren.core import html
 from ren.core.errors import DepthError, LoopError, ParameterError
@@ -193,7 +194,8 @@ def plan(
     Args:
         function: of ciphertexts, as for `ren.jit`; a jitted one is looked into.
         args: `ckks.spec(shape)` for what will be encrypted, or a ciphertext that `jax.eval_shape`
-            returned. Anything else is passed on.
+            returned. `jax.ShapeDtypeStruct` stands for an array in the clear, of numbers up to 1.
+            Anything else is passed on.
         scale_bits, security, n: as for `ckks.context`.
         integer_bits: None for what the tracked bounds at level 0 need, of inputs that keep to the
             bounds of their specs. Bounds of what a loop of JAX carries are not known here.
@@ -327,13 +329,14 @@ def _recorded(
     """The program of a function under trial parameters, its keys and its integer bits."""
     trial, keys, given = _trial(args, params, unknown)
     arguments = take_apart(given)
+    others = [stood_for_shape(other) for other in arguments.others]
     name = getattr(function, "__qualname__", repr(function))
     call = lambda given: function(*given)  # noqa: E731
     with trial, collecting_bits() as bits:
         try:
-            program = record(call, name, arguments, arguments.others)
+            program = record(call, name, arguments, others)
         except LoopNeeded:
-            program = record_loops(call, name, arguments, arguments.others)
+            program = record_loops(call, name, arguments, others)
     needed = min(math.ceil(max(bits, default=0) + 0.01), INTEGER_BITS[-1])
     return program, keys, needed
 
