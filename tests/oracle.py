@@ -88,6 +88,15 @@ def rotate(a: Coefficients, k: int, q: int) -> Coefficients:
     return automorphism(a, pow(5, k % (n // 2), 2 * n), q)
 
 
+def shift(a: Coefficients, k: int, q: int) -> Coefficients:
+    """X^k a, for any integer k."""
+    n, out = len(a), [0] * len(a)
+    for i, x in enumerate(a):
+        turns, place = divmod(i + k, n)
+        out[place] = (-x if turns % 2 else x) % q
+    return out
+
+
 def embed(a: Coefficients, n: int) -> Coefficients:
     """a(X^k) of degree n = k len(a)."""
     out = [0] * n

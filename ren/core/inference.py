@@ -227,6 +227,10 @@ def infer_divide(src: Specs, arg: DivideArg) -> Spec:
     return attrs.evolve(made, batch=(arg.count, *made.batch)) if arg.count else made
 
 
+def infer_shift(src: Specs, arg: object) -> Spec:
+    return Spec(src[0].ring, Domain.COEFF, src[0].batch)
+
+
 def infer_join(src: Specs, arg: RingArg) -> Spec:
     parts = [m for s in src for m in s.ring.moduli]
     if sorted(parts) != sorted(arg.ring.moduli):

@@ -127,6 +127,7 @@ DIVIDE = Op(
 JOIN = Op("JOIN", None, RingArg, rules.infer_join, Kind.TRANSFORM)
 STACK = Op("STACK", None, args.StackArg, rules.infer_stack, Kind.TRANSFORM)
 PART = Op("PART", 1, args.PartArg, rules.infer_part, Kind.TRANSFORM)
+SHIFT = Op("SHIFT", 1, args.ShiftArg, rules.infer_shift, Kind.TRANSFORM, wants=Domain.COEFF)
 AUTOMORPHISM = Op(
     "AUTOMORPHISM", 1, args.AutomorphismArg, rules.infer_same, Kind.TRANSFORM, fold=rules.reduced
 )

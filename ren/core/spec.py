@@ -133,6 +133,13 @@ class PartArg:
 
 
 @attrs.frozen
+class ShiftArg:
+    """The exponent of a factor X^k, 0 < k < 2n."""
+
+    k: int
+
+
+@attrs.frozen
 class StackArg:
     """Position of the new batch axis: 0, the first, or -1, the last."""
 

@@ -17,7 +17,16 @@ from ren.core.node import NO_ARG, Node, buffer, const, make, placeholder, toposo
 from ren.core.numtheory import centered, crt
 from ren.core.op import Op
 from ren.core.ring import Domain, RingSpec
-from ren.core.spec import AutomorphismArg, BoundArg, CopyArg, ModUpArg, RingArg, RotateArg, Spec
+from ren.core.spec import (
+    AutomorphismArg,
+    BoundArg,
+    CopyArg,
+    ModUpArg,
+    RingArg,
+    RotateArg,
+    ShiftArg,
+    Spec,
+)
 from ren.core.user_frame import user_line
 from ren.lowering.backends.xla.jax_runtime import on_host
 from ren.lowering.devices.devices import TRACED, device_of, is_tracer, is_tracing, resolve_device
@@ -540,6 +549,9 @@ class Poly:
     def shift(self, k: int) -> Poly:
         """The product with X^k, for k of any sign: X^n = -1. Keeps the domain.
 
+        Coefficients move, and change signs where they pass X^n: no transform, no product. In the
+        NTT domain it is one product.
+
         Example:
             >>> from ren.ring import RingSpec
             >>> Poly([1, 2, 3, 4], RingSpec(n=4, moduli=(17,))).shift(1).tolist(centered=True)
@@ -549,10 +561,11 @@ class Poly:
         turns, place = divmod(as_int(k), n)
         if place == 0:
             return -self if turns % 2 else self
+        if self.domain is Domain.COEFF:
+            return self._unary(ops.SHIFT, ShiftArg(place + turns % 2 * n))
         power = np.zeros(n, np.int64)
         power[place] = -1 if turns % 2 else 1
-        made = self * Poly(power, self.ring, "python" if self.device == "python" else None)
-        return made if self.domain is Domain.NTT else made.intt()
+        return self * Poly(power, self.ring, "python" if self.device == "python" else None)
 
     def norm(self) -> Any:
         """The largest absolute value of a centred coefficient: a Python int; of a batch, an array.

@@ -192,6 +192,31 @@ def test_every_way_to_run_gives_the_same(name: str) -> None:
     assert pickle.loads(pickle.dumps(f(one))).tolist() == want
 
 
+def test_digits_beside_native_calls() -> None:
+    """From n = 4096 on the rest of such programs would be native calls."""
+    ring = RingSpec(4096, primes(4096)[-2:])
+    p = Poly.uniform(ring, seed=b"digits")
+    gadget = Poly.gadget(1 << 30, ring)
+    assert p.gadget_product(gadget, 1 << 30).tolist() == p.tolist()
+    for f in (lambda x: x.digits(1 << 30)[1] * x, lambda x: x.shift(5) * x + x.shift(-1)):
+        want = f(p.to("python")).tolist()
+        assert f(p).tolist() == want and ren.jit(f)(p).tolist() == want
+
+
+@pytest.mark.parametrize("ring", [RingSpec(64, primes(64)[-2:]), NAMED["product"]])
+@pytest.mark.parametrize("k", [1, -1, 63, 65, 127, 300])
+def test_shifts_move_coefficients(ring: RingSpec, k: int) -> None:
+    p = Poly.uniform(ring, seed=b"shift", batch=(2,))
+    want = [oracle.shift(row, k, ring.q) for row in p.tolist()]
+    twice = ren.jit(lambda x: x.shift(k).shift(-k - 1).shift(1) + x.shift(k))
+    assert p.shift(k).tolist() == p.to("python").shift(k).tolist() == want
+    assert jax.vmap(lambda x: x.shift(k))(p).tolist() == want
+    sums = [oracle.add(a, b, ring.q) for a, b in zip(p.tolist(), want, strict=True)]
+    assert twice(p).tolist() == sums
+    text = str(ren.stages(lambda x: x.shift(k).shift(-k - 1), p)["reduce_transforms"])
+    assert text.count("SHIFT") == 1 and "NTT" not in text
+
+
 def test_parts_of_batches() -> None:
     values = np.arange(2 * 3 * 8).reshape(2, 3, 8)
     p = Poly(values, NARROW[0])

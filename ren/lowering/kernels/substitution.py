@@ -1,7 +1,7 @@
 """Substitutions of X: the automorphisms X -> X^g, g odd, and the embedding p(Y) -> p(X^k).
 
-Automorphisms permute NTT values, and coefficients up to sign. The embedding into the ring of degree
-n = k m repeats each value k times.
+Automorphisms permute NTT values, and coefficients up to sign. A shift, X^k p, turns coefficients.
+The embedding into the ring of degree n = k m repeats each value k times.
 """
 
 from __future__ import annotations
@@ -45,6 +45,30 @@ def permute_evaluations(x: jax.Array, index: jax.Array) -> jax.Array:
         index: int32[n], a permutation of 0 .. n-1.
     """
     return x.at[..., index].get(mode="promise_in_bounds", unique_indices=True)
+
+
+@lru_cache(maxsize=256)
+def shift_permutation(n: int, k: int) -> tuple[np.ndarray, np.ndarray]:
+    """(index int32[n], negate bool[n]) with (X^k p)_j = (-1)^negate[j] p_index[j]."""
+    turns, place = np.divmod(np.arange(n) - k, n)
+    return tables.frozen(place.astype(np.int32)), tables.frozen(turns % 2 == 1)
+
+
+@lru_cache(maxsize=256)
+def shift_start(n: int, k: int) -> np.ndarray:
+    """int32[1] with the place where X^k p begins in p - X^n p + X^2n p, 0 <= k < 2n."""
+    return tables.frozen(np.array([-k % (2 * n)], np.int32))
+
+
+def shift_coefficients(x: jax.Array, minus_x: jax.Array, start: jax.Array) -> jax.Array:
+    """X^k p on coefficients: n neighbours of p, -p, p from `shift_start(n, k)` on.
+
+    Args:
+        x, minus_x: uint32[*batch, L, n].
+        start: int32[1].
+    """
+    period = jnp.concatenate([x, minus_x, x], axis=-1)
+    return lax.dynamic_slice_in_dim(period, start[0], x.shape[-1], axis=-1)
 
 
 @lru_cache(maxsize=256)

@@ -9,7 +9,8 @@ from ren.core import op as ops
 from ren.core.node import Node, const, make
 from ren.core.op import Kind
 from ren.core.rewrite import Table, rewrite
-from ren.core.spec import AutomorphismArg, RotateArg, ScalarArg
+from ren.core.ring import Domain
+from ren.core.spec import AutomorphismArg, RotateArg, ScalarArg, ShiftArg
 
 
 def simplify_algebra(sink: Node) -> Node:
@@ -133,6 +134,16 @@ def _trivial_automorphism(node: Node) -> Node | None:
     return node.src[0] if trivial else None
 
 
+def _composed_shift(node: Node) -> Node | None:
+    """X^k (X^h p) is X^(k + h) p, which is p or -p where n divides k + h."""
+    (x,), n = node.src, node.spec.ring.n
+    if x.op is not ops.SHIFT or x.src[0].spec.domain is not Domain.COEFF:
+        return None
+    if (k := (node.arg.k + x.arg.k) % (2 * n)) % n:
+        return make(ops.SHIFT, x.src, ShiftArg(k))
+    return make(ops.NEG, x.src) if k else x.src[0]
+
+
 def _same_ring(node: Node) -> Node | None:
     return node.src[0] if node.arg.ring == node.src[0].spec.ring else None
 
@@ -154,6 +165,7 @@ RULES: Table = {
     "TO_RING": (_same_ring, _fold),
     "VIEW": (_same_ring, _fold),
     "EMBED": (_same_ring, _fold, last_of_two),
+    "SHIFT": (_composed_shift,),
     "ROTATE": (_fold, _composed_automorphism, _trivial_automorphism),
     "AUTOMORPHISM": (_fold, _composed_automorphism, _trivial_automorphism),
 }

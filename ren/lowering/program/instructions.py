@@ -70,6 +70,9 @@ _BUILDERS: dict[str, Callable[..., tuple[np.ndarray, ...]]] = {
     "sign_mask": lambda n, g: (_mask(substitution.coefficient_permutation(n, g)[1]),),
     "first_mask": lambda n: (_mask(np.arange(n) == 0),),
     "evaluation_permutation": lambda n, g: (substitution.evaluation_permutation(n, g),),
+    "shift_start": lambda n, k: (substitution.shift_start(n, k),),
+    "shift_index": lambda n, k: (substitution.shift_permutation(n, k)[0],),
+    "shift_mask": lambda n, k: (_mask(substitution.shift_permutation(n, k)[1]),),
     "embedding_index": lambda n, m: (substitution.embedding_index(n, m),),
 }
 
@@ -226,6 +229,10 @@ def _embed_tables(node: Node) -> tuple[Table, ...]:
     return (Table("embedding_index", (n, m)),) if node.spec.domain is Domain.NTT else ()
 
 
+def _shift_tables(node: Node) -> tuple[Table, ...]:
+    return (Table("shift_start", (node.spec.ring.n, node.arg.k)), *_modulus(node))
+
+
 INSTRUCTIONS: dict[str, Rules] = {
     "ADD": Rules(_widths, _modulus),
     "SUB": Rules(_widths, _modulus),
@@ -246,6 +253,7 @@ INSTRUCTIONS: dict[str, Rules] = {
     "DIVIDE": Rules(
         lambda node: (node.arg.kind, node.arg.count, node.arg.below != 0), _divide_tables
     ),
+    "SHIFT": Rules(_widths, _shift_tables),
     "PERMUTE": Rules(tables=_permutation),
     "FLIP": Rules(_widths, lambda node: (*_permutation(node), *_modulus(node))),
     "EMBED": Rules(_embed_structure, _embed_tables),

@@ -69,6 +69,7 @@ MEANINGS: dict[str, Callable[[Node, int, Rows], list[int]]] = {
     ),
     "ROTATE": lambda node, q, rows: oracle.rotate(rows[0], node.arg.k, q),
     "AUTOMORPHISM": lambda node, q, rows: oracle.automorphism(rows[0], node.arg.g, q),
+    "SHIFT": lambda node, q, rows: oracle.shift(rows[0], node.arg.k, q),
     "EMBED": lambda node, q, rows: oracle.embed(rows[0], node.spec.ring.n),
 }
 

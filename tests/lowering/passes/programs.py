@@ -33,6 +33,7 @@ from ren.core.spec import (
     RingArg,
     RotateArg,
     ScalarArg,
+    ShiftArg,
     StackArg,
 )
 from tests import oracle, rings
@@ -140,6 +141,7 @@ ARGUMENTS: dict[Any, Callable[[_Drawing, Op, Sequence[Node]], Any]] = {
     NoArg: lambda d, op, src: NoArg(),
     PartArg: _part_arg,
     DivideArg: _divide_arg,
+    ShiftArg: lambda d, op, src: ShiftArg(d.rng.randrange(1, 2 * d.n)),
     StackArg: lambda d, op, src: StackArg(d.rng.choice((0, -1))),
     RingArg: _ring_arg,
     ModUpArg: _mod_up_arg,

@@ -132,7 +132,10 @@ def native_program(
     graph: Graph, tables: tuple[Table, ...], shapes: Sequence[Shape]
 ) -> NativeProgram | Unsupported:
     """A graph as one native call on inputs of some shapes, or why it is none."""
-    inputs, outputs = axes_of(graph, tuple(shape[:-2] for shape in shapes))
+    try:
+        inputs, outputs = axes_of(graph, tuple(shape[:-2] for shape in shapes))
+    except LoweringError as error:
+        return Unsupported(str(error), error.is_too_large)
     limbs = tuple(shape[-2] for shape in shapes)
     found = lowered(graph, tables, tuple(zip(inputs, limbs, strict=True)), outputs)
     if isinstance(found, NativeProgram) and any(

@@ -84,14 +84,25 @@ def filled(pattern: Shape, loops: Shape) -> Shape:
     return (*left, *reversed(found))
 
 
-@lru_cache(maxsize=256)
 def axes_of(graph: Graph, shapes: tuple[Shape, ...]) -> tuple[tuple[Axes, ...], tuple[Axes, ...]]:
     """The batch axes of the inputs and of the outputs of a graph.
 
     Args:
         graph: what runs.
         shapes: of each input its batch axes.
+
+    Raises:
+        LoweringError: it has steps of other kinds, whose batch axes are not known here.
     """
+    calls = (step for step in graph.steps if isinstance(step, Call))
+    for op in (instr.op for step in calls for instr in step.program.instrs):
+        if op in ABSENT:
+            raise LoweringError(f"it has no limb rows for {op}: {ABSENT[op]}")
+    return _axes_of(graph, shapes)
+
+
+@lru_cache(maxsize=256)
+def _axes_of(graph: Graph, shapes: tuple[Shape, ...]) -> tuple[tuple[Axes, ...], tuple[Axes, ...]]:
     classes = _Classes()
     inputs = [tuple((classes.new(), n) for n in shape) for shape in shapes]
     values: list[_Value] = list(inputs)
@@ -321,12 +332,8 @@ def rows_of(
         outputs: the batch axes of each output.
 
     Raises:
-        LoweringError: it has steps of other kinds, or too many.
+        LoweringError: it has too many steps.
     """
-    calls = (step for step in graph.steps if isinstance(step, Call))
-    for op in (instr.op for step in calls for instr in step.program.instrs):
-        if op in ABSENT:
-            raise LoweringError(f"it has no limb rows for {op}: {ABSENT[op]}")
     if any(0 in axes.lengths for axes in (*(axes for axes, _ in inputs), *outputs)):
         raise LoweringError("a batch is empty")
     builder = _Builder()

@@ -106,6 +106,13 @@ def _flip(b: Builder, instr: Instr, t: list[Table], src: list[Value]) -> Value:
     return [b.row("flip", (q, table), (x,)) for q, x in each]
 
 
+def _shift(b: Builder, instr: Instr, t: list[Table], src: list[Value]) -> Value:
+    """Neighbours turned round, then the signs of those that passed X^n."""
+    index, mask = (Table(kind, t[0].args) for kind in ("shift_index", "shift_mask"))
+    moved = [b.row("permute", (index,), (x,)) for x in src[0]]
+    return _by_modulus(b, "flip", _moduli(t[1]), [moved], mask)
+
+
 def _transform(step: str) -> Step:
     def emit(b: Builder, instr: Instr, t: list[Table], src: list[Value]) -> Value:
         return [b.row(step, (q,), (x,)) for q, x in zip(_moduli(t[0]), src[0], strict=True)]
@@ -192,6 +199,7 @@ STEPS: dict[str, Step] = {
     "INTT": _transform("intt"),
     "CONVERT": _conversion,
     "LIFT": _lift,
+    "SHIFT": _shift,
     "PERMUTE": _permute,
     "VIEW": _view,
     "JOIN": _join,

@@ -97,6 +97,13 @@ def _divide(node: Node, x: np.ndarray) -> np.ndarray:
     return exact.of_integers(found - arg.minus, _moduli(node))
 
 
+def _shift(node: Node, x: np.ndarray) -> np.ndarray:
+    """X^k p: coefficient j is that of j - k, negated when it passes X^n."""
+    source, moduli = np.arange(node.spec.ring.n) - node.arg.k, _moduli(node)
+    turns, place = np.divmod(source, node.spec.ring.n)
+    return np.where(turns % 2 == 1, exact.neg(x[..., place], moduli), x[..., place])
+
+
 # ------------------------------------------------------------------- degrees
 
 
@@ -159,6 +166,7 @@ REFERENCE: dict[str, Callable[..., Any]] = {
     "JOIN": _join,
     "STACK": _stack,
     "PART": _part,
+    "SHIFT": _shift,
     "NTT": lambda node, x: exact.ntt(x, _moduli(node)),
     "INTT": lambda node, x: exact.intt(x, _moduli(node)),
     "CONVERT": lambda node, x: exact.convert(x, _moduli(node.src[0]), _moduli(node)),

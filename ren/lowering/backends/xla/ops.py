@@ -76,6 +76,11 @@ def _part(instr: Any, t: list[Arrays], x: Any) -> Any:
     return x[..., index, :, :] if axis else x[index]
 
 
+def _shift(instr: Any, t: list[Arrays], x: Any) -> Any:
+    minus_x = _elementwise(modular.neg)(instr, t, x)
+    return substitution.shift_coefficients(x, minus_x, t[0][0])
+
+
 def _embed(instr: Any, t: list[Arrays], x: Any) -> Any:
     if instr.structure is None:
         return substitution.embed_values(x, t[0][0])
@@ -111,6 +116,7 @@ EMIT: dict[str, Callable[..., Any]] = {
     "JOIN": _join,
     "STACK": _stack,
     "PART": _part,
+    "SHIFT": _shift,
     "NTT": lambda instr, t, x: ntt.ntt(x, *t[0]),
     "INTT": lambda instr, t, x: ntt.intt(x, *t[0]),
     "CONVERT": lambda instr, t, x: convert.convert(x, *t[0]),
