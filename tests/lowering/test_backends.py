@@ -374,6 +374,12 @@ def test_a_polynomial_of_degree_27_is_native_throughout():
     (captured,) = f.plans
     assert captured.telemetry.tier == "graph" and "native call" in captured.explain()
     assert captured.memory.call_bytes
+    source = captured.plan.source
+    assert source is not None
+    (program,) = native_calls(source).programs  # type: ignore[union-attr]
+    limbs = [given.spec.shape[-2] for given in source.inputs]
+    limbs += [root.spec.ring.limbs for root in source.sink.src]
+    assert program.kept <= 3 * sum(limbs)  # rows between its phases, inputs and outputs
 
 
 def test_parts_of_a_cut_program_are_whole_arrays_and_native(monkeypatch):
