@@ -14,6 +14,7 @@ from ren.core.ring import Domain, RingSpec, is_subset
 from ren.core.spec import (
     ConstArg,
     DivideArg,
+    MacArg,
     ModUpArg,
     PartArg,
     RingArg,
@@ -101,6 +102,27 @@ def infer_dot(src: Specs, arg: object) -> Spec:
     if not src or len(src) % 2:
         raise DomainError(f"DOT got {len(src)} factors.", "It sums products of two.")
     return Spec(same_ring(src, "A sum of products"), Domain.NTT, batch(src))
+
+
+def infer_mac(src: Specs, arg: MacArg) -> Spec:
+    """w[i_1] x_1 + w[i_2] x_2 + ..., sources in the order w, x_1, x_2, ..."""
+    if len(src) < 2 or len(src) - 1 != len(arg.indices):
+        raise DomainError(
+            f"MAC got {len(src)} sources and {len(arg.indices)} indices.",
+            "It takes the factors w, then one source for each index.",
+            "Pass one index for each term.",
+        )
+    w, terms = src[0], src[1:]
+    count = w.batch[0] if w.batch else 0
+    if not all(0 <= i < count for i in arg.indices):
+        raise DomainError(
+            f"Indices up to {max(arg.indices)} were asked of a polynomial with batch shape "
+            f"{w.batch}.",
+            "They count along its first axis.",
+            "Pass indices from 0 on that are below its size.",
+        )
+    ring = same_ring(src, "A sum of products")
+    return Spec(ring, Domain.NTT, batch((attrs.evolve(w, batch=w.batch[1:]), *terms)))
 
 
 def infer_same(src: Specs, arg: object) -> Spec:
@@ -314,6 +336,11 @@ def transform_work(src: Specs, spec: Spec) -> Work:
 def product_work(src: Specs, spec: Spec) -> Work:
     """One multiply-add a residue for each two factors."""
     return Work(multiply_adds=math.prod(spec.shape) * (len(src) // 2))
+
+
+def mac_work(src: Specs, spec: Spec) -> Work:
+    """One multiply-add a residue for each term."""
+    return Work(multiply_adds=math.prod(spec.shape) * (len(src) - 1))
 
 
 def convert_work(src: Specs, spec: Spec) -> Work:

@@ -89,6 +89,10 @@ DOT = Op(
     "DOT", None, NoArg, rules.infer_dot, Kind.ELEMENTWISE,
     wants=Domain.NTT, work=rules.product_work,
 )  # fmt: skip
+MAC = Op(
+    "MAC", None, args.MacArg, rules.infer_mac, Kind.ELEMENTWISE,
+    wants=Domain.NTT, work=rules.mac_work,
+)  # fmt: skip
 NEG = Op(
     "NEG", 1, NoArg, rules.infer_same, Kind.ELEMENTWISE,
     fold=lambda ring, arg, a: -a % ring.q, inverse="NEG",

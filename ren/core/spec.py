@@ -147,6 +147,13 @@ class StackArg:
 
 
 @attrs.frozen
+class MacArg:
+    """For each term the index of its factor along the first batch axis of the first source."""
+
+    indices: tuple[int, ...]
+
+
+@attrs.frozen
 class BoundArg:
     """The centred coefficients are below 2^bits in absolute value."""
 

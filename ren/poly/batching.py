@@ -10,7 +10,7 @@ import numpy as np
 
 from ren.core import op as ops
 from ren.core.node import make
-from ren.core.spec import PartArg, StackArg
+from ren.core.spec import MacArg, PartArg, StackArg
 from ren.lowering.devices.devices import is_tracer
 from ren.poly.poly import Poly, from_node
 
@@ -30,10 +30,28 @@ def unstacked(p: Poly) -> list[Poly]:
     return [item(p, i, 0) for i in range(p.shape[0])]
 
 
+def multiply_accumulate(w: Poly, terms: Sequence[Poly], indices: Sequence[int]) -> Poly:
+    """w[i_1] x_1 + w[i_2] x_2 + ...: one product for each term, with indices along the first axis.
+
+    Args:
+        w: the factors, with a batch axis of them in front.
+        terms: polynomials of one ring, in which w is too.
+        indices: of each term the index of its factor.
+    """
+    src = (w.node, *(x.node for x in terms))
+    return from_node(make(ops.MAC, src, MacArg(tuple(indices))))
+
+
 def stacked_arrays(*arrays: Any, axis: int = 0) -> Any:
     """Arrays of one shape along a new axis: on the host where all of them are."""
     on_host = all(isinstance(a, np.ndarray) for a in arrays)
     return np.stack(arrays, axis) if on_host else jnp.stack(arrays, axis)
+
+
+def joined_arrays(*arrays: Any) -> Any:
+    """Arrays one after another along their first axis: on the host where all of them are."""
+    on_host = all(isinstance(a, np.ndarray) for a in arrays)
+    return np.concatenate(arrays) if on_host else jnp.concatenate(arrays)
 
 
 def repeated(p: Poly, batch: tuple[int, ...]) -> Poly:

@@ -9,7 +9,7 @@ and `|` give symbols too, as conditions of JAX. Every other use of the value rai
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from contextvars import ContextVar
 from typing import Any, NoReturn, Self
 
@@ -458,7 +458,22 @@ def evaluator(symbols: Sequence[Symbolic]) -> Callable[[Values], list[Any]]:
 class SymbolicLength(Symbolic):
     """The length of what was encrypted, known at each call; a program does not depend on it."""
 
-    __slots__ = ()
+    __slots__ = ("_equal",)
+
+    def __init__(
+        self,
+        sample: Any,
+        value: Callable[[Values], Any],
+        name: str,
+        equal: Iterable[int | SymbolicLength] = (),
+    ) -> None:
+        super().__init__(sample, value, name)
+        self._equal = frozenset(equal)
+
+    @property
+    def equal(self) -> frozenset[int | SymbolicLength]:
+        """The lengths, of the call and known ones, that it is compared with; at least one."""
+        return self._equal or frozenset({self})
 
     def _refuse(self) -> NoReturn:
         raise LengthNeeded if is_capturing() else symbolic_value()
@@ -560,19 +575,23 @@ def common_length(a: int | None, b: int | None) -> int | None:
     """
     if a is None or b is None or a is b:
         return b if a is None else a
-    symbol, other = (a, b) if isinstance(a, SymbolicLength) else (b, a)
-    if not isinstance(symbol, SymbolicLength):
+    symbols = [x for x in (a, b) if isinstance(x, SymbolicLength)]
+    if not symbols:
         return max(a, b)
-    if symbol.sample != _sample(other):
+    if _sample(a) != _sample(b):
         raise LengthNeeded
+    equal = frozenset[Any]().union(*(s.equal for s in symbols), {a, b}.difference(symbols))
+    for symbol in symbols:  # a sum of many terms has one length
+        if symbol.equal == equal:
+            return symbol  # type: ignore[return-value]
 
     def same(values: Values) -> int:
-        length = symbol.value(values)
-        if length != _value(other, values):
+        lengths = {_value(length, values) for length in equal}
+        if len(lengths) > 1:
             raise UnfitLength
-        return length
+        return lengths.pop()
 
-    return SymbolicLength(symbol.sample, same, symbol.name)  # type: ignore[return-value]
+    return SymbolicLength(_sample(a), same, symbols[0].name, equal)  # type: ignore[return-value]
 
 
 def _sample(value: Any) -> Any:

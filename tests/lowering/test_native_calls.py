@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import ren
-from ren import Domain, RingSpec
+from ren import Domain, Poly, RingSpec
 from ren.lowering.backends.base import Unsupported
 from ren.lowering.backends.native import library
 from ren.lowering.devices.devices import threads
@@ -15,6 +15,7 @@ from ren.lowering.inspect.memory_report import memory_of, units_report
 from ren.lowering.plan.cost import native_seconds
 from ren.lowering.plan.plan import Plan
 from ren.lowering.runtime.native_calls import NativeCalls, native_calls
+from ren.poly.batching import stacked
 from tests.lowering.plans import plan, poly
 from tests.rings import primes
 
@@ -89,3 +90,19 @@ def test_a_plan_on_the_python_device_is_no_call():
     p = plan(x * x)
     assert isinstance(native_calls(p.source), Unsupported)
     np.testing.assert_array_equal(ren.realize(x * x).limbs, (x * x).to("cpu").limbs)
+
+
+@pytest.mark.parametrize("value", [0, 5])
+def test_a_constant_beside_other_rows_is_transformed(value):
+    """Of it one number stands for a row, which transforms and conversions read whole."""
+    ring = RingSpec(N, primes(N)[-3:])
+    x = poly(0, ring, Domain.NTT)
+
+    def f(x: Poly) -> Poly:
+        return stacked([x, (x * 0 + value).ntt()]).intt().rescale(ring.moduli[:2])
+
+    with ren.config.update(native=False):
+        expected = ren.jit(f)(x)
+    run = ren.jit(f)
+    assert np.array_equal(run(x).limbs, expected.limbs)
+    assert isinstance(native_calls(run.plans[0].plan.source), NativeCalls)

@@ -16,7 +16,7 @@ from ren.lowering.backends.xla.backend import XLA
 from ren.lowering.plan.lifetimes import Value, values_of
 from ren.lowering.plan.memory import is_interpreted, memory_plan, peak, temporaries
 from ren.lowering.plan.plan import Plan
-from ren.lowering.program.steps import KernelUnit, unit_segment
+from ren.lowering.program.steps import KernelUnit, nbytes, unit_segment
 from ren.lowering.runtime.native_calls import native_calls
 
 
@@ -111,6 +111,17 @@ def memory_of(plan: Plan) -> MemoryReport:
         donated_input_bytes=0,
         call_bytes=calls.held_bytes,
     )
+
+
+def bytes_of_run(plan: Plan) -> int:
+    """The most bytes of one run, planned, with its inputs, in the form that it takes by default.
+
+    A plan of native calls is not divided into units for it.
+    """
+    calls, inputs = native_calls(plan.source), sum(nbytes(i.spec) for i in plan.inputs)
+    if isinstance(calls, Unsupported) or plan.source is None:
+        return memory_of(plan).peak_bytes + inputs
+    return sum(nbytes(r.spec) for r in set(plan.source.sink.src)) + calls.held_bytes + inputs
 
 
 def units_report(plan: Plan) -> MemoryReport:

@@ -1,4 +1,7 @@
-"""Part of pass 4: sums of products become DOT, which reduces once for up to 16 of them."""
+"""Part of pass 4: sums of products become DOT, which reduces once for up to 16 of them.
+
+A MAC of more terms becomes several.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,7 @@ from functools import reduce
 from ren.core import op as ops
 from ren.core.node import Node, make, toposort
 from ren.core.rewrite import readers, rebuild
+from ren.core.spec import MacArg
 
 # As many terms as one reduction holds (`kernels.modular`): more would only keep more arrays alive.
 MAX_TERMS = 16
@@ -28,10 +32,12 @@ def fuse_products(sink: Node) -> Node:
 def _fused(
     node: Node, absorbed: set[Node], single: set[Node], new: Mapping[Node, Node]
 ) -> Node | None:
-    """A sum with two products or more that it alone reads; None for all else.
+    """A sum with two products or more that it alone reads, or a long MAC; None for all else.
 
     `absorbed` are sums that are part of a larger one, `single` nodes with one reader.
     """
+    if node.op is ops.MAC and len(node.src) > 1 + MAX_TERMS:
+        return _divided(node, new)
     if node.op is not ops.ADD or node in absorbed:
         return None
     products, rest = [], []
@@ -44,6 +50,16 @@ def _fused(
     groups = [products[i : i + MAX_TERMS] for i in range(0, len(products), MAX_TERMS)]
     total = [make(ops.DOT, [new[s] for term in group for s in term.src]) for group in groups]
     return reduce(lambda a, b: make(ops.ADD, (a, b)), [*total, *(new[term] for term in rest)])
+
+
+def _divided(node: Node, new: Mapping[Node, Node]) -> Node:
+    """A MAC as the sum of several, each of as many terms as one reduction holds."""
+    (w, *terms), indices = [new[s] for s in node.src], node.arg.indices
+    parts = [
+        make(ops.MAC, (w, *terms[i : i + MAX_TERMS]), MacArg(indices[i : i + MAX_TERMS]))
+        for i in range(0, len(terms), MAX_TERMS)
+    ]
+    return reduce(lambda a, b: make(ops.ADD, (a, b)), parts)
 
 
 def _terms(node: Node, absorbed: set[Node]) -> list[Node]:

@@ -16,6 +16,7 @@ from ren.core.node import NO_ARG, Node, make, toposort
 from ren.core.op import Op
 from ren.core.rewrite import readers, rebuild, to_domain
 from ren.core.ring import RingSpec
+from ren.core.spec import MacArg
 
 
 @attrs.frozen(eq=False)
@@ -74,10 +75,18 @@ class _Sinking:
         """True for ops through which f sinks."""
         if node.op in (ops.ADD, ops.SUB, *self.f.unary):
             return True
-        return node.op is ops.MUL and self.factor(node) is not None
+        return node.op in (ops.MUL, ops.MAC) and self.factor(node) is not None
 
     def factor(self, product: Node) -> tuple[Node, Node, Node] | None:
-        """(x, p, p') for a product of x, with operands of f below, and a factor p that commutes."""
+        """(x, p, p') for a product of x, with operands of f below, and a factor p that commutes.
+
+        Of a MAC, p are the factors of all terms, and x is the first with operands of f below.
+        """
+        if product.op is ops.MAC:
+            p = product.src[0]
+            x = next((s for s in product.src[1:] if self.is_own(s)), None)
+            inner = None if x is None else self.f.factor(p, self.ring[x])
+            return None if x is None or inner is None else (x, p, inner)
         for x, p in (product.src, product.src[::-1]):
             if self.is_own(x):
                 inner = self.f.factor(p, self.ring[x])
@@ -111,11 +120,26 @@ class _Sinking:
             x, p, inner = factor
             a, b = self.parted[x]
             return _applied(ops.MUL, a, inner), _applied(ops.MUL, b, new[p])
+        if node.op is ops.MAC:
+            return self._part_of_mac(node, new)
         if node.op in self.f.unary:
             a, b = self.parted[node.src[0]]
             return _applied(node.op, a, arg=node.arg), _applied(node.op, b, arg=node.arg)
         (a, b), (c, d) = (self.parted[s] if self.is_own(s) else (None, new[s]) for s in node.src)
         return _sum(node.op, a, c), _sum(node.op, b, d)
+
+    def _part_of_mac(self, node: Node, new: Mapping[Node, Node]) -> Parted:
+        factor = self.factor(node)
+        assert factor is not None  # the node has terms
+        _, p, inner = factor
+        terms = [self.parted[s] if self.is_own(s) else (None, new[s]) for s in node.src[1:]]
+        sums = []
+        for factors, parts in ((inner, [a for a, _ in terms]), (new[p], [b for _, b in terms])):
+            pairs = zip(node.arg.indices, parts, strict=True)
+            held = [(i, x) for i, x in pairs if x is not None]
+            arg = MacArg(tuple(i for i, _ in held))
+            sums.append(make(ops.MAC, (factors, *(x for _, x in held)), arg) if held else None)
+        return sums[0], sums[1]
 
 
 def sink_through_sums(sink: Node, f: Sinkable) -> Node:

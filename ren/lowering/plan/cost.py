@@ -8,16 +8,20 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
+from fractions import Fraction
 
 import attrs
 
 from ren.core import html
 from ren.core import op as ops
 from ren.core.node import Node, toposort
+from ren.core.op import Kind
 from ren.core.spec import Spec, Work
 from ren.core.text_table import columns, size
 from ren.lowering.plan.plan import Plan
 from ren.lowering.program.steps import KernelUnit, Unit, ViewUnit, nbytes, read_slots, value_specs
+
+_WORKING = (Kind.ELEMENTWISE, Kind.TRANSFORM)
 
 # Two Zen 4 cores under XLA:CPU transformed 16 limbs of n = 2^14 in 1.0 ms. They streamed about 16
 # GB/s through elementwise kernels, whose operands are too large for their caches.
@@ -90,14 +94,27 @@ def unit_cost(unit: Unit, specs: Sequence[Spec]) -> Cost:
     written = sum(nbytes(specs[v]) for v in unit.outs)
     if not isinstance(unit, KernelUnit):  # reading a view slices it once
         return Cost(bytes_read=written, bytes_written=written)
-    work = sum((node.work for node in toposort(unit.kernel.body)[:-1]), Work())
-    read = sum(_limb_bytes(s.spec) * len(limbs) for s, limbs in _limbs_read(unit).items())
-    return Cost(1, work.limb_ntts, work.multiply_adds, read, written)
+    works = [node.work for node in unit.kernel.nodes if node.op.kind in _WORKING]
+    ntts, adds = sum(w.limb_ntts for w in works), sum(w.multiply_adds for w in works)
+    parts = _parts_read(unit)
+    read = sum(
+        _limb_bytes(s.spec) * len(limbs) * parts.get(s, 1) for s, limbs in _limbs_read(unit).items()
+    )
+    return Cost(1, ntts, adds, int(read), written)
+
+
+def _parts_read(unit: KernelUnit) -> dict[Node, Fraction]:
+    """For each SLOT with factors of MACs, the part of the factors that these take."""
+    indices: dict[Node, set[int]] = {}
+    for node in unit.kernel.nodes:
+        if node.op is ops.MAC and node.src[0].op is ops.LOAD:
+            indices.setdefault(node.src[0].src[0], set()).update(node.arg.indices)
+    return {slot: Fraction(len(found), slot.spec.batch[0]) for slot, found in indices.items()}
 
 
 def _limbs_read(unit: KernelUnit) -> dict[Node, set[int]]:
     """The limbs that a kernel reads of each of its SLOTs."""
-    order = toposort(unit.kernel.body)[:-1]
+    order = unit.kernel.nodes
     limbs: dict[Node, set[int]] = {slot: set() for slot in read_slots(order)}
     for node in order:
         if node.op is ops.LOAD:
@@ -112,12 +129,45 @@ def estimated_seconds(cost: Cost, n: int) -> float:
     """
     moved = (cost.bytes_read + cost.bytes_written) / BYTES_PER_SECOND
     rest = max(moved, cost.multiply_adds * SECONDS_PER_MULTIPLY_ADD)
-    return SECONDS_PER_UNIT + _butterflies(cost, n) * SECONDS_PER_BUTTERFLY + rest
+    return SECONDS_PER_UNIT + _butterflies(cost.limb_ntts, n) * SECONDS_PER_BUTTERFLY + rest
 
 
 def plan_seconds(plan: Plan) -> float:
     """The time that the model gives one run of a plan, unit by unit."""
     return sum(estimated_seconds(cost, n) for cost, n in unit_costs(plan))
+
+
+def graph_work(sink: Node) -> Work:
+    """The work of a graph after the passes of algebra, and of the units that it becomes."""
+    return sum((node.work for node in toposort(sink)[:-1] if node.op.kind in _WORKING), Work())
+
+
+def graph_seconds(sink: Node) -> float:
+    """The time that the model gives a graph after the passes of algebra as one native call.
+
+    It is that of `native_seconds`, without the units that the graph would be divided into.
+    """
+    order = toposort(sink)[:-1]
+    whole = {node for node in order if node.op.kind is Kind.LEAF}
+    viewed: dict[Node, set[int]] = {}
+    seconds, moved = NATIVE_SECONDS_PER_CALL, 2 * sum(nbytes(r.spec) for r in set(sink.src))
+    for node in order:
+        if node.op is ops.VIEW:
+            viewed.setdefault(node.src[0], set()).update(node.spec.ring.moduli)
+        elif node.op.kind in _WORKING:
+            n, work = node.spec.ring.n, node.work
+            seconds += _butterflies(work.limb_ntts, n) * NATIVE_SECONDS_PER_BUTTERFLY
+            seconds += work.multiply_adds * NATIVE_SECONDS_PER_MULTIPLY_ADD
+    for node in order:
+        if node.op in (ops.CONVERT, ops.LIFT):
+            moved += 2 * (nbytes(node.src[0].spec) + nbytes(node.spec))
+        if node.op is not ops.VIEW:
+            for s in node.src:
+                viewed.pop(s, None)
+    for leaf in whole:
+        read = viewed.get(leaf)
+        moved += nbytes(leaf.spec) if read is None else _limb_bytes(leaf.spec) * len(read)
+    return seconds + moved / NATIVE_BYTES_PER_SECOND
 
 
 def native_seconds(plan: Plan, calls: int = 1) -> float:
@@ -131,19 +181,19 @@ def native_seconds(plan: Plan, calls: int = 1) -> float:
     specs, costs = value_specs(plan.inputs, plan.units), unit_costs(plan)
     moved = _input_bytes(plan, specs) + 2 * sum(nbytes(specs[v]) for v in set(plan.outputs))
     for unit, (cost, _) in zip(plan.units, costs, strict=True):
-        order = toposort(unit.kernel.body) if isinstance(unit, KernelUnit) else ()
+        order = unit.kernel.nodes if isinstance(unit, KernelUnit) else ()
         if any(node.op in (ops.CONVERT, ops.LIFT) for node in order):
             moved += 2 * (cost.bytes_read + cost.bytes_written)
     return (
         calls * NATIVE_SECONDS_PER_CALL
-        + sum(_butterflies(cost, n) for cost, n in costs) * NATIVE_SECONDS_PER_BUTTERFLY
+        + sum(_butterflies(cost.limb_ntts, n) for cost, n in costs) * NATIVE_SECONDS_PER_BUTTERFLY
         + sum(cost.multiply_adds for cost, _ in costs) * NATIVE_SECONDS_PER_MULTIPLY_ADD
         + moved / NATIVE_BYTES_PER_SECOND
     )
 
 
-def _butterflies(cost: Cost, n: int) -> int:
-    return cost.limb_ntts * n // 2 * (n.bit_length() - 1)
+def _butterflies(limb_ntts: int, n: int) -> int:
+    return limb_ntts * n // 2 * (n.bit_length() - 1)
 
 
 def _limb_bytes(spec: Spec) -> int:

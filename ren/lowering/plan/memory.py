@@ -18,7 +18,7 @@ from collections.abc import Hashable, Iterable, Sequence
 import attrs
 
 from ren.core import op as ops
-from ren.core.node import Node, toposort
+from ren.core.node import Node
 from ren.core.op import Kind
 from ren.lowering.devices.devices import PYTHON
 from ren.lowering.plan.arena import Arena
@@ -94,7 +94,7 @@ def _overwritable(unit: KernelUnit) -> dict[int, int]:
     """
     readers: dict[Node, set[int]] = {}  # the stores that a node's value reaches
     gathered: set[Node] = set()
-    order = toposort(unit.kernel.body)[:-1]
+    order = unit.kernel.nodes
     for i, store in enumerate(unit.kernel.body.src):
         readers.setdefault(store, set()).add(i)
     for node in reversed(order):
@@ -155,7 +155,7 @@ def temporaries(plan: Plan, memory: MemoryPlan) -> list[int]:
     for unit, pairs in zip(plan.units, memory.donations, strict=True):
         body: Sequence[Node] = ()
         if isinstance(unit, KernelUnit) and not is_interpreted(unit, memory.values):
-            body = toposort(unit.kernel.body)[:-1]
+            body = unit.kernel.nodes
         temporary.append(max((_temporary_bytes(n, bool(pairs)) for n in body), default=0))
     return temporary
 

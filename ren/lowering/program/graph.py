@@ -9,6 +9,7 @@ kernel. Two kernels with one program, and two plans with one graph, run the same
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cached_property
 
 import attrs
 
@@ -34,6 +35,11 @@ class Kernel:
     body: Node
     program: Program
     tables: tuple[Table, ...]
+
+    @cached_property
+    def nodes(self) -> tuple[Node, ...]:
+        """Those of the body, sources first, without its SINK."""
+        return tuple(toposort(self.body)[:-1])
 
 
 def kernel_of(body: Node) -> Kernel:

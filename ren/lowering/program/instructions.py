@@ -73,6 +73,7 @@ _BUILDERS: dict[str, Callable[..., tuple[np.ndarray, ...]]] = {
     "shift_start": lambda n, k: (substitution.shift_start(n, k),),
     "shift_index": lambda n, k: (substitution.shift_permutation(n, k)[0],),
     "shift_mask": lambda n, k: (_mask(substitution.shift_permutation(n, k)[1]),),
+    "indices": lambda indices: (np.array(indices, np.int32),),
     "embedding_index": lambda n, m: (substitution.embedding_index(n, m),),
 }
 
@@ -238,6 +239,7 @@ INSTRUCTIONS: dict[str, Rules] = {
     "SUB": Rules(_widths, _modulus),
     "MUL": Rules(tables=_modulus),
     "DOT": Rules(tables=_modulus),
+    "MAC": Rules(tables=lambda node: (*_modulus(node), Table("indices", (node.arg.indices,)))),
     "NEG": Rules(_widths, _modulus),
     "FILL": Rules(tables=_const_tables),
     "AT_ZERO": Rules(),

@@ -122,7 +122,9 @@ class Context(metaclass=Listed):
         at, bound = self._level(level), None if bound is None else as_bound(bound)
         packing = Packing.of(pack)
         vectors, shape = packing.vectors(values)
-        p = plaintext.encode(vectors, self.params, at, at_once=not is_capturing(), bound=bound)
+        p = plaintext.encode(
+            vectors, self.params, at, at_once=not is_capturing(), bound=bound, is_kept=True
+        )
         return dataclasses.replace(p, layout=packing.labelled(p.layout, shape))
 
     def encrypt(

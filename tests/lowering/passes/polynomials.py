@@ -47,6 +47,7 @@ MEANINGS: dict[str, Callable[[Node, int, Rows], list[int]]] = {
     "SUB": lambda node, q, rows: oracle.sub(*rows, q),
     "MUL": lambda node, q, rows: oracle.mul(*rows, q),
     "DOT": _dot,
+    "MAC": lambda node, q, rows: _dot(node, q, rows),
     "NEG": lambda node, q, rows: oracle.neg(*rows, q),
     "NTT": _same,
     "INTT": _same,
@@ -103,6 +104,9 @@ def meaning(node: Node, *sources: np.ndarray) -> np.ndarray:
     if node.op.name in OF_BATCHES:
         return OF_BATCHES[node.op.name](node, *sources)
     assert node.op.name in MEANINGS, f"say in {__name__}.MEANINGS what {node.op.name} means"
+    if node.op.name == "MAC":  # as a sum of products of parts
+        w, *terms = sources
+        sources = tuple(s for i, x in zip(node.arg.indices, terms, strict=True) for s in (w[i], x))
     batch, q = node.spec.batch, math.prod(node.spec.ring.moduli)
     wide = [np.broadcast_to(s, (*batch, s.shape[-1])) for s in sources]
     out = np.empty((*node.spec.batch, node.spec.ring.n), object)

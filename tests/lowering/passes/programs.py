@@ -27,6 +27,7 @@ from ren.core.spec import (
     ConstArg,
     CopyArg,
     DivideArg,
+    MacArg,
     ModUpArg,
     NoArg,
     PartArg,
@@ -51,6 +52,8 @@ LEAVES = tuple(op for op in WRITTEN if op.kind is Kind.LEAF and op is not ops.SC
 # An op that leads to another degree: `embedded` draws it.
 OF_DEGREES = (ops.EMBED,)
 DRAWN = tuple(op for op in WRITTEN if op.kind is not Kind.LEAF and op not in OF_DEGREES)
+# The ops when seeds of programs were noted: others that are drawn would give other programs.
+NOTED = tuple(op for op in DRAWN if op not in (ops.MAC, ops.DIVIDE, ops.SHIFT))
 
 PRIMES, MOST_LIMBS, MOST_VALUE, MOST_BATCH = 6, 4, 1 << 70, 12
 
@@ -137,11 +140,17 @@ def _divide_arg(d: _Drawing, op: Op, src: Sequence[Node]) -> DivideArg:
     return DivideArg(kind, ring, by, times, plus, below, d.rng.randrange(-3, 3))
 
 
+def _mac_arg(d: _Drawing, op: Op, src: Sequence[Node]) -> MacArg:
+    count = (src[0].spec.batch or (1,))[0]
+    return MacArg(tuple(d.rng.randrange(count) for _ in src[1:]))
+
+
 ARGUMENTS: dict[Any, Callable[[_Drawing, Op, Sequence[Node]], Any]] = {
     NoArg: lambda d, op, src: NoArg(),
     PartArg: _part_arg,
     DivideArg: _divide_arg,
     ShiftArg: lambda d, op, src: ShiftArg(d.rng.randrange(1, 2 * d.n)),
+    MacArg: _mac_arg,
     StackArg: lambda d, op, src: StackArg(d.rng.choice((0, -1))),
     RingArg: _ring_arg,
     ModUpArg: _mod_up_arg,
@@ -181,6 +190,8 @@ def _append(d: _Drawing, op: Op) -> None:
             d.rng.shuffle(src)
         if op in (ops.ADD, ops.SUB, ops.MUL) and d.rng.random() < 0.25:
             src[d.rng.randrange(2)] = _scalar(d, src[0].spec.ring)
+        if op is ops.MAC:  # the factors have a batch axis
+            src.sort(key=lambda s: not s.spec.batch)
         try:
             node = make(op, src, ARGUMENTS[op.arg](d, op, src))
         except RenError:
@@ -219,7 +230,9 @@ def _input(d: _Drawing, ring: RingSpec) -> None:
     d.values[node] = values
 
 
-def generate(seed: int, n: int, steps: int, using: Op | None = None) -> Program:
+def generate(
+    seed: int, n: int, steps: int, using: Op | None = None, among: Sequence[Op] = DRAWN
+) -> Program:
     """The program that belongs to `seed`; one of fewer steps is its beginning."""
     rng = random.Random(seed)
     pool = rings.primes(n)
@@ -229,7 +242,7 @@ def generate(seed: int, n: int, steps: int, using: Op | None = None) -> Program:
     for ring in (main, main, d.ring(primes)):
         _input(d, ring)
     for i in range(steps):
-        _append(d, using if using and i % 3 == 0 else rng.choice(DRAWN))
+        _append(d, using if using and i % 3 == 0 else rng.choice(among))
     nodes = list(d.values)
     roots = dict.fromkeys((nodes[-1], *nodes[-9:-1:3]))  # unused values beside the last one
     return Program(make(ops.SINK, roots), d.values)

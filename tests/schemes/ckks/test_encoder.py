@@ -128,3 +128,18 @@ def test_errors():
         encoder.encode([1.0, np.nan], 16, 8, 1)
     with pytest.raises(ParameterError, match="finite"):
         encoder.encode_constant(float("inf"), 16, 1)
+
+
+@pytest.mark.parametrize("slots", [8, 512])
+def test_rows_are_encoded_as_each_by_itself(slots, monkeypatch):
+    """Bit for bit, on threads; of shorter vectors, and of complex ones."""
+    monkeypatch.setattr(encoder, "_ROW_NUMBERS", 2 * slots)
+    z = random_slots(np.random.default_rng(slots), 3, 5, slots - 3)
+    for values in (z, z.real):
+        made = encoder.encode(values, 1024, slots, 1 << 40)
+        for index in np.ndindex(3, 5):
+            assert np.array_equal(made[index], encoder.encode(values[index], 1024, slots, 1 << 40))
+    assert encoder.encode(z[:0], 1024, slots, 1).shape == (0, 5, 1024)
+    z[2, 4, 1] = 1e300
+    with pytest.raises(ParameterError, match="too large"):
+        encoder.encode(z, 1024, slots, 1 << 60)

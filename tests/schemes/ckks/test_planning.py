@@ -9,7 +9,10 @@ import numpy as np
 import pytest
 
 import ren
+from ren.core.errors import ParameterError
 from ren.schemes import ckks
+from ren.schemes.ckks.encoding import encoder, plaintext
+from ren.schemes.rlwe.active_context import active_context
 from ren.schemes.rlwe.keychain import Keychain
 from tests.schemes.ckks.keys import keys_of
 
@@ -201,3 +204,42 @@ def test_shapes_stand_for_numbers_and_arrays_in_the_clear():
         assert (plan.params, plan.rotations) == (same.params, same.rotations)
         assert plan.limb_ntts == same.limb_ntts
         assert "a:R0[ntt]" in (shown := ren.xpr(function, ckks.spec(3), given)) or "loop" in shown
+
+
+@pytest.mark.parametrize("shape", [(20, 20), (600, 40), (40, 600)])
+def test_a_plan_of_matrices_and_arrays_encodes_nothing(monkeypatch, shape):
+    """Its requirements are those of a plan that encodes."""
+    rng = np.random.default_rng(0)
+    matrix, mask = rng.normal(size=shape), rng.normal(size=shape[0])
+
+    def f(x: ckks.Ciphertext) -> ckks.Ciphertext:
+        return (matrix @ x) * mask + mask
+
+    with monkeypatch.context() as patch:
+        patch.setattr(plaintext, "_surely_fits", lambda *_: False)
+        expected = ren.plan(f, ckks.spec(shape[1]), **SMALL)
+    patched = lambda *_: pytest.fail("something was encoded")  # noqa: E731
+    monkeypatch.setattr(encoder, "encode", patched)
+    made = ren.plan(f, ckks.spec(shape[1]), **SMALL)
+    assert (made.params, made.rotations, made.keys) == (
+        expected.params, expected.rotations, expected.keys
+    )  # fmt: skip
+    assert made.peak_bytes == expected.peak_bytes and made.limb_ntts == expected.limb_ntts
+
+
+def test_plans_of_values_that_do_not_fit_and_of_zeros():
+    def planned(value: float) -> ckks.Requirements:
+        return ren.plan(lambda x: np.full((3, 5), value) @ x, ckks.spec(5), **SMALL)
+
+    for value in (1e30, np.nan):
+        with pytest.raises(ParameterError):
+            planned(value)
+    assert {planned(value).depth for value in (0.0, 1e-30, 1e-13)} == {1}
+
+
+def test_a_plaintext_in_a_plan_is_encoded_again_in_another_shape():
+    def f(x: ckks.Ciphertext) -> ckks.Ciphertext:
+        return x * active_context(ckks.Parameters).encode(np.arange(30.0))  # type: ignore[union-attr]
+
+    assert ren.plan(f, ckks.spec((4, 30), pack="rows"), **SMALL).depth == 1
+    assert ren.plan(f, ckks.spec((4, 30)[1:]), **SMALL).depth == 1

@@ -206,3 +206,23 @@ def test_no_branch_depends_on_encrypted_numbers(x, ask):
     for run in (ask, ren.jit(lambda x: x + 1 if ask(x) else x)):
         with pytest.raises(TracedValueError, match=r"(?s)test_symbolic.py.*ckks\.where"):
             run(x)
+
+
+def test_a_sum_of_many_terms_has_one_length():
+    """Each of 400 sums compares the lengths of both arguments; no length reads another."""
+    small = ckks.context(params=ckks.Parameters.for_depth(1, n=1 << 8, security=None))
+    x, y = small.encrypt([1.0, 2.0]), small.encrypt([3.0, 4.0])
+
+    def f(x: ckks.Ciphertext, y: ckks.Ciphertext) -> ckks.Ciphertext:
+        total = x
+        for _ in range(200):
+            total = total + y + x * 1
+        return total
+
+    jitted = ren.jit(f)
+    assert np.abs(jitted(x, y).decrypt() - [801.0, 1202.0]).max() < 1e-3
+    longer = small.encrypt([1.0, 2.0, 3.0]), small.encrypt([1.0, 1.0, 1.0])
+    assert np.abs(jitted(*longer).decrypt() - [401.0, 602.0, 803.0]).max() < 1e-3
+    assert jitted.cache_info().plans == 1
+    with pytest.raises(ParameterError, match="shapes"):
+        jitted(longer[0], y)

@@ -23,6 +23,7 @@ import numpy as np
 from ren.lowering.backends.base import Unsupported
 from ren.lowering.backends.native.ffi_call import FfiCall, handler_name
 from ren.lowering.backends.native.limb_program import (
+    WHOLE_ROW,
     Axes,
     LoweringError,
     Rows,
@@ -34,7 +35,6 @@ from ren.lowering.backends.native.limb_program import (
 from ren.lowering.backends.native.phases import (
     CONSTANT,
     ROW_BITS,
-    WHOLE_ROW,
     Placed,
     PlacedConversion,
     Schedule,

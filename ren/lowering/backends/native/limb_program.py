@@ -31,6 +31,7 @@ from ren.lowering.backends.native.ops import (
 from ren.lowering.program.graph import Call, Graph, Slice
 from ren.lowering.program.instructions import Instr, Table
 
+WHOLE_ROW = frozenset({"ntt", "intt", "permute"})  # steps that read a whole row before they end
 MOST_ROWS = 200_000  # a larger graph is cut: its code would take seconds to write
 _Value = tuple[tuple[int, int], ...]  # of each axis the number of its class and its length
 
@@ -180,6 +181,9 @@ def _result(classes: _Classes, instr: Instr, src: Sequence[_Value]) -> _Value:
         (x,), (_, is_last) = src, instr.structure  # type: ignore[misc]
         classes.apart.add(x[-1 if is_last else 0][0])
         return x[:-1] if is_last else x[1:]
+    if instr.op == "MAC":
+        classes.apart.add(src[0][0][0])
+        return classes.met([src[0][1:], *src[1:]])
     return classes.met(src)
 
 
@@ -265,6 +269,7 @@ class _Builder:
         self.n = 0
 
     def row(self, step: str, given: tuple[Any, ...], src: tuple[int, ...] = ()) -> int:
+        src = self._spread(src) if step in WHOLE_ROW else src
         made = Row(step, given, src)
         found = self._known.setdefault(made, len(self.rows))
         if found == len(self.rows):
@@ -280,7 +285,16 @@ class _Builder:
         ]
         return Batch(axes.apart, parts)
 
+    def _spread(self, src: tuple[int, ...]) -> tuple[int, ...]:
+        """The rows with constants, of which one stacked with other rows is one, written out."""
+        is_constant = [self.rows[r].step == "constant" for r in src]
+        return tuple(
+            self.row("copy", (), (r,)) if constant else r
+            for r, constant in zip(src, is_constant, strict=True)
+        )
+
     def converted(self, table: Table, src: tuple[int, ...]) -> Value:
+        src = self._spread(src)
         conversion = Conversion(table, src)
         number = self._known.setdefault(conversion, len(self.conversions))
         if number == len(self.conversions):
@@ -308,7 +322,7 @@ class _Builder:
         if instr.op in INDICES:
             return None
         if (batch_step := BATCH_STEPS.get(instr.op)) is not None:
-            return batch_step(instr, [x for x in src if x is not None])
+            return batch_step(self, instr, tables, [x for x in src if x is not None])
         emit = STEPS.get(instr.op)
         if emit is None:
             raise LoweringError(f"it has no limb rows for {instr.op}")

@@ -165,7 +165,7 @@ def _store(b: Builder, instr: Instr, t: list[Table], src: list[Value]) -> Value:
     return _wide(src[0], instr)
 
 
-def _stack(instr: Instr, src: Sequence[Batch]) -> Batch:
+def _stack(b: Builder, instr: Instr, t: list[Table], src: Sequence[Batch]) -> Batch:
     """Stack values at each position: along a new last axis, or a new first one."""
     shape = np.broadcast_shapes(*(x.shape for x in src))
     each = zip(*(x.over(shape) for x in src), strict=True)
@@ -175,10 +175,23 @@ def _stack(instr: Instr, src: Sequence[Batch]) -> Batch:
     return Batch((len(src), *shape), [x for entry in zip(*wide, strict=True) for x in entry])
 
 
-def _part(instr: Instr, src: Sequence[Batch]) -> Batch:
+def _part(b: Builder, instr: Instr, t: list[Table], src: Sequence[Batch]) -> Batch:
     (x,), (index, axis) = src, instr.structure  # type: ignore[misc]
     found = np.take(np.arange(len(x.parts)).reshape(x.shape), index, axis=axis)
     return Batch(found.shape, [x.parts[i] for i in found.ravel().tolist()])
+
+
+def _mac(b: Builder, instr: Instr, t: list[Table], src: Sequence[Batch]) -> Batch:
+    """A sum of products at each position: of the terms with the factors at the indices."""
+    factors, terms, indices = src[0], src[1:], t[1].args[0]
+    own = factors.shape[1:]
+    size = int(np.prod(own, dtype=np.int64))
+    shape = np.broadcast_shapes(own, *(x.shape for x in terms))
+    found: list[Sequence[Value]] = []
+    for i, x in zip(indices, terms, strict=True):  # type: ignore[arg-type]
+        found += [Batch(own, factors.parts[i * size : (i + 1) * size]).over(shape), x.over(shape)]
+    dot = STEPS["DOT"]
+    return Batch(shape, [dot(b, instr, t, list(read)) for read in zip(*found, strict=True)])
 
 
 def _same(b: Builder, instr: Instr, t: list[Table], src: list[Value]) -> Value:
@@ -208,7 +221,11 @@ STEPS: dict[str, Step] = {
     "CONTIGUOUS": _same,
 }
 # Of all positions of the batch axes at once.
-BATCH_STEPS: dict[str, Callable[[Instr, Sequence[Batch]], Batch]] = {"STACK": _stack, "PART": _part}
+BATCH_STEPS: dict[str, Callable[[Builder, Instr, list[Table], Sequence[Batch]], Batch]] = {
+    "STACK": _stack,
+    "PART": _part,
+    "MAC": _mac,
+}
 INDICES = frozenset({"GIDX", "INDEX"})  # a part of the LOAD that reads them
 # Ops without limb rows, with the reason; a plan that holds one runs as XLA kernels.
 ABSENT: dict[str, str] = {

@@ -19,7 +19,13 @@ from typing import NamedTuple
 
 import attrs
 
-from ren.lowering.backends.native.limb_program import Conversion, LoweringError, Row, Rows
+from ren.lowering.backends.native.limb_program import (
+    WHOLE_ROW,
+    Conversion,
+    LoweringError,
+    Row,
+    Rows,
+)
 from ren.lowering.devices.devices import threads
 
 SCRATCH, CONSTANT, KEPT = 4095, 4094, 4093  # the numbers of buffers that are no arguments
@@ -27,7 +33,6 @@ ROW_BITS = 20
 MAX_TERMS = 16  # of a sum of products that is reduced once
 _TERM_RESIDUES = 1 << 17  # of the rows that a sum waits for: more would not stay in the L2 cache
 LEAVES = frozenset({"input", "constant", "converted"})  # rows that no task computes
-WHOLE_ROW = frozenset({"ntt", "intt", "permute"})  # steps that read a whole row before they end
 
 
 def reference(buffer: int, row: int) -> int:

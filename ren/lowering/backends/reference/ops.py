@@ -158,6 +158,9 @@ REFERENCE: dict[str, Callable[..., Any]] = {
     "SUB": lambda node, a, b: exact.sub(a, b, _moduli(node)),
     "MUL": lambda node, a, b: exact.mul(a, b, _moduli(node)),
     "DOT": _dot,
+    "MAC": lambda node, w, *x: _dot(
+        node, *(s for i, term in zip(node.arg.indices, x, strict=True) for s in (w[i], term))
+    ),
     "NEG": lambda node, a: exact.neg(a, _moduli(node)),
     "FILL": _fill,
     "AT_ZERO": _at_zero,

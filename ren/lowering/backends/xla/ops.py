@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 import jax.numpy as jnp
+from jax import lax
 
 from ren.lowering.kernels import convert, division, modular, ntt, substitution, wide_moduli
 from ren.lowering.kernels.limb_groups import Parts, limbs
@@ -47,6 +48,13 @@ def _lift(instr: Any, t: list[Arrays], x: Any) -> Any:
 def _divide(instr: Any, t: list[Arrays], x: Any) -> Any:
     kind, count, has_below = instr.structure
     return division.divided(x, kind, count, has_below, t[0])
+
+
+def _mac(instr: Any, t: list[Arrays], w: Any, *terms: Any) -> Any:
+    """Factors are taken at indices that are data, so that kernels are shared."""
+    (indices,) = t[1]
+    at = [lax.dynamic_index_in_dim(w, indices[j], 0, False) for j in range(len(terms))]
+    return modular.mul_sum(list(zip(terms, at, strict=True)), *t[0])
 
 
 def _at_zero(instr: Any, t: list[Arrays], x: Any) -> Any:
@@ -108,6 +116,7 @@ EMIT: dict[str, Callable[..., Any]] = {
     "SUB": _elementwise(modular.sub),
     "MUL": lambda instr, t, a, b: modular.mont_mul(a, b, *t[0]),
     "DOT": _dot,
+    "MAC": _mac,
     "NEG": _elementwise(modular.neg),
     "FILL": lambda instr, t: t[0][0],  # uint32[limb, 1], which broadcasts by itself
     "AT_ZERO": _at_zero,

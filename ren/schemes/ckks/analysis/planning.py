@@ -27,13 +27,14 @@ from ren.capture.xpr import stood_for_shape
 from ren.config import config
 from ren.core import html
 from ren.core.errors import DepthError, LoopError, ParameterError
+from ren.core.node import Node
 from ren.core.ring import Domain
 from ren.core.spec import Spec
 from ren.core.text_table import columns, duration, size
 from ren.jit import Jitted
 from ren.lowering.devices.devices import is_tracing
-from ren.lowering.inspect.memory_report import memory_of
-from ren.lowering.plan.cost import cost_of, plan_seconds
+from ren.lowering.inspect.memory_report import bytes_of_run, memory_of
+from ren.lowering.plan.cost import graph_seconds, graph_work
 from ren.lowering.plan.plan import Plan
 from ren.lowering.runtime.host_arrays import placed
 from ren.lowering.runtime.planning import plan_of
@@ -132,7 +133,8 @@ class Requirements:
             loops of JAX the intermediates are those of the largest program in them.
         limb_ntts: transforms of one limb each, in one run. A loop whose number of steps is not
             known counts one step.
-        seconds: an estimate for two CPU cores, to compare programs by; not a promise.
+        seconds: an estimate for two CPU cores as one native call, to compare programs by; not a
+            promise.
     """
 
     params: Parameters
@@ -387,13 +389,18 @@ def _ciphertext(spec: VectorSpec, params: Parameters, key_id: str, poly: MakePol
 
 
 def _requirements(params: Parameters, plan: Plan, keys: Keychain) -> Requirements:
-    memory = memory_of(plan)
+    sink = _graph(plan)
     return Requirements(
         **_needed(params, keys, {id(given.arg) for given in plan.inputs}),
-        peak_bytes=memory.peak_bytes + memory.input_bytes,
-        limb_ntts=cost_of(plan).limb_ntts,
-        seconds=plan_seconds(plan),
+        peak_bytes=bytes_of_run(plan),
+        limb_ntts=graph_work(sink).limb_ntts,
+        seconds=graph_seconds(sink),
     )
+
+
+def _graph(plan: Plan) -> Node:
+    assert plan.source is not None  # it was made from a program
+    return plan.source.sink
 
 
 def _requirements_of_loops(
@@ -407,7 +414,7 @@ def _requirements_of_loops(
         **_needed(params, keys, {id(given.source) for given in recording.inputs}),
         peak_bytes=inputs + max((memory_of(plan).peak_bytes for plan in plans), default=0),
         limb_ntts=cost_of_steps(steps, recording.programs).limb_ntts,
-        seconds=sum(times * plan_seconds(plan) for times, plan in runs),
+        seconds=sum(times * graph_seconds(_graph(plan)) for times, plan in runs),
     )
 
 

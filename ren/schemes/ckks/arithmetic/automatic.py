@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import dataclasses
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from fractions import Fraction
-from functools import partial
+from functools import partial, reduce
 from typing import Any
 
 import attrs
@@ -20,6 +20,7 @@ from ren.core.errors import ParameterError
 from ren.core.ring import Domain
 from ren.lowering.kernels import embedding
 from ren.poly import Poly
+from ren.poly.batching import item, multiply_accumulate
 from ren.poly.poly import from_array
 from ren.poly.realization import capture_serial
 from ren.poly.symbolic import Symbolic
@@ -43,6 +44,7 @@ from ren.schemes.ckks.encoding.plaintext import (
     check_factor,
     check_reachable,
     constant_poly,
+    decoded,
     encode,
     reached,
 )
@@ -70,6 +72,36 @@ def _sum(name: str, what: str, sign: int) -> Callable[[Automatic, CiphertextT, A
         return in_span(mode.summed(x, left.plus(right, sign), level, layout), span)
 
     return run
+
+
+@attrs.frozen(eq=False)
+class Factors:
+    """Some of the plaintexts that lie in batches, all of the first batch's level and layout.
+
+    Args:
+        plaintexts: batches along one axis, all but the last of one size.
+        numbers: of each factor its number among all.
+    """
+
+    plaintexts: tuple[Plaintext, ...]
+    numbers: tuple[int, ...]
+
+    def parts(self, terms: Sequence[Any]) -> list[tuple[Plaintext, list[int], list[Any]]]:
+        """The batches that are read, each with the indices in it and the terms that they meet."""
+        size, found = self.plaintexts[0].wide.shape[0], dict[int, tuple[list[int], list[Any]]]()
+        for number, term in zip(self.numbers, terms, strict=True):
+            indices, met = found.setdefault(number // size, ([], []))
+            indices.append(number % size)
+            met.append(term)
+        return [(self.plaintexts[i], *part) for i, part in found.items()]
+
+    def shadow(self, terms: Sequence[Any]) -> Any:
+        """The sum of products of slots."""
+        return sum(
+            decoded(dataclasses.replace(p, wide=item(p.wide, i, 0))) * x
+            for p, indices, met in self.parts(terms)
+            for i, x in zip(indices, met, strict=True)
+        )
 
 
 class Automatic:
@@ -193,6 +225,28 @@ class Automatic:
     multiply_plain = operation("a product with a plaintext", np.multiply, True, True)(_times_plain)
     multiply_array = operation("a product with an array", np.multiply, True, True)(_times_plain)
 
+    @operation("a sum of products", lambda factors, *x: factors.shadow(x), is_method=True)
+    def multiply_accumulate(self, factors: Factors, *terms: CiphertextT) -> CiphertextT:
+        """The sum of products with plaintexts: what `add` makes of the products, in few nodes."""
+        first, whole = terms[0], factors.plaintexts[0]
+        check_plain(first, whole, "A product")
+        level = min(whole.level, *(x.level for x in terms))
+        terms = tuple(drop_to(x, level) for x in terms)
+        need_level(first, 1, "A product with a plaintext")
+        parts = factors.parts(terms)
+        made = [dropped(p, (p.factor,), level) for p, _, _ in parts]
+        halves = [[multiply_accumulate(w, [x.polys[c] for x in xs], indices)
+                   for ((w,), _), (_, indices, xs) in zip(made, parts, strict=True)]
+                  for c in range(2)]  # fmt: skip
+        noise = noises.of_products(
+            [noise for _, noise in made],
+            [indices for _, indices, _ in parts],
+            [x.noise for _, _, xs in parts for x in xs],
+        )
+        lazy = LazySum(tuple(reduce(operator.add, half) for half in halves), noise=noise)
+        layout = first.layout.times(whole.layout)
+        return self.multiplied(terms[0], lazy, whole.scale, layout)
+
     @operation("a product with an integer", np.multiply, is_method=True)
     def multiply_integer(self, x: CiphertextT, value: int | Symbolic) -> CiphertextT:
         """x * value for an integer, exact, at the same level and scale."""
@@ -243,6 +297,7 @@ AUTOMATIC = Automatic()
 add, subtract, negate = AUTOMATIC.add, AUTOMATIC.subtract, AUTOMATIC.negate
 add_plain, multiply_plain = AUTOMATIC.add_plain, AUTOMATIC.multiply_plain
 multiply, multiply_scalar = AUTOMATIC.multiply, AUTOMATIC.multiply_scalar
+sum_of_products = AUTOMATIC.multiply_accumulate
 
 
 def _lowered(x: Operand, level: int, is_pending: bool) -> LazySum:

@@ -35,9 +35,6 @@ from numpy.typing import NDArray
 from ren.core.errors import ParameterError
 from ren.schemes.ckks.circuits.entries import Entries
 
-# {(block of y, block of x, step): v}, v of length `slots`.
-Diagonals = dict[tuple[int, int, int], NDArray]
-
 _MOST_STRIDES = 128  # of those that the distances between few diagonals suggest
 
 # Times of a product with a diagonal, and of a rotation that shares its ModUp, in rotations that do
@@ -115,6 +112,12 @@ class Split:
         return _rotations_of(self.copies) + self.blocks[1] * walked + after
 
 
+def _distinct(steps: NDArray) -> tuple[int, ...]:
+    """The different ones, ascending."""
+    low = steps.min(initial=0)
+    return tuple((np.flatnonzero(np.bincount(steps - low)) + low).tolist())
+
+
 def _nonzero(steps: Iterable[int]) -> int:
     return sum(step != 0 for step in steps)
 
@@ -169,7 +172,7 @@ def _candidates(steps: NDArray, shape: dict[str, Any], sparing: bool) -> list[Sp
         firsts = {0, unit - stride, -(count // 2) * unit, low - stride if low else 0}
         for first in sorted(firsts):
             offsets = (steps - first) % stride + first
-            babies, giants = (tuple(np.unique(x).tolist()) for x in (offsets, steps - offsets))
+            babies, giants = map(_distinct, (offsets, steps - offsets))
             splits.append(Split(stride, first, babies, giants, unit=unit, **shape))
     if sparing:
         chained = [attrs.evolve(s, is_chained=True) for s in splits]
@@ -230,24 +233,54 @@ class Placement:
         low, high = self._limits
         return self.rows, -(-self.entries.shape[1] // self.slots), high - low + 1
 
+    @property
+    def _blocks(self) -> NDArray[np.intp]:
+        """The block of y of each entry."""
+        return self.places // self.slots if self.rows > 1 else np.zeros_like(self.places)
+
     @cached_property
     def _codes(self) -> NDArray[np.intp]:
         """Number of the diagonal of each entry, in a table of all that may be."""
-        columns = self.entries.columns // self.slots
-        rows = self.places // self.slots if self.rows > 1 else np.zeros_like(columns)
-        index = (rows, columns, self.steps - self._limits[0])
+        index = (self._blocks, self.entries.columns // self.slots, self.steps - self._limits[0])
         return np.ravel_multi_index(index, self._table).astype(np.intp)
 
-    def diagonals(self) -> Diagonals:
-        """The entries by tile and step, each at its place."""
-        values = self.entries.values
-        vectors = {tile: np.zeros(self.slots, values.dtype) for tile in self.tiles}
+    @cached_property
+    def _ends(self) -> NDArray[np.intp]:
+        """Among the entries sorted by diagonal, where those of each of the `tiles` end, from 0."""
         counts = np.bincount(self._codes)
-        ends = np.cumsum(counts[counts > 0])
-        parts = np.split(np.argsort(self._codes, kind="stable"), ends)[:-1]
-        for part, vector in zip(parts, vectors.values(), strict=False):  # others have no entries
-            vector[self.places[part] % self.slots] = values[part]
+        ends = np.zeros(len(self.tiles) + 1, np.intp)
+        held = counts[counts > 0]
+        ends[1 : len(held) + 1] = held
+        return np.cumsum(ends)
+
+    @cached_property
+    def _order(self) -> NDArray[np.intp]:
+        """The entries sorted by diagonal."""
+        return np.argsort(self._codes, kind="stable")
+
+    def vectors(self, start: int, shifts: Sequence[int]) -> NDArray:
+        """The diagonals of `tiles` from `start` on, each rotated by its shift.
+
+        Returns:
+            [len(shifts), slots]; what is added to y_i stands at slot i + shift, cyclic.
+        """
+        ends = self._ends[start : start + len(shifts) + 1]
+        held, counts = self._order[ends[0] : ends[-1]], np.diff(ends)
+        slots = self.places[held] + np.repeat(np.asarray(shifts, np.intp), counts)
+        vectors = np.zeros((len(shifts), self.slots), self.entries.values.dtype)
+        vectors[np.repeat(np.arange(len(shifts)), counts), slots % self.slots] = (
+            self.entries.values[held]
+        )
         return vectors
+
+    def largest_row(self, folds: Iterable[int]) -> float:
+        """The largest sum of moduli along a row, with what the steps of a wide matrix add up."""
+        index = self._blocks * self.slots + self.places % self.slots
+        sums = np.bincount(index, np.abs(self.entries.values), self.rows * self.slots)
+        rows = sums.reshape(self.rows, self.slots)
+        for step in folds:
+            rows = rows + np.roll(rows, -step, -1)
+        return float(rows.max())
 
 
 def square(m: Entries, slots: int) -> Placement:

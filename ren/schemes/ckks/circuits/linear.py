@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from functools import reduce
 from typing import Any
 
@@ -23,12 +23,12 @@ from ren.poly.poly import realize_polys
 from ren.poly.realization import is_capturing
 from ren.poly.symbolic import Aside
 from ren.schemes.ckks.arithmetic.argument_checks import check_ciphertext
-from ren.schemes.ckks.arithmetic.automatic import add, multiply_plain
+from ren.schemes.ckks.arithmetic.automatic import Factors, add, sum_of_products
 from ren.schemes.ckks.arithmetic.evolve import kept_to, need_level, within_that_of
 from ren.schemes.ckks.arithmetic.operation_hooks import circuit
 from ren.schemes.ckks.arithmetic.rotation import cleared, rotate
 from ren.schemes.ckks.arithmetic.shapes import batch_axes, count_text
-from ren.schemes.ckks.circuits.diagonals import Diagonals, Placement, Split, best_placement
+from ren.schemes.ckks.circuits.diagonals import Placement, Split, best_placement
 from ren.schemes.ckks.circuits.entries import Entries, checked
 from ren.schemes.ckks.circuits.shaping import as_blocks, blocks_of, rotations_summed
 from ren.schemes.ckks.encoding.ciphertext_data import (
@@ -44,8 +44,10 @@ from ren.schemes.ckks.noise import bounds as noises
 from ren.schemes.ckks.parameters.display import security_marks
 from ren.schemes.ckks.parameters.parameters import Parameters
 from ren.schemes.rlwe.active_context import RlweContext, active_context
+from ren.schemes.rlwe.keyswitch import gadget_of
 
 Place = tuple[int, int, int, int]
+_PART, _LEAST = 1 << 23, 16  # bytes of diagonals that are encoded together, and their number
 Babies = Mapping[tuple[int, int], CiphertextT]
 
 
@@ -57,8 +59,9 @@ class LinearMap(metaclass=Listed):
     A pytree: its leaves are the encoded diagonals.
 
     Attributes:
-        plaintexts: by place, ascending; each rotated back by its giant step.
-        places: (block of the result, block of the vector, giant step, baby step).
+        plaintexts: the diagonals by place, each rotated back by its giant step. Each plaintext is
+            a batch of many, all but the last of one size.
+        places: of each diagonal (block of the result, block of the vector, giant step, baby step).
         split: the rotations.
         shape: (m, k), of the matrix.
         is_complex: whether it is.
@@ -156,17 +159,22 @@ class LinearMap(metaclass=Listed):
 
     def _row(self, row: int, babies: Babies[CiphertextT]) -> CiphertextT:
         """One block of the result."""
-        inner: dict[int, list[CiphertextT]] = {}
-        for (i, j, giant, baby), p in zip(self.places, self.plaintexts, strict=True):
+        inner: dict[int, list[tuple[int, CiphertextT]]] = {}
+        for number, (i, j, giant, baby) in enumerate(self.places):
             if i == row:
-                inner.setdefault(giant, []).append(multiply_plain(babies[j, baby], p))
-        sums = {giant: reduce(add, terms) for giant, terms in sorted(inner.items())}
+                inner.setdefault(giant, []).append((number, babies[j, baby]))
+        sums = {giant: self._summed(terms) for giant, terms in sorted(inner.items())}
         if self.split.is_chained:
             total = self._chained(sums)
         else:
             total = reduce(add, (rotate(x, giant) for giant, x in sums.items()))
         folds = self.split.folds
         return rotations_summed(total, 1 << len(folds), folds[-1]) if folds else total
+
+    def _summed(self, terms: Sequence[tuple[int, CiphertextT]]) -> CiphertextT:
+        """The sum of ciphertexts times the diagonals of these numbers."""
+        numbers, vectors = zip(*terms, strict=True)
+        return sum_of_products(Factors(self.plaintexts, numbers), *vectors)
 
     def _chained(self, sums: Mapping[int, CiphertextT]) -> CiphertextT:
         """From the highest giant step down, each time by the stride."""
@@ -189,7 +197,7 @@ class LinearMap(metaclass=Listed):
     def __repr__(self) -> str:
         m, k = self.shape
         return (
-            f"LinearMap({m} x {k}, {len(self.plaintexts)} diagonals at level {self.level}, "
+            f"LinearMap({m} x {k}, {len(self.places)} diagonals at level {self.level}, "
             f"{self.split.rotations} rotations with {len(self.split.keys)} keys)"
         )
 
@@ -198,7 +206,7 @@ class LinearMap(metaclass=Listed):
         params, split = self.plaintexts[0].params, self.split
         rows = [
             ("matrix", f"{m} x {k}, {'complex' if self.is_complex else 'real'}"),
-            ("diagonals", str(len(self.plaintexts))),
+            ("diagonals", str(len(self.places))),
             ("level", f"{self.level} of {params.depth}"),
             ("vector", f"{split.copies} copies, {split.period} slots apart"),
             ("rotations", f"{split.rotations}, {len(split.folds)} of them folds of a wide matrix"),
@@ -403,24 +411,18 @@ def placed(
     label: tuple[int, ...] | None = None,
 ) -> LinearMap:
     """The map with the diagonals encoded, each rotated back by its giant step."""
-    diagonals = placement.diagonals()
-    places = sorted((row, column, *split.parted(step)) for row, column, step in diagonals)
-    vectors = (np.roll(diagonals[i, j, giant + baby], giant) for i, j, giant, baby in places)
-    plaintexts = tuple(encode(v, params, level) for v in vectors)
-    is_complex = any(v.dtype.kind == "c" for v in diagonals.values())
-    norm, shape = _norm(diagonals, split.folds), placement.entries.shape
-    return LinearMap(plaintexts, tuple(places), split, shape, is_complex, norm, label)
-
-
-def _norm(diagonals: Diagonals, folds: Iterable[int]) -> NDArray[np.float32]:
-    """The power of two at or above the largest sum of moduli along a row."""
-    rows: dict[int, Any] = {}
-    for (row, _, _), vector in diagonals.items():
-        rows[row] = rows.get(row, 0) + np.abs(vector)
-    for step in folds:
-        rows = {row: x + np.roll(x, -step) for row, x in rows.items()}
-    largest = max(float(x.max()) for x in rows.values())
-    return np.array(min(noises.public_bound(largest), noises.LARGEST), np.float32)
+    tiles = [(row, column, *split.parted(step)) for row, column, step in placement.tiles]
+    limbs = gadget_of(params).extended(params.ring(level)).limbs
+    count = max(_LEAST, _PART // (4 * limbs * params.n))
+    plaintexts = []
+    for start in range(0, len(tiles), count):
+        giants = [giant for _, _, giant, _ in tiles[start : start + count]]
+        plaintexts.append(encode(placement.vectors(start, giants), params, level, at_once=True))
+    is_complex = placement.entries.values.dtype.kind == "c"
+    largest = placement.largest_row(split.folds)
+    norm = np.array(min(noises.public_bound(largest), noises.LARGEST), np.float32)
+    shape = placement.entries.shape
+    return LinearMap(tuple(plaintexts), tuple(tiles), split, shape, is_complex, norm, label)
 
 
 def product(matrix: Any, ct: CiphertextT, is_transposed: bool = False) -> CiphertextT:

@@ -14,8 +14,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 import jax
@@ -23,8 +24,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ren.core.errors import ParameterError, TracedValueError
+from ren.lowering.devices.devices import threads
 from ren.lowering.runtime.host_arrays import empty
 
+_ROW_NUMBERS = 1 << 16  # of the vectors that a thread transforms together: they stay in its cache
 _LARGEST_INTEGER = 1 << 62  # what goes into int64, with room for a sum
 
 
@@ -113,23 +116,42 @@ def encode(values: ArrayLike, n: int, slots: int, scale: Fraction | int) -> NDAr
             "Only finite numbers can be encoded.",
             "Replace them, for example with numpy.nan_to_num.",
         )
-    indices = _slot_tables(slots)[0]
-    spectrum = np.zeros((*z.shape[:-1], slots), np.complex128)
-    spectrum[..., indices[: z.shape[-1]]] = z
-    with np.errstate(over="ignore", invalid="ignore"):
-        folded = np.fft.fft(spectrum)
-        folded *= _scaled_untwist(slots, float(scale))
-    if not np.isfinite(folded.view(np.float64)).all():
+    rows = z.reshape(-1, z.shape[-1])
+    coefficients = (np.empty if n == 2 * slots else np.zeros)((len(rows), n), np.float64)
+    step = max(1, _ROW_NUMBERS // slots)
+    parts = [slice(i, i + step) for i in range(0, len(rows), step)]
+    run = partial(_transform_rows, rows, coefficients, slots, float(scale))
+    if len(parts) > 1:
+        with ThreadPoolExecutor(min(len(parts), threads())) as pool:
+            fit = list(pool.map(run, parts))
+    else:
+        fit = list(map(run, parts))
+    if not all(fit):
         raise ParameterError(
             f"Values up to {np.abs(z).max():.3g} were given.",
             "Times the scale they are too large for any modulus: they would wrap around.",
             "Divide the values by a constant.",
         )
+    return coefficients.reshape(*z.shape[:-1], n)
+
+
+def _transform_rows(
+    rows: NDArray, out: NDArray[np.float64], slots: int, scale: float, part: slice
+) -> bool:
+    """Write the coefficients of some rows; False where one is not finite."""
+    z, n = rows[part], out.shape[-1]
+    indices = _slot_tables(slots)[0]
+    spectrum = np.zeros((len(z), slots), np.complex128)
+    spectrum[:, indices[: z.shape[-1]]] = z
+    with np.errstate(over="ignore", invalid="ignore"):
+        folded = np.fft.fft(spectrum)
+        folded *= _scaled_untwist(slots, scale)
+    if not np.isfinite(folded.view(np.float64)).all():
+        return False
     stride = n // (2 * slots)
-    coefficients = (np.empty if stride == 1 else np.zeros)((*z.shape[:-1], n), np.float64)
-    np.rint(folded.real, out=coefficients[..., : n // 2 : stride])
-    np.rint(folded.imag, out=coefficients[..., n // 2 :: stride])
-    return coefficients
+    np.rint(folded.real, out=out[part, : n // 2 : stride])
+    np.rint(folded.imag, out=out[part, n // 2 :: stride])
+    return True
 
 
 def decode(

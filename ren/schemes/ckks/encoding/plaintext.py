@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from ren.capture.programs import Integers, replayed
 from ren.core.errors import MessageBoundError, OperandError, ParameterError, TracedValueError
 from ren.core.listed import Listed
+from ren.core.node import placeholder
 from ren.core.ring import Domain, RingSpec
 from ren.core.spec import Spec
 from ren.lowering.devices.devices import concretely, is_tracer
@@ -231,6 +232,7 @@ def encode(
     blocks: int = 1,
     at_once: bool = False,
     bound: float | None = None,
+    is_kept: bool = False,
 ) -> Plaintext:
     """The plaintext of real or complex `values` [*batch, k] at `level`; errors as of `ctx.encode`.
 
@@ -239,14 +241,24 @@ def encode(
     traces are encoded inside the traced program. It is a program;
     `at_once` it is computed, which does not wait for a plan of its own. `bound` is public, of the
     modulus of the values; None for the power of two above.
+
+    While `ren.plan` records a function, nothing is encoded: the polynomial is a placeholder. Except
+    for plaintexts that the user keeps (`is_kept`), which may be encoded again in another shape.
     """
     symbol = as_symbol(values)
     if symbol is not None:
         return _encode_symbol(symbol, params, level, blocks, bound)
     if is_tracer(values):
         return _encode_traced(values, params, level, blocks, bound)
-    given = encoded(values, params, level, blocks)
     ring = gadget_of(params).extended(params.ring(level))
+    if is_planning() and not is_kept:
+        z, layout = as_slots(values, params.slots, blocks)
+        if _surely_fits(z, params, level):
+            domain = Domain.NTT if at_once else Domain.COEFF  # a program may encode at each call
+            wide = from_node(placeholder(Spec(ring, domain, z.shape[:-1]))).ntt()
+            noise = noises.of_values(z, params, float(params.scale(level)), bound)
+            return Plaintext(wide, level, layout, params, _room(level, params), noise, not z.any())
+    given = encoded(values, params, level, blocks)
     noise = noises.of_values(given.values, params, float(params.scale(level)), bound)
     if at_once:
         (wide,) = replayed(_transformed, None, integers_of(given.coefficients, ring))
@@ -326,6 +338,21 @@ def _coefficients(z: NDArray, params: Parameters, level: int) -> tuple[NDArray, 
     largest = int(np.abs(coefficients).max())
     _check_size(z, largest, level, params)
     return coefficients, largest.bit_length()
+
+
+def _surely_fits(z: NDArray, params: Parameters, level: int) -> bool:
+    """Whether the slots alone show that coefficients keep to their room, and are not all zero.
+
+    With b_m of the `encoder`, scaled, max |b_m| <= scale mean |z_j|. By Parseval's equation it is
+    at least scale max |z_j| / slots. Slots that are all zero fit.
+    """
+    if not z.ndim:
+        return False
+    sizes, scale = np.abs(z), float(params.scale(level))
+    least = scale * sizes.max() / params.slots / math.sqrt(2)
+    most = scale * sizes.sum(-1).max() / params.slots + 1
+    room = min(2.0 ** _room(level, params), params.ring(level).q / 2)
+    return bool(most < room and (least > 1 or not sizes.max()))
 
 
 def _room(level: int, params: Parameters) -> int:

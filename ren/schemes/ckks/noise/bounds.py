@@ -61,7 +61,7 @@ from numpy.typing import ArrayLike, NDArray
 from ren.core.errors import ParameterError
 from ren.lowering.devices.devices import is_spread, is_tracer
 from ren.lowering.kernels import embedding
-from ren.poly.batching import chosen, stacked_arrays
+from ren.poly.batching import chosen, joined_arrays, stacked_arrays
 from ren.poly.symbolic import Symbolic, derived
 from ren.schemes.ckks.noise.places import PLACES, next_of_one, next_place, place_of
 from ren.schemes.ckks.parameters.parameters import Parameters
@@ -277,6 +277,23 @@ def product(a: Noise, b: Noise) -> Noise:
         noise[0] = a[0] * b[0]
         return _limited(noise)
     return _limited(a * _ERRORS * (b[..., :1] + _error(b)) + b * a[..., :1])
+
+
+def of_products(
+    factors: Sequence[Noise], indices: Sequence[Sequence[int]], terms: Sequence[Noise]
+) -> Noise:
+    """Noise of a sum of products, as `total` of each `product`; `indices` are those of factors."""
+    rule = partial(_of_products, tuple(np.array(i, np.intp) for i in indices))
+    return derived(rule, *map(on_host, (*factors, *terms)))
+
+
+def _of_products(indices: Sequence[NDArray[np.intp]], *noises: Noise) -> Noise:
+    count = len(indices)
+    read = [factors[i] for factors, i in zip(noises[:count], indices, strict=True)]
+    b, a = joined_arrays(*read), stacked_arrays(*noises[count:])
+    b = b.reshape(b.shape[0], *(1,) * (a.ndim - b.ndim), *b.shape[1:])
+    each = _limited(a * _ERRORS * (b[..., :1] + _error(b)) + b * a[..., :1])
+    return _limited(each.sum(0))
 
 
 def scaled(a: Noise, factor: Any, is_public: bool = True) -> Noise:

@@ -82,7 +82,7 @@ def test_signals():
 )
 def test_an_image_takes_few_rotations(ctx4, shape, kernels, diagonals, rotations):
     made = ckks.convolution(drawn(*kernels), shape, ctx4, padding="same", level=1)
-    assert len(made.plaintexts) == diagonals and made.level == 1
+    assert len(made.places) == diagonals and made.level == 1
     assert made.split.rotations == len(made.rotations) == rotations
 
 
