@@ -135,6 +135,21 @@ def test_integers_of_every_type_are_exact() -> None:
                     assert ren.equal(got, p * (2 * c) - c)
 
 
+def test_integers_that_jax_traces_in_general_rings() -> None:
+    """Moduli without transforms, also wide ones: against the unrolled loop."""
+    body = lambda i, c: c * (i * 2**28 + 1) - 7 * i  # noqa: E731
+    for moduli in ((3329,), (2**61 - 1,), (17, 2**61 - 1, 3329)):
+        p = Poly(RNG.integers(-1000, 1000, 256), RingSpec(n=256, moduli=moduli)).realize()
+        want = p
+        for i in range(-2, 3):
+            want = body(i, want)
+        assert ren.equal(ren.jit(lambda p: lax.fori_loop(-2, 3, body, p))(p), want)
+        with jax.enable_x64(True):
+            for c in (np.uint64(2**64 - 1), np.int64(-(2**63)), np.int64(2**63 - 1)):
+                got = jax.jit(lambda p, c: p * c + c)(p, jnp.asarray(c))
+                assert ren.equal(got, p * int(c) + int(c))
+
+
 def test_an_array_of_the_arguments_is_indexed_by_the_counter() -> None:
     jitted = ren.jit(lambda x, w: lax.fori_loop(0, 3, lambda i, c: c * w[i, 1] + w[i][0], x))
     for w in (np.arange(6).reshape(3, 2) - 3, np.array([[5, 1], [0, -7], [2, 2]])):

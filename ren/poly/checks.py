@@ -144,7 +144,7 @@ def _traced_constant(value: Any, ring: RingSpec, domain: Domain) -> Node:
     if domain is Domain.NTT:
         limbs = embedding.evaluated_constant(value, ring.moduli, ring.n)
     else:
-        limbs = embedding.residues(embedding.leading(value, ring.n), ring.moduli)
+        limbs = embedding.limbs_of_integer(value, ring.moduli, ring.n)
     return buffer(limbs, ring, domain, traced=True)
 
 

@@ -18,6 +18,7 @@ import numpy as np
 from jax.custom_batching import custom_vmap
 from numpy.typing import NDArray
 
+from ren.core.ring import MODULUS_BOUND
 from ren.lowering.devices.devices import wide
 
 F = TypeVar("F")
@@ -108,12 +109,6 @@ def constant_polynomial(parts: jax.Array, n: int) -> jax.Array:
 
 
 @_wide
-def leading(value: jax.Array, n: int) -> jax.Array:
-    """The coefficients [n] of a number: zeros behind it."""
-    return jnp.pad(value[None], (0, n - 1))
-
-
-@_wide
 def residues(integers: jax.Array, moduli: Sequence[int]) -> jax.Array:
     """The residues c 2^32 mod q_i (Montgomery form): uint32 [*batch, limb, n].
 
@@ -134,6 +129,24 @@ def residues(integers: jax.Array, moduli: Sequence[int]) -> jax.Array:
     high, low = (part.astype(jnp.int64)[..., None, :] % q for part in (high, low))
     # Products of residues below 2^30: the sum stays below 2^61.
     return ((high * high_factor + low * low_factor) % q).astype(jnp.uint32)
+
+
+@_wide
+def limbs_of_integer(integer: jax.Array, moduli: Sequence[int], n: int) -> jax.Array:
+    """The limbs of an integer as a polynomial of coefficients: uint32 [limb, n].
+
+    A modulus below 2^30 has one limb, the Montgomery form; a wide one the words of the residue.
+    """
+    parts = []
+    for q in moduli:
+        if q < MODULUS_BOUND:
+            parts.append(residues(integer[None], (q,)))
+            continue
+        wide = integer if integer.dtype == jnp.uint64 else integer.astype(jnp.int64)
+        residue = (wide % np.asarray(q, wide.dtype)).astype(jnp.uint64)
+        words = jnp.stack([residue & np.uint64(0xFFFFFFFF), residue >> np.uint64(32)])
+        parts.append(words.astype(jnp.uint32)[:, None])
+    return jnp.pad(jnp.concatenate(parts), ((0, 0), (0, n - 1)))
 
 
 @_wide
