@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import pickle
 from fractions import Fraction
+from itertools import islice
 
 import jax
 import numpy as np
@@ -15,6 +16,7 @@ from hypothesis import strategies as st
 import ren
 from ren import Domain, Poly, RingSpec
 from ren.core.errors import BatchIndexError, DomainError, OperandError, ParameterError, RingError
+from ren.core.numtheory import ntt_primes_below
 from tests import oracle
 from tests.properties.cases import EXAMPLES, Case
 from tests.properties.test_general_rings import NAMED, SMALL, examples
@@ -190,6 +192,13 @@ def test_every_way_to_run_gives_the_same(name: str) -> None:
     if own.shape[0] == 3 and own.shape[1:] == f(one).shape:
         assert own.tolist() == each
     assert pickle.loads(pickle.dumps(f(one))).tolist() == want
+
+
+def test_four_hundred_moduli() -> None:
+    """Each residue is the largest, times its cofactor: sums of so many exceed 53 bits."""
+    ring = RingSpec(2, tuple(islice(ntt_primes_below(2, 1 << 30), 400)))
+    values = [-sum(ring.q // m for m in ring.moduli) % ring.q, ring.q - 1]
+    assert (Poly(values, ring) % 65537).tolist() == [v % 65537 for v in values]
 
 
 def test_digits_beside_native_calls() -> None:

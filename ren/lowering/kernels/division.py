@@ -25,8 +25,7 @@ from ren.lowering.kernels import modular, tables
 
 _BITS = 16
 _WORD = (1 << _BITS) - 1
-MAX_SOURCES = 128  # residues below 2^30 times words: sums stay below 2^53
-_CHUNK = 128  # words times constants below 2^30: the same
+_CHUNK = 128  # terms of a sum of words times residues below 2^30, which stays below 2^53
 
 Moduli = tuple[int, ...]
 
@@ -151,11 +150,14 @@ def divided(
 
 
 def _product(matrix: jax.Array, x: jax.Array) -> jax.Array:
-    """The product of a matrix with words, exact: int64[rows, *batch, n]."""
-    exact = jnp.tensordot(
-        matrix.astype(jnp.float64), x.astype(jnp.float64), axes=1, precision=lax.Precision.HIGHEST
-    )
-    return exact.astype(jnp.int64)
+    """The product of a matrix with words or residues, exact: int64[rows, *batch, n]."""
+    total = jnp.zeros((), jnp.int64)
+    for start in range(0, x.shape[0], _CHUNK):
+        part = slice(start, start + _CHUNK)
+        left, right = matrix[:, part].astype(jnp.float64), x[part].astype(jnp.float64)
+        exact = jnp.tensordot(left, right, axes=1, precision=lax.Precision.HIGHEST)
+        total = total + exact.astype(jnp.int64)
+    return total
 
 
 def _column(words: jax.Array, x: jax.Array) -> jax.Array:
