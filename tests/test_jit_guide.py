@@ -21,6 +21,7 @@ import pytest
 import ren
 from ren import Domain, Poly, RingSpec
 from ren.core.errors import (
+    CoefficientTypeError,
     DonatedBufferError,
     JitError,
     RenError,
@@ -332,13 +333,20 @@ def test_a_number_that_escapes_the_capture_is_told():
         int(kept[0])
 
 
-@pytest.mark.parametrize("operation", ["/", "//", "%", "@", "<", ">="])
+@pytest.mark.parametrize("operation", ["/", "//", "@", "<", ">="])
 def test_operations_that_residues_do_not_have(operation):
     f = eval(f"lambda x, y: x {operation} y")  # the operator is the parameter of this test
     for run in (f, ren.jit(f)):
         for other in (b(), 2):
             with pytest.raises((TypeError, RenError)):
                 run(a(), other)
+
+
+def test_the_divisor_of_a_remainder_is_an_integer():
+    for divisor in (b(), 2.5, "3"):
+        with pytest.raises(CoefficientTypeError, match="An integer is needed"):
+            a() % divisor
+    assert ren.jit(lambda x: x % 3)(a()).tolist() == [c % 3 for c in a().tolist()]
 
 
 # ---------------------------------------------------------------- prune, donation, djit
@@ -480,7 +488,7 @@ def test_without_jit_from_the_environment():
 TWO_DEVICES = """
 import jax, numpy as np, ren
 from ren import Poly, RingSpec
-from ren.core.errors import DeviceError
+from ren.core.errors import CoefficientTypeError, DeviceError
 
 zero, one = jax.devices()
 ring = RingSpec(8, (17, 97))
