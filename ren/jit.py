@@ -79,6 +79,7 @@ class Jitted:
         self._names = (static_argnames, donate_argnames)
         self._signature = Signature(function, self._name, *self._names)
         self._plans: OrderedDict[Hashable, Captured] = OrderedDict()
+        self._latest: Captured | None = None  # of them
         # Kinds of calls whose program depends on leaves that keys leave out, and these leaves.
         self._needed: dict[Hashable, frozenset[type]] = {}
         self._constants: Counter[Hashable] = Counter()  # captures alike but for constants
@@ -151,7 +152,9 @@ class Jitted:
         with self._lock:
             plan = self._plans.get(key)
             if plan is not None:
-                self._plans.move_to_end(key)
+                if plan is not self._latest:  # which stands at the end
+                    self._plans.move_to_end(key)
+                    self._latest = plan
                 self._hits += 1
             return plan
 
@@ -188,7 +191,7 @@ class Jitted:
     def _keep(self, key: Hashable, plan: Captured) -> None:
         with self._lock:
             self._misses += 1
-            self._plans[key] = plan
+            self._plans[key] = self._latest = plan
             self._plans.move_to_end(key)
             while len(self._plans) > self._max_plans:
                 _, gone = self._plans.popitem(last=False)
@@ -233,6 +236,7 @@ class Jitted:
         """Drops every plan of this function, and its counters."""
         with self._lock:
             self._plans.clear()
+            self._latest = None
             self._needed.clear()
             self._constants.clear()
             self._hits = self._misses = self._evictions = 0

@@ -188,20 +188,20 @@ def value_keys(
     `Length`, the length of what was encrypted, or `KeyId`.
     """
     ids: dict[str, int] = {}
-    return tuple([_value_key(v, needed, ids) for v in values])
-
-
-def _value_key(value: Any, needed: frozenset[type], ids: dict[str, int]) -> Hashable:
-    kind = type(value)
-    if kind is Length:
-        return value if value.count is None or Length in needed else Length
-    if kind is Aside:
-        return Aside
-    if kind is KeyId:
-        named = KeyId(value.value)
-        return named if KeyId in needed else (KeyId, ids.setdefault(value.value, len(ids)))
-    key = key_of(value)
-    return _fixed_key(value) if key is None else key
+    keys: list[Hashable] = []
+    for value in values:  # at each replay
+        kind = type(value)
+        if kind is Aside or value is None:
+            key = kind
+        elif kind is Length:
+            key = value if value.count is None or Length in needed else Length
+        elif kind is KeyId:
+            named = KeyId in needed
+            key = KeyId(value.value) if named else (KeyId, ids.setdefault(value.value, len(ids)))
+        elif (key := key_of(value)) is None:
+            key = _fixed_key(value)
+        keys.append(key)
+    return tuple(keys)
 
 
 def stand_ins(values: Sequence[Any], names: Sequence[str], needed: frozenset[type]) -> list[Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -60,11 +60,13 @@ def collect(value: Any, polys: list[Poly], others: list[Any]) -> Hashable:
         return (kind, *[collect(v, polys, others) for v in value])
     if kind is dict:
         return (dict, *value, *[collect(v, polys, others) for v in value.values()])
-    node = _opened(value)
-    if node is None:
+    if hasattr(kind, "__ren_parts__"):
+        parts, static = value.__ren_parts__()
+    elif (node := _opened(value)) is not None:
+        parts, static, _ = node
+    else:
         others.append(value)
         return None
-    parts, static, _ = node
     return (kind, static, *[collect(v, polys, others) for v in parts])
 
 
@@ -76,18 +78,23 @@ def rebuilder(value: Any) -> Rebuild:
     if kind in _PLAIN:
         return lambda polys, others: next(others)
     if kind is tuple or kind is list:
-        return _joined([rebuilder(v) for v in value], kind)
+        return _joined(value, kind)
     if kind is dict:
         names = tuple(value)
-        return _joined([rebuilder(v) for v in value.values()], lambda v: dict(zip(names, v)))  # noqa: B905
+        return _joined(value.values(), lambda v: dict(zip(names, v)))  # noqa: B905
     node = _opened(value)
     if node is None:
         return lambda polys, others: next(others)
     parts, _, join = node
-    return _joined([rebuilder(v) for v in parts], join)
+    return _joined(parts, join)
 
 
-def _joined(parts: list[Rebuild], join: Callable[[list[Any]], Any]) -> Rebuild:
+def _joined(values: Iterable[Any], join: Callable[[list[Any]], Any]) -> Rebuild:
+    values = list(values)
+    if all(type(v) is Poly or type(v) in _PLAIN for v in values):  # of a ciphertext, as a rule
+        are_polys = [type(v) is Poly for v in values]
+        return lambda polys, others: join([next(polys if p else others) for p in are_polys])
+    parts = list(map(rebuilder, values))
     return lambda polys, others: join([part(polys, others) for part in parts])
 
 

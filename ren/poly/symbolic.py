@@ -523,7 +523,9 @@ class Aside:
 
 def _readable(value: Any) -> Any:
     """The array on the host, where this process can read it; else as it is."""
-    return value if is_spread(value) else np.asarray(value)
+    if type(value) is np.ndarray or is_spread(value):
+        return value
+    return np.asarray(value)
 
 
 class Unfit(Exception):

@@ -16,7 +16,7 @@ from ren.poly import Poly
 from ren.poly.display import steady
 from ren.poly.key_ids import KeyId
 from ren.poly.poly import realize_polys
-from ren.poly.symbolic import Aside, Length, traced
+from ren.poly.symbolic import Aside, traced
 from ren.schemes.ckks.arithmetic import automatic as arithmetic
 from ren.schemes.ckks.arithmetic import evolve, rotation
 from ren.schemes.ckks.arithmetic import manual as explicit
@@ -84,20 +84,21 @@ class Ciphertext(CiphertextData, Stored):
         x = _ready(self)
         program = (is_manual(), settings())  # what it depends on besides the ciphertext
         static = (x.layout.static, x.level, x.params, x.own_scale, x.span, x.stated_dtype, program)
-        tail = x.layout.tail
-        value = tail.value if tail.has_value else None
-        length, noise, key_id = Length(x.layout.length), Aside(x.noise), KeyId(x.key_id)
-        return (*x.polys, length, noise, value, key_id), static
+        return (*x.polys, *x.layout.leaves, Aside(x.noise), KeyId(x.key_id)), static
 
     @classmethod
     def __ren_whole__(cls, parts: Sequence[Any], static: Any) -> Ciphertext:
-        *polys, length, noise, value, key_id = parts
+        *polys, length, value, noise, key_id = parts
         fixed, level, params, scale, span, dtype, _ = static
         is_plain = value is None and type(length.count) in (int, type(None))
         layout = (_layout if is_plain else _new_layout)(length.count, fixed, value, params.slots)
-        polys, key_id, kept = tuple(polys), key_id.value, kept_context(key_id.value)
-        fields = {"own_scale": scale, "keeps": kept, "span": span, "stated_dtype": dtype}
-        return cls(polys, level, layout, key_id, params, noise.value, **fields)
+        made, key_id = object.__new__(cls), key_id.value
+        made.__dict__.update(  # at each replay; `__init__` sets the fields one by one
+            polys=tuple(polys), level=level, layout=layout, key_id=key_id, params=params,
+            noise=noise.value, own_scale=scale, keeps=kept_context(key_id), span=span,
+            stated_dtype=dtype,
+        )  # fmt: skip
+        return made
 
     def __repr__(self) -> str:
         mark = ", INSECURE" if self.params.is_insecure else ""

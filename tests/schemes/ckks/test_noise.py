@@ -415,4 +415,23 @@ def test_a_source_finds_its_place_alone_as_in_a_batch(taken):
         a = np.where(rng.uniform(size=noises.WIDTH) < taken, rng.uniform(size=noises.WIDTH), 0)
         a = a.astype(np.float32)
         alone, among = noises.with_source(a, 0.25), noises.with_source(a[None], 0.25)
-        assert np.array_equal(alone, among[0]) and (alone > a).sum() in (2, 3)
+        assert np.array_equal(alone, among[0]) and (alone > a).sum() == 2
+        taken_places = np.flatnonzero(a[-PLACES:])
+        search = (np.arange(PLACES) + (5 * taken_places + 7).sum()) % PLACES
+        free = [p for p in search if p not in taken_places] or [search[0]]
+        assert (alone - a)[-PLACES:].argmax() == free[0]
+        traced = jax.jit(lambda a: noises.with_source(a, 0.25))(a)
+        assert np.array_equal(alone, traced)
+
+
+def test_noise_is_unknown_beyond_its_range_alone_in_a_batch_and_traced():
+    a = np.zeros((5, noises.WIDTH), np.float32)
+    for i in range(1, 5):
+        a[i, i - 1] = noises.LARGEST
+    a[3, noises.RANDOM] = noises.LARGEST
+    doubled = noises.total(a, a)
+    assert np.isnan(doubled[1:]).all() and not doubled[0].any()
+    for i in range(5):
+        assert np.array_equal(noises.total(a[i], a[i]), doubled[i], equal_nan=True)
+        assert np.array_equal(noises.total(a[i], a[0]), a[i])
+    assert np.array_equal(jax.jit(noises.total)(a, a), doubled, equal_nan=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import cached_property
 from typing import Any
 
 import attrs
@@ -10,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ren.core.errors import ParameterError
-from ren.poly.symbolic import Symbolic, common_length
+from ren.poly.symbolic import Length, Symbolic, common_length
 
 MOST_SLOTS = 1 << 20  # more than there are
 
@@ -179,7 +180,12 @@ class Layout:
         """The same with nothing that is known in the clear: for pytrees and bytes."""
         return self.with_tail(self.tail.settled)
 
-    @property
+    @cached_property
+    def leaves(self) -> tuple[Length, Any]:
+        """Leaves that programs do not depend on: the length, the value of the tail or None."""
+        return Length(self.length), self.tail.value if self.tail.has_value else None
+
+    @cached_property
     def static(self) -> tuple[Any, ...]:
         """Static part, which programs depend on; a plan is replayed for vectors of any length."""
         tail = self.tail

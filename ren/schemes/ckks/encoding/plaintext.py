@@ -27,7 +27,7 @@ from ren.poly import Poly
 from ren.poly.display import steady
 from ren.poly.poly import bounded, from_array, from_node
 from ren.poly.realization import has_placeholder, not_capturing
-from ren.poly.symbolic import Aside, Length, Symbolic, Unfit, as_symbol, derived, is_sampling
+from ren.poly.symbolic import Aside, Symbolic, Unfit, as_symbol, derived, is_sampling
 from ren.schemes.ckks.encoding import encoder, serialization
 from ren.schemes.ckks.encoding.display import plaintext_page
 from ren.schemes.ckks.encoding.encoder import as_numbers
@@ -101,13 +101,11 @@ class Plaintext(Stored, metaclass=Listed):
 
     def __ren_parts__(self) -> tuple[tuple[Any, ...], Hashable]:
         static = (self.layout.static, self.level, self.params, self.bits)
-        tail = self.layout.tail
-        value = tail.value if tail.has_value else None
-        return (self.wide, Length(self.layout.length), Aside(self.noise), value), static
+        return (self.wide, *self.layout.leaves, Aside(self.noise)), static
 
     @classmethod
     def __ren_whole__(cls, parts: Sequence[Any], static: Any) -> Plaintext:
-        (wide, length, noise, value), (static_layout, level, params, bits) = parts, static
+        (wide, length, value, noise), (static_layout, level, params, bits) = parts, static
         layout = Layout.of_static(length.count, static_layout, value)
         return cls(wide, level, layout, params, bits, noise.value)
 

@@ -50,11 +50,13 @@ from __future__ import annotations
 
 import itertools
 import math
+import operator
 from collections.abc import Callable, Sequence
-from functools import lru_cache, partial, wraps
+from functools import lru_cache, partial, reduce, wraps
 from typing import Any, TypeVar
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
@@ -84,6 +86,7 @@ RANDOM = slice(_HEAD - 1, None)  # entries whose squares add up to V
 _AT_PLACES = (_INDICES >= _HEAD).astype(np.float32)
 _SURE = (_INDICES < _HEAD - 1).astype(np.float32)  # bound, offset, coherent
 _CLEARLY = 0.8  # a bound whose places are known is taken, unless another is less by this factor
+_ORDERS = [np.r_[:_HEAD, _HEAD + (np.arange(PLACES) + k) % PLACES] for k in range(PLACES)]
 _PLACE_NUMBERS = np.maximum(_INDICES - _HEAD, -1).astype(np.int32)
 _NEARLY = 1 - 2.0**-40  # exp(i t) may come out a little above 1
 FLOAT64 = 2.0**-50  # relative error of encoding and of decoding in float64, with its transform
@@ -236,24 +239,30 @@ def _rule(function: Rule) -> Rule:
 
 
 def _limited(noise: Noise) -> Noise:
-    """Noise beyond 2^60 as unknown noise: each array [WIDTH] of a batch by itself."""
-    if (
-        isinstance(noise, np.ndarray) and noise.max(initial=0) <= _LARGEST
-    ):  # False where an entry is NaN
-        return noise
-    return chosen(noise.max(-1, keepdims=True) <= _LARGEST, noise, np.float32(np.nan))
+    """Noise beyond 2^60 as unknown noise: each array [WIDTH] of a batch by itself.
+
+    No place has more than `coherent`, so that the first four entries tell: JAX reduces nothing.
+    """
+    if _is_single(noise):
+        b, o, c, r = noise[:_HEAD].tolist()  # no comparison holds with a NaN
+        is_known = b <= LARGEST and o <= LARGEST and c <= LARGEST and r <= LARGEST
+        return noise if is_known else np.full(WIDTH, np.nan, np.float32)
+    first, *others = (noise[..., i : i + 1] <= _LARGEST for i in range(_HEAD))
+    return chosen(reduce(operator.and_, others, first), noise, np.float32(np.nan))
 
 
 def _random(noise: Noise) -> Noise:
     """sqrt(V), [*batch, 1]."""
-    return (noise[..., RANDOM] ** 2).sum(-1, keepdims=True) ** 0.5
+    squares = noise**2
+    # XLA takes sums of more than 32 numbers apart.
+    return (squares[..., _HEAD:].sum(-1, keepdims=True) + squares[..., 3:4]) ** 0.5
 
 
 def _error(noise: Noise) -> Noise:
     """The bound of the error in a slot, [*batch, 1]."""
     if _is_single(noise):
         random = noise[RANDOM]
-        return noise[1] + SIGMAS * math.sqrt(random.dot(random))
+        return noise.item(1) + SIGMAS * math.sqrt(random.dot(random))
     return noise[..., 1:2] + _random(noise) * np.float32(SIGMAS)
 
 
@@ -272,9 +281,10 @@ def total(a: Noise, b: Noise) -> Noise:
 def product(a: Noise, b: Noise) -> Noise:
     """Noise of a product slot by slot: x e_y + (y + e_y) e_x, with y and e_y at their bounds."""
     if _is_single(a) and _is_single(b):
-        noise = a * np.float32(b[0] + _error(b))
-        noise += b * a[0]
-        noise[0] = a[0] * b[0]
+        most, other = a.item(0), b.item(0)
+        noise = a * np.float32(other + _error(b))
+        noise += b * np.float32(most)
+        noise[0] = most * other
         return _limited(noise)
     return _limited(a * _ERRORS * (b[..., :1] + _error(b)) + b * a[..., :1])
 
@@ -327,9 +337,9 @@ def _with_source(sigma: np.float32, a: Noise, *source: Noise) -> Noise:
     if _is_single(a) and _is_single(of):
         noise = a.copy()
         noise[2] += sigma
-        noise[_HEAD + next_of_one(of[_HEAD:] > 0)] += sigma
+        noise[_HEAD + next_of_one(of[_HEAD:].astype(np.bool_))] += sigma
         return _limited(noise)
-    place = next_place((of[..., _HEAD:] > 0).astype(np.int32))
+    place = next_place(of[..., _HEAD:] > 0)
     return _limited(a + chosen((place == _PLACE_NUMBERS) | _IS_COHERENT, sigma, np.float32(0)))
 
 
@@ -360,12 +370,14 @@ def rotated(a: Noise, steps: int, slots: int) -> Noise:
     shift = steps * max(1, PLACES // slots) % PLACES
     if not shift:
         return a
-    order = np.r_[:_HEAD, _HEAD + (np.arange(PLACES) + shift) % PLACES]
-    return derived(partial(_reordered, order), on_host(a))
+    return derived(partial(_rotated, shift), on_host(a))
 
 
-def _reordered(order: NDArray[np.intp], a: Noise) -> Noise:
-    return a[..., order]
+def _rotated(shift: int, a: Noise) -> Noise:
+    if isinstance(a, np.ndarray):
+        return a[..., _ORDERS[shift]]
+    parts = a[..., :_HEAD], a[..., _HEAD + shift :], a[..., _HEAD : _HEAD + shift]
+    return jnp.concatenate(parts, -1)  # XLA fuses it, and no gather
 
 
 def of_rotations(

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
 PLACES = 32
-_WEIGHTS = (5 * np.arange(PLACES) + 7).astype(np.int32)
-_NUMBERS = np.arange(PLACES, dtype=np.int32)
+_BITS = np.uint32(1) << np.arange(PLACES, dtype=np.uint32)
+# Of the bits of a number from 0 to 31, the places whose numbers have it.
+_WITH_BIT = [_BITS[np.arange(PLACES) >> j & 1 == 1].sum(dtype=np.uint32) for j in range(5)]
 
 
 def place_of(serial: int) -> int:
@@ -18,21 +21,32 @@ def place_of(serial: int) -> int:
 
 
 def next_place(is_taken: Any) -> Any:
-    """The place of a source that depends on others, int [*batch, 1]: the first free one.
+    """The place of a source that depends on others, int32 [*batch, 1]: the first free one.
 
-    The search begins where the set of the others says, and ends there where no place is free.
+    The search begins where the set of the others says, and ends there where no place is free. Under
+    a trace XLA reduces once, for the set as the bits of a number.
 
     Args:
-        is_taken: int32 [*batch, PLACES], 1 or 0; an array of the host or of JAX.
+        is_taken: bool [*batch, PLACES]; an array of the host or of JAX.
     """
-    first = (is_taken * _WEIGHTS).sum(-1, dtype=np.int32, keepdims=True) % PLACES
-    distance = (_NUMBERS - first) % PLACES + is_taken * PLACES
-    return distance.argmin(-1, keepdims=True).astype(np.int32)
+    taken = (is_taken.astype(np.uint32) * _BITS).sum(-1, dtype=np.uint32, keepdims=True)
+    count = np.bitwise_count if isinstance(taken, np.ndarray) else jnp.bitwise_count
+
+    def size(places: Any) -> Any:
+        return count(places).astype(np.uint32)
+
+    # The sum of 5 p + 7 over the places p that are taken.
+    first = 7 * size(taken) + 5 * sum(size(taken & w) << j for j, w in enumerate(_WITH_BIT))
+    first = first % PLACES
+    free = ~(taken >> first | taken << (PLACES - first) % PLACES)
+    return ((first + size((free & (~free + 1)) - 1)) % PLACES).astype(np.int32)
 
 
 def next_of_one(is_taken: NDArray[np.bool_]) -> int:
-    """The same of one set, bool [PLACES], by the bits of an int: each replay asks."""
-    first = int(is_taken.dot(_WEIGHTS)) % PLACES
-    bits = int.from_bytes(np.packbits(is_taken, bitorder="little").tobytes(), "little")
-    free = ~(bits >> first | bits << (PLACES - first)) & ((1 << PLACES) - 1)
-    return (first + (free & -free).bit_length() - 1) % PLACES if free else first
+    """The same of one set, bool [PLACES]: each replay asks, as a rule for few sets."""
+    return _next_of(is_taken.tobytes())
+
+
+@lru_cache(maxsize=1 << 12)
+def _next_of(is_taken: bytes) -> int:
+    return int(next_place(np.frombuffer(is_taken, np.bool_))[0])
