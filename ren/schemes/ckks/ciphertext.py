@@ -93,7 +93,7 @@ class Ciphertext(CiphertextData, Stored):
         is_plain = value is None and type(length.count) in (int, type(None))
         layout = (_layout if is_plain else _new_layout)(length.count, fixed, value, params.slots)
         made, key_id = object.__new__(cls), key_id.value
-        made.__dict__.update(  # at each replay; `__init__` sets the fields one by one
+        vars(made).update(  # at each replay; `__init__` sets the fields one by one
             polys=tuple(polys), level=level, layout=layout, key_id=key_id, params=params,
             noise=noise.value, own_scale=scale, keeps=kept_context(key_id), span=span,
             stated_dtype=dtype,
