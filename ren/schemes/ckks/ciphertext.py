@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Hashable, Sequence
 from functools import lru_cache
@@ -35,7 +34,7 @@ from ren.schemes.ckks.circuits import (
     tables,
 )
 from ren.schemes.ckks.encoding import refusals, serialization
-from ren.schemes.ckks.encoding.ciphertext_data import CiphertextData, is_columns
+from ren.schemes.ckks.encoding.ciphertext_data import CiphertextData, is_columns, with_fields
 from ren.schemes.ckks.encoding.display import ciphertext_page, packed_text
 from ren.schemes.ckks.encoding.encoder import as_numbers
 from ren.schemes.ckks.encoding.layout import Layout
@@ -450,7 +449,7 @@ class Ciphertext(CiphertextData, Stored):
     @operation("realize()", lambda x: x)
     def realize(self) -> Ciphertext:
         """The same in normal form, computed: both polynomials as one program."""
-        return dataclasses.replace(self, polys=tuple(realize_polys(self.polys)), pending=None)
+        return with_fields(self, polys=tuple(realize_polys(self.polys)), pending=None)
 
     # ---------------------------------------------------------------- bytes
 
@@ -476,9 +475,10 @@ def _flatten(x: Ciphertext) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
     refusals.no_transformation(x)
     x = _ready(x) if all(isinstance(p, Poly) for p in x.polys) else x
     polys = tuple(x.polys)
-    if all(isinstance(p, Poly) and p._node is not None for p in polys):
+    are_nodes = all(isinstance(p, Poly) and p._node is not None for p in polys)
+    if are_nodes and not all(p.is_realized for p in polys):
         polys = tuple(realize_polys(polys))
-    kinds = (x.span, x.stated_dtype, x.dtype.name)
+    kinds = (x.span, x.stated_dtype, _name_of(x.dtype))
     static = (x.level, x.layout.settled, x.key_id, x.params, x.own_scale, *kinds, settings())
     return (*polys, traced(x.noise)), static
 
@@ -488,6 +488,11 @@ def _unflatten(static: tuple[Any, ...], children: Any) -> Ciphertext:
     kept = kept_context(key_id)
     fields = {"own_scale": scale, "keeps": kept, "span": span, "stated_dtype": dtype}
     return Ciphertext(tuple(polys), level, layout, key_id, params, noise, **fields)
+
+
+@lru_cache(maxsize=64)
+def _name_of(dtype: np.dtype) -> str:
+    return dtype.name
 
 
 def _new_layout(length: int | None, fixed: tuple[Any, ...], value: Any, slots: int) -> Layout:

@@ -6,7 +6,6 @@ before the key switch (see `lazy_product`). So a sum of products is relinearized
 
 from __future__ import annotations
 
-import dataclasses
 import operator
 from collections.abc import Callable, Sequence
 from fractions import Fraction
@@ -37,7 +36,12 @@ from ren.schemes.ckks.arithmetic.evolve import (
 )
 from ren.schemes.ckks.arithmetic.lazy_product import LazySum, lazy_sum_of, pending_of
 from ren.schemes.ckks.arithmetic.operation_hooks import circuit, in_circuit, operation, told_if_zero
-from ren.schemes.ckks.encoding.ciphertext_data import CiphertextData, CiphertextT, known_length
+from ren.schemes.ckks.encoding.ciphertext_data import (
+    CiphertextData,
+    CiphertextT,
+    known_length,
+    with_fields,
+)
 from ren.schemes.ckks.encoding.layout import LEFTOVERS, Layout, Tail
 from ren.schemes.ckks.encoding.plaintext import (
     Plaintext,
@@ -162,7 +166,7 @@ class Automatic:
         """`x` with the value of `terms`: in normal form, and with what sums can go on from."""
         polys, noise = terms.settled(x.params, level), terms.settled_noise(x.params, level)
         result = evolve(x, polys, noise, level, layout)
-        return dataclasses.replace(result, pending=pending_of(terms))
+        return with_fields(result, pending=pending_of(terms)) if terms.product else result
 
     def multiplied(
         self, x: CiphertextT, terms: LazySum, scale: Fraction, layout: Layout

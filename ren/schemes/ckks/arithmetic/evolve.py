@@ -21,7 +21,12 @@ from ren.core.ring import RingSpec
 from ren.poly.batching import repeated
 from ren.schemes.ckks.arithmetic.lazy_product import Polys
 from ren.schemes.ckks.arithmetic.operation_hooks import in_circuit, operation
-from ren.schemes.ckks.encoding.ciphertext_data import CiphertextData, CiphertextT, known_length
+from ren.schemes.ckks.encoding.ciphertext_data import (
+    CiphertextData,
+    CiphertextT,
+    known_length,
+    with_fields,
+)
 from ren.schemes.ckks.encoding.layout import LEFTOVERS, Layout, Tail
 from ren.schemes.ckks.encoding.plaintext import Plaintext
 from ren.schemes.ckks.noise import bounds as noises
@@ -47,7 +52,7 @@ def evolve(
     if len(batches) > 1:  # a sum with a batch of plaintexts gives its axes to one polynomial alone
         batch = np.broadcast_shapes(*batches)
         polys = tuple(repeated(p.ntt(), batch) for p in polys)
-    return dataclasses.replace(
+    return with_fields(
         x,
         polys=polys,
         level=x.level if level is None else level,

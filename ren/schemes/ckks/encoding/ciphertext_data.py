@@ -184,6 +184,13 @@ class CiphertextData(metaclass=Listed):
         def __neg__(self) -> Self: ...
 
 
+def with_fields(x: CiphertextT, **fields: Any) -> CiphertextT:
+    """`dataclasses.replace`, in a third of its time: each operation makes a ciphertext."""
+    made = object.__new__(type(x))
+    vars(made).update(vars(x), **fields)
+    return made
+
+
 def known_length(x: Any) -> int | None:
     """The numbers that went in; None for a scalar. Inside a capture the plan depends on it."""
     length = x.layout.length
