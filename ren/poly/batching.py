@@ -48,10 +48,10 @@ def stacked_arrays(*arrays: Any, axis: int = 0) -> Any:
     return np.stack(arrays, axis) if on_host else jnp.stack(arrays, axis)
 
 
-def joined_arrays(*arrays: Any) -> Any:
-    """Arrays one after another along their first axis: on the host where all of them are."""
+def joined_arrays(*arrays: Any, axis: int = 0) -> Any:
+    """Arrays one after another along an axis: on the host where all of them are."""
     on_host = all(isinstance(a, np.ndarray) for a in arrays)
-    return np.concatenate(arrays) if on_host else jnp.concatenate(arrays)
+    return np.concatenate(arrays, axis) if on_host else jnp.concatenate(arrays, axis)
 
 
 def repeated(p: Poly, batch: tuple[int, ...]) -> Poly:
@@ -71,6 +71,12 @@ def traced_array(values: Any) -> Any:
     if isinstance(values, list | tuple) and any(map(is_tracer, values)):
         return jnp.stack(values)
     return values
+
+
+def bit_counts(words: Any) -> Any:
+    """The number of ones among the bits of unsigned integers, in their dtype."""
+    count = np.bitwise_count if isinstance(words, np.ndarray) else jnp.bitwise_count
+    return count(words).astype(words.dtype)
 
 
 def chosen(condition: Any, a: Any, b: Any) -> Any:

@@ -6,6 +6,7 @@ before the key switch (see `lazy_product`). So a sum of products is relinearized
 
 from __future__ import annotations
 
+import dataclasses
 import operator
 from collections.abc import Callable, Sequence
 from fractions import Fraction

@@ -50,13 +50,11 @@ from __future__ import annotations
 
 import itertools
 import math
-import operator
 from collections.abc import Callable, Sequence
-from functools import lru_cache, partial, reduce, wraps
+from functools import lru_cache, partial, wraps
 from typing import Any, TypeVar
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
@@ -86,7 +84,6 @@ RANDOM = slice(_HEAD - 1, None)  # entries whose squares add up to V
 _AT_PLACES = (_INDICES >= _HEAD).astype(np.float32)
 _SURE = (_INDICES < _HEAD - 1).astype(np.float32)  # bound, offset, coherent
 _CLEARLY = 0.8  # a bound whose places are known is taken, unless another is less by this factor
-_ORDERS = [np.r_[:_HEAD, _HEAD + (np.arange(PLACES) + k) % PLACES] for k in range(PLACES)]
 _PLACE_NUMBERS = np.maximum(_INDICES - _HEAD, -1).astype(np.int32)
 _NEARLY = 1 - 2.0**-40  # exp(i t) may come out a little above 1
 FLOAT64 = 2.0**-50  # relative error of encoding and of decoding in float64, with its transform
@@ -239,23 +236,18 @@ def _rule(function: Rule) -> Rule:
 
 
 def _limited(noise: Noise) -> Noise:
-    """Noise beyond 2^60 as unknown noise: each array [WIDTH] of a batch by itself.
-
-    No place has more than `coherent`, so that the first four entries tell: JAX reduces nothing.
-    """
-    if _is_single(noise):
-        b, o, c, r = noise[:_HEAD].tolist()  # no comparison holds with a NaN
-        is_known = b <= LARGEST and o <= LARGEST and c <= LARGEST and r <= LARGEST
-        return noise if is_known else np.full(WIDTH, np.nan, np.float32)
-    first, *others = (noise[..., i : i + 1] <= _LARGEST for i in range(_HEAD))
-    return chosen(reduce(operator.and_, others, first), noise, np.float32(np.nan))
+    """Noise beyond 2^60 as unknown noise: each array [WIDTH] of a batch by itself."""
+    # No place has more than `coherent`: the first four entries tell, and XLA reduces nothing.
+    if _is_single(noise):  # no comparison holds with a NaN
+        is_known = all([entry <= LARGEST for entry in noise[:_HEAD].tolist()])
+        return noise if is_known else noise * np.float32(np.nan)
+    b, o, c, r = [noise[..., i : i + 1] <= _LARGEST for i in range(_HEAD)]
+    return chosen(b & o & c & r, noise, np.float32(np.nan))
 
 
 def _random(noise: Noise) -> Noise:
-    """sqrt(V), [*batch, 1]."""
-    squares = noise**2
-    # XLA takes sums of more than 32 numbers apart.
-    return (squares[..., _HEAD:].sum(-1, keepdims=True) + squares[..., 3:4]) ** 0.5
+    """sqrt(V), [*batch, 1]; XLA would take a sum of more than 32 numbers apart."""
+    return ((noise[..., _HEAD:] ** 2).sum(-1, keepdims=True) + noise[..., 3:4] ** 2) ** 0.5
 
 
 def _error(noise: Noise) -> Noise:
@@ -281,10 +273,9 @@ def total(a: Noise, b: Noise) -> Noise:
 def product(a: Noise, b: Noise) -> Noise:
     """Noise of a product slot by slot: x e_y + (y + e_y) e_x, with y and e_y at their bounds."""
     if _is_single(a) and _is_single(b):
-        most, other = a.item(0), b.item(0)
-        noise = a * np.float32(other + _error(b))
-        noise += b * np.float32(most)
-        noise[0] = most * other
+        noise = a * np.float32(b.item(0) + _error(b))
+        noise += b * a[0]
+        noise[0] = a[0] * b[0]
         return _limited(noise)
     return _limited(a * _ERRORS * (b[..., :1] + _error(b)) + b * a[..., :1])
 
@@ -370,14 +361,11 @@ def rotated(a: Noise, steps: int, slots: int) -> Noise:
     shift = steps * max(1, PLACES // slots) % PLACES
     if not shift:
         return a
-    return derived(partial(_rotated, shift), on_host(a))
+    return derived(partial(_rotated, _HEAD + shift), on_host(a))
 
 
-def _rotated(shift: int, a: Noise) -> Noise:
-    if isinstance(a, np.ndarray):
-        return a[..., _ORDERS[shift]]
-    parts = a[..., :_HEAD], a[..., _HEAD + shift :], a[..., _HEAD : _HEAD + shift]
-    return jnp.concatenate(parts, -1)  # XLA fuses it, and no gather
+def _rotated(first: int, a: Noise) -> Noise:  # XLA fuses parts, and no gather
+    return joined_arrays(a[..., :_HEAD], a[..., first:], a[..., _HEAD:first], axis=-1)
 
 
 def of_rotations(

@@ -5,9 +5,10 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any
 
-import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
+
+from ren.poly.batching import bit_counts
 
 PLACES = 32
 _BITS = np.uint32(1) << np.arange(PLACES, dtype=np.uint32)
@@ -30,16 +31,12 @@ def next_place(is_taken: Any) -> Any:
         is_taken: bool [*batch, PLACES]; an array of the host or of JAX.
     """
     taken = (is_taken.astype(np.uint32) * _BITS).sum(-1, dtype=np.uint32, keepdims=True)
-    count = np.bitwise_count if isinstance(taken, np.ndarray) else jnp.bitwise_count
-
-    def size(places: Any) -> Any:
-        return count(places).astype(np.uint32)
-
     # The sum of 5 p + 7 over the places p that are taken.
-    first = 7 * size(taken) + 5 * sum(size(taken & w) << j for j, w in enumerate(_WITH_BIT))
+    places = sum(bit_counts(taken & w) << j for j, w in enumerate(_WITH_BIT))
+    first = 7 * bit_counts(taken) + 5 * places
     first = first % PLACES
     free = ~(taken >> first | taken << (PLACES - first) % PLACES)
-    return ((first + size((free & (~free + 1)) - 1)) % PLACES).astype(np.int32)
+    return ((first + bit_counts((free & (~free + 1)) - 1)) % PLACES).astype(np.int32)
 
 
 def next_of_one(is_taken: NDArray[np.bool_]) -> int:
