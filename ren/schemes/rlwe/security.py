@@ -63,6 +63,32 @@ def security_bits(n: int, log_qp: float, secret: str = SECRET, sigma: float = SI
     return max((bits for bits in LEVELS if log_qp <= max_log_qp(n, bits)), default=0)
 
 
+# log2 of the largest modulus under which a ternary secret of 32 nonzero coefficients serves, for 128
+# bits. Primal and dual hybrid attacks with meet-in-the-middle, MATZOV cost model, by the lattice
+# estimator (commit 27a581b): 178 and 167 bits at 2^16, 157 and 149 at 2^15, less log2(n) for the n
+# rotations of one secret. See also eprint 2022/024, section 3. No other degree was looked at.
+SPARSE_MAX_LOG_Q = {1 << 15: 90.0, 1 << 16: 110.0}
+
+
+def require_sparse_security(n: int, log_q: float, target: int | None) -> None:
+    """Raise unless a secret of 32 nonzero coefficients bears `log_q` bits, or `target` is None.
+
+    Raises:
+        InsecureParametersError: another degree, another target than 128 bits, or too many bits.
+    """
+    bound = SPARSE_MAX_LOG_Q.get(n, 0.0)
+    if target is None or (target == LEVELS[0] and log_q <= bound):
+        return
+    degrees = " and ".join(f"2^{d.bit_length() - 1}" for d in SPARSE_MAX_LOG_Q)
+    raise InsecureParametersError(
+        f"Bootstrapping was asked for at n={n} with {target}-bit security.",
+        f"Its sparse secret is known to have 128 bits at n = {degrees}, up to "
+        f"{min(SPARSE_MAX_LOG_Q.values()):.0f} and {max(SPARSE_MAX_LOG_Q.values()):.0f} bits of "
+        f"modulus; here it has {log_q:.0f}.",
+        "Use n=2**16 and security=128, or security=None for insecure experiments.",
+    )
+
+
 def smallest_secure_degree(log_qp: float, target: int) -> int | None:
     """The least n whose bound for `target` bits covers `log_qp`, or None beyond the table."""
     return next((n for n in sorted(MAX_LOG_QP) if log_qp <= max_log_qp(n, target)), None)

@@ -108,7 +108,7 @@ def check_layout(n: int, terminals: Any, mains: Any, specials: Any, path: Any, d
             "Give one as large as the largest modulus.",
         )
     if all(isinstance(x, tuple) for x in (terminals, mains, specials, path, digits)):
-        _check_primes(RingSpec(n, terminals + mains + specials))
+        check_primes(RingSpec(n, terminals + mains + specials))
         if _largest_pair(path) == (len(terminals), len(mains)):
             return
     raise ParameterError(
@@ -119,7 +119,8 @@ def check_layout(n: int, terminals: Any, mains: Any, specials: Any, path: Any, d
     )
 
 
-def _check_primes(ring: RingSpec) -> None:
+def check_primes(ring: RingSpec) -> None:
+    """All moduli are NTT primes; the ring itself has found them to be distinct."""
     for m in ring.moduli:
         if not is_ntt_prime(ring.n, m):
             raise ParameterError(

@@ -22,6 +22,11 @@ from ren.core.errors import ParameterError
 from ren.core.listed import Listed
 from ren.core.ring import RingSpec
 from ren.schemes.ckks.parameters import checks, display
+from ren.schemes.ckks.parameters.bootstrapping import (
+    Bootstrapping,
+    as_bootstrapping,
+    check_bootstrapping,
+)
 from ren.schemes.ckks.parameters.planner import partition, plan_for_depth, plan_with_sums
 from ren.schemes.rlwe import security as bounds
 from ren.schemes.rlwe.frame import Frame, Reader, Stored, damaged
@@ -76,6 +81,7 @@ class Parameters(Stored, metaclass=Listed):
         bound: of the modulus of all that is encrypted, public; None to tell the power of two above
             each message.
         strict: whether a tracked bound that leaves its range raises, instead of a warning.
+        bootstrapping: what bootstrapping adds, or None.
 
     Raises:
         ParameterError: the values do not fit together.
@@ -106,9 +112,11 @@ class Parameters(Stored, metaclass=Listed):
     security: int | None = 128
     bound: float | None = None
     strict: bool = False
+    bootstrapping: Bootstrapping | None = None
 
     def __attrs_post_init__(self) -> None:
         checks.convert_fields(self)
+        object.__setattr__(self, "bootstrapping", as_bootstrapping(self.bootstrapping))
         checks.check_degree(self.n)
         checks.check_wishes(self.scale_bits, self.integer_bits, self.security)
         object.__setattr__(self, "slots", self.slots or self.n // 2)
@@ -121,6 +129,10 @@ class Parameters(Stored, metaclass=Listed):
             object.__setattr__(self, "digits", partition(self.union, self.special_product))
         checks.check_digits(self.digits, self.union, self.special_product)
         checks.check_levels(self.ring(0), self.scales, self.scale_bits, self.integer_bits)
+        check_bootstrapping(
+            self.bootstrapping, self.n, self.slots, self.ring(0), self.union, self.specials,
+            self.depth, self.security,
+        )  # fmt: skip
         checks.check_security(self.n, self.log_qp, self.security, self.secret, self.sigma)
 
     @classmethod
@@ -274,8 +286,12 @@ class Parameters(Stored, metaclass=Listed):
 
     @cached_property
     def log_qp(self) -> float:
-        """log2 of the union times P, the modulus that security counts, in bits."""
-        return math.log2(math.prod(self.union) * self.special_product)
+        """log2 of the union times P, the modulus that security counts, in bits.
+
+        The moduli of bootstrapping count too.
+        """
+        above = self.bootstrapping.moduli if self.bootstrapping else ()
+        return math.log2(math.prod((*self.union, *above)) * self.special_product)
 
     @property
     def security_bits(self) -> int:
@@ -324,6 +340,8 @@ class Parameters(Stored, metaclass=Listed):
     def _digest(self) -> bytes:
         numbers = (self.terminals, self.mains, self.specials, self.path, self.digits)
         text = f"{_DIGEST_HEADER} {self.n} {self.scale_bits} {numbers} {self.secret} {self.sigma}"
+        if self.bootstrapping is not None:
+            text += f" {self.bootstrapping.to_dict()}"
         return hashlib.sha256(text.encode()).digest()
 
     def compatible(self, other: object) -> bool:
@@ -332,7 +350,9 @@ class Parameters(Stored, metaclass=Listed):
 
     def to_dict(self) -> dict[str, Any]:
         """The fields as JSON holds them: numbers, strings, lists, None."""
-        return {f.name: checks.as_lists(getattr(self, f.name)) for f in attrs.fields(Parameters)}
+        given = {f.name: checks.as_lists(getattr(self, f.name)) for f in attrs.fields(Parameters)}
+        above = given.pop("bootstrapping")
+        return given if above is None else {**given, "bootstrapping": above.to_dict()}
 
     @classmethod
     def from_dict(cls, fields: Mapping[str, Any]) -> Parameters:
@@ -342,7 +362,7 @@ class Parameters(Stored, metaclass=Listed):
             ParameterError, RingError: fields that are missing, unknown or out of range.
         """
         names = [f.name for f in attrs.fields(Parameters)]
-        if not isinstance(fields, Mapping) or set(fields) != set(names):
+        if not isinstance(fields, Mapping) or {*fields, "bootstrapping"} != set(names):
             raise ParameterError(
                 f"from_dict got {fields!r:.80}.",
                 f"The fields are {', '.join(names)}.",

@@ -204,6 +204,21 @@ def cheapest_plan(n: int, request: Request) -> Plan | None:
     return next((plan for plan in plans if plan), None)
 
 
+@lru_cache(maxsize=256)
+def narrowest_plan(n: int, specials: int, request: Request) -> Plan | None:
+    """The plan with this number of large special primes whose union is narrowest, or None.
+
+    Its digits are as few as these special primes allow; costs and noise are not compared.
+    """
+    for layout in MAIN_LAYOUTS:
+        primes = primes_for(n, specials, layout, request.q_bits)
+        walks = _walk(primes, request)
+        for row in np.argsort(primes.bits(walks.sets, walks.most).round(6), kind="stable"):
+            if plan := _plan(primes, walks, row):
+                return plan
+    return None
+
+
 def reachable_depth(n: int, request: Request) -> int:
     """A depth up to `request.depth` that fits at degree `n` where one more does not, or -1."""
     most = int(min(request.depth, request.limit // request.scale_bits))

@@ -66,7 +66,7 @@ def _mains(n: int, layout: str | float, k: int, bits: float) -> tuple[int, ...]:
     count = math.ceil(bits / width / 32) * 32 + MAX_TERMINALS  # in steps, so that caches serve
     if isinstance(layout, str):
         return largest_primes(n, k + count)[k:]
-    return _nearest_primes(n, layout, count, largest_primes(n, k)[-1])
+    return nearest_primes(n, layout, count, largest_primes(n, k)[-1])
 
 
 @lru_cache(maxsize=64)
@@ -82,7 +82,7 @@ def guard_prime(n: int) -> int:
 
 
 @lru_cache(maxsize=256)
-def _nearest_primes(n: int, width: float, count: int, stop: int) -> tuple[int, ...]:
+def nearest_primes(n: int, width: float, count: int, stop: int) -> tuple[int, ...]:
     """The `count` primes below `stop` nearest to 2^`width`, in bits; nearest first."""
     centre = min(round(2**width), stop)
     near = list(islice(ntt_primes_below(n, centre), count))
@@ -95,7 +95,7 @@ def _terminal_sets(n: int) -> tuple[tuple[tuple[int, ...], ...], np.ndarray]:
     """For each width and K, the K primes nearest to it, and their running logarithms."""
     sets: dict[tuple[int, ...], None] = {(): None}
     for width in TERMINAL_WIDTHS:
-        near = _nearest_primes(n, width, MAX_TERMINALS, MODULUS_BOUND)
+        near = nearest_primes(n, width, MAX_TERMINALS, MODULUS_BOUND)
         sets |= {near[:count]: None for count in range(1, MAX_TERMINALS + 1)}
     bits = np.full((len(sets), MAX_TERMINALS + 1), np.nan)
     for row, primes in zip(bits, sets, strict=True):

@@ -1,0 +1,1 @@
+"""Bootstrapping: a ciphertext of few levels becomes one of many, with the same message."""

@@ -1,0 +1,113 @@
+"""Encoded diagonals of the matrices, over the rings and at the scales of a chain; kept."""
+
+from __future__ import annotations
+
+import threading
+from fractions import Fraction
+from functools import lru_cache
+
+import attrs
+import numpy as np
+
+from ren.capture.programs import Integers, replayed
+from ren.core.ring import RingSpec
+from ren.poly import Poly
+from ren.poly.realization import not_capturing
+from ren.schemes.ckks.bootstrapping import keys
+from ren.schemes.ckks.bootstrapping.chain import Chain
+from ren.schemes.ckks.bootstrapping.matrices import Matrix
+from ren.schemes.ckks.encoding import encoder
+from ren.schemes.rlwe.keyswitch import Gadget
+
+
+@attrs.frozen(eq=False)
+class Encoded:
+    """A matrix: for each giant its factors [baby, limb, n] in Q P, and which babies they are for.
+
+    Args:
+        level: of what it multiplies; the product ends one level lower.
+        gadget: whose special primes the factors have too.
+    """
+
+    matrix: Matrix
+    level: int
+    gadget: Gadget
+    factors: tuple[Poly, ...]
+    babies: tuple[tuple[int, ...], ...]
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the factors."""
+        return sum(p.limbs.nbytes for p in self.factors)
+
+
+@attrs.frozen(eq=False)
+class Diagonals:
+    """All that a bootstrap multiplies by: two products of matrices, and X^(n/2) at two levels."""
+
+    down: tuple[Encoded, ...]
+    up: tuple[Encoded, ...]
+    turn_first: Poly
+    turn_user: Poly
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all factors."""
+        return sum(m.nbytes for m in (*self.down, *self.up))
+
+
+_lock = threading.Lock()
+
+
+def diagonals_of(chain: Chain) -> Diagonals:
+    """The encoded diagonals of a chain, made once; the last two chains keep theirs."""
+    with _lock, not_capturing():
+        return _made(chain)
+
+
+@lru_cache(maxsize=2)
+def _made(chain: Chain) -> Diagonals:
+    down, up = keys.products(chain)
+    floor, first, user = chain.above.floor, chain.first, chain.user
+    return Diagonals(
+        tuple(
+            _encoded(chain, m, floor - i, chain.low, scale)
+            for i, (m, scale) in enumerate(zip(down.matrices, chain.slot_to_coeff, strict=True))
+        ),
+        tuple(
+            _encoded(chain, m, chain.top - i, chain.full, scale)
+            for i, (m, scale) in enumerate(zip(up.matrices, chain.coeff_to_slot, strict=True))
+        ),
+        _turn(chain.rings[first]),
+        _turn(chain.rings[user]),
+    )
+
+
+def _encoded(chain: Chain, m: Matrix, level: int, gadget: Gadget, scale: Fraction) -> Encoded:
+    ring = gadget.extended(chain.rings[level])
+    factors, babies = [], []
+    for giant in range(m.giants):
+        held = [(j, m.diagonal(giant, j)) for j in range(m.babies)]
+        vectors = [(j, v) for j, v in held if v is not None]
+        babies.append(tuple(j for j, _ in vectors))
+        factors.append(_encode(np.stack([v for _, v in vectors]), ring, scale))
+    return Encoded(m, level, gadget, tuple(factors), tuple(babies))
+
+
+def _encode(vectors: np.ndarray, ring: RingSpec, scale: Fraction) -> Poly:
+    """Slots complex [count, period] at a scale, in the NTT domain."""
+    coefficients = encoder.encode(vectors, ring.n, vectors.shape[-1], scale)
+    values = encoder.as_integers(coefficients)
+    assert values is not None, "diagonals are at most 1, and their scales below 2^61"
+    return replayed(_transformed, None, Integers(values, ring))[0]
+
+
+def _turn(ring: RingSpec) -> Poly:
+    """X^(n/2), which is i in every slot."""
+    values = np.zeros((1, ring.n), np.int64)
+    values[0, ring.n // 2] = 1
+    return replayed(_transformed, None, Integers(values[0], ring))[0]
+
+
+def _transformed(_: None, p: Poly) -> tuple[Poly]:
+    return (p.ntt(),)

@@ -1,0 +1,118 @@
+"""A bootstrap of polynomials: its stages one after another, with keys and diagonals."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+
+from ren.capture.programs import replayed
+from ren.lowering.devices.devices import is_tracer
+from ren.poly import Poly
+from ren.poly.realization import is_capturing
+from ren.schemes.ckks.bootstrapping import keys, stages
+from ren.schemes.ckks.bootstrapping.chain import Chain
+from ren.schemes.ckks.bootstrapping.diagonals import Encoded, diagonals_of
+from ren.schemes.ckks.bootstrapping.stages import Pair
+from ren.schemes.rlwe.keys import SwitchingKey
+from ren.schemes.rlwe.keyswitch import galois_element
+
+KeyOf = Callable[[str], SwitchingKey]
+
+
+def refreshed(chain: Chain, c: Pair, key_of: KeyOf, is_complex: bool) -> Pair:
+    """The message of `c`, at the floor, at the user's highest level and its canonical scale.
+
+    Args:
+        chain: of the parameters.
+        c: two polynomials at the floor, at its canonical scale.
+        key_of: from the label of a key to the key.
+        is_complex: whether the message has an imaginary part; without one, what noise there is in
+            it goes.
+    """
+    parts = parts_of(chain, lowered(chain, c, key_of), key_of, is_complex)
+    refreshed_parts = [sine(chain, part, key_of) for part in parts]
+    if not is_complex:
+        return refreshed_parts[0]
+    turn = diagonals_of(chain).turn_user
+    return _run(stages.joined, chain, *refreshed_parts, turn)
+
+
+def lowered(chain: Chain, c: Pair, key_of: KeyOf) -> Pair:
+    """SlotToCoeff: from the floor to level 0."""
+    down, _ = keys.products(chain)
+    for place, encoded in enumerate(diagonals_of(chain).down):
+        offset = 0 if place else down.offset
+        c = _transformed(chain, encoded, offset, c, lambda k: key_of(keys.low(k, chain)))
+    return c
+
+
+def parts_of(chain: Chain, c: Pair, key_of: KeyOf, is_complex: bool) -> list[Pair]:
+    """Raise, CoeffToSlot and the split: y of the real part, and of the imaginary part."""
+    held, (_, up) = diagonals_of(chain), keys.products(chain)
+    c = _run(stages.raised, chain, c, _halves(key_of(keys.SPARSE)))
+    for place, encoded in enumerate(held.up):
+        offset = 0 if place else up.offset
+        c = _transformed(
+            chain, encoded, offset, c, lambda k: key_of(keys.full(k, chain)),
+            None if place else (lambda k: key_of(keys.raised(k, chain))),
+        )  # fmt: skip
+    key = _halves(key_of(keys.conjugation(chain)))
+    turn = held.turn_first if is_complex else None
+    made = _run(stages.halved, (chain, is_complex), c, key, turn)
+    return [(made[i], made[i + 1]) for i in range(0, len(made), 2)]
+
+
+def sine(chain: Chain, c: Pair, key_of: KeyOf) -> Pair:
+    """The sine of one part."""
+    return _run(stages.sine, chain, c, _halves(key_of(keys.SQUARE)))
+
+
+def _transformed(
+    chain: Chain,
+    encoded: Encoded,
+    offset: int,
+    c: Pair,
+    key_of: Callable[[int], SwitchingKey],
+    raised_key_of: Callable[[int], SwitchingKey] | None = None,
+) -> Pair:
+    m, n = encoded.matrix, chain.params.n
+    steps = [offset + m.unit * j for j in range(m.babies)]
+    if raised_key_of is not None:
+        baby_keys = [_halves(raised_key_of(k)) for k in steps]
+    else:
+        baby_keys = [_halves(key_of(k)) if k % (n // 2) else None for k in steps]
+    rotations = stages.Rotations(
+        encoded.level,
+        encoded.gadget,
+        tuple(galois_element(k, n) for k in steps),
+        encoded.babies,
+        galois_element(m.giant_step, n),
+        raised_key_of is not None,
+    )
+    giant_key = _halves(key_of(m.giant_step)) if m.giants > 1 else None
+    return _run(
+        stages.transformed, (chain, rotations), c, encoded.factors, baby_keys, giant_key
+    )
+
+
+def _halves(key: SwitchingKey) -> stages.Halves:
+    return key.b, key.a
+
+
+def _is_poly(x: Any) -> bool:
+    return isinstance(x, Poly)
+
+
+def _run(stage: Callable[..., Any], static: Any, *args: Any) -> Any:
+    """stage(static, *args): at once, by a plan that is kept; a part of a program at a capture."""
+    leaves, tree = jax.tree_util.tree_flatten(args, is_leaf=_is_poly)
+    if is_capturing() or any(is_tracer(p.limbs) for p in leaves if p.is_realized):
+        return stage(static, *args)
+    return tuple(replayed(_staged, (stage, static, tree), *leaves))
+
+
+def _staged(given: tuple[Callable[..., Any], Any, Any], *leaves: Poly) -> Sequence[Poly]:
+    stage, static, tree = given
+    return stage(static, *jax.tree_util.tree_unflatten(tree, leaves))
