@@ -24,6 +24,7 @@ from ren.schemes.ckks.arithmetic.manual import is_manual
 from ren.schemes.ckks.arithmetic.number_types import of_total, with_type
 from ren.schemes.ckks.arithmetic.operation_hooks import operation
 from ren.schemes.ckks.arithmetic.shapes import check_axis, check_not_flattened, refuse_columns
+from ren.schemes.ckks.bootstrapping import bootstrap as bootstrapping
 from ren.schemes.ckks.circuits import (
     linear,
     matmul,
@@ -409,6 +410,29 @@ class Ciphertext(CiphertextData, Stored):
     def compress(self) -> Ciphertext:
         """The same message at level 0, where it takes the fewest bytes: for replies."""
         return self.drop_to(0)
+
+    def bootstrap(self, level: int | None = None) -> Ciphertext:
+        """The same numbers at the highest level, for parameters with bootstrapping.
+
+        Real and imaginary parts keep to `ctx.params.bootstrapping.bound`, in every slot: a tracked
+        bound beyond it warns. Leftovers beyond the length are cleared first, which takes a level.
+
+        Args:
+            level: of the result; the highest one when None.
+
+        Returns:
+            The ciphertext, about `ctx.params.bootstrapping.precision_bits` bits right; see
+            `ct.estimate`. With a probability of 2^`failure_log2` it is destroyed.
+
+        Raises:
+            ParameterError: parameters without bootstrapping.
+            DepthError: a level below the floor, `ctx.params.bootstrapping.floor`.
+            MissingKeyError: a server without the keys of `ctx.bootstrapping_keys()`.
+            MessageBoundError: a tracked bound beyond the bound, with strict parameters.
+        """
+        return bootstrapping.bootstrap(
+            self, None if level is None else as_integer(level, "bootstrap()")
+        )
 
     # ---------------------------------------------------------------- values
 

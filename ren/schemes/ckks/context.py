@@ -17,6 +17,7 @@ from ren.capture.programs import Integers
 from ren.core import html
 from ren.core.errors import MissingKeyError, OperandError, ParameterError, RandomnessError
 from ren.core.listed import Listed
+from ren.core.text_table import size
 from ren.lowering.devices.devices import is_tracing
 from ren.lowering.devices.trace_inputs import is_transforming, trace_inputs
 from ren.poly import Poly
@@ -29,6 +30,7 @@ from ren.schemes.ckks.arithmetic import rotation
 from ren.schemes.ckks.arithmetic.argument_checks import as_bound, as_integers, check_ciphertext
 from ren.schemes.ckks.arithmetic.number_types import as_type, check_roundable, converted
 from ren.schemes.ckks.arithmetic.operation_hooks import check_readable
+from ren.schemes.ckks.bootstrapping.keys import check_memory, made_keys
 from ren.schemes.ckks.ciphertext import Ciphertext
 from ren.schemes.ckks.encoding import encoder, plaintext, serialization
 from ren.schemes.ckks.encoding.layout import LEFTOVERS, ZEROS, Layout
@@ -40,6 +42,8 @@ from ren.schemes.ckks.noise.decryption_budget import SharingTerms, ledger_of
 from ren.schemes.ckks.noise.estimate import Estimate
 from ren.schemes.ckks.noise.sigmas import public_sigma, secret_sigma
 from ren.schemes.ckks.noise.spans import Span
+from ren.schemes.ckks.parameters.bootstrapping import labels
+from ren.schemes.ckks.parameters.bootstrapping.chain import chain_of
 from ren.schemes.ckks.parameters.checks import as_python_int
 from ren.schemes.ckks.parameters.display import parameter_parts, parameter_text, security_marks
 from ren.schemes.ckks.parameters.parameters import Parameters
@@ -50,7 +54,12 @@ from ren.schemes.rlwe.active_context import call_name
 from ren.schemes.rlwe.frame import PRIVATE, SHARED, PathLike, write
 from ren.schemes.rlwe.keychain import Keychain, missing_key
 from ren.schemes.rlwe.keys import Entropy, SwitchingKey, sizes
-from ren.schemes.rlwe.keyswitch import conjugation_element, galois_element, steps_by_element
+from ren.schemes.rlwe.keyswitch import (
+    conjugation_element,
+    gadget_of,
+    galois_element,
+    steps_by_element,
+)
 from ren.schemes.rlwe.ownership import require_one_owner, require_owned
 
 _LISTED = 16  # steps in a sentence; more are in the call alone
@@ -275,10 +284,28 @@ class Context(metaclass=Listed):
             MissingKeyError: no call or capture goes on, which may need more keys.
         """
         note_missing(self, galois, what)
-        return missing_key(self.params)
+        return missing_key(gadget_of(self.params))
 
-    def missing(self, keys: dict[int | None, str]) -> MissingKeyError:
-        """The error for keys that calls lack: by galois element, None for relinearization."""
+    def labelled_key(self, label: str, what: str) -> SwitchingKey:
+        """The key of a bootstrap with this label, for `what`; all are made on first use.
+
+        Raises:
+            MissingKeyError: it is not there, and cannot be made here and now.
+        """
+        if (key := self._keys.labelled.get(label)) is not None:
+            return key
+        if self._keys.secret is None or (is_tracing() and trace_inputs.get() is None):
+            note_missing(self, label, what)
+            return missing_key(labels.gadget_of(label, chain_of(self.params)))
+        return self.bootstrapping_keys()._keys.labelled[label]
+
+    def missing(self, keys: dict[int | str | None, str]) -> MissingKeyError:
+        """The error for keys that calls lack: by galois element, None for relinearization.
+
+        Those of a bootstrap are named by labels.
+        """
+        if any(isinstance(key, str) for key in keys):
+            return self._missing_for_bootstrap()
         if keys.keys() == {None}:
             self._keys.require_relinearization()
         is_owner, fewest = (
@@ -289,7 +316,7 @@ class Context(metaclass=Listed):
         conjugates, relinearizes = conjugation_element(self.params.n) in keys, None in keys
         uses = [f"rotation by {_listed(steps)}"] if 0 < len(steps) <= _LISTED else []
         uses += [f"{len(steps)} rotations"] if len(steps) > _LISTED else []
-        uses += [self._name(g) for g in keys if g is not None and g not in fewest]
+        uses += [self._name(g) for g in keys if isinstance(g, int) and g not in fewest]
         uses += ["relinearization"] * relinearizes
         call = f"ctx{f'.rotation_keys({steps})' if steps else ''}"
         call += ".conjugation_key()" * conjugates
@@ -327,6 +354,39 @@ class Context(metaclass=Listed):
         """Makes the key for conjugation if it is not there; returns itself."""
         self._make_galois([conjugation_element(self.params.n)])
         return self
+
+    def bootstrapping_keys(self) -> Context:
+        """Makes the keys that a bootstrap takes, those that are not there; returns itself.
+
+        They are all that a server needs for `ct.bootstrap()`, about 2 GiB at n = 2^16; see
+        `ctx.params.bootstrapping`. An owner's bytes hold none of them: it makes equal ones again.
+
+        Raises:
+            ParameterError: parameters without bootstrapping; or less memory is free than the keys
+                take: then nothing is made.
+            MissingKeyError: keys are missing, and this context holds no secret key.
+        """
+        chain = chain_of(self.params)
+        with self._lock, not_capturing():
+            missing = [k for k in labels.labels(chain) if k not in self._keys.labelled]
+            if missing and self._keys.secret is None:
+                raise self._missing_for_bootstrap()
+            if missing:
+                check_memory(labels.keys_nbytes(chain))
+                made = made_keys(missing, self._keys.require_secret(), chain)
+                self._keys = self._keys.with_labelled(made)
+        return self
+
+    def _missing_for_bootstrap(self) -> MissingKeyError:
+        nbytes = size(labels.keys_nbytes(chain_of(self.params)))
+        is_owner = self._keys.secret is not None
+        return MissingKeyError(
+            f"A bootstrap needs its keys, {'not made yet' if is_owner else 'which are not here'}.",
+            f"They take {nbytes} in memory, and are made of the secret key.",
+            "Call ctx.bootstrapping_keys() first: keys are never made inside a JAX transformation."
+            if is_owner
+            else "There, call ctx.bootstrapping_keys() before ctx.server().",
+        )
 
     def switching_key(self, other: Context) -> Context:
         """Makes the key that `switch_key` needs, where both secrets are; returns itself.

@@ -31,6 +31,9 @@ def context(
     rotations: Literal["auto"] | Iterable[int] = "auto",
     bound: float | None = None,
     strict: bool | None = None,
+    bootstrapping: bool = False,
+    precision: float = 20.0,
+    failure: float = 2.0**-64,
 ) -> Context:
     """A fresh owner's context: parameters for `depth` products in a row, and new random keys.
 
@@ -54,6 +57,12 @@ def context(
             above its largest number.
         strict: raise `MessageBoundError` where a tracked bound leaves the range of its level or a
             function's interval. Otherwise, the default, warn.
+        bootstrapping: True for parameters under which `ct.bootstrap()` gives back levels. The depth
+            is then that between two bootstraps; the one with the least time a level when None. The
+            bound is that of real and imaginary parts at a bootstrap, 1.0 when None.
+        precision: with `bootstrapping`, the bits that are right after a bootstrap, 8 to 24.
+        failure: with `bootstrapping`, the largest probability that one bootstrap destroys its
+            ciphertext.
 
     Raises:
         InsecureParametersError: a depth that is not secure at `n`.
@@ -69,9 +78,12 @@ def context(
     if depth_or_plan is not None and depth is not None:
         raise _clash(depth_or_plan, {"depth": depth})
     depth = depth if depth_or_plan is None else depth_or_plan
+    _check_bootstrapping(bootstrapping, precision, failure)
     wishes: dict[str, Any] = {
         "scale_bits": scale_bits, "security": security, "n": n, "integer_bits": integer_bits,
     }  # fmt: skip
+    if bootstrapping and (params is not None or isinstance(depth, Requirements)):
+        raise _clash(params if params is not None else depth, {"bootstrapping": bootstrapping})
     if isinstance(depth, Requirements):
         _check_fixed(depth, depth.params, {**wishes, "params": params, "rotations": rotations})
         plan, rotations = depth, depth.rotations
@@ -85,7 +97,18 @@ def context(
             "They are a ckks.Parameters.",
             'Write for example params=ckks.Parameters.preset("n14-depth4").',
         )
-    if params is None:
+    if params is None and bootstrapping:
+        if not isinstance(depth, int | None) or slots is not None:
+            raise ParameterError(
+                f"ckks.context(bootstrapping=True) got depth={depth!r:.40}, slots={slots!r}.",
+                "A bootstrap refreshes all slots, and the depth is a number of levels.",
+                "Write for example ckks.context(depth=8, bootstrapping=True).",
+            )
+        params = Parameters.for_bootstrapping(
+            depth, scale_bits=scale_bits, security=security, n=n, integer_bits=integer_bits,
+            precision=precision, failure=failure, bound=bound, strict=bool(strict),
+        )  # fmt: skip
+    elif params is None:
         if depth is None:
             raise ParameterError(
                 "ckks.context() got neither a depth nor parameters.",
@@ -102,6 +125,21 @@ def context(
         params = attrs.evolve(params, **{k: v for k, v in choices.items() if v is not None})
     result = Context(params, new_keychain(params))
     return result if isinstance(rotations, str) else result.rotation_keys(rotations)
+
+
+def _check_bootstrapping(bootstrapping: Any, precision: Any, failure: Any) -> None:
+    if not isinstance(bootstrapping, bool):
+        raise ParameterError(
+            f"ckks.context() got bootstrapping={bootstrapping!r:.40}.",
+            "It is True or False; a ciphertext is bootstrapped where x.bootstrap() is called.",
+            "Write ckks.context(bootstrapping=True).",
+        )
+    if not bootstrapping and (precision, failure) != (20.0, 2.0**-64):
+        raise ParameterError(
+            f"ckks.context() got precision={precision!r:.40}, failure={failure!r:.40}.",
+            "They are those of a bootstrap.",
+            "Write ckks.context(bootstrapping=True, ...), or leave them out.",
+        )
 
 
 def _check_fixed(source: Any, params: Parameters, wishes: dict[str, Any]) -> None:

@@ -56,6 +56,10 @@ class RlweContext(Protocol[P]):
         """The key of X -> X^galois for the call `what`, or MissingKeyError."""
         ...
 
+    def labelled_key(self, label: str, what: str) -> SwitchingKey:
+        """A key over a gadget of the scheme's own for the call `what`, or MissingKeyError."""
+        ...
+
     def decrypt(self, x: Any, dtype: Any = None) -> Any:
         """The message of a ciphertext of the scheme, or MissingKeyError."""
         ...
@@ -237,6 +241,15 @@ class _Captured:
             self._context.galois_key(galois, what),
             lambda key_id: context_for(key_id, what).galois_key(galois, what),
             lambda keys: keys.galois[galois],
+        )
+
+    def labelled_key(self, label: str, what: str) -> SwitchingKey:
+        """A key over a gadget of the scheme's own for the call `what`, or MissingKeyError."""
+        return self._as_input(
+            f"labelled {label}",
+            self._context.labelled_key(label, what),
+            lambda key_id: context_for(key_id, what).labelled_key(label, what),
+            lambda keys: keys.labelled[label],
         )
 
     def decrypt(self, x: Any, dtype: Any = None) -> Any:

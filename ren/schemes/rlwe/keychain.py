@@ -56,7 +56,7 @@ from ren.schemes.rlwe.keys import (
     make_switching_key,
     square_of,
 )
-from ren.schemes.rlwe.keyswitch import gadget_of
+from ren.schemes.rlwe.keyswitch import Gadget, gadget_of
 from ren.schemes.rlwe.parameters import RlweParameters
 
 # Never changed, or all keys change. The digest of the parameters separates schemes.
@@ -75,7 +75,12 @@ def switch_label(key_id: str) -> bytes:
     return b"switch/" + key_id.encode()
 
 
-@steady("public", "relinearization", "galois", "switches")
+def labelled_label(label: str) -> bytes:
+    """Label that separates the seed of one of the scheme's own keys from that of another."""
+    return b"labelled/" + label.encode()
+
+
+@steady("public", "relinearization", "galois", "switches", "labelled")
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class Keychain:
     """Keys under one `key_id`, each None (or not in the dict) where it is not held.
@@ -89,6 +94,7 @@ class Keychain:
         relinearization: from s^2 to s.
         galois: by galois element g, the key from s to sigma_g^-1(s).
         switches: by the `key_id` of another owner, the key from s to that one's secret.
+        labelled: by label, keys over other gadgets, which the scheme makes.
     """
 
     identity: Identity
@@ -97,22 +103,23 @@ class Keychain:
     relinearization: SwitchingKey | None = None
     galois: dict[int, SwitchingKey] = dataclasses.field(default_factory=dict)
     switches: dict[str, SwitchingKey] = dataclasses.field(default_factory=dict)
+    labelled: dict[str, SwitchingKey] = dataclasses.field(default_factory=dict)
 
     def __ren_parts__(self) -> tuple[tuple[Any, ...], Hashable]:
-        (public, relinearization, galois, switches), identity = _flatten(self)
+        (public, relinearization, *named), identity = _flatten(self)
         if isinstance(identity, SymbolicIdentity):
             raise ContextError(
                 "A function under ren.jit returned a context that is an argument.",
                 "Its keys are inputs of the plan, which makes polynomials.",
                 "Return ciphertexts alone: the caller has the context.",
             )
-        names = public is not None, relinearization is not None, tuple(galois), tuple(switches)
+        names = public is not None, relinearization is not None, *map(tuple, named)
         halves = [(key.b, key.a) for key in self.by_label().values()]
         return (KeyId(self.key_id, self), *halves), names
 
     @classmethod
     def __ren_whole__(cls, parts: Sequence[Any], names: Any) -> Keychain:
-        (key_id, *halves), (has_public, has_relinearization, galois, switches) = parts, names
+        (key_id, *halves), (has_public, has_relinearization, *named) = parts, names
         held: Keychain | None = key_id.held
         identity: Any = SymbolicIdentity(key_id.value) if held is None else held.identity
         known = iter([] if held is None else held.by_label().values())
@@ -129,8 +136,7 @@ class Keychain:
             None,
             public,
             relinearization,
-            {g: made(SwitchingKey) for g in galois},
-            {to: made(SwitchingKey) for to in switches},
+            *({name: made(SwitchingKey) for name in held_names} for held_names in named),
         )
 
     def __repr__(self) -> str:
@@ -144,7 +150,7 @@ class Keychain:
     @property
     def rank(self) -> int:
         """2 with the secret, 1 with evaluation keys, 0 with the public key at most."""
-        held = self.relinearization, self.galois, self.switches
+        held = self.relinearization, self.galois, self.switches, self.labelled
         return 2 if self.secret is not None else int(any(held))
 
     def by_label(self) -> dict[bytes, PublicKey | SwitchingKey]:
@@ -154,6 +160,7 @@ class Keychain:
             RELINEARIZATION: self.relinearization,
             **{galois_label(g): key for g, key in self.galois.items()},
             **{switch_label(to): key for to, key in self.switches.items()},
+            **{labelled_label(label): key for label, key in self.labelled.items()},
         }
         return {label: key for label, key in keys.items() if key is not None}
 
@@ -180,6 +187,7 @@ class Keychain:
         names += ["relinearization"] if self.relinearization is not None else []
         names += [name(g) for g in self.galois]
         names += [f"switch to {to[:8]}" for to in self.switches]
+        names += [f"{len(self.labelled)} for bootstrapping"] if self.labelled else []
         return names
 
     # ---------------------------------------------------------------- what is needed
@@ -226,13 +234,22 @@ class Keychain:
         made = _switching_key(secret, secret.poly, target, switch_label(other.key_id), params)
         return dataclasses.replace(self, switches={**self.switches, other.key_id: made})
 
+    def with_labelled(self, keys: dict[str, SwitchingKey]) -> Keychain:
+        """With more keys over gadgets of the scheme's own."""
+        return dataclasses.replace(self, labelled={**self.labelled, **keys})
+
     def with_keys_of(self, other: Keychain) -> Keychain:
-        """With the evaluation keys of `other`, which is under the same secret."""
+        """With the evaluation keys of `other`, which is under the same secret.
+
+        An owner makes labelled keys itself: nothing here tells whether those of others are its own.
+        """
+        labelled = {} if self.secret is not None else other.labelled
         return dataclasses.replace(
             self,
             relinearization=self.relinearization or other.relinearization,
             galois={**other.galois, **self.galois},
             switches={**other.switches, **self.switches},
+            labelled={**labelled, **self.labelled},
         )
 
     def sharing(self, other: Keychain) -> Keychain:
@@ -250,14 +267,20 @@ class Keychain:
             relinearization=shared(self.relinearization, other.relinearization),
             galois=each(self.galois, other.galois),
             switches=each(self.switches, other.switches),
+            labelled=each(self.labelled, other.labelled),
         )
 
     # ---------------------------------------------------------------- what others may have
 
     def evaluation_only(self) -> Keychain:
-        """Relinearization, galois and switching keys."""
+        """Relinearization, galois, switching and labelled keys."""
         return dataclasses.replace(
-            self, secret=None, public=None, galois=dict(self.galois), switches=dict(self.switches)
+            self,
+            secret=None,
+            public=None,
+            galois=dict(self.galois),
+            switches=dict(self.switches),
+            labelled=dict(self.labelled),
         )
 
     def public_only(self) -> Keychain:
@@ -286,9 +309,8 @@ class MissingKey(SwitchingKey):
     """A placeholder for a key that a context lacks: programs with it never run."""
 
 
-def key_of(params: RlweParameters, poly: Callable[[Spec], Poly]) -> SwitchingKey:
-    """A key under parameters, of polynomials that `poly` makes."""
-    gadget = gadget_of(params)
+def key_of(gadget: Gadget, poly: Callable[[Spec], Poly]) -> SwitchingKey:
+    """A key over a gadget, of polynomials that `poly` makes."""
     b, a = (tuple([poly(Spec(gadget.ring, Domain.NTT)) for _ in gadget.digits]) for _ in "ba")
     return SwitchingKey(b, a, b"")
 
@@ -298,9 +320,9 @@ def unknown(spec: Spec) -> Poly:
     return from_node(placeholder(spec))
 
 
-def missing_key(params: RlweParameters) -> MissingKey:
-    """A placeholder for a key under parameters."""
-    made = key_of(params, unknown)
+def missing_key(gadget: Gadget) -> MissingKey:
+    """A placeholder for a key over a gadget."""
+    made = key_of(gadget, unknown)
     return MissingKey(made.b, made.a, made.seed)
 
 
@@ -338,7 +360,8 @@ def _flatten(keys: Keychain) -> tuple[tuple[Any, ...], Identity]:
             "Only keys that may leave the owner travel into compiled or mapped functions.",
             "Pass ctx.server().",
         )
-    return (keys.public, keys.relinearization, keys.galois, keys.switches), keys.identity
+    named = keys.galois, keys.switches, keys.labelled
+    return (keys.public, keys.relinearization, *named), keys.identity
 
 
 def _unflatten(identity: Identity, held: Any) -> Keychain:

@@ -6,6 +6,7 @@ expanded once all else has passed; then an owner's keys are checked against its 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,7 @@ from ren.schemes.rlwe.identity import (
     Identity,
     key_hash,
 )
-from ren.schemes.rlwe.keychain import Keychain, galois_label, switch_label
+from ren.schemes.rlwe.keychain import Keychain, galois_label, labelled_label, switch_label
 from ren.schemes.rlwe.keys import (
     PublicKey,
     SwitchingKey,
@@ -29,7 +30,7 @@ from ren.schemes.rlwe.keys import (
     from_residues,
     secret_from,
 )
-from ren.schemes.rlwe.keyswitch import gadget_of
+from ren.schemes.rlwe.keyswitch import Gadget, gadget_of
 from ren.schemes.rlwe.ownership import foreign_key
 from ren.schemes.rlwe.parameters import RlweParameters
 
@@ -47,20 +48,38 @@ def keychain_header(keys: Keychain) -> dict[str, Any]:
         "relinearization": keys.relinearization.seed.hex() if keys.relinearization else None,
         "galois": [[g, key.seed.hex()] for g, key in sorted(keys.galois.items())],
         "switches": [[to, key.seed.hex()] for to, key in sorted(keys.switches.items())],
+        **({"labelled": _labelled_header(keys)} if _saves_labelled(keys) else {}),
     }
+
+
+def _saves_labelled(keys: Keychain) -> bool:
+    """Whether labelled keys are among what is saved: an owner makes equal ones again."""
+    return bool(keys.labelled) and keys.secret is None
+
+
+def _labelled_header(keys: Keychain) -> list[list[str]]:
+    return [[label, key.seed.hex()] for label, key in sorted(keys.labelled.items())]
 
 
 def keychain_arrays(keys: Keychain) -> list[NDArray]:
     """Halves b of all keys, in the order of `read_keychain`; the secret is not among them."""
-    named = [key for held in (keys.galois, keys.switches) for _, key in sorted(held.items())]
+    kinds: list[dict[Any, SwitchingKey]] = [keys.galois, keys.switches]
+    kinds += [keys.labelled] if _saves_labelled(keys) else []
+    named = [key for held in kinds for _, key in sorted(held.items())]
     held = [key for key in (keys.public, keys.relinearization, *named) if key is not None]
     return [limbs for key in held for limbs in limbs_of(*key.halves)]
 
 
 def read_keychain(
-    reader: Reader, params: RlweParameters, identity: Identity, secret: NDArray[np.int8] | None
+    reader: Reader,
+    params: RlweParameters,
+    identity: Identity,
+    secret: NDArray[np.int8] | None,
+    gadget_of_label: Callable[[str], Gadget | None],
 ) -> Keychain:
     """The keychain that `keychain_header` and `keychain_arrays` wrote; the frame ends with it.
+
+    `gadget_of_label` has the gadget of a labelled key; None where the scheme has no such key.
 
     `identity` and `secret` come from `read_identity` and `read_secret`. Galois and switching keys
     without a secret are not checked against the identity: see `active_context.admission`.
@@ -77,22 +96,34 @@ def read_keychain(
             stored[label] = _stored(reader, seed, ring, count)
             if key_hash(label, *stored[label]) != digest:
                 raise damaged(reader.kind, _NOT_ITS_KEYS)
-    labels: dict[str, dict[Any, bytes]] = {"galois": {}, "switches": {}}
-    for name, label_of in (("galois", _galois_label), ("switches", _switch_label)):
-        for item in reader.items(name):
+
+    def labelled(label: Any, _: RlweParameters) -> bytes | None:
+        is_known = isinstance(label, str) and gadget_of_label(label) is not None
+        return labelled_label(label) if is_known else None
+
+    labels: dict[str, dict[Any, bytes]] = {"galois": {}, "switches": {}, "labelled": {}}
+    gadgets = dict[bytes, Gadget]()
+    readers = (("galois", _galois_label), ("switches", _switch_label), ("labelled", labelled))
+    for name, label_of in readers:
+        for item in reader.items(name) if name in reader.header or name != "labelled" else ():
             if not isinstance(item, list) or len(item) != 2 or item[1] is None:
                 raise damaged(reader.kind, f"the list of {name} keys cannot be read")
             which, seed = item
             if (label := label_of(which, params)) is None or label in stored:
                 raise damaged(reader.kind, f"{which!r:.80} names no key of its own among {name}")
             labels[name][which] = label
-            stored[label] = _stored(reader, seed, gadget.ring, len(gadget.digits))
+            own = gadget_of_label(which) if name == "labelled" else None
+            gadgets[label] = own or gadget
+            stored[label] = _stored(reader, seed, gadgets[label].ring, len(gadgets[label].digits))
     reader.finish()
     if secret is not None and not {PUBLIC, RELINEARIZATION} <= stored.keys():
         raise damaged(reader.kind, "the keys that its key_id is made of are missing")
 
     public = _public_key(*stored.pop(PUBLIC), params) if PUBLIC in stored else None
-    keys = {label: _switching_key(label, *halves, params) for label, halves in stored.items()}
+    keys = {
+        label: _switching_key(label, *halves, params, gadgets.get(label, gadget))
+        for label, halves in stored.items()
+    }
     held = Keychain(
         identity,
         None if secret is None else secret_from(secret, gadget.ring),
@@ -132,9 +163,13 @@ def _public_key(seed: bytes, b: list[NDArray[np.uint32]], params: RlweParameters
 
 
 def _switching_key(
-    label: bytes, seed: bytes, b: list[NDArray[np.uint32]], params: RlweParameters
+    label: bytes,
+    seed: bytes,
+    b: list[NDArray[np.uint32]],
+    params: RlweParameters,
+    gadget: Gadget,
 ) -> SwitchingKey:
-    ring = gadget_of(params).ring
+    ring = gadget.ring
     a = expand_switching_halves(seed, params.digest, label, len(b), ring)
     return SwitchingKey(tuple(from_residues(b_j, ring, Domain.NTT) for b_j in b), a, seed)
 

@@ -63,10 +63,10 @@ def security_bits(n: int, log_qp: float, secret: str = SECRET, sigma: float = SI
     return max((bits for bits in LEVELS if log_qp <= max_log_qp(n, bits)), default=0)
 
 
-# log2 of the largest modulus under which a ternary secret of 32 nonzero coefficients serves, for 128
-# bits. Primal and dual hybrid attacks with meet-in-the-middle, MATZOV cost model, by the lattice
-# estimator (commit 27a581b): 178 and 167 bits at 2^16, 157 and 149 at 2^15, less log2(n) for the n
-# rotations of one secret. See also eprint 2022/024, section 3. No other degree was looked at.
+# log2 of the largest modulus for a ternary secret of 32 nonzero coefficients, at 128 bits. By the
+# lattice estimator (commit 27a581b, MATZOV), with meet-in-the-middle: the primal and the dual hybrid
+# attack take 2^178 and 2^167 at n = 2^16, 2^157 and 2^149 at n = 2^15. An attacker has n rotations
+# of one secret, at most log2(n) bits less. See also eprint 2022/024, section 3.
 SPARSE_MAX_LOG_Q = {1 << 15: 90.0, 1 << 16: 110.0}
 
 

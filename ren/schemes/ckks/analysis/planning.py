@@ -55,7 +55,7 @@ from ren.schemes.ckks.parameters.parameters import Parameters
 from ren.schemes.rlwe.identity import IDENTITY_BYTES, Identity
 from ren.schemes.rlwe.keychain import Keychain, key_of, unknown
 from ren.schemes.rlwe.keys import SwitchingKey
-from ren.schemes.rlwe.keyswitch import conjugation_element, galois_element
+from ren.schemes.rlwe.keyswitch import conjugation_element, gadget_of, galois_element
 
 _LARGEST_DEGREE = 1 << 17
 _TRIALS = 8  # depths beyond the first at which a loop changes the level of its carry
@@ -308,7 +308,7 @@ class _NotedKeys(dict[int, SwitchingKey]):
 
     def get(self, galois: int, default: Any = None) -> SwitchingKey:
         if galois not in self:
-            self[galois] = key_of(self._params, self._poly)
+            self[galois] = key_of(gadget_of(self._params), self._poly)
         return self[galois]
 
 
@@ -317,7 +317,9 @@ def _trial(
 ) -> tuple[Context, Keychain, tuple[Any, ...]]:
     """A context under trial parameters, its keys, and the arguments; `poly` makes polynomials."""
     identity = Identity.frombytes(params.digest, secrets.token_bytes(IDENTITY_BYTES))
-    keys = Keychain(identity, relinearization=key_of(params, poly), galois=_NotedKeys(params, poly))
+    keys = Keychain(
+        identity, relinearization=key_of(gadget_of(params), poly), galois=_NotedKeys(params, poly)
+    )
     given = jax.tree.map(
         lambda v: _ciphertext(v, params, keys.key_id, poly) if isinstance(v, VectorSpec) else v,
         args, is_leaf=_is_leaf,

@@ -13,10 +13,10 @@ from ren.capture.programs import Integers, replayed
 from ren.core.ring import RingSpec
 from ren.poly import Poly
 from ren.poly.realization import not_capturing
-from ren.schemes.ckks.bootstrapping import keys
-from ren.schemes.ckks.bootstrapping.chain import Chain
-from ren.schemes.ckks.bootstrapping.matrices import Matrix
 from ren.schemes.ckks.encoding import encoder
+from ren.schemes.ckks.parameters.bootstrapping.chain import Chain
+from ren.schemes.ckks.parameters.bootstrapping.labels import products
+from ren.schemes.ckks.parameters.bootstrapping.matrices import Matrix
 from ren.schemes.rlwe.keyswitch import Gadget
 
 
@@ -67,7 +67,7 @@ def diagonals_of(chain: Chain) -> Diagonals:
 
 @lru_cache(maxsize=2)
 def _made(chain: Chain) -> Diagonals:
-    down, up = keys.products(chain)
+    down, up = products(chain)
     floor, first, user = chain.above.floor, chain.first, chain.user
     return Diagonals(
         tuple(
@@ -78,8 +78,8 @@ def _made(chain: Chain) -> Diagonals:
             _encoded(chain, m, chain.top - i, chain.full, scale)
             for i, (m, scale) in enumerate(zip(up.matrices, chain.coeff_to_slot, strict=True))
         ),
-        _turn(chain.rings[first]),
-        _turn(chain.rings[user]),
+        turn_of(chain.rings[first]),
+        turn_of(chain.rings[user]),
     )
 
 
@@ -102,11 +102,13 @@ def _encode(vectors: np.ndarray, ring: RingSpec, scale: Fraction) -> Poly:
     return replayed(_transformed, None, Integers(values, ring))[0]
 
 
-def _turn(ring: RingSpec) -> Poly:
+@lru_cache(maxsize=8)
+def turn_of(ring: RingSpec) -> Poly:
     """X^(n/2), which is i in every slot."""
-    values = np.zeros((1, ring.n), np.int64)
-    values[0, ring.n // 2] = 1
-    return replayed(_transformed, None, Integers(values[0], ring))[0]
+    values = np.zeros(ring.n, np.int64)
+    values[ring.n // 2] = 1
+    with not_capturing():
+        return replayed(_transformed, None, Integers(values, ring))[0]
 
 
 def _transformed(_: None, p: Poly) -> tuple[Poly]:

@@ -11,10 +11,11 @@ from ren.capture.programs import replayed
 from ren.lowering.devices.devices import is_tracer
 from ren.poly import Poly
 from ren.poly.realization import is_capturing
-from ren.schemes.ckks.bootstrapping import keys, stages
-from ren.schemes.ckks.bootstrapping.chain import Chain
+from ren.schemes.ckks.bootstrapping import stages
 from ren.schemes.ckks.bootstrapping.diagonals import Encoded, diagonals_of
 from ren.schemes.ckks.bootstrapping.stages import Pair
+from ren.schemes.ckks.parameters.bootstrapping import labels
+from ren.schemes.ckks.parameters.bootstrapping.chain import Chain
 from ren.schemes.rlwe.keys import SwitchingKey
 from ren.schemes.rlwe.keyswitch import galois_element
 
@@ -31,34 +32,38 @@ def refreshed(chain: Chain, c: Pair, key_of: KeyOf, is_complex: bool) -> Pair:
         is_complex: whether the message has an imaginary part; without one, what noise there is in
             it goes.
     """
-    parts = parts_of(chain, lowered(chain, c, key_of), key_of, is_complex)
-    refreshed_parts = [sine(chain, part, key_of) for part in parts]
+    parts = refreshed_parts(chain, c, key_of, is_complex)
     if not is_complex:
-        return refreshed_parts[0]
-    turn = diagonals_of(chain).turn_user
-    return _run(stages.joined, chain, *refreshed_parts, turn)
+        return parts[0]
+    return _run(stages.joined, chain, *parts, diagonals_of(chain).turn_user)
+
+
+def refreshed_parts(chain: Chain, c: Pair, key_of: KeyOf, is_complex: bool) -> list[Pair]:
+    """The same, the real and the imaginary part apart."""
+    parts = parts_of(chain, lowered(chain, c, key_of), key_of, is_complex)
+    return [sine(chain, part, key_of) for part in parts]
 
 
 def lowered(chain: Chain, c: Pair, key_of: KeyOf) -> Pair:
     """SlotToCoeff: from the floor to level 0."""
-    down, _ = keys.products(chain)
+    down, _ = labels.products(chain)
     for place, encoded in enumerate(diagonals_of(chain).down):
         offset = 0 if place else down.offset
-        c = _transformed(chain, encoded, offset, c, lambda k: key_of(keys.low(k, chain)))
+        c = _transformed(chain, encoded, offset, c, lambda k: key_of(labels.low(k, chain)))
     return c
 
 
 def parts_of(chain: Chain, c: Pair, key_of: KeyOf, is_complex: bool) -> list[Pair]:
     """Raise, CoeffToSlot and the split: y of the real part, and of the imaginary part."""
-    held, (_, up) = diagonals_of(chain), keys.products(chain)
-    c = _run(stages.raised, chain, c, _halves(key_of(keys.SPARSE)))
+    held, (_, up) = diagonals_of(chain), labels.products(chain)
+    c = _run(stages.raised, chain, c, _halves(key_of(labels.SPARSE)))
     for place, encoded in enumerate(held.up):
         offset = 0 if place else up.offset
         c = _transformed(
-            chain, encoded, offset, c, lambda k: key_of(keys.full(k, chain)),
-            None if place else (lambda k: key_of(keys.raised(k, chain))),
+            chain, encoded, offset, c, lambda k: key_of(labels.full(k, chain)),
+            None if place else (lambda k: key_of(labels.raised(k, chain))),
         )  # fmt: skip
-    key = _halves(key_of(keys.conjugation(chain)))
+    key = _halves(key_of(labels.conjugation(chain)))
     turn = held.turn_first if is_complex else None
     made = _run(stages.halved, (chain, is_complex), c, key, turn)
     return [(made[i], made[i + 1]) for i in range(0, len(made), 2)]
@@ -66,7 +71,7 @@ def parts_of(chain: Chain, c: Pair, key_of: KeyOf, is_complex: bool) -> list[Pai
 
 def sine(chain: Chain, c: Pair, key_of: KeyOf) -> Pair:
     """The sine of one part."""
-    return _run(stages.sine, chain, c, _halves(key_of(keys.SQUARE)))
+    return _run(stages.sine, chain, c, _halves(key_of(labels.SQUARE)))
 
 
 def _transformed(
@@ -92,9 +97,7 @@ def _transformed(
         raised_key_of is not None,
     )
     giant_key = _halves(key_of(m.giant_step)) if m.giants > 1 else None
-    return _run(
-        stages.transformed, (chain, rotations), c, encoded.factors, baby_keys, giant_key
-    )
+    return _run(stages.transformed, (chain, rotations), c, encoded.factors, baby_keys, giant_key)
 
 
 def _halves(key: SwitchingKey) -> stages.Halves:

@@ -23,15 +23,14 @@ import attrs
 from ren.core.ring import intersection
 from ren.poly import Poly
 from ren.poly.batching import multiply_accumulate
-from ren.schemes.ckks.bootstrapping.chain import Chain
 from ren.schemes.ckks.functions.basis import Basis
 from ren.schemes.ckks.functions.paterson_stockmeyer import Combination, schedule
-from ren.schemes.ckks.parameters.sine import DOUBLINGS
+from ren.schemes.ckks.parameters.bootstrapping.chain import Chain
+from ren.schemes.ckks.parameters.bootstrapping.sine import DOUBLINGS
 from ren.schemes.rlwe.keys import SwitchingKey
 from ren.schemes.rlwe.keyswitch import (
     Gadget,
     conjugation_element,
-    galois_element,
     key_switch,
 )
 
@@ -148,8 +147,8 @@ def _switched(gadget: Gadget, c: Poly, key: Halves, extended: Any) -> Pair:
 def raised(chain: Chain, c: Pair, key: Halves) -> Pair:
     """Under the sparse secret, over all moduli; the second polynomial over P too.
 
-    The lift is exact and centred: another one would add multiples of q_0 to the second polynomial,
-    and so to the message multiples of q_0 times the secret.
+    The lift is exact and centred. Another one would add multiples of q_0 to the second polynomial,
+    and so multiples of q_0 s to the message.
     """
     b, a = c
     k0, k1 = key_switch(a, _key(key), chain.sparse)
@@ -205,7 +204,7 @@ class _Sine:
     """One evaluation: the polynomial of the cosine in u = T_2(y), then the double angles.
 
     Operands drop levels by leaving out limbs, at their own scale. Each sum fixes the scale of its
-    terms, from the end: so the last one has the scale that it is to have.
+    terms, from the last one on, whose scale is given.
     """
 
     def __init__(self, chain: Chain, key: Halves) -> None:
@@ -289,5 +288,3 @@ def _sum(x: _Value, y: _Value) -> _Value:
     longer, shorter = (x, y) if len(x.polys) >= len(y.polys) else (y, x)
     both = [p + q for p, q in zip(longer.polys, shorter.polys, strict=False)]
     return attrs.evolve(longer, polys=(*both, *longer.polys[len(both) :]))
-
-

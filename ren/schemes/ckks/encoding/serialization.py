@@ -10,6 +10,7 @@ Secrets are written and read only by `include_secret=True`.
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import Any
 
@@ -24,6 +25,7 @@ from ren.schemes.ckks.encoding.layout import MOST_SLOTS, Layout, Tail
 from ren.schemes.ckks.noise import decryption_budget as budget
 from ren.schemes.ckks.noise.bounds import LARGEST, WIDTH, Noise
 from ren.schemes.ckks.noise.spans import Span
+from ren.schemes.ckks.parameters.bootstrapping.labels import known_gadget
 from ren.schemes.ckks.parameters.parameters import FRAME, Parameters, header_of, parameters_of
 from ren.schemes.rlwe import keychain_serialization as keychains
 from ren.schemes.rlwe.active_context import live_context
@@ -243,7 +245,9 @@ def read_context(
                 "them.",
             )
         secret, shared = keychains.read_secret(reader, params), _shared(reader)
-    return params, keychains.read_keychain(reader, params, identity, secret), shared
+    gadget_of_label = functools.partial(known_gadget, params=params)
+    keys = keychains.read_keychain(reader, params, identity, secret, gadget_of_label)
+    return params, keys, shared
 
 
 def _shared_header(saved: budget.SavedLedger) -> tuple[dict[str, Any], NDArray]:

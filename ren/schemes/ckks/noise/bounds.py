@@ -64,12 +64,12 @@ from ren.lowering.kernels import embedding
 from ren.poly.batching import chosen, joined_arrays, stacked_arrays
 from ren.poly.symbolic import Symbolic, derived
 from ren.schemes.ckks.noise.places import PLACES, next_of_one, next_place, place_of
+from ren.schemes.ckks.parameters.bootstrapping.precision import SIGMAS
 from ren.schemes.ckks.parameters.parameters import Parameters
 
 Noise = Any  # float32 [*batch, WIDTH]: an array, a tracer, or a symbol
 Rule = TypeVar("Rule", bound=Callable[..., Noise])
 
-SIGMAS = 6.5  # standard deviations that the bound of an error takes
 _HEAD = 4  # bound, offset, coherent, rounding
 WIDTH = _HEAD + PLACES
 LARGEST = 2.0**60  # noise beyond is unknown, so that squares stay inside float32
@@ -348,6 +348,11 @@ def with_relative(a: Noise, error: float) -> Noise:
 def with_offset(a: Noise, error: float) -> Noise:
     """Noise with a fixed error of at most `error` in every slot: that of an approximation."""
     return total(a, _OFFSET * _rounded_up(error))
+
+
+def with_added_offset(a: Noise, offset: Noise) -> Noise:
+    """Noise with a fixed error of at most `offset`, [*batch, 1]; unknown where it is NaN."""
+    return _limited(a + _OFFSET * offset + np.float32(0) * offset)
 
 
 @_rule

@@ -14,9 +14,9 @@ from fractions import Fraction
 from functools import lru_cache
 
 from ren.core.ring import intersection
+from ren.schemes.ckks.parameters.bootstrapping.precision import TAIL
 from ren.schemes.ckks.parameters.parameters import Parameters
 
-TAIL = 2.5
 SQUARE_TAIL = 30.0
 _LARGEST_SCALE = 2.0**1000
 

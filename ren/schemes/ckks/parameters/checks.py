@@ -43,6 +43,14 @@ def check_number(name: str, value: object, allowed: range, remedy: str) -> int:
     return value
 
 
+def check_real(name: str, value: object, low: float, high: float, remedy: str) -> None:
+    """Raise ParameterError unless `value` is a real number from `low` to `high`."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high:
+        raise ParameterError(
+            f"{name} is {value!r}.", f"It is a number from {low:g} to {high:g}.", remedy
+        )
+
+
 def _check_power(name: str, value: object, low: int, high: int, why: str) -> None:
     remedy = f"Write for example {name}={high}."
     value = as_python_int(value)

@@ -22,11 +22,9 @@ from ren.core.errors import ParameterError
 from ren.core.listed import Listed
 from ren.core.ring import RingSpec
 from ren.schemes.ckks.parameters import checks, display
-from ren.schemes.ckks.parameters.bootstrapping import (
-    Bootstrapping,
-    as_bootstrapping,
-    check_bootstrapping,
-)
+from ren.schemes.ckks.parameters.bootstrapping.above import Above, as_above, check_above
+from ren.schemes.ckks.parameters.bootstrapping.planner import Wish, plan_bootstrapping
+from ren.schemes.ckks.parameters.bootstrapping.report import Bootstrapping
 from ren.schemes.ckks.parameters.planner import partition, plan_for_depth, plan_with_sums
 from ren.schemes.rlwe import security as bounds
 from ren.schemes.rlwe.frame import Frame, Reader, Stored, damaged
@@ -81,7 +79,7 @@ class Parameters(Stored, metaclass=Listed):
         bound: of the modulus of all that is encrypted, public; None to tell the power of two above
             each message.
         strict: whether a tracked bound that leaves its range raises, instead of a warning.
-        bootstrapping: what bootstrapping adds, or None.
+        above: the levels that bootstrapping needs above these, or None.
 
     Raises:
         ParameterError: the values do not fit together.
@@ -96,7 +94,9 @@ class Parameters(Stored, metaclass=Listed):
         Parameters(n=8192, depth=2, scale=2^40, log_qp=190.4, 128-bit security)
     """
 
-    __internal__ = ("terminals", "mains", "path", "union", "special_product", "log_q")
+    __internal__ = (
+        "terminals", "mains", "path", "union", "special_product", "log_q", "above",
+    )  # fmt: skip
 
     n: int
     terminals: tuple[int, ...]
@@ -112,11 +112,11 @@ class Parameters(Stored, metaclass=Listed):
     security: int | None = 128
     bound: float | None = None
     strict: bool = False
-    bootstrapping: Bootstrapping | None = None
+    above: Above | None = None
 
     def __attrs_post_init__(self) -> None:
         checks.convert_fields(self)
-        object.__setattr__(self, "bootstrapping", as_bootstrapping(self.bootstrapping))
+        object.__setattr__(self, "above", as_above(self.above))
         checks.check_degree(self.n)
         checks.check_wishes(self.scale_bits, self.integer_bits, self.security)
         object.__setattr__(self, "slots", self.slots or self.n // 2)
@@ -129,10 +129,7 @@ class Parameters(Stored, metaclass=Listed):
             object.__setattr__(self, "digits", partition(self.union, self.special_product))
         checks.check_digits(self.digits, self.union, self.special_product)
         checks.check_levels(self.ring(0), self.scales, self.scale_bits, self.integer_bits)
-        check_bootstrapping(
-            self.bootstrapping, self.n, self.slots, self.ring(0), self.union, self.specials,
-            self.depth, self.security,
-        )  # fmt: skip
+        check_above(self)
         checks.check_security(self.n, self.log_qp, self.security, self.secret, self.sigma)
 
     @classmethod
@@ -209,6 +206,59 @@ class Parameters(Stored, metaclass=Listed):
                 "Take one of these, or Parameters.for_depth(depth).",
             )
         return cls.for_depth(**attrs.asdict(PRESETS[name]))
+
+    @classmethod
+    def for_bootstrapping(
+        cls,
+        levels: int | None = None,
+        scale_bits: int = 40,
+        security: int | None = 128,
+        n: int | None = None,
+        integer_bits: int | None = None,
+        precision: float = 20.0,
+        failure: float = 2.0**-64,
+        bound: float | None = None,
+        strict: bool = False,
+    ) -> Parameters:
+        """The cheapest parameters with `levels` levels between two bootstraps.
+
+        Args:
+            levels: 1 or more; None for the number with the least time a level.
+            scale_bits, security, integer_bits, strict: as for `for_depth`.
+            n: the ring degree; 2^16 when None.
+            precision: bits that are right after a bootstrap, relative to the bound: 8 to 24.
+            failure: the largest probability that a bootstrap destroys its ciphertext.
+            bound: of the real and the imaginary part of all messages; 1.0 when None, and then only
+                bootstraps go by it.
+
+        Raises:
+            InsecureParametersError, ParameterError: what cannot be had, and what can.
+        """
+        levels, scale_bits, integer_bits, n = map(
+            checks.as_python_int, (levels, scale_bits, integer_bits, n)
+        )
+        if levels is not None:
+            checks.check_number("depth", levels, range(1, 65), "Write for example depth=8.")
+        checks.check_wishes(scale_bits, integer_bits or 10, security)
+        checks.check_degree(n or checks.MAX_DEGREE)
+        bound = checks.as_real(bound)
+        checks.check_bound(bound, strict)
+        checks.check_real("precision", precision, 8, 24, "Write for example precision=20.")
+        checks.check_real("failure", failure, 2.0**-200, 0.5, "Write for example failure=2**-64.")
+        wish = Wish(
+            levels, n or 1 << 16, scale_bits, integer_bits or 10, security, float(precision),
+            float(failure), bound or 1.0,
+        )  # fmt: skip
+        plan, above, bits = plan_bootstrapping(wish)
+        return cls(
+            **attrs.asdict(plan, recurse=False),
+            scale_bits=scale_bits,
+            integer_bits=bits,
+            security=security,
+            bound=bound,
+            strict=strict,
+            above=above,
+        )
 
     # Levels and rings
 
@@ -290,7 +340,7 @@ class Parameters(Stored, metaclass=Listed):
 
         The moduli of bootstrapping count too.
         """
-        above = self.bootstrapping.moduli if self.bootstrapping else ()
+        above = self.above.moduli if self.above else ()
         return math.log2(math.prod((*self.union, *above)) * self.special_product)
 
     @property
@@ -324,6 +374,11 @@ class Parameters(Stored, metaclass=Listed):
         limbs = len(moduli) + len(self.specials)
         return 2 * digits * limbs * self.n * _RESIDUE_BYTES
 
+    @property
+    def bootstrapping(self) -> Bootstrapping | None:
+        """Cost and effect of a bootstrap; None for parameters without."""
+        return None if self.above is None else Bootstrapping(self)
+
     # Identity
 
     @property
@@ -340,8 +395,8 @@ class Parameters(Stored, metaclass=Listed):
     def _digest(self) -> bytes:
         numbers = (self.terminals, self.mains, self.specials, self.path, self.digits)
         text = f"{_DIGEST_HEADER} {self.n} {self.scale_bits} {numbers} {self.secret} {self.sigma}"
-        if self.bootstrapping is not None:
-            text += f" {self.bootstrapping.to_dict()}"
+        if self.above is not None:
+            text += f" {self.above.to_dict()}"
         return hashlib.sha256(text.encode()).digest()
 
     def compatible(self, other: object) -> bool:
@@ -351,8 +406,8 @@ class Parameters(Stored, metaclass=Listed):
     def to_dict(self) -> dict[str, Any]:
         """The fields as JSON holds them: numbers, strings, lists, None."""
         given = {f.name: checks.as_lists(getattr(self, f.name)) for f in attrs.fields(Parameters)}
-        above = given.pop("bootstrapping")
-        return given if above is None else {**given, "bootstrapping": above.to_dict()}
+        above = given.pop("above")
+        return given if above is None else {**given, "above": above.to_dict()}
 
     @classmethod
     def from_dict(cls, fields: Mapping[str, Any]) -> Parameters:
@@ -362,7 +417,7 @@ class Parameters(Stored, metaclass=Listed):
             ParameterError, RingError: fields that are missing, unknown or out of range.
         """
         names = [f.name for f in attrs.fields(Parameters)]
-        if not isinstance(fields, Mapping) or {*fields, "bootstrapping"} != set(names):
+        if not isinstance(fields, Mapping) or {*fields, "above"} != set(names):
             raise ParameterError(
                 f"from_dict got {fields!r:.80}.",
                 f"The fields are {', '.join(names)}.",

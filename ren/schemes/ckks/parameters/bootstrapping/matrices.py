@@ -8,8 +8,8 @@ A matrix is a sum of diagonals: M x = sum_d v_d rot_d(x), rot_d(x)_i = x_(i + d)
 butterflies up to length B repeat with the period B: one period is kept.
 
 Diagonals are numbered first + unit i, i >= 0. The rotation by `first` is pulled out to the right,
-through the matrices that act before: rot(v x) = rot(v) rot(x). So all offsets of a product of
-matrices are one rotation of what it is applied to, and one of its babies absorbs that.
+through the matrices that act before: rot(v x) = rot(v) rot(x). So a product of matrices has one
+offset, a rotation of its argument, which the babies of the first matrix absorb.
 
 Reference: Cheon, Han and Hhan, "Faster homomorphic discrete Fourier transforms and improved FHE
 bootstrapping", 2019 (the factors); Bossuat, Mouchet, Troncoso-Pastoriza and Hubaux, 2021.
@@ -70,7 +70,7 @@ class Product:
 
 @lru_cache(maxsize=16)
 def slot_to_coeff(slots: int, count: int) -> Product:
-    """SlotToCoeff: slots z become coefficients z_j of X^j and X^(j + n/2), in bit-reversed order."""
+    """SlotToCoeff: slots become the coefficients of X^j and X^(j + n/2), in bit-reversed order."""
     stages = [_stage(slots, 2 << i, is_inverse=False) for i in range(slots.bit_length() - 1)]
     return _product(_grouped(stages, count, slots), slots, 1.0)
 
@@ -96,7 +96,7 @@ def _stage(slots: int, length: int, is_inverse: bool) -> tuple[int, _Diagonals]:
     diagonals = {0: here.astype(np.complex128)}
     for step, v in ((half, right), (-half, left)):
         step %= slots
-        diagonals[step] = diagonals.get(step, 0) + v
+        diagonals[step] = np.add(diagonals.get(step, 0), v).astype(np.complex128)
     return length, diagonals
 
 

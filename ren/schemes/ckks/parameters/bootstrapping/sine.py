@@ -8,7 +8,7 @@ made of a cosine of few degrees by D double angles:
     w = T_(2^D)(p(y)) = cos(2 pi (x - 1/4)) = sin(2 pi x).
 
 p is even, hence a polynomial in u = T_2(y) of half the degree. It has to be right near integers
-alone: it is fitted there by least squares, reweighted towards the least largest error.
+alone, and it is fitted there: by least squares, reweighted towards the least largest error.
 
 The sine is flatter than the line: 2^r sin(2 pi z 2^-r) / (2 pi) = z - c z^3 with c =
 (2 pi 2^-r)^2 / 6. Multiplied by alpha = 1 + 3 c / 4, the error is c / 4 at most, for |z| <= 1.
@@ -35,12 +35,11 @@ from ren.core.errors import ParameterError
 DOUBLINGS = 3
 DEGREE = 15  # of the polynomial in u
 _ROUNDS = 12
-# Where the polynomial is fitted, in units of the bound of messages: Chebyshev points inside, and
-# some outside, so that messages somewhat over the bound lose precision and are not destroyed.
+# Points of the fit around each integer, in units of the bound of messages: Chebyshev points inside,
+# and some outside. So messages somewhat over the bound lose precision, and are not destroyed.
 _NODES = np.array([-4, -2, *np.cos(np.pi * (2 * np.arange(4) + 1) / 8), 2, 4])
 _SPARE_BITS = 3.0  # by which the error of the sine stays below the precision
 _MOST_OVERFLOW = 16
-_SAMPLES = 1 << 12
 
 
 @attrs.frozen
@@ -82,6 +81,12 @@ class Sine:
     def error(self) -> float:
         """The largest error of a message in [-1, 1], from the sine and from the polynomial."""
         return self.cubic / 4 + _fitted(self)[1]
+
+    def error_within(self, reach: float) -> float:
+        """The largest error of a message in [-reach, reach]."""
+        z = np.linspace(-reach, reach, 65)
+        x = np.arange(-self.overflow, self.overflow + 1)[:, None] + z * 2.0**-self.ratio_bits
+        return max(self.error if reach >= 1 else 0.0, float(np.abs(self.value(x) - z).max()))
 
     @property
     def depth(self) -> int:
@@ -136,15 +141,21 @@ def failure_log2(weight: int, overflow: int, ratio_bits: int, coefficients: int)
         ratio_bits: r; messages take 2^-r of what K leaves.
         coefficients: how many are raised.
     """
+    bound = overflow + Fraction(1, 2) - Fraction(1, 1 << ratio_bits)
+    tail = coefficients * _tail(weight, bound)
+    return math.log2(tail.numerator) - math.log2(tail.denominator) if tail else -math.inf
+
+
+def _tail(weight: int, bound: Fraction) -> Fraction:
+    """The probability that the modulus of a sum of weight + 1 uniform numbers passes a bound."""
     count = weight + 1
-    low = Fraction(count, 2) - (overflow + Fraction(1, 2) - Fraction(1, 1 << ratio_bits))
+    low = Fraction(count, 2) - bound
     if low <= 0:
-        return -math.inf
+        return Fraction(0)
     terms = (
         (-1) ** i * math.comb(count, i) * (low - i) ** count for i in range(math.floor(low) + 1)
     )
-    tail = 2 * coefficients * sum(terms, Fraction(0)) / math.factorial(count)
-    return math.log2(tail.numerator) - math.log2(tail.denominator)
+    return 2 * sum(terms, Fraction(0)) / math.factorial(count)
 
 
 def sine_for(precision: float, failure: float, weight: int, coefficients: int) -> Sine:
@@ -183,38 +194,40 @@ def sine_for(precision: float, failure: float, weight: int, coefficients: int) -
 
 @lru_cache(maxsize=32)
 def amplifications(sine: Sine, weight: int) -> tuple[float, ...]:
-    """By how much the noise of each level of the sine counts in the message, rms over x.
+    """By how much the noise of each level of the sine counts in the message: rms over x, [depth].
 
-    Entry 0 is for noise in y, then come T_2, the basis and the sum of the polynomial by level, and
-    the double angles but the last: [depth].
+    Entry 0 is for noise in y. The next is for T_2, then come the levels of the polynomial. The last
+    ones are for the double angles but the last.
     """
-    rng = np.random.default_rng(1)
-    x = np.rint(rng.uniform(-0.5, 0.5, (_SAMPLES, weight + 1)).sum(1))
-    x = np.clip(x, -sine.overflow, sine.overflow)
-    x = x + rng.uniform(-1, 1, _SAMPLES) * 2.0**-sine.ratio_bits
+    integers = np.arange(-sine.overflow, sine.overflow + 1)
+    tails = [float(_tail(weight, Fraction(2 * k + 1, 2))) for k in range(sine.overflow + 1)]
+    shares = np.array(
+        [tails[abs(k) - 1] - tails[abs(k)] if k else 2 - 2 * tails[0] for k in integers]
+    )
+    x = integers[:, None] + np.linspace(-1, 1, 9) * 2.0**-sine.ratio_bits
     y = (x - 0.25) / float(sine.reach)
-    clean = _evaluated(sine, y, -1, rng)
-    found = []
-    for stage in range(sine.depth):
-        moved = [_evaluated(sine, y, stage, rng) - clean for _ in range(4)]
-        found.append(float(np.sqrt(np.mean(np.square(moved)))) / _STEP)
-    return tuple(found)
+    clean, stages = _evaluated(sine, y, None)
+    squares = np.zeros(sine.depth)
+    for source, stage in enumerate(stages):
+        slopes = (_evaluated(sine, y, source)[0] - clean) / _STEP
+        squares[stage] += (shares @ np.mean(slopes**2, axis=1)) / shares.sum()
+    return tuple(np.sqrt(squares).tolist())
 
 
 _STEP = 1e-7
 
 
-def _evaluated(sine: Sine, y: NDArray, stage: int, rng: np.random.Generator) -> NDArray:
-    """The messages, with noise of deviation _STEP in all that is made at one stage."""
+def _evaluated(sine: Sine, y: NDArray, moved: int | None) -> tuple[NDArray, list[int]]:
+    """The messages, one of the values in between moved by a step; and the stage of each value."""
+    stages: list[int] = []
 
-    def made(at: int, value: NDArray) -> NDArray:
-        return value + rng.normal(size=value.shape) * _STEP if at == stage else value
+    def made(stage: int, value: NDArray) -> NDArray:
+        stages.append(stage)
+        return value + _STEP if len(stages) - 1 == moved else value
 
     u = made(1, 2 * made(0, y) ** 2 - 1)
     elements = {0: np.ones_like(u), 1: u}
-    for j in range(2, DEGREE + 1):  # of which the powers of two, and few others, are products
-        if j & (j - 1) and j > 4:
-            continue
+    for j in (2, 3, 4, 8):
         high = (j + 1) // 2
         t = 2 * elements[high] * elements[j - high] - elements[2 * high - j]
         elements[j] = made(1 + (j - 1).bit_length(), t)
@@ -234,4 +247,4 @@ def _evaluated(sine: Sine, y: NDArray, stage: int, rng: np.random.Generator) -> 
         w = 2 * w * w - 1
         if i < DOUBLINGS - 1:
             w = made(2 + DEGREE.bit_length() + i, w)
-    return w * sine.gain
+    return w * sine.gain, stages

@@ -1,19 +1,22 @@
-"""Rings, gadgets and exact scales of a bootstrap, by level: the user's levels and those above."""
+"""Rings, gadgets and exact scales of a bootstrap, by level: the user's levels and those above.
+
+`params` are `Parameters`, whose module imports this one: hence `Any`.
+"""
 
 from __future__ import annotations
 
 import math
 from fractions import Fraction
 from functools import cached_property, lru_cache
+from typing import Any
 
 import attrs
 
 from ren.core.errors import ParameterError
 from ren.core.ring import RingSpec
-from ren.schemes.ckks.parameters.bootstrapping import Bootstrapping
-from ren.schemes.ckks.parameters.parameters import Parameters
+from ren.schemes.ckks.parameters.bootstrapping.above import Above
+from ren.schemes.ckks.parameters.bootstrapping.sine import DOUBLINGS
 from ren.schemes.ckks.parameters.planner import partition
-from ren.schemes.ckks.parameters.sine import DOUBLINGS
 from ren.schemes.rlwe.keyswitch import Gadget
 
 _LOW_DIGITS = 2  # of keys for SlotToCoeff
@@ -29,14 +32,12 @@ class Chain:
     CoeffToSlot. Scales are exact rationals.
     """
 
-    params: Parameters
+    params: Any
 
     @property
-    def above(self) -> Bootstrapping:
+    def above(self) -> Above:
         """The part of the parameters that is for bootstrapping."""
-        made = self.params.bootstrapping
-        assert made is not None, "chain_of() has checked it"
-        return made
+        return self.params.above
 
     # ---------------------------------------------------------------- rings
 
@@ -48,18 +49,18 @@ class Chain:
     @property
     def first(self) -> int:
         """The level where the sine begins."""
-        return self.user + self.above.sine_levels
+        return self.user + self.above.sine.depth
 
     @property
     def top(self) -> int:
         """The highest level of all, to which a ciphertext is raised."""
-        return self.user + len(self.above.levels)
+        return self.user + len(self.above.primes)
 
     @cached_property
     def rings(self) -> tuple[RingSpec, ...]:
         """The ring of each level."""
         rings = [self.params.ring(level) for level in range(self.user + 1)]
-        for moduli in self.above.levels:
+        for moduli in self.above.primes:
             rings.append(RingSpec(self.params.n, (*rings[-1].moduli, *moduli)))
         return tuple(rings)
 
@@ -149,13 +150,13 @@ class Chain:
 
 
 @lru_cache(maxsize=8)
-def chain_of(params: Parameters) -> Chain:
+def chain_of(params: Any) -> Chain:
     """The chain of parameters with bootstrapping, kept.
 
     Raises:
         ParameterError: parameters without.
     """
-    if params.bootstrapping is None:
+    if params.above is None:
         raise ParameterError(
             f"A bootstrap was asked for under {params!r}.",
             "These parameters have no levels for it.",

@@ -2,8 +2,8 @@
 
 Scales of the sine follow from its noise. Noise that comes in at a level counts g times in the
 message, see `sine.amplifications`. A level at scale S_i adds sigma g_i / S_i. The levels cost
-sum b_i bits, b_i = 2 S_i - S_(i+1) as logarithms. So S_0 counts twice and the others once, and the
-cheapest scales have sigma g_i / S_i in proportion to the square roots of these counts. Two primes
+sum b_i bits, b_i = 2 S_i - S_(i+1) as logarithms. So S_0 counts twice and the others once. The
+cheapest scales have noise in proportion to the square roots of these counts. Two primes
 under 2^30 bear 59.9 bits; where b_i would be more, S_i is less. The last scale is fixed: with it
 the message has the canonical scale of the user's highest level.
 
@@ -16,17 +16,17 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from functools import lru_cache
-from itertools import combinations
+from itertools import combinations, pairwise
 
 import attrs
 
 from ren.core.errors import InsecureParametersError, ParameterError
 from ren.core.numtheory import ntt_primes_from
 from ren.core.ring import MODULUS_BOUND
-from ren.schemes.ckks.parameters.bootstrapping import WEIGHT, Bootstrapping
+from ren.schemes.ckks.parameters.bootstrapping.above import WEIGHT, Above
+from ren.schemes.ckks.parameters.bootstrapping.sine import Sine, amplifications, sine_for
 from ren.schemes.ckks.parameters.planner import Plan, Request, narrowest_plan, partition
 from ren.schemes.ckks.parameters.primes import nearest_primes
-from ren.schemes.ckks.parameters.sine import Sine, amplifications, sine_for
 from ren.schemes.rlwe.security import max_log_qp
 
 FLOOR = 2  # matrices of SlotToCoeff
@@ -42,7 +42,7 @@ _DIGITS = range(1, 7)
 
 @attrs.frozen
 class Wish:
-    """What is asked for; `levels` between bootstraps, None for the least time a level."""
+    """Wish for parameters; `levels` between bootstraps, None for the least time a level."""
 
     levels: int | None
     n: int
@@ -55,13 +55,17 @@ class Wish:
 
 
 @lru_cache(maxsize=64)
-def plan_bootstrapping(wish: Wish) -> tuple[Plan, Bootstrapping]:
-    """The chain of a user's levels, and what bootstrapping adds to it.
+def plan_bootstrapping(wish: Wish) -> tuple[Plan, Above, int]:
+    """The chain of a user's levels, what bootstrapping adds to it, and the integer bits.
 
     Raises:
         ParameterError, InsecureParametersError: what cannot be had, and what can.
     """
     sine = sine_for(wish.precision, wish.failure, WEIGHT, wish.n)
+    return *_planned(wish, sine), _least_integer_bits(wish, sine)
+
+
+def _planned(wish: Wish, sine: Sine) -> tuple[Plan, Above]:
     if wish.levels is not None:
         found = _best(wish, sine, wish.levels)
         if found is None:
@@ -94,7 +98,7 @@ def _sine_bits(wish: Wish, sine: Sine) -> list[float]:
 def _level_bits(wish: Wish, sine: Sine, lowest: float) -> list[float]:
     """The bits of the levels above the user's, lowest first, for q_0 of `lowest` bits."""
     bits = _sine_bits(wish, sine)
-    drops = [2 * a - b for a, b in zip(bits, bits[1:], strict=False)]
+    drops = [2 * a - b for a, b in pairwise(bits)]
     diagonals = (math.log2(wish.n) - math.log2(12)) / 2 + sine.ratio_bits
     diagonals += wish.precision + _DIAGONAL_BITS
     total = MATRICES * diagonals + math.log2(sine.reach) + lowest - bits[0]
@@ -129,19 +133,19 @@ def _deepest(wish: Wish, sine: Sine) -> Iterator[int]:
                 yield levels
 
 
-def _cost(plan: Plan, above: Bootstrapping) -> int:
+def _cost(plan: Plan, above: Above) -> int:
     """The limb-NTTs of one key switch over all moduli."""
     limbs = len(plan.terminals + plan.mains + plan.specials + above.moduli)
     return (len(above.digits) + 2) * limbs
 
 
-def _best(wish: Wish, sine: Sine, levels: int) -> tuple[Plan, Bootstrapping] | None:
+def _best(wish: Wish, sine: Sine, levels: int) -> tuple[Plan, Above] | None:
     """The plan for these levels with the cheapest key switch; None where nothing fits."""
     limit, integers = _limit(wish), _least_integer_bits(wish, sine)
     request = Request(levels + FLOOR, wish.scale_bits, integers, None, limit)
     above = sum(_level_bits(wish, sine, wish.scale_bits + integers))
     whole = wish.scale_bits * (levels + FLOOR + 1) + integers + above
-    best: tuple[Plan, Bootstrapping] | None = None
+    best: tuple[Plan, Above] | None = None
     for digits in _DIGITS:
         least = int(whole / digits / 30)
         for specials in range(max(least - 1, 1), least + 3):
@@ -156,12 +160,10 @@ def _best(wish: Wish, sine: Sine, levels: int) -> tuple[Plan, Bootstrapping] | N
 
 def _completed(
     wish: Wish, sine: Sine, plan: Plan, digits: int, limit: float
-) -> tuple[Plan, Bootstrapping] | None:
+) -> tuple[Plan, Above] | None:
     """The plan with the levels above it, and with a guard prime where its digits need one."""
     terminals, mains = plan.path[0]
-    lowest = math.prod(
-        (*plan.terminals[len(plan.terminals) - terminals :], *plan.mains[:mains])
-    )
+    lowest = math.prod((*plan.terminals[len(plan.terminals) - terminals :], *plan.mains[:mains]))
     used = {*plan.terminals, *plan.mains, *plan.specials}
     levels = []
     for bits in _level_bits(wish, sine, math.log2(lowest)):
@@ -180,9 +182,9 @@ def _completed(
         cut = partition(moduli, room)
         if len(cut) > digits:
             continue
-        above = Bootstrapping(
+        above = Above(
             floor=FLOOR,
-            levels=tuple(levels),
+            primes=tuple(levels),
             digits=cut,
             overflow=sine.overflow,
             ratio_bits=sine.ratio_bits,

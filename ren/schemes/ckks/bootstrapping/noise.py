@@ -1,0 +1,63 @@
+"""The noise estimate of a bootstrap: see `parameters.bootstrapping.precision` for its parts."""
+
+from __future__ import annotations
+
+import math
+from functools import partial
+
+import numpy as np
+
+from ren.poly.batching import chosen
+from ren.poly.symbolic import derived, is_sampling
+from ren.schemes.ckks.noise import bounds as noises
+from ren.schemes.ckks.noise.bounds import Noise, on_host
+from ren.schemes.ckks.noise.range_checks import TOLERANCE, report
+from ren.schemes.ckks.parameters.bootstrapping.chain import Chain
+from ren.schemes.ckks.parameters.bootstrapping.precision import error_of
+from ren.schemes.ckks.parameters.parameters import Parameters
+
+_REACHES = (1, 2, 4)  # times the bound: how far the polynomial of the sine is fitted
+
+
+def noise_after(a: Noise, chain: Chain, is_complex: bool) -> Noise:
+    """Noise after a bootstrap: that of the message, and what the bootstrap adds.
+
+    A tracked bound beyond that of the parameters is reported, with the bits that are left. From
+    four times it on the error is unknown.
+    """
+    bound, error = chain.above.bound, error_of(chain, is_complex)
+    parts = 2 if is_complex else 1
+    offsets = [chain.above.sine.error_within(k) * math.sqrt(parts) for k in _REACHES]
+    limits = tuple(bound * k * TOLERANCE for k in _REACHES)
+    told = partial(_told, chain.params, bound, tuple(offsets))
+    rule = partial(_with_offset, limits, tuple(bound * o for o in offsets), told)
+    # The slope of the sine is within a millionth of 1: what comes in is carried over.
+    return noises.with_source(derived(rule, on_host(a)), error.sigma * bound)
+
+
+def _with_offset(
+    limits: tuple[float, ...], offsets: tuple[float, ...], told: object, a: Noise
+) -> Noise:
+    bound = a[..., :1]
+    if isinstance(a, np.ndarray) and not is_sampling() and (bound > limits[0]).any():
+        told(float(bound.max()))  # type: ignore[operator]
+    added = chosen(bound > limits[-1], np.float32(np.nan), np.float32(offsets[-1]))
+    for limit, offset in zip(limits[-2::-1], offsets[-2::-1], strict=True):
+        added = chosen(bound > limit, added, np.float32(offset))
+    return noises.with_added_offset(a, added)
+
+
+def _told(params: Parameters, bound: float, offsets: tuple[float, ...], largest: float) -> None:
+    reach = next((i for i, k in enumerate(_REACHES) if largest <= bound * k * TOLERANCE), None)
+    left = (
+        "and the result is far off"
+        if reach is None
+        else f"and about {-math.log2(offsets[reach]):.1f} bits are right"
+    )
+    report(
+        f"bootstrap(): the numbers may reach {largest:.4g}; bootstrapping was made for |x| <= "
+        f"{bound:g}, {left}.",
+        params,
+        "State a bound that you know, x.within(bound), or make the context with another "
+        "bound=: ckks.context(bootstrapping=True, bound=...).",
+    )

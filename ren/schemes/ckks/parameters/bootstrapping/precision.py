@@ -1,0 +1,68 @@
+"""The error of a bootstrap, by its parts: what the noise estimate adds, and what is printed.
+
+The sine is off by a fixed part, at most `Sine.error` for the real and for the imaginary part. The
+random part is that of each stage, counted in the message:
+
+    level 0      rounding and the switch to the sparse secret, in coefficients, which are the slots
+    StC, CtS     rounding of the diagonals, and of what leaves a matrix
+    sine         rounding at each level, amplified by what follows
+"""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from functools import lru_cache
+from typing import NamedTuple
+
+from ren.schemes.ckks.parameters.bootstrapping.above import WEIGHT
+from ren.schemes.ckks.parameters.bootstrapping.chain import Chain
+from ren.schemes.ckks.parameters.bootstrapping.labels import products
+from ren.schemes.ckks.parameters.bootstrapping.sine import DOUBLINGS, amplifications
+
+TAIL = 2.5  # over the mean of |s(z)|^2 over the slots: see `noise.sigmas`
+SIGMAS = 6.5  # standard deviations that the bound of an error takes
+
+
+class Error(NamedTuple):
+    """Error in a slot: a fixed part up to `offset`, and a random one of deviation `sigma`."""
+
+    offset: float
+    sigma: float
+
+    @property
+    def bits(self) -> float:
+        """-log2 of the bound of both."""
+        return -math.log2(self.offset + SIGMAS * self.sigma)
+
+
+@lru_cache(maxsize=16)
+def error_of(chain: Chain, is_complex: bool) -> Error:
+    """The error that a bootstrap adds, relative to the bound of the messages."""
+    above, n = chain.above, chain.params.n
+    parts = 2 if is_complex else 1
+    rounding = (1 + TAIL * 2 * n / 3) / 12  # variance in a coefficient
+    slot = n * rounding  # and of the modulus in a slot
+    lowest = float(chain.lowest) * above.bound
+    variance = 3 * 2 * rounding / lowest**2
+    down, up = products(chain)
+    for m, scale in zip(down.matrices, chain.slot_to_coeff, strict=True):
+        # A slot of the product sums that many diagonals, each rounded; then slots are coefficients.
+        variance += len(m.diagonals) * (n / 12) / float(scale) ** 2
+    spread = (WEIGHT + 1) / 12 * 4.0**above.ratio_bits  # variance of I, in units of the message
+    for m, scale in zip(up.matrices, chain.coeff_to_slot, strict=True):
+        variance += parts * len(m.diagonals) * (n / 12) / float(scale) ** 2 * spread
+    # Noise in y counts gains[0] times; each gain is that of one part.
+    gains = amplifications(above.sine, WEIGHT)
+    for gain, scale in zip(gains, _scales(chain), strict=True):
+        variance += parts * slot * (gain / float(scale)) ** 2
+    variance += parts * slot / (float(chain.params.scale(chain.user)) * above.bound) ** 2
+    offset = above.sine.error * math.sqrt(parts)
+    return Error(offset, math.sqrt(variance))
+
+
+def _scales(chain: Chain) -> list[Fraction]:
+    """The scale of y, then that at the end of each level of the sine but the last."""
+    squares = [chain.scales[level] for level in range(chain.first, chain.user + DOUBLINGS, -1)]
+    ends = [chain.ends[level] for level in range(chain.user + DOUBLINGS, chain.user, -1)]
+    return [*squares, *ends]

@@ -1,0 +1,115 @@
+"""Cost and effect of bootstrapping under some parameters: `ctx.params.bootstrapping`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import attrs
+
+from ren.core.listed import Listed
+from ren.core.text_table import size
+from ren.schemes.ckks.parameters.bootstrapping.above import WEIGHT
+from ren.schemes.ckks.parameters.bootstrapping.chain import Chain, chain_of
+from ren.schemes.ckks.parameters.bootstrapping.labels import (
+    diagonals_nbytes,
+    keys_nbytes,
+    labels,
+)
+from ren.schemes.ckks.parameters.bootstrapping.precision import error_of
+from ren.schemes.ckks.parameters.bootstrapping.sine import failure_log2
+
+
+@attrs.frozen(repr=False)
+class Bootstrapping(metaclass=Listed):
+    """Cost and effect of a bootstrap; `params` are `ckks.Parameters`, whose module imports this.
+
+    Attributes:
+        params: the parameters.
+    """
+
+    __internal__ = ("chain",)
+
+    params: Any
+
+    @property
+    def chain(self) -> Chain:
+        """Rings, gadgets and scales by level."""
+        return chain_of(self.params)
+
+    @property
+    def levels(self) -> int:
+        """Levels between two bootstraps."""
+        return self.params.depth - self.floor
+
+    @property
+    def floor(self) -> int:
+        """The level that a bootstrap takes; a ciphertext at a higher one is brought to it."""
+        return self.chain.above.floor
+
+    @property
+    def bound(self) -> float:
+        """The largest real part and imaginary part of messages."""
+        return self.chain.above.bound
+
+    @property
+    def precision_bits(self) -> float:
+        """-log2 of the bound of the error in a slot, of complex messages, relative to `bound`."""
+        return error_of(self.chain, True).bits
+
+    @property
+    def failure_log2(self) -> float:
+        """log2 of the probability that one bootstrap destroys its ciphertext."""
+        above = self.chain.above
+        return failure_log2(WEIGHT, above.overflow, above.ratio_bits, self.params.n)
+
+    @property
+    def sparse_weight(self) -> int:
+        """Nonzero coefficients of the sparse secret."""
+        return WEIGHT
+
+    @property
+    def keys(self) -> int:
+        """Number of keys."""
+        return len(labels(self.chain))
+
+    @property
+    def key_nbytes(self) -> int:
+        """Bytes of all its keys in memory; saved, about half."""
+        return keys_nbytes(self.chain)
+
+    @property
+    def plaintext_nbytes(self) -> int:
+        """Bytes of the encoded diagonals, which one process holds once."""
+        return diagonals_nbytes(self.chain)
+
+    def rows(self) -> list[tuple[str, str]]:
+        """Facts for tables of parameters."""
+        moduli = self.chain.above.moduli
+        sparse = self.chain.sparse.ring.log2_q
+        return [
+            (
+                "bootstrapping",
+                f"level {self.floor} -> {self.params.depth}, {self.levels} levels; "
+                f"|x| <= {self.bound:g}; at least {self.precision_bits:.1f} bits right; "
+                f"fails with 2^{self.failure_log2:.1f}",
+            ),
+            (
+                "levels above",
+                f"{len(self.chain.above.primes)}, {len(moduli)} moduli; sparse secret of weight "
+                f"{self.sparse_weight} over {sparse:.1f} bits",
+            ),
+            (
+                "bootstrapping keys",
+                f"{self.keys}, {size(self.key_nbytes)} in memory; "
+                f"diagonals {size(self.plaintext_nbytes)}",
+            ),
+        ]
+
+    def __repr__(self) -> str:
+        return (
+            f"<Bootstrapping level {self.floor} -> {self.params.depth}, "
+            f"{self.precision_bits:.1f} bits, keys of {size(self.key_nbytes)}>"
+        )
+
+    def __str__(self) -> str:
+        return "\n".join(f"{name}: {what}" for name, what in self.rows())
