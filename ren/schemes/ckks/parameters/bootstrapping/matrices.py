@@ -9,7 +9,7 @@ butterflies up to length B repeat with the period B: one period is kept.
 
 Diagonals are numbered first + unit i, i >= 0. The rotation by `first` is pulled out to the right,
 through the matrices that act before: rot(v x) = rot(v) rot(x). So a product of matrices has one
-offset, a rotation of its argument, which the babies of the first matrix absorb.
+offset, a rotation of its argument. The babies of the first matrix absorb it.
 
 Reference: Cheon, Han and Hhan, "Faster homomorphic discrete Fourier transforms and improved FHE
 bootstrapping", 2019 (the factors); Bossuat, Mouchet, Troncoso-Pastoriza and Hubaux, 2021.

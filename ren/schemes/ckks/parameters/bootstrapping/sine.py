@@ -8,7 +8,7 @@ made of a cosine of few degrees by D double angles:
     w = T_(2^D)(p(y)) = cos(2 pi (x - 1/4)) = sin(2 pi x).
 
 p is even, hence a polynomial in u = T_2(y) of half the degree. It has to be right near integers
-alone, and it is fitted there: by least squares, reweighted towards the least largest error.
+alone. It is fitted there, by least squares reweighted towards the least largest error.
 
 The sine is flatter than the line: 2^r sin(2 pi z 2^-r) / (2 pi) = z - c z^3 with c =
 (2 pi 2^-r)^2 / 6. Multiplied by alpha = 1 + 3 c / 4, the error is c / 4 at most, for |z| <= 1.
@@ -24,6 +24,7 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 from functools import lru_cache
+from itertools import pairwise
 
 import attrs
 import numpy as np
@@ -201,9 +202,8 @@ def amplifications(sine: Sine, weight: int) -> tuple[float, ...]:
     """
     integers = np.arange(-sine.overflow, sine.overflow + 1)
     tails = [float(_tail(weight, Fraction(2 * k + 1, 2))) for k in range(sine.overflow + 1)]
-    shares = np.array(
-        [tails[abs(k) - 1] - tails[abs(k)] if k else 2 - 2 * tails[0] for k in integers]
-    )
+    each = [2 - 2 * tails[0], *(a - b for a, b in pairwise(tails))]  # of 0 twice, of +-k together
+    shares = np.array(each)[np.abs(integers)]
     x = integers[:, None] + np.linspace(-1, 1, 9) * 2.0**-sine.ratio_bits
     y = (x - 0.25) / float(sine.reach)
     clean, stages = _evaluated(sine, y, None)
