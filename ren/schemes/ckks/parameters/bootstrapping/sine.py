@@ -202,7 +202,7 @@ def amplifications(sine: Sine, weight: int) -> tuple[float, ...]:
     """
     integers = np.arange(-sine.overflow, sine.overflow + 1)
     tails = [float(_tail(weight, Fraction(2 * k + 1, 2))) for k in range(sine.overflow + 1)]
-    each = [2 - 2 * tails[0], *(a - b for a, b in pairwise(tails))]  # of 0 twice, of +-k together
+    each = [2 - 2 * tails[0], *(a - b for a, b in pairwise(tails))]  # twice each share
     shares = np.array(each)[np.abs(integers)]
     x = integers[:, None] + np.linspace(-1, 1, 9) * 2.0**-sine.ratio_bits
     y = (x - 0.25) / float(sine.reach)
