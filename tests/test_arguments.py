@@ -184,6 +184,7 @@ def test_the_error_names_argument_and_mend(mistake: Mistake, names: dict) -> Non
 KERNEL = np.ones((1, 1))
 # Public functions by name: calls with a wrong `v` in the place of each ciphertext.
 CALLS: dict[str, list[Callable[[Any, Any], Any]]] = {
+    "bootstrap": [lambda v, x: ckks.bootstrap([v])],
     "chebyshev": [lambda v, x: ckks.chebyshev(v, np.exp, (-1, 1), 3)],
     "concat": [lambda v, x: ckks.concat([x, v]), lambda v, x: ckks.concat([v])],
     "conv1d": [lambda v, x: ckks.conv1d(v, [1.0, 2.0])],

@@ -32,7 +32,7 @@ from ren.schemes.ckks.analysis.planning import Requirements, plan, spec
 from ren.schemes.ckks.analysis.precision import Precision, precision
 from ren.schemes.ckks.arithmetic.manual import manual
 from ren.schemes.ckks.arithmetic.number_types import typed
-from ren.schemes.ckks.bootstrapping.bootstrap import bootstrap_all as bootstrap
+from ren.schemes.ckks.bootstrapping.bootstrap import bootstrap
 from ren.schemes.ckks.ciphertext import Ciphertext
 from ren.schemes.ckks.circuits.convolution import conv1d, conv2d, convolution
 from ren.schemes.ckks.circuits.linear import LinearMap, linear

@@ -24,7 +24,7 @@ from ren.schemes.ckks.arithmetic.manual import is_manual
 from ren.schemes.ckks.arithmetic.number_types import of_total, with_type
 from ren.schemes.ckks.arithmetic.operation_hooks import operation
 from ren.schemes.ckks.arithmetic.shapes import check_axis, check_not_flattened, refuse_columns
-from ren.schemes.ckks.bootstrapping import bootstrap as bootstrapping
+from ren.schemes.ckks.bootstrapping.bootstrap import bootstrap_one
 from ren.schemes.ckks.circuits import (
     linear,
     matmul,
@@ -430,9 +430,7 @@ class Ciphertext(CiphertextData, Stored):
             MissingKeyError: a server without the keys of `ctx.bootstrapping_keys()`.
             MessageBoundError: a tracked bound beyond the bound, with strict parameters.
         """
-        return bootstrapping.bootstrap(
-            self, None if level is None else as_integer(level, "bootstrap()")
-        )
+        return bootstrap_one(self, None if level is None else as_integer(level, "bootstrap()"))
 
     # ---------------------------------------------------------------- values
 

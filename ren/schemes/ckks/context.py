@@ -79,7 +79,7 @@ class Context(metaclass=Listed):
         key_id: public, a hash of the owner's keys; data under another one does not mix with this.
     """
 
-    __internal__ = ("galois_key", "missing", "slots_of")
+    __internal__ = ("galois_key", "labelled_key", "missing", "slots_of")
 
     def __init__(self, params: Parameters, keys: Keychain, entropy: Entropy = fresh_seed) -> None:
         self.params, self._keys, self._entropy = params, keys, entropy

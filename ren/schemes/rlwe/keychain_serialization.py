@@ -75,7 +75,7 @@ def read_keychain(
     params: RlweParameters,
     identity: Identity,
     secret: NDArray[np.int8] | None,
-    gadget_of_label: Callable[[str], Gadget | None],
+    gadget_of_label: Callable[[str], Gadget | None] = lambda label: None,
 ) -> Keychain:
     """The keychain that `keychain_header` and `keychain_arrays` wrote; the frame ends with it.
 

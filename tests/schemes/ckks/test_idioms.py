@@ -400,7 +400,7 @@ x.add(y) | UnknownAttributeError | x + y
 x.block_until_ready() | UnknownAttributeError | ct.realize()
 x.shap | UnknownAttributeError | Perhaps you mean 'shape'
 x.decrytp() | UnknownAttributeError | 'decrypt'
-x.qqq | UnknownAttributeError | It has all, any, compress, conj
+x.qqq | UnknownAttributeError | It has all, any, bootstrap, compress, conj
 ckks.Ciphertext(w) | OperandError | ctx.encrypt(values)
 ckks.Plaintext(w) | OperandError | ctx.encode(values)
 ckks.Context() | OperandError | ckks.context(depth=4)

@@ -11,23 +11,23 @@ from ren.schemes import ckks
 BYTES = ["from_bytes", "load", "save", "to_bytes"]
 NAMES = {
     ckks.Context: [
-        "adopt", "conjugation_key", "decrypt", "decrypt_shared", "encode", "encrypt", "key_id",
-        "params", "public", "rank", "relinearization_key", "rotation_keys", "server", "slots",
-        "switch_key", "switching_key", *BYTES,
+        "adopt", "bootstrapping_keys", "conjugation_key", "decrypt", "decrypt_shared", "encode",
+        "encrypt", "key_id", "params", "public", "rank", "relinearization_key", "rotation_keys",
+        "server", "slots", "switch_key", "switching_key", *BYTES,
     ],
     ckks.Ciphertext: [
-        "all", "any", "compress", "conj", "cumsum", "decrypt", "dot", "drop_to", "dtype",
-        "estimate", "imag", "key_id", "level", "mask", "mean", "n", "nbytes", "ndim", "params",
-        "polys", "real", "realize", "relinearize", "rescale", "reshape", "ring", "roll", "rotate",
-        "scale", "shape", "size", "slots", "sum", "tile", "var", "within", *BYTES,
+        "all", "any", "bootstrap", "compress", "conj", "cumsum", "decrypt", "dot", "drop_to",
+        "dtype", "estimate", "imag", "key_id", "level", "mask", "mean", "n", "nbytes", "ndim",
+        "params", "polys", "real", "realize", "relinearize", "rescale", "reshape", "ring", "roll",
+        "rotate", "scale", "shape", "size", "slots", "sum", "tile", "var", "within", *BYTES,
     ],
     ckks.Plaintext: ["level", "nbytes", "params", "scale", "slots", *BYTES],
     ckks.Parameters: [
-        "bound", "ciphertext_nbytes", "compatible", "depth", "digest", "digits", "dnum",
-        "for_depth", "from_dict", "integer_bits", "is_insecure", "key_nbytes", "log_qp", "n",
-        "plot", "preset", "ring", "scale", "scale_bits", "scales", "secret", "security",
-        "security_bits", "security_margin", "sigma", "slots", "specials", "strict", "to_dict",
-        *BYTES,
+        "bootstrapping", "bound", "ciphertext_nbytes", "compatible", "depth", "digest", "digits",
+        "dnum", "for_bootstrapping", "for_depth", "from_dict", "integer_bits", "is_insecure",
+        "key_nbytes", "log_qp", "n", "plot", "preset", "ring", "scale", "scale_bits", "scales",
+        "secret", "security", "security_bits", "security_margin", "sigma", "slots", "specials",
+        "strict", "to_dict", *BYTES,
     ],
     ckks.Estimate: ["bits", "error_bound", "message_bound", "offset", "variance"],
     ckks.Precision: [
@@ -74,7 +74,7 @@ def test_internal_names_are_attributes_all_the_same(objects):
         if hasattr(value, name)
     }
     assert {"Ciphertext.noise", "Plaintext.factor", "Parameters.path"} <= internal
-    assert len(internal) == 9 + 7 + 6 + 3 + 5
+    assert len(internal) == 9 + 7 + 7 + 4 + 5
 
 
 def test_no_private_name_of_a_key_is_shown(ctx):

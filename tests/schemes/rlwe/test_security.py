@@ -11,6 +11,7 @@ from ren.schemes.rlwe.security import (
     check_security_target,
     max_log_qp,
     require_security,
+    require_sparse_security,
     security_bits,
     smallest_secure_degree,
 )
@@ -94,3 +95,15 @@ def test_targets_that_are_not_listed_are_refused(target):
     with pytest.raises(ParameterError, match="128, 192 and 256") as error:
         check_security_target(target)
     assert repr(target) in str(error.value)
+
+
+def test_sparse_secrets_have_a_row_of_their_own():
+    require_sparse_security(1 << 16, 110.0, 128)
+    require_sparse_security(1 << 15, 90.0, 128)
+    require_sparse_security(1 << 10, 900.0, None)
+    for n, bits, target in (
+        (1 << 16, 110.1, 128), (1 << 15, 90.1, 128), (1 << 14, 30.0, 128), (1 << 17, 80.0, 128),
+        (1 << 16, 80.0, 192),
+    ):  # fmt: skip
+        with pytest.raises(InsecureParametersError, match="sparse secret"):
+            require_sparse_security(n, bits, target)

@@ -7,10 +7,9 @@ from typing import Any
 
 from ren.core.errors import DepthError, OperandError
 from ren.schemes.ckks.arithmetic.argument_checks import check_ciphertext
-from ren.schemes.ckks.arithmetic.automatic import bounded
 from ren.schemes.ckks.arithmetic.evolve import drop_to, evolve, settle, with_noise
 from ren.schemes.ckks.arithmetic.manual import normal
-from ren.schemes.ckks.arithmetic.operation_hooks import operation
+from ren.schemes.ckks.arithmetic.operation_hooks import circuit, operation
 from ren.schemes.ckks.bootstrapping import pipeline
 from ren.schemes.ckks.bootstrapping.diagonals import turn_of
 from ren.schemes.ckks.bootstrapping.noise import noise_after
@@ -23,13 +22,13 @@ from ren.schemes.rlwe.keys import SwitchingKey
 _NAME = "bootstrap()"
 
 
-def bootstrap(ct: CiphertextT, level: int | None = None) -> CiphertextT:
+def bootstrap_one(ct: CiphertextT, level: int | None = None) -> CiphertextT:
     """See `Ciphertext.bootstrap`."""
     with called(_NAME):
-        return _to_level(_refreshed(_prepared(ct, _NAME)), level)
+        return _to_level(_checked(_prepared(ct, _NAME)), level)
 
 
-def bootstrap_all(ciphertexts: Sequence[CiphertextT], level: int | None = None) -> Any:
+def bootstrap(ciphertexts: Sequence[CiphertextT], level: int | None = None) -> Any:
     """Bootstraps several ciphertexts; two real ones share one run.
 
     Args:
@@ -65,7 +64,7 @@ def bootstrap_all(ciphertexts: Sequence[CiphertextT], level: int | None = None) 
                 continue
             alone.remove(partner)
             made[partner], made[i] = _shared(given[partner], x)
-        made |= {i: _refreshed(given[i]) for i in alone}
+        made |= {i: _checked(given[i]) for i in alone}
         return [_to_level(made[i], level) for i in range(len(given))]
 
 
@@ -80,7 +79,7 @@ def _prepared(ct: CiphertextT, what: str) -> CiphertextT:
     check_ciphertext(ct, what)
     check_automatic("A bootstrap")
     chain = chain_of(ct.params)
-    ct = bounded(normal(ct))
+    ct = normal(ct)
     floor, bound = chain.above.floor, chain.above.bound
     if ct.level < floor:
         raise DepthError(
@@ -117,6 +116,10 @@ def _refreshed(ct: CiphertextT) -> CiphertextT:
     return _made(ct, polys, chain, is_complex)
 
 
+_checked = circuit(_NAME)(_refreshed)  # one report of a bound, not one of the result too
+
+
+@circuit(_NAME)
 def _shared(x: CiphertextT, y: CiphertextT) -> tuple[CiphertextT, CiphertextT]:
     """Two ciphertexts of real numbers, in one run."""
     chain = chain_of(x.params)

@@ -34,13 +34,13 @@ from ren.schemes.rlwe.keyswitch import Gadget
 
 _SPARSE_SECRET = b"bootstrapping/sparse secret"
 _DOMAIN = b"ren/ckks/bootstrapping/sparse"
-_MEMORY = Path("/proc/meminfo")  # of Linux; elsewhere nothing is checked
+MEMORY = Path("/proc/meminfo")  # of Linux; elsewhere nothing is checked
 
 
 def check_memory(needed: int) -> None:
     """Raise ParameterError where less memory is free than keys of so many bytes take."""
     try:
-        found = re.search(r"MemAvailable:\s+(\d+) kB", _MEMORY.read_text())
+        found = re.search(r"MemAvailable:\s+(\d+) kB", MEMORY.read_text())
     except OSError:
         return
     if found is not None and (free := int(found[1]) << 10) < needed:
@@ -55,7 +55,7 @@ def check_memory(needed: int) -> None:
 def made_keys(wanted: Iterable[str], secret: Secret, chain: Chain) -> dict[str, SwitchingKey]:
     """The keys with these labels, computed at once; equal secrets have equal ones."""
     params, made, names = chain.params, dict[str, SwitchingKey](), list(wanted)
-    short = _sparse_secret(secret, chain)
+    short = sparse_secret(secret, chain)
     dense = dict[Gadget, Secret]()
     with Progress(len(names), "making bootstrapping keys") as progress:
         for label in names:
@@ -83,7 +83,7 @@ def _ends(label: str, dense: Secret, short: NDArray[np.int8], gadget: Gadget) ->
     return secret_from(short, gadget.ring).poly if kind == "raised" else dense.poly, target
 
 
-def _sparse_secret(secret: Secret, chain: Chain) -> NDArray[np.int8]:
+def sparse_secret(secret: Secret, chain: Chain) -> NDArray[np.int8]:
     """The sparse secret of a secret: int8 [n]."""
     draws = key_entropy(secret, chain.params.digest, _SPARSE_SECRET)
     return sparse_ternary(Xof(draws(), _DOMAIN), chain.params.n, WEIGHT)

@@ -41,10 +41,10 @@ def _with_offset(
     bound = a[..., :1]
     if isinstance(a, np.ndarray) and not is_sampling() and (bound > limits[0]).any():
         told(float(bound.max()))  # type: ignore[operator]
-    added = chosen(bound > limits[-1], np.float32(np.nan), np.float32(offsets[-1]))
-    for limit, offset in zip(limits[-2::-1], offsets[-2::-1], strict=True):
-        added = chosen(bound > limit, added, np.float32(offset))
-    return noises.with_added_offset(a, added)
+    made = a * np.float32(np.nan)
+    for limit, offset in zip(reversed(limits), reversed(offsets), strict=True):
+        made = chosen(bound > limit, made, noises.with_offset(a, offset))
+    return made
 
 
 def _told(params: Parameters, bound: float, offsets: tuple[float, ...], largest: float) -> None:

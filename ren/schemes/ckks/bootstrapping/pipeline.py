@@ -8,7 +8,7 @@ from typing import Any
 import jax
 
 from ren.capture.programs import replayed
-from ren.lowering.devices.devices import is_tracer
+from ren.lowering.devices.devices import is_tracing
 from ren.poly import Poly
 from ren.poly.realization import is_capturing
 from ren.schemes.ckks.bootstrapping import stages
@@ -110,9 +110,9 @@ def _is_poly(x: Any) -> bool:
 
 def _run(stage: Callable[..., Any], static: Any, *args: Any) -> Any:
     """stage(static, *args): at once, by a plan that is kept; a part of a program at a capture."""
-    leaves, tree = jax.tree_util.tree_flatten(args, is_leaf=_is_poly)
-    if is_capturing() or any(is_tracer(p.limbs) for p in leaves if p.is_realized):
+    if is_capturing() or is_tracing():
         return stage(static, *args)
+    leaves, tree = jax.tree_util.tree_flatten(args, is_leaf=_is_poly)
     return tuple(replayed(_staged, (stage, static, tree), *leaves))
 
 

@@ -350,11 +350,6 @@ def with_offset(a: Noise, error: float) -> Noise:
     return total(a, _OFFSET * _rounded_up(error))
 
 
-def with_added_offset(a: Noise, offset: Noise) -> Noise:
-    """Noise with a fixed error of at most `offset`, [*batch, 1]; unknown where it is NaN."""
-    return _limited(a + _OFFSET * offset + np.float32(0) * offset)
-
-
 @_rule
 def without_offset(a: Noise) -> Noise:
     """Noise of the same slots, with what their fixed error makes of them as the message."""

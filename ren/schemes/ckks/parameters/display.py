@@ -80,6 +80,7 @@ def _facts(p: Any) -> list[tuple[str, str]]:
             f"sigma {p.sigma}; keys: {p.secret}; |message| < 2^{p.integer_bits - 1}",
         ),
         ("keys", f"{p.dnum} digit{'s' * (p.dnum > 1)} of up to {widest} moduli"),
+        *(p.bootstrapping.rows() if p.bootstrapping else ()),
     ]
 
 

@@ -76,18 +76,16 @@ class Sine:
     @property
     def coefficients(self) -> tuple[float, ...]:
         """Those of p as a Chebyshev series in u, [DEGREE + 1]."""
-        return _fitted(self)[0]
+        return _fitted(self)
 
     @property
     def error(self) -> float:
-        """The largest error of a message in [-1, 1], from the sine and from the polynomial."""
-        return self.cubic / 4 + _fitted(self)[1]
+        """The largest error of a message in [-1, 1]."""
+        return self.error_within(1.0)
 
     def error_within(self, reach: float) -> float:
         """The largest error of a message in [-reach, reach]."""
-        z = np.linspace(-reach, reach, 65)
-        x = np.arange(-self.overflow, self.overflow + 1)[:, None] + z * 2.0**-self.ratio_bits
-        return max(self.error if reach >= 1 else 0.0, float(np.abs(self.value(x) - z).max()))
+        return _error(self, reach)
 
     @property
     def depth(self) -> int:
@@ -103,8 +101,15 @@ class Sine:
 
 
 @lru_cache(maxsize=32)
-def _fitted(sine: Sine) -> tuple[tuple[float, ...], float]:
-    """The coefficients, and the largest error of a message that they cause."""
+def _error(sine: Sine, reach: float) -> float:
+    """The largest error on a fine grid, and what may lie between its points."""
+    z = np.linspace(-reach, reach, 129)
+    x = np.arange(-sine.overflow, sine.overflow + 1)[:, None] + z * 2.0**-sine.ratio_bits
+    return 1.001 * float(np.abs(sine.value(x) - z).max())
+
+
+@lru_cache(maxsize=32)
+def _fitted(sine: Sine) -> tuple[float, ...]:
     reach, eps = float(sine.reach), 2.0**-sine.ratio_bits
     integers = np.arange(-sine.overflow, sine.overflow + 1)
     inside = np.tile(np.abs(_NODES) <= 1, len(integers))
@@ -122,8 +127,7 @@ def _fitted(sine: Sine) -> tuple[tuple[float, ...], float]:
         best = min(best, (worst, c), key=lambda found: found[0])
         weights = weights * np.sqrt((np.where(inside, errors, errors / 8) + 1e-3 * worst) / worst)
         weights /= weights.max()
-    worst, c = best
-    return tuple(c.tolist()), worst
+    return tuple(best[1].tolist())
 
 
 # ------------------------------------------------------------------- failures
