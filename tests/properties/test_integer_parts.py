@@ -194,11 +194,19 @@ def test_every_way_to_run_gives_the_same(name: str) -> None:
     assert pickle.loads(pickle.dumps(f(one))).tolist() == want
 
 
-def test_four_hundred_moduli() -> None:
-    """Each residue is the largest, times its cofactor: sums of so many exceed 53 bits."""
-    ring = RingSpec(2, tuple(islice(ntt_primes_below(2, 1 << 30), 400)))
+def test_integers_of_many_words() -> None:
+    """Sums of 100 products, and 137 words."""
+    ring = RingSpec(2, tuple(islice(ntt_primes_below(2, 1 << 30), 100)))
     values = [-sum(ring.q // m for m in ring.moduli) % ring.q, ring.q - 1]
     assert (Poly(values, ring) % 65537).tolist() == [v % 65537 for v in values]
+
+
+@pytest.mark.parametrize("base", [5, 2047, 2049, (1 << 22) - 1, 10**9 + 7])
+def test_digits_at_the_edges_of_words(base: int) -> None:
+    """Bases of which a word holds several, two, one and a part; half of q and its neighbours."""
+    ring = NARROW[1]
+    edges = [0, 1, base - 1, base, ring.q - 1, ring.q // 2, ring.q // 2 + 1, -base]
+    check_digits(ring, edges, base)
 
 
 def test_digits_beside_native_calls() -> None:

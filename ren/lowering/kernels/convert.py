@@ -44,7 +44,7 @@ def convert_tables(
         tables.column(halves),
         *tables.modulus(target_moduli),
         tables.montgomery_constant(-offset, target_moduli),
-        _weights(rests, target_moduli),
+        weights_of(rests, target_moduli),
     )
 
 
@@ -69,7 +69,7 @@ def convert(x: jax.Array, *given: jax.Array) -> jax.Array:
     digits = _as_one_kernel(
         lambda part: modular.add(modular.mont_mul(part, scale, d, d_inv), half, d), x
     )
-    return _weighted_sum(digits, weights, offset, b, b_inv)
+    return weighted_sum(digits, weights, offset, b, b_inv)
 
 
 @lru_cache(maxsize=512)
@@ -89,7 +89,7 @@ def lift_tables(
         *mixed_radix_tables(source_moduli),
         *tables.modulus(target_moduli),
         tables.montgomery_constant(-half, target_moduli),
-        _weights(radices, target_moduli),
+        weights_of(radices, target_moduli),
     )
 
 
@@ -109,16 +109,16 @@ def lift(x: jax.Array, *given: jax.Array) -> jax.Array:
     d, d_inv, half, own, cross, b, b_inv, offset, weights = given
     plain = modular.mont_mul(x, jnp.ones_like(d), d, d_inv)
     digits = mixed_radix(modular.add(plain, half, d), d, d_inv, own, cross)
-    return _weighted_sum(digits, weights, offset, b, b_inv)
+    return weighted_sum(digits, weights, offset, b, b_inv)
 
 
-def _weights(values: list[int], moduli: tuple[int, ...]) -> np.ndarray:
+def weights_of(values: list[int], moduli: tuple[int, ...]) -> np.ndarray:
     # One factor 2^32 leaves with the reduction, the other makes the result a Montgomery form.
     rows = [tables.montgomery_constant(v * tables.R, moduli) for v in values]
     return tables.frozen(np.stack(rows))
 
 
-def _weighted_sum(
+def weighted_sum(
     digits: jax.Array, weights: jax.Array, offset: jax.Array, b: jax.Array, b_inv: jax.Array
 ) -> jax.Array:
     # Digits are below 2^30 whatever b is and weights below b: the range that mul_sum asks for.

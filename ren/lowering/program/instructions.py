@@ -191,9 +191,14 @@ def _base_tables(node: Node) -> tuple[Table, ...]:
     return (Table(node.op.name.lower(), (_moduli(node.src[0]), _moduli(node))),)
 
 
+def _divide_structure(node: Node) -> Hashable:
+    a = node.arg
+    return tuple(division.form(_moduli(node.src[0]), a.kind, a.count, a.times, a.below, a.by))
+
+
 def _divide_tables(node: Node) -> tuple[Table, ...]:
     a = node.arg
-    rest = (a.kind, a.times, a.plus, a.below, a.by, a.minus)
+    rest = (a.kind, a.count, a.times, a.plus, a.below, a.by, a.minus)
     return (Table("divide", (_moduli(node.src[0]), _moduli(node), *rest)),)
 
 
@@ -252,9 +257,7 @@ INSTRUCTIONS: dict[str, Rules] = {
     "INTT": Rules(tables=_ntt_tables),
     "CONVERT": Rules(tables=_base_tables),
     "LIFT": Rules(_lift_structure, _lift_tables),
-    "DIVIDE": Rules(
-        lambda node: (node.arg.kind, node.arg.count, node.arg.below != 0), _divide_tables
-    ),
+    "DIVIDE": Rules(_divide_structure, _divide_tables),
     "SHIFT": Rules(_widths, _shift_tables),
     "PERMUTE": Rules(tables=_permutation),
     "FLIP": Rules(_widths, lambda node: (*_permutation(node), *_modulus(node))),

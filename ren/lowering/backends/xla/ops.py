@@ -45,11 +45,6 @@ def _lift(instr: Any, t: list[Arrays], x: Any) -> Any:
     return _LIFTS[instr.structure](x, *t[0])
 
 
-def _divide(instr: Any, t: list[Arrays], x: Any) -> Any:
-    kind, count, has_below = instr.structure
-    return division.divided(x, kind, count, has_below, t[0])
-
-
 def _mac(instr: Any, t: list[Arrays], w: Any, *terms: Any) -> Any:
     """Factors are taken at indices that are data, so that kernels are shared."""
     (indices,) = t[1]
@@ -130,7 +125,7 @@ EMIT: dict[str, Callable[..., Any]] = {
     "INTT": lambda instr, t, x: ntt.intt(x, *t[0]),
     "CONVERT": lambda instr, t, x: convert.convert(x, *t[0]),
     "LIFT": _lift,
-    "DIVIDE": _divide,
+    "DIVIDE": lambda instr, t, x: division.divided(x, division.Form(*instr.structure), t[0]),
     "PERMUTE": lambda instr, t, x: substitution.permute_evaluations(x, t[0][0]),
     "FLIP": _flip,
     "EMBED": _embed,
