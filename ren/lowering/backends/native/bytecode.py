@@ -138,9 +138,7 @@ def native_program(
         return Unsupported(str(error), error.is_too_large)
     limbs = tuple(shape[-2] for shape in shapes)
     found = lowered(graph, tables, tuple(zip(inputs, limbs, strict=True)), outputs)
-    if isinstance(found, NativeProgram) and any(
-        shapes[i][-1] != found.form.n for i in found.spread
-    ):
+    if isinstance(found, NativeProgram) and any(shapes[i][-1] == 1 for i in found.spread):
         return Unsupported("a transform or conversion reads one number for each limb")
     return found
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 import attrs
 import numpy as np
@@ -31,6 +31,7 @@ from ren.lowering.backends.native.ops import (
 from ren.lowering.program.graph import Call, Graph, Slice
 from ren.lowering.program.instructions import Instr, Table
 
+READS = frozenset({"SLOT", "LOAD", "GIDX", "INDEX"})
 WHOLE_ROW = frozenset({"ntt", "intt", "permute"})  # steps that read a whole row before they end
 MOST_ROWS = 200_000  # a larger graph is cut: its code would take seconds to write
 _Value = tuple[tuple[int, int], ...]  # of each axis the number of its class and its length
@@ -293,6 +294,9 @@ class _Builder:
             for r, constant in zip(src, is_constant, strict=True)
         )
 
+    def refuse(self, reason: str) -> NoReturn:
+        raise LoweringError(reason)
+
     def converted(self, table: Table, src: tuple[int, ...]) -> Value:
         src = self._spread(src)
         conversion = Conversion(table, src)
@@ -307,9 +311,10 @@ class _Builder:
         own = [tables[i] for i in step.tables]
         values: list[Any] = []
         for instr in step.program.instrs:
-            if self.n not in (0, instr.n):
-                raise LoweringError("its polynomials are of several degrees")
-            self.n = instr.n
+            if instr.op not in READS:  # what is read to be embedded has a lower degree
+                if self.n not in (0, instr.n):
+                    self.refuse("its polynomials are of several degrees")
+                self.n = instr.n
             if instr.op == "SLOT":
                 index: Any = instr.structure
                 values.append(src[index] if index >= 0 else None)

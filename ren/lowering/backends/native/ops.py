@@ -6,7 +6,7 @@ Views, joins and batch axes that are taken apart need no steps. Their values nam
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import Any, NoReturn, Protocol
 
 import attrs
 import numpy as np
@@ -43,6 +43,10 @@ class Builder(Protocol):
 
     def converted(self, table: Table, src: tuple[int, ...]) -> Value:
         """The rows that a base conversion of some rows makes."""
+        ...
+
+    def refuse(self, reason: str) -> NoReturn:
+        """Raises: there are no such rows, for a reason."""
         ...
 
 
@@ -152,6 +156,12 @@ def _permute(b: Builder, instr: Instr, t: list[Table], src: list[Value]) -> Valu
     return [b.row("permute", (index,), (x,)) for x in src[0]]
 
 
+def _embed(b: Builder, instr: Instr, t: list[Table], src: list[Value]) -> Value:
+    if instr.structure is not None:
+        b.refuse("it embeds coefficients, whose places are not a row of values")
+    return _permute(b, instr, t, src)
+
+
 def _view(b: Builder, instr: Instr, t: list[Table], src: list[Value]) -> Value:
     return _runs(src[0], instr.structure)
 
@@ -214,6 +224,7 @@ STEPS: dict[str, Step] = {
     "LIFT": _lift,
     "SHIFT": _shift,
     "PERMUTE": _permute,
+    "EMBED": _embed,
     "VIEW": _view,
     "JOIN": _join,
     "LOAD": _load,
@@ -229,6 +240,5 @@ BATCH_STEPS: dict[str, Callable[[Builder, Instr, list[Table], Sequence[Batch]], 
 INDICES = frozenset({"GIDX", "INDEX"})  # a part of the LOAD that reads them
 # Ops without limb rows, with the reason; a plan that holds one runs as XLA kernels.
 ABSENT: dict[str, str] = {
-    "EMBED": "rows of a call have one length",
     "DIVIDE": "its integers are longer than the words of a row",
 }

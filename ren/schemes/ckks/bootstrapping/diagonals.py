@@ -22,7 +22,9 @@ from ren.schemes.rlwe.keyswitch import Gadget
 
 @attrs.frozen(eq=False)
 class Encoded:
-    """A matrix: for each giant its factors [baby, limb, n] in Q P, and which babies they are for.
+    """A matrix: for each giant its factors [baby, limb, m] in Q P, and which babies they are for.
+
+    Where they repeat with a period m / 2, they are polynomials in X^(n/m), kept in degree m.
 
     Args:
         level: of what it multiplies; the product ends one level lower.
@@ -95,9 +97,10 @@ def _encoded(chain: Chain, m: Matrix, level: int, gadget: Gadget, scale: Fractio
 
 
 def _encode(vectors: np.ndarray, ring: RingSpec, scale: Fraction) -> Poly:
-    """Slots complex [count, period] at a scale, in the NTT domain."""
-    coefficients = encoder.encode(vectors, ring.n, vectors.shape[-1], scale)
-    values = encoder.as_integers(coefficients)
+    """Slots complex [count, period] at a scale, in the NTT domain, in the ring of one period."""
+    period = vectors.shape[-1]
+    ring = ring if 2 * period == ring.n else RingSpec(2 * period, ring.moduli)
+    values = encoder.as_integers(encoder.encode(vectors, ring.n, period, scale))
     assert values is not None, "diagonals are at most 1, and their scales below 2^61"
     return replayed(_transformed, None, Integers(values, ring))[0]
 

@@ -83,7 +83,7 @@ def transformed(
     babies = _raised_babies(chain, r, c, keys) if r.is_raised else _babies(chain, r, c, keys)
     total: Pair | None = None
     for w, indices in zip(reversed(factors), reversed(r.babies), strict=True):
-        places = range(len(indices))
+        w, places = (w if w.ring.n == ring.n else w.embed(extended)), range(len(indices))
         inner = tuple(
             multiply_accumulate(w, [babies[j][half] for j in indices], places) for half in (0, 1)
         )

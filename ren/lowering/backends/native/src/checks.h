@@ -20,7 +20,7 @@ namespace {
 
 // Rows of one buffer that are in bounds at every batch position.
 struct Extent {
-  u64 rows;
+  u64 rows, length;
   bool is_number, is_result;
 };
 
@@ -28,7 +28,7 @@ struct Extent {
 struct Allowed {
   u64 scratch;  // rows
   u64 constants = 0;
-  bool has_numbers = false;
+  bool has_numbers = false, has_short_rows = false;
 };
 
 class Checker {
@@ -107,11 +107,12 @@ class Checker {
   Extent extent(size_t i, const std::vector<size_t>& starts) const {
     const XLA_FFI_Buffer& b = buffer(i);
     const bool is_number = b.rank > 1 && b.dims[b.rank - 1] == 1;
-    const u64 rows = is_number ? Call::size(b) : Call::size(b) / n_;
+    const u64 length = b.rank > 1 ? u64(b.dims[b.rank - 1]) : n_;
+    const u64 rows = Call::size(b) / length, step = is_number ? lanes_ : length;
     u64 most = 0;
     for (size_t start : starts) most = start > most ? start : most;
-    most = (most + (is_number ? lanes_ : n_) - 1) / (is_number ? lanes_ : n_);
-    return {rows > most ? rows - most : 0, is_number, i >= args()};
+    most = (most + step - 1) / step;
+    return {rows > most ? rows - most : 0, length, is_number, i >= args()};
   }
 
   size_t phase(size_t place, size_t end) {
@@ -144,8 +145,8 @@ class Checker {
           break;
         case kPermute:
           write(at + 1, whole);
-          read(at + 2, whole);
-          permutation(at + 3);
+          read(at + 2, Allowed{scratch_, 0, false, true});
+          permutation(at + 3, length_of(at + 2));
           at += 4;
           break;
         default: at = group(at + 1);
@@ -217,7 +218,8 @@ class Checker {
     if (number == kKept) rows = kept_;
     if (number < extents_.size()) {
       const Extent& buffer = extents_[number];
-      const bool fits = is_written ? buffer.is_result : allowed.has_numbers || !buffer.is_number;
+      bool fits = is_written ? buffer.is_result : allowed.has_numbers || !buffer.is_number;
+      if (!buffer.is_number && buffer.length != n_) fits = allowed.has_short_rows;
       if (fits) rows = buffer.rows;
     }
     if (row + count <= rows) return;
@@ -226,8 +228,14 @@ class Checker {
          "among " + std::to_string(rows) + " rows");
   }
 
+  // The length of a row that a reference names.
+  u64 length_of(size_t i) const {
+    const u32 number = code_[i] >> kRowBits;
+    return number < extents_.size() ? extents_[number].length : n_;
+  }
+
   // A reference to the index of a permutation: an argument, whose entries nothing changes meanwhile.
-  void permutation(size_t i) const {
+  void permutation(size_t i, u64 length) const {
     read(i, Allowed{0});
     const u32 number = code_[i] >> kRowBits, row = code_[i] & ((1u << kRowBits) - 1);
     if (number >= args()) fail(i, "the index of a permutation", "a row of an argument");
@@ -235,8 +243,8 @@ class Checker {
     for (size_t b = 0; b < (starts.empty() ? 1 : starts.size()); b++) {
       const u32* const index = in_[number] + (starts.empty() ? 0 : starts[b]) + row * n_;
       for (size_t c = 0; c < n_; c++)
-        if (index[c] >= n_)
-          fail(i, "the index of a permutation", "one with entries below the degree; one is " +
+        if (index[c] >= length)
+          fail(i, "the index of a permutation", "one with entries in the row; one is " +
                                                     std::to_string(index[c]));
     }
   }

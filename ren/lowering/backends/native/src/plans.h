@@ -20,7 +20,7 @@ constexpr size_t kAheadOfSum = 512;  // words of each factor, some of which are 
 
 // An argument, a result, or the rows that are kept. The fields: its address, the distance of its
 // rows, and the start of each batch. The starts are nullptr where all begin at once. Of a number
-// for each limb, a row is one vector of it.
+// for each limb, a row is one vector of it. Permutations alone read rows that are shorter than n.
 struct Buffer {
   u32* data;
   size_t row;
@@ -291,6 +291,7 @@ void plan_call(const Call& in) {
   for (size_t i = 0; i < args + results; i++) {
     const XLA_FFI_Buffer& b = i < args ? in.buffer(i) : in.result_buffer(i - args);
     Buffer buffer{static_cast<u32*>(b.data), n, nullptr, false};
+    if (b.rank > 1 && i < args) buffer.row = size_t(b.dims[b.rank - 1]);
     if (b.rank > 1 && size_t(b.dims[b.rank - 1]) == 1) {
       numbers.emplace_back(Call::size(b) * lanes<V>);
       for (size_t j = 0; j < numbers.back().size(); j++)

@@ -99,11 +99,11 @@ def keys_nbytes(chain: Chain) -> int:
 def diagonals_nbytes(chain: Chain) -> int:
     """Bytes of the encoded diagonals."""
     down, up = products(chain)
-    limbs = 0
+    residues = 0
     for product, gadget, level in (
         (down, chain.low, chain.above.floor),
         (up, chain.full, chain.top),
     ):
         for i, m in enumerate(product.matrices):
-            limbs += len(m.diagonals) * gadget.extended(chain.rings[level - i]).limbs
-    return _RESIDUE_BYTES * chain.params.n * limbs
+            residues += 2 * m.period * len(m.diagonals) * gadget.extended(chain.rings[level - i]).limbs
+    return _RESIDUE_BYTES * residues
