@@ -11,6 +11,7 @@ from ren.core.errors import ParameterError, SerializationError
 from ren.schemes.ckks.analysis.planning import Requirements
 from ren.schemes.ckks.context import Context
 from ren.schemes.ckks.encoding.serialization import HOLDS_SECRET
+from ren.schemes.ckks.parameters import checks
 from ren.schemes.ckks.parameters.parameters import Parameters
 from ren.schemes.rlwe.keychain import new_keychain
 
@@ -31,7 +32,7 @@ def context(
     rotations: Literal["auto"] | Iterable[int] = "auto",
     bound: float | None = None,
     strict: bool | None = None,
-    bootstrapping: bool = False,
+    bootstrapping: bool | Literal["auto"] = False,
     precision: float = 20.0,
     failure: float = 2.0**-64,
 ) -> Context:
@@ -59,7 +60,8 @@ def context(
             function's interval. Otherwise, the default, warn.
         bootstrapping: True for parameters under which `ct.bootstrap()` gives back levels. The depth
             is then that between two bootstraps; the one with the least time a level when None. The
-            bound is that of real and imaginary parts at a bootstrap, 1.0 when None.
+            bound is that of real and imaginary parts at a bootstrap, 1.0 when None. "auto": then an
+            operation that lacks levels bootstraps its operands, each ciphertext once.
         precision: with `bootstrapping`, the bits that are right after a bootstrap, 8 to 24.
         failure: with `bootstrapping`, the largest probability that one bootstrap destroys its
             ciphertext.
@@ -78,7 +80,8 @@ def context(
     if depth_or_plan is not None and depth is not None:
         raise _clash(depth_or_plan, {"depth": depth})
     depth = depth if depth_or_plan is None else depth_or_plan
-    _check_bootstrapping(bootstrapping, precision, failure)
+    checks.check_bootstrapping(bootstrapping)
+    _check_wishes_of_bootstraps(bootstrapping, precision, failure)
     wishes: dict[str, Any] = {
         "scale_bits": scale_bits, "security": security, "n": n, "integer_bits": integer_bits,
     }  # fmt: skip
@@ -90,6 +93,7 @@ def context(
         result = context(
             params=plan.params, slots=slots, rotations=rotations, bound=bound, strict=strict
         )
+        result = result.bootstrapping_keys() if plan.bootstraps else result
         return result.conjugation_key() if plan.needs_conjugation else result
     if params is not None and not isinstance(params, Parameters):
         raise ParameterError(
@@ -107,6 +111,7 @@ def context(
         params = Parameters.for_bootstrapping(
             depth, scale_bits=scale_bits, security=security, n=n, integer_bits=integer_bits,
             precision=precision, failure=failure, bound=bound, strict=bool(strict),
+            is_automatic=bootstrapping == "auto",
         )  # fmt: skip
     elif params is None:
         if depth is None:
@@ -127,13 +132,7 @@ def context(
     return result if isinstance(rotations, str) else result.rotation_keys(rotations)
 
 
-def _check_bootstrapping(bootstrapping: Any, precision: Any, failure: Any) -> None:
-    if not isinstance(bootstrapping, bool):
-        raise ParameterError(
-            f"ckks.context() got bootstrapping={bootstrapping!r:.40}.",
-            "It is True or False; a ciphertext is bootstrapped where x.bootstrap() is called.",
-            "Write ckks.context(bootstrapping=True).",
-        )
+def _check_wishes_of_bootstraps(bootstrapping: Any, precision: Any, failure: Any) -> None:
     if not bootstrapping and (precision, failure) != (20.0, 2.0**-64):
         raise ParameterError(
             f"ckks.context() got precision={precision!r:.40}, failure={failure!r:.40}.",

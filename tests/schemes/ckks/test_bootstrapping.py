@@ -364,7 +364,7 @@ def test_less_memory_than_the_keys_take(ctx, monkeypatch, tmp_path):
         ({"security": 192}, "128"),
         ({"precision": 60}, "8 to 24"),
         ({"failure": 2.0**-180}, "failure"),
-        ({"bootstrapping": "yes"}, "True or False"),
+        ({"bootstrapping": "yes"}, "True, False"),
         ({"bootstrapping": False, "precision": 12}, "bootstrapping=True"),
         ({"slots": 8}, "all slots"),
     ],

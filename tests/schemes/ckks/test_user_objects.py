@@ -35,8 +35,8 @@ NAMES = {
         "worst_bits", "worst_slot",
     ],
     ckks.Requirements: [
-        "depth", "key_bytes", "keys", "limb_ntts", "needs_conjugation", "needs_products", "params",
-        "peak_bytes", "rotations", "seconds",
+        "bootstraps", "depth", "key_bytes", "keys", "limb_ntts", "needs_conjugation",
+        "needs_products", "params", "peak_bytes", "rotations", "seconds",
     ],
     ckks.LinearMap: ["is_complex", "level", "rotations", "shape"],
     ckks.Approximation: [

@@ -12,8 +12,9 @@ import logging
 import math
 import operator
 import secrets
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, Literal
 
 import attrs
 import jax
@@ -42,6 +43,7 @@ from ren.poly import Poly
 from ren.poly.poly import from_array
 from ren.poly.realization import LoopNeeded, is_capturing
 from ren.schemes.ckks.arithmetic.argument_checks import as_bound, check_function
+from ren.schemes.ckks.bootstrapping.bootstrap import planned
 from ren.schemes.ckks.ciphertext import Ciphertext
 from ren.schemes.ckks.context import Context
 from ren.schemes.ckks.encoding.ciphertext_data import batch_of, is_columns, known_length
@@ -50,7 +52,8 @@ from ren.schemes.ckks.encoding.packing import Packing
 from ren.schemes.ckks.noise import bounds as noises
 from ren.schemes.ckks.noise.range_checks import collecting_bits
 from ren.schemes.ckks.noise.spans import Span
-from ren.schemes.ckks.parameters.checks import DEPTHS, INTEGER_BITS
+from ren.schemes.ckks.parameters.bootstrapping.cost import seconds_of, work_of
+from ren.schemes.ckks.parameters.checks import DEPTHS, INTEGER_BITS, check_bootstrapping
 from ren.schemes.ckks.parameters.parameters import Parameters
 from ren.schemes.rlwe.identity import IDENTITY_BYTES, Identity
 from ren.schemes.rlwe.keychain import Keychain, key_of, unknown
@@ -135,6 +138,7 @@ class Requirements:
             known counts one step.
         seconds: an estimate for two CPU cores as one native call, to compare programs by; not a
             promise.
+        bootstraps: how many there are in one run. Their keys and work are in the other numbers.
     """
 
     params: Parameters
@@ -144,10 +148,11 @@ class Requirements:
     peak_bytes: int
     limb_ntts: int
     seconds: float
+    bootstraps: int = 0
 
     @property
     def depth(self) -> int:
-        """Number of levels that it takes."""
+        """Number of levels that it takes; with bootstrapping, of the highest level."""
         return self.params.depth
 
     @property
@@ -157,8 +162,11 @@ class Requirements:
 
     @property
     def key_bytes(self) -> int:
-        """Bytes of these in memory; saved, about half."""
-        return self.keys * self.params.key_nbytes()
+        """Bytes of these in memory, and of those of bootstraps; saved, about half."""
+        above = self.params.bootstrapping
+        return self.keys * self.params.key_nbytes() + (
+            above.key_nbytes if above and self.bootstraps else 0
+        )
 
     def __str__(self) -> str:
         return columns(self._rows(), left=(0, 1))
@@ -166,6 +174,13 @@ class Requirements:
     def _repr_html_(self) -> str:
         warning = "INSECURE" if self.params.is_insecure else ""
         return html.card("What the function needs", html.facts(self._rows()), warning=warning)
+
+    def _bootstrap_rows(self) -> list[tuple[str, str]]:
+        above = self.params.bootstrapping
+        if above is None:
+            return []
+        failure = above.failure_log2 + math.log2(max(self.bootstraps, 1))
+        return [("bootstraps", f"{self.bootstraps}; a run fails with 2^{failure:.1f}")]
 
     def _rows(self) -> list[tuple[str, str]]:
         rotations = ", ".join(map(str, self.rotations)) or "none"
@@ -176,6 +191,7 @@ class Requirements:
             ("parameters", repr(self.params)),
             ("depth", str(self.depth)),
             ("keys", f"{self.keys}, {size(self.key_bytes)} in memory ({'; '.join(kinds)})"),
+            *self._bootstrap_rows(),
             ("peak memory", f"{size(self.peak_bytes)} with inputs and keys"),
             ("limb-NTTs", f"{self.limb_ntts:,}"),
             ("estimated", duration(self.seconds)),
@@ -190,6 +206,7 @@ def plan(
     n: int | None = None,
     integer_bits: int | None = None,
     slots: int | None = None,
+    bootstrapping: bool | Literal["auto"] = False,
 ) -> Requirements:
     """Find what `function(*args)` needs, from the shapes of its arguments; nothing is computed.
 
@@ -202,6 +219,8 @@ def plan(
         integer_bits: None for what the tracked bounds at level 0 need, of inputs that keep to the
             bounds of their specs. Bounds of what a loop of JAX carries are not known here.
         slots: as for `ckks.context`. Vectors that fill them leave nothing to be cleared beyond.
+        bootstrapping: True for a function that calls `x.bootstrap()`; found are the fewest levels
+            between bootstraps. "auto" bootstraps where levels run out, as `ckks.context` says.
 
     Returns:
         Depth, parameters, rotations, bytes and counts; `ckks.context(plan)` makes the context. A
@@ -227,11 +246,41 @@ def plan(
             "Write for example ren.plan(f, ckks.spec(1000)).",
         )
     wishes = {"scale_bits": scale_bits, "security": security, "slots": slots}
-    params, program, keys = _least(function, args, n, _longest(specs), wishes, integer_bits)
-    _prepare(function, args, params)
+    check_bootstrapping(bootstrapping)
+    if bootstrapping:
+        wishes["bootstrapping"] = bootstrapping
+    with _counted() as counted:
+        params, program, keys = _least(function, args, n, _longest(specs), wishes, integer_bits)
+    bootstraps = list(counted)
+    if not bootstraps:  # what is captured is a part of a program here, and no placeholder
+        _prepare(function, args, params)
     if isinstance(program, LoopRecording):
         return _requirements_of_loops(params, program, keys)
-    return _requirements(params, plan_of(program.sink), keys)
+    return _with_bootstraps(_requirements(params, plan_of(program.sink), keys), bootstraps)
+
+
+@contextmanager
+def _counted() -> Iterator[list[bool]]:
+    """The bootstraps of the last trial, each by whether it is of complex numbers."""
+    counted: list[bool] = []
+    token = planned.set(counted)
+    try:
+        yield counted
+    finally:
+        planned.reset(token)
+
+
+def _with_bootstraps(found: Requirements, bootstraps: list[bool]) -> Requirements:
+    above = found.params.bootstrapping
+    if above is None or not bootstraps:
+        return found
+    return attrs.evolve(
+        found,
+        bootstraps=len(bootstraps),
+        limb_ntts=found.limb_ntts + sum(work_of(above.chain, c).limb_ntts for c in bootstraps),
+        seconds=found.seconds + sum(seconds_of(above.chain, c) for c in bootstraps),
+        peak_bytes=found.peak_bytes + above.key_nbytes + above.plaintext_nbytes,
+    )
 
 
 def _least(
@@ -247,7 +296,7 @@ def _least(
     A loop of JAX whose carry starts at a level that is named may fit at a larger depth alone.
     """
     misfit: tuple[int, LoopError] | None = None
-    for depth in DEPTHS:
+    for depth in DEPTHS[1:] if "bootstrapping" in wishes else DEPTHS:
         params = _parameters(depth, n, longest, {**wishes, "integer_bits": integer_bits})
         try:
             program, keys, bits = _recorded(function, args, params)
@@ -289,6 +338,10 @@ def _as_spec(value: Any) -> Any:
 
 def _parameters(depth: int, n: int | None, longest: int, wishes: dict[str, Any]) -> Parameters:
     """The parameters of a depth; a free degree is raised until one ciphertext holds a vector."""
+    if bootstrapping := wishes.get("bootstrapping"):
+        given = {k: v for k, v in wishes.items() if k not in ("bootstrapping", "slots")}
+        levels = None if bootstrapping == "auto" else depth
+        return Parameters.for_bootstrapping(levels, n=n, is_automatic=levels is None, **given)
     params = Parameters.for_depth(depth, n=n, **wishes)
     needed = 2 << (longest - 1).bit_length()  # beyond every degree, vectors are cut into blocks
     if n is None and params.n < needed <= _LARGEST_DEGREE:
@@ -331,6 +384,8 @@ def _recorded(
     function: Callable[..., Any], args: tuple[Any, ...], params: Parameters
 ) -> tuple[Recording | LoopRecording, Keychain, int]:
     """The program of a function under trial parameters, its keys and its integer bits."""
+    if (counted := planned.get()) is not None:
+        counted.clear()
     trial, keys, given = _trial(args, params, unknown)
     arguments = take_apart(given)
     others = [stood_for_shape(other) for other in arguments.others]

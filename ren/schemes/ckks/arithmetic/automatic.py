@@ -36,7 +36,13 @@ from ren.schemes.ckks.arithmetic.evolve import (
     need_normal_form,
 )
 from ren.schemes.ckks.arithmetic.lazy_product import LazySum, lazy_sum_of, pending_of
-from ren.schemes.ckks.arithmetic.operation_hooks import circuit, in_circuit, operation, told_if_zero
+from ren.schemes.ckks.arithmetic.operation_hooks import (
+    circuit,
+    in_circuit,
+    operation,
+    told_if_zero,
+    with_levels,
+)
 from ren.schemes.ckks.encoding.ciphertext_data import (
     CiphertextData,
     CiphertextT,
@@ -350,6 +356,7 @@ def span_with_number(
     return x.span and spans.combined(formula, x.span, spans.of_number(value, in_circuit()))
 
 
+@with_levels
 def power(x: CiphertextT, exponent: int) -> CiphertextT:
     """x^exponent, from 0 on, in ceil(log2(exponent)) levels, each power made once."""
     if exponent == 0:

@@ -20,7 +20,7 @@ from ren.core.errors import DepthError, ScaleError
 from ren.core.ring import RingSpec
 from ren.poly.batching import repeated
 from ren.schemes.ckks.arithmetic.lazy_product import Polys
-from ren.schemes.ckks.arithmetic.operation_hooks import in_circuit, operation
+from ren.schemes.ckks.arithmetic.operation_hooks import in_circuit, lacking, operation
 from ren.schemes.ckks.encoding.ciphertext_data import (
     CiphertextData,
     CiphertextT,
@@ -148,12 +148,28 @@ def relabelled(
 
 
 def need_level(x: Any, needed: int, what: str) -> None:
-    """Raises DepthError when `x` is below level `needed`, which `what` takes."""
-    if x.level < needed:
+    """Raises DepthError when `x` is below level `needed`, which `what` takes.
+
+    Where ciphertexts are bootstrapped automatically, the levels below the floor do not count.
+    """
+    above = x.params.above
+    floor = above.floor if above is not None and above.is_automatic and needed else 0
+    if x.level < needed + floor:
+        levels = f"{what} takes {needed} level{'s' * (needed > 1)}, and the ciphertext is at level "
         least = x.params.depth + needed - x.level  # with which this operation ends at level 0
+        if floor:
+            raise lacking(
+                DepthError(
+                    f"{levels}{x.level} of {x.params.depth}; bootstraps begin at level {floor}.",
+                    "It would end below that level, and its operands cannot be bootstrapped.",
+                    "Make the context with more depth between bootstraps, or bootstrap before: "
+                    "x.bootstrap().",
+                ),
+                needed,
+                floor,
+            )
         raise DepthError(
-            f"{what} takes {needed} level{'s' * (needed > 1)}, and the ciphertext is at level "
-            f"{x.level} of {x.params.depth}.",
+            f"{levels}{x.level} of {x.params.depth}.",
             "Each product, other than by an integer, divides one level away.",
             f"Make the context with more depth, ckks.context(depth={least}) or more, or use fewer "
             "multiplications in a row. ckks.plan(f, ...).depth has that of a whole function f.",

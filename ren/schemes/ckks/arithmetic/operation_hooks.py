@@ -7,11 +7,11 @@ import functools
 import math
 from collections.abc import Callable
 from contextvars import ContextVar
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from ren.core.errors import TransparentWarning
+from ren.core.errors import DepthError, TransparentWarning
 from ren.core.user_frame import user_line
 from ren.lowering.devices.devices import is_tracer
 from ren.poly.poly import is_zero_program
@@ -40,6 +40,50 @@ watcher = ContextVar("ren_ckks_watcher", default=None)
 _in_circuit: ContextVar[bool] = ContextVar("ren_ckks_circuit", default=False)
 
 
+class Lacking(NamedTuple):
+    """The levels that an operation lacks, where ciphertexts are bootstrapped automatically.
+
+    Attributes:
+        needed: levels that it takes.
+        floor: the level that none of them may pass.
+    """
+
+    needed: int
+    floor: int
+
+
+# Declared piece of state, set by `ckks.bootstrapping` when it is imported. From arguments of an
+# operation, and the levels that it lacks, to arguments with enough; None where there are none.
+refresh: list[Callable[[tuple[Any, ...], Lacking], tuple[Any, ...] | None]] = []
+
+
+def lacking(error: DepthError, needed: int, floor: int) -> DepthError:
+    """`error`, upon which operands are bootstrapped."""
+    error.lacking = Lacking(needed, floor)  # type: ignore[attr-defined]
+    return error
+
+
+def with_levels(function: F) -> F:
+    """Mark a function that is called again, with operands that are bootstrapped, if levels lack.
+
+    Operations and circuits are. A function that encodes plaintexts for the level of an operand, and
+    calls them then, has to be marked itself.
+    """
+
+    @functools.wraps(function)
+    def run(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return function(*args, **kwargs)
+        except DepthError as error:
+            lacked: Lacking | None = vars(error).get("lacking")
+            given = None if lacked is None else refresh[0](args, lacked)
+            if given is None:
+                raise
+        return function(*given, **kwargs)
+
+    return run  # type: ignore[return-value]
+
+
 def operation(
     name: str, shadow: Shadow, is_checked: bool = True, is_method: bool = False
 ) -> Callable[[F], F]:
@@ -53,6 +97,8 @@ def operation(
     """
 
     def marked(function: F) -> F:
+        function = with_levels(function)
+
         @functools.wraps(function)
         def run(*args: Any, **kwargs: Any) -> Any:
             result = function(*args, **kwargs)
@@ -77,6 +123,8 @@ def circuit(name: str) -> Callable[[F], F]:
     """
 
     def marked(function: F) -> F:
+        function = with_levels(function)
+
         @functools.wraps(function)
         def run(*args: Any, **kwargs: Any) -> Any:
             if _in_circuit.get():

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import logging
+import weakref
 from collections.abc import Callable, Sequence
+from contextvars import ContextVar
 from typing import Any
 
 from ren.core.errors import DepthError, OperandError
+from ren.core.ring import Domain
+from ren.core.spec import Spec
+from ren.core.user_frame import user_line
 from ren.schemes.ckks.arithmetic.argument_checks import check_ciphertext
 from ren.schemes.ckks.arithmetic.evolve import drop_to, evolve, settle, with_noise
-from ren.schemes.ckks.arithmetic.manual import normal
-from ren.schemes.ckks.arithmetic.operation_hooks import circuit, operation
+from ren.schemes.ckks.arithmetic.manual import is_loose, is_manual, normal
+from ren.schemes.ckks.arithmetic.operation_hooks import Lacking, circuit, operation, refresh
 from ren.schemes.ckks.bootstrapping import pipeline
 from ren.schemes.ckks.bootstrapping.diagonals import turn_of
 from ren.schemes.ckks.bootstrapping.noise import noise_after
@@ -17,6 +23,7 @@ from ren.schemes.ckks.encoding.ciphertext_data import CiphertextData, Ciphertext
 from ren.schemes.ckks.functions.arguments import check_automatic, with_safe_tail
 from ren.schemes.ckks.parameters.bootstrapping.chain import Chain, chain_of
 from ren.schemes.rlwe.active_context import call_name, called, context_for, same_key
+from ren.schemes.rlwe.keychain import unknown
 from ren.schemes.rlwe.keys import SwitchingKey
 
 _NAME = "bootstrap()"
@@ -68,6 +75,46 @@ def bootstrap(ciphertexts: Sequence[CiphertextT], level: int | None = None) -> A
         return [_to_level(made[i], level) for i in range(len(given))]
 
 
+# ------------------------------------------------------------------- bootstrapping="auto"
+
+# Declared piece of state: of live ciphertexts those that they were bootstrapped to.
+_fresh: weakref.WeakKeyDictionary[CiphertextData, CiphertextData] = weakref.WeakKeyDictionary()
+_log = logging.getLogger("ren")
+
+
+def _with_enough_levels(args: tuple[Any, ...], lacked: Lacking) -> tuple[Any, ...] | None:
+    """Arguments of which each ciphertext has the levels that are lacked; None if none is new."""
+    given = _refreshed_where(args, lacked)
+    return None if given is args else given
+
+
+def _refreshed_where(value: Any, lacked: Lacking) -> Any:
+    if isinstance(value, CiphertextData):
+        return _with_levels(value, lacked)
+    if type(value) not in (list, tuple):
+        return value
+    made = type(value)(_refreshed_where(v, lacked) for v in value)
+    return made if any(a is not b for a, b in zip(made, value, strict=True)) else value
+
+
+def _with_levels(x: CiphertextT, lacked: Lacking) -> CiphertextT:
+    least = lacked.floor + lacked.needed
+    if x.level >= least or x.params.depth < least:
+        return x
+    if is_manual() or is_loose(x):
+        return x
+    if x not in _fresh:
+        _log.info("%s: bootstrapped at level %d", user_line(), x.level)
+        _fresh[x] = bootstrap_one(x)
+    return _fresh[x]  # type: ignore[return-value]
+
+
+refresh.append(_with_enough_levels)
+
+
+# ------------------------------------------------------------------- one run
+
+
 def _can_share(x: CiphertextData, y: CiphertextData) -> bool:
     """Whether two ciphertexts are the real and the imaginary part of one."""
     is_real = not (x.layout.is_complex or y.layout.is_complex)
@@ -109,9 +156,16 @@ def _keys(ct: CiphertextData) -> Callable[[str], SwitchingKey]:
     return lambda label: context.labelled_key(label, call_name(_NAME))
 
 
+# Bootstraps of a function that is being planned, each by whether it is of complex numbers.
+planned: ContextVar[list[bool] | None] = ContextVar("ren_ckks_planned_bootstraps", default=None)
+
+
 @operation(_NAME, lambda x: x)
 def _refreshed(ct: CiphertextT) -> CiphertextT:
     chain, is_complex = chain_of(ct.params), ct.layout.is_complex
+    if (noted := planned.get()) is not None:
+        noted.append(is_complex)
+        return _made(ct, _unknown(ct, chain), chain, is_complex)
     polys = pipeline.refreshed(chain, _pair(ct), _keys(ct), is_complex)
     return _made(ct, polys, chain, is_complex)
 
@@ -123,6 +177,9 @@ _checked = circuit(_NAME)(_refreshed)  # one report of a bound, not one of the r
 def _shared(x: CiphertextT, y: CiphertextT) -> tuple[CiphertextT, CiphertextT]:
     """Two ciphertexts of real numbers, in one run."""
     chain = chain_of(x.params)
+    if (noted := planned.get()) is not None:
+        noted.append(True)
+        return _part(x, _unknown(x, chain)), _part(y, _unknown(y, chain))
     turn = turn_of(chain.rings[chain.above.floor])
     (a0, a1), (b0, b1) = _pair(x), _pair(y)
     parts = pipeline.refreshed_parts(chain, (a0 + b0 * turn, a1 + b1 * turn), _keys(x), True)
@@ -132,6 +189,13 @@ def _shared(x: CiphertextT, y: CiphertextT) -> tuple[CiphertextT, CiphertextT]:
 @operation(_NAME, lambda x, polys: x)
 def _part(ct: CiphertextT, polys: pipeline.Pair) -> CiphertextT:
     return _made(ct, polys, chain_of(ct.params), False)
+
+
+def _unknown(ct: CiphertextData, chain: Chain) -> pipeline.Pair:
+    """Placeholders for what a bootstrap gives: a plan counts it, and records nothing of it."""
+    ring = chain.rings[chain.user]
+    b, a = (unknown(Spec(ring, Domain.NTT, p.shape[:-2])) for p in ct.polys)
+    return b, a
 
 
 def _pair(ct: CiphertextData) -> pipeline.Pair:

@@ -25,7 +25,7 @@ from ren.poly.symbolic import Aside
 from ren.schemes.ckks.arithmetic.argument_checks import check_ciphertext
 from ren.schemes.ckks.arithmetic.automatic import Factors, add, sum_of_products
 from ren.schemes.ckks.arithmetic.evolve import kept_to, need_level, within_that_of
-from ren.schemes.ckks.arithmetic.operation_hooks import circuit
+from ren.schemes.ckks.arithmetic.operation_hooks import circuit, with_levels
 from ren.schemes.ckks.arithmetic.rotation import cleared, rotate
 from ren.schemes.ckks.arithmetic.shapes import batch_axes, count_text
 from ren.schemes.ckks.circuits.diagonals import Placement, Split, best_placement
@@ -425,6 +425,7 @@ def placed(
     return LinearMap(tuple(plaintexts), tuple(tiles), split, shape, is_complex, norm, label)
 
 
+@with_levels
 def product(matrix: Any, ct: CiphertextT, is_transposed: bool = False) -> CiphertextT:
     """matrix @ ct, or ct @ matrix, one level down.
 

@@ -23,7 +23,7 @@ from ren.schemes.ckks.arithmetic.automatic import AUTOMATIC, Automatic, span_wit
 from ren.schemes.ckks.arithmetic.evolve import fills_slots, with_span
 from ren.schemes.ckks.arithmetic.manual import MANUAL, is_manual, normal
 from ren.schemes.ckks.arithmetic.number_types import of_result, with_type
-from ren.schemes.ckks.arithmetic.operation_hooks import in_circuit, told_if_zero
+from ren.schemes.ckks.arithmetic.operation_hooks import in_circuit, told_if_zero, with_levels
 from ren.schemes.ckks.circuits.broadcasting import (
     array_operand,
     broadcast_pair,
@@ -62,6 +62,7 @@ class Operator:
             return result
         return with_type(result, None if in_circuit() else of_result(x, other))
 
+    @with_levels
     def _result(self, x: CiphertextT, other: Any) -> CiphertextT:
         mode: Automatic = MANUAL
         if not is_manual():

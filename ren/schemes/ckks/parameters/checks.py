@@ -51,6 +51,16 @@ def check_real(name: str, value: object, low: float, high: float, remedy: str) -
         )
 
 
+def check_bootstrapping(bootstrapping: object) -> None:
+    """Raise ParameterError unless it is True, False or "auto"."""
+    if not isinstance(bootstrapping, bool) and bootstrapping != "auto":
+        raise ParameterError(
+            f"bootstrapping is {bootstrapping!r:.40}.",
+            'It is True, False, or "auto", which bootstraps where levels run out.',
+            "Write ckks.context(bootstrapping=True).",
+        )
+
+
 def _check_power(name: str, value: object, low: int, high: int, why: str) -> None:
     remedy = f"Write for example {name}={high}."
     value = as_python_int(value)

@@ -219,6 +219,7 @@ class Parameters(Stored, metaclass=Listed):
         failure: float = 2.0**-64,
         bound: float | None = None,
         strict: bool = False,
+        is_automatic: bool = False,
     ) -> Parameters:
         """The cheapest parameters with `levels` levels between two bootstraps.
 
@@ -230,6 +231,7 @@ class Parameters(Stored, metaclass=Listed):
             failure: the largest probability that a bootstrap destroys its ciphertext.
             bound: of the real and the imaginary part of all messages; 1.0 when None, and then only
                 bootstraps go by it.
+            is_automatic: whether an operation that lacks levels bootstraps its operands.
 
         Raises:
             InsecureParametersError, ParameterError: what cannot be had, and what can.
@@ -257,7 +259,7 @@ class Parameters(Stored, metaclass=Listed):
             security=security,
             bound=bound,
             strict=strict,
-            above=above,
+            above=attrs.evolve(above, is_automatic=is_automatic),
         )
 
     # Levels and rings
@@ -396,7 +398,7 @@ class Parameters(Stored, metaclass=Listed):
         numbers = (self.terminals, self.mains, self.specials, self.path, self.digits)
         text = f"{_DIGEST_HEADER} {self.n} {self.scale_bits} {numbers} {self.secret} {self.sigma}"
         if self.above is not None:
-            text += f" {self.above.to_dict()}"
+            text += f" {attrs.evolve(self.above, is_automatic=False).to_dict()}"
         return hashlib.sha256(text.encode()).digest()
 
     def compatible(self, other: object) -> bool:

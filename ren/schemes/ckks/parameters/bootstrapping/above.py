@@ -41,6 +41,8 @@ class Above:
         first_bits: log2 of the scale at which CoeffToSlot ends.
         precision: the bits that were asked for.
         bound: of the real and of the imaginary part of the messages.
+        is_automatic: whether an operation that lacks levels bootstraps its operands. It is a wish:
+            the digest leaves it out.
     """
 
     floor: int = attrs.field(converter=checks.as_python_int)
@@ -51,6 +53,7 @@ class Above:
     first_bits: float = attrs.field(converter=checks.as_real)
     precision: float = attrs.field(converter=checks.as_real)
     bound: float = attrs.field(converter=checks.as_real)
+    is_automatic: bool = False
 
     @cached_property
     def sine(self) -> Sine:

@@ -105,5 +105,7 @@ def diagonals_nbytes(chain: Chain) -> int:
         (up, chain.full, chain.top),
     ):
         for i, m in enumerate(product.matrices):
-            residues += 2 * m.period * len(m.diagonals) * gadget.extended(chain.rings[level - i]).limbs
+            residues += (
+                2 * m.period * len(m.diagonals) * gadget.extended(chain.rings[level - i]).limbs
+            )
     return _RESIDUE_BYTES * residues

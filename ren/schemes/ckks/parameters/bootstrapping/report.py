@@ -7,9 +7,10 @@ from typing import Any
 import attrs
 
 from ren.core.listed import Listed
-from ren.core.text_table import size
+from ren.core.text_table import duration, size
 from ren.schemes.ckks.parameters.bootstrapping.above import WEIGHT
 from ren.schemes.ckks.parameters.bootstrapping.chain import Chain, chain_of
+from ren.schemes.ckks.parameters.bootstrapping.cost import seconds_of, work_of
 from ren.schemes.ckks.parameters.bootstrapping.labels import (
     diagonals_nbytes,
     keys_nbytes,
@@ -82,6 +83,16 @@ class Bootstrapping(metaclass=Listed):
         """Bytes of the encoded diagonals, which one process holds once."""
         return diagonals_nbytes(self.chain)
 
+    @property
+    def limb_ntts(self) -> int:
+        """Transforms of one limb each in a bootstrap of complex numbers, to within a tenth."""
+        return work_of(self.chain).limb_ntts
+
+    @property
+    def seconds(self) -> float:
+        """An estimate of its time on two CPU cores, to compare parameters by; not a promise."""
+        return seconds_of(self.chain)
+
     def rows(self) -> list[tuple[str, str]]:
         """Facts for tables of parameters."""
         moduli = self.chain.above.moduli
@@ -101,7 +112,7 @@ class Bootstrapping(metaclass=Listed):
             (
                 "bootstrapping keys",
                 f"{self.keys}, {size(self.key_nbytes)} in memory; "
-                f"diagonals {size(self.plaintext_nbytes)}",
+                f"diagonals {size(self.plaintext_nbytes)}; estimated {duration(self.seconds)}",
             ),
         ]
 

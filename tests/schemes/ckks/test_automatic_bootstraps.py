@@ -1,0 +1,158 @@
+"""bootstrapping="auto": programs of any depth, and `ckks.plan` of programs with bootstraps."""
+
+from __future__ import annotations
+
+import logging
+
+import numpy as np
+import pytest
+
+import ren
+from ren.schemes import ckks
+
+N, FLOOR = 1 << 12, 2
+
+
+@pytest.fixture(scope="module")
+def ctx() -> ckks.Context:
+    return ckks.context(depth=10, bootstrapping="auto", n=N, security=None)
+
+
+@pytest.fixture
+def v() -> np.ndarray:
+    return np.linspace(0.1, 0.9, 16)
+
+
+@pytest.fixture
+def x(ctx, v) -> ckks.Ciphertext:
+    return ctx.encrypt(v, bound=1.0).drop_to(FLOOR)
+
+
+def power(y, x, count):
+    for _ in range(count):
+        y = y * x
+    return y
+
+
+def test_a_product_of_any_length(ctx, v):
+    x = ctx.encrypt(v, bound=1.0)
+    y = power(x, x, 25)
+    assert np.abs(ctx.decrypt(y) - v**26).max() < 2**-18
+    assert np.abs(ctx.decrypt(y) - v**26).max() <= y.estimate.error_bound
+
+
+def test_an_operand_is_bootstrapped_once_and_told_once(ctx, x, v, caplog):
+    with caplog.at_level(logging.INFO, "ren"):
+        y, z = x * 0.5, x * x
+    told = [r.getMessage() for r in caplog.records if "bootstrapped at level 2" in r.getMessage()]
+    assert len(told) == 1 and "test_automatic_bootstraps.py" in told[0]
+    assert np.abs(ctx.decrypt(y + z) - (v / 2 + v**2)).max() < 2**-18
+
+
+OPERATIONS = {
+    "product": lambda x, v: (x * x, v * v),
+    "number": lambda x, v: (x * 0.5, v * 0.5),
+    "quotient": lambda x, v: (x / 3, v / 3),
+    "array": lambda x, v: (x * v, v * v),
+    "array first": lambda x, v: (v * x, v * v),
+    "square": lambda x, v: (x**2, v**2),
+    "power": lambda x, v: (x**5, v**5),
+    "matrix": lambda x, v: (np.eye(16) * 0.5 @ x, v / 2),
+    "row": lambda x, v: (x @ (np.eye(16) * 0.5), v / 2),
+    "mean": lambda x, v: (x.mean(), v.mean()),
+    "dot": lambda x, v: (x.dot(x), v @ v),
+    "dot with an array": lambda x, v: (x.dot(v), v @ v),
+    "cumsum": lambda x, v: (x.cumsum(), v.cumsum()),
+    "sum of some": lambda x, v: (x.sum(where=np.arange(16) > 3), v[4:].sum()),
+    "poly": lambda x, v: (ckks.poly(x, [0, 1, 2]), v + 2 * v**2),
+    "chebyshev": lambda x, v: (ckks.chebyshev(x, np.exp, (-1, 1), 7), np.exp(v)),
+    "sigmoid": lambda x, v: (ckks.math.sigmoid(x, interval=(-1, 1)), 1 / (1 + np.exp(-v))),
+    "roll": lambda x, v: (x.roll(3), np.roll(v, 3)),
+    "convolution": lambda x, v: (
+        ckks.conv1d(x, [0.5, 0.25]),
+        np.correlate(v, [0.5, 0.25], "valid"),
+    ),
+    "nested": lambda x, v: ((x * 0.5 + x * x) * x, (v / 2 + v * v) * v),
+}
+
+
+@pytest.mark.parametrize("name", OPERATIONS)
+def test_each_operation_that_lacks_levels_bootstraps(ctx, x, v, name):
+    made, clear = OPERATIONS[name](x, v)
+    assert made.level > FLOOR
+    assert np.abs(ctx.decrypt(made) - clear).max() < 2**-14
+
+
+def test_what_takes_no_level_does_not_bootstrap(ctx, x, v):
+    for made in (x + x, -x, x.rotate(1), x * 3, x - v, x[2:5], x.sum(), x.compress()):
+        assert made.level <= FLOOR
+
+
+def test_under_jit_it_is_a_part_of_the_plan(ctx, v):
+    jitted = ren.jit(lambda x: power(x, x, 14))
+    x = ctx.encrypt(v, bound=1.0)
+    for _ in range(2):
+        assert np.abs(ctx.decrypt(jitted(x)) - v**15).max() < 2**-18
+    assert len(jitted.plans) == 1
+
+
+def test_nothing_is_inserted_in_manual_mode(ctx, x):
+    with ckks.manual(), pytest.raises(ckks.DepthError):
+        (x * x).rescale()
+        x.drop_to(0).rescale()
+
+
+def test_more_than_all_levels_is_an_error(ctx, x):
+    with pytest.raises(ckks.DepthError, match="bootstraps begin at level 2"):
+        ckks.poly(x, np.ones(1 << 11))
+
+
+def test_a_server_has_the_mode_from_bytes(ctx, x, v):
+    server = ckks.load_server(ctx.bootstrapping_keys().server().to_bytes())
+    with server:
+        y = x * x
+    assert np.abs(ctx.decrypt(y) - v * v).max() < 2**-18
+
+
+# ------------------------------------------------------------------- plans
+
+
+def with_one(x):
+    return (power(x, x, 4).within(1.0).bootstrap() * x).within(1.0)
+
+
+def test_a_plan_finds_the_fewest_levels_and_counts_bootstraps():
+    plan = ckks.plan(with_one, ckks.spec(16), bootstrapping=True, n=N, security=None)
+    assert plan.params.bootstrapping.levels == 4 and plan.bootstraps == 1
+    assert plan.key_bytes > plan.params.bootstrapping.key_nbytes
+    assert plan.limb_ntts > plan.params.bootstrapping.limb_ntts / 2
+    assert "bootstraps" in str(plan) and "a run fails with 2^-7" in str(plan)
+    ctx = ckks.context(plan)
+    assert "for bootstrapping" in str(ctx)
+    v = np.linspace(-1, 1, 16)
+    y = with_one(ctx.encrypt(v, bound=1.0))
+    assert np.abs(ctx.decrypt(y) - v**6).max() < 2**-18
+
+
+def test_a_plan_counts_where_levels_run_out():
+    def f(x):
+        for _ in range(40):
+            x = (x * 0.9 + x * x * 0.05).within(1.0)
+        return x
+
+    plan = ckks.plan(f, ckks.spec(16), bootstrapping="auto")
+    assert plan.params.n == 1 << 16 and plan.bootstraps == 5
+
+
+def test_a_plan_without_a_wish_for_it_says_what_to_write():
+    with pytest.raises(ckks.ParameterError, match="bootstrapping=True"):
+        ckks.plan(with_one, ckks.spec(16))
+
+
+def test_a_jitted_function_is_planned_too():
+    jitted = ren.jit(with_one)
+    plan = ckks.plan(jitted, ckks.spec(16), bootstrapping=True, n=N, security=None)
+    assert plan.bootstraps == 1
+    v = np.linspace(-1, 1, 16)
+    ctx = ckks.context(plan)
+    assert np.abs(ctx.decrypt(jitted(ctx.encrypt(v, bound=1.0))) - v**6).max() < 2**-18
