@@ -15,6 +15,7 @@ from ren.core import op as ops
 from ren.lowering.backends.native import library
 from ren.lowering.inspect.explain import explain
 from ren.lowering.passes.pipeline import run_algebra, run_kernel_passes
+from ren.poly.batching import multiply_accumulate
 from tests import oracle
 from tests.lowering.plans import plan, poly
 from tests.properties.cases import (
@@ -128,11 +129,37 @@ def test_every_way_to_run_embeddings(k, batch, domain, native):
             assert_equal(jax.vmap(f)(x, y), want)
 
 
-def test_a_plan_with_embeddings_says_why_it_is_not_native():
+def needs_native() -> None:
     if library.outcome().reason or not ren.config.native:
         pytest.skip(library.outcome().reason or "native code is off")
-    reason = "no limb rows for EMBED: rows of a call have one length"
-    assert reason in explain(plan(*f(*operands(4, (), Domain.COEFF))))
+
+
+def test_a_plan_that_embeds_coefficients_says_why_it_is_not_native():
+    needs_native()
+    x, y = operands(4, (), Domain.COEFF)
+    assert "it embeds coefficients" in explain(plan(x.embed(y.ring).ntt().intt() + y.intt()))
+
+
+@pytest.mark.parametrize("k", [2, 64, 1024])
+def test_sums_of_products_with_embedded_factors_are_one_native_call(k):
+    needs_native()
+    w, _ = operands(k, (3,), Domain.NTT)
+    terms = [poly(i, BIG, Domain.NTT) for i in range(3)]
+
+    def total(w: Poly, *terms: Poly) -> Poly:
+        return multiply_accumulate(w.embed(BIG), terms, (2, 0, 1)).intt()
+
+    jitted = ren.jit(total)
+    made = jitted(w, *terms)
+    assert "one native call" in jitted.plans[0].explain()
+    factors = np.asarray(w.coefficients()).tolist()
+    want = oracle.constant(0, N, BIG.q)
+    for term, i in zip(terms, (2, 0, 1), strict=True):
+        product = oracle.mul(
+            oracle.embed(factors[i], N), np.asarray(term.coefficients()).tolist(), BIG.q
+        )
+        want = oracle.add(want, product, BIG.q)
+    assert np.asarray(made.coefficients()).tolist() == want
 
 
 # ------------------------------------------------------------------- programs that run
