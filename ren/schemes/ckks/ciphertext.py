@@ -15,7 +15,7 @@ from ren.poly import Poly
 from ren.poly.display import steady
 from ren.poly.key_ids import KeyId
 from ren.poly.poly import realize_polys
-from ren.poly.symbolic import Aside, traced
+from ren.poly.symbolic import Aside, Symbolic, derived, traced
 from ren.schemes.ckks.arithmetic import automatic as arithmetic
 from ren.schemes.ckks.arithmetic import evolve, rotation
 from ren.schemes.ckks.arithmetic import manual as explicit
@@ -35,7 +35,12 @@ from ren.schemes.ckks.circuits import (
     tables,
 )
 from ren.schemes.ckks.encoding import refusals, serialization
-from ren.schemes.ckks.encoding.ciphertext_data import CiphertextData, is_columns, with_fields
+from ren.schemes.ckks.encoding.ciphertext_data import (
+    CiphertextData,
+    Implied,
+    is_columns,
+    with_fields,
+)
 from ren.schemes.ckks.encoding.display import ciphertext_page, packed_text
 from ren.schemes.ckks.encoding.encoder import as_numbers
 from ren.schemes.ckks.encoding.layout import Layout
@@ -83,13 +88,17 @@ class Ciphertext(CiphertextData, Stored):
     def __ren_parts__(self) -> tuple[tuple[Any, ...], Hashable]:
         x = _ready(self)
         program = (is_manual(), settings())  # what it depends on besides the ciphertext
-        static = (x.layout.static, x.level, x.params, x.own_scale, x.span, x.stated_dtype, program)
-        return (*x.polys, *x.layout.leaves, Aside(x.noise), KeyId(x.key_id)), static
+        static = (x.layout.static, x.level, x.params, x.own_scale, x.span, x.static_dtype, program)
+        kind = x.stated_dtype
+        code = Aside(kind.code if isinstance(kind, Implied) else _UNKNOWN)
+        return (*x.polys, *x.layout.leaves, Aside(x.noise), KeyId(x.key_id), code), static
 
     @classmethod
     def __ren_whole__(cls, parts: Sequence[Any], static: Any) -> Ciphertext:
-        *polys, length, value, noise, key_id = parts
+        *polys, length, value, noise, key_id, code = parts
         fixed, level, params, scale, span, dtype, _ = static
+        if dtype is None and (isinstance(code.value, Symbolic) or code.value):
+            dtype = Implied(derived(np.int8, code.value))
         is_plain = value is None and type(length.count) in (int, type(None))
         layout = (_layout if is_plain else _new_layout)(length.count, fixed, value, params.slots)
         made, key_id = object.__new__(cls), key_id.value
@@ -105,7 +114,7 @@ class Ciphertext(CiphertextData, Stored):
         if noises.is_known(self.noise) and not math.isnan(bits := self.estimate.bits):
             mark = f", ~{math.floor(bits)} bits{mark}"
         mark = ", 3 components" * (len(self.polys) > 2) + mark
-        mark = f", {self.dtype}{mark}" if self.stated_dtype else mark
+        mark = f", {self.dtype}{mark}" if self.static_dtype else mark
         return (
             f"Ciphertext({packed_text(self)}level {self.level} of {self.params.depth}, scale 2^"
             f"{log2_of(self.scale):.2f}, {self.slots} slots, {self.nbytes / 2**20:.2f} MiB{mark})"
@@ -456,7 +465,7 @@ class Ciphertext(CiphertextData, Stored):
         return stated(self, bound, high)
 
     def decrypt(self, dtype: DTypeLike | None = None) -> NDArray:
-        """The message, with the shape and real or complex dtype that went in.
+        """The message, with the shape and the type of numbers that went in.
 
         Args:
             dtype: the type of the numbers: see `Context.decrypt`.
@@ -500,7 +509,7 @@ def _flatten(x: Ciphertext) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
     are_nodes = all(isinstance(p, Poly) and p._node is not None for p in polys)
     if are_nodes and not all(p.is_realized for p in polys):
         polys = tuple(realize_polys(polys))
-    kinds = (x.span, x.stated_dtype, _name_of(x.dtype))
+    kinds = (x.span, x.static_dtype, _name_of(x.static_dtype or x.default_dtype))
     static = (x.level, x.layout.settled, x.key_id, x.params, x.own_scale, *kinds, settings())
     return (*polys, traced(x.noise)), static
 
@@ -515,6 +524,9 @@ def _unflatten(static: tuple[Any, ...], children: Any) -> Ciphertext:
 @lru_cache(maxsize=64)
 def _name_of(dtype: np.dtype) -> str:
     return dtype.name
+
+
+_UNKNOWN = np.int8(0)  # the code of no type
 
 
 def _new_layout(length: int | None, fixed: tuple[Any, ...], value: Any, slots: int) -> Layout:

@@ -28,7 +28,12 @@ from ren.poly.symbolic import as_symbol
 from ren.sampling import fresh_seed
 from ren.schemes.ckks.arithmetic import rotation
 from ren.schemes.ckks.arithmetic.argument_checks import as_bound, as_integers, check_ciphertext
-from ren.schemes.ckks.arithmetic.number_types import as_type, check_roundable, converted
+from ren.schemes.ckks.arithmetic.number_types import (
+    as_type,
+    check_roundable,
+    converted,
+    implied,
+)
 from ren.schemes.ckks.arithmetic.operation_hooks import check_readable
 from ren.schemes.ckks.bootstrapping.keys import check_memory, made_keys
 from ren.schemes.ckks.ciphertext import Ciphertext
@@ -180,7 +185,7 @@ class Context(metaclass=Listed):
         layout = packing.labelled(layout, shape).with_tail(tail)
         kept = None if is_capturing() else active.Kept(self)
         span = Span(0.0, 1.0) if _is_truth(values) else None
-        fields = {"keeps": kept, "span": span}
+        fields = {"keeps": kept, "span": span, "stated_dtype": implied(values)}
         return Ciphertext(polys, at, layout, self.key_id, params, noise, seed, **fields)
 
     def _level(self, level: int | None) -> int:
@@ -188,7 +193,7 @@ class Context(metaclass=Listed):
         return result
 
     def decrypt(self, x: Ciphertext, dtype: DTypeLike | None = None) -> NDArray:
-        """The message of `x`: float64 or complex128, of the shape that went in.
+        """The message of `x`, with the shape and the type of numbers that went in.
 
         The time depends on parameters, level, batch axes and layout. It does not depend on the
         message: no step from the ciphertext to the values branches on a value. For integers one
@@ -196,7 +201,8 @@ class Context(metaclass=Listed):
 
         Args:
             dtype: the type of the numbers. For integers and booleans they are rounded to the
-                nearest. By default that of `ckks.typed`, where one was stated.
+                nearest. By default that of `ckks.typed`, or of the arrays that went in, where
+                operations keep it. Else it is float64 or complex128, as of lists.
 
         Raises:
             ContextError: `x` is under another key.
@@ -206,11 +212,9 @@ class Context(metaclass=Listed):
             ParameterError, OperandError: another type, or a real type for complex numbers.
         """
         self._check_own(x, "decrypt()")
-        wanted = x.stated_dtype if dtype is None else as_type(x, dtype, "decrypt()")
+        wanted = x.dtype if dtype is None else as_type(x, dtype, "decrypt()")
         check_readable(x, "decrypt()")
         values = x.layout.unpacked(self.slots_of(x))
-        if wanted is None:
-            return values
         check_roundable(x, wanted)
         return converted(values, wanted)
 

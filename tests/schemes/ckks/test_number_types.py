@@ -90,17 +90,24 @@ def encrypted(ctx):
     return {**CLEAR, **names, **numbers, "V": V, "F": F, "B": B}
 
 
+@pytest.fixture(scope="module")
+def of_arrays(ctx, encrypted):
+    """The same without a statement: encrypted arrays."""
+    return {**encrypted, **{name: ctx.encrypt(CLEAR[name]) for name in "vwfbz"}}
+
+
 @pytest.mark.usefixtures("interpreted")
 @pytest.mark.parametrize("row", PROMOTED.strip().splitlines())
-def test_arithmetic_promotes_types_or_forgets_them(encrypted, row) -> None:
+def test_arithmetic_promotes_types_or_forgets_them(encrypted, of_arrays, row) -> None:
     code, dtype = (part.strip() for part in row.split(" | "))
-    result = eval(code, encrypted)
-    got, plain = result.decrypt(), result.decrypt(result.default_dtype)
-    assert result.dtype == got.dtype == np.dtype(dtype)
-    assert plain.dtype == (np.complex128 if got.dtype.kind == "c" else np.float64)
-    np.testing.assert_allclose(got, plain, atol=1e-3)
-    if got.dtype.kind in "bui":
-        np.testing.assert_array_equal(got, np.rint(plain))
+    for names in (encrypted, of_arrays):
+        result = eval(code, names)
+        got, plain = result.decrypt(), result.decrypt(result.default_dtype)
+        assert result.dtype == got.dtype == np.dtype(dtype)
+        assert plain.dtype == (np.complex128 if got.dtype.kind == "c" else np.float64)
+        np.testing.assert_allclose(got, plain, atol=1e-3)
+        if got.dtype.kind in "bui":
+            np.testing.assert_array_equal(got, np.rint(plain))
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -110,7 +117,14 @@ def test_each_type_comes_out(ctx, interpreted, dtype) -> None:
     for got in (x.decrypt(dtype), ctx.decrypt(x, dtype=dtype), ckks.typed(x, dtype).decrypt()):
         assert got.dtype == values.dtype and got.shape == (3,)
         np.testing.assert_allclose(got, values, atol=1e-6)
-    assert x.decrypt().dtype == x.dtype == x.default_dtype
+    for array in (values, jnp.asarray(values), values[0]):  # JAX has 32 bits
+        kept = ctx.encrypt(array)
+        same = pickle.loads(pickle.dumps(kept))
+        assert kept.decrypt().dtype == kept.dtype == same.dtype == array.dtype
+        np.testing.assert_allclose(same.decrypt(), array, atol=1e-6)
+        assert ckks.typed(kept, None).dtype == kept.default_dtype
+    untyped = ctx.encrypt(values.tolist())
+    assert untyped.decrypt().dtype == untyped.dtype == untyped.default_dtype
     number = ctx.encrypt(1.0).decrypt(dtype)
     assert number.dtype == values.dtype and number.shape == ()
 
@@ -135,6 +149,11 @@ def test_an_error_of_a_half_or_more_raises(ctx, interpreted) -> None:
         with pytest.raises(PrecisionError, match=r"(?s)as estimated.*below 1/2.*np\.rint"):
             integers()
     assert ckks.typed(rough, np.int64).decrypt(dtype=float).dtype == np.float64
+    kept = ctx.encrypt(np.array([1, 2]))
+    kept = (kept.within(2.0**20) * kept.within(2.0**20)).within(8) * 2**29
+    with pytest.raises(PrecisionError, match=r"(?s)as estimated.*below 1/2.*np\.rint"):
+        kept.decrypt()
+    assert kept.decrypt(dtype=float).dtype == np.float64
     assert ckks.typed(rough, np.float32).decrypt().dtype == np.float32
 
 
@@ -177,18 +196,41 @@ def test_it_travels(encrypted) -> None:
         looped(v)
 
 
-def test_operands_without_a_type_share_a_plan(ctx) -> None:
-    double = ren.jit(lambda x: x + x)
-    for values in ([1, 2], np.array([1, 2], np.int8), np.float32([1, 2]), [1.5, 2.5]):
-        assert double(ctx.encrypt(values)).decrypt().dtype == np.float64
-    assert double.cache_info()[:2] == (3, 1)
+def test_arrays_of_all_types_share_a_plan(ctx) -> None:
+    """Their types are computed at each call; the first call has none."""
+    function = lambda x, y: (x + x, (x * y)[1:], ckks.stack([x, y]), x * 0.5, x.mean())  # noqa: E731
+    jitted = ren.jit(function)
+    arrays = [[1, 2], np.array([1, 2], np.int8), np.float32([1, 2]), [1.5, 2.5], np.array([3, 4])]
+    rows = [ctx.encrypt(values) for values in arrays]
+    for x in rows:
+        for y in rows:
+            for got, want in zip(jitted(x, y), function(x, y), strict=True):
+                assert got.dtype == want.dtype
+                np.testing.assert_allclose(got.decrypt(), want.decrypt(), atol=1e-3)
+    assert jitted.cache_info()[:2] == (24, 1)
 
 
-def test_a_type_in_bytes_is_checked(encrypted) -> None:
+def test_transformations_of_jax_lose_the_types_of_arrays(ctx) -> None:
+    """A type would be a part of their programs, and of the carries of their loops."""
+    x = ctx.encrypt(V)
+    thrice = lambda c: lax.fori_loop(0, 2, lambda i, y: y + c, c)  # noqa: E731
+    for function in (thrice, ren.jit(thrice), jax.jit(thrice)):
+        got = function(x).decrypt()
+        assert got.dtype == np.float64
+        np.testing.assert_allclose(got, 3 * V.astype(int), atol=1e-4)
+    batch = jax.vmap(lambda c: c * 2)(ckks.stack([x, x]))
+    assert batch.decrypt().dtype == np.float64
+    assert jax.tree.map(lambda leaf: leaf, x).decrypt().dtype == np.float64
+
+
+def test_a_type_in_bytes_is_checked(encrypted, of_arrays) -> None:
     data, untyped = encrypted["v"].to_bytes(), encrypted["u"].to_bytes()
-    assert header_of(data)["dtype"] == "int8" and "dtype" not in header_of(untyped)
+    array = of_arrays["v"].to_bytes()
+    assert header_of(data)["dtype"] == header_of(array)["array"] == "int8"
+    assert not {"dtype", "array"} & {*header_of(untyped)}
     for wrong in ("object", "int7", 3, ["int8"], ""):
-        with pytest.raises(SerializationError, match="the type of the numbers is"):
-            ckks.Ciphertext.from_bytes(with_header(data, dtype=wrong))
+        for changed in (with_header(data, dtype=wrong), with_header(array, array=wrong)):
+            with pytest.raises(SerializationError, match="the type of the numbers is"):
+                ckks.Ciphertext.from_bytes(changed)
     with pytest.raises(SerializationError, match="the type of the numbers is"):
         ckks.Ciphertext.from_bytes(with_header(encrypted["z"].to_bytes(), dtype="float32"))

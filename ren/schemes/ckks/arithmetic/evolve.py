@@ -24,6 +24,7 @@ from ren.schemes.ckks.arithmetic.operation_hooks import in_circuit, lacking, ope
 from ren.schemes.ckks.encoding.ciphertext_data import (
     CiphertextData,
     CiphertextT,
+    NumberType,
     known_length,
     with_fields,
 )
@@ -45,7 +46,7 @@ def evolve(
     level: int | None = None,
     layout: Layout | None = None,
     span: Span | None = None,
-    dtype: np.dtype | None = None,
+    dtype: NumberType | None = None,
 ) -> CiphertextT:
     """`x` with other polynomials, noise, span and type, the seed and what is pending gone."""
     batches = {p.shape[:-2] for p in polys}

@@ -1,14 +1,19 @@
-"""Types of the numbers that come out: stated by the user, kept by arithmetic, given by decryption.
+"""Types of the numbers that come out: of arrays that went in, or stated by the user.
 
-Encrypted numbers are approximate, and have no type of their own: they come out as float64 or
-complex128. A type that the user states goes along as static data. Operations keep it where NumPy's
-promotion tells it, and drop it elsewhere. So what has a type was stated, or computed from such.
+Encrypted numbers are approximate, and have no type of their own. The type of the array that was
+encrypted goes along, or one that the user states. Operations keep it where NumPy's promotion tells
+it, and drop it elsewhere: numbers then come out as float64 or complex128.
+
+A stated type is static data, which programs depend on. That of an array is not: under `ren.jit` it
+is computed at each call, and one plan serves all types. Transformations of JAX lose it.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import Any
 
 import jax
@@ -17,12 +22,20 @@ from numpy.typing import DTypeLike, NDArray
 
 from ren.core.errors import OperandError, ParameterError, PrecisionError
 from ren.lowering.devices.devices import is_tracer
-from ren.poly.symbolic import Symbolic
+from ren.lowering.devices.trace_inputs import trace_inputs
+from ren.poly.symbolic import Symbolic, as_symbol, derived
 from ren.schemes.ckks.arithmetic.argument_checks import check_ciphertext
-from ren.schemes.ckks.encoding.ciphertext_data import DTYPES, CiphertextData, CiphertextT
+from ren.schemes.ckks.encoding.ciphertext_data import (
+    DTYPES,
+    CiphertextData,
+    CiphertextT,
+    Implied,
+    NumberType,
+)
 
 _WHOLE = "bui"  # kinds of bool, unsigned and signed integers
 _INTEGER = np.dtype(np.int64)
+_WIDEST = (0, 1 + DTYPES.index("float64"), 1 + DTYPES.index("complex128"))  # codes
 
 
 def typed(x: CiphertextT, dtype: DTypeLike | None) -> CiphertextT:
@@ -33,6 +46,8 @@ def typed(x: CiphertextT, dtype: DTypeLike | None) -> CiphertextT:
     NumPy's promotion does. But encrypted integers have no width: arithmetic of integers and
     booleans gives int64. Slices, rotations and sums keep it too. Other operations forget it, as
     operands without a type do.
+
+    The type of an encrypted array goes along in the same way, but for transformations of JAX.
 
     Args:
         x: a ciphertext.
@@ -76,39 +91,99 @@ def as_type(x: CiphertextData, dtype: DTypeLike, what: str) -> np.dtype:
     return made
 
 
-def with_type(x: CiphertextT, dtype: np.dtype | None) -> CiphertextT:
+def implied(values: Any) -> Implied | None:
+    """The type of an array that is encrypted; None for that of 64 bits, and for other values."""
+    if not isinstance(values, np.ndarray | np.generic | jax.Array) or is_tracer(values):
+        return None
+    code = _code(values.dtype)
+    return None if code in _WIDEST else Implied(code)
+
+
+def with_type(x: CiphertextT, dtype: NumberType | None) -> CiphertextT:
     """`x` with this type of its numbers; None for that of 64 bits."""
-    if dtype == x.default_dtype:
+    if isinstance(dtype, Implied):
+        if not isinstance(dtype.code, Symbolic) and dtype.code in _WIDEST:
+            dtype = None
+    elif dtype == x.default_dtype:
         dtype = None
-    return x if dtype == x.stated_dtype else dataclasses.replace(x, stated_dtype=dtype)
+    is_same = dtype is x.stated_dtype or (dtype is not None and dtype == x.static_dtype)
+    return x if is_same else dataclasses.replace(x, stated_dtype=dtype)
 
 
 # ------------------------------------------------------------------- arithmetic
 
 
-def of_result(x: CiphertextData, other: Any) -> np.dtype | None:
+def of_result(x: CiphertextData, other: Any) -> NumberType | None:
     """The type of a sum, difference or product; None where one operand has none."""
     mine, others = x.stated_dtype, _type_of(other)
     if mine is None or others is None:
         return None
-    made = np.result_type(mine, others)
-    return _INTEGER if made.kind in _WHOLE else made
+    if isinstance(mine, Implied) or isinstance(others, Implied):
+        return _implied(_promoted, mine, others)
+    return _arithmetic(np.result_type(mine, others))
 
 
-def of_total(x: CiphertextData) -> np.dtype | None:
+def of_total(x: CiphertextData) -> NumberType | None:
     """The type of -x, or of a sum of the numbers of `x`."""
     mine = x.stated_dtype
-    return _INTEGER if mine is not None and mine.kind in _WHOLE else mine
+    if isinstance(mine, Implied):
+        return _implied(_promoted, mine, mine)
+    return None if mine is None else _arithmetic(mine)
+
+
+def of_parts(parts: Sequence[CiphertextData]) -> NumberType | None:
+    """The type of ciphertexts side by side; None where they differ."""
+    types = [x.stated_dtype for x in parts]
+    if any(isinstance(t, Implied) for t in types):
+        return None if None in types else _implied(_common, *types)
+    return types[0] if len(set(types)) == 1 else None
+
+
+def _arithmetic(dtype: np.dtype) -> np.dtype:
+    return _INTEGER if dtype.kind in _WHOLE else dtype
+
+
+def _implied(function: Callable[..., np.int8], *types: Any) -> Implied | None:
+    """The type whose code is that of `function`, at each call of a captured function."""
+    codes = [t.code if isinstance(t, Implied) else t for t in types]
+    if trace_inputs.get() is not None and any(isinstance(c, Symbolic) for c in codes):
+        return None  # loops of JAX: there it would be a part of their carries
+    return Implied(derived(function, *codes))
+
+
+@lru_cache(maxsize=1024, typed=True)
+def _promoted(a: Any, b: Any) -> np.int8:
+    """The code of a result, of codes, types and zeros of Python."""
+    if _is_unknown(a) or _is_unknown(b):
+        return np.int8(0)
+    return _code(_arithmetic(np.result_type(_type_at(a), _type_at(b))))
+
+
+def _common(*codes: Any) -> np.int8:
+    found = {code if _is_unknown(code) else _code(_type_at(code)) for code in codes}
+    return found.pop() if len(found) == 1 else np.int8(0)
+
+
+def _is_unknown(code: Any) -> bool:
+    return type(code) is np.int8 and code == 0
+
+
+def _type_at(code: Any) -> Any:
+    return np.dtype(DTYPES[code - 1]) if type(code) is np.int8 else code
+
+
+def _code(dtype: Any) -> np.int8:
+    return Implied.of(np.dtype(dtype)).code
 
 
 def _type_of(value: Any) -> Any:
     """The type of an operand, or a zero for a number of Python, which has a kind but no width."""
     if isinstance(value, CiphertextData):
         return value.stated_dtype
-    if isinstance(value, list | tuple):
+    if (symbol := as_symbol(value)) is not None:
+        value = symbol.sample
+    elif isinstance(value, list | tuple):
         value = np.asarray(value) if not any(map(is_tracer, value)) else None
-    if isinstance(value, Symbolic):
-        value = value.sample
     if type(value) in (bool, int, float, complex):
         return type(value)()
     is_array = isinstance(value, np.ndarray | np.generic | jax.Array)

@@ -22,6 +22,7 @@ from ren.core.listed import Listed
 from ren.core.node import Node
 from ren.core.ring import RingSpec
 from ren.poly import Poly
+from ren.poly.symbolic import Symbolic
 from ren.schemes.ckks.encoding.layout import Layout
 from ren.schemes.ckks.noise.bounds import Noise
 from ren.schemes.ckks.noise.estimate import Estimate, estimate_of
@@ -37,6 +38,34 @@ DTYPES = (
     "bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float16",
     "float32", "float64", "complex64", "complex128",
 )  # fmt: skip
+
+
+@attrs.frozen(eq=False)
+class Implied:
+    """The type of the array that numbers were encrypted from.
+
+    Programs do not depend on it. Under `ren.jit` it is a symbol: one plan serves all types.
+
+    Args:
+        code: its position in DTYPES, and one more; 0 where it is unknown. Or a symbol of that.
+    """
+
+    code: Any
+
+    @classmethod
+    def of(cls, dtype: np.dtype) -> Implied:
+        """That of a type; unknown where numbers do not come out as it."""
+        return cls(np.int8(DTYPES.index(dtype.name) + 1 if dtype.name in DTYPES else 0))
+
+    @property
+    def known(self) -> np.dtype | None:
+        """The type; None where it is unknown, as in a function that is being captured."""
+        if isinstance(self.code, Symbolic) or not self.code:
+            return None
+        return np.dtype(DTYPES[int(self.code) - 1])
+
+
+NumberType = np.dtype | Implied  # of numbers that come out: stated by the user, or of arrays
 
 
 @attrs.frozen(eq=False)
@@ -73,13 +102,13 @@ class CiphertextData(metaclass=Listed):
         keeps: the context that made it, alive as long as it is. In this process alone: it is in no
             bytes, and in no leaves or static data of a pytree.
         span: static: where the numbers lie, as far as the user stated it; None where it is unknown.
-        stated_dtype: static: the type that numbers come out as, where one was stated and it is not
-            `default_dtype`: see `ckks.typed`.
+        stated_dtype: the type that numbers come out as, where it is not `default_dtype`. Static
+            where it was stated: see `ckks.typed`.
     """
 
     __internal__ = (
         "layout", "noise", "seed", "pending", "own_scale", "keeps", "span", "stated_dtype",
-        "default_dtype",
+        "default_dtype", "static_dtype",
     )  # fmt: skip
 
     polys: tuple[Poly, ...]
@@ -93,7 +122,7 @@ class CiphertextData(metaclass=Listed):
     own_scale: Fraction | None = None
     keeps: Kept | None = None
     span: Span | None = None
-    stated_dtype: np.dtype | None = None
+    stated_dtype: NumberType | None = None
 
     @property
     def n(self) -> int:
@@ -137,8 +166,20 @@ class CiphertextData(metaclass=Listed):
 
     @property
     def dtype(self) -> np.dtype:
-        """The type of what `decrypt` gives: float64 or complex128, or that of `ckks.typed`."""
-        return self.stated_dtype or self.default_dtype
+        """The type of what `decrypt` gives: that of `ckks.typed`, or of the array that went in.
+
+        Inside a function that is being captured the second is unknown: float64 or complex128.
+        """
+        made = self.stated_dtype
+        made = made.known if isinstance(made, Implied) else made
+        if made is None or (self.layout.is_complex and made.kind != "c"):
+            return self.default_dtype
+        return made
+
+    @property
+    def static_dtype(self) -> np.dtype | None:
+        """The type that was stated, which programs depend on; None where none was."""
+        return None if isinstance(self.stated_dtype, Implied) else self.stated_dtype
 
     @property
     def default_dtype(self) -> np.dtype:

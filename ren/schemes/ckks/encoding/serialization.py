@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from ren.core.errors import ParameterError, SerializationError
 from ren.core.ring import Domain, RingSpec
 from ren.poly import Poly
-from ren.schemes.ckks.encoding.ciphertext_data import DTYPES, CiphertextData
+from ren.schemes.ckks.encoding.ciphertext_data import DTYPES, CiphertextData, Implied, NumberType
 from ren.schemes.ckks.encoding.layout import MOST_SLOTS, Layout, Tail
 from ren.schemes.ckks.noise import decryption_budget as budget
 from ren.schemes.ckks.noise.bounds import LARGEST, WIDTH, Noise
@@ -48,7 +48,8 @@ def ciphertext_to_bytes(x: CiphertextData) -> bytes:
         "key_id": x.key_id,
         "seed": x.seed.hex() if x.seed else None,
         **({"span": [x.span.low, x.span.high]} if x.span and x.span.is_public else {}),
-        **({"dtype": x.stated_dtype.name} if x.stated_dtype else {}),
+        **({"dtype": x.static_dtype.name} if x.static_dtype else {}),
+        **({"array": x.dtype.name} if isinstance(x.stated_dtype, Implied) else {}),
     }
     return FRAME.pack(
         CIPHERTEXT, x.params.digest, header, [*limbs, _noise_array(x.noise, limbs[0])]
@@ -154,13 +155,15 @@ def _span(reader: Reader, layout: Layout) -> Span | None:
     return Span(*held)
 
 
-def _dtype(reader: Reader, layout: Layout) -> np.dtype | None:
-    """The type of the numbers, if it was stated."""
-    if (held := reader.header.get("dtype")) is None:
+def _dtype(reader: Reader, layout: Layout) -> NumberType | None:
+    """The type of the numbers, if it was stated, or of the array that they are from."""
+    name = "array" if "dtype" not in reader.header else "dtype"
+    if (held := reader.header.get(name)) is None:
         return None
     if held not in DTYPES or (layout.is_complex and not held.startswith("complex")):
         raise damaged(reader.kind, f"the type of the numbers is {held!r:.80}")
-    return np.dtype(held)
+    made = np.dtype(held)
+    return made if name == "dtype" else Implied.of(made)
 
 
 def _tail(reader: Reader) -> Tail:
