@@ -13,7 +13,13 @@ from typing import Any, NoReturn
 import numpy as np
 
 from ren.core import op as ops
-from ren.core.errors import BatchIndexError, DomainError, OperandError, ParameterError
+from ren.core.errors import (
+    BatchIndexError,
+    CoefficientTypeError,
+    DomainError,
+    OperandError,
+    ParameterError,
+)
 from ren.core.node import Node, const, make
 from ren.core.ring import Domain, RingSpec
 from ren.core.spec import DivideArg, PartArg, StackArg
@@ -33,7 +39,7 @@ def remainder(p: Node, t: Any, centered: bool) -> Node:
 
 def rounded_quotient(p: Node, a: Any, b: Any, ring: RingSpec) -> Node:
     """round(a c / b) of each centred coefficient, over `ring`; ties go up."""
-    a, b = as_int(a), as_int(b)
+    a, b = _integer(a), _integer(b)
     if b == 0:
         raise ParameterError(
             "round_div got b=0.", "It divides by b.", "Pass an integer other than 0."
@@ -150,8 +156,18 @@ def _digit_count(base: Any, ring: RingSpec, centered: bool) -> tuple[int, int]:
         count += 1
 
 
+def _integer(value: Any) -> int:
+    if isinstance(value, bool | np.bool):
+        raise CoefficientTypeError(
+            f"{user_line()} passes {value!r} as a number to divide by or to multiply with.",
+            "An integer is needed here: a comparison may have been meant.",
+            f"Write {int(value)}.",
+        )
+    return as_int(value)
+
+
 def _at_least(value: Any, least: int, method: str, name: str) -> int:
-    value = as_int(value)
+    value = _integer(value)
     if value < least:
         raise ParameterError(
             f"{method} got {name}={value}.",

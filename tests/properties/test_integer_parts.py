@@ -15,7 +15,14 @@ from hypothesis import strategies as st
 
 import ren
 from ren import Domain, Poly, RingSpec
-from ren.core.errors import BatchIndexError, DomainError, OperandError, ParameterError, RingError
+from ren.core.errors import (
+    BatchIndexError,
+    CoefficientTypeError,
+    DomainError,
+    OperandError,
+    ParameterError,
+    RingError,
+)
 from ren.core.numtheory import ntt_primes_below
 from tests import oracle
 from tests.properties.cases import EXAMPLES, Case
@@ -253,6 +260,8 @@ def test_bad_input_is_refused() -> None:
     batch = Poly(np.ones((2, 8), int), ring)
     for call, error in {
         (lambda: p % 0, ParameterError),
+        (lambda: p % True, CoefficientTypeError),
+        (lambda: p.round_div(1, np.True_), CoefficientTypeError),
         (lambda: p.mod(-3), ParameterError),
         (lambda: p.round_div(1, 0), ParameterError),
         (lambda: p.round_div(1, 2, ring=7), RingError),

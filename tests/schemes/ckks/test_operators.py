@@ -42,6 +42,11 @@ np.logical_not(x > 0) | 12
 np.where(x > 0, x, y) | 13
 ckks.where(x > 0, y, 0.5) | 13
 abs(x) | 13
+abs(p) | 0
+abs(-k) | 0
+np.maximum(p, 0) | 0
+np.maximum(p, k + 2) | 0
+np.minimum(2.5, p) | 0
 np.maximum(x, y) | 13
 np.fmin(x, 0.3) | 13
 np.sign(x) | 12
@@ -97,6 +102,7 @@ x & y | OperandError | may be others than 0 and 1; (x > 0) & (y < 1); x.within(0
 (x > 0) & 2 | OperandError | may be others than 0 and 1
 np.log(x) | OperandError | lie in [-1, 1]; above zero; x.within(low, high); ckks.intervals
 np.sqrt(x + 0.5) | OperandError | lie in [-1.5, 1.5]; from zero on
+np.sqrt(k) | ParameterError | slope at zero is infinite; ckks.intervals(precision=8)
 np.tan(k) | OperandError | lie in [0, 3]; inside (-pi/2, pi/2)
 np.where(x, x, y) | OperandError | may be others than 0 and 1; ckks.where(x, a, b); np.where(x > 0
 x / y | OperandError | divides by; on one side of zero

@@ -226,12 +226,36 @@ def call(name: str, *args: Any, asked: str = "") -> Any:
     is_one = function.operands == 1
     operands = [v for v in args if isinstance(v, CiphertextData)][:1] if is_one else args
     span = hull(*map(_span, operands))
+    if (known := _without_kink(name, args)) is not None:
+        return known
     if span is None or not function.inside(span.low, span.high, *args):
         raise _unknown(name, function, asked or f"asks for {name} of", span)
     inside = [id(v) for v in operands]
     args = tuple(_held(v, span) if id(v) in inside else v for v in args)
     result = function.run(*args, interval=_widened(span), **options)
     return with_span(result, _image(function.image, span)) if function.image else result
+
+
+def _without_kink(name: str, args: tuple[Any, ...]) -> Any:
+    """The result where the intervals of the operands tell which piece of a function it is."""
+    if name in ("abs", "relu"):
+        x, span = args[0], _span(args[0])
+        if span is None or span.low < 0 < span.high:
+            return None
+        return x if span.low >= 0 else -x if name == "abs" else None
+    if name not in ("max", "min"):
+        return None
+    for x, other in (args, args[::-1]):
+        a, b = _span(x), _span(other)
+        if a is None or b is None:
+            return None
+        if not isinstance(x, CiphertextData):
+            continue
+        if np.broadcast_shapes(x.shape, np.shape(other)) != x.shape:
+            continue
+        if a.low >= b.high if name == "max" else a.high <= b.low:
+            return x
+    return None
 
 
 def _span(value: Any) -> Span | None:

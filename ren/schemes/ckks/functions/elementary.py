@@ -21,7 +21,12 @@ from ren.core.errors import ParameterError
 from ren.schemes.ckks.arithmetic.evolve import with_error, within
 from ren.schemes.ckks.arithmetic.operation_hooks import circuit
 from ren.schemes.ckks.encoding.ciphertext_data import CiphertextT
-from ren.schemes.ckks.functions.approximation import Approximation, approximate, approximated
+from ren.schemes.ckks.functions.approximation import (
+    LARGEST_DEGREE,
+    Approximation,
+    approximate,
+    approximated,
+)
 from ren.schemes.ckks.functions.arguments import argument, checked_precision
 from ren.schemes.ckks.functions.polynomial import (
     Interval,
@@ -145,7 +150,21 @@ def sqrt(
         where = _above_zero(where, "sqrt by Newton")
         return _sqrt_by_newton(argument(ct, where, "sqrt", is_stated), where, precision, degree)
     where = _above_zero(where, "sqrt", or_at_it=True)
+    if where[0] == 0 and degree is None:
+        _check_at_zero(where, checked_precision(precision, 20.0))
     return applied(ct, approximate(np.sqrt, where, precision, degree), "sqrt", is_stated)
+
+
+def _check_at_zero(interval: Interval, precision: float) -> None:
+    """Raises ParameterError for more bits than a polynomial of the largest degree gives there."""
+    best = approximate(np.sqrt, interval, None, LARGEST_DEGREE)
+    if best.error > 2.0**-precision:
+        raise ParameterError(
+            f"sqrt on ({interval[0]:g}, {interval[1]:g}) was asked for with {precision:g} bits.",
+            f"Its slope at zero is infinite: degree {best.degree} gives {best.bits:.1f} bits.",
+            "State numbers above zero, x.within(low, high) or interval=(low, high). Or ask for "
+            "less: precision=8, or `with ckks.intervals(precision=8):` around np.sqrt(x).",
+        )
 
 
 @circuit("sqrt")
