@@ -522,7 +522,8 @@ class Context(metaclass=Listed):
             SerializationError: it holds the secret key and `include_secret` is False.
             OSError: the place cannot be written to.
         """
-        write(path, self.to_bytes(include_secret), PRIVATE if self.rank == 2 else SHARED)
+        parts = serialization.context_parts(self.params, self._keys, include_secret)
+        write(path, parts, PRIVATE if self.rank == 2 else SHARED)
 
     @classmethod
     def from_bytes(cls, data: bytes, include_secret: bool = False) -> Context:

@@ -12,7 +12,7 @@ import math
 import os
 import secrets
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -122,13 +122,23 @@ class Frame:
         self, kind: str, digest: bytes, header: dict[str, Any], arrays: Sequence[NDArray]
     ) -> bytes:
         """The bytes of an object; `arrays` of 1 or 4 bytes, in an order that the header implies."""
+        return b"".join(self.parts(kind, digest, header, arrays))
+
+    def parts(
+        self, kind: str, digest: bytes, header: dict[str, Any], arrays: Sequence[NDArray]
+    ) -> Iterator[bytes | memoryview]:
+        """The same bytes part by part, without copies of the arrays where they are in order."""
         text = json.dumps(header, sort_keys=True, separators=(",", ":")).encode()
         head = _HEAD.pack(
             self.magic, self.version, kind.encode().ljust(16, b"\0"), digest, len(text)
         )
-        parts = [np.ascontiguousarray(a, a.dtype.newbyteorder("<")).tobytes() for a in arrays]
-        body = b"".join([head, text, *parts])
-        return body + hashlib.sha256(body).digest()
+        checksum = hashlib.sha256(head + text)
+        yield head + text
+        for array in arrays:
+            part = np.ascontiguousarray(array, array.dtype.newbyteorder("<")).view(np.uint8).data
+            checksum.update(part)
+            yield part
+        yield checksum.digest()
 
     def unpack(self, kind: str, data: bytes) -> Reader:
         """The frame of `data`, its checksum verified.
@@ -196,8 +206,8 @@ def damaged(kind: str, why: str) -> SerializationError:
 # ------------------------------------------------------------------- files
 
 
-def write(path: PathLike, data: bytes, mode: int = SHARED) -> None:
-    """Writes `data` to a file that appears, or replaces another, at once.
+def write(path: PathLike, data: bytes | Iterable[bytes | memoryview], mode: int = SHARED) -> None:
+    """Writes `data`, or its parts, to a file that appears, or replaces another, at once.
 
     Raises:
         OSError: the place cannot be written to; what was there stays.
@@ -207,7 +217,7 @@ def write(path: PathLike, data: bytes, mode: int = SHARED) -> None:
     try:
         descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
         with os.fdopen(descriptor, "wb") as file:
-            file.write(data)
+            file.writelines([data] if isinstance(data, bytes) else data)
             file.flush()
             os.fsync(file.fileno())
         os.replace(beside, target)

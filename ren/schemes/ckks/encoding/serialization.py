@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import functools
 import math
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -215,6 +216,13 @@ HOLDS_SECRET = "These bytes hold a secret key, and they were read without includ
 
 def context_to_bytes(params: Parameters, keys: Keychain, include_secret: bool) -> bytes:
     """A context with all keys that it holds; with the secret only where that is said aloud."""
+    return b"".join(context_parts(params, keys, include_secret))
+
+
+def context_parts(
+    params: Parameters, keys: Keychain, include_secret: bool
+) -> Iterator[bytes | memoryview]:
+    """The same part by part: keys of several GiB are in memory once."""
     if keys.secret is not None and not include_secret:
         raise SerializationError(
             "The bytes of a context that holds the secret key were asked for.",
@@ -226,7 +234,7 @@ def context_to_bytes(params: Parameters, keys: Keychain, include_secret: bool) -
     if keys.secret is not None:
         header["shared"], entries = _shared_header(budget.ledger_of(keys.secret).saved)
         arrays = [keys.secret.coefficients, entries]
-    return FRAME.pack(CONTEXT, params.digest, header, [*arrays, *keychains.keychain_arrays(keys)])
+    return FRAME.parts(CONTEXT, params.digest, header, [*arrays, *keychains.keychain_arrays(keys)])
 
 
 def read_context(
