@@ -122,6 +122,21 @@ def test_another_bound():
     assert error <= y.estimate.error_bound and -math.log2(error / 16) >= 20
 
 
+def test_forty_bits_by_two_runs(z):
+    ctx = ckks.context(depth=2, bootstrapping=True, precision=40, scale_bits=60, n=N, security=None)
+    assert ctx.params.bootstrapping.levels == 2 and ctx.params.depth == 5
+    x = ctx.encrypt(z, level=2, bound=1.0)
+    y = x.bootstrap()
+    assert y.level == 4 and y.scale == ctx.params.scale(4)
+    error = np.abs(ctx.decrypt(y) - z)
+    assert bits(error) >= 40 and error.max() <= y.estimate.error_bound
+    assert y.estimate.bits >= 40
+    a, b = ckks.bootstrap([ctx.encrypt(z.real, level=2, bound=1.0)] * 2)
+    assert bits(ctx.decrypt(a) - z.real) >= 40 and bits(ctx.decrypt(b) - z.real) >= 40
+    many = [x.bootstrap().estimate.error_bound for _ in range(2)]
+    assert many[0] == many[1]
+
+
 def test_batches_and_vmap(ctx):
     v = np.linspace(-1, 1, 3 * 40).reshape(3, 40)
     m = ctx.encrypt(v, level=3, bound=1.0, pack="rows")
@@ -362,7 +377,8 @@ def test_less_memory_than_the_keys_take(ctx, monkeypatch, tmp_path):
         ({"depth": 40}, "Up to 1[0-9] levels"),
         ({"n": 1 << 14}, "2\\^15 and 2\\^16|No level fits"),
         ({"security": 192}, "128"),
-        ({"precision": 60}, "8 to 24"),
+        ({"precision": 60}, "8 to 44"),
+        ({"precision": 40}, "scale_bits=56 or more"),
         ({"failure": 2.0**-180}, "failure"),
         ({"bootstrapping": "yes"}, "True, False"),
         ({"bootstrapping": False, "precision": 12}, "bootstrapping=True"),

@@ -274,11 +274,12 @@ def _with_bootstraps(found: Requirements, bootstraps: list[bool]) -> Requirement
     above = found.params.bootstrapping
     if above is None or not bootstraps:
         return found
+    runs = bootstraps * above.chain.above.runs
     return attrs.evolve(
         found,
         bootstraps=len(bootstraps),
-        limb_ntts=found.limb_ntts + sum(work_of(above.chain, c).limb_ntts for c in bootstraps),
-        seconds=found.seconds + sum(seconds_of(above.chain, c) for c in bootstraps),
+        limb_ntts=found.limb_ntts + sum(work_of(above.chain, c).limb_ntts for c in runs),
+        seconds=found.seconds + sum(seconds_of(above.chain, c) for c in runs),
         peak_bytes=found.peak_bytes + above.key_nbytes + above.plaintext_nbytes,
     )
 

@@ -6,6 +6,7 @@ import logging
 import weakref
 from collections.abc import Callable, Sequence
 from contextvars import ContextVar
+from fractions import Fraction
 from typing import Any
 
 from ren.core.errors import DepthError, OperandError
@@ -13,7 +14,7 @@ from ren.core.ring import Domain
 from ren.core.spec import Spec
 from ren.core.user_frame import user_line
 from ren.schemes.ckks.arithmetic.argument_checks import check_ciphertext
-from ren.schemes.ckks.arithmetic.evolve import drop_to, evolve, settle, with_noise
+from ren.schemes.ckks.arithmetic.evolve import drop_to, dropped, evolve, settle, with_noise
 from ren.schemes.ckks.arithmetic.manual import is_loose, is_manual, normal
 from ren.schemes.ckks.arithmetic.operation_hooks import Lacking, circuit, operation, refresh
 from ren.schemes.ckks.bootstrapping import pipeline
@@ -22,6 +23,7 @@ from ren.schemes.ckks.bootstrapping.noise import noise_after
 from ren.schemes.ckks.encoding.ciphertext_data import CiphertextData, CiphertextT
 from ren.schemes.ckks.functions.arguments import check_automatic, with_safe_tail
 from ren.schemes.ckks.parameters.bootstrapping.chain import Chain, chain_of
+from ren.schemes.ckks.parameters.bootstrapping.precision import magnified
 from ren.schemes.rlwe.active_context import call_name, called, context_for, same_key
 from ren.schemes.rlwe.keychain import unknown
 from ren.schemes.rlwe.keys import SwitchingKey
@@ -167,7 +169,34 @@ def _refreshed(ct: CiphertextT) -> CiphertextT:
         noted.append(is_complex)
         return _made(ct, _unknown(ct, chain), chain, is_complex)
     polys = pipeline.refreshed(chain, _pair(ct), _keys(ct), is_complex)
+    if chain.above.runs > 1:
+        polys = _corrected(ct, polys, chain, is_complex)
     return _made(ct, polys, chain, is_complex)
+
+
+def _corrected(
+    ct: CiphertextData, polys: pipeline.Pair, chain: Chain, is_complex: bool
+) -> pipeline.Pair:
+    """The result of a second run: y + B(2^k (x - y)) / 2^k, for y of the first, one level lower.
+
+    The error of the first run is small, so that 2^k times it is within the bound. Both terms are
+    brought to the scale of the next level by an integer and a rescale.
+    """
+    factor = 1 << magnified(chain, is_complex)
+    params, top, floor = chain.params, chain.user, chain.above.floor
+    low, _ = dropped(_at_top(ct, polys, chain), polys, floor)
+    error = tuple((x - y) * factor for x, y in zip(ct.polys, low, strict=True))
+    more = pipeline.refreshed(chain, (error[0], error[1]), _keys(ct), is_complex)
+    ratio = Fraction(params.ring(top).q, params.ring(top - 1).q)
+    times = params.scale(top - 1) * ratio / params.scale(top)
+    whole, part = round(times), round(times / factor)
+    total = (y * whole + e * part for y, e in zip(polys, more, strict=True))
+    b, a = (p.rescale(params.ring(top - 1)) for p in total)
+    return b, a
+
+
+def _at_top(ct: CiphertextT, polys: pipeline.Pair, chain: Chain) -> CiphertextT:
+    return evolve(ct, polys, ct.noise, chain.user)
 
 
 _checked = circuit(_NAME)(_refreshed)  # one report of a bound, not one of the result too
@@ -182,6 +211,8 @@ def _shared(x: CiphertextT, y: CiphertextT) -> tuple[CiphertextT, CiphertextT]:
         return _part(x, _unknown(x, chain)), _part(y, _unknown(y, chain))
     turn = turn_of(chain.rings[chain.above.floor])
     (a0, a1), (b0, b1) = _pair(x), _pair(y)
+    if chain.above.runs > 1:
+        return _checked(x), _checked(y)
     parts = pipeline.refreshed_parts(chain, (a0 + b0 * turn, a1 + b1 * turn), _keys(x), True)
     return tuple(_part(z, part) for z, part in zip((x, y), parts, strict=True))  # type: ignore
 
@@ -193,7 +224,7 @@ def _part(ct: CiphertextT, polys: pipeline.Pair) -> CiphertextT:
 
 def _unknown(ct: CiphertextData, chain: Chain) -> pipeline.Pair:
     """Placeholders for what a bootstrap gives: a plan counts it, and records nothing of it."""
-    ring = chain.rings[chain.user]
+    ring = chain.rings[chain.user - (chain.above.runs - 1)]
     b, a = (unknown(Spec(ring, Domain.NTT, p.shape[:-2])) for p in ct.polys)
     return b, a
 
@@ -204,7 +235,8 @@ def _pair(ct: CiphertextData) -> pipeline.Pair:
 
 
 def _made(ct: CiphertextT, polys: pipeline.Pair, chain: Chain, is_complex: bool) -> CiphertextT:
-    made = evolve(ct, polys, ct.noise, chain.user, span=ct.span, dtype=ct.stated_dtype)
+    level = chain.user - (chain.above.runs - 1)
+    made = evolve(ct, polys, ct.noise, level, span=ct.span, dtype=ct.stated_dtype)
     return with_noise(made, lambda noise: noise_after(noise, chain, is_complex))
 
 

@@ -13,7 +13,7 @@ from ren.schemes.ckks.noise import bounds as noises
 from ren.schemes.ckks.noise.bounds import Noise, on_host
 from ren.schemes.ckks.noise.range_checks import TOLERANCE, report
 from ren.schemes.ckks.parameters.bootstrapping.chain import Chain
-from ren.schemes.ckks.parameters.bootstrapping.precision import error_of
+from ren.schemes.ckks.parameters.bootstrapping.precision import error_after, error_of
 from ren.schemes.ckks.parameters.parameters import Parameters
 
 _REACHES = (1, 2, 4)  # times the bound: how far the polynomial of the sine is fitted
@@ -25,9 +25,11 @@ def noise_after(a: Noise, chain: Chain, is_complex: bool) -> Noise:
     A tracked bound beyond that of the parameters is reported, with the bits that are left. From
     four times it on the error is unknown.
     """
-    bound, error = chain.above.bound, error_of(chain, is_complex)
-    parts = 2 if is_complex else 1
-    offsets = [chain.above.sine.error_within(k) * math.sqrt(parts) for k in _REACHES]
+    bound, error = chain.above.bound, error_after(chain, is_complex)
+    one = error_of(chain, is_complex).offset / chain.above.sine.error
+    offsets = [chain.above.sine.error_within(k) * one for k in _REACHES]
+    if chain.above.runs > 1:  # beyond the bound a second run has no error that it can take away
+        offsets[0] = error.offset
     limits = tuple(bound * k * TOLERANCE for k in _REACHES)
     told = partial(_told, chain.params, bound, tuple(offsets))
     rule = partial(_with_offset, limits, tuple(bound * o for o in offsets), told)

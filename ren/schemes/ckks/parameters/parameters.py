@@ -227,7 +227,8 @@ class Parameters(Stored, metaclass=Listed):
             levels: 1 or more; None for the number with the least time a level.
             scale_bits, security, integer_bits, strict: as for `for_depth`.
             n: the ring degree; 2^16 when None.
-            precision: bits that are right after a bootstrap, relative to the bound: 8 to 24.
+            precision: bits that are right after a bootstrap, relative to the bound: 8 to 44. Beyond
+                24 each bootstrap runs twice, and takes scale_bits of 16 more.
             failure: the largest probability that a bootstrap destroys its ciphertext.
             bound: of the real and the imaginary part of all messages; 1.0 when None, and then only
                 bootstraps go by it.
@@ -245,7 +246,7 @@ class Parameters(Stored, metaclass=Listed):
         checks.check_degree(n or checks.MAX_DEGREE)
         bound = checks.as_real(bound)
         checks.check_bound(bound, strict)
-        checks.check_real("precision", precision, 8, 24, "Write for example precision=20.")
+        checks.check_real("precision", precision, 8, 44, "Write for example precision=20.")
         checks.check_real("failure", failure, 2.0**-200, 0.5, "Write for example failure=2**-64.")
         wish = Wish(
             levels, n or 1 << 16, scale_bits, integer_bits or 10, security, float(precision),

@@ -23,6 +23,7 @@ from ren.schemes.ckks.parameters.bootstrapping.sine import Sine
 from ren.schemes.rlwe import security as bounds
 
 WEIGHT = 32  # nonzero coefficients of the sparse secret
+MOST_OF_ONE = 24.0  # bits that are right after one run; for more a second run takes the error away
 _MOST_FLOOR = 4
 _REMEDY = "Make such parameters with ckks.context(bootstrapping=True)."
 
@@ -61,6 +62,11 @@ class Above:
         return Sine(self.overflow, self.ratio_bits)
 
     @property
+    def runs(self) -> int:
+        """How often the pipeline runs in a bootstrap."""
+        return runs_for(self.precision)
+
+    @property
     def moduli(self) -> tuple[int, ...]:
         """All moduli above the user's."""
         return tuple(q for level in self.primes for q in level)
@@ -86,6 +92,11 @@ class Above:
         return cls(**fields)
 
 
+def runs_for(precision: float) -> int:
+    """One run of the pipeline, or two: the second one bootstraps the error of the first."""
+    return 1 if precision <= MOST_OF_ONE else 2
+
+
 def as_above(value: Any) -> Any:
     """An `Above` from its fields; other values as they are."""
     return Above.from_dict(value) if isinstance(value, Mapping) else value
@@ -107,7 +118,7 @@ def check_above(p: Any) -> None:
     is_listed = all(isinstance(level, tuple) and level for level in above.primes)
     if not is_listed or len(above.primes) <= above.sine.depth:
         raise _refused(f"they are {len(above.primes)} levels of primes")
-    if not 1 <= above.floor <= min(p.depth - 1, _MOST_FLOOR):
+    if not 1 <= above.floor <= min(p.depth - above.runs, _MOST_FLOOR):
         raise _refused(f"the floor is {above.floor} at depth {p.depth}")
     if not (1 <= above.overflow <= 64 and 2 <= above.ratio_bits <= 30):
         raise _refused(f"the sine is {above.sine}")

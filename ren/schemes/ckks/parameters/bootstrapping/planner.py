@@ -23,7 +23,7 @@ import attrs
 from ren.core.errors import InsecureParametersError, ParameterError
 from ren.core.numtheory import ntt_primes_from
 from ren.core.ring import MODULUS_BOUND
-from ren.schemes.ckks.parameters.bootstrapping.above import WEIGHT, Above
+from ren.schemes.ckks.parameters.bootstrapping.above import WEIGHT, Above, runs_for
 from ren.schemes.ckks.parameters.bootstrapping.sine import Sine, amplifications, sine_for
 from ren.schemes.ckks.parameters.planner import Plan, Request, narrowest_plan, partition
 from ren.schemes.ckks.parameters.primes import nearest_primes
@@ -36,6 +36,7 @@ _DIAGONAL_BITS = 12.75  # by which the rounding of diagonals does, before their 
 _LOWEST_BITS = 8.0  # by which the noise at level 0 does
 _MOST_BITS = 59.9  # of two primes
 _GAP = 4  # bits: digits are smaller than P by so much, or each rotation costs as many bits
+_SPARE_SCALE = 16.0  # bits of the scale that noise at the user's levels takes
 _NEAR = 48  # primes nearest to a width that are tried
 _DIGITS = range(1, 7)
 
@@ -52,6 +53,7 @@ class Wish:
     precision: float
     failure: float
     bound: float
+    extra: int = 0  # levels that a bootstrap takes at its end
 
 
 @lru_cache(maxsize=64)
@@ -61,8 +63,19 @@ def plan_bootstrapping(wish: Wish) -> tuple[Plan, Above, int]:
     Raises:
         ParameterError, InsecureParametersError: what cannot be had, and what can.
     """
-    sine = sine_for(wish.precision, wish.failure, WEIGHT, wish.n)
-    return *_planned(wish, sine), _least_integer_bits(wish, sine)
+    runs = runs_for(wish.precision)
+    given, wish = wish, attrs.evolve(wish, precision=wish.precision / runs + runs - 1)
+    sine = sine_for(wish.precision, wish.failure / runs, WEIGHT, wish.n)
+    if given.precision + _SPARE_SCALE > wish.scale_bits:
+        raise ParameterError(
+            f"Bootstrapping with precision={given.precision:g} was asked for at scale "
+            f"2^{wish.scale_bits}.",
+            f"Rounding leaves about scale_bits - {_SPARE_SCALE:g} bits.",
+            f"Use scale_bits={min(60, math.ceil(given.precision + _SPARE_SCALE))} or more, "
+            "at most 60, or a smaller precision.",
+        )
+    plan, above = _planned(attrs.evolve(wish, extra=runs - 1), sine)
+    return plan, attrs.evolve(above, precision=given.precision), _least_integer_bits(wish, sine)
 
 
 def _planned(wish: Wish, sine: Sine) -> tuple[Plan, Above]:
@@ -126,7 +139,7 @@ def _deepest(wish: Wish, sine: Sine) -> Iterator[int]:
     seen = set()
     for digits in _DIGITS:
         room = (limit - _GAP) / (1 + 1 / digits) - above - lowest
-        most = int(room // wish.scale_bits) - FLOOR
+        most = int(room // wish.scale_bits) - FLOOR - wish.extra
         for levels in (most, most - 1):
             if levels > 0 and levels not in seen:
                 seen.add(levels)
@@ -142,9 +155,9 @@ def _cost(plan: Plan, above: Above) -> int:
 def _best(wish: Wish, sine: Sine, levels: int) -> tuple[Plan, Above] | None:
     """The plan for these levels with the cheapest key switch; None where nothing fits."""
     limit, integers = _limit(wish), _least_integer_bits(wish, sine)
-    request = Request(levels + FLOOR, wish.scale_bits, integers, None, limit)
+    request = Request(levels + FLOOR + wish.extra, wish.scale_bits, integers, None, limit)
     above = sum(_level_bits(wish, sine, wish.scale_bits + integers))
-    whole = wish.scale_bits * (levels + FLOOR + 1) + integers + above
+    whole = wish.scale_bits * (levels + FLOOR + wish.extra + 1) + integers + above
     best: tuple[Plan, Above] | None = None
     for digits in _DIGITS:
         least = int(whole / digits / 30)

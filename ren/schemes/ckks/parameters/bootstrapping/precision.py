@@ -21,6 +21,7 @@ from ren.schemes.ckks.parameters.bootstrapping.labels import products
 from ren.schemes.ckks.parameters.bootstrapping.sine import DOUBLINGS, amplifications
 
 TAIL = 2.5  # over the mean of |s(z)|^2 over the slots: see `noise.sigmas`
+_SPARE = 0.25  # bits that the magnified error stays below the bound by
 SIGMAS = 6.5  # standard deviations that the bound of an error takes
 
 
@@ -59,6 +60,23 @@ def error_of(chain: Chain, is_complex: bool) -> Error:
     variance += parts * slot / (float(chain.params.scale(chain.user)) * above.bound) ** 2
     offset = above.sine.error * math.sqrt(parts)
     return Error(offset, math.sqrt(variance))
+
+
+def magnified(chain: Chain, is_complex: bool) -> int:
+    """log2 of the factor by which the error of a first run is bootstrapped by a second one."""
+    return math.floor(error_of(chain, is_complex).bits - _SPARE)
+
+
+def error_after(chain: Chain, is_complex: bool) -> Error:
+    """The error of a whole bootstrap, of one run or two, relative to the bound."""
+    one = error_of(chain, is_complex)
+    if chain.above.runs == 1:
+        return one
+    smaller = 2.0 ** -magnified(chain, is_complex)
+    n, scales = chain.params.n, (chain.params.scale(chain.user - 1), chain.params.scale(1))
+    slot = n * (1 + TAIL * 2 * n / 3) / 12  # of a drop to the floor, and of the last rescale
+    rounding = sum(slot / (float(scale) * chain.above.bound) ** 2 for scale in scales)
+    return Error(one.offset * smaller, math.hypot(one.sigma * smaller, math.sqrt(rounding)))
 
 
 def _scales(chain: Chain) -> list[Fraction]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import attrs
@@ -16,7 +17,7 @@ from ren.schemes.ckks.parameters.bootstrapping.labels import (
     keys_nbytes,
     labels,
 )
-from ren.schemes.ckks.parameters.bootstrapping.precision import error_of
+from ren.schemes.ckks.parameters.bootstrapping.precision import error_after
 from ren.schemes.ckks.parameters.bootstrapping.sine import failure_log2
 
 
@@ -40,7 +41,7 @@ class Bootstrapping(metaclass=Listed):
     @property
     def levels(self) -> int:
         """Levels between two bootstraps."""
-        return self.params.depth - self.floor
+        return self.params.depth - self.floor - (self.chain.above.runs - 1)
 
     @property
     def floor(self) -> int:
@@ -55,13 +56,14 @@ class Bootstrapping(metaclass=Listed):
     @property
     def precision_bits(self) -> float:
         """-log2 of the bound of the error in a slot, of complex messages, relative to `bound`."""
-        return error_of(self.chain, True).bits
+        return error_after(self.chain, True).bits
 
     @property
     def failure_log2(self) -> float:
         """log2 of the probability that one bootstrap destroys its ciphertext."""
         above = self.chain.above
-        return failure_log2(WEIGHT, above.overflow, above.ratio_bits, self.params.n)
+        one = failure_log2(WEIGHT, above.overflow, above.ratio_bits, self.params.n)
+        return one + math.log2(above.runs)
 
     @property
     def sparse_weight(self) -> int:
@@ -86,12 +88,12 @@ class Bootstrapping(metaclass=Listed):
     @property
     def limb_ntts(self) -> int:
         """Transforms of one limb each in a bootstrap of complex numbers, to within a tenth."""
-        return work_of(self.chain).limb_ntts
+        return work_of(self.chain).limb_ntts * self.chain.above.runs
 
     @property
     def seconds(self) -> float:
         """An estimate of its time on two CPU cores, to compare parameters by; not a promise."""
-        return seconds_of(self.chain)
+        return seconds_of(self.chain) * self.chain.above.runs
 
     def rows(self) -> list[tuple[str, str]]:
         """Facts for tables of parameters."""
@@ -100,7 +102,7 @@ class Bootstrapping(metaclass=Listed):
         return [
             (
                 "bootstrapping",
-                f"level {self.floor} -> {self.params.depth}, {self.levels} levels; "
+                f"level {self.floor} -> {self.floor + self.levels}, {self.levels} levels; "
                 f"|x| <= {self.bound:g}; at least {self.precision_bits:.1f} bits right; "
                 f"fails with 2^{self.failure_log2:.1f}",
             ),
@@ -118,7 +120,7 @@ class Bootstrapping(metaclass=Listed):
 
     def __repr__(self) -> str:
         return (
-            f"<Bootstrapping level {self.floor} -> {self.params.depth}, "
+            f"<Bootstrapping level {self.floor} -> {self.floor + self.levels}, "
             f"{self.precision_bits:.1f} bits, keys of {size(self.key_nbytes)}>"
         )
 
