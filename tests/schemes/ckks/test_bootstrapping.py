@@ -17,6 +17,7 @@ from ren.schemes.ckks.bootstrapping import pipeline, stages
 from ren.schemes.ckks.bootstrapping.keys import sparse_secret
 from ren.schemes.ckks.parameters.bootstrapping import matrices
 from ren.schemes.ckks.parameters.bootstrapping.chain import chain_of
+from ren.schemes.ckks.parameters.bootstrapping.cost import work_of
 from ren.schemes.ckks.parameters.bootstrapping.labels import gadget_of, labels
 from ren.schemes.ckks.parameters.bootstrapping.sine import Sine, failure_log2
 from tests.schemes.ckks.keys import keys_of
@@ -109,9 +110,19 @@ def test_two_real_ciphertexts_share_one_run(ctx):
     assert [y.dtype.kind for y in made] == ["f", "c", "f"]
 
 
-def test_a_lower_target_level(ctx, x, z):
-    y = x.bootstrap(level=3)
-    assert y.level == 3 and bits(ctx.decrypt(y) - z) >= 20
+@pytest.mark.parametrize("level", [0, 1, 3, 4])
+def test_a_lower_target_level_takes_less_work(ctx, x, z, level):
+    y = x.bootstrap(level=level)
+    assert (y.level, y.scale) == (level, ctx.params.scale(level))
+    assert bits(ctx.decrypt(y) - z) >= 20
+    assert np.abs(ctx.decrypt(y) - z).max() <= y.estimate.error_bound
+    work = work_of(chain_of(ctx.params, level))
+    assert work.limb_ntts < work_of(chain_of(ctx.params)).limb_ntts
+
+
+def test_a_level_that_there_is_not(ctx, x):
+    with pytest.raises(ckks.ParameterError, match="level is 6"):
+        x.bootstrap(level=6)
 
 
 def test_another_bound():
@@ -133,8 +144,8 @@ def test_forty_bits_by_two_runs(z):
     assert y.estimate.bits >= 40
     a, b = ckks.bootstrap([ctx.encrypt(z.real, level=2, bound=1.0)] * 2)
     assert bits(ctx.decrypt(a) - z.real) >= 40 and bits(ctx.decrypt(b) - z.real) >= 40
-    many = [x.bootstrap().estimate.error_bound for _ in range(2)]
-    assert many[0] == many[1]
+    low = x.bootstrap(level=2)
+    assert low.level == 2 and bits(ctx.decrypt(low) - z) >= 40
 
 
 def test_batches_and_vmap(ctx):

@@ -34,7 +34,7 @@ _NAME = "bootstrap()"
 def bootstrap_one(ct: CiphertextT, level: int | None = None) -> CiphertextT:
     """See `Ciphertext.bootstrap`."""
     with called(_NAME):
-        return _to_level(_checked(_prepared(ct, _NAME)), level)
+        return _checked(_prepared(ct, _NAME), level)
 
 
 def bootstrap(ciphertexts: Sequence[CiphertextT], level: int | None = None) -> Any:
@@ -72,9 +72,9 @@ def bootstrap(ciphertexts: Sequence[CiphertextT], level: int | None = None) -> A
                 alone.append(i)
                 continue
             alone.remove(partner)
-            made[partner], made[i] = _shared(given[partner], x)
-        made |= {i: _checked(given[i]) for i in alone}
-        return [_to_level(made[i], level) for i in range(len(given))]
+            made[partner], made[i] = _shared(given[partner], x, level)
+        made |= {i: _checked(given[i], level) for i in alone}
+        return [made[i] for i in range(len(given))]
 
 
 # ------------------------------------------------------------------- bootstrapping="auto"
@@ -162,9 +162,15 @@ def _keys(ct: CiphertextData) -> Callable[[str], SwitchingKey]:
 planned: ContextVar[list[bool] | None] = ContextVar("ren_ckks_planned_bootstraps", default=None)
 
 
-@operation(_NAME, lambda x: x)
-def _refreshed(ct: CiphertextT) -> CiphertextT:
-    chain, is_complex = chain_of(ct.params), ct.layout.is_complex
+def _chain(ct: CiphertextData, level: int | None) -> Chain:
+    """The chain of a bootstrap that ends at a level, before a second run takes one."""
+    runs = chain_of(ct.params).above.runs
+    return chain_of(ct.params, None if level is None else level + runs - 1)
+
+
+@operation(_NAME, lambda x, level: x)
+def _refreshed(ct: CiphertextT, level: int | None) -> CiphertextT:
+    chain, is_complex = _chain(ct, level), ct.layout.is_complex
     if (noted := planned.get()) is not None:
         noted.append(is_complex)
         return _made(ct, _unknown(ct, chain), chain, is_complex)
@@ -203,23 +209,23 @@ _checked = circuit(_NAME)(_refreshed)  # one report of a bound, not one of the r
 
 
 @circuit(_NAME)
-def _shared(x: CiphertextT, y: CiphertextT) -> tuple[CiphertextT, CiphertextT]:
+def _shared(x: CiphertextT, y: CiphertextT, level: int | None) -> tuple[CiphertextT, CiphertextT]:
     """Two ciphertexts of real numbers, in one run."""
-    chain = chain_of(x.params)
+    chain = _chain(x, level)
     if (noted := planned.get()) is not None:
         noted.append(True)
-        return _part(x, _unknown(x, chain)), _part(y, _unknown(y, chain))
+        return _part(x, _unknown(x, chain), chain), _part(y, _unknown(y, chain), chain)
     turn = turn_of(chain.rings[chain.above.floor])
     (a0, a1), (b0, b1) = _pair(x), _pair(y)
     if chain.above.runs > 1:
-        return _checked(x), _checked(y)
+        return _checked(x, level), _checked(y, level)
     parts = pipeline.refreshed_parts(chain, (a0 + b0 * turn, a1 + b1 * turn), _keys(x), True)
-    return tuple(_part(z, part) for z, part in zip((x, y), parts, strict=True))  # type: ignore
+    return tuple(_part(z, part, chain) for z, part in zip((x, y), parts, strict=True))  # type: ignore
 
 
-@operation(_NAME, lambda x, polys: x)
-def _part(ct: CiphertextT, polys: pipeline.Pair) -> CiphertextT:
-    return _made(ct, polys, chain_of(ct.params), False)
+@operation(_NAME, lambda x, *_: x)
+def _part(ct: CiphertextT, polys: pipeline.Pair, chain: Chain) -> CiphertextT:
+    return _made(ct, polys, chain, False)
 
 
 def _unknown(ct: CiphertextData, chain: Chain) -> pipeline.Pair:
@@ -238,7 +244,3 @@ def _made(ct: CiphertextT, polys: pipeline.Pair, chain: Chain, is_complex: bool)
     level = chain.user - (chain.above.runs - 1)
     made = evolve(ct, polys, ct.noise, level, span=ct.span, dtype=ct.stated_dtype)
     return with_noise(made, lambda noise: noise_after(noise, chain, is_complex))
-
-
-def _to_level(ct: CiphertextT, level: int | None) -> CiphertextT:
-    return ct if level is None else drop_to(ct, level)

@@ -27,12 +27,10 @@ class Encoded:
     Where they repeat with a period m / 2, they are polynomials in X^(n/m), kept in degree m.
 
     Args:
-        level: of what it multiplies; the product ends one level lower.
         gadget: whose special primes the factors have too.
     """
 
     matrix: Matrix
-    level: int
     gadget: Gadget
     factors: tuple[Poly, ...]
     babies: tuple[tuple[int, ...], ...]
@@ -45,12 +43,10 @@ class Encoded:
 
 @attrs.frozen(eq=False)
 class Diagonals:
-    """All that a bootstrap multiplies by: two products of matrices, and X^(n/2) at two levels."""
+    """All that a bootstrap multiplies by, but X^(n/2): two products of matrices."""
 
     down: tuple[Encoded, ...]
     up: tuple[Encoded, ...]
-    turn_first: Poly
-    turn_user: Poly
 
     @property
     def nbytes(self) -> int:
@@ -70,7 +66,7 @@ def diagonals_of(chain: Chain) -> Diagonals:
 @lru_cache(maxsize=2)
 def _made(chain: Chain) -> Diagonals:
     down, up = products(chain)
-    floor, first, user = chain.above.floor, chain.first, chain.user
+    floor = chain.above.floor
     return Diagonals(
         tuple(
             _encoded(chain, m, floor - i, chain.low, scale)
@@ -80,8 +76,6 @@ def _made(chain: Chain) -> Diagonals:
             _encoded(chain, m, chain.top - i, chain.full, scale)
             for i, (m, scale) in enumerate(zip(up.matrices, chain.coeff_to_slot, strict=True))
         ),
-        turn_of(chain.rings[first]),
-        turn_of(chain.rings[user]),
     )
 
 
@@ -93,7 +87,7 @@ def _encoded(chain: Chain, m: Matrix, level: int, gadget: Gadget, scale: Fractio
         vectors = [(j, v) for j, v in held if v is not None]
         babies.append(tuple(j for j, _ in vectors))
         factors.append(_encode(np.stack([v for _, v in vectors]), ring, scale))
-    return Encoded(m, level, gadget, tuple(factors), tuple(babies))
+    return Encoded(m, gadget, tuple(factors), tuple(babies))
 
 
 def _encode(vectors: np.ndarray, ring: RingSpec, scale: Fraction) -> Poly:
@@ -105,7 +99,7 @@ def _encode(vectors: np.ndarray, ring: RingSpec, scale: Fraction) -> Poly:
     return replayed(_transformed, None, Integers(values, ring))[0]
 
 
-@lru_cache(maxsize=8)
+@lru_cache(maxsize=32)
 def turn_of(ring: RingSpec) -> Poly:
     """X^(n/2), which is i in every slot."""
     values = np.zeros(ring.n, np.int64)

@@ -12,7 +12,7 @@ from ren.lowering.devices.devices import is_tracing
 from ren.poly import Poly
 from ren.poly.realization import is_capturing
 from ren.schemes.ckks.bootstrapping import stages
-from ren.schemes.ckks.bootstrapping.diagonals import Encoded, diagonals_of
+from ren.schemes.ckks.bootstrapping.diagonals import Encoded, diagonals_of, turn_of
 from ren.schemes.ckks.bootstrapping.stages import Pair
 from ren.schemes.ckks.parameters.bootstrapping import labels
 from ren.schemes.ckks.parameters.bootstrapping.chain import Chain
@@ -35,7 +35,7 @@ def refreshed(chain: Chain, c: Pair, key_of: KeyOf, is_complex: bool) -> Pair:
     parts = refreshed_parts(chain, c, key_of, is_complex)
     if not is_complex:
         return parts[0]
-    return _run(stages.joined, chain, *parts, diagonals_of(chain).turn_user)
+    return _run(stages.joined, chain, *parts, turn_of(chain.rings[chain.user]))
 
 
 def refreshed_parts(chain: Chain, c: Pair, key_of: KeyOf, is_complex: bool) -> list[Pair]:
@@ -45,26 +45,27 @@ def refreshed_parts(chain: Chain, c: Pair, key_of: KeyOf, is_complex: bool) -> l
 
 
 def lowered(chain: Chain, c: Pair, key_of: KeyOf) -> Pair:
-    """SlotToCoeff: from the floor to level 0."""
+    """SlotToCoeff: from the floor to level 0, also where a chain ends below the floor."""
+    chain = chain.whole
     down, _ = labels.products(chain)
     for place, encoded in enumerate(diagonals_of(chain).down):
-        offset = 0 if place else down.offset
-        c = _transformed(chain, encoded, offset, c, lambda k: key_of(labels.low(k, chain)))
+        offset, level = 0 if place else down.offset, chain.above.floor - place
+        c = _transformed(chain, encoded, level, offset, c, lambda k: key_of(labels.low(k, chain)))
     return c
 
 
 def parts_of(chain: Chain, c: Pair, key_of: KeyOf, is_complex: bool) -> list[Pair]:
     """Raise, CoeffToSlot and the split: y of the real part, and of the imaginary part."""
-    held, (_, up) = diagonals_of(chain), labels.products(chain)
+    held, (_, up) = diagonals_of(chain.whole), labels.products(chain)
     c = _run(stages.raised, chain, c, _halves(key_of(labels.SPARSE)))
     for place, encoded in enumerate(held.up):
-        offset = 0 if place else up.offset
+        offset, level = 0 if place else up.offset, chain.top - place
         c = _transformed(
-            chain, encoded, offset, c, lambda k: key_of(labels.full(k, chain)),
+            chain, encoded, level, offset, c, lambda k: key_of(labels.full(k, chain)),
             None if place else (lambda k: key_of(labels.raised(k, chain))),
         )  # fmt: skip
     key = _halves(key_of(labels.conjugation(chain)))
-    turn = held.turn_first if is_complex else None
+    turn = turn_of(chain.rings[chain.first]) if is_complex else None
     made = _run(stages.halved, (chain, is_complex), c, key, turn)
     return [(made[i], made[i + 1]) for i in range(0, len(made), 2)]
 
@@ -77,6 +78,7 @@ def sine(chain: Chain, c: Pair, key_of: KeyOf) -> Pair:
 def _transformed(
     chain: Chain,
     encoded: Encoded,
+    level: int,
     offset: int,
     c: Pair,
     key_of: Callable[[int], SwitchingKey],
@@ -89,7 +91,7 @@ def _transformed(
     else:
         baby_keys = [_halves(key_of(k)) if k % (n // 2) else None for k in steps]
     rotations = stages.Rotations(
-        encoded.level,
+        level,
         encoded.gadget,
         tuple(galois_element(k, n) for k in steps),
         encoded.babies,

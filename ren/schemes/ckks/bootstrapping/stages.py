@@ -20,7 +20,7 @@ from typing import Any
 
 import attrs
 
-from ren.core.ring import intersection
+from ren.core.ring import RingSpec, intersection
 from ren.poly import Poly
 from ren.poly.batching import multiply_accumulate
 from ren.schemes.ckks.functions.basis import Basis
@@ -83,7 +83,7 @@ def transformed(
     babies = _raised_babies(chain, r, c, keys) if r.is_raised else _babies(chain, r, c, keys)
     total: Pair | None = None
     for w, indices in zip(reversed(factors), reversed(r.babies), strict=True):
-        w, places = (w if w.ring.n == ring.n else w.embed(extended)), range(len(indices))
+        w, places = _over(w, extended), range(len(indices))
         inner = tuple(
             multiply_accumulate(w, [babies[j][half] for j in indices], places) for half in (0, 1)
         )
@@ -97,6 +97,12 @@ def transformed(
     assert total is not None, "a matrix has a diagonal"
     b, a = (half.mod_down(ring).rescale(chain.rings[r.level - 1]) for half in total)
     return b, a
+
+
+def _over(w: Poly, ring: RingSpec) -> Poly:
+    """Factors over a ring, of polynomials in X^k of a smaller one, and without other limbs."""
+    whole = w if w.ring.n == ring.n else w.embed(RingSpec(ring.n, w.ring.moduli))
+    return whole if whole.ring == ring else whole.to_ring(ring)
 
 
 def _babies(chain: Chain, r: Rotations, c: Pair, keys: Sequence[Halves | None]) -> list[Pair]:
@@ -125,7 +131,7 @@ def _raised_babies(
     made = []
     for element, key in zip(r.elements, keys, strict=True):
         assert key is not None, "each baby of what was raised comes back from the sparse secret"
-        (b_key,), (a_key,) = key
+        b_key, a_key = (half.to_ring(extended) for (half,) in key)
         made.append(((wide + a * b_key).automorphism(element), (a * a_key).automorphism(element)))
     return made
 

@@ -63,7 +63,7 @@ class Above:
 
     @property
     def runs(self) -> int:
-        """How often the pipeline runs in a bootstrap."""
+        """Runs of the pipeline in a bootstrap."""
         return runs_for(self.precision)
 
     @property

@@ -26,13 +26,19 @@ _ROOT_BITS = 64  # of the fraction of a square root
 
 @attrs.frozen
 class Chain:
-    """All levels of parameters with bootstrapping; made by `chain_of`.
+    """All levels of a bootstrap; made by `chain_of`.
 
-    Levels are numbered through: 0 to `params.depth`, then those of the sine, then those of
-    CoeffToSlot. Scales are exact rationals.
+    Levels are numbered through: the user's from 0 to `target`, then those of the sine, then those
+    of CoeffToSlot. Scales are exact rationals.
+
+    Args:
+        params: with bootstrapping.
+        target: the level where it ends. Below the highest one there are fewer limbs at each level.
+            Diagonals and keys are those of the whole chain, without the other limbs.
     """
 
     params: Any
+    target: int
 
     @property
     def above(self) -> Above:
@@ -43,8 +49,13 @@ class Chain:
 
     @property
     def user(self) -> int:
-        """The user's highest level, where a bootstrap ends."""
-        return self.params.depth
+        """The user's level where a bootstrap ends."""
+        return self.target
+
+    @property
+    def whole(self) -> Chain:
+        """The chain that ends at the user's highest level: of all diagonals and keys."""
+        return chain_of(self.params)
 
     @property
     def first(self) -> int:
@@ -149,12 +160,12 @@ class Chain:
         return made
 
 
-@lru_cache(maxsize=8)
-def chain_of(params: Any) -> Chain:
-    """The chain of parameters with bootstrapping, kept.
+@lru_cache(maxsize=32)
+def chain_of(params: Any, target: int | None = None) -> Chain:
+    """The chain of parameters with bootstrapping to a level, the highest one when None; kept.
 
     Raises:
-        ParameterError: parameters without.
+        ParameterError: parameters without, or no such level.
     """
     if params.above is None:
         raise ParameterError(
@@ -162,7 +173,10 @@ def chain_of(params: Any) -> Chain:
             "These parameters have no levels for it.",
             "Make the context with ckks.context(bootstrapping=True).",
         )
-    return Chain(params)
+    if target is None:
+        return Chain(params, params.depth)
+    params.ring(target)  # raises where there is no such level
+    return Chain(params, target)
 
 
 def _root(x: Fraction) -> Fraction:

@@ -51,7 +51,9 @@ def work_of(chain: Chain, is_complex: bool = True) -> Work:
     down, up = products(chain)
     work = Work()
     for i, m in enumerate(down.matrices):
-        work += _matrix(m, chain.low, chain, chain.above.floor - i, None if i else down.offset)
+        work += _matrix(
+            m, chain.low, chain.whole, chain.above.floor - i, None if i else down.offset
+        )
     lowest, top = chain.rings[0], chain.rings[chain.top]
     special = len(chain.full.specials)
     work += _switch(chain.sparse, lowest) + _divided(lowest, 1).times(2)

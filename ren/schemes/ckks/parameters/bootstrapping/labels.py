@@ -79,6 +79,7 @@ def _steps(m: matrices.Matrix, offset: int) -> Iterator[int]:
 
 def gadget_of(label: str, chain: Chain) -> Gadget:
     """The gadget of a key: its ring and its digits."""
+    chain = chain.whole
     gadgets = {"low": chain.low, "sparse": chain.sparse, "raised": chain.raised}
     return gadgets.get(label.split()[0], chain.full)
 

@@ -47,7 +47,7 @@ def error_of(chain: Chain, is_complex: bool) -> Error:
     lowest = float(chain.lowest) * above.bound
     variance = 3 * 2 * rounding / lowest**2
     down, up = products(chain)
-    for m, scale in zip(down.matrices, chain.slot_to_coeff, strict=True):
+    for m, scale in zip(down.matrices, chain.whole.slot_to_coeff, strict=True):
         # A slot of the product sums that many diagonals, each rounded; then slots are coefficients.
         variance += len(m.diagonals) * (n / 12) / float(scale) ** 2
     spread = (WEIGHT + 1) / 12 * 4.0**above.ratio_bits  # variance of I, in units of the message
