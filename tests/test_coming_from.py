@@ -83,6 +83,20 @@ def test_every_call_of_ren_is_there(peer: str) -> None:
         check(code)
 
 
+def test_every_call_on_rings_runs() -> None:
+    ring = ren.RingSpec(n=8, moduli=(17, 97))
+    p, r = (ren.Poly(c, ring) for c in ([1, 1], [5, 0, 2]))
+    names = {"ren": ren, "ring": ring, "c": [1, 2], "p": p, "r": r}
+    names["batch"] = ren.Poly([[1] * 8, [2] * 8], ring)
+    (section,) = (s for s in SECTIONS if s.startswith("Rings of integers"))
+    found = calls(section)
+    assert len(found) > 20
+    for code in found:
+        made = eval(code, names)
+        if isinstance(made, ren.Poly):
+            made.realize()
+
+
 @pytest.mark.parametrize("peer", PEERS)
 def test_every_table_covers_the_same_tasks(peer: str) -> None:
     tasks = " ".join(cells(TABLES[peer], 0))
