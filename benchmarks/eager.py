@@ -118,7 +118,7 @@ def main() -> None:
         ratios = [f"{again / replay:.2f}", f"{again / beside:.2f}"]
         lines.append([name, *shown, *ratios, "kept" if is_kept else "missed"])
         fields = {"line": name, "n": n, "depth": depth, "scale": SCALE_BITS, **row}
-        versions = {"tenseal": version("tenseal"), "commit": commit(), "device": device()}
+        versions = {"tenseal_version": version("tenseal"), "commit": commit(), "device": device()}
         if not options.dry_run:
             append(options.output, {**stamp(), **versions, **fields})
     print(aligned(lines))

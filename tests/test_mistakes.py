@@ -434,5 +434,10 @@ def test_a_symbolic_divisor_is_static_or_an_input(names: dict) -> None:
     for options in ({}, {"static_argnames": "k"}):
         halved = ren.jit(**options)(lambda a, k: a / k)(x, 2.0)
         np.testing.assert_allclose(halved.decrypt(), [0.5, 1.0, 1.5], atol=1e-6)
-    with pytest.raises(errors.TracedValueError, match="static_argnames='k'"):
-        ren.jit(lambda a, k: a + 1 / k)(x, 2.0)
+    inverse = ren.jit(lambda a, k: a + 1 / k)
+    for k in (2.0, 4.0):
+        np.testing.assert_allclose(
+            inverse(x, k).decrypt(), [1 + 1 / k, 2 + 1 / k, 3 + 1 / k], atol=1e-6
+        )
+    with pytest.raises(ZeroDivisionError):  # as without ren.jit
+        inverse(x, 0.0)

@@ -118,6 +118,11 @@ def check_limbs(limbs: Any, ring: RingSpec, is_shape: bool = False) -> None:
     )
 
 
+_NO_OPERANDS = (
+    float, complex, np.ndarray, np.generic, jax.Array, str, bytes, bytearray, list, tuple,
+)  # fmt: skip
+
+
 def operand(value: Any, ring: RingSpec, domain: Domain, symbol: str) -> Node | None:
     """The constant that an operand is beside a polynomial; None for types that are ignored.
 
@@ -130,7 +135,7 @@ def operand(value: Any, ring: RingSpec, domain: Domain, symbol: str) -> Node | N
         return _traced_constant(value, ring, domain)
     if _is_integer(value):
         return const(as_int(value), ring, domain)
-    if isinstance(value, float | complex | np.ndarray | np.generic | jax.Array):
+    if isinstance(value, _NO_OPERANDS):
         raise CoefficientTypeError(
             f"poly {symbol} {type(value).__name__} was written.",
             "A polynomial combines with polynomials of its ring and with Python ints.",

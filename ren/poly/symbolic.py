@@ -1,8 +1,8 @@
 """Numbers and arrays among the arguments of a captured function: known at each call, not before.
 
-`+ - *` between them, with numbers, polynomials and ciphertexts make a program. The host carries out
-the part between numbers and arrays anew at each call, as Python and NumPy would. Comparisons, `&`
-and `|` give symbols too, as conditions of JAX. Every other use of the value raises, and names
+`+ - *` between them, with numbers, polynomials and ciphertexts make a program, and `/ // %` between
+them and numbers. The host carries out the part between numbers and arrays anew at each call, as
+Python and NumPy would. Comparisons, `&` and `|` give symbols too, as conditions of JAX. Every other use of the value raises, and names
 `static_argnames`.
 """
 
@@ -188,6 +188,8 @@ class Symbolic:
         return _combined(operator.mul, other, self)
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *args: Any, **kwargs: Any) -> Any:
+        if method == "__call__" and not kwargs and ufunc in _DIVISIONS:
+            return _divided(_DIVISIONS[ufunc], *args)
         operation = _UFUNCS.get(ufunc)
         if operation is None or method != "__call__" or kwargs:
             self._refuse()
@@ -197,7 +199,25 @@ class Symbolic:
         """An operator of a ciphertext or a plaintext, which compute it or raise their own error."""
         return NotImplemented if hasattr(other, "__ren_parts__") else self._refuse()
 
-    __matmul__ = __truediv__ = __pow__ = __floordiv__ = __mod__ = _of_encrypted
+    __matmul__ = __pow__ = _of_encrypted
+
+    def __truediv__(self, other: Any) -> Symbolic:
+        return _divided(operator.truediv, self, other)
+
+    def __rtruediv__(self, other: Any) -> Symbolic:
+        return _divided(operator.truediv, other, self)
+
+    def __floordiv__(self, other: Any) -> Symbolic:
+        return _divided(operator.floordiv, self, other)
+
+    def __rfloordiv__(self, other: Any) -> Symbolic:
+        return _divided(operator.floordiv, other, self)
+
+    def __mod__(self, other: Any) -> Symbolic:
+        return _divided(operator.mod, self, other)
+
+    def __rmod__(self, other: Any) -> Symbolic:
+        return _divided(operator.mod, other, self)
 
     def __eq__(self, other: object) -> Any:
         return _combined(operator.eq, self, other)
@@ -282,7 +302,7 @@ class Symbolic:
         self._refuse()
 
     __index__ = __int__ = __float__ = __complex__ = __bool__ = __array__ = _refused
-    __rpow__ = __rtruediv__ = __rfloordiv__ = __rmod__ = __rmatmul__ = _refused
+    __rpow__ = __rmatmul__ = _refused
     __divmod__ = __rdivmod__ = _refused
     __abs__ = __round__ = __trunc__ = __floor__ = __ceil__ = __setitem__ = __delitem__ = _refused
     __hash__ = __contains__ = _refused  # type: ignore[assignment]
@@ -308,6 +328,9 @@ _UFUNCS = {
     np.equal: operator.eq, np.not_equal: operator.ne, np.less: operator.lt,
     np.less_equal: operator.le, np.greater: operator.gt, np.greater_equal: operator.ge,
     np.bitwise_and: operator.and_, np.bitwise_or: operator.or_,
+}  # fmt: skip
+_DIVISIONS = {
+    np.divide: operator.truediv, np.floor_divide: operator.floordiv, np.remainder: operator.mod,
 }  # fmt: skip
 
 
@@ -335,8 +358,7 @@ class TracedSymbol(Symbolic):
     def _reflected(self, other: Any) -> Any:
         return NotImplemented if is_tracer(other) else self._of_encrypted(other)
 
-    __pow__ = __rpow__ = __truediv__ = __rtruediv__ = __floordiv__ = __rfloordiv__ = _reflected
-    __mod__ = __rmod__ = __lshift__ = __rshift__ = _reflected
+    __pow__ = __rpow__ = __lshift__ = __rshift__ = _reflected
 
 
 class LeafSymbol(TracedSymbol):
@@ -604,13 +626,31 @@ def _value(value: Any, values: Values) -> Any:
     return value.value(values) if isinstance(value, Symbolic) else value
 
 
-def _combined(operation: Callable[[Any, Any], Any], a: Any, b: Any) -> Any:
-    """An operation between two values, one of which is symbolic, at each call."""
+def _divided(operation: Callable[[Any, Any], Any], a: Any, b: Any) -> Any:
+    """The same for a quotient or a remainder; the sample of a divisor is 1."""
+    if is_tracer(a) or is_tracer(b):
+        return NotImplemented
+    for value in (a, b):
+        if not isinstance(value, Symbolic) and key_of(value) is None:
+            symbol = a if isinstance(a, Symbolic) else b
+            return symbol._of_encrypted(value)
+    return _combined(operation, a, b, _ones(_sample(b)))
+
+
+def _ones(sample: Any) -> Any:
+    """1 in the type of a sample."""
+    return type(sample)(1) if type(sample) in _NUMBERS else np.ones_like(sample)
+
+
+def _combined(operation: Callable[[Any, Any], Any], a: Any, b: Any, of_b: Any = None) -> Any:
+    """An operation between two values, one of which is symbolic, at each call.
+
+    The type of the result is that of samples, of which `of_b` replaces the second.
+    """
     symbol, other = (a, b) if isinstance(a, Symbolic) else (b, a)
     if not isinstance(other, Symbolic) and key_of(other) is None:
         return NotImplemented  # a polynomial or a ciphertext computes it
-    a, b = (symbol, other) if isinstance(a, Symbolic) else (other, symbol)
-    sample = operation(_sample(a), _sample(b))
+    sample = operation(_sample(a), _sample(b) if of_b is None else of_b)
     name = symbol.name
     if isinstance(sample, np.ndarray):
         sample = np.broadcast_to(np.zeros((), sample.dtype), sample.shape)

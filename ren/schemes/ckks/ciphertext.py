@@ -338,7 +338,7 @@ class Ciphertext(CiphertextData, Stored):
         return shaping.imag(self)
 
     def sum(
-        self, axis: int | None = None, *, keepdims: bool = False, where: Any = True
+        self, axis: int | None = None, *, keepdims: bool = False, where: Any = True, **others: Any
     ) -> Ciphertext:
         """The sum, a scalar: in every slot. Takes a level where leftovers are cleared first.
 
@@ -346,12 +346,14 @@ class Ciphertext(CiphertextData, Stored):
         numpy.sum. Of a table packed flat that takes a level, unless it is the first axis. With
         `keepdims` the axis stays with size 1, so that it broadcasts with what was summed. With
         `where`, encrypted truth or zeros and ones, it is that of the numbers where it is 1: one
-        level more.
+        level more. Others of NumPy's arguments raise.
         """
+        refusals.check_no_arguments("sum()", others)
         return with_type(tables.total(selected(self, where), axis, keepdims), of_total(self))
 
-    def mean(self, axis: int | None = None, *, keepdims: bool = False) -> Ciphertext:
+    def mean(self, axis: int | None = None, *, keepdims: bool = False, **others: Any) -> Ciphertext:
         """The mean, a scalar: in every slot. Takes a level; `axis` and `keepdims` as for `sum`."""
+        refusals.check_no_arguments("mean()", others)
         return tables.mean(self, axis, keepdims)
 
     def var(self, axis: int | None = None, *, ddof: int = 0, keepdims: bool = False) -> Ciphertext:

@@ -23,7 +23,7 @@ from ren.lowering.devices.trace_inputs import is_transforming, trace_inputs
 from ren.poly import Poly
 from ren.poly.display import steady
 from ren.poly.key_ids import note_missing
-from ren.poly.realization import is_capturing, not_capturing
+from ren.poly.realization import is_capturing, not_capturing, symbolic_value
 from ren.poly.symbolic import as_symbol
 from ren.sampling import fresh_seed
 from ren.schemes.ckks.arithmetic import rotation
@@ -207,6 +207,7 @@ class Context(metaclass=Listed):
         Raises:
             ContextError: `x` is under another key.
             MissingKeyError: this context holds no secret key.
+            TracedValueError: inside a function that is being captured or planned.
             PrecisionError: integers whose estimated error is not below 1/2, or that the type does
                 not hold.
             ParameterError, OperandError: another type, or a real type for complex numbers.
@@ -253,6 +254,8 @@ class Context(metaclass=Listed):
     def slots_of(self, x: Ciphertext) -> NDArray[np.complex128]:
         """All slots of `x`, also beyond what went in: [*batch, slots]."""
         check_ciphertext(x, "slots_of()")
+        if self.rank < 2 and is_capturing():
+            raise symbolic_value()
         secret = self._keys.require_secret()
         coefficients = encryption.decrypt_coefficients(x.polys, secret)
         return encoder.decode(coefficients, x.n, x.slots, x.scale)

@@ -2,7 +2,8 @@
 
 `x` and `y` are vectors of 4 real numbers, `z` of complex ones, `m` a matrix, `t` a table by its
 columns, `b` a batch of two vectors, `p` a plaintext of the numbers of `x`, `A` an encoded matrix,
-and `g` and `h` are truth. In the clear they are arrays. `w` and `M` are arrays in both.
+`f` is a polynomial, and `g` and `h` are truth. In the clear they are arrays. `w` and `M` are
+arrays in both.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import itertools
 import math
 import operator
 import pickle
+import statistics
 from fractions import Fraction
 from typing import Any
 
@@ -22,7 +24,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from ren import errors
+import ren
+from ren import Poly, RingSpec, errors
 from ren.schemes import ckks
 from tests.mistakes import Mistake
 
@@ -148,6 +151,9 @@ np.mean(m, axis=1)
 np.sum(t)
 np.sum(t, axis=0)
 np.mean(t, axis=-1)
+t.sum(axis=0).sum(axis=-1)
+t.mean(axis=0).mean(-1)
+t.sum().sum()
 t.shape
 t[0]
 t[:, 1]
@@ -254,6 +260,9 @@ w *= x
 INSTEAD = """
 x * Fraction(1, 2) | x * 0.5
 x.within(-1, 2) | x
+ren.jit(lambda v, k: v + np.divide(1, k))(x, w) | x + 1 / w
+ren.jit(lambda v, k: v * (k / 2) - (7 // k) + k % 2)(x, 3) | x * 1.5 - 1
+ren.jit(lambda v, k: v * (1 / k))(x, 4.0) | x * (1 / 4.0)
 x.sum(where=g) | x.sum(where=[True, False, True, False])
 h.any(where=g) | True
 h.all(where=~g) | False
@@ -444,7 +453,31 @@ np.sum(m, axis=2) | ParameterError | axis=2
 np.average(x, weights=w) | OperandError | ct.dot(weights) / weights.sum()
 np.var(b) | OperandError | axis=-1; ckks.unstack(ct)
 np.std(x) | OperandError | ckks.stats.std(ct, interval=(a, b))
-np.median(x) | OperandError | decrypt() first
+np.median(x) | OperandError | decrypt() first; ckks.stats.quantile
+np.histogram(x) | OperandError | ckks.stats.histogram
+np.cov(x, y) | OperandError | ckks.stats.cov
+np.corrcoef(x, y) | OperandError | ckks.stats.corr
+np.swapaxes(m, 0, 1) | OperandError | np.eye(k)[order] @ ct
+statistics.mean([x, y]) | TracedValueError | decrypt()
+statistics.fmean([x, y]) | TracedValueError | decrypt()
+statistics.mean(x) | OperandError | the whole ct
+x.sum(dtype=float) | OperandError | calls sum() with dtype=; x.decrypt(dtype=...)
+x.sum(initial=1) | OperandError | calls sum() with initial=; x.sum() + value
+x.mean(out=w) | OperandError | calls mean() with out=
+x.conv1d(w) | UnknownAttributeError | ckks.conv1d(ct, kernel)
+m.conv2d(M) | UnknownAttributeError | ckks.conv2d(ct, kernel)
+x + f | OperandError | A sum got a ciphertext and a Poly
+f * x | OperandError | A product got a ciphertext and a Poly
+t.sum(axis=0).sum() | ParameterError | axis=-1
+t.mean(axis=0).mean() | ParameterError | axis=-1
+t[[0, 1]] | ParameterError | rows, m[i] and m[i:j]
+t[np.array([True, False])] | ParameterError | rows, m[i] and m[i:j]
+m[np.array([0, 1]), 0] | ParameterError | rows, m[i] and m[i:j]
+m[None] | ParameterError | rows, m[i] and m[i:j]
+b[[0, 1]] | ParameterError | rows, m[i] and m[i:j]
+jax.grad(lambda v: (x * v).sum())(p) | TracedValueError | differentiate in the clear
+ckks.plan(lambda v: v.decrypt(), ckks.spec(4)) | TracedValueError | outside
+ckks.plan(lambda v, k: v * k, ckks.spec(4), k=5) | ParameterError | k=5; functools.partial
 np.max(x) | OperandError | ckks.math.max(
 np.argmin(x) | OperandError | decrypt() first
 np.diff(x) | OperandError | ct[1:] - ct[:-1]
@@ -553,7 +586,8 @@ def refused() -> list[Mistake]:
 MODULES = {
     "np": np, "jax": jax, "jnp": jnp, "ckks": ckks, "math": math, "operator": operator,
     "copy": copy, "pickle": pickle, "functools": functools, "itertools": itertools,
-    "Fraction": Fraction,
+    "Fraction": Fraction, "statistics": statistics, "ren": ren,
+    "f": Poly([1, 2], RingSpec(8, (17, 97))),
 }  # fmt: skip
 
 
@@ -627,6 +661,13 @@ def test_it_raises_an_error_that_teaches(row: Mistake, encrypted: dict) -> None:
     assert isinstance(error, errors.RenError) and error.given and error.needed and error.do
     for word in row.words.split("; "):
         assert word in str(error), f"{word!r} is not in:\n{error}"
+
+
+def test_assigning_to_an_array_names_the_cause(encrypted: dict) -> None:
+    array = np.zeros(4)
+    with pytest.raises(ValueError, match="array element") as caught:  # NumPy's own error
+        array[0] = encrypted["x"]
+    assert isinstance(caught.value.__cause__, errors.TracedValueError)
 
 
 def test_the_tables_have_300_idioms_each_once() -> None:

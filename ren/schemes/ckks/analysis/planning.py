@@ -207,6 +207,7 @@ def plan(
     integer_bits: int | None = None,
     slots: int | None = None,
     bootstrapping: bool | Literal["auto"] = False,
+    **others: Any,
 ) -> Requirements:
     """Find what `function(*args)` needs, from the shapes of its arguments; nothing is computed.
 
@@ -227,7 +228,7 @@ def plan(
         function under `ren.jit` keeps the plan, so that such a call of it replays.
 
     Raises:
-        ParameterError: no argument is a spec.
+        ParameterError: no argument is a spec, or there are other keyword arguments.
         InsecureParametersError: no parameters are secure at the depth that it takes.
 
     Example:
@@ -238,6 +239,12 @@ def plan(
         (2, (1,), 8192)
     """
     check_function(function, "ren.plan()")
+    if others:
+        raise ParameterError(
+            f"ren.plan() got {', '.join(f'{k}={v!r:.40}' for k, v in others.items())}.",
+            "Its keyword arguments are wishes for the parameters; the function gets the others.",
+            "Bind them first: ren.plan(functools.partial(f, k=5), ckks.spec(1000)).",
+        )
     args = jax.tree.map(_as_spec, args, is_leaf=_is_leaf)
     if not (specs := _specs(args)):
         raise ParameterError(

@@ -17,6 +17,7 @@ from ren.core.errors import OperandError
 from ren.lowering.devices.devices import is_tracer
 from ren.lowering.devices.trace_inputs import is_transforming
 from ren.lowering.kernels import embedding
+from ren.poly import Poly
 from ren.poly.batching import traced_array
 from ren.poly.symbolic import Symbolic, as_symbol
 from ren.schemes.ckks.arithmetic.automatic import AUTOMATIC, Automatic, span_with_number
@@ -91,8 +92,8 @@ class Operator:
             return self.number(mode, x, complex(other))
         if isinstance(other, np.ndarray | list | tuple | jax.Array):
             return self.array(mode, x, other)
-        is_text, kind = isinstance(other, str | bytes | bytearray), type(other)
-        if not is_text and any(hasattr(kind, f"__{m}{self.method}__") for m in ("r", "")):
+        is_none, kind = isinstance(other, str | bytes | bytearray | Poly), type(other)
+        if not is_none and any(hasattr(kind, f"__{m}{self.method}__") for m in ("r", "")):
             return NotImplemented  # a foreign type may compute with a ciphertext by itself
         raise OperandError(
             f"{self.name} got a ciphertext and a {type(other).__name__}.",

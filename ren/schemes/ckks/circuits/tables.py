@@ -50,7 +50,7 @@ def total(ct: CiphertextT, axis: int | None, keepdims: bool) -> CiphertextT:
 def mean(ct: CiphertextT, axis: int | None, keepdims: bool) -> CiphertextT:
     """numpy.mean along an axis: one level; else as `total`."""
     place = axis_of(ct, axis, "mean()")
-    count = math.prod(ct.shape) if place is None else ct.shape[place]
+    count = math.prod(ct.shape[-2:]) if place is None else ct.shape[place]
     return _reduced(ct, axis, keepdims, "mean()", reductions.mean, 1 / count)
 
 
@@ -70,9 +70,10 @@ def _reduced(
     """The sum along an axis, or that times `share`; `of_vectors` is the same of each vector."""
     place = axis_of(ct, axis, what)
     if place is None and not is_columns(ct):
+        _check_no_numbers_apart(ct, what)
         return _kept_axes(of_vectors(ct), ct, keepdims)
     if place is None:
-        each = _times(_along_batch(reductions.total(ct), 0), share)
+        each = _times(_along_batch(reductions.total(ct), len(ct.shape) - 2), share)
         return _kept_axes(each, ct, keepdims)
     batch, core = map(len, shapes_of(ct))
     first = batch - is_columns(ct)  # the axes of vectors begin there
@@ -89,6 +90,17 @@ def _reduced(
     if core == 1:
         return _kept_axes(of_vectors(ct), ct, keepdims)
     return _along_slots(ct, place - batch, keepdims, what, share)
+
+
+def _check_no_numbers_apart(ct: CiphertextData, what: str) -> None:
+    """Raises ParameterError for a batch of single numbers: NumPy takes them together."""
+    batch, core = shapes_of(ct)
+    if batch and not core:
+        raise ParameterError(
+            f"{what} got a batch of shape {batch}, of one number each, and no axis.",
+            "Without an axis it takes the numbers of each ciphertext together, here one.",
+            "Pass axis=-1 to take the numbers of the batch together.",
+        )
 
 
 def _times(ct: CiphertextT, share: float | None) -> CiphertextT:
@@ -259,11 +271,14 @@ def _stacked_last(parts: list[CiphertextT]) -> CiphertextT:
 
 def item(ct: CiphertextT, index: Any) -> CiphertextT:
     """ct[index]: rows of a table or of a batch, columns of a table by them, slices of a vector."""
+    batch, core = map(len, shapes_of(ct))
+    places = index if isinstance(index, tuple) else (index,)
+    if batch + core > 1 and any(i is None or np.ndim(i) for i in places):
+        raise _no_item(ct, index)
     if is_columns(ct):
         return _of_columns(ct, index)
-    batch, core = map(len, shapes_of(ct))
     if isinstance(index, tuple):
-        if core > 1 and index[:1] != (Ellipsis,):
+        if core > 1 and index[0] is not Ellipsis:
             raise _no_item(ct, index)
         return shaping.item(ct, index)
     if batch:
@@ -277,7 +292,7 @@ def item(ct: CiphertextT, index: Any) -> CiphertextT:
 def _of_columns(ct: CiphertextT, index: Any) -> CiphertextT:
     """m[i], m[i:j], m[:, j] or m[:, i:j] of a table by its columns, without other batch axes."""
     given = index if isinstance(index, tuple) else (index,)
-    if Ellipsis in given[:1]:
+    if given and given[0] is Ellipsis:
         given = (slice(None), *given[1:])
     if len(ct.shape) > 2 or len(given) > 2:
         raise _no_item(ct, index)

@@ -36,6 +36,7 @@ from ren.schemes.ckks.encoding.refusals import (
     made_by,
     no_assignment,
     no_attribute,
+    no_transformation,
     refusal,
     refuse_arithmetic,
 )
@@ -136,6 +137,7 @@ class Plaintext(Stored, metaclass=Listed):
 
 
 def _flatten(p: Plaintext) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+    no_transformation(p)
     return (p.wide, p.noise), (p.level, p.layout.settled, p.params, p.bits)
 
 

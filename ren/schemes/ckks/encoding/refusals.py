@@ -115,6 +115,17 @@ no_shift = refusal(
 no_rounding = approximation("the nearest integers", "round")
 
 
+def check_no_arguments(what: str, given: Mapping[str, Any]) -> None:
+    """Raises OperandError for keyword arguments of NumPy's method that Ren's does not take."""
+    if given:
+        raise OperandError(
+            f"{user_line()} calls {what} with {', '.join(given)}=.",
+            "Ciphertexts never change, and a sum of them has one type: NumPy's dtype, out and "
+            "initial do not apply.",
+            "Leave it out; x.decrypt(dtype=...) gives the type, and x.sum() + value another start.",
+        )
+
+
 def no_iteration(x: Any) -> Iterator[NoReturn]:
     """Refuse iteration, by a generator that raises at its first step.
 
@@ -171,6 +182,8 @@ def no_attribute(instead: Mapping[str, str]) -> Callable[[Any, str], NoReturn]:
     """The `__getattr__` of a class: a name that it lacks, and what to write instead."""
 
     def refuse(x: Any, name: str) -> NoReturn:
+        if name == "as_integer_ratio" and isinstance(x, CiphertextData):  # module statistics
+            no_value()
         if name.startswith("_"):  # a protocol that Python or a library probes for
             raise AttributeError(name, name=name, obj=x)
         raise unknown_attribute(f"a {type(x).__name__}", name, dir(x), instead)
@@ -308,8 +321,8 @@ _JAX_MODULES = {
 }  # fmt: skip
 
 
-def no_transformation(x: CiphertextData) -> None:
-    """Refuse a derivative with respect to `x`, and a map over `x` that is one vector.
+def no_transformation(x: Any) -> None:
+    """Refuse a derivative with respect to `x`, and a map over a ciphertext of one vector.
 
     To be called where JAX takes its arguments apart.
     """
@@ -320,11 +333,12 @@ def no_transformation(x: CiphertextData) -> None:
         return
     if frame.f_code.co_name in _DERIVATIVES:
         raise TracedValueError(
-            f"{user_line()} differentiates with respect to encrypted numbers.",
-            "JAX differentiates floats; a ciphertext is made of integers modulo primes.",
+            f"{user_line()} differentiates with respect to encrypted or encoded numbers.",
+            "JAX differentiates floats; ciphertexts and plaintexts are integers modulo primes.",
             "Write the derivative as a function of ct, or differentiate in the clear.",
         )
-    if frame.f_code.co_name == "vmap_f" and frame.f_locals.get("in_axes") == 0:
+    is_one = isinstance(x, CiphertextData) and frame.f_code.co_name == "vmap_f"
+    if is_one and frame.f_locals.get("in_axes") == 0:
         _check_batch(x)
 
 

@@ -120,6 +120,7 @@ _LARGEST = "ckks.math.max(ct, ct.roll(k)) for k = 1, 2, 4, ...; ckks.math.max(x,
 _BY_MATRIX = "a matrix of zeros and ones that moves them: np.eye(k)[order] @ ct"
 _SOLVED = "decrypt() first, or a fixed number of steps of an iteration with + - * and @"
 _IN_ORDER = "decrypt() first: an order of encrypted numbers is not known to a program"
+_QUANTILE = "ckks.stats.quantile(ct, q, edges), or decrypt() first"
 _NUMBERS = "ct.decrypt() for the numbers, ckks.stack([x, y]) for a batch"
 INSTEAD = {
     "max": _LARGEST, "amax": _LARGEST,
@@ -148,6 +149,7 @@ INSTEAD = {
     "squeeze": "ct.reshape(-1)", "expand_dims": "ct.reshape(1, -1)",
     "atleast_1d": "ct.reshape(-1)", "atleast_2d": "ct.reshape(1, -1)",
     "transpose": f"np.arange(r * c).reshape(r, c).T.ravel() as the order of {_BY_MATRIX}",
+    "swapaxes": f"np.arange(r * c).reshape(r, c).T.ravel() as the order of {_BY_MATRIX}",
     "flip": _BY_MATRIX, "repeat": _BY_MATRIX, "take": _BY_MATRIX, "compress": _BY_MATRIX,
     "extract": _BY_MATRIX, "diagonal": _BY_MATRIX, "permutation": _BY_MATRIX,
     "diff": "ct[1:] - ct[:-1]",
@@ -162,8 +164,11 @@ INSTEAD = {
     "broadcast_to": "ct + np.zeros(shape)", "save": "ct.save(path)", "savez": "ct.save(path)",
     "savetxt": "ct.save(path)", "inv": _SOLVED, "solve": _SOLVED, "det": _SOLVED,
     "sort": _IN_ORDER, "argsort": _IN_ORDER, "argmax": _IN_ORDER, "argmin": _IN_ORDER,
-    "median": _IN_ORDER, "percentile": _IN_ORDER, "quantile": _IN_ORDER, "unique": _IN_ORDER,
-    "histogram": _IN_ORDER, "nonzero": _IN_ORDER, "searchsorted": _IN_ORDER,
+    "median": _QUANTILE, "percentile": _QUANTILE, "quantile": _QUANTILE, "unique": _IN_ORDER,
+    "histogram": "ckks.stats.histogram(ct, edges), or decrypt() first",
+    "cov": "ckks.stats.cov(table) of columns, or ckks.stats.cov(x, y)",
+    "corrcoef": "ckks.stats.corr(x, y, interval=(a, b))",
+    "nonzero": _IN_ORDER, "searchsorted": _IN_ORDER,
     "softmax": "ckks.math.exp, a sum and ckks.math.inverse",
     "stop_gradient": "ct itself", "set": "ct.mask(m) + values, with m zero where the values go",
     "dynamic_slice": "ct[i:j]", "vectorize": "f(ct), which works on all slots at once",
@@ -315,6 +320,7 @@ ATTRIBUTES = {
     **{name: f"ct.decrypt(){call}" for name, call in _DECRYPTED.items()},
     **{name: _math(name) for name in ("exp", "log", "sqrt", "sin", "cos", "tanh", "sigmoid")},
     **{name: _math(name) for name in ("relu", "sign", "round", "inverse", "abs")},
+    "conv1d": "ckks.conv1d(ct, kernel)", "conv2d": "ckks.conv2d(ct, kernel)",
     "T": f"ct for a vector; for a matrix {INSTEAD['transpose']}",
     "mT": INSTEAD["transpose"], "swapaxes": INSTEAD["transpose"], "H": INSTEAD["transpose"],
     "astype": "ckks.typed(ct, dtype) for the type that decrypt() gives, or ct.decrypt(dtype=dtype)",

@@ -179,6 +179,10 @@ def test_columns_survive_bytes_jit_vmap_and_stack(ctx64):
         check(column, want)
     both = ckks.stack([x, 2 * x])
     check(both, np.stack([a, 2 * a]))
+    each = np.stack([a, 2 * a])
+    check(both.sum(), each.sum((1, 2)))  # of each table
+    check(both.mean(keepdims=True), each.mean((1, 2), keepdims=True))
+    check(both.var(), each.var((1, 2)))
     check(both.sum(axis=0), 3 * a)
     check(both.sum(axis=1), np.stack([a, 2 * a]).sum(1))
     check(both.sum(axis=2), np.stack([a, 2 * a]).sum(2))
