@@ -2,8 +2,8 @@
 
 `+ - *` between them, with numbers, polynomials and ciphertexts make a program, and `/ // %` between
 them and numbers. The host carries out the part between numbers and arrays anew at each call, as
-Python and NumPy would. Comparisons, `&` and `|` give symbols too, as conditions of JAX. Every other use of the value raises, and names
-`static_argnames`.
+Python and NumPy would. Comparisons, `&` and `|` give symbols too, as conditions of JAX. Every other
+use of the value raises, and names `static_argnames`.
 """
 
 from __future__ import annotations
