@@ -346,13 +346,16 @@ class Ciphertext(CiphertextData, Stored):
         numpy.sum. Of a table packed flat that takes a level, unless it is the first axis. With
         `keepdims` the axis stays with size 1, so that it broadcasts with what was summed. With
         `where`, encrypted truth or zeros and ones, it is that of the numbers where it is 1: one
-        level more. Others of NumPy's arguments raise.
+        level more. `others` of NumPy's arguments raise.
         """
         refusals.check_no_arguments("sum()", others)
         return with_type(tables.total(selected(self, where), axis, keepdims), of_total(self))
 
     def mean(self, axis: int | None = None, *, keepdims: bool = False, **others: Any) -> Ciphertext:
-        """The mean, a scalar: in every slot. Takes a level; `axis` and `keepdims` as for `sum`."""
+        """The mean, a scalar: in every slot. Takes a level; `axis` and `keepdims` as for `sum`.
+
+        `others` of NumPy's arguments raise.
+        """
         refusals.check_no_arguments("mean()", others)
         return tables.mean(self, axis, keepdims)
 

@@ -223,6 +223,8 @@ def plan(
         bootstrapping: True for a function that calls `x.bootstrap()`; found are the fewest levels
             between bootstraps. "auto" bootstraps where levels run out, as `ckks.context` says.
 
+        others: raise; `functools.partial` binds arguments of the function by name.
+
     Returns:
         Depth, parameters, rotations, bytes and counts; `ckks.context(plan)` makes the context. A
         function under `ren.jit` keeps the plan, so that such a call of it replays.

@@ -57,6 +57,8 @@ def var(ct: CiphertextT, axis: int | None, ddof: int, keepdims: bool) -> Ciphert
         ParameterError: complex numbers, or no more than ddof.
     """
     check_real(ct, "var()")
+    if axis is None and is_columns(ct) and len(ct.shape) > 2:  # of each table of a batch
+        return stack([var(part, axis, ddof, keepdims) for part in unstack(ct)])
     place = axis_of(ct, axis, "var()")
     batch, core = map(len, shapes_of(ct))
     is_whole = is_columns(ct) and place is None
