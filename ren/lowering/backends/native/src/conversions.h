@@ -16,10 +16,10 @@ struct Montgomery {
       : q(splat<V>(modulus)), twice(splat<V>(2 * modulus)), q_inv(splat<V>(inverse)) {}
 };
 
-// t / 2^32 mod q in [0, q), for a sum t < 2^34 q.
+// t / 2^32 + more mod q in [0, q), for a sum t + 2^32 more < 2^34 q.
 template <class V>
-inline V reduce(const Sum<V>& t, const Montgomery<V>& m) {
-  V top = high(t.first, t.second), h = mulhi<true>(low(t.first, t.second) * m.q_inv, m.q);
+inline V reduce(const Sum<V>& t, const Montgomery<V>& m, V more = V{}) {
+  V top = high(t.first, t.second) + more, h = mulhi<true>(low(t.first, t.second) * m.q_inv, m.q);
   top = lower(top, top - m.twice);  // < 2q; h < q
   V r = top - h;
   r = lower(r, r + m.q);
@@ -110,19 +110,24 @@ void own_digits(const Source& from, size_t limbs, const u32* scale, const u32* h
 }
 
 // The digits of the exact lift, in mixed radix, by blocks of kBlock. The constants own[block][j]
-// and cross[i][j] are those of `mixed_radix` in convert.py. `first(j, c, m)` gives the residues of
-// limb j from column c on.
+// and cross[i][j] are those of `mixed_radix` in convert.py. Limb i is at x(i). With `half` the
+// residues are in Montgomery form, and (D - 1)/2 is added; then own[0][j] 2^-32 takes the form
+// away. A digit is a sum of at most 6 products below 2^30 q.
 constexpr size_t kBlock = 4;
-template <class V, class First>
-void mixed_radix(const Source& from, size_t limbs, const u32* own, const u32* cross,
-                 const First& first, size_t width, u32* digits) {
+template <class V, class In>
+void mixed_radix(const Source& from, size_t limbs, const u32* half, const u32* own,
+                 const u32* cross, const In& x, size_t width, u32* digits) {
   for (size_t j = 0; j < limbs; j++) {
     const Montgomery<V> m(from.d[j], from.d_inv[j]);
+    const Montgomery<u32> one(from.d[j], from.d_inv[j]);
+    const V first = splat<V>(half ? multiply<u32>(own[j], 1, one) : own[j]);
+    const u64 added = half ? u64(half[j]) * own[j] : 0;
     for (size_t c = 0; c < width; c += lanes<V>) {
-      V y = first(j, c, m);
+      V y = load<V>(x(j) + c);
       for (size_t start = 0; start <= j; start += kBlock) {
         Sum<V> t;
-        const V own_j = splat<V>(own[start / kBlock * limbs + j]);
+        const V own_j = start ? splat<V>(own[start / kBlock * limbs + j]) : first;
+        if (!start) t.first += added, t.second += added;
         t.add(y, own_j, second(y), own_j);
         for (size_t i = start; i < j && i < start + kBlock; i++) {
           const V v = load<V>(digits + i * width + c), w = splat<V>(cross[i * limbs + j]);
@@ -133,17 +138,6 @@ void mixed_radix(const Source& from, size_t limbs, const u32* own, const u32* cr
       store<V>(digits + j * width + c, y);
     }
   }
-}
-// The same of residues in Montgomery form, limb i at x(i), after (D - 1)/2 was added.
-template <class V, class In>
-void mixed_digits(const Source& from, size_t limbs, const u32* half, const u32* own,
-                  const u32* cross, const In& x, size_t width, u32* digits) {
-  mixed_radix<V>(
-      from, limbs, own, cross,
-      [&](size_t j, size_t c, const Montgomery<V>& m) {
-        return add(multiply(load<V>(x(j) + c), 1, m), splat<V>(half[j]), m.q);
-      },
-      width, digits);
 }
 
 }  // namespace

@@ -70,10 +70,8 @@ void floats(const FloatTables& t, size_t batches, size_t limbs, size_t n, const 
     const size_t batch = task / parts, c = task % parts * width;
     const u32* const from = x + batch * limbs * n + c;
     std::vector<u32> digits(limbs * width);
-    mixed_radix<V>(
-        t.from, limbs, t.own, t.cross,
-        [&](size_t j, size_t at, const Montgomery<V>&) { return load<V>(from + j * n + at); },
-        width, digits.data());
+    const auto limb = [&](size_t j) { return from + j * n; };
+    mixed_radix<V>(t.from, limbs, nullptr, t.own, t.cross, limb, width, digits.data());
     floats_of<V>(t, limbs, digits.data(), width, out + batch * n + c);
   });
 }

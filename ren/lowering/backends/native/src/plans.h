@@ -259,7 +259,7 @@ void run_columns(const Frame& frame, const u32* code, size_t c, size_t width) {
   const auto source = [&](size_t i) { return frame.row(from[i]) + c; };
   if (is_exact) {
     const u32 *const half = rest, *const own = half + k, *const cross = own + blocks * k;
-    mixed_digits<V>({d, d_inv}, k, half, own, cross, source, width, digits);
+    mixed_radix<V>({d, d_inv}, k, half, own, cross, source, width, digits);
     rest = cross + k * k;
     if (code[0] == kExactToWide)
       return wide_sums<V>(rest, k, digits, width, frame.row(to[0]) + c, frame.row(to[1]) + c);

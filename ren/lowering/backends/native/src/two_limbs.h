@@ -50,8 +50,7 @@ inline V lift_from(Pair<V> x, const u32* factors, const Montgomery<V>& p) {
   t.add(x.low, by_low, second(x.low), by_low);
   t.add(x.high, by_high, second(x.high), by_high);  // the sum is below 2^33 p
   const V above = negative(splat_pair<V>(factors + 3) - x);
-  const V r = reduce(t, p) - (splat<V>(factors[2]) & above);
-  return lower(r, r + p.q);
+  return reduce(t, p, (p.q - splat<V>(factors[2])) & above);
 }
 
 template <class W>
