@@ -35,8 +35,8 @@ TUNING_REPEATS = 3
 
 
 def main() -> None:
-    """Measures; see the options. `eager`, `estimates` and `rings` run these modules."""
-    if sys.argv[1:2] in (["eager"], ["estimates"], ["rings"]):
+    """Measures; see the options. `eager`, `estimates`, `models` and `rings` run these modules."""
+    if sys.argv[1:2] in (["eager"], ["estimates"], ["models"], ["rings"]):
         # They need TenSEAL, scikit-learn or python-flint, which this does not.
         importlib.import_module(f"benchmarks.{sys.argv.pop(1)}").main()
         return
