@@ -150,6 +150,9 @@ def convolution(
     padding: str | Sizes = "valid",
     level: int | None = None,
     keys: int | None = None,
+    inputs: ArrayLike | None = None,
+    outputs: ArrayLike | None = None,
+    memory: int | None = None,
 ) -> LinearMap:
     """Kernels encoded once, for many products `map @ ct`: what `conv1d` and `conv2d` compute.
 
@@ -157,18 +160,21 @@ def convolution(
         kernels: as for `conv1d`, 1 or 3 axes, or for `conv2d`, 2 or 4.
         shape: of the images: (length), (channels, length), (height, width) or (channels, height,
             width).
-        context, level, keys: as for `ckks.linear`.
+        context, level, keys, memory: as for `ckks.linear`.
+        inputs, outputs: the slot of each number of the image and of the result, both in C order, as
+            for `ckks.linear`. With `outputs` the result is a vector of slots, with no shape.
         stride, padding: as for `conv2d`.
 
     Returns:
         The map, whose `.rotations` are the steps that a server needs keys for.
 
     Raises:
-        ParameterError: shapes that do not fit, or too few keys.
+        ParameterError: shapes that do not fit, or as of `ckks.linear`.
     """
     matrix, label = matrix_of(_kernels(kernels, (1, 2, 3, 4)), tuple(shape), stride, padding)
     call = "ckks.convolution(kernels, shape, ctx)"
-    return prepared(matrix, context, call, level, keys, label)
+    where = (inputs, outputs)
+    return prepared(matrix, context, call, level, keys, label, where=where, memory=memory)
 
 
 def _convolved(

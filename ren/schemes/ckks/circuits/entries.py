@@ -49,6 +49,21 @@ class Entries:
         m, k = self.shape
         return Entries(self.columns, self.rows, self.values, (k, m))
 
+    def at(self, inputs: Any, outputs: Any, slots: int) -> Entries:
+        """The matrix over slots: it reads slot inputs[j] for column j, row i is at outputs[i].
+
+        Args:
+            inputs, outputs: integers, one for each column and each row; None for their numbers.
+            slots: of one ciphertext.
+
+        Raises:
+            ParameterError: other shapes or types, slots outside of the ciphertexts, or two columns
+                or two rows in one slot.
+        """
+        rows, m = _placed(self.rows, self.shape[0], outputs, "outputs", "row", slots)
+        columns, k = _placed(self.columns, self.shape[1], inputs, "inputs", "column", slots)
+        return Entries(rows, columns, self.values, (m, k))
+
     def on_columns(self, count: int) -> Entries:
         """The matrix that maps X, [k, count] in C order, to M X: the Kronecker product with I."""
         return self._repeated(count, stride=count, row_shift=1, column_shift=1)
@@ -64,6 +79,35 @@ class Entries:
         columns = (self.columns * stride + copy * column_shift).ravel()
         m, k = self.shape
         return Entries(rows, columns, np.tile(self.values, count), (m * count, k * count))
+
+
+def _placed(
+    index: NDArray[np.intp], count: int, given: Any, name: str, what: str, slots: int
+) -> tuple[NDArray[np.intp], int]:
+    """The slots of these rows or columns, and how many numbers they are among."""
+    if given is None:
+        return index, count
+    where, room = np.asarray(given), -(-count // slots) * slots
+    if where.shape != (count,) or where.dtype.kind not in "iu":
+        raise ParameterError(
+            f"{name}= is an array of shape {where.shape} and dtype {where.dtype}.",
+            f"It has the slot of each {what} of the matrix: {count} integers.",
+            f"Pass {name}=np.arange({count}) for the usual order, or leave it out.",
+        )
+    if where.min() < 0 or where.max() >= room:
+        raise ParameterError(
+            f"{name}= has slots from {where.min()} to {where.max()}.",
+            f"{count} numbers lie in slots 0 to {room - 1}: a ciphertext has {slots}.",
+            "Choose slots in that range, or a context with a larger n.",
+        )
+    if len(np.unique(where)) < count:
+        found, counts = np.unique(where, return_counts=True)
+        raise ParameterError(
+            f"{name}= has the slot {found[counts > 1][0]} more than once.",
+            f"Each {what} of the matrix has a slot of its own.",
+            f"Add the {what}s that share one before, in the clear.",
+        )
+    return where.astype(np.intp)[index], int(where.max()) + 1
 
 
 def checked(values: Any, axes: tuple[int, ...], what: str, how: str) -> NDArray:

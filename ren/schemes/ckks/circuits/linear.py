@@ -38,7 +38,7 @@ from ren.schemes.ckks.encoding.ciphertext_data import (
     known_length,
 )
 from ren.schemes.ckks.encoding.layout import LEFTOVERS, ZEROS
-from ren.schemes.ckks.encoding.plaintext import Plaintext, encode
+from ren.schemes.ckks.encoding.plaintext import Plaintext, encode, expanded
 from ren.schemes.ckks.encoding.refusals import no_attribute, refusal, refuse_arithmetic
 from ren.schemes.ckks.noise import bounds as noises
 from ren.schemes.ckks.parameters.display import security_marks
@@ -60,7 +60,8 @@ class LinearMap(metaclass=Listed):
 
     Attributes:
         plaintexts: the diagonals by place, each rotated back by its giant step. Each plaintext is
-            a batch of many, all but the last of one size.
+            a batch of many, all but the last of one size. Some keep their coefficients alone, and
+            are transformed in each product.
         places: of each diagonal (block of the result, block of the vector, giant step, baby step).
         split: the rotations.
         shape: (m, k), of the matrix.
@@ -92,6 +93,11 @@ class LinearMap(metaclass=Listed):
         """The level at which it is encoded; its results lie one below, or lower."""
         return self.plaintexts[0].level
 
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the diagonals in memory."""
+        return sum(p.nbytes for p in self.plaintexts)
+
     @circuit("a product with a matrix")
     def __matmul__(self, ct: CiphertextT) -> CiphertextT:
         """The product: m numbers, one level below the lower of the two levels."""
@@ -111,7 +117,8 @@ class LinearMap(metaclass=Listed):
                 "Encode it for the context that made the ciphertext: ckks.linear(matrix, ctx).",
             )
         babies = self._babies(blocks_of(self._replicated(ct)))
-        rows = [self._row(i, babies) for i in range(self.split.blocks[0])]
+        factors = tuple(map(expanded, self.plaintexts))
+        rows = [self._row(i, factors, babies) for i in range(self.split.blocks[0])]
         is_complex = ct.layout.is_complex or self.is_complex
         tail, label = LEFTOVERS if self.split.folds else ZEROS, self.label
         result = as_blocks(
@@ -157,24 +164,21 @@ class LinearMap(metaclass=Listed):
                 result |= {(j, baby): rotate(x, baby) for baby in sorted(needed)}
         return result
 
-    def _row(self, row: int, babies: Babies[CiphertextT]) -> CiphertextT:
+    def _row(
+        self, row: int, factors: tuple[Plaintext, ...], babies: Babies[CiphertextT]
+    ) -> CiphertextT:
         """One block of the result."""
         inner: dict[int, list[tuple[int, CiphertextT]]] = {}
         for number, (i, j, giant, baby) in enumerate(self.places):
             if i == row:
                 inner.setdefault(giant, []).append((number, babies[j, baby]))
-        sums = {giant: self._summed(terms) for giant, terms in sorted(inner.items())}
+        sums = {giant: _summed(factors, terms) for giant, terms in sorted(inner.items())}
         if self.split.is_chained:
             total = self._chained(sums)
         else:
             total = reduce(add, (rotate(x, giant) for giant, x in sums.items()))
         folds = self.split.folds
         return rotations_summed(total, 1 << len(folds), folds[-1]) if folds else total
-
-    def _summed(self, terms: Sequence[tuple[int, CiphertextT]]) -> CiphertextT:
-        """The sum of ciphertexts times the diagonals of these numbers."""
-        numbers, vectors = zip(*terms, strict=True)
-        return sum_of_products(Factors(self.plaintexts, numbers), *vectors)
 
     def _chained(self, sums: Mapping[int, CiphertextT]) -> CiphertextT:
         """From the highest giant step down, each time by the stride."""
@@ -211,11 +215,19 @@ class LinearMap(metaclass=Listed):
             ("vector", f"{split.copies} copies, {split.period} slots apart"),
             ("rotations", f"{split.rotations}, {len(split.folds)} of them folds of a wide matrix"),
             ("keys", f"{len(self.rotations)}: {', '.join(map(str, self.rotations)) or 'none'}"),
-            ("size", size(sum(p.nbytes for p in self.plaintexts))),
+            ("size", size(self.nbytes)),
         ]
         if split.copies == 1:
             rows = [row for row in rows if row[0] != "vector"]
         return html.card("LinearMap", html.facts(rows), **security_marks(params.security_bits))
+
+
+def _summed(
+    factors: tuple[Plaintext, ...], terms: Sequence[tuple[int, CiphertextT]]
+) -> CiphertextT:
+    """The sum of ciphertexts times the diagonals of these numbers."""
+    numbers, vectors = zip(*terms, strict=True)
+    return sum_of_products(Factors(factors, numbers), *vectors)
 
 
 jax.tree_util.register_dataclass(
@@ -246,6 +258,9 @@ def linear(
     level: int | None = None,
     keys: int | None = None,
     leftovers: bool = False,
+    inputs: ArrayLike | None = None,
+    outputs: ArrayLike | None = None,
+    memory: int | None = None,
 ) -> LinearMap:
     """The matrix M encoded once, for many products `map @ ct`: y_i = sum_j M_ij x_j.
 
@@ -267,6 +282,12 @@ def linear(
             rotations. Steps are then reached one after another: fewer keys take more rotations.
         leftovers: whether vectors have leftovers beyond their length. The map then takes one level
             for these too. It replicates no vector, and has up to m + k - 1 diagonals.
+        inputs: the slot that each column reads, integers [k]; in order by default. The vector has
+            max(inputs) + 1 numbers, and the others of them are ignored.
+        outputs: the slot of each number of the result, integers [m]; in order by default. The
+            result has max(outputs) + 1 numbers, and the others of them are zero.
+        memory: the most bytes of diagonals. Those beyond it are kept as coefficients, 8 n bytes
+            each, and transformed in each product: the same result, later. None for no limit.
 
     Returns:
         The map. It takes one level, two where leftovers are cleared. `.rotations` are the steps
@@ -274,7 +295,8 @@ def linear(
         and b sqrt(d) giant rotations.
 
     Raises:
-        ParameterError: no matrix, or too few keys.
+        ParameterError: no matrix, too few keys or too little memory; slots that are taken twice, or
+            lie outside of the ciphertexts.
 
     References: `ren.schemes.ckks.circuits.diagonals`.
 
@@ -287,7 +309,8 @@ def linear(
         array([-2.,  1.])
     """
     entries = Entries.of(_checked(matrix))
-    return prepared(entries, context, "ckks.linear(matrix, ctx)", level, keys, None, not leftovers)
+    call, where = "ckks.linear(matrix, ctx)", (inputs, outputs)
+    return prepared(entries, context, call, level, keys, None, not leftovers, where, memory)
 
 
 def prepared(
@@ -298,8 +321,12 @@ def prepared(
     keys: int | None,
     label: tuple[int, ...] | None = None,
     can_replicate: bool = False,
+    where: tuple[Any, Any] = (None, None),
+    memory: int | None = None,
 ) -> LinearMap:
     """The map for the context given, or the active one, its diagonals transformed once, now.
+
+    `where` has the slots of the columns and of the rows, as of `Entries.at`.
 
     Raises ContextError where there is neither.
     """
@@ -311,7 +338,8 @@ def prepared(
             f"Pass one, {call}, or write `with ctx:` around it.",
         )
     params, level = context.params, context.params._checked_level(level)
-    return _realized(_encoded(matrix, params, level, keys, label, can_replicate))
+    matrix, label = matrix.at(*where, params.slots), label if where[1] is None else None
+    return _realized(_encoded(matrix, params, level, keys, label, can_replicate, memory))
 
 
 def _realized(m: LinearMap) -> LinearMap:
@@ -348,7 +376,7 @@ class _KeptMaps:
         if kept is not None:
             return kept
         made = make()
-        size = sum(p.nbytes for p in made.plaintexts)
+        size = made.nbytes
         if not was_seen or size > self._most_bytes:
             return made
         _realized(made)
@@ -364,7 +392,7 @@ class _KeptMaps:
 
     def _forget(self, key: Hashable) -> None:
         m = self._seen.pop(key)
-        self._nbytes -= 0 if m is None else sum(p.nbytes for p in m.plaintexts)
+        self._nbytes -= 0 if m is None else m.nbytes
 
 
 _KEPT = _KeptMaps(1 << 28)
@@ -398,9 +426,10 @@ def _encoded(
     keys: int | None = None,
     label: tuple[int, ...] | None = None,
     can_replicate: bool = False,
+    memory: int | None = None,
 ) -> LinearMap:
     placement, split = best_placement(matrix, params.slots, keys, can_replicate)
-    return placed(placement, split, params, level, label)
+    return placed(placement, split, params, level, label, memory)
 
 
 def placed(
@@ -409,20 +438,45 @@ def placed(
     params: Parameters,
     level: int,
     label: tuple[int, ...] | None = None,
+    memory: int | None = None,
 ) -> LinearMap:
-    """The map with the diagonals encoded, each rotated back by its giant step."""
+    """The map with the diagonals encoded, each rotated back by its giant step.
+
+    Raises ParameterError before any is, where they do not fit into so many bytes of memory.
+    """
     tiles = [(row, column, *split.parted(step)) for row, column, step in placement.tiles]
     limbs = gadget_of(params).extended(params.ring(level)).limbs
     count = max(_LEAST, _PART // (4 * limbs * params.n))
+    room = _most_expanded(placement, params, level, 4 * limbs * params.n, memory)
     plaintexts = []
     for start in range(0, len(tiles), count):
         giants = [giant for _, _, giant, _ in tiles[start : start + count]]
-        plaintexts.append(encode(placement.vectors(start, giants), params, level, at_once=True))
+        vectors, fits = placement.vectors(start, giants), start + len(giants) <= room
+        plaintexts.append(encode(vectors, params, level, at_once=True, is_expanded=fits))
     is_complex = placement.entries.values.dtype.kind == "c"
     largest = placement.largest_row(split.folds)
     norm = np.array(min(noises.public_bound(largest), noises.LARGEST), np.float32)
     shape = placement.entries.shape
     return LinearMap(tuple(plaintexts), tuple(tiles), split, shape, is_complex, norm, label)
+
+
+def _most_expanded(
+    placement: Placement, params: Parameters, level: int, nbytes: int, memory: int | None
+) -> int:
+    """How many diagonals of `nbytes` fit into the memory, where the others are coefficients."""
+    count, small = len(placement.tiles), 8 * params.n
+    if memory is None or memory >= count * nbytes:
+        return count
+    # A coefficient is at most sqrt(2) times the scale times the largest entry, and below 2^60.
+    largest = np.abs(placement.entries.values).max(initial=0.0) * float(params.scale(level))
+    least = count * (small if small < nbytes and largest < 2.0**59 else nbytes)
+    if memory < least:
+        raise ParameterError(
+            f"{count} diagonals at level {level} were to be kept in memory={memory} bytes.",
+            f"They take {least} bytes at least, and {count * nbytes} if none is transformed again.",
+            f"Pass memory={least} or more, or a matrix with fewer diagonals.",
+        )
+    return (memory - count * small) // (nbytes - small)
 
 
 @with_levels

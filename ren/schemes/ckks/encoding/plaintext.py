@@ -233,6 +233,7 @@ def encode(
     at_once: bool = False,
     bound: float | None = None,
     is_kept: bool = False,
+    is_expanded: bool = True,
 ) -> Plaintext:
     """The plaintext of real or complex `values` [*batch, k] at `level`; errors as of `ctx.encode`.
 
@@ -244,27 +245,48 @@ def encode(
 
     While `ren.plan` records a function, nothing is encoded: the polynomial is a placeholder. Except
     for plaintexts that the user keeps (`is_kept`), which may be encoded again in another shape.
+
+    Where it is not to be `is_expanded`, its polynomial keeps its coefficients as integers below
+    2^60, 8 bytes each: `expanded` makes the plaintext of it.
     """
     symbol = as_symbol(values)
     if symbol is not None:
         return _encode_symbol(symbol, params, level, blocks, bound)
     if is_tracer(values):
         return _encode_traced(values, params, level, blocks, bound)
-    ring = gadget_of(params).extended(params.ring(level))
+    ring = gadget_of(params).extended(params.ring(level)) if is_expanded else _integers(params.n)
     if is_planning() and not is_kept:
         z, layout = as_slots(values, params.slots, blocks)
         if _surely_fits(z, params, level):
-            domain = Domain.NTT if at_once else Domain.COEFF  # a program may encode at each call
-            wide = from_node(placeholder(Spec(ring, domain, z.shape[:-1]))).ntt()
+            # A program may encode at each call.
+            domain = Domain.NTT if at_once and is_expanded else Domain.COEFF
+            wide = from_node(placeholder(Spec(ring, domain, z.shape[:-1])))
+            wide = wide.ntt() if is_expanded else wide
             noise = noises.of_values(z, params, float(params.scale(level)), bound)
             return Plaintext(wide, level, layout, params, _room(level, params), noise, not z.any())
     given = encoded(values, params, level, blocks)
     noise = noises.of_values(given.values, params, float(params.scale(level)), bound)
-    if at_once:
+    if not is_expanded:
+        wide = Poly(encoder.as_integers(given.coefficients), ring)
+    elif at_once:
         (wide,) = replayed(_transformed, None, integers_of(given.coefficients, ring))
     else:
         wide = poly_of(given.coefficients, ring).ntt()
     return Plaintext(wide, level, given.layout, params, given.bits, noise, given.is_zero)
+
+
+@lru_cache
+def _integers(n: int) -> RingSpec:
+    """The ring of coefficients that are kept as integers, below half its modulus."""
+    return RingSpec(n, (1 << 61) - 1)
+
+
+def expanded(p: Plaintext) -> Plaintext:
+    """The plaintext over the ring of its level and the special primes, as a program."""
+    if p.wide.domain is Domain.NTT:
+        return p
+    ring = gadget_of(p.params).extended(p.params.ring(p.level))
+    return dataclasses.replace(p, wide=p.wide.to_ring(ring).ntt())
 
 
 def _transformed(_: None, poly: Poly) -> tuple[Poly]:

@@ -349,3 +349,77 @@ def test_kept_maps_are_bounded(ctx4, monkeypatch):
     for _ in range(3):
         small.found(0, lambda: made.append(1) or one)
     assert len(made) == 4 and small.nbytes == 0
+
+
+def test_columns_and_rows_stand_in_the_slots_that_are_told(ctx4):
+    draw = np.random.default_rng(5)
+    inputs, outputs = draw.permutation(90)[:12], draw.permutation(70)[:9]
+    matrix, values = drawn(9, 12), drawn(int(inputs.max()) + 1)
+    found = ckks.linear(matrix, ctx4, inputs=inputs, outputs=outputs, leftovers=True)
+    want = np.zeros(int(outputs.max()) + 1)
+    want[outputs] = matrix @ values[inputs]
+    assert error(found @ ctx4.encrypt(values), want) < BAR
+    behind = ckks.linear(matrix.T, ctx4, level=3, inputs=outputs, leftovers=True)
+    assert error(behind @ (found @ ctx4.encrypt(values)), matrix.T @ want[outputs]) < BAR
+
+
+def test_rows_of_a_wide_map_may_be_told_too(ctx4):
+    outputs = np.array([6, 0, 3])
+    matrix, values = drawn(3, 200), drawn(200)
+    want = np.zeros(7)
+    want[outputs] = matrix @ values
+    y = ckks.linear(matrix, ctx4, outputs=outputs) @ ctx4.encrypt(values)
+    assert error(y, want) < BAR
+
+
+def test_a_convolution_into_one_grid_has_few_diagonals(ctx4):
+    kernels, image = drawn(4, 1, 3, 3), drawn(1, 12, 12)
+    channel, row, column = np.indices((4, 6, 6))
+    grid = (2 * row + channel // 2) * 12 + 2 * column + channel % 2
+    shape, how = (1, 12, 12), {"stride": 2, "padding": "same"}
+    plain = ckks.convolution(kernels, shape, ctx4, **how)
+    found = ckks.convolution(kernels, shape, ctx4, outputs=grid.ravel(), **how)
+    assert len(found.places) == 16 < len(plain.places) / 4
+    want = (plain @ ctx4.encrypt(image)).decrypt().ravel()
+    y = found @ ctx4.encrypt(image)
+    assert y.shape == (144,)
+    assert np.abs(y.decrypt()[grid.ravel()] - want).max() < BAR
+
+
+@pytest.mark.parametrize("share", [1.0, 0.8, 0.4])
+def test_diagonals_kept_as_coefficients_give_the_same_bits(ctx4, monkeypatch, share):
+    monkeypatch.setattr(linear, "_PART", 1)
+    matrix, values = drawn(40, 40), drawn(3, 40)
+    whole = ckks.linear(matrix, ctx4)
+    memory = int(whole.nbytes * share)
+    found = ckks.linear(matrix, ctx4, memory=memory)
+    assert found.nbytes <= memory and (found.nbytes < whole.nbytes) == (share < 1)
+    x = ctx4.encrypt(values, pack="rows")
+    want = whole @ x
+    made = (found @ x, ren.jit(lambda m, x: m @ x)(found, x), jax.vmap(found.__matmul__)(x))
+    for y in made:
+        assert all(map(ren.equal, y.polys, want.polys))
+    low = x.drop_to(2)
+    assert all(map(ren.equal, (found @ low).polys, (whole @ low).polys))
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"inputs": [0, 1, 1]}, "the slot 1 more than once"),
+        ({"outputs": [4, 4]}, "the slot 4 more than once"),
+        ({"outputs": [0, 2048]}, "slots from 0 to 2048"),
+        ({"inputs": [-1, 0, 1]}, "slots from -1 to 1"),
+        ({"inputs": [0, 1]}, "shape (2,)"),
+        ({"inputs": [0.0, 1.0, 2.0]}, "dtype float64"),
+        ({"memory": 1000}, "memory=1000 bytes"),
+    ],
+)
+def test_bad_slots_and_budgets_are_told_before_anything_is_encoded(ctx4, monkeypatch, given, said):
+    def encoded(*_: object, **__: object) -> None:
+        raise AssertionError("a diagonal was encoded")
+
+    monkeypatch.setattr(linear, "encode", encoded)
+    with pytest.raises(ckks.ParameterError) as raised:
+        ckks.linear(drawn(2, 3), ctx4, **given)
+    assert said in str(raised.value)
