@@ -295,8 +295,8 @@ def linear(
         and b sqrt(d) giant rotations.
 
     Raises:
-        ParameterError: no matrix, too few keys or too little memory; slots that are taken twice, or
-            lie outside of the ciphertexts.
+        ParameterError: no matrix, too few keys or too little memory. Slots are taken twice, or lie
+            outside of the ciphertexts.
 
     References: `ren.schemes.ckks.circuits.diagonals`.
 
@@ -463,7 +463,7 @@ def placed(
 def _most_expanded(
     placement: Placement, params: Parameters, level: int, nbytes: int, memory: int | None
 ) -> int:
-    """How many diagonals of `nbytes` fit into the memory, where the others are coefficients."""
+    """The number of diagonals of `nbytes` that fit, where the others are coefficients."""
     count, small = len(placement.tiles), 8 * params.n
     if memory is None or memory >= count * nbytes:
         return count

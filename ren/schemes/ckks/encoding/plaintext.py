@@ -246,8 +246,8 @@ def encode(
     While `ren.plan` records a function, nothing is encoded: the polynomial is a placeholder. Except
     for plaintexts that the user keeps (`is_kept`), which may be encoded again in another shape.
 
-    Where it is not to be `is_expanded`, its polynomial keeps its coefficients as integers below
-    2^60, 8 bytes each: `expanded` makes the plaintext of it.
+    Without `is_expanded` the polynomial keeps its coefficients, integers below 2^60 of 8 bytes.
+    `expanded` makes a plaintext of it.
     """
     symbol = as_symbol(values)
     if symbol is not None:
