@@ -218,6 +218,10 @@ def test_transformations_of_jax_lose_the_types_of_arrays(ctx) -> None:
         got = function(x).decrypt()
         assert got.dtype == np.float64
         np.testing.assert_allclose(got, 3 * V.astype(int), atol=1e-4)
+    beside = ren.jit(lambda c: (thrice(c), c + c, c.rotate(1), thrice(c) + c))
+    for array, total in ((V, np.int64), (F, np.float32)):
+        types = [r.decrypt().dtype for r in beside(ctx.encrypt(array))]
+        assert types == [np.float64, total, array.dtype, np.float64]
     batch = jax.vmap(lambda c: c * 2)(ckks.stack([x, x]))
     assert batch.decrypt().dtype == np.float64
     assert jax.tree.map(lambda leaf: leaf, x).decrypt().dtype == np.float64

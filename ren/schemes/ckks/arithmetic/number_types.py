@@ -22,7 +22,6 @@ from numpy.typing import DTypeLike, NDArray
 
 from ren.core.errors import OperandError, ParameterError, PrecisionError
 from ren.lowering.devices.devices import is_tracer
-from ren.lowering.devices.trace_inputs import trace_inputs
 from ren.poly.symbolic import Symbolic, as_symbol, derived
 from ren.schemes.ckks.arithmetic.argument_checks import check_ciphertext
 from ren.schemes.ckks.encoding.ciphertext_data import (
@@ -143,12 +142,9 @@ def _arithmetic(dtype: np.dtype) -> np.dtype:
     return _INTEGER if dtype.kind in _WHOLE else dtype
 
 
-def _implied(function: Callable[..., np.int8], *types: Any) -> Implied | None:
+def _implied(function: Callable[..., np.int8], *types: Any) -> Implied:
     """The type whose code is that of `function`, at each call of a captured function."""
-    codes = [t.code if isinstance(t, Implied) else t for t in types]
-    if trace_inputs.get() is not None and any(isinstance(c, Symbolic) for c in codes):
-        return None  # loops of JAX: there it would be a part of their carries
-    return Implied(derived(function, *codes))
+    return Implied(derived(function, *(t.code if isinstance(t, Implied) else t for t in types)))
 
 
 @lru_cache(maxsize=1024, typed=True)
