@@ -46,7 +46,7 @@ format: $(VENV)/test.stamp ## rewrite the sources in the one format that `check`
 	@$(BIN)/ruff check --fix .
 	@$(BIN)/ruff format .
 
-bench: $(VENV)/bench.stamp $(OPENFHE)/stamp ## time CKKS, and SEAL and OpenFHE beside it: BENCH="--log-n 14", BENCH=eager, BENCH=estimates, BENCH=models, BENCH=rings
+bench: $(VENV)/bench.stamp $(OPENFHE)/stamp ## time CKKS, and SEAL and OpenFHE beside it: BENCH="--log-n 14", BENCH=bootstrap, BENCH=eager, BENCH=estimates, BENCH=models, BENCH=rings
 	@$(BIN)/python -m benchmarks.run $(BENCH)
 
 docs: $(VENV)/docs.stamp ## build the pages and the reference as a site; a warning fails

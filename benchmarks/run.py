@@ -30,14 +30,15 @@ from ren.schemes.rlwe.security import max_log_qp
 
 DEPTHS = {13: 2, 14: 7, 15: 15, 16: 36}  # by log2 n: what all have room for, at scale 2^40
 PEERS = ("seal", "openfhe", "desilofhe")
+MODULES = ("bootstrap", "eager", "estimates", "models", "rings")
 PAUSE_S = 0.02  # between turns: threads that spin for more work go to sleep
 TUNING_REPEATS = 3
 
 
 def main() -> None:
-    """Measures; see the options. `eager`, `estimates`, `models` and `rings` run these modules."""
-    if sys.argv[1:2] in (["eager"], ["estimates"], ["models"], ["rings"]):
-        # They need TenSEAL, scikit-learn or python-flint, which this does not.
+    """Measures; see the options. The names of other benchmarks run their modules."""
+    if sys.argv[1:] and sys.argv[1] in MODULES:
+        # They need TenSEAL, scikit-learn or python-flint, which this does not, or other keys.
         importlib.import_module(f"benchmarks.{sys.argv.pop(1)}").main()
         return
     options = parsed()

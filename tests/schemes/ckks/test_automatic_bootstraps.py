@@ -49,6 +49,23 @@ def test_an_operand_is_bootstrapped_once_and_told_once(ctx, x, v, caplog):
     assert np.abs(ctx.decrypt(y + z) - (v / 2 + v**2)).max() < 2**-18
 
 
+def test_a_ciphertext_that_was_bootstrapped_is_used_at_its_new_level(ctx, x, v):
+    square = x * x
+    assert (x - square).level == square.level and (square + x).level == square.level
+    assert np.abs(ctx.decrypt(x - square) - (v - v * v)).max() < 2**-18
+
+
+def test_two_real_operands_share_one_run(ctx, v, monkeypatch):
+    from ren.schemes.ckks.bootstrapping import pipeline
+
+    runs = []
+    lowered = pipeline.lowered
+    monkeypatch.setattr(pipeline, "lowered", lambda *a: runs.append(1) or lowered(*a))
+    a, b = (ctx.encrypt(u, bound=1.0).drop_to(FLOOR) for u in (v, v[::-1]))
+    assert np.abs(ctx.decrypt(a * b) - v * v[::-1]).max() < 2**-18
+    assert len(runs) == 1
+
+
 OPERATIONS = {
     "product": lambda x, v: (x * x, v * v),
     "number": lambda x, v: (x * 0.5, v * 0.5),

@@ -57,6 +57,10 @@ class Lacking(NamedTuple):
 refresh: list[Callable[[tuple[Any, ...], Lacking], tuple[Any, ...] | None]] = []
 
 
+# Likewise: the ciphertext that another one was bootstrapped to, if it was; else that one itself.
+fresh: list[Callable[[Any], Any]] = []
+
+
 def lacking(error: DepthError, needed: int, floor: int) -> DepthError:
     """`error`, upon which operands are bootstrapped."""
     error.lacking = Lacking(needed, floor)  # type: ignore[attr-defined]

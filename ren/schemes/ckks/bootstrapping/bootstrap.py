@@ -16,7 +16,13 @@ from ren.core.user_frame import user_line
 from ren.schemes.ckks.arithmetic.argument_checks import check_ciphertext
 from ren.schemes.ckks.arithmetic.evolve import drop_to, dropped, evolve, settle, with_noise
 from ren.schemes.ckks.arithmetic.manual import is_loose, is_manual, normal
-from ren.schemes.ckks.arithmetic.operation_hooks import Lacking, circuit, operation, refresh
+from ren.schemes.ckks.arithmetic.operation_hooks import (
+    Lacking,
+    circuit,
+    fresh,
+    operation,
+    refresh,
+)
 from ren.schemes.ckks.bootstrapping import pipeline
 from ren.schemes.ckks.bootstrapping.diagonals import turn_of
 from ren.schemes.ckks.bootstrapping.noise import noise_after
@@ -86,32 +92,44 @@ _log = logging.getLogger("ren")
 
 def _with_enough_levels(args: tuple[Any, ...], lacked: Lacking) -> tuple[Any, ...] | None:
     """Arguments of which each ciphertext has the levels that are lacked; None if none is new."""
-    given = _refreshed_where(args, lacked)
-    return None if given is args else given
-
-
-def _refreshed_where(value: Any, lacked: Lacking) -> Any:
-    if isinstance(value, CiphertextData):
-        return _with_levels(value, lacked)
-    if type(value) not in (list, tuple):
-        return value
-    made = type(value)(_refreshed_where(v, lacked) for v in value)
-    return made if any(a is not b for a, b in zip(made, value, strict=True)) else value
-
-
-def _with_levels(x: CiphertextT, lacked: Lacking) -> CiphertextT:
-    least = lacked.floor + lacked.needed
-    if x.level >= least or x.params.depth < least:
-        return x
-    if is_manual() or is_loose(x):
-        return x
-    if x not in _fresh:
+    low: list[Any] = []
+    _collect(args, lacked, low)
+    if not low:
+        return None
+    missing = [x for x in dict.fromkeys(low) if x not in _fresh]
+    for x in missing:
         _log.info("%s: bootstrapped at level %d", user_line(), x.level)
-        _fresh[x] = bootstrap_one(x)
-    return _fresh[x]  # type: ignore[return-value]
+    for x, made in zip(missing, bootstrap(missing), strict=True):
+        _fresh[x] = made
+    return _replaced(args, set(low))
+
+
+def _collect(value: Any, lacked: Lacking, low: list[Any]) -> None:
+    """Adds the ciphertexts among arguments that lack levels, and would not after a bootstrap."""
+    if type(value) in (list, tuple):
+        for v in value:
+            _collect(v, lacked, low)
+    elif isinstance(value, CiphertextData) and not (is_manual() or is_loose(value)):
+        least = lacked.floor + lacked.needed
+        if value.level < least <= value.params.depth:
+            low.append(value)
+
+
+def _replaced(value: Any, low: set[Any]) -> Any:
+    if type(value) in (list, tuple):
+        return type(value)(_replaced(v, low) for v in value)
+    return _fresh[value] if isinstance(value, CiphertextData) and value in low else value
+
+
+def _known(value: Any) -> Any:
+    """The ciphertext that a value was bootstrapped to, if it was: the same numbers, more levels."""
+    if not isinstance(value, CiphertextData) or value.params.above is None or is_manual():
+        return value
+    return _fresh.get(value, value) if value.params.above.is_automatic else value
 
 
 refresh.append(_with_enough_levels)
+fresh.append(_known)
 
 
 # ------------------------------------------------------------------- one run
