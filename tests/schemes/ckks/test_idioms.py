@@ -141,6 +141,13 @@ x[:-1]
 x[-100:100]
 m[0:1]
 b[..., :2]
+b[:, 1:3]
+x[...]
+x[()]
+m[...]
+t[()]
+t[...]
+b[...]
 np.sum(x)
 np.sum(x, axis=0)
 np.sum(x, keepdims=True)
@@ -474,6 +481,9 @@ t[[0, 1]] | ParameterError | rows, m[i] and m[i:j]
 t[np.array([True, False])] | ParameterError | rows, m[i] and m[i:j]
 m[np.array([0, 1]), 0] | ParameterError | rows, m[i] and m[i:j]
 m[None] | ParameterError | rows, m[i] and m[i:j]
+b[:, 1] | ParameterError | ct[i : i + 1]
+b[0, 1] | ParameterError | rows, m[i] and m[i:j]
+b[0:1, 1:2] | ParameterError | rows, m[i] and m[i:j]
 b[[0, 1]] | ParameterError | rows, m[i] and m[i:j]
 jax.grad(lambda v: (x * v).sum())(p) | TracedValueError | differentiate in the clear
 ckks.plan(lambda v: v.decrypt(), ckks.spec(4)) | TracedValueError | outside

@@ -273,12 +273,16 @@ def item(ct: CiphertextT, index: Any) -> CiphertextT:
     """ct[index]: rows of a table or of a batch, columns of a table by them, slices of a vector."""
     batch, core = map(len, shapes_of(ct))
     places = index if isinstance(index, tuple) else (index,)
+    if not places or (len(places) == 1 and places[0] is Ellipsis):
+        return ct
     if batch + core > 1 and any(i is None or np.ndim(i) for i in places):
         raise _no_item(ct, index)
     if is_columns(ct):
         return _of_columns(ct, index)
     if isinstance(index, tuple):
-        if core > 1 and index[0] is not Ellipsis:
+        if batch == core == 1 and index[0] == slice(None):
+            index = (Ellipsis, *index[1:])
+        if batch + core > 1 and index[0] is not Ellipsis:
             raise _no_item(ct, index)
         return shaping.item(ct, index)
     if batch:
