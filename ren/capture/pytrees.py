@@ -70,31 +70,48 @@ def collect(value: Any, polys: list[Poly], others: list[Any]) -> Hashable:
     return (kind, static, *[collect(v, polys, others) for v in parts])
 
 
-def rebuilder(value: Any) -> Rebuild:
-    """Function that rebuilds `value` around other polynomials and leaves, in `collect`'s order."""
+def rebuilder(
+    value: Any, polys: list[Poly] | None = None, others: list[Any] | None = None
+) -> Rebuild:
+    """Function that rebuilds `value` around other polynomials and leaves, in `collect`'s order.
+
+    Those of `value` itself are appended to `polys` and `others`, where these are given.
+    """
     kind = type(value)
     if kind is Poly:
-        return lambda polys, others: next(polys)
-    if kind in _PLAIN:
-        return lambda polys, others: next(others)
+        if polys is not None:
+            polys.append(value)
+        return _next_poly
     if kind is tuple or kind is list:
-        return _joined(value, kind)
+        return _joined(value, kind, polys, others)
     if kind is dict:
         names = tuple(value)
-        return _joined(value.values(), lambda v: dict(zip(names, v)))  # noqa: B905
-    node = _opened(value)
+        made = lambda v: dict(zip(names, v))  # noqa: B905, E731
+        return _joined(value.values(), made, polys, others)
+    node = None if kind in _PLAIN else _opened(value)
     if node is None:
-        return lambda polys, others: next(others)
+        if others is not None:
+            others.append(value)
+        return _next_other
     parts, _, join = node
-    return _joined(parts, join)
+    return _joined(parts, join, polys, others)
 
 
-def _joined(values: Iterable[Any], join: Callable[[list[Any]], Any]) -> Rebuild:
-    values = list(values)
-    if all(type(v) is Poly or type(v) in _PLAIN for v in values):  # of a ciphertext, as a rule
-        are_polys = [type(v) is Poly for v in values]
-        return lambda polys, others: join([next(polys if p else others) for p in are_polys])
-    parts = list(map(rebuilder, values))
+def _next_poly(polys: Iterator[Poly], _others: Iterator[Any]) -> Poly:
+    return next(polys)
+
+
+def _next_other(_polys: Iterator[Poly], others: Iterator[Any]) -> Any:
+    return next(others)
+
+
+def _joined(
+    values: Iterable[Any],
+    join: Callable[[list[Any]], Any],
+    polys: list[Poly] | None,
+    others: list[Any] | None,
+) -> Rebuild:
+    parts = [rebuilder(v, polys, others) for v in values]
     return lambda polys, others: join([part(polys, others) for part in parts])
 
 
@@ -171,6 +188,8 @@ def realize(*values: Any) -> Any:
         The realized value, or a tuple of them when several were given. The polynomials passed in
         are realized too, unless a JAX trace is active.
     """
-    apart = take_apart(values)
-    done = apart.rebuild(iter(realize_polys(apart.polys)), iter(apart.others))
+    polys: list[Poly] = []
+    others: list[Any] = []
+    rebuild = rebuilder(values, polys, others)
+    done = rebuild(iter(realize_polys(polys)), iter(others))
     return done[0] if len(values) == 1 else done

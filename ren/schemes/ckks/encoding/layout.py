@@ -145,6 +145,8 @@ class Layout:
 
     def plus(self, other: Layout, sign: int = 1) -> Layout:
         """The layout of a sum, or of a difference."""
+        if self is other and self._is_plain:
+            return self
         return self.joined(other, self.tail.plus(other.tail, sign))
 
     def times(self, other: Layout) -> Layout:
@@ -179,6 +181,12 @@ class Layout:
     def settled(self) -> Layout:
         """The same with nothing that is known in the clear: for pytrees and bytes."""
         return self.with_tail(self.tail.settled)
+
+    @cached_property
+    def _is_plain(self) -> bool:
+        """Whether a sum of two vectors of this layout has this very layout."""
+        is_whole = self.shape is None or self.has_shape
+        return isinstance(self.length, int) and is_whole and self.tail.is_zero
 
     @cached_property
     def leaves(self) -> tuple[Length, Any]:
