@@ -268,7 +268,7 @@ def test_the_failure_probability_is_that_of_a_convolution():
     step = 1 / 256
     box = np.full(256, 1.0)
     density = box
-    for _ in range(32):
+    for _ in range(31):
         density = np.convolve(density, box) * step
     centre = (len(density) - 1) / 2
     positions = (np.arange(len(density)) - centre) * step
@@ -313,7 +313,7 @@ def test_the_matrices_are_the_embedding_and_its_inverse(slots):
     np.testing.assert_allclose(2 * back, b, atol=1e-9)
 
 
-def test_what_is_raised_overflows_as_a_sum_of_33_uniform_numbers(ctx, x):
+def test_what_is_raised_overflows_as_a_rounded_sum_of_32_uniform_numbers(ctx, x):
     chain, keys = chain_of(ctx.params), keys_of(ctx.bootstrapping_keys()).labelled
     low = pipeline.lowered(chain, tuple(x.polys), keys.__getitem__)
 

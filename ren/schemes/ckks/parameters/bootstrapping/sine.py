@@ -137,8 +137,9 @@ def _fitted(sine: Sine) -> tuple[float, ...]:
 def failure_log2(weight: int, overflow: int, ratio_bits: int, coefficients: int) -> float:
     """log2 of the probability that some |I| passes K, over all coefficients (union bound).
 
-    A coefficient of (c_0 + c_1 s) / q_0 is the sum of h + 1 independent uniform numbers of
-    [-1/2, 1/2), for a secret of h coefficients +-1. The tail is exact (Irwin and Hall).
+    A coefficient of c_1 s / q_0 is the sum of h independent uniform numbers of [-1/2, 1/2), for a
+    secret of h coefficients +-1, and I is that sum, rounded: c_0 is what the message leaves of it.
+    The tail is exact (Irwin and Hall).
 
     Args:
         weight: h.
@@ -152,15 +153,14 @@ def failure_log2(weight: int, overflow: int, ratio_bits: int, coefficients: int)
 
 
 def _tail(weight: int, bound: Fraction) -> Fraction:
-    """The probability that the modulus of a sum of weight + 1 uniform numbers passes a bound."""
-    count = weight + 1
-    low = Fraction(count, 2) - bound
+    """The probability that the modulus of a sum of so many uniform numbers passes a bound."""
+    low = Fraction(weight, 2) - bound
     if low <= 0:
         return Fraction(0)
     terms = (
-        (-1) ** i * math.comb(count, i) * (low - i) ** count for i in range(math.floor(low) + 1)
+        (-1) ** i * math.comb(weight, i) * (low - i) ** weight for i in range(math.floor(low) + 1)
     )
-    return 2 * sum(terms, Fraction(0)) / math.factorial(count)
+    return 2 * sum(terms, Fraction(0)) / math.factorial(weight)
 
 
 def sine_for(precision: float, failure: float, weight: int, coefficients: int) -> Sine:
