@@ -138,8 +138,8 @@ def failure_log2(weight: int, overflow: int, ratio_bits: int, coefficients: int)
     """log2 of the probability that some |I| passes K, over all coefficients (union bound).
 
     A coefficient of c_1 s / q_0 is the sum of h independent uniform numbers of [-1/2, 1/2), for a
-    secret of h coefficients +-1, and I is that sum, rounded: c_0 is what the message leaves of it.
-    The tail is exact (Irwin and Hall).
+    secret of h coefficients +-1. I is that sum, rounded, since c_0 is what the message leaves of
+    it. The tail is exact (Irwin and Hall).
 
     Args:
         weight: h.
