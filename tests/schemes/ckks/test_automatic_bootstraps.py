@@ -143,7 +143,7 @@ def test_a_plan_finds_the_fewest_levels_and_counts_bootstraps():
     assert plan.params.bootstrapping.levels == 4 and plan.bootstraps == 1
     assert plan.key_bytes > plan.params.bootstrapping.key_nbytes
     assert plan.limb_ntts > plan.params.bootstrapping.limb_ntts / 2
-    assert "bootstraps" in str(plan) and "a run fails with 2^-7" in str(plan)
+    assert "bootstraps" in str(plan) and "a run fails with 2^-85.9" in str(plan)
     ctx = ckks.context(plan)
     assert "for bootstrapping" in str(ctx)
     v = np.linspace(-1, 1, 16)
