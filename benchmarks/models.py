@@ -137,7 +137,7 @@ def lenet5(rng: np.random.Generator) -> list[Layer]:
     second = rng.normal(size=(16, 6, 5, 5)) / (2 * math.sqrt(6))
     pooled = np.kron(second, np.full((2, 2), 0.25))  # of the averages of 2 x 2 pixels
     held = multiplexed(16, 10, 2)
-    third = rng.normal(size=(120, 16, 5, 5)) / 10
+    third = rng.normal(size=(120, 16, 5, 5)) / 40
     last = np.kron(third, np.full((2, 2), 0.25)).reshape(120, -1)
     return [
         Layer(matrix_of(first, (1, 28, 28), 1, 2)[0]),

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import ren
-from benchmarks import record, roofline
+from benchmarks import models, record, roofline
 from benchmarks import table as tables
 from benchmarks.peers import circuits, serving
 from benchmarks.peers.processes import PeerError, Process, built_openfhe, started
@@ -339,3 +339,10 @@ def test_estimates_of_programs_are_bounds_and_near_the_errors(monkeypatch, name)
     for line in estimates.measured(estimates.PROGRAMS[name]):
         assert 0 < line.pessimism < 8 and line.largest <= line.message
         assert line.cells(name)[:2] == (name, line.name)
+
+
+@pytest.mark.parametrize("name", models.NETWORKS)
+def test_numbers_of_a_network_keep_to_the_bound_that_it_runs_with(name):
+    draw = np.random.default_rng(0)
+    found = models.clear(models.NETWORKS[name].layers(draw), draw.random(models.PIXELS))
+    assert found.shape == (10,) and 0.1 < np.abs(found).max() < models.BOUND

@@ -120,7 +120,7 @@ class Plaintext(Stored, metaclass=Listed):
     def to_bytes(self) -> bytes:
         """The plaintext for `from_bytes`; it is not secret to who reads it, as its name says."""
         return serialization.plaintext_to_bytes(
-            self.wide, self.level, self.layout, self.params, self.bits, self.noise
+            expanded(self).wide, self.level, self.layout, self.params, self.bits, self.noise
         )
 
     @classmethod

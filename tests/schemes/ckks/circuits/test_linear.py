@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import pickle
 from functools import reduce
 
 import jax
@@ -399,6 +400,8 @@ def test_diagonals_kept_as_coefficients_give_the_same_bits(ctx4, monkeypatch, sh
     made = (found @ x, ren.jit(lambda m, x: m @ x)(found, x), jax.vmap(found.__matmul__)(x))
     for y in made:
         assert all(map(ren.equal, y.polys, want.polys))
+    again = pickle.loads(pickle.dumps(found))
+    assert all(map(ren.equal, (again @ x).polys, want.polys))
     low = x.drop_to(2)
     assert all(map(ren.equal, (found @ low).polys, (whole @ low).polys))
 
