@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 
+import jax
 import numpy as np
 import pytest
 
@@ -111,6 +112,16 @@ def test_under_jit_it_is_a_part_of_the_plan(ctx, v):
     for _ in range(2):
         assert np.abs(ctx.decrypt(jitted(x)) - v**15).max() < 2**-18
     assert len(jitted.plans) == 1
+
+
+def test_what_a_capture_bootstraps_stays_in_it(ctx, x, v):
+    """A ciphertext that is closed over is another one outside."""
+    factor = ctx.encrypt(v, bound=1.0)
+    for transform in (ren.jit, jax.jit):
+        inside = transform(lambda y: x * y + x)(factor)
+        assert np.abs(ctx.decrypt(inside) - (v * v + v)).max() < 2**-18
+        outside = x * x + x
+        assert np.abs(ctx.decrypt(outside) - (v * v + v)).max() < 2**-18
 
 
 def test_nothing_is_inserted_in_manual_mode(ctx, x):

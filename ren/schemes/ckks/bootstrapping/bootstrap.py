@@ -13,6 +13,8 @@ from ren.core.errors import DepthError, OperandError
 from ren.core.ring import Domain
 from ren.core.spec import Spec
 from ren.core.user_frame import user_line
+from ren.lowering.devices.devices import trace_state
+from ren.poly.realization import capture_serial
 from ren.schemes.ckks.arithmetic.argument_checks import check_ciphertext
 from ren.schemes.ckks.arithmetic.evolve import drop_to, dropped, evolve, settle, with_noise
 from ren.schemes.ckks.arithmetic.manual import is_loose, is_manual, normal
@@ -85,8 +87,10 @@ def bootstrap(ciphertexts: Sequence[CiphertextT], level: int | None = None) -> A
 
 # ------------------------------------------------------------------- bootstrapping="auto"
 
-# Declared piece of state: of live ciphertexts those that they were bootstrapped to.
-_fresh: weakref.WeakKeyDictionary[CiphertextData, CiphertextData] = weakref.WeakKeyDictionary()
+# Declared piece of state: of live ciphertexts those that they were bootstrapped to. The capture and
+# the trace go with it, outside of which these have no value.
+_Made = tuple[Any, CiphertextData]
+_fresh: weakref.WeakKeyDictionary[CiphertextData, _Made] = weakref.WeakKeyDictionary()
 _log = logging.getLogger("ren")
 
 
@@ -96,11 +100,12 @@ def _with_enough_levels(args: tuple[Any, ...], lacked: Lacking) -> tuple[Any, ..
     _collect(args, lacked, low)
     if not low:
         return None
-    missing = [x for x in dict.fromkeys(low) if x not in _fresh]
+    here = capture_serial(), trace_state()
+    missing = [x for x in dict.fromkeys(low) if _fresh_of(x) is x]
     for x in missing:
         _log.info("%s: bootstrapped at level %d", user_line(), x.level)
     for x, made in zip(missing, bootstrap(missing), strict=True):
-        _fresh[x] = made
+        _fresh[x] = here, made
     return _replaced(args, set(low))
 
 
@@ -118,14 +123,21 @@ def _collect(value: Any, lacked: Lacking, low: list[Any]) -> None:
 def _replaced(value: Any, low: set[Any]) -> Any:
     if type(value) in (list, tuple):
         return type(value)(_replaced(v, low) for v in value)
-    return _fresh[value] if isinstance(value, CiphertextData) and value in low else value
+    return _fresh_of(value) if isinstance(value, CiphertextData) and value in low else value
+
+
+def _fresh_of(x: CiphertextData) -> CiphertextData:
+    """The ciphertext that another one was bootstrapped to here, if it was; else that one itself."""
+    found = _fresh.get(x)
+    is_here = found is not None and found[0] == (capture_serial(), trace_state())
+    return found[1] if found is not None and is_here else x
 
 
 def _known(value: Any) -> Any:
     """The ciphertext that a value was bootstrapped to, if it was: the same numbers, more levels."""
     if not isinstance(value, CiphertextData) or value.params.above is None or is_manual():
         return value
-    return _fresh.get(value, value) if value.params.above.is_automatic else value
+    return _fresh_of(value) if value.params.above.is_automatic else value
 
 
 refresh.append(_with_enough_levels)
