@@ -78,7 +78,8 @@ def judged(
     try:
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
-            got, estimate, shape = made.decrypt(), made.estimate, made.shape
+            wide = np.result_type(made.dtype, np.float64)  # integers as they are, not rounded
+            got, estimate, shape = made.decrypt(dtype=wide), made.estimate, made.shape
     except ren.RenError as error:
         return finding(f"decrypt raises {type(error).__name__}", str(error)[:200])
     except Exception as error:

@@ -55,7 +55,7 @@ def test_the_noise_is_what_the_stages_predict(ctx, rng, monkeypatch):
     """Less the error of the sine, which is known for each slot, and without the room for tails."""
     monkeypatch.setattr(precision, "TAIL", 1.0)
     chain = chain_of(ctx.params)
-    predicted = precision.error_of.__wrapped__(chain, True).sigma
+    predicted = precision.error_of.__wrapped__(chain, True, True).sigma
     sine = chain.above.sine
     left = []
     for _ in range(8):

@@ -16,7 +16,15 @@ from ren.core.user_frame import user_line
 from ren.lowering.devices.devices import trace_state
 from ren.poly.realization import capture_serial
 from ren.schemes.ckks.arithmetic.argument_checks import check_ciphertext
-from ren.schemes.ckks.arithmetic.evolve import drop_to, dropped, evolve, settle, with_noise
+from ren.schemes.ckks.arithmetic.automatic import masked
+from ren.schemes.ckks.arithmetic.evolve import (
+    drop_to,
+    dropped,
+    evolve,
+    fills_slots,
+    settle,
+    with_noise,
+)
 from ren.schemes.ckks.arithmetic.manual import is_loose, is_manual, normal
 from ren.schemes.ckks.arithmetic.operation_hooks import (
     Lacking,
@@ -29,7 +37,7 @@ from ren.schemes.ckks.bootstrapping import pipeline
 from ren.schemes.ckks.bootstrapping.diagonals import turn_of
 from ren.schemes.ckks.bootstrapping.noise import noise_after
 from ren.schemes.ckks.encoding.ciphertext_data import CiphertextData, CiphertextT
-from ren.schemes.ckks.functions.arguments import check_automatic, with_safe_tail
+from ren.schemes.ckks.functions.arguments import check_automatic
 from ren.schemes.ckks.parameters.bootstrapping.chain import Chain, chain_of
 from ren.schemes.ckks.parameters.bootstrapping.precision import magnified
 from ren.schemes.rlwe.active_context import call_name, called, context_for, same_key
@@ -166,8 +174,9 @@ def _prepared(ct: CiphertextT, what: str) -> CiphertextT:
             f"It begins at level {floor}, which it takes for SlotToCoeff.",
             f"Bootstrap before level {floor}: where x.level is {floor} or more.",
         )
-    if ct.level > floor:
-        ct = with_safe_tail(ct, (-bound, bound), what)
+    if ct.level > floor and not fills_slots(ct):
+        # Zeros beyond the length have noise, which a program may have enlarged.
+        ct = masked(drop_to(ct, floor + 1))
     elif _has_unknown_tail(ct):
         raise DepthError(
             f"{what} was asked of {ct.layout.length} numbers at level {floor}, with leftovers in "

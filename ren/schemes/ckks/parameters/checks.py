@@ -61,6 +61,16 @@ def check_bootstrapping(bootstrapping: object) -> None:
         )
 
 
+def check_bits(found: float, precision: float) -> None:
+    """Raise ParameterError where bootstraps have fewer bits than were asked for."""
+    if found < precision:
+        raise ParameterError(
+            f"Bootstrapping with precision={precision:g} was asked for.",
+            f"At this scale, bound and degree {found:.1f} bits are right.",
+            "Ask for fewer bits, a larger bound= or a larger scale_bits=.",
+        )
+
+
 def _check_power(name: str, value: object, low: int, high: int, why: str) -> None:
     remedy = f"Write for example {name}={high}."
     value = as_python_int(value)

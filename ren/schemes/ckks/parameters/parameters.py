@@ -227,8 +227,8 @@ class Parameters(Stored, metaclass=Listed):
             levels: 1 or more; None for the number with the least time a level.
             scale_bits, security, integer_bits, strict: as for `for_depth`.
             n: the ring degree; 2^16 when None.
-            precision: bits that are right after a bootstrap, relative to the bound: 8 to 44. Beyond
-                24 each bootstrap runs twice, and takes scale_bits of 16 more.
+            precision: bits that are right after a bootstrap, relative to the bound: 8 to 40. Beyond
+                20 each bootstrap runs twice, and takes scale_bits of 18 more.
             failure: the largest probability that a bootstrap destroys its ciphertext.
             bound: of the real and the imaginary part of all messages; 1.0 when None, and then only
                 bootstraps go by it.
@@ -246,14 +246,14 @@ class Parameters(Stored, metaclass=Listed):
         checks.check_degree(n or checks.MAX_DEGREE)
         bound = checks.as_real(bound)
         checks.check_bound(bound, strict)
-        checks.check_real("precision", precision, 8, 44, "Write for example precision=20.")
+        checks.check_real("precision", precision, 8, 40, "Write for example precision=20.")
         checks.check_real("failure", failure, 2.0**-200, 0.5, "Write for example failure=2**-64.")
         wish = Wish(
             levels, n or 1 << 16, scale_bits, integer_bits or 10, security, float(precision),
             float(failure), bound or 1.0,
         )  # fmt: skip
         plan, above, bits = plan_bootstrapping(wish)
-        return cls(
+        made = cls(
             **attrs.asdict(plan, recurse=False),
             scale_bits=scale_bits,
             integer_bits=bits,
@@ -262,6 +262,8 @@ class Parameters(Stored, metaclass=Listed):
             strict=strict,
             above=attrs.evolve(above, is_automatic=is_automatic),
         )
+        checks.check_bits(Bootstrapping(made).precision_bits, precision)
+        return made
 
     # Levels and rings
 

@@ -23,7 +23,7 @@ from ren.schemes.ckks.parameters.bootstrapping.sine import Sine
 from ren.schemes.rlwe import security as bounds
 
 WEIGHT = 32  # nonzero coefficients of the sparse secret
-MOST_OF_ONE = 24.0  # bits that are right after one run; for more a second run takes the error away
+MOST_OF_ONE = 20.0  # bits that are right after one run; for more a second run takes the error away
 _MOST_FLOOR = 4
 _REMEDY = "Make such parameters with ckks.context(bootstrapping=True)."
 

@@ -34,9 +34,9 @@ MATRICES = 3  # of CoeffToSlot
 _STAGE_BITS = 7.25  # by which the noise of each level of the sine stays below the precision
 _DIAGONAL_BITS = 12.75  # by which the rounding of diagonals does, before their sums
 _LOWEST_BITS = 8.0  # by which the noise at level 0 does
-_MOST_BITS = 59.9  # of two primes
+_LEAST_BITS, _MOST_BITS = 46.0, 59.9  # of two primes; there are few smaller ones
 _GAP = 4  # bits: digits are smaller than P by so much, or each rotation costs as many bits
-_SPARE_SCALE = 16.0  # bits of the scale that noise at the user's levels takes
+_SPARE_SCALE = 18.0  # bits of the scale that noise at the user's levels takes
 _NEAR = 48  # primes nearest to a width that are tried
 _DIGITS = range(1, 7)
 
@@ -71,8 +71,7 @@ def plan_bootstrapping(wish: Wish) -> tuple[Plan, Above, int]:
             f"Bootstrapping with precision={given.precision:g} was asked for at scale "
             f"2^{wish.scale_bits}.",
             f"Rounding leaves about scale_bits - {_SPARE_SCALE:g} bits.",
-            f"Use scale_bits={min(60, math.ceil(given.precision + _SPARE_SCALE))} or more, "
-            "at most 60, or a smaller precision.",
+            f"Use scale_bits={54 if given.precision <= 36 else 60}, or a smaller precision.",
         )
     plan, above = _planned(attrs.evolve(wish, extra=runs - 1), sine)
     return plan, attrs.evolve(above, precision=given.precision), _least_integer_bits(wish, sine)
@@ -104,7 +103,8 @@ def _sine_bits(wish: Wish, sine: Sine) -> list[float]:
     bits[0] -= 0.5
     bits.append(wish.scale_bits + math.log2(sine.gain * wish.bound))
     for i in reversed(range(len(gains))):
-        bits[i] = min(bits[i], (_MOST_BITS + bits[i + 1]) / 2)
+        low, high = ((edge + bits[i + 1]) / 2 for edge in (_LEAST_BITS, _MOST_BITS))
+        bits[i] = min(max(bits[i], low), high)
     return bits
 
 
@@ -114,6 +114,8 @@ def _level_bits(wish: Wish, sine: Sine, lowest: float) -> list[float]:
     drops = [2 * a - b for a, b in pairwise(bits)]
     diagonals = (math.log2(wish.n) - math.log2(12)) / 2 + sine.ratio_bits
     diagonals += wish.precision + _DIAGONAL_BITS
+    least = _LEAST_BITS + (bits[0] - math.log2(sine.reach) - lowest) / MATRICES
+    diagonals = max(diagonals, least)
     total = MATRICES * diagonals + math.log2(sine.reach) + lowest - bits[0]
     return [*reversed(drops), *[total / MATRICES] * MATRICES]
 

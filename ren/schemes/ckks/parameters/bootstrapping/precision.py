@@ -38,8 +38,12 @@ class Error(NamedTuple):
 
 
 @lru_cache(maxsize=16)
-def error_of(chain: Chain, is_complex: bool) -> Error:
-    """The error that a bootstrap adds, relative to the bound of the messages."""
+def error_of(chain: Chain, is_complex: bool, is_typical: bool = False) -> Error:
+    """The error that a run adds, relative to the bound of the messages.
+
+    A quarter of all slots are raised without an overflow. There the noise of the sine counts most,
+    and it is taken for all. With `is_typical` it is the rms over all slots.
+    """
     above, n = chain.above, chain.params.n
     parts = 2 if is_complex else 1
     rounding = (1 + TAIL * 2 * n / 3) / 12  # variance in a coefficient
@@ -54,7 +58,7 @@ def error_of(chain: Chain, is_complex: bool) -> Error:
     for m, scale in zip(up.matrices, chain.coeff_to_slot, strict=True):
         variance += parts * len(m.diagonals) * (n / 12) / float(scale) ** 2 * spread
     # Noise in y counts gains[0] times; each gain is that of one part.
-    gains = amplifications(above.sine, WEIGHT)
+    gains = amplifications(above.sine, WEIGHT, not is_typical)
     for gain, scale in zip(gains, _scales(chain), strict=True):
         variance += parts * slot * (gain / float(scale)) ** 2
     variance += parts * slot / (float(chain.params.scale(chain.user)) * above.bound) ** 2

@@ -198,8 +198,10 @@ def sine_for(precision: float, failure: float, weight: int, coefficients: int) -
 
 
 @lru_cache(maxsize=32)
-def amplifications(sine: Sine, weight: int) -> tuple[float, ...]:
-    """By how much the noise of each level of the sine counts in the message: rms over x, [depth].
+def amplifications(sine: Sine, weight: int, is_worst: bool = False) -> tuple[float, ...]:
+    """By how much the noise of each level of the sine counts in the message, [depth].
+
+    It is the rms over x, or of the integer where it is largest: near x = 1/4, where y is small.
 
     Entry 0 is for noise in y. The next is for T_2, then come the levels of the polynomial. The last
     ones are for the double angles but the last.
@@ -211,11 +213,12 @@ def amplifications(sine: Sine, weight: int) -> tuple[float, ...]:
     x = integers[:, None] + np.linspace(-1, 1, 9) * 2.0**-sine.ratio_bits
     y = (x - 0.25) / float(sine.reach)
     clean, stages = _evaluated(sine, y, None)
-    squares = np.zeros(sine.depth)
+    squares = np.zeros((sine.depth, len(integers)))
     for source, stage in enumerate(stages):
         slopes = (_evaluated(sine, y, source)[0] - clean) / _STEP
-        squares[stage] += (shares @ np.mean(slopes**2, axis=1)) / shares.sum()
-    return tuple(np.sqrt(squares).tolist())
+        squares[stage] += np.mean(slopes**2, axis=1)
+    mean = shares @ squares.T / shares.sum()
+    return tuple(np.sqrt(squares.max(1) if is_worst else mean).tolist())
 
 
 _STEP = 1e-7
