@@ -9,6 +9,7 @@ import io
 import re
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import attrs
 import pytest
@@ -93,7 +94,13 @@ def functions(path: str) -> frozenset[str]:
     return frozenset(node.name for node in tree.body if isinstance(node, ast.FunctionDef))
 
 
-@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def runs(page: Path) -> Any:
+    """A page; one whose programs XLA alone compiles for minutes runs with native code alone."""
+    marks = [pytest.mark.once] if page.stem == "bootstrapping" else []
+    return pytest.param(page, id=name_of(page), marks=marks)
+
+
+@pytest.mark.parametrize("page", [runs(page) for page in PAGES])
 def test_every_snippet_runs_as_written(page: Path) -> None:
     names: dict = {"__name__": page.stem}
     for snippet in snippets(page):

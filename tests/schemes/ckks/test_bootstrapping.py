@@ -22,6 +22,8 @@ from ren.schemes.ckks.parameters.bootstrapping.labels import gadget_of, labels
 from ren.schemes.ckks.parameters.bootstrapping.sine import Sine, failure_log2
 from tests.schemes.ckks.keys import keys_of
 
+# Without native code XLA compiles each stage for minutes; a slow test compares the bits of both.
+pytestmark = pytest.mark.once
 N = 1 << 12
 
 

@@ -20,6 +20,8 @@ from ren.schemes.ckks.parameters.bootstrapping.sine import failure_log2
 from tests.lowering.plans import interpret_planned
 from tests.schemes.ckks.keys import keys_of
 
+# Without native code XLA compiles each stage for minutes; a slow test compares the bits of both.
+pytestmark = pytest.mark.once
 N = 1 << 12
 
 
