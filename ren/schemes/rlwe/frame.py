@@ -25,6 +25,7 @@ from ren.core.ring import RingSpec
 from ren.lowering.backends.xla.jax_runtime import on_host
 from ren.lowering.devices.devices import is_tracer
 from ren.poly import Poly
+from ren.poly.integers import of_moduli
 from ren.poly.poly import realize_polys
 from ren.poly.realization import check_addressable
 
@@ -101,7 +102,8 @@ class Reader:
     def residues(self, ring: RingSpec, batch: tuple[int, ...] = ()) -> NDArray[np.uint32]:
         """The next limb array, each residue below its modulus."""
         limbs = self.array((*batch, ring.limbs, ring.n), "<u4").astype(np.uint32, copy=False)
-        if np.any(limbs >= np.array(ring.moduli, np.uint32)[:, None]):
+        values = of_moduli(limbs, ring.moduli) if ring.has_wide else limbs
+        if np.any(values >= np.array(ring.moduli, values.dtype)[:, None]):
             raise damaged(self.kind, "a residue is not below its modulus")
         return limbs
 
@@ -125,7 +127,7 @@ class Frame:
         return b"".join(self.parts(kind, digest, header, arrays))
 
     def parts(
-        self, kind: str, digest: bytes, header: dict[str, Any], arrays: Sequence[NDArray]
+        self, kind: str, digest: bytes, header: dict[str, Any], arrays: Iterable[NDArray]
     ) -> Iterator[bytes | memoryview]:
         """The same bytes part by part, without copies of the arrays where they are in order."""
         text = json.dumps(header, sort_keys=True, separators=(",", ":")).encode()
@@ -166,18 +168,18 @@ class Frame:
         )
 
 
-def limbs_of(*polys: Poly) -> list[NDArray[np.uint32]]:
-    """Limb arrays of polynomials in the NTT domain, on the host.
+def limbs_of(*polys: Poly, is_ntt: bool = True) -> list[NDArray[np.uint32]]:
+    """Limb arrays of polynomials on the host, in the NTT domain or, without it, in their own.
 
     Raises:
         TracedValueError: inside a JAX transformation.
         DeviceError: other processes hold a part of them alone.
     """
     check_addressable(*(p.node for p in polys))
-    realized = realize_polys([p.ntt() for p in polys])
+    realized = realize_polys([p.ntt() if is_ntt else p for p in polys])
     if any(is_tracer(p.limbs) for p in realized):
         raise TracedValueError(
-            "Bytes of a ciphertext were asked for inside a JAX transformation.",
+            "Bytes of an encoded object were asked for inside a JAX transformation.",
             "There, it has no values.",
             "Return it from the transformed function, and call to_bytes() outside.",
         )

@@ -11,17 +11,20 @@ import tracemalloc
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
+from unittest import mock
 
 import attrs
 import numpy as np
 import pytest
 
+from ren.core.ring import Domain
 from ren.poly import Poly
 from ren.schemes import ckks
+from ren.schemes.ckks.circuits import linear
 from tests.schemes.ckks.byte_mutants import Blob, blob, mutant, unframed
 
 POLY_HEAD = 24  # bytes before the moduli
-SAMPLE, ALL = 40, 2560  # of each of the nine kinds: 360 and 23,040
+SAMPLE, ALL = 40, 2560  # of each of the ten kinds: 400 and 25,600
 ROOM = 1 << 20  # bytes that reading may allocate, beside eight times those that it is given
 
 
@@ -63,6 +66,7 @@ def kinds_of(ctx: ckks.Context) -> dict[str, Kind]:
         "fresh": ("ciphertext", ctx.encrypt([1.0])),
         "ciphertext": ("ciphertext", x * 0.5 + 1),
         "plaintext": ("plaintext", ctx.encode([1.0, 2.0])),
+        "map": ("linear map", mixed_map(ctx)),
         "parameters": ("parameters", ctx.params),
         "public": ("context", ctx.public()),
         "server": ("context", ctx.server()),
@@ -78,13 +82,22 @@ def kinds_of(ctx: ckks.Context) -> dict[str, Kind]:
     return found
 
 
+def mixed_map(ctx: ckks.Context) -> ckks.LinearMap:
+    """A map with folds, one batch of limbs and one of coefficients."""
+    with mock.patch.object(linear, "_LEAST", 2), mock.patch.object(linear, "_PART", 1):
+        whole = ckks.linear(np.arange(1.0, 41.0).reshape(4, 10), ctx)
+        made = ckks.linear(np.arange(1.0, 41.0).reshape(4, 10), ctx, memory=whole.nbytes - 1)
+    assert made.split.folds and {p.wide.domain for p in made.plaintexts} == {*Domain}
+    return made
+
+
 def written(made: Any) -> bytes:
     is_owner = isinstance(made, ckks.Context) and made.rank == 2
     return made.to_bytes(include_secret=True) if is_owner else made.to_bytes()
 
 
 NAMES = (
-    "fresh", "ciphertext", "plaintext", "parameters", "public", "server", "owner", "poly",
+    "fresh", "ciphertext", "plaintext", "map", "parameters", "public", "server", "owner", "poly",
     "constant",
 )  # fmt: skip
 
@@ -104,6 +117,13 @@ def assert_whole(x: Any) -> None:
     if isinstance(x, ckks.Parameters):
         assert 0 <= x.depth == len(x.scales) - 1 and 0 < x.slots <= x.n // 2
         assert all(q % (2 * x.n) == 1 for q in (*x.union, *x.specials))
+        return None
+    if isinstance(x, ckks.LinearMap):
+        assert len(x.places) == sum(p.wide.shape[0] for p in x.plaintexts)
+        assert {p.wide.domain for p in x.plaintexts} <= {*Domain} and x.rotations is not None
+        for p in x.plaintexts:
+            if p.wide.domain is Domain.NTT:
+                assert_whole(p)
         return None
     polys = x.polys if isinstance(x, ckks.Ciphertext) else (x.wide,)
     assert type(x.level) is int and 0 <= x.level <= x.params.depth

@@ -38,7 +38,7 @@ NAMES = {
         "bootstraps", "depth", "key_bytes", "keys", "limb_ntts", "needs_conjugation",
         "needs_products", "params", "peak_bytes", "rotations", "seconds",
     ],
-    ckks.LinearMap: ["is_complex", "nbytes", "level", "rotations", "shape"],
+    ckks.LinearMap: ["is_complex", "level", "nbytes", "rotations", "shape", *BYTES],
     ckks.Approximation: [
         "bits", "coefficients", "degree", "depth", "error", "interval", "relinearizations",
     ],

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from functools import reduce
 from typing import Any
 
@@ -28,6 +28,7 @@ from ren.schemes.ckks.arithmetic.evolve import kept_to, need_level, within_that_
 from ren.schemes.ckks.arithmetic.operation_hooks import circuit, with_levels
 from ren.schemes.ckks.arithmetic.rotation import cleared, rotate
 from ren.schemes.ckks.arithmetic.shapes import batch_axes, count_text
+from ren.schemes.ckks.circuits import map_serialization
 from ren.schemes.ckks.circuits.diagonals import Placement, Split, best_placement
 from ren.schemes.ckks.circuits.entries import Entries, checked
 from ren.schemes.ckks.circuits.shaping import as_blocks, blocks_of, rotations_summed
@@ -44,6 +45,7 @@ from ren.schemes.ckks.noise import bounds as noises
 from ren.schemes.ckks.parameters.display import security_marks
 from ren.schemes.ckks.parameters.parameters import Parameters
 from ren.schemes.rlwe.active_context import RlweContext, active_context
+from ren.schemes.rlwe.frame import PathLike, Stored, write
 from ren.schemes.rlwe.keyswitch import gadget_of
 
 Place = tuple[int, int, int, int]
@@ -53,7 +55,7 @@ Babies = Mapping[tuple[int, int], CiphertextT]
 
 @steady("plaintexts", "norm")
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
-class LinearMap(metaclass=Listed):
+class LinearMap(Stored, metaclass=Listed):
     """A matrix encoded for one set of parameters: `linear_map @ ct`, again and again.
 
     A pytree: its leaves are the encoded diagonals.
@@ -197,6 +199,39 @@ class LinearMap(metaclass=Listed):
     def __ren_whole__(cls, parts: Sequence[Any], static: tuple[Any, ...]) -> LinearMap:
         (*plaintexts, norm), (places, split, shape, is_complex, label) = parts, static
         return cls(tuple(plaintexts), places, split, shape, is_complex, norm.value, label)
+
+    def to_bytes(self) -> bytes:
+        """The map for `from_bytes`, as it is encoded; not secret to who reads it.
+
+        Diagonals that are kept as coefficients, by `memory=`, are written so: 8 n bytes each.
+        """
+        return b"".join(self._parts())
+
+    def save(self, path: PathLike) -> None:
+        """Writes `to_bytes()` to a file, whole or not at all, a batch of diagonals at a time.
+
+        Raises:
+            OSError: the place cannot be written to.
+        """
+        write(path, self._parts())
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> LinearMap:
+        """The map that `to_bytes` wrote: nothing is encoded, and its products have the same bits.
+
+        Raises:
+            SerializationError: truncated, altered or foreign bytes.
+        """
+        return cls(**map_serialization.read_map(data))
+
+    def _parts(self) -> Iterator[bytes | memoryview]:
+        return map_serialization.map_parts(
+            self.plaintexts, self.places, self.split, self.shape, self.is_complex, self.norm,
+            self.label,
+        )  # fmt: skip
+
+    def __reduce__(self) -> Any:
+        return LinearMap.from_bytes, (self.to_bytes(),)
 
     def __repr__(self) -> str:
         m, k = self.shape

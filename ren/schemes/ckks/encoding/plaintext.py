@@ -254,7 +254,7 @@ def encode(
         return _encode_symbol(symbol, params, level, blocks, bound)
     if is_tracer(values):
         return _encode_traced(values, params, level, blocks, bound)
-    ring = gadget_of(params).extended(params.ring(level)) if is_expanded else _integers(params.n)
+    ring = gadget_of(params).extended(params.ring(level)) if is_expanded else integer_ring(params.n)
     if is_planning() and not is_kept:
         z, layout = as_slots(values, params.slots, blocks)
         if _surely_fits(z, params, level):
@@ -276,7 +276,7 @@ def encode(
 
 
 @lru_cache
-def _integers(n: int) -> RingSpec:
+def integer_ring(n: int) -> RingSpec:
     """The ring of coefficients that are kept as integers, below half its modulus."""
     return RingSpec(n, (1 << 61) - 1)
 

@@ -52,9 +52,7 @@ def ciphertext_to_bytes(x: CiphertextData) -> bytes:
         **({"dtype": x.static_dtype.name} if x.static_dtype else {}),
         **({"array": x.dtype.name} if isinstance(x.stated_dtype, Implied) else {}),
     }
-    return FRAME.pack(
-        CIPHERTEXT, x.params.digest, header, [*limbs, _noise_array(x.noise, limbs[0])]
-    )
+    return FRAME.pack(CIPHERTEXT, x.params.digest, header, [*limbs, noise_array(x.noise, limbs[0])])
 
 
 def read_ciphertext(data: bytes) -> dict[str, Any]:
@@ -76,7 +74,7 @@ def read_ciphertext(data: bytes) -> dict[str, Any]:
     seed = None if held is None else reader.seed(held)
     first = reader.residues(ring, batch)
     second = reader.residues(ring, batch) if seed is None else None
-    noise = _noise(reader, batch, CIPHERTEXT)
+    noise = read_noise(reader, batch)
     reader.finish()
     if second is not None:
         c1 = from_residues(second, ring, Domain.NTT)
@@ -90,16 +88,17 @@ def read_ciphertext(data: bytes) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _noise_array(noise: Noise, limbs: NDArray) -> NDArray[np.float32]:
+def noise_array(noise: Noise, limbs: NDArray) -> NDArray[np.float32]:
+    """The noise of each polynomial of a batch, float32 [*batch, WIDTH]."""
     return np.broadcast_to(np.asarray(noise, np.float32), (*limbs.shape[:-2], WIDTH))
 
 
-def _noise(reader: Reader, batch: tuple[int, ...], kind: str) -> NDArray[np.float32]:
+def read_noise(reader: Reader, batch: tuple[int, ...]) -> NDArray[np.float32]:
     """A noise in range; or one that is not known, NaN throughout."""
     noise = reader.array((*batch, WIDTH), "<f4").astype(np.float32)
     in_range = ((noise >= 0) & (noise <= LARGEST)).all(-1)
     if not np.all(in_range | np.isnan(noise).all(-1)):
-        raise damaged(kind, "the noise estimate is out of range")
+        raise damaged(reader.kind, "the noise estimate is out of range")
     return noise
 
 
@@ -109,7 +108,7 @@ def plaintext_to_bytes(
     """The fields of a plaintext; `wide` is over the ring of its level and the special primes."""
     limbs = limbs_of(wide)
     header = {**_slots_header(params, level, layout, limbs[0]), "bits": bits}
-    return FRAME.pack(PLAINTEXT, params.digest, header, [*limbs, _noise_array(noise, limbs[0])])
+    return FRAME.pack(PLAINTEXT, params.digest, header, [*limbs, noise_array(noise, limbs[0])])
 
 
 def read_plaintext(data: bytes) -> dict[str, Any]:
@@ -122,7 +121,7 @@ def read_plaintext(data: bytes) -> dict[str, Any]:
     batch, layout = _shape(reader, ring, params)
     residues = reader.residues(ring, batch)
     wide = from_residues(residues, ring, Domain.NTT)
-    noise = _noise(reader, batch, PLAINTEXT)
+    noise = read_noise(reader, batch)
     reader.finish()
     return {
         "wide": wide, "level": level, "layout": layout, "params": params, "bits": bits,
@@ -188,7 +187,7 @@ def _shape(reader: Reader, ring: RingSpec, params: Parameters) -> tuple[tuple[in
     length = reader.integer("length", -1, blocks * params.slots)
     if length == 0 or (blocks > 1 and (length < 0 or blocks != batch[-1])):
         raise damaged(reader.kind, f"{length} numbers in {blocks} blocks do not fit the batch axes")
-    label = _label(reader, length)
+    label = read_label(reader, length)
     is_complex = reader.boolean("is_complex")
     columns = "columns" in reader.header and reader.boolean("columns")
     if columns and (length < 0 or label is not None or len(batch) <= (blocks > 1)):
@@ -197,7 +196,7 @@ def _shape(reader: Reader, ring: RingSpec, params: Parameters) -> tuple[tuple[in
     return batch, Layout(size, is_complex, blocks, label, tail, columns)
 
 
-def _label(reader: Reader, length: int) -> tuple[int, ...] | None:
+def read_label(reader: Reader, length: int) -> tuple[int, ...] | None:
     """The shape in which the numbers decrypt, which there are `length` of."""
     if "shape" not in reader.header:
         return None

@@ -6,9 +6,11 @@ import dataclasses
 import pickle
 from functools import reduce
 
+import hypothesis
 import jax
 import numpy as np
 import pytest
+from hypothesis import strategies as st
 
 import ren
 from ren.core.errors import TracedValueError
@@ -17,6 +19,7 @@ from ren.schemes import ckks
 from ren.schemes.ckks.arithmetic.automatic import add, multiply_plain
 from ren.schemes.ckks.circuits import linear
 from ren.schemes.ckks.encoding.plaintext import encode
+from tests.schemes.ckks.frames import header_of, with_header
 
 BAR = 2.0**-19
 
@@ -401,9 +404,59 @@ def test_diagonals_kept_as_coefficients_give_the_same_bits(ctx4, monkeypatch, sh
     for y in made:
         assert all(map(ren.equal, y.polys, want.polys))
     again = pickle.loads(pickle.dumps(found))
-    assert all(map(ren.equal, (again @ x).polys, want.polys))
+    assert all(map(ren.equal, (again @ x).polys, want.polys)) and again.nbytes == found.nbytes
     low = x.drop_to(2)
     assert all(map(ren.equal, (found @ low).polys, (whole @ low).polys))
+
+
+@hypothesis.given(st.data())
+def test_maps_from_bytes_give_the_same_bits(ctx4, data):
+    m, k = (data.draw(st.integers(1, 90)) for _ in range(2))
+    level = data.draw(st.integers(1, ctx4.params.depth))
+    keys, share = data.draw(st.sampled_from([None, 12])), data.draw(st.sampled_from([1.0, 0.6]))
+    matrix = drawn(m, k) * (1j if data.draw(st.booleans()) else 1.0)
+    given = {"level": level, "keys": keys, "leftovers": data.draw(st.booleans())}
+    made = ckks.linear(matrix, ctx4, **given)
+    made = ckks.linear(matrix, ctx4, memory=int(made.nbytes * share), **given)
+    found = ckks.LinearMap.from_bytes(made.to_bytes())
+    x = ctx4.encrypt(drawn(k)).drop_to(level)
+    y, want = found @ x, made @ x
+    assert all(map(ren.equal, y.polys, want.polys)) and y.layout == want.layout
+    assert repr(y.estimate) == repr(want.estimate)
+    assert (found.split, found.nbytes, found.shape) == (made.split, made.nbytes, (m, k))
+    assert error(y, matrix @ x.decrypt()) < BAR
+
+
+def test_a_server_loads_a_map_from_a_file_and_encodes_nothing(ctx4, tmp_path, monkeypatch):
+    made = ckks.convolution(drawn(2, 1, 3, 3), (1, 8, 8), ctx4, padding="same")
+    x = ctx4.encrypt(drawn(1, 8, 8))
+    want = made @ x
+    made.save(tmp_path / "map")
+    assert (tmp_path / "map").read_bytes() == made.to_bytes()
+    monkeypatch.setattr(linear, "encode", lambda *_, **__: pytest.fail("it was encoded"))
+    found = ckks.LinearMap.load(tmp_path / "map")
+    y = ren.jit(lambda m, x: m @ x)(found, x)
+    assert y.shape == (2, 8, 8) and all(map(ren.equal, y.polys, want.polys))
+
+
+def test_maps_of_other_parameters_and_damaged_ones_are_refused(ctx4, ctx64):
+    data = ckks.linear(drawn(5, 3), ctx4).to_bytes()
+    with pytest.raises(ckks.ParameterError, match="met a ciphertext of others"):
+        ckks.LinearMap.from_bytes(data) @ ctx64.encrypt(drawn(3))
+    header = header_of(data)
+    others = {"params": {**header["params"], "sigma": 4.0}}
+    wrong = [
+        others, {"level": 99}, {"map": [5, 0]}, {"map": [9000, 3]}, {"stride": 0},
+        {"stride": 1 << 30}, {"first": 1}, {"unit": 7}, {"folds": [3, 1]}, {"copies": 1 << 20},
+        {"batches": []}, {"batches": [[1, 1, 1]]}, {"shape": [2, 2]}, {"is_walked": 2},
+        {"batches": [[header["batches"][0][0], 1, 0]]},
+    ]  # fmt: skip
+    for changes in wrong:
+        with pytest.raises(ckks.SerializationError, match="not a linear map"):
+            ckks.LinearMap.from_bytes(with_header(data, **changes))
+    for damaged in (data[:-1], data[:99], data[:900] + b"!" + data[901:], ctx4.params.to_bytes()):
+        with pytest.raises(ckks.SerializationError, match="not a linear map"):
+            ckks.LinearMap.from_bytes(damaged)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,169 @@
+"""Linear maps as bytes, and back with every field checked: a server loads what another encoded.
+
+After the header come the places int32 [diagonal, 4], then each batch of diagonals, then the norm.
+A batch is its limbs, or the words of its coefficients where those are kept, and its noise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ren.core.ring import Domain
+from ren.poly.integers import of_moduli
+from ren.schemes.ckks.circuits.diagonals import Split, doublings
+from ren.schemes.ckks.encoding import serialization
+from ren.schemes.ckks.encoding.layout import MOST_SLOTS, Layout
+from ren.schemes.ckks.encoding.plaintext import Plaintext, integer_ring
+from ren.schemes.ckks.noise.bounds import LARGEST
+from ren.schemes.ckks.parameters.parameters import FRAME, Parameters, header_of, parameters_of
+from ren.schemes.rlwe.frame import Reader, damaged, limbs_of
+from ren.schemes.rlwe.keys import from_residues
+from ren.schemes.rlwe.keyswitch import gadget_of
+
+LINEAR_MAP = "linear map"
+
+
+def map_parts(
+    plaintexts: Sequence[Plaintext],
+    places: Sequence[tuple[int, int, int, int]],
+    split: Split,
+    shape: tuple[int, int],
+    is_complex: bool,
+    norm: Any,
+    label: tuple[int, ...] | None,
+) -> Iterator[bytes | memoryview]:
+    """The bytes of a map, part by part: one batch of diagonals at a time is copied."""
+    first = plaintexts[0]
+    header = {
+        **header_of(first.params),
+        "level": first.level,
+        "map": list(shape),
+        "is_complex": int(is_complex),
+        "stride": split.stride,
+        "first": split.first,
+        "unit": split.unit,
+        "is_chained": int(split.is_chained),
+        "is_walked": int(split.is_walked),
+        "folds": list(split.folds),
+        "copies": split.copies,
+        "period": split.period,
+        "batches": [[_count(p), p.bits, int(_is_expanded(p))] for p in plaintexts],
+        **({"shape": list(label)} if label else {}),
+    }
+
+    def arrays() -> Iterator[NDArray]:
+        yield np.array(places, np.int32)
+        for p in plaintexts:
+            (limbs,) = limbs_of(p.wide, is_ntt=False)
+            yield limbs
+            yield serialization.noise_array(p.noise, limbs)
+        yield np.asarray(norm, np.float32)
+
+    return FRAME.parts(LINEAR_MAP, first.params.digest, header, arrays())
+
+
+def read_map(data: bytes) -> dict[str, Any]:
+    """The fields of the map that `map_parts` wrote.
+
+    Raises:
+        SerializationError: truncated, altered or foreign bytes.
+    """
+    reader = FRAME.unpack(LINEAR_MAP, data)
+    params = parameters_of(reader)
+    level = reader.integer("level", 0, params.depth)
+    shape, is_complex = _sizes(reader), reader.boolean("is_complex")
+    batches = _batches(reader)
+    places = reader.array((sum(count for count, *_ in batches), 4), "<i4")
+    split = _split(reader, places, shape, params.slots)
+    layout = Layout(params.slots, is_complex)
+    plaintexts = tuple(_plaintext(reader, params, level, layout, *batch) for batch in batches)
+    norm = reader.array((), "<f4").astype(np.float32)
+    if not 0 <= norm <= LARGEST:
+        raise damaged(LINEAR_MAP, "the largest row is out of range")
+    reader.finish()
+    return {
+        "plaintexts": plaintexts, "places": tuple(map(tuple, places.tolist())), "split": split,
+        "shape": shape, "is_complex": is_complex, "norm": norm,
+        "label": serialization.read_label(reader, shape[0]),
+    }  # fmt: skip
+
+
+def _is_expanded(p: Plaintext) -> bool:
+    return p.wide.domain is Domain.NTT
+
+
+def _count(p: Plaintext) -> int:
+    return p.wide.shape[0]
+
+
+def _sizes(reader: Reader) -> tuple[int, int]:
+    """The shape (m, k) of the matrix."""
+    held = reader.items("map")
+    if len(held) != 2 or not all(type(v) is int and 0 < v < 1 << 31 for v in held):
+        raise damaged(LINEAR_MAP, f"the shape of the matrix is {held!r:.80}")
+    return held[0], held[1]
+
+
+def _batches(reader: Reader) -> list[tuple[int, int, bool]]:
+    """The number of diagonals of each batch, their bits, and whether they are expanded."""
+    held, most = reader.items("batches"), len(reader.body)
+    for batch in held:
+        is_whole = isinstance(batch, list) and len(batch) == 3 and {*map(type, batch)} == {int}
+        if not (is_whole and 0 < batch[0] <= most and batch[1] >= 0 and 0 <= batch[2] <= 1):
+            raise damaged(LINEAR_MAP, f"a batch of diagonals is {batch!r:.80}")
+    if not held:
+        raise damaged(LINEAR_MAP, "it has no diagonals")
+    return [(count, bits, bool(is_expanded)) for count, bits, is_expanded in held]
+
+
+def _split(reader: Reader, places: NDArray[np.int32], shape: tuple[int, int], slots: int) -> Split:
+    """The split of the steps; blocks and steps of all places fit it."""
+    blocks = -(-shape[0] // slots), -(-shape[1] // slots)
+    stride, unit = (reader.integer(name, 1, MOST_SLOTS) for name in ("stride", "unit"))
+    first = reader.integer("first", -stride, 0)
+    copies = reader.integer("copies", 1, slots)
+    period = reader.integer("period", 0 if copies == 1 else 1, slots // copies)
+    row, column, giant, baby = places.T.astype(np.int64)
+    is_walked = reader.boolean("is_walked")
+    room = 2 * slots * max(blocks)
+    fits = (
+        set(row.tolist()) == {*range(min(blocks[0], len(row) + 1))}
+        and ((column >= 0) & (column < blocks[1])).all()
+        and ((first <= baby) & (baby < first + stride) & (baby % unit == 0)).all()
+        and ((giant % stride == 0) & (abs(giant) <= room)).all()
+        and stride % unit == 0
+        and not (is_walked and first)
+        and (copies == 1 or shape[1] <= period)
+    )
+    folds, is_chained = reader.items("folds"), reader.boolean("is_chained")
+    last = folds[-1] if folds else 1
+    are_ints = all(type(step) is int and 0 < step < slots for step in folds)
+    if not (fits and are_ints and folds == doublings(1 << len(folds), last)):
+        raise damaged(LINEAR_MAP, "the rotations do not fit the diagonals")
+    babies, giants = (tuple(sorted({*steps.tolist()})) for steps in (baby, giant))
+    return Split(
+        stride, first, babies, giants, is_chained, is_walked, unit, tuple(folds), blocks, copies,
+        period,
+    )  # fmt: skip
+
+
+def _plaintext(
+    reader: Reader, params: Parameters, level: int, layout: Layout,
+    count: int, bits: int, is_expanded: bool,
+) -> Plaintext:  # fmt: skip
+    """A batch of diagonals: limbs, or coefficients that are below 2^bits."""
+    wide, domain = gadget_of(params).extended(params.ring(level)), Domain.NTT
+    ring, domain = (wide, domain) if is_expanded else (integer_ring(params.n), Domain.COEFF)
+    limbs = reader.residues(ring, (count,))
+    if not is_expanded:
+        values = of_moduli(limbs, ring.moduli)
+        if np.any(np.minimum(values, np.uint64(ring.q) - values) >> np.uint64(min(bits, 60))):
+            raise damaged(LINEAR_MAP, "a coefficient is out of range")
+    if bits > params.ring(level).q.bit_length():
+        raise damaged(LINEAR_MAP, f"{bits} bits are more than the level has")
+    noise, poly = serialization.read_noise(reader, (count,)), from_residues(limbs, ring, domain)
+    return Plaintext(poly, level, layout, params, bits, noise, is_zero=not limbs.any())
