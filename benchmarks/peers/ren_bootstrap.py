@@ -17,7 +17,7 @@ from ren.schemes import ckks
 
 
 class RenPeer:
-    """The default parameters of `ckks.context(bootstrapping=True)`."""
+    """The default parameters of `ckks.context(bootstrapping=True)`, with all slots or with few."""
 
     def versions(self) -> dict[str, str]:
         return {"jax": version("jax")}
@@ -25,22 +25,22 @@ class RenPeer:
     def digits(self, n: int, depth: int, scale_bits: int, bound: int) -> Sequence[int]:
         return []
 
-    def setup(self) -> dict[str, Any]:
+    def setup(self, slots: int | None = None) -> dict[str, Any]:
         start = time.perf_counter()
-        self.ctx = ckks.context(bootstrapping=True)
+        self.ctx = ckks.context(bootstrapping=True, slots=slots)
         self.ctx.bootstrapping_keys()
         keys_s = time.perf_counter() - start
         params, found = self.ctx.params, self.ctx.params.bootstrapping
         assert found is not None, "it was asked for"
-        half = params.n // 2
-        self.real = np.array(values(half))
-        self.clear = (self.real + 1j * np.array(values(half, 0.5))) / math.sqrt(2)
+        self.real = np.array(values(params.slots))
+        self.clear = (self.real + 1j * np.array(values(params.slots, 0.5))) / math.sqrt(2)
         level = found.floor
         self.x = self.ctx.encrypt(self.clear, level=level, bound=1.0)
         self.a = self.ctx.encrypt(self.real, level=level, bound=1.0)
         self.b = self.ctx.encrypt(-self.real, level=level, bound=1.0)
         return {
             "levels": found.levels,
+            "slots": params.slots,
             "logQP": round(params.log_qp, 1),
             "keys_s": keys_s,
             "key_bytes": found.key_nbytes,

@@ -40,9 +40,11 @@ from ren.lowering.program.steps import Input, Segment, nbytes, with_last_uses
 
 # The least degree at which native calls are preferred to kernels before either is timed.
 LEAST_N = 1 << 12
-# The most bytes of all values of one call, each without its batch axes. A larger graph is cut at
-# once. To lower it takes seconds, and only then it shows that too much is kept between phases.
+# The most bytes of all values of one call, each without its batch axes. A larger graph of many rows
+# is cut at once. To lower it takes seconds, and only then it shows that too much is kept between
+# phases. Few rows take no time: a cut would only make arrays of what need not outlive a phase.
 MOST_BYTES = 3 * MOST_KEPT
+MANY_ROWS = 30_000
 # A program that needs more calls than this is left to kernels.
 MOST_CALLS = 64
 
@@ -144,8 +146,8 @@ def _fitting(sink: Node, inputs: Sequence[Input], devices: int) -> NativeCalls |
             return NO_GAIN
         programs: list[NativeProgram] = []
         for group, segment in zip(groups, segments, strict=True):
-            rings = [node.spec.ring for node in group]
-            if sum(4 * ring.n * ring.limbs for ring in rings) > MOST_BYTES:
+            rows, n = sum(node.spec.ring.limbs for node in group), group[0].spec.ring.n
+            if rows > MANY_ROWS and 4 * n * rows > MOST_BYTES:
                 made = Unsupported(f"its values have over {MOST_BYTES >> 20} MiB", True)
                 break
             shapes = [specs[v].shape for v in segment.ins]

@@ -103,16 +103,16 @@ def context(
             'Write for example params=ckks.Parameters.preset("n14-depth4").',
         )
     if params is None and bootstrapping:
-        if not isinstance(depth, int | None) or slots is not None:
+        if not isinstance(depth, int | None):
             raise ParameterError(
-                f"ckks.context(bootstrapping=True) got depth={depth!r:.40}, slots={slots!r}.",
-                "A bootstrap refreshes all slots, and the depth is a number of levels.",
+                f"ckks.context(bootstrapping=True) got depth={depth!r:.40}.",
+                "The depth is a number of levels.",
                 "Write for example ckks.context(depth=8, bootstrapping=True).",
             )
         params = Parameters.for_bootstrapping(
             depth, scale_bits=scale_bits, security=security, n=n, integer_bits=integer_bits,
             precision=precision, failure=failure, bound=bound, strict=bool(strict),
-            is_automatic=bootstrapping == "auto",
+            is_automatic=bootstrapping == "auto", slots=slots,
         )  # fmt: skip
     elif params is None:
         if depth is None:

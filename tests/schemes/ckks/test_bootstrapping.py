@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import re
 
@@ -18,7 +19,7 @@ from ren.schemes.ckks.bootstrapping.keys import sparse_secret
 from ren.schemes.ckks.parameters.bootstrapping import matrices
 from ren.schemes.ckks.parameters.bootstrapping.chain import chain_of
 from ren.schemes.ckks.parameters.bootstrapping.cost import work_of
-from ren.schemes.ckks.parameters.bootstrapping.labels import gadget_of, labels
+from ren.schemes.ckks.parameters.bootstrapping.labels import gadget_of, labels, trace
 from ren.schemes.ckks.parameters.bootstrapping.sine import Sine, failure_log2
 from tests.schemes.ckks.keys import keys_of
 
@@ -133,6 +134,69 @@ def test_another_bound():
     y = ctx.encrypt(v, level=3).bootstrap()
     error = np.abs(ctx.decrypt(y) - v).max()
     assert error <= y.estimate.error_bound and -math.log2(error / 16) >= 20
+
+
+@pytest.mark.parametrize("slots", [2, 32, 1024])
+def test_few_slots(slots):
+    """Messages repeat in the slots: a trace, smaller matrices, and one sine for both parts."""
+    ctx = ckks.context(depth=3, bootstrapping=True, n=N, security=None, slots=slots)
+    above, top = ctx.params.bootstrapping, ctx.params.depth
+    assert above.levels == 3 and top == above.floor + 4
+    rng = np.random.default_rng(slots)
+    z = (rng.uniform(-1, 1, slots) + 1j * rng.uniform(-1, 1, slots)) / np.sqrt(2)
+
+    def check(y, clear, level=top - 1):
+        assert (y.level, y.scale, y.own_scale) == (level, ctx.params.scale(level), None)
+        error = np.abs(ctx.decrypt(y) - clear).max()
+        assert error <= min(2.0**-20, y.estimate.error_bound)
+
+    given = (ctx.encrypt(v, level=above.floor, bound=1.0) for v in (z, z.real, z.imag))
+    x, real, other = given
+    check(x.bootstrap(), z)
+    check(real.bootstrap(), z.real)
+    check(ren.jit(lambda x: x.bootstrap())(x), z)
+    for level in (0, above.floor + 1):
+        check(x.bootstrap(level=level), z, level)
+        check(real.bootstrap(level=level), z.real, level)
+    for y, clear in zip(ckks.bootstrap([real, other]), (z.real, z.imag), strict=True):
+        check(y, clear)
+    with pytest.raises(ckks.ParameterError, match=f"ask for {top - 1} or less"):
+        x.bootstrap(level=top)
+    server = ckks.load_server(ctx.server().to_bytes())
+    with server:
+        y = ckks.Ciphertext.from_bytes(x.to_bytes()).bootstrap()
+    assert all(map(np.array_equal, limbs_of_all(y), limbs_of_all(x.bootstrap())))
+
+
+def test_few_slots_by_two_runs(z):
+    ctx = ckks.context(
+        depth=2, bootstrapping=True, precision=40, scale_bits=60, n=N, security=None, slots=64
+    )
+    assert ctx.params.bootstrapping.levels == 2
+    for v in (z[:64], z[:64].real):
+        y = ctx.encrypt(v, bound=1.0).bootstrap()
+        assert y.level == ctx.params.depth - 2 and bits(ctx.decrypt(y) - v) >= 40
+        assert np.abs(ctx.decrypt(y) - v).max() <= y.estimate.error_bound
+
+
+@pytest.mark.parametrize("copies", [2, 4, 8, 16, 64, 1 << 10])
+def test_the_trace_sums_all_rotations_by_multiples_of_the_slots(copies):
+    slots = N // 2 // copies
+    params = ckks.Parameters.for_bootstrapping(1, n=N, security=None, slots=slots)
+    groups = trace(chain_of(params))
+    sums = sorted(sum(steps) % (N // 2) for steps in itertools.product(*groups))
+    assert sums == [slots * i for i in range(copies)] and len(groups[0]) <= 8
+
+
+def test_parameters_for_all_slots_serve_for_fewer():
+    """They keep their levels; where slots are too few for so many matrices, an error tells."""
+    params = ckks.Parameters.for_bootstrapping(2, n=N, security=None)
+    ctx = ckks.context(params=params, slots=64)
+    v = np.linspace(-1, 1, 64)
+    y = ctx.encrypt(v, bound=1.0).bootstrap()
+    assert bits(ctx.decrypt(y) - v) >= 20
+    with pytest.raises(ckks.ParameterError, match="product of 3 matrices"):
+        ckks.context(params=params, slots=4)
 
 
 def test_forty_bits_by_two_runs(z):
@@ -407,7 +471,9 @@ def test_less_memory_than_the_keys_take(ctx, monkeypatch, tmp_path):
         ({"failure": 2.0**-180}, "failure"),
         ({"bootstrapping": "yes"}, "True, False"),
         ({"bootstrapping": False, "precision": 12}, "bootstrapping=True"),
-        ({"slots": 8}, "all slots"),
+        ({"slots": 1}, "slots=2"),
+        ({"slots": 24}, "power of two"),
+        ({"slots": 1 << 16}, "slots"),
     ],
 )
 def test_wishes_that_cannot_be_met(arguments, match):

@@ -9,7 +9,7 @@ from contextvars import ContextVar
 from fractions import Fraction
 from typing import Any
 
-from ren.core.errors import DepthError, OperandError
+from ren.core.errors import DepthError, OperandError, ParameterError
 from ren.core.ring import Domain
 from ren.core.spec import Spec
 from ren.core.user_frame import user_line
@@ -202,9 +202,18 @@ planned: ContextVar[list[bool] | None] = ContextVar("ren_ckks_planned_bootstraps
 
 
 def _chain(ct: CiphertextData, level: int | None) -> Chain:
-    """The chain of a bootstrap that ends at a level, before a second run takes one."""
-    runs = chain_of(ct.params).above.runs
-    return chain_of(ct.params, None if level is None else level + runs - 1)
+    """The chain of a bootstrap whose result is at a level; its runs end higher."""
+    highest = chain_of(ct.params)
+    if level is None:
+        return highest
+    ct.params.ring(level)  # raises where there is no such level
+    if level > highest.result:
+        raise ParameterError(
+            f"{_NAME} got level={level}.",
+            f"It ends at level {highest.result}: what joins its parts takes the levels above.",
+            f"Leave level out, or ask for {highest.result} or less.",
+        )
+    return chain_of(ct.params, level + highest.user - highest.result)
 
 
 @operation(_NAME, lambda x, level: x)
@@ -228,7 +237,7 @@ def _corrected(
     brought to the scale of the next level by an integer and a rescale.
     """
     factor = 1 << magnified(chain, is_complex)
-    params, top, floor = chain.params, chain.user, chain.above.floor
+    params, top, floor = chain.params, chain.end, chain.above.floor
     low, _ = dropped(_at_top(ct, polys, chain), polys, floor)
     error = tuple((x - y) * factor for x, y in zip(ct.polys, low, strict=True))
     more = pipeline.refreshed(chain, (error[0], error[1]), _keys(ct), is_complex)
@@ -241,7 +250,7 @@ def _corrected(
 
 
 def _at_top(ct: CiphertextT, polys: pipeline.Pair, chain: Chain) -> CiphertextT:
-    return evolve(ct, polys, ct.noise, chain.user)
+    return evolve(ct, polys, ct.noise, chain.end)
 
 
 _checked = circuit(_NAME)(_refreshed)  # one report of a bound, not one of the result too
@@ -258,7 +267,7 @@ def _shared(x: CiphertextT, y: CiphertextT, level: int | None) -> tuple[Cipherte
     (a0, a1), (b0, b1) = _pair(x), _pair(y)
     if chain.above.runs > 1:
         return _checked(x, level), _checked(y, level)
-    parts = pipeline.refreshed_parts(chain, (a0 + b0 * turn, a1 + b1 * turn), _keys(x), True)
+    parts = pipeline.refreshed_parts(chain, (a0 + b0 * turn, a1 + b1 * turn), _keys(x))
     return tuple(_part(z, part, chain) for z, part in zip((x, y), parts, strict=True))  # type: ignore
 
 
@@ -269,7 +278,7 @@ def _part(ct: CiphertextT, polys: pipeline.Pair, chain: Chain) -> CiphertextT:
 
 def _unknown(ct: CiphertextData, chain: Chain) -> pipeline.Pair:
     """Placeholders for what a bootstrap gives: a plan counts it, and records nothing of it."""
-    ring = chain.rings[chain.user - (chain.above.runs - 1)]
+    ring = chain.rings[chain.result]
     b, a = (unknown(Spec(ring, Domain.NTT, p.shape[:-2])) for p in ct.polys)
     return b, a
 
@@ -280,6 +289,5 @@ def _pair(ct: CiphertextData) -> pipeline.Pair:
 
 
 def _made(ct: CiphertextT, polys: pipeline.Pair, chain: Chain, is_complex: bool) -> CiphertextT:
-    level = chain.user - (chain.above.runs - 1)
-    made = evolve(ct, polys, ct.noise, level, span=ct.span, dtype=ct.stated_dtype)
+    made = evolve(ct, polys, ct.noise, chain.result, span=ct.span, dtype=ct.stated_dtype)
     return with_noise(made, lambda noise: noise_after(noise, chain, is_complex))

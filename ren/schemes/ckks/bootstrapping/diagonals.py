@@ -16,7 +16,7 @@ from ren.poly.realization import not_capturing
 from ren.schemes.ckks.encoding import encoder
 from ren.schemes.ckks.parameters.bootstrapping.chain import Chain
 from ren.schemes.ckks.parameters.bootstrapping.labels import products
-from ren.schemes.ckks.parameters.bootstrapping.matrices import Matrix
+from ren.schemes.ckks.parameters.bootstrapping.matrices import Matrix, packed
 from ren.schemes.rlwe.keyswitch import Gadget
 
 
@@ -43,15 +43,22 @@ class Encoded:
 
 @attrs.frozen(eq=False)
 class Diagonals:
-    """All that a bootstrap multiplies by, but X^(n/2): two products of matrices."""
+    """All that a bootstrap multiplies by, but constants: two products of matrices.
+
+    Args:
+        down: SlotToCoeff.
+        up: CoeffToSlot.
+        packed: its last matrix for complex messages that repeat: w and -i w by turns.
+    """
 
     down: tuple[Encoded, ...]
     up: tuple[Encoded, ...]
+    packed: Encoded | None
 
     @property
     def nbytes(self) -> int:
         """Bytes of all factors."""
-        return sum(m.nbytes for m in (*self.down, *self.up))
+        return sum(m.nbytes for m in (*self.down, *self.up, self.packed) if m is not None)
 
 
 _lock = threading.Lock()
@@ -67,6 +74,10 @@ def diagonals_of(chain: Chain) -> Diagonals:
 def _made(chain: Chain) -> Diagonals:
     down, up = products(chain)
     floor = chain.above.floor
+    turned = None
+    if chain.is_sparse:
+        m = packed(up.matrices[-1], chain.params.slots)
+        turned = _encoded(chain, m, chain.first + 1, chain.full, chain.coeff_to_slot[-1])
     return Diagonals(
         tuple(
             _encoded(chain, m, floor - i, chain.low, scale)
@@ -76,6 +87,7 @@ def _made(chain: Chain) -> Diagonals:
             _encoded(chain, m, chain.top - i, chain.full, scale)
             for i, (m, scale) in enumerate(zip(up.matrices, chain.coeff_to_slot, strict=True))
         ),
+        turned,
     )
 
 
@@ -106,6 +118,19 @@ def turn_of(ring: RingSpec) -> Poly:
     values[ring.n // 2] = 1
     with not_capturing():
         return replayed(_transformed, None, Integers(values, ring))[0]
+
+
+@lru_cache(maxsize=32)
+def mask_of(chain: Chain, first: complex, second: complex) -> Poly:
+    """A factor for the first half of what repeats with twice the slots, and one for the second.
+
+    Its scale leads from the canonical one of the level where a sine ends to that of the next.
+    """
+    ring, scale = chain.rings[chain.user], chain.params.scale
+    ratio = Fraction(ring.q, chain.rings[chain.end].q)
+    factor = scale(chain.end) * ratio / scale(chain.user)
+    with not_capturing():
+        return _encode(np.repeat([first, second], chain.params.slots), ring, factor)
 
 
 def _transformed(_: None, p: Poly) -> tuple[Poly]:

@@ -12,10 +12,10 @@ from ren.lowering.devices.devices import is_tracing
 from ren.poly import Poly
 from ren.poly.realization import is_capturing
 from ren.schemes.ckks.bootstrapping import stages
-from ren.schemes.ckks.bootstrapping.diagonals import Encoded, diagonals_of, turn_of
+from ren.schemes.ckks.bootstrapping.diagonals import Encoded, diagonals_of, mask_of, turn_of
 from ren.schemes.ckks.bootstrapping.stages import Pair
 from ren.schemes.ckks.parameters.bootstrapping import labels
-from ren.schemes.ckks.parameters.bootstrapping.chain import Chain
+from ren.schemes.ckks.parameters.bootstrapping.chain import Chain, chain_of
 from ren.schemes.rlwe.keys import SwitchingKey
 from ren.schemes.rlwe.keyswitch import galois_element
 
@@ -32,15 +32,26 @@ def refreshed(chain: Chain, c: Pair, key_of: KeyOf, is_complex: bool) -> Pair:
         is_complex: whether the message has an imaginary part; without one, what noise there is in
             it goes.
     """
-    parts = refreshed_parts(chain, c, key_of, is_complex)
     if not is_complex:
-        return parts[0]
+        chain = chain_of(chain.params, chain.end)
+        (part,) = parts_of(chain, lowered(chain, c, key_of), key_of, False)
+        return sine(chain, part, key_of)
+    parts = _sines(chain, c, key_of)
+    if chain.is_sparse:
+        return _unpacked(chain, parts[0], (1, 1j), key_of)
     return _run(stages.joined, chain, *parts, turn_of(chain.rings[chain.user]))
 
 
-def refreshed_parts(chain: Chain, c: Pair, key_of: KeyOf, is_complex: bool) -> list[Pair]:
+def refreshed_parts(chain: Chain, c: Pair, key_of: KeyOf) -> list[Pair]:
     """The same, the real and the imaginary part apart."""
-    parts = parts_of(chain, lowered(chain, c, key_of), key_of, is_complex)
+    parts = _sines(chain, c, key_of)
+    if chain.is_sparse:
+        return [_unpacked(chain, parts[0], mask, key_of) for mask in ((1, 0), (0, 1))]
+    return parts
+
+
+def _sines(chain: Chain, c: Pair, key_of: KeyOf) -> list[Pair]:
+    parts = parts_of(chain, lowered(chain, c, key_of), key_of, True)
     return [sine(chain, part, key_of) for part in parts]
 
 
@@ -55,19 +66,56 @@ def lowered(chain: Chain, c: Pair, key_of: KeyOf) -> Pair:
 
 
 def parts_of(chain: Chain, c: Pair, key_of: KeyOf, is_complex: bool) -> list[Pair]:
-    """Raise, CoeffToSlot and the split: y of the real part, and of the imaginary part."""
+    """Raise, CoeffToSlot and the split: y of the real part, and of the imaginary part.
+
+    Parts of a message that repeats stand in the slots by turns, in one ciphertext.
+    """
     held, (_, up) = diagonals_of(chain.whole), labels.products(chain)
+
+    def full(k: int) -> SwitchingKey:
+        return key_of(labels.full(k, chain))
+
+    def raised(k: int) -> SwitchingKey:
+        return key_of(labels.raised(k, chain))
+
     c = _run(stages.raised, chain, c, _halves(key_of(labels.SPARSE)))
-    for place, encoded in enumerate(held.up):
+    encoded = list(held.up)
+    if chain.is_sparse:
+        c = _traced(chain, c, raised, full)
+        if is_complex:
+            assert held.packed is not None, "made for messages that repeat"
+            encoded[-1] = held.packed
+    for place, matrix in enumerate(encoded):
         offset, level = 0 if place else up.offset, chain.top - place
-        c = _transformed(
-            chain, encoded, level, offset, c, lambda k: key_of(labels.full(k, chain)),
-            None if place else (lambda k: key_of(labels.raised(k, chain))),
-        )  # fmt: skip
+        from_sparse = None if place or chain.is_sparse else raised
+        c = _transformed(chain, matrix, level, offset, c, full, from_sparse)
     key = _halves(key_of(labels.conjugation(chain)))
-    turn = turn_of(chain.rings[chain.first]) if is_complex else None
-    made = _run(stages.halved, (chain, is_complex), c, key, turn)
+    has_two = is_complex and not chain.is_sparse
+    turn = turn_of(chain.rings[chain.first]) if has_two else None
+    made = _run(stages.halved, (chain, has_two), c, key, turn)
     return [(made[i], made[i + 1]) for i in range(0, len(made), 2)]
+
+
+def _traced(
+    chain: Chain,
+    c: Pair,
+    raised: Callable[[int], SwitchingKey],
+    full: Callable[[int], SwitchingKey],
+) -> Pair:
+    """The part of a raised ciphertext that repeats, times the copies, under the secret."""
+    for place, steps in enumerate(labels.trace(chain)):
+        elements = tuple(galois_element(k, chain.params.n) for k in steps)
+        rotations = stages.Rotations(chain.top, chain.full, elements, (), 1, place == 0)
+        keys = [_halves(full(k) if place else raised(k)) if k or not place else None for k in steps]
+        c = _run(stages.summed, (chain, rotations), c, keys)
+    return c
+
+
+def _unpacked(chain: Chain, c: Pair, mask: tuple[complex, complex], key_of: KeyOf) -> Pair:
+    steps = chain.params.slots
+    key = _halves(key_of(labels.full(steps, chain)))
+    given = chain, galois_element(steps, chain.params.n)
+    return _run(stages.unpacked, given, c, mask_of(chain, *mask), key)
 
 
 def sine(chain: Chain, c: Pair, key_of: KeyOf) -> Pair:
@@ -84,12 +132,12 @@ def _transformed(
     key_of: Callable[[int], SwitchingKey],
     raised_key_of: Callable[[int], SwitchingKey] | None = None,
 ) -> Pair:
-    m, n = encoded.matrix, chain.params.n
+    m, n, slots = encoded.matrix, chain.params.n, chain.params.slots
     steps = [offset + m.unit * j for j in range(m.babies)]
     if raised_key_of is not None:
         baby_keys = [_halves(raised_key_of(k)) for k in steps]
     else:
-        baby_keys = [_halves(key_of(k)) if k % (n // 2) else None for k in steps]
+        baby_keys = [_halves(key_of(k)) if k % slots else None for k in steps]
     rotations = stages.Rotations(
         level,
         encoded.gadget,

@@ -105,6 +105,15 @@ def _over(w: Poly, ring: RingSpec) -> Poly:
     return whole if whole.ring == ring else whole.to_ring(ring)
 
 
+def summed(given: tuple[Chain, Rotations], c: Pair, keys: Sequence[Halves | None]) -> Pair:
+    """The sum of the rotations of a ciphertext, at its level."""
+    chain, r = given
+    ring = chain.rings[r.level]
+    babies = _raised_babies(chain, r, c, keys) if r.is_raised else _babies(chain, r, c, keys)
+    b, a = (reduce(operator.add, halves).mod_down(ring) for halves in zip(*babies, strict=True))
+    return b, a
+
+
 def _babies(chain: Chain, r: Rotations, c: Pair, keys: Sequence[Halves | None]) -> list[Pair]:
     """The rotations of a ciphertext, times P, over Q P; they share one decomposition."""
     b, a = c
@@ -180,6 +189,16 @@ def halved(given: tuple[Chain, bool], c: Pair, key: Halves, turn: Poly | None) -
 def joined(_: Chain, real: Pair, imaginary: Pair, turn: Poly) -> Pair:
     """real + i imaginary."""
     return real[0] + imaginary[0] * turn, real[1] + imaginary[1] * turn
+
+
+def unpacked(given: tuple[Chain, int], c: Pair, mask: Poly, key: Halves) -> Pair:
+    """Both parts of a message that repeats, one level lower: times their factors, and added."""
+    chain, element = given
+    ring = chain.rings[chain.end]
+    mask = _over(mask, chain.rings[chain.user])
+    b, a = ((half * mask).rescale(ring) for half in c)
+    k0, k1 = key_switch(a, _key(key), chain.full)
+    return b + (b + k0).automorphism(element), a + k1.automorphism(element)
 
 
 # ------------------------------------------------------------------- the sine

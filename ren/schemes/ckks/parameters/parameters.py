@@ -220,6 +220,7 @@ class Parameters(Stored, metaclass=Listed):
         bound: float | None = None,
         strict: bool = False,
         is_automatic: bool = False,
+        slots: int | None = None,
     ) -> Parameters:
         """The cheapest parameters with `levels` levels between two bootstraps.
 
@@ -233,30 +234,42 @@ class Parameters(Stored, metaclass=Listed):
             bound: of the real and the imaginary part of all messages; 1.0 when None, and then only
                 bootstraps go by it.
             is_automatic: whether an operation that lacks levels bootstraps its operands.
+            slots: values in a ciphertext, a power of two from 2 on; n/2 when None. Fewer than n/2
+                are bootstrapped in less time, with fewer and smaller matrices.
 
         Raises:
             InsecureParametersError, ParameterError: what cannot be had, and what can.
         """
-        levels, scale_bits, integer_bits, n = map(
-            checks.as_python_int, (levels, scale_bits, integer_bits, n)
+        levels, scale_bits, integer_bits, n, slots = map(
+            checks.as_python_int, (levels, scale_bits, integer_bits, n, slots)
         )
         if levels is not None:
             checks.check_number("depth", levels, range(1, 65), "Write for example depth=8.")
         checks.check_wishes(scale_bits, integer_bits or 10, security)
         checks.check_degree(n or checks.MAX_DEGREE)
+        degree = n or 1 << 16
+        if slots is not None:
+            checks.check_slots(slots, degree)
+        if slots == 1:
+            raise ParameterError(
+                "Bootstrapping with slots=1 was asked for.",
+                "A transform has two slots at least.",
+                "Use slots=2; a single number fills all of them.",
+            )
         bound = checks.as_real(bound)
         checks.check_bound(bound, strict)
         checks.check_real("precision", precision, 8, 40, "Write for example precision=20.")
         checks.check_real("failure", failure, 2.0**-200, 0.5, "Write for example failure=2**-64.")
         wish = Wish(
-            levels, n or 1 << 16, scale_bits, integer_bits or 10, security, float(precision),
-            float(failure), bound or 1.0,
+            levels, degree, scale_bits, integer_bits or 10, security, float(precision),
+            float(failure), bound or 1.0, slots or degree // 2,
         )  # fmt: skip
         plan, above, bits = plan_bootstrapping(wish)
         made = cls(
             **attrs.asdict(plan, recurse=False),
             scale_bits=scale_bits,
             integer_bits=bits,
+            slots=wish.slots,
             security=security,
             bound=bound,
             strict=strict,

@@ -114,7 +114,7 @@ class Blocks {
   }
 
  private:
-  static constexpr size_t kMost = size_t(1) << 28;
+  static constexpr size_t kMost = size_t(3) << 27;
   std::mutex mutex_;
   std::vector<std::unique_ptr<Block>> kept_;
   size_t bytes_ = 0;

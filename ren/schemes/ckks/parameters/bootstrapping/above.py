@@ -92,6 +92,11 @@ class Above:
         return cls(**fields)
 
 
+def is_sparse(p: Any) -> bool:
+    """Whether messages fill less than all slots, so that they repeat in these."""
+    return p.slots < p.n // 2
+
+
 def runs_for(precision: float) -> int:
     """One run of the pipeline, or two: the second one bootstraps the error of the first."""
     return 1 if precision <= MOST_OF_ONE else 2
@@ -109,16 +114,19 @@ def check_above(p: Any) -> None:
         return
     if not isinstance(above, Above):
         raise _refused(f"it is a {type(above).__name__}")
-    if p.slots != p.n // 2:
-        raise ParameterError(
-            f"Parameters for bootstrapping got slots={p.slots}.",
-            f"A bootstrap refreshes all n/2 = {p.n // 2} slots.",
-            "Leave slots out.",
-        )
     is_listed = all(isinstance(level, tuple) and level for level in above.primes)
     if not is_listed or len(above.primes) <= above.sine.depth:
         raise _refused(f"they are {len(above.primes)} levels of primes")
-    if not 1 <= above.floor <= min(p.depth - above.runs, _MOST_FLOOR):
+    matrices = max(above.floor, len(above.primes) - above.sine.depth)
+    if p.slots < 1 << matrices:
+        raise ParameterError(
+            f"Parameters for bootstrapping got slots={p.slots}.",
+            f"A transform of so few slots is no product of {matrices} matrices.",
+            f"Ask for the slots at once, at least 2: ckks.context(bootstrapping=True, "
+            f"slots={max(p.slots, 2)}).",
+        )
+    most = p.depth - above.runs - is_sparse(p)
+    if not 1 <= above.floor <= min(most, _MOST_FLOOR):
         raise _refused(f"the floor is {above.floor} at depth {p.depth}")
     if not (1 <= above.overflow <= 64 and 2 <= above.ratio_bits <= 30):
         raise _refused(f"the sine is {above.sine}")

@@ -14,7 +14,7 @@ import attrs
 
 from ren.core.errors import ParameterError
 from ren.core.ring import RingSpec
-from ren.schemes.ckks.parameters.bootstrapping.above import Above
+from ren.schemes.ckks.parameters.bootstrapping.above import Above, is_sparse
 from ren.schemes.ckks.parameters.bootstrapping.sine import DOUBLINGS
 from ren.schemes.ckks.parameters.planner import partition
 from ren.schemes.rlwe.keyswitch import Gadget
@@ -51,6 +51,26 @@ class Chain:
     def user(self) -> int:
         """The user's level where a bootstrap ends."""
         return self.target
+
+    @property
+    def is_sparse(self) -> bool:
+        """Whether messages repeat in the slots: then one sine is for both parts of a number."""
+        return is_sparse(self.params)
+
+    @property
+    def copies(self) -> int:
+        """Number of times that a message stands in the slots."""
+        return self.params.n // (2 * self.params.slots)
+
+    @property
+    def end(self) -> int:
+        """The level where one run ends: the parts of a message that repeats take one to join."""
+        return self.user - self.is_sparse
+
+    @property
+    def result(self) -> int:
+        """The level where a bootstrap ends; the sum of two runs takes one."""
+        return self.end - (self.above.runs - 1)
 
     @property
     def whole(self) -> Chain:
@@ -130,9 +150,12 @@ class Chain:
 
     @cached_property
     def coeff_to_slot(self) -> tuple[Fraction, ...]:
-        """The scales of the diagonals of its matrices, which lead from L q_0 to the scale of y."""
+        """The scales of the diagonals of its matrices, which lead from L q_0 to the scale of y.
+
+        The trace of a message that repeats has multiplied it by the number of copies.
+        """
         matrices = self.top - self.first
-        start = self.above.sine.reach * self.rings[0].q
+        start = self.above.sine.reach * self.rings[0].q * self.copies
         whole = self.scales[self.first] / start * self.rings[self.top].q / self.rings[self.first].q
         each = Fraction(round(2 ** (_log2(whole) / matrices)))
         return (*[each] * (matrices - 1), whole / each ** (matrices - 1))

@@ -21,6 +21,7 @@ from ren.schemes.ckks.parameters.bootstrapping.labels import (
     diagonals_nbytes,
     keys_nbytes,
     products,
+    trace,
 )
 from ren.schemes.ckks.parameters.bootstrapping.matrices import Matrix
 from ren.schemes.ckks.parameters.bootstrapping.sine import DOUBLINGS
@@ -58,11 +59,16 @@ def work_of(chain: Chain, is_complex: bool = True) -> Work:
     special = len(chain.full.specials)
     work += _switch(chain.sparse, lowest) + _divided(lowest, 1).times(2)
     work += Work(2 * lowest.limbs + 2 * top.limbs + special, lowest.limbs * (top.limbs + special))
+    if chain.is_sparse:
+        for i, steps in enumerate(trace(chain)):
+            work += _babies(chain.full, top, len(steps) - (i > 0), i == 0)
+            work += _divided(top, special).times(2)
     for i, m in enumerate(up.matrices):
-        work += _matrix(m, chain.full, chain, chain.top - i, None if i else up.offset, i == 0)
+        is_raised = i == 0 and not chain.is_sparse
+        work += _matrix(m, chain.full, chain, chain.top - i, None if i else up.offset, is_raised)
     first = chain.rings[chain.first]
     work += _switch(chain.full, first) + _divided(first, special).times(2)
-    parts = 2 if is_complex else 1
+    parts = 2 if is_complex and not chain.is_sparse else 1
     for i in range(_SQUARES + _SUMS):  # one after another over the levels of the sine
         level = chain.first - i * chain.above.sine.depth // (_SQUARES + _SUMS)
         ring, lower = chain.rings[level], chain.rings[level - 1]
@@ -90,14 +96,16 @@ def _matrix(
     ring, lower = chain.rings[level], chain.rings[level - 1]
     wide, special = ring.limbs + len(gadget.specials), len(gadget.specials)
     babies = m.babies if offset or is_raised else m.babies - 1
-    if is_raised:  # one product for each half of each key
-        work = Work(0, 2 * wide * babies)
-    else:
-        work = _lifted(gadget, ring) + _products(gadget, ring).times(babies)
-    work += Work(0, 2 * wide * len(m.diagonals))
+    work = _babies(gadget, ring, babies, is_raised) + Work(0, 2 * wide * len(m.diagonals))
     giant = _divided(ring, special) + _switch(gadget, ring)
     work += giant.times(m.giants - 1)
     return work + _divided(lower, special + ring.limbs - lower.limbs).times(2)
+
+
+def _babies(gadget: Gadget, ring: RingSpec, count: int, is_raised: bool) -> Work:
+    if is_raised:  # one product for each half of each key
+        return Work(0, 2 * (ring.limbs + len(gadget.specials)) * count)
+    return _lifted(gadget, ring) + _products(gadget, ring).times(count)
 
 
 def _switch(gadget: Gadget, ring: RingSpec) -> Work:

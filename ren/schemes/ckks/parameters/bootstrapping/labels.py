@@ -6,8 +6,8 @@ from s to sigma_g^-1(s), as every rotation key, so that the permutation follows 
     low g            from the floor down, for SlotToCoeff
     sparse           from s to the sparse secret, modulo q_0 and one special prime
     raised g         from the sparse secret back, for what was raised: the babies of the first
-                     matrix of CoeffToSlot. One digit.
-    full g           over all moduli, for CoeffToSlot and the conjugation
+                     matrix of CoeffToSlot, or those of the trace. One digit.
+    full g           over all moduli, for the trace, CoeffToSlot and the conjugation
     full square      the relinearization key over all moduli
 """
 
@@ -22,6 +22,7 @@ from ren.schemes.ckks.parameters.bootstrapping.chain import Chain, chain_of
 from ren.schemes.rlwe.keyswitch import Gadget, conjugation_element, galois_element
 
 SPARSE, SQUARE = "sparse", "full square"
+_RAISED_BITS, _GROUP_BITS = 3, 2  # log2 of the most rotations in a group of the trace
 _RESIDUE_BYTES = 4
 
 
@@ -55,11 +56,38 @@ def labels(chain: Chain) -> tuple[str, ...]:
         found |= dict.fromkeys(low(k, chain) for k in steps if k % chain.params.slots)
     found[SPARSE] = None
     first, *rest = up.matrices
-    found |= dict.fromkeys(raised(up.offset + first.unit * j, chain) for j in range(first.babies))
-    steps = [first.giant_step] * (first.giants > 1)
+    if chain.is_sparse:
+        back, *groups = trace(chain)
+        found |= dict.fromkeys(raised(k, chain) for k in back)
+        joins = chain.params.slots  # the rotation that brings the two parts together
+        found |= dict.fromkeys(full(k, chain) for group in groups for k in group if k)
+        found[full(joins, chain)] = None
+        steps = list(_steps(first, up.offset))
+    else:
+        babies = (up.offset + first.unit * j for j in range(first.babies))
+        found |= dict.fromkeys(raised(k, chain) for k in babies)
+        steps = [first.giant_step] * (first.giants > 1)
     steps += [k for m in rest for k in _steps(m, 0)]
     found |= dict.fromkeys(full(k, chain) for k in steps if k % chain.params.slots)
     return (*found, conjugation(chain), SQUARE)
+
+
+def trace(chain: Chain) -> tuple[tuple[int, ...], ...]:
+    """The rotations by multiples of the slots, in groups: their sum is a product of sums.
+
+    It leaves what repeats with the slots, times the number of copies. The first group comes back
+    from the sparse secret with it.
+    """
+    bits = chain.copies.bit_length() - 1
+    sizes, step = [min(bits, _RAISED_BITS)], chain.params.slots
+    count = -(-(bits - sizes[0]) // _GROUP_BITS)  # groups after the first, of nearly one size
+    for i in range(count):
+        sizes.append(-(-(bits - sum(sizes)) // (count - i)))
+    groups = []
+    for size in sizes:
+        groups.append(tuple(step * j for j in range(1 << size)))
+        step <<= size
+    return tuple(groups)
 
 
 def products(chain: Chain) -> tuple[matrices.Product, matrices.Product]:
@@ -109,4 +137,8 @@ def diagonals_nbytes(chain: Chain) -> int:
             residues += (
                 2 * m.period * len(m.diagonals) * gadget.extended(chain.rings[level - i]).limbs
             )
+    if chain.is_sparse:
+        m = matrices.packed(up.matrices[-1], chain.params.slots)
+        limbs = chain.full.extended(chain.rings[chain.first + 1]).limbs
+        residues += 2 * m.period * len(m.diagonals) * limbs
     return _RESIDUE_BYTES * residues

@@ -83,6 +83,13 @@ def coeff_to_slot(slots: int, count: int) -> Product:
     return _product(_grouped(stages, count, slots), slots, 0.5)
 
 
+def packed(m: Matrix, slots: int) -> Matrix:
+    """A matrix whose result w, which repeats with the slots, is followed by -i w, by turns."""
+    turned = np.repeat([1.0, -1.0j], slots)
+    diagonals = {i: turned * np.tile(v, 2 * slots // len(v)) for i, v in m.diagonals.items()}
+    return attrs.evolve(m, diagonals=diagonals, period=2 * slots)
+
+
 def _stage(slots: int, length: int, is_inverse: bool) -> tuple[int, _Diagonals]:
     """The butterflies of one length, with their period."""
     half = length // 2

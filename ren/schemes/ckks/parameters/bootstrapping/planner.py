@@ -29,8 +29,8 @@ from ren.schemes.ckks.parameters.planner import Plan, Request, narrowest_plan, p
 from ren.schemes.ckks.parameters.primes import nearest_primes
 from ren.schemes.rlwe.security import max_log_qp
 
-FLOOR = 2  # matrices of SlotToCoeff
-MATRICES = 3  # of CoeffToSlot
+_DOWN, _UP = 2, 3  # the most matrices of SlotToCoeff, of CoeffToSlot
+_DOWN_STAGES, _UP_STAGES = 8, 5  # of the transform in one matrix, where slots are few
 _STAGE_BITS = 7.25  # by which the noise of each level of the sine stays below the precision
 _DIAGONAL_BITS = 12.75  # by which the rounding of diagonals does, before their sums
 _LOWEST_BITS = 8.0  # by which the noise at level 0 does
@@ -53,7 +53,28 @@ class Wish:
     precision: float
     failure: float
     bound: float
+    slots: int
     extra: int = 0  # levels that a bootstrap takes at its end
+
+    @property
+    def floor(self) -> int:
+        """The matrices of SlotToCoeff."""
+        return _DOWN if self.copies == 1 else min(_DOWN, -(-self.stages // _DOWN_STAGES))
+
+    @property
+    def matrices(self) -> int:
+        """The matrices of CoeffToSlot."""
+        return _UP if self.copies == 1 else min(_UP, -(-self.stages // _UP_STAGES))
+
+    @property
+    def stages(self) -> int:
+        """Those of the transform between slots and coefficients: log2 of the slots."""
+        return self.slots.bit_length() - 1
+
+    @property
+    def copies(self) -> int:
+        """Number of times that a message stands in the slots."""
+        return self.n // (2 * self.slots)
 
 
 @lru_cache(maxsize=64)
@@ -65,7 +86,7 @@ def plan_bootstrapping(wish: Wish) -> tuple[Plan, Above, int]:
     """
     runs = runs_for(wish.precision)
     given, wish = wish, attrs.evolve(wish, precision=wish.precision / runs + runs - 1)
-    sine = sine_for(wish.precision, wish.failure / runs, WEIGHT, wish.n)
+    sine = sine_for(wish.precision, wish.failure / runs, WEIGHT, 2 * wish.slots)
     if given.precision + _SPARE_SCALE > wish.scale_bits:
         raise ParameterError(
             f"Bootstrapping with precision={given.precision:g} was asked for at scale "
@@ -73,7 +94,7 @@ def plan_bootstrapping(wish: Wish) -> tuple[Plan, Above, int]:
             f"Rounding leaves about scale_bits - {_SPARE_SCALE:g} bits.",
             f"Use scale_bits={54 if given.precision <= 36 else 60}, or a smaller precision.",
         )
-    plan, above = _planned(attrs.evolve(wish, extra=runs - 1), sine)
+    plan, above = _planned(attrs.evolve(wish, extra=runs - 1 + (wish.copies > 1)), sine)
     return plan, attrs.evolve(above, precision=given.precision), _least_integer_bits(wish, sine)
 
 
@@ -114,10 +135,9 @@ def _level_bits(wish: Wish, sine: Sine, lowest: float) -> list[float]:
     drops = [2 * a - b for a, b in pairwise(bits)]
     diagonals = (math.log2(wish.n) - math.log2(12)) / 2 + sine.ratio_bits
     diagonals += wish.precision + _DIAGONAL_BITS
-    least = _LEAST_BITS + (bits[0] - math.log2(sine.reach) - lowest) / MATRICES
-    diagonals = max(diagonals, least)
-    total = MATRICES * diagonals + math.log2(sine.reach) + lowest - bits[0]
-    return [*reversed(drops), *[total / MATRICES] * MATRICES]
+    divided = math.log2(sine.reach * wish.copies) + lowest - bits[0]
+    each = max(diagonals + divided / wish.matrices, _LEAST_BITS)
+    return [*reversed(drops), *[each] * wish.matrices]
 
 
 def _limit(wish: Wish) -> float:
@@ -141,7 +161,7 @@ def _deepest(wish: Wish, sine: Sine) -> Iterator[int]:
     seen = set()
     for digits in _DIGITS:
         room = (limit - _GAP) / (1 + 1 / digits) - above - lowest
-        most = int(room // wish.scale_bits) - FLOOR - wish.extra
+        most = int(room // wish.scale_bits) - wish.floor - wish.extra
         for levels in (most, most - 1):
             if levels > 0 and levels not in seen:
                 seen.add(levels)
@@ -157,9 +177,9 @@ def _cost(plan: Plan, above: Above) -> int:
 def _best(wish: Wish, sine: Sine, levels: int) -> tuple[Plan, Above] | None:
     """The plan for these levels with the cheapest key switch; None where nothing fits."""
     limit, integers = _limit(wish), _least_integer_bits(wish, sine)
-    request = Request(levels + FLOOR + wish.extra, wish.scale_bits, integers, None, limit)
+    request = Request(levels + wish.floor + wish.extra, wish.scale_bits, integers, None, limit)
     above = sum(_level_bits(wish, sine, wish.scale_bits + integers))
-    whole = wish.scale_bits * (levels + FLOOR + wish.extra + 1) + integers + above
+    whole = wish.scale_bits * (levels + wish.floor + wish.extra + 1) + integers + above
     best: tuple[Plan, Above] | None = None
     for digits in _DIGITS:
         least = int(whole / digits / 30)
@@ -198,7 +218,7 @@ def _completed(
         if len(cut) > digits:
             continue
         above = Above(
-            floor=FLOOR,
+            floor=wish.floor,
             primes=tuple(levels),
             digits=cut,
             overflow=sine.overflow,

@@ -62,6 +62,8 @@ def error_of(chain: Chain, is_complex: bool, is_typical: bool = False) -> Error:
     for gain, scale in zip(gains, _scales(chain), strict=True):
         variance += parts * slot * (gain / float(scale)) ** 2
     variance += parts * slot / (float(chain.params.scale(chain.user)) * above.bound) ** 2
+    if chain.is_sparse and is_complex:  # the parts come together one level lower
+        variance += 2 * parts * slot / (float(chain.params.scale(chain.end)) * above.bound) ** 2
     offset = above.sine.error * math.sqrt(parts)
     return Error(offset, math.sqrt(variance))
 
@@ -77,7 +79,7 @@ def error_after(chain: Chain, is_complex: bool) -> Error:
     if chain.above.runs == 1:
         return one
     smaller = 2.0 ** -magnified(chain, is_complex)
-    n, scales = chain.params.n, (chain.params.scale(chain.user - 1), chain.params.scale(1))
+    n, scales = chain.params.n, (chain.params.scale(chain.result), chain.params.scale(1))
     slot = n * (1 + TAIL * 2 * n / 3) / 12  # of a drop to the floor, and of the last rescale
     rounding = sum(slot / (float(scale) * chain.above.bound) ** 2 for scale in scales)
     return Error(one.offset * smaller, math.hypot(one.sigma * smaller, math.sqrt(rounding)))

@@ -41,7 +41,7 @@ class Bootstrapping(metaclass=Listed):
     @property
     def levels(self) -> int:
         """Levels between two bootstraps."""
-        return self.params.depth - self.floor - (self.chain.above.runs - 1)
+        return self.chain.result - self.floor
 
     @property
     def floor(self) -> int:
@@ -62,7 +62,7 @@ class Bootstrapping(metaclass=Listed):
     def failure_log2(self) -> float:
         """log2 of the probability that one bootstrap destroys its ciphertext."""
         above = self.chain.above
-        one = failure_log2(WEIGHT, above.overflow, above.ratio_bits, self.params.n)
+        one = failure_log2(WEIGHT, above.overflow, above.ratio_bits, 2 * self.params.slots)
         return one + math.log2(above.runs)
 
     @property
