@@ -1,12 +1,12 @@
 """`make bench BENCH=bootstrap`: bootstraps at n = 2^16 and 128 bits, Ren and OpenFHE by turns.
 
-Each runs in a process of its own that stays warm, with all 2^15 slots; Ren with 2^10 of them too. It
-has the parameters of `ckks.context(bootstrapping=True)`. OpenFHE's wheel has its sparse encapsulated secret and the most
-levels that its own check of 128 bits allows, at the scale of its examples and at a smaller one. A
-figure is the median of `--repeats` calls, each after one that is not timed: while the other runs,
-the system takes memory back. The time divided by the levels that a bootstrap leaves is the price
-of a product beyond itself. Prints a table and appends a JSON line a figure to
-benchmarks/results/bootstrap.jsonl.
+Each runs in a process of its own that stays warm, with all 2^15 slots; Ren with 2^10 of them too.
+Ren has the parameters of `ckks.context(bootstrapping=True)`. OpenFHE's wheel has its sparse
+encapsulated secret and the most levels that its own check of 128 bits allows, at the scale of its
+examples and at a smaller one. A figure is the median of `--repeats` calls, each after one that is
+not timed: while the other runs, the system takes memory back. The time divided by the levels that a
+bootstrap leaves is the price of a product beyond itself. Prints a table and appends a JSON line a
+figure to benchmarks/results/bootstrap.jsonl.
 """
 
 from __future__ import annotations
