@@ -24,7 +24,7 @@ linear transformations in HElib", 2018 (two steps, one key for all giants); Juve
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -35,6 +35,7 @@ from numpy.typing import NDArray
 from ren.core.errors import ParameterError
 from ren.schemes.ckks.circuits.entries import Entries
 
+_PART = 1 << 18  # entries whose places are in memory together
 _MOST_STRIDES = 128  # of those that the distances between few diagonals suggest
 
 # Times of a product with a diagonal, and of a rotation that shares its ModUp, in rotations that do
@@ -188,20 +189,22 @@ def _candidates(steps: NDArray, shape: dict[str, Any], sparing: bool) -> list[Sp
 class Placement:
     """A way around: where the entries of a matrix stand, before diagonals are written out.
 
+    Places and steps are computed for a part of the entries at a time. A place is a slot of y, cut
+    into blocks. A step leads from it to the slot of x, and is equal where rotations are.
+
     Args:
         entries: of the matrix.
         slots: of one ciphertext.
-        places: slots of y, by entry; cut into blocks.
-        steps: from these to the slots of x, by entry; equal where rotations are.
         rows: blocks of y.
+        width: the rows that it goes around, 0 for none. The entry (r, j) then stands in slot
+            i = r (mod width), j <= i < j + width.
         folds, copies, period: as of a `Split`.
     """
 
     entries: Entries
     slots: int
-    places: NDArray[np.intp]
-    steps: NDArray[np.intp]
     rows: int
+    width: int = 0
     folds: tuple[int, ...] = ()
     copies: int = 1
     period: int = 0
@@ -216,47 +219,10 @@ class Placement:
     @cached_property
     def tiles(self) -> list[tuple[int, int, int]]:
         """Block of y, block of x and step of each diagonal; each block of y has one at least."""
-        shape, (low, _) = self._table, self._limits
-        found = np.flatnonzero(np.bincount(self._codes))
-        row, column, step = (x.tolist() for x in np.unravel_index(found, shape))
+        (low, _), held = self._limits, np.flatnonzero(self._counts)
+        row, column, step = (x.tolist() for x in np.unravel_index(held, self._table))
         tiles = [(i, j, d + low) for i, j, d in zip(row, column, step, strict=True)]
         return tiles + [(i, 0, 0) for i in sorted(set(range(self.rows)) - set(row))]
-
-    @cached_property
-    def _limits(self) -> tuple[int, int]:
-        """The least step and the largest, and 0 where there is none."""
-        return int(self.steps.min(initial=0)), int(self.steps.max(initial=0))
-
-    @property
-    def _table(self) -> tuple[int, int, int]:
-        """Number of blocks of y, of blocks of x, and of the steps between the limits."""
-        low, high = self._limits
-        return self.rows, -(-self.entries.shape[1] // self.slots), high - low + 1
-
-    @property
-    def _blocks(self) -> NDArray[np.intp]:
-        """The block of y of each entry."""
-        return self.places // self.slots if self.rows > 1 else np.zeros_like(self.places)
-
-    @cached_property
-    def _codes(self) -> NDArray[np.intp]:
-        """Number of the diagonal of each entry, in a table of all that may be."""
-        index = (self._blocks, self.entries.columns // self.slots, self.steps - self._limits[0])
-        return np.ravel_multi_index(index, self._table).astype(np.intp)
-
-    @cached_property
-    def _ends(self) -> NDArray[np.intp]:
-        """Among the entries sorted by diagonal, where those of each of the `tiles` end, from 0."""
-        counts = np.bincount(self._codes)
-        ends = np.zeros(len(self.tiles) + 1, np.intp)
-        held = counts[counts > 0]
-        ends[1 : len(held) + 1] = held
-        return np.cumsum(ends)
-
-    @cached_property
-    def _order(self) -> NDArray[np.intp]:
-        """The entries sorted by diagonal."""
-        return np.argsort(self._codes, kind="stable")
 
     def vectors(self, start: int, shifts: Sequence[int]) -> NDArray:
         """The diagonals of `tiles` from `start` on, each rotated by its shift.
@@ -266,7 +232,7 @@ class Placement:
         """
         ends = self._ends[start : start + len(shifts) + 1]
         held, counts = self._order[ends[0] : ends[-1]], np.diff(ends)
-        slots = self.places[held] + np.repeat(np.asarray(shifts, np.intp), counts)
+        slots = self._places(held) + np.repeat(np.asarray(shifts, np.intp), counts)
         vectors = np.zeros((len(shifts), self.slots), self.entries.values.dtype)
         vectors[np.repeat(np.arange(len(shifts)), counts), slots % self.slots] = (
             self.entries.values[held]
@@ -275,36 +241,128 @@ class Placement:
 
     def largest_row(self, folds: Iterable[int]) -> float:
         """The largest sum of moduli along a row, with what the steps of a wide matrix add up."""
-        index = self._blocks * self.slots + self.places % self.slots
-        sums = np.bincount(index, np.abs(self.entries.values), self.rows * self.slots)
+        sums = np.zeros(self.rows * self.slots)
+        for part in self._parts(len(sums)):
+            place = self._places(part) if self.rows > 1 else self._places(part) % self.slots
+            sums += np.bincount(place, np.abs(self.entries.values[part]), len(sums))
         rows = sums.reshape(self.rows, self.slots)
         for step in folds:
             rows = rows + np.roll(rows, -step, -1)
         return float(rows.max())
 
+    @cached_property
+    def extent(self) -> int:
+        """Slots of y up to the last place, and to the last slot that a copy of x is read at."""
+        most = 0
+        for part in self._parts():
+            places = self._places(part)
+            most = max(most, int((places + self._steps(part) if self.period else places).max()))
+        return most + 1
+
+    def _parts(self, least: int = 1) -> Iterator[slice]:
+        """The entries, `least` or more at a time."""
+        size = max(_PART, least)
+        return (slice(i, i + size) for i in range(0, len(self.entries.rows), size))
+
+    def _places(self, part: slice | NDArray) -> NDArray[np.integer]:
+        rows = self.entries.rows[part]
+        if not self.width:
+            return rows
+        columns = self.entries.columns[part]
+        return columns + (rows - columns) % self.width
+
+    def _steps(self, part: slice) -> NDArray[np.integer]:
+        """Steps of a part, cyclic only where they span the slots: else their pattern is kept."""
+        steps = self._uncut(part)
+        return (steps + self.slots // 2) % self.slots - self.slots // 2 if self._is_cut else steps
+
+    def _uncut(self, part: slice) -> NDArray[np.integer]:
+        steps = self.entries.columns[part] - self._places(part)
+        return steps % self.period if self.period else steps
+
+    @cached_property
+    def _is_cut(self) -> bool:
+        low, high = self._span(self._uncut)
+        return high - low >= self.slots
+
+    @cached_property
+    def _limits(self) -> tuple[int, int]:
+        """The least step and the largest, 0 where there is none."""
+        return self._span(self._steps)
+
+    def _span(self, steps: Callable[[slice], NDArray]) -> tuple[int, int]:
+        found = [(int(x.min()), int(x.max())) for x in map(steps, self._parts())] or [(0, 0)]
+        return min(low for low, _ in found), max(high for _, high in found)
+
+    @cached_property
+    def _table(self) -> tuple[int, int, int]:
+        """Number of blocks of y, of blocks of x, and of the steps between the limits."""
+        low, high = self._limits
+        return self.rows, -(-self.entries.shape[1] // self.slots), high - low + 1
+
+    def _codes(self, part: slice) -> NDArray[np.intp]:
+        """Number of the diagonal of each entry, in a table of all that may be."""
+        _, columns, steps = self._table
+        codes = self._steps(part).astype(np.intp) - self._limits[0]
+        if columns > 1:
+            codes += self.entries.columns[part] // self.slots * steps
+        if self.rows > 1:
+            codes += self._places(part) // self.slots * (columns * steps)
+        return codes
+
+    @cached_property
+    def _counts(self) -> NDArray[np.intp]:
+        """Number of the entries of each diagonal of the table."""
+        counts = np.zeros(math.prod(self._table), np.intp)
+        for part in self._parts(len(counts)):
+            counts += np.bincount(self._codes(part), minlength=len(counts))
+        return counts
+
+    @cached_property
+    def _ends(self) -> NDArray[np.intp]:
+        """Among the entries sorted by diagonal, where those of each of the `tiles` end, from 0."""
+        ends = np.zeros(len(self.tiles) + 1, np.intp)
+        held = self._counts[self._counts > 0]
+        ends[1 : len(held) + 1] = held
+        return np.cumsum(ends)
+
+    @cached_property
+    def _order(self) -> NDArray[np.integer]:
+        """The entries sorted by diagonal, those of one in their order."""
+        count = len(self.entries.rows)
+        order = np.empty(count, np.int32 if count < 1 << 31 else np.int64)
+        begins = np.cumsum(self._counts) - self._counts
+        for part in self._parts(len(begins)):
+            codes = self._codes(part)
+            inside = np.argsort(codes, kind="stable")
+            counts = np.bincount(codes, minlength=len(begins))
+            first = np.cumsum(counts) - counts
+            sorted_codes = codes[inside]
+            places = (begins - first)[sorted_codes] + np.arange(len(codes))
+            order[places] = inside + part.start
+            begins += counts
+        return order
+
 
 def square(m: Entries, slots: int) -> Placement:
     """Row i times the slot i + d: diagonals that are zero are left out."""
-    steps = _cyclic(m.columns - m.rows, slots)
-    return Placement(m, slots, m.rows, steps, -(-m.shape[0] // slots))
+    return Placement(m, slots, -(-m.shape[0] // slots))
 
 
 def folded(m: Entries, slots: int, width: int) -> Placement | None:
     """Around `width` rows, at least as many as there are, and the steps that add what they leave.
 
-    The entry (r, j) stands in slot i = r (mod width), j <= i < j + width. The sum over all slots
-    i = r (mod width) is y_r: log2 of their number of folds. Blocks of x are added up before, slot
-    by slot. None where the slots have no room for the width.
+    The sum over all slots i = r (mod width) is y_r: log2 of their number of folds. Blocks of x are
+    added up before, slot by slot. None where the slots have no room for the width.
     """
-    places = m.columns + (m.rows - m.columns) % width
-    chunks = int(places.max(initial=0)) // width + 1
+    made = Placement(m, slots, 1, width)
+    chunks = (made.extent - 1) // width + 1
     count = 1 << (chunks - 1).bit_length()
     if count * width > slots:  # around all slots, blocks too
         if slots % width:
             return None
         count = slots // width
-    folds = tuple(width * count >> s for s in range(1, count.bit_length()))
-    return Placement(m, slots, places, _cyclic(m.columns - places, slots), 1, folds)
+    return attrs.evolve(made, folds=tuple(width * count >> s for s in range(1, count.bit_length())))
 
 
 def replicated(m: Entries, slots: int, period: int) -> Placement | None:
@@ -312,23 +370,15 @@ def replicated(m: Entries, slots: int, period: int) -> Placement | None:
 
     Row i times the slot i + d, 0 <= d < period. None where there is no room for the copies.
     """
-    steps = (m.columns - m.rows) % period
-    least = -(-int((m.rows + steps).max(initial=0) + 1) // period)
+    made = Placement(m, slots, -(-m.shape[0] // slots), period=period)
+    least = -(-made.extent // period)
     most = slots // period
     if least > most:
         if slots % period or not most:
             return None
         least = most  # around all slots, blocks too
     copies = min(range(least, most + 1), key=lambda count: (_rotations_of(count), count))
-    rows = -(-m.shape[0] // slots)
-    return Placement(m, slots, m.rows, steps, rows, copies=copies, period=period)
-
-
-def _cyclic(steps: NDArray, slots: int) -> NDArray:
-    """Equal numbers for equal rotations; as they are where they are so: their pattern is kept."""
-    if not len(steps) or steps.max() - steps.min() < slots:
-        return steps
-    return (steps + slots // 2) % slots - slots // 2
+    return attrs.evolve(made, copies=copies)
 
 
 def best_placement(
@@ -345,22 +395,31 @@ def best_placement(
     Raises:
         ParameterError: none needs so few keys.
     """
-    rows, columns = m.shape
-    options: list[Placement | None] = [square(m, slots)]
-    if rows < min(columns, slots):
-        options += [folded(m, slots, width) for width in _widths(rows)]
-    if can_replicate and columns <= min(rows, slots):
-        options += [replicated(m, slots, period) for period in _widths(columns)]
-    found, failures = [], []
-    for option in options:
+    best, failures = None, []
+    for option in _options(m, slots, can_replicate):
         try:
-            if option is not None:
-                found.append((option, option.split(keys)))
+            found = option, option.split(keys)
         except ParameterError as error:
             failures.append(error)
-    if not found:
+            continue
+        cost = found[1].cost(len(option.tiles))
+        if best is None or cost < best[0]:
+            best = cost, found
+    if best is None:
         raise failures[0]
-    return min(found, key=lambda pair: pair[1].cost(len(pair[0].tiles)))
+    return best[1]
+
+
+def _options(m: Entries, slots: int, can_replicate: bool) -> Iterator[Placement]:
+    """The ways around for which the slots have room."""
+    rows, columns = m.shape
+    yield square(m, slots)
+    made: list[Placement | None] = []
+    if rows < min(columns, slots):
+        made += [folded(m, slots, width) for width in _widths(rows)]
+    if can_replicate and columns <= min(rows, slots):
+        made += [replicated(m, slots, period) for period in _widths(columns)]
+    yield from (placement for placement in made if placement is not None)
 
 
 def _widths(count: int) -> list[int]:

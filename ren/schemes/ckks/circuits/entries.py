@@ -19,27 +19,32 @@ class Entries:
     """The matrix with values[e] at (rows[e], columns[e]), each place once, and zero elsewhere.
 
     Args:
-        rows, columns: integers [count].
+        rows, columns: integers [count]; of a matrix int32, which takes half.
         values: float64 or complex128 [count].
         shape: (m, k).
     """
 
-    rows: NDArray[np.intp]
-    columns: NDArray[np.intp]
+    rows: NDArray[np.integer]
+    columns: NDArray[np.integer]
     values: NDArray
     shape: tuple[int, int]
 
     @classmethod
     def of(cls, matrix: NDArray) -> Entries:
         """Those of an array [m, k]."""
-        rows, columns = np.nonzero(matrix)
-        return cls(rows, columns, matrix[rows, columns], (matrix.shape[0], matrix.shape[1]))
+        held, (m, k) = matrix != 0, matrix.shape  # values are the array itself where none is zero
+        rows = np.broadcast_to(np.arange(m, dtype=np.int32)[:, None], held.shape)[held]
+        columns = np.broadcast_to(np.arange(k, dtype=np.int32), held.shape)[held]
+        values = matrix.reshape(-1) if held.all() else matrix[held]
+        return cls(rows, columns, values, (m, k))
 
     @property
     def digest(self) -> bytes:
         """A digest of the content: places, values with their type, shape."""
-        found = hashlib.blake2b(repr((self.shape, self.values.dtype)).encode(), digest_size=16)
-        for array in (self.rows, self.columns, self.values):
+        arrays = self.rows, self.columns, self.values
+        kinds = repr((self.shape, [array.dtype for array in arrays]))
+        found = hashlib.blake2b(kinds.encode(), digest_size=16)
+        for array in arrays:
             found.update(np.ascontiguousarray(array).data)
         return found.digest()
 
@@ -82,8 +87,8 @@ class Entries:
 
 
 def _placed(
-    index: NDArray[np.intp], count: int, given: Any, name: str, what: str, slots: int
-) -> tuple[NDArray[np.intp], int]:
+    index: NDArray[np.integer], count: int, given: Any, name: str, what: str, slots: int
+) -> tuple[NDArray[np.integer], int]:
     """The slots of these rows or columns, and how many numbers they are among."""
     if given is None:
         return index, count
@@ -144,4 +149,4 @@ def checked(values: Any, axes: tuple[int, ...], what: str, how: str) -> NDArray:
             if axes == (2,)
             else "Give kernels as [size], or as [outputs, inputs, size].",
         )
-    return m.astype(np.complex128 if m.dtype.kind == "c" else np.float64)
+    return m.astype(np.complex128 if m.dtype.kind == "c" else np.float64, copy=False)

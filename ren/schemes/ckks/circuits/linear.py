@@ -483,13 +483,12 @@ def placed(
     limbs = gadget_of(params).extended(params.ring(level)).limbs
     count = max(_LEAST, _PART // (4 * limbs * params.n))
     room = _most_expanded(placement, params, level, 4 * limbs * params.n, memory)
-    plaintexts = []
+    largest, plaintexts = placement.largest_row(split.folds), []
     for start in range(0, len(tiles), count):
         giants = [giant for _, _, giant, _ in tiles[start : start + count]]
         vectors, fits = placement.vectors(start, giants), start + len(giants) <= room
         plaintexts.append(encode(vectors, params, level, at_once=True, is_expanded=fits))
     is_complex = placement.entries.values.dtype.kind == "c"
-    largest = placement.largest_row(split.folds)
     norm = np.array(min(noises.public_bound(largest), noises.LARGEST), np.float32)
     shape = placement.entries.shape
     return LinearMap(tuple(plaintexts), tuple(tiles), split, shape, is_complex, norm, label)

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from unittest import mock
+
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from ren.core.errors import ParameterError
+from ren.schemes.ckks.circuits import diagonals
 from ren.schemes.ckks.circuits.diagonals import (
     Placement,
     Split,
@@ -181,3 +186,19 @@ def test_structure_is_recognised():
     assert len(best(circulant, 128)[0]) == 128
     assert best(np.zeros((3, 3)), 8)[0] == [(0, 0, 0)]
     assert best(np.zeros((20, 3)), 8)[0] == [(0, 0, 0), (1, 0, 0), (2, 0, 0)]
+
+
+@given(st.integers(1, 90), st.integers(1, 90), st.integers(1, 40))
+def test_entries_in_parts_give_the_same_diagonals(m, k, size):
+    matrix = np.where(np.random.default_rng([m, k]).random((m, k)) < 0.5, drawn(m, k), 0)
+    entries = Entries.of(matrix)
+    ways = (square, lambda e, s: folded(e, s, m), lambda e, s: replicated(e, s, k))
+    for way in ways:
+        if (whole := way(entries, 32)) is None:
+            continue
+        with mock.patch.object(diagonals, "_PART", size):
+            made = way(entries, 32)
+            shifts = list(range(len(whole.tiles)))
+            assert made is not None and made.tiles == whole.tiles and made.split() == whole.split()
+            assert np.array_equal(made.vectors(0, shifts), whole.vectors(0, shifts))
+            assert made.largest_row(made.folds) == pytest.approx(whole.largest_row(whole.folds))

@@ -1,0 +1,57 @@
+"""Memory of a large linear map: what a process holds at most, beside what plans promise."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+PROGRAM = """
+import gc, json, resource, sys
+import numpy as np
+import ren
+from ren.schemes import ckks
+
+N, ROWS, COLUMNS = 2**14, 2000, 2001
+
+def encoded(matrix, ctx=None):
+    return ckks.linear(matrix, ctx, leftovers=True)
+
+def planned(matrix):
+    return ckks.plan(lambda x: encoded(matrix) @ x, ckks.spec(matrix.shape[1]), n=N)
+
+def run(ctx, matrix):
+    made, product = encoded(matrix, ctx), ren.jit(lambda m, x: m @ x)
+    ctx.rotation_keys(made.rotations)
+    y = product(made, ctx.encrypt(matrix[0]))
+    assert np.abs(y.decrypt() - matrix @ matrix[0]).max() < 2**-10
+    return made, product.plans[-1].memory
+
+def peak():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+draw = np.random.default_rng(0)
+small, matrix = (draw.uniform(-1, 1, shape) / shape[0] for shape in ((32, 33), (ROWS, COLUMNS)))
+run(ckks.context(planned(small)), small)  # tables and compiled code
+gc.collect()
+base = peak()
+plan = planned(matrix)
+made, memory = run(ckks.context(plan), matrix)
+print(json.dumps({
+    "held": peak() - base, "diagonals": len(made.places), "nbytes": made.nbytes,
+    "plan": plan.peak_bytes, "captured": memory.peak_bytes + memory.input_bytes,
+}))
+"""
+
+
+@pytest.mark.slow
+def test_a_map_of_2000_diagonals_holds_what_plans_promise():
+    """Measured in a process of its own, from planning to decryption, beside a small map before."""
+    done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, check=False)
+    assert not done.returncode, done.stderr.decode()
+    found = json.loads(done.stdout.splitlines()[-1])
+    assert found["diagonals"] == 2000 and found["nbytes"] > 1e9
+    for promise in (found["plan"], found["captured"]):
+        assert abs(found["held"] - promise) <= 0.15 * promise, found
