@@ -21,7 +21,7 @@ from ren.schemes.ckks.arithmetic import evolve, rotation
 from ren.schemes.ckks.arithmetic import manual as explicit
 from ren.schemes.ckks.arithmetic.argument_checks import as_bound, as_exponent, as_integer
 from ren.schemes.ckks.arithmetic.manual import is_manual
-from ren.schemes.ckks.arithmetic.number_types import of_total, with_type
+from ren.schemes.ckks.arithmetic.number_types import of_result, of_total, with_type
 from ren.schemes.ckks.arithmetic.operation_hooks import operation
 from ren.schemes.ckks.arithmetic.shapes import check_axis, check_not_flattened, refuse_columns
 from ren.schemes.ckks.bootstrapping.bootstrap import bootstrap_one
@@ -134,7 +134,8 @@ class Ciphertext(CiphertextData, Stored):
         return operators.DIFFERENCE(self, other)
 
     def __rsub__(self, other: Any) -> Self:
-        return operators.SUM(-self, other)
+        result = operators.SUM(-self, other)
+        return result if result is NotImplemented else with_type(result, of_result(self, other))
 
     def __mul__(self, other: Any) -> Self:
         return operators.PRODUCT(self, other)

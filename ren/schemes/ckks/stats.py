@@ -33,6 +33,7 @@ from ren.schemes.ckks.arithmetic.argument_checks import (
 )
 from ren.schemes.ckks.arithmetic.automatic import add
 from ren.schemes.ckks.arithmetic.evolve import evolve_layout, need_level, with_noise, within
+from ren.schemes.ckks.arithmetic.number_types import floating
 from ren.schemes.ckks.arithmetic.operation_hooks import circuit
 from ren.schemes.ckks.arithmetic.shapes import shape_text
 from ren.schemes.ckks.circuits import moments, reductions, tables
@@ -98,7 +99,7 @@ def var(
     return moments.var(x, axis, ddof, keepdims)
 
 
-@circuit("std()")
+@circuit("std()", floating)
 def std(
     x: CiphertextT,
     axis: int | None = None,
@@ -128,7 +129,7 @@ def std(
     return applied(variances, root, "std()")
 
 
-@circuit("standardize()")
+@circuit("standardize()", floating)
 def standardize(
     x: CiphertextT,
     *,

@@ -8,6 +8,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from jax import lax
 
 import ren
@@ -58,10 +60,22 @@ f - np.float64(1) | float64
 f + 1j | complex64
 z * z - 2 | complex64
 z * f | complex64
-z.real | float64
+z.real | float32
+z.imag | float32
 z.conj() | complex64
 v.mean() | float64
-v.dot(V) | float64
+f.mean() | float32
+f.var() | float32
+v.dot(V) | int64
+f.dot(f) | float32
+V @ v | int64
+v.reshape(2, 2) @ np.eye(2, dtype=np.float32) | float32
+F.reshape(2, 2) @ f.reshape(2, 2) | float32
+v.cumsum() | int64
+v.tile(2) | int8
+b.any() | bool
+b.all(where=B) | bool
+F - v | float32
 v + u | float64
 u * v | float64
 v[1:] | int8
@@ -71,14 +85,45 @@ v.reshape(2, 2) | int8
 (v * w).drop_to(0) | int64
 v.within(-4, 4) | int8
 ckks.stack([v, v])[1] | int8
-ckks.stack([v, w]) | float64
-ckks.where(b, v, w) | float64
-ckks.where(g, v, w) | float64
+ckks.stack([v, w]) | int32
+ckks.stack([v, w, f]) | float64
+ckks.stack([b, v]) | int8
+ckks.concat([v, v]) | int8
+ckks.concat([v, w]) | int32
+ckks.concat([f, z]) | complex64
+ckks.concat([b, b]) | bool
+ckks.concat([v, u]) | float64
+ckks.where(b, v, w) | int32
+ckks.where(g, v, w) | int32
+ckks.where(g, v, 5) | int8
+ckks.where(g, V, f) | float32
+ckks.where(g, b, True) | bool
+ckks.where(g, V, W) | int64
+ckks.where(g, 1, 0) | int64
+ckks.where(c, 1, 0) | float64
+ckks.where(c, v, 0) | int8
+ckks.where(g, v, u) | float64
+np.where(B, f, z) | complex64
+v.mask(B) | int8
+f.mask(B) | float32
+v.mask([2, 0, 1, 0]) | int64
+v.mask([0.5, 0, 1, 0]) | float64
+v.mask() | int8
 v.sum(where=B) | int64
-ckks.math.exp(f, (-4, 4), degree=3) | float64
+ckks.math.exp(f, (-4, 4), degree=3) | float32
+ckks.math.max(f, v, (-8, 8), degree=3) | float32
+ckks.math.min(f, 1, (-8, 8), degree=3) | float32
+ckks.math.abs(f, (-4, 4), degree=3) | float32
+ckks.math.sign(f, (-4, 4), degree=3) | float32
+ckks.math.sign(v, (-4, 4), degree=3) | float64
+ckks.math.greater(v, w, (-8, 8), degree=3) | float64
 ckks.poly(f, [0.5, 0, 1]) | float64
-~b | float64
-b & b | float64
+~b | bool
+b & b | bool
+ckks.math.logical_or(b, B) | bool
+b ^ True | bool
+~t | int64
+b & c | float64
 ckks.math.exp(v, (-4, 4), degree=3) | float64
 """
 
@@ -87,7 +132,9 @@ ckks.math.exp(v, (-4, 4), degree=3) | float64
 def encrypted(ctx):
     names = {name: ckks.typed(ctx.encrypt(CLEAR[name]), CLEAR[name].dtype) for name in "vwfbz"}
     numbers = {"u": ctx.encrypt([1.0, 2.0, 3.0, 4.0]), "g": ctx.encrypt(B)}
-    return {**CLEAR, **names, **numbers, "V": V, "F": F, "B": B}
+    truth = {"c": ctx.encrypt(B.astype(float)), "t": ctx.encrypt(B.astype(int))}
+    truth = {name: x.within(0, 1) for name, x in truth.items()}
+    return {**CLEAR, **names, **numbers, **truth, "V": V, "W": W, "F": F, "B": B}
 
 
 @pytest.fixture(scope="module")
@@ -198,7 +245,11 @@ def test_it_travels(encrypted) -> None:
 
 def test_arrays_of_all_types_share_a_plan(ctx) -> None:
     """Their types are computed at each call; the first call has none."""
-    function = lambda x, y: (x + x, (x * y)[1:], ckks.stack([x, y]), x * 0.5, x.mean())  # noqa: E731
+    truth = ctx.encrypt([True, False])
+    function = lambda x, y: (  # noqa: E731
+        x + x, (x * y)[1:], ckks.stack([x, y]), x * 0.5, x.mean(), ckks.concat([x, y]),
+        ckks.where(truth, x, y), ckks.where(truth, x, 1), x.mask([True, False]), x.dot([1, 2]),
+    )  # fmt: skip
     jitted = ren.jit(function)
     arrays = [[1, 2], np.array([1, 2], np.int8), np.float32([1, 2]), [1.5, 2.5], np.array([3, 4])]
     rows = [ctx.encrypt(values) for values in arrays]
@@ -208,6 +259,39 @@ def test_arrays_of_all_types_share_a_plan(ctx) -> None:
                 assert got.dtype == want.dtype
                 np.testing.assert_allclose(got.decrypt(), want.decrypt(), atol=1e-3)
     assert jitted.cache_info()[:2] == (24, 1)
+
+
+CHOICES = {
+    "where": lambda g, x, y: ckks.where(g, x, y),
+    "concat": lambda g, x, y: ckks.concat([x, y]),
+    "stack": lambda g, x, y: ckks.stack([x, y]),
+    "max": lambda g, x, y: ckks.math.max(x, y, (0, 1), degree=2),
+}
+
+
+@pytest.fixture(scope="module")
+def choices(ctx):
+    """From a choice and two types to its results, eager and by a plan."""
+    truth, numbers = ctx.encrypt(B[:3]), {"list": ctx.encrypt([1.0, 0.0, 1.0])}
+    numbers |= {dtype: ctx.encrypt(np.array([1, 0, 1]).astype(dtype)) for dtype in DTYPES}
+    jitted = {name: ren.jit(function) for name, function in CHOICES.items()}
+
+    def results(name, a, b):
+        given = truth, numbers[a], numbers[b]
+        return CHOICES[name](*given), jitted[name](*given)
+
+    return results
+
+
+@given(st.sampled_from([*CHOICES]), *[st.sampled_from([*DTYPES, "list"])] * 2)
+@settings(max_examples=200, deadline=None)
+def test_choices_have_the_type_that_numpy_gives_them(choices, name, a, b) -> None:
+    """Where, concat, stack and max of any two types, eager and by a plan."""
+    want = np.result_type(*(np.float64 if dtype == "list" else dtype for dtype in (a, b)))
+    if name == "max" and want.kind == "c":
+        return
+    for got in choices(name, a, b):
+        assert got.dtype == want
 
 
 def test_transformations_of_jax_lose_the_types_of_arrays(ctx) -> None:

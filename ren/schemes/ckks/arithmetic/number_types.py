@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
@@ -40,11 +40,10 @@ _WIDEST = (0, 1 + DTYPES.index("float64"), 1 + DTYPES.index("complex128"))  # co
 def typed(x: CiphertextT, dtype: DTypeLike | None) -> CiphertextT:
     """The same numbers, which `decrypt` gives as `dtype`: rounded, for integers and booleans.
 
-    It travels with the ciphertext, through `ren.jit`, JAX and bytes, and is public. Sums,
-    differences and products with numbers, arrays and other typed ciphertexts keep a type, as
-    NumPy's promotion does. But encrypted integers have no width: arithmetic of integers and
-    booleans gives int64. Slices, rotations and sums keep it too. Other operations forget it, as
-    operands without a type do.
+    It travels with the ciphertext, through `ren.jit`, JAX and bytes, and is public. Operations with
+    numbers, arrays and other ciphertexts promote types as NumPy does. One without a type counts as
+    float64 or complex128. But encrypted integers have no width: arithmetic of integers and booleans
+    gives int64. Approximated functions of integers give float64, and so do all comparisons.
 
     The type of an encrypted array goes along in the same way, but for transformations of JAX.
 
@@ -109,55 +108,79 @@ def with_type(x: CiphertextT, dtype: NumberType | None) -> CiphertextT:
     return x if is_same else dataclasses.replace(x, stated_dtype=dtype)
 
 
-# ------------------------------------------------------------------- arithmetic
+# ------------------------------------------------------------------- operations
+
+# From the type that NumPy promotes the operands to, to that of a result; None for 64 bits.
+TypeRule = Callable[[np.dtype], np.dtype | None]
+
+
+def same(dtype: np.dtype) -> np.dtype:
+    """The rule of what chooses among numbers or moves them: `where`, `concat`, `max`."""
+    return dtype
+
+
+def arithmetic(dtype: np.dtype) -> np.dtype:
+    """The rule of sums and products: encrypted integers have no width, and cannot wrap around."""
+    return _INTEGER if dtype.kind in _WHOLE else dtype
+
+
+def floating(dtype: np.dtype) -> np.dtype | None:
+    """The rule of means, quotients and approximations."""
+    return None if dtype.kind in _WHOLE else dtype
+
+
+def real_part(dtype: np.dtype) -> np.dtype:
+    """The rule of real and imaginary parts."""
+    return dtype.type(0).real.dtype
+
+
+def logical(dtype: np.dtype) -> np.dtype:
+    """The rule of `&`, `|`, `^`, `~`."""
+    return dtype if dtype.kind == "b" else arithmetic(dtype)
+
+
+def truth(_: np.dtype) -> np.dtype:
+    """The rule of `any` and `all`."""
+    return np.dtype(np.bool)
+
+
+def of_operands(rule: TypeRule, *values: Any) -> NumberType | None:
+    """The type of a result by a rule; None where an operand has none."""
+    types = []
+    for value in values:
+        if (found := _type_of(value)) is None:
+            return None
+        types.append(found)
+    if any(isinstance(t, Implied) for t in types):
+        codes = (t.code if isinstance(t, Implied) else t for t in types)
+        return Implied(derived(_result, rule, *codes))
+    return rule(np.result_type(*types))
 
 
 def of_result(x: CiphertextData, other: Any) -> NumberType | None:
     """The type of a sum, difference or product; None where one operand has none."""
-    mine, others = x.stated_dtype, _type_of(other)
-    if mine is None or others is None:
-        return None
-    if isinstance(mine, Implied) or isinstance(others, Implied):
-        return _implied(_promoted, mine, others)
-    return _arithmetic(np.result_type(mine, others))
+    return of_operands(arithmetic, x, other)
 
 
 def of_total(x: CiphertextData) -> NumberType | None:
     """The type of -x, or of a sum of the numbers of `x`."""
-    mine = x.stated_dtype
-    if isinstance(mine, Implied):
-        return _implied(_promoted, mine, mine)
-    return None if mine is None else _arithmetic(mine)
+    return of_operands(arithmetic, x)
 
 
-def of_parts(parts: Sequence[CiphertextData]) -> NumberType | None:
-    """The type of ciphertexts side by side; None where they differ."""
-    types = [x.stated_dtype for x in parts]
-    if any(isinstance(t, Implied) for t in types):
-        return None if None in types else _implied(_common, *types)
-    return types[0] if len(set(types)) == 1 else None
-
-
-def _arithmetic(dtype: np.dtype) -> np.dtype:
-    return _INTEGER if dtype.kind in _WHOLE else dtype
-
-
-def _implied(function: Callable[..., np.int8], *types: Any) -> Implied:
-    """The type whose code is that of `function`, at each call of a captured function."""
-    return Implied(derived(function, *(t.code if isinstance(t, Implied) else t for t in types)))
+def of_choice(condition: Any, a: Any, b: Any) -> NumberType | None:
+    """The type of `where`: that of what is chosen from. Of numbers in the clear, of a product."""
+    if any(isinstance(v, CiphertextData) for v in (a, b)):
+        return of_operands(same, a, b)
+    return of_operands(arithmetic, condition, a, b)
 
 
 @lru_cache(maxsize=1024, typed=True)
-def _promoted(a: Any, b: Any) -> np.int8:
+def _result(rule: TypeRule, *types: Any) -> np.int8:
     """The code of a result, of codes, types and zeros of Python."""
-    if _is_unknown(a) or _is_unknown(b):
+    if any(map(_is_unknown, types)):
         return np.int8(0)
-    return _code(_arithmetic(np.result_type(_type_at(a), _type_at(b))))
-
-
-def _common(*codes: Any) -> np.int8:
-    found = {code if _is_unknown(code) else _code(_type_at(code)) for code in codes}
-    return found.pop() if len(found) == 1 else np.int8(0)
+    made = rule(np.result_type(*map(_type_at, types)))
+    return np.int8(0) if made is None else _code(made)
 
 
 def _is_unknown(code: Any) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import inspect
 import math
 from collections.abc import Callable
 from contextvars import ContextVar
@@ -16,6 +17,7 @@ from ren.core.user_frame import user_line
 from ren.lowering.devices.devices import is_tracer
 from ren.poly.poly import is_zero_program
 from ren.poly.symbolic import Symbolic, derived, is_sampling
+from ren.schemes.ckks.arithmetic.number_types import TypeRule, of_operands, with_type
 from ren.schemes.ckks.encoding.ciphertext_data import CiphertextData, CiphertextT
 from ren.schemes.ckks.noise import bounds as noises
 from ren.schemes.ckks.noise import range_checks
@@ -120,13 +122,20 @@ def operation(
     return marked
 
 
-def circuit(name: str) -> Callable[[F], F]:
+def circuit(name: str, rule: TypeRule | None = None, operands: int = 1) -> Callable[[F], F]:
     """Mark a function `name` that is made of many operations: its result is checked, not theirs.
 
     Inside, rotations are cyclic over all slots, and numbers are constants of the program.
+
+    Args:
+        name: of the circuit, in warnings and errors.
+        rule: gives the type of the result's numbers, by that of the operands. Without one the
+            function does.
+        operands: so many of the first arguments.
     """
 
     def marked(function: F) -> F:
+        names = tuple(inspect.signature(function).parameters)[:operands]
         function = with_levels(function)
 
         @functools.wraps(function)
@@ -139,10 +148,15 @@ def circuit(name: str) -> Callable[[F], F]:
                     result = function(*args, **kwargs)
             finally:
                 _in_circuit.reset(token)
-            if not isinstance(result, CiphertextData) or any(result is a for a in args):
+            if not isinstance(result, CiphertextData):
                 return result
-            checked = _with_checked_bound(name, args, result, report_count() != before)
-            return _with_checked_zero(name, args, checked)
+            if not any(result is a for a in args):
+                result = _with_checked_bound(name, args, result, report_count() != before)
+                result = _with_checked_zero(name, args, result)
+            if rule is None:
+                return result
+            given = {**kwargs, **dict(zip(names, args, strict=False))}
+            return with_type(result, of_operands(rule, *(given[key] for key in names)))
 
         return run  # type: ignore[return-value]
 

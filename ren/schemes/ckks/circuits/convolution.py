@@ -24,6 +24,7 @@ from numpy.typing import ArrayLike, NDArray
 from ren.core.errors import ParameterError
 from ren.schemes.ckks.arithmetic.argument_checks import check_ciphertext
 from ren.schemes.ckks.arithmetic.evolve import need_level
+from ren.schemes.ckks.arithmetic.number_types import arithmetic
 from ren.schemes.ckks.arithmetic.operation_hooks import circuit
 from ren.schemes.ckks.arithmetic.shapes import count_text, refuse_columns
 from ren.schemes.ckks.circuits.entries import Entries, checked
@@ -52,7 +53,7 @@ class _Axis:
         return out[inside], source[inside]
 
 
-@circuit("conv1d()")
+@circuit("conv1d()", arithmetic, 2)
 def conv1d(
     ct: CiphertextT,
     kernel: ArrayLike,
@@ -94,7 +95,7 @@ def conv1d(
     return _convolved(ct, kernel, 1, shape, stride, padding, keys)
 
 
-@circuit("conv2d()")
+@circuit("conv2d()", arithmetic, 2)
 def conv2d(
     ct: CiphertextT,
     kernels: ArrayLike,

@@ -25,7 +25,8 @@ from ren.poly.symbolic import Aside
 from ren.schemes.ckks.arithmetic.argument_checks import check_ciphertext
 from ren.schemes.ckks.arithmetic.automatic import Factors, add, sum_of_products
 from ren.schemes.ckks.arithmetic.evolve import kept_to, need_level, within_that_of
-from ren.schemes.ckks.arithmetic.operation_hooks import circuit, with_levels
+from ren.schemes.ckks.arithmetic.number_types import of_result, with_type
+from ren.schemes.ckks.arithmetic.operation_hooks import circuit, in_circuit, with_levels
 from ren.schemes.ckks.arithmetic.rotation import cleared, rotate
 from ren.schemes.ckks.arithmetic.shapes import batch_axes, count_text
 from ren.schemes.ckks.circuits import map_serialization
@@ -542,7 +543,8 @@ def product(matrix: Any, ct: CiphertextT, is_transposed: bool = False) -> Cipher
             "Write batch @ matrix.T, or ckks.linear(matrix, ctx) @ batch, for each vector.",
         )
     can_replicate = not ct.layout.tail.has_leftovers
-    return encoded(m, ct.params, ct.level, label=label, can_replicate=can_replicate) @ ct
+    result = encoded(m, ct.params, ct.level, label=label, can_replicate=can_replicate) @ ct
+    return with_type(result, None if in_circuit() else of_result(ct, matrix))
 
 
 def _checked(matrix: Any) -> NDArray:

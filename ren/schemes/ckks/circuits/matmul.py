@@ -26,6 +26,7 @@ import numpy as np
 from ren.core.errors import ParameterError
 from ren.schemes.ckks.arithmetic.argument_checks import check_ciphertext
 from ren.schemes.ckks.arithmetic.evolve import evolve_layout, kept_to, need_level
+from ren.schemes.ckks.arithmetic.number_types import arithmetic
 from ren.schemes.ckks.arithmetic.operation_hooks import circuit
 from ren.schemes.ckks.arithmetic.rotation import rotate, spliced
 from ren.schemes.ckks.arithmetic.shapes import refuse_columns
@@ -152,7 +153,7 @@ def _skews(d: int) -> tuple[Entries, Entries]:
     return Entries(place, sigma, ones, shape), Entries(place, tau, ones, shape)
 
 
-@circuit("matmul()")
+@circuit("matmul()", arithmetic, 2)
 def matmul(a: CiphertextT, b: CiphertextT, *, keys: int | None = None) -> CiphertextT:
     """A B for two encrypted square matrices, d x d in C order.
 

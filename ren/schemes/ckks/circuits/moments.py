@@ -24,6 +24,7 @@ from ren.schemes.ckks.arithmetic.evolve import (
     relabelled,
     within_that_of,
 )
+from ren.schemes.ckks.arithmetic.number_types import floating
 from ren.schemes.ckks.arithmetic.operation_hooks import circuit
 from ren.schemes.ckks.arithmetic.rotation import cleared, cyclic
 from ren.schemes.ckks.arithmetic.shapes import axis_of, batch_axes, shape_text, shapes_of
@@ -41,7 +42,7 @@ from ren.schemes.ckks.encoding.plaintext import encode
 from ren.schemes.ckks.noise import bounds as noises
 
 
-@circuit("var()")
+@circuit("var()", floating)
 def var(ct: CiphertextT, axis: int | None, ddof: int, keepdims: bool) -> CiphertextT:
     """numpy.var: the mean square distance to the mean, two levels.
 

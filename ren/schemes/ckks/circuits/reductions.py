@@ -22,6 +22,7 @@ from ren.schemes.ckks.arithmetic.evolve import (
     within,
     within_that_of,
 )
+from ren.schemes.ckks.arithmetic.number_types import arithmetic, floating, truth
 from ren.schemes.ckks.arithmetic.operation_hooks import circuit
 from ren.schemes.ckks.arithmetic.rotation import cleared, rotate
 from ren.schemes.ckks.circuits.entries import Entries
@@ -44,7 +45,7 @@ def total(ct: CiphertextT) -> CiphertextT:
     return _over_all_slots(cleared(ct, "sum()"), length)
 
 
-@circuit("mean()")
+@circuit("mean()", floating)
 def mean(ct: CiphertextT) -> CiphertextT:
     """The mean, in every slot: log2(slots) rotations, one level."""
     length = known_length(ct)
@@ -60,7 +61,7 @@ def mean(ct: CiphertextT) -> CiphertextT:
     return _kept(result, ct, 1)
 
 
-@circuit("dot()")
+@circuit("dot()", arithmetic, 2)
 def dot(ct: CiphertextT, w: Any) -> CiphertextT:
     """sum_i x_i w_i, in every slot: log2(slots) rotations.
 
@@ -87,7 +88,7 @@ def dot(ct: CiphertextT, w: Any) -> CiphertextT:
     return _over_all_slots(ct * w, length)
 
 
-@circuit("cumsum()")
+@circuit("cumsum()", arithmetic)
 def cumsum(ct: CiphertextT) -> CiphertextT:
     """The sums of the first 1, 2, ... numbers: a level for each factor of 64 in the length.
 
@@ -121,7 +122,7 @@ def _window(step: int, count: int, length: int) -> Entries:
     return Entries(rows, columns, np.ones(len(rows)), (length, length))
 
 
-@circuit("strided_sum()")
+@circuit("strided_sum()", arithmetic)
 def strided_sum(ct: CiphertextT, count: int, step: int = 1) -> CiphertextT:
     """result[i] = x[i] + x[i + step] + ... + x[i + (count - 1) step], cyclic over the slots.
 
@@ -163,7 +164,7 @@ def strided_sum(ct: CiphertextT, count: int, step: int = 1) -> CiphertextT:
     return kept_to(rotations_summed(ct, count, step), ct, count)
 
 
-@circuit("all")
+@circuit("all", truth)
 def all_of(ct: CiphertextT) -> CiphertextT:
     """1 where all numbers are 1, 0 where one is 0, in every slot: their product.
 
@@ -205,7 +206,7 @@ def _product(ct: CiphertextT, what: str) -> CiphertextT:
     return relabelled(ct, None)
 
 
-@circuit("any")
+@circuit("any", truth)
 def any_of(ct: CiphertextT) -> CiphertextT:
     """1 where a number is 1, 0 where all are 0, in every slot: 1 - all(1 - x). Levels: as `all`."""
     check_ciphertext(ct, "any")

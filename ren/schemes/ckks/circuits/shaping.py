@@ -25,6 +25,13 @@ from ren.schemes.ckks.arithmetic.evolve import (
     within_that_of,
 )
 from ren.schemes.ckks.arithmetic.manual import normal
+from ren.schemes.ckks.arithmetic.number_types import (
+    arithmetic,
+    of_operands,
+    real_part,
+    same,
+    with_type,
+)
 from ren.schemes.ckks.arithmetic.operation_hooks import circuit, operation
 from ren.schemes.ckks.arithmetic.rotation import cleared, conjugate, cyclic
 from ren.schemes.ckks.arithmetic.shapes import (
@@ -66,9 +73,11 @@ def mask(ct: CiphertextT, m: ArrayLike | None = None) -> CiphertextT:
             "Pass one factor for each number.",
         )
     need_level(ct, 1, "mask()")
-    factors = factors if factors.dtype.kind == "c" else factors.astype(np.float64)
     shape = (-1, 1) if is_columns(ct) else ct.layout.shape if ct.layout.has_shape else (-1,)
-    return ct * factors.reshape(shape or -1)
+    rule = same if factors.dtype.kind == "b" else arithmetic
+    dtype = of_operands(rule, ct, factors)
+    factors = factors if factors.dtype.kind == "c" else factors.astype(np.float64)
+    return with_type(ct * factors.reshape(shape or -1), dtype)
 
 
 def item(ct: CiphertextT, index: Any) -> CiphertextT:
@@ -164,7 +173,7 @@ def reshaped(ct: CiphertextT, shape: tuple[Any, ...]) -> CiphertextT:
     return evolve_layout(ct, shape=result if len(result) > 1 else None)
 
 
-@circuit("tile()")
+@circuit("tile()", same)
 def tile(ct: CiphertextT, count: int) -> CiphertextT:
     """`count` copies one after another, as numpy.tile: one level, none where the slots are full."""
     length, count = _vector_length(ct, "tile()"), as_integer(count, "tile()")
@@ -301,11 +310,12 @@ def concat(ciphertexts: Sequence[CiphertextT], *others: Any) -> CiphertextT:
     ]
     result = within_that_of(reduce(add, placed), reduce(noises.larger, (ct.noise for ct in placed)))
     result = relabelled(result, sum(lengths), ZEROS, is_complex)
+    result = with_type(result, of_operands(same, *parts))
     _, core = shapes[0]
     return reshaped(result, (-1, *core[1:])) if len(core) > 1 else result
 
 
-@circuit("real")
+@circuit("real", real_part)
 def real(ct: CiphertextT) -> CiphertextT:
     """The real parts: one level and a conjugation; none where what went in is real."""
     if not ct.layout.is_complex:
@@ -314,7 +324,7 @@ def real(ct: CiphertextT) -> CiphertextT:
     return evolve_layout(kept_to((ct + conjugate(ct)) * 0.5, ct), is_complex=False)
 
 
-@circuit("imag")
+@circuit("imag", real_part)
 def imag(ct: CiphertextT) -> CiphertextT:
     """The imaginary parts: one level and a conjugation; zeros where what went in is real."""
     if not ct.layout.is_complex:

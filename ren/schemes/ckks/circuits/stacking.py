@@ -14,7 +14,7 @@ from ren.poly.batching import stacked, unstacked
 from ren.schemes.ckks.arithmetic.argument_checks import as_ciphertexts, check_ciphertext
 from ren.schemes.ckks.arithmetic.evolve import drop_to, evolve
 from ren.schemes.ckks.arithmetic.manual import normal
-from ren.schemes.ckks.arithmetic.number_types import of_parts
+from ren.schemes.ckks.arithmetic.number_types import of_operands, same
 from ren.schemes.ckks.arithmetic.operation_hooks import operation
 from ren.schemes.ckks.arithmetic.shapes import shape_text
 from ren.schemes.ckks.encoding.ciphertext_data import (
@@ -71,7 +71,7 @@ def _stacked(first: CiphertextT, *others: CiphertextT) -> CiphertextT:
         layout = attrs.evolve(layout, columns=False)
     noise = noises.stacked([x.noise for x in parts], batch)
     span = spans.hull(*(x.span for x in parts))
-    dtype = of_parts(parts)
+    dtype = of_operands(same, *parts)
     return evolve(first, (c0, c1), noise, layout=layout, span=span, dtype=dtype)
 
 

@@ -24,6 +24,7 @@ from ren.schemes.ckks.arithmetic.evolve import (
     relabelled,
     within_that_of,
 )
+from ren.schemes.ckks.arithmetic.number_types import arithmetic, floating, with_type
 from ren.schemes.ckks.arithmetic.operation_hooks import circuit
 from ren.schemes.ckks.arithmetic.rotation import cleared, cyclic
 from ren.schemes.ckks.arithmetic.shapes import axis_of, shapes_of
@@ -46,7 +47,7 @@ def total(ct: CiphertextT, axis: int | None, keepdims: bool) -> CiphertextT:
     return _reduced(ct, axis, keepdims, "sum()", reductions.total, None)
 
 
-@circuit("mean()")
+@circuit("mean()", floating)
 def mean(ct: CiphertextT, axis: int | None, keepdims: bool) -> CiphertextT:
     """numpy.mean along an axis: one level; else as `total`."""
     place = axis_of(ct, axis, "mean()")
@@ -219,7 +220,7 @@ def _with_rows(ct: CiphertextT, w: Any) -> CiphertextT:
     return reshaped(result, (result.shape[-2],))
 
 
-@circuit("dot()")
+@circuit("dot()", arithmetic, 2)
 def _contracted(ct: CiphertextT, w: Any, place: int) -> CiphertextT:
     size, rank = ct.shape[place], len(ct.shape)
     given = tuple(w.shape) if hasattr(w, "shape") else np.shape(w)
@@ -305,7 +306,8 @@ def _of_columns(ct: CiphertextT, index: Any) -> CiphertextT:
         ct = _picked(ct, columns)
     if not isinstance(rows, slice):
         place = _place(ct, rows, 0)
-        return reductions.total(_cut(ct, slice(place, place + 1)))
+        number = reductions.total(_cut(ct, slice(place, place + 1)))
+        return with_type(number, ct.stated_dtype)
     return ct if rows == slice(None) else _cut(ct, rows)
 
 

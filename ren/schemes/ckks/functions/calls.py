@@ -23,6 +23,7 @@ from ren.lowering.devices.devices import is_tracer
 from ren.poly.symbolic import Symbolic
 from ren.schemes.ckks.arithmetic.argument_checks import check_real
 from ren.schemes.ckks.arithmetic.evolve import with_span, within
+from ren.schemes.ckks.arithmetic.number_types import of_operands, same, with_type
 from ren.schemes.ckks.encoding.ciphertext_data import CiphertextData
 from ren.schemes.ckks.encoding.encoder import as_numbers
 from ren.schemes.ckks.encoding.plaintext import Plaintext
@@ -254,7 +255,7 @@ def _without_kink(name: str, args: tuple[Any, ...]) -> Any:
         if np.broadcast_shapes(x.shape, np.shape(other)) != x.shape:
             continue
         if a.low >= b.high if name == "max" else a.high <= b.low:
-            return x
+            return with_type(x, of_operands(same, x, other))
     return None
 
 

@@ -30,7 +30,15 @@ from ren.schemes.ckks.arithmetic.evolve import (
     within_that_of,
 )
 from ren.schemes.ckks.arithmetic.manual import normal
-from ren.schemes.ckks.arithmetic.operation_hooks import circuit
+from ren.schemes.ckks.arithmetic.number_types import (
+    arithmetic,
+    floating,
+    of_choice,
+    of_operands,
+    same,
+    with_type,
+)
+from ren.schemes.ckks.arithmetic.operation_hooks import circuit, in_circuit
 from ren.schemes.ckks.encoding.ciphertext_data import CiphertextData, CiphertextT
 from ren.schemes.ckks.encoding.encoder import as_numbers
 from ren.schemes.ckks.encoding.plaintext import Plaintext
@@ -152,10 +160,11 @@ def sign(
         ParameterError: a gap that is not inside the interval.
     """
     wish = StepAccuracy("sign", interval, gap, precision, degree)
-    return _step(argument(ct, wish.interval, "sign"), wish, -1.0)
+    result = _step(argument(ct, wish.interval, "sign"), wish, -1.0)
+    return with_type(result, None if in_circuit() else of_operands(floating, ct))
 
 
-@circuit("abs")
+@circuit("abs", arithmetic)
 def absolute(
     ct: CiphertextT,
     interval: Interval = UNIT,
@@ -172,7 +181,7 @@ def absolute(
     return _times_step(argument(ct, wish.interval, "abs"), wish, -1.0)
 
 
-@circuit("relu")
+@circuit("relu", arithmetic)
 def relu(
     ct: CiphertextT,
     interval: Interval = UNIT,
@@ -209,7 +218,7 @@ def _times_step(ct: CiphertextT, wish: StepAccuracy, low: float) -> CiphertextT:
     return approximated(ct, p, f"{wish.what} by a polynomial of degree {p.degree}")
 
 
-@circuit("max")
+@circuit("max", same, 2)
 def maximum(
     a: CiphertextT | Any,
     b: CiphertextT | Any,
@@ -229,7 +238,7 @@ def maximum(
     return b + _times_step(difference, wish, 0.0)
 
 
-@circuit("min")
+@circuit("min", same, 2)
 def minimum(
     a: CiphertextT | Any,
     b: CiphertextT | Any,
@@ -390,7 +399,7 @@ def where(condition: CiphertextT, a: Any, b: Any) -> CiphertextT:
         need_level(condition, 1, "where")
     if is_encrypted:
         need_level(difference, 1, "where")
-    result = b + condition * difference
+    result = with_type(b + condition * difference, of_choice(condition, a, b))
     truth = getattr(condition, "span", None)
     return result if truth is None or not truth.is_truth else _chosen(result, truth, a, b)
 
@@ -412,7 +421,7 @@ def _chosen(result: Any, truth: Span, a: Any, b: Any) -> Any:
     return with_span(result, combined(lambda c, a, b: b + c * (a - b), truth, *spans))
 
 
-@circuit("round")
+@circuit("round", floating)
 def rounded(
     ct: CiphertextT,
     interval: Interval = (-2.0, 2.0),

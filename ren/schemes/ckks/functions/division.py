@@ -16,6 +16,7 @@ import attrs
 from ren.core.errors import ParameterError
 from ren.schemes.ckks.arithmetic.automatic import negate
 from ren.schemes.ckks.arithmetic.evolve import need_level, with_error, within
+from ren.schemes.ckks.arithmetic.number_types import floating
 from ren.schemes.ckks.arithmetic.operation_hooks import circuit
 from ren.schemes.ckks.encoding.ciphertext_data import CiphertextT
 from ren.schemes.ckks.functions.approximation import Approximation, approximate, approximated
@@ -78,7 +79,7 @@ def goldschmidt(interval: Interval, goal: float, most: int = 40) -> Goldschmidt:
     return Goldschmidt(scale, tuple(steps), leading, residual)
 
 
-@circuit("inverse")
+@circuit("inverse", floating)
 def inverse(
     ct: CiphertextT,
     interval: Interval | None = None,

@@ -19,7 +19,8 @@ from numpy.typing import NDArray
 
 from ren.core.errors import ParameterError
 from ren.schemes.ckks.arithmetic.evolve import with_error, within
-from ren.schemes.ckks.arithmetic.operation_hooks import circuit
+from ren.schemes.ckks.arithmetic.number_types import floating, of_operands, with_type
+from ren.schemes.ckks.arithmetic.operation_hooks import circuit, in_circuit
 from ren.schemes.ckks.encoding.ciphertext_data import CiphertextT
 from ren.schemes.ckks.functions.approximation import (
     LARGEST_DEGREE,
@@ -38,7 +39,8 @@ from ren.schemes.ckks.functions.polynomial import (
 def applied(ct: CiphertextT, p: Approximation, name: str, is_stated: bool = True) -> CiphertextT:
     """The polynomial of an approximation in every slot, with its error in the noise."""
     x = argument(ct, p.interval, name, is_stated)
-    return approximated(x, p, f"{name} by a polynomial of degree {p.degree}")
+    result = approximated(x, p, f"{name} by a polynomial of degree {p.degree}")
+    return with_type(result, None if in_circuit() else of_operands(floating, ct))
 
 
 class Elementary(Protocol):

@@ -17,6 +17,7 @@ from ren.lowering.devices.devices import is_tracer
 from ren.poly.symbolic import Symbolic
 from ren.schemes.ckks.arithmetic.argument_checks import check_ciphertext
 from ren.schemes.ckks.arithmetic.evolve import kept_to, need_level, with_span, within
+from ren.schemes.ckks.arithmetic.number_types import logical, of_operands, truth, with_type
 from ren.schemes.ckks.arithmetic.operation_hooks import circuit
 from ren.schemes.ckks.encoding.ciphertext_data import CiphertextData, CiphertextT, known_length
 from ren.schemes.ckks.encoding.encoder import as_numbers
@@ -25,7 +26,7 @@ from ren.schemes.ckks.noise.spans import Span, combined
 
 
 def _function(name: str, formula: Callable[..., Any], text: str) -> Callable[..., Any]:
-    @circuit(name)
+    @circuit(name, logical, 2)
     def function(a: Any, b: Any) -> Any:
         check_ciphertext(a, name, b)
         spans = [_truth(v) for v in (a, b)]
@@ -54,7 +55,7 @@ logical_xor = _function(
 )
 
 
-@circuit("logical_not")
+@circuit("logical_not", logical)
 def logical_not(ct: CiphertextT) -> CiphertextT:
     """1 - x in every slot, for x that is 0 or 1: no level.
 
@@ -94,12 +95,14 @@ def over_truth(
         unit: 1 for all, 0 for any: what takes the place of the others.
     """
     _truth(x)
+    given = x
     if mask is not True:
         x = 1 - selected(1 - x, mask) if unit else selected(x, mask)
     span = _truth(x)
     error = max(-span.low, span.high - 1, 0.0)
     off = math.expm1(min((known_length(x) or 1) * math.log1p(error), 40.0))
-    return _within(run(x), Span(-off, 1 + off, is_public=span.is_public))
+    result = _within(run(x), Span(-off, 1 + off, is_public=span.is_public))
+    return with_type(result, of_operands(truth, given))
 
 
 def check_truth(value: Any) -> None:

@@ -15,6 +15,7 @@ from ren.schemes.ckks.arithmetic.argument_checks import check_ciphertext, check_
 from ren.schemes.ckks.arithmetic.automatic import power
 from ren.schemes.ckks.arithmetic.evolve import within
 from ren.schemes.ckks.arithmetic.manual import normal
+from ren.schemes.ckks.arithmetic.number_types import floating, of_total, with_type
 from ren.schemes.ckks.arithmetic.operation_hooks import circuit
 from ren.schemes.ckks.encoding.ciphertext_data import CiphertextData, CiphertextT
 from ren.schemes.ckks.functions.approximation import approximate
@@ -67,7 +68,7 @@ def pow_(
         return applied(y, p, "pow", interval is not None)
     exponent = _real(y, "an exponent")
     if exponent >= 0 and exponent == int(exponent):
-        return power(normal(x), int(exponent))
+        return with_type(power(normal(x), int(exponent)), of_total(x))
     if exponent in (-1, 0.5):
         return (inverse if exponent < 0 else sqrt)(x, interval, precision, degree)
     a, b = checked_interval((0.5, 2.0) if interval is None else interval)
@@ -124,7 +125,7 @@ def _real(value: Any, what: str) -> float:
     )
 
 
-@circuit("floor_divide")
+@circuit("floor_divide", floating)
 def floor_divide(
     x: CiphertextT,
     divisor: float,
@@ -166,7 +167,7 @@ def floor_divide(
     return rounded(near, (low, high), margin, precision, degree)
 
 
-@circuit("mod")
+@circuit("mod", floating)
 def mod(
     x: CiphertextT,
     divisor: float,
