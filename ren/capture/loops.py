@@ -357,5 +357,9 @@ _KINDS = (
         r"'(bool|u?int\d+|float\d+|complex\d+)'", "type of the numbers",
         "State it at the end of the body, ckks.typed(x, dtype), or behind the loop alone.",
     ),
+    (
+        r"\), (?:None|Fraction\(.*?\)), (Span\(.*?\)|None),", "interval of the numbers",
+        "State one at the end of each, x.within(low, high), or forget it: x.within(None).",
+    ),
     (r"Layout\((.*?)\)", "layout", "Reshape and pack before the loop, and not in the body."),
 )  # fmt: skip

@@ -8,9 +8,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax import lax
 
 import ren
 from ren import errors
+from ren.core.errors import LoopError, TracedValueError
 from ren.schemes import ckks
 
 VALUES = np.array([0.25, 0.6, 1.3, 1.9])
@@ -115,7 +117,7 @@ def test_any_and_all_of_truth_are_truth(deep: ckks.Context, length: int) -> None
                           (x.any(where=mask), truth[mask].any()),
                           (x.all(where=hidden), truth[mask].all())):  # fmt: skip
             error = got.estimate.error_bound
-            assert np.abs(got.decrypt() - want) < error < 1e-2
+            assert np.abs(got.decrypt(float) - want) < error < 1e-2
             assert got.span.is_truth and got.shape == ()
 
 
@@ -125,7 +127,7 @@ def test_any_and_all_of_blocks(deep: ckks.Context) -> None:
     for at, name in ((1299, "any"), (700, "all")):
         truth = (np.arange(1300) == at) == (name == "any")
         got = getattr(deep.encrypt(truth), name)()
-        assert np.abs(got.decrypt() - (name == "any")) < got.estimate.error_bound < 1e-2
+        assert np.abs(got.decrypt(float) - (name == "any")) < got.estimate.error_bound < 1e-2
         assert got.level == 20 - 11
 
 
@@ -186,3 +188,45 @@ def test_nan_counts_as_the_number_that_is_given(ctx: ckks.Context) -> None:
     )
     with pytest.raises(errors.ParameterError, match="inf at the index 0"):
         ctx.encrypt([np.inf, np.nan], nan=0)
+
+
+DECIDED = {
+    "cond": lambda x: lax.cond(x, lambda v: v + v, lambda v: v, x),
+    "cond of a comparison": lambda x: lax.cond(
+        ckks.math.less(x, 1, (0, 2), degree=3), lambda v: v + v, lambda v: v, x
+    ),
+    "cond of truth": lambda x: lax.cond(x.within(0, 1).any(), lambda: x, lambda: -x),
+    "switch": lambda x: lax.switch(x, [lambda v: v, lambda v: v + v], x),
+    "switch by a number": lambda x: lax.switch(x.sum(), [lambda v: v, lambda v: v + v], x),
+    "while_loop": lambda x: lax.while_loop(lambda v: v, lambda v: v + v, x),
+    "while_loop with a counter": lambda x: lax.while_loop(
+        lambda c: (c[0] < 3) & ckks.math.less(c[1], 1, (0, 2), degree=3),
+        lambda c: (c[0] + 1, c[1] + c[1]),
+        (0, x),
+    )[1],
+}
+
+
+@pytest.mark.parametrize("transform", [lambda f: f, ren.jit, ren.djit, jax.jit])
+@pytest.mark.parametrize("name", DECIDED)
+def test_an_encrypted_condition_of_jax_names_the_remedy(ctx, name, transform) -> None:
+    words = rf"(?s)jax\.lax\.{name.split()[0]}.*ckks\.where.*ckks\.while_loop.*max_steps="
+    with pytest.raises(TracedValueError, match=words):
+        transform(DECIDED[name])(ctx.encrypt([0.5, 1.0]))
+
+
+def test_loops_and_branches_by_clear_conditions_run(ctx) -> None:
+    """A condition in the clear may flatten ciphertexts, and so may bodies and branches."""
+    x, keep = ctx.encrypt([0.5, 1.0]), lambda v: jax.tree.map(lambda leaf: leaf, v)
+    going_on = lambda c: (keep(c[1]).level == 3) & (c[0] < 3)  # noqa: E731
+    body = lambda c: (c[0] + 1, lax.cond(c[0] > 1, lambda v: keep(v), lambda v: v + v, c[1]))  # noqa: E731
+    for transform in (lambda f: f, ren.jit, jax.jit):
+        got = transform(lambda x: lax.while_loop(going_on, body, (0, x))[1])(x)
+        np.testing.assert_allclose(got.decrypt(), [2.0, 4.0], atol=1e-4)
+
+
+def test_branches_of_other_intervals_name_them(ctx) -> None:
+    x = ctx.encrypt([0.5, 1.0]).within(0, 2)
+    flipped = ren.jit(lambda v, k: lax.cond(k > 0, lambda u: u, lambda u: -u, v))
+    with pytest.raises(LoopError, match=r"interval of the numbers Span.*\s.*\s.*x\.within\(None\)"):
+        flipped(x, 1)

@@ -322,15 +322,15 @@ _JAX_MODULES = {
 
 
 def no_transformation(x: Any) -> None:
-    """Refuse a derivative with respect to `x`, and a map over a ciphertext of one vector.
+    """Refuse a derivative with respect to `x`, a map over one vector, and `x` as a condition.
 
-    To be called where JAX takes its arguments apart.
+    To be called where JAX takes its arguments and results apart.
     """
     frame = sys._getframe(2)
     while frame is not None and frame.f_globals.get("__name__") == "jax._src.tree_util":
         frame = frame.f_back
     if frame is None or frame.f_globals.get("__name__") != "jax._src.api":
-        return
+        return _check_no_condition(frame)
     if frame.f_code.co_name in _DERIVATIVES:
         raise TracedValueError(
             f"{user_line()} differentiates with respect to encrypted or encoded numbers.",
@@ -340,6 +340,43 @@ def no_transformation(x: Any) -> None:
     is_one = isinstance(x, CiphertextData) and frame.f_code.co_name == "vmap_f"
     if is_one and frame.f_locals.get("in_axes") == 0:
         _check_batch(x)
+
+
+def _check_no_condition(frame: FrameType | None) -> None:
+    """Raises TracedValueError where `frame` takes the result of the condition of a loop apart."""
+    while frame is not None:
+        module = frame.f_globals.get("__name__", "")
+        if module in _BRANCHES and frame.f_code.co_qualname == _TRACED:
+            if "cond_jaxpr" not in frame.f_locals:
+                no_branch("while_loop")
+            return
+        if not module.startswith("jax."):
+            return
+        frame = frame.f_back
+
+
+def no_branch(name: str = "") -> None:
+    """Refuse encrypted numbers as a condition of `jax.lax`.
+
+    Args:
+        name: the function of JAX. Without it, the one that asks for the shape of its condition.
+    """
+    if not name:
+        frame = sys._getframe(2)
+        module = frame.f_globals.get("__name__", "")
+        if module not in _BRANCHES:
+            return
+        name = frame.f_code.co_name.strip("_").removesuffix("_internal")
+    raise TracedValueError(
+        f"{user_line()} lets encrypted numbers decide in jax.lax.{name}.",
+        "Only the owner of the secret key can see them: no branch and no loop can depend on them.",
+        "Write ckks.where(condition, a, b), which computes both, for a branch. Write "
+        "ckks.while_loop(cond, body, x, max_steps=), a fixed number of masked steps, for a loop.",
+    )
+
+
+_TRACED = "while_loop.<locals>._create_jaxpr"  # the condition of a loop, then its body
+_BRANCHES = ("jax._src.lax.control_flow.conditionals", "jax._src.lax.control_flow.loops")
 
 
 def _check_batch(x: CiphertextData) -> None:

@@ -30,6 +30,7 @@ from ren.schemes.ckks.encoding.refusals import (
     approximation,
     comparison,
     division,
+    no_branch,
     no_remainder,
     no_shift,
     no_truth,
@@ -200,6 +201,7 @@ def array_function(
     x: Any, function: Callable, _types: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> Any:
     """Call the method behind one of NumPy's other functions; refuse the others."""
+    no_branch()
     run = _FUNCTIONS.get(function.__name__)
     if run is not None:
         try:
