@@ -109,6 +109,7 @@ class Captured(metaclass=Listed):
         donated_inputs: the positions of these among the inputs of the plan.
         plain: where arguments are donated, the plan that leaves their buffers alone.
         loops: what `run` runs for a function with loops of JAX, whose plan has no steps.
+        notes: lines that its operations said of the program, such as where it bootstraps.
     """
 
     __internal__ = (
@@ -128,6 +129,7 @@ class Captured(metaclass=Listed):
     donated_inputs: tuple[int, ...]
     plain: Plan
     loops: LoopRecording | None = None
+    notes: tuple[str, ...] = ()
 
     def replay(self, polys: Sequence[Poly], values: Sequence[Any]) -> Any:
         """The function's result on the realized polynomials and the other leaves of a call.
@@ -202,8 +204,8 @@ class Captured(metaclass=Listed):
         if self.loops is not None:
             counts = self.loops.input_counts()
             steps, programs = self.loops.steps, self.loops.programs
-            return explained(bytes_text(counts), steps, programs, self._loop_memory())
-        return explain(self.plan, trace)
+            return explained(bytes_text(counts), steps, programs, self._loop_memory(), self.notes)
+        return explain(self.plan, trace, self.notes)
 
     def _loop_memory(self) -> MemoryReport:
         assert self.loops is not None and isinstance(self.run, LoopRunner)
@@ -331,12 +333,15 @@ def capture(
     target = place(polys, options.device, options.auto_device, visible_devices(), name)
     if target is not None:
         arguments = attrs.evolve(arguments, polys=moved(polys, target))
-    try:
-        made = record(function, name, arguments, others, options.prune)
-    except realization.LoopNeeded:
-        made = None
-    if made is None:
-        return _with_loops(function, name, arguments, others, options, donated, target)
+    with realization.noting() as notes:
+        try:
+            made = record(function, name, arguments, others, options.prune)
+        except realization.LoopNeeded:
+            made = None
+            notes.clear()
+        if made is None:
+            looped = _with_loops(function, name, arguments, others, options, donated, target)
+            return attrs.evolve(looped, notes=tuple(dict.fromkeys(notes)))  # traced several times
     if options.show_graph:
         print(f"{name} captured:\n{made.sink}")
     with titled(f"{name}: computing once what depends on no argument"):
@@ -363,8 +368,9 @@ def capture(
     sources = _sources([i.arg for i in plan.inputs], made.inputs, keys, on_host)
     others_of = _reader(result.others)
     return Captured(
-        plan, sources, keys, outputs, result, others_of, run, target, donated, given, plain
-    )
+        plan, sources, keys, outputs, result, others_of, run, target, donated, given, plain,
+        notes=tuple(notes),
+    )  # fmt: skip
 
 
 def _marked(plan: Plan, pruned: list[Node], name: str) -> Plan:

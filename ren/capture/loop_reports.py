@@ -114,13 +114,18 @@ def memory_of_executable(compiled: Any, held_bytes: int, key_bytes: int) -> Memo
 
 
 def explained(
-    inputs: str, steps: Sequence[LoopStep], programs: Sequence[Planned], memory: MemoryReport
+    inputs: str,
+    steps: Sequence[LoopStep],
+    programs: Sequence[Planned],
+    memory: MemoryReport,
+    notes: Sequence[str] = (),
 ) -> Shown:
     """A table of the steps with inputs, cost and memory: text, in notebooks HTML."""
     rows = [_HEADER, *(_row(step, programs) for step in steps)]
     form = "runs as one executable of XLA, for its loops"
-    text = "\n".join([inputs, columns(rows, (0, 3)), "", form, "", str(memory)])
-    parts = (html.note(inputs), html.table(rows, (0, 3)), html.note(form), memory.facts())
+    text = "\n".join([inputs, columns(rows, (0, 3)), "", *notes, form, "", str(memory)])
+    said = map(html.note, (*notes, form))
+    parts = (html.note(inputs), html.table(rows, (0, 3)), *said, memory.facts())
     return Shown(text, html.card("Plan", *parts))
 
 

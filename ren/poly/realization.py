@@ -52,6 +52,7 @@ _lock = threading.Lock()
 _ARGUMENTS = (ops.PLACEHOLDER, ops.SCALAR)
 
 _since: ContextVar[int | None] = ContextVar("ren_capture", default=None)
+_notes: ContextVar[list[str] | None] = ContextVar("ren_capture_notes", default=None)
 _collecting: ContextVar[bool] = ContextVar("ren_collecting", default=False)
 _inlining: ContextVar[bool] = ContextVar("ren_inlining", default=False)
 
@@ -91,10 +92,24 @@ def capturing() -> AbstractContextManager[None]:
 
 
 @contextmanager
+def noting() -> Iterator[list[str]]:
+    """Collects what functions say with `note` of the program that is captured."""
+    said: list[str] = []
+    with _mode(_notes, said):
+        yield said
+
+
+def note(text: str) -> None:
+    """Says something of the program that is captured, for its `explain()`."""
+    if (said := _notes.get()) is not None:
+        said.append(text)
+
+
+@contextmanager
 def not_capturing() -> Iterator[None]:
     """Runs what is inside as if no capture were going on: for keys, which outlive the plan."""
     left = nullcontext() if trace_inputs.get() is None else concretely()
-    with _mode(_since, None), tracing(None), left:
+    with _mode(_since, None), _mode(_notes, None), tracing(None), left:
         yield
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from ren.core import html
@@ -24,16 +25,24 @@ _HEADER = (
 )  # fmt: skip
 
 
-def explain(plan: Plan, trace: Trace | None = None) -> Shown:
+def explain(plan: Plan, trace: Trace | None = None, notes: Sequence[str] = ()) -> Shown:
     """A table of a plan's units with its inputs and totals: text, in notebooks HTML.
 
     `trace` has measured times, from `with ren.trace() as trace:` around some runs; None uses the
-    trace that is active, if one is.
+    trace that is active, if one is. `notes` are lines about the program.
     """
     rows = [_HEADER, *_rows(plan, trace or active_trace.get())]
     inputs, form, held, left = _inputs(plan), _form(plan), memory_of(plan), (1, 2, 3, 9)
-    text = "\n".join([inputs, columns(rows, left), "", form, "", str(held)])
-    parts = (html.note(inputs), html.table(rows, left), html.note(form), held.facts())
+    said = [
+        f"{line}, {count} times" if count > 1 else line for line, count in Counter(notes).items()
+    ]
+    text = "\n".join([inputs, columns(rows, left), "", *said, form, "", str(held)])
+    parts = (
+        html.note(inputs),
+        html.table(rows, left),
+        *map(html.note, (*said, form)),
+        held.facts(),
+    )
     return Shown(text, html.card("Plan", *parts))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 
 import jax
 import numpy as np
@@ -108,12 +109,17 @@ def test_what_takes_no_level_does_not_bootstrap(ctx, x, v):
         assert made.level <= FLOOR
 
 
-def test_under_jit_it_is_a_part_of_the_plan(ctx, v):
-    jitted = ren.jit(lambda x: power(x, x, 14))
+def test_under_jit_it_is_a_part_of_the_plan(ctx, v, caplog):
+    jitted = ren.jit(lambda x: power(x, x, 24))
     x = ctx.encrypt(v, bound=1.0)
-    for _ in range(2):
-        assert np.abs(ctx.decrypt(jitted(x)) - v**15).max() < 2**-18
-    assert len(jitted.plans) == 1
+    with caplog.at_level(logging.INFO, "ren"):
+        for _ in range(2):
+            assert np.abs(ctx.decrypt(jitted(x)) - v**25).max() < 2**-18
+    (plan,) = jitted.plans
+    count = sum("bootstrapped at level" in record.getMessage() for record in caplog.records)
+    lines = [line for line in str(plan.explain()).splitlines() if line.startswith("bootstrap()")]
+    assert count > 1 and len(lines) == 1
+    assert re.search(rf"level 2 to level {ctx.params.depth}: .*\.py:\d+, {count} times$", lines[0])
 
 
 def test_what_a_capture_bootstraps_stays_in_it(ctx, x, v):

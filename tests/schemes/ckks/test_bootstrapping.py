@@ -168,6 +168,15 @@ def test_few_slots(slots):
     assert all(map(np.array_equal, limbs_of_all(y), limbs_of_all(x.bootstrap())))
 
 
+def test_a_plan_has_the_slots_that_were_asked_for():
+    plan = ckks.plan(
+        lambda x: (x * x).bootstrap(), ckks.spec(64), n=N, security=None, slots=64,
+        bootstrapping=True,
+    )  # fmt: skip
+    assert plan.params.slots == 64 and plan.bootstraps == 1
+    assert plan.params.bootstrapping.plaintext_nbytes < 1 << 22
+
+
 def test_few_slots_by_two_runs(z):
     ctx = ckks.context(
         depth=2, bootstrapping=True, precision=40, scale_bits=60, n=N, security=None, slots=64

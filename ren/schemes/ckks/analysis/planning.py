@@ -349,7 +349,7 @@ def _as_spec(value: Any) -> Any:
 def _parameters(depth: int, n: int | None, longest: int, wishes: dict[str, Any]) -> Parameters:
     """The parameters of a depth; a free degree is raised until one ciphertext holds a vector."""
     if bootstrapping := wishes.get("bootstrapping"):
-        given = {k: v for k, v in wishes.items() if k not in ("bootstrapping", "slots")}
+        given = {k: v for k, v in wishes.items() if k != "bootstrapping"}
         levels = None if bootstrapping == "auto" else depth
         return Parameters.for_bootstrapping(levels, n=n, is_automatic=levels is None, **given)
     params = Parameters.for_depth(depth, n=n, **wishes)

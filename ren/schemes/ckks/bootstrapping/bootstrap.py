@@ -14,7 +14,7 @@ from ren.core.ring import Domain
 from ren.core.spec import Spec
 from ren.core.user_frame import user_line
 from ren.lowering.devices.devices import trace_state
-from ren.poly.realization import capture_serial
+from ren.poly.realization import capture_serial, note
 from ren.schemes.ckks.arithmetic.argument_checks import check_ciphertext
 from ren.schemes.ckks.arithmetic.automatic import masked
 from ren.schemes.ckks.arithmetic.evolve import (
@@ -222,10 +222,15 @@ def _refreshed(ct: CiphertextT, level: int | None) -> CiphertextT:
     if (noted := planned.get()) is not None:
         noted.append(is_complex)
         return _made(ct, _unknown(ct, chain), chain, is_complex)
+    _note(ct, chain)
     polys = pipeline.refreshed(chain, _pair(ct), _keys(ct), is_complex)
     if chain.above.runs > 1:
         polys = _corrected(ct, polys, chain, is_complex)
     return _made(ct, polys, chain, is_complex)
+
+
+def _note(ct: CiphertextData, chain: Chain) -> None:
+    note(f"{_NAME} of level {ct.level} to level {chain.result}: {user_line()}")
 
 
 def _corrected(
@@ -263,10 +268,11 @@ def _shared(x: CiphertextT, y: CiphertextT, level: int | None) -> tuple[Cipherte
     if (noted := planned.get()) is not None:
         noted.append(True)
         return _part(x, _unknown(x, chain), chain), _part(y, _unknown(y, chain), chain)
-    turn = turn_of(chain.rings[chain.above.floor])
-    (a0, a1), (b0, b1) = _pair(x), _pair(y)
     if chain.above.runs > 1:
         return _checked(x, level), _checked(y, level)
+    _note(x, chain)
+    turn = turn_of(chain.rings[chain.above.floor])
+    (a0, a1), (b0, b1) = _pair(x), _pair(y)
     parts = pipeline.refreshed_parts(chain, (a0 + b0 * turn, a1 + b1 * turn), _keys(x))
     return tuple(_part(z, part, chain) for z, part in zip((x, y), parts, strict=True))  # type: ignore
 
