@@ -342,7 +342,8 @@ _KINDS = (
     (
         r"^\((\d+), Layout", "level",
         "Write x.drop_to(level) before the loop where the body adds what is lower. A product of "
-        "the carry takes a level at each step: write a loop of Python, which is unrolled.",
+        "the carry takes a level at each step: end the body with x.bootstrap(), or write a loop of "
+        "Python, which is unrolled.",
     ),
     (
         r"(RingSpec\(.*?\)\)?)", "ring",

@@ -52,6 +52,34 @@ def same(a, b) -> bool:
     return a.level == b.level and all(map(np.array_equal, limbs(a), limbs(b)))
 
 
+def gru(h, x, weights, f):
+    """A GRU cell with a diagonal recurrence; f evaluates a polynomial."""
+    wr, ur, wz, uz, wh, uh = weights
+    reset, update = (f(w * x + u * h, [0.5, 0.25, 0, -1 / 48]) for w, u in ((wr, ur), (wz, uz)))
+    candidate = f(wh * x + reset * (uh * h), [0, 0.95, 0, -0.17])
+    return h + update * (candidate - h)
+
+
+@pytest.mark.once
+def test_a_gru_cell_bootstraps_its_state_at_each_step() -> None:
+    """Eight steps whose gates read the encrypted state: bits of the unrolled loop, clear values."""
+    params = ckks.Parameters.for_bootstrapping(7, n=1 << 12, security=None)
+    ctx = ckks.testing.context(b"a cell", params=params)
+    inputs, *weights = np.random.default_rng(0).uniform(-1, 1, (7, 8, 8))
+    weights = [w[0] for w in weights]
+    evaluated = lambda u, c: ckks.poly(u.within(2), c).within(1)  # noqa: E731
+    body = lambda h, x: [gru(h, x, weights, evaluated).within(1).bootstrap()] * 2  # noqa: E731
+    xs, h = ctx.encrypt(inputs, pack="rows"), ctx.encrypt(np.zeros(8), bound=1.0)
+    last, states = ren.jit(lambda h, xs: lax.scan(lambda h, x: tuple(body(h, x)), h, xs))(h, xs)
+    assert last.level == h.level == params.depth
+    clear, got = np.zeros(8), states.decrypt()
+    for x, row, state in zip(inputs, ckks.unstack(xs), got, strict=True):
+        clear, h = gru(clear, x, weights, np.polynomial.polynomial.polyval), body(h, row)[0]
+        assert np.abs(state - clear).max() < 1e-5
+    assert same(h, last)
+    assert states.estimate.error_bound < 2
+
+
 def test_a_cell_by_scan_for_two_owners(owners) -> None:
     recurrent.clear()
     for ctx in owners:
