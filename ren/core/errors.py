@@ -69,8 +69,11 @@ class RandomnessError(RenError, ValueError):
     """Fresh randomness asked for where it could not be fresh, or a bad seed or distribution."""
 
 
-class TracedValueError(RenError, TypeError):
-    """A concrete value asked of a polynomial that is still symbolic (capture or JAX trace)."""
+class TracedValueError(RenError, ValueError):
+    """A concrete value asked of what has none: symbolic, traced or encrypted.
+
+    Python and NumPy replace a TypeError by their own, in `"%d" % x` and np.zeros(x).
+    """
 
 
 class DonatedBufferError(RenError, RuntimeError, ValueError):

@@ -13,11 +13,12 @@ _USERS_WITHIN = os.path.join(_PACKAGE, "demo")  # the demo is a user of the libr
 _PYTHON = os.path.dirname(os.__file__) + os.sep
 _INSTALLED = tuple(f"{os.sep}{folder}{os.sep}" for folder in ("site-packages", "dist-packages"))
 _GENERATED = ("<frozen", "<attrs generated")
-_FOREIGN = (f"{os.sep}jax{os.sep}", f"{os.sep}numpy{os.sep}")
+_LIBRARIES = ("jax", "numpy", "pandas", "scipy", "sklearn")
+_FOREIGN = tuple(f"{os.sep}{name}{os.sep}" for name in _LIBRARIES)
 
 
 def user_line() -> str:
-    """`file:line` of the innermost caller outside the library, jax, numpy and Python's own."""
+    """`file:line` of the innermost caller outside Ren, _LIBRARIES and Python's own modules."""
     frame = user_frame()
     return "an unknown line" if frame is None else _place(frame)
 

@@ -9,6 +9,7 @@ use of the value raises, and names `static_argnames`.
 from __future__ import annotations
 
 import operator
+import sys
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from contextvars import ContextVar
 from typing import Any, NoReturn, Self
@@ -33,6 +34,10 @@ Values = Sequence[Any]
 _NUMBERS = (bool, int, float, complex)
 _NUMERIC = "biufc"
 _sampling: ContextVar[bool] = ContextVar("ren_sampling", default=False)
+
+
+class _ForJaxError(TracedValueError, TypeError):
+    """A TypeError too: by it the loops of JAX tell bounds that are not Python's integers."""
 
 
 def key_of(value: Any) -> Hashable | None:
@@ -291,7 +296,8 @@ class Symbolic:
 
     def _refuse(self) -> NoReturn:
         check_loop()
-        raise TracedValueError(
+        asking = sys._getframe(2).f_globals.get("__name__", "")
+        raise (_ForJaxError if asking.startswith("jax.") else TracedValueError)(
             f"{user_line()} needs the value of the argument {self.name!r} while the function is "
             "captured.",
             "Under ren.jit numbers and arrays are symbolic: + - * and comparisons use them alone.",

@@ -55,6 +55,7 @@ from ren.schemes.rlwe.active_context import context_for, kept_context
 from ren.schemes.rlwe.frame import Stored
 
 
+@refusals.checked_arguments
 @steady("polys", "noise")
 class Ciphertext(CiphertextData, Stored):
     """Encrypted slots: c0 + c1 s = round(s_level * message) + noise over the ring of `level`.
@@ -278,6 +279,11 @@ class Ciphertext(CiphertextData, Stored):
     __rfloordiv__ = __rmod__ = __rdivmod__ = refusals.no_remainder
     __lshift__ = __rlshift__ = __rshift__ = __rrshift__ = refusals.no_shift
     __trunc__ = refusals.no_rounding
+    __next__ = refusals.no_item_alone
+    __call__ = refusals.no_call
+    __enter__ = __exit__ = refusals.no_with
+    __bytes__ = __buffer__ = refusals.no_bytes
+    __pandas_priority__ = 5000  # above that of a DataFrame, which leaves the operators to these
     __format__ = refusals.formatted
     __array_ufunc__ = protocols.array_ufunc
     __array_function__ = protocols.array_function
@@ -339,7 +345,7 @@ class Ciphertext(CiphertextData, Stored):
         return shaping.imag(self)
 
     def sum(
-        self, axis: int | None = None, *, keepdims: bool = False, where: Any = True, **others: Any
+        self, axis: int | None = None, *, keepdims: bool = False, where: Any = True
     ) -> Ciphertext:
         """The sum, a scalar: in every slot. Takes a level where leftovers are cleared first.
 
@@ -347,17 +353,12 @@ class Ciphertext(CiphertextData, Stored):
         numpy.sum. Of a table packed flat that takes a level, unless it is the first axis. With
         `keepdims` the axis stays with size 1, so that it broadcasts with what was summed. With
         `where`, encrypted truth or zeros and ones, it is that of the numbers where it is 1: one
-        level more. `others` of NumPy's arguments raise.
+        level more.
         """
-        refusals.check_no_arguments("sum()", others)
         return with_type(tables.total(selected(self, where), axis, keepdims), of_total(self))
 
-    def mean(self, axis: int | None = None, *, keepdims: bool = False, **others: Any) -> Ciphertext:
-        """The mean, a scalar: in every slot. Takes a level; `axis` and `keepdims` as for `sum`.
-
-        `others` of NumPy's arguments raise.
-        """
-        refusals.check_no_arguments("mean()", others)
+    def mean(self, axis: int | None = None, *, keepdims: bool = False) -> Ciphertext:
+        """The mean, a scalar: in every slot. Takes a level; `axis` and `keepdims` as for `sum`."""
         return tables.mean(self, axis, keepdims)
 
     def var(self, axis: int | None = None, *, ddof: int = 0, keepdims: bool = False) -> Ciphertext:

@@ -38,6 +38,7 @@ from ren.schemes.ckks.arithmetic.operation_hooks import check_readable
 from ren.schemes.ckks.bootstrapping.keys import check_memory, made_keys
 from ren.schemes.ckks.ciphertext import Ciphertext
 from ren.schemes.ckks.encoding import encoder, plaintext, serialization
+from ren.schemes.ckks.encoding.ciphertext_data import with_fields
 from ren.schemes.ckks.encoding.layout import LEFTOVERS, ZEROS, Layout
 from ren.schemes.ckks.encoding.packing import Packing
 from ren.schemes.ckks.encoding.plaintext import Plaintext
@@ -139,7 +140,7 @@ class Context(metaclass=Listed):
         p = plaintext.encode(
             vectors, self.params, at, at_once=not is_capturing(), bound=bound, is_kept=True
         )
-        return dataclasses.replace(p, layout=packing.labelled(p.layout, shape))
+        return with_fields(p, layout=packing.labelled(p.layout, shape))
 
     def encrypt(
         self,

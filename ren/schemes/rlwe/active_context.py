@@ -8,7 +8,6 @@ hash of keys. A context that was read is compared with those that live before it
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
 import threading
 import weakref
@@ -254,8 +253,9 @@ class _Captured:
 
     def decrypt(self, x: Any, dtype: Any = None) -> Any:
         """TracedValueError: a ciphertext has no value while a function is captured."""
-        x = dataclasses.replace(x, key_id=self._symbol.captured)
-        return self._context.decrypt(x, dtype)
+        known = object.__new__(type(x))
+        vars(known).update(vars(x), key_id=self._symbol.captured)
+        return self._context.decrypt(known, dtype)
 
     def _as_input(
         self,

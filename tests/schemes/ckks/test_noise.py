@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
 
 import jax
@@ -14,6 +13,7 @@ from jax import lax
 import ren
 from ren.core.errors import MessageBoundWarning, ParameterError, TracedValueError
 from ren.schemes import ckks
+from ren.schemes.ckks.encoding.ciphertext_data import with_fields
 from ren.schemes.ckks.noise import bounds as noises
 from ren.schemes.ckks.noise.bounds import WIDTH
 from ren.schemes.ckks.noise.places import PLACES
@@ -295,7 +295,7 @@ def is_unknown(x) -> bool:
 
 def test_what_is_not_known_stays_so_and_never_warns(deep):
     x = deep.encrypt(np.full(SLOTS, 0.5))
-    loose = dataclasses.replace(x * x, noise=UNKNOWN, pending=None)
+    loose = with_fields(x * x, noise=UNKNOWN, pending=None)
     many = loose * loose * 1000000 + x - 2.5
     made = [loose, many, many.rotate(3), many.within(1.0), (x + loose).conj(), loose.drop_to(0)]
     assert all(is_unknown(y) and "bits" not in repr(y) for y in made)

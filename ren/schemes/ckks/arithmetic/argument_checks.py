@@ -108,7 +108,7 @@ def as_ciphertexts(values: Iterable[CiphertextT], what: str, *others: Any) -> li
 
 def check_function(value: Any, what: str) -> None:
     """Raises OperandError unless `value` can be called."""
-    if not callable(value):
+    if not callable(value) or isinstance(value, CiphertextData):
         raise OperandError(
             f"{what} got a {type(value).__name__} in place of a function.",
             "It calls a function.",

@@ -6,7 +6,6 @@ before the key switch (see `lazy_product`). So a sum of products is relinearized
 
 from __future__ import annotations
 
-import dataclasses
 import operator
 from collections.abc import Callable, Sequence
 from fractions import Fraction
@@ -109,7 +108,7 @@ class Factors:
     def shadow(self, terms: Sequence[Any]) -> Any:
         """The sum of products of slots."""
         return sum(
-            decoded(dataclasses.replace(p, wide=item(p.wide, i, 0))) * x
+            decoded(with_fields(p, wide=item(p.wide, i, 0))) * x
             for p, indices, met in self.parts(terms)
             for i, x in zip(indices, met, strict=True)
         )

@@ -6,7 +6,6 @@ level. So a scale is the level's exact rational and is never multiplied along.
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Callable
 from fractions import Fraction
@@ -73,7 +72,7 @@ def evolve(
 def with_noise(x: CiphertextT, function: Callable[[Noise], Noise]) -> CiphertextT:
     """`x` with function(noise), also where it is pending: what else is known of it."""
     pending = None if x.pending is None else x.pending.map_noise(function)
-    return dataclasses.replace(x, noise=function(x.noise), pending=pending)
+    return with_fields(x, noise=function(x.noise), pending=pending)
 
 
 def with_error(x: CiphertextT, error: float) -> CiphertextT:
@@ -102,7 +101,7 @@ def within(x: CiphertextT, bound: float) -> CiphertextT:
 
 def in_span(x: CiphertextT, span: Span | None) -> CiphertextT:
     """`x`, whose numbers lie in `span`: inside of an operation."""
-    return x if span == x.span else dataclasses.replace(x, span=span)
+    return x if span == x.span else with_fields(x, span=span)
 
 
 with_span = operation("within()", lambda x, span: x, is_checked=False)(in_span)
@@ -120,7 +119,7 @@ def fills_slots(x: CiphertextData) -> bool:
 def with_tail(x: CiphertextT, tail: Tail) -> CiphertextT:
     """`x` with this known of the slots beyond its length."""
     layout = x.layout.with_tail(tail)
-    return x if layout is x.layout else dataclasses.replace(x, layout=layout)
+    return x if layout is x.layout else with_fields(x, layout=layout)
 
 
 @operation("a change of shape", lambda x, *_: x)
@@ -131,7 +130,7 @@ def evolve_layout(x: CiphertextT, **changes: Any) -> CiphertextT:
         "span": None if "length" in changes else x.span,
         "stated_dtype": None if "is_complex" in changes else x.stated_dtype,
     }
-    return dataclasses.replace(x, **fields)
+    return with_fields(x, **fields)
 
 
 @operation("a change of length", lambda x, *_: x)
@@ -142,7 +141,7 @@ def relabelled(
     dtype = x.stated_dtype if is_complex is None else None
     is_complex = x.layout.is_complex if is_complex is None else is_complex
     layout = Layout(length, is_complex, tail=tail)
-    return dataclasses.replace(x, layout=layout, span=None, stated_dtype=dtype)
+    return with_fields(x, layout=layout, span=None, stated_dtype=dtype)
 
 
 # ------------------------------------------------------------------- levels

@@ -7,7 +7,6 @@ first: two components, at the canonical scale of the level.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -27,7 +26,7 @@ from ren.schemes.ckks.arithmetic.evolve import Operand, evolve, need_level
 from ren.schemes.ckks.arithmetic.lazy_product import LazySum, Polys
 from ren.schemes.ckks.arithmetic.operation_hooks import in_circuit, operation
 from ren.schemes.ckks.encoding import encoder
-from ren.schemes.ckks.encoding.ciphertext_data import CiphertextData, CiphertextT
+from ren.schemes.ckks.encoding.ciphertext_data import CiphertextData, CiphertextT, with_fields
 from ren.schemes.ckks.encoding.layout import Layout
 from ren.schemes.ckks.encoding.plaintext import Plaintext, as_slots, encode
 from ren.schemes.ckks.noise import bounds as noises
@@ -87,7 +86,7 @@ def at_scale(
     result = evolve(x, polys, noise, level, layout)
     canonical = result.params.scale(result.level)
     own_scale = None if _is_one_scale(scale, canonical, x) else scale
-    return dataclasses.replace(result, own_scale=own_scale)
+    return with_fields(result, own_scale=own_scale)
 
 
 def _is_one_scale(a: Fraction, b: Fraction, x: CiphertextData) -> bool:

@@ -10,7 +10,6 @@ is computed at each call, and one plan serves all types. Transformations of JAX 
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Callable
 from functools import lru_cache
@@ -30,6 +29,7 @@ from ren.schemes.ckks.encoding.ciphertext_data import (
     CiphertextT,
     Implied,
     NumberType,
+    with_fields,
 )
 
 _WHOLE = "bui"  # kinds of bool, unsigned and signed integers
@@ -105,7 +105,7 @@ def with_type(x: CiphertextT, dtype: NumberType | None) -> CiphertextT:
     elif dtype == x.default_dtype:
         dtype = None
     is_same = dtype is x.stated_dtype or (dtype is not None and dtype == x.static_dtype)
-    return x if is_same else dataclasses.replace(x, stated_dtype=dtype)
+    return x if is_same else with_fields(x, stated_dtype=dtype)
 
 
 # ------------------------------------------------------------------- operations

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import inspect
 import math
@@ -18,7 +17,7 @@ from ren.lowering.devices.devices import is_tracer
 from ren.poly.poly import is_zero_program
 from ren.poly.symbolic import Symbolic, derived, is_sampling
 from ren.schemes.ckks.arithmetic.number_types import TypeRule, of_operands, with_type
-from ren.schemes.ckks.encoding.ciphertext_data import CiphertextData, CiphertextT
+from ren.schemes.ckks.encoding.ciphertext_data import CiphertextData, CiphertextT, with_fields
 from ren.schemes.ckks.noise import bounds as noises
 from ren.schemes.ckks.noise import range_checks
 from ren.schemes.ckks.noise.range_checks import (
@@ -215,7 +214,7 @@ def _with_checked_bound(
     if bound is not None:
         return result
     pending = result.pending and result.pending.map_noise(step)
-    return dataclasses.replace(result, noise=noise, pending=pending)
+    return with_fields(result, noise=noise, pending=pending)
 
 
 def check_readable(x: CiphertextData, what: str) -> None:
@@ -253,7 +252,7 @@ def _with_checked_zero(name: str, operands: tuple[Any, ...], result: CiphertextT
     if not is_transparent(result) or is_planning() or any(map(is_transparent, given)):
         return result
     noise = derived(functools.partial(_told_transparent, name), result.noise)
-    return result if noise is result.noise else dataclasses.replace(result, noise=noise)
+    return result if noise is result.noise else with_fields(result, noise=noise)
 
 
 def told_if_zero(

@@ -14,7 +14,6 @@ Reference: Halevi and Shoup, "Faster homomorphic linear transformations in HElib
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Any
 
 import numpy as np
@@ -36,7 +35,12 @@ from ren.schemes.ckks.arithmetic.evolve import (
 from ren.schemes.ckks.arithmetic.manual import is_manual, normal, two_components
 from ren.schemes.ckks.arithmetic.number_types import with_type
 from ren.schemes.ckks.arithmetic.operation_hooks import circuit, in_circuit, operation
-from ren.schemes.ckks.encoding.ciphertext_data import CiphertextData, CiphertextT, known_length
+from ren.schemes.ckks.encoding.ciphertext_data import (
+    CiphertextData,
+    CiphertextT,
+    known_length,
+    with_fields,
+)
 from ren.schemes.ckks.encoding.layout import ZEROS, Tail
 from ren.schemes.ckks.encoding.plaintext import encode
 from ren.schemes.ckks.noise import bounds as noises
@@ -167,7 +171,7 @@ def switched(x: CiphertextT, key: SwitchingKey, key_id: str) -> CiphertextT:
     noise = noises.with_source(x.noise, sigmas.switch_sigma(x.params, x.level))
     result = evolve(x, (x.polys[0] + k0, k1), noise, span=x.span, dtype=x.stated_dtype)
     kept = kept_context(key_id)
-    return dataclasses.replace(result, key_id=key_id, keeps=kept)
+    return with_fields(result, key_id=key_id, keeps=kept)
 
 
 def _across_blocks(x: CiphertextData, what: str) -> ParameterError:
@@ -223,6 +227,6 @@ def with_value(x: CiphertextT, value: float) -> CiphertextT:
 
     values = tail.value.map(difference) if is_symbol else difference(tail.value)
     p = encode(values, x.params, x.level, x.layout.blocks)
-    p = dataclasses.replace(p, layout=x.layout.with_tail(ZEROS))
+    p = with_fields(p, layout=x.layout.with_tail(ZEROS))
     result = within_that_of(add_plain(x, p), noises.reaching(x.noise, abs(value)))
     return with_tail(result, Tail(tail.before, tail.after, value, tail.is_bounded))

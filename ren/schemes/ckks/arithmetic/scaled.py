@@ -12,7 +12,6 @@ manual mode. What a circuit returns is settled at the canonical scale.
 
 from __future__ import annotations
 
-import dataclasses
 import operator
 from fractions import Fraction
 
@@ -29,7 +28,12 @@ from ren.schemes.ckks.arithmetic.manual import (
     rescaled,
 )
 from ren.schemes.ckks.arithmetic.operation_hooks import operation
-from ren.schemes.ckks.encoding.ciphertext_data import CiphertextData, CiphertextT, batch_of
+from ren.schemes.ckks.encoding.ciphertext_data import (
+    CiphertextData,
+    CiphertextT,
+    batch_of,
+    with_fields,
+)
 from ren.schemes.ckks.encoding.layout import Layout
 from ren.schemes.ckks.noise import bounds as noises
 from ren.schemes.ckks.noise import spans
@@ -130,4 +134,4 @@ def settled(x: CiphertextT, base: CiphertextData | None = None) -> CiphertextT:
     result = in_span(result, span)
     if result.own_scale is not None:
         return result
-    return dataclasses.replace(result, pending=pending_of(terms))
+    return with_fields(result, pending=pending_of(terms))

@@ -7,7 +7,6 @@ broadcast by a matrix of zeros and ones.
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from typing import Any
 
@@ -33,7 +32,7 @@ from ren.schemes.ckks.circuits.entries import Entries
 from ren.schemes.ckks.circuits.linear import encoded
 from ren.schemes.ckks.circuits.shaping import tile
 from ren.schemes.ckks.circuits.stacking import beside_blocks
-from ren.schemes.ckks.encoding.ciphertext_data import CiphertextT, is_columns
+from ren.schemes.ckks.encoding.ciphertext_data import CiphertextT, is_columns, with_fields
 from ren.schemes.ckks.encoding.encoder import as_numbers
 from ren.schemes.ckks.encoding.layout import LEFTOVERS
 from ren.schemes.ckks.encoding.packing import on_columns
@@ -166,7 +165,7 @@ def encoded_operand(
     p = encode(flat, x.params, level, x.layout.blocks)
     if x.layout.length is None and batch_axes(x):
         # One scalar has no batch: there, an array that fills the slots is a vector.
-        p = dataclasses.replace(p, layout=attrs.evolve(x.layout, is_complex=p.layout.is_complex))
+        p = with_fields(p, layout=attrs.evolve(x.layout, is_complex=p.layout.is_complex))
     return x, p
 
 

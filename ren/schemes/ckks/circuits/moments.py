@@ -7,7 +7,6 @@ variance takes two levels, and what cancels is not the square of the mean.
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from functools import reduce
 
@@ -36,6 +35,7 @@ from ren.schemes.ckks.encoding.ciphertext_data import (
     CiphertextT,
     is_columns,
     known_length,
+    with_fields,
 )
 from ren.schemes.ckks.encoding.layout import LEFTOVERS
 from ren.schemes.ckks.encoding.plaintext import encode
@@ -175,7 +175,7 @@ def gram(z: CiphertextT, share: float) -> CiphertextT:
     for step in range(0, width, giant):
         turned = (np.arange(count) + step) % width
         wide = batching.stacked([parts[i] for i in turned])
-        p = dataclasses.replace(masks, wide=wide, noise=masks.noise[turned])
+        p = with_fields(masks, wide=wide, noise=masks.noise[turned])
         terms = [multiply(x, reduce(add, unstack(multiply_plain(x, p)))) for x in babies]
         sums.append(cyclic(reduce(add, terms), step))
     total = rotations_summed(reduce(add, sums), slots >> m, width)

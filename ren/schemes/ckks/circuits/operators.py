@@ -36,8 +36,9 @@ from ren.schemes.ckks.encoding.ciphertext_data import (
     CiphertextT,
     is_columns,
     known_length,
+    with_fields,
 )
-from ren.schemes.ckks.encoding.encoder import as_numbers
+from ren.schemes.ckks.encoding.encoder import as_numbers, of_frame
 from ren.schemes.ckks.encoding.plaintext import Plaintext, encode
 
 # A function of a mode, a ciphertext, and one kind of other operand.
@@ -73,13 +74,13 @@ class Operator:
             other = normal(other) if isinstance(other, type(x)) else other
         if isinstance(other, type(x)):
             if x.keeps is None is not other.keeps:
-                x = dataclasses.replace(x, keeps=other.keeps)
+                x = with_fields(x, keeps=other.keeps)
             return self.ciphertext(mode, *broadcast_pair(x, other, self.name))
         if isinstance(other, Plaintext):
             return self.plaintext(mode, *plain_operand(x, other, self.name))
         if isinstance(other, Symbolic):
             return self._symbolic(mode, x, other)
-        other = traced_array(other)
+        other = traced_array(of_frame(other))
         if is_tracer(other):
             return self._traced(mode, x, other)
         if isinstance(other, np.ndarray | jax.Array) and other.ndim == 0:
@@ -146,7 +147,7 @@ def _times_array(mode: Automatic, x: CiphertextT, values: Any) -> CiphertextT:
     x, p = encoded_operand(x, values, "A product")
     if (symbol := as_symbol(values)) is not None:  # for one product: it goes along with the noise
         noise = told_if_zero(p.noise, symbol, float(p.scale), "a product with an array")
-        p = dataclasses.replace(p, noise=noise)
+        p = with_fields(p, noise=noise)
     return mode.multiply_array(x, p)
 
 

@@ -276,6 +276,12 @@ def item(ct: CiphertextT, index: Any) -> CiphertextT:
     places = index if isinstance(index, tuple) else (index,)
     if not places or (len(places) == 1 and places[0] is Ellipsis):
         return ct
+    if any(isinstance(i, str) for i in places):
+        raise ParameterError(
+            f"A ciphertext of shape {ct.shape} was indexed by {index!r:.60}.",
+            "The names of columns, as a DataFrame has them, are not encrypted: they stay with it.",
+            "Write m[:, list(frame).index(name)]; DataFrame(m.decrypt(), columns=list(frame)).",
+        )
     if batch + core > 1 and any(i is None or np.ndim(i) for i in places):
         raise _no_item(ct, index)
     if is_columns(ct):

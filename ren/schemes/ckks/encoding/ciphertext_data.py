@@ -1,7 +1,7 @@
 """CiphertextData: the fields of a ciphertext, below the functions that compute with them.
 
 `Ciphertext` adds methods and defines the operators. Functions take any subclass and return the same
-one: `dataclasses.replace` keeps the class of its operand.
+one: `with_fields` keeps the class of its operand.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ from ren.schemes.rlwe.active_context import Kept
 from ren.schemes.rlwe.keys import SwitchingKey
 
 CiphertextT = TypeVar("CiphertextT", bound="CiphertextData")
+DataT = TypeVar("DataT")
 
 # Types that numbers can come out as.
 DTYPES = (
@@ -225,8 +226,11 @@ class CiphertextData(metaclass=Listed):
         def __neg__(self) -> Self: ...
 
 
-def with_fields(x: CiphertextT, **fields: Any) -> CiphertextT:
-    """`dataclasses.replace`, in a third of its time: each operation makes a ciphertext."""
+def with_fields(x: DataT, **fields: Any) -> DataT:
+    """`dataclasses.replace`, in a third of its time: each operation makes a ciphertext.
+
+    Of a ciphertext or a plaintext, whose fields users do not replace.
+    """
     made = object.__new__(type(x))
     vars(made).update(vars(x), **fields)
     return made

@@ -45,16 +45,16 @@ def as_numbers(values: Any) -> NDArray:
                 "Fill them first, values.filled(0.0), and encrypt the mask if it matters.",
             )
         values = values.data
-    if not isinstance(values, np.ndarray) and callable(to_numpy := getattr(values, "to_numpy", 0)):
-        values = to_numpy()  # a table or a column of one, with no import of its library
     try:
-        z = np.asarray(values)
+        z = np.asarray(of_frame(values))
     except jax.errors.TracerArrayConversionError:
         raise TracedValueError(
             "The numbers of a traced array were needed.",
             "Inside a JAX transformation it has none; + - * / of a ciphertext with it are traced.",
             "Pass the array as a constant, or encode it outside the traced function.",
         ) from None
+    except TracedValueError:
+        raise
     except ValueError:  # rows of several lengths
         return np.empty(0, object)
     is_extended = z.dtype.kind == "V" and z.dtype.names is None and z.dtype.type is not np.void
@@ -70,6 +70,11 @@ def as_numbers(values: Any) -> NDArray:
         except (TypeError, ValueError):
             return z
     return z
+
+
+def of_frame(values: Any) -> Any:
+    """The array of a table of pandas, or of a column of one; anything else as it is."""
+    return values.to_numpy() if hasattr(type(values), "to_numpy") else values
 
 
 @lru_cache(maxsize=32)

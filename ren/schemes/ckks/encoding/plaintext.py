@@ -29,6 +29,7 @@ from ren.poly.poly import bounded, from_array, from_node
 from ren.poly.realization import has_placeholder, not_capturing
 from ren.poly.symbolic import Aside, Symbolic, Unfit, as_symbol, derived, is_sampling
 from ren.schemes.ckks.encoding import encoder, serialization
+from ren.schemes.ckks.encoding.ciphertext_data import with_fields
 from ren.schemes.ckks.encoding.display import plaintext_page
 from ren.schemes.ckks.encoding.encoder import as_numbers
 from ren.schemes.ckks.encoding.layout import LEFTOVERS, Layout, Tail
@@ -286,7 +287,7 @@ def expanded(p: Plaintext) -> Plaintext:
     if p.wide.domain is Domain.NTT:
         return p
     ring = gadget_of(p.params).extended(p.params.ring(p.level))
-    return dataclasses.replace(p, wide=p.wide.to_ring(ring).ntt())
+    return with_fields(p, wide=p.wide.to_ring(ring).ntt())
 
 
 def _transformed(_: None, poly: Poly) -> tuple[Poly]:

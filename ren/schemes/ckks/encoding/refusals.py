@@ -7,10 +7,12 @@ says what to write instead.
 from __future__ import annotations
 
 import difflib
+import functools
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from types import FrameType
-from typing import Any, NoReturn
+from inspect import Signature, signature
+from types import FrameType, FunctionType
+from typing import Any, NoReturn, TypeVar
 
 from ren.core.errors import (
     FrozenError,
@@ -24,6 +26,7 @@ from ren.core.user_frame import user_line
 from ren.lowering.backends.xla.jax_runtime import on_operand
 from ren.schemes.ckks.encoding.ciphertext_data import CiphertextData, batch_of
 
+KindT = TypeVar("KindT", bound=type)
 _INSTEAD = {
     "level": "Write x = x.drop_to(level), which only goes down, or encrypt or encode at a level.",
     "scale": "A product changes the scale, x.rescale() divides it; the level fixes it otherwise.",
@@ -99,6 +102,24 @@ no_item_deletion = refusal(
     "Ciphertexts never change, so that programs can share them.",
     "Write ckks.concat([x[:i], x[j:]]), which leaves x[i:j] out.",
 )
+no_bytes = refusal(
+    OperandError,
+    "takes the bytes of a ciphertext, as those of an array.",
+    "Python's protocols of bytes read numbers in memory, and these are encrypted.",
+    "Write ct.to_bytes(), which ckks.Ciphertext.from_bytes reads, or ct.decrypt().tobytes().",
+)
+no_call = refusal(
+    OperandError,
+    "calls a ciphertext as a function.",
+    "It holds encrypted numbers; its shape, level, real and imag are attributes.",
+    "Write f(ct) for a function of them, ct[i:j] for a slice, ct.real for an attribute.",
+)
+no_with = refusal(
+    OperandError,
+    "enters a ciphertext by `with`.",
+    "It holds nothing that has to be closed: its memory is freed with its last name.",
+    "Leave `with` out; contexts have one, `with ctx:`.",
+)
 no_remainder = refusal(
     OperandError,
     "takes a remainder or an integer quotient of encrypted numbers.",
@@ -115,17 +136,6 @@ no_shift = refusal(
 no_rounding = approximation("the nearest integers", "round")
 
 
-def check_no_arguments(what: str, given: Mapping[str, Any]) -> None:
-    """Raises OperandError for keyword arguments of NumPy's method that Ren's does not take."""
-    if given:
-        raise OperandError(
-            f"{user_line()} calls {what} with {', '.join(given)}=.",
-            "Ciphertexts never change, and a sum of them has one type: NumPy's dtype, out and "
-            "initial do not apply.",
-            "Leave it out; x.decrypt(dtype=...) gives the type, and x.sum() + value another start.",
-        )
-
-
 def no_iteration(x: Any) -> Iterator[NoReturn]:
     """Refuse iteration, by a generator that raises at its first step.
 
@@ -138,6 +148,44 @@ def no_iteration(x: Any) -> Iterator[NoReturn]:
         "1] cuts out one number.",
     )
     yield
+
+
+def no_item_alone(x: Any) -> NoReturn:
+    """The `__next__`: raises as the first step of a loop does."""
+    raise next(no_iteration(x))
+
+
+def checked_arguments(kind: KindT) -> KindT:
+    """Let wrong arguments of the public methods of a class raise OperandError.
+
+    Python's own TypeError is replaced where the call itself raised it, and no line of the method.
+    """
+
+    def checked(name: str, method: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(method)
+        def run(*args: Any, **kwargs: Any) -> Any:
+            try:
+                return method(*args, **kwargs)
+            except TypeError as error:
+                place = error.__traceback__
+                if isinstance(error, RenError) or place is None or place.tb_next is not None:
+                    raise
+                told = str(error).partition("() ")[2]
+            _, *own = signature(method).parameters.values()
+            own = [p.replace(annotation=p.empty) for p in own]
+            raise OperandError(
+                f"{user_line()} calls {name}() with other arguments than it has: it {told}.",
+                f"Its arguments are {Signature(own)}.",
+                f"See help(ckks.{kind.__name__}.{name}). NumPy's dtype=, out= and initial= do not "
+                "apply: x.decrypt(dtype=...) gives the type, and x.sum() + value another start.",
+            )
+
+        return run
+
+    for name, method in list(vars(kind).items()):
+        if isinstance(method, FunctionType) and not name.startswith("_"):
+            setattr(kind, name, checked(name, method))
+    return kind
 
 
 def no_assignment(x: Any, name: str, *_: Any) -> NoReturn:
@@ -164,6 +212,12 @@ def made_by(fields: int, remedy: str) -> Callable[..., Any]:
     """The `__new__` of a class that users do not call: it takes at least that many fields."""
 
     def new(cls: type, *args: Any, **kwargs: Any) -> Any:
+        if sys._getframe(1).f_globals.get("__name__") == "dataclasses":  # its `replace`
+            raise FrozenError(
+                f"{user_line()} replaces fields of a {cls.__name__}.",
+                "They say what its polynomials hold: no field can change without them.",
+                f"Write x.drop_to(level), x.reshape(...), or {remedy}.",
+            )
         if len(args) + len(kwargs) < fields:
             raise OperandError(
                 f"{user_line()} calls {cls.__name__}() with {len(args) + len(kwargs)} arguments.",
@@ -184,7 +238,8 @@ def no_attribute(instead: Mapping[str, str]) -> Callable[[Any, str], NoReturn]:
     def refuse(x: Any, name: str) -> NoReturn:
         if name == "as_integer_ratio" and isinstance(x, CiphertextData):  # module statistics
             no_value()
-        if name.startswith("_"):  # a protocol that Python or a library probes for
+        is_dlpack = name.startswith("__dlpack")  # NumPy shows the error that it gets for it
+        if name.startswith("_") and not is_dlpack:  # a protocol that Python or a library probes for
             raise AttributeError(name, name=name, obj=x)
         raise unknown_attribute(f"a {type(x).__name__}", name, dir(x), instead)
 
@@ -214,7 +269,8 @@ def unknown_attribute(
 _BINARY = ("add", "sub", "mul", "matmul", "truediv", "floordiv", "mod", "divmod", "pow")
 _BINARY += ("and", "or", "xor", "lshift", "rshift")
 _OTHERS = ("neg", "pos", "abs", "invert", "round", "trunc", "floor", "ceil", "lt", "le", "gt", "ge")
-_OTHERS += ("float", "int", "complex", "index", "len", "iter", "getitem", "array")
+_OTHERS += ("float", "int", "complex", "index", "len", "iter", "getitem", "array", "next", "call")
+_OTHERS += ("bytes", "buffer", "enter", "exit")
 
 
 def refuse_arithmetic(
@@ -327,19 +383,30 @@ def no_transformation(x: Any) -> None:
     To be called where JAX takes its arguments and results apart.
     """
     frame = sys._getframe(2)
-    while frame is not None and frame.f_globals.get("__name__") == "jax._src.tree_util":
+    while frame is not None and frame.f_globals.get("__name__") in _FLATTENING:
         frame = frame.f_back
-    if frame is None or frame.f_globals.get("__name__") != "jax._src.api":
+    if frame is None or frame.f_globals.get("__name__") not in _TRANSFORMING:
         return _check_no_condition(frame)
-    if frame.f_code.co_name in _DERIVATIVES:
+    name = frame.f_code.co_name
+    if name == "infer_params" and frame.f_globals["__name__"] == "jax._src.pmap":
+        raise ParameterError(
+            f"{user_line()} calls jax.pmap on encrypted or encoded numbers.",
+            "It parts the first axis of each array over devices; those of a ciphertext are limbs.",
+            "Write jax.vmap(f)(batch), or ren.jit(f, device=NamedSharding(mesh, spec)).",
+        )
+    if name in _DERIVATIVES:
         raise TracedValueError(
             f"{user_line()} differentiates with respect to encrypted or encoded numbers.",
             "JAX differentiates floats; ciphertexts and plaintexts are integers modulo primes.",
             "Write the derivative as a function of ct, or differentiate in the clear.",
         )
-    is_one = isinstance(x, CiphertextData) and frame.f_code.co_name == "vmap_f"
-    if is_one and frame.f_locals.get("in_axes") == 0:
-        _check_batch(x)
+    if isinstance(x, CiphertextData):
+        in_axes = frame.f_locals.get("in_axes") if name == "vmap_f" else None
+        is_map = name == "scan" and jax_call() == "jax.lax.map"
+        if in_axes == 0 or is_map:
+            _check_batch(x, "jax.lax.map" if is_map else "jax.vmap")
+    if frame.f_globals["__name__"] in _BRANCHES:
+        _check_no_condition(frame)
 
 
 def _check_no_condition(frame: FrameType | None) -> None:
@@ -379,14 +446,16 @@ _TRACED = "while_loop.<locals>._create_jaxpr"  # the condition of a loop, then i
 _BRANCHES = ("jax._src.lax.control_flow.conditionals", "jax._src.lax.control_flow.loops")
 
 
-def _check_batch(x: CiphertextData) -> None:
+def _check_batch(x: CiphertextData, what: str) -> None:
     if not batch_of(x):
         raise ParameterError(
-            f"{user_line()} calls jax.vmap on a ciphertext of one vector.",
+            f"{user_line()} calls {what} on a ciphertext of one vector.",
             "It maps over the first batch axis; slots are computed on all at once.",
-            "Write f(ct), or stack several: jax.vmap(f)(ckks.stack([x, y])); in_axes=None keeps "
-            "an argument whole.",
+            f"Write f(ct), or stack several: {what}(f) of ckks.stack([x, y]). in_axes=None of "
+            "jax.vmap keeps an argument whole.",
         )
 
 
 _DERIVATIVES = {"grad_f", "value_and_grad_f", "jacfun", "_jvp", "_vjp", "vjp", "linearize"}
+_FLATTENING = ("jax._src.tree_util", "jax._src.flattree", "jax._src.api_util")
+_TRANSFORMING = ("jax._src.api", "jax._src.pmap", "jax._src.lax.control_flow.loops")

@@ -24,7 +24,7 @@ from ren.lowering.kernels import embedding
 from ren.poly.batching import traced_array
 from ren.poly.symbolic import Symbolic
 from ren.schemes.ckks.encoding.ciphertext_data import CiphertextData, batch_of, is_columns
-from ren.schemes.ckks.encoding.encoder import as_numbers
+from ren.schemes.ckks.encoding.encoder import as_numbers, of_frame
 from ren.schemes.ckks.encoding.plaintext import Plaintext
 from ren.schemes.ckks.encoding.refusals import (
     approximation,
@@ -41,7 +41,7 @@ from ren.schemes.ckks.functions.calls import call
 _OPERATORS = {
     "add": "add", "subtract": "sub", "multiply": "mul", "divide": "truediv", "matmul": "matmul",
     "power": "pow", "float_power": "pow", "floor_divide": "floordiv", "remainder": "mod",
-    "matvec": "matmul", "divmod": "divmod",
+    "matvec": "matmul", "vecmat": "matmul", "divmod": "divmod",
 }  # fmt: skip
 _UNARY: dict[str, Callable[[Any], Any]] = {
     "negative": operator.neg, "positive": operator.pos, "square": lambda x: x * x,
@@ -84,6 +84,12 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "imag": lambda val: val.imag,
     "reshape": lambda a, shape: a.reshape(shape),
     "ravel": lambda a: _whole(a).reshape(-1),
+    "nansum": lambda a, axis=None: _whole(a, axis).sum(axis),  # no NaN can be encrypted
+    "nanmean": lambda a, axis=None: _whole(a, axis).mean(axis),
+    "nan_to_num": lambda x: x,
+    "array_repr": lambda arr: repr(arr),
+    "array_str": lambda a: str(a),
+    "array2string": lambda a: str(a),
     "shape": lambda a: a.shape,
     "ndim": lambda a: a.ndim,
     "size": lambda a: a.size,
@@ -123,6 +129,11 @@ _SOLVED = "decrypt() first, or a fixed number of steps of an iteration with + - 
 _IN_ORDER = "decrypt() first: an order of encrypted numbers is not known to a program"
 _QUANTILE = "ckks.stats.quantile(ct, q, edges), or decrypt() first"
 _NUMBERS = "ct.decrypt() for the numbers, ckks.stack([x, y]) for a batch"
+_AT_ONCE = "f(ct), which works on all slots at once"
+_ASSIGNED = "ct.mask(m) + values, with m zero where the values go"
+_COUNTED = "(x > 0).sum(), or ckks.math.equal(x, value).sum()"
+_TRANSPOSED = f"np.arange(r * c).reshape(r, c).T.ravel() as the order of {_BY_MATRIX}"
+_TYPED = "ckks.typed(ct, dtype) for the type that decrypt() gives, or ct.decrypt(dtype=dtype)"
 INSTEAD = {
     "max": _LARGEST, "amax": _LARGEST,
     "min": _LARGEST.replace("max", "min"), "amin": _LARGEST.replace("max", "min"),
@@ -149,8 +160,7 @@ INSTEAD = {
     "reshape": "ct.reshape(...)", "ravel": "ct.reshape(-1)", "flatten": "ct.reshape(-1)",
     "squeeze": "ct.reshape(-1)", "expand_dims": "ct.reshape(1, -1)",
     "atleast_1d": "ct.reshape(-1)", "atleast_2d": "ct.reshape(1, -1)",
-    "transpose": f"np.arange(r * c).reshape(r, c).T.ravel() as the order of {_BY_MATRIX}",
-    "swapaxes": f"np.arange(r * c).reshape(r, c).T.ravel() as the order of {_BY_MATRIX}",
+    "transpose": _TRANSPOSED, "swapaxes": _TRANSPOSED,
     "flip": _BY_MATRIX, "repeat": _BY_MATRIX, "take": _BY_MATRIX, "compress": _BY_MATRIX,
     "extract": _BY_MATRIX, "diagonal": _BY_MATRIX, "permutation": _BY_MATRIX,
     "diff": "ct[1:] - ct[:-1]",
@@ -171,8 +181,36 @@ INSTEAD = {
     "corrcoef": "ckks.stats.corr(x, y, interval=(a, b))",
     "nonzero": _IN_ORDER, "searchsorted": _IN_ORDER,
     "softmax": "ckks.math.exp, a sum and ckks.math.inverse",
-    "stop_gradient": "ct itself", "set": "ct.mask(m) + values, with m zero where the values go",
-    "dynamic_slice": "ct[i:j]", "vectorize": "f(ct), which works on all slots at once",
+    "stop_gradient": "ct itself", "set": _ASSIGNED,
+    "dynamic_slice": "ct[i:j]",
+    **dict.fromkeys(("vectorize", "frompyfunc", "apply_along_axis", "apply", "map"), _AT_ONCE),
+    **dict.fromkeys(("piecewise", "choose"), "ckks.where(condition, x, y)"),
+    **dict.fromkeys(("put", "place", "putmask", "copyto", "fill_diagonal"), _ASSIGNED),
+    **dict.fromkeys(("kron", "cross"), "matrix @ ct, of products that you write out"),
+    **dict.fromkeys(("lstsq", "matrix_power", "svd", "eig", "eigh", "qr", "pinv"), _SOLVED),
+    **dict.fromkeys(("ifft", "rfft", "fft2"), "np.fft.ifft(np.eye(k)) @ ct, the matrix of it"),
+    **dict.fromkeys(("gradient", "ediff1d"), "ct[1:] - ct[:-1]"),
+    "trapezoid": "ct.dot(weights), the weights of the rule",
+    **dict.fromkeys(("count_nonzero", "argwhere", "flatnonzero", "isin", "bincount"), _COUNTED),
+    **dict.fromkeys(("digitize", "histogram2d"), "ckks.stats.histogram(ct, edges)"),
+    **dict.fromkeys(("intersect1d", "setdiff1d", "union1d", "lexsort", "partition"), _IN_ORDER),
+    "cumprod": "x1 * x2 * ...", "cumulative_sum": "ct.cumsum()", "nanmedian": _QUANTILE,
+    **dict.fromkeys(("block", "column_stack", "dstack"), "ckks.stack([x, y])"),
+    **dict.fromkeys(("meshgrid", "ix_"), "x.reshape(-1, 1) and y.reshape(1, -1), which broadcast"),
+    **dict.fromkeys(("diag", "diagflat"), "ct * np.eye(k), which broadcasts to a matrix"),
+    **dict.fromkeys(("tril", "triu"), "ct.mask(np.tril(np.ones(ct.shape)).ravel())"),
+    **dict.fromkeys(("rot90", "fliplr", "flipud", "trim_zeros", "rev"), _BY_MATRIX),
+    **dict.fromkeys(("moveaxis", "matrix_transpose", "permute_dims"), _TRANSPOSED),
+    "atleast_3d": "ct.reshape(1, -1, 1)", "resize": "ckks.pad(ct, length)", "astype": _TYPED,
+    **dict.fromkeys(("result_type", "can_cast", "min_scalar_type", "common_type"), "ct.dtype"),
+    **dict.fromkeys(("shares_memory", "may_share_memory"), "x is y: ciphertexts never change"),
+    **dict.fromkeys(("linspace", "arange"), "start + step * np.arange(k), with both encrypted"),
+    **dict.fromkeys(("arctan2", "hypot", "copysign"), "ckks.math, as inverse, sqrt and sign"),
+    "angle": "decrypt() first", "heaviside": "ckks.math.greater(ct, 0)",
+    **dict.fromkeys(("polyfit", "vander"), "np.linalg.pinv(np.vander(w, 2)) @ ct"),
+    "unstack": "ckks.unstack(ct)", "hsplit": "ct[:k], ct[k:]",
+    **dict.fromkeys(("iscomplex", "isreal"), "np.iscomplexobj(ct), np.isrealobj(ct)"),
+    "real_if_close": "ct.real",
 }  # fmt: skip
 
 
@@ -240,6 +278,7 @@ def refuse_jax(x: Any, call: str) -> NoReturn:
 def compared(name: str, x: Any, other: Any) -> Any:
     """The comparison `name` of encrypted numbers and others; NotImplemented for other objects."""
     kinds: Any = CiphertextData | Plaintext | numbers.Number | np.ndarray | jax.Array | Symbolic
+    other = of_frame(other)
     is_list = isinstance(other, list | tuple) and _holds_numbers(other)
     return call(name, x, other) if is_list or isinstance(other, kinds) else NotImplemented
 
@@ -278,7 +317,7 @@ def inverted(other: Any) -> Any:
     """1/other for numbers and arrays, without zeros."""
     if isinstance(other, Symbolic):
         return other.map(inverted, lambda ones: 1 / ones)
-    other = traced_array(other)
+    other = traced_array(of_frame(other))
     if is_tracer(other):
         return embedding.inverse(other)
     if isinstance(other, Plaintext):
@@ -313,8 +352,29 @@ def _math(name: str) -> str:
 _DECRYPTED = {"tolist": ".tolist()", "item": ".item()", "numpy": "", "view": "", "data": ""}
 _ORDERED = ("argmax", "argmin", "argsort", "sort", "nonzero", "searchsorted", "max", "min")
 
-# What to write for attributes of NumPy's and JAX's arrays, and of other libraries' ciphertexts.
+_NAMES = "list(frame), the names of the columns, which are not encrypted: they stay with it"
+_ALONE = "ckks.unstack(ct) for a batch, ct[i : i + 1] for one number"
+_OTHERS = "the same for the array, ct.decrypt()"
+
+# What to write for attributes of arrays, lists, tables of pandas, and other libraries' ciphertexts.
 ATTRIBUTES = {
+    **{name: INSTEAD[name] for name in ("apply", "map", "put", "resize", "astype", "median")},
+    **{name: INSTEAD[name] for name in ("quantile", "diff", "unique", "choose", "where")},
+    **{name: "ct.decrypt()" for name in ("values", "to_numpy", "to_list", "dump", "tofile")},
+    **{name: _NAMES for name in ("columns", "index", "keys", "loc", "rename")},
+    **{name: _ALONE for name in ("iloc", "head", "tail", "items", "iterrows", "pop", "count")},
+    **{name: _OTHERS for name in ("plot", "hist", "to_csv", "to_dict", "info", "groupby")},
+    **{name: _IN_ORDER for name in ("nlargest", "value_counts", "sort_values", "rank")},
+    **{f"__dlpack{name}__": "ct.decrypt()" for name in ("", "_device")},
+    "describe": "ckks.stats.mean(ct) and its other functions", "extend": "ckks.concat([x, y])",
+    "corr": "ckks.stats.corr(x, y, interval=(a, b))", "cov": "ckks.stats.cov(x, y)",
+    "fillna": "ctx.encrypt(values, nan=0)", "dropna": "ctx.encrypt(values, nan=0)",
+    "isna": "np.isnan(values) before ctx.encrypt(values)", "div": "x / numbers",
+    "shift": "ct.roll(k), with the numbers that come around", "rolling": "ckks.conv1d(ct, kernel)",
+    "eq": "x == y", "gt": "x > y", "lt": "x < y", "between": "(x > a) & (x < b)",
+    "replace": "ckks.where(condition, x, y)", "merge": "ckks.concat([x, y])",
+    "join": "ckks.concat([x, y])", "flags": "ct.dtype and ct.shape",
+    "sharding": "ct.polys[0].device", "devices": "ct.polys[0].device",
     **{name: INSTEAD[name] for name in (*_ORDERED, "ptp", "clip", "std", "prod", "norm")},
     **{name: INSTEAD[name] for name in ("flatten", "ravel", "squeeze", "transpose")},
     **{name: INSTEAD[name] for name in ("take", "repeat", "diagonal", "trace", "append", "add")},
@@ -325,11 +385,9 @@ ATTRIBUTES = {
     "conv1d": "ckks.conv1d(ct, kernel)", "conv2d": "ckks.conv2d(ct, kernel)",
     "T": f"ct for a vector; for a matrix {INSTEAD['transpose']}",
     "mT": INSTEAD["transpose"], "swapaxes": INSTEAD["transpose"], "H": INSTEAD["transpose"],
-    "astype": "ckks.typed(ct, dtype) for the type that decrypt() gives, or ct.decrypt(dtype=dtype)",
     "copy": "ct itself: it never changes", "conjugate": "ct.conj()", "tobytes": "ct.to_bytes()",
     "block_until_ready": "ct.realize()", "device": "ct.polys[0].device", "cumprod": "x1 * x2 * ...",
-    "at": "ct.mask(m) + values, with m zero where the values go", "fill": "ctx.encrypt(values)",
-    "put": "ct.mask(m) + values, with m zero where the values go", "resize": "ckks.pad(ct, length)",
+    "at": _ASSIGNED, "fill": "ctx.encrypt(values)",
     "multiply": "x * y", "subtract": "x - y", "negate": "-ct", "pow": "x ** k",
     "decode": "ct.decrypt()", "encrypt": "ctx.encrypt(values)", "strides": "ct.shape",
     "itemsize": "ct.nbytes, the bytes of all", "flat": "ct.reshape(-1)", "base": "ct.polys",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import pickle
 from functools import reduce
 
@@ -18,6 +17,7 @@ from ren.poly.batching import item
 from ren.schemes import ckks
 from ren.schemes.ckks.arithmetic.automatic import add, multiply_plain
 from ren.schemes.ckks.circuits import linear
+from ren.schemes.ckks.encoding.ciphertext_data import with_fields
 from ren.schemes.ckks.encoding.plaintext import encode
 from tests.schemes.ckks.frames import header_of, with_header
 
@@ -54,7 +54,7 @@ def test_a_map_equals_the_sum_of_its_products_bit_for_bit(ctx4, monkeypatch, sha
 
     def summed(factors: linear.Factors, *terms: ckks.Ciphertext) -> ckks.Ciphertext:
         products = [
-            multiply_plain(x, dataclasses.replace(p, wide=item(p.wide, i, 0), noise=p.noise[i]))
+            multiply_plain(x, with_fields(p, wide=item(p.wide, i, 0), noise=p.noise[i]))
             for p, indices, met in factors.parts(terms)
             for i, x in zip(indices, met, strict=True)
         ]
