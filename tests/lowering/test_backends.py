@@ -21,6 +21,7 @@ from ren.lowering.backends.base import Call as Run
 from ren.lowering.backends.base import Unsupported
 from ren.lowering.backends.native import bytecode, library
 from ren.lowering.backends.native.backend import NativeBackend
+from ren.lowering.backends.native.limb_program import LoweringError
 from ren.lowering.backends.native.ops import ABSENT, BATCH_STEPS, INDICES, STEPS
 from ren.lowering.backends.reference.ops import REFERENCE
 from ren.lowering.backends.xla.ops import EMIT
@@ -283,8 +284,13 @@ def limits(monkeypatch):
     """Sets limits of one call; lowered plans are forgotten before and after."""
     forget_calls()
 
-    def set_limits(rows: int | None = None, kept: int | None = None) -> None:
+    def set_limits(
+        rows: int | None = None, kept: int | None = None, buffers: int | None = None
+    ) -> None:
         forget_calls()
+        if buffers is not None:
+            for module in ("backends.native.bytecode", "runtime.native_calls"):
+                monkeypatch.setattr(f"ren.lowering.{module}.MOST_BUFFERS", buffers)
         if rows is not None:
             monkeypatch.setattr("ren.lowering.backends.native.limb_program.MOST_ROWS", rows)
         if kept is not None:
@@ -312,6 +318,34 @@ def chained(depth: int, seed: int = 0) -> Poly:
 
 def chain(depth: int) -> Plan:
     return plan(x := chained(depth), x + 1)
+
+
+@pytest.mark.parametrize("count", [5, 17, 40])
+def test_a_plan_with_too_many_inputs_is_cut_before_it_is_lowered(limits, monkeypatch, count):
+    needs_native()
+    ring = RingSpec(N, primes(N)[-2:])
+    x = [poly(i, ring, Domain.NTT) for i in range(2 * count)]
+    y = x[0] * x[1]
+    for a, b in zip(x[2::2], x[3::2], strict=True):
+        y = (y + a) * b
+    p = plan(y.intt())
+    want = interpret_plan(p, arrays(p))
+    limits(buffers=16)
+    reasons, lowered = [], bytecode.lowering_of
+
+    def noted(*args):
+        try:
+            return lowered(*args)
+        except LoweringError as error:
+            reasons.append(str(error))
+            raise
+
+    monkeypatch.setattr(bytecode, "lowering_of", noted)
+    found = calls(p)
+    assert all(len(s.ins) + len(s.outs) < 16 for s in found.segments)
+    assert (len(found.segments) > 1) == (count > 5) and len(reasons) <= len(found.segments)
+    run = native_runner(p.source, p.inputs, arrays(p))
+    assert run is not None and same(run(arrays(p)), want)
 
 
 @pytest.mark.parametrize(("rows", "kept"), [(150, None), (None, 4 * N * 6)])

@@ -24,6 +24,7 @@ from ren.lowering.backends.base import Unsupported
 from ren.lowering.backends.native import library
 from ren.lowering.backends.native.backend import NO_GAIN, gains_on
 from ren.lowering.backends.native.bytecode import (
+    MOST_BUFFERS,
     MOST_KEPT,
     NativeProgram,
     lowering_of,
@@ -140,16 +141,18 @@ def _fitting(sink: Node, inputs: Sequence[Input], devices: int) -> NativeCalls |
         return NO_GAIN
     degrees = sorted({node.spec.ring.n for node in order})  # EMBED alone leads to another: a larger
     groups = [[node for node in order if node.spec.ring.n == n] for n in degrees]
+    number = 0
+    while number < len(groups):  # what is surely too large is cut before anything is lowered
+        if (beyond := _beyond(groups, number, sink)) is None:
+            number += 1
+        elif not _is_cut(groups, number, sink):
+            return beyond
     while True:
         segments, outputs, specs = _segments(groups, sink, inputs)
         if not any(gains_on(segment.graph) for segment in segments):
             return NO_GAIN
         programs: list[NativeProgram] = []
-        for group, segment in zip(groups, segments, strict=True):
-            rows, n = sum(node.spec.ring.limbs for node in group), group[0].spec.ring.n
-            if rows > MANY_ROWS and 4 * n * rows > MOST_BYTES:
-                made = Unsupported(f"its values have over {MOST_BYTES >> 20} MiB", True)
-                break
+        for segment in segments:
             shapes = [specs[v].shape for v in segment.ins]
             made = native_program(segment.graph, segment.tables, shapes)
             if isinstance(made, Unsupported):
@@ -162,9 +165,32 @@ def _fitting(sink: Node, inputs: Sequence[Input], devices: int) -> NativeCalls |
             held = _held(segments, programs, outside, specs, devices * threads())
             return NativeCalls(segments, tuple(programs), outputs, held)
         i = len(programs)  # the first group beyond a call
-        if not made.is_too_large or len(groups[i]) < 2 or len(groups) >= MOST_CALLS:
+        if not made.is_too_large or not _is_cut(groups, i, sink):
             return made
-        groups[i : i + 1] = _halves(groups, i, sink)
+
+
+def _beyond(groups: Sequence[Sequence[Node]], i: int, sink: Node) -> Unsupported | None:
+    """The reason why a group is surely beyond one call, if it is."""
+    group = groups[i]
+    rows, n = sum(node.spec.ring.limbs for node in group), group[0].spec.ring.n
+    if rows > MANY_ROWS and 4 * n * rows > MOST_BYTES:
+        return Unsupported(f"its values have over {MOST_BYTES >> 20} MiB", True)
+    if 2 * len(group) < MOST_BUFFERS:
+        return None
+    inside, last = set(group), _last_readers(groups, sink)
+    read = {s for node in group for s in node.src if s not in inside}
+    arrays = sum(s.op.kind is Kind.LEAF or bool(s.src) for s in read)
+    if arrays + sum(last.get(node, -1) > i for node in group) >= MOST_BUFFERS:
+        return Unsupported(f"it has over {MOST_BUFFERS:,} inputs and outputs", True)
+    return None
+
+
+def _is_cut(groups: list[list[Node]], i: int, sink: Node) -> bool:
+    """Cuts a group in two, if more calls are allowed; whether it did."""
+    if len(groups[i]) < 2 or len(groups) >= MOST_CALLS:
+        return False
+    groups[i : i + 1] = _halves(groups, i, sink)
+    return True
 
 
 def _segments(

@@ -49,7 +49,7 @@ from ren.lowering.program.instructions import Arrays, Table
 
 LEAST_N = 4  # of the transforms that it calls
 MOST_KEPT = 1 << 29  # bytes between phases; a larger graph is cut, and its parts hold less
-_MOST_BUFFERS, _MAX_DIGITS = 4000, 1 << 9
+MOST_BUFFERS, _MAX_DIGITS = 4000, 1 << 9
 _COLUMNS, _DIGITS = 512, 1 << 13  # of a conversion's task: columns, and digits at a time
 _ELEMENTWISE = (
     "copy", "add", "sub", "neg", "dot", "mask", "flip",
@@ -189,8 +189,8 @@ def lowering_of(
     results = range(args, args + len(rows.outputs))
     if not read:
         raise LoweringError("it reads no inputs")
-    if args + len(results) >= _MOST_BUFFERS:
-        raise LoweringError(f"it has over {_MOST_BUFFERS:,} inputs, tables and outputs", True)
+    if args + len(results) >= MOST_BUFFERS:
+        raise LoweringError(f"it has over {MOST_BUFFERS:,} inputs, tables and outputs", True)
     schedule = scheduled(rows, [by_input.get(i, 0) for i in range(graph.inputs)], results)
     if 4 * rows.n * schedule.kept > MOST_KEPT:
         raise LoweringError(f"it keeps over {MOST_KEPT >> 20} MiB between its phases", True)
