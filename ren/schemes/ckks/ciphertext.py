@@ -21,7 +21,13 @@ from ren.schemes.ckks.arithmetic import evolve, rotation
 from ren.schemes.ckks.arithmetic import manual as explicit
 from ren.schemes.ckks.arithmetic.argument_checks import as_bound, as_exponent, as_integer
 from ren.schemes.ckks.arithmetic.manual import is_manual
-from ren.schemes.ckks.arithmetic.number_types import of_result, of_total, with_type
+from ren.schemes.ckks.arithmetic.number_types import (
+    floating,
+    of_operands,
+    of_result,
+    of_total,
+    with_type,
+)
 from ren.schemes.ckks.arithmetic.operation_hooks import operation
 from ren.schemes.ckks.arithmetic.shapes import check_axis, check_not_flattened, refuse_columns
 from ren.schemes.ckks.bootstrapping.bootstrap import bootstrap_one
@@ -169,7 +175,8 @@ class Ciphertext(CiphertextData, Stored):
         """self times 1/other: one level for numbers and arrays, else with `ckks.math.inverse`."""
         if isinstance(other, Ciphertext):
             return self * call("inverse", other, asked="divides by")
-        return self * protocols.inverted(other)
+        result = self * protocols.inverted(other)
+        return with_type(result, of_operands(floating, self, other))
 
     def __rtruediv__(self, other: Any) -> Ciphertext:
         return call("inverse", self, asked="divides by") * other

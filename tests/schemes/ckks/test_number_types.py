@@ -54,6 +54,10 @@ v + 1.0 | float64
 v * 1.0 | float64
 v + F | float32
 v / 2 | float64
+v / W | float64
+f / F | float32
+v / F | float32
+f / np.float64(2) | float64
 v + f | float32
 f * 2.5 + 1 | float32
 f - np.float64(1) | float64
@@ -155,6 +159,8 @@ def test_arithmetic_promotes_types_or_forgets_them(encrypted, of_arrays, row) ->
         np.testing.assert_allclose(got, plain, atol=1e-3)
         if got.dtype.kind in "bui":
             np.testing.assert_array_equal(got, np.rint(plain))
+    given = {name: x for name, x in of_arrays.items() if isinstance(x, ckks.Ciphertext)}
+    assert ren.jit(lambda given: eval(code, {**of_arrays, **given}))(given).dtype == dtype
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
