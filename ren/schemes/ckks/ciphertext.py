@@ -434,7 +434,7 @@ class Ciphertext(CiphertextData, Stored):
         """The same message at level 0, where it takes the fewest bytes: for replies."""
         return self.drop_to(0)
 
-    def bootstrap(self, level: int | None = None) -> Ciphertext:
+    def bootstrap(self, level: int | None = None, precision: float | None = None) -> Ciphertext:
         """The same numbers at the highest level, for parameters with bootstrapping.
 
         Real and imaginary parts keep to `ctx.params.bootstrapping.bound`, in every slot: a tracked
@@ -442,18 +442,20 @@ class Ciphertext(CiphertextData, Stored):
 
         Args:
             level: of the result; the highest one when None.
+            precision: bits that are right, 8 to those of the parameters; these when None. Where the
+                parameters have two runs, up to 20 bits take one, which ends a level higher.
 
         Returns:
             The ciphertext, about `ctx.params.bootstrapping.precision_bits` bits right; see
             `ct.estimate`. With a probability of 2^`failure_log2` it is destroyed.
 
         Raises:
-            ParameterError: parameters without bootstrapping.
+            ParameterError: parameters without bootstrapping, or of fewer bits.
             DepthError: a level below the floor, `ctx.params.bootstrapping.floor`.
             MissingKeyError: a server without the keys of `ctx.bootstrapping_keys()`.
             MessageBoundError: a tracked bound beyond the bound, with strict parameters.
         """
-        return bootstrap_one(self, None if level is None else as_integer(level, "bootstrap()"))
+        return bootstrap_one(self, level, precision)
 
     # ---------------------------------------------------------------- values
 

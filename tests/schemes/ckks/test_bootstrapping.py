@@ -128,6 +128,13 @@ def test_a_level_that_there_is_not(ctx, x):
         x.bootstrap(level=6)
 
 
+@pytest.mark.parametrize("precision", [40, 7, "20", math.nan, True])
+def test_a_precision_that_there_is_not(x, precision):
+    for bootstrap in (x.bootstrap, lambda precision: ckks.bootstrap([x], precision=precision)):
+        with pytest.raises(ckks.ParameterError, match=r"(?s)8 to 20.*precision=40, scale_bits=60"):
+            bootstrap(precision=precision)
+
+
 def test_another_bound():
     ctx = ckks.context(depth=2, bootstrapping=True, n=1 << 12, security=None, bound=16.0)
     v = np.linspace(-16, 16, 50)
@@ -219,6 +226,10 @@ def test_forty_bits_by_two_runs(z):
     assert y.estimate.bits >= 40
     a, b = ckks.bootstrap([ctx.encrypt(z.real, level=2, bound=1.0)] * 2)
     assert bits(ctx.decrypt(a) - z.real) >= 40 and bits(ctx.decrypt(b) - z.real) >= 40
+    once = x.bootstrap(precision=20)
+    assert once.level == 5 and 20 <= bits(ctx.decrypt(once) - z) < 30
+    assert np.abs(ctx.decrypt(once) - z).max() <= once.estimate.error_bound
+    assert x.bootstrap(level=5, precision=np.int64(12)).level == 5
     low = x.bootstrap(level=2)
     assert low.level == 2 and bits(ctx.decrypt(low) - z) >= 40
 

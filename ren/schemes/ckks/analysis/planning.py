@@ -269,9 +269,9 @@ def plan(
 
 
 @contextmanager
-def _counted() -> Iterator[list[bool]]:
-    """The bootstraps of the last trial, each by whether it is of complex numbers."""
-    counted: list[bool] = []
+def _counted() -> Iterator[list[tuple[bool, int]]]:
+    """The bootstraps of the last trial: whether of complex numbers, and how many runs."""
+    counted: list[tuple[bool, int]] = []
     token = planned.set(counted)
     try:
         yield counted
@@ -279,11 +279,11 @@ def _counted() -> Iterator[list[bool]]:
         planned.reset(token)
 
 
-def _with_bootstraps(found: Requirements, bootstraps: list[bool]) -> Requirements:
+def _with_bootstraps(found: Requirements, bootstraps: list[tuple[bool, int]]) -> Requirements:
     above = found.params.bootstrapping
     if above is None or not bootstraps:
         return found
-    runs = bootstraps * above.chain.above.runs
+    runs = [is_complex for is_complex, count in bootstraps for _ in range(count)]
     return attrs.evolve(
         found,
         bootstraps=len(bootstraps),

@@ -15,7 +15,7 @@ from ren.core.spec import Spec
 from ren.core.user_frame import user_line
 from ren.lowering.devices.devices import trace_state
 from ren.poly.realization import capture_serial, note
-from ren.schemes.ckks.arithmetic.argument_checks import check_ciphertext
+from ren.schemes.ckks.arithmetic.argument_checks import as_integer, check_ciphertext
 from ren.schemes.ckks.arithmetic.automatic import masked
 from ren.schemes.ckks.arithmetic.evolve import (
     drop_to,
@@ -38,30 +38,39 @@ from ren.schemes.ckks.bootstrapping.diagonals import turn_of
 from ren.schemes.ckks.bootstrapping.noise import noise_after
 from ren.schemes.ckks.encoding.ciphertext_data import CiphertextData, CiphertextT
 from ren.schemes.ckks.functions.arguments import check_automatic
+from ren.schemes.ckks.parameters.bootstrapping.above import runs_for
 from ren.schemes.ckks.parameters.bootstrapping.chain import Chain, chain_of
 from ren.schemes.ckks.parameters.bootstrapping.precision import magnified
+from ren.schemes.ckks.parameters.checks import as_python_int, as_real, check_real
 from ren.schemes.rlwe.active_context import call_name, called, context_for, same_key
 from ren.schemes.rlwe.keychain import unknown
 from ren.schemes.rlwe.keys import SwitchingKey
 
 _NAME = "bootstrap()"
+_MORE = "for more, use ckks.context(bootstrapping=True, precision=40, scale_bits=60)."
 
 
-def bootstrap_one(ct: CiphertextT, level: int | None = None) -> CiphertextT:
+def bootstrap_one(
+    ct: CiphertextT, level: int | None = None, precision: float | None = None
+) -> CiphertextT:
     """See `Ciphertext.bootstrap`."""
     with called(_NAME):
-        return _checked(_prepared(ct, _NAME), level)
+        prepared = _prepared(ct, _NAME)
+        return _checked(prepared, _chain(ct, level, precision))
 
 
-def bootstrap(ciphertexts: Sequence[CiphertextT], level: int | None = None) -> Any:
+def bootstrap(
+    ciphertexts: Sequence[CiphertextT], level: int | None = None, precision: float | None = None
+) -> Any:
     """Bootstraps several ciphertexts; two real ones share one run.
 
     Args:
         ciphertexts: under one key, of parameters with bootstrapping, each at its floor or higher.
         level: of the results; the highest one when None.
+        precision: bits that are right; those of the parameters when None.
 
     Returns:
-        A list of ciphertexts in the same order, each as `ct.bootstrap(level)`.
+        A list of ciphertexts in the same order, each as `ct.bootstrap(level, precision)`.
 
     Raises:
         ContextError: ciphertexts of several keys.
@@ -80,6 +89,7 @@ def bootstrap(ciphertexts: Sequence[CiphertextT], level: int | None = None) -> A
         given = [_prepared(x, name) for x in ciphertexts]
         for x in given[1:]:
             same_key(given[0].key_id, x.key_id, name)
+        chains = [_chain(x, level, precision) for x in given]
         made: dict[int, Any] = {}
         alone: list[int] = []
         for i, x in enumerate(given):
@@ -88,8 +98,8 @@ def bootstrap(ciphertexts: Sequence[CiphertextT], level: int | None = None) -> A
                 alone.append(i)
                 continue
             alone.remove(partner)
-            made[partner], made[i] = _shared(given[partner], x, level)
-        made |= {i: _checked(given[i], level) for i in alone}
+            made[partner], made[i] = _shared(given[partner], x, chains[i])
+        made |= {i: _checked(given[i], chains[i]) for i in alone}
         return [made[i] for i in range(len(given))]
 
 
@@ -197,15 +207,22 @@ def _keys(ct: CiphertextData) -> Callable[[str], SwitchingKey]:
     return lambda label: context.labelled_key(label, call_name(_NAME))
 
 
-# Bootstraps of a function that is being planned, each by whether it is of complex numbers.
-planned: ContextVar[list[bool] | None] = ContextVar("ren_ckks_planned_bootstraps", default=None)
+# Bootstraps of a function that is being planned: whether of complex numbers, and how many runs.
+planned: ContextVar[list[tuple[bool, int]] | None] = ContextVar(
+    "ren_ckks_planned_bootstraps", default=None
+)
 
 
-def _chain(ct: CiphertextData, level: int | None) -> Chain:
+def _chain(ct: CiphertextData, level: Any, precision: Any) -> Chain:
     """The chain of a bootstrap whose result is at a level; its runs end higher."""
     highest = chain_of(ct.params)
+    if precision is not None:
+        precision, most = as_real(as_python_int(precision)), highest.above.precision
+        check_real("precision", precision, 8, most, f"These parameters have {most:g} bits: {_MORE}")
+        highest = chain_of(ct.params, None, runs_for(precision))
     if level is None:
         return highest
+    level = as_integer(level, _NAME)
     ct.params.ring(level)  # raises where there is no such level
     if level > highest.result:
         raise ParameterError(
@@ -213,18 +230,18 @@ def _chain(ct: CiphertextData, level: int | None) -> Chain:
             f"It ends at level {highest.result}: what joins its parts takes the levels above.",
             f"Leave level out, or ask for {highest.result} or less.",
         )
-    return chain_of(ct.params, level + highest.user - highest.result)
+    return chain_of(ct.params, level + highest.user - highest.result, highest.runs)
 
 
-@operation(_NAME, lambda x, level: x)
-def _refreshed(ct: CiphertextT, level: int | None) -> CiphertextT:
-    chain, is_complex = _chain(ct, level), ct.layout.is_complex
+@operation(_NAME, lambda x, chain: x)
+def _refreshed(ct: CiphertextT, chain: Chain) -> CiphertextT:
+    is_complex = ct.layout.is_complex
     if (noted := planned.get()) is not None:
-        noted.append(is_complex)
+        noted.append((is_complex, chain.runs))
         return _made(ct, _unknown(ct, chain), chain, is_complex)
     _note(ct, chain)
     polys = pipeline.refreshed(chain, _pair(ct), _keys(ct), is_complex)
-    if chain.above.runs > 1:
+    if chain.runs > 1:
         polys = _corrected(ct, polys, chain, is_complex)
     return _made(ct, polys, chain, is_complex)
 
@@ -262,14 +279,13 @@ _checked = circuit(_NAME)(_refreshed)  # one report of a bound, not one of the r
 
 
 @circuit(_NAME)
-def _shared(x: CiphertextT, y: CiphertextT, level: int | None) -> tuple[CiphertextT, CiphertextT]:
+def _shared(x: CiphertextT, y: CiphertextT, chain: Chain) -> tuple[CiphertextT, CiphertextT]:
     """Two ciphertexts of real numbers, in one run."""
-    chain = _chain(x, level)
+    if chain.runs > 1:
+        return _checked(x, chain), _checked(y, chain)
     if (noted := planned.get()) is not None:
-        noted.append(True)
+        noted.append((True, 1))
         return _part(x, _unknown(x, chain), chain), _part(y, _unknown(y, chain), chain)
-    if chain.above.runs > 1:
-        return _checked(x, level), _checked(y, level)
     _note(x, chain)
     turn = turn_of(chain.rings[chain.above.floor])
     (a0, a1), (b0, b1) = _pair(x), _pair(y)

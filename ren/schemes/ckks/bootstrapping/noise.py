@@ -28,7 +28,7 @@ def noise_after(a: Noise, chain: Chain, is_complex: bool) -> Noise:
     bound, error = chain.above.bound, error_after(chain, is_complex)
     one = error_of(chain, is_complex).offset / chain.above.sine.error
     offsets = [chain.above.sine.error_within(k) * one for k in _REACHES]
-    if chain.above.runs > 1:  # beyond the bound a second run has no error that it can take away
+    if chain.runs > 1:  # beyond the bound a second run has no error that it can take away
         offsets[0] = error.offset
     limits = tuple(bound * k * TOLERANCE for k in _REACHES)
     told = partial(_told, chain.params, bound, tuple(offsets))

@@ -35,10 +35,12 @@ class Chain:
         params: with bootstrapping.
         target: the level where it ends. Below the highest one there are fewer limbs at each level.
             Diagonals and keys are those of the whole chain, without the other limbs.
+        runs: of the pipeline in a bootstrap.
     """
 
     params: Any
     target: int
+    runs: int
 
     @property
     def above(self) -> Above:
@@ -70,7 +72,7 @@ class Chain:
     @property
     def result(self) -> int:
         """The level where a bootstrap ends; the sum of two runs takes one."""
-        return self.end - (self.above.runs - 1)
+        return self.end - (self.runs - 1)
 
     @property
     def whole(self) -> Chain:
@@ -184,8 +186,10 @@ class Chain:
 
 
 @lru_cache(maxsize=32)
-def chain_of(params: Any, target: int | None = None) -> Chain:
+def chain_of(params: Any, target: int | None = None, runs: int | None = None) -> Chain:
     """The chain of parameters with bootstrapping to a level, the highest one when None; kept.
+
+    A bootstrap has the runs that the parameters were made for, or `runs` of them.
 
     Raises:
         ParameterError: parameters without, or no such level.
@@ -196,10 +200,9 @@ def chain_of(params: Any, target: int | None = None) -> Chain:
             "These parameters have no levels for it.",
             "Make the context with ckks.context(bootstrapping=True).",
         )
-    if target is None:
-        return Chain(params, params.depth)
-    params.ring(target)  # raises where there is no such level
-    return Chain(params, target)
+    level = params.depth if target is None else target
+    params.ring(level)  # raises where there is no such level
+    return Chain(params, level, params.above.runs if runs is None else runs)
 
 
 def _root(x: Fraction) -> Fraction:

@@ -76,7 +76,7 @@ def magnified(chain: Chain, is_complex: bool) -> int:
 def error_after(chain: Chain, is_complex: bool) -> Error:
     """The error of a whole bootstrap, of one run or two, relative to the bound."""
     one = error_of(chain, is_complex)
-    if chain.above.runs == 1:
+    if chain.runs == 1:
         return one
     smaller = 2.0 ** -magnified(chain, is_complex)
     n, scales = chain.params.n, (chain.params.scale(chain.result), chain.params.scale(1))

@@ -88,12 +88,12 @@ class Bootstrapping(metaclass=Listed):
     @property
     def limb_ntts(self) -> int:
         """Transforms of one limb each in a bootstrap of complex numbers, to within a tenth."""
-        return work_of(self.chain).limb_ntts * self.chain.above.runs
+        return work_of(self.chain).limb_ntts * self.chain.runs
 
     @property
     def seconds(self) -> float:
         """An estimate of its time on two CPU cores, to compare parameters by; not a promise."""
-        return seconds_of(self.chain) * self.chain.above.runs
+        return seconds_of(self.chain) * self.chain.runs
 
     def rows(self) -> list[tuple[str, str]]:
         """Facts for tables of parameters."""
