@@ -9,6 +9,8 @@ from functools import lru_cache
 # Deterministic Miller-Rabin witnesses for every integer below 3.3e24
 # (Sorenson and Webster, "Strong pseudoprimes to twelve prime bases", 2015).
 _WITNESSES = (2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37, 41)
+# Those that suffice below a bound (Jaeschke, "On strong pseudoprimes to several bases", 1993).
+_FEW, _FEW_SUFFICE = (2, 7, 61), 4_759_123_141
 
 
 @lru_cache(maxsize=1 << 14)
@@ -19,10 +21,13 @@ def is_prime(candidate: int) -> bool:
     for p in _WITNESSES:
         if candidate % p == 0:
             return candidate == p
+    if candidate < _WITNESSES[-1] ** 2:
+        return True
     odd, twos = candidate - 1, 0
     while odd % 2 == 0:
         odd, twos = odd // 2, twos + 1
-    return not any(_is_composite_witness(w, odd, twos, candidate) for w in _WITNESSES)
+    bases = _FEW if candidate < _FEW_SUFFICE else _WITNESSES
+    return not any(_is_composite_witness(w, odd, twos, candidate) for w in bases)
 
 
 def _is_composite_witness(base: int, odd: int, twos: int, candidate: int) -> bool:

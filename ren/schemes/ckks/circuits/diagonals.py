@@ -25,7 +25,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 import attrs
@@ -138,8 +138,13 @@ def split(steps: Iterable[int], keys: int | None = None, **shape: Any) -> Split:
 
     `shape` are the folds, blocks, copies and period of a `Split`.
     """
-    steps = np.array(sorted(steps))
-    candidates = _candidates(steps, shape, keys is not None)
+    return _split(tuple(sorted(steps)), keys, tuple(sorted(shape.items())))
+
+
+@lru_cache(maxsize=64)  # trials of `ckks.plan` meet the same steps at each depth
+def _split(found: tuple[int, ...], keys: int | None, shape: tuple[tuple[str, Any], ...]) -> Split:
+    steps = np.array(found)
+    candidates = _candidates(steps, dict(shape), keys is not None)
     candidates.sort(key=lambda s: len(s.giants))  # of equal cost the fewest
     return fewest(candidates, keys, f"A matrix with {len(steps)} diagonals was")
 
