@@ -391,3 +391,14 @@ def test_any_and_all_of_math_take_a_mask(encrypted, interpreted, mask) -> None:
             got = getattr(ckks.math, name)(ct, where=g if mask == "g" else mask)
             assert got.decrypt() == getattr(np, name)(clear, where=where)
             assert got.dtype == bool and got.estimate.error_bound < 1e-3
+
+
+@pytest.mark.parametrize("gap", [1, 3.5, 0.0, -1.0])
+def test_a_gap_that_reaches_the_divisor_is_named(ctx, gap) -> None:
+    x = ctx.encrypt([1.0, 2.0]).within(0, 4)
+    for function in (np.floor, np.ceil, lambda v: v % 1, lambda v: v // 1):
+        with (
+            ckks.intervals(gap=gap),
+            pytest.raises(errors.ParameterError, match=r"gap=.*\s.*divisor"),
+        ):
+            function(x)

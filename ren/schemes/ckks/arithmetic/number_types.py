@@ -115,7 +115,7 @@ TypeRule = Callable[[np.dtype], np.dtype | None]
 
 
 def same(dtype: np.dtype) -> np.dtype:
-    """The rule of what chooses among numbers or moves them: `where`, `concat`, `max`."""
+    """The rule of what chooses among numbers or moves them: `where`, `concat`, `stack`."""
     return dtype
 
 

@@ -31,11 +31,9 @@ from ren.schemes.ckks.arithmetic.evolve import (
 )
 from ren.schemes.ckks.arithmetic.manual import normal
 from ren.schemes.ckks.arithmetic.number_types import (
-    arithmetic,
     floating,
     of_choice,
     of_operands,
-    same,
     with_type,
 )
 from ren.schemes.ckks.arithmetic.operation_hooks import circuit, in_circuit
@@ -164,7 +162,7 @@ def sign(
     return with_type(result, None if in_circuit() else of_operands(floating, ct))
 
 
-@circuit("abs", arithmetic)
+@circuit("abs", floating)
 def absolute(
     ct: CiphertextT,
     interval: Interval = UNIT,
@@ -181,7 +179,7 @@ def absolute(
     return _times_step(argument(ct, wish.interval, "abs"), wish, -1.0)
 
 
-@circuit("relu", arithmetic)
+@circuit("relu", floating)
 def relu(
     ct: CiphertextT,
     interval: Interval = UNIT,
@@ -218,7 +216,7 @@ def _times_step(ct: CiphertextT, wish: StepAccuracy, low: float) -> CiphertextT:
     return approximated(ct, p, f"{wish.what} by a polynomial of degree {p.degree}")
 
 
-@circuit("max", same, 2)
+@circuit("max", floating, 2)
 def maximum(
     a: CiphertextT | Any,
     b: CiphertextT | Any,
@@ -238,7 +236,7 @@ def maximum(
     return b + _times_step(difference, wish, 0.0)
 
 
-@circuit("min", same, 2)
+@circuit("min", floating, 2)
 def minimum(
     a: CiphertextT | Any,
     b: CiphertextT | Any,

@@ -158,6 +158,12 @@ def floor_divide(
             "Encrypted numbers are divided with remainder by a number above zero.",
             "Write for example x % 2.0.",
         )
+    if gap is not None and not 0 < gap < m:
+        raise ParameterError(
+            f"{user_line()} divides by {m:g} with remainder, and with gap={gap:g}.",
+            "The gap is how far numbers stay below the next multiple: above 0, below the divisor.",
+            f"Pass a smaller one, gap={m / 2:g} for example, to the function or to ckks.intervals.",
+        )
     margin = None if gap is None else gap / (2 * m)
     shift = (0.1 if margin is None else margin) - 0.5
     a, b = checked_interval(interval)
