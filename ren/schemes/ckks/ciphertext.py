@@ -286,8 +286,6 @@ class Ciphertext(CiphertextData, Stored):
     __rfloordiv__ = __rmod__ = __rdivmod__ = refusals.no_remainder
     __lshift__ = __rlshift__ = __rshift__ = __rrshift__ = refusals.no_shift
     __trunc__ = refusals.no_rounding
-    __next__ = refusals.no_item_alone
-    __call__ = refusals.no_call
     __enter__ = __exit__ = refusals.no_with
     __bytes__ = __buffer__ = refusals.no_bytes
     __pandas_priority__ = 5000  # above that of a DataFrame, which leaves the operators to these

@@ -11,6 +11,8 @@ Left out is what Python, JAX or pandas decide by themselves, without a question 
 `Decimal(x)`, `Fraction(x)`, `struct.pack("d", x)`, `random.sample(x, 2)`, `timedelta(x)`,
 `pd.concat([x])`, `series.fillna(x)`, `jnp.asarray(w)[x]`, `jax.lax.psum(x, "i")` and a carry of
 `jax.lax.scan` outside `ren.jit` whose level falls. `w[0] = x` names its cause, see below.
+Ciphertexts are neither functions nor iterators, as arrays are neither: libraries ask. So `x(1)` and
+`next(x)` stay Python's.
 """
 
 from __future__ import annotations
@@ -26,6 +28,7 @@ import math
 import operator
 import pickle
 import statistics
+from collections.abc import Iterator
 from fractions import Fraction
 from typing import Any
 
@@ -646,7 +649,6 @@ bytearray(x) | TracedValueError | decrypt()
 "%d" % x | TracedValueError | decrypt()
 "%x" % x | TracedValueError | decrypt()
 "%.2f" % x | TracedValueError | decrypt()
-next(x) | OperandError | the whole ct
 next(p) | OperandError | ctx.encode(a + b)
 next(A) | OperandError | ckks.linear(2 * matrix.T, ctx)
 list(reversed(x)) | ParameterError | ct[i : i + 1]
@@ -655,9 +657,6 @@ list(zip(x, y)) | OperandError | the whole ct
 dict(x) | OperandError | the whole ct
 a, *rest = x | OperandError | the whole ct
 print(*x) | OperandError | the whole ct
-x(1) | OperandError | calls a ciphertext as a function; f(ct)
-x.real() | OperandError | calls a ciphertext as a function; ct.real
-operator.call(x) | OperandError | f(ct)
 p(1) | OperandError | ctx.encode(a + b)
 A(x) | OperandError | `map @ ct`
 ckks.plan(x, ckks.spec(4)) | OperandError | in place of a function
@@ -914,3 +913,9 @@ def test_foreign_classes_compute_by_themselves(encrypted: dict) -> None:
     assert names == ["Ciphertext", "Plaintext", "LinearMap"]
     with pytest.raises(errors.OperandError):
         encrypted["p"] * Foreign()
+
+
+def test_ciphertexts_are_no_functions_and_no_iterators():
+    """Dask, pandas and others treat what can be called, or is an iterator, in their own way."""
+    x = ckks.testing.context(b"kind", depth=1).encrypt([1.0])
+    assert not callable(x) and not isinstance(x, Iterator)

@@ -108,12 +108,6 @@ no_bytes = refusal(
     "Python's protocols of bytes read numbers in memory, and these are encrypted.",
     "Write ct.to_bytes(), which ckks.Ciphertext.from_bytes reads, or ct.decrypt().tobytes().",
 )
-no_call = refusal(
-    OperandError,
-    "calls a ciphertext as a function.",
-    "It holds encrypted numbers; its shape, level, real and imag are attributes.",
-    "Write f(ct) for a function of them, ct[i:j] for a slice, ct.real for an attribute.",
-)
 no_with = refusal(
     OperandError,
     "enters a ciphertext by `with`.",
@@ -148,11 +142,6 @@ def no_iteration(x: Any) -> Iterator[NoReturn]:
         "1] cuts out one number.",
     )
     yield
-
-
-def no_item_alone(x: Any) -> NoReturn:
-    """The `__next__`: raises as the first step of a loop does."""
-    raise next(no_iteration(x))
 
 
 def checked_arguments(kind: KindT) -> KindT:
