@@ -45,7 +45,7 @@ LEAST_N = 1 << 12
 # is cut at once. To lower it takes seconds, and only then it shows that too much is kept between
 # phases. Few rows take no time: a cut would only make arrays of what need not outlive a phase.
 MOST_BYTES = 3 * MOST_KEPT
-MANY_ROWS = 30_000
+MANY_ROWS = 20_000
 # A program that needs more calls than this is left to kernels.
 MOST_CALLS = 64
 
