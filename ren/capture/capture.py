@@ -114,7 +114,7 @@ class Captured(metaclass=Listed):
 
     __internal__ = (
         "sources", "keys", "outputs", "result", "others", "run", "target", "donated",
-        "donated_inputs", "plain", "loops", "replay",
+        "donated_inputs", "plain", "loops", "notes", "replay",
     )  # fmt: skip
 
     plan: Plan
