@@ -21,6 +21,7 @@ import jax
 from ren.capture.arguments import Call, Signature, poly_key, realized, stand_ins, value_keys
 from ren.capture.capture import Captured, Options, capture
 from ren.config import config
+from ren.core.collector import collector_paused
 from ren.core.errors import JitError, RecaptureWarning
 from ren.lowering.devices.devices import device_name, is_tracing, resolve_device
 from ren.lowering.runtime.tiers.tiers import AUTO, UNITS, check_tier
@@ -201,7 +202,8 @@ class Jitted:
     def _capture(self, call: Call, polys: list[Poly], others: list[Any]) -> Captured:
         function, donated = self._signature.function(call), self._signature.donated(call)
         structure = call.structure(polys)
-        plan = capture(function, self._name, structure, others, self._options, donated)
+        with collector_paused():
+            plan = capture(function, self._name, structure, others, self._options, donated)
         count = len(plan.plan.inputs), len(plan.outputs)
         _log.info("%s: captured, %d inputs, %d polynomials out", self._name, *count)
         return plan

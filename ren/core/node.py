@@ -180,18 +180,34 @@ def toposort(*roots: Node, until: Op | None = None) -> list[Node]:
         roots: where to begin.
         until: an op whose sources are left out; None for all.
     """
+    if len(roots) == 1 and roots[0].op is ops.SINK and until is None:
+        (sink,) = roots  # every pass begins with the order that the one before has verified
+        below = _orders.get(sink)
+        if below is None:
+            below = _orders[sink] = _sorted(sink.src, None)
+        return [*below, sink]
+    return _sorted(roots, until)
+
+
+# Of each SINK that lives, what is under it in order. It holds only what the SINK holds.
+_orders: weakref.WeakKeyDictionary[Node, list[Node]] = weakref.WeakKeyDictionary()
+
+
+def _sorted(roots: Sequence[Node], until: Op | None) -> list[Node]:
     order: list[Node] = []
     seen: set[Node] = set()
-    stack: list[tuple[Node, bool]] = [(root, False) for root in reversed(roots)]
+    stack: list[Node | None] = list(reversed(roots))  # below a None stands a node that is expanded
     while stack:
-        node, expanded = stack.pop()
-        if expanded:
-            order.append(node)
+        node = stack.pop()
+        if node is None:
+            order.append(stack.pop())  # type: ignore[arg-type]
         elif node not in seen:
             seen.add(node)
-            stack.append((node, True))
-            if node.op is not until:
-                stack.extend((s, False) for s in reversed(node.src) if s not in seen)
+            if node.src and node.op is not until:
+                stack += (node, None)
+                stack += [s for s in reversed(node.src) if s not in seen]
+            else:
+                order.append(node)
     return order
 
 

@@ -15,7 +15,7 @@ import attrs
 
 from ren.core import op as ops
 from ren.core.errors import VerificationError
-from ren.core.node import Node, const, make
+from ren.core.node import Node, const, make, toposort
 from ren.core.ring import Domain
 
 Rule = Callable[[Node], Node | None]
@@ -49,6 +49,28 @@ def rewrite(
         return root
     done: dict[Node, Node] = {}
     known = known or None  # so that few nodes ask for the length of a map
+    if known is None:
+        for node in toposort(root):  # most stay as they are
+            if node not in done:
+                rules = table.get(node.op.name)
+                is_same = all([done[s] is s for s in node.src])
+                if not is_same or edges or (rules and _first(rules, node) is not None):
+                    _rewrite(node, table, known, edges, done)
+                else:
+                    done[node] = node
+    else:
+        _rewrite(root, table, known, edges, done)
+    return done[root]
+
+
+def _rewrite(
+    root: Node,
+    table: Table,
+    known: Mapping[Node, Node] | None,
+    edges: EdgeTable | None,
+    done: dict[Node, Node],
+) -> None:
+    """Adds what becomes of `root`, and of all below it, to `done`."""
     stack = [root]
     while stack:
         node = stack[-1]
@@ -81,7 +103,6 @@ def rewrite(
             stack.pop()
         else:
             stack.append(target)
-    return done[root]
 
 
 def rewrite_down(root: Node, table: ContextTable[_C], context: _C) -> Node:

@@ -289,8 +289,7 @@ def limits(monkeypatch):
     ) -> None:
         forget_calls()
         if buffers is not None:
-            for module in ("backends.native.bytecode", "runtime.native_calls"):
-                monkeypatch.setattr(f"ren.lowering.{module}.MOST_BUFFERS", buffers)
+            monkeypatch.setattr("ren.lowering.backends.native.bytecode.MOST_BUFFERS", buffers)
         if rows is not None:
             monkeypatch.setattr("ren.lowering.backends.native.limb_program.MOST_ROWS", rows)
         if kept is not None:

@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from ren.lowering.runtime.planning import collector_paused
+from ren.core.collector import collector_paused
 
 
 @pytest.fixture(autouse=True)

@@ -24,8 +24,6 @@ from ren.lowering.backends.base import Unsupported
 from ren.lowering.backends.native import library
 from ren.lowering.backends.native.backend import NO_GAIN, gains_on
 from ren.lowering.backends.native.bytecode import (
-    MOST_BUFFERS,
-    MOST_KEPT,
     NativeProgram,
     lowering_of,
     native_program,
@@ -38,14 +36,10 @@ from ren.lowering.plan.plan import Source
 from ren.lowering.program.graph import Call, Graph, Program
 from ren.lowering.program.instructions import Instr, Table, add_instructions
 from ren.lowering.program.steps import Input, Segment, nbytes, with_last_uses
+from ren.lowering.runtime.cuts import halves, parts_of
 
 # The least degree at which native calls are preferred to kernels before either is timed.
 LEAST_N = 1 << 12
-# The most bytes of all values of one call, each without its batch axes. A larger graph of many rows
-# is cut at once. To lower it takes seconds, and only then it shows that too much is kept between
-# phases. Few rows take no time: a cut would only make arrays of what need not outlive a phase.
-MOST_BYTES = 3 * MOST_KEPT
-MANY_ROWS = 20_000
 # A program that needs more calls than this is left to kernels.
 MOST_CALLS = 64
 
@@ -141,12 +135,14 @@ def _fitting(sink: Node, inputs: Sequence[Input], devices: int) -> NativeCalls |
         return NO_GAIN
     degrees = sorted({node.spec.ring.n for node in order})  # EMBED alone leads to another: a larger
     groups = [[node for node in order if node.spec.ring.n == n] for n in degrees]
-    number = 0
-    while number < len(groups):  # what is surely too large is cut before anything is lowered
-        if (beyond := _beyond(groups, number, sink)) is None:
-            number += 1
-        elif not _is_cut(groups, number, sink):
-            return beyond
+    last = _last_readers(groups, sink)
+    groups = [
+        part
+        for i, group in enumerate(groups)
+        for part in parts_of(group, [node for node in group if last.get(node, -1) > i])
+    ]
+    if len(groups) > MOST_CALLS:
+        return Unsupported(f"it would be over {MOST_CALLS} native calls")
     while True:
         segments, outputs, specs = _segments(groups, sink, inputs)
         if not any(gains_on(segment.graph) for segment in segments):
@@ -169,27 +165,12 @@ def _fitting(sink: Node, inputs: Sequence[Input], devices: int) -> NativeCalls |
             return made
 
 
-def _beyond(groups: Sequence[Sequence[Node]], i: int, sink: Node) -> Unsupported | None:
-    """The reason why a group is surely beyond one call, if it is."""
-    group = groups[i]
-    rows, n = sum(node.spec.ring.limbs for node in group), group[0].spec.ring.n
-    if rows > MANY_ROWS and 4 * n * rows > MOST_BYTES:
-        return Unsupported(f"its values have over {MOST_BYTES >> 20} MiB", True)
-    if 2 * len(group) < MOST_BUFFERS:
-        return None
-    inside, last = set(group), _last_readers(groups, sink)
-    read = {s for node in group for s in node.src if s not in inside}
-    arrays = sum(s.op.kind is Kind.LEAF or bool(s.src) for s in read)
-    if arrays + sum(last.get(node, -1) > i for node in group) >= MOST_BUFFERS:
-        return Unsupported(f"it has over {MOST_BUFFERS:,} inputs and outputs", True)
-    return None
-
-
 def _is_cut(groups: list[list[Node]], i: int, sink: Node) -> bool:
     """Cuts a group in two, if more calls are allowed; whether it did."""
     if len(groups[i]) < 2 or len(groups) >= MOST_CALLS:
         return False
-    groups[i : i + 1] = _halves(groups, i, sink)
+    last = _last_readers(groups, sink)
+    groups[i : i + 1] = halves(groups[i], [node for node in groups[i] if last.get(node, -1) > i])
     return True
 
 
@@ -248,23 +229,6 @@ def _segment(
     graph = Graph(inputs, (call,), tuple(range(inputs, inputs + made)))
     ins = tuple(number[node] for node in slots)
     return Segment((), graph, tuple(tables), ins, tuple(range(count, count + made)))
-
-
-def _halves(groups: Sequence[list[Node]], i: int, sink: Node) -> tuple[list[Node], list[Node]]:
-    """A group in two runs, cut where the fewest bytes cross, in its middle half."""
-    group, last = groups[i], _last_readers(groups, sink)
-    own = {s: k for k, node in enumerate(group) for s in node.src}
-    ends: dict[int, int] = {}
-    crossing, cost = 0, []
-    for k, node in enumerate(group):  # the bytes that cross a cut after each node
-        if last.get(node, -1) <= i and own.get(node, -1) > k:
-            crossing += nbytes(node.spec)
-            ends[own[node]] = ends.get(own[node], 0) + nbytes(node.spec)
-        crossing -= ends.get(k, 0)
-        cost.append(crossing)
-    low = len(group) // 4
-    at = min(range(low, max(len(group) - 1 - low, low + 1)), key=cost.__getitem__) + 1
-    return group[:at], group[at:]
 
 
 def _held(

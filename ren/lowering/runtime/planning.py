@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import gc
 import logging
 import threading
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any
 
@@ -15,6 +13,7 @@ import attrs
 
 from ren.config import config
 from ren.core import op as ops
+from ren.core.collector import collector_paused
 from ren.core.node import Node, Structure, make, placeholder, structure_of, toposort
 from ren.core.op import Kind
 from ren.core.rewrite import rewrite
@@ -173,31 +172,6 @@ def _of_words(segment: Segment, words: Mapping[int, RingSpec]) -> Segment:
     rings = {i: words[v] for i, v in enumerate(segment.ins) if v in words}
     graph, tables = with_words(segment.graph, segment.tables, rings)
     return attrs.evolve(segment, graph=graph, tables=tables)
-
-
-_pauses, _was_on = 0, False  # of the garbage collector, guarded by `_lock`
-
-
-@contextmanager
-def collector_paused() -> Iterator[None]:
-    """Pauses Python's cyclic garbage collector; the last thread to leave turns it on again.
-
-    Planning makes up to millions of small objects that live until it ends. The collector would go
-    through all of them again and again, which took a third of the time.
-    """
-    global _pauses, _was_on
-    with _lock:
-        if not _pauses:
-            _was_on = gc.isenabled()
-            gc.disable()
-        _pauses += 1
-    try:
-        yield
-    finally:
-        with _lock:
-            _pauses -= 1
-            if not _pauses and _was_on:
-                gc.enable()
 
 
 # Programs by structure and the types and devices of their leaves: the one used longest ago goes.

@@ -18,6 +18,7 @@ import numpy as np
 from jax.profiler import TraceAnnotation
 
 from ren.config import config
+from ren.core.collector import collector_paused
 from ren.core.errors import DeviceError, NativeError, RenError
 from ren.core.node import Node
 from ren.core.printer import print_graph
@@ -261,7 +262,8 @@ class Runner:
         context = _context_in_use()
         streams = self._streams(inputs)
         values, steps = dict(enumerate(inputs)), []
-        with Progress(len(self.steps), "compiling and running kernels") as progress:
+        title = "compiling and running kernels"
+        with collector_paused(), Progress(len(self.steps), title) as progress:
             for step in self.steps:
                 call = self._prepared(step, [values[i] for i in step.ins])
                 steps.append((call, step.ins, step.outs, step.drops, step.name))

@@ -385,22 +385,27 @@ def _places(value: Batch, axes: Axes) -> tuple[int, ...]:
 
 def _needed(rows: Rows) -> Rows:
     """The same without rows that no output depends on."""
-    needed = {r for output in rows.outputs for r in output}
+    needed = bytearray(len(rows.rows))
+    for output in rows.outputs:
+        for r in output:
+            needed[r] = 1
     for r in range(len(rows.rows) - 1, -1, -1):
-        if r in needed:
-            needed.update(rows.rows[r].src)
-    if len(needed) == len(rows.rows):
+        if needed[r]:
+            for s in rows.rows[r].src:
+                needed[s] = 1
+    if all(needed):
         return rows
-    done = sorted({rows.rows[r].given[0] for r in needed if rows.rows[r].step == "converted"})
+    read = (row for row, is_read in zip(rows.rows, needed, strict=True) if is_read)
+    done = sorted({row.given[0] for row in read if row.step == "converted"})
     number = {old: new for new, old in enumerate(done)}
     made: list[Row] = []
     new: dict[int, int] = {}
     for r, row in enumerate(rows.rows):
         is_converted = row.step == "converted" and row.given[0] in number  # all at once
-        if r in needed or is_converted:
+        if needed[r] or is_converted:
             given = (number[row.given[0]], *row.given[1:]) if is_converted else row.given
             new[r] = len(made)
-            made.append(Row(row.step, given, tuple(new[s] for s in row.src)))
+            made.append(Row(row.step, given, tuple([new[s] for s in row.src])))
     conversions = (rows.conversions[i] for i in done)
     return attrs.evolve(
         rows,

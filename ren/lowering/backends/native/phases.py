@@ -124,12 +124,16 @@ def scheduled(rows: Rows, inputs: Sequence[int], outputs: Sequence[int]) -> Sche
         inputs: the buffer of each input.
         outputs: the buffer of each output.
     """
-    levels, converted = delayed(rows, *_levels(rows))
+    levels, converted = _levels(rows)
+    if rows.conversions:  # else there is one phase, and nothing is kept
+        levels, converted = delayed(rows, levels, converted)
     tasks = [(levels[members[0]], _ordered(rows, members)) for members in _tasks(rows, levels)]
     tasks.sort(key=lambda task: (task[0], -len(task[1])))  # the longest of a phase first
     targets = _targets(rows)
     places = _fixed(rows, inputs, outputs)
-    count = _Keeper(rows, levels, converted, places).keep(tasks, targets)
+    count = 0
+    if rows.conversions:
+        count = _Keeper(rows, levels, converted, places).keep(tasks, targets)
     phases: dict[int, list] = defaultdict(list)
     for level, conversion, made in zip(converted, rows.conversions, targets, strict=True):
         to = tuple(places[r] for r in made)
