@@ -13,7 +13,7 @@ from ren.schemes.ckks.noise import bounds as noises
 from ren.schemes.ckks.noise.bounds import Noise, on_host
 from ren.schemes.ckks.noise.range_checks import TOLERANCE, report
 from ren.schemes.ckks.parameters.bootstrapping.chain import Chain
-from ren.schemes.ckks.parameters.bootstrapping.precision import error_after, error_of
+from ren.schemes.ckks.parameters.bootstrapping.precision import Error, error_after
 from ren.schemes.ckks.parameters.parameters import Parameters
 
 _REACHES = (1, 2, 4)  # times the bound: how far the polynomial of the sine is fitted
@@ -26,12 +26,13 @@ def noise_after(a: Noise, chain: Chain, is_complex: bool) -> Noise:
     four times it on the error is unknown.
     """
     bound, error = chain.above.bound, error_after(chain, is_complex)
-    one = error_of(chain, is_complex).offset / chain.above.sine.error
-    offsets = [chain.above.sine.error_within(k) * one for k in _REACHES]
-    if chain.runs > 1:  # beyond the bound a second run has no error that it can take away
-        offsets[0] = error.offset
+    one = math.sqrt(2 if is_complex else 1)
+    # Beyond the bound a second run has no error that it can take away.
+    beyond = (chain.above.sine.error_within(k) * one for k in _REACHES[1:])
+    offsets = [error.offset, *beyond]
     limits = tuple(bound * k * TOLERANCE for k in _REACHES)
-    told = partial(_told, chain.params, bound, tuple(offsets))
+    bits = tuple(Error(o, error.sigma).bits for o in offsets)
+    told = partial(_told, chain.params, bound, bits)
     rule = partial(_with_offset, limits, tuple(bound * o for o in offsets), told)
     # The slope of the sine is within a millionth of 1: what comes in is carried over.
     return noises.with_source(derived(rule, on_host(a)), error.sigma * bound)
@@ -49,12 +50,12 @@ def _with_offset(
     return made
 
 
-def _told(params: Parameters, bound: float, offsets: tuple[float, ...], largest: float) -> None:
+def _told(params: Parameters, bound: float, bits: tuple[float, ...], largest: float) -> None:
     reach = next((i for i, k in enumerate(_REACHES) if largest <= bound * k * TOLERANCE), None)
     left = (
         "and the result is far off"
         if reach is None
-        else f"and about {-math.log2(offsets[reach]):.1f} bits are right"
+        else f"and about {bits[reach]:.1f} bits are right"
     )
     report(
         f"bootstrap(): the numbers may reach {largest:.4g}; bootstrapping was made for |x| <= "

@@ -18,8 +18,8 @@ error of one slot to another, whose own error is independent of it. So it moves 
 The errors of a rescale and of a key switch depend on the second polynomial c1 alone. (The rounding
 of c0 is far smaller.) Two ciphertexts with one c1, as p + x and q + x for plaintexts p and q, get
 the same such error. So the place of that source follows from the set of places that c1's own
-sources occupy. It is a free one, while there is one. Equal c1 occupy equal sets. Plaintexts occupy
-none.
+sources occupy. It is a free one, while there is one, and then that of the least source. Equal c1
+occupy equal sets. Plaintexts occupy none.
 The rounding of all encodings adds in `rounding`, as if it were one source, since equal plaintexts
 round alike.
 
@@ -328,9 +328,9 @@ def _with_source(sigma: np.float32, a: Noise, *source: Noise) -> Noise:
     if _is_single(a) and _is_single(of):
         noise = a.copy()
         noise[2] += sigma
-        noise[_HEAD + next_of_one(of[_HEAD:].astype(np.bool_))] += sigma
+        noise[_HEAD + next_of_one(of[_HEAD:])] += sigma
         return _limited(noise)
-    place = next_place(of[..., _HEAD:] > 0)
+    place = next_place(of[..., _HEAD:])
     return _limited(a + chosen((place == _PLACE_NUMBERS) | _IS_COHERENT, sigma, np.float32(0)))
 
 

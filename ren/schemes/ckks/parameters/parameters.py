@@ -264,19 +264,22 @@ class Parameters(Stored, metaclass=Listed):
             levels, degree, scale_bits, integer_bits or 10, security, float(precision),
             float(failure), bound or 1.0, slots or degree // 2,
         )  # fmt: skip
-        plan, above, bits = plan_bootstrapping(wish)
-        made = cls(
-            **attrs.asdict(plan, recurse=False),
-            scale_bits=scale_bits,
-            integer_bits=bits,
-            slots=wish.slots,
-            security=security,
-            bound=bound,
-            strict=strict,
-            above=attrs.evolve(above, is_automatic=is_automatic),
-        )
-        checks.check_bits(Bootstrapping(made).precision_bits, precision)
-        return made
+        for plan, above, bits in plan_bootstrapping(wish):
+            made = cls(
+                **attrs.asdict(plan, recurse=False),
+                scale_bits=scale_bits,
+                integer_bits=bits,
+                slots=wish.slots,
+                security=security,
+                bound=bound,
+                strict=strict,
+                above=attrs.evolve(above, is_automatic=is_automatic),
+            )
+            found = Bootstrapping(made).precision_bits
+            if found >= precision:
+                return made
+        checks.check_bits(found, precision)
+        raise AssertionError("check_bits raises for too few bits")
 
     # Levels and rings
 

@@ -7,6 +7,11 @@ cheapest scales have noise in proportion to the square roots of these counts. Tw
 under 2^30 bear 59.9 bits; where b_i would be more, S_i is less. The last scale is fixed: with it
 the message has the canonical scale of the user's highest level.
 
+The error of the sine is the same for the same message. In a row of bootstraps it adds up, while
+random noise grows with the square root of their number. Each bit by which messages are smaller
+divides this error by four. So they are up to two bits smaller than one bootstrap asks for, where
+that costs little.
+
 CoeffToSlot divides by the scales of its diagonals. These and S_0 are what the raised ciphertext,
 with scale L q_0, is brought to.
 """
@@ -31,14 +36,16 @@ from ren.schemes.rlwe.security import max_log_qp
 
 _DOWN, _UP = 2, 3  # the most matrices of SlotToCoeff, of CoeffToSlot
 _DOWN_STAGES, _UP_STAGES = 8, 5  # of the transform in one matrix, where slots are few
-_STAGE_BITS = 7.25  # by which the noise of each level of the sine stays below the precision
-_DIAGONAL_BITS = 12.75  # by which the rounding of diagonals does, before their sums
-_LOWEST_BITS = 8.0  # by which the noise at level 0 does
+_STAGE_BITS = 6.75  # by which the noise of each level of the sine stays below the precision
+_DIAGONAL_BITS = 12.25  # by which the rounding of diagonals does, before their sums
+_LOWEST_BITS = 7.5  # by which the noise at level 0 does
 _LEAST_BITS, _MOST_BITS = 46.0, 59.9  # of two primes; there are few smaller ones
 _GAP = 4  # bits: digits are smaller than P by so much, or each rotation costs as many bits
 _SPARE_SCALE = 18.0  # bits of the scale that noise at the user's levels takes
 _NEAR = 48  # primes nearest to a width that are tried
 _DIGITS = range(1, 7)
+_FLATTER = (2, 1)  # bits by which messages may be smaller than one bootstrap asks for
+_SHARE = 0.07  # of the levels, and of the time for each, that this may cost
 
 
 @attrs.frozen
@@ -78,15 +85,17 @@ class Wish:
 
 
 @lru_cache(maxsize=64)
-def plan_bootstrapping(wish: Wish) -> tuple[Plan, Above, int]:
-    """The chain of a user's levels, what bootstrapping adds to it, and the integer bits.
+def plan_bootstrapping(wish: Wish) -> tuple[tuple[Plan, Above, int], ...]:
+    """Chains of a user's levels, what bootstrapping adds to each, and the integer bits.
+
+    The first has the flattest sine; the last the steepest one, with the least noise.
 
     Raises:
         ParameterError, InsecureParametersError: what cannot be had, and what can.
     """
     runs = runs_for(wish.precision)
     given, wish = wish, attrs.evolve(wish, precision=wish.precision / runs + runs - 1)
-    sine = sine_for(wish.precision, wish.failure / runs, WEIGHT, 2 * wish.slots)
+    sine = _sine(wish, runs)
     if given.precision + _SPARE_SCALE > wish.scale_bits:
         raise ParameterError(
             f"Bootstrapping with precision={given.precision:g} was asked for at scale "
@@ -94,8 +103,36 @@ def plan_bootstrapping(wish: Wish) -> tuple[Plan, Above, int]:
             f"Rounding leaves about scale_bits - {_SPARE_SCALE:g} bits.",
             f"Use scale_bits={54 if given.precision <= 36 else 60}, or a smaller precision.",
         )
-    plan, above = _planned(attrs.evolve(wish, extra=runs - 1 + (wish.copies > 1)), sine)
-    return plan, attrs.evolve(above, precision=given.precision), _least_integer_bits(wish, sine)
+    wish = attrs.evolve(wish, extra=runs - 1 + (wish.copies > 1))
+    steepest = _planned(wish, sine)
+    found = [*_flatter(wish, runs, *steepest), (steepest, sine)]
+    return tuple(
+        (plan, attrs.evolve(above, precision=given.precision), _least_integer_bits(wish, sine))
+        for (plan, above), sine in found
+    )
+
+
+def _sine(wish: Wish, runs: int, more: int = 0) -> Sine:
+    return sine_for(wish.precision, wish.failure / runs, WEIGHT, 2 * wish.slots, more)
+
+
+def _flatter(
+    wish: Wish, runs: int, plan: Plan, above: Above
+) -> Iterator[tuple[tuple[Plan, Above], Sine]]:
+    """Plans for smaller messages with nearly the same time a level, flattest first."""
+    most = len(plan.path) - 1 - wish.floor - wish.extra
+    limit = (1 + _SHARE) * _cost(plan, above) / most
+    for more in _FLATTER:
+        try:
+            sine = _sine(wish, runs, more)
+        except ParameterError:  # the polynomial is not right enough
+            continue
+        least = most if wish.levels else math.ceil((1 - _SHARE) * most)
+        for levels in range(most, least - 1, -1):
+            found = _best(wish, sine, levels)
+            if found is not None and _cost(*found) / levels <= limit:
+                yield found, sine
+                break
 
 
 def _planned(wish: Wish, sine: Sine) -> tuple[Plan, Above]:

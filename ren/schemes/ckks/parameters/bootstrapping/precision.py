@@ -1,11 +1,12 @@
 """The error of a bootstrap, by its parts: what the noise estimate adds, and what is printed.
 
-The sine is off by a fixed part, at most `Sine.error` for the real and for the imaginary part. The
-random part is that of each stage, counted in the message:
+The sine is off by a fixed part, at most `Sine.fixed_error` for the real and for the imaginary part.
+The random part is that of each stage, counted in the message:
 
     level 0      rounding and the switch to the sparse secret, in coefficients, which are the slots
     StC, CtS     rounding of the diagonals, and of what leaves a matrix
-    sine         rounding at each level, amplified by what follows
+    sine         rounding at each level, amplified by what follows; the error of the polynomial,
+                 which goes by the overflow, and this is another in each bootstrap
 """
 
 from __future__ import annotations
@@ -64,7 +65,8 @@ def error_of(chain: Chain, is_complex: bool, is_typical: bool = False) -> Error:
     variance += parts * slot / (float(chain.params.scale(chain.user)) * above.bound) ** 2
     if chain.is_sparse and is_complex:  # the parts come together one level lower
         variance += 2 * parts * slot / (float(chain.params.scale(chain.end)) * above.bound) ** 2
-    offset = above.sine.error * math.sqrt(parts)
+    variance += parts * above.sine.scatter(is_typical) ** 2
+    offset = above.sine.fixed_error * math.sqrt(parts)
     return Error(offset, math.sqrt(variance))
 
 

@@ -39,6 +39,7 @@ _ROUNDS = 12
 # Points of the fit around each integer, in units of the bound of messages: Chebyshev points inside,
 # and some outside. So messages somewhat over the bound lose precision, and are not destroyed.
 _NODES = np.array([-4, -2, *np.cos(np.pi * (2 * np.arange(4) + 1) / 8), 2, 4])
+_MEAN_WEIGHT = 1e3  # of the row for the mean of the error, beside rows of at most 1
 _SPARE_BITS = 3.0  # by which the error of the sine stays below the precision
 _MOST_OVERFLOW = 16
 
@@ -88,6 +89,15 @@ class Sine:
         return _error(self, reach)
 
     @property
+    def fixed_error(self) -> float:
+        """The largest error of a message in [-1, 1] that is the same each time."""
+        return _parted(self)[0]
+
+    def scatter(self, is_typical: bool) -> float:
+        """The deviation of the error by the overflow, or the largest: the polynomial's part."""
+        return _parted(self)[2 if is_typical else 1]
+
+    @property
     def depth(self) -> int:
         """Levels: T_2, the polynomial in u, the double angles."""
         return 1 + DEGREE.bit_length() + DOUBLINGS
@@ -103,9 +113,24 @@ class Sine:
 @lru_cache(maxsize=32)
 def _error(sine: Sine, reach: float) -> float:
     """The largest error on a fine grid, and what may lie between its points."""
+    return 1.001 * float(np.abs(_errors(sine, reach)).max())
+
+
+@lru_cache(maxsize=32)
+def _parted(sine: Sine) -> tuple[float, float, float]:
+    """The largest mean over the overflows; the largest and the rms distance from the means."""
+    errors, shares = _errors(sine, 1.0), overflow_shares(sine.overflow)
+    means = shares @ errors
+    apart = errors - means
+    typical = math.sqrt(float(np.mean(shares @ apart**2)))
+    return 1.001 * float(np.abs(means).max()), 1.001 * float(np.abs(apart).max()), typical
+
+
+def _errors(sine: Sine, reach: float) -> NDArray:
+    """Errors of messages for each overflow, [2 K + 1, 129]."""
     z = np.linspace(-reach, reach, 129)
     x = np.arange(-sine.overflow, sine.overflow + 1)[:, None] + z * 2.0**-sine.ratio_bits
-    return 1.001 * float(np.abs(sine.value(x) - z).max())
+    return sine.value(x) - z
 
 
 @lru_cache(maxsize=32)
@@ -119,9 +144,13 @@ def _fitted(sine: Sine) -> tuple[float, ...]:
     basis, target = chebyshev.chebvander(u, DEGREE), np.cos(angles)
     # dw / dp = 2^D sin(2 pi x - pi / 2) / sin(angle), of modulus 2^D / |sin(angle)| near integers.
     amplified = 2.0**DOUBLINGS / np.maximum(np.abs(np.sin(angles)), 2.0**-6) * sine.gain
+    # One row more: the mean of the error over all overflows is zero, so it does not add up.
+    share = np.repeat(overflow_shares(sine.overflow), len(_NODES)) * inside / np.sin(angles)
+    share *= _MEAN_WEIGHT / np.abs(share).max()
     weights, best = amplified * np.where(inside, 1.0, 0.1), (math.inf, np.zeros(DEGREE + 1))
     for _ in range(_ROUNDS):
-        c = np.linalg.lstsq(basis * weights[:, None], target * weights, rcond=None)[0]
+        rows = np.vstack([basis * weights[:, None], share @ basis])
+        c = np.linalg.lstsq(rows, np.append(target * weights, share @ target), rcond=None)[0]
         errors = np.abs(basis @ c - target) * amplified
         worst = float(errors[inside].max())
         best = min(best, (worst, c), key=lambda found: found[0])
@@ -163,8 +192,21 @@ def _tail(weight: int, bound: Fraction) -> Fraction:
     return 2 * sum(terms, Fraction(0)) / math.factorial(weight)
 
 
-def sine_for(precision: float, failure: float, weight: int, coefficients: int) -> Sine:
+@lru_cache(maxsize=32)
+def overflow_shares(overflow: int, weight: int = 32) -> NDArray:
+    """The probability of each I from -K to K, [2 K + 1]."""
+    tails = [float(_tail(weight, Fraction(2 * k + 1, 2))) for k in range(overflow + 1)]
+    each = [2 - 2 * tails[0], *(a - b for a, b in pairwise(tails))]  # twice each probability
+    found = np.array(each)[np.abs(np.arange(-overflow, overflow + 1))]
+    return found / found.sum()
+
+
+def sine_for(
+    precision: float, failure: float, weight: int, coefficients: int, more: int = 0
+) -> Sine:
     """The smallest sine with this precision in bits, which fails at most with this probability.
+
+    With `more`, its messages are smaller by so many bits than they have to be.
 
     Raises:
         ParameterError: there is none; says what can be had.
@@ -172,6 +214,7 @@ def sine_for(precision: float, failure: float, weight: int, coefficients: int) -
     ratio = 4
     while Sine(1, ratio).cubic / 4 > 2.0 ** -(precision + _SPARE_BITS):
         ratio += 1
+    ratio += more
     limit = math.log2(failure)
     for overflow in range(1, _MOST_OVERFLOW + 1):
         if failure_log2(weight, overflow, ratio, coefficients) <= limit:
@@ -207,9 +250,6 @@ def amplifications(sine: Sine, weight: int, is_worst: bool = False) -> tuple[flo
     ones are for the double angles but the last.
     """
     integers = np.arange(-sine.overflow, sine.overflow + 1)
-    tails = [float(_tail(weight, Fraction(2 * k + 1, 2))) for k in range(sine.overflow + 1)]
-    each = [2 - 2 * tails[0], *(a - b for a, b in pairwise(tails))]  # twice each share
-    shares = np.array(each)[np.abs(integers)]
     x = integers[:, None] + np.linspace(-1, 1, 9) * 2.0**-sine.ratio_bits
     y = (x - 0.25) / float(sine.reach)
     clean, stages = _evaluated(sine, y, None)
@@ -217,7 +257,7 @@ def amplifications(sine: Sine, weight: int, is_worst: bool = False) -> tuple[flo
     for source, stage in enumerate(stages):
         slopes = (_evaluated(sine, y, source)[0] - clean) / _STEP
         squares[stage] += np.mean(slopes**2, axis=1)
-    mean = shares @ squares.T / shares.sum()
+    mean = overflow_shares(sine.overflow, weight) @ squares.T
     return tuple(np.sqrt(squares.max(1) if is_worst else mean).tolist())
 
 
