@@ -188,6 +188,12 @@ def realize(*values: Any) -> Any:
         The realized value, or a tuple of them when several were given. The polynomials passed in
         are realized too, unless a JAX trace is active.
     """
+    if len(values) == 1 and hasattr(kind := type(values[0]), "__ren_parts__"):  # as a rule
+        parts, static = values[0].__ren_parts__()
+        if all([type(part) is Poly or type(part) in _PLAIN for part in parts]):
+            computed = iter(realize_polys([part for part in parts if type(part) is Poly]))
+            made = [next(computed) if type(part) is Poly else part for part in parts]
+            return kind.__ren_whole__(made, static)
     polys: list[Poly] = []
     others: list[Any] = []
     rebuild = rebuilder(values, polys, others)

@@ -35,6 +35,8 @@ class Domain(enum.Enum):
     COEFF = "coeff"
     NTT = "ntt"
 
+    __hash__ = object.__hash__  # that of an enumeration is Python's, and hashes the name
+
     def __repr__(self) -> str:
         return f"Domain.{self.name}"
 

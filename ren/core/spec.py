@@ -12,7 +12,7 @@ from ren.core.ring import LIMB_DTYPE, Domain, RingSpec
 KEY = "KEY"  # how an input is made: found by an id of keys
 
 
-@attrs.frozen
+@attrs.frozen(cache_hash=True)
 class Spec:
     """The type of a node's value: residues `dtype[*batch, ring.limbs, ring.n]` in a domain.
 

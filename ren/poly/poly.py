@@ -823,8 +823,7 @@ def realize_polys(polys: Sequence[Poly]) -> list[Poly]:
     """Each polynomial realized, all as one program; see `Poly.realize`."""
     if realization.is_collecting():
         return list(polys)
-    for p in polys:
-        check_not_donated(p._in_memory())
+    check_not_donated(*[p._in_memory() for p in polys if p._node is None or not p._node.src])
     # A polynomial that JAX made around a leaf is left as it is: the leaf may be a sentinel.
     lazy = [p for p in polys if not p._symbolic and p._node and p._node.op is not ops.BUFFER]
     if realization.is_capturing() and trace_inputs.get() is None:
@@ -884,7 +883,7 @@ def _flatten(p: Poly) -> tuple[tuple[Any, ...], Any]:
         check_not_donated(p._leaf)
     elif p._node.op is not ops.BUFFER:
         realization.check_loop(is_leaf=True)
-    return (p.limbs if p._node else p._leaf,), (ring, domain, None, trace_token())
+    return (p.limbs if p._node is not None else p._leaf,), (ring, domain, None, trace_token())
 
 
 def _flatten_with_keys(p: Poly) -> tuple[tuple[tuple[Any, Any], ...], Any]:

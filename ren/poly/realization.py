@@ -24,7 +24,7 @@ from ren.core.rewrite import rewrite
 from ren.core.ring import Domain, is_subset
 from ren.core.user_frame import functions_between, user_line
 from ren.lowering.devices import devices
-from ren.lowering.devices.devices import concretely, is_tracer
+from ren.lowering.devices.devices import concretely, is_tracer, is_tracing
 from ren.lowering.devices.donation import check_not_donated, is_donated
 from ren.lowering.devices.trace_inputs import TraceInputs, trace_inputs, tracing
 from ren.lowering.runtime.planning import planned, run_planned
@@ -176,17 +176,18 @@ def _realize_nodes(nodes: Sequence[Node]) -> list[Node]:
     if not todo:
         return [found[node] for node in nodes]  # type: ignore[misc]
     program = _structure(todo)
-    if any(is_tracer(leaf.arg.array) for leaf in program.leaves):
+    if any([is_tracer(leaf.arg.array) for leaf in program.leaves]):
         traced = [n for n in todo if any(is_tracer(i.arg.array) for i in _structure([n]).leaves)]
         found.update(zip(traced, compute(_structure(traced)), strict=True))
         todo = [node for node in todo if node not in set(traced)]
         program = _structure(todo)
     if todo:
-        with concretely():
+        with concretely() if is_tracing() else nullcontext():
             made = compute(program)
-        pairs = zip(todo, made, strict=True)
         with _lock:  # a program of constants alone is bound to no device, which its buffer is
-            _realized.update((node, done) for node, done in pairs if reads_array(node))
+            for node, done in zip(todo, made, strict=True):
+                if reads_array(node):
+                    _realized[node] = done
         found.update(zip(todo, made, strict=True))
     return [found[node] for node in nodes]  # type: ignore[misc]
 

@@ -518,10 +518,10 @@ class Ciphertext(CiphertextData, Stored):
 def _flatten(x: Ciphertext) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
     """The polynomials, realized together so that shared work runs once, and what is static."""
     refusals.no_transformation(x)
-    x = _ready(x) if all(isinstance(p, Poly) for p in x.polys) else x
+    x = _ready(x) if all([type(p) is Poly for p in x.polys]) else x
     polys = tuple(x.polys)
-    are_nodes = all(isinstance(p, Poly) and p._node is not None for p in polys)
-    if are_nodes and not all(p.is_realized for p in polys):
+    are_nodes = all([type(p) is Poly and p._node is not None for p in polys])
+    if are_nodes and not all([p.is_realized for p in polys]):
         polys = tuple(realize_polys(polys))
     kinds = (x.span, x.static_dtype, _name_of(x.static_dtype or x.default_dtype))
     static = (x.level, x.layout.settled, x.key_id, x.params, x.own_scale, *kinds, settings())
