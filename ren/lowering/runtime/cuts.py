@@ -16,13 +16,13 @@ from ren.core import op as ops
 from ren.core.node import Node
 from ren.core.op import Kind
 from ren.lowering.backends.native import bytecode, limb_program
+from ren.lowering.program.instructions import INSTRUCTIONS
 from ren.lowering.program.steps import nbytes
 
 # Fewer rows are lowered at once, which shows what they keep. A cut of them would only make arrays
 # of what need not outlive a phase.
 MANY_ROWS = 20_000
 _TABLED = frozenset({ops.PERMUTE, ops.FLIP})
-_CONVERTED = frozenset({ops.CONVERT, ops.LIFT, ops.DIVIDE})
 _ALIASES = frozenset({ops.VIEW, ops.JOIN, ops.PART, ops.STACK})  # rows of what they read
 _APART = frozenset({ops.MAC, ops.PART})  # take an axis of the first source apart
 
@@ -61,7 +61,7 @@ def _fits(part: Sequence[Node], longest: int) -> bool:
     if longest < len(part):
         return False
     rows = sum(node.spec.ring.limbs for node in part)
-    return len(part) < 2 or rows <= MANY_ROWS or _bytes_between(part) <= bytecode.MOST_KEPT
+    return len(part) < 2 or rows <= MANY_ROWS or _bytes_between(part) <= 3 * bytecode.MOST_KEPT
 
 
 def _last_readers(part: Sequence[Node], roots: frozenset[Node]) -> dict[Node, int]:
@@ -75,15 +75,15 @@ def _longest(part: Sequence[Node], roots: frozenset[Node]) -> int:
     """The length of the longest run from the start that has few enough arrays, tables and rows."""
     most, limit = bytecode.MOST_BUFFERS - 2, limb_program.MOST_ROWS
     last, inside, outside = _last_readers(part, roots), set[Node](), set[Node]()
-    tables, ends = set[object](), Counter[int]()
+    apart, tables, ends = _taken_apart(part), set[object](), Counter[int]()
     live = rows = longest = 0
     for i, node in enumerate(part):
-        for k, s in enumerate(node.src):
+        for s in node.src:
             if s not in inside and s not in outside:
                 outside.add(s)
-                rows += s.spec.ring.limbs * (_first_axis(s) if node.op in _APART and not k else 1)
+                rows += _rows(s, apart)
         inside.add(node)
-        rows += node.spec.ring.limbs
+        rows += _rows(node, apart)
         if node.op in _TABLED:
             tables.add(node.arg)
         elif node.op.kind is Kind.TRANSFORM:
@@ -99,8 +99,21 @@ def _longest(part: Sequence[Node], roots: frozenset[Node]) -> int:
     return max(longest, 1)
 
 
-def _first_axis(node: Node) -> int:
-    return node.spec.batch[0] if node.spec.batch else 1
+def _taken_apart(part: Sequence[Node]) -> set[Node]:
+    """The nodes each position of whose first batch axis has rows of its own."""
+    found = set[Node]()
+    for node in reversed(part):
+        if node.op in _APART:
+            found.add(node.src[0])
+        elif node in found and node.op is not ops.STACK:
+            found.update(node.src)
+    return found
+
+
+def _rows(node: Node, apart: set[Node]) -> int:
+    if node.op in _ALIASES:
+        return 0
+    return node.spec.ring.limbs * (node.spec.batch[0] if node in apart and node.spec.batch else 1)
 
 
 def _cut(part: Sequence[Node], roots: frozenset[Node], low: int, high: int) -> int:
@@ -118,23 +131,35 @@ def _cut(part: Sequence[Node], roots: frozenset[Node], low: int, high: int) -> i
     return best[1]
 
 
-def _bytes_between(part: Sequence[Node]) -> int:
-    """The most bytes of values that wait between two phases, without batch axes.
+def _is_conversion(node: Node) -> bool:
+    """Whether a node reads several rows of its source at once, in a phase of its own."""
+    if node.op is ops.LIFT:
+        return INSTRUCTIONS["LIFT"].structure(node) != "from"
+    return node.op is ops.CONVERT
 
+
+def _bytes_between(part: Sequence[Node]) -> int:
+    """The most bytes of values that wait between two phases, without batch axes: an upper bound.
+
+    What is made of inputs alone is made where it is read, and so is more: a third may remain.
     Conversions divide the phases of rows. All rows of a phase are computed before the next one.
+    Words of integers are lifted row by row, in the phase that reads them.
     """
     phase: dict[Node, int] = {}
     for node in part:
         before = max((phase.get(s, 0) for s in node.src), default=0)
-        is_odd = node.op in _CONVERTED
+        is_odd = _is_conversion(node)
         phase[node] = before + (before % 2 != is_odd)
         if is_odd and before % 2:
             phase[node] = before + 2
-    until: dict[Node, int] = {}
+    until, since = dict[Node, int](), dict[Node, int]()
     for node in reversed(part):
+        if not phase[node]:
+            phase[node] = since.get(node, 0)
         read = until.get(node, 0) if node.op in _ALIASES else phase[node]
+        first = since.get(node, 0) if node.op in _ALIASES else phase[node]
         for s in node.src:
-            until[s] = max(until.get(s, 0), read)
+            until[s], since[s] = max(until.get(s, 0), read), min(since.get(s, first), first)
     change = Counter[int]()
     for node in part:
         if node.op not in _ALIASES and until.get(node, 0) > phase[node]:

@@ -33,7 +33,7 @@ from ren.lowering.program.instructions import Instr, Table
 
 READS = frozenset({"SLOT", "LOAD", "GIDX", "INDEX"})
 WHOLE_ROW = frozenset({"ntt", "intt", "permute"})  # steps that read a whole row before they end
-MOST_ROWS = 200_000  # a larger graph is cut: its code would take seconds to write
+MOST_ROWS = 400_000  # a larger graph is cut: its code would take seconds to write
 _Value = tuple[tuple[int, int], ...]  # of each axis the number of its class and its length
 
 
