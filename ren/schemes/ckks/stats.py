@@ -196,7 +196,9 @@ def cov(x: CiphertextT, y: CiphertextT | None = None, *, ddof: int = 1) -> Ciphe
         ParameterError: other shapes or packings, complex numbers, no more numbers than ddof.
         DepthError: too few levels; one more is needed where leftovers stand beyond the length.
 
-    Cost: of a table c^2 products, and about c (3 sqrt(c) + log2(slots / c)) key switches.
+    Cost: of a table c^2 / 2 products, and about c / 2 (3 sqrt(c) + log2(slots^2 / c)) key switches.
+    From four columns on two are the real and the imaginary part of one, which takes the key for
+    conjugation.
     """
     return moments.cov(x, y, ddof)
 
@@ -237,7 +239,7 @@ def corr(
         return within(both * scale, 1.5)
     moments.check_columns(x, "corr()")
     z = moments.centred(x) * _inverse_deviation(x, root, "corr()")
-    return moments.gram(z, 1 / x.shape[0])
+    return moments.gram(moments.paired(z), x.shape[1], 1 / x.shape[0])
 
 
 # ------------------------------------------------------------------- by comparisons

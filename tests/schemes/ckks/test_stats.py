@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import ren
 from ren.schemes import ckks
@@ -59,18 +61,38 @@ def test_covariances_of_vectors_and_tables(deep, data):
     x, y = (deep.encrypt(data[:, i]) for i in (0, 1))
     check(stats.cov(x, y), np.cov(data[:, 0], data[:, 1])[0, 1], 2)
     check(stats.cov(x + 1, y, ddof=0), np.cov(data[:, 0], data[:, 1], ddof=0)[0, 1], 2)
-    for values in (data, data[:, :1], np.tile(data, (6, 1)), np.c_[data, -data[:, :2]]):
+    five = np.c_[data, -data[:, :2]]
+    for values in (data, data[:, :1], np.tile(data, (6, 1)), five, np.tile(five, (6, 1))):
         table = deep.encrypt(values, pack="columns")
         want = np.atleast_2d(np.cov(values, rowvar=False))
         check(stats.cov(table), want, 3)
     f = ren.jit(lambda t: stats.cov(t) + t.mean(axis=0))
     for _ in range(2):
         check(f(deep.encrypt(data, pack="columns")), np.cov(data, rowvar=False) + data.mean(0), 3)
+    check(f(deep.encrypt(five, pack="columns")), np.cov(five, rowvar=False) + five.mean(0), 3)
     sent = deep.encrypt(data, pack="columns")
     server = deep.rotation_keys(2 ** np.arange(7)).server()
     with ckks.load_server(server.to_bytes()):
         reply = stats.cov(sent)
     check(reply, np.cov(data, rowvar=False), 3)
+
+
+@pytest.mark.usefixtures("interpreted")
+@settings(max_examples=12)
+@given(st.integers(2, 128), st.integers(1, 9), st.booleans(), st.integers(0, 99))
+def test_covariances_of_tables_of_any_shape(deep, rows, columns, is_moved, seed):
+    draw = np.random.default_rng(seed)
+    values = draw.uniform(-1, 1, (rows + is_moved, columns)) + draw.uniform(-1, 1, columns)
+    table = deep.encrypt(values, pack="columns", bound=2)
+    if is_moved:  # leftovers stand before the first row, or a number beyond the last
+        table, values = (table + 1)[1:], values[1:]
+    want = np.atleast_2d(np.cov(values, rowvar=False))
+    check(stats.cov(table), want, 3 + (is_moved and rows < 128))
+
+
+def test_pairs_of_columns_take_the_key_for_conjugation():
+    few, many = (ckks.plan(stats.cov, ckks.spec((30, c), pack="columns")) for c in (3, 4))
+    assert not few.needs_conjugation and many.needs_conjugation
 
 
 @pytest.mark.usefixtures("interpreted")
@@ -88,6 +110,8 @@ def test_deviations_and_correlations(deep, data):
     want = np.corrcoef(data, rowvar=False)
     check(stats.corr(v, deep.encrypt(data[:, 1]), **how), want[0, 1], 4 + inverse, near)
     check(stats.corr(table, **how), want, 5 + inverse, near)
+    table = deep.encrypt(np.c_[data, -data], pack="columns", bound=2)
+    check(stats.corr(table, **how), np.block([[want, -want], [-want, want]]), 5 + inverse, near)
 
 
 @pytest.mark.usefixtures("interpreted")

@@ -10,22 +10,25 @@ from __future__ import annotations
 import math
 from functools import reduce
 
+import attrs
 import numpy as np
 
 from ren.core.errors import ParameterError
 from ren.poly import batching
 from ren.schemes.ckks.arithmetic.argument_checks import check_ciphertext, check_real
-from ren.schemes.ckks.arithmetic.automatic import add, multiply, multiply_plain
+from ren.schemes.ckks.arithmetic.automatic import add, multiply, multiply_plain, subtract
 from ren.schemes.ckks.arithmetic.evolve import (
+    evolve,
     evolve_layout,
     fills_slots,
     need_level,
     relabelled,
     within_that_of,
 )
+from ren.schemes.ckks.arithmetic.manual import normal
 from ren.schemes.ckks.arithmetic.number_types import floating
-from ren.schemes.ckks.arithmetic.operation_hooks import circuit
-from ren.schemes.ckks.arithmetic.rotation import cleared, cyclic
+from ren.schemes.ckks.arithmetic.operation_hooks import circuit, operation
+from ren.schemes.ckks.arithmetic.rotation import cleared, conjugate, cyclic
 from ren.schemes.ckks.arithmetic.shapes import axis_of, batch_axes, shape_text, shapes_of
 from ren.schemes.ckks.circuits import reductions, tables
 from ren.schemes.ckks.circuits.shaping import blocks_of, rotations_summed
@@ -40,6 +43,8 @@ from ren.schemes.ckks.encoding.ciphertext_data import (
 from ren.schemes.ckks.encoding.layout import LEFTOVERS
 from ren.schemes.ckks.encoding.plaintext import encode
 from ren.schemes.ckks.noise import bounds as noises
+
+_FEW = 3  # columns that are not paired, which saves a key
 
 
 @circuit("var()", floating)
@@ -125,7 +130,8 @@ def cov(x: CiphertextT, y: CiphertextT | None, ddof: int) -> CiphertextT:
         return reductions.total(centred(x, root) * centred(y, root))
     check_columns(x, "cov()")
     need_level(x, 3 + _is_masked(x), "cov() of a table")
-    return gram(centred(x), _root_share(x.shape[0], ddof) ** 2)
+    z = centred(paired(cleared(x, "cov()")))
+    return gram(z, x.shape[1], _root_share(x.shape[0], ddof) ** 2)
 
 
 def check_columns(x: CiphertextData, what: str) -> None:
@@ -147,10 +153,42 @@ def _check_pair(x: CiphertextData, y: CiphertextData) -> None:
         )
 
 
-def gram(z: CiphertextT, share: float) -> CiphertextT:
-    """share z^T z for a table by its columns with zeros beyond the length: two levels.
+def paired(x: CiphertextT) -> CiphertextT:
+    """Columns a + i b for two columns each of a real table: half as many; `x` itself if few.
 
-    With w = 2^m >= c, let W_t hold column i, rotated by t, in the slots that are i mod w. Then
+    Zeros stand beyond the length. It costs nothing, and halves what follows.
+    """
+    columns = unstack(x)
+    if len(columns) <= _FEW:
+        return x
+    pairs = [_complex(*pair) for pair in zip(columns[::2], columns[1::2], strict=False)]
+    return evolve_layout(stack([*pairs, *columns[2 * len(pairs) :]]), columns=True)
+
+
+def _complex(a: CiphertextT, b: CiphertextT) -> CiphertextT:
+    return within_that_of(add(a, _times_i(b)), noises.larger(a.noise, b.noise), math.sqrt(2))
+
+
+def _twice_parts(y: CiphertextT, count: int) -> CiphertextT:
+    """Twice the real and the imaginary part of each of a batch by turns, `count` in all."""
+    other = conjugate(y)
+    halves = add(y, other), _times_i(subtract(other, y))
+    parts = [part for pair in zip(*map(unstack, halves), strict=True) for part in pair]
+    return evolve_layout(stack(parts[:count]), is_complex=False)
+
+
+@operation("a product with i", lambda x: 1j * x)
+def _times_i(x: CiphertextT) -> CiphertextT:
+    """i x: X^(n/2) is i in every slot."""
+    polys = tuple(p.shift(x.n // 2) for p in normal(x).polys)
+    return evolve(x, polys, x.noise, layout=attrs.evolve(x.layout, is_complex=True))
+
+
+def gram(z: CiphertextT, count: int, share: float) -> CiphertextT:
+    """share x^T x for a table x of `count` columns, zeros beyond the length: two levels.
+
+    Let z = x first. With w = 2^m >= c, let W_t hold column i, rotated by t, in the slots that are
+    i mod w. Then
 
         y_j = sum_(t < w) rot_t(z_j) W_t
 
@@ -161,24 +199,42 @@ def gram(z: CiphertextT, share: float) -> CiphertextT:
 
     where V_(g,b) takes masks of rot_b(z), and no rotation. All columns are rotated at once, and
     each inner sum is relinearized once.
+
+    Where z = `paired(x)`, half as many y are sums for two columns j, as real and imaginary part. A
+    mask is 1 for the first and -i for the second column of a pair. V is the real part of what the
+    masks give.
+
+    Args:
+        z: x, or `paired(x)`.
+        count: columns of x.
+        share: the factor.
     """
-    count, slots = len(unstack(z)), z.slots
+    slots, each = z.slots, 1 + z.layout.is_complex  # columns of x in one of z
     m = (count - 1).bit_length()
     width, giant = 1 << m, 1 << -(-m // 2)
     need_level(z, 2, "a product of all pairs of columns")
-    place = np.arange(slots)[None] % width
-    classes = share * (place == np.arange(width)[:, None])
-    masks = encode(classes, z.params, z.level, bound=share)
-    parts = [batching.item(masks.wide, i, 0) for i in range(width)]
+    place = np.arange(slots) % width
+    factor = share / each**2  # real parts are halves of sums
+    picked = [place == i for i in range(width)]
+    if each > 1:
+        picked = [a - 1j * b for a, b in zip(picked[::2], picked[1::2], strict=True)]
+    masks = encode(factor * np.array(picked), z.params, z.level, bound=factor)
+    parts = [batching.item(masks.wide, i, 0) for i in range(len(picked))]
+    places = np.arange(len(unstack(z)))
     babies = [cyclic(relabelled(block, slots), b) for block in blocks_of(z) for b in range(giant)]
     sums = []
     for step in range(0, width, giant):
-        turned = (np.arange(count) + step) % width
+        turned = (places + step // each) % len(picked)
         wide = batching.stacked([parts[i] for i in turned])
         p = with_fields(masks, wide=wide, noise=masks.noise[turned])
-        terms = [multiply(x, reduce(add, unstack(multiply_plain(x, p)))) for x in babies]
+        products = [reduce(add, unstack(multiply_plain(x, p))) for x in babies]
+        if each > 1:
+            products = [add(v, conjugate(v)) for v in products]
+        terms = [multiply(x, v) for x, v in zip(babies, products, strict=True)]
         sums.append(cyclic(reduce(add, terms), step))
     total = rotations_summed(reduce(add, sums), slots >> m, width)
+    if each > 1:
+        total = _twice_parts(total, count)
     largest = noises.of_largest(noises.of_largest(z.noise, z.layout.blocks), 2)
     total = within_that_of(total, noises.product(largest, largest), z.shape[0] * share)
     return evolve_layout(relabelled(total, count, LEFTOVERS), columns=True)
