@@ -13,7 +13,7 @@ from ren.lowering.runtime.native_calls import NativeCalls, native_calls
 from ren.lowering.runtime.planning import native_runner
 from ren.lowering.runtime.runner import interpret_plan
 from tests.lowering.plans import arrays, plan, poly
-from tests.lowering.test_backends import forget_calls, needs_native, same
+from tests.lowering.test_backends import forget_calls, needs_native, once, same
 from tests.rings import primes
 
 N = 1 << 12
@@ -46,3 +46,28 @@ def test_sums_over_the_same_factors_are_cut_together(terms, buffers, rows, seed)
     assert isinstance(found, NativeCalls) and run is not None, found
     assert all(len(s.ins) + len(s.outs) < buffers for s in found.segments)
     assert same(run(arrays(p)), want)
+
+
+@given(st.integers(4, 6), st.integers(16, 24), st.integers(0, 9))
+@settings(max_examples=4, deadline=None)
+def test_transformed_factors_do_not_wait_for_the_second_half(giants, babies, seed):
+    """Sums of both halves over the same factors: a task holds the rotations and few factors."""
+    needs_native()
+    n = 1 << 14
+    ring = RingSpec(n, primes(n)[-1:])
+    rng = random.Random(seed)
+    factors = [[poly(g * babies + b, ring, Domain.COEFF) for b in range(babies)]
+               for g in range(giants)]  # fmt: skip
+    turns = rng.sample(range(1, n // 2), babies)
+    roots = []
+    for half in (poly(7001, ring, Domain.NTT), poly(7002, ring, Domain.NTT)):
+        turned = [half.automorphism(pow(5, k, 2 * n)) for k in turns]
+        for of_giant in factors:
+            terms = [w.ntt() * x for w, x in zip(of_giant, turned, strict=True)]
+            roots.append(sum(terms[1:], start=terms[0]))
+    p = plan(*roots)
+    found = native_calls(p.source)
+    assert isinstance(found, NativeCalls)
+    (program,) = found.programs
+    assert program.own <= 2 * babies + 40
+    assert same(once(p, arrays(p)), interpret_plan(p, arrays(p)))

@@ -369,9 +369,9 @@ def _ordered(rows: Rows, members: list[int]) -> list[int]:
             follows.add(r)
     done: dict[int, None] = {}
     is_split = any(all_rows[r].step == "dot" and len(all_rows[r].src) % 2 for r in members)
-    for start in members:
-        if users[start] and not (is_split and all_rows[start].step in WHOLE_ROW):
-            continue  # computed when it is needed
+    starts = [r for r in members if not users[r] or (is_split and all_rows[r].step in WHOLE_ROW)]
+    starts.sort(key=lambda r: len(users[r]) <= 2)  # first what many sums wait for
+    for start in starts:  # all else is computed when it is needed
         ready = [start]
         while ready:
             r = heapq.heappop(ready)
