@@ -195,10 +195,9 @@ def _realize_nodes(nodes: Sequence[Node]) -> list[Node]:
 def _structure(nodes: Sequence[Node]) -> Structure:
     """Structure of a program; an error where it has no value."""
     structure = structure_of(nodes, _realized)
-    for leaf in structure.leaves:
-        if leaf.op is not ops.BUFFER:
-            raise symbolic_value()
-        check_not_donated(leaf.arg.array)
+    if not all([leaf.op is ops.BUFFER for leaf in structure.leaves]):
+        raise symbolic_value()
+    check_not_donated(*[leaf.arg.array for leaf in structure.leaves])
     return structure
 
 
