@@ -7,6 +7,7 @@ each program on many moduli and operands.
 from __future__ import annotations
 
 import gc
+import itertools
 import threading
 import weakref
 
@@ -17,7 +18,9 @@ import pytest
 import ren
 from ren import Poly, RingSpec
 from ren.core.errors import DeviceError, DonatedBufferError
+from ren.lowering.backends.native.backend import NO_GAIN
 from ren.lowering.runtime import planning
+from ren.lowering.runtime.native_calls import native_calls
 from ren.schemes import ckks
 from tests import oracle
 from tests.rings import primes
@@ -55,6 +58,22 @@ def test_a_repeated_expression_is_planned_once(ring, plans):
         expected = oracle.mul(x.tolist(), y.tolist(), ring.q)
         expected[0] = (expected[0] + 3) % ring.q
         assert got == oracle.automorphism(expected, 5, ring.q)
+
+
+@pytest.mark.parametrize("terms", [2, 3, 5])
+def test_sums_that_run_often_become_one_executable(terms, monkeypatch):
+    monkeypatch.setattr(planning, "OFTEN", 3)
+    for seed in range(5):
+        polys = [random_poly(10 * seed + i, LARGE) for i in range(terms)]
+        sums = [a + b * k for k, (a, b) in enumerate(itertools.pairwise(polys), 1)]
+        ren.realize([*sums, -polys[0]])
+        numbers = np.array([p.tolist() for p in polys], object)
+        for k, total in enumerate(sums, 1):
+            assert total.tolist() == ((numbers[k - 1] + k * numbers[k]) % LARGE.q).tolist()
+    often = [p for p in planning._planned.values() if p.count >= 3 and len(p.source.sink.src) > 1]
+    steps = {len(run.steps) for run in often[-1].runs.values()}
+    is_cheap = native_calls(often[-1].source) is NO_GAIN  # else native code is switched off
+    assert steps == {1} if is_cheap else steps == {len(often[-1].plan.units)}
 
 
 def test_a_function_under_jit_shares_the_plan(plans):

@@ -20,7 +20,7 @@ from ren.core.rewrite import rewrite
 from ren.core.ring import RingSpec
 from ren.core.spec import BufferArg
 from ren.lowering.backends.base import Unsupported
-from ren.lowering.backends.native.backend import may_be_divided
+from ren.lowering.backends.native.backend import NO_GAIN, may_be_divided
 from ren.lowering.backends.xla.jax_executable import placement
 from ren.lowering.backends.xla.jax_runtime import check_inputs
 from ren.lowering.devices.devices import (
@@ -40,10 +40,12 @@ from ren.lowering.plan.plan import Plan, Schedule, Source, schedule, with_schedu
 from ren.lowering.program.graph import with_words
 from ren.lowering.program.steps import CopyUnit, Input, Segment, with_last_uses
 from ren.lowering.runtime.native_calls import native_calls
-from ren.lowering.runtime.runner import Runner, run_plan, unit_runner
+from ren.lowering.runtime.runner import Runner, graph_runner, run_plan, unit_runner
 from ren.lowering.runtime.trace import active_trace
 
 MOST_PLANNED = 256
+# Runs after which a program of few kernels, of which none gains by native code, is compiled whole.
+OFTEN, FEW_UNITS = 32, 8
 
 _log = logging.getLogger("ren")
 _logged: set[str] = set()  # reasons against native calls that were logged
@@ -82,11 +84,13 @@ class Planned:
         source: the program.
         order: which leaf of the structure each input of the program is.
         runs: how it ran before, by what that depends on beside the structure.
+        count: of its runs.
     """
 
     def __init__(self, source: Source, order: tuple[int, ...]) -> None:
         self.source, self.order = source, order
         self.runs: dict[Any, Any] = {}
+        self.count = 0
         self._plan: Plan | None = None
 
     @property
@@ -124,7 +128,15 @@ def run_planned(program: Planned, inputs: Sequence[Any]) -> tuple[Any, ...]:
     if run is None:
         native = native_runner(program.source, program.source.inputs, inputs)
         run = program.runs[key] = native or unit_runner(program.plan)
+    program.count += 1
+    if program.count == OFTEN and not run.is_native and _is_cheap(program):
+        run = program.runs[key] = graph_runner(program.plan)
     return run(inputs)
+
+
+def _is_cheap(program: Planned) -> bool:
+    """Whether a program is a few kernels that XLA compiles at once: sums, of large degree."""
+    return native_calls(program.source) is NO_GAIN and 1 < len(program.plan.units) <= FEW_UNITS
 
 
 def _places(inputs: Sequence[Any]) -> Sequence[Any]:
