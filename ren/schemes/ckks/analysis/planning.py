@@ -27,6 +27,7 @@ from ren.capture.pytrees import take_apart
 from ren.capture.xpr import stood_for_shape
 from ren.config import config
 from ren.core import html
+from ren.core.collector import collector_paused
 from ren.core.errors import DepthError, LoopError, ParameterError
 from ren.core.node import Node
 from ren.core.ring import Domain
@@ -258,14 +259,14 @@ def plan(
     check_bootstrapping(bootstrapping)
     if bootstrapping:
         wishes["bootstrapping"] = bootstrapping
-    with _counted() as counted:
+    with collector_paused(), _counted() as counted:
         params, program, keys = _least(function, args, n, _longest(specs), wishes, integer_bits)
-    bootstraps = list(counted)
-    if not bootstraps:  # what is captured is a part of a program here, and no placeholder
-        _prepare(function, args, params)
-    if isinstance(program, LoopRecording):
-        return _requirements_of_loops(params, program, keys)
-    return _with_bootstraps(_requirements(params, plan_of(program.sink), keys), bootstraps)
+        bootstraps = list(counted)
+        if not bootstraps:  # what is captured is a part of a program here, and no placeholder
+            _prepare(function, args, params)
+        if isinstance(program, LoopRecording):
+            return _requirements_of_loops(params, program, keys)
+        return _with_bootstraps(_requirements(params, plan_of(program.sink), keys), bootstraps)
 
 
 @contextmanager
