@@ -15,6 +15,7 @@ from ren.core.spec import (
     ConstArg,
     DivideArg,
     MacArg,
+    MixArg,
     ModUpArg,
     PartArg,
     RingArg,
@@ -25,6 +26,7 @@ from ren.core.spec import (
 
 Specs = tuple[Spec, ...]
 Infer = Callable[[Specs, Any], Spec | None]
+MOST_MIXED = 1 << 17  # terms of a sum in `kernels/mixing.py`: of 2^32 each it stays below 2^53
 
 
 def batch(src: Specs) -> tuple[int, ...]:
@@ -284,6 +286,27 @@ def infer_part(src: Specs, arg: PartArg) -> Spec:
     return attrs.evolve(spec, batch=spec.batch[:-1] if arg.axis else spec.batch[1:])
 
 
+def infer_mix(src: Specs, arg: MixArg) -> Spec:
+    """sum_b w[j, b] x[b] at each j, along a batch axis."""
+    spec, w = dense(src[0]), arg.weights
+    if len(spec.batch) < -arg.axis or spec.batch[arg.axis] != w.columns:
+        raise DomainError(
+            f"A matrix of {w.rows} x {w.columns} was to mix a polynomial with batch shape "
+            f"{spec.batch}.",
+            "It takes one column for each entry of the batch axis that it mixes.",
+            "Pass a matrix with so many columns, or another axis.",
+        )
+    if not w.rows > 0 or not 0 < w.columns <= MOST_MIXED:
+        raise DomainError(
+            f"A matrix of {w.rows} x {w.columns} was to mix a batch of polynomials.",
+            f"It has at least one row, and 1 to {MOST_MIXED:,} columns.",
+            "Mix parts of the batch, and add the results.",
+        )
+    sizes = list(spec.batch)
+    sizes[arg.axis] = w.rows
+    return attrs.evolve(spec, batch=tuple(sizes))
+
+
 def infer_embed(src: Specs, arg: RingArg) -> Spec:
     """The ring of the same moduli and a multiple of the degree."""
     have, ring = src[0].ring, arg.ring
@@ -329,33 +352,38 @@ def reduced(ring: RingSpec, arg: object, value: int) -> int:
     return value
 
 
-def transform_work(src: Specs, spec: Spec) -> Work:
+def transform_work(src: Specs, spec: Spec, arg: object) -> Work:
     return Work(limb_ntts=spec.ring.limbs * math.prod(spec.batch))
 
 
-def product_work(src: Specs, spec: Spec) -> Work:
+def product_work(src: Specs, spec: Spec, arg: object) -> Work:
     """One multiply-add a residue for each two factors."""
     return Work(multiply_adds=math.prod(spec.shape) * (len(src) // 2))
 
 
-def mac_work(src: Specs, spec: Spec) -> Work:
+def mac_work(src: Specs, spec: Spec, arg: object) -> Work:
     """One multiply-add a residue for each term."""
     return Work(multiply_adds=math.prod(spec.shape) * (len(src) - 1))
 
 
-def convert_work(src: Specs, spec: Spec) -> Work:
+def mix_work(src: Specs, spec: Spec, arg: MixArg) -> Work:
+    """One multiply-add a residue for each column."""
+    return Work(multiply_adds=math.prod(spec.shape) * arg.weights.columns)
+
+
+def convert_work(src: Specs, spec: Spec, arg: object) -> Work:
     """Each of k source limbs is scaled once and multiplied into each of m target limbs."""
     k, m = src[0].ring.limbs, spec.ring.limbs
     return Work(multiply_adds=k * (m + 1) * spec.ring.n * math.prod(spec.batch))
 
 
-def divide_work(src: Specs, spec: Spec) -> Work:
+def divide_work(src: Specs, spec: Spec, arg: object) -> Work:
     """Words of 16 bits of k residues, multiplied by as many for each of three products."""
     words = 2 * src[0].ring.limbs
     return Work(multiply_adds=3 * words * words * spec.ring.n * math.prod(spec.batch))
 
 
-def lift_work(src: Specs, spec: Spec) -> Work:
+def lift_work(src: Specs, spec: Spec, arg: object) -> Work:
     """Mixed radix takes k (k - 1) / 2 products, each target limb k more."""
     k, m = src[0].ring.limbs, spec.ring.limbs
     products = k * (k - 1) // 2 + k * m

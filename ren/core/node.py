@@ -75,7 +75,7 @@ class Node:
     @property
     def work(self) -> Work:
         """The cost of the op on its sources, as the op table counts it."""
-        return self.op.work(tuple([s.spec for s in self.src]), self.spec)
+        return self.op.work(tuple([s.spec for s in self.src]), self.spec, self.arg)
 
     def __str__(self) -> str:
         return text_of(self)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable
+from typing import Any
 
 import attrs
 
@@ -48,7 +49,7 @@ class Op:
         wants: the domain that its sources must be in; None for "that of the result".
         fold: `(ring, arg, *values) -> value` on constant polynomials, as integers mod q.
         inverse: the name of the op that undoes it.
-        work: `(src, spec) -> Work`, from the types of the sources and of the result.
+        work: `(src, spec, arg) -> Work`, from the types of the sources and of the result.
     """
 
     name: str
@@ -60,7 +61,7 @@ class Op:
     wants: Domain | None = None
     fold: Callable[..., int] | None = attrs.field(default=None, repr=False)
     inverse: str | None = None
-    work: Callable[[Specs, Spec], Work] = attrs.field(default=lambda *_: Work(), repr=False)
+    work: Callable[[Specs, Spec, Any], Work] = attrs.field(default=lambda *_: Work(), repr=False)
 
     def __repr__(self) -> str:
         return self.name
@@ -131,6 +132,7 @@ DIVIDE = Op(
 JOIN = Op("JOIN", None, RingArg, rules.infer_join, Kind.TRANSFORM)
 STACK = Op("STACK", None, args.StackArg, rules.infer_stack, Kind.TRANSFORM)
 PART = Op("PART", 1, args.PartArg, rules.infer_part, Kind.TRANSFORM)
+MIX = Op("MIX", 1, args.MixArg, rules.infer_mix, Kind.TRANSFORM, work=rules.mix_work)
 SHIFT = Op("SHIFT", 1, args.ShiftArg, rules.infer_shift, Kind.TRANSFORM, wants=Domain.COEFF)
 AUTOMORPHISM = Op(
     "AUTOMORPHISM", 1, args.AutomorphismArg, rules.infer_same, Kind.TRANSFORM, fold=rules.reduced

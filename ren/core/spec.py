@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
+from hashlib import blake2b
 from typing import Any
 
 import attrs
@@ -151,6 +152,24 @@ class MacArg:
     """For each term the index of its factor along the first batch axis of the first source."""
 
     indices: tuple[int, ...]
+
+
+@attrs.frozen
+class Matrix:
+    """A matrix of integers, row by row: signed, little-endian, of `size` bytes each."""
+
+    rows: int
+    columns: int
+    size: int
+    data: bytes = attrs.field(repr=lambda data: blake2b(data, digest_size=16).hexdigest())
+
+
+@attrs.frozen
+class MixArg:
+    """The weights, and the batch axis that they mix: -1 is the last."""
+
+    weights: Matrix
+    axis: int
 
 
 @attrs.frozen

@@ -19,12 +19,17 @@ from ren.core.errors import (
     DomainError,
     OperandError,
     ParameterError,
+    TracedValueError,
 )
 from ren.core.node import Node, const, make
 from ren.core.ring import Domain, RingSpec
-from ren.core.spec import DivideArg, PartArg, StackArg
+from ren.core.spec import DivideArg, MixArg, PartArg, StackArg
 from ren.core.user_frame import user_line
+from ren.lowering.devices.devices import is_tracer
+from ren.lowering.kernels.mixing import matrix_of
 from ren.poly.checks import as_int
+from ren.poly.integers import as_integers
+from ren.poly.symbolic import Symbolic
 
 
 def remainder(p: Node, t: Any, centered: bool) -> Node:
@@ -84,6 +89,35 @@ def gadget_product(p: Node, rows: Node | None, base: Any, centered: bool) -> Nod
         )
     terms = [make(ops.MUL, (_part(found, i), _part(rows, i))) for i in range(count)]
     return reduce(lambda a, b: make(ops.ADD, (a, b)), terms)
+
+
+def mixed(p: Node, matrix: Any, axis: Any) -> Node:
+    """The product of a matrix of integers with the entries of a batch axis."""
+    if is_tracer(matrix) or isinstance(matrix, Symbolic):
+        raise TracedValueError(
+            f"{user_line()} mixes polynomials by a matrix that is an argument of a captured or "
+            "traced function.",
+            "The matrix makes the program: its entries are known while it is captured.",
+            "Let the function close over it, as an array of NumPy.",
+        )
+    w, place, axes = as_integers(matrix, "mix"), as_int(axis), len(p.spec.batch)
+    if w.ndim != 2:
+        raise ParameterError(
+            f"mix got an array of shape {w.shape}.",
+            "It takes a matrix: a row for each result, a column for each entry of the batch axis.",
+            "Pass [row] for one result; it is an entry of a batch axis, y[0].",
+        )
+    if not -axes <= place < axes:
+        raise DomainError(
+            f"mix got axis={place} and a polynomial with batch shape {p.spec.batch}.",
+            f"The axis is one of the batch axes, from {-axes} to {axes - 1}."
+            if axes
+            else "It mixes the entries of a batch axis, and there is none.",
+            "Coefficients are mixed by products; Poly of a matrix of coefficients makes a batch."
+            if not axes
+            else "Pass one of these, or leave it out for the first.",
+        )
+    return make(ops.MIX, (p,), MixArg(matrix_of(w), place % axes - axes))
 
 
 def item(p: Node, index: Any) -> Node:

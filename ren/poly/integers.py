@@ -23,7 +23,7 @@ def as_coefficients(coeffs: Any, n: int) -> NDArray:
         CoefficientTypeError: anything but integers.
         CoefficientError: more than n of them, or none.
     """
-    array = _as_integers(coeffs)
+    array = as_integers(coeffs, "Poly")
     if array.ndim == 0:
         raise CoefficientTypeError(
             f"Poly got the single number {coeffs!r}.",
@@ -41,10 +41,15 @@ def as_coefficients(coeffs: Any, n: int) -> NDArray:
     return np.concatenate([array, missing], axis=-1) if count < n else array
 
 
-def _as_integers(coeffs: Any) -> NDArray:
+def as_integers(coeffs: Any, what: str) -> NDArray:
+    """`coeffs` as an array of integers: int64/uint64 where they fit, else Python ints.
+
+    Raises:
+        CoefficientTypeError: anything but integers. `what` got them.
+    """
     if isinstance(coeffs, np.ma.MaskedArray):
         raise CoefficientTypeError(
-            "Poly got a masked array.",
+            f"{what} got a masked array.",
             "A polynomial has all of its coefficients.",
             "Fill what is masked: coeffs.filled(0).",
         )
@@ -64,10 +69,11 @@ def _as_integers(coeffs: Any) -> NDArray:
             out = np.empty(array.size, dtype=object)
             out[:] = flat
             return out.reshape(array.shape)
+    number = "coefficient" if what == "Poly" else "number"
     wrong = next((c for c in np.ravel(array) if _as_int(c) is None), coeffs)
     raise CoefficientTypeError(
-        f"Poly got the coefficient {wrong!r} of type {type(wrong).__name__}.",
-        "Coefficients are integers, of any size and sign.",
+        f"{what} got the {number} {wrong!r} of type {type(wrong).__name__}.",
+        "It takes integers, of any size and sign.",
         "Round first: [round(c) for c in coeffs]. To encrypt real numbers use ren.schemes.ckks."
         if isinstance(wrong, numbers.Number)
         else "Pass a list or an array of integers, the lowest power first; rows of one length.",

@@ -546,6 +546,33 @@ class Poly:
         made = integer_parts.gadget_product(self.intt().node, right, base, centered)
         return from_node(made)
 
+    def mix(self, matrix: Any, axis: int = 0) -> Poly:
+        """The product of a matrix with a batch axis: y[j] = sum_b matrix[j, b] p[b].
+
+        It is exact modulo q, keeps the domain, and is one operation of the program. Of arrays
+        `numpy.tensordot(matrix, array, 1)` is the same.
+
+        Args:
+            matrix: integers of any size, [results, entries of the axis], known where it is called.
+            axis: the batch axis that is summed over; the results lie along it.
+
+        Returns:
+            A batch of polynomials in the same ring, one for each row of the matrix.
+
+        Raises:
+            DomainError: no such batch axis, or one with another number of entries.
+            CoefficientTypeError: what is not an integer.
+
+        Cost: one multiply-add a residue for each entry of the matrix.
+
+        Example:
+            >>> from ren.ring import RingSpec
+            >>> batch = Poly([[1, 2], [3, 4], [5, 6]], RingSpec(n=2, moduli=(17,)))
+            >>> batch.mix([[1, 1, 1], [2, 0, -1]]).tolist(centered=True)
+            [[-8, -5], [-3, -2]]
+        """
+        return from_node(integer_parts.mixed(self.node, matrix, axis))
+
     def shift(self, k: int) -> Poly:
         """The product with X^k, for k of any sign: X^n = -1. Keeps the domain.
 

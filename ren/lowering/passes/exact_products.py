@@ -5,8 +5,8 @@ primes whose product is larger it is known exactly, and lifts back to any modulu
 lift of both factors, one product, and one lift back for each modulus. Sums of products are summed
 before they are lifted back, where the primes hold the sum.
 
-Wide moduli have no products at all. Their products with constants, and lifts from them, go the same
-way.
+Wide moduli have no products at all. Their products with constants, mixes of batches, and lifts from
+them go the same way.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import math
 from collections.abc import Callable, Mapping
 
 import attrs
+import numpy as np
 
 from ren.core import op as ops
 from ren.core.node import Node, const, make, toposort
@@ -29,7 +30,8 @@ from ren.core.ring import (
     product_bound,
     width,
 )
-from ren.core.spec import RingArg
+from ren.core.spec import MixArg, RingArg
+from ren.lowering.kernels.mixing import entries, matrix_of
 from ren.lowering.passes.lower_ring_ops import join, scaled, view
 
 
@@ -90,6 +92,24 @@ def _constant(c: Node, m: int, basis: RingSpec) -> Node:
     return make(ops.SCALAR, (), arg)
 
 
+def _mix(node: Node) -> Node | None:
+    """Modulo a wide m through primes whose product is over that of all terms."""
+    (x,), ring = node.src, node.spec.ring
+    if not ring.has_wide:
+        return None
+    return join([_mixed_part(view(x, (m,)), m, node.arg) for m in ring.moduli], ring)
+
+
+def _mixed_part(x: Node, m: int, arg: MixArg) -> Node:
+    if width(m) == 1:
+        return make(ops.MIX, (x,), arg)
+    least = entries(arg.weights).astype(object) % m
+    least -= (least > m // 2) * m
+    basis = basis_over(x.spec.ring.n, m * int(np.abs(least).sum(1).max()))
+    mixed = make(ops.MIX, (_to_primes(x, basis),), attrs.evolve(arg, weights=matrix_of(least)))
+    return make(ops.LIFT, (mixed,), RingArg(x.spec.ring))
+
+
 def _to_primes(x: Node, basis: RingSpec) -> Node:
     return make(ops.LIFT, (x,), RingArg(basis))
 
@@ -128,7 +148,7 @@ def _centred(x: Node) -> Node:
     return total
 
 
-RULES: Table = {"MUL": (_product,), "LIFT": (_lift,)}
+RULES: Table = {"MUL": (_product,), "LIFT": (_lift,), "MIX": (_mix,)}
 
 
 def _sum_before_lifting(sink: Node) -> Node:

@@ -14,6 +14,8 @@ Predicate = Callable[[Node], bool]
 
 
 def _has_possible_products(node: Node) -> bool:
+    if node.op is ops.MIX:
+        return not node.spec.ring.has_wide
     if node.op is not ops.MUL or not node.spec.ring.is_general:
         return True
     return not node.spec.ring.has_wide and any(s.spec.is_constant for s in node.src)

@@ -21,6 +21,7 @@ from ren.lowering.kernels import (
     convert,
     division,
     integers,
+    mixing,
     ntt,
     substitution,
     tables,
@@ -73,6 +74,8 @@ _BUILDERS: dict[str, Callable[..., tuple[np.ndarray, ...]]] = {
     "shift_start": lambda n, k: (substitution.shift_start(n, k),),
     "shift_index": lambda n, k: (substitution.shift_permutation(n, k)[0],),
     "shift_mask": lambda n, k: (_mask(substitution.shift_permutation(n, k)[1]),),
+    "mix": mixing.mix_tables,
+    "mix_rows": mixing.row_tables,
     "indices": lambda indices: (np.array(indices, np.int32),),
     "embedding_index": lambda n, m: (substitution.embedding_index(n, m),),
 }
@@ -253,6 +256,10 @@ INSTRUCTIONS: dict[str, Rules] = {
     "JOIN": Rules(_join_structure),
     "STACK": Rules(lambda node: node.arg.axis),
     "PART": Rules(lambda node: (node.arg.index, node.arg.axis)),
+    "MIX": Rules(
+        lambda node: (node.arg.axis, node.arg.weights.rows),
+        lambda node: (Table("mix", (node.arg.weights, _moduli(node))), *_modulus(node)),
+    ),
     "NTT": Rules(tables=_ntt_tables),
     "INTT": Rules(tables=_ntt_tables),
     "CONVERT": Rules(tables=_base_tables),

@@ -89,12 +89,21 @@ def _divide(node: Node, x: np.ndarray) -> np.ndarray:
     return (found - arg.minus) % q
 
 
+def _mix(node: Node, x: np.ndarray) -> np.ndarray:
+    w, axis, q = node.arg.weights, node.arg.axis - 1, math.prod(node.spec.ring.moduli)
+    words = (w.data[i : i + w.size] for i in range(0, len(w.data), w.size))
+    values = [int.from_bytes(word, "little", signed=True) for word in words]
+    weights = np.array(values, object).reshape(w.rows, w.columns)
+    return np.moveaxis(np.tensordot(weights, np.moveaxis(x, axis, 0), 1) % q, 0, axis)
+
+
 # What changes the batch axes.
 OF_BATCHES: dict[str, Callable[..., np.ndarray]] = {
     "STACK": lambda node, *sources: np.stack(
         np.broadcast_arrays(*sources), axis=-2 if node.arg.axis else 0
     ),
     "DIVIDE": _divide,
+    "MIX": _mix,
     "PART": lambda node, x: x[..., node.arg.index, :] if node.arg.axis else x[node.arg.index],
 }
 

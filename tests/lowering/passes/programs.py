@@ -28,6 +28,7 @@ from ren.core.spec import (
     CopyArg,
     DivideArg,
     MacArg,
+    MixArg,
     ModUpArg,
     NoArg,
     PartArg,
@@ -37,6 +38,7 @@ from ren.core.spec import (
     ShiftArg,
     StackArg,
 )
+from ren.lowering.kernels.mixing import matrix_of
 from tests import oracle, rings
 from tests.lowering.passes.polynomials import meaning
 
@@ -53,7 +55,7 @@ LEAVES = tuple(op for op in WRITTEN if op.kind is Kind.LEAF and op is not ops.SC
 OF_DEGREES = (ops.EMBED,)
 DRAWN = tuple(op for op in WRITTEN if op.kind is not Kind.LEAF and op not in OF_DEGREES)
 # The ops when seeds of programs were noted: others that are drawn would give other programs.
-NOTED = tuple(op for op in DRAWN if op not in (ops.MAC, ops.DIVIDE, ops.SHIFT))
+NOTED = tuple(op for op in DRAWN if op not in (ops.MAC, ops.MIX, ops.DIVIDE, ops.SHIFT))
 
 PRIMES, MOST_LIMBS, MOST_VALUE, MOST_BATCH = 6, 4, 1 << 70, 12
 
@@ -145,12 +147,21 @@ def _mac_arg(d: _Drawing, op: Op, src: Sequence[Node]) -> MacArg:
     return MacArg(tuple(d.rng.randrange(count) for _ in src[1:]))
 
 
+def _mix_arg(d: _Drawing, op: Op, src: Sequence[Node]) -> MixArg:
+    batch = src[0].spec.batch or (1,)
+    axis = -d.rng.randint(1, len(batch))
+    rows, most = d.rng.randint(1, 5), d.rng.choice((1, 1 << 7, MOST_VALUE))
+    weights = [[d.rng.randint(-most, most) for _ in range(batch[axis])] for _ in range(rows)]
+    return MixArg(matrix_of(np.array(weights, object)), axis)
+
+
 ARGUMENTS: dict[Any, Callable[[_Drawing, Op, Sequence[Node]], Any]] = {
     NoArg: lambda d, op, src: NoArg(),
     PartArg: _part_arg,
     DivideArg: _divide_arg,
     ShiftArg: lambda d, op, src: ShiftArg(d.rng.randrange(1, 2 * d.n)),
     MacArg: _mac_arg,
+    MixArg: _mix_arg,
     StackArg: lambda d, op, src: StackArg(d.rng.choice((0, -1))),
     RingArg: _ring_arg,
     ModUpArg: _mod_up_arg,

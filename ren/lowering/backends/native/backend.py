@@ -18,7 +18,7 @@ from ren.lowering.program.steps import Segment
 
 # The ops that native code computes faster than XLA. Elementwise work alone is as fast there. A part
 # of a batch would be a kernel of its own, which XLA compiles for each index.
-_GAINS = frozenset({"NTT", "INTT", "CONVERT", "LIFT", "PART"})
+_GAINS = frozenset({"NTT", "INTT", "CONVERT", "LIFT", "PART", "MIX"})
 NO_GAIN = Unsupported("its work is elementwise, where XLA is as fast", is_choice=True)
 
 

@@ -25,6 +25,7 @@ from ren.lowering.backends.native.ffi_call import FfiCall, handler_name
 from ren.lowering.backends.native.limb_program import (
     WHOLE_ROW,
     Axes,
+    Conversion,
     LoweringError,
     Rows,
     Shape,
@@ -51,14 +52,16 @@ LEAST_N = 4  # of the transforms that it calls
 MOST_KEPT = 1 << 29  # bytes between phases; a larger graph is cut, and its parts hold less
 MOST_BUFFERS, _MAX_DIGITS = 4000, 1 << 9
 _COLUMNS, _DIGITS = 512, 1 << 13  # of a conversion's task: columns, and digits at a time
+_LEAST_COLUMNS, _MIXED = 16, 1 << 16  # of a mix: one vector, and residues at a time
 _ELEMENTWISE = (
     "copy", "add", "sub", "neg", "dot", "mask", "flip",
     "lift_from", "wide_add", "wide_sub", "wide_neg", "wide_flip",
 )  # fmt: skip
 _STEPS = {step: i for i, step in enumerate(_ELEMENTWISE)}
 _WITH_TABLE = frozenset({"permute", "mask", "flip", "wide_flip"})
-_CONVERSIONS = {"convert": 0, "lift": 1, "lift_to_wide": 2}
+_CONVERSIONS = {"convert": 0, "lift": 1, "lift_to_wide": 2, "mix_rows": 3}
 _END, _NTT, _INTT, _PERMUTE, _GROUP = range(5)
+_MIX = _CONVERSIONS["mix_rows"]
 
 
 @attrs.frozen(cache_hash=True)
@@ -176,13 +179,14 @@ def lowering_of(
     rows = with_own_outputs(with_split_sums(rows_of(graph, tables, inputs, outputs)))
     if rows.n < LEAST_N:
         raise LoweringError(f"its degree is below {LEAST_N}")
-    if any(len(c.src) > _MAX_DIGITS for c in rows.conversions):
+    if any(len(c.src) > _MAX_DIGITS and not _is_mix(c) for c in rows.conversions):
         raise LoweringError(f"a conversion reads over {_MAX_DIGITS} limbs")
     read = sorted({row.given[0] for row in rows.rows if row.step == "input"})
     masks = tuple(axes.mask for axes, _ in inputs)
     moduli = sorted({row.given[0] for row in rows.rows if row.step in ("ntt", "intt")})
     moved = dict.fromkeys(row.given[-1] for row in rows.rows if row.step in _WITH_TABLE)
-    constant = [*(Table("rows", (rows.n, q)) for q in moduli), *moved]
+    mixed = dict.fromkeys(c.table for c in rows.conversions if _is_mix(c))
+    constant = [*(Table("rows", (rows.n, q)) for q in moduli), *moved, *mixed]
     args = len(read) + len(constant) + 1
     buffers = {table: len(read) + i for i, table in enumerate(constant)}
     by_input = {number: i for i, number in enumerate(read)}
@@ -268,6 +272,10 @@ class _Writer:
 
     def _conversion(self, placed: PlacedConversion) -> list[int]:
         table = placed.conversion.table
+        if _is_mix(placed.conversion):
+            q: int = table.args[1]  # type: ignore[assignment]
+            of_mix = [q, pow(q, -1, R), reference(self._buffers[table], 0)]
+            return [_MIX, len(placed.src), len(placed.to), *placed.src, *placed.to, *of_mix]
         arrays = [int(x) for array in table.build() for x in array.ravel()]
         head = [_CONVERSIONS[table.kind], len(placed.src), len(placed.to)]
         return [*head, *placed.src, *placed.to, *arrays]
@@ -336,7 +344,13 @@ def _width(n: int, phase: Sequence[Any]) -> int:
     """Number of columns that a task of a phase of conversions takes."""
     if not isinstance(phase[0], PlacedConversion):
         return n
-    width, digits = min(n, _COLUMNS), max(len(task.src) for task in phase)
-    while width * digits > _DIGITS:
-        width //= 2
+    width = min(n, _COLUMNS)
+    for task in phase:
+        held, least = (_MIXED, _LEAST_COLUMNS) if _is_mix(task.conversion) else (_DIGITS, 1)
+        while width > least and width * len(task.src) > held:
+            width //= 2
     return width
+
+
+def _is_mix(conversion: Conversion) -> bool:
+    return conversion.table.kind == "mix_rows"

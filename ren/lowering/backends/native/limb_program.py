@@ -18,7 +18,6 @@ from typing import Any, NamedTuple, NoReturn
 import attrs
 import numpy as np
 
-from ren.core.ring import width
 from ren.lowering.backends.native.ops import (
     ABSENT,
     BATCH_STEPS,
@@ -182,6 +181,12 @@ def _result(classes: _Classes, instr: Instr, src: Sequence[_Value]) -> _Value:
         (x,), (_, is_last) = src, instr.structure  # type: ignore[misc]
         classes.apart.add(x[-1 if is_last else 0][0])
         return x[:-1] if is_last else x[1:]
+    if instr.op == "MIX":
+        (x,), (axis, rows) = src, instr.structure  # type: ignore[misc]
+        made, found = classes.new(), list(x)
+        classes.apart.update((made, *(c for c, _ in x)))  # all, so that `axis` counts them
+        found[axis] = (made, rows)
+        return tuple(found)
     if instr.op == "MAC":
         classes.apart.add(src[0][0][0])
         return classes.met([src[0][1:], *src[1:]])
@@ -222,7 +227,7 @@ class Row(NamedTuple):
 
 @attrs.frozen
 class Conversion:
-    """A base conversion of a few rows, to one for each target modulus."""
+    """A base conversion of a few rows, to one for each target modulus; or a mix of many rows."""
 
     table: Table
     src: tuple[int, ...]
@@ -297,13 +302,12 @@ class _Builder:
     def refuse(self, reason: str) -> NoReturn:
         raise LoweringError(reason)
 
-    def converted(self, table: Table, src: tuple[int, ...]) -> Value:
+    def converted(self, table: Table, src: tuple[int, ...], count: int) -> Value:
         src = self._spread(src)
         conversion = Conversion(table, src)
         number = self._known.setdefault(conversion, len(self.conversions))
         if number == len(self.conversions):
             self.conversions.append(conversion)
-        count = sum(map(width, table.args[1]))  # type: ignore[arg-type]
         return [self.row("converted", (number, j), src) for j in range(count)]
 
     def program(self, step: Call, tables: Sequence[Table], src: Sequence[Batch]) -> list[Batch]:

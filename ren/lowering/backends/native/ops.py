@@ -11,7 +11,7 @@ from typing import Any, NoReturn, Protocol
 import attrs
 import numpy as np
 
-from ren.core.ring import limbs_by_modulus
+from ren.core.ring import limbs_by_modulus, width
 from ren.lowering.kernels.tables import residue_form
 from ren.lowering.program.instructions import Instr, Table
 
@@ -41,8 +41,8 @@ class Builder(Protocol):
         """The row of a step; the arguments are those of `Row`."""
         ...
 
-    def converted(self, table: Table, src: tuple[int, ...]) -> Value:
-        """The rows that a base conversion of some rows makes."""
+    def converted(self, table: Table, src: tuple[int, ...], count: int) -> Value:
+        """The `count` rows that a base conversion, or a mix, of some rows makes."""
         ...
 
     def refuse(self, reason: str) -> NoReturn:
@@ -132,7 +132,8 @@ def _lift(b: Builder, instr: Instr, t: list[Table], src: list[Value]) -> Value:
 
 
 def _conversion(b: Builder, instr: Instr, t: list[Table], src: list[Value]) -> Value:
-    return b.converted(t[0], tuple(src[0]))
+    moduli: Any = t[0].args[1]
+    return b.converted(t[0], tuple(src[0]), sum(map(width, moduli)))
 
 
 def _runs(value: Value, runs: Any) -> Value:
@@ -204,6 +205,23 @@ def _mac(b: Builder, instr: Instr, t: list[Table], src: Sequence[Batch]) -> Batc
     return Batch(shape, [dot(b, instr, t, list(read)) for read in zip(*found, strict=True)])
 
 
+def _mix(b: Builder, instr: Instr, t: list[Table], src: Sequence[Batch]) -> Batch:
+    """One mix for each limb and each position of the other axes: all rows of the result at once."""
+    (axis, rows), (weights, moduli), (x,) = instr.structure, t[0].args, src  # type: ignore[misc]
+    mixed = np.moveaxis(np.arange(len(x.parts)).reshape(x.shape), axis, 0)
+    shape = (rows, *mixed.shape[1:])
+    parts: list[Value] = [[] for _ in range(int(np.prod(shape)))]
+    places = np.arange(len(parts)).reshape(rows, -1)
+    for at, read in zip(places.T.tolist(), mixed.reshape(len(mixed), -1).T.tolist(), strict=True):
+        values = [_wide(x.parts[i], instr) for i in read]
+        for limb, q in enumerate(moduli):  # type: ignore[arg-type]
+            table, own = Table("mix_rows", (weights, q)), tuple(v[limb] for v in values)
+            for i, row in zip(at, b.converted(table, own, rows), strict=True):
+                parts[i].append(row)
+    order = np.moveaxis(np.arange(len(parts)).reshape(shape), 0, axis)
+    return Batch(order.shape, [parts[i] for i in order.ravel().tolist()])
+
+
 def _same(b: Builder, instr: Instr, t: list[Table], src: list[Value]) -> Value:
     return src[0]
 
@@ -236,6 +254,7 @@ BATCH_STEPS: dict[str, Callable[[Builder, Instr, list[Table], Sequence[Batch]], 
     "STACK": _stack,
     "PART": _part,
     "MAC": _mac,
+    "MIX": _mix,
 }
 INDICES = frozenset({"GIDX", "INDEX"})  # a part of the LOAD that reads them
 # Ops without limb rows, with the reason; a plan that holds one runs as XLA kernels.

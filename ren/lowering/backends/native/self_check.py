@@ -12,7 +12,7 @@ import numpy as np
 from ren.core import op as ops
 from ren.core.node import Node, make
 from ren.core.ring import Domain, RingSpec, width
-from ren.core.spec import RingArg, SlotArg, Spec, StoreArg
+from ren.core.spec import MixArg, RingArg, SlotArg, Spec, StoreArg
 from ren.lowering.backends.base import Unsupported
 from ren.lowering.backends.native.build import BuildError
 from ren.lowering.backends.native.bytecode import emit_native, native_program
@@ -20,6 +20,7 @@ from ren.lowering.backends.native.hashing import BLOCK, Functions
 from ren.lowering.backends.reference.ops import REFERENCE
 from ren.lowering.devices.devices import concretely, wide
 from ren.lowering.kernels.integers import float_tables
+from ren.lowering.kernels.mixing import matrix_of
 from ren.lowering.program.graph import Call, Graph, Kernel, kernel_of
 
 # Degrees below and above the length of vectors; small primes and those just below 2^30.
@@ -103,6 +104,8 @@ def _examples() -> Iterator[Node]:
         yield make(ops.DOT, pair)
         yield make(ops.SUB, pair[:2])
         yield make(ops.NTT, (_slot(ring, Domain.COEFF),))
+        weights = np.arange(-5, 5).reshape(5, 2) * 0x3FFFFFFF
+        yield make(ops.MIX, pair[:1], MixArg(matrix_of(weights), -1))
         yield make(ops.INTT, (_slot(ring, Domain.NTT),))
         source = _slot(ring.with_moduli(ring.moduli[1:]), Domain.COEFF)
         for op in (ops.CONVERT, ops.LIFT):

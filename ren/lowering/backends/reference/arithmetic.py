@@ -266,3 +266,16 @@ def embed_evaluations(x: np.ndarray, n: int) -> np.ndarray:
     by_exponent = np.empty((*x.shape[:-1], 2 * m), x.dtype)
     by_exponent[..., evaluation_exponents(m)] = x
     return by_exponent[..., evaluation_exponents(n) % (2 * m)]
+
+
+def mix(x: np.ndarray, weights: np.ndarray, moduli: Moduli, axis: int) -> np.ndarray:
+    """sum_b weights[j, b] x[b] mod q, of residues in any form, moved to a batch axis.
+
+    Args:
+        x: uint32[b, *batch, L, n].
+        weights: Python integers, [j, b].
+        moduli, axis: of the result, as in `MixArg`.
+    """
+    values, q = _joined(x, moduli).astype(object), _q(moduli).astype(object)
+    total = np.tensordot(weights, values, 1) % q
+    return np.moveaxis(_split(total.astype(np.uint64), moduli), 0, axis - 2)

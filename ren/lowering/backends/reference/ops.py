@@ -15,6 +15,7 @@ import numpy as np
 from ren.core.node import Node
 from ren.core.ring import Domain, limb_positions
 from ren.lowering.backends.reference import arithmetic as exact
+from ren.lowering.kernels import mixing
 
 
 def _moduli(node: Node) -> tuple[int, ...]:
@@ -79,6 +80,12 @@ def _stack(node: Node, *src: np.ndarray) -> np.ndarray:
 
 def _part(node: Node, x: np.ndarray) -> np.ndarray:
     return np.take(x, node.arg.index, axis=-3 if node.arg.axis else 0)
+
+
+def _mix(node: Node, x: np.ndarray) -> np.ndarray:
+    """A product of matrices of Python's integers; Montgomery forms stay so."""
+    w = np.array(mixing.entries(node.arg.weights).tolist(), object)
+    return exact.mix(np.moveaxis(x, node.arg.axis - 2, 0), w, _moduli(node), node.arg.axis)
 
 
 # ------------------------------------------------------------------- integers
@@ -169,6 +176,7 @@ REFERENCE: dict[str, Callable[..., Any]] = {
     "JOIN": _join,
     "STACK": _stack,
     "PART": _part,
+    "MIX": _mix,
     "SHIFT": _shift,
     "NTT": lambda node, x: exact.ntt(x, _moduli(node)),
     "INTT": lambda node, x: exact.intt(x, _moduli(node)),

@@ -12,7 +12,15 @@ from typing import Any
 import jax.numpy as jnp
 from jax import lax
 
-from ren.lowering.kernels import convert, division, modular, ntt, substitution, wide_moduli
+from ren.lowering.kernels import (
+    convert,
+    division,
+    mixing,
+    modular,
+    ntt,
+    substitution,
+    wide_moduli,
+)
 from ren.lowering.kernels.limb_groups import Parts, limbs
 from ren.lowering.program.instructions import Arrays
 
@@ -120,6 +128,7 @@ EMIT: dict[str, Callable[..., Any]] = {
     "JOIN": _join,
     "STACK": _stack,
     "PART": _part,
+    "MIX": lambda instr, t, x: mixing.mixed(x, instr.structure[0], *t[0], *t[1]),
     "SHIFT": _shift,
     "NTT": lambda instr, t, x: ntt.ntt(x, *t[0]),
     "INTT": lambda instr, t, x: ntt.intt(x, *t[0]),

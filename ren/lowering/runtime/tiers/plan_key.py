@@ -16,7 +16,7 @@ from typing import Any
 import jax
 from jaxlib.version import __version__ as jaxlib_version
 
-from ren.core.spec import BufferArg, PlaceholderArg, ScalarArg, Spec
+from ren.core.spec import BufferArg, Matrix, PlaceholderArg, ScalarArg, Spec
 from ren.core.version import __version__
 from ren.lowering.backends.native import library
 from ren.lowering.backends.native.backend import gains
@@ -143,13 +143,13 @@ def _kind(device: Any) -> str:
 
 
 def _plain(value: Hashable) -> str:
-    """Nested tuples of numbers and names, as text; refuses what could print differently elsewhere.
+    """Nested tuples of numbers, names and matrices, as text; refuses what prints differently.
 
     Raises:
         TypeError: anything else is in it.
     """
     if type(value) is tuple:
         return f"({','.join(map(_plain, value))})"
-    if value is None or type(value) in (bool, int, str):
+    if value is None or type(value) in (bool, int, str, Matrix):
         return repr(value)
     raise TypeError(f"no canonical print of a {type(value).__name__}")

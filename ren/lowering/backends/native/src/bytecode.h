@@ -20,7 +20,7 @@ enum Elementwise : u32 {
   kCopy, kAdd, kSub, kNeg, kDot, kMask, kFlip,
   kLiftFrom, kWideAdd, kWideSub, kWideNeg, kWideFlip
 };
-enum Conversion : u32 { kApproximate, kExact, kExactToWide };
+enum Conversion : u32 { kApproximate, kExact, kExactToWide, kMix };
 constexpr u32 kRowBits = 20, kScratch = 4095, kConstant = 4094, kKept = 4093;
 
 // The batch axes of an array that are loops. Rows count the positions of the axes in `apart`, of

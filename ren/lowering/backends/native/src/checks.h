@@ -191,7 +191,8 @@ class Checker {
   }
 
   size_t conversion(size_t at, size_t width) const {
-    const u32 kind = word(at, "the kind of a conversion", kApproximate, kExactToWide);
+    const u32 kind = word(at, "the kind of a conversion", kApproximate, kMix);
+    if (kind == kMix) return mix(at);
     const bool is_exact = kind != kApproximate, is_wide = kind == kExactToWide;
     const u64 k = word(at + 1, "the number of sources", 1, kMaxDigits / width);
     const u64 m = word(at + 2, "the number of targets", is_wide ? 2 : 0, is_wide ? 2 : words_);
@@ -203,6 +204,20 @@ class Checker {
     for (size_t i = 0; i < k; i++) read(at + 3 + i, columns);
     for (size_t j = 0; j < m; j++) write(at + 3 + k + j, columns);
     return at + words;
+  }
+
+  size_t mix(size_t at) const {
+    const u64 k = word(at + 1, "the number of sources", 1, words_);
+    const u64 m = word(at + 2, "the number of targets", 1, words_);
+    if (6 + k + m > words_ - at) fail(at + 2, "the number of targets", "one that follows");
+    for (size_t i = 0; i < k; i++) read(at + 3 + i, Allowed{0});
+    for (size_t j = 0; j < m; j++) write(at + 3 + k + j, Allowed{0});
+    const size_t place = at + 5 + k + m;
+    const u32 number = word(place, "a reference", 0, ~u32(0)) >> kRowBits;
+    const u64 weights = (m + kMixed - 1) / kMixed * kMixed * k;
+    if (number >= args() || Call::size(in_.buffer(number)) < weights)
+      fail(place, "the weights of a mix", "a table that holds them");
+    return at + 6 + k + m;
   }
 
   void write(size_t i, const Allowed& allowed) const { row(i, 1, true, allowed); }

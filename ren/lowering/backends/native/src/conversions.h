@@ -81,6 +81,33 @@ void all_weighted_sums(const Target& to, const u32* digits, size_t width, const 
   for (; j < to.count; j++) weighted_sums<V, 1>(to, j, digits, width, out);
 }
 
+// Sums of `columns` rows x[i], [columns, width], with weights, to out(j) for each j below `rows`.
+// The weights of kMixed rows stand side by side, [rows / kMixed, columns, kMixed].
+constexpr size_t kMixed = 4;
+template <class V, class Out>
+void mixed(size_t columns, size_t rows, const u32* weights, const Montgomery<V>& m, const u32* x,
+           size_t width, const Out& out) {
+  for (size_t j = 0; j < rows; j += kMixed, weights += kMixed * columns) {
+    for (size_t c = 0; c < width; c += lanes<V>) {
+      V totals[kMixed]{};
+      for (size_t start = 0; start < columns; start += kMaxTerms) {
+        const size_t end = start + kMaxTerms < columns ? start + kMaxTerms : columns;
+        Sum<V> sums[kMixed];
+        for (size_t i = start; i < end; i++) {
+          const V y = load<V>(x + i * width + c), y_second = second(y);
+          UNROLL for (size_t t = 0; t < kMixed; t++) {
+            const V w = splat<V>(weights[i * kMixed + t]);
+            sums[t].add(y, w, y_second, w);
+          }
+        }
+        UNROLL for (size_t t = 0; t < kMixed; t++)
+          totals[t] = add(totals[t], reduce(sums[t], m), m.q);
+      }
+      for (size_t t = 0; t < kMixed && j + t < rows; t++) store<V>(out(j + t) + c, totals[t]);
+    }
+  }
+}
+
 constexpr size_t kMaxDigits = size_t(1) << 13;  // of all columns that are converted at a time
 
 // How many columns are converted at a time.

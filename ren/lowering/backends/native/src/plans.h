@@ -3,6 +3,7 @@
 
 #pragma once
 
+#include <algorithm>
 #include <vector>
 
 #include "bytecode.h"
@@ -254,6 +255,13 @@ void run_columns(const Frame& frame, const u32* code, size_t c, size_t width) {
   const bool is_exact = code[0] != kApproximate;
   const size_t k = code[1], m = code[2], blocks = (k + kBlock - 1) / kBlock;
   const u32 *const from = code + 3, *const to = from + k, *const d = to + m, *const d_inv = d + k;
+  if (code[0] == kMix) {
+    u32* const columns = scratch(k * width * sizeof(u32));  // side by side, for all rows
+    for (size_t i = 0; i < k; i++)
+      std::copy_n(frame.row(from[i]) + c, width, columns + i * width);
+    const auto out = [&](size_t j) { return frame.row(to[j]) + c; };
+    return mixed<V>(k, m, frame.row(d[2]), Montgomery<V>(d[0], d[1]), columns, width, out);
+  }
   const u32* rest = d_inv + k;
   alignas(64) u32 digits[kMaxDigits];
   const auto source = [&](size_t i) { return frame.row(from[i]) + c; };
