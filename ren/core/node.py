@@ -142,6 +142,8 @@ def _is_zero(op: Op, src: tuple[Node, ...], arg: Any) -> bool:
             return True
     elif op is ops.SUB and src[0] is src[1]:
         return True
+    elif op is ops.MIX:
+        return src[0].is_zero or not any(arg.weights.data)
     elif op is ops.MAC:
         return src[0].is_zero or all([s.is_zero for s in src[1:]])
     return src[0].is_zero and all([s.is_zero for s in src])  # every op maps zeros to zero

@@ -37,6 +37,7 @@ from ren.schemes.ckks.ciphertext import Ciphertext
 from ren.schemes.ckks.circuits.convolution import conv1d, conv2d, convolution
 from ren.schemes.ckks.circuits.linear import LinearMap, linear
 from ren.schemes.ckks.circuits.matmul import matmul
+from ren.schemes.ckks.circuits.mixing import mix
 from ren.schemes.ckks.circuits.reductions import strided_sum
 from ren.schemes.ckks.circuits.shaping import concat, pad
 from ren.schemes.ckks.circuits.stacking import stack, unstack
@@ -91,6 +92,7 @@ __all__ = [
     "manual",
     "math",
     "matmul",
+    "mix",
     "pad",
     "plan",
     "poly",
