@@ -189,6 +189,7 @@ CALLS: dict[str, list[Callable[[Any, Any], Any]]] = {
     "concat": [lambda v, x: ckks.concat([x, v]), lambda v, x: ckks.concat([v])],
     "conv1d": [lambda v, x: ckks.conv1d(v, [1.0, 2.0])],
     "conv2d": [lambda v, x: ckks.conv2d(v, KERNEL)],
+    "mix": [lambda v, x: ckks.mix([[1, 2]], v)],
     "matmul": [lambda v, x: ckks.matmul(v, x), lambda v, x: ckks.matmul(x, v)],
     "poly": [lambda v, x: ckks.poly(v, [1, 2])],
     "precision": [lambda v, x: ckks.precision(v, [1.0, 2.0, 3.0])],

@@ -95,16 +95,17 @@ def mixed(
     columns, others = x.shape[:2]
     width = _width(n, 2 * columns + 4 * rows)
     pieces = n // width
+    zero = jnp.int32(0)  # vmap lowers a scatter outside of enable_x64: 32-bit places
 
     def piece(i: jax.Array, out: jax.Array) -> jax.Array:
         limb, start = i // pieces % limbs, i % pieces * width
-        place = (0, i // (pieces * limbs), limb, start)
+        place = (zero, i // (pieces * limbs), limb, start)
         part = lax.dynamic_slice(x, place, (columns, 1, 1, width))[:, 0, 0]
         at = [lax.dynamic_index_in_dim(t, limb, 0, False) for t in (weights, middle, top, q, qinv)]
         return lax.dynamic_update_slice(out, _product(part, *at)[:, None, None], place)
 
     out = jnp.zeros((rows, others, limbs, n), jnp.uint32)
-    out = lax.fori_loop(0, others * limbs * pieces, piece, out)
+    out = lax.fori_loop(zero, jnp.int32(others * limbs * pieces), piece, out)
     return jnp.moveaxis(out.reshape(rows, *shape), 0, axis - 2)
 
 
