@@ -21,8 +21,8 @@ import jax
 from ren.capture.arguments import Call, Signature, poly_key, realized, stand_ins, value_keys
 from ren.capture.capture import Captured, Options, capture
 from ren.config import config
-from ren.core.collector import collector_paused
 from ren.core.errors import JitError, RecaptureWarning
+from ren.core.node import collector_paused
 from ren.lowering.devices.devices import device_name, is_tracing, resolve_device
 from ren.lowering.runtime.tiers.tiers import AUTO, UNITS, check_tier
 from ren.poly import Poly

@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from ren.core.collector import collector_paused
+from ren.core.node import collector_paused
 
 
 @pytest.fixture(autouse=True)

@@ -42,6 +42,8 @@ from ren.lowering.runtime.cuts import halves, parts_of
 LEAST_N = 1 << 12
 # A program that needs more calls than this is left to kernels.
 MOST_CALLS = 64
+# Up to so many nodes are lowered at once; their lowering tells whether they are beyond a call.
+FEW_NODES = 8
 
 # The calls of programs that are alive, by the number of devices.
 _fitted: weakref.WeakKeyDictionary[Source, dict[int, NativeCalls | Unsupported]]
@@ -136,10 +138,11 @@ def _fitting(sink: Node, inputs: Sequence[Input], devices: int) -> NativeCalls |
     degrees = sorted({node.spec.ring.n for node in order})  # EMBED alone leads to another: a larger
     groups = [[node for node in order if node.spec.ring.n == n] for n in degrees]
     last = _last_readers(groups, sink)
+    roots = [[node for node in group if last.get(node, -1) > i] for i, group in enumerate(groups)]
     groups = [
         part
-        for i, group in enumerate(groups)
-        for part in parts_of(group, [node for node in group if last.get(node, -1) > i])
+        for group, kept in zip(groups, roots, strict=True)
+        for part in ([group] if len(group) <= FEW_NODES else parts_of(group, kept))
     ]
     if len(groups) > MOST_CALLS:
         return Unsupported(f"it would be over {MOST_CALLS} native calls")

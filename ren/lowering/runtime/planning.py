@@ -13,8 +13,15 @@ import attrs
 
 from ren.config import config
 from ren.core import op as ops
-from ren.core.collector import collector_paused
-from ren.core.node import Node, Structure, make, placeholder, structure_of, toposort
+from ren.core.node import (
+    Node,
+    Structure,
+    collector_paused,
+    make,
+    placeholder,
+    structure_of,
+    toposort,
+)
 from ren.core.op import Kind
 from ren.core.rewrite import rewrite
 from ren.core.ring import RingSpec

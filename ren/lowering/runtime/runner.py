@@ -18,9 +18,8 @@ import numpy as np
 from jax.profiler import TraceAnnotation
 
 from ren.config import config
-from ren.core.collector import collector_paused
 from ren.core.errors import DeviceError, NativeError, RenError
-from ren.core.node import Node
+from ren.core.node import Node, collector_paused
 from ren.core.printer import print_graph
 from ren.core.user_frame import user_line
 from ren.lowering.backends.base import Backend, Call, Executable, Unsupported

@@ -27,9 +27,8 @@ from ren.capture.pytrees import take_apart
 from ren.capture.xpr import stood_for_shape
 from ren.config import config
 from ren.core import html
-from ren.core.collector import collector_paused
 from ren.core.errors import DepthError, LoopError, ParameterError
-from ren.core.node import Node
+from ren.core.node import Node, collector_paused
 from ren.core.ring import Domain
 from ren.core.spec import Spec
 from ren.core.text_table import columns, duration, size
