@@ -3,9 +3,18 @@
 from __future__ import annotations
 
 import os
+import shlex
+import shutil
 from pathlib import Path
 
+_HERE = Path(__file__).parent
+_KEPT = _HERE.parent / ".pytest_cache"
+
 os.environ.setdefault("REN_CACHE_DIR", "off")  # what one run learnt must not steer another
+# The native library is built once, and not by each process of a test.
+for _compiler in filter(None, map(shutil.which, ("c++", "g++", "clang++"))):
+    _script = (shutil.which("sh") or "sh", str(_HERE / "cached_compiler.sh"))
+    os.environ.setdefault("CXX", shlex.join((*_script, _compiler, str(_KEPT / "native"))))
 
 import jax
 import pytest
@@ -16,8 +25,7 @@ from tests.rings import primes
 
 # Test processes share what XLA compiles, and so do later runs. It is a cache of JAX's own; where it
 # does not work, everything is compiled again.
-_CACHE = Path(__file__).parent.parent / ".pytest_cache" / "xla"
-jax.config.update("jax_compilation_cache_dir", str(_CACHE))
+jax.config.update("jax_compilation_cache_dir", str(_KEPT / "xla"))
 jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.1)
 jax.config.update("jax_persistent_cache_min_entry_size_bytes", 0)
 

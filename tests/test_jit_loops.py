@@ -56,7 +56,7 @@ def test_a_loop_is_the_unrolled_loop() -> None:
 
 @pytest.mark.parametrize("native", ["auto", False])
 def test_native_bodies(native) -> None:
-    """From degree 4096 on a transform is native code, also in a loop."""
+    """A transform of degree 4096 is native code, also in a loop."""
     ring = RingSpec(n=4096, moduli=(40961, 65537))
     x, a = (Poly.uniform(ring, seed=seed) for seed in (b"x", b"a"))
     body = lambda x: (x * a).intt() + 1  # noqa: E731

@@ -217,7 +217,7 @@ def test_digits_at_the_edges_of_words(base: int) -> None:
 
 
 def test_digits_beside_native_calls() -> None:
-    """From n = 4096 on the rest of such programs would be native calls."""
+    """At n = 4096 the rest of such programs would be native calls."""
     ring = RingSpec(4096, primes(4096)[-2:])
     p = Poly.uniform(ring, seed=b"digits")
     gadget = Poly.gadget(1 << 30, ring)

@@ -38,8 +38,9 @@ from ren.lowering.program.instructions import Instr, Table, add_instructions
 from ren.lowering.program.steps import Input, Segment, nbytes, with_last_uses
 from ren.lowering.runtime.cuts import halves, parts_of
 
-# The least degree at which native calls are preferred to kernels before either is timed.
-LEAST_N = 1 << 12
+# The least degree at which native calls are preferred to kernels. Smaller programs, which pages show,
+# do not wait for a compiler of C++.
+LEAST_N = 1 << 8
 # A program that needs more calls than this is left to kernels.
 MOST_CALLS = 64
 # Up to so many nodes are lowered at once; their lowering tells whether they are beyond a call.
@@ -80,7 +81,7 @@ def native_calls(source: Source | None) -> NativeCalls | Unsupported:
         return Unsupported("its program is not known")
     roots = source.sink.src
     if not roots or roots[0].spec.ring.n < LEAST_N:
-        reason = f"its degree is below {LEAST_N}, where kernels are as fast"
+        reason = f"its degree is below {LEAST_N}, where kernels are fast enough"
         return Unsupported(reason, is_choice=True)
     order = toposort(source.sink)
     if any(node.op is ops.COPY for node in order):
