@@ -1,8 +1,8 @@
 #!/bin/sh
-# A C++ compiler that keeps what it made: test processes build the native library once, not each anew.
-# The first argument is the real compiler, the second the folder of libraries; the others are its own.
-real=$1 kept=$2
-shift 2
+# The C++ compiler of the system, which keeps what it made: test processes build the native library once,
+# and not each anew.
+real=$(command -v c++ || command -v g++ || command -v clang++) || exit 127
+kept=$(dirname "$0")/../.pytest_cache/native
 main="" made=""
 for argument; do
     case $argument in *.cc) main=$argument ;; *.so) made=$argument ;; esac

@@ -12,7 +12,7 @@ import pytest
 from examples.processes import free_port
 
 ROOT = Path(__file__).parents[1]
-DEVICES = "--xla_force_host_platform_device_count=4"
+DEVICES = "--xla_force_host_platform_device_count=4 --xla_backend_optimization_level=0"
 
 PARAMETERS = """
 import contextlib, sys

@@ -13,7 +13,7 @@ _WITNESSES = (2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37, 41)
 _FEW, _FEW_SUFFICE = (2, 7, 61), 4_759_123_141
 
 
-@lru_cache(maxsize=1 << 14)
+@lru_cache(maxsize=1 << 16)
 def is_prime(candidate: int) -> bool:
     """True when `candidate` is prime; exact below 3.3e24."""
     if candidate < 2:

@@ -8,7 +8,7 @@ from functools import reduce
 import jax
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import ren
@@ -24,6 +24,7 @@ from ren.lowering.backends.native import library
 from ren.lowering.kernels import mixing
 from ren.lowering.runtime.native_calls import NativeCalls, native_calls
 from tests.lowering.plans import plan
+from tests.properties.cases import EXAMPLES
 from tests.rings import primes
 
 N = 16
@@ -81,6 +82,7 @@ def test_mix_in_each_kind_of_ring(name):
 
 
 @given(st.data())
+@settings(max_examples=EXAMPLES if EXAMPLES >= 500 else 20)
 def test_mix_of_any_axis_domain_and_integers(data):
     batch = tuple(data.draw(st.lists(st.integers(1, 5), min_size=1, max_size=3)))
     axis = data.draw(st.integers(-len(batch), len(batch) - 1))

@@ -19,7 +19,7 @@ from ren.ring import RingSpec
 from tests.rings import LARGE_SHAPES, SHAPES, integers, moduli, operands
 
 EXAMPLES = settings.default.max_examples  # type: ignore[union-attr]
-LARGE_EXAMPLES = 60 if EXAMPLES >= 500 else 20
+LARGE_EXAMPLES = 60 if EXAMPLES >= 500 else 10
 all_examples, large_examples = (
     settings(max_examples=EXAMPLES),
     settings(max_examples=LARGE_EXAMPLES),

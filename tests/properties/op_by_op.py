@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -18,13 +19,13 @@ from ren.core import op as ops
 from ren.core.node import Node, Structure, make, placeholder, toposort
 from ren.core.ring import Domain
 from ren.lowering.devices.devices import is_tracer
+from ren.lowering.plan.plan import Plan
 from ren.lowering.runtime.host_arrays import placed
-from ren.lowering.runtime.planning import plan_of
-from ren.lowering.runtime.runner import interpret_plan, unit_runner
+from ren.lowering.runtime.planning import native_runner, plan_from, source_of
+from ren.lowering.runtime.runner import Runner, interpret_plan
 from ren.poly import realization
 
 Key = tuple[Any, ...]
-_PATIENCE = 60  # uses after which compiling pays
 
 
 class Runners:
@@ -47,7 +48,7 @@ class Runners:
                 arrays[node] = _constant(node)
             else:
                 arrays[node] = self._runner(node)([arrays[s] for s in node.src])
-        return [realization.wrap(placed(arrays[node]), node) for node in sink.src]
+        return [realization.wrap(_on_device(arrays[node]), node) for node in sink.src]
 
     def _runner(self, node: Node) -> _Runner:
         key = (node.op, node.arg, *(s.spec for s in node.src))
@@ -57,22 +58,34 @@ class Runners:
 
 
 class _Runner:
-    """One op on operands of one type: interpreted at first, compiled where it comes often."""
+    """One op on operands of one type: a native call, or else interpreted."""
 
     def __init__(self, node: Node) -> None:
         sources = [placeholder(s.spec) for s in node.src]
-        self._plan = plan_of(make(ops.SINK, [make(node.op, sources, node.arg)]))
+        self._source = source_of(make(ops.SINK, [make(node.op, sources, node.arg)]))
         args = [source.arg for source in sources]
-        self._places = [args.index(source.arg) for source in self._plan.inputs]
-        self._compiled = unit_runner(self._plan)
-        self._uses = 0
+        self._places = [args.index(given.arg) for given in self._source.inputs]
+        self._native: Runner | None = None
+        self._is_native = True
 
     def __call__(self, arrays: list[Any]) -> Any:
-        self._uses += 1
         inputs = [arrays[i] for i in self._places]
-        if ren.config.native and self._uses > _PATIENCE:
-            return self._compiled([placed(a) for a in inputs])[0]
+        if ren.config.native and self._is_native:
+            inputs = [_on_device(a) for a in inputs]
+            if self._native is None:
+                self._native = native_runner(self._source, self._source.inputs, inputs)
+            self._is_native = self._native is not None
+            if self._native is not None:
+                return self._native(inputs)[0]
         return np.asarray(interpret_plan(self._plan, [np.asarray(a) for a in inputs])[0])
+
+    @cached_property
+    def _plan(self) -> Plan:
+        return plan_from(self._source)
+
+
+def _on_device(array: Any) -> Any:
+    return placed(array) if isinstance(array, np.ndarray) else array
 
 
 def _constant(node: Node) -> NDArray[np.uint32]:

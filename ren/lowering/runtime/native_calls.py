@@ -38,8 +38,8 @@ from ren.lowering.program.instructions import Instr, Table, add_instructions
 from ren.lowering.program.steps import Input, Segment, nbytes, with_last_uses
 from ren.lowering.runtime.cuts import halves, parts_of
 
-# The least degree at which native calls are preferred to kernels. Smaller programs, which pages show,
-# do not wait for a compiler of C++.
+# The least degree at which native calls are preferred to kernels. Smaller programs, which pages
+# show, do not wait for a compiler of C++.
 LEAST_N = 1 << 8
 # A program that needs more calls than this is left to kernels.
 MOST_CALLS = 64

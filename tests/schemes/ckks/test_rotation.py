@@ -139,7 +139,7 @@ def weighted() -> Weighted:
 
 
 @given(kinds=st.lists(st.sampled_from(KINDS), min_size=2, max_size=6))
-@settings(max_examples=15)
+@settings(max_examples=8)
 def test_a_sum_of_rotations_takes_as_few_transforms_whatever_its_weights(weighted, kinds):
     x = weighted.ctx.encrypt(weighted.vector)
     made, least = (ren.jit(partial(weighted.sum, k)) for k in (kinds, ["plaintext"] * len(kinds)))

@@ -153,8 +153,9 @@ def _cyclic(x: np.ndarray, n: int, moduli: Moduli, inverse: bool) -> np.ndarray:
         first, second = y[..., :half], y[..., half:]
         # Inside a transform of length 2 half its root is psi^(2 done), hence w^j = psi^(2 done j).
         twiddle = powers[:, : 2 * done * half : 2 * done][:, None, :]
-        even = (first + second) % q
-        odd = (first + q - second) % q * twiddle % q
+        total = first + second
+        even = np.minimum(total, total - q)  # total < q wraps to a number beyond 2^63
+        odd = (first + q - second) * twiddle % q  # products < 2^61
         y = np.concatenate([even, odd], axis=-2)  # k = k_done + done * new bit
     return y.reshape(x.shape)
 
@@ -246,7 +247,9 @@ def _combine(digits: np.ndarray, weights: list[int], offset: int, moduli: Moduli
     for b in moduli:
         total = np.full(digits.shape[:-2] + digits.shape[-1:], -offset % b, np.int64)
         for i, w in enumerate(weights):
-            total = (total + digits[..., i, :] * (w % b)) % b  # |digit (w mod b)| < 2^60
+            total += digits[..., i, :] * (w % b)  # |digit (w mod b)| < 2^60, and seven at a time
+            if i % 7 == 6 or i == len(weights) - 1:
+                total %= b
         rows.append(total)
     return to_montgomery(np.stack(rows, axis=-2), moduli)
 

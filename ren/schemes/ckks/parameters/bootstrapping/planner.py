@@ -24,6 +24,7 @@ from functools import lru_cache
 from itertools import combinations, pairwise
 
 import attrs
+import numpy as np
 
 from ren.core.errors import InsecureParametersError, ParameterError
 from ren.core.numtheory import ntt_primes_from
@@ -287,8 +288,20 @@ def _nearest_product(n: int, bits: float, used: set[int]) -> tuple[int, ...] | N
         first = tuple(free[: count - 2])
         rest = _nearest_product(n, bits - math.log2(math.prod(first)), used | set(first))
         return None if rest is None else first + rest
-    options = combinations(free, count)
-    return min(options, key=lambda c: abs(math.log2(math.prod(c)) - bits), default=None)
+    if len(free) < count:
+        return None
+    choices = _choices(len(free), count)
+    # In doubles first, which leaves few for whole numbers: there are a thousand pairs.
+    far = np.abs(np.log2(free)[choices].sum(axis=1) - bits)
+    nearest = choices[far <= far.min() + 1e-9].tolist()
+    options = [tuple(free[i] for i in choice) for choice in nearest]
+    return min(options, key=lambda c: abs(math.log2(math.prod(c)) - bits))
+
+
+@lru_cache(maxsize=64)
+def _choices(primes: int, count: int) -> np.ndarray:
+    """All ways to choose `count` of so many primes, [choice, count]."""
+    return np.array(list(combinations(range(primes), count)))
 
 
 def _unreachable(wish: Wish, sine: Sine) -> ParameterError:
