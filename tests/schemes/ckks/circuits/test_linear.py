@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import pickle
+from collections.abc import Callable
 from functools import reduce
+from typing import Any
 
 import hypothesis
 import jax
@@ -19,9 +21,22 @@ from ren.schemes.ckks.arithmetic.automatic import add, multiply_plain
 from ren.schemes.ckks.circuits import linear
 from ren.schemes.ckks.encoding.ciphertext_data import with_fields
 from ren.schemes.ckks.encoding.plaintext import encode
+from tests.properties.cases import EXAMPLES
 from tests.schemes.ckks.frames import header_of, with_header
 
 BAR = 2.0**-19
+
+
+@pytest.fixture(scope="module")
+def ctx4() -> ckks.Context:
+    """n = 2^10, depth 4; insecure."""
+    return ckks.context(params=ckks.Parameters.for_depth(4, n=1 << 10, security=None))
+
+
+@pytest.fixture(scope="module")
+def ctx64(ctx4: ckks.Context) -> ckks.Context:
+    """The same with 64 slots, repeated."""
+    return ckks.context(params=ctx4.params, slots=64)
 
 
 def error(x: ckks.Ciphertext, want) -> float:
@@ -35,7 +50,6 @@ def drawn(*shape: int) -> np.ndarray:
 
 
 @pytest.mark.parametrize("shape", [(1, 1), (5, 3), (3, 5), (16, 16), (2, 100), (40, 4)])
-@pytest.mark.usefixtures("interpreted")
 def test_any_shape_on_slots_that_are_not_clean(ctx4, shape):
     matrix, values = drawn(*shape), drawn(shape[1])
     x = ctx4.encrypt(values) + 0.5  # the padding is no longer zero
@@ -44,8 +58,10 @@ def test_any_shape_on_slots_that_are_not_clean(ctx4, shape):
     assert error(y, matrix @ (values + 0.5)) < BAR
 
 
-@pytest.mark.parametrize("shape", [(9, 9), (3, 700), (5000, 7), (20, 2500)])
-@pytest.mark.parametrize("is_lower", [False, True])
+@pytest.mark.parametrize(
+    ("shape", "is_lower"),
+    [((9, 9), False), ((9, 9), True), ((3, 175), False), ((1250, 7), False), ((20, 625), True)],
+)
 def test_a_map_equals_the_sum_of_its_products_bit_for_bit(ctx4, monkeypatch, shape, is_lower):
     """Parts of two diagonals; a band, one giant step, whose ModDowns are one."""
     part = 2 * ckks.linear([[1.0]], ctx4).plaintexts[0].nbytes
@@ -144,7 +160,6 @@ def test_lower_levels_and_reuse(ctx4):
     assert error(twice, matrix @ (matrix @ values)) < BAR
 
 
-@pytest.mark.usefixtures("interpreted")
 def test_batches_are_multiplied_where_numpy_means_the_same(ctx4):
     matrix, rows = drawn(3, 3), drawn(3, 3)
     batch = ctx4.encrypt(rows, pack="rows")
@@ -208,26 +223,33 @@ def test_a_plan_of_a_matrix_knows_its_rotations(ctx64):
         free @ x
 
 
-TALL = [(1, 1), (20, 1), (7, 7), (13, 13), (32, 32), (33, 33), (40, 3), (61, 2), (64, 1), (60, 8)]
+TALL = [(1, 1), (7, 7), (32, 32), (33, 33), (40, 3), (61, 2), (64, 1), (60, 8)]
+IN_ALL_WAYS = ((7, 7), (60, 8), (200, 5), (3, 61))
 
 
-@pytest.mark.parametrize("shape", [*TALL, (200, 5), (130, 1), (3, 61), (5, 200)])
-@pytest.mark.usefixtures("interpreted")
+@pytest.mark.parametrize("shape", [*TALL, (200, 5), (3, 61), (5, 200)])
 def test_tall_and_square_matrices_replicate_their_vector(ctx64, shape):
     matrix, rows = drawn(*shape), drawn(2, shape[1])
     x, encoded = ctx64.encrypt(rows[0]), ckks.linear(matrix, ctx64)
     m, k = shape
     tiles = -(-m // 64) * -(-k // 64)
     assert len(encoded.places) <= tiles * (1 << (min(m, k) - 1).bit_length())
-    for y, want in (
-        (encoded @ x, matrix @ rows[0]),
-        (matrix @ x, matrix @ rows[0]),
-        (x @ matrix.T, matrix @ rows[0]),
-        (matrix @ (x + 0.5), matrix @ (rows[0] + 0.5)),  # a number beyond the length: a sum
-        (encoded @ (x + 0.5), matrix @ (rows[0] + 0.5)),
-        (encoded @ ctx64.encrypt(rows, pack="rows"), rows @ matrix.T),
-        (jax.vmap(lambda x: encoded @ x)(ctx64.encrypt(rows, pack="rows")), rows @ matrix.T),
-    ):
+    batch = ctx64.encrypt(rows, pack="rows")
+    wanted: list[tuple[Callable[[], Any], np.ndarray]] = [
+        (lambda: encoded @ x, matrix @ rows[0]),
+        # A number beyond the length: a sum.
+        (lambda: matrix @ (x + 0.5), matrix @ (rows[0] + 0.5)),
+        (lambda: encoded @ batch, rows @ matrix.T),
+    ]
+    if shape in IN_ALL_WAYS:
+        wanted += [
+            (lambda: matrix @ x, matrix @ rows[0]),
+            (lambda: x @ matrix.T, matrix @ rows[0]),
+            (lambda: encoded @ (x + 0.5), matrix @ (rows[0] + 0.5)),
+            (lambda: jax.vmap(lambda x: encoded @ x)(batch), rows @ matrix.T),
+        ]
+    for multiplied, want in wanted:
+        y = multiplied()
         assert y.level == x.level - 1
         assert error(y, want) < min(BAR, np.max(y.estimate.error_bound))
 
@@ -253,7 +275,7 @@ def test_a_server_and_a_plan_have_the_keys_of_a_tall_matrix(ctx4):
     owner = ckks.context(params=ctx4.params)
     encoded, x = ckks.linear(matrix, owner), owner.encrypt(values)
     assert len(encoded.rotations) == len(encoded.split.keys) <= 7
-    plan = ren.plan(lambda x: matrix @ x, ckks.spec(7), n=1 << 12, security=None)
+    plan = ren.plan(lambda x: matrix @ x, ckks.spec(7), n=1 << 10, security=None)
     assert plan.depth == 1 and list(plan.rotations) == encoded.rotations
     with owner.server(rotations=encoded.rotations):
         results = encoded @ x, matrix @ x, ren.jit(lambda m, x: m @ x)(encoded, x)
@@ -393,7 +415,7 @@ def test_a_convolution_into_one_grid_has_few_diagonals(ctx4):
 @pytest.mark.parametrize("share", [1.0, 0.8, 0.4])
 def test_diagonals_kept_as_coefficients_give_the_same_bits(ctx4, monkeypatch, share):
     monkeypatch.setattr(linear, "_PART", 1)
-    matrix, values = drawn(40, 40), drawn(3, 40)
+    matrix, values = drawn(20, 20), drawn(2, 20)
     whole = ckks.linear(matrix, ctx4)
     memory = int(whole.nbytes * share)
     found = ckks.linear(matrix, ctx4, memory=memory)
@@ -409,6 +431,7 @@ def test_diagonals_kept_as_coefficients_give_the_same_bits(ctx4, monkeypatch, sh
     assert all(map(ren.equal, (found @ low).polys, (whole @ low).polys))
 
 
+@hypothesis.settings(max_examples=EXAMPLES if EXAMPLES >= 500 else 12)
 @hypothesis.given(st.data())
 def test_maps_from_bytes_give_the_same_bits(ctx4, data):
     m, k = (data.draw(st.integers(1, 90)) for _ in range(2))
@@ -464,7 +487,7 @@ def test_maps_of_other_parameters_and_damaged_ones_are_refused(ctx4, ctx64):
     [
         ({"inputs": [0, 1, 1]}, "the slot 1 more than once"),
         ({"outputs": [4, 4]}, "the slot 4 more than once"),
-        ({"outputs": [0, 2048]}, "slots from 0 to 2048"),
+        ({"outputs": [0, 512]}, "slots from 0 to 512"),
         ({"inputs": [-1, 0, 1]}, "slots from -1 to 1"),
         ({"inputs": [0, 1]}, "shape (2,)"),
         ({"inputs": [0.0, 1.0, 2.0]}, "dtype float64"),
