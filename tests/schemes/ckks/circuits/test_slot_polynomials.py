@@ -18,6 +18,12 @@ CLEAR = {ckks.poly: polyval, ckks.chebyshev: chebval}
 BOTH = pytest.mark.parametrize("f", CLEAR, ids=["power", "chebyshev"])
 
 
+@pytest.fixture(scope="module")
+def ctx6() -> ckks.Context:
+    """n = 2^8, depth 6; insecure."""
+    return ckks.context(params=ckks.Parameters.for_depth(6, n=1 << 8, security=None))
+
+
 def want(f, values: np.ndarray, c: np.ndarray) -> np.ndarray:
     for_each = np.broadcast_to(c, (*values.shape, c.shape[-1]))
     return CLEAR[f](values, np.moveaxis(for_each, -1, 0), tensor=False)
@@ -35,7 +41,6 @@ def drawn(*shape: int, seed: int = 0) -> np.ndarray:
 
 @BOTH
 @pytest.mark.parametrize("degree", [1, 2, 5, 11])
-@pytest.mark.usefixtures("interpreted")
 def test_each_number_has_a_polynomial(ctx6, f, degree):
     values, c = drawn(20), drawn(20, degree + 1)
     z = f(ctx6.encrypt(values, bound=1.0), c)
@@ -46,13 +51,11 @@ def test_each_number_has_a_polynomial(ctx6, f, degree):
 @BOTH
 @pytest.mark.parametrize("pack", ["flat", "rows", "columns"])
 @pytest.mark.parametrize("shape", [(3, 8), (8,), (3, 1), (1, 8), (1, 1)])
-@pytest.mark.usefixtures("interpreted")
 def test_the_shape_of_coefficients_broadcasts_to_that_of_the_numbers(ctx6, f, pack, shape):
     values, c = drawn(3, 8), drawn(*shape, 4)
     check(f(ctx6.encrypt(values, pack=pack, bound=1.0), c), want(f, values, c))
 
 
-@pytest.mark.usefixtures("interpreted")
 def test_blocks_numbers_and_batches_of_numbers(ctx6):
     count = ctx6.slots + 100
     values, c = drawn(count), drawn(count, 4)
@@ -62,7 +65,6 @@ def test_blocks_numbers_and_batches_of_numbers(ctx6):
     check(ckks.poly(numbers, c[:2]), want(ckks.poly, np.array([0.25, -0.5]), c[:2]))
 
 
-@pytest.mark.usefixtures("interpreted")
 def test_complex_and_whole_coefficients(ctx6):
     values, x = drawn(8), ctx6.encrypt(drawn(8), bound=1.0)
     mixed = drawn(8, 4) + 1j * drawn(8, 4, seed=1)
@@ -76,7 +78,6 @@ def test_complex_and_whole_coefficients(ctx6):
     check(same, want(ckks.poly, values, one))
 
 
-@pytest.mark.usefixtures("interpreted")
 def test_slots_beyond_the_length_are_known(ctx6):
     """Where all polynomials agree in c_0, the value there is that number, and sums leave it out."""
     values, c = drawn(12), drawn(12, 4)
