@@ -23,8 +23,8 @@ INPUTS = np.random.default_rng(0).uniform(-1, 1, (STEPS, 8))
 
 @pytest.fixture(scope="module")
 def owners():
-    """Two tenants at n = 2^6, insecure: what is tested does not depend on the degree."""
-    params = ckks.Parameters.for_depth(3, n=1 << 6, security=None)
+    """Two tenants at n = 2^8, insecure: what is tested does not depend on the degree."""
+    params = ckks.Parameters.for_depth(3, n=1 << 8, security=None)
     return [ckks.context(params=params) for _ in range(2)]
 
 
@@ -40,7 +40,7 @@ def recurrent(h, xs):
 
 
 def clear() -> np.ndarray:
-    turned = np.roll(np.pad(INPUTS, ((0, 0), (0, 24))), -1, axis=1)[:, :8]
+    turned = np.roll(np.pad(INPUTS, ((0, 0), (0, 120))), -1, axis=1)[:, :8]
     return np.cumsum((0.5 + 0.25 * INPUTS) * WEIGHTS * turned, axis=0)
 
 
@@ -62,11 +62,11 @@ def gru(h, x, weights, f):
 
 @pytest.mark.once
 def test_a_gru_cell_bootstraps_its_state_at_each_step() -> None:
-    """Eight steps whose gates read the encrypted state: bits of the unrolled loop, clear values."""
-    params = ckks.Parameters.for_bootstrapping(7, n=1 << 12, security=None)
+    """Steps whose gates read the encrypted state: bits of the unrolled loop, clear values."""
+    params = ckks.Parameters.for_bootstrapping(7, n=1 << 8, security=None)
     ctx = ckks.testing.context(b"a cell", params=params)
     inputs, *weights = np.random.default_rng(0).uniform(-1, 1, (7, 8, 8))
-    weights = [w[0] for w in weights]
+    inputs, weights = inputs[:3], [w[0] for w in weights]
     evaluated = lambda u, c: ckks.poly(u.within(2), c).within(1)  # noqa: E731
     body = lambda h, x: [gru(h, x, weights, evaluated).within(1).bootstrap()] * 2  # noqa: E731
     xs, h = ctx.encrypt(inputs, pack="rows"), ctx.encrypt(np.zeros(8), bound=1.0)
@@ -99,7 +99,7 @@ def test_a_cell_by_scan_for_two_owners(owners) -> None:
 
 
 def test_a_plan_with_loops_holds_no_keys_and_no_arguments() -> None:
-    params = ckks.Parameters.for_depth(1, n=1 << 6, security=None)
+    params = ckks.Parameters.for_depth(1, n=1 << 8, security=None)
     jitted = ren.jit(lambda x: lax.fori_loop(0, 2, lambda i, c: c + c.rotate(1), x))
     owner = ckks.context(params=params)
     x = ren.realize(owner.encrypt(np.linspace(-1, 1, params.slots)))
