@@ -20,8 +20,14 @@ VALUES = np.array([0.25, 0.6, 1.3, 1.9])
 
 @pytest.fixture(scope="module")
 def deep() -> ckks.Context:
-    """n = 2^10, depth 20; insecure."""
-    return ckks.context(params=ckks.Parameters.for_depth(20, n=1 << 10, security=None))
+    """n = 2^8, depth 20; insecure."""
+    return ckks.context(params=ckks.Parameters.for_depth(20, n=1 << 8, security=None))
+
+
+@pytest.fixture(scope="module")
+def ctx() -> ckks.Context:
+    """n = 2^8, depth 3, 8 slots, repeated; insecure."""
+    return ckks.context(params=ckks.Parameters.for_depth(3, n=1 << 8, security=None), slots=8)
 
 
 def below_one(v: Any) -> Any:
@@ -42,7 +48,6 @@ def looped(v: Any, steps: int = 2) -> Any:
     return v
 
 
-@pytest.mark.usefixtures("interpreted")
 def test_each_slot_goes_on_while_its_condition_holds(deep: ckks.Context) -> None:
     x = deep.encrypt(VALUES)
     once, low = (lambda v: looped(v, 1)), x.drop_to(10)
@@ -61,7 +66,6 @@ def test_a_loop_is_mapped_over_a_batch(ctx: ckks.Context) -> None:
     assert np.abs(mapped.decrypt() - want).max() < mapped.estimate.error_bound < 1e-4
 
 
-@pytest.mark.usefixtures("interpreted")
 def test_a_state_is_a_pytree_and_a_condition_may_be_given(deep: ckks.Context) -> None:
     """A count of steps beside the numbers; what a body returns as it was stays as it was."""
     x, mask = deep.encrypt(VALUES), deep.encrypt(VALUES > 1)
@@ -78,13 +82,13 @@ def test_a_state_is_a_pytree_and_a_condition_may_be_given(deep: ckks.Context) ->
 
 
 def test_a_plan_tells_the_depth_of_a_loop_before_it_runs() -> None:
-    plan = ckks.plan(lambda v: looped(v, 1), ckks.spec(4, bound=2), n=1 << 10, security=None)
+    plan = ckks.plan(lambda v: looped(v, 1), ckks.spec(4, bound=2), n=1 << 8, security=None)
     assert plan.depth == 10
     x = ckks.context(plan).encrypt(VALUES)
     with pytest.raises(errors.DepthError, match=r"ckks\.plan"):
         looped(x)
     truth = ckks.spec(4, dtype=bool)
-    assert ckks.plan(lambda g: (g & ~g).any(), truth, n=1 << 10, security=None).depth == 3
+    assert ckks.plan(lambda g: (g & ~g).any(), truth, n=1 << 8, security=None).depth == 3
 
 
 @pytest.mark.parametrize(
@@ -106,7 +110,6 @@ def test_a_loop_says_what_it_lacks(ctx: ckks.Context, cond, body, steps, error, 
 # ------------------------------------------------------------------- masks
 
 
-@pytest.mark.usefixtures("interpreted")
 @pytest.mark.parametrize("length", [1, 5])
 def test_any_and_all_of_truth_are_truth(deep: ckks.Context, length: int) -> None:
     drawn = np.random.default_rng(length)
@@ -121,14 +124,13 @@ def test_any_and_all_of_truth_are_truth(deep: ckks.Context, length: int) -> None
             assert got.span.is_truth and got.shape == ()
 
 
-@pytest.mark.usefixtures("interpreted")
 def test_any_and_all_of_blocks(deep: ckks.Context) -> None:
-    """Three ciphertexts of 512 slots, of which the last is not full."""
-    for at, name in ((1299, "any"), (700, "all")):
-        truth = (np.arange(1300) == at) == (name == "any")
+    """Three ciphertexts of 128 slots, of which the last is not full."""
+    for at, name in ((324, "any"), (175, "all")):
+        truth = (np.arange(325) == at) == (name == "any")
         got = getattr(deep.encrypt(truth), name)()
         assert np.abs(got.decrypt(float) - (name == "any")) < got.estimate.error_bound < 1e-2
-        assert got.level == 20 - 11
+        assert got.level == 20 - 9
 
 
 def test_masks_under_capture_and_traces(ctx: ckks.Context) -> None:
