@@ -21,10 +21,10 @@ IGNORED = pytest.mark.filterwarnings("ignore::ren.core.errors.MessageBoundWarnin
 
 @pytest.fixture(scope="module")
 def pair():
-    """A context at n = 2^12 and a source of randomness, with programs run op by op; a small one."""
+    """A context, a source of randomness and a deeper context, with programs run op by op."""
     with op_by_op():
-        small = ckks.context(3, n=1 << 10, security=None)
-        yield ckks.context(2, n=1 << 12, security=None), np.random.default_rng(0), small
+        deeper = ckks.context(3, n=1 << 10, security=None)
+        yield ckks.context(2, n=1 << 10, security=None), np.random.default_rng(0), deeper
 
 
 def bits_of(size: int, seed: int, count: int) -> np.ndarray:
@@ -38,7 +38,7 @@ def bits_of(size: int, seed: int, count: int) -> np.ndarray:
 @IGNORED
 @pytest.mark.parametrize("size", range(len(SIZES)))
 def test_bounds_hold_in_random_circuits(size):
-    assert bits_of(size, 0, 16).max() < 0
+    assert bits_of(size, 0, 6).max() < 0
 
 
 LIKE_TERMS = {
@@ -82,12 +82,12 @@ def rotations_of(x, count: int, step: int):
     """The sum of rotations of a ciphertext, or of numbers."""
     if isinstance(x, ckks.Ciphertext):
         return ckks.strided_sum(x, count, step)
-    return sum(np.roll(x, -k * step) for k in range(count))
+    return sum(np.roll(x, -k * step, -1) for k in range(count))
 
 
 def turned(x, steps: int):
     """A rotation of a ciphertext, or of numbers."""
-    return x.rotate(steps) if isinstance(x, ckks.Ciphertext) else np.roll(x, -steps)
+    return x.rotate(steps) if isinstance(x, ckks.Ciphertext) else np.roll(x, -steps, -1)
 
 
 SUMMED = {
@@ -116,22 +116,21 @@ STEPS = ((16, 32), (512, 1), (32, 16), (2, 32), (5, 64), (40, 3), (7, -32))
 @pytest.mark.parametrize("after", AFTERWARDS)
 @pytest.mark.parametrize("before", SUMMED)
 def test_bounds_and_variances_hold_for_sums_of_rotations(pair, before, after, pairs):
-    """Numbers near 1 keep errors that are equal in many slots so."""
+    """Numbers near 1 keep errors that are equal in many slots so. A batch is of six trials."""
     ctx, rng = pair[2], np.random.default_rng([*before.encode(), *after.encode()])
     for count, step in pairs:
-        shares = []
-        for _ in range(6):
-            a, w = rng.uniform(-1, 1, ctx.slots), rng.uniform(0.9, 1, ctx.slots)
+        a, w = rng.uniform(-1, 1, (6, ctx.slots)), rng.uniform(0.9, 1, (6, ctx.slots))
 
-            def function(x, w=w, count=count, step=step):
-                term = SUMMED[before](x, w)
-                return AFTERWARDS[after](rotations_of(term, count, step), term)
+        def function(x, w=w, count=count, step=step):
+            term = SUMMED[before](x, w)
+            return AFTERWARDS[after](rotations_of(term, count, step), term)
 
-            y = function(ctx.encrypt(a))
-            error = np.abs(ctx.slots_of(y) - function(a))
-            assert error.max() < y.estimate.error_bound
-            shares.append((error**2).mean() / y.estimate.variance)
-        assert np.mean(shares) < 1.5  # about 0.4 are expected, with few independent slots
+        y = function(ctx.encrypt(a, pack="rows"))
+        error = np.abs(y.decrypt() - function(a))
+        assert (error.max(-1) < y.estimate.error_bound).all()
+        shares = (error**2).mean(-1) / y.estimate.variance
+        assert shares.shape == (6,)
+        assert shares.mean() < 1.5  # about 0.4 are expected, with few independent slots
 
 
 @pytest.mark.slow
