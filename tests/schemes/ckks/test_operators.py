@@ -127,8 +127,14 @@ jax.jit(lambda v: v > 0)(x) | OperandError | no interval is known here; x.within
 
 @pytest.fixture(scope="module")
 def deep() -> ckks.Context:
-    """n = 2^10, depth 16; insecure."""
-    return ckks.context(params=ckks.Parameters.for_depth(16, n=1 << 10, security=None))
+    """n = 2^8, depth 16, 16 slots, repeated; insecure."""
+    return ckks.context(params=ckks.Parameters.for_depth(16, n=1 << 8, security=None), slots=16)
+
+
+@pytest.fixture(scope="module")
+def ctx() -> ckks.Context:
+    """The same of depth 3."""
+    return ckks.context(params=ckks.Parameters.for_depth(3, n=1 << 8, security=None), slots=16)
 
 
 @pytest.fixture(scope="module")
@@ -160,7 +166,6 @@ def each() -> list[Any]:
     ]
 
 
-@pytest.mark.usefixtures("interpreted")
 @pytest.mark.parametrize("row", each())
 def test_it_computes_as_numpy_does(row: str, encrypted: dict, clear: dict, monkeypatch) -> None:
     code, levels = row.rsplit(" | ", 1)
@@ -184,7 +189,6 @@ def refused() -> list[Mistake]:
     return [Mistake(code, error, words, code) for code, error, words in rows]
 
 
-@pytest.mark.usefixtures("interpreted")
 @pytest.mark.parametrize("row", refused(), ids=lambda row: row.name)
 def test_it_raises_an_error_that_teaches(row: Mistake, encrypted: dict) -> None:
     with pytest.raises(getattr(errors, row.error)) as caught:
@@ -200,13 +204,13 @@ def test_an_object_equals_itself_and_no_other_kind(encrypted: dict) -> None:
         assert (x == other) is False and (x != other) is True
 
 
-def test_a_tie_is_a_half_of_the_strict_comparisons(encrypted: dict, interpreted) -> None:
+def test_a_tie_is_a_half_of_the_strict_comparisons(encrypted: dict) -> None:
     x, same = encrypted["x"], np.array([0.5, 1.0, -0.75, 0.25])
     for compared, want in ((operator.gt, 0.5), (operator.lt, 0.5), (operator.ge, 1.0)):
         np.testing.assert_allclose(compared(x, same).decrypt(), want, atol=2.0**-7)
 
 
-def test_a_stated_gap_makes_the_estimate_that_of_the_comparison(encrypted: dict, interpreted):
+def test_a_stated_gap_makes_the_estimate_that_of_the_comparison(encrypted: dict):
     k, wanted = encrypted["k"], {
         "greater": [0, 0, 0, 1], "greater_equal": [0, 0, 1, 1], "less_equal": [1, 1, 1, 0],
         "not_equal": [1, 1, 0, 1],
@@ -224,7 +228,7 @@ def test_a_stated_gap_makes_the_estimate_that_of_the_comparison(encrypted: dict,
     assert np.abs(rest.decrypt() - [0, 1, 0, 1]).max() < rest.estimate.error_bound
 
 
-def test_intervals_nest_and_name_functions(encrypted: dict, clear: dict, interpreted) -> None:
+def test_intervals_nest_and_name_functions(encrypted: dict, clear: dict) -> None:
     x, y = encrypted["x"], encrypted["y"]
     with ckks.intervals((-2, 2), inverse=(0.25, 2), precision=12):
         with ckks.intervals(log=(0.25, 2)):
@@ -319,7 +323,7 @@ def test_capture_and_traces_take_what_is_stated(ctx: ckks.Context) -> None:
         traced(ctx.encrypt(values))
 
 
-def test_numbers_that_are_known_later_need_an_interval(deep: ckks.Context, interpreted) -> None:
+def test_numbers_that_are_known_later_need_an_interval(deep: ckks.Context) -> None:
     """Of ren.jit and of JAX; plaintexts have a bound."""
     values, x = np.array([0.5, -0.5]), deep.encrypt([0.5, -0.5], level=7)
     f, p = ren.jit(lambda v, k: v > k), deep.encode([0.25, 0.25])
@@ -360,7 +364,7 @@ def test_within_warns_of_an_overflow_as_before(ctx: ckks.Context) -> None:
     assert x.estimate.error_bound >= ctx.encrypt([1.0]).estimate.error_bound * 0.99
 
 
-def test_conditions_in_the_clear_are_true_where_they_are_not_zero(encrypted, interpreted) -> None:
+def test_conditions_in_the_clear_are_true_where_they_are_not_zero(encrypted) -> None:
     """Also where a captured or traced function gets them: NumPy's truth, not a factor."""
     x, y, condition = encrypted["x"], encrypted["y"], np.array([2.0, 0.0, -0.5, 0.0])
     wanted = np.where(condition, [0.5, 1.0, -0.75, 0.25], [1.5, 0.5, 0.25, 1.0])
@@ -369,7 +373,7 @@ def test_conditions_in_the_clear_are_true_where_they_are_not_zero(encrypted, int
         np.testing.assert_allclose(function(condition, x, y).decrypt(), wanted, atol=1e-5)
 
 
-def test_numbers_of_each_call_divide_and_are_divided(encrypted, interpreted) -> None:
+def test_numbers_of_each_call_divide_and_are_divided(encrypted) -> None:
     """Under ren.jit: k / ct is computed; what takes the value of k says so."""
     p = encrypted["p"]
     inverses = ren.jit(lambda v, k: k / v)
@@ -383,7 +387,7 @@ def test_numbers_of_each_call_divide_and_are_divided(encrypted, interpreted) -> 
 
 
 @pytest.mark.parametrize("mask", ([True, False, False, True], "g"))
-def test_any_and_all_of_math_take_a_mask(encrypted, interpreted, mask) -> None:
+def test_any_and_all_of_math_take_a_mask(encrypted, mask) -> None:
     g, truth = encrypted["g"], np.array([True, True, False, False])
     where = truth if mask == "g" else np.array(mask)
     for name in ("any", "all"):
