@@ -12,8 +12,6 @@ from ren.schemes import ckks
 from ren.schemes.ckks.noise.range_checks import largest_message
 from ren.schemes.ckks.noise.sigmas import switch_sigma
 
-pytestmark = pytest.mark.usefixtures("interpreted")
-
 math = ckks.math
 
 
