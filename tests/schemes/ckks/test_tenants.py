@@ -20,7 +20,7 @@ from ren.lowering.runtime.tiers.plan_key import structure_digest
 from ren.schemes import ckks
 from tests.schemes.ckks.keys import keys_of
 
-PARAMS = ckks.Parameters.for_depth(2, n=1 << 6, security=None)
+PARAMS = ckks.Parameters.for_depth(2, n=1 << 8, security=None)
 VALUES = np.linspace(-1, 1, 8)
 BAR = 1e-4
 
@@ -126,7 +126,7 @@ def test_the_pattern_of_ids_is_part_of_the_key(tenants: list[Tenant]) -> None:
 
 
 def test_other_parameters_have_another_plan(tenants: list[Tenant]) -> None:
-    other = Tenant(ckks.Parameters.for_depth(1, n=1 << 6, security=None))
+    other = Tenant(ckks.Parameters.for_depth(1, n=1 << 8, security=None))
     f, runs = counted(score)
     for t in (tenants[0], other, tenants[1], other):
         assert np.abs(t.decrypt(f(t.x)) - WANT).max() < BAR
@@ -173,7 +173,7 @@ def test_missing_keys_raise_at_a_replay_as_without_jit(tenants: list[Tenant]) ->
             x.sum() * x
         assert str(caught.value) == str(eager.value)
         assert "rotation by 1, 4" in str(caught.value)
-    alone = poor.server(rotations=[1, 2, 4, 8, 16], relinearization=False)
+    alone = poor.server(rotations=[1, 2, 4, 8, 16, 32, 64], relinearization=False)
     with alone, pytest.raises(ckks.MissingKeyError, match="relinearization key"):
         f(x)
     assert f.cache_info().plans == 1
