@@ -410,7 +410,7 @@ def test_bounds_are_chosen_and_not_computed():
 
 @pytest.mark.parametrize("taken", [0.0, 0.1, 0.5, 0.95, 1.0])
 def test_a_source_finds_its_place_alone_as_in_a_batch(taken):
-    rng = np.random.default_rng(0)
+    rng, jitted = np.random.default_rng(0), jax.jit(lambda a: noises.with_source(a, 0.25))
     for _ in range(50):
         a = np.where(rng.uniform(size=noises.WIDTH) < taken, rng.uniform(size=noises.WIDTH), 0)
         a = a.astype(np.float32)
@@ -421,8 +421,7 @@ def test_a_source_finds_its_place_alone_as_in_a_batch(taken):
         least = np.flatnonzero(a[-PLACES:] <= np.float32(1.5) * a[-PLACES:].min())
         free = [p for p in search if p not in taken_places] or least
         assert (alone - a)[-PLACES:].argmax() == free[0]
-        traced = jax.jit(lambda a: noises.with_source(a, 0.25))(a)
-        assert np.array_equal(alone, traced)
+        assert np.array_equal(alone, jitted(a))
 
 
 def test_noise_is_unknown_beyond_its_range_alone_in_a_batch_and_traced():
