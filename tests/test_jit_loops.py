@@ -127,12 +127,12 @@ def test_integers_of_every_type_are_exact() -> None:
     """Against Python's integers; a loop of JAX without ren.jit traces them too."""
     dtypes = (np.int8, np.uint8, np.int32, np.uint32, np.int64, np.uint64, np.bool)
     with jax.enable_x64(True):
+        jitted = jax.jit(lambda p, c: (p * c - c) + c * p)
         for dtype in dtypes:
             ends = (0, 1) if dtype is np.bool else (np.iinfo(dtype).min, np.iinfo(dtype).max)
             for c in ends:
                 for p in (X, X.intt().realize()):
-                    got = jax.jit(lambda p, c: (p * c - c) + c * p)(p, jnp.array(c, dtype))
-                    assert ren.equal(got, p * (2 * c) - c)
+                    assert ren.equal(jitted(p, jnp.array(c, dtype)), p * (2 * c) - c)
 
 
 def test_integers_that_jax_traces_in_general_rings() -> None:
@@ -145,9 +145,9 @@ def test_integers_that_jax_traces_in_general_rings() -> None:
             want = body(i, want)
         assert ren.equal(ren.jit(lambda p: lax.fori_loop(-2, 3, body, p))(p), want)
         with jax.enable_x64(True):
+            jitted = jax.jit(lambda p, c: p * c + c)
             for c in (np.uint64(2**64 - 1), np.int64(-(2**63)), np.int64(2**63 - 1)):
-                got = jax.jit(lambda p, c: p * c + c)(p, jnp.asarray(c))
-                assert ren.equal(got, p * int(c) + int(c))
+                assert ren.equal(jitted(p, jnp.asarray(c)), p * int(c) + int(c))
 
 
 def test_an_array_of_the_arguments_is_indexed_by_the_counter() -> None:
