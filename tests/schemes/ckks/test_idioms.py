@@ -842,14 +842,12 @@ def check(got: Any, want: Any) -> None:
         assert got == want
 
 
-@pytest.mark.usefixtures("interpreted")
 @pytest.mark.filterwarnings("ignore::ren.core.errors.TransparentWarning")  # of x ** 0
 @pytest.mark.parametrize("code", lines(SAME))
 def test_it_computes_as_numpy_does(code: str, encrypted: dict, clear: dict) -> None:
     check(value(code, encrypted), value(code, clear))
 
 
-@pytest.mark.usefixtures("interpreted")
 @pytest.mark.parametrize("row", lines(INSTEAD))
 def test_what_errors_tell_to_write_computes_as_numpy_does(
     row: str, encrypted: dict, clear: dict
@@ -858,7 +856,6 @@ def test_what_errors_tell_to_write_computes_as_numpy_does(
     check(value(code, encrypted), value(numpy, clear))
 
 
-@pytest.mark.usefixtures("interpreted")
 @pytest.mark.parametrize("row", refused(), ids=lambda row: row.name)
 def test_it_raises_an_error_that_teaches(row: Mistake, encrypted: dict) -> None:
     with pytest.raises(getattr(errors, row.error)) as caught:
