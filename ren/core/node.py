@@ -221,7 +221,7 @@ class Structure:
     """A program up to its leaves.
 
     Attributes:
-        roots: its results.
+        roots: its results: those that were asked for, and then those that are kept.
         key: equal for programs that differ in nothing but their leaves.
         leaves: in the order in which they are met, each once.
         known: the nodes of it that a leaf stands for.
@@ -233,13 +233,44 @@ class Structure:
     known: Mapping[Node, Node]
 
 
-def structure_of(roots: Sequence[Node], known: Mapping[Node, Node]) -> Structure:
+_DIGITS = (ops.MODUP, ops.DIVIDE)
+_PRODUCTS = (ops.MUL, ops.DOT, ops.MAC)
+_SAME = (ops.TO_RING, ops.NTT, ops.INTT, ops.PART, ops.VIEW)
+
+
+def _is_small(factor: Node) -> bool:
+    """Whether a factor is known to have small coefficients."""
+    while factor.op in _SAME:
+        factor = factor.src[0]
+    return factor.op is ops.BOUNDED or factor.op.kind is Kind.CONSTANT
+
+
+def _enlarged(node: Node) -> Sequence[Node]:
+    """The operands of a node in which a difference by one is a large difference of its value."""
+    if node.op in _DIGITS:
+        return node.src
+    if node.op in _PRODUCTS:
+        first, *others = node.src
+        sides = [] if all([_is_small(s) for s in others]) else [first]
+        return sides if _is_small(first) else [*sides, *others]
+    return ()
+
+
+def structure_of(
+    roots: Sequence[Node], known: Mapping[Node, Node], keeps_rounded: bool = False
+) -> Structure:
     """The structure of a program.
 
     Args:
         roots: of the program.
         known: what stands for a node, if anything does; only looked up.
+        keeps_rounded: whether results of ModDowns that are cut into digits, or multiplied by large
+            polynomials, are roots too. How a ModDown rounds depends on what else a program
+            computes. One half of a ciphertext may be computed by another program than the other
+            half. Both programs have to cut and to multiply the same values.
     """
+    rounded: set[Node] = set()
+    kept: dict[Node, None] = {}
     position: dict[Node, int] = {}
     key: list[Any] = []
     leaves: list[Node] = []
@@ -268,12 +299,19 @@ def structure_of(roots: Sequence[Node], known: Mapping[Node, Node]) -> Structure
                 stack.extend(reversed(pending))
                 continue
         stack.pop()
+        if keeps_rounded:
+            if rounded:
+                kept |= dict.fromkeys([s for s in _enlarged(node) if s in rounded])
+            if node.op is ops.MODDOWN or any([s in rounded and s not in kept for s in src]):
+                rounded.add(node)
         key.append(node.label)
         if node.op is ops.COPY:  # shardings over other devices may print alike
             key.append(node.arg)
         key.extend([position[s] for s in src])
         position[node] = count
         count += 1
+    if kept:
+        roots = (*roots, *[node for node in kept if node not in roots])
     key.append(None)
     key.extend([position[root] for root in roots])
     return Structure(tuple(roots), tuple(key), tuple(leaves), found)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 import weakref
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
 from typing import Any
@@ -24,7 +24,7 @@ from ren.core.rewrite import rewrite
 from ren.core.ring import Domain, is_subset
 from ren.core.user_frame import functions_between, user_line
 from ren.lowering.devices import devices
-from ren.lowering.devices.devices import concretely, is_tracer, is_tracing
+from ren.lowering.devices.devices import concretely, is_tracer, is_tracing, trace_state
 from ren.lowering.devices.donation import check_not_donated, is_donated
 from ren.lowering.devices.trace_inputs import TraceInputs, trace_inputs, tracing
 from ren.lowering.runtime.planning import planned, run_planned
@@ -48,6 +48,39 @@ class _Realized(weakref.WeakKeyDictionary[Node, Node]):
 # with the last polynomial that holds the old node.
 _realized = _Realized()
 _lock = threading.Lock()
+# What `structure_of` keeps of a program that JAX traces: its value, and the state of the trace.
+_kept_in_traces: weakref.WeakKeyDictionary[Node, tuple[Any, Node]] = weakref.WeakKeyDictionary()
+
+
+class _Known(Mapping[Node, Node]):
+    """The node that stands for another: its buffer, or else what `more` has for it."""
+
+    def __init__(self, more: Callable[[Node], Node | None]) -> None:
+        self._more = more
+
+    def __getitem__(self, key: Node) -> Node:
+        found = _realized.get(key)
+        found = self._more(key) if found is None else found
+        if found is None:
+            raise KeyError(key)
+        return found
+
+    def __iter__(self) -> Iterator[Node]:
+        return iter(_realized)
+
+    def __len__(self) -> int:
+        return len(_realized)
+
+    def __bool__(self) -> bool:
+        return True
+
+
+def _kept_in_this_trace(node: Node) -> Node | None:
+    state, value = _kept_in_traces.get(node, (None, None))
+    return value if value is not None and state == trace_state() else None
+
+
+_known_in_traces = _Known(_kept_in_this_trace)
 
 _ARGUMENTS = (ops.PLACEHOLDER, ops.SCALAR)
 
@@ -165,7 +198,10 @@ def realize_nodes(nodes: Sequence[Node]) -> list[Node]:
         return _realize_nodes(nodes)
     found = {node: inputs.known(node) for node in nodes}  # JAX flattens a value several times
     todo = [node for node, known in found.items() if known is None]
-    for node, made in zip(todo, _realize_nodes(_with_inputs(todo, inputs)), strict=True):
+    more = structure_of(todo, _realized, keeps_rounded=True).roots[len(todo) :]
+    kept = {node: value for node in more if (value := inputs.known(node)) is not None}
+    todo += [node for node in more if node not in kept]
+    for node, made in zip(todo, _realize_nodes(_with_inputs(todo, inputs, kept)), strict=True):
         found[node] = inputs.keep(node, made)
     return [found[node] for node in nodes]
 
@@ -178,23 +214,30 @@ def _realize_nodes(nodes: Sequence[Node]) -> list[Node]:
     program = _structure(todo)
     if any([is_tracer(leaf.arg.array) for leaf in program.leaves]):
         traced = [n for n in todo if any(is_tracer(i.arg.array) for i in _structure([n]).leaves)]
-        found.update(zip(traced, compute(_structure(traced)), strict=True))
+        program = _structure(traced)
+        for node, done in zip(program.roots, compute(program), strict=True):
+            if node in traced:
+                found[node] = done
+            else:
+                _kept_in_traces[node] = trace_state(), done
         todo = [node for node in todo if node not in set(traced)]
         program = _structure(todo)
     if todo:
         with concretely() if is_tracing() else nullcontext():
             made = compute(program)
         with _lock:  # a program of constants alone is bound to no device, which its buffer is
-            for node, done in zip(todo, made, strict=True):
+            for node, done in zip(program.roots, made, strict=True):
                 if reads_array(node):
                     _realized[node] = done
-        found.update(zip(todo, made, strict=True))
+        found.update(zip(todo, made, strict=False))  # the roots begin with them
     return [found[node] for node in nodes]  # type: ignore[misc]
 
 
 def _structure(nodes: Sequence[Node]) -> Structure:
     """Structure of a program; an error where it has no value."""
-    structure = structure_of(nodes, _realized)
+    structure = structure_of(
+        nodes, _known_in_traces if is_tracing() else _realized, keeps_rounded=True
+    )
     if not all([leaf.op is ops.BUFFER for leaf in structure.leaves]):
         raise symbolic_value()
     check_not_donated(*[leaf.arg.array for leaf in structure.leaves])
@@ -245,12 +288,16 @@ _MAP = "jax._src.tree_util.tree_map"
 _TREES = {"jax.tree", "jax.tree_util", "jax._src.tree", "jax._src.tree_util"}
 
 
-def _with_inputs(nodes: Sequence[Node], inputs: TraceInputs) -> list[Node]:
+def _with_inputs(
+    nodes: Sequence[Node], inputs: TraceInputs, kept: Mapping[Node, Node]
+) -> list[Node]:
     """The nodes of a capture that JAX traces, with a tracer in place of each input.
 
-    What depends on no argument is computed at once, and is an input that the plan holds.
+    What depends on no argument is computed at once, and is an input that the plan holds. `kept`
+    are values of the trace.
     """
-    made = [resolved(node) for node in nodes]
+    known = _Known(kept.get) if kept else _realized
+    made = [rewrite(node, {}, known) for node in nodes]
     asked = [i for i, node in enumerate(made) if _is_symbolic(node)]
     sink = make(ops.SINK, [made[i] for i in asked])
     if once := independent(sink, inputs.prune):

@@ -12,8 +12,8 @@ from ren.core.ring import RingSpec
 from ren.lowering.devices.devices import is_host, is_tracer
 from ren.lowering.runtime.host_arrays import centered
 from ren.poly import Poly
-from ren.poly.poly import from_node
-from ren.poly.realization import check_addressable, has_placeholder, is_capturing, realize_nodes
+from ren.poly.poly import realize_polys
+from ren.poly.realization import check_addressable, has_placeholder, is_capturing
 from ren.sampling import fresh_seed
 from ren.schemes.rlwe.keychain import Keychain
 from ren.schemes.rlwe.keys import (
@@ -134,7 +134,7 @@ def decrypt(polys: tuple[Poly, ...], secret: Secret) -> Poly:
         TracedValueError: inside a captured or traced function, where there are no values.
     """
     nodes = [p.node for p in polys]
-    polys = () if has_placeholder(*nodes) else tuple(map(from_node, realize_nodes(nodes)))
+    polys = () if has_placeholder(*nodes) else tuple(realize_polys(polys))
     if not polys or any(is_tracer(p.limbs) for p in polys):
         raise TracedValueError(
             "decrypt() was called inside a function that is being captured or traced.",

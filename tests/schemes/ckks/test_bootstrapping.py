@@ -126,6 +126,8 @@ def test_a_lower_target_level_takes_less_work(ctx, x, z, level):
 def test_a_level_that_there_is_not(ctx, x):
     with pytest.raises(ckks.ParameterError, match="level is 6"):
         x.bootstrap(level=6)
+    with pytest.raises(ren.RenError, match="got True, a bool"):
+        x.bootstrap(level=True)
 
 
 @pytest.mark.parametrize("precision", [40, 7, "20", math.nan, True])

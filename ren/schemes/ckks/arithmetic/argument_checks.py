@@ -24,20 +24,22 @@ def as_integer(value: Any, what: str) -> int:
     """`value` as an int, without rounding.
 
     Raises:
-        OperandError: it is no integer.
+        OperandError: it is no integer, or a truth value.
         TracedValueError: it is a number that a captured function does not know yet.
     """
     check_concrete(value)
     try:
-        return operator.index(value)
+        if not isinstance(value, bool):
+            return operator.index(value)
     except RenError:  # a symbol says more
         raise
     except TypeError:
-        raise OperandError(
-            f"{what} got {value!r:.60}, a {type(value).__name__}.",
-            "It takes an integer.",
-            "Write a Python int, or int(k) where k is a whole number.",
-        ) from None
+        pass
+    raise OperandError(
+        f"{what} got {value!r:.60}, a {type(value).__name__}.",
+        "It takes an integer.",
+        "Write a Python int, or int(k) where k is a whole number.",
+    )
 
 
 def as_integers(values: Any, what: str) -> list[int]:
