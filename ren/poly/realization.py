@@ -226,9 +226,12 @@ def _realize_nodes(nodes: Sequence[Node]) -> list[Node]:
         with concretely() if is_tracing() else nullcontext():
             made = compute(program)
         with _lock:  # a program of constants alone is bound to no device, which its buffer is
+            is_late = any([_realized.get(node) is not None for node in program.roots])
             for node, done in zip(program.roots, made, strict=True):
-                if reads_array(node):
+                if not is_late and reads_array(node):
                     _realized[node] = done
+        if is_late:  # another thread computed a part meanwhile, and all have to read its values
+            return _realize_nodes(nodes)
         found.update(zip(todo, made, strict=False))  # the roots begin with them
     return [found[node] for node in nodes]  # type: ignore[misc]
 

@@ -7,7 +7,9 @@ nothing in common. So all programs have to cut the same value.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import jax
@@ -66,6 +68,20 @@ def test_one_half_alone(given_, half):
     y = given_.map @ given_.encrypted()
     assert y.polys[half].tolist()
     given_.check(y, given_.matrix @ given_.vector)
+
+
+def test_threads_that_compute_a_half_each(given_):
+    for _ in range(10):
+        y = given_.map @ given_.encrypted()
+        start = threading.Barrier(2)
+
+        def read(half: ren.Poly, start: threading.Barrier = start) -> None:
+            start.wait()
+            assert half.limbs.size
+
+        with ThreadPoolExecutor(2) as threads:
+            list(threads.map(read, y.polys))
+        given_.check(y, given_.matrix @ given_.vector)
 
 
 def both(given_: Setting, x: ckks.Ciphertext) -> tuple[ckks.Ciphertext, ckks.Ciphertext]:

@@ -422,11 +422,16 @@ def test_diagonals_kept_as_coefficients_give_the_same_bits(ctx4, monkeypatch, sh
     assert found.nbytes <= memory and (found.nbytes < whole.nbytes) == (share < 1)
     x = ctx4.encrypt(values, pack="rows")
     want = ren.realize(whole @ x)
-    made = (ren.realize(found @ x), ren.jit(lambda m, x: m @ x)(found, x), jax.vmap(found.__matmul__)(x))
+    made = (
+        ren.realize(found @ x),
+        ren.jit(lambda m, x: m @ x)(found, x),
+        jax.vmap(found.__matmul__)(x),
+    )
     for y in made:
         assert all(map(ren.equal, y.polys, want.polys))
     again = pickle.loads(pickle.dumps(found))
-    assert all(map(ren.equal, ren.realize(again @ x).polys, want.polys)) and again.nbytes == found.nbytes
+    assert all(map(ren.equal, ren.realize(again @ x).polys, want.polys))
+    assert again.nbytes == found.nbytes
     low = x.drop_to(2)
     y, want = ren.realize(found @ low), ren.realize(whole @ low)
     assert all(map(ren.equal, y.polys, want.polys))
