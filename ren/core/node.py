@@ -299,11 +299,12 @@ def structure_of(
                 stack.extend(reversed(pending))
                 continue
         stack.pop()
-        if keeps_rounded:
-            if rounded:
-                kept |= dict.fromkeys([s for s in _enlarged(node) if s in rounded])
-            if node.op is ops.MODDOWN or any([s in rounded and s not in kept for s in src]):
+        if keeps_rounded and rounded:
+            kept |= dict.fromkeys([s for s in _enlarged(node) if s in rounded])
+            if any([s in rounded and s not in kept for s in src]):
                 rounded.add(node)
+        if keeps_rounded and node.op is ops.MODDOWN:
+            rounded.add(node)
         key.append(node.label)
         if node.op is ops.COPY:  # shardings over other devices may print alike
             key.append(node.arg)
