@@ -43,27 +43,37 @@ settings.register_profile("quick", _COMMON, max_examples=20)
 settings.load_profile("ci")
 
 
-# Pages, errors, bytes, pictures, parameters, graphs, keys; programs that are interpreted; and tests
-# that call bodies of ops, or turn native code on and off, by themselves.
-# `make xla` leaves them out.
+# Pages, errors, bytes, pictures, parameters, graphs, keys; programs that are interpreted; tests
+# that call bodies of ops, or turn native code on and off, by themselves; circuits of operations
+# that other tests have. `make xla` leaves them out.
 ONCE = tuple(
     f"tests/{path}"
     for path in (
-        "core/", "lowering/kernels/", "lowering/native/", "lowering/passes/", "test_sampling",
+        "core/", "demo/", "lowering/kernels/", "lowering/native/", "lowering/passes/",
+        "test_sampling",
         *(f"lowering/test_{name}.py" for name in (
-            "digest", "disk", "drawing", "private_folder", "store", "tlsf",
+            "cache_attacks", "digest", "disk", "drawing", "private_folder", "store", "tlsf",
+        )),
+        *(f"schemes/ckks/circuits/test_{name}.py" for name in (
+            "approximation", "math", "slot_polynomials", "tables",
         )),
         *(f"schemes/ckks/test_{name}.py" for name in (
-            "damaged_bytes", "depth_errors", "encoder", "files", "idioms", "kept_contexts",
-            "masked_loops", "missing_keys", "mutated_bytes", "noise_circuits", "operators",
-            "parameters", "planner", "random_programs", "reprs", "secret_bytes", "security_table",
-            "serialization", "stats", "tenants", "user_objects",
+            "automatic_bootstraps", "context", "damaged_bytes", "debugging", "decryption",
+            "depth_errors", "encoder", "entry_points", "files", "idioms", "kept_contexts",
+            "kernel_memory", "key_identity", "key_sharing", "loops", "map_memory", "masked_loops",
+            "missing_keys", "mutated_bytes", "noise", "noise_circuits", "noise_privacy",
+            "number_types", "operators", "outside_programs", "parameters", "planner", "planning",
+            "precision", "random_programs", "ranges", "reprs", "seal", "secret_bytes",
+            "security_table", "serialization", "sharing", "stats", "tails", "tenants", "testing",
+            "traced_numbers", "training", "transparent", "user_objects",
         )),
         "schemes/rlwe/test_security.py",
         *(f"test_{name}.py" for name in (
-            "coming_from", "config", "display", "docs", "docstrings", "golden", "import",
-            "jit_pickle", "layers", "links", "machines", "mistakes", "notebooks", "packaging",
-            "pictures", "plots", "poly_errors", "progress", "prose", "randomness_sources",
+            "arguments", "benchmarks", "coming_from", "config", "counts", "display", "docs",
+            "docstrings", "forks", "golden", "import", "jit_guide", "jit_pickle", "layers",
+            "links", "machines", "mistakes", "notebooks", "numpy", "packaging", "pictures",
+            "placement", "plots", "poly_errors", "progress", "prose", "randomness_sources",
+            "submit",
         )),
     )
 )  # fmt: skip
