@@ -82,7 +82,8 @@ ONCE = tuple(
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark by folder and file; property tests draw more examples beside the slow tests."""
     for item in items:
-        if "tests/properties/" in item.nodeid:
+        is_drawn = getattr(getattr(item, "obj", None), "is_hypothesis_test", False)
+        if is_drawn or "tests/properties/" in item.nodeid:
             item.add_marker("property")
         if item.nodeid.startswith(ONCE):
             item.add_marker("once")

@@ -239,7 +239,7 @@ _SAME = (ops.TO_RING, ops.NTT, ops.INTT, ops.PART, ops.VIEW)
 
 
 def _is_small(factor: Node) -> bool:
-    """Whether a factor is known to have small coefficients."""
+    """True when a factor is known to have small coefficients."""
     while factor.op in _SAME:
         factor = factor.src[0]
     return factor.op is ops.BOUNDED or factor.op.kind is Kind.CONSTANT
@@ -312,7 +312,8 @@ def structure_of(
         position[node] = count
         count += 1
     if kept:
-        roots = (*roots, *[node for node in kept if node not in roots])
+        asked = set(roots)
+        roots = (*roots, *[node for node in kept if node not in asked])
     key.append(None)
     key.extend([position[root] for root in roots])
     return Structure(tuple(roots), tuple(key), tuple(leaves), found)

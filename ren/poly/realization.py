@@ -201,6 +201,8 @@ def realize_nodes(nodes: Sequence[Node]) -> list[Node]:
     more = structure_of(todo, _realized, keeps_rounded=True).roots[len(todo) :]
     kept = {node: value for node in more if (value := inputs.known(node)) is not None}
     todo += [node for node in more if node not in kept]
+    # What reads no argument is computed first, also what is kept: the trace has to read its value.
+    _realize_nodes([node for node in todo if not _is_symbolic(resolved(node))])
     for node, made in zip(todo, _realize_nodes(_with_inputs(todo, inputs, kept)), strict=True):
         found[node] = inputs.keep(node, made)
     return [found[node] for node in nodes]
@@ -213,27 +215,42 @@ def _realize_nodes(nodes: Sequence[Node]) -> list[Node]:
         return [found[node] for node in nodes]  # type: ignore[misc]
     program = _structure(todo)
     if any([is_tracer(leaf.arg.array) for leaf in program.leaves]):
-        traced = [n for n in todo if any(is_tracer(i.arg.array) for i in _structure([n]).leaves)]
-        program = _structure(traced)
+        traced = _reading_tracers(program)
+        # What reads none is computed first, also what is kept: the trace has to read its value.
+        todo = [node for node in program.roots if node not in traced]
+        found.update(zip(todo, _realize_nodes(todo), strict=True))
+        program = _structure([node for node in program.roots if node in traced])
         for node, done in zip(program.roots, compute(program), strict=True):
-            if node in traced:
+            if node in found:
                 found[node] = done
             else:
                 _kept_in_traces[node] = trace_state(), done
-        todo = [node for node in todo if node not in set(traced)]
-        program = _structure(todo)
-    if todo:
-        with concretely() if is_tracing() else nullcontext():
-            made = compute(program)
-        with _lock:  # a program of constants alone is bound to no device, which its buffer is
-            is_late = any([_realized.get(node) is not None for node in program.roots])
-            for node, done in zip(program.roots, made, strict=True):
-                if not is_late and reads_array(node):
-                    _realized[node] = done
-        if is_late:  # another thread computed a part meanwhile, and all have to read its values
-            return _realize_nodes(nodes)
-        found.update(zip(todo, made, strict=False))  # the roots begin with them
+        return [found[node] for node in nodes]  # type: ignore[misc]
+    with concretely() if is_tracing() else nullcontext():
+        made = compute(program)
+    with _lock:  # a program of constants alone is bound to no device, which its buffer is
+        is_late = any([_realized.get(node) is not None for node in program.roots])
+        for node, done in zip(program.roots, made, strict=True):
+            if not is_late and reads_array(node):
+                _realized[node] = done
+    if is_late:  # another thread computed a part meanwhile, and all have to read its values
+        return _realize_nodes(nodes)
+    found.update(zip(todo, made, strict=False))  # the roots begin with them
     return [found[node] for node in nodes]  # type: ignore[misc]
+
+
+def _reading_tracers(program: Structure) -> set[Node]:
+    """The nodes of a program that read a tracer of JAX."""
+    reading: set[Node] = set()
+    for node in toposort(*program.roots):
+        leaf = program.known.get(node, node)
+        if leaf.op is ops.BUFFER:
+            reads = is_tracer(leaf.arg.array)
+        else:
+            reads = any([s in reading for s in node.src])
+        if reads:
+            reading.add(node)
+    return reading
 
 
 def _structure(nodes: Sequence[Node]) -> Structure:

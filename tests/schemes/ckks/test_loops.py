@@ -61,12 +61,13 @@ def gru(h, x, weights, f):
 
 
 @pytest.mark.once
-def test_a_gru_cell_bootstraps_its_state_at_each_step() -> None:
+@pytest.mark.parametrize(("log_n", "steps"), [(8, 3), pytest.param(12, 8, marks=pytest.mark.slow)])
+def test_a_gru_cell_bootstraps_its_state_at_each_step(log_n, steps) -> None:
     """Steps whose gates read the encrypted state: bits of the unrolled loop, clear values."""
-    params = ckks.Parameters.for_bootstrapping(7, n=1 << 8, security=None)
+    params = ckks.Parameters.for_bootstrapping(7, n=1 << log_n, security=None)
     ctx = ckks.testing.context(b"a cell", params=params)
     inputs, *weights = np.random.default_rng(0).uniform(-1, 1, (7, 8, 8))
-    inputs, weights = inputs[:3], [w[0] for w in weights]
+    inputs, weights = inputs[:steps], [w[0] for w in weights]
     evaluated = lambda u, c: ckks.poly(u.within(2), c).within(1)  # noqa: E731
     body = lambda h, x: [gru(h, x, weights, evaluated).within(1).bootstrap()] * 2  # noqa: E731
     xs, h = ctx.encrypt(inputs, pack="rows"), ctx.encrypt(np.zeros(8), bound=1.0)

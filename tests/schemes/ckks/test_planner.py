@@ -120,8 +120,20 @@ def test_every_entry_of_the_depth_table_is_reached(log_n, scale_bits):
         plan = plan_moduli(n, request)
         assert plan is not None, f"depth {depth} with dnum={dnum}"
         check_plan(plan, n, request)
-    if scale_bits == 40:
-        assert reachable_depth(n, Request(60, scale_bits, 10, None, limit)) >= depth
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("log_n", "scale_bits"), DEPTHS)
+def test_every_entry_of_the_depth_table_is_found(log_n, scale_bits):
+    for dnum, depth in zip((2, 3, 4, None), DEPTHS[log_n, scale_bits], strict=True):
+        furthest = Request(60, scale_bits, 10, dnum, BOUND[log_n])
+        assert reachable_depth(1 << log_n, furthest) >= depth
+
+
+@pytest.mark.parametrize("log_n", [13, 14])
+def test_the_reachable_depth_is_that_of_the_table(log_n):
+    furthest = Request(60, 40, 10, None, BOUND[log_n])
+    assert reachable_depth(1 << log_n, furthest) >= DEPTHS[log_n, 40][-1]
 
 
 @pytest.mark.parametrize("scale_bits", range(20, 61))

@@ -15,6 +15,7 @@ import ren
 from ren.core.node import toposort
 from ren.core.op import MODUP
 from ren.schemes import ckks
+from tests.properties.cases import EXAMPLES
 
 BAR = 2.0**-20
 
@@ -139,7 +140,7 @@ def weighted() -> Weighted:
 
 
 @given(kinds=st.lists(st.sampled_from(KINDS), min_size=2, max_size=6))
-@settings(max_examples=8)
+@settings(max_examples=15 if EXAMPLES >= 500 else 8)
 def test_a_sum_of_rotations_takes_as_few_transforms_whatever_its_weights(weighted, kinds):
     x = weighted.ctx.encrypt(weighted.vector)
     made, least = (ren.jit(partial(weighted.sum, k)) for k in (kinds, ["plaintext"] * len(kinds)))

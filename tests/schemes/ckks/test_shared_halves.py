@@ -21,6 +21,7 @@ from jax import lax
 
 import ren
 from ren.schemes import ckks
+from tests.properties.cases import EXAMPLES
 
 SIZE = 7
 BOUND = 2.0**-16
@@ -135,8 +136,36 @@ READ = {
 }
 
 
+@pytest.mark.parametrize("jit", [jax.jit, jax.vmap])
+def test_traces_that_close_over_what_is_lazy(given_, jit: Callable[..., Any]):
+    """The first half reads a tracer, the second none."""
+    y = given_.map @ given_.encrypted()
+    z = jit(lambda t: y + t)(np.array([0.5] * (1 + SIZE)) if jit is jax.vmap else 0.5)
+    z = jax.tree.map(lambda leaf: leaf[1], z) if jit is jax.vmap else z
+    given_.check(z, given_.matrix @ given_.vector + 0.5)
+    given_.check(y, given_.matrix @ given_.vector)
+
+
+@pytest.mark.parametrize("prune", [False, True])
+def test_loops_that_close_over_ciphertexts(given_, prune):
+    x, steps = given_.encrypted(), np.array([0.5, 0.25])
+
+    def f(carry, steps):
+        def step(carry, t):
+            y = given_.map @ x
+            return carry + 1, (y + t, y)
+
+        return lax.scan(step, carry, steps)[1]
+
+    z, y = ren.jit(f, prune=prune)(given_.encrypted(), steps)
+    want = given_.matrix @ given_.vector
+    for i, t in enumerate(steps):
+        given_.check(jax.tree.map(lambda leaf, i=i: leaf[i], z), want + t)
+        given_.check(jax.tree.map(lambda leaf, i=i: leaf[i], y), want)
+
+
 @given(data=st.data())
-@settings(max_examples=25)
+@settings(max_examples=EXAMPLES if EXAMPLES >= 500 else 25)
 def test_any_programs_computed_in_any_order(given_, data):
     values: list[tuple[ckks.Ciphertext, np.ndarray]] = [(given_.encrypted(), given_.vector)]
     for _ in range(data.draw(st.integers(2, 7))):

@@ -60,7 +60,17 @@ def test_any_shape_on_slots_that_are_not_clean(ctx4, shape):
 
 @pytest.mark.parametrize(
     ("shape", "is_lower"),
-    [((9, 9), False), ((9, 9), True), ((3, 175), False), ((1250, 7), False), ((20, 625), True)],
+    [
+        ((9, 9), False),
+        ((9, 9), True),
+        ((3, 175), False),
+        ((1250, 7), False),
+        ((20, 625), True),
+        *(
+            pytest.param(*case, marks=pytest.mark.slow)
+            for case in (((3, 175), True), ((1250, 7), True), ((20, 625), False))
+        ),
+    ],
 )
 def test_a_map_equals_the_sum_of_its_products_bit_for_bit(ctx4, monkeypatch, shape, is_lower):
     """Parts of two diagonals; a band, one giant step, whose ModDowns are one."""
@@ -225,9 +235,10 @@ def test_a_plan_of_a_matrix_knows_its_rotations(ctx64):
 
 TALL = [(1, 1), (7, 7), (32, 32), (33, 33), (40, 3), (61, 2), (64, 1), (60, 8)]
 IN_ALL_WAYS = ((7, 7), (60, 8), (200, 5), (3, 61))
+RARER = [pytest.param(s, marks=pytest.mark.slow) for s in ((20, 1), (13, 13), (130, 1))]
 
 
-@pytest.mark.parametrize("shape", [*TALL, (200, 5), (3, 61), (5, 200)])
+@pytest.mark.parametrize("shape", [*TALL, (200, 5), (3, 61), (5, 200), *RARER])
 def test_tall_and_square_matrices_replicate_their_vector(ctx64, shape):
     matrix, rows = drawn(*shape), drawn(2, shape[1])
     x, encoded = ctx64.encrypt(rows[0]), ckks.linear(matrix, ctx64)
