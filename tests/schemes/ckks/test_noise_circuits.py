@@ -36,10 +36,9 @@ def bits_of(size: int, seed: int, count: int) -> np.ndarray:
 
 
 @IGNORED
-@pytest.mark.parametrize("count", [6, pytest.param(16, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("size", range(len(SIZES)))
-def test_bounds_hold_in_random_circuits(size, count):
-    assert bits_of(size, 0, count).max() < 0
+def test_bounds_hold_in_random_circuits(size):
+    assert bits_of(size, 0, 6).max() < 0
 
 
 LIKE_TERMS = {
