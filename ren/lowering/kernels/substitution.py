@@ -17,6 +17,8 @@ from jax import lax
 from ren.lowering.kernels import tables
 from ren.lowering.kernels.order import evaluation_exponents
 
+_VECTOR, _BLOCK = 16, 2048  # residues: the longest vector, and the most of a row in the L1 cache
+
 
 @lru_cache(maxsize=256)
 def coefficient_permutation(n: int, g: int) -> tuple[np.ndarray, np.ndarray]:
@@ -82,6 +84,24 @@ def embedding_index(n: int, m: int) -> np.ndarray:
     position = np.zeros(2 * m, np.int32)
     position[evaluation_exponents(m)] = np.arange(m)
     return tables.frozen(position[evaluation_exponents(n) % (2 * m)])
+
+
+@lru_cache(maxsize=256)
+def repeats(n: int, m: int) -> tuple[int, int] | None:
+    """(block, period) of `embedding_index(n, m)`: its blocks of that length have that period.
+
+    Both are powers of two, the period 1 or whole vectors of every processor. Of all such pairs it
+    is that with most repetitions; None where there is none.
+    """
+    index, found = embedding_index(n, m), []
+    for block in (1 << i for i in range(_VECTOR.bit_length() - 1, _BLOCK.bit_length())):
+        for period in (1, *(1 << i for i in range(_VECTOR.bit_length() - 1, block.bit_length() - 1))):
+            if block <= n:
+                parts = index.reshape(-1, block // period, period)
+                if (parts == parts[:, :1]).all():
+                    found.append((block // period, block, period))
+                    break
+    return max(found)[1:] if found else None
 
 
 def embed_values(x: Any, index: jax.Array) -> jax.Array:

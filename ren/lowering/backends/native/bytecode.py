@@ -23,7 +23,7 @@ import numpy as np
 from ren.lowering.backends.base import Unsupported
 from ren.lowering.backends.native.ffi_call import FfiCall, handler_name
 from ren.lowering.backends.native.limb_program import (
-    WHOLE_ROW,
+    READS_ROW,
     Axes,
     Conversion,
     LoweringError,
@@ -42,6 +42,7 @@ from ren.lowering.backends.native.phases import (
     reference,
     scheduled,
     with_own_outputs,
+    with_own_repeats,
     with_split_sums,
 )
 from ren.lowering.kernels.tables import R, words
@@ -54,11 +55,11 @@ MOST_BUFFERS, _MAX_DIGITS = 4000, 1 << 9
 _COLUMNS, _DIGITS = 512, 1 << 13  # of a conversion's task: columns, and digits at a time
 _LEAST_COLUMNS, _MIXED = 16, 1 << 16  # of a mix: one vector, and residues at a time
 _ELEMENTWISE = (
-    "copy", "add", "sub", "neg", "dot", "mask", "flip",
+    "copy", "add", "sub", "neg", "dot", "mask", "flip", "repeat",
     "lift_from", "wide_add", "wide_sub", "wide_neg", "wide_flip",
 )  # fmt: skip
 _STEPS = {step: i for i, step in enumerate(_ELEMENTWISE)}
-_WITH_TABLE = frozenset({"permute", "mask", "flip", "wide_flip"})
+_WITH_TABLE = frozenset({"permute", "mask", "flip", "repeat", "wide_flip"})
 _CONVERSIONS = {"convert": 0, "lift": 1, "lift_to_wide": 2, "mix_rows": 3}
 _END, _NTT, _INTT, _PERMUTE, _GROUP = range(5)
 _MIX = _CONVERSIONS["mix_rows"]
@@ -176,7 +177,8 @@ def lowering_of(
     Raises:
         LoweringError: the kernel cannot do all of it in one call.
     """
-    rows = with_own_outputs(with_split_sums(rows_of(graph, tables, inputs, outputs)))
+    rows = with_split_sums(rows_of(graph, tables, inputs, outputs))
+    rows = with_own_outputs(with_own_repeats(rows))
     if rows.n < LEAST_N:
         raise LoweringError(f"its degree is below {LEAST_N}")
     if any(len(c.src) > _MAX_DIGITS and not _is_mix(c) for c in rows.conversions):
@@ -217,7 +219,7 @@ def lowering_of(
 
 def _spread(rows: Rows) -> frozenset[int]:
     read = {s for c in rows.conversions for s in c.src}
-    read |= {s for row in rows.rows if row.step in WHOLE_ROW for s in row.src}
+    read |= {s for row in rows.rows if row.step in READS_ROW for s in row.src}
     return frozenset(rows.rows[s].given[0] for s in read if rows.rows[s].step == "input")
 
 
@@ -321,6 +323,9 @@ class _Writer:
             src = [*src, reference(self._buffers[row.given[-1]], 0)]
         if row.step in ("copy", "mask"):
             return [_STEPS[row.step], 0, 0, step.to, *src]
+        if row.step == "repeat":
+            block, period, _ = row.given
+            return [_STEPS[row.step], block, period, step.to, *src]
         q = row.given[0]
         if row.step.startswith("wide_"):
             return [_STEPS[row.step], *words(q), step.to, row.given[1], *src]

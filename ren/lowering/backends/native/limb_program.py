@@ -32,6 +32,7 @@ from ren.lowering.program.instructions import Instr, Table
 
 READS = frozenset({"SLOT", "LOAD", "GIDX", "INDEX"})
 WHOLE_ROW = frozenset({"ntt", "intt", "permute"})  # steps that read a whole row before they end
+READS_ROW = WHOLE_ROW | {"repeat"}  # that need its residues, where others take a number for them
 MOST_ROWS = 400_000  # a larger graph is cut: its code would take seconds to write
 _Value = tuple[tuple[int, int], ...]  # of each axis the number of its class and its length
 
@@ -210,13 +211,15 @@ class Row(NamedTuple):
 
     Attributes:
         step: "input", "constant", "converted", "ntt", "intt", "permute". Or one of single residues:
-            "add", "sub", "neg", "dot" (sum of products), "mask", "flip" (negated under a mask). Of
-            a modulus of two limbs: "lift_from", its centred lift; "wide_add", "wide_sub",
-            "wide_neg" and "wide_flip", one limb of the residue.
+            "add", "sub", "neg", "dot" (sum of products), "mask", "flip" (negated under a mask),
+            "repeat" (residues of a shorter row, in blocks with a period). Of a modulus of two
+            limbs: "lift_from", its centred lift; "wide_add", "wide_sub", "wide_neg" and
+            "wide_flip", one limb of the residue.
         given: of an input its number and the row of it; of a constant its value in Montgomery form.
             Of a converted row the number of the conversion and of the target. Of a permutation and
-            a mask its table; of a flip the modulus and the table; else the modulus. Of "lift_from"
-            the prime and the modulus; of a wide step the modulus, 0 or 1 for the limb, and a table.
+            a mask its table; of "repeat" the block, the period and the table; of a flip the modulus
+            and the table; else the modulus. Of "lift_from" the prime and the modulus; of a wide
+            step the modulus, 0 or 1 for the limb, and a table.
         src: the rows that it reads.
     """
 
@@ -275,7 +278,7 @@ class _Builder:
         self.n = 0
 
     def row(self, step: str, given: tuple[Any, ...], src: tuple[int, ...] = ()) -> int:
-        src = self._spread(src) if step in WHOLE_ROW else src
+        src = self._spread(src) if step in READS_ROW else src
         made = Row(step, given, src)
         found = self._known.setdefault(made, len(self.rows))
         if found == len(self.rows):

@@ -12,6 +12,7 @@ import attrs
 import numpy as np
 
 from ren.core.ring import limbs_by_modulus, width
+from ren.lowering.kernels.substitution import repeats
 from ren.lowering.kernels.tables import residue_form
 from ren.lowering.program.instructions import Instr, Table
 
@@ -160,7 +161,11 @@ def _permute(b: Builder, instr: Instr, t: list[Table], src: list[Value]) -> Valu
 def _embed(b: Builder, instr: Instr, t: list[Table], src: list[Value]) -> Value:
     if instr.structure is not None:
         b.refuse("it embeds coefficients, whose places are not a row of values")
-    return _permute(b, instr, t, src)
+    n, m = t[0].args
+    found = repeats(n, m)  # type: ignore[arg-type]
+    if found is None:
+        return _permute(b, instr, t, src)
+    return [b.row("repeat", (*found, t[0]), (x,)) for x in src[0]]
 
 
 def _view(b: Builder, instr: Instr, t: list[Table], src: list[Value]) -> Value:

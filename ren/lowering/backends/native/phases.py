@@ -100,6 +100,30 @@ def with_split_sums(rows: Rows) -> Rows:
     return attrs.evolve(rows, rows=tuple(made), conversions=conversions, outputs=outputs)
 
 
+def with_own_repeats(rows: Rows) -> Rows:
+    """The same with a "repeat" for each row that reads one: cheaper than a row that waits."""
+    if all(row.step != "repeat" for row in rows.rows):
+        return rows
+    made: list[Row] = []
+    new: dict[int, int] = {}
+
+    def place(r: int) -> int:
+        if rows.rows[r].step != "repeat":
+            return new[r]
+        row = rows.rows[r]
+        made.append(Row(row.step, row.given, (new[row.src[0]],)))
+        return len(made) - 1
+
+    for r, row in enumerate(rows.rows):
+        if row.step != "repeat":
+            src = tuple(map(place, row.src))
+            made.append(Row(row.step, row.given, src))
+            new[r] = len(made) - 1
+    conversions = tuple(Conversion(c.table, tuple(map(place, c.src))) for c in rows.conversions)
+    outputs = tuple(tuple(map(place, output)) for output in rows.outputs)
+    return attrs.evolve(rows, rows=tuple(made), conversions=conversions, outputs=outputs)
+
+
 def with_own_outputs(rows: Rows) -> Rows:
     """The same with a copy for each output row that is an input, a constant or another output."""
     made, seen = list(rows.rows), set[int]()
@@ -117,7 +141,7 @@ def with_own_outputs(rows: Rows) -> Rows:
 
 
 def scheduled(rows: Rows, inputs: Sequence[int], outputs: Sequence[int]) -> Schedule:
-    """A schedule of rows after `with_split_sums` and `with_own_outputs`.
+    """A schedule of rows after the functions `with_..` above.
 
     Args:
         rows: what to compute.
@@ -202,6 +226,7 @@ def delayed(
 
     A task stays where no fewer rows of earlier tasks would wait for it than wait by its own. And
     where some tasks of a phase cannot wait, so many of the others stay that all threads have work.
+    Of a task that cannot wait, the rows that only later phases need can.
 
     Args:
         rows: what is computed.
@@ -248,7 +273,58 @@ def delayed(
         for task, latest in waiting[-busy % threads() if busy else 0 :]:
             for r in task:
                 found[r] = latest
+        for task in by_phase[level]:
+            for part, latest in _late_parts(rows, task, readers, found, conversions):
+                for r in part:
+                    found[r] = latest
     return found, late
+
+
+def _late_parts(
+    rows: Rows,
+    task: Sequence[int],
+    readers: dict[int, list[int]],
+    found: Sequence[int],
+    conversions: dict[int, int],
+) -> list[tuple[list[int], int]]:
+    """The rows of a task that only later phases need, each with the first of these.
+
+    They stay where no fewer rows would wait for them than wait by them.
+    """
+    level, stays = found[task[0]], set[int]()
+    while True:
+        latest: dict[int, int] = {}
+        parts: dict[int, list[int]] = defaultdict(list)
+        for r in reversed(task):  # readers first
+            read = [latest.get(u, found[u]) for u in readers[r]]
+            if r in conversions:
+                read.append(conversions[r])
+            latest[r] = level if r in stays else min(read, default=level)
+            if latest[r] > level:
+                parts[latest[r]].append(r)
+        more = (part for phase, part in parts.items() if not _is_less(rows, part, phase, readers, latest, found))
+        rejected = next(more, None)
+        if rejected is None:
+            return [(part, phase) for phase, part in parts.items()]
+        stays.update(rejected)
+
+
+def _is_less(
+    rows: Rows,
+    part: Sequence[int],
+    phase: int,
+    readers: dict[int, list[int]],
+    latest: dict[int, int],
+    found: Sequence[int],
+) -> bool:
+    """Whether fewer rows wait for a part of a task until a phase than wait by the part's own."""
+    own = set(part)
+    reads = {s for r in part for s in rows.rows[r].src if rows.rows[s].step not in LEAVES}
+    waits = sum(
+        all(latest.get(u, found[u]) < phase for u in readers[s] if u not in own)
+        for s in reads - own
+    )
+    return waits < sum(any(u not in own for u in readers[r]) for r in part)
 
 
 def _readers(rows: Rows) -> dict[int, list[int]]:

@@ -22,7 +22,7 @@ from ren.schemes.rlwe.keyswitch import Gadget
 
 @attrs.frozen(eq=False)
 class Encoded:
-    """A matrix: for each giant its factors [baby, limb, m] in Q P, and which babies they are for.
+    """A matrix: for each giant its factors [rotation, limb, m] in Q P, and for which rotations.
 
     Where they repeat with a period m / 2, they are polynomials in X^(n/m), kept in degree m.
 
@@ -33,7 +33,7 @@ class Encoded:
     matrix: Matrix
     gadget: Gadget
     factors: tuple[Poly, ...]
-    babies: tuple[tuple[int, ...], ...]
+    rotations: tuple[tuple[int, ...], ...]
 
     @property
     def nbytes(self) -> int:
@@ -93,13 +93,13 @@ def _made(chain: Chain) -> Diagonals:
 
 def _encoded(chain: Chain, m: Matrix, level: int, gadget: Gadget, scale: Fraction) -> Encoded:
     ring = gadget.extended(chain.rings[level])
-    factors, babies = [], []
+    factors, rotations = [], []
     for giant in range(m.giants):
-        held = [(j, m.diagonal(giant, j)) for j in range(m.babies)]
+        held = [(j, m.diagonal(giant, j)) for j in range(m.rotations)]
         vectors = [(j, v) for j, v in held if v is not None]
-        babies.append(tuple(j for j, _ in vectors))
+        rotations.append(tuple(j for j, _ in vectors))
         factors.append(_encode(np.stack([v for _, v in vectors]), ring, scale))
-    return Encoded(m, gadget, tuple(factors), tuple(babies))
+    return Encoded(m, gadget, tuple(factors), tuple(rotations))
 
 
 def _encode(vectors: np.ndarray, ring: RingSpec, scale: Fraction) -> Poly:

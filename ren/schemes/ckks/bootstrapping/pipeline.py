@@ -80,35 +80,37 @@ def parts_of(chain: Chain, c: Pair, key_of: KeyOf, is_complex: bool) -> list[Pai
 
     c = _run(stages.raised, chain, c, _halves(key_of(labels.SPARSE)))
     encoded = list(held.up)
-    if chain.is_sparse:
-        c = _traced(chain, c, raised, full)
-        if is_complex:
-            assert held.packed is not None, "made for messages that repeat"
-            encoded[-1] = held.packed
+    if chain.is_sparse and is_complex:
+        assert held.packed is not None, "made for messages that repeat"
+        encoded[-1] = held.packed
     for place, matrix in enumerate(encoded):
         offset, level = 0 if place else up.offset, chain.top - place
-        from_sparse = None if place or chain.is_sparse else raised
-        c = _transformed(chain, matrix, level, offset, c, full, from_sparse)
-    key = _halves(key_of(labels.conjugation(chain)))
-    has_two = is_complex and not chain.is_sparse
-    turn = turn_of(chain.rings[chain.first]) if has_two else None
-    made = _run(stages.halved, (chain, has_two), c, key, turn)
+        c = _transformed(chain, matrix, level, offset, c, full, None if place else raised)
+    if chain.is_sparse:
+        return [_traced(chain, c, key_of)]
+    key = _halves(key_of(labels.conjugated(0, chain)))
+    turn = turn_of(chain.rings[chain.first]) if is_complex else None
+    made = _run(stages.halved, (chain, is_complex), c, key, turn)
     return [(made[i], made[i + 1]) for i in range(0, len(made), 2)]
 
 
-def _traced(
-    chain: Chain,
-    c: Pair,
-    raised: Callable[[int], SwitchingKey],
-    full: Callable[[int], SwitchingKey],
-) -> Pair:
-    """The part of a raised ciphertext that repeats, times the copies, under the secret."""
-    for place, steps in enumerate(labels.trace(chain)):
-        elements = tuple(galois_element(k, chain.params.n) for k in steps)
-        rotations = stages.Rotations(chain.top, chain.full, elements, (), 1, place == 0)
-        keys = [_halves(full(k) if place else raised(k)) if k or not place else None for k in steps]
-        c = _run(stages.summed, (chain, rotations), c, keys)
-    return c
+def _traced(chain: Chain, c: Pair, key_of: KeyOf) -> Pair:
+    """y of the part that repeats, times the copies but two: the first matrix has summed these."""
+    n = chain.params.n
+    *groups, last = labels.trace(chain)
+    for steps in groups:
+        c = _summed(stages.summed, chain, c, [(galois_element(k, n), labels.full(k, chain)) for k in steps], key_of)
+    pairs = [(galois_element(k, n), labels.full(k, chain)) for k in last]
+    pairs += [(labels.conjugated_element(k, n), labels.conjugated(k, chain)) for k in last]
+    return _summed(stages.gathered, chain, c, pairs, key_of)
+
+
+def _summed(stage: Callable[..., Any], chain: Chain, c: Pair, pairs: list[tuple[int, str]], key_of: KeyOf) -> Pair:
+    """The sum over galois elements, each with the label of its key."""
+    keys = [None if element == 1 else _halves(key_of(label)) for element, label in pairs]
+    babies = tuple((element,) for element, _ in pairs)
+    rotations = stages.Rotations(chain.gathered, chain.full, babies)
+    return _run(stage, (chain, rotations), c, keys)
 
 
 def _unpacked(chain: Chain, c: Pair, mask: tuple[complex, complex], key_of: KeyOf) -> Pair:
@@ -133,21 +135,27 @@ def _transformed(
     raised_key_of: Callable[[int], SwitchingKey] | None = None,
 ) -> Pair:
     m, n, slots = encoded.matrix, chain.params.n, chain.params.slots
-    steps = [offset + m.unit * j for j in range(m.babies)]
+    steps = [offset + m.baby_step * j for j in range(m.babies)]
     if raised_key_of is not None:
-        baby_keys = [_halves(raised_key_of(k)) for k in steps]
+        babies = [[k + more for more in labels.folded(chain)] for k in steps]
+        baby_keys = [_halves(raised_key_of(k)) for baby in babies for k in baby]
     else:
+        babies = [[k] for k in steps]
         baby_keys = [_halves(key_of(k)) if k % slots else None for k in steps]
     rotations = stages.Rotations(
         level,
         encoded.gadget,
-        tuple(galois_element(k, n) for k in steps),
-        encoded.babies,
-        galois_element(m.giant_step, n),
+        tuple(tuple(galois_element(k, n) for k in baby) for baby in babies),
         raised_key_of is not None,
+        m.bases,
+        galois_element(m.unit, n),
     )
+    end = level if level == chain.gathered else level - 1  # the trace comes before the rescale
+    giants = stages.Giants(encoded.rotations, galois_element(m.giant_step, n), end)
+    base_key = _halves(key_of(m.unit)) if m.bases > 1 else None
     giant_key = _halves(key_of(m.giant_step)) if m.giants > 1 else None
-    return _run(stages.transformed, (chain, rotations), c, encoded.factors, baby_keys, giant_key)
+    given = chain, rotations, giants
+    return _run(stages.transformed, given, c, encoded.factors, baby_keys, base_key, giant_key)
 
 
 def _halves(key: SwitchingKey) -> stages.Halves:

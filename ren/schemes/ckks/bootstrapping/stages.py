@@ -3,6 +3,7 @@
     StC      the slots become coefficients, at the lowest level
     raise    to the sparse secret, then to all moduli: the coefficients get multiples of q_0
     CtS      the coefficients become slots; back under the secret
+    trace    of a message that repeats: a sum of rotations
     split    real and imaginary parts apart, by the conjugate
     sine     the multiples of q_0 go; once for each part
     join     the parts together
@@ -27,19 +28,10 @@ from ren.schemes.ckks.functions.basis import Basis
 from ren.schemes.ckks.functions.paterson_stockmeyer import Combination, schedule
 from ren.schemes.ckks.parameters.bootstrapping.chain import Chain
 from ren.schemes.ckks.parameters.bootstrapping.sine import DOUBLINGS
-from ren.schemes.rlwe.keys import SwitchingKey
-from ren.schemes.rlwe.keyswitch import (
-    Gadget,
-    conjugation_element,
-    key_switch,
-)
+from ren.schemes.rlwe.keyswitch import Gadget, conjugation_element
 
 Pair = tuple[Poly, Poly]
 Halves = tuple[tuple[Poly, ...], tuple[Poly, ...]]  # of a key, b and a
-
-
-def _key(halves: Halves) -> SwitchingKey:
-    return SwitchingKey(*halves, b"")
 
 
 # ------------------------------------------------------------------- matrices
@@ -47,56 +39,73 @@ def _key(halves: Halves) -> SwitchingKey:
 
 @attrs.frozen
 class Rotations:
-    """The rotations of a matrix over the moduli of a level and the special primes.
+    """Rotations over the moduli of a level and the special primes.
 
     Args:
         level: of what comes in.
         gadget: of the keys.
-        elements: the galois element of each baby.
-        babies: for each giant, the babies that it has factors for.
-        giant: the galois element from one giant to the next.
+        babies: for each baby the galois elements whose rotations it is the sum of.
         is_raised: whether what comes in was raised, its babies under the sparse secret.
+        bases: number of bases, each with its babies: what comes in, and rotations of it.
+        base: the galois element from one base to the next.
     """
 
     level: int
     gadget: Gadget
-    elements: tuple[int, ...]
     babies: tuple[tuple[int, ...], ...]
+    is_raised: bool = False
+    bases: int = 1
+    base: int = 1
+
+
+@attrs.frozen
+class Giants:
+    """The sums of a matrix.
+
+    Args:
+        factors: for each giant, the rotations that it has factors for.
+        giant: the galois element from one giant to the next.
+        end: the level of the result: that of what comes in, or the next one.
+    """
+
+    factors: tuple[tuple[int, ...], ...]
     giant: int
-    is_raised: bool
+    end: int
 
 
 def transformed(
-    given: tuple[Chain, Rotations],
+    given: tuple[Chain, Rotations, Giants],
     c: Pair,
     factors: Sequence[Poly],
     keys: Sequence[Halves | None],
+    base_key: Halves | None,
     giant_key: Halves | None,
 ) -> Pair:
-    """A matrix times a ciphertext, one level lower.
+    """A matrix times a ciphertext.
 
-    Babies stay over Q P, as do the sums of babies: c0 of the running sum is never divided by P
-    between giants. It is rotated on, giant by giant, from the last to the first.
+    Rotations stay over Q P, as do their sums: c0 of the running sum is never divided by P between
+    giants. It is rotated on, giant by giant, from the last to the first.
     """
-    chain, r = given
+    chain, r, giants = given
     ring, extended = chain.rings[r.level], r.gadget.extended(chain.rings[r.level])
-    babies = _raised_babies(chain, r, c, keys) if r.is_raised else _babies(chain, r, c, keys)
+    rotations = _rotations(chain, r, c, keys, base_key)
     total: Pair | None = None
-    for w, indices in zip(reversed(factors), reversed(r.babies), strict=True):
+    for w, indices in zip(reversed(factors), reversed(giants.factors), strict=True):
         w, places = _over(w, extended), range(len(indices))
         inner = tuple(
-            multiply_accumulate(w, [babies[j][half] for j in indices], places) for half in (0, 1)
+            multiply_accumulate(w, [rotations[j][half] for j in indices], places)
+            for half in (0, 1)
         )
         if total is not None:
             assert giant_key is not None, "a matrix of several giants has the key from one to next"
             b, a = total
             k0, k1 = _switched(r.gadget, a.mod_down(ring), giant_key, extended)
-            moved = (b + k0).automorphism(r.giant), k1.automorphism(r.giant)
+            moved = (b + k0).automorphism(giants.giant), k1.automorphism(giants.giant)
             inner = inner[0] + moved[0], inner[1] + moved[1]
         total = inner[0], inner[1]
     assert total is not None, "a matrix has a diagonal"
-    b, a = (half.mod_down(ring).rescale(chain.rings[r.level - 1]) for half in total)
-    return b, a
+    b, a = (half.mod_down(ring) for half in total)
+    return (b, a) if giants.end == r.level else _rescaled((b, a), chain.rings[giants.end])
 
 
 def _over(w: Poly, ring: RingSpec) -> Poly:
@@ -105,55 +114,72 @@ def _over(w: Poly, ring: RingSpec) -> Poly:
     return whole if whole.ring == ring else whole.to_ring(ring)
 
 
-def summed(given: tuple[Chain, Rotations], c: Pair, keys: Sequence[Halves | None]) -> Pair:
-    """The sum of the rotations of a ciphertext, at its level."""
-    chain, r = given
-    ring = chain.rings[r.level]
-    babies = _raised_babies(chain, r, c, keys) if r.is_raised else _babies(chain, r, c, keys)
-    b, a = (reduce(operator.add, halves).mod_down(ring) for halves in zip(*babies, strict=True))
-    return b, a
-
-
-def _babies(chain: Chain, r: Rotations, c: Pair, keys: Sequence[Halves | None]) -> list[Pair]:
-    """The rotations of a ciphertext, times P, over Q P; they share one decomposition."""
-    b, a = c
-    extended = r.gadget.extended(chain.rings[r.level])
-    p = extended.q // chain.rings[r.level].q
-    wide = b.to_ring(extended) * p
-    made = []
-    for element, key in zip(r.elements, keys, strict=True):
-        if key is None:
-            made.append((wide, a.to_ring(extended) * p))
-            continue
-        k0, k1 = _switched(r.gadget, a, key, extended)
-        made.append(((wide + k0).automorphism(element), k1.automorphism(element)))
-    return made
-
-
-def _raised_babies(
-    chain: Chain, r: Rotations, c: Pair, keys: Sequence[Halves | None]
+def _rotations(
+    chain: Chain,
+    r: Rotations,
+    c: Pair,
+    keys: Sequence[Halves | None],
+    base_key: Halves | None = None,
 ) -> list[Pair]:
-    """The same of what was raised: short, so that it is its only digit."""
+    """The babies of all bases, times P, over Q P; those of one base share its decomposition.
+
+    The first baby of all bases comes first: a key is read once, and stays in the cache meanwhile.
+
+    Args:
+        keys: of all galois elements, baby after baby; None for the rotation that changes nothing.
+    """
     b, a = c
-    extended = r.gadget.extended(chain.rings[r.level])
-    wide = b.to_ring(extended) * (extended.q // chain.rings[r.level].q)
-    made = []
-    for element, key in zip(r.elements, keys, strict=True):
-        assert key is not None, "each baby of what was raised comes back from the sparse secret"
-        b_key, a_key = (half.to_ring(extended) for (half,) in key)
-        made.append(((wide + a * b_key).automorphism(element), (a * a_key).automorphism(element)))
-    return made
+    ring = chain.rings[r.level]
+    extended = r.gadget.extended(ring)
+    p = extended.q // ring.q
+    base, made = (b.to_ring(extended) * p, a.to_ring(extended) * p), list[list[Pair]]()
+    for i in range(r.bases):
+        if i > 0:
+            assert base_key is not None, "a matrix of several bases has the key from one to next"
+            base = _rotated(r, base, a, r.base, base_key)
+            a = base[1].mod_down(ring)
+        left = iter(keys)
+        made.append([])
+        for elements in r.babies:
+            parts = [_rotated(r, base, a, element, next(left)) for element in elements]
+            b_sum, a_sum = (reduce(operator.add, halves) for halves in zip(*parts, strict=True))
+            made[-1].append((b_sum, a_sum))
+    return [pair for baby in zip(*made, strict=True) for pair in baby]
+
+
+def _rotated(r: Rotations, wide: Pair, a: Poly, element: int, key: Halves | None) -> Pair:
+    """A rotation of a pair over Q P, whose second polynomial is P a."""
+    if key is None:
+        return wide
+    b, extended = wide[0], wide[0].ring
+    if r.is_raised:  # short, so that it is its only digit
+        k0, k1 = (a * half.to_ring(extended) for (half,) in key)
+    else:
+        k0, k1 = _switched(r.gadget, a, key, extended)
+    return (b + k0).automorphism(element), k1.automorphism(element)
 
 
 def _switched(gadget: Gadget, c: Poly, key: Halves, extended: Any) -> Pair:
-    """A key switch that is not yet divided by P."""
+    """A key switch that is not yet divided by P. A key may lack digits that `c` does not meet."""
     terms = []
-    for digit, b, a in zip(gadget.digits, *key, strict=True):
+    assert not any(intersection(d, c.ring.moduli) for d in gadget.digits[len(key[0]) :])
+    for digit, b, a in zip(gadget.digits, *key, strict=False):
         if part := intersection(digit, c.ring.moduli):
             lifted = c.mod_up(part, extended)
             terms.append((lifted * b.to_ring(extended), lifted * a.to_ring(extended)))
     k0, k1 = (reduce(operator.add, halves) for halves in zip(*terms, strict=True))
     return k0, k1
+
+
+def _key_switch(gadget: Gadget, c: Poly, key: Halves) -> Pair:
+    ring = c.ring
+    k0, k1 = _switched(gadget, c, key, gadget.extended(ring))
+    return k0.mod_down(ring), k1.mod_down(ring)
+
+
+def _rescaled(c: Pair, ring: RingSpec) -> Pair:
+    b, a = c
+    return b.rescale(ring), a.rescale(ring)
 
 
 # ------------------------------------------------------------------- between the matrices
@@ -166,24 +192,45 @@ def raised(chain: Chain, c: Pair, key: Halves) -> Pair:
     and so multiples of q_0 s to the message.
     """
     b, a = c
-    k0, k1 = key_switch(a, _key(key), chain.sparse)
+    k0, k1 = _key_switch(chain.sparse, a, key)
     top = chain.rings[chain.top]
     return (b + k0).to_ring(top), k1.to_ring(chain.full.extended(top))
+
+
+def summed(given: tuple[Chain, Rotations], c: Pair, keys: Sequence[Halves | None]) -> Pair:
+    """A part of the trace: the sum of rotations of a ciphertext, at its level."""
+    chain, r = given
+    ring = chain.rings[r.level]
+    halves = zip(*_rotations(chain, r, c, keys), strict=True)
+    b, a = (reduce(operator.add, half).mod_down(ring) for half in halves)
+    return b, a
+
+
+def gathered(given: tuple[Chain, Rotations], c: Pair, keys: Sequence[Halves | None]) -> Pair:
+    """y: the last part of the trace, of rotations and their conjugates, at the first level."""
+    chain, _ = given
+    b, a = _rescaled(summed(given, c, keys), chain.rings[chain.first])
+    return b - _quarter(chain), a
 
 
 def halved(given: tuple[Chain, bool], c: Pair, key: Halves, turn: Poly | None) -> tuple[Poly, ...]:
     """y of the real part, and that of the imaginary part where the message has one."""
     chain, is_complex = given
     b, a = c
-    k0, k1 = key_switch(a, _key(key), chain.full)
+    k0, k1 = _key_switch(chain.full, a, key)
     element = conjugation_element(chain.params.n)
     conj_b, conj_a = (b + k0).automorphism(element), k1.automorphism(element)
-    quarter = round(chain.scales[chain.first] / (4 * chain.above.sine.reach))
+    quarter = _quarter(chain)
     real = b + conj_b - quarter, a + conj_a
     if not is_complex:
         return real
     assert turn is not None, "X^(n/2) comes with complex messages"
     return (*real, (conj_b - b) * turn - quarter, (conj_a - a) * turn)
+
+
+def _quarter(chain: Chain) -> int:
+    """What makes a sine of a cosine: a quarter of its period, at the scale of y."""
+    return round(chain.scales[chain.first] / (4 * chain.above.sine.reach))
 
 
 def joined(_: Chain, real: Pair, imaginary: Pair, turn: Poly) -> Pair:
@@ -197,7 +244,7 @@ def unpacked(given: tuple[Chain, int], c: Pair, mask: Poly, key: Halves) -> Pair
     ring = chain.rings[chain.end]
     mask = _over(mask, chain.rings[chain.user])
     b, a = ((half * mask).rescale(ring) for half in c)
-    k0, k1 = key_switch(a, _key(key), chain.full)
+    k0, k1 = _key_switch(chain.full, a, key)
     return b + (b + k0).automorphism(element), a + k1.automorphism(element)
 
 
@@ -233,7 +280,7 @@ class _Sine:
     """
 
     def __init__(self, chain: Chain, key: Halves) -> None:
-        self._chain, self._key = chain, _key(key)
+        self._chain, self._key = chain, key
         coefficients = tuple(complex(c) for c in chain.above.sine.coefficients)
         self._basis = Basis(is_chebyshev=True)
         self._schedule = schedule(coefficients, self._basis)
@@ -258,7 +305,7 @@ class _Sine:
         """One level lower, of two polynomials."""
         polys = x.polys
         if len(polys) > 2:
-            k0, k1 = key_switch(polys[2], self._key, self._chain.full)
+            k0, k1 = _key_switch(self._chain.full, polys[2], self._key)
             polys = polys[0] + k0, polys[1] + k1
         ring = self._chain.rings[x.level - 1]
         scale = x.scale / self._ratio(x.level)

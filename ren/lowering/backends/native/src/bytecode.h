@@ -17,10 +17,11 @@ enum PhaseKind : u32 { kRows, kColumns };
 enum Step : u32 { kEnd, kNtt, kIntt, kPermute, kGroup };
 // From kLiftFrom on of moduli of two limbs: their words are in the place of a prime's own.
 enum Elementwise : u32 {
-  kCopy, kAdd, kSub, kNeg, kDot, kMask, kFlip,
+  kCopy, kAdd, kSub, kNeg, kDot, kMask, kFlip, kRepeat,
   kLiftFrom, kWideAdd, kWideSub, kWideNeg, kWideFlip
 };
 enum Conversion : u32 { kApproximate, kExact, kExactToWide, kMix };
+constexpr size_t kColumnsOfGroup = 2048;  // which steps of single residues go through together
 constexpr u32 kRowBits = 20, kScratch = 4095, kConstant = 4094, kKept = 4093;
 
 // The batch axes of an array that are loops. Rows count the positions of the axes in `apart`, of

@@ -165,13 +165,22 @@ class Checker {
   }
 
   size_t elementwise(size_t at, size_t constants, size_t end) const {
-    constexpr size_t kWords[] = {5, 6, 6, 5, 7, 6, 6, 11, 9, 9, 7, 8};
+    constexpr size_t kWords[] = {5, 6, 6, 5, 7, 6, 6, 6, 11, 9, 9, 7, 8};
     const u32 step = word(at, "an elementwise opcode", kCopy, kWideFlip);
     if (at + kWords[step] > end) fail(at, "an elementwise opcode", "one whose words the group holds");
     const Allowed source{scratch_, constants, true};
     write(at + 3, Allowed{scratch_});
     if (step == kLiftFrom) {
       read(at + 4, source), read(at + 5, source);
+      return at + kWords[step];
+    }
+    if (step == kRepeat) {
+      const u64 block = word(at + 1, "the length of a block", lanes_, kColumnsOfGroup);
+      const u64 period = word(at + 2, "the period of a block", 1, block);
+      if (n_ % block || block & (block - 1)) fail(at + 1, "the length of a block", "one that divides the degree");
+      if (period > 1 && (block % period || period % lanes_)) fail(at + 2, "the period of a block", "1, or whole vectors");
+      read(at + 4, Allowed{scratch_, 0, false, true});
+      permutation(at + 5, length_of(at + 4));
       return at + kWords[step];
     }
     if (step > kLiftFrom) {

@@ -16,12 +16,11 @@
 
 namespace {
 
-constexpr size_t kColumnsOfGroup = 2048;
 constexpr size_t kAheadOfSum = 512;  // words of each factor, some of which are keys in memory
 
 // An argument, a result, or the rows that are kept. The fields: its address, the distance of its
 // rows, and the start of each batch. The starts are nullptr where all begin at once. Of a number
-// for each limb, a row is one vector of it. Permutations alone read rows that are shorter than n.
+// for each limb, a row is one vector of it. Permutations and `repeat` alone read shorter rows.
 struct Buffer {
   u32* data;
   size_t row;
@@ -82,6 +81,21 @@ void dot(u32* to, size_t width, size_t terms, const Operand* a, const Operand* b
   }
 }
 
+// to[c] = from[index[c]], where blocks of the index have a period.
+template <class V>
+void repeat(u32* to, size_t width, const u32* from, const u32* index, size_t block, size_t period) {
+  for (size_t start = 0; start < width; start += block) {
+    u32* const own = to + start;
+    if (period == 1) {
+      const V all = splat<V>(from[index[start]]);
+      map<V>(own, block, [&](size_t) { return all; });
+      continue;
+    }
+    map<V>(own, period, [&](size_t c) { return gather<V>(from, load<V>(index + start + c)); });
+    for (size_t c = period; c < block; c += lanes<V>) store<V>(own + c, load<V>(own + c - period));
+  }
+}
+
 // A step on residues of two limbs, one limb of the result: the low words, or the high ones. Which
 // is behind the modulus, then the sources. Returns its number of words.
 template <class V, class Source>
@@ -132,7 +146,7 @@ void group(const Frame& frame, const u32* code) {
     for (const u32* at = first; at < end;) {
       const u32 step = at[0], q = at[1], q_inv = at[2];
       u32* const to = frame.row(at[3]) + start;
-      const Operand a = step == kDot ? Operand{} : source(at[4]);
+      const Operand a = step == kDot || step == kRepeat ? Operand{} : source(at[4]);
       switch (step) {
         case kCopy:
           map<V>(to, width, [&](size_t c) { return a.at<V>(c); });
@@ -163,6 +177,10 @@ void group(const Frame& frame, const u32* code) {
           at += 6;
           break;
         }
+        case kRepeat:
+          repeat<V>(to, width, frame.row(at[4]), frame.row(at[5]) + start, at[1], at[2]);
+          at += 6;
+          break;
         case kAdd: {
           const Operand b = source(at[5]);
           const V modulus = splat<V>(q);

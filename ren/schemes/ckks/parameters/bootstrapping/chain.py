@@ -85,6 +85,11 @@ class Chain:
         return self.user + self.above.sine.depth
 
     @property
+    def gathered(self) -> int:
+        """The level of the sum of conjugates, which for a message that repeats is with a trace."""
+        return self.first + self.is_sparse
+
+    @property
     def top(self) -> int:
         """The highest level of all, to which a ciphertext is raised."""
         return self.user + len(self.above.primes)

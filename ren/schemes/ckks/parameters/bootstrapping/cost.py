@@ -19,6 +19,7 @@ from ren.lowering.plan.cost import (
 from ren.schemes.ckks.parameters.bootstrapping.chain import Chain
 from ren.schemes.ckks.parameters.bootstrapping.labels import (
     diagonals_nbytes,
+    folded,
     keys_nbytes,
     products,
     trace,
@@ -59,15 +60,13 @@ def work_of(chain: Chain, is_complex: bool = True) -> Work:
     special = len(chain.full.specials)
     work += _switch(chain.sparse, lowest) + _divided(lowest, 1).times(2)
     work += Work(2 * lowest.limbs + 2 * top.limbs + special, lowest.limbs * (top.limbs + special))
-    if chain.is_sparse:
-        for i, steps in enumerate(trace(chain)):
-            work += _babies(chain.full, top, len(steps) - (i > 0), i == 0)
-            work += _divided(top, special).times(2)
     for i, m in enumerate(up.matrices):
-        is_raised = i == 0 and not chain.is_sparse
-        work += _matrix(m, chain.full, chain, chain.top - i, None if i else up.offset, is_raised)
-    first = chain.rings[chain.first]
-    work += _switch(chain.full, first) + _divided(first, special).times(2)
+        offset = None if i else up.offset
+        work += _matrix(m, chain.full, chain, chain.top - i, offset, i == 0)
+    *groups, last = trace(chain)
+    level = chain.rings[chain.gathered]
+    for switches in (*(len(group) - 1 for group in groups), 2 * len(last) - 1):
+        work += _babies(chain.full, level, switches) + _divided(level, special).times(2)
     parts = 2 if is_complex and not chain.is_sparse else 1
     for i in range(_SQUARES + _SUMS):  # one after another over the levels of the sine
         level = chain.first - i * chain.above.sine.depth // (_SQUARES + _SUMS)
@@ -95,16 +94,19 @@ def _matrix(
 ) -> Work:
     ring, lower = chain.rings[level], chain.rings[level - 1]
     wide, special = ring.limbs + len(gadget.specials), len(gadget.specials)
-    babies = m.babies if offset or is_raised else m.babies - 1
-    work = _babies(gadget, ring, babies, is_raised) + Work(0, 2 * wide * len(m.diagonals))
-    giant = _divided(ring, special) + _switch(gadget, ring)
-    work += giant.times(m.giants - 1)
+    if is_raised:  # one product for each half of each key
+        work = Work(0, 2 * wide * m.babies * len(folded(chain)))
+    else:
+        work = _babies(gadget, ring, m.babies if offset else m.babies - 1).times(m.bases)
+    work += Work(0, 2 * wide * len(m.diagonals))
+    step = _divided(ring, special) + _switch(gadget, ring)  # from a giant to the next
+    work += step.times(m.giants - 1)
+    step = _divided(ring, special) + _products(gadget, ring)  # and from a base
+    work += step.times(m.bases - 1)
     return work + _divided(lower, special + ring.limbs - lower.limbs).times(2)
 
 
-def _babies(gadget: Gadget, ring: RingSpec, count: int, is_raised: bool) -> Work:
-    if is_raised:  # one product for each half of each key
-        return Work(0, 2 * (ring.limbs + len(gadget.specials)) * count)
+def _babies(gadget: Gadget, ring: RingSpec, count: int) -> Work:
     return _lifted(gadget, ring) + _products(gadget, ring).times(count)
 
 

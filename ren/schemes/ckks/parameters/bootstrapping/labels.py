@@ -6,23 +6,25 @@ from s to sigma_g^-1(s), as every rotation key, so that the permutation follows 
     low g            from the floor down, for SlotToCoeff
     sparse           from s to the sparse secret, modulo q_0 and one special prime
     raised g         from the sparse secret back, for what was raised: the babies of the first
-                     matrix of CoeffToSlot, or those of the trace. One digit.
-    full g           over all moduli, for the trace, CoeffToSlot and the conjugation
-    full square      the relinearization key over all moduli
+                     matrix of CoeffToSlot. One digit.
+    full g           for CoeffToSlot, the trace, the conjugation, and what joins two parts
+    full square      the relinearization key of the sine
+
+The full ones cover the moduli of the highest level that they serve at, and the special primes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any
 
+from ren.core.ring import intersection
 from ren.schemes.ckks.parameters.bootstrapping import matrices
 from ren.schemes.ckks.parameters.bootstrapping.chain import Chain, chain_of
 from ren.schemes.rlwe.keyswitch import Gadget, conjugation_element, galois_element
 
 SPARSE, SQUARE = "sparse", "full square"
-_RAISED_BITS, _GROUP_BITS = 3, 2  # log2 of the most rotations in a group of the trace
+_GROUP_BITS = 2  # log2 of the most rotations in a group of the trace
 _RESIDUE_BYTES = 4
 
 
@@ -41,50 +43,81 @@ def full(steps: int, chain: Chain) -> str:
     return f"full {galois_element(steps, chain.params.n)}"
 
 
-def conjugation(chain: Chain) -> str:
-    """The label of the conjugation."""
-    return f"full {conjugation_element(chain.params.n)}"
+def conjugated(steps: int, chain: Chain) -> str:
+    """The label of a rotation and the conjugation."""
+    return f"full {conjugated_element(steps, chain.params.n)}"
+
+
+def conjugated_element(steps: int, n: int) -> int:
+    """The galois element of a rotation and the conjugation."""
+    return conjugation_element(n) * galois_element(steps, n) % (2 * n)
+
+
+def labels(chain: Chain) -> tuple[str, ...]:
+    """All keys that a bootstrap takes, each once."""
+    return tuple(_levels(chain))
 
 
 @lru_cache(maxsize=8)
-def labels(chain: Chain) -> tuple[str, ...]:
-    """All keys that a bootstrap takes, each once."""
+def _levels(chain: Chain) -> dict[str, int]:
+    """The highest level at which each key serves."""
+    found: dict[str, int] = {}
+
+    def add(label: str, level: int) -> None:
+        found[label] = max(level, found.get(label, 0))
+
+    slots = chain.params.slots
     down, up = products(chain)
-    found: dict[str, None] = {}
     for place, m in enumerate(down.matrices):
-        steps = _steps(m, 0 if place else down.offset)
-        found |= dict.fromkeys(low(k, chain) for k in steps if k % chain.params.slots)
-    found[SPARSE] = None
-    first, *rest = up.matrices
+        babies, others = _steps(m, 0 if place else down.offset)
+        for k in (*babies, *others):
+            if k % slots:
+                add(low(k, chain), chain.above.floor - place)
+    add(SPARSE, 0)
+    for place, m in enumerate(up.matrices):
+        babies, others = _steps(m, 0 if place else up.offset)
+        if not place:
+            for k in babies:
+                for more in folded(chain):
+                    add(raised(k + more, chain), chain.top)
+        for k in (*(babies if place else ()), *others):
+            if k % slots:
+                add(full(k, chain), chain.top - place)
+    *groups, last = trace(chain)
+    level = chain.gathered
+    for k in (k for group in (*groups, last) for k in group if k):
+        add(full(k, chain), level)
+    for k in last:
+        add(conjugated(k, chain), level)
+    add(SQUARE, chain.first)
     if chain.is_sparse:
-        back, *groups = trace(chain)
-        found |= dict.fromkeys(raised(k, chain) for k in back)
-        joins = chain.params.slots  # the rotation that brings the two parts together
-        found |= dict.fromkeys(full(k, chain) for group in groups for k in group if k)
-        found[full(joins, chain)] = None
-        steps = list(_steps(first, up.offset))
-    else:
-        babies = (up.offset + first.unit * j for j in range(first.babies))
-        found |= dict.fromkeys(raised(k, chain) for k in babies)
-        steps = [first.giant_step] * (first.giants > 1)
-    steps += [k for m in rest for k in _steps(m, 0)]
-    found |= dict.fromkeys(full(k, chain) for k in steps if k % chain.params.slots)
-    return (*found, conjugation(chain), SQUARE)
+        add(full(slots, chain), chain.end)
+    return found
 
 
-def trace(chain: Chain) -> tuple[tuple[int, ...], ...]:
-    """The rotations by multiples of the slots, in groups: their sum is a product of sums.
+def folded(chain: Chain) -> tuple[int, ...]:
+    """The rotations whose sum the first matrix of CoeffToSlot takes: the first step of the trace.
 
-    It leaves what repeats with the slots, times the number of copies. The first group comes back
-    from the sparse secret with it.
+    It cannot come later: the last matrix makes two parts of a complex message stand in the slots by
+    turns.
     """
-    bits = chain.copies.bit_length() - 1
-    sizes, step = [min(bits, _RAISED_BITS)], chain.params.slots
-    count = -(-(bits - sizes[0]) // _GROUP_BITS)  # groups after the first, of nearly one size
+    return (0, chain.params.slots) if chain.is_sparse else (0,)
+
+
+@lru_cache(maxsize=8)
+def trace(chain: Chain) -> tuple[tuple[int, ...], ...]:
+    """The other rotations by multiples of the slots, in groups: their sum is a product of sums.
+
+    With the first step it leaves what repeats with the slots, times the number of copies. It comes
+    after the matrices, which commute with it: before they divide by their last level, so that its
+    rounding has no weight. The last group is with the conjugates of its rotations: the sum of w and
+    conj(w) is the last step of CoeffToSlot.
+    """
+    bits = max(chain.copies.bit_length() - 2, 0)
+    count = max(-(-bits // _GROUP_BITS), 1)  # groups of nearly one size, the larger ones first
+    groups, step = [], 2 * chain.params.slots
     for i in range(count):
-        sizes.append(-(-(bits - sum(sizes)) // (count - i)))
-    groups = []
-    for size in sizes:
+        size = (bits + count - 1 - i) // count
         groups.append(tuple(step * j for j in range(1 << size)))
         step <<= size
     return tuple(groups)
@@ -99,17 +132,26 @@ def products(chain: Chain) -> tuple[matrices.Product, matrices.Product]:
     )
 
 
-def _steps(m: matrices.Matrix, offset: int) -> Iterator[int]:
-    yield from (offset + m.unit * j for j in range(m.babies))
-    if m.giants > 1:
-        yield m.giant_step
+def _steps(m: matrices.Matrix, offset: int) -> tuple[list[int], list[int]]:
+    """The rotations of the babies, and those from one base and from one giant to the next."""
+    babies = [offset + m.baby_step * j for j in range(m.babies)]
+    return babies, [m.unit] * (m.bases > 1) + [m.giant_step] * (m.giants > 1)
 
 
 def gadget_of(label: str, chain: Chain) -> Gadget:
     """The gadget of a key: its ring and its digits."""
     chain = chain.whole
     gadgets = {"low": chain.low, "sparse": chain.sparse, "raised": chain.raised}
-    return gadgets.get(label.split()[0], chain.full)
+    found = gadgets.get(label.split()[0])
+    return _full_gadget(chain, _levels(chain)[label]) if found is None else found
+
+
+@lru_cache(maxsize=32)
+def _full_gadget(chain: Chain, level: int) -> Gadget:
+    """The gadget over all moduli without those above a level."""
+    moduli = chain.rings[level].moduli
+    digits = (intersection(digit, moduli) for digit in chain.full.digits)
+    return Gadget(chain.params.n, tuple(d for d in digits if d), chain.params.specials)
 
 
 def known_gadget(label: str, params: Any) -> Gadget | None:
