@@ -318,8 +318,8 @@ def _is_less(
     found: Sequence[int],
 ) -> bool:
     """Whether fewer rows wait for a part of a task until a phase than wait by the part's own."""
-    own = set(part)
-    reads = {s for r in part for s in rows.rows[r].src if rows.rows[s].step not in LEAVES}
+    own, free = set(part), {*LEAVES, "repeat"}  # a "repeat" itself comes as late as can be
+    reads = {s for r in part for s in rows.rows[r].src if rows.rows[s].step not in free}
     waits = sum(
         all(latest.get(u, found[u]) < phase for u in readers[s] if u not in own)
         for s in reads - own

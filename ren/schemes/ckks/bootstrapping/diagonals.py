@@ -16,7 +16,7 @@ from ren.poly.realization import not_capturing
 from ren.schemes.ckks.encoding import encoder
 from ren.schemes.ckks.parameters.bootstrapping.chain import Chain
 from ren.schemes.ckks.parameters.bootstrapping.labels import products
-from ren.schemes.ckks.parameters.bootstrapping.matrices import Matrix, packed
+from ren.schemes.ckks.parameters.bootstrapping.matrices import Matrix
 from ren.schemes.rlwe.keyswitch import Gadget
 
 
@@ -76,7 +76,7 @@ def _made(chain: Chain) -> Diagonals:
     floor = chain.above.floor
     turned = None
     if chain.is_sparse:
-        m = packed(up.matrices[-1], chain.params.slots)
+        m = attrs.evolve(up.matrices[-1], is_packed=True)
         turned = _encoded(chain, m, chain.first + 1, chain.full, chain.coeff_to_slot[-1])
     return Diagonals(
         tuple(
@@ -93,13 +93,9 @@ def _made(chain: Chain) -> Diagonals:
 
 def _encoded(chain: Chain, m: Matrix, level: int, gadget: Gadget, scale: Fraction) -> Encoded:
     ring = gadget.extended(chain.rings[level])
-    factors, rotations = [], []
-    for giant in range(m.giants):
-        held = [(j, m.diagonal(giant, j)) for j in range(m.rotations)]
-        vectors = [(j, v) for j, v in held if v is not None]
-        rotations.append(tuple(j for j, _ in vectors))
-        factors.append(_encode(np.stack([v for _, v in vectors]), ring, scale))
-    return Encoded(m, gadget, tuple(factors), tuple(rotations))
+    found = m.factors()
+    factors = tuple(_encode(np.stack([*vectors.values()]), ring, scale) for vectors in found)
+    return Encoded(m, gadget, factors, tuple(map(tuple, found)))
 
 
 def _encode(vectors: np.ndarray, ring: RingSpec, scale: Fraction) -> Poly:

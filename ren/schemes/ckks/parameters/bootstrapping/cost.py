@@ -98,7 +98,7 @@ def _matrix(
         work = Work(0, 2 * wide * m.babies * len(folded(chain)))
     else:
         work = _babies(gadget, ring, m.babies if offset else m.babies - 1).times(m.bases)
-    work += Work(0, 2 * wide * len(m.diagonals))
+    work += Work(0, 2 * wide * len(m.numbers))
     step = _divided(ring, special) + _switch(gadget, ring)  # from a giant to the next
     work += step.times(m.giants - 1)
     step = _divided(ring, special) + _products(gadget, ring)  # and from a base

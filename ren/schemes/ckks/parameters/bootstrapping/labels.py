@@ -18,6 +18,8 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any
 
+import attrs
+
 from ren.core.ring import intersection
 from ren.schemes.ckks.parameters.bootstrapping import matrices
 from ren.schemes.ckks.parameters.bootstrapping.chain import Chain, chain_of
@@ -128,7 +130,7 @@ def products(chain: Chain) -> tuple[matrices.Product, matrices.Product]:
     slots = chain.params.slots
     return (
         matrices.slot_to_coeff(slots, chain.above.floor),
-        matrices.coeff_to_slot(slots, chain.top - chain.first),
+        matrices.coeff_to_slot(slots, chain.top - chain.first, len(folded(chain))),
     )
 
 
@@ -177,10 +179,10 @@ def diagonals_nbytes(chain: Chain) -> int:
     ):
         for i, m in enumerate(product.matrices):
             residues += (
-                2 * m.period * len(m.diagonals) * gadget.extended(chain.rings[level - i]).limbs
+                2 * m.period * len(m.numbers) * gadget.extended(chain.rings[level - i]).limbs
             )
     if chain.is_sparse:
-        m = matrices.packed(up.matrices[-1], chain.params.slots)
+        m = attrs.evolve(up.matrices[-1], is_packed=True)
         limbs = chain.full.extended(chain.rings[chain.first + 1]).limbs
-        residues += 2 * m.period * len(m.diagonals) * limbs
+        residues += 2 * m.period * len(m.numbers) * limbs
     return _RESIDUE_BYTES * residues

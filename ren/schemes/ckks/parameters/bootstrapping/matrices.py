@@ -14,8 +14,8 @@ offset, a rotation of its argument. The babies of the first matrix absorb it.
 A matrix multiplies `babies` rotations of each of `bases` rotations of its argument, and sums the
 products for each of `giants` rotations of the sums. Babies share the decomposition of their base
 and cost a product with a key. Each further base and giant costs a decomposition, and takes the same
-key as the one before. So 63 diagonals take 7 babies of 3 bases for 3 giants, with 8 keys. Without
-bases they are 8 babies for 8 giants, with 8 keys and 7 decompositions where there are 4.
+key as the one before. So 63 diagonals take 8 babies of 2 bases for 4 giants, with 9 keys and 5
+decompositions. Of one base they are 8 babies for 8 giants, with 8 keys and 8 decompositions.
 
 Reference: Cheon, Han and Hhan, "Faster homomorphic discrete Fourier transforms and improved FHE
 bootstrapping", 2019 (the factors); Bossuat, Mouchet, Troncoso-Pastoriza and Hubaux, 2021.
@@ -26,6 +26,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from functools import lru_cache, reduce
+from typing import NamedTuple
 
 import attrs
 import numpy as np
@@ -35,29 +36,60 @@ _TINY = 1e-12  # of entries: what sums of products leave of zero
 _Diagonals = dict[int, NDArray[np.complex128]]
 
 
-# A split is chosen by products with a key. As many cost what a key's place in memory is worth.
-_KEY = 10
-_LOW, _FULL = 11, 17  # and as many cost a decomposition, for the keys of SlotToCoeff and all moduli
-_RAISED = 50  # where products are those of one digit
+class _Prices(NamedTuple):
+    """What a split is chosen by, in products of one ciphertext with one key.
+
+    Measured on two cores; with vectors of 512 bits a decomposition costs about half of that.
+    """
+
+    decomposition: float
+    key: float = 4.0  # its place in memory
+    has_bases: bool = True
 
 
-@attrs.frozen(eq=False)
+_LOW, _FULL = _Prices(6), _Prices(9)  # of keys for SlotToCoeff, and for all moduli
+
+
+def _raised(addends: int) -> _Prices:
+    """Where products are those of one digit, and so many rotations are one baby."""
+    return _Prices(24 / addends, has_bases=False)
+
+
+@attrs.frozen
 class Matrix:
     """One matrix of a product: diagonal i is for the rotation by unit i, after the offset.
 
+    Its diagonals are computed when they are asked for: those of all slots have 0.2 GiB.
+
     Args:
-        unit: the greatest common divisor of the steps.
+        slots: their number.
+        lengths: of its butterflies, in the order in which they act.
+        is_inverse: whether these are the inverse ones.
+        factor: by which all entries are multiplied.
+        first: the rotation of diagonal 0, and `turn`: that of what the diagonals multiply.
+        unit: the greatest common divisor of the steps from one diagonal to another.
+        numbers: i of the diagonals that are not zero, ascending.
         babies: rotations of each base, by multiples of `baby_step`.
         bases: rotations of what comes in, by multiples of the unit.
-        diagonals: by i; each complex128 [period].
-        period: with which the diagonals repeat.
+        is_packed: whether its result w, which repeats with the slots, is followed by -i w, by turns.
     """
 
+    slots: int
+    lengths: tuple[int, ...]
+    is_inverse: bool
+    factor: float
+    first: int
+    turn: int
     unit: int
+    numbers: tuple[int, ...]
     babies: int
     bases: int
-    diagonals: _Diagonals
-    period: int
+    is_packed: bool = False
+
+    @property
+    def period(self) -> int:
+        """With which the diagonals repeat."""
+        return 2 * self.slots if self.is_packed else max(self.lengths)
 
     @property
     def rotations(self) -> int:
@@ -67,7 +99,7 @@ class Matrix:
     @property
     def giants(self) -> int:
         """Number of sums of rotations."""
-        return max(self.diagonals) // self.rotations + 1
+        return self.numbers[-1] // self.rotations + 1
 
     @property
     def baby_step(self) -> int:
@@ -79,13 +111,21 @@ class Matrix:
         """Rotation from one sum to the next."""
         return self.unit * self.rotations
 
-    def diagonal(self, giant: int, rotation: int) -> NDArray[np.complex128] | None:
-        """The factor of a rotation in the sum of a giant; None where it is zero."""
-        v = self.diagonals.get(giant * self.rotations + rotation)
-        return None if v is None else np.roll(v, giant * self.giant_step)
+    def factors(self) -> list[dict[int, NDArray[np.complex128]]]:
+        """For each giant the factor of each rotation that has one: complex128 [period]."""
+        stages = [_stage(self.slots, length, self.is_inverse) for length in self.lengths]
+        _, diagonals = reduce(lambda done, s: _composed(s, done, self.slots), stages)
+        made: list[_Diagonals] = [{} for _ in range(self.giants)]
+        for i in self.numbers:
+            v = self.factor * np.roll(diagonals[(self.first + self.unit * i) % self.slots], -self.turn)
+            if self.is_packed:
+                v = np.repeat([1.0, -1.0j], self.slots) * np.tile(v, 2 * self.slots // len(v))
+            giant, rotation = divmod(i, self.rotations)
+            made[giant][rotation] = np.roll(v, giant * self.giant_step)
+        return made
 
 
-@attrs.frozen(eq=False)
+@attrs.frozen
 class Product:
     """Matrices, the first to act first, and the rotation of their argument."""
 
@@ -93,26 +133,22 @@ class Product:
     offset: int
 
 
-@lru_cache(maxsize=16)
+@lru_cache(maxsize=64)
 def slot_to_coeff(slots: int, count: int) -> Product:
     """SlotToCoeff: slots become the coefficients of X^j and X^(j + n/2), in bit-reversed order."""
-    stages = [_stage(slots, 2 << i, is_inverse=False) for i in range(slots.bit_length() - 1)]
-    return _product(_grouped(stages, count, slots), slots, 1.0, (_LOW,) * count)
-
-
-@lru_cache(maxsize=16)
-def coeff_to_slot(slots: int, count: int) -> Product:
-    """CoeffToSlot, half of it: w of which the real part is w + conj(w)."""
     lengths = [2 << i for i in range(slots.bit_length() - 1)]
-    stages = [_stage(slots, length, is_inverse=True) for length in reversed(lengths)]
-    return _product(_grouped(stages, count, slots), slots, 0.5, (_RAISED, *[_FULL] * (count - 1)))
+    return _product(lengths, slots, False, (_LOW,) * count)
 
 
-def packed(m: Matrix, slots: int) -> Matrix:
-    """A matrix whose result w, which repeats with the slots, is followed by -i w, by turns."""
-    turned = np.repeat([1.0, -1.0j], slots)
-    diagonals = {i: turned * np.tile(v, 2 * slots // len(v)) for i, v in m.diagonals.items()}
-    return attrs.evolve(m, diagonals=diagonals, period=2 * slots)
+@lru_cache(maxsize=64)
+def coeff_to_slot(slots: int, count: int, addends: int = 1) -> Product:
+    """CoeffToSlot, half of it: w of which the real part is w + conj(w).
+
+    Each baby of the first matrix is the sum of so many rotations of what was raised.
+    """
+    lengths = [2 << i for i in range(slots.bit_length() - 1)]
+    prices = (_raised(addends), *[_FULL] * (count - 1))
+    return _product(lengths[::-1], slots, True, prices)
 
 
 def _stage(slots: int, length: int, is_inverse: bool) -> tuple[int, _Diagonals]:
@@ -132,19 +168,6 @@ def _stage(slots: int, length: int, is_inverse: bool) -> tuple[int, _Diagonals]:
     return length, diagonals
 
 
-def _grouped(
-    stages: list[tuple[int, _Diagonals]], count: int, slots: int
-) -> list[tuple[int, _Diagonals]]:
-    """`count` matrices, or fewer, of nearly as many stages each; the later ones have more."""
-    count = min(count, len(stages))
-    ends = [len(stages) * (i + 1) // count for i in range(count)]
-    starts = [0, *ends[:-1]]
-    return [
-        reduce(lambda done, stage: _composed(stage, done, slots), stages[a:b])
-        for a, b in zip(starts, ends, strict=True)
-    ]
-
-
 def _composed(
     outer: tuple[int, _Diagonals], inner: tuple[int, _Diagonals], slots: int
 ) -> tuple[int, _Diagonals]:
@@ -160,34 +183,43 @@ def _composed(
 
 
 def _product(
-    groups: list[tuple[int, _Diagonals]], slots: int, factor: float, prices: Sequence[int]
+    lengths: list[int], slots: int, is_inverse: bool, prices: Sequence[_Prices]
 ) -> Product:
-    """The matrices with their offsets pulled out; the last is multiplied by `factor`."""
+    """Nearly as many stages in each matrix, the later ones have more; the offsets pulled out."""
+    count = min(len(prices), len(lengths))
+    ends = [len(lengths) * i // count for i in range(count + 1)]
     made: list[Matrix] = []
     offset = 0
-    for place, (period, diagonals) in reversed(list(enumerate(groups))):
-        steps = sorted((d + slots // 2) % slots - slots // 2 for d in diagonals)
+    for place in reversed(range(count)):
+        own = tuple(lengths[ends[place] : ends[place + 1]])
+        steps = sorted((d + slots // 2) % slots - slots // 2 for d in _steps(own, slots))
         unit = math.gcd(*steps) or 1
         if len(steps) * unit >= slots:  # all multiples of the unit
             steps = [unit * i for i in range(slots // unit)]
-        times = factor if place == len(groups) - 1 else 1.0
-        numbered = {
-            (d - steps[0]) // unit: times * np.roll(diagonals[d % slots], -offset) for d in steps
-        }
-        babies, bases = _split(max(numbered) + 1, prices[place])
-        made.append(Matrix(unit, babies, bases, numbered, period))
-        offset += steps[0]
+        first, numbers = steps[0], tuple((d - steps[0]) // unit for d in steps)
+        factor = 0.5 if is_inverse and place == count - 1 else 1.0
+        split = _split(numbers[-1] + 1, prices[place])
+        made.append(Matrix(slots, own, is_inverse, factor, first, offset, unit, numbers, *split))
+        offset += first
     return Product(tuple(reversed(made)), offset % slots)
 
 
-def _split(diagonals: int, decomposition: int) -> tuple[int, int]:
-    """The number of babies and of bases that cost least; what was raised is one base."""
+def _steps(lengths: Sequence[int], slots: int) -> set[int]:
+    """The rotations of a product of butterflies: each adds half its length, nothing, or takes it."""
+    found = {0}
+    for length in lengths:
+        found = {(d + k * length // 2) % slots for d in found for k in (-1, 0, 1)}
+    return found
 
-    def cost(split: tuple[int, int]) -> int:
+
+def _split(diagonals: int, prices: _Prices) -> tuple[int, int]:
+    """The number of babies and of bases that cost least."""
+
+    def cost(split: tuple[int, int]) -> float:
         babies, bases = split
         giants = -(-diagonals // (babies * bases))
         keys = babies + (bases > 1) + (giants > 1)
-        return (bases + giants) * decomposition + babies * bases + keys * _KEY
+        return (bases + giants) * prices.decomposition + babies * bases + keys * prices.key
 
-    most = 1 if decomposition == _RAISED else math.isqrt(diagonals) + 1
+    most = math.isqrt(diagonals) + 1 if prices.has_bases else 1
     return min(((b, h) for h in range(1, most + 1) for b in range(1, diagonals + 1)), key=cost)

@@ -54,10 +54,10 @@ def error_of(chain: Chain, is_complex: bool, is_typical: bool = False) -> Error:
     down, up = products(chain)
     for m, scale in zip(down.matrices, chain.whole.slot_to_coeff, strict=True):
         # A slot of the product sums that many diagonals, each rounded; then slots are coefficients.
-        variance += len(m.diagonals) * (n / 12) / float(scale) ** 2
+        variance += len(m.numbers) * (n / 12) / float(scale) ** 2
     spread = (WEIGHT + 1) / 12 * 4.0**above.ratio_bits  # variance of I, in units of the message
     for m, scale in zip(up.matrices, chain.coeff_to_slot, strict=True):
-        variance += parts * len(m.diagonals) * (n / 12) / float(scale) ** 2 * spread
+        variance += parts * len(m.numbers) * (n / 12) / float(scale) ** 2 * spread
     # Noise in y counts gains[0] times; each gain is that of one part.
     gains = amplifications(above.sine, WEIGHT, not is_typical)
     for gain, scale in zip(gains, _scales(chain), strict=True):
