@@ -95,7 +95,10 @@ def repeats(n: int, m: int) -> tuple[int, int] | None:
     """
     index, found = embedding_index(n, m), []
     for block in (1 << i for i in range(_VECTOR.bit_length() - 1, _BLOCK.bit_length())):
-        for period in (1, *(1 << i for i in range(_VECTOR.bit_length() - 1, block.bit_length() - 1))):
+        for period in (
+            1,
+            *(1 << i for i in range(_VECTOR.bit_length() - 1, block.bit_length() - 1)),
+        ):
             if block <= n:
                 parts = index.reshape(-1, block // period, period)
                 if (parts == parts[:, :1]).all():

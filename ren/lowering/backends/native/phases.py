@@ -270,10 +270,14 @@ def delayed(
                 if len(waits) < len(makes):
                     waiting.append((task, min(read)))
         busy = len(by_phase[level]) - len(waiting)
-        for task, latest in waiting[-busy % threads() if busy else 0 :]:
+        staying = -busy % threads() if busy else 0
+        for task, latest in waiting[staying:]:
             for r in task:
                 found[r] = latest
+        stays = {task[0] for task, _ in waiting[:staying]}
         for task in by_phase[level]:
+            if task[0] in stays:
+                continue
             for part, latest in _late_parts(rows, task, readers, found, conversions):
                 for r in part:
                     found[r] = latest
@@ -302,7 +306,11 @@ def _late_parts(
             latest[r] = level if r in stays else min(read, default=level)
             if latest[r] > level:
                 parts[latest[r]].append(r)
-        more = (part for phase, part in parts.items() if not _is_less(rows, part, phase, readers, latest, found))
+        more = (
+            part
+            for phase, part in parts.items()
+            if not _is_less(rows, part, phase, readers, latest, found)
+        )
         rejected = next(more, None)
         if rejected is None:
             return [(part, phase) for phase, part in parts.items()]

@@ -99,13 +99,21 @@ def _traced(chain: Chain, c: Pair, key_of: KeyOf) -> Pair:
     n = chain.params.n
     *groups, last = labels.trace(chain)
     for steps in groups:
-        c = _summed(stages.summed, chain, c, [(galois_element(k, n), labels.full(k, chain)) for k in steps], key_of)
+        c = _summed(
+            stages.summed,
+            chain,
+            c,
+            [(galois_element(k, n), labels.full(k, chain)) for k in steps],
+            key_of,
+        )
     pairs = [(galois_element(k, n), labels.full(k, chain)) for k in last]
     pairs += [(labels.conjugated_element(k, n), labels.conjugated(k, chain)) for k in last]
     return _summed(stages.gathered, chain, c, pairs, key_of)
 
 
-def _summed(stage: Callable[..., Any], chain: Chain, c: Pair, pairs: list[tuple[int, str]], key_of: KeyOf) -> Pair:
+def _summed(
+    stage: Callable[..., Any], chain: Chain, c: Pair, pairs: list[tuple[int, str]], key_of: KeyOf
+) -> Pair:
     """The sum over galois elements, each with the label of its key."""
     keys = [None if element == 1 else _halves(key_of(label)) for element, label in pairs]
     babies = tuple((element,) for element, _ in pairs)

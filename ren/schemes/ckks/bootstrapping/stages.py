@@ -21,7 +21,7 @@ from typing import Any
 
 import attrs
 
-from ren.core.ring import RingSpec, intersection
+from ren.core.ring import RingSpec, intersection, is_subset
 from ren.poly import Poly
 from ren.poly.batching import multiply_accumulate
 from ren.schemes.ckks.functions.basis import Basis
@@ -93,11 +93,11 @@ def transformed(
     for w, indices in zip(reversed(factors), reversed(giants.factors), strict=True):
         w, places = _over(w, extended), range(len(indices))
         inner = tuple(
-            multiply_accumulate(w, [rotations[j][half] for j in indices], places)
-            for half in (0, 1)
+            multiply_accumulate(w, [rotations[j][half] for j in indices], places) for half in (0, 1)
         )
         if total is not None:
             assert giant_key is not None, "a matrix of several giants has the key from one to next"
+            _check(giant_key, extended)
             b, a = total
             k0, k1 = _switched(r.gadget, a.mod_down(ring), giant_key, extended)
             moved = (b + k0).automorphism(giants.giant), k1.automorphism(giants.giant)
@@ -152,6 +152,7 @@ def _rotated(r: Rotations, wide: Pair, a: Poly, element: int, key: Halves | None
     if key is None:
         return wide
     b, extended = wide[0], wide[0].ring
+    _check(key, extended)
     if r.is_raised:  # short, so that it is its only digit
         k0, k1 = (a * half.to_ring(extended) for (half,) in key)
     else:
@@ -162,7 +163,6 @@ def _rotated(r: Rotations, wide: Pair, a: Poly, element: int, key: Halves | None
 def _switched(gadget: Gadget, c: Poly, key: Halves, extended: Any) -> Pair:
     """A key switch that is not yet divided by P. A key may lack digits that `c` does not meet."""
     terms = []
-    assert not any(intersection(d, c.ring.moduli) for d in gadget.digits[len(key[0]) :])
     for digit, b, a in zip(gadget.digits, *key, strict=False):
         if part := intersection(digit, c.ring.moduli):
             lifted = c.mod_up(part, extended)
@@ -171,8 +171,14 @@ def _switched(gadget: Gadget, c: Poly, key: Halves, extended: Any) -> Pair:
     return k0, k1
 
 
+def _check(key: Halves, ring: RingSpec) -> None:
+    moduli = key[0][0].ring.moduli
+    assert is_subset(ring.moduli, moduli), "a key covers the moduli of all levels that it serves at"
+
+
 def _key_switch(gadget: Gadget, c: Poly, key: Halves) -> Pair:
     ring = c.ring
+    _check(key, gadget.extended(ring))
     k0, k1 = _switched(gadget, c, key, gadget.extended(ring))
     return k0.mod_down(ring), k1.mod_down(ring)
 

@@ -10,7 +10,7 @@ from s to sigma_g^-1(s), as every rotation key, so that the permutation follows 
     full g           for CoeffToSlot, the trace, the conjugation, and what joins two parts
     full square      the relinearization key of the sine
 
-The full ones cover the moduli of the highest level that they serve at, and the special primes.
+The full ones cover the moduli of the levels that they serve at, and the special primes.
 """
 
 from __future__ import annotations
@@ -150,8 +150,8 @@ def gadget_of(label: str, chain: Chain) -> Gadget:
 
 @lru_cache(maxsize=32)
 def _full_gadget(chain: Chain, level: int) -> Gadget:
-    """The gadget over all moduli without those above a level."""
-    moduli = chain.rings[level].moduli
+    """The gadget over the moduli of all levels up to one: a lower one may have some of its own."""
+    moduli = tuple(q for ring in chain.rings[: level + 1] for q in ring.moduli)
     digits = (intersection(digit, moduli) for digit in chain.full.digits)
     return Gadget(chain.params.n, tuple(d for d in digits if d), chain.params.specials)
 

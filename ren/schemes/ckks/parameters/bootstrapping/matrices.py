@@ -71,7 +71,7 @@ class Matrix:
         numbers: i of the diagonals that are not zero, ascending.
         babies: rotations of each base, by multiples of `baby_step`.
         bases: rotations of what comes in, by multiples of the unit.
-        is_packed: whether its result w, which repeats with the slots, is followed by -i w, by turns.
+        is_packed: whether the result, w again and again, is w and -i w by turns.
     """
 
     slots: int
@@ -117,7 +117,9 @@ class Matrix:
         _, diagonals = reduce(lambda done, s: _composed(s, done, self.slots), stages)
         made: list[_Diagonals] = [{} for _ in range(self.giants)]
         for i in self.numbers:
-            v = self.factor * np.roll(diagonals[(self.first + self.unit * i) % self.slots], -self.turn)
+            v = self.factor * np.roll(
+                diagonals[(self.first + self.unit * i) % self.slots], -self.turn
+            )
             if self.is_packed:
                 v = np.repeat([1.0, -1.0j], self.slots) * np.tile(v, 2 * self.slots // len(v))
             giant, rotation = divmod(i, self.rotations)
@@ -205,7 +207,7 @@ def _product(
 
 
 def _steps(lengths: Sequence[int], slots: int) -> set[int]:
-    """The rotations of a product of butterflies: each adds half its length, nothing, or takes it."""
+    """The rotations of a product of butterflies: each is by half its length, or none."""
     found = {0}
     for length in lengths:
         found = {(d + k * length // 2) % slots for d in found for k in (-1, 0, 1)}
