@@ -140,6 +140,23 @@ def test_a_plan_that_embeds_coefficients_says_why_it_is_not_native():
     assert "it embeds coefficients" in explain(plan(x.embed(y.ring).ntt().intt() + y.intt()))
 
 
+@pytest.mark.parametrize("n", [256, 1 << 12, 1 << 16])
+def test_native_embeddings_into_each_degree(n):
+    """Those whose values repeat in blocks, and those whose values do not."""
+    needs_native()
+    ring = RingSpec(n, tuple(primes(n))[:2])
+    y = poly(0, ring, Domain.NTT)
+    b = np.asarray(y.coefficients(), dtype=object)
+    for m in (1 << i for i in range(2, n.bit_length())):
+        x = poly(m, RingSpec(m, ring.moduli), Domain.NTT)
+        jitted = ren.jit(lambda x, y: (x.embed(y.ring) + y).intt())
+        made = np.asarray(jitted(x, y).coefficients(), dtype=object)
+        assert "one native call" in jitted.plans[0].explain()
+        want = b.copy()
+        want[:: n // m] += np.asarray(x.coefficients(), dtype=object)
+        assert ((made - want) % ring.q == 0).all()
+
+
 @pytest.mark.parametrize("k", [2, 64, 1024])
 def test_sums_of_products_with_embedded_factors_are_one_native_call(k):
     needs_native()

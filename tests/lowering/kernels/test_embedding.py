@@ -56,6 +56,24 @@ def test_embed_values_is_the_transform_of_embed_coefficients(m: int, n: int) -> 
     assert np.array_equal(found, exact.ntt(wide, moduli))
 
 
+@pytest.mark.parametrize("n", [4, 16, 64, 256, 1 << 12, 1 << 16, 1 << 17])
+def test_repeats_tell_blocks_of_the_index_with_a_period(n: int) -> None:
+    """Whole vectors of 16, or one residue; at least twice each."""
+    for m in (1 << i for i in range(2, n.bit_length())):
+        index, found = substitution.embedding_index(n, m), substitution.repeats(n, m)
+        if found is None:
+            assert n < 256 or m == n
+            continue
+        block, period = found
+        assert block <= 2048 and n % block == 0 and (period == 1 or period % 16 == 0)
+        assert block >= 2 * period and _is_periodic(index, block, period)
+
+
+def _is_periodic(index: np.ndarray, block: int, period: int) -> bool:
+    rows = index.reshape(-1, block)
+    return all(np.array_equal(row, np.tile(row[:period], block // period)) for row in rows)
+
+
 def test_embed_values_keeps_one_number_for_each_limb() -> None:
     x = np.array([[3], [5]], np.uint32)
     index = jax.numpy.asarray(substitution.embedding_index(8, 4))

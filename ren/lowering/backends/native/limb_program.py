@@ -211,15 +211,15 @@ class Row(NamedTuple):
 
     Attributes:
         step: "input", "constant", "converted", "ntt", "intt", "permute". Or one of single residues:
-            "add", "sub", "neg", "dot" (sum of products), "mask", "flip" (negated under a mask),
-            "repeat" (residues of a shorter row, in blocks with a period). Of a modulus of two
+            "add", "sub", "neg", "dot" (sum of products), "mask", "flip" (negated under a mask).
+            "repeat" takes residues of a shorter row, in blocks with a period. Of a modulus of two
             limbs: "lift_from", its centred lift; "wide_add", "wide_sub", "wide_neg" and
             "wide_flip", one limb of the residue.
         given: of an input its number and the row of it; of a constant its value in Montgomery form.
             Of a converted row the number of the conversion and of the target. Of a permutation and
-            a mask its table; of "repeat" the block, the period and the table; of a flip the modulus
-            and the table; else the modulus. Of "lift_from" the prime and the modulus; of a wide
-            step the modulus, 0 or 1 for the limb, and a table.
+            a mask its table; of a flip the modulus and the table; else the modulus. Of "repeat" the
+            length of a block, the period and the table. Of "lift_from" the prime and the modulus;
+            of a wide step the modulus, 0 or 1 for the limb, and a table.
         src: the rows that it reads.
     """
 

@@ -235,7 +235,7 @@ def halved(given: tuple[Chain, bool], c: Pair, key: Halves, turn: Poly | None) -
 
 
 def _quarter(chain: Chain) -> int:
-    """What makes a sine of a cosine: a quarter of its period, at the scale of y."""
+    """A quarter of the cosine's period, at the scale of y: with it a cosine is a sine."""
     return round(chain.scales[chain.first] / (4 * chain.above.sine.reach))
 
 

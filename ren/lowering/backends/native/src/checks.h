@@ -177,8 +177,10 @@ class Checker {
     if (step == kRepeat) {
       const u64 block = word(at + 1, "the length of a block", lanes_, kColumnsOfGroup);
       const u64 period = word(at + 2, "the period of a block", 1, block);
-      if (n_ % block || block & (block - 1)) fail(at + 1, "the length of a block", "one that divides the degree");
-      if (period > 1 && (block % period || period % lanes_)) fail(at + 2, "the period of a block", "1, or whole vectors");
+      if (block & (block - 1) || n_ % block)
+        fail(at + 1, "the length of a block", "a power of two that divides the degree");
+      if (period > 1 && (block % period || period % lanes_))
+        fail(at + 2, "the period of a block", "1, or whole vectors that divide it");
       read(at + 4, Allowed{scratch_, 0, false, true});
       permutation(at + 5, length_of(at + 4));
       return at + kWords[step];

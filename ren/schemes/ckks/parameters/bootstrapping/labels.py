@@ -111,9 +111,9 @@ def trace(chain: Chain) -> tuple[tuple[int, ...], ...]:
     """The other rotations by multiples of the slots, in groups: their sum is a product of sums.
 
     With the first step it leaves what repeats with the slots, times the number of copies. It comes
-    after the matrices, which commute with it: before they divide by their last level, so that its
-    rounding has no weight. The last group is with the conjugates of its rotations: the sum of w and
-    conj(w) is the last step of CoeffToSlot.
+    after the matrices, which commute with it. They divide by their last level behind it, so that
+    this rounding is not summed. The last group has the conjugates of its rotations too: the sum of
+    w and conj(w) ends CoeffToSlot.
     """
     bits = max(chain.copies.bit_length() - 2, 0)
     count = max(-(-bits // _GROUP_BITS), 1)  # groups of nearly one size, the larger ones first

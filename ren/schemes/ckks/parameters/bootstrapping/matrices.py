@@ -11,11 +11,12 @@ Diagonals are numbered first + unit i, i >= 0. The rotation by `first` is pulled
 through the matrices that act before: rot(v x) = rot(v) rot(x). So a product of matrices has one
 offset, a rotation of its argument. The babies of the first matrix absorb it.
 
-A matrix multiplies `babies` rotations of each of `bases` rotations of its argument, and sums the
-products for each of `giants` rotations of the sums. Babies share the decomposition of their base
-and cost a product with a key. Each further base and giant costs a decomposition, and takes the same
-key as the one before. So 63 diagonals take 8 babies of 2 bases for 4 giants, with 9 keys and 5
-decompositions. Of one base they are 8 babies for 8 giants, with 8 keys and 8 decompositions.
+A matrix has `bases`, which are rotations of its argument, and `babies`, rotations of each base. It
+sums their products with diagonals, once for each of its `giants`. These sums are rotated and added.
+Babies share the decomposition of their base and cost a product with a key. Each further base and
+giant costs a decomposition, and takes the same key as the one before. So 63 diagonals take 8 babies
+of 2 bases for 4 giants: 9 keys and 5 decompositions. Of one base they would take 8 giants: 8 keys
+and 8 decompositions.
 
 Reference: Cheon, Han and Hhan, "Faster homomorphic discrete Fourier transforms and improved FHE
 bootstrapping", 2019 (the factors); Bossuat, Mouchet, Troncoso-Pastoriza and Hubaux, 2021.
@@ -37,7 +38,7 @@ _Diagonals = dict[int, NDArray[np.complex128]]
 
 
 class _Prices(NamedTuple):
-    """What a split is chosen by, in products of one ciphertext with one key.
+    """Prices that a split is chosen by, in products of one ciphertext with one key.
 
     Measured on two cores; with vectors of 512 bits a decomposition costs about half of that.
     """
@@ -51,7 +52,7 @@ _LOW, _FULL = _Prices(6), _Prices(9)  # of keys for SlotToCoeff, and for all mod
 
 
 def _raised(addends: int) -> _Prices:
-    """Where products are those of one digit, and so many rotations are one baby."""
+    """Prices for products of one digit, where so many rotations are one baby."""
     return _Prices(24 / addends, has_bases=False)
 
 
