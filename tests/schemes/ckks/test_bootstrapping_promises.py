@@ -208,6 +208,8 @@ def test_bootstraps_of_full_size(rng):
         y = at_floor(ctx, z).bootstrap(level=level)
         assert (y.level, y.scale) == (level, ctx.params.scale(level))
         assert np.abs(ctx.decrypt(y) - z).max() <= 2.0**-20
+    error = ctx.decrypt(at_floor(ctx, z.real).bootstrap()) - z.real
+    assert np.abs(error).max() <= 2.0**-20 and rms(error) <= 2.0**-22.5
     pair = ckks.bootstrap([at_floor(ctx, z.real), at_floor(ctx, z.imag)])
     for y, part in zip(pair, (z.real, z.imag), strict=True):
         error = ctx.decrypt(y) - part

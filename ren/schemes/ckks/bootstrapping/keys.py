@@ -21,7 +21,7 @@ from ren.progress import Progress
 from ren.sampling import Xof, sparse_ternary
 from ren.schemes.ckks.parameters.bootstrapping.above import WEIGHT
 from ren.schemes.ckks.parameters.bootstrapping.chain import Chain
-from ren.schemes.ckks.parameters.bootstrapping.labels import SQUARE, gadget_of
+from ren.schemes.ckks.parameters.bootstrapping.labels import SQUARE, element_of, gadget_of
 from ren.schemes.rlwe.keychain import key_entropy, labelled_label
 from ren.schemes.rlwe.keys import (
     Secret,
@@ -84,12 +84,12 @@ def _trim() -> None:
 
 def _ends(label: str, dense: Secret, short: NDArray[np.int8], gadget: Gadget) -> tuple[Poly, Poly]:
     """The secret that a key leads from, and that which it leads to."""
-    kind, *rest = label.split()
+    kind = label.split()[0]
     if kind == "sparse":
         return dense.poly, secret_from(short, gadget.ring).poly
     if label == SQUARE:
         return square_of(dense), dense.poly
-    element = pow(int(rest[0]), -1, 2 * gadget.n)
+    element = pow(element_of(label), -1, 2 * gadget.n)
     target = dense.poly if element == 1 else automorphism_of(dense, element)
     return secret_from(short, gadget.ring).poly if kind == "raised" else dense.poly, target
 

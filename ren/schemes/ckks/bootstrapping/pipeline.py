@@ -96,28 +96,21 @@ def parts_of(chain: Chain, c: Pair, key_of: KeyOf, is_complex: bool) -> list[Pai
 
 def _traced(chain: Chain, c: Pair, key_of: KeyOf) -> Pair:
     """y of the part that repeats, times the copies but two: the first matrix has summed these."""
-    n = chain.params.n
-    *groups, last = labels.trace(chain)
-    for steps in groups:
-        c = _summed(
-            stages.summed,
-            chain,
-            c,
-            [(galois_element(k, n), labels.full(k, chain)) for k in steps],
-            key_of,
-        )
-    pairs = [(galois_element(k, n), labels.full(k, chain)) for k in last]
-    pairs += [(labels.conjugated_element(k, n), labels.conjugated(k, chain)) for k in last]
-    return _summed(stages.gathered, chain, c, pairs, key_of)
+    *groups, last = [[labels.full(k, chain) for k in group] for group in labels.trace(chain)]
+    for names in groups:
+        c = _summed(stages.summed, chain, c, names, key_of)
+    last += [labels.conjugated(k, chain) for k in labels.trace(chain)[-1]]
+    return _summed(stages.gathered, chain, c, last, key_of)
 
 
 def _summed(
-    stage: Callable[..., Any], chain: Chain, c: Pair, pairs: list[tuple[int, str]], key_of: KeyOf
+    stage: Callable[..., Pair], chain: Chain, c: Pair, names: list[str], key_of: KeyOf
 ) -> Pair:
-    """The sum over galois elements, each with the label of its key."""
-    keys = [None if element == 1 else _halves(key_of(label)) for element, label in pairs]
-    babies = tuple((element,) for element, _ in pairs)
-    rotations = stages.Rotations(chain.gathered, chain.full, babies)
+    """The sum of the automorphisms that the keys with these labels are for."""
+    elements = [labels.element_of(name) for name in names]
+    each = zip(names, elements, strict=True)
+    keys = [None if element == 1 else _halves(key_of(name)) for name, element in each]
+    rotations = stages.Rotations(chain.gathered, chain.full, tuple((g,) for g in elements))
     return _run(stage, (chain, rotations), c, keys)
 
 

@@ -47,12 +47,13 @@ def full(steps: int, chain: Chain) -> str:
 
 def conjugated(steps: int, chain: Chain) -> str:
     """The label of a rotation and the conjugation."""
-    return f"full {conjugated_element(steps, chain.params.n)}"
+    n = chain.params.n
+    return f"full {conjugation_element(n) * galois_element(steps, n) % (2 * n)}"
 
 
-def conjugated_element(steps: int, n: int) -> int:
-    """The galois element of a rotation and the conjugation."""
-    return conjugation_element(n) * galois_element(steps, n) % (2 * n)
+def element_of(label: str) -> int:
+    """The galois element of a label that has one."""
+    return int(label.split()[1])
 
 
 def labels(chain: Chain) -> tuple[str, ...]:
