@@ -19,7 +19,13 @@ from ren.schemes.ckks.bootstrapping.keys import sparse_secret
 from ren.schemes.ckks.parameters.bootstrapping import matrices
 from ren.schemes.ckks.parameters.bootstrapping.chain import chain_of
 from ren.schemes.ckks.parameters.bootstrapping.cost import work_of
-from ren.schemes.ckks.parameters.bootstrapping.labels import folded, gadget_of, labels, trace
+from ren.schemes.ckks.parameters.bootstrapping.labels import (
+    SQUARE,
+    folded,
+    gadget_of,
+    labels,
+    trace,
+)
 from ren.schemes.ckks.parameters.bootstrapping.sine import Sine, failure_log2
 from tests.schemes.ckks.keys import keys_of
 
@@ -362,6 +368,8 @@ def test_every_key_is_counted_and_bounded():
     for label in labels(chain):
         assert gadget_of(label, chain).ring.log2_q <= p.log_qp + 1e-6
     assert len(labels(chain)) == p.bootstrapping.keys == 52
+    below = chain.full.ring.limbs - gadget_of(SQUARE, chain).ring.limbs
+    assert below == 2 * (chain.top - chain.first)  # moduli of levels above the sine
 
 
 def test_the_failure_probability_is_that_of_a_convolution():

@@ -276,7 +276,7 @@ def delayed(
                 found[r] = latest
         stays = {task[0] for task, _ in waiting[:staying]}
         for task in by_phase[level]:
-            if task[0] in stays:
+            if task[0] in stays or len(task) == 1:
                 continue
             for part, latest in _late_parts(rows, task, readers, found, conversions):
                 for r in part:
