@@ -29,6 +29,7 @@ def assert_within(y: ckks.Ciphertext, want: np.ndarray) -> None:
     assert np.abs(made - want).max() <= bound
 
 
+@pytest.mark.once
 @settings(max_examples=25, deadline=None)
 @given(data=st.data())
 def test_mix_is_within_its_estimate(ctx, data):

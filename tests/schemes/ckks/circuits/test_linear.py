@@ -134,6 +134,7 @@ def test_a_server_needs_fourteen_keys_for_a_matrix_of_64(ctx4, ctx64):
         assert error(y, matrix @ values) < BAR
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("keys", [3, 4, 6])
 def test_few_keys(ctx4, keys):
     matrix, values = drawn(12, 12), drawn(12)
@@ -238,6 +239,7 @@ IN_ALL_WAYS = ((7, 7), (60, 8), (200, 5), (3, 61))
 RARER = [pytest.param(s, marks=pytest.mark.slow) for s in ((20, 1), (13, 13), (130, 1))]
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("shape", [*TALL, (200, 5), (3, 61), (5, 200), *RARER])
 def test_tall_and_square_matrices_replicate_their_vector(ctx64, shape):
     matrix, rows = drawn(*shape), drawn(2, shape[1])
@@ -265,6 +267,7 @@ def test_tall_and_square_matrices_replicate_their_vector(ctx64, shape):
         assert error(y, want) < min(BAR, np.max(y.estimate.error_bound))
 
 
+@pytest.mark.once
 def test_leftovers_are_cleared_before_a_vector_is_replicated(ctx4):
     matrix, values = drawn(9, 9), drawn(12)
     x, part = ctx4.encrypt(values), values[2:11]
@@ -448,6 +451,7 @@ def test_diagonals_kept_as_coefficients_give_the_same_bits(ctx4, monkeypatch, sh
     assert all(map(ren.equal, y.polys, want.polys))
 
 
+@pytest.mark.once
 @hypothesis.settings(max_examples=EXAMPLES if EXAMPLES >= 500 else 12)
 @hypothesis.given(st.data())
 def test_maps_from_bytes_give_the_same_bits(ctx4, data):
