@@ -17,7 +17,8 @@ from jax import lax
 from ren.lowering.kernels import tables
 from ren.lowering.kernels.order import evaluation_exponents
 
-_VECTOR, _BLOCK = 16, 2048  # residues: the longest vector, and the most of a row in the L1 cache
+# Residues, from the longest vector to `kColumnsOfGroup` of native code: more have no place there.
+_LENGTHS = tuple(1 << i for i in range(4, 12))
 
 
 @lru_cache(maxsize=256)
@@ -93,17 +94,13 @@ def repeats(n: int, m: int) -> tuple[int, int] | None:
     Both are powers of two, the period 1 or whole vectors of every processor. Of all such pairs it
     is that with most repetitions; None where there is none.
     """
-    index, found = embedding_index(n, m), []
-    for block in (1 << i for i in range(_VECTOR.bit_length() - 1, _BLOCK.bit_length())):
-        for period in (
-            1,
-            *(1 << i for i in range(_VECTOR.bit_length() - 1, block.bit_length() - 1)),
-        ):
-            if block <= n:
-                parts = index.reshape(-1, block // period, period)
-                if (parts == parts[:, :1]).all():
-                    found.append((block // period, block, period))
-                    break
+    index, found = embedding_index(n, m), list[tuple[int, int, int]]()
+    for block in (b for b in _LENGTHS if b <= n):
+        for period in (1, *(p for p in _LENGTHS if p < block)):
+            parts = index.reshape(-1, block // period, period)
+            if (parts == parts[:, :1]).all():
+                found.append((block // period, block, period))
+                break
     return max(found)[1:] if found else None
 
 

@@ -110,6 +110,17 @@ def of_automorphisms(n: int) -> Recorded:
     return of_plan(plan(x.automorphism(3), x.automorphism(-1) * 2 + 1, y.rotate(1) + y))
 
 
+def of_embeddings(n: int) -> Recorded:
+    """Values of small rings that repeat in blocks: one residue, and whole vectors."""
+    r = ring(n, 2)
+    x, *small = (
+        poly(0, r, Domain.NTT),
+        *(poly(m, RingSpec(m, r.moduli), Domain.NTT) for m in (4, n // 2)),
+    )
+    a, b = (p.embed(r) for p in small)
+    return of_plan(plan(x * a + b * x, (a - b).intt()))
+
+
 def of_general(n: int) -> Recorded:
     """Steps on moduli of two limbs, beside one of one limb, and lifts from and to them."""
     r = RingSpec(n, (3329, 2**61 - 1, 2**30 + 3))
@@ -125,15 +136,16 @@ def of_stacked(n: int) -> Recorded:
     return of_plan(plan(stacked([each[0] * each[1], each[2] + 1]), each[3] * y, stacked([x, y])))
 
 
-def of_numbers(n: int) -> list[Recorded]:
+def of_numbers(n: int) -> Recorded:
     """Numbers among the inputs, one for each limb."""
     x = poly(0, ring(n, 2), Domain.NTT)
 
     @ren.jit(tier="graph")
     def f(x: Any, k: Any, m: Any) -> Any:
-        return x * k + m
+        return (x * k + m).intt()
 
-    return of_run(lambda: f(x, 3, -5))
+    (made,) = of_run(lambda: f(x, 3, -5))
+    return made
 
 
 def of_programs(seeds: Sequence[int]) -> Iterator[Recorded]:
@@ -152,8 +164,8 @@ def _native(p: Plan) -> Iterator[Recorded]:
 def small_plans() -> list[Recorded]:
     """One plan of each kind of step, small enough for thousands of runs."""
     made = [of_product(1024, (2,)), of_product(64), of_key_switch(256), of_automorphisms(1024)]
-    made += [of_automorphisms(8), of_stacked(1024), of_general(64)]
-    return [*made, *of_numbers(1024)]
+    made += [of_automorphisms(8), of_stacked(1024), of_general(64), of_embeddings(4096)]
+    return [*made, of_numbers(1024)]
 
 
 def all_calls() -> list[Recorded]:

@@ -325,7 +325,7 @@ def _is_less(
     latest: dict[int, int],
     found: Sequence[int],
 ) -> bool:
-    """Whether fewer rows wait for a part of a task until a phase than wait by the part's own."""
+    """True when a part of a task keeps fewer rows waiting for a phase than it makes for it."""
     own, free = set(part), {*LEAVES, "repeat"}  # a "repeat" itself comes as late as can be
     reads = {s for r in part for s in rows.rows[r].src if rows.rows[s].step not in free}
     waits = sum(

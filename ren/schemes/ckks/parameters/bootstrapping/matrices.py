@@ -40,7 +40,8 @@ _Diagonals = dict[int, NDArray[np.complex128]]
 class _Prices(NamedTuple):
     """Prices that a split is chosen by, in products of one ciphertext with one key.
 
-    Measured on two cores; with vectors of 512 bits a decomposition costs about half of that.
+    Those for all moduli are measured, on two cores with vectors of 256 bits. The one of SlotToCoeff
+    is in proportion to its transforms. With wider vectors products count more.
     """
 
     decomposition: float
