@@ -41,6 +41,24 @@ def test_products_that_are_rescaled(n):
     assert_one_call(plan((x * y + z).rescale(r.moduli[:2]), (x - y).ntt(), -(z * 5 - 7)))
 
 
+@pytest.mark.parametrize("modulus", [(1 << 30) - 35, (1 << 61) - 1])
+def test_integers_are_lifted_and_multiplied_in_one_phase(modulus):
+    r = ring(1024, 4)
+    values = np.random.default_rng(0).integers(-modulus // 2 + 1, modulus // 2, (2, 1024))
+    values[0, :3] = modulus // 2, -(modulus // 2), 0
+    small = [Poly(v, RingSpec(1024, modulus)) for v in values]
+    keys = poly(0, r, Domain.NTT), poly(1, r, Domain.NTT)
+    total = sum(c.to_ring(r).ntt() * k for c, k in zip(small, keys, strict=True))
+    p = plan(total)
+    (result,) = assert_one_call(p)
+    want = sum(Poly(v, r).ntt() * k for v, k in zip(values, keys, strict=True))
+    assert np.array_equal(result, want.limbs)
+    (step,) = graph_runner(p).steps
+    found = native_program_of(step, arrays(p))
+    assert isinstance(found, NativeProgram) and (found.phases, found.kept) == (1, 0)
+    assert found.tasks == r.limbs
+
+
 def test_outputs_that_are_each_other_parts_and_constants():
     r = ring(1024, 3)
     x, y = poly(0, r, Domain.NTT), poly(1, r)

@@ -19,7 +19,7 @@ DEGREES = [1 << k for k in range(2, 17)]
 SLOW = [pytest.param(1 << 17, marks=pytest.mark.slow)]
 # Limbs that come in and go out: one, whole blocks of digits and sums and parts of them, more terms
 # than one sum has.
-SIZES = [(1, 1), (2, 5), (4, 4), (5, 3), (9, 6), (16, 1), (17, 2), (33, 4)]
+SIZES = [(1, 1), (1, 6), (2, 5), (4, 4), (5, 3), (9, 6), (16, 1), (17, 2), (33, 4)]
 BATCHES = [(), (1,), (3,), (2, 2), (0,)]
 
 

@@ -218,8 +218,8 @@ class Row(NamedTuple):
         given: of an input its number and the row of it; of a constant its value in Montgomery form.
             Of a converted row the number of the conversion and of the target. Of a permutation and
             a mask its table; of a flip the modulus and the table; else the modulus. Of "repeat" the
-            length of a block, the period and the table. Of "lift_from" the prime and the modulus;
-            of a wide step the modulus, 0 or 1 for the limb, and a table.
+            length of a block, the period and the table. Of "lift_from" the prime and the modulus,
+            which may have one limb. Of a wide step the modulus, 0 or 1 for the limb, and a table.
         src: the rows that it reads.
     """
 
@@ -286,6 +286,9 @@ class _Builder:
                 raise LoweringError(f"it has over {MOST_ROWS:,} limb rows", is_too_large=True)
             self.rows.append(made)
         return found
+
+    def is_input(self, row: int) -> bool:
+        return self.rows[row].step == "input"
 
     def input(self, number: int, axes: Axes, limbs: int) -> Batch:
         parts = [

@@ -42,6 +42,10 @@ class Builder(Protocol):
         """The row of a step; the arguments are those of `Row`."""
         ...
 
+    def is_input(self, row: int) -> bool:
+        """True where a row is one of an input."""
+        ...
+
     def converted(self, table: Table, src: tuple[int, ...], count: int) -> Value:
         """The `count` rows that a base conversion, or a mix, of some rows makes."""
         ...
@@ -126,10 +130,18 @@ def _transform(step: str) -> Step:
 
 
 def _lift(b: Builder, instr: Instr, t: list[Table], src: list[Value]) -> Value:
-    if instr.structure != "from":
+    moduli, primes = t[0].args
+    if instr.structure == "from":
+        (m,), read = moduli, [tuple(src[0])] * len(primes)  # type: ignore[misc, arg-type]
+    elif instr.structure is None and len(src[0]) == 1 and b.is_input(src[0][0]):
+        # No phase of its own, which many rows would outlive. The low words are its plain residues.
+        # Each prime has a row of them, so that limbs stay apart.
+        (m,) = moduli  # type: ignore[misc]
+        one, zero = (b.row("constant", (word,)) for word in (1, 0))
+        read = [(b.row("dot", (m, p), (src[0][0], one)), zero) for p in primes]  # type: ignore[union-attr]
+    else:
         return _conversion(b, instr, t, src)
-    (m,), primes = t[0].args  # type: ignore[misc]
-    return [b.row("lift_from", (p, m), tuple(src[0])) for p in primes]  # type: ignore[union-attr]
+    return [b.row("lift_from", (p, m), pair) for p, pair in zip(primes, read, strict=True)]  # type: ignore[arg-type]
 
 
 def _conversion(b: Builder, instr: Instr, t: list[Table], src: list[Value]) -> Value:

@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from ren.core import html
 from ren.core.errors import ContextError, DepthError, OperandError, ParameterError
 from ren.core.listed import Listed
+from ren.core.ring import RingSpec
 from ren.core.text_table import size
 from ren.lowering.devices.devices import is_tracing
 from ren.poly.display import steady
@@ -40,7 +41,7 @@ from ren.schemes.ckks.encoding.ciphertext_data import (
     known_length,
 )
 from ren.schemes.ckks.encoding.layout import LEFTOVERS, ZEROS
-from ren.schemes.ckks.encoding.plaintext import Plaintext, encode, expanded
+from ren.schemes.ckks.encoding.plaintext import Plaintext, encode, expanded, integer_ring
 from ren.schemes.ckks.encoding.refusals import no_attribute, refusal, refuse_arithmetic
 from ren.schemes.ckks.noise import bounds as noises
 from ren.schemes.ckks.parameters.display import security_marks
@@ -204,7 +205,7 @@ class LinearMap(Stored, metaclass=Listed):
     def to_bytes(self) -> bytes:
         """The map for `from_bytes`, as it is encoded; not secret to who reads it.
 
-        Diagonals that are kept as coefficients, by `memory=`, are written so: 8 n bytes each.
+        Diagonals that are kept as coefficients, by `memory=`, are written so.
         """
         return b"".join(self._parts())
 
@@ -322,8 +323,9 @@ def linear(
             max(inputs) + 1 numbers, and the others of them are ignored.
         outputs: the slot of each number of the result, integers [m]; in order by default. The
             result has max(outputs) + 1 numbers, and the others of them are zero.
-        memory: the most bytes of diagonals. Those beyond it are kept as coefficients, 8 n bytes
-            each, and transformed in each product: the same result, later. None for no limit.
+        memory: the most bytes of diagonals; None for no limit. Those beyond it are kept as
+            coefficients, and transformed in each product: the same result, later. They take 8 n
+            bytes each, or 4 n where entries times the scale are below 2^27.
 
     Returns:
         The map. It takes one level, two where leftovers are cleared. `.rotations` are the steps
@@ -483,12 +485,13 @@ def placed(
     tiles = [(row, column, *split.parted(step)) for row, column, step in placement.tiles]
     limbs = gadget_of(params).extended(params.ring(level)).limbs
     count = max(_LEAST, _PART // (4 * limbs * params.n))
-    room = _most_expanded(placement, params, level, 4 * limbs * params.n, memory)
+    room, ring = _most_expanded(placement, params, level, 4 * limbs * params.n, memory)
     largest, plaintexts = placement.largest_row(split.folds), []
     for start in range(0, len(tiles), count):
         giants = [giant for _, _, giant, _ in tiles[start : start + count]]
-        vectors, fits = placement.vectors(start, giants), start + len(giants) <= room
-        plaintexts.append(encode(vectors, params, level, at_once=True, is_expanded=fits))
+        kept_in = None if start + len(giants) <= room else ring
+        vectors = placement.vectors(start, giants)
+        plaintexts.append(encode(vectors, params, level, at_once=True, kept_in=kept_in))
     is_complex = placement.entries.values.dtype.kind == "c"
     norm = np.array(min(noises.public_bound(largest), noises.LARGEST), np.float32)
     shape = placement.entries.shape
@@ -497,13 +500,14 @@ def placed(
 
 def _most_expanded(
     placement: Placement, params: Parameters, level: int, nbytes: int, memory: int | None
-) -> int:
-    """The number of diagonals of `nbytes` that fit, where the others are coefficients."""
-    count, small = len(placement.tiles), 8 * params.n
-    if memory is None or memory >= count * nbytes:
-        return count
-    # A coefficient is at most sqrt(2) times the scale times the largest entry, and below 2^60.
+) -> tuple[int, RingSpec]:
+    """The number of diagonals of `nbytes` that fit, and the ring of the coefficients of others."""
+    # A coefficient is at most sqrt(2) times the scale times the largest entry.
     largest = np.abs(placement.entries.values).max(initial=0.0) * float(params.scale(level))
+    ring, count = integer_ring(params.n, largest >= 2.0**27), len(placement.tiles)
+    small = 4 * ring.limbs * params.n
+    if memory is None or memory >= count * nbytes:
+        return count, ring
     least = count * (small if small < nbytes and largest < 2.0**59 else nbytes)
     if memory < least:
         raise ParameterError(
@@ -511,7 +515,7 @@ def _most_expanded(
             f"They take {least} bytes at least, and {count * nbytes} if none is transformed again.",
             f"Pass memory={least} or more, or a matrix with fewer diagonals.",
         )
-    return (memory - count * small) // (nbytes - small)
+    return (memory - count * small) // (nbytes - small), ring
 
 
 @with_levels

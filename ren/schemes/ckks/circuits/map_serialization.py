@@ -51,7 +51,7 @@ def map_parts(
         "folds": list(split.folds),
         "copies": split.copies,
         "period": split.period,
-        "batches": [[_count(p), p.bits, int(_is_expanded(p))] for p in plaintexts],
+        "batches": [[_count(p), p.bits, _form(p)] for p in plaintexts],
         **({"shape": list(label)} if label else {}),
     }
 
@@ -92,8 +92,9 @@ def read_map(data: bytes) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _is_expanded(p: Plaintext) -> bool:
-    return p.wide.domain is Domain.NTT
+def _form(p: Plaintext) -> int:
+    """1 for residues; else the coefficients alone: 0 for those of 8 bytes, 2 for those of 4."""
+    return 1 if p.wide.domain is Domain.NTT else 0 if p.wide.ring.has_wide else 2
 
 
 def _count(p: Plaintext) -> int:
@@ -108,16 +109,16 @@ def _sizes(reader: Reader) -> tuple[int, int]:
     return held[0], held[1]
 
 
-def _batches(reader: Reader) -> list[tuple[int, int, bool]]:
-    """The number of diagonals of each batch, their bits, and whether they are expanded."""
+def _batches(reader: Reader) -> list[tuple[int, int, int]]:
+    """The number of diagonals of each batch, their bits, and their form."""
     held, most = reader.items("batches"), len(reader.body)
     for batch in held:
         is_whole = isinstance(batch, list) and len(batch) == 3 and {*map(type, batch)} == {int}
-        if not (is_whole and 0 < batch[0] <= most and batch[1] >= 0 and 0 <= batch[2] <= 1):
+        if not (is_whole and 0 < batch[0] <= most and batch[1] >= 0 and 0 <= batch[2] <= 2):
             raise damaged(LINEAR_MAP, f"a batch of diagonals is {batch!r:.80}")
     if not held:
         raise damaged(LINEAR_MAP, "it has no diagonals")
-    return [(count, bits, bool(is_expanded)) for count, bits, is_expanded in held]
+    return [(count, bits, form) for count, bits, form in held]
 
 
 def _split(reader: Reader, places: NDArray[np.int32], shape: tuple[int, int], slots: int) -> Split:
@@ -153,13 +154,14 @@ def _split(reader: Reader, places: NDArray[np.int32], shape: tuple[int, int], sl
 
 def _plaintext(
     reader: Reader, params: Parameters, level: int, layout: Layout,
-    count: int, bits: int, is_expanded: bool,
+    count: int, bits: int, form: int,
 ) -> Plaintext:  # fmt: skip
     """A batch of diagonals: limbs, or coefficients that are below 2^bits."""
-    wide, domain = gadget_of(params).extended(params.ring(level)), Domain.NTT
-    ring, domain = (wide, domain) if is_expanded else (integer_ring(params.n), Domain.COEFF)
+    ring, domain = gadget_of(params).extended(params.ring(level)), Domain.NTT
+    if form != 1:
+        ring, domain = integer_ring(params.n, form == 0), Domain.COEFF
     limbs = reader.residues(ring, (count,))
-    if not is_expanded:
+    if form == 0:
         values = of_moduli(limbs, ring.moduli)
         if np.any(np.minimum(values, np.uint64(ring.q) - values) >> np.uint64(min(bits, 60))):
             raise damaged(LINEAR_MAP, "a coefficient is out of range")

@@ -234,7 +234,7 @@ def encode(
     at_once: bool = False,
     bound: float | None = None,
     is_kept: bool = False,
-    is_expanded: bool = True,
+    kept_in: RingSpec | None = None,
 ) -> Plaintext:
     """The plaintext of real or complex `values` [*batch, k] at `level`; errors as of `ctx.encode`.
 
@@ -247,27 +247,27 @@ def encode(
     While `ren.plan` records a function, nothing is encoded: the polynomial is a placeholder. Except
     for plaintexts that the user keeps (`is_kept`), which may be encoded again in another shape.
 
-    Without `is_expanded` the polynomial keeps its coefficients, integers below 2^60 of 8 bytes.
-    `expanded` makes a plaintext of it.
+    In `kept_in`, an `integer_ring`, the polynomial keeps its coefficients alone: they are below
+    half the modulus. `expanded` makes a plaintext of it.
     """
     symbol = as_symbol(values)
     if symbol is not None:
         return _encode_symbol(symbol, params, level, blocks, bound)
     if is_tracer(values):
         return _encode_traced(values, params, level, blocks, bound)
-    ring = gadget_of(params).extended(params.ring(level)) if is_expanded else integer_ring(params.n)
+    ring = kept_in or gadget_of(params).extended(params.ring(level))
     if is_planning() and not is_kept:
         z, layout = as_slots(values, params.slots, blocks)
         if _surely_fits(z, params, level):
             # A program may encode at each call.
-            domain = Domain.NTT if at_once and is_expanded else Domain.COEFF
+            domain = Domain.NTT if at_once and kept_in is None else Domain.COEFF
             wide = from_node(placeholder(Spec(ring, domain, z.shape[:-1])))
-            wide = wide.ntt() if is_expanded else wide
+            wide = wide.ntt() if kept_in is None else wide
             noise = noises.of_values(z, params, float(params.scale(level)), bound)
             return Plaintext(wide, level, layout, params, _room(level, params), noise, not z.any())
     given = encoded(values, params, level, blocks)
     noise = noises.of_values(given.values, params, float(params.scale(level)), bound)
-    if not is_expanded:
+    if kept_in is not None:
         wide = Poly(encoder.as_integers(given.coefficients), ring)
     elif at_once:
         (wide,) = replayed(_transformed, None, integers_of(given.coefficients, ring))
@@ -277,9 +277,12 @@ def encode(
 
 
 @lru_cache
-def integer_ring(n: int) -> RingSpec:
-    """The ring of coefficients that are kept as integers, below half its modulus."""
-    return RingSpec(n, (1 << 61) - 1)
+def integer_ring(n: int, is_wide: bool) -> RingSpec:
+    """The ring of coefficients that are kept as integers: below 2^60 in 8 bytes, or 2^28 in 4.
+
+    Its modulus is a prime that is a limb of no parameters.
+    """
+    return RingSpec(n, (1 << 61) - 1 if is_wide else (1 << 30) - 35)
 
 
 def expanded(p: Plaintext) -> Plaintext:

@@ -426,14 +426,29 @@ def test_a_convolution_into_one_grid_has_few_diagonals(ctx4):
     assert np.abs(y.decrypt()[grid.ravel()] - want).max() < BAR
 
 
-@pytest.mark.parametrize("share", [1.0, 0.8, 0.4])
-def test_diagonals_kept_as_coefficients_give_the_same_bits(ctx4, monkeypatch, share):
+@pytest.fixture(scope="module")
+def ctx26() -> ckks.Context:
+    """n = 2^10, depth 4, a scale of 2^26; insecure."""
+    return ckks.context(params=ckks.Parameters.for_depth(4, 26, n=1 << 10, security=None))
+
+
+@pytest.mark.parametrize(
+    ("bits", "largest", "share"),
+    [(40, 1.0, 1.0), (40, 1.0, 0.8), (40, 1.0, 0.4), (26, 1.9, 0.2), (26, 2.1, 0.4)],
+)
+def test_diagonals_kept_as_coefficients_give_the_same_bits(
+    request, monkeypatch, bits, largest, share
+):
     monkeypatch.setattr(linear, "_PART", 1)
+    ctx4 = request.getfixturevalue("ctx4" if bits == 40 else "ctx26")
     matrix, values = drawn(20, 20), drawn(2, 20)
+    matrix[3, 3] = largest  # below 2 at a scale of 2^26 the coefficients take 4 bytes
     whole = ckks.linear(matrix, ctx4)
     memory = int(whole.nbytes * share)
     found = ckks.linear(matrix, ctx4, memory=memory)
     assert found.nbytes <= memory and (found.nbytes < whole.nbytes) == (share < 1)
+    kept = {p.wide.ring.limbs for p in found.plaintexts} - {whole.plaintexts[0].wide.ring.limbs}
+    assert kept == (set() if share == 1 else {1 if bits == 26 and largest < 2 else 2})
     x = ctx4.encrypt(values, pack="rows")
     want = ren.realize(whole @ x)
     made = (
