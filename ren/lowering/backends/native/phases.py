@@ -15,6 +15,7 @@ import heapq
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
+from itertools import chain
 from typing import NamedTuple
 
 import attrs
@@ -184,12 +185,15 @@ def _levels(rows: Rows) -> tuple[list[int], list[int]]:
     """The phase of each row, even, -1 for inputs; and of each conversion, odd."""
     levels: list[int] = []
     converted = [0] * len(rows.conversions)
-    for row in rows.rows:
-        before = max((levels[s] for s in row.src), default=-1)
-        if row.step == "converted":
+    for step, given, src in rows.rows:
+        before = -1
+        for s in src:
+            if levels[s] > before:
+                before = levels[s]
+        if step == "converted":
             level = max(before, 0) + 1 if before % 2 == 0 or before < 0 else before + 2
-            converted[row.given[0]] = level
-        elif row.step in LEAVES:
+            converted[given[0]] = level
+        elif step in LEAVES:
             level = -1
         else:
             level = max(before, 0) + max(before, 0) % 2
@@ -200,22 +204,20 @@ def _levels(rows: Rows) -> tuple[list[int], list[int]]:
 def _tasks(rows: Rows, levels: Sequence[int]) -> list[list[int]]:
     """The rows of each task: those of one phase that read each other."""
     parent = list(range(len(levels)))
-
-    def root(r: int) -> int:
-        while parent[r] != r:
-            parent[r] = r = parent[parent[r]]
-        return r
-
-    for r, row in enumerate(rows.rows):
-        if row.step in LEAVES:
-            continue
-        for s in row.src:
-            if rows.rows[s].step not in LEAVES and levels[s] == levels[r]:
-                parent[root(s)] = root(r)
+    computed = [r for r, row in enumerate(rows.rows) if row.step not in LEAVES]
+    for r in computed:
+        level = levels[r]  # leaves have none of these
+        for s in rows.rows[r].src:
+            if levels[s] == level:
+                while parent[s] != s:
+                    parent[s] = s = parent[parent[s]]
+                parent[s] = r
     found: dict[int, list[int]] = defaultdict(list)
-    for r, row in enumerate(rows.rows):
-        if row.step not in LEAVES:
-            found[root(r)].append(r)
+    for r in computed:
+        s = r
+        while parent[s] != s:
+            parent[s] = s = parent[parent[s]]
+        found[s].append(r)
     return list(found.values())
 
 
@@ -239,8 +241,11 @@ def delayed(
         at_phase[level].append(i)
     targets = _targets(rows)
     by_phase: dict[int, list[list[int]]] = defaultdict(list)
+    owner = [-1] * len(found)  # the first row of the task of a row
     for task in _tasks(rows, levels):
         by_phase[levels[task[0]]].append(task)
+        for r in task:
+            owner[r] = task[0]
     readers = _readers(rows)
     conversions: dict[int, int] = {}  # the last phase in which a row can be computed
     for level in sorted({*by_phase, *at_phase}, reverse=True):  # readers have their phase by then
@@ -254,19 +259,17 @@ def delayed(
                 conversions[s] = min(late[i] - 1, conversions.get(s, late[i]))
         waiting = []
         for task in by_phase[level]:
-            own = set(task)
-            read = [found[u] for r in task for u in readers[r] if u not in own]
+            own = task[0]
+            read = [found[u] for r in task for u in readers[r] if owner[u] != own]
             read += [conversions[r] for r in task if r in conversions]
             if read and min(read) > level:
-                reads = {
-                    s for r in task for s in rows.rows[r].src if rows.rows[s].step not in LEAVES
-                }
+                reads = {s for r in task for s in rows.rows[r].src if owner[s] not in (-1, own)}
                 waits = [
                     s
-                    for s in reads - own
-                    if all(found[u] <= level for u in readers[s] if u not in own)
+                    for s in reads
+                    if all([found[u] <= level for u in readers[s] if owner[u] != own])
                 ]
-                makes = [r for r in task if any(u not in own for u in readers[r])]
+                makes = [r for r in task if any([owner[u] != own for u in readers[r]])]
                 if len(waits) < len(makes):
                     waiting.append((task, min(read)))
         busy = len(by_phase[level]) - len(waiting)
@@ -287,7 +290,7 @@ def delayed(
 def _late_parts(
     rows: Rows,
     task: Sequence[int],
-    readers: dict[int, list[int]],
+    readers: Sequence[Sequence[int]],
     found: Sequence[int],
     conversions: dict[int, int],
 ) -> list[tuple[list[int], int]]:
@@ -300,12 +303,12 @@ def _late_parts(
         latest: dict[int, int] = {}
         parts: dict[int, list[int]] = defaultdict(list)
         for r in reversed(task):  # readers first
-            read = [latest.get(u, found[u]) for u in readers[r]]
+            read = [latest[u] if u in latest else found[u] for u in readers[r]]
             if r in conversions:
                 read.append(conversions[r])
-            latest[r] = level if r in stays else min(read, default=level)
-            if latest[r] > level:
-                parts[latest[r]].append(r)
+            latest[r] = phase = level if r in stays or not read else min(read)
+            if phase > level:
+                parts[phase].append(r)
         more = (
             part
             for phase, part in parts.items()
@@ -321,7 +324,7 @@ def _is_less(
     rows: Rows,
     part: Sequence[int],
     phase: int,
-    readers: dict[int, list[int]],
+    readers: Sequence[Sequence[int]],
     latest: dict[int, int],
     found: Sequence[int],
 ) -> bool:
@@ -335,9 +338,9 @@ def _is_less(
     return waits < sum(any(u not in own for u in readers[r]) for r in part)
 
 
-def _readers(rows: Rows) -> dict[int, list[int]]:
+def _readers(rows: Rows) -> list[list[int]]:
     """The rows of tasks that read each row."""
-    found: dict[int, list[int]] = defaultdict(list)
+    found: list[list[int]] = [[] for _ in rows.rows]
     for r, row in enumerate(rows.rows):
         if row.step not in LEAVES:
             for s in row.src:
@@ -377,15 +380,14 @@ class _Keeper:
         self._ended: list[int] = []  # free from the next phase on
         self._count = 0
         self._last: dict[int, int] = {}  # the last phase that reads a row
-        for row, level in zip(rows.rows, levels, strict=True):
-            if row.step != "converted":
-                self._read(row.src, level)
-        for conversion, level in zip(rows.conversions, converted, strict=True):
-            self._read(conversion.src, level)
-
-    def _read(self, src: Iterable[int], level: int) -> None:
-        for s in src:
-            self._last[s] = max(self._last.get(s, -1), level)
+        last = self._last
+        computed = (row.src for row in rows.rows if row.step != "converted")
+        phases = (p for row, p in zip(rows.rows, levels, strict=True) if row.step != "converted")
+        given = (c.src for c in rows.conversions)
+        for src, level in zip(chain(computed, given), chain(phases, converted), strict=True):
+            for s in src:
+                if last.get(s, -1) < level:
+                    last[s] = level
 
     def keep(self, tasks: Sequence[tuple[int, list[int]]], targets: Sequence[list[int]]) -> int:
         """Places all of them; how many places there are."""
@@ -489,28 +491,32 @@ def _with_needed(
 def _placed(rows: Rows, order: list[int], places: dict[int, int]) -> tuple[tuple[Placed, ...], int]:
     """The steps of a task, and how many rows of its own it needs."""
     last = {s: i for i, r in enumerate(order) for s in rows.rows[r].src}
-    own: dict[int, int] = {}
+    own: dict[int, int] = {}  # places of rows that live now
     free: list[int] = []  # a heap
     count = 0
     steps = []
     for i, r in enumerate(order):
         row = rows.rows[r]
-        src = tuple(places[s] if s in places else reference(SCRATCH, own[s]) for s in row.src)
-        dying = [own.pop(s) for s in set(row.src) if s in own and last[s] == i]
-        ended = dying if row.step == "permute" else []  # all else may overwrite what it reads
-        for slot in () if row.step == "permute" else dying:
-            heapq.heappush(free, slot)
+        src = [places[s] if s in places else own[s] for s in row.src]
+        ended = []
+        for s in row.src:
+            if last[s] == i and s in own:
+                ended.append(own.pop(s))
+        if row.step != "permute":  # all else may overwrite what it reads
+            while ended:
+                heapq.heappush(free, ended.pop())
         if r in places:
             to = places[r]
         else:
             if free:
-                slot = heapq.heappop(free)
+                to = heapq.heappop(free)
             else:
-                slot, count = count, count + 1
-            own[r], to = slot, reference(SCRATCH, slot)
-            if r not in last:  # nothing reads it
-                ended = [*ended, own.pop(r)]
-        for slot in ended:
-            heapq.heappush(free, slot)
-        steps.append(Placed(row, to, src))
+                to, count = reference(SCRATCH, count), count + 1
+            if r in last:
+                own[r] = to
+            else:  # nothing reads it
+                ended.append(to)
+        for place in ended:
+            heapq.heappush(free, place)
+        steps.append(Placed(row, to, tuple(src)))
     return tuple(steps), count
