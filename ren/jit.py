@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 import logging
+import numbers
 import sys
 import threading
 import types
@@ -355,7 +356,7 @@ def jit(
         [1, 2, 1, 0]
     """
     check_options("ren.jit", unknown, jit.__kwdefaults__ or ())
-    if not isinstance(max_plans, int) or max_plans < 1:
+    if not isinstance(max_plans, numbers.Integral) or max_plans < 1:
         raise JitError(
             f"ren.jit got max_plans={max_plans!r}.",
             "It is how many captured plans are held: an integer >= 1.",
@@ -368,15 +369,15 @@ def jit(
         _given("static_argnames", static_argnames, str),
         _given("donate_argnames", donate_argnames, str),
     )
-    numbers = (
-        _given("static_argnums", static_argnums, int),
-        _given("donate_argnums", donate_argnums, int),
+    positions = (
+        _given("static_argnums", static_argnums, numbers.Integral),
+        _given("donate_argnums", donate_argnums, numbers.Integral),
     )
 
     def jitted(function: Any) -> Jitted:
-        static = _names_at("static_argnums", numbers[0], function)
-        donated = _names_at("donate_argnums", numbers[1], function)
-        return Jitted(function, max_plans, options, names[0] + static, names[1] + donated)
+        static = _names_at("static_argnums", positions[0], function)
+        donated = _names_at("donate_argnums", positions[1], function)
+        return Jitted(function, int(max_plans), options, names[0] + static, names[1] + donated)
 
     return jitted if function is None else jitted(function)
 

@@ -16,6 +16,7 @@ from __future__ import annotations
 import hashlib
 import logging
 import math
+import numbers
 from typing import Any
 
 import numpy as np
@@ -74,8 +75,8 @@ def error_norm(plan: Any, slots: int) -> float:
     if isinstance(plan, Estimate) and not math.isnan(plan.error_bound):
         decoding = plan.error_bound - plan.offset - SIGMAS * math.sqrt(plan.variance)
         return (plan.offset + max(decoding, 0)) * root + math.sqrt(plan.variance) * (root + SIGMAS)
-    if isinstance(plan, float | int) and 0 < plan < math.inf:
-        return plan * root
+    if isinstance(plan, numbers.Real) and 0 < plan < math.inf:
+        return float(plan) * root
     raise ParameterError(
         f"decrypt_shared() got the plan {plan!s:.60}.",
         "It is your own bound of the error: an Estimate, or a number that bounds it in every slot.",

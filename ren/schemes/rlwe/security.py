@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import numbers
 
 from ren.core.errors import InsecureParametersError, ParameterError
 
@@ -28,8 +29,10 @@ MAX_LOG_QP: dict[int, tuple[int, int, int]] = {
 
 def check_security_target(security: object) -> int | None:
     """`security` when it is 128, 192, 256 or None; ParameterError for anything else."""
-    if security is None or (type(security) is int and security in LEVELS):
-        return security  # type: ignore[return-value]
+    if security is None:
+        return None
+    if isinstance(security, numbers.Integral) and int(security) in LEVELS:
+        return int(security)
     raise ParameterError(
         f"The security target is {security!r}.",
         "It is one of 128, 192 and 256 (bits), or None for insecure experiments.",

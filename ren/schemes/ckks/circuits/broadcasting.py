@@ -31,7 +31,7 @@ from ren.schemes.ckks.arithmetic.shapes import (
 from ren.schemes.ckks.circuits.entries import Entries
 from ren.schemes.ckks.circuits.linear import encoded
 from ren.schemes.ckks.circuits.shaping import tile
-from ren.schemes.ckks.circuits.stacking import beside_blocks
+from ren.schemes.ckks.circuits.stacking import beside_blocks, with_last_axis
 from ren.schemes.ckks.encoding.ciphertext_data import CiphertextT, is_columns, with_fields
 from ren.schemes.ckks.encoding.encoder import as_numbers
 from ren.schemes.ckks.encoding.layout import LEFTOVERS
@@ -222,13 +222,12 @@ def repeated(x: CiphertextT, shape: Shape, target: Shape) -> CiphertextT:
     length, size, label = math.prod(shape), math.prod(target), target if len(target) > 1 else None
     columns = x.layout.columns
     if length == 1 and (x.layout.tail.is_copies or size > x.slots):
-        if size > x.slots and batch_axes(x):
-            raise _across(batch_axes(x) + shape, target, "A broadcast")
         x = x if x.layout.tail.is_copies else tile(x, x.slots)
         count = size if size <= x.slots else None
-        return evolve_layout(
+        made = evolve_layout(
             x, length=count, blocks=1, shape=label, tail=LEFTOVERS, columns=columns
         )
+        return with_last_axis(made) if count is None and batch_axes(made) else made
     source = np.broadcast_to(np.arange(length).reshape(shape), target).ravel()
     if length == size:
         result = x

@@ -172,7 +172,8 @@ def convolution(
     Raises:
         ParameterError: shapes that do not fit, or as of `ckks.linear`.
     """
-    matrix, label = matrix_of(_kernels(kernels, (1, 2, 3, 4)), tuple(shape), stride, padding)
+    sizes = _sizes(shape)
+    matrix, label = matrix_of(_kernels(kernels, (1, 2, 3, 4)), sizes, stride, padding)
     call = "ckks.convolution(kernels, shape, ctx)"
     where = (inputs, outputs)
     return prepared(matrix, context, call, level, keys, label, where=where, memory=memory)
@@ -193,7 +194,7 @@ def _convolved(
     need_level(ct, 1, what)
     kernels = _kernels(kernels, (axes, axes + 2))
     length = known_length(ct)
-    shape = shape or ct.layout.shape
+    shape = ct.layout.shape if shape is None else _sizes(shape)
     if shape is None and axes == 1 and kernels.ndim == 1 and length is not None:
         shape = (length,)
     if shape is None or length != math.prod(shape):
@@ -202,8 +203,21 @@ def _convolved(
             "The image has one number for each pixel of each channel, in C order.",
             "Say its shape: ct.reshape(channels, height, width).",
         )
-    matrix, label = matrix_of(kernels, tuple(shape), stride, padding)
+    matrix, label = matrix_of(kernels, shape, stride, padding)
     return encoded(matrix, ct.params, ct.level, keys, label) @ ct
+
+
+def _sizes(shape: Any) -> tuple[int, ...]:
+    """The shape of an image, as ints."""
+    try:
+        return tuple(operator.index(size) for size in shape)
+    except TypeError:
+        raise ParameterError(
+            f"An image of shape {shape!r:.40} was given.",
+            "A shape is the size of each axis: (length,), (height, width) or (channels, height, "
+            "width).",
+            "Write for example (28, 28).",
+        ) from None
 
 
 def _kernels(kernels: Any, axes: tuple[int, ...]) -> NDArray:

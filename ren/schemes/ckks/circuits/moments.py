@@ -43,6 +43,7 @@ from ren.schemes.ckks.encoding.ciphertext_data import (
 from ren.schemes.ckks.encoding.layout import LEFTOVERS
 from ren.schemes.ckks.encoding.plaintext import encode
 from ren.schemes.ckks.noise import bounds as noises
+from ren.schemes.ckks.parameters.checks import as_python_int
 
 _FEW = 3  # columns that are not paired, which saves a key
 
@@ -83,6 +84,7 @@ def var(ct: CiphertextT, axis: int | None, ddof: int, keepdims: bool) -> Ciphert
 
 
 def _root_share(count: int, ddof: int) -> float:
+    ddof = as_python_int(ddof)
     if not isinstance(ddof, int) or not 0 <= ddof < count:
         raise ParameterError(
             f"ddof={ddof!r:.40} was given with {count} numbers.",

@@ -104,9 +104,14 @@ def unstack(x: CiphertextT) -> list[CiphertextT]:
 
 def beside_blocks(numbers: CiphertextT, x: CiphertextData) -> CiphertextT:
     """A batch of numbers with a last axis of size 1, where `x` has its blocks there."""
-    if x.layout.blocks == 1:
-        return numbers
-    return stack([stack([number]) for number in unstack(numbers)])
+    return numbers if x.layout.blocks == 1 else with_last_axis(numbers)
+
+
+def with_last_axis(numbers: CiphertextT) -> CiphertextT:
+    """A batch with a last axis of size 1."""
+    if not batch_of(numbers):
+        return stack([numbers])
+    return stack([with_last_axis(number) for number in unstack(numbers)])
 
 
 @operation("unstack()", lambda x, i, pair: x[i])

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from ren.core.errors import ParameterError, SharingError
 from ren.sampling import Xof, fresh_seed
+from ren.schemes.ckks.parameters.checks import as_python_int
 from ren.schemes.rlwe.keys import Secret
 
 _DOMAIN = b"ren/ckks/shared/"
@@ -35,8 +36,8 @@ class SharingTerms:
         queries: how many ciphertexts are decrypted in all.
     """
 
-    statistical_bits: int
-    queries: int
+    statistical_bits: int = attrs.field(converter=as_python_int)
+    queries: int = attrs.field(converter=as_python_int)
 
     def __attrs_post_init__(self) -> None:
         is_count = isinstance(self.queries, int) and self.queries > 0

@@ -45,6 +45,7 @@ def check_number(name: str, value: object, allowed: range, remedy: str) -> int:
 
 def check_real(name: str, value: object, low: float, high: float, remedy: str) -> None:
     """Raise ParameterError unless `value` is a real number from `low` to `high`."""
+    value = as_real(value)
     if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high:
         raise ParameterError(
             f"{name} is {value!r}.", f"It is a number from {low:g} to {high:g}.", remedy
@@ -229,8 +230,10 @@ def as_lists(value: Any) -> Any:
 
 
 def as_real(value: Any) -> Any:
-    """An int that a float holds as that float: equal numbers print, and are digested, alike."""
-    return float(value) if type(value) is int and abs(value) < 1 << 53 else value
+    """A number that a float holds as that float: equal numbers print, and are digested, alike."""
+    value = as_python_int(value)
+    is_small = type(value) is int and abs(value) < 1 << 53
+    return float(value) if is_small or isinstance(value, np.floating) else value
 
 
 def as_tuple(values: Any) -> Any:
@@ -244,7 +247,7 @@ def as_tuples(rows: Any) -> Any:
 
 
 _CONVERTERS: tuple[tuple[Callable[[Any], Any], tuple[str, ...]], ...] = (
-    (as_python_int, ("n", "scale_bits", "integer_bits", "slots")),
+    (as_python_int, ("n", "scale_bits", "integer_bits", "slots", "security")),
     (as_tuple, ("terminals", "mains", "specials")),
     (as_tuples, ("path", "digits")),
     (as_real, ("sigma", "bound")),
