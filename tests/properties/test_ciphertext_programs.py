@@ -94,6 +94,7 @@ def program(inputs: list[str], *texts: str, mode: str = "steps") -> Program:
     return Program(Setting(4, 1 << 10, 32), given, steps, mode)
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("name", REGRESSIONS)
 def test_programs_that_failed_once_agree_with_numpy(name):
     inputs, *texts = REGRESSIONS[name]

@@ -177,5 +177,6 @@ def passed_bits(rng: np.random.Generator, ctx: ckks.Context, public: ckks.Contex
             pool.append((x, a))
         x, a = pool[-1]
         error = float(np.abs(ctx.slots_of(x) - a).max())
+        x = x.within(max(np.abs(a).max(), 1e-9))  # a tracked bound may be beyond the range
         bound = max(x.estimate.error_bound, 1e-300)  # x * 0 has no error, and a bound of zero
         return float(np.log2(max(error, 1e-301) / bound))

@@ -170,9 +170,8 @@ def test_few_slots(slots):
     check(x.bootstrap(), z)
     check(real.bootstrap(), z.real)
     check(ren.jit(lambda x: x.bootstrap())(x), z)
-    for level in (0, above.floor + 1):
-        check(x.bootstrap(level=level), z, level)
-        check(real.bootstrap(level=level), z.real, level)
+    check(x.bootstrap(level=0), z, 0)
+    check(real.bootstrap(level=above.floor + 1), z.real, above.floor + 1)
     for y, clear in zip(ckks.bootstrap([real, other]), (z.real, z.imag), strict=True):
         check(y, clear)
     with pytest.raises(ckks.ParameterError, match=f"ask for {top - 1} or less"):

@@ -23,12 +23,16 @@ def ctx() -> ckks.Context:
 
 # Of a context, what makes an integer and what makes a number; the result is compared.
 CALLS: dict[str, Callable[[Any, Any, Any], Any]] = {
-    "context": lambda ctx, i, f: ckks.context(
-        depth=i(1), n=i(1 << 13), security=i(128), scale_bits=i(30), bound=f(2), slots=i(64)
-    ).params.digest,
-    "bootstrapping": lambda ctx, i, f: ckks.Parameters.for_bootstrapping(
-        i(1), n=i(1 << 11), security=None, precision=f(16), bound=f(2)
-    ).digest,
+    "context": lambda ctx, i, f: (
+        ckks.context(
+            depth=i(1), n=i(1 << 13), security=i(128), scale_bits=i(30), bound=f(2), slots=i(64)
+        ).params.digest
+    ),
+    "bootstrapping": lambda ctx, i, f: (
+        ckks.Parameters.for_bootstrapping(
+            i(1), n=i(1 << 11), security=None, precision=f(16), bound=f(2)
+        ).digest
+    ),
     "encrypt": lambda ctx, i, f: bound_of(ctx.encrypt(V, level=i(2), bound=f(2))),
     "encode": lambda ctx, i, f: ctx.encode(V, i(2)).level,
     "within": lambda ctx, i, f: bound_of(ctx.encrypt(V).within(f(2))),
@@ -41,29 +45,30 @@ CALLS: dict[str, Callable[[Any, Any, Any], Any]] = {
     "sum": lambda ctx, i, f: ctx.encrypt(V.reshape(3, 4)).sum(axis=i(0)).shape,
     "var": lambda ctx, i, f: ctx.encrypt(V).var(ddof=i(1)).decrypt().round(4).tolist(),
     "conv1d": lambda ctx, i, f: ckks.conv1d(ctx.encrypt(V), [1, 2], stride=i(2)).shape,
-    "conv2d": lambda ctx, i, f: ckks.conv2d(
-        ctx.encrypt(V), np.ones((2, 2)), image_shape=(i(3), i(4)), padding=i(1)
-    ).shape,
-    "convolution": lambda ctx, i, f: ckks.convolution(
-        np.ones((2, 2)), np.array([i(3), i(4)]), ctx, level=i(1), keys=i(4), memory=i(1 << 24)
-    ).shape,
+    "conv2d": lambda ctx, i, f: (
+        ckks.conv2d(ctx.encrypt(V), np.ones((2, 2)), image_shape=(i(3), i(4)), padding=i(1)).shape
+    ),
+    "convolution": lambda ctx, i, f: (
+        ckks.convolution(
+            np.ones((2, 2)), np.array([i(3), i(4)]), ctx, level=i(1), keys=i(4), memory=i(1 << 24)
+        ).shape
+    ),
     "linear": lambda ctx, i, f: repr(ckks.linear(np.eye(3), ctx, level=i(1), keys=i(4))),
     "rotation_keys": lambda ctx, i, f: ctx.rotation_keys([i(3)]),
-    "decrypt_shared": lambda ctx, i, f: ctx.decrypt_shared(
-        ctx.encrypt(V), f(2.0**-26), queries=i(8), statistical_bits=i(10)
-    ).shape,
+    "decrypt_shared": lambda ctx, i, f: (
+        ctx.decrypt_shared(ctx.encrypt(V), f(2.0**-26), queries=i(8), statistical_bits=i(10)).shape
+    ),
     "poly": lambda ctx, i, f: ckks.poly(ctx.encrypt(V), [i(1), f(0.5)]).level,
-    "approximate": lambda ctx, i, f: ckks.approximate(
-        np.exp, (f(-1), f(1)), degree=i(5)
-    ).coefficients,
-    "jit": lambda ctx, i, f: ren.jit(max_plans=i(2), static_argnums=i(1))(lambda x, k: x * k)(
-        ctx.encrypt(V), 2
-    ).level,
+    "approximate": lambda ctx, i, f: (
+        ckks.approximate(np.exp, (f(-1), f(1)), degree=i(5)).coefficients
+    ),
+    "jit": lambda ctx, i, f: (
+        ren.jit(max_plans=i(2), static_argnums=i(1))(lambda x, k: x * k)(ctx.encrypt(V), 2).level
+    ),
     "plan": lambda ctx, i, f: ckks.plan(lambda x: x * x, ckks.spec(i(12))).params.digest,
 }
 
 
-@pytest.mark.once
 @pytest.mark.parametrize("name", CALLS)
 @pytest.mark.parametrize(("integer", "real"), [(np.int64, np.float64), (np.uint8, np.float32)])
 def test_numbers_of_numpy_are_taken(ctx, name, integer, real):

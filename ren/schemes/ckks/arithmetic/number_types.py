@@ -216,11 +216,15 @@ def check_roundable(x: CiphertextData, dtype: np.dtype) -> None:
     """Check that the numbers of `x` round to the integers that they stand for.
 
     Raises:
-        PrecisionError: the estimated error is not below 1/2, and the type is one of integers.
+        PrecisionError: the estimated error is not below 1/2, or the message may have wrapped
+            around, and the type is one of integers.
     """
     if dtype.kind not in _WHOLE or (error := x.estimate.error_bound) < 0.5:
         return
-    told = "is unknown" if math.isnan(error) else f"may be {error:.3g}, as estimated"
+    told = f"may be {error:.3g}, as estimated"
+    if math.isnan(error):
+        may_wrap = not math.isnan(x.estimate.message_bound)
+        told = "is unknown: they may have wrapped around" if may_wrap else "is unknown"
     raise PrecisionError(
         f"decrypt() was asked for {dtype} of numbers whose error {told}.",
         "Numbers are rounded to integers where their estimated error is below 1/2. The estimate is "

@@ -22,7 +22,8 @@ class Estimate:
         message_bound: at least the modulus of the message in every slot.
         variance: of the random part of the error in a slot, in units of the message.
         offset: a bound of its fixed part.
-        error_bound: offset + 6.5 sqrt(variance), and what decoding in float64 adds.
+        error_bound: offset + 6.5 sqrt(variance), and what decoding in float64 adds. NaN where the
+            message may be beyond the range of its level: it may have wrapped around.
     """
 
     message_bound: float
@@ -38,18 +39,23 @@ class Estimate:
         return max(0.0, -math.log2(self.error_bound)) if self.error_bound else math.inf
 
     def __str__(self) -> str:
-        if math.isnan(self.error_bound):
+        if math.isnan(self.message_bound):
             return "unknown"
+        if math.isnan(self.error_bound):
+            return f"|message| <= {self.message_bound:.4g}, which may wrap around: error unknown"
         return (
             f"|message| <= {self.message_bound:.4g}, error <= {self.error_bound:.3g} "
             f"(~{self.bits:.1f} bits)"
         )
 
     def _repr_html_(self) -> str:
-        if math.isnan(self.error_bound):
+        if math.isnan(self.message_bound):
             return html.card("Estimate", tags=("unknown",))
-        rows = [
-            ("message", f"at most {self.message_bound:.4g}"),
+        rows = [("message", f"at most {self.message_bound:.4g}")]
+        if math.isnan(self.error_bound):
+            rows += [("error", "unknown: the message may wrap around")]
+            return html.card("Estimate", html.facts(rows))
+        rows += [
             ("error", f"at most {self.error_bound:.3g}: ~{self.bits:.1f} bits are right"),
             ("random part", f"standard deviation {math.sqrt(self.variance):.3g}"),
             ("fixed part", f"at most {self.offset:.3g}"),
@@ -57,10 +63,11 @@ class Estimate:
         return html.card("Estimate", html.facts(rows), tags=("of the worst slot",))
 
 
-def estimate_of(noise: Noise) -> Estimate:
-    """The estimate of tracked noise; TracedValueError where it is symbolic.
+def estimate_of(noise: Noise, limit: float) -> Estimate:
+    """The estimate of tracked noise of messages that wrap around beyond `limit`.
 
     Raises:
+        TracedValueError: it is symbolic.
         DeviceError: it is divided over processes.
     """
     check_addressable(noise)
@@ -73,5 +80,5 @@ def estimate_of(noise: Noise) -> Estimate:
     values = np.asarray(noise).astype(np.float64)
     bound, offset, variance = values[..., 0], values[..., 1], (values[..., RANDOM] ** 2).sum(-1)
     error = offset + SIGMAS * np.sqrt(variance)
-    error = error + (bound + error) * FLOAT64
+    error = np.where(bound > limit, np.nan, error + (bound + error) * FLOAT64)
     return Estimate(*(float(entry.max()) for entry in (bound, variance, offset, error)))
