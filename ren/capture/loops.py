@@ -342,8 +342,9 @@ _KINDS = (
     (
         r"^\((\d+), Layout", "level",
         "Write x.drop_to(level) before the loop where the body adds what is lower. A product of "
-        "the carry takes a level at each step: end the body with x.bootstrap(), or write a loop of "
-        "Python, which is unrolled.",
+        "the carry takes a level at each step: end the body with x.bootstrap(), and drop the carry "
+        "to the level that this gives before the loop. Or write a loop of Python, which is "
+        "unrolled.",
     ),
     (
         r"(RingSpec\(.*?\)\)?)", "ring",

@@ -168,7 +168,7 @@ def as_exponent(exponent: Any) -> int:
         raise CoefficientTypeError(
             f"A polynomial was raised to the power {exponent!r}.",
             "Powers are integers >= 0.",
-            "Inverses in Z_q[X]/(X^n + 1) need not exist and are not provided.",
+            "For an inverse, which need not exist, write p.inverse(), and p.inverse() ** 2.",
         )
     return e
 

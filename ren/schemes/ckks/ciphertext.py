@@ -251,7 +251,8 @@ class Ciphertext(CiphertextData, Stored):
     def __rmatmul__(self, matrix: Any) -> Ciphertext:
         """matrix @ ct, one level: see `ckks.linear`, which encodes a matrix once."""
         if isinstance(matrix, Plaintext):
-            return self.dot(matrix)
+            is_flat = self.layout.shape or matrix.layout.shape
+            return tables.with_vector(matrix, self) if is_flat else self.dot(matrix)
         if np.ndim(matrix) > 1:
             return linear.product(matrix, self)
         if is_columns(self):
@@ -264,10 +265,15 @@ class Ciphertext(CiphertextData, Stored):
     def __matmul__(self, matrix: Any) -> Ciphertext:
         """ct @ matrix, one level: the transposed matrix times the vector.
 
-        With a ciphertext: of vectors as `dot`, of matrices as `ckks.matmul`.
+        With a ciphertext: of vectors as `dot`, of matrices as `ckks.matmul`. A matrix packed flat,
+        with a vector, takes the product and the sum along an axis.
         """
         if isinstance(matrix, Ciphertext) and self.layout.shape and matrix.layout.shape:
             return matmul.matmul(self, matrix)
+        if isinstance(matrix, Ciphertext | Plaintext) and (
+            self.layout.shape or matrix.layout.shape
+        ):
+            return tables.with_vector(self, matrix)
         if isinstance(matrix, linear.LinearMap):
             return NotImplemented  # its reflected operator says what to write
         if isinstance(matrix, Ciphertext | Plaintext) or np.ndim(matrix) == 1:
@@ -433,13 +439,14 @@ class Ciphertext(CiphertextData, Stored):
         return self.drop_to(0)
 
     def bootstrap(self, level: int | None = None, precision: float | None = None) -> Ciphertext:
-        """The same numbers at the highest level, for parameters with bootstrapping.
+        """The same numbers at the highest level that it reaches, for parameters with bootstrapping.
 
         Real and imaginary parts keep to `ctx.params.bootstrapping.bound`, in every slot: a tracked
         bound beyond it warns. Leftovers beyond the length are cleared first, which takes a level.
 
         Args:
-            level: of the result; the highest one when None.
+            level: of the result. When None it is the top, or one below it where fewer slots than
+                n / 2 were asked for, or two runs.
             precision: bits that are right, 8 to those of the parameters; these when None. Where the
                 parameters have two runs, up to 20 bits take one, which ends a level higher.
 

@@ -616,7 +616,9 @@ def _finite(values: Any, nan: float | None) -> Any:
         f"encrypt() got {numbers[place]} at the index {place[0] if len(place) == 1 else place}.",
         "Only finite numbers can be encrypted: a NaN would be in no slot alone.",
         "Write ctx.encrypt(values, nan=0), which counts NaN as 0, or replace it, for example with "
-        "numpy.nan_to_num.",
+        "numpy.nan_to_num."
+        if np.isnan(numbers[place])
+        else "Bring it to a range of yours, for example with numpy.clip(values, -100, 100).",
     )
 
 

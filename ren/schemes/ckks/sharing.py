@@ -75,8 +75,9 @@ def error_norm(plan: Any, slots: int) -> float:
     if isinstance(plan, Estimate) and not math.isnan(plan.error_bound):
         decoding = plan.error_bound - plan.offset - SIGMAS * math.sqrt(plan.variance)
         return (plan.offset + max(decoding, 0)) * root + math.sqrt(plan.variance) * (root + SIGMAS)
-    if isinstance(plan, numbers.Real) and 0 < plan < math.inf:
-        return float(plan) * root
+    bound = float(plan) if isinstance(plan, numbers.Real) else math.nan
+    if 0 < bound < math.inf:
+        return bound * root
     raise ParameterError(
         f"decrypt_shared() got the plan {plan!s:.60}.",
         "It is your own bound of the error: an Estimate, or a number that bounds it in every slot.",

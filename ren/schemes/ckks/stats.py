@@ -273,6 +273,7 @@ def histogram(
         DepthError: too few levels.
     """
     points = _edges(x, edges, "histogram()")
+    x = within(x, max(map(abs, points)))
     wish = StepAccuracy("greater", (points[0], points[-1]), gap, precision, degree)
     above = unstack(_counts_above(x, points[1:-1], wish, 1, 0, "histogram()"))
     length = float(known_length(x) or 1)
@@ -331,6 +332,7 @@ def quantile(
     allowed = min(math.floor((1 - float(q)) * length + 1e-9), length - 1) + 0.5
     then = StepAccuracy("greater", (0.0, 1.0), 0.25 / length, 12.0, None)
     after = comparison.depth_of_greater(then) + 1
+    x = within(x, max(map(abs, points)))
     counts = _counts_above(x, points[:-1], wish, 1 / length, after, "quantile()")
     shares = within(counts, 1.0)
     if gap is not None:  # then shares are off by at most 2^-bits, well below the gap of these
@@ -406,16 +408,22 @@ def linear_regression(
         check_ciphertext(given, what)
         check_real(given, what)
     moments.check_columns(x, what)
-    count, rate = as_integer(steps, what), as_bound(rate)
+    count = as_integer(steps, what)
+    if not (isinstance(rate, numbers.Real) and 0 < rate < math.inf):
+        raise ParameterError(
+            f"{what} got rate={rate!r:.40}.",
+            "It is how far a step goes: a number above zero.",
+            "Write for example rate=0.5 for columns of variance 1.",
+        )
     if count < 1 or y.shape != x.shape[:1]:
         raise ParameterError(
-            f"{what} got {count} steps, a table {x.shape} and what it tells of {y.shape}.",
-            "It takes one step at least, and one number for each row.",
+            f"{what} got steps={count}, a table of shape {x.shape} and a y of shape {y.shape}.",
+            "It takes one step at least, and a y of one number for each row.",
             "Pass steps=3, say, and a vector as long as a column.",
         )
     for given in (x, y):
         need_level(given, 2 * count, what)
-    scaled, columns = x * (rate / x.shape[0]), unstack(x)
+    scaled, columns = x * (float(rate) / x.shape[0]), unstack(x)
     residual, w = -y, None
     for step in range(count):
         gradient = reductions.total(scaled * evolve_layout(stack([residual]), columns=True))

@@ -70,6 +70,14 @@ def test_complex_numbers_come_back_at_the_top(ctx, x, z):
     assert np.abs(ctx.decrypt(y) - z).max() <= y.estimate.error_bound
 
 
+@pytest.mark.parametrize("level", [2, 3])
+@pytest.mark.parametrize("dtype", [np.int64, np.bool, np.float32])
+def test_the_type_of_numbers_is_kept(ctx, dtype, level):
+    v = np.array([1, 0, 1], dtype)
+    y = ctx.encrypt(v, bound=1.0).drop_to(level).bootstrap()
+    assert y.dtype == dtype and np.allclose(ctx.decrypt(y), v, atol=2**-20)
+
+
 @pytest.mark.parametrize("value", [1.0, -1.0, 0.0])
 def test_constants_come_back_as_well_as_random_numbers(ctx, value):
     """The error of a slot depends on that slot alone: others methods fail on constants."""

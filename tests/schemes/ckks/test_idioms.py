@@ -219,6 +219,9 @@ np.iscomplexobj(z)
 np.isrealobj(x)
 np.copy(x)
 np.where([True, False, True, True], x, y)
+np.where(g, [1.0, 2.0, 3.0, 4.0], 0)
+np.where(g, [1, 2, 3, 4], [5, 6, 7, 8])
+np.where(g, x, [5, 6, 7, 8])
 g & h
 g | h
 g ^ h
@@ -544,7 +547,7 @@ t[[0, 1]] | ParameterError | rows, m[i] and m[i:j]
 t[np.array([True, False])] | ParameterError | rows, m[i] and m[i:j]
 m[np.array([0, 1]), 0] | ParameterError | rows, m[i] and m[i:j]
 m[None] | ParameterError | rows, m[i] and m[i:j]
-b[:, 1] | ParameterError | ct[i : i + 1]
+b[:, 1] | ParameterError | ct[..., i : i + 1]
 b[0, 1] | ParameterError | rows, m[i] and m[i:j]
 b[0:1, 1:2] | ParameterError | rows, m[i] and m[i:j]
 b[[0, 1]] | ParameterError | rows, m[i] and m[i:j]

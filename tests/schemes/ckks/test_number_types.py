@@ -315,6 +315,23 @@ def test_transformations_of_jax_lose_the_types_of_arrays(ctx) -> None:
     assert jax.tree.map(lambda leaf: leaf, x).decrypt().dtype == np.float64
 
 
+@pytest.mark.filterwarnings("ignore::ren.core.errors.MessageBoundWarning")
+def test_integers_that_may_have_wrapped_around_raise() -> None:
+    ctx = ckks.context(params=ckks.Parameters.for_depth(2, n=1 << 8, security=None))
+    x = ctx.encrypt(np.array([1000, -1000]), level=1)
+    y = x * x  # 10^6, beyond 2^9
+    assert np.isnan(y.estimate.error_bound) and y.estimate.message_bound >= 10**6
+    assert "may wrap around: error unknown" in str(y.estimate)
+    assert "wrap around" in y.estimate._repr_html_() and "bits" not in repr(y)
+    with pytest.raises(PrecisionError, match="may have wrapped around"):
+        y.decrypt()
+    assert y.decrypt(float).shape == (2,)
+    small = ctx.encrypt(np.array([7, -2])).within(1000)  # a bound that is far off, and a true one
+    square = small * small * np.int64(1)
+    assert (small * small).within(50).decrypt().tolist() == [49, 4]
+    assert square.within(50).estimate.error_bound < 0.5
+
+
 def test_a_type_in_bytes_is_checked(encrypted, of_arrays) -> None:
     data, untyped = encrypted["v"].to_bytes(), encrypted["u"].to_bytes()
     array = of_arrays["v"].to_bytes()

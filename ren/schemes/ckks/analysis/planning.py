@@ -107,7 +107,7 @@ def spec(
 
     Raises:
         ParameterError: a bound that is not a positive number, a shape that no array of values has,
-            another `pack`.
+            another `pack`, or what is no type of numbers.
     """
     try:
         sizes = tuple(operator.index(s) for s in (shape if isinstance(shape, tuple) else (shape,)))
@@ -119,7 +119,17 @@ def spec(
             "It is the shape of the array that will be encrypted, with no empty axis.",
             "Write for example ckks.spec(1000) or ckks.spec((8, 1000)).",
         )
-    kind, limit = np.dtype(dtype).kind, as_bound(bound)
+    try:
+        kind = np.dtype(dtype).kind
+    except TypeError:
+        kind = "O"
+    if kind not in "biufc":
+        raise ParameterError(
+            f"ckks.spec got dtype={dtype!r:.40}.",
+            "It is the type of the numbers that will be encrypted: real, complex or bool.",
+            "Write for example ckks.spec(1000, complex), or leave it out for real numbers.",
+        )
+    limit = as_bound(bound)
     return VectorSpec(sizes, kind == "c", limit, Packing.of(pack), kind == "b")
 
 

@@ -93,8 +93,8 @@ def _beside_columns(x: CiphertextT, y: CiphertextT, what: str) -> tuple[Cipherte
         raise ParameterError(
             f"{what} got operands of shapes {shape_text(x)}, and {shape_text(y)}.",
             "A table by its columns meets another one, or an encrypted number for each column.",
-            "Encrypt both with pack='columns'; write keepdims=True for sums of rows, and w[None] "
-            "for one row.",
+            "Encrypt both with pack='columns'; write keepdims=True for sums of rows, and "
+            "ctx.encrypt(w[None], pack='columns') for one row.",
         )
     other = beside_blocks(other, table)
     return (x, other) if table is x else (other, y)

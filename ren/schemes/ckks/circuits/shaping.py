@@ -93,7 +93,9 @@ def item(ct: CiphertextT, index: Any) -> CiphertextT:
         raise ParameterError(
             f"A ciphertext of {count_text(length)} was indexed by {index!r:.40}.",
             "Slices with step 1 are cut out: they are rotations.",
-            "Write ct[i:j], or ct[i : i + 1] for one number.",
+            "Write ct[..., i:j], or ct[..., i : i + 1] for one number of each vector."
+            if is_last
+            else "Write ct[i:j], or ct[i : i + 1] for one number.",
         )
     ends = (k if k is None else as_integer(k, "A slice") for k in (index.start, index.stop))
     index = slice(*ends)

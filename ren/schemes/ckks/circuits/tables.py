@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from functools import reduce
 from typing import Any
 
+import attrs
 import numpy as np
 
 from ren.core.errors import ParameterError
@@ -27,12 +28,18 @@ from ren.schemes.ckks.arithmetic.evolve import (
 from ren.schemes.ckks.arithmetic.number_types import arithmetic, floating, with_type
 from ren.schemes.ckks.arithmetic.operation_hooks import circuit
 from ren.schemes.ckks.arithmetic.rotation import cleared, cyclic
-from ren.schemes.ckks.arithmetic.shapes import axis_of, shapes_of
+from ren.schemes.ckks.arithmetic.shapes import axis_of, batch_axes, described_shape, shapes_of
 from ren.schemes.ckks.circuits import linear, reductions, shaping
 from ren.schemes.ckks.circuits.entries import Entries
 from ren.schemes.ckks.circuits.shaping import blocks_of, reshaped, rotations_summed
 from ren.schemes.ckks.circuits.stacking import stack, unstack
-from ren.schemes.ckks.encoding.ciphertext_data import CiphertextData, CiphertextT, is_columns
+from ren.schemes.ckks.encoding.ciphertext_data import (
+    CiphertextData,
+    CiphertextT,
+    is_columns,
+    known_length,
+    with_fields,
+)
 from ren.schemes.ckks.encoding.encoder import as_numbers
 from ren.schemes.ckks.encoding.layout import COPIES, LEFTOVERS
 from ren.schemes.ckks.encoding.plaintext import Plaintext, encode
@@ -205,13 +212,35 @@ def dot(ct: CiphertextT, w: Any, axis: int | None) -> CiphertextT:
     place = axis_of(ct, axis, "dot()")
     rank, (batch, core) = len(ct.shape), map(len, shapes_of(ct))
     if not is_columns(ct) and (place is None or (core == 1 and place == batch)):
-        if core > 1 and np.ndim(w) == 1 and not isinstance(w, CiphertextData | Plaintext):
+        is_encoded = isinstance(w, CiphertextData | Plaintext)
+        if core > 1 and np.ndim(w) == 1 and not is_encoded:
             return _with_rows(ct, w)
+        if core > 1 and is_encoded and not w.layout.shape and known_length(w) == ct.shape[-1]:
+            return with_vector(ct, w)
         return reductions.dot(ct, w)
     place = rank - 1 if place is None else place
     if core > 1 and place == rank - 1 and not isinstance(w, CiphertextData | Plaintext):
         return _with_rows(ct, w)
     return _contracted(ct, w, place)
+
+
+def with_vector(a: Any, b: Any) -> Any:
+    """a @ b of a matrix packed flat and a vector, as numpy.matmul; one of them is encrypted.
+
+    Raises:
+        ParameterError: another number of rows or columns, or what is no vector.
+        DepthError: no level for the product, or for the sum along the axis.
+    """
+    m, v, axis = (a, b, -1) if a.layout.shape else (b, a, -2)
+    shape, length = m.layout.shape, known_length(v)
+    if v.layout.shape or is_columns(v) or batch_axes(v) or shape[axis] != length:
+        raise ParameterError(
+            f"A matrix of shape {shape}, packed flat, met {described_shape(*shapes_of(v))}.",
+            f"Their product takes a vector of {shape[axis]} numbers here.",
+            "Encrypt the vector alone, of that length; or encrypt the matrix with pack='rows'.",
+        )
+    column = v if axis == -1 else with_fields(v, layout=attrs.evolve(v.layout, shape=(length, 1)))
+    return total(m * column if isinstance(m, CiphertextData) else column * m, axis, False)
 
 
 def _with_rows(ct: CiphertextT, w: Any) -> CiphertextT:
@@ -243,7 +272,8 @@ def _contracted(ct: CiphertextT, w: Any, place: int) -> CiphertextT:
     raise ParameterError(
         f"dot() got a table of shape {ct.shape} and an encrypted vector along axis {place}.",
         "Of a table by its columns it takes an encrypted column, or a number for each column.",
-        "Encrypt the table with pack='columns', or multiply by a vector in the clear.",
+        "Encrypt the table with pack='columns', and each number, ckks.stack([ctx.encrypt(v) for v "
+        "in w]); or multiply by a vector in the clear.",
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import attrs
 import numpy as np
@@ -147,16 +147,13 @@ def _of_precision(f: Callable, interval: Interval, precision: float) -> Approxim
     goal = 2.0**-precision
     low, high = -1, 1  # the least degree lies above low; what high reaches is `best`
     best = _of_degree(f, interval, high)
+    tried = [best]
     while best.error > goal:
         if high >= LARGEST_DEGREE:
-            raise ParameterError(
-                f"Degree {high} leaves an error of {best.error:.3g} = {best.bits:.1f} bits, and "
-                f"{precision:g} bits were asked for.",
-                "The function is not smooth enough on the interval, or float64 ends before.",
-                "Ask for less precision, or a shorter interval, away from kinks and singularities.",
-            )
+            return _before_rounding(f, interval, precision, tried)
         low, high = high, min(2 * high + 1, LARGEST_DEGREE)
         best = _of_degree(f, interval, high)
+        tried.append(best)
     while high - low > 1:
         middle = (low + high) // 2
         tried = _of_degree(f, interval, middle)
@@ -165,3 +162,25 @@ def _of_precision(f: Callable, interval: Interval, precision: float) -> Approxim
         else:
             low = middle
     return best
+
+
+def _before_rounding(
+    f: Callable, interval: Interval, precision: float, tried: Sequence[Approximation]
+) -> Approximation:
+    """The least degree near the best of those that fail: beyond it errors of float64 grow.
+
+    Raises ParameterError where there is none.
+    """
+    best = min(tried, key=lambda p: p.error)
+    if best is not tried[-1]:  # else the function is not smooth: errors fall slowly
+        for degree in range(best.degree // 2, 2 * best.degree + 1):
+            found = _of_degree(f, interval, degree)
+            if found.error <= 2.0**-precision:
+                return found
+            best = min(best, found, key=lambda p: p.error)
+    raise ParameterError(
+        f"Degree {len(best.coefficients) - 1} leaves an error of {best.error:.3g} = "
+        f"{best.bits:.1f} bits, and {precision:g} bits were asked for.",
+        "The function is not smooth enough on the interval, or float64 ends before.",
+        "Ask for less precision, or a shorter interval, away from kinks and singularities.",
+    )

@@ -391,13 +391,15 @@ def where(condition: CiphertextT, a: Any, b: Any) -> CiphertextT:
     clear. For these the tracked bound is the larger one of a and b.
     """
     check_ciphertext(condition, "where", a, b)
+    rule = of_choice(condition, a, b)
+    a, b = (as_numbers(v) if isinstance(v, list | tuple) else v for v in (a, b))
     difference = a - b
     is_encrypted = isinstance(difference, type(condition))
     if is_encrypted or isinstance(difference, np.ndarray):
         need_level(condition, 1, "where")
     if is_encrypted:
         need_level(difference, 1, "where")
-    result = with_type(b + condition * difference, of_choice(condition, a, b))
+    result = with_type(b + condition * difference, rule)
     truth = getattr(condition, "span", None)
     return result if truth is None or not truth.is_truth else _chosen(result, truth, a, b)
 

@@ -18,7 +18,7 @@ from ren.schemes.ckks.functions.remez import RELINEARIZATIONS, odd_minimax, sign
     ("f", "interval"),
     [(np.exp, (-1, 1)), (np.sin, (-3, 3)), (np.log, (0.1, 2)), (np.tanh, (-4, 5))],
 )
-@pytest.mark.parametrize("precision", [8, 20, 30])
+@pytest.mark.parametrize("precision", [8, 20, 30, 38])
 def test_the_least_degree_is_found(f, interval, precision):
     p = ckks.approximate(f, interval, precision)
     x = np.linspace(*interval, 5001)
@@ -35,6 +35,14 @@ def test_it_is_a_readable_value():
     assert p == ckks.approximate(np.exp, (-1, 1), degree=7) and hash(p)
     assert (p.degree, p.depth, p.relinearizations) == (7, 3, 4)
     assert ckks.approximate(lambda x: 0 * x + 1, degree=0).bits == np.inf
+
+
+def test_a_degree_before_the_errors_of_float64_is_found():
+    p = ckks.approximate(np.exp, (-1, 1), precision=46)
+    x = np.linspace(-1, 1, 5001)
+    assert p.degree < 20 and p.bits >= 46 and np.abs(p(x) - np.exp(x)).max() < 2.0**-45
+    with pytest.raises(ckks.ParameterError, match=r"Degree 1\d leaves .* = 4\d\.\d bits"):
+        ckks.approximate(np.exp, (-1, 1), precision=60)
 
 
 def test_what_is_not_smooth_is_refused_with_its_error():

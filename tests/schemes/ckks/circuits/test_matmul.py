@@ -96,6 +96,21 @@ def test_a_plan_knows_the_rotations():
     assert steps == route(3, plan.params.slots, None).keys
 
 
+@pytest.mark.parametrize("shape", [(3, 4), (1, 4), (4, 1), (7, 7)])
+def test_a_flat_matrix_and_a_vector(ctx64, shape):
+    a, w, u = drawn(*shape), drawn(shape[1]), drawn(shape[0])
+    m, right, left = map(ctx64.encrypt, (a, w, u))
+    p, q, r = map(ctx64.encode, (a, w, u))
+    for y in (m @ right, p @ right, m @ q, np.matmul(m, right), m.dot(right)):
+        assert y.shape == shape[:1] and np.abs(y.decrypt() - a @ w).max() < BAR
+    for y in (left @ m, left @ p, r @ m, ren.jit(lambda v, m: v @ m)(left, m)):
+        assert y.shape == shape[1:] and np.abs(y.decrypt() - u @ a).max() < BAR
+    with pytest.raises(ckks.ParameterError, match=f"takes a vector of {shape[1]} numbers"):
+        m @ ctx64.encrypt(drawn(shape[1] + 1))
+    with pytest.raises(ckks.ParameterError, match=r"packed flat, met .*a batch of vectors"):
+        m @ ctx64.encrypt(drawn(2, shape[1]), pack="rows")
+
+
 def test_what_is_no_square(ctx64):
     x, y, z = (ctx64.encrypt(drawn(count)) for count in (9, 4, 16))
     long, scalar = ctx64.encrypt(drawn(81)), ctx64.encrypt(1.0)

@@ -56,6 +56,23 @@ def test_the_default_takes_the_fewest_ciphertexts_and_the_repr_says_which(ctx64)
     assert count(long) == 3 and "60 x 3 flat in 3 ciphertexts" in repr(long)
 
 
+@pytest.mark.parametrize("rows", [9, 64, 100])
+def test_a_number_for_each_vector_meets_vectors_of_any_length(ctx64, rows):
+    values = table((rows, 3))
+    columns, first = (ctx64.encrypt(v, pack="columns") for v in (values, values[:1]))
+    for keepdims in (False, True):
+        mean = columns.mean(axis=0, keepdims=keepdims)
+        check(columns - mean, values - values.mean(axis=0, keepdims=keepdims))
+    for f in (np.subtract, np.multiply):
+        check(f(columns, first), f(values, values[:1]))
+        check(f(first, columns), f(values[:1], values))
+    batch = np.stack([values.T, 2 * values.T])
+    x, one = (ctx64.encrypt(v, pack="rows") for v in (batch, batch[..., :1]))
+    check(x * one, batch * batch[..., :1])
+    check(one + x[0], batch[..., :1] + batch[0])
+    check(ctx64.encrypt(values[:, 0]) * one, values[:, 0] * batch[..., :1])
+
+
 def test_a_data_frame_needs_no_library():
     class Frame:
         """A table as pandas has it, as far as it is asked for."""

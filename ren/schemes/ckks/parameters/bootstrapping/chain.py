@@ -203,7 +203,8 @@ def chain_of(params: Any, target: int | None = None, runs: int | None = None) ->
         raise ParameterError(
             f"A bootstrap was asked for under {params!r}.",
             "These parameters have no levels for it.",
-            "Make the context with ckks.context(bootstrapping=True).",
+            "Make the context with ckks.context(bootstrapping=True); plan a function with "
+            "ckks.plan(f, ckks.spec(...), bootstrapping=True).",
         )
     level = params.depth if target is None else target
     params.ring(level)  # raises where there is no such level
