@@ -107,7 +107,7 @@ def spec(
 
     Raises:
         ParameterError: a bound that is not a positive number, a shape that no array of values has,
-            another `pack`, or what is no type of numbers.
+            another `pack`. A dtype that is not one of numbers.
     """
     try:
         sizes = tuple(operator.index(s) for s in (shape if isinstance(shape, tuple) else (shape,)))

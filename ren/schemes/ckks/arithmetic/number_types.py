@@ -216,8 +216,8 @@ def check_roundable(x: CiphertextData, dtype: np.dtype) -> None:
     """Check that the numbers of `x` round to the integers that they stand for.
 
     Raises:
-        PrecisionError: the type is one of integers, and the estimated error is not below 1/2, or is
-            unknown as the message may have wrapped around.
+        PrecisionError: the type is one of integers, and the estimated error is not below 1/2. It is
+            unknown where the message may have wrapped around.
     """
     if dtype.kind not in _WHOLE or (error := x.estimate.error_bound) < 0.5:
         return

@@ -228,7 +228,7 @@ def with_vector(a: Any, b: Any) -> Any:
     """a @ b of a matrix packed flat and a vector, as numpy.matmul; one of them is encrypted.
 
     Raises:
-        ParameterError: another number of rows or columns, or what is no vector.
+        ParameterError: another number of rows or columns, or a batch of vectors.
         DepthError: no level for the product, or for the sum along the axis.
     """
     m, v, axis = (a, b, -1) if a.layout.shape else (b, a, -2)
