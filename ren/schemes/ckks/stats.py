@@ -18,8 +18,9 @@ from __future__ import annotations
 import itertools
 import math
 import numbers
+import sys
 from functools import reduce
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -44,6 +45,7 @@ from ren.schemes.ckks.encoding.ciphertext_data import (
     is_columns,
     known_length,
 )
+from ren.schemes.ckks.encoding.refusals import unknown_attribute
 from ren.schemes.ckks.functions import comparison
 from ren.schemes.ckks.functions.approximation import Approximation, approximate
 from ren.schemes.ckks.functions.comparison import StepAccuracy
@@ -290,7 +292,7 @@ def quantile(
     gap: float | None = None,
     precision: float | None = None,
 ) -> CiphertextT:
-    """The first of the edges with at least a share q of the numbers at or below it.
+    """The first of the edges with a share q of the numbers, and one number, at or below it.
 
     It is above numpy.quantile(x, q, method="inverted_cdf") by less than the distance of two edges.
     Numbers are compared with all edges but the last, and then counts with the share. It takes the
@@ -434,3 +436,20 @@ def linear_regression(
             residual = reduce(add, terms) - y
     assert w is not None  # there is one step at least
     return w
+
+
+# ------------------------------------------------------------------- names
+
+
+def __dir__() -> list[str]:
+    return __all__
+
+
+_MEDIAN = "ckks.stats.quantile(x, 0.5, edges)"
+_INSTEAD = {"median": _MEDIAN, "percentile": _MEDIAN, "average": "x.dot(w) / w.sum()"}
+
+
+def __getattr__(name: str) -> NoReturn:
+    if name.startswith("_"):
+        raise AttributeError(name, name=name, obj=sys.modules[__name__])
+    raise unknown_attribute("ckks.stats", name, __all__, _INSTEAD)
