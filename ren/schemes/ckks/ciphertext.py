@@ -67,7 +67,7 @@ class Ciphertext(CiphertextData, Stored):
     """Encrypted slots: c0 + c1 s = round(s_level * message) + noise over the ring of `level`.
 
     Made by `ctx.encrypt`. Operators `+ - *` take ciphertexts of one context, plaintexts, arrays
-    (slot by slot) and numbers. `/` takes arrays and numbers, `**` integers from 0 on; where an
+    (slot by slot) and numbers. `/` takes arrays and numbers, `**` integers from 0 on. Where an
     interval is stated, `/` takes ciphertexts and `**` other exponents. Levels are aligned where
     needed. Products are relinearized and rescaled late. A sum of products is once, when it is
     needed in normal form, with two components and degree 1. A ciphertext that leaves laziness is in
