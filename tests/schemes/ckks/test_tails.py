@@ -69,7 +69,8 @@ def check(x: ckks.Ciphertext, a: np.ndarray, what: object) -> None:
     got = x.decrypt()
     assert got.shape == a.shape, what
     error = np.abs(got - a).max()
-    assert error <= x.estimate.error_bound * (1 + 1e-6), (what, error, x.estimate)
+    stated = x.within(np.abs(a).max() + 1e-9)  # a tracked bound may be beyond the range
+    assert error <= stated.estimate.error_bound * (1 + 1e-6), (what, error, x.estimate)
 
 
 @pytest.mark.property
