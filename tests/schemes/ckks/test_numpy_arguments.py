@@ -53,6 +53,9 @@ CALLS: dict[str, Callable[[Any, Any, Any], Any]] = {
             np.ones((2, 2)), np.array([i(3), i(4)]), ctx, level=i(1), keys=i(4), memory=i(1 << 24)
         ).shape
     ),
+    "conv1d of a shape": lambda ctx, i, f: (
+        ckks.conv1d(ctx.encrypt(V), np.ones((1, 2, 2)), shape=(i(2), i(6))).shape
+    ),
     "linear": lambda ctx, i, f: repr(ckks.linear(np.eye(3), ctx, level=i(1), keys=i(4))),
     "rotation_keys": lambda ctx, i, f: ctx.rotation_keys([i(3)]),
     "decrypt_shared": lambda ctx, i, f: (

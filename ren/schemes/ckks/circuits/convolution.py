@@ -210,14 +210,17 @@ def _convolved(
 def _sizes(shape: Any) -> tuple[int, ...]:
     """The shape of an image, as ints."""
     try:
-        return tuple(operator.index(size) for size in shape)
+        sizes = tuple(operator.index(size) for size in shape)
     except TypeError:
+        sizes = ()
+    if not sizes:
         raise ParameterError(
             f"An image of shape {shape!r:.40} was given.",
             "A shape is the size of each axis: (length,), (height, width) or (channels, height, "
             "width).",
             "Write for example (28, 28).",
-        ) from None
+        )
+    return sizes
 
 
 def _kernels(kernels: Any, axes: tuple[int, ...]) -> NDArray:

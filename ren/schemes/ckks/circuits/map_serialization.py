@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ren.core.ring import Domain
-from ren.poly.integers import of_moduli
+from ren.poly.integers import of_moduli, plain
 from ren.schemes.ckks.circuits.diagonals import Split, doublings
 from ren.schemes.ckks.encoding import serialization
 from ren.schemes.ckks.encoding.layout import MOST_SLOTS, Layout
@@ -161,8 +161,8 @@ def _plaintext(
     if form != 1:
         ring, domain = integer_ring(params.n, form == 0), Domain.COEFF
     limbs = reader.residues(ring, (count,))
-    if form == 0:
-        values = of_moduli(limbs, ring.moduli)
+    if form != 1:
+        values = of_moduli(plain(limbs, ring.moduli), ring.moduli)
         if np.any(np.minimum(values, np.uint64(ring.q) - values) >> np.uint64(min(bits, 60))):
             raise damaged(LINEAR_MAP, "a coefficient is out of range")
     if bits > params.ring(level).q.bit_length():

@@ -511,6 +511,19 @@ def test_a_server_loads_a_map_from_a_file_and_encodes_nothing(ctx4, tmp_path, mo
     assert y.shape == (2, 8, 8) and all(map(ren.equal, y.polys, want.polys))
 
 
+@pytest.mark.parametrize(("name", "form"), [("ctx4", 0), ("ctx26", 2)])
+def test_coefficients_in_bytes_keep_to_their_bits(request, name, form):
+    ctx = request.getfixturevalue(name)
+    whole = ckks.linear(drawn(5, 5), ctx)
+    data = ckks.linear(drawn(5, 5), ctx, memory=whole.nbytes // 2).to_bytes()
+    ((count, bits, found),) = header_of(data)["batches"]
+    assert found == form and ckks.LinearMap.from_bytes(data).nbytes < whole.nbytes
+    with pytest.raises(ckks.SerializationError, match="a coefficient is out of range"):
+        ckks.LinearMap.from_bytes(with_header(data, batches=[[count, 8, form]]))
+    with pytest.raises(ckks.SerializationError):
+        ckks.LinearMap.from_bytes(with_header(data, batches=[[count, bits, 2 - form]]))
+
+
 def test_maps_of_other_parameters_and_damaged_ones_are_refused(ctx4, ctx64):
     data = ckks.linear(drawn(5, 3), ctx4).to_bytes()
     with pytest.raises(ckks.ParameterError, match="met a ciphertext of others"):
