@@ -16,13 +16,13 @@ from __future__ import annotations
 import hashlib
 import logging
 import math
-import numbers
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ren.core.errors import ParameterError, SharingError
+from ren.schemes.ckks.arithmetic.argument_checks import positive
 from ren.schemes.ckks.encoding.ciphertext_data import CiphertextData
 from ren.schemes.ckks.noise.bounds import SIGMAS
 from ren.schemes.ckks.noise.decryption_budget import SharingTerms, ledger_of
@@ -75,8 +75,7 @@ def error_norm(plan: Any, slots: int) -> float:
     if isinstance(plan, Estimate) and not math.isnan(plan.error_bound):
         decoding = plan.error_bound - plan.offset - SIGMAS * math.sqrt(plan.variance)
         return (plan.offset + max(decoding, 0)) * root + math.sqrt(plan.variance) * (root + SIGMAS)
-    bound = float(plan) if isinstance(plan, numbers.Real) else math.nan
-    if 0 < bound < math.inf:
+    if (bound := positive(plan)) is not None:
         return bound * root
     raise ParameterError(
         f"decrypt_shared() got the plan {plan!s:.60}.",

@@ -31,6 +31,7 @@ from ren.schemes.ckks.arithmetic.argument_checks import (
     as_integer,
     check_ciphertext,
     check_real,
+    positive,
 )
 from ren.schemes.ckks.arithmetic.automatic import add
 from ren.schemes.ckks.arithmetic.evolve import evolve_layout, need_level, with_noise, within
@@ -411,7 +412,7 @@ def linear_regression(
         check_real(given, what)
     moments.check_columns(x, what)
     count = as_integer(steps, what)
-    if not (isinstance(rate, numbers.Real) and 0 < rate < math.inf):
+    if (length := positive(rate)) is None:
         raise ParameterError(
             f"{what} got rate={rate!r:.40}.",
             "It is how far a step goes: a number above zero.",
@@ -425,7 +426,7 @@ def linear_regression(
         )
     for given in (x, y):
         need_level(given, 2 * count, what)
-    scaled, columns = x * (float(rate) / x.shape[0]), unstack(x)
+    scaled, columns = x * (length / x.shape[0]), unstack(x)
     residual, w = -y, None
     for step in range(count):
         gradient = reductions.total(scaled * evolve_layout(stack([residual]), columns=True))

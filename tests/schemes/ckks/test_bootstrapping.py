@@ -178,8 +178,11 @@ def test_few_slots(slots):
     check(x.bootstrap(), z)
     check(real.bootstrap(), z.real)
     check(ren.jit(lambda x: x.bootstrap())(x), z)
-    check(x.bootstrap(level=0), z, 0)
-    check(real.bootstrap(level=above.floor + 1), z.real, above.floor + 1)
+    levels = (0, above.floor + 1)
+    for level in levels if slots == 32 else levels[:1]:
+        check(x.bootstrap(level=level), z, level)
+    for level in levels if slots == 32 else levels[1:]:
+        check(real.bootstrap(level=level), z.real, level)
     for y, clear in zip(ckks.bootstrap([real, other]), (z.real, z.imag), strict=True):
         check(y, clear)
     with pytest.raises(ckks.ParameterError, match=f"ask for {top - 1} or less"):

@@ -68,13 +68,18 @@ def as_exponent(value: Any) -> Any:
     return int(value) if isinstance(value, numbers.Integral) else value
 
 
+def positive(value: Any) -> float | None:
+    """A finite number above zero as a float; None for anything else."""
+    try:
+        size = float(value) if isinstance(value, numbers.Real) else 0.0
+    except OverflowError:
+        return None
+    return size if 0 < size < math.inf else None
+
+
 def as_bound(bound: Any) -> float:
     """A stated bound as a float; raises ParameterError where it is not a positive number."""
-    try:
-        size = float(bound) if isinstance(bound, numbers.Real) else 0.0
-    except OverflowError:
-        size = math.inf
-    if 0 < size < math.inf:
+    if (size := positive(bound)) is not None:
         return size
     raise ParameterError(
         f"bound={bound!r:.60} was given.",

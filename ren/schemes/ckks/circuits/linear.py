@@ -500,14 +500,15 @@ def placed(
 
 def _most_expanded(
     placement: Placement, params: Parameters, level: int, nbytes: int, memory: int | None
-) -> tuple[int, RingSpec]:
+) -> tuple[int, RingSpec | None]:
     """The number of diagonals of `nbytes` that fit, and the ring of the coefficients of others."""
+    count = len(placement.tiles)
+    if memory is None or memory >= count * nbytes:
+        return count, None
     # A coefficient is at most sqrt(2) times the scale times the largest entry.
     largest = np.abs(placement.entries.values).max(initial=0.0) * float(params.scale(level))
-    ring, count = integer_ring(params.n, largest >= 2.0**27), len(placement.tiles)
+    ring = integer_ring(params.n, largest >= 2.0**27)
     small = 4 * ring.limbs * params.n
-    if memory is None or memory >= count * nbytes:
-        return count, ring
     least = count * (small if small < nbytes and largest < 2.0**59 else nbytes)
     if memory < least:
         raise ParameterError(

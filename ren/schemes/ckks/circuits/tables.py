@@ -211,17 +211,15 @@ def dot(ct: CiphertextT, w: Any, axis: int | None) -> CiphertextT:
     """
     place = axis_of(ct, axis, "dot()")
     rank, (batch, core) = len(ct.shape), map(len, shapes_of(ct))
-    if not is_columns(ct) and (place is None or (core == 1 and place == batch)):
-        is_encoded = isinstance(w, CiphertextData | Plaintext)
-        if core > 1 and np.ndim(w) == 1 and not is_encoded:
+    if core > 1 and place in (None, rank - 1):  # of the rows of a matrix
+        if isinstance(w, CiphertextData | Plaintext):
+            if not w.layout.shape and known_length(w) == ct.shape[-1]:
+                return with_vector(ct, w)
+        elif np.ndim(w) == 1 or place is not None:
             return _with_rows(ct, w)
-        if core > 1 and is_encoded and not w.layout.shape and known_length(w) == ct.shape[-1]:
-            return with_vector(ct, w)
+    if not is_columns(ct) and (place is None or (core == 1 and place == batch)):
         return reductions.dot(ct, w)
-    place = rank - 1 if place is None else place
-    if core > 1 and place == rank - 1 and not isinstance(w, CiphertextData | Plaintext):
-        return _with_rows(ct, w)
-    return _contracted(ct, w, place)
+    return _contracted(ct, w, rank - 1 if place is None else place)
 
 
 def with_vector(a: Any, b: Any) -> Any:

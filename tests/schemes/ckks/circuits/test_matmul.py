@@ -101,7 +101,7 @@ def test_a_flat_matrix_and_a_vector(ctx64, shape):
     a, w, u = drawn(*shape), drawn(shape[1]), drawn(shape[0])
     m, right, left = map(ctx64.encrypt, (a, w, u))
     p, q, r = map(ctx64.encode, (a, w, u))
-    for y in (m @ right, p @ right, m @ q, np.matmul(m, right), m.dot(right)):
+    for y in (m @ right, p @ right, m @ q, np.matmul(m, right), m.dot(right), m.dot(q, axis=-1)):
         assert y.shape == shape[:1] and np.abs(y.decrypt() - a @ w).max() < BAR
     for y in (left @ m, left @ p, r @ m, ren.jit(lambda v, m: v @ m)(left, m)):
         assert y.shape == shape[1:] and np.abs(y.decrypt() - u @ a).max() < BAR
