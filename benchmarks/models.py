@@ -200,7 +200,7 @@ def of_ren(name: str) -> dict[str, Any]:
     laps.end("context")
     maps = [prepared(layer.placed, ctx, "", depth - 2 * i, None) for i, layer in enumerate(layers)]
     laps.end("encode")
-    steps = sorted({step for m in maps for step in m.rotations})
+    steps = {step: m.level for m in reversed(maps) for step in m.rotations}  # of the first map
     ctx.rotation_keys(steps)
     laps.end("keys")
 
@@ -245,6 +245,7 @@ def of_ren(name: str) -> dict[str, Any]:
         "weights": round(sum(p.nbytes for m in maps for p in m.plaintexts) / 2**30, 3),
         "rotations": [m.split.rotations for m in maps],
         "keys": len(steps),
+        "key_bytes": sum(map(ctx.params.key_nbytes, [*steps.values(), None])),
     }
 
 

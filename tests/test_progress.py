@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import io
 import sys
 import threading
@@ -211,15 +212,22 @@ def test_lines_are_printed_above_a_bar_or_as_ever(bars, capsys):
     assert capsys.readouterr().out == "a row\n" and len(bars) == 1
 
 
-def test_rotation_keys_count(monkeypatch, at_once):
-    made = iter(range(100))
-    monkeypatch.setattr(keychain, "_switching_key", lambda *_: next(made))
+@dataclasses.dataclass(frozen=True)
+class KeyParameters:
+    n: int = 8
+    digits: tuple[tuple[int, ...], ...] = ((17,),)
+    specials: tuple[int, ...] = (97,)
+    sigma: float = 3.2
+    digest: bytes = bytes(32)
+
+
+def test_rotation_keys_count(at_once):
     secret = secret_from(np.array([1, -1, 0, 0, 0, 0, 0, 0], np.int8), RING)
-    keys = Keychain(IDENTITY, secret).with_galois([5, 25, 13], SimpleNamespace(n=8))  # type: ignore[arg-type]
+    keys = Keychain(IDENTITY, secret).with_galois([5, 9, 13], KeyParameters())
     (bar,) = at_once
     assert (bar.total, bar.done, bar.desc) == (3, 3, "making rotation keys")
-    assert keys.galois == {5: 0, 25: 1, 13: 2}
-    keys.with_galois([5, 13], SimpleNamespace(n=8))  # type: ignore[arg-type]
+    assert list(keys.galois) == [5, 9, 13]
+    assert keys.with_galois([5, 13], KeyParameters()) is keys
     assert len(at_once) == 1
 
 

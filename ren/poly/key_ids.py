@@ -226,7 +226,7 @@ class Keys:
         """The arrays for a call.
 
         Raises:
-            UnfitPlaces: keys on another device.
+            UnfitPlaces: keys on another device, or with fewer limbs.
             Unfit: no context for the id, or a key that it lacks.
         """
         key_id = self._symbol.value(values)

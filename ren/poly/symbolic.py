@@ -561,10 +561,10 @@ class Unfit(Exception):
 
 
 class UnfitPlaces(Unfit):
-    """Keys of a call that lie on another device than those that a program was captured with.
+    """Keys of a call on another device, or with fewer limbs, than those of a captured program.
 
     Attributes:
-        places: of the keys of one id, in order.
+        places: of the keys of one id, in order, or the ring of a key.
     """
 
     def __init__(self, places: Hashable) -> None:

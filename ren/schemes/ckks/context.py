@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from ren.capture.programs import Integers
 from ren.core import html
 from ren.core.errors import MissingKeyError, OperandError, ParameterError, RandomnessError
 from ren.core.listed import Listed
+from ren.core.ring import RingSpec
 from ren.core.text_table import size
 from ren.lowering.devices.devices import is_tracing
 from ren.lowering.devices.trace_inputs import is_transforming, trace_inputs
@@ -272,17 +273,19 @@ class Context(metaclass=Listed):
         key = self._keys.relinearization
         return self._without(None, call_name("A product of ciphertexts")) if key is None else key
 
-    def galois_key(self, galois: int, what: str) -> SwitchingKey:
-        """The key of X -> X^galois, for `what`, made on first use where the secret is held.
+    def galois_key(self, galois: int, what: str, ring: RingSpec) -> SwitchingKey:
+        """The key of X -> X^galois over `ring` at least, for `what`.
+
+        Where the secret is held, it is made on first use, for all levels.
 
         Raises:
             MissingKeyError: it is not there, and cannot be made here and now.
         """
-        if (key := self._keys.galois.get(galois)) is not None:
+        if (key := self._keys.galois_for(galois, ring.moduli)) is not None:
             return key
         if self._keys.secret is None or (is_tracing() and trace_inputs.get() is None):
             return self._without(galois, what)
-        self._make_galois([galois])
+        self._make_galois({galois: self.params.moduli_to()})
         return self._keys.galois[galois]
 
     def _without(self, galois: int | None, what: str) -> SwitchingKey:
@@ -334,9 +337,13 @@ class Context(metaclass=Listed):
         told = _listed(calls)
         told = f"A{told[1:]}" if told.startswith("a ") else told
         needs = f"{told} {'needs' if len(calls) == 1 else 'need'} the key{'s' * (len(keys) > 1)}"
+        reached = {
+            level for g in keys if isinstance(g, int) and (level := self._reach(g)) is not None
+        }
+        lacks = f", and has up to level {max(reached)} alone" if reached else ""
         return MissingKeyError(
             f"{needs} for {_listed(uses)}, "
-            f"{'not made yet' if is_owner else 'which this context lacks'}.",
+            f"{'not made yet' if is_owner else 'which this context lacks'}{lacks}.",
             "Keys are never made inside a JAX transformation."
             if is_owner
             else "Only the owner of the secret key makes keys.",
@@ -347,21 +354,54 @@ class Context(metaclass=Listed):
             "ckks.plan(f, ...).rotations has those of a whole function f.",
         )
 
-    def rotation_keys(self, steps: int | Iterable[int]) -> Context:
+    def rotation_keys(
+        self, steps: int | Iterable[int] | Mapping[int, int], level: int | None = None
+    ) -> Context:
         """Makes the keys for rotation by each of `steps` that are not there; returns itself.
 
+        Args:
+            steps: one or several. Or a mapping from steps to the highest level at which each
+                serves, as `ren.plan(f, ...).rotation_levels`.
+            level: the highest level at which they serve; None for all. A key for few levels is the
+                part of the whole key that these read. It is smaller; results are the same. A
+                context that holds the secret makes the rest where it is used above.
+
         Raises:
+            ParameterError: there is no such level; or levels are given twice.
             MissingKeyError: this context holds no secret key.
         """
-        wanted = as_integers(steps, "rotation_keys()")
-        elements = [self._galois(k) for k in wanted]
-        self._make_galois([g for g in elements if g != 1])
+        self._make_galois(self._moduli(steps, level, "rotation_keys()"))
         return self
 
-    def conjugation_key(self) -> Context:
-        """Makes the key for conjugation if it is not there; returns itself."""
-        self._make_galois([conjugation_element(self.params.n)])
+    def conjugation_key(self, level: int | None = None) -> Context:
+        """Makes the key for conjugation if it is not there; returns itself.
+
+        Args:
+            level: the highest level at which it serves; None for all. See `rotation_keys`.
+        """
+        self._make_galois({conjugation_element(self.params.n): self.params.moduli_to(level)})
         return self
+
+    def _moduli(
+        self, steps: int | Iterable[int] | Mapping[int, int], level: int | None, what: str
+    ) -> dict[int, tuple[int, ...]]:
+        """The moduli that keys of rotations have limbs for, by galois element."""
+        wanted = as_integers(steps, what)  # of a mapping its keys
+        levels: list[Any] = [level] * len(wanted)
+        if isinstance(steps, Mapping):
+            if level is not None:
+                raise ParameterError(
+                    f"{what} got a mapping from steps to levels, and level={level!r:.40}.",
+                    "The mapping has the level of each step.",
+                    f"Leave level out, or pass the steps alone: {what[:-1]}list(steps), level=3).",
+                )
+            levels = list(steps.values())
+        found: dict[int, tuple[int, ...]] = {}
+        for k, highest in zip(wanted, levels, strict=True):
+            moduli = self.params.moduli_to(highest)
+            if (g := self._galois(k)) != 1 and len(moduli) > len(found.get(g, ())):
+                found[g] = moduli
+        return found
 
     def bootstrapping_keys(self) -> Context:
         """Makes the keys that a bootstrap takes, those that are not there; returns itself.
@@ -444,7 +484,7 @@ class Context(metaclass=Listed):
                 "Make the other context with ckks.context(params=ctx.params).",
             )
 
-    def _make_galois(self, elements: Iterable[int]) -> None:
+    def _make_galois(self, elements: Mapping[int, Iterable[int]]) -> None:
         with self._lock, not_capturing():
             self._keys = self._keys.with_galois(elements, self.params)
 
@@ -453,19 +493,32 @@ class Context(metaclass=Listed):
 
     def _name(self, galois: int) -> str:
         if galois == conjugation_element(self.params.n):
-            return "conjugation"
-        steps = steps_by_element(self.params.n, self.slots).get(galois)
-        return f"galois element {galois}" if steps is None else f"rotation by {steps}"
+            name = "conjugation"
+        else:
+            steps = steps_by_element(self.params.n, self.slots).get(galois)
+            name = f"galois element {galois}" if steps is None else f"rotation by {steps}"
+        level = self._reach(galois)
+        return name if level in (None, self.params.depth) else f"{name} up to level {level}"
+
+    def _reach(self, galois: int) -> int | None:
+        """The highest level at which a key serves that is held; None where it is not."""
+        levels = range(self.params.depth, -1, -1)
+        moduli = ((level, self.params.moduli_to(level)) for level in levels)
+        return next((n for n, m in moduli if self._keys.galois_for(galois, m)), None)
 
     # ---------------------------------------------------------------- other contexts
 
     def server(
-        self, rotations: int | Iterable[int] | None = None, relinearization: bool = True
+        self,
+        rotations: int | Iterable[int] | Mapping[int, int] | None = None,
+        relinearization: bool = True,
     ) -> Context:
         """The same context with the evaluation keys made so far, and nothing else.
 
         Args:
-            rotations: the steps to have keys for; None for all keys that were made.
+            rotations: the steps to have keys for; None for all keys that were made. Of steps alone
+                keys have the levels that they were made for. A mapping from steps to levels cuts
+                them to these.
             relinearization: False leaves that key out: products of ciphertexts need it.
 
         Keys that a server lacks are sent as such a context too; the server takes them over by
@@ -476,11 +529,12 @@ class Context(metaclass=Listed):
         """
         keys = self._keys
         if rotations is not None:
-            wanted = as_integers(rotations, "server(rotations=)")
-            keys = self.rotation_keys(wanted)._keys
-            elements = {self._galois(k) for k in wanted}
-            some = {g: key for g, key in keys.galois.items() if g in elements}
-            keys = dataclasses.replace(keys, galois=some, switches={})
+            moduli = self._moduli(rotations, None, "server(rotations=)")
+            if not isinstance(rotations, Mapping):
+                held = self._keys.galois
+                moduli = {g: held[g].ring.moduli if g in held else m for g, m in moduli.items()}
+            self._make_galois(moduli)
+            keys = dataclasses.replace(self._keys.cut_to(moduli, self.params), switches={})
         if not relinearization:
             keys = dataclasses.replace(keys, relinearization=None)
         return Context(self.params, keys.evaluation_only())
@@ -500,7 +554,7 @@ class Context(metaclass=Listed):
             )
         active.same_key(self.key_id, other.key_id, "adopt()")
         with self._lock:
-            require_one_owner(self._keys, other._keys, "adopt()")
+            require_one_owner(self._keys, other._keys, self.params, "adopt()")
             require_owned(self._keys, other._keys, self.params, "adopt()")
             self._keys = self._keys.with_keys_of(other._keys)
         return self

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, Literal
 
 import attrs
@@ -29,7 +29,7 @@ def context(
     slots: int | None = None,
     integer_bits: int | None = None,
     params: Parameters | None = None,
-    rotations: Literal["auto"] | Iterable[int] = "auto",
+    rotations: Literal["auto"] | Iterable[int] | Mapping[int, int] = "auto",
     bound: float | None = None,
     strict: bool | None = None,
     bootstrapping: bool | Literal["auto"] = False,
@@ -40,8 +40,8 @@ def context(
 
     Args:
         depth_or_plan: how many multiplications in a row a fresh ciphertext bears. Or what
-            `ren.plan` found for a function: its parameters, and the keys that it uses. Only
-            `slots`, `bound` and `strict` are chosen beside it.
+            `ren.plan` found for a function: its parameters, and the keys that it uses, at their
+            levels. Only `slots`, `bound` and `strict` are chosen beside it.
         depth: the same, by its name.
         scale_bits: log2 of the scale: about scale_bits - 15 bits after the point are right.
         security: 128, 192 or 256 bits; None allows parameters that are not secure.
@@ -52,7 +52,7 @@ def context(
         params: parameters made before, beside which only `slots`, `rotations`, `bound` and
             `strict` are chosen.
         rotations: "auto" makes the key of a rotation on its first use. The keys of given steps are
-            made at once.
+            made at once, for all levels or for those of a mapping: see `Context.rotation_keys`.
         bound: of the modulus of all that will be encrypted. It is public, and the same for all
             messages; `encrypt` raises beyond it. Without one each ciphertext tells the power of two
             above its largest number.
@@ -90,12 +90,12 @@ def context(
         raise _clash(params if params is not None else depth, {"bootstrapping": bootstrapping})
     if isinstance(depth, Requirements):
         _check_fixed(depth, depth.params, {**wishes, "params": params, "rotations": rotations})
-        plan, rotations = depth, depth.rotations
+        plan, rotations = depth, depth.rotation_levels
         result = context(
             params=plan.params, slots=slots, rotations=rotations, bound=bound, strict=strict
         )
         result = result.bootstrapping_keys() if plan.bootstraps else result
-        return result.conjugation_key() if plan.needs_conjugation else result
+        return result.conjugation_key(plan.conjugation_level) if plan.needs_conjugation else result
     if params is not None and not isinstance(params, Parameters):
         raise ParameterError(
             f"ckks.context() got params={params!r:.60}, a {type(params).__name__}.",

@@ -18,14 +18,17 @@ from typing import Any, Protocol, TypeVar
 
 from ren.core.errors import ContextError
 from ren.core.node import placeholder
+from ren.core.ring import RingSpec, intersection
 from ren.core.spec import KEY
 from ren.lowering.devices.devices import claim_of
 from ren.poly import Poly
 from ren.poly.key_ids import KeyInput, SymbolicKeyId, all_missing_keys, symbol_of_key
 from ren.poly.poly import from_node
 from ren.poly.realization import is_capturing
+from ren.poly.symbolic import UnfitPlaces
 from ren.schemes.rlwe.keychain import Keychain, MissingKey
 from ren.schemes.rlwe.keys import SwitchingKey
+from ren.schemes.rlwe.keyswitch import Gadget, cut, gadget_of, reaches
 from ren.schemes.rlwe.ownership import require_one_owner
 from ren.schemes.rlwe.parameters import RlweParameters
 
@@ -51,8 +54,8 @@ class RlweContext(Protocol[P]):
         """The key from s^2 to s, or MissingKeyError."""
         ...
 
-    def galois_key(self, galois: int, what: str) -> SwitchingKey:
-        """The key of X -> X^galois for the call `what`, or MissingKeyError."""
+    def galois_key(self, galois: int, what: str, ring: RingSpec) -> SwitchingKey:
+        """The key of X -> X^galois over a ring for the call `what`, or MissingKeyError."""
         ...
 
     def labelled_key(self, label: str, what: str) -> SwitchingKey:
@@ -128,7 +131,7 @@ def admission(keys: Keychain, what: str) -> Iterator[Keychain]:
     """
     with _lock:
         for context in list(_by_id.get(keys.key_id, ())):
-            require_one_owner(context._keys, keys, what)
+            require_one_owner(context._keys, keys, context.params, what)
             keys = keys.sharing(context._keys)
         yield keys
 
@@ -233,13 +236,17 @@ class _Captured:
             lambda keys: keys.relinearization,
         )
 
-    def galois_key(self, galois: int, what: str) -> SwitchingKey:
-        """The key of X -> X^galois for the call `what`, or MissingKeyError."""
+    def galois_key(self, galois: int, what: str, ring: RingSpec) -> SwitchingKey:
+        """The key of X -> X^galois over a ring for the call `what`, or MissingKeyError."""
+        key, gadget = self._context.galois_key(galois, what, ring), gadget_of(self.params)
+        name, own = f"galois {galois}", key.ring
+        if own != gadget.ring:
+            name += f" of {own.limbs} limbs"
         return self._as_input(
-            f"galois {galois}",
-            self._context.galois_key(galois, what),
-            lambda key_id: context_for(key_id, what).galois_key(galois, what),
-            lambda keys: keys.galois[galois],
+            name,
+            key,
+            lambda key_id: context_for(key_id, what).galois_key(galois, what, ring),
+            lambda keys: _part(keys.galois[galois], gadget, own),
         )
 
     def labelled_key(self, label: str, what: str) -> SwitchingKey:
@@ -283,6 +290,18 @@ class _Captured:
             )
             made[label] = SwitchingKey(b, a, b"")
         return made[label]
+
+
+def _part(key: SwitchingKey, gadget: Gadget, ring: RingSpec) -> SwitchingKey:
+    """The part of a key over a ring that a plan takes.
+
+    Raises:
+        UnfitPlaces: the key has fewer limbs; for keys like it there is another plan.
+    """
+    moduli = intersection(gadget.union, ring.moduli)
+    if not reaches(key, moduli):
+        raise UnfitPlaces(key.ring)
+    return cut(key, gadget, moduli)
 
 
 def same_key(a: str, b: str, what: str) -> None:

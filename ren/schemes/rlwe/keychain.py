@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 import jax
@@ -56,7 +56,7 @@ from ren.schemes.rlwe.keys import (
     make_switching_key,
     square_of,
 )
-from ren.schemes.rlwe.keyswitch import Gadget, gadget_of
+from ren.schemes.rlwe.keyswitch import Gadget, cut, gadget_of, reaches
 from ren.schemes.rlwe.parameters import RlweParameters
 
 # Never changed, or all keys change. The digest of the parameters separates schemes.
@@ -92,7 +92,7 @@ class Keychain:
         secret: uniform ternary.
         public: over the union and one special prime.
         relinearization: from s^2 to s.
-        galois: by galois element g, the key from s to sigma_g^-1(s).
+        galois: by galois element g, the key from s to sigma_g^-1(s), or a part of it: see `cut`.
         switches: by the `key_id` of another owner, the key from s to that one's secret.
         labelled: by label, keys over other gadgets, which the scheme makes.
     """
@@ -209,22 +209,44 @@ class Keychain:
 
     # ---------------------------------------------------------------- making keys
 
-    def with_galois(self, elements: Iterable[int], params: RlweParameters) -> Keychain:
+    def with_galois(
+        self, elements: Iterable[int] | Mapping[int, Iterable[int]], params: RlweParameters
+    ) -> Keychain:
         """With the keys of these galois elements, those made that are not there.
 
         Each encrypts s under sigma_g^-1(s), so that the permutation may follow the key product.
+
+        Args:
+            elements: each may have the moduli that its key has limbs for at least, by default all.
         """
-        missing = [g for g in dict.fromkeys(elements) if g not in self.galois]
+        gadget = gadget_of(params)
+        if not isinstance(elements, Mapping):
+            elements = dict.fromkeys(elements, gadget.union)
+        missing = {g: set(m) for g, m in elements.items() if self.galois_for(g, m) is None}
         if not missing:
             return self
         secret = self.require_secret()
         made = {}
         with Progress(len(missing), "making rotation keys") as progress:
-            for g in missing:
+            for g, moduli in missing.items():
                 target = automorphism_of(secret, pow(g, -1, 2 * params.n))
-                made[g] = _switching_key(secret, secret.poly, target, galois_label(g), params)
+                key = _switching_key(secret, secret.poly, target, galois_label(g), params)
+                if g in self.galois:
+                    moduli.update(self.galois[g].ring.moduli)
+                made[g] = cut(key, gadget, moduli)
                 progress.step()
         return dataclasses.replace(self, galois={**self.galois, **made})
+
+    def galois_for(self, galois: int, moduli: Iterable[int]) -> SwitchingKey | None:
+        """The key of a galois element, where it is held and has limbs for `moduli`."""
+        key = self.galois.get(galois)
+        return key if key is not None and reaches(key, moduli) else None
+
+    def cut_to(self, moduli: Mapping[int, Iterable[int]], params: RlweParameters) -> Keychain:
+        """With the keys of these galois elements alone, which are held, as parts for moduli."""
+        gadget = gadget_of(params)
+        some = {g: cut(self.galois[g], gadget, m) for g, m in moduli.items()}
+        return dataclasses.replace(self, galois=some)
 
     def with_switch(self, other: Keychain, params: RlweParameters) -> Keychain:
         """With the key from this secret to that of `other`, made where there is none."""
@@ -244,10 +266,15 @@ class Keychain:
         An owner makes labelled keys itself: nothing here tells whether those of others are its own.
         """
         labelled = {} if self.secret is not None else other.labelled
+        larger = {
+            g: key
+            for g, key in other.galois.items()
+            if g not in self.galois or reaches(key, self.galois[g].ring.moduli)
+        }
         return dataclasses.replace(
             self,
             relinearization=self.relinearization or other.relinearization,
-            galois={**other.galois, **self.galois},
+            galois={**self.galois, **larger},
             switches={**other.switches, **self.switches},
             labelled={**labelled, **self.labelled},
         )
@@ -256,7 +283,9 @@ class Keychain:
         """With the objects of `other` for equal keys, where they are on the same devices."""
 
         def shared(mine: Any, theirs: Any) -> Any:
-            return theirs if mine and theirs and _places(mine) == _places(theirs) else mine
+            if not mine or not theirs or mine.halves[0].ring != theirs.halves[0].ring:
+                return mine
+            return theirs if _places(mine) == _places(theirs) else mine
 
         def each(mine: dict[Any, SwitchingKey], theirs: dict[Any, SwitchingKey]) -> Any:
             return {name: shared(key, theirs.get(name)) for name, key in mine.items()}

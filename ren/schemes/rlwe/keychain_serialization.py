@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ren.core.ring import Domain, RingSpec
+from ren.core.ring import Domain, RingSpec, intersection
 from ren.schemes.rlwe.frame import Reader, damaged, limbs_of
 from ren.schemes.rlwe.identity import (
     IDENTITY_BYTES,
@@ -30,7 +30,7 @@ from ren.schemes.rlwe.keys import (
     from_residues,
     secret_from,
 )
-from ren.schemes.rlwe.keyswitch import Gadget, gadget_of
+from ren.schemes.rlwe.keyswitch import Gadget, cut_halves, gadget_of
 from ren.schemes.rlwe.ownership import foreign_key
 from ren.schemes.rlwe.parameters import RlweParameters
 
@@ -38,15 +38,24 @@ _NOT_ITS_KEYS = "the keys are not those of its key_id"
 Stored = tuple[bytes, list[NDArray[np.uint32]]]  # a key: the seed of its halves a, its halves b
 
 
-def keychain_header(keys: Keychain) -> dict[str, Any]:
-    """Header fields of a keychain: its identity, and the seeds of the keys that it holds."""
+def keychain_header(keys: Keychain, params: RlweParameters) -> dict[str, Any]:
+    """Header fields of a keychain: its identity, and the seeds of the keys that it holds.
+
+    A galois key that is a part of one has the moduli of its digits beside its seed.
+    """
+    gadget = gadget_of(params)
+
+    def part(key: SwitchingKey) -> list[list[int]]:
+        is_whole = key.ring == gadget.ring
+        return [] if is_whole else [list(intersection(gadget.union, key.ring.moduli))]
+
     return {
         "key_id": keys.key_id,
         "identity": keys.identity.tobytes().hex(),
         "secret": int(keys.secret is not None),
         "public": keys.public.seed.hex() if keys.public else None,
         "relinearization": keys.relinearization.seed.hex() if keys.relinearization else None,
-        "galois": [[g, key.seed.hex()] for g, key in sorted(keys.galois.items())],
+        "galois": [[g, key.seed.hex(), *part(key)] for g, key in sorted(keys.galois.items())],
         "switches": [[to, key.seed.hex()] for to, key in sorted(keys.switches.items())],
         **({"labelled": _labelled_header(keys)} if _saves_labelled(keys) else {}),
     }
@@ -102,26 +111,30 @@ def read_keychain(
         return labelled_label(label) if is_known else None
 
     labels: dict[str, dict[Any, bytes]] = {"galois": {}, "switches": {}, "labelled": {}}
-    gadgets = dict[bytes, Gadget]()
+    gadgets, parts = dict[bytes, Gadget](), dict[bytes, Gadget]()
     readers = (("galois", _galois_label), ("switches", _switch_label), ("labelled", labelled))
     for name, label_of in readers:
         for item in reader.items(name) if name in reader.header or name != "labelled" else ():
-            if not isinstance(item, list) or len(item) != 2 or item[1] is None:
+            count = len(item) if isinstance(item, list) else 0
+            if not 2 <= count <= 2 + (name == "galois") or item[1] is None:
                 raise damaged(reader.kind, f"the list of {name} keys cannot be read")
-            which, seed = item
+            which, seed, *moduli = item
             if (label := label_of(which, params)) is None or label in stored:
                 raise damaged(reader.kind, f"{which!r:.80} names no key of its own among {name}")
             labels[name][which] = label
             own = gadget_of_label(which) if name == "labelled" else None
             gadgets[label] = own or gadget
-            stored[label] = _stored(reader, seed, gadgets[label].ring, len(gadgets[label].digits))
+            if moduli:
+                parts[label] = _part_of(gadget, moduli[0], reader)
+            cut_to = parts.get(label, gadgets[label])
+            stored[label] = _stored(reader, seed, cut_to.ring, len(cut_to.digits))
     reader.finish()
     if secret is not None and not {PUBLIC, RELINEARIZATION} <= stored.keys():
         raise damaged(reader.kind, "the keys that its key_id is made of are missing")
 
     public = _public_key(*stored.pop(PUBLIC), params) if PUBLIC in stored else None
     keys = {
-        label: _switching_key(label, *halves, params, gadgets.get(label, gadget))
+        label: _switching_key(label, *halves, params, gadgets.get(label, gadget), parts.get(label))
         for label, halves in stored.items()
     }
     held = Keychain(
@@ -152,6 +165,14 @@ def read_secret(reader: Reader, params: RlweParameters) -> NDArray[np.int8]:
     return coefficients
 
 
+def _part_of(gadget: Gadget, moduli: Any, reader: Reader) -> Gadget:
+    """The gadget of a key for some moduli of the union, in its order."""
+    is_list = isinstance(moduli, list) and bool(moduli) and all(type(m) is int for m in moduli)
+    if not is_list or intersection(gadget.union, tuple(moduli)) != tuple(moduli):
+        raise damaged(reader.kind, f"the moduli {moduli!r:.80} of a key are not of its parameters")
+    return gadget.cut(moduli)
+
+
 def _stored(reader: Reader, seed: Any, ring: RingSpec, count: int) -> Stored:
     return reader.seed(seed), [reader.residues(ring) for _ in range(count)]
 
@@ -168,10 +189,13 @@ def _switching_key(
     b: list[NDArray[np.uint32]],
     params: RlweParameters,
     gadget: Gadget,
+    part: Gadget | None,
 ) -> SwitchingKey:
-    ring = gadget.ring
-    a = expand_switching_halves(seed, params.digest, label, len(b), ring)
-    return SwitchingKey(tuple(from_residues(b_j, ring, Domain.NTT) for b_j in b), a, seed)
+    """The key over `gadget`, or the part of it over `part`."""
+    ring = (part or gadget).ring
+    halves = tuple(from_residues(b_j, ring, Domain.NTT) for b_j in b)
+    a = expand_switching_halves(seed, params.digest, label, len(gadget.digits), gadget.ring)
+    return SwitchingKey(halves, cut_halves(a, gadget, part) if part else a, seed)
 
 
 def _galois_label(g: Any, params: RlweParameters) -> bytes | None:

@@ -59,7 +59,7 @@ class Secret:
 class _Key(metaclass=Listed):
     """Halves b and a of a key, each a polynomial or one for each digit, and the seed of a."""
 
-    __internal__ = ("a", "b", "seed", "halves")
+    __internal__ = ("a", "b", "seed", "halves", "ring")
 
     b: Any
 
@@ -67,6 +67,11 @@ class _Key(metaclass=Listed):
     def halves(self) -> tuple[Poly, ...]:
         """The polynomials b."""
         return self.b if isinstance(self.b, tuple) else (self.b,)
+
+    @property
+    def ring(self) -> RingSpec:
+        """The ring of the halves."""
+        return self.halves[0].ring
 
     @property
     def nbytes(self) -> int:
@@ -80,11 +85,11 @@ class _Key(metaclass=Listed):
 
     @property
     def _half_nbytes(self) -> int:
-        ring = self.halves[0].ring
+        ring = self.ring
         return 4 * len(self.halves) * ring.limbs * ring.n
 
     def __repr__(self) -> str:
-        ring, digits = self.halves[0].ring, ""
+        ring, digits = self.ring, ""
         if isinstance(self.b, tuple):
             digits = f"of {len(self.b)} digit{'s' * (len(self.b) > 1)} "
         mark = "" if security_bits(ring.n, ring.log2_q) else ", INSECURE"  # of this key alone

@@ -11,12 +11,15 @@ from __future__ import annotations
 
 import math
 import operator
+from collections.abc import Iterable, Sequence
 from functools import cached_property, lru_cache, reduce
 
 import attrs
+import numpy as np
 
-from ren.core.ring import RingSpec, intersection
+from ren.core.ring import Domain, RingSpec, intersection
 from ren.poly import Poly
+from ren.poly.poly import from_array
 from ren.schemes.rlwe.keys import SwitchingKey
 from ren.schemes.rlwe.parameters import RlweParameters
 
@@ -38,15 +41,16 @@ class Gadget:
     @cached_property
     def ring(self) -> RingSpec:
         """The ring of the keys: the union of the level bases, then the special primes."""
-        return RingSpec(self.n, (*self._union, *self.specials))
+        return RingSpec(self.n, (*self.union, *self.specials))
 
     @cached_property
     def public_ring(self) -> RingSpec:
         """The ring of the public key: the union of the level bases, and one special prime."""
-        return RingSpec(self.n, (*self._union, self.specials[0]))
+        return RingSpec(self.n, (*self.union, self.specials[0]))
 
     @property
-    def _union(self) -> tuple[int, ...]:
+    def union(self) -> tuple[int, ...]:
+        """The moduli of all digits."""
         return tuple(m for digit in self.digits for m in digit)
 
     @cached_property
@@ -60,6 +64,11 @@ class Gadget:
         """`ring`, then the special primes: where the products with the key are summed."""
         return _joined(ring, self.specials)
 
+    def cut(self, moduli: Iterable[int]) -> Gadget:
+        """The gadget for polynomials over `moduli` alone: a key over it is a part of one here."""
+        digits = (intersection(digit, tuple(moduli)) for digit in self.digits)
+        return Gadget(self.n, tuple(d for d in digits if d), self.specials)
+
 
 @lru_cache(maxsize=1 << 10)
 def _joined(ring: RingSpec, specials: tuple[int, ...]) -> RingSpec:
@@ -72,12 +81,42 @@ def gadget_of(params: RlweParameters) -> Gadget:
     return Gadget(params.n, params.digits, params.specials)
 
 
+def reaches(key: SwitchingKey, moduli: Iterable[int]) -> bool:
+    """Whether polynomials over `moduli` can be switched with a key: it has limbs for them."""
+    return set(moduli).issubset(key.ring.moduli)
+
+
+def cut(key: SwitchingKey, gadget: Gadget, moduli: Iterable[int]) -> SwitchingKey:
+    """The part of a key that switches polynomials over `moduli`.
+
+    The equation of a key holds modulo each prime, so that some of its limbs are a key too. What is
+    computed with them has the same bits.
+
+    Args:
+        key: over `gadget`, or a part of such a key, which `reaches` the moduli.
+        moduli: of the union, in any order.
+    """
+    part = gadget.cut(moduli)
+    if part.ring == key.ring:
+        return key
+    return SwitchingKey(cut_halves(key.b, gadget, part), cut_halves(key.a, gadget, part), key.seed)
+
+
+def cut_halves(halves: Sequence[Poly], gadget: Gadget, part: Gadget) -> tuple[Poly, ...]:
+    """The halves of a key over `part`, which `gadget` was cut to, of those over more of it."""
+    ring = halves[0].ring
+    rows = np.array([ring.moduli.index(m) for m in part.ring.moduli])
+    digits = zip(gadget.cut(ring.moduli).digits, halves, strict=True)
+    kept = [p for digit, p in digits if not set(digit).isdisjoint(part.union)]
+    return tuple(from_array(p.limbs[..., rows, :], part.ring, Domain.NTT) for p in kept)
+
+
 def key_switch(c: Poly, key: SwitchingKey, gadget: Gadget) -> tuple[Poly, Poly]:
     """(k0, k1) with k0 + k1 t = c s' + noise, for a key that encrypts s' under t.
 
     Args:
         c: in the NTT domain, over a ring whose moduli are limbs of `gadget`.
-        key: made for the same gadget.
+        key: made for the same gadget, or the part of such a key for these moduli at least.
 
     Returns:
         Two polynomials over the ring of `c`, NTT domain. The noise is at most about
@@ -87,6 +126,8 @@ def key_switch(c: Poly, key: SwitchingKey, gadget: Gadget) -> tuple[Poly, Poly]:
     + 2 (L + k) limb-NTTs, 2 d (L + k) n multiply-adds.
     """
     ring, extended = c.ring, gadget.extended(c.ring)
+    if key.ring != gadget.ring:
+        gadget = gadget.cut(key.ring.moduli)
     terms: list[tuple[Poly, Poly]] = []  # never empty: the digits cover every level basis
     for digit, b, a in zip(gadget.digits, key.b, key.a, strict=True):
         if part := intersection(digit, ring.moduli):

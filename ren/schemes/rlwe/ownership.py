@@ -20,7 +20,7 @@ from ren.sampling import gaussian_bound
 from ren.schemes.rlwe.identity import PUBLIC, RELINEARIZATION
 from ren.schemes.rlwe.keychain import Keychain, galois_label
 from ren.schemes.rlwe.keys import PublicKey, Secret, SwitchingKey, automorphism_of, square_of
-from ren.schemes.rlwe.keyswitch import gadget_of
+from ren.schemes.rlwe.keyswitch import cut, gadget_of
 from ren.schemes.rlwe.parameters import RlweParameters
 
 # ------------------------------------------------------------------- against the secret
@@ -46,14 +46,16 @@ def _equations(
     secret: Secret, keys: Keychain, params: RlweParameters
 ) -> Iterator[tuple[bytes, PublicKey | SwitchingKey, tuple[int, ...], Poly, Poly]]:
     """Each key with the factors, the source and the target of b + a target = e + factor source."""
-    s, factors = secret.poly, gadget_of(params).factors
+    s, gadget = secret.poly, gadget_of(params)
+    factors = gadget.factors
     if keys.public is not None:
         yield PUBLIC, keys.public, (0,), s, s
     if keys.relinearization is not None:
         yield RELINEARIZATION, keys.relinearization, factors, square_of(secret), s
     for g, key in keys.galois.items():
         target = automorphism_of(secret, pow(g, -1, 2 * params.n))
-        yield galois_label(g), key, factors, s, target
+        own = gadget.cut(key.ring.moduli).factors
+        yield galois_label(g), key, own, s, target
 
 
 def _errors(
@@ -69,7 +71,7 @@ def _errors(
 # ------------------------------------------------------------------- against keys that are held
 
 
-def require_one_owner(held: Keychain, given: Keychain, what: str) -> None:
+def require_one_owner(held: Keychain, given: Keychain, params: RlweParameters, what: str) -> None:
     """Raise ContextError unless two keychains of one `key_id` can be of one owner.
 
     `held` are the keys of a live context, `given` came to `what`.
@@ -78,7 +80,7 @@ def require_one_owner(held: Keychain, given: Keychain, what: str) -> None:
         raise _refusal(f"{what} got other keys for the key_id {held.key_id[:8]}.")
     mine = held.by_label()
     for label, key in given.by_label().items():
-        if label in mine and not _is_same(mine[label], key):
+        if label in mine and not _is_same(mine[label], key, params):
             raise _refusal(
                 f"{what} got a key {label.decode()} of the key_id {held.key_id[:8]} that differs "
                 "from the one of a live context."
@@ -99,10 +101,20 @@ def _refusal(given: str) -> ContextError:
     )
 
 
-def _is_same(mine: PublicKey | SwitchingKey, given: PublicKey | SwitchingKey) -> bool:
-    """Whether seeds and halves b are equal; of tracers, which have no values, the seeds alone."""
+def _is_same(
+    mine: PublicKey | SwitchingKey, given: PublicKey | SwitchingKey, params: RlweParameters
+) -> bool:
+    """Whether seeds and halves b are equal; of tracers, which have no values, the seeds alone.
+
+    Of parts of keys the limbs that both have are compared.
+    """
     if mine is given:
         return True
+    if mine.ring != given.ring:
+        assert isinstance(mine, SwitchingKey) and isinstance(given, SwitchingKey)
+        gadget = gadget_of(params)
+        both = set(mine.ring.moduli).intersection(given.ring.moduli)
+        mine, given = cut(mine, gadget, both), cut(given, gadget, both)
     pairs = [(p.limbs, q.limbs) for p, q in zip(mine.halves, given.halves, strict=True)]
     return mine.seed == given.seed and all(
         p is q or is_tracer(p) or is_tracer(q) or np.array_equal(np.asarray(p), np.asarray(q))

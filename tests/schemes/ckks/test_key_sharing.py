@@ -41,8 +41,9 @@ def test_a_server_gets_the_keys_that_it_lacks(small_params):
     assert error(owner.decrypt(z), [5, 4, 2]) < BAR
     assert len(keys_of(server).galois) == 3
     assert keys_of(owner.server(rotations=[])).galois == {}
-    unnamed = owner.galois_key(3, "a test")  # X -> X^3: neither a rotation nor the conjugation
-    assert unnamed is owner.galois_key(3, "a test") and "galois element 3" in str(owner)
+    ring = small_params.ring(1)
+    unnamed = owner.galois_key(3, "a test", ring)  # neither a rotation nor the conjugation
+    assert unnamed is owner.galois_key(3, "a test", ring) and "galois element 3" in str(owner)
     with pytest.raises(ckks.MissingKeyError, match="secret key"):
         server.server(rotations=5)
     with pytest.raises(ckks.ContextError, match="adopt"):
@@ -100,10 +101,8 @@ def test_insecure_is_said_everywhere(ctx, ctx13):
 
 def test_a_saved_rotation_key_takes_half_at_a_large_degree():
     owner = ckks.context(params=ckks.Parameters.preset("n15-depth12"), rotations=[1])
-    key, public = owner.galois_key(5, "a test"), owner.public()
-    assert (
-        key.b[0].ring == gadget_of(owner.params).ring and key.b[0].ring.n == 1 << 15
-    )  # at the top
+    key, public = owner.galois_key(5, "a test", owner.params.ring(0)), owner.public()
+    assert key.ring == gadget_of(owner.params).ring and key.ring.n == 1 << 15  # for all levels
     unseeded = sum(half.limbs.nbytes for half in (*key.b, *key.a))
     saved = len(owner.server(rotations=[1], relinearization=False).to_bytes())
     assert unseeded == key.nbytes == owner.params.key_nbytes()

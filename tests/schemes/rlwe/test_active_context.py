@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from ren.core.errors import ContextError
+from ren.core.ring import RingSpec
 from ren.schemes.rlwe import active_context as active
 from ren.schemes.rlwe import encryption
 from ren.schemes.rlwe.keychain import Keychain, new_keychain
@@ -29,7 +30,7 @@ class Context:
     def relinearization_key(self) -> SwitchingKey:
         return self._keys.require_relinearization()
 
-    def galois_key(self, galois: int, what: str) -> SwitchingKey:
+    def galois_key(self, galois: int, what: str, ring: RingSpec) -> SwitchingKey:
         return self._keys.galois[galois]
 
     def decrypt(self, x: Any) -> Any:

@@ -98,7 +98,7 @@ def test_sums_and_products_with_plaintexts_are_those_of_integers(keys, rows):
 
 def test_rotations_with_keys_from_bytes_and_the_public_key(keys, rows):
     held: Any = keys.evaluation_only()
-    data = FRAME.pack("keys", PARAMS.digest, keychain_header(held), keychain_arrays(held))
+    data = FRAME.pack("keys", PARAMS.digest, keychain_header(held, PARAMS), keychain_arrays(held))
     reader = FRAME.unpack("keys", data)
     server = read_keychain(reader, PARAMS, read_identity(reader), None)
     x = encrypt(rows, keys.public_only())

@@ -7,12 +7,13 @@ which nothing runs out of levels.
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import logging
 import math
 import operator
 import secrets
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Literal
 
@@ -29,7 +30,7 @@ from ren.config import config
 from ren.core import html
 from ren.core.errors import DepthError, LoopError, ParameterError
 from ren.core.node import Node, collector_paused
-from ren.core.ring import Domain
+from ren.core.ring import Domain, RingSpec
 from ren.core.spec import Spec
 from ren.core.text_table import columns, duration, size
 from ren.jit import Jitted
@@ -140,6 +141,9 @@ class Requirements:
     Attributes:
         params: the cheapest parameters that suffice.
         rotations: the steps whose keys it uses, ascending, each of the least size.
+        rotation_levels: for each of them the highest level at which it is used: see
+            `Context.rotation_keys`.
+        conjugation_level: that of the conjugation key; None where it is not used.
         needs_conjugation: whether it uses the conjugation key.
         needs_products: whether it uses the relinearization key.
         peak_bytes: planned, of one run: inputs, keys that are read, intermediates and results. With
@@ -159,6 +163,8 @@ class Requirements:
     limb_ntts: int
     seconds: float
     bootstraps: int = 0
+    rotation_levels: Mapping[int, int] = attrs.field(factory=dict, hash=False)
+    conjugation_level: int | None = None
 
     @property
     def depth(self) -> int:
@@ -174,9 +180,16 @@ class Requirements:
     def key_bytes(self) -> int:
         """Bytes of these in memory, and of those of bootstraps; saved, about half."""
         above = self.params.bootstrapping
-        return self.keys * self.params.key_nbytes() + (
-            above.key_nbytes if above and self.bootstraps else 0
+        return (
+            sum(map(self.params.key_nbytes, self._galois_levels()))
+            + self.needs_products * self.params.key_nbytes()
+            + (above.key_nbytes if above and self.bootstraps else 0)
         )
+
+    def _galois_levels(self) -> list[int]:
+        """The highest level of each rotation key, and of the conjugation key."""
+        levels = list(self.rotation_levels.values())
+        return levels if self.conjugation_level is None else [*levels, self.conjugation_level]
 
     def __str__(self) -> str:
         return columns(self._rows(), left=(0, 1))
@@ -269,13 +282,13 @@ def plan(
     if bootstrapping:
         wishes["bootstrapping"] = bootstrapping
     with collector_paused(), _counted() as counted:
-        params, program, keys = _least(function, args, n, _longest(specs), wishes, integer_bits)
+        trial, program = _least(function, args, n, _longest(specs), wishes, integer_bits)
         bootstraps = list(counted)
         if not bootstraps:  # what is captured is a part of a program here, and no placeholder
-            _prepare(function, args, params)
+            _prepare(function, args, trial)
         if isinstance(program, LoopRecording):
-            return _requirements_of_loops(params, program, keys)
-        return _with_bootstraps(_requirements(params, plan_of(program.sink), keys), bootstraps)
+            return _requirements_of_loops(trial, program)
+        return _with_bootstraps(_requirements(trial, plan_of(program.sink)), bootstraps)
 
 
 @contextmanager
@@ -310,8 +323,8 @@ def _least(
     longest: int,
     wishes: dict[str, Any],
     integer_bits: int | None,
-) -> tuple[Parameters, Recording | LoopRecording, Keychain]:
-    """The parameters of the least depth that suffices, the program under them, and its keys.
+) -> tuple[TrialContext, Recording | LoopRecording]:
+    """The context of the least depth that suffices, and the program under it.
 
     A loop of JAX whose carry starts at a level that is named may fit at a larger depth alone.
     """
@@ -319,10 +332,10 @@ def _least(
     for depth in DEPTHS[1:] if "bootstrapping" in wishes else DEPTHS:
         params = _parameters(depth, n, longest, {**wishes, "integer_bits": integer_bits})
         try:
-            program, keys, bits = _recorded(function, args, params)
+            program, trial, bits = _recorded(function, args, params)
             if integer_bits is None and bits > params.integer_bits:
                 params = _parameters(depth, n, longest, {**wishes, "integer_bits": bits})
-                program, keys, _ = _recorded(function, args, params)
+                program, trial, _ = _recorded(function, args, params)
         except DepthError:
             continue
         except LoopError as error:
@@ -330,7 +343,7 @@ def _least(
             if " level " not in error.given or depth - misfit[0] >= _TRIALS:
                 raise misfit[1] from None
             continue
-        return params, program, keys
+        return trial, program
     raise AssertionError("for_depth raises before the depths run out")
 
 
@@ -372,41 +385,63 @@ def _parameters(depth: int, n: int | None, longest: int, wishes: dict[str, Any])
 # ------------------------------------------------------------------- one trial
 
 
-class _NotedKeys(dict[int, SwitchingKey]):
-    """Galois keys that are placeholders, each made when it is asked for."""
+class TrialContext(Context):
+    """A context under trial parameters, which notes the galois keys that are asked for.
 
-    def __init__(self, params: Parameters, poly: MakePoly) -> None:
-        super().__init__()
-        self._params, self._poly = params, poly
+    Args:
+        params: the parameters.
+        poly: makes the polynomials of keys.
+        levels: by galois element, the highest level of its key; of others it is the highest.
+    """
 
-    def get(self, galois: int, default: Any = None) -> SwitchingKey:
-        if galois not in self:
-            self[galois] = key_of(gadget_of(self._params), self._poly)
-        return self[galois]
+    def __init__(self, params: Parameters, poly: MakePoly, levels: Mapping[int, int]) -> None:
+        identity = Identity.frombytes(params.digest, secrets.token_bytes(IDENTITY_BYTES))
+        whole = gadget_of(params)
+        super().__init__(params, Keychain(identity, relinearization=key_of(whole, poly)))
+        self._poly, self._levels = poly, levels
+        self._noted: dict[int, set[int]] = {}
+
+    def galois_key(self, galois: int, what: str, ring: RingSpec) -> SwitchingKey:
+        self._noted.setdefault(galois, set()).update(ring.moduli)
+        held = self._keys.galois
+        if galois not in held:
+            gadget = gadget_of(self.params).cut(self.params.moduli_to(self._levels.get(galois)))
+            held = {**held, galois: key_of(gadget, self._poly)}
+            self._keys = dataclasses.replace(self._keys, galois=held)
+        return held[galois]
+
+    def levels(self) -> dict[int, int]:
+        """The highest level at which each key was asked for, by galois element."""
+        reach = [set(self.params.moduli_to(level)) for level in range(self.params.depth + 1)]
+        return {
+            g: next(level for level, held in enumerate(reach) if moduli <= held)
+            for g, moduli in self._noted.items()
+        }
+
+    def require_relinearization(self) -> SwitchingKey:
+        """The relinearization key."""
+        return self._keys.require_relinearization()
 
 
 def _trial(
-    args: tuple[Any, ...], params: Parameters, poly: MakePoly
-) -> tuple[Context, Keychain, tuple[Any, ...]]:
-    """A context under trial parameters, its keys, and the arguments; `poly` makes polynomials."""
-    identity = Identity.frombytes(params.digest, secrets.token_bytes(IDENTITY_BYTES))
-    keys = Keychain(
-        identity, relinearization=key_of(gadget_of(params), poly), galois=_NotedKeys(params, poly)
-    )
+    args: tuple[Any, ...], params: Parameters, poly: MakePoly, levels: Mapping[int, int]
+) -> tuple[TrialContext, tuple[Any, ...]]:
+    """A context under trial parameters, and the arguments; `poly` makes polynomials."""
+    trial = TrialContext(params, poly, levels)
     given = jax.tree.map(
-        lambda v: _ciphertext(v, params, keys.key_id, poly) if isinstance(v, VectorSpec) else v,
+        lambda v: _ciphertext(v, params, trial.key_id, poly) if isinstance(v, VectorSpec) else v,
         args, is_leaf=_is_leaf,
     )  # fmt: skip
-    return Context(params, keys), keys, given
+    return trial, given
 
 
 def _recorded(
     function: Callable[..., Any], args: tuple[Any, ...], params: Parameters
-) -> tuple[Recording | LoopRecording, Keychain, int]:
-    """The program of a function under trial parameters, its keys and its integer bits."""
+) -> tuple[Recording | LoopRecording, TrialContext, int]:
+    """The program of a function under trial parameters, the context and its integer bits."""
     if (counted := planned.get()) is not None:
         counted.clear()
-    trial, keys, given = _trial(args, params, unknown)
+    trial, given = _trial(args, params, unknown, {})
     arguments = take_apart(given)
     others = [stood_for_shape(other) for other in arguments.others]
     name = getattr(function, "__qualname__", repr(function))
@@ -417,10 +452,10 @@ def _recorded(
         except LoopNeeded:
             program = record_loops(call, name, arguments, others)
     needed = min(math.ceil(max(bits, default=0) + 0.01), INTEGER_BITS[-1])
-    return program, keys, needed
+    return program, trial, needed
 
 
-def _prepare(function: Callable[..., Any], args: tuple[Any, ...], params: Parameters) -> None:
+def _prepare(function: Callable[..., Any], args: tuple[Any, ...], found: TrialContext) -> None:
     """Captures a jitted function for such ciphertexts, on zeros: later calls find its plan."""
     jitted = getattr(function, "__func__", function)
     if not isinstance(jitted, Jitted) or not config.jit or is_capturing() or is_tracing():
@@ -433,7 +468,7 @@ def _prepare(function: Callable[..., Any], args: tuple[Any, ...], params: Parame
             array = placed(np.zeros(spec.shape, np.uint32))
         return from_array(array, spec.ring, spec.domain)
 
-    trial, _, given = _trial(args, params, zero)
+    trial, given = _trial(args, found.params, zero, found.levels())
     bound = () if jitted is function else (function.__self__,)  # type: ignore[attr-defined]
     try:
         with trial:
@@ -465,11 +500,11 @@ def _ciphertext(spec: VectorSpec, params: Parameters, key_id: str, poly: MakePol
 # ------------------------------------------------------------------- what it needs
 
 
-def _requirements(params: Parameters, plan: Plan, keys: Keychain) -> Requirements:
+def _requirements(trial: TrialContext, plan: Plan) -> Requirements:
     sink = _graph(plan)
     return Requirements(
-        **_needed(params, keys, {id(given.arg) for given in plan.inputs}),
-        peak_bytes=bytes_of_run(plan),
+        **_needed(trial, {id(given.arg) for given in plan.inputs}),
+        peak_bytes=bytes_of_run(plan) - _left_out(trial),
         limb_ntts=graph_work(sink).limb_ntts,
         seconds=graph_seconds(sink),
     )
@@ -480,30 +515,40 @@ def _graph(plan: Plan) -> Node:
     return plan.source.sink
 
 
-def _requirements_of_loops(
-    params: Parameters, recording: LoopRecording, keys: Keychain
-) -> Requirements:
+def _requirements_of_loops(trial: TrialContext, recording: LoopRecording) -> Requirements:
     """The requirements of a function with loops of JAX, by the programs in them."""
     steps, plans = recording.steps, [program.plan for program in recording.programs]
     runs = [(s.times, plans[s.program]) for s in steps if s.program is not None]
     inputs = sum(size for *_, size in recording.input_counts())
     return Requirements(
-        **_needed(params, keys, {id(given.source) for given in recording.inputs}),
-        peak_bytes=inputs + max((memory_of(plan).peak_bytes for plan in plans), default=0),
+        **_needed(trial, {id(given.source) for given in recording.inputs}),
+        peak_bytes=inputs
+        + max((memory_of(plan).peak_bytes for plan in plans), default=0)
+        - _left_out(trial),
         limb_ntts=cost_of_steps(steps, recording.programs).limb_ntts,
         seconds=sum(times * graph_seconds(_graph(plan)) for times, plan in runs),
     )
 
 
-def _needed(params: Parameters, keys: Keychain, read: set[int]) -> dict[str, Any]:
+def _left_out(trial: TrialContext) -> int:
+    """Bytes of galois keys that nothing reads: their limbs for higher levels."""
+    whole, part = trial.params.key_nbytes(), trial.params.key_nbytes
+    return sum(whole - part(level) for level in trial.levels().values())
+
+
+def _needed(trial: TrialContext, read: set[int]) -> dict[str, Any]:
     """Parameters and keys; `read` has the ids of the inputs of a program."""
+    params, levels = trial.params, trial.levels()
     conjugation, half = conjugation_element(params.n), params.slots // 2
     steps = {galois_element(k % params.slots, params.n): k for k in range(-half + 1, half + 1)}
-    relinearization = keys.require_relinearization()
+    rotations = {steps[g]: level for g, level in levels.items() if g != conjugation}
+    relinearization = trial.require_relinearization()
     polys = (*relinearization.b, *relinearization.a)
     return {
         "params": params,
-        "rotations": tuple(sorted(steps[g] for g in keys.galois if g != conjugation)),
-        "needs_conjugation": conjugation in keys.galois,
+        "rotations": tuple(sorted(rotations)),
+        "rotation_levels": dict(sorted(rotations.items())),
+        "conjugation_level": levels.get(conjugation),
+        "needs_conjugation": conjugation in levels,
         "needs_products": any(id(p.node.arg) in read for p in polys),
     }

@@ -65,7 +65,7 @@ def automorphism(x: CiphertextT, galois: int, what: str, tail: Tail, steps: int 
     if x.layout.blocks > 1 and galois != conjugation_element(x.n):
         raise _across_blocks(x, what)
     x = two_components(x, what) if is_manual() else normal(x)
-    key = context_for(x.key_id, what).galois_key(galois, what)
+    key = context_for(x.key_id, what).galois_key(galois, what, x.polys[1].ring)
     k0, k1 = key_switch(x.polys[1], key, gadget_of(x.params))
     polys = ((x.polys[0] + k0).automorphism(galois), k1.automorphism(galois))
     moved = noises.rotated(x.noise, steps, x.slots)

@@ -25,7 +25,8 @@ from ren.poly.realization import is_capturing
 from ren.poly.symbolic import Aside
 from ren.schemes.ckks.arithmetic.argument_checks import check_ciphertext
 from ren.schemes.ckks.arithmetic.automatic import Factors, add, sum_of_products
-from ren.schemes.ckks.arithmetic.evolve import kept_to, need_level, within_that_of
+from ren.schemes.ckks.arithmetic.evolve import drop_to, kept_to, need_level, within_that_of
+from ren.schemes.ckks.arithmetic.manual import normal
 from ren.schemes.ckks.arithmetic.number_types import of_result, with_type
 from ren.schemes.ckks.arithmetic.operation_hooks import circuit, in_circuit, with_levels
 from ren.schemes.ckks.arithmetic.rotation import cleared, rotate
@@ -87,7 +88,7 @@ class LinearMap(Stored, metaclass=Listed):
 
     @property
     def rotations(self) -> list[int]:
-        """The steps whose keys a server needs: `ctx.rotation_keys(map.rotations)`."""
+        """The steps whose keys a server needs: `ctx.rotation_keys(map.rotations, map.level)`."""
         slots = self.plaintexts[0].slots
         below = (slots - 1) // 2
         return sorted({(k + below) % slots - below for k in self.split.keys} - {0})
@@ -139,11 +140,14 @@ class LinearMap(Stored, metaclass=Listed):
         return within_that_of(result, largest, self.norm)
 
     def _replicated(self, ct: CiphertextT) -> CiphertextT:
-        """The vector with its copies; leftovers between them are cleared before, at a level."""
+        """The vector at the level of the map at most, with its copies.
+
+        Leftovers between these are cleared before, at a level.
+        """
         count, period = self.split.copies, self.split.period
         need_level(ct, 1, "A product with a matrix")
         if count == 1:
-            return ct
+            return self._lowered(ct)
         if ct.layout.tail.has_leftovers and ct.level < 2:
             raise DepthError(
                 f"A map that replicates its vector met one with leftovers beyond its length, at "
@@ -152,8 +156,12 @@ class LinearMap(Stored, metaclass=Listed):
                 "Encode it with ckks.linear(matrix, ctx, leftovers=True), or write matrix @ ct: "
                 "one level, with more diagonals.",
             )
-        ct = cleared(ct, "A product with a map that replicates its vector")
+        ct = self._lowered(cleared(ct, "A product with a map that replicates its vector"))
         return kept_to(rotations_summed(ct, count, -period), ct)
+
+    def _lowered(self, ct: CiphertextT) -> CiphertextT:
+        """Once, before it is rotated: products would lower each rotation by itself."""
+        return drop_to(normal(ct), self.level) if ct.level > self.level else ct
 
     def _babies(self, blocks: Sequence[CiphertextData]) -> Babies[CiphertextT]:
         """Each block rotated by the baby steps that its tiles need."""

@@ -228,7 +228,7 @@ def context_parts(
             "Whoever reads the secret key decrypts everything.",
             "Send ctx.server() or ctx.public(); for your own backup use include_secret=True.",
         )
-    header = {**header_of(params), **keychains.keychain_header(keys)}
+    header = {**header_of(params), **keychains.keychain_header(keys, params)}
     arrays: list[NDArray] = []
     if keys.secret is not None:
         header["shared"], entries = _shared_header(budget.ledger_of(keys.secret).saved)

@@ -308,6 +308,11 @@ class Parameters(Stored, metaclass=Listed):
         """
         return self._rings[self._checked_level(level)]
 
+    def moduli_to(self, level: int | None = None) -> tuple[int, ...]:
+        """The moduli of all levels up to `level` (the highest by default), in the union's order."""
+        path = self.path[: self._checked_level(level) + 1]
+        return self._slice(*map(max, zip(*path, strict=True)))
+
     @property
     def dnum(self) -> int:
         """Number of digits of a key at the highest level."""
@@ -389,8 +394,7 @@ class Parameters(Stored, metaclass=Listed):
 
         Two polynomials a digit; saved keys take half, since uniform halves are seeds.
         """
-        path = self.path[: self._checked_level(level) + 1]
-        moduli = self._slice(*map(max, zip(*path, strict=True)))
+        moduli = self.moduli_to(level)
         digits = sum(not set(digit).isdisjoint(moduli) for digit in self.digits)
         limbs = len(moduli) + len(self.specials)
         return 2 * digits * limbs * self.n * _RESIDUE_BYTES
