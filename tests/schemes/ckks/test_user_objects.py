@@ -25,9 +25,9 @@ NAMES = {
     ckks.Parameters: [
         "bootstrapping", "bound", "ciphertext_nbytes", "compatible", "depth", "digest", "digits",
         "dnum", "for_bootstrapping", "for_depth", "from_dict", "integer_bits", "is_insecure",
-        "key_nbytes", "log_qp", "n", "plot", "preset", "ring", "scale", "scale_bits", "scales",
-        "secret", "security", "security_bits", "security_margin", "sigma", "slots", "specials",
-        "strict", "to_dict", *BYTES,
+        "key_nbytes", "log_qp", "moduli_to", "n", "plot", "preset", "ring", "scale", "scale_bits",
+        "scales", "secret", "security", "security_bits", "security_margin", "sigma", "slots",
+        "specials", "strict", "to_dict", *BYTES,
     ],
     ckks.Estimate: ["bits", "error_bound", "message_bound", "offset", "variance"],
     ckks.Precision: [
@@ -35,8 +35,9 @@ NAMES = {
         "worst_bits", "worst_slot",
     ],
     ckks.Requirements: [
-        "bootstraps", "depth", "key_bytes", "keys", "limb_ntts", "needs_conjugation",
-        "needs_products", "params", "peak_bytes", "rotations", "seconds",
+        "bootstraps", "conjugation_level", "depth", "key_bytes", "keys", "limb_ntts",
+        "needs_conjugation", "needs_products", "params", "peak_bytes", "rotation_levels",
+        "rotations", "seconds",
     ],
     ckks.LinearMap: ["is_complex", "level", "nbytes", "rotations", "shape", *BYTES],
     ckks.Approximation: [

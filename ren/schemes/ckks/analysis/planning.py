@@ -13,7 +13,8 @@ import logging
 import math
 import operator
 import secrets
-from collections.abc import Callable, Iterator, Mapping
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Literal
 
@@ -29,7 +30,7 @@ from ren.capture.xpr import stood_for_shape
 from ren.config import config
 from ren.core import html
 from ren.core.errors import DepthError, LoopError, ParameterError
-from ren.core.node import Node, collector_paused
+from ren.core.node import Node, collector_paused, toposort
 from ren.core.ring import Domain, RingSpec
 from ren.core.spec import Spec
 from ren.core.text_table import columns, duration, size
@@ -135,6 +136,42 @@ def spec(
 
 
 @attrs.frozen
+class Costs:
+    """Memory and time of one run, as `Requirements` tells them."""
+
+    peak_bytes: int
+    limb_ntts: int
+    seconds: float
+
+
+class Measured:
+    """Costs that are found when they are first asked for: that takes longer than the keys do."""
+
+    def __init__(self, find: Callable[[], Costs]) -> None:
+        self._find: Callable[[], Costs] | None = find
+        self._found: Costs | None = None
+        self._lock = threading.Lock()
+
+    def __call__(self) -> Costs:
+        with self._lock:
+            if self._found is None:
+                assert self._find is not None
+                with collector_paused():
+                    self._found, self._find = self._find(), None
+            return self._found
+
+    def __reduce__(self) -> Any:
+        return _found, (self(),)
+
+    def __deepcopy__(self, memo: Any) -> Measured:
+        return self
+
+
+def _found(costs: Costs) -> Measured:
+    return Measured(lambda: costs)
+
+
+@attrs.frozen
 class Requirements:
     """Requirements of a function; `ckks.context(requirements)` makes such a context with its keys.
 
@@ -159,9 +196,7 @@ class Requirements:
     rotations: tuple[int, ...]
     needs_conjugation: bool
     needs_products: bool
-    peak_bytes: int
-    limb_ntts: int
-    seconds: float
+    _costs: Measured = attrs.field(alias="costs", eq=False, repr=False)
     bootstraps: int = 0
     rotation_levels: Mapping[int, int] = attrs.field(factory=dict, hash=False)
     conjugation_level: int | None = None
@@ -185,6 +220,21 @@ class Requirements:
             + self.needs_products * self.params.key_nbytes()
             + (above.key_nbytes if above and self.bootstraps else 0)
         )
+
+    @property
+    def peak_bytes(self) -> int:
+        """Bytes at the most; see above."""
+        return self._costs().peak_bytes
+
+    @property
+    def limb_ntts(self) -> int:
+        """Transforms of one limb."""
+        return self._costs().limb_ntts
+
+    @property
+    def seconds(self) -> float:
+        """Estimated time."""
+        return self._costs().seconds
 
     def _galois_levels(self) -> list[int]:
         """The highest level of each rotation key, and of the conjugation key."""
@@ -286,9 +336,13 @@ def plan(
         bootstraps = list(counted)
         if not bootstraps:  # what is captured is a part of a program here, and no placeholder
             _prepare(function, args, trial)
-        if isinstance(program, LoopRecording):
-            return _requirements_of_loops(trial, program)
-        return _with_bootstraps(_requirements(trial, plan_of(program.sink)), bootstraps)
+    if isinstance(program, LoopRecording):
+        read = [given.source for given in program.inputs]
+        return _requirements(trial, read, lambda: _costs_of_loops(trial, program))
+    sink = program.sink
+    read = [node.arg for node in toposort(sink) if not node.src]
+    found = _requirements(trial, read, lambda: _costs(trial, plan_of(sink)))
+    return _with_bootstraps(found, bootstraps)
 
 
 @contextmanager
@@ -307,13 +361,15 @@ def _with_bootstraps(found: Requirements, bootstraps: list[tuple[bool, int]]) ->
     if above is None or not bootstraps:
         return found
     runs = [is_complex for is_complex, count in bootstraps for _ in range(count)]
-    return attrs.evolve(
-        found,
-        bootstraps=len(bootstraps),
-        limb_ntts=found.limb_ntts + sum(work_of(above.chain, c).limb_ntts for c in runs),
-        seconds=found.seconds + sum(seconds_of(above.chain, c) for c in runs),
-        peak_bytes=found.peak_bytes + above.key_nbytes + above.plaintext_nbytes,
-    )
+
+    def costs() -> Costs:
+        return Costs(
+            limb_ntts=found.limb_ntts + sum(work_of(above.chain, c).limb_ntts for c in runs),
+            seconds=found.seconds + sum(seconds_of(above.chain, c) for c in runs),
+            peak_bytes=found.peak_bytes + above.key_nbytes + above.plaintext_nbytes,
+        )
+
+    return attrs.evolve(found, bootstraps=len(bootstraps), costs=Measured(costs))
 
 
 def _least(
@@ -500,10 +556,30 @@ def _ciphertext(spec: VectorSpec, params: Parameters, key_id: str, poly: MakePol
 # ------------------------------------------------------------------- what it needs
 
 
-def _requirements(trial: TrialContext, plan: Plan) -> Requirements:
-    sink = _graph(plan)
+def _requirements(
+    trial: TrialContext, sources: Iterable[Any], costs: Callable[[], Costs]
+) -> Requirements:
+    """The parameters and keys of a program with these inputs."""
+    params, levels, read = trial.params, trial.levels(), {id(source) for source in sources}
+    conjugation, half = conjugation_element(params.n), params.slots // 2
+    steps = {galois_element(k % params.slots, params.n): k for k in range(-half + 1, half + 1)}
+    rotations = {steps[g]: level for g, level in levels.items() if g != conjugation}
+    relinearization = trial.require_relinearization()
+    polys = (*relinearization.b, *relinearization.a)
     return Requirements(
-        **_needed(trial, {id(given.arg) for given in plan.inputs}),
+        params,
+        rotations=tuple(sorted(rotations)),
+        rotation_levels=dict(sorted(rotations.items())),
+        conjugation_level=levels.get(conjugation),
+        needs_conjugation=conjugation in levels,
+        needs_products=any(id(p.node.arg) in read for p in polys),
+        costs=Measured(costs),
+    )
+
+
+def _costs(trial: TrialContext, plan: Plan) -> Costs:
+    sink = _graph(plan)
+    return Costs(
         peak_bytes=bytes_of_run(plan) - _left_out(trial),
         limb_ntts=graph_work(sink).limb_ntts,
         seconds=graph_seconds(sink),
@@ -515,16 +591,14 @@ def _graph(plan: Plan) -> Node:
     return plan.source.sink
 
 
-def _requirements_of_loops(trial: TrialContext, recording: LoopRecording) -> Requirements:
-    """The requirements of a function with loops of JAX, by the programs in them."""
+def _costs_of_loops(trial: TrialContext, recording: LoopRecording) -> Costs:
+    """The costs of a function with loops of JAX, by the programs in them."""
     steps, plans = recording.steps, [program.plan for program in recording.programs]
     runs = [(s.times, plans[s.program]) for s in steps if s.program is not None]
     inputs = sum(size for *_, size in recording.input_counts())
-    return Requirements(
-        **_needed(trial, {id(given.source) for given in recording.inputs}),
-        peak_bytes=inputs
-        + max((memory_of(plan).peak_bytes for plan in plans), default=0)
-        - _left_out(trial),
+    peak = max((memory_of(plan).peak_bytes for plan in plans), default=0)
+    return Costs(
+        peak_bytes=inputs + peak - _left_out(trial),
         limb_ntts=cost_of_steps(steps, recording.programs).limb_ntts,
         seconds=sum(times * graph_seconds(_graph(plan)) for times, plan in runs),
     )
@@ -534,21 +608,3 @@ def _left_out(trial: TrialContext) -> int:
     """Bytes of galois keys that nothing reads: their limbs for higher levels."""
     whole, part = trial.params.key_nbytes(), trial.params.key_nbytes
     return sum(whole - part(level) for level in trial.levels().values())
-
-
-def _needed(trial: TrialContext, read: set[int]) -> dict[str, Any]:
-    """Parameters and keys; `read` has the ids of the inputs of a program."""
-    params, levels = trial.params, trial.levels()
-    conjugation, half = conjugation_element(params.n), params.slots // 2
-    steps = {galois_element(k % params.slots, params.n): k for k in range(-half + 1, half + 1)}
-    rotations = {steps[g]: level for g, level in levels.items() if g != conjugation}
-    relinearization = trial.require_relinearization()
-    polys = (*relinearization.b, *relinearization.a)
-    return {
-        "params": params,
-        "rotations": tuple(sorted(rotations)),
-        "rotation_levels": dict(sorted(rotations.items())),
-        "conjugation_level": levels.get(conjugation),
-        "needs_conjugation": conjugation in levels,
-        "needs_products": any(id(p.node.arg) in read for p in polys),
-    }
