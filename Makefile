@@ -8,7 +8,7 @@ WORKERS ?= $(shell n=$$(nproc 2>/dev/null || echo 2); echo $$((n < 4 ? n : 4)))
 OPENFHE := .venv-openfhe
 
 .DEFAULT_GOAL := help
-.PHONY: help demo example test slow xla sanitize golden check format bench docs notebooks dist matrix clean
+.PHONY: help demo example test long slow xla sanitize golden check format bench docs notebooks dist matrix clean
 
 help: ## list these commands
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -20,13 +20,16 @@ example: $(VENV)/demo.stamp ## score encrypted patients in a server process, ove
 	@$(BIN)/python -m examples
 
 test: $(VENV)/test.stamp ## run the tests, a process a core; COVERAGE="--cov=ren" measures what they reach
-	@$(BIN)/python -m pytest -m "not slow and not gpu" -n $(WORKERS) --dist worksteal -q $(COVERAGE)
+	@$(BIN)/python -m pytest -m "not slow and not long and not gpu" -n $(WORKERS) --dist worksteal -q $(COVERAGE)
 
-slow: $(VENV)/test.stamp ## run the tests marked slow, which `test` leaves out, and more examples of properties
+long: $(VENV)/test.stamp ## run the tests marked long, which `test` leaves out: before a commit that touches much
+	@$(BIN)/python -m pytest -m "long and not slow and not gpu" -n $(WORKERS) --dist worksteal -q $(COVERAGE)
+
+slow: $(VENV)/test.stamp ## run the tests marked slow, of minutes each, and more examples of properties
 	@XLA_FLAGS= $(BIN)/python -m pytest -m "(slow or property) and not gpu" --hypothesis-profile=thorough -n $(WORKERS) --dist worksteal -q
 
 xla: $(VENV)/test.stamp ## run `test`, or TESTS="tests/lowering", without native code, of fewer examples, but for what is marked `once`
-	@REN_NATIVE=0 $(BIN)/python -m pytest -m "not slow and not gpu and not once" --hypothesis-profile=quick \
+	@REN_NATIVE=0 $(BIN)/python -m pytest -m "not slow and not long and not gpu and not once" --hypothesis-profile=quick \
 	    -n $(WORKERS) --dist worksteal -q $(TESTS)
 
 sanitize: $(VENV)/test.stamp ## run native code under the sanitizers of gcc: addresses, undefined behavior, races

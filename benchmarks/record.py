@@ -22,9 +22,8 @@ def stamp() -> dict[str, str]:
     return {"date": now, "python": platform.python_version(), **found}
 
 
-def commit() -> str:
+def commit(root: Path = Path(__file__).parent) -> str:
     """The short hash that is checked out, with "+" where files differ from it; "" outside git."""
-    root = Path(__file__).parent
     try:
         head = _git(root, "rev-parse", "--short=10", "HEAD")
         return head + "+" * bool(_git(root, "status", "--porcelain", "--untracked-files=no"))

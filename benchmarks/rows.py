@@ -27,6 +27,7 @@ class Row:
         median, spread: seconds a call, and the least and the most of the repeats.
         repeats, calls: how many figures the median is of, each over so many calls in a row.
         compile_s: of the first call, compilation included.
+        prepare_s: of keys and plaintexts before it, as the diagonals of a matrix; None of old rows.
         peak_bytes: the most that the process held in memory during a call, keys and all; None
             where the system does not tell.
         memory_ratio: the most that a kernel needs, over its inputs and outputs; Ren's alone.
@@ -50,6 +51,7 @@ class Row:
     calls: int
     compile_s: float
     peak_bytes: int | None
+    prepare_s: float | None = None
     memory_ratio: float | None = None
     native: Any = None
     device: str = ""
@@ -66,6 +68,8 @@ class Row:
         """The fields, for one line; times to a tenth of a microsecond."""
         row = attrs.asdict(self)
         row |= {"median": round(self.median, 7), "compile_s": round(self.compile_s, 3)}
+        if self.prepare_s is not None:
+            row["prepare_s"] = round(self.prepare_s, 3)
         return row | {"spread": [round(t, 7) for t in self.spread]}
 
 
@@ -81,6 +85,11 @@ def times(seconds: Sequence[float]) -> dict[str, Any]:
 def calls_for(seconds: float, least: float = 0.02) -> int:
     """How many calls in a row take about `least` seconds, where one takes `seconds`."""
     return max(1, min(1000, math.ceil(least / max(seconds, 1e-9))))
+
+
+def repeats_for(seconds: float, most: int, least: int = 3, limit: float = 60.0) -> int:
+    """How many repeats of `seconds` fit into the limit: fewer where calls are long."""
+    return min(most, max(least, int(limit / max(seconds, 1e-9))))
 
 
 def table(rows: Iterable[Row]) -> str:

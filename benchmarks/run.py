@@ -4,8 +4,14 @@ Each library runs in a process of its own that stays warm, with the same degree,
 inside the same bound on log2 Q P, with those digits of its own that make its rotation fastest.
 desilofhe is compared where it is installed already: of the same degree and depth, its moduli and
 scale are its own, and it does not tell them. A figure is the median of `--repeats`, each the mean
-of as many calls as take 20 ms. Prints a table for each degree and appends a JSON line a figure to
-benchmarks/results/bench.jsonl.
+of as many calls as take 20 ms. Rows whose repeats of all libraries take over a minute have fewer,
+three at least. Keys and plaintexts are made before, and timed apart: a matrix of 1024 x 1024 has a
+thousand diagonals. Rows that no parameters of 128 bits allow are left out, and those whose keys
+take over 4 GiB, or whose plaintexts take over 2. Prints a table for each degree and appends a JSON
+line a figure to benchmarks/results/bench.jsonl.
+
+To compare with an older commit: `python -m benchmarks.older PATH_OF_CLONE` makes the same public
+calls with the Ren of a clone, by turns with this one.
 """
 
 from __future__ import annotations
@@ -23,7 +29,7 @@ from typing import Any
 from benchmarks.peers.processes import PeerError, Process, built_openfhe, started
 from benchmarks.peers.serving import OPERATIONS
 from benchmarks.record import RESULTS, append, commit, device, stamp
-from benchmarks.rows import REN, Row, aligned, calls_for, table, times
+from benchmarks.rows import REN, Row, aligned, calls_for, repeats_for, table, times
 from ren.config import config
 from ren.progress import Progress
 from ren.schemes.rlwe.security import max_log_qp
@@ -145,14 +151,16 @@ def measured(
     for op in options.ops:
         found = {side: prepared(side, op, options.memory) for side in ready}
         turns = {side: calls_for(fields["warm_s"]) for side, fields in found.items() if fields}
-        seconds = by_turns(turns, options.repeats)
+        round_s = sum(count * found[side]["warm_s"] for side, count in turns.items())
+        seconds = by_turns(turns, repeats_for(round_s, options.repeats))
         for side, figures in seconds.items():
             fields = {k: v for k, v in (ready[side] | found[side]).items() if k != "warm_s"}
             row = Row(
                 side=side.side, op=op, calls=turns[side], versions=side.versions,
                 **(shared | fields), **times(figures),
             )  # fmt: skip
-            progress.print(f"{row.side:<10} {op:<24} {1e3 * row.median:12.3f} ms")
+            line = f"{row.side:<10} {op:<24} {1e3 * row.median:12.3f} ms"
+            progress.print(f"{line}, prepared in {row.prepare_s:.2f} s")
             yield row
         progress.step()
 

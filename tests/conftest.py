@@ -25,7 +25,7 @@ from tests.rings import primes
 # does not work, everything is compiled again.
 _CACHE = Path(__file__).parent.parent / ".pytest_cache" / "xla"
 jax.config.update("jax_compilation_cache_dir", str(_CACHE))
-jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.1)
+jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
 jax.config.update("jax_persistent_cache_min_entry_size_bytes", 0)
 
 # Types meet as written: promotion by accident raises.

@@ -274,6 +274,7 @@ def test_foreign_operands_may_compute_with_ciphertexts(names: dict) -> None:
     assert names["x"] + Foreign() == "mine"
 
 
+@pytest.mark.long
 def test_the_axis_of_a_vector_is_its_last(names: dict) -> None:
     x, batch = names["x"], names["batch"]
     a = x.decrypt()

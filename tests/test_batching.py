@@ -32,6 +32,7 @@ def test_items_of_what_stands_side_by_side(device):
     assert item(item(both, 2), 0).tolist() == c.tolist()
 
 
+@pytest.mark.long
 def test_under_jit_and_vmap():
     x = drawn(3, 2)
 

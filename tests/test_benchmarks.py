@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import importlib
 import json
 import subprocess
@@ -13,12 +14,13 @@ import numpy as np
 import pytest
 
 import ren
-from benchmarks import models, record, roofline
+from benchmarks import models, older, record, roofline
 from benchmarks import table as tables
 from benchmarks.peers import circuits, serving
 from benchmarks.peers.processes import PeerError, Process, built_openfhe, started
-from benchmarks.rows import Row, aligned, calls_for, table, times
+from benchmarks.rows import Row, aligned, calls_for, repeats_for, table, times
 from benchmarks.run import heading
+from ren.progress import Progress
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -77,6 +79,12 @@ def test_short_calls_are_timed_in_a_row(seconds, calls):
     assert calls_for(seconds) == calls
 
 
+@pytest.mark.parametrize(("seconds", "repeats"), [(0.0, 9), (6.0, 9), (12.0, 5), (100.0, 3)])
+def test_long_rows_have_fewer_repeats(seconds, repeats):
+    assert repeats_for(seconds, most=9) == repeats
+    assert repeats_for(seconds, most=2) == 2
+
+
 def test_results_name_no_machine(tmp_path, row):
     record.append(tmp_path / "new" / "rows.jsonl", row.to_json())
     record.append(tmp_path / "new" / "rows.jsonl", {"device": record.device(), **record.stamp()})
@@ -108,11 +116,17 @@ def test_matrices_by_baby_and_giant_steps(size):
     assert sorted(used) == circuits.steps(size)
 
 
+def test_matrices_times_vectors_side_by_side():
+    matrix, vectors = np.array(serving.matrix(16)), np.arange(48.0).reshape(16, 3)
+    made = circuits.mixed(list(vectors), matrix.tolist(), np.multiply, np.add)
+    np.testing.assert_allclose(made, matrix @ vectors, atol=1e-12)
+
+
 def test_polynomials_under_test_have_every_term_and_stay_small():
     for degree in serving.POLYNOMIALS.values():
         numbers = serving.coefficients(degree)
         assert len(numbers) == degree + 1 and all(numbers)
-        assert sum(map(abs, numbers)) < 2
+        assert sum(map(abs, numbers)) < 2.5
 
 
 ECHO = """
@@ -142,11 +156,51 @@ def test_a_process_answers_request_by_request(echo):
     assert echo.ask("setup", n=8) == {"n": 8}  # what it prints is no answer
     assert echo.ask("prepare", op="missing") == {}
     fields = echo.ask("prepare", op="sum", with_memory=True)
-    assert {"compile_s", "warm_s", "peak_bytes", "memory_ratio"} == set(fields)
+    assert {"prepare_s", "compile_s", "warm_s", "peak_bytes", "memory_ratio"} == set(fields)
     assert 0 < echo.ask("time", count=10)["seconds"] < 1
     with pytest.raises(PeerError, match=r"Echo, nothing: AttributeError"):
         echo.ask("nothing")
     assert echo.ask("prepare", op="missing") == {}  # and it lives on
+
+
+@pytest.fixture
+def clone(tmp_path, monkeypatch) -> Path:
+    """A checkout whose package `ren` has nothing but a name."""
+    monkeypatch.delenv("PYTHONPATH", raising=False)
+    (tmp_path / "clone" / "ren").mkdir(parents=True)
+    (tmp_path / "clone" / "ren" / "__init__.py").write_text("NAME = 'older'")
+    return tmp_path / "clone"
+
+
+def test_a_side_imports_ren_of_a_clone_and_benchmarks_of_this_checkout(tmp_path, clone):
+    side = older.Side.linked(clone, tmp_path / "side")
+    code = "import ren, benchmarks.rows as r; print(ren.NAME, hasattr(r, 'repeats_for'))"
+    made = subprocess.run(
+        [sys.executable, "-c", code], cwd=side.folder, capture_output=True, text=True, check=True
+    )
+    assert side.name == "clone" and made.stdout == "older True\n"
+    with pytest.raises(FileNotFoundError, match="name a clone"):
+        older.Side.linked(tmp_path, tmp_path / "other")
+
+
+def test_commits_take_turns_over_the_rows_that_both_know(tmp_path, clone, monkeypatch, capsys):
+    sides = older.Side("older", clone), older.Side("this", tmp_path)
+    asked = []
+
+    def turn(side, wanted, ops, cores):
+        asked.append((side.name, tuple(ops)))
+        known = [op for op in ops if side.name == "this" or op != "new"]
+        return dict.fromkeys(known, (3e-3 if side.name == "older" else 2e-3) * len(asked))
+
+    monkeypatch.setattr(older, "turn", turn)
+    options = argparse.Namespace(ops=["add", "new"], repeats=2, cores=None)
+    with Progress(4, "measuring") as progress:
+        pairs = older.by_turns(sides, {}, options, progress)
+    both, rest = ("add", "new"), ("add",)
+    assert asked == [("older", both), ("this", both), ("this", rest), ("older", rest)]
+    assert "left out: new" in capsys.readouterr().out
+    line = older.table(sides, pairs).splitlines()[1].split()
+    assert line == ["add", "7.500", "5.000", "1.38x", "0.75x", "2.00x"]
 
 
 def test_the_other_libraries_need_nothing_of_ren():
@@ -282,7 +336,7 @@ def test_desilofhe_does_what_the_rows_say(desilofhe):
         "add": x + y, "plaintext product": x * y, "product": x * y, "rotation": np.roll(x, -1),
         "polynomial of degree 27": np.polynomial.polynomial.polyval(x, serving.coefficients(27)),
     }  # fmt: skip
-    for size in serving.MATRICES.values():
+    for size in (16, 128):
         made = np.array(serving.matrix(size)) @ serving.values(size)
         expected[f"matrix {size}x{size}"] = np.tile(made, 128 // size)
     for op, numbers in expected.items():
@@ -290,6 +344,10 @@ def test_desilofhe_does_what_the_rows_say(desilofhe):
         np.testing.assert_allclose(made.numbers, numbers, atol=1e-12, err_msg=op)
         assert made.pending == 0, op
         assert made.level == (6 if op in ("add", "rotation") else 5) or "polynomial" in op
+    mixed = desilofhe.operation("mix 16x16")()
+    numbers = np.array([y.numbers for y in mixed])
+    np.testing.assert_allclose(numbers, np.outer(np.sum(serving.matrix(16), 1), x), atol=1e-12)
+    assert {(y.level, y.pending) for y in mixed} == {(5, 0)}
     turned = desilofhe.operation("8 rotations")()
     assert [np.argmax(t.numbers) for t in turned] == [(np.argmax(x) - i) % 128 for i in range(1, 9)]
     np.testing.assert_array_equal(desilofhe.operation("encode")().numbers, x)
@@ -341,6 +399,7 @@ def test_estimates_of_programs_are_bounds_and_near_the_errors(monkeypatch, name)
         assert line.cells(name)[:2] == (name, line.name)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", models.NETWORKS)
 def test_numbers_of_a_network_keep_to_the_bound_that_it_runs_with(name):
     draw = np.random.default_rng(0)

@@ -83,6 +83,7 @@ def test_every_call_of_ren_is_there(peer: str) -> None:
         check(code)
 
 
+@pytest.mark.long
 def test_every_call_on_rings_runs() -> None:
     ring = ren.RingSpec(n=8, moduli=(17, 97))
     p, r = (ren.Poly(c, ring) for c in ([1, 1], [5, 0, 2]))

@@ -127,6 +127,7 @@ def digits_of(x: ckks.Ciphertext) -> int:
     return sum(map(bool, present))
 
 
+@pytest.mark.long
 def test_eight_rotations_of_a_ciphertext_share_one_mod_up(ciphertext):
     x, special = ciphertext, len(gadget_of(ciphertext.params).specials)
     limbs, digits = x.polys[1].ring.limbs, digits_of(ciphertext)

@@ -71,6 +71,7 @@ else:
 """
 
 
+@pytest.mark.long
 def test_four_host_devices():
     flags = "--xla_force_host_platform_device_count=4"
     env = {**os.environ, "XLA_FLAGS": flags, "PYTHONPATH": str(Path(__file__).parent.parent)}

@@ -100,6 +100,7 @@ def runs(page: Path) -> Any:
     return pytest.param(page, id=name_of(page), marks=marks)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("page", [runs(page) for page in PAGES])
 def test_every_snippet_runs_as_written(page: Path) -> None:
     names: dict = {"__name__": page.stem}

@@ -304,6 +304,7 @@ def test_a_buffer_of_the_map_that_another_thread_gives_away_is_computed_anew(mon
         (x + 7).realize()
 
 
+@pytest.mark.long
 def test_marks_go_with_the_memory():
     w = made(1).to("python").realize()
     gone(w)

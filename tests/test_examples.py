@@ -57,6 +57,7 @@ def test_one_command_runs_both(
     assert "SAMPLES of 131847 bytes: SCORES" in printed.err
 
 
+@pytest.mark.long
 def test_the_server_answers_errors_and_lives_on(
     port: int, owner: ckks.Context, keys: bytes
 ) -> None:

@@ -110,6 +110,7 @@ def after() -> dict[str, tuple[str, str]]:
     return outcomes(_AFTER)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "name",
     [
@@ -136,6 +137,7 @@ def test_the_parent_computes_after_forks(after):
     assert after["parent"] == ("made", "[6, 16, 27, 18]")
 
 
+@pytest.mark.long
 def test_a_child_forked_before_jax_computes(tmp_path):
     # The parent reads what the child has compiled.
     found = outcomes(_BEFORE, REN_NATIVE="0", REN_CACHE_DIR=str(tmp_path))

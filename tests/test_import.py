@@ -33,6 +33,7 @@ print(*{name.partition(".")[0] for name in set(sys.modules) - before})
 """
 
 
+@pytest.mark.long
 def test_packages_that_are_optional_are_not_loaded() -> None:
     """They would take most of the time of the import."""
     ran = subprocess.run(
@@ -42,6 +43,7 @@ def test_packages_that_are_optional_are_not_loaded() -> None:
     assert not OPTIONAL & set(ran.stdout.split())
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("first", ["from ren import plan", "ren.schemes.ckks", "from ren import *"])
 def test_schemes_are_imported_when_they_are_asked_for(first: str) -> None:
     subprocess.run([sys.executable, "-c", FRESH.replace("FIRST", first)], check=True, timeout=120)

@@ -396,6 +396,7 @@ def test_eager_runs_no_compiled_kernel(monkeypatch):
     assert all(ren.equal(g, w) for g, w in zip(got, want, strict=True))
 
 
+@pytest.mark.long
 def test_a_graph_that_fails_falls_back_to_units_with_one_warning(monkeypatch, caplog):
     def broken(*_):
         raise RuntimeError("no compiler today\nand more")

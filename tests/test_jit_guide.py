@@ -352,6 +352,7 @@ def test_the_divisor_of_a_remainder_is_an_integer():
 # ---------------------------------------------------------------- prune, donation, djit
 
 
+@pytest.mark.long
 def test_what_was_pruned_goes_with_clear():
     weight = b()
     f = ren.jit(prune=True)(lambda x: x * (weight * weight + 3))
@@ -449,6 +450,7 @@ print(square.cache_info())
 """
 
 
+@pytest.mark.long
 def test_the_log_on_stderr_has_one_line_for_each_thing_that_happens():
     done = run_script(LOGGED, REN_JIT_LOG="1", JAX_PLATFORMS="cpu")
     assert "hits=4, misses=2, plans=1, max_plans=1, evictions=1" in done.stdout
@@ -481,6 +483,7 @@ assert calls == [1, 2, 1] and step.cache_info()[:3] == (0, 0, 0)
 """
 
 
+@pytest.mark.long
 def test_without_jit_from_the_environment():
     run_script(WITHOUT_JIT, REN_JIT="0")
 
@@ -536,6 +539,7 @@ else:
 """
 
 
+@pytest.mark.long
 def test_a_call_runs_where_its_arguments_are_or_where_it_is_told():
     flags = "--xla_force_host_platform_device_count=2"
     run_script(TWO_DEVICES, XLA_FLAGS=flags, JAX_PLATFORMS="cpu")

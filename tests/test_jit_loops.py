@@ -54,6 +54,7 @@ def test_a_loop_is_the_unrolled_loop() -> None:
     assert jitted.cache_info()[:3] == (5, 1, 1)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("native", ["auto", False])
 def test_native_bodies(native) -> None:
     """A transform of degree 4096 is native code, also in a loop."""
@@ -123,6 +124,7 @@ def test_loops_are_as_without_jit(loop) -> None:
     assert jitted.cache_info().misses == 1
 
 
+@pytest.mark.long
 def test_integers_of_every_type_are_exact() -> None:
     """Against Python's integers; a loop of JAX without ren.jit traces them too."""
     dtypes = (np.int8, np.uint8, np.int32, np.uint32, np.int64, np.uint64, np.bool)
@@ -135,6 +137,7 @@ def test_integers_of_every_type_are_exact() -> None:
                     assert ren.equal(jitted(p, jnp.array(c, dtype)), p * (2 * c) - c)
 
 
+@pytest.mark.long
 def test_integers_that_jax_traces_in_general_rings() -> None:
     """Moduli without transforms, also wide ones: against the unrolled loop."""
     body = lambda i, c: c * (i * 2**28 + 1) - 7 * i  # noqa: E731

@@ -80,12 +80,14 @@ def test_plans_stay_behind():
     assert coefficients(again(X)) == [7, 7, 0]
 
 
+@pytest.mark.long
 def test_a_function_of_a_module_runs_in_a_spawned_process():
     with multiprocessing.get_context("spawn").Pool(1) as pool:
         assert pool.apply(in_worker, (pickle.dumps(squared),)) == [1, 2, 1]
         assert pool.apply(in_worker, (pickle.dumps(by_call),)) == [2, 2, 0]
 
 
+@pytest.mark.long
 def test_a_function_of_a_notebook_runs_in_another_process(tmp_path: Path):
     """What `__main__` defines goes whole: the other process has another `__main__`."""
     source = """
@@ -101,6 +103,7 @@ sys.stdout.buffer.write(cloudpickle.dumps(scaled))
     assert "of scaled:" in repr(function) and coefficients(function(X)) == [5, 5, 0]
 
 
+@pytest.mark.long
 def test_a_script_sends_its_functions_by_name(tmp_path: Path):
     script = tmp_path / "script.py"
     script.write_text("""

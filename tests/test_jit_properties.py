@@ -207,12 +207,14 @@ def assert_donated(form: Form, args: tuple[Any, ...], kwargs: dict[str, Any]) ->
                     v.tolist()
 
 
+@pytest.mark.long
 @settings(max_examples=4)
 @given(forms())
 def test_a_replay_is_a_fresh_run(form: Form) -> None:
     check(form, TIERS)
 
 
+@pytest.mark.long
 @settings(max_examples=15)
 @given(forms(steps=9))
 def test_a_replay_on_the_python_device_is_a_fresh_run(form: Form) -> None:

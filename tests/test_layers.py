@@ -9,6 +9,8 @@ import statistics
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
+
 from ren.lowering.passes.pipeline import PIPELINE
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -45,6 +47,7 @@ def attributes(tree: ast.AST) -> set[str]:
     return {ast.unparse(node) for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
 
 
+@pytest.mark.long
 def test_imports_of_ren_stand_at_the_top() -> None:
     for path, tree in trees():
         inner = [f for f in ast.walk(tree) if isinstance(f, ast.FunctionDef | ast.Lambda)]
@@ -59,11 +62,13 @@ def test_schemes_speak_poly() -> None:
             assert not [name for _, name in imports(tree) if name.startswith("jax.numpy")], path
 
 
+@pytest.mark.long
 def test_no_global_setting_of_jax_is_written() -> None:
     for path, tree in trees():
         assert not [node for node in ast.walk(tree) if is_global_jax_setting(node)], path
 
 
+@pytest.mark.long
 def test_only_config_reads_the_environment() -> None:
     for path, tree in trees():
         if path != str(Path("ren", "config.py")):
@@ -102,6 +107,7 @@ def test_every_pass_has_a_module_of_its_name() -> None:
     assert made <= {path.stem for path in folder.glob("*.py")}
 
 
+@pytest.mark.long
 def test_modules_import_each_other_in_one_direction() -> None:
     """No circle; imports for types alone count."""
     modules = {".".join(path.relative_to(ROOT).with_suffix("").parts): path for path in SOURCES}
@@ -147,6 +153,7 @@ def private_names_of_ren(tree: ast.AST, own: set[str]) -> list[str]:
     ]
 
 
+@pytest.mark.long
 def test_tests_read_few_private_names() -> None:
     """What a test needs is public, or of a module: 93 once, and fewer each time."""
     own = {name for _, tree in trees() for name in defined(tree)}

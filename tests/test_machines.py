@@ -115,10 +115,12 @@ def run(*command: str, **environment: str) -> str:
     return done.stdout
 
 
+@pytest.mark.long
 def test_results_are_divided_as_their_arguments_are():
     run("-c", MESHES, XLA_FLAGS=DEVICES)
 
 
+@pytest.mark.long
 def test_two_processes_compute_the_bits_of_one(tmp_path):
     made = PARAMETERS + (
         "ctx = ckks.context(params=params)\n"
@@ -145,6 +147,7 @@ def test_two_processes_compute_the_bits_of_one(tmp_path):
             print(process.communicate()[1])
 
 
+@pytest.mark.long
 def test_the_example_of_devices():
     assert "the same bits: True" in run("-m", "examples.devices", XLA_FLAGS=DEVICES)
 
@@ -155,6 +158,7 @@ def test_the_example_of_processes():
     assert "2 rows of 4" in printed and "the bits of one process: True" in printed
 
 
+@pytest.mark.long
 def test_the_example_of_workers():
     pytest.importorskip("distributed")
     printed = run("-m", "examples.workers")

@@ -53,6 +53,7 @@ def sources(*folders: str) -> set[str]:
     return {str(p.relative_to(ROOT)) for p in found if "__pycache__" not in p.parts}
 
 
+@pytest.mark.long
 def test_the_wheel_holds_the_package_and_nothing_else(wheel: zipfile.ZipFile) -> None:
     held = {name for name in wheel.namelist() if ".dist-info/" not in name}
     assert held == sources("ren")

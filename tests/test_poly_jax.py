@@ -208,6 +208,7 @@ assert dict(jax.config.values) == before
 """
 
 
+@pytest.mark.long
 def test_importing_ren_changes_no_setting_of_jax() -> None:
     subprocess.run([sys.executable, "-W", "error", "-c", _IMPORT], check=True)
 

@@ -17,6 +17,7 @@ def found(path: Path, text: str) -> list[tuple[int, str]]:
     return [(f.line, f.rule) for f in prose.findings([path])]
 
 
+@pytest.mark.long
 def test_main_finds_nothing_in_the_sources(capsys: pytest.CaptureFixture[str]) -> None:
     assert len(prose.sources()) > 250
     assert prose.main([]) == 0, capsys.readouterr().out

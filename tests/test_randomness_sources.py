@@ -82,6 +82,7 @@ def uses(tree: ast.AST) -> set[str]:
     return {n for n in names(tree) for f in FORBIDDEN if n == f or n.startswith(f + ".")}
 
 
+@pytest.mark.long
 def test_nothing_in_the_library_uses_another_generator():
     """Read from the syntax trees: a comment that silences the linter does not help."""
     files = sorted((ROOT / "ren").rglob("*.py"))

@@ -148,6 +148,7 @@ def test_types_and_devices_are_told_apart(plans):
         (x.to("python").realize() * here).realize()
 
 
+@pytest.mark.long
 def test_a_plan_keeps_no_arrays():
     x, y = random_poly(1, batch=(3,)), random_poly(2, batch=(3,))
     result = (x * y + y).realize()

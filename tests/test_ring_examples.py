@@ -12,6 +12,7 @@ from ren import Poly
 from tests import oracle
 
 
+@pytest.mark.long
 def test_bfv_computes_on_encrypted_polynomials() -> None:
     """Sums, products and a product of products, modulo t and X^n + 1."""
     rng, n, t = np.random.default_rng(1), bfv.RING.n, bfv.T

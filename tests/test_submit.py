@@ -217,6 +217,7 @@ def test_a_call_inside_a_call_does_not_wait_for_a_worker(one_worker):
     assert inner.result(LIMIT).is_realized
 
 
+@pytest.mark.long
 def test_workers_end_and_keep_nothing(one_worker):
     class Value:
         pass
@@ -290,6 +291,7 @@ threading.Thread(target=more).start()
 """
 
 
+@pytest.mark.long
 def test_the_end_of_the_program():
     env = {**os.environ, "PYTHONPATH": str(ROOT)}
     done = subprocess.run(

@@ -217,6 +217,7 @@ def _run(p, numbers, steps):
     return p * p
 
 
+@pytest.mark.long
 @settings(max_examples=25, deadline=None)
 @given(STEPS, st.lists(st.tuples(st.integers(), st.integers()), min_size=2, max_size=3))
 def test_random_programs_of_numbers(steps, calls):

@@ -40,6 +40,7 @@ print(*seen, sep="\\n")
 """
 
 
+@pytest.mark.long
 def test_the_walk_is_that_of_the_program(tmp_path: Path) -> None:
     if library.outcome().reason or not ren.config.native:
         pytest.skip(library.outcome().reason or "native code is off")

@@ -1,8 +1,12 @@
-"""A matrix times a vector by baby and giant steps, for libraries that have single operations."""
+"""Products with a matrix, for libraries that have single operations.
+
+Of a vector by baby and giant steps, and of ciphertexts side by side.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import reduce
 from typing import Any
 
 
@@ -56,3 +60,19 @@ def product(
         inner = rotate(inner, giant) if giant else inner
         total = inner if total is None else add(total, inner)
     return total
+
+
+def mixed(
+    vectors: Sequence[Any],
+    encoded: Sequence[Sequence[Any]],
+    multiply: Callable[[Any, Any], Any],
+    add: Callable[[Any, Any], Any],
+) -> list[Any]:
+    """y_i = sum_j M_ij x_j of whole ciphertexts.
+
+    Args:
+        vectors: the x_j.
+        encoded: the M_ij, as `multiply` takes numbers.
+        multiply, add: of the library; `multiply` does not rescale.
+    """
+    return [reduce(add, map(multiply, vectors, row)) for row in encoded]

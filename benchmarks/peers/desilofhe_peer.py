@@ -22,6 +22,9 @@ from benchmarks.peers import circuits
 from benchmarks.peers.serving import (
     HOISTED,
     MATRICES,
+    MIXES,
+    MOST_KEY_BYTES,
+    MOST_PLAIN_BYTES,
     POLYNOMIALS,
     Call,
     coefficients,
@@ -29,8 +32,6 @@ from benchmarks.peers.serving import (
     serve,
     values,
 )
-
-MOST_KEY_BYTES = 4 << 30  # of all rotation keys together
 
 
 class DesilofhePeer:
@@ -69,6 +70,8 @@ class DesilofhePeer:
             return self._polynomial(POLYNOMIALS[name])
         if name in MATRICES:
             return self._matrix(MATRICES[name])
+        if name in MIXES:
+            return self._mix(MIXES[name])
         if name == "8 rotations":
             steps = range(1, HOISTED + 1)
             return self._with_keys(steps, lambda: self._hoisted(a, steps))
@@ -104,6 +107,8 @@ class DesilofhePeer:
 
     def _matrix(self, size: int) -> Call | None:
         e = self.engine
+        if size * self._plaintext_nbytes > MOST_PLAIN_BYTES:
+            return None
         repeated = np.tile(values(size), self.slots // size)
         v = e.rescale(e.encrypt(repeated, self.secret))
         encoded: list[Any] = []
@@ -120,6 +125,19 @@ class DesilofhePeer:
             rows = circuits.diagonals(matrix(size), self.slots)
             encoded += (e.encode(np.array(row)) for row in rows)
         return found
+
+    def _mix(self, size: int) -> Call | None:
+        e = self.engine
+        if size**2 * self._plaintext_nbytes > MOST_PLAIN_BYTES:
+            return None
+        vectors = [e.rescale(e.encrypt(self.x, self.secret)) for _ in range(size)]
+        encoded = [[e.encode(np.full(self.slots, w)) for w in row] for row in matrix(size)]
+        return lambda: [e.rescale(y) for y in circuits.mixed(vectors, encoded, e.multiply, e.add)]
+
+    @property
+    def _plaintext_nbytes(self) -> int:
+        """About: it does not tell its moduli."""
+        return 8 * (self.depth + 1) * 2 * self.slots
 
     def _polynomial(self, degree: int) -> Call | None:
         numbers = coefficients(degree)

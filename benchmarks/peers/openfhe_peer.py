@@ -16,6 +16,9 @@ from benchmarks.peers import circuits
 from benchmarks.peers.serving import (
     HOISTED,
     MATRICES,
+    MIXES,
+    MOST_KEY_BYTES,
+    MOST_PLAIN_BYTES,
     POLYNOMIALS,
     Call,
     coefficients,
@@ -25,7 +28,6 @@ from benchmarks.peers.serving import (
 )
 
 FIRST_BITS, SPECIAL_BITS = 60, 60
-MOST_KEY_BYTES = 4 << 30  # of all rotation keys together
 
 
 def digit_primes(depth: int, dnum: int) -> int:
@@ -118,6 +120,8 @@ class OpenFHEPeer:
             return self._polynomial(POLYNOMIALS[name])
         if name in MATRICES:
             return self._matrix(MATRICES[name])
+        if name in MIXES:
+            return self._mix(MIXES[name])
         if name == "8 rotations":
             steps = range(1, HOISTED + 1)
             return self._with_keys(steps, lambda: self._hoisted(a, steps))
@@ -157,6 +161,8 @@ class OpenFHEPeer:
 
     def _matrix(self, size: int) -> Call | None:
         cc, slots = self.cc, self.n // 2
+        if 8 * (self.depth + 1) * self.n * size > MOST_PLAIN_BYTES:
+            return None
         v = cc.Encrypt(
             self.keys.publicKey, cc.MakeCKKSPackedPlaintext(values(size) * (slots // size))
         )
@@ -174,6 +180,14 @@ class OpenFHEPeer:
             rows = circuits.diagonals(matrix(size), slots)
             encoded += map(cc.MakeCKKSPackedPlaintext, rows)
         return found
+
+    def _mix(self, size: int) -> Call:
+        cc, rows = self.cc, matrix(size)
+        plain = cc.MakeCKKSPackedPlaintext(self.x)
+        vectors = [cc.Encrypt(self.keys.publicKey, plain) for _ in range(size)]
+        return lambda: [
+            cc.Rescale(y) for y in circuits.mixed(vectors, rows, cc.EvalMult, cc.EvalAdd)
+        ]
 
     def _polynomial(self, degree: int) -> Call | None:
         numbers = coefficients(degree)

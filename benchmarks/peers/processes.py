@@ -25,6 +25,7 @@ class Process:
         module: that serves it.
         environment: variables set for it; those of JAX and Ren are otherwise cleared.
         cores: how many cores it may use; None for all.
+        root: the folder that it imports from, and runs in.
     """
 
     def __init__(
@@ -34,13 +35,14 @@ class Process:
         module: str,
         environment: dict[str, str] | None = None,
         cores: int | None = None,
+        root: Path = ROOT,
     ) -> None:
         self.side = side
         clean = {k: v for k, v in os.environ.items() if not k.startswith(("JAX_", "REN_"))}
         command = [python, "-m", module]
         self._process = subprocess.Popen(
             [*on_cores(cores), *command], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-            cwd=ROOT, env={**clean, "PYTHONPATH": _path(), **(environment or {})},
+            cwd=root, env={**clean, "PYTHONPATH": _path(root), **(environment or {})},
         )  # fmt: skip
         try:
             self.versions: dict[str, str] = self.ask("versions")["versions"]
@@ -99,8 +101,8 @@ def built_openfhe(prefix: Path) -> dict[str, str]:
     }
 
 
-def _path() -> str:
-    return os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
+def _path(root: Path) -> str:
+    return os.pathsep.join(filter(None, (str(root), os.environ.get("PYTHONPATH"))))
 
 
 def on_cores(cores: int | None) -> list[str]:

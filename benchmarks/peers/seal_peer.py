@@ -14,6 +14,9 @@ from benchmarks.peers.seal import Seal, chain
 from benchmarks.peers.serving import (
     HOISTED,
     MATRICES,
+    MIXES,
+    MOST_KEY_BYTES,
+    MOST_PLAIN_BYTES,
     POLYNOMIALS,
     Call,
     coefficients,
@@ -23,7 +26,6 @@ from benchmarks.peers.serving import (
 )
 
 LARGEST_CHECKED = 1 << 15  # SEAL's own table of bounds ends there
-MOST_KEY_BYTES = 4 << 30  # of all rotation keys together
 
 
 class SealPeer:
@@ -54,6 +56,8 @@ class SealPeer:
             return self._polynomial(POLYNOMIALS[name])
         if name in MATRICES:
             return self._matrix(MATRICES[name])
+        if name in MIXES:
+            return self._mix(MIXES[name])
         if name == "8 rotations":
             return self._with_keys(
                 range(1, HOISTED + 1), lambda: [s.rotate(a, i + 1) for i in range(HOISTED)]
@@ -91,17 +95,14 @@ class SealPeer:
 
     def _matrix(self, size: int) -> Call | None:
         s = self.seal
+        if size * self._plaintext_nbytes > MOST_PLAIN_BYTES:
+            return None
         v = s.encrypt(s.encode(values(size) * (self.n // 2 // size)))
-
-        def multiply(x: Any, p: Any) -> Any:
-            made = type(x)()
-            s.evaluator.multiply_plain(x, p, made)
-            return made
 
         def call() -> Any:
             turned = circuits.product(
                 lambda count: [v, *(s.rotate(v, i) for i in range(1, count))],
-                encoded, multiply, s.add, s.rotate,
+                encoded, self._multiplied, s.add, s.rotate,
             )  # fmt: skip
             s.evaluator.rescale_to_next_inplace(turned)
             return turned
@@ -110,6 +111,31 @@ class SealPeer:
         if found is not None:
             encoded = [s.encode(d) for d in circuits.diagonals(matrix(size), self.n // 2)]
         return found
+
+    def _mix(self, size: int) -> Call | None:
+        s = self.seal
+        if size**2 * self._plaintext_nbytes > MOST_PLAIN_BYTES:
+            return None
+        vectors = [s.encrypt(s.encode(self.x)) for _ in range(size)]
+        encoded = [list(map(s.encode, row)) for row in matrix(size)]
+
+        def call() -> Any:
+            made = circuits.mixed(vectors, encoded, self._multiplied, s.add)
+            for y in made:
+                s.evaluator.rescale_to_next_inplace(y)
+            return made
+
+        return call
+
+    @property
+    def _plaintext_nbytes(self) -> int:
+        return 8 * (self.depth + 1) * self.n
+
+    def _multiplied(self, x: Any, p: Any) -> Any:
+        """x * p, not rescaled."""
+        made = type(x)()
+        self.seal.evaluator.multiply_plain(x, p, made)
+        return made
 
     def _polynomial(self, degree: int) -> Call | None:
         """TenSEAL's own evaluation: all powers, then one product with a number for each."""

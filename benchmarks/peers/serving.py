@@ -14,9 +14,12 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
-POLYNOMIALS = {"polynomial of degree 7": 7, "polynomial of degree 27": 27}
-MATRICES = {"matrix 16x16": 16, "matrix 128x128": 128}
+POLYNOMIALS = {f"polynomial of degree {degree}": degree for degree in (7, 27, 119)}
+MATRICES = {f"matrix {size}x{size}": size for size in (16, 128, 1024)}
+MIXES = {"mix 16x16": 16}  # a matrix times ciphertexts side by side
 HOISTED = 8
+MOST_KEY_BYTES = 4 << 30  # of all rotation keys of a row together
+MOST_PLAIN_BYTES = 2 << 30  # of its plaintexts; with more a row takes minutes
 BATCHES = (1, 4, 16)
 OPERATIONS = (
     "NTT",
@@ -29,6 +32,7 @@ OPERATIONS = (
     "rotation",
     "8 rotations",
     *MATRICES,
+    *MIXES,
     *POLYNOMIALS,
     "encode",
     "encode and encrypt",
@@ -103,15 +107,24 @@ class _Server:
         return self.peer.setup(**wanted)
 
     def prepare(self, op: str, with_memory: bool = False) -> dict[str, Any]:
-        """The time of a first and of a warm call, and the memory of one; {} without such an op."""
+        """The times of keys and plaintexts, of a first and of a warm call, and the memory of one.
+
+        {} without such an op.
+        """
+        self.call = lambda: None  # keys and plaintexts of the row before are freed
+        start = time.perf_counter()
         call = self.peer.operation(op)
+        prepare_s = time.perf_counter() - start
         if call is None:
             return {}
         self.call = call
         first = self.time(1)["seconds"]
         fields = self.peer.settled(call, with_memory)
         warm = self.time(1)["seconds"]
-        return {"compile_s": first, "warm_s": warm, "peak_bytes": peak_bytes(call), **fields}
+        return {
+            "prepare_s": prepare_s, "compile_s": first, "warm_s": warm,
+            "peak_bytes": peak_bytes(call), **fields,
+        }  # fmt: skip
 
     def time(self, count: int) -> dict[str, Any]:
         start = time.perf_counter()

@@ -62,6 +62,7 @@ def test_a_digest_names_the_program_also_when_the_node_is_gone():
     assert leaf().digest != leaf().digest
 
 
+@pytest.mark.long
 def test_a_chain_of_fifty_thousand_ops_is_built_walked_printed_and_freed():
     x = a = leaf()
     for _ in range(50_000):

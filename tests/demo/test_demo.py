@@ -52,6 +52,7 @@ def test_the_digits_are_split_without_overlap() -> None:
     assert whole.train_images.min() >= 0 and whole.train_images.max() == 1
 
 
+@pytest.mark.long
 def test_training_is_reproducible_and_good(digits: Digits) -> None:
     for train, least in ((train_linear, 0.95), (train_square, 0.97)):
         model, again = train(load()), train(load())
@@ -60,6 +61,7 @@ def test_training_is_reproducible_and_good(digits: Digits) -> None:
         assert np.mean(scores.argmax(axis=1) == load().test_labels) > least
 
 
+@pytest.mark.long
 def test_encrypted_scores_are_the_clear_ones(digits: Digits, context: ckks.Context) -> None:
     ask = asking(server_bytes(context))
     for model in (train_linear(digits), train_square(digits)):
@@ -101,6 +103,7 @@ def test_the_command(capfd: pytest.CaptureFixture[str]) -> None:
     assert "accuracy encrypted" in printed
 
 
+@pytest.mark.long
 def test_the_command_fails_when_a_prediction_differs(monkeypatch: pytest.MonkeyPatch) -> None:
     clear = np.eye(10)[:4]
     wrong = Outcome("wrong", np.arange(4), clear, clear[[1, 1, 2, 3]], 2.0, 0.1, 1 << 20)

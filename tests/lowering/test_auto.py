@@ -160,6 +160,7 @@ def test_units_are_kept_where_the_graph_is_not_faster(machine, p, graph_ms):
     assert before <= {30: 2, 15: 4}.get(graph_ms, 9)
 
 
+@pytest.mark.long
 def test_nothing_is_compiled_before_it_is_paid_for(machine, p):
     run = machine.runner_of(p)
     calls(run, p, 5)
@@ -173,6 +174,7 @@ def test_nothing_is_compiled_before_it_is_paid_for(machine, p):
     assert cost.lower_ns(size) + 0.2 * cost.compile_ns(size) <= 0.2 * spent
 
 
+@pytest.mark.long
 def test_a_setting_delays_it_further(machine, p):
     with config.update(jit_speculate_after_ns=100 * SECOND):
         run = machine.runner_of(p)
@@ -180,6 +182,7 @@ def test_a_setting_delays_it_further(machine, p):
     assert not machine.lowered
 
 
+@pytest.mark.long
 def test_without_speculation_units_run(machine, p):
     with config.update(jit_speculate=False):
         run = machine.runner_of(p)
@@ -201,6 +204,7 @@ def test_units_run_while_the_graph_is_compiled(machine, p):
     assert run.tier == "graph"
 
 
+@pytest.mark.long
 def test_few_calls_are_sampled(machine, p):
     machine.graph_ms = 10
     run = machine.runner_of(p)
@@ -220,6 +224,7 @@ def test_a_trace_and_jax_transformations_are_not_timed(machine, p):
     assert not run.telemetry.tiers[0].samples.count
 
 
+@pytest.mark.long
 def test_the_budget_is_shared_and_per_window(machine, p, caplog):
     caplog.set_level(logging.INFO, "ren")
     with config.update(compile_budget_ns=1000 * MS, compile_window_ns=60 * SECOND):
@@ -240,6 +245,7 @@ def test_the_budget_is_shared_and_per_window(machine, p, caplog):
 # ------------------------------------------------------------------- rearming
 
 
+@pytest.mark.long
 def test_a_choice_is_revisited_after_the_interval(machine, p):
     with config.update(rearm_interval_ns=10 * SECOND, rearm_min_samples=4):
         run = settled(machine, p)
@@ -254,6 +260,7 @@ def test_a_choice_is_revisited_after_the_interval(machine, p):
     assert machine.lowered == 1
 
 
+@pytest.mark.long
 def test_it_is_not_revisited_without_samples_or_when_they_scatter(machine, p):
     run = settled(machine, p)
     machine.graph_ms = 12
@@ -315,6 +322,7 @@ def test_the_cooldown_doubles_up_to_its_bound_and_ends_with_success(machine, p, 
     assert len(caplog.records) == 4
 
 
+@pytest.mark.long
 def test_after_a_failure_it_is_tried_again_by_itself(machine, p):
     machine.fails = "compile"
     run = machine.runner_of(p)
@@ -349,6 +357,7 @@ def test_what_fails_in_units_too_is_no_fault_of_the_graph(machine, p, caplog):
     assert not caplog.records
 
 
+@pytest.mark.long
 def test_a_plan_that_cannot_be_a_graph_stays_with_units(machine, monkeypatch, p, caplog):
     def refused(_):
         raise DeviceError("not on this device")
@@ -419,6 +428,7 @@ def test_a_known_graph_that_fails_is_not_trusted_again(machine, p):
     assert (run.tier, run.telemetry.failures, machine.lowered) == ("units", 1, 1)
 
 
+@pytest.mark.long
 def test_known_units_are_not_compiled_until_rearmed(machine, p):
     with config.update(rearm_interval_ns=30 * SECOND):
         run = machine.runner_of(p, digest=lambda: "d", store=Memory(d=entry("units")))

@@ -387,6 +387,7 @@ def test_a_plan_that_no_cut_helps_runs_as_kernels(limits):
     assert same(once(p, arrays(p)), interpret_plan(p, arrays(p)))
 
 
+@pytest.mark.long
 def test_a_plan_of_twenty_thousand_rows_is_native():
     needs_native()
     p = plan(*(chained(36, 2 * i) for i in range(6)))

@@ -74,6 +74,7 @@ began.wait()
 """
 
 
+@pytest.mark.long
 def test_exit_waits_for_the_job_that_runs_and_drops_the_others():
     done = run(AT_EXIT)
     assert (done.returncode, done.stderr) == (0, "")

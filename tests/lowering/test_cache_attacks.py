@@ -164,6 +164,7 @@ def run_twice(variables: dict[str, str]) -> list[str]:
     return [d.stdout for d in done]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("place", ["default, new", "default, made before", "chosen, made before"])
 def test_cache_under_umask_002_is_kept(tmp_path, place):
     """A second process builds nothing, below folders that are missing or that the user made."""

@@ -19,6 +19,7 @@ from tests.rings import primes
 N = 1 << 12
 
 
+@pytest.mark.long
 @given(
     st.integers(2, 40), st.integers(40, 90), st.sampled_from([None, 200, 400]), st.integers(0, 9)
 )
@@ -48,6 +49,7 @@ def test_sums_over_the_same_factors_are_cut_together(terms, buffers, rows, seed)
     assert same(run(arrays(p)), want)
 
 
+@pytest.mark.long
 @given(st.integers(4, 6), st.integers(16, 24), st.integers(0, 9))
 @settings(max_examples=4, deadline=None)
 def test_transformed_factors_do_not_wait_for_the_second_half(giants, babies, seed):

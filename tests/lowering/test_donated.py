@@ -70,6 +70,7 @@ def test_a_marked_jax_array_is_gone_for_every_handle_on_its_buffer():
     assert not is_donated(array())
 
 
+@pytest.mark.long
 def test_a_marked_numpy_array_is_remembered_as_long_as_it_lives():
     before = len(donated._given)
     x, other = np.arange(COUNT, dtype=np.uint32), np.arange(COUNT, dtype=np.uint32)
@@ -162,6 +163,7 @@ def test_a_donation_never_writes_into_numpy_memory(alias):
     assert result.unsafe_buffer_pointer() != host.ctypes.data
 
 
+@pytest.mark.long
 def test_a_numpy_view_of_a_donated_buffer_stays_as_it_is():
     x = array().reshape(1, COUNT)
     view = np.asarray(x)

@@ -173,6 +173,7 @@ print(sum("compile" in name for name in compiles))
 """
 
 
+@pytest.mark.long
 def test_a_second_process_compiles_nothing(tmp_path):
     env = {k: v for k, v in os.environ.items() if not k.startswith("JAX_")}
     env |= {"REN_CACHE_DIR": str(tmp_path), "REN_JIT_TIER": "units"}

@@ -140,6 +140,7 @@ def test_no_table_is_a_literal():
     assert 'dense<"0x' not in lowered.as_text()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("is_apart", [True, False])
 def test_long_elementwise_runs_are_cut_where_kernels_are_inlined(monkeypatch, is_apart):
     if is_apart:
@@ -256,6 +257,7 @@ for function, args in ((h, (batch, a)), (both, (batch, a)), (f, (a, b)), (g, (a,
 """
 
 
+@pytest.mark.long
 def test_several_devices():
     flags = "--xla_force_host_platform_device_count=4"
     root = str(Path(__file__).parent.parent.parent)
@@ -293,6 +295,7 @@ def test_ciphertexts(ciphertexts, name):
             assert np.array_equal(np.asarray(got), np.asarray(want)), tier
 
 
+@pytest.mark.long
 def test_batches_of_ciphertexts_under_vmap(ciphertexts):
     x, y = ciphertexts
     both = jax.tree.map(lambda a, b: jax.numpy.stack([a, b]), x, y)

@@ -122,6 +122,7 @@ def test_centered_is_exact_below_53_bits(setting):
     assert [int(x) for x in got] == values and not np.signbit(got[np.array(values) == 0]).any()
 
 
+@pytest.mark.long
 def test_centered_by_native_code_is_that_of_xla():
     moduli, rng = primes(N)[-9:], np.random.default_rng(9)
     limbs = np.stack([rng.integers(0, q, 1 << 12) for q in moduli])
@@ -132,6 +133,7 @@ def test_centered_by_native_code_is_that_of_xla():
     assert np.array_equal(*found)
 
 
+@pytest.mark.long
 def test_centered_of_long_moduli_is_finite(setting):
     moduli = tuple(islice(ntt_primes_below(N, 1 << 30), 40))  # Q is near 2^1200
     large = [(-1) ** i * (math.prod(moduli) >> i) // 2 for i in range(1, N - 4)]

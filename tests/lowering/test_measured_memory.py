@@ -35,6 +35,7 @@ def key_switch(ring: RingSpec) -> Poly:
     return (lifted * keys[0]).mod_down(base) * (lifted * keys[1]).mod_down(base)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("program", [rescaled_powers, key_switch])
 def test_planned_peaks_agree_with_xla(program):
     p = plan(program(RingSpec(256, primes(256)[-4:])))

@@ -81,6 +81,7 @@ def test_mix_in_each_kind_of_ring(name):
     assert np.array_equal(on_all(Poly(values, ring), entries), product(entries, values, 0, ring.q))
 
 
+@pytest.mark.long
 @given(st.data())
 @settings(max_examples=EXAMPLES if EXAMPLES >= 500 else 20)
 def test_mix_of_any_axis_domain_and_integers(data):

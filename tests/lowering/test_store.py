@@ -254,6 +254,7 @@ for i in range(first, first + 60):
 """
 
 
+@pytest.mark.long
 def test_two_processes_at_once(tmp_path):
     command = [sys.executable, "-W", "error", "-c", TWO_AT_ONCE, str(tmp_path)]
     env = {**os.environ, "PYTHONPATH": str(ROOT)}
@@ -317,6 +318,7 @@ raise RuntimeError("the end")
 """
 
 
+@pytest.mark.long
 def test_the_default_store_is_flushed_at_exit(tmp_path):
     """After the last thread, and whatever the main one ended with."""
     env = {**os.environ, "PYTHONPATH": str(ROOT), "REN_CACHE_DIR": str(tmp_path / "cache")}

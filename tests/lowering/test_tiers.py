@@ -24,6 +24,7 @@ def same(made, want) -> bool:
     return all(np.array_equal(np.asarray(a), np.asarray(b)) for a, b in pairs)
 
 
+@pytest.mark.long
 @settings(max_examples=8)
 @given(PROGRAMS)
 def test_all_tiers_agree_on_random_programs(program):

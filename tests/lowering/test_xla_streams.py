@@ -48,6 +48,7 @@ def test_work_that_streams_would_hardly_save_has_none():
     assert streams.streams_of(p, 4) == ()
 
 
+@pytest.mark.long
 @needs_streams
 def test_streams_give_the_same_residues_and_leave_the_thread_its_own(monkeypatch):
     monkeypatch.setattr(streams, "threads", lambda: 3)

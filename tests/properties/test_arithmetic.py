@@ -33,6 +33,7 @@ def check_binary(name: str, case: Case) -> None:
     assert_same_limbs(result, apply(*case.polys("python")).realize())
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", BINARY)
 @over_all(2)
 def test_binary(name: str, case: Case) -> None:
@@ -60,6 +61,7 @@ def check_constants(case: Case) -> None:
     assert_equals(-p, case.ring, oracle.neg(a, case.q))
 
 
+@pytest.mark.long
 @over_all(1)
 def test_constants_and_negation(case: Case) -> None:
     check_constants(case)

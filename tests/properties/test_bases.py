@@ -142,6 +142,7 @@ LONG = ("mod_up", "mod_down")
 ALL = [pytest.param(n, marks=pytest.mark.slow) if n in LONG else n for n in PROPERTIES]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ALL)
 @all_examples
 @given(data=st.data())

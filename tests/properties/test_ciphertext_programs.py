@@ -35,6 +35,7 @@ def check(seed: int, count: int) -> None:
     assert made.share("vague") <= MOST_VAGUE, made.report()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.once)])
 def test_random_programs_agree_with_numpy(seed):
     check(seed, COUNT)
@@ -106,6 +107,7 @@ def test_programs_that_failed_once_agree_with_numpy(name):
 # ------------------------------------------------------------------- the generator and the judge
 
 
+@pytest.mark.long
 def test_programs_follow_from_their_seed_and_cover_every_operation():
     kinds: collections.Counter[str] = collections.Counter()
     for i in range(400):

@@ -103,6 +103,7 @@ def check_compiled(case: Drawn) -> None:
     assert_same_limbs(last, run_ren(program, data, primes, "python")[-1].realize())
 
 
+@pytest.mark.long
 @all_examples
 @given(case=listed(SMALL_PROGRAMS))
 def test_compiled_programs(case: Drawn) -> None:

@@ -58,6 +58,7 @@ def test_embed_is_substitution_large(case: Case, k: int, in_ntt: bool) -> None:
     check_embedding(case, k, in_ntt=in_ntt)
 
 
+@pytest.mark.long
 @large_examples
 @given(case=cases(SHAPES, 3), k=st.sampled_from(FACTORS), domains=st.tuples(*[st.booleans()] * 3))
 def test_products_of_embedded_polynomials(case: Case, k: int, domains: tuple[bool, ...]) -> None:

@@ -79,6 +79,7 @@ def test_binary_at_the_bounds(name: str, value: float, operation: str) -> None:
         check_binary(operation, Case(ring, (largest, other), 0))
 
 
+@pytest.mark.long
 @over_rings(1, (NAMED["kyber"], NAMED["mersenne"], SMALL[1]))
 def test_constants_and_negation(case: Case) -> None:
     check_constants(case)
@@ -114,6 +115,7 @@ def test_sums_of_products(case: Case) -> None:
 TARGETS = ((97,), (MERSENNE,), (3329, 2**60 - 93), (12289, 40961), (17, 3329))
 
 
+@pytest.mark.long
 @examples
 @given(case=general(1, SMALL), target=st.sampled_from(TARGETS))
 def test_change_of_ring(case: Case, target: tuple[int, ...]) -> None:
@@ -124,6 +126,7 @@ def test_change_of_ring(case: Case, target: tuple[int, ...]) -> None:
     assert_same_limbs(result, case.polys("python")[0].to_ring(ring).realize())
 
 
+@pytest.mark.long
 @over_rings(1, SEVERAL)
 def test_rescale(case: Case) -> None:
     (p,), (a,), old = case.polys(), case.reduced(), case.ring.moduli

@@ -110,6 +110,7 @@ def test_remainders(case: Case, t: int) -> None:
     check_remainder(case.ring, case.operands[0], t, "python")
 
 
+@pytest.mark.long
 @over_compiled(t=SIZED)
 def test_remainders_compiled(case: Case, t: int) -> None:
     check_remainder(case.ring, case.operands[0], t)
@@ -121,21 +122,25 @@ def test_rounded_quotients(case: Case, a: int, b: int, sign: int) -> None:
     check_quotient(case.ring, case.operands[0], (a, sign * b), target, "python")
 
 
+@pytest.mark.long
 @over_compiled(a=SIZED, b=SIZED, sign=st.sampled_from([1, -1]))
 def test_rounded_quotients_compiled(case: Case, a: int, b: int, sign: int) -> None:
     check_quotient(case.ring, case.operands[0], (sign * a, b), case.ring)
 
 
+@pytest.mark.long
 @over_rings(base=st.sampled_from(BASES))
 def test_digits_and_gadget_products(case: Case, base: int) -> None:
     check_digits(case.ring, case.operands[0], base, "python")
 
 
+@pytest.mark.long
 @over_compiled(base=st.sampled_from([3, 1 << 10]))
 def test_digits_and_gadget_products_compiled(case: Case, base: int) -> None:
     check_digits(case.ring, case.operands[0], base)
 
 
+@pytest.mark.long
 @over_rings(k=st.integers(-1000, 1000))
 def test_shifts_norms_and_values(case: Case, k: int) -> None:
     ring, values = case.ring, case.operands[0]
@@ -150,6 +155,7 @@ def test_shifts_norms_and_values(case: Case, k: int) -> None:
     assert p.evaluate(case.constant) == sum(c * case.constant**i for i, c in enumerate(values)) % q
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("ring", WIDE, ids=["mersenne", "product"])
 def test_wide_moduli(ring: RingSpec) -> None:
     """Through NTT primes that hold the integers; half of q and its neighbours among them."""
@@ -180,6 +186,7 @@ FUNCTIONS = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_every_way_to_run_gives_the_same(name: str) -> None:
     ring, f = NARROW[1], FUNCTIONS[name]
@@ -201,6 +208,7 @@ def test_every_way_to_run_gives_the_same(name: str) -> None:
     assert pickle.loads(pickle.dumps(f(one))).tolist() == want
 
 
+@pytest.mark.long
 def test_integers_of_many_words() -> None:
     """Sums of 100 products, and 137 words."""
     ring = RingSpec(2, tuple(islice(ntt_primes_below(2, 1 << 30), 100)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -29,6 +30,7 @@ def check_power(case: Case, exponent: int) -> None:
     assert_same_limbs(result, (interpreted**exponent).realize())
 
 
+@pytest.mark.long
 @all_examples
 @given(case=cases(_SHAPES, 1), exponent=_exponents)
 def test_power(case: Case, exponent: int) -> None:

@@ -28,8 +28,9 @@ from ren.core.errors import (
 )
 from ren.schemes.ckks import math, stats, testing
 from ren.schemes.ckks.analysis.debugging import debug
-from ren.schemes.ckks.analysis.planning import Requirements, plan, spec
+from ren.schemes.ckks.analysis.planning import plan, spec
 from ren.schemes.ckks.analysis.precision import Precision, precision
+from ren.schemes.ckks.analysis.requirements import Requirements
 from ren.schemes.ckks.arithmetic.manual import manual
 from ren.schemes.ckks.arithmetic.number_types import typed
 from ren.schemes.ckks.bootstrapping.bootstrap import bootstrap

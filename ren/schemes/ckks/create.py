@@ -8,7 +8,7 @@ from typing import Any, Literal
 import attrs
 
 from ren.core.errors import ParameterError, SerializationError
-from ren.schemes.ckks.analysis.planning import Requirements
+from ren.schemes.ckks.analysis.requirements import Requirements
 from ren.schemes.ckks.context import Context
 from ren.schemes.ckks.encoding.serialization import HOLDS_SECRET
 from ren.schemes.ckks.parameters import checks

@@ -46,6 +46,7 @@ def test_bit_reversal() -> None:
     assert order.bit_reversed(3).tolist() == [0, 4, 2, 6, 1, 5, 3, 7]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("n", DEGREES)
 def test_transforms_evaluate_and_agree_with_the_reference(n: int) -> None:
     moduli = basis(n, 2)
@@ -65,6 +66,7 @@ def test_transforms_evaluate_and_agree_with_the_reference(n: int) -> None:
     assert (_backward(x, moduli) == exact.intt(x, moduli)).all()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("n", "limbs"), [(4, 1), (8, 5), (32, 3), (256, 4)])
 def test_products_of_values_are_negacyclic_products(n: int, limbs: int) -> None:
     moduli = basis(n, limbs)

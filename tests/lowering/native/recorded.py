@@ -34,6 +34,8 @@ from tests.lowering.test_memory import program_polys
 from tests.programs import generate
 from tests.rings import primes
 
+KEPT = (2**30 - 35, 2**61 - 1)  # moduli of coefficients of 4 and of 8 bytes
+
 
 def recorded(graph: Graph, tables: tuple, inputs: Sequence[Any]) -> Recorded:
     """The native call of a graph, with the results of the usual library."""
@@ -128,6 +130,21 @@ def of_general(n: int) -> Recorded:
     return of_plan(plan(x * y - x, y.automorphism(3) + 5, -x))
 
 
+def of_mix(n: int) -> Recorded:
+    """Matrices of integers times a batch axis: one sum for each prime, and more terms than that."""
+    x, wide = (poly(i, ring(n, 3), Domain.NTT, (k, 2)) for i, k in enumerate((3, 19)))
+    few, many = (np.arange(-4, 4 * k - 4).reshape(4, k) * 0x3FFFFFFF for k in (3, 19))
+    return of_plan(plan(x.mix(few, 0) * wide.mix(many, 0), wide.mix(many, 0).intt()))
+
+
+def of_kept(n: int, modulus: int) -> Recorded:
+    """Weights that are kept as coefficients, of 4 or 8 bytes, and transformed for a product."""
+    r, kept = ring(n, 3), RingSpec(n, modulus)
+    weights = [Poly.uniform(kept, seed=bytes([i])) for i in range(3)]
+    x = poly(0, r, Domain.NTT, (3,))
+    return of_plan(plan((stacked(weights).realize().to_ring(r).ntt() * x).intt(), x + 1))
+
+
 def of_stacked(n: int) -> Recorded:
     """Batch axes that are taken apart."""
     r = ring(n, 3)
@@ -165,7 +182,7 @@ def small_plans() -> list[Recorded]:
     """One plan of each kind of step, small enough for thousands of runs."""
     made = [of_product(1024, (2,)), of_product(64), of_key_switch(256), of_automorphisms(1024)]
     made += [of_automorphisms(8), of_stacked(1024), of_general(64), of_embeddings(4096)]
-    return [*made, of_numbers(1024)]
+    return [*made, of_numbers(1024), of_mix(64), *(of_kept(64, m) for m in KEPT)]
 
 
 def all_calls() -> list[Recorded]:
@@ -176,6 +193,8 @@ def all_calls() -> list[Recorded]:
         (of_op(op, 4096, 3, 4) for op in ("CONVERT", "LIFT")),
     )
     plans = [
+        *(of_mix(n) for n in (4, 4096)),
+        *(of_kept(4096, m) for m in KEPT),
         of_product(4096),
         of_product(4096, (3,)),
         of_product(2048, (2, 4)),

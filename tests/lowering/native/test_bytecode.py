@@ -30,7 +30,7 @@ from tests.lowering.native.driver import ADDRESS, DEBUG, Mutant, Recorded, drive
 from tests.lowering.native.recorded import small_plans
 from tests.lowering.plans import arrays, plan, poly
 
-QUICK, THOROUGH = 30, 600  # mutants of each of the plans: 270 and 5,400 in all
+QUICK, THOROUGH = 30, 600  # mutants of each of the plans: 360 and 7,200 in all
 ERROR = re.compile(
     r"error: Word (\d+) of the bytecode is (\d+|missing)[.:] .+\. "
     r"Report this as a defect of Ren's compiler\.|"
@@ -69,6 +69,7 @@ def assert_refused_or_run(program: Path, calls: list[Recorded], folder: Path) ->
     return errors
 
 
+@pytest.mark.long
 def test_mutants_give_an_error_or_a_result(tmp_path):
     calls = mutated(QUICK)
     errors = assert_refused_or_run(driver("-O0", *DEBUG), calls, tmp_path)

@@ -197,6 +197,7 @@ def test_threads_run_one_plan_at_once():
     assert not wrong
 
 
+@pytest.mark.long
 def test_ciphertexts_are_the_same_without_native_kernels():
     ctx = ckks.context(params=ckks.Parameters.for_depth(2, n=1 << 12, security=None))
     x, y = ctx.encrypt(np.linspace(-1, 1, 100)), ctx.encrypt(np.linspace(0, 2, 100))

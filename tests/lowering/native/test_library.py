@@ -98,6 +98,7 @@ RUNNERS = [
 ]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("run", RUNNERS)
 def test_every_way_to_run_is_the_same_with_and_without(fresh, run):
     expected = want()
@@ -106,6 +107,7 @@ def test_every_way_to_run_is_the_same_with_and_without(fresh, run):
     assert len(libraries()) == len(fresh) == 1
 
 
+@pytest.mark.long
 def test_what_was_built_is_kept(fresh, monkeypatch, tmp_path):
     expected, first = want(), library.outcome()
     (kept,) = (tmp_path / "native").iterdir()
@@ -116,6 +118,7 @@ def test_what_was_built_is_kept(fresh, monkeypatch, tmp_path):
     assert library.outcome() == first and len(fresh) == 1
 
 
+@pytest.mark.long
 def test_a_damaged_library_is_built_again(fresh, monkeypatch, tmp_path, caplog):
     expected = want()
     results()
@@ -129,6 +132,7 @@ def test_a_damaged_library_is_built_again(fresh, monkeypatch, tmp_path, caplog):
     assert "damaged" in record.getMessage()
 
 
+@pytest.mark.long
 def test_executables_on_disk_are_those_of_their_library(fresh, monkeypatch, tmp_path):
     expected = want()
     count = len(list((tmp_path / "executables").iterdir()))
@@ -191,12 +195,14 @@ def test_building_says_so_once(fresh, monkeypatch, caplog, capsys):
     assert capsys.readouterr().err.count("building native kernels, once") >= 1
 
 
+@pytest.mark.long
 def test_without_a_compiler(fresh, monkeypatch, caplog, tmp_path):
     monkeypatch.setattr(build, "CXX", "")
     monkeypatch.setenv("PATH", str(tmp_path))
     assert_refused("no C++ compiler", caplog)
 
 
+@pytest.mark.long
 def test_a_build_that_fails(fresh, monkeypatch, caplog):
     monkeypatch.undo()
     monkeypatch.setattr(library, "_outcome", None)
@@ -204,6 +210,7 @@ def test_a_build_that_fails(fresh, monkeypatch, caplog):
     assert_refused("this is no kernel", caplog)
 
 
+@pytest.mark.long
 def test_a_build_that_takes_too_long(fresh, monkeypatch, caplog, tmp_path):
     slow = tmp_path / "bin" / "c++"
     slow.parent.mkdir()
@@ -215,6 +222,7 @@ def test_a_build_that_takes_too_long(fresh, monkeypatch, caplog, tmp_path):
     assert_refused("more than 0 s", caplog)
 
 
+@pytest.mark.long
 def test_a_library_that_computes_something_else(fresh, monkeypatch, caplog, tmp_path):
     right = build.sources()
     wrong = {k: v.replace(b"v = a - b + m.twice;", b"v = a + b;") for k, v in right.items()}
@@ -226,6 +234,7 @@ def test_a_library_that_computes_something_else(fresh, monkeypatch, caplog, tmp_
     assert not any((tmp_path / "native").iterdir())
 
 
+@pytest.mark.long
 def test_a_library_that_cannot_be_loaded(fresh, monkeypatch, caplog):
     monkeypatch.setattr(build, "library", lambda compiler: b"no library")
     monkeypatch.setattr(library, "_registered", {})
@@ -297,6 +306,7 @@ def test_what_is_donated_is_gone_and_the_result_is_right(fresh):
         _ = x.limbs
 
 
+@pytest.mark.long
 def test_decryptions_are_equal(fresh):
     ctx = ckks.context(params=ckks.Parameters.for_depth(1, n=1 << 6, security=None))
     x = ctx.encrypt(np.arange(8.0))
@@ -310,6 +320,7 @@ def test_decryptions_are_equal(fresh):
     np.testing.assert_allclose(decrypted[0][0], np.array([1.0, 5, 11, 19, 29, 41, 55, 7]), atol=0.1)
 
 
+@pytest.mark.long
 def test_the_check_passes_whatever_settings_of_jax_forbid():
     found = library.outcome()
     with jax.numpy_rank_promotion("raise"), jax.transfer_guard("disallow"):

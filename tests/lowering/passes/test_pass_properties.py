@@ -188,6 +188,7 @@ def run(sink: Node, arrays: dict[Node, np.ndarray]) -> list[np.ndarray]:
     return [np.asarray(a) for a in run_plan(plan, inputs)]
 
 
+@pytest.mark.long
 @settings(max_examples=16)
 @given(st.one_of(programs(steps=8, degrees=(8,)), of_several_degrees(steps=3, degrees=(8,))))
 def test_the_pipeline_equals_the_unoptimized_program_bit_for_bit(program):

@@ -38,6 +38,7 @@ def power(y, x, count):
     return y
 
 
+@pytest.mark.long
 def test_a_product_of_any_length(ctx, v):
     x = ctx.encrypt(v, bound=1.0)
     y = power(x, x, 25)
@@ -109,6 +110,7 @@ def test_what_takes_no_level_does_not_bootstrap(ctx, x, v):
         assert made.level <= FLOOR
 
 
+@pytest.mark.long
 def test_under_jit_it_is_a_part_of_the_plan(ctx, v, caplog):
     jitted = ren.jit(lambda x: power(x, x, 24))
     x = ctx.encrypt(v, bound=1.0)
@@ -122,6 +124,7 @@ def test_under_jit_it_is_a_part_of_the_plan(ctx, v, caplog):
     assert re.search(rf"level 2 to level {ctx.params.depth}: .*\.py:\d+, {count} times$", lines[0])
 
 
+@pytest.mark.long
 def test_what_a_capture_bootstraps_stays_in_it(ctx, x, v):
     """A ciphertext that is closed over is another one outside."""
     factor = ctx.encrypt(v, bound=1.0)
@@ -138,6 +141,7 @@ def test_nothing_is_inserted_in_manual_mode(ctx, x):
         x.drop_to(0).rescale()
 
 
+@pytest.mark.long
 def test_more_than_all_levels_is_an_error(ctx, x):
     with pytest.raises(ckks.DepthError, match="bootstraps begin at level 2"):
         ckks.poly(x, np.ones(1 << 11))
@@ -157,6 +161,7 @@ def with_one(x):
     return (power(x, x, 4).within(1.0).bootstrap() * x).within(1.0)
 
 
+@pytest.mark.long
 def test_a_plan_finds_the_fewest_levels_and_counts_bootstraps():
     plan = ckks.plan(with_one, ckks.spec(16), bootstrapping=True, n=N, security=None)
     assert plan.params.bootstrapping.levels == 4 and plan.bootstraps == 1
@@ -170,6 +175,7 @@ def test_a_plan_finds_the_fewest_levels_and_counts_bootstraps():
     assert np.abs(ctx.decrypt(y) - v**6).max() < 2**-18
 
 
+@pytest.mark.long
 def test_a_plan_counts_where_levels_run_out():
     def f(x):
         for _ in range(40):
@@ -185,6 +191,7 @@ def test_a_plan_without_a_wish_for_it_says_what_to_write():
         ckks.plan(with_one, ckks.spec(16))
 
 
+@pytest.mark.long
 def test_a_jitted_function_is_planned_too():
     jitted = ren.jit(with_one)
     plan = ckks.plan(jitted, ckks.spec(16), bootstrapping=True, n=N, security=None)

@@ -62,6 +62,7 @@ def bits(error: np.ndarray) -> float:
 # ------------------------------------------------------------------- values
 
 
+@pytest.mark.long
 def test_complex_numbers_come_back_at_the_top(ctx, x, z):
     y = x.bootstrap()
     assert (y.level, y.scale) == (ctx.params.depth, ctx.params.scale(ctx.params.depth))
@@ -151,6 +152,7 @@ def test_a_precision_that_there_is_not(x, precision):
             bootstrap(precision=precision)
 
 
+@pytest.mark.long
 def test_another_bound():
     ctx = ckks.context(depth=2, bootstrapping=True, n=1 << 12, security=None, bound=16.0)
     v = np.linspace(-16, 16, 50)
@@ -202,6 +204,7 @@ def test_a_plan_has_the_slots_that_were_asked_for():
     assert plan.params.bootstrapping.plaintext_nbytes < 1 << 22
 
 
+@pytest.mark.long
 def test_few_slots_by_two_runs(z):
     ctx = ckks.context(
         depth=2, bootstrapping=True, precision=40, scale_bits=60, n=N, security=None, slots=64
@@ -223,6 +226,7 @@ def test_the_trace_sums_all_rotations_by_multiples_of_the_slots(copies):
     assert sums == [slots * i for i in range(copies)] and max(map(len, groups)) <= 4
 
 
+@pytest.mark.long
 def test_parameters_for_all_slots_serve_for_fewer():
     """They keep their levels; where slots are too few for so many matrices, an error tells."""
     params = ckks.Parameters.for_bootstrapping(2, n=N, security=None)
@@ -234,6 +238,7 @@ def test_parameters_for_all_slots_serve_for_fewer():
         ckks.context(params=params, slots=4)
 
 
+@pytest.mark.long
 def test_forty_bits_by_two_runs(z):
     ctx = ckks.context(depth=2, bootstrapping=True, precision=40, scale_bits=60, n=N, security=None)
     assert ctx.params.bootstrapping.levels == 2 and ctx.params.depth == 5
@@ -253,6 +258,7 @@ def test_forty_bits_by_two_runs(z):
     assert low.level == 2 and bits(ctx.decrypt(low) - z) >= 40
 
 
+@pytest.mark.long
 @pytest.mark.filterwarnings("ignore::ren.core.errors.MessageBoundWarning")
 def test_noise_beyond_the_length_is_cleared(ctx):
     """The map enlarges noise around zero threefold at each step, and all slots go through it."""
@@ -265,6 +271,7 @@ def test_noise_beyond_the_length_is_cleared(ctx):
     assert np.abs(ctx.decrypt(y) - v).max() < 2**-12
 
 
+@pytest.mark.long
 def test_batches_and_vmap(ctx):
     v = np.linspace(-1, 1, 3 * 40).reshape(3, 40)
     m = ctx.encrypt(v, level=3, bound=1.0, pack="rows")
@@ -276,6 +283,7 @@ def test_batches_and_vmap(ctx):
 # ------------------------------------------------------------------- how it runs
 
 
+@pytest.mark.long
 def test_jit_equals_eager_bit_for_bit(ctx):
     x = ctx.encrypt(np.linspace(-1, 1, 64), bound=1.0)
 
@@ -290,6 +298,7 @@ def test_jit_equals_eager_bit_for_bit(ctx):
     assert len(jitted.plans) == 1
 
 
+@pytest.mark.long
 def test_a_server_from_bytes_gives_the_same_bits(ctx, x):
     mine = limbs_of_all(x.bootstrap())
     server = ckks.load_server(ctx.server().to_bytes())

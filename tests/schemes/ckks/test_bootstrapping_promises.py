@@ -53,6 +53,7 @@ def rms(error: np.ndarray) -> float:
 # ------------------------------------------------------------------- noise
 
 
+@pytest.mark.long
 def test_the_noise_is_what_the_stages_predict(ctx, rng, monkeypatch):
     """Less the error of the sine, which is known for each slot, and without the room for tails."""
     monkeypatch.setattr(precision, "TAIL", 1.0)

@@ -60,6 +60,7 @@ def test_activation_belongs_to_the_thread(ctx, small_params):
     assert error(results[0], [1]) < BAR
 
 
+@pytest.mark.long
 def test_without_a_context_nothing_computes(small_params):
     owner = ckks.context(params=small_params)
     x = ckks.Ciphertext.from_bytes(owner.encrypt([1.0, 2.0]).to_bytes())  # it keeps no context

@@ -78,6 +78,7 @@ def test_two_encryptions_differ_in_everything(ctx):
         assert not np.array_equal(half.limbs[0], half.limbs[1])
 
 
+@pytest.mark.long
 def test_forked_children_differ():
     ran = subprocess.run(
         [sys.executable, "-c", _FORKS], capture_output=True, text=True, check=True, timeout=120

@@ -58,6 +58,7 @@ def same_leaf(a, b) -> bool:
     return np.array_equal(a, b) if a.dtype == np.uint32 else np.allclose(a, b, rtol=1e-5, atol=0)
 
 
+@pytest.mark.long
 def test_one_plan_serves_every_request(requests):
     messages, pairs = requests
     f = ren.jit(score)
@@ -92,6 +93,7 @@ def check_batch(messages, pairs) -> None:
     assert np.abs(element(mapped, 1).decrypt() - expected(u, v)).max() < 1e-6
 
 
+@pytest.mark.long
 def test_one_of_two_ciphertexts_is_shared(requests):
     _, pairs = requests
     xs, y = stacked([x for x, _ in pairs]), pairs[0][1]

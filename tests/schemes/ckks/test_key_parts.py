@@ -219,6 +219,7 @@ def test_a_capture_that_makes_a_key_larger():
         assert np.abs(y.decrypt() - 2 * np.roll(VALUES, -1)).max() < BAR
 
 
+@pytest.mark.long
 def test_parts_inside_of_transformations_and_loops(owner):
     own = new_owner(rotations={1: 4})
     server, x = own.server(), own.encrypt(VALUES, 4)
@@ -236,6 +237,7 @@ def test_parts_inside_of_transformations_and_loops(owner):
         assert np.abs(own.decrypt(g(batch)) - np.roll([VALUES, -VALUES], -1, 1)).max() < BAR
 
 
+@pytest.mark.long
 @pytest.mark.property
 @pytest.mark.parametrize("seed", range(6))
 def test_a_context_of_a_plan_computes_its_function(seed):

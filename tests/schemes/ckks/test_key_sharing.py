@@ -144,6 +144,7 @@ def test_sizes_of_keys(ctx, ctx13):
         assert f"{key.nbytes / 2**20:.2f} MiB" in repr(alone)
 
 
+@pytest.mark.long
 def test_copies_of_a_server_share_their_keys(small_params):
     server = ckks.context(params=small_params, rotations=[1, 2]).server()
     data, pickled = server.server(rotations=[1]).to_bytes(), pickle.dumps(server)
@@ -163,6 +164,7 @@ def test_copies_of_a_server_share_their_keys(small_params):
     assert fourth.to_bytes() == data and third.to_bytes() == second.to_bytes()
 
 
+@pytest.mark.long
 def test_keys_on_other_devices_are_not_shared(small_params):
     owner = ckks.context(params=small_params)
     data = owner.server().to_bytes()

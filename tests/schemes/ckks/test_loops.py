@@ -81,6 +81,7 @@ def test_a_gru_cell_bootstraps_its_state_at_each_step(log_n, steps) -> None:
     assert states.estimate.error_bound < 2
 
 
+@pytest.mark.long
 def test_a_cell_by_scan_for_two_owners(owners) -> None:
     recurrent.clear()
     for ctx in owners:
@@ -99,6 +100,7 @@ def test_a_cell_by_scan_for_two_owners(owners) -> None:
     assert "keys, read at each call" in recurrent.plans[0].explain()
 
 
+@pytest.mark.long
 def test_a_plan_with_loops_holds_no_keys_and_no_arguments() -> None:
     params = ckks.Parameters.for_depth(1, n=1 << 8, security=None)
     jitted = ren.jit(lambda x: lax.fori_loop(0, 2, lambda i, c: c + c.rotate(1), x))
@@ -198,6 +200,7 @@ def test_what_raises(owners) -> None:
         ren.plan(lambda x: lax.fori_loop(0, 2, lambda i, c: c * c, x), ckks.spec(8))
 
 
+@pytest.mark.long
 def test_a_plan_of_a_function_with_loops() -> None:
     """Depth, keys and work of all steps; a carry whose level is named fits at its depth."""
 
@@ -231,6 +234,7 @@ def test_a_plan_of_a_jitted_function_with_loops_is_replayed() -> None:
     assert double.cache_info()[:2] == (1, 1)
 
 
+@pytest.mark.long
 def test_maps_and_jits_of_jax_inside(owners) -> None:
     xs = owners[0].encrypt(INPUTS, pack="rows")
     wanted = INPUTS**2 + 2 * INPUTS

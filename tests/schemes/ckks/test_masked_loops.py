@@ -48,6 +48,7 @@ def looped(v: Any, steps: int = 2) -> Any:
     return v
 
 
+@pytest.mark.long
 def test_each_slot_goes_on_while_its_condition_holds(deep: ckks.Context) -> None:
     x = deep.encrypt(VALUES)
     once, low = (lambda v: looped(v, 1)), x.drop_to(10)
@@ -56,6 +57,7 @@ def test_each_slot_goes_on_while_its_condition_holds(deep: ckks.Context) -> None
         assert got.level == 0 and not np.isnan(got.estimate.error_bound)
 
 
+@pytest.mark.long
 def test_a_loop_is_mapped_over_a_batch(ctx: ckks.Context) -> None:
     def raised(v: Any, mask: Any) -> Any:
         return ckks.while_loop(lambda v: mask, lambda v: v + 0.5, v, max_steps=2)
@@ -66,6 +68,7 @@ def test_a_loop_is_mapped_over_a_batch(ctx: ckks.Context) -> None:
     assert np.abs(mapped.decrypt() - want).max() < mapped.estimate.error_bound < 1e-4
 
 
+@pytest.mark.long
 def test_a_state_is_a_pytree_and_a_condition_may_be_given(deep: ckks.Context) -> None:
     """A count of steps beside the numbers; what a body returns as it was stays as it was."""
     x, mask = deep.encrypt(VALUES), deep.encrypt(VALUES > 1)
@@ -81,6 +84,7 @@ def test_a_state_is_a_pytree_and_a_condition_may_be_given(deep: ckks.Context) ->
         assert off < end[name].estimate.error_bound < 1e-5
 
 
+@pytest.mark.long
 def test_a_plan_tells_the_depth_of_a_loop_before_it_runs() -> None:
     plan = ckks.plan(lambda v: looped(v, 1), ckks.spec(4, bound=2), n=1 << 8, security=None)
     assert plan.depth == 10
@@ -110,6 +114,7 @@ def test_a_loop_says_what_it_lacks(ctx: ckks.Context, cond, body, steps, error, 
 # ------------------------------------------------------------------- masks
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("length", [1, 5])
 def test_any_and_all_of_truth_are_truth(deep: ckks.Context, length: int) -> None:
     drawn = np.random.default_rng(length)
@@ -124,6 +129,7 @@ def test_any_and_all_of_truth_are_truth(deep: ckks.Context, length: int) -> None
             assert got.span.is_truth and got.shape == ()
 
 
+@pytest.mark.long
 def test_any_and_all_of_blocks(deep: ckks.Context) -> None:
     """Three ciphertexts of 128 slots, of which the last is not full."""
     for at, name in ((324, "any"), (175, "all")):
@@ -133,6 +139,7 @@ def test_any_and_all_of_blocks(deep: ckks.Context) -> None:
         assert got.level == 20 - 9
 
 
+@pytest.mark.long
 def test_masks_under_capture_and_traces(ctx: ckks.Context) -> None:
     values, mask = np.array([1.5, 0.5, -0.5, 1.0]), np.array([True, False, True, True])
     x, hidden, want = ctx.encrypt(values), ctx.encrypt(mask), values[mask].sum()

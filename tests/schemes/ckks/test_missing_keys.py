@@ -77,6 +77,7 @@ def of_many_keys(x: Any) -> Any:
     return x.rotate(1) + x.rotate(3).conj() * x.rotate(-2) + x.roll(1) * 0.5
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("wrapped", [ren.jit, ren.djit, lambda f: lambda x: ren.xpr(f, x)])
 def test_one_error_names_all_keys_of_a_captured_function(wrapped: Any) -> None:
     ctx = ckks.context(depth=2, n=64, security=None)

@@ -29,6 +29,7 @@ def assert_within(y: ckks.Ciphertext, want: np.ndarray) -> None:
     assert np.abs(made - want).max() <= bound
 
 
+@pytest.mark.long
 @pytest.mark.once
 @settings(max_examples=25, deadline=None)
 @given(data=st.data())
@@ -49,6 +50,7 @@ def test_mix_is_within_its_estimate(ctx, data):
     assert_within(ckks.mix(matrix, x, axis) + y, 2 * product(matrix, values, batch_axis))
 
 
+@pytest.mark.long
 def test_mix_under_jit_vmap_and_scan(ctx):
     values, matrix = drawn((3, 4), 1), drawn((2,), 2, 4)
     square = np.array([[0, 1, 0, 0], [0, 0, 1, 0], [0, 0, 0, 1], [1, 0, 0, -1]])

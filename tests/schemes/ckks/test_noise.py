@@ -248,6 +248,7 @@ def test_a_plan_serves_all_estimates(deep):
     np.testing.assert_allclose(f(once, y, c, w).noise, f(x * x, y, c, w).noise, rtol=1e-5)
 
 
+@pytest.mark.long
 def test_long_programs_need_no_recursion(deep):
     def doubled(x):
         for _ in range(3_000):

@@ -35,6 +35,7 @@ def bits_of(size: int, seed: int, count: int) -> np.ndarray:
         return np.array([passed_bits(rng, ctx, public) for _ in range(count)])
 
 
+@pytest.mark.long
 @IGNORED
 @pytest.mark.parametrize("size", range(len(SIZES)))
 def test_bounds_hold_in_random_circuits(size):

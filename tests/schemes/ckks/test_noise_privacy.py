@@ -28,6 +28,7 @@ def noise_bytes(data: bytes) -> bytes:
     return data[-32 - 4 * noise.WIDTH : -32]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("is_public", [False, True], ids=["secret key", "public key"])
 def test_fresh_noise_has_one_distribution_for_any_two_messages(owner, is_public):
     """Two chosen messages under one bound: 1,000 encryptions each, in places by serial number."""

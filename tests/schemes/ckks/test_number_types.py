@@ -250,6 +250,7 @@ def test_it_travels(encrypted) -> None:
         looped(v)
 
 
+@pytest.mark.long
 def test_arrays_of_all_types_share_a_plan(ctx) -> None:
     """Their types are computed at each call; the first call has none."""
     truth = ctx.encrypt([True, False])

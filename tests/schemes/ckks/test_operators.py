@@ -204,12 +204,14 @@ def test_an_object_equals_itself_and_no_other_kind(encrypted: dict) -> None:
         assert (x == other) is False and (x != other) is True
 
 
+@pytest.mark.long
 def test_a_tie_is_a_half_of_the_strict_comparisons(encrypted: dict) -> None:
     x, same = encrypted["x"], np.array([0.5, 1.0, -0.75, 0.25])
     for compared, want in ((operator.gt, 0.5), (operator.lt, 0.5), (operator.ge, 1.0)):
         np.testing.assert_allclose(compared(x, same).decrypt(), want, atol=2.0**-7)
 
 
+@pytest.mark.long
 def test_a_stated_gap_makes_the_estimate_that_of_the_comparison(encrypted: dict):
     k, wanted = encrypted["k"], {
         "greater": [0, 0, 0, 1], "greater_equal": [0, 0, 1, 1], "less_equal": [1, 1, 1, 0],
@@ -297,6 +299,7 @@ def test_an_interval_in_bytes_is_checked(encrypted: dict, bad: Any, monkeypatch)
         ckks.Ciphertext.from_bytes(data)
 
 
+@pytest.mark.long
 def test_capture_and_traces_take_what_is_stated(ctx: ckks.Context) -> None:
     values = np.array([1.5, 0.5, 0.25, 1.0])
     x = ctx.encrypt(values).within(0.25, 2)
@@ -323,6 +326,7 @@ def test_capture_and_traces_take_what_is_stated(ctx: ckks.Context) -> None:
         traced(ctx.encrypt(values))
 
 
+@pytest.mark.long
 def test_numbers_that_are_known_later_need_an_interval(deep: ckks.Context) -> None:
     """Of ren.jit and of JAX; plaintexts have a bound."""
     values, x = np.array([0.5, -0.5]), deep.encrypt([0.5, -0.5], level=7)
@@ -337,6 +341,7 @@ def test_numbers_that_are_known_later_need_an_interval(deep: ckks.Context) -> No
         assert np.abs(got.decrypt() - (values > 0.25)).max() < 2.0**-4
 
 
+@pytest.mark.long
 def test_a_carry_keeps_its_interval_or_forgets_it(ctx: ckks.Context) -> None:
     x = ctx.encrypt([0.5, -0.5]).within(-1, 1)
     steps = jnp.array([0.25, 0.125])
@@ -373,6 +378,7 @@ def test_conditions_in_the_clear_are_true_where_they_are_not_zero(encrypted) -> 
         np.testing.assert_allclose(function(condition, x, y).decrypt(), wanted, atol=1e-5)
 
 
+@pytest.mark.long
 def test_numbers_of_each_call_divide_and_are_divided(encrypted) -> None:
     """Under ren.jit: k / ct is computed; what takes the value of k says so."""
     p = encrypted["p"]
@@ -386,6 +392,7 @@ def test_numbers_of_each_call_divide_and_are_divided(encrypted) -> None:
             ren.jit(needs)(p, 2.5)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("mask", ([True, False, False, True], "g"))
 def test_any_and_all_of_math_take_a_mask(encrypted, mask) -> None:
     g, truth = encrypted["g"], np.array([True, True, False, False])

@@ -176,6 +176,7 @@ def test_flattening_twice_computes_once(fresh):
     assert all(a is b for a, b in zip(first, second, strict=True))
 
 
+@pytest.mark.long
 def test_what_has_run_is_in_normal_form_and_lets_its_operands_go(ctx, vectors):
     a, b, c = vectors[:3]
     x, y, u = (ctx.encrypt(v).realize() for v in (a, b, c))
@@ -272,6 +273,7 @@ def test_products_at_level_zero_are_refused_as_ever(fresh):
     assert error(low + 1 - low, np.ones(low.slots)) < BAR
 
 
+@pytest.mark.long
 def test_a_sum_of_rotated_plaintext_products_has_one_pair_of_mod_downs(ctx13):
     """Sixteen rotations, each times a plaintext: one ModUp, and P is divided away once."""
     rng = np.random.default_rng(5)

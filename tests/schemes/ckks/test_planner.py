@@ -83,6 +83,7 @@ def check_plan(plan: Plan, n: int, request: Request) -> None:
         assert math.prod(everything) <= 1 << int(request.limit)
 
 
+@pytest.mark.long
 def test_first_worked_example():
     request = Request(depth=7, scale_bits=40, integer_bits=10, dnum=4, limit=430)
     plan = plan_moduli(1 << 14, request)
@@ -236,6 +237,7 @@ def test_a_guard_prime_costs_little():
     assert cheapest.cost <= quiet.cost <= QUIET_COST * cheapest.cost
 
 
+@pytest.mark.long
 def test_guard_prime_is_no_main():
     """The mains of 2^25 at n = 2^15 reach down to 65537, the guard prime of that degree."""
     params = Parameters.for_depth(20, scale_bits=25, security=192, n=1 << 15)
@@ -263,6 +265,7 @@ def test_a_depth_out_of_reach_names_the_depth_and_the_degree_that_fit():
     assert "n=16384" in do and "security=None" in do
 
 
+@pytest.mark.long
 def test_a_depth_out_of_reach_at_every_degree():
     with pytest.raises(InsecureParametersError, match=r"at n=131072\.\n.*3523.*\nAsk for less"):
         Parameters.for_depth(200)
@@ -272,11 +275,13 @@ def test_a_depth_out_of_reach_at_every_degree():
         Parameters.for_depth(3, n=1 << 13, dnum=4)
 
 
+@pytest.mark.long
 def test_a_scale_that_no_primes_keep_up():
     with pytest.raises(ParameterError, match=r"No primes under 2\^30.*depth 200.*\nDepth \d+ fits"):
         Parameters.for_depth(200, scale_bits=31, security=None, n=1 << 17)
 
 
+@pytest.mark.long
 def test_what_fits_at_the_largest_degree_is_found():
     # Primes lie so far apart there that another count of special primes ends other walks.
     for depth in (24, 25, 26, 30, 36, 40, 43):

@@ -154,6 +154,7 @@ def test_a_method_and_a_function_of_lengths_are_captured_by_their_plan():
     assert np.abs(got.decrypt() - 11).max() < BAR and not runs
 
 
+@pytest.mark.long
 def test_planning_keeps_no_keys_and_no_context():
     f = ren.jit(lambda x: x * x + x.rotate(1))
     gc.collect()

@@ -115,6 +115,7 @@ def run(seed: int, scale_bits: int) -> float:
     return np.abs(x.decrypt() - want).max() / max(x.estimate.error_bound, 1e-300)
 
 
+@pytest.mark.long
 @IGNORED
 @pytest.mark.parametrize("scale_bits", SCALES)
 def test_operands_fit_and_bounds_hold(scale_bits):

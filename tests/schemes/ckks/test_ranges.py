@@ -40,6 +40,7 @@ def test_planner_leaves_room_for_sums_over_all_slots(depth):
     assert len(given.union) == len(params.union) and given.ring(0).limbs == params.ring(0).limbs
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("depth, scale_bits, n", [(26, 30, 1 << 15), (3, 40, 1 << 13)])
 def test_room_for_sums_costs_half_a_bit_of_noise_at_most(depth, scale_bits, n):
     given = ckks.Parameters.for_depth(depth, scale_bits=scale_bits, n=n, integer_bits=10)

@@ -139,6 +139,7 @@ def weighted() -> Weighted:
     return Weighted()
 
 
+@pytest.mark.long
 @given(kinds=st.lists(st.sampled_from(KINDS), min_size=2, max_size=6))
 @settings(max_examples=15 if EXAMPLES >= 500 else 8)
 def test_a_sum_of_rotations_takes_as_few_transforms_whatever_its_weights(weighted, kinds):

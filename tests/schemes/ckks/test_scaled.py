@@ -162,6 +162,7 @@ def test_a_sum_goes_on_from_the_last_terms_of_a_polynomial(mixed, slots):
     assert error(both, polyval(values, c) + values**2) <= both.estimate.error_bound
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("degree", [7, 27])
 def test_scales_take_the_place_of_transforms(single, mixed, monkeypatch, degree):
     """The same schedules with canonical scales everywhere drop each level by a rescale."""
@@ -214,6 +215,7 @@ def test_a_quotient_that_rounds_to_a_constant(mixed):
     assert error(z, chebval(values / 8, c)) <= z.estimate.error_bound < 2.0**-15
 
 
+@pytest.mark.long
 def test_debug_sees_each_step(mixed):
     values = np.linspace(-1, 1, 32)
     z = ckks.debug(lambda x: ckks.chebyshev(x, [0.1, 0.2, 0.3, 0.4, 0.5]), mixed.encrypt(values))

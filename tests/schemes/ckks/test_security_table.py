@@ -84,6 +84,7 @@ def checked(n: int, scale_bits: int, target: int, step: int = 1) -> int:
     return len(found)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("log_n", [12, 13, 14, 15])
 def test_planned_sets_are_inside_the_published_bound(log_n):
     steps = {14: 2, 15: 9}
@@ -93,6 +94,7 @@ def test_planned_sets_are_inside_the_published_bound(log_n):
     assert found >= {12: 7, 13: 22, 14: 25, 15: 14}[log_n]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("target", [192, 256])
 def test_planned_sets_of_other_targets_are_inside_the_published_bound(target):
     assert checked(1 << 13, 40, target) + checked(1 << 14, 40, target) >= 3

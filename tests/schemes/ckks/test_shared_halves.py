@@ -95,6 +95,7 @@ def scanned(given_: Setting, x: ckks.Ciphertext) -> Any:
     return jax.tree.map(lambda leaf: leaf[1], made)
 
 
+@pytest.mark.long
 @pytest.mark.once
 @pytest.mark.parametrize("f", [both, scanned])
 @pytest.mark.parametrize("jit", [jax.jit, ren.jit])
@@ -104,6 +105,7 @@ def test_in_traces(given_, f: Callable[..., Any], jit: Callable[..., Any]):
     given_.check(y, given_.matrix @ given_.vector)
 
 
+@pytest.mark.long
 @pytest.mark.once
 def test_halves_taken_apart_in_a_trace(given_):
     @jax.jit
@@ -138,6 +140,7 @@ READ = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.once
 @pytest.mark.parametrize("jit", [jax.jit, jax.vmap])
 def test_traces_that_close_over_what_is_lazy(given_, jit: Callable[..., Any]):
@@ -167,6 +170,7 @@ def test_loops_that_close_over_ciphertexts(given_, prune):
         given_.check(jax.tree.map(lambda leaf, i=i: leaf[i], y), want)
 
 
+@pytest.mark.long
 @pytest.mark.once
 @given(data=st.data())
 @settings(max_examples=EXAMPLES if EXAMPLES >= 500 else 25)

@@ -35,6 +35,7 @@ def check(x: ckks.Ciphertext, want, levels: int, tolerance: float = 2.0**-15) ->
     assert DEPTH - x.level == levels
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("interpreted")
 @pytest.mark.parametrize("ddof", [0, 1])
 def test_variances_of_vectors_and_tables(deep, data, ddof):
@@ -56,6 +57,7 @@ def test_variances_of_vectors_and_tables(deep, data, ddof):
     check(rows.var(axis=0), data[:4].var(0), 3)
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("interpreted")
 def test_covariances_of_vectors_and_tables(deep, data):
     x, y = (deep.encrypt(data[:, i]) for i in (0, 1))
@@ -77,6 +79,7 @@ def test_covariances_of_vectors_and_tables(deep, data):
     check(reply, np.cov(data, rowvar=False), 3)
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("interpreted")
 @settings(max_examples=12)
 @given(st.integers(2, 128), st.integers(1, 9), st.booleans(), st.integers(0, 99))
@@ -93,11 +96,13 @@ def test_covariances_of_tables_of_any_shape(deep, rows, columns, is_moved, seed)
     check(stats.cov(table), want, 3 + is_moved)
 
 
+@pytest.mark.long
 def test_pairs_of_columns_take_the_key_for_conjugation():
     few, many = (ckks.plan(stats.cov, ckks.spec((30, c), pack="columns")) for c in (3, 4))
     assert not few.needs_conjugation and many.needs_conjugation
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("interpreted")
 def test_deviations_and_correlations(deep, data):
     v, table = deep.encrypt(data[:, 0], bound=2), deep.encrypt(data, pack="columns", bound=2)
@@ -117,6 +122,7 @@ def test_deviations_and_correlations(deep, data):
     check(stats.corr(table, **how), np.block([[want, -want], [-want, want]]), 5 + inverse, near)
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("interpreted")
 def test_histograms_and_quantiles_by_comparisons(deep):
     edges = np.array([0.0, 0.3, 0.6, 1.0])

@@ -102,6 +102,7 @@ def test_replays_equal_eager_runs_bit_for_bit(tenants: list[Tenant]) -> None:
     assert f.cache_info().plans == 1
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("native", ["auto", False])
 def test_eager_programs_of_tenants_share_one_plan(tenants: list[Tenant], native: Any) -> None:
     with ren.config.update(native=native):
@@ -256,6 +257,7 @@ def test_servers_among_the_arguments_share_one_plan(tenants: list[Tenant]) -> No
 # ------------------------------------------------------------------- nothing is held
 
 
+@pytest.mark.long
 def test_plans_hold_no_keys_of_a_tenant_that_is_gone() -> None:
     keep, client = owner(), Client()
     f, g = ren.jit(score), ren.jit(tier="units")(lambda x: x * x.key_id.count(x.key_id))

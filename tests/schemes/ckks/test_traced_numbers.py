@@ -58,6 +58,7 @@ def test_numbers_are_encoded_inside_the_program(x: ckks.Ciphertext, name: str) -
     check(g(x, W), f(V, W), x.level - of_float)
 
 
+@pytest.mark.long
 def test_types_of_numbers(x: ckks.Ciphertext) -> None:
     f = jax.jit(lambda c, k: (c * k, c - k))
     for k in (np.uint8(3), True, 0.5 - 2j, np.float16(0.5), W + 1j, np.arange(4)):
@@ -93,6 +94,7 @@ def test_a_row_broadcasts_over_a_matrix(ctx: ckks.Context) -> None:
     check(jax.jit(lambda c, k: c + k)(matrix, W[:2]), V.reshape(2, 2) + W[:2])
 
 
+@pytest.mark.long
 def test_loops_carry_one_type(ctx: ckks.Context, x: ckks.Ciphertext) -> None:
     steps, rows = jnp.arange(5.0), jnp.asarray(np.stack([V, W]))
     for y, values in ((x, V), (ctx.encrypt(LONG[:16]), LONG[:16]), (ctx.encrypt(0.5), 0.5)):
@@ -104,6 +106,7 @@ def test_loops_carry_one_type(ctx: ckks.Context, x: ckks.Ciphertext) -> None:
     check(jax.lax.cond(True, lambda c, k: c + k, lambda c, k: c - k, x, 2.0), V + 2)
 
 
+@pytest.mark.long
 def test_vmap_maps_numbers_beside_ciphertexts(ctx: ckks.Context, x: ckks.Ciphertext) -> None:
     rows = np.stack([V, W])
     batch, two = ctx.encrypt(rows, pack="rows"), jnp.array([2.0, -3.0])
@@ -125,6 +128,7 @@ def test_lists_of_traced_numbers_are_arrays(x: ckks.Ciphertext) -> None:
         jax.jit(lambda c, k: c.mask([k, k, k, 1.0]))(x, 2.0)
 
 
+@pytest.mark.long
 def test_plaintexts_and_dot_products(ctx: ckks.Context, x: ckks.Ciphertext) -> None:
     check(jax.jit(lambda c, k: c * ctx.encode(k) + ctx.encode(k, bound=2.0))(x, W), V * W + W)
     rows = np.stack([V, W])

@@ -42,6 +42,7 @@ def keychains() -> list[Keychain]:
     return [new_keychain(PARAMS) for _ in range(2)]
 
 
+@pytest.mark.long
 def test_context_for_finds_the_most_capable_live_context(keychains):
     keys, _ = keychains
     server, owner = Context(keys.evaluation_only()), Context(keys)

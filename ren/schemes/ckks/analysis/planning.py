@@ -13,7 +13,6 @@ import logging
 import math
 import operator
 import secrets
-import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Literal
@@ -28,12 +27,10 @@ from ren.capture.loops import LoopRecording, record_loops
 from ren.capture.pytrees import take_apart
 from ren.capture.xpr import stood_for_shape
 from ren.config import config
-from ren.core import html
 from ren.core.errors import DepthError, LoopError, ParameterError
 from ren.core.node import Node, collector_paused, toposort
 from ren.core.ring import Domain, RingSpec
 from ren.core.spec import Spec
-from ren.core.text_table import columns, duration, size
 from ren.jit import Jitted
 from ren.lowering.devices.devices import is_tracing
 from ren.lowering.inspect.memory_report import bytes_of_run, memory_of
@@ -44,6 +41,7 @@ from ren.lowering.runtime.planning import plan_of
 from ren.poly import Poly
 from ren.poly.poly import from_array
 from ren.poly.realization import LoopNeeded, is_capturing
+from ren.schemes.ckks.analysis.requirements import Costs, Measured, Requirements
 from ren.schemes.ckks.arithmetic.argument_checks import as_bound, check_function
 from ren.schemes.ckks.bootstrapping.bootstrap import planned
 from ren.schemes.ckks.ciphertext import Ciphertext
@@ -133,142 +131,6 @@ def spec(
         )
     limit = as_bound(bound)
     return VectorSpec(sizes, kind == "c", limit, Packing.of(pack), kind == "b")
-
-
-@attrs.frozen
-class Costs:
-    """Memory and time of one run, as `Requirements` tells them."""
-
-    peak_bytes: int
-    limb_ntts: int
-    seconds: float
-
-
-class Measured:
-    """Costs that are found when they are first asked for: that takes longer than the keys do."""
-
-    def __init__(self, find: Callable[[], Costs]) -> None:
-        self._find: Callable[[], Costs] | None = find
-        self._found: Costs | None = None
-        self._lock = threading.Lock()
-
-    def __call__(self) -> Costs:
-        with self._lock:
-            if self._found is None:
-                assert self._find is not None
-                with collector_paused():
-                    self._found, self._find = self._find(), None
-            return self._found
-
-    def __reduce__(self) -> Any:
-        return _found, (self(),)
-
-    def __deepcopy__(self, memo: Any) -> Measured:
-        return self
-
-
-def _found(costs: Costs) -> Measured:
-    return Measured(lambda: costs)
-
-
-@attrs.frozen
-class Requirements:
-    """Requirements of a function; `ckks.context(requirements)` makes such a context with its keys.
-
-    Attributes:
-        params: the cheapest parameters that suffice.
-        rotations: the steps whose keys it uses, ascending, each of the least size.
-        rotation_levels: for each of them the highest level at which it is used: see
-            `Context.rotation_keys`.
-        conjugation_level: that of the conjugation key; None where it is not used.
-        needs_conjugation: whether it uses the conjugation key.
-        needs_products: whether it uses the relinearization key.
-        peak_bytes: planned, of one run: inputs, keys that are read, intermediates and results. With
-            loops of JAX the intermediates are those of the largest program in them.
-        limb_ntts: transforms of one limb each, in one run. A loop whose number of steps is not
-            known counts one step.
-        seconds: an estimate for two CPU cores as one native call, to compare programs by; not a
-            promise.
-        bootstraps: how many there are in one run. Their keys and work are in the other numbers.
-    """
-
-    params: Parameters
-    rotations: tuple[int, ...]
-    needs_conjugation: bool
-    needs_products: bool
-    _costs: Measured = attrs.field(alias="costs", eq=False, repr=False)
-    bootstraps: int = 0
-    rotation_levels: Mapping[int, int] = attrs.field(factory=dict, hash=False)
-    conjugation_level: int | None = None
-
-    @property
-    def depth(self) -> int:
-        """Number of levels that it takes; with bootstrapping, of the highest level."""
-        return self.params.depth
-
-    @property
-    def keys(self) -> int:
-        """Number of evaluation keys that it uses."""
-        return len(self.rotations) + self.needs_conjugation + self.needs_products
-
-    @property
-    def key_bytes(self) -> int:
-        """Bytes of these in memory, and of those of bootstraps; saved, about half."""
-        above = self.params.bootstrapping
-        return (
-            sum(map(self.params.key_nbytes, self._galois_levels()))
-            + self.needs_products * self.params.key_nbytes()
-            + (above.key_nbytes if above and self.bootstraps else 0)
-        )
-
-    @property
-    def peak_bytes(self) -> int:
-        """Bytes at the most; see above."""
-        return self._costs().peak_bytes
-
-    @property
-    def limb_ntts(self) -> int:
-        """Transforms of one limb."""
-        return self._costs().limb_ntts
-
-    @property
-    def seconds(self) -> float:
-        """Estimated time."""
-        return self._costs().seconds
-
-    def _galois_levels(self) -> list[int]:
-        """The highest level of each rotation key, and of the conjugation key."""
-        levels = list(self.rotation_levels.values())
-        return levels if self.conjugation_level is None else [*levels, self.conjugation_level]
-
-    def __str__(self) -> str:
-        return columns(self._rows(), left=(0, 1))
-
-    def _repr_html_(self) -> str:
-        warning = "INSECURE" if self.params.is_insecure else ""
-        return html.card("What the function needs", html.facts(self._rows()), warning=warning)
-
-    def _bootstrap_rows(self) -> list[tuple[str, str]]:
-        above = self.params.bootstrapping
-        if above is None:
-            return []
-        failure = above.failure_log2 + math.log2(max(self.bootstraps, 1))
-        return [("bootstraps", f"{self.bootstraps}; a run fails with 2^{failure:.1f}")]
-
-    def _rows(self) -> list[tuple[str, str]]:
-        rotations = ", ".join(map(str, self.rotations)) or "none"
-        kinds = [f"rotations: {rotations}"]
-        kinds += ["conjugation"] * self.needs_conjugation
-        kinds += ["relinearization"] * self.needs_products
-        return [
-            ("parameters", repr(self.params)),
-            ("depth", str(self.depth)),
-            ("keys", f"{self.keys}, {size(self.key_bytes)} in memory ({'; '.join(kinds)})"),
-            *self._bootstrap_rows(),
-            ("peak memory", f"{size(self.peak_bytes)} with inputs and keys"),
-            ("limb-NTTs", f"{self.limb_ntts:,}"),
-            ("estimated", duration(self.seconds)),
-        ]
 
 
 def plan(

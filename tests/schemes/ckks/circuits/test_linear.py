@@ -172,6 +172,7 @@ def test_lower_levels_and_reuse(ctx4):
     assert error(twice, matrix @ (matrix @ values)) < BAR
 
 
+@pytest.mark.long
 @pytest.mark.once
 def test_batches_are_multiplied_where_numpy_means_the_same(ctx4):
     matrix, rows = drawn(3, 3), drawn(3, 3)
@@ -241,6 +242,7 @@ IN_ALL_WAYS = ((7, 7), (60, 8), (200, 5), (3, 61))
 RARER = [pytest.param(s, marks=pytest.mark.slow) for s in ((20, 1), (13, 13), (130, 1))]
 
 
+@pytest.mark.long
 @pytest.mark.once
 @pytest.mark.parametrize("shape", [*TALL, (200, 5), (3, 61), (5, 200), *RARER])
 def test_tall_and_square_matrices_replicate_their_vector(ctx64, shape):
@@ -414,6 +416,7 @@ def test_rows_of_a_wide_map_may_be_told_too(ctx4):
     assert error(y, want) < BAR
 
 
+@pytest.mark.long
 def test_a_convolution_into_one_grid_has_few_diagonals(ctx4):
     kernels, image = drawn(4, 1, 3, 3), drawn(1, 12, 12)
     channel, row, column = np.indices((4, 6, 6))
@@ -434,6 +437,7 @@ def ctx26() -> ckks.Context:
     return ckks.context(params=ckks.Parameters.for_depth(4, 26, n=1 << 10, security=None))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("bits", "largest", "share"),
     [
@@ -479,6 +483,7 @@ def test_diagonals_kept_as_coefficients_give_the_same_bits(
     assert all(map(ren.equal, y.polys, want.polys))
 
 
+@pytest.mark.long
 @pytest.mark.once
 @hypothesis.settings(max_examples=EXAMPLES if EXAMPLES >= 500 else 12)
 @hypothesis.given(st.data())

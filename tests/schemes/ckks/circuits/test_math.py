@@ -156,6 +156,7 @@ def test_sign_of_a_degree_is_one_odd_polynomial(ctx6, degree):
     assert x.level - z.level <= odd.bit_length() + 1
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("interpreted")
 def test_degrees_in_place_of_precisions(ctx6):
     a = np.linspace(-1, 1, 101)
@@ -176,6 +177,7 @@ def test_degrees_in_place_of_precisions(ctx6):
         assert np.abs(z.decrypt() - want)[far].max() < 0.2
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("interpreted")
 def test_round_of_a_degree(ctx14):
     n = np.array([-1.9, -1.0, -0.2, 0.1, 1.0, 1.9])

@@ -96,6 +96,7 @@ def test_a_plan_knows_the_rotations():
     assert steps == route(3, plan.params.slots, None).keys
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("shape", [(3, 4), (1, 4), (4, 1), (7, 7)])
 def test_a_flat_matrix_and_a_vector(ctx64, shape):
     a, w, u = drawn(*shape), drawn(shape[1]), drawn(shape[0])

@@ -88,6 +88,7 @@ def test_slots_beyond_the_length_are_known(ctx6):
         assert abs(z.sum().decrypt() - want(f, values, c).sum()) < 2.0**-18
 
 
+@pytest.mark.long
 def test_in_captured_mapped_and_traced_functions(ctx6):
     values, c = drawn(8), drawn(8, 4)
     x, clear = ctx6.encrypt(values, bound=1.0), want(ckks.chebyshev, values, c)
@@ -103,6 +104,7 @@ def test_in_captured_mapped_and_traced_functions(ctx6):
     check(ckks.debug(f, x, tolerance=2.0**-20), clear)
 
 
+@pytest.mark.long
 def test_one_evaluation_takes_the_key_switches_of_one_polynomial(ctx6):
     x, c = ctx6.encrypt(drawn(8), bound=1.0), drawn(8, 8)
 

@@ -56,6 +56,7 @@ def test_the_default_takes_the_fewest_ciphertexts_and_the_repr_says_which(ctx64)
     assert count(long) == 3 and "60 x 3 flat in 3 ciphertexts" in repr(long)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("rows", [9, 64, 100])
 def test_a_number_for_each_vector_meets_vectors_of_any_length(ctx64, rows):
     values = table((rows, 3))
@@ -101,6 +102,7 @@ def test_an_image_keeps_its_shape_into_a_convolution(ctx64):
         ckks.conv2d(ctx64.encrypt(image, pack="columns"), kernel)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("pack", "shape"), SHAPES, ids=str)
 def test_sums_and_means_along_each_axis(ctx64, pack, shape):
     a = table(shape)
@@ -179,6 +181,7 @@ def test_rows_of_a_batch(ctx64):
     check(x[1:3], a[1:3], (4,))
 
 
+@pytest.mark.long
 def test_columns_survive_bytes_jit_vmap_and_stack(ctx64):
     a, w = table((9, 3)), table((3,))
     x = ctx64.encrypt(a, pack="columns")
@@ -208,6 +211,7 @@ def test_columns_survive_bytes_jit_vmap_and_stack(ctx64):
         check(added(ctx64.encrypt(a, pack=pack), a), 2 * a)
 
 
+@pytest.mark.long
 def test_a_plan_knows_the_packing():
     def means(x: ckks.Ciphertext) -> ckks.Ciphertext:
         return (x * x).mean(axis=0)
@@ -220,6 +224,7 @@ def test_a_plan_knows_the_packing():
         check(means(ctx.encrypt(a, pack=pack)), (a * a).mean(0))
 
 
+@pytest.mark.long
 def test_sums_of_vectors_with_zeros_behind_take_no_level(ctx64):
     a = table((9,))
     flat = ckks.context(depth=0, n=1 << 8, security=None)

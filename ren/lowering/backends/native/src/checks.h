@@ -224,9 +224,11 @@ class Checker {
     for (size_t i = 0; i < k; i++) read(at + 3 + i, Allowed{0});
     for (size_t j = 0; j < m; j++) write(at + 3 + k + j, Allowed{0});
     const size_t place = at + 5 + k + m;
-    const u32 number = word(place, "a reference", 0, ~u32(0)) >> kRowBits;
+    const u32 reference = word(place, "a reference", 0, ~u32(0)), number = reference >> kRowBits;
     const u64 weights = (m + kMixed - 1) / kMixed * kMixed * k;
-    if (number >= args() || Call::size(in_.buffer(number)) < weights)
+    const bool is_first = !(reference & ((1u << kRowBits) - 1));
+    if (!is_first || number >= args() ||
+        extents_[number].rows * extents_[number].length < weights)
       fail(place, "the weights of a mix", "a table that holds them");
     return at + 6 + k + m;
   }
