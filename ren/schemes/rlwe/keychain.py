@@ -47,6 +47,7 @@ from ren.schemes.rlwe.identity import (
 )
 from ren.schemes.rlwe.keys import (
     Entropy,
+    Part,
     PublicKey,
     Secret,
     SwitchingKey,
@@ -230,10 +231,10 @@ class Keychain:
         with Progress(len(missing), "making rotation keys") as progress:
             for g, moduli in missing.items():
                 target = automorphism_of(secret, pow(g, -1, 2 * params.n))
-                key = _switching_key(secret, secret.poly, target, galois_label(g), params)
                 if g in self.galois:
                     moduli.update(self.galois[g].ring.moduli)
-                made[g] = cut(key, gadget, moduli)
+                part, label = gadget.part(moduli), galois_label(g)
+                made[g] = _switching_key(secret, secret.poly, target, label, params, part)
                 progress.step()
         return dataclasses.replace(self, galois={**self.galois, **made})
 
@@ -328,10 +329,17 @@ def new_keychain(params: RlweParameters, entropy: Entropy = fresh_seed) -> Keych
 
 
 def _switching_key(
-    secret: Secret, source: Poly, target: Poly, label: bytes, params: RlweParameters
+    secret: Secret,
+    source: Poly,
+    target: Poly,
+    label: bytes,
+    params: RlweParameters,
+    part: Part | None = None,
 ) -> SwitchingKey:
     factors, draws = gadget_of(params).factors, key_entropy(secret, params.digest, label)
-    return make_switching_key(source, target, factors, params.digest, label, params.sigma, draws)
+    return make_switching_key(
+        source, target, factors, params.digest, label, params.sigma, draws, part
+    )
 
 
 class MissingKey(SwitchingKey):

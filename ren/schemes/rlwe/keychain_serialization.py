@@ -30,7 +30,7 @@ from ren.schemes.rlwe.keys import (
     from_residues,
     secret_from,
 )
-from ren.schemes.rlwe.keyswitch import Gadget, cut_halves, gadget_of
+from ren.schemes.rlwe.keyswitch import Gadget, gadget_of
 from ren.schemes.rlwe.ownership import foreign_key
 from ren.schemes.rlwe.parameters import RlweParameters
 
@@ -192,10 +192,10 @@ def _switching_key(
     part: Gadget | None,
 ) -> SwitchingKey:
     """The key over `gadget`, or the part of it over `part`."""
-    ring = (part or gadget).ring
+    digits, ring = gadget.part((part or gadget).union)
     halves = tuple(from_residues(b_j, ring, Domain.NTT) for b_j in b)
-    a = expand_switching_halves(seed, params.digest, label, len(gadget.digits), gadget.ring)
-    return SwitchingKey(halves, cut_halves(a, gadget, part) if part else a, seed)
+    a = expand_switching_halves(seed, params.digest, label, digits, gadget.ring, ring)
+    return SwitchingKey(halves, a, seed)
 
 
 def _galois_label(g: Any, params: RlweParameters) -> bytes | None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import jax
@@ -32,6 +32,7 @@ from ren.schemes.rlwe.security import security_bits
 
 Entropy = Callable[[], bytes]
 Batch = tuple[int, ...]
+Part = tuple[Sequence[int], RingSpec]  # of a key: the numbers of its digits, and its ring
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
@@ -137,13 +138,22 @@ def from_integers(values: NDArray[np.int64], ring: RingSpec) -> Poly:
     return from_array(host_arrays.residues(values, ring.moduli), ring, Domain.COEFF)
 
 
-def expand_uniform(seed: bytes, domain: bytes, ring: RingSpec, batch: Batch = ()) -> Poly:
-    """The uniform polynomial over `ring`, in the NTT domain, that `seed` stands for in `domain`."""
+def expand_uniform(
+    seed: bytes, domain: bytes, ring: RingSpec, batch: Batch = (), part: RingSpec | None = None
+) -> Poly:
+    """The uniform polynomial over `ring`, in the NTT domain, that `seed` stands for in `domain`.
+
+    Of it the limbs for `part`, a ring of some of the moduli, where that is given.
+    """
     xof = Xof(seed, domain)
     limbs = host_arrays.empty((*batch, ring.limbs, ring.n), np.uint32)
-    for part in limbs.reshape(-1, ring.limbs, ring.n):
-        uniform_residues(xof, ring.n, ring.moduli, out=part)
-    return from_residues(limbs, ring, Domain.NTT)
+    for one in limbs.reshape(-1, ring.limbs, ring.n):
+        uniform_residues(xof, ring.n, ring.moduli, out=one)
+    if part is None or part == ring:
+        return from_residues(limbs, ring, Domain.NTT)
+    kept = host_arrays.empty((*batch, part.limbs, ring.n), np.uint32)
+    np.take(limbs, [ring.moduli.index(m) for m in part.moduli], axis=-2, out=kept)
+    return from_residues(kept, part, Domain.NTT)
 
 
 def noise(ring: RingSpec, sigma: float, entropy: Entropy = fresh_seed, batch: Batch = ()) -> Poly:
@@ -239,6 +249,7 @@ def make_switching_key(
     label: bytes,
     sigma: float,
     entropy: Entropy = fresh_seed,
+    part: Part | None = None,
 ) -> SwitchingKey:
     """The key that takes c s' to a pair under t: b_j = -a_j t + e_j + P g_j s'; computed at once.
 
@@ -247,25 +258,35 @@ def make_switching_key(
         factors: the integers P g_j, one for each digit (`Gadget.factors`).
         digest, label: of the parameters, and of the key; they separate the seeds.
         entropy: its first 32 bytes are the seed of all a_j, then 32 bytes for each e_j follow.
+        part: of the key, to make it alone: the limbs are those of the whole key.
     """
-    seed, ring = entropy(), source.ring
-    a = expand_switching_halves(seed, digest, label, len(factors), ring)
-    e = [Integers(noise_draws((ring.n,), sigma, entropy), ring) for _ in factors]
-    b = replayed(_switching_halves, tuple(factors), source, target, *e, *a)
+    seed, whole = entropy(), source.ring
+    kept, ring = part or (range(len(factors)), whole)
+    a = expand_switching_halves(seed, digest, label, kept, whole, ring)
+    seeds = [entropy() for _ in factors]
+    e = [Integers(noise_draws((ring.n,), sigma, lambda j=j: seeds[j]), ring) for j in kept]
+    own = tuple(factors[j] % ring.q for j in kept)
+    b = replayed(_switching_halves, own, source, target, *e, *a)
     return SwitchingKey(tuple(b), a, seed)
 
 
 def _switching_halves(
     factors: tuple[int, ...], source: Poly, target: Poly, *given: Poly
 ) -> list[Poly]:
-    count = len(factors)
+    count, ring = len(factors), given[0].ring
+    source, target = source.to_ring(ring), target.to_ring(ring)
     parts = zip(factors, given[:count], given[count:], strict=True)
     return [e.ntt() - a * target + source * factor for factor, e, a in parts]
 
 
 def expand_switching_halves(
-    seed: bytes, digest: bytes, label: bytes, digits: int, ring: RingSpec
+    seed: bytes,
+    digest: bytes,
+    label: bytes,
+    digits: Iterable[int],
+    ring: RingSpec,
+    part: RingSpec | None = None,
 ) -> tuple[Poly, ...]:
-    """The halves a_j of a switching key."""
+    """The halves a_j of a switching key over `ring` for some digits; their limbs for `part`."""
     prefix = b"ren/rlwe/switching/" + digest + b"/" + label + b"/"
-    return tuple(expand_uniform(seed, prefix + str(j).encode(), ring) for j in range(digits))
+    return tuple(expand_uniform(seed, prefix + str(j).encode(), ring, (), part) for j in digits)

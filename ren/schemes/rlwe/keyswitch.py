@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from functools import cached_property, lru_cache, reduce
 
 import attrs
@@ -20,7 +20,7 @@ import numpy as np
 from ren.core.ring import Domain, RingSpec, intersection
 from ren.poly import Poly
 from ren.poly.poly import from_array
-from ren.schemes.rlwe.keys import SwitchingKey
+from ren.schemes.rlwe.keys import Part, SwitchingKey
 from ren.schemes.rlwe.parameters import RlweParameters
 
 
@@ -64,6 +64,12 @@ class Gadget:
         """`ring`, then the special primes: where the products with the key are summed."""
         return _joined(ring, self.specials)
 
+    def part(self, moduli: Iterable[int]) -> Part:
+        """The digits that meet some moduli, by number, and the ring of a key for these moduli."""
+        held = set(moduli)
+        digits = [j for j, digit in enumerate(self.digits) if not held.isdisjoint(digit)]
+        return digits, self.cut(held).ring
+
     def cut(self, moduli: Iterable[int]) -> Gadget:
         """The gadget for polynomials over `moduli` alone: a key over it is a part of one here."""
         digits = (intersection(digit, tuple(moduli)) for digit in self.digits)
@@ -99,16 +105,15 @@ def cut(key: SwitchingKey, gadget: Gadget, moduli: Iterable[int]) -> SwitchingKe
     part = gadget.cut(moduli)
     if part.ring == key.ring:
         return key
-    return SwitchingKey(cut_halves(key.b, gadget, part), cut_halves(key.a, gadget, part), key.seed)
-
-
-def cut_halves(halves: Sequence[Poly], gadget: Gadget, part: Gadget) -> tuple[Poly, ...]:
-    """The halves of a key over `part`, which `gadget` was cut to, of those over more of it."""
-    ring = halves[0].ring
+    ring, held = key.ring, gadget.cut(key.ring.moduli).digits
     rows = np.array([ring.moduli.index(m) for m in part.ring.moduli])
-    digits = zip(gadget.cut(ring.moduli).digits, halves, strict=True)
-    kept = [p for digit, p in digits if not set(digit).isdisjoint(part.union)]
-    return tuple(from_array(p.limbs[..., rows, :], part.ring, Domain.NTT) for p in kept)
+    digits = [j for j, digit in enumerate(held) if not set(digit).isdisjoint(part.union)]
+
+    def some(halves: tuple[Poly, ...]) -> tuple[Poly, ...]:
+        limbs = (halves[j].limbs[..., rows, :] for j in digits)
+        return tuple(from_array(array, part.ring, Domain.NTT) for array in limbs)
+
+    return SwitchingKey(some(key.b), some(key.a), key.seed)
 
 
 def key_switch(c: Poly, key: SwitchingKey, gadget: Gadget) -> tuple[Poly, Poly]:
