@@ -25,7 +25,6 @@ def planned(matrix):
 
 def run(ctx, matrix):
     made, product = encoded(matrix, ctx), ren.jit(lambda m, x: m @ x)
-    ctx.rotation_keys(made.rotations)
     y = product(made, ctx.encrypt(matrix[0]))
     assert np.abs(y.decrypt() - matrix @ matrix[0]).max() < 2**-10
     return made, product.plans[-1].memory
