@@ -32,6 +32,7 @@ from ren.core.node import placeholder
 from ren.core.ring import Domain
 from ren.core.spec import Spec
 from ren.lowering.devices.devices import is_tracer
+from ren.lowering.runtime.host_arrays import trim
 from ren.poly import Poly
 from ren.poly.display import steady
 from ren.poly.key_ids import KeyId
@@ -63,6 +64,7 @@ from ren.schemes.rlwe.parameters import RlweParameters
 # Never changed, or all keys change. The digest of the parameters separates schemes.
 _MASTER = b"ren/ckks/keys/1/master/"
 _KEY = b"ren/ckks/keys/1/"
+_MANY = 8  # keys: what they are made in is given back then
 Key = TypeVar("Key")
 
 
@@ -236,6 +238,8 @@ class Keychain:
                 part, label = gadget.part(moduli), galois_label(g)
                 made[g] = _switching_key(secret, secret.poly, target, label, params, part)
                 progress.step()
+        if len(made) > _MANY:
+            trim()
         return dataclasses.replace(self, galois={**self.galois, **made})
 
     def galois_for(self, galois: int, moduli: Iterable[int]) -> SwitchingKey | None:

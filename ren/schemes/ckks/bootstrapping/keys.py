@@ -6,7 +6,6 @@ chain of keys from the secret to it and back rests on circular security, as all 
 
 from __future__ import annotations
 
-import ctypes
 import re
 from collections.abc import Iterable
 from pathlib import Path
@@ -16,6 +15,7 @@ from numpy.typing import NDArray
 
 from ren.core.errors import ParameterError
 from ren.core.text_table import size
+from ren.lowering.runtime.host_arrays import trim
 from ren.poly import Poly
 from ren.progress import Progress
 from ren.sampling import Xof, sparse_ternary
@@ -69,17 +69,8 @@ def made_keys(wanted: Iterable[str], secret: Secret, chain: Chain) -> dict[str, 
                 source, target, gadget.factors, params.digest, seeds, params.sigma, draws
             )
             progress.step()
-    _trim()
+    trim()
     return made
-
-
-def _trim() -> None:
-    """Gives what the keys were made in back to the system, where the C library can: 0.4 GiB."""
-    try:
-        trim = ctypes.CDLL(None).malloc_trim
-    except (OSError, AttributeError, TypeError):  # another C library than glibc's
-        return
-    trim(ctypes.c_size_t(0))
 
 
 def _ends(label: str, dense: Secret, short: NDArray[np.int8], gadget: Gadget) -> tuple[Poly, Poly]:
