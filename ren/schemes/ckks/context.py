@@ -327,7 +327,7 @@ class Context(metaclass=Listed):
         conjugates, relinearizes = conjugation_element(self.params.n) in keys, None in keys
         uses = [f"rotation by {_listed(steps)}"] if 0 < len(steps) <= _LISTED else []
         uses += [f"{len(steps)} rotations"] if len(steps) > _LISTED else []
-        uses += [self._name(g) for g in keys if isinstance(g, int) and g not in fewest]
+        uses += [self._use(g) for g in keys if isinstance(g, int) and g not in fewest]
         uses += ["relinearization"] * relinearizes
         call = f"ctx{f'.rotation_keys({steps})' if steps else ''}"
         call += ".conjugation_key()" * conjugates
@@ -337,10 +337,9 @@ class Context(metaclass=Listed):
         told = _listed(calls)
         told = f"A{told[1:]}" if told.startswith("a ") else told
         needs = f"{told} {'needs' if len(calls) == 1 else 'need'} the key{'s' * (len(keys) > 1)}"
-        reached = {
-            level for g in keys if isinstance(g, int) and (level := self._reach(g)) is not None
-        }
-        lacks = f", and has up to level {max(reached)} alone" if reached else ""
+        parts = [self._name(g) for g in keys if isinstance(g, int) and g in self._keys.galois]
+        more = [f"{len(parts) - _CALLS} more"] if len(parts) > _CALLS else []
+        lacks = f" at their levels: there is {_listed([*parts[:_CALLS], *more])}" if parts else ""
         return MissingKeyError(
             f"{needs} for {_listed(uses)}, "
             f"{'not made yet' if is_owner else 'which this context lacks'}{lacks}.",
@@ -491,13 +490,14 @@ class Context(metaclass=Listed):
     def _galois(self, steps: int) -> int:
         return galois_element(steps % self.slots, self.params.n)
 
-    def _name(self, galois: int) -> str:
+    def _use(self, galois: int) -> str:
         if galois == conjugation_element(self.params.n):
-            name = "conjugation"
-        else:
-            steps = steps_by_element(self.params.n, self.slots).get(galois)
-            name = f"galois element {galois}" if steps is None else f"rotation by {steps}"
-        level = self._reach(galois)
+            return "conjugation"
+        steps = steps_by_element(self.params.n, self.slots).get(galois)
+        return f"galois element {galois}" if steps is None else f"rotation by {steps}"
+
+    def _name(self, galois: int) -> str:
+        name, level = self._use(galois), self._reach(galois)
         return name if level in (None, self.params.depth) else f"{name} up to level {level}"
 
     def _reach(self, galois: int) -> int | None:

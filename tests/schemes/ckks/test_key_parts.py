@@ -83,9 +83,13 @@ def test_an_owner_makes_the_rest_where_it_is_used_and_a_server_says_what_it_has(
         assert is_same(x.drop_to(2).rotate(1), x.drop_to(2).rotate(1))
         with pytest.raises(ckks.MissingKeyError) as raised:
             x.drop_to(3).rotate(1)
-        with pytest.raises(ckks.MissingKeyError, match="up to level 1 alone"):
+        with pytest.raises(
+            ckks.MissingKeyError, match=r"for conjugation, .* there is conjugation up to level 1"
+        ):
             x.conj()
-    assert "rotation by 1" in str(raised.value) and "up to level 2 alone" in str(raised.value)
+    assert "rotation by 1" in str(raised.value) and "rotation by 1 up to level 2" in str(
+        raised.value
+    )
     assert "ctx.rotation_keys([1])" in str(raised.value)
     y = x.rotate(1)
     assert "up to level" not in str(maker.rotation_keys([1]).server(rotations=[1]))
@@ -317,3 +321,22 @@ def test_forged_lists_of_moduli(moduli):
     public = maker.public().to_bytes()
     with pytest.raises(ckks.SerializationError):
         ckks.load_context(with_header(public, switches=[["0" * 32, seed, held]]))
+
+
+@pytest.mark.parametrize("keys", ["a", float("nan"), -1])
+def test_counts_of_maps_are_numbers(owner, keys):
+    for wish in ({"keys": keys}, {"memory": keys}):
+        with pytest.raises(ParameterError, match=f"{next(iter(wish))}="):
+            ckks.linear(np.eye(4), owner, **wish)
+    with pytest.raises(ParameterError, match="level=0"):
+        ckks.linear(np.eye(4), owner, level=0)
+    with pytest.raises(ckks.ContextError, match="str as the context"):
+        ckks.linear(np.eye(4), "a")  # type: ignore[arg-type]
+
+
+def test_maps_at_a_level_are_planned():
+    m = np.eye(4) * 0.5
+    plan = ren.plan(lambda x: ckks.linear(m, level=1) @ x + x.rotate(1), ckks.spec(4))
+    assert plan.depth == 1 and plan.rotation_levels[1] == 1
+    plan.rotation_levels[1] = 99
+    assert plan.rotation_levels[1] == 1

@@ -27,7 +27,7 @@ from ren.capture.loops import LoopRecording, record_loops
 from ren.capture.pytrees import take_apart
 from ren.capture.xpr import stood_for_shape
 from ren.config import config
-from ren.core.errors import DepthError, LoopError, ParameterError
+from ren.core.errors import DepthError, LoopError, ParameterError, RenError
 from ren.core.node import Node, collector_paused, toposort
 from ren.core.ring import Domain, RingSpec
 from ren.core.spec import Spec
@@ -244,9 +244,11 @@ def _least(
 ) -> tuple[TrialContext, Recording | LoopRecording]:
     """The context of the least depth that suffices, and the program under it.
 
-    A loop of JAX whose carry starts at a level that is named may fit at a larger depth alone.
+    A loop of JAX whose carry starts at a level that is named may fit at a larger depth alone. So
+    may a map that is encoded at a level.
     """
     misfit: tuple[int, LoopError] | None = None
+    last: RenError | None = None
     for depth in DEPTHS[1:] if "bootstrapping" in wishes else DEPTHS:
         params = _parameters(depth, n, longest, {**wishes, "integer_bits": integer_bits})
         try:
@@ -254,7 +256,10 @@ def _least(
             if integer_bits is None and bits > params.integer_bits:
                 params = _parameters(depth, n, longest, {**wishes, "integer_bits": bits})
                 program, trial, _ = _recorded(function, args, params)
-        except DepthError:
+        except (DepthError, ParameterError) as error:
+            if isinstance(error, ParameterError) and not error.given.startswith("level is "):
+                raise
+            last = error
             continue
         except LoopError as error:
             misfit = misfit or (depth, error)
@@ -262,7 +267,8 @@ def _least(
                 raise misfit[1] from None
             continue
         return trial, program
-    raise AssertionError("for_depth raises before the depths run out")
+    assert last is not None
+    raise last  # no depth suffices
 
 
 def _specs(args: Any) -> list[VectorSpec]:
@@ -431,7 +437,7 @@ def _requirements(
     return Requirements(
         params,
         rotations=tuple(sorted(rotations)),
-        rotation_levels=dict(sorted(rotations.items())),
+        levels=tuple(sorted(rotations.items())),
         conjugation_level=levels.get(conjugation),
         needs_conjugation=conjugation in levels,
         needs_products=any(id(p.node.arg) in read for p in polys),

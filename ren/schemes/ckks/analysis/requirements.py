@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import attrs
@@ -58,8 +58,6 @@ class Requirements:
     Attributes:
         params: the cheapest parameters that suffice.
         rotations: the steps whose keys it uses, ascending, each of the least size.
-        rotation_levels: for each of them the highest level at which it is used: see
-            `Context.rotation_keys`.
         conjugation_level: that of the conjugation key; None where it is not used.
         needs_conjugation: whether it uses the conjugation key.
         needs_products: whether it uses the relinearization key.
@@ -78,8 +76,17 @@ class Requirements:
     needs_products: bool
     _costs: Measured = attrs.field(alias="costs", eq=False, repr=False)
     bootstraps: int = 0
-    rotation_levels: Mapping[int, int] = attrs.field(factory=dict, hash=False)
+    _levels: tuple[tuple[int, int], ...] = attrs.field(alias="levels", default=(), repr=False)
     conjugation_level: int | None = None
+
+    @property
+    def rotation_levels(self) -> dict[int, int]:
+        """The highest level at which each rotation is used, by its steps.
+
+        `ctx.rotation_keys(plan.rotation_levels)` makes such keys. Levels that read the same limbs
+        of keys count as the least of them.
+        """
+        return dict(self._levels)
 
     @property
     def depth(self) -> int:
@@ -118,7 +125,7 @@ class Requirements:
 
     def _galois_levels(self) -> list[int]:
         """The highest level of each rotation key, and of the conjugation key."""
-        levels = list(self.rotation_levels.values())
+        levels = [level for _, level in self._levels]
         return levels if self.conjugation_level is None else [*levels, self.conjugation_level]
 
     def __str__(self) -> str:

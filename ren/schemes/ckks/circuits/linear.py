@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import numbers
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
@@ -383,7 +384,26 @@ def prepared(
             "The diagonals are encoded for one set of parameters.",
             f"Pass one, {call}, or write `with ctx:` around it.",
         )
+    if not isinstance(getattr(context, "params", None), Parameters):
+        raise ContextError(
+            f"{call.partition('(')[0]}() got a {type(context).__name__} as the context.",
+            "The diagonals are encoded for the parameters of a context.",
+            f"Pass one, {call}, or write `with ctx:` around it.",
+        )
+    for name, count in (("keys", keys), ("memory", memory)):
+        if count is not None and not (isinstance(count, numbers.Real) and count >= 0):
+            raise ParameterError(
+                f"{call.partition('(')[0]}() got {name}={count!r:.40}.",
+                "It is a number, or None for no limit.",
+                f"Pass for example {name}={'20' if name == 'keys' else '2**30'}, or leave it out.",
+            )
     params, level = context.params, context.params._checked_level(level)
+    if not level and params.depth:
+        raise ParameterError(
+            f"{call.partition('(')[0]}() got level=0.",
+            "A product with a matrix takes a level: none is left there.",
+            "Pass a level of 1 or more, or leave it out for the highest.",
+        )
     matrix, label = matrix.at(*where, params.slots), label if where[1] is None else None
     return _realized(_encoded(matrix, params, level, keys, label, can_replicate, memory))
 
