@@ -25,7 +25,7 @@ test: $(VENV)/test.stamp ## run the tests, a process a core; COVERAGE="--cov=ren
 long: $(VENV)/test.stamp ## run the tests marked long, which `test` leaves out: before a commit that touches much
 	@$(BIN)/python -m pytest -m "long and not slow and not gpu" -n $(WORKERS) --dist worksteal -q $(COVERAGE)
 
-slow: $(VENV)/test.stamp ## run the tests marked slow, of minutes each, and more examples of properties
+slow: $(VENV)/test.stamp ## run the tests marked slow, over ten seconds each, and more examples of properties
 	@XLA_FLAGS= $(BIN)/python -m pytest -m "(slow or property) and not gpu" --hypothesis-profile=thorough -n $(WORKERS) --dist worksteal -q
 
 xla: $(VENV)/test.stamp ## run `test`, or TESTS="tests/lowering", without native code, of fewer examples, but for what is marked `once`

@@ -1,6 +1,6 @@
 """`python -m benchmarks.older PATH_OF_CLONE`: rows of `make bench`, by turns with an older commit.
 
-A clone or a worktree has the older commit: `git worktree add /tmp/older 7338531`. Both sides make
+A clone or a worktree has the older commit: `git worktree add ../older 7338531`. Both sides make
 the public calls of `benchmarks.peers.ren_peer` as this checkout has them, in the same environment.
 So what is compared is the package `ren` alone. A turn is a new process, with PYTHONPATH set to a
 folder of this checkout's `benchmarks` and one of the two packages. The sides take turns; each has a

@@ -88,7 +88,7 @@ def calls_for(seconds: float, least: float = 0.02) -> int:
 
 
 def repeats_for(seconds: float, most: int, least: int = 3, limit: float = 60.0) -> int:
-    """How many repeats of `seconds` fit into the limit: fewer where calls are long."""
+    """Number of repeats of `seconds` that fit into the limit: fewer where calls are long."""
     return min(most, max(least, int(limit / max(seconds, 1e-9))))
 
 

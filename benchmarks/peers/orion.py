@@ -47,7 +47,7 @@ def bindings() -> Path | None:
 
 
 class _Parameters:
-    """What Orion reads its parameters by."""
+    """Parameters, by the names that Orion asks for."""
 
     get_logn = staticmethod(lambda: LOG_N)
     get_logq = staticmethod(lambda: [FIRST_BITS] + [SCALE_BITS] * DEPTH)

@@ -288,7 +288,7 @@ class Keychain:
         """With the objects of `other` for equal keys, where they are on the same devices."""
 
         def shared(mine: Any, theirs: Any) -> Any:
-            if not mine or not theirs or mine.halves[0].ring != theirs.halves[0].ring:
+            if not mine or not theirs or mine.ring != theirs.ring:
                 return mine
             return theirs if _places(mine) == _places(theirs) else mine
 

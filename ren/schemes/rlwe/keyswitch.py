@@ -72,7 +72,8 @@ class Gadget:
 
     def cut(self, moduli: Iterable[int]) -> Gadget:
         """The gadget for polynomials over `moduli` alone: a key over it is a part of one here."""
-        digits = (intersection(digit, tuple(moduli)) for digit in self.digits)
+        held = tuple(moduli)
+        digits = (intersection(digit, held) for digit in self.digits)
         return Gadget(self.n, tuple(d for d in digits if d), self.specials)
 
 

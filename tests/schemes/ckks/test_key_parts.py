@@ -158,7 +158,7 @@ smoothed = ren.jit(smooth)
 
 
 def wanted(v: np.ndarray, beyond: float | None = None) -> np.ndarray:
-    """What `smooth` computes of values that fill the slots, or with zeros beyond them."""
+    """Results of `smooth` on values that fill the slots, or with zeros beyond them."""
     v = v if beyond is None else np.append(v, [beyond] * 2)
     result = v**2 + np.roll(v**2, -1) * 0.5 + np.roll(v**4, -2)
     return result if beyond is None else result[:-2]
@@ -338,5 +338,8 @@ def test_maps_at_a_level_are_planned():
     m = np.eye(4) * 0.5
     plan = ren.plan(lambda x: ckks.linear(m, level=1) @ x + x.rotate(1), ckks.spec(4))
     assert plan.depth == 1 and plan.rotation_levels[1] == 1
+    for level in (-1, "a"):  # no depth has such a level: the first trial tells
+        with pytest.raises(ParameterError, match="level is"):
+            ren.plan(lambda x, level=level: ckks.linear(m, level=level) @ x, ckks.spec(4))
     plan.rotation_levels[1] = 99
     assert plan.rotation_levels[1] == 1

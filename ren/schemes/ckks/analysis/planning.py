@@ -12,6 +12,7 @@ import functools
 import logging
 import math
 import operator
+import re
 import secrets
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -62,6 +63,7 @@ from ren.schemes.rlwe.keyswitch import conjugation_element, gadget_of, galois_el
 
 _LARGEST_DEGREE = 1 << 17
 _TRIALS = 8  # depths beyond the first at which a loop changes the level of its carry
+_ABOVE = re.compile(r"level is \d+\.")  # of an error: such a level may be there at a larger depth
 _log = logging.getLogger("ren")
 MakePoly = Callable[[Spec], Poly]
 
@@ -257,7 +259,7 @@ def _least(
                 params = _parameters(depth, n, longest, {**wishes, "integer_bits": bits})
                 program, trial, _ = _recorded(function, args, params)
         except (DepthError, ParameterError) as error:
-            if isinstance(error, ParameterError) and not error.given.startswith("level is "):
+            if isinstance(error, ParameterError) and not _ABOVE.match(error.given):
                 raise
             last = error
             continue
@@ -326,6 +328,7 @@ class TrialContext(Context):
         self._noted: dict[int, set[int]] = {}
 
     def galois_key(self, galois: int, what: str, ring: RingSpec) -> SwitchingKey:
+        """A placeholder for the key of X -> X^galois; `ring` is noted."""
         self._noted.setdefault(galois, set()).update(ring.moduli)
         held = self._keys.galois
         if galois not in held:
@@ -341,10 +344,6 @@ class TrialContext(Context):
             g: next(level for level, held in enumerate(reach) if moduli <= held)
             for g, moduli in self._noted.items()
         }
-
-    def require_relinearization(self) -> SwitchingKey:
-        """The relinearization key."""
-        return self._keys.require_relinearization()
 
 
 def _trial(
@@ -432,7 +431,7 @@ def _requirements(
     conjugation, half = conjugation_element(params.n), params.slots // 2
     steps = {galois_element(k % params.slots, params.n): k for k in range(-half + 1, half + 1)}
     rotations = {steps[g]: level for g, level in levels.items() if g != conjugation}
-    relinearization = trial.require_relinearization()
+    relinearization = trial.relinearization_key()
     polys = (*relinearization.b, *relinearization.a)
     return Requirements(
         params,

@@ -39,14 +39,6 @@ class Entries:
         return cls(rows, columns, values, (m, k))
 
     @property
-    def largest(self) -> float:
-        """The largest modulus of the values, 0 of none; found without a copy of real ones."""
-        values = self.values
-        if np.iscomplexobj(values) or not values.size:
-            return float(np.abs(values).max(initial=0.0))
-        return max(float(values.max()), -float(values.min()))
-
-    @property
     def digest(self) -> bytes:
         """A digest of the content: places, values with their type, shape."""
         arrays = self.rows, self.columns, self.values

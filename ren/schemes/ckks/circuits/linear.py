@@ -534,7 +534,7 @@ def _most_expanded(
     if memory is None or memory >= count * nbytes:
         return count, None
     # A coefficient is at most sqrt(2) times the scale times the largest entry.
-    largest = placement.entries.largest * float(params.scale(level))
+    largest = np.abs(placement.entries.values).max(initial=0.0) * float(params.scale(level))
     ring = integer_ring(params.n, largest >= 2.0**27)
     small = 4 * ring.limbs * params.n
     least = count * (small if small < nbytes and largest < 2.0**59 else nbytes)

@@ -20,7 +20,6 @@ from typing import Any
 
 import attrs
 
-from ren.core.ring import intersection
 from ren.schemes.ckks.parameters.bootstrapping import matrices
 from ren.schemes.ckks.parameters.bootstrapping.chain import Chain, chain_of
 from ren.schemes.rlwe.keyswitch import Gadget, conjugation_element, galois_element
@@ -152,9 +151,7 @@ def gadget_of(label: str, chain: Chain) -> Gadget:
 @lru_cache(maxsize=32)
 def _full_gadget(chain: Chain, level: int) -> Gadget:
     """The gadget over the moduli of all levels up to one: a lower one may have some of its own."""
-    moduli = tuple(q for ring in chain.rings[: level + 1] for q in ring.moduli)
-    digits = (intersection(digit, moduli) for digit in chain.full.digits)
-    return Gadget(chain.params.n, tuple(d for d in digits if d), chain.params.specials)
+    return chain.full.cut(q for ring in chain.rings[: level + 1] for q in ring.moduli)
 
 
 def known_gadget(label: str, params: Any) -> Gadget | None:
