@@ -4,8 +4,8 @@ A clone or a worktree has the older commit: `git worktree add ../older 7338531`.
 the public calls of `benchmarks.peers.ren_peer` as this checkout has them, in the same environment.
 So what is compared is the package `ren` alone. A turn is a new process, with PYTHONPATH set to a
 folder of this checkout's `benchmarks` and one of the two packages. The sides take turns; each has a
-cache on disk of its own, which its first turn fills. A figure of a turn is the mean of as many
-calls as take 20 ms, after the warm ones.
+cache on disk of its own, which its first turn fills. A figure of a turn is the least of ten means,
+each of as many calls as take 20 ms, after the warm ones: other programs only add to a time.
 
 Prints medians, and the median, least and largest of the ratios of turns that followed one another.
 Rows that one of the commits does not know are left out, and named.
@@ -29,6 +29,7 @@ from benchmarks.rows import aligned, calls_for
 from benchmarks.run import DEPTHS
 from ren.progress import Progress
 
+WINDOWS = 10
 Figures = dict[str, float]  # seconds of a call by operation
 
 
@@ -131,7 +132,8 @@ def turn(
                 continue
             if fields:
                 count = calls_for(fields["warm_s"])
-                figures[op] = process.ask("time", count=count)["seconds"]
+                windows = [process.ask("time", count=count)["seconds"] for _ in range(WINDOWS)]
+                figures[op] = min(windows)
     finally:
         process.close()
     return figures

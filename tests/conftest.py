@@ -18,6 +18,7 @@ import jax
 import pytest
 from hypothesis import HealthCheck, settings
 
+from ren.lowering.backends.native import host_call
 from ren.ring import RingSpec
 from tests.rings import primes
 
@@ -95,6 +96,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def ring() -> RingSpec:
     """The ring of the examples in the guides: Z_q[X]/(X^8 + 1), q = 17 * 97."""
     return RingSpec(n=8, moduli=(17, 97))
+
+
+@pytest.fixture
+def through_xla(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Small native calls go through XLA too, as large ones do."""
+    monkeypatch.setattr(host_call, "MOST_SECONDS", 0.0)
 
 
 @pytest.fixture

@@ -420,6 +420,7 @@ def test_the_python_device_falls_back_to_units(caplog):
     assert len(caplog.records) == 1
 
 
+@pytest.mark.usefixtures("through_xla")
 def test_what_fails_in_units_too_is_no_fault_of_the_graph(monkeypatch, caplog):
     def broken(*_):
         raise RuntimeError("the inputs are at fault")

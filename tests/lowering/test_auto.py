@@ -472,7 +472,7 @@ def test_parts_between_copies_are_compiled_ahead(monkeypatch):
     assert next(t for t in run.telemetry.tiers if t.tier == "graph").calls >= 2
 
 
-@pytest.mark.usefixtures("speculating")
+@pytest.mark.usefixtures("speculating", "through_xla")
 def test_equal_graphs_share_an_executable(monkeypatch):
     def runner():
         p = plan((poly() * poly(1)).rescale(poly().ring.moduli[:2]))

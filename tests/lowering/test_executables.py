@@ -66,6 +66,7 @@ def assert_equal(got, want):
     assert all(np.array_equal(g, w) for g, w in zip(got, want, strict=True))
 
 
+@pytest.mark.usefixtures("through_xla")
 @pytest.mark.parametrize("runner", RUNNERS)
 def test_what_was_kept_is_not_compiled_again(folder, monkeypatch, runner):
     want = values(runner(program())(arrays(program())))

@@ -83,6 +83,7 @@ def test_jit_hands_telemetry_and_wait_through():
         assert [report.tier for report in captured.telemetry.tiers] == ["units", "graph"]
 
 
+@pytest.mark.usefixtures("through_xla")
 def test_what_happens_is_logged_by_the_name_of_the_function(caplog):
     caplog.set_level(logging.INFO, "ren")
 

@@ -7,7 +7,6 @@ concretely, also while JAX is tracing.
 from __future__ import annotations
 
 import ctypes
-import math
 from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
@@ -20,7 +19,7 @@ from ren.lowering.backends.native import library
 from ren.lowering.backends.xla import jax_runtime as runtime
 from ren.lowering.backends.xla.executables import Executables
 from ren.lowering.backends.xla.jax_executable import JaxExecutable
-from ren.lowering.backends.xla.jax_runtime import check_not_forked, on_host
+from ren.lowering.backends.xla.jax_runtime import check_not_forked, empty, on_host
 from ren.lowering.devices.devices import (
     PYTHON,
     concretely,
@@ -33,18 +32,6 @@ from ren.lowering.kernels import integers as kernels
 from ren.lowering.program.instructions import Arrays, Table
 
 Moduli = tuple[int, ...]
-_ALIGNMENT = 64  # of host memory that XLA:CPU reads where it stands
-
-
-def empty(shape: tuple[int, ...], dtype: Any) -> NDArray:
-    """`numpy.empty` in memory that `jax.device_put` to a CPU shares and does not copy.
-
-    Nothing is written to it once it was put.
-    """
-    size = math.prod(shape) * np.dtype(dtype).itemsize
-    memory = np.empty(size + _ALIGNMENT, np.uint8)
-    start = -memory.ctypes.data % _ALIGNMENT
-    return memory[start : start + size].view(dtype).reshape(shape)
 
 
 def trim() -> None:

@@ -22,7 +22,7 @@ from ren.core.op import Kind
 from ren.core.spec import SlotArg, Spec, StoreArg
 from ren.lowering.backends.base import Unsupported
 from ren.lowering.backends.native import library
-from ren.lowering.backends.native.backend import NO_GAIN, gains_on
+from ren.lowering.backends.native.backend import LEAST_N, NO_GAIN, gains_on
 from ren.lowering.backends.native.bytecode import (
     NativeProgram,
     lowering_of,
@@ -38,9 +38,6 @@ from ren.lowering.program.instructions import Instr, Table, add_instructions
 from ren.lowering.program.steps import Input, Segment, nbytes, with_last_uses
 from ren.lowering.runtime.cuts import halves, parts_of
 
-# The least degree at which native calls are preferred to kernels. Smaller programs, which pages
-# show, do not wait for a compiler of C++.
-LEAST_N = 1 << 8
 # A program that needs more calls than this is left to kernels.
 MOST_CALLS = 64
 # Up to so many nodes are lowered at once; their lowering tells whether they are beyond a call.

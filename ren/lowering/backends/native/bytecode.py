@@ -11,6 +11,7 @@ its tasks' columns (of conversions), and the position of each task.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
@@ -52,6 +53,8 @@ from ren.lowering.program.instructions import Arrays, Table
 LEAST_N = 4  # of the transforms that it calls
 MOST_KEPT = 1 << 29  # bytes between phases; a larger graph is cut, and its parts hold less
 MOST_BUFFERS, _MAX_DIGITS = 4000, 1 << 9
+# Of one core with AVX-512.
+SECONDS_PER_BUTTERFLY, SECONDS_PER_MULTIPLY_ADD = 0.19e-9, 0.11e-9
 _COLUMNS, _DIGITS = 512, 1 << 13  # of a conversion's task: columns, and digits at a time
 _LEAST_COLUMNS, _MIXED = 16, 1 << 16  # of a mix: one vector, and residues at a time
 _ELEMENTWISE = (
@@ -86,6 +89,11 @@ class Form:
         """True where no batch axis is taken apart."""
         return not any(self.masks) and not any(pattern for pattern, _ in self.outputs)
 
+    def loops(self, shapes: Sequence[Shape]) -> Shape:
+        """The lengths of the loops of a call, for inputs of some shapes."""
+        own = (looped(s[:-2], mask) for s, mask in zip(shapes, self.masks, strict=True))
+        return np.broadcast_shapes(*own)
+
 
 @attrs.frozen(eq=False)
 class NativeProgram:
@@ -98,6 +106,7 @@ class NativeProgram:
         phases: how many there are.
         kept: the rows that it holds between them.
         own, tasks: the rows that a task has for itself, and the most tasks of a phase.
+        seconds: about how long one core takes for one position of the batch.
     """
 
     form: Form
@@ -107,6 +116,7 @@ class NativeProgram:
     kept: int
     own: int
     tasks: int
+    seconds: float
 
     def held_bytes(self, shapes: Sequence[Shape], threads: int) -> int:
         """The most bytes that a call holds besides its arguments and results.
@@ -117,8 +127,7 @@ class NativeProgram:
             shapes: of all inputs of the graph.
             threads: how many threads XLA has.
         """
-        own = (looped(s[:-2], m) for s, m in zip(shapes, self.form.masks, strict=True))
-        batches = int(np.prod(np.broadcast_shapes(*own)))
+        batches = math.prod(self.form.loops(shapes))
         rows = min(batches, threads) * self.kept + min(batches * self.tasks, threads) * self.own
         return 4 * self.form.n * rows
 
@@ -213,8 +222,24 @@ def lowering_of(
     phases = schedule.phases
     tasks = max(map(len, phases))
     spread, kept, own = _spread(rows), schedule.kept, schedule.scratch
-    made = NativeProgram(form, (*constant, code), spread, len(phases), kept, own, tasks)
+    seconds = _seconds(schedule, rows.n)
+    made = NativeProgram(form, (*constant, code), spread, len(phases), kept, own, tasks, seconds)
     return Lowering(rows, schedule, made)
+
+
+def _seconds(schedule: Schedule, n: int) -> float:
+    """About how long one core takes for a schedule: its transforms and its sums of products."""
+    butterflies = multiply_adds = 0
+    for phase in schedule.phases:
+        for task in phase:
+            if isinstance(task, PlacedConversion):
+                multiply_adds += len(task.src) * len(task.to)
+                continue
+            steps = [placed.row.step for placed in task]
+            butterflies += sum(step in ("ntt", "intt") for step in steps)
+            multiply_adds += sum(max(len(placed.src) // 2, 1) for placed in task)
+    butterflies *= n // 2 * (n.bit_length() - 1)
+    return butterflies * SECONDS_PER_BUTTERFLY + multiply_adds * n * SECONDS_PER_MULTIPLY_ADD
 
 
 def _spread(rows: Rows) -> frozenset[int]:
@@ -227,19 +252,34 @@ def emit_native(
     form: Form, library: str, tables: tuple[Arrays, ...], *inputs: Any
 ) -> tuple[Any, ...]:
     """The outputs of a graph on its inputs, each `uint32[*batch, limb, n]`, by one call."""
-    own = [looped(x.shape[:-2], mask) for x, mask in zip(inputs, form.masks, strict=True)]
-    loops = np.broadcast_shapes(*own)
-    # vmap adds its axes in front of all.
-    read = [
-        inputs[i].reshape((1,) * (len(loops) - len(own[i])) + inputs[i].shape) for i in form.inputs
-    ]
     constants = [array for table in tables for array in table]
-    masks = (*(form.masks[i] for i in form.inputs), *[None] * len(constants))
-    call = FfiCall(handler_name(library), form.n, masks, form.outputs)
-    if np.broadcast_shapes(*(own[i] for i in form.inputs)) != loops:
+    call, shapes = call_of(form, library, [x.shape for x in inputs], len(constants))
+    read = [inputs[i].reshape(s) for i, s in zip(form.inputs, shapes, strict=True)]
+    loops = form.loops([x.shape for x in inputs])
+    if call.loops(shapes) != loops:
         read[0] = _over(read[0], form.masks[form.inputs[0]], loops)
     run = call if jax.device_count() == 1 else call.divisible()
     return run(*read, *constants)
+
+
+def call_of(
+    form: Form, library: str, shapes: Sequence[Shape], constants: int
+) -> tuple[FfiCall, list[Shape]]:
+    """The call of a graph, and the shapes in which it reads the inputs of its form.
+
+    Args:
+        form: of the graph.
+        library: whose handler is called.
+        shapes: of all inputs of the graph.
+        constants: how many arrays come after the inputs.
+    """
+    loops = form.loops(shapes)
+    read = []
+    for i in form.inputs:  # vmap adds its axes in front of all
+        own = len(looped(shapes[i][:-2], form.masks[i]))
+        read.append((1,) * (len(loops) - own) + tuple(shapes[i]))
+    masks = (*(form.masks[i] for i in form.inputs), *[None] * constants)
+    return FfiCall(handler_name(library), form.n, masks, form.outputs), read
 
 
 def _over(x: Any, mask: int, loops: Shape) -> Any:

@@ -50,14 +50,21 @@ class FfiCall:
 
     def __call__(self, *arrays: Any) -> tuple[Any, ...]:
         """The outputs, for inputs that have all loops, of length 1 or as long as they are."""
-        types = [jax.ShapeDtypeStruct(shape, np.uint32) for shape in self._shapes(arrays)]
+        shapes = self.shapes([array.shape for array in arrays])
+        types = [jax.ShapeDtypeStruct(shape, np.uint32) for shape in shapes]
         call = jax.ffi.ffi_call(self.target, types, vmap_method="expand_dims")
         return tuple(call(*arrays))
 
-    def _shapes(self, arrays: Sequence[Any]) -> list[Shape]:
-        inputs = [(x.shape, m) for x, m in zip(arrays, self.masks, strict=True) if m is not None]
-        ahead = np.broadcast_shapes(*(a.shape[: self.leading] for a in arrays))
-        loops = np.broadcast_shapes(*(looped(s[self.leading : -2], m) for s, m in inputs))
+    def loops(self, arrays: Sequence[Shape]) -> Shape:
+        """The lengths of the loops that the call's inputs, of these shapes, have."""
+        inputs = zip(arrays, self.masks, strict=False)  # the others are tables
+        own = (looped(s[self.leading : -2], m) for s, m in inputs if m is not None)
+        return np.broadcast_shapes(*own)
+
+    def shapes(self, arrays: Sequence[Shape]) -> list[Shape]:
+        """The shapes of the outputs, for arrays of these shapes."""
+        ahead = np.broadcast_shapes(*(shape[: self.leading] for shape in arrays))
+        loops = self.loops(arrays)
         return [(*ahead, *filled(pattern, loops), limbs, self.n) for pattern, limbs in self.outputs]
 
     def divisible(self) -> Callable[..., tuple[Any, ...]]:

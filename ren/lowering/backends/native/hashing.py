@@ -25,6 +25,7 @@ class Functions:
 
     Attributes:
         vectors: the vectors that its kernels compute with, and their lanes of 32 bits, for people.
+        run: what runs bytecode: see `ren.lowering.backends.native.host_call`.
     """
 
     def __init__(self, library: ctypes.CDLL) -> None:
@@ -34,6 +35,8 @@ class Functions:
         self._shake.restype, self._uniform.restype = None, _SIZE
         self._shake.argtypes = [ctypes.c_char_p, _SIZE, _WORD, _SIZE, _SIZE, _POINTER, _SIZE]
         self._uniform.argtypes = [_POINTER, _SIZE, _NUMBER, _NUMBER, _POINTER, _POINTER]
+        self.run, self.run.restype = library.ren_run, ctypes.c_char_p
+        self.run.argtypes = [_SIZE, _SIZE, *[_POINTER] * 3]
         self._floats, self._floats.restype = library.ren_floats, None
         self._floats.argtypes = [_POINTER, *[_SIZE] * 3, *[_POINTER] * 7, _SIZE]
 

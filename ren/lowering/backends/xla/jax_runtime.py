@@ -15,6 +15,7 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
+import math
 import os
 import struct
 import threading
@@ -31,10 +32,11 @@ import attrs
 import jax
 import jax.monitoring
 import numpy as np
+from numpy.typing import NDArray
 
 from ren.core.errors import ForkError
 from ren.core.user_frame import user_line
-from ren.lowering.devices.devices import check_addressable, wide
+from ren.lowering.devices.devices import Place, check_addressable, wide
 from ren.lowering.storage import executable_store as disk
 
 _private: Any = None
@@ -61,6 +63,7 @@ CACHE_HIT, CACHE_MISS = (f"/jax/compilation_cache/cache_{what}" for what in ("hi
 _log = logging.getLogger("ren")
 CPU_INFO = Path("/proc/cpuinfo")  # Linux alone has it
 _LENGTH = struct.Struct("<Q")
+_ALIGNMENT = 64  # of host memory that XLA:CPU reads where it stands
 # XLA:CPU uses half of an AVX-512 register unless told otherwise (docs/performance.md).
 _FOR_CPU = {"xla_cpu_prefer_vector_width": 512}
 # Above all streams that JAX numbers by threads; the rest of one is its thread and its number.
@@ -176,6 +179,40 @@ def put(array: np.ndarray, device: Any) -> Any:
         except CHANGED as error:
             give_up(error)
     return jax.device_put(array)
+
+
+def putter(shape: tuple[int, ...], place: Place) -> Callable[[np.ndarray], Any]:
+    """A function that puts arrays uint32 of one shape at a place, as `put` does."""
+
+    def dispatched(array: np.ndarray) -> Any:
+        return jax.device_put(array, place.sharding if place.is_committed else None)
+
+    if not is_supported():
+        return dispatched
+    try:
+        aval = _private.core.ShapedArray(shape, np.dtype(np.uint32))
+        put_all, sharding = _private.pxla.batched_device_put, place.sharding
+    except CHANGED as error:
+        give_up(error)
+        return dispatched
+    (device,) = sharding.device_set
+    devices, is_bound = [device], place.is_committed
+
+    def direct(array: np.ndarray) -> Any:
+        return put_all(aval, sharding, [array], devices, committed=is_bound)
+
+    return direct
+
+
+def empty(shape: tuple[int, ...], dtype: Any) -> NDArray:
+    """`numpy.empty` in memory that `put` and `jax.device_put` to a CPU share and do not copy.
+
+    Nothing is written to it once it was put.
+    """
+    size = math.prod(shape) * np.dtype(dtype).itemsize
+    memory = np.empty(size + _ALIGNMENT, np.uint8)
+    start = -memory.ctypes.data % _ALIGNMENT
+    return memory[start : start + size].view(dtype).reshape(shape)
 
 
 @cache

@@ -4,6 +4,8 @@
 
 #include <exception>
 #include <new>
+#include <string>
+#include <vector>
 
 #include "threads.h"
 #include "vectors.h"
@@ -28,6 +30,28 @@ struct Call {
   const u32* operator[](size_t i) const { return static_cast<u32*>(buffer(i).data); }
   const XLA_FFI_Buffer& result_buffer(size_t i) const {
     return *static_cast<XLA_FFI_Buffer*>(frame->rets.rets[i]);
+  }
+};
+
+// What XLA would hand over, for a call without it: there are no threads to lend.
+struct HostFrame {
+  std::vector<XLA_FFI_Buffer> buffers;
+  std::vector<void*> pointers;
+  XLA_FFI_CallFrame call{};
+
+  HostFrame(size_t args, size_t results, void* const* data, const int64_t* ranks, int64_t* dims)
+      : buffers(args + results), pointers(args + results) {
+    for (size_t i = 0; i < buffers.size(); i++) {
+      buffers[i].data = data[i];
+      buffers[i].rank = ranks[i];
+      buffers[i].dims = dims;
+      pointers[i] = &buffers[i];
+      dims += ranks[i];
+    }
+    call.args.size = int64_t(args);
+    call.args.args = pointers.data();
+    call.rets.size = int64_t(results);
+    call.rets.rets = pointers.data() + args;
   }
 };
 

@@ -15,8 +15,28 @@ extern "C" __attribute__((visibility("default"))) XLA_FFI_Error* ren_plan(
   });
 }
 
-// What the host calls itself: see ren/lowering/backends/native/hashing.py.
+// What the host calls itself: see ren/lowering/backends/native/hashing.py and host_call.py.
 #define REN_HOST extern "C" __attribute__((visibility("default")))
+
+// Bytecode, run by the thread that calls. The arrays are those of arguments, then of results.
+// `dims` has the lengths of all their axes. Returns nullptr, or what failed.
+REN_HOST const char* ren_run(size_t args, size_t results, void* const* data, const int64_t* ranks,
+                             int64_t* dims) {
+  static thread_local std::string why;
+  try {
+    const HostFrame frame(args, results, data, ranks, dims);
+    const Call in(&frame.call);
+    if (in.size(0) > 0) {
+      if (degree_of(in) >= kLeastSquare) plan_call<Vector>(in); else plan_call<u32>(in);
+    }
+    return nullptr;
+  } catch (const std::bad_alloc&) {
+    return "Ren's native code is out of memory.";
+  } catch (const std::exception& error) {
+    why = error.what();
+    return why.c_str();
+  }
+}
 
 REN_HOST const char* ren_vectors() { return kVectors; }
 REN_HOST size_t ren_lanes() { return lanes<Vector>; }

@@ -16,12 +16,13 @@ namespace {
 
 using std::size_t;
 
-// XLA's own threads, as far as it lends them.
+// XLA's own threads, as far as it lends them; a call without XLA has the thread that it is in.
 class Pool {
  public:
   explicit Pool(const XLA_FFI_CallFrame* frame) : api_(frame->api), context_(frame->ctx) {}
 
   size_t threads() const {
+    if (api_ == nullptr) return 1;
     int64_t count = 1;
     XLA_FFI_ThreadPool_NumThreads_Args args{XLA_FFI_ThreadPool_NumThreads_Args_STRUCT_SIZE, nullptr,
                                             context_, &count};

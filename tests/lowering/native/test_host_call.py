@@ -1,0 +1,167 @@
+"""Small native calls in the thread that asks for them, against Python integers."""
+
+from __future__ import annotations
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import jax
+import numpy as np
+import pytest
+
+import ren
+from ren import Domain, Poly, RingSpec
+from ren.core.errors import DonatedBufferError, NativeError
+from ren.lowering.backends.native import host_call, library
+from ren.lowering.backends.xla import jax_runtime
+from ren.lowering.runtime.runner import graph_runner, unit_runner
+from tests.lowering.native.calls import compiler as compiler  # a fixture of all tests here
+from tests.lowering.native.calls import ring
+from tests.lowering.plans import arrays, plan, poly
+
+RING = ring(1024, 3)
+
+
+@pytest.fixture
+def calls(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """The calls without XLA that are made."""
+    made: list[Any] = []
+    call = host_call.HostCall.__call__
+
+    def noted(self: Any, given: Any) -> Any:
+        made.append(self)
+        return call(self, given)
+
+    monkeypatch.setattr(host_call.HostCall, "__call__", noted)
+    return made
+
+
+def sums(ring: RingSpec, batch: tuple[int, ...] = ()) -> tuple[Any, Any]:
+    """Two polynomials, and the residues of their sum by Python's integers."""
+    x, y = poly(0, ring, batch=batch), poly(1, ring, batch=batch)
+    total = np.asarray(x.limbs).astype(object) + np.asarray(y.limbs).astype(object)
+    return (x, y), total % np.array(ring.moduli, object)[:, None]
+
+
+@pytest.mark.parametrize("batch", [(), (3,), (2, 1)], ids=str)
+def test_a_small_sum_is_called_without_xla(calls, batch):
+    (x, y), want = sums(RING, batch)
+    assert np.array_equal(np.asarray((x + y).limbs).astype(object), want)
+    assert len(calls) == 1
+
+
+def test_what_is_large_goes_through_xla(calls):
+    (x, y), want = sums(ring(1 << 15, 40))
+    assert np.array_equal(np.asarray((x + y).limbs).astype(object), want)
+    assert not calls
+
+
+def test_pages_do_not_wait_for_a_compiler(calls, monkeypatch):
+    monkeypatch.setattr(library, "usable", None)  # it would build the library
+    with ren.config.update(native="auto"):
+        (x, y), want = sums(ring(128, 3))
+        assert np.array_equal(np.asarray((x + y).limbs).astype(object), want)
+    assert not calls
+
+
+@pytest.mark.parametrize("is_bound", [False, True])
+def test_results_are_where_those_of_xla_are(calls, is_bound):
+    device = jax.devices()[0]
+    place = device if is_bound else None
+    p = plan(poly(0, RING) + 1, poly(1, RING) * poly(2, RING))
+    inputs = [jax.device_put(a, place) for a in arrays(p)]
+    found = graph_runner(p)(inputs)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(host_call, "MOST_SECONDS", 0.0)
+        want = graph_runner(p)(inputs)
+    assert calls and all(isinstance(a, jax.Array) for a in found)
+    for a, b in zip(found, want, strict=True):
+        assert (a.sharding, a.committed, a.aval) == (b.sharding, b.committed, b.aval)
+        assert np.array_equal(a, b)
+
+
+def test_results_go_on_into_jax(calls):
+    x, y = poly(0, RING).realize(), poly(1, RING).realize()
+    made = (x + y).limbs
+    assert calls
+    doubled = jax.jit(lambda a: a ^ a, donate_argnums=0)(made)
+    assert not np.asarray(doubled).any() and made.is_deleted()
+
+
+def test_a_value_that_was_given_away_is_refused(calls):
+    give = ren.jit(lambda x: x + 1, donate_argnums=0)
+    x, y = poly(0, RING).realize(), poly(1, RING).realize()
+    runner = unit_runner(p := plan(x + y))
+    inputs = arrays(p)
+    runner(inputs)
+    give(x)
+    with pytest.raises(DonatedBufferError):
+        (x + y).realize()
+    inputs[0].delete()
+    with pytest.raises(DonatedBufferError, match="was donated"):
+        runner(inputs)
+
+
+def test_an_array_that_waits_is_waited_for(calls):
+    """Inputs that XLA is still computing are read when they are done."""
+    n = 1 << 11
+    r = ring(n, 2)
+    slow = jax.jit(lambda a: jax.lax.fori_loop(0, 200, lambda i, b: (b * 5 + 1) % 97, a))
+    start = jax.numpy.asarray(np.ones((2, n), np.uint32))
+    x = Poly.from_limbs(slow(start), r, Domain.COEFF)
+    want = np.asarray(slow(start)).astype(object) * 2 % np.array(r.moduli, object)[:, None]
+    assert np.array_equal(np.asarray((x + x).limbs).astype(object), want)
+    assert calls
+
+
+def test_threads_share_a_call():
+    x, y = poly(0, RING).realize(), poly(1, RING).realize()
+    f = ren.jit(lambda x, y: (x + y, x - y))
+    want = [np.asarray(p.limbs) for p in f(x, y)]
+    together = threading.Barrier(4)
+
+    def work(_: int) -> bool:
+        together.wait()
+        made = [f(x, y) for _ in range(50)]
+        return all(
+            np.array_equal(p.limbs, w) for pair in made for p, w in zip(pair, want, strict=True)
+        )
+
+    with ThreadPoolExecutor(4) as pool:
+        assert all(pool.map(work, range(4)))
+
+
+def test_a_thread_that_donates_changes_no_result():
+    """Another thread may give a value away while a call reads it: its memory stays as it is."""
+    x = poly(0, RING).limbs
+    before = np.array(x)
+    view = memoryview(x)
+    jax.jit(lambda a: a + 1, donate_argnums=0)(x).block_until_ready()
+    assert np.array_equal(np.asarray(view), before)
+
+
+@pytest.mark.parametrize("guard", ["disallow", "disallow_explicit"])
+def test_nothing_is_transferred(calls, guard):
+    x, y = poly(0, RING).realize(), poly(1, RING).realize()
+    (x + y).realize()
+    with jax.transfer_guard(guard):
+        made = (y + x).realize()
+    assert len(calls) == 2 and ren.equal(made, x + y)
+
+
+def test_a_jax_without_its_private_names(calls, monkeypatch):
+    """Results are put by the public call."""
+    monkeypatch.setattr(jax_runtime, "is_supported", lambda: False)
+    (x, y), want = sums(RING)
+    made = graph_runner(p := plan(x + y))(arrays(p))[0]
+    assert calls and np.array_equal(np.asarray(made).astype(object), want)
+
+
+def test_a_call_that_fails_says_so(calls, monkeypatch):
+    (x, y), _ = sums(RING)
+    runner = graph_runner(p := plan(x + y))
+    runner(arrays(p))
+    monkeypatch.setattr(calls[0], "_run", lambda *_: b"out of luck")
+    with pytest.raises(NativeError, match="out of luck"):
+        runner(arrays(p))
