@@ -25,7 +25,10 @@ LEAST_N = 1 << 8
 # The ops that native code computes faster than XLA. Elementwise work alone is as fast there. A part
 # of a batch would be a kernel of its own, which XLA compiles for each index.
 _GAINS = frozenset({"NTT", "INTT", "CONVERT", "LIFT", "PART", "MIX"})
-NO_GAIN = Unsupported("its work is elementwise, where XLA is as fast", is_choice=True)
+NO_GAIN = Unsupported(
+    "its work is elementwise: XLA is as fast for large kernels, and small ones run in this thread",
+    is_choice=True,
+)
 
 
 @lru_cache(maxsize=4096)
