@@ -11,7 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ren.core.errors import CoefficientError, CoefficientTypeError
-from ren.core.ring import MODULUS_BOUND, RingSpec, limbs_by_modulus, width
+from ren.core.ring import RingSpec, limbs_by_modulus, width
+from ren.lowering.runtime.host_arrays import empty
+
+# Numbers worked on at once: their temporary arrays stay in the cache, and in memory that is there.
+_AT_ONCE = 1 << 15
 
 
 def as_coefficients(coeffs: Any, n: int) -> NDArray:
@@ -89,14 +93,28 @@ def to_limbs(coeffs: NDArray, moduli: Sequence[int]) -> NDArray[np.uint32]:
     """Integers `[*batch, n]` to residue form `uint32[*batch, limb, n]`.
 
     A modulus below 2^30 has one limb, the Montgomery form; a wide one the words of the residue.
+    The memory is new, and is one that a polynomial may stand on.
     """
-    if max(moduli) >= MODULUS_BOUND:
-        return montgomery(to_residues(coeffs, moduli), moduli)
-    limbs = np.empty((*coeffs.shape[:-1], len(moduli), coeffs.shape[-1]), np.uint32)
-    for i, q in enumerate(moduli):
-        # Residues are below 2^30, with 32 zeros behind them below 2^62.
-        limbs[..., i, :] = _mod(_mod(coeffs, q).astype(np.int64) << 32, q)
+    n, places = coeffs.shape[-1], limbs_by_modulus(moduli)
+    limbs = empty((*coeffs.shape[:-1], sum(map(width, moduli)), n), np.uint32)
+    rows, step = limbs.reshape(-1, limbs.shape[-2], n), max(1, _AT_ONCE // n)
+    given = coeffs.reshape(-1, n)
+    for start in range(0, len(given), step):
+        part = slice(start, start + step)
+        for q, place in places.items():
+            _write_limbs(_mod(given[part], q), q, rows[part, place.start : place.stop])
     return limbs
+
+
+def _write_limbs(residues: NDArray, q: int, limbs: NDArray[np.uint32]) -> None:
+    """Residues [row, n] in [0, q) to the limbs [row, limb, n] of their modulus."""
+    if limbs.shape[1] == 1:
+        # Residues are below 2^30, with 32 zeros behind them below 2^62.
+        limbs[:, 0] = _mod(residues.astype(np.int64, copy=False) << 32, q)
+        return
+    words = residues.astype(np.uint64, copy=False)
+    np.copyto(limbs[:, 0], words, casting="unsafe")  # the low 32 bits
+    np.right_shift(words, np.uint64(32), out=limbs[:, 1], casting="unsafe")
 
 
 def to_residues(coeffs: NDArray, moduli: Sequence[int]) -> NDArray[np.uint32]:
@@ -143,8 +161,12 @@ def _times(limbs: NDArray, factors: Sequence[int], moduli: Sequence[int]) -> NDA
 
 
 def _mod(values: NDArray, q: int) -> NDArray:
+    if values.dtype == object:
+        return values % q
+    if values.dtype == np.int64 and values.size and -q < values.min() and values.max() < q:
+        return values + (values >> 63 & q)
     # Division by a number is vectorised in NumPy, remainder is not.
-    return values % q if values.dtype == object else values - values // q * q
+    return values - values // q * q
 
 
 def to_integers(limbs: NDArray[np.uint32], ring: RingSpec) -> NDArray:

@@ -15,6 +15,7 @@ from ren.lowering.backends.xla import jax_executable
 from ren.lowering.devices.devices import wide
 from ren.lowering.kernels import integers as kernels
 from ren.lowering.runtime import host_arrays
+from ren.poly.integers import to_limbs
 from tests.rings import primes
 
 N = 64
@@ -37,6 +38,30 @@ def test_residues_of_any_int64(limbs, batch):
     assert got.dtype == np.uint32 and got.shape == (*batch, limbs, N)
     for index in np.ndindex(batch):
         assert np.array_equal(got[index], limbs_of(values[index].tolist(), moduli))
+
+
+@pytest.mark.parametrize("kind", ["small", "int64", "uint64", "object"])
+@pytest.mark.parametrize("batch", [(), (3,), (2, 700), (0,)], ids=str)
+def test_coefficients_to_limbs(kind, batch):
+    """On the host, piece by piece: small moduli in Montgomery form, wide ones as words."""
+    moduli = (97, 2**30 - 35, 2**61 - 1)
+    rng = np.random.default_rng(2)
+    values = rng.integers(-(2**63), 2**63, (*batch, N))
+    if values.size:
+        values[..., : len(ENDS)] = ENDS
+    if kind == "small":
+        values = values % 193 - 96
+    elif kind == "uint64":
+        values = values.astype(np.uint64)
+    elif kind == "object":
+        values = values.astype(object) * 2**70 + 5
+    got = to_limbs(values, moduli)
+    assert got.dtype == np.uint32 and got.shape == (*batch, 4, N)
+    given = values.astype(object)
+    for i, q in enumerate(moduli[:2]):
+        assert np.array_equal(got[..., i, :], given * 2**32 % q)
+    words = got[..., 2, :].astype(object) + got[..., 3, :].astype(object) * 2**32
+    assert np.array_equal(words, given % moduli[2])
 
 
 def test_residues_stand_on_aligned_memory_and_are_concrete_in_a_trace():

@@ -133,7 +133,7 @@ def encode(values: ArrayLike, n: int, slots: int, scale: Fraction | int) -> NDAr
         fit = list(map(run, parts))
     if not all(fit):
         raise ParameterError(
-            f"Values up to {np.abs(z).max():.3g} were given.",
+            f"Values up to {largest(z):.3g} were given.",
             "Times the scale they are too large for any modulus: they would wrap around.",
             "Divide the values by a constant.",
         )
@@ -202,12 +202,19 @@ def constant_coefficients(value: complex, n: int, scale: Fraction | int) -> NDAr
     return coefficients
 
 
+def largest(values: NDArray) -> Any:
+    """The largest modulus of numbers [...], at least one; real ones take no copy."""
+    if values.dtype.kind == "c":
+        return np.abs(values).max()
+    return max(values.max(), -values.min())
+
+
 def as_integers(coefficients: NDArray) -> NDArray[np.int64] | None:
     """Integers [*batch, n] (int64, float64 or object) as int64, if all are below 2^62.
 
     The memory is new and is one that a polynomial may stand on.
     """
-    if coefficients.size and np.abs(coefficients).max() >= _LARGEST_INTEGER:
+    if coefficients.size and largest(coefficients) >= _LARGEST_INTEGER:
         return None
     made = empty(coefficients.shape, np.int64)
     np.copyto(made, coefficients, casting="unsafe")
@@ -247,7 +254,7 @@ def _as_int64(coefficients: NDArray) -> tuple[NDArray[np.int64], NDArray[np.intp
     """Integers m, e with coefficients = m 2^e, e >= 0; e is None where all are zero."""
     if coefficients.dtype.kind == "i":
         return coefficients.astype(np.int64, copy=False), None
-    if not coefficients.size or float(np.abs(coefficients).max()) < float(1 << 62):
+    if not coefficients.size or float(largest(coefficients)) < float(1 << 62):
         return coefficients.astype(np.int64), None
     fraction, exponents = np.frexp(coefficients)
     shift = np.maximum(exponents - 53, 0)

@@ -361,7 +361,7 @@ def _coefficients(z: NDArray, params: Parameters, level: int) -> tuple[NDArray, 
         coefficients = encoder.constant_coefficients(complex(z), params.n, params.scale(level))
     else:
         coefficients = encoder.encode(z, params.n, params.slots, params.scale(level))
-    largest = int(np.abs(coefficients).max())
+    largest = int(encoder.largest(coefficients))
     _check_size(z, largest, level, params)
     return coefficients, largest.bit_length()
 
@@ -391,7 +391,7 @@ def as_slots(values: Any, slots: int, blocks: int = 1) -> tuple[NDArray, Layout]
     z = as_numbers(values)
     _check_not_empty(values, z)
     is_complex = z.dtype.kind == "c"
-    z = z.astype(np.complex128 if is_complex else np.float64)
+    z = z.astype(np.complex128 if is_complex else np.float64, copy=False)
     if z.ndim == 0:
         return z, Layout(None, is_complex, tail=Tail(value=z.item()))
     length = z.shape[-1]
@@ -412,7 +412,7 @@ def _check_not_empty(values: Any, z: Any) -> None:
 
 
 def _check_size(z: NDArray, coefficient: int, level: int, params: Parameters) -> None:
-    largest, q = float(np.abs(z).max()), params.ring(level).q
+    largest, q = float(encoder.largest(z)), params.ring(level).q
     if 2 * coefficient >= q:
         raise ParameterError(
             f"Values up to {largest:.3g} were given at level {level}.",
