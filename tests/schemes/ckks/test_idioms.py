@@ -290,6 +290,7 @@ np.vecmat(x, M)
 np.nansum(x)
 np.nanmean(b, axis=-1)
 np.nan_to_num(x)
+np.clip(x, -np.inf, np.inf)
 np.var(x, ddof=1)
 np.pow(x, 2)
 np.hanning(4) * x
@@ -574,6 +575,10 @@ np.sign(x) | DepthError | sign with a gap; ckks.context(depth=
 np.round(x, 2) | OperandError | ckks.math.round(ct, interval=(a, b))
 np.maximum(x, y) | DepthError | max with a gap; ckks.context(depth=
 np.clip(x, 0, 1) | DepthError | max with a gap; ckks.context(depth=
+np.clip(x, None, 1) | DepthError | min with a gap; ckks.context(depth=
+np.clip(x, np.nan, 1) | OperandError | asks for max of encrypted numbers and nan
+np.maximum(x, -np.inf) | OperandError | encrypted numbers and -inf; finite
+x < np.inf | OperandError | asks for less of; encrypted numbers and inf; leave the comparison out
 np.mod(x, 0) | ParameterError | above zero; x % 2.0
 np.bitwise_and(w > 0, x) | OperandError | x.within(0, 1); x * y for x & y
 np.left_shift(x, 1) | OperandError | x * 2**k

@@ -357,6 +357,12 @@ def linear(
     """
     entries = Entries.of(_checked(matrix))
     call, where = "ckks.linear(matrix, ctx)", (inputs, outputs)
+    if not isinstance(leftovers, bool | np.bool):
+        raise ParameterError(
+            f"ckks.linear() got leftovers={leftovers!r:.40}.",
+            "It is True where vectors have leftovers beyond their length, else False.",
+            "Pass leftovers=True, or leave it out.",
+        )
     return prepared(entries, context, call, level, keys, None, not leftovers, where, memory)
 
 

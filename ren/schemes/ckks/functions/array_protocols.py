@@ -60,6 +60,17 @@ def _whole(x: Any, axis: Any = None) -> Any:
     return x
 
 
+def _clipped(a: Any, low: Any, high: Any) -> Any:
+    """Numbers in [low, high], where None and infinities bound nothing."""
+    if not _is_bare(low, -np.inf):
+        a = call("max", a, low)
+    return a if _is_bare(high, np.inf) else call("min", a, high)
+
+
+def _is_bare(bound: Any, infinity: float) -> bool:
+    return bound is None or (isinstance(bound, numbers.Real) and bound == infinity)
+
+
 def _dot(a: Any, b: Any) -> Any:
     return a * b if 0 in (np.ndim(a), np.ndim(b)) else a @ b
 
@@ -98,7 +109,9 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "copy": lambda a: a,
     "round": lambda a: call("round", a),
     "around": lambda a: call("round", a),
-    "clip": lambda a, a_min, a_max: call("min", call("max", a, a_min), a_max),
+    "clip": lambda a, a_min=None, a_max=None, *, min=None, max=None: _clipped(
+        a, min if a_min is None else a_min, max if a_max is None else a_max
+    ),
     "where": lambda condition, x, y: call("where", _as_truth(condition), x, y),
 }
 

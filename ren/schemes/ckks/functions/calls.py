@@ -220,6 +220,8 @@ def call(name: str, *args: Any, asked: str = "") -> Any:
     for value in args:
         if isinstance(value, CiphertextData):
             check_real(value, name)
+        elif function.operands == 2:
+            _check_finite(value, asked or f"asks for {name} of")
     held = {key: getattr(given, key) for key in function.settings}
     options = {key: value for key, value in held.items() if value is not None}
     if (interval := given.interval(name)) is not None:
@@ -257,6 +259,20 @@ def _without_kink(name: str, args: tuple[Any, ...]) -> Any:
         if a.low >= b.high if name == "max" else a.high <= b.low:
             return with_type(x, of_operands(same, x, other))
     return None
+
+
+def _check_finite(value: Any, asked: str) -> None:
+    """Raises OperandError for numbers in the clear that are infinite or NaN."""
+    if value is None or isinstance(value, Plaintext | Symbolic) or is_tracer(value):
+        return
+    array = as_numbers(value)
+    if array.dtype.kind == "f" and not np.isfinite(array).all():
+        raise OperandError(
+            f"{user_line()} {asked} encrypted numbers and {array[~np.isfinite(array)][0]}.",
+            "Slots hold finite numbers, and so does what they are compared with.",
+            "Every number that was encrypted is finite: leave the comparison out, or compare with "
+            "a bound of your numbers.",
+        )
 
 
 def _span(value: Any) -> Span | None:
