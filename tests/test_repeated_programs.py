@@ -60,6 +60,7 @@ def test_a_repeated_expression_is_planned_once(ring, plans):
         assert got == oracle.automorphism(expected, 5, ring.q)
 
 
+@pytest.mark.usefixtures("through_xla")
 @pytest.mark.parametrize("terms", [2, 3, 5])
 def test_sums_that_run_often_become_one_executable(terms, monkeypatch):
     monkeypatch.setattr(planning, "OFTEN", 3)

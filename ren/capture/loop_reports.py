@@ -135,7 +135,7 @@ def _row(step: LoopStep, programs: Sequence[Planned]) -> tuple[str, ...]:
         return text, "", "", ""
     program = programs[step.program]
     cost, calls = cost_of(program.plan), native_calls(program.source)
-    if isinstance(calls, Unsupported):
+    if isinstance(calls, Unsupported) or not calls.has_gain:
         form = "operations of XLA"
     else:
         form = f"{len(calls.programs)} native call{'s' * (len(calls.programs) > 1)}"

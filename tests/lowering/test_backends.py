@@ -50,6 +50,7 @@ from tests.rings import primes
 
 N = 4096
 RING = RingSpec(N, primes(N)[-4:])
+LONG = RingSpec(1 << 15, primes(1 << 15)[-40:])
 
 
 def needs_native() -> None:
@@ -210,7 +211,7 @@ def test_an_absent_op_is_the_reason_with_its_own(monkeypatch):
     ("make", "reason"),
     [
         (lambda: poly(0, RingSpec(128, primes(128)[-2:])).ntt(), "degree is below 256"),
-        (lambda: poly(0, RING) + 1, "its work is elementwise"),
+        (lambda: poly(0, LONG) + poly(1, LONG), "its work is elementwise"),
         (lambda: poly(0, RING).ntt().to("cpu"), "copies between devices"),
         (lambda: poly(0, RING).to("python").ntt(), "copies between devices"),
     ],

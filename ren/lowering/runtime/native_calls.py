@@ -10,6 +10,7 @@ until each is one call. Values between two calls are arrays.
 
 from __future__ import annotations
 
+import math
 import weakref
 from collections.abc import Collection, Sequence
 
@@ -21,13 +22,15 @@ from ren.core.node import Node, make, toposort
 from ren.core.op import Kind
 from ren.core.spec import SlotArg, Spec, StoreArg
 from ren.lowering.backends.base import Unsupported
-from ren.lowering.backends.native import library
+from ren.lowering.backends.native import host_call, library
 from ren.lowering.backends.native.backend import LEAST_N, NO_GAIN, gains_on
 from ren.lowering.backends.native.bytecode import (
+    SECONDS_PER_MULTIPLY_ADD,
     NativeProgram,
     lowering_of,
     native_program,
 )
+from ren.lowering.backends.native.host_call import is_small
 from ren.lowering.backends.native.limb_program import LoweringError, axes_of
 from ren.lowering.backends.native.printer import printed
 from ren.lowering.devices.devices import check_devices, threads
@@ -59,12 +62,15 @@ class NativeCalls:
         held_bytes: the most that is held besides inputs and results of the program. It is what a
             call holds, and the values between calls. A call keeps its part for the next one, within
             a limit.
+        has_gain: whether native code computes some of it faster than XLA. Else it is one call that
+            is over before threads of XLA would begin. Under a trace XLA computes it.
     """
 
     segments: tuple[Segment, ...]
     programs: tuple[NativeProgram, ...]
     outputs: tuple[int, ...]
     held_bytes: int
+    has_gain: bool = True
 
     @property
     def phases(self) -> int:
@@ -146,7 +152,8 @@ def _fitting(sink: Node, inputs: Sequence[Input], devices: int) -> NativeCalls |
         return Unsupported(f"it would be over {MOST_CALLS} native calls")
     while True:
         segments, outputs, specs = _segments(groups, sink, inputs)
-        if not any(gains_on(segment.graph) for segment in segments):
+        has_gain = any(gains_on(segment.graph) for segment in segments)
+        if not has_gain and (devices > 1 or len(segments) > 1 or _is_long(order)):
             return NO_GAIN
         programs: list[NativeProgram] = []
         for segment in segments:
@@ -156,14 +163,24 @@ def _fitting(sink: Node, inputs: Sequence[Input], devices: int) -> NativeCalls |
                 break
             if devices > 1 and not made.form.is_looped:
                 return Unsupported("batch axes that are taken apart may be divided among devices")
+            if not has_gain and not is_small(made, shapes):
+                return NO_GAIN
             programs.append(made)
         else:
             outside = {*range(len(inputs)), *outputs}
             held = _held(segments, programs, outside, specs, devices * threads())
-            return NativeCalls(segments, tuple(programs), outputs, held)
+            return NativeCalls(segments, tuple(programs), outputs, held, has_gain)
+        if not has_gain:
+            return NO_GAIN
         i = len(programs)  # the first group beyond a call
         if not made.is_too_large or not _is_cut(groups, i, sink):
             return made
+
+
+def _is_long(order: Sequence[Node]) -> bool:
+    """Whether the nodes alone tell that elementwise work is not small: it is not lowered then."""
+    residues = sum(math.prod(node.spec.shape) for node in order)
+    return residues * SECONDS_PER_MULTIPLY_ADD > 2 * host_call.MOST_SECONDS
 
 
 def _is_cut(groups: list[list[Node]], i: int, sink: Node) -> bool:

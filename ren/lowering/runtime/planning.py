@@ -180,6 +180,8 @@ def native_runner(
             _logged.add(calls.reason)
             _log.info("A plan does not run as native calls: %s.", calls.reason)
         return None
+    if is_traced and not calls.has_gain:
+        return None
     assert source is not None
     if not all(p.form.is_looped for p in calls.programs) and may_be_divided(placement(inputs)):
         return None

@@ -14,7 +14,10 @@ import ren
 from ren import Domain, Poly, RingSpec
 from ren.core.errors import DonatedBufferError, NativeError
 from ren.lowering.backends.native import host_call, library
+from ren.lowering.backends.native.backend import NO_GAIN
+from ren.lowering.backends.native.bytecode import SECONDS_PER_MULTIPLY_ADD
 from ren.lowering.backends.xla import jax_runtime
+from ren.lowering.runtime.native_calls import NativeCalls, native_calls
 from ren.lowering.runtime.runner import graph_runner, unit_runner
 from tests.lowering.native.calls import compiler as compiler  # a fixture of all tests here
 from tests.lowering.native.calls import ring
@@ -55,6 +58,26 @@ def test_what_is_large_goes_through_xla(calls):
     (x, y), want = sums(ring(1 << 15, 40))
     assert np.array_equal(np.asarray((x + y).limbs).astype(object), want)
     assert not calls
+
+
+def test_small_sums_are_one_call_and_large_ones_are_left_to_xla():
+    def calls_of(ring: RingSpec) -> Any:
+        x, y = poly(0, ring), poly(1, ring)
+        return native_calls(plan(x + y, x - y, -x).source)
+
+    small = calls_of(RING)
+    assert isinstance(small, NativeCalls) and len(small.programs) == 1 and not small.has_gain
+    assert calls_of(ring(1 << 15, 40)) is NO_GAIN  # its nodes tell
+    for limbs in (20, 24, 28, 32, 36, 40):  # up to twice as long it is lowered first
+        found, nodes = calls_of(ring(1 << 12, limbs)), 3 * limbs << 12
+        is_small = nodes * SECONDS_PER_MULTIPLY_ADD <= host_call.MOST_SECONDS
+        assert isinstance(found, NativeCalls) == is_small
+
+
+def test_under_a_trace_small_sums_are_left_to_xla(calls):
+    x, y = poly(0, RING).realize(), poly(1, RING).realize()
+    text = str(jax.make_jaxpr(lambda x, y: x + y)(x, y))
+    assert "ffi_call" not in text and not calls
 
 
 def test_pages_do_not_wait_for_a_compiler(calls, monkeypatch):

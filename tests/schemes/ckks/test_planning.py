@@ -11,6 +11,7 @@ import pytest
 import ren
 from ren.core.errors import ParameterError
 from ren.schemes import ckks
+from ren.schemes.ckks.arithmetic.operation_hooks import watcher
 from ren.schemes.ckks.encoding import encoder, plaintext
 from ren.schemes.rlwe.active_context import active_context
 from ren.schemes.rlwe.keychain import Keychain
@@ -244,3 +245,39 @@ def test_a_plaintext_in_a_plan_is_encoded_again_in_another_shape():
 
     assert ren.plan(f, ckks.spec((4, 30), pack="rows"), **SMALL).depth == 1
     assert ren.plan(f, ckks.spec((4, 30)[1:]), **SMALL).depth == 1
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: x.drop_to(0) * x,
+        lambda x: (x.drop_to(1) * x) * x,
+        lambda x: (x.drop_to(1) * 2.5).rotate(1) * (x * x * x * x),
+    ],
+)
+def test_a_level_that_no_depth_raises_is_told_at_once(function):
+    with pytest.raises(ckks.DepthError, match=r"^No depth suffices(.|\n)*at level 0 of [4-7]\."):
+        ren.plan(function, ckks.spec(4))
+
+
+def test_what_fails_alike_at_many_depths_is_tried_further():
+    def powers(x):
+        for _ in range(9):
+            x = x * x
+        return x
+
+    assert ren.plan(powers, ckks.spec(4)).depth == 9
+    step = ren.plan(lambda x: ckks.math.sign(x, (-1, 1), gap=0.01, precision=12), ckks.spec(4))
+    assert step.depth > 8
+    assert ren.plan(lambda x: x.drop_to(7) * x, ckks.spec(4)).depth == 7
+
+
+def test_debugging_sees_the_operations_of_a_plan():
+    seen = []
+    token = watcher.set(lambda name, *_: seen.append(name))
+    try:
+        ren.plan(lambda x: x * x + 1, ckks.spec(4))
+        assert watcher.get() is not None
+    finally:
+        watcher.reset(token)
+    assert len(seen) >= 2

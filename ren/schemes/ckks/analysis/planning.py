@@ -44,6 +44,7 @@ from ren.poly.poly import from_array
 from ren.poly.realization import LoopNeeded, is_capturing
 from ren.schemes.ckks.analysis.requirements import Costs, Measured, Requirements
 from ren.schemes.ckks.arithmetic.argument_checks import as_bound, check_function
+from ren.schemes.ckks.arithmetic.operation_hooks import watcher
 from ren.schemes.ckks.bootstrapping.bootstrap import planned
 from ren.schemes.ckks.ciphertext import Ciphertext
 from ren.schemes.ckks.context import Context
@@ -62,6 +63,8 @@ from ren.schemes.rlwe.keys import SwitchingKey
 from ren.schemes.rlwe.keyswitch import conjugation_element, gadget_of, galois_element
 
 _LARGEST_DEGREE = 1 << 17
+_OF_DEPTH = re.compile(r" of \d+\.$")  # at the end of an error
+_REPEATS = 4  # of one error, at the same place and level, until no larger depth is tried
 _TRIALS = 8  # depths beyond the first at which a loop changes the level of its carry
 _ABOVE = re.compile(r"level is \d+\.")  # of an error: such a level may be there at a larger depth
 _log = logging.getLogger("ren")
@@ -251,17 +254,26 @@ def _least(
     """
     misfit: tuple[int, LoopError] | None = None
     last: RenError | None = None
+    before, repeats = None, 0
     for depth in DEPTHS[1:] if "bootstrapping" in wishes else DEPTHS:
         params = _parameters(depth, n, longest, {**wishes, "integer_bits": integer_bits})
+        done: list[str] = []
         try:
-            program, trial, bits = _recorded(function, args, params)
-            if integer_bits is None and bits > params.integer_bits:
-                params = _parameters(depth, n, longest, {**wishes, "integer_bits": bits})
-                program, trial, _ = _recorded(function, args, params)
+            with _noting_operations(done):
+                program, trial, bits = _recorded(function, args, params)
+                if integer_bits is None and bits > params.integer_bits:
+                    params = _parameters(depth, n, longest, {**wishes, "integer_bits": bits})
+                    program, trial, _ = _recorded(function, args, params)
         except (DepthError, ParameterError) as error:
             if isinstance(error, ParameterError) and not _ABOVE.match(error.given):
                 raise
             last = error
+            # The level at which it fails, and how far it came: both rise with a depth that counts.
+            reached = _OF_DEPTH.sub("", error.given), len(done)
+            repeats = repeats + 1 if reached == before else 0
+            before = reached if isinstance(error, DepthError) else None
+            if repeats == _REPEATS:
+                raise _held(error) from None
             continue
         except LoopError as error:
             misfit = misfit or (depth, error)
@@ -271,6 +283,33 @@ def _least(
         return trial, program
     assert last is not None
     raise last  # no depth suffices
+
+
+@contextmanager
+def _noting_operations(done: list[str]) -> Iterator[None]:
+    """Adds the name of each operation that ends to `done`; `ckks.debug` sees them too."""
+    observe = watcher.get()
+
+    def noted(name: str, *seen: Any) -> None:
+        done.append(name)
+        if observe is not None:
+            observe(name, *seen)
+
+    token = watcher.set(noted)
+    try:
+        yield
+    finally:
+        watcher.reset(token)
+
+
+def _held(error: RenError) -> DepthError:
+    """The error of a function that fails at the same place and level at every depth."""
+    return DepthError(
+        f"No depth suffices. {error.given}",
+        "That level does not rise with the depth: a map or a plaintext that is encoded at a level, "
+        "or drop_to(level), holds it.",
+        "Encode at a higher level, or leave the level out.",
+    )
 
 
 def _specs(args: Any) -> list[VectorSpec]:
