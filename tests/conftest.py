@@ -18,7 +18,7 @@ import jax
 import pytest
 from hypothesis import HealthCheck, settings
 
-from ren.lowering.backends.native import host_call
+from ren.lowering.backends.native import bytecode
 from ren.ring import RingSpec
 from tests.rings import primes
 
@@ -101,7 +101,7 @@ def ring() -> RingSpec:
 @pytest.fixture
 def through_xla(monkeypatch: pytest.MonkeyPatch) -> None:
     """Small native calls go through XLA too, as large ones do."""
-    monkeypatch.setattr(host_call, "MOST_SECONDS", 0.0)
+    monkeypatch.setattr(bytecode, "MOST_SECONDS", 0.0)
 
 
 @pytest.fixture

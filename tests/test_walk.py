@@ -22,8 +22,9 @@ import ren
 from ren import Poly, RingSpec
 from tests.rings import primes
 
-ring = RingSpec(4096, primes(4096)[-3:])
-x, y, z = (Poly(np.arange(4096) + i, ring).realize() for i in range(3))
+n = 1 << 14  # a smaller program would not take the way through XLA
+ring = RingSpec(n, primes(n)[-3:])
+x, y, z = (Poly(np.arange(n) + i, ring).realize() for i in range(3))
 (x * y).realize()  # JAX, the library and the tables are up
 ren.config.cache_dir = "off"
 root, seen = os.path.dirname(ren.__file__), {}

@@ -22,15 +22,13 @@ from ren.core.node import Node, make, toposort
 from ren.core.op import Kind
 from ren.core.spec import SlotArg, Spec, StoreArg
 from ren.lowering.backends.base import Unsupported
-from ren.lowering.backends.native import host_call, library
+from ren.lowering.backends.native import bytecode, library
 from ren.lowering.backends.native.backend import LEAST_N, NO_GAIN, gains_on
 from ren.lowering.backends.native.bytecode import (
-    SECONDS_PER_MULTIPLY_ADD,
     NativeProgram,
     lowering_of,
     native_program,
 )
-from ren.lowering.backends.native.host_call import is_small
 from ren.lowering.backends.native.limb_program import LoweringError, axes_of
 from ren.lowering.backends.native.printer import printed
 from ren.lowering.devices.devices import check_devices, threads
@@ -163,7 +161,7 @@ def _fitting(sink: Node, inputs: Sequence[Input], devices: int) -> NativeCalls |
                 break
             if devices > 1 and not made.form.is_looped:
                 return Unsupported("batch axes that are taken apart may be divided among devices")
-            if not has_gain and not is_small(made, shapes):
+            if not has_gain and not made.is_small(shapes):
                 return NO_GAIN
             programs.append(made)
         else:
@@ -180,7 +178,7 @@ def _fitting(sink: Node, inputs: Sequence[Input], devices: int) -> NativeCalls |
 def _is_long(order: Sequence[Node]) -> bool:
     """Whether the nodes alone tell that elementwise work is not small: it is not lowered then."""
     residues = sum(math.prod(node.spec.shape) for node in order)
-    return residues * SECONDS_PER_MULTIPLY_ADD > 2 * host_call.MOST_SECONDS
+    return residues * bytecode.SECONDS_PER_MULTIPLY_ADD > 2 * bytecode.MOST_SECONDS
 
 
 def _is_cut(groups: list[list[Node]], i: int, sink: Node) -> bool:

@@ -15,7 +15,7 @@ from ren.core import op as ops
 from ren.core.node import make
 from ren.core.spec import RingArg, SlotArg, Spec, StoreArg
 from ren.lowering.backends.base import Unsupported
-from ren.lowering.backends.native import host_call, library
+from ren.lowering.backends.native import bytecode, library
 from ren.lowering.backends.native.bytecode import (
     Form,
     NativeProgram,
@@ -64,7 +64,7 @@ def assert_one_call(p: Plan, inputs=None) -> tuple:
     want = [np.asarray(a) for a in interpret_plan(p, inputs)]
     for most in (0.0, math.inf):
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(host_call, "MOST_SECONDS", most)
+            patch.setattr(bytecode, "MOST_SECONDS", most)
             run = graph_runner(p)
             for made in (run(inputs), run(inputs)):
                 for got, expected in zip(made, want, strict=True):

@@ -13,9 +13,8 @@ import pytest
 import ren
 from ren import Domain, Poly, RingSpec
 from ren.core.errors import DonatedBufferError, NativeError
-from ren.lowering.backends.native import host_call, library
+from ren.lowering.backends.native import bytecode, host_call, library
 from ren.lowering.backends.native.backend import NO_GAIN
-from ren.lowering.backends.native.bytecode import SECONDS_PER_MULTIPLY_ADD
 from ren.lowering.backends.xla import jax_runtime
 from ren.lowering.runtime.native_calls import NativeCalls, native_calls
 from ren.lowering.runtime.runner import graph_runner, unit_runner
@@ -70,7 +69,7 @@ def test_small_sums_are_one_call_and_large_ones_are_left_to_xla():
     assert calls_of(ring(1 << 15, 40)) is NO_GAIN  # its nodes tell
     for limbs in (20, 24, 28, 32, 36, 40):  # up to twice as long it is lowered first
         found, nodes = calls_of(ring(1 << 12, limbs)), 3 * limbs << 12
-        is_small = nodes * SECONDS_PER_MULTIPLY_ADD <= host_call.MOST_SECONDS
+        is_small = nodes * bytecode.SECONDS_PER_MULTIPLY_ADD <= bytecode.MOST_SECONDS
         assert isinstance(found, NativeCalls) == is_small
 
 
@@ -96,7 +95,7 @@ def test_results_are_where_those_of_xla_are(calls, is_bound):
     inputs = [jax.device_put(a, place) for a in arrays(p)]
     found = graph_runner(p)(inputs)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(host_call, "MOST_SECONDS", 0.0)
+        patch.setattr(bytecode, "MOST_SECONDS", 0.0)
         want = graph_runner(p)(inputs)
     assert calls and all(isinstance(a, jax.Array) for a in found)
     for a, b in zip(found, want, strict=True):

@@ -133,6 +133,7 @@ def test_a_damaged_library_is_built_again(fresh, monkeypatch, tmp_path, caplog):
 
 
 @pytest.mark.long
+@pytest.mark.usefixtures("through_xla")
 def test_executables_on_disk_are_those_of_their_library(fresh, monkeypatch, tmp_path):
     expected = want()
     count = len(list((tmp_path / "executables").iterdir()))

@@ -13,7 +13,7 @@ from ren.lowering.backends.base import Call as ArrayCall
 from ren.lowering.backends.base import Unsupported
 from ren.lowering.backends.native import library
 from ren.lowering.backends.native.bytecode import NativeProgram, emit_native, native_program
-from ren.lowering.backends.native.host_call import host_call, is_small
+from ren.lowering.backends.native.host_call import host_call
 from ren.lowering.backends.xla.jax_executable import JaxExecutable, graph_function, placement
 from ren.lowering.devices.devices import Place, is_host, is_tracer, is_tracing
 from ren.lowering.program.graph import Call, Graph, Program
@@ -57,7 +57,7 @@ class NativeExecutable(JaxExecutable):
     def bind(self, args: Sequence[Any]) -> ArrayCall:
         """The call for arrays like `args`."""
         functions = library.functions()
-        if functions is not None and is_small(self.program, [a.shape for a in args]):
+        if functions is not None and self.program.is_small([a.shape for a in args]):
             found = host_call(functions.run, self.program, args)
             if found is not None:
                 return found
@@ -65,7 +65,7 @@ class NativeExecutable(JaxExecutable):
 
     def ahead(self, types: Sequence[Any], place: Place | None) -> Callable[[], Any] | None:
         """The rest of the work for a call by XLA; None where none is made."""
-        if place is not None and is_small(self.program, [t.shape for t in types]):
+        if place is not None and self.program.is_small([t.shape for t in types]):
             return None
         return JaxExecutable.ahead(self, types, place)
 
@@ -100,7 +100,7 @@ class NativeBackend:
             return made
         if not made.form.is_looped and may_be_divided(placement(args)):
             return Unsupported("batch axes that are taken apart may be divided among devices")
-        if not has_gain and not is_small(made, [tuple(a.shape) for a in args]):
+        if not has_gain and not made.is_small([tuple(a.shape) for a in args]):
             return NO_GAIN
         key = (made.form, found.name)
         function = graph_function(key, partial(emit_native, *key))

@@ -53,6 +53,8 @@ from ren.lowering.program.instructions import Arrays, Table
 LEAST_N = 4  # of the transforms that it calls
 MOST_KEPT = 1 << 29  # bytes between phases; a larger graph is cut, and its parts hold less
 MOST_BUFFERS, _MAX_DIGITS = 4000, 1 << 9
+# A call that takes one core longer is XLA's: two cores would share the work.
+MOST_SECONDS = 0.1e-3
 # Of one core with AVX-512.
 SECONDS_PER_BUTTERFLY, SECONDS_PER_MULTIPLY_ADD = 0.19e-9, 0.11e-9
 _COLUMNS, _DIGITS = 512, 1 << 13  # of a conversion's task: columns, and digits at a time
@@ -117,6 +119,10 @@ class NativeProgram:
     own: int
     tasks: int
     seconds: float
+
+    def is_small(self, shapes: Sequence[Shape]) -> bool:
+        """Whether a call on inputs of some shapes is over before threads of XLA would begin."""
+        return self.seconds * math.prod(self.form.loops(shapes)) <= MOST_SECONDS
 
     def held_bytes(self, shapes: Sequence[Shape], threads: int) -> int:
         """The most bytes that a call holds besides its arguments and results.

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import ctypes
 import itertools
-import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -23,14 +22,6 @@ from ren.lowering.backends.native.limb_program import Shape
 from ren.lowering.backends.xla.jax_executable import tables_at
 from ren.lowering.backends.xla.jax_runtime import check_not_forked, empty, putter
 from ren.lowering.devices.devices import common_place
-
-# A call that takes one core longer is XLA's: two cores would share the work.
-MOST_SECONDS = 0.1e-3
-
-
-def is_small(program: NativeProgram, shapes: Sequence[Shape]) -> bool:
-    """Whether a program on inputs of some shapes is done before threads would have begun."""
-    return program.seconds * math.prod(program.form.loops(shapes)) <= MOST_SECONDS
 
 
 def host_call(run: Any, program: NativeProgram, args: Sequence[Any]) -> Call | None:
