@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 
+import jax
 import numpy as np
 import pytest
 
@@ -92,6 +93,17 @@ def test_a_library_that_computes_something_else(native, monkeypatch, name, reaso
 
     monkeypatch.setattr(native, name, wrong)
     with pytest.raises(build.BuildError, match=reason):
+        self_check.check_functions(native)
+
+
+def test_a_library_whose_programs_do_nothing(native, monkeypatch):
+    monkeypatch.setattr(native, "run", lambda *_: None)
+    with pytest.raises(build.BuildError, match="self-check of DOT at n = 16"):
+        self_check.check_functions(native)
+
+
+def test_it_is_checked_inside_of_a_mesh(native):
+    with jax.set_mesh(jax.make_mesh((1,), ("batch",))):
         self_check.check_functions(native)
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
+from typing import Any
 
 import jax
 import numpy as np
@@ -15,10 +16,11 @@ from ren.core.ring import Domain, RingSpec, width
 from ren.core.spec import MixArg, RingArg, SlotArg, Spec, StoreArg
 from ren.lowering.backends.base import Unsupported
 from ren.lowering.backends.native.build import BuildError
-from ren.lowering.backends.native.bytecode import emit_native, native_program
+from ren.lowering.backends.native.bytecode import NativeProgram, emit_native, native_program
 from ren.lowering.backends.native.hashing import BLOCK, Functions
+from ren.lowering.backends.native.host_call import host_call
 from ren.lowering.backends.reference.ops import REFERENCE
-from ren.lowering.devices.devices import concretely, wide
+from ren.lowering.devices.devices import concretely, wide, without_mesh
 from ren.lowering.kernels.integers import float_tables
 from ren.lowering.kernels.mixing import matrix_of
 from ren.lowering.program.graph import Call, Graph, Kernel, kernel_of
@@ -37,10 +39,16 @@ def check(library: str) -> None:
     Raises:
         BuildError: an op does not compute what it should.
     """
+    _check_ops(lambda found, arrays: _through_xla(library, found, arrays))
+
+
+def _check_ops(run: Callable[[NativeProgram, list[np.ndarray]], Any]) -> None:
+    """Compares each op by `run` with the reference, on arrays of a few residues."""
     kernels = [_kernel(node) for node in _examples()]
     inputs = [[_residues(s.spec, i) for i, s in enumerate(_node(k).src)] for k in kernels]
     with (
         concretely(),
+        without_mesh(),
         wide(),
         jax.transfer_guard("allow"),
         jax.default_device(jax.local_devices(backend="cpu")[0]),
@@ -48,13 +56,13 @@ def check(library: str) -> None:
         for kernel, arrays in zip(kernels, inputs, strict=True):
             node = _node(kernel)
             want = REFERENCE[node.op.name](node, *arrays)
-            if not np.array_equal(_computed(library, kernel, arrays), want):
+            if not np.array_equal(run(_program(kernel, arrays), arrays), want):
                 n = node.spec.ring.n
                 raise BuildError(f"the self-check of {node.op.name} at n = {n} failed")
 
 
 def check_functions(functions: Functions) -> None:
-    """Runs what the host calls of a library.
+    """Runs what the host calls of a library, each op among it.
 
     Raises:
         BuildError: a function does not compute what it should.
@@ -73,6 +81,7 @@ def check_functions(functions: Functions) -> None:
             raise BuildError(f"the self-check of residues modulo {q} failed")
     for ring in _RINGS:
         _check_floats(functions, ring)
+    _check_ops(lambda found, arrays: _in_this_thread(functions, found, arrays))
 
 
 def _check_floats(functions: Functions, ring: RingSpec) -> None:
@@ -86,16 +95,26 @@ def _check_floats(functions: Functions, ring: RingSpec) -> None:
             raise BuildError(f"the self-check of floats at n = {n} failed")
 
 
-def _computed(library: str, kernel: Kernel, inputs: list[np.ndarray]) -> np.ndarray:
-    """The result of a kernel as a plan of its own."""
+def _program(kernel: Kernel, inputs: list[np.ndarray]) -> NativeProgram:
+    """A kernel as a plan of its own."""
     count, tables = len(inputs), tuple(range(len(kernel.tables)))
     graph = Graph(count, (Call(kernel.program, tables, tuple(range(count))),), (count,))
     found = native_program(graph, kernel.tables, [a.shape for a in inputs])
     if isinstance(found, Unsupported):
         raise BuildError(f"{_node(kernel).op.name} has no bytecode: {found.reason}")
+    return found
+
+
+def _through_xla(library: str, found: NativeProgram, inputs: list[np.ndarray]) -> Any:
     arrays = tuple(t.build() for t in found.tables)
     (made,) = jax.jit(partial(emit_native, found.form, library))(arrays, *inputs)
-    return np.asarray(made)
+    return made
+
+
+def _in_this_thread(functions: Functions, found: NativeProgram, inputs: list[np.ndarray]) -> Any:
+    arrays = [jax.device_put(a) for a in inputs]
+    call = host_call(functions.run, found, arrays)
+    return None if call is None else call(arrays)[0]
 
 
 def _examples() -> Iterator[Node]:
