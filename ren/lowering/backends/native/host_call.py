@@ -36,7 +36,7 @@ def host_call(run: Any, program: NativeProgram, args: Sequence[Any]) -> Call | N
         None where the arrays are not on one CPU, or do not lie in memory row by row.
     """
     place = common_place(args)
-    if place is None or not all(memoryview(a).c_contiguous for a in args):
+    if place is None or not all(view.c_contiguous for view in _views(args)):
         return None
     tables = [array for table in tables_at(program.tables, place) for array in table]
     call, read = call_of(program.form, "", [a.shape for a in args], len(tables))
@@ -47,6 +47,8 @@ def host_call(run: Any, program: NativeProgram, args: Sequence[Any]) -> Call | N
 
 
 class HostCall:
+    """A call with all that is the same each time: tables, shapes, and where results are put."""
+
     def __init__(
         self,
         run: Any,
@@ -57,7 +59,7 @@ class HostCall:
         place: Any,
     ) -> None:
         self._run, self._reads, self._results = run, tuple(reads), tuple(results)
-        self._tables = tuple(tables)  # held: their addresses are kept
+        self._tables = _views(tables)  # held: their addresses are kept
         self._addresses = [table.unsafe_buffer_pointer() for table in tables]
         every = [*shapes, *results]
         self._counts = len(shapes), len(results)
@@ -70,11 +72,7 @@ class HostCall:
     def __call__(self, arrays: Sequence[Any]) -> list[Any]:
         check_not_forked()
         given = [arrays[i] for i in self._reads]
-        # A view waits for the array, and keeps it as it is while another thread donates it.
-        try:
-            held = [memoryview(array) for array in given]
-        except BufferError as error:
-            raise RuntimeError("Array has been deleted.") from error
+        held = _views(given)
         made = [empty(shape, np.uint32) for shape in self._results]
         addresses = [array.unsafe_buffer_pointer() for array in given]
         addresses += self._addresses
@@ -89,3 +87,15 @@ class HostCall:
             )
         with jax.transfer_guard_host_to_device("allow"):  # nothing is transferred
             return [put(array) for put, array in zip(self._put, made, strict=True)]
+
+
+def _views(arrays: Sequence[Any]) -> list[memoryview]:
+    """The memory of arrays. A view waits for its array, and keeps it while it is donated elsewhere.
+
+    Raises:
+        RuntimeError: an array was deleted or donated, as JAX says it.
+    """
+    try:
+        return [memoryview(array) for array in arrays]
+    except BufferError as error:
+        raise RuntimeError("Array has been deleted.") from error
