@@ -145,7 +145,7 @@ class Layout:
 
     def plus(self, other: Layout, sign: int = 1) -> Layout:
         """The layout of a sum, or of a difference."""
-        if self is other and self._is_plain:
+        if self._is_plain and (self is other or (other._is_plain and self == other)):
             return self
         return self.joined(other, self.tail.plus(other.tail, sign))
 
@@ -160,7 +160,9 @@ class Layout:
     def on(self, slots: int) -> Layout:
         """The same in ciphertexts of that many slots; none lies beyond numbers that fill them."""
         is_full = isinstance(self.length, int) and self.length == slots * self.blocks
-        return self.with_tail(ZEROS) if is_full else self
+        if not is_full or (self.tail.is_zero and self.tail == ZEROS):
+            return self
+        return self.with_tail(ZEROS)
 
     def unpacked(self, slots: NDArray) -> NDArray:
         """The values that went in, of decoded slots [*batch, slots]: complex128 or float64."""
