@@ -69,6 +69,23 @@ def _steps(jaxpr: Any, programs: Sequence[Planned], depth: int, times: int) -> I
                 yield from _steps(body, programs, depth, times)
 
 
+def times_of(jaxpr: Any, mark: str) -> dict[int, int]:
+    """How often the scopes named `mark` and a number run, by number: see `LoopStep.times`."""
+    found: dict[int, int] = {}
+    _note_times(jaxpr, re.compile(rf"{mark}(\d+)"), 1, found)
+    return found
+
+
+def _note_times(jaxpr: Any, scope: re.Pattern[str], times: int, found: dict[int, int]) -> None:
+    for equation in jaxpr.eqns:
+        for number in scope.findall(str(equation.source_info.name_stack)):
+            found[int(number)] = times
+        kind = equation.primitive.name
+        count = _LOOPS[kind](equation.params)[1] if kind in _LOOPS else 1
+        for body in _bodies(equation):
+            _note_times(body, scope, times * count, found)
+
+
 def _bodies(equation: Any) -> list[Any]:
     """The jaxprs among the parameters of an equation."""
     found = []

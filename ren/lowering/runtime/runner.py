@@ -53,6 +53,7 @@ from ren.progress import Progress
 BACKENDS: tuple[Backend, ...] = (NATIVE, REFERENCE, XLA)  # from the first choice to the last
 # One binding is enough, unless calls with several batch shapes or devices take turns.
 MAX_BINDINGS = 4
+_GUARD = "Disallowed"  # begins what `jax.transfer_guard` says
 MOST_LINES = 40  # of a program that an error prints
 
 _Likeness = tuple[type, tuple[int, ...], bool, Any, Any]
@@ -242,7 +243,9 @@ class Runner:
         given = zip(self.inputs, inputs, strict=True)
         check_not_donated(*[array for source, array in given if not source.is_donated])
         check_one_device(error)
-        if self._program is None or isinstance(error, RenError):
+        if self._program is None or isinstance(error, RenError | RecursionError):
+            return
+        if _GUARD in str(error):  # it is the user's, and says what it refuses
             return
         reason = str(error).partition("\n")[0] or type(error).__name__
         lines = print_graph(self._program).splitlines()

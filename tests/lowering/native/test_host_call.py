@@ -172,6 +172,13 @@ def test_nothing_is_transferred(calls, guard):
     assert len(calls) == 2 and ren.equal(made, x + y)
 
 
+def test_what_a_guard_refuses_is_said_by_jax():
+    ring = RingSpec(1024, RING.moduli[:2])  # its tables are new
+    x, y = poly(0, ring).realize(), poly(1, ring).realize()
+    with jax.transfer_guard("disallow_explicit"), pytest.raises(RuntimeError, match="Disallowed"):
+        ren.jit(lambda x, y: x * y.rotate(3))(x, y).realize()
+
+
 def test_a_jax_without_its_private_names(calls, monkeypatch):
     """Results are put by the public call."""
     monkeypatch.setattr(jax_runtime, "is_supported", lambda: False)

@@ -9,6 +9,7 @@ import re
 import jax
 import numpy as np
 import pytest
+from jax import lax
 
 import ren
 from ren.poly import Poly
@@ -539,3 +540,41 @@ def test_arguments_of_ckks_bootstrap(ctx, x):
     other = ckks.context(params=ctx.params).encrypt([0.5], level=3)
     with pytest.raises(ckks.ContextError, match="two contexts"):
         ckks.bootstrap([x, other])
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("jit", [lambda f: f, ren.jit])
+def test_a_plan_counts_each_bootstrap_of_a_loop(jit):
+    def step(x):
+        return (x * x * 0.5).within(1).bootstrap()
+
+    def loop(x):
+        before = step(x)
+        after = lax.fori_loop(0, 4, lambda _, c: step(c), before)
+        return lax.scan(lambda c, _: (step(c), None), after, None, length=3)[0]
+
+    def unrolled(x):
+        for _ in range(8):
+            x = step(x)
+        return x
+
+    wishes = {"bootstrapping": True, "n": 1 << 12, "security": None}
+    spec = ckks.spec(64, bound=1)
+    found, plain = (ren.plan(f, spec, **wishes) for f in (jit(loop), unrolled))
+    assert (found.bootstraps, found.depth) == (plain.bootstraps, plain.depth) == (8, plain.depth)
+    assert plain.limb_ntts <= found.limb_ntts <= 1.1 * plain.limb_ntts
+    assert found.key_bytes >= plain.key_bytes and found.peak_bytes >= plain.params.key_nbytes()
+    ctx = ckks.context(found)
+    x, want = ctx.encrypt(values := np.linspace(-1, 1, 64), bound=1), values
+    with ctx.server():
+        result = ren.jit(lambda x: lax.fori_loop(0, 2, lambda _, c: step(c), step(x)))(x)
+    for _ in range(3):
+        want = want * want * 0.5
+    assert np.abs(ctx.decrypt(result) - want).max() < 1e-4
+
+
+@pytest.mark.long
+def test_a_level_that_no_depth_raises_before_a_bootstrap():
+    wishes = {"bootstrapping": True, "n": 1 << 12, "security": None}
+    with pytest.raises(ckks.DepthError, match=r"No depth suffices(.|\n)*begins at level 2"):
+        ren.plan(lambda x: x.drop_to(1).within(1).bootstrap(), ckks.spec(4), **wishes)

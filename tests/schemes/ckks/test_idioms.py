@@ -291,6 +291,7 @@ np.nansum(x)
 np.nanmean(b, axis=-1)
 np.nan_to_num(x)
 np.clip(x, -np.inf, np.inf)
+np.clip(x, np.full(4, -np.inf), None)
 np.var(x, ddof=1)
 np.pow(x, 2)
 np.hanning(4) * x

@@ -23,7 +23,7 @@ import jax
 import numpy as np
 
 from ren.capture.capture import Recording, record
-from ren.capture.loop_reports import cost_of_steps
+from ren.capture.loop_reports import cost_of_steps, times_of
 from ren.capture.loops import LoopRecording, record_loops
 from ren.capture.pytrees import take_apart
 from ren.capture.xpr import stood_for_shape
@@ -45,7 +45,7 @@ from ren.poly.realization import LoopNeeded, is_capturing
 from ren.schemes.ckks.analysis.requirements import Costs, Measured, Requirements
 from ren.schemes.ckks.arithmetic.argument_checks import as_bound, check_function
 from ren.schemes.ckks.arithmetic.operation_hooks import watcher
-from ren.schemes.ckks.bootstrapping.bootstrap import planned
+from ren.schemes.ckks.bootstrapping.bootstrap import MARK, planned
 from ren.schemes.ckks.ciphertext import Ciphertext
 from ren.schemes.ckks.context import Context
 from ren.schemes.ckks.encoding.ciphertext_data import batch_of, is_columns, known_length
@@ -64,7 +64,9 @@ from ren.schemes.rlwe.keyswitch import conjugation_element, gadget_of, galois_el
 
 _LARGEST_DEGREE = 1 << 17
 _OF_DEPTH = re.compile(r" of \d+\.$")  # at the end of an error
-_REPEATS = 4  # of one error, at the same place and level, until no larger depth is tried
+# Of one error, at the same place and level, until no larger depth is tried. A function may ask for
+# `x.level`, so that they are many. With bootstraps a trial takes a second.
+_REPEATS = {False: 24, True: 6}
 _TRIALS = 8  # depths beyond the first at which a loop changes the level of its carry
 _ABOVE = re.compile(r"level is \d+\.")  # of an error: such a level may be there at a larger depth
 _log = logging.getLogger("ren")
@@ -205,7 +207,9 @@ def plan(
             _prepare(function, args, trial)
     if isinstance(program, LoopRecording):
         read = [given.source for given in program.inputs]
-        return _requirements(trial, read, lambda: _costs_of_loops(trial, program))
+        found = _requirements(trial, read, lambda: _costs_of_loops(trial, program))
+        times = times_of(program.traced.jaxpr, MARK)
+        return _with_bootstraps(found, [bootstraps[i] for i, k in times.items() for _ in range(k)])
     sink = program.sink
     read = [node.arg for node in toposort(sink) if not node.src]
     found = _requirements(trial, read, lambda: _costs(trial, plan_of(sink)))
@@ -254,7 +258,7 @@ def _least(
     """
     misfit: tuple[int, LoopError] | None = None
     last: RenError | None = None
-    before, repeats = None, 0
+    before, repeats, most = None, 0, _REPEATS["bootstrapping" in wishes]
     for depth in DEPTHS[1:] if "bootstrapping" in wishes else DEPTHS:
         params = _parameters(depth, n, longest, {**wishes, "integer_bits": integer_bits})
         done: list[str] = []
@@ -272,8 +276,8 @@ def _least(
             reached = _OF_DEPTH.sub("", error.given), len(done)
             repeats = repeats + 1 if reached == before else 0
             before = reached if isinstance(error, DepthError) else None
-            if repeats == _REPEATS:
-                raise _held(error) from None
+            if repeats == most:
+                raise _held(error, most) from None
             continue
         except LoopError as error:
             misfit = misfit or (depth, error)
@@ -302,13 +306,13 @@ def _noting_operations(done: list[str]) -> Iterator[None]:
         watcher.reset(token)
 
 
-def _held(error: RenError) -> DepthError:
-    """The error of a function that fails at the same place and level at every depth."""
+def _held(error: RenError, repeats: int) -> DepthError:
+    """The error of a function that fails at the same place and level at so many depths."""
     return DepthError(
-        f"No depth suffices. {error.given}",
-        "That level does not rise with the depth: a map or a plaintext that is encoded at a level, "
-        "or drop_to(level), holds it.",
-        "Encode at a higher level, or leave the level out.",
+        f"No depth suffices, as it seems. {error.given}",
+        f"{error.needed} That level did not rise over {repeats + 1} depths: what is encoded at a "
+        "level, drop_to(level) or bootstrap(level=) holds it.",
+        "Use a higher level, or leave it out.",
     )
 
 

@@ -5,15 +5,21 @@ from __future__ import annotations
 import logging
 import weakref
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from contextvars import ContextVar
 from fractions import Fraction
 from typing import Any
+
+import jax
+import jax.numpy as jnp
 
 from ren.core.errors import DepthError, OperandError, ParameterError
 from ren.core.ring import Domain
 from ren.core.spec import Spec
 from ren.core.user_frame import user_line
 from ren.lowering.devices.devices import trace_state
+from ren.lowering.devices.trace_inputs import trace_inputs
+from ren.poly import Poly
 from ren.poly.realization import capture_serial, note
 from ren.schemes.ckks.arithmetic.argument_checks import as_integer, check_ciphertext
 from ren.schemes.ckks.arithmetic.automatic import masked
@@ -214,6 +220,8 @@ planned: ContextVar[list[tuple[bool, int]] | None] = ContextVar(
     "ren_ckks_planned_bootstraps", default=None
 )
 
+MARK = "ren_planned_bootstrap_"  # the name of a scope of JAX, before the number
+
 
 def _chain(ct: CiphertextData, level: Any, precision: Any) -> Chain:
     """The chain of a bootstrap whose result is at a level; its runs end higher."""
@@ -240,7 +248,7 @@ def _refreshed(ct: CiphertextT, chain: Chain) -> CiphertextT:
     is_complex = ct.layout.is_complex
     if (noted := planned.get()) is not None:
         noted.append((is_complex, chain.runs))
-        return _made(ct, _unknown(ct, chain), chain, is_complex)
+        return _made(ct, _unknown(ct, chain, len(noted) - 1), chain, is_complex)
     _note(ct, chain)
     polys = pipeline.refreshed(chain, _pair(ct), _keys(ct), is_complex)
     if chain.runs > 1:
@@ -287,7 +295,8 @@ def _shared(x: CiphertextT, y: CiphertextT, chain: Chain) -> tuple[CiphertextT, 
         return _checked(x, chain), _checked(y, chain)
     if (noted := planned.get()) is not None:
         noted.append((True, 1))
-        return _part(x, _unknown(x, chain), chain), _part(y, _unknown(y, chain), chain)
+        first = _unknown(x, chain, len(noted) - 1)
+        return _part(x, first, chain), _part(y, _unknown(y, chain), chain)
     _note(x, chain)
     turn = turn_of(chain.rings[chain.above.floor])
     (a0, a1), (b0, b1) = _pair(x), _pair(y)
@@ -300,10 +309,20 @@ def _part(ct: CiphertextT, polys: pipeline.Pair, chain: Chain) -> CiphertextT:
     return _made(ct, polys, chain, False)
 
 
-def _unknown(ct: CiphertextData, chain: Chain) -> pipeline.Pair:
-    """Placeholders for what a bootstrap gives: a plan counts it, and records nothing of it."""
+def _unknown(ct: CiphertextData, chain: Chain, number: int | None = None) -> pipeline.Pair:
+    """Placeholders for what a bootstrap gives: a plan counts it, and records nothing of it.
+
+    In a loop of JAX they are arrays that depend on the ciphertext: its program is then a part of the
+    trace. The first carries the number of the bootstrap among those `planned`: see `MARK`.
+    """
     ring = chain.rings[chain.result]
-    b, a = (unknown(Spec(ring, Domain.NTT, p.shape[:-2])) for p in ct.polys)
+    if trace_inputs.get() is None:
+        b, a = (unknown(Spec(ring, Domain.NTT, p.shape[:-2])) for p in ct.polys)
+        return b, a
+    limbs = [p.limbs[..., :1, :1] for p in ct.polys]
+    with nullcontext() if number is None else jax.named_scope(f"{MARK}{number}"):
+        made = [jnp.broadcast_to(x, (*x.shape[:-2], ring.limbs, ring.n)) for x in limbs]
+    b, a = (Poly.from_limbs(x, ring, Domain.NTT) for x in made)
     return b, a
 
 

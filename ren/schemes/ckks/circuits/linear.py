@@ -397,10 +397,11 @@ def prepared(
             f"Pass one, {call}, or write `with ctx:` around it.",
         )
     for name, count in (("keys", keys), ("memory", memory)):
-        if count is not None and not (isinstance(count, numbers.Real) and count >= 0):
+        is_count = isinstance(count, numbers.Real) and not isinstance(count, bool)
+        if count is not None and not (is_count and count >= 0):
             raise ParameterError(
                 f"{call.partition('(')[0]}() got {name}={count!r:.40}.",
-                "It is a number, or None for no limit.",
+                "It is a number from 0 on, or None for no limit.",
                 f"Pass for example {name}={'20' if name == 'keys' else '2**30'}, or leave it out.",
             )
     params, level = context.params, context.params._checked_level(level)

@@ -68,7 +68,12 @@ def _clipped(a: Any, low: Any, high: Any) -> Any:
 
 
 def _is_bare(bound: Any, infinity: float) -> bool:
-    return bound is None or (isinstance(bound, numbers.Real) and bound == infinity)
+    if bound is None or isinstance(bound, CiphertextData | Plaintext | Symbolic):
+        return bound is None
+    if is_tracer(bound):
+        return False
+    given = as_numbers(bound)
+    return given.dtype.kind == "f" and given.size > 0 and bool((given == infinity).all())
 
 
 def _dot(a: Any, b: Any) -> Any:
