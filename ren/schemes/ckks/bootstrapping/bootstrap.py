@@ -312,7 +312,7 @@ def _part(ct: CiphertextT, polys: pipeline.Pair, chain: Chain) -> CiphertextT:
 def _unknown(ct: CiphertextData, chain: Chain, number: int | None = None) -> pipeline.Pair:
     """Placeholders for what a bootstrap gives: a plan counts it, and records nothing of it.
 
-    In a loop of JAX they are arrays that depend on the ciphertext: its program is a part of the
+    In a loop of JAX they are arrays that depend on the ciphertext. So its program is a part of the
     trace. The first carries the number of the bootstrap among those `planned`: see `MARK`.
     """
     ring = chain.rings[chain.result]
