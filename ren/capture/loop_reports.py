@@ -70,7 +70,7 @@ def _steps(jaxpr: Any, programs: Sequence[Planned], depth: int, times: int) -> I
 
 
 def times_of(jaxpr: Any, mark: str) -> dict[int, int]:
-    """How often the scopes named `mark` and a number run, by number: see `LoopStep.times`."""
+    """Count the runs of scopes named `mark` and a number, by number: see `LoopStep.times`."""
     found: dict[int, int] = {}
     _note_times(jaxpr, re.compile(rf"{mark}(\d+)"), 1, found)
     return found
