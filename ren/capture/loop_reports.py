@@ -77,13 +77,17 @@ def times_of(jaxpr: Any, mark: str) -> dict[int, int]:
 
 
 def _note_times(jaxpr: Any, scope: re.Pattern[str], times: int, found: dict[int, int]) -> None:
+    here = set[int]()
     for equation in jaxpr.eqns:
-        for number in scope.findall(str(equation.source_info.name_stack)):
-            found[int(number)] = times
+        if numbers := scope.findall(str(equation.source_info.name_stack)):
+            here.update(map(int, numbers))
+            continue
         kind = equation.primitive.name
         count = _LOOPS[kind](equation.params)[1] if kind in _LOOPS else 1
         for body in _bodies(equation):
             _note_times(body, scope, times * count, found)
+    for number in here:  # a body that JAX has traced once may be that of several loops
+        found[number] = found.get(number, 0) + times
 
 
 def _bodies(equation: Any) -> list[Any]:
