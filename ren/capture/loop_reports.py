@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
 from typing import Any
 
 import attrs
+import jax
+import jax.numpy as jnp
 
 from ren.core import html
 from ren.core.printer import body_name, print_graph
+from ren.core.ring import Domain, RingSpec
 from ren.core.text_table import Shown, columns, size
 from ren.lowering.backends.base import Unsupported
 from ren.lowering.inspect.diagram import Box, Diagram, Edge
@@ -18,6 +22,7 @@ from ren.lowering.inspect.svg import svg
 from ren.lowering.plan.cost import Cost, cost_of
 from ren.lowering.runtime.native_calls import native_calls
 from ren.lowering.runtime.planning import Planned
+from ren.poly import Poly
 
 # Name of the scope that the operations of a program are traced in.
 _SCOPE = re.compile(r"ren_program_(\d+)")
@@ -67,6 +72,21 @@ def _steps(jaxpr: Any, programs: Sequence[Planned], depth: int, times: int) -> I
         else:
             for body in inner:
                 yield from _steps(body, programs, depth, times)
+
+
+def stand_in(like: Poly, ring: RingSpec, domain: Domain, scope: str = "") -> Poly:
+    """A polynomial of a ring that stands for some function of `like` in a trace of JAX.
+
+    Args:
+        like: its program becomes a part of the trace.
+        ring, domain: of the result. Its residues mean nothing.
+        scope: the name of a scope for `times_of`; none if empty.
+    """
+    limbs = like.limbs
+    with jax.named_scope(scope) if scope else nullcontext():
+        shape = (*limbs.shape[:-2], ring.limbs, ring.n)
+        made = jnp.broadcast_to(limbs[..., :1, :1], shape)
+    return Poly.from_limbs(made, ring, domain)
 
 
 def times_of(jaxpr: Any, mark: str) -> dict[int, int]:

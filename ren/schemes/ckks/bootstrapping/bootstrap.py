@@ -5,21 +5,17 @@ from __future__ import annotations
 import logging
 import weakref
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext
 from contextvars import ContextVar
 from fractions import Fraction
 from typing import Any
 
-import jax
-import jax.numpy as jnp
-
+from ren.capture.loop_reports import stand_in
 from ren.core.errors import DepthError, OperandError, ParameterError
 from ren.core.ring import Domain
 from ren.core.spec import Spec
 from ren.core.user_frame import user_line
 from ren.lowering.devices.devices import trace_state
 from ren.lowering.devices.trace_inputs import trace_inputs
-from ren.poly import Poly
 from ren.poly.realization import capture_serial, note
 from ren.schemes.ckks.arithmetic.argument_checks import as_integer, check_ciphertext
 from ren.schemes.ckks.arithmetic.automatic import masked
@@ -319,10 +315,8 @@ def _unknown(ct: CiphertextData, chain: Chain, number: int | None = None) -> pip
     if trace_inputs.get() is None:
         b, a = (unknown(Spec(ring, Domain.NTT, p.shape[:-2])) for p in ct.polys)
         return b, a
-    limbs = [p.limbs[..., :1, :1] for p in ct.polys]
-    with nullcontext() if number is None else jax.named_scope(f"{MARK}{number}"):
-        made = [jnp.broadcast_to(x, (*x.shape[:-2], ring.limbs, ring.n)) for x in limbs]
-    b, a = (Poly.from_limbs(x, ring, Domain.NTT) for x in made)
+    scope = "" if number is None else f"{MARK}{number}"
+    b, a = (stand_in(p, ring, Domain.NTT, scope) for p in ct.polys)
     return b, a
 
 
