@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import operator
+import re
 from collections.abc import Sequence
 from functools import reduce
 from typing import Any
@@ -219,6 +220,13 @@ def test_an_absent_op_is_the_reason_with_its_own(monkeypatch):
 def test_each_reason_is_told(make, reason):
     needs_native()
     assert reason in explain(plan(make()))
+
+
+def test_a_small_sum_is_told_as_a_call_without_xla():
+    needs_native()
+    told = explain(plan(poly(0, RING) + poly(1, RING)))
+    assert "runs as one native call in the thread that asks of 1 phase, which holds 0 B" in told
+    assert float(re.findall(r"estimated ([\d.]+) ms", told)[-1]) < 0.1
 
 
 def test_a_sum_of_parts_is_one_native_call_and_the_sum_of_integers():

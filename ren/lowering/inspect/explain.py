@@ -56,9 +56,11 @@ def _form(plan: Plan) -> str:
         )
     count = len(calls.programs)
     form = "one native call" if count == 1 else f"{count} native calls"
-    seconds = duration(native_seconds(plan, count))
+    form += "" if calls.has_gain else " in the thread that asks"
+    seconds = duration(native_seconds(plan, count if calls.has_gain else 0))
+    phases = f"{calls.phases} phase{'s' * (calls.phases != 1)}"
     return (
-        f"runs as {form} of {calls.phases} phases, which holds {size(calls.held_bytes)}, "
+        f"runs as {form} of {phases}, which holds {size(calls.held_bytes)}, "
         f"estimated {seconds}; kernels, measured and notes are of the units that it stands for"
     )
 

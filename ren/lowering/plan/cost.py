@@ -171,7 +171,7 @@ def graph_seconds(sink: Node) -> float:
 
 
 def native_seconds(plan: Plan, calls: int = 1) -> float:
-    """The time that the model gives one run of a plan as so many native calls.
+    """The time that the model gives one run of a plan as so many native calls through XLA.
 
     The steps of a limb stay in the cache of a core. The limbs of inputs that are read, such as
     keys, come from memory, once each. To memory go the results. So do the operands and results of

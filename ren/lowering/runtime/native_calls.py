@@ -176,7 +176,7 @@ def _fitting(sink: Node, inputs: Sequence[Input], devices: int) -> NativeCalls |
 
 
 def _is_long(order: Sequence[Node]) -> bool:
-    """Whether the nodes alone tell that elementwise work is not small: it is not lowered then."""
+    """True when the nodes alone tell that elementwise work is not small, without its lowering."""
     residues = sum(math.prod(node.spec.shape) for node in order)
     return residues * bytecode.SECONDS_PER_MULTIPLY_ADD > 2 * bytecode.MOST_SECONDS
 

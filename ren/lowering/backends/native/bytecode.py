@@ -121,7 +121,7 @@ class NativeProgram:
     seconds: float
 
     def is_small(self, shapes: Sequence[Shape]) -> bool:
-        """Whether a call on inputs of some shapes is over before threads of XLA would begin."""
+        """True when a call on inputs of some shapes ends before threads of XLA would begin."""
         return self.seconds * math.prod(self.form.loops(shapes)) <= MOST_SECONDS
 
     def held_bytes(self, shapes: Sequence[Shape], threads: int) -> int:

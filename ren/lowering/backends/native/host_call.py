@@ -21,7 +21,7 @@ from ren.lowering.backends.native.bytecode import NativeProgram, call_of
 from ren.lowering.backends.native.limb_program import Shape
 from ren.lowering.backends.xla.jax_executable import tables_at
 from ren.lowering.backends.xla.jax_runtime import check_not_forked, empty, putter
-from ren.lowering.devices.devices import common_place
+from ren.lowering.devices.devices import Place, common_place
 
 
 def host_call(run: Any, program: NativeProgram, args: Sequence[Any]) -> Call | None:
@@ -35,6 +35,7 @@ def host_call(run: Any, program: NativeProgram, args: Sequence[Any]) -> Call | N
     Returns:
         None where the arrays are not on one CPU, or do not lie in memory row by row.
     """
+    check_not_forked()
     place = common_place(args)
     if place is None or not all(view.c_contiguous for view in _views(args)):
         return None
@@ -56,7 +57,7 @@ class HostCall:
         tables: Sequence[jax.Array],
         shapes: Sequence[Shape],
         results: Sequence[Shape],
-        place: Any,
+        place: Place,
     ) -> None:
         self._run, self._reads, self._results = run, tuple(reads), tuple(results)
         self._tables = _views(tables)  # held: their addresses are kept
@@ -70,7 +71,6 @@ class HostCall:
         self._put = [putter(shape, place) for shape in results]
 
     def __call__(self, arrays: Sequence[Any]) -> list[Any]:
-        check_not_forked()
         given = [arrays[i] for i in self._reads]
         held = _views(given)
         made = [empty(shape, np.uint32) for shape in self._results]
