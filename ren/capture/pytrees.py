@@ -123,7 +123,7 @@ def _opened(value: Any) -> Opened | None:
 
     A class of a scheme may define the parts itself, as far as programs depend on it.
     `__ren_parts__()` gives parts and static data, the class method `__ren_whole__(parts, static)`
-    the object.
+    the object. `__ren_realized__(run)`, if there is one, is the object with its polynomials run.
     """
     kind = type(value)
     if hasattr(kind, "__ren_parts__"):
@@ -189,6 +189,8 @@ def realize(*values: Any) -> Any:
         are realized too, unless a JAX trace is active.
     """
     if len(values) == 1 and hasattr(kind := type(values[0]), "__ren_parts__"):  # as a rule
+        if hasattr(kind, "__ren_realized__"):
+            return values[0].__ren_realized__(realize_polys)
         parts, static = values[0].__ren_parts__()
         if all([type(part) is Poly or type(part) in _PLAIN for part in parts]):
             computed = iter(realize_polys([part for part in parts if type(part) is Poly]))

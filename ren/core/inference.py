@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
 
 import attrs
@@ -80,7 +81,8 @@ def infer_root(src: Specs, arg: Any) -> None:
 def infer_linear(what: str) -> Infer:
     def infer(src: Specs, arg: object) -> Spec:
         first = src[0]
-        if first is src[-1] and len(src) <= 2 and not first.is_constant:
+        is_one = first is src[-1] and len(src) <= 2
+        if is_one and not (first.is_literal or first.is_scalar):
             return first
         return Spec(same_ring(src, what), joint_domain(src), batch(src))
 
@@ -169,7 +171,13 @@ def own_domain(ring: RingSpec, domain: Domain) -> Domain:
 
 
 def infer_leaf(src: Specs, arg: Any) -> Spec:
-    return Spec(arg.ring, has_domain(arg.ring, arg.domain), getattr(arg, "batch", ()))
+    return _leaf(arg.ring, arg.domain, getattr(arg, "batch", ()))
+
+
+@lru_cache(maxsize=1 << 10)
+def _leaf(ring: RingSpec, domain: Domain, batch: tuple[int, ...]) -> Spec:
+    """One object for equal types, so that operands of one type are told at sight."""
+    return Spec(ring, has_domain(ring, domain), batch)
 
 
 def infer_scalar(src: Specs, arg: Any) -> Spec:

@@ -8,7 +8,7 @@ import threading
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import lru_cache
+from functools import cache, lru_cache
 from hashlib import blake2b
 from typing import Any
 
@@ -46,6 +46,7 @@ class Node:
         serial: grows with each node made.
         is_zero: the program alone shows a zero, for any inputs: `p * 0`, `p - p`, and what is made
             of them. False where it does not show.
+        value: the BUFFER that holds its value, once `ren.poly.realization` has run it; else None.
     """
 
     op: Op
@@ -54,12 +55,16 @@ class Node:
     spec: Any  # a Spec; Any spares every reader of a typed node a check for SINK
     serial: int
     is_zero: bool
+    value: Node | None = attrs.field(init=False, default=None)
     _digest: bytes | None = attrs.field(init=False, default=None)
 
     @property
     def label(self) -> bytes:
         """The op with its argument, as bytes; of leaves empty."""
-        return b"" if isinstance(self.arg, _LEAVES) else _label(self.op, self.arg)
+        arg = self.arg
+        if arg is NO_ARG:
+            return _bare_label(self.op)
+        return b"" if isinstance(arg, _LEAVES) else _label(self.op, arg)
 
     @property
     def digest(self) -> bytes:
@@ -99,7 +104,7 @@ def make(op: Op, src: Iterable[Node] = (), arg: Any = NO_ARG) -> Node:
     src = tuple(src)
     if isinstance(arg, BufferArg) and arg.traced:
         return _new(op, src, arg)
-    key = (op.name, arg, *map(id, src))
+    key = (op.name, *map(id, src)) if arg is NO_ARG else (op.name, arg, *map(id, src))
     with _lock:
         node = _interned.get(key)
         if node is None:
@@ -154,7 +159,12 @@ def _is_zero(op: Op, src: tuple[Node, ...], arg: Any) -> bool:
 
 @lru_cache(maxsize=1 << 12)
 def _label(op: Op, arg: Any) -> bytes:
-    return f"{op.name}({'' if arg is NO_ARG else repr(arg)})".encode()
+    return f"{op.name}({arg!r})".encode()
+
+
+@cache
+def _bare_label(op: Op) -> bytes:
+    return f"{op.name}()".encode()
 
 
 def buffer(array: Any, ring: RingSpec, domain: Domain, *, traced: bool = False) -> Node:
@@ -162,6 +172,17 @@ def buffer(array: Any, ring: RingSpec, domain: Domain, *, traced: bool = False) 
     batch = tuple(array.shape[:-2])
     arg = BufferArg(array, ring, domain, batch, next_serial(), traced)
     return make(ops.BUFFER, (), arg)
+
+
+def buffer_like(array: Any, spec: Spec) -> Node:
+    """The BUFFER node of an array of this type and shape that JAX does not trace."""
+    arg = BufferArg(array, spec.ring, spec.domain, spec.batch, next_serial())
+    key = (ops.BUFFER.name, arg)
+    with _lock:
+        node = _interned.get(key)
+        if node is None:
+            node = _interned[key] = Node(ops.BUFFER, (), arg, spec, next_serial(), False)
+        return node
 
 
 def const(value: int, ring: RingSpec, domain: Domain = Domain.COEFF) -> Node:
@@ -275,6 +296,7 @@ def structure_of(
     key: list[Any] = []
     leaves: list[Node] = []
     found: dict[Node, Node] = {}
+    opened: set[Node] = set()  # nothing stands for them, and their sources come first
     stack = list(reversed(roots))
     count = 0
     while stack:
@@ -286,7 +308,7 @@ def structure_of(
         if not src:
             if node.op.kind is Kind.LEAF:
                 leaves.append(node)
-        elif (stands := known.get(node)) is not None:
+        elif node not in opened and (stands := known.get(node)) is not None:
             if stands not in position:
                 stack.append(stands)
                 continue
@@ -296,6 +318,7 @@ def structure_of(
         else:
             pending = [s for s in src if s not in position]
             if pending:
+                opened.add(node)
                 stack.extend(reversed(pending))
                 continue
         stack.pop()
@@ -305,7 +328,7 @@ def structure_of(
                 rounded.add(node)
         if keeps_rounded and node.op is ops.MODDOWN:
             rounded.add(node)
-        key.append(node.label)
+        key.append(node.label if src or node.op.kind is not Kind.LEAF else b"")
         if node.op is ops.COPY:  # shardings over other devices may print alike
             key.append(node.arg)
         key.extend([position[s] for s in src])

@@ -59,6 +59,9 @@ class BufferArg:
     serial: int = attrs.field(eq=False)
     traced: bool = attrs.field(default=False, repr=False)
 
+    def __hash__(self) -> int:
+        return id(self.array) >> 4
+
 
 @attrs.frozen
 class PlaceholderArg:

@@ -248,6 +248,8 @@ class Poly:
     @property
     def shape(self) -> tuple[int, ...]:
         """The shape of the limb array, `(*batch, limb, n)`."""
+        if self._node is not None:
+            return self._node.spec.shape
         return self._leaf.shape if self._is_shape_alone() else self.node.spec.shape
 
     @property
@@ -258,9 +260,11 @@ class Poly:
     @property
     def is_realized(self) -> bool:
         """True when its limbs are in memory, or when it is a constant that needs none."""
-        if self._symbolic or self._is_shape_alone():
+        node = self._node
+        if self._symbolic or (node is None and self._is_shape_alone()):
             return self._symbolic
-        return self.node.op is ops.BUFFER or realization.known_buffer(self.node) is not None
+        node = node or self.node
+        return node.op is ops.BUFFER or realization.known_buffer(node) is not None
 
     def _is_shape_alone(self) -> bool:
         """True of what jax.eval_shape gives."""
@@ -281,11 +285,11 @@ class Poly:
     @property
     def limbs(self) -> Any:
         """The limb array `uint32[*batch, limb, n]`, Montgomery residues in [0, q_i); realizes."""
-        if self._node is None:
+        node = self._node
+        if node is None:
             check_limbs(self._leaf, self._type[0])
             check_not_donated(self._leaf)
             return self._leaf
-        node = self.node
         if node.op is not ops.BUFFER:
             node = (self.contiguous() if self._symbolic else self).realize().node
             if node.op is not ops.BUFFER:
@@ -624,12 +628,14 @@ class Poly:
         return (self[i] for i in range(len(self)))
 
     def _binary(self, op: Op, other: Any, symbol: str, reflected: bool = False) -> Poly:
-        is_poly = isinstance(other, Poly)
-        right = other.node if is_poly else checks.operand(other, self.ring, self.domain, symbol)
+        left = self._node or self.node
+        if isinstance(other, Poly):
+            right = other._node or other.node
+        else:
+            right = checks.operand(other, self.ring, self.domain, symbol)
         if right is None:
             return NotImplemented
-        src = (right, self.node) if reflected else (self.node, right)
-        return from_node(make(op, src))
+        return from_node(make(op, (right, left) if reflected else (left, right)))
 
     def _unary(self, op: Op, arg: Any = NO_ARG) -> Poly:
         return from_node(make(op, (self.node,), arg))
@@ -769,9 +775,9 @@ class Poly:
     # ---------------------------------------------------------------- state
 
     def _set_node(self, node: Node, symbolic: bool = False) -> None:
-        self._node, self._leaf = node, _UNSET
-        self._type = (node.spec.ring, node.spec.domain)
-        self._digest, self._symbolic = node.digest, symbolic
+        spec = node.spec
+        self._node, self._leaf, self._type = node, _UNSET, (spec.ring, spec.domain)
+        self._digest, self._symbolic = node._digest or node.digest, symbolic
 
     def _in_memory(self) -> Any:
         """The array that it holds, or whatever JAX put in its place; None for a lazy one."""
@@ -781,7 +787,8 @@ class Poly:
 
     def _become(self, node: Node) -> None:
         """Swaps the program for its BUFFER: the same value, without its history."""
-        self._program()
+        if self._digest is None:
+            self._program()
         self._node = node
 
 
@@ -850,13 +857,14 @@ def realize_polys(polys: Sequence[Poly]) -> list[Poly]:
     """Each polynomial realized, all as one program; see `Poly.realize`."""
     if realization.is_collecting():
         return list(polys)
-    check_not_donated(*[p._in_memory() for p in polys if p._node is None or not p._node.src])
+    if held := [p._in_memory() for p in polys if p._node is None or not p._node.src]:
+        check_not_donated(*held)
     # A polynomial that JAX made around a leaf is left as it is: the leaf may be a sentinel.
     lazy = [p for p in polys if not p._symbolic and p._node and p._node.op is not ops.BUFFER]
     if realization.is_capturing() and trace_inputs.get() is None:
         lazy = [p for p in lazy if not _made_contiguous(p)]
     traced: dict[int, Poly] = {}
-    for p, node in zip(lazy, realization.realize_nodes([p.node for p in lazy]), strict=True):
+    for p, node in zip(lazy, realization.realize_nodes([p._node for p in lazy]), strict=True):
         if node.arg.traced:
             traced[id(p)] = from_node(node)
         else:

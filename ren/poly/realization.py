@@ -14,11 +14,21 @@ from contextvars import ContextVar
 from typing import Any
 
 import jax
+import jax.core
 import jax.numpy as jnp
 
 from ren.core import op as ops
 from ren.core.errors import DeviceError, DonatedBufferError, TracedValueError
-from ren.core.node import Node, Structure, buffer, make, next_serial, structure_of, toposort
+from ren.core.node import (
+    Node,
+    Structure,
+    buffer,
+    buffer_like,
+    make,
+    next_serial,
+    structure_of,
+    toposort,
+)
 from ren.core.op import Kind
 from ren.core.rewrite import rewrite
 from ren.core.ring import Domain, is_subset
@@ -30,49 +40,67 @@ from ren.lowering.devices.trace_inputs import TraceInputs, trace_inputs, tracing
 from ren.lowering.runtime.planning import planned, run_planned
 
 
-class _Realized(weakref.WeakKeyDictionary[Node, Node]):
-    """Old node -> BUFFER node, while the buffer is there: a donated one is forgotten on sight."""
+class _Lookup(Mapping[Node, Node]):
+    """What stands for a node; it is only looked up."""
+
+    def __getitem__(self, key: Node) -> Node:
+        if (found := self.get(key)) is None:
+            raise KeyError(key)
+        return found
+
+    def __iter__(self) -> Iterator[Node]:
+        raise TypeError("Nodes know what stands for them; no list is kept.")
+
+    __len__ = __iter__  # type: ignore[assignment]
+
+    def __bool__(self) -> bool:
+        return True
+
+
+class _Realized(_Lookup):
+    """Old node -> BUFFER node, while the buffer is there: a donated one is forgotten on sight.
+
+    Other live polynomials read through it. Each node holds its own entry.
+
+    Attributes:
+        count: of the entries that were ever made.
+    """
+
+    count = 0
 
     def get(self, key: Node, default: Any = None) -> Any:
         """The BUFFER that `key` was realized to, unless it was donated since."""
-        found = super().get(key)
+        found = key.value
         if found is None:
             return default
         if is_donated(found.arg.array):
-            self.pop(key, None)
+            object.__setattr__(key, "value", None)
             return default
         return found
 
+    def add(self, key: Node, value: Node) -> None:
+        """Remember that `key` was realized to `value`; under the lock."""
+        object.__setattr__(key, "value", value)
+        self.count += 1
 
-# The realization map, through which other live polynomials read. Weak in its keys: an entry goes
-# with the last polynomial that holds the old node.
+
 _realized = _Realized()
 _lock = threading.Lock()
 # What `structure_of` keeps of a program that JAX traces: its value, and the state of the trace.
 _kept_in_traces: weakref.WeakKeyDictionary[Node, tuple[Any, Node]] = weakref.WeakKeyDictionary()
 
 
-class _Known(Mapping[Node, Node]):
+class _Known(_Lookup):
     """The node that stands for another: its buffer, or else what `more` has for it."""
 
     def __init__(self, more: Callable[[Node], Node | None]) -> None:
         self._more = more
 
-    def __getitem__(self, key: Node) -> Node:
+    def get(self, key: Node, default: Any = None) -> Any:
+        """The node that stands for `key`."""
         found = _realized.get(key)
         found = self._more(key) if found is None else found
-        if found is None:
-            raise KeyError(key)
-        return found
-
-    def __iter__(self) -> Iterator[Node]:
-        return iter(_realized)
-
-    def __len__(self) -> int:
-        return len(_realized)
-
-    def __bool__(self) -> bool:
-        return True
+        return default if found is None else found
 
 
 def _kept_in_this_trace(node: Node) -> Node | None:
@@ -213,26 +241,32 @@ def _realize_nodes(nodes: Sequence[Node]) -> list[Node]:
     todo = [node for node, done in found.items() if done is None]
     if not todo:
         return [found[node] for node in nodes]  # type: ignore[misc]
-    program = _structure(todo)
-    if any([is_tracer(leaf.arg.array) for leaf in program.leaves]):
+    count, is_traced = _realized.count, is_tracing()
+    program = _structure(todo, is_traced)
+    if any([isinstance(leaf.arg.array, jax.core.Tracer) for leaf in program.leaves]):
         traced = _reading_tracers(program)
         # What reads none is computed first, also what is kept: the trace has to read its value.
         todo = [node for node in program.roots if node not in traced]
         found.update(zip(todo, _realize_nodes(todo), strict=True))
-        program = _structure([node for node in program.roots if node in traced])
+        program = _structure([node for node in program.roots if node in traced], is_traced)
         for node, done in zip(program.roots, compute(program), strict=True):
             if node in found:
                 found[node] = done
             else:
                 _kept_in_traces[node] = trace_state(), done
         return [found[node] for node in nodes]  # type: ignore[misc]
-    with concretely() if is_tracing() else nullcontext():
+    if is_traced:
+        with concretely():
+            made = compute(program)
+    else:
         made = compute(program)
     with _lock:  # a program of constants alone is bound to no device, which its buffer is
-        is_late = any([_realized.get(node) is not None for node in program.roots])
+        is_late = _realized.count != count and any(
+            [_realized.get(node) is not None for node in program.roots]
+        )
         for node, done in zip(program.roots, made, strict=True):
-            if not is_late and reads_array(node):
-                _realized[node] = done
+            if not is_late and (any([s.op is ops.BUFFER for s in node.src]) or reads_array(node)):
+                _realized.add(node, done)
     if is_late:  # another thread computed a part meanwhile, and all have to read its values
         return _realize_nodes(nodes)
     found.update(zip(todo, made, strict=False))  # the roots begin with them
@@ -253,11 +287,10 @@ def _reading_tracers(program: Structure) -> set[Node]:
     return reading
 
 
-def _structure(nodes: Sequence[Node]) -> Structure:
+def _structure(nodes: Sequence[Node], is_traced: bool) -> Structure:
     """Structure of a program; an error where it has no value."""
-    structure = structure_of(
-        nodes, _known_in_traces if is_tracing() else _realized, keeps_rounded=True
-    )
+    known = _known_in_traces if is_traced else _realized
+    structure = structure_of(nodes, known, keeps_rounded=True)
     if not all([leaf.op is ops.BUFFER for leaf in structure.leaves]):
         raise symbolic_value()
     check_not_donated(*[leaf.arg.array for leaf in structure.leaves])
@@ -434,16 +467,16 @@ def _leaked() -> TracedValueError:
 def compute(structure: Structure) -> list[Node]:
     """A BUFFER node for each root, computed as one program; nothing is remembered."""
     program = planned(structure)
-    scope = nullcontext()
-    if (traced := trace_inputs.get()) is not None and devices.is_tracing():
-        scope = jax.named_scope(traced.scope_of(program))
     inputs = [structure.leaves[i].arg.array for i in program.order]
     try:
-        with scope:
+        if (traced := trace_inputs.get()) is not None and is_tracing():
+            with jax.named_scope(traced.scope_of(program)):
+                arrays = run_planned(program, inputs)
+        else:
             arrays = run_planned(program, inputs)
     except DonatedBufferError:
         # Given away by another thread: what came out of the map can be computed anew.
-        again = _structure(structure.roots)
+        again = _structure(structure.roots, is_tracing())
         if again.leaves == structure.leaves:
             raise
         return compute(again)
@@ -454,4 +487,8 @@ def compute(structure: Structure) -> list[Node]:
 
 def wrap(array: Any, like: Node) -> Node:
     """The BUFFER node of an array that holds the value of `like`."""
-    return buffer(array, like.spec.ring, like.spec.domain, traced=is_tracer(array))
+    spec = like.spec
+    is_traced = is_tracer(array)
+    if is_traced or spec.is_scalar or spec.is_literal or array.shape[:-2] != spec.batch:
+        return buffer(array, spec.ring, spec.domain, traced=is_traced)
+    return buffer_like(array, spec)  # in less time

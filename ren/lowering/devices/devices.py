@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -100,6 +101,16 @@ def claim_of_target(device: Any) -> Any:
     return frozenset({device})
 
 
+_BOUND = (np.ndarray, jax.core.Tracer)  # as a rule an array is neither
+
+
+def claims_of(arrays: Sequence[Any]) -> tuple[Any, ...]:
+    """`claim_of` of each array. As a rule all are free to be moved, which is told fast."""
+    if any([isinstance(a, _BOUND) or getattr(a, "committed", False) for a in arrays]):
+        return tuple(map(claim_of, arrays))
+    return (None,) * len(arrays)
+
+
 def layout_of(array: Any) -> Any:
     """Memory layout of an array, to be compared; None in a JAX that does not tell cheaply.
 
@@ -108,6 +119,22 @@ def layout_of(array: Any) -> Any:
     if array.is_deleted():  # asking would end the process
         raise RuntimeError("Array has been deleted.")
     return getattr(array, "_pjrt_layout", None)
+
+
+def likeness_reader(array: Any) -> Callable[[Any], tuple[Any, ...]]:
+    """For arrays of the type of `array` what tells two of them apart, their values left out.
+
+    Returns:
+        A function of an array that is not deleted: its shape, whether it is committed, its
+        sharding, and its layout. Public properties take a call of Python each. Where JAX has no
+        private names for them, the layout is left out.
+    """
+    private = operator.attrgetter("aval.shape", "_committed", "_sharding", "_pjrt_layout")
+    try:
+        private(array)
+    except AttributeError:
+        return operator.attrgetter("shape", "committed", "sharding")
+    return private
 
 
 # ------------------------------------------------------------------- operands of a program
@@ -285,11 +312,19 @@ def trace_state() -> Any:
 
 
 _UNTRACED = trace_state()  # when nothing is traced
+_trace_context = _eval_trace = None
+try:  # private, and a third of the time of comparing states
+    from jax._src.core import eval_trace as _eval_trace
+    from jax._src.core import trace_ctx as _trace_context
+except ImportError:  # another JAX
+    pass
 
 
 def is_tracing() -> bool:
     """True inside `jax.jit`, `vmap`, `scan`, `cond`, `eval_shape` and the like, in this thread."""
-    return trace_state() != _UNTRACED
+    if _trace_context is None:
+        return trace_state() != _UNTRACED
+    return _trace_context.trace is not _eval_trace
 
 
 @contextmanager

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 import jax
+import jax.core
 import jax.numpy as jnp
 import numpy as np
 
@@ -26,10 +27,11 @@ _given: weakref.WeakValueDictionary[tuple[int, int], np.ndarray] = weakref.WeakV
 
 def is_donated(array: Any) -> bool:
     """True for a limb array whose buffer was given away; False for other values."""
-    if is_host(array):
+    if isinstance(array, np.ndarray):
         return bool(_given) and _given.get(_extent(array)) is _owner(array)
     # Whatever else JAX stores as a leaf (a shape, a sentinel, a tracer) has no buffer.
-    return isinstance(array, jax.Array) and not is_tracer(array) and array.is_deleted()
+    is_array = isinstance(array, jax.Array) and not isinstance(array, jax.core.Tracer)
+    return is_array and array.is_deleted()
 
 
 def check_not_donated(*arrays: Any, what: str = "a polynomial") -> None:

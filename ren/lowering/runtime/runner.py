@@ -35,7 +35,7 @@ from ren.lowering.devices.devices import (
     is_host,
     is_tracer,
     is_tracing,
-    layout_of,
+    likeness_reader,
     mesh_in_use,
     with_divided_results,
     without_mesh,
@@ -53,10 +53,10 @@ from ren.progress import Progress
 BACKENDS: tuple[Backend, ...] = (NATIVE, REFERENCE, XLA)  # from the first choice to the last
 # One binding is enough, unless calls with several batch shapes or devices take turns.
 MAX_BINDINGS = 4
+_DELETED = "Array has been deleted."  # as JAX says it
 _GUARD = "Disallowed"  # begins what `jax.transfer_guard` says
 MOST_LINES = 40  # of a program that an error prints
 
-_Likeness = tuple[type, tuple[int, ...], bool, Any, Any]
 _Prepared = tuple[Call, tuple[int, ...], tuple[int, ...], tuple[int, ...], str]
 _Values = dict[int, Any] | list[Any]  # by number
 
@@ -89,7 +89,8 @@ class Binding:
 
     Attributes:
         held: inputs that the plan holds, with their arrays.
-        free: the other inputs, each with what its array is like.
+        free: the other inputs, each with the type of its array, what reads how such an array is
+            (`likeness_reader`), and how it is.
         context: what else decides where results are.
         steps: of each the call, the values it reads and makes, those it drops, its name.
         values: how many values there are.
@@ -98,27 +99,29 @@ class Binding:
     """
 
     held: tuple[tuple[int, Any], ...]
-    free: tuple[tuple[int, _Likeness], ...]
+    free: tuple[tuple[int, type, Callable[[Any], Any], tuple[Any, ...]], ...]
     context: tuple[Any, ...]
     steps: tuple[_Prepared, ...]
     values: int
     outputs: tuple[int, ...]
     streams: tuple[int, ...] = ()
 
-    def fits(self, inputs: Sequence[Any]) -> bool:
-        """True when the steps are right for these arrays."""
+    def fits(self, inputs: Sequence[Any], context: tuple[Any, ...]) -> bool:
+        """True when the steps are right for these arrays in a context."""
+        if self.context != context:
+            return False
         for i, array in self.held:
             if inputs[i] is not array:
                 return False
-        for i, (kind, shape, committed, place, layout) in self.free:
+        for i, kind, read, likeness in self.free:
             array = inputs[i]
-            if type(array) is not kind or array.shape != shape or array.committed != committed:
+            if type(array) is not kind:
                 return False
-            if array.sharding is not place and array.sharding != place:
+            if array.is_deleted():  # asking for its layout would end the process
+                raise RuntimeError(_DELETED)
+            if read(array) != likeness:
                 return False
-            if layout_of(array) != layout:
-                return False
-        return self.context == _context_in_use()
+        return True
 
     def __call__(self, inputs: Sequence[Any]) -> tuple[Any, ...]:
         """The arrays of the plan's roots."""
@@ -155,9 +158,12 @@ def _run(step: _Prepared, values: _Values) -> None:
         values[i] = None
 
 
-def _likeness(array: Any) -> _Likeness:
-    """All that tells two arrays apart for an executable, their values left out."""
-    return type(array), array.shape, array.committed, array.sharding, layout_of(array)
+def _likeness(array: Any) -> tuple[type, Callable[[Any], Any], tuple[Any, ...]]:
+    """All that tells an array from others for an executable, its value left out."""
+    if array.is_deleted():
+        raise RuntimeError(_DELETED)
+    read = likeness_reader(array)
+    return type(array), read, read(array)
 
 
 def _context_in_use() -> tuple[Any, ...]:
@@ -209,20 +215,33 @@ class Runner:
             DonatedBufferError: an input was given away before, or is now, by another thread.
             NativeError: a native call failed.
         """
+        if (again := self.again(inputs)) is not None:
+            return again
         if not mesh_in_use().empty and not is_tracing():
             with without_mesh():
                 return self(inputs)
         try:
-            if active_trace.get() is None and not is_tracing():
-                for binding in self._known:
-                    if binding.fits(inputs):
-                        return binding(inputs)
-                if all(isinstance(a, jax.Array) and not is_tracer(a) for a in inputs):
-                    return self._bound(inputs)
+            is_concrete = all(isinstance(a, jax.Array) and not is_tracer(a) for a in inputs)
+            if is_concrete and active_trace.get() is None and not is_tracing():
+                return self._bound(inputs)
             return self._step_by_step(inputs)
         except (RuntimeError, ValueError) as error:  # JAX raises the one on dispatch, XLA the other
             self._explain(error, inputs)
             raise
+
+    def again(self, inputs: Sequence[Any]) -> tuple[Any, ...] | None:
+        """The same where it ran on arrays like these before, outside of any trace; else None."""
+        if not self._known or active_trace.get() is not None or is_tracing():
+            return None
+        context = _context_in_use()
+        try:
+            for binding in self._known:
+                if binding.fits(inputs, context):
+                    return binding(inputs)
+        except (RuntimeError, ValueError) as error:
+            self._explain(error, inputs)
+            raise
+        return None
 
     def once(self, inputs: Sequence[Any]) -> tuple[Any, ...]:
         """The same for a runner that is used once: it remembers nothing."""
@@ -260,7 +279,7 @@ class Runner:
     def _bound(self, inputs: Sequence[Any]) -> tuple[Any, ...]:
         """Runs the steps once, and remembers how to run them again on arrays like these."""
         held = tuple((i, inputs[i]) for i in sorted(self._held))
-        free = tuple((i, _likeness(a)) for i, a in enumerate(inputs) if i not in self._held)
+        free = tuple((i, *_likeness(a)) for i, a in enumerate(inputs) if i not in self._held)
         context = _context_in_use()
         streams = self._streams(inputs)
         values, steps = dict(enumerate(inputs)), []

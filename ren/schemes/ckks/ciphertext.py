@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from functools import lru_cache
 from typing import Any, Self
 
@@ -116,6 +116,13 @@ class Ciphertext(CiphertextData, Stored):
             stated_dtype=dtype,
         )  # fmt: skip
         return made
+
+    def __ren_realized__(self, run: Callable[[Sequence[Poly]], list[Poly]]) -> Ciphertext:
+        x = _ready(self)
+        polys = tuple(run(x.polys)) if _are_polys(x) else x.polys
+        if x.pending is None and all([p is q for p, q in zip(polys, x.polys, strict=True)]):
+            return x  # they were realized where they stand
+        return with_fields(x, polys=polys, pending=None, seed=None)
 
     def __repr__(self) -> str:
         mark = ", INSECURE" if self.params.is_insecure else ""
@@ -526,12 +533,14 @@ class Ciphertext(CiphertextData, Stored):
 def _flatten(x: Ciphertext) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
     """The polynomials, realized together so that shared work runs once, and what is static."""
     refusals.no_transformation(x)
-    x = _ready(x) if all([type(p) is Poly for p in x.polys]) else x
+    are_polys = _are_polys(x)
+    x = _ready(x) if are_polys else x
     polys = tuple(x.polys)
-    are_nodes = all([type(p) is Poly and p._node is not None for p in polys])
+    are_nodes = are_polys and all([p._node is not None for p in polys])
     if are_nodes and not all([p.is_realized for p in polys]):
         polys = tuple(realize_polys(polys))
-    kinds = (x.span, x.static_dtype, _name_of(x.static_dtype or x.default_dtype))
+    dtype = x.static_dtype
+    kinds = (x.span, dtype, _name_of(dtype or x.default_dtype))
     static = (x.level, x.layout.settled, x.key_id, x.params, x.own_scale, *kinds, settings())
     return (*polys, traced(x.noise)), static
 
@@ -556,6 +565,11 @@ def _new_layout(length: int | None, fixed: tuple[Any, ...], value: Any, slots: i
 
 
 _layout = lru_cache(maxsize=1024)(_new_layout)  # of what symbols are not in: replays ask again
+
+
+def _are_polys(x: Ciphertext) -> bool:
+    """False where JAX put something else in the place of leaves, or of polynomials."""
+    return all([type(p) is Poly for p in x.polys])
 
 
 def _ready(x: Ciphertext) -> Ciphertext:

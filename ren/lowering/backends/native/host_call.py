@@ -20,7 +20,7 @@ from ren.lowering.backends.base import Call
 from ren.lowering.backends.native.bytecode import NativeProgram, call_of
 from ren.lowering.backends.native.limb_program import Shape
 from ren.lowering.backends.xla.jax_executable import tables_at
-from ren.lowering.backends.xla.jax_runtime import check_not_forked, empty, putter
+from ren.lowering.backends.xla.jax_runtime import check_not_forked, empty_at, guarded, putter
 from ren.lowering.devices.devices import Place, common_place
 
 
@@ -73,10 +73,10 @@ class HostCall:
     def __call__(self, arrays: Sequence[Any]) -> list[Any]:
         given = [arrays[i] for i in self._reads]
         held = _views(given)
-        made = [empty(shape, np.uint32) for shape in self._results]
+        made = [empty_at(shape, np.uint32) for shape in self._results]
         addresses = [array.unsafe_buffer_pointer() for array in given]
         addresses += self._addresses
-        addresses += [array.ctypes.data for array in made]
+        addresses += [address for _, address in made]
         why = self._run(*self._counts, self._pointers(*addresses), self._ranks, self._lengths)
         del held
         if why is not None:
@@ -85,8 +85,11 @@ class HostCall:
                 "It ran in the thread that called it.",
                 "Compare with a run without native code, ren.config.native = False (REN_NATIVE=0).",
             )
+        results = zip(self._put, made, strict=True)
+        if not guarded():
+            return [put(array) for put, (array, _) in results]
         with jax.transfer_guard_host_to_device("allow"):  # nothing is transferred
-            return [put(array) for put, array in zip(self._put, made, strict=True)]
+            return [put(array) for put, (array, _) in results]
 
 
 def _views(arrays: Sequence[Any]) -> list[memoryview]:

@@ -12,6 +12,7 @@ interpreter runs.
 
 from __future__ import annotations
 
+import ctypes
 import hashlib
 import json
 import logging
@@ -191,7 +192,7 @@ def putter(shape: tuple[int, ...], place: Place) -> Callable[[np.ndarray], Any]:
         return dispatched
     try:
         aval = _private.core.ShapedArray(shape, np.dtype(np.uint32))
-        put_all, sharding = _private.pxla.batched_device_put, place.sharding
+        put_all, sharding = _private.lib.batched_device_put, place.sharding
     except CHANGED as error:
         give_up(error)
         return dispatched
@@ -199,9 +200,14 @@ def putter(shape: tuple[int, ...], place: Place) -> Callable[[np.ndarray], Any]:
     devices, is_bound = [device], place.is_committed
 
     def direct(array: np.ndarray) -> Any:
-        return put_all(aval, sharding, [array], devices, committed=is_bound)
+        return put_all(aval, sharding, [array], devices, is_bound)
 
     return direct
+
+
+def guarded() -> bool:
+    """Whether `jax.transfer_guard` has a say in what is put on a device."""
+    return jax.config.jax_transfer_guard_host_to_device is not None  # pyright: ignore[reportAttributeAccessIssue]
 
 
 def empty(shape: tuple[int, ...], dtype: Any) -> NDArray:
@@ -209,10 +215,15 @@ def empty(shape: tuple[int, ...], dtype: Any) -> NDArray:
 
     Nothing is written to it once it was put.
     """
-    size = math.prod(shape) * np.dtype(dtype).itemsize
-    memory = np.empty(size + _ALIGNMENT, np.uint8)
-    start = -memory.ctypes.data % _ALIGNMENT
-    return memory[start : start + size].view(dtype).reshape(shape)
+    return empty_at(shape, dtype)[0]
+
+
+def empty_at(shape: tuple[int, ...], dtype: Any) -> tuple[NDArray, int]:
+    """The same, and its address."""
+    memory = np.empty(math.prod(shape) * np.dtype(dtype).itemsize + _ALIGNMENT, np.uint8)
+    address = ctypes.addressof(ctypes.c_char.from_buffer(memory))
+    start = -address % _ALIGNMENT
+    return np.ndarray(shape, dtype, memory, start), address + start
 
 
 @cache

@@ -76,8 +76,8 @@ class LazySum:
         source = products[0].rounded if len(products) == 1 else None
         if len(products) == 2 and (self.source is not None or other.source is not None):
             source = noises.total(self.rounded, other.rounded)
-        product = _sums(self.product, other.product, sign)
-        base = _sums(self.base, other.base, sign)
+        product = added(self.product, other.product, sign)
+        base = added(self.base, other.base, sign)
         noise = noises.total(self.noise, other.noise)
         return LazySum(product, base, self.key or other.key, noise=noise, source=source)
 
@@ -95,7 +95,7 @@ class LazySum:
             k0, k1 = key_switch(rest[0], self.key, gadget_of(params))
             c0, c1 = c0 + k0, c1 + k1
         ring = params.ring(level)
-        return _sums((c0.rescale(ring), c1.rescale(ring)), self.base)
+        return added((c0.rescale(ring), c1.rescale(ring)), self.base)
 
     def settled_noise(self, params: Parameters, level: int, scale: Fraction | None = None) -> Noise:
         """The noise of the normal form, at `scale` or that of the level."""
@@ -105,10 +105,10 @@ class LazySum:
         return noises.with_source(self.noise, sigma, self.source)
 
 
-def _sums(a: Polys, b: Polys, sign: int = 1) -> Polys:
+def added(a: Polys, b: Polys, sign: int = 1) -> Polys:
     """a + b or a - b by components; a missing one is zero."""
-    rest = b[len(a) :] if sign > 0 else tuple(-q for q in b[len(a) :])
-    both = (p + q if sign > 0 else p - q for p, q in zip(a, b, strict=False))
+    rest = b[len(a) :] if sign > 0 else [-q for q in b[len(a) :]]
+    both = [p + q if sign > 0 else p - q for p, q in zip(a, b, strict=False)]
     return (*both, *a[len(b) :], *rest)
 
 

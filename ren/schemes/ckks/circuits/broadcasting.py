@@ -75,7 +75,9 @@ def _are_alike(x: Any, y: Any) -> bool:
     a, b = x.layout, y.layout
     if (a.length is None and not batch_axes(x)) or (b.length is None and not batch_axes(y)):
         return True
-    if None in (a.length, b.length) or a.shape != b.shape or is_columns(x) != is_columns(y):
+    if None in (a.length, b.length) or a.shape != b.shape:
+        return False
+    if (a.columns or b.columns) and is_columns(x) != is_columns(y):
         return False
     # In a capture a length is that of the call that is captured; plans check it each time.
     counts = {n.sample if isinstance(n, SymbolicLength) else n for n in (a.length, b.length)}

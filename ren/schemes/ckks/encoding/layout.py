@@ -160,7 +160,8 @@ class Layout:
     def on(self, slots: int) -> Layout:
         """The same in ciphertexts of that many slots; none lies beyond numbers that fill them."""
         is_full = isinstance(self.length, int) and self.length == slots * self.blocks
-        if not is_full or (self.tail.is_zero and self.tail == ZEROS):
+        tail = self.tail
+        if not is_full or tail is ZEROS or (tail.is_zero and tail == ZEROS):
             return self
         return self.with_tail(ZEROS)
 
@@ -179,7 +180,7 @@ class Layout:
         """Whether the numbers have a shape: in a captured sum others may have come behind them."""
         return self.shape is not None and math.prod(self.shape) == self.length
 
-    @property
+    @cached_property
     def settled(self) -> Layout:
         """The same with nothing that is known in the clear: for pytrees and bytes."""
         return self.with_tail(self.tail.settled)

@@ -57,7 +57,10 @@ def limit_text(params: Parameters, level: int) -> str:
 
 def bound_of(x: Any) -> float | None:
     """The tracked bound of a ciphertext, the largest of a batch; None where it is not known."""
-    noise = known(x.noise)
+    noise = x.noise
+    if type(noise) is np.ndarray and noise.ndim == 1:  # as a rule
+        return noise.item(0)
+    noise = known(noise)
     return None if noise is None else largest_bound(noise)
 
 

@@ -54,7 +54,7 @@ def of_number(value: Any, is_public: bool) -> Span | None:
 
 def combined(formula: Callable[..., Any], *spans: Span | None) -> Span | None:
     """The span of a formula of numbers that is linear in each; None where one is unknown."""
-    if any(s is None for s in spans):
+    if any([s is None for s in spans]):
         return None
     known = [s for s in spans if s is not None]
     values = [formula(*ends) for ends in itertools.product(*((s.low, s.high) for s in known))]
