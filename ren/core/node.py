@@ -102,9 +102,12 @@ def make(op: Op, src: Iterable[Node] = (), arg: Any = NO_ARG) -> Node:
         RenError: from the op's type rule, when the op does not apply to these sources.
     """
     src = tuple(src)
-    if isinstance(arg, BufferArg) and arg.traced:
-        return _new(op, src, arg)
-    key = (op.name, *map(id, src)) if arg is NO_ARG else (op.name, arg, *map(id, src))
+    if isinstance(arg, BufferArg):
+        if arg.traced:
+            return _new(op, src, arg)
+        key = (op.name, *arg.key)
+    else:
+        key = (op.name, *map(id, src)) if arg is NO_ARG else (op.name, arg, *map(id, src))
     with _lock:
         node = _interned.get(key)
         if node is None:
@@ -177,7 +180,7 @@ def buffer(array: Any, ring: RingSpec, domain: Domain, *, traced: bool = False) 
 def buffer_like(array: Any, spec: Spec) -> Node:
     """The BUFFER node of an array of this type and shape that JAX does not trace."""
     arg = BufferArg(array, spec.ring, spec.domain, spec.batch, next_serial())
-    key = (ops.BUFFER.name, arg)
+    key = (ops.BUFFER.name, *arg.key)
     with _lock:
         node = _interned.get(key)
         if node is None:

@@ -30,7 +30,7 @@ from ren.core.spec import (
 from ren.core.user_frame import user_line
 from ren.lowering.backends.xla.jax_runtime import on_host
 from ren.lowering.devices.devices import TRACED, device_of, is_tracer, is_tracing, resolve_device
-from ren.lowering.devices.donation import check_not_donated
+from ren.lowering.devices.donation import check_not_donated, is_donated
 from ren.lowering.devices.trace_inputs import trace_inputs, trace_token
 from ren.lowering.runtime.host_arrays import placed
 from ren.poly import (
@@ -294,8 +294,10 @@ class Poly:
             node = (self.contiguous() if self._symbolic else self).realize().node
             if node.op is not ops.BUFFER:
                 raise realization.symbolic_value()
-        check_not_donated(node.arg.array)
-        return node.arg.array
+        array = node.arg.array
+        if is_donated(array):
+            check_not_donated(array)
+        return array
 
     # ---------------------------------------------------------------- values
 

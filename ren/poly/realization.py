@@ -237,7 +237,10 @@ def realize_nodes(nodes: Sequence[Node]) -> list[Node]:
 
 
 def _realize_nodes(nodes: Sequence[Node]) -> list[Node]:
-    found = {node: known_buffer(node) for node in nodes}
+    found = {
+        node: node if node.op is ops.BUFFER else node.value and _realized.get(node)
+        for node in nodes
+    }
     todo = [node for node, done in found.items() if done is None]
     if not todo:
         return [found[node] for node in nodes]  # type: ignore[misc]
@@ -293,7 +296,8 @@ def _structure(nodes: Sequence[Node], is_traced: bool) -> Structure:
     structure = structure_of(nodes, known, keeps_rounded=True)
     if not all([leaf.op is ops.BUFFER for leaf in structure.leaves]):
         raise symbolic_value()
-    check_not_donated(*[leaf.arg.array for leaf in structure.leaves])
+    if is_traced:  # nothing runs yet that would tell
+        check_not_donated(*[leaf.arg.array for leaf in structure.leaves])
     return structure
 
 
@@ -488,7 +492,7 @@ def compute(structure: Structure) -> list[Node]:
 def wrap(array: Any, like: Node) -> Node:
     """The BUFFER node of an array that holds the value of `like`."""
     spec = like.spec
-    is_traced = is_tracer(array)
+    is_traced = isinstance(array, jax.core.Tracer)
     if is_traced or spec.is_scalar or spec.is_literal or array.shape[:-2] != spec.batch:
         return buffer(array, spec.ring, spec.domain, traced=is_traced)
     return buffer_like(array, spec)  # in less time
