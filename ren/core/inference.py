@@ -176,7 +176,7 @@ def infer_leaf(src: Specs, arg: Any) -> Spec:
 
 @lru_cache(maxsize=1 << 10)
 def _leaf(ring: RingSpec, domain: Domain, batch: tuple[int, ...]) -> Spec:
-    """One object for equal types, so that operands of one type are told at sight."""
+    """One object for equal types, so that operands of one type are seen to have it."""
     return Spec(ring, has_domain(ring, domain), batch)
 
 

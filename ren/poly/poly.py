@@ -866,7 +866,8 @@ def realize_polys(polys: Sequence[Poly]) -> list[Poly]:
     if realization.is_capturing() and trace_inputs.get() is None:
         lazy = [p for p in lazy if not _made_contiguous(p)]
     traced: dict[int, Poly] = {}
-    for p, node in zip(lazy, realization.realize_nodes([p._node for p in lazy]), strict=True):
+    nodes = [p._node for p in lazy if p._node]
+    for p, node in zip(lazy, realization.realize_nodes(nodes), strict=True):
         if node.arg.traced:
             traced[id(p)] = from_node(node)
         else:

@@ -41,7 +41,7 @@ from ren.lowering.runtime.planning import planned, run_planned
 
 
 class _Lookup(Mapping[Node, Node]):
-    """What stands for a node; it is only looked up."""
+    """The node that stands for another; it is only looked up."""
 
     def __getitem__(self, key: Node) -> Node:
         if (found := self.get(key)) is None:

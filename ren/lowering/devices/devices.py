@@ -105,7 +105,7 @@ _BOUND = (np.ndarray, jax.core.Tracer)  # as a rule an array is neither
 
 
 def claims_of(arrays: Sequence[Any]) -> tuple[Any, ...]:
-    """`claim_of` of each array. As a rule all are free to be moved, which is told fast."""
+    """`claim_of` of each array. As a rule all are free to be moved, which is seen fast."""
     if any([isinstance(a, _BOUND) or getattr(a, "committed", False) for a in arrays]):
         return tuple(map(claim_of, arrays))
     return (None,) * len(arrays)

@@ -205,6 +205,7 @@ def _of_words(segment: Segment, words: Mapping[int, RingSpec]) -> Segment:
 
 # Programs by structure and the types and devices of their leaves: the one used longest ago goes.
 _planned: OrderedDict[Any, Planned] = OrderedDict()
+_latest: list[Planned | None] = [None]  # the last of them
 _lock = threading.Lock()
 
 
@@ -221,13 +222,14 @@ def planned(structure: Structure) -> Planned:
     key = (structure.key, tuple(specs), _claims(leaves))
     with _lock:
         if (found := _planned.get(key)) is not None:
-            if found is not next(reversed(_planned.values())):
+            if found is not _latest[0]:
                 _planned.move_to_end(key)
+                _latest[0] = found
             return found
     with collector_paused():
         made = _planned_anew(structure)
     with _lock:
-        _planned[key] = made
+        _planned[key] = _latest[0] = made
         while len(_planned) > MOST_PLANNED:
             _planned.popitem(last=False)
     return made
@@ -248,6 +250,7 @@ def forget() -> None:
     """Plans every program anew."""
     with _lock:
         _planned.clear()
+        _latest[0] = None
 
 
 def planned_count() -> int:

@@ -10,7 +10,7 @@ import operator
 from collections.abc import Callable, Sequence
 from fractions import Fraction
 from functools import partial, reduce
-from typing import Any
+from typing import Any, TypeGuard
 
 import attrs
 import numpy as np
@@ -87,7 +87,7 @@ def _sum(name: str, what: str, sign: int) -> Callable[[Automatic, CiphertextT, A
     return run
 
 
-def _is_settled(x: Operand) -> bool:
+def _is_settled(x: Operand) -> TypeGuard[CiphertextData]:
     """Whether a ciphertext is in normal form, and no sum goes on from another."""
     if isinstance(x, Plaintext):
         return False

@@ -154,6 +154,7 @@ def convolution(
     inputs: ArrayLike | None = None,
     outputs: ArrayLike | None = None,
     memory: int | None = None,
+    paired: bool = False,
 ) -> LinearMap:
     """Kernels encoded once, for many products `map @ ct`: what `conv1d` and `conv2d` compute.
 
@@ -161,7 +162,7 @@ def convolution(
         kernels: as for `conv1d`, 1 or 3 axes, or for `conv2d`, 2 or 4.
         shape: of the images: (length), (channels, length), (height, width) or (channels, height,
             width).
-        context, level, keys, memory: as for `ckks.linear`.
+        context, level, keys, memory, paired: as for `ckks.linear`.
         inputs, outputs: the slot of each number of the image and of the result, both in C order, as
             for `ckks.linear`. With `outputs` the result is a vector of slots, with no shape.
         stride, padding: as for `conv2d`.
@@ -176,7 +177,9 @@ def convolution(
     matrix, label = matrix_of(_kernels(kernels, (1, 2, 3, 4)), sizes, stride, padding)
     call = "ckks.convolution(kernels, shape, ctx)"
     where = (inputs, outputs)
-    return prepared(matrix, context, call, level, keys, label, where=where, memory=memory)
+    return prepared(
+        matrix, context, call, level, keys, label, where=where, memory=memory, is_paired=paired
+    )
 
 
 def _convolved(

@@ -58,6 +58,7 @@ class Split:
         blocks: of y and of x.
         copies: how often the vector stands in the slots; it is replicated first.
         period: slots from one copy to the next.
+        is_paired: whether two babies are the real and the imaginary part of one vector.
     """
 
     stride: int
@@ -71,6 +72,18 @@ class Split:
     blocks: tuple[int, int] = (1, 1)
     copies: int = 1
     period: int = 0
+    is_paired: bool = False
+
+    @cached_property
+    def pairs(self) -> dict[int, int | None]:
+        """The first baby of each pair, and the second if there is one."""
+        seconds = (*self.babies[1::2], None)
+        return dict(zip(self.babies[::2], seconds, strict=False))
+
+    @cached_property
+    def first_of(self) -> dict[int, int]:
+        """The first baby of its pair, for each baby."""
+        return {b: pair[0] for pair in self.pairs.items() for b in pair if b is not None}
 
     def parted(self, step: int) -> tuple[int, int]:
         """The giant and the baby whose sum is the step."""
@@ -89,11 +102,12 @@ class Split:
 
     @property
     def rotations(self) -> int:
-        """Number of rotations, at most: tiles may need fewer."""
+        """Number of rotations, at most: tiles may need fewer. Conjugations count too."""
         return self._shared + self._unshared
 
     def cost(self, products: int) -> float:
         """The time with so many diagonals, in rotations."""
+        products = products // 2 if self.is_paired else products
         return self._shared * _SHARED + self._unshared + products * _PRODUCT
 
     @property
@@ -109,7 +123,7 @@ class Split:
         if self.is_chained:
             span = (self.giants[-1] - self.giants[0]) // self.stride
             giants = span + (self.giants[0] != 0)
-        after = self.blocks[0] * (giants + len(self.folds))
+        after = self.blocks[0] * (giants + len(self.folds) + self.is_paired)
         return _rotations_of(self.copies) + self.blocks[1] * walked + after
 
 
@@ -214,12 +228,12 @@ class Placement:
     copies: int = 1
     period: int = 0
 
-    def split(self, keys: int | None = None) -> Split:
+    def split(self, keys: int | None = None, is_paired: bool = False) -> Split:
         """The split of its steps; ParameterError where it takes more keys."""
         steps = sorted({step for _, _, step in self.tiles})
         blocks = (self.rows, -(-self.entries.shape[1] // self.slots))
         copied = {"copies": self.copies, "period": self.period}
-        return split(steps, keys, folds=self.folds, blocks=blocks, **copied)
+        return split(steps, keys, folds=self.folds, blocks=blocks, is_paired=is_paired, **copied)
 
     @cached_property
     def tiles(self) -> list[tuple[int, int, int]]:
@@ -387,7 +401,11 @@ def replicated(m: Entries, slots: int, period: int) -> Placement | None:
 
 
 def best_placement(
-    m: Entries, slots: int, keys: int | None = None, can_replicate: bool = False
+    m: Entries,
+    slots: int,
+    keys: int | None = None,
+    can_replicate: bool = False,
+    is_paired: bool = False,
 ) -> tuple[Placement, Split]:
     """The way around that takes the least time, with at most `keys` rotation keys.
 
@@ -396,6 +414,7 @@ def best_placement(
         slots: of one ciphertext.
         keys: None for any number.
         can_replicate: whether the slots of x beyond its length are zeros.
+        is_paired: as of a `Split`.
 
     Raises:
         ParameterError: none needs so few keys.
@@ -403,7 +422,7 @@ def best_placement(
     best, failures = None, []
     for option in _options(m, slots, can_replicate):
         try:
-            found = option, option.split(keys)
+            found = option, option.split(keys, is_paired)
         except ParameterError as error:
             failures.append(error)
             continue

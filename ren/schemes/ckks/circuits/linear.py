@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import numbers
 import threading
 from collections import OrderedDict
@@ -33,6 +34,7 @@ from ren.schemes.ckks.arithmetic.operation_hooks import circuit, in_circuit, wit
 from ren.schemes.ckks.arithmetic.rotation import cleared, rotate
 from ren.schemes.ckks.arithmetic.shapes import batch_axes, count_text
 from ren.schemes.ckks.circuits import map_serialization
+from ren.schemes.ckks.circuits.complex_pairs import imaginary_unit, paired, twice_real
 from ren.schemes.ckks.circuits.diagonals import Placement, Split, best_placement
 from ren.schemes.ckks.circuits.entries import Entries, checked
 from ren.schemes.ckks.circuits.shaping import as_blocks, blocks_of, rotations_summed
@@ -69,6 +71,7 @@ class LinearMap(Stored, metaclass=Listed):
             a batch of many, all but the last of one size. Some keep their coefficients alone, and
             are transformed in each product.
         places: of each diagonal (block of the result, block of the vector, giant step, baby step).
+            Where they are paired, of each pair, with the first of its baby steps.
         split: the rotations.
         shape: (m, k), of the matrix.
         is_complex: whether it is.
@@ -93,6 +96,11 @@ class LinearMap(Stored, metaclass=Listed):
         slots = self.plaintexts[0].slots
         below = (slots - 1) // 2
         return sorted({(k + below) % slots - below for k in self.split.keys} - {0})
+
+    @property
+    def needs_conjugation(self) -> bool:
+        """Whether a server needs `ctx.conjugation_key(map.level)`: where diagonals are paired."""
+        return self.split.is_paired
 
     @property
     def level(self) -> int:
@@ -121,6 +129,12 @@ class LinearMap(Stored, metaclass=Listed):
                 f"A matrix encoded for {self.plaintexts[0].params!r} met a ciphertext of others.",
                 f"The ciphertext has {ct.params!r}.",
                 "Encode it for the context that made the ciphertext: ckks.linear(matrix, ctx).",
+            )
+        if self.split.is_paired and ct.layout.is_complex:
+            raise ParameterError(
+                "A map with paired diagonals met a ciphertext of complex numbers.",
+                "Two diagonals are the real and the imaginary part of one, for real vectors.",
+                "Encode it without paired=True, or multiply ct.real and ct.imag by it.",
             )
         babies = self._babies(blocks_of(self._replicated(ct)))
         factors = tuple(map(expanded, self.plaintexts))
@@ -167,14 +181,21 @@ class LinearMap(Stored, metaclass=Listed):
     def _babies(self, blocks: Sequence[CiphertextData]) -> Babies[CiphertextT]:
         """Each block rotated by the baby steps that its tiles need."""
         s, result = self.split, {}
+        unit = imaginary_unit(blocks[0]) if s.is_paired else None
         for j, x in enumerate(blocks):
             needed = {baby for _, column, _, baby in self.places if column == j}
+            pairs = {a: s.pairs[a] for a in sorted(needed)} if s.is_paired else {}
+            steps = needed.union(b for b in pairs.values() if b is not None)
             if s.is_walked:
-                result[j, 0] = x
-                for step in range(s.unit, max(needed, default=0) + 1, s.unit):
-                    result[j, step] = rotate(result[j, step - s.unit], s.unit)
+                turned = {0: x}
+                for step in range(s.unit, max(steps, default=0) + 1, s.unit):
+                    turned[step] = rotate(turned[step - s.unit], s.unit)
             else:
-                result |= {(j, baby): rotate(x, baby) for baby in sorted(needed)}
+                turned = {baby: rotate(x, baby) for baby in sorted(steps)}
+            for a, b in pairs.items():
+                if b is not None:
+                    turned[a] = paired(turned[a], turned[b], unit)
+            result |= {(j, baby): y for baby, y in turned.items()}
         return result
 
     def _row(
@@ -191,7 +212,8 @@ class LinearMap(Stored, metaclass=Listed):
         else:
             total = reduce(add, (rotate(x, giant) for giant, x in sums.items()))
         folds = self.split.folds
-        return rotations_summed(total, 1 << len(folds), folds[-1]) if folds else total
+        total = rotations_summed(total, 1 << len(folds), folds[-1]) if folds else total
+        return twice_real(total) if self.split.is_paired else total
 
     def _chained(self, sums: Mapping[int, CiphertextT]) -> CiphertextT:
         """From the highest giant step down, each time by the stride."""
@@ -247,16 +269,20 @@ class LinearMap(Stored, metaclass=Listed):
     def __repr__(self) -> str:
         m, k = self.shape
         return (
-            f"LinearMap({m} x {k}, {len(self.places)} diagonals at level {self.level}, "
+            f"LinearMap({m} x {k}, {self._counted} at level {self.level}, "
             f"{self.split.rotations} rotations with {len(self.split.keys)} keys)"
         )
+
+    @property
+    def _counted(self) -> str:
+        return f"{len(self.places)} {'pairs of ' * self.split.is_paired}diagonals"
 
     def _repr_html_(self) -> str:
         m, k = self.shape
         params, split = self.plaintexts[0].params, self.split
         rows = [
             ("matrix", f"{m} x {k}, {'complex' if self.is_complex else 'real'}"),
-            ("diagonals", str(len(self.places))),
+            ("diagonals", self._counted.removesuffix(" diagonals")),
             ("level", f"{self.level} of {params.depth}"),
             ("vector", f"{split.copies} copies, {split.period} slots apart"),
             ("rotations", f"{split.rotations}, {len(split.folds)} of them folds of a wide matrix"),
@@ -307,6 +333,7 @@ def linear(
     inputs: ArrayLike | None = None,
     outputs: ArrayLike | None = None,
     memory: int | None = None,
+    paired: bool = False,
 ) -> LinearMap:
     """The matrix M encoded once, for many products `map @ ct`: y_i = sum_j M_ij x_j.
 
@@ -335,6 +362,9 @@ def linear(
         memory: the most bytes of diagonals; None for no limit. Those beyond it are kept as
             coefficients, and transformed in each product: the same result, later. They take 8 n
             bytes each, or 4 n where entries times the scale are below 2^27.
+        paired: whether two diagonals are the real and the imaginary part of one. That is half the
+            products and half the memory, for real matrices and real vectors. It takes a conjugation
+            more, and its key on a server: `ctx.conjugation_key(map.level)`.
 
     Returns:
         The map. It takes one level, two where leftovers are cleared. `.rotations` are the steps
@@ -363,7 +393,7 @@ def linear(
             "It is True where vectors have leftovers beyond their length, else False.",
             "Pass leftovers=True, or leave it out.",
         )
-    return prepared(entries, context, call, level, keys, None, not leftovers, where, memory)
+    return prepared(entries, context, call, level, keys, None, not leftovers, where, memory, paired)
 
 
 def prepared(
@@ -376,6 +406,7 @@ def prepared(
     can_replicate: bool = False,
     where: tuple[Any, Any] = (None, None),
     memory: int | None = None,
+    is_paired: bool = False,
 ) -> LinearMap:
     """The map for the context given, or the active one, its diagonals transformed once, now.
 
@@ -404,6 +435,18 @@ def prepared(
                 "It is a number from 0 on, or None for no limit.",
                 f"Pass for example {name}={'20' if name == 'keys' else '2**30'}, or leave it out.",
             )
+    if not isinstance(is_paired, bool | np.bool):
+        raise ParameterError(
+            f"{call.partition('(')[0]}() got paired={is_paired!r:.40}.",
+            "It is True where two diagonals are the two parts of a complex one, else False.",
+            "Pass paired=True, or leave it out.",
+        )
+    if is_paired and matrix.values.dtype.kind == "c":
+        raise ParameterError(
+            f"{call.partition('(')[0]}() got paired=True and a matrix of complex numbers.",
+            "Two diagonals are the real and the imaginary part of one where both are real.",
+            "Leave paired out, or encode the real and the imaginary part of the matrix.",
+        )
     params, level = context.params, context.params._checked_level(level)
     if not level and params.depth:
         raise ParameterError(
@@ -412,7 +455,9 @@ def prepared(
             "Pass a level of 1 or more, or leave it out for the highest.",
         )
     matrix, label = matrix.at(*where, params.slots), label if where[1] is None else None
-    return _realized(_encoded(matrix, params, level, keys, label, can_replicate, memory))
+    return _realized(
+        _encoded(matrix, params, level, keys, label, can_replicate, memory, bool(is_paired))
+    )
 
 
 def _realized(m: LinearMap) -> LinearMap:
@@ -500,8 +545,9 @@ def _encoded(
     label: tuple[int, ...] | None = None,
     can_replicate: bool = False,
     memory: int | None = None,
+    is_paired: bool = False,
 ) -> LinearMap:
-    placement, split = best_placement(matrix, params.slots, keys, can_replicate)
+    placement, split = best_placement(matrix, params.slots, keys, can_replicate, is_paired)
     return placed(placement, split, params, level, label, memory)
 
 
@@ -518,26 +564,60 @@ def placed(
     Raises ParameterError before any is, where they do not fit into so many bytes of memory.
     """
     tiles = [(row, column, *split.parted(step)) for row, column, step in placement.tiles]
+    places, ends = _places(tiles, split)
     limbs = gadget_of(params).extended(params.ring(level)).limbs
     count = max(_LEAST, _PART // (4 * limbs * params.n))
-    room, ring = _most_expanded(placement, params, level, 4 * limbs * params.n, memory)
+    room, ring = _most_expanded(placement, len(places), params, level, 4 * limbs * params.n, memory)
     largest, plaintexts = placement.largest_row(split.folds), []
-    for start in range(0, len(tiles), count):
-        giants = [giant for _, _, giant, _ in tiles[start : start + count]]
-        kept_in = None if start + len(giants) <= room else ring
-        vectors = placement.vectors(start, giants)
+    for start in range(0, len(places), count):
+        stop = min(start + count, len(places))
+        held = tiles[ends[start] : ends[stop]]
+        vectors = placement.vectors(ends[start], [giant for _, _, giant, _ in held])
+        if split.is_paired:
+            numbers = np.repeat(np.arange(stop - start), np.diff(ends[start : stop + 1]))
+            vectors = _as_pairs(vectors, numbers, [split.first_of[b] == b for *_, b in held])
+        kept_in = None if stop <= room else ring
         plaintexts.append(encode(vectors, params, level, at_once=True, kept_in=kept_in))
     is_complex = placement.entries.values.dtype.kind == "c"
     norm = np.array(min(noises.public_bound(largest), noises.LARGEST), np.float32)
     shape = placement.entries.shape
-    return LinearMap(tuple(plaintexts), tuple(tiles), split, shape, is_complex, norm, label)
+    return LinearMap(tuple(plaintexts), places, split, shape, is_complex, norm, label)
+
+
+def _places(tiles: Sequence[Place], split: Split) -> tuple[tuple[Place, ...], list[int]]:
+    """The places of tiles, of which paired ones share one, and where those of each place end."""
+    if not split.is_paired:
+        return tuple(tiles), [*range(len(tiles) + 1)]
+    # Those of a pair stand side by side: no other step lies between theirs.
+    shared = [(i, j, giant, split.first_of[baby]) for i, j, giant, baby in tiles]
+    runs = [(place, len([*run])) for place, run in itertools.groupby(shared)]
+    ends = itertools.accumulate((count for _, count in runs), initial=0)
+    return tuple(place for place, _ in runs), [*ends]
+
+
+def _as_pairs(
+    vectors: NDArray, numbers: NDArray[np.intp], are_first: Sequence[bool]
+) -> NDArray[np.complex128]:
+    """Halves of p - i q for each pair of vectors [tile, slots]; `numbers` are those of its pair.
+
+    A sum with the conjugate then gives the whole of what they stand for.
+    """
+    firsts = np.array(are_first, bool)
+    made = np.zeros((int(numbers[-1]) + 1, vectors.shape[1]), np.complex128)
+    made.real[numbers[firsts]] = vectors[firsts] / 2
+    made.imag[numbers[~firsts]] = vectors[~firsts] / -2
+    return made
 
 
 def _most_expanded(
-    placement: Placement, params: Parameters, level: int, nbytes: int, memory: int | None
+    placement: Placement,
+    count: int,
+    params: Parameters,
+    level: int,
+    nbytes: int,
+    memory: int | None,
 ) -> tuple[int, RingSpec | None]:
     """The number of diagonals of `nbytes` that fit, and the ring of the coefficients of others."""
-    count = len(placement.tiles)
     if memory is None or memory >= count * nbytes:
         return count, None
     # A coefficient is at most sqrt(2) times the scale times the largest entry.

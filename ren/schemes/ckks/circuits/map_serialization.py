@@ -53,6 +53,7 @@ def map_parts(
         "period": split.period,
         "batches": [[_count(p), p.bits, _form(p)] for p in plaintexts],
         **({"shape": list(label)} if label else {}),
+        **({"pairs": list(split.babies)} if split.is_paired else {}),
     }
 
     def arrays() -> Iterator[NDArray]:
@@ -79,7 +80,7 @@ def read_map(data: bytes) -> dict[str, Any]:
     batches = _batches(reader)
     places = reader.array((sum(count for count, *_ in batches), 4), "<i4")
     split = _split(reader, places, shape, params.slots)
-    layout = Layout(params.slots, is_complex)
+    layout = Layout(params.slots, is_complex or split.is_paired)
     plaintexts = tuple(_plaintext(reader, params, level, layout, *batch) for batch in batches)
     norm = reader.array((), "<f4").astype(np.float32)
     if not 0 <= norm <= LARGEST:
@@ -146,10 +147,24 @@ def _split(reader: Reader, places: NDArray[np.int32], shape: tuple[int, int], sl
     if not (fits and are_ints and folds == doublings(1 << len(folds), last)):
         raise damaged(LINEAR_MAP, "the rotations do not fit the diagonals")
     babies, giants = (tuple(sorted({*steps.tolist()})) for steps in (baby, giant))
+    is_paired = "pairs" in reader.header
+    if is_paired:
+        firsts, babies = babies, _paired_babies(reader, stride, first, unit)
+        if not {*firsts} <= {*babies[::2]}:
+            raise damaged(LINEAR_MAP, "the pairs do not fit the diagonals")
     return Split(
         stride, first, babies, giants, is_chained, is_walked, unit, tuple(folds), blocks, copies,
-        period,
+        period, is_paired,
     )  # fmt: skip
+
+
+def _paired_babies(reader: Reader, stride: int, first: int, unit: int) -> tuple[int, ...]:
+    """The baby steps of paired diagonals, ascending: one pair after another."""
+    held, room = reader.items("pairs"), range(first, first + stride)
+    fits = all(type(step) is int and step in room and step % unit == 0 for step in held)
+    if not fits or held != sorted({*held}):
+        raise damaged(LINEAR_MAP, f"the pairs are {held!r:.80}")
+    return tuple(held)
 
 
 def _plaintext(

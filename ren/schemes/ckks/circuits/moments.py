@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 from functools import reduce
 
-import attrs
 import numpy as np
 
 from ren.core.errors import ParameterError
@@ -18,19 +17,18 @@ from ren.poly import batching
 from ren.schemes.ckks.arithmetic.argument_checks import check_ciphertext, check_real
 from ren.schemes.ckks.arithmetic.automatic import add, multiply, multiply_plain, subtract
 from ren.schemes.ckks.arithmetic.evolve import (
-    evolve,
     evolve_layout,
     fills_slots,
     need_level,
     relabelled,
     within_that_of,
 )
-from ren.schemes.ckks.arithmetic.manual import normal
 from ren.schemes.ckks.arithmetic.number_types import floating
-from ren.schemes.ckks.arithmetic.operation_hooks import circuit, operation
+from ren.schemes.ckks.arithmetic.operation_hooks import circuit
 from ren.schemes.ckks.arithmetic.rotation import cleared, conjugate, cyclic
 from ren.schemes.ckks.arithmetic.shapes import axis_of, batch_axes, shape_text, shapes_of
-from ren.schemes.ckks.circuits import reductions, tables
+from ren.schemes.ckks.circuits import complex_pairs, reductions, tables
+from ren.schemes.ckks.circuits.complex_pairs import imaginary_unit, times_i, twice_real
 from ren.schemes.ckks.circuits.shaping import blocks_of, rotations_summed
 from ren.schemes.ckks.circuits.stacking import beside_blocks, stack, unstack
 from ren.schemes.ckks.encoding.ciphertext_data import (
@@ -163,27 +161,18 @@ def paired(x: CiphertextT) -> CiphertextT:
     columns = unstack(x)
     if len(columns) <= _FEW:
         return x
-    pairs = [_complex(*pair) for pair in zip(columns[::2], columns[1::2], strict=False)]
+    unit = imaginary_unit(columns[0])
+    halves = zip(columns[::2], columns[1::2], strict=False)
+    pairs = [complex_pairs.paired(a, b, unit) for a, b in halves]
     return evolve_layout(stack([*pairs, *columns[2 * len(pairs) :]]), columns=True)
-
-
-def _complex(a: CiphertextT, b: CiphertextT) -> CiphertextT:
-    return within_that_of(add(a, _times_i(b)), noises.larger(a.noise, b.noise), math.sqrt(2))
 
 
 def _twice_parts(y: CiphertextT, count: int) -> CiphertextT:
     """Twice the real and the imaginary part of each of a batch by turns, `count` in all."""
     other = conjugate(y)
-    halves = add(y, other), _times_i(subtract(other, y))
+    halves = add(y, other), times_i(subtract(other, y))
     parts = [part for pair in zip(*map(unstack, halves), strict=True) for part in pair]
     return evolve_layout(stack(parts[:count]), is_complex=False)
-
-
-@operation("a product with i", lambda x: 1j * x)
-def _times_i(x: CiphertextT) -> CiphertextT:
-    """i x: X^(n/2) is i in every slot."""
-    polys = tuple(p.shift(x.n // 2) for p in normal(x).polys)
-    return evolve(x, polys, x.noise, layout=attrs.evolve(x.layout, is_complex=True))
 
 
 def gram(z: CiphertextT, count: int, share: float) -> CiphertextT:
@@ -231,7 +220,7 @@ def gram(z: CiphertextT, count: int, share: float) -> CiphertextT:
         p = with_fields(masks, wide=wide, noise=masks.noise[turned])
         products = [reduce(add, unstack(multiply_plain(x, p))) for x in babies]
         if each > 1:
-            products = [add(v, conjugate(v)) for v in products]
+            products = [twice_real(v) for v in products]
         terms = [multiply(x, v) for x, v in zip(babies, products, strict=True)]
         sums.append(cyclic(reduce(add, terms), step))
     total = rotations_summed(reduce(add, sums), slots >> m, width)

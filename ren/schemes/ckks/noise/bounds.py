@@ -207,9 +207,8 @@ def of_constant(value: Any, scale: float, is_public: bool = False) -> Noise:
 
 def _of_constant(unit: float, value: Any) -> NDArray[np.float32]:
     noise = np.zeros(WIDTH, np.float32)
-    noise[0] = _rounded_up(
-        min(abs(value), 4 * LARGEST) if isinstance(value, int) else abs(complex(value))
-    )
+    size = min(abs(value), 4 * LARGEST) if isinstance(value, int) else abs(complex(value))
+    noise[0] = _rounded_up(size)
     noise[1] = unit * math.sqrt(0.5)  # half a unit in the real and in the imaginary part
     return _limited(noise)
 
@@ -230,9 +229,8 @@ def _rule(function: Rule) -> Rule:
 
     @wraps(function)
     def lifted(*args: Any) -> Noise:
-        if all([type(a) is np.ndarray for a in args]):  # as a rule
-            return function(*args)
-        return derived(function, *map(on_host, args))
+        is_at_hand = all([type(a) is np.ndarray for a in args])  # as a rule
+        return function(*args) if is_at_hand else derived(function, *map(on_host, args))
 
     return lifted  # type: ignore[return-value]
 
