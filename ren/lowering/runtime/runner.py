@@ -89,8 +89,8 @@ class Binding:
 
     Attributes:
         held: inputs that the plan holds, with their arrays.
-        free: the other inputs, each with the type of its array, a `likeness_reader` for it, and what
-            that reads.
+        free: the other inputs, each with the type of its array, a `likeness_reader` for it, and
+            what that reads.
         context: what else decides where results are.
         steps: of each the call, the values it reads and makes, those it drops, its name.
         values: how many values there are.

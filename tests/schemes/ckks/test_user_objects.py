@@ -39,7 +39,9 @@ NAMES = {
         "needs_conjugation", "needs_products", "params", "peak_bytes", "rotation_levels",
         "rotations", "seconds",
     ],
-    ckks.LinearMap: ["is_complex", "level", "nbytes", "rotations", "shape", *BYTES],
+    ckks.LinearMap: [
+        "is_complex", "level", "nbytes", "needs_conjugation", "rotations", "shape", *BYTES,
+    ],
     ckks.Approximation: [
         "bits", "coefficients", "degree", "depth", "error", "interval", "relinearizations",
     ],

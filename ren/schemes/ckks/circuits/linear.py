@@ -287,10 +287,12 @@ class LinearMap(Stored, metaclass=Listed):
             ("vector", f"{split.copies} copies, {split.period} slots apart"),
             ("rotations", f"{split.rotations}, {len(split.folds)} of them folds of a wide matrix"),
             ("keys", f"{len(self.rotations)}: {', '.join(map(str, self.rotations)) or 'none'}"),
+            ("conjugation key", "needed"),
             ("size", size(self.nbytes)),
         ]
-        if split.copies == 1:
-            rows = [row for row in rows if row[0] != "vector"]
+        left_out = {"vector"} if split.copies == 1 else set()
+        left_out |= set() if split.is_paired else {"conjugation key"}
+        rows = [row for row in rows if row[0] not in left_out]
         return html.card("LinearMap", html.facts(rows), **security_marks(params.security_bits))
 
 
