@@ -1,8 +1,9 @@
 """`make bench BENCH=models`: neural networks on one encrypted image, preparation and run.
 
 Weights are random, of a fixed seed; activations are squares; parameters have 128 bits. Each row is
-a process of its own, run three times: with an empty cache on disk, with what the first has written,
-and with all weights as coefficients, which takes the least memory. It encodes the maps, makes the
+a process of its own, run four times: with an empty cache on disk, with what the first has written,
+with paired diagonals, and for the least memory. That is with pairs, all weights as coefficients,
+and at most so many rotation keys a map. It encodes the maps, makes the
 keys, captures the network, and runs it 9 times on fresh ciphertexts. The result is compared with
 the network in the clear. Results of a convolution with stride 2 are multiplexed: four channels in
 each grid of the size of its input. Pools are parts of the map after them. TenSEAL runs the dense
@@ -85,12 +86,14 @@ class Network:
         layers: drawn from a generator.
         scale_bits: of the parameters.
         aims: milliseconds of a run, seconds of preparation and gigabytes, on 2 idle cores.
+        keys: rotation keys of a map, at most, for the least memory.
         widths: of the dense layers, where all are; TenSEAL runs it then.
     """
 
     layers: Callable[[np.random.Generator], list[Layer]]
     scale_bits: int
     aims: tuple[float, float, float]
+    keys: int
     widths: tuple[int, ...] | None = None
 
 
@@ -155,11 +158,11 @@ def lenet5(rng: np.random.Generator) -> list[Layer]:
 
 MLP, DEEP = (784, 128, 10), (784, 128, 128, 10)
 NETWORKS = {
-    "MLP 784-128-10": Network(perceptron(*MLP), 26, (28, 3, 0.3), MLP),
-    "MLP 784-128-128-10": Network(perceptron(*DEEP), 26, (45, 3, 0.3), DEEP),
-    "LoLa": Network(lola, 26, (22, 2, 0.2)),
-    "LeNet-5": Network(lenet5, 26, (300, 8, 0.6)),
-    "LeNet": Network(lenet, 26, (400, 8, 0.8)),
+    "MLP 784-128-10": Network(perceptron(*MLP), 26, (28, 3, 0.3), 10, MLP),
+    "MLP 784-128-128-10": Network(perceptron(*DEEP), 26, (45, 3, 0.3), 10, DEEP),
+    "LoLa": Network(lola, 26, (22, 2, 0.2), 10),
+    "LeNet-5": Network(lenet5, 26, (300, 8, 0.6), 12),
+    "LeNet": Network(lenet, 26, (400, 8, 0.8), 16),
 }
 
 
@@ -192,10 +195,12 @@ class Laps:
         self.found[name], self._start = round(now - self._start, 3), now
 
 
-def encoded(layer: Layer, ctx: ckks.Context, level: int, is_least: bool) -> ckks.LinearMap:
-    """The map of a layer; `is_least` keeps all of its diagonals as coefficients."""
-    encode = functools.partial(prepared, layer.placed, ctx, "", level, None)
-    if not is_least:
+def encoded(
+    layer: Layer, ctx: ckks.Context, level: int, is_paired: bool, keys: int | None
+) -> ckks.LinearMap:
+    """The map of a layer. With a limit of `keys` all of its diagonals are kept as coefficients."""
+    encode = functools.partial(prepared, layer.placed, ctx, "", level, keys, is_paired=is_paired)
+    if keys is None:
         return encode()
     try:
         return encode(memory=1)
@@ -205,7 +210,7 @@ def encoded(layer: Layer, ctx: ckks.Context, level: int, is_least: bool) -> ckks
         return encode(memory=int(found[1]))
 
 
-def of_ren(name: str, is_least: bool = False) -> dict[str, Any]:
+def of_ren(name: str, is_paired: bool = False, is_least: bool = False) -> dict[str, Any]:
     """One row of Ren, in this process."""
     imported = gigabytes()
     warnings.simplefilter("ignore", MessageBoundWarning)  # by the worst image; these keep to BOUND
@@ -213,13 +218,18 @@ def of_ren(name: str, is_least: bool = False) -> dict[str, Any]:
     layers = network.layers(rng)
     images = rng.random((REPEATS + WARM + 1, PIXELS))
     depth = 2 * len(layers) - 1
+    wanted = [clear(layers, image) for image in images[WARM:-1]]
+    keys = network.keys if is_least else None
     laps = Laps()
     ctx = ckks.context(depth=depth, scale_bits=network.scale_bits)
     laps.end("context")
-    maps = [encoded(layer, ctx, depth - 2 * i, is_least) for i, layer in enumerate(layers)]
+    maps = [encoded(layer, ctx, depth - 2 * i, is_paired, keys) for i, layer in enumerate(layers)]
+    del layers
     laps.end("encode")
     steps = {step: m.level for m in reversed(maps) for step in m.rotations}  # of the first map
     ctx.rotation_keys(steps)
+    if is_paired:
+        ctx.conjugation_key(depth)
     laps.end("keys")
 
     @ren.jit
@@ -243,7 +253,7 @@ def of_ren(name: str, is_least: bool = False) -> dict[str, Any]:
         jax.block_until_ready(result)
         if i >= WARM:
             times.append(time.perf_counter() - start)
-            want = clear(layers, image)
+            want = wanted[i - WARM]
             error = max(error, float(np.abs(result.decrypt() - want).max()))
             largest = max(largest, float(np.abs(want).max()))
     return {
@@ -262,8 +272,8 @@ def of_ren(name: str, is_least: bool = False) -> dict[str, Any]:
         "diagonals": [len(m.places) for m in maps],
         "weights": round(sum(p.nbytes for m in maps for p in m.plaintexts) / 2**30, 3),
         "rotations": [m.split.rotations for m in maps],
-        "keys": len(steps),
-        "key_bytes": sum(map(ctx.params.key_nbytes, [*steps.values(), None])),
+        "keys": len(steps) + is_paired,
+        "key_bytes": sum(map(ctx.params.key_nbytes, [*steps.values(), *[None] * (1 + is_paired)])),
     }
 
 
@@ -376,7 +386,8 @@ def main() -> None:
         with tempfile.TemporaryDirectory() as cache:
             cold = in_process("Ren", name, cache, options.cores)
             row = in_process("Ren", name, cache, options.cores)
-            row["least"] = in_process("Ren, least", name, cache, options.cores)
+            for form in ("paired", "least"):
+                row[form] = in_process(f"Ren, {form}", name, cache, options.cores)
         row["cold_preparation"] = cold["preparation"]
         if NETWORKS[name].widths and has_tenseal:
             row["tenseal"] = in_process("TenSEAL", name, "off", options.cores)
@@ -392,14 +403,15 @@ def main() -> None:
 
 SIDES = {
     "Ren": of_ren,
-    "Ren, least": functools.partial(of_ren, is_least=True),
+    "Ren, paired": functools.partial(of_ren, is_paired=True),
+    "Ren, least": functools.partial(of_ren, is_paired=True, is_least=True),
     "TenSEAL": of_tenseal,
     "Orion": of_orion,
 }
 HEAD = [
     "", "log n", "ms", "aim", "cold s", "warm s", "aim", "GB", "aim", "diagonals", "weights GB",
-    "rotations", "keys", "keys GB", "least: ms", "GB", "weights GB", "error", "TenSEAL ms",
-    "Orion ms",
+    "rotations", "keys", "keys GB", "error", "paired: ms", "GB", "error", "least: ms", "GB",
+    "error", "TenSEAL ms", "Orion ms",
 ]  # fmt: skip
 
 
@@ -423,12 +435,16 @@ def shown(name: str, row: dict[str, Any]) -> list[str]:
         str(sum(row["rotations"])),
         str(row["keys"]),
         f"{row['key_bytes'] / 2**30:.3f}",
-        f"{1e3 * row['least']['median']:.1f}",
-        f"{row['least']['peak']:.2f}",
-        f"{row['least']['weights']:.3f}",
         f"{row['error'] / row['largest']:.1e}",
+        *(cell for form in ("paired", "least") for cell in _form(row[form])),
         *(f"{1e3 * peer['median']:.0f}" if peer else "-" for peer in beside),
     ]
+
+
+def _form(row: dict[str, Any]) -> list[str]:
+    """Milliseconds, gigabytes and the relative error of a form of a row."""
+    error = row["error"] / row["largest"]
+    return [f"{1e3 * row['median']:.1f}", f"{row['peak']:.2f}", f"{error:.1e}"]
 
 
 if __name__ == "__main__":
