@@ -184,7 +184,8 @@ def check_result(result: Structure, name: str) -> None:
         raise JitError(
             f"The captured function {name} returned no polynomial.",
             "What is captured is the program of the polynomials returned.",
-            "Return a Poly or something that holds one; call it without ren.jit otherwise.",
+            "Return a Poly, or something that holds one, such as a ciphertext. Call a function "
+            "that returns none as it is.",
         )
 
 

@@ -48,7 +48,7 @@ from ren.schemes.ckks.encoding.ciphertext_data import (
     with_fields,
 )
 from ren.schemes.ckks.encoding.display import ciphertext_page, packed_text
-from ren.schemes.ckks.encoding.encoder import as_numbers
+from ren.schemes.ckks.encoding.encoder import as_numbers, rank_of
 from ren.schemes.ckks.encoding.layout import Layout
 from ren.schemes.ckks.encoding.plaintext import Plaintext
 from ren.schemes.ckks.functions import array_protocols as protocols
@@ -261,7 +261,7 @@ class Ciphertext(CiphertextData, Stored):
         if isinstance(matrix, Plaintext):
             is_flat = self.layout.shape or matrix.layout.shape
             return tables.with_vector(matrix, self) if is_flat else self.dot(matrix)
-        if np.ndim(matrix) > 1:
+        if rank_of(matrix) > 1:
             return linear.product(matrix, self)
         if is_columns(self):
             return self.dot(matrix, axis=len(self.shape) - 2)
@@ -284,7 +284,7 @@ class Ciphertext(CiphertextData, Stored):
             return tables.with_vector(self, matrix)
         if isinstance(matrix, linear.LinearMap):
             return NotImplemented  # its reflected operator says what to write
-        if isinstance(matrix, Ciphertext | Plaintext) or np.ndim(matrix) == 1:
+        if isinstance(matrix, Ciphertext | Plaintext) or rank_of(matrix) == 1:
             return self.dot(matrix)
         if is_columns(self):
             return tables.product(self, matrix)

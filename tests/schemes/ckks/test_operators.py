@@ -413,3 +413,25 @@ def test_a_gap_that_reaches_the_divisor_is_named(ctx, gap) -> None:
             pytest.raises(errors.ParameterError, match=r"gap=.*\s.*divisor"),
         ):
             function(x)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        lambda x: [[1, 2, 3], [4, 5]] @ x,
+        lambda x: x @ [[1, 2], [3, 4], [5]],
+        lambda x: x * [[1, 2], [3]],
+        lambda x: x - [np.zeros(2), np.zeros(3)],
+        lambda x: x.dot(([1, 2], [3])),
+    ],
+)
+def test_rows_of_several_lengths_are_named(encrypted, line) -> None:
+    with pytest.raises(errors.ParameterError, match=r"Rows of [12] and of [23] numbers"):
+        line(encrypted["x"])
+
+
+@pytest.mark.parametrize("values", [[[1, 2], [3]], [[[1], [2, 3]], [[1], [2, 3]]]])
+def test_ragged_values_are_not_encrypted(ctx, values) -> None:
+    for encode in (ctx.encrypt, ctx.encode, lambda m: ckks.linear(m, ctx)):
+        with pytest.raises(errors.ParameterError, match="Rows of 1 and of 2 numbers"):
+            encode(values)

@@ -50,7 +50,7 @@ from ren.lowering.kernels.tables import R, words
 from ren.lowering.program.graph import Graph
 from ren.lowering.program.instructions import Arrays, Table
 
-LEAST_N = 4  # of the transforms that it calls
+LEAST_DEGREE = 4  # of the transforms that it calls
 MOST_KEPT = 1 << 29  # bytes between phases; a larger graph is cut, and its parts hold less
 MOST_BUFFERS, _MAX_DIGITS = 4000, 1 << 9
 # A call that takes one core longer is XLA's: two cores would share the work.
@@ -194,8 +194,8 @@ def lowering_of(
     """
     rows = with_split_sums(rows_of(graph, tables, inputs, outputs))
     rows = with_own_outputs(with_own_repeats(rows))
-    if rows.n < LEAST_N:
-        raise LoweringError(f"its degree is below {LEAST_N}")
+    if rows.n < LEAST_DEGREE:
+        raise LoweringError(f"its degree is below {LEAST_DEGREE}")
     if any(len(c.src) > _MAX_DIGITS and not _is_mix(c) for c in rows.conversions):
         raise LoweringError(f"a conversion reads over {_MAX_DIGITS} limbs")
     read = sorted({row.given[0] for row in rows.rows if row.step == "input"})

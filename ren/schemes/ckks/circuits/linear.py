@@ -275,14 +275,16 @@ class LinearMap(Stored, metaclass=Listed):
 
     @property
     def _counted(self) -> str:
-        return f"{len(self.places)} {'pairs of ' * self.split.is_paired}diagonals"
+        count = len(self.places)
+        pairs = f"pair{'s' * (count != 1)} of " * self.split.is_paired
+        return f"{count} {pairs}diagonals"
 
     def _repr_html_(self) -> str:
         m, k = self.shape
         params, split = self.plaintexts[0].params, self.split
         rows = [
             ("matrix", f"{m} x {k}, {'complex' if self.is_complex else 'real'}"),
-            ("diagonals", self._counted.removesuffix(" diagonals")),
+            ("diagonals", f"{len(self.places)}{' pairs' * split.is_paired}"),
             ("level", f"{self.level} of {params.depth}"),
             ("vector", f"{split.copies} copies, {split.period} slots apart"),
             ("rotations", f"{split.rotations}, {len(split.folds)} of them folds of a wide matrix"),

@@ -29,6 +29,7 @@ from ren.schemes.ckks.circuits.entries import Entries
 from ren.schemes.ckks.circuits.linear import encoded
 from ren.schemes.ckks.circuits.shaping import blocks_of, rotations_summed
 from ren.schemes.ckks.encoding.ciphertext_data import CiphertextData, CiphertextT, known_length
+from ren.schemes.ckks.encoding.encoder import rank_of
 from ren.schemes.ckks.encoding.layout import ZEROS
 from ren.schemes.ckks.encoding.plaintext import Plaintext, encode
 from ren.schemes.ckks.noise import bounds as noises
@@ -231,4 +232,4 @@ def _doublings(first: int, end: int) -> list[int]:
 def _length_of(w: Any) -> int | None:
     if isinstance(w, CiphertextData | Plaintext):
         return known_length(w)
-    return len(w) if np.ndim(w) == 1 else None
+    return len(w) if rank_of(w) == 1 else None

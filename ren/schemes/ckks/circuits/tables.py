@@ -40,7 +40,7 @@ from ren.schemes.ckks.encoding.ciphertext_data import (
     known_length,
     with_fields,
 )
-from ren.schemes.ckks.encoding.encoder import as_numbers
+from ren.schemes.ckks.encoding.encoder import as_numbers, rank_of
 from ren.schemes.ckks.encoding.layout import COPIES, LEFTOVERS
 from ren.schemes.ckks.encoding.plaintext import Plaintext, encode
 from ren.schemes.ckks.noise import bounds as noises
@@ -215,7 +215,7 @@ def dot(ct: CiphertextT, w: Any, axis: int | None) -> CiphertextT:
         if isinstance(w, CiphertextData | Plaintext):
             if not w.layout.shape and known_length(w) == ct.shape[-1]:
                 return with_vector(ct, w)
-        elif np.ndim(w) == 1 or place is not None:
+        elif rank_of(w) == 1 or place is not None:
             return _with_rows(ct, w)
     if not is_columns(ct) and (place is None or (core == 1 and place == batch)):
         return reductions.dot(ct, w)

@@ -55,7 +55,8 @@ def as_numbers(values: Any) -> NDArray:
         ) from None
     except TracedValueError:
         raise
-    except ValueError:  # rows of several lengths
+    except ValueError:
+        check_rows(values)
         return np.empty(0, object)
     is_extended = z.dtype.kind == "V" and z.dtype.names is None and z.dtype.type is not np.void
     if (z.dtype == object and None not in z.flat) or is_extended:  # bfloat16, float8, int4 of JAX
@@ -70,6 +71,30 @@ def as_numbers(values: Any) -> NDArray:
         except (TypeError, ValueError):
             return z
     return z
+
+
+def check_rows(values: Any) -> None:
+    """Raises ParameterError for rows of several lengths."""
+    rows = values if isinstance(values, list | tuple) else ()
+    if not all(isinstance(row, list | tuple) or getattr(row, "ndim", 0) for row in rows):
+        return
+    for row in rows:
+        check_rows(row)
+    if len(lengths := sorted({len(row) for row in rows})) > 1:
+        raise ParameterError(
+            f"Rows of {lengths[0]} and of {lengths[-1]} numbers were given as one array.",
+            "The rows of an array have one length.",
+            "Put zeros behind the shorter ones, or give each row by itself.",
+        )
+
+
+def rank_of(values: Any) -> int:
+    """numpy.ndim of values of users, or ParameterError for rows of several lengths."""
+    try:
+        return np.ndim(values)
+    except ValueError:
+        check_rows(values)
+        raise
 
 
 def of_frame(values: Any) -> Any:

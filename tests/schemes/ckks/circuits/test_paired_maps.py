@@ -73,7 +73,7 @@ def test_pairs_are_half_of_the_diagonals_and_of_the_memory(ctx):
     assert len(whole.places) == 64 and len(m.places) <= 36
     assert m.nbytes * 64 == whole.nbytes * len(m.places)
     assert m.needs_conjugation and not whole.needs_conjugation
-    assert f"{len(m.places)} pairs of diagonals" in repr(m) and "pairs of" in m._repr_html_()
+    assert f"{len(m.places)} pairs of diagonals" in repr(m) and " pairs" in m._repr_html_()
     assert "pairs" not in repr(whole)
     y = m @ ctx.encrypt(values)
     assert y.estimate.message_bound <= 2 * (whole @ ctx.encrypt(values)).estimate.message_bound
