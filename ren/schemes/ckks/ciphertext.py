@@ -119,6 +119,8 @@ class Ciphertext(CiphertextData, Stored):
 
     def __ren_realized__(self, run: Callable[[Sequence[Poly]], list[Poly]]) -> Ciphertext:
         x = _ready(self)
+        if x.keeps is None and (kept := kept_context(x.key_id)) is not None:
+            x = with_fields(x, keeps=kept)
         polys = tuple(run(x.polys)) if _are_polys(x) else x.polys
         if x.pending is None and all([p is q for p, q in zip(polys, x.polys, strict=True)]):
             return x  # they were realized where they stand

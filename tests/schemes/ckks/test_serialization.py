@@ -8,6 +8,7 @@ import struct
 import numpy as np
 import pytest
 
+import ren
 from ren.schemes import ckks
 from ren.schemes.rlwe.keyswitch import gadget_of
 from tests.schemes.ckks.frames import HEAD, header_of, sealed, with_header
@@ -49,6 +50,7 @@ def test_ciphertexts_come_back(ctx, fresh):
 def test_a_fresh_ciphertext_takes_half(fresh, data):
     assert len(data) < fresh.nbytes / 2 + 4096
     assert fresh.nbytes < len((fresh + 1).to_bytes()) < fresh.nbytes + 4096
+    assert ren.realize(fresh) is fresh and fresh.to_bytes() == data
 
 
 def test_a_server_computes_from_bytes_alone(small_params):
