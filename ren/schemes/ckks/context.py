@@ -348,7 +348,8 @@ class Context(metaclass=Listed):
             else "Only the owner of the secret key makes keys.",
             f"Call {call} first."
             if is_owner
-            else f"There, call {call} before ctx.server()"
+            else f"There, call {call} before ctx.server("
+            f"{'conjugation=True' * conjugates})"
             f"{', which holds the relinearization key' * relinearizes}. "
             "ckks.plan(f, ...).rotations has those of a whole function f.",
         )
@@ -512,6 +513,7 @@ class Context(metaclass=Listed):
         self,
         rotations: int | Iterable[int] | Mapping[int, int] | None = None,
         relinearization: bool = True,
+        conjugation: bool | None = None,
     ) -> Context:
         """The same context with the evaluation keys made so far, and nothing else.
 
@@ -520,6 +522,8 @@ class Context(metaclass=Listed):
                 keys have the levels that they were made for. A mapping from steps to levels cuts
                 them to these.
             relinearization: False leaves that key out: products of ciphertexts need it.
+            conjugation: whether to have that key, if it was made: maps with paired diagonals, and
+                real parts, need it. None has it where `rotations` is None.
 
         Keys that a server lacks are sent as such a context too; the server takes them over by
         `adopt`.
@@ -527,14 +531,21 @@ class Context(metaclass=Listed):
         Raises:
             MissingKeyError: a key is neither there nor can it be made here.
         """
-        keys = self._keys
+        keys, held = self._keys, self._keys.galois
+        conjugates = conjugation_element(self.params.n)
+        conjugation = rotations is None if conjugation is None else conjugation
         if rotations is not None:
             moduli = self._moduli(rotations, None, "server(rotations=)")
             if not isinstance(rotations, Mapping):
-                held = self._keys.galois
                 moduli = {g: held[g].ring.moduli if g in held else m for g, m in moduli.items()}
+            if conjugation and conjugates in held:
+                moduli = {**moduli, conjugates: held[conjugates].ring.moduli}
             self._make_galois(moduli)
             keys = dataclasses.replace(self._keys.cut_to(moduli, self.params), switches={})
+        elif not conjugation:
+            keys = dataclasses.replace(
+                keys, galois={g: key for g, key in held.items() if g != conjugates}
+            )
         if not relinearization:
             keys = dataclasses.replace(keys, relinearization=None)
         return Context(self.params, keys.evaluation_only())

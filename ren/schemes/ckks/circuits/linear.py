@@ -267,10 +267,10 @@ class LinearMap(Stored, metaclass=Listed):
         return LinearMap.from_bytes, (self.to_bytes(),)
 
     def __repr__(self) -> str:
-        m, k = self.shape
+        (m, k), s = self.shape, self.split
         return (
             f"LinearMap({m} x {k}, {self._counted} at level {self.level}, "
-            f"{self.split.rotations} rotations with {len(self.split.keys)} keys)"
+            f"{self.split.rotations} rotations with {len(self.split.keys) + s.is_paired} keys)"
         )
 
     @property
@@ -367,8 +367,9 @@ def linear(
             coefficients, and transformed in each product: the same result, later. They take 8 n
             bytes each, or 4 n where entries times the scale are below 2^27.
         paired: whether two diagonals are the real and the imaginary part of one. That is half the
-            products and half the memory, for real matrices and real vectors. It takes a conjugation
-            more, and its key on a server: `ctx.conjugation_key(map.level)`.
+            products and half the memory, for real matrices and real vectors, where diagonals are
+            many. It takes a conjugation more, and its key on a server beside `keys`:
+            `ctx.conjugation_key(map.level)`.
 
     Returns:
         The map. It takes one level, two where leftovers are cleared. `.rotations` are the steps

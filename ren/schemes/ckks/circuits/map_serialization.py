@@ -80,6 +80,8 @@ def read_map(data: bytes) -> dict[str, Any]:
     batches = _batches(reader)
     places = reader.array((sum(count for count, *_ in batches), 4), "<i4")
     split = _split(reader, places, shape, params.slots)
+    if is_complex and split.is_paired:
+        raise damaged(LINEAR_MAP, "the diagonals of a complex matrix are paired")
     layout = Layout(params.slots, is_complex or split.is_paired)
     plaintexts = tuple(_plaintext(reader, params, level, layout, *batch) for batch in batches)
     norm = reader.array((), "<f4").astype(np.float32)

@@ -160,7 +160,19 @@ def test_a_server_needs_the_conjugation_key_and_a_plan_says_so(ctx):
     plan = ren.plan(f, ckks.spec(12), n=1 << 10, security=None)
     assert plan.needs_conjugation and list(plan.rotations) == m.rotations
     owner.conjugation_key(m.level)
-    with owner.server():
+    for server in (
+        owner.server(),
+        owner.server(m.rotations, conjugation=True),
+        owner.server(dict.fromkeys(m.rotations, m.level), False, conjugation=True),
+    ):
+        with server:
+            y = (m @ x).realize()
+        with owner:
+            assert error(y, matrix @ values) < BAR
+    for server in (owner.server(conjugation=False), owner.server(m.rotations)):
+        with server, pytest.raises(ckks.MissingKeyError, match=r"ctx\.server\(conjugation=True\)"):
+            (m @ x).realize()
+    with owner.server():  # the owner has it still
         y = (m @ x).realize()
     assert error(y, matrix @ values) < BAR
 
@@ -179,6 +191,8 @@ def test_what_is_not_real_is_refused(ctx):
 def test_damaged_pairs_are_refused(ctx):
     data = ckks.linear(drawn(9, 9), ctx, paired=True).to_bytes()
     held = header_of(data)["pairs"]
+    with pytest.raises(ckks.SerializationError, match="complex matrix are paired"):
+        ckks.LinearMap.from_bytes(with_header(data, is_complex=1))
     assert ckks.LinearMap.from_bytes(data).needs_conjugation
     for pairs in (held[1:], held[::-1], [*held, held[-1]], [*held, 1 << 20], [0.5], "a", [True]):
         with pytest.raises(ckks.SerializationError, match="not a linear map"):
