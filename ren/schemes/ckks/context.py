@@ -348,9 +348,9 @@ class Context(metaclass=Listed):
             else "Only the owner of the secret key makes keys.",
             f"Call {call} first."
             if is_owner
-            else f"There, call {call} before ctx.server("
-            f"{'conjugation=True' * conjugates})"
+            else f"There, call {call} before ctx.server()"
             f"{', which holds the relinearization key' * relinearizes}. "
+            f"{'With rotations= it takes conjugation=True too. ' * conjugates}"
             "ckks.plan(f, ...).rotations has those of a whole function f.",
         )
 

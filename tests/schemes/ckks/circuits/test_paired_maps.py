@@ -170,7 +170,7 @@ def test_a_server_needs_the_conjugation_key_and_a_plan_says_so(ctx):
         with owner:
             assert error(y, matrix @ values) < BAR
     for server in (owner.server(conjugation=False), owner.server(m.rotations)):
-        with server, pytest.raises(ckks.MissingKeyError, match=r"ctx\.server\(conjugation=True\)"):
+        with server, pytest.raises(ckks.MissingKeyError, match="takes conjugation=True too"):
             (m @ x).realize()
     with owner.server():  # the owner has it still
         y = (m @ x).realize()
