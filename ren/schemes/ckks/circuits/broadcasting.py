@@ -33,7 +33,7 @@ from ren.schemes.ckks.circuits.linear import encoded
 from ren.schemes.ckks.circuits.shaping import tile
 from ren.schemes.ckks.circuits.stacking import beside_blocks, with_last_axis
 from ren.schemes.ckks.encoding.ciphertext_data import CiphertextT, is_columns, with_fields
-from ren.schemes.ckks.encoding.encoder import as_numbers
+from ren.schemes.ckks.encoding.encoder import as_numbers, check_rows
 from ren.schemes.ckks.encoding.layout import LEFTOVERS
 from ren.schemes.ckks.encoding.packing import on_columns
 from ren.schemes.ckks.encoding.plaintext import Plaintext, decoded, encode
@@ -116,6 +116,7 @@ def array_operand(x: CiphertextT, values: Any, what: str) -> tuple[CiphertextT, 
     if is_tracer(values):
         array = embedding.as_floats(values)
     else:
+        check_rows(values)
         array = as_numbers(values) if symbol is None else np.empty(symbol.shape, np.bool)
     if is_columns(x) and array.ndim:
         _check_broadcast(x.shape, array.shape, what)

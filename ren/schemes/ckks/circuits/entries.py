@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from ren.core.errors import OperandError, ParameterError, TracedValueError
 from ren.poly.symbolic import Symbolic
-from ren.schemes.ckks.encoding.encoder import as_numbers
+from ren.schemes.ckks.encoding.encoder import as_numbers, check_rows
 
 
 @attrs.frozen(eq=False)
@@ -134,6 +134,7 @@ def checked(values: Any, axes: tuple[int, ...], what: str, how: str) -> NDArray:
             "Which rotations that takes depends on its numbers, which a plan does not know.",
             f"Encode it outside, {how}, and pass the map.",
         )
+    check_rows(values)
     m = as_numbers(values)
     if m.ndim == 0 and axes == (2,):
         raise OperandError(

@@ -55,8 +55,7 @@ def as_numbers(values: Any) -> NDArray:
         ) from None
     except TracedValueError:
         raise
-    except ValueError:
-        check_rows(values)
+    except ValueError:  # rows of several lengths
         return np.empty(0, object)
     is_extended = z.dtype.kind == "V" and z.dtype.names is None and z.dtype.type is not np.void
     if (z.dtype == object and None not in z.flat) or is_extended:  # bfloat16, float8, int4 of JAX
@@ -83,7 +82,7 @@ def check_rows(values: Any) -> None:
     if len(lengths := sorted({len(row) for row in rows})) > 1:
         raise ParameterError(
             f"Rows of {lengths[0]} and of {lengths[-1]} numbers were given as one array.",
-            "The rows of an array have one length.",
+            "In an array rows have one length.",
             "Put zeros behind the shorter ones, or give each row by itself.",
         )
 

@@ -205,11 +205,9 @@ def test_too_few_levels_are_told_before_anything_is_made(data):
 
 def test_what_is_no_polynomial_is_refused(data):
     _, x = data
-    for bad in ([], [[]], ["a"], [np.nan]):
+    for bad in ([], [[]], ["a"], [np.nan], [[1, 2], [3]]):
         with pytest.raises(ckks.ParameterError, match="Coefficients"):
             ckks.poly(x, bad)
-    with pytest.raises(ckks.ParameterError, match="Rows of 1 and of 2 numbers"):
-        ckks.poly(x, [[1, 2], [3]])
     for bad in ((1, 1), (2, 1), (0, np.inf), 3, (1, 2, 3)):
         with pytest.raises(ckks.ParameterError, match="interval"):
             ckks.chebyshev(x, [1, 2], bad)
