@@ -225,7 +225,7 @@ def test_threads_share_plans():
     assert all(g in [[v * k % RING.q for v in expected] for k in range(1, 6)] for g in got)
 
 
-MOST_CALLS = 220  # of Python functions: 171 with jax 0.12, and 438 once
+MOST_CALLS = 220  # of Python functions: 177 with jax 0.12, and 438 once
 
 
 def test_a_repeated_sum_takes_few_calls_of_python():

@@ -237,10 +237,7 @@ def realize_nodes(nodes: Sequence[Node]) -> list[Node]:
 
 
 def _realize_nodes(nodes: Sequence[Node]) -> list[Node]:
-    found = {
-        node: node if node.op is ops.BUFFER else node.value and _realized.get(node)
-        for node in nodes
-    }
+    found = {node: known_buffer(node) for node in nodes}
     todo = [node for node, done in found.items() if done is None]
     if not todo:
         return [found[node] for node in nodes]  # type: ignore[misc]

@@ -21,6 +21,7 @@ from ren.core.node import Node
 from ren.core.spec import BufferArg, PlaceholderArg
 
 PYTHON = "python"
+DELETED = "Array has been deleted."  # as JAX says it
 TRACED = "traced"
 
 # Public in jax 0.10; without it `concretely` does what `ensure_compile_time_eval` can.
@@ -117,7 +118,7 @@ def layout_of(array: Any) -> Any:
     `array.format`, which is public, takes over a microsecond.
     """
     if array.is_deleted():  # asking would end the process
-        raise RuntimeError("Array has been deleted.")
+        raise RuntimeError(DELETED)
     return getattr(array, "_pjrt_layout", None)
 
 

@@ -205,7 +205,8 @@ def _of_words(segment: Segment, words: Mapping[int, RingSpec]) -> Segment:
 
 # Programs by structure and the types and devices of their leaves: the one used longest ago goes.
 _planned: OrderedDict[Any, Planned] = OrderedDict()
-_latest: list[Planned | None] = [None]  # the last of them
+# The last of them, which stays so. Looking it up there would swallow an interrupt of the user's.
+_latest: list[Planned | None] = [None]
 _lock = threading.Lock()
 
 

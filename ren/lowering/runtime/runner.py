@@ -29,6 +29,7 @@ from ren.lowering.backends.xla import jax_runtime as runtime
 from ren.lowering.backends.xla.backend import XLA
 from ren.lowering.backends.xla.jax_executable import epoch
 from ren.lowering.devices.devices import (
+    DELETED,
     PYTHON,
     claim_of,
     default_device,
@@ -53,7 +54,6 @@ from ren.progress import Progress
 BACKENDS: tuple[Backend, ...] = (NATIVE, REFERENCE, XLA)  # from the first choice to the last
 # One binding is enough, unless calls with several batch shapes or devices take turns.
 MAX_BINDINGS = 4
-_DELETED = "Array has been deleted."  # as JAX says it
 _GUARD = "Disallowed"  # begins what `jax.transfer_guard` says
 MOST_LINES = 40  # of a program that an error prints
 
@@ -118,7 +118,7 @@ class Binding:
             if type(array) is not kind:
                 return False
             if array.is_deleted():  # asking for its layout would end the process
-                raise RuntimeError(_DELETED)
+                raise RuntimeError(DELETED)
             if read(array) != likeness:
                 return False
         return True
@@ -161,7 +161,7 @@ def _run(step: _Prepared, values: _Values) -> None:
 def _likeness(array: Any) -> tuple[type, Callable[[Any], Any], tuple[Any, ...]]:
     """All that tells an array from others for an executable, its value left out."""
     if array.is_deleted():
-        raise RuntimeError(_DELETED)
+        raise RuntimeError(DELETED)
     read = likeness_reader(array)
     return type(array), read, read(array)
 

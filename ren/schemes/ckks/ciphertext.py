@@ -576,8 +576,7 @@ def _are_polys(x: Ciphertext) -> bool:
 
 def _ready(x: Ciphertext) -> Ciphertext:
     """Bring to normal form what leaves laziness; in manual mode leave it as it is."""
-    is_normal = x.own_scale is None and len(x.polys) == 2
-    return x if is_normal or is_manual() else explicit.normal(x)
+    return x if is_manual() else explicit.normal(x)
 
 
 Ciphertext.__setattr__ = Ciphertext.__delattr__ = refusals.no_assignment

@@ -21,7 +21,7 @@ from ren.lowering.backends.native.bytecode import NativeProgram, call_of
 from ren.lowering.backends.native.limb_program import Shape
 from ren.lowering.backends.xla.jax_executable import tables_at
 from ren.lowering.backends.xla.jax_runtime import check_not_forked, empty_at, guarded, putter
-from ren.lowering.devices.devices import Place, common_place
+from ren.lowering.devices.devices import DELETED, Place, common_place
 
 
 def host_call(run: Any, program: NativeProgram, args: Sequence[Any]) -> Call | None:
@@ -101,4 +101,4 @@ def _views(arrays: Sequence[Any]) -> list[memoryview]:
     try:
         return [memoryview(array) for array in arrays]
     except BufferError as error:
-        raise RuntimeError("Array has been deleted.") from error
+        raise RuntimeError(DELETED) from error

@@ -206,7 +206,7 @@ def putter(shape: tuple[int, ...], place: Place) -> Callable[[np.ndarray], Any]:
 
 
 def guarded() -> bool:
-    """Whether `jax.transfer_guard` has a say in what is put on a device."""
+    """True where `jax.transfer_guard` has a say in what is put on a device."""
     return jax.config.jax_transfer_guard_host_to_device is not None  # pyright: ignore[reportAttributeAccessIssue]
 
 

@@ -88,7 +88,7 @@ def _sum(name: str, what: str, sign: int) -> Callable[[Automatic, CiphertextT, A
 
 
 def _is_settled(x: Operand) -> TypeGuard[CiphertextData]:
-    """Whether a ciphertext is in normal form, and no sum goes on from another."""
+    """True for a ciphertext in normal form from whose pending form no sum goes on."""
     if isinstance(x, Plaintext):
         return False
     return x.pending is None and x.own_scale is None and len(x.polys) == 2

@@ -99,7 +99,7 @@ class LinearMap(Stored, metaclass=Listed):
 
     @property
     def needs_conjugation(self) -> bool:
-        """Whether a server needs `ctx.conjugation_key(map.level)`: where diagonals are paired."""
+        """True where a server needs `ctx.conjugation_key(map.level)`: diagonals are paired."""
         return self.split.is_paired
 
     @property
