@@ -69,7 +69,7 @@ class Layer:
         m = self.matrix
         rows, height = _placed(m.rows, m.shape[0], self.outputs)
         columns, width = _placed(m.columns, m.shape[1], self.inputs)
-        return Entries(rows, columns, m.values, (height, width))
+        return Entries(m.values, (height, width), (rows, columns))
 
 
 def _placed(

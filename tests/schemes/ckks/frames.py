@@ -24,8 +24,17 @@ def header_of(data: bytes) -> dict[str, Any]:
 
 def with_header(data: bytes, **changes: Any) -> bytes:
     """`data` with header fields replaced and a right checksum: what a forger would send."""
+    return _with(data, header_of(data) | changes)
+
+
+def without(data: bytes, name: str) -> bytes:
+    """`data` without a header field, as bytes of before it was written."""
+    return _with(data, {key: value for key, value in header_of(data).items() if key != name})
+
+
+def _with(data: bytes, header: dict[str, Any]) -> bytes:
     magic, version, kind, digest, size = HEAD.unpack_from(data)
-    text = json.dumps(header_of(data) | changes).encode()
+    text = json.dumps(header).encode()
     head = HEAD.pack(magic, version, kind, digest, len(text))
     return sealed(head + text + data[HEAD.size + size : -32])
 

@@ -238,6 +238,6 @@ def repeated(x: CiphertextT, shape: Shape, target: Shape) -> CiphertextT:
         result = tile(x, size // length)
     else:
         need_level(x, 1, f"A broadcast from {shape} to {target}")
-        ones = Entries(np.arange(size), source, np.ones(size), (size, length))
+        ones = Entries(np.ones(size), (size, length), (np.arange(size), source))
         result = encoded(ones, x.params, x.level) @ x
     return evolve_layout(result, shape=label, columns=columns)

@@ -303,4 +303,4 @@ def _entries(kernels: NDArray, down: _Axis, across: _Axis) -> Entries:
     rows, columns, values = (np.concatenate(p) for p in zip(*parts, strict=True))
     outputs, channels = kernels.shape[:2]
     shape = (outputs * down.length * across.length, channels * down.size * across.size)
-    return Entries(rows, columns, values, shape)
+    return Entries(values, shape, (rows, columns))

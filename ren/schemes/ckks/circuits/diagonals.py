@@ -43,6 +43,9 @@ _MOST_STRIDES = 128  # of those that the distances between few diagonals suggest
 _PRODUCT, _SHARED = 0.04, 0.5
 
 
+Place = tuple[int, int, int, int]  # block of the result and of the vector, giant and baby step
+
+
 @attrs.frozen
 class Split:
     """Split of the steps of diagonals into giant and baby steps.
@@ -59,6 +62,8 @@ class Split:
         copies: how often the vector stands in the slots; it is replicated first.
         period: slots from one copy to the next.
         is_paired: whether two babies are the real and the imaginary part of one vector.
+        is_wide: whether diagonals are known over the special primes too. Sums of products are then
+            divided by P, and not each baby before them.
     """
 
     stride: int
@@ -73,6 +78,7 @@ class Split:
     copies: int = 1
     period: int = 0
     is_paired: bool = False
+    is_wide: bool = True
 
     @cached_property
     def pairs(self) -> dict[int, int | None]:
@@ -89,6 +95,20 @@ class Split:
         """The giant and the baby whose sum is the step."""
         baby = (step - self.first) % self.stride + self.first
         return step - baby, baby
+
+    def saves_by_sums(self, places: Sequence[Place], limbs: int, specials: int) -> bool:
+        """Whether it takes less time to divide sums of products by P, and not each baby.
+
+        That goes for babies that one sum alone reads: what others read is divided before. It saves
+        divisions of both components, with a transform of each limb. It costs a product with each
+        special prime, half of a transform.
+        """
+        sums: dict[tuple[int, int], set[tuple[int, int]]] = {}
+        for row, column, giant, baby in places:
+            sums.setdefault((column, baby), set()).add((row, giant))
+        own = [one for one in sums.values() if len(one) == 1] if not self.is_walked else []
+        saved = 2 * (len(own) - len(set().union(*own)))
+        return 2 * saved * (limbs + specials) > len(places) * specials
 
     @property
     def keys(self) -> frozenset[int]:
@@ -281,14 +301,11 @@ class Placement:
     def _parts(self, least: int = 1) -> Iterator[slice]:
         """The entries, `least` or more at a time."""
         size = max(_PART, least)
-        return (slice(i, i + size) for i in range(0, len(self.entries.rows), size))
+        return (slice(i, i + size) for i in range(0, len(self.entries.values), size))
 
     def _places(self, part: slice | NDArray) -> NDArray[np.integer]:
-        rows = self.entries.rows[part]
-        if not self.width:
-            return rows
-        columns = self.entries.columns[part]
-        return columns + (rows - columns) % self.width
+        rows, columns = self.entries.places_of(part)
+        return columns + (rows - columns) % self.width if self.width else rows
 
     def _steps(self, part: slice) -> NDArray[np.integer]:
         """Steps of a part, cyclic only where they span the slots: else their pattern is kept."""
@@ -296,7 +313,7 @@ class Placement:
         return (steps + self.slots // 2) % self.slots - self.slots // 2 if self._is_cut else steps
 
     def _uncut(self, part: slice) -> NDArray[np.integer]:
-        steps = self.entries.columns[part] - self._places(part)
+        steps = self.entries.places_of(part)[1] - self._places(part)
         return steps % self.period if self.period else steps
 
     @cached_property
@@ -324,7 +341,7 @@ class Placement:
         _, columns, steps = self._table
         codes = self._steps(part).astype(np.intp) - self._limits[0]
         if columns > 1:
-            codes += self.entries.columns[part] // self.slots * steps
+            codes += self.entries.places_of(part)[1] // self.slots * steps
         if self.rows > 1:
             codes += self._places(part) // self.slots * (columns * steps)
         return codes
@@ -348,7 +365,7 @@ class Placement:
     @cached_property
     def _order(self) -> NDArray[np.integer]:
         """The entries sorted by diagonal, those of one in their order."""
-        count = len(self.entries.rows)
+        count = len(self.entries.values)
         order = np.empty(count, np.int32 if count < 1 << 31 else np.int64)
         begins = np.cumsum(self._counts) - self._counts
         for part in self._parts(len(begins)):

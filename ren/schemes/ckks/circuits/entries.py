@@ -19,29 +19,50 @@ class Entries:
     """The matrix with values[e] at (rows[e], columns[e]), each place once, and zero elsewhere.
 
     Args:
-        rows, columns: integers [count]; of a matrix int32, which takes half.
         values: float64 or complex128 [count].
         shape: (m, k).
+        places: rows and columns, integers [count]; of a matrix int32, which takes half. None where
+            no entry is zero: places are then in C order, and take no memory.
     """
 
-    rows: NDArray[np.integer]
-    columns: NDArray[np.integer]
     values: NDArray
     shape: tuple[int, int]
+    places: tuple[NDArray[np.integer], NDArray[np.integer]] | None = None
 
     @classmethod
     def of(cls, matrix: NDArray) -> Entries:
         """Those of an array [m, k]."""
-        held, (m, k) = matrix != 0, matrix.shape  # values are the array itself where none is zero
+        held, (m, k) = matrix != 0, matrix.shape
+        if held.all():
+            return cls(matrix.reshape(-1), (m, k))
         rows = np.broadcast_to(np.arange(m, dtype=np.int32)[:, None], held.shape)[held]
         columns = np.broadcast_to(np.arange(k, dtype=np.int32), held.shape)[held]
-        values = matrix.reshape(-1) if held.all() else matrix[held]
-        return cls(rows, columns, values, (m, k))
+        return cls(matrix[held], (m, k), (rows, columns))
+
+    def places_of(self, part: slice | NDArray) -> tuple[NDArray[np.integer], NDArray[np.integer]]:
+        """Rows and columns of a part of the entries."""
+        if self.places is not None:
+            return self.places[0][part], self.places[1][part]
+        if isinstance(part, slice):
+            kind = np.int32 if len(self.values) < 1 << 31 else np.int64
+            part = np.arange(*part.indices(len(self.values)), dtype=kind)
+        rows = part // self.shape[1]
+        return rows, part - rows * self.shape[1]
+
+    @property
+    def rows(self) -> NDArray[np.integer]:
+        """The row of each entry."""
+        return self.places_of(slice(None))[0]
+
+    @property
+    def columns(self) -> NDArray[np.integer]:
+        """The column of each entry."""
+        return self.places_of(slice(None))[1]
 
     @property
     def digest(self) -> bytes:
         """A digest of the content: places, values with their type, shape."""
-        arrays = self.rows, self.columns, self.values
+        arrays = *(self.places or ()), self.values
         kinds = repr((self.shape, [array.dtype for array in arrays]))
         found = hashlib.blake2b(kinds.encode(), digest_size=16)
         for array in arrays:
@@ -52,7 +73,8 @@ class Entries:
     def transposed(self) -> Entries:
         """The transposed matrix."""
         m, k = self.shape
-        return Entries(self.columns, self.rows, self.values, (k, m))
+        rows, columns = self.places_of(slice(None))
+        return Entries(self.values, (k, m), (columns, rows))
 
     def at(self, inputs: Any, outputs: Any, slots: int) -> Entries:
         """The matrix over slots: it reads slot inputs[j] for column j, row i is at outputs[i].
@@ -65,9 +87,12 @@ class Entries:
             ParameterError: other shapes or types, slots outside of the ciphertexts, or two columns
                 or two rows in one slot.
         """
-        rows, m = _placed(self.rows, self.shape[0], outputs, "outputs", "row", slots)
-        columns, k = _placed(self.columns, self.shape[1], inputs, "inputs", "column", slots)
-        return Entries(rows, columns, self.values, (m, k))
+        if inputs is None and outputs is None:
+            return self
+        rows, columns = self.places_of(slice(None))
+        rows, m = _placed(rows, self.shape[0], outputs, "outputs", "row", slots)
+        columns, k = _placed(columns, self.shape[1], inputs, "inputs", "column", slots)
+        return Entries(self.values, (m, k), (rows, columns))
 
     def on_columns(self, count: int) -> Entries:
         """The matrix that maps X, [k, count] in C order, to M X: the Kronecker product with I."""
@@ -80,10 +105,11 @@ class Entries:
 
     def _repeated(self, count: int, stride: int, row_shift: int, column_shift: int) -> Entries:
         copy = np.arange(count)[:, None]
-        rows = (self.rows * stride + copy * row_shift).ravel()
-        columns = (self.columns * stride + copy * column_shift).ravel()
+        rows, columns = self.places_of(slice(None))
+        rows = (rows * stride + copy * row_shift).ravel()
+        columns = (columns * stride + copy * column_shift).ravel()
         m, k = self.shape
-        return Entries(rows, columns, np.tile(self.values, count), (m * count, k * count))
+        return Entries(np.tile(self.values, count), (m * count, k * count), (rows, columns))
 
 
 def _placed(

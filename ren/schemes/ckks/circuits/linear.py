@@ -11,6 +11,7 @@ from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from functools import reduce
 from typing import Any
 
+import attrs
 import jax
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -35,7 +36,7 @@ from ren.schemes.ckks.arithmetic.rotation import cleared, rotate
 from ren.schemes.ckks.arithmetic.shapes import batch_axes, count_text
 from ren.schemes.ckks.circuits import map_serialization
 from ren.schemes.ckks.circuits.complex_pairs import imaginary_unit, paired, twice_real
-from ren.schemes.ckks.circuits.diagonals import Placement, Split, best_placement
+from ren.schemes.ckks.circuits.diagonals import Place, Placement, Split, best_placement
 from ren.schemes.ckks.circuits.entries import Entries, checked
 from ren.schemes.ckks.circuits.shaping import as_blocks, blocks_of, rotations_summed
 from ren.schemes.ckks.encoding.ciphertext_data import (
@@ -52,9 +53,7 @@ from ren.schemes.ckks.parameters.display import security_marks
 from ren.schemes.ckks.parameters.parameters import Parameters
 from ren.schemes.rlwe.active_context import RlweContext, active_context
 from ren.schemes.rlwe.frame import PathLike, Stored, write
-from ren.schemes.rlwe.keyswitch import gadget_of
 
-Place = tuple[int, int, int, int]
 _PART, _LEAST = 1 << 23, 16  # bytes of diagonals that are encoded together, and their number
 Babies = Mapping[tuple[int, int], CiphertextT]
 
@@ -137,7 +136,7 @@ class LinearMap(Stored, metaclass=Listed):
                 "Encode it without paired=True, or multiply ct.real and ct.imag by it.",
             )
         babies = self._babies(blocks_of(self._replicated(ct)))
-        factors = tuple(map(expanded, self.plaintexts))
+        factors = tuple(expanded(p, self.split.is_wide) for p in self.plaintexts)
         rows = [self._row(i, factors, babies) for i in range(self.split.blocks[0])]
         is_complex = ct.layout.is_complex or self.is_complex
         tail, label = LEFTOVERS if self.split.folds else ZEROS, self.label
@@ -570,7 +569,9 @@ def placed(
     """
     tiles = [(row, column, *split.parted(step)) for row, column, step in placement.tiles]
     places, ends = _places(tiles, split)
-    limbs = gadget_of(params).extended(params.ring(level)).limbs
+    limbs, specials = params.ring(level).limbs, len(params.specials)
+    split = attrs.evolve(split, is_wide=split.saves_by_sums(places, limbs, specials))
+    limbs += specials if split.is_wide else 0
     count = max(_LEAST, _PART // (4 * limbs * params.n))
     room, ring = _most_expanded(placement, len(places), params, level, 4 * limbs * params.n, memory)
     largest, plaintexts = placement.largest_row(split.folds), []
@@ -582,7 +583,8 @@ def placed(
             numbers = np.repeat(np.arange(stop - start), np.diff(ends[start : stop + 1]))
             vectors = _as_pairs(vectors, numbers, [split.first_of[b] == b for *_, b in held])
         kept_in = None if stop <= room else ring
-        plaintexts.append(encode(vectors, params, level, at_once=True, kept_in=kept_in))
+        made = encode(vectors, params, level, at_once=True, kept_in=kept_in, is_wide=split.is_wide)
+        plaintexts.append(made)
     is_complex = placement.entries.values.dtype.kind == "c"
     norm = np.array(min(noises.public_bound(largest), noises.LARGEST), np.float32)
     shape = placement.entries.shape

@@ -12,17 +12,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ren.core.ring import Domain
+from ren.core.ring import Domain, RingSpec
 from ren.poly.integers import of_moduli, plain
 from ren.schemes.ckks.circuits.diagonals import Split, doublings
 from ren.schemes.ckks.encoding import serialization
 from ren.schemes.ckks.encoding.layout import MOST_SLOTS, Layout
-from ren.schemes.ckks.encoding.plaintext import Plaintext, integer_ring
+from ren.schemes.ckks.encoding.plaintext import Plaintext, integer_ring, ring_of
 from ren.schemes.ckks.noise.bounds import LARGEST
 from ren.schemes.ckks.parameters.parameters import FRAME, Parameters, header_of, parameters_of
 from ren.schemes.rlwe.frame import Reader, damaged, limbs_of
 from ren.schemes.rlwe.keys import from_residues
-from ren.schemes.rlwe.keyswitch import gadget_of
 
 LINEAR_MAP = "linear map"
 
@@ -48,6 +47,7 @@ def map_parts(
         "unit": split.unit,
         "is_chained": int(split.is_chained),
         "is_walked": int(split.is_walked),
+        "is_wide": int(split.is_wide),
         "folds": list(split.folds),
         "copies": split.copies,
         "period": split.period,
@@ -83,7 +83,8 @@ def read_map(data: bytes) -> dict[str, Any]:
     if is_complex and split.is_paired:
         raise damaged(LINEAR_MAP, "the diagonals of a complex matrix are paired")
     layout = Layout(params.slots, is_complex or split.is_paired)
-    plaintexts = tuple(_plaintext(reader, params, level, layout, *batch) for batch in batches)
+    ring = ring_of(params, level, split.is_wide)
+    plaintexts = tuple(_plaintext(reader, params, level, ring, layout, *b) for b in batches)
     norm = reader.array((), "<f4").astype(np.float32)
     if not 0 <= norm <= LARGEST:
         raise damaged(LINEAR_MAP, "the largest row is out of range")
@@ -148,6 +149,8 @@ def _split(reader: Reader, places: NDArray[np.int32], shape: tuple[int, int], sl
     are_ints = all(type(step) is int and 0 < step < slots for step in folds)
     if not (fits and are_ints and folds == doublings(1 << len(folds), last)):
         raise damaged(LINEAR_MAP, "the rotations do not fit the diagonals")
+    # Maps of before it was written are wide.
+    is_wide = "is_wide" not in reader.header or reader.boolean("is_wide")
     babies, giants = (tuple(sorted({*steps.tolist()})) for steps in (baby, giant))
     is_paired = "pairs" in reader.header
     if is_paired:
@@ -156,7 +159,7 @@ def _split(reader: Reader, places: NDArray[np.int32], shape: tuple[int, int], sl
             raise damaged(LINEAR_MAP, "the pairs do not fit the diagonals")
     return Split(
         stride, first, babies, giants, is_chained, is_walked, unit, tuple(folds), blocks, copies,
-        period, is_paired,
+        period, is_paired, is_wide,
     )  # fmt: skip
 
 
@@ -170,13 +173,12 @@ def _paired_babies(reader: Reader, stride: int, first: int, unit: int) -> tuple[
 
 
 def _plaintext(
-    reader: Reader, params: Parameters, level: int, layout: Layout,
+    reader: Reader, params: Parameters, level: int, ring: RingSpec, layout: Layout,
     count: int, bits: int, form: int,
 ) -> Plaintext:  # fmt: skip
     """A batch of diagonals: limbs, or coefficients that are below 2^bits."""
-    ring, domain = gadget_of(params).extended(params.ring(level)), Domain.NTT
-    if form != 1:
-        ring, domain = integer_ring(params.n, form == 0), Domain.COEFF
+    domain = Domain.NTT if form == 1 else Domain.COEFF
+    ring = ring if form == 1 else integer_ring(params.n, form == 0)
     limbs = reader.residues(ring, (count,))
     if form != 1:
         values = of_moduli(plain(limbs, ring.moduli), ring.moduli)

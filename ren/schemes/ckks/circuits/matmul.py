@@ -150,7 +150,7 @@ def _skews(d: int) -> tuple[Entries, Entries]:
     place, ones, shape = np.arange(d * d), np.ones(d * d), (d * d, d * d)
     i, j = np.divmod(place, d)
     sigma, tau = i * d + (i + j) % d, (i + j) % d * d + j
-    return Entries(place, sigma, ones, shape), Entries(place, tau, ones, shape)
+    return Entries(ones, shape, (place, sigma)), Entries(ones, shape, (place, tau))
 
 
 @circuit("matmul()", arithmetic, 2)

@@ -120,7 +120,7 @@ def _window(step: int, count: int, length: int) -> Entries:
     place = np.arange(length)
     rows = np.concatenate([place[j * step :] for j in range(count)])
     columns = np.concatenate([place[: length - j * step] for j in range(count)])
-    return Entries(rows, columns, np.ones(len(rows)), (length, length))
+    return Entries(np.ones(len(rows)), (length, length), (rows, columns))
 
 
 @circuit("strided_sum()", arithmetic)

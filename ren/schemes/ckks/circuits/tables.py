@@ -154,7 +154,7 @@ def _along_slots(
         source = (out // inner * count + np.arange(count)[:, None]) * inner + out % inner
         values = np.full(source.size, 1.0 if share is None else share)
         rows = np.tile(out, count)
-        ones = Entries(rows, source.ravel(), values, (outer * inner, outer * count * inner))
+        ones = Entries(values, (outer * inner, outer * count * inner), (rows, source.ravel()))
         result = linear.encoded(ones, ct.params, ct.level) @ ct
     return evolve_layout(result, shape=left if len(left) > 1 else None)
 

@@ -59,6 +59,7 @@ class Plaintext(Stored, metaclass=Listed):
         level, params: static.
         wide: round(s_level * embedding^-1(values)), NTT domain, over the ring of `level` and the
             special primes. So a product with it can be summed before a key switch is divided by P.
+            Diagonals of a linear map may be without the special primes.
         layout: static.
         bits: static; the coefficients are below 2^bits.
         noise: a public bound of the values, and the rounding of their encoding: see `noise`.
@@ -193,7 +194,7 @@ def _encode_traced(
     Nothing raises there: the noise of values that do not fit is unknown, and `decrypt` tells.
     """
     z, scale = embedding.as_floats(values), float(params.scale(level))
-    ring = gadget_of(params).extended(params.ring(level))
+    ring = ring_of(params, level)
     layout, domain = Layout(None, z.dtype.kind == "c", tail=LEFTOVERS), Domain.COEFF
     if z.ndim == 0:
         integers = embedding.constant(z, scale)
@@ -235,6 +236,7 @@ def encode(
     bound: float | None = None,
     is_kept: bool = False,
     kept_in: RingSpec | None = None,
+    is_wide: bool = True,
 ) -> Plaintext:
     """The plaintext of real or complex `values` [*batch, k] at `level`; errors as of `ctx.encode`.
 
@@ -248,14 +250,15 @@ def encode(
     for plaintexts that the user keeps (`is_kept`), which may be encoded again in another shape.
 
     In `kept_in`, an `integer_ring`, the polynomial keeps its coefficients alone: they are below
-    half the modulus. `expanded` makes a plaintext of it.
+    half the modulus. `expanded` makes a plaintext of it. What is not `is_wide` is without the
+    special primes.
     """
     symbol = as_symbol(values)
     if symbol is not None:
         return _encode_symbol(symbol, params, level, blocks, bound)
     if is_tracer(values):
         return _encode_traced(values, params, level, blocks, bound)
-    ring = kept_in or gadget_of(params).extended(params.ring(level))
+    ring = kept_in or ring_of(params, level, is_wide)
     if is_planning() and not is_kept:
         z, layout = as_slots(values, params.slots, blocks)
         if _surely_fits(z, params, level):
@@ -285,11 +288,17 @@ def integer_ring(n: int, is_wide: bool) -> RingSpec:
     return RingSpec(n, (1 << 61) - 1 if is_wide else (1 << 30) - 35)
 
 
-def expanded(p: Plaintext) -> Plaintext:
-    """The plaintext over the ring of its level and the special primes, as a program."""
+def ring_of(params: Parameters, level: int, is_wide: bool = True) -> RingSpec:
+    """The ring of the plaintexts of a level; with the special primes where it `is_wide`."""
+    ring = params.ring(level)
+    return gadget_of(params).extended(ring) if is_wide else ring
+
+
+def expanded(p: Plaintext, is_wide: bool = True) -> Plaintext:
+    """The plaintext with its residues, as a program, where it keeps its coefficients alone."""
     if p.wide.domain is Domain.NTT:
         return p
-    ring = gadget_of(p.params).extended(p.params.ring(p.level))
+    ring = ring_of(p.params, p.level, is_wide)
     return with_fields(p, wide=p.wide.to_ring(ring).ntt())
 
 
@@ -336,7 +345,7 @@ def _encode_symbol(
     """The plaintext of an array that is known at each call of a captured function."""
     z, layout = as_slots(symbol.sample, params.slots, blocks)
     _coefficients(z, params, level)  # a wrong shape or type raises at the user's line
-    room, ring = _room(level, params), gadget_of(params).extended(params.ring(level))
+    room, ring = _room(level, params), ring_of(params, level)
 
     def slots(values: Any) -> NDArray:
         return as_slots(values, params.slots, blocks)[0]

@@ -22,7 +22,7 @@ from ren.schemes.ckks.circuits import linear
 from ren.schemes.ckks.encoding.ciphertext_data import with_fields
 from ren.schemes.ckks.encoding.plaintext import encode
 from tests.properties.cases import EXAMPLES
-from tests.schemes.ckks.frames import header_of, with_header
+from tests.schemes.ckks.frames import header_of, with_header, without
 
 BAR = 2.0**-19
 
@@ -75,9 +75,8 @@ def test_any_shape_on_slots_that_are_not_clean(ctx4, shape):
 )
 def test_a_map_equals_the_sum_of_its_products_bit_for_bit(ctx4, monkeypatch, shape, is_lower):
     """Parts of two diagonals; a band, one giant step, whose ModDowns are one."""
-    part = 2 * ckks.linear([[1.0]], ctx4).plaintexts[0].nbytes
-    monkeypatch.setattr(linear, "_PART", part)
-    monkeypatch.setattr(linear, "_LEAST", 1)
+    monkeypatch.setattr(linear, "_PART", 0)
+    monkeypatch.setattr(linear, "_LEAST", 2)
 
     def summed(factors: linear.Factors, *terms: ckks.Ciphertext) -> ckks.Ciphertext:
         products = [
@@ -481,6 +480,37 @@ def test_diagonals_kept_as_coefficients_give_the_same_bits(
     low = x.drop_to(2)
     y, want = ren.realize(found @ low), ren.realize(whole @ low)
     assert all(map(ren.equal, y.polys, want.polys))
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "keys", "is_wide"),
+    [
+        (-40, 40, None, False),  # baby steps are read by several sums
+        (-1, 1, None, True),  # one giant step: each is read by one
+        (0, 12, 3, False),  # walked: a rotation reads them too
+    ],
+)
+def test_diagonals_have_the_special_primes_where_sums_are_divided(
+    ctx4, monkeypatch, low, high, keys, is_wide
+):
+    """The same bits as with these primes; bytes without that field are of maps with them."""
+    matrix, values = np.triu(np.tril(drawn(60, 60), high), low), drawn(60)
+    found = ckks.linear(matrix, ctx4, keys=keys, leftovers=True)
+    with monkeypatch.context() as patch:
+        patch.setattr(linear.Split, "saves_by_sums", lambda *_: True)
+        wide = ckks.linear(matrix, ctx4, keys=keys, leftovers=True)
+    limbs, specials = ctx4.params.ring(4).limbs, len(ctx4.params.specials)
+    assert found.split.is_wide == is_wide and found.split.is_walked == (keys == 3)
+    assert {p.wide.ring.limbs for p in found.plaintexts} == {limbs + specials * is_wide}
+    assert found.nbytes * (limbs + specials) == wide.nbytes * (limbs + specials * is_wide)
+    x = ctx4.encrypt(values)
+    want = ren.realize(wide @ x)
+    old = ckks.LinearMap.from_bytes(without(wide.to_bytes(), "is_wide"))
+    assert old.split == wide.split and old.split.is_wide
+    least = ckks.linear(matrix, ctx4, keys=keys, leftovers=True, memory=found.nbytes // 2)
+    for m in (found, ckks.LinearMap.from_bytes(found.to_bytes()), old, least):
+        assert all(map(ren.equal, ren.realize(m @ x).polys, want.polys))
+    assert error(want, matrix @ values) < BAR
 
 
 @pytest.mark.long
