@@ -19,7 +19,9 @@ TERMINAL_WIDTHS = tuple(19 + 0.25 * i for i in range(43))  # 19 to 29.5 bits
 # "balanced": the same primes, large and small in turn. At n >= 2^16 they lie so far apart that a
 # falling order drifts. A number: primes nearest to that width. It is for scales such as 2^27 that
 # terminals beside 30-bit mains cannot keep up for many levels.
-MAIN_LAYOUTS = ("largest", "balanced", *(29.75 - 0.25 * i for i in range(44)))
+MAX_MAIN_BITS = 29.75  # of mains of one width
+MAIN_LAYOUTS = ("largest", "balanced", *(MAX_MAIN_BITS - 0.25 * i for i in range(44)))
+MANY_DIGITS = ("balanced", 29.25, 27.75, 27.25)  # those that then have less of them, at times
 
 _GUARD = 1 << 16  # a guard prime is at least this: 16 bits of noise less for 16 bits of modulus
 
