@@ -2,8 +2,8 @@
 
 Weights are random, of a fixed seed; activations are squares; parameters have 128 bits. Each row is
 a process of its own, run four times: with an empty cache on disk, with what the first has written,
-with paired diagonals, and for the least memory. That is with pairs, all weights as coefficients,
-and at most so many rotation keys a map. It encodes the maps, makes the
+with paired diagonals, and for less memory. That is with pairs, weights as coefficients but for the
+layers named, and at most so many rotation keys a map. It encodes the maps, makes the
 keys, captures the network, and runs it 9 times on fresh ciphertexts. The result is compared with
 the network in the clear. Results of a convolution with stride 2 are multiplexed: four channels in
 each grid of the size of its input. Pools are parts of the map after them. TenSEAL runs the dense
@@ -86,7 +86,8 @@ class Network:
         layers: drawn from a generator.
         scale_bits: of the parameters.
         aims: milliseconds of a run, seconds of preparation and gigabytes, on 2 idle cores.
-        keys: rotation keys of a map, at most, for the least memory.
+        keys: rotation keys of a map, at most, for less memory.
+        expanded: the layers whose diagonals are no coefficients then, by number.
         widths: of the dense layers, where all are; TenSEAL runs it then.
     """
 
@@ -94,6 +95,7 @@ class Network:
     scale_bits: int
     aims: tuple[float, float, float]
     keys: int
+    expanded: tuple[int, ...] = ()
     widths: tuple[int, ...] | None = None
 
 
@@ -158,11 +160,11 @@ def lenet5(rng: np.random.Generator) -> list[Layer]:
 
 MLP, DEEP = (784, 128, 10), (784, 128, 128, 10)
 NETWORKS = {
-    "MLP 784-128-10": Network(perceptron(*MLP), 26, (28, 3, 0.3), 10, MLP),
-    "MLP 784-128-128-10": Network(perceptron(*DEEP), 26, (45, 3, 0.3), 10, DEEP),
+    "MLP 784-128-10": Network(perceptron(*MLP), 26, (28, 3, 0.3), 10, widths=MLP),
+    "MLP 784-128-128-10": Network(perceptron(*DEEP), 26, (45, 3, 0.3), 10, widths=DEEP),
     "LoLa": Network(lola, 26, (22, 2, 0.2), 10),
-    "LeNet-5": Network(lenet5, 26, (300, 8, 0.6), 12),
-    "LeNet": Network(lenet, 26, (400, 8, 0.8), 16),
+    "LeNet-5": Network(lenet5, 26, (300, 8, 0.6), 20),
+    "LeNet": Network(lenet, 26, (400, 8, 0.8), 36, (0, 2, 3)),
 }
 
 
@@ -196,11 +198,11 @@ class Laps:
 
 
 def encoded(
-    layer: Layer, ctx: ckks.Context, level: int, is_paired: bool, keys: int | None
+    layer: Layer, ctx: ckks.Context, level: int, is_paired: bool, keys: int | None, is_small: bool
 ) -> ckks.LinearMap:
-    """The map of a layer. With a limit of `keys` all of its diagonals are kept as coefficients."""
+    """The map of a layer. Where it `is_small`, all of its diagonals are kept as coefficients."""
     encode = functools.partial(prepared, layer.placed, ctx, "", level, keys, is_paired=is_paired)
-    if keys is None:
+    if not is_small:
         return encode()
     try:
         return encode(memory=1)
@@ -210,7 +212,7 @@ def encoded(
         return encode(memory=int(found[1]))
 
 
-def of_ren(name: str, is_paired: bool = False, is_least: bool = False) -> dict[str, Any]:
+def of_ren(name: str, is_paired: bool = False, is_small: bool = False) -> dict[str, Any]:
     """One row of Ren, in this process."""
     imported = gigabytes()
     warnings.simplefilter("ignore", MessageBoundWarning)  # by the worst image; these keep to BOUND
@@ -219,11 +221,14 @@ def of_ren(name: str, is_paired: bool = False, is_least: bool = False) -> dict[s
     images = rng.random((REPEATS + WARM + 1, PIXELS))
     depth = 2 * len(layers) - 1
     wanted = [clear(layers, image) for image in images[WARM:-1]]
-    keys = network.keys if is_least else None
+    keys = network.keys if is_small else None
     laps = Laps()
     ctx = ckks.context(depth=depth, scale_bits=network.scale_bits)
     laps.end("context")
-    maps = [encoded(layer, ctx, depth - 2 * i, is_paired, keys) for i, layer in enumerate(layers)]
+    maps = [
+        encoded(layer, ctx, depth - 2 * i, is_paired, keys, is_small and i not in network.expanded)
+        for i, layer in enumerate(layers)
+    ]
     del layers
     laps.end("encode")
     steps = {step: m.level for m in reversed(maps) for step in m.rotations}  # of the first map
@@ -386,7 +391,7 @@ def main() -> None:
         with tempfile.TemporaryDirectory() as cache:
             cold = in_process("Ren", name, cache, options.cores)
             row = in_process("Ren", name, cache, options.cores)
-            for form in ("paired", "least"):
+            for form in ("paired", "small"):
                 row[form] = in_process(f"Ren, {form}", name, cache, options.cores)
         row["cold_preparation"] = cold["preparation"]
         if NETWORKS[name].widths and has_tenseal:
@@ -404,13 +409,13 @@ def main() -> None:
 SIDES = {
     "Ren": of_ren,
     "Ren, paired": functools.partial(of_ren, is_paired=True),
-    "Ren, least": functools.partial(of_ren, is_paired=True, is_least=True),
+    "Ren, small": functools.partial(of_ren, is_paired=True, is_small=True),
     "TenSEAL": of_tenseal,
     "Orion": of_orion,
 }
 HEAD = [
     "", "log n", "ms", "aim", "cold s", "warm s", "aim", "GB", "aim", "diagonals", "weights GB",
-    "rotations", "keys", "keys GB", "error", "paired: ms", "GB", "error", "least: ms", "GB",
+    "rotations", "keys", "keys GB", "error", "paired: ms", "GB", "error", "small: ms", "GB",
     "error", "TenSEAL ms", "Orion ms",
 ]  # fmt: skip
 
@@ -436,7 +441,7 @@ def shown(name: str, row: dict[str, Any]) -> list[str]:
         str(row["keys"]),
         f"{row['key_bytes'] / 2**30:.3f}",
         f"{row['error'] / row['largest']:.1e}",
-        *(cell for form in ("paired", "least") for cell in _form(row[form])),
+        *(cell for form in ("paired", "small") for cell in _form(row[form])),
         *(f"{1e3 * peer['median']:.0f}" if peer else "-" for peer in beside),
     ]
 
