@@ -180,15 +180,23 @@ def test_one_special_prime_reaches_depth_3_at_8192():
     assert plan_moduli(1 << 13, Request(3, 40, 10, 4, 214)) is None
 
 
-def test_a_free_dnum_is_the_cheapest():
-    def key_switch(plan: Plan) -> int:
+@pytest.mark.parametrize(
+    ("log_n", "scale_bits", "depth"),
+    [(13, 26, 2), (13, 26, 3), (13, 26, 4), (14, 26, 7), (14, 26, 9), (14, 40, 4), (14, 30, 9)]
+    + [pytest.param(*case, marks=pytest.mark.long)
+       for case in ((15, 26, 17), (15, 26, 20), (15, 40, 11), (16, 50, 17), (16, 50, 24))],
+)  # fmt: skip
+def test_a_free_dnum_takes_the_cheapest_key_switch_and_the_smallest_keys(log_n, scale_bits, depth):
+    def costs(plan: Plan) -> tuple[int, int]:
         limbs = len(plan.terminals + plan.mains + plan.specials)
-        return (len(plan.digits) + 2) * limbs
+        return (len(plan.digits) + 2) * limbs, len(plan.digits) * limbs
 
-    free = plan_moduli(1 << 14, Request(4, 40, 10, None, 430))
-    given = [plan_moduli(1 << 14, Request(4, 40, 10, dnum, 430)) for dnum in (2, 3, 4, 8)]
-    assert free is not None
-    assert all(key_switch(free) <= key_switch(plan) for plan in given if plan)
+    n, limit = 1 << log_n, (BOUND | {16: 1747})[log_n]
+    free = plan_moduli(n, Request(depth, scale_bits, 10, None, limit))
+    given = [plan_moduli(n, Request(depth, scale_bits, 10, d, limit)) for d in (1, 2, 3, 4, 8)]
+    assert free is not None and any(given)
+    check_plan(free, n, Request(depth, scale_bits, 10, None, limit))
+    assert all(costs(free) <= costs(plan) for plan in given if plan)
 
 
 def test_partition_is_contiguous_and_as_short_as_can_be():
