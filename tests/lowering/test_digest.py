@@ -15,6 +15,7 @@ import pytest
 import ren
 from ren import Domain, Poly, RingSpec
 from ren.lowering.backends.xla import jax_runtime
+from ren.lowering.program.canonical import plain
 from ren.lowering.runtime.tiers import plan_key as digest
 from ren.lowering.runtime.tiers.plan_key import (
     canonical,
@@ -162,7 +163,7 @@ def test_programs_and_tables_are_printed_once():
 def test_what_prints_differently_elsewhere_is_refused():
     for value in (object(), 1.5, frozenset({1}), ((1, [2]),)):
         with pytest.raises(TypeError, match="canonical"):
-            digest._plain(value)
+            plain(value)
 
 
 def test_the_environment_counts(monkeypatch, tmp_path):

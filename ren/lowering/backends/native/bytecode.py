@@ -22,8 +22,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from ren.lowering.backends.base import Unsupported
+from ren.lowering.backends.native import program_store
 from ren.lowering.backends.native.ffi_call import FfiCall, handler_name
 from ren.lowering.backends.native.limb_program import (
+    MOST_ROWS,
     READS_ROW,
     Axes,
     Conversion,
@@ -36,6 +38,7 @@ from ren.lowering.backends.native.limb_program import (
 )
 from ren.lowering.backends.native.phases import (
     CONSTANT,
+    MAX_TERMS,
     ROW_BITS,
     Placed,
     PlacedConversion,
@@ -46,10 +49,12 @@ from ren.lowering.backends.native.phases import (
     with_own_repeats,
     with_split_sums,
 )
+from ren.lowering.devices.devices import threads
 from ren.lowering.kernels.tables import R, words
-from ren.lowering.program.graph import Graph
+from ren.lowering.program.graph import Call, Graph
 from ren.lowering.program.instructions import Arrays, Table
 
+LEAST_STEPS = 500  # of a graph that is kept on disk: others are lowered in less than 0.1 s
 LEAST_DEGREE = 4  # of the transforms that it calls
 MOST_KEPT = 1 << 29  # bytes between phases; a larger graph is cut, and its parts hold less
 MOST_BUFFERS, _MAX_DIGITS = 4000, 1 << 9
@@ -170,10 +175,36 @@ def lowered(
     outputs: tuple[Axes, ...],
 ) -> NativeProgram | Unsupported:
     """The same for inputs and outputs with known batch axes; each is lowered once."""
+    key, calls = None, (step for step in graph.steps if isinstance(step, Call))
+    if sum(len(call.program.instrs) for call in calls) >= LEAST_STEPS:
+        given = [(axes.lengths, axes.is_apart, limbs) for axes, limbs in inputs]
+        given += [(axes.lengths, axes.is_apart) for axes in outputs]
+        limits = (MOST_KEPT, MOST_BUFFERS, MOST_ROWS, MAX_TERMS, threads())
+        key = program_store.key_of(graph, tables, (*given, limits))
+    if key is not None and (kept := program_store.read(key)) is not None:
+        return _of_fields(*kept)
     try:
-        return lowering_of(graph, tables, inputs, outputs).program
+        made = lowering_of(graph, tables, inputs, outputs).program
     except LoweringError as error:
         return Unsupported(str(error), error.is_too_large)
+    if key is not None:
+        program_store.write(key, *_fields_of(made))
+    return made
+
+
+def _fields_of(program: NativeProgram) -> tuple[dict[str, Any], bytes]:
+    """A program as names and numbers, and its code."""
+    *tables, code = program.tables
+    fields = attrs.asdict(program, recurse=False, filter=lambda a, _: a.name != "tables")
+    fields["form"] = attrs.astuple(program.form, recurse=False)
+    fields["spread"] = sorted(program.spread)
+    return {**fields, "tables": [(t.kind, t.args) for t in tables]}, code.args[0]  # type: ignore[return-value]
+
+
+def _of_fields(fields: dict[str, Any], code: bytes) -> NativeProgram:
+    tables = [Table(*given) for given in fields.pop("tables")]
+    form, spread = Form(*fields.pop("form")), frozenset(fields.pop("spread"))
+    return NativeProgram(form, (*tables, Table("code", (code,))), spread, **fields)
 
 
 def lowering_of(

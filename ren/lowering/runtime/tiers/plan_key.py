@@ -16,13 +16,14 @@ from typing import Any
 import jax
 from jaxlib.version import __version__ as jaxlib_version
 
-from ren.core.spec import BufferArg, Matrix, PlaceholderArg, ScalarArg, Spec
+from ren.core.spec import BufferArg, PlaceholderArg, ScalarArg, Spec
 from ren.core.version import __version__
 from ren.lowering.backends.native import library
 from ren.lowering.backends.native.backend import gains
 from ren.lowering.backends.xla.jax_runtime import processor
 from ren.lowering.devices.devices import PYTHON, claim_of
 from ren.lowering.plan.plan import Plan
+from ren.lowering.program.canonical import plain, program_line, table_line
 from ren.lowering.program.graph import Program
 from ren.lowering.program.instructions import Table
 from ren.lowering.program.steps import CopyUnit, Input, Unit, ViewUnit
@@ -83,21 +84,21 @@ class _Printer:
 
     def _unit(self, unit: Unit) -> Iterator[str]:
         if isinstance(unit, CopyUnit):
-            yield f"copy {_plain(unit.ins)} {self._target(unit.device)}"
+            yield f"copy {plain(unit.ins)} {self._target(unit.device)}"
             return
         if isinstance(unit, ViewUnit):
-            yield f"view {_plain(unit.ins)} {unit.start} {unit.length} {_spec(unit.spec)}"
+            yield f"view {plain(unit.ins)} {unit.start} {unit.length} {_spec(unit.spec)}"
             return
         program, tables = unit.kernel.program, unit.kernel.tables
         if program not in self._programs:
-            yield _program(program)
+            yield program_line(program)
         for table in tables:
             if table not in self._tables:
-                yield f"table {table.kind} {_plain(table.args)}"
+                yield table_line(table)
                 self._tables[table] = len(self._tables)
         which = self._programs.setdefault(program, len(self._programs))
         read = tuple(self._tables[t] for t in tables)
-        yield f"run {which} {_plain(read)} {_plain(unit.ins)} {_plain(unit.donate)}"
+        yield f"run {which} {plain(read)} {plain(unit.ins)} {plain(unit.donate)}"
 
     def _target(self, device: Any) -> str:
         """Target of a copy; of a sharding also the division of the array."""
@@ -116,14 +117,6 @@ class _Printer:
         return f"{self._device_sets.setdefault(claim, len(self._device_sets))} of {kinds}"
 
 
-def _program(program: Program) -> str:
-    steps = (
-        f"{i.op} {_plain(i.structure)} {_plain(i.src)} {_plain(i.tables)} {i.limbs} {i.n}"
-        for i in program.instrs
-    )
-    return f"program {program.slots} {_plain(program.outputs)}: {'; '.join(steps)}"
-
-
 def _role(source: Input) -> str:
     if source.is_held:
         return "pruned" if source.is_pruned else "held"
@@ -134,22 +127,9 @@ def _role(source: Input) -> str:
 
 
 def _spec(spec: Spec) -> str:
-    moduli = _plain(spec.ring.moduli)
-    return f"{spec.ring.n} {moduli} {spec.domain.value} {spec.dtype} {_plain(spec.batch)}"
+    moduli = plain(spec.ring.moduli)
+    return f"{spec.ring.n} {moduli} {spec.domain.value} {spec.dtype} {plain(spec.batch)}"
 
 
 def _kind(device: Any) -> str:
     return f"{device.platform} {device.device_kind}"
-
-
-def _plain(value: Hashable) -> str:
-    """Nested tuples of numbers, names and matrices, as text; refuses what prints differently.
-
-    Raises:
-        TypeError: anything else is in it.
-    """
-    if type(value) is tuple:
-        return f"({','.join(map(_plain, value))})"
-    if value is None or type(value) in (bool, int, str, Matrix):
-        return repr(value)
-    raise TypeError(f"no canonical print of a {type(value).__name__}")

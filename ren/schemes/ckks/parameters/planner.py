@@ -216,7 +216,7 @@ def cheapest_plan(n: int, request: Request) -> Plan | None:
     return best
 
 
-def _other_layouts(found: Plan, request: Request) -> list[str | float]:
+def _other_layouts(found: Plan, request: Request) -> Sequence[str | float]:
     """Layouts of mains by which a plan may be cheaper than the first that was found.
 
     Primes of the width of the scale take fewest bits where that is below 30: one is a level. Where
