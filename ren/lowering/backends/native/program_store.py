@@ -1,9 +1,9 @@
 """Native programs on disk: what one process has lowered, the next one reads.
 
 The lowering of a network takes as long as its capture. An entry has the code of a call and what
-shapes it. Its key is a digest of the graph with its tables, of the threads, and of the sources that
-write code: an entry of other sources is never found. Entries hold the numbers that a program
-multiplies by, and no arrays: they lie in the user's private folder (`executable_store`).
+shapes it. Its key is a digest of the graph with its tables, of threads, and of the sources that
+write code. So an entry of other sources is never found. Entries hold the numbers that a program
+multiplies by, and no arrays. They lie in the user's private folder (`executable_store`).
 """
 
 from __future__ import annotations
