@@ -267,16 +267,17 @@ class LinearMap(Stored, metaclass=Listed):
 
     def __repr__(self) -> str:
         (m, k), s = self.shape, self.split
+        keys = len(s.keys) + s.is_paired
         return (
             f"LinearMap({m} x {k}, {self._counted} at level {self.level}, "
-            f"{self.split.rotations} rotations with {len(self.split.keys) + s.is_paired} keys)"
+            f"{s.rotations} rotation{'s' * (s.rotations != 1)} with {keys} key{'s' * (keys != 1)})"
         )
 
     @property
     def _counted(self) -> str:
         count = len(self.places)
         pairs = f"pair{'s' * (count != 1)} of " * self.split.is_paired
-        return f"{count} {pairs}diagonals"
+        return f"{count} {pairs}diagonal{'s' * (count != 1 or self.split.is_paired)}"
 
     def _repr_html_(self) -> str:
         m, k = self.shape

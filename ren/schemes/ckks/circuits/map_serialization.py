@@ -75,7 +75,7 @@ def read_map(data: bytes) -> dict[str, Any]:
     """
     reader = FRAME.unpack(LINEAR_MAP, data)
     params = parameters_of(reader)
-    level = reader.integer("level", 0, params.depth)
+    level = reader.integer("level", min(1, params.depth), params.depth)
     shape, is_complex = _sizes(reader), reader.boolean("is_complex")
     batches = _batches(reader)
     places = reader.array((sum(count for count, *_ in batches), 4), "<i4")

@@ -32,6 +32,7 @@ from ren.schemes.ckks.parameters.primes import (
     MANY_DIGITS,
     MAX_MAIN_BITS,
     MAX_TERMINALS,
+    VERY_MANY_DIGITS,
     Primes,
     guard_prime,
     primes_for,
@@ -44,6 +45,7 @@ QUIET_COST = 1.15  # what one may cost, over the cheapest plan
 _NOMINAL_BITS = 20  # of a terminal, where widening the union by one is weighed against a main
 _LEAST_SPECIAL_BITS = 29.4  # special primes are larger than this, up to n = 2^17
 _PROBES = (1, 2, 3, 4, 5, 6, 8, 10, 12)
+WORTH_TRYING = 0.9  # the least part of a cost for which other primes are tried
 _EPSILON = 1e-9  # bits; far over float error, far under the gap between two products of primes
 
 
@@ -221,13 +223,25 @@ def _other_layouts(found: Plan, request: Request) -> Sequence[str | float]:
 
     Primes of the width of the scale take fewest bits where that is below 30: one is a level. Where
     digits are many, some bits less make room for special primes. At scale 2^26 and depth 9 a key
-    switch then takes 64 limb-NTTs in place of 75, at scale 2^50 and depth 24 310 in place of 637.
-    Tried are those that were cheapest at scales 2^26 to 2^50 and depths to 25. All of them take up
-    to a second. Of 100 plans at these scales, 3 have another `dnum` with smaller keys, and cheaper
-    rotations. So no plan asks for the rotations of a program.
+    switch then takes 64 limb-NTTs in place of 75, at scale 2^33 and depth 7 80 in place of 272.
+    Tried are those that were cheapest at scales 2^26 to 2^50 and depths to 25, and seven more where
+    digits are over four. They take up to half a second. Of 100 plans at these scales, 3 have
+    another `dnum` with smaller keys. So no plan asks for the rotations of a program.
     """
     widths = [float(request.scale_bits)] if request.scale_bits <= MAX_MAIN_BITS else []
-    return [*widths, *MANY_DIGITS] if len(found.digits) > 2 else widths
+    if len(found.digits) > 2 and _least_cost(request) <= WORTH_TRYING * found.cost:
+        return [*widths, *(VERY_MANY_DIGITS if len(found.digits) > 4 else MANY_DIGITS)]
+    return widths
+
+
+def _least_cost(request: Request) -> float:
+    """At least the cost of any plan: all primes of 30 bits, and as many digits as then fit."""
+    most = int((min(request.limit, 10 * request.q_bits) - request.q_bits) / _LEAST_SPECIAL_BITS)
+    limbs = math.ceil(request.q_bits / 30)
+    counts = range(1, min(most, limbs) + 1)
+    return min(
+        ((math.ceil(request.q_bits / (30 * k)) + 2) * (limbs + k) for k in counts), default=math.inf
+    )
 
 
 @lru_cache(maxsize=256)
