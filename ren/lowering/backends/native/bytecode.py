@@ -175,7 +175,8 @@ def lowered(
     outputs: tuple[Axes, ...],
 ) -> NativeProgram | Unsupported:
     """The same for inputs and outputs with known batch axes; each is lowered once."""
-    key, calls = None, (step for step in graph.steps if isinstance(step, Call))
+    key = None
+    calls = (step for step in graph.steps if isinstance(step, Call))
     if sum(len(call.program.instrs) for call in calls) >= LEAST_STEPS:
         given = [(axes.lengths, axes.is_apart, limbs) for axes, limbs in inputs]
         given += [(axes.lengths, axes.is_apart) for axes in outputs]

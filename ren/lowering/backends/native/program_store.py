@@ -22,7 +22,8 @@ from ren.lowering.program.instructions import Table
 from ren.lowering.storage import executable_store as disk
 
 FOLDER = "programs"
-_WRITERS = ("backends/native", "kernels", "program")  # folders of the sources that write code
+# Folders of the sources that write code, in the package.
+_WRITERS = ("core", "lowering/backends/native", "lowering/kernels", "lowering/program")
 
 
 def key_of(graph: Graph, tables: tuple[Table, ...], others: Iterable[Any]) -> str | None:
@@ -72,7 +73,7 @@ def _tuples(value: Any) -> Any:
 @lru_cache(maxsize=1)
 def _sources() -> str | None:
     """Digest of the sources that write code; None where they cannot be read."""
-    found, root = hashlib.sha256(), Path(__file__).parents[2]
+    found, root = hashlib.sha256(), Path(__file__).parents[3]
     try:
         for folder in _WRITERS:
             for path in sorted((root / folder).glob("*.py")):

@@ -97,7 +97,7 @@ class Split:
         return step - baby, baby
 
     def saves_by_sums(self, places: Sequence[Place], limbs: int, specials: int) -> bool:
-        """Whether it takes less time to divide sums of products by P, and not each baby.
+        """True where dividing sums of products by P takes less time than dividing each baby.
 
         That goes for babies that one sum alone reads: what others read is divided before. It saves
         divisions of both components, with a transform of each limb. It costs a product with each

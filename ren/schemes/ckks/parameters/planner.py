@@ -205,12 +205,18 @@ def plan_moduli(n: int, request: Request) -> Plan | None:
 
 
 @lru_cache(maxsize=256)
-def cheapest_plan(n: int, request: Request) -> Plan | None:
-    """The cheapest plan at degree `n` that meets `request`, as loud as it may be, or None."""
+def first_plan(n: int, request: Request) -> Plan | None:
+    """The plan of the first layout of mains that has one, or None where no layout has."""
     if request.q_bits + _LEAST_SPECIAL_BITS > request.limit:
         return None
     plans = (_plan_on(n, layout, request) for layout in MAIN_LAYOUTS)
-    best = next((plan for plan in plans if plan), None)
+    return next((plan for plan in plans if plan), None)
+
+
+@lru_cache(maxsize=256)
+def cheapest_plan(n: int, request: Request) -> Plan | None:
+    """The cheapest plan at degree `n` that meets `request`, as loud as it may be, or None."""
+    best = first_plan(n, request)
     for layout in _other_layouts(best, request) if best else ():
         assert best is not None
         found = _plan_on(n, layout, attrs.evolve(request, cost=best.cost))
@@ -236,9 +242,9 @@ def _other_layouts(found: Plan, request: Request) -> Sequence[str | float]:
 
 def _least_cost(request: Request) -> float:
     """At least the cost of any plan: all primes of 30 bits, and as many digits as then fit."""
-    most = int((min(request.limit, 10 * request.q_bits) - request.q_bits) / _LEAST_SPECIAL_BITS)
     limbs = math.ceil(request.q_bits / 30)
-    counts = range(1, min(most, limbs) + 1)
+    most = min(limbs, (request.limit - request.q_bits) / _LEAST_SPECIAL_BITS)  # special primes
+    counts = range(1, int(most) + 1)
     return min(
         ((math.ceil(request.q_bits / (30 * k)) + 2) * (limbs + k) for k in counts), default=math.inf
     )
@@ -264,7 +270,7 @@ def reachable_depth(n: int, request: Request) -> int:
     most = int(min(request.depth, request.limit // request.scale_bits))
 
     def is_beyond(depth: int) -> bool:
-        return cheapest_plan(n, attrs.evolve(request, depth=depth)) is None
+        return first_plan(n, attrs.evolve(request, depth=depth)) is None
 
     return bisect_left(range(most + 1), True, key=is_beyond) - 1
 
@@ -289,7 +295,7 @@ def _unreachable(
             "Ask for less depth or another scale_bits.",
         )
     larger = (d for d in sorted(MAX_LOG_QP) if d > n)
-    wider = next((d for d in larger if cheapest_plan(d, _bounded(request, d, security))), None)
+    wider = next((d for d in larger if first_plan(d, _bounded(request, d, security))), None)
     return InsecureParametersError(
         f"The request is {wish} with {security}-bit security at n={n}.",
         f"The bound there is log2(Q P) <= {here.limit:.0f}: {room}.",

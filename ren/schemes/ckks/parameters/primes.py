@@ -21,7 +21,8 @@ TERMINAL_WIDTHS = tuple(19 + 0.25 * i for i in range(43))  # 19 to 29.5 bits
 # terminals beside 30-bit mains cannot keep up for many levels.
 MAX_MAIN_BITS = 29.75  # of mains of one width
 MAIN_LAYOUTS = ("largest", "balanced", *(MAX_MAIN_BITS - 0.25 * i for i in range(44)))
-MANY_DIGITS = ("balanced", 29.25, 27.75, 27.25)  # those that then have less of them, at times
+# Tried beside the first layout with a plan, where its digits are over two, and over four.
+MANY_DIGITS = ("balanced", 29.25, 27.75, 27.25)
 VERY_MANY_DIGITS = (*MANY_DIGITS, *(29.5 - 0.5 * i for i in range(7)))
 
 _GUARD = 1 << 16  # a guard prime is at least this: 16 bits of noise less for 16 bits of modulus
