@@ -67,7 +67,7 @@ class RenPeer:
         return {
             "logQ": round(p.ring(depth).log2_q, 1), "logQP": round(p.log_qp, 1),
             "limbs": p.ring(depth).limbs, "dnum": p.dnum, "threads": cores(),
-            "native": getattr(config, "native", None),
+            "native": getattr(config, "native", None), **_accelerator(),
         }  # fmt: skip
 
     def operation(self, name: str) -> Call | None:
@@ -184,6 +184,12 @@ class RenPeer:
 
         mapped = jax.jit(jax.vmap(one, in_axes=(None, 0)))
         return lambda: jax.block_until_ready(mapped(server, xs))
+
+
+def _accelerator() -> dict[str, str]:
+    """The device, where JAX's is no CPU; then it is no property of the machine alone."""
+    device = jax.devices()[0]
+    return {} if device.platform == "cpu" else {"device": device.device_kind}
 
 
 def _random(ring: RingSpec, batch: tuple[int, ...], domain: Domain = Domain.COEFF) -> Poly:
