@@ -38,13 +38,13 @@ def _native() -> str:
     """Whether kernels in C++ run here; they are built now if they were not."""
     if not config.native:
         return "off (ren.config.native)"
-    if any(device.platform != PLATFORM for device in jax.devices()):
-        return "off: there are devices of another kind"
     if (found := outcome()).reason:
         return f"none: {found.reason}"
     library, built_by = functions(), compiler().version.splitlines()[0]
     assert library is not None  # what is off or missing has been told
-    return f"yes, {found.name}: {library.vectors}, by {built_by}"
+    is_alone = all(device.platform == PLATFORM for device in jax.devices())
+    where = "yes" if is_alone else "on the host, for random numbers and decoding"
+    return f"{where}, {found.name}: {library.vectors}, by {built_by}"
 
 
 def main() -> None:

@@ -112,6 +112,12 @@ def test_the_library_says_which_vectors_it_was_built_for(native):
     assert (name, int(lanes)) in {("AVX-512", 16), ("AVX2", 8), ("NEON", 4), ("no vectors", 1)}
 
 
+def test_beside_a_gpu_the_host_has_its_functions_and_segments_none(native, monkeypatch):
+    monkeypatch.setattr(library, "backends", lambda: {"cpu": None, "cuda": None})
+    assert library.functions() is native
+    assert library.usable().reason == "JAX sees devices that are no CPU"
+
+
 def test_without_a_library_there_are_no_functions(monkeypatch):
     with ren.config.update(native=False):
         assert library.functions() is None

@@ -45,17 +45,22 @@ _lock = threading.Lock()
 def usable() -> Outcome:
     """The library that segments may call now, or why there is none.
 
-    XLA runs everything where JAX sees devices that are no CPU. One program serves all platforms,
+    XLA runs all segments where JAX sees devices that are no CPU. One program serves all platforms,
     with one set of tables. The name is part of the handler's name in XLA, and of all keys of what
     calls it. The first time, this takes as long as the compiler does.
 
     Raises:
         NativeError: there is none, and `ren.config.native` is True.
     """
+    if config.native and set(backends()) != {PLATFORM}:
+        return Outcome(reason="JAX sees devices that are no CPU")
+    return _allowed()
+
+
+def _allowed() -> Outcome:
+    """The library that the host may call, whatever devices there are; raises as `usable` does."""
     if not config.native:
         return Outcome(reason="ren.config.native is False")
-    if set(backends()) != {PLATFORM}:
-        return Outcome(reason="JAX sees devices that are no CPU")
     found = outcome()
     if found.reason and config.native is True:
         raise NativeError(
@@ -67,12 +72,12 @@ def usable() -> Outcome:
 
 
 def functions() -> Functions | None:
-    """Functions of the library that the host calls; None where none is `usable`.
+    """Functions of the library that the host calls, beside GPUs too; None where there is none.
 
     Raises:
-        NativeError: as there.
+        NativeError: as `usable`.
     """
-    return _registered.get(usable().name)
+    return _registered.get(_allowed().name)
 
 
 def outcome() -> Outcome:
