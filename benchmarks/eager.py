@@ -1,10 +1,12 @@
 """`make bench BENCH=eager`: lines of a notebook, written again and again, without `ren.jit`.
 
-For each of twelve lines the median of 9 times that it is written and realized anew, of its replay
-under `ren.jit`, and of the same line of TenSEAL, by turns in one process, at one ring degree, depth
-and scale. The first time of each line is shown too, its compilation included. A repeated line is to
-take at most three times its replay and 0.2 ms, and at most 1.5 times as long as TenSEAL's. Prints a
-table in milliseconds and appends a JSON line for each line to benchmarks/results/eager.jsonl.
+For each of twelve lines the time that it takes written and realized anew, that of its replay under
+`ren.jit`, and that of the same line of TenSEAL, by turns in one process, at one ring degree, depth
+and scale. A figure is the median of 9, each the mean of as many calls as take 20 ms. One call
+before them, after a pause of 20 ms, is a figure of its own: caches and cores are cold then. The
+first time of each line is shown too, its compilation included. A repeated line is to take at most
+three times its replay and 0.2 ms, and at most 1.5 times as long as TenSEAL's. Prints a table in
+milliseconds and appends a JSON line for each line to benchmarks/results/eager.jsonl.
 """
 
 from __future__ import annotations
@@ -18,14 +20,13 @@ from pathlib import Path
 from typing import Any
 
 import attrs
-import jax
 import numpy as np
 import tenseal
 
 import ren
 from benchmarks.peers.seal import Seal, chain
 from benchmarks.record import RESULTS, append, commit, device, stamp
-from benchmarks.rows import aligned
+from benchmarks.rows import aligned, calls_for
 from ren.schemes import ckks
 
 REPEATS = 9
@@ -108,7 +109,8 @@ def main() -> None:
     n, depth = 1 << options.log_n, options.depth
     own, peer = of_ren(n, depth), of_tenseal(n, depth)
     print(f"{device()}, commit {commit()}, n = {n}, depth {depth}, medians of {REPEATS}, ms")
-    head = ["", "first", "again", "ren.jit", "TenSEAL", "/ ren.jit", "/ TenSEAL", "limits"]
+    rested = ["after a pause", "TenSEAL's"]
+    head = ["", "first", "again", "ren.jit", "TenSEAL", "/ ren.jit", "/ TenSEAL", "limits", *rested]
     lines = [head]
     for name in options.only:
         row = measured(*LINES[name], own, peer)
@@ -116,7 +118,8 @@ def main() -> None:
         is_kept = again <= MOST_TIMES * replay + MOST_MORE_S and again <= MOST_BESIDE * beside
         shown = [f"{1e3 * s:.3f}" for s in (row["first"], again, replay, beside)]
         ratios = [f"{again / replay:.2f}", f"{again / beside:.2f}"]
-        lines.append([name, *shown, *ratios, "kept" if is_kept else "missed"])
+        pauses = [f"{1e3 * row[f'{side}_rested'][0]:.3f}" for side in ("again", "tenseal")]
+        lines.append([name, *shown, *ratios, "kept" if is_kept else "missed", *pauses])
         fields = {"line": name, "n": n, "depth": depth, "scale": SCALE_BITS, **row}
         versions = {"tenseal_version": version("tenseal"), "commit": commit(), "device": device()}
         if not options.dry_run:
@@ -152,36 +155,47 @@ def values(slots: int) -> tuple[np.ndarray, ...]:
 
 
 def measured(own: Line, peer: Line, mine: Operands, theirs: Operands) -> dict[str, Any]:
-    """Seconds of the first time, of later ones, of replays, of TenSEAL: median, least, most."""
+    """Seconds of the first time, of later ones, of replays, of TenSEAL: median, least, most.
+
+    Those after a pause are named so.
+    """
 
     def again() -> None:
-        jax.block_until_ready(ren.realize(own(mine)))
+        ready(ren.realize(own(mine)))
 
     encrypted = (mine.x, mine.y, mine.v)
     jitted = ren.jit(lambda x, y, v: own(attrs.evolve(mine, x=x, y=y, v=v)))
 
     def replay() -> None:
-        jax.block_until_ready(jitted(*encrypted))
+        ready(jitted(*encrypted))
 
-    first = seconds(again)
+    first = seconds(again, 1)
     for _ in range(WARM):
         replay()
     jitted.plans[0].wait()
     runs = {"again": again, "replay": replay, "tenseal": lambda: peer(theirs)}
-    times: dict[str, list[float]] = {name: [] for name in runs}
+    times: dict[str, list[float]] = {name: [] for name in (*runs, *(f"{r}_rested" for r in runs))}
     for _ in range(REPEATS):
         for name, run in runs.items():
             time.sleep(PAUSE_S)
-            run()
-            times[name].append(seconds(run))
+            rested = seconds(run, 1)
+            times[f"{name}_rested"].append(rested)
+            times[name].append(seconds(run, calls_for(rested)))
     return {"first": round(first, 5), **{name: spread(t) for name, t in times.items()}}
 
 
-def seconds(run: Callable[[], Any]) -> float:
-    """The time of one call."""
+def ready(made: ckks.Ciphertext) -> None:
+    """Waits for the arrays of a result."""
+    for poly in made.polys:
+        poly.limbs.block_until_ready()
+
+
+def seconds(run: Callable[[], Any], calls: int) -> float:
+    """The time of a call, of so many in a row."""
     start = time.perf_counter()
-    run()
-    return time.perf_counter() - start
+    for _ in range(calls):
+        run()
+    return (time.perf_counter() - start) / calls
 
 
 def spread(times: list[float]) -> list[float]:
