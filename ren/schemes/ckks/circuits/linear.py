@@ -46,7 +46,13 @@ from ren.schemes.ckks.encoding.ciphertext_data import (
     known_length,
 )
 from ren.schemes.ckks.encoding.layout import LEFTOVERS, ZEROS
-from ren.schemes.ckks.encoding.plaintext import Plaintext, encode, expanded, integer_ring
+from ren.schemes.ckks.encoding.plaintext import (
+    Plaintext,
+    encode,
+    expanded,
+    integer_ring,
+    periodic_ring,
+)
 from ren.schemes.ckks.encoding.refusals import no_attribute, refusal, refuse_arithmetic
 from ren.schemes.ckks.noise import bounds as noises
 from ren.schemes.ckks.parameters.display import security_marks
@@ -574,7 +580,8 @@ def placed(
     split = attrs.evolve(split, is_wide=split.saves_by_sums(places, limbs, specials))
     limbs += specials if split.is_wide else 0
     count = max(_LEAST, _PART // (4 * limbs * params.n))
-    room, ring = _most_expanded(placement, len(places), params, level, 4 * limbs * params.n, memory)
+    usual, nbytes = periodic_ring(params, level, split.is_wide), 8 * limbs * params.slots
+    room, ring = _most_expanded(placement, len(places), params, level, nbytes, memory)
     largest, plaintexts = placement.largest_row(split.folds), []
     for start in range(0, len(places), count):
         stop = min(start + count, len(places))
@@ -583,7 +590,7 @@ def placed(
         if split.is_paired:
             numbers = np.repeat(np.arange(stop - start), np.diff(ends[start : stop + 1]))
             vectors = _as_pairs(vectors, numbers, [split.first_of[b] == b for *_, b in held])
-        kept_in = None if stop <= room else ring
+        kept_in = usual if stop <= room else ring
         made = encode(vectors, params, level, at_once=True, kept_in=kept_in, is_wide=split.is_wide)
         plaintexts.append(made)
     is_complex = placement.entries.values.dtype.kind == "c"

@@ -1,7 +1,8 @@
 """Linear maps as bytes, and back with every field checked: a server loads what another encoded.
 
 After the header come the places int32 [diagonal, 4], then each batch of diagonals, then the norm.
-A batch is its limbs, or the words of its coefficients where those are kept, and its noise.
+A batch is its limbs, or the words of its coefficients where those are kept, and its noise. Limbs
+are those of the smaller ring where the slots repeat.
 """
 
 from __future__ import annotations
@@ -97,8 +98,13 @@ def read_map(data: bytes) -> dict[str, Any]:
 
 
 def _form(p: Plaintext) -> int:
-    """1 for residues; else the coefficients alone: 0 for those of 8 bytes, 2 for those of 4."""
-    return 1 if p.wide.domain is Domain.NTT else 0 if p.wide.ring.has_wide else 2
+    """1 for residues, 3 for those of slots that repeat; else the coefficients alone.
+
+    0 for those of 8 bytes, 2 for those of 4.
+    """
+    if p.wide.domain is Domain.NTT:
+        return 1 if p.wide.ring.n == p.params.n else 3
+    return 0 if p.wide.ring.has_wide else 2
 
 
 def _count(p: Plaintext) -> int:
@@ -118,7 +124,7 @@ def _batches(reader: Reader) -> list[tuple[int, int, int]]:
     held, most = reader.items("batches"), len(reader.body)
     for batch in held:
         is_whole = isinstance(batch, list) and len(batch) == 3 and {*map(type, batch)} == {int}
-        if not (is_whole and 0 < batch[0] <= most and batch[1] >= 0 and 0 <= batch[2] <= 2):
+        if not (is_whole and 0 < batch[0] <= most and batch[1] >= 0 and 0 <= batch[2] <= 3):
             raise damaged(LINEAR_MAP, f"a batch of diagonals is {batch!r:.80}")
     if not held:
         raise damaged(LINEAR_MAP, "it has no diagonals")
@@ -177,10 +183,13 @@ def _plaintext(
     count: int, bits: int, form: int,
 ) -> Plaintext:  # fmt: skip
     """A batch of diagonals: limbs, or coefficients that are below 2^bits."""
-    domain = Domain.NTT if form == 1 else Domain.COEFF
-    ring = ring if form == 1 else integer_ring(params.n, form == 0)
+    domain = Domain.NTT if form in (1, 3) else Domain.COEFF
+    if form == 3:
+        ring = RingSpec(2 * params.slots, ring.moduli)
+    elif form != 1:
+        ring = integer_ring(params.n, form == 0)
     limbs = reader.residues(ring, (count,))
-    if form != 1:
+    if domain is Domain.COEFF:
         values = of_moduli(plain(limbs, ring.moduli), ring.moduli)
         if np.any(np.minimum(values, np.uint64(ring.q) - values) >> np.uint64(min(bits, 60))):
             raise damaged(LINEAR_MAP, "a coefficient is out of range")

@@ -249,9 +249,10 @@ def encode(
     While `ren.plan` records a function, nothing is encoded: the polynomial is a placeholder. Except
     for plaintexts that the user keeps (`is_kept`), which may be encoded again in another shape.
 
-    In `kept_in`, an `integer_ring`, the polynomial keeps its coefficients alone: they are below
-    half the modulus. `expanded` makes a plaintext of it. What is not `is_wide` is without the
-    special primes.
+    In `kept_in` the polynomial takes less memory, and `expanded` makes a plaintext of it. In an
+    `integer_ring` it keeps its coefficients alone: they are below half the modulus. In a
+    `periodic_ring` it keeps the residues of slots that repeat. What is not `is_wide` is without
+    the special primes.
     """
     symbol = as_symbol(values)
     if symbol is not None:
@@ -259,23 +260,25 @@ def encode(
     if is_tracer(values):
         return _encode_traced(values, params, level, blocks, bound)
     ring = kept_in or ring_of(params, level, is_wide)
+    is_integer = kept_in is not None and kept_in.n == params.n
     if is_planning() and not is_kept:
         z, layout = as_slots(values, params.slots, blocks)
         if _surely_fits(z, params, level):
             # A program may encode at each call.
-            domain = Domain.NTT if at_once and kept_in is None else Domain.COEFF
+            domain = Domain.NTT if at_once and not is_integer else Domain.COEFF
             wide = from_node(placeholder(Spec(ring, domain, z.shape[:-1])))
-            wide = wide.ntt() if kept_in is None else wide
+            wide = wide if is_integer else wide.ntt()
             noise = noises.of_values(z, params, float(params.scale(level)), bound)
             return Plaintext(wide, level, layout, params, _room(level, params), noise, not z.any())
     given = encoded(values, params, level, blocks)
     noise = noises.of_values(given.values, params, float(params.scale(level)), bound)
-    if kept_in is not None:
-        wide = Poly(encoder.as_integers(given.coefficients), ring)
+    coefficients = given.coefficients[..., :: params.n // ring.n]  # those between are zeros
+    if is_integer:
+        wide = Poly(encoder.as_integers(coefficients), ring)
     elif at_once:
-        (wide,) = replayed(_transformed, None, integers_of(given.coefficients, ring))
+        (wide,) = replayed(_transformed, None, integers_of(coefficients, ring))
     else:
-        wide = poly_of(given.coefficients, ring).ntt()
+        wide = poly_of(coefficients, ring).ntt()
     return Plaintext(wide, level, given.layout, params, given.bits, noise, given.is_zero)
 
 
@@ -294,11 +297,22 @@ def ring_of(params: Parameters, level: int, is_wide: bool = True) -> RingSpec:
     return gadget_of(params).extended(ring) if is_wide else ring
 
 
+def periodic_ring(params: Parameters, level: int, is_wide: bool) -> RingSpec | None:
+    """The smaller ring that plaintexts are embedded from; None where the slots are n/2.
+
+    With slots that repeat, a plaintext is a polynomial in X^(n / (2 slots)).
+    """
+    n = 2 * params.slots
+    return RingSpec(n, ring_of(params, level, is_wide).moduli) if n < params.n else None
+
+
 def expanded(p: Plaintext, is_wide: bool = True) -> Plaintext:
-    """The plaintext with its residues, as a program, where it keeps its coefficients alone."""
+    """The plaintext with all of its residues, as a program, where it is kept in another ring."""
+    ring = ring_of(p.params, p.level, is_wide)
+    if p.wide.ring.n < ring.n:
+        return with_fields(p, wide=p.wide.embed(ring))
     if p.wide.domain is Domain.NTT:
         return p
-    ring = ring_of(p.params, p.level, is_wide)
     return with_fields(p, wide=p.wide.to_ring(ring).ntt())
 
 
