@@ -48,7 +48,7 @@ from ren.schemes.ckks.encoding.ciphertext_data import (
     known_length,
     with_fields,
 )
-from ren.schemes.ckks.encoding.layout import LEFTOVERS, Layout, Tail
+from ren.schemes.ckks.encoding.layout import LEFTOVERS, Layout, Tail, number_tail
 from ren.schemes.ckks.encoding.plaintext import (
     Plaintext,
     check_factor,
@@ -221,7 +221,7 @@ class Automatic:
         constant = constant_poly(value, x.params.ring(level), scale**degree)
         noise = noises.of_constant(value, as_float(scale) ** degree, is_public=in_circuit())
         noise = reached(noise, x, value)
-        layout = _scalar_layout(x, value, x.layout.tail.plus(Tail(value=value)))
+        layout = _scalar_layout(x, value, x.layout.tail.plus(number_tail(value)))
         result = self.summed(x, terms.plus_constant(constant, noise), x.level, layout)
         return in_span(result, span_with_number(operator.add, x, value))
 
@@ -278,7 +278,7 @@ class Automatic:
         terms = self.addend(x)
         noise = noises.scaled(terms.noise, value, is_public=in_circuit())
         noise = told_if_zero(noise, value, 1.0, "a product with an integer", check)
-        layout = x.layout.with_tail(x.layout.tail.times(Tail(value=value)))
+        layout = x.layout.with_tail(x.layout.tail.times(number_tail(value)))
         result = self.summed(x, terms.map(lambda p: p * value, noise), x.level, layout)
         return in_span(result, span_with_number(operator.mul, x, value))
 
@@ -305,7 +305,7 @@ class Automatic:
         constant = noises.of_constant(value, as_float(scale), is_public=in_circuit())
         noise = noises.product(x.noise, constant)
         noise = told_if_zero(noise, value, float(scale), "a product with a number", check)
-        layout = _scalar_layout(x, value, x.layout.tail.times(Tail(value=value)))
+        layout = _scalar_layout(x, value, x.layout.tail.times(number_tail(value)))
         terms = LazySum(tuple(c * factor for c in x.polys), noise=noise)
         result = self.multiplied(x, terms, scale, layout)
         return in_span(result, span_with_number(operator.mul, x, value))

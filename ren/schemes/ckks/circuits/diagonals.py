@@ -11,7 +11,8 @@ m rows and k columns have up to m + k - 1 diagonals. Two ways around take fewer:
 
     folded      around the m rows of a wide matrix: m diagonals, then log2(k / m + 1) rotations
     replicated  around the k columns of a tall or square one: k diagonals. The vector is copied
-                every k slots: log2(m / k + 1) rotations before
+                every k slots: log2(m / k + 1) rotations before, or none where its slots repeat.
+                The result of folds around all slots repeats
 
 Vectors longer than the slots are blocks, and the matrix is cut into tiles of slots x slots. All
 tiles have one split: each block of x has its baby steps once, each block of y its giant steps.
@@ -423,6 +424,7 @@ def best_placement(
     keys: int | None = None,
     can_replicate: bool = False,
     is_paired: bool = False,
+    period: int = 0,
 ) -> tuple[Placement, Split]:
     """The way around that takes the least time, with at most `keys` rotation keys.
 
@@ -432,12 +434,13 @@ def best_placement(
         keys: None for any number.
         can_replicate: whether the slots of x beyond its length are zeros.
         is_paired: as of a `Split`.
+        period: of all slots of x; 0 where they do not repeat.
 
     Raises:
         ParameterError: none needs so few keys.
     """
     best, failures = None, []
-    for option in _options(m, slots, can_replicate):
+    for option in _options(m, slots, can_replicate, period):
         try:
             found = option, option.split(keys, is_paired)
         except ParameterError as error:
@@ -451,15 +454,18 @@ def best_placement(
     return best[1]
 
 
-def _options(m: Entries, slots: int, can_replicate: bool) -> Iterator[Placement]:
+def _options(m: Entries, slots: int, can_replicate: bool, period: int) -> Iterator[Placement]:
     """The ways around for which the slots have room."""
     rows, columns = m.shape
     yield square(m, slots)
     made: list[Placement | None] = []
     if rows < min(columns, slots):
         made += [folded(m, slots, width) for width in _widths(rows)]
-    if can_replicate and columns <= min(rows, slots):
-        made += [replicated(m, slots, period) for period in _widths(columns)]
+    if period and columns <= min(rows, slots):  # the copies are there
+        around = max(period, *_widths(columns))
+        made.append(Placement(m, slots, -(-rows // slots), period=around))
+    elif can_replicate and columns <= min(rows, slots):
+        made += [replicated(m, slots, width) for width in _widths(columns)]
     yield from (placement for placement in made if placement is not None)
 
 

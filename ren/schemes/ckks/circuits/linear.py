@@ -8,7 +8,7 @@ import numbers
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from functools import reduce
+from functools import partial, reduce
 from typing import Any
 
 import attrs
@@ -45,7 +45,7 @@ from ren.schemes.ckks.encoding.ciphertext_data import (
     is_columns,
     known_length,
 )
-from ren.schemes.ckks.encoding.layout import LEFTOVERS, ZEROS
+from ren.schemes.ckks.encoding.layout import LEFTOVERS, ZEROS, Tail
 from ren.schemes.ckks.encoding.plaintext import (
     Plaintext,
     encode,
@@ -145,7 +145,7 @@ class LinearMap(Stored, metaclass=Listed):
         factors = tuple(expanded(p, self.split.is_wide) for p in self.plaintexts)
         rows = [self._row(i, factors, babies) for i in range(self.split.blocks[0])]
         is_complex = ct.layout.is_complex or self.is_complex
-        tail, label = LEFTOVERS if self.split.folds else ZEROS, self.label
+        tail, label = self._tail(ct.slots), self.label
         result = as_blocks(
             rows,
             length=self.shape[0],
@@ -159,14 +159,21 @@ class LinearMap(Stored, metaclass=Listed):
             largest = noises.side_by_side([largest] * len(rows))
         return within_that_of(result, largest, self.norm)
 
+    def _tail(self, slots: int) -> Tail:
+        """Content of the slots beyond the result: of folds around all slots, more such results."""
+        folds = self.split.folds
+        if not folds:
+            return ZEROS
+        return attrs.evolve(LEFTOVERS, period=folds[-1] if 2 * folds[0] == slots else 0)
+
     def _replicated(self, ct: CiphertextT) -> CiphertextT:
-        """The vector at the level of the map at most, with its copies.
+        """The vector at the level of the map at most, with its copies, which it may have.
 
         Leftovers between these are cleared before, at a level.
         """
         count, period = self.split.copies, self.split.period
         need_level(ct, 1, "A product with a matrix")
-        if count == 1:
+        if count == 1 or (ct.layout.tail.period and period % ct.layout.tail.period == 0):
             return self._lowered(ct)
         if ct.layout.tail.has_leftovers and ct.level < 2:
             raise DepthError(
@@ -534,18 +541,20 @@ def encoded(
     keys: int | None = None,
     label: tuple[int, ...] | None = None,
     can_replicate: bool = False,
+    period: int = 0,
 ) -> LinearMap:
     """The map of a matrix; its results decrypt in the shape `label`.
 
     Without `ren.jit` it is encoded once and kept, where the same matrix is met again and again.
 
-    `can_replicate` says that the slots beyond the length of its vectors are zeros.
+    `can_replicate` says that the slots beyond the length of its vectors are zeros, and `period`
+    that all slots repeat.
     """
-    rest = (params, level, keys, label, can_replicate)
+    rest, made = (params, level, keys, label, can_replicate), partial(_encoded, period=period)
     if is_capturing() or is_tracing():
-        return _encoded(matrix, *rest)
+        return made(matrix, *rest)
     device = jax.config.jax_default_device  # type: ignore[attr-defined]
-    return _KEPT.found((matrix.digest, device, *rest), lambda: _encoded(matrix, *rest))
+    return _KEPT.found((matrix.digest, device, period, *rest), lambda: made(matrix, *rest))
 
 
 def _encoded(
@@ -557,8 +566,9 @@ def _encoded(
     can_replicate: bool = False,
     memory: int | None = None,
     is_paired: bool = False,
+    period: int = 0,
 ) -> LinearMap:
-    placement, split = best_placement(matrix, params.slots, keys, can_replicate, is_paired)
+    placement, split = best_placement(matrix, params.slots, keys, can_replicate, is_paired, period)
     return placed(placement, split, params, level, label, memory)
 
 
@@ -677,8 +687,9 @@ def product(matrix: Any, ct: CiphertextT, is_transposed: bool = False) -> Cipher
             "NumPy would sum over the batch axis here; Ren multiplies each vector by the matrix.",
             "Write batch @ matrix.T, or ckks.linear(matrix, ctx) @ batch, for each vector.",
         )
-    can_replicate = not ct.layout.tail.has_leftovers
-    result = encoded(m, ct.params, ct.level, label=label, can_replicate=can_replicate) @ ct
+    tail = ct.layout.tail
+    can_replicate, period = not tail.has_leftovers, 0 if is_columns(ct) else tail.period
+    result = encoded(m, ct.params, ct.level, None, label, can_replicate, period) @ ct
     return with_type(result, None if in_circuit() else of_result(ct, matrix))
 
 

@@ -31,6 +31,8 @@ class Tail:
         is_bounded: whether the tracked bound covers the leftovers too; `within()` speaks of the
             numbers alone.
         is_copies: whether all slots hold the one number of a vector of length 1.
+        period: slots repeat with that period, a divisor of their number: what stands beyond the
+            length is known by it, though it is leftovers. 0 where they are not known to repeat.
     """
 
     before: int = 0
@@ -38,6 +40,7 @@ class Tail:
     value: Any = attrs.field(default=0, eq=False)
     is_bounded: bool = True
     is_copies: bool = False
+    period: int = 0
 
     @property
     def is_zero(self) -> bool:
@@ -80,7 +83,8 @@ class Tail:
         """The tail of a sum, or of a difference."""
         value = self.value + other.value if sign > 0 else self.value - other.value
         before, after = max(self.before, other.before), max(self.after, other.after)
-        return Tail(before, after, 0, self.is_bounded and other.is_bounded).mapped(value)
+        is_bounded, period = self.is_bounded and other.is_bounded, self._common_period(other)
+        return Tail(before, after, 0, is_bounded, period=period).mapped(value)
 
     def times(self, other: Tail) -> Tail:
         """The tail of a product: zeros in one factor are zeros in the product."""
@@ -88,7 +92,12 @@ class Tail:
         most, factors = (min, sides) if sides else (max, (self, other))
         before, after = most(t.before for t in factors), most(t.after for t in factors)
         is_bounded = not (before or after) or (self.is_bounded and other.is_bounded)
-        return Tail(before, after, 0, is_bounded).mapped(0 if sides else self.value * other.value)
+        period, value = self._common_period(other), 0 if sides else self.value * other.value
+        return Tail(before, after, 0, is_bounded, period=period).mapped(value)
+
+    def _common_period(self, other: Tail) -> int:
+        """The period of a function of both, slot by slot; periods are powers of two."""
+        return max(self.period, other.period) if self.period and other.period else 0
 
     def __repr__(self) -> str:
         if self.is_zero:
@@ -99,6 +108,11 @@ class Tail:
 ZEROS = Tail()
 LEFTOVERS = Tail(MOST_SLOTS, MOST_SLOTS)  # also of one number, which fills all slots
 COPIES = Tail(MOST_SLOTS, MOST_SLOTS, is_copies=True)
+
+
+def number_tail(value: Any) -> Tail:
+    """The tail of a number, which stands in all slots."""
+    return Tail(value=value, period=1)
 
 
 @attrs.frozen
@@ -200,13 +214,14 @@ class Layout:
     def static(self) -> tuple[Any, ...]:
         """Static part, which programs depend on; a plan is replayed for vectors of any length."""
         tail = self.tail
-        tail_key = (tail.before, tail.after, tail.is_bounded, tail.is_copies, tail.has_value)
+        flags = (tail.is_bounded, tail.is_copies, tail.period, tail.has_value)
+        tail_key = (tail.before, tail.after, *flags)
         return self.is_complex, self.blocks, self.shape, tail_key, self.columns
 
     @classmethod
     def of_static(cls, length: int | None, static: tuple[Any, ...], value: Any) -> Layout:
         """The layout with these `static` data, a length, and the value of the tail or None."""
         is_complex, blocks, shape, tail_key, columns = static
-        before, after, is_bounded, is_copies, has_value = tail_key
-        tail = Tail(before, after, value if has_value else 0, is_bounded, is_copies)
+        before, after, is_bounded, is_copies, period, has_value = tail_key
+        tail = Tail(before, after, value if has_value else 0, is_bounded, is_copies, period)
         return cls(length, is_complex, blocks, shape, tail, columns)
