@@ -88,6 +88,7 @@ class Network:
         aims: milliseconds of a run, seconds of preparation and gigabytes, on 2 idle cores.
         keys: rotation keys of a map, at most, for less memory.
         expanded: the layers whose diagonals are no coefficients then, by number.
+        slots: of a ciphertext, which repeat; None for all. Diagonals take less memory then.
         widths: of the dense layers, where all are; TenSEAL runs it then.
     """
 
@@ -96,6 +97,7 @@ class Network:
     aims: tuple[float, float, float]
     keys: int
     expanded: tuple[int, ...] = ()
+    slots: int | None = None
     widths: tuple[int, ...] | None = None
 
 
@@ -160,9 +162,9 @@ def lenet5(rng: np.random.Generator) -> list[Layer]:
 
 MLP, DEEP = (784, 128, 10), (784, 128, 128, 10)
 NETWORKS = {
-    "MLP 784-128-10": Network(perceptron(*MLP), 26, (28, 3, 0.3), 10, widths=MLP),
-    "MLP 784-128-128-10": Network(perceptron(*DEEP), 26, (45, 3, 0.3), 10, widths=DEEP),
-    "LoLa": Network(lola, 26, (22, 2, 0.2), 10),
+    "MLP 784-128-10": Network(perceptron(*MLP), 26, (28, 3, 0.3), 10, (0, 1), 1024, MLP),
+    "MLP 784-128-128-10": Network(perceptron(*DEEP), 26, (45, 3, 0.3), 10, (0, 1, 2), 1024, DEEP),
+    "LoLa": Network(lola, 26, (22, 2, 0.2), 10, (), 2048),
     "LeNet-5": Network(lenet5, 26, (300, 8, 0.6), 20),
     "LeNet": Network(lenet, 26, (400, 8, 0.8), 36, (0, 2, 3)),
 }
@@ -200,8 +202,14 @@ class Laps:
 def encoded(
     layer: Layer, ctx: ckks.Context, level: int, is_paired: bool, keys: int | None, is_small: bool
 ) -> ckks.LinearMap:
-    """The map of a layer. Where it `is_small`, all of its diagonals are kept as coefficients."""
-    encode = functools.partial(prepared, layer.placed, ctx, "", level, keys, is_paired=is_paired)
+    """The map of a layer. Where it `is_small`, all of its diagonals are kept as coefficients.
+
+    Its vector is replicated where slots repeat: those of a result do then, and take no copies.
+    """
+    encode = functools.partial(
+        prepared, layer.placed, ctx, "", level, keys, is_paired=is_paired,
+        can_replicate=2 * ctx.slots < ctx.params.n,
+    )  # fmt: skip
     if not is_small:
         return encode()
     try:
@@ -223,7 +231,7 @@ def of_ren(name: str, is_paired: bool = False, is_small: bool = False) -> dict[s
     wanted = [clear(layers, image) for image in images[WARM:-1]]
     keys = network.keys if is_small else None
     laps = Laps()
-    ctx = ckks.context(depth=depth, scale_bits=network.scale_bits)
+    ctx = ckks.context(depth=depth, scale_bits=network.scale_bits, slots=network.slots)
     laps.end("context")
     maps = [
         encoded(layer, ctx, depth - 2 * i, is_paired, keys, is_small and i not in network.expanded)

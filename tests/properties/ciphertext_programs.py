@@ -15,6 +15,7 @@ import gc
 import resource
 import sys
 import time
+from collections.abc import Callable
 
 import attrs
 import jax
@@ -49,6 +50,28 @@ def draw_program(*seed: int) -> Program:
     d.scope.update(clear_inputs(program))
     drawn = (_draw_step(d, f"v{len(inputs) + k}") for k in range(int(rng.integers(1, 7))))
     return attrs.evolve(program, steps=tuple(step for step in drawn if step is not None))
+
+
+def draw_repeating_program(*seed: int) -> Program:
+    """As `draw_program`, with first a wide matrix, whose result mostly repeats in all slots."""
+    rng = np.random.default_rng(seed)
+    slots = int(rng.choice([8, 16, 32]))
+    setting = Setting(int(rng.integers(3, 7)), 1 << 10, slots)
+    d = Draw(rng, {}, setting.depth, True)
+    k, m = d.integer(slots // 2 + 1, slots), d.integer(1, slots // 4)
+    inputs = tuple(Input(f"v{i}", d.values((k,)), None) for i in range(2))
+    program = Program(setting, inputs, (), "steps", seed)
+    d.scope.update(clear_inputs(program))
+    steps = []
+    for name, text in (("v2", f"{d.values((m, k))} @ v0"), ("v3", f"{d.values((m, k))} @ v1")):
+        steps.append(Step(name, text, "matrix"))
+        made = clear_value(text, d.scope)
+        assert not isinstance(made, Exception)
+        d.scope[name] = made
+    for name in ("v0", "v1"):  # the others follow from what repeats
+        del d.scope[name]
+    steps += [_draw_step(d, f"v{4 + i}") for i in range(int(rng.integers(2, 7)))]
+    return attrs.evolve(program, steps=tuple(step for step in steps if step is not None))
 
 
 def _draw_setting(rng: np.random.Generator) -> Setting:
@@ -155,7 +178,12 @@ class Campaign:
         return "\n".join(lines)
 
 
-def campaign(seed: int, count: int, seconds: float = float("inf")) -> Campaign:
+def campaign(
+    seed: int,
+    count: int,
+    seconds: float = float("inf"),
+    drawn: Callable[..., Program] = draw_program,
+) -> Campaign:
     """Runs `count` programs of a seed, or as many as there is time for; clears caches in between.
 
     JAX and Ren keep what they compile, and contexts the keys that they have made.
@@ -166,7 +194,7 @@ def campaign(seed: int, count: int, seconds: float = float("inf")) -> Campaign:
             for i in range(first, min(first + _CLEARED, count)):
                 if time.monotonic() - start > seconds:
                     return made
-                program = draw_program(seed, i)
+                program = drawn(seed, i)
                 made.add(program, run(program))
         if count > _CLEARED:
             _clear()

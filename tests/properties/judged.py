@@ -13,6 +13,8 @@ import numpy as np
 import ren
 from ren.core import errors
 from ren.schemes import ckks
+from ren.schemes.ckks.arithmetic.evolve import evolve_layout
+from ren.schemes.ckks.encoding.layout import ZEROS
 from tests.properties.clear_ciphertext import ClearCiphertext
 
 _ROUNDING = 2.0**-43  # of the twin, relative to its largest number
@@ -90,6 +92,8 @@ def judged(
         return finding("kind", f"{got.dtype}, NumPy {twin.values.dtype}")
     if is_warned or is_of_accuracy(caught):
         return None
+    if not _repeats(made, estimate.error_bound):
+        return finding("period", f"slots do not repeat after {made.layout.tail.period}")
     error, bound, message = _error(got, twin), estimate.error_bound, estimate.message_bound
     if math.isnan(bound) or math.isnan(message):
         return finding("unknown estimate")
@@ -102,6 +106,18 @@ def judged(
     if not largest <= message * _BOUND_ROOM + 1e-9:
         return finding("message bound", f"{largest:.6g} is above {message:.6g}")
     return None
+
+
+def _repeats(made: ckks.Ciphertext, bound: float) -> bool:
+    """Whether all slots repeat with the period that the layout tells, up to noise."""
+    period = made.layout.tail.period
+    if period < 2:
+        return True
+    assert made.layout.blocks == 1 and made.slots % period == 0
+    slots = evolve_layout(made, length=made.slots, shape=None, tail=ZEROS).decrypt(dtype=complex)
+    copies = slots.reshape(*slots.shape[:-1], -1, period)
+    off = np.abs(copies - copies[..., :1, :]).max()
+    return bool(off <= 2 * bound + 1e-6 * np.abs(slots).max())
 
 
 def _error(got: np.ndarray, twin: ClearCiphertext) -> float:

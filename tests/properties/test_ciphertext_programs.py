@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import collections
 import math
+from collections.abc import Callable
 
 import attrs
 import numpy as np
@@ -15,7 +16,11 @@ import pytest
 
 from ren.schemes import ckks
 from tests.properties.ciphertext_operations import OPERATIONS
-from tests.properties.ciphertext_programs import campaign, draw_program
+from tests.properties.ciphertext_programs import (
+    campaign,
+    draw_program,
+    draw_repeating_program,
+)
 from tests.properties.clear_ciphertext import ClearCiphertext
 from tests.properties.judged import judged
 from tests.properties.op_by_op import op_by_op
@@ -27,9 +32,9 @@ COUNT = 25
 MOST_RAISED, MOST_VAGUE = 0.35, 0.1
 
 
-def check(seed: int, count: int) -> None:
+def check(seed: int, count: int, drawn: Callable[..., Program] = draw_program) -> None:
     """Runs programs; fails with minimal ones."""
-    made = campaign(seed, count)
+    made = campaign(seed, count, drawn=drawn)
     assert not made.failures, made.report()
     assert made.share("raised") <= MOST_RAISED, made.report()
     assert made.share("vague") <= MOST_VAGUE, made.report()
@@ -39,6 +44,17 @@ def check(seed: int, count: int) -> None:
 @pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.once)])
 def test_random_programs_agree_with_numpy(seed):
     check(seed, COUNT)
+
+
+@pytest.mark.long
+@pytest.mark.once
+def test_random_programs_of_vectors_that_repeat():
+    check(2, COUNT, draw_repeating_program)
+
+
+@pytest.mark.slow
+def test_a_thousand_programs_of_vectors_that_repeat():
+    check(3, 1000, draw_repeating_program)
 
 
 @pytest.mark.slow
