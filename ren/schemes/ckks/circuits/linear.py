@@ -362,7 +362,10 @@ def linear(
     Others have min(m, k) diagonals where the slots have room. Products with a wide one are folded:
     log2(k / m) rotations. A tall or a square one takes a vector that is replicated,
     log2(m / k + 1) rotations. That needs zeros beyond the length of the vector. Leftovers there, as
-    of a slice or of the product of a wide one, are cleared at a level more.
+    of a slice or of the product of a wide one, are cleared at a level more. Where folds go around
+    all slots their result repeats instead, and is replicated as it is.
+
+    Slots that are fewer than n/2 repeat. Diagonals then take 8 slots bytes a modulus, not 4 n.
 
     Args:
         matrix: real or complex [m, k], of any size.

@@ -31,8 +31,8 @@ class Tail:
         is_bounded: whether the tracked bound covers the leftovers too; `within()` speaks of the
             numbers alone.
         is_copies: whether all slots hold the one number of a vector of length 1.
-        period: slots repeat with that period, a divisor of their number: what stands beyond the
-            length is known by it, though it is leftovers. 0 where they are not known to repeat.
+        period: all slots repeat after so many, a divisor of their number. What stands beyond the
+            length is leftovers, which are known then. 0 where slots are not known to repeat.
     """
 
     before: int = 0
