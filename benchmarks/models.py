@@ -88,7 +88,7 @@ class Network:
         aims: milliseconds of a run, seconds of preparation and gigabytes, on 2 idle cores.
         keys: rotation keys of a map, at most, for less memory.
         expanded: the layers whose diagonals are no coefficients then, by number.
-        slots: of a ciphertext, which repeat; None for all. Diagonals take less memory then.
+        slots: of a ciphertext, which repeat, so that results of folds do; None for all.
         widths: of the dense layers, where all are; TenSEAL runs it then.
     """
 

@@ -365,7 +365,6 @@ def linear(
     of a slice or of the product of a wide one, are cleared at a level more. Where folds go around
     all slots their result repeats instead, and is replicated as it is.
 
-    Slots that are fewer than n/2 repeat. Diagonals then take 8 slots bytes a modulus, not 4 n.
 
     Args:
         matrix: real or complex [m, k], of any size.
@@ -381,7 +380,8 @@ def linear(
             result has max(outputs) + 1 numbers, and the others of them are zero.
         memory: the most bytes of diagonals; None for no limit. Those beyond it are kept as
             coefficients, and transformed in each product: the same result, later. They take 8 n
-            bytes each, or 4 n where entries times the scale are below 2^27.
+            bytes each, or 4 n where entries times the scale are below 2^27. Where slots are fewer
+            than n/2, residues that repeat are left out, if that is enough: 2 slots / n is left.
         paired: whether two diagonals are the real and the imaginary part of one. That is half the
             products and half the memory, for real matrices and real vectors, where diagonals are
             many. It takes a conjugation more, and its key on a server beside `keys`:
@@ -592,9 +592,9 @@ def placed(
     limbs, specials = params.ring(level).limbs, len(params.specials)
     split = attrs.evolve(split, is_wide=split.saves_by_sums(places, limbs, specials))
     limbs += specials if split.is_wide else 0
-    count = max(_LEAST, _PART // (4 * limbs * params.n))
-    usual, nbytes = periodic_ring(params, level, split.is_wide), 8 * limbs * params.slots
-    room, ring = _most_expanded(placement, len(places), params, level, nbytes, memory)
+    nbytes, periodic = 4 * limbs * params.n, periodic_ring(params, level, split.is_wide)
+    count = max(_LEAST, _PART // nbytes)
+    room, ring = _most_expanded(placement, len(places), params, level, nbytes, periodic, memory)
     largest, plaintexts = placement.largest_row(split.folds), []
     for start in range(0, len(places), count):
         stop = min(start + count, len(places))
@@ -603,7 +603,7 @@ def placed(
         if split.is_paired:
             numbers = np.repeat(np.arange(stop - start), np.diff(ends[start : stop + 1]))
             vectors = _as_pairs(vectors, numbers, [split.first_of[b] == b for *_, b in held])
-        kept_in = usual if stop <= room else ring
+        kept_in = None if stop <= room else ring
         made = encode(vectors, params, level, at_once=True, kept_in=kept_in, is_wide=split.is_wide)
         plaintexts.append(made)
     is_complex = placement.entries.values.dtype.kind == "c"
@@ -643,23 +643,30 @@ def _most_expanded(
     params: Parameters,
     level: int,
     nbytes: int,
+    periodic: RingSpec | None,
     memory: int | None,
 ) -> tuple[int, RingSpec | None]:
-    """The number of diagonals of `nbytes` that fit, and the ring of the coefficients of others."""
+    """The number of diagonals of `nbytes` that fit, and the ring that others are kept in.
+
+    Those of slots that repeat are kept in the smaller ring, if that is enough, or as coefficients.
+    """
     if memory is None or memory >= count * nbytes:
         return count, None
+    smaller = {} if periodic is None else {4 * periodic.limbs * periodic.n: periodic}
     # A coefficient is at most sqrt(2) times the scale times the largest entry.
     largest = np.abs(placement.entries.values).max(initial=0.0) * float(params.scale(level))
-    ring = integer_ring(params.n, largest >= 2.0**27)
-    small = 4 * ring.limbs * params.n
-    least = count * (small if small < nbytes and largest < 2.0**59 else nbytes)
-    if memory < least:
-        raise ParameterError(
-            f"{count} diagonals at level {level} were to be kept in memory={memory} bytes.",
-            f"They take {least} bytes at least, and {count * nbytes} if none is transformed again.",
-            f"Pass memory={least} or more, or a matrix with fewer diagonals.",
-        )
-    return (memory - count * small) // (nbytes - small), ring
+    integers = integer_ring(params.n, largest >= 2.0**27)
+    if 4 * integers.limbs * params.n < nbytes and largest < 2.0**59:
+        smaller.setdefault(4 * integers.limbs * params.n, integers)
+    for each, ring in smaller.items():
+        if memory >= count * each:
+            return (memory - count * each) // (nbytes - each), ring
+    least = count * min(smaller, default=nbytes)
+    raise ParameterError(
+        f"{count} diagonals at level {level} were to be kept in memory={memory} bytes.",
+        f"They take {least} bytes at least, and {count * nbytes} if none is transformed again.",
+        f"Pass memory={least} or more, or a matrix with fewer diagonals.",
+    )
 
 
 @with_levels

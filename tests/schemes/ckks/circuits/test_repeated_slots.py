@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import pickle
 from typing import Any
 
@@ -62,10 +63,9 @@ OFTEN = ("wide", "paired", "with the special primes")  # traced too
 )
 def test_diagonals_lie_in_the_smaller_ring_and_give_the_same_bits(ctx, monkeypatch, name):
     matrix, given = MAPS[name]
-    found = ckks.linear(matrix, ctx, **given)
-    with monkeypatch.context() as patch:
-        patch.setattr(linear, "periodic_ring", lambda *_: None)
-        whole = ckks.linear(matrix, ctx, **given)
+    monkeypatch.setattr(linear, "_PART", 1)
+    whole = ckks.linear(matrix, ctx, **given)
+    found = ckks.linear(matrix, ctx, memory=whole.nbytes * 2 * SLOTS // ctx.params.n, **given)
     assert {p.wide.ring.n for p in found.plaintexts} == {2 * SLOTS}
     assert found.nbytes * ctx.params.n == whole.nbytes * 2 * SLOTS
     if name == "with the special primes":
@@ -74,7 +74,7 @@ def test_diagonals_lie_in_the_smaller_ring_and_give_the_same_bits(ctx, monkeypat
     want = ren.realize(whole @ x)
     assert error(want, matrix @ drawn(matrix.shape[1])) < BAR
     data = found.to_bytes()
-    assert len(data) * 4 < len(whole.to_bytes())
+    assert len(data) * 3 < len(whole.to_bytes())
     assert {form for _, _, form in header_of(data)["batches"]} == {3}
     for m in (found, ckks.LinearMap.from_bytes(data), pickle.loads(pickle.dumps(found))):
         assert all(map(ren.equal, ren.realize(m @ x).polys, want.polys))
@@ -93,20 +93,22 @@ def test_coefficients_are_kept_where_they_are_smaller_still(monkeypatch):
     ctx = ckks.context(4, n=1 << 10, slots=256, scale_bits=26, security=None)
     matrix, x = drawn(40, 40), ctx.encrypt(drawn(40))
     whole = ckks.linear(matrix, ctx)
-    some = ckks.linear(matrix, ctx, memory=int(whole.nbytes * 0.85))
-    assert {p.wide.ring.n for p in some.plaintexts} == {512, 1024}
-    again = ckks.LinearMap.from_bytes(some.to_bytes())
-    assert {form for _, _, form in header_of(some.to_bytes())["batches"]} == {2, 3}
+    limbs = whole.plaintexts[0].wide.ring.limbs
     want = ren.realize(whole @ x)
-    for m in (some, again):
-        assert all(map(ren.equal, ren.realize(m @ x).polys, want.polys))
-    with pytest.raises(ckks.ParameterError, match=f"memory={whole.nbytes // 4} bytes"):
-        ckks.linear(matrix, ctx, memory=whole.nbytes // 4)
+    for share, forms in ((0.8, {1, 3}), (0.5, {3}), (0.45, {2}), (1 / limbs, {2})):
+        some = ckks.linear(matrix, ctx, memory=math.ceil(whole.nbytes * share))
+        assert some.nbytes <= math.ceil(whole.nbytes * share)
+        assert {form for _, _, form in header_of(some.to_bytes())["batches"]} == forms
+        for m in (some, ckks.LinearMap.from_bytes(some.to_bytes())):
+            assert all(map(ren.equal, ren.realize(m @ x).polys, want.polys))
+    least = whole.nbytes // limbs
+    with pytest.raises(ckks.ParameterError, match=f"They take {least} bytes at least"):
+        ckks.linear(matrix, ctx, memory=least - 1)
 
 
 @pytest.mark.once
 def test_bytes_of_another_form_are_refused(ctx):
-    data = ckks.linear(drawn(5, 3), ctx).to_bytes()
+    data = ckks.linear(drawn(5, 3), ctx, memory=1 << 15).to_bytes()
     ((count, bits, _),) = header_of(data)["batches"]
     for form in (0, 1, 4):
         with pytest.raises(ckks.SerializationError):
