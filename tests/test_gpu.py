@@ -98,19 +98,36 @@ def test_each_tier_and_a_batch(on_gpu, tier):
         assert np.array_equal(np.asarray(made.limbs), wanted.limbs)
 
 
-def test_moves_between_the_devices(on_gpu):
+@pytest.fixture
+def pair() -> tuple[Poly, Poly]:
+    """Two polynomials on the GPU, bound to no device."""
     ring = RingSpec(256, primes(256)[-2:])
-    x, y = Poly(range(256), ring), Poly([5, -1], ring)
+    return Poly(range(256), ring), Poly([5, -1], ring)
+
+
+def test_what_is_bound_to_two_devices_is_refused(on_gpu, pair):
+    x, _ = pair
     host = x.to("cpu")
     assert host.device == jax.devices("cpu")[0] and x.device == on_gpu
     with pytest.raises(ren.errors.DeviceError, match="gpu:0"):
         (host + x.to(GPU)).realize()
-    assert (host + x).realize().device == host.device  # x is bound to no device
+
+
+def test_what_is_bound_to_none_goes_where_its_partner_is(on_gpu, pair):
+    host = pair[0].to("cpu")
+    assert (host + pair[0]).realize().device == host.device
+
+
+def test_copies_are_steps_of_a_plan(on_gpu, pair):
+    x, y = pair
     f = ren.jit(lambda x, y: ((x * y).to("cpu") + 1).to(GPU) * y)
     for _ in range(2):
         assert f(x, y).device == on_gpu
         assert ren.equal(f(x, y), (x * y + 1) * y)
-    # A program's only accelerator takes what stands on the host, unless it is told not to.
+
+
+def test_the_only_accelerator_takes_what_is_on_the_host_unless_told_not_to(on_gpu, pair):
+    x, host = pair[0], pair[0].to("cpu")
     assert ren.jit(lambda a: a * a)(host).device == on_gpu
     assert ren.jit(device="cpu")(lambda a: a * a)(x).device == jax.devices("cpu")[0]
 

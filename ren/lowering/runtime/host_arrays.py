@@ -24,6 +24,7 @@ from ren.lowering.devices.devices import (
     PYTHON,
     concretely,
     default_device,
+    is_host,
     mesh_in_use,
     resolve_device,
     wide,
@@ -95,6 +96,11 @@ def words(integers: NDArray[np.int64]) -> NDArray[np.uint32]:
     return made
 
 
+def _is_near(array: Any) -> bool:
+    """Whether an array is in the memory of the host. A GPU sends fewer bytes as floats."""
+    return is_host(array) or all(d.platform == "cpu" for d in array.sharding.device_set)
+
+
 def centered(limbs: Any, moduli: Moduli) -> NDArray[np.float64]:
     """The centred x in (-Q/2, Q/2] of residues, to a relative error of 2^-52.
 
@@ -110,7 +116,7 @@ def centered(limbs: Any, moduli: Moduli) -> NDArray[np.float64]:
     Cost: L^2/2 multiply-adds a coefficient for L limbs.
     """
     check_not_forked()
-    native = library.functions()
+    native = library.functions() if _is_near(limbs) else None
     with concretely():
         if native is not None:
             residues = np.ascontiguousarray(on_host(limbs))
