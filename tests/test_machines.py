@@ -43,6 +43,9 @@ want, weighted = ren.realize(f(x)), ren.realize(x * w)
 for mesh in (jax.make_mesh((4,), ("rows",)), Mesh(np.array(jax.devices()), ("rows",))):
     rows, whole = NamedSharding(mesh, P("rows")), NamedSharding(mesh, P())
     xs, ws = jax.device_put(x, rows), jax.device_put(w, whole)
+    with jax.set_mesh(mesh):  # first: numbers are encoded by a kernel that nothing has compiled
+        for g in (lambda c: c + 1, lambda c: c * np.arange(1, 5), lambda c: c.mask([1, 0, 1, 1])):
+            assert np.allclose(jax.jit(g)(xs).decrypt(), g(x).decrypt(), atol=2.0**-20)
     for context in (contextlib.nullcontext, lambda: jax.set_mesh(mesh)):
         runs = {
             "eager": (f, (xs,), want), "ren.jit": (ren.jit(f), (xs,), want),

@@ -274,9 +274,14 @@ def mesh_in_use() -> Any:
 def without_mesh() -> AbstractContextManager[Any]:
     """Runs what is inside as if `jax.set_mesh` had set none: concrete arrays tell where they are.
 
-    Under a mesh with explicit axes XLA would gather what a native call returns.
+    Under a mesh with explicit axes XLA would gather what a native call returns. Where JAX refuses
+    to unset the mesh, as inside of a trace, its devices stay those of arrays that are bound to
+    none.
     """
-    return jax.sharding.use_abstract_mesh(_NO_MESH)
+    try:
+        return jax.set_mesh(None)
+    except (AttributeError, TypeError, ValueError):
+        return jax.sharding.use_abstract_mesh(_NO_MESH)
 
 
 def with_divided_results(run: Callable[..., Any], inputs: Sequence[Any]) -> Any:

@@ -29,7 +29,12 @@ from ren.schemes.ckks.arithmetic.number_types import (
     with_type,
 )
 from ren.schemes.ckks.arithmetic.operation_hooks import operation
-from ren.schemes.ckks.arithmetic.shapes import check_axis, check_not_flattened, refuse_columns
+from ren.schemes.ckks.arithmetic.shapes import (
+    batch_axes,
+    check_axis,
+    check_not_flattened,
+    refuse_columns,
+)
 from ren.schemes.ckks.bootstrapping.bootstrap import bootstrap_one
 from ren.schemes.ckks.circuits import (
     linear,
@@ -45,6 +50,7 @@ from ren.schemes.ckks.encoding.ciphertext_data import (
     CiphertextData,
     Implied,
     is_columns,
+    known_length,
     with_fields,
 )
 from ren.schemes.ckks.encoding.display import ciphertext_page, packed_text
@@ -268,6 +274,9 @@ class Ciphertext(CiphertextData, Stored):
         if is_columns(self):
             return self.dot(matrix, axis=len(self.shape) - 2)
         if self.layout.shape is None:
+            for count in np.shape(matrix):
+                text = f"A vector of {count} numbers"
+                linear.check_no_batch_axis(count, self, text, "batch @ w, for each vector")
             return self.dot(matrix)
         result = linear.product(as_numbers(matrix)[None], self)
         return result.reshape(result.shape[-1])
@@ -286,6 +295,9 @@ class Ciphertext(CiphertextData, Stored):
             return tables.with_vector(self, matrix)
         if isinstance(matrix, linear.LinearMap):
             return NotImplemented  # its reflected operator says what to write
+        if isinstance(matrix, Ciphertext) and batch_axes(matrix):
+            text, count = f"A ciphertext of shape {self.shape}", known_length(self)
+            linear.check_no_batch_axis(count, matrix, text, "x.dot(y), for each vector")
         if isinstance(matrix, Ciphertext | Plaintext) or rank_of(matrix) == 1:
             return self.dot(matrix)
         if is_columns(self):
@@ -527,6 +539,12 @@ class Ciphertext(CiphertextData, Stored):
             SerializationError: truncated, altered or foreign bytes.
         """
         return cls(**serialization.read_ciphertext(data))
+
+    def __copy__(self) -> Ciphertext:
+        return self  # immutable, and it keeps its context
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Ciphertext:
+        return self
 
     def __reduce__(self) -> Any:
         return Ciphertext.from_bytes, (self.to_bytes(),)

@@ -55,6 +55,8 @@ OPERATIONS = {
     "vmap": lambda x: jax.vmap(lambda v: v + v)(ckks.stack([x, x])),
     "a tree": lambda x: jax.tree.map(lambda v: v, x),
     "device_put": lambda x: jax.device_put(x),
+    "a copy": copy.copy,
+    "a deep copy": copy.deepcopy,
 }
 
 

@@ -218,3 +218,20 @@ def test_residues_of_traced_integers_are_exact() -> None:
             )
         for row, q in zip(limbs, moduli, strict=True):
             assert row.tolist() == [int(c) * 2**32 % q for c in given]
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x, k: (x * k).decrypt().sum(),
+        lambda x, k: (x + k).decrypt().sum(),
+        lambda x, k: (x / k).decrypt().sum(),
+        lambda x, k: jax.jit(lambda k: x * jnp.full(3, k))(k).polys[0].limbs.sum().astype(float),
+    ],
+)
+def test_derivatives_with_respect_to_numbers_that_meet_ciphertexts_are_refused(f):
+    """Their rounding would make them zero."""
+    x = ckks.context(2, n=1 << 10, security=None).encrypt([1.0, 2.0, 3.0])
+    for derivative in (jax.grad, jax.value_and_grad, jax.jacfwd):
+        with pytest.raises(ren.errors.TracedValueError, match="differentiates with respect to"):
+            derivative(lambda k: f(x, k))(3.0)

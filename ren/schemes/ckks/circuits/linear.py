@@ -690,17 +690,25 @@ def product(matrix: Any, ct: CiphertextT, is_transposed: bool = False) -> Cipher
             )
         label = (left[0], right[1])
         m = m.on_rows(shape[0]) if is_transposed else m.on_columns(shape[1])
-    elif not (is_transposed or is_columns(ct)) and batch_axes(ct)[-1:] == entries.shape[1:]:
-        # NumPy's `matrix @ batch` is one along the batch axis.
-        raise ParameterError(
-            f"A matrix of shape {entries.shape} met a batch of shape {ct.shape} on its right.",
-            "NumPy would sum over the batch axis here; Ren multiplies each vector by the matrix.",
-            "Write batch @ matrix.T, or ckks.linear(matrix, ctx) @ batch, for each vector.",
-        )
+    elif not is_transposed:
+        text = f"A matrix of shape {entries.shape}"
+        write = "batch @ matrix.T, or ckks.linear(matrix, ctx) @ batch, for each vector"
+        check_no_batch_axis(entries.shape[1], ct, text, write)
     tail = ct.layout.tail
     can_replicate, period = not tail.has_leftovers, 0 if is_columns(ct) else tail.period
     result = encoded(m, ct.params, ct.level, None, label, can_replicate, period) @ ct
     return with_type(result, None if in_circuit() else of_result(ct, matrix))
+
+
+def check_no_batch_axis(columns: int | None, ct: CiphertextData, left: str, write: str) -> None:
+    """Raise where NumPy's product with a batch on the right is one along the batch axis."""
+    if is_columns(ct) or batch_axes(ct)[-1:] != (columns,):
+        return
+    raise ParameterError(
+        f"{left} met a batch of shape {ct.shape} on its right.",
+        "NumPy would sum over the batch axis here; Ren multiplies each vector of a batch.",
+        f"Write {write}.",
+    )
 
 
 def _checked(matrix: Any) -> NDArray:

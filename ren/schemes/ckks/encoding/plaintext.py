@@ -11,6 +11,7 @@ from typing import Any
 
 import attrs
 import jax
+import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
@@ -20,6 +21,7 @@ from ren.core.listed import Listed
 from ren.core.node import placeholder
 from ren.core.ring import Domain, RingSpec
 from ren.core.spec import Spec
+from ren.core.user_frame import user_line
 from ren.lowering.devices.devices import concretely, is_tracer
 from ren.lowering.kernels import embedding
 from ren.lowering.runtime.host_arrays import centered
@@ -186,6 +188,21 @@ class Encoded:
     is_zero: bool
 
 
+@jax.custom_jvp
+def _underived(values: jax.Array) -> jax.Array:
+    """The values; their rounding has the derivative 0 for JAX, which would be a wrong answer."""
+    return values
+
+
+@_underived.defjvp
+def _refuse_derivative(*_: Any) -> Any:
+    raise TracedValueError(
+        f"{user_line()} differentiates with respect to a number that meets a ciphertext.",
+        "JAX differentiates floats; ciphertexts and plaintexts are integers modulo primes.",
+        "Write the derivative as a function of ct, or differentiate in the clear.",
+    )
+
+
 def _encode_traced(
     values: Any, params: Parameters, level: int, blocks: int, bound: float | None
 ) -> Plaintext:
@@ -193,6 +210,7 @@ def _encode_traced(
 
     Nothing raises there: the noise of values that do not fit is unknown, and `decrypt` tells.
     """
+    values = _underived(values) if jnp.issubdtype(values.dtype, jnp.inexact) else values
     z, scale = embedding.as_floats(values), float(params.scale(level))
     ring = ring_of(params, level)
     layout, domain = Layout(None, z.dtype.kind == "c", tail=LEFTOVERS), Domain.COEFF

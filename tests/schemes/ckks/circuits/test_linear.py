@@ -178,6 +178,17 @@ def test_batches_are_multiplied_where_numpy_means_the_same(ctx4):
     batch = ctx4.encrypt(rows, pack="rows")
     with pytest.raises(ckks.ParameterError, match=r"Write batch @ matrix\.T"):
         matrix @ batch  # NumPy sums over the batch axis
+    for product, write in (
+        (lambda: rows[0] @ batch, "batch @ w"),
+        (lambda: batch @ batch, r"x\.dot\(y\)"),
+        (lambda: ctx4.encrypt(rows[0]) @ batch, r"x\.dot\(y\)"),
+        (lambda: ren.jit(lambda x: rows[0] @ x)(batch), "batch @ w"),
+        (lambda: ren.jit(lambda x: x @ x)(batch), r"x\.dot\(y\)"),
+    ):
+        with pytest.raises(ckks.ParameterError, match=f"over the batch axis(.|\n)*Write {write}"):
+            product()
+    assert error(batch @ rows[0], rows @ rows[0]) < BAR
+    assert error(drawn(5) @ ctx4.encrypt(drawn(2, 5), pack="rows"), drawn(2, 5) @ drawn(5)) < BAR
     assert error(batch @ matrix.T, rows @ matrix.T) < BAR
     assert error(ckks.linear(matrix, ctx4) @ batch, rows @ matrix.T) < BAR
     assert error(jax.vmap(lambda x: matrix @ x)(batch), rows @ matrix.T) < BAR
