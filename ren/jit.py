@@ -22,7 +22,7 @@ import jax
 from ren.capture.arguments import Call, Signature, poly_key, realized, stand_ins, value_keys
 from ren.capture.capture import Captured, Options, capture
 from ren.config import config
-from ren.core.errors import JitError, RecaptureWarning
+from ren.core.errors import DeviceError, JitError, RecaptureWarning
 from ren.core.node import collector_paused
 from ren.lowering.devices.devices import device_name, is_tracing, resolve_device
 from ren.lowering.runtime.tiers.tiers import AUTO, UNITS, check_tier
@@ -215,6 +215,12 @@ class Jitted:
         if isinstance(function, types.FunctionType) and _named(self.__module__, name) is self:
             # Behind its decorated name the function is found as what that name wraps.
             function.__qualname__ = f"{name}.__wrapped__"
+        if isinstance(options.device, jax.sharding.Sharding):
+            raise DeviceError(
+                f"{name}, a function under ren.jit with a sharding as its device, was pickled.",
+                "A sharding names devices of this process, which another one does not have.",
+                "Pickle ren.jit(f), and say there where calls run: ren.jit(f, device=sharding).",
+            )
         if isinstance(options.device, jax.Device):
             options = attrs.evolve(options, device=device_name(options.device))
         return _unpickled, (function, name, self._max_plans, options, *self._names)

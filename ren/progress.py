@@ -78,6 +78,11 @@ class Progress:
                 with suppress(*_BROKEN):
                     self._bar.set_description(coming)
 
+    @property
+    def is_shown(self) -> bool:
+        """Whether there is a bar."""
+        return self._bar is not None
+
     def print(self, text: str) -> None:
         """Prints a line to stdout, above the bar if there is one."""
         if self._bar is None:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import multiprocessing
+import operator
 import pickle
 import subprocess
 import sys
 from pathlib import Path
 
 import cloudpickle
+import jax
 import pytest
+from jax.sharding import NamedSharding, PartitionSpec
 
 import ren
 from ren import Poly, RingSpec
@@ -70,6 +73,14 @@ def test_options_travel():
     )))  # fmt: skip
     assert coefficients(local(X, k=5)) == [5, 5, 0]
     assert [local(X, k=k) is not None for k in (1, 2)] and local.cache_info().misses == 3
+
+
+@pytest.mark.parametrize("dumps", [pickle.dumps, cloudpickle.dumps])
+def test_a_sharding_stays_in_its_process(dumps):
+    mesh = jax.make_mesh((1,), ("rows",))
+    f = ren.jit(device=NamedSharding(mesh, PartitionSpec("rows")))(operator.neg)
+    with pytest.raises(ren.errors.DeviceError, match="names devices of this process"):
+        dumps(f)
 
 
 def test_plans_stay_behind():

@@ -274,9 +274,8 @@ def mesh_in_use() -> Any:
 def without_mesh() -> AbstractContextManager[Any]:
     """Runs what is inside as if `jax.set_mesh` had set none: concrete arrays tell where they are.
 
-    Under a mesh with explicit axes XLA would gather what a native call returns. Where JAX refuses
-    to unset the mesh, as inside of a trace, its devices stay those of arrays that are bound to
-    none.
+    Under a mesh with explicit axes XLA would gather what a native call returns. Inside of a trace
+    JAX may refuse to unset the mesh. Arrays that are bound to no device then go to its devices.
     """
     try:
         return jax.set_mesh(None)

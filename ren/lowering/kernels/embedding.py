@@ -8,9 +8,9 @@ residues without meaning; `fits` says where.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import wraps
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -33,6 +33,22 @@ def _wide(function: F) -> F:
             return function(*args)  # type: ignore[operator]
 
     return run  # type: ignore[return-value]
+
+
+def without_derivative(values: jax.Array, refuse: Callable[[], NoReturn]) -> jax.Array:
+    """The values; `refuse` raises where JAX differentiates with respect to them.
+
+    The derivative of their rounding is 0 for JAX, which would be a wrong answer.
+    """
+    if not jnp.issubdtype(values.dtype, jnp.inexact):
+        return values
+
+    @jax.custom_jvp
+    def same(x: jax.Array) -> jax.Array:
+        return x
+
+    same.defjvp(lambda *_: refuse())
+    return same(values)
 
 
 @_wide

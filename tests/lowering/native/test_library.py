@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import ren
+from ren import progress
 from ren.core.errors import NativeError
 from ren.lowering.backends.native import build, library, self_check
 from ren.lowering.backends.xla import jax_executable
@@ -194,6 +195,16 @@ def test_building_says_so_once(fresh, monkeypatch, caplog, capsys):
             restart(monkeypatch)
     assert caplog.text.count("Native kernels: built once, in 0 s.") == len(fresh) == 1
     assert capsys.readouterr().err.count("building native kernels, once") >= 1
+
+
+@pytest.mark.parametrize(("wanted", "has_line"), [(True, True), ("auto", False), (False, False)])
+def test_without_a_bar_it_is_a_line(fresh, monkeypatch, caplog, capsys, wanted, has_line):
+    """On stderr before a terminal without tqdm, else to the logger."""
+    monkeypatch.setattr(progress, "_tqdm", lambda: None)
+    with caplog.at_level("INFO", "ren"), ren.config.update(progress=wanted):
+        assert library.outcome().name
+    assert capsys.readouterr().err.count("ren: building native kernels, once\n") == has_line
+    assert caplog.text.count("building native kernels, once") == (not has_line)
 
 
 @pytest.mark.long

@@ -6,6 +6,7 @@ Whatever goes wrong, XLA runs what the library would; one line of the logger "re
 from __future__ import annotations
 
 import logging
+import sys
 import threading
 import time
 
@@ -22,9 +23,10 @@ from ren.lowering.backends.native.hashing import Functions
 from ren.lowering.backends.native.loading import loaded
 from ren.lowering.backends.xla.jax_runtime import is_forked
 from ren.lowering.storage import executable_store as disk
-from ren.progress import Progress
+from ren.progress import Progress, is_wanted
 
 _log = logging.getLogger("ren")
+WORK = "building native kernels, once"
 
 
 @attrs.frozen
@@ -120,7 +122,11 @@ def _load() -> str:
 
 def _built(compiler: build.Compiler) -> bytes:
     start = time.monotonic()
-    with Progress(1, "building native kernels, once", delay_s=0.0):
+    with Progress(1, WORK, delay_s=0.0) as progress:
+        if not progress.is_shown and is_wanted():
+            print(f"ren: {WORK}", file=sys.stderr, flush=True)
+        elif not progress.is_shown:
+            _log.info("ren: %s.", WORK)
         body = build.library(compiler)
     _log.debug("Native kernels: built once, in %.0f s.", time.monotonic() - start)
     return body

@@ -7,11 +7,10 @@ import math
 from collections.abc import Hashable, Sequence
 from fractions import Fraction
 from functools import lru_cache, partial
-from typing import Any
+from typing import Any, NoReturn
 
 import attrs
 import jax
-import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
@@ -188,14 +187,7 @@ class Encoded:
     is_zero: bool
 
 
-@jax.custom_jvp
-def _underived(values: jax.Array) -> jax.Array:
-    """The values; their rounding has the derivative 0 for JAX, which would be a wrong answer."""
-    return values
-
-
-@_underived.defjvp
-def _refuse_derivative(*_: Any) -> Any:
+def _refuse_derivative() -> NoReturn:
     raise TracedValueError(
         f"{user_line()} differentiates with respect to a number that meets a ciphertext.",
         "JAX differentiates floats; ciphertexts and plaintexts are integers modulo primes.",
@@ -210,7 +202,7 @@ def _encode_traced(
 
     Nothing raises there: the noise of values that do not fit is unknown, and `decrypt` tells.
     """
-    values = _underived(values) if jnp.issubdtype(values.dtype, jnp.inexact) else values
+    values = embedding.without_derivative(values, _refuse_derivative)
     z, scale = embedding.as_floats(values), float(params.scale(level))
     ring = ring_of(params, level)
     layout, domain = Layout(None, z.dtype.kind == "c", tail=LEFTOVERS), Domain.COEFF
