@@ -46,6 +46,7 @@ from ren.schemes.ckks.context import Context
 from ren.schemes.ckks.create import context, load_context, load_server
 from ren.schemes.ckks.encoding.plaintext import Plaintext
 from ren.schemes.ckks.encoding.refusals import unknown_attribute
+from ren.schemes.ckks.functions.advice import instead_in_ckks
 from ren.schemes.ckks.functions.approximation import Approximation, approximate
 from ren.schemes.ckks.functions.calls import intervals
 from ren.schemes.ckks.functions.comparison import where
@@ -110,6 +111,15 @@ __all__ = [
 ]
 
 
+_CONTEXT = "with ctx = ckks.context(depth=4)"
+_INSTEAD = {
+    **dict.fromkeys(("encrypt", "array", "asarray"), f"ctx.encrypt(values), {_CONTEXT}"),
+    "encode": f"ctx.encode(values), {_CONTEXT}", "decrypt": "ct.decrypt()",
+    "zeros": "ctx.encrypt(np.zeros(k))", "ones": "ctx.encrypt(np.ones(k))",
+    "full": "ctx.encrypt(np.full(k, value))", "keygen": "ckks.context(depth=4), which makes keys",
+}  # fmt: skip
+
+
 def __dir__() -> list[str]:
     return __all__
 
@@ -119,4 +129,6 @@ def __getattr__(name: str) -> NoReturn:
         raise AttributeError(name, name=name, obj=sys.modules[__name__])
     functions = {f: f"ckks.math.{f}(x)" for f in math.__all__}
     methods = {f: f"x.{f}(...)" for f in ("sum", "mean", "dot", "rotate", "roll", "tile", "mask")}
-    raise unknown_attribute("ckks", name, __all__, {**functions, **methods})
+    other = instead_in_ckks(name)
+    others = {name: other} if other else {}
+    raise unknown_attribute("ckks", name, __all__, others | functions | methods | _INSTEAD)

@@ -14,6 +14,7 @@ from typing import Any, NoReturn
 from ren.schemes.ckks.circuits.reductions import all_of, any_of
 from ren.schemes.ckks.encoding.ciphertext_data import CiphertextT
 from ren.schemes.ckks.encoding.refusals import unknown_attribute
+from ren.schemes.ckks.functions.advice import instead_in_ckks
 from ren.schemes.ckks.functions.comparison import absolute as abs
 from ren.schemes.ckks.functions.comparison import (
     equal,
@@ -123,5 +124,5 @@ def __dir__() -> list[str]:
 def __getattr__(name: str) -> NoReturn:
     if name.startswith("_"):
         raise AttributeError(name, name=name, obj=sys.modules[__name__])
-    other = f"ckks.chebyshev(x, np.{name}, (a, b), degree), on an interval [a, b]"
-    raise unknown_attribute("ckks.math", name, __all__, {name: other})
+    other = instead_in_ckks(name)
+    raise unknown_attribute("ckks.math", name, __all__, {name: other} if other else {})

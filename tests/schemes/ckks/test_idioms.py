@@ -322,6 +322,11 @@ getattr(x, "absent", 1)
 pickle.loads(pickle.dumps([x, x]))[1]
 x[slice(0, 2)]
 x[0:4:1]
+np.nanvar(x)
+np.nanvar(b, axis=-1, ddof=1)
+np.nancumsum(x)
+np.nan_to_num(x, nan=1.0)
+jax.lax.associative_scan(operator.add, b)
 """
 
 # What errors tell to write, and what NumPy gives: `idiom | in the clear`.
@@ -368,6 +373,33 @@ x.mask(np.tril(np.ones((2, 2))).ravel()).reshape(2, 2) | np.tril(m)
 (x * np.ones(4))[1:] - x[:-1] | np.ediff1d(x)
 np.fft.ifft(np.eye(4)) @ x | np.fft.ifft(x)
 x.reshape(-1, 1) * np.eye(4) | np.diag(x)
+x == None | False
+x != "a" | True
+None in [x] | False
+np.fft.rfft(np.eye(4), axis=0) @ x | np.fft.rfft(x)
+np.kron(np.fft.fft(np.eye(2)), np.fft.fft(np.eye(2))) @ m.reshape(-1) | np.fft.fft2(m).ravel()
+m.mask(np.triu(np.ones(m.shape)).ravel()) | np.triu(m)
+m.mask(np.tril(np.ones(m.shape)).ravel()) | np.tril(m)
+ckks.stack([x, x**2, x**3]) | np.vander(x, 4, increasing=True).T[1:]
+x.reshape(-1, 1) + y.reshape(1, -1) | np.add.outer(x, y)
+x.reshape(-1, 1) - w.reshape(1, -1) | np.subtract.outer(x, w)
+x + [5, 0, 0, 0] | x + np.eye(4)[0] * 5
+(x[:2] * x[2:])[:1] * (x[:2] * x[2:])[1:] | np.prod(x, keepdims=True)
+ckks.stack([x[i : i + 2] for i in range(x.size - 1)]) | np.stack([x[:2], x[1:3], x[2:]])
+(np.arange(2)[:, None] == np.array([0, 0, 1, 1])) @ x | [2.0, 0.5]
+x.roll(4 // 2) | np.fft.fftshift(x)
+M @ (M @ x) | np.linalg.multi_dot([M, M, x])
+M @ x | np.linalg.matmul(M, x)
+ckks.unstack(b)[1] * 1 | b[1]
+m[:1] | np.vsplit(m, 2)[0]
+x.size | np.size(x)
+x * (180 / np.pi) | np.degrees(x)
+jax.device_put(x, jax.devices()[0]) | x
+ctx.encrypt(np.zeros(4)) | np.zeros(4)
+x * 3 | np.dot(x, 3)
+x @ M | x.dot(M)
+x * s | np.dot(x, s)
+s + np.zeros(1) | s.reshape(1)
 np.linalg.pinv(np.vander(np.arange(4.0), 2)) @ x | np.polyfit(np.arange(4.0), x, 1)
 t[:, ["a", "b", "c"].index("b")] | t[:, 1]
 """
@@ -608,13 +640,16 @@ g.any(axis=2) | ParameterError | axis=2
 ctx.encrypt([1.0, float("nan")]) | ParameterError | nan at the index 1; nan=0; numpy.nan_to_num
 np.zeros_like(x) | OperandError | np.zeros(ct.shape)
 np.save("f", x) | OperandError | ct.save(path)
-np.add.reduce(x) | OperandError | x + y
+np.add.reduce(x) | OperandError | np.add.reduce; ct.sum()
 np.add(x, y, where=w > 0) | OperandError | x + y
 jnp.exp(x) | OperandError | jnp.exp; ckks.math.exp(ct, interval=(a, b))
 jnp.sum(x) | OperandError | jnp.sum; ct.sum()
 jnp.mean(x) | OperandError | ct.mean()
 jnp.dot(w, x) | OperandError | ct.dot(w)
-jnp.matmul(M, x) | OperandError | a @ b
+jnp.matmul(M, x) | OperandError | a @ b; M @ ct
+np.linalg.matmul(M, x) | OperandError | M @ ct
+jnp.dot(M, x) | OperandError | M @ ct
+jnp.tensordot(M, x, 1) | OperandError | M @ ct
 jnp.add(x, y) | OperandError | jnp.add; x + y
 jnp.multiply(x, 2.0) | OperandError | x * y
 jnp.where(w > 0, x, y) | OperandError | ckks.where(condition, x, y)
@@ -624,7 +659,7 @@ jnp.stack([x, y]) | OperandError | ckks.stack([x, y])
 jnp.asarray(x) | OperandError | ct.decrypt()
 jnp.roll(x, 1) | OperandError | ct.roll(k)
 jnp.abs(x) | OperandError | ckks.math.abs(ct, interval=(a, b))
-jnp.maximum(x, 0) | OperandError | ckks.math.max(ct, interval=(a, b))
+jnp.maximum(x, 0) | OperandError | ckks.math.max(x, y, interval=(a, b))
 jnp.linalg.norm(x) | OperandError | ckks.math.sqrt(ct.dot(ct), interval=(a, b))
 jnp.asarray(w).dot(x) | OperandError | ct.dot(w)
 jnp.asarray(w).at[0].set(x) | OperandError | ct.mask(m) + values
@@ -632,7 +667,7 @@ jnp.asarray(w) / x | OperandError | ckks.math.inverse
 jax.nn.relu(x) | OperandError | ckks.math.relu(ct, interval=(a, b))
 jax.nn.sigmoid(x) | ParameterError | ckks.math.sigmoid(ct, interval=(a, b))
 jax.nn.gelu(x) | OperandError | ckks.chebyshev(ct, jax.nn.gelu, (a, b), degree)
-jax.nn.softmax(x) | OperandError | ckks.math.inverse
+jax.nn.softmax(x) | OperandError | e * ckks.math.inverse(e.sum(), interval=(c, d))
 jax.lax.add(x, y) | ParameterError | x + y
 jax.lax.exp(x) | ParameterError | ckks.math.exp(ct, interval=(a, b))
 jax.lax.dynamic_slice(x, (0,), (2,)) | ParameterError | ct[i:j]
@@ -754,8 +789,119 @@ np.vectorize(lambda v: v)(x) | TracedValueError | decrypt()
 np.unstack(b) | OperandError | ckks.unstack(ct)
 np.testing.assert_allclose(x, w) | TracedValueError | decrypt()
 np.ma.array(x) | TracedValueError | decrypt()
+x > None | OperandError | A comparison got a ciphertext and a NoneType; without a return statement
+None > x | OperandError | A comparison got a ciphertext and a NoneType; without a return statement
+x < "a" | OperandError | A comparison got a ciphertext and a str; Pass one of these
+"a" >= x | OperandError | A comparison got a ciphertext and a str; Pass one of these
+x >= [] | OperandError | a ciphertext and a list; an array of numbers
+x <= object() | OperandError | a ciphertext and a object; an array of numbers
+x > f | OperandError | a ciphertext and a Poly; an array of numbers
+x > A | OperandError | ckks.linear(2 * matrix.T, ctx)
+x.dot(3) | ParameterError | x * number; x @ M
+x.dot(M) | ParameterError | x * number; x @ M
+x.dot(x.sum()) | ParameterError | x * number
+x.dot([1, 2]) | ParameterError | Pad the shorter one
+s.reshape(1) | ParameterError | ct + np.zeros(shape)
+ckks.concat([]) | ParameterError | 0 ciphertexts; ckks.concat([x, y])
+np.maximum(x, None) | OperandError | function max got a ciphertext and a NoneType
+np.greater(x, "a") | OperandError | function greater got a ciphertext and a str
+x / "a" | OperandError | A quotient got a ciphertext and a str; Pass one of these
+x / None | OperandError | A quotient got a ciphertext and a NoneType; without a return statement
+x / np.array(["a"]) | OperandError | an array of <U1; values.astype(float)
+x // y | ParameterError | x // 2.0; (x / y) // 1
+x // -2 | ParameterError | Write -x // 2.0 for x // -2.0
+x // 0 | ParameterError | x // 2.0
+x % -2 | ParameterError | Write -(-x % 2.0) for x % -2.0
+x % y | ParameterError | x % 2.0; x - y * ((x / y) // 1)
+ckks.math.erf(x) | UnknownAttributeError | ckks.chebyshev(x, np.vectorize(math.erf), (a, b), degree)
+ckks.math.gelu(x) | UnknownAttributeError | ckks.chebyshev(x, jax.nn.gelu, (a, b), degree)
+ckks.math.softmax(x) | UnknownAttributeError | ckks.math.inverse(e.sum(), interval=(c, d))
+ckks.math.maximum(x, y) | UnknownAttributeError | ckks.math.max(x, y, interval=(a, b))
+ckks.math.sqr(x) | UnknownAttributeError | Perhaps you mean 'sqrt'
+ckks.math.qqq(x) | UnknownAttributeError | It has abs, all, any
+ckks.add(x, y) | UnknownAttributeError | Write x + y
+ckks.encrypt(w) | UnknownAttributeError | ctx.encrypt(values)
+ckks.decrypt(x) | UnknownAttributeError | ct.decrypt()
+ckks.zeros(4) | UnknownAttributeError | ctx.encrypt(np.zeros(k))
+jax.nn.log_softmax(x) | OperandError | ct - ckks.math.log(ckks.math.exp(ct
+jax.nn.standardize(x) | OperandError | ckks.math.pow(ct.var() + 1e-5, -0.5; ct - ct.mean()
+jax.nn.logsumexp(x) | OperandError | jax.nn.logsumexp; ckks.math.log(ckks.math.exp(ct
+jax.nn.glu(x) | OperandError | ct[:k] * ckks.math.sigmoid(ct[k:], interval=(a, b))
+jax.scipy.special.logsumexp(x) | OperandError | ckks.math.log(ckks.math.exp(ct
+jax.scipy.special.erf(x) | OperandError | special.erf on a; np.vectorize(math.erf), (a, b), degree
+jax.scipy.special.ndtr(x) | OperandError | ckks.chebyshev(ct, jax.scipy.special.ndtr
+jax.scipy.stats.norm.pdf(x) | OperandError | ckks.chebyshev(ct, jax.scipy.stats.norm.pdf, (a, b)
+np.spacing(x) | OperandError | decrypt() first
+np.frexp(x) | OperandError | decrypt() first
+np.isinf(x) | TracedValueError | ckks.where
+np.trunc(x) | OperandError | x // 1
+np.degrees(x) | OperandError | ct * (180 / np.pi)
+np.sinc(x) | OperandError | ckks.chebyshev(ct, np.sinc, (a, b), degree)
+np.fft.rfft(x) | OperandError | np.fft.rfft(np.eye(k), axis=0) @ ct
+np.fft.fft2(m) | OperandError | np.kron(np.fft.fft(np.eye(r))
+np.fft.fftshift(x) | OperandError | ct.roll(k // 2)
+np.triu(m) | OperandError | ct.mask(np.triu(np.ones(ct.shape)).ravel())
+np.vander(x) | OperandError | ckks.stack([x, x**2, x**3])
+np.argwhere(x) | OperandError | x > 0; decrypt() first
+np.flatnonzero(x) | OperandError | x > 0; decrypt() first
+np.isin(x, w) | OperandError | (x == a); a comparison for each
+np.bincount(x) | OperandError | ckks.stats.histogram(ct, edges)
+np.add.outer(x, y) | OperandError | np.add.outer; x.reshape(-1, 1) + y.reshape(1, -1)
+np.multiply.outer(w, x) | OperandError | x.reshape(-1, 1) * y.reshape(1, -1)
+jnp.add.outer(x, y) | OperandError | jnp.add.outer; x.reshape(-1, 1) + y.reshape(1, -1)
+np.add.at(x, 0, 1) | OperandError | np.add.at; x + values, with zeros
+np.add.accumulate(x) | OperandError | ct.cumsum()
+np.multiply.accumulate(x) | OperandError | only sums run along the slots
+np.multiply.reduce(x) | OperandError | x = x[:k] * x[k:]
+np.maximum.reduce(x) | OperandError | ckks.math.max(ct, ct.roll(k))
+np.take_along_axis(x, np.array([0]), 0) | OperandError | np.eye(k)[order] @ ct
+np.linalg.multi_dot([M, M, x]) | OperandError | A @ (B @ ct)
+np.nanstd(x) | OperandError | ckks.stats.std(ct, interval=(a, b))
+np.nanmax(x) | OperandError | ckks.math.max(ct, ct.roll(k))
+np.logaddexp(x, y) | OperandError | y + ckks.chebyshev(x - y, lambda d: np.logaddexp(d, 0)
+np.broadcast_arrays(x, w) | OperandError | ct + np.zeros(shape)
+np.lib.stride_tricks.sliding_window_view(x, 2) | OperandError | ckks.stack([ct[i : i + k] for i in
+np.vsplit(m, 2) | OperandError | ct[:k], ct[k:]
+np.frompyfunc(lambda v: v, 1, 1)(x) | OperandError | f(ct)
+jnp.size(x) | OperandError | jnp.size; ct.size
+jnp.logical_and(x, x) | OperandError | ckks.math.logical_and(x, y)
+jnp.floor(x) | OperandError | x // 1
+jax.lax.neg(x) | ParameterError | -ct
+jax.lax.rsqrt(x) | ParameterError | ckks.math.pow(ct, -0.5, interval=(a, b))
+jax.lax.integer_pow(x, 2) | ParameterError | x ** k
+jax.lax.slice(x, (0,), (2,)) | ParameterError | ct[i:j]
+jax.lax.top_k(x, 2) | ParameterError | decrypt() first
+jax.lax.gt(x, y) | ParameterError | x > y
+jax.lax.associative_scan(jnp.add, b) | OperandError | associative_scan(operator.add, ct)
+jax.ops.segment_sum(x, jnp.array([0, 0, 1, 1]), 2) | OperandError | [:, None] == segments) @ ct
+x.to("cpu") | UnknownAttributeError | jax.device_put(ct, jax.devices()[0])
+x.cpu() | UnknownAttributeError | ct.decrypt(); jax.device_put
+x.detach() | UnknownAttributeError | ct itself
+x.unsqueeze(0) | UnknownAttributeError | ct.reshape(1, -1)
+x.permute(0) | UnknownAttributeError | np.eye(k)[order] @ ct
+x.softmax() | UnknownAttributeError | ckks.math.inverse(e.sum(), interval=(c, d))
 pickle.dumps(ctx) | SerializationError | ctx.server()
 copy.copy(ctx) | SerializationError | ctx.server()
+"""
+
+
+# The same for lines of many levels: `x` and `y` are known to lie in [-2, 2] and [0.5, 2].
+DEEP = """
+ckks.chebyshev(x, np.vectorize(math.erf), (-2, 2), 15) | np.vectorize(math.erf)(x)
+ckks.chebyshev(x, np.sinc, (-2, 2), 15) | np.sinc(x)
+ckks.chebyshev(x, jax.nn.gelu, (-2, 2), 15) | jax.nn.gelu(x)
+ckks.chebyshev(x, jax.scipy.special.ndtr, (-2, 2), 15) | jax.scipy.special.ndtr(x)
+(lambda e: e * ckks.math.inverse(e.sum(), (1, 30)))(ckks.math.exp(x, (-2, 2))) | jax.nn.softmax(x)
+ckks.math.log(ckks.math.exp(x, (-2, 2), 12).sum(), (1, 30), 12) | jax.nn.logsumexp(x)
+x - ckks.math.log(ckks.math.exp(x, (-2, 2), 12).sum(), (1, 30), 12) | jax.nn.log_softmax(x)
+(x - x.mean()) * ckks.math.pow(x.var().within(1.5) + 1e-5, -0.5, (0.25, 2)) | jax.nn.standardize(x)
+x[:2] * ckks.math.sigmoid(x[2:], (-2, 2)) | jax.nn.glu(x)
+y + ckks.chebyshev(x - y, lambda d: np.logaddexp(d, 0), (-4, 2), 23) | np.logaddexp(x, y)
+ckks.math.pow(y, -0.5, (0.5, 2)) | jax.lax.rsqrt(y)
+-x // 2.0 | x // -2.0
+-(-x % 2.0) | x % -2.0
+(x / y) // 1 | x // y
+x - y * ((x / y) // 1) | x % y
 """
 
 
@@ -863,6 +1009,17 @@ def test_what_errors_tell_to_write_computes_as_numpy_does(
 ) -> None:
     code, numpy = row.split(" | ")
     check(value(code, encrypted), value(numpy, clear))
+
+
+def test_what_errors_tell_to_write_of_many_levels_is_near_what_numpy_gives() -> None:
+    arrays = {"x": np.array([1.5, 0.5, -0.5, 1.0]), "y": np.array([1.25, 0.75, 0.75, 1.75])}
+    ctx = ckks.testing.context(b"deep", depth=22)
+    x, y = (ctx.encrypt(values) for values in arrays.values())
+    names = {**MODULES, "x": x.within(-2, 2), "y": y.within(0.5, 2)}
+    for row in lines(DEEP):
+        code, numpy = row.split(" | ")
+        got = value(code, names).decrypt()
+        np.testing.assert_allclose(got, value(numpy, MODULES | arrays), atol=1e-3, err_msg=code)
 
 
 @pytest.mark.parametrize("row", refused(), ids=lambda row: row.name)

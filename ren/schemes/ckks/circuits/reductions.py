@@ -77,7 +77,9 @@ def dot(ct: CiphertextT, w: Any) -> CiphertextT:
         raise ParameterError(
             f"dot() got vectors of {' and '.join(texts)}.",
             "Both have one length.",
-            "Pad the shorter one, or slice the longer one.",
+            "Pad the shorter one, or slice the longer one."
+            if None not in (length, other)
+            else "Write x * number for a number or a scalar, x @ M for a matrix M.",
         )
     is_encrypted = isinstance(w, type(ct))
     shows = is_encrypted and not ct.layout.tail.times(w.layout.tail).is_zero

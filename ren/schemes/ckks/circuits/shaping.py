@@ -170,7 +170,9 @@ def reshaped(ct: CiphertextT, shape: tuple[Any, ...]) -> CiphertextT:
         raise ParameterError(
             f"A ciphertext of {count_text(length)} was to have the shape {sizes}.",
             "A shape is one or more sizes whose product is the count of the numbers.",
-            "One size may be -1: it is worked out. For a vector write ct.reshape(-1).",
+            "Write ct + np.zeros(shape), which broadcasts it."
+            if length is None
+            else "One size may be -1: it is worked out. For a vector write ct.reshape(-1).",
         )
     return evolve_layout(ct, shape=result if len(result) > 1 else None)
 
@@ -289,11 +291,16 @@ def concat(ciphertexts: Sequence[CiphertextT], *others: Any) -> CiphertextT:
     for ct in parts:
         refuse_columns(ct, "concat()")
     lengths = [_vector_length(ct, "concat()") for ct in parts]
-    room = f", {parts[0].slots}" if parts else ""
-    if not parts or sum(lengths) > parts[0].slots:
+    if not parts:
+        raise ParameterError(
+            "0 ciphertexts were to be joined.",
+            "At least one is needed.",
+            "Pass a list with a ciphertext, ckks.concat([x, y]).",
+        )
+    if sum(lengths) > parts[0].slots:
         raise ParameterError(
             f"{len(parts)} ciphertexts of {sum(lengths)} numbers in all were to be joined.",
-            f"At least one is needed, and together they fit into the slots{room}.",
+            f"Together they fit into the slots, {parts[0].slots}.",
             "Join fewer, or choose parameters with a larger n.",
         )
     if len(parts) == 1:

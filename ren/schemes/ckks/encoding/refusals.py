@@ -45,13 +45,15 @@ def refusal(error: Callable[..., Exception], given: str, *reasons: str) -> Calla
     return refuse
 
 
-def approximation(what: str, name: str) -> Callable[..., NoReturn]:
+def approximation(
+    what: str, name: str, arguments: str = "ct, interval=(a, b)"
+) -> Callable[..., NoReturn]:
     """A method that raises, and names the function of `ckks.math` to write instead."""
     return refusal(
         OperandError,
         f"asks for {what} of encrypted numbers.",
         "Functions of them are polynomials that are close on an interval.",
-        f"Write ckks.math.{name}(ct, interval=(a, b)); see help(ckks.math.{name}).",
+        f"Write ckks.math.{name}({arguments}); see help(ckks.math.{name}).",
     )
 
 
@@ -74,6 +76,15 @@ def comparison(name: str) -> Callable[..., NoReturn]:
         "Only the owner of the secret key can see them: no branch can depend on them.",
         f"Write ckks.math.{name}(x, y), near 1 or 0 in each slot, and choose with ckks.where; or "
         "decrypt() first.",
+    )
+
+
+def wrong_operand(what: str, other: Any) -> OperandError:
+    """The error for an operand beside a ciphertext that is nothing to compute with."""
+    return OperandError(
+        f"{what} got a ciphertext and a {type(other).__name__}.",
+        "The other operand is a ciphertext, a plaintext, a number or an array of numbers.",
+        "Pass one of these; a function without a return statement gives None.",
     )
 
 
@@ -353,16 +364,21 @@ def jax_call() -> str:
 
 def _jax_name(module: str, frame: FrameType) -> str:
     name = frame.f_code.co_name
-    if name == "__call__":  # of a ufunc
-        name = getattr(frame.f_locals.get("self"), "__name__", name)
+    if frame.f_code.co_qualname.startswith("ufunc."):
+        ufunc = getattr(frame.f_locals.get("self"), "__name__", "")
+        name = ufunc if name == "__call__" else f"{ufunc}.{name}"
     public = (text for prefix, text in _JAX_MODULES.items() if module.startswith(prefix))
-    is_inner = name.startswith(("_", "<")) or name == "wrapped" or module.endswith("numpy.util")
+    is_inner = name.startswith(("_", "<")) or name == "wrapped"
+    is_inner |= module.endswith("numpy.util") and name not in ("size", "shape", "ndim")
     return "" if is_inner else next((f"{text}.{name}" for text in public), "")
 
 
 _JAX_MODULES = {
     "jax._src.numpy.": "jnp", "jax._src.nn.": "jax.nn", "jax._src.lax.": "jax.lax",
-    "jax._src.random": "jax.random",
+    "jax._src.random": "jax.random", "jax._src.ops.scatter": "jax.ops",
+    "jax._src.ops.special": "jax.nn", "jax._src.scipy.special": "jax.scipy.special",
+    "jax._src.scipy.stats.norm": "jax.scipy.stats.norm",
+    "jax._src.scipy.linalg": "jax.scipy.linalg", "jax._src.scipy.signal": "jax.scipy.signal",
 }  # fmt: skip
 
 

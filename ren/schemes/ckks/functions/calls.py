@@ -27,7 +27,9 @@ from ren.schemes.ckks.arithmetic.number_types import of_operands, same, with_typ
 from ren.schemes.ckks.encoding.ciphertext_data import CiphertextData
 from ren.schemes.ckks.encoding.encoder import as_numbers
 from ren.schemes.ckks.encoding.plaintext import Plaintext
+from ren.schemes.ckks.encoding.refusals import wrong_operand
 from ren.schemes.ckks.functions import comparison, division, elementary, logic, powers
+from ren.schemes.ckks.functions.advice import arguments_of
 from ren.schemes.ckks.functions.arguments import checked_precision, known_span
 from ren.schemes.ckks.functions.polynomial import Interval, checked_interval
 from ren.schemes.ckks.noise import spans
@@ -221,6 +223,8 @@ def call(name: str, *args: Any, asked: str = "") -> Any:
         if isinstance(value, CiphertextData):
             check_real(value, name)
         elif function.operands == 2:
+            if isinstance(value, str | bytes | None):
+                raise wrong_operand(f"The function {name}", value)
             _check_finite(value, asked or f"asks for {name} of")
     held = {key: getattr(given, key) for key in function.settings}
     options = {key: value for key, value in held.items() if value is not None}
@@ -263,7 +267,7 @@ def _without_kink(name: str, args: tuple[Any, ...]) -> Any:
 
 def _check_finite(value: Any, asked: str) -> None:
     """Raises OperandError for numbers in the clear that are infinite or NaN."""
-    if value is None or isinstance(value, Plaintext | Symbolic) or is_tracer(value):
+    if isinstance(value, Plaintext | Symbolic) or is_tracer(value):
         return
     array = as_numbers(value)
     if array.dtype.kind == "f" and not np.isfinite(array).all():
@@ -322,5 +326,5 @@ def _unknown(name: str, function: Function, asked: str, span: Span | None) -> Op
         f"{user_line()} {asked} encrypted numbers, {where}.",
         f"Functions of them are polynomials that are close on an interval{needs}.",
         "State it, x.within(low, high), or write it around the line, `with ckks.intervals((low, "
-        f"high)):`. Or write ckks.math.{name}(ct, interval=(a, b)); see help(ckks.math.{name}).",
+        f"high)):`. Or write ckks.math.{name}({arguments_of(name)}); see help(ckks.math.{name}).",
     )

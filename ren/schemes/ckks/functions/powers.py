@@ -125,6 +125,28 @@ def _real(value: Any, what: str) -> float:
     )
 
 
+def _divisor(divisor: Any, symbol: str) -> float:
+    """The divisor; ParameterError where it is not a number above zero."""
+    m = float(divisor) if isinstance(divisor, numbers.Real | Symbolic) else math.nan
+    if 0 < m < math.inf:
+        return m
+    is_quotient = symbol == "//"
+    remedy = f"Write for example x {symbol} 2.0."
+    if -math.inf < m < 0:
+        remedy = f"Write {f'-x // {-m}' if is_quotient else f'-(-x % {-m})'} for x {symbol} {m}."
+    elif isinstance(divisor, CiphertextData):
+        code = "(x / y) // 1" if is_quotient else "x - y * ((x / y) // 1)"
+        remedy = (
+            f"Write for example x {symbol} 2.0. By encrypted numbers on one side of zero write "
+            f"{code}."
+        )
+    raise ParameterError(
+        f"{user_line()} divides by {m if m == m else type(divisor).__name__} with remainder.",
+        "Encrypted numbers are divided with remainder by a number above zero.",
+        remedy,
+    )
+
+
 @circuit("floor_divide", floating)
 def floor_divide(
     x: CiphertextT,
@@ -151,13 +173,7 @@ def floor_divide(
         DepthError: too few levels.
     """
     check_real(x, "floor_divide")
-    m = float(divisor) if isinstance(divisor, numbers.Real | Symbolic) else math.nan
-    if not 0 < m < math.inf:
-        raise ParameterError(
-            f"{user_line()} divides by {m if m == m else type(divisor).__name__} with remainder.",
-            "Encrypted numbers are divided with remainder by a number above zero.",
-            "Write for example x % 2.0.",
-        )
+    m = _divisor(divisor, "//")
     if gap is not None and not 0 < gap < m:
         raise ParameterError(
             f"{user_line()} divides by {m:g} with remainder, and with gap={gap:g}.",
@@ -186,6 +202,6 @@ def mod(
 
     Args, raises: as for `floor_divide`. One level more where the divisor is not an integer.
     """
+    m = _divisor(divisor, "%")
     quotient = floor_divide(x, divisor, interval, gap, precision, degree)
-    m = float(divisor)
     return within(x - quotient * (int(m) if m == int(m) else m), 1.5 * m)
