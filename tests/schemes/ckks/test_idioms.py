@@ -675,6 +675,9 @@ jax.grad(lambda v: v.sum())(x) | TracedValueError | differentiate in the clear
 jax.value_and_grad(lambda v: v.sum())(x) | TracedValueError | differentiate in the clear
 jax.jacobian(lambda v: v * v)(x) | TracedValueError | differentiate in the clear
 jax.vmap(lambda v: v * v)(x) | ParameterError | ckks.stack([x, y])
+jax.vmap(lambda v: v * v, in_axes=1)(b) | ParameterError | Leave in_axes out
+jax.vmap(lambda v: v * v, in_axes=(-1,))(b) | ParameterError | Leave in_axes out
+jax.vmap(lambda v: v * v, out_axes=1)(b) | ParameterError | Leave out_axes out
 jax.jit(lambda v: v.decrypt())(x) | TracedValueError | decrypt it outside
 jax.jit(lambda v: v if v > 0 else -v)(x) | OperandError | no interval is known; x.within(low
 jax.jit(lambda v: jnp.exp(v))(x) | OperandError | ckks.math.exp(ct, interval=(a, b))

@@ -407,7 +407,10 @@ def no_transformation(x: Any) -> None:
         )
     if isinstance(x, CiphertextData):
         in_axes = frame.f_locals.get("in_axes") if name == "vmap_f" else None
+        out_axes = frame.f_locals.get("out_axes") if name == "vmap_f" else None
         is_map = name == "scan" and jax_call() == "jax.lax.map"
+        for what, axes in (("in_axes", in_axes), ("out_axes", out_axes)):
+            _check_axes(what, axes)
         if in_axes == 0 or is_map:
             _check_batch(x, "jax.lax.map" if is_map else "jax.vmap")
     if frame.f_globals["__name__"] in _BRANCHES:
@@ -449,6 +452,18 @@ def no_branch(name: str = "") -> None:
 
 _TRACED = "while_loop.<locals>._create_jaxpr"  # the condition of a loop, then its body
 _BRANCHES = ("jax._src.lax.control_flow.conditionals", "jax._src.lax.control_flow.loops")
+
+
+def _check_axes(what: str, axes: Any) -> None:
+    """Raise where all arguments or results are mapped along another axis than the first."""
+    each = axes if isinstance(axes, tuple | list) else [axes]
+    if not each or not all(isinstance(axis, int) and axis != 0 for axis in each):
+        return
+    raise ParameterError(
+        f"{user_line()} calls jax.vmap on a ciphertext with {what}={axes!r:.40}.",
+        "A batch of ciphertexts has its batch axis first; slots are computed on all at once.",
+        f"Leave {what} out, or write 0.",
+    )
 
 
 def _check_batch(x: CiphertextData, what: str) -> None:
