@@ -59,9 +59,14 @@ class Tail:
 
     @property
     def settled(self) -> Tail:
-        """The same without a value in the clear: leftovers everywhere in its place."""
-        everywhere = {"before": MOST_SLOTS, "after": MOST_SLOTS, "value": 0}
-        return attrs.evolve(self, **everywhere) if self.has_value else self
+        """The same without a value in the clear, leftovers everywhere in its place, or a period.
+
+        Carries of loops keep to one type, whatever repeats.
+        """
+        if not self.has_value and not self.period:
+            return self
+        everywhere = {"before": MOST_SLOTS, "after": MOST_SLOTS} if self.has_value else {}
+        return attrs.evolve(self, **everywhere, value=0, period=0)
 
     def moved(self, steps: int) -> Tail:
         """The tail after a cyclic rotation by `steps`: result[i] = x[i + steps]."""

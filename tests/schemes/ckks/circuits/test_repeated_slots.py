@@ -178,6 +178,18 @@ def attr_of(tail: Any, **changes: Any) -> Any:
     return type(tail)(tail.before, tail.after, **changes)
 
 
+def test_a_carry_that_repeats_may_repeat_no_more(ctx):
+    """A loop keeps to one type; and a period is lost where JAX takes a ciphertext apart."""
+    wide, values, w = drawn(8, 60) / 8, drawn(60), drawn(8)
+    x, y = wide @ ctx.encrypt(values), ctx.encrypt(w)
+    assert x.layout.tail.period == 8
+    made, _ = jax.lax.scan(lambda c, _: (c + y, None), x, None, length=3)
+    assert error(made, wide @ values + 3 * w) < BAR
+    assert jax.tree.map(lambda a: a, x).layout.tail.period == 0
+    assert error(jax.jit(lambda v: drawn(8, 8) @ v)(x), drawn(8, 8) @ (wide @ values)) < 10 * BAR
+    assert ren.jit(lambda v: v + 1)(x).layout.tail.period == 8
+
+
 @pytest.mark.once
 def test_what_changes_the_slots_forgets_that_they_repeat(ctx):
     x = drawn(8, 60) @ ctx.encrypt(drawn(60))
