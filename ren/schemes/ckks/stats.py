@@ -34,7 +34,13 @@ from ren.schemes.ckks.arithmetic.argument_checks import (
     positive,
 )
 from ren.schemes.ckks.arithmetic.automatic import add
-from ren.schemes.ckks.arithmetic.evolve import evolve_layout, need_level, with_noise, within
+from ren.schemes.ckks.arithmetic.evolve import (
+    evolve_layout,
+    need_level,
+    with_error,
+    with_noise,
+    within,
+)
 from ren.schemes.ckks.arithmetic.number_types import floating
 from ren.schemes.ckks.arithmetic.operation_hooks import circuit
 from ren.schemes.ckks.arithmetic.shapes import shape_text
@@ -43,16 +49,17 @@ from ren.schemes.ckks.circuits.stacking import stack, unstack
 from ren.schemes.ckks.encoding.ciphertext_data import (
     CiphertextData,
     CiphertextT,
-    is_columns,
     known_length,
 )
 from ren.schemes.ckks.encoding.refusals import unknown_attribute
 from ren.schemes.ckks.functions import comparison
 from ren.schemes.ckks.functions.approximation import Approximation, approximate
+from ren.schemes.ckks.functions.arguments import known_span
 from ren.schemes.ckks.functions.comparison import StepAccuracy
 from ren.schemes.ckks.functions.elementary import applied
 from ren.schemes.ckks.functions.polynomial import Interval
 from ren.schemes.ckks.noise import bounds as noises
+from ren.schemes.ckks.noise.range_checks import TOLERANCE
 
 __all__ = [
     "corr",
@@ -157,13 +164,20 @@ def standardize(
     check_real(x, "standardize()")
     root = _on_variances(_inverse_root, interval, precision, degree, "standardize()")
     need_level(x, 3 + root.depth, "standardize()")
-    return moments.centred(x) * _inverse_deviation(x, root, "standardize()")
+    return _standardized(x, root, "standardize()")
+
+
+def _standardized(x: CiphertextT, root: Approximation, what: str) -> CiphertextT:
+    """(x - mean) / deviation: three levels, and those of the inverse root."""
+    c, times, variances = moments.with_variances(x)
+    coefficients = tuple(v / times for v in root.coefficients)
+    part = Approximation(coefficients, root.interval, root.error / times)
+    return c * applied(within(variances, root.interval[1]), part, what)
 
 
 def _inverse_deviation(x: CiphertextT, root: Approximation, what: str) -> CiphertextT:
-    """1 / std(x) of each vector or column: two levels, and those of the inverse root."""
-    axis = 0 if is_columns(x) else None
-    return applied(within(moments.var(x, axis, 0, False), root.interval[1]), root, what)
+    """1 / std(x) of a vector: two levels, and those of the inverse root."""
+    return applied(within(moments.var(x, None, 0, False), root.interval[1]), root, what)
 
 
 def _inverse_root(v: Any) -> Any:
@@ -241,7 +255,7 @@ def corr(
         scale = _inverse_deviation(x, root, "corr()") * _inverse_deviation(y, root, "corr()")
         return within(both * scale, 1.5)
     moments.check_columns(x, "corr()")
-    z = moments.centred(x) * _inverse_deviation(x, root, "corr()")
+    z = _standardized(x, root, "corr()")
     return moments.gram(moments.paired(z), x.shape[1], 1 / x.shape[0])
 
 
@@ -262,7 +276,8 @@ def histogram(
     The levels of a comparison, and one where zeros have to be put beyond the length.
 
     Args:
-        x: a vector of real numbers, all from the first edge to the last: your statement.
+        x: a vector of real numbers, all from the first edge to the last: your statement. Where
+            their tracked bound is beyond the edges, comparisons reach up to it.
         edges: ascending, three or more.
         gap: how near to an inner edge a number may come; nearer ones count in part on both sides.
         precision, degree: as for `ckks.math.greater`. With n numbers a count is off by at most n
@@ -276,8 +291,8 @@ def histogram(
         DepthError: too few levels.
     """
     points = _edges(x, edges, "histogram()")
-    x = within(x, max(map(abs, points)))
-    wish = StepAccuracy("greater", (points[0], points[-1]), gap, precision, degree)
+    x, interval = _compared(x, points)
+    wish = StepAccuracy("greater", interval, gap, precision, degree)
     above = unstack(_counts_above(x, points[1:-1], wish, 1, 0, "histogram()"))
     length = float(known_length(x) or 1)
     inner = [a - b for a, b in itertools.pairwise(above)]
@@ -300,7 +315,9 @@ def quantile(
     levels of both comparisons, and two. The second one tells counts that differ by 1 apart.
 
     Args:
-        x: a vector of real numbers, all from the first edge to the last: your statement.
+        x: a vector of real numbers, all from the first edge to the last: your statement. Where
+            their tracked bound is beyond the edges, comparisons reach up to it. That may take a
+            level more; `x.within(a, b)` states a tighter one.
         q: from 0 to 1.
         edges: ascending, three or more.
         gap: how near to an edge a number may come.
@@ -331,18 +348,20 @@ def quantile(
             f"Counts that differ by 1 are told apart from {least:.1f} bits on.",
             "Leave it out for one bit more than that.",
         )
-    wish = StepAccuracy("greater", (points[0], points[-1]), gap, bits, None)
+    x, interval = _compared(x, points)
+    wish = StepAccuracy("greater", interval, gap, bits, None)
     allowed = min(math.floor((1 - float(q)) * length + 1e-9), length - 1) + 0.5
     then = StepAccuracy("greater", (0.0, 1.0), 0.25 / length, 12.0, None)
     after = comparison.depth_of_greater(then) + 1
-    x = within(x, max(map(abs, points)))
     counts = _counts_above(x, points[:-1], wish, 1 / length, after, "quantile()")
-    shares = within(counts, 1.0)
-    if gap is not None:  # then shares are off by at most 2^-bits, well below the gap of these
-        shares = with_noise(shares, noises.without_offset)
+    # With a gap shares are off by at most 2^-bits, well below the gap of these. Without one a
+    # number may count in part, and the result lies anywhere between the edges.
+    shares = with_noise(within(counts, 1.0), noises.without_offset)
     is_below = comparison.greater(shares, allowed / length, (0.0, 1.0), then.gap, then.precision)
     steps = tables.total(is_below * np.diff(points), 0, False)
-    return within(steps, points[-1] - points[0]) + points[0]
+    spread = points[-1] - points[0]
+    result = within(steps, spread) + points[0]
+    return result if gap is not None else with_error(result, spread)
 
 
 def _edges(x: CiphertextData, edges: ArrayLike, what: str) -> list[float]:
@@ -363,6 +382,18 @@ def _edges(x: CiphertextData, edges: ArrayLike, what: str) -> list[float]:
             "Pass a column of a table, m[:, j].",
         )
     return [float(point) for point in points]
+
+
+def _compared(x: CiphertextT, points: list[float]) -> tuple[CiphertextT, Interval]:
+    """`x`, and where its numbers lie: between the edges, or up to a tracked bound beyond them.
+
+    Outside of its interval a comparison is not 0 or 1, but as large as a number can be.
+    """
+    low, high = points[0], points[-1]
+    largest, known = max(-low, high), known_span(x)
+    if known is None or known.largest <= largest * TOLERANCE:
+        return within(x, largest), (low, high)
+    return x, (min(low, known.low), max(high, known.high))
 
 
 def _counts_above(

@@ -139,6 +139,38 @@ def test_histograms_and_quantiles_by_comparisons(deep):
         assert abs(found.decrypt() - want) < 0.01 and want - exact < np.diff(edges).max()
 
 
+@pytest.mark.long
+@pytest.mark.usefixtures("interpreted")
+def test_comparisons_reach_up_to_a_bound_beyond_the_edges(deep):
+    values, edges = np.linspace(-0.9, 0.95, 10), np.array([-0.4, 0.1, 0.3, 0.5])
+    x = deep.encrypt(values, bound=1)
+    assert abs(stats.quantile(x, 0.5, edges).decrypt() - 0.1) < 0.01
+    counts = stats.histogram(x, edges, precision=7).decrypt()  # what is beyond counts at the ends
+    assert np.abs(counts - [5, 1, 4]).max() < 0.1
+
+
+@pytest.mark.long
+@pytest.mark.usefixtures("interpreted")
+def test_many_columns_are_summed_two_at_a_time(deep):
+    """Odd and even numbers of columns, one and several blocks, with leftovers, far from zero."""
+    draw = np.random.default_rng(5)
+    root = ckks.approximate(lambda v: 1 / np.sqrt(v), WITHIN, degree=7)
+    for rows, count, shift in ((30, 4, 3.0), (100, 5, 0.0), (300, 5, 1.0)):
+        data = draw.uniform(-1, 1, (rows, count)) + shift
+        table = deep.encrypt(data, pack="columns", bound=1 + shift)
+        for keepdims in (False, True):
+            check(
+                table.var(0, ddof=1, keepdims=keepdims), data.var(0, ddof=1, keepdims=keepdims), 2
+            )
+        check(table.mean(), data.mean(), 1)
+        check(stats.cov(table), np.cov(data.T), 3)
+        found = stats.standardize(table, interval=WITHIN, degree=7)
+        check(found, (data - data.mean(0)) * root(data.var(0)), 3 + root.depth, 2.0**-13)
+        assert found.layout.tail.is_zero
+        cut = 1 if rows > 128 else 0  # a slice across blocks
+        check(table[4:].var(0), data[4:].var(0), 3 + cut)
+
+
 @pytest.mark.usefixtures("interpreted")
 def test_linear_regression_is_gradient_descent(deep, data):
     truth = np.array([0.5, -0.25, 0.125])

@@ -8,19 +8,27 @@ variance takes two levels, and what cancels is not the square of the mean.
 from __future__ import annotations
 
 import math
-from functools import reduce
+from collections.abc import Sequence
+from functools import partial, reduce
 
 import numpy as np
 
 from ren.core.errors import ParameterError
-from ren.poly import batching
 from ren.schemes.ckks.arithmetic.argument_checks import check_ciphertext, check_real
-from ren.schemes.ckks.arithmetic.automatic import add, multiply, multiply_plain, subtract
+from ren.schemes.ckks.arithmetic.automatic import (
+    Factors,
+    add,
+    multiply,
+    multiply_plain,
+    subtract,
+    sum_of_products,
+)
 from ren.schemes.ckks.arithmetic.evolve import (
     evolve_layout,
     fills_slots,
     need_level,
     relabelled,
+    with_noise,
     within_that_of,
 )
 from ren.schemes.ckks.arithmetic.number_types import floating
@@ -29,21 +37,22 @@ from ren.schemes.ckks.arithmetic.rotation import cleared, conjugate, cyclic
 from ren.schemes.ckks.arithmetic.shapes import axis_of, batch_axes, shape_text, shapes_of
 from ren.schemes.ckks.circuits import complex_pairs, reductions, tables
 from ren.schemes.ckks.circuits.complex_pairs import imaginary_unit, times_i, twice_real
-from ren.schemes.ckks.circuits.shaping import blocks_of, rotations_summed
+from ren.schemes.ckks.circuits.shaping import blocks_of
 from ren.schemes.ckks.circuits.stacking import beside_blocks, stack, unstack
 from ren.schemes.ckks.encoding.ciphertext_data import (
     CiphertextData,
     CiphertextT,
     is_columns,
     known_length,
-    with_fields,
 )
-from ren.schemes.ckks.encoding.layout import LEFTOVERS
+from ren.schemes.ckks.encoding.layout import COPIES, LEFTOVERS
 from ren.schemes.ckks.encoding.plaintext import encode
 from ren.schemes.ckks.noise import bounds as noises
+from ren.schemes.ckks.noise.sigmas import switch_sigma
 from ren.schemes.ckks.parameters.checks import as_python_int
 
 _FEW = 3  # columns that are not paired, which saves a key
+_HALF = math.sqrt(0.5)  # its square halves what is twice a part
 
 
 @circuit("var()", floating)
@@ -74,6 +83,9 @@ def var(ct: CiphertextT, axis: int | None, ddof: int, keepdims: bool) -> Ciphert
     factor = _root_share(count, ddof)
     if place is None or (core == 1 and place == batch - is_columns(ct)):
         need_level(ct, 2 + _is_masked(ct), "var()")
+        if _is_wide(ct) and not is_whole:
+            sums = _twice_square_sums(centred(ct, factor * _HALF))
+            return evolve_layout(relabelled(sums, 1, COPIES), columns=True) if keepdims else sums
         c = centred(ct, factor, is_whole)
         return tables.total(c * c, axis, keepdims)
     need_level(ct, 4 if core > 1 and place >= batch else 3, "var()")
@@ -97,20 +109,108 @@ def _is_masked(ct: CiphertextData) -> bool:
     return ct.layout.tail.has_leftovers and not fills_slots(ct)
 
 
-@circuit("a distance to the mean")
 def centred(ct: CiphertextT, factor: float = 1.0, is_whole: bool = False) -> CiphertextT:
     """factor (x - mean(x)), of each vector or column, or of a whole table: one level.
 
     Zeros stand beyond the length. One level more where leftovers are cleared before.
     """
+    return _centred(ct, (factor,), is_whole)[0]
+
+
+def with_variances(ct: CiphertextT) -> tuple[CiphertextT, int, CiphertextT]:
+    """t (x - mean(x)) of a vector or of each column, the integer t, and the variances.
+
+    All are of one sum. Sums of pairs come twice, and t keeps their rounding as small as else.
+    """
+    if not _is_wide(ct):
+        return centred(ct), 1, var(ct, 0 if is_columns(ct) else None, 0, False)
+    ct = cleared(ct, "a distance to the mean")
+    c, scaled = _centred(ct, (2.0, _HALF / math.sqrt(ct.shape[0])), False)
+    return c, 2, _twice_square_sums(scaled)
+
+
+@circuit("a distance to the mean")
+def _centred(ct: CiphertextT, factors: Sequence[float], is_whole: bool) -> list[CiphertextT]:
+    """`centred` for each of some factors."""
     length = known_length(ct) or 1
     ct = cleared(ct, "a distance to the mean")
-    sums = tables.total(ct, None, False) if is_whole else reductions.total(ct)
-    share = factor / (math.prod(ct.shape) if is_whole else length)
-    p = encode(np.full(length, share), ct.params, ct.level, ct.layout.blocks, bound=share)
-    means = multiply_plain(beside_blocks(sums, ct) if batch_axes(sums) else sums, p)
-    means = stack([means]) if is_whole else means
-    return ct * factor - evolve_layout(means, columns=ct.layout.columns, shape=ct.layout.shape)
+    share = 1 / (math.prod(ct.shape) if is_whole else length)
+    if is_whole:
+        sums = tables.total(ct, None, False)
+    elif _is_wide(ct) and ct.layout.is_complex:  # paired
+        sums = _summed(ct)
+    elif _is_wide(ct):
+        sums, share = _twice_sums(ct), share / 2
+    else:
+        sums = reductions.total(ct)
+    sums = beside_blocks(sums, ct) if batch_axes(sums) else sums
+    return [_without_means(ct, sums, share, factor) for factor in factors]
+
+
+def _without_means(x: CiphertextT, sums: CiphertextT, share: float, factor: float) -> CiphertextT:
+    """factor (x - share sums) up to the length."""
+    values = np.full(known_length(x) or 1, factor * share)
+    p = encode(values, x.params, x.level, x.layout.blocks, bound=factor * share)
+    means = multiply_plain(sums, p)
+    means = means if batch_axes(means) or not batch_axes(x) else stack([means])
+    return x * factor - evolve_layout(means, columns=x.layout.columns, shape=x.layout.shape)
+
+
+# ------------------------------------------------------------------- many columns
+
+
+def _is_wide(x: CiphertextData) -> bool:
+    """Whether `x` is one table of so many columns that they are summed two at a time."""
+    return is_columns(x) and len(x.shape) == 2 and x.shape[1] > _FEW
+
+
+def _summed(x: CiphertextT) -> CiphertextT:
+    """The sum over all slots of all blocks, zeros beyond the length, in every slot.
+
+    Of four terms at once one is decomposed, and their sum is divided by P once. It is half the work
+    of `reductions.total`, for half as many keys more.
+    """
+    length, largest = known_length(x) or 1, noises.of_largest(x.noise, x.layout.blocks)
+    total = _by_fours(reduce(add, blocks_of(x)), x.slots, 1)
+    return relabelled(within_that_of(total, largest, length), None)
+
+
+def _by_fours(x: CiphertextT, count: int, step: int) -> CiphertextT:
+    """`rotations_summed` of a power of two of terms: by 4^k, 2 4^k and 3 4^k slots."""
+    result, terms = x, 1
+    while terms < count:
+        shift = terms * step
+        few = 4 if 4 * terms <= count and shift.bit_length() % 2 else 2  # a power of 4
+        result = reduce(add, [cyclic(result, i * shift) for i in range(few)])
+        terms *= few
+    if result is x:
+        return x
+    added = (count - 1) * switch_sigma(result.params, result.level) ** 2
+    rule = partial(noises.of_rotations, count=count, step=step, slots=x.slots, added=added)
+    return with_noise(result, lambda noise: rule(x.noise, noise))
+
+
+def _twice_sums(x: CiphertextT) -> CiphertextT:
+    """Twice the sums of the columns, zeros beyond the length, two columns at a time."""
+    blocks = [evolve_layout(block, columns=True) for block in blocks_of(x)]
+    sums = _twice_parts(_summed(paired(reduce(add, blocks))), x.shape[1])
+    largest = noises.of_largest(x.noise, x.layout.blocks)
+    return within_that_of(sums, largest, 2 * x.shape[0])
+
+
+def _twice_square_sums(c: CiphertextT) -> CiphertextT:
+    """Twice the sums of c^2 over the columns of a table, zeros beyond the length: one level.
+
+    The sum of a a + b (i b) is relinearized once for two columns a and b.
+    """
+    columns = unstack(c)
+    half = len(columns) // 2 * 2
+    a, b = stack(columns[:half:2]), stack(columns[1:half:2])
+    pairs = unstack(add(multiply(a, a), multiply(b, times_i(b))))
+    squares = stack([*pairs, *(multiply(v, v) for v in columns[half:])])
+    sums = _twice_parts(_summed(squares), len(columns))
+    largest = noises.of_largest(c.noise, c.layout.blocks)
+    return within_that_of(sums, noises.product(largest, largest), 2 * c.shape[0])
 
 
 # ------------------------------------------------------------------- covariances
@@ -210,20 +310,18 @@ def gram(z: CiphertextT, count: int, share: float) -> CiphertextT:
     if each > 1:
         picked = [a - 1j * b for a, b in zip(picked[::2], picked[1::2], strict=True)]
     masks = encode(factor * np.array(picked), z.params, z.level, bound=factor)
-    parts = [batching.item(masks.wide, i, 0) for i in range(len(picked))]
     places = np.arange(len(unstack(z)))
     babies = [cyclic(relabelled(block, slots), b) for block in blocks_of(z) for b in range(giant)]
+    columns = [unstack(x) for x in babies]
     sums = []
     for step in range(0, width, giant):
-        turned = (places + step // each) % len(picked)
-        wide = batching.stacked([parts[i] for i in turned])
-        p = with_fields(masks, wide=wide, noise=masks.noise[turned])
-        products = [reduce(add, unstack(multiply_plain(x, p))) for x in babies]
+        factors = Factors((masks,), tuple(((places + step // each) % len(picked)).tolist()))
+        products = [sum_of_products(factors, *terms) for terms in columns]
         if each > 1:
             products = [twice_real(v) for v in products]
         terms = [multiply(x, v) for x, v in zip(babies, products, strict=True)]
         sums.append(cyclic(reduce(add, terms), step))
-    total = rotations_summed(reduce(add, sums), slots >> m, width)
+    total = _by_fours(reduce(add, sums), slots >> m, width)
     if each > 1:
         total = _twice_parts(total, count)
     largest = noises.of_largest(noises.of_largest(z.noise, z.layout.blocks), 2)

@@ -81,8 +81,8 @@ def _reduced(
         _check_no_numbers_apart(ct, what)
         return _kept_axes(of_vectors(ct), ct, keepdims)
     if place is None:
-        each = _times(_along_batch(reductions.total(ct), len(ct.shape) - 2), share)
-        return _kept_axes(each, ct, keepdims)
+        summed = _times(reductions.total(_along_batch(ct, len(ct.shape) - 2)), share)
+        return _kept_axes(summed, ct, keepdims)
     batch, core = map(len, shapes_of(ct))
     first = batch - is_columns(ct)  # the axes of vectors begin there
     if is_columns(ct) and place == first:
