@@ -202,6 +202,7 @@ def mod(
 
     Args, raises: as for `floor_divide`. One level more where the divisor is not an integer.
     """
+    check_real(x, "mod")
     m = _divisor(divisor, "%")
     quotient = floor_divide(x, divisor, interval, gap, precision, degree)
     return within(x - quotient * (int(m) if m == int(m) else m), 1.5 * m)
