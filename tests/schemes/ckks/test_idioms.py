@@ -632,6 +632,10 @@ np.take(x, [0, 1]) | OperandError | np.eye(k)[order] @ ct
 np.transpose(m) | OperandError | np.eye(k)[order] @ ct
 np.expand_dims(x, 0) | OperandError | ct.reshape(1, -1)
 np.pad(x, 2) | OperandError | ckks.pad(ct, length)
+x // 10**400 | ParameterError | Write for example x // 2.0
+x % 10**400 | ParameterError | Write for example x % 2.0
+x < np.str_("a") | OperandError | got a ciphertext and a str_
+x + np.str_("a") | OperandError | got a ciphertext and a str_
 np.sort(x) | OperandError | decrypt() first
 np.trace(m) | OperandError | ct.reshape(-1).dot(np.eye(k).ravel())
 np.any(x) | OperandError | (x > 0) & (y < 1)

@@ -707,7 +707,7 @@ def check_no_batch_axis(columns: int | None, ct: CiphertextData, left: str, writ
     raise ParameterError(
         f"{left} met a batch of shape {ct.shape} on its right.",
         "NumPy would sum over the batch axis here; Ren multiplies each vector of a batch.",
-        f"Write {write}.",
+        f"Write {write}; ckks.mix(matrix, batch) sums over a batch.",
     )
 
 

@@ -13,7 +13,6 @@ from typing import Any
 import jax
 import numpy as np
 
-from ren.core.errors import OperandError
 from ren.lowering.devices.devices import is_tracer
 from ren.lowering.devices.trace_inputs import is_transforming
 from ren.lowering.kernels import embedding
@@ -40,6 +39,7 @@ from ren.schemes.ckks.encoding.ciphertext_data import (
 )
 from ren.schemes.ckks.encoding.encoder import as_numbers, of_frame
 from ren.schemes.ckks.encoding.plaintext import Plaintext, encode
+from ren.schemes.ckks.encoding.refusals import wrong_operand
 
 # A function of a mode, a ciphertext, and one kind of other operand.
 Operation = Callable[[Automatic, Any, Any], Any]
@@ -98,16 +98,14 @@ class Operator:
         is_none, kind = isinstance(other, str | bytes | bytearray | Poly), type(other)
         if not is_none and any(hasattr(kind, f"__{m}{self.method}__") for m in ("r", "")):
             return NotImplemented  # a foreign type may compute with a ciphertext by itself
-        raise OperandError(
-            f"{self.name} got a ciphertext and a {type(other).__name__}.",
-            "The other operand is a ciphertext, a plaintext, a number or an array of numbers.",
-            "Pass one of these; a function without a return statement gives None.",
-        )
+        raise wrong_operand(self.name, other)
 
     def _number(self, mode: Automatic, x: CiphertextData, other: Any) -> Any:
         value = as_numbers(other)
         if value.dtype.kind == "c":
             return self.number(mode, x, complex(value))
+        if isinstance(other, np.character):
+            raise wrong_operand(self.name, other)
         return self.number(mode, x, float(value)) if value.dtype.kind in "iuf" else NotImplemented
 
     def _traced(self, mode: Automatic, x: CiphertextT, other: Any) -> CiphertextT:

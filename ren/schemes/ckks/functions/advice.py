@@ -43,7 +43,7 @@ _SOLVED = "decrypt() first, or a fixed number of steps of an iteration with + - 
 _IN_ORDER = "decrypt() first: an order of encrypted numbers is not known to a program"
 _FOUND = "x > 0, which marks them, or decrypt() first: their places are not known to a program"
 _DIGITS = "decrypt() first: it asks for the digits of numbers"
-_BY_SLICES = "x = x[:k] * x[k:] for k = size // 2, size // 4, ..., 1"
+_BY_SLICES = "x = x[:k] * x[k:] for k = size // 2, ..., 2, 1, of a power of two of numbers"
 _OF_MATRIX = "M @ ct for a matrix M"
 _LOG_OF_SUM = "ckks.math.log(ckks.math.exp(ct, interval=(a, b)).sum(), interval=(c, d))"
 _WINDOWS = "ckks.stack([ct[i : i + k] for i in range(ct.size - k + 1)])"
@@ -74,21 +74,22 @@ INSTEAD = {
     "mul": "x * y", "divide": "x / numbers", "div": "x / numbers", "power": "x ** k",
     "concatenate": "ckks.concat([x, y])", "hstack": "ckks.concat([x, y])",
     "append": "ckks.concat([x, y])", "insert": "ckks.concat([x[:i], y, x[i:]])",
-    "delete": "ckks.concat([x[:i], x[j:]])", "pad": "ckks.pad(ct, length)",
+    "delete": "ckks.concat([x[:i], x[j:]])",
+    "pad": "ckks.pad(ct, length), zeros behind; in front, ckks.pad(ct, length).roll(k)",
     "stack": "ckks.stack([x, y])", "vstack": "ckks.stack([x, y])",
     "array": _NUMBERS, "asarray": _NUMBERS, "one_hot": "decrypt() first",
     "split": "ct[:k], ct[k:]", "array_split": "ct[:k], ct[k:]",
     "where": "ckks.where(condition, x, y)", "select": "ckks.where(condition, x, y)",
     "any": "ct.any()", "all": "ct.all()", "prod": _BY_SLICES,
     "reshape": "ct.reshape(...)", "ravel": "ct.reshape(-1)", "flatten": "ct.reshape(-1)",
-    "squeeze": "ct.reshape(-1)", "expand_dims": "ct.reshape(1, -1)",
+    "squeeze": "ct.reshape(-1), of a batch ckks.unstack(ct)[0]", "expand_dims": "ct.reshape(1, -1)",
     "atleast_1d": "ct.reshape(-1)", "atleast_2d": "ct.reshape(1, -1)",
     "transpose": _TRANSPOSED, "swapaxes": _TRANSPOSED,
     "flip": _BY_MATRIX, "repeat": _BY_MATRIX, "take": _BY_MATRIX, "compress": _BY_MATRIX,
     "extract": _BY_MATRIX, "diagonal": _BY_MATRIX, "permutation": _BY_MATRIX,
     "diff": "ct[1:] - ct[:-1]",
     "convolve": "ckks.conv1d(ct, kernel[::-1], padding=len(kernel) - 1)",
-    "correlate": "ckks.conv1d(ct, kernel)", "fft": "np.fft.fft(np.eye(k)) @ ct",
+    "correlate": "ckks.conv1d(ct, np.conj(kernel))", "fft": "np.fft.fft(np.eye(k)) @ ct",
     "trace": "ct.reshape(-1).dot(np.eye(k).ravel())",
     "polyval": "ckks.poly(ct, coefficients), the constant first",
     "interp": "ckks.chebyshev(ct, f, (a, b), degree)",

@@ -221,7 +221,7 @@ def compared(name: str, x: Any, other: Any) -> Any:
 def _orders(other: Any, name: str) -> bool:
     """Whether an object of a class that is not Python's own has the reflected comparison."""
     method, kind = _REFLECTED[name], type(other)
-    if kind.__module__ == "builtins" or isinstance(other, Poly):
+    if kind.__module__ == "builtins" or isinstance(other, Poly | np.character):
         return False
     return getattr(kind, method) is not getattr(object, method)
 

@@ -127,7 +127,10 @@ def _real(value: Any, what: str) -> float:
 
 def _divisor(divisor: Any, symbol: str) -> float:
     """The divisor; ParameterError where it is not a number above zero."""
-    m = float(divisor) if isinstance(divisor, numbers.Real | Symbolic) else math.nan
+    try:
+        m = float(divisor) if isinstance(divisor, numbers.Real | Symbolic) else math.nan
+    except OverflowError:
+        m = math.inf
     if 0 < m < math.inf:
         return m
     is_quotient = symbol == "//"
