@@ -181,6 +181,7 @@ def attr_of(tail: Any, **changes: Any) -> Any:
 def test_a_carry_that_repeats_may_repeat_no_more(ctx):
     """A loop keeps to one type; and a period is lost where JAX takes a ciphertext apart."""
     wide, values, w = drawn(8, 60) / 8, drawn(60), drawn(8)
+    ctx.rotation_keys(range(1, SLOTS))  # traces make none
     x, y = wide @ ctx.encrypt(values), ctx.encrypt(w)
     assert x.layout.tail.period == 8
     made, _ = jax.lax.scan(lambda c, _: (c + y, None), x, None, length=3)
