@@ -126,7 +126,7 @@ def _built(compiler: build.Compiler) -> bytes:
         if not progress.is_shown and is_wanted():
             print(f"ren: {WORK}", file=sys.stderr, flush=True)
         elif not progress.is_shown:
-            _log.info("ren: %s.", WORK)
+            _log.info("Now %s.", WORK)
         body = build.library(compiler)
     _log.debug("Native kernels: built once, in %.0f s.", time.monotonic() - start)
     return body
