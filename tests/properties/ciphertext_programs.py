@@ -53,7 +53,7 @@ def draw_program(*seed: int) -> Program:
 
 
 def draw_repeating_program(*seed: int) -> Program:
-    """As `draw_program`, with first a wide matrix, whose result mostly repeats in all slots."""
+    """The program of a seed that begins with wide matrices: most results repeat in all slots."""
     rng = np.random.default_rng(seed)
     slots = int(rng.choice([8, 16, 32]))
     setting = Setting(int(rng.integers(3, 7)), 1 << 10, slots)

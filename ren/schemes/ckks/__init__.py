@@ -44,9 +44,9 @@ from ren.schemes.ckks.circuits.shaping import concat, pad
 from ren.schemes.ckks.circuits.stacking import stack, unstack
 from ren.schemes.ckks.context import Context
 from ren.schemes.ckks.create import context, load_context, load_server
+from ren.schemes.ckks.encoding.advice import instead_in_ckks
 from ren.schemes.ckks.encoding.plaintext import Plaintext
 from ren.schemes.ckks.encoding.refusals import unknown_attribute
-from ren.schemes.ckks.functions.advice import instead_in_ckks
 from ren.schemes.ckks.functions.approximation import Approximation, approximate
 from ren.schemes.ckks.functions.calls import intervals
 from ren.schemes.ckks.functions.comparison import where

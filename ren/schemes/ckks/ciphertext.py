@@ -274,7 +274,8 @@ class Ciphertext(CiphertextData, Stored):
         if is_columns(self):
             return self.dot(matrix, axis=len(self.shape) - 2)
         if self.layout.shape is None:
-            for count in np.shape(matrix):
+            if rank_of(matrix) == 1:
+                (count,) = np.shape(matrix)
                 text = f"A vector of {count} numbers"
                 linear.check_no_batch_axis(count, self, text, "batch @ w, for each vector")
             return self.dot(matrix)

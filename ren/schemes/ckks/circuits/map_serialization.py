@@ -7,7 +7,7 @@ are those of the smaller ring where the slots repeat.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,7 +18,12 @@ from ren.poly.integers import of_moduli, plain
 from ren.schemes.ckks.circuits.diagonals import Split, doublings
 from ren.schemes.ckks.encoding import serialization
 from ren.schemes.ckks.encoding.layout import MOST_SLOTS, Layout
-from ren.schemes.ckks.encoding.plaintext import Plaintext, integer_ring, ring_of
+from ren.schemes.ckks.encoding.plaintext import (
+    Plaintext,
+    integer_ring,
+    periodic_ring,
+    ring_of,
+)
 from ren.schemes.ckks.noise.bounds import LARGEST
 from ren.schemes.ckks.parameters.parameters import FRAME, Parameters, header_of, parameters_of
 from ren.schemes.rlwe.frame import Reader, damaged, limbs_of
@@ -84,8 +89,11 @@ def read_map(data: bytes) -> dict[str, Any]:
     if is_complex and split.is_paired:
         raise damaged(LINEAR_MAP, "the diagonals of a complex matrix are paired")
     layout = Layout(params.slots, is_complex or split.is_paired)
-    ring = ring_of(params, level, split.is_wide)
-    plaintexts = tuple(_plaintext(reader, params, level, ring, layout, *b) for b in batches)
+    rings = {
+        0: integer_ring(params.n, True), 1: ring_of(params, level, split.is_wide),
+        2: integer_ring(params.n, False), 3: periodic_ring(params, level, split.is_wide),
+    }  # fmt: skip
+    plaintexts = tuple(_plaintext(reader, params, level, rings, layout, *b) for b in batches)
     norm = reader.array((), "<f4").astype(np.float32)
     if not 0 <= norm <= LARGEST:
         raise damaged(LINEAR_MAP, "the largest row is out of range")
@@ -179,15 +187,13 @@ def _paired_babies(reader: Reader, stride: int, first: int, unit: int) -> tuple[
 
 
 def _plaintext(
-    reader: Reader, params: Parameters, level: int, ring: RingSpec, layout: Layout,
-    count: int, bits: int, form: int,
+    reader: Reader, params: Parameters, level: int, rings: Mapping[int, RingSpec | None],
+    layout: Layout, count: int, bits: int, form: int,
 ) -> Plaintext:  # fmt: skip
-    """A batch of diagonals: limbs, or coefficients that are below 2^bits."""
-    domain = Domain.NTT if form in (1, 3) else Domain.COEFF
-    if form == 3:
-        ring = RingSpec(2 * params.slots, ring.moduli)
-    elif form != 1:
-        ring = integer_ring(params.n, form == 0)
+    """A batch of diagonals in the ring of its form: limbs, or coefficients below 2^bits."""
+    domain, ring = Domain.NTT if form in (1, 3) else Domain.COEFF, rings[form]
+    if ring is None:
+        raise damaged(LINEAR_MAP, "diagonals are of slots that repeat, and these do not")
     limbs = reader.residues(ring, (count,))
     if domain is Domain.COEFF:
         values = of_moduli(plain(limbs, ring.moduli), ring.moduli)

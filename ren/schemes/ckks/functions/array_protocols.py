@@ -24,6 +24,8 @@ from ren.lowering.kernels import embedding
 from ren.poly import Poly
 from ren.poly.batching import traced_array
 from ren.poly.symbolic import Symbolic
+from ren.schemes.ckks.encoding.advice import ATTRIBUTES as ATTRIBUTES  # of a Ciphertext
+from ren.schemes.ckks.encoding.advice import IN_MATH, arguments_of, instead_of
 from ren.schemes.ckks.encoding.ciphertext_data import CiphertextData, batch_of, is_columns
 from ren.schemes.ckks.encoding.encoder import as_numbers, of_frame
 from ren.schemes.ckks.encoding.plaintext import Plaintext
@@ -37,8 +39,6 @@ from ren.schemes.ckks.encoding.refusals import (
     no_truth,
     wrong_operand,
 )
-from ren.schemes.ckks.functions.advice import ATTRIBUTES as ATTRIBUTES  # of a Ciphertext
-from ren.schemes.ckks.functions.advice import IN_MATH, arguments_of, instead_of
 from ren.schemes.ckks.functions.calls import call
 
 # The operators behind NumPy's element-wise functions.

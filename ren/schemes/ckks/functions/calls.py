@@ -24,12 +24,12 @@ from ren.poly.symbolic import Symbolic
 from ren.schemes.ckks.arithmetic.argument_checks import check_real
 from ren.schemes.ckks.arithmetic.evolve import with_span, within
 from ren.schemes.ckks.arithmetic.number_types import of_operands, same, with_type
+from ren.schemes.ckks.encoding.advice import arguments_of
 from ren.schemes.ckks.encoding.ciphertext_data import CiphertextData
 from ren.schemes.ckks.encoding.encoder import as_numbers
 from ren.schemes.ckks.encoding.plaintext import Plaintext
 from ren.schemes.ckks.encoding.refusals import wrong_operand
 from ren.schemes.ckks.functions import comparison, division, elementary, logic, powers
-from ren.schemes.ckks.functions.advice import arguments_of
 from ren.schemes.ckks.functions.arguments import checked_precision, known_span
 from ren.schemes.ckks.functions.polynomial import Interval, checked_interval
 from ren.schemes.ckks.noise import spans

@@ -88,7 +88,7 @@ def test_diagonals_lie_in_the_smaller_ring_and_give_the_same_bits(ctx, monkeypat
 
 @pytest.mark.once
 def test_coefficients_are_kept_where_they_are_smaller_still(monkeypatch):
-    """Of few repetitions, under a memory budget."""
+    """Under a memory budget, where slots repeat a few times."""
     monkeypatch.setattr(linear, "_PART", 1)
     ctx = ckks.context(4, n=1 << 10, slots=256, scale_bits=26, security=None)
     matrix, x = drawn(40, 40), ctx.encrypt(drawn(40))
@@ -113,6 +113,11 @@ def test_bytes_of_another_form_are_refused(ctx):
     for form in (0, 1, 4):
         with pytest.raises(ckks.SerializationError):
             ckks.LinearMap.from_bytes(with_header(data, batches=[[count, bits, form]]))
+    full = ckks.context(params=ckks.Parameters.for_depth(2, n=1 << 10, security=None))
+    data = ckks.linear(drawn(5, 3), full).to_bytes()
+    ((count, bits, _),) = header_of(data)["batches"]
+    with pytest.raises(ckks.SerializationError, match="slots that repeat, and these do not"):
+        ckks.LinearMap.from_bytes(with_header(data, batches=[[count, bits, 3]]))
 
 
 def test_a_wide_product_repeats_and_the_next_map_takes_no_copies_of_it(ctx):
