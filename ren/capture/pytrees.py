@@ -19,7 +19,9 @@ from ren.poly.symbolic import Aside, Length, Symbolic, key_of
 
 Rebuild = Callable[[Iterator[Poly], Iterator[Any]], Any]
 
-_PLAIN = (int, float, bool, complex, str, bytes, type(None), Length, Aside, KeyId)
+_PLAIN = frozenset({
+    int, float, bool, complex, str, bytes, type(None), Length, Aside, KeyId,
+})  # fmt: skip
 
 
 @attrs.frozen(eq=False)
@@ -57,9 +59,9 @@ def collect(value: Any, polys: list[Poly], others: list[Any]) -> Hashable:
         others.append(value)
         return None
     if kind is tuple or kind is list:
-        return (kind, *[collect(v, polys, others) for v in value])
+        return (kind, *_keys(value, polys, others))
     if kind is dict:
-        return (dict, *value, *[collect(v, polys, others) for v in value.values()])
+        return (dict, *value, *_keys(value.values(), polys, others))
     if hasattr(kind, "__ren_parts__"):
         parts, static = value.__ren_parts__()
     elif (node := _opened(value)) is not None:
@@ -67,7 +69,23 @@ def collect(value: Any, polys: list[Poly], others: list[Any]) -> Hashable:
     else:
         others.append(value)
         return None
-    return (kind, static, *[collect(v, polys, others) for v in parts])
+    return (kind, static, *_keys(parts, polys, others))
+
+
+def _keys(values: Iterable[Any], polys: list[Poly], others: list[Any]) -> list[Hashable]:
+    """`collect` of each; at each replay, so that leaves take no call."""
+    keys: list[Hashable] = []
+    for value in values:
+        kind = type(value)
+        if kind is Poly:
+            polys.append(value)
+            keys.append(Poly)
+        elif kind in _PLAIN:
+            others.append(value)
+            keys.append(None)
+        else:
+            keys.append(collect(value, polys, others))
+    return keys
 
 
 def rebuilder(
@@ -112,6 +130,11 @@ def _joined(
     others: list[Any] | None,
 ) -> Rebuild:
     parts = [rebuilder(v, polys, others) for v in values]
+    if all([part is _next_poly or part is _next_other for part in parts]):  # as a rule
+        are_polys = [part is _next_poly for part in parts]
+        return lambda polys, others: join(
+            [next(polys if is_poly else others) for is_poly in are_polys]
+        )
     return lambda polys, others: join([part(polys, others) for part in parts])
 
 

@@ -459,7 +459,8 @@ def evaluator(symbols: Sequence[Symbolic]) -> Callable[[Values], list[Any]]:
             stack.pop()
         elif not isinstance(symbol, Derived):
             places[id(symbol)] = at = register()
-            reads.append((at, symbol.value))
+            is_own = type(symbol).value is not Symbolic.value
+            reads.append((at, symbol.value if is_own else symbol._read))
         elif todo := [
             a for a in symbol.arguments if isinstance(a, Symbolic) and id(a) not in places
         ]:
@@ -546,7 +547,12 @@ class Aside:
         sample = _readable(self.value)
         if is_spread(sample):
             sample = np.full(sample.shape, np.nan, sample.dtype)
-        return Aside(Symbolic(sample, lambda values: _readable(read(values).value), name))
+
+        def known(values: Values) -> Any:  # at each replay
+            value = read(values).value
+            return value if type(value) is np.ndarray else _readable(value)
+
+        return Aside(Symbolic(sample, known, name))
 
 
 def _readable(value: Any) -> Any:
