@@ -14,6 +14,9 @@ m rows and k columns have up to m + k - 1 diagonals. Two ways around take fewer:
                 every k slots: log2(m / k + 1) rotations before, or none where its slots repeat.
                 The result of folds around all slots repeats
 
+Steps around rows are negative. Those around columns are too, so that maps share rotation keys. But
+a tall matrix without such slots needs copies behind the vector, and its steps are positive.
+
 Vectors longer than the slots are blocks, and the matrix is cut into tiles of slots x slots. All
 tiles have one split: each block of x has its baby steps once, each block of y its giant steps.
 
@@ -42,6 +45,7 @@ _MOST_STRIDES = 128  # of those that the distances between few diagonals suggest
 # Times of a product with a diagonal, and of a rotation that shares its ModUp, in rotations that do
 # not. Measured at n = 2^13 on two levels.
 _PRODUCT, _SHARED = 0.04, 0.5
+_NEAR = 1.07  # times the least: no reason to need keys of its own
 
 
 Place = tuple[int, int, int, int]  # block of the result and of the vector, giant and baby step
@@ -61,7 +65,7 @@ class Split:
         folds: halving steps at the end, for a wide matrix.
         blocks: of y and of x.
         copies: how often the vector stands in the slots; it is replicated first.
-        period: slots from one copy to the next.
+        period: slots from one copy to the next; negative where the copy stands before the vector.
         is_paired: whether two babies are the real and the imaginary part of one vector.
         is_wide: whether diagonals are known over the special primes too. Sums of products are then
             divided by P, and not each baby before them.
@@ -169,9 +173,11 @@ def _rotations_of(count: int) -> int:
 
 
 def split(steps: Iterable[int], keys: int | None = None, **shape: Any) -> Split:
-    """The split with the fewest rotations, among those that need at most `keys` rotation keys.
+    """The split that takes the least time, among those that need at most `keys` rotation keys.
 
-    `shape` are the folds, blocks, copies and period of a `Split`.
+    Of those that take nearly as little, with nearly as few keys, one whose stride is a power of
+    two: other maps have such strides too, and one key serves all. `shape` are the folds, blocks,
+    copies and period of a `Split`.
     """
     return _split(tuple(sorted(steps)), keys, tuple(sorted(shape.items())))
 
@@ -181,7 +187,17 @@ def _split(found: tuple[int, ...], keys: int | None, shape: tuple[tuple[str, Any
     steps = np.array(found)
     candidates = _candidates(steps, dict(shape), keys is not None)
     candidates.sort(key=lambda s: len(s.giants))  # of equal cost the fewest
-    return fewest(candidates, keys, f"A matrix with {len(steps)} diagonals was")
+    fit = fitting(candidates, keys, f"A matrix with {len(steps)} diagonals was")
+    costs = [s.cost(len(steps)) for s in fit]
+    near = [(s, cost) for s, cost in zip(fit, costs, strict=True) if cost <= _NEAR * min(costs)]
+    most = _NEAR * min(len(s.keys) for s, _ in near)
+    few = [(s, cost) for s, cost in near if len(s.keys) <= most]
+    return min(few, key=lambda one: (_is_odd(one[0]), one[1], len(one[0].keys)))[0]
+
+
+def _is_odd(s: Split) -> bool:
+    """True where no other map is likely to have the giant steps of a split."""
+    return s.stride & (s.stride - 1) != 0
 
 
 def fewest(candidates: Sequence[Any], keys: int | None, what: str) -> Any:
@@ -189,15 +205,24 @@ def fewest(candidates: Sequence[Any], keys: int | None, what: str) -> Any:
 
     Raises ParameterError where none needs so few.
     """
-    fitting = [c for c in candidates if keys is None or len(c.keys) <= keys]
-    if not fitting:
+    fit = fitting(candidates, keys, what)
+    return min(fit, key=lambda c: (c.rotations, len(c.keys)))
+
+
+def fitting(candidates: Sequence[Any], keys: int | None, what: str) -> list[Any]:
+    """Those of at most `keys` rotation keys.
+
+    Raises ParameterError where none needs so few.
+    """
+    fit = [c for c in candidates if keys is None or len(c.keys) <= keys]
+    if not fit:
         least = min(len(c.keys) for c in candidates)
         raise ParameterError(
             f"{what} to be multiplied with keys={keys}.",
             f"It takes {least} rotation keys at least.",
             f"Pass keys={least} or more, or leave keys out for the fewest rotations.",
         )
-    return min(fitting, key=lambda c: (c.rotations, len(c.keys)))
+    return fit
 
 
 def _candidates(steps: NDArray, shape: dict[str, Any], sparing: bool) -> list[Split]:
@@ -238,7 +263,7 @@ class Placement:
         rows: blocks of y.
         width: the rows that it goes around, 0 for none. The entry (r, j) then stands in slot
             i = r (mod width), j <= i < j + width.
-        folds, copies, period: as of a `Split`.
+        folds, copies, period: as of a `Split`. Steps have the sign of the period.
     """
 
     entries: Entries
@@ -402,11 +427,15 @@ def folded(m: Entries, slots: int, width: int) -> Placement | None:
     return attrs.evolve(made, folds=tuple(width * count >> s for s in range(1, count.bit_length())))
 
 
-def replicated(m: Entries, slots: int, period: int) -> Placement | None:
+def replicated(m: Entries, slots: int, period: int, is_before: bool = False) -> Placement | None:
     """Around `period` columns, at least as many as there are, of a vector with that period.
 
-    Row i times the slot i + d, 0 <= d < period. None where there is no room for the copies.
+    Row i times the slot i + d, 0 <= d < period; or -period < d <= 0 with one copy, which
+    `is_before` the vector. None where there is no room for the copies.
     """
+    if is_before:
+        has_room = m.shape[0] <= period and 2 * period <= slots
+        return Placement(m, slots, 1, copies=2, period=-period) if has_room else None
     made = Placement(m, slots, -(-m.shape[0] // slots), period=period)
     least = -(-made.extent // period)
     most = slots // period
@@ -440,7 +469,7 @@ def best_placement(
         ParameterError: none needs so few keys.
     """
     best, failures = None, []
-    for option in _options(m, slots, can_replicate, period):
+    for option in _options(m, slots, can_replicate, period, keys is not None):
         try:
             found = option, option.split(keys, is_paired)
         except ParameterError as error:
@@ -454,8 +483,10 @@ def best_placement(
     return best[1]
 
 
-def _options(m: Entries, slots: int, can_replicate: bool, period: int) -> Iterator[Placement]:
-    """The ways around for which the slots have room."""
+def _options(
+    m: Entries, slots: int, can_replicate: bool, period: int, is_sparing: bool
+) -> Iterator[Placement]:
+    """The ways around for which the slots have room; of more signs of steps for few keys."""
     rows, columns = m.shape
     yield square(m, slots)
     made: list[Placement | None] = []
@@ -463,9 +494,15 @@ def _options(m: Entries, slots: int, can_replicate: bool, period: int) -> Iterat
         made += [folded(m, slots, width) for width in _widths(rows)]
     if period and columns <= min(rows, slots):  # the copies are there
         around = max(period, *_widths(columns))
-        made.append(Placement(m, slots, -(-rows // slots), period=around))
+        made.append(Placement(m, slots, -(-rows // slots), period=-around))
+        if is_sparing:
+            made.append(attrs.evolve(made[-1], period=around))
     elif can_replicate and columns <= min(rows, slots):
-        made += [replicated(m, slots, width) for width in _widths(columns)]
+        for width in _widths(columns):
+            before = replicated(m, slots, width, is_before=True)
+            made.append(before)
+            if before is None or is_sparing:
+                made.append(replicated(m, slots, width))
     yield from (placement for placement in made if placement is not None)
 
 

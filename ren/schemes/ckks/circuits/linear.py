@@ -299,7 +299,7 @@ class LinearMap(Stored, metaclass=Listed):
             ("matrix", f"{m} x {k}, {'complex' if self.is_complex else 'real'}"),
             ("diagonals", f"{len(self.places)}{' pairs' * split.is_paired}"),
             ("level", f"{self.level} of {params.depth}"),
-            ("vector", f"{split.copies} copies, {split.period} slots apart"),
+            ("vector", f"{split.copies} copies, {abs(split.period)} slots apart"),
             ("rotations", f"{split.rotations}, {len(split.folds)} of them folds of a wide matrix"),
             ("keys", f"{len(self.rotations)}: {', '.join(map(str, self.rotations)) or 'none'}"),
             ("conjugation key", "needed"),

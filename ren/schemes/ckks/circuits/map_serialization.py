@@ -145,7 +145,7 @@ def _split(reader: Reader, places: NDArray[np.int32], shape: tuple[int, int], sl
     stride, unit = (reader.integer(name, 1, MOST_SLOTS) for name in ("stride", "unit"))
     first = reader.integer("first", -stride, 0)
     copies = reader.integer("copies", 1, slots)
-    period = reader.integer("period", 0 if copies == 1 else 1, slots // copies)
+    period = reader.integer("period", -(slots // 2) if copies <= 2 else 1, slots // copies)
     row, column, giant, baby = places.T.astype(np.int64)
     is_walked = reader.boolean("is_walked")
     room = 2 * slots * max(blocks)
@@ -156,7 +156,7 @@ def _split(reader: Reader, places: NDArray[np.int32], shape: tuple[int, int], sl
         and ((giant % stride == 0) & (abs(giant) <= room)).all()
         and stride % unit == 0
         and not (is_walked and first)
-        and (copies == 1 or shape[1] <= period)
+        and (copies == 1 or shape[1] <= abs(period))
     )
     folds, is_chained = reader.items("folds"), reader.boolean("is_chained")
     last = folds[-1] if folds else 1

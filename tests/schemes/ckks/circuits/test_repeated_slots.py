@@ -126,8 +126,8 @@ def test_a_wide_product_repeats_and_the_next_map_takes_no_copies_of_it(ctx):
     x, values = owner.encrypt(drawn(60)), drawn(60)
     maps = [ckks.linear(m, owner, level=level) for m, level in ((first, 4), (second, 2))]
     assert [len(m.places) for m in maps] == [8, 8]
-    copies = {-maps[1].split.period % SLOTS}
-    needed = {k for m in maps for k in (s % SLOTS for s in m.rotations)} - copies
+    own, other = ({step % SLOTS for step in m.rotations} for m in maps)
+    needed = own | (other - {-maps[1].split.period})
     owner.rotation_keys(sorted(needed))
     with owner.server(rotations=sorted(needed)):
         hidden = maps[0] @ x
