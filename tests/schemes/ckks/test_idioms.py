@@ -617,7 +617,7 @@ np.bitwise_and(w > 0, x) | OperandError | x.within(0, 1); x * y for x & y
 np.left_shift(x, 1) | OperandError | x * 2**k
 np.divmod(2, x) | OperandError | ckks.math.round
 np.divide(x, y) | OperandError | ckks.math.inverse
-np.isnan(x) | TracedValueError | ckks.where
+np.isnan(x) | OperandError | np.isfinite(ct.decrypt())
 np.allclose(x, y) | TracedValueError | ckks.math.equal(x, y)
 np.array_equal(x, y) | TracedValueError | ckks.math.equal(x, y)
 np.greater(x, 0) | DepthError | greater with a gap; ckks.context(depth=
@@ -840,7 +840,8 @@ jax.scipy.special.ndtr(x) | OperandError | ckks.chebyshev(ct, jax.scipy.special.
 jax.scipy.stats.norm.pdf(x) | OperandError | ckks.chebyshev(ct, jax.scipy.stats.norm.pdf, (a, b)
 np.spacing(x) | OperandError | decrypt() first
 np.frexp(x) | OperandError | decrypt() first
-np.isinf(x) | TracedValueError | ckks.where
+np.isinf(x) | OperandError | np.isfinite(ct.decrypt())
+x / 1e-320 | ParameterError | further from zero
 np.trunc(x) | OperandError | x // 1
 np.degrees(x) | OperandError | ct * (180 / np.pi)
 np.sinc(x) | OperandError | ckks.chebyshev(ct, np.sinc, (a, b), degree)

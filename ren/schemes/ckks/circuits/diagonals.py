@@ -220,7 +220,7 @@ def fitting(candidates: Sequence[Any], keys: int | None, what: str) -> list[Any]
         raise ParameterError(
             f"{what} to be multiplied with keys={keys}.",
             f"It takes {least} rotation keys at least.",
-            f"Pass keys={least} or more, or leave keys out for the fewest rotations.",
+            f"Pass keys={least} or more, or leave keys out for no limit.",
         )
     return fit
 

@@ -133,7 +133,8 @@ class LinearMap(Stored, metaclass=Listed):
             raise ParameterError(
                 f"A matrix encoded for {self.plaintexts[0].params!r} met a ciphertext of others.",
                 f"The ciphertext has {ct.params!r}.",
-                "Encode it for the context that made the ciphertext: ckks.linear(matrix, ctx).",
+                "Encode it for the context that made the ciphertext: ckks.linear(matrix, ctx). A "
+                "function for ckks.plan takes the matrix itself: matrix @ x.",
             )
         if self.split.is_paired and ct.layout.is_complex:
             raise ParameterError(
@@ -370,8 +371,8 @@ def linear(
         matrix: real or complex [m, k], of any size.
         context: whose parameters and slots; the active one by default.
         level: of the vectors; the top by default. The diagonals are smaller at lower levels.
-        keys: the most rotation keys that it may need, the budget of a server; None for the fewest
-            rotations. Steps are then reached one after another: fewer keys take more rotations.
+        keys: the most rotation keys that it may need, the budget of a server; None for the least
+            time. Steps are then reached one after another: fewer keys take more rotations.
         leftovers: whether vectors have leftovers beyond their length. The map then takes one level
             for these too. It replicates no vector, and has up to m + k - 1 diagonals.
         inputs: the slot that each column reads, integers [k]; in order by default. The vector has

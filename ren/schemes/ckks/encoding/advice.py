@@ -41,6 +41,7 @@ _LARGEST = "ckks.math.max(ct, ct.roll(k)) for k = 1, 2, 4, ...; ckks.math.max(x,
 _BY_MATRIX = "a matrix of zeros and ones that moves them: np.eye(k)[order] @ ct"
 _SOLVED = "decrypt() first, or a fixed number of steps of an iteration with + - * and @"
 _IN_ORDER = "decrypt() first: an order of encrypted numbers is not known to a program"
+_FINITE = "np.isfinite(ct.decrypt()) for results; what is encrypted was finite"
 _FOUND = "x > 0, which marks them, or decrypt() first: their places are not known to a program"
 _DIGITS = "decrypt() first: it asks for the digits of numbers"
 _BY_SLICES = "x = x[:k] * x[k:] for k = size // 2, ..., 2, 1, of a power of two of numbers"
@@ -77,6 +78,7 @@ INSTEAD = {
     "delete": "ckks.concat([x[:i], x[j:]])",
     "pad": "ckks.pad(ct, length), zeros behind; in front, ckks.pad(ct, length).roll(k)",
     "stack": "ckks.stack([x, y])", "vstack": "ckks.stack([x, y])",
+    **dict.fromkeys(("isnan", "isfinite", "isinf", "isneginf", "isposinf"), _FINITE),
     "array": _NUMBERS, "asarray": _NUMBERS, "one_hot": "decrypt() first",
     "split": "ct[:k], ct[k:]", "array_split": "ct[:k], ct[k:]",
     "where": "ckks.where(condition, x, y)", "select": "ckks.where(condition, x, y)",

@@ -36,7 +36,6 @@ from ren.schemes.ckks.encoding.refusals import (
     no_branch,
     no_remainder,
     no_shift,
-    no_truth,
     wrong_operand,
 )
 from ren.schemes.ckks.functions.calls import call
@@ -131,7 +130,6 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
 # What to write for functions that only approximations and decryption give.
 _COMPARED = ("isclose", "allclose", "array_equal", "array_equiv")
 _REFUSED = {
-    **dict.fromkeys(("isnan", "isfinite", "isinf", "isneginf", "isposinf"), no_truth),
     **dict.fromkeys(("left_shift", "right_shift"), no_shift),
     **dict.fromkeys(("divmod", "fmod", "modf", "floor_divide", "remainder", "rem"), no_remainder),
 }  # fmt: skip
@@ -296,4 +294,13 @@ def inverted(other: Any) -> Any:
             "A ciphertext is multiplied by the inverses of the numbers that divide it.",
             "Leave the zeros out, or put ones in their place.",
         )
-    return 1 / divisor
+    with np.errstate(over="ignore", invalid="ignore"):
+        inverses = 1 / divisor
+    is_exact = isinstance(inverses, Fraction | Decimal)
+    if not is_exact and not np.isfinite(inverses).all():
+        raise ParameterError(
+            f"{user_line()} divides a ciphertext by a number whose inverse is not finite.",
+            "A ciphertext is multiplied by the inverses of the numbers that divide it.",
+            "Divide by finite numbers that are further from zero.",
+        )
+    return inverses
