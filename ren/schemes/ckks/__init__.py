@@ -36,7 +36,8 @@ from ren.schemes.ckks.arithmetic.number_types import typed
 from ren.schemes.ckks.bootstrapping.bootstrap import bootstrap
 from ren.schemes.ckks.ciphertext import Ciphertext
 from ren.schemes.ckks.circuits.convolution import conv1d, conv2d, convolution
-from ren.schemes.ckks.circuits.linear import LinearMap, linear
+from ren.schemes.ckks.circuits.linear import linear
+from ren.schemes.ckks.circuits.linear_map import LinearMap
 from ren.schemes.ckks.circuits.matmul import matmul
 from ren.schemes.ckks.circuits.mixing import mix
 from ren.schemes.ckks.circuits.reductions import strided_sum

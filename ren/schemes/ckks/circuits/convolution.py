@@ -28,7 +28,8 @@ from ren.schemes.ckks.arithmetic.number_types import arithmetic
 from ren.schemes.ckks.arithmetic.operation_hooks import circuit
 from ren.schemes.ckks.arithmetic.shapes import count_text, refuse_columns
 from ren.schemes.ckks.circuits.entries import Entries, checked
-from ren.schemes.ckks.circuits.linear import LinearMap, encoded, prepared
+from ren.schemes.ckks.circuits.linear import encoded, prepared
+from ren.schemes.ckks.circuits.linear_map import LinearMap
 from ren.schemes.ckks.encoding.ciphertext_data import CiphertextT, known_length
 from ren.schemes.ckks.parameters.parameters import Parameters
 from ren.schemes.rlwe.active_context import RlweContext

@@ -18,7 +18,7 @@ from ren.core.errors import TracedValueError
 from ren.poly.batching import item
 from ren.schemes import ckks
 from ren.schemes.ckks.arithmetic.automatic import add, multiply_plain
-from ren.schemes.ckks.circuits import linear
+from ren.schemes.ckks.circuits import linear, linear_map
 from ren.schemes.ckks.encoding.ciphertext_data import with_fields
 from ren.schemes.ckks.encoding.plaintext import encode
 from tests.properties.cases import EXAMPLES
@@ -78,7 +78,7 @@ def test_a_map_equals_the_sum_of_its_products_bit_for_bit(ctx4, monkeypatch, sha
     monkeypatch.setattr(linear, "_PART", 0)
     monkeypatch.setattr(linear, "_LEAST", 2)
 
-    def summed(factors: linear.Factors, *terms: ckks.Ciphertext) -> ckks.Ciphertext:
+    def summed(factors: linear_map.Factors, *terms: ckks.Ciphertext) -> ckks.Ciphertext:
         products = [
             multiply_plain(x, with_fields(p, wide=item(p.wide, i, 0), noise=p.noise[i]))
             for p, indices, met in factors.parts(terms)
@@ -93,7 +93,7 @@ def test_a_map_equals_the_sum_of_its_products_bit_for_bit(ctx4, monkeypatch, sha
         assert len(found.plaintexts) > 1
         made = ren.realize(found @ x)
         with monkeypatch.context() as patch:
-            patch.setattr(linear, "sum_of_products", summed)
+            patch.setattr(linear_map, "sum_of_products", summed)
             expected = ren.realize(found @ x)
         assert all(map(ren.equal, made.polys, expected.polys))
         assert np.allclose(made.noise, expected.noise, rtol=1e-5, atol=0)
