@@ -236,3 +236,17 @@ def test_constants_follow_the_python_device():
     assert ren.equal(seven.realize(), Poly([7], ring))
     assert product.realize().device == "python"
     assert ren.equal(product, a * 7)
+
+
+def test_what_is_made_at_each_replay_is_on_the_python_device_too():
+    """Arrays that are encoded, draws, and numbers, beside arguments that were copied there."""
+    p, w = Poly(np.arange(16), RING), np.arange(16) + 3
+
+    def on_host(function):
+        return ren.jit(function, device="python")
+
+    total = on_host(lambda p, w: p + Poly(w, RING))(p, w)
+    assert total.device == "python" and total.tolist() == [2 * i + 3 for i in range(16)]
+    drawn = on_host(lambda p: p - p + Poly.uniform(RING))(p)
+    assert drawn.device == "python" and len({*drawn.tolist()}) == 16
+    assert on_host(lambda p, k: p * k)(p, 3).tolist() == [3 * i for i in range(16)]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import inspect
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from operator import itemgetter
@@ -12,6 +11,7 @@ import attrs
 import jax
 import numpy as np
 
+from ren.capture.fixed_keys import fixed_key
 from ren.capture.pytrees import Structure, collect, rebuilder
 from ren.core import op as ops
 from ren.core.errors import JitError
@@ -199,7 +199,7 @@ def value_keys(
             named = KeyId in needed
             key = KeyId(value.value) if named else (KeyId, ids.setdefault(value.value, len(ids)))
         elif (key := key_of(value)) is None:
-            key = _fixed_key(value)
+            key = fixed_key(value)
         keys.append(key)
     return tuple(keys)
 
@@ -253,25 +253,4 @@ def _static_key(name: str, value: Any) -> Hashable:
             "Static arguments are part of the key by value; polynomials are inputs.",
             f"Leave {name!r} out of static_argnames.",
         )
-    return _fixed_key(value)
-
-
-def _fixed_key(value: Any) -> Hashable:
-    """Key of a fixed value: different for any two values that need programs of their own."""
-    if isinstance(value, np.ndarray | jax.Array):
-        array = np.ascontiguousarray(value)
-        return (array.shape, str(array.dtype), hashlib.sha256(array.tobytes()).digest())
-    if isinstance(value, float | complex):
-        return (type(value), repr(value))  # 0.0 is not -0.0, and NaN is NaN
-    if isinstance(value, tuple | frozenset):
-        parts = map(_fixed_key, value)
-        return (type(value), frozenset(parts) if isinstance(value, frozenset) else tuple(parts))
-    try:
-        hash(value)
-    except TypeError:
-        raise JitError(
-            f"A function under ren.jit got an argument of type {type(value).__name__}.",
-            "Arguments that hold no polynomial are part of a plan's key and must be hashable.",
-            "Pass a tuple or a frozen dataclass, or close over the value.",
-        ) from None
-    return (type(value), value)
+    return fixed_key(value)

@@ -6,7 +6,8 @@ the plan. Constants have no device and follow the others.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import jax
@@ -15,6 +16,7 @@ from ren.core import op as ops
 from ren.core.errors import DeviceError
 from ren.core.node import Node, buffer, placeholder, toposort
 from ren.core.rewrite import rewrite
+from ren.core.spec import PlaceholderArg
 from ren.lowering.devices import devices as where
 from ren.lowering.devices.devices import PYTHON, claim_of, device_of, is_host
 from ren.lowering.runtime.host_arrays import copy
@@ -148,12 +150,20 @@ def with_buffers_at(root: Node, target: Any, auto: bool = False) -> Node:
     """
     known: dict[Node, Node] = {}
     for node in toposort(root):
+        arg = node.arg
         if node.op is ops.BUFFER and _is_to_move(node.arg.array, target, auto):
             known[node] = _node_at(node, target)
         elif (key := key_input_of(node.arg)) and _is_to_move(key.sample, target, auto):
             claim = where.claim_of_target(target)
             known[node] = placeholder(node.spec, claim, key, node.arg.how, node.arg.label)
+        elif target == PYTHON and isinstance(arg, PlaceholderArg) and not key and arg.made:
+            made = partial(_made_on_host, arg.made)  # encoded or drawn at each replay
+            known[node] = placeholder(node.spec, PYTHON, made, arg.how)
     return rewrite(root, {}, known) if known else root
+
+
+def _made_on_host(made: Callable[[Any], Any], values: Any) -> Any:
+    return copy(made(values), PYTHON)
 
 
 def array_at(array: Any, target: Any, auto: bool = False) -> Any:

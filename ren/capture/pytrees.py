@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 import attrs
 import jax
 
+from ren.capture.fixed_keys import static_key
 from ren.core.errors import JitError
 from ren.poly import Poly
 from ren.poly.key_ids import KeyId
@@ -61,7 +62,8 @@ def collect(value: Any, polys: list[Poly], others: list[Any]) -> Hashable:
     if kind is tuple or kind is list:
         return (kind, *_keys(value, polys, others))
     if kind is dict:
-        return (dict, *value, *_keys(value.values(), polys, others))
+        names = (*value, *map(type, value)) if value else ()
+        return (dict, *names, *_keys(value.values(), polys, others))
     if hasattr(kind, "__ren_parts__"):
         parts, static = value.__ren_parts__()
     elif (node := _opened(value)) is not None:
@@ -163,7 +165,8 @@ def _opened(value: Any) -> Opened | None:
     with collecting():
         leaves, treedef = jax.tree.flatten(value, is_leaf=lambda v: v is not value)
     if not (len(leaves) == 1 and leaves[0] is value):
-        return leaves, treedef, lambda parts: jax.tree.unflatten(treedef, parts)
+        _, data = treedef.node_data() or (None, None)
+        return leaves, (treedef, static_key(data)), partial(jax.tree.unflatten, treedef)
     return _opened_fields(value)
 
 

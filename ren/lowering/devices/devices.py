@@ -170,7 +170,8 @@ def _node_claim(node: Node, below: list[tuple[Any, bool]]) -> tuple[Any, bool]:
         raise DeviceError(
             f"{node.op.name} got polynomials on two devices: {device_names(found, on_jax)}.",
             "The operands of one operation must be on one device.",
-            "Move one of them: x.to(y.device), or jax.device_put(x, device) of whatever holds it.",
+            "Move one of them: x.to(y.device) of a Poly, jax.device_put(ct, jax.devices()[0]) of "
+            "what holds it, such as a ciphertext.",
         )
     return (found.pop() if found else None), on_jax
 

@@ -18,8 +18,10 @@ import numpy as np
 from jax.custom_batching import custom_vmap
 from numpy.typing import NDArray
 
+from ren.core.errors import OperandError
 from ren.core.ring import MODULUS_BOUND
-from ren.lowering.devices.devices import wide
+from ren.core.user_frame import user_line
+from ren.lowering.devices.devices import is_tracer, wide
 
 F = TypeVar("F")
 _SPLIT = 40  # bits of the low part of a coefficient
@@ -29,10 +31,34 @@ _LARGEST = 2.0 ** (62 + _SPLIT)  # below it both parts fit into int64
 def _wide(function: F) -> F:
     @wraps(function)  # type: ignore[arg-type]
     def run(*args: Any) -> Any:
+        args = tuple(map(_as_typed, args))
         with wide():
             return function(*args)  # type: ignore[operator]
 
     return run  # type: ignore[return-value]
+
+
+def _as_typed(value: Any) -> Any:
+    """A tracer whose values have the type that it states.
+
+    `jax.vmap` takes an array of NumPy as it is: 64-bit values pass for 32 bits until an operation
+    reads them. Programs with 64-bit types would read them wrong.
+
+    Raises:
+        OperandError: integers that do not fit into the type that it states.
+    """
+    inner = value
+    while is_tracer(inner):
+        inner = getattr(inner, "val", None)
+    if inner is value or not isinstance(inner, np.ndarray) or inner.dtype == value.dtype:
+        return value
+    if inner.dtype.kind in "iu" and (inner.astype(value.dtype) != inner).any():
+        raise OperandError(
+            f"{user_line()} got integers of {inner.dtype} which JAX cuts to {value.dtype}.",
+            "Some of them do not fit, and would be other numbers.",
+            "Pass floats, which are rounded, or set jax.config.update('jax_enable_x64', True).",
+        )
+    return jnp.copy(value)
 
 
 def without_derivative(values: jax.Array, refuse: Callable[[], NoReturn]) -> jax.Array:

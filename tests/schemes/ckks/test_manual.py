@@ -11,6 +11,7 @@ import pytest
 import ren
 from ren.schemes import ckks
 from ren.schemes.ckks.arithmetic import automatic as arithmetic
+from ren.schemes.ckks.noise.range_checks import largest_message, limit_of
 
 BAR = 2.0**-20
 A, B = np.array([1.0, 2.0, -0.5]), np.array([0.5, -1.0, 3.0])
@@ -186,3 +187,25 @@ def test_polynomials_are_not_made_by_hand(x, circuit):
         circuit(x)
     assert "Leave ckks.manual()" in info.value.do
     assert circuit(x).level < x.level
+
+
+def test_a_message_that_the_modulus_cannot_hold_is_refused_or_told(x, y):
+    """At a scale of its own the room of a level is smaller."""
+    with ckks.manual():
+        for loose in (x * y, x * B):
+            for drop in (loose.compress, lambda loose=loose: loose.drop_to(0)):
+                with pytest.raises(ckks.DepthError, match="would wrap around"):
+                    drop()
+        low = (x * y).drop_to(1)
+        with pytest.warns(ckks.MessageBoundWarning, match="level 1 at scale 2"):
+            wrapped = low * 2**40
+    assert math.isnan(wrapped.estimate.error_bound)
+
+
+def test_the_range_of_a_scale_of_its_own_is_that_of_the_modulus(x):
+    """The bound of a message and its true room, half the modulus over the scale."""
+    with ckks.manual():
+        z = (x * x).drop_to(1)
+    q, scale = z.params.ring(1).q, z.scale
+    assert limit_of(z) <= q / (2 * scale) < 2**20 * limit_of(z)
+    assert limit_of(x) == largest_message(x.params, x.level)

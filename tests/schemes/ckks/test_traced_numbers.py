@@ -235,3 +235,24 @@ def test_derivatives_with_respect_to_numbers_that_meet_ciphertexts_are_refused(f
     for derivative in (jax.grad, jax.value_and_grad, jax.jacfwd):
         with pytest.raises(ren.errors.TracedValueError, match="differentiates with respect to"):
             derivative(lambda k: f(x, k))(3.0)
+
+
+@pytest.mark.parametrize("dtype", [np.int64, np.uint64, np.int32, np.float64, np.complex128])
+@pytest.mark.parametrize("wrap", [lambda f: f, jax.jit, ren.jit])
+def test_arrays_of_numpy_are_mapped_over(ctx, dtype, wrap):
+    """NumPy's 64-bit arrays pass for 32 bits inside `jax.vmap`."""
+    batch, k = ckks.stack([ctx.encrypt(V), ctx.encrypt(W)]), np.array([1, 2]).astype(dtype)
+    clear = np.stack([V, W])
+    for function, want in (
+        (lambda x, k: x * k, clear * k[:, None]),
+        (lambda x, k: x + k, clear + k[:, None]),
+        (lambda x, k: x / k, clear / k[:, None]),
+    ):
+        found = jax.vmap(wrap(function))(batch, k).decrypt()
+        assert np.allclose(found, want, atol=2.0**-15)
+
+
+def test_integers_that_jax_would_cut_are_refused(ctx):
+    batch = ckks.stack([ctx.encrypt(V), ctx.encrypt(W)])
+    with pytest.raises(ren.errors.OperandError, match="cuts to int32"):
+        jax.vmap(lambda x, k: x * k)(batch, np.array([1 << 40, 1]))

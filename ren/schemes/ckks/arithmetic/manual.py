@@ -134,14 +134,8 @@ class Manual(arithmetic.Automatic):
         self, x: CiphertextT, terms: LazySum, scale: Fraction, layout: Layout
     ) -> CiphertextT:
         """The product of the scales, at the same level."""
-        scale, q = x.scale * scale, x.ring.q
-        if 4 * scale > q:
-            raise DepthError(
-                f"A product at scale 2^{log2_of(scale):.1f} was asked for at level {x.level} of "
-                f"{x.params.depth}.",
-                f"The modulus there has {q.bit_length()} bits: the message would wrap around.",
-                "Call .rescale() before, or make the context with more depth.",
-            )
+        scale = x.scale * scale
+        _need_room(x, x.level, scale, "A product")
         return at_scale(x, terms.product, terms.noise, scale, layout=layout)
 
     @operation("a sum with an array", np.add, is_method=True)
@@ -196,6 +190,17 @@ def encoded_at(x: CiphertextData, values: Any, scale: Fraction) -> tuple[LazySum
         spec = Spec(ring, Domain.COEFF, z.shape[:-1])
         poly = from_node(symbol.encoded((ring, scale, blocks), spec, limbs))
     return LazySum(base=(poly.ntt(),), noise=noise), layout
+
+
+def _need_room(x: CiphertextData, level: int, scale: Fraction, what: str) -> None:
+    q = x.params.ring(level).q
+    if 4 * scale > q:
+        raise DepthError(
+            f"{what} at scale 2^{log2_of(scale):.1f} was asked for at level {level} of "
+            f"{x.params.depth}.",
+            f"The modulus there has {q.bit_length()} bits: the message would wrap around.",
+            "Call .rescale() before, or make the context with more depth.",
+        )
 
 
 def _need_level(x: CiphertextData, level: int) -> None:
@@ -269,7 +274,9 @@ def drop_to(x: CiphertextT, target: int) -> CiphertextT:
     if not is_loose(x) or not 0 <= target < x.level:
         return arithmetic.drop_to(x, target) if target != x.level else x
     degree = max(1, round(log2_of(x.scale) / log2_of(x.params.scale(x.level))))
-    return _at(x, target, x.params.scale(target) ** degree)
+    scale = x.params.scale(target) ** degree
+    _need_room(x, target, scale, "A ciphertext")
+    return _at(x, target, scale)
 
 
 @operation("a change of scale", lambda x, target, scale: x)

@@ -24,7 +24,7 @@ from ren.schemes.ckks.noise.range_checks import (
     bound_of,
     collect_bits,
     is_planning,
-    largest_message,
+    limit_of,
     limit_text,
     report,
     report_count,
@@ -180,24 +180,24 @@ def _with_checked_bound(
     can be reported: noise beyond the range becomes unknown, and `decrypt` tells.
     """
     bound = bound_of(result)
-    params, level = result.params, result.level
+    params, level, own_scale = result.params, result.level, result.own_scale
     if is_planning() and not (bound is not None and math.isnan(bound)):
         if bound is not None:
             collect_bits(bound, params, level)
         return result
-    limit = largest_message(params, level)
+    limit = limit_of(result)
     if isinstance(result.noise, Symbolic):  # a tracer reports nothing
         name, bound = f"{name} ({user_line()})", None
     if bound is not None and bound <= limit:
         return result
     ciphertexts = [o for o in operands if isinstance(o, CiphertextData)]
-    before = [(o.noise, largest_message(o.params, o.level)) for o in ciphertexts]
+    before = [(o.noise, limit_of(o)) for o in ciphertexts]
 
     def told(largest: float) -> None:
         if not math.isnan(largest):
             report(
                 f"{name}: the message may reach 2^{math.log2(largest):.2f}, beyond "
-                f"{limit_text(params, level)}; beyond it a message wraps around.",
+                f"{limit_text(params, level, own_scale)}; beyond it a message wraps around.",
                 params,
             )
         elif not is_told:
@@ -230,10 +230,10 @@ def check_readable(x: CiphertextData, what: str) -> None:
             x.params,
             "Pass a larger interval there, or state a bound that you know: ct.within(bound).",
         )
-    elif bound > largest_message(x.params, x.level) * range_checks.TOLERANCE:
+    elif bound > limit_of(x) * range_checks.TOLERANCE:
         report(
             f"{what}: the message may reach 2^{math.log2(bound):.2f}, beyond "
-            f"{limit_text(x.params, x.level)}; what is read may have wrapped around.",
+            f"{limit_text(x.params, x.level, x.own_scale)}; what is read may have wrapped around.",
             x.params,
         )
 

@@ -26,7 +26,7 @@ from ren.poly.symbolic import Symbolic
 from ren.schemes.ckks.encoding.layout import Layout
 from ren.schemes.ckks.noise.bounds import Noise
 from ren.schemes.ckks.noise.estimate import Estimate, estimate_of
-from ren.schemes.ckks.noise.range_checks import TOLERANCE, largest_message
+from ren.schemes.ckks.noise.range_checks import TOLERANCE, limit_of
 from ren.schemes.ckks.noise.spans import Span
 from ren.schemes.ckks.parameters.parameters import Parameters
 from ren.schemes.rlwe.active_context import Kept
@@ -214,8 +214,7 @@ class CiphertextData(metaclass=Listed):
         Raises:
             TracedValueError: inside a function that is being captured or traced.
         """
-        limit = largest_message(self.params, self.level) * TOLERANCE
-        return estimate_of(self.noise, limit)
+        return estimate_of(self.noise, limit_of(self) * TOLERANCE)
 
     if TYPE_CHECKING:  # operators that circuits compute with; `Ciphertext` defines them
 

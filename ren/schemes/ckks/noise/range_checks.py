@@ -13,6 +13,7 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from fractions import Fraction
 from functools import partial
 from typing import Any
 
@@ -49,10 +50,25 @@ def largest_message(params: Parameters, level: int) -> float:
     return 2.0 ** min(params.integer_bits - 1 + log2_of(above), 1000.0)
 
 
-def limit_text(params: Parameters, level: int) -> str:
-    """The range of a level, for reports."""
-    limit = f"2^{math.log2(largest_message(params, level)):.2f}"
-    return f"{limit}, the range that integer_bits={params.integer_bits} gives level {level}"
+def limit_of(x: Any) -> float:
+    """The modulus that the message of a ciphertext stays below, at its level and scale."""
+    return _limit(x.params, x.level, x.own_scale)
+
+
+def _limit(params: Parameters, level: int, own_scale: Fraction | None) -> float:
+    limit = largest_message(params, level)
+    if own_scale is None:
+        return limit
+    return limit * 2.0 ** (log2_of(params.scale(level)) - log2_of(own_scale))
+
+
+def limit_text(params: Parameters, level: int, own_scale: Fraction | None) -> str:
+    """The range of a ciphertext, for reports."""
+    limit = f"2^{math.log2(_limit(params, level, own_scale)):.2f}"
+    at_scale = "" if own_scale is None else f" at scale 2^{log2_of(own_scale):.1f}"
+    return (
+        f"{limit}, the range that integer_bits={params.integer_bits} gives level {level}{at_scale}"
+    )
 
 
 def bound_of(x: Any) -> float | None:
