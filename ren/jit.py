@@ -6,6 +6,7 @@ import functools
 import inspect
 import logging
 import numbers
+import re
 import sys
 import threading
 import types
@@ -22,7 +23,7 @@ import jax
 from ren.capture.arguments import Call, Signature, poly_key, realized, stand_ins, value_keys
 from ren.capture.capture import Captured, Options, capture
 from ren.config import config
-from ren.core.errors import DeviceError, JitError, RecaptureWarning
+from ren.core.errors import DeviceError, JitError, RecaptureWarning, RenError
 from ren.core.node import collector_paused
 from ren.lowering.devices.devices import device_name, is_tracing, resolve_device
 from ren.lowering.runtime.tiers.tiers import AUTO, UNITS, check_tier
@@ -203,8 +204,12 @@ class Jitted:
     def _capture(self, call: Call, polys: list[Poly], others: list[Any]) -> Captured:
         function, donated = self._signature.function(call), self._signature.donated(call)
         structure = call.structure(polys)
-        with collector_paused():
-            plan = capture(function, self._name, structure, others, self._options, donated)
+        try:
+            with collector_paused():
+                plan = capture(function, self._name, structure, others, self._options, donated)
+        except RenError as error:
+            _name_symbols(error)
+            raise
         count = len(plan.plan.inputs), len(plan.outputs)
         _log.info("%s: captured, %d inputs, %d polynomials out", self._name, *count)
         return plan
@@ -465,6 +470,18 @@ def _captured_anew(function: Callable[..., Any], options: Options) -> Callable[.
         return made.replay(polys, call.values)
 
     return captured_anew
+
+
+def _name_symbols(error: RenError) -> None:
+    """Adds to an error that was given an argument's symbol that its value is not known yet."""
+    names = dict.fromkeys(re.findall(r"<\S+ from the argument '(\w+)'>", str(error)))
+    if names and "static_argnames" not in str(error):
+        given = ", ".join(map(repr, names))
+        error.do += (
+            f" Under ren.jit the value of {given} is not known here. Write "
+            f"@ren.jit(static_argnames={next(iter(names))!r}): each value then has its own plan."
+        )
+        error.args = (error.given, error.needed, error.do)
 
 
 def clear_jit() -> None:

@@ -251,3 +251,22 @@ def test_a_polynomial_does_not_change_with_the_array_that_it_was_made_of() -> No
     y = Poly.from_limbs(array, ring)
     array[:] = 0
     assert ren.equal(x, y)
+
+
+def test_limbs_on_the_host_are_read_only() -> None:
+    """Programs read them later: what they hold is what was given."""
+    ring = RingSpec(n=8, moduli=(17, 97))
+    for x in (
+        Poly(range(8), ring, device="python"),
+        Poly.uniform(ring, device="python"),
+        Poly(range(8), ring).to("python"),
+        Poly.from_limbs(np.zeros((2, 8), np.uint32), ring),
+    ):
+        with pytest.raises(ValueError, match="read-only"):
+            x.limbs[:] = 0
+    array = np.zeros((2, 8), np.uint32)
+    view = array.view()
+    view.flags.writeable = False
+    x = Poly.from_limbs(view, ring)
+    array[:] = 1
+    assert x.tolist() == [0] * 8

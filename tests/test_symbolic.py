@@ -15,8 +15,9 @@ from hypothesis import strategies as st
 
 import ren
 from ren import Poly, RingSpec
-from ren.core.errors import CoefficientTypeError, TracedValueError
+from ren.core.errors import CoefficientTypeError, RenError, TracedValueError
 from ren.poly.symbolic import Derived, Symbolic, derived, evaluator
+from ren.schemes import ckks
 from tests.oracle import mul
 
 RING = RingSpec(n=8, moduli=(17, 97, 113))
@@ -248,3 +249,19 @@ def test_derived_values_are_computed_once_at_each_call():
     assert evaluator([x, x])([5]) == [5 * pow(2, 5_001, 1_000_003) % 1_000_003] * 2
     assert calls == [5]
     assert derived(double, 3) == 6
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda x, k: x.within(k), lambda x, k: x.reshape(k, -1), lambda x, k: x.var(ddof=k),
+        lambda x, k: x.drop_to(k),
+        lambda x, k: ckks.math.exp(x, interval=(-2, 2), degree=k),
+        lambda x, k: ckks.math.exp(x, interval=(-2, 2), precision=k), lambda x, k: x[k],
+    ],
+)  # fmt: skip
+def test_an_error_that_shows_an_argument_that_is_not_known_names_static_argnames(use):
+    x = ckks.context(depth=2, n=64, security=None).encrypt([0.5, 0.25])
+    with pytest.raises(RenError, match=r"(?s)'k'.*static_argnames='k'") as caught:
+        ren.jit(use)(x, 1)
+    assert caught.value.args == (caught.value.given, caught.value.needed, caught.value.do)

@@ -152,7 +152,9 @@ class RingSpec:
 
     def with_moduli(self, moduli: Iterable[int]) -> RingSpec:
         """The ring of the same degree over other moduli."""
-        return _ring(self.n, moduli) if isinstance(moduli, tuple) else RingSpec(self.n, moduli)
+        if isinstance(moduli, tuple) and all([type(m) is int for m in moduli]):
+            return _ring(self.n, moduli)  # 17.0 has the key of 17 there
+        return RingSpec(self.n, moduli)
 
 
 @lru_cache(maxsize=1 << 12)

@@ -119,8 +119,9 @@ class Poly:
         """
         check_ring(ring)
         check_limbs(limbs, ring)
-        if isinstance(limbs, np.ndarray) and limbs.flags.writeable:
+        if isinstance(limbs, np.ndarray) and _may_change(limbs):
             limbs = limbs.copy()  # a polynomial never changes
+            limbs.flags.writeable = False
         return from_node(buffer(limbs, ring, domain, traced=is_tracer(limbs)))
 
     @staticmethod
@@ -792,6 +793,15 @@ class Poly:
         if self._digest is None:
             self._program()
         self._node = node
+
+
+def _may_change(array: Any) -> bool:
+    """Whether an array of NumPy, or one that it is a view of, can be written to."""
+    while isinstance(array, np.ndarray):
+        if array.flags.writeable:
+            return True
+        array = array.base
+    return False
 
 
 def from_node(node: Node, *, symbolic: bool = False) -> Poly:

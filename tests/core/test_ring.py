@@ -6,6 +6,7 @@ import copy
 import math
 import pickle
 from itertools import islice
+from typing import Any
 
 import numpy as np
 import pytest
@@ -240,3 +241,13 @@ def test_ring_errors_are_ren_errors_and_value_errors() -> None:
     assert caught.value.needed.startswith("The degree n")
     assert caught.value.do == "The nearest valid degree is 8 or 16."
     assert str(RenError("only this")) == "only this"
+
+
+@pytest.mark.parametrize("wrong", [17.0, True, "17"])
+def test_a_modulus_that_equals_a_cached_one_is_refused_again(wrong: Any) -> None:
+    """17.0 has the key of 17 in a cache."""
+    ring = RingSpec(n=8, moduli=(17, 97))
+    for _ in range(2):
+        with pytest.raises(RenError):
+            ring.with_moduli((wrong,))
+        assert ring.with_moduli((17,)).moduli == (17,)

@@ -48,9 +48,13 @@ def trim() -> None:
 
 
 def placed(array: np.ndarray, device: Any = None) -> Any:
-    """A host array on a device, concretely, also while JAX is tracing; None is JAX's default."""
+    """A host array on a device, concretely, also while JAX is tracing; None is JAX's default.
+
+    Nobody may write to it from here on.
+    """
     target = None if device is None else resolve_device(device)
     if target == PYTHON:
+        array.flags.writeable = False
         return array
     with concretely():
         usual = default_device() if target is None and mesh_in_use().empty else None

@@ -32,6 +32,7 @@ from ren.schemes.ckks.arithmetic.operation_hooks import operation
 from ren.schemes.ckks.arithmetic.shapes import (
     batch_axes,
     check_axis,
+    check_is_in_slots,
     check_not_flattened,
     refuse_columns,
 )
@@ -134,8 +135,8 @@ class Ciphertext(CiphertextData, Stored):
 
     def __repr__(self) -> str:
         mark = ", INSECURE" if self.params.is_insecure else ""
-        if noises.is_known(self.noise) and not math.isnan(bits := self.estimate.bits):
-            mark = f", ~{math.floor(bits)} bits{mark}"
+        if noises.is_known(self.noise) and not math.isnan((estimate := self.estimate).bits):
+            mark = f", {estimate.bits_text}{mark}"
         mark = ", 3 components" * (len(self.polys) > 2) + mark
         mark = f", {self.dtype}{mark}" if self.static_dtype else mark
         return (
@@ -296,7 +297,7 @@ class Ciphertext(CiphertextData, Stored):
             return tables.with_vector(self, matrix)
         if isinstance(matrix, linear.LinearMap):
             return NotImplemented  # its reflected operator says what to write
-        if isinstance(matrix, Ciphertext) and batch_axes(matrix):
+        if isinstance(matrix, Ciphertext) and batch_axes(matrix) and not _are_weights(self, matrix):
             text, count = f"A ciphertext of shape {self.shape}", known_length(self)
             linear.check_no_batch_axis(count, matrix, text, "x.dot(y), for each vector")
         if isinstance(matrix, Ciphertext | Plaintext) or rank_of(matrix) == 1:
@@ -326,7 +327,12 @@ class Ciphertext(CiphertextData, Stored):
     # ---------------------------------------------------------------- slots
 
     def rotate(self, steps: int) -> Ciphertext:
-        """result[i] = x[i + steps], cyclic over `slots`; steps of any sign and size."""
+        """result[i] = x[i + steps], cyclic over `slots`; steps of any sign and size.
+
+        Raises:
+            ParameterError: numbers that each fill the slots, such as the sums of a table's columns.
+        """
+        check_is_in_slots(self)
         return rotation.rotate(self, steps)
 
     def roll(self, shift: int, axis: int | None = None) -> Ciphertext:
@@ -360,7 +366,11 @@ class Ciphertext(CiphertextData, Stored):
         return shaping.reshaped(self, shape)
 
     def mask(self, m: ArrayLike | None = None) -> Ciphertext:
-        """The slots times m, one level; without m, zeros beyond the length."""
+        """The slots times m, one level; without m, zeros beyond the length.
+
+        There is one factor for each number. Of a table by its columns it is one for each row, in
+        an array [rows, 1].
+        """
         return shaping.mask(self, m)
 
     def tile(self, count: int) -> Ciphertext:
@@ -591,6 +601,11 @@ _layout = lru_cache(maxsize=1024)(_new_layout)  # of what symbols are not in: re
 def _are_polys(x: Ciphertext) -> bool:
     """False where JAX put something else in the place of leaves, or of polynomials."""
     return all([type(p) is Poly for p in x.polys])
+
+
+def _are_weights(x: Ciphertext, w: Ciphertext) -> bool:
+    """True where a table by its columns meets a number for each column, as in a linear model."""
+    return is_columns(x) and w.layout.length is None
 
 
 def _ready(x: Ciphertext) -> Ciphertext:

@@ -101,3 +101,19 @@ def test_the_depth_that_it_names_is_that_of_a_plan(f):
         f(x)
     least = int(info.value.do.partition("depth=")[2].partition(")")[0])
     assert least == ckks.plan(f, ckks.spec(5), n=64, security=None).depth
+
+
+def test_what_is_encoded_or_encrypted_at_a_low_level_is_to_be_so_at_a_higher():
+    """More depth would not help: the level was asked for."""
+    for depth in (1, 3):
+        ctx = ckks.context(depth=depth, n=64, security=None)
+        x = ctx.encrypt([0.5])
+        for f, words in (
+            (lambda level, x=x, ctx=ctx: x * ctx.encode([0.5], level=level), "Encode it at a"),
+            (lambda level, ctx=ctx: ctx.encrypt([0.5], level=level) * 0.5, "Encrypt it at a"),
+            (lambda level, x=x, ctx=ctx: ctx.encrypt([0.5], level=level) * x, "Encrypt it at a"),
+        ):
+            with pytest.raises(ckks.DepthError) as info:
+                f(0)
+            assert words in info.value.do and "more depth" not in str(info.value)
+            assert f(1).decrypt().shape == f(None).decrypt().shape == (1,)

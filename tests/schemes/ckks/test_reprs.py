@@ -113,3 +113,11 @@ def test_other_objects(objects: dict[str, Any]) -> None:
     for value in (x.estimate, approximation, ckks.spec(4), plan, x.params, x.keeps,
                   ckks.precision(x, [1.0, 2.0])):  # fmt: skip
         assert all(texts(value))
+
+
+def test_zeros_without_an_error(objects: dict[str, Any]) -> None:
+    x = objects["ciphertext"]
+    with pytest.warns(ckks.TransparentWarning):
+        zero = x * 0
+    assert ", exact" in repr(zero) and "exact" in zero._repr_html_()
+    assert str(zero.estimate).endswith("exact") and "none" in zero.estimate._repr_html_()

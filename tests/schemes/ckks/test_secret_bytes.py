@@ -100,3 +100,17 @@ def test_the_search_finds_what_is_there(ctx, drawn):
     server = ctx.server(rotations=[91]).to_bytes()
     public = {s for d, seeds in drawn.items() if b"switching" in d for s in seeds}
     assert public and all(seed.hex().encode() in server for seed in public)
+
+
+@pytest.mark.parametrize("wrong", ["False", "no", 1, None, b""])
+def test_only_a_truth_value_includes_the_secret(ctx, tmp_path, wrong):
+    data = ctx.to_bytes(include_secret=np.True_)
+    for call in (
+        lambda: ctx.to_bytes(include_secret=wrong),
+        lambda: ctx.server().to_bytes(include_secret=wrong),
+        lambda: ctx.save(tmp_path / "keys", include_secret=wrong),
+        lambda: ckks.load_context(data, include_secret=wrong),
+    ):
+        with pytest.raises(ckks.ParameterError, match="include_secret="):
+            call()
+    assert not list(tmp_path.iterdir())

@@ -15,7 +15,7 @@ from typing import Any, TypeGuard
 import attrs
 import numpy as np
 
-from ren.core.errors import ParameterError
+from ren.core.errors import DepthError, ParameterError
 from ren.core.ring import Domain
 from ren.lowering.kernels import embedding
 from ren.poly import Poly
@@ -171,6 +171,13 @@ class Automatic:
     def plain_factor(self, x: CiphertextT, p: Plaintext) -> tuple[CiphertextT, Poly, Noise]:
         """Both at the lower level, the plaintext as a polynomial and its noise."""
         level = min(x.level, p.level)
+        if not p.level and x.level:
+            raise DepthError(
+                f"A product with a plaintext takes 1 level, and the plaintext is at level 0 of "
+                f"{x.params.depth}.",
+                "The product is at the lower level of the two, and none is left there.",
+                "Encode it at a level of 1 or more: leave level= out for the highest.",
+            )
         (poly,), noise = dropped(p, (p.factor,), level)
         x = drop_to(x, level)
         need_level(x, 1, "A product with a plaintext")

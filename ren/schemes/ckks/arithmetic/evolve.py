@@ -168,6 +168,12 @@ def need_level(x: Any, needed: int, what: str) -> None:
                 needed,
                 floor,
             )
+        if needed <= x.params.depth and getattr(x, "seed", None) is not None:
+            raise DepthError(
+                f"{levels}{x.level} of {x.params.depth}.",
+                "It was encrypted at that level.",
+                f"Encrypt it at a level of {needed} or more: leave level= out for the highest.",
+            )
         raise DepthError(
             f"{levels}{x.level} of {x.params.depth}.",
             "Each product, other than by an integer, divides one level away.",

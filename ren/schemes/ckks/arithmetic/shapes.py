@@ -142,11 +142,24 @@ def refuse_columns(x: CiphertextData, what: str) -> None:
         )
 
 
+def check_is_in_slots(x: CiphertextData) -> None:
+    """Raise where each number fills the slots of its own ciphertext: rotations move nothing."""
+    if x.layout.length is None and batch_axes(x):
+        raise ParameterError(
+            f"rotate() got a ciphertext of shape {x.shape}, whose numbers fill the slots each.",
+            "Rotations move numbers from slot to slot, and these are ciphertexts side by side.",
+            "Put them in another order: x = ckks.unstack(ct), then ckks.stack(x[k:] + x[:k]).",
+        )
+
+
 def check_not_flattened(x: CiphertextData, axis: Any) -> None:
     """Raise where a batch is rolled without an axis: NumPy would roll all its numbers as one."""
     if axis is None and batch_axes(x) and not is_columns(x):
         raise ParameterError(
             f"roll() got a batch, a ciphertext of shape {x.shape}, and no axis.",
             "numpy.roll without an axis moves numbers from one vector to the next.",
-            "Write ct.roll(shift, axis=-1), which rolls each vector.",
+            "Write ct.roll(shift, axis=-1), which rolls each vector."
+            if x.layout.length is not None
+            else "Put its ciphertexts in another order: x = ckks.unstack(ct), then "
+            "ckks.stack(x[-k:] + x[:-k]).",
         )

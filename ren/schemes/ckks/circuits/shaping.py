@@ -59,13 +59,22 @@ def mask(ct: CiphertextT, m: ArrayLike | None = None) -> CiphertextT:
     """The slots times m, of any numbers: one level.
 
     Args:
-        m: [length]; ones by default, which clear leftovers beyond the length. That takes no level
-            where none stand there.
+        m: [length], or [rows, 1] for a table by its columns. Ones by default, which clear leftovers
+            beyond the length. That takes no level where none stand there.
     """
     length = known_length(ct)
     if m is None:
         return cleared(ct, "mask()")
     factors = as_numbers(m)
+    if is_columns(ct):
+        if factors.ndim != 2 or factors.shape[1] != 1:
+            raise ParameterError(
+                f"mask() of a table of shape {ct.shape}, by its columns, got an array of shape "
+                f"{factors.shape}.",
+                "It is one factor for each row there, of shape (rows, 1).",
+                "Write ct.mask(m.reshape(-1, 1)), or ct * m for a factor of each column.",
+            )
+        factors = factors[:, 0]
     if factors.ndim != 1 or len(factors) != (ct.slots if length is None else length):
         raise ParameterError(
             f"mask() got an array of shape {factors.shape}.",

@@ -211,6 +211,14 @@ def dot(ct: CiphertextT, w: Any, axis: int | None) -> CiphertextT:
     """
     place = axis_of(ct, axis, "dot()")
     rank, (batch, core) = len(ct.shape), map(len, shapes_of(ct))
+    if place is None and isinstance(w, CiphertextData | Plaintext) and w.layout.shape:
+        if isinstance(w, Plaintext):
+            raise ParameterError(
+                f"dot() got a plaintext of shape {w.layout.shape}.",
+                "A matrix on the right is one of a matrix product, as in numpy.dot.",
+                "Write ct @ matrix, with the array; or (ct * plaintext).sum() for one sum.",
+            )
+        return ct @ w  # as in numpy.dot
     if core > 1 and place in (None, rank - 1):  # of the rows of a matrix
         if isinstance(w, CiphertextData | Plaintext):
             if not w.layout.shape and known_length(w) == ct.shape[-1]:

@@ -77,4 +77,4 @@ def _contents(layout: Layout) -> str:
 def _precision(estimate: Any) -> str:
     if estimate is None or math.isnan(estimate.bits):
         return "not known"
-    return f"~{math.floor(estimate.bits)} bits: error below {estimate.error_bound:.2g} (estimated)"
+    return f"{estimate.bits_text}: error below {estimate.error_bound:.2g} (estimated)"

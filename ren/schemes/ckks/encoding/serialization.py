@@ -222,7 +222,7 @@ def context_parts(
     params: Parameters, keys: Keychain, include_secret: bool
 ) -> Iterator[bytes | memoryview]:
     """The same part by part: keys of several GiB are in memory once."""
-    if keys.secret is not None and not include_secret:
+    if not _is_included(include_secret) and keys.secret is not None:
         raise SerializationError(
             "The bytes of a context that holds the secret key were asked for.",
             "Whoever reads the secret key decrypts everything.",
@@ -243,11 +243,11 @@ def read_context(
 
     Nothing is registered or resumed here. Errors are those of `Context.from_bytes`.
     """
-    reader = FRAME.unpack(CONTEXT, data)
+    is_included, reader = _is_included(include_secret), FRAME.unpack(CONTEXT, data)
     params, identity = parameters_of(reader), keychains.read_identity(reader)
     secret = shared = None
     if reader.boolean("secret"):
-        if not include_secret:
+        if not is_included:
             raise SerializationError(
                 HOLDS_SECRET,
                 "A context of them would decrypt under that key, whoever made it.",
@@ -258,6 +258,17 @@ def read_context(
     gadget_of_label = functools.partial(known_gadget, params=params)
     keys = keychains.read_keychain(reader, params, identity, secret, gadget_of_label)
     return params, keys, shared
+
+
+def _is_included(include_secret: Any) -> bool:
+    """The option as a truth; ParameterError for another type, such as "False", which is true."""
+    if isinstance(include_secret, bool | np.bool):
+        return bool(include_secret)
+    raise ParameterError(
+        f"include_secret={include_secret!r:.40} was given.",
+        "It is True where bytes may hold the secret key, else False.",
+        "Pass include_secret=True for your own backup, or leave it out.",
+    )
 
 
 def _shared_header(saved: budget.SavedLedger) -> tuple[dict[str, Any], NDArray]:

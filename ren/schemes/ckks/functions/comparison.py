@@ -459,8 +459,18 @@ def rounded(
     finer = bits + 4 - 2 * float(np.log2(margin)) if degree is None else precision
     sine = approximate(lambda x: np.sin(2 * np.pi * x), interval, finer, degree)
     cosine = approximate(lambda x: np.cos(2 * np.pi * x), interval, finer, degree)
-    spread = (-float(np.cos(2 * np.pi * margin)) - 2.0**-10, 1 + 2.0**-10)
-    angle = approximate(_angle, spread, bits + 1)
+    lowest = -float(np.cos(2 * np.pi * margin))
+    room = min(2.0**-10, (1 + lowest) / 4)  # f is infinite at -1
+    spread = (lowest - room, 1 + 2.0**-10)
+    try:
+        angle = approximate(_angle, spread, bits + 1)
+    except ParameterError:
+        raise ParameterError(
+            f"round was to be right {margin:g} from the half-integers, with precision={bits:g}.",
+            "No polynomial that Ren evaluates tells numbers apart so close to them.",
+            f"Write a larger margin or gap, such as margin={max(4 * margin, 0.005):.2g}, or less "
+            "precision.",
+        ) from None
     need_level(ct, 1 + max(sine.depth, cosine.depth + angle.depth), "round")
     x = argument(ct, checked_interval(interval), "round")
     s, c = (approximated(x, p, "round") for p in (sine, cosine))

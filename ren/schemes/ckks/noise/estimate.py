@@ -38,11 +38,18 @@ class Estimate:
             return math.nan
         return max(0.0, -math.log2(self.error_bound)) if self.error_bound else math.inf
 
+    @property
+    def bits_text(self) -> str:
+        """The whole bits in words; "exact" where no slot has an error, as in x * 0."""
+        return "exact" if math.isinf(self.bits) else f"~{math.floor(self.bits)} bits"
+
     def __str__(self) -> str:
         if math.isnan(self.message_bound):
             return "unknown"
         if math.isnan(self.error_bound):
             return f"|message| <= {self.message_bound:.4g}, which may wrap around: error unknown"
+        if math.isinf(self.bits):
+            return f"|message| <= {self.message_bound:.4g}, exact"
         return (
             f"|message| <= {self.message_bound:.4g}, error <= {self.error_bound:.3g} "
             f"(~{self.bits:.1f} bits)"
@@ -55,6 +62,8 @@ class Estimate:
         if math.isnan(self.error_bound):
             rows += [("error", "unknown: the message may wrap around")]
             return html.card("Estimate", html.facts(rows))
+        if math.isinf(self.bits):
+            return html.card("Estimate", html.facts([*rows, ("error", "none")]))
         rows += [
             ("error", f"at most {self.error_bound:.3g}: ~{self.bits:.1f} bits are right"),
             ("random part", f"standard deviation {math.sqrt(self.variance):.3g}"),

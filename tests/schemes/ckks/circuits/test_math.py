@@ -217,7 +217,19 @@ def test_what_has_no_value_is_refused(ctx6):
         math.sign(x, gap=2)
     with pytest.raises(ckks.ParameterError, match="margin=1"):
         math.round(x, margin=1)
+    with pytest.raises(ckks.ParameterError, match=r"right 0\.0005 from the half-integers"):
+        math.round(x, margin=0.0005)
     with pytest.raises(ckks.DepthError, match=r"sign with a gap .* takes 12 levels"):
         math.sign(x)
     with pytest.raises(ckks.DepthError, match="sin by a polynomial of degree 3 takes 2 levels"):
         math.sin(x.drop_to(1), (-1, 1), degree=3)
+
+
+@pytest.mark.parametrize("margin", [0.02, 0.007, 0.005])
+def test_integers_close_to_the_half_between_them(margin):
+    """The less the margin, the more levels: its room shrinks with it."""
+    ctx = ckks.context(depth=18, n=1 << 10, security=None)
+    values = np.array([0.0, 0.5 - margin, 0.5 + margin, 1.5 - margin, 2.0, 1.5 + margin])
+    x = math.round(ctx.encrypt(values), interval=(0, 2.5), margin=margin)
+    assert np.abs(x.decrypt() - np.round(values)).max() < 2.0**-12
+    assert np.abs(x.decrypt() - np.round(values)).max() <= x.estimate.error_bound

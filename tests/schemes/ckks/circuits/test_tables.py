@@ -243,3 +243,58 @@ def test_sums_of_vectors_with_zeros_behind_take_no_level(ctx64):
         if getattr(w, "shape", (9,)) == (9,):
             check(x.dot(w), a @ (w.decrypt() if hasattr(w, "decrypt") else a), (0,))
     check(x[1:].dot(one.encrypt(a[1:])), a[1:] @ a[1:], (0,))
+
+
+def test_dot_of_tables_packed_flat_is_a_matrix_product(ctx64):
+    square, other, wide = table((3, 3)), table((3, 3), 1), table((6, 4))
+    x, y, z = (ctx64.encrypt(m, pack="flat") for m in (square, other, wide))
+    v = table((3,))
+    check(x.dot(y), square @ other)
+    check(ctx64.encrypt(v).dot(x), v @ square)
+    check(x.dot(ctx64.encrypt(v)), square @ v)
+    with pytest.raises(ckks.ParameterError, match="square"):
+        z.dot(z)
+    with pytest.raises(ckks.ParameterError, match="matrix product") as info:
+        x.dot(ctx64.encode(other))
+    assert "ct @ matrix" in info.value.do
+
+
+def test_numbers_that_fill_the_slots_each_are_not_rotated(ctx64):
+    """Of a table by columns or rows: a rotation would leave them where they are."""
+    values, w = table((3, 3)), table((3,), 1)
+    rows, columns = (ctx64.encrypt(values, pack=p) for p in ("rows", "columns"))
+    cases = [
+        (columns.sum(axis=0), values.sum(0)), (columns[0], values[0]), (rows @ w, values @ w),
+        (rows.sum(axis=1), values.sum(1)), (columns.mean(axis=0), values.mean(0)),
+    ]  # fmt: skip
+    for x, clear in cases:
+        check(x, clear)
+        for move in (x.rotate, x.roll):
+            with pytest.raises(ckks.ParameterError, match=r"fill the slots|no axis") as info:
+                move(1)
+            assert "ckks.unstack(ct)" in info.value.do
+        parts = ckks.unstack(x)
+        check(ckks.stack(parts[1:] + parts[:1]), np.roll(clear, -1))
+        check(ckks.stack(parts[-1:] + parts[:-1]), np.roll(clear, 1))
+    check(ctx64.encrypt(values, pack="flat").sum(axis=0).roll(1), np.roll(values.sum(0), 1))
+
+
+def test_a_mask_of_a_table_by_its_columns_says_along_which_axis(ctx64):
+    values, m = table((3, 3)), np.array([1.0, 0.0, 0.5])
+    x = ctx64.encrypt(values, pack="columns")
+    check(x.mask(m[:, None]), values * m[:, None])
+    check(x * m, values * m)
+    check(ctx64.encrypt(values, pack="rows").mask(m), values * m)
+    for wrong in (m, m[None], np.ones((3, 3))):
+        with pytest.raises(ckks.ParameterError, match="by its columns") as info:
+            x.mask(wrong)
+    assert "reshape(-1, 1)" in info.value.do
+
+
+@pytest.mark.parametrize("shape", [(3, 3), (6, 4), (4, 6)])
+def test_a_table_times_the_weights_of_a_linear_model(ctx64, shape):
+    """As many rows as columns too: the weights are one for each column."""
+    values, w = table(shape), table(shape[1:], 1)
+    x = ctx64.encrypt(values, pack="columns")
+    weights = ckks.stack([ctx64.encrypt(float(v)) for v in w])
+    check(x @ weights, values @ w)
