@@ -209,3 +209,14 @@ def test_the_range_of_a_scale_of_its_own_is_that_of_the_modulus(x):
     q, scale = z.params.ring(1).q, z.scale
     assert limit_of(z) <= q / (2 * scale) < 2**20 * limit_of(z)
     assert limit_of(x) == largest_message(x.params, x.level)
+
+
+def test_a_dot_product_is_written_out(x, y):
+    with ckks.manual():
+        for w in (y, B):
+            with pytest.raises(ckks.ScaleError, match="In manual mode") as info:
+                x.dot(w)
+        assert "relinearize()" in info.value.do
+        found = (x * y).relinearize().rescale().sum()
+        plain = (x * B).rescale().sum()
+    assert error(found.decrypt(), A @ B) < BAR and error(plain.decrypt(), A @ B) < BAR

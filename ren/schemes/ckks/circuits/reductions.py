@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ren.core.errors import ParameterError
+from ren.core.errors import ParameterError, ScaleError
 from ren.schemes.ckks.arithmetic.argument_checks import as_integer, check_ciphertext
 from ren.schemes.ckks.arithmetic.automatic import multiply_plain
 from ren.schemes.ckks.arithmetic.evolve import (
@@ -22,6 +22,7 @@ from ren.schemes.ckks.arithmetic.evolve import (
     within,
     within_that_of,
 )
+from ren.schemes.ckks.arithmetic.manual import is_manual
 from ren.schemes.ckks.arithmetic.number_types import arithmetic, floating, truth
 from ren.schemes.ckks.arithmetic.operation_hooks import circuit
 from ren.schemes.ckks.arithmetic.rotation import cleared, rotate
@@ -71,6 +72,13 @@ def dot(ct: CiphertextT, w: Any) -> CiphertextT:
         w: an array or a plaintext of the same length: one level. A ciphertext of the same length:
             one level; two where leftovers stand beyond the length of both.
     """
+    if is_manual():
+        raise ScaleError(
+            "In manual mode dot() was called.",
+            "It is a product and a sum, with a rescale in between.",
+            "Write (x * w).rescale().sum(), with .relinearize() between ciphertexts; or leave "
+            "ckks.manual().",
+        )
     length, other = known_length(ct), _length_of(w)
     if length is None or length != other:
         texts = ("a scalar or a matrix" if n is None else f"{n} numbers" for n in (length, other))

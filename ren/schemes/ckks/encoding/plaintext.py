@@ -437,8 +437,13 @@ def as_slots(values: Any, slots: int, blocks: int = 1) -> tuple[NDArray, Layout]
 
 def _check_not_empty(values: Any, z: Any) -> None:
     if z.dtype.kind not in "biufc" or z.size == 0:
+        shape = f"dtype {z.dtype}, shape {z.shape}"
+        rows = values if isinstance(values, list | tuple) else ()
+        rows = [row for row in rows if isinstance(row, list | tuple)]
+        if len({*map(len, rows)}) > 1:
+            shape = f"{len(rows)} rows of different lengths"
         raise ParameterError(
-            f"A {type(values).__name__} was to be encoded: dtype {z.dtype}, shape {z.shape}.",
+            f"A {type(values).__name__} was to be encoded: {shape}.",
             "Slots hold real or complex numbers, at least one; rows have one length.",
             "Pass a NumPy array or a list of numbers.",
         )
