@@ -50,7 +50,7 @@ def trim() -> None:
 def placed(array: np.ndarray, device: Any = None) -> Any:
     """A host array on a device, concretely, also while JAX is tracing; None is JAX's default.
 
-    Nobody may write to it from here on.
+    It is read-only from here on.
     """
     target = None if device is None else resolve_device(device)
     if target == PYTHON:
