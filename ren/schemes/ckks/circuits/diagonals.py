@@ -175,9 +175,9 @@ def _rotations_of(count: int) -> int:
 def split(steps: Iterable[int], keys: int | None = None, **shape: Any) -> Split:
     """The split that takes the least time, among those that need at most `keys` rotation keys.
 
-    Among those that take nearly as little, with nearly as few keys, a stride that is a power of two
-    comes first. Other maps have such strides too, and one key serves all. `shape` are the folds,
-    blocks, copies and period of a `Split`.
+    Among those that take nearly as little time and keys, a stride that is a power of two comes
+    first. Other maps have such strides too, and one key serves all. `shape` are the folds, blocks,
+    copies and period of a `Split`.
     """
     return _split(tuple(sorted(steps)), keys, tuple(sorted(shape.items())))
 
