@@ -168,11 +168,18 @@ def standardize(
 
 
 def _standardized(x: CiphertextT, root: Approximation, what: str) -> CiphertextT:
-    """(x - mean) / deviation: three levels, and those of the inverse root."""
+    """(x - mean) / deviation: three levels, and those of the inverse root.
+
+    Of n numbers none is further from the mean than sqrt(n) deviations. The interval states how
+    large a deviation is.
+    """
     c, times, variances = moments.with_variances(x)
+    largest, deviation = math.sqrt(known_length(x) or 1), math.sqrt(root.interval[1])
+    c = within(c, times * largest * deviation)
     coefficients = tuple(v / times for v in root.coefficients)
     part = Approximation(coefficients, root.interval, root.error / times)
-    return c * applied(within(variances, root.interval[1]), part, what)
+    made = c * applied(within(variances, root.interval[1]), part, what)
+    return within(made, largest * (1 + root.error * deviation))
 
 
 def _inverse_deviation(x: CiphertextT, root: Approximation, what: str) -> CiphertextT:
@@ -256,7 +263,8 @@ def corr(
         return within(both * scale, 1.5)
     moments.check_columns(x, "corr()")
     z = _standardized(x, root, "corr()")
-    return moments.gram(moments.paired(z), x.shape[1], 1 / x.shape[0])
+    made = moments.gram(moments.paired(z), x.shape[1], 1 / x.shape[0])
+    return within(made, (1 + root.error * math.sqrt(root.interval[1])) ** 2)
 
 
 # ------------------------------------------------------------------- by comparisons
