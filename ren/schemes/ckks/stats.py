@@ -359,13 +359,16 @@ def quantile(
     x, interval = _compared(x, points)
     wish = StepAccuracy("greater", interval, gap, bits, None)
     allowed = min(math.floor((1 - float(q)) * length + 1e-9), length - 1) + 0.5
-    then = StepAccuracy("greater", (0.0, 1.0), 0.25 / length, 12.0, None)
+    then_gap = 0.25 / length
+    then = StepAccuracy("greater", (0.0, 1.0), then_gap, 12.0, None)
     after = comparison.depth_of_greater(then) + 1
     counts = _counts_above(x, points[:-1], wish, 1 / length, after, "quantile()")
     # With a gap shares are off by at most 2^-bits, well below the gap of these. Without one a
-    # number may count in part, and the result lies anywhere between the edges.
-    shares = with_noise(within(counts, 1.0), noises.without_offset)
-    is_below = comparison.greater(shares, allowed / length, (0.0, 1.0), then.gap, then.precision)
+    # number may count in part, and the result lies anywhere between the edges. Shares are half of
+    # 1 / length away from the one that is allowed.
+    slack = 0.5 / length - then_gap - 2.0**-bits
+    shares = with_noise(within(counts, 1.0), lambda noise: noises.as_message(noise, slack))
+    is_below = comparison.greater(shares, allowed / length, (0.0, 1.0), then_gap, then.precision)
     steps = tables.total(is_below * np.diff(points), 0, False)
     spread = points[-1] - points[0]
     result = within(steps, spread) + points[0]

@@ -137,6 +137,7 @@ def test_histograms_and_quantiles_by_comparisons(deep):
         exact = np.quantile(values, q, method="inverted_cdf")
         want = edges[np.searchsorted(edges, exact)]
         assert abs(found.decrypt() - want) < 0.01 and want - exact < np.diff(edges).max()
+        assert abs(found.decrypt() - want) <= found.estimate.error_bound < 0.05
 
 
 @pytest.mark.long

@@ -350,10 +350,18 @@ def with_offset(a: Noise, error: float) -> Noise:
     return total(a, _OFFSET * _rounded_up(error))
 
 
-@_rule
-def without_offset(a: Noise) -> Noise:
-    """Noise of the same slots, with what their fixed error makes of them as the message."""
-    return a * (1 - _OFFSET)
+def as_message(a: Noise, slack: float) -> Noise:
+    """Noise of the same slots, with what their fixed error makes of them as the message.
+
+    Where their random error keeps to `slack`, so does that. It is for a function that is flat that
+    far around each number.
+    """
+    return derived(partial(_as_message, np.float32(slack)), on_host(a))
+
+
+def _as_message(slack: np.float32, a: Noise) -> Noise:
+    fixed = a * (1 - _OFFSET)
+    return chosen(_random(a) * np.float32(SIGMAS) <= slack, a * _IS_BOUND, fixed)
 
 
 def rotated(a: Noise, steps: int, slots: int) -> Noise:
