@@ -373,6 +373,9 @@ x.mask(np.tril(np.ones((2, 2))).ravel()).reshape(2, 2) | np.tril(m)
 (x * np.ones(4))[1:] - x[:-1] | np.ediff1d(x)
 np.fft.ifft(np.eye(4)) @ x | np.fft.ifft(x)
 x.reshape(-1, 1) * np.eye(4) | np.diag(x)
+np.gradient(np.eye(4), axis=0) @ x | np.gradient(x)
+x.reshape(-1, 1) * [1, 0] + y.reshape(-1, 1) * [0, 1] | np.column_stack([x, y])
+(x.reshape(-1, 1) * [1, 0] + y.reshape(-1, 1) * [0, 1]).reshape(1, -1, 2) | np.dstack([x, y])
 x == None | False
 x != "a" | True
 None in [x] | False
@@ -564,7 +567,7 @@ np.median(x) | OperandError | decrypt() first; ckks.stats.quantile
 np.histogram(x) | OperandError | ckks.stats.histogram
 np.cov(x, y) | OperandError | ckks.stats.cov
 np.corrcoef(x, y) | OperandError | ckks.stats.corr
-np.swapaxes(m, 0, 1) | OperandError | np.eye(k)[order] @ ct
+np.swapaxes(m, 0, 1) | OperandError | np.arange(r * c).reshape(r, c).T.ravel()] @ ct
 statistics.mean([x, y]) | TracedValueError | decrypt()
 statistics.fmean([x, y]) | TracedValueError | decrypt()
 statistics.mean(x) | OperandError | the whole ct
@@ -629,7 +632,7 @@ np.append(x, y) | OperandError | ckks.concat([x, y])
 np.split(x, 2) | OperandError | ct[:k], ct[k:]
 np.flip(x) | OperandError | np.eye(k)[order] @ ct
 np.take(x, [0, 1]) | OperandError | np.eye(k)[order] @ ct
-np.transpose(m) | OperandError | np.eye(k)[order] @ ct
+np.transpose(m) | OperandError | np.arange(r * c).reshape(r, c).T.ravel()] @ ct
 np.expand_dims(x, 0) | OperandError | ct.reshape(1, -1)
 np.pad(x, 2) | OperandError | ckks.pad(ct, length)
 x // 10**400 | ParameterError | Write for example x // 2.0
@@ -637,7 +640,7 @@ x % 10**400 | ParameterError | Write for example x % 2.0
 x < np.str_("a") | OperandError | got a ciphertext and a str_
 x + np.str_("a") | OperandError | got a ciphertext and a str_
 np.sort(x) | OperandError | decrypt() first
-np.trace(m) | OperandError | ct.reshape(-1).dot(np.eye(k).ravel())
+np.trace(m) | OperandError | (ct * np.eye(r, c)).sum()
 np.any(x) | OperandError | (x > 0) & (y < 1)
 x.sum(where=w) | OperandError | may be others than 0 and 1
 g.any(axis=2) | ParameterError | axis=2
@@ -781,13 +784,13 @@ np.copyto(w, x) | OperandError | ct.mask(m) + values
 np.put(x, 0, 1) | OperandError | ct.mask(m) + values
 np.kron(x, w) | OperandError | matrix @ ct
 np.linalg.lstsq(M, x) | OperandError | decrypt() first
-np.gradient(x) | OperandError | ct[1:] - ct[:-1]
+np.gradient(x) | OperandError | np.gradient(np.eye(k), axis=0) @ ct
 np.count_nonzero(x) | OperandError | (x > 0).sum()
 np.digitize(x, [0, 1]) | OperandError | ckks.stats.histogram
-np.column_stack([x, y]) | OperandError | ckks.stack([x, y])
+np.column_stack([x, y]) | OperandError | x.reshape(-1, 1) * [1, 0] + y.reshape(-1, 1) * [0, 1]
 np.meshgrid(x, y) | OperandError | x.reshape(-1, 1)
 np.diag(x) | OperandError | np.eye(k)
-np.tril(m) | OperandError | ct.mask(np.tril
+np.tril(m) | OperandError | ct * np.tril(np.ones(ct.shape))
 np.flipud(x) | OperandError | np.eye(k)[order] @ ct
 np.result_type(x, 1.0) | OperandError | ct.dtype
 np.arctan2(x, y) | OperandError | ckks.math
@@ -846,9 +849,9 @@ np.trunc(x) | OperandError | x // 1
 np.degrees(x) | OperandError | ct * (180 / np.pi)
 np.sinc(x) | OperandError | ckks.chebyshev(ct, np.sinc, (a, b), degree)
 np.fft.rfft(x) | OperandError | np.fft.rfft(np.eye(k), axis=0) @ ct
-np.fft.fft2(m) | OperandError | np.kron(np.fft.fft(np.eye(r))
+np.fft.fft2(m) | OperandError | np.fft.fft(np.eye(r)) @ (ct @ np.fft.fft(np.eye(c)))
 np.fft.fftshift(x) | OperandError | ct.roll(k // 2)
-np.triu(m) | OperandError | ct.mask(np.triu(np.ones(ct.shape)).ravel())
+np.triu(m) | OperandError | ct * np.triu(np.ones(ct.shape))
 np.vander(x) | OperandError | ckks.stack([x, x**2, x**3])
 np.argwhere(x) | OperandError | x > 0; decrypt() first
 np.flatnonzero(x) | OperandError | x > 0; decrypt() first

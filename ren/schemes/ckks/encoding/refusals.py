@@ -24,6 +24,7 @@ from ren.core.errors import (
 )
 from ren.core.user_frame import user_line
 from ren.lowering.backends.xla.jax_runtime import on_operand
+from ren.schemes.ckks.encoding.advice import in_table
 from ren.schemes.ckks.encoding.ciphertext_data import CiphertextData, batch_of
 
 KindT = TypeVar("KindT", bound=type)
@@ -241,7 +242,9 @@ def no_attribute(instead: Mapping[str, str]) -> Callable[[Any, str], NoReturn]:
         is_dlpack = name.startswith("__dlpack")  # NumPy shows the error that it gets for it
         if name.startswith("_") and not is_dlpack:  # a protocol that Python or a library probes for
             raise AttributeError(name, name=name, obj=x)
-        raise unknown_attribute(f"a {type(x).__name__}", name, dir(x), instead)
+        own = in_table(x, name) if isinstance(x, CiphertextData) and name in instead else None
+        known = {**instead, name: own} if own else instead
+        raise unknown_attribute(f"a {type(x).__name__}", name, dir(x), known)
 
     return refuse
 

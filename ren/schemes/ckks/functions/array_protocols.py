@@ -25,7 +25,7 @@ from ren.poly import Poly
 from ren.poly.batching import traced_array
 from ren.poly.symbolic import Symbolic
 from ren.schemes.ckks.encoding.advice import ATTRIBUTES as ATTRIBUTES  # of a Ciphertext
-from ren.schemes.ckks.encoding.advice import IN_MATH, arguments_of, instead_of
+from ren.schemes.ckks.encoding.advice import IN_MATH, arguments_of, in_table, instead_of
 from ren.schemes.ckks.encoding.ciphertext_data import CiphertextData, batch_of, is_columns
 from ren.schemes.ckks.encoding.encoder import as_numbers, of_frame
 from ren.schemes.ckks.encoding.plaintext import Plaintext
@@ -61,6 +61,12 @@ def _whole(x: Any, axis: Any = None) -> Any:
             "Pass axis=-1 for each vector, or take the batch apart: ckks.unstack(ct).",
         )
     return x
+
+
+def _reshaped(x: Any, shape: Any) -> Any:
+    if is_columns(x) or len(batch_of(x)) > (x.layout.blocks > 1):
+        refuse_function("np", "reshape", x)
+    return x.reshape(shape)
 
 
 def _clipped(a: Any, low: Any, high: Any) -> Any:
@@ -101,7 +107,7 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "dot": _dot,
     "real": lambda val: val.real,
     "imag": lambda val: val.imag,
-    "reshape": lambda a, shape: a.reshape(shape),
+    "reshape": lambda a, shape: _reshaped(a, shape),
     "ravel": lambda a: _whole(a).reshape(-1),
     "nansum": lambda a, axis=None: _whole(a, axis).sum(axis),  # no NaN can be encrypted
     "nanmean": lambda a, axis=None: _whole(a, axis).mean(axis),
@@ -147,13 +153,13 @@ def array_ufunc(x: Any, ufunc: np.ufunc, method: str, *args: Any, **kwargs: Any)
         return call(IN_MATH[ufunc.__name__], *args)
     if name is None or not is_plain:
         is_method = method != "__call__"
-        refuse_function("np", f"{ufunc.__name__}.{method}" if is_method else ufunc.__name__)
+        refuse_function("np", f"{ufunc.__name__}.{method}" if is_method else ufunc.__name__, x)
     left, right = args
     reflected = not isinstance(left, CiphertextData)
     ciphertext, other = (right, left) if reflected else (left, right)
     result = getattr(ciphertext, f"__{'r' * reflected}{name}__")(other)
     if result is NotImplemented:
-        refuse_function("np", ufunc.__name__)
+        refuse_function("np", ufunc.__name__, x)
     return result
 
 
@@ -167,13 +173,13 @@ def array_function(
         try:
             given = inspect.signature(run).bind(*args, **kwargs)
         except TypeError:  # an argument that the method does not take
-            refuse_function("np", function.__name__)
+            refuse_function("np", function.__name__, x)
         return run(*given.args, **given.kwargs)
-    refuse_function("np", function.__name__)
+    refuse_function("np", function.__name__, x)
 
 
-def refuse_function(module: str, name: str) -> NoReturn:
-    """Refuse a function of NumPy or JAX, "np" and "exp" for example: say what to write instead."""
+def refuse_function(module: str, name: str, x: Any) -> NoReturn:
+    """Refuse a function of NumPy or JAX, "np" and "exp" for example: say what to write for `x`."""
     if name in _COMPARED:
         comparison("equal")()
     if name in _REFUSED:
@@ -181,7 +187,7 @@ def refuse_function(module: str, name: str) -> NoReturn:
     if name in IN_MATH:
         function = IN_MATH[name]
         approximation(f"{module}.{name}", function, arguments_of(function))()
-    instead = instead_of(module, name)
+    instead = in_table(x, name) or instead_of(module, name)
     raise OperandError(
         f"{user_line()} calls {module}.{name} on a ciphertext.",
         "It computes on numbers, and these are encrypted.",
@@ -195,7 +201,7 @@ def refuse_jax(x: Any, call: str) -> NoReturn:
     outer, _, function = module.rpartition(".")
     if isinstance(getattr(np, function, None), np.ufunc):  # jnp.add.outer
         module, name = outer, f"{function}.{name}"
-    refuse_function(module or "jax", name or "numpy")
+    refuse_function(module or "jax", name or "numpy", x)
 
 
 def compared(name: str, x: Any, other: Any) -> Any:

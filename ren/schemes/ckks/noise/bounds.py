@@ -350,18 +350,11 @@ def with_offset(a: Noise, error: float) -> Noise:
     return total(a, _OFFSET * _rounded_up(error))
 
 
+@_rule
 def as_message(a: Noise, slack: float) -> Noise:
-    """Noise of the same slots, with what their fixed error makes of them as the message.
-
-    Where their random error keeps to `slack`, so does that. It is for a function that is flat that
-    far around each number.
-    """
-    return derived(partial(_as_message, np.float32(slack)), on_host(a))
-
-
-def _as_message(slack: np.float32, a: Noise) -> Noise:
-    fixed = a * (1 - _OFFSET)
-    return chosen(_random(a) * np.float32(SIGMAS) <= slack, a * _IS_BOUND, fixed)
+    """Noise of slots whose fixed errors, and random ones up to `slack`, count as the message."""
+    random = _random(a) * np.float32(SIGMAS)
+    return chosen(random <= np.float32(slack), a * _IS_BOUND, a * (1 - _OFFSET))
 
 
 def rotated(a: Noise, steps: int, slots: int) -> Noise:
@@ -464,14 +457,10 @@ def side_by_side(parts: Sequence[Noise]) -> Noise:
     return derived(partial(stacked_arrays, axis=-2), *map(on_host, parts))
 
 
+@_rule
 def of_largest(a: Noise, blocks: int) -> Noise:
     """Noise with the largest entries of all blocks."""
-    return a if blocks == 1 else _of_largest(a)
-
-
-@_rule
-def _of_largest(a: Noise) -> Noise:
-    return a if a.ndim == 1 else a.max(-2)
+    return a if blocks == 1 or a.ndim == 1 else a.max(-2)
 
 
 @_rule

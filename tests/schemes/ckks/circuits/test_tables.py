@@ -298,3 +298,14 @@ def test_a_table_times_the_weights_of_a_linear_model(ctx64, shape):
     x = ctx64.encrypt(values, pack="columns")
     weights = ckks.stack([ctx64.encrypt(float(v)) for v in w])
     check(x @ weights, values @ w)
+
+
+def test_numpy_reshapes_flat_tables_alone(ctx64):
+    """A batch keeps its axes, and NumPy's result would be another."""
+    values = table((4, 3))
+    check(np.reshape(ctx64.encrypt(values, pack="flat"), (3, 4)), values.reshape(3, 4))
+    for pack in ("rows", "columns"):
+        with pytest.raises(ren.errors.OperandError, match=r"ckks\.concat\(ckks\.unstack\(ct\)\)"):
+            np.reshape(ctx64.encrypt(values, pack=pack), (3, 4))
+    rows = ctx64.encrypt(values, pack="rows")
+    check(ckks.concat(ckks.unstack(rows)).reshape(3, 4), values.reshape(3, 4))
