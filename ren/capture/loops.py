@@ -163,7 +163,8 @@ def record_loops(
     result = attrs.evolve(result, polys=[], others=blank)
     steps = steps_of(traced.jaxpr, inputs.programs)
     programs = tuple(inputs.programs)
-    return LoopRecording(declared, traced, specs, outputs, result, arrays, steps, programs)
+    # The sources as the last trace found them: two of one type may have changed places.
+    return LoopRecording(inputs.found, traced, specs, outputs, result, arrays, steps, programs)
 
 
 def _kind(source: Any) -> int:
