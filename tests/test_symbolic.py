@@ -265,3 +265,52 @@ def test_an_error_that_shows_an_argument_that_is_not_known_names_static_argnames
     with pytest.raises(RenError, match=r"(?s)'k'.*static_argnames='k'") as caught:
         ren.jit(use)(x, 1)
     assert caught.value.args == (caught.value.given, caught.value.needed, caught.value.do)
+
+
+WIDE = (2**61 - 1, 2**61 - 31)  # over one basis of primes both
+PARTS = [
+    ((3, 5), 4), ((17, 3), 4), ((97, 113, 2**31 - 1), 4), ((3, 2**61 - 1), 4), (WIDE, 4),
+    (WIDE, 64),
+]  # fmt: skip
+
+
+def in_parts(u, v, k):
+    """Programs in which a number is read modulus by modulus."""
+    return [(u * v + k) * v, u * v * k * v, (u * v - k) * (u * v - k), k * (u + k) * (v - k), u * k]
+
+
+class Integers:
+    """Coefficients of a polynomial modulo q, as Python has them."""
+
+    def __init__(self, coefficients, q):
+        self.coefficients, self.q = [c % q for c in coefficients], q
+
+    def __add__(self, k):
+        return Integers([self.coefficients[0] + k, *self.coefficients[1:]], self.q)
+
+    def __sub__(self, k):
+        return self + -k
+
+    def __mul__(self, other):
+        if isinstance(other, int):
+            return Integers([c * other for c in self.coefficients], self.q)
+        return Integers(mul(self.coefficients, other.coefficients, self.q), self.q)
+
+    __rmul__ = __mul__
+
+
+@pytest.mark.parametrize(("moduli", "n"), PARTS)
+@pytest.mark.parametrize("tier", ["auto", "units", "eager"])
+def test_numbers_that_are_read_modulus_by_modulus(moduli, n, tier):
+    """Each modulus takes its own residue; modulo a wide one it is centred before."""
+    ring, q = RingSpec(n=n, moduli=moduli), math.prod(moduli)
+    rng = np.random.default_rng(n)
+    a, b = ([int(c) for c in rng.integers(0, 1000, n)] for _ in range(2))
+    f = ren.jit(in_parts, tier=tier)
+    g = ren.jit(lambda u, v, k: (u * v + k) % 10, tier=tier)
+    for k in (5, -7, moduli[0] // 2 + 11, moduli[-1] + 5, 3 * q + 1):
+        found = [p.tolist() for p in f(Poly(a, ring), Poly(b, ring), k)]
+        clear = Integers(a, q), Integers(b, q)
+        assert found == [p.coefficients for p in in_parts(*clear, k)]
+        total = clear[0] * clear[1] + k
+        assert g(Poly(a, ring), Poly(b, ring), k).tolist() == [c % 10 for c in total.coefficients]

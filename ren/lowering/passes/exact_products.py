@@ -11,6 +11,7 @@ them go the same way.
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Callable, Mapping
 
@@ -30,7 +31,7 @@ from ren.core.ring import (
     product_bound,
     width,
 )
-from ren.core.spec import MixArg, RingArg
+from ren.core.spec import MixArg, RingArg, ScalarArg
 from ren.lowering.kernels.mixing import entries, matrix_of
 from ren.lowering.passes.lower_ring_ops import join, scaled, view
 
@@ -88,8 +89,10 @@ def _constant(c: Node, m: int, basis: RingSpec) -> Node:
     if c.op is ops.CONST:
         return const(centered(c.arg.value, m), basis)
     value: Callable = c.arg.value
-    arg = attrs.evolve(c.arg, ring=basis, value=lambda values: centered(value(values), m))
-    return make(ops.SCALAR, (), arg)
+    # Another value than that modulo another m over the same basis: it has a number of its own.
+    digest = hashlib.sha256(f"{c.arg.serial} modulo {m}".encode()).digest()
+    serial, centred = int.from_bytes(digest, "big"), lambda values: centered(value(values), m)
+    return make(ops.SCALAR, (), ScalarArg(serial, basis, c.arg.domain, centred, c.arg.device))
 
 
 def _mix(node: Node) -> Node | None:

@@ -11,6 +11,7 @@ import attrs
 from ren.core import op as ops
 from ren.core.node import Node, toposort
 from ren.core.op import Kind
+from ren.core.ring import width
 from ren.core.spec import Spec
 from ren.lowering.program.graph import Program, kernel_of
 from ren.lowering.program.steps import CopyUnit, Input, KernelUnit, Unit, ViewUnit, with_last_uses
@@ -101,6 +102,14 @@ def schedule(sink: Node, leaves: Sequence[Node] | None = None) -> Plan:
     units: list[Unit] = []
     count = len(inputs)
     for node in order:
+        if node.op is ops.SCALAR and node not in value:  # a pass took it apart
+            whole, start = _whole_of(node, inputs)
+            units.append(
+                ViewUnit(node.spec, start, node.spec.ring.limbs, (value[whole],), (count,))
+            )
+            value[node] = count
+            count += 1
+    for node in order:
         if node.op is ops.KERNEL:
             outs = tuple(range(count, count + len(node.arg.places)))
             reserved.update(zip(node.arg.places, outs, strict=True))
@@ -125,6 +134,17 @@ def schedule(sink: Node, leaves: Sequence[Node] | None = None) -> Plan:
         output_specs=tuple(root.spec for root in sink.src),
         scheduled=lambda: made,
     )
+
+
+def _whole_of(part: Node, inputs: Sequence[Node]) -> tuple[Node, int]:
+    """The input that a SCALAR is some limbs of, one after another, and the first of these."""
+    moduli = part.spec.ring.moduli
+    for node in inputs:
+        if node.op is ops.SCALAR and node.arg.serial == part.arg.serial:
+            own = node.spec.ring.moduli
+            if moduli[0] in own and own[own.index(moduli[0]) :][: len(moduli)] == moduli:
+                return node, sum(map(width, own[: own.index(moduli[0])]))
+    raise NotImplementedError(f"{part} is no part of an input.")
 
 
 def with_schedule(plan: Plan, scheduled: Callable[[], Schedule]) -> Plan:

@@ -259,3 +259,23 @@ def test_functions_of_jax_numpy_of_numbers(owners) -> None:
         wanted = INPUTS[0] * softmax + (np.exp(k) if k > 0 else 0)
         assert np.abs(jitted(x, w, k).decrypt() - wanted).max() < 1e-6
     assert jitted.cache_info()[:2] == (1, 1)
+
+
+@pytest.mark.parametrize("shape", [(5, 20), (7, 20), (7, 7)])
+def test_maps_in_a_loop_read_their_own_arrays(shape):
+    """A loop is traced twice, and inputs of one type may change places between the traces."""
+    ctx = ckks.context(params=ckks.Parameters.for_depth(2, n=1 << 9, security=None), slots=64)
+    matrix = np.random.default_rng(shape).uniform(-1, 1, shape) / 3
+    vector = np.random.default_rng(1).uniform(-1, 1, shape[1])
+    m = ckks.linear(matrix, ctx)
+    ctx.rotation_keys(m.rotations)
+
+    @ren.jit
+    def f(x):
+        made = lax.scan(lambda carry, _: (carry, (m @ x + 0.5, m @ x)), 0, None, length=2)[1]
+        return jax.tree.map(lambda leaf: leaf[1], made)
+
+    for _ in range(2):
+        z, y = f(ctx.encrypt(vector))
+        assert np.abs(y.decrypt() - matrix @ vector).max() < 2.0**-16
+        assert np.abs(z.decrypt() - matrix @ vector - 0.5).max() < 2.0**-16

@@ -35,7 +35,7 @@ class Setting:
         self.matrix = rng.uniform(-1, 1, (SIZE, SIZE)) / 3
         self.vector = rng.uniform(-1, 1, SIZE)
         self.map = ckks.linear(self.matrix, self.ctx)
-        self.ctx.rotation_keys([1, 2, 3, 4, -7])
+        self.ctx.rotation_keys(self.map.rotations)
 
     def encrypted(self) -> ckks.Ciphertext:
         return self.ctx.encrypt(self.vector)
