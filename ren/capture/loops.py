@@ -355,7 +355,8 @@ _KINDS = (
     (
         r"tail=(\w+)", "slots beyond the length that are",
         "Clear what the body adds, by a product with np.ones(length), or add something like it to "
-        "the carry before the loop.",
+        "the carry before the loop. Where the body rotates the carry itself, write a loop of "
+        "Python, which is unrolled.",
     ),
     (
         r"'(bool|u?int\d+|float\d+|complex\d+)'", "type of the numbers",
