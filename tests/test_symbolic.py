@@ -299,6 +299,7 @@ class Integers:
     __rmul__ = __mul__
 
 
+@pytest.mark.once
 @pytest.mark.parametrize(("moduli", "n"), PARTS)
 @pytest.mark.parametrize("tier", ["auto", "units", "eager"])
 def test_numbers_that_are_read_modulus_by_modulus(moduli, n, tier):

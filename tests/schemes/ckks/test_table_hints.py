@@ -18,6 +18,8 @@ import pytest
 from ren import errors
 from ren.schemes import ckks
 
+pytestmark = pytest.mark.once  # what a hint says does not depend on how programs run
+
 PACKINGS = {"F": "flat", "R": "rows", "C": "columns"}
 Names = dict[str, Any]
 SHORT = {
