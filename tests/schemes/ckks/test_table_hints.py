@@ -226,6 +226,7 @@ def assert_same(got: Any, want: Any) -> None:
     np.testing.assert_allclose(got, want, atol=1e-4)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("row", rows(FOLLOWED), ids=lambda row: f"{row[0]}-{row[1]}")
 def test_what_errors_of_tables_tell_to_write_is_what_numpy_gives(
     row: list[str], tables: list
