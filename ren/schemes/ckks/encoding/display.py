@@ -11,6 +11,7 @@ from ren.core import html
 from ren.core.text_table import size
 from ren.schemes.ckks.encoding.layout import Layout
 from ren.schemes.ckks.noise import bounds as noises
+from ren.schemes.ckks.noise.estimate import bits_text
 from ren.schemes.ckks.noise.sigmas import log2_of
 from ren.schemes.ckks.parameters.display import security_marks
 
@@ -77,4 +78,4 @@ def _contents(layout: Layout) -> str:
 def _precision(estimate: Any) -> str:
     if estimate is None or math.isnan(estimate.bits):
         return "not known"
-    return f"{estimate.bits_text}: error below {estimate.error_bound:.2g} (estimated)"
+    return f"{bits_text(estimate)}: error below {estimate.error_bound:.2g} (estimated)"

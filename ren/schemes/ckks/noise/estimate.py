@@ -38,11 +38,6 @@ class Estimate:
             return math.nan
         return max(0.0, -math.log2(self.error_bound)) if self.error_bound else math.inf
 
-    @property
-    def bits_text(self) -> str:
-        """The whole bits in words; "exact" where no slot has an error, as in x * 0."""
-        return "exact" if math.isinf(self.bits) else f"~{math.floor(self.bits)} bits"
-
     def __str__(self) -> str:
         if math.isnan(self.message_bound):
             return "unknown"
@@ -70,6 +65,11 @@ class Estimate:
             ("fixed part", f"at most {self.offset:.3g}"),
         ]
         return html.card("Estimate", html.facts(rows), tags=("of the worst slot",))
+
+
+def bits_text(estimate: Estimate) -> str:
+    """The whole bits in words; "exact" where no slot has an error, as in x * 0."""
+    return "exact" if math.isinf(estimate.bits) else f"~{math.floor(estimate.bits)} bits"
 
 
 def estimate_of(noise: Noise, limit: float) -> Estimate:
