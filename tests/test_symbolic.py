@@ -315,3 +315,18 @@ def test_numbers_that_are_read_modulus_by_modulus(moduli, n, tier):
         assert found == [p.coefficients for p in in_parts(*clear, k)]
         total = clear[0] * clear[1] + k
         assert g(Poly(a, ring), Poly(b, ring), k).tolist() == [c % 10 for c in total.coefficients]
+
+
+@pytest.mark.once
+@pytest.mark.parametrize("moduli", [(97, 113, 193), (3, 5, 7), (2**61 - 1, 97, 2**61 - 31)])
+def test_numbers_of_which_the_first_and_the_last_residue_are_read(moduli):
+    ring = RingSpec(n=8, moduli=moduli)
+    low = ring.with_moduli((moduli[0], moduli[2]))
+    a, b = [*range(1, 9)], [*range(3, 11)]
+    f = ren.jit(lambda u, v, k: (u * v * k).to_ring(low) + k)
+    q = math.prod(moduli)
+    for k in (5, -moduli[0] // 2):
+        product = [c * k % q for c in mul(a, b, q)]
+        centred = [c - q if c > q // 2 else c for c in product]
+        want = [(c + k * (i == 0)) % low.q for i, c in enumerate(centred)]
+        assert f(Poly(a, ring), Poly(b, ring), k).tolist() == want

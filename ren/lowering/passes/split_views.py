@@ -112,9 +112,15 @@ def _taken(node: Node, source: Node, part: Moduli) -> Moduli:
 
 
 def _limbs_of(x: Node, moduli: Moduli) -> Node:
-    if x.op is ops.SCALAR:  # one residue a limb, and still a constant
+    if x.op is ops.SCALAR and _is_run(moduli, x.spec.ring.moduli):  # it is still a constant
         return make(ops.SCALAR, (), attrs.evolve(x.arg, ring=x.arg.ring.with_moduli(moduli)))
     return view(x, moduli)
+
+
+def _is_run(part: Moduli, whole: Moduli) -> bool:
+    """True for moduli side by side: a plan then reads them of the array of all."""
+    start = whole.index(part[0])
+    return whole[start : start + len(part)] == part
 
 
 def _made(node: Node, part: Moduli, new: Mapping[tuple[Node, Moduli], Node]) -> Node:
