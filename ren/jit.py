@@ -474,7 +474,7 @@ def _captured_anew(function: Callable[..., Any], options: Options) -> Callable[.
 
 def _name_symbols(error: RenError) -> None:
     """Adds to an error that was given an argument's symbol that its value is not known yet."""
-    names = dict.fromkeys(re.findall(r"<\S+ from the argument '(\w+)'>", str(error)))
+    names = dict.fromkeys(re.findall(r"<[^<>]+ from the argument '(\w+)'>", str(error)))
     if names and "static_argnames" not in str(error):
         given = ", ".join(map(repr, names))
         error.do += (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import sys
 from collections import namedtuple
 from decimal import Decimal
 from fractions import Fraction
@@ -60,10 +61,9 @@ WRAPPED = (
 @pytest.mark.parametrize("row", ALIKE)
 @pytest.mark.parametrize("wrap", WRAPPED)
 def test_values_that_python_finds_equal_have_keys_of_their_own(row, wrap):
-    try:
-        keys = [fixed_key(wrap(value)) for value in row]
-    except TypeError:  # a slice is hashable from Python 3.12 on
-        pytest.skip("no such value")
+    if sys.version_info < (3, 12) and isinstance(row[0], slice):
+        pytest.skip("a slice is hashable from Python 3.12 on")
+    keys = [fixed_key(wrap(value)) for value in row]
     assert len({*keys}) == len(keys)
     assert [fixed_key(wrap(value)) for value in row] == keys
 

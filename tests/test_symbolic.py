@@ -251,6 +251,13 @@ def test_derived_values_are_computed_once_at_each_call():
     assert derived(double, 3) == 6
 
 
+def test_arrays_of_several_axes_are_named_too():
+    with pytest.raises(RenError, match=r"(?s)'w'.*static_argnames='w'"):
+        ren.jit(lambda x, w: x.reshape(w, -1))(
+            ckks.context(depth=1, n=64, security=None).encrypt([0.5, 0.25]), np.ones((2, 3))
+        )
+
+
 @pytest.mark.parametrize(
     "use",
     [

@@ -151,11 +151,11 @@ def with_buffers_at(root: Node, target: Any, auto: bool = False) -> Node:
     known: dict[Node, Node] = {}
     for node in toposort(root):
         arg = node.arg
-        if node.op is ops.BUFFER and _is_to_move(node.arg.array, target, auto):
+        if node.op is ops.BUFFER and _is_to_move(arg.array, target, auto):
             known[node] = _node_at(node, target)
-        elif (key := key_input_of(node.arg)) and _is_to_move(key.sample, target, auto):
+        elif (key := key_input_of(arg)) and _is_to_move(key.sample, target, auto):
             claim = where.claim_of_target(target)
-            known[node] = placeholder(node.spec, claim, key, node.arg.how, node.arg.label)
+            known[node] = placeholder(node.spec, claim, key, arg.how, arg.label)
         elif target == PYTHON and isinstance(arg, PlaceholderArg) and not key and arg.made:
             made = partial(_made_on_host, arg.made)  # encoded or drawn at each replay
             known[node] = placeholder(node.spec, PYTHON, made, arg.how)

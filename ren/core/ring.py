@@ -179,6 +179,12 @@ def difference(a: Sequence[int], b: Sequence[int]) -> tuple[int, ...]:
     return tuple(m for m in a if m not in outside)
 
 
+def start_in(part: Sequence[int], whole: Sequence[int]) -> int | None:
+    """The place in `whole` from which on the moduli `part` stand side by side; None for none."""
+    start = whole.index(part[0]) if part[0] in whole else 0
+    return start if tuple(whole[start : start + len(part)]) == tuple(part) else None
+
+
 def is_subset(a: Sequence[int], b: Sequence[int]) -> bool:
     """True when every modulus of `a` is one of `b`."""
     return set(a) <= set(b)

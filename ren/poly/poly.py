@@ -796,7 +796,7 @@ class Poly:
 
 
 def _may_change(array: Any) -> bool:
-    """Whether an array of NumPy, or one that it is a view of, can be written to."""
+    """True where an array of NumPy, or one that it is a view of, can be written to."""
     while isinstance(array, np.ndarray):
         if array.flags.writeable:
             return True

@@ -17,6 +17,7 @@ from ren.core import op as ops
 from ren.core.node import Node, make, toposort
 from ren.core.op import Kind
 from ren.core.rewrite import with_sources
+from ren.core.ring import start_in
 from ren.lowering.passes.lower_ring_ops import join, view
 
 Moduli = tuple[int, ...]
@@ -112,15 +113,10 @@ def _taken(node: Node, source: Node, part: Moduli) -> Moduli:
 
 
 def _limbs_of(x: Node, moduli: Moduli) -> Node:
-    if x.op is ops.SCALAR and _is_run(moduli, x.spec.ring.moduli):  # it is still a constant
+    is_run = start_in(moduli, x.spec.ring.moduli) is not None  # a plan reads them of the whole
+    if x.op is ops.SCALAR and is_run:  # one residue a limb, and still a constant
         return make(ops.SCALAR, (), attrs.evolve(x.arg, ring=x.arg.ring.with_moduli(moduli)))
     return view(x, moduli)
-
-
-def _is_run(part: Moduli, whole: Moduli) -> bool:
-    """True for moduli side by side: a plan then reads them of the array of all."""
-    start = whole.index(part[0])
-    return whole[start : start + len(part)] == part
 
 
 def _made(node: Node, part: Moduli, new: Mapping[tuple[Node, Moduli], Node]) -> Node:

@@ -9,9 +9,10 @@ from typing import Any
 import attrs
 
 from ren.core import op as ops
+from ren.core.errors import VerificationError
 from ren.core.node import Node, toposort
 from ren.core.op import Kind
-from ren.core.ring import width
+from ren.core.ring import start_in, width
 from ren.core.spec import Spec
 from ren.lowering.program.graph import Program, kernel_of
 from ren.lowering.program.steps import CopyUnit, Input, KernelUnit, Unit, ViewUnit, with_last_uses
@@ -104,13 +105,11 @@ def schedule(sink: Node, leaves: Sequence[Node] | None = None) -> Plan:
     for node in order:
         if node.op is ops.SCALAR and node not in value:  # a pass took it apart
             whole, start = _whole_of(node, inputs)
-            units.append(
-                ViewUnit(node.spec, start, node.spec.ring.limbs, (value[whole],), (count,))
-            )
+            spec, ins = node.spec, (value[whole],)
+            units.append(ViewUnit(spec, start, spec.ring.limbs, ins, (count,)))
             value[node] = count
             count += 1
-    for node in order:
-        if node.op is ops.KERNEL:
+        elif node.op is ops.KERNEL:
             outs = tuple(range(count, count + len(node.arg.places)))
             reserved.update(zip(node.arg.places, outs, strict=True))
             ins = tuple(value[s] for s in node.src)
@@ -137,14 +136,13 @@ def schedule(sink: Node, leaves: Sequence[Node] | None = None) -> Plan:
 
 
 def _whole_of(part: Node, inputs: Sequence[Node]) -> tuple[Node, int]:
-    """The input that a SCALAR is some limbs of, one after another, and the first of these."""
-    moduli = part.spec.ring.moduli
+    """The input that a SCALAR is some limbs of, side by side, and the first of these."""
     for node in inputs:
         if node.op is ops.SCALAR and node.arg.serial == part.arg.serial:
             own = node.spec.ring.moduli
-            if moduli[0] in own and own[own.index(moduli[0]) :][: len(moduli)] == moduli:
-                return node, sum(map(width, own[: own.index(moduli[0])]))
-    raise NotImplementedError(f"{part} is no part of an input.")
+            if (start := start_in(part.spec.ring.moduli, own)) is not None:
+                return node, sum(map(width, own[:start]))
+    raise VerificationError(f"The number {part.arg} is no part of an input of the plan.")
 
 
 def with_schedule(plan: Plan, scheduled: Callable[[], Schedule]) -> Plan:

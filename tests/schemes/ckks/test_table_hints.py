@@ -187,7 +187,7 @@ def rows(table: str) -> list[list[str]]:
 
 @pytest.fixture(scope="module")
 def tables() -> list[tuple[str, Names, Names]]:
-    """Of each packing and shape its letter, the names of ciphertexts, and those of arrays."""
+    """The letter of each packing and shape, the names of ciphertexts, and those of arrays."""
     ctx, rng, made = ckks.testing.context(b"tables", depth=7), np.random.default_rng(1), []
     for r, c in ((3, 3), (6, 4)):
         x, y, m = rng.uniform(0.25, 1, (3, r, c))

@@ -192,10 +192,10 @@ def _split(found: tuple[int, ...], keys: int | None, shape: tuple[tuple[str, Any
     near = [(s, cost) for s, cost in zip(fit, costs, strict=True) if cost <= _NEAR * min(costs)]
     most = _NEAR * min(len(s.keys) for s, _ in near)
     few = [(s, cost) for s, cost in near if len(s.keys) <= most]
-    return min(few, key=lambda one: (_is_odd(one[0]), one[1], len(one[0].keys)))[0]
+    return min(few, key=lambda one: (_is_rare(one[0]), one[1], len(one[0].keys)))[0]
 
 
-def _is_odd(s: Split) -> bool:
+def _is_rare(s: Split) -> bool:
     """True where no other map is likely to have the giant steps of a split."""
     return s.stride & (s.stride - 1) != 0
 

@@ -145,7 +145,7 @@ def _split(reader: Reader, places: NDArray[np.int32], shape: tuple[int, int], sl
     stride, unit = (reader.integer(name, 1, MOST_SLOTS) for name in ("stride", "unit"))
     first = reader.integer("first", -stride, 0)
     copies = reader.integer("copies", 1, slots)
-    period = reader.integer("period", -(slots // 2) if copies <= 2 else 1, slots // copies)
+    period = reader.integer("period", -(slots // copies) if copies <= 2 else 1, slots // copies)
     row, column, giant, baby = places.T.astype(np.int64)
     is_walked = reader.boolean("is_walked")
     room = 2 * slots * max(blocks)

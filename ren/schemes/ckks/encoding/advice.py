@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 from typing import Any
 
 from ren.schemes.ckks.encoding.ciphertext_data import is_columns, known_length
@@ -314,6 +315,7 @@ _ASSIGNED_IN_TABLE = "ct * m + values, with m zero where the values go, of the s
 _PACKED = ", of tables that are encrypted with"
 
 
+@cache
 def _of_tables(packing: str) -> dict[str, str]:
     """The code for a table `ct`, or `x` and `y`, of the shape (r, c), in place of `INSTEAD`."""
     place, is_flat, is_rows = PACKINGS.index(packing), packing == "flat", packing == "rows"
@@ -466,7 +468,6 @@ def _of_tables(packing: str) -> dict[str, str]:
     }  # fmt: skip
 
 
-_TABLES = {packing: _of_tables(packing) for packing in PACKINGS}
 _ALIASES = {"T": "transpose", "mT": "transpose", "permute": "transpose", "unsqueeze": "expand_dims"}
 
 
@@ -483,6 +484,6 @@ def in_table(x: Any, name: str) -> str | None:
     if len(x.shape) != 2 or known_length(x) is None:
         return None
     packing = "columns" if is_columns(x) else "flat" if x.layout.has_shape else "rows"
-    text = _TABLES[packing].get(_ALIASES.get(name, name))
+    text = _of_tables(packing).get(_ALIASES.get(name, name))
     has_sizes = text is not None and re.search(r"\b[rc]\b", text)
     return f"{text}, with r, c = ct.shape" if has_sizes else text

@@ -134,7 +134,7 @@ def test_the_rotations_of_a_split(steps, rotations):
 
 @given(st.integers(-60, 60), st.integers(1, 120), st.sets(st.integers(0, 119), max_size=12))
 def test_no_other_split_takes_much_less_time(low, count, holes):
-    """Of all strides and first babies. A baby, which shares its ModUp, is half a rotation."""
+    """Among all strides and first babies. A baby, which shares its ModUp, is half a rotation."""
     steps = {low + i for i in range(count) if i not in holes} or {low}
 
     def time(stride: int, first: int) -> float:

@@ -260,7 +260,7 @@ def test_dot_of_tables_packed_flat_is_a_matrix_product(ctx64):
 
 
 def test_numbers_that_fill_the_slots_each_are_not_rotated(ctx64):
-    """Of a table by columns or rows: a rotation would leave them where they are."""
+    """For a table by columns or rows a rotation would leave them where they are."""
     values, w = table((3, 3)), table((3,), 1)
     rows, columns = (ctx64.encrypt(values, pack=p) for p in ("rows", "columns"))
     cases = [
@@ -293,7 +293,7 @@ def test_a_mask_of_a_table_by_its_columns_says_along_which_axis(ctx64):
 
 @pytest.mark.parametrize("shape", [(3, 3), (6, 4), (4, 6)])
 def test_a_table_times_the_weights_of_a_linear_model(ctx64, shape):
-    """As many rows as columns too: the weights are one for each column."""
+    """For as many rows as columns too, the weights are one for each column."""
     values, w = table(shape), table(shape[1:], 1)
     x = ctx64.encrypt(values, pack="columns")
     weights = ckks.stack([ctx64.encrypt(float(v)) for v in w])
