@@ -193,6 +193,37 @@ def requests() -> Iterator[Result]:
     yield "smooth", (x * x).rotate(1) * 0.5 + x, moved * 0.5 + rows
 
 
+def descent() -> Iterator[Result]:
+    """The descent of notebook 9, after 1, 20 and 60 steps: bootstraps where levels run out."""
+    ctx = ckks.context(depth=6, bootstrapping="auto", n=2**12, security=None)
+    rng = np.random.default_rng(7)
+    a, solution = rng.uniform(0.3, 1, 1000), rng.uniform(-1, 1, 1000)
+    b = a * solution
+    x, y = ctx.encrypt(a, bound=1.0), ctx.encrypt(b, bound=1.0)
+    u, v = (1 - 0.9 * x * x).within(1.0), (0.9 * x * y).within(1.0)
+    w, clear = v, 0.9 * a * b
+    for step in range(1, 61):
+        w = (u * w + v).within(1.0)
+        clear = (1 - 0.9 * a * a) * clear + 0.9 * a * b
+        if step in (1, 20, 60):
+            yield f"descent, {step} steps", w, clear
+
+
+def tables() -> Iterator[Result]:
+    """The table of notebook 11."""
+    rng = np.random.default_rng(7)
+    data = rng.normal(size=(1000, 30)) @ (np.eye(30) + rng.normal(size=(30, 30)) / 12)
+    weights = rng.normal(size=30)
+    ctx = ckks.context(depth=7, slots=1024)
+    table = ctx.encrypt(data, pack="columns", bound=6)
+    standard = (data - data.mean(0)) / data.std(0)
+    yield "means of columns", table.drop_to(1).mean(axis=0), data.mean(axis=0)
+    yield "covariance", ckks.stats.cov(table.drop_to(3)), np.cov(data, rowvar=False)
+    found = ckks.stats.standardize(table, interval=(0.9, 2.4), degree=7)
+    yield "standardised", found, standard
+    yield "predicted", found @ weights, standard @ weights
+
+
 def scored() -> Iterator[Result]:
     """The scores of the example of a client and a server."""
     ctx = ckks.context(depth=scoring.DEPTH, integer_bits=scoring.INTEGER_BITS)
@@ -207,7 +238,8 @@ def scored() -> Iterator[Result]:
 
 PROGRAMS: dict[str, Program] = {
     "04": first_steps, "04, scales": scales, "05": digits, "06": statistics_of_patients,
-    "06, histogram": histogram, "07": learning, "08": requests, "scoring": scored,
+    "06, histogram": histogram, "07": learning, "08": requests, "09": descent,
+    "11": tables, "scoring": scored,
 }  # fmt: skip
 
 
