@@ -72,9 +72,13 @@ class Gadget:
 
     def cut(self, moduli: Iterable[int]) -> Gadget:
         """The gadget for polynomials over `moduli` alone: a key over it is a part of one here."""
-        held = tuple(moduli)
-        digits = (intersection(digit, held) for digit in self.digits)
-        return Gadget(self.n, tuple(d for d in digits if d), self.specials)
+        return _cut(self, tuple(moduli))
+
+
+@lru_cache(maxsize=1 << 10)
+def _cut(gadget: Gadget, moduli: tuple[int, ...]) -> Gadget:
+    digits = (intersection(digit, moduli) for digit in gadget.digits)
+    return Gadget(gadget.n, tuple(d for d in digits if d), gadget.specials)
 
 
 @lru_cache(maxsize=1 << 10)
