@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from functools import partial
 
 import jax
 import jax.numpy as jnp
@@ -73,6 +74,15 @@ f.var() | float32
 v.dot(V) | int64
 f.dot(f) | float32
 V @ v | int64
+linear(np.diag(V)) @ v | int64
+linear(np.diag(V)) @ f | float32
+linear(np.diag(F)) @ v | float32
+linear([[1, 2, 3, 4]] * 2) @ v | int64
+linear(np.eye(4)) @ v | float64
+linear(np.diag(V)) @ u | float64
+linear(np.diag(Z)) @ f | complex64
+linear(np.diag(V), paired=True) @ (linear(np.diag(W)) @ v) | int64
+ckks.convolution(V, (4,), ctx) @ v | int64
 v.reshape(2, 2) @ np.eye(2, dtype=np.float32) | float32
 F.reshape(2, 2) @ f.reshape(2, 2) | float32
 v.cumsum() | int64
@@ -139,7 +149,9 @@ def encrypted(ctx):
     numbers = {"u": ctx.encrypt([1.0, 2.0, 3.0, 4.0]), "g": ctx.encrypt(B)}
     truth = {"c": ctx.encrypt(B.astype(float)), "t": ctx.encrypt(B.astype(int))}
     truth = {name: x.within(0, 1) for name, x in truth.items()}
-    return {**CLEAR, **names, **numbers, **truth, "V": V, "W": W, "F": F, "B": B}
+    arrays = {"V": V, "W": W, "F": F, "B": B, "Z": Z, "linear": partial(ckks.linear, context=ctx)}
+    arrays["ctx"] = ctx
+    return {**CLEAR, **names, **numbers, **truth, **arrays}
 
 
 @pytest.fixture(scope="module")
@@ -344,3 +356,17 @@ def test_a_type_in_bytes_is_checked(encrypted, of_arrays) -> None:
                 ckks.Ciphertext.from_bytes(changed)
     with pytest.raises(SerializationError, match="the type of the numbers is"):
         ckks.Ciphertext.from_bytes(with_header(encrypted["z"].to_bytes(), dtype="float32"))
+
+
+@pytest.mark.parametrize(("matrix", "name"), [(W * np.eye(4, dtype=int), "int64"), (F, "float32")])
+def test_the_type_of_a_map_stays_in_bytes_and_pytrees(ctx, of_arrays, matrix, name) -> None:
+    made = ckks.linear(np.diag(matrix) if matrix.ndim == 1 else matrix, ctx)
+    data = made.to_bytes()
+    assert header_of(data)["number_type"] == name
+    copies = [ckks.LinearMap.from_bytes(data), pickle.loads(pickle.dumps(made))]
+    for m in (*copies, jax.tree.map(lambda leaf: leaf, made)):
+        assert (m @ of_arrays["v"]).dtype == ren.jit(lambda m, x: m @ x)(m, of_arrays["v"]).dtype
+        assert (m @ of_arrays["v"]).dtype == (matrix[:1] * V[:1]).dtype
+    for wrong in ("object", "float128", 3, ["int8"]):
+        with pytest.raises(SerializationError, match="the type of its numbers"):
+            ckks.LinearMap.from_bytes(with_header(data, number_type=wrong))

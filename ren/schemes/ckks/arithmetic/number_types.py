@@ -162,6 +162,17 @@ def of_result(x: CiphertextData, other: Any) -> NumberType | None:
     return of_operands(arithmetic, x, other)
 
 
+def name_of(values: Any) -> str | None:
+    """The name of the type of an array or of lists; None where numbers do not come out as it."""
+    found = _type_of(values)
+    return found.name if isinstance(found, np.dtype) and found.name in DTYPES else None
+
+
+def of_product(x: CiphertextData, name: str | None) -> NumberType | None:
+    """The type of a product with an array whose type has this name."""
+    return None if name is None else of_operands(arithmetic, x, np.dtype(name))
+
+
 def of_total(x: CiphertextData) -> NumberType | None:
     """The type of -x, or of a sum of the numbers of `x`."""
     return of_operands(arithmetic, x)
@@ -199,6 +210,8 @@ def _type_of(value: Any) -> Any:
     """The type of an operand, or a zero for a number of Python, which has a kind but no width."""
     if isinstance(value, CiphertextData):
         return value.stated_dtype
+    if isinstance(value, np.dtype):
+        return value
     if (symbol := as_symbol(value)) is not None:
         value = symbol.sample
     elif isinstance(value, list | tuple):

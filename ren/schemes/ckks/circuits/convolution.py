@@ -24,7 +24,7 @@ from numpy.typing import ArrayLike, NDArray
 from ren.core.errors import ParameterError
 from ren.schemes.ckks.arithmetic.argument_checks import check_ciphertext
 from ren.schemes.ckks.arithmetic.evolve import need_level
-from ren.schemes.ckks.arithmetic.number_types import arithmetic
+from ren.schemes.ckks.arithmetic.number_types import arithmetic, name_of
 from ren.schemes.ckks.arithmetic.operation_hooks import circuit
 from ren.schemes.ckks.arithmetic.shapes import count_text, refuse_columns
 from ren.schemes.ckks.circuits.entries import Entries, checked
@@ -179,8 +179,9 @@ def convolution(
     call = "ckks.convolution(kernels, shape, ctx)"
     where = (inputs, outputs)
     return prepared(
-        matrix, context, call, level, keys, label, where=where, memory=memory, is_paired=paired
-    )
+        matrix, context, call, level, keys, label, where=where, memory=memory, is_paired=paired,
+        number_type=name_of(kernels),
+    )  # fmt: skip
 
 
 def _convolved(

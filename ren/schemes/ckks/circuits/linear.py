@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import numbers
 import threading
@@ -21,7 +22,7 @@ from ren.lowering.devices.devices import is_tracing
 from ren.poly.poly import realize_polys
 from ren.poly.realization import is_capturing
 from ren.schemes.ckks.arithmetic.evolve import need_level
-from ren.schemes.ckks.arithmetic.number_types import of_result, with_type
+from ren.schemes.ckks.arithmetic.number_types import name_of, of_result, with_type
 from ren.schemes.ckks.arithmetic.operation_hooks import in_circuit, with_levels
 from ren.schemes.ckks.arithmetic.shapes import batch_axes
 from ren.schemes.ckks.circuits.diagonals import Place, Placement, Split, best_placement
@@ -110,7 +111,10 @@ def linear(
             "It is True where vectors have leftovers beyond their length, else False.",
             "Pass leftovers=True, or leave it out.",
         )
-    return prepared(entries, context, call, level, keys, None, not leftovers, where, memory, paired)
+    return prepared(
+        entries, context, call, level, keys, None, not leftovers, where, memory, paired,
+        number_type=name_of(matrix),
+    )  # fmt: skip
 
 
 def prepared(
@@ -124,6 +128,7 @@ def prepared(
     where: tuple[Any, Any] = (None, None),
     memory: int | None = None,
     is_paired: bool = False,
+    number_type: str | None = None,
 ) -> LinearMap:
     """The map for the context given, or the active one, its diagonals transformed once, now.
 
@@ -172,9 +177,8 @@ def prepared(
             "Pass a level of 1 or more, or leave it out for the highest.",
         )
     matrix, label = matrix.at(*where, params.slots), label if where[1] is None else None
-    return _realized(
-        _encoded(matrix, params, level, keys, label, can_replicate, memory, bool(is_paired))
-    )
+    made = _encoded(matrix, params, level, keys, label, can_replicate, memory, bool(is_paired))
+    return _realized(dataclasses.replace(made, number_type=number_type))
 
 
 def _realized(m: LinearMap) -> LinearMap:

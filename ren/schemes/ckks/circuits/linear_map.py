@@ -20,7 +20,8 @@ from ren.schemes.ckks.arithmetic.argument_checks import check_ciphertext
 from ren.schemes.ckks.arithmetic.automatic import Factors, add, sum_of_products
 from ren.schemes.ckks.arithmetic.evolve import drop_to, kept_to, need_level, within_that_of
 from ren.schemes.ckks.arithmetic.manual import normal
-from ren.schemes.ckks.arithmetic.operation_hooks import circuit
+from ren.schemes.ckks.arithmetic.number_types import of_product, with_type
+from ren.schemes.ckks.arithmetic.operation_hooks import circuit, in_circuit
 from ren.schemes.ckks.arithmetic.rotation import cleared, rotate
 from ren.schemes.ckks.arithmetic.shapes import count_text
 from ren.schemes.ckks.circuits import map_serialization
@@ -57,9 +58,11 @@ class LinearMap(Stored, metaclass=Listed):
         norm: at least the largest sum of moduli along a row, a power of two, float32 []. It bounds
             the result, which tells of it.
         label: the shape in which the m numbers decrypt; None for a vector.
+        number_type: the name of the type of the matrix, with which that of a vector is promoted.
+            None for results of 64 bits.
     """
 
-    __internal__ = ("plaintexts", "places", "split", "norm", "label")
+    __internal__ = ("plaintexts", "places", "split", "norm", "label", "number_type")
 
     plaintexts: tuple[Plaintext, ...]
     places: tuple[Place, ...]
@@ -68,6 +71,7 @@ class LinearMap(Stored, metaclass=Listed):
     is_complex: bool
     norm: Any
     label: tuple[int, ...] | None = None
+    number_type: str | None = None
 
     @property
     def rotations(self) -> list[int]:
@@ -91,9 +95,13 @@ class LinearMap(Stored, metaclass=Listed):
         """Bytes of the diagonals in memory."""
         return sum(p.nbytes for p in self.plaintexts)
 
-    @circuit("a product with a matrix")
     def __matmul__(self, ct: CiphertextT) -> CiphertextT:
         """The product: m numbers, one level below the lower of the two levels."""
+        result = self._product(ct)
+        return with_type(result, None if in_circuit() else of_product(ct, self.number_type))
+
+    @circuit("a product with a matrix")
+    def _product(self, ct: CiphertextT) -> CiphertextT:
         check_ciphertext(ct, "A product with a matrix")
         length = known_length(ct)
         if length != self.shape[1]:
@@ -212,13 +220,15 @@ class LinearMap(Stored, metaclass=Listed):
         return rotate(total, low)
 
     def __ren_parts__(self) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
-        static = (self.places, self.split, self.shape, self.is_complex, self.label)
+        static = (
+            self.places, self.split, self.shape, self.is_complex, self.label, self.number_type,
+        )  # fmt: skip
         return (*self.plaintexts, Aside(self.norm)), static
 
     @classmethod
     def __ren_whole__(cls, parts: Sequence[Any], static: tuple[Any, ...]) -> LinearMap:
-        (*plaintexts, norm), (places, split, shape, is_complex, label) = parts, static
-        return cls(tuple(plaintexts), places, split, shape, is_complex, norm.value, label)
+        (*plaintexts, norm), (places, split, shape, is_complex, *rest) = parts, static
+        return cls(tuple(plaintexts), places, split, shape, is_complex, norm.value, *rest)
 
     def to_bytes(self) -> bytes:
         """The map for `from_bytes`, as it is encoded; not secret to who reads it.
@@ -247,7 +257,7 @@ class LinearMap(Stored, metaclass=Listed):
     def _parts(self) -> Iterator[bytes | memoryview]:
         return map_serialization.map_parts(
             self.plaintexts, self.places, self.split, self.shape, self.is_complex, self.norm,
-            self.label,
+            self.label, self.number_type,
         )  # fmt: skip
 
     def __reduce__(self) -> Any:
@@ -295,7 +305,9 @@ def _summed(
 
 
 jax.tree_util.register_dataclass(
-    LinearMap, ["plaintexts", "norm"], ["places", "split", "shape", "is_complex", "label"]
+    LinearMap,
+    ["plaintexts", "norm"],
+    ["places", "split", "shape", "is_complex", "label", "number_type"],
 )
 
 

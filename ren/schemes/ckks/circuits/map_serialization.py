@@ -17,6 +17,7 @@ from ren.core.ring import Domain, RingSpec
 from ren.poly.integers import of_moduli, plain
 from ren.schemes.ckks.circuits.diagonals import Split, doublings
 from ren.schemes.ckks.encoding import serialization
+from ren.schemes.ckks.encoding.ciphertext_data import DTYPES
 from ren.schemes.ckks.encoding.layout import MOST_SLOTS, Layout
 from ren.schemes.ckks.encoding.plaintext import (
     Plaintext,
@@ -40,6 +41,7 @@ def map_parts(
     is_complex: bool,
     norm: Any,
     label: tuple[int, ...] | None,
+    number_type: str | None = None,
 ) -> Iterator[bytes | memoryview]:
     """The bytes of a map, part by part: one batch of diagonals at a time is copied."""
     first = plaintexts[0]
@@ -60,6 +62,7 @@ def map_parts(
         "batches": [[_count(p), p.bits, _form(p)] for p in plaintexts],
         **({"shape": list(label)} if label else {}),
         **({"pairs": list(split.babies)} if split.is_paired else {}),
+        **({"number_type": number_type} if number_type else {}),
     }
 
     def arrays() -> Iterator[NDArray]:
@@ -94,6 +97,9 @@ def read_map(data: bytes) -> dict[str, Any]:
         2: integer_ring(params.n, False), 3: periodic_ring(params, level, split.is_wide),
     }  # fmt: skip
     plaintexts = tuple(_plaintext(reader, params, level, rings, layout, *b) for b in batches)
+    number_type = reader.header.get("number_type")
+    if number_type not in (None, *DTYPES):
+        raise damaged(LINEAR_MAP, f"the type of its numbers is {number_type!r:.80}")
     norm = reader.array((), "<f4").astype(np.float32)
     if not 0 <= norm <= LARGEST:
         raise damaged(LINEAR_MAP, "the largest row is out of range")
@@ -101,7 +107,7 @@ def read_map(data: bytes) -> dict[str, Any]:
     return {
         "plaintexts": plaintexts, "places": tuple(map(tuple, places.tolist())), "split": split,
         "shape": shape, "is_complex": is_complex, "norm": norm,
-        "label": serialization.read_label(reader, shape[0]),
+        "label": serialization.read_label(reader, shape[0]), "number_type": number_type,
     }  # fmt: skip
 
 
