@@ -149,7 +149,7 @@ def _taken(p: Node, index: Sequence[Any]) -> Node:
     if not chosen:
         raise DomainError(
             f"{user_line()} takes no entries of a batch of {count} polynomials.",
-            "A batch has one polynomial at least.",
+            "What is taken has one polynomial at least.",
             "Pass a slice that is not empty.",
         )
     return make(ops.STACK, [_taken(_part(p, i), rest) for i in chosen], StackArg())
