@@ -9,6 +9,7 @@ import pytest
 from jax import lax
 
 import ren
+from ren.core.errors import OperandError
 from ren.schemes import ckks
 
 COUNT = 3
@@ -125,3 +126,84 @@ def test_cond_and_shapes(requests):
     assert repr(shape).startswith("Ciphertext(level 0 of 1, ") and shape._repr_html_()
     for flag, want in ((True, x * y), (False, (x + y) * 1.0)):
         assert same(lax.cond(flag, product, total, x, y), want)
+
+
+COUNT_OF_MAPS, SIZE = 2, 6
+
+
+@pytest.fixture(scope="module")
+def weights():
+    """A context, a vector and maps, plaintexts and stacks of both, in the clear and encoded."""
+    ctx = ckks.context(depth=2, n=1 << 6, security=None)
+    draw = np.random.default_rng(1)
+    v = draw.uniform(-1, 1, SIZE)
+    matrices = draw.uniform(-1, 1, (COUNT_OF_MAPS, SIZE, SIZE))
+    rows = draw.uniform(-1, 1, (COUNT_OF_MAPS, SIZE))
+    maps = [ckks.linear(m, ctx) for m in matrices]
+    ctx.rotation_keys(maps[0].rotations)
+    clear = {"m": matrices[0], "p": rows[0], "ms": matrices, "ps": rows}
+    encoded = {
+        "m": maps[0],
+        "p": ctx.encode(rows[0]),
+        "ms": stacked(maps),
+        "ps": ctx.encode(rows, pack="rows"),
+    }
+    return v, ctx.encrypt(v), clear, encoded
+
+
+# Functions of weights w and a vector x, and the same in the clear.
+NESTED = {
+    "jit": (lambda w, x: jax.jit(lambda m, x: m @ x)(w["m"], x), lambda w, v: w["m"] @ v),
+    "checkpoint": (
+        lambda w, x: jax.checkpoint(lambda p, x: p * x)(w["p"], x),
+        lambda w, v: w["p"] * v,
+    ),
+    "cond on a map": (
+        lambda w, x: lax.cond(True, lambda m: m @ x, lambda m: m @ x * 1, w["m"]),
+        lambda w, v: w["m"] @ v,
+    ),
+    "cond on a plaintext": (
+        lambda w, x: lax.cond(False, lambda p: p - x, lambda p: p + x, w["p"]),
+        lambda w, v: w["p"] + v,
+    ),
+    "scan over maps": (
+        lambda w, x: lax.scan(lambda c, m: (c, m @ x), 0, w["ms"])[1],
+        lambda w, v: w["ms"] @ v,
+    ),
+    "scan over plaintexts": (
+        lambda w, x: lax.scan(lambda c, p: (c + p, c * p), x, w["ps"])[1],
+        lambda w, v: np.stack([v * w["ps"][0], (v + w["ps"][0]) * w["ps"][1]]),
+    ),
+    "a map as carry": (
+        lambda w, x: lax.scan(lambda m, y: (m, m @ y), w["m"], ckks.stack([x, x + x]))[1],
+        lambda w, v: np.stack([w["m"] @ v, w["m"] @ (2 * v)]),
+    ),
+    "vmap of maps": (lambda w, x: jax.vmap(lambda m: m @ x)(w["ms"]), lambda w, v: w["ms"] @ v),
+    "vmap of plaintexts": (
+        lambda w, x: jax.vmap(lambda p: p * x)(w["ps"]),
+        lambda w, v: w["ps"] * v,
+    ),
+    "tree.map": (
+        lambda w, x: jax.tree.map(lambda leaf: leaf[1], w["ms"]) @ x,
+        lambda w, v: w["ms"][1] @ v,
+    ),
+}
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", NESTED)
+def test_maps_and_plaintexts_go_through_transformations_of_jax(weights, name) -> None:
+    v, x, clear, encoded = weights
+    function, in_the_clear = NESTED[name]
+    want, jitted = in_the_clear(clear, v), ren.jit(function)
+    calls = (function, jitted) if "cond" in name else (function, jax.jit(function), jitted)
+    for call in (*calls, jitted):
+        np.testing.assert_allclose(call(encoded, x).decrypt(), want, atol=1e-5)
+    assert len(jitted.plans) == 1
+
+
+def test_a_stack_of_maps_is_taken_apart_first(weights) -> None:
+    _, x, _, encoded = weights
+    for use in (lambda ms: ms @ x, lambda ms: ms.to_bytes()):
+        with pytest.raises(OperandError, match=r"in a stack of shape \(2,\)"):
+            use(encoded["ms"])

@@ -15,7 +15,7 @@ from ren.core.errors import DepthError, OperandError, ParameterError
 from ren.core.listed import Listed
 from ren.core.text_table import size
 from ren.poly.display import steady
-from ren.poly.symbolic import Aside
+from ren.poly.symbolic import Aside, traced
 from ren.schemes.ckks.arithmetic.argument_checks import check_ciphertext
 from ren.schemes.ckks.arithmetic.automatic import Factors, add, sum_of_products
 from ren.schemes.ckks.arithmetic.evolve import drop_to, kept_to, need_level, within_that_of
@@ -103,6 +103,7 @@ class LinearMap(Stored, metaclass=Listed):
     @circuit("a product with a matrix")
     def _product(self, ct: CiphertextT) -> CiphertextT:
         check_ciphertext(ct, "A product with a matrix")
+        self._check_one("were multiplied by a ciphertext")
         length = known_length(ct)
         if length != self.shape[1]:
             raise ParameterError(
@@ -254,7 +255,19 @@ class LinearMap(Stored, metaclass=Listed):
         """
         return cls(**map_serialization.read_map(data))
 
+    def _check_one(self, done: str) -> None:
+        """Raise for maps that were stacked, leaf by leaf, outside of what takes them apart."""
+        more = self.plaintexts[0].wide.shape[:-3]
+        if more:
+            raise OperandError(
+                f"Linear maps in a stack of shape {more} {done}.",
+                "jax.vmap and lax.scan take them out of it, one after another.",
+                "Write jax.vmap(lambda m: m @ ct)(maps), or take one: "
+                "jax.tree.map(lambda leaf: leaf[0], maps).",
+            )
+
     def _parts(self) -> Iterator[bytes | memoryview]:
+        self._check_one("were to be written as bytes")
         return map_serialization.map_parts(
             self.plaintexts, self.places, self.split, self.shape, self.is_complex, self.norm,
             self.label, self.number_type,
@@ -304,11 +317,17 @@ def _summed(
     return sum_of_products(Factors(factors, numbers), *vectors)
 
 
-jax.tree_util.register_dataclass(
-    LinearMap,
-    ["plaintexts", "norm"],
-    ["places", "split", "shape", "is_complex", "label", "number_type"],
-)
+def _flatten(m: LinearMap) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+    *plaintexts, norm = m.__ren_parts__()[0]
+    return (tuple(plaintexts), traced(norm.value)), m.__ren_parts__()[1]
+
+
+def _unflatten(static: tuple[Any, ...], children: Any) -> LinearMap:
+    (places, split, shape, is_complex, *rest), (plaintexts, norm) = static, children
+    return LinearMap(plaintexts, places, split, shape, is_complex, norm, *rest)
+
+
+jax.tree_util.register_pytree_node(LinearMap, _flatten, _unflatten)
 
 
 _OF_MATRICES = {

@@ -28,7 +28,7 @@ from ren.poly import Poly
 from ren.poly.display import steady
 from ren.poly.poly import bounded, from_array, from_node
 from ren.poly.realization import has_placeholder, not_capturing
-from ren.poly.symbolic import Aside, Symbolic, Unfit, as_symbol, derived, is_sampling
+from ren.poly.symbolic import Aside, Symbolic, Unfit, as_symbol, derived, is_sampling, traced
 from ren.schemes.ckks.encoding import encoder, serialization
 from ren.schemes.ckks.encoding.ciphertext_data import with_fields
 from ren.schemes.ckks.encoding.display import plaintext_page
@@ -141,7 +141,7 @@ class Plaintext(Stored, metaclass=Listed):
 
 def _flatten(p: Plaintext) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
     no_transformation(p)
-    return (p.wide, p.noise), (p.level, p.layout.settled, p.params, p.bits)
+    return (p.wide, traced(p.noise)), (p.level, p.layout.settled, p.params, p.bits)
 
 
 def _unflatten(static: tuple[Any, ...], children: Any) -> Plaintext:
