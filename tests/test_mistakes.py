@@ -296,7 +296,7 @@ rotate by a float | OperandError | rotate() got 1.5; integer; int(k)
     x.rotate(1.5)
 keys for a float | OperandError | rotation_keys() got 0.5; integer
     ctx.rotation_keys([0.5])
-a matrix of another width | ParameterError | shape (2, 4); 3 numbers; ct[:k]
+a matrix of another width | ParameterError | shape (2, 4); 3 numbers; ckks.pad(ct, 4)
     np.ones((2, 4)) @ x
 a matrix with three axes | ParameterError | (2, 2, 2); 2 axes
     np.ones((2, 2, 2)) @ x

@@ -40,6 +40,7 @@ from ren.schemes.ckks.bootstrapping.bootstrap import bootstrap_one
 from ren.schemes.ckks.circuits import (
     linear,
     matmul,
+    mixing,
     moments,
     operators,
     reductions,
@@ -272,9 +273,13 @@ class Ciphertext(CiphertextData, Stored):
             is_flat = self.layout.shape or matrix.layout.shape
             return tables.with_vector(matrix, self) if is_flat else self.dot(matrix)
         if rank_of(matrix) > 1:
+            if tables.is_row_of_numbers(self):
+                return mixing.mix(matrix, self)
             return linear.product(matrix, self)
         if is_columns(self):
             return self.dot(matrix, axis=len(self.shape) - 2)
+        if tables.is_row_of_numbers(self):
+            return self.dot(matrix)
         if self.layout.shape is None:
             if rank_of(matrix) == 1:
                 (count,) = np.shape(matrix)
@@ -298,13 +303,18 @@ class Ciphertext(CiphertextData, Stored):
             return tables.with_vector(self, matrix)
         if isinstance(matrix, linear.LinearMap):
             return NotImplemented  # its reflected operator says what to write
+        if isinstance(matrix, Ciphertext) and (is_columns(self) or is_columns(matrix)):
+            tables.refuse_matrices(self, matrix)
         if isinstance(matrix, Ciphertext) and batch_axes(matrix) and not _are_weights(self, matrix):
             text, count = f"A ciphertext of shape {self.shape}", known_length(self)
-            linear.check_no_batch_axis(count, matrix, text, "x.dot(y), for each vector")
+            write = "x.dot(y), for each vector, or for one column y of a matrix"
+            linear.check_no_batch_axis(count, matrix, text, write)
         if isinstance(matrix, Ciphertext | Plaintext) or rank_of(matrix) == 1:
             return self.dot(matrix)
         if is_columns(self):
             return tables.product(self, matrix)
+        if tables.is_row_of_numbers(self):
+            return self.dot(matrix)
         return linear.product(matrix, self, is_transposed=True)
 
     # ---------------------------------------------------------------- what only the owner can see

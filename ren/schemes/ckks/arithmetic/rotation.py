@@ -178,7 +178,7 @@ def _across_blocks(x: CiphertextData, what: str) -> ParameterError:
     return ParameterError(
         f"{what} was asked of a vector that is cut into {x.layout.blocks} blocks of {x.slots}.",
         "A rotation moves slots within one ciphertext, never from block to block.",
-        "Rotate the values before they are encrypted, or choose parameters with a larger n.",
+        "Rotate the values before they are encrypted, or choose more slots, by n= or slots=.",
     )
 
 

@@ -129,7 +129,7 @@ def _placed(
         raise ParameterError(
             f"{name}= has slots from {where.min()} to {where.max()}.",
             f"{count} numbers lie in slots 0 to {room - 1}: a ciphertext has {slots}.",
-            "Choose slots in that range, or a context with a larger n.",
+            "Choose slots in that range, or a context of more, by n= or slots=.",
         )
     if len(np.unique(where)) < count:
         found, counts = np.unique(where, return_counts=True)

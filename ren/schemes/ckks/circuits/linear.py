@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import math
 import numbers
 import threading
 from collections import OrderedDict
@@ -380,7 +381,7 @@ def product(matrix: Any, ct: CiphertextT, is_transposed: bool = False) -> Cipher
     m = entries.transposed if is_transposed else entries
     if shape is not None:
         left, right = (shape, entries.shape) if is_transposed else (entries.shape, shape)
-        if len(left) != 2 or len(right) != 2 or left[1] != right[0]:
+        if len(left) < 2 or len(right) != 2 or left[-1] != right[0]:
             are_matrices = len(left) == len(right) == 2
             differing = f": {left[1]} columns meet {right[0]} rows" if are_matrices else ""
             raise ParameterError(
@@ -388,8 +389,8 @@ def product(matrix: Any, ct: CiphertextT, is_transposed: bool = False) -> Cipher
                 "The columns of the left one are the rows of the right one, and each has two axes.",
                 "Transpose the matrix, or flatten the ciphertext to a vector: ct.reshape(-1).",
             )
-        label = (left[0], right[1])
-        m = m.on_rows(shape[0]) if is_transposed else m.on_columns(shape[1])
+        label = (*left[:-1], right[1])
+        m = m.on_rows(math.prod(shape[:-1])) if is_transposed else m.on_columns(shape[1])
     elif not is_transposed:
         text = f"A matrix of shape {entries.shape}"
         write = "batch @ matrix.T, or ckks.linear(matrix, ctx) @ batch, for each vector"

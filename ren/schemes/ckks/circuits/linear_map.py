@@ -110,7 +110,10 @@ class LinearMap(Stored, metaclass=Listed):
                 f"A matrix of shape {self.shape} was multiplied by a ciphertext of "
                 f"{count_text(length)}.",
                 f"It takes a vector of {self.shape[1]} numbers.",
-                "Encrypt a vector of that length, or slice it: ct[:k].",
+                "Encrypt a vector of that length. ckks.mix(matrix, ct) takes as many ciphertexts."
+                if length is None
+                else "Encrypt a vector of that length, or write "
+                f"{f'ckks.pad(ct, {self.shape[1]})' if length < self.shape[1] else 'ct[:k]'}.",
             )
         if ct.params != self.plaintexts[0].params:
             raise ParameterError(

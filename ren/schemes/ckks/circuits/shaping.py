@@ -196,7 +196,7 @@ def tile(ct: CiphertextT, count: int) -> CiphertextT:
             f"There are {ct.slots} slots.",
             f"Pass a count from 1 to {ct.slots // length}."
             if length <= ct.slots
-            else "Vectors that are cut into blocks are not tiled: choose a larger n.",
+            else "Vectors that are cut into blocks are not tiled: choose more slots.",
         )
     shape = ct.layout.shape if ct.layout.has_shape else None
     if shape is not None and math.prod(shape[:-1]) > 1:
@@ -310,7 +310,7 @@ def concat(ciphertexts: Sequence[CiphertextT], *others: Any) -> CiphertextT:
         raise ParameterError(
             f"{len(parts)} ciphertexts of {sum(lengths)} numbers in all were to be joined.",
             f"Together they fit into the slots, {parts[0].slots}.",
-            "Join fewer, or choose parameters with a larger n.",
+            "Join fewer, or choose more slots, by n= or slots=.",
         )
     if len(parts) == 1:
         return parts[0]

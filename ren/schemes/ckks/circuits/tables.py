@@ -29,7 +29,7 @@ from ren.schemes.ckks.arithmetic.number_types import arithmetic, floating, with_
 from ren.schemes.ckks.arithmetic.operation_hooks import circuit
 from ren.schemes.ckks.arithmetic.rotation import cleared, cyclic
 from ren.schemes.ckks.arithmetic.shapes import axis_of, batch_axes, described_shape, shapes_of
-from ren.schemes.ckks.circuits import linear, reductions, shaping
+from ren.schemes.ckks.circuits import linear, mixing, reductions, shaping
 from ren.schemes.ckks.circuits.entries import Entries
 from ren.schemes.ckks.circuits.shaping import blocks_of, reshaped, rotations_summed
 from ren.schemes.ckks.circuits.stacking import stack, unstack
@@ -219,6 +219,8 @@ def dot(ct: CiphertextT, w: Any, axis: int | None) -> CiphertextT:
                 "Write ct @ matrix, with the array; or (ct * plaintext).sum() for one sum.",
             )
         return ct @ w  # as in numpy.dot
+    if is_row_of_numbers(ct):
+        return _of_numbers(ct, w)
     if core > 1 and place in (None, rank - 1):  # of the rows of a matrix
         if isinstance(w, CiphertextData | Plaintext):
             if not w.layout.shape and known_length(w) == ct.shape[-1]:
@@ -230,6 +232,24 @@ def dot(ct: CiphertextT, w: Any, axis: int | None) -> CiphertextT:
     return _contracted(ct, w, rank - 1 if place is None else place)
 
 
+def is_row_of_numbers(ct: CiphertextData) -> bool:
+    """Whether it is one axis of encrypted numbers, as a row of a table by its columns is."""
+    return known_length(ct) is None and len(batch_axes(ct)) == 1
+
+
+def refuse_matrices(a: Any, b: Any) -> None:
+    """Raise for two matrices, encoded or encrypted, that are not both packed flat."""
+    shapes = [x.shape if isinstance(x, CiphertextData) else sum(shapes_of(x), ()) for x in (a, b)]
+    if min(map(len, shapes)) > 1:
+        raise ParameterError(
+            f"Matrices of shapes {shapes[0]} and {shapes[1]}, encoded or encrypted, met in a "
+            "product.",
+            "Square ones of one size, packed flat, have one: ckks.matmul(a, b).",
+            "Write x.dot(column) for each column of the matrix: x with pack='rows', the column as "
+            "a vector. Or keep one of them in the clear: x @ matrix.",
+        )
+
+
 def with_vector(a: Any, b: Any) -> Any:
     """a @ b of a matrix packed flat and a vector, as numpy.matmul; one of them is encrypted.
 
@@ -237,16 +257,33 @@ def with_vector(a: Any, b: Any) -> Any:
         ParameterError: another number of rows or columns, or a batch of vectors.
         DepthError: no level for the product, or for the sum along the axis.
     """
+    refuse_matrices(a, b)
     m, v, axis = (a, b, -1) if a.layout.shape else (b, a, -2)
     shape, length = m.layout.shape, known_length(v)
     if v.layout.shape or is_columns(v) or batch_axes(v) or shape[axis] != length:
         raise ParameterError(
             f"A matrix of shape {shape}, packed flat, met {described_shape(*shapes_of(v))}.",
             f"Their product takes a vector of {shape[axis]} numbers here.",
-            "Encrypt the vector alone, of that length; or encrypt the matrix with pack='rows'.",
+            "Encrypt the vector alone, of that length.",
         )
     column = v if axis == -1 else with_fields(v, layout=attrs.evolve(v.layout, shape=(length, 1)))
     return total(m * column if isinstance(m, CiphertextData) else column * m, axis, False)
+
+
+def _of_numbers(ct: CiphertextT, w: Any) -> CiphertextT:
+    """The product of encrypted numbers, one in each ciphertext, with as many, or with a matrix."""
+    is_encoded = isinstance(w, CiphertextData | Plaintext)
+    shape = sum(shapes_of(w), ()) if is_encoded else np.shape(w)
+    if len(shape) == 2 and not is_encoded:
+        return mixing.mix(np.swapaxes(w, 0, 1), ct)
+    if shape != ct.shape or (is_encoded and not is_row_of_numbers(w)):
+        raise ParameterError(
+            f"dot() got {ct.shape[0]} encrypted numbers, one in each ciphertext, and "
+            f"{'encrypted or encoded ' * is_encoded}numbers of shape {shape}.",
+            f"It takes {ct.shape[0]} numbers in the clear, or as many ciphertexts of one number.",
+            "Pass as many. Encrypt each by itself: ckks.stack([ctx.encrypt(v) for v in w]).",
+        )
+    return total(ct * w, 0, False)
 
 
 def _with_rows(ct: CiphertextT, w: Any) -> CiphertextT:
@@ -269,6 +306,8 @@ def _contracted(ct: CiphertextT, w: Any, place: int) -> CiphertextT:
         )
     need_level(ct, 1, "dot()")
     if not isinstance(w, CiphertextData):
+        if place == rank - 1:  # where numbers may be known later
+            return total(ct * w, place, False)
         factors = as_numbers(w).reshape(size, *(1,) * (rank - 1 - place))
         return total(ct * factors, place, False)
     if is_columns(ct) and place == rank - 2:  # an encrypted column

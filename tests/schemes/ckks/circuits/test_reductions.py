@@ -110,7 +110,7 @@ def test_slices_of_blocks(ctx64, jitted):
         check(x[start:stop], values[start:stop], 3)
     with pytest.raises(ckks.DepthError, match="across the blocks"):
         x.drop_to(0)[5:100]
-    with pytest.raises(ckks.ParameterError, match="choose a larger n"):
+    with pytest.raises(ckks.ParameterError, match="choose more slots"):
         x.tile(2)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import jax
 import numpy as np
 import pytest
@@ -309,3 +311,45 @@ def test_numpy_reshapes_flat_tables_alone(ctx64):
             np.reshape(ctx64.encrypt(values, pack=pack), (3, 4))
     rows = ctx64.encrypt(values, pack="rows")
     check(ckks.concat(ckks.unstack(rows)).reshape(3, 4), values.reshape(3, 4))
+
+
+def test_a_row_of_a_table_by_its_columns_multiplies_as_a_vector(ctx64):
+    values, matrix, w = table((9, 5)), table((5, 3)), table((5,))
+    x = ctx64.encrypt(values, pack="columns")
+    row, want = x[2], values[2]
+    whole = np.arange(10).reshape(5, 2)
+    for result, expected in (
+        (row @ matrix, want @ matrix), (matrix.T @ row, want @ matrix),
+        (row.dot(matrix), want @ matrix), (np.matmul(row, matrix), want @ matrix),
+        (row @ whole, want @ whole), (row @ w, want @ w),
+        (w @ row, want @ w), (row.dot(list(w)), want @ w), (row @ x[3], want @ values[3]),
+        (row @ (w * 1j), want @ (w * 1j)), (ren.jit(lambda x, w: x[2] @ w)(x, w), want @ w),
+        (jax.jit(lambda row, w: row @ w)(row, w), want @ w),
+        (ren.jit(lambda x, w: x @ w)(x, w), values @ w),
+    ):  # fmt: skip
+        assert result.shape == expected.shape
+        check(result, expected)
+    assert (row @ whole).level == row.level  # whole numbers take no level
+    for wrong in (w[:3], 2.0, ctx64.encrypt(w), ctx64.encode(w), np.ones((2, 5, 2))):
+        with pytest.raises(ckks.ParameterError, match="5 encrypted numbers, one in each"):
+            row.dot(wrong)
+
+
+def test_two_matrices_of_which_none_is_in_the_clear(ctx64):
+    values, matrix = table((6, 5)), table((5, 4))
+    packs = ("rows", "columns", "flat")
+    for left, right in itertools.product(packs, packs):
+        x, y = ctx64.encrypt(values, pack=left), ctx64.encrypt(matrix, pack=right)
+        said = "Both are square" if left == right == "flat" else r"x\.dot\((column|y)\)"
+        with pytest.raises(ckks.ParameterError, match=said):
+            x @ y
+    column = ctx64.encrypt(matrix[:, 1])
+    check(ctx64.encrypt(values, pack="rows").dot(column), values @ matrix[:, 1])
+
+
+def test_a_flat_array_of_more_axes_times_a_matrix(ctx64):
+    values, matrix = table((2, 3, 4)), table((4, 2))
+    x = ctx64.encrypt(values)
+    for result in (x @ matrix, ren.jit(lambda x: x @ matrix)(x)):
+        assert result.shape == (2, 3, 2)
+        check(result, values @ matrix)
