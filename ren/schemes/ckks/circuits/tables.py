@@ -232,7 +232,7 @@ def dot(ct: CiphertextT, w: Any, axis: int | None) -> CiphertextT:
     return _contracted(ct, w, rank - 1 if place is None else place)
 
 
-def is_row_of_numbers(ct: CiphertextData) -> bool:
+def is_row_of_numbers(ct: CiphertextData | Plaintext) -> bool:
     """Whether it is one axis of encrypted numbers, as a row of a table by its columns is."""
     return known_length(ct) is None and len(batch_axes(ct)) == 1
 
