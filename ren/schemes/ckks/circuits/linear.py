@@ -382,8 +382,9 @@ def product(matrix: Any, ct: CiphertextT, is_transposed: bool = False) -> Cipher
     if shape is not None:
         left, right = (shape, entries.shape) if is_transposed else (entries.shape, shape)
         if len(left) < 2 or len(right) != 2 or left[-1] != right[0]:
-            are_matrices = len(left) == len(right) == 2
-            differing = f": {left[-1]} columns meet {right[0]} rows" if are_matrices else ""
+            differing = ""
+            if len(left) == 2 and len(right) == 2:
+                differing = f": {left[1]} columns meet {right[0]} rows"
             raise ParameterError(
                 f"Shapes {left} and {right} met in a matrix product{differing}.",
                 "The columns of the left one are the rows of the right one, and each has two axes.",
