@@ -340,20 +340,27 @@ class Ciphertext(CiphertextData, Stored):
     def rotate(self, steps: int) -> Ciphertext:
         """result[i] = x[i + steps], cyclic over `slots`; steps of any sign and size.
 
+        Of a vector that is cut into blocks it is cyclic over the slots of all, and takes a level.
+
         Raises:
             ParameterError: numbers that each fill the slots, such as the sums of a table's columns.
         """
         check_is_in_slots(self)
+        if self.layout.blocks > 1 and not is_manual():
+            return linear.shifted(self, as_integer(steps, "rotate()"), is_cyclic=False)
         return rotation.rotate(self, steps)
 
     def roll(self, shift: int, axis: int | None = None) -> Ciphertext:
-        """numpy.roll by `shift` over the length; takes a level where that is below `slots`.
+        """numpy.roll by `shift` over the length; takes a level where that is not `slots`.
 
         A batch needs axis=-1, which rolls each vector; other axes raise.
         """
         check_axis(self, axis, "roll()")
         check_not_flattened(self, axis)
-        return rotation.roll(self, as_integer(shift, "roll()"))
+        shift = as_integer(shift, "roll()")
+        if self.layout.blocks > 1 and not is_manual():
+            return linear.shifted(self, -shift, is_cyclic=True)
+        return rotation.roll(self, shift)
 
     def conj(self) -> Ciphertext:
         """The complex conjugate of every slot."""

@@ -136,10 +136,29 @@ def test_plans_tell_blocks_from_batches(ctx, long):
     assert error(jitted(ctx.encrypt(batch, pack="rows")).decrypt(), batch + 1) < BAR
 
 
+@pytest.mark.parametrize("steps", [1, -513, 1100, 0])
+def test_vectors_in_blocks_are_rotated_over_all_of_them(ctx, long, steps):
+    whole = np.zeros(3 * 512)
+    whole[: len(long)] = long
+    x = ckks.typed(ctx.encrypt(long).within(-9, 9), np.float32)
+    batch = ctx.encrypt(np.stack([long, -long]), pack="rows")
+    rotated, rolled = np.roll(whole, -steps)[: len(long)], np.roll(long, steps)
+    for move, want in ((lambda x: x.rotate(steps), rotated), (lambda x: x.roll(steps, -1), rolled)):
+        for y in (move(x), ren.jit(move)(x)):
+            assert error(y.decrypt(), want) < BAR and y.shape == x.shape
+            assert (y.dtype, y.span) == (np.float32, x.span)
+            assert y.level == x.level - (steps != 0)
+        assert error(move(batch).decrypt(), np.stack([want, -want])) < BAR
+        if steps == 1:
+            assert error(jax.vmap(move)(batch).decrypt(), np.stack([want, -want])) < BAR
+    assert error(np.roll(x, steps).decrypt(), rolled) < BAR
+    assert error((x.rotate(steps) + 1).sum().decrypt(), rotated.sum() + len(long)) < 2000 * BAR
+
+
 def test_what_blocks_cannot_do(ctx, long):
     x = ctx.encrypt(long)
-    for move in (lambda: x.rotate(1), lambda: x.roll(1)):
-        with pytest.raises(ckks.ParameterError, match="cut into 3 blocks of 512"):
+    for move in (lambda: x.rotate(1), lambda: x.roll(1), lambda: ckks.strided_sum(x, 2)):
+        with ckks.manual(), pytest.raises(ckks.ParameterError, match="cut into 3 blocks of 512"):
             move()
     for other in (ctx.encrypt([1.0, 2.0]), ctx.encode([1.0, 2.0]), [1.0, 2.0]):
         with pytest.raises(ckks.ParameterError, match="broadcast as in NumPy"):

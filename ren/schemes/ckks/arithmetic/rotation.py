@@ -177,8 +177,9 @@ def switched(x: CiphertextT, key: SwitchingKey, key_id: str) -> CiphertextT:
 def _across_blocks(x: CiphertextData, what: str) -> ParameterError:
     return ParameterError(
         f"{what} was asked of a vector that is cut into {x.layout.blocks} blocks of {x.slots}.",
-        "A rotation moves slots within one ciphertext, never from block to block.",
-        "Rotate the values before they are encrypted, or choose more slots, by n= or slots=.",
+        "It moves slots within one ciphertext, never from block to block.",
+        "Outside of ckks.manual() write x.rotate(k), which goes across blocks. Or choose more "
+        "slots, by n= or slots=.",
     )
 
 
