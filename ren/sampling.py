@@ -65,7 +65,9 @@ class Xof:
     def __init__(self, seed: bytes, domain: bytes) -> None:
         if not isinstance(seed, bytes) or not seed:
             raise RandomnessError(
-                f"A seed of type {type(seed).__name__} was given.",
+                "An empty seed was given."
+                if seed == b""
+                else f"A seed of type {type(seed).__name__} was given.",
                 "A seed is a non-empty bytes object; 32 fresh bytes where it must stay secret.",
                 "Pass os.urandom(32), or seed=None for fresh randomness.",
             )

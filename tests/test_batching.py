@@ -56,3 +56,14 @@ def test_what_has_no_such_place():
         stacked([], -1)
     with pytest.raises(RingMismatchError, match="two rings"):
         stacked([drawn(), Poly([1], RingSpec(n=8, moduli=(17,)))], -1)
+
+
+@pytest.mark.parametrize("batch", [(), (3,), (2, 3), (0,)])
+@pytest.mark.parametrize("domain", ["intt", "ntt"])
+def test_a_power_of_any_exponent_keeps_the_batch(batch, domain):
+    p = getattr(Poly(np.zeros((*batch, 8), int) + 2, RING), domain)()
+    for exponent in range(3):
+        want = np.broadcast_to(Poly([2] * 8, RING).__pow__(exponent).tolist(), (*batch, 8))
+        for power in (p**exponent, ren.jit(lambda p, e=exponent: p**e)(p)):
+            assert power.shape[:-2] == batch
+            assert np.array_equal(np.reshape(power.tolist(), (*batch, 8)), want)

@@ -177,3 +177,42 @@ def test_bytes_that_are_none(data: object) -> None:
 def test_traced_coefficients_are_told(ring: RingSpec) -> None:
     with pytest.raises(ren.errors.TracedValueError, match=r"test_poly_errors.py:\d+ makes a poly"):
         jax.jit(lambda c: Poly(c, ring))(np.arange(8))
+
+
+@pytest.mark.parametrize("batch", [(-1,), (2.0,), (True,), "ab", None, (2, -1)])
+def test_batches_of_random_polynomials(ring: RingSpec, batch: object) -> None:
+    for draw in (Poly.uniform, Poly.ternary, ren.spec):
+        with error(ren.errors.DomainError, ValueError, "batch=", r"batch=\(8,\)"):
+            draw(ring, batch=batch)
+    with error(ren.errors.DomainError, ValueError, "batch="):
+        ren.jit(lambda p: p + Poly.uniform(ring, batch=batch))(Poly([1], ring))
+
+
+@pytest.mark.parametrize("batch", [(0,), (2, 0), [3], 3, np.int64(2)])
+def test_batches_of_any_length(ring: RingSpec, batch: object) -> None:
+    shape = tuple(np.atleast_1d(batch))
+    for p in (Poly.uniform(ring, batch=batch), Poly.gaussian(ring, sigma=3.2, batch=batch)):  # pyright: ignore[reportArgumentType]
+        assert p.shape[:-2] == (p * p + 1).shape[:-2] == shape
+        assert np.shape((p * 3).coefficients()) == (*shape, 8)
+
+
+def test_limbs_that_are_no_residues(ring: RingSpec) -> None:
+    limbs = np.zeros((2, 8), np.uint32)
+    limbs[1, 3] = 97
+    with error(ren.errors.DomainError, ValueError, "97 in limb 1", "Poly\\(coefficients"):
+        Poly.from_limbs(limbs, ring)
+    limbs[1, 3] = 96
+    assert (-Poly.from_limbs(limbs, ring) + Poly.from_limbs(limbs, ring)).tolist() == [0] * 8
+    with error(ren.errors.DomainError, ValueError, "'NTT'", "ren.Domain.NTT"):
+        Poly.from_limbs(limbs, ring, "NTT")  # pyright: ignore[reportArgumentType]
+
+
+def test_a_rescale_by_what_has_no_inverse() -> None:
+    for moduli, new in (((3, 17), (9,)), ((9, 17), (3, 17))):
+        with error(ren.errors.RingMismatchError, ValueError, "a multiple of 3", "to_ring"):
+            Poly([1, 2, 3], RingSpec(8, moduli)).rescale(new)
+
+
+def test_a_power_with_a_modulus(ring: RingSpec) -> None:
+    with error(ren.errors.OperandError, TypeError, "pow\\(\\)", "% m"):
+        pow(Poly([1], ring), 2, 3)  # pyright: ignore[reportArgumentType, reportCallIssue]

@@ -337,3 +337,35 @@ def test_numbers_of_which_the_first_and_the_last_residue_are_read(moduli):
         centred = [c - q if c > q // 2 else c for c in product]
         want = [(c + k * (i == 0)) % low.q for i, c in enumerate(centred)]
         assert f(Poly(a, ring), Poly(b, ring), k).tolist() == want
+
+
+@pytest.mark.parametrize(
+    ("function", "values"),
+    [
+        (lambda x, w, k: x + Poly(w + (k - 1), RING), (np.arange(8, dtype=np.uint64), 3)),
+        (lambda x, w, k: x * (w * (k - 1)), (np.uint8(9), 3)),
+        (lambda x, w, k: x * (w + (k - 1)), (jnp.uint8(3), 3)),
+        (lambda x, w, k: x * (w - 1) + k, (np.uint8(3), 1)),
+        (lambda x, w, k: x * ((w - 2) * (k - 5)), (np.uint16(300), np.uint16(7))),
+    ],
+)
+@pytest.mark.filterwarnings("error")
+def test_what_overflows_with_zeros_alone_is_computed(function, values):
+    """The sample of a symbol is zero, and zero minus one fits no unsigned type."""
+    jitted = ren.jit(function)
+    for _ in range(2):
+        assert jitted(x(), *values).tolist() == function(x(), *values).tolist()
+    assert len(jitted.plans) == 1
+
+
+def test_coefficients_that_are_no_integers_are_told_by_their_type():
+    with pytest.raises(CoefficientTypeError, match=r"argument 'w', float64\[3\]"):
+        ren.jit(lambda x, w: x + Poly(w, RING))(x(), np.ones(3))
+
+
+@pytest.mark.parametrize(
+    "use", [lambda c: pow(c, -1, 97), lambda c: 1 << c, lambda c: 1 >> c, lambda c: 3 ^ c]
+)
+def test_numbers_on_the_left_of_what_is_refused(use):
+    with pytest.raises(TracedValueError, match="static_argnames='c'"):
+        ren.jit(lambda x, c: x * use(c))(x(), 3)

@@ -16,7 +16,6 @@ from ren.capture.capture import Recording, placeholder_for, record
 from ren.capture.loops import LoopRecording, record_loops
 from ren.capture.pytrees import take_apart
 from ren.core import op as ops
-from ren.core.errors import DomainError
 from ren.core.inference import has_domain
 from ren.core.node import Node, placeholder, toposort
 from ren.core.printer import Names, print_graph, shortened
@@ -29,7 +28,7 @@ from ren.lowering.program.steps import value_specs
 from ren.lowering.runtime.native_calls import listing
 from ren.lowering.runtime.planning import plan_from, source_of
 from ren.poly import Poly
-from ren.poly.checks import check_ring
+from ren.poly.checks import as_batch, check_domain, check_ring
 from ren.poly.poly import from_array, stood_for
 from ren.poly.realization import LoopNeeded
 from ren.poly.symbolic import Aside
@@ -56,13 +55,8 @@ def spec(ring: RingSpec, domain: Domain = Domain.COEFF, batch: tuple[int, ...] =
         '{ lambda ; a:R0[coeff x3] . let'
     """
     check_ring(ring)
-    lengths = batch if isinstance(batch, tuple) else (batch,)
-    if not isinstance(domain, Domain) or not all(isinstance(k, int) and k > 0 for k in lengths):
-        raise DomainError(
-            f"ren.spec got domain={domain!r} and batch={batch!r}.",
-            "The domain is Domain.COEFF or Domain.NTT, and each batch axis has a length >= 1.",
-            "Write for example ren.spec(ring, ren.Domain.NTT, batch=(8,)).",
-        )
+    check_domain(domain)
+    lengths = as_batch(batch)
     has_domain(ring, domain)
     shape = (*lengths, ring.limbs, ring.n)
     return from_array(jax.ShapeDtypeStruct(shape, np.uint32), ring, domain)

@@ -212,6 +212,16 @@ def infer_rescale(src: Specs, arg: RingArg) -> Spec:
             "Leave out what to divide by: x.rescale(x.ring.moduli[:-1]); "
             "to change basis only, use to_ring.",
         )
+    left = math.prod(m for m in have.moduli if m not in arg.ring.moduli)
+    for m in arg.ring.moduli:
+        if (shared := math.gcd(m, left)) > 1:
+            raise RingMismatchError(
+                f"rescale from {brief(have)} to {brief(arg.ring)} divides by a multiple of "
+                f"{shared}, a factor of the modulus {m}.",
+                "What is divided away has an inverse modulo each modulus of the new basis.",
+                "Leave out whole moduli with no prime in common with the others; to change basis "
+                "only, use to_ring.",
+            )
     return made
 
 

@@ -216,8 +216,8 @@ def contiguous_run(part: Sequence[int], whole: Sequence[int]) -> tuple[int, int]
 
 
 def _as_moduli(moduli: Any) -> tuple[int, ...]:
-    if isinstance(moduli, int):
-        return (moduli,)
+    if hasattr(moduli, "__index__") and not hasattr(moduli, "__iter__"):
+        return (operator.index(moduli),)
     if not isinstance(moduli, Iterable):
         raise _wrong_type("moduli", moduli, "moduli is a tuple of primes, one for each limb.")
     try:

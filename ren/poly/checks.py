@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import difflib
+import numbers
 import operator
 from collections.abc import Iterable
+from types import NoneType
 from typing import Any, NoReturn
 
 import jax
@@ -118,8 +120,49 @@ def check_limbs(limbs: Any, ring: RingSpec, is_shape: bool = False) -> None:
     )
 
 
+def as_batch(batch: Any) -> tuple[int, ...]:
+    """The lengths of batch axes, from 0 on; DomainError for anything else."""
+    lengths = tuple(batch) if isinstance(batch, tuple | list) else (batch,)
+    are_counts = [_is_integer(k) and not isinstance(k, bool | np.bool) for k in lengths]
+    if not all(are_counts) or any(operator.index(k) < 0 for k in lengths):
+        raise DomainError(
+            f"{user_line()} gives batch={batch!r:.60} for polynomials.",
+            "It is a tuple of the lengths of the batch axes, integers from 0 on.",
+            "Write for example batch=(8,).",
+        )
+    return tuple(map(operator.index, lengths))
+
+
+def check_domain(domain: Any) -> None:
+    """Raises DomainError unless `domain` is a Domain."""
+    if not isinstance(domain, Domain):
+        raise DomainError(
+            f"The domain of a polynomial was given as {domain!r:.40}.",
+            "It is how its limbs are to be read: coefficients or evaluations.",
+            "Write ren.Domain.COEFF or ren.Domain.NTT.",
+        )
+
+
+def check_residues(limbs: Any, ring: RingSpec) -> None:
+    """Raises DomainError for residues of an array of NumPy that are not below their modulus.
+
+    Arrays of JAX are on their way, maybe from another device, and are not waited for.
+    """
+    if not isinstance(limbs, np.ndarray) or ring.has_wide:
+        return
+    beyond = limbs >= np.array(ring.moduli, np.uint32)[:, None]
+    if beyond.any():
+        place = tuple(np.argwhere(beyond)[0])
+        raise DomainError(
+            f"The limb array of a polynomial has {limbs[place]} in limb {place[-2]}.",
+            f"There it holds residues modulo {ring.moduli[place[-2]]}, in Montgomery form.",
+            "Write Poly(coefficients, ring), which reduces integers of any size.",
+        )
+
+
 _NO_OPERANDS = (
-    float, complex, np.ndarray, np.generic, jax.Array, str, bytes, bytearray, list, tuple,
+    numbers.Number, np.ndarray, np.generic, jax.Array, str, bytes, bytearray, list, tuple, set,
+    frozenset, dict, NoneType,
 )  # fmt: skip
 
 
@@ -160,9 +203,15 @@ def _is_integer(value: Any) -> bool:
     return hasattr(value, "__index__") and np.ndim(value) == 0
 
 
-def as_exponent(exponent: Any) -> int:
-    """An exponent as an integer >= 0."""
+def as_exponent(exponent: Any, modulus: Any = None) -> int:
+    """An exponent as an integer >= 0; pow() has no third argument here."""
     check_concrete(exponent)
+    if modulus is not None:
+        raise OperandError(
+            f"{user_line()} calls pow() of a polynomial with a modulus.",
+            "A polynomial is computed modulo the q of its ring.",
+            "Write p**e. The remainders of its coefficients are (p**e) % m.",
+        )
     e = exponent.__index__() if hasattr(exponent, "__index__") else -1
     if e < 0:
         raise CoefficientTypeError(

@@ -22,6 +22,7 @@ from ren.core.spec import Spec
 from ren.core.user_frame import user_line
 from ren.lowering.devices.trace_inputs import is_transforming
 from ren.lowering.runtime.host_arrays import placed
+from ren.poly.checks import as_batch
 from ren.poly.integers import as_coefficients, in_limbs, montgomery, to_limbs
 from ren.poly.realization import is_capturing
 from ren.sampling import Xof
@@ -33,7 +34,7 @@ def draw(
     sample: Callable[[Xof], NDArray],
     seed: bytes | None,
     device: Any,
-    batch: tuple[int, ...],
+    batch: Any,
 ) -> Node:
     """The node of a random polynomial in coefficients.
 
@@ -44,13 +45,18 @@ def draw(
             wide moduli they are uint64 [modulus, n].
         seed: None for fresh entropy; bytes are expanded with SHAKE-256, the same everywhere.
         device: where the limbs go.
-        batch: leading axes of independent draws.
+        batch: leading axes of independent draws: a tuple of lengths, or one of them.
 
     Raises:
+        DomainError: another batch.
         RandomnessError: no seed under a JAX transformation; a seed that is not bytes.
     """
 
+    batch = as_batch(batch)
+
     def limbs(entropy: bytes) -> Any:
+        if not all(batch):
+            return placed(np.zeros((*batch, ring.limbs, ring.n), np.uint32), device)
         xof = Xof(entropy, b"ren/poly/" + distribution.encode())
         each = [_limbs(sample(xof), ring) for _ in range(math.prod(batch))]
         return placed(np.stack(each).reshape(*batch, *each[0].shape) if batch else each[0], device)

@@ -116,9 +116,14 @@ class Poly:
             limbs: NumPy (then it lives on the "python" device) or JAX; residues in [0, q_i).
             ring: its ring.
             domain: how the numbers are to be read.
+
+        Raises:
+            DomainError: another shape or dtype; of an array of NumPy, a residue out of range.
         """
         check_ring(ring)
         check_limbs(limbs, ring)
+        checks.check_domain(domain)
+        checks.check_residues(limbs, ring)
         if isinstance(limbs, np.ndarray) and _may_change(limbs):
             limbs = limbs.copy()  # a polynomial never changes
             limbs.flags.writeable = False
@@ -346,7 +351,11 @@ class Poly:
         return self._integers()
 
     def to_bytes(self) -> bytes:
-        """The polynomial as versioned, checksummed bytes for `Poly.from_bytes`."""
+        """The polynomial as versioned, checksummed bytes for `Poly.from_bytes`.
+
+        They tell its domain, the order of its moduli, and whether it is a constant. So equal
+        polynomials may have other bytes: hash coefficients, `x.tolist()`, not these.
+        """
         if self._symbolic:
             value = self.node.arg.value
             residues = to_residues(np.array([value], object), self.ring.moduli)
@@ -427,11 +436,12 @@ class Poly:
     def __pos__(self) -> Poly:
         return self
 
-    def __pow__(self, exponent: int) -> Poly:
+    def __pow__(self, exponent: int, modulus: None = None) -> Poly:
         """self^exponent by squaring, exponent >= 0."""
-        e = checks.as_exponent(exponent)
+        e = checks.as_exponent(exponent, modulus)
         if e == 0:
-            return from_node(const(1, self.ring, self.domain))
+            one = from_node(const(1, self.ring, self.domain))
+            return one if len(self.shape) == 2 else self * 0 + one
         result = self
         for bit in f"{e:b}"[1:]:
             result = result * result
@@ -830,6 +840,13 @@ def bounded(p: Poly, bits: float) -> Poly:
 
 def _encoded(symbol: Symbolic, ring: RingSpec, device: Any) -> Node:
     """The input of a program that is made of coefficients known at each call."""
+    if symbol.dtype.kind not in "biuO":
+        raise CoefficientTypeError(
+            f"Poly got the argument {symbol.name!r}, {symbol.dtype}{list(symbol.shape)}.",
+            "It takes integers, of any size and sign.",
+            "Round first: np.rint(values).astype(int). To encrypt real numbers use "
+            "ren.schemes.ckks.",
+        )
     shape = as_coefficients(symbol.sample, ring.n).shape  # raises at the user's line
 
     def limbs(coeffs: Any) -> np.ndarray:

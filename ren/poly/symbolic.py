@@ -200,7 +200,7 @@ class Symbolic:
             self._refuse()
         return _combined(operation, *args)
 
-    def _of_encrypted(self, other: Any) -> Any:
+    def _of_encrypted(self, other: Any, *_: Any) -> Any:
         """An operator of a ciphertext or a plaintext, which compute it or raise their own error."""
         return NotImplemented if hasattr(other, "__ren_parts__") else self._refuse()
 
@@ -313,6 +313,7 @@ class Symbolic:
     __abs__ = __round__ = __trunc__ = __floor__ = __ceil__ = __setitem__ = __delitem__ = _refused
     __hash__ = __contains__ = _refused  # type: ignore[assignment]
     __xor__ = __lshift__ = __rshift__ = __invert__ = _refused
+    __rxor__ = __rlshift__ = __rrshift__ = _refused
 
     def __getattr__(self, name: str) -> NoReturn:  # what its value would have
         if not name.startswith("_") and hasattr(self.sample, name):
@@ -361,7 +362,7 @@ class TracedSymbol(Symbolic):
         """The type of its elements; that of JAX for a number."""
         return super().dtype if self.is_array else self.aval.dtype
 
-    def _reflected(self, other: Any) -> Any:
+    def _reflected(self, other: Any, *_: Any) -> Any:
         return NotImplemented if is_tracer(other) else self._of_encrypted(other)
 
     __pow__ = __rpow__ = __lshift__ = __rshift__ = _reflected
@@ -657,13 +658,16 @@ def _ones(sample: Any) -> Any:
 def _combined(operation: Callable[[Any, Any], Any], a: Any, b: Any, of_b: Any = None) -> Any:
     """An operation between two values, one of which is symbolic, at each call.
 
-    The type of the result is that of samples, of which `of_b` replaces the second.
+    The type of the result is that of samples, of which `of_b` replaces the second. Its own sample
+    is zero again, and what overflows with samples may not with the values of a call.
     """
     symbol, other = (a, b) if isinstance(a, Symbolic) else (b, a)
     if not isinstance(other, Symbolic) and key_of(other) is None:
         return NotImplemented  # a polynomial or a ciphertext computes it
-    sample = operation(_sample(a), _sample(b) if of_b is None else of_b)
-    name = symbol.name
+    with np.errstate(all="ignore"):
+        sample = operation(_sample(a), _sample(b) if of_b is None else of_b)
     if isinstance(sample, np.ndarray):
         sample = np.broadcast_to(np.zeros((), sample.dtype), sample.shape)
-    return Symbolic(sample, lambda v: operation(_value(a, v), _value(b, v)), name)
+    elif type(sample) in _NUMBERS or isinstance(sample, np.generic):
+        sample = type(sample)(0)
+    return Symbolic(sample, lambda v: operation(_value(a, v), _value(b, v)), symbol.name)
