@@ -109,6 +109,7 @@ def test_parts_of_a_map_end_between_pairs(ctx, monkeypatch):
         assert all(map(ren.equal, y.polys, want.polys))
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("share", [0.5, 0.8])
 def test_kept_as_coefficients_and_in_bytes_they_give_the_same_bits(ctx, monkeypatch, share):
     monkeypatch.setattr(linear, "_PART", 1)
@@ -134,6 +135,7 @@ def test_kept_as_coefficients_and_in_bytes_they_give_the_same_bits(ctx, monkeypa
         assert error(y, matrix @ values) < BAR
 
 
+@pytest.mark.once
 def test_batches_and_images(ctx):
     matrix, values = drawn(10, 30), drawn(3, 30)
     m = ckks.linear(matrix, ctx, paired=True)
