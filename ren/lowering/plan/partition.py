@@ -72,9 +72,9 @@ def _groups(plan: Plan) -> list[list[Any]]:
             groups[stage, 2, number] = [unit]
         elif claim == PYTHON:
             raise DeviceError(
-                f"The graph runner got a plan with {unit.name} on the python device.",
-                "It runs XLA executables; the python device is the NumPy reference.",
-                'Run the units of the plan, or move its inputs: x.to("cpu").',
+                f"{unit.name} is on the python device, which computes in NumPy.",
+                'tier="graph" compiles a program into one executable of XLA.',
+                'Leave tier= out, or move the inputs: x.to("cpu").',
             )
         else:
             groups.setdefault((stage, int(claim is not None), claim), []).append(unit)
