@@ -275,7 +275,7 @@ def _of_numbers(ct: CiphertextT, w: Any) -> CiphertextT:
     is_encoded = isinstance(w, CiphertextData | Plaintext)
     shape = sum(shapes_of(w), ()) if is_encoded else np.shape(w)
     if len(shape) == 2 and not is_encoded:
-        return mixing.mix(np.swapaxes(w, 0, 1), ct)
+        return mixing.mix(w.T if hasattr(w, "T") else np.transpose(w), ct)
     if shape != ct.shape or (is_encoded and not is_row_of_numbers(w)):
         raise ParameterError(
             f"dot() got {ct.shape[0]} encrypted numbers, one in each ciphertext, and "
