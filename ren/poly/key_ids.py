@@ -246,8 +246,8 @@ class Keys:
     def _read(self, key_id: str) -> tuple[Any, tuple[Any, ...]]:
         token = _missing.set(None)  # a key that is missing raises here
         try:
-            for given in self._inputs:
-                given.require(key_id)
+            for require in {given.require: None for given in self._inputs}:
+                require(key_id)  # once for the polynomials of one key
         finally:
             _missing.reset(token)
         chain = self._chain(key_id)
