@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Callable
 from typing import Any
 
@@ -9,6 +10,7 @@ import numpy as np
 import pytest
 
 import ren
+from ren.core.errors import OperandError
 from ren.schemes import ckks
 from ren.schemes.ckks.noise.range_checks import bound_of
 
@@ -81,3 +83,61 @@ def test_numbers_of_numpy_are_taken(ctx, name, integer, real):
         return integer(value) if value < 256 else np.int32(value)
 
     assert call(ctx, small, real) == call(ctx, int, float)
+
+
+class NAType:
+    """A missing value as pandas has it, in columns of type Int64 and boolean."""
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        "3",
+        b"3",
+        "1_000",
+        "nan",
+        np.datetime64("2020"),
+        np.timedelta64(3, "D"),
+        datetime.date(2020, 1, 1),
+    ],
+)
+def test_text_and_dates_are_no_numbers(ctx, entry):
+    """NumPy would make numbers of them: 50 of a year, and 1000 of '1_000'."""
+    values, x = np.array([1, entry], object), ctx.encrypt([1.0, 2.0])
+    calls = (
+        lambda: ctx.encrypt(values), lambda: ctx.encrypt(values, nan=0), lambda: x * values,
+        lambda: x + values, lambda: values[None] @ x, lambda: ckks.linear(values[None], ctx),
+        lambda: x.dot(values), lambda: ctx.encode(values),
+    )  # fmt: skip
+    for call in calls:
+        with pytest.raises(ckks.ParameterError, match="dtype object"):
+            call()
+    with pytest.raises(ckks.ParameterError, match=f"entries of type {type(entry).__name__}"):
+        ctx.encrypt(values)
+
+
+def test_missing_values_are_nan(ctx):
+    for missing in (None, NAType(), np.nan):
+        values = np.array([[1, missing], [True, 2.5]], object)
+        got = ctx.encrypt(values, nan=7).decrypt()
+        np.testing.assert_allclose(got, [[1, 7], [1, 2.5]], atol=1e-5)
+        with pytest.raises(ckks.ParameterError, match="nan=0"):
+            ctx.encrypt(values)
+        with pytest.raises(ckks.ParameterError, match="NaN or infinity"):
+            ctx.encrypt([1.0, 2.0]) * values[0]
+    for alone in (None, np.array(None)):
+        with pytest.raises(ckks.ParameterError, match="entries of type NoneType"):
+            ctx.encrypt(alone, nan=0)
+
+
+@pytest.mark.parametrize(
+    ("given", "write"),
+    [
+        (lambda x: [x, x], r"ckks\.stack\(\[x, y\]\)"),
+        (lambda x: x.to_bytes(), r"ckks\.Ciphertext\.from_bytes"),
+        (lambda x: [1.0], r"ctx\.encrypt\(values\)"),
+    ],
+)
+def test_what_is_no_ciphertext_says_how_to_get_one(ctx, given, write):
+    with pytest.raises(OperandError, match=write):
+        ctx.decrypt(given(ctx.encrypt(V)))

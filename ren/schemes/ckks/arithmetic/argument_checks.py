@@ -91,11 +91,12 @@ def as_bound(bound: Any) -> float:
 def check_ciphertext(value: Any, what: str, *others: Any) -> None:
     """Raises OperandError unless `value`, or one of the others, is a ciphertext."""
     if not any(isinstance(v, CiphertextData) for v in (value, *others)):
-        raise OperandError(
-            f"{what} got a {type(value).__name__}.",
-            "It takes a ciphertext.",
-            "Encrypt it first: ctx.encrypt(values). For numbers in the clear use NumPy.",
-        )
+        write = "Encrypt it first: ctx.encrypt(values). For numbers in the clear use NumPy."
+        if isinstance(value, list | tuple) and any(isinstance(v, CiphertextData) for v in value):
+            write = "Pass one after another, or a batch of them: ckks.stack([x, y])."
+        elif isinstance(value, bytes | bytearray | memoryview):
+            write = "Read it first: ckks.Ciphertext.from_bytes(data)."
+        raise OperandError(f"{what} got a {type(value).__name__}.", "It takes a ciphertext.", write)
 
 
 def as_ciphertexts(values: Iterable[CiphertextT], what: str, *others: Any) -> list[CiphertextT]:

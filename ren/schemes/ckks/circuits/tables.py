@@ -425,5 +425,8 @@ def _no_item(ct: CiphertextData, index: Any) -> ParameterError:
     return ParameterError(
         f"A ciphertext of shape {ct.shape} was indexed by {index!r:.60}.",
         "It gives rows, m[i] and m[i:j], at least one; by columns also m[:, j] and m[:, i:j].",
-        "Encrypt it with pack='columns' for its columns; a batch is taken apart by ckks.unstack.",
+        f"Write m @ np.eye({ct.shape[-1]})[:, [i, j]] for some of its columns."
+        if is_columns(ct)
+        else "Encrypt it with pack='columns' for its columns; a batch is taken apart by "
+        "ckks.unstack.",
     )

@@ -12,6 +12,7 @@ Reference: Cheon, Kim, Kim and Song, "Homomorphic encryption for arithmetic of a
 
 from __future__ import annotations
 
+import datetime
 import math
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -57,8 +58,12 @@ def as_numbers(values: Any) -> NDArray:
         raise
     except ValueError:  # rows of several lengths
         return np.empty(0, object)
+    if z.dtype == object:
+        z = _of_objects(z)
     is_extended = z.dtype.kind == "V" and z.dtype.names is None and z.dtype.type is not np.void
-    if (z.dtype == object and None not in z.flat) or is_extended:  # bfloat16, float8, int4 of JAX
+    if (
+        z.dtype == object and all(map(is_number, z.flat))
+    ) or is_extended:  # bfloat16, float8, int4 of JAX
         try:
             z = z.astype(np.float64)
         except OverflowError:
@@ -70,6 +75,26 @@ def as_numbers(values: Any) -> NDArray:
         except (TypeError, ValueError):
             return z
     return z
+
+
+def _of_objects(z: NDArray) -> NDArray:
+    """An array of objects with NaN for the missing values of pandas."""
+    missing = np.array([v is None or type(v).__name__ == "NAType" for v in z.flat], bool)
+    if not z.ndim or not missing.any():
+        return z
+    z = z.copy()
+    z[missing.reshape(z.shape)] = math.nan
+    return z
+
+
+_NO_NUMBERS = (
+    str, bytes, bytearray, datetime.date, datetime.timedelta, np.datetime64, np.timedelta64,
+)  # fmt: skip
+
+
+def is_number(value: Any) -> bool:
+    """False for None, and for text and dates, of which NumPy would make numbers."""
+    return value is not None and not isinstance(value, _NO_NUMBERS)
 
 
 def check_rows(values: Any) -> None:

@@ -442,6 +442,9 @@ def _check_not_empty(values: Any, z: Any) -> None:
         rows = [row for row in rows if isinstance(row, list | tuple)]
         if len({*map(len, rows)}) > 1:
             shape = f"{len(rows)} rows of different lengths"
+        others = {type(v).__name__ for v in z.flat if not encoder.is_number(v)}
+        if others:
+            shape += f", with entries of type {', '.join(sorted(others)[:3])}"
         raise ParameterError(
             f"A {type(values).__name__} was to be encoded: {shape}.",
             "Slots hold real or complex numbers, at least one; rows have one length.",
