@@ -174,7 +174,7 @@ def test_what_is_no_shape_of_a_polynomial_is_told():
     for wrong in (
         lambda: ren.spec(8),
         lambda: ren.spec(RING, "coeff"),
-        lambda: ren.spec(RING, batch=(0,)),
+        lambda: ren.spec(RING, batch=(-1,)),
         lambda: ren.xpr(
             mixed, jax.tree.map(lambda a: jax.ShapeDtypeStruct((3, 8), a.dtype), poly(0)), poly(1)
         ),
@@ -182,6 +182,11 @@ def test_what_is_no_shape_of_a_polynomial_is_told():
     ):
         with pytest.raises((ren.errors.DomainError, ren.errors.RingError)):
             wrong()
+
+
+def test_batches_of_no_polynomials_have_shapes():
+    empty = ren.spec(RING, batch=(0,))
+    assert empty.shape == (0, 2, 8) and "batch=(0,)" in ren.xpr(lambda p: p * p, empty)
 
 
 def test_eval_shape_runs_nothing():
