@@ -169,3 +169,46 @@ def test_what_debug_needs(ctx):
     with pytest.raises(TracedValueError, match="JAX transformation"):
         ckks.debug(lambda x: jax.jit(lambda x: x * x)(x), x)
     assert (x * x).level == 2  # nothing is left behind
+
+
+class Frame:
+    """A table of pandas, as far as Ren asks for it."""
+
+    def __init__(self, values):
+        self.values = values
+
+    def to_numpy(self):
+        return self.values
+
+
+A = np.random.default_rng(2).uniform(-1, 1, (5, 3))
+TABLES = {
+    "products and rows": lambda x: x * A[0] + A,
+    "a list and a tuple": lambda x: x * [1.0, 2.0, 3.0] + (4.0, 5.0, 6.0),
+    "a sum along an axis": lambda x: (x * x).sum(axis=0),
+    "a mean along the other": lambda x: (x - 1).mean(axis=1),
+    "a matrix": lambda x: x @ A.T,
+    "a weight for each column": lambda x: x @ A[0],
+}
+
+
+@pytest.mark.parametrize("pack", ["flat", "rows", "columns"])
+@pytest.mark.parametrize("name", TABLES)
+def test_tables_are_debugged(ctx, name, pack):
+    function = TABLES[name]
+    made = ckks.debug(function, ctx.encrypt(A, pack=pack), context=ctx)
+    np.testing.assert_allclose(made.decrypt(), function(A), atol=2e-5)
+    if pack == "flat":
+        for given in (A, Frame(A), A.tolist()):
+            np.testing.assert_allclose(
+                ckks.debug(function, given, context=ctx).decrypt(), function(A), atol=2e-5
+            )
+
+
+def test_shapes_are_no_numbers_to_debug(ctx):
+    for shape in ((5, 3), (3, 5), (15, 1)):
+        made = ckks.debug(lambda x, s=shape: x.reshape(*s) * 2, A.ravel(), context=ctx)
+        np.testing.assert_allclose(made.decrypt(), A.reshape(shape) * 2, atol=2e-5)
+    long = np.linspace(-1, 1, ctx.slots + 9)
+    made = ckks.debug(lambda x: x.roll(2) * long, long, context=ctx)
+    np.testing.assert_allclose(made.decrypt(), np.roll(long, 2) * long, atol=2e-5)

@@ -19,6 +19,8 @@ from ren.schemes.ckks.arithmetic.argument_checks import check_function
 from ren.schemes.ckks.arithmetic.operation_hooks import Shadow, watcher
 from ren.schemes.ckks.ciphertext import Ciphertext
 from ren.schemes.ckks.context import Context
+from ren.schemes.ckks.encoding.ciphertext_data import is_columns
+from ren.schemes.ckks.encoding.encoder import as_numbers, of_frame
 from ren.schemes.ckks.encoding.plaintext import Plaintext, as_slots, decoded
 from ren.schemes.ckks.parameters.parameters import Parameters
 from ren.schemes.rlwe.active_context import active_context, context_for
@@ -33,11 +35,13 @@ def debug(
     """f(*inputs), with every operation on ciphertexts decrypted and compared with NumPy's.
 
     It stops at the first operation whose error is above the tolerance. Functions under `ren.jit`
-    run operation by operation. What is encrypted inside `f`, or closed over, is taken as it is.
+    run operation by operation. What is encrypted inside `f`, or closed over, is taken as it is. An
+    approximated function is compared as the polynomial that it is: `ckks.precision` tells more.
 
     Args:
         f: a function of ciphertexts.
-        inputs: arrays and lists, which are encrypted; ciphertexts; anything else as it is.
+        inputs: arrays, lists and tables of pandas, which are encrypted; ciphertexts; anything else
+            as it is.
         tolerance: the largest error that is allowed in a slot, absolute.
         context: holds the secret; the active one, or that of a ciphertext among the inputs, if it
             is left out.
@@ -90,7 +94,8 @@ class _Watching:
         self._shadows: weakref.WeakKeyDictionary[Ciphertext, Slots] = weakref.WeakKeyDictionary()
 
     def input(self, value: Any) -> Any:
-        """An argument of the function; arrays encrypted."""
+        """An argument of the function; arrays, and tables of pandas, encrypted."""
+        value = of_frame(value)
         if not isinstance(value, _ARRAYS):
             return value
         result = self._context.encrypt(value)
@@ -133,10 +138,23 @@ class _Watching:
 
 def _padded(values: Any, x: Ciphertext) -> Slots:
     """Values as they lie in the slots of `x`, zeros behind them."""
+    shape = x.layout.shape if x.layout.has_shape else None
+    fits = np.ndim(values) and _broadcasts(np.shape(values), x.shape)  # unlike a shape
+    if fits and (shape or is_columns(x)):  # a table packed flat, or by its columns
+        values = np.broadcast_to(as_numbers(values), x.shape)
+        if is_columns(x):
+            values = np.moveaxis(values, -1, -2)
+        elif shape:
+            values = values.reshape(*x.shape[: len(x.shape) - len(shape)], -1)
     z, _ = as_slots(values, x.slots, x.layout.blocks)
     slots = np.zeros((*z.shape[:-1], x.slots), np.complex128)
     slots[..., : z.shape[-1] if z.ndim else None] = z
     return slots
+
+
+def _broadcasts(shape: tuple[int, ...], to: tuple[int, ...]) -> bool:
+    pairs = zip(reversed(shape), reversed(to), strict=False)
+    return len(shape) <= len(to) and all(k in (1, size) for k, size in pairs)
 
 
 def _too_far(name: str, x: Ciphertext, got: Slots, want: Slots, tolerance: float) -> PrecisionError:
