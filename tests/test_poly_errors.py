@@ -199,10 +199,14 @@ def test_batches_of_any_length(ring: RingSpec, batch: object) -> None:
 def test_limbs_that_are_no_residues(ring: RingSpec) -> None:
     limbs = np.zeros((2, 8), np.uint32)
     limbs[1, 3] = 97
-    with error(ren.errors.DomainError, ValueError, "97 in limb 1", "Poly\\(coefficients"):
+    with error(ren.errors.DomainError, ValueError, "97 for the modulus 97", "Poly\\(coefficients"):
         Poly.from_limbs(limbs, ring)
     limbs[1, 3] = 96
     assert (-Poly.from_limbs(limbs, ring) + Poly.from_limbs(limbs, ring)).tolist() == [0] * 8
+    wide = RingSpec(8, ((1 << 61) - 1,))
+    with error(ren.errors.DomainError, ValueError, f"for the modulus {wide.q}"):
+        Poly.from_limbs(np.full((2, 8), (1 << 32) - 1, np.uint32), wide)
+    assert Poly.from_limbs(Poly([-1], wide).to("python").limbs, wide).tolist()[0] == wide.q - 1
     with error(ren.errors.DomainError, ValueError, "'NTT'", "ren.Domain.NTT"):
         Poly.from_limbs(limbs, ring, "NTT")  # pyright: ignore[reportArgumentType]
 

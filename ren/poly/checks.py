@@ -27,6 +27,7 @@ from ren.core.ring import Domain, RingSpec
 from ren.core.user_frame import user_line
 from ren.lowering.devices.devices import TRACED, is_tracer
 from ren.lowering.kernels import embedding
+from ren.poly.integers import of_moduli
 from ren.poly.symbolic import Symbolic
 
 
@@ -148,14 +149,16 @@ def check_residues(limbs: Any, ring: RingSpec) -> None:
 
     Arrays of JAX are on their way, maybe from another device, and are not waited for.
     """
-    if not isinstance(limbs, np.ndarray) or ring.has_wide:
+    if not isinstance(limbs, np.ndarray):
         return
-    beyond = limbs >= np.array(ring.moduli, np.uint32)[:, None]
+    values = of_moduli(limbs, ring.moduli)
+    beyond = values >= np.array(ring.moduli, np.uint64)[:, None]
     if beyond.any():
         place = tuple(np.argwhere(beyond)[0])
         raise DomainError(
-            f"The limb array of a polynomial has {limbs[place]} in limb {place[-2]}.",
-            f"There it holds residues modulo {ring.moduli[place[-2]]}, in Montgomery form.",
+            f"The limb array of a polynomial has {values[place]} for the modulus "
+            f"{ring.moduli[place[-2]]}.",
+            "It holds residues from 0 to the modulus - 1.",
             "Write Poly(coefficients, ring), which reduces integers of any size.",
         )
 

@@ -153,6 +153,7 @@ def _padded(values: Any, x: Ciphertext) -> Slots:
 
 
 def _broadcasts(shape: tuple[int, ...], to: tuple[int, ...]) -> bool:
+    """True where `numpy.broadcast_to` takes an array of one shape to the other."""
     pairs = zip(reversed(shape), reversed(to), strict=False)
     return len(shape) <= len(to) and all(k in (1, size) for k, size in pairs)
 

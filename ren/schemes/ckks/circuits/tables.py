@@ -233,7 +233,7 @@ def dot(ct: CiphertextT, w: Any, axis: int | None) -> CiphertextT:
 
 
 def is_row_of_numbers(ct: CiphertextData | Plaintext) -> bool:
-    """Whether it is one axis of encrypted numbers, as a row of a table by its columns is."""
+    """True for one axis of encrypted numbers, as a row of a table by its columns is."""
     return known_length(ct) is None and len(batch_axes(ct)) == 1
 
 

@@ -60,10 +60,9 @@ def as_numbers(values: Any) -> NDArray:
         return np.empty(0, object)
     if z.dtype == object:
         z = _of_objects(z)
+    are_objects = z.dtype == object and all(map(is_number, z.flat))
     is_extended = z.dtype.kind == "V" and z.dtype.names is None and z.dtype.type is not np.void
-    if (
-        z.dtype == object and all(map(is_number, z.flat))
-    ) or is_extended:  # bfloat16, float8, int4 of JAX
+    if are_objects or is_extended:  # the second: bfloat16, float8, int4 of JAX
         try:
             z = z.astype(np.float64)
         except OverflowError:
