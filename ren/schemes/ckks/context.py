@@ -6,7 +6,6 @@ import dataclasses
 import functools
 import threading
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 from typing import Any
 
 import jax
@@ -58,7 +57,7 @@ from ren.schemes.ckks.sharing import hidden
 from ren.schemes.rlwe import active_context as active
 from ren.schemes.rlwe import encryption
 from ren.schemes.rlwe.active_context import call_name
-from ren.schemes.rlwe.frame import PRIVATE, SHARED, PathLike, write
+from ren.schemes.rlwe.frame import PRIVATE, SHARED, PathLike, read, write
 from ren.schemes.rlwe.keychain import Keychain, missing_key
 from ren.schemes.rlwe.keys import Entropy, SwitchingKey, sizes
 from ren.schemes.rlwe.keyswitch import (
@@ -589,6 +588,7 @@ class Context(metaclass=Listed):
 
         Raises:
             SerializationError: it holds the secret key and `include_secret` is False.
+            OperandError: what is no path.
             OSError: the place cannot be written to.
         """
         parts = serialization.context_parts(self.params, self._keys, include_secret)
@@ -615,9 +615,10 @@ class Context(metaclass=Listed):
 
         Raises:
             SerializationError, ContextError: as `from_bytes`.
+            OperandError: what is no path.
             OSError: no file, or one that cannot be read.
         """
-        return cls.from_bytes(Path(path).read_bytes(), include_secret)
+        return cls.from_bytes(read(path), include_secret)
 
     def __reduce__(self) -> Any:
         return Context.from_bytes, (self.to_bytes(),)

@@ -20,8 +20,9 @@ import attrs
 import numpy as np
 from numpy.typing import NDArray
 
-from ren.core.errors import SerializationError, TracedValueError
+from ren.core.errors import OperandError, SerializationError, TracedValueError
 from ren.core.ring import RingSpec
+from ren.core.user_frame import user_line
 from ren.lowering.backends.xla.jax_runtime import on_host
 from ren.lowering.devices.devices import is_tracer
 from ren.poly import Poly
@@ -212,9 +213,10 @@ def write(path: PathLike, data: bytes | Iterable[bytes | memoryview], mode: int 
     """Writes `data`, or its parts, to a file that appears, or replaces another, at once.
 
     Raises:
+        OperandError: what is no path.
         OSError: the place cannot be written to; what was there stays.
     """
-    target = Path(path)
+    target = _path_of(path, "file.write(x.to_bytes())")
     beside = target.with_name(f".{target.name}.{secrets.token_hex(8)}")
     try:
         descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
@@ -227,6 +229,27 @@ def write(path: PathLike, data: bytes | Iterable[bytes | memoryview], mode: int 
         beside.unlink(missing_ok=True)
 
 
+def read(path: PathLike) -> bytes:
+    """The bytes of a file.
+
+    Raises:
+        OperandError: what is no path.
+        OSError: no file, or one that cannot be read.
+    """
+    return _path_of(path, "the class method from_bytes(file.read())").read_bytes()
+
+
+def _path_of(path: Any, of_stream: str) -> Path:
+    try:
+        return Path(path)
+    except TypeError:
+        raise OperandError(
+            f"{user_line()} passes a {type(path).__name__} in place of a path.",
+            "A file is named by its path: it is written whole or not at all.",
+            f"Pass a str or a pathlib.Path. For a file that is open write {of_stream}.",
+        ) from None
+
+
 class Stored:
     """Gives a class with `to_bytes` and `from_bytes` their counterparts for files."""
 
@@ -236,6 +259,7 @@ class Stored:
         """Writes `to_bytes()` to a file, whole or not at all.
 
         Raises:
+            OperandError: what is no path.
             OSError: the place cannot be written to.
         """
         write(path, self.to_bytes())
@@ -246,7 +270,8 @@ class Stored:
 
         Raises:
             SerializationError: a file that is truncated, altered or foreign.
+            OperandError: what is no path.
             OSError: no file, or one that cannot be read.
         """
         whole: Any = cls
-        return whole.from_bytes(Path(path).read_bytes())
+        return whole.from_bytes(read(path))

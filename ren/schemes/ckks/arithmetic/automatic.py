@@ -34,7 +34,13 @@ from ren.schemes.ckks.arithmetic.evolve import (
     need_level,
     need_normal_form,
 )
-from ren.schemes.ckks.arithmetic.lazy_product import LazySum, added, lazy_sum_of, pending_of
+from ren.schemes.ckks.arithmetic.lazy_product import (
+    LazySum,
+    added,
+    lazy_sum_of,
+    pending_of,
+    product_beyond,
+)
 from ren.schemes.ckks.arithmetic.operation_hooks import (
     circuit,
     in_circuit,
@@ -240,7 +246,8 @@ class Automatic:
         x, y = self.factors(x, y)
         (a0, a1), (b0, b1) = x.polys, y.polys
         polys = (a0 * b0, a0 * b1 + a1 * b0, a1 * b1)
-        terms = LazySum(polys, noise=noises.product(x.noise, y.noise))
+        beyond = product_beyond(x.layout, x.noise, y.layout, y.noise)
+        terms = LazySum(polys, noise=noises.product(x.noise, y.noise), beyond=beyond)
         result = self.multiplied(x, terms, y.scale, x.layout.times(y.layout))
         span = spans.square(x.span) if x is y else spans.combined(operator.mul, x.span, y.span)
         return in_span(result, span)
@@ -249,8 +256,9 @@ class Automatic:
         check_plain(x, p, "A product")
         layout = x.layout.times(p.layout)
         x, poly, noise = self.plain_factor(x, p)
-        terms = LazySum(tuple(c * poly for c in x.polys), noise=noises.product(x.noise, noise))
-        return self.multiplied(x, terms, p.scale, layout)
+        beyond = product_beyond(x.layout, x.noise, p.layout, noise)
+        polys, noise = tuple(c * poly for c in x.polys), noises.product(x.noise, noise)
+        return self.multiplied(x, LazySum(polys, noise=noise, beyond=beyond), p.scale, layout)
 
     multiply_plain = operation("a product with a plaintext", np.multiply, True, True)(_times_plain)
     multiply_array = operation("a product with an array", np.multiply, True, True)(_times_plain)

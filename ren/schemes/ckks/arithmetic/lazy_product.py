@@ -20,7 +20,8 @@ import attrs
 
 from ren.poly import Poly
 from ren.poly.poly import from_node
-from ren.schemes.ckks.encoding.ciphertext_data import Pending
+from ren.schemes.ckks.encoding.ciphertext_data import Beyond, CiphertextData, Pending
+from ren.schemes.ckks.encoding.layout import Layout
 from ren.schemes.ckks.noise import bounds as noises
 from ren.schemes.ckks.noise import sigmas
 from ren.schemes.ckks.noise.bounds import Noise
@@ -43,6 +44,7 @@ class LazySum:
         noise: of the sum as it is, before relinearization and rescale.
         source: noise of `product` alone, where that differs: it decides the place of the errors
             of relinearization and rescale.
+        beyond: the same as `noise` of the slots beyond the length; None where it is `noise`.
     """
 
     product: Polys = ()
@@ -50,6 +52,7 @@ class LazySum:
     key: SwitchingKey | None = None
     noise: Noise = attrs.field(default=noises.ZERO, kw_only=True)
     source: Noise | None = attrs.field(default=None, kw_only=True)
+    beyond: Beyond | None = attrs.field(default=None, kw_only=True)
 
     @property
     def rounded(self) -> Noise:
@@ -78,8 +81,9 @@ class LazySum:
             source = noises.total(self.rounded, other.rounded)
         product = added(self.product, other.product, sign)
         base = added(self.base, other.base, sign)
-        noise = noises.total(self.noise, other.noise)
-        return LazySum(product, base, self.key or other.key, noise=noise, source=source)
+        noise, beyond = noises.total(self.noise, other.noise), _sum_beyond(self, other)
+        key = self.key or other.key
+        return LazySum(product, base, key, noise=noise, source=source, beyond=beyond)
 
     def settled(self, params: Parameters, level: int) -> Polys:
         """The normal form: two components of degree 1 at `level`.
@@ -105,6 +109,52 @@ class LazySum:
         return noises.with_source(self.noise, sigma, self.source)
 
 
+def _sum_beyond(a: LazySum, b: LazySum) -> Beyond | None:
+    first, second = a.beyond, b.beyond
+    if first is None or (second is not None and not _is_same(first.length, second.length)):
+        first, second, a, b = second, None, b, a
+    if first is None:
+        return None
+    other = (lambda: b.noise) if second is None else second.made
+    return Beyond(first.length, lambda: noises.total(first.made(), other()))
+
+
+def product_beyond(left: Layout, a: Noise, right: Layout, b: Noise) -> Beyond | None:
+    """Noise of a product beyond the length of both factors, which have noises `a` and `b`.
+
+    None unless one of them is zero there.
+    """
+    tails = left.tail, right.tail
+    if left.blocks > 1 or left.length is None or not _is_same(left.length, right.length):
+        return None
+    if not any(t.is_zero for t in tails) or not all(t.is_zero or t.is_bounded for t in tails):
+        return None
+
+    def made() -> Noise:
+        there = [
+            noises.without_message(noise) if tail.is_zero else noise
+            for noise, tail in zip((a, b), tails, strict=True)
+        ]
+        return noises.product(*there)
+
+    return Beyond(left.length, made)
+
+
+def noise_beyond(x: CiphertextData, length: int) -> Noise | None:
+    """Noise of `x` beyond its `length`, if it is known to be other noise than that before."""
+    pending = x.pending
+    beyond = pending and pending.beyond
+    if beyond is None or not isinstance(beyond.length, int) or beyond.length != length:
+        return None
+    sigma = sigmas.settle_sigma(x.params, x.level, len(pending.product) > 2)
+    source = pending.noise if pending.source is None else pending.source
+    return noises.with_source(beyond.made(), sigma, source)
+
+
+def _is_same(a: Any, b: Any) -> bool:
+    return a is b or (isinstance(a, int) and isinstance(b, int) and a == b)
+
+
 def added(a: Polys, b: Polys, sign: int = 1) -> Polys:
     """a + b or a - b by components; a missing one is zero."""
     rest = b[len(a) :] if sign > 0 else [-q for q in b[len(a) :]]
@@ -117,7 +167,7 @@ def pending_of(terms: LazySum) -> Pending | None:
     if not terms.product:
         return None
     product, base = (tuple(weakref.ref(p.node) for p in t) for t in (terms.product, terms.base))
-    return Pending(product, base, terms.key, terms.noise, terms.source)
+    return Pending(product, base, terms.key, terms.noise, terms.source, terms.beyond)
 
 
 def lazy_sum_of(pending: Pending) -> LazySum | None:
@@ -128,5 +178,6 @@ def lazy_sum_of(pending: Pending) -> LazySum | None:
         return None
     count = len(pending.product)
     return LazySum(
-        polys[:count], polys[count:], pending.key, noise=pending.noise, source=pending.source
-    )
+        polys[:count], polys[count:], pending.key, noise=pending.noise, source=pending.source,
+        beyond=pending.beyond,
+    )  # fmt: skip

@@ -8,7 +8,7 @@ variance takes two levels, and what cancels is not the square of the mean.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial, reduce
 
 import numpy as np
@@ -31,6 +31,7 @@ from ren.schemes.ckks.arithmetic.evolve import (
     with_noise,
     within_that_of,
 )
+from ren.schemes.ckks.arithmetic.lazy_product import noise_beyond
 from ren.schemes.ckks.arithmetic.number_types import floating
 from ren.schemes.ckks.arithmetic.operation_hooks import circuit
 from ren.schemes.ckks.arithmetic.rotation import cleared, conjugate, cyclic
@@ -48,6 +49,7 @@ from ren.schemes.ckks.encoding.ciphertext_data import (
 from ren.schemes.ckks.encoding.layout import COPIES, LEFTOVERS
 from ren.schemes.ckks.encoding.plaintext import encode
 from ren.schemes.ckks.noise import bounds as noises
+from ren.schemes.ckks.noise.bounds import Noise
 from ren.schemes.ckks.noise.sigmas import switch_sigma
 from ren.schemes.ckks.parameters.checks import as_python_int
 
@@ -164,14 +166,15 @@ def _is_wide(x: CiphertextData) -> bool:
     return is_columns(x) and len(x.shape) == 2 and x.shape[1] > _FEW
 
 
-def _summed(x: CiphertextT) -> CiphertextT:
+def _summed(x: CiphertextT, zeros: Callable[[], Noise | None] | None = None) -> CiphertextT:
     """The sum over all slots of all blocks, zeros beyond the length, in every slot.
 
     Of four terms at once one is decomposed, and their sum is divided by P once. It is half the work
-    of `reductions.total`, for half as many keys more.
+    of `reductions.total`, for half as many keys more. `zeros` is as for `with_few_terms`.
     """
     length, largest = known_length(x) or 1, noises.of_largest(x.noise, x.layout.blocks)
-    total = _by_fours(reduce(add, blocks_of(x)), x.slots, 1)
+    by_fours = partial(_by_fours, count=x.slots, step=1)
+    total = reductions.with_few_terms(by_fours, x, length, zeros)
     return relabelled(within_that_of(total, largest, length), None)
 
 
@@ -206,9 +209,16 @@ def _twice_square_sums(c: CiphertextT) -> CiphertextT:
     columns = unstack(c)
     half = len(columns) // 2 * 2
     a, b = stack(columns[:half:2]), stack(columns[1:half:2])
-    pairs = unstack(add(multiply(a, a), multiply(b, times_i(b))))
-    squares = stack([*pairs, *(multiply(v, v) for v in columns[half:])])
-    sums = _twice_parts(_summed(squares), len(columns))
+    pairs = add(multiply(a, a), multiply(b, times_i(b)))
+    rest = [multiply(v, v) for v in columns[half:]]
+
+    def zeros() -> Noise | None:
+        found = [noise_beyond(x, c.shape[0]) for x in (pairs, *rest)]
+        first = [found[0][i] for i in range(half // 2)] if found[0] is not None else [None]
+        each = [*first, *found[1:]]
+        return None if any(noise is None for noise in each) else noises.stacked(each, ())
+
+    sums = _twice_parts(_summed(stack([*unstack(pairs), *rest]), zeros), len(columns))
     largest = noises.of_largest(c.noise, c.layout.blocks)
     return within_that_of(sums, noises.product(largest, largest), 2 * c.shape[0])
 
@@ -313,15 +323,24 @@ def gram(z: CiphertextT, count: int, share: float) -> CiphertextT:
     places = np.arange(len(unstack(z)))
     babies = [cyclic(relabelled(block, slots), b) for block in blocks_of(z) for b in range(giant)]
     columns = [unstack(x) for x in babies]
-    sums = []
+    rows = -(-(z.shape[0] + width) // width)  # slots of a y that are not zero, of those summed
+    is_few = z.layout.blocks == 1 and reductions.are_few(rows, slots >> m)
+    zeros = [with_noise(x, noises.without_message) for x in babies] if is_few else babies
+    sums, numbers = [], []
     for step in range(0, width, giant):
         factors = Factors((masks,), tuple(((places + step // each) % len(picked)).tolist()))
         products = [sum_of_products(factors, *terms) for terms in columns]
         if each > 1:
             products = [twice_real(v) for v in products]
-        terms = [multiply(x, v) for x, v in zip(babies, products, strict=True)]
+        if is_few:
+            numbers += [noises.product(x.noise, v.noise) for x, v in zip(babies, products)]
+            products = [with_noise(v, noises.without_message) for v in products]
+        terms = [multiply(x, v) for x, v in zip(zeros, products, strict=True)]
         sums.append(cyclic(reduce(add, terms), step))
     total = _by_fours(reduce(add, sums), slots >> m, width)
+    if is_few:
+        live = noises.of_slots(reduce(noises.total, numbers), rows, slots)
+        total = with_noise(total, lambda noise: noises.total(noise, live))
     if each > 1:
         total = _twice_parts(total, count)
     largest = noises.of_largest(noises.of_largest(z.noise, z.layout.blocks), 2)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import reduce
 from typing import Any
 
@@ -19,9 +19,11 @@ from ren.schemes.ckks.arithmetic.evolve import (
     kept_to,
     need_level,
     relabelled,
+    with_noise,
     within,
     within_that_of,
 )
+from ren.schemes.ckks.arithmetic.lazy_product import noise_beyond
 from ren.schemes.ckks.arithmetic.manual import is_manual
 from ren.schemes.ckks.arithmetic.number_types import arithmetic, floating, truth
 from ren.schemes.ckks.arithmetic.operation_hooks import circuit
@@ -29,13 +31,21 @@ from ren.schemes.ckks.arithmetic.rotation import cleared, rotate
 from ren.schemes.ckks.circuits.entries import Entries
 from ren.schemes.ckks.circuits.linear import encoded
 from ren.schemes.ckks.circuits.shaping import blocks_of, rotations_summed
-from ren.schemes.ckks.encoding.ciphertext_data import CiphertextData, CiphertextT, known_length
+from ren.schemes.ckks.encoding.ciphertext_data import (
+    CiphertextData,
+    CiphertextT,
+    known_length,
+    with_fields,
+)
 from ren.schemes.ckks.encoding.encoder import rank_of
 from ren.schemes.ckks.encoding.layout import ZEROS
 from ren.schemes.ckks.encoding.plaintext import Plaintext, encode
 from ren.schemes.ckks.noise import bounds as noises
+from ren.schemes.ckks.noise.bounds import Noise
+from ren.schemes.ckks.noise.places import PLACES
 
 _RADIX = 64  # a stage of cumsum has at most so many diagonals
+_FEW = 16  # times as many slots as terms: then these make less error than all slots, in any case
 
 
 @circuit("sum()")
@@ -226,8 +236,35 @@ def any_of(ct: CiphertextT) -> CiphertextT:
 
 def _over_all_slots(ct: CiphertextT, length: int) -> CiphertextT:
     """The sum over all slots of all blocks, of which all but `length` are zero."""
-    result = rotations_summed(reduce(operator.add, blocks_of(ct)), ct.slots, 1)
+    result = with_few_terms(lambda x: rotations_summed(x, ct.slots, 1), ct, length)
     return relabelled(_kept(result, ct, length), None)
+
+
+def with_few_terms(
+    summed: Callable[[CiphertextT], CiphertextT],
+    ct: CiphertextT,
+    length: int,
+    zeros: Callable[[], Noise | None] | None = None,
+) -> CiphertextT:
+    """`summed` of `ct`: the sum over all slots of all blocks, of which all but `length` are zero.
+
+    The error of the numbers stands in it `length` times, and as often as there are zeros their own
+    error, which `zeros` finds; without it, what is pending of `ct` does.
+    """
+    whole = reduce(operator.add, blocks_of(ct))
+    noise = None
+    if ct.layout.blocks == 1 and are_few(length, ct.slots):
+        noise = zeros() if zeros is not None else noise_beyond(ct, length)
+    if noise is None:
+        return summed(whole)
+    result = summed(with_fields(whole, noise=noise, pending=None))
+    numbers = noises.of_slots(ct.noise, length, ct.slots)
+    return with_noise(result, lambda noise: noises.total(noise, numbers))
+
+
+def are_few(count: int, slots: int) -> bool:
+    """Whether the error of a sum over slots is less if all but `count` are known to be zero."""
+    return _FEW * max(count, PLACES) <= slots  # of more the other bound may be less
 
 
 def _kept(result: CiphertextT, ct: CiphertextT, times: int) -> CiphertextT:

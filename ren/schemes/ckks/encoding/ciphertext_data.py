@@ -71,6 +71,25 @@ NumberType = np.dtype | Implied  # of numbers that come out: stated by the user,
 
 
 @attrs.frozen(eq=False)
+class Beyond:
+    """Noise of the slots beyond the length, where numbers are zero and errors are mostly smaller.
+
+    A sum over all slots reads it; programs have many products that no such sum follows.
+
+    Args:
+        length: of the numbers, or the symbol that stands for it.
+        made: makes the noise.
+    """
+
+    length: Any
+    made: Callable[[], Noise]
+
+    def map(self, function: Callable[[Noise], Noise]) -> Beyond:
+        """The same with function(noise)."""
+        return Beyond(self.length, lambda: function(self.made()))
+
+
+@attrs.frozen(eq=False)
 class Pending:
     """The addends of a ciphertext whose normal form has not run yet, held weakly: see `LazySum`.
 
@@ -83,10 +102,12 @@ class Pending:
     key: SwitchingKey | None
     noise: Noise
     source: Noise | None
+    beyond: Beyond | None = None
 
     def map_noise(self, function: Callable[[Noise], Noise]) -> Pending:
         """The same with function(noise)."""
-        return attrs.evolve(self, noise=function(self.noise))
+        beyond = self.beyond and self.beyond.map(function)
+        return attrs.evolve(self, noise=function(self.noise), beyond=beyond)
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)

@@ -173,13 +173,18 @@ def array_function(
         try:
             given = inspect.signature(run).bind(*args, **kwargs)
         except TypeError:  # an argument that the method does not take
-            refuse_function("np", function.__name__, x)
+            refuse_function("np", function.__name__, x, inspect.signature(run))
         return run(*given.args, **given.kwargs)
     refuse_function("np", function.__name__, x)
 
 
-def refuse_function(module: str, name: str, x: Any) -> NoReturn:
-    """Refuse a function of NumPy or JAX, "np" and "exp" for example: say what to write for `x`."""
+def refuse_function(
+    module: str, name: str, x: Any, taken: inspect.Signature | None = None
+) -> NoReturn:
+    """Refuse a function of NumPy or JAX, "np" and "exp" for example: say what to write for `x`.
+
+    `taken` are the arguments of a function that is refused for others alone.
+    """
     if name in _COMPARED:
         comparison("equal")()
     if name in _REFUSED:
@@ -190,7 +195,9 @@ def refuse_function(module: str, name: str, x: Any) -> NoReturn:
     instead = in_table(x, name) or instead_of(module, name)
     raise OperandError(
         f"{user_line()} calls {module}.{name} on a ciphertext.",
-        "It computes on numbers, and these are encrypted.",
+        f"Of a ciphertext its arguments are {taken}."
+        if taken
+        else "It computes on numbers, and these are encrypted.",
         f"Write {instead}." if instead else "See the methods of a Ciphertext and ckks.math.",
     )
 

@@ -403,6 +403,15 @@ def _of_rotations(count: int, shift: int, added: float, a: Noise, tracked: Noise
     return _limited(chosen(is_even, tracked * _SURE + even * _AT_PLACES, least))
 
 
+def of_slots(a: Noise, count: int, slots: int) -> Noise:
+    """Noise of a sum of `count` different slots that stands in every slot.
+
+    It is spread evenly over the places. Where that would be less in one than `a` has in a slot, it
+    is the noise of as many slots as there are places.
+    """
+    return of_rotations(a, scaled(a, count), max(count, PLACES), 1, slots, 0.0)
+
+
 @lru_cache(maxsize=256)
 def _spread(count: int, shift: int) -> NDArray[np.float32]:
     """By how much each entry goes into each of the sum: sqrt(N), of the N that are in one place."""
@@ -417,6 +426,12 @@ def _spread(count: int, shift: int) -> NDArray[np.float32]:
 
 # ------------------------------------------------------------------- bounds of messages
 # Entries are chosen and never computed from two bounds, since differences of floats cancel.
+
+
+@_rule
+def without_message(a: Noise) -> Noise:
+    """Noise of slots that are zero, with the error of others."""
+    return a * _ERRORS
 
 
 def within(a: Noise, bound: float) -> Noise:
