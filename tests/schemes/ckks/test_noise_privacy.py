@@ -84,6 +84,31 @@ def test_clear_operands_tell_a_power_of_two(owner, operation):
         assert np.array_equal(operation(x, 3.9).noise, operation(x, 4.1).noise)
 
 
+@pytest.mark.parametrize(
+    "operation",
+    [
+        lambda x, t, v: ckks.where(t, v, 0.0),
+        lambda x, t, v: ckks.where(t, v, -v),
+        lambda x, t, v: ckks.where(t, x, v),
+        lambda x, t, v: np.where(t, v, x),
+        lambda x, t, v: ren.jit(lambda u, k: ckks.where(u, k, 0))(t, v),
+        lambda x, t, v: ckks.math.max(x, v, degree=7),
+        lambda x, t, v: ckks.math.min(v, x, degree=7),
+        lambda x, t, v: np.minimum(x, v),
+        lambda x, t, v: ckks.math.greater(x, v, degree=7),
+        lambda x, t, v: ckks.math.less(x, v, degree=7),
+        lambda x, t, v: ckks.math.equal(v, x, degree=7),
+        lambda x, t, v: ckks.math.greater_equal(x, v, degree=7),
+    ],
+)
+def test_numbers_that_are_compared_or_chosen_tell_a_power_of_two(operation):
+    ctx = ckks.context(depth=9, n=1 << 6, security=None, bound=1.0)
+    x, t = ctx.encrypt([0.1, 0.2]), ctx.encrypt([True, False])
+    with ckks.intervals((-1, 1), precision=2, gap=0.5):
+        found = [noise.known(operation(x, t, v).noise) for v in (0.6, 0.75, 0.9)]
+    assert np.array_equal(found[0], found[1]) and np.array_equal(found[0], found[2])
+
+
 def test_stated_bounds_stand_in_for_powers_of_two(owner):
     x = owner.encrypt([0.5, 0.25], bound=1)
     p, q = owner.encode([2.6, 1.0], bound=2.75), owner.encode([0.1, 0.2], bound=2.75)

@@ -370,3 +370,21 @@ def test_the_type_of_a_map_stays_in_bytes_and_pytrees(ctx, of_arrays, matrix, na
     for wrong in ("object", "float128", 3, ["int8"]):
         with pytest.raises(SerializationError, match="the type of its numbers"):
             ckks.LinearMap.from_bytes(with_header(data, number_type=wrong))
+
+
+@pytest.mark.parametrize("dtype", ["int8", "float16", "float32", "complex64", "bool"])
+def test_types_outlive_the_clearing_of_leftovers(ctx, dtype) -> None:
+    """Cleared by a product with a mask behind a slice, by a sum behind a number."""
+    values = np.array([1, 0, 1, 1, 0]).astype(dtype)
+    x, cut = ctx.encrypt(values), ctx.encrypt(values)[1:4]
+    moved = [cut.rotate(1), cut.mask(), ckks.pad(cut, 5)]
+    wants = [np.array([1, 1, 0]), values[1:4], np.array([0, 1, 1, 0, 0])]
+    if dtype == "bool":
+        moved += [(~x).rotate(2), (~x).rotate(2) & x, ~ckks.pad(~x, 7)]
+        wants += [~np.roll(values, -2) & [1, 1, 1, 0, 0], [0, 0, 0, 0, 0], [1, 0, 1, 1, 0, 1, 1]]
+        wants[-2] = wants[-3] & values
+    for got, want in zip(moved, wants, strict=True):
+        assert got.decrypt().dtype == dtype
+        np.testing.assert_allclose(got.decrypt().astype(complex), want, atol=1e-5)
+    shifted = (x + np.ones((), dtype)).rotate(1).decrypt()
+    assert shifted.dtype == (x + np.ones((), dtype)).decrypt().dtype

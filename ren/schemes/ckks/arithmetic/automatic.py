@@ -43,7 +43,7 @@ from ren.schemes.ckks.arithmetic.lazy_product import (
 )
 from ren.schemes.ckks.arithmetic.operation_hooks import (
     circuit,
-    in_circuit,
+    is_of_program,
     operation,
     told_if_zero,
     with_levels,
@@ -232,7 +232,7 @@ class Automatic:
         if terms.product:  # one level above, at the square of its scale
             level, scale, degree = level + 1, x.params.scale(level + 1), 2
         constant = constant_poly(value, x.params.ring(level), scale**degree)
-        noise = noises.of_constant(value, as_float(scale) ** degree, is_public=in_circuit())
+        noise = noises.of_constant(value, as_float(scale) ** degree, is_public=is_of_program())
         noise = reached(noise, x, value)
         layout = _scalar_layout(x, value, x.layout.tail.plus(number_tail(value)))
         result = self.summed(x, terms.plus_constant(constant, noise), x.level, layout)
@@ -291,7 +291,7 @@ class Automatic:
         check = partial(check_factor, x.params, x.level, 1)
         check(value)
         terms = self.addend(x)
-        noise = noises.scaled(terms.noise, value, is_public=in_circuit())
+        noise = noises.scaled(terms.noise, value, is_public=is_of_program())
         noise = told_if_zero(noise, value, 1.0, "a product with an integer", check)
         layout = x.layout.with_tail(x.layout.tail.times(number_tail(value)))
         result = self.summed(x, terms.map(lambda p: p * value, noise), x.level, layout)
@@ -301,7 +301,7 @@ class Automatic:
     def multiply_traced_integer(self, x: CiphertextT, value: Any) -> CiphertextT:
         """x * value for an integer that JAX traces, exact, at the same level and scale."""
         terms = self.addend(x)
-        noise = noises.scaled(terms.noise, value, is_public=in_circuit())
+        noise = noises.scaled(terms.noise, value, is_public=is_of_program())
         layout = x.layout.with_tail(x.layout.tail.times(LEFTOVERS))
         return self.summed(x, terms.map(partial(_times_traced, value), noise), x.level, layout)
 
@@ -317,7 +317,7 @@ class Automatic:
         check = partial(check_factor, x.params, x.level, scale)
         check(value)
         factor = constant_poly(value, x.params.ring(x.level), scale)
-        constant = noises.of_constant(value, as_float(scale), is_public=in_circuit())
+        constant = noises.of_constant(value, as_float(scale), is_public=is_of_program())
         noise = noises.product(x.noise, constant)
         noise = told_if_zero(noise, value, float(scale), "a product with a number", check)
         layout = _scalar_layout(x, value, x.layout.tail.times(number_tail(value)))
@@ -380,7 +380,7 @@ def span_with_number(
     formula: Callable[..., float], x: CiphertextData, value: complex | Symbolic
 ) -> spans.Span | None:
     """The span of formula(x, value)."""
-    return x.span and spans.combined(formula, x.span, spans.of_number(value, in_circuit()))
+    return x.span and spans.combined(formula, x.span, spans.of_number(value, is_of_program()))
 
 
 @with_levels
@@ -414,6 +414,7 @@ def bounded(x: CiphertextT) -> CiphertextT:
 
 
 def masked(x: CiphertextT) -> CiphertextT:
-    """The product with ones, and zeros beyond the length: one level."""
+    """The same numbers of the same type, and zeros beyond the length: one level."""
     ones = np.ones(known_length(x) or 0)
-    return multiply_plain(x, encode(ones, x.params, x.level, x.layout.blocks))
+    result = multiply_plain(x, encode(ones, x.params, x.level, x.layout.blocks))
+    return with_fields(result, span=x.span, stated_dtype=x.stated_dtype)

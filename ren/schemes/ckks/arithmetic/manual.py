@@ -24,7 +24,7 @@ from ren.poly.symbolic import as_symbol
 from ren.schemes.ckks.arithmetic import automatic as arithmetic
 from ren.schemes.ckks.arithmetic.evolve import Operand, evolve, need_level
 from ren.schemes.ckks.arithmetic.lazy_product import LazySum, Polys
-from ren.schemes.ckks.arithmetic.operation_hooks import in_circuit, operation
+from ren.schemes.ckks.arithmetic.operation_hooks import is_of_program, operation
 from ren.schemes.ckks.encoding import encoder
 from ren.schemes.ckks.encoding.ciphertext_data import CiphertextData, CiphertextT, with_fields
 from ren.schemes.ckks.encoding.layout import Layout
@@ -181,7 +181,7 @@ def encoded_at(x: CiphertextData, values: Any, scale: Fraction) -> tuple[LazySum
 
     symbol = as_symbol(values)
     z, layout = as_slots(values if symbol is None else symbol.sample, params.slots, blocks)
-    bound = float(np.abs(z).max()) if in_circuit() and symbol is None else None
+    bound = float(np.abs(z).max()) if is_of_program() and symbol is None else None
     given = z if symbol is None else symbol.map(cut)
     noise = noises.of_values(given, params, as_float(scale), bound)
     if symbol is None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import functools
 import inspect
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, NamedTuple, TypeVar
 
@@ -39,6 +40,7 @@ Shadow = Callable[..., Any]
 watcher: ContextVar[Callable[[str, Shadow, tuple[Any, ...], Any], None] | None]
 watcher = ContextVar("ren_ckks_watcher", default=None)
 _in_circuit: ContextVar[bool] = ContextVar("ren_ckks_circuit", default=False)
+_of_user: ContextVar[bool] = ContextVar("ren_ckks_of_user", default=False)
 
 
 class Lacking(NamedTuple):
@@ -165,6 +167,21 @@ def circuit(name: str, rule: TypeRule | None = None, operands: int = 1) -> Calla
 def in_circuit() -> bool:
     """True inside a function that is marked as a circuit."""
     return _in_circuit.get()
+
+
+@contextmanager
+def numbers_of_user() -> Iterator[None]:
+    """In a circuit: numbers in the clear that follow are operands of the user, and not public."""
+    token = _of_user.set(True)
+    try:
+        yield
+    finally:
+        _of_user.reset(token)
+
+
+def is_of_program() -> bool:
+    """True where a number in the clear is a constant of a circuit: its modulus is public."""
+    return _in_circuit.get() and not _of_user.get()
 
 
 # ------------------------------------------------------------------- bounds

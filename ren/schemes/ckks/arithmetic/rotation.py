@@ -230,4 +230,5 @@ def with_value(x: CiphertextT, value: float) -> CiphertextT:
     p = encode(values, x.params, x.level, x.layout.blocks)
     p = with_fields(p, layout=x.layout.with_tail(ZEROS))
     result = within_that_of(add_plain(x, p), noises.reaching(x.noise, abs(value)))
+    result = with_fields(result, span=x.span, stated_dtype=x.stated_dtype)
     return with_tail(result, Tail(tail.before, tail.after, value, tail.is_bounded))

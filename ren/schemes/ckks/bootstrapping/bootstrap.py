@@ -26,10 +26,8 @@ from ren.schemes.ckks.arithmetic.evolve import (
     fills_slots,
     settle,
     with_noise,
-    with_span,
 )
 from ren.schemes.ckks.arithmetic.manual import is_loose, is_manual, normal
-from ren.schemes.ckks.arithmetic.number_types import with_type
 from ren.schemes.ckks.arithmetic.operation_hooks import (
     Lacking,
     circuit,
@@ -190,7 +188,7 @@ def _prepared(ct: CiphertextT, what: str) -> CiphertextT:
         )
     if ct.level > floor and not fills_slots(ct):
         # Zeros beyond the length have noise, which a program may have enlarged.
-        ct = with_span(with_type(masked(drop_to(ct, floor + 1)), ct.stated_dtype), ct.span)
+        ct = masked(drop_to(ct, floor + 1))
     elif _has_unknown_tail(ct):
         raise DepthError(
             f"{what} was asked of {ct.layout.length} numbers at level {floor}, with leftovers in "

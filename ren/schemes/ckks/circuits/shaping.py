@@ -51,6 +51,7 @@ from ren.schemes.ckks.encoding.layout import LEFTOVERS, ZEROS, Layout
 from ren.schemes.ckks.encoding.plaintext import encode
 from ren.schemes.ckks.noise import bounds as noises
 from ren.schemes.ckks.noise.sigmas import switch_sigma
+from ren.schemes.ckks.noise.spans import Span, hull
 from ren.schemes.rlwe.active_context import called
 
 
@@ -252,7 +253,9 @@ def pad(x: Any, length: int) -> Any:
         )
     if held == size:
         return x
-    return evolve_layout(cleared(normal(x), "pad()"), length=size)
+    return with_span(
+        evolve_layout(cleared(normal(x), "pad()"), length=size), hull(x.span, Span(0.0, 0.0))
+    )
 
 
 def _padded_array(x: Any, size: int) -> NDArray:

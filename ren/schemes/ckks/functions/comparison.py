@@ -36,7 +36,7 @@ from ren.schemes.ckks.arithmetic.number_types import (
     of_operands,
     with_type,
 )
-from ren.schemes.ckks.arithmetic.operation_hooks import circuit, in_circuit
+from ren.schemes.ckks.arithmetic.operation_hooks import circuit, in_circuit, numbers_of_user
 from ren.schemes.ckks.encoding.ciphertext_data import CiphertextData, CiphertextT
 from ren.schemes.ckks.encoding.encoder import as_numbers
 from ren.schemes.ckks.encoding.plaintext import Plaintext
@@ -233,7 +233,9 @@ def maximum(
         gap, precision, degree: as for `abs`, of the difference.
     """
     difference, wish = _difference(a, b, StepAccuracy("max", interval, gap, precision, degree))
-    return b + _times_step(difference, wish, 0.0)
+    above = _times_step(difference, wish, 0.0)
+    with numbers_of_user():
+        return b + above
 
 
 @circuit("min", floating, 2)
@@ -250,7 +252,9 @@ def minimum(
     Args: as for `max`.
     """
     difference, wish = _difference(a, b, StepAccuracy("min", interval, gap, precision, degree))
-    return a - _times_step(difference, wish, 0.0)
+    above = _times_step(difference, wish, 0.0)
+    with numbers_of_user():
+        return a - above
 
 
 @circuit("greater")
@@ -393,13 +397,15 @@ def where(condition: CiphertextT, a: Any, b: Any) -> CiphertextT:
     check_ciphertext(condition, "where", a, b)
     rule = of_choice(condition, a, b)
     a, b = (as_numbers(v) if isinstance(v, list | tuple) else v for v in (a, b))
-    difference = a - b
+    with numbers_of_user():
+        difference = a - b
     is_encrypted = isinstance(difference, type(condition))
     if is_encrypted or isinstance(difference, np.ndarray):
         need_level(condition, 1, "where")
     if is_encrypted:
         need_level(difference, 1, "where")
-    result = with_type(b + condition * difference, rule)
+    with numbers_of_user():
+        result = with_type(b + condition * difference, rule)
     truth = getattr(condition, "span", None)
     return result if truth is None or not truth.is_truth else _chosen(result, truth, a, b)
 
@@ -534,7 +540,8 @@ def _difference(a: Any, b: Any, wish: StepAccuracy) -> tuple[Any, StepAccuracy]:
     low, high = wish.interval
     a, b = (_inside(v, wish.interval, wish.what) for v in (a, b))
     of_differences = attrs.evolve(wish, interval=(low - high, high - low))
-    difference = with_span(normal(a - b), None)
+    with numbers_of_user():
+        difference = with_span(normal(a - b), None)
     difference = with_safe_tail(difference, of_differences.interval, wish.what)
     return within(difference, min(2 * wish.largest, high - low)), of_differences
 
