@@ -12,6 +12,7 @@ Example:
 import sys
 from typing import NoReturn
 
+from ren.core.attributes import unknown_attribute
 from ren.core.errors import (
     ContextError,
     DepthError,
@@ -47,7 +48,6 @@ from ren.schemes.ckks.context import Context
 from ren.schemes.ckks.create import context, load_context, load_server
 from ren.schemes.ckks.encoding.advice import instead_in_ckks
 from ren.schemes.ckks.encoding.plaintext import Plaintext
-from ren.schemes.ckks.encoding.refusals import unknown_attribute
 from ren.schemes.ckks.functions.approximation import Approximation, approximate
 from ren.schemes.ckks.functions.calls import intervals
 from ren.schemes.ckks.functions.comparison import where

@@ -11,10 +11,10 @@ Example:
 import sys
 from typing import Any, NoReturn
 
+from ren.core.attributes import unknown_attribute
 from ren.schemes.ckks.circuits.reductions import all_of, any_of
 from ren.schemes.ckks.encoding.advice import instead_in_ckks
 from ren.schemes.ckks.encoding.ciphertext_data import CiphertextT
-from ren.schemes.ckks.encoding.refusals import unknown_attribute
 from ren.schemes.ckks.functions.comparison import absolute as abs
 from ren.schemes.ckks.functions.comparison import (
     equal,

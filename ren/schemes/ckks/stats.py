@@ -25,6 +25,7 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import ArrayLike
 
+from ren.core.attributes import unknown_attribute
 from ren.core.errors import ParameterError
 from ren.schemes.ckks.arithmetic.argument_checks import (
     as_bound,
@@ -51,7 +52,6 @@ from ren.schemes.ckks.encoding.ciphertext_data import (
     CiphertextT,
     known_length,
 )
-from ren.schemes.ckks.encoding.refusals import unknown_attribute
 from ren.schemes.ckks.functions import comparison
 from ren.schemes.ckks.functions.approximation import Approximation, approximate
 from ren.schemes.ckks.functions.arguments import known_span

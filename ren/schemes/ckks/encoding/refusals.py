@@ -6,21 +6,19 @@ says what to write instead.
 
 from __future__ import annotations
 
-import difflib
-import functools
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from inspect import Signature, signature
-from types import FrameType, FunctionType
+from types import FrameType
 from typing import Any, NoReturn, TypeVar
 
+from ren.core.attributes import unknown_attribute
+from ren.core.calls import check_methods
 from ren.core.errors import (
     FrozenError,
     OperandError,
     ParameterError,
     RenError,
     TracedValueError,
-    UnknownAttributeError,
 )
 from ren.core.user_frame import user_line
 from ren.lowering.backends.xla.jax_runtime import on_operand
@@ -157,36 +155,15 @@ def no_iteration(x: Any) -> Iterator[NoReturn]:
 
 
 def checked_arguments(kind: KindT) -> KindT:
-    """Let wrong arguments of the public methods of a class raise OperandError.
+    """Let wrong arguments of the public methods of a class of ciphertexts raise OperandError.
 
-    Python's own TypeError is replaced where the call itself raised it, and no line of the method.
+    Python's own TypeError is replaced where the arguments do not fit, and no other one.
     """
-
-    def checked(name: str, method: Callable[..., Any]) -> Callable[..., Any]:
-        @functools.wraps(method)
-        def run(*args: Any, **kwargs: Any) -> Any:
-            try:
-                return method(*args, **kwargs)
-            except TypeError as error:
-                place = error.__traceback__
-                if isinstance(error, RenError) or place is None or place.tb_next is not None:
-                    raise
-                told = str(error).partition("() ")[2]
-            _, *own = signature(method).parameters.values()
-            own = [p.replace(annotation=p.empty) for p in own]
-            raise OperandError(
-                f"{user_line()} calls {name}() with other arguments than it has: it {told}.",
-                f"Its arguments are {Signature(own)}.",
-                f"See help(ckks.{kind.__name__}.{name}). NumPy's dtype=, out= and initial= do not "
-                "apply: x.decrypt(dtype=...) gives the type, and x.sum() + value another start.",
-            )
-
-        return run
-
-    for name, method in list(vars(kind).items()):
-        if isinstance(method, FunctionType) and not name.startswith("_"):
-            setattr(kind, name, checked(name, method))
-    return kind
+    more = (
+        "NumPy's dtype=, out= and initial= do not apply: x.decrypt(dtype=...) gives the type, and "
+        "x.sum() + value another start."
+    )
+    return check_methods(kind, f"ckks.{kind.__name__}", {}, more=more)
 
 
 def no_assignment(x: Any, name: str, *_: Any) -> NoReturn:
@@ -247,24 +224,6 @@ def no_attribute(instead: Mapping[str, str]) -> Callable[[Any, str], NoReturn]:
         raise unknown_attribute(f"a {type(x).__name__}", name, dir(x), known)
 
     return refuse
-
-
-def unknown_attribute(
-    owner: str, name: str, known: list[str], instead: Mapping[str, str]
-) -> UnknownAttributeError:
-    """The error for a name that `owner` lacks: what to write, or the names that are close."""
-    known = [k for k in known if not k.startswith("_")]
-    close = difflib.get_close_matches(name, known, n=3)
-    remedy = f"Perhaps you mean {' or '.join(map(repr, close))}."
-    if name in instead:
-        remedy = f"Write {instead[name]}."
-    elif not close:
-        remedy = f"It has {', '.join(known)}."
-    return UnknownAttributeError(
-        f"{user_line()} asks for the attribute {name!r} of {owner}.",
-        "It has no attribute of that name.",
-        remedy,
-    )
 
 
 # ------------------------------------------------------------------- what only products know

@@ -1,0 +1,70 @@
+"""Errors for attributes that an object, a class or a module lacks, and for their assignment."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, NoReturn
+
+from ren.core.errors import FrozenError, UnknownAttributeError
+from ren.core.user_frame import user_line
+
+_NOTHING: Mapping[str, str] = {}
+
+
+def unknown_attribute(
+    owner: str, name: str, known: Iterable[str], instead: Mapping[str, str]
+) -> UnknownAttributeError:
+    """The error for a name that `owner` lacks: what to write, or the names that are close."""
+    known = [k for k in known if not k.startswith("_")]
+    close = difflib.get_close_matches(name, known, n=3)
+    remedy = f"Perhaps you mean {' or '.join(map(repr, close))}."
+    if name in instead:
+        remedy = f"Write {instead[name]}."
+    elif not close:
+        remedy = f"It has {', '.join(known)}."
+    return UnknownAttributeError(
+        f"{user_line()} asks for the attribute {name!r} of {owner}.",
+        "It has no attribute of that name.",
+        remedy,
+    )
+
+
+def lacking(instead: Mapping[str, str] = _NOTHING) -> Callable[[Any, str], Any]:
+    """The `__getattr__` of a class: a name that it lacks, and what to write instead.
+
+    Names with a leading underscore are those of protocols, which Python and libraries probe for:
+    they get Python's own error. So does a property that raises AttributeError itself.
+    """
+
+    def refuse(x: Any, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name, name=name, obj=x)
+        if any(name in vars(kind) for kind in type(x).__mro__):
+            return object.__getattribute__(x, name)  # raises once more
+        kind = type(x).__name__
+        article = "an" if kind[0] in "AEIOU" else "a"
+        raise unknown_attribute(f"{article} {kind}", name, dir(x), instead)
+
+    return refuse
+
+
+def frozen(
+    instead: Mapping[str, str] = _NOTHING, otherwise: str = "Make another one."
+) -> Callable[..., NoReturn]:
+    """The `__setattr__` and `__delattr__` of a class whose instances never change.
+
+    Args:
+        instead: what to write for an attribute.
+        otherwise: what to write for any other.
+    """
+
+    def refuse(x: Any, name: str, *_: Any) -> NoReturn:
+        raise FrozenError(
+            f"{user_line()} assigns to, or deletes, the attribute {name!r} of a "
+            f"{type(x).__name__}.",
+            "It never changes, so that programs can share it.",
+            instead.get(name, otherwise),
+        )
+
+    return refuse

@@ -1,0 +1,150 @@
+"""Errors for calls of public functions with arguments that they do not have, or without some."""
+
+from __future__ import annotations
+
+import difflib
+import functools
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from inspect import Parameter, Signature, signature
+from types import FunctionType
+from typing import Any, TypeVar
+
+from ren.core.errors import OperandError, RenError
+from ren.core.user_frame import user_line
+
+KindT = TypeVar("KindT", bound=type)
+Advice = Mapping[str, str]  # by "name", or by "function.name" for one function alone
+_MARK = "__ren_checked__"
+
+
+def checked_call(
+    called: str, function: Callable[..., Any], instead: Advice, *, page: str = "", more: str = ""
+) -> Callable[..., Any]:
+    """A function that raises OperandError where its arguments are not those of `function`.
+
+    Python's own TypeError is replaced where the arguments do not fit the signature. Any other error
+    passes unchanged. Signature, docstring, module and name are those of `function`.
+
+    Args:
+        called: the function as errors name it.
+        function: a function or a method, whose first argument is then `self` or `cls`.
+        instead: for arguments of other libraries by their names, words that say what to write. For
+            arguments that are missing, by "+" and their names, an example.
+        page: the name for `help`, of a method; `called` of a function.
+        more: what is said at the end.
+    """
+
+    @functools.wraps(function)
+    def run(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return function(*args, **kwargs)
+        except TypeError as error:
+            if isinstance(error, RenError):
+                raise
+            full = signature(function)
+            try:
+                full.bind(*args, **kwargs)
+            except TypeError as unbound:
+                told = str(error).partition("() ")[2] or str(unbound)
+            else:
+                raise
+            parameters = list(full.parameters.values())[bool(page) :]
+            own = Signature([p.replace(annotation=p.empty) for p in parameters])
+            given = len(args) - bool(page)
+            advice = [*_advice(called, parameters, given, kwargs, instead)]
+            raise OperandError(
+                f"{user_line()} calls {called}() with other arguments than it has: it {told}.",
+                f"Its arguments are {own}.",
+                " ".join([*advice, f"See help({page or called}).", *filter(None, [more])]),
+            ) from None
+
+    setattr(run, _MARK, True)
+    return run
+
+
+def _advice(
+    called: str, parameters: list[Parameter], given: int, kwargs: Iterable[str], instead: Advice
+) -> Iterable[str]:
+    """Words for each argument that is unknown, and for those that are missing."""
+    last = called.rpartition(".")[2]
+    known = [p.name for p in parameters if p.kind in _NAMED]
+    for name in sorted(set(kwargs) - set(known)):
+        own = instead.get(f"{last}.{name}", instead.get(name))
+        close = difflib.get_close_matches(name, known, n=1)
+        if own is not None:
+            yield own
+        elif close:
+            yield f"Perhaps you mean {close[0]}=."
+    passed = {p.name for p in parameters[:given] if p.kind in _BY_PLACE}.union(kwargs)
+    required = [p.name for p in parameters if p.kind in _REQUIRED and p.default is p.empty]
+    if missing := [name for name in required if name not in passed]:
+        yield f"Pass {' and '.join(instead.get(f'+{name}', name) for name in missing)}, too."
+
+
+_BY_PLACE = (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)
+_NAMED = (Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY)
+_REQUIRED = (*_BY_PLACE, Parameter.KEYWORD_ONLY)
+
+
+def check_functions(
+    names: dict[str, Any], listed: Iterable[str], prefix: str, instead: Advice
+) -> None:
+    """Replace the public functions of a module by those of `checked_call`.
+
+    Each takes the place of the function in the module of its definition too. So pickle finds it
+    there, and a function that two modules list is one object.
+
+    Args:
+        names: the module's `globals()`.
+        listed: its public names; what is not a function stays as it is.
+        prefix: the module as users write it.
+        instead: as for `checked_call`.
+    """
+    listed = [name for name in listed if isinstance(names.get(name), FunctionType)]
+    for name in sorted(listed, key=lambda name: names[name].__name__ != name):  # aliases last
+        function = names[name]
+        home = vars(sys.modules[function.__module__])
+        there = home.get(function.__name__)
+        if not hasattr(function, _MARK):
+            if getattr(there, "__wrapped__", None) is function and hasattr(there, _MARK):
+                names[name] = there
+                continue
+            names[name] = checked_call(f"{prefix}.{name}", function, instead)
+            if there is function:
+                home[function.__name__] = names[name]
+
+
+def check_methods(
+    kind: KindT, page: str, instead: Advice, *, more: str = "", leave: Iterable[str] = ()
+) -> KindT:
+    """Replace the public methods of a class, static ones included, by those of `checked_call`.
+
+    Args:
+        kind: the class.
+        page: the class as users write it.
+        instead, more: as for `checked_call`.
+        leave: methods that stay as they are.
+    """
+    for name, held in list(vars(kind).items()):
+        is_public = not name.startswith("_") and name not in leave
+        if is_public and isinstance(held, FunctionType):
+            set_to: Any = checked_call(name, held, instead, page=f"{page}.{name}", more=more)
+        elif is_public and isinstance(held, classmethod):
+            inner = held.__func__
+            set_to = checked_call(name, inner, instead, page=f"{page}.{name}", more=more)
+            set_to = classmethod(set_to)
+        elif is_public and isinstance(held, staticmethod):
+            called = f"{page}.{name}"
+            set_to = staticmethod(checked_call(called, held.__func__, instead, more=more))
+        else:
+            continue
+        setattr(kind, name, set_to)
+    return kind
+
+
+def check_constructor(kind: KindT, called: str, instead: Advice) -> KindT:
+    """Replace the `__init__` of a class by that of `checked_call`."""
+    made = checked_call(called, vars(kind)["__init__"], instead, page=called)
+    setattr(kind, "__init__", made)  # noqa: B010 - type checkers see the signature of the class
+    return kind
