@@ -46,13 +46,13 @@ def checked_call(
             try:
                 full.bind(*args, **kwargs)
             except TypeError as unbound:
-                told = str(error).partition("() ")[2] or str(unbound)
+                told = _told(error) or str(unbound)
             else:
                 raise
             parameters = list(full.parameters.values())[bool(page) :]
             own = Signature([p.replace(annotation=p.empty) for p in parameters])
             given = len(args) - bool(page)
-            advice = [*_advice(called, parameters, given, kwargs, instead)]
+            advice = dict.fromkeys(_advice(called, parameters, given, kwargs, instead))
             raise OperandError(
                 f"{user_line()} calls {called}() with other arguments than it has: it {told}.",
                 f"Its arguments are {own}.",
@@ -61,6 +61,12 @@ def checked_call(
 
     setattr(run, _MARK, True)
     return run
+
+
+def _told(error: TypeError) -> str:
+    """Python's words on the arguments, without the function and without its own advice."""
+    told = str(error).partition("() ")[2].partition(". Did you mean")[0]
+    return f"is {told}" if told.startswith("missing") else told
 
 
 def _advice(
@@ -79,7 +85,7 @@ def _advice(
     passed = {p.name for p in parameters[:given] if p.kind in _BY_PLACE}.union(kwargs)
     required = [p.name for p in parameters if p.kind in _REQUIRED and p.default is p.empty]
     if missing := [name for name in required if name not in passed]:
-        yield f"Pass {' and '.join(instead.get(f'+{name}', name) for name in missing)}, too."
+        yield f"Pass {', '.join(instead.get(f'+{name}', name) for name in missing)}."
 
 
 _BY_PLACE = (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)

@@ -13,6 +13,7 @@ import sys
 from typing import NoReturn
 
 from ren.core.attributes import unknown_attribute
+from ren.core.calls import check_functions
 from ren.core.errors import (
     ContextError,
     DepthError,
@@ -54,6 +55,7 @@ from ren.schemes.ckks.functions.comparison import where
 from ren.schemes.ckks.functions.loops import while_loop
 from ren.schemes.ckks.functions.polynomial import chebyshev, poly
 from ren.schemes.ckks.noise.estimate import Estimate
+from ren.schemes.ckks.parameters.keywords import INSTEAD
 from ren.schemes.ckks.parameters.parameters import PRESETS, Parameters
 
 __all__ = [
@@ -111,6 +113,8 @@ __all__ = [
     "while_loop",
 ]
 
+
+check_functions(globals(), __all__, "ckks", INSTEAD)
 
 _CONTEXT = "with ctx = ckks.context(depth=4)"
 _INSTEAD = {

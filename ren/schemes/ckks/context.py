@@ -14,6 +14,8 @@ from numpy.typing import DTypeLike, NDArray
 
 from ren.capture.programs import Integers
 from ren.core import html
+from ren.core.attributes import frozen
+from ren.core.calls import check_methods
 from ren.core.errors import MissingKeyError, OperandError, ParameterError, RandomnessError
 from ren.core.listed import Listed
 from ren.core.ring import RingSpec
@@ -52,6 +54,7 @@ from ren.schemes.ckks.parameters.bootstrapping import labels
 from ren.schemes.ckks.parameters.bootstrapping.chain import chain_of
 from ren.schemes.ckks.parameters.checks import as_python_int
 from ren.schemes.ckks.parameters.display import parameter_parts, parameter_text, security_marks
+from ren.schemes.ckks.parameters.keywords import INSTEAD, OF_CONTEXTS
 from ren.schemes.ckks.parameters.parameters import Parameters
 from ren.schemes.ckks.sharing import hidden
 from ren.schemes.rlwe import active_context as active
@@ -88,9 +91,15 @@ class Context(metaclass=Listed):
     __internal__ = ("galois_key", "labelled_key", "missing", "slots_of")
 
     def __init__(self, params: Parameters, keys: Keychain, entropy: Entropy = fresh_seed) -> None:
-        self.params, self._keys, self._entropy = params, keys, entropy
+        object.__setattr__(self, "params", params)
+        self._keys, self._entropy = keys, entropy
         self._lock = threading.RLock()
         active.register(self)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if not name.startswith("_"):
+            _refuse_assignment(self, name)
+        object.__setattr__(self, name, value)
 
     @property
     def key_id(self) -> str:
@@ -724,6 +733,9 @@ def _message(values: Any, level: int, params: Parameters) -> tuple[Poly | Intege
     return message, encoded.layout, encoded.values
 
 
+_refuse_assignment = frozen(
+    OF_CONTEXTS, "Make another one, ckks.context(depth=4); keep values of yours in names of yours."
+)
 _INSTEAD = {
     "n": "ctx.params.n", "depth": "ctx.params.depth", "scale": "ctx.params.scale(level)",
     "scale_bits": "ctx.params.scale_bits", "level": "ctx.params.depth, the top level",
@@ -735,6 +747,8 @@ _INSTEAD = {
 }  # fmt: skip
 Context.__new__ = made_by(2, "ckks.context(depth=4)")
 Context.__getattr__ = no_attribute(_INSTEAD)  # type: ignore[attr-defined]
+Context.__delattr__ = _refuse_assignment
+check_methods(Context, "ckks.Context", INSTEAD, leave=Context.__internal__)
 
 
 def _flatten(ctx: Context) -> tuple[tuple[Any, ...], Parameters]:
@@ -744,7 +758,8 @@ def _flatten(ctx: Context) -> tuple[tuple[Any, ...], Parameters]:
 def _unflatten(params: Parameters, children: Any) -> Context:
     """A context of leaves as they come, possibly tracers: it is not registered as alive."""
     ctx = object.__new__(Context)
-    ctx.params, (ctx._keys,) = params, children
+    object.__setattr__(ctx, "params", params)
+    (ctx._keys,) = children
     ctx._lock, ctx._entropy = threading.RLock(), fresh_seed
     return ctx
 

@@ -12,6 +12,7 @@ import sys
 from typing import Any, NoReturn
 
 from ren.core.attributes import unknown_attribute
+from ren.core.calls import check_functions
 from ren.schemes.ckks.circuits.reductions import all_of, any_of
 from ren.schemes.ckks.encoding.advice import instead_in_ckks
 from ren.schemes.ckks.encoding.ciphertext_data import CiphertextT
@@ -53,6 +54,7 @@ from ren.schemes.ckks.functions.logic import (
 )
 from ren.schemes.ckks.functions.powers import floor_divide, mod
 from ren.schemes.ckks.functions.powers import pow_ as pow
+from ren.schemes.ckks.parameters.keywords import INSTEAD
 
 __all__ = [
     "abs",
@@ -115,6 +117,9 @@ def all(ct: CiphertextT, *, where: Any = True) -> CiphertextT:
     Args, raises: as for `any`.
     """
     return all_of(ct) if where is True else over_truth(all_of, ct, where, 1)
+
+
+check_functions(globals(), __all__, "ckks.math", INSTEAD)
 
 
 def __dir__() -> list[str]:

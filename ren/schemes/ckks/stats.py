@@ -26,6 +26,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ren.core.attributes import unknown_attribute
+from ren.core.calls import check_functions
 from ren.core.errors import ParameterError
 from ren.schemes.ckks.arithmetic.argument_checks import (
     as_bound,
@@ -60,6 +61,7 @@ from ren.schemes.ckks.functions.elementary import applied
 from ren.schemes.ckks.functions.polynomial import Interval
 from ren.schemes.ckks.noise import bounds as noises
 from ren.schemes.ckks.noise.range_checks import TOLERANCE
+from ren.schemes.ckks.parameters.keywords import INSTEAD
 
 __all__ = [
     "corr",
@@ -482,6 +484,9 @@ def linear_regression(
 
 
 # ------------------------------------------------------------------- names
+
+
+check_functions(globals(), __all__, "ckks.stats", INSTEAD)
 
 
 def __dir__() -> list[str]:

@@ -13,11 +13,13 @@ from collections.abc import Mapping
 from fractions import Fraction
 from functools import cached_property, lru_cache
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import attrs
 
 from ren.core import html
+from ren.core.attributes import frozen, lacking
+from ren.core.calls import check_constructor, check_methods
 from ren.core.errors import ParameterError
 from ren.core.listed import Listed
 from ren.core.ring import RingSpec
@@ -25,6 +27,7 @@ from ren.schemes.ckks.parameters import checks, display
 from ren.schemes.ckks.parameters.bootstrapping.above import Above, as_above, check_above
 from ren.schemes.ckks.parameters.bootstrapping.planner import Wish, plan_bootstrapping
 from ren.schemes.ckks.parameters.bootstrapping.report import Bootstrapping
+from ren.schemes.ckks.parameters.keywords import INSTEAD, OF_CONTEXTS, OF_PARAMETERS
 from ren.schemes.ckks.parameters.planner import partition, plan_for_depth, plan_with_sums
 from ren.schemes.rlwe import security as bounds
 from ren.schemes.rlwe.frame import Frame, Reader, Stored, damaged
@@ -113,6 +116,9 @@ class Parameters(Stored, metaclass=Listed):
     bound: float | None = None
     strict: bool = False
     above: Above | None = None
+
+    if not TYPE_CHECKING:
+        __getattr__ = lacking(OF_PARAMETERS)
 
     def __attrs_post_init__(self) -> None:
         checks.convert_fields(self)
@@ -497,6 +503,15 @@ class Parameters(Stored, metaclass=Listed):
             MissingPackageError: matplotlib is not installed.
         """
         return display.plot(self, ax)
+
+
+_refuse_assignment = frozen(
+    OF_CONTEXTS, "Write attrs.evolve(params, slots=...), or for_depth(...)."
+)
+for _name in ("__setattr__", "__delattr__"):
+    setattr(Parameters, _name, _refuse_assignment)
+check_methods(Parameters, "ckks.Parameters", INSTEAD)
+check_constructor(Parameters, "ckks.Parameters", INSTEAD)
 
 
 def header_of(params: Parameters) -> dict[str, Any]:
