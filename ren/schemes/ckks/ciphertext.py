@@ -227,7 +227,7 @@ class Ciphertext(CiphertextData, Stored):
     def __round__(self, digits: None = None) -> Ciphertext:
         """The nearest integers, ckks.math.round; digits raise OperandError."""
         if digits is not None:
-            refusals.no_rounding()
+            refusals.no_decimals(digits)
         return call("round", self, asked="asks for the nearest integers to")
 
     # ---------------------------------------------------------------- truth: 1 or 0

@@ -277,6 +277,8 @@ x **= 2
 x @= M
 w += x
 w *= x
+np.sum(x, dtype=None, out=None)
+np.mean(x, None, None, None, True)
 x + F
 F + x
 x - F
@@ -361,6 +363,17 @@ np.eye(4)[::2] @ x | x[::2]
 (np.eye(4)[np.arange(4).reshape(2, 2).T.ravel()] @ m.reshape(-1)).reshape(2, 2) | m.T
 m.reshape(-1).dot(np.eye(2).ravel()) | np.trace(m)
 x[1:] - x[:-1] | np.diff(x)
+np.diff(np.eye(4), n=2, axis=0) @ x | np.diff(x, n=2)
+np.diff(np.eye(4), axis=0, prepend=0) @ x + np.diff(np.zeros(4), prepend=3) | np.diff(x, prepend=3)
+np.sum(x) + 5 | np.sum(x, initial=5)
+np.sum(x, where=w > 0) / np.sum(w > 0) | np.mean(x, where=w > 0)
+x.var(ddof=1) | np.var(x, ddof=1)
+z.conj().dot(z) | np.vecdot(z, z)
+ckks.conv1d(x, [3.0, 2.0, 1.0][::-1]) | np.convolve(x, [3.0, 2.0, 1.0], "valid")
+ckks.conv1d(x, [3.0, 2.0, 1.0][::-1], padding=1) | np.convolve(x, [3.0, 2.0, 1.0], "same")
+ckks.conv1d(x, [3.0, 2.0], padding=1) | np.correlate(x, [3.0, 2.0], "full")
+ckks.where(w > 0, x + y, 3) | np.add(x, y, where=w > 0, out=np.full(4, 3.0))
+(np.eye(4)[np.arange(4).reshape(2, 2).T.ravel()] @ m.reshape(-1)) | np.ravel(m, "F")
 ckks.conv1d(x, [3.0, 2.0, 1.0][::-1], padding=2) | np.convolve(x, [3.0, 2.0, 1.0])
 ckks.conv1d(x, [3.0, 2.0]) | np.correlate(x, [3.0, 2.0])
 ckks.poly(x, [3.0, 2.0, 1.0]) | np.polyval([1.0, 2.0, 3.0], x)
@@ -478,7 +491,7 @@ f"{x:.3f}" | TracedValueError | x.decrypt(); {x!r:>60}
 f"{p:.2f}" | TracedValueError | x.decrypt()
 math.exp(x) | TracedValueError | decrypt()
 math.trunc(x) | OperandError | ckks.math.round(ct, interval=(a, b))
-round(x, 2) | OperandError | ckks.math.round(ct, interval=(a, b))
+round(x, 2) | OperandError | 2 decimals; ckks.math.round(ct * 100, interval=(a, b)) / 100
 abs(x) | DepthError | abs with a gap; ckks.context(depth=
 list(x) | OperandError | ckks.unstack(ct); ct[i : i + 1]
 sum(x) | OperandError | the whole ct
@@ -503,7 +516,13 @@ x.max() | UnknownAttributeError | ckks.math.max(ct, ct.roll(k))
 x.min() | UnknownAttributeError | ckks.math.min(ct, ct.roll(k))
 x.argmax() | UnknownAttributeError | decrypt() first
 x.any() | OperandError | may be others than 0 and 1; x.within(0, 1)
-x.round() | UnknownAttributeError | ckks.math.round(ct, interval=(a, b))
+x.round() | UnknownAttributeError | ckks.math.round(ct, interval=(a, b)); ct * 10**decimals
+x.polyval([1, 2]) | UnknownAttributeError | ckks.poly(ct, coefficients)
+x.serialize() | UnknownAttributeError | ct.to_bytes()
+x.parms_id() | UnknownAttributeError | ct.level
+x.mod_switch() | UnknownAttributeError | ct.drop_to(level)
+x.mm(M) | UnknownAttributeError | ct @ M
+x.rescale_to_next_inplace() | UnknownAttributeError | ckks.manual()
 x.clip(0, 1) | UnknownAttributeError | ckks.math.min(ckks.math.max(ct, low), high)
 x.flatten() | UnknownAttributeError | ct.reshape(-1)
 x.astype(float) | UnknownAttributeError | ckks.typed(ct, dtype); ct.decrypt(dtype=dtype)
@@ -558,7 +577,20 @@ np.asarray(x) | TracedValueError | decrypt()
 np.array([x, y]) | TracedValueError | decrypt()
 np.float64(x) | TracedValueError | decrypt()
 np.sum(b) | OperandError | axis=-1; ckks.unstack(ct)
-np.sum(x, dtype=np.float32) | OperandError | ct.sum()
+np.sum(x, dtype=np.float32) | OperandError | with dtype=; Write ckks.typed(ct.sum(), dtype)
+np.sum(x, out=w) | OperandError | Write z = ct.sum(); an array holds no encrypted numbers
+np.sum(m, axis=0, initial=5) | OperandError | Write np.sum(ct, axis=0) + initial
+np.mean(x, where=w > 0) | OperandError | Write np.sum(ct, where=mask) / np.sum(mask)
+np.var(x, correction=1) | OperandError | with correction=; Write ct.var(ddof=1)
+np.var(x, where=w > 0) | OperandError | np.sum(d * d, where=mask) / np.sum(mask), with d = ct -
+np.std(x, ddof=1) | OperandError | Write ckks.stats.std(ct, ddof=1, interval=(a, b))
+np.std(m, 0, correction=1) | OperandError | ckks.stats.std(ct, axis=0, ddof=1, interval=(a, b))
+np.any(g, keepdims=True) | OperandError | Write np.any(ct) + np.zeros(shape)
+np.cumsum(x, dtype=float) | OperandError | Write ckks.typed(ct.cumsum(), dtype)
+np.reshape(x, (2, 2), order="F") | OperandError | order='F'; .reshape(shape)
+np.copy(x, order="F") | OperandError | Nothing gives order= of a ciphertext: leave it out
+np.nansum(x, keepdims=True) | OperandError | Nothing gives keepdims=; np.nansum(ct)
+np.concatenate([x, y], dtype=float) | OperandError | ckks.concat([x, y]); then ckks.typed(ct, dtype)
 np.sum(m, axis=2) | ParameterError | axis=2
 np.average(x, weights=w) | OperandError | ct.dot(weights) / weights.sum()
 np.var(b) | OperandError | axis=-1; ckks.unstack(ct)
@@ -594,6 +626,10 @@ ckks.plan(lambda v, k: v * k, ckks.spec(4), k=5) | ParameterError | k=5; functoo
 np.max(x) | OperandError | ckks.math.max(
 np.argmin(x) | OperandError | decrypt() first
 np.diff(x) | OperandError | ct[1:] - ct[:-1]
+np.diff(x, n=2) | OperandError | Write np.diff(np.eye(k), n=2, axis=0) @ ct
+np.diff(x, prepend=0) | OperandError | axis=0, prepend=0) @ ct + np.diff(np.zeros(k), prepend=
+np.convolve(x, w, mode="valid") | OperandError | ckks.conv1d(ct, kernel[::-1]) for mode='valid'
+np.vecdot(z, z) | OperandError | of complex numbers ct.conj().dot(w)
 np.inner(x, y) | OperandError | ct.dot(w)
 np.vdot(x, y) | OperandError | ct.conj().dot(w)
 np.outer(x, y) | OperandError | x.reshape(-1, 1) * y.reshape(1, -1)
@@ -608,7 +644,8 @@ np.log(x) | OperandError | above zero; ckks.intervals; ckks.math.log(ct, interva
 np.cbrt(x) | OperandError | ckks.chebyshev(ct, np.cbrt, (a, b), degree)
 np.abs(z) | ParameterError | complex; x.real
 np.sign(x) | DepthError | sign with a gap; ckks.context(depth=
-np.round(x, 2) | OperandError | ckks.math.round(ct, interval=(a, b))
+np.round(x, 2) | OperandError | decimals=; ckks.math.round(ct * 100, interval=(a, b)) / 100
+np.around(x, decimals=-1) | OperandError | ckks.math.round(ct * 1e-1, interval=(a, b)) / 1e-1
 np.maximum(x, y) | DepthError | max with a gap; ckks.context(depth=
 np.clip(x, 0, 1) | DepthError | max with a gap; ckks.context(depth=
 np.clip(x, None, 1) | DepthError | min with a gap; ckks.context(depth=
@@ -648,7 +685,14 @@ ctx.encrypt([1.0, float("nan")]) | ParameterError | nan at the index 1; nan=0; n
 np.zeros_like(x) | OperandError | np.zeros(ct.shape)
 np.save("f", x) | OperandError | ct.save(path)
 np.add.reduce(x) | OperandError | np.add.reduce; ct.sum()
-np.add(x, y, where=w > 0) | OperandError | x + y
+np.add(x, y, where=w > 0) | OperandError | ckks.where(mask, x + y, otherwise)
+np.add(x, y, dtype=np.float32) | OperandError | with dtype=; ckks.typed(x + y, dtype)
+np.add(x, y, casting="safe") | OperandError | Nothing gives casting=; leave it out, x + y
+np.add(x, y, out=x) | OperandError | with out=; Write z = x + y; never changes
+np.add(w, y, out=w) | OperandError | with out=; Write z = x + y; an array holds no encrypted numbers
+np.add(w, w, out=x) | OperandError | with out=; Write z = x + y
+np.exp(x, out=w) | OperandError | with out=; Write z = np.exp(x)
+operator.iadd(w, x) | OperandError | with out=; Write z = x + y
 jnp.exp(x) | OperandError | jnp.exp; ckks.math.exp(ct, interval=(a, b))
 jnp.sum(x) | OperandError | jnp.sum; ct.sum()
 jnp.mean(x) | OperandError | ct.mean()
@@ -1048,6 +1092,21 @@ def test_assigning_to_an_array_names_the_cause(encrypted: dict) -> None:
     with pytest.raises(ValueError, match="array element") as caught:  # NumPy's own error
         array[0] = encrypted["x"]
     assert isinstance(caught.value.__cause__, errors.TracedValueError)
+
+
+def test_a_statement_in_place_is_told_from_a_call_with_out(encrypted: dict) -> None:
+    x, w = encrypted["x"], np.ones(4)
+    a, b, c = w, np.eye(4)[0], np.eye(4)
+    a += x
+    b -= x
+    c @= x
+    for got in (a, b, c):
+        assert isinstance(got, ckks.Ciphertext)
+    with pytest.raises(errors.OperandError, match="z = x - y"):
+        np.subtract(w, x, out=w)
+    with pytest.raises(errors.OperandError, match="z = x - y"):
+        w -= np.subtract(w, x, out=w)
+    assert np.array_equal(w, np.ones(4))
 
 
 def test_the_tables_have_650_idioms_each_once() -> None:

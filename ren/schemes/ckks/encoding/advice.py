@@ -70,7 +70,7 @@ INSTEAD = {
     "sum": "ct.sum()", "mean": "ct.mean()", "average": "ct.dot(weights) / weights.sum()",
     "var": "ct.var()", "std": "ckks.stats.std(ct, interval=(a, b))",
     "dot": f"ct.dot(w), or {_OF_MATRIX}", "vdot": "ct.conj().dot(w)",
-    "inner": "ct.dot(w)", "vecdot": "ct.dot(w)",
+    "inner": "ct.dot(w)", "vecdot": "ct.dot(w), of complex numbers ct.conj().dot(w)",
     "matmul": f"a @ b, such as {_OF_MATRIX}", "tensordot": f"ct.dot(w), or {_OF_MATRIX}",
     "multi_dot": "A @ (B @ ct), one matrix after another",
     "einsum": "ct.dot(w), a @ b, or ct.sum()",
@@ -249,6 +249,18 @@ def _math(name: str) -> str:
     return f"ckks.math.{name}(ct, interval=(a, b))"
 
 
+def rounded_to(factor: str) -> str:
+    """The code for numbers rounded to multiples of 1 / factor."""
+    return (
+        f"ckks.math.round(ct * {factor}, interval=(a, b)) / {factor}, for ct * {factor} in [a, b]"
+    )
+
+
+def factor_of(decimals: int) -> str:
+    """The factor, as source, that brings so many decimals before the point."""
+    return f"{10**decimals}" if 0 <= decimals < 20 else f"1e{decimals}"
+
+
 _DECRYPTED = {"tolist": ".tolist()", "item": ".item()", "numpy": "", "view": "", "data": ""}
 _ORDERED = ("argmax", "argmin", "argsort", "sort", "nonzero", "searchsorted", "max", "min")
 
@@ -282,7 +294,34 @@ ATTRIBUTES = {
     **{name: INSTEAD[name] for name in ("sub", "mul", "matmul", "outer", "power", "square")},
     **{name: f"ct.decrypt(){call}" for name, call in _DECRYPTED.items()},
     **{name: _math(name) for name in ("exp", "log", "sqrt", "sin", "cos", "tanh", "sigmoid")},
-    **{name: _math(name) for name in ("relu", "sign", "round", "inverse", "abs")},
+    **{name: _math(name) for name in ("relu", "sign", "inverse", "abs")},
+    "round": f"{_math('round')}, to some decimals {rounded_to('10**decimals')}",
+    "polyval": INSTEAD["polyval"], "mm": "ct @ M for a matrix M",
+    **dict.fromkeys(("dot_plain", "matmul_plain"), "ct @ M for a matrix M"),
+    **dict.fromkeys(("mul_plain", "multiply_plain"), "x * values"),
+    **dict.fromkeys(("add_plain", "plus"), "x + values"), "sub_plain": "x - values",
+    **dict.fromkeys(("serialize", "SerializeToFile", "MarshalBinary"),
+                    "ct.to_bytes(), which ckks.Ciphertext.from_bytes(data) reads"),
+    **dict.fromkeys(("parms_id", "GetLevel", "coeff_modulus_size"), "ct.level"),
+    **dict.fromkeys(("mod_switch", "mod_switch_to", "mod_switch_to_inplace", "mod_switch_to_next",
+                     "DropLevel", "level_down"), "ct.drop_to(level)"),
+    **dict.fromkeys(("mod_switch_to_next_inplace", "LevelReduce"), "ct.drop_to(level)"),
+    **dict.fromkeys(("rotate_vector", "EvalRotate", "EvalAtIndex", "Rotate"), "ct.rotate(k)"),
+    "rotate_vector_inplace": "ct.rotate(k)",
+    **dict.fromkeys(("complex_conjugate", "Conjugate"), "ct.conj()"),
+    **dict.fromkeys(("rescale_to_next", "rescale_to_next_inplace", "Rescale"),
+                    "x * y, which is rescaled; under ckks.manual() ct.rescale()"),
+    **dict.fromkeys(("relinearize_inplace", "Relinearize"),
+                    "x * y, which is relinearized; under ckks.manual() ct.relinearize()"),
+    **dict.fromkeys(("square_inplace", "square_"), "x * x"),
+    **dict.fromkeys(("add_", "add_inplace"), "x = x + y"),
+    **dict.fromkeys(("sub_", "sub_inplace"), "x = x - y"),
+    **dict.fromkeys(("mul_", "multiply_inplace"), "x = x * y"),
+    **dict.fromkeys(("GetScalingFactor", "scaling_factor"), "ct.scale"),
+    **dict.fromkeys(("poly_modulus_degree", "coeff_count"), "ct.n"),
+    **dict.fromkeys(("link_context", "context"), "ct.key_id; a live context is found by it"),
+    **dict.fromkeys(("conv2d_im2col", "enc_matmul_plain"), "ckks.conv2d(ct, kernel)"),
+    "bootstrapping": "ct.bootstrap()", "GetRealPackedValue": "ct.decrypt()",
     "conv1d": "ckks.conv1d(ct, kernel)", "conv2d": "ckks.conv2d(ct, kernel)",
     "T": f"ct for a vector; for a matrix {INSTEAD['transpose']}",
     "mT": INSTEAD["transpose"], "swapaxes": INSTEAD["transpose"], "H": INSTEAD["transpose"],

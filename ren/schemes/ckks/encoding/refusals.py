@@ -22,7 +22,7 @@ from ren.core.errors import (
 )
 from ren.core.user_frame import user_line
 from ren.lowering.backends.xla.jax_runtime import on_operand
-from ren.schemes.ckks.encoding.advice import in_table
+from ren.schemes.ckks.encoding.advice import factor_of, in_table, rounded_to
 from ren.schemes.ckks.encoding.ciphertext_data import CiphertextData, batch_of
 
 KindT = TypeVar("KindT", bound=type)
@@ -138,6 +138,16 @@ no_shift = refusal(
     "Write x * 2**k for x << k, x * 2.0**-k for x >> k; x.rotate(k) moves slots.",
 )
 no_rounding = approximation("the nearest integers", "round")
+
+
+def no_decimals(digits: Any) -> NoReturn:
+    """Refuse `round(ct, digits)`, and say how decimals are rounded."""
+    factor = factor_of(digits) if isinstance(digits, int) else "10**digits"
+    raise OperandError(
+        f"{user_line()} rounds encrypted numbers to {digits!r:.20} decimals.",
+        "Functions of them are polynomials that are close on an interval: round() gives integers.",
+        f"Write {rounded_to(factor)}; see help(ckks.math.round).",
+    )
 
 
 def no_iteration(x: Any) -> Iterator[NoReturn]:

@@ -39,6 +39,12 @@ from ren.schemes.ckks.encoding.refusals import (
     wrong_operand,
 )
 from ren.schemes.ckks.functions.calls import call
+from ren.schemes.ckks.functions.further_arguments import (
+    further_arguments,
+    inplace_operator,
+    refuse_arguments,
+    refuse_ufunc_arguments,
+)
 
 # The operators behind NumPy's element-wise functions.
 _OPERATORS = {
@@ -142,11 +148,17 @@ _REFUSED = {
 
 
 def array_ufunc(x: Any, ufunc: np.ufunc, method: str, *args: Any, **kwargs: Any) -> Any:
-    """Call the operator behind one of NumPy's element-wise functions; refuse the others."""
+    """Call the operator behind one of NumPy's element-wise functions; refuse the others.
+
+    The statement `array += ct` binds the name to the sum. Any other `out=` is refused, that of
+    `operator.iadd(array, ct)` too: nothing encrypted can be written into what was given.
+    """
     name = _OPERATORS.get(ufunc.__name__)
-    if "out" in kwargs and kwargs["out"][0] is args[0]:
-        del kwargs["out"]  # `array += ct` binds the name to the sum
-    is_plain = method == "__call__" and not kwargs
+    if "out" in kwargs and kwargs["out"][0] is args[0] and inplace_operator():
+        kwargs = {}
+    if method == "__call__" and kwargs:
+        refuse_ufunc_arguments(ufunc.__name__, ufunc, kwargs)
+    is_plain = method == "__call__"
     if is_plain and ufunc.__name__ in _UNARY:
         return _UNARY[ufunc.__name__](x)
     if is_plain and ufunc.__name__ in IN_MATH:
@@ -170,21 +182,22 @@ def array_function(
     no_branch()
     run = _FUNCTIONS.get(function.__name__)
     if run is not None:
+        own = inspect.signature(run)
         try:
-            given = inspect.signature(run).bind(*args, **kwargs)
+            given = own.bind(*args, **kwargs)
         except TypeError:  # an argument that the method does not take
-            refuse_function("np", function.__name__, x, inspect.signature(run))
+            further = further_arguments(function, args, kwargs)
+            if not further.keys() <= own.parameters.keys():
+                refuse_arguments(function.__name__, x, further, own)
+                refuse_function("np", function.__name__, x)
+            given = own.bind(**further)
         return run(*given.args, **given.kwargs)
+    refuse_arguments(function.__name__, x, further_arguments(function, args, kwargs))
     refuse_function("np", function.__name__, x)
 
 
-def refuse_function(
-    module: str, name: str, x: Any, taken: inspect.Signature | None = None
-) -> NoReturn:
-    """Refuse a function of NumPy or JAX, "np" and "exp" for example: say what to write for `x`.
-
-    `taken` are the arguments of a function that is refused for others alone.
-    """
+def refuse_function(module: str, name: str, x: Any) -> NoReturn:
+    """Refuse a function of NumPy or JAX, "np" and "exp" for example: say what to write for `x`."""
     if name in _COMPARED:
         comparison("equal")()
     if name in _REFUSED:
@@ -195,9 +208,7 @@ def refuse_function(
     instead = in_table(x, name) or instead_of(module, name)
     raise OperandError(
         f"{user_line()} calls {module}.{name} on a ciphertext.",
-        f"Of a ciphertext its arguments are {taken}."
-        if taken
-        else "It computes on numbers, and these are encrypted.",
+        "It computes on numbers, and these are encrypted.",
         f"Write {instead}." if instead else "See the methods of a Ciphertext and ckks.math.",
     )
 
