@@ -577,3 +577,13 @@ def test_a_level_that_no_depth_raises_before_a_bootstrap():
     wishes = {"bootstrapping": True, "n": 1 << 12, "security": None}
     with pytest.raises(ckks.DepthError, match=r"No depth suffices(.|\n)*begins at level 2"):
         ren.plan(lambda x: x.drop_to(1).within(1).bootstrap(), ckks.spec(4), **wishes)
+
+
+def test_scales_of_transforms_beyond_2_to_the_62():
+    ctx = ckks.context(depth=3, bootstrapping=True, n=1 << 8, scale_bits=55, precision=30,
+                       security=None)  # fmt: skip
+    chain = chain_of(ctx.params)
+    assert max(*chain.coeff_to_slot, *chain.slot_to_coeff) > 1 << 61
+    values = np.linspace(-1, 1, 8)
+    y = ctx.encrypt(values).bootstrap()
+    assert np.abs(y.decrypt() - values).max() < min(y.estimate.error_bound, 2.0**-30)

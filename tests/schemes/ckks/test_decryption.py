@@ -90,3 +90,13 @@ def test_decrypt_gives_coefficients_near_half_of_the_modulus(ctx, level):
         ).real
         # The noise of a fresh encryption is below 2^10 in a slot.
         assert np.abs(got - want).max() <= 2**-30 + 2**-40 * np.abs(want).max()
+
+
+@pytest.mark.filterwarnings("ignore::ren.core.errors.MessageBoundWarning")
+def test_the_largest_numbers_that_are_added_come_out():
+    ctx = ckks.context(depth=40, n=1 << 8, security=None)
+    x = ctx.encrypt([1.0, -1.0])
+    assert np.allclose((x + 2.0**899).decrypt() / 2.0**899, 1)
+    assert np.allclose((x * 2.0**890).decrypt() / 2.0**890, [1, -1])
+    with pytest.raises(ckks.MessageBoundError, match="wrap around"):
+        x + 2.0**960

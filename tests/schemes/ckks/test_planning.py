@@ -287,3 +287,13 @@ def test_debugging_sees_the_operations_of_a_plan():
     finally:
         watcher.reset(token)
     assert len(seen) >= 2
+
+
+def test_an_array_meets_a_ciphertext_at_a_modulus_beyond_float64():
+    def deep(x):
+        y = x * np.array([1.0, 2.0, 3.0])
+        for _ in range(27):
+            y = y * x
+        return y
+
+    assert ren.plan(deep, ckks.spec(3)).depth == 28

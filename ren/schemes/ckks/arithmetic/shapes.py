@@ -104,6 +104,12 @@ def check_axis(x: CiphertextData, axis: Any, what: str) -> None:
     `what` is the method: `cumsum()`, `roll()`, `any()` or `all()`.
     """
     place = axis_of(x, axis, what)
+    if place is None and x.layout.length is None and (batch := batch_axes(x)):
+        raise ParameterError(
+            f"{what} got a batch of shape {batch}, of one number each, and no axis.",
+            "Without an axis it takes the numbers of each ciphertext, here one.",
+            f"Write {_REMEDIES[what][0]}, for the numbers of the batch.",
+        )
     if is_columns(x):
         if place == len(x.shape) - 2:
             return

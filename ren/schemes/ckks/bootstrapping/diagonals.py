@@ -10,13 +10,14 @@ import attrs
 import numpy as np
 
 from ren.capture.programs import Integers, replayed
-from ren.core.ring import RingSpec
+from ren.core.ring import Domain, RingSpec
 from ren.poly import Poly
 from ren.poly.realization import not_capturing
 from ren.schemes.ckks.encoding import encoder
 from ren.schemes.ckks.parameters.bootstrapping.chain import Chain
 from ren.schemes.ckks.parameters.bootstrapping.labels import products
 from ren.schemes.ckks.parameters.bootstrapping.matrices import Matrix
+from ren.schemes.rlwe.keys import from_residues
 from ren.schemes.rlwe.keyswitch import Gadget
 
 
@@ -102,9 +103,12 @@ def _encode(vectors: np.ndarray, ring: RingSpec, scale: Fraction) -> Poly:
     """Slots complex [count, period] at a scale, in the NTT domain, in the ring of one period."""
     period = vectors.shape[-1]
     ring = ring if 2 * period == ring.n else RingSpec(2 * period, ring.moduli)
-    values = encoder.as_integers(encoder.encode(vectors, ring.n, period, scale))
-    assert values is not None, "diagonals are at most 1, and their scales below 2^61"
-    return replayed(_transformed, None, Integers(values, ring))[0]
+    coefficients = encoder.encode(vectors, ring.n, period, scale)
+    values = encoder.as_integers(coefficients)
+    if values is not None:
+        return replayed(_transformed, None, Integers(values, ring))[0]
+    limbs = encoder.residues(coefficients, ring.moduli)  # a scale from 2^62 on
+    return replayed(_transformed, None, from_residues(limbs, ring, Domain.COEFF))[0]
 
 
 @lru_cache(maxsize=32)

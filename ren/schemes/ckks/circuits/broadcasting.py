@@ -235,7 +235,7 @@ def repeated(x: CiphertextT, shape: Shape, target: Shape) -> CiphertextT:
     if length == size:
         result = x
     elif size <= x.slots and np.array_equal(source, np.arange(size) % length):
-        result = tile(x, size // length)
+        result = tile(evolve_layout(x, shape=None), size // length)
     else:
         need_level(x, 1, f"A broadcast from {shape} to {target}")
         ones = Entries(np.ones(size), (size, length), (np.arange(size), source))

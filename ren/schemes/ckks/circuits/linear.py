@@ -420,7 +420,8 @@ def shifted(ct: CiphertextT, steps: int, is_cyclic: bool) -> CiphertextT:
     """
     length = known_length(ct) or 1
     whole = length if is_cyclic else ct.slots * ct.layout.blocks
-    if not steps % whole:
+    steps %= whole  # it may be of any size
+    if not steps:
         return ct
     need_level(ct, 1, "A rotation of a vector across the blocks that it is cut into")
     rows = np.arange(length)

@@ -76,6 +76,8 @@ def var(ct: CiphertextT, axis: int | None, ddof: int, keepdims: bool) -> Ciphert
     if axis is None and is_columns(ct) and len(ct.shape) > 2:  # of each table of a batch
         return stack([var(part, axis, ddof, keepdims) for part in unstack(ct)])
     place = axis_of(ct, axis, "var()")
+    if place is None:
+        tables.check_no_numbers_apart(ct, "var()")
     batch, core = map(len, shapes_of(ct))
     is_whole = is_columns(ct) and place is None
     if place is None and not is_whole:
@@ -333,7 +335,9 @@ def gram(z: CiphertextT, count: int, share: float) -> CiphertextT:
         if each > 1:
             products = [twice_real(v) for v in products]
         if is_few:
-            numbers += [noises.product(x.noise, v.noise) for x, v in zip(babies, products)]
+            numbers += [
+                noises.product(x.noise, v.noise) for x, v in zip(babies, products, strict=True)
+            ]
             products = [with_noise(v, noises.without_message) for v in products]
         terms = [multiply(x, v) for x, v in zip(zeros, products, strict=True)]
         sums.append(cyclic(reduce(add, terms), step))

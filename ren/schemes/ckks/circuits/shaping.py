@@ -60,8 +60,9 @@ def mask(ct: CiphertextT, m: ArrayLike | None = None) -> CiphertextT:
     """The slots times m, of any numbers: one level.
 
     Args:
-        m: [length], or [rows, 1] for a table by its columns. Ones by default, which clear leftovers
-            beyond the length. That takes no level where none stand there.
+        m: [length], or [rows, 1] for a table by its columns; of a table packed flat also its shape.
+            Ones by default, which clear leftovers beyond the length. That takes no level where none
+            stand there.
     """
     length = known_length(ct)
     if m is None:
@@ -76,6 +77,8 @@ def mask(ct: CiphertextT, m: ArrayLike | None = None) -> CiphertextT:
                 "Write ct.mask(m.reshape(-1, 1)), or ct * m for a factor of each column.",
             )
         factors = factors[:, 0]
+    if ct.layout.has_shape and factors.shape == ct.layout.shape:
+        factors = factors.reshape(-1)
     if factors.ndim != 1 or len(factors) != (ct.slots if length is None else length):
         raise ParameterError(
             f"mask() got an array of shape {factors.shape}.",

@@ -78,7 +78,7 @@ def _reduced(
     """The sum along an axis, or that times `share`; `of_vectors` is the same of each vector."""
     place = axis_of(ct, axis, what)
     if place is None and not is_columns(ct):
-        _check_no_numbers_apart(ct, what)
+        check_no_numbers_apart(ct, what)
         return _kept_axes(of_vectors(ct), ct, keepdims)
     if place is None:
         summed = _times(reductions.total(_along_batch(ct, len(ct.shape) - 2)), share)
@@ -100,7 +100,7 @@ def _reduced(
     return _along_slots(ct, place - batch, keepdims, what, share)
 
 
-def _check_no_numbers_apart(ct: CiphertextData, what: str) -> None:
+def check_no_numbers_apart(ct: CiphertextData, what: str) -> None:
     """Raises ParameterError for a batch of single numbers: NumPy takes them together."""
     batch, core = shapes_of(ct)
     if batch and not core:
@@ -289,7 +289,7 @@ def _of_numbers(ct: CiphertextT, w: Any) -> CiphertextT:
 def _with_rows(ct: CiphertextT, w: Any) -> CiphertextT:
     """The product of each row of a matrix with a vector, by diagonals."""
     result = linear.product(as_numbers(w)[:, None], ct, is_transposed=True)
-    return reshaped(result, (result.shape[-2],))
+    return reshaped(result, result.layout.shape[:-1])
 
 
 @circuit("dot()", arithmetic, 2)

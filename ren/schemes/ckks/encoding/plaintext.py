@@ -410,7 +410,7 @@ def _surely_fits(z: NDArray, params: Parameters, level: int) -> bool:
     sizes, scale = np.abs(z), float(params.scale(level))
     least = scale * sizes.max() / params.slots / math.sqrt(2)
     most = scale * sizes.sum(-1).max() / params.slots + 1
-    room = min(2.0 ** _room(level, params), params.ring(level).q / 2)
+    room = min(1 << _room(level, params), params.ring(level).q // 2)  # q may be beyond float64
     return bool(most < room and (least > 1 or not sizes.max()))
 
 
@@ -514,8 +514,11 @@ def _check_reachable(
 
 @lru_cache(1 << 10)
 def _half(params: Parameters, level: int, scale: Fraction | int) -> float:
-    """The number from which encodings at `scale` wrap around at a level; at most 2^1000."""
-    return float(min(Fraction(params.ring(level).q) / (2 * scale), Fraction(2) ** 1000))
+    """The number from which encodings at `scale` wrap around at a level; at most 2^900.
+
+    Decoding computes with them in float64, with scale and degree as factors.
+    """
+    return float(min(Fraction(params.ring(level).q) / (2 * scale), Fraction(2) ** 900))
 
 
 def check_factor(

@@ -392,9 +392,14 @@ def where(condition: CiphertextT, a: Any, b: Any) -> CiphertextT:
     """a where the condition is 1, b where it is 0: b + condition (a - b). One level.
 
     The result of a comparison is a condition, and so are `x.within(0, 1)` and zeros and ones in the
-    clear. For these the tracked bound is the larger one of a and b.
+    clear. For these the tracked bound is the larger one of a and b. Other encrypted numbers give
+    what the formula says.
+
+    Raises:
+        ParameterError: numbers in the clear that are not 0 or 1.
     """
     check_ciphertext(condition, "where", a, b)
+    _check_truth(condition)
     rule = of_choice(condition, a, b)
     a, b = (as_numbers(v) if isinstance(v, list | tuple) else v for v in (a, b))
     with numbers_of_user():
@@ -408,6 +413,19 @@ def where(condition: CiphertextT, a: Any, b: Any) -> CiphertextT:
         result = with_type(b + condition * difference, rule)
     truth = getattr(condition, "span", None)
     return result if truth is None or not truth.is_truth else _chosen(result, truth, a, b)
+
+
+def _check_truth(condition: Any) -> None:
+    is_hidden = isinstance(condition, CiphertextData | Plaintext | Symbolic)
+    if is_hidden or is_tracer(condition):
+        return
+    given = as_numbers(condition)
+    if not np.isin(given, (0, 1)).all():
+        raise ParameterError(
+            "where got a condition in the clear with other numbers than 0 and 1.",
+            "It is truth: 1 takes a, 0 takes b.",
+            "Write values != 0, if every number other than 0 is true.",
+        )
 
 
 def _chosen(result: Any, truth: Span, a: Any, b: Any) -> Any:

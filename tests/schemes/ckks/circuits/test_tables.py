@@ -353,3 +353,36 @@ def test_a_flat_array_of_more_axes_times_a_matrix(ctx64):
     for result in (x @ matrix, ren.jit(lambda x: x @ matrix)(x)):
         assert result.shape == (2, 3, 2)
         check(result, values @ matrix)
+
+
+def test_flat_arrays_of_three_axes_compute_as_those_of_two(ctx64):
+    a, b, w = table((2, 3, 4)), table((3, 4)), np.linspace(-1, 1, 4)
+    x, y = ctx64.encrypt(a), ctx64.encrypt(b)
+    for result, want in (
+        (x @ w, a @ w), (x.dot(w), a @ w), (np.dot(x, w), a @ w),
+        (x - x.mean(axis=0), a - a.mean(0)), (x - x.mean(axis=0, keepdims=True), a - a.mean(0)),
+        (x.var(axis=0), a.var(0)), (x.var(axis=1), a.var(1)), (x.var(axis=-1), a.var(-1)),
+        (x + y, a + b), (x * ctx64.encrypt(b[None]), a * b), (x + y[0], a + b[0]),
+        (x.mask(a > 0), a * (a > 0)), (x.mask((a > 0).ravel()), a * (a > 0)),
+    ):  # fmt: skip
+        assert result.shape == want.shape
+        check(result, want)
+
+
+def test_a_batch_of_numbers_has_no_axis_of_its_own(ctx64):
+    numbers = ckks.stack([ctx64.encrypt(v) for v in (1.0, 0.0, 1.0)]).within(0, 1)
+    for call in ("cumsum()", "any()", "all()", "var()", "mean()", "sum()"):
+        with pytest.raises(ckks.ParameterError, match=r"a batch of shape \(3,\), of one number"):
+            getattr(numbers, call[:-2])()
+    with pytest.raises(ckks.ParameterError, match="of one number"):
+        numbers.roll(1)
+    sums = list(itertools.accumulate(ckks.unstack(numbers)))  # as the message says
+    check(ckks.stack(sums), np.cumsum([1.0, 0.0, 1.0]))
+    check(numbers.var(axis=-1), np.var([1.0, 0.0, 1.0]))
+
+
+def test_rotations_across_blocks_take_steps_of_any_size(ctx64):
+    values = np.linspace(-1, 1, 3 * ctx64.slots - 5)
+    x = ctx64.encrypt(values)
+    for steps in (10**20, -(10**20)):
+        check(x.roll(steps), np.roll(values, steps % len(values)))
