@@ -233,3 +233,13 @@ def test_integers_close_to_the_half_between_them(margin):
     x = math.round(ctx.encrypt(values), interval=(0, 2.5), margin=margin)
     assert np.abs(x.decrypt() - np.round(values)).max() < 2.0**-12
     assert np.abs(x.decrypt() - np.round(values)).max() <= x.estimate.error_bound
+
+
+def test_a_condition_in_the_clear_is_truth(ctx):
+    x, y = ctx.encrypt([1.0, 2.0]), ctx.encrypt([3.0, 4.0])
+    for wrong in ([0, 2], 2, 0.5, np.array([1.0, np.nan])):
+        with pytest.raises(ckks.ParameterError, match="other numbers than 0 and 1"):
+            ckks.where(wrong, x, y)
+    for right in ([0, 1], [False, True], np.array([0.0, 1.0])):
+        assert np.allclose(ckks.where(right, x, y).decrypt(), [3, 2], atol=1e-6)
+    assert np.allclose(ckks.where(1, x, y).decrypt(), [1, 2], atol=1e-6)
