@@ -12,6 +12,8 @@ from ren.capture.submit import submit
 from ren.capture.xpr import spec, stages, xpr
 from ren.config import config
 from ren.core import errors
+from ren.core.attributes import unknown_attribute
+from ren.core.calls import check_functions
 from ren.core.errors import RenError
 from ren.core.version import __version__ as __version__
 from ren.jit import CacheInfo, clear_jit, djit, jit
@@ -36,13 +38,34 @@ _LAZY = {
     "schemes": "ren.schemes.ckks",
     "selftest": "ren.self_test",
 }
+_CKKS = "from ren.schemes import ckks"
+_CONTEXT = f"{_CKKS}; ctx = ckks.context(depth=4)"
+_INSTEAD = {
+    "ckks": f"`{_CKKS}`", "Context": f"{_CKKS}; ckks.context(depth=4)",
+    "context": f"{_CKKS}; ckks.context(depth=4)", "keygen": f"{_CONTEXT}, which makes keys",
+    **dict.fromkeys(("encrypt", "Ciphertext"), f"{_CONTEXT}; ctx.encrypt(values)"),
+    "encode": f"{_CONTEXT}; ctx.encode(values)", "Plaintext": f"{_CONTEXT}; ctx.encode(values)",
+    "decrypt": "x.decrypt()", "Parameters": f"{_CKKS}; ckks.Parameters.for_depth(4)",
+    "load_context": f"{_CKKS}; ckks.load_context(data)", "stats": f"{_CKKS}; ckks.stats",
+    "load_server": f"{_CKKS}; ckks.load_server(data)", "math": f"{_CKKS}; ckks.math",
+    **dict.fromkeys(("Ring", "ring_spec"), "ren.RingSpec(n=8, moduli=(17, 97))"),
+    **dict.fromkeys(("polynomial", "Polynomial"), "ren.Poly(coefficients, ring)"),
+    "uniform": "ren.Poly.uniform(ring)", "random": "ren.Poly.uniform(ring)",
+    "compile": "ren.jit(f)", "make_jaxpr": "ren.xpr(f, p)", "jaxpr": "ren.xpr(f, p)",
+    "block_until_ready": "ren.realize(x)", "set": "ren.config.name = value",
+}  # fmt: skip
+# jit and djit name their own options.
+_CALLED = ("clear_jit", "equal", "realize", "spec", "stages", "submit", "trace", "xpr")
+check_functions(globals(), _CALLED, "ren", {"+function": "a function f", "+ring": "ring"})
 
 
 def __getattr__(name: str) -> Any:
     if name not in _LAZY:
-        hint = "; write `from ren.schemes import ckks`" * (name == "ckks")
-        text = f"module {__name__!r} has no attribute {name!r}{hint}"
-        raise AttributeError(text, name=name, obj=sys.modules[__name__])
+        if name.startswith("_"):  # a protocol that Python or a library probes for
+            raise AttributeError(name, name=name, obj=sys.modules[__name__])
+        error = unknown_attribute("ren", name, __dir__(), _INSTEAD)
+        error.name, error.obj = name, sys.modules[__name__]
+        raise error
     module, here = import_module(_LAZY[name]), globals()
     if name not in here:  # a package is bound by its import
         here[name] = getattr(module, name)

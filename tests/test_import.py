@@ -63,6 +63,6 @@ def test_every_name_is_there_and_others_are_not() -> None:
     assert all(hasattr(ren, name) for name in ren.__all__)
     assert not hasattr(ren, "tensor")
     name = "ckks"
-    with pytest.raises(AttributeError, match=r"write `from ren\.schemes import ckks`") as caught:
+    with pytest.raises(AttributeError, match=r"Write `from ren\.schemes import ckks`") as caught:
         getattr(ren, name)
     assert (caught.value.name, caught.value.obj) == (name, ren)

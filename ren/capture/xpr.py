@@ -16,12 +16,14 @@ from ren.capture.capture import Recording, placeholder_for, record
 from ren.capture.loops import LoopRecording, record_loops
 from ren.capture.pytrees import take_apart
 from ren.core import op as ops
+from ren.core.errors import OperandError, kind_of
 from ren.core.inference import has_domain
 from ren.core.node import Node, placeholder, toposort
 from ren.core.printer import Names, print_graph, shortened
 from ren.core.rewrite import rewrite
 from ren.core.ring import Domain, RingSpec
 from ren.core.spec import ConstArg, PlaceholderArg
+from ren.core.user_frame import user_line
 from ren.lowering.passes.pipeline import PIPELINE, made_explicit
 from ren.lowering.plan.plan import KernelUnit, Plan, Unit
 from ren.lowering.program.steps import value_specs
@@ -77,6 +79,7 @@ def xpr(function: Callable[..., Any], *args: Any, **kwargs: Any) -> str:
         function with loops of JAX the loops in order, with the graph of each program in them.
 
     Raises:
+        OperandError: `function` is not a function.
         JitError: no polynomial among the results.
 
     Example:
@@ -140,6 +143,12 @@ def stages(function: Callable[..., Any], *args: Any, **kwargs: Any) -> dict[str,
 
 
 def _recorded(function: Callable[..., Any], args: Any, kwargs: Any) -> Recording | LoopRecording:
+    if not callable(function):
+        raise OperandError(
+            f"{user_line()} asks for the program of {kind_of(function)}.",
+            "It is that of a function, called with the arguments that follow it.",
+            "Write ren.xpr(f, p), not ren.xpr(f(p)).",
+        )
     name = getattr(function, "__qualname__", repr(function))
     is_leaf = lambda value: not isinstance(value, tuple | list | dict)  # noqa: E731
     for leaf in jax.tree.leaves((args, kwargs), is_leaf=is_leaf):

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar
 
-from ren.core.errors import FrozenError, UnknownAttributeError
+from ren.core.errors import FrozenError, UnknownAttributeError, kind_of
 from ren.core.user_frame import user_line
 
+KindT = TypeVar("KindT", bound=type)
 _NOTHING: Mapping[str, str] = {}
 
 
@@ -42,9 +43,7 @@ def lacking(instead: Mapping[str, str] = _NOTHING) -> Callable[[Any, str], Any]:
             raise AttributeError(name, name=name, obj=x)
         if any(name in vars(kind) for kind in type(x).__mro__):
             return object.__getattribute__(x, name)  # raises once more
-        kind = type(x).__name__
-        article = "an" if kind[0] in "AEIOU" else "a"
-        raise unknown_attribute(f"{article} {kind}", name, dir(x), instead)
+        raise unknown_attribute(kind_of(x), name, dir(x), instead)
 
     return refuse
 
@@ -61,10 +60,32 @@ def frozen(
 
     def refuse(x: Any, name: str, *_: Any) -> NoReturn:
         raise FrozenError(
-            f"{user_line()} assigns to, or deletes, the attribute {name!r} of a "
-            f"{type(x).__name__}.",
+            f"{user_line()} assigns to, or deletes, the attribute {name!r} of {kind_of(x)}.",
             "It never changes, so that programs can share it.",
             instead.get(name, otherwise),
         )
 
     return refuse
+
+
+def closed(
+    instead: Mapping[str, str] = _NOTHING, otherwise: str = "Make another one."
+) -> Callable[[KindT], KindT]:
+    """Decorate a class of attrs: its instances refuse names that they lack, and assignments.
+
+    A class with cached properties has a `__getattr__` of attrs; `lacking` belongs into its body.
+
+    Args:
+        instead: what to write for a name that is asked for.
+        otherwise: what to write for an assignment.
+    """
+
+    def decorate(kind: KindT) -> KindT:
+        refuse = frozen(otherwise=otherwise)
+        for name, method in (
+            ("__getattr__", lacking(instead)), ("__setattr__", refuse), ("__delattr__", refuse),
+        ):  # fmt: skip
+            setattr(kind, name, method)
+        return kind
+
+    return decorate

@@ -29,6 +29,12 @@ class RenError(Exception):
         return "\n".join(part for part in (self.given, self.needed, self.do) if part)
 
 
+def kind_of(value: object) -> str:
+    """The class of a value with its article: `an int`, `a str`."""
+    name = type(value).__name__
+    return f"{'an' if name.startswith((*'aeiouAEIO', 'ndarray', 'NA')) else 'a'} {name}"
+
+
 class RingError(RenError, ValueError):
     """A ring that cannot be: wrong degree, or moduli that are not NTT primes under 2^30."""
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from ren.core.attributes import unknown_attribute
 
 
 class Listed(type):
@@ -12,6 +14,9 @@ class Listed(type):
     `dir()` of the class and of its instances leaves these names out. So do tab completion, `help()`
     and the site's reference (`docs/docstrings.py`). The names stay attributes, and Ren's own rooms
     read them. A subclass leaves out what its bases do. Names of attrs fields may be among them.
+
+    A name that the class lacks raises UnknownAttributeError. The class may say in a mapping
+    `__instead__` what to write.
 
     Example:
         >>> class Box(metaclass=Listed):
@@ -28,6 +33,14 @@ class Listed(type):
 
     def __dir__(cls) -> list[str]:
         return cls._listed(super().__dir__())
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(cls, name: str) -> NoReturn:
+            if name.startswith("_"):  # a protocol that Python or a library probes for
+                raise AttributeError(name, name=name, obj=cls)
+            instead = vars(cls).get("__instead__", {})
+            raise unknown_attribute(f"the class {cls.__name__}", name, dir(cls), instead)
 
     def _listed(cls, names: Iterable[str]) -> list[str]:
         internal = {name for c in cls.__mro__ for name in vars(c).get("__internal__", ())}

@@ -13,6 +13,8 @@ from typing import Any
 import attrs
 
 from ren.core import html
+from ren.core.attributes import closed
+from ren.core.calls import check_constructor
 from ren.core.errors import RingError
 from ren.core.numtheory import (
     factors,
@@ -41,6 +43,15 @@ class Domain(enum.Enum):
         return f"Domain.{self.name}"
 
 
+_INSTEAD = {
+    "modulus": "ring.q", "degree": "ring.n", "N": "ring.n", "primes": "ring.moduli",
+    "uniform": "ren.Poly.uniform(ring)", "random": "ren.Poly.uniform(ring)",
+    "random_element": "ren.Poly.uniform(ring)", "zero": "ren.Poly.zeros(ring)",
+    "one": "ren.Poly.const(1, ring)", "gen": "ren.Poly([0, 1], ring)",
+}  # fmt: skip
+
+
+@closed(_INSTEAD, "Make another ring, ren.RingSpec(n=8, moduli=(17, 97)).")
 @attrs.frozen
 class RingSpec:
     """The ring Z_q[X]/(X^n + 1) with q the product of `moduli`, one limb for each modulus.
@@ -155,6 +166,15 @@ class RingSpec:
         if isinstance(moduli, tuple) and all([type(m) is int for m in moduli]):
             return _ring(self.n, moduli)  # 17.0 has the key of 17 there
         return RingSpec(self.n, moduli)
+
+
+_MODULI = "Pass moduli=(17, 97)."
+_OTHERS = {
+    **dict.fromkeys(("q", "p", "modulus", "mod", "primes"), _MODULI),
+    **dict.fromkeys(("degree", "N", "ring_dim", "poly_modulus_degree"), "Write n=."),
+    "+moduli": "moduli=(17, 97)", "+n": "n=8",
+}  # fmt: skip
+check_constructor(RingSpec, "ren.RingSpec", _OTHERS)
 
 
 @lru_cache(maxsize=1 << 12)

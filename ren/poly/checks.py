@@ -20,7 +20,9 @@ from ren.core.errors import (
     OperandError,
     RenError,
     RingError,
+    RingMismatchError,
     TracedValueError,
+    kind_of,
 )
 from ren.core.node import Node, buffer, const
 from ren.core.ring import Domain, RingSpec
@@ -72,7 +74,7 @@ def check_polys(method: str, others: Iterable[Any], poly: type) -> None:
     for other in others:
         if not isinstance(other, poly):
             raise OperandError(
-                f"Poly.{method} got a {type(other).__name__}.",
+                f"Poly.{method} got {kind_of(other)}.",
                 "It takes polynomials.",
                 f"Write ren.{method}(p, other), which takes any structures of them.",
             )
@@ -106,7 +108,7 @@ def check_limbs(limbs: Any, ring: RingSpec, is_shape: bool = False) -> None:
     """
     shape, dtype = getattr(limbs, "shape", None), getattr(limbs, "dtype", None)
     if shape is None or dtype is None or not (is_shape or hasattr(limbs, "__array__")):
-        given = f"The limb array of a polynomial is a {type(limbs).__name__}."
+        given = f"The limb array of a polynomial is {kind_of(limbs)}."
     elif tuple(shape[-2:]) != (ring.limbs, ring.n) or dtype != np.uint32:
         given = f"The limb array of a polynomial is {dtype}{list(shape)}."
     else:
@@ -132,6 +134,16 @@ def as_batch(batch: Any) -> tuple[int, ...]:
             "Write for example batch=(8,).",
         )
     return tuple(map(operator.index, lengths))
+
+
+def check_distinct(digit: tuple[int, ...]) -> None:
+    """Raises RingMismatchError where a digit of `mod_up` has a modulus twice."""
+    if len(set(digit)) < len(digit):
+        raise RingMismatchError(
+            f"{user_line()} calls mod_up with the digit {digit!r:.80}, a modulus of it twice.",
+            "A digit is a part of the moduli of the polynomial, each once.",
+            f"Write {tuple(dict.fromkeys(digit))!r:.80}.",
+        )
 
 
 def check_domain(domain: Any) -> None:
@@ -245,6 +257,75 @@ def check_movable(source: Any, target: Any) -> None:
             "Under a JAX transformation, where things run is decided outside.",
             "Move the arguments before the call: x.to(device) or jax.device_put.",
         )
+
+
+_REFUSED = {  # operators: what a user does, what is so, what to write
+    "rpow": (
+        "takes a polynomial as an exponent", "Powers are integers >= 0.",
+        "Write p ** 3 for a power of p, p.shift(k) for the product with X^k.",
+    ),
+    **dict.fromkeys(
+        ("and", "or", "xor", "rand", "ror", "rxor", "lshift", "rshift", "rlshift", "rrshift"), (
+            "computes on the bits of a polynomial", "Coefficients are residues modulo q.",
+            "Write p.digits(2) for the bits of each coefficient, p * 2**k for a shift of them; "
+            "p.shift(k) multiplies by X^k, p ** k is a power.",
+        ),
+    ),
+    **dict.fromkeys(
+        ("matmul", "rmatmul"), (
+            "multiplies a polynomial by @", "It is one element of a ring, and @ is for matrices.",
+            "Write p * r for the product, batch.mix(matrix) for a matrix times a batch axis.",
+        ),
+    ),
+    **dict.fromkeys(
+        ("lt", "le", "gt", "ge"), (
+            "compares a polynomial by its size", "Residues modulo q have no order.",
+            "Compare p.norm(), or coefficients: p.tolist(centered=True). ren.equal(p, r) is for "
+            "equal values.",
+        ),
+    ),
+    **dict.fromkeys(
+        ("int", "float", "complex"), (
+            "makes a number of a polynomial", "It has n coefficients.",
+            "Write p.tolist()[0] for the constant one, p.evaluate(x) for the value at x.",
+        ),
+    ),
+    **dict.fromkeys(
+        ("round", "trunc", "floor", "ceil"), (
+            "rounds a polynomial", "Its coefficients are integers.",
+            "Write p.round_div(1, c), which divides by c and rounds.",
+        ),
+    ),
+    "invert": (
+        "computes on the bits of a polynomial", "Coefficients are residues modulo q.",
+        "Write -p, or p.inverse().",
+    ),
+    "abs": (
+        "takes the absolute value of a polynomial", "Residues modulo q have no sign.",
+        "Write p.norm() for the largest absolute value of a centred coefficient.",
+    ),
+}  # fmt: skip
+_UNARY = ("int", "float", "complex", "round", "trunc", "floor", "ceil", "invert", "abs")
+
+
+def refuse_operators(kind: type) -> None:
+    """Let the operators and number protocols that a class of polynomials lacks raise OperandError.
+
+    An operand of a foreign class computes by its own operator.
+    """
+
+    def refused(name: str, reasons: tuple[str, str, str]) -> Any:
+        def run(p: Any, *others: Any) -> Any:
+            known = (kind, Symbolic, *_NO_OPERANDS)
+            if name not in _UNARY and not all(isinstance(o, known) for o in others):
+                return NotImplemented
+            given, needed, do = reasons
+            raise OperandError(f"{user_line()} {given}.", needed, do)
+
+        return run
+
+    for name, reasons in _REFUSED.items():
+        setattr(kind, f"__{name}__", refused(name, reasons))
 
 
 def no_division(*_: Any) -> NoReturn:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import jax
 import numpy as np
@@ -12,7 +12,10 @@ from jax.tree_util import GetAttrKey, register_pytree_with_keys
 
 from ren import sampling
 from ren.core import op as ops
+from ren.core.attributes import lacking
+from ren.core.calls import check_constructor, check_methods
 from ren.core.errors import CoefficientTypeError, TracedValueError
+from ren.core.listed import Listed
 from ren.core.node import NO_ARG, Node, buffer, const, make, placeholder, toposort
 from ren.core.numtheory import centered, crt
 from ren.core.op import Op
@@ -59,7 +62,48 @@ _UNSET = object()
 Batch = tuple[int, ...]
 
 
-class Poly:
+_INSTEAD = {
+    **dict.fromkeys(("coeffs", "coeff", "list", "to_list", "coefficient"), "p.tolist()"),
+    "lift": "p.tolist(centered=True)", "values": "p.tolist()", "item": "p.tolist()[i]",
+    **dict.fromkeys(("degree", "n", "length"), "p.ring.n, the degree of the ring"),
+    **dict.fromkeys(("q", "modulus", "mod_q"), "p.ring.q"), "moduli": "p.ring.moduli",
+    "dtype": "p.limbs.dtype", "ndim": "len(p.shape) - 2, the number of batch axes",
+    "inv": "p.inverse()", "invert": "p.inverse()", "inverse_mod": "p.inverse()",
+    "to_ntt": "p.ntt()", "to_coeff": "p.intt()", "from_ntt": "p.intt()",
+    "left_shift": "p.shift(k)", "right_shift": "p.shift(-k)", "copy": "p itself: it never changes",
+    "add": "p + r", "sub": "p - r", "mul": "p * r", "pow": "p ** k", "square": "p * p",
+    "rem": "p % t", "quo_rem": "p.round_div(1, t) and p % t", "eval": "p.evaluate(x)",
+    "serialize": "p.to_bytes()", "infinity_norm": "p.norm()", "decompose": "p.digits(base)",
+    "numpy": "p.coefficients()", "to_numpy": "p.coefficients()",
+}  # fmt: skip
+_INSTEAD_OF_CLASS = {
+    **dict.fromkeys(("random", "rand", "random_element"), "ren.Poly.uniform(ring)"),
+    **dict.fromkeys(("randint", "integers"), "ren.Poly.uniform_on_interval(low, high, ring)"),
+    **dict.fromkeys(("normal", "discrete_gaussian"), "ren.Poly.gaussian(ring)"),
+    "binary": "ren.Poly.uniform_on_interval(0, 2, ring)",
+    "ones": "ren.Poly([1] * ring.n, ring)", "one": "ren.Poly.const(1, ring)",
+    "zero": "ren.Poly.zeros(ring)", "constant": "ren.Poly.const(value, ring)",
+    "monomial": "ren.Poly.const(1, ring).shift(k)",
+    **dict.fromkeys(
+        ("from_list", "from_coeffs", "from_coefficients", "from_array", "fromlist"),
+        "ren.Poly(coefficients, ring)",
+    ),
+}  # fmt: skip
+_RING = "Pass ring=ren.RingSpec(n=8, moduli=(17, 97))."
+_OTHERS = {  # arguments
+    **dict.fromkeys(("modulus", "q", "moduli", "mod"), _RING),
+    **dict.fromkeys(("n", "degree"), _RING),
+    **dict.fromkeys(("shape", "size", "batch_size"), "Write batch=(8,)."),
+    **dict.fromkeys(("key", "rng", "random_state"), "Write seed=, bytes."),
+    **dict.fromkeys(("std", "stddev", "scale"), "Write sigma=."),
+    **dict.fromkeys(("h", "weight"), "Write hamming_weight=."),
+    "dtype": "Leave it out: coefficients are Python integers; np.array(p, dtype) converts them.",
+    "coefficients": "Write coeffs=.", "center": "Write centered=.",
+    "+ring": "ring=ren.RingSpec(n=8, moduli=(17, 97))", "+coeffs": "coeffs=[1, 2]",
+}  # fmt: skip
+
+
+class Poly(metaclass=Listed):
     """A polynomial of Z_q[X]/(X^n + 1): operations record a program, nothing runs until needed.
 
     Args:
@@ -80,9 +124,10 @@ class Poly:
         >>> from ren.ring import RingSpec
         >>> x = Poly([1, 2, 3, 4], RingSpec(n=4, moduli=(17,)))
         >>> (x * x - 1).tolist()
-        [8, 1, 3, 3]
+        [9, 14, 11, 3]
     """
 
+    __instead__ = _INSTEAD_OF_CLASS
     __slots__ = ("__weakref__", "_digest", "_leaf", "_node", "_symbolic", "_type")
 
     _node: Node | None
@@ -474,6 +519,7 @@ class Poly:
         return cofactor * Poly(made[..., None], self.ring, self.device)
 
     __truediv__ = __rtruediv__ = __floordiv__ = __rfloordiv__ = __rmod__ = no_division
+    __divmod__ = __rdivmod__ = no_division
 
     # ---------------------------------------------------------------- coefficients as integers
 
@@ -699,7 +745,9 @@ class Poly:
         Reference: CKKS.md, "Key switching"; Bajard et al., SAC 2016.
         """
         check_ring(ring)
-        return self._unary(ops.MODUP, ModUpArg(tuple(int(m) for m in digit), ring))
+        moduli = tuple(int(m) for m in digit)
+        checks.check_distinct(moduli)
+        return self._unary(ops.MODUP, ModUpArg(moduli, ring))
 
     def mod_down(self, ring: RingSpec) -> Poly:
         """(x - u) / P over `ring`, P the product of the moduli left out, u the lift of x mod P.
@@ -786,6 +834,9 @@ class Poly:
         return display.page(self)
 
     # ---------------------------------------------------------------- state
+
+    if not TYPE_CHECKING:
+        __getattr__ = lacking(_INSTEAD)
 
     def _set_node(self, node: Node, symbolic: bool = False) -> None:
         spec = node.spec
@@ -965,4 +1016,12 @@ def _unflatten(static: Any, leaves: Iterable[Any]) -> Poly:
     return from_array(leaf, ring, domain)
 
 
+checks.refuse_operators(Poly)
+check_constructor(Poly, "ren.Poly", _OTHERS)
+# What programs call in each of their steps stays as it is.
+_IN_STEPS = (
+    "ntt", "intt", "rotate", "automorphism", "to_ring", "rescale", "mod_up", "mod_down", "realize",
+    "contiguous", "from_limbs", "const", "zeros", "shift",
+)  # fmt: skip
+check_methods(Poly, "ren.Poly", _OTHERS, leave=_IN_STEPS)
 register_pytree_with_keys(Poly, _flatten_with_keys, _unflatten, _flatten)

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ren.core import html
+from ren.core.attributes import closed
 from ren.core.errors import ParameterError
 from ren.lowering.inspect import plots as plotting
 from ren.schemes.ckks.arithmetic.argument_checks import check_ciphertext
@@ -20,6 +21,13 @@ from ren.schemes.rlwe.active_context import context_for
 _FEW = 64  # numbers; more have smaller marks
 
 
+_INSTEAD = {
+    "bits": "ckks.precision(x, values).worst_bits", "error": "ckks.precision(x, values).rms_error",
+    "max_error": "ckks.precision(x, values).largest_error",
+}  # fmt: skip
+
+
+@closed(_INSTEAD)
 @attrs.frozen
 class Precision:
     """The true error of a ciphertext; bits are -log2 of an absolute error.

@@ -10,6 +10,7 @@ from typing import Any
 import attrs
 
 from ren.core import html
+from ren.core.attributes import closed
 from ren.core.node import collector_paused
 from ren.core.text_table import columns, duration, size
 from ren.schemes.ckks.parameters.parameters import Parameters
@@ -51,6 +52,7 @@ def _found(costs: Costs) -> Measured:
     return Measured(lambda: costs)
 
 
+@closed()
 @attrs.frozen
 class Requirements:
     """Requirements of a function; `ckks.context(requirements)` makes such a context with its keys.

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ren.core import html
+from ren.core.attributes import closed
 from ren.core.errors import ParameterError
 from ren.schemes.ckks.arithmetic.argument_checks import check_function
 from ren.schemes.ckks.arithmetic.evolve import with_error
@@ -28,6 +29,7 @@ from ren.schemes.ckks.functions.polynomial import (
 LARGEST_DEGREE = 1023
 
 
+@closed()
 @attrs.frozen(repr=False)
 class Approximation:
     """A Chebyshev interpolant and how far it is from its function.

@@ -8,12 +8,21 @@ import attrs
 import numpy as np
 
 from ren.core import html
+from ren.core.attributes import closed
 from ren.core.errors import TracedValueError
 from ren.core.user_frame import user_line
 from ren.lowering.devices.devices import check_addressable
 from ren.schemes.ckks.noise.bounds import FLOAT64, RANDOM, SIGMAS, Noise, is_known
 
+_INSTEAD = {
+    **dict.fromkeys(("error", "error_max", "max_error"), "x.estimate.error_bound"),
+    **dict.fromkeys(("precision", "precision_bits", "noise_budget"), "x.estimate.bits"),
+    **dict.fromkeys(("std", "sigma"), "math.sqrt(x.estimate.variance)"),
+    **dict.fromkeys(("bound", "message"), "x.estimate.message_bound"),
+}  # fmt: skip
 
+
+@closed(_INSTEAD)
 @attrs.frozen
 class Estimate:
     """Estimate without decrypting, for the worst of a batch: NaN where nothing is known.
