@@ -23,7 +23,7 @@ import jax
 from ren.capture.arguments import Call, Signature, poly_key, realized, stand_ins, value_keys
 from ren.capture.capture import Captured, Options, capture
 from ren.config import config
-from ren.core.errors import DeviceError, JitError, RecaptureWarning, RenError
+from ren.core.errors import DeviceError, JitError, RecaptureWarning, RenError, kind_of
 from ren.core.node import collector_paused
 from ren.lowering.devices.devices import device_name, is_tracing, resolve_device
 from ren.lowering.runtime.tiers.tiers import AUTO, UNITS, check_tier
@@ -64,7 +64,7 @@ class Jitted:
     ) -> None:
         if not callable(function):
             raise JitError(
-                f"ren.jit got a {type(function).__name__}.",
+                f"ren.jit got {kind_of(function)}.",
                 "It decorates a function.",
                 "Write @ren.jit, or @ren.jit(max_plans=4).",
             )

@@ -25,13 +25,13 @@ a product with a word | OperandError | A product; str; a plaintext, a number or 
     "abc" * x
 a difference with a context | OperandError | A difference; Context
     x - ctx
-a list with an array among ciphertexts | OperandError | ckks.concat() got a ndarray; ctx.encrypt
+a list with an array among ciphertexts | OperandError | ckks.concat() got an ndarray; ctx.encrypt
     ckks.concat([x, np.ones(3)])
-concat of two arguments | OperandError | ckks.concat() got a int; ckks.concat([x, y])
+concat of two arguments | OperandError | ckks.concat() got an int; ckks.concat([x, y])
     ckks.concat(3)
-an array is stacked | OperandError | ckks.stack() got a ndarray; ctx.encrypt
+an array is stacked | OperandError | ckks.stack() got an ndarray; ctx.encrypt
     ckks.stack([np.ones(3)])
-an array is summed in strides | OperandError | strided_sum() got a ndarray; ctx.encrypt
+an array is summed in strides | OperandError | strided_sum() got an ndarray; ctx.encrypt
     ckks.strided_sum(np.ones(3), 3)
 a count that is no integer | OperandError | strided_sum() got 1.5; integer
     ckks.strided_sum(x, 1.5)
@@ -39,7 +39,7 @@ a number in place of a function | OperandError | ckks.approximate() got a float;
     ckks.approximate(np.exp(1.0))
 a slice with a float | OperandError | A slice got 1.0; int(k)
     x[:1.0]
-no context is adopted | OperandError | adopt() got a int; ckks.load_server(data)
+no context is adopted | OperandError | adopt() got an int; ckks.load_server(data)
     ctx.server().adopt(3)
 bytes are adopted | OperandError | adopt() got a bytes; ckks.load_server(data)
     ctx.adopt(b"abc")
@@ -81,7 +81,7 @@ a batch that is rolled along it | ParameterError | roll() got axis=0; batch axis
     batch.roll(1, axis=0)
 columns that are rolled | ParameterError | axis=1; ct @ np.roll(np.eye(3), shift, axis=1)
     matrix.roll(1, axis=1)
-np.mean with a type | OperandError | np.mean; Write ct.mean()
+np.mean with a type | OperandError | np.mean; Write ckks.typed(ct.mean(), dtype)
     np.mean(x, dtype=np.float32)
 a public context in place of a server | SerializationError | public context; ctx.server().to_bytes()
     ckks.load_server(ctx.public().to_bytes())

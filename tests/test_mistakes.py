@@ -79,7 +79,7 @@ a degree beyond all | ParameterError | degree=100000; 0 to 4095
     ckks.math.exp(x, interval=(-1, 1), degree=10**5)
 a function that is not finite | ParameterError | not finite on [-1, 1]; singularity
     ckks.chebyshev(x, np.log, (-1, 1), 9)
-a key switch of an array | OperandError | switch_key() got a ndarray; Encrypt it first
+a key switch of an array | OperandError | switch_key() got an ndarray; Encrypt it first
     ctx.switch_key(np.ones(3), ctx)
 a polynomial times a float | CoefficientTypeError | poly * float; Poly(coefficients, ring)
     p * 0.5
@@ -310,7 +310,7 @@ a batch of another size | ParameterError | (2, 3) and (4, 3); as in NumPy
     ctx.encrypt(np.ones((2, 3))) + np.ones((4, 3))
 complex numbers in a real function | ParameterError | exp; complex; x.real
     ckks.math.exp(ctx.encrypt([1j, 2.0]))
-an array in a function of ciphertexts | OperandError | exp got a ndarray; ctx.encrypt
+an array in a function of ciphertexts | OperandError | exp got an ndarray; ctx.encrypt
     ckks.math.exp(np.ones(3))
 an interval upside down | ParameterError | (1, -1); a < b
     ckks.math.exp(x, interval=(1, -1))

@@ -15,7 +15,7 @@ import jax
 
 from ren.capture.pytrees import take_apart
 from ren.config import config
-from ren.core.errors import JitError
+from ren.core.errors import JitError, kind_of
 from ren.lowering.backends.xla.jax_runtime import check_not_forked
 from ren.lowering.devices.devices import is_tracing
 from ren.poly.poly import realize_polys
@@ -62,7 +62,7 @@ def submit(f: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> Future[R]
     check_not_forked()
     if not callable(f):
         raise JitError(
-            f"ren.submit got a {type(f).__name__}.",
+            f"ren.submit got {kind_of(f)}.",
             "It takes a function and the arguments to call it with.",
             "Write ren.submit(f, x), not ren.submit(f(x)).",
         )

@@ -182,7 +182,7 @@ class Ciphertext(CiphertextData, Stored):
             refusals.no_remainder()
         power = as_exponent(exponent)
         if not isinstance(power, int) or power < 0:
-            return call("pow", self, power, asked=f"takes the power {power!r:.60} of")
+            return call("pow", self, power, asked=f"takes {refusals.power_text(power)} of")
         if is_manual():
             return with_type(explicit.power(self, power), of_total(self))
         return with_type(arithmetic.power(explicit.normal(self), power), of_total(self))
@@ -202,11 +202,13 @@ class Ciphertext(CiphertextData, Stored):
 
     def __mod__(self, divisor: Any) -> Ciphertext:
         """numpy.mod by a number: `ckks.math.mod`."""
-        return call("mod", self, divisor, asked=f"takes the remainder by {divisor!r:.60} of")
+        by = refusals.operand_text(divisor)
+        return call("mod", self, divisor, asked=f"takes the remainder by {by} of")
 
     def __floordiv__(self, divisor: Any) -> Ciphertext:
         """self // number: `ckks.math.floor_divide`."""
-        return call("floor_divide", self, divisor, asked=f"divides by {divisor!r:.60} rounding")
+        by = refusals.operand_text(divisor)
+        return call("floor_divide", self, divisor, asked=f"divides by {by} rounding")
 
     def __divmod__(self, divisor: Any) -> tuple[Ciphertext, Ciphertext]:
         """(self // number, self % number), of one quotient."""

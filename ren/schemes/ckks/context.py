@@ -16,7 +16,7 @@ from ren.capture.programs import Integers
 from ren.core import html
 from ren.core.attributes import frozen
 from ren.core.calls import check_methods
-from ren.core.errors import MissingKeyError, OperandError, ParameterError, RandomnessError
+from ren.core.errors import MissingKeyError, OperandError, ParameterError, RandomnessError, kind_of
 from ren.core.listed import Listed
 from ren.core.ring import RingSpec
 from ren.core.text_table import size
@@ -567,7 +567,7 @@ class Context(metaclass=Listed):
         """
         if not isinstance(other, Context):
             raise OperandError(
-                f"adopt() got a {type(other).__name__}.",
+                f"adopt() got {kind_of(other)}.",
                 "It takes a context, which holds the evaluation keys.",
                 "Read bytes first: server.adopt(ckks.load_server(data)).",
             )

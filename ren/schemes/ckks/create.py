@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 import attrs
 
-from ren.core.errors import ParameterError, SerializationError
+from ren.core.errors import ParameterError, SerializationError, kind_of
 from ren.schemes.ckks.analysis.requirements import Requirements
 from ren.schemes.ckks.context import Context
 from ren.schemes.ckks.encoding.serialization import HOLDS_SECRET
@@ -98,7 +98,7 @@ def context(
         return result.conjugation_key(plan.conjugation_level) if plan.needs_conjugation else result
     if params is not None and not isinstance(params, Parameters):
         raise ParameterError(
-            f"ckks.context() got params={params!r:.60}, a {type(params).__name__}.",
+            f"ckks.context() got params={params!r:.60}, {kind_of(params)}.",
             "They are a ckks.Parameters.",
             'Write for example params=ckks.Parameters.preset("n14-depth4").',
         )

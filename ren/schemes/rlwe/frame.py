@@ -20,7 +20,7 @@ import attrs
 import numpy as np
 from numpy.typing import NDArray
 
-from ren.core.errors import OperandError, SerializationError, TracedValueError
+from ren.core.errors import OperandError, SerializationError, TracedValueError, kind_of
 from ren.core.ring import RingSpec
 from ren.core.user_frame import user_line
 from ren.lowering.backends.xla.jax_runtime import on_host
@@ -244,7 +244,7 @@ def _path_of(path: Any, of_stream: str) -> Path:
         return Path(path)
     except TypeError:
         raise OperandError(
-            f"{user_line()} passes a {type(path).__name__} in place of a path.",
+            f"{user_line()} passes {kind_of(path)} in place of a path.",
             "A file is named by its path: it is written whole or not at all.",
             f"Pass a str or a pathlib.Path. For a file that is open write {of_stream}.",
         ) from None

@@ -4,6 +4,7 @@
 columns, `b` a batch of two vectors, `p` a plaintext of the numbers of `x`, `A` an encoded matrix,
 `f` is a polynomial, and `g` and `h` are truth. In the clear they are arrays. `w` and `M` are
 arrays in both. `F` is a column of a table of pandas, as far as Ren and its operators ask for it.
+`S` is a sparse matrix.
 
 Left out is what Python, JAX or pandas decide by themselves, without a question to the object:
 `json.dumps(x)`, `",".join([x])`, `b"".join([x])`, `open(x)`, `re.match("a", x)`,
@@ -20,6 +21,7 @@ from __future__ import annotations
 import ast
 import copy
 import dataclasses
+import datetime
 import functools
 import hashlib
 import io
@@ -36,6 +38,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import scipy.sparse
 
 import ren
 from ren import Poly, RingSpec, errors
@@ -439,13 +442,14 @@ max(x, y) | DepthError | greater with a gap; ckks.context(depth=
 max([x, y]) | DepthError | greater with a gap; ckks.context(depth=
 sorted([x, y]) | DepthError | less with a gap; ckks.context(depth=
 any([x, y]) | TracedValueError | x & y for `x and y`; ~x for `not x`; ckks.where
-x ** -1 | OperandError | x.within(low, high); ckks.intervals; ckks.math.pow(ct, interval=(a, b))
+x ** -1 | OperandError | x.within(low, high); intervals; ckks.math.pow(ct, -1, interval=(a, b))
 x ** -2 | OperandError | x.within(low, high); ckks.intervals; above zero
-x ** 0.5 | OperandError | takes the power 0.5; x.within(low, high); ckks.intervals
+x ** 0.5 | OperandError | takes the power 0.5; x.within(low, high); ckks.math.pow(ct, 0.5, interval=
+np.power(x, -1) | OperandError | takes the power -1; ckks.math.pow(ct, -1, interval=(a, b))
 x ** Fraction(1, 2) | OperandError | x.within(low, high)
-x ** float("nan") | OperandError | the power nan; x.within(low, high)
-x ** float("inf") | OperandError | the power inf; x.within(low, high)
-x ** y | OperandError | ckks.math
+x ** float("nan") | OperandError | with nan as an exponent; finite
+x ** float("inf") | OperandError | with inf as an exponent; finite
+x ** y | OperandError | takes an encrypted power; x.within(low, high) ** y.within(low, high)
 x ** w | OperandError | takes a power with a; a real number
 x ** "2" | OperandError | takes a power with a; a real number
 2 ** x | DepthError | pow by a polynomial; ckks.context(depth=
@@ -468,6 +472,25 @@ x << 1 | OperandError | x * 2**k; x.rotate(k)
 x >> 1 | OperandError | x * 2.0**-k
 x + None | OperandError | without a return statement
 x + "1" | OperandError | Pass one of these
+x + datetime.date(2020, 1, 1) | OperandError | A sum got a ciphertext and a date; in place of
+datetime.date(2020, 1, 1) - x | OperandError | a ciphertext and a date; numbers in place of dates
+x * datetime.timedelta(1) | OperandError | A product got; a timedelta; numbers in place of dates
+x > datetime.date(2020, 1, 1) | OperandError | A comparison got a ciphertext and a date
+x + np.datetime64("2020") | OperandError | a ciphertext and a datetime64; numbers in place of dates
+x + NAType() | OperandError | a ciphertext and an NAType; missing values
+NAType() * x | OperandError | a ciphertext and an NAType; missing values
+x + ... | OperandError | a ciphertext and an ellipsis
+x + [1, None, 2, 3] | ParameterError | numpy.nan_to_num(np.array(values, float))
+S @ x | TracedValueError | matrix.toarray() @ ct
+x @ S | OperandError | a matrix; matrix.toarray()
+x * S | OperandError | A product got; matrix.toarray()
+S + x | OperandError | A sum got; matrix.toarray()
+x / S | OperandError | A quotient got; matrix.toarray()
+x > S | OperandError | A comparison got; matrix.toarray()
+ckks.linear(S, ctx) | OperandError | matrix.toarray()
+ctx.encrypt(S) | ParameterError | values.toarray()
+ckks.linear("a", ctx) | OperandError | A str was given as a matrix; ckks.linear(matrix, ctx)
+ckks.linear(ctx, M) | OperandError | A Context was given as a matrix; ckks.linear(matrix, ctx)
 x @ 2 | OperandError | x * number
 x @ A | OperandError | ckks.linear(2 * matrix.T, ctx)
 A * 2 | OperandError | ckks.linear(2 * matrix.T, ctx)
@@ -848,7 +871,7 @@ None > x | OperandError | A comparison got a ciphertext and a NoneType; without 
 x < "a" | OperandError | A comparison got a ciphertext and a str; Pass one of these
 "a" >= x | OperandError | A comparison got a ciphertext and a str; Pass one of these
 x >= [] | OperandError | a ciphertext and a list; an array of numbers
-x <= object() | OperandError | a ciphertext and a object; an array of numbers
+x <= object() | OperandError | a ciphertext and an object; an array of numbers
 x > f | OperandError | a ciphertext and a Poly; an array of numbers
 x > A | OperandError | ckks.linear(2 * matrix.T, ctx)
 x.dot(3) | ParameterError | x * number; x @ M
@@ -955,9 +978,22 @@ y + ckks.chebyshev(x - y, lambda d: np.logaddexp(d, 0), (-4, 2), 23) | np.logadd
 ckks.math.pow(y, -0.5, (0.5, 2)) | jax.lax.rsqrt(y)
 -x // 2.0 | x // -2.0
 -(-x % 2.0) | x % -2.0
+ckks.math.pow(y, -1, interval=(0.5, 2)) | y ** -1.0
+ckks.math.pow(y, 0.5, interval=(0.5, 2)) | y ** 0.5
+y.within(0.5, 2) ** x.within(-2, 2) | y ** x
+ckks.math.pow(y, x.within(-2, 2), interval=(0.5, 2)) | y ** x
 (x / y) // 1 | x // y
 x - y * ((x / y) // 1) | x % y
 """
+
+
+class NAType:
+    """The missing value of pandas: it has operators, which leave others to their own."""
+
+    def _defer(self, other: Any) -> Any:
+        return NotImplemented
+
+    __add__ = __radd__ = __mul__ = __rmul__ = _defer
 
 
 class Column:
@@ -1001,7 +1037,8 @@ MODULES = {
     "np": np, "jax": jax, "jnp": jnp, "ckks": ckks, "math": math, "operator": operator,
     "copy": copy, "pickle": pickle, "functools": functools, "itertools": itertools,
     "Fraction": Fraction, "statistics": statistics, "ren": ren, "dataclasses": dataclasses,
-    "hashlib": hashlib, "io": io,
+    "hashlib": hashlib, "io": io, "datetime": datetime, "NAType": NAType,
+    "S": scipy.sparse.csr_array(np.eye(4)),
     "f": Poly([1, 2], RingSpec(8, (17, 97))),
 }  # fmt: skip
 

@@ -12,7 +12,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from ren.core.errors import OperandError, ParameterError, RenError, TracedValueError
+from ren.core.errors import OperandError, ParameterError, RenError, TracedValueError, kind_of
 from ren.core.user_frame import user_line
 from ren.lowering.devices.devices import is_tracer
 from ren.poly.checks import check_concrete
@@ -36,7 +36,7 @@ def as_integer(value: Any, what: str) -> int:
     except TypeError:
         pass
     raise OperandError(
-        f"{what} got {value!r:.60}, a {type(value).__name__}.",
+        f"{what} got {value!r:.60}, {kind_of(value)}.",
         "It takes an integer.",
         "Write a Python int, or int(k) where k is a whole number.",
     )
@@ -96,13 +96,13 @@ def check_ciphertext(value: Any, what: str, *others: Any) -> None:
             write = "Pass one after another, or a batch of them: ckks.stack([x, y])."
         elif isinstance(value, bytes | bytearray | memoryview):
             write = "Read it first: ckks.Ciphertext.from_bytes(data)."
-        raise OperandError(f"{what} got a {type(value).__name__}.", "It takes a ciphertext.", write)
+        raise OperandError(f"{what} got {kind_of(value)}.", "It takes a ciphertext.", write)
 
 
 def as_ciphertexts(values: Iterable[CiphertextT], what: str, *others: Any) -> list[CiphertextT]:
     """Several ciphertexts as a list; raises OperandError for anything else, one alone included."""
     if others or not isinstance(values, Iterable):
-        count = f"{1 + len(others)} arguments" if others else f"a {type(values).__name__}"
+        count = f"{1 + len(others)} arguments" if others else kind_of(values)
         raise OperandError(
             f"{what} got {count}.",
             "It takes a list of ciphertexts.",
@@ -118,7 +118,7 @@ def check_function(value: Any, what: str) -> None:
     """Raises OperandError unless `value` can be called."""
     if not callable(value) or isinstance(value, CiphertextData):
         raise OperandError(
-            f"{what} got a {type(value).__name__} in place of a function.",
+            f"{what} got {kind_of(value)} in place of a function.",
             "It calls a function.",
             "Pass its name, f and not f(x), or a lambda.",
         )

@@ -10,7 +10,7 @@ from fractions import Fraction
 from typing import Any
 
 from ren.capture.loop_reports import stand_in
-from ren.core.errors import DepthError, OperandError, ParameterError
+from ren.core.errors import DepthError, OperandError, ParameterError, kind_of
 from ren.core.ring import Domain
 from ren.core.spec import Spec
 from ren.core.user_frame import user_line
@@ -82,7 +82,7 @@ def bootstrap(
     """
     if isinstance(ciphertexts, CiphertextData) or not isinstance(ciphertexts, Sequence):
         raise OperandError(
-            f"ckks.bootstrap() got a {type(ciphertexts).__name__}.",
+            f"ckks.bootstrap() got {kind_of(ciphertexts)}.",
             "It takes a list of ciphertexts; two of real numbers share one run.",
             "Write ckks.bootstrap([x, y]), or x.bootstrap() for one.",
         )

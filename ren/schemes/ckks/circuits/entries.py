@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import hashlib
+import numbers
 from typing import Any
 
 import attrs
+import jax
 import numpy as np
 from numpy.typing import NDArray
 
-from ren.core.errors import OperandError, ParameterError, TracedValueError
+from ren.core.errors import OperandError, ParameterError, TracedValueError, kind_of
 from ren.poly.symbolic import Symbolic
-from ren.schemes.ckks.encoding.encoder import as_numbers, check_rows
+from ren.schemes.ckks.encoding.encoder import as_numbers, check_rows, is_sparse
 
 
 @attrs.frozen(eq=False)
@@ -141,6 +143,15 @@ def _placed(
     return where.astype(np.intp)[index], int(where.max()) + 1
 
 
+def _remedy(values: Any) -> str:
+    """What to write in place of a matrix that is none."""
+    if is_sparse(values):
+        return "Write matrix.toarray(), the array of its numbers."
+    if isinstance(values, numbers.Number | np.generic | np.ndarray | jax.Array):
+        return "Write x * number for a product with one number."
+    return "Pass a NumPy array or a list of rows: matrix @ ct, or ckks.linear(matrix, ctx)."
+
+
 def checked(values: Any, axes: tuple[int, ...], what: str, how: str) -> NDArray:
     """An array of numbers as float64 or complex128.
 
@@ -164,9 +175,9 @@ def checked(values: Any, axes: tuple[int, ...], what: str, how: str) -> NDArray:
     m = as_numbers(values)
     if m.ndim == 0 and axes == (2,):
         raise OperandError(
-            f"A {type(values).__name__} was given as {what}.",
-            "The operator @ is a product with a vector or a matrix.",
-            "Write x * number for a product with one number.",
+            f"A{kind_of(values)[1:]} was given as {what}.",
+            "A matrix is an array of numbers with two axes.",
+            _remedy(values),
         )
     if m.ndim not in axes or m.dtype.kind not in "biufc" or not m.size:
         raise ParameterError(

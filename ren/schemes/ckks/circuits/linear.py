@@ -17,7 +17,7 @@ import jax
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ren.core.errors import ContextError, ParameterError
+from ren.core.errors import ContextError, ParameterError, kind_of
 from ren.core.ring import RingSpec
 from ren.lowering.devices.devices import is_tracing
 from ren.poly.poly import realize_polys
@@ -152,7 +152,7 @@ def prepared(
         )
     if not isinstance(getattr(context, "params", None), Parameters):
         raise ContextError(
-            f"{call.partition('(')[0]}() got a {type(context).__name__} as the context.",
+            f"{call.partition('(')[0]}() got {kind_of(context)} as the context.",
             "The diagonals are encoded for the parameters of a context.",
             f"Pass one, {call}, or write `with ctx:` around it.",
         )

@@ -98,7 +98,7 @@ def _matrix(matrix: Any) -> NDArray:
         raise OperandError(
             "ckks.mix() got a matrix with NaN or infinite entries.",
             "Entries are multiplied into ciphertexts as integers.",
-            "Replace them, for example by numpy.nan_to_num(matrix).",
+            "Replace them, for example by numpy.nan_to_num(np.array(matrix, float)).",
         )
     return w.astype(np.int64) if w.dtype.kind == "b" else w
 

@@ -37,7 +37,7 @@ from ren.schemes.ckks.encoding.ciphertext_data import (
     known_length,
     with_fields,
 )
-from ren.schemes.ckks.encoding.encoder import as_numbers, of_frame
+from ren.schemes.ckks.encoding.encoder import as_numbers, is_no_operand, of_frame
 from ren.schemes.ckks.encoding.plaintext import Plaintext, encode
 from ren.schemes.ckks.encoding.refusals import wrong_operand
 
@@ -85,8 +85,8 @@ class Operator:
             return self._traced(mode, x, other)
         if isinstance(other, np.ndarray | jax.Array) and other.ndim == 0:
             other = as_numbers(other).item()
-        if isinstance(other, np.timedelta64):
-            return NotImplemented
+        if is_no_operand(other):
+            raise wrong_operand(self.name, other)
         if isinstance(other, numbers.Integral | np.bool):
             return self.integer(mode, x, int(other))
         if isinstance(other, numbers.Real | np.generic | Decimal):
@@ -95,8 +95,10 @@ class Operator:
             return self.number(mode, x, complex(other))
         if isinstance(other, np.ndarray | list | tuple | jax.Array):
             return self.array(mode, x, other)
-        is_none, kind = isinstance(other, str | bytes | bytearray | Poly), type(other)
-        if not is_none and any(hasattr(kind, f"__{m}{self.method}__") for m in ("r", "")):
+        kind = type(other)
+        if not isinstance(other, Poly) and any(
+            hasattr(kind, f"__{m}{self.method}__") for m in ("r", "")
+        ):
             return NotImplemented  # a foreign type may compute with a ciphertext by itself
         raise wrong_operand(self.name, other)
 
@@ -104,9 +106,9 @@ class Operator:
         value = as_numbers(other)
         if value.dtype.kind == "c":
             return self.number(mode, x, complex(value))
-        if isinstance(other, np.character):
+        if value.dtype.kind not in "iuf":
             raise wrong_operand(self.name, other)
-        return self.number(mode, x, float(value)) if value.dtype.kind in "iuf" else NotImplemented
+        return self.number(mode, x, float(value))
 
     def _traced(self, mode: Automatic, x: CiphertextT, other: Any) -> CiphertextT:
         """By the shape and type of what JAX traces."""

@@ -96,6 +96,20 @@ def is_number(value: Any) -> bool:
     return value is not None and not isinstance(value, _NO_NUMBERS)
 
 
+def is_sparse(value: Any) -> bool:
+    """True for a sparse matrix, as those of scipy.sparse."""
+    return hasattr(type(value), "toarray")
+
+
+def is_no_operand(value: Any) -> bool:
+    """True for text, dates, missing values and sparse matrices.
+
+    They have operators of their own, but none that takes a ciphertext.
+    """
+    is_missing = type(value).__name__ == "NAType"
+    return is_missing or isinstance(value, _NO_NUMBERS) or is_sparse(value)
+
+
 def check_rows(values: Any) -> None:
     """Raises ParameterError for rows of several lengths."""
     rows = values if isinstance(values, list | tuple) else ()
@@ -167,7 +181,7 @@ def encode(values: ArrayLike, n: int, slots: int, scale: Fraction | int) -> NDAr
         raise ParameterError(
             "Values with NaN or infinity were given.",
             "Only finite numbers can be encoded.",
-            "Replace them, for example with numpy.nan_to_num.",
+            "Replace them, for example numpy.nan_to_num(np.array(values, float)).",
         )
     rows = z.reshape(-1, z.shape[-1])
     coefficients = (np.empty if n == 2 * slots else np.zeros)((len(rows), n), np.float64)

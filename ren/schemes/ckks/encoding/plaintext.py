@@ -15,7 +15,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ren.capture.programs import Integers, replayed
-from ren.core.errors import MessageBoundError, OperandError, ParameterError, TracedValueError
+from ren.core.errors import (
+    MessageBoundError,
+    OperandError,
+    ParameterError,
+    TracedValueError,
+    kind_of,
+)
 from ren.core.listed import Listed
 from ren.core.node import placeholder
 from ren.core.ring import Domain, RingSpec
@@ -446,9 +452,11 @@ def _check_not_empty(values: Any, z: Any) -> None:
         if others:
             shape += f", with entries of type {', '.join(sorted(others)[:3])}"
         raise ParameterError(
-            f"A {type(values).__name__} was to be encoded: {shape}.",
+            f"A{kind_of(values)[1:]} was to be encoded: {shape}.",
             "Slots hold real or complex numbers, at least one; rows have one length.",
-            "Pass a NumPy array or a list of numbers.",
+            "Pass values.toarray(), the array of its numbers."
+            if encoder.is_sparse(values)
+            else "Pass a NumPy array or a list of numbers.",
         )
 
 

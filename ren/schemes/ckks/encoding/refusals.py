@@ -6,6 +6,7 @@ says what to write instead.
 
 from __future__ import annotations
 
+import numbers
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from types import FrameType
@@ -19,11 +20,13 @@ from ren.core.errors import (
     ParameterError,
     RenError,
     TracedValueError,
+    kind_of,
 )
 from ren.core.user_frame import user_line
 from ren.lowering.backends.xla.jax_runtime import on_operand
 from ren.schemes.ckks.encoding.advice import factor_of, in_table, rounded_to
 from ren.schemes.ckks.encoding.ciphertext_data import CiphertextData, batch_of
+from ren.schemes.ckks.encoding.encoder import is_no_operand, is_sparse
 
 KindT = TypeVar("KindT", bound=type)
 _INSTEAD = {
@@ -80,11 +83,27 @@ def comparison(name: str) -> Callable[..., NoReturn]:
 
 def wrong_operand(what: str, other: Any) -> OperandError:
     """The error for an operand beside a ciphertext that is nothing to compute with."""
+    remedy = "Pass one of these; a function without a return statement gives None."
+    if is_sparse(other):
+        remedy = f"{_DENSE}."
+    elif is_no_operand(other) and not isinstance(other, str | bytes | bytearray):
+        remedy = "Pass one of these: numbers in place of dates and of missing values."
     return OperandError(
-        f"{what} got a ciphertext and a {type(other).__name__}.",
+        f"{what} got a ciphertext and {kind_of(other)}.",
         "The other operand is a ciphertext, a plaintext, a number or an array of numbers.",
-        "Pass one of these; a function without a return statement gives None.",
+        remedy,
     )
+
+
+def operand_text(value: Any) -> str:
+    """A number as it was written, and of anything else the class."""
+    return f"{value!r:.60}" if isinstance(value, numbers.Number) else kind_of(value)
+
+
+def power_text(exponent: Any) -> str:
+    """The power that is taken, in words."""
+    is_encrypted = isinstance(exponent, CiphertextData)
+    return "an encrypted power" if is_encrypted else f"the power {operand_text(exponent)}"
 
 
 no_truth = refusal(
@@ -94,12 +113,21 @@ no_truth = refusal(
     "Write x & y for `x and y`, x | y for `x or y`, ~x for `not x`. Write ckks.where(condition, a, "
     "b), which computes both, for `a if condition else b`; or decrypt() first.",
 )
-no_value = refusal(
-    TracedValueError,
-    "takes the numbers of a ciphertext, as a NumPy array or a number.",
-    "They are encrypted: only the context of their owner gives them, by decrypt().",
-    "Compute with ct's own operators, methods and ckks.math, and decrypt() the result.",
-)
+_DENSE = "Write matrix.toarray() @ ct, or * and + with matrix.toarray(): the array of its numbers"
+
+
+def no_value(*_: Any, **__: Any) -> NoReturn:
+    """Refuse to show the numbers, which a sparse matrix asks for as well."""
+    is_sparse = sys._getframe(1).f_globals.get("__name__", "").startswith("scipy.sparse")
+    raise TracedValueError(
+        f"{user_line()} takes the numbers of a ciphertext, as a NumPy array or a number.",
+        "They are encrypted: only the context of their owner gives them, by decrypt().",
+        f"{_DENSE}. Operators of sparse matrices take numbers."
+        if is_sparse
+        else "Compute with ct's own operators, methods and ckks.math, and decrypt() the result.",
+    )
+
+
 no_item_assignment = refusal(
     OperandError,
     "assigns to slots of a ciphertext.",
@@ -179,7 +207,7 @@ def checked_arguments(kind: KindT) -> KindT:
 def no_assignment(x: Any, name: str, *_: Any) -> NoReturn:
     """The `__setattr__` and `__delattr__` of what never changes."""
     raise FrozenError(
-        f"{user_line()} assigns to, or deletes, the attribute {name!r} of a {type(x).__name__}.",
+        f"{user_line()} assigns to, or deletes, the attribute {name!r} of {kind_of(x)}.",
         "It never changes, so that programs can share it: operations make a new one.",
         _INSTEAD.get(name, "Write x = ... with the result of its operators and methods."),
     )
@@ -190,7 +218,7 @@ def formatted(x: Any, spec: str) -> str:
     if not spec:
         return str(x)
     raise TracedValueError(
-        f"{user_line()} formats a {type(x).__name__} by {spec!r}.",
+        f"{user_line()} formats {kind_of(x)} by {spec!r}.",
         "A format is that of a number, and this object is no number.",
         "Format numbers that x.decrypt() gives; f'{x!r:>60}' pads the text of the object itself.",
     )
@@ -231,7 +259,7 @@ def no_attribute(instead: Mapping[str, str]) -> Callable[[Any, str], NoReturn]:
             raise AttributeError(name, name=name, obj=x)
         own = in_table(x, name) if isinstance(x, CiphertextData) and name in instead else None
         known = {**instead, name: own} if own else instead
-        raise unknown_attribute(f"a {type(x).__name__}", name, dir(x), known)
+        raise unknown_attribute(f"{kind_of(x)}", name, dir(x), known)
 
     return refuse
 

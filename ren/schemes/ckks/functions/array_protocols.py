@@ -17,7 +17,7 @@ from typing import Any, NoReturn
 import jax
 import numpy as np
 
-from ren.core.errors import OperandError, ParameterError
+from ren.core.errors import OperandError, ParameterError, kind_of
 from ren.core.user_frame import user_line
 from ren.lowering.devices.devices import is_tracer
 from ren.lowering.kernels import embedding
@@ -27,7 +27,7 @@ from ren.poly.symbolic import Symbolic
 from ren.schemes.ckks.encoding.advice import ATTRIBUTES as ATTRIBUTES  # of a Ciphertext
 from ren.schemes.ckks.encoding.advice import IN_MATH, arguments_of, in_table, instead_of
 from ren.schemes.ckks.encoding.ciphertext_data import CiphertextData, batch_of, is_columns
-from ren.schemes.ckks.encoding.encoder import as_numbers, of_frame
+from ren.schemes.ckks.encoding.encoder import as_numbers, is_no_operand, of_frame
 from ren.schemes.ckks.encoding.plaintext import Plaintext
 from ren.schemes.ckks.encoding.refusals import (
     approximation,
@@ -235,7 +235,7 @@ def compared(name: str, x: Any, other: Any) -> Any:
     is_list = isinstance(other, list | tuple) and _holds_numbers(other)
     if is_list or isinstance(other, kinds):
         return call(name, x, other)
-    if name in ("equal", "not_equal") or _orders(other, name):
+    if name in ("equal", "not_equal") or (_orders(other, name) and not is_no_operand(other)):
         return NotImplemented
     raise wrong_operand("A comparison", other)
 
@@ -300,7 +300,7 @@ def inverted(other: Any) -> Any:
         other, numbers.Number | np.generic | np.ndarray | jax.Array | list | tuple
     ):
         if isinstance(other, CiphertextData):
-            division(f"divides a ciphertext by a {type(other).__name__}")()
+            division(f"divides a ciphertext by {kind_of(other)}")()
         raise wrong_operand("A quotient", other)
     divisor: Any = other
     if not isinstance(other, int | float | complex | Fraction | Decimal):

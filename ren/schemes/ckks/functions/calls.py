@@ -28,7 +28,7 @@ from ren.schemes.ckks.encoding.advice import arguments_of
 from ren.schemes.ckks.encoding.ciphertext_data import CiphertextData
 from ren.schemes.ckks.encoding.encoder import as_numbers
 from ren.schemes.ckks.encoding.plaintext import Plaintext
-from ren.schemes.ckks.encoding.refusals import wrong_operand
+from ren.schemes.ckks.encoding.refusals import operand_text, wrong_operand
 from ren.schemes.ckks.functions import comparison, division, elementary, logic, powers
 from ren.schemes.ckks.functions.arguments import checked_precision, known_span
 from ren.schemes.ckks.functions.polynomial import Interval, checked_interval
@@ -226,6 +226,8 @@ def call(name: str, *args: Any, asked: str = "") -> Any:
             if isinstance(value, str | bytes | None):
                 raise wrong_operand(f"The function {name}", value)
             _check_finite(value, asked or f"asks for {name} of")
+    if name == "pow":
+        powers.check_operands(*args)
     held = {key: getattr(given, key) for key in function.settings}
     options = {key: value for key, value in held.items() if value is not None}
     if (interval := given.interval(name)) is not None:
@@ -236,7 +238,7 @@ def call(name: str, *args: Any, asked: str = "") -> Any:
     if (known := _without_kink(name, args)) is not None:
         return known
     if span is None or not function.inside(span.low, span.high, *args):
-        raise _unknown(name, function, asked or f"asks for {name} of", span)
+        raise _unknown(name, function, asked or f"asks for {name} of", span, args)
     inside = [id(v) for v in operands]
     args = tuple(_held(v, span) if id(v) in inside else v for v in args)
     result = function.run(*args, interval=_widened(span), **options)
@@ -317,14 +319,28 @@ def _image(function: Callable[[Any], Any], span: Span) -> Span | None:
     return attrs.evolve(span, low=low, high=high) if np.isfinite([low, high]).all() else None
 
 
-def _unknown(name: str, function: Function, asked: str, span: Span | None) -> OperandError:
+def _unknown(
+    name: str, function: Function, asked: str, span: Span | None, args: tuple[Any, ...]
+) -> OperandError:
     where = "with an operand of which no interval is known here"
     if span is not None:
         where = f"which are known to lie in [{span.low:g}, {span.high:g}]"
     needs = f", here {function.needs}" if function.needs else ""
+    state = "State it, x.within(low, high)"
+    if name == "pow" and all(isinstance(v, CiphertextData) for v in args):
+        state = "State both, x.within(low, high) ** y.within(low, high)"
     return OperandError(
         f"{user_line()} {asked} encrypted numbers, {where}.",
         f"Functions of them are polynomials that are close on an interval{needs}.",
-        "State it, x.within(low, high), or write it around the line, `with ckks.intervals((low, "
-        f"high)):`. Or write ckks.math.{name}({arguments_of(name)}); see help(ckks.math.{name}).",
+        f"{state}, or write it around the line, `with ckks.intervals((low, high)):`. Or write "
+        f"ckks.math.{name}({_arguments(name, args)}); see help(ckks.math.{name}).",
     )
+
+
+def _arguments(name: str, args: tuple[Any, ...]) -> str:
+    """The arguments of a function of `ckks.math` as source: its number as it was given."""
+    if name not in ("pow", "mod", "floor_divide"):
+        return arguments_of(name)
+    are_two = all(isinstance(v, CiphertextData) for v in args)
+    x, y = ("ct" if isinstance(v, CiphertextData) else operand_text(v) for v in args)
+    return f"{'x, y.within(low, high)' if are_two else f'{x}, {y}'}, interval=(a, b)"

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 import jax
 
-from ren.core.errors import OperandError, ParameterError
+from ren.core.errors import OperandError, ParameterError, kind_of
 from ren.schemes.ckks.arithmetic.argument_checks import (
     as_integer,
     check_ciphertext,
@@ -73,7 +73,7 @@ def while_loop(
 def _step(going_on: Any, after: State, before: State) -> State:
     if not isinstance(going_on, CiphertextData):
         raise OperandError(
-            f"The condition of ckks.while_loop() gave a {type(going_on).__name__}.",
+            f"The condition of ckks.while_loop() gave {kind_of(going_on)}.",
             "It gives encrypted truth, as x < 10 of a ciphertext x does.",
             "Write a Python loop for a condition in the clear.",
         )

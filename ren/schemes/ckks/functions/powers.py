@@ -18,6 +18,7 @@ from ren.schemes.ckks.arithmetic.manual import normal
 from ren.schemes.ckks.arithmetic.number_types import floating, of_total, with_type
 from ren.schemes.ckks.arithmetic.operation_hooks import circuit
 from ren.schemes.ckks.encoding.ciphertext_data import CiphertextData, CiphertextT
+from ren.schemes.ckks.encoding.refusals import operand_text
 from ren.schemes.ckks.functions.approximation import approximate
 from ren.schemes.ckks.functions.arguments import checked_precision, held_inside, known_span
 from ren.schemes.ckks.functions.comparison import rounded
@@ -113,14 +114,21 @@ def _of_two(
     return applied(exponent, approximate(np.exp, where, precision, degree), "pow")
 
 
+def check_operands(x: Any, y: Any) -> None:
+    """Raises OperandError where the number of a power is not a finite real one."""
+    for value, what in ((x, "a base"), (y, "an exponent")):
+        if not isinstance(value, CiphertextData):
+            _real(value, what)
+
+
 def _real(value: Any, what: str) -> float:
     if isinstance(value, Symbolic):
         return float(value)  # raises, and says what to do
     if isinstance(value, numbers.Real) and math.isfinite(value):
         return float(value)
     raise OperandError(
-        f"{user_line()} takes a power with a {type(value).__name__} as {what}.",
-        "Beside encrypted numbers it is a real number.",
+        f"{user_line()} takes a power with {operand_text(value)} as {what}.",
+        "Beside encrypted numbers it is a real number, and finite.",
         "Pass a number such as 2.5; for an array of exponents split x by ct[i:j].",
     )
 
