@@ -40,10 +40,21 @@ def fixed_key(value: Any) -> Hashable:
         raise JitError(
             f"A function under ren.jit got an argument of type {type(value).__name__}.",
             "Arguments that hold no polynomial are part of a plan's key and must be hashable.",
-            "Pass a tuple or a frozen dataclass, or close over the value.",
+            _remedy(type(value)),
         ) from None
     names = _compared_fields(type(value))
     return (type(value), value, *[fixed_key(getattr(value, name)) for name in names])
+
+
+def _remedy(kind: type) -> str:
+    """Code to write in place of a value of a class without a hash."""
+    if hasattr(kind, "to_numpy"):  # a table of pandas, or a column of one
+        return "Pass the array of its numbers: frame.to_numpy()."
+    if hasattr(kind, "toarray"):  # a sparse matrix
+        return "Pass the array of its numbers: matrix.toarray()."
+    if kind in (list, bytearray):
+        return f"Pass a tuple, tuple(values), in place of the {kind.__name__}."
+    return "Pass a tuple or a frozen dataclass, or close over the value."
 
 
 def static_key(static: Any) -> Hashable:

@@ -6,6 +6,7 @@ checksum finds damage; it does not authenticate. Every field is checked for its 
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import math
@@ -20,7 +21,13 @@ import attrs
 import numpy as np
 from numpy.typing import NDArray
 
-from ren.core.errors import OperandError, SerializationError, TracedValueError, kind_of
+from ren.core.errors import (
+    OperandError,
+    ParameterError,
+    SerializationError,
+    TracedValueError,
+    kind_of,
+)
 from ren.core.ring import RingSpec
 from ren.core.user_frame import user_line
 from ren.lowering.backends.xla.jax_runtime import on_host
@@ -212,11 +219,28 @@ def damaged(kind: str, why: str) -> SerializationError:
 def write(path: PathLike, data: bytes | Iterable[bytes | memoryview], mode: int = SHARED) -> None:
     """Writes `data`, or its parts, to a file that appears, or replaces another, at once.
 
+    A symbolic link stays: the file that it names is written.
+
     Raises:
-        OperandError: what is no path.
+        OperandError: not a path.
+        ParameterError: an empty path.
         OSError: the place cannot be written to; what was there stays.
     """
     target = _path_of(path, "file.write(x.to_bytes())")
+    try:
+        _replace(Path(os.path.realpath(target)), data, mode)
+    except OSError as error:
+        if error.errno is None:
+            raise
+        raise type(error)(error.errno, error.strerror, str(target)) from None  # not a hidden name
+
+
+def _replace(target: Path, data: bytes | Iterable[bytes | memoryview], mode: int) -> None:
+    """Writes a file beside the target, then renames it."""
+    if target.is_dir():
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+    if target.is_symlink():
+        raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
     beside = target.with_name(f".{target.name}.{secrets.token_hex(8)}")
     try:
         descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
@@ -233,7 +257,8 @@ def read(path: PathLike) -> bytes:
     """The bytes of a file.
 
     Raises:
-        OperandError: what is no path.
+        OperandError: not a path.
+        ParameterError: an empty path.
         OSError: no file, or one that cannot be read.
     """
     return _path_of(path, "the class method from_bytes(file.read())").read_bytes()
@@ -241,6 +266,12 @@ def read(path: PathLike) -> bytes:
 
 def _path_of(path: Any, of_stream: str) -> Path:
     try:
+        if not os.fspath(path):
+            raise ParameterError(
+                f"{user_line()} passes an empty path.",
+                "A file has a name, after the folder that it is in.",
+                "Write for example x.save('x.ren') and ckks.Ciphertext.load('x.ren').",
+            )
         return Path(path)
     except TypeError:
         raise OperandError(
@@ -259,7 +290,8 @@ class Stored:
         """Writes `to_bytes()` to a file, whole or not at all.
 
         Raises:
-            OperandError: what is no path.
+            OperandError: not a path.
+            ParameterError: an empty path.
             OSError: the place cannot be written to.
         """
         write(path, self.to_bytes())
@@ -270,7 +302,8 @@ class Stored:
 
         Raises:
             SerializationError: a file that is truncated, altered or foreign.
-            OperandError: what is no path.
+            OperandError: not a path.
+            ParameterError: an empty path.
             OSError: no file, or one that cannot be read.
         """
         whole: Any = cls

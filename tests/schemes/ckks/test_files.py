@@ -79,6 +79,38 @@ def test_a_write_that_fails_leaves_what_was_there(ctx, path, monkeypatch):
     assert path.read_bytes() == before and os.listdir(path.parent) == [path.name]
 
 
+def test_errors_name_the_path_that_was_asked_for(ctx, path):
+    x = ctx.encrypt([1.0])
+    for call in (x.save, ckks.Ciphertext.load, ctx.params.save):
+        with pytest.raises(ckks.ParameterError, match=r"an empty path[^@]*x\.save\('x\.ren'\)"):
+            call("")
+    absent = path.parent / "absent" / "d.bin"
+    with pytest.raises(FileNotFoundError) as caught:
+        x.save(absent)
+    assert caught.value.filename == str(absent) and str(caught.value).endswith(f"'{absent}'")
+    for folder in (path.parent, ".", "/", os.pardir):
+        with pytest.raises(IsADirectoryError) as caught:
+            x.save(folder)
+        assert caught.value.filename == str(folder)
+    path.write_bytes(b"")
+    with pytest.raises(NotADirectoryError) as caught:
+        x.save(path / "d.bin")
+    assert caught.value.filename == str(path / "d.bin")
+
+
+def test_a_symbolic_link_stays_and_what_it_names_is_written(ctx, path):
+    link, loop = path.with_name("link"), path.with_name("loop")
+    os.symlink(path.name, link)
+    os.symlink(loop, loop)
+    for value in (1.0, 2.0):  # first it names nothing
+        ctx.encrypt([value]).save(link)
+        assert link.is_symlink() and not path.is_symlink()
+        assert error(ckks.Ciphertext.load(path).decrypt(), [value]) < BAR
+    with pytest.raises(OSError, match="symbolic links") as caught:
+        ctx.encrypt([1.0]).save(loop)
+    assert caught.value.filename == str(loop) and loop.is_symlink()
+
+
 def test_damaged_files(ctx, path):
     ctx.encrypt([1.0]).save(path)
     whole = path.read_bytes()

@@ -341,6 +341,8 @@ x.within(-1, 2) | x
 ren.jit(lambda v, k: v + np.divide(1, k))(x, w) | x + 1 / w
 ren.jit(lambda v, k: v * (k / 2) - (7 // k) + k % 2)(x, 3) | x * 1.5 - 1
 ren.jit(lambda v, k: v * (1 / k))(x, 4.0) | x * (1 / 4.0)
+ren.jit(lambda v, k: v * k)(x, F.to_numpy()) | x * w
+ren.jit(lambda v, k: ckks.poly(v, k), static_argnames="k")(x, (1.0, 2.0)) | 1 + 2 * x
 x.sum(where=g) | x.sum(where=[True, False, True, False])
 h.any(where=g) | True
 h.all(where=~g) | False
@@ -643,6 +645,10 @@ b[:, 1] | ParameterError | ct[..., i : i + 1]
 b[0, 1] | ParameterError | rows, m[i] and m[i:j]
 b[0:1, 1:2] | ParameterError | rows, m[i] and m[i:j]
 b[[0, 1]] | ParameterError | rows, m[i] and m[i:j]
+ren.jit(lambda v, k: v * k)(x, F) | JitError | frame.to_numpy()
+ren.jit(lambda v, k: k @ v)(x, S) | JitError | matrix.toarray()
+ren.jit(lambda v, k: ckks.poly(v, k))(x, [1.0, 2.0]) | TracedValueError | a tuple in place of
+ren.jit(lambda v, k: v, static_argnames="k")(x, [1.0]) | JitError | tuple(values)
 jax.grad(lambda v: (x * v).sum())(p) | TracedValueError | differentiate in the clear
 ckks.plan(lambda v: v.decrypt(), ckks.spec(4)) | TracedValueError | outside
 ckks.plan(lambda v, k: v * k, ckks.spec(4), k=5) | ParameterError | k=5; functools.partial
@@ -1012,6 +1018,8 @@ class Column:
 
     def __len__(self) -> int:
         return len(self._values)
+
+    __hash__ = None  # type: ignore[assignment]
 
     def _defer(self, other: Any) -> Any:
         assert other.__pandas_priority__ > self.__pandas_priority__

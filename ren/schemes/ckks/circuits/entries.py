@@ -144,7 +144,7 @@ def _placed(
 
 
 def _remedy(values: Any) -> str:
-    """What to write in place of a matrix that is none."""
+    """Code to write in place of something else than a matrix."""
     if is_sparse(values):
         return "Write matrix.toarray(), the array of its numbers."
     if isinstance(values, numbers.Number | np.generic | np.ndarray | jax.Array):

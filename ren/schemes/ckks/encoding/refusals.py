@@ -118,12 +118,12 @@ _DENSE = "Write matrix.toarray() @ ct, or * and + with matrix.toarray(): the arr
 
 def no_value(*_: Any, **__: Any) -> NoReturn:
     """Refuse to show the numbers, which a sparse matrix asks for as well."""
-    is_sparse = sys._getframe(1).f_globals.get("__name__", "").startswith("scipy.sparse")
+    is_of_scipy = sys._getframe(1).f_globals.get("__name__", "").startswith("scipy.sparse")
     raise TracedValueError(
         f"{user_line()} takes the numbers of a ciphertext, as a NumPy array or a number.",
         "They are encrypted: only the context of their owner gives them, by decrypt().",
         f"{_DENSE}. Operators of sparse matrices take numbers."
-        if is_sparse
+        if is_of_scipy
         else "Compute with ct's own operators, methods and ckks.math, and decrypt() the result.",
     )
 
