@@ -301,8 +301,8 @@ class Symbolic:
             f"{user_line()} needs the value of the argument {self.name!r} while the function is "
             "captured.",
             "Under ren.jit numbers and arrays are symbolic: + - * and comparisons use them alone.",
-            f"Write @ren.jit(static_argnames={self.name!r}): each value then has its own plan. Pass "
-            "a tuple in place of a list.",
+            f"Write @ren.jit(static_argnames={self.name!r}): each value then has its own plan. "
+            "Pass a tuple in place of a list.",
         )
 
     def _refused(self, *_: Any, **__: Any) -> NoReturn:
