@@ -35,6 +35,20 @@ def kind_of(value: object) -> str:
     return f"{'an' if name.startswith((*'aeiouAEIO', 'ndarray', 'NA')) else 'a'} {name}"
 
 
+def shown(value: object) -> str:
+    """The repr of a value, cut where it is long; of a huge integer its bits are counted."""
+    if isinstance(value, int) and abs(value) >= 1 << _SHOWN_BITS:
+        return f"<integer of {value.bit_length()} bits>"
+    try:
+        text = repr(value)
+    except ValueError:  # Python writes no integer of more than 4300 digits
+        return f"<{type(value).__name__} with a huge integer>"
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
+
+
+_SHOWN, _SHOWN_BITS = 60, 100
+
+
 class RingError(RenError, ValueError):
     """A ring that cannot be: wrong degree, or moduli that are not NTT primes under 2^30."""
 

@@ -15,7 +15,7 @@ import attrs
 from ren.core import html
 from ren.core.attributes import closed
 from ren.core.calls import check_constructor
-from ren.core.errors import RingError
+from ren.core.errors import RingError, shown
 from ren.core.numtheory import (
     factors,
     is_prime,
@@ -261,7 +261,7 @@ def _as_index(value: Any) -> int:
 
 def _wrong_type(name: str, value: object, rule: str) -> RingError:
     return RingError(
-        f"RingSpec got {name}={value!r}.",
+        f"RingSpec got {name}={shown(value)}.",
         rule,
         "Write for example RingSpec(n=8, moduli=(17, 97)).",
     )
@@ -274,7 +274,7 @@ def _check_degree(n: int) -> None:
     below = 1 << (clamped.bit_length() - 1)
     nearest = [below] if clamped == below else [below, 2 * below]
     raise RingError(
-        f"RingSpec got n={n!r}.",
+        f"RingSpec got n={shown(n)}.",
         _DEGREES,
         f"The nearest valid degree is {' or '.join(map(str, nearest))}.",
     )
@@ -303,7 +303,7 @@ def _check_moduli(n: int, moduli: tuple[int, ...]) -> bool:
     for m in moduli:
         if not 2 < m < WIDE_BOUND or m % 2 == 0 or not is_prime_power(m):
             raise RingError(
-                f"RingSpec got the modulus {m} for n={n}.",
+                f"RingSpec got the modulus {shown(m)} for n={n}.",
                 f"Each modulus is an odd prime or prime power below 2^61; {_fault(m)}.",
                 f"{_split(moduli, m)}The nearest valid primes q = 1 (mod {2 * n}), for which "
                 f"products are fastest, are {_nearest_primes(n, m)}.",
@@ -358,12 +358,12 @@ def is_ntt_prime(n: int, modulus: int) -> bool:
 
 def _fault(m: int) -> str:
     if m < 3:
-        return f"{m} is too small"
+        return f"{shown(m)} is too small"
     if m >= WIDE_BOUND:
-        return f"{m} is not below 2^61 = {WIDE_BOUND}"
+        return f"{shown(m)} is not below 2^61 = {WIDE_BOUND}"
     if m % 2 == 0:
-        return f"{m} is even"
-    return f"{m} is not prime"
+        return f"{shown(m)} is even"
+    return f"{shown(m)} is not prime"
 
 
 def _split(moduli: tuple[int, ...], m: int) -> str:

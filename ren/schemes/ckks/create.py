@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 import attrs
 
-from ren.core.errors import ParameterError, SerializationError, kind_of
+from ren.core.errors import ParameterError, SerializationError, kind_of, shown
 from ren.schemes.ckks.analysis.requirements import Requirements
 from ren.schemes.ckks.context import Context
 from ren.schemes.ckks.encoding.serialization import HOLDS_SECRET
@@ -134,10 +134,12 @@ def context(
 
 
 def _check_wishes_of_bootstraps(bootstrapping: Any, precision: Any, failure: Any) -> None:
-    if not bootstrapping and (precision, failure) != (20.0, 2.0**-64):
+    wishes = {"precision": (precision, 20.0), "failure": (failure, 2.0**-64)}
+    given = [f"{name}={shown(wish)}" for name, (wish, usual) in wishes.items() if wish != usual]
+    if not bootstrapping and given:
         raise ParameterError(
-            f"ckks.context() got precision={precision!r:.40}, failure={failure!r:.40}.",
-            "They are those of a bootstrap.",
+            f"ckks.context() got {', '.join(given)}.",
+            "Precision and failure are those of a bootstrap.",
             "Write ckks.context(bootstrapping=True, ...), or leave them out.",
         )
 

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ren.core.errors import ParameterError, SharingError
+from ren.core.errors import ParameterError, SharingError, shown
 from ren.schemes.ckks.arithmetic.argument_checks import positive
 from ren.schemes.ckks.encoding.ciphertext_data import CiphertextData
 from ren.schemes.ckks.noise.bounds import SIGMAS
@@ -77,8 +77,9 @@ def error_norm(plan: Any, slots: int) -> float:
         return (plan.offset + max(decoding, 0)) * root + math.sqrt(plan.variance) * (root + SIGMAS)
     if (bound := positive(plan)) is not None:
         return bound * root
+    told = str(plan) if isinstance(plan, Estimate) else shown(plan)
     raise ParameterError(
-        f"decrypt_shared() got the plan {plan!s:.60}.",
+        f"decrypt_shared() got the plan {told}.",
         "It is your own bound of the error: an Estimate, or a number that bounds it in every slot.",
         "Run the function on your own ciphertexts and pass f(x).estimate: nothing is computed.",
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import numbers
 
-from ren.core.errors import InsecureParametersError, ParameterError
+from ren.core.errors import InsecureParametersError, ParameterError, shown
 
 LEVELS = (128, 192, 256)
 SIGMA = 3.2
@@ -34,7 +34,7 @@ def check_security_target(security: object) -> int | None:
     if isinstance(security, numbers.Integral) and int(security) in LEVELS:
         return int(security)
     raise ParameterError(
-        f"The security target is {security!r}.",
+        f"The security target is {shown(security)}.",
         "It is one of 128, 192 and 256 (bits), or None for insecure experiments.",
         "Write security=128, or say security=None aloud.",
     )

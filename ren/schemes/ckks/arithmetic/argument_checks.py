@@ -12,7 +12,14 @@ from typing import Any
 import jax
 import numpy as np
 
-from ren.core.errors import OperandError, ParameterError, RenError, TracedValueError, kind_of
+from ren.core.errors import (
+    OperandError,
+    ParameterError,
+    RenError,
+    TracedValueError,
+    kind_of,
+    shown,
+)
 from ren.core.user_frame import user_line
 from ren.lowering.devices.devices import is_tracer
 from ren.poly.checks import check_concrete
@@ -69,9 +76,10 @@ def as_exponent(value: Any) -> Any:
 
 
 def positive(value: Any) -> float | None:
-    """A finite number above zero as a float; None for anything else."""
+    """A finite number above zero as a float; None for anything else, a truth value included."""
+    is_number = isinstance(value, numbers.Real) and not isinstance(value, bool)
     try:
-        size = float(value) if isinstance(value, numbers.Real) else 0.0
+        size = float(value) if is_number else 0.0
     except OverflowError:
         return None
     return size if 0 < size < math.inf else None
@@ -82,7 +90,7 @@ def as_bound(bound: Any) -> float:
     if (size := positive(bound)) is not None:
         return size
     raise ParameterError(
-        f"bound={bound!r:.60} was given.",
+        f"bound={shown(bound)} was given.",
         "It bounds the modulus of the values: a number above 0.",
         "Write for example bound=1.0, or leave it out.",
     )

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ren.core.errors import ParameterError, RenError, ScaleError
+from ren.core.errors import ParameterError, RenError, ScaleError, shown
 from ren.poly.symbolic import Symbolic
 from ren.schemes.ckks.arithmetic.argument_checks import check_real
 from ren.schemes.ckks.arithmetic.evolve import fills_slots, with_noise, with_span, within
@@ -24,6 +24,7 @@ from ren.schemes.ckks.noise.range_checks import bound_of, inside, report, will_r
 from ren.schemes.ckks.noise.spans import Span
 
 Interval = tuple[float, float]
+_MOST_BITS = 1000  # a float64 holds 2^-1000
 
 
 def argument(ct: CiphertextT, interval: Interval, what: str, is_stated: bool = True) -> CiphertextT:
@@ -130,7 +131,7 @@ def checked_interval(interval: Sequence[Any]) -> Interval:
         a = b = np.nan
     if not (np.isfinite([a, b]).all() and a < b):
         raise ParameterError(
-            f"interval={interval!s:.80} was given.",
+            f"interval={shown(interval)} was given.",
             "An interval is two finite numbers a < b.",
             "Write for example interval=(-1, 1).",
         )
@@ -138,14 +139,15 @@ def checked_interval(interval: Sequence[Any]) -> Interval:
 
 
 def checked_precision(precision: Any, default: float) -> float:
-    """A precision in bits as a float; raises ParameterError where it is not a finite number."""
+    """A precision in bits as a float; raises ParameterError where it is not such a number."""
     if precision is None:
         return default
-    if isinstance(precision, numbers.Real) and np.isfinite(float(precision)):
+    is_number = isinstance(precision, numbers.Real) and not isinstance(precision, bool)
+    if is_number and 0 <= precision <= _MOST_BITS:
         return float(precision)
     raise ParameterError(
-        f"precision={precision!r:.60} was given.",
-        "It is a number of bits.",
+        f"precision={shown(precision)} was given.",
+        f"It is a number of bits, from 0 to {_MOST_BITS}.",
         "Write for example precision=20.",
     )
 

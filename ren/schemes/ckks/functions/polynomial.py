@@ -12,7 +12,7 @@ import attrs
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ren.core.errors import ParameterError
+from ren.core.errors import ParameterError, shown
 from ren.schemes.ckks.arithmetic.argument_checks import check_ciphertext
 from ren.schemes.ckks.arithmetic.automatic import bounded
 from ren.schemes.ckks.arithmetic.evolve import drop_to, is_view, need_level, with_error, within
@@ -330,7 +330,7 @@ def checked_degree(degree: Any) -> int:
     """The degree of an interpolant; raises ParameterError where it is no number from 0 to 4095."""
     if not isinstance(degree, numbers.Integral) or int(degree) not in range(1 << 12):
         raise ParameterError(
-            f"A function was to be interpolated with degree={degree!r}.",
+            f"A function was to be interpolated with degree={shown(degree)}.",
             "The degree is an integer from 0 to 4095.",
             "Pass degree=, or take the least one with ckks.approximate(f, interval, precision).",
         )

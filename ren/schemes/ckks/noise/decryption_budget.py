@@ -17,13 +17,14 @@ import attrs
 import numpy as np
 from numpy.typing import NDArray
 
-from ren.core.errors import ParameterError, SharingError
+from ren.core.errors import ParameterError, SharingError, shown
 from ren.sampling import Xof, fresh_seed
 from ren.schemes.ckks.parameters.checks import as_python_int
 from ren.schemes.rlwe.keys import Secret
 
 _DOMAIN = b"ren/ckks/shared/"
 _LEDGER = b"ren/ckks/ledger/1/"
+MOST_QUERIES = 1 << 53
 BITS = range(10, 129)
 
 
@@ -40,12 +41,13 @@ class SharingTerms:
     queries: int = attrs.field(converter=as_python_int)
 
     def __attrs_post_init__(self) -> None:
-        is_count = isinstance(self.queries, int) and self.queries > 0
+        is_count = type(self.queries) is int and 0 < self.queries <= MOST_QUERIES
         if self.statistical_bits not in BITS or not is_count:
             raise ParameterError(
-                f"decrypt_shared() got statistical_bits={self.statistical_bits!r}, "
-                f"queries={self.queries!r}.",
-                f"The bits are an integer from {BITS[0]} to {BITS[-1]}, queries one from 1 on.",
+                f"decrypt_shared() got statistical_bits={shown(self.statistical_bits)}, "
+                f"queries={shown(self.queries)}.",
+                f"The bits are an integer from {BITS[0]} to {BITS[-1]}, queries one from 1 on, up "
+                "to 2^53.",
                 "Write for example decrypt_shared(x, plan, queries=10).",
             )
 

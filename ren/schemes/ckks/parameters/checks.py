@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from ren.core.errors import ParameterError
+from ren.core.errors import ParameterError, shown
 from ren.core.ring import MAX_DEGREE, RingSpec, is_ntt_prime
 from ren.schemes.rlwe import security as bounds
 
@@ -36,7 +36,7 @@ def check_number(name: str, value: object, allowed: range, remedy: str) -> int:
     value = as_python_int(value)
     if not isinstance(value, int) or isinstance(value, bool) or value not in allowed:
         raise ParameterError(
-            f"{name} is {value!r}.",
+            f"{name} is {shown(value)}.",
             f"It is an integer from {allowed.start} to {allowed.stop - 1}.",
             remedy,
         )
@@ -48,7 +48,7 @@ def check_real(name: str, value: object, low: float, high: float, remedy: str) -
     value = as_real(value)
     if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high:
         raise ParameterError(
-            f"{name} is {value!r}.", f"It is a number from {low:g} to {high:g}.", remedy
+            f"{name} is {shown(value)}.", f"It is a number from {low:g} to {high:g}.", remedy
         )
 
 
@@ -83,7 +83,7 @@ def _check_power(name: str, value: object, low: int, high: int, why: str) -> Non
         # Both neighbours of a value between two powers; the nearer end of one beyond the range.
         near = (below,) if inside == below else (below, 2 * below)
         remedy = f"Use {name}={' or '.join(map(str, near))}."
-    raise ParameterError(f"{name} is {value!r}.", f"It is a power of two {why}.", remedy)
+    raise ParameterError(f"{name} is {shown(value)}.", f"It is a power of two {why}.", remedy)
 
 
 def check_degree(n: object) -> None:
@@ -116,13 +116,13 @@ def check_bound(bound: object, strict: object) -> None:
     """A stated bound is a positive number; strictness is yes or no."""
     if not isinstance(strict, bool):
         raise ParameterError(
-            f"strict is {strict!r}.", "It is True or False.", "Leave it out for warnings."
+            f"strict is {shown(strict)}.", "It is True or False.", "Leave it out for warnings."
         )
     if bound is None:
         return
     if not isinstance(bound, float) or not 0 < bound <= 2.0 ** INTEGER_BITS[-1]:
         raise ParameterError(
-            f"bound is {bound!r}.",
+            f"bound is {shown(bound)}.",
             f"It bounds the modulus of all messages: a number above 0, up to 2^{INTEGER_BITS[-1]}.",
             "Write for example bound=1.0, or leave it out.",
         )
@@ -211,13 +211,13 @@ def check_levels(
 def check_security(n: int, log_qp: float, security: int | None, secret: str, sigma: object) -> None:
     if secret not in (bounds.SECRET, bounds.KNOWN_SECRET):
         raise ParameterError(
-            f"The secret is {secret!r}.",
+            f"The secret is {shown(secret)}.",
             f"The distribution of the secret is {bounds.SECRET!r}.",
             f"Write secret={bounds.SECRET!r}, or leave it out.",
         )
     if not isinstance(sigma, float) or not 0 < sigma < math.inf:
         raise ParameterError(
-            f"sigma is {sigma!r}.",
+            f"sigma is {shown(sigma)}.",
             "The standard deviation of the noise is a positive number.",
             f"Leave it out for {bounds.SIGMA}.",
         )

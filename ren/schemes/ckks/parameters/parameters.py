@@ -20,7 +20,7 @@ import attrs
 from ren.core import html
 from ren.core.attributes import frozen, lacking
 from ren.core.calls import check_constructor, check_methods
-from ren.core.errors import ParameterError
+from ren.core.errors import ParameterError, shown
 from ren.core.listed import Listed
 from ren.core.ring import RingSpec
 from ren.schemes.ckks.parameters import checks, display
@@ -207,7 +207,7 @@ class Parameters(Stored, metaclass=Listed):
         """
         if not isinstance(name, str) or name not in PRESETS:
             raise ParameterError(
-                f"There is no preset {name!r}.",
+                f"There is no preset {shown(name)}.",
                 f"The presets are {', '.join(PRESETS)}.",
                 "Take one of these, or Parameters.for_depth(depth).",
             )
