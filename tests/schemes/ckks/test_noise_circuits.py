@@ -141,3 +141,57 @@ def test_bounds_hold_in_ten_thousand_random_circuits_and_stay_close(size):
     found = np.concatenate([bits_of(size, seed, 340) for seed in range(1, 6)])
     assert found.max() < 0
     assert np.median(found) > -5
+
+
+# Sums of few numbers among many slots: of the slots beyond the length only their own error counts.
+FEW = {
+    "var": (lambda x, y, w: x.var(), lambda a, b, w: a.var()),
+    "dot": (lambda x, y, w: x.dot(y), lambda a, b, w: a @ b),
+    "dot of numbers": (lambda x, y, w: x.dot(w), lambda a, b, w: a @ w),
+    "mean": (lambda x, y, w: x.mean(), lambda a, b, w: a.mean()),
+    "cov": (lambda x, y, w: ckks.stats.cov(x, y, ddof=0), lambda a, b, w: np.mean((a - a.mean()) * b)),
+    "sums": (lambda x, y, w: (x * y + x * w - y * y).sum(),
+             lambda a, b, w: (a * b + a * w - b * b).sum()),
+    "one sum thrice": (lambda x, y, w: 2 * x.dot(y) + (x * y).sum(), lambda a, b, w: 3 * (a @ b)),
+    "a difference": (lambda x, y, w: x * y.dot(x) - (x * x).sum(),
+                     lambda a, b, w: a * (a @ b) - a @ a),
+    "a chain": (lambda x, y, w: (x * x * y).sum() * x, lambda a, b, w: (a * a * b).sum() * a),
+    "numbers beyond": (lambda x, y, w: ((x + 1) * y).sum(), lambda a, b, w: ((a + 1) * b).sum()),
+    "leftovers": (lambda x, y, w: ((x[1:] - 1) * y[1:] * w[1:]).sum(),
+                  lambda a, b, w: ((a[1:] - 1) * b[1:] * w[1:]).sum()),
+    "distances": (lambda x, y, w: (x - x.mean()).dot(x - x.mean()),
+                  lambda a, b, w: len(a) * a.var()),
+}  # fmt: skip
+
+
+@IGNORED
+@pytest.mark.parametrize("name", FEW)
+def test_bounds_hold_for_sums_of_few_numbers(name):
+    """Of lengths about the count of places, of numbers in [-1, 1] and of equal ones."""
+    function, clear = FEW[name]
+    rng, ctx = np.random.default_rng([*name.encode()]), ckks.context(4, n=1 << 12, security=None)
+    for length in (2, 3, 31, 33, ctx.slots // 16, ctx.slots // 16 + 1):
+        for draw in (lambda k: rng.uniform(-1, 1, k), lambda k: np.ones(k)):
+            a, b, w = draw(length), draw(length), draw(length)
+            y = function(ctx.encrypt(a), ctx.encrypt(b), w)
+            assert np.abs(y.decrypt() - clear(a, b, w)).max() < y.estimate.error_bound
+
+
+def test_variances_of_few_numbers_have_close_estimates(pair):
+    ctx, rng, _ = pair
+    deep = ckks.context(4, n=1 << 13, security=None)
+    for length in (3, 100):
+        v = rng.uniform(-1, 1, (length, 5))
+        for values, pack in ((v[:, 0], None), (v, "columns")):
+            y = deep.encrypt(values, pack=pack).var(axis=0)
+            error = np.abs(y.decrypt() - values.var(axis=0)).max()
+            assert error < y.estimate.error_bound < 2.0**-13
+        z = ckks.stats.cov(deep.encrypt(v, pack="columns"))
+        error = np.abs(z.decrypt() - np.cov(v, rowvar=False)).max()
+        assert error < z.estimate.error_bound < 2.0**-10
+
+
+def test_noises_of_a_thousand_products_wait_for_no_recursion(pair):
+    x = pair[2].encrypt([0.5, 0.25])
+    y = reduce(operator.add, [x * x] * 1_500).sum()
+    assert abs(y.decrypt() - 1_500 * 0.3125) < y.estimate.error_bound

@@ -24,7 +24,6 @@ from ren.poly.poly import from_array
 from ren.poly.realization import capture_serial
 from ren.poly.symbolic import Symbolic
 from ren.schemes.ckks.arithmetic.evolve import (
-    Operand,
     drop_to,
     dropped,
     evolve,
@@ -36,6 +35,7 @@ from ren.schemes.ckks.arithmetic.evolve import (
 )
 from ren.schemes.ckks.arithmetic.lazy_product import (
     LazySum,
+    Operand,
     added,
     lazy_sum_of,
     pending_of,
@@ -246,7 +246,7 @@ class Automatic:
         x, y = self.factors(x, y)
         (a0, a1), (b0, b1) = x.polys, y.polys
         polys = (a0 * b0, a0 * b1 + a1 * b0, a1 * b1)
-        beyond = product_beyond(x.layout, x.noise, y.layout, y.noise)
+        beyond = product_beyond(x, x.noise, y, y.noise)
         terms = LazySum(polys, noise=noises.product(x.noise, y.noise), beyond=beyond)
         result = self.multiplied(x, terms, y.scale, x.layout.times(y.layout))
         span = spans.square(x.span) if x is y else spans.combined(operator.mul, x.span, y.span)
@@ -256,7 +256,7 @@ class Automatic:
         check_plain(x, p, "A product")
         layout = x.layout.times(p.layout)
         x, poly, noise = self.plain_factor(x, p)
-        beyond = product_beyond(x.layout, x.noise, p.layout, noise)
+        beyond = product_beyond(x, x.noise, p, noise)
         polys, noise = tuple(c * poly for c in x.polys), noises.product(x.noise, noise)
         return self.multiplied(x, LazySum(polys, noise=noise, beyond=beyond), p.scale, layout)
 

@@ -18,7 +18,7 @@ import numpy as np
 from ren.core.errors import DepthError, ScaleError
 from ren.core.ring import RingSpec
 from ren.poly.batching import repeated
-from ren.schemes.ckks.arithmetic.lazy_product import Polys
+from ren.schemes.ckks.arithmetic.lazy_product import Operand, Polys
 from ren.schemes.ckks.arithmetic.operation_hooks import in_circuit, lacking, operation
 from ren.schemes.ckks.encoding.ciphertext_data import (
     CiphertextData,
@@ -34,8 +34,6 @@ from ren.schemes.ckks.noise import sigmas
 from ren.schemes.ckks.noise.bounds import Noise
 from ren.schemes.ckks.noise.spans import Span
 from ren.schemes.ckks.parameters.parameters import Parameters
-
-Operand = CiphertextData | Plaintext
 
 
 def evolve(

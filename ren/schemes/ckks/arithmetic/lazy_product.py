@@ -21,7 +21,7 @@ import attrs
 from ren.poly import Poly
 from ren.poly.poly import from_node
 from ren.schemes.ckks.encoding.ciphertext_data import Beyond, CiphertextData, Pending
-from ren.schemes.ckks.encoding.layout import Layout
+from ren.schemes.ckks.encoding.plaintext import Plaintext
 from ren.schemes.ckks.noise import bounds as noises
 from ren.schemes.ckks.noise import sigmas
 from ren.schemes.ckks.noise.bounds import Noise
@@ -30,6 +30,7 @@ from ren.schemes.rlwe.keys import SwitchingKey
 from ren.schemes.rlwe.keyswitch import gadget_of, key_switch
 
 Polys = tuple[Poly, ...]
+Operand = CiphertextData | Plaintext
 
 
 @attrs.frozen(eq=False)
@@ -115,40 +116,50 @@ def _sum_beyond(a: LazySum, b: LazySum) -> Beyond | None:
         first, second, a, b = second, None, b, a
     if first is None:
         return None
-    other = (lambda: b.noise) if second is None else second.made
-    return Beyond(first.length, lambda: noises.total(first.made(), other()))
+    return Beyond.of(first.length, noises.total, first, b.noise if second is None else second)
 
 
-def product_beyond(left: Layout, a: Noise, right: Layout, b: Noise) -> Beyond | None:
+def product_beyond(x: CiphertextData, a: Noise, y: Operand, b: Noise) -> Beyond | None:
     """Noise of a product beyond the length of both factors, which have noises `a` and `b`.
 
     None unless one of them is zero there.
     """
+    left, right = x.layout, y.layout
     tails = left.tail, right.tail
     if left.blocks > 1 or left.length is None or not _is_same(left.length, right.length):
         return None
     if not any(t.is_zero for t in tails) or not all(t.is_zero or t.is_bounded for t in tails):
         return None
+    return Beyond.of(left.length, noises.product, _factor_beyond(x, a), _factor_beyond(y, b))
 
-    def made() -> Noise:
-        there = [
-            noises.without_message(noise) if tail.is_zero else noise
-            for noise, tail in zip((a, b), tails, strict=True)
-        ]
-        return noises.product(*there)
 
-    return Beyond(left.length, made)
+def _factor_beyond(x: Operand, noise: Noise) -> Beyond | Noise:
+    """Noise of a factor at the level of a product, which has `noise` there, beyond its length."""
+    if not x.layout.tail.is_zero:
+        return noise
+    beyond = _settled_beyond(x) if isinstance(x, CiphertextData) else None
+    if beyond is None or not _is_same(beyond.length, x.layout.length):
+        return noises.without_message(noise)
+    return beyond
+
+
+def _settled_beyond(x: CiphertextData) -> Beyond | None:
+    pending = x.pending
+    if pending is None or pending.beyond is None:
+        return None
+    source = pending.noise if pending.source is None else pending.source
+    params, level, is_switched = x.params, x.level, len(pending.product) > 2
+
+    def settled(beyond: Noise, source: Noise) -> Noise:
+        return noises.with_source(beyond, sigmas.settle_sigma(params, level, is_switched), source)
+
+    return Beyond.of(pending.beyond.length, settled, pending.beyond, source)
 
 
 def noise_beyond(x: CiphertextData, length: int) -> Noise | None:
     """Noise of `x` beyond its `length`, if it is known to be other noise than that before."""
-    pending = x.pending
-    beyond = pending and pending.beyond
-    if beyond is None or not isinstance(beyond.length, int) or beyond.length != length:
-        return None
-    sigma = sigmas.settle_sigma(x.params, x.level, len(pending.product) > 2)
-    source = pending.noise if pending.source is None else pending.source
-    return noises.with_source(beyond.made(), sigma, source)
+    beyond = _settled_beyond(x)
+    return beyond.made() if beyond is not None and _is_same(beyond.length, length) else None
 
 
 def _is_same(a: Any, b: Any) -> bool:

@@ -22,8 +22,8 @@ from ren.poly import Poly
 from ren.poly.poly import from_node
 from ren.poly.symbolic import as_symbol
 from ren.schemes.ckks.arithmetic import automatic as arithmetic
-from ren.schemes.ckks.arithmetic.evolve import Operand, evolve, need_level
-from ren.schemes.ckks.arithmetic.lazy_product import LazySum, Polys
+from ren.schemes.ckks.arithmetic.evolve import evolve, need_level
+from ren.schemes.ckks.arithmetic.lazy_product import LazySum, Operand, Polys
 from ren.schemes.ckks.arithmetic.operation_hooks import is_of_program, operation
 from ren.schemes.ckks.encoding import encoder
 from ren.schemes.ckks.encoding.ciphertext_data import CiphertextData, CiphertextT, with_fields

@@ -343,8 +343,8 @@ def gram(z: CiphertextT, count: int, share: float) -> CiphertextT:
         sums.append(cyclic(reduce(add, terms), step))
     total = _by_fours(reduce(add, sums), slots >> m, width)
     if is_few:
-        live = noises.of_slots(reduce(noises.total, numbers), rows, slots)
-        total = with_noise(total, lambda noise: noises.total(noise, live))
+        term = reduce(noises.total, numbers)
+        total = with_noise(total, lambda noise: noises.plus_slots(noise, term, rows))
     if each > 1:
         total = _twice_parts(total, count)
     largest = noises.of_largest(noises.of_largest(z.noise, z.layout.blocks), 2)

@@ -258,8 +258,7 @@ def with_few_terms(
     if noise is None:
         return summed(whole)
     result = summed(with_fields(whole, noise=noise, pending=None))
-    numbers = noises.of_slots(ct.noise, length, ct.slots)
-    return with_noise(result, lambda noise: noises.total(noise, numbers))
+    return with_noise(result, lambda noise: noises.plus_slots(noise, ct.noise, length))
 
 
 def are_few(count: int, slots: int) -> bool:

@@ -106,9 +106,7 @@ def item(ct: CiphertextT, index: Any) -> CiphertextT:
         raise ParameterError(
             f"A ciphertext of {count_text(length)} was indexed by {index!r:.40}.",
             "Slices with step 1 are cut out: they are rotations.",
-            "Write ct[..., i:j], or ct[..., i : i + 1] for one number of each vector."
-            if is_last
-            else "Write ct[i:j], or ct[i : i + 1] for one number.",
+            _instead_of(ct, index, is_last and not is_columns(ct)),
         )
     ends = (k if k is None else as_integer(k, "A slice") for k in (index.start, index.stop))
     index = slice(*ends)
@@ -128,6 +126,31 @@ def item(ct: CiphertextT, index: Any) -> CiphertextT:
         return with_span(relabelled(cyclic(ct, start), stop - start, tail), ct.span)
 
 
+def _instead_of(ct: CiphertextData, index: Any, is_last: bool) -> str:
+    """The code in place of ct[index], or of ct[..., index]."""
+    is_strided = isinstance(index, slice) and index.step is not None
+    text = f"{_text(index)}:{index.step}" if is_strided else "order"
+    if index is None:
+        return "Write ct.reshape(1, -1) for ct[None], ct[i:j] for a part."
+    if is_last and ct.layout.has_shape:
+        return _last_axis(ct)
+    if is_last:
+        others = f" ct @ np.eye(ct.shape[-1])[:, {text}] takes others." * is_strided
+        return f"Write ct[..., i:j], or ct[..., i : i + 1] for one number of each vector.{others}"
+    others = "" if isinstance(index, int) else f" np.eye(len(ct))[{text}] @ ct takes others."
+    return f"Write ct[i:j], or ct[i : i + 1] for one number.{others * (len(ct.shape) < 3)}"
+
+
+def _last_axis(ct: CiphertextData) -> str:
+    """The code for columns of a table packed flat, or of an array of more axes."""
+    if len(ct.shape) > 2:
+        return "Encrypt it with pack='rows' for ct[..., i:j]; ct.reshape(-1) is a vector."
+    return (
+        "Write ct @ np.eye(c)[:, i:j], or ct @ np.eye(c)[j] for one column, with c = ct.shape[-1]; "
+        "ct.reshape(-1) is a vector."
+    )
+
+
 def _text(index: slice) -> str:
     """A slice as it is written."""
     return ":".join("" if k is None else str(k) for k in (index.start, index.stop))
@@ -142,7 +165,7 @@ def _rows(ct: CiphertextT, index: slice, is_last: bool) -> CiphertextT:
             f"A ciphertext of shape {shape} was indexed by {index!r:.40}"
             f"{' along its last axis' if is_last else ''}.",
             "Rows that follow one another are cut out, one at least: ct[i:j].",
-            "Make it a vector for other numbers: ct.reshape(-1).",
+            _last_axis(ct) if is_last else "Make it a vector for other numbers: ct.reshape(-1).",
         )
     width = math.prod(shape[1:])
     with called(f"ct[{_text(index)}]"):

@@ -425,8 +425,34 @@ def _no_item(ct: CiphertextData, index: Any) -> ParameterError:
     return ParameterError(
         f"A ciphertext of shape {ct.shape} was indexed by {index!r:.60}.",
         "It gives rows, m[i] and m[i:j], at least one; by columns also m[:, j] and m[:, i:j].",
-        f"Write m @ np.eye({ct.shape[-1]})[:, [i, j]] for some of its columns."
-        if is_columns(ct)
-        else "Encrypt it with pack='columns' for its columns; a batch is taken apart by "
-        "ckks.unstack.",
+        _instead_of(ct, index),
+    )
+
+
+def _instead_of(ct: CiphertextData, index: Any) -> str:
+    """The code in place of an index that takes several axes, or none."""
+    places = index if isinstance(index, tuple) else (index,)
+    are_numbers = all(isinstance(i, int | np.integer) for i in places)
+    count, width = len(ct.shape), ct.shape[-1]
+    if is_columns(ct) and count == 2:
+        return f"Write m @ np.eye({width})[:, [i, j]] for some of its columns."
+    if is_columns(ct):
+        return "Write ckks.unstack(m)[i] for one table of the batch, and index that one."
+    if any(i is None for i in places):
+        is_flat = ct.layout.has_shape
+        return f"Write {'m.reshape(1, *m.shape)' if is_flat else 'ckks.stack([m])'} for m[None]."
+    if are_numbers and len(places) == count:
+        *rows, last = places
+        row = "".join(f"[{i}]" for i in rows)
+        end = f"{last} : {last + 1}" if last != -1 else "-1:"
+        return f"Write m{row}[{end}] for one number."
+    if are_numbers:
+        return f"Write m{''.join(f'[{i}]' for i in places)}, an axis at a time."
+    if count > 2:
+        return "Write m[i][j], an axis at a time, and ckks.stack([m[i][j] for i in range(len(m))])."
+    if len(places) == 1:
+        return "Write ckks.stack([m[i] for i in order]) for rows in an order."
+    return (
+        f"Write m[i:j] @ np.eye({width})[:, k:l] for a part of each row, and "
+        f"m @ np.eye({width})[j] for one column. A table that is encrypted with pack='columns' has m[i:j, k:l]."
     )

@@ -67,6 +67,7 @@ class Implied:
         return np.dtype(DTYPES[int(self.code) - 1])
 
 
+_MOST_WAITING = 32  # noises that wait for each other
 NumberType = np.dtype | Implied  # of numbers that come out: stated by the user, or of arrays
 
 
@@ -79,14 +80,29 @@ class Beyond:
     Args:
         length: of the numbers, or the symbol that stands for it.
         made: makes the noise.
+        depth: how many such functions call each other in it.
     """
 
     length: Any
     made: Callable[[], Noise]
+    depth: int = 1
+
+    @classmethod
+    def of(cls, length: Any, function: Callable[..., Noise], *given: Beyond | Noise) -> Beyond:
+        """The one of function(*noises); it is made at once where others wait in a long row."""
+        depth = 1 + max([g.depth for g in given if isinstance(g, Beyond)], default=0)
+
+        def made() -> Noise:
+            return function(*[g.made() if isinstance(g, Beyond) else g for g in given])
+
+        if depth < _MOST_WAITING:
+            return cls(length, made, depth)
+        noise = made()
+        return cls(length, lambda: noise)
 
     def map(self, function: Callable[[Noise], Noise]) -> Beyond:
         """The same with function(noise)."""
-        return Beyond(self.length, lambda: function(self.made()))
+        return Beyond.of(self.length, function, self)
 
 
 @attrs.frozen(eq=False)

@@ -149,8 +149,11 @@ def _of_values(
         noise, largest = np.zeros(WIDTH, np.float32), z
         noise[1] = unit * math.sqrt(0.5)  # half a unit in the real and in the imaginary part
     if bound is not None and np.max(largest) * _NEARLY > bound:
+        told = f"{np.max(largest):.3g}"
+        if float(told) <= bound:
+            told = f"{bound:.12g} + {np.max(largest) - bound:.2g}"
         raise ParameterError(
-            f"bound={bound:g} was stated, and there are values up to {np.max(largest):.3g}.",
+            f"bound={bound:.12g} was stated, and there are values up to {told}.",
             "The bound is public: it is what everyone may know about the modulus of the values.",
             "State a larger bound, or leave it out for the next power of two.",
         )
@@ -403,13 +406,18 @@ def _of_rotations(count: int, shift: int, added: float, a: Noise, tracked: Noise
     return _limited(chosen(is_even, tracked * _SURE + even * _AT_PLACES, least))
 
 
-def of_slots(a: Noise, count: int, slots: int) -> Noise:
-    """Noise of a sum of `count` different slots that stands in every slot.
+@_rule
+def plus_slots(zeros: Noise, a: Noise, count: int) -> Noise:
+    """Noise of a sum over slots, in every slot: `zeros`, and `count` different ones of noise `a`.
 
-    It is spread evenly over the places. Where that would be less in one than `a` has in a slot, it
-    is the noise of as many slots as there are places.
+    Their deviations add up at most (Minkowski's inequality); or see Young's above. It is spread
+    evenly over the places, in each at least what `a` has in a slot.
     """
-    return of_rotations(a, scaled(a, count), max(count, PLACES), 1, slots, 0.0)
+    random = _random(a)
+    added, spread = random * np.float32(count), a[..., 2:3] * np.float32(math.sqrt(count))
+    even = chosen(added < spread, added, spread) * np.float32(PLACES**-0.5)
+    even = chosen(even < random, random, even)
+    return _limited(zeros + a * (_SURE * np.float32(count)) + even * _AT_PLACES)
 
 
 @lru_cache(maxsize=256)
