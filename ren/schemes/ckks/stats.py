@@ -260,7 +260,7 @@ def corr(
         check_ciphertext(given, "corr()")
         need_level(given, (5 if y is None else 4) + root.depth, "corr()")
     if y is not None:
-        both = moments.cov(x, y, 0)
+        both = within(moments.cov(x, y, 0), root.interval[1])  # by Cauchy and Schwarz
         scale = _inverse_deviation(x, root, "corr()") * _inverse_deviation(y, root, "corr()")
         return within(both * scale, 1.5)
     moments.check_columns(x, "corr()")
