@@ -25,6 +25,7 @@ from ren.capture.capture import Captured, Options, capture
 from ren.config import config
 from ren.core.errors import DeviceError, JitError, RecaptureWarning, RenError, kind_of
 from ren.core.node import collector_paused
+from ren.core.text_table import counted
 from ren.lowering.devices.devices import device_name, is_tracing, resolve_device
 from ren.lowering.runtime.tiers.tiers import AUTO, UNITS, check_tier
 from ren.poly import Poly
@@ -256,7 +257,7 @@ class Jitted:
             self._hits = self._misses = self._evictions = 0
 
     def __repr__(self) -> str:
-        return f"<ren.jit of {self._name}: {len(self._plans)} plans>"
+        return f"<ren.jit of {self._name}: {counted(self._plans, 'plan')}>"
 
 
 def _kind(call: Call, values: Sequence[Hashable]) -> Hashable:

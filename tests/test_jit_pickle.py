@@ -59,7 +59,7 @@ def test_a_decorated_function_comes_back_as_itself_in_its_process(dumps):
     squared(X)
     again = pickle.loads(dumps(squared))
     assert again is squared and again.plans
-    assert repr(squared) == "<ren.jit of squared: 1 plans>"
+    assert repr(squared) == "<ren.jit of squared: 1 plan>"
     assert pickle.loads(dumps(Model.__call__)) is Model.__call__
 
 

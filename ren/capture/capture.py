@@ -45,6 +45,7 @@ from ren.core.listed import Listed
 from ren.core.node import Node, make, placeholder
 from ren.core.rewrite import rewrite
 from ren.core.spec import BufferArg, PlaceholderArg, ScalarArg, Spec
+from ren.core.text_table import counted
 from ren.lowering.backends.xla.jax_runtime import check_inputs
 from ren.lowering.devices.devices import PYTHON, claim_of
 from ren.lowering.devices.donation import mark, may_donate
@@ -253,8 +254,8 @@ class Captured(metaclass=Listed):
 
     def __repr__(self) -> str:
         if self.loops is not None:
-            counts = len(self.sources), len(self.loops.steps), len(self.outputs)
-            return "<Plan: {} inputs, {} steps with loops, {} outputs>".format(*counts)
+            inputs, outputs = counted(self.sources, "input"), counted(self.outputs, "output")
+            return f"<Plan: {inputs}, {counted(self.loops.steps, 'step')} with loops, {outputs}>"
         return repr(self.plan)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Sized
 
 
 class Shown(str):
@@ -46,3 +46,8 @@ def size(count: int) -> str:
 def duration(seconds: float) -> str:
     """Seconds in milliseconds below one."""
     return f"{seconds:.3f} s" if seconds >= 1 else f"{seconds * 1e3:.3f} ms"
+
+
+def counted(things: Sized, name: str) -> str:
+    """The count of things with their name: `1 input`, `2 inputs`."""
+    return f"{len(things)} {name}{'s' * (len(things) != 1)}"

@@ -14,6 +14,7 @@ from ren.core.node import Node, toposort
 from ren.core.op import Kind
 from ren.core.ring import start_in, width
 from ren.core.spec import Spec
+from ren.core.text_table import counted
 from ren.lowering.program.graph import Program, kernel_of
 from ren.lowering.program.steps import CopyUnit, Input, KernelUnit, Unit, ViewUnit, with_last_uses
 
@@ -85,8 +86,8 @@ class Plan:
 
     def __repr__(self) -> str:
         return (
-            f"<Plan: {len(self.inputs)} inputs, {len(self.units)} units, "
-            f"{len(self.programs)} distinct kernels, {len(self.outputs)} outputs>"
+            f"<Plan: {counted(self.inputs, 'input')}, {counted(self.units, 'unit')}, "
+            f"{counted(self.programs, 'distinct kernel')}, {counted(self.outputs, 'output')}>"
         )
 
 

@@ -26,6 +26,7 @@ from ren.core.op import Kind
 from ren.core.rewrite import rewrite
 from ren.core.ring import RingSpec
 from ren.core.spec import BufferArg
+from ren.core.text_table import counted
 from ren.lowering.backends.base import Unsupported
 from ren.lowering.backends.native.backend import NO_GAIN, may_be_divided
 from ren.lowering.backends.xla.jax_executable import placement
@@ -111,7 +112,8 @@ class Planned:
         return self._plan
 
     def __repr__(self) -> str:
-        return f"<Planned: {len(self.order)} inputs, {len(self.source.sink.src)} outputs>"
+        outputs = counted(self.source.sink.src, "output")
+        return f"<Planned: {counted(self.order, 'input')}, {outputs}>"
 
 
 def run_planned(program: Planned, inputs: Sequence[Any]) -> tuple[Any, ...]:

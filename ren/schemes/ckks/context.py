@@ -6,6 +6,7 @@ import dataclasses
 import functools
 import threading
 from collections.abc import Iterable, Mapping
+from numbers import Complex
 from typing import Any
 
 import jax
@@ -678,6 +679,12 @@ class Context(metaclass=Listed):
 def _finite(values: Any, nan: float | None) -> Any:
     """The values, with `nan` in place of NaN; ParameterError where one is not finite."""
     if nan is not None:
+        if not isinstance(nan, Complex) or not np.isfinite(complex(nan)):
+            raise ParameterError(
+                f"encrypt() got nan={nan!r:.20}.",
+                "It is the number that NaN counts as, and is finite.",
+                "Write nan=0, or leave entries out first: values[~np.isnan(values)].",
+            )
         symbol = as_symbol(values)
         replaced = functools.partial(_replaced, nan)
         values = replaced(values) if symbol is None else symbol.map(replaced)

@@ -1,10 +1,10 @@
 """Idioms of Python, NumPy and JAX on ciphertexts: each computes as NumPy does, or teaches.
 
 `x` and `y` are vectors of 4 real numbers, `z` of complex ones, `m` a matrix, `t` a table by its
-columns, `b` a batch of two vectors, `p` a plaintext of the numbers of `x`, `A` an encoded matrix,
-`f` is a polynomial, and `g` and `h` are truth. In the clear they are arrays. `w` and `M` are
-arrays in both. `F` is a column of a table of pandas, as far as Ren and its operators ask for it.
-`S` is a sparse matrix.
+columns, `b` a batch of two vectors, `u` and `v` arrays of three axes, packed flat and by rows,
+`p` a plaintext of the numbers of `x`, `A` an encoded matrix, `f` is a polynomial, and `g` and
+`h` are truth. In the clear they are arrays. `w` and `M` are arrays in both. `F` is a column of a
+table of pandas, as far as Ren and its operators ask for it. `S` is a sparse matrix.
 
 Left out is what Python, JAX or pandas decide by themselves, without a question to the object:
 `json.dumps(x)`, `",".join([x])`, `b"".join([x])`, `open(x)`, `re.match("a", x)`,
@@ -368,6 +368,21 @@ np.eye(4)[::2] @ x | x[::2]
 (np.eye(4)[np.arange(4).reshape(2, 2).T.ravel()] @ m.reshape(-1)).reshape(2, 2) | m.T
 m.reshape(-1).dot(np.eye(2).ravel()) | np.trace(m)
 x[1:] - x[:-1] | np.diff(x)
+np.eye(len(t))[::-1] @ t | t[::-1]
+m @ np.eye(2)[1] | m[:, 1]
+b @ np.eye(4)[1] | b[:, 1]
+m[0:1] @ np.eye(2)[:, 1:2] | m[0:1, 1:2]
+b[0:1] @ np.eye(4)[:, 1:3] | b[0:1, 1:3]
+b @ np.eye(4)[:, ::2] | b[:, ::2]
+u[0][1] | u[0, 1]
+v[0][1] | v[0, 1]
+ckks.stack([u[i][1] for i in range(len(u))]) | u[:, 1]
+ckks.stack([v[i][1] for i in range(len(v))]) | v[:, 1]
+v[0][1][-1:] | v[0, 1][-1:]
+m.reshape(1, *m.shape) | m[None]
+ckks.stack([b]) | b[None]
+ckks.stack([m[i] for i in [1, 0]]) | m[[1, 0]]
+z.real.var() + z.imag.var() | np.var(z)
 np.diff(np.eye(4), n=2, axis=0) @ x | np.diff(x, n=2)
 np.diff(np.eye(4), axis=0, prepend=0) @ x + np.diff(np.zeros(4), prepend=3) | np.diff(x, prepend=3)
 np.sum(x) + 5 | np.sum(x, initial=5)
@@ -525,9 +540,22 @@ max(x) | OperandError | the whole ct
 len(s) | OperandError | ct.slots
 x[0] | ParameterError | ct[i : i + 1]
 x[-1] | ParameterError | ct[i : i + 1]
-x[::2] | ParameterError | ct[i:j]
-x[w > 0] | ParameterError | ct[i:j]
-x[None] | ParameterError | ct[i:j]
+x[::2] | ParameterError | ct[i:j]; np.eye(len(ct))[::2] @ ct
+x[::-1] | ParameterError | ct[i:j]; np.eye(len(ct))[::-1] @ ct
+t[::-1] | ParameterError | ct[i:j]; np.eye(len(ct))[::-1] @ ct
+x[w > 0] | ParameterError | ct[i:j]; np.eye(len(ct))[order] @ ct
+x[None] | ParameterError | ct.reshape(1, -1) for ct[None]
+m[..., 1] | ParameterError | ct @ np.eye(c)[j] for one column, with c = ct.shape[-1]
+m[..., 0:1] | ParameterError | ct @ np.eye(c)[:, i:j]
+m[0, 1] | ParameterError | Write m[0][1 : 2] for one number
+m[:, 1] | ParameterError | m @ np.eye(2)[j] for one column; pack='columns'
+u[0, 1] | ParameterError | Write m[0][1], an axis at a time
+u[:, 1] | ParameterError | ckks.stack([m[i][j] for i in range(len(m))])
+u[..., 1] | ParameterError | pack='rows' for ct[..., i:j]
+v[0, 1] | ParameterError | Write m[0][1], an axis at a time
+v[:, 1] | ParameterError | ckks.stack([m[i][j] for i in range(len(m))])
+v[0, 1, -1] | ParameterError | Write m[0][1][-1:] for one number
+b[..., ::2] | ParameterError | ct[..., i:j]; ct @ np.eye(ct.shape[-1])[:, ::2]
 x[4:] | ParameterError | Choose bounds
 x[0] = 1 | OperandError | x.mask(m) + values
 del x[0] | OperandError | ckks.concat([x[:i], x[j:]])
@@ -642,9 +670,14 @@ t[np.array([True, False])] | ParameterError | rows, m[i] and m[i:j]
 m[np.array([0, 1]), 0] | ParameterError | rows, m[i] and m[i:j]
 m[None] | ParameterError | rows, m[i] and m[i:j]
 b[:, 1] | ParameterError | ct[..., i : i + 1]
-b[0, 1] | ParameterError | rows, m[i] and m[i:j]
-b[0:1, 1:2] | ParameterError | rows, m[i] and m[i:j]
-b[[0, 1]] | ParameterError | rows, m[i] and m[i:j]
+b[0, 1] | ParameterError | rows, m[i] and m[i:j]; m[0][1 : 2]
+b[0:1, 1:2] | ParameterError | rows, m[i] and m[i:j]; m[i:j] @ np.eye(4)[:, k:l]
+b[[0, 1]] | ParameterError | rows, m[i] and m[i:j]; ckks.stack([m[i] for i in order])
+x.var(ddof=1.5) | ParameterError | ddof: an integer from 0
+x.var(ddof=-1) | ParameterError | ddof: an integer from 0
+z.var() | ParameterError | x.real.var() + x.imag.var()
+ckks.stats.cov(z, z) | ParameterError | products of real numbers; x.real and x.imag
+x.within(-2, 2) % 1e300 | ParameterError | divides by 1e+300; [-2, 2]
 ren.jit(lambda v, k: v * k)(x, F) | JitError | frame.to_numpy()
 ren.jit(lambda v, k: k @ v)(x, S) | JitError | matrix.toarray()
 ren.jit(lambda v, k: ckks.poly(v, k))(x, [1.0, 2.0]) | TracedValueError | a tuple in place of
@@ -710,6 +743,7 @@ np.trace(m) | OperandError | (ct * np.eye(r, c)).sum()
 np.any(x) | OperandError | (x > 0) & (y < 1)
 x.sum(where=w) | OperandError | may be others than 0 and 1
 g.any(axis=2) | ParameterError | axis=2
+ctx.encrypt([1.0, float("nan")], nan="drop") | ParameterError | nan='drop'; nan=0; values[~np.isnan
 ctx.encrypt([1.0, float("nan")]) | ParameterError | nan at the index 1; nan=0; numpy.nan_to_num
 np.zeros_like(x) | OperandError | np.zeros(ct.shape)
 np.save("f", x) | OperandError | ct.save(path)
@@ -1059,6 +1093,7 @@ def clear() -> dict[str, Any]:
         **MODULES, "x": x, "y": np.array([1.25, -0.25, 0.75, 1.75]), "s": np.array(0.5),
         "z": np.array([1 + 1j, 2 - 1j, 0.5j, 1.0]), "m": x.reshape(2, 2), "b": np.stack([x, w]),
         "p": x, "w": w, "F": w, "t": np.arange(6.0).reshape(2, 3),
+        "u": np.arange(12.0).reshape(2, 3, 2), "v": np.arange(12.0).reshape(2, 2, 3),
         "M": np.arange(16.0).reshape(4, 4) / 8 - 1,
         "A": np.arange(16.0).reshape(4, 4) / 8 - 1,
         "g": np.array([True, False, True, False]), "h": np.array([False, False, True, True]),
@@ -1069,7 +1104,9 @@ def clear() -> dict[str, Any]:
 def encrypted(ctx: ckks.Context, clear: dict[str, Any]) -> dict[str, Any]:
     made = {name: ctx.encrypt(clear[name]).realize() for name in "xyzsgh"}
     made["t"] = ctx.encrypt(clear["t"], pack="columns").realize()
-    made["b"] = ctx.encrypt(clear["b"], pack="rows").realize()
+    made["u"] = ctx.encrypt(clear["u"]).realize()
+    for name in "bv":
+        made[name] = ctx.encrypt(clear[name], pack="rows").realize()
     map_, plain = ckks.linear(clear["M"], ctx), ctx.encode(clear["x"])
     made["F"] = Column(clear["w"])
     return {**clear, **made, "m": made["x"].reshape(2, 2), "p": plain, "A": map_, "ctx": ctx}

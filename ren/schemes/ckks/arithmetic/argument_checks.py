@@ -141,3 +141,14 @@ def check_real(x: CiphertextData, what: str) -> None:
             "It is approximated on an interval of real numbers, and far off elsewhere.",
             "Pass x.real or x.imag; polynomials of complex numbers are ckks.poly.",
         )
+
+
+def check_real_moment(x: CiphertextData, what: str, instead: str) -> None:
+    """Raises unless `x` is a ciphertext of real numbers; `instead` is the code for complex ones."""
+    check_ciphertext(x, what)
+    if x.layout.is_complex:
+        raise ParameterError(
+            f"{what} got a ciphertext of complex numbers.",
+            "It sums up products of real numbers.",
+            f"Write {instead}.",
+        )

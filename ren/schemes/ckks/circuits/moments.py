@@ -14,7 +14,7 @@ from functools import partial, reduce
 import numpy as np
 
 from ren.core.errors import ParameterError
-from ren.schemes.ckks.arithmetic.argument_checks import check_ciphertext, check_real
+from ren.schemes.ckks.arithmetic.argument_checks import check_ciphertext, check_real_moment
 from ren.schemes.ckks.arithmetic.automatic import (
     Factors,
     add,
@@ -72,7 +72,7 @@ def var(ct: CiphertextT, axis: int | None, ddof: int, keepdims: bool) -> Ciphert
             along a batch axis. Along an axis of a table packed flat it takes four.
         ParameterError: complex numbers, or no more than ddof.
     """
-    check_real(ct, "var()")
+    check_real_moment(ct, "var()", "x.real.var() + x.imag.var(), numpy.var of complex numbers")
     if axis is None and is_columns(ct) and len(ct.shape) > 2:  # of each table of a batch
         return stack([var(part, axis, ddof, keepdims) for part in unstack(ct)])
     place = axis_of(ct, axis, "var()")
@@ -102,7 +102,7 @@ def _root_share(count: int, ddof: int) -> float:
     if not isinstance(ddof, int) or not 0 <= ddof < count:
         raise ParameterError(
             f"ddof={ddof!r:.40} was given with {count} numbers.",
-            "The sum of squares is divided by their count less ddof, which stays above zero.",
+            "The sum of squares is divided by their count less ddof: an integer from 0, below it.",
             "Pass ddof=0, or ddof=1 for a sample of two numbers or more.",
         )
     return 1 / math.sqrt(count - ddof)
@@ -233,7 +233,7 @@ def cov(x: CiphertextT, y: CiphertextT | None, ddof: int) -> CiphertextT:
     """The covariance of two vectors, or those of the columns of a table; see `ckks.stats.cov`."""
     for given in (x,) if y is None else (x, y):
         check_ciphertext(given, "cov()")
-        check_real(given, "cov()")
+        check_real_moment(given, "cov()", "ckks.stats.cov of x.real and x.imag")
     if y is not None:
         _check_pair(x, y)
         root = _root_share(known_length(x) or 1, ddof)

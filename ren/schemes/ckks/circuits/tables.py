@@ -454,5 +454,6 @@ def _instead_of(ct: CiphertextData, index: Any) -> str:
         return "Write ckks.stack([m[i] for i in order]) for rows in an order."
     return (
         f"Write m[i:j] @ np.eye({width})[:, k:l] for a part of each row, and "
-        f"m @ np.eye({width})[j] for one column. A table that is encrypted with pack='columns' has m[i:j, k:l]."
+        f"m @ np.eye({width})[j] for one column. A table that is encrypted with "
+        "pack='columns' has m[i:j, k:l]."
     )

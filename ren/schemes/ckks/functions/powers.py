@@ -195,6 +195,12 @@ def floor_divide(
     shift = (0.1 if margin is None else margin) - 0.5
     a, b = checked_interval(interval)
     low, high = a / m + shift, b / m + shift
+    if not low < high:
+        raise ParameterError(
+            f"{user_line()} divides by {m:g} with remainder numbers in [{a:g}, {b:g}].",
+            "Beside that divisor the interval has no width: all quotients are one number.",
+            f"Leave it out: for x in [0, {m:g}) the quotient is 0, and the remainder x.",
+        )
     quotient = held_inside(x, (a, b), "floor_divide") * (1 / m if m != 1 else 1) + shift
     near = within(quotient, max(abs(low), abs(high)))
     return rounded(near, (low, high), margin, precision, degree)
