@@ -72,11 +72,11 @@ ONCE = tuple(
         )),
         "schemes/rlwe/test_security.py",
         *(f"test_{name}.py" for name in (
-            "arguments", "benchmarks", "coming_from", "config", "counts", "display", "docs",
-            "docstrings", "forks", "golden", "import", "jit_guide", "jit_pickle", "layers",
-            "links", "machines", "mistakes", "notebooks", "numpy", "packaging", "pictures",
-            "placement", "plots", "poly_errors", "progress", "prose", "randomness_sources",
-            "submit",
+            "arguments", "attributes", "benchmarks", "calls", "coming_from", "config", "counts",
+            "display", "docs", "docstring_examples", "docstrings", "forks", "golden", "import",
+            "jit_guide", "jit_pickle", "layers", "links", "machines", "mistakes", "notebooks",
+            "numpy", "packaging", "pictures", "placement", "plots", "poly_errors", "progress",
+            "prose", "randomness_sources", "submit",
         )),
     )
 )  # fmt: skip

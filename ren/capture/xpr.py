@@ -54,7 +54,7 @@ def spec(ring: RingSpec, domain: Domain = Domain.COEFF, batch: tuple[int, ...] =
         >>> import ren
         >>> x = ren.spec(ren.RingSpec(n=4, moduli=(17,)), batch=(3,))
         >>> ren.xpr(lambda x: x + x, x).splitlines()[0]
-        '{ lambda ; a:R0[coeff x3] . let'
+        '{ lambda ; a:R0[coeff batch=(3,)] . let'
     """
     check_ring(ring)
     check_domain(domain)

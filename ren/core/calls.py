@@ -6,7 +6,7 @@ import difflib
 import functools
 import sys
 from collections.abc import Callable, Iterable, Mapping
-from inspect import Parameter, Signature, signature
+from inspect import Parameter, Signature, getattr_static, signature
 from types import FunctionType
 from typing import Any, TypeVar
 
@@ -122,7 +122,13 @@ def check_functions(
 
 
 def check_methods(
-    kind: KindT, page: str, instead: Advice, *, more: str = "", leave: Iterable[str] = ()
+    kind: KindT,
+    page: str,
+    instead: Advice,
+    *,
+    more: str = "",
+    leave: Iterable[str] = (),
+    inherited: Iterable[str] = (),
 ) -> KindT:
     """Replace the public methods of a class, static ones included, by those of `checked_call`.
 
@@ -131,8 +137,10 @@ def check_methods(
         page: the class as users write it.
         instead, more: as for `checked_call`.
         leave: methods that stay as they are.
+        inherited: methods of a base that the class gets as its own.
     """
-    for name, held in list(vars(kind).items()):
+    methods = {**vars(kind), **{name: getattr_static(kind, name) for name in inherited}}
+    for name, held in methods.items():
         is_public = not name.startswith("_") and name not in leave
         if is_public and isinstance(held, FunctionType):
             set_to: Any = checked_call(name, held, instead, page=f"{page}.{name}", more=more)

@@ -201,7 +201,8 @@ def checked_arguments(kind: KindT) -> KindT:
         "NumPy's dtype=, out= and initial= do not apply: x.decrypt(dtype=...) gives the type, and "
         "x.sum() + value another start."
     )
-    return check_methods(kind, f"ckks.{kind.__name__}", {}, more=more)
+    page = f"ckks.{kind.__name__}"
+    return check_methods(kind, page, {}, more=more, inherited=("save", "load"))
 
 
 def no_assignment(x: Any, name: str, *_: Any) -> NoReturn:

@@ -53,7 +53,7 @@ def while_loop(
         ...         lambda v: ckks.math.less(v, 1, (0, 4), gap=0.5, precision=6),
         ...         lambda v: (v * 2).within(0, 2.5), x, max_steps=2)
         >>> ckks.plan(doubled, ckks.spec(3, bound=2)).depth
-        20
+        14
     """
     check_function(cond, "ckks.while_loop()")
     check_function(body, "ckks.while_loop()")

@@ -510,7 +510,7 @@ _refuse_assignment = frozen(
 )
 for _name in ("__setattr__", "__delattr__"):
     setattr(Parameters, _name, _refuse_assignment)
-check_methods(Parameters, "ckks.Parameters", INSTEAD)
+check_methods(Parameters, "ckks.Parameters", INSTEAD, inherited=("save", "load"))
 check_constructor(Parameters, "ckks.Parameters", INSTEAD)
 
 
