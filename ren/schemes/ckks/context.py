@@ -273,7 +273,7 @@ class Context(metaclass=Listed):
 
     def _check_own(self, x: Ciphertext, what: str) -> None:
         check_ciphertext(x, what)
-        active.same_key(self.key_id, x.key_id, what)
+        active.own_key(self.key_id, x.key_id, what)
 
     # ---------------------------------------------------------------- keys
 
@@ -572,7 +572,7 @@ class Context(metaclass=Listed):
                 "It takes a context, which holds the evaluation keys.",
                 "Read bytes first: server.adopt(ckks.load_server(data)).",
             )
-        active.same_key(self.key_id, other.key_id, "adopt()")
+        active.one_owner(self.key_id, other.key_id, "adopt()")
         with self._lock:
             require_one_owner(self._keys, other._keys, self.params, "adopt()")
             require_owned(self._keys, other._keys, self.params, "adopt()")

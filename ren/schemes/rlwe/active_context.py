@@ -314,6 +314,26 @@ def same_key(a: str, b: str, what: str) -> None:
         )
 
 
+def own_key(context: str, data: str, what: str) -> None:
+    """Raise ContextError when a call of a context got a ciphertext under another key."""
+    if context != data:
+        raise ContextError(
+            f"{what} of the context {context[:8]} got a ciphertext of {data[:8]}: two contexts.",
+            "A ciphertext is under the key that encrypted it, also where parameters are equal.",
+            f"Call {what} of the context that encrypted it; x.decrypt() finds that one.",
+        )
+
+
+def one_owner(context: str, other: str, what: str) -> None:
+    """Raise ContextError when a context got keys of another owner."""
+    if context != other:
+        raise ContextError(
+            f"{what} of the context {context[:8]} got keys of {other[:8]}: two contexts.",
+            "Keys that compute together are made from one secret key.",
+            "Pass a context of the same owner, such as ctx.server() after ctx.rotation_keys(...).",
+        )
+
+
 # ------------------------------------------------------------------- the user's call, for errors
 
 

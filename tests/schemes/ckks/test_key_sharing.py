@@ -56,8 +56,13 @@ def test_ciphertexts_switch_to_another_owner(owners):
     y = a.switch_key(x * 0.5, b)
     assert y.key_id == b.key_id and y.level == x.level - 1
     assert error((y + b.encrypt([1.0, 0.5])).decrypt(), [1.5, 1.5]) < BAR
-    with pytest.raises(ckks.ContextError, match="two contexts"):
+    with pytest.raises(ckks.ContextError, match="two contexts") as caught:
         a.decrypt(y)
+    assert "Call decrypt() of the context that encrypted it" in caught.value.do
+    with pytest.raises(ckks.ContextError, match=r"Call switch_key\(\) of the context"):
+        a.switch_key(y, b)
+    with pytest.raises(ckks.ContextError, match="Pass a context of the same owner"):
+        a.server().adopt(b.server())
     assert a.switch_key(x, a) is x
 
 

@@ -329,6 +329,18 @@ def test_transformations_of_jax_lose_the_types_of_arrays(ctx) -> None:
 
 
 @pytest.mark.filterwarnings("ignore::ren.core.errors.MessageBoundWarning")
+def test_integers_from_60_bits_on_are_given_as_floats() -> None:
+    params = ckks.Parameters.for_depth(1, 60, security=None, n=1 << 10, integer_bits=60)
+    values = np.array([2**61, 2**60])
+    x = ckks.context(params=params).encrypt(values).within(2.0**62)
+    with pytest.raises(
+        PrecisionError, match=r"from 2\^60 on have none.\nWrite x.decrypt\(dtype=fl"
+    ):
+        x.decrypt()
+    np.testing.assert_allclose(x.decrypt(dtype=float), values, rtol=1e-12)
+
+
+@pytest.mark.filterwarnings("ignore::ren.core.errors.MessageBoundWarning")
 def test_integers_that_may_have_wrapped_around_raise() -> None:
     ctx = ckks.context(params=ckks.Parameters.for_depth(2, n=1 << 8, security=None))
     x = ctx.encrypt(np.array([1000, -1000]), level=1)

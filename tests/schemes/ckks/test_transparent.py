@@ -120,7 +120,7 @@ def test_transparent_result_warns_once_at_its_line(ctx, x, y, form):
     assert len(caught) == 1
     text = str(caught[0].message)
     assert text.startswith(f"{name}: ")
-    assert "ctx.encrypt(0.0)" in text
+    assert "ctx.encrypt(0.0)" in text and "that the owner or ctx.public() encrypted" in text
     first = program.__code__.co_firstlineno
     lines = len(inspect.getsource(program).splitlines())
     assert caught[0].filename == __file__

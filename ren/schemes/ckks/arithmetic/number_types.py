@@ -234,17 +234,27 @@ def check_roundable(x: CiphertextData, dtype: np.dtype) -> None:
     """
     if dtype.kind not in _WHOLE or (error := x.estimate.error_bound) < 0.5:
         return
-    told = f"may be {error:.3g}, as estimated"
+    told, unknown = f"may be {error:.3g}, as estimated", ""
     if math.isnan(error):
         may_wrap = not math.isnan(x.estimate.message_bound)
         told = "is unknown: they may have wrapped around" if may_wrap else "is unknown"
+        unknown = "" if may_wrap else " Numbers and errors from 2^60 on have none."
     raise PrecisionError(
         f"decrypt() was asked for {dtype} of numbers whose error {told}.",
         "Numbers are rounded to integers where their estimated error is below 1/2. The estimate is "
-        "a bound of the worst case.",
-        "State what you know: x.within(bound) of a factor, or a gap= of comparisons. Or round "
-        "without that promise: np.rint(x.decrypt(dtype=float)).",
+        f"a bound of the worst case.{unknown}",
+        f"{_FROM_60_BITS if unknown else _STATED} np.rint(x.decrypt(dtype=float)).",
     )
+
+
+_STATED = (
+    "State what you know: x.within(bound) of a factor, or a gap= of comparisons. Or round without "
+    "that promise:"
+)
+_FROM_60_BITS = (
+    "Write x.decrypt(dtype=float), which gives numbers from 2^60 on. For smaller ones state "
+    "x.within(bound) before the products, or round without that promise:"
+)
 
 
 def converted(values: NDArray, dtype: np.dtype) -> NDArray:

@@ -304,7 +304,8 @@ def _told_transparent(name: str, noise: Any) -> Any:
         warn(
             f"{name}: the result is transparent. Its second polynomial c1 is zero, so that "
             "everyone can read it without a key. Add ctx.encrypt(0.0) to it, and it is like any "
-            "other ciphertext.",
+            "other ciphertext. A server, which does not encrypt, adds a zero that the owner or "
+            "ctx.public() encrypted.",
             TransparentWarning,
         )
     return noise
