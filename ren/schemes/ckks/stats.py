@@ -48,11 +48,7 @@ from ren.schemes.ckks.arithmetic.operation_hooks import circuit
 from ren.schemes.ckks.arithmetic.shapes import shape_text
 from ren.schemes.ckks.circuits import moments, reductions, tables
 from ren.schemes.ckks.circuits.stacking import stack, unstack
-from ren.schemes.ckks.encoding.ciphertext_data import (
-    CiphertextData,
-    CiphertextT,
-    known_length,
-)
+from ren.schemes.ckks.encoding.ciphertext_data import CiphertextData, CiphertextT, known_length
 from ren.schemes.ckks.functions import comparison
 from ren.schemes.ckks.functions.approximation import Approximation, approximate
 from ren.schemes.ckks.functions.arguments import known_span
