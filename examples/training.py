@@ -22,6 +22,7 @@ import attrs
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+import ren
 from ren.schemes import ckks
 from ren.schemes.ckks import Ciphertext
 
@@ -179,3 +180,24 @@ def train_in_the_clear(z: Floats, recipe: Recipe) -> Floats:
         slopes = np.polynomial.polynomial.polyval(margins / recipe.reach, c)
         before, weights = weights, ahead + recipe.rate * (slopes @ z) / recipe.samples
     return weights
+
+
+def main() -> None:
+    """Trains on samples that are made up, and compares the weights with those in the clear."""
+    recipe = Recipe(samples=200, features=3, rate=2.0, reach=6.0)
+    x = 2 * (np.outer(np.arange(recipe.samples), np.sqrt([2, 3, 5])) % 1) - 1
+    z = signed(x, x @ [1, -2, 0.5] + 0.3 > 0)
+    plan = ckks.plan(train, ckks.spec(recipe.slots), recipe, slots=recipe.slots)
+    owner = ckks.context(plan, slots=recipe.slots)
+    samples = owner.encrypt(packed(z, recipe), bound=1)
+    with owner.server():  # evaluation keys alone
+        trained = ren.jit(train)(samples, recipe)
+    weights, clear = unpacked(owner.decrypt(trained), recipe), train_in_the_clear(z, recipe)
+    print(f"{recipe.samples} samples, {recipe.steps} steps, {plan.params!r}")
+    print("weights of encrypted samples", weights.round(4))
+    print("weights of clear samples    ", clear.round(4))
+    print(f"accuracy {accuracy(z, weights):.1%}, in the clear {accuracy(z, clear):.1%}")
+
+
+if __name__ == "__main__":
+    main()

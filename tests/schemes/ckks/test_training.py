@@ -83,6 +83,16 @@ def test_any_degree_on_few_slots(small):
 
 
 @pytest.mark.slow
+def test_the_example_trains(capsys):
+    training.main()
+    printed = capsys.readouterr().out
+    encrypted, clear = (line.split("[")[1] for line in printed.splitlines()[1:3])
+    assert "200 samples" in printed and "128-bit security" in printed
+    got, want = (np.fromstring(text.rstrip("]"), sep=" ") for text in (encrypted, clear))
+    assert np.abs(got - want).max() < 1e-3 and np.abs(want).max() > 0.5
+
+
+@pytest.mark.slow
 def test_on_the_breast_cancer_set(cancer, capsys):
     z, unseen = cancer
     recipe = training.Recipe(z.shape[0], z.shape[1] - 1)
