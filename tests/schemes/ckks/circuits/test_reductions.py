@@ -176,3 +176,11 @@ def test_in_a_captured_function_for_each_length(ctx64):
         want = (values - values.mean()).cumsum()[1:3].sum()
         assert abs(f(ctx64.encrypt(values)).decrypt() - want) < BAR
     assert f.cache_info()[:3] == (1, 2, 2)
+
+
+def test_a_vector_on_the_left_of_a_batch_is_no_product_of_its_vectors(ctx64):
+    rows, v = np.eye(3), np.array([1.0, 2.0, 3.0])
+    x, batch = ctx64.encrypt(v), ctx64.encrypt(rows, pack="rows")
+    with pytest.raises(ckks.ParameterError, match=r"batch\.dot\(vector\)"):
+        x.dot(batch)
+    assert np.allclose(batch.dot(x).decrypt(), rows @ v, atol=1e-6)
