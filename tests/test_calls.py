@@ -97,6 +97,16 @@ a program of a number | OperandError | an int; ren.xpr(f, p)
     ren.xpr(3)
 stages of a number | OperandError | an int; ren.xpr(f, p)
     ren.stages(3)
+a plan at the scale of SEAL | ParameterError | got scale=; Write scale_bits=
+    ren.plan(lambda v: v, ckks.spec(3), scale=2**40)
+a context of tests without a seed | OperandError | ckks.testing.context(); seed=b"a seed"
+    ckks.testing.context()
+a method of a class without its object | OperandError | tolist(); Call it on an object: x.tolist(
+    Poly.tolist()
+a class method of plaintexts | OperandError | from_bytes(); (data); help(ckks.Plaintext.from_bytes)
+    ckks.Plaintext.from_bytes()
+an inherited class method | OperandError | load(); (path); help(ckks.LinearMap.load)
+    ckks.LinearMap.load()
 a program of nothing | OperandError | ren.xpr(); Pass a function f
     ren.xpr()
 equal of one | OperandError | ren.equal(); (a, b)
@@ -151,9 +161,11 @@ def test_the_error_names_the_arguments(mistake: Mistake, names: dict) -> None:
     check(mistake, dict(names))
 
 
+MODULES = (ren, ckks, ckks.math, ckks.stats, ckks.testing)
+KINDS = (ckks.Context, ckks.Ciphertext, ckks.Plaintext, ckks.LinearMap, ckks.Parameters, Poly)
 # Functions and methods that check their arguments themselves, or that programs call in each step.
 LEFT = {
-    ren: {"jit", "djit", "selftest"},
+    ren: {"jit", "djit"},
     Poly: {
         "ntt", "intt", "rotate", "automorphism", "to_ring", "rescale", "mod_up", "mod_down",
         "realize", "contiguous", "from_limbs", "const", "zeros", "shift",
@@ -161,7 +173,7 @@ LEFT = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("owner", [ren, ckks, ckks.math, ckks.stats], ids=lambda m: m.__name__)
+@pytest.mark.parametrize("owner", MODULES, ids=lambda m: m.__name__)
 def test_every_public_function_checks_its_arguments(owner: Any) -> None:
     functions = {n: f for n in owner.__all__ if isinstance(f := getattr(owner, n), FunctionType)}
     for name, function in functions.items():
@@ -170,7 +182,7 @@ def test_every_public_function_checks_its_arguments(owner: Any) -> None:
         assert getattr(home, function.__name__) is function, name
 
 
-@pytest.mark.parametrize("kind", [ckks.Context, ckks.Ciphertext, ckks.Parameters, Poly])
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
 def test_every_public_method_checks_its_arguments(kind: type) -> None:
     for name in dir(kind):
         held = inspect.unwrap(getattr(kind, name), stop=lambda f: hasattr(f, "__ren_checked__"))

@@ -73,6 +73,8 @@ def _advice(
     called: str, parameters: list[Parameter], given: int, kwargs: Iterable[str], instead: Advice
 ) -> Iterable[str]:
     """Words for each argument that is unknown, and for those that are missing."""
+    if given < 0:
+        yield f"Call it on an object: x.{called}(...)."
     last = called.rpartition(".")[2]
     known = [p.name for p in parameters if p.kind in _NAMED]
     for name in sorted(set(kwargs) - set(known)):
@@ -82,7 +84,7 @@ def _advice(
             yield own
         elif close:
             yield f"Perhaps you mean {close[0]}=."
-    passed = {p.name for p in parameters[:given] if p.kind in _BY_PLACE}.union(kwargs)
+    passed = {p.name for p in parameters[: max(given, 0)] if p.kind in _BY_PLACE}.union(kwargs)
     required = [p.name for p in parameters if p.kind in _REQUIRED and p.default is p.empty]
     if missing := [name for name in required if name not in passed]:
         yield f"Pass {', '.join(instead.get(f'+{name}', name) for name in missing)}."

@@ -13,7 +13,7 @@ import sys
 from typing import NoReturn
 
 from ren.core.attributes import unknown_attribute
-from ren.core.calls import check_functions
+from ren.core.calls import check_functions, check_methods
 from ren.core.errors import (
     ContextError,
     DepthError,
@@ -115,6 +115,8 @@ __all__ = [
 
 
 check_functions(globals(), __all__, "ckks", INSTEAD)
+for _kind in (Plaintext, LinearMap):
+    check_methods(_kind, f"ckks.{_kind.__name__}", INSTEAD, inherited=("save", "load"))
 
 _CONTEXT = "with ctx = ckks.context(depth=4)"
 _INSTEAD = {

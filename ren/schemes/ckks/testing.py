@@ -9,12 +9,16 @@ data.
 
 from __future__ import annotations
 
-from typing import Any
+import sys
+from typing import Any, NoReturn
 
 import attrs
 
+from ren.core.attributes import unknown_attribute
+from ren.core.calls import check_functions
 from ren.sampling import SeedStream
 from ren.schemes.ckks.context import Context
+from ren.schemes.ckks.parameters.keywords import INSTEAD
 from ren.schemes.ckks.parameters.parameters import Parameters
 from ren.schemes.rlwe.keychain import new_keychain
 from ren.schemes.rlwe.security import KNOWN_SECRET
@@ -61,5 +65,14 @@ def context(
     return Context(params, new_keychain(params, source), source)
 
 
+check_functions(globals(), __all__, "ckks.testing", {**INSTEAD, "+seed": 'seed=b"a seed"'})
+
+
 def __dir__() -> list[str]:
     return __all__
+
+
+def __getattr__(name: str) -> NoReturn:
+    if name.startswith("_"):
+        raise AttributeError(name, name=name, obj=sys.modules[__name__])
+    raise unknown_attribute("ckks.testing", name, __all__, {})

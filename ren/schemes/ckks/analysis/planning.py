@@ -56,6 +56,7 @@ from ren.schemes.ckks.noise.range_checks import collecting_bits
 from ren.schemes.ckks.noise.spans import Span
 from ren.schemes.ckks.parameters.bootstrapping.cost import seconds_of, work_of
 from ren.schemes.ckks.parameters.checks import DEPTHS, INTEGER_BITS, check_bootstrapping
+from ren.schemes.ckks.parameters.keywords import INSTEAD
 from ren.schemes.ckks.parameters.parameters import Parameters
 from ren.schemes.rlwe.identity import IDENTITY_BYTES, Identity
 from ren.schemes.rlwe.keychain import Keychain, key_of, unknown
@@ -184,10 +185,12 @@ def plan(
     """
     check_function(function, "ren.plan()")
     if others:
+        own = [INSTEAD[name] for name in others if name in INSTEAD]
+        bind = "Bind them first: ren.plan(functools.partial(f, k=5), ckks.spec(1000))."
         raise ParameterError(
             f"ren.plan() got {', '.join(f'{k}={v!r:.40}' for k, v in others.items())}.",
             "Its keyword arguments are wishes for the parameters; the function gets the others.",
-            "Bind them first: ren.plan(functools.partial(f, k=5), ckks.spec(1000)).",
+            " ".join(own) or bind,
         )
     args = jax.tree.map(_as_spec, args, is_leaf=_is_leaf)
     if not (specs := _specs(args)):
