@@ -12,7 +12,7 @@ import operator
 import pickle
 import pydoc
 import weakref
-from typing import Any
+from typing import Any, cast
 
 import attrs
 import jax
@@ -187,7 +187,7 @@ def test_an_error_of_a_property_is_its_own() -> None:
 
         @property
         def broken(self) -> int:
-            return self._missing  # type: ignore[no-any-return]
+            return self._missing
 
     with pytest.raises(AttributeError, match="_missing") as caught:
         _ = Box().broken
@@ -206,12 +206,13 @@ def test_closed_classes_refuse_and_subclasses_say_their_names() -> None:
         __instead__ = {"melt": "Iron(length)"}  # noqa: RUF012
 
     assert Box(2) == attrs.evolve(Box(1), length=2)
+    box, iron, kind = cast("tuple[Any, ...]", (Box(1), Iron(1), Iron))
     with pytest.raises(errors.FrozenError, match=r"(?s)'length' of an Iron.*Make a box\."):
-        Iron(1).length = 2
+        iron.length = 2
     with pytest.raises(errors.UnknownAttributeError, match=r"(?s)of a Box.*box\.length"):
-        _ = Box(1).size
+        _ = box.size
     with pytest.raises(errors.UnknownAttributeError, match=r"(?s)the class Iron.*Iron\(length\)"):
-        _ = Iron.melt
+        _ = kind.melt
 
 
 class Foreign:

@@ -191,7 +191,10 @@ def test_every_public_method_checks_its_arguments(kind: type) -> None:
 
 
 def test_functions_that_are_checked_are_documented_and_pickled_as_before() -> None:
-    for function in (ckks.context, ckks.math.exp, ckks.stats.std, ckks.where, ren.xpr, ren.plan):
+    functions: tuple[Any, ...] = (
+        ckks.context, ckks.math.exp, ckks.stats.std, ckks.where, ren.xpr, ren.plan,
+    )  # fmt: skip
+    for function in functions:
         inner = function.__wrapped__
         assert inspect.signature(function) == inspect.signature(inner)
         assert (function.__doc__, function.__name__) == (inner.__doc__, inner.__name__)
@@ -224,8 +227,9 @@ def test_an_error_from_deeper_inside_passes_unchanged() -> None:
     assert type(caught.value) is TypeError
     with pytest.raises(errors.OperandError, match="unexpected keyword argument 'z'"):
         checked([], z=2)
-    with pytest.raises(TypeError, match=r"bad|arguments") as caught:
-        ckks.approximate(lambda: 1)  # a function of the user, of no argument
+    users: Any = dict  # a function of the user that fails
+    with pytest.raises((TypeError, ValueError)) as caught:
+        ckks.approximate(lambda x: users(1))
     assert not isinstance(caught.value, errors.RenError)
 
 
@@ -246,9 +250,9 @@ def test_a_class_of_ones_own_and_its_kinds_of_methods() -> None:
             return 1
 
     check_methods(Box, "box.Box", {"+value": "value=3"}, leave=("left",))
-    box = Box()
+    box: Any = Box()
     assert (box.put(1), Box.make(1), box.twice(2), Box.twice(value=3)) == (1, Box, 4, 6)
-    for call, page in ((box.put, "put"), (Box.make, "make"), (Box.twice, "twice")):
+    for call, page in ((box.put, "put"), (box.make, "make"), (box.twice, "twice")):
         with pytest.raises(errors.OperandError, match=rf"(?s)are \(value\).*box\.Box\.{page}\)"):
             call()
     with pytest.raises(TypeError, match="takes 1 positional") as caught:

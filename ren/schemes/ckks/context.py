@@ -7,7 +7,7 @@ import functools
 import threading
 from collections.abc import Iterable, Mapping
 from numbers import Complex
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 import numpy as np
@@ -91,16 +91,20 @@ class Context(metaclass=Listed):
 
     __internal__ = ("galois_key", "labelled_key", "missing", "slots_of")
 
+    params: Parameters
+
     def __init__(self, params: Parameters, keys: Keychain, entropy: Entropy = fresh_seed) -> None:
         object.__setattr__(self, "params", params)
         self._keys, self._entropy = keys, entropy
         self._lock = threading.RLock()
         active.register(self)
 
-    def __setattr__(self, name: str, value: Any) -> None:
-        if not name.startswith("_"):
-            _refuse_assignment(self, name)
-        object.__setattr__(self, name, value)
+    if not TYPE_CHECKING:  # a type checker refuses unknown names by itself
+
+        def __setattr__(self, name: str, value: Any) -> None:
+            if not name.startswith("_"):
+                _refuse_assignment(self, name)
+            object.__setattr__(self, name, value)
 
     @property
     def key_id(self) -> str:
