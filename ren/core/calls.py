@@ -100,8 +100,8 @@ def check_functions(
 ) -> None:
     """Replace the public functions of a module by those of `checked_call`.
 
-    Each takes the place of the function in the module of its definition too. So pickle finds it
-    there, and a function that two modules list is one object.
+    Each takes the place of the function in the module of its definition too, and in the packages
+    that this is in. So pickle finds it there, and a function that two modules list is one object.
 
     Args:
         names: the module's `globals()`.
@@ -112,15 +112,23 @@ def check_functions(
     listed = [name for name in listed if isinstance(names.get(name), FunctionType)]
     for name in sorted(listed, key=lambda name: names[name].__name__ != name):  # aliases last
         function = names[name]
-        home = vars(sys.modules[function.__module__])
-        there = home.get(function.__name__)
-        if not hasattr(function, _MARK):
-            if getattr(there, "__wrapped__", None) is function and hasattr(there, _MARK):
-                names[name] = there
-                continue
-            names[name] = checked_call(f"{prefix}.{name}", function, instead)
-            if there is function:
+        if hasattr(function, _MARK):
+            continue
+        homes = [vars(sys.modules[home]) for home in _with_packages(function.__module__)]
+        there = homes[0].get(function.__name__)
+        if getattr(there, "__wrapped__", None) is function and hasattr(there, _MARK):
+            names[name] = there
+            continue
+        names[name] = checked_call(f"{prefix}.{name}", function, instead)
+        for home in homes:
+            if home.get(function.__name__) is function:
                 home[function.__name__] = names[name]
+
+
+def _with_packages(module: str) -> list[str]:
+    """A module and the packages that it is in, from the inside."""
+    parts = module.split(".")
+    return [".".join(parts[:end]) for end in range(len(parts), 0, -1)]
 
 
 def check_methods(
