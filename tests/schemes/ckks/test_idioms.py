@@ -575,6 +575,13 @@ x.serialize() | UnknownAttributeError | ct.to_bytes()
 x.parms_id() | UnknownAttributeError | ct.level
 x.mod_switch() | UnknownAttributeError | ct.drop_to(level)
 x.mm(M) | UnknownAttributeError | ct @ M
+x.mm_(M) | UnknownAttributeError | Write x = x @ M
+x.negate_inplace() | UnknownAttributeError | Write x = -x
+x.EvalAdd(y) | UnknownAttributeError | Write x + y
+x.GetLevel() | UnknownAttributeError | ct.level, the depth that is left
+x.sem() | UnknownAttributeError | ckks.stats.std(ct, ddof=1, interval=(a, b)) / np.sqrt(ct.size)
+x.dtypes | UnknownAttributeError | ct.dtype
+x.agg("sum") | UnknownAttributeError | on all slots at once
 x.rescale_to_next_inplace() | UnknownAttributeError | ckks.manual()
 x.clip(0, 1) | UnknownAttributeError | ckks.math.min(ckks.math.max(ct, low), high)
 x.flatten() | UnknownAttributeError | ct.reshape(-1)

@@ -268,6 +268,14 @@ _NAMES = "list(frame), the names of the columns, which are not encrypted: they s
 _ALONE = "ckks.unstack(ct) for a batch, ct[i : i + 1] for one number"
 _OTHERS = "the same for the array, ct.decrypt()"
 
+# Methods that other libraries have as `add_`, `add_inplace` or `EvalAdd`.
+_IN_PLACE = {
+    "add": "x + y", "sub": "x - y", "mul": "x * y", "multiply": "x * y", "square": "x * x",
+    "neg": "-x", "negate": "-x", "pow": "x**k", "dot": "x.dot(y)", "sum": "x.sum()",
+    "mm": "x @ M", "matmul": "x @ M", "polyval": "ckks.poly(x, coefficients)",
+    "reshape": "x.reshape(...)", "rotate": "x.rotate(k)",
+}  # fmt: skip
+
 # What to write for attributes of arrays, lists, tables of pandas, and other libraries' ciphertexts.
 ATTRIBUTES = {
     **{name: INSTEAD[name] for name in ("apply", "map", "put", "resize", "astype", "median")},
@@ -302,21 +310,31 @@ ATTRIBUTES = {
     **dict.fromkeys(("add_plain", "plus"), "x + values"), "sub_plain": "x - values",
     **dict.fromkeys(("serialize", "SerializeToFile", "MarshalBinary"),
                     "ct.to_bytes(), which ckks.Ciphertext.from_bytes(data) reads"),
-    **dict.fromkeys(("parms_id", "GetLevel", "coeff_modulus_size"), "ct.level"),
+    **dict.fromkeys(("parms_id", "GetLevel", "coeff_modulus_size"),
+                    "ct.level, the depth that is left"),
     **dict.fromkeys(("mod_switch", "mod_switch_to", "mod_switch_to_inplace", "mod_switch_to_next",
                      "DropLevel", "level_down"), "ct.drop_to(level)"),
     **dict.fromkeys(("mod_switch_to_next_inplace", "LevelReduce"), "ct.drop_to(level)"),
-    **dict.fromkeys(("rotate_vector", "EvalRotate", "EvalAtIndex", "Rotate"), "ct.rotate(k)"),
+    **dict.fromkeys(("rotate_vector", "EvalAtIndex", "Rotate"), "ct.rotate(k)"),
     "rotate_vector_inplace": "ct.rotate(k)",
     **dict.fromkeys(("complex_conjugate", "Conjugate"), "ct.conj()"),
     **dict.fromkeys(("rescale_to_next", "rescale_to_next_inplace", "Rescale"),
                     "x * y, which is rescaled; under ckks.manual() ct.rescale()"),
     **dict.fromkeys(("relinearize_inplace", "Relinearize"),
                     "x * y, which is relinearized; under ckks.manual() ct.relinearize()"),
-    **dict.fromkeys(("square_inplace", "square_"), "x * x"),
-    **dict.fromkeys(("add_", "add_inplace"), "x = x + y"),
-    **dict.fromkeys(("sub_", "sub_inplace"), "x = x - y"),
-    **dict.fromkeys(("mul_", "multiply_inplace"), "x = x * y"),
+    **{f"{name}_": f"x = {code}" for name, code in _IN_PLACE.items()},
+    **{f"{name}_inplace": f"x = {code}" for name, code in _IN_PLACE.items()},
+    **{f"Eval{name.title()}": code for name, code in _IN_PLACE.items()},
+    "EvalMult": "x * y", "EvalInnerProduct": "x.dot(y)", "EvalPoly": INSTEAD["polyval"],
+    "EvalChebyshevFunction": INSTEAD["interp"], "EvalBootstrap": "ct.bootstrap()",
+    "Compress": "ct.drop_to(level)", **dict.fromkeys(("Clone", "CopyNew"), "ct itself"),
+    **dict.fromkeys(("chain_index", "max_level", "num_levels"),
+                    "ct.level, the depth that is left, of ctx.params.depth"),
+    "isnan": _FINITE, "dtypes": "ct.dtype", "is_transparent": "the TransparentWarning of it",
+    **dict.fromkeys(("skew", "kurt", "kurtosis"), "d = ct - ct.mean(), and means of d**2, d**3"),
+    "sem": "ckks.stats.std(ct, ddof=1, interval=(a, b)) / np.sqrt(ct.size)",
+    **dict.fromkeys(("idxmax", "idxmin", "mode", "nunique", "sample"), _IN_ORDER),
+    **dict.fromkeys(("agg", "applymap"), _AT_ONCE), "interp": INSTEAD["interp"],
     **dict.fromkeys(("GetScalingFactor", "scaling_factor"), "ct.scale"),
     **dict.fromkeys(("poly_modulus_degree", "coeff_count"), "ct.n"),
     **dict.fromkeys(("link_context", "context"), "ct.key_id; a live context is found by it"),
