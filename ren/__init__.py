@@ -69,7 +69,6 @@ def __getattr__(name: str) -> Any:
     module, here = import_module(_LAZY[name]), globals()
     if name not in here:  # a package is bound by its import
         here[name] = getattr(module, name)
-        check_functions(here, [name], "ren", {})
     return here[name]
 
 

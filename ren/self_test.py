@@ -16,6 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ren.core import html
+from ren.core.calls import check_functions
 from ren.core.numtheory import ntt_primes_below, primitive_root_of_unity
 from ren.core.text_table import columns
 from ren.lowering.backends.xla.executables import Executables
@@ -206,3 +207,6 @@ CHECKS: dict[str, Callable[[], str]] = {
     "precision": _precision,
     "cache": _cache,
 }
+
+
+check_functions(globals(), ["selftest"], "ren", {})
