@@ -602,7 +602,7 @@ class Context(metaclass=Listed):
 
         Raises:
             SerializationError: it holds the secret key and `include_secret` is False.
-            OperandError: what is no path.
+            OperandError: not a path.
             OSError: the place cannot be written to.
         """
         parts = serialization.context_parts(self.params, self._keys, include_secret)
@@ -629,7 +629,7 @@ class Context(metaclass=Listed):
 
         Raises:
             SerializationError, ContextError: as `from_bytes`.
-            OperandError: what is no path.
+            OperandError: not a path.
             OSError: no file, or one that cannot be read.
         """
         return cls.from_bytes(read(path), include_secret)

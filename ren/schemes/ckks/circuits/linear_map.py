@@ -245,7 +245,7 @@ class LinearMap(Stored, metaclass=Listed):
         """Writes `to_bytes()` to a file, whole or not at all, a batch of diagonals at a time.
 
         Raises:
-            OperandError: what is no path.
+            OperandError: not a path.
             OSError: the place cannot be written to.
         """
         write(path, self._parts())
