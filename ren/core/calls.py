@@ -100,8 +100,8 @@ def check_functions(
 ) -> None:
     """Replace the public functions of a module by those of `checked_call`.
 
-    Each takes the place of the function in the module of its definition too, and in the packages
-    that this is in. So pickle finds it there, and a function that two modules list is one object.
+    Each takes the place of the function in the module of its definition too, and in its packages.
+    So pickle finds it there, and a function that two modules list is one object.
 
     Args:
         names: the module's `globals()`.
