@@ -17,7 +17,6 @@ ms.
 from __future__ import annotations
 
 import math
-import re
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -42,6 +41,7 @@ from ren.lowering.runtime.trace import active_trace
 from ren.lowering.storage.telemetry import Telemetry, TierReport
 from ren.poly import Poly, realization
 from ren.poly.key_ids import KeyId, all_missing_keys, key_input_of
+from ren.poly.loop_types import mismatch
 from ren.poly.poly import realize_polys, spec_of
 from ren.poly.symbolic import Aside, Length, Symbolic
 
@@ -139,7 +139,7 @@ def record_loops(
         except RenError:
             raise
         except TypeError as error:
-            if (told := _mismatch(error)) is None:
+            if (told := mismatch(error, user_line_of(error.__traceback__))) is None:
                 raise
             raise told from error
         except ValueError as error:
@@ -292,79 +292,3 @@ class LoopRunner:
         """Compile now what the first call would; True."""
         self.compiled()
         return True
-
-
-# ------------------------------------------------------------------- types that do not agree
-
-# What JAX says of two types of one leaf: carries of loops, and results of branches.
-_LEAF = re.compile(r"(?:carry component |The output at path |_fun output at )(\S+)")
-_TYPES = re.compile(r"pytree metadata (\(.*?\)) but .*?pytree metadata (\(.*?\)), so", re.DOTALL)
-_SHAPES = re.compile(r"has type (\w+\[.*?\]).*? has type (\w+\[.*?\])", re.DOTALL)
-_DIFFERENT = "they differ"
-
-
-def _mismatch(error: TypeError) -> LoopError | None:
-    """The error of JAX about types that do not agree, in words of polynomials; None for others."""
-    text = str(error)
-    if _DIFFERENT not in text:
-        return None
-    line, leaf = user_line_of(error.__traceback__), _LEAF.search(text)
-    is_branch = "branch" in text.partition("\n")[0]
-    named = f" in {leaf[1]}" if leaf else ""
-    what = "whose branches differ" if is_branch else "whose carry changes its type"
-    change, remedy = _change(text)
-    return LoopError(
-        f"{line} runs a loop of JAX {what}{named}: {change}.",
-        "A body or a branch is compiled once, for one type: ring, domain, level, layout and batch.",
-        remedy,
-    )
-
-
-def _change(text: str) -> tuple[str, str]:
-    """The difference of two types, and what to do about it."""
-    if types := _TYPES.search(text):
-        for pattern, name, remedy in _KINDS:
-            one, other = (re.search(pattern, t) for t in types.groups())
-            if one and other and one[1] != other[1]:
-                return f"{name} {one[1]} and {other[1]}", remedy
-    if shapes := _SHAPES.search(text):
-        return f"arrays {shapes[1]} and {shapes[2]}", _BATCH
-    if "numbers of children do not match" in text:
-        return "a constant polynomial, which has no array, and another", _CONSTANT
-    return " ".join(text.split()), "Make both of one type."
-
-
-_CONSTANT = "Write Poly.const(c, ring).contiguous(), which has one."
-_BATCH = "Give the carry its batch axes before the loop."
-_KINDS = (
-    (
-        r"Domain\.(\w+)", "domain",
-        "Write x.ntt() or x.intt() at the end of the body, and give the loop that domain.",
-    ),
-    (
-        r"^\((\d+), Layout", "level",
-        "Write x.drop_to(level) before the loop where the body adds what is lower. A product of "
-        "the carry takes a level at each step: end the body with x.bootstrap(), and drop the carry "
-        "to the level that this gives before the loop. Or write a loop of Python, which is "
-        "unrolled.",
-    ),
-    (
-        r"(RingSpec\(.*?\)\)?)", "ring",
-        "Write x.to_ring(ring) or x.rescale(ring) before the loop, and not in the body.",
-    ),
-    (
-        r"tail=(\w+)", "slots beyond the length that are",
-        "Clear what the body adds, by a product with np.ones(length), or add something like it to "
-        "the carry before the loop. Where the body rotates the carry itself, write a loop of "
-        "Python, which is unrolled.",
-    ),
-    (
-        r"'(bool|u?int\d+|float\d+|complex\d+)'", "type of the numbers",
-        "State it at the end of the body, ckks.typed(x, dtype), or behind the loop alone.",
-    ),
-    (
-        r"\), (?:None|Fraction\(.*?\)), (Span\(.*?\)|None),", "interval of the numbers",
-        "State one at the end of each, x.within(low, high), or forget it: x.within(None).",
-    ),
-    (r"Layout\((.*?)\)", "layout", "Reshape and pack before the loop, and not in the body."),
-)  # fmt: skip

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -56,6 +57,7 @@ from ren.poly.integers import (
     to_limbs,
     to_residues,
 )
+from ren.poly.loop_types import FLATTENING, refuse_mismatch
 from ren.poly.symbolic import Symbolic, as_symbol
 
 _UNSET = object()
@@ -992,6 +994,10 @@ def equal(a: Poly, b: Poly) -> bool:
 
 
 def _flatten(p: Poly) -> tuple[tuple[Any, ...], Any]:
+    frame: Any = sys._getframe(1)
+    while frame is not None and frame.f_globals.get("__name__") in FLATTENING:
+        frame = frame.f_back
+    refuse_mismatch(frame)
     ring, domain = p._type
     if p._symbolic:
         return (), (ring, domain, p.node.arg.value, None)

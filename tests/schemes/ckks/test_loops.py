@@ -279,3 +279,29 @@ def test_maps_in_a_loop_read_their_own_arrays(shape):
         z, y = f(ctx.encrypt(vector))
         assert np.abs(y.decrypt() - matrix @ vector).max() < 2.0**-16
         assert np.abs(z.decrypt() - matrix @ vector - 0.5).max() < 2.0**-16
+
+
+def test_jax_tells_of_types_that_differ_in_words_of_ren(ctx) -> None:
+    """Loops and branches outside of `ren.jit`, and what JAX tells of other types by itself."""
+    x, ring = ctx.encrypt([0.5, 0.25]), ren.RingSpec(8, (17, 97))
+    rows, p = ren.Poly(np.arange(24).reshape(3, 8), ring), ren.Poly([1, 2], ring)
+    (x * x).realize()
+    square = lambda c: c * c  # noqa: E731
+    for run, said in (
+        (lambda: lax.fori_loop(0, 2, lambda i, c: square(c), x), r"level \d and \d"),
+        (lambda: lax.scan(lambda c, v: (square(c), v), x, np.arange(2.0)), r"level \d and \d"),
+        (lambda: lax.while_loop(lambda s: s[1] < 2, lambda s: (square(s[0]), s[1] + 1), (x, 0)),
+         r"in s\[0\]: level"),
+        (lambda: lax.cond(True, square, lambda c: c, x), "branches differ: level"),
+        (lambda: jax.jit(lambda v: lax.fori_loop(0, 2, lambda i, c: square(c), v))(x), "level"),
+        (lambda: lax.fori_loop(0, 3, lambda i, c: c + c, (x, x)), "lengths do not match"),
+        (lambda: lax.scan(lambda c, q: (c + q, None), ren.Poly.zeros(ring).realize(), rows),
+         "contiguous"),
+        (lambda: lax.fori_loop(0, 3, lambda i, c: c * i + c, p), "domain COEFF and NTT"),
+    ):  # fmt: skip
+        with pytest.raises(LoopError, match=said) as caught:
+            run()
+        assert "test_loops.py" in str(caught.value)
+    assert lax.fori_loop(0, 3, lambda i, c: c + p.ntt(), p.ntt()).tolist()[:2] == [4, 8]
+    with pytest.raises(TypeError, match="carry"):
+        lax.fori_loop(0, 3, lambda i, c: (c, c), np.ones(2))

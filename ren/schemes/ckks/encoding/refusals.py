@@ -24,6 +24,7 @@ from ren.core.errors import (
 )
 from ren.core.user_frame import user_line
 from ren.lowering.backends.xla.jax_runtime import on_operand
+from ren.poly.loop_types import FLATTENING, refuse_mismatch
 from ren.schemes.ckks.encoding.advice import factor_of, in_table, rounded_to
 from ren.schemes.ckks.encoding.ciphertext_data import CiphertextData, batch_of
 from ren.schemes.ckks.encoding.encoder import is_no_operand, is_sparse
@@ -389,8 +390,9 @@ def no_transformation(x: Any) -> None:
     To be called where JAX takes its arguments and results apart.
     """
     frame = sys._getframe(2)
-    while frame is not None and frame.f_globals.get("__name__") in _FLATTENING:
+    while frame is not None and frame.f_globals.get("__name__") in FLATTENING:
         frame = frame.f_back
+    refuse_mismatch(frame)
     if frame is None or frame.f_globals.get("__name__") not in _TRANSFORMING:
         return _check_no_condition(frame)
     name = frame.f_code.co_name
@@ -478,5 +480,4 @@ def _check_batch(x: CiphertextData, what: str) -> None:
 
 
 _DERIVATIVES = {"grad_f", "value_and_grad_f", "jacfun", "_jvp", "_vjp", "vjp", "linearize"}
-_FLATTENING = ("jax._src.tree_util", "jax._src.flattree", "jax._src.api_util")
 _TRANSFORMING = ("jax._src.api", "jax._src.pmap", "jax._src.lax.control_flow.loops")

@@ -1,0 +1,128 @@
+"""Loops and branches of JAX whose types do not agree, in words of polynomials.
+
+JAX takes carries and results apart again where it tells of a difference, and only there. So the
+classes of Ren can raise their own error, also where no function of Ren is called.
+"""
+
+from __future__ import annotations
+
+import re
+from contextvars import ContextVar
+from types import FrameType
+
+from ren.core.errors import LoopError
+from ren.core.user_frame import user_line
+
+# Modules of JAX that take trees apart for others.
+FLATTENING = ("jax._src.tree_util", "jax._src.flattree", "jax._src.api_util")
+_COMPARING = ("jax._src.lax.control_flow.loops", "jax._src.lax.control_flow.conditionals",
+              "jax._src.lax.control_flow.common")  # fmt: skip
+_CHECKS = ("_check_carry_type", "_check_branch_outputs", "_check_tree_and_avals")
+_is_asked: ContextVar[bool] = ContextVar("ren_loop_mismatch", default=False)
+
+# What JAX says of two types of one leaf: carries of loops, and results of branches.
+_LEAF = re.compile(r"(?:carry component |The output at path |_fun output at )(\S+)")
+_TYPES = re.compile(r"pytree metadata (\(.*?\)) but .*?pytree metadata (\(.*?\)), so", re.DOTALL)
+_SHAPES = re.compile(r"has type (\w+\[.*?\]).*? has type (\w+\[.*?\])", re.DOTALL)
+_DIFFERENT = "they differ"
+
+
+def mismatch(error: TypeError, line: str) -> LoopError | None:
+    """The error of JAX about types that do not agree, in words of polynomials; None for others.
+
+    `line` is the user's, `file:line`.
+    """
+    text = str(error)
+    if _DIFFERENT not in text:
+        return None
+    leaf = _LEAF.search(text)
+    is_branch = "branch" in text.partition("\n")[0]
+    named = f" in {leaf[1]}" if leaf else ""
+    what = "whose branches differ" if is_branch else "whose carry changes its type"
+    change, remedy = _change(text)
+    return LoopError(
+        f"{line} runs a loop of JAX {what}{named}: {change}.",
+        "A body or a branch is compiled once, for one type: ring, domain, level, layout and batch.",
+        remedy,
+    )
+
+
+def refuse_mismatch(frame: FrameType | None) -> None:
+    """Raise where JAX tells of types that do not agree.
+
+    To be called where JAX takes a value apart.
+
+    Args:
+        frame: the first caller outside of the modules `FLATTENING`.
+
+    Raises:
+        LoopError: the carry of a loop changes its type, or branches differ.
+    """
+    if frame is None or frame.f_code.co_name not in _CHECKS or _is_asked.get():
+        return
+    if frame.f_globals.get("__name__") not in _COMPARING:
+        return
+    code, given = frame.f_code, frame.f_locals
+    token = _is_asked.set(True)  # the same check once more, for its text
+    try:
+        frame.f_globals[code.co_name](*[given[n] for n in code.co_varnames[: code.co_argcount]])
+    except TypeError as error:
+        told = mismatch(error, user_line())
+    except Exception:  # the check is another one in this version of JAX, which tells by itself
+        return
+    else:
+        return
+    finally:
+        _is_asked.reset(token)
+    if told is not None:
+        raise told
+
+
+def _change(text: str) -> tuple[str, str]:
+    """The difference of two types, and what to do about it."""
+    if types := _TYPES.search(text):
+        for pattern, name, remedy in _KINDS:
+            one, other = (re.search(pattern, t) for t in types.groups())
+            if one and other and one[1] != other[1]:
+                return f"{name} {one[1]} and {other[1]}", remedy
+    if shapes := _SHAPES.search(text):
+        return f"arrays {shapes[1]} and {shapes[2]}", _BATCH
+    if "numbers of children do not match" in text:
+        return "a constant polynomial, which has no array, and another", _CONSTANT
+    return " ".join(text.split()).rstrip("."), "Make both of one type."
+
+
+_CONSTANT = "Write Poly.const(c, ring).contiguous(), which has one."
+_BATCH = "Give the carry its batch axes before the loop."
+_KINDS = (
+    (
+        r"Domain\.(\w+)", "domain",
+        "Write x.ntt() or x.intt() at the end of the body, and give the loop that domain.",
+    ),
+    (
+        r"^\((\d+), Layout", "level",
+        "Write x.drop_to(level) before the loop where the body adds what is lower. A product of "
+        "the carry takes a level at each step: end the body with x.bootstrap(), and drop the carry "
+        "to the level that this gives before the loop. Or write a loop of Python, which is "
+        "unrolled.",
+    ),
+    (
+        r"(RingSpec\(.*?\)\)?)", "ring",
+        "Write x.to_ring(ring) or x.rescale(ring) before the loop, and not in the body.",
+    ),
+    (
+        r"tail=(\w+)", "slots beyond the length that are",
+        "Clear what the body adds, by a product with np.ones(length), or add something like it to "
+        "the carry before the loop. Where the body rotates the carry itself, write a loop of "
+        "Python, which is unrolled.",
+    ),
+    (
+        r"'(bool|u?int\d+|float\d+|complex\d+)'", "type of the numbers",
+        "State it at the end of the body, ckks.typed(x, dtype), or behind the loop alone.",
+    ),
+    (
+        r"\), (?:None|Fraction\(.*?\)), (Span\(.*?\)|None),", "interval of the numbers",
+        "State one at the end of each, x.within(low, high), or forget it: x.within(None).",
+    ),
+    (r"Layout\((.*?)\)", "layout", "Reshape and pack before the loop, and not in the body."),
+)  # fmt: skip
