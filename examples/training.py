@@ -185,7 +185,8 @@ def train_in_the_clear(z: Floats, recipe: Recipe) -> Floats:
 def main() -> None:
     """Trains on samples that are made up, and compares the weights with those in the clear."""
     recipe = Recipe(samples=200, features=3, rate=2.0, reach=6.0)
-    x = 2 * (np.outer(np.arange(recipe.samples), np.sqrt([2, 3, 5])) % 1) - 1
+    x = np.outer(np.arange(recipe.samples), np.sqrt([2, 3, 5])).astype(np.float64)
+    x = 2 * (x % 1) - 1
     z = signed(x, x @ [1, -2, 0.5] + 0.3 > 0)
     plan = ckks.plan(train, ckks.spec(recipe.slots), recipe, slots=recipe.slots)
     owner = ckks.context(plan, slots=recipe.slots)

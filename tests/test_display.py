@@ -18,7 +18,7 @@ from ren.lowering.backends.xla.jax_executable import compiled_count
 from ren.poly import Poly
 from ren.ring import RingSpec
 from ren.schemes import ckks
-from ren.schemes.ckks.noise.bounds import is_known
+from ren.schemes.ckks.noise.readable import is_known
 from ren.schemes.rlwe.security import max_log_qp
 from ren.self_test import Check, SelfTest
 from tests.schemes.ckks.keys import keys_of

@@ -51,7 +51,7 @@ from ren.schemes.ckks.encoding.advice import instead_in_ckks
 from ren.schemes.ckks.encoding.plaintext import Plaintext
 from ren.schemes.ckks.functions.approximation import Approximation, approximate
 from ren.schemes.ckks.functions.calls import intervals
-from ren.schemes.ckks.functions.comparison import where
+from ren.schemes.ckks.functions.logic import where
 from ren.schemes.ckks.functions.loops import while_loop
 from ren.schemes.ckks.functions.polynomial import chebyshev, poly
 from ren.schemes.ckks.noise.estimate import Estimate

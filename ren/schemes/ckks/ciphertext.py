@@ -63,8 +63,8 @@ from ren.schemes.ckks.functions import array_protocols as protocols
 from ren.schemes.ckks.functions.arguments import stated
 from ren.schemes.ckks.functions.calls import call, settings
 from ren.schemes.ckks.functions.logic import over_truth, selected
-from ren.schemes.ckks.noise import bounds as noises
 from ren.schemes.ckks.noise.estimate import bits_text
+from ren.schemes.ckks.noise.readable import is_known
 from ren.schemes.ckks.noise.sigmas import log2_of
 from ren.schemes.rlwe.active_context import context_for, kept_context
 from ren.schemes.rlwe.frame import Stored
@@ -137,7 +137,7 @@ class Ciphertext(CiphertextData, Stored):
 
     def __repr__(self) -> str:
         mark = ", INSECURE" if self.params.is_insecure else ""
-        if noises.is_known(self.noise) and not math.isnan((estimate := self.estimate).bits):
+        if is_known(self.noise) and not math.isnan((estimate := self.estimate).bits):
             mark = f", {bits_text(estimate)}{mark}"
         mark = ", 3 components" * (len(self.polys) > 2) + mark
         mark = f", {self.dtype}{mark}" if self.static_dtype else mark

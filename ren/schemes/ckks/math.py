@@ -26,7 +26,6 @@ from ren.schemes.ckks.functions.comparison import (
     not_equal,
     relu,
     sign,
-    where,
 )
 from ren.schemes.ckks.functions.comparison import maximum as max
 from ren.schemes.ckks.functions.comparison import minimum as min
@@ -51,6 +50,7 @@ from ren.schemes.ckks.functions.logic import (
     logical_or,
     logical_xor,
     over_truth,
+    where,
 )
 from ren.schemes.ckks.functions.powers import floor_divide, mod
 from ren.schemes.ckks.functions.powers import pow_ as pow

@@ -13,6 +13,7 @@ import ren
 from ren.schemes import ckks
 from ren.schemes.ckks.noise import bounds as noise
 from ren.schemes.ckks.noise.places import place_of
+from ren.schemes.ckks.noise.readable import known
 
 SOURCE = Path(noise.__file__).read_text(encoding="utf-8")
 PLACES = Path(noise.__file__).with_name("places.py").read_text(encoding="utf-8")
@@ -105,7 +106,7 @@ def test_numbers_that_are_compared_or_chosen_tell_a_power_of_two(operation):
     ctx = ckks.context(depth=9, n=1 << 6, security=None, bound=1.0)
     x, t = ctx.encrypt([0.1, 0.2]), ctx.encrypt([True, False])
     with ckks.intervals((-1, 1), precision=2, gap=0.5):
-        found = [noise.known(operation(x, t, v).noise) for v in (0.6, 0.75, 0.9)]
+        found = [known(operation(x, t, v).noise) for v in (0.6, 0.75, 0.9)]
     assert np.array_equal(found[0], found[1]) and np.array_equal(found[0], found[2])
 
 

@@ -66,7 +66,7 @@ from ren.schemes.ckks.encoding.plaintext import (
 )
 from ren.schemes.ckks.noise import bounds as noises
 from ren.schemes.ckks.noise import spans
-from ren.schemes.ckks.noise.bounds import Noise
+from ren.schemes.ckks.noise.readable import Noise
 from ren.schemes.ckks.noise.sigmas import as_float
 from ren.schemes.rlwe.active_context import context_for, same_key
 

@@ -31,7 +31,7 @@ from ren.schemes.ckks.encoding.layout import LEFTOVERS, Layout, Tail
 from ren.schemes.ckks.encoding.plaintext import Plaintext
 from ren.schemes.ckks.noise import bounds as noises
 from ren.schemes.ckks.noise import sigmas
-from ren.schemes.ckks.noise.bounds import Noise
+from ren.schemes.ckks.noise.readable import Noise
 from ren.schemes.ckks.noise.spans import Span
 from ren.schemes.ckks.parameters.parameters import Parameters
 

@@ -24,7 +24,7 @@ from ren.schemes.ckks.encoding.ciphertext_data import Beyond, CiphertextData, Pe
 from ren.schemes.ckks.encoding.plaintext import Plaintext
 from ren.schemes.ckks.noise import bounds as noises
 from ren.schemes.ckks.noise import sigmas
-from ren.schemes.ckks.noise.bounds import Noise
+from ren.schemes.ckks.noise.readable import Noise
 from ren.schemes.ckks.parameters.parameters import Parameters
 from ren.schemes.rlwe.keys import SwitchingKey
 from ren.schemes.rlwe.keyswitch import gadget_of, key_switch

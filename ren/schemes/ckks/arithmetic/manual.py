@@ -30,7 +30,7 @@ from ren.schemes.ckks.encoding.ciphertext_data import CiphertextData, Ciphertext
 from ren.schemes.ckks.encoding.layout import Layout
 from ren.schemes.ckks.encoding.plaintext import Plaintext, as_slots, encode
 from ren.schemes.ckks.noise import bounds as noises
-from ren.schemes.ckks.noise.bounds import Noise
+from ren.schemes.ckks.noise.readable import Noise
 from ren.schemes.ckks.noise.sigmas import as_float, log2_of, rescale_sigma, switch_sigma
 from ren.schemes.rlwe.active_context import context_for, same_key
 from ren.schemes.rlwe.keys import from_residues

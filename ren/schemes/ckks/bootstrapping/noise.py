@@ -10,8 +10,8 @@ import numpy as np
 from ren.poly.batching import chosen
 from ren.poly.symbolic import derived, is_sampling
 from ren.schemes.ckks.noise import bounds as noises
-from ren.schemes.ckks.noise.bounds import Noise, on_host
 from ren.schemes.ckks.noise.range_checks import TOLERANCE, report
+from ren.schemes.ckks.noise.readable import Noise, on_host
 from ren.schemes.ckks.parameters.bootstrapping.chain import Chain
 from ren.schemes.ckks.parameters.bootstrapping.precision import Error, error_after
 from ren.schemes.ckks.parameters.parameters import Parameters

@@ -23,6 +23,7 @@ from ren.schemes.ckks.arithmetic.shapes import batch_axes
 from ren.schemes.ckks.encoding.ciphertext_data import CiphertextData, CiphertextT, batch_of
 from ren.schemes.ckks.encoding.layout import LEFTOVERS
 from ren.schemes.ckks.noise import bounds as noises
+from ren.schemes.ckks.noise.readable import on_host
 from ren.schemes.ckks.noise.sigmas import as_float
 
 _ROUNDED = 1 + 2.0**-8  # sums in float32 round, of products on devices too
@@ -130,7 +131,7 @@ def _noise(w: NDArray, unit: float, noise: Any, axis: int, batch: tuple[int, ...
     unit += sizes.max() * 2.0**-50
     factors, error = np.asarray(sizes * _ROUNDED, np.float32), np.float32(unit * _ROUNDED)
     rule = partial(_sums, factors, error, axis - len(batch) - 1)
-    terms = noises.on_host(noises.broadcast(noise, batch))
+    terms = on_host(noises.broadcast(noise, batch))
     return noises.total(derived(rule, terms), noises.ZERO)
 
 

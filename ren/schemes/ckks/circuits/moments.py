@@ -49,7 +49,7 @@ from ren.schemes.ckks.encoding.ciphertext_data import (
 from ren.schemes.ckks.encoding.layout import COPIES, LEFTOVERS
 from ren.schemes.ckks.encoding.plaintext import encode
 from ren.schemes.ckks.noise import bounds as noises
-from ren.schemes.ckks.noise.bounds import Noise
+from ren.schemes.ckks.noise.readable import Noise
 from ren.schemes.ckks.noise.sigmas import switch_sigma
 from ren.schemes.ckks.parameters.checks import as_python_int
 

@@ -42,8 +42,8 @@ from ren.schemes.ckks.encoding.encoder import rank_of
 from ren.schemes.ckks.encoding.layout import ZEROS
 from ren.schemes.ckks.encoding.plaintext import Plaintext, encode
 from ren.schemes.ckks.noise import bounds as noises
-from ren.schemes.ckks.noise.bounds import Noise
 from ren.schemes.ckks.noise.places import PLACES
+from ren.schemes.ckks.noise.readable import Noise
 
 _RADIX = 64  # a stage of cumsum has at most so many diagonals
 _FEW = 16  # times as many slots as terms: then these make less error than all slots, in any case
@@ -255,8 +255,8 @@ def with_few_terms(
 ) -> CiphertextT:
     """`summed` of `ct`: the sum over all slots of all blocks, of which all but `length` are zero.
 
-    The error of the numbers stands in it `length` times, and as often as there are zeros their own
-    error, which `zeros` finds; without it, what is pending of `ct` does.
+    It has the error of numbers `length` times. Zeros add their own error, which is mostly smaller.
+    `zeros` finds it; without that, it is what `ct` has pending.
     """
     whole = reduce(operator.add, blocks_of(ct))
     noise = None

@@ -289,7 +289,7 @@ def _of_numbers(ct: CiphertextT, w: Any) -> CiphertextT:
 def _with_rows(ct: CiphertextT, w: Any) -> CiphertextT:
     """The product of each row of a matrix with a vector, by diagonals."""
     result = linear.product(as_numbers(w)[:, None], ct, is_transposed=True)
-    return reshaped(result, result.layout.shape[:-1])
+    return reshaped(result, (result.layout.shape or ())[:-1])
 
 
 @circuit("dot()", arithmetic, 2)

@@ -24,9 +24,9 @@ from ren.core.ring import RingSpec
 from ren.poly import Poly
 from ren.poly.symbolic import Symbolic
 from ren.schemes.ckks.encoding.layout import Layout
-from ren.schemes.ckks.noise.bounds import Noise
 from ren.schemes.ckks.noise.estimate import Estimate, estimate_of
 from ren.schemes.ckks.noise.range_checks import TOLERANCE, limit_of
+from ren.schemes.ckks.noise.readable import Noise
 from ren.schemes.ckks.noise.spans import Span
 from ren.schemes.ckks.parameters.parameters import Parameters
 from ren.schemes.rlwe.active_context import Kept

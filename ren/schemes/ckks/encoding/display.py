@@ -10,15 +10,15 @@ import numpy as np
 from ren.core import html
 from ren.core.text_table import size
 from ren.schemes.ckks.encoding.layout import Layout
-from ren.schemes.ckks.noise import bounds as noises
 from ren.schemes.ckks.noise.estimate import bits_text
+from ren.schemes.ckks.noise.readable import is_known
 from ren.schemes.ckks.noise.sigmas import log2_of
 from ren.schemes.ckks.parameters.display import security_marks
 
 
 def ciphertext_page(x: Any) -> str:
     """A ciphertext as HTML: its type and what is known of its noise; nothing is computed."""
-    p, known = x.params, noises.is_known(x.noise)
+    p, known = x.params, is_known(x.noise)
     estimate = x.estimate if known else None
     is_lazy = not all(poly.is_realized for poly in x.polys)
     rows = [

@@ -49,8 +49,8 @@ from ren.schemes.ckks.encoding.refusals import (
     refuse_arithmetic,
 )
 from ren.schemes.ckks.noise import bounds as noises
-from ren.schemes.ckks.noise.bounds import Noise
 from ren.schemes.ckks.noise.range_checks import bound_of, is_planning, largest_bound, report
+from ren.schemes.ckks.noise.readable import Noise, on_host
 from ren.schemes.ckks.parameters.parameters import Parameters
 from ren.schemes.rlwe.frame import Stored
 from ren.schemes.rlwe.keys import from_integers, from_residues
@@ -490,9 +490,7 @@ def reached(noise: Noise, x: Any, value: Any) -> Noise:
     """`noise`; a symbol that is added to `x` is checked as by `check_reachable`, at each call."""
     if not isinstance(value, Symbolic) or is_planning():
         return noise
-    return derived(
-        partial(_reached, x.params, x.level, x.scale), noise, noises.on_host(x.noise), value
-    )
+    return derived(partial(_reached, x.params, x.level, x.scale), noise, on_host(x.noise), value)
 
 
 def _reached(

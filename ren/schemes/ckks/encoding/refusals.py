@@ -25,9 +25,10 @@ from ren.core.errors import (
 from ren.core.user_frame import user_line
 from ren.lowering.backends.xla.jax_runtime import on_operand
 from ren.poly.loop_types import FLATTENING, refuse_mismatch
-from ren.schemes.ckks.encoding.advice import factor_of, in_table, rounded_to
+from ren.schemes.ckks.encoding.advice import factor_of, rounded_to
 from ren.schemes.ckks.encoding.ciphertext_data import CiphertextData, batch_of
 from ren.schemes.ckks.encoding.encoder import is_no_operand, is_sparse
+from ren.schemes.ckks.encoding.table_advice import in_table
 
 KindT = TypeVar("KindT", bound=type)
 _INSTEAD = {

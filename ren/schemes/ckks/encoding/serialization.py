@@ -24,7 +24,8 @@ from ren.poly import Poly
 from ren.schemes.ckks.encoding.ciphertext_data import DTYPES, CiphertextData, Implied, NumberType
 from ren.schemes.ckks.encoding.layout import MOST_SLOTS, Layout, Tail
 from ren.schemes.ckks.noise import decryption_budget as budget
-from ren.schemes.ckks.noise.bounds import LARGEST, WIDTH, Noise
+from ren.schemes.ckks.noise.bounds import LARGEST, WIDTH
+from ren.schemes.ckks.noise.readable import Noise
 from ren.schemes.ckks.noise.spans import Span
 from ren.schemes.ckks.parameters.bootstrapping.labels import known_gadget
 from ren.schemes.ckks.parameters.parameters import FRAME, Parameters, header_of, parameters_of

@@ -143,8 +143,9 @@ def checked_precision(precision: Any, default: float) -> float:
     if precision is None:
         return default
     is_number = isinstance(precision, numbers.Real) and not isinstance(precision, bool)
-    if is_number and 0 <= precision <= _MOST_BITS:
-        return float(precision)
+    given: Any = precision
+    if is_number and 0 <= given <= _MOST_BITS:  # before float(), which is not of huge integers
+        return float(given)
     raise ParameterError(
         f"precision={shown(precision)} was given.",
         f"It is a number of bits, from 0 to {_MOST_BITS}.",

@@ -25,7 +25,7 @@ from ren.poly import Poly
 from ren.poly.batching import traced_array
 from ren.poly.symbolic import Symbolic
 from ren.schemes.ckks.encoding.advice import ATTRIBUTES as ATTRIBUTES  # of a Ciphertext
-from ren.schemes.ckks.encoding.advice import IN_MATH, arguments_of, in_table, instead_of
+from ren.schemes.ckks.encoding.advice import IN_MATH, arguments_of, instead_of
 from ren.schemes.ckks.encoding.ciphertext_data import CiphertextData, batch_of, is_columns
 from ren.schemes.ckks.encoding.encoder import as_numbers, is_no_operand, of_frame
 from ren.schemes.ckks.encoding.plaintext import Plaintext
@@ -38,6 +38,7 @@ from ren.schemes.ckks.encoding.refusals import (
     no_shift,
     wrong_operand,
 )
+from ren.schemes.ckks.encoding.table_advice import in_table
 from ren.schemes.ckks.functions.calls import call
 from ren.schemes.ckks.functions.further_arguments import (
     further_arguments,

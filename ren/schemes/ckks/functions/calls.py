@@ -113,7 +113,7 @@ FUNCTIONS = {
     "pow": Function(powers.pow_, 1, _SMOOTH, _has_power, "above zero"),
     "mod": Function(powers.mod, 1, _STEP),
     "floor_divide": Function(powers.floor_divide, 1, _STEP),
-    "where": _plain(comparison.where),
+    "where": _plain(logic.where),
     "logical_and": _plain(logic.logical_and), "logical_or": _plain(logic.logical_or),
     "logical_xor": _plain(logic.logical_xor), "logical_not": _plain(logic.logical_not),
 }  # fmt: skip

@@ -27,17 +27,15 @@ from ren.schemes.ckks.arithmetic.evolve import (
     with_error,
     with_span,
     within,
-    within_that_of,
 )
 from ren.schemes.ckks.arithmetic.manual import normal
 from ren.schemes.ckks.arithmetic.number_types import (
     floating,
-    of_choice,
     of_operands,
     with_type,
 )
 from ren.schemes.ckks.arithmetic.operation_hooks import circuit, in_circuit, numbers_of_user
-from ren.schemes.ckks.encoding.ciphertext_data import CiphertextData, CiphertextT
+from ren.schemes.ckks.encoding.ciphertext_data import CiphertextT
 from ren.schemes.ckks.encoding.encoder import as_numbers
 from ren.schemes.ckks.encoding.plaintext import Plaintext
 from ren.schemes.ckks.functions.approximation import approximate, approximated, refuse_both
@@ -55,8 +53,7 @@ from ren.schemes.ckks.functions.polynomial import (
     mapping,
 )
 from ren.schemes.ckks.functions.remez import OddMinimax, odd_minimax, sign_polynomials
-from ren.schemes.ckks.noise import bounds as noises
-from ren.schemes.ckks.noise.spans import Span, combined, of_number
+from ren.schemes.ckks.noise.spans import Span
 
 UNIT = (-1.0, 1.0)
 _PRECISION = 8.0  # bits, unless said otherwise
@@ -385,64 +382,6 @@ def _reaches(name: str, a: Any, b: Any, wish: StepAccuracy) -> Any:
     wish = attrs.evolve(wish, interval=(-largest, largest), gap=half)
     result = _step(difference + half, wish, 0.0)
     return result if is_stated else with_error(result, 1.0)
-
-
-@circuit("where")
-def where(condition: CiphertextT, a: Any, b: Any) -> CiphertextT:
-    """a where the condition is 1, b where it is 0: b + condition (a - b). One level.
-
-    The result of a comparison is a condition, and so are `x.within(0, 1)` and zeros and ones in the
-    clear. For these the tracked bound is the larger one of a and b. Other encrypted numbers give
-    what the formula says.
-
-    Raises:
-        ParameterError: numbers in the clear that are not 0 or 1.
-    """
-    check_ciphertext(condition, "where", a, b)
-    _check_truth(condition)
-    rule = of_choice(condition, a, b)
-    a, b = (as_numbers(v) if isinstance(v, list | tuple) else v for v in (a, b))
-    with numbers_of_user():
-        difference = a - b
-    is_encrypted = isinstance(difference, type(condition))
-    if is_encrypted or isinstance(difference, np.ndarray):
-        need_level(condition, 1, "where")
-    if is_encrypted:
-        need_level(difference, 1, "where")
-    with numbers_of_user():
-        result = with_type(b + condition * difference, rule)
-    truth = getattr(condition, "span", None)
-    return result if truth is None or not truth.is_truth else _chosen(result, truth, a, b)
-
-
-def _check_truth(condition: Any) -> None:
-    is_hidden = isinstance(condition, CiphertextData | Plaintext | Symbolic)
-    if is_hidden or is_tracer(condition):
-        return
-    given = as_numbers(condition)
-    if not np.isin(given, (0, 1)).all():
-        raise ParameterError(
-            "where got a condition in the clear with other numbers than 0 and 1.",
-            "It is truth: 1 takes a, 0 takes b.",
-            "Write values != 0, if every number other than 0 is true.",
-        )
-
-
-def _chosen(result: Any, truth: Span, a: Any, b: Any) -> Any:
-    """`result`, which lies between a and b, up to the error of the truth that chose."""
-    beyond = 1 + 2 * max(-truth.low, truth.high - 1, 0.0)
-    hidden = [v.noise for v in (a, b) if isinstance(v, CiphertextData | Plaintext)]
-    clear = [v for v in (a, b) if not isinstance(v, CiphertextData | Plaintext)]
-    if not any(isinstance(v, Symbolic) or is_tracer(v) for v in clear):
-        largest = [float(noises.public_bound(np.abs(as_numbers(v)).max())) for v in clear]
-        noise = hidden[0] if hidden else noises.ZERO
-        for other in hidden[1:]:
-            noise = noises.larger(noise, other)
-        for bound in largest:
-            noise = noises.reaching(noise, bound)
-        result = within_that_of(result, noise, beyond)
-    spans = [getattr(v, "span", None) or of_number(v, is_public=False) for v in (a, b)]
-    return with_span(result, combined(lambda c, a, b: b + c * (a - b), truth, *spans))
 
 
 @circuit("round", floating)

@@ -12,7 +12,8 @@ import numpy as np
 
 from ren.core.errors import OperandError
 from ren.core.user_frame import user_line
-from ren.schemes.ckks.encoding.advice import factor_of, in_table, instead_of, rounded_to
+from ren.schemes.ckks.encoding.advice import factor_of, instead_of, rounded_to
+from ren.schemes.ckks.encoding.table_advice import in_table
 
 _WHERE = "np.sum(ct{rest}, where=mask) / np.sum(mask{rest})"
 _DISTANCE = f"np.sum(d * d{{rest}}, where=mask) / np.sum(mask{{rest}}), with d = ct - {_WHERE}"

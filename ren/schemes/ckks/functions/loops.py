@@ -14,8 +14,7 @@ from ren.schemes.ckks.arithmetic.argument_checks import (
     check_function,
 )
 from ren.schemes.ckks.encoding.ciphertext_data import CiphertextData
-from ren.schemes.ckks.functions.comparison import where
-from ren.schemes.ckks.functions.logic import check_truth
+from ren.schemes.ckks.functions.logic import check_truth, where
 
 State = TypeVar("State")
 

@@ -54,20 +54,19 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache, partial, wraps
 from typing import Any, TypeVar
 
-import jax
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ren.core.errors import ParameterError
-from ren.lowering.devices.devices import is_spread, is_tracer
+from ren.lowering.devices.devices import is_tracer
 from ren.lowering.kernels import embedding
 from ren.poly.batching import chosen, joined_arrays, stacked_arrays
-from ren.poly.symbolic import Symbolic, derived
+from ren.poly.symbolic import derived
 from ren.schemes.ckks.noise.places import PLACES, next_of_one, next_place, place_of
+from ren.schemes.ckks.noise.readable import Noise, on_host
 from ren.schemes.ckks.parameters.bootstrapping.precision import SIGMAS
 from ren.schemes.ckks.parameters.parameters import Parameters
 
-Noise = Any  # float32 [*batch, WIDTH]: an array, a tracer, or a symbol
 Rule = TypeVar("Rule", bound=Callable[..., Noise])
 
 _HEAD = 4  # bound, offset, coherent, rounding
@@ -217,14 +216,6 @@ def _of_constant(unit: float, value: Any) -> NDArray[np.float32]:
 
 
 # ------------------------------------------------------------------- rules
-
-
-def on_host(noise: Noise) -> Noise:
-    """Device arrays on the host, so that nothing is dispatched for a few numbers.
-
-    What is divided over processes stays where it is, so that no process waits for another.
-    """
-    return np.asarray(noise) if is_known(noise) else noise
 
 
 def _rule(function: Rule) -> Rule:
@@ -502,19 +493,3 @@ def _rounded_up(values: ArrayLike) -> NDArray[np.float32]:
     limited = np.minimum(values, 2 * LARGEST)
     single = limited.astype(np.float32)
     return np.where(single < limited, np.nextafter(single, np.float32(np.inf)), single)
-
-
-# ------------------------------------------------------------------- reading
-
-
-def known(noise: Noise) -> NDArray[np.float32] | None:
-    """The array itself; the sample where it is symbolic; None for a tracer."""
-    noise = noise.sample if isinstance(noise, Symbolic) else noise
-    return np.asarray(noise) if is_known(noise) else None
-
-
-def is_known(noise: Noise) -> bool:
-    """False while a function is captured or traced, and for what is divided over processes."""
-    if isinstance(noise, np.ndarray):
-        return True
-    return isinstance(noise, jax.Array) and not is_tracer(noise) and not is_spread(noise)

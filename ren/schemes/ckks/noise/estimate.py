@@ -12,7 +12,8 @@ from ren.core.attributes import closed
 from ren.core.errors import TracedValueError
 from ren.core.user_frame import user_line
 from ren.lowering.devices.devices import check_addressable
-from ren.schemes.ckks.noise.bounds import FLOAT64, RANDOM, SIGMAS, Noise, is_known
+from ren.schemes.ckks.noise.bounds import FLOAT64, RANDOM, SIGMAS
+from ren.schemes.ckks.noise.readable import Noise, is_known
 
 _INSTEAD = {
     **dict.fromkeys(("error", "error_max", "max_error"), "x.estimate.error_bound"),

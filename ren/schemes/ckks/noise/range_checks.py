@@ -24,7 +24,8 @@ from ren.core.errors import MessageBoundError, MessageBoundWarning
 from ren.core.user_frame import user_frame
 from ren.poly.batching import chosen
 from ren.poly.symbolic import derived, is_sampling
-from ren.schemes.ckks.noise.bounds import LARGEST, Noise, known, on_host
+from ren.schemes.ckks.noise.bounds import LARGEST
+from ren.schemes.ckks.noise.readable import Noise, known, on_host
 from ren.schemes.ckks.noise.sigmas import log2_of
 from ren.schemes.ckks.parameters.parameters import Parameters
 
