@@ -220,3 +220,11 @@ def test_a_dot_product_is_written_out(x, y):
         found = (x * y).relinearize().rescale().sum()
         plain = (x * B).rescale().sum()
     assert error(found.decrypt(), A @ B) < BAR and error(plain.decrypt(), A @ B) < BAR
+
+
+def test_the_degree_in_the_secret_is_that_of_the_components(ctx):
+    x = ctx.encrypt([1.0, 2.0])
+    assert x.degree == (x * x).degree == 1
+    with ckks.manual():
+        product = x * x
+        assert (product.degree, product.relinearize().degree) == (2, 1)

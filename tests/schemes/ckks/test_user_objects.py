@@ -11,7 +11,7 @@ from ren.schemes import ckks
 BYTES = ["from_bytes", "load", "save", "to_bytes"]
 NAMES = {
     ckks.Context: [
-        "adopt", "bootstrapping_keys", "conjugation_key", "decrypt", "decrypt_shared", "encode",
+        "adopt", "bootstrapping_keys", "conjugation_key", "decrypt", "degree", "decrypt_shared", "encode",
         "encrypt", "key_id", "params", "public", "rank", "relinearization_key", "rotation_keys",
         "server", "slots", "switch_key", "switching_key", *BYTES,
     ],

@@ -169,6 +169,11 @@ class CiphertextData(metaclass=Listed):
         return self.params.n
 
     @property
+    def degree(self) -> int:
+        """Its degree in the secret key, 1; 2 for a product in `ckks.manual()`."""
+        return len(self.polys) - 1
+
+    @property
     def ring(self) -> RingSpec:
         """The ring of its level."""
         return self.params.ring(self.level)
