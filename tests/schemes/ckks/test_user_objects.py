@@ -11,12 +11,12 @@ from ren.schemes import ckks
 BYTES = ["from_bytes", "load", "save", "to_bytes"]
 NAMES = {
     ckks.Context: [
-        "adopt", "bootstrapping_keys", "conjugation_key", "decrypt", "degree", "decrypt_shared", "encode",
+        "adopt", "bootstrapping_keys", "conjugation_key", "decrypt", "decrypt_shared", "encode",
         "encrypt", "key_id", "params", "public", "rank", "relinearization_key", "rotation_keys",
         "server", "slots", "switch_key", "switching_key", *BYTES,
     ],
     ckks.Ciphertext: [
-        "all", "any", "bootstrap", "compress", "conj", "cumsum", "decrypt", "dot", "drop_to",
+        "all", "any", "bootstrap", "compress", "conj", "cumsum", "decrypt", "degree", "dot", "drop_to",
         "dtype", "estimate", "imag", "key_id", "level", "mask", "mean", "n", "nbytes", "ndim",
         "params", "polys", "real", "realize", "relinearize", "rescale", "reshape", "ring", "roll",
         "rotate", "scale", "shape", "size", "slots", "sum", "tile", "var", "within", *BYTES,
