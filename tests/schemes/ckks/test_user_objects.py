@@ -16,8 +16,8 @@ NAMES = {
         "server", "slots", "switch_key", "switching_key", *BYTES,
     ],
     ckks.Ciphertext: [
-        "all", "any", "bootstrap", "compress", "conj", "cumsum", "decrypt", "degree", "dot", "drop_to",
-        "dtype", "estimate", "imag", "key_id", "level", "mask", "mean", "n", "nbytes", "ndim",
+        "all", "any", "bootstrap", "compress", "conj", "cumsum", "decrypt", "degree", "dot",
+        "drop_to", "dtype", "estimate", "imag", "key_id", "level", "mask", "mean", "n", "nbytes", "ndim",
         "params", "polys", "real", "realize", "relinearize", "rescale", "reshape", "ring", "roll",
         "rotate", "scale", "shape", "size", "slots", "sum", "tile", "var", "within", *BYTES,
     ],
