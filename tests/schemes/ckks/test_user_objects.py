@@ -17,9 +17,9 @@ NAMES = {
     ],
     ckks.Ciphertext: [
         "all", "any", "bootstrap", "compress", "conj", "cumsum", "decrypt", "degree", "dot",
-        "drop_to", "dtype", "estimate", "imag", "key_id", "level", "mask", "mean", "n", "nbytes", "ndim",
-        "params", "polys", "real", "realize", "relinearize", "rescale", "reshape", "ring", "roll",
-        "rotate", "scale", "shape", "size", "slots", "sum", "tile", "var", "within", *BYTES,
+        "drop_to", "dtype", "estimate", "imag", "key_id", "level", "mask", "mean", "n", "nbytes",
+        "ndim", "params", "polys", "real", "realize", "relinearize", "rescale", "reshape", "ring",
+        "roll", "rotate", "scale", "shape", "size", "slots", "sum", "tile", "var", "within", *BYTES,
     ],
     ckks.Plaintext: ["level", "nbytes", "params", "scale", "slots", *BYTES],
     ckks.Parameters: [
