@@ -33,10 +33,15 @@ def next_place(sources: Any) -> Any:
         sources: float32 [*batch, PLACES], deviations; an array of the host or of JAX.
     """
     is_taken = sources > 0
-    least = sources <= _ALIKE * sources.min(-1, keepdims=True)
-    first = least.argmax(-1)[..., None].astype(np.int32)
+    first = _first_of_least(sources)[..., None].astype(np.int32)
+    if isinstance(is_taken, np.ndarray) and is_taken.all():
+        return first
     found = _free_place(is_taken)
     return chosen(is_taken.all(-1, keepdims=True), first, found)
+
+
+def _first_of_least(sources: Any) -> Any:
+    return (sources <= _ALIKE * sources.min(-1, keepdims=True)).argmax(-1)
 
 
 def _free_place(is_taken: Any) -> Any:
@@ -54,7 +59,7 @@ def next_of_one(sources: NDArray[np.float32]) -> int:
     """The same of one array, [PLACES]: each replay asks, as a rule for few sets."""
     is_taken = sources.astype(np.bool_)
     if is_taken.all():
-        return int(next_place(sources)[0])
+        return int(_first_of_least(sources))
     return _next_of(is_taken.tobytes())
 
 
