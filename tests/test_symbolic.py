@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 import ren
 from ren import Poly, RingSpec
 from ren.core.errors import CoefficientTypeError, RenError, TracedValueError
-from ren.poly.symbolic import Derived, Symbolic, derived, evaluator
+from ren.poly.symbolic import Derived, Symbolic, as_symbol, derived, evaluator
 from ren.schemes import ckks
 from tests.oracle import mul
 
@@ -369,3 +369,25 @@ def test_coefficients_that_are_no_integers_are_told_by_their_type():
 def test_numbers_on_the_left_of_what_is_refused(use):
     with pytest.raises(TracedValueError, match="static_argnames='c'"):
         ren.jit(lambda x, c: x * use(c))(x(), 3)
+
+
+def test_each_step_of_a_computation_with_numbers_runs_once_a_call() -> None:
+    """A number that many steps read is computed once, in arithmetic, indexing and functions."""
+    p, calls = Poly([1, 2], RingSpec(8, (17, 97))), []
+
+    def counted(value):
+        calls.append(None)
+        return value
+
+    @ren.jit
+    def function(p, k, v):
+        k, v = as_symbol(k).map(counted), as_symbol(v).map(counted)
+        for _ in range(30):
+            k, v = k + k, v[::-1] + v
+        return p * k + p * v[0]
+
+    for k, v in ((3, [1, 2]), (5, [4, 7])):
+        calls.clear()
+        made = function(p, k, np.array(v))
+        assert made.tolist()[0] == (k * 2**30 + sum(v) * 2**29) % (17 * 97)
+        assert 0 < len(calls) <= 6

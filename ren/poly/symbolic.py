@@ -90,7 +90,13 @@ def as_symbol(value: Any) -> Symbolic | None:
     if found is None:
         return None
     sample = np.array([_sample(p) for p in parts])
-    return Symbolic(sample, lambda values: np.array([_value(p, values) for p in parts]), found.name)
+    made = Symbolic(sample, _never, found.name)
+    return made._becomes(lambda *values: np.array(values), tuple(parts))
+
+
+def _never(values: Values) -> NoReturn:
+    """Of a step of a computation: nothing reads it as it is."""
+    raise AssertionError(values)
 
 
 class Symbolic:
@@ -101,7 +107,7 @@ class Symbolic:
         name: the argument that it comes from.
     """
 
-    __slots__ = ("_encoded", "_read", "_serial", "name", "sample")
+    __slots__ = ("_encoded", "_given", "_run", "_serial", "arguments", "function", "name", "sample")
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:
         """A `TracedSymbol` where JAX traces the capture."""
@@ -109,9 +115,25 @@ class Symbolic:
         return object.__new__(TracedSymbol if is_traced else cls)  # type: ignore[return-value]
 
     def __init__(self, sample: Any, read: Callable[[Values], Any], name: str) -> None:
-        self.sample, self._read, self.name = sample, read, name
+        self.sample, self._given, self.name = sample, read, name
         self._serial = next_serial()
         self._encoded: dict[Hashable, Node] = {}
+        # Of a step of a longer computation: function(*arguments), some of which are symbolic.
+        self.function: Callable[..., Any] | None = None
+        self.arguments: tuple[Any, ...] = ()
+        self._run: Callable[[Values], list[Any]] | None = None
+
+    def _becomes(self, function: Callable[..., Any], arguments: tuple[Any, ...]) -> Self:
+        """The same as a step: whoever reads several such symbols computes a common one once."""
+        self.function, self.arguments = function, arguments
+        return self
+
+    def _read(self, values: Values) -> Any:
+        if self.function is None:
+            return self._given(values)
+        if self._run is None:
+            self._run = evaluator([self])
+        return self._run(values)[0]
 
     def value(self, values: Values) -> Any:
         """The value of a call, from the values of its arguments that are no polynomials."""
@@ -170,7 +192,7 @@ class Symbolic:
         """
         sample = self.sample
         made = function(sample) if of_ones is None else of_ones(sample + 1)
-        return Symbolic(made, lambda v: function(self._read(v)), self.name)
+        return Symbolic(made, _never, self.name)._becomes(function, (self,))
 
     # ---------------------------------------------------------------- arithmetic on the host
 
@@ -406,7 +428,7 @@ jax.tree_util.register_pytree_node(TracedSymbol, _parts, _whole)
 class Derived(Symbolic):
     """function(*arguments), computed on the host at each call: a step of a longer computation."""
 
-    __slots__ = ("_run", "arguments", "function")
+    __slots__ = ()
 
     def __init__(self, function: Callable[..., Any], arguments: tuple[Any, ...], name: str) -> None:
         token = _sampling.set(True)
@@ -414,14 +436,8 @@ class Derived(Symbolic):
             sample = function(*map(_sample, arguments))
         finally:
             _sampling.reset(token)
-        super().__init__(sample, self._evaluated, name)
-        self.function, self.arguments = function, arguments
-        self._run: Callable[[Values], list[Any]] | None = None
-
-    def _evaluated(self, values: Values) -> Any:
-        if self._run is None:
-            self._run = evaluator([self])
-        return self._run(values)[0]
+        super().__init__(sample, _never, name)
+        self._becomes(function, arguments)
 
 
 def is_sampling() -> bool:
@@ -459,10 +475,10 @@ def evaluator(symbols: Sequence[Symbolic]) -> Callable[[Values], list[Any]]:
         symbol = stack[-1]
         if id(symbol) in places:
             stack.pop()
-        elif not isinstance(symbol, Derived):
+        elif symbol.function is None:
             places[id(symbol)] = at = register()
             is_own = type(symbol).value is not Symbolic.value
-            reads.append((at, symbol.value if is_own else symbol._read))
+            reads.append((at, symbol.value if is_own else symbol._given))
         elif todo := [
             a for a in symbol.arguments if isinstance(a, Symbolic) and id(a) not in places
         ]:
@@ -671,4 +687,4 @@ def _combined(operation: Callable[[Any, Any], Any], a: Any, b: Any, of_b: Any = 
         sample = np.broadcast_to(np.zeros((), sample.dtype), sample.shape)
     elif type(sample) in _NUMBERS or isinstance(sample, np.generic):
         sample = type(sample)(0)
-    return Symbolic(sample, lambda v: operation(_value(a, v), _value(b, v)), symbol.name)
+    return Symbolic(sample, _never, symbol.name)._becomes(operation, (a, b))

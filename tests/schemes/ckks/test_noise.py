@@ -436,3 +436,18 @@ def test_noise_is_unknown_beyond_its_range_alone_in_a_batch_and_traced():
         assert np.array_equal(noises.total(a[i], a[i]), doubled[i], equal_nan=True)
         assert np.array_equal(noises.total(a[i], a[0]), a[i])
     assert np.array_equal(jax.jit(noises.total)(a, a), doubled, equal_nan=True)
+
+
+def test_noise_of_parts_is_computed_once_a_replay(deep, monkeypatch):
+    """Columns are parts of one noise: each call ran its rules again for each of them."""
+    calls, rule = [], noises._with_source
+    monkeypatch.setattr(noises, "_with_source", lambda *given: calls.append(None) or rule(*given))
+    found = {}
+    for count in (4, 8):
+        x = deep.encrypt(np.ones((5, count)), pack="columns")
+        function = ren.jit(lambda v: v.var(axis=0))
+        function(x)
+        calls.clear()
+        function(x)
+        found[count] = len(calls)
+    assert 0 < found[8] <= 3 * found[4] < 600
