@@ -124,7 +124,7 @@ class Symbolic:
         self._run: Callable[[Values], list[Any]] | None = None
 
     def _becomes(self, function: Callable[..., Any], arguments: tuple[Any, ...]) -> Self:
-        """The same as a step: whoever reads several such symbols computes a common one once."""
+        """The same as a step: where several symbols read one, it is computed once."""
         self.function, self.arguments = function, arguments
         return self
 
