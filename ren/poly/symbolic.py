@@ -95,7 +95,7 @@ def as_symbol(value: Any) -> Symbolic | None:
 
 
 def _never(values: Values) -> NoReturn:
-    """Of a step of a computation: nothing reads it as it is."""
+    """The reader of a step of a computation, which is never read as it is."""
     raise AssertionError(values)
 
 
