@@ -440,8 +440,8 @@ def test_noise_is_unknown_beyond_its_range_alone_in_a_batch_and_traced():
 
 def test_noise_of_parts_is_computed_once_a_replay(deep, monkeypatch):
     """Columns are parts of one noise: each call ran its rules again for each of them."""
-    calls, rule = [], noises._with_source
-    monkeypatch.setattr(noises, "_with_source", lambda *given: calls.append(None) or rule(*given))
+    calls, place = [], noises.next_place
+    monkeypatch.setattr(noises, "next_place", lambda of: calls.append(None) or place(of))
     found = {}
     for count in (4, 8):
         x = deep.encrypt(np.ones((5, count)), pack="columns")
