@@ -187,9 +187,9 @@ def test_an_error_of_a_property_is_its_own() -> None:
 
         @property
         def broken(self) -> int:
-            return self._missing
+            return self._not_there
 
-    with pytest.raises(AttributeError, match="_missing") as caught:
+    with pytest.raises(AttributeError, match="_not_there") as caught:
         _ = Box().broken
     assert type(caught.value) is AttributeError
     with pytest.raises(errors.UnknownAttributeError, match=r"Write box\.new"):
