@@ -175,7 +175,7 @@ def test_a_context_works_as_before() -> None:
     assert copy.deepcopy(ctx.public()).key_id == ctx.key_id
     assert ctx.rotation_keys([1]) is ctx and ctx.adopt(ctx.server()) is ctx
     kept = weakref.ref(ctx)
-    ctx._note = 1  # names with an underscore are the user's own
+    ctx._of_mine = 1  # names with an underscore are the user's own
     del ctx, again
     gc.collect()
     assert kept() is None
