@@ -220,9 +220,9 @@ def repeated(x: CiphertextT, shape: Shape, target: Shape) -> CiphertextT:
     Whole copies one after another are rotations, at no level where the tail is known. Others are a
     matrix of zeros and ones: one level.
     """
-    if shape == target:
-        return x
     length, size, label = math.prod(shape), math.prod(target), target if len(target) > 1 else None
+    if shape == target:  # but for axes of size 1 in front
+        return x if x.layout.shape == label else evolve_layout(x, shape=label)
     columns = x.layout.columns
     if length == 1 and (x.layout.tail.is_copies or size > x.slots):
         x = x if x.layout.tail.is_copies else tile(x, x.slots)

@@ -9,11 +9,13 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+import jax
 import numpy as np
 
 from ren.core.errors import OperandError, ParameterError
 from ren.core.user_frame import user_line
 from ren.lowering.devices.devices import is_tracer
+from ren.lowering.kernels import embedding
 from ren.poly.symbolic import Symbolic
 from ren.schemes.ckks.arithmetic.argument_checks import check_ciphertext
 from ren.schemes.ckks.arithmetic.evolve import (
@@ -162,7 +164,7 @@ def where(condition: CiphertextT, a: Any, b: Any) -> CiphertextT:
     check_ciphertext(condition, "where", a, b)
     _check_in_the_clear(condition)
     rule = of_choice(condition, a, b)
-    a, b = (as_numbers(v) if isinstance(v, list | tuple) else v for v in (a, b))
+    a, b = _wide(a), _wide(b)
     with numbers_of_user():
         difference = a - b
     is_encrypted = isinstance(difference, type(condition))
@@ -174,6 +176,26 @@ def where(condition: CiphertextT, a: Any, b: Any) -> CiphertextT:
         result = with_type(b + condition * difference, rule)
     truth = getattr(condition, "span", None)
     return result if truth is None or not truth.is_truth else _chosen(result, truth, a, b)
+
+
+def _wide(value: Any) -> Any:
+    """Numbers in the clear in a type whose differences do not wrap around; others as they are.
+
+    Integers of 64 bits are float64, as encoding has them.
+    """
+    if isinstance(value, list | tuple):
+        value = as_numbers(value)
+    if isinstance(value, Symbolic):
+        is_narrow = np.asarray(value.sample).dtype.kind in "bui" and hasattr(value.sample, "dtype")
+        return value.map(_wide) if is_narrow else value
+    if is_tracer(value):
+        is_narrow = isinstance(value, jax.Array) and value.dtype.kind in "bui"
+        return embedding.as_floats(value) if is_narrow else value
+    if not isinstance(value, np.ndarray | np.generic | jax.Array):
+        return value
+    if value.dtype.kind not in "bui":
+        return value
+    return np.asarray(value).astype(np.int64 if value.dtype.itemsize < 8 else np.float64)
 
 
 def _check_in_the_clear(condition: Any) -> None:

@@ -243,3 +243,13 @@ def test_a_condition_in_the_clear_is_truth(ctx):
     for right in ([0, 1], [False, True], np.array([0.0, 1.0])):
         assert np.allclose(ckks.where(right, x, y).decrypt(), [3, 2], atol=1e-6)
     assert np.allclose(ckks.where(1, x, y).decrypt(), [1, 2], atol=1e-6)
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "int8", "uint16", "int16", "uint32", "int64", "bool"])
+def test_where_of_two_arrays_in_the_clear_wraps_nothing_around(ctx, dtype):
+    t = ctx.encrypt(np.array([True, False]))
+    low = -100 if dtype in ("int8", "int16", "int64") else 0
+    a, b = np.array([low, 1], dtype), np.array([100, 0], dtype)
+    for choose in (ckks.where, ren.jit(lambda t, a, b: ckks.where(t, a, b)), np.where):
+        got = choose(t, a, b).decrypt(dtype=float)
+        assert np.allclose(got, np.where([True, False], a, b).astype(float), atol=1e-5)

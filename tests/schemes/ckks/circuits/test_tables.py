@@ -367,6 +367,10 @@ def test_flat_arrays_of_three_axes_compute_as_those_of_two(ctx64):
     ):  # fmt: skip
         assert result.shape == want.shape
         check(result, want)
+    one = ctx64.encrypt(b[None])
+    for result in (one + one[0], one[0] + one, one + one.sum(axis=0)):
+        assert result.shape == (1, 3, 4)
+        check(result, 2 * b[None])
 
 
 def test_a_batch_of_numbers_has_no_axis_of_its_own(ctx64):
