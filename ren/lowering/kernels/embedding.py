@@ -106,7 +106,11 @@ def in_blocks(values: jax.Array, blocks: int, slots: int) -> jax.Array:
 
 @_wide
 def coefficients(
-    values: jax.Array, order: NDArray[np.intp], untwist: NDArray[np.complex128], n: int
+    values: jax.Array,
+    order: NDArray[np.intp],
+    untwist: NDArray[np.complex128],
+    offsets: NDArray[np.complex128],
+    n: int,
 ) -> jax.Array:
     """round(scale * embedding^-1(values)): integers in float64 [*batch, n].
 
@@ -114,12 +118,13 @@ def coefficients(
         values: float64 or complex128 [*batch, k], with k up to the count of slots.
         order: [slots], the slot that is transformed at each place.
         untwist: [slots], the inverse twists times scale/slots.
+        offsets: [slots], added before the rounding where a quarter of the parts is below slots/2.
         n: the degree.
     """
 
     def run(z: jax.Array) -> jax.Array:
         with wide():
-            return _coefficients(z, order, untwist, n)
+            return _coefficients(z, order, untwist, offsets, n)
 
     mapped = custom_vmap(run)  # JAX's own rule of the transform would run without 64-bit types
     mapped.def_vmap(lambda size, is_batched, z: (mapped(z), True))
@@ -127,12 +132,19 @@ def coefficients(
 
 
 def _coefficients(
-    values: jax.Array, order: NDArray[np.intp], untwist: NDArray[np.complex128], n: int
+    values: jax.Array,
+    order: NDArray[np.intp],
+    untwist: NDArray[np.complex128],
+    offsets: NDArray[np.complex128],
+    n: int,
 ) -> jax.Array:
     slots = len(order)
     padded = jnp.pad(values, [(0, 0)] * (values.ndim - 1) + [(0, slots - values.shape[-1])])
     folded = jnp.fft.fft(padded[..., order].astype(jnp.complex128)) * untwist
-    halves = jnp.rint(jnp.stack([folded.real, folded.imag], -2))[..., None]
+    halves = jnp.stack([folded.real, folded.imag], -2)
+    is_small = 2 * jnp.sum(jnp.abs(halves) < slots / 2, (-2, -1), keepdims=True) > slots
+    halves += jnp.where(is_small, np.stack([offsets.real, offsets.imag]), 0.0)
+    halves = jnp.rint(halves)[..., None]
     stride = n // (2 * slots)
     spread = jnp.pad(halves, [(0, 0)] * (halves.ndim - 1) + [(0, stride - 1)])
     return spread.reshape(*values.shape[:-1], n)

@@ -194,9 +194,10 @@ def test_what_needs_the_value_raises(x: ckks.Ciphertext) -> None:
         jax.jit(lambda c, k: c * k)(x, np.ones(3))
 
 
+@pytest.mark.parametrize("scale", [2.0**40, 8.0])  # the second with offsets before the rounding
 @pytest.mark.parametrize("slots", [8, 64, 512])
-def test_traced_coefficients_are_those_of_the_host(slots: int) -> None:
-    n, scale = 1024, 2.0**40
+def test_traced_coefficients_are_those_of_the_host(slots: int, scale: float) -> None:
+    n = 1024
     rng = np.random.default_rng(slots)
     values = rng.uniform(-1, 1, (2, slots - 3)) + 1j * rng.uniform(-1, 1, (2, slots - 3))
     tables = encoder.transform_tables(slots, scale)

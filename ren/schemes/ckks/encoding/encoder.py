@@ -6,13 +6,19 @@ are a(x) = sum_{m < n/2} (b_m zeta^m) exp(2 pi i k m / (n/2)): one complex trans
 a twist and a permutation. A vector of s < n/2 slots is encoded in degree 2s. It is spread to every
 n/(2s)-th coefficient, which repeats it n/(2s) times over the slots.
 
-Reference: Cheon, Kim, Kim and Song, "Homomorphic encryption for arithmetic of approximate numbers",
-2017, section 3.2.
+The rounding of coefficients is an error of random look in the slots, as long as most coefficients
+are far above one unit. Where they are not, as for equal numbers but for one that differs a little,
+it adds up in single slots. Fixed public offsets, added before the rounding, prevent it (dither).
+Integers stay as they are.
+
+References: Cheon, Kim, Kim and Song, "Homomorphic encryption for arithmetic of approximate
+numbers", 2017, section 3.2; Gray and Stockham, "Dithered quantizers", 1993.
 """
 
 from __future__ import annotations
 
 import datetime
+import hashlib
 import math
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -29,6 +35,7 @@ from ren.lowering.devices.devices import threads
 from ren.lowering.runtime.host_arrays import empty
 
 _ROW_NUMBERS = 1 << 16  # of the vectors that a thread transforms together: they stay in its cache
+_EXACT = 2.0**-9  # coefficients so near to an integer are rounded to it, whatever their offset
 _LARGEST_INTEGER = 1 << 62  # what goes into int64, with room for a sum
 
 
@@ -156,13 +163,30 @@ def _scaled_untwist(slots: int, scale: float) -> NDArray[np.complex128]:
 
 
 @lru_cache(maxsize=32)
-def transform_tables(slots: int, scale: float) -> tuple[NDArray[np.intp], NDArray[np.complex128]]:
-    """For a traced encoding: the slot at each place of the transform, and the scaled twists."""
-    return np.argsort(_slot_tables(slots)[0]), _scaled_untwist(slots, scale)
+def _offsets(slots: int) -> NDArray[np.complex128]:
+    """Public offsets [slots] of the b_m, both parts evenly spread between -1/2 and 1/2.
+
+    None at X^0 and X^(n/2), where a number for all slots stands.
+    """
+    drawn = np.frombuffer(hashlib.shake_128(b"ren/ckks/rounding").digest(8 * slots), "<u4")
+    offsets = ((drawn + 0.5) * 2.0**-32 - 0.5) * (1 - 2 * _EXACT)
+    offsets[[0, slots]] = 0
+    return offsets[:slots] + 1j * offsets[slots:]
+
+
+@lru_cache(maxsize=32)
+def transform_tables(
+    slots: int, scale: float
+) -> tuple[NDArray[np.intp], NDArray[np.complex128], NDArray[np.complex128]]:
+    """For a traced encoding: the slot at each place, the scaled twists, and the offsets."""
+    return np.argsort(_slot_tables(slots)[0]), _scaled_untwist(slots, scale), _offsets(slots)
 
 
 def encode(values: ArrayLike, n: int, slots: int, scale: Fraction | int) -> NDArray[np.float64]:
     """The coefficients round(scale * embedding^-1(values)).
+
+    Where a quarter of them is below half the count of slots, fixed offsets in (-1/2, 1/2) are added
+    before the rounding: see above.
 
     Args:
         values: real or complex [*batch, k], k <= slots; missing slots are zero.
@@ -215,6 +239,10 @@ def _transform_rows(
         folded *= _scaled_untwist(slots, scale)
     if not np.isfinite(folded.view(np.float64)).all():
         return False
+    parts = folded.view(np.float64)
+    is_small = np.count_nonzero(np.abs(parts) < slots / 2, -1) > slots / 2
+    if is_small.any():
+        folded[is_small] += _offsets(slots)
     stride = n // (2 * slots)
     np.rint(folded.real, out=out[part, : n // 2 : stride])
     np.rint(folded.imag, out=out[part, n // 2 :: stride])
