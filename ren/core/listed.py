@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from abc import ABCMeta
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from ren.core.attributes import unknown_attribute
 
 
-class Listed(type):
+class Listed(ABCMeta):
     """Metaclass of classes with internal names, which each lists in `__internal__`.
+
+    It is below that of abstract classes, so that a class of the user can have both as bases. Checks
+    of instances are those of `type`, which are faster: no class can be registered as a subclass.
 
     `dir()` of the class and of its instances leaves these names out. So do tab completion, `help()`
     and the site's reference (`docs/docstrings.py`). The names stay attributes, and Ren's own rooms
@@ -26,6 +30,9 @@ class Listed(type):
         >>> [name for name in dir(Box()) if not name.startswith("_")]
         ['open']
     """
+
+    __instancecheck__ = type.__instancecheck__
+    __subclasscheck__ = type.__subclasscheck__
 
     def __init__(cls, name: str, bases: tuple[type, ...], body: dict[str, Any]) -> None:
         super().__init__(name, bases, body)

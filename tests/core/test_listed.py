@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import abc
 import pydoc
 
 import attrs
@@ -40,6 +41,22 @@ def public(value: object) -> list[str]:
 def test_dir_leaves_out_internal_names_of_a_class_and_of_its_bases() -> None:
     assert public(Base) == public(Base(1)) == ["shown", "turn"]
     assert public(Derived) == public(Derived(1)) == ["shown"]
+
+
+def test_abstract_classes_may_be_bases_too() -> None:
+    class Both(Base, abc.ABC):
+        @abc.abstractmethod
+        def more(self) -> int: ...
+
+    class Whole(Both):
+        def more(self) -> int:
+            return self.seal
+
+    with pytest.raises(TypeError, match="abstract"):
+        Both(1)
+    assert Whole(4).more() == 4 and isinstance(Whole(4), Base) and not isinstance(4, Base)
+    assert issubclass(Whole, Base) and not issubclass(int, Base)
+    assert public(Whole) == ["more", "shown", "turn"]
 
 
 def test_internal_names_are_attributes() -> None:

@@ -225,7 +225,7 @@ def test_an_error_of_a_half_or_more_raises(ctx, interpreted) -> None:
 
 def test_types_that_cannot_be(ctx, interpreted) -> None:
     x, z = ctx.encrypt([1.0]), ctx.encrypt([1j])
-    for wrong in (object, "M8[s]", "no type", jnp.bfloat16):
+    for wrong in (object, "M8[s]", "no type", jnp.bfloat16, x, ctx.encrypt([1], level=1)):
         with pytest.raises(ParameterError, match="Write one of bool, int8"):
             x.decrypt(dtype=wrong)
         with pytest.raises(ParameterError, match=r"ckks\.typed\(\)"):

@@ -71,7 +71,7 @@ def typed(x: CiphertextT, dtype: DTypeLike | None) -> CiphertextT:
 def as_type(x: CiphertextData, dtype: DTypeLike, what: str) -> np.dtype:
     """`dtype` as a type for the numbers of `x`; ParameterError or OperandError where it is none."""
     try:
-        made = np.dtype(dtype)
+        made = np.dtype(object if isinstance(dtype, CiphertextData) else dtype)
     except TypeError:
         made = np.dtype(object)
     if made.name not in DTYPES:
