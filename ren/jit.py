@@ -92,7 +92,7 @@ class Jitted:
         self._turns: dict[Hashable, threading.RLock] = {}  # of threads that capture
         _jitted.add(self)
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
         if is_capturing() or is_tracing() or is_inlining():
             return self._function(*args, **kwargs)  # becomes part of the program around it
         call = self._signature.call(args, kwargs)
@@ -113,7 +113,7 @@ class Jitted:
             except Unfit:
                 return self._capture(call, polys, call.values).replay(polys, call.values)
 
-    def _prepare(self, *args: Any, **kwargs: Any) -> None:
+    def _prepare(self, /, *args: Any, **kwargs: Any) -> None:
         """Captures the plan of such a call where there is none; nothing runs."""
         call = self._signature.call(args, kwargs)
         self._captured(call, realized(call.polys))
@@ -306,7 +306,7 @@ def jit(
 def jit(
     function: Any = None,
     /,
-    *,
+    *further: Any,
     static_argnames: str | Iterable[str] = (),
     donate_argnames: str | Iterable[str] = (),
     static_argnums: int | Iterable[int] = (),
@@ -342,6 +342,7 @@ def jit(
         static_argnames: arguments whose values the function reads: flags, steps of a rotation,
             sizes. Each value has a plan of its own.
         static_argnums, donate_argnums: the same by position, from the end if negative.
+        further: refused: options are given by their names.
         unknown: any other option is refused; the error names the nearest.
 
     The key of a plan has the structure of the arguments. Of each realized polynomial it has the
@@ -368,6 +369,12 @@ def jit(
         [1, 2, 1, 0]
     """
     check_options("ren.jit", unknown, jit.__kwdefaults__ or ())
+    if further:
+        raise JitError(
+            f"ren.jit got {len(further) + 1} arguments without names.",
+            "It takes a function; options have names.",
+            "Write ren.jit(f, max_plans=4); arguments of f go to the call, ren.jit(f)(x, y).",
+        )
     if not isinstance(max_plans, numbers.Integral) or max_plans < 1:
         raise JitError(
             f"ren.jit got max_plans={max_plans!r}.",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import functools
+import re
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from inspect import Parameter, Signature, getattr_static, signature
@@ -15,6 +16,7 @@ from ren.core.user_frame import user_line
 
 KindT = TypeVar("KindT", bound=type)
 Advice = Mapping[str, str]  # by "name", or by "function.name" for one function alone
+_COUNTS = r"takes (?:from )?(\d+ to )?(\d+) positional arguments? but (\d+) w\w+ given(.*)"
 _MARK = "__ren_checked__"
 
 
@@ -32,7 +34,8 @@ def checked_call(
         instead: for arguments of other libraries by their names, words that say what to write. For
             arguments that are missing, by "+" and their names, an example.
         page: the name for `help`, of a method; `called` of a function.
-        more: what is said at the end.
+        more: what is said at the end where it has one of the arguments, as `dtype=`, or where an
+            argument follows the axis.
     """
 
     @functools.wraps(function)
@@ -46,26 +49,35 @@ def checked_call(
             try:
                 full.bind(*args, **kwargs)
             except TypeError as unbound:
-                told = _told(error) or str(unbound)
+                told = _told(error, bool(page)) or str(unbound)
             else:
                 raise
             parameters = list(full.parameters.values())[bool(page) :]
             own = Signature([p.replace(annotation=p.empty) for p in parameters])
             given = len(args) - bool(page)
             advice = dict.fromkeys(_advice(called, parameters, given, kwargs, instead))
+            is_told = any(f"{name}=" in more for name in kwargs)
+            is_told |= "axis" in full.parameters and given > 1  # NumPy's next argument is dtype
             raise OperandError(
                 f"{user_line()} calls {called}() with other arguments than it has: it {told}.",
                 f"Its arguments are {own}.",
-                " ".join([*advice, f"See help({page or called}).", *filter(None, [more])]),
+                " ".join([*advice, f"See help({page or called}).", *([more] if is_told else [])]),
             ) from None
 
     setattr(run, _MARK, True)
     return run
 
 
-def _told(error: TypeError) -> str:
-    """Python's words on the arguments, without the function and without its own advice."""
+def _told(error: TypeError, is_method: bool) -> str:
+    """Python's words on the arguments, without the function, its own advice, and `self`."""
     told = str(error).partition("() ")[2].partition(". Did you mean")[0]
+    if is_method and (counts := re.fullmatch(_COUNTS, told)):
+        before, takes, given, after = counts.groups()
+        most, count = int(takes) - 1, int(given) - 1
+        least = f"from {int(before[:-4]) - 1} to " if before else ""
+        words = f"positional argument{'s' * (most != 1 or bool(least))}"
+        verb = "was" if count == 1 else "were"
+        told = f"takes {least}{most} {words} but {count} {verb} given{after}"
     return f"is {told}" if told.startswith("missing") else told
 
 

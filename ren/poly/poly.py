@@ -1025,9 +1025,6 @@ def _unflatten(static: Any, leaves: Iterable[Any]) -> Poly:
 checks.refuse_operators(Poly)
 check_constructor(Poly, "ren.Poly", _OTHERS)
 # What programs call in each of their steps stays as it is.
-_IN_STEPS = (
-    "ntt", "intt", "rotate", "automorphism", "to_ring", "rescale", "mod_up", "mod_down", "realize",
-    "contiguous", "from_limbs", "const", "zeros", "shift",
-)  # fmt: skip
+_IN_STEPS = ("to_ring", "realize", "contiguous", "from_limbs", "const", "zeros")
 check_methods(Poly, "ren.Poly", _OTHERS, leave=_IN_STEPS)
 register_pytree_with_keys(Poly, _flatten_with_keys, _unflatten, _flatten)

@@ -165,6 +165,9 @@ t[()]
 t[...]
 b[...]
 np.sum(x)
+np.add.reduce(x)
+np.add.reduce(m, axis=1)
+np.add.reduce(m)
 np.sum(x, axis=0)
 np.sum(x, keepdims=True)
 np.sum(m)
@@ -754,7 +757,14 @@ ctx.encrypt([1.0, float("nan")], nan="drop") | ParameterError | nan='drop'; nan=
 ctx.encrypt([1.0, float("nan")]) | ParameterError | nan at the index 1; nan=0; numpy.nan_to_num
 np.zeros_like(x) | OperandError | np.zeros(ct.shape)
 np.save("f", x) | OperandError | ct.save(path)
-np.add.reduce(x) | OperandError | np.add.reduce; ct.sum()
+np.choose(w > 0, [x, y]) | OperandError | ckks.where(condition, b, a)
+np.trace(m, 1) | OperandError | That leaves out offset=
+np.pad(x, 1, mode="edge") | OperandError | That leaves out mode=
+np.sum(x, where=w > 0, initial=1) | OperandError | np.sum(ct, where=where) + initial
+np.var(x, ddof=1, where=w > 0) | OperandError | That leaves out ddof=
+np.clip(x, -1, 1, out=w) | OperandError | z = np.clip(ct, a_min=-1, a_max=1)
+x.rotate(1, 2) | OperandError | it takes 1 positional argument but 2 were given
+x.sum(0, True) | OperandError | it takes from 0 to 1 positional arguments but 2 were given
 np.add(x, y, where=w > 0) | OperandError | ckks.where(mask, x + y, otherwise)
 np.add(x, y, dtype=np.float32) | OperandError | with dtype=; ckks.typed(x + y, dtype)
 np.add(x, y, casting="safe") | OperandError | Nothing gives casting=; leave it out, x + y

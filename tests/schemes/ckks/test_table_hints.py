@@ -43,7 +43,7 @@ jnp.mean(ct, 0) | FRC | ct.mean(axis) | axis=0
 jnp.var(ct) | FC | ct.var()
 jnp.var(ct) | R | {joined}.var()
 jnp.var(ct, 1) | FRC | ct.var(axis) | axis=1
-np.add.reduce(ct) | FRC | ct.sum(axis=0)
+jnp.add.reduce(ct) | FRC | ct.sum(axis=0)
 np.add.accumulate(ct) | FC | np.tril(np.ones((r, r))) @ ct
 np.add.accumulate(ct) | R | {by} np.tril(np.ones((r, r)))])
 np.average(ct, 0, weights=v) | FRC | ct.dot(weights, axis) / weights.sum() | axis=0, weights=v

@@ -7,9 +7,10 @@ owner sees the numbers, raise an error that says what to write instead.
 from __future__ import annotations
 
 import inspect
+import math
 import numbers
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any, NoReturn
@@ -43,6 +44,8 @@ from ren.schemes.ckks.functions.calls import call
 from ren.schemes.ckks.functions.further_arguments import (
     further_arguments,
     inplace_operator,
+    left_out,
+    optional,
     refuse_arguments,
     refuse_ufunc_arguments,
 )
@@ -128,7 +131,9 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "array2string": lambda a: str(a),
     "shape": lambda a: a.shape,
     "ndim": lambda a: a.ndim,
-    "size": lambda a: a.size,
+    "size": lambda a, axis=None: a.size if axis is None else math.prod(
+        a.shape[k] for k in np.atleast_1d(axis)
+    ),
     "iscomplexobj": lambda x: x.dtype.kind == "c",
     "isrealobj": lambda x: x.dtype.kind != "c",
     "copy": lambda a: a,
@@ -160,13 +165,16 @@ def array_ufunc(x: Any, ufunc: np.ufunc, method: str, *args: Any, **kwargs: Any)
     if method == "__call__" and kwargs:
         refuse_ufunc_arguments(ufunc.__name__, ufunc, kwargs)
     is_plain = method == "__call__"
+    if ufunc is np.add and method == "reduce":
+        return np.sum(*args, **{"axis": 0, **kwargs})
     if is_plain and ufunc.__name__ in _UNARY:
         return _UNARY[ufunc.__name__](x)
     if is_plain and ufunc.__name__ in IN_MATH:
         return call(IN_MATH[ufunc.__name__], *args)
     if name is None or not is_plain:
         is_method = method != "__call__"
-        refuse_function("np", f"{ufunc.__name__}.{method}" if is_method else ufunc.__name__, x)
+        called = f"{ufunc.__name__}.{method}" if is_method else ufunc.__name__
+        refuse_function("np", called, x, kwargs)
     left, right = args
     reflected = not isinstance(left, CiphertextData)
     ciphertext, other = (right, left) if reflected else (left, right)
@@ -190,15 +198,19 @@ def array_function(
             further = further_arguments(function, args, kwargs)
             if not further.keys() <= own.parameters.keys():
                 refuse_arguments(function.__name__, x, further, own)
-                refuse_function("np", function.__name__, x)
+                refuse_function("np", function.__name__, x, optional(function, further))
             given = own.bind(**further)
         return run(*given.args, **given.kwargs)
-    refuse_arguments(function.__name__, x, further_arguments(function, args, kwargs))
-    refuse_function("np", function.__name__, x)
+    further = further_arguments(function, args, kwargs)
+    refuse_arguments(function.__name__, x, further)
+    refuse_function("np", function.__name__, x, optional(function, further))
 
 
-def refuse_function(module: str, name: str, x: Any) -> NoReturn:
-    """Refuse a function of NumPy or JAX, "np" and "exp" for example: say what to write for `x`."""
+def refuse_function(module: str, name: str, x: Any, further: Iterable[str] = ()) -> NoReturn:
+    """Refuse a function of NumPy or JAX, "np" and "exp" for example: say what to write for `x`.
+
+    `further` are the names of arguments that were given, other than the operands.
+    """
     if name in _COMPARED:
         comparison("equal")()
     if name in _REFUSED:
@@ -210,7 +222,9 @@ def refuse_function(module: str, name: str, x: Any) -> NoReturn:
     raise OperandError(
         f"{user_line()} calls {module}.{name} on a ciphertext.",
         "It computes on numbers, and these are encrypted.",
-        f"Write {instead}." if instead else "See the methods of a Ciphertext and ckks.math.",
+        f"Write {instead}.{left_out(instead, further)}"
+        if instead
+        else "See the methods of a Ciphertext and ckks.math.",
     )
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import inspect
 import opcode
+import re
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NoReturn
 
 import numpy as np
@@ -87,6 +88,22 @@ def refuse_ufunc_arguments(name: str, ufunc: np.ufunc, given: Mapping[str, Any])
 _SYMBOLIC = ("add", "subtract", "multiply", "negative", "square")
 
 
+def left_out(text: str, given: Iterable[str]) -> str:
+    """A sentence on the arguments that were given and that the code of an error does not have."""
+    left = [f"{key}=" for key in given if not re.search(rf"\b{key}\b", text)]
+    return f" That leaves out {', '.join(left)}." if left else ""
+
+
+def optional(function: Callable[..., Any], given: Iterable[str]) -> list[str]:
+    """Those of these arguments of a function of NumPy that may be left out."""
+    try:
+        known = inspect.signature(function).parameters
+    except (TypeError, ValueError):
+        return list(given)
+    is_optional = {name for name, p in known.items() if p.default is not p.empty}
+    return [name for name in given if name not in known or name in is_optional]
+
+
 def further_arguments(
     function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> dict[str, Any]:
@@ -114,10 +131,10 @@ def refuse_arguments(
     It returns where `given` has nothing to tell.
     """
     own = () if taken is None else tuple(taken.parameters)
-    rest = ", ".join(
-        f"{key}={given[key]!r:.20}" for key in _TAKEN if key in given and (key in own or not own)
-    )
     values = {key: _shown(key, value) for key, value in given.items()}
+    kept = [key for key in own[1:] if key in given]
+    taken_too = [key for key in kept if key in (*_TAKEN, "where")] if own else _TAKEN
+    rest = ", ".join(f"{key}={values[key]}" for key in taken_too if key in given)
     values |= {"rest": f", {rest}" if rest else "", "first": f"{rest}, " if rest else ""}
     codes = {key: text.format_map(values) for key, text in _CODE.get(name, {}).items()
              if key in given}  # fmt: skip
@@ -133,9 +150,11 @@ def refuse_arguments(
         code = in_table(x, name) or instead_of("np", name) or f"np.{name}(ct)"
         codes.setdefault("dtype", f"{code}; then ckks.typed(ct, dtype) for the type")
     else:
-        code = f"ct.{name}({rest})" if name in _METHODS else f"np.{name}(ct{values['rest']})"
+        passed = [f"{key}={values[key]}" for key in kept]
+        code = f"ct.{name}({', '.join(passed)})"
+        code = code if name in _METHODS else f"np.{name}({', '.join(['ct', *passed])})"
         codes |= {"out": f"z = {code}", "dtype": f"ckks.typed({code}, dtype)"}
-    _refuse(name, {key: given[key] for key in further}, codes, code, str(taken or ""))
+    _refuse(name, {key: given[key] for key in further}, codes, code, str(taken or ""), kept)
 
 
 def _difference(x: Any, given: Mapping[str, Any]) -> str:
@@ -151,17 +170,33 @@ def _difference(x: Any, given: Mapping[str, Any]) -> str:
 
 
 def _shown(name: str, value: Any) -> str:
-    """An integer, or the name of the argument: the error shows no other numbers."""
-    return str(value) if isinstance(value, int | np.integer) else name
+    """Integers, or the name of the argument: the error shows no other numbers."""
+    parts = value if isinstance(value, tuple) else (value,)
+    return str(value) if all(isinstance(part, int | np.integer) for part in parts) else name
 
 
 def _refuse(
-    name: str, given: Mapping[str, Any], codes: Mapping[str, str], code: str, taken: str
+    name: str,
+    given: Mapping[str, Any],
+    codes: Mapping[str, str],
+    code: str,
+    taken: str,
+    others: Iterable[str] = (),
 ) -> NoReturn:
-    """Raise the error for arguments: `codes` by their names, else `code`, which leaves them out."""
+    """Raise the error for arguments: `codes` by their names, else `code`, which leaves them out.
+
+    Args:
+        name: of the function.
+        given: the arguments that are refused, by their names.
+        codes: what to write for some of them.
+        code: the call without them.
+        taken: the signature of what is taken; empty where nothing is.
+        others: names of arguments that were given too.
+    """
     names = ", ".join(f"{key}=" for key in given)
     write = list(dict.fromkeys(codes[key] for key in given if key in codes))
     do = f"Write {'; '.join(write)}." if write else ""
+    do += left_out(do, others) if write else ""
     if left := [f"{key}=" for key in given if key not in codes]:
         do = f"{do} Nothing gives {', '.join(left)} of a ciphertext: leave it out, {code}.".strip()
     if "out" in given:
