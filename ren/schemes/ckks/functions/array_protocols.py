@@ -131,8 +131,8 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "array2string": lambda a: str(a),
     "shape": lambda a: a.shape,
     "ndim": lambda a: a.ndim,
-    "size": lambda a, axis=None: a.size if axis is None else math.prod(
-        a.shape[k] for k in np.atleast_1d(axis)
+    "size": lambda a, axis=None: (
+        a.size if axis is None else math.prod(a.shape[k] for k in np.atleast_1d(axis))
     ),
     "iscomplexobj": lambda x: x.dtype.kind == "c",
     "isrealobj": lambda x: x.dtype.kind != "c",
