@@ -296,12 +296,21 @@ def test_a_carry_that_changes_its_type(change) -> None:
     assert raised.match(remedy)
 
 
+ONES = np.ones(2, np.float32)
+
+
 def test_what_raises() -> None:
     zero = ren.jit(lambda x: lax.fori_loop(0, 2, lambda i, c: c + x, Poly.zeros(RING).ntt()))
     with pytest.raises(ren.errors.LoopError, match=r"contiguous\(\)"):
         zero(X)
-    with pytest.raises(ren.errors.LoopError, match="branches differ: domain NTT and COEFF"):
+    with pytest.raises(ren.errors.LoopError, match="results differ: domain NTT and COEFF") as told:
         ren.jit(lambda x: lax.cond(True, lambda p: p, lambda p: p.intt(), x))(X)
+    assert told.value.do == "Write x.ntt() or x.intt() in one of them."
+    with pytest.raises(ren.errors.LoopError, match=r"(?s)c\[1\]: arrays .*astype") as told:
+        ren.jit(lambda x: lax.scan(lambda c, _: ((c[0], c[1] > 0), None), (x, ONES), None, 2)[0])(X)
+    assert "batch axes" not in told.value.do
+    with pytest.raises(ren.errors.LoopError, match="(?s)results differ: arrays .*one shape and"):
+        ren.jit(lambda x: lax.cond(True, lambda p: (p, ONES), lambda p: (p, ONES[:1]), x))(X)
     with pytest.raises(ren.errors.LoopError, match="JAX counts with int32"):
         ren.jit(affine)(X, A, B, 10**20)
     with pytest.raises(ren.errors.RandomnessError, match="Draw outside"):

@@ -34,8 +34,8 @@ def checked_call(
         instead: for arguments of other libraries by their names, words that say what to write. For
             arguments that are missing, by "+" and their names, an example.
         page: the name for `help`, of a method; `called` of a function.
-        more: what is said at the end where it has one of the arguments, as `dtype=`, or where an
-            argument follows the axis.
+        more: what is said at the end if it has one of the arguments, as `dtype=`. It is said too
+            if an argument follows the axis.
     """
 
     @functools.wraps(function)

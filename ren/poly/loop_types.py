@@ -21,7 +21,8 @@ _CHECKS = ("_check_carry_type", "_check_branch_outputs", "_check_tree_and_avals"
 _is_asked: ContextVar[bool] = ContextVar("ren_loop_mismatch", default=False)
 
 # What JAX says of two types of one leaf: carries of loops, and results of branches.
-_LEAF = re.compile(r"(?:carry component |The output at path |_fun output at )(\S+)")
+_LEAF = re.compile(r"(?:carry component |The output at path |_fun output at )((?:<.*?>|\S)+)")
+_INSIDE = re.compile(r"(\[<flat|\.polys|\.limbs|\.noise).*")  # of a value of Ren
 _TYPES = re.compile(r"pytree metadata (\(.*?\)) but .*?pytree metadata (\(.*?\)), so", re.DOTALL)
 _SHAPES = re.compile(r"has type (\w+\[.*?\]).*? has type (\w+\[.*?\])", re.DOTALL)
 _DIFFERENT = "they differ"
@@ -37,13 +38,16 @@ def mismatch(error: TypeError, line: str) -> LoopError | None:
         return None
     leaf = _LEAF.search(text)
     is_branch = "branch" in text.partition("\n")[0]
-    named = f" in {leaf[1]}" if leaf else ""
-    what = "whose branches differ" if is_branch else "whose carry changes its type"
-    change, remedy = _change(text)
+    path = _INSIDE.sub("", leaf[1]) if leaf else ""
+    named = f" in {path}" if path else ""
+    what = (
+        "branches of JAX whose results differ" if is_branch else "a loop of JAX whose carry changes"
+    )
+    change, in_loops, in_branches = _change(text, leaf is None or path == leaf[1])
     return LoopError(
-        f"{line} runs a loop of JAX {what}{named}: {change}.",
+        f"{line} runs {what}{named}: {change}.",
         "A body or a branch is compiled once, for one type: ring, domain, level, layout and batch.",
-        remedy,
+        in_branches if is_branch else in_loops,
     )
 
 
@@ -78,26 +82,39 @@ def refuse_mismatch(frame: FrameType | None) -> None:
         raise told
 
 
-def _change(text: str) -> tuple[str, str]:
-    """The difference of two types, and what to do about it."""
+def _change(text: str, is_array: bool) -> tuple[str, str, str]:
+    """The difference of two types, and what to do about it in loops and in branches.
+
+    `is_array` says that it is one of an array of the user.
+    """
     if types := _TYPES.search(text):
-        for pattern, name, remedy in _KINDS:
+        for pattern, name, *remedies in _KINDS:
             one, other = (re.search(pattern, t) for t in types.groups())
             if one and other and one[1] != other[1]:
-                return f"{name} {one[1]} and {other[1]}", remedy
+                return f"{name} {one[1]} and {other[1]}", remedies[0], remedies[-1]
     if shapes := _SHAPES.search(text):
-        return f"arrays {shapes[1]} and {shapes[2]}", _BATCH
+        change = f"arrays {shapes[1]} and {shapes[2]}"
+        return change, *(_ARRAYS if is_array and "uint32" not in change else _BATCH)
     if "numbers of children do not match" in text:
-        return "a constant polynomial, which has no array, and another", _CONSTANT
-    return " ".join(text.split()).rstrip("."), "Make both of one type."
+        return "a constant polynomial, which has no array, and another", _CONSTANT, _CONSTANT
+    return " ".join(text.split()).rstrip("."), *["Make both of one type."] * 2
 
 
 _CONSTANT = "Write Poly.const(c, ring).contiguous(), which has one."
-_BATCH = "Give the carry its batch axes before the loop."
+_BATCH = (
+    "Give the carry its batch axes before the loop.",
+    "Give both results the same batch axes.",
+)
+_ARRAYS = (
+    "An array keeps its shape and its type in a loop: array.astype(dtype) at the end of the body.",
+    "Give both results arrays of one shape and one type.",
+)
+# The pattern of a difference, its name, what to do in loops, and in branches where that is another.
 _KINDS = (
     (
         r"Domain\.(\w+)", "domain",
         "Write x.ntt() or x.intt() at the end of the body, and give the loop that domain.",
+        "Write x.ntt() or x.intt() in one of them.",
     ),
     (
         r"^\((\d+), Layout", "level",
@@ -105,24 +122,31 @@ _KINDS = (
         "the carry takes a level at each step: end the body with x.bootstrap(), and drop the carry "
         "to the level that this gives before the loop. Or write a loop of Python, which is "
         "unrolled.",
+        "Write x.drop_to(level) in the branch whose result is higher.",
     ),
     (
         r"(RingSpec\(.*?\)\)?)", "ring",
         "Write x.to_ring(ring) or x.rescale(ring) before the loop, and not in the body.",
+        "Write x.to_ring(ring) or x.rescale(ring) in one of them.",
     ),
     (
         r"tail=(\w+)", "slots beyond the length that are",
         "Clear what the body adds, by a product with np.ones(length), or add something like it to "
         "the carry before the loop. Where the body rotates the carry itself, write a loop of "
         "Python, which is unrolled.",
+        "Clear them in each branch, by a product with np.ones(length).",
     ),
     (
         r"'(bool|u?int\d+|float\d+|complex\d+)'", "type of the numbers",
         "State it at the end of the body, ckks.typed(x, dtype), or behind the loop alone.",
+        "State one in each, ckks.typed(x, dtype).",
     ),
     (
         r"\), (?:None|Fraction\(.*?\)), (Span\(.*?\)|None),", "interval of the numbers",
         "State one at the end of each, x.within(low, high), or forget it: x.within(None).",
     ),
-    (r"Layout\((.*?)\)", "layout", "Reshape and pack before the loop, and not in the body."),
+    (
+        r"Layout\((.*?)\)", "layout", "Reshape and pack before the loop, and not in the body.",
+        "Reshape and pack the result of both, behind them.",
+    ),
 )  # fmt: skip
