@@ -309,7 +309,7 @@ def test_what_raises() -> None:
     with pytest.raises(ren.errors.LoopError, match=r"(?s)c\[1\]: arrays .*astype") as told:
         ren.jit(lambda x: lax.scan(lambda c, _: ((c[0], c[1] > 0), None), (x, ONES), None, 2)[0])(X)
     assert "batch axes" not in told.value.do
-    with pytest.raises(ren.errors.LoopError, match="(?s)results differ: arrays .*one shape and"):
+    with pytest.raises(ren.errors.LoopError, match=r"(?s)results differ: arrays .*one shape and"):
         ren.jit(lambda x: lax.cond(True, lambda p: (p, ONES), lambda p: (p, ONES[:1]), x))(X)
     with pytest.raises(ren.errors.LoopError, match="JAX counts with int32"):
         ren.jit(affine)(X, A, B, 10**20)
