@@ -29,6 +29,8 @@ a number of a rotation too many | OperandError | rotate(); takes 1 positional ar
     p.rotate(1, 2)
 no steps | OperandError | rotate(); is missing 1 required positional argument: 'k'; Pass k.
     p.rotate()
+parameters without their name | ParameterError | got parameters as its depth; Write ckks.context(p
+    ckks.context(ctx.params)
 options without names | JitError | 2 arguments without names; ren.jit(f, max_plans=4)
     ren.jit(lambda x: x, 4)
 the scale of SEAL | OperandError | ckks.context(); 'scale'; scale_bits=40; Write scale_bits=

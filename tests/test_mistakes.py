@@ -316,7 +316,7 @@ an interval upside down | ParameterError | (1, -1); a < b
     ckks.math.exp(x, interval=(1, -1))
 a logarithm of zero | ParameterError | log; above zero
     ckks.math.log(x, interval=(0, 1))
-one ciphertext to stack | OperandError | iterates; unstack
+one ciphertext to stack | OperandError | ckks.stack() got a Ciphertext; [x, y]
     ckks.stack(x)
 an array for a spec | ParameterError | ckks.spec; ren.plan(f, ckks.spec(1000))
     ren.plan(lambda a: a, np.ones(3))

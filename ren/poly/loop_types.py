@@ -94,12 +94,14 @@ def _change(text: str, is_array: bool) -> tuple[str, str, str]:
                 return f"{name} {one[1]} and {other[1]}", remedies[0], remedies[-1]
     if shapes := _SHAPES.search(text):
         change = f"arrays {shapes[1]} and {shapes[2]}"
-        return change, *(_ARRAYS if is_array and "uint32" not in change else _BATCH)
+        in_loops, in_branches = _ARRAYS if is_array and "uint32" not in change else _BATCH
+        return change, in_loops, in_branches
     if "numbers of children do not match" in text:
         return "a constant polynomial, which has no array, and another", _CONSTANT, _CONSTANT
-    return " ".join(text.split()).rstrip("."), *["Make both of one type."] * 2
+    return " ".join(text.split()).rstrip("."), _ONE_TYPE, _ONE_TYPE
 
 
+_ONE_TYPE = "Make both of one type."
 _CONSTANT = "Write Poly.const(c, ring).contiguous(), which has one."
 _BATCH = (
     "Give the carry its batch axes before the loop.",

@@ -81,6 +81,12 @@ def context(
     if depth_or_plan is not None and depth is not None:
         raise _clash(depth_or_plan, {"depth": depth})
     depth = depth if depth_or_plan is None else depth_or_plan
+    if isinstance(depth, Parameters):
+        raise ParameterError(
+            "ckks.context() got parameters as its depth.",
+            "What stands first is a depth or a plan.",
+            "Write ckks.context(params=params).",
+        )
     checks.check_bootstrapping(bootstrapping)
     _check_wishes_of_bootstraps(bootstrapping, precision, failure)
     wishes: dict[str, Any] = {

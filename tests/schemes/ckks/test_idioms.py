@@ -757,6 +757,8 @@ ctx.encrypt([1.0, float("nan")], nan="drop") | ParameterError | nan='drop'; nan=
 ctx.encrypt([1.0, float("nan")]) | ParameterError | nan at the index 1; nan=0; numpy.nan_to_num
 np.zeros_like(x) | OperandError | np.zeros(ct.shape)
 np.save("f", x) | OperandError | ct.save(path)
+ckks.stack(x) | OperandError | ckks.stack() got; Write ckks.stack([x, y])
+ckks.concat(x) | OperandError | ckks.concat() got; Write ckks.concat([x, y])
 np.choose(w > 0, [x, y]) | OperandError | ckks.where(condition, b, a)
 np.trace(m, 1) | OperandError | That leaves out offset=
 np.pad(x, 1, mode="edge") | OperandError | That leaves out mode=

@@ -24,7 +24,7 @@ from ren.core.user_frame import user_line
 from ren.lowering.devices.devices import is_tracer
 from ren.poly.checks import check_concrete
 from ren.poly.symbolic import Symbolic
-from ren.schemes.ckks.encoding.ciphertext_data import CiphertextData, CiphertextT
+from ren.schemes.ckks.encoding.ciphertext_data import CiphertextData, CiphertextT, batch_of
 
 
 def as_integer(value: Any, what: str) -> int:
@@ -109,7 +109,8 @@ def check_ciphertext(value: Any, what: str, *others: Any) -> None:
 
 def as_ciphertexts(values: Iterable[CiphertextT], what: str, *others: Any) -> list[CiphertextT]:
     """Several ciphertexts as a list; raises OperandError for anything else, one alone included."""
-    if others or not isinstance(values, Iterable):
+    is_one = isinstance(values, CiphertextData) and not batch_of(values)
+    if others or is_one or not isinstance(values, Iterable):
         count = f"{1 + len(others)} arguments" if others else kind_of(values)
         raise OperandError(
             f"{what} got {count}.",
