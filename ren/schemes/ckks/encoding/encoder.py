@@ -6,7 +6,7 @@ are a(x) = sum_{m < n/2} (b_m zeta^m) exp(2 pi i k m / (n/2)): one complex trans
 a twist and a permutation. A vector of s < n/2 slots is encoded in degree 2s. It is spread to every
 n/(2s)-th coefficient, which repeats it n/(2s) times over the slots.
 
-The rounding of coefficients is spread over the slots as noise is, if most of them are far above one
+The rounding of coefficients is spread over the slots as noise is, if most are far above one
 unit. Equal numbers but for one that differs a little have other coefficients. There the rounding
 adds up in single slots. Fixed public offsets, added before it, prevent that (dither).
 Integers stay as they are.
