@@ -103,10 +103,7 @@ def _change(text: str, is_array: bool) -> tuple[str, str, str]:
 
 _ONE_TYPE = "Make both of one type."
 _CONSTANT = "Write Poly.const(c, ring).contiguous(), which has one."
-_BATCH = (
-    "Give the carry its batch axes before the loop.",
-    "Give both results the same batch axes.",
-)
+_BATCH = "Give the carry its batch axes before the loop.", "Give both results the same batch axes."
 _ARRAYS = (
     "An array keeps its shape and its type in a loop: array.astype(dtype) at the end of the body.",
     "Give both results arrays of one shape and one type.",
@@ -122,8 +119,7 @@ _KINDS = (
         r"^\((\d+), Layout", "level",
         "Write x.drop_to(level) before the loop where the body adds what is lower. A product of "
         "the carry takes a level at each step: end the body with x.bootstrap(), and drop the carry "
-        "to the level that this gives before the loop. Or write a loop of Python, which is "
-        "unrolled.",
+        "to the level that this gives before the loop. Or write a loop of Python: it is unrolled.",
         "Write x.drop_to(level) in the branch whose result is higher.",
     ),
     (
@@ -134,8 +130,7 @@ _KINDS = (
     (
         r"tail=(\w+)", "slots beyond the length that are",
         "Clear what the body adds, by a product with np.ones(length), or add something like it to "
-        "the carry before the loop. Where the body rotates the carry itself, write a loop of "
-        "Python, which is unrolled.",
+        "the carry before the loop. Where it rotates the carry itself, write a loop of Python.",
         "Clear them in each branch, by a product with np.ones(length).",
     ),
     (
