@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
+
 import jax
 import numpy as np
 import pytest
 
 import ren
-from ren.core.errors import DomainError, RingMismatchError
+from ren.core.errors import DomainError, ParameterError, RingMismatchError
 from ren.poly import Poly
 from ren.poly.batching import item, stacked
 from ren.ring import RingSpec
@@ -67,3 +69,54 @@ def test_a_power_of_any_exponent_keeps_the_batch(batch, domain):
         for power in (p**exponent, ren.jit(lambda p, e=exponent: p**e)(p)):
             assert power.shape[:-2] == batch
             assert np.array_equal(np.reshape(power.tolist(), (*batch, 8)), want)
+
+
+ROWS = drawn(2)  # as many vectors as limbs: JAX could take one axis for the other
+GRID = drawn(3, 2)
+
+
+@pytest.mark.parametrize("wrap", [lambda f: f, ren.jit], ids=["jax", "ren.jit"])
+@pytest.mark.parametrize(
+    ("option", "f"),
+    {
+        "in_axes=1": lambda p: jax.vmap(lambda p: p + 1, in_axes=1)(p),
+        "in_axes=-1": lambda p: jax.vmap(lambda p: p + 1, in_axes=-1)(p),
+        "in_axes=(0, 1)": lambda p: jax.vmap(lambda p, q: p + q, in_axes=(0, 1))(p, p),
+        "in_axes=({'a': 1},)": lambda p: jax.vmap(lambda d: d["a"] + 1, in_axes=({"a": 1},))(
+            {"a": p}
+        ),
+        "out_axes=1": lambda p: jax.vmap(lambda p: p + 1, out_axes=1)(p),
+        "out_axes=(0, -1)": lambda p: jax.vmap(lambda p: (p, p + 1), out_axes=(0, -1))(p),
+        "in_axes=0": lambda p: jax.vmap(lambda p: p + 1)(p[0]),
+    }.items(),
+)
+def test_axes_of_limbs_and_coefficients_are_not_mapped_over(option, f, wrap):
+    with pytest.raises(ParameterError, match=re.escape(f"{option} on a polynomial")):
+        wrap(f)(ROWS)
+
+
+@pytest.mark.parametrize("wrap", [lambda f: f, ren.jit], ids=["jax", "ren.jit"])
+@pytest.mark.parametrize(
+    "go", [jax.lax.map, lambda f, p: jax.lax.scan(lambda c, p: (c, f(p)), 0, p)]
+)
+def test_loops_go_along_batches_only(go, wrap):
+    with pytest.raises(ParameterError, match="a polynomial without a batch axis"):
+        wrap(lambda p: go(lambda p: p + 1, p))(ROWS[0])
+
+
+@pytest.mark.parametrize(
+    ("axes", "out"), [(0, 0), (1, 1), (1, 0), (-3, -3), (-4, 0), ((1,), 1), (0, -4)]
+)
+def test_every_axis_of_a_batch_is_mapped_over(axes, out):
+    got = jax.vmap(lambda p: p * p, in_axes=axes, out_axes=out)(GRID)
+    moved = (axes if isinstance(axes, int) else axes[0]) % 4 != out % 4
+    want = np.array((GRID * GRID).tolist())
+    assert np.array_equal(got.tolist(), want.swapaxes(0, 1) if moved else want)
+
+
+def test_arrays_beside_polynomials_are_mapped_over_any_axis():
+    k = np.arange(4, dtype=np.uint32).reshape(2, 2)
+    poly, array = jax.vmap(lambda p, k: (p, k), in_axes=(0, 1), out_axes=(0, 1))(ROWS, k)
+    assert poly.tolist() == ROWS.tolist() and np.array_equal(array, k)
+    same = jax.vmap(lambda p, q: p + q, in_axes=(0, None))(ROWS, ROWS[0])
+    assert same.tolist() == (ROWS + ROWS[0]).tolist()

@@ -696,3 +696,44 @@ def test_what_another_capture_left_behind_is_told():
     ren.jit(lambda x: (left.append(x * 2), x)[1])(a())
     with pytest.raises(ren.errors.TracedValueError, match="symbolic"):
         ren.jit(lambda x: x * left[0])(a())
+
+
+LIST, DICT, ARRAY = [2, 3], {"k": 2}, np.array([2, 3])
+
+
+@pytest.mark.parametrize(
+    "value", [LIST, DICT, ARRAY, (LIST, 1)], ids=["list", "dict", "array", "in"]
+)
+@pytest.mark.parametrize("is_named", [False, True])
+def test_a_default_that_changes_in_place_is_read_anew(value, is_named):
+    def by_place(x, w=value):
+        return x * first(w)
+
+    def by_name(x, *, w=value):
+        return x * first(w)
+
+    def first(w):
+        return int((w[0] if isinstance(w, tuple) else w)["k" if isinstance(w, dict) else 0])
+
+    f = by_name if is_named else by_place
+    g = ren.jit(f)
+    place = value[0] if isinstance(value, tuple) else value
+    key = "k" if isinstance(value, dict) else 0
+    for number in (2, 5, 2):
+        place[key] = number
+        assert ren.equal(g(a()), a() * number)
+    assert g.cache_info().misses == 2 and g.cache_info().hits == 1
+
+
+def test_a_default_that_holds_polynomials_counts_by_identity():
+    held = [a()]
+
+    @ren.jit
+    def f(x, ps=held):
+        return x + ps[0]
+
+    assert ren.equal(f(b()), a() + b())
+    held[0] = b()
+    assert ren.equal(f(b()), b() + b())
+    held.append(a())
+    assert ren.equal(f(b()), b() + b()) and f.cache_info().misses == 3

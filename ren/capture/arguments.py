@@ -78,6 +78,9 @@ class Signature:
                 raise
             self._signature = inspect.Signature()
         self._parameters = self._signature.parameters
+        self._changing = {
+            name: p.default for name, p in self._parameters.items() if _may_change(p.default)
+        }
         for option, names in (("static_argnames", static), ("donate_argnames", donated)):
             if unknown := [n for n in names if n not in self._parameters]:
                 raise JitError(
@@ -97,6 +100,8 @@ class Signature:
             given = self._signature.bind(*args, **kwargs).arguments
             static = {name: given.pop(name) for name in tuple(given) if name in self._static}
         fixed = tuple([(name, _static_key(name, value)) for name, value in static.items()])
+        if self._changing:
+            fixed += self._defaults(args, kwargs)
         polys: list[Poly] = []
         values: list[Any] = []
         key = (collect(given, polys, values), fixed)
@@ -107,6 +112,15 @@ class Signature:
                 "Pass a Poly, or something that holds one; drop ren.jit for setup code.",
             )
         return Call(given, static, key, polys, values)
+
+    def _defaults(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Hashable, ...]:
+        """The keys of defaults that may have changed since the function was made."""
+        passed = self._signature.bind(*args, **kwargs).arguments
+        return tuple(
+            (name, _default_key(default))
+            for name, default in self._changing.items()
+            if name not in passed
+        )
 
     def function(self, call: Call) -> Callable[[Any], Any]:
         """The function of what is taken apart, with the static arguments of a call."""
@@ -241,6 +255,39 @@ def realized(polys: list[Poly]) -> list[Poly]:
     if any(p._node is not None and p._node.op is not ops.BUFFER for p in polys):
         return realize_polys(polys)
     return polys
+
+
+def _may_change(default: Any) -> bool:
+    """Whether the default of an argument is, or holds, a list, a dict or an array of NumPy."""
+    if isinstance(default, tuple):
+        return any(map(_may_change, default))
+    return isinstance(default, list | dict | np.ndarray)
+
+
+def _default_key(default: Any) -> Hashable:
+    """The key of a default by its numbers; by identity of polynomials and of what has no hash."""
+    polys: list[Poly] = []
+    values: list[Any] = []
+    keys: list[Hashable] = [collect(default, polys, values)]
+    for value in values:
+        try:
+            keys.append(fixed_key(value))
+        except JitError:
+            keys.append(_Same(value))
+    return (*keys, *map(_Same, polys))
+
+
+@attrs.frozen(eq=False)
+class _Same:
+    """A value that equals itself alone; it stays alive, so that no other takes its place."""
+
+    value: Any
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Same) and other.value is self.value
+
+    def __hash__(self) -> int:
+        return id(self.value)
 
 
 def _static_key(name: str, value: Any) -> Hashable:

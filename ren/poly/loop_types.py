@@ -18,6 +18,7 @@ FLATTENING = ("jax._src.tree_util", "jax._src.flattree", "jax._src.api_util")
 _COMPARING = ("jax._src.lax.control_flow.loops", "jax._src.lax.control_flow.conditionals",
               "jax._src.lax.control_flow.common")  # fmt: skip
 _CHECKS = ("_check_carry_type", "_check_branch_outputs", "_check_tree_and_avals")
+_INNER = ("<listcomp>", "<genexpr>")  # frames of their own before Python 3.12
 _is_asked: ContextVar[bool] = ContextVar("ren_loop_mismatch", default=False)
 
 # What JAX says of two types of one leaf: carries of loops, and results of branches.
@@ -62,6 +63,8 @@ def refuse_mismatch(frame: FrameType | None) -> None:
     Raises:
         LoopError: the carry of a loop changes its type, or branches differ.
     """
+    while frame is not None and frame.f_code.co_name in _INNER:
+        frame = frame.f_back
     if frame is None or frame.f_code.co_name not in _CHECKS or _is_asked.get():
         return
     if frame.f_globals.get("__name__") not in _COMPARING:
@@ -108,7 +111,7 @@ _ARRAYS = (
     "An array keeps its shape and its type in a loop: array.astype(dtype) at the end of the body.",
     "Give both results arrays of one shape and one type.",
 )
-# The pattern of a difference, its name, what to do in loops, and in branches where that is another.
+# Pattern of a difference, name, what to do in loops, and in branches.
 _KINDS = (
     (
         r"Domain\.(\w+)", "domain",

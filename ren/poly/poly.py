@@ -58,6 +58,7 @@ from ren.poly.integers import (
     to_residues,
 )
 from ren.poly.loop_types import FLATTENING, refuse_mismatch
+from ren.poly.mapped_axes import MAPPING, refuse_axes
 from ren.poly.symbolic import Symbolic, as_symbol
 
 _UNSET = object()
@@ -1005,7 +1006,10 @@ def _flatten(p: Poly) -> tuple[tuple[Any, ...], Any]:
         check_not_donated(p._leaf)
     elif p._node.op is not ops.BUFFER:
         realization.check_loop(is_leaf=True)
-    return (p.limbs if p._node is not None else p._leaf,), (ring, domain, None, trace_token())
+    leaf = p.limbs if p._node is not None else p._leaf
+    if frame is not None and frame.f_code.co_name in MAPPING:
+        refuse_axes(p, frame, len(p.shape) - 2, "a polynomial", "Poly(rows, ring)")
+    return (leaf,), (ring, domain, None, trace_token())
 
 
 def _flatten_with_keys(p: Poly) -> tuple[tuple[tuple[Any, Any], ...], Any]:

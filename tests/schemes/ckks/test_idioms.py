@@ -808,9 +808,11 @@ jax.grad(lambda v: v.sum())(x) | TracedValueError | differentiate in the clear
 jax.value_and_grad(lambda v: v.sum())(x) | TracedValueError | differentiate in the clear
 jax.jacobian(lambda v: v * v)(x) | TracedValueError | differentiate in the clear
 jax.vmap(lambda v: v * v)(x) | ParameterError | ckks.stack([x, y])
-jax.vmap(lambda v: v * v, in_axes=1)(b) | ParameterError | Leave in_axes out
-jax.vmap(lambda v: v * v, in_axes=(-1,))(b) | ParameterError | Leave in_axes out
-jax.vmap(lambda v: v * v, out_axes=1)(b) | ParameterError | Leave out_axes out
+jax.vmap(lambda v: v * v, in_axes=1)(b) | ParameterError | leave in_axes out
+jax.vmap(lambda v: v * v, in_axes=(-1,))(b) | ParameterError | leave in_axes out
+jax.vmap(lambda v, w: v + w, in_axes=(0, 1))(b, b) | ParameterError | in_axes=(0, 1) on a ciphertext
+jax.vmap(lambda v: (v, v), out_axes=(0, 1))(b) | ParameterError | out_axes=(0, 1)
+jax.vmap(lambda v: v * v, out_axes=1)(b) | ParameterError | leave out_axes out
 jax.jit(lambda v: v.decrypt())(x) | TracedValueError | decrypt it outside
 jax.jit(lambda v: v if v > 0 else -v)(x) | OperandError | no interval is known; x.within(low
 jax.jit(lambda v: jnp.exp(v))(x) | OperandError | ckks.math.exp(ct, interval=(a, b))
@@ -862,7 +864,8 @@ hex(x) | TracedValueError | decrypt()
 np.from_dlpack(x) | UnknownAttributeError | ct.decrypt()
 jax.pmap(lambda v: v * v)(x) | ParameterError | jax.vmap(f)(batch); NamedSharding
 jax.pmap(lambda v: v * v)(b) | ParameterError | jax.vmap(f)(batch); NamedSharding
-jax.lax.map(lambda v: v * v, x) | ParameterError | jax.lax.map on; ckks.stack([x, y])
+jax.lax.map(lambda v: v * v, x) | ParameterError | jax.lax.map go along; ckks.stack([x, y])
+jax.lax.scan(lambda c, v: (c + v, v), x, x) | ParameterError | jax.lax.scan or; ckks.stack([x, y])
 jax.linearize(lambda v: v * v, x) | TracedValueError | differentiate in the clear
 jax.vjp(lambda v: v * v, x) | TracedValueError | differentiate in the clear
 jax.jvp(lambda v: v * v, (x,), (x,)) | TracedValueError | differentiate in the clear

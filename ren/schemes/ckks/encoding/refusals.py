@@ -25,6 +25,7 @@ from ren.core.errors import (
 from ren.core.user_frame import user_line
 from ren.lowering.backends.xla.jax_runtime import on_operand
 from ren.poly.loop_types import FLATTENING, refuse_mismatch
+from ren.poly.mapped_axes import MAPPING, refuse_axes
 from ren.schemes.ckks.encoding.advice import factor_of, rounded_to
 from ren.schemes.ckks.encoding.ciphertext_data import CiphertextData, batch_of
 from ren.schemes.ckks.encoding.encoder import is_no_operand, is_sparse
@@ -394,6 +395,13 @@ def no_transformation(x: Any) -> None:
     while frame is not None and frame.f_globals.get("__name__") in FLATTENING:
         frame = frame.f_back
     refuse_mismatch(frame)
+    if isinstance(x, CiphertextData) and frame is not None and frame.f_code.co_name in MAPPING:
+        is_result = frame.f_code.co_name == "flatten_fun_for_vmap"
+        if frame.f_locals.get("in_axes") == 0:
+            _check_batch(x, "jax.vmap")
+        # One axis: behind it may stand the axis of blocks.
+        batch = 0 if is_result else min(1, len(batch_of(x)))
+        refuse_axes(x, frame, batch, "a ciphertext", "ckks.stack([x, y])")
     if frame is None or frame.f_globals.get("__name__") not in _TRANSFORMING:
         return _check_no_condition(frame)
     name = frame.f_code.co_name
@@ -409,14 +417,6 @@ def no_transformation(x: Any) -> None:
             "JAX differentiates floats; ciphertexts and plaintexts are integers modulo primes.",
             "Write the derivative as a function of ct, or differentiate in the clear.",
         )
-    if isinstance(x, CiphertextData):
-        in_axes = frame.f_locals.get("in_axes") if name == "vmap_f" else None
-        out_axes = frame.f_locals.get("out_axes") if name == "vmap_f" else None
-        is_map = name == "scan" and jax_call() == "jax.lax.map"
-        for what, axes in (("in_axes", in_axes), ("out_axes", out_axes)):
-            _check_axes(what, axes)
-        if in_axes == 0 or is_map:
-            _check_batch(x, "jax.lax.map" if is_map else "jax.vmap")
     if frame.f_globals["__name__"] in _BRANCHES:
         _check_no_condition(frame)
 
@@ -456,18 +456,6 @@ def no_branch(name: str = "") -> None:
 
 _TRACED = "while_loop.<locals>._create_jaxpr"  # the condition of a loop, then its body
 _BRANCHES = ("jax._src.lax.control_flow.conditionals", "jax._src.lax.control_flow.loops")
-
-
-def _check_axes(what: str, axes: Any) -> None:
-    """Raise where all arguments or results are mapped along another axis than the first."""
-    each = axes if isinstance(axes, tuple | list) else [axes]
-    if not each or not all(isinstance(axis, int) and axis != 0 for axis in each):
-        return
-    raise ParameterError(
-        f"{user_line()} calls jax.vmap on a ciphertext with {what}={axes!r:.40}.",
-        "A batch of ciphertexts has its batch axis first; slots are computed on all at once.",
-        f"Leave {what} out, or write 0.",
-    )
 
 
 def _check_batch(x: CiphertextData, what: str) -> None:

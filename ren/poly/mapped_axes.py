@@ -1,0 +1,90 @@
+"""Axes that JAX maps over and scans along: of a polynomial those of its batch, and no others.
+
+JAX sees the array of limbs alone. With as many vectors as limbs it would take one axis for the
+other, and the result would be wrong without an error.
+"""
+
+from __future__ import annotations
+
+from types import FrameType
+from typing import Any
+
+import jax
+
+from ren.core.errors import ParameterError
+from ren.core.user_frame import user_line
+
+# Functions of JAX that take values apart.
+_ARGUMENTS, _RESULTS, _LOOP = "vmap_f", "flatten_fun_for_vmap", "scan"
+MAPPING = (_ARGUMENTS, _RESULTS, _LOOP)
+
+
+def refuse_axes(value: Any, frame: FrameType, batch: int, what: str, several: str) -> None:
+    """Raise where JAX maps a value, or scans over it, along an axis that is not one of its batch.
+
+    To be called where JAX takes the value apart.
+
+    Args:
+        value: the polynomial, or what holds some.
+        frame: that of a function of JAX in `MAPPING`, which takes it apart.
+        batch: how many axes of the value may be mapped; its limbs and coefficients follow.
+        what: the value in words.
+        several: the code of a batch of them.
+
+    Raises:
+        ParameterError: another axis.
+    """
+    if frame.f_code.co_name == _LOOP:
+        return _refuse_loop(value, frame, batch, what, several)
+    is_result = frame.f_code.co_name == _RESULTS
+    tree = frame.f_locals.get("ans" if is_result else "args")
+    outer: FrameType | None = frame
+    while outer is not None and outer.f_code.co_name != _ARGUMENTS:
+        outer = outer.f_back if outer.f_globals.get("__name__", "").startswith("jax.") else None
+    if outer is None:
+        return
+    option = "out_axes" if is_result else "in_axes"
+    axes = outer.f_locals.get(option)
+    count = batch + is_result  # a result gets the mapped axis
+    for axis in [axes] if isinstance(axes, int) else _axes_of(value, tree, axes):
+        if axis is not None and not -count - 2 <= axis < -2 and not 0 <= axis < count:
+            given = f"{batch} batch {'axis' if batch == 1 else 'axes'}"
+            raise ParameterError(
+                f"{user_line()} calls jax.vmap with {option}={axes!r:.40} on {what} of {given}.",
+                "It maps over batch axes, which stand first; those of limbs and coefficients follow.",
+                f"Write 0, or leave {option} out. None keeps what has no batch axis whole."
+                if count
+                else f"Pass a batch, {several}, or in_axes=None for what stays whole.",
+            )
+
+
+def _refuse_loop(value: Any, frame: FrameType, batch: int, what: str, several: str) -> None:
+    if batch or not any(jax.tree.leaves(_marked(value, frame.f_locals.get("xs")))):
+        return
+    raise ParameterError(
+        f"{user_line()} lets jax.lax.scan or jax.lax.map go along {what} without a batch axis.",
+        "They go along the first axis of a batch, one of it a step.",
+        f"Pass a batch, {several}; what stays the same at each step is closed over.",
+    )
+
+
+def _axes_of(value: Any, tree: Any, axes: Any) -> list[int | None]:
+    """The axes at the places of a value in a tree, by a tree of axes that is a prefix of it."""
+    marked = _marked(value, tree)
+    try:
+        each = jax.tree.broadcast(axes, marked, is_leaf=_is_none)
+    except ValueError:  # JAX tells that they do not fit
+        return []
+    places = zip(jax.tree.leaves(marked), jax.tree.leaves(each, is_leaf=_is_none), strict=True)
+    return [axis for is_here, axis in places if is_here]
+
+
+def _marked(value: Any, tree: Any) -> Any:
+    """The tree with True where a value is, which it does not take apart, and else False."""
+    return jax.tree.map(
+        lambda node: node is value, tree, is_leaf=lambda node: node is value or node is None
+    )
+
+
+def _is_none(node: Any) -> bool:
+    return node is None
