@@ -185,17 +185,17 @@ def _columns_summed(
 def _runs(
     x: CiphertextT, block: int, length: int, width: int, share: float
 ) -> Iterator[CiphertextT]:
-    """The numbers of a block in two parts, each rotated so that rows begin at multiples of `width`.
+    """The numbers of a block in parts, each rotated so that rows begin at multiples of `width`.
 
     Beyond the last multiple that the slots hold, numbers go to the front in a part of their own.
+    There are two parts, or three where the slots hold no two rows.
     """
     phase, place = block * x.slots % width, np.arange(x.slots)
-    middle = x.slots // width * width - phase
+    whole = x.slots // width * width
     end = min(x.slots, length - block * x.slots)
-    for start, stop, step in ((0, min(middle, end), -phase), (middle, end, middle)):
-        if start < stop:
-            inside = share * ((start <= place) & (place < stop))
-            yield cyclic(multiply_plain(x, encode(inside, x.params, x.level, bound=share)), step)
+    for first in range(-phase, end, whole):
+        inside = share * ((first <= place) & (place < min(first + whole, end)))
+        yield cyclic(multiply_plain(x, encode(inside, x.params, x.level, bound=share)), first)
 
 
 # ------------------------------------------------------------------- products
