@@ -53,14 +53,14 @@ an integer beyond all numbers is subtracted from | MessageBoundError | level 2; 
     10**400 - x
 a product with an integer beyond all | MessageBoundError | level 2; 1329 bits; wrap around
     x * 10**400
-a product with a number beyond all | MessageBoundError | 1e+300; from 2^; before they are encrypted
+a product with a number beyond all | MessageBoundError | 2^997; from 2^; before they are encrypted
     x * 1e300
 a fraction beyond all | ParameterError | 2^1024; Divide
     x * Fraction(10**400, 3)
-a number beyond all in manual mode | MessageBoundError | 1e+300; wrap around
+a number beyond all in manual mode | MessageBoundError | 2^997; wrap around
     with ckks.manual():
         x + 1e300
-a product beyond all in manual mode | MessageBoundError | 1e+300; wrap around
+a product beyond all in manual mode | MessageBoundError | 2^997; wrap around
     with ckks.manual():
         x * 1e300
 np.concatenate of one ciphertext | OperandError | iterates; ckks.unstack

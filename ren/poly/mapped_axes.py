@@ -1,7 +1,7 @@
 """Axes that JAX maps over and scans along: of a polynomial those of its batch, and no others.
 
-JAX sees the array of limbs alone. With as many vectors as limbs it would take one axis for the
-other, and the result would be wrong without an error.
+JAX sees the array of limbs alone. Of as many vectors as limbs it would take one axis for the
+other. The result would be wrong, without an error.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def refuse_axes(value: Any, frame: FrameType, batch: int, what: str, several: st
             given = f"{batch} batch {'axis' if batch == 1 else 'axes'}"
             raise ParameterError(
                 f"{user_line()} calls jax.vmap with {option}={axes!r:.40} on {what} of {given}.",
-                "It maps over batch axes, which stand first; those of limbs and coefficients follow.",
+                "It maps over batch axes, which come first; limbs and coefficients follow.",
                 f"Write 0, or leave {option} out. None keeps what has no batch axis whole."
                 if count
                 else f"Pass a batch, {several}, or in_axes=None for what stays whole.",
@@ -69,7 +69,7 @@ def _refuse_loop(value: Any, frame: FrameType, batch: int, what: str, several: s
 
 
 def _axes_of(value: Any, tree: Any, axes: Any) -> list[int | None]:
-    """The axes at the places of a value in a tree, by a tree of axes that is a prefix of it."""
+    """The axes at the places of a value in a tree; the tree of axes may end earlier."""
     marked = _marked(value, tree)
     try:
         each = jax.tree.broadcast(axes, marked, is_leaf=_is_none)

@@ -541,8 +541,14 @@ sum(x) | OperandError | the whole ct
 max(x) | OperandError | the whole ct
 [v for v in x] | OperandError | the whole ct
 len(s) | OperandError | ct.slots
-x[0] | ParameterError | ct[i : i + 1]
-x[-1] | ParameterError | ct[i : i + 1]
+x[0] | ParameterError | Write ct[0:1]
+x[-1] | ParameterError | Write ct[-1:]
+x[2] | ParameterError | Write ct[2:3]
+x[1.0] | ParameterError | i and j are integers
+x[1, 2] | ParameterError | along its one axis
+x[10**6] | ParameterError | Pass an index from
+np.where(x) | OperandError | np.where on a ciphertext alone; np.where(x > 0, a, b)
+ckks.conv1d(x, np.ones((2, 1, 2))) | ParameterError | without a shape; ct.reshape(channels, length)
 x[::2] | ParameterError | ct[i:j]; np.eye(len(ct))[::2] @ ct
 x[::-1] | ParameterError | ct[i:j]; np.eye(len(ct))[::-1] @ ct
 t[::-1] | ParameterError | ct[i:j]; np.eye(len(ct))[::-1] @ ct
@@ -833,7 +839,7 @@ bytearray(x) | TracedValueError | decrypt()
 "%.2f" % x | TracedValueError | decrypt()
 next(p) | OperandError | ctx.encode(a + b)
 next(A) | OperandError | ckks.linear(2 * matrix.T, ctx)
-list(reversed(x)) | ParameterError | ct[i : i + 1]
+list(reversed(x)) | ParameterError | Write ct[3:4]
 list(enumerate(x)) | OperandError | the whole ct
 list(zip(x, y)) | OperandError | the whole ct
 dict(x) | OperandError | the whole ct

@@ -66,6 +66,18 @@ def test_divisors_are_inverted_in_double_precision(x, dtype):
     assert np.abs(made.decrypt() - np.array([1, 2, 3]) / 3).max() <= made.estimate.error_bound
 
 
+@pytest.mark.filterwarnings("ignore:the matrix subclass")
+@pytest.mark.parametrize(
+    "f",
+    [lambda x, m: x * m, lambda x, m: m * x, lambda x, m: m @ x, lambda x, m: x + m],
+    ids=["x * m", "m * x", "m @ x", "x + m"],
+)
+def test_matrices_of_numpy_are_refused(own, x, f):
+    """Their `*` is a matrix product, and their vectors have two axes."""
+    with own, pytest.raises(ren.RenError, match=r"numpy.matrix(.|\n)*np\.asarray"):
+        f(x, np.asmatrix(np.eye(len(x))))
+
+
 @pytest.mark.parametrize(
     "function",
     [

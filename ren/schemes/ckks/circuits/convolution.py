@@ -204,9 +204,10 @@ def _convolved(
         shape = (length,)
     if shape is None or length != math.prod(shape):
         raise ParameterError(
-            f"{what} got {count_text(length)} for an image of shape {shape}.",
+            f"{what} got {count_text(length)} "
+            + ("without a shape." if shape is None else f"for an image of shape {shape}."),
             "The image has one number for each pixel of each channel, in C order.",
-            "Say its shape: ct.reshape(channels, height, width).",
+            f"Say its shape: ct.reshape(channels, {'length' if axes == 1 else 'height, width'}).",
         )
     matrix, label = matrix_of(kernels, shape, stride, padding)
     return encoded(matrix, ct.params, ct.level, keys, label) @ ct

@@ -102,6 +102,13 @@ def item(ct: CiphertextT, index: Any) -> CiphertextT:
     is_last = isinstance(index, tuple) and len(index) == 2 and index[0] is Ellipsis
     if is_last:
         index = index[1]  # ct[..., i:j] of a batch
+    if (
+        length is not None
+        and not is_last
+        and type(index) is not bool
+        and isinstance(index, int | np.integer)
+    ):
+        _check_place(index, length)
     if length is None or not isinstance(index, slice) or index.step not in (None, 1):
         raise ParameterError(
             f"A ciphertext of {count_text(length)} was indexed by {index!r:.40}.",
@@ -137,8 +144,23 @@ def _instead_of(ct: CiphertextData, index: Any, is_last: bool) -> str:
     if is_last:
         others = f" ct @ np.eye(ct.shape[-1])[:, {text}] takes others." * is_strided
         return f"Write ct[..., i:j], or ct[..., i : i + 1] for one number of each vector.{others}"
+    if isinstance(index, int | np.integer) and type(index) is not bool and len(ct.shape) == 1:
+        return f"Write {f'ct[{index}:{index + 1}]' if index != -1 else 'ct[-1:]'} for one number."
+    if isinstance(index, tuple | float):
+        return (
+            "Write ct[i:j] along its one axis; i and j are integers. ct[i : i + 1] has one number."
+        )
     others = "" if isinstance(index, int) else f" np.eye(len(ct))[{text}] @ ct takes others."
     return f"Write ct[i:j], or ct[i : i + 1] for one number.{others * (len(ct.shape) < 3)}"
+
+
+def _check_place(index: Any, length: int) -> None:
+    if not -length <= index < length:
+        raise ParameterError(
+            f"A ciphertext of {length} numbers was indexed by {index}.",
+            f"There are {length} of them, from 0 on.",
+            f"Pass an index from {-length} to {length - 1}.",
+        )
 
 
 def _last_axis(ct: CiphertextData) -> str:

@@ -33,6 +33,7 @@ from numpy.typing import ArrayLike, NDArray
 from ren.core.errors import ParameterError, TracedValueError
 from ren.lowering.devices.devices import threads
 from ren.lowering.runtime.host_arrays import empty
+from ren.schemes.ckks.noise.bounds import power_above
 
 _ROW_NUMBERS = 1 << 16  # of the vectors that a thread transforms together: they stay in its cache
 _EXACT = 2.0**-9  # coefficients so near to an integer are rounded to it, whatever their offset
@@ -45,6 +46,12 @@ def as_numbers(values: Any) -> NDArray:
     ParameterError for a masked array, whose hidden entries would be encrypted too, and for an
     integer or a fraction beyond 2^1024.
     """
+    if isinstance(values, np.matrix):
+        raise ParameterError(
+            f"A numpy.matrix of shape {values.shape} was given.",
+            "Its `*` is a matrix product; Ren computes with arrays, whose `*` is number by number.",
+            "Pass np.asarray(matrix).",
+        )
     if isinstance(values, np.ma.MaskedArray):
         if np.ma.is_masked(values):
             raise ParameterError(
@@ -218,7 +225,7 @@ def encode(values: ArrayLike, n: int, slots: int, scale: Fraction | int) -> NDAr
         fit = list(map(run, parts))
     if not all(fit):
         raise ParameterError(
-            f"Values up to {largest(z):.3g} were given.",
+            f"Values up to {power_above(float(largest(z)))} were given.",
             "Times the scale they are too large for any modulus: they would wrap around.",
             "Divide the values by a constant.",
         )

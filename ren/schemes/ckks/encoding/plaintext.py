@@ -464,15 +464,16 @@ def _check_size(z: NDArray, coefficient: int, level: int, params: Parameters) ->
     largest, q = float(encoder.largest(z)), params.ring(level).q
     if 2 * coefficient >= q:
         raise ParameterError(
-            f"Values up to {largest:.3g} were given at level {level}.",
+            f"Values up to {noises.power_above(largest)} were given at level {level}.",
             f"The modulus there has {q.bit_length()} bits, the scale {params.scale_bits}: "
             "the values would wrap around.",
             "Divide the values by a constant, or choose a higher level or more integer_bits.",
         )
     if level == 0 and largest >= 2.0 ** (params.integer_bits - 1):
         report(
-            f"encode: values up to {largest:.3g} reach beyond 2^{params.integer_bits - 1}, the "
-            "range that integer_bits gives level 0; beyond it they wrap around.",
+            f"encode: values up to {noises.power_above(largest)} reach beyond "
+            f"2^{params.integer_bits - 1}, the range that integer_bits gives level 0; beyond it "
+            "they wrap around.",
             params,
         )
 
@@ -561,7 +562,9 @@ def _size(value: complex) -> float:
 
 def _shown(value: complex) -> str:
     size = _size(value)
-    return f"a number of {int(abs(value)).bit_length()} bits" if size == math.inf else f"{size:.3g}"
+    if size == math.inf:
+        return f"a number of {int(abs(value)).bit_length()} bits"
+    return f"a number up to {noises.power_above(size)}"
 
 
 def decoded(p: Plaintext) -> NDArray:

@@ -26,7 +26,7 @@ from ren.poly import Poly
 from ren.poly.batching import traced_array
 from ren.poly.symbolic import Symbolic
 from ren.schemes.ckks.encoding.advice import ATTRIBUTES as ATTRIBUTES  # of a Ciphertext
-from ren.schemes.ckks.encoding.advice import IN_MATH, arguments_of, instead_of
+from ren.schemes.ckks.encoding.advice import IN_MATH, INSTEAD, arguments_of, instead_of
 from ren.schemes.ckks.encoding.ciphertext_data import CiphertextData, batch_of, is_columns
 from ren.schemes.ckks.encoding.encoder import as_numbers, is_no_operand, of_frame
 from ren.schemes.ckks.encoding.plaintext import Plaintext
@@ -95,6 +95,16 @@ def _is_bare(bound: Any, infinity: float) -> bool:
     return given.dtype.kind == "f" and given.size > 0 and bool((given == infinity).all())
 
 
+def _where(condition: Any, *choices: Any) -> Any:
+    if not choices:
+        raise OperandError(
+            f"{user_line()} calls np.where on a ciphertext alone.",
+            "It gives the places of numbers other than 0, and these are encrypted.",
+            f"Write np.where(x > 0, a, b), or {INSTEAD['nonzero']}.",
+        )
+    return call("where", _as_truth(condition), *choices)
+
+
 def _dot(a: Any, b: Any) -> Any:
     return a * b if 0 in (np.ndim(a), np.ndim(b)) else a @ b
 
@@ -142,7 +152,7 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "clip": lambda a, a_min=None, a_max=None, *, min=None, max=None: _clipped(
         a, min if a_min is None else a_min, max if a_max is None else a_max
     ),
-    "where": lambda condition, x, y: call("where", _as_truth(condition), x, y),
+    "where": lambda condition, *choices: _where(condition, *choices),
 }
 
 # What to write for functions that only approximations and decryption give.

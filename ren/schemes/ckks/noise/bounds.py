@@ -148,11 +148,9 @@ def _of_values(
         noise, largest = np.zeros(WIDTH, np.float32), z
         noise[1] = unit * math.sqrt(0.5)  # half a unit in the real and in the imaginary part
     if bound is not None and np.max(largest) * _NEARLY > bound:
-        told = f"{np.max(largest):.3g}"
-        if float(told) <= bound:
-            told = f"{bound:.12g} + {np.max(largest) - bound:.2g}"
         raise ParameterError(
-            f"bound={bound:.12g} was stated, and there are values up to {told}.",
+            f"bound={bound:.12g} was stated, and there are values beyond, up to "
+            f"{power_above(np.max(largest))}.",
             "The bound is public: it is what everyone may know about the modulus of the values.",
             "State a larger bound, or leave it out for the next power of two.",
         )
@@ -195,6 +193,11 @@ def _of_number(unit: float, least: float, size: float) -> NDArray[np.float32]:
 def public_bound(largest: ArrayLike, least: float = _LEAST_BOUND) -> NDArray[np.float64]:
     """The power of two at or above the largest modulus of some values, and at least `least`."""
     return np.exp2(np.ceil(np.log2(np.maximum(np.asarray(largest) * _NEARLY, least))))
+
+
+def power_above(size: float) -> str:
+    """The power of two at or above a size, for errors: they tell no more of the values."""
+    return f"2^{math.ceil(math.log2(size))}" if 0 < size < math.inf else f"{size}"
 
 
 def of_constant(value: Any, scale: float, is_public: bool = False) -> Noise:

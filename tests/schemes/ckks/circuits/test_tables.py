@@ -26,6 +26,12 @@ def ctx64() -> ckks.Context:
     return ckks.context(params=params, slots=64)
 
 
+@pytest.fixture(scope="module")
+def ctx8() -> ckks.Context:
+    """n = 2^8, depth 4, 8 slots, repeated; insecure."""
+    return ckks.context(params=ckks.Parameters.for_depth(4, n=1 << 8, security=None), slots=8)
+
+
 def table(shape: tuple[int, ...], seed: int = 0) -> np.ndarray:
     return np.random.default_rng([*shape, seed]).uniform(-1, 1, shape)
 
@@ -122,6 +128,33 @@ def test_sums_and_means_along_each_axis(ctx64, pack, shape):
     if pack == "columns":
         check(x - x.mean(axis=1, keepdims=True), a - a.mean(axis=1, keepdims=True))
         check(x - x.mean(keepdims=True), a - a.mean())
+
+
+@pytest.mark.parametrize("width", [5, 6, 7, pytest.param(8, marks=pytest.mark.long)])
+@pytest.mark.parametrize("rows", [4, 7])
+def test_rows_that_take_more_than_half_of_the_slots(ctx8, rows, width):
+    """A block begins anywhere in a row: its numbers may lie in three rows."""
+    a = table((rows, width))
+    x = ctx8.encrypt(a)
+    check(x.sum(axis=0), a.sum(axis=0))
+    check(x - x.mean(axis=0, keepdims=True), a - a.mean(axis=0))
+    check(x.var(axis=0), a.var(axis=0))
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("rows", range(1, 8))
+def test_every_width_of_a_table_packed_flat(ctx8, rows):
+    """Up to two rows of slots and one number more."""
+    for width in range(1, 2 * 8 + 2):
+        a, w = table((rows, width)), table((rows,), width)
+        x = ctx8.encrypt(a)
+        check(x.sum(axis=0), a.sum(axis=0))
+        check(x.sum(axis=1), a.sum(axis=1))
+        check(x.dot(w, axis=0), w @ a)
+        check(x[rows - 1], a[rows - 1])
+    a = table((2, rows, 5))
+    check(ctx8.encrypt(a).sum(axis=1), a.sum(axis=1))
+    check(ctx8.encrypt(a).sum(axis=0), a.sum(axis=0))
 
 
 @pytest.mark.parametrize("pack", [*PACKS, "rows"])
