@@ -31,6 +31,10 @@ no steps | OperandError | rotate(); is missing 1 required positional argument: '
     p.rotate()
 parameters without their name | ParameterError | got parameters as its depth; Write ckks.context(p
     ckks.context(ctx.params)
+a class of polynomials | OperandError | derives from ren.Poly; register_dataclass
+    type("Mine", (Poly,), {})
+parameters and a depth for tests | ParameterError | params and n; Leave one of the two out
+    ckks.testing.context(b"seed", params=ctx.params, n=1024)
 options without names | JitError | 2 arguments without names; ren.jit(f, max_plans=4)
     ren.jit(lambda x: x, 4)
 the scale of SEAL | OperandError | ckks.context(); 'scale'; scale_bits=40; Write scale_bits=
@@ -145,7 +149,7 @@ a precision without bootstraps | ParameterError | got precision=40.; those of a 
     ckks.context(depth=2, precision=40)
 a failure without bootstraps | ParameterError | got failure=0.1.; those of a bootstrap
     ckks.context(depth=2, failure=0.1)
-a value a little beyond its bound | ParameterError | bound=1 was; up to 1 + 1e-12.
+a value a little beyond its bound | ParameterError | beyond, up to 2^1; State a larger
     ckks.context(depth=1, n=64, security=None, bound=1.0).encrypt([1.0 + 1e-12])
 a modulus twice in a digit | RingMismatchError | (17, 17); each once; Write (17,)
     p.mod_up((17, 17), RingSpec(8, (17, 97, 113)))

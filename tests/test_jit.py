@@ -737,3 +737,10 @@ def test_a_default_that_holds_polynomials_counts_by_identity():
     assert ren.equal(f(b()), b() + b())
     held.append(a())
     assert ren.equal(f(b()), b() + b()) and f.cache_info().misses == 3
+
+
+def test_an_argument_that_holds_itself():
+    p = [a()]
+    p.append(p)
+    with pytest.raises(ren.errors.JitError, match="holds itself"):
+        ren.jit(lambda q: q[0] * 2)(p)

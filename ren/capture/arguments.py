@@ -104,7 +104,14 @@ class Signature:
             fixed += self._defaults(args, kwargs)
         polys: list[Poly] = []
         values: list[Any] = []
-        key = (collect(given, polys, values), fixed)
+        try:
+            key = (collect(given, polys, values), fixed)
+        except RecursionError:
+            raise JitError(
+                f"An argument of {self._name} under ren.jit holds itself, or is nested too deeply.",
+                "Arguments are taken apart down to their polynomials and numbers.",
+                "Pass a container without itself in it.",
+            ) from None
         if not polys:
             raise JitError(
                 f"The function {self._name} under ren.jit was called without a polynomial.",

@@ -15,7 +15,7 @@ from ren import sampling
 from ren.core import op as ops
 from ren.core.attributes import lacking
 from ren.core.calls import check_constructor, check_methods
-from ren.core.errors import CoefficientTypeError, TracedValueError
+from ren.core.errors import CoefficientTypeError, OperandError, TracedValueError
 from ren.core.listed import Listed
 from ren.core.node import NO_ARG, Node, buffer, const, make, placeholder, toposort
 from ren.core.numtheory import centered, crt
@@ -153,6 +153,13 @@ class Poly(metaclass=Listed):
             return
         limbs = to_limbs(as_coefficients(numpy_protocols.listed(Poly, coeffs), ring.n), ring.moduli)
         self._set_node(buffer(placed(limbs, device), ring, Domain.COEFF))
+
+    def __init_subclass__(cls, **_: Any) -> None:
+        raise OperandError(
+            f"The class {cls.__name__} derives from ren.Poly.",
+            "Operations give instances of Poly itself, and JAX knows no other class as a pytree.",
+            "Hold a Poly in a field: a dataclass with jax.tree_util.register_dataclass(cls).",
+        )
 
     # ---------------------------------------------------------------- constructors
 

@@ -16,6 +16,7 @@ import attrs
 
 from ren.core.attributes import unknown_attribute
 from ren.core.calls import check_functions
+from ren.core.errors import ParameterError
 from ren.sampling import SeedStream
 from ren.schemes.ckks.context import Context
 from ren.schemes.ckks.parameters.keywords import INSTEAD
@@ -59,6 +60,12 @@ def context(
         True
     """
     source = SeedStream(seed, _DOMAIN)
+    if params is not None and (wishes or depth != 1):
+        raise ParameterError(
+            f"ckks.testing.context() got params and {', '.join(wishes) or 'depth'}.",
+            "The parameters fix the depth and all else.",
+            "Leave one of the two out.",
+        )
     if params is None:
         params = Parameters.for_depth(depth, **{"security": None, **wishes})
     params = attrs.evolve(params, secret=KNOWN_SECRET, security=None)
