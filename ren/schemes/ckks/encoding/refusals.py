@@ -88,7 +88,7 @@ def wrong_operand(what: str, other: Any) -> OperandError:
     """The error for an operand beside a ciphertext that is nothing to compute with."""
     remedy = "Pass one of these; a function without a return statement gives None."
     if is_sparse(other):
-        remedy = f"{_DENSE}."
+        remedy = _DENSE
     elif is_no_operand(other) and not isinstance(other, str | bytes | bytearray):
         remedy = "Pass one of these: numbers in place of dates and of missing values."
     return OperandError(
@@ -116,18 +116,23 @@ no_truth = refusal(
     "Write x & y for `x and y`, x | y for `x or y`, ~x for `not x`. Write ckks.where(condition, a, "
     "b), which computes both, for `a if condition else b`; or decrypt() first.",
 )
-_DENSE = "Write matrix.toarray() @ ct, or * and + with matrix.toarray(): the array of its numbers"
+_COMPUTED = "Compute with ct's own operators, methods and ckks.math, and decrypt() the result."
+_FILLED = "Fill the masked array that stands on its left: array.filled(0.0) + ct."
+_DENSE = (
+    "Write matrix.toarray() @ ct, or * and + with matrix.toarray(): the array of its numbers. "
+    "Operators of sparse matrices take numbers."
+)
 
 
 def no_value(*_: Any, **__: Any) -> NoReturn:
-    """Refuse to show the numbers, which a sparse matrix asks for as well."""
-    is_of_scipy = sys._getframe(1).f_globals.get("__name__", "").startswith("scipy.sparse")
+    """Refuse to show the numbers, which sparse matrices and masked arrays ask for as well."""
+    module = sys._getframe(1).f_globals.get("__name__", "")
+    others = {"scipy.sparse": _DENSE, "numpy.ma": _FILLED}
+    do = next((text for name, text in others.items() if module.startswith(name)), _COMPUTED)
     raise TracedValueError(
         f"{user_line()} takes the numbers of a ciphertext, as a NumPy array or a number.",
         "They are encrypted: only the context of their owner gives them, by decrypt().",
-        f"{_DENSE}. Operators of sparse matrices take numbers."
-        if is_of_scipy
-        else "Compute with ct's own operators, methods and ckks.math, and decrypt() the result.",
+        do,
     )
 
 
