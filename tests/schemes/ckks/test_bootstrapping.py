@@ -162,7 +162,10 @@ def test_another_bound():
     assert error <= y.estimate.error_bound and -math.log2(error / 16) >= 20
 
 
-@pytest.mark.parametrize("slots", [2, pytest.param(32, marks=pytest.mark.slow), 1024])
+@pytest.mark.parametrize(
+    "slots",
+    [2, pytest.param(32, marks=pytest.mark.slow), pytest.param(1024, marks=pytest.mark.long)],
+)
 def test_few_slots(slots):
     """Messages repeat in the slots: a trace, smaller matrices, and one sine for both parts."""
     ctx = ckks.context(depth=3, bootstrapping=True, n=N, security=None, slots=slots)

@@ -1177,9 +1177,10 @@ def test_what_errors_tell_to_write_computes_as_numpy_does(
     check(value(code, encrypted), value(numpy, clear))
 
 
+@pytest.mark.long
 def test_what_errors_tell_to_write_of_many_levels_is_near_what_numpy_gives() -> None:
     arrays = {"x": np.array([1.5, 0.5, -0.5, 1.0]), "y": np.array([1.25, 0.75, 0.75, 1.75])}
-    ctx = ckks.testing.context(b"deep", depth=22)
+    ctx = ckks.testing.context(b"deep", depth=22, n=1 << 11)
     x, y = (ctx.encrypt(values) for values in arrays.values())
     names = {**MODULES, "x": x.within(-2, 2), "y": y.within(0.5, 2)}
     for row in lines(DEEP):

@@ -61,7 +61,10 @@ def gru(h, x, weights, f):
 
 
 @pytest.mark.once
-@pytest.mark.parametrize(("log_n", "steps"), [(8, 3), pytest.param(12, 8, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    ("log_n", "steps"),
+    [pytest.param(8, 2, marks=pytest.mark.long), pytest.param(12, 8, marks=pytest.mark.slow)],
+)
 def test_a_gru_cell_bootstraps_its_state_at_each_step(log_n, steps) -> None:
     """Steps whose gates read the encrypted state: bits of the unrolled loop, clear values."""
     params = ckks.Parameters.for_bootstrapping(7, n=1 << log_n, security=None)

@@ -166,7 +166,9 @@ FEW = {
 
 
 @IGNORED
-@pytest.mark.parametrize("name", FEW)
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=pytest.mark.long if n in ("var", "cov") else ()) for n in FEW]
+)
 def test_bounds_hold_for_sums_of_few_numbers(name):
     """Of lengths about the count of places, of numbers in [-1, 1] and of equal ones."""
     function, clear = FEW[name]
@@ -178,6 +180,7 @@ def test_bounds_hold_for_sums_of_few_numbers(name):
             assert np.abs(y.decrypt() - clear(a, b, w)).max() < y.estimate.error_bound
 
 
+@pytest.mark.long
 def test_variances_of_few_numbers_have_close_estimates(pair):
     rng = pair[1]
     deep = ckks.context(4, n=1 << 13, security=None)

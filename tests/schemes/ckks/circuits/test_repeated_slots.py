@@ -57,7 +57,7 @@ MAPS: dict[str, tuple[np.ndarray, dict[str, Any]]] = {
 
 OFTEN = ("wide", "paired", "with the special primes")  # traced too
 # XLA compiles the first two for a minute without native code; the third shows the same there.
-MARKS = {n: pytest.mark.once for n in OFTEN[:2]} | {
+MARKS = {n: (pytest.mark.once, pytest.mark.long) for n in OFTEN[:2]} | {
     n: pytest.mark.long for n in MAPS if n not in OFTEN
 }
 
