@@ -235,8 +235,9 @@ def test_a_repeated_sum_takes_few_calls_of_python():
     calls: list[str] = []
 
     def note(frame, event, _):
-        if event == "call":
-            calls.append(frame.f_code.co_qualname)
+        name = frame.f_code.co_qualname
+        if event == "call" and not name.endswith("comp>"):  # no calls from Python 3.12 on
+            calls.append(name)
 
     for _ in range(3):
         jax.block_until_ready(ren.realize(x + y))

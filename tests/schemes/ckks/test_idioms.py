@@ -30,6 +30,7 @@ import math
 import operator
 import pickle
 import statistics
+import sys
 from collections.abc import Iterator
 from fractions import Fraction
 from typing import Any
@@ -1091,8 +1092,14 @@ class Column:
     __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __matmul__ = _defer
 
 
+# What Python has from 3.12 on: the function, and `__buffer__` of classes in Python.
+NEW = ("math.sumprod", "memoryview", "hashlib.sha256", "io.BytesIO", "np.frombuffer")
+
+
 def lines(table: str) -> list[str]:
-    return table.strip("\n").splitlines()
+    found = table.strip("\n").splitlines()
+    is_new = sys.version_info >= (3, 12)
+    return [line for line in found if is_new or not line.startswith(NEW)]
 
 
 def refused() -> list[Mistake]:
