@@ -228,3 +228,51 @@ def test_the_degree_in_the_secret_is_that_of_the_components(ctx):
     with ckks.manual():
         product = x * x
         assert (product.degree, product.relinearize().degree) == (2, 1)
+
+
+LEFT = np.linspace(-1, 1, 16)
+DENSE = np.random.default_rng(0).normal(size=(16, 16))
+MADE = {  # in manual mode, and not rescaled
+    "product with a number": (lambda x: x * 0.5, LEFT * 0.5),
+    "product": (lambda x: x * x, LEFT * LEFT),
+    "relinearized": (lambda x: (x * x).relinearize(), LEFT * LEFT),
+}
+USES = {
+    "tile": (lambda h: h.tile(2), lambda v: np.tile(v, 2)),
+    "matrix @": (lambda h: DENSE @ h, lambda v: DENSE @ v),
+    "@ matrix": (lambda h: h @ DENSE, lambda v: v @ DENSE),
+    "linear": (lambda h: ckks.linear(DENSE[::-1]) @ h, lambda v: DENSE[::-1] @ v),
+    "columns": (lambda h: h.reshape(4, 4).sum(axis=0), lambda v: v.reshape(4, 4).sum(axis=0)),
+    "sum": (lambda h: h.sum(), np.sum),
+    "mean": (lambda h: h.mean(), np.mean),
+    "var": (lambda h: h.var(), np.var),
+    "cumsum": (lambda h: h.cumsum(), np.cumsum),
+    "dot": (lambda h: h.dot(h), lambda v: v @ v),
+    "roll": (lambda h: h.roll(1), lambda v: np.roll(v, 1)),
+    "slice": (lambda h: h[2:5], lambda v: v[2:5]),
+    "power": (lambda h: h**3, lambda v: v**3),
+    "poly": (lambda h: ckks.poly(h, [1, 2, 3.0]), lambda v: 1 + 2 * v + 3 * v * v),
+    "conv1d": (lambda h: ckks.conv1d(h, [1.0, 2]), lambda v: np.correlate(v, [1.0, 2])),
+    "sum with one above": (lambda h: h.drop_to(5) + h, lambda v: 2 * v),
+    "strided": (lambda h: ckks.strided_sum(h, 4, 4)[:4], lambda v: v.reshape(4, 4).sum(0)),
+    "jit": (lambda h: ren.jit(lambda v: v.tile(2) * 1.0)(h), lambda v: np.tile(v, 2)),
+    "closure": (lambda h: ren.jit(lambda v: v + h.tile(1))(h), lambda v: 2 * v),
+}
+
+
+@pytest.fixture(scope="module")
+def deep() -> ckks.Context:
+    return ckks.context(depth=6, n=1 << 9, security=None)
+
+
+@pytest.mark.parametrize("use", USES)
+@pytest.mark.parametrize("made", MADE)
+def test_what_left_manual_mode_computes_as_after_a_rescale(deep, made, use):
+    """The property of all that takes a ciphertext: no use mixes two scales."""
+    (make, clear), (f, want) = MADE[made], USES[use]
+    with ckks.manual():
+        h = make(deep.encrypt(LEFT))
+    with deep:
+        y, settled = f(h), f(h.rescale())
+    assert error(y.decrypt(), want(clear)) <= y.estimate.error_bound
+    assert y.estimate.error_bound < BAR and y.level == settled.level

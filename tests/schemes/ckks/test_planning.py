@@ -297,3 +297,9 @@ def test_an_array_meets_a_ciphertext_at_a_modulus_beyond_float64():
         return y
 
     assert ren.plan(deep, ckks.spec(3)).depth == 28
+
+
+def test_keys_of_low_levels_are_counted_once_in_the_memory_of_a_plan() -> None:
+    """Rotations at level 0 read one digit of a key: what a plan cuts off was not in its inputs."""
+    plan = ren.plan(lambda x: ckks.strided_sum(x**16, 64), ckks.spec(64), n=1 << 10, security=None)
+    assert plan.peak_bytes > plan.key_bytes

@@ -210,12 +210,14 @@ def plan(
             _prepare(function, args, trial)
     if isinstance(program, LoopRecording):
         read = [given.source for given in program.inputs]
-        found = _requirements(trial, read, lambda: _costs_of_loops(trial, program))
+        left = trial.left_out(read)
+        found = _requirements(trial, read, lambda: _costs_of_loops(left, program))
         times = times_of(program.traced.jaxpr, MARK)
         return _with_bootstraps(found, [bootstraps[i] for i, k in times.items() for _ in range(k)])
     sink = program.sink
     read = [node.arg for node in toposort(sink) if not node.src]
-    found = _requirements(trial, read, lambda: _costs(trial, plan_of(sink)))
+    left = trial.left_out(read)
+    found = _requirements(trial, read, lambda: _costs(left, plan_of(sink)))
     return _with_bootstraps(found, bootstraps)
 
 
@@ -391,6 +393,15 @@ class TrialContext(Context):
             for g, moduli in self._noted.items()
         }
 
+    def left_out(self, sources: Iterable[Any]) -> int:
+        """Bytes of these inputs that planned galois keys lack: limbs for higher levels."""
+        read, left = {id(source) for source in sources}, 0
+        for galois, level in self.levels().items():
+            key = self._keys.galois[galois]
+            given = sum(4 * math.prod(p.shape) for p in (*key.b, *key.a) if id(p.node.arg) in read)
+            left += max(0, given - self.params.key_nbytes(level))
+        return left
+
 
 def _trial(
     args: tuple[Any, ...], params: Parameters, poly: MakePoly, levels: Mapping[int, int]
@@ -490,10 +501,10 @@ def _requirements(
     )
 
 
-def _costs(trial: TrialContext, plan: Plan) -> Costs:
+def _costs(left_out: int, plan: Plan) -> Costs:
     sink = _graph(plan)
     return Costs(
-        peak_bytes=bytes_of_run(plan) - _left_out(trial),
+        peak_bytes=bytes_of_run(plan) - left_out,
         limb_ntts=graph_work(sink).limb_ntts,
         seconds=graph_seconds(sink),
     )
@@ -504,20 +515,14 @@ def _graph(plan: Plan) -> Node:
     return plan.source.sink
 
 
-def _costs_of_loops(trial: TrialContext, recording: LoopRecording) -> Costs:
+def _costs_of_loops(left_out: int, recording: LoopRecording) -> Costs:
     """The costs of a function with loops of JAX, by the programs in them."""
     steps, plans = recording.steps, [program.plan for program in recording.programs]
     runs = [(s.times, plans[s.program]) for s in steps if s.program is not None]
     inputs = sum(size for *_, size in recording.input_counts())
     peak = max((memory_of(plan).peak_bytes for plan in plans), default=0)
     return Costs(
-        peak_bytes=inputs + peak - _left_out(trial),
+        peak_bytes=inputs + peak - left_out,
         limb_ntts=cost_of_steps(steps, recording.programs).limb_ntts,
         seconds=sum(times * graph_seconds(_graph(plan)) for times, plan in runs),
     )
-
-
-def _left_out(trial: TrialContext) -> int:
-    """Bytes of galois keys that nothing reads: their limbs for higher levels."""
-    whole, part = trial.params.key_nbytes(), trial.params.key_nbytes
-    return sum(whole - part(level) for level in trial.levels().values())

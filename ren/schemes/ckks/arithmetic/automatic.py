@@ -345,6 +345,8 @@ def _lowered(x: Operand, level: int, is_pending: bool) -> LazySum:
     that scale, with a relative error of 2^-(scale_bits + 1) as in going down. So no rescale is
     needed where the ring there is a part of its own.
     """
+    if not isinstance(x, Plaintext):
+        need_normal_form(x)
     polys, params = (x.poly,) if isinstance(x, Plaintext) else x.polys, x.params
     if not is_pending:
         polys, noise = dropped(x, polys, level)

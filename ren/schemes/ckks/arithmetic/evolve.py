@@ -160,8 +160,13 @@ def need_level(x: Any, needed: int, what: str) -> None:
                 DepthError(
                     f"{levels}{x.level} of {x.params.depth}; bootstraps begin at level {floor}.",
                     "It would end below that level, and its operands cannot be bootstrapped.",
-                    "Make the context with more depth between bootstraps, or bootstrap before: "
-                    "x.bootstrap().",
+                    "Make the context with more depth between bootstraps"
+                    + (
+                        ", or bootstrap before: x.bootstrap()."
+                        if needed + floor < x.params.depth
+                        else ": this takes more levels than one bootstrap gives. Products in a row "
+                        "are bootstrapped in between."
+                    ),
                 ),
                 needed,
                 floor,

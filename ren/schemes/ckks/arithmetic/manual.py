@@ -24,7 +24,7 @@ from ren.poly.symbolic import as_symbol
 from ren.schemes.ckks.arithmetic import automatic as arithmetic
 from ren.schemes.ckks.arithmetic.evolve import evolve, need_level
 from ren.schemes.ckks.arithmetic.lazy_product import LazySum, Operand, Polys
-from ren.schemes.ckks.arithmetic.operation_hooks import is_of_program, operation
+from ren.schemes.ckks.arithmetic.operation_hooks import is_of_program, operation, ordered
 from ren.schemes.ckks.encoding import encoder
 from ren.schemes.ckks.encoding.ciphertext_data import CiphertextData, CiphertextT, with_fields
 from ren.schemes.ckks.encoding.layout import Layout
@@ -323,6 +323,14 @@ def normal(x: CiphertextT) -> CiphertextT:
         "bring it there.",
         "Call .rescale() inside ckks.manual(), or make the context with more depth.",
     )
+
+
+def _ordered(x: CiphertextData) -> CiphertextData:
+    """An operand of a circuit: as it is in manual mode, and in normal form outside of it."""
+    return x if x.pending is not None or is_manual() else normal(x)
+
+
+ordered.append(_ordered)
 
 
 def two_components(x: CiphertextT, what: str) -> CiphertextT:

@@ -58,6 +58,8 @@ class Lacking(NamedTuple):
 # Declared piece of state, set by `ckks.bootstrapping` when it is imported. From arguments of an
 # operation, and the levels that it lacks, to arguments with enough; None where there are none.
 refresh: list[Callable[[tuple[Any, ...], Lacking], tuple[Any, ...] | None]] = []
+# Another one, set by `manual`: a ciphertext that left manual mode as it is outside of it.
+ordered: list[Callable[[CiphertextData], CiphertextData]] = []
 
 
 # Likewise: the ciphertext that another one was bootstrapped to, if it was; else that one itself.
@@ -146,7 +148,7 @@ def circuit(name: str, rule: TypeRule | None = None, operands: int = 1) -> Calla
             before, token = report_count(), _in_circuit.set(True)
             try:
                 with called(name):
-                    result = function(*args, **kwargs)
+                    result = function(*map(_in_order, args), **kwargs)
             finally:
                 _in_circuit.reset(token)
             if not isinstance(result, CiphertextData):
@@ -162,6 +164,10 @@ def circuit(name: str, rule: TypeRule | None = None, operands: int = 1) -> Calla
         return run  # type: ignore[return-value]
 
     return marked
+
+
+def _in_order(value: Any) -> Any:
+    return ordered[0](value) if isinstance(value, CiphertextData) else value
 
 
 def in_circuit() -> bool:

@@ -183,7 +183,9 @@ def checked(values: Any, axes: tuple[int, ...], what: str, how: str) -> NDArray:
         raise ParameterError(
             f"An array of shape {m.shape} and dtype {m.dtype} was given as {what}.",
             f"It has {' or '.join(map(str, axes))} axes, and holds numbers.",
-            "Multiply several vectors one after another, or stack the ciphertexts."
+            "Pass at least one number."
+            if not m.size
+            else "Multiply several vectors one after another, or stack the ciphertexts."
             if axes == (2,)
             else "Give kernels as [size], or as [outputs, inputs, size].",
         )
