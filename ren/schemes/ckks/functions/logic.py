@@ -211,10 +211,21 @@ def _check_in_the_clear(condition: Any) -> None:
         )
 
 
+def _noise_beside(v: Any, result: CiphertextData) -> Any:
+    """The noise of an operand, with the axes of that of a result that it is broadcast to."""
+    blocks = result.layout.blocks
+    if v.layout.length is None or v.layout.columns == result.layout.columns:
+        if v.layout.blocks == blocks:
+            return v.noise
+        if v.layout.blocks == 1:
+            return noises.with_blocks(v.noise)
+    return noises.of_all(v.noise)  # packed in another way
+
+
 def _chosen(result: Any, truth: Span, a: Any, b: Any) -> Any:
     """`result`, which lies between a and b, up to the error of the truth that chose."""
     beyond = 1 + 2 * max(-truth.low, truth.high - 1, 0.0)
-    hidden = [v.noise for v in (a, b) if isinstance(v, CiphertextData | Plaintext)]
+    hidden = [_noise_beside(v, result) for v in (a, b) if isinstance(v, CiphertextData | Plaintext)]
     clear = [v for v in (a, b) if not isinstance(v, CiphertextData | Plaintext)]
     if not any(isinstance(v, Symbolic) or is_tracer(v) for v in clear):
         largest = [float(noises.public_bound(np.abs(as_numbers(v)).max())) for v in clear]

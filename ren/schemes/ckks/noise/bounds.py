@@ -469,6 +469,18 @@ def item(a: Noise, index: int) -> Noise:
     return a if a.ndim == 1 else a[..., index if a.shape[-2] > 1 else 0, :]
 
 
+@_rule
+def with_blocks(a: Noise) -> Noise:
+    """Noise of each of a batch, with an axis for the blocks of what it is broadcast to."""
+    return a if a.ndim == 1 else a[..., None, :]
+
+
+@_rule
+def of_all(a: Noise) -> Noise:
+    """Noise of one vector, in each entry the largest of a batch."""
+    return a if a.ndim == 1 else a.reshape(-1, a.shape[-1]).max(0)
+
+
 def side_by_side(parts: Sequence[Noise]) -> Noise:
     """Noise of blocks as one vector: each keeps its own, along a new last batch axis."""
     return derived(partial(stacked_arrays, axis=-2), *map(on_host, parts))
