@@ -163,13 +163,18 @@ def encoded_operand(
 
     The plaintext is at the level of the ciphertext, or at `highest` where that is lower.
     """
+    by_columns = is_columns(x)
     x, flat = array_operand(x, values, what)
     level = x.level if highest is None else min(x.level, highest)
     p = encode(flat, x.params, level, x.layout.blocks)
-    if x.layout.length is None and batch_axes(x):
+    if x.layout.length is not None or not batch_axes(x):
+        return x, p
+    if p.layout.blocks == 1:
         # One scalar has no batch: there, an array that fills the slots is a vector.
-        p = with_fields(p, layout=attrs.evolve(x.layout, is_complex=p.layout.is_complex))
-    return x, p
+        layout = attrs.evolve(x.layout, is_complex=p.layout.is_complex)
+    else:  # each number of a batch stands in all slots, and meets more numbers than slots
+        layout = attrs.evolve(p.layout, columns=by_columns)
+    return x, with_fields(p, layout=layout)
 
 
 def plain_operand(x: CiphertextT, p: Plaintext, what: str) -> tuple[CiphertextT, Plaintext]:
