@@ -35,9 +35,11 @@ def assert_within(y: ckks.Ciphertext, want: np.ndarray) -> None:
 @given(data=st.data())
 def test_mix_is_within_its_estimate(ctx, data):
     batch = tuple(data.draw(st.lists(st.integers(1, 4), min_size=1, max_size=2)))
-    axis = data.draw(st.integers(-len(batch), len(batch) - 1))
+    axis = data.draw(st.integers(0, len(batch) - 1)) - data.draw(
+        st.sampled_from((0, len(batch) + 1))
+    )
     rows, is_exact = data.draw(st.integers(1, 5)), data.draw(st.booleans())
-    matrix = drawn((rows,), data.draw(st.integers(0, 99)), batch[axis]) * 3
+    matrix = drawn((rows,), data.draw(st.integers(0, 99)), (*batch, 0)[axis]) * 3
     matrix = np.rint(matrix).astype(int) if is_exact else matrix
     matrix[0, 0] = 1
     values = drawn(batch, rows)
@@ -45,9 +47,24 @@ def test_mix_is_within_its_estimate(ctx, data):
     x = x.drop_to(data.draw(st.integers(1, x.level)))
     y = ckks.mix(matrix, x, axis)
     assert y.level == x.level - (not is_exact)
-    batch_axis = axis % len(batch)
+    batch_axis = axis % (len(batch) + 1)
     assert_within(y, product(matrix, values, batch_axis))
     assert_within(ckks.mix(matrix, x, axis) + y, 2 * product(matrix, values, batch_axis))
+
+
+def test_the_batch_axis_of_a_table_by_its_columns_is_the_last(ctx):
+    matrix, values = drawn((3,), 1, 2), drawn((5,), 2, 2)
+    x = ctx.encrypt(values, pack="columns")
+    for axis in (1, -1):
+        assert_within(ckks.mix(matrix, x, axis=axis), values @ matrix.T)
+    with pytest.raises(ParameterError, match=r"(?s)axis=0 .*those are 1 here.*matrix @ x"):
+        ckks.mix(matrix, x)
+    deep = drawn((2, 4), 3, 2)
+    y = ctx.encrypt(deep, pack="columns")
+    assert_within(ckks.mix(matrix, y), product(matrix, deep))
+    assert_within(ckks.mix(matrix, y, axis=2), product(matrix, deep, 2))
+    with pytest.raises(ParameterError, match="those are 0, 2 here"):
+        ckks.mix(matrix, y, axis=1)
 
 
 @pytest.mark.long

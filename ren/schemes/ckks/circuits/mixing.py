@@ -20,7 +20,12 @@ from ren.schemes.ckks.arithmetic.manual import normal
 from ren.schemes.ckks.arithmetic.number_types import of_result, with_type
 from ren.schemes.ckks.arithmetic.operation_hooks import operation
 from ren.schemes.ckks.arithmetic.shapes import batch_axes
-from ren.schemes.ckks.encoding.ciphertext_data import CiphertextData, CiphertextT, batch_of
+from ren.schemes.ckks.encoding.ciphertext_data import (
+    CiphertextData,
+    CiphertextT,
+    batch_of,
+    is_columns,
+)
 from ren.schemes.ckks.encoding.layout import LEFTOVERS
 from ren.schemes.ckks.noise import bounds as noises
 from ren.schemes.ckks.noise.readable import on_host
@@ -33,12 +38,13 @@ def mix(matrix: Any, x: CiphertextT, axis: int = 0) -> CiphertextT:
     """matrix @ x over a batch axis: y[j] = sum_b matrix[j, b] x[b], of whole ciphertexts.
 
     It is `numpy.tensordot(matrix, x, 1)` along the first axis. All products are one operation, and
-    there are no rotations. `matrix @ x` multiplies each vector of the batch instead.
+    there are no rotations. `matrix @ x` multiplies each vector of the batch instead. The batch axis
+    of a table by its columns is the last one.
 
     Args:
         matrix: real numbers, [results, entries of the axis], not encrypted.
         x: a batch, from `ckks.stack` for example.
-        axis: the batch axis that is summed over; the results lie along it.
+        axis: the batch axis that is summed over, of `x.shape`; the results lie along it.
 
     Returns:
         A batch, at the same level where the matrix has an integer type. Else one level lower.
@@ -61,18 +67,22 @@ def mix(matrix: Any, x: CiphertextT, axis: int = 0) -> CiphertextT:
     """
     check_ciphertext(x, "ckks.mix()")
     w, place = _matrix(matrix), as_integer(axis, "ckks.mix()")
-    axes = batch_axes(x)
-    if not -len(axes) <= place < len(axes):
+    axes, rank = batch_axes(x), len(x.shape)
+    places = list(range(len(axes)))  # of the batch axes in the shape
+    if is_columns(x):
+        places[-1] = rank - 1
+    if place + rank * (place < 0) not in places:
+        told = ", ".join(map(str, places)) or "none"
         raise ParameterError(
-            f"ckks.mix() got axis={place} and a ciphertext with the batch axes {axes}.",
-            "It sums over a batch axis: over ciphertexts side by side.",
+            f"ckks.mix() got axis={place} and a ciphertext of shape {x.shape}.",
+            f"It sums over a batch axis, over ciphertexts side by side; those are {told} here.",
             "Stack several by ckks.stack. Numbers of one vector are mixed by matrix @ x.",
         )
-    place %= len(axes)
+    place = places.index(place % rank)
     if w.shape[1] != axes[place]:
         raise ParameterError(
             f"ckks.mix() got a matrix of {w.shape[0]} x {w.shape[1]}, and {axes[place]} "
-            f"ciphertexts along axis {place}.",
+            f"ciphertexts along axis {places[place]}.",
             "It takes a column for each ciphertext.",
             "Transpose the matrix, or pass the other axis.",
         )

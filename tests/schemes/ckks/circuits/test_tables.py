@@ -423,3 +423,88 @@ def test_rotations_across_blocks_take_steps_of_any_size(ctx64):
     x = ctx64.encrypt(values)
     for steps in (10**20, -(10**20)):
         check(x.roll(steps), np.roll(values, steps % len(values)))
+
+
+BROADCAST = [(2, 9), (9,), (3, 1), (2, 8), (8,), (16, 2), (1, 2), (1, 9), (9, 1), (2,), (1,), ()]
+FEW = [((2, 9), (9,)), ((3, 1), (9,)), ((16, 2), (2,)), ((3, 1), (3, 9)), ((1, 9), (9, 1))]
+
+
+def broadcasts(a: tuple[int, ...], b: tuple[int, ...]) -> bool:
+    try:
+        np.broadcast_shapes(a, b)
+    except ValueError:
+        return False
+    return True
+
+
+def packings(x: np.ndarray, is_encrypted: bool = True) -> list[str]:
+    packs = ["flat", "rows", "columns"] if x.ndim == 2 else ["flat"]
+    return packs if is_encrypted else [*packs, "encoded", "clear"]
+
+
+@pytest.mark.parametrize(
+    ("a", "b"),
+    [
+        pytest.param(a, b, marks=() if (a, b) in FEW else pytest.mark.long)
+        for a, b in [*itertools.product(BROADCAST, BROADCAST), ((3, 1), (3, 9))]
+        if broadcasts(a, b)
+    ],
+    ids=str,
+)
+def test_every_pair_of_packings_broadcasts_as_numpy_or_raises(ctx8, a, b):
+    """Of eight slots, so that operands are cut into different numbers of blocks.
+
+    Values, shapes, errors, and the bounds that choices between them get.
+    """
+    x, y = table(a), 1000 * table(b, 1)
+    yes, no = ctx8.encrypt(True), ctx8.encrypt(False)
+    for pack, other in itertools.product(packings(x), packings(y, False)):
+        left = ctx8.encrypt(x, pack=pack) if x.ndim == 2 else ctx8.encrypt(x)
+        if other in ("encoded", "clear"):
+            right = ctx8.encode(y) if other == "encoded" else y
+        else:
+            right = ctx8.encrypt(y, pack=other) if y.ndim == 2 else ctx8.encrypt(y)
+        for f, want in (
+            (lambda x, y: x + y, x + y),
+            (lambda x, y: y - x, y - x),
+            (lambda x, y: x * y, x * y),
+            (lambda x, y: ckks.where(yes, x, y), np.broadcast_arrays(x, y)[0]),
+            (lambda x, y: ckks.where(no, x, y), np.broadcast_arrays(x, y)[1]),
+            (lambda x, y: ckks.where(yes, y, x), np.broadcast_arrays(x, y)[1]),
+        ):
+            try:
+                made = f(left, right)
+            except ckks.ParameterError:  # batches do not move to slots
+                continue
+            got = made.decrypt()
+            assert got.shape == made.shape == want.shape, (pack, other)
+            assert np.abs(got - want).max() <= made.estimate.error_bound, (pack, other)
+            assert np.abs(want).max() <= made.estimate.message_bound, (pack, other)
+
+
+@pytest.mark.parametrize("pack", ["rows", "columns"])
+def test_one_number_of_each_vector_meets_more_numbers_than_slots(ctx8, pack):
+    a, w = table((2, 18)), table((2, 18), 1)
+    mean = a.mean(axis=1, keepdims=True)
+    if pack == "columns":
+        a, w, mean = a.T, w.T, mean.T
+    m = ctx8.encrypt(a, pack=pack).mean(axis=0 if pack == "columns" else -1, keepdims=True)
+    check(m, mean)
+    check(m * w, mean * w)
+    check(w - m, w - mean)
+    check(ren.jit(lambda m, w: m * w)(m, w), mean * w)
+    check(ckks.where(w > 0, m, 0.0), np.where(w > 0, mean, 0.0))
+    if pack == "rows":
+        check((m * w)[..., 7:12], (mean * w)[:, 7:12])
+        check(m * ctx8.encode(w[0]), mean * w[0])
+
+
+def test_a_choice_among_columns_has_the_bound_of_each(ctx8):
+    """As many columns as blocks: their bounds are not those of the blocks."""
+    table_, numbers = ctx8.encrypt(np.full((16, 2), 0.01), pack="columns"), (1.0, 3000.0)
+    y = ckks.stack([ctx8.encrypt(v) for v in numbers])
+    for f in (lambda t: ckks.where(t, table_, y), ren.jit(lambda t: ckks.where(t, table_, y))):
+        chosen = f(ctx8.encrypt(False))
+        for i, value in enumerate(numbers):
+            part = chosen[0:8, i]
+            assert value <= part.estimate.message_bound <= 2 * value
