@@ -765,6 +765,7 @@ ctx.encrypt([1.0, float("nan")], nan="drop") | ParameterError | nan='drop'; nan=
 ctx.encrypt([1.0, float("nan")]) | ParameterError | nan at the index 1; nan=0; numpy.nan_to_num
 np.zeros_like(x) | OperandError | np.zeros(ct.shape)
 np.save("f", x) | OperandError | ct.save(path)
+m.reshape(1, *m.shape).cumsum(axis=-1) | ParameterError | with axis=1: ct.reshape(-1
 ckks.stack(x) | OperandError | ckks.stack() got; Write ckks.stack([x, y])
 ckks.concat(x) | OperandError | ckks.concat() got; Write ckks.concat([x, y])
 np.choose(w > 0, [x, y]) | OperandError | ckks.where(condition, b, a)

@@ -128,7 +128,9 @@ def check_axis(x: CiphertextData, axis: Any, what: str) -> None:
         remedy = f"Write {_REMEDIES[what][0]}."
     else:
         needed = "The numbers of all its axes stand one after another, as one vector."
-        remedy = "Make it a vector first: ct.reshape(-1)."
+        remedy = f"Make it a table first, with axis=1: ct.reshape(-1, {x.shape[-1]})."
+        if place != batch + rank - 1:
+            remedy = "Encrypt it with that axis as the last one, or each part by itself."
         if rank == 2 and not batch:
             product = _REMEDIES[what][1 + place].format(k=x.shape[place])
             remedy = f"Write {product}{', a product with a matrix' * ('@' in product)}."

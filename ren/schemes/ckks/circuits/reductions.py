@@ -167,7 +167,7 @@ def strided_sum(ct: CiphertextT, count: int, step: int = 1) -> CiphertextT:
 
     Raises:
         OperandError: no ciphertext, or no integers.
-        ParameterError: no terms, or more than there are slots.
+        ParameterError: no terms, or more than there are different slots at that step.
 
     Example:
         >>> from ren.schemes import ckks
@@ -181,12 +181,12 @@ def strided_sum(ct: CiphertextT, count: int, step: int = 1) -> CiphertextT:
     what = "strided_sum()"
     check_ciphertext(ct, what)
     count, step = as_integer(count, what), as_integer(step, what)
-    if count < 1 or (count - 1) * abs(step) >= ct.slots:
+    most = ct.slots // math.gcd(step, ct.slots)  # different slots at this step
+    if not 1 <= count <= most:
         raise ParameterError(
             f"strided_sum() got count={count} and step={step}.",
-            f"The terms of a sum are different slots, one at least, of the {ct.slots} that there "
-            "are.",
-            "Pass for example the width of a row.",
+            f"The terms are different slots: from 1 to {most} at this step, of {ct.slots} slots.",
+            "Pass fewer, or another step, for example the width of a row.",
         )
     ct = cleared(ct, what)
     return kept_to(rotations_summed(ct, count, step), ct, count)

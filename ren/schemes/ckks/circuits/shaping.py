@@ -35,6 +35,7 @@ from ren.schemes.ckks.arithmetic.number_types import (
 from ren.schemes.ckks.arithmetic.operation_hooks import circuit, operation
 from ren.schemes.ckks.arithmetic.rotation import cleared, conjugate, cyclic
 from ren.schemes.ckks.arithmetic.shapes import (
+    batch_axes,
     count_text,
     refuse_columns,
     shape_text,
@@ -224,11 +225,18 @@ def reshaped(ct: CiphertextT, shape: tuple[Any, ...]) -> CiphertextT:
         result = np.empty(0 if length is None else length, np.bool).reshape(sizes).shape
     except (TypeError, ValueError):
         result = ()
+    if length is None and batch_axes(ct):
+        raise ParameterError(
+            f"Ciphertexts of one number each, of shape {ct.shape}, were to have the shape {sizes}.",
+            "Their numbers are in different ciphertexts; a shape is that of numbers in slots.",
+            "Write ckks.stack(ckks.unstack(ct)[i:j]) for some; number * np.eye(k)[i] puts one in a "
+            "slot of a vector.",
+        )
     if length is None or not result:
         raise ParameterError(
             f"A ciphertext of {count_text(length)} was to have the shape {sizes}.",
             "A shape is one or more sizes whose product is the count of the numbers.",
-            "Write ct + np.zeros(shape), which broadcasts it."
+            "Write ct + np.zeros(shape), of a shape without -1, which broadcasts it."
             if length is None
             else "One size may be -1: it is worked out. For a vector write ct.reshape(-1).",
         )

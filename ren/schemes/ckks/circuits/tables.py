@@ -117,9 +117,9 @@ def _times(ct: CiphertextT, share: float | None) -> CiphertextT:
 
 def _kept_axes(result: CiphertextT, ct: CiphertextT, keepdims: bool) -> CiphertextT:
     """A number in every slot; with `keepdims` as an array of as many axes as those summed."""
-    if not keepdims:
-        return result
     rank = len(shapes_of(ct)[1]) + is_columns(ct)
+    if not keepdims or not rank:
+        return result
     result = relabelled(result, 1, COPIES)
     return reshaped(result, (1,) * rank) if rank > 1 else result
 

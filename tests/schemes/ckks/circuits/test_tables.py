@@ -508,3 +508,15 @@ def test_a_choice_among_columns_has_the_bound_of_each(ctx8):
         for i, value in enumerate(numbers):
             part = chosen[0:8, i]
             assert value <= part.estimate.message_bound <= 2 * value
+
+
+@pytest.mark.parametrize("step", [*range(-9, 10)])
+def test_strided_sums_take_all_different_slots(ctx8, step):
+    v = table((8,))
+    x, different = ctx8.encrypt(v), len({i * step % 8 for i in range(8)})
+    for terms in (1, 2, different - 1, different):
+        if 1 <= terms <= different:
+            want = sum(np.roll(v, -i * step) for i in range(terms))
+            check(ckks.strided_sum(x, terms, step), want)
+    with pytest.raises(ckks.ParameterError, match=f"from 1 to {different} at this step"):
+        ckks.strided_sum(x, different + 1, step)
