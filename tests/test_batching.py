@@ -120,3 +120,11 @@ def test_arrays_beside_polynomials_are_mapped_over_any_axis():
     assert poly.tolist() == ROWS.tolist() and np.array_equal(array, k)
     same = jax.vmap(lambda p, q: p + q, in_axes=(0, None))(ROWS, ROWS[0])
     assert same.tolist() == (ROWS + ROWS[0]).tolist()
+
+
+def test_a_function_of_the_user_may_be_called_scan():
+    def scan(xs):
+        return jax.tree.leaves(xs)
+
+    (leaf,) = scan([ROWS[0]])
+    assert leaf.shape == (2, 8)

@@ -16,7 +16,15 @@ from ren.core.user_frame import user_line
 
 # Functions of JAX that take values apart.
 _ARGUMENTS, _RESULTS, _LOOP = "vmap_f", "flatten_fun_for_vmap", "scan"
-MAPPING = (_ARGUMENTS, _RESULTS, _LOOP)
+
+
+def is_mapping(frame: FrameType | None) -> bool:
+    """Whether a frame is that of `jax.vmap` or `jax.lax.scan`, at its arguments or results."""
+    return (
+        frame is not None
+        and frame.f_code.co_name in (_ARGUMENTS, _RESULTS, _LOOP)
+        and frame.f_globals.get("__name__", "").startswith("jax.")
+    )
 
 
 def refuse_axes(value: Any, frame: FrameType, batch: int, what: str, several: str) -> None:
@@ -26,7 +34,7 @@ def refuse_axes(value: Any, frame: FrameType, batch: int, what: str, several: st
 
     Args:
         value: the polynomial, or what holds some.
-        frame: that of a function of JAX in `MAPPING`, which takes it apart.
+        frame: that of a function of JAX which takes it apart: see `is_mapping`.
         batch: how many axes of the value may be mapped; its limbs and coefficients follow.
         what: the value in words.
         several: the code of a batch of them.

@@ -58,7 +58,7 @@ from ren.poly.integers import (
     to_residues,
 )
 from ren.poly.loop_types import FLATTENING, refuse_mismatch
-from ren.poly.mapped_axes import MAPPING, refuse_axes
+from ren.poly.mapped_axes import is_mapping, refuse_axes
 from ren.poly.symbolic import Symbolic, as_symbol
 
 _UNSET = object()
@@ -1014,7 +1014,7 @@ def _flatten(p: Poly) -> tuple[tuple[Any, ...], Any]:
     elif p._node.op is not ops.BUFFER:
         realization.check_loop(is_leaf=True)
     leaf = p.limbs if p._node is not None else p._leaf
-    if frame is not None and frame.f_code.co_name in MAPPING:
+    if is_mapping(frame):
         refuse_axes(p, frame, len(p.shape) - 2, "a polynomial", "Poly(rows, ring)")
     return (leaf,), (ring, domain, None, trace_token())
 

@@ -168,3 +168,22 @@ def test_noise_in_bytes_pickles_and_pytrees_is_public(owner):
     assert "3.25" not in str(treedef)  # the number that stands beyond the length stays here
     assert b"3.25" not in (x + 3.25).to_bytes()
     assert leaves[-1].dtype == np.float32
+
+
+def test_errors_on_values_tell_a_power_of_two() -> None:
+    """Their texts go to logs: two values below one power of two have one text."""
+    params = ckks.Parameters.for_depth(1, n=1 << 6, security=None)
+    bounded, free = ckks.context(params=params, bound=1.0), ckks.context(params=params)
+    for call, values in (
+        (bounded.encrypt, (40000.5, 65000.1)),
+        (bounded.public().encrypt, (40000.5, 65000.1)),
+        (lambda v: free.encode(v, bound=1.0), (40000.5, 65000.1)),
+        (free.encrypt, (4e299, 6e299)),
+        (free.encode, (4e299, 6e299)),
+    ):
+        texts = set()
+        for value in values:
+            with pytest.raises(ckks.ParameterError) as raised:
+                call([0.5, -value])
+            texts.add((raised.value.given, raised.value.needed, raised.value.do))
+        assert len(texts) == 1

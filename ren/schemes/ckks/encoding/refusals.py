@@ -25,7 +25,7 @@ from ren.core.errors import (
 from ren.core.user_frame import user_line
 from ren.lowering.backends.xla.jax_runtime import on_operand
 from ren.poly.loop_types import FLATTENING, refuse_mismatch
-from ren.poly.mapped_axes import MAPPING, refuse_axes
+from ren.poly.mapped_axes import is_mapping, refuse_axes
 from ren.schemes.ckks.encoding.advice import factor_of, rounded_to
 from ren.schemes.ckks.encoding.ciphertext_data import CiphertextData, batch_of
 from ren.schemes.ckks.encoding.encoder import is_no_operand, is_sparse
@@ -400,7 +400,7 @@ def no_transformation(x: Any) -> None:
     while frame is not None and frame.f_globals.get("__name__") in FLATTENING:
         frame = frame.f_back
     refuse_mismatch(frame)
-    if isinstance(x, CiphertextData) and frame is not None and frame.f_code.co_name in MAPPING:
+    if isinstance(x, CiphertextData) and frame is not None and is_mapping(frame):
         is_result = frame.f_code.co_name == "flatten_fun_for_vmap"
         if frame.f_locals.get("in_axes") == 0:
             _check_batch(x, "jax.vmap")
