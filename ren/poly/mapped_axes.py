@@ -18,13 +18,10 @@ from ren.core.user_frame import user_line
 _ARGUMENTS, _RESULTS, _LOOP = "vmap_f", "flatten_fun_for_vmap", "scan"
 
 
-def is_mapping(frame: FrameType | None) -> bool:
+def is_mapping(frame: FrameType) -> bool:
     """Whether a frame is that of `jax.vmap` or `jax.lax.scan`, at its arguments or results."""
-    return (
-        frame is not None
-        and frame.f_code.co_name in (_ARGUMENTS, _RESULTS, _LOOP)
-        and frame.f_globals.get("__name__", "").startswith("jax.")
-    )
+    is_named = frame.f_code.co_name in (_ARGUMENTS, _RESULTS, _LOOP)
+    return is_named and frame.f_globals.get("__name__", "").startswith("jax.")
 
 
 def refuse_axes(value: Any, frame: FrameType, batch: int, what: str, several: str) -> None:
