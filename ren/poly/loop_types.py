@@ -86,10 +86,7 @@ def refuse_mismatch(frame: FrameType | None) -> None:
 
 
 def _change(text: str, is_array: bool) -> tuple[str, str, str]:
-    """The difference of two types, and what to do about it in loops and in branches.
-
-    `is_array` says that it is one of an array of the user.
-    """
+    """The difference of two types, or arrays of the user; what to do in loops, and in branches."""
     if types := _TYPES.search(text):
         for pattern, name, *remedies in _KINDS:
             one, other = (re.search(pattern, t) for t in types.groups())

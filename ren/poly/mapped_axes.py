@@ -53,10 +53,10 @@ def refuse_axes(value: Any, frame: FrameType, batch: int, what: str, several: st
     count = batch + is_result  # a result gets the mapped axis
     for axis in [axes] if isinstance(axes, int) else _axes_of(value, tree, axes):
         if axis is not None and not -count - 2 <= axis < -2 and not 0 <= axis < count:
-            given = f"{batch} batch {'axis' if batch == 1 else 'axes'}"
             raise ParameterError(
-                f"{user_line()} calls jax.vmap with {option}={axes!r:.40} on {what} of {given}.",
-                "It maps over batch axes, which come first; limbs and coefficients follow.",
+                f"{user_line()} calls jax.vmap with {option}={axes!r:.40} on {what}.",
+                "It maps over batch axes, which come first, of a ciphertext over the first alone. "
+                "Limbs and coefficients follow.",
                 f"Write 0, or leave {option} out. None keeps what has no batch axis whole."
                 if count
                 else f"Pass a batch, {several}, or in_axes=None for what stays whole.",

@@ -1015,7 +1015,8 @@ def _flatten(p: Poly) -> tuple[tuple[Any, ...], Any]:
         realization.check_loop(is_leaf=True)
     leaf = p.limbs if p._node is not None else p._leaf
     if frame is not None and is_mapping(frame):
-        refuse_axes(p, frame, len(p.shape) - 2, "a polynomial", "Poly(rows, ring)")
+        what = f"a polynomial of shape {p.shape}"
+        refuse_axes(p, frame, len(p.shape) - 2, what, "Poly(rows, ring)")
     return (leaf,), (ring, domain, None, trace_token())
 
 

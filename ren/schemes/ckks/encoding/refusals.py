@@ -406,7 +406,8 @@ def no_transformation(x: Any) -> None:
             _check_batch(x, "jax.vmap")
         # One axis: behind it may stand the axis of blocks.
         batch = 0 if is_result else min(1, len(batch_of(x)))
-        refuse_axes(x, frame, batch, "a ciphertext", "ckks.stack([x, y])")
+        what = f"a ciphertext of shape {x.shape}"
+        refuse_axes(x, frame, batch, what, "ckks.stack([x, y])")
     if frame is None or frame.f_globals.get("__name__") not in _TRANSFORMING:
         return _check_no_condition(frame)
     name = frame.f_code.co_name

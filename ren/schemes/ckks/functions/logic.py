@@ -214,12 +214,10 @@ def _check_in_the_clear(condition: Any) -> None:
 def _noise_beside(v: Any, result: CiphertextData) -> Any:
     """The noise of an operand, with the axes of that of a result that it is broadcast to."""
     blocks = result.layout.blocks
-    if v.layout.length is None or v.layout.columns == result.layout.columns:
-        if v.layout.blocks == blocks:
-            return v.noise
-        if v.layout.blocks == 1:
-            return noises.with_blocks(v.noise)
-    return noises.of_all(v.noise)  # packed in another way
+    is_alike = v.layout.length is None or v.layout.columns == result.layout.columns
+    if is_alike and v.layout.blocks == blocks:
+        return v.noise
+    return noises.beside_blocks(v.noise, is_alike and v.layout.blocks == 1)
 
 
 def _chosen(result: Any, truth: Span, a: Any, b: Any) -> Any:

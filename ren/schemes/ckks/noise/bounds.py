@@ -63,7 +63,7 @@ from ren.lowering.kernels import embedding
 from ren.poly.batching import chosen, joined_arrays, stacked_arrays
 from ren.poly.symbolic import derived
 from ren.schemes.ckks.noise.places import PLACES, next_of_one, next_place, place_of
-from ren.schemes.ckks.noise.readable import Noise, on_host
+from ren.schemes.ckks.noise.readable import Noise, on_host, power_above
 from ren.schemes.ckks.parameters.bootstrapping.precision import SIGMAS
 from ren.schemes.ckks.parameters.parameters import Parameters
 
@@ -149,8 +149,7 @@ def _of_values(
         noise[1] = unit * math.sqrt(0.5)  # half a unit in the real and in the imaginary part
     if bound is not None and np.max(largest) * _NEARLY > bound:
         raise ParameterError(
-            f"bound={bound:.12g} was stated, and there are values beyond, up to "
-            f"{power_above(np.max(largest))}.",
+            f"bound={bound:.12g} was stated; values go beyond, up to {power_above(largest.max())}.",
             "The bound is public: it is what everyone may know about the modulus of the values.",
             "State a larger bound, or leave it out for the next power of two.",
         )
@@ -193,11 +192,6 @@ def _of_number(unit: float, least: float, size: float) -> NDArray[np.float32]:
 def public_bound(largest: ArrayLike, least: float = _LEAST_BOUND) -> NDArray[np.float64]:
     """The power of two at or above the largest modulus of some values, and at least `least`."""
     return np.exp2(np.ceil(np.log2(np.maximum(np.asarray(largest) * _NEARLY, least))))
-
-
-def power_above(size: float) -> str:
-    """The power of two at or above a size, for errors: they tell no more of the values."""
-    return f"2^{math.ceil(math.log2(size))}" if 0 < size < math.inf else f"{size}"
 
 
 def of_constant(value: Any, scale: float, is_public: bool = False) -> Noise:
@@ -470,15 +464,11 @@ def item(a: Noise, index: int) -> Noise:
 
 
 @_rule
-def with_blocks(a: Noise) -> Noise:
-    """Noise of each of a batch, with an axis for the blocks of what it is broadcast to."""
-    return a if a.ndim == 1 else a[..., None, :]
-
-
-@_rule
-def of_all(a: Noise) -> Noise:
-    """Noise of one vector, in each entry the largest of a batch."""
-    return a if a.ndim == 1 else a.reshape(-1, a.shape[-1]).max(0)
+def beside_blocks(a: Noise, is_alike: bool) -> Noise:
+    """Noise of a batch with an axis for the blocks that it is broadcast to; else the largest."""
+    if a.ndim == 1:
+        return a
+    return a[..., None, :] if is_alike else a.reshape(-1, a.shape[-1]).max(0)
 
 
 def side_by_side(parts: Sequence[Noise]) -> Noise:
