@@ -100,7 +100,7 @@ def test_axes_of_limbs_and_coefficients_are_not_mapped_over(option, f, wrap):
     "go", [jax.lax.map, lambda f, p: jax.lax.scan(lambda c, p: (c, f(p)), 0, p)]
 )
 def test_loops_go_along_batches_only(go, wrap):
-    with pytest.raises(ParameterError, match="a polynomial of shape .* without a batch axis"):
+    with pytest.raises(ParameterError, match=r"a polynomial of shape .* without a batch axis"):
         wrap(lambda p: go(lambda p: p + 1, p))(ROWS[0])
 
 
