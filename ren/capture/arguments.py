@@ -265,7 +265,7 @@ def realized(polys: list[Poly]) -> list[Poly]:
 
 
 def _may_change(default: Any) -> bool:
-    """Whether the default of an argument is, or holds, a list, a dict or an array of NumPy."""
+    """True for a default that is, or holds, a list, a dict or an array of NumPy."""
     if isinstance(default, tuple):
         return any(map(_may_change, default))
     return isinstance(default, list | dict | np.ndarray)

@@ -19,12 +19,14 @@ _ARGUMENTS, _RESULTS, _LOOP = "vmap_f", "flatten_fun_for_vmap", "scan"
 
 
 def is_mapping(frame: FrameType) -> bool:
-    """Whether a frame is that of `jax.vmap` or `jax.lax.scan`, at its arguments or results."""
+    """True for a frame of `jax.vmap` or `jax.lax.scan`, at its arguments or results."""
     is_named = frame.f_code.co_name in (_ARGUMENTS, _RESULTS, _LOOP)
     return is_named and frame.f_globals.get("__name__", "").startswith("jax.")
 
 
-def refuse_axes(value: Any, frame: FrameType, batch: int, what: str, several: str) -> None:
+def refuse_axes(
+    value: Any, frame: FrameType, batch: int, what: str, several: str, is_poly: bool = True
+) -> None:
     """Raise where JAX maps a value, or scans over it, along an axis that is not one of its batch.
 
     To be called where JAX takes the value apart.
@@ -32,9 +34,11 @@ def refuse_axes(value: Any, frame: FrameType, batch: int, what: str, several: st
     Args:
         value: the polynomial, or what holds some.
         frame: that of a function of JAX which takes it apart: see `is_mapping`.
-        batch: how many axes of the value may be mapped; its limbs and coefficients follow.
+        batch: how many batch axes the value has; its limbs and coefficients follow.
         what: the value in words.
         several: the code of a batch of them.
+        is_poly: whether it is one polynomial, of which every batch axis may be mapped. Of others it
+            is the first alone: their leaves have different axes behind it.
 
     Raises:
         ParameterError: another axis.
@@ -51,8 +55,9 @@ def refuse_axes(value: Any, frame: FrameType, batch: int, what: str, several: st
     option = "out_axes" if is_result else "in_axes"
     axes = outer.f_locals.get(option)
     count = batch + is_result  # a result gets the mapped axis
+    allowed = {*range(count), *range(-count - 2, -2)} if is_poly else {*range(min(count, 1))}
     for axis in [axes] if isinstance(axes, int) else _axes_of(value, tree, axes):
-        if axis is not None and not -count - 2 <= axis < -2 and not 0 <= axis < count:
+        if axis is not None and axis not in allowed:
             raise ParameterError(
                 f"{user_line()} calls jax.vmap with {option}={axes!r:.40} on {what}.",
                 "It maps over batch axes, which come first, of a ciphertext over the first alone. "

@@ -33,7 +33,7 @@ from numpy.typing import ArrayLike, NDArray
 from ren.core.errors import ParameterError, TracedValueError
 from ren.lowering.devices.devices import threads
 from ren.lowering.runtime.host_arrays import empty
-from ren.schemes.ckks.noise.readable import power_above
+from ren.schemes.ckks.noise.sigmas import power_above
 
 _ROW_NUMBERS = 1 << 16  # of the vectors that a thread transforms together: they stay in its cache
 _EXACT = 2.0**-9  # coefficients so near to an integer are rounded to it, whatever their offset

@@ -50,7 +50,7 @@ from ren.schemes.ckks.encoding.refusals import (
 )
 from ren.schemes.ckks.noise import bounds as noises
 from ren.schemes.ckks.noise.range_checks import bound_of, is_planning, largest_bound, report
-from ren.schemes.ckks.noise.readable import Noise, on_host, power_above
+from ren.schemes.ckks.noise.readable import Noise, on_host
 from ren.schemes.ckks.parameters.parameters import Parameters
 from ren.schemes.rlwe.frame import Stored
 from ren.schemes.rlwe.keys import from_integers, from_residues
@@ -464,14 +464,14 @@ def _check_size(z: NDArray, coefficient: int, level: int, params: Parameters) ->
     largest, q = float(encoder.largest(z)), params.ring(level).q
     if 2 * coefficient >= q:
         raise ParameterError(
-            f"Values up to {power_above(largest)} were given at level {level}.",
+            f"Values up to {noises.power_above(largest)} were given at level {level}.",
             f"The modulus there has {q.bit_length()} bits, the scale {params.scale_bits}: "
             "the values would wrap around.",
             "Divide the values by a constant, or choose a higher level or more integer_bits.",
         )
     if level == 0 and largest >= 2.0 ** (params.integer_bits - 1):
         report(
-            f"encode: values up to {power_above(largest)} reach beyond "
+            f"encode: values up to {noises.power_above(largest)} reach beyond "
             f"2^{params.integer_bits - 1}, the range that integer_bits gives level 0; beyond it "
             "they wrap around.",
             params,
@@ -564,7 +564,7 @@ def _shown(value: complex) -> str:
     size = _size(value)
     if size == math.inf:
         return f"a number of {int(abs(value)).bit_length()} bits"
-    return f"a number up to {power_above(size)}"
+    return f"a number up to {noises.power_above(size)}"
 
 
 def decoded(p: Plaintext) -> NDArray:

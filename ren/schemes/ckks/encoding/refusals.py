@@ -401,13 +401,10 @@ def no_transformation(x: Any) -> None:
         frame = frame.f_back
     refuse_mismatch(frame)
     if isinstance(x, CiphertextData) and frame is not None and is_mapping(frame):
-        is_result = frame.f_code.co_name == "flatten_fun_for_vmap"
         if frame.f_locals.get("in_axes") == 0:
-            _check_batch(x, "jax.vmap")
-        # One axis: behind it may stand the axis of blocks.
-        batch = 0 if is_result else min(1, len(batch_of(x)))
+            _check_batch(x)
         what = f"a ciphertext of shape {x.shape}"
-        refuse_axes(x, frame, batch, what, "ckks.stack([x, y])")
+        refuse_axes(x, frame, len(batch_of(x)), what, "ckks.stack([x, y])", is_poly=False)
     if frame is None or frame.f_globals.get("__name__") not in _TRANSFORMING:
         return _check_no_condition(frame)
     name = frame.f_code.co_name
@@ -464,12 +461,12 @@ _TRACED = "while_loop.<locals>._create_jaxpr"  # the condition of a loop, then i
 _BRANCHES = ("jax._src.lax.control_flow.conditionals", "jax._src.lax.control_flow.loops")
 
 
-def _check_batch(x: CiphertextData, what: str) -> None:
+def _check_batch(x: CiphertextData) -> None:
     if not batch_of(x):
         raise ParameterError(
-            f"{user_line()} calls {what} on a ciphertext of one vector.",
+            f"{user_line()} calls jax.vmap on a ciphertext of one vector.",
             "It maps over the first batch axis; slots are computed on all at once.",
-            f"Write f(ct), or stack several: {what}(f) of ckks.stack([x, y]). in_axes=None of "
+            "Write f(ct), or stack several: jax.vmap(f) of ckks.stack([x, y]). in_axes=None of "
             "jax.vmap keeps an argument whole.",
         )
 

@@ -152,7 +152,7 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "clip": lambda a, a_min=None, a_max=None, *, min=None, max=None: _clipped(
         a, min if a_min is None else a_min, max if a_max is None else a_max
     ),
-    "where": lambda condition, *choices: _where(condition, *choices),
+    "where": _where,
 }
 
 # What to write for functions that only approximations and decryption give.

@@ -63,7 +63,8 @@ from ren.lowering.kernels import embedding
 from ren.poly.batching import chosen, joined_arrays, stacked_arrays
 from ren.poly.symbolic import derived
 from ren.schemes.ckks.noise.places import PLACES, next_of_one, next_place, place_of
-from ren.schemes.ckks.noise.readable import Noise, on_host, power_above
+from ren.schemes.ckks.noise.readable import Noise, on_host
+from ren.schemes.ckks.noise.sigmas import power_above
 from ren.schemes.ckks.parameters.bootstrapping.precision import SIGMAS
 from ren.schemes.ckks.parameters.parameters import Parameters
 
@@ -466,9 +467,8 @@ def item(a: Noise, index: int) -> Noise:
 @_rule
 def beside_blocks(a: Noise, is_alike: bool) -> Noise:
     """Noise of a batch with an axis for the blocks that it is broadcast to; else the largest."""
-    if a.ndim == 1:
-        return a
-    return a[..., None, :] if is_alike else a.reshape(-1, a.shape[-1]).max(0)
+    changed = a[..., None, :] if is_alike else a.reshape(-1, a.shape[-1]).max(0)
+    return a if a.ndim == 1 else changed
 
 
 def side_by_side(parts: Sequence[Noise]) -> Noise:

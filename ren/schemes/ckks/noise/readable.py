@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import jax
@@ -34,8 +33,3 @@ def on_host(noise: Noise) -> Noise:
     What is divided over processes stays where it is, so that no process waits for another.
     """
     return np.asarray(noise) if is_known(noise) else noise
-
-
-def power_above(size: float) -> str:
-    """The power of two at or above a size, for errors: they tell no more of the values."""
-    return f"2^{math.ceil(math.log2(size))}" if 0 < size < math.inf else f"{size}"

@@ -34,6 +34,11 @@ def log2_of(scale: Fraction) -> float:
     return math.log2(scale.numerator) - math.log2(scale.denominator)
 
 
+def power_above(size: float) -> str:
+    """The power of two at or above a size, for errors: they tell no more of the values."""
+    return f"2^{math.ceil(math.log2(size))}" if 0 < size < math.inf else f"{size}"
+
+
 def secret_sigma(params: Parameters, level: int) -> float:
     """Sigma of encryption with the secret: of e."""
     return _slot_sigma(params.sigma**2, params) / float(params.scale(level))

@@ -452,7 +452,7 @@ def packings(x: np.ndarray, is_encrypted: bool = True) -> list[str]:
     ids=str,
 )
 def test_every_pair_of_packings_broadcasts_as_numpy_or_raises(ctx8, a, b):
-    """Of eight slots, so that operands are cut into different numbers of blocks.
+    """There are eight slots, so that operands are cut into different numbers of blocks.
 
     Values, shapes, errors, and the bounds that choices between them get.
     """
@@ -500,7 +500,7 @@ def test_one_number_of_each_vector_meets_more_numbers_than_slots(ctx8, pack):
 
 
 def test_a_choice_among_columns_has_the_bound_of_each(ctx8):
-    """As many columns as blocks: their bounds are not those of the blocks."""
+    """There are as many columns as blocks: their bounds are not those of the blocks."""
     table_, numbers = ctx8.encrypt(np.full((16, 2), 0.01), pack="columns"), (1.0, 3000.0)
     y = ckks.stack([ctx8.encrypt(v) for v in numbers])
     for f in (lambda t: ckks.where(t, table_, y), ren.jit(lambda t: ckks.where(t, table_, y))):
