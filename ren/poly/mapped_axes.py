@@ -60,8 +60,8 @@ def refuse_axes(
         if axis is not None and axis not in allowed:
             raise ParameterError(
                 f"{user_line()} calls jax.vmap with {option}={axes!r:.40} on {what}.",
-                "It maps over batch axes, which come first, of a ciphertext over the first alone. "
-                "Limbs and coefficients follow.",
+                "It maps over batch axes, which come first; of ciphertexts and plaintexts over the "
+                "first alone. Limbs and coefficients follow.",
                 f"Write 0, or leave {option} out. None keeps what has no batch axis whole."
                 if count
                 else f"Pass a batch, {several}, or in_axes=None for what stays whole.",

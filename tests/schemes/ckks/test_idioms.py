@@ -818,7 +818,7 @@ jax.value_and_grad(lambda v: v.sum())(x) | TracedValueError | differentiate in t
 jax.jacobian(lambda v: v * v)(x) | TracedValueError | differentiate in the clear
 jax.vmap(lambda v: v * v)(x) | ParameterError | ckks.stack([x, y])
 jax.vmap(lambda v: v * v, in_axes=1)(b) | ParameterError | leave in_axes out
-jax.vmap(lambda v: v * v, in_axes=-3)(ckks.stack([b, b])) | ParameterError | over the first
+jax.vmap(lambda v: v * v, in_axes=-3)(ckks.stack([b, b])) | ParameterError | first alone
 jax.vmap(lambda v: v * v, out_axes=-3)(ckks.stack([b, b])) | ParameterError | out_axes=-3
 jax.vmap(lambda v: v * v, in_axes=(-1,))(b) | ParameterError | leave in_axes out
 jax.vmap(lambda v, w: v + w, in_axes=(0, 1))(b, b) | ParameterError | in_axes=(0, 1) on a ciphertext

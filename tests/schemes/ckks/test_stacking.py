@@ -187,3 +187,19 @@ def test_one_number_meets_a_vector_in_blocks_by_rotations(ctx, long):
     ):
         assert error(made.decrypt(), want) < BAR
     assert (ctx.encrypt(long) + one).level == one.level  # no matrix of zeros and ones
+
+
+@pytest.mark.parametrize("axis", [1, -3, -4])
+def test_only_the_first_axis_of_a_batch_is_mapped_over(ctx, axis):
+    """Their leaves have different axes behind it: with equal sizes another would be wrong."""
+    values = np.linspace(-1, 1, 12).reshape(2, 2, 3)
+    x, p = ctx.encrypt(values, pack="rows"), ctx.encode(values, pack="rows")
+    for given in (x, p):
+        with pytest.raises(ckks.ParameterError, match="over the first alone"):
+            jax.vmap(lambda v: x[0] * v, in_axes=axis)(given)
+        with pytest.raises(ckks.ParameterError, match="over the first alone"):
+            jax.vmap(lambda w, v: w * v, in_axes=(0, axis))(x, given)
+    with pytest.raises(ckks.ParameterError, match="over the first alone"):
+        jax.vmap(lambda v: 2 * v, out_axes=axis)(x)
+    both = jax.vmap(jax.vmap(lambda v, w: v * w))(x, p)
+    assert np.abs(both.decrypt() - values**2).max() <= both.estimate.error_bound

@@ -400,11 +400,16 @@ def no_transformation(x: Any) -> None:
     while frame is not None and frame.f_globals.get("__name__") in FLATTENING:
         frame = frame.f_back
     refuse_mismatch(frame)
-    if isinstance(x, CiphertextData) and frame is not None and is_mapping(frame):
-        if frame.f_locals.get("in_axes") == 0:
-            _check_batch(x)
-        what = f"a ciphertext of shape {x.shape}"
-        refuse_axes(x, frame, len(batch_of(x)), what, "ckks.stack([x, y])", is_poly=False)
+    if frame is not None and is_mapping(frame):
+        what, several = "a plaintext", "ctx.encode(rows, pack='rows')"
+        if isinstance(x, CiphertextData):
+            if frame.f_locals.get("in_axes") == 0:
+                _check_batch(x)
+            what, several = f"a ciphertext of shape {x.shape}", "ckks.stack([x, y])"
+            batch = len(batch_of(x))
+        else:
+            batch = len(x.wide.shape) - 2
+        refuse_axes(x, frame, batch, what, several, is_poly=False)
     if frame is None or frame.f_globals.get("__name__") not in _TRANSFORMING:
         return _check_no_condition(frame)
     name = frame.f_code.co_name
