@@ -29,7 +29,6 @@ from ren.schemes.ckks.functions.comparison import (
 )
 from ren.schemes.ckks.functions.comparison import maximum as max
 from ren.schemes.ckks.functions.comparison import minimum as min
-from ren.schemes.ckks.functions.comparison import rounded as round
 from ren.schemes.ckks.functions.division import inverse
 from ren.schemes.ckks.functions.elementary import (
     cos,
@@ -44,6 +43,7 @@ from ren.schemes.ckks.functions.elementary import (
     tanh,
 )
 from ren.schemes.ckks.functions.elementary import log as ln
+from ren.schemes.ckks.functions.elementary import rounded as round
 from ren.schemes.ckks.functions.logic import (
     logical_and,
     logical_not,

@@ -117,3 +117,11 @@ def test_what_is_encoded_or_encrypted_at_a_low_level_is_to_be_so_at_a_higher():
                 f(0)
             assert words in info.value.do and "more depth" not in str(info.value)
             assert f(1).decrypt().shape == f(None).decrypt().shape == (1,)
+
+
+@pytest.mark.parametrize("name", ["sign", "abs", "greater", "less", "equal", "max", "less_equal"])
+def test_the_gap_that_was_passed_is_named(deep, name):
+    x = deep.encrypt([0.1, -0.5]).drop_to(0)
+    compared = (x,) if name in ("sign", "abs") else (x, 0.25)
+    with pytest.raises(ckks.DepthError, match=f"{name} with a gap of 0.0625 at "):
+        getattr(math, name)(*compared, interval=(-2, 2), gap=0.0625)

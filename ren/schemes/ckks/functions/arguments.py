@@ -27,7 +27,9 @@ Interval = tuple[float, float]
 _MOST_BITS = 1000  # a float64 holds 2^-1000
 
 
-def argument(ct: CiphertextT, interval: Interval, what: str, is_stated: bool = True) -> CiphertextT:
+def argument(
+    ct: CiphertextT, interval: Interval, what: str, is_stated: bool = True, slack: float = 0.0
+) -> CiphertextT:
     """A ciphertext of real numbers as the argument of a function on an interval.
 
     Where the tracked bound is beyond the interval, its noise becomes unknown, with a warning.
@@ -38,6 +40,7 @@ def argument(ct: CiphertextT, interval: Interval, what: str, is_stated: bool = T
             statement: the tracked bound is one of the modulus.
         what: the function, for errors.
         is_stated: whether the user gave the interval; a default one has to be verified whole.
+        slack: how far the bound may pass the largest modulus of the interval, relative to it.
 
     Raises:
         OperandError, ParameterError: not a ciphertext of real numbers.
@@ -46,14 +49,14 @@ def argument(ct: CiphertextT, interval: Interval, what: str, is_stated: bool = T
     """
     check_automatic(what)
     check_real(ct, what)
-    ct = held_inside(ct, interval, what, is_stated)
+    ct = held_inside(ct, interval, what, is_stated, slack)
     if isinstance(ct.noise, Symbolic):
         will_report()
     return with_safe_tail(normal(with_type(with_span(ct, None), None)), interval, what)
 
 
 def held_inside(
-    ct: CiphertextT, interval: Interval, what: str, is_stated: bool = True
+    ct: CiphertextT, interval: Interval, what: str, is_stated: bool = True, slack: float = 0.0
 ) -> CiphertextT:
     """`ct`; a tracked bound beyond the interval is reported, and then its noise is unknown."""
     (a, b), params = interval, ct.params
@@ -72,7 +75,7 @@ def held_inside(
             remedy,
         )
 
-    return with_noise(ct, lambda noise: inside(noise, limit, told))
+    return with_noise(ct, lambda noise: inside(noise, limit * (1 + slack), told))
 
 
 def with_safe_tail(ct: CiphertextT, interval: Interval, what: str) -> CiphertextT:

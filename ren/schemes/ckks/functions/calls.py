@@ -97,7 +97,7 @@ FUNCTIONS = {
     "cosh": Function(elementary.cosh),
     "tanh": Function(elementary.tanh, image=np.tanh),
     "sigmoid": Function(elementary.sigmoid, image=elementary.sigmoid_of),
-    "round": Function(comparison.rounded, image=np.round),
+    "round": Function(elementary.rounded, image=np.round),
     "sign": Function(comparison.sign, 1, _STEP),
     "abs": Function(comparison.absolute, 1, _STEP),
     "relu": Function(comparison.relu, 1, _STEP),

@@ -25,8 +25,10 @@ from ren.schemes.ckks.arithmetic.argument_checks import check_ciphertext, check_
 from ren.schemes.ckks.arithmetic.evolve import (
     need_level,
     with_error,
+    with_noise,
     with_span,
     within,
+    within_that_of,
 )
 from ren.schemes.ckks.arithmetic.manual import normal
 from ren.schemes.ckks.arithmetic.number_types import (
@@ -35,7 +37,7 @@ from ren.schemes.ckks.arithmetic.number_types import (
     with_type,
 )
 from ren.schemes.ckks.arithmetic.operation_hooks import circuit, in_circuit, numbers_of_user
-from ren.schemes.ckks.encoding.ciphertext_data import CiphertextT
+from ren.schemes.ckks.encoding.ciphertext_data import CiphertextData, CiphertextT
 from ren.schemes.ckks.encoding.encoder import as_numbers
 from ren.schemes.ckks.encoding.plaintext import Plaintext
 from ren.schemes.ckks.functions.approximation import approximate, approximated, refuse_both
@@ -45,6 +47,7 @@ from ren.schemes.ckks.functions.arguments import (
     held_inside,
     with_safe_tail,
 )
+from ren.schemes.ckks.functions.logic import between, noise_beside
 from ren.schemes.ckks.functions.polynomial import (
     Interval,
     checked_degree,
@@ -53,6 +56,9 @@ from ren.schemes.ckks.functions.polynomial import (
     mapping,
 )
 from ren.schemes.ckks.functions.remez import OddMinimax, odd_minimax, sign_polynomials
+from ren.schemes.ckks.noise import bounds as noises
+from ren.schemes.ckks.noise import slope_one
+from ren.schemes.ckks.noise.readable import Noise
 from ren.schemes.ckks.noise.spans import Span
 
 UNIT = (-1.0, 1.0)
@@ -70,6 +76,7 @@ class StepAccuracy:
         gap: the least modulus from which on the step is right; None for the least that is usual.
         precision: in bits; None for 8.
         degree: of one odd polynomial, instead of a precision.
+        shift: how far below zero the step is, for a user who compares with equality.
     """
 
     what: str
@@ -77,11 +84,35 @@ class StepAccuracy:
     gap: float | None
     precision: float | None
     degree: int | None
+    shift: float = 0.0
 
     @property
     def largest(self) -> float:
         """The largest modulus in the interval."""
         return max(map(abs, self.interval))
+
+    @property
+    def slack(self) -> float:
+        """A part of the largest modulus by which numbers may pass the interval, at no more levels.
+
+        So the error of one function fits into the interval of the next.
+        """
+        if self.degree is not None:
+            return 0.0
+        slack = min(8 * 2.0**-self.bits, 1 / 16)
+        deeper = _depth(_pieces(self.wider(slack), 0.0)) > _depth(_pieces(self, 0.0))
+        return 0.0 if deeper else slack
+
+    @property
+    def of_differences(self) -> StepAccuracy:
+        """The same for the difference of two numbers of the interval."""
+        low, high = self.interval
+        return attrs.evolve(self, interval=(low - high, high - low))
+
+    def wider(self, slack: float) -> StepAccuracy:
+        """The same on an interval that is wider by a relative `slack`."""
+        low, high = self.interval
+        return attrs.evolve(self, interval=(low * (1 + slack), high * (1 + slack)))
 
     @property
     def bits(self) -> float:
@@ -126,7 +157,7 @@ class StepAccuracy:
 
     def __str__(self) -> str:
         wanted = f"{self.bits:g} bits" if self.degree is None else f"degree {self.degree}"
-        return f"{self.what} with a gap of {self.least / self.largest:.2g} at {wanted}"
+        return f"{self.what} with a gap of {self.least + self.shift:.3g} at {wanted}"
 
 
 def sign(
@@ -173,7 +204,7 @@ def absolute(
     of that degree, without a gap.
     """
     wish = StepAccuracy("abs", interval, gap, precision, degree)
-    return _times_step(argument(ct, wish.interval, "abs"), wish, -1.0)
+    return _times_step(ct, wish, -1.0)
 
 
 @circuit("relu", floating)
@@ -189,7 +220,7 @@ def relu(
     Args, raises: as for `abs`.
     """
     wish = StepAccuracy("relu", interval, gap, precision, degree)
-    return _times_step(argument(ct, wish.interval, "relu"), wish, 0.0)
+    return _times_step(ct, wish, 0.0)
 
 
 def _times_step(ct: CiphertextT, wish: StepAccuracy, low: float) -> CiphertextT:
@@ -198,11 +229,31 @@ def _times_step(ct: CiphertextT, wish: StepAccuracy, low: float) -> CiphertextT:
     Inside the gap the step lies between `low` and 1, up to 2^-precision. With a degree it is an
     interpolant. The function has a kink at zero: the interpolant is about 1 / degree from it there.
     """
-    if wish.degree is None:
-        least, rounding = wish.least, 2.0**-wish.bits
-        product = within(ct * _step(ct, wish, low, is_factor=True), wish.largest * (1 + rounding))
-        left = (1 - low) / 2 * max(least * (1 + rounding), rounding * wish.largest)
-        return with_error(product, 1.1 * left)
+    slack = wish.slack
+    x = argument(ct, wish.interval, wish.what, slack=slack)
+    if wish.degree is not None:
+        return _by_degree(x, wish, low)
+    wish = wish.wider(slack)
+    x, given = _parted(x, wish.interval)
+    error = wish.polynomials[-1].error
+    product = within_that_of(x * _step(x, wish, low, is_factor=True), x.noise, 1 + error)
+    left = (1 - low) / 2 * max(wish.least * (1 + error), error * wish.largest)
+    return with_error(with_noise(product, lambda noise: noises.total(noise, given)), 1.1 * left)
+
+
+def _parted(value: Any, interval: Interval) -> tuple[Any, Noise]:
+    """A value without its error, where it keeps to the interval with it; and the error.
+
+    Others than ciphertexts have none.
+    """
+    if not isinstance(value, CiphertextData):
+        return value, noises.ZERO
+    message, error = slope_one.parted(value.noise, max(map(abs, interval)))
+    return with_noise(value, lambda _: message), error
+
+
+def _by_degree(ct: CiphertextT, wish: StepAccuracy, low: float) -> CiphertextT:
+    """The interpolant of x times `low` below zero, x above."""
     if wish.gap is not None:
         raise ParameterError(
             f"{wish.what} got gap={wish.gap!r} and degree={wish.degree!r}.",
@@ -222,17 +273,18 @@ def maximum(
     precision: float | None = None,
     degree: int | None = None,
 ) -> CiphertextT:
-    """The larger of a and b in every slot: b + relu(a - b).
+    """The larger of a and b in every slot: b + (a - b) step(a - b).
+
+    It lies between a and b, up to noise. The error is at most max(gap / 2, 2^-precision D), with
+    the largest difference D that the interval allows.
 
     Args:
         a, b: ciphertexts, or one of them an array or a number.
         interval: where both lie.
-        gap, precision, degree: as for `abs`, of the difference.
+        gap, precision: as for `abs`, of the difference.
+        degree: as for `relu`, of the difference. Then it may lie beyond both, by its error.
     """
-    difference, wish = _difference(a, b, StepAccuracy("max", interval, gap, precision, degree))
-    above = _times_step(difference, wish, 0.0)
-    with numbers_of_user():
-        return b + above
+    return _extreme(a, b, StepAccuracy("max", interval, gap, precision, degree), 1)
 
 
 @circuit("min", floating, 2)
@@ -244,14 +296,40 @@ def minimum(
     precision: float | None = None,
     degree: int | None = None,
 ) -> CiphertextT:
-    """The smaller of a and b in every slot: a - relu(a - b).
+    """The smaller of a and b in every slot: a - (a - b) step(a - b).
 
-    Args: as for `max`.
+    Args, error: as for `max`.
     """
-    difference, wish = _difference(a, b, StepAccuracy("min", interval, gap, precision, degree))
-    above = _times_step(difference, wish, 0.0)
+    return _extreme(a, b, StepAccuracy("min", interval, gap, precision, degree), -1)
+
+
+def _extreme(a: Any, b: Any, wish: StepAccuracy, way: int) -> Any:
+    """The larger one of a and b for the way 1, the smaller one for -1.
+
+    With a step in [0, 1] the result lies between both. So chains of them keep to their interval.
+    """
+    check_ciphertext(a, wish.what, b)
+    slack = wish.of_differences.slack
+    parts = [_parted(v, wish.wider(slack).interval) for v in (a, b)]
+    a, b = (v for v, _ in parts)
+    difference, wish = _difference(a, b, wish, slack)
+    base = b if way > 0 else a
+    if wish.degree is not None:
+        above = _by_degree(difference, wish, 0.0)
+        with numbers_of_user():
+            return base + way * above
+    above = difference * _step(difference, wish, 0.0, is_factor=True, is_inside=True)
+    error = wish.polynomials[-1].error
+    left = max(wish.least / 2, error * wish.largest)
     with numbers_of_user():
-        return a - above
+        result = base + way * with_error(above, 1.1 * left)
+    result = between(result, Span(0.0, 1.0), a, b)
+    errors = [
+        noise_beside(v, error, result) if isinstance(v, CiphertextData) else error
+        for v, error in parts
+    ]
+    given = slope_one.between(*errors)
+    return with_noise(result, lambda noise: noises.total(noise, given))
 
 
 @circuit("greater")
@@ -379,91 +457,30 @@ def _reaches(name: str, a: Any, b: Any, wish: StepAccuracy) -> Any:
     difference, wish = _difference(a, b, attrs.evolve(wish, what=name))
     is_stated, half = wish.gap is not None, wish.least / 2
     largest = wish.largest + half
-    wish = attrs.evolve(wish, interval=(-largest, largest), gap=half)
+    wish = attrs.evolve(wish, interval=(-largest, largest), gap=half, shift=half)
     result = _step(difference + half, wish, 0.0)
     return result if is_stated else with_error(result, 1.0)
 
 
-@circuit("round", floating)
-def rounded(
+def _step(
     ct: CiphertextT,
-    interval: Interval = (-2.0, 2.0),
-    margin: float | None = None,
-    precision: float | None = None,
-    degree: int | None = None,
+    wish: StepAccuracy,
+    low: float,
+    is_factor: bool = False,
+    is_inside: bool = False,
 ) -> CiphertextT:
-    """The nearest integer in every slot, for x at least `margin` from the half-integers.
-
-    With d = x - round(x) it is x - s f(c), s = sin(2 pi d), c = cos(2 pi d), f(cos t) = t / (2 pi
-    sin t): sine and cosine share their powers.
-
-    Args:
-        ct: the encrypted x.
-        interval: where x lies.
-        margin: below 1/2; the less, the more levels. 0.1 by default, on which the estimate does not
-            count: state it where your numbers keep to it.
-        precision: in bits; 15 by default.
-        degree: instead of a precision, of the sine and the cosine.
-
-    Raises:
-        DepthError: too few levels.
-        ParameterError: a margin not between 0 and 1/2.
-    """
-    check_real(ct, "round")
-    is_stated, margin = margin is not None, 0.1 if margin is None else margin
-    if not 0 < margin < 0.5:
-        raise ParameterError(
-            f"round got margin={margin}.",
-            "It is how far x stays from the half-integers: above 0, below 1/2.",
-            "Write for example margin=0.1.",
-        )
-    bits = checked_precision(precision, 15.0)
-    # f is at most about 1 / (2 margin) / pi, and steep there: s and c are made finer than asked
-    finer = bits + 4 - 2 * float(np.log2(margin)) if degree is None else precision
-    sine = approximate(lambda x: np.sin(2 * np.pi * x), interval, finer, degree)
-    cosine = approximate(lambda x: np.cos(2 * np.pi * x), interval, finer, degree)
-    lowest = -float(np.cos(2 * np.pi * margin))
-    room = min(2.0**-10, (1 + lowest) / 4)  # f is infinite at -1
-    spread = (lowest - room, 1 + 2.0**-10)
-    try:
-        angle = approximate(_angle, spread, bits + 1)
-    except ParameterError:
-        raise ParameterError(
-            f"round was to be right {margin:g} from the half-integers, with precision={bits:g}.",
-            "No polynomial that Ren evaluates tells numbers apart so close to them.",
-            f"Write a larger margin or gap, such as margin={max(4 * margin, 0.005):.2g}, or less "
-            "precision.",
-        ) from None
-    need_level(ct, 1 + max(sine.depth, cosine.depth + angle.depth), "round")
-    x = argument(ct, checked_interval(interval), "round")
-    s, c = (approximated(x, p, "round") for p in (sine, cosine))
-    inner = approximated(c, angle, "round")
-    largest = max(abs(v) for v in sine.interval)
-    result = within(x - s * inner, largest + 0.5)
-    return result if is_stated else with_error(result, 1.0)
-
-
-def _angle(c: np.ndarray) -> np.ndarray:
-    """arccos(c) / (2 pi sqrt(1 - c^2)), analytic at c = 1 and continued beyond."""
-    near = np.abs(1 - c) < 1e-3
-    inside = np.where(near, 0.0, np.clip(c, -1, 1))
-    h = 1 - c
-    series = 1 + h / 3 + 2 * h**2 / 15 + 2 * h**3 / 35 + 8 * h**4 / 315
-    return np.where(near, series, np.arccos(inside) / np.sqrt(1 - inside**2)) / (2 * np.pi)
-
-
-def _step(ct: CiphertextT, wish: StepAccuracy, low: float, is_factor: bool = False) -> CiphertextT:
     """`low` below zero and 1 above; the last polynomial has it in its coefficients.
 
     Args:
         ct: as `argument` gives it.
         is_factor: whether the caller multiplies by it, and adds the error of the approximation.
+        is_inside: whether it keeps to [low, 1], at up to twice the error.
     """
-    pieces, half = _pieces(wish, low), (1.0 - low) / 2
+    pieces, half = _pieces(wish, low, is_inside), (1.0 - low) / 2
     need_level(ct, _depth(pieces) + is_factor, str(wish))
     for c, span in pieces:
         ct = evaluated(ct, c, span, wish.what)
-    error = wish.polynomials[-1].error
+    error = 0.0 if is_inside else wish.polynomials[-1].error
     ct = within(ct, (1.0 + low) / 2 + half * (1 + error))
     ct = with_span(ct, Span(low - half * error, 1.0 + half * error))
     if is_factor:
@@ -471,11 +488,13 @@ def _step(ct: CiphertextT, wish: StepAccuracy, low: float, is_factor: bool = Fal
     return with_error(ct, 1.1 * half * error + (1.0 - low if wish.gap is None else 0.0))
 
 
-def _pieces(wish: StepAccuracy, low: float) -> list[tuple[tuple[complex, ...], Interval]]:
+def _pieces(
+    wish: StepAccuracy, low: float, is_inside: bool = False
+) -> list[tuple[tuple[complex, ...], Interval]]:
     """The polynomials of a step, each with its interval."""
     polynomials = wish.polynomials
     series = [np.array(p.coefficients, np.complex128) for p in polynomials]
-    series[-1] *= (1.0 - low) / 2
+    series[-1] *= (1.0 - low) / 2 / (1.0 + polynomials[-1].error * is_inside)
     series[-1][0] += (1.0 + low) / 2
     bounds = (wish.largest, *(p.high for p in polynomials[1:]))
     return [(tuple(c.tolist()), (-b, b)) for c, b in zip(series, bounds, strict=True)]
@@ -487,27 +506,29 @@ def _depth(pieces: list[tuple[tuple[complex, ...], Interval]]) -> int:
 
 def depth_of_greater(wish: StepAccuracy) -> int:
     """The levels that `greater` takes."""
-    low, high = wish.interval
-    return _depth(_pieces(attrs.evolve(wish, interval=(low - high, high - low)), 0.0))
+    return _depth(_pieces(wish.of_differences, 0.0))
 
 
-def _difference(a: Any, b: Any, wish: StepAccuracy) -> tuple[Any, StepAccuracy]:
-    """a - b for numbers of the interval, at least one encrypted, and the accuracy for it."""
+def _difference(a: Any, b: Any, wish: StepAccuracy, slack: float = 0.0) -> tuple[Any, StepAccuracy]:
+    """a - b for numbers of the interval, at least one encrypted, and the accuracy for it.
+
+    Args:
+        slack: how far ciphertexts may pass the interval, as in `StepAccuracy.slack`.
+    """
     check_ciphertext(a, wish.what, b)
-    low, high = wish.interval
-    a, b = (_inside(v, wish.interval, wish.what) for v in (a, b))
-    of_differences = attrs.evolve(wish, interval=(low - high, high - low))
+    a, b = (_inside(v, wish.interval, wish.what, slack) for v in (a, b))
+    of_differences = wish.of_differences.wider(slack)
     with numbers_of_user():
         difference = with_span(normal(a - b), None)
     difference = with_safe_tail(difference, of_differences.interval, wish.what)
-    return within(difference, min(2 * wish.largest, high - low)), of_differences
+    return within(difference, of_differences.largest), of_differences
 
 
-def _inside(value: Any, interval: Interval, what: str) -> Any:
+def _inside(value: Any, interval: Interval, what: str, slack: float) -> Any:
     """A ciphertext with its bound held against the interval; anything else as it is."""
     if hasattr(value, "polys"):
         check_real(value, what)
-        return held_inside(value, interval, what)
+        return held_inside(value, interval, what, slack=slack)
     if isinstance(value, Plaintext | Symbolic) or is_tracer(value):
         return value
     numbers = as_numbers(value)

@@ -1,4 +1,4 @@
-"""exp, log, sqrt and the circular and hyperbolic functions, by Chebyshev interpolation.
+"""exp, log, sqrt, circular and hyperbolic functions and round, by Chebyshev interpolation.
 
 Each takes the encrypted x, which must lie in `interval`, and either a `precision` in bits or a
 `degree`. The precision (20 by default) picks the least degree whose error is at most 2^-precision.
@@ -18,7 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ren.core.errors import ParameterError
-from ren.schemes.ckks.arithmetic.evolve import with_error, within
+from ren.schemes.ckks.arithmetic.argument_checks import check_real
+from ren.schemes.ckks.arithmetic.evolve import need_level, with_error, within
 from ren.schemes.ckks.arithmetic.number_types import floating, of_operands, with_type
 from ren.schemes.ckks.arithmetic.operation_hooks import circuit, in_circuit
 from ren.schemes.ckks.encoding.ciphertext_data import CiphertextT
@@ -197,3 +198,71 @@ def _above_zero(interval: Interval, name: str, or_at_it: bool = False) -> Interv
             "sqrt(b / a).",
         )
     return a, b
+
+
+@circuit("round", floating)
+def rounded(
+    ct: CiphertextT,
+    interval: Interval = (-2.0, 2.0),
+    margin: float | None = None,
+    precision: float | None = None,
+    degree: int | None = None,
+) -> CiphertextT:
+    """The nearest integer in every slot, for x at least `margin` from the half-integers.
+
+    With d = x - round(x) it is x - s f(c), s = sin(2 pi d), c = cos(2 pi d), f(cos t) = t / (2 pi
+    sin t): sine and cosine share their powers.
+
+    Args:
+        ct: the encrypted x.
+        interval: where x lies.
+        margin: below 1/2; the less, the more levels. 0.1 by default, on which the estimate does not
+            count: state it where your numbers keep to it.
+        precision: in bits; 15 by default.
+        degree: instead of a precision, of the sine and the cosine.
+
+    Raises:
+        DepthError: too few levels.
+        ParameterError: a margin not between 0 and 1/2.
+    """
+    check_real(ct, "round")
+    is_stated, margin = margin is not None, 0.1 if margin is None else margin
+    if not 0 < margin < 0.5:
+        raise ParameterError(
+            f"round got margin={margin}.",
+            "It is how far x stays from the half-integers: above 0, below 1/2.",
+            "Write for example margin=0.1.",
+        )
+    bits = checked_precision(precision, 15.0)
+    # f is at most about 1 / (2 margin) / pi, and steep there: s and c are made finer than asked
+    finer = bits + 4 - 2 * float(np.log2(margin)) if degree is None else precision
+    sine = approximate(lambda x: np.sin(2 * np.pi * x), interval, finer, degree)
+    cosine = approximate(lambda x: np.cos(2 * np.pi * x), interval, finer, degree)
+    lowest = -float(np.cos(2 * np.pi * margin))
+    room = min(2.0**-10, (1 + lowest) / 4)  # f is infinite at -1
+    spread = (lowest - room, 1 + 2.0**-10)
+    try:
+        angle = approximate(_angle, spread, bits + 1)
+    except ParameterError:
+        raise ParameterError(
+            f"round was to be right {margin:g} from the half-integers, with precision={bits:g}.",
+            "No polynomial that Ren evaluates tells numbers apart so close to them.",
+            f"Write a larger margin or gap, such as margin={max(4 * margin, 0.005):.2g}, or less "
+            "precision.",
+        ) from None
+    need_level(ct, 1 + max(sine.depth, cosine.depth + angle.depth), "round")
+    x = argument(ct, checked_interval(interval), "round")
+    s, c = (approximated(x, p, "round") for p in (sine, cosine))
+    inner = approximated(c, angle, "round")
+    largest = max(abs(v) for v in sine.interval)
+    result = within(x - s * inner, largest + 0.5)
+    return result if is_stated else with_error(result, 1.0)
+
+
+def _angle(c: np.ndarray) -> np.ndarray:
+    """arccos(c) / (2 pi sqrt(1 - c^2)), analytic at c = 1 and continued beyond."""
+    near = np.abs(1 - c) < 1e-3
+    inside = np.where(near, 0.0, np.clip(c, -1, 1))
+    h = 1 - c
+    series = 1 + h / 3 + 2 * h**2 / 15 + 2 * h**3 / 35 + 8 * h**4 / 315
+    return np.where(near, series, np.arccos(inside) / np.sqrt(1 - inside**2)) / (2 * np.pi)

@@ -37,6 +37,7 @@ from ren.schemes.ckks.encoding.ciphertext_data import CiphertextData, Ciphertext
 from ren.schemes.ckks.encoding.encoder import as_numbers
 from ren.schemes.ckks.encoding.plaintext import Plaintext
 from ren.schemes.ckks.noise import bounds as noises
+from ren.schemes.ckks.noise.readable import Noise
 from ren.schemes.ckks.noise.spans import Span, combined, of_number
 
 
@@ -175,7 +176,7 @@ def where(condition: CiphertextT, a: Any, b: Any) -> CiphertextT:
     with numbers_of_user():
         result = with_type(b + condition * difference, rule)
     truth = getattr(condition, "span", None)
-    return result if truth is None or not truth.is_truth else _chosen(result, truth, a, b)
+    return result if truth is None or not truth.is_truth else between(result, truth, a, b)
 
 
 def _wide(value: Any) -> Any:
@@ -211,19 +212,24 @@ def _check_in_the_clear(condition: Any) -> None:
         )
 
 
-def _noise_beside(v: Any, result: CiphertextData) -> Any:
-    """The noise of an operand, with the axes of that of a result that it is broadcast to."""
+def noise_beside(v: Any, noise: Noise, result: CiphertextData) -> Noise:
+    """Noise of an operand, with the axes of that of a result that it is broadcast to."""
     blocks = result.layout.blocks
     is_alike = v.layout.length is None or v.layout.columns == result.layout.columns
     if is_alike and v.layout.blocks == blocks:
-        return v.noise
-    return noises.beside_blocks(v.noise, is_alike and v.layout.blocks == 1)
+        return noise
+    return noises.beside_blocks(noise, is_alike and v.layout.blocks == 1)
 
 
-def _chosen(result: Any, truth: Span, a: Any, b: Any) -> Any:
-    """`result`, which lies between a and b, up to the error of the truth that chose."""
+def between(result: Any, truth: Span, a: Any, b: Any) -> Any:
+    """`result`, which lies between a and b, up to the error of the truth that chose.
+
+    Args:
+        truth: where the factor of a lies; that of b is the rest to 1.
+    """
     beyond = 1 + 2 * max(-truth.low, truth.high - 1, 0.0)
-    hidden = [_noise_beside(v, result) for v in (a, b) if isinstance(v, CiphertextData | Plaintext)]
+    given = [v for v in (a, b) if isinstance(v, CiphertextData | Plaintext)]
+    hidden = [noise_beside(v, v.noise, result) for v in given]
     clear = [v for v in (a, b) if not isinstance(v, CiphertextData | Plaintext)]
     if not any(isinstance(v, Symbolic) or is_tracer(v) for v in clear):
         largest = [float(noises.public_bound(np.abs(as_numbers(v)).max())) for v in clear]

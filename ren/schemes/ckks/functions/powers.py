@@ -21,9 +21,8 @@ from ren.schemes.ckks.encoding.ciphertext_data import CiphertextData, Ciphertext
 from ren.schemes.ckks.encoding.refusals import operand_text
 from ren.schemes.ckks.functions.approximation import approximate
 from ren.schemes.ckks.functions.arguments import checked_precision, held_inside, known_span
-from ren.schemes.ckks.functions.comparison import rounded
 from ren.schemes.ckks.functions.division import inverse
-from ren.schemes.ckks.functions.elementary import applied, sqrt
+from ren.schemes.ckks.functions.elementary import applied, rounded, sqrt
 from ren.schemes.ckks.functions.polynomial import Interval, checked_interval
 
 

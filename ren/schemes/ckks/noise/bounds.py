@@ -242,7 +242,7 @@ def _random(noise: Noise) -> Noise:
     return ((noise[..., _HEAD:] ** 2).sum(-1, keepdims=True) + noise[..., 3:4] ** 2) ** 0.5
 
 
-def _error(noise: Noise) -> Noise:
+def error_in_slot(noise: Noise) -> Noise:
     """The bound of the error in a slot, [*batch, 1]."""
     if _is_single(noise):
         random = noise[RANDOM]
@@ -265,11 +265,11 @@ def total(a: Noise, b: Noise) -> Noise:
 def product(a: Noise, b: Noise) -> Noise:
     """Noise of a product slot by slot: x e_y + (y + e_y) e_x, with y and e_y at their bounds."""
     if _is_single(a) and _is_single(b):
-        noise = a * np.float32(b.item(0) + _error(b))
+        noise = a * np.float32(b.item(0) + error_in_slot(b))
         noise += b * a[0]
         noise[0] = a[0] * b[0]
         return _limited(noise)
-    return _limited(a * _ERRORS * (b[..., :1] + _error(b)) + b * a[..., :1])
+    return _limited(a * _ERRORS * (b[..., :1] + error_in_slot(b)) + b * a[..., :1])
 
 
 def of_products(
@@ -285,7 +285,7 @@ def _of_products(indices: Sequence[NDArray[np.intp]], *noises: Noise) -> Noise:
     read = [factors[i] for factors, i in zip(noises[:count], indices, strict=True)]
     b, a = joined_arrays(*read), stacked_arrays(*noises[count:])
     b = b.reshape(b.shape[0], *(1,) * (a.ndim - b.ndim), *b.shape[1:])
-    each = _limited(a * _ERRORS * (b[..., :1] + _error(b)) + b * a[..., :1])
+    each = _limited(a * _ERRORS * (b[..., :1] + error_in_slot(b)) + b * a[..., :1])
     return _limited(each.sum(0))
 
 

@@ -253,3 +253,40 @@ def test_where_of_two_arrays_in_the_clear_wraps_nothing_around(ctx, dtype):
     for choose in (ckks.where, ren.jit(lambda t, a, b: ckks.where(t, a, b)), np.where):
         got = choose(t, a, b).decrypt(dtype=float)
         assert np.allclose(got, np.where([True, False], a, b).astype(float), atol=1e-5)
+
+
+def _largest(*values):
+    head, *rest = values
+    return np.maximum(head, _largest(*rest)) if rest else head
+
+
+CHAINS = {
+    "largest of four": (_largest, [(32,)] * 4),
+    "clip": (lambda x: np.clip(x, -0.5, 0.5), [(32,)]),
+    "clip to arrays": (lambda x: np.clip(x, -np.linspace(0, 1, 32), 0.75), [(32,)]),
+    "modulus": (lambda x, y: np.minimum(abs(x), y), [(32,), (32,)]),
+    "rectifiers": (lambda x: math.relu(math.relu(x)), [(32,)]),
+    "rows": (lambda x, y: np.minimum(np.maximum(x, y), 0.5), [(5, 6), (6,)]),
+    "columns": (lambda x, y: np.minimum(np.maximum(x, y), 0.5), [(5, 6), (5, 1)]),
+    "blocks": (lambda x, y: np.maximum(np.minimum(x, y), -0.5), [(3, 70), (3, 1)]),
+}
+
+
+@pytest.fixture(scope="module")
+def far() -> ckks.Context:
+    """32 slots, 45 levels, insecure; what cannot be told raises."""
+    params = ckks.Parameters.for_depth(45, n=256, slots=32, security=None, strict=True)
+    return ckks.context(params=params)
+
+
+@pytest.mark.parametrize("how", [lambda f: f, ren.jit], ids=["eager", "jit"])
+@pytest.mark.parametrize("name", CHAINS)
+def test_chains_of_choices_keep_to_their_interval(far, name, how):
+    """Ends of the interval among them: a result beyond it would be far off in the next step."""
+    f, shapes = CHAINS[name]
+    values = [drawn(-1, 1, int(np.prod(s)), seed).reshape(s) for seed, s in enumerate(shapes)]
+    for v, end in zip(values, (1.0, -1.0, 1.0, -1.0), strict=False):
+        v.flat[0], v.flat[-1] = end, -end
+    z = how(f)(*map(far.encrypt, values))
+    want = np.maximum(values[0], 0) if name == "rectifiers" else f(*values)
+    assert np.abs(z.decrypt() - want).max() <= z.estimate.error_bound < 0.03
