@@ -60,6 +60,7 @@ def test_the_wheel_holds_the_package_and_nothing_else(wheel: zipfile.ZipFile) ->
     assert {
         "ren/py.typed",
         "ren/lowering/backends/native/src/kernels.cc",
+        "ren/lowering/backends/native/src/words.cc",
         "ren/__main__.py",
     } <= held
     assert {Path(name).suffix for name in held} == {".py", ".cc", ".h", ".typed"}

@@ -7,6 +7,7 @@
 // for each call and for each mutant of its last argument: "ok", "differs" or "error: ...".
 
 #include "kernels.cc"
+#include "words.cc"
 
 #include <condition_variable>
 #include <cstdio>
