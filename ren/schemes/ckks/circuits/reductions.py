@@ -60,12 +60,16 @@ def total(ct: CiphertextT) -> CiphertextT:
 
 @circuit("mean()", floating)
 def mean(ct: CiphertextT) -> CiphertextT:
-    """The mean, in every slot: log2(slots) rotations, one level."""
+    """The mean, in every slot: log2(slots) rotations, one level.
+
+    The product is after the sum, so that its noise is not summed too: 10 bits of 2^12 slots. Where
+    leftovers stand beyond the length it is before, and clears them.
+    """
     length = known_length(ct)
     if length is None:
         return ct
     need_level(ct, 1, "mean()")
-    if fills_slots(ct):
+    if fills_slots(ct) or ct.layout.tail.is_zero:
         result = _over_all_slots(ct, length) * (1 / length)
     else:
         shares, blocks = np.full(length, 1 / length), ct.layout.blocks
