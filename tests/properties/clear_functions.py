@@ -155,19 +155,12 @@ def _differences(interval: Interval) -> Interval:
 
 def maximum(a, b, interval=(-1.0, 1.0), gap=None, precision=None, degree=None) -> ClearCiphertext:
     """The larger of two numbers."""
-    return b + _beyond(a - b, _differences(interval), gap, precision, degree)
+    return b + relu(a - b, _differences(interval), gap, precision, degree)
 
 
 def minimum(a, b, interval=(-1.0, 1.0), gap=None, precision=None, degree=None) -> ClearCiphertext:
     """The smaller of two numbers."""
-    return a - _beyond(a - b, _differences(interval), gap, precision, degree)
-
-
-def _beyond(x, interval, gap, precision, degree) -> ClearCiphertext:
-    """max(x, 0) to max(gap / 2, 2^-precision times the largest number)."""
-    if degree is None:
-        precision = (8.0 if precision is None else precision) - 1
-    return relu(x, interval, gap, precision, degree)
+    return a - relu(a - b, _differences(interval), gap, precision, degree)
 
 
 def _above(v: NDArray) -> NDArray:

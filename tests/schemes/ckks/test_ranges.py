@@ -266,3 +266,66 @@ def test_a_modulus_beyond_floats_has_a_range():
     ctx = ckks.context(params=ckks.Parameters.for_depth(30, n=1 << 10, security=None))
     x = ctx.encrypt([1.5])
     np.testing.assert_allclose((x + x).decrypt(), [3.0], atol=1e-6)
+
+
+STATED = {  # what is stated, the interval, and whether it holds
+    "both beyond": ((-2.5, 2.5), (-3, 1), False),
+    "above": ((0, 1.5), (0, 1), False),
+    "below": ((-1, 0.5), (0, 1), False),
+    "of one sign": ((-1, 1), (0.5, 2), False),
+    "inside": ((0.25, 0.75), (0, 1), True),
+    "less than the bound": ((0.1, 1.1), (0.1, 1.1), True),
+}
+APPROXIMATED = {
+    "exp": lambda x, span: math.exp(x, interval=span, degree=7),
+    "relu": lambda x, span: math.relu(x, interval=span, precision=4),
+    "max": lambda x, span: math.max(x, span[0], interval=span, precision=4),
+    "greater": lambda x, span: math.greater(x, span[1], interval=span, precision=4, gap=0.1),
+    "chebyshev": lambda x, span: ckks.chebyshev(x, np.exp, span, 7),
+    "in a block": lambda x, span: in_a_block(x, span),
+}
+
+
+def in_a_block(x: ckks.Ciphertext, span: tuple[float, float]) -> ckks.Ciphertext:
+    with ckks.intervals(span, precision=6):
+        return np.exp(x)
+
+
+@pytest.mark.parametrize("function", APPROXIMATED)
+@pytest.mark.parametrize("case", STATED)
+@pytest.mark.parametrize("how", [lambda f: f, ren.jit], ids=["eager", "jit"])
+def test_what_is_stated_is_held_against_both_ends(deep, function, case, how):
+    """Also where the tracked bound alone, here 4, says less, or is beyond the interval."""
+    stated, interval, holds = STATED[case]
+    f = how(lambda x: APPROXIMATED[function](x * 1.0, interval))
+    x = deep.encrypt([stated[0], stated[1]], bound=4).within(*stated)
+    for _ in range(2):
+        with warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always")
+            made = f(x)
+        assert len(told) == (not holds)
+        assert np.isnan(made.estimate.error_bound) == (not holds)
+    if holds:
+        return
+    assert "may lie anywhere in what is known, and" in str(told[0].message)
+    strict = ckks.context(params=deep.params, strict=True)
+    with pytest.raises(ckks.MessageBoundError, match="interval"):
+        f(strict.encrypt([0.5], bound=4).within(*stated))
+
+
+@pytest.mark.parametrize("name", ["relu", "abs", "max"])
+def test_more_precision_is_less_error(name):
+    """The error of a steep polynomial is no more than what it may be off by."""
+    ctx = ckks.context(depth=25, slots=32, n=256, security=None)
+    values = np.linspace(-1, 1, 32)
+    x = ctx.encrypt(values)
+    want = {"relu": np.maximum(values, 0), "abs": np.abs(values), "max": np.maximum(values, 0.1)}
+    before = 1.0
+    for precision in (4, 8, 12, 16):
+        other = (0.1,) if name == "max" else ()
+        made = getattr(math, name)(x, *other, precision=precision)
+        bound, largest = made.estimate.error_bound, 2.0 if name == "max" else 1.0
+        assert np.abs(made.decrypt() - want[name]).max() <= bound < before
+        if precision < 16:  # then the noise counts too
+            assert bound <= 1.3 * largest * 2.0**-precision / (1 + (name != "abs"))
+        before = bound

@@ -15,12 +15,26 @@ import numpy as np
 from ren.core.errors import ParameterError, RenError, ScaleError, shown
 from ren.poly.symbolic import Symbolic
 from ren.schemes.ckks.arithmetic.argument_checks import check_real
-from ren.schemes.ckks.arithmetic.evolve import fills_slots, with_noise, with_span, within
+from ren.schemes.ckks.arithmetic.evolve import (
+    fills_slots,
+    settle,
+    with_noise,
+    with_span,
+    within,
+)
 from ren.schemes.ckks.arithmetic.manual import is_manual, normal
 from ren.schemes.ckks.arithmetic.number_types import with_type
 from ren.schemes.ckks.arithmetic.rotation import cleared, with_value
 from ren.schemes.ckks.encoding.ciphertext_data import CiphertextData, CiphertextT
-from ren.schemes.ckks.noise.range_checks import bound_of, inside, report, will_report
+from ren.schemes.ckks.noise import bounds as noises
+from ren.schemes.ckks.noise.range_checks import (
+    TOLERANCE,
+    bound_of,
+    inside,
+    report,
+    will_report,
+)
+from ren.schemes.ckks.noise.readable import Noise
 from ren.schemes.ckks.noise.spans import Span
 
 Interval = tuple[float, float]
@@ -36,8 +50,9 @@ def argument(
     Strict parameters raise an error instead. Slots beyond the length hold a point of the interval.
 
     Args:
-        interval: (a, b). That the numbers stay above a > 0, or below b < 0, is the user's
-            statement: the tracked bound is one of the modulus.
+        interval: (a, b). The tracked bound is one of the modulus, and held against the larger one
+            of |a| and |b|. That the numbers lie between a and b is the user's statement. Where an
+            interval of theirs is known, as by `x.within(low, high)`, it is held against both ends.
         what: the function, for errors.
         is_stated: whether the user gave the interval; a default one has to be verified whole.
         slack: how far the bound may pass the largest modulus of the interval, relative to it.
@@ -50,32 +65,57 @@ def argument(
     check_automatic(what)
     check_real(ct, what)
     ct = held_inside(ct, interval, what, is_stated, slack)
-    if isinstance(ct.noise, Symbolic):
-        will_report()
-    return with_safe_tail(normal(with_type(with_span(ct, None), None)), interval, what)
+    return with_safe_tail(with_type(with_span(ct, None), None), interval, what)
 
 
 def held_inside(
     ct: CiphertextT, interval: Interval, what: str, is_stated: bool = True, slack: float = 0.0
 ) -> CiphertextT:
-    """`ct`; a tracked bound beyond the interval is reported, and then its noise is unknown."""
-    (a, b), params = interval, ct.params
+    """`ct`, rescaled; a tracked bound beyond the interval is reported, its noise unknown then."""
+    ct = settle(normal(ct))  # one noise, and one report
+    (a, b), span, params = interval, ct.span, ct.params
+    room = slack * max(abs(a), abs(b))
+    limit = _limit(interval, span, room, is_stated)
     if is_stated:
-        limit = max(abs(a), abs(b))
-        remedy = "Pass a larger interval, or state a bound that you know: ct.within(bound)."
+        remedy = "Pass a larger interval, or state what you know: ct.within(bound)."
     else:
-        limit = min(-a, b) if a < 0 < b else 0.0
         remedy = f"State where the numbers lie: interval=({a:g}, {b:g}), or another."
 
     def told(bound: float) -> None:
+        held = None if span is None else span.meet(-bound, bound)
+        where = f"may reach modulus {bound:.4g}"
+        if held is not None:  # a number in the clear is not told
+            ends = f"[{held.low:.4g}, {held.high:.4g}]" if held.is_public else "what is known"
+            where = f"may lie anywhere in {ends}"
         report(
-            f"{what}: the numbers may reach modulus {bound:.4g}, and the interval is "
+            f"{what}: the numbers {where}, and the interval is "
             f"[{a:g}, {b:g}]; outside of it the result is far off, and its error is unknown.",
             params,
             remedy,
         )
 
-    return with_noise(ct, lambda noise: inside(noise, limit * (1 + slack), told))
+    def checked(noise: Noise) -> Noise:
+        noise = noise if span is None else noises.within(noise, span.largest)
+        return inside(noise, limit, told)
+
+    if isinstance(ct.noise, Symbolic):
+        will_report()
+    return with_noise(ct, checked)
+
+
+def _limit(interval: Interval, span: Span | None, room: float, is_stated: bool) -> float:
+    """The bound up to which numbers of a span keep to an interval, or to `room` beyond its ends.
+
+    Without a span, what is inside the interval by its modulus is the statement of a user. A default
+    interval states nothing.
+    """
+    a, b = interval
+    largest = max(abs(a), abs(b)) + room
+    if span is None:
+        return largest if is_stated else min(-a, b) if a < 0 < b else 0.0
+    room += largest * (TOLERANCE - 1)
+    ends = [room - a] * (span.low < a - room) + [b + room] * (span.high > b + room)
+    return min(ends, default=max(largest, span.largest))
 
 
 def with_safe_tail(ct: CiphertextT, interval: Interval, what: str) -> CiphertextT:

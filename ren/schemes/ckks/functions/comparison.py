@@ -55,14 +55,16 @@ from ren.schemes.ckks.functions.polynomial import (
     evaluated,
     mapping,
 )
-from ren.schemes.ckks.functions.remez import OddMinimax, odd_minimax, sign_polynomials
+from ren.schemes.ckks.functions.remez import OddMinimax, largest_left, odd_minimax, sign_polynomials
 from ren.schemes.ckks.noise import bounds as noises
 from ren.schemes.ckks.noise import slope_one
+from ren.schemes.ckks.noise.range_checks import TOLERANCE, report
 from ren.schemes.ckks.noise.readable import Noise
 from ren.schemes.ckks.noise.spans import Span
 
 UNIT = (-1.0, 1.0)
 _PRECISION = 8.0  # bits, unless said otherwise
+_SLACKS, _MOST_SLACK = (8, 1, 1 / 8), 0.25  # in errors of the function, the best first
 _LARGEST_ODD = 127  # a degree to which Remez's exchange finds what is nearest
 
 
@@ -95,13 +97,14 @@ class StepAccuracy:
     def slack(self) -> float:
         """A part of the largest modulus by which numbers may pass the interval, at no more levels.
 
-        So the error of one function fits into the interval of the next.
+        So the errors of some functions fit into the interval of the next.
         """
         if self.degree is not None:
             return 0.0
-        slack = min(8 * 2.0**-self.bits, 1 / 16)
-        deeper = _depth(_pieces(self.wider(slack), 0.0)) > _depth(_pieces(self, 0.0))
-        return 0.0 if deeper else slack
+        depth = _depth(_pieces(self, 0.0))
+        wanted = (min(times * 2.0**-self.bits, _MOST_SLACK) for times in _SLACKS)
+        fits = (s for s in wanted if _depth(_pieces(self.wider(s), 0.0)) <= depth)
+        return next(fits, 0.0)
 
     @property
     def of_differences(self) -> StepAccuracy:
@@ -234,21 +237,38 @@ def _times_step(ct: CiphertextT, wish: StepAccuracy, low: float) -> CiphertextT:
     if wish.degree is not None:
         return _by_degree(x, wish, low)
     wish = wish.wider(slack)
-    x, given = _parted(x, wish.interval)
+    x, given = _parted(x, wish.interval, wish.what if slack else "")
     error = wish.polynomials[-1].error
     product = within_that_of(x * _step(x, wish, low, is_factor=True), x.noise, 1 + error)
-    left = (1 - low) / 2 * max(wish.least * (1 + error), error * wish.largest)
-    return with_error(with_noise(product, lambda noise: noises.total(noise, given)), 1.1 * left)
+    left = 1.1 * (1 - low) / 2 * wish.largest * largest_left(wish.polynomials)
+    return with_error(with_noise(product, lambda noise: noises.total(noise, given)), left)
 
 
-def _parted(value: Any, interval: Interval) -> tuple[Any, Noise]:
+def _parted(value: Any, interval: Interval, what: str) -> tuple[Any, Noise]:
     """A value without its error, where it keeps to the interval with it; and the error.
 
     Others than ciphertexts have none.
+
+    Args:
+        what: the function, whose report tells where it does not keep to it; none is made for "".
     """
     if not isinstance(value, CiphertextData):
         return value, noises.ZERO
-    message, error = slope_one.parted(value.noise, max(map(abs, interval)))
+    (a, b), noise, params = interval, value.noise, value.params
+    largest = max(abs(a), abs(b))
+
+    def told(error: float) -> None:
+        report(
+            f"{what}: the error of the numbers, up to {error:.2g}, may take them out of the "
+            f"interval, which Ren has widened to [{a:.4g}, {b:.4g}]; outside of it the result is "
+            "far off, and its error is unknown.",
+            params,
+            "Pass a larger interval, or ask for more precision before.",
+        )
+
+    if what:
+        noise = slope_one.held(noise, largest * TOLERANCE, told)
+    message, error = slope_one.parted(noise, largest * TOLERANCE)
     return with_noise(value, lambda _: message), error
 
 
@@ -275,14 +295,12 @@ def maximum(
 ) -> CiphertextT:
     """The larger of a and b in every slot: b + (a - b) step(a - b).
 
-    It lies between a and b, up to noise. The error is at most max(gap / 2, 2^-precision D), with
-    the largest difference D that the interval allows.
+    The error is that of `relu` of the difference, beside the larger one of those of a and b.
 
     Args:
         a, b: ciphertexts, or one of them an array or a number.
         interval: where both lie.
-        gap, precision: as for `abs`, of the difference.
-        degree: as for `relu`, of the difference. Then it may lie beyond both, by its error.
+        gap, precision, degree: as for `abs`, of the difference.
     """
     return _extreme(a, b, StepAccuracy("max", interval, gap, precision, degree), 1)
 
@@ -298,32 +316,31 @@ def minimum(
 ) -> CiphertextT:
     """The smaller of a and b in every slot: a - (a - b) step(a - b).
 
-    Args, error: as for `max`.
+    Args: as for `max`.
     """
     return _extreme(a, b, StepAccuracy("min", interval, gap, precision, degree), -1)
 
 
 def _extreme(a: Any, b: Any, wish: StepAccuracy, way: int) -> Any:
-    """The larger one of a and b for the way 1, the smaller one for -1.
-
-    With a step in [0, 1] the result lies between both. So chains of them keep to their interval.
-    """
+    """The larger one of a and b for the way 1, the smaller one for -1."""
     check_ciphertext(a, wish.what, b)
     slack = wish.of_differences.slack
-    parts = [_parted(v, wish.wider(slack).interval) for v in (a, b)]
+    wide = wish.wider(slack)
+    a, b = (_inside(v, wish.interval, wish.what, slack) for v in (a, b))
+    parts = [_parted(v, wide.interval, wish.what if slack else "") for v in (a, b)]
     a, b = (v for v, _ in parts)
-    difference, wish = _difference(a, b, wish, slack)
+    difference, wish = _minus(a, b, wide.of_differences), wide.of_differences
     base = b if way > 0 else a
     if wish.degree is not None:
         above = _by_degree(difference, wish, 0.0)
         with numbers_of_user():
             return base + way * above
-    above = difference * _step(difference, wish, 0.0, is_factor=True, is_inside=True)
-    error = wish.polynomials[-1].error
-    left = max(wish.least / 2, error * wish.largest)
+    above = difference * _step(difference, wish, 0.0, is_factor=True)
+    left = 1.1 / 2 * wish.largest * largest_left(wish.polynomials)
     with numbers_of_user():
-        result = base + way * with_error(above, 1.1 * left)
-    result = between(result, Span(0.0, 1.0), a, b)
+        result = base + way * with_error(above, left)
+    error = wish.polynomials[-1].error
+    result = between(result, Span(-error / 2, 1 + error / 2), a, b)
     errors = [
         noise_beside(v, error, result) if isinstance(v, CiphertextData) else error
         for v, error in parts
@@ -462,25 +479,21 @@ def _reaches(name: str, a: Any, b: Any, wish: StepAccuracy) -> Any:
     return result if is_stated else with_error(result, 1.0)
 
 
-def _step(
-    ct: CiphertextT,
-    wish: StepAccuracy,
-    low: float,
-    is_factor: bool = False,
-    is_inside: bool = False,
-) -> CiphertextT:
+def _step(ct: CiphertextT, wish: StepAccuracy, low: float, is_factor: bool = False) -> CiphertextT:
     """`low` below zero and 1 above; the last polynomial has it in its coefficients.
 
     Args:
         ct: as `argument` gives it.
         is_factor: whether the caller multiplies by it, and adds the error of the approximation.
-        is_inside: whether it keeps to [low, 1], at up to twice the error.
     """
-    pieces, half = _pieces(wish, low, is_inside), (1.0 - low) / 2
+    pieces, half = _pieces(wish, low), (1.0 - low) / 2
     need_level(ct, _depth(pieces) + is_factor, str(wish))
-    for c, span in pieces:
-        ct = evaluated(ct, c, span, wish.what)
-    error = 0.0 if is_inside else wish.polynomials[-1].error
+    left = None
+    for (c, span), polynomial in zip(pieces, wish.polynomials, strict=True):
+        if left is not None:  # near -1 or 1, where the next one is right beside it too
+            ct, _ = _parted(within(ct, 1 + left), span, "")
+        ct, left = evaluated(ct, c, span, wish.what), polynomial.error
+    error = wish.polynomials[-1].error
     ct = within(ct, (1.0 + low) / 2 + half * (1 + error))
     ct = with_span(ct, Span(low - half * error, 1.0 + half * error))
     if is_factor:
@@ -488,13 +501,11 @@ def _step(
     return with_error(ct, 1.1 * half * error + (1.0 - low if wish.gap is None else 0.0))
 
 
-def _pieces(
-    wish: StepAccuracy, low: float, is_inside: bool = False
-) -> list[tuple[tuple[complex, ...], Interval]]:
+def _pieces(wish: StepAccuracy, low: float) -> list[tuple[tuple[complex, ...], Interval]]:
     """The polynomials of a step, each with its interval."""
     polynomials = wish.polynomials
     series = [np.array(p.coefficients, np.complex128) for p in polynomials]
-    series[-1] *= (1.0 - low) / 2 / (1.0 + polynomials[-1].error * is_inside)
+    series[-1] *= (1.0 - low) / 2
     series[-1][0] += (1.0 + low) / 2
     bounds = (wish.largest, *(p.high for p in polynomials[1:]))
     return [(tuple(c.tolist()), (-b, b)) for c, b in zip(series, bounds, strict=True)]
@@ -509,22 +520,21 @@ def depth_of_greater(wish: StepAccuracy) -> int:
     return _depth(_pieces(wish.of_differences, 0.0))
 
 
-def _difference(a: Any, b: Any, wish: StepAccuracy, slack: float = 0.0) -> tuple[Any, StepAccuracy]:
-    """a - b for numbers of the interval, at least one encrypted, and the accuracy for it.
-
-    Args:
-        slack: how far ciphertexts may pass the interval, as in `StepAccuracy.slack`.
-    """
+def _difference(a: Any, b: Any, wish: StepAccuracy) -> tuple[Any, StepAccuracy]:
+    """a - b for numbers of the interval, at least one encrypted, and the accuracy for it."""
     check_ciphertext(a, wish.what, b)
-    a, b = (_inside(v, wish.interval, wish.what, slack) for v in (a, b))
-    of_differences = wish.of_differences.wider(slack)
+    a, b = (_inside(v, wish.interval, wish.what) for v in (a, b))
+    return _minus(a, b, wish.of_differences), wish.of_differences
+
+
+def _minus(a: Any, b: Any, wish: StepAccuracy) -> Any:
+    """a - b, in the interval of an accuracy."""
     with numbers_of_user():
         difference = with_span(normal(a - b), None)
-    difference = with_safe_tail(difference, of_differences.interval, wish.what)
-    return within(difference, of_differences.largest), of_differences
+    return within(with_safe_tail(difference, wish.interval, wish.what), wish.largest)
 
 
-def _inside(value: Any, interval: Interval, what: str, slack: float) -> Any:
+def _inside(value: Any, interval: Interval, what: str, slack: float = 0.0) -> Any:
     """A ciphertext with its bound held against the interval; anything else as it is."""
     if hasattr(value, "polys"):
         check_real(value, what)

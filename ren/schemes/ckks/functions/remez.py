@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 DEGREES = (3, 7, 15, 31)  # one less than a power of two: a level is used to the full
 RELINEARIZATIONS = {3: 2, 7: 4, 15: 7, 31: 10}
+MARGIN = 2.0**-16  # of the interval between two polynomials, for noise
 _GRID = 1 << 12
 _KEPT = 3  # sequences for each depth; more find nothing better down to gaps of 2^-20
 
@@ -27,11 +28,12 @@ class OddMinimax:
 
     Args:
         coefficients: of T_0(x / high), T_1(x / high), ...; even ones are zero.
-        high: the end of the interval.
+        low, high: the ends of the interval.
         error: the largest |p - 1| on it.
     """
 
     coefficients: tuple[float, ...]
+    low: float
     high: float
     error: float
 
@@ -58,7 +60,7 @@ def odd_minimax(degree: int, low: float, high: float) -> OddMinimax:
     full = np.zeros(degree + 1)
     full[1::2] = coefficients
     worst = float(np.abs(basis @ coefficients - 1).max())
-    return OddMinimax(tuple(full.tolist()), high, worst)
+    return OddMinimax(tuple(full.tolist()), low, high, worst)
 
 
 @lru_cache(maxsize=64)
@@ -99,8 +101,24 @@ def _left(s: Sequence, gap: float) -> tuple[float, float]:
     """The interval that the next polynomial takes in: with a margin for noise."""
     if not s:
         return gap, 1.0
-    error, margin = s[-1].error, 2.0**-16
-    return max(1 - error - margin, margin), 1 + error + margin
+    error = s[-1].error
+    return max(1 - error - MARGIN, MARGIN), 1 + error + MARGIN
+
+
+@lru_cache(maxsize=1 << 8)
+def largest_left(polynomials: Sequence) -> float:
+    """The largest u |1 - s(u)| for 0 <= u <= 1, on a grid, with s the composition.
+
+    So far u times the sign is off. Noise may move what each polynomial takes in by the margin.
+    """
+    u = _grid(polynomials[0].low / 1024, 1.0)
+    worst = 0.0
+    for noise in (-MARGIN, 0.0, MARGIN):
+        s = u
+        for i, p in enumerate(polynomials):
+            s = np.polynomial.chebyshev.chebval((s + noise * (i > 0)) / p.high, p.coefficients)
+        worst = max(worst, float(np.abs(u * (1 - s)).max()))
+    return worst
 
 
 def _grid(low: float, high: float) -> NDArray:
