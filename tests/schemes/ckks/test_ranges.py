@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import warnings
 
+import jax
 import numpy as np
 import pytest
 
 import ren
+from ren.core import errors
 from ren.schemes import ckks
 from ren.schemes.ckks.noise.range_checks import largest_message
 from ren.schemes.ckks.noise.sigmas import switch_sigma
@@ -329,3 +331,12 @@ def test_more_precision_is_less_error(name):
         if precision < 16:  # then the noise counts too
             assert bound <= 1.3 * largest * 2.0**-precision / (1 + (name != "abs"))
         before = bound
+
+
+def test_an_operator_on_numbers_that_left_an_interval_says_so(deep):
+    with pytest.warns(ckks.MessageBoundWarning):
+        left = math.exp(deep.encrypt([3.0]), degree=3)
+    with pytest.raises(errors.OperandError, match="nothing is known any more"):
+        np.clip(left, 0, 1)
+    with pytest.raises(errors.OperandError, match="no interval is known here"):
+        jax.jit(lambda x: np.clip(x, 0, 1))(deep.encrypt([0.5]))

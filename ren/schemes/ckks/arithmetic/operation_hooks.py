@@ -228,6 +228,8 @@ def _with_checked_bound(
                 f"{name}: bound or error pass 2^60, or left the interval of a function; "
                 "from here on they are unknown.",
                 params,
+                "Pass a larger interval, scale the values down, or state a bound that you know: "
+                "ct.within(bound).",
             )
 
     def step(noise: noises.Noise) -> noises.Noise:

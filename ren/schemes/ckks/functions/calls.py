@@ -323,6 +323,8 @@ def _unknown(
     name: str, function: Function, asked: str, span: Span | None, args: tuple[Any, ...]
 ) -> OperandError:
     where = "with an operand of which no interval is known here"
+    if any(isinstance(v, CiphertextData) and math.isnan(bound_of(v) or 0.0) for v in args):
+        where = "of which nothing is known any more: they left an interval before, as was told then"
     if span is not None:
         where = f"which are known to lie in [{span.low:g}, {span.high:g}]"
     needs = f", here {function.needs}" if function.needs else ""
