@@ -117,16 +117,15 @@ def _inverse(
     x: CiphertextT, interval: Interval, precision: float | None, degree: int | None
 ) -> CiphertextT:
     """1/x for an argument of an interval above zero."""
-    a, _ = interval
     if degree is not None:
         p = approximate(lambda x: 1 / x, interval, precision, degree)
         return approximated(x, p, f"inverse by a polynomial of degree {p.degree}")
     goal = 2.0 ** -checked_precision(precision, 20.0)
-    steps, p = goldschmidt(interval, goal * a), _polynomial(interval, precision)
+    steps, p = goldschmidt(interval, goal * interval[0]), _polynomial(interval, precision)
     if p is not None and (p.depth, p.relinearizations) < (steps.depth, steps.products):
         return approximated(x, p, f"inverse by a polynomial of degree {p.degree}")
-    left = steps.residual / a  # y = (1 - r) / x with |r| at most the residual
-    return with_error(within(_iterated(x, steps), (1 + steps.residual) / a), 1.1 * left)
+    left = steps.residual / interval[0]  # y = (1 - r) / x with |r| at most the residual
+    return with_error(within(_iterated(x, steps), 1 / interval[0] + left), 1.1 * left)
 
 
 def _polynomial(interval: Interval, precision: float | None) -> Approximation | None:

@@ -15,10 +15,13 @@ import attrs
 import numpy as np
 from numpy.typing import NDArray
 
+from ren.core.errors import ParameterError
+
 DEGREES = (3, 7, 15, 31)  # one less than a power of two: a level is used to the full
 RELINEARIZATIONS = {3: 2, 7: 4, 15: 7, 31: 10}
-MARGIN = 2.0**-16  # of the interval between two polynomials, for noise
-_GRID = 1 << 12
+_MARGIN = 2.0**-16  # the largest of the interval between two polynomials, for noise
+_LEAST_LEFT = 2.0**-40  # of 1, where float64 tells it from zero
+_GRID, _NEWTON = 1 << 12, 4
 _KEPT = 3  # sequences for each depth; more find nothing better down to gaps of 2^-20
 
 
@@ -47,19 +50,21 @@ def odd_minimax(degree: int, low: float, high: float) -> OddMinimax:
     terms = (degree + 1) // 2
     grid = _grid(low, high)
     basis = _odd_basis(grid / high, terms)
-    points = np.round(np.linspace(0, len(grid) - 1, terms + 1)).astype(int)
-    coefficients = np.zeros(terms)
+    points = grid[np.round(np.linspace(0, len(grid) - 1, terms + 1)).astype(int)]
+    coefficients, worst = np.zeros(terms), np.inf
     for _ in range(40):
         signs = (-1.0) ** np.arange(terms + 1)
-        solved = np.linalg.solve(np.column_stack([basis[points], signs]), np.ones(terms + 1))
+        at_points = _odd_basis(points / high, terms)
+        solved = np.linalg.solve(np.column_stack([at_points, signs]), np.ones(terms + 1))
         coefficients, level = solved[:-1], abs(solved[-1])
         error = basis @ coefficients - 1
-        points = _extrema(error, terms + 1)
-        if np.abs(error).max() <= level * (1 + 1e-9) + 1e-15:
+        points = _refined(coefficients, grid / high, _extrema(error, terms + 1)) * high
+        refined = np.abs(_odd_basis(points / high, terms) @ coefficients - 1)
+        worst = float(max(refined.max(), np.abs(error).max()))
+        if worst <= level * (1 + 1e-9) + 1e-15:
             break
     full = np.zeros(degree + 1)
     full[1::2] = coefficients
-    worst = float(np.abs(basis @ coefficients - 1).max())
     return OddMinimax(tuple(full.tolist()), low, high, worst)
 
 
@@ -80,6 +85,13 @@ def sign_polynomials(gap: float, precision: float) -> Sequence:
             if degree.bit_length() <= depth
             for head in best[depth - degree.bit_length()]
         ]
+        sequences = [s for s in sequences if 1 - s[-1].error > _LEAST_LEFT]
+        if depth >= 5 and not sequences:  # no later ones would follow
+            raise ParameterError(
+                f"A sign was asked for with a gap of {gap:.2g} of the interval.",
+                "No polynomial that Ren evaluates tells numbers apart that are so close to zero.",
+                "Pass a larger gap, or a shorter interval.",
+            )
         if done := [s for s in sequences if s[-1].error <= 2.0**-precision]:
             return min(done, key=lambda s: (_cost(s), s[-1].error))
         best.append(_undominated(sequences))
@@ -102,21 +114,24 @@ def _left(s: Sequence, gap: float) -> tuple[float, float]:
     if not s:
         return gap, 1.0
     error = s[-1].error
-    return max(1 - error - MARGIN, MARGIN), 1 + error + MARGIN
+    margin = min(_MARGIN, (1 - error) / 8)
+    return 1 - error - margin, 1 + error + margin
 
 
 @lru_cache(maxsize=1 << 8)
 def largest_left(polynomials: Sequence) -> float:
-    """The largest u |1 - s(u)| for 0 <= u <= 1, on a grid, with s the composition.
+    """The largest u |1 - s(u)| for 0 <= u <= 1, with s the composition: how far u s(u) is from |u|.
 
-    So far u times the sign is off. Noise may move what each polynomial takes in by the margin.
+    Noise may move what each polynomial takes in by the margin. Below the gap, s(u) rises from 0.
     """
-    u = _grid(polynomials[0].low / 1024, 1.0)
-    worst = 0.0
-    for noise in (-MARGIN, 0.0, MARGIN):
-        s = u
-        for i, p in enumerate(polynomials):
-            s = np.polynomial.chebyshev.chebval((s + noise * (i > 0)) / p.high, p.coefficients)
+    gap, worst = polynomials[0].low, polynomials[-1].error
+    u = _grid(gap / 1024, gap)
+    for sign in (-1, 0, 1):
+        s, before = u, 0.0
+        for p in polynomials:
+            noise = sign * (p.high - 1 - before) if before else 0.0
+            s = np.polynomial.chebyshev.chebval((s + noise) / p.high, p.coefficients)
+            before = p.error
         worst = max(worst, float(np.abs(u * (1 - s)).max()))
     return worst
 
@@ -129,6 +144,26 @@ def _grid(low: float, high: float) -> NDArray:
 
 def _odd_basis(u: NDArray, terms: int) -> NDArray:
     return np.cos(np.arange(1, 2 * terms, 2) * np.arccos(np.clip(u, -1, 1))[:, None])
+
+
+def _refined(coefficients: NDArray, u: NDArray, extrema: NDArray) -> NDArray:
+    """The u of the extrema of an odd series that a grid shows, by Newton's steps in arccos(u).
+
+    What a polynomial leaves of 1 can be so little that it vanishes between two points of the grid.
+    """
+    n = np.arange(1, 2 * len(coefficients), 2)
+    angles = np.arccos(np.clip(u, -1, 1))
+    start = angles[extrema]
+    ends = ((angles[np.clip(extrema + side, 0, _GRID - 1)] + start) / 2 for side in (1, -1))
+    least, most = ends  # half of the way to the neighbours: no two meet
+    at = start
+    for _ in range(_NEWTON):
+        slope = -np.sin(at[:, None] * n) @ (n * coefficients)
+        curvature = -np.cos(at[:, None] * n) @ (n * n * coefficients)
+        step = np.divide(slope, curvature, out=np.zeros_like(at), where=curvature != 0)
+        at = np.clip(at - step, least, most)
+    before, after = (np.abs(np.cos(a[:, None] * n) @ coefficients - 1) for a in (start, at))
+    return np.where(after > before, np.cos(at), u[extrema])
 
 
 def _extrema(error: NDArray, count: int) -> NDArray:

@@ -11,7 +11,12 @@ from ren.schemes import ckks
 from ren.schemes.ckks.functions.basis import Basis
 from ren.schemes.ckks.functions.division import goldschmidt
 from ren.schemes.ckks.functions.paterson_stockmeyer import schedule
-from ren.schemes.ckks.functions.remez import RELINEARIZATIONS, odd_minimax, sign_polynomials
+from ren.schemes.ckks.functions.remez import (
+    RELINEARIZATIONS,
+    OddMinimax,
+    odd_minimax,
+    sign_polynomials,
+)
 
 
 @pytest.mark.parametrize(
@@ -81,6 +86,56 @@ def test_compositions_reach_the_sign(bits):
     assert depth == {4: 6, 8: 12, 12: 17}[bits]
     cost = sum(RELINEARIZATIONS[len(p.coefficients) - 1] for p in polynomials)
     assert cost == {4: 8, 8: 16, 12: 26}[bits]
+
+
+def extremes(p: OddMinimax) -> tuple[float, float]:
+    """The least and the largest value on the interval: at the ends, or where the slope is zero."""
+    c = np.array(p.coefficients)
+    roots = np.polynomial.chebyshev.chebroots(np.polynomial.chebyshev.chebder(c))
+    u = roots[np.abs(roots.imag) < 1e-9].real
+    u = np.concatenate([[p.low / p.high, 1.0], u[(u >= p.low / p.high) & (u <= 1)]])
+    values = np.polynomial.chebyshev.chebval(u, c)
+    return float(values.min()), float(values.max())
+
+
+@pytest.mark.parametrize("bits", [3, 8, 12, 16, 20])
+@pytest.mark.parametrize("gap", [0.5, 0.1, 2.0**-8, 2.0**-12, 2.0**-14, 2.0**-16, 2.0**-20])
+def test_no_polynomial_leaves_the_interval_of_the_next(gap, bits):
+    """Not in a dip between two points of a grid either: there the sign would be any number."""
+    polynomials = sign_polynomials(gap, bits)
+    assert polynomials[0].low == gap and polynomials[-1].error <= 2.0**-bits
+    for p, following in zip(polynomials, (*polynomials[1:], None), strict=True):
+        least, most = extremes(p)
+        assert max(most - 1, 1 - least) <= p.error * (1 + 1e-9) + 1e-13
+        if following is not None:
+            assert 0 < following.low < least and most < following.high
+
+
+def test_a_gap_too_small_for_floats_is_refused():
+    with pytest.raises(ckks.ParameterError, match="Pass a larger gap"):
+        sign_polynomials(2.0**-60, 8)
+
+
+# Numbers at which the second polynomial once got less than it is made for.
+DIPS = [
+    ("sign", 1, 10, 2.0**-16, 0.7594453834), ("sign", 1, 12, 2.0**-14, 0.6129458),
+    ("sign", 1000, 12, 1 / 16, 954.2257), ("relu", 1000, 12, 1 / 16, 956.0821),
+    ("abs", 1, 8, 2.0**-12, 0.9840498), ("greater_equal", 10000, 8, 1, 9542.0),
+    ("equal", 16000, 8, 1, 15267.0), ("relu", 1, 16, None, 0.6720743),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "largest", "precision", "gap", "at"), DIPS)
+def test_dips_of_steep_polynomials_keep_to_the_estimate(name, largest, precision, gap, at):
+    ctx = ckks.context(depth=24, n=256, security=None)
+    values = at * np.linspace(1 - 1e-6, 1 + 1e-6, ctx.slots)
+    x = ctx.encrypt(values, bound=float(largest))
+    over = (0.0,) if name in ("greater_equal", "equal") else ()
+    interval = (0, largest) if over else (-largest, largest)
+    z = getattr(ckks.math, name)(x, *over, interval=interval, gap=gap, precision=precision)
+    want = {"sign": 1, "greater_equal": 1, "equal": 0}.get(name, values)
+    error = np.abs(z.decrypt() - want).max()
+    assert error <= z.estimate.error_bound <= 2 * 2.0**-precision * max(largest, 2)
 
 
 @pytest.mark.parametrize("degree", [3, 7, 15, 31])
