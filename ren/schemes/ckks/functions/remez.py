@@ -21,6 +21,7 @@ DEGREES = (3, 7, 15, 31)  # one less than a power of two: a level is used to the
 RELINEARIZATIONS = {3: 2, 7: 4, 15: 7, 31: 10}
 _MARGIN = 2.0**-16  # the largest of the interval between two polynomials, for noise
 _LEAST_LEFT = 2.0**-40  # of 1, where float64 tells it from zero
+_FLOOR = 1e-12  # of errors: float64 rounds
 _GRID, _NEWTON = 1 << 12, 4
 _KEPT = 3  # sequences for each depth; more find nothing better down to gaps of 2^-20
 
@@ -46,26 +47,37 @@ Sequence = tuple[OddMinimax, ...]
 
 @lru_cache(maxsize=1 << 10)
 def odd_minimax(degree: int, low: float, high: float) -> OddMinimax:
-    """By Remez's exchange; the points start as Chebyshev's and are exchanged for the extrema."""
+    """By Remez's exchange; the points start as Chebyshev's in u^2, and become the extrema.
+
+    Where float64 does not tell the points apart, it is one of a lower degree.
+    """
     terms = (degree + 1) // 2
     grid = _grid(low, high)
     basis = _odd_basis(grid / high, terms)
-    points = grid[np.round(np.linspace(0, len(grid) - 1, terms + 1)).astype(int)]
-    coefficients, worst = np.zeros(terms), np.inf
+    halves = (1 - np.cos(np.pi * np.arange(terms + 1) / terms)) / 2
+    points = np.sqrt(low**2 + (high**2 - low**2) * halves)
+    coefficients, level, worst = np.zeros(terms), 0.0, np.inf
     for _ in range(40):
         signs = (-1.0) ** np.arange(terms + 1)
-        at_points = _odd_basis(points / high, terms)
-        solved = np.linalg.solve(np.column_stack([at_points, signs]), np.ones(terms + 1))
+        matrix = np.column_stack([_odd_basis(points / high, terms), signs])
+        solved = np.linalg.lstsq(matrix, np.ones(terms + 1), rcond=None)[0]
         coefficients, level = solved[:-1], abs(solved[-1])
         error = basis @ coefficients - 1
-        points = _refined(coefficients, grid / high, _extrema(error, terms + 1)) * high
-        refined = np.abs(_odd_basis(points / high, terms) @ coefficients - 1)
-        worst = float(max(refined.max(), np.abs(error).max()))
+        extrema = _extrema(error, terms + 1)
+        refined = _refined(coefficients, grid / high, extrema) * high
+        at_refined = np.abs(_odd_basis(refined / high, terms) @ coefficients - 1)
+        worst = float(max(at_refined.max(), np.abs(error).max()))
         if worst <= level * (1 + 1e-9) + 1e-15:
             break
+        points = refined if worst <= 2 * level else grid[extrema]
     full = np.zeros(degree + 1)
     full[1::2] = coefficients
-    return OddMinimax(tuple(full.tolist()), low, high, worst)
+    found = OddMinimax(tuple(full.tolist()), low, high, worst)
+    if worst <= 2 * level + _FLOOR or degree <= DEGREES[0]:
+        return found
+    less = odd_minimax(degree - 2 * (degree // 16 + 1), low, high)
+    padded = less.coefficients + (0.0,) * (degree + 1 - len(less.coefficients))
+    return min(found, attrs.evolve(less, coefficients=padded), key=lambda p: p.error)
 
 
 @lru_cache(maxsize=64)

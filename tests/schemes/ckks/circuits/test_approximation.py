@@ -111,6 +111,18 @@ def test_no_polynomial_leaves_the_interval_of_the_next(gap, bits):
             assert 0 < following.low < least and most < following.high
 
 
+@pytest.mark.parametrize("gap", [2.0**-16, 0.001, 2 / 129, 0.1, 0.4, 0.9, 1 - 1e-9])
+def test_a_higher_degree_is_no_further(gap):
+    """Also where what is left is what float64 rounds, or where the exchange found none once."""
+    before = odd_minimax(15, gap, 1.0).error
+    for degree in (31, 63, 95, 127):
+        p = odd_minimax(degree, gap, 1.0)
+        assert len(p.coefficients) == degree + 1 and p.error <= before + 1e-10
+        least, most = extremes(p)
+        assert max(most - 1, 1 - least) <= p.error + 1e-10
+        before = p.error
+
+
 def test_a_gap_too_small_for_floats_is_refused():
     with pytest.raises(ckks.ParameterError, match="Pass a larger gap"):
         sign_polynomials(2.0**-60, 8)
