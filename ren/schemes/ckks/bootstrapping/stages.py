@@ -220,18 +220,22 @@ def gathered(given: tuple[Chain, Rotations], c: Pair, keys: Sequence[Halves | No
 
 
 def halved(given: tuple[Chain, bool], c: Pair, key: Halves, turn: Poly | None) -> tuple[Poly, ...]:
-    """y of the real part, and that of the imaginary part where the message has one."""
+    """y of the real part, and that of the imaginary part where the message has one.
+
+    The rescale comes after the key switch, whose noise would else be that of y.
+    """
     chain, is_complex = given
-    b, a = c
+    (b, a), ring = c, chain.rings[chain.first]
     k0, k1 = _key_switch(chain.full, a, key)
     element = conjugation_element(chain.params.n)
     conj_b, conj_a = (b + k0).automorphism(element), k1.automorphism(element)
     quarter = _quarter(chain)
-    real = b + conj_b - quarter, a + conj_a
+    real_b, real_a = _rescaled((b + conj_b, a + conj_a), ring)
     if not is_complex:
-        return real
+        return real_b - quarter, real_a
     assert turn is not None, "X^(n/2) comes with complex messages"
-    return (*real, (conj_b - b) * turn - quarter, (conj_a - a) * turn)
+    b, a = _rescaled((conj_b - b, conj_a - a), ring)
+    return real_b - quarter, real_a, b * turn - quarter, a * turn
 
 
 def _quarter(chain: Chain) -> int:

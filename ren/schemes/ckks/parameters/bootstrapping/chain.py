@@ -86,8 +86,11 @@ class Chain:
 
     @property
     def gathered(self) -> int:
-        """The level of the sum of conjugates, which for a message that repeats is with a trace."""
-        return self.first + self.is_sparse
+        """The level of the sum of conjugates, and of the trace of a message that repeats.
+
+        It is above the last rescale of CoeffToSlot, which divides the noise of these key switches.
+        """
+        return self.first + 1
 
     @property
     def top(self) -> int:

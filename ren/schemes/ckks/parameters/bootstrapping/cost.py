@@ -68,6 +68,8 @@ def work_of(chain: Chain, is_complex: bool = True) -> Work:
     for switches in (*(len(group) - 1 for group in groups), 2 * len(last) - 1):
         work += _babies(chain.full, level, switches) + _divided(level, special).times(2)
     parts = 2 if is_complex and not chain.is_sparse else 1
+    first = chain.rings[chain.first]
+    work += _divided(first, level.limbs - first.limbs).times(2 * (parts - 1))
     for i in range(_SQUARES + _SUMS):  # one after another over the levels of the sine
         level = chain.first - i * chain.above.sine.depth // (_SQUARES + _SUMS)
         ring, lower = chain.rings[level], chain.rings[level - 1]
