@@ -249,13 +249,16 @@ def joined(_: Chain, real: Pair, imaginary: Pair, turn: Poly) -> Pair:
 
 
 def unpacked(given: tuple[Chain, int], c: Pair, mask: Poly, key: Halves) -> Pair:
-    """Both parts of a message that repeats, one level lower: times their factors, and added."""
+    """Both parts of a message that repeats, one level lower: times their factors, and added.
+
+    The rescale comes last, and divides the noise of the key switch.
+    """
     chain, element = given
-    ring = chain.rings[chain.end]
     mask = _over(mask, chain.rings[chain.user])
-    b, a = ((half * mask).rescale(ring) for half in c)
+    b, a = (half * mask for half in c)
     k0, k1 = _key_switch(chain.full, a, key)
-    return b + (b + k0).automorphism(element), a + k1.automorphism(element)
+    both = b + (b + k0).automorphism(element), a + k1.automorphism(element)
+    return _rescaled(both, chain.rings[chain.end])
 
 
 # ------------------------------------------------------------------- the sine

@@ -93,7 +93,7 @@ def _levels(chain: Chain) -> dict[str, int]:
         add(conjugated(k, chain), level)
     add(SQUARE, chain.first)
     if chain.is_sparse:
-        add(full(slots, chain), chain.end)
+        add(full(slots, chain), chain.user)
     return found
 
 
