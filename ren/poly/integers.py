@@ -78,10 +78,20 @@ def as_integers(coeffs: Any, what: str) -> NDArray:
     raise CoefficientTypeError(
         f"{what} got the {number} {wrong!r} of type {type(wrong).__name__}.",
         "It takes integers, of any size and sign.",
-        "Round first: [round(c) for c in coeffs]. To encrypt real numbers use ren.schemes.ckks."
+        _how_to_round(wrong)
         if isinstance(wrong, numbers.Number)
         else "Pass a list or an array of integers, the lowest power first; rows of one length.",
     )
+
+
+def _how_to_round(number: Any) -> str:
+    if isinstance(number, complex | np.complexfloating):
+        return (
+            "Round the parts first, one polynomial for each. To encrypt them use ren.schemes.ckks."
+        )
+    if not abs(number) < math.inf:
+        return "Put an integer in its place: NaN and infinities have none near them."
+    return "Round first: [round(c) for c in coeffs]. To encrypt real numbers use ren.schemes.ckks."
 
 
 def _as_int(value: Any) -> int | None:

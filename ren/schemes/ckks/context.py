@@ -47,6 +47,7 @@ from ren.schemes.ckks.encoding.packing import Packing
 from ren.schemes.ckks.encoding.plaintext import Plaintext
 from ren.schemes.ckks.encoding.refusals import made_by, no_attribute
 from ren.schemes.ckks.noise import bounds as noises
+from ren.schemes.ckks.noise import range_checks
 from ren.schemes.ckks.noise.decryption_budget import SharingTerms, ledger_of
 from ren.schemes.ckks.noise.estimate import Estimate
 from ren.schemes.ckks.noise.sigmas import public_sigma, secret_sigma
@@ -196,6 +197,7 @@ class Context(metaclass=Listed):
         sigma_of = public_sigma if self._keys.secret is None else secret_sigma
         scale, serial = float(params.scale(at)), next(noises.serials)
         noise = noises.fresh(slots, params, scale, sigma_of(params, at), serial, bound)
+        noise = range_checks.known_from_now(noise, "encrypt()", params)
         tail = ZEROS if layout.length is not None else LEFTOVERS
         layout = packing.labelled(layout, shape).with_tail(tail)
         kept = None if is_capturing() else active.Kept(self)
@@ -754,7 +756,8 @@ _INSTEAD = {
     "secret_key": "ctx.to_bytes(include_secret=True), for your own backup",
     "public_key": "ctx.public()", "keys": "str(ctx), which lists them",
     "galois_keys": "ctx.rotation_keys(steps)", "relin_keys": "ctx.server()",
-    "decode": "ctx.decrypt(x)", "add": "x + y", "multiply": "x * y", "rotate": "x.rotate(k)",
+    "decode": "ctx.decrypt(x); a plaintext is the array that was encoded",
+    "add": "x + y", "multiply": "x * y", "rotate": "x.rotate(k)",
 }  # fmt: skip
 Context.__new__ = made_by(2, "ckks.context(depth=4)")
 Context.__getattr__ = no_attribute(_INSTEAD)  # type: ignore[attr-defined]

@@ -547,7 +547,7 @@ x[-1] | ParameterError | Write ct[-1:]
 x[2] | ParameterError | Write ct[2:3]
 x[1.0] | ParameterError | i and j are integers
 x[1, 2] | ParameterError | along its one axis
-x[10**6] | ParameterError | Pass an index from
+x[10**6] | ParameterError | Write ct[i : i + 1] for one number, with i from 0 to
 np.ma.array(w) + x | TracedValueError | array.filled(0.0)
 np.where(x) | OperandError | np.where on a ciphertext alone; np.where(x > 0, a, b)
 ckks.conv1d(x, np.ones((2, 1, 2))) | ParameterError | without a shape; ct.reshape(channels, length)

@@ -340,3 +340,12 @@ def test_an_operator_on_numbers_that_left_an_interval_says_so(deep):
         np.clip(left, 0, 1)
     with pytest.raises(errors.OperandError, match="no interval is known here"):
         jax.jit(lambda x: np.clip(x, 0, 1))(deep.encrypt([0.5]))
+
+
+def test_numbers_beyond_what_is_tracked_are_reported_where_they_enter(deep, strict):
+    with pytest.warns(ckks.MessageBoundWarning, match=r"encrypt\(\): the numbers pass 2\^60"):
+        x = deep.encrypt([1e19])
+    assert np.isnan(x.estimate.error_bound)
+    for bound in (None, 1e19):
+        with pytest.raises(ckks.MessageBoundError, match="Scale the values down"):
+            strict.encrypt([1e19], bound=bound)

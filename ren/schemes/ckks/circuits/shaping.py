@@ -160,7 +160,7 @@ def _check_place(index: Any, length: int) -> None:
         raise ParameterError(
             f"A ciphertext of {length} numbers was indexed by {index}.",
             f"There are {length} of them, from 0 on.",
-            f"Pass an index from {-length} to {length - 1}.",
+            f"Write ct[i : i + 1] for one number, with i from 0 to {length - 1}.",
         )
 
 

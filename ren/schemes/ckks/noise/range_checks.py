@@ -140,6 +140,22 @@ def _checked(
     return a
 
 
+def known_from_now(a: Noise, what: str, params: Parameters) -> Noise:
+    """Noise of values as it is, after numbers beyond what bounds are tracked to were reported."""
+    return derived(partial(_known_from_now, what, params), on_host(a))
+
+
+def _known_from_now(what: str, params: Parameters, a: Noise) -> Noise:
+    if isinstance(a, np.ndarray) and not is_sampling() and np.isnan(a[..., 0]).any():
+        report(
+            f"{what}: the numbers pass 2^{math.log2(LARGEST):.0f}, up to which bounds are tracked; "
+            "from here on bound and error are unknown.",
+            params,
+            "Scale the values down, and the result up again once it is decrypted.",
+        )
+    return a
+
+
 # ------------------------------------------------------------------- reports
 
 
