@@ -236,5 +236,5 @@ def test_numbers_of_other_kinds(ctx):
 def test_plaintexts_of_other_parameters(small_params, data):
     _, _, x, _ = data
     p = ckks.context(params=small_params, slots=4).encode([1.0])
-    with pytest.raises(ckks.ParameterError, match="other parameters, 4 slots at n=1024"):
+    with pytest.raises(ckks.ParameterError, match="other parameters: n=1024, 4 slots"):
         x + p

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import itertools
 import os
 import shlex
 import shutil
 import signal
 import subprocess
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from importlib import resources
 from importlib.metadata import version
 
@@ -64,7 +62,7 @@ def compiler() -> Compiler:
         looked_for = f"{name}, as CXX says" if name else ", ".join(COMPILERS)
         raise BuildError(f"no C++ compiler ({looked_for}) is on PATH")
     command = (path, *arguments)
-    return Compiler(command, _run([*command, "--version"]))
+    return Compiler(command, _run([[*command, "--version"]])[0])
 
 
 def flags() -> tuple[str, ...]:
@@ -105,40 +103,43 @@ def library(built_by: Compiler) -> bytes:
         command = [*built_by.command, *flags(), f"-I{jax.ffi.include_dir()}"]
         parts = {path: path.with_suffix(".o") for path in sorted(folder.glob(f"*{PART}"))}
         calls = [[*command, "-c", str(path), "-o", str(to)] for path, to in parts.items()]
-        with ThreadPoolExecutor(len(calls)) as threads:
-            for _ in threads.map(_run, calls, itertools.repeat(limit_s)):
-                pass
-        _run([*command, *map(str, parts.values()), "-o", str(made)], limit_s)
+        _run(calls, limit_s)
+        _run([[*command, *map(str, parts.values()), "-o", str(made)]], limit_s)
         return made.read_bytes()
 
 
-def _run(command: Sequence[str], limit_s: float | None = None) -> str:
-    """The output of a command; it and all that it started are ended at the time limit."""
+def _run(commands: Sequence[Sequence[str]], limit_s: float | None = None) -> list[str]:
+    """The outputs of commands that run at the same time; all end at the limit, or if one fails."""
+    started: list[subprocess.Popen[str]] = []
     try:
-        with subprocess.Popen(
-            command,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            errors="replace",
-            start_new_session=True,
-        ) as process:
-            output = _within_limit(process, LIMIT_S if limit_s is None else limit_s)
+        started.extend(map(_started, commands))
+        return [_output(process, LIMIT_S if limit_s is None else limit_s) for process in started]
+    finally:
+        for process in started:
+            if process.poll() is None:
+                with contextlib.suppress(OSError):
+                    os.killpg(process.pid, signal.SIGKILL)
+            process.__exit__(None, None, None)  # waits, and closes its pipe
+
+
+def _started(command: Sequence[str]) -> subprocess.Popen[str]:
+    try:
+        return subprocess.Popen(
+            command, text=True, errors="replace", start_new_session=True,
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        )  # fmt: skip
     except OSError as error:
         raise BuildError(f"{command[0]} does not run: {error}") from error
-    if process.returncode != 0:
-        raise BuildError(f"{command[0]} failed: {_telling(output)}")
-    return output
 
 
-def _within_limit(process: subprocess.Popen[str], limit_s: float) -> str:
+def _output(process: subprocess.Popen[str], limit_s: float) -> str:
     try:
-        return process.communicate(timeout=limit_s)[0]
+        output = process.communicate(timeout=limit_s)[0]
     except subprocess.TimeoutExpired:
-        with contextlib.suppress(OSError):
-            os.killpg(process.pid, signal.SIGKILL)
         raise BuildError(f"the compiler took more than {limit_s:.0f} s") from None
+    if process.returncode != 0:
+        raise BuildError(f"{process.args[0]} failed: {_telling(output)}")  # type: ignore[index]
+    return output
 
 
 def _telling(output: str) -> str:

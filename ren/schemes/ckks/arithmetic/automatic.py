@@ -68,6 +68,7 @@ from ren.schemes.ckks.noise import bounds as noises
 from ren.schemes.ckks.noise import spans
 from ren.schemes.ckks.noise.readable import Noise
 from ren.schemes.ckks.noise.sigmas import as_float
+from ren.schemes.ckks.parameters.parameters import Parameters
 from ren.schemes.rlwe.active_context import context_for, same_key
 
 
@@ -365,11 +366,14 @@ def check_plain(x: CiphertextData, p: Plaintext, what: str) -> None:
     """Raise ParameterError where a plaintext has other parameters than a ciphertext."""
     if p.params != x.params:
         raise ParameterError(
-            f"{what} got a plaintext of other parameters, {p.params.slots} slots at "
-            f"n={p.params.n}.",
-            f"The ciphertext has {x.slots} slots at n={x.params.n}.",
+            f"{what} got a plaintext of other parameters: {_facts(p.params)}.",
+            f"Those of the ciphertext are: {_facts(x.params)}.",
             "Encode with the context that made the ciphertext.",
         )
+
+
+def _facts(params: Parameters) -> str:
+    return f"n={params.n}, {params.slots} slots, depth {params.depth}, {params.log_qp:.1f} bits"
 
 
 def _scalar_layout(x: CiphertextData, value: complex | Symbolic, tail: Tail) -> Layout:
