@@ -349,3 +349,16 @@ def test_numbers_beyond_what_is_tracked_are_reported_where_they_enter(deep, stri
     for bound in (None, 1e19):
         with pytest.raises(ckks.MessageBoundError, match="Scale the values down"):
             strict.encrypt([1e19], bound=bound)
+
+
+@pytest.mark.parametrize("how", [lambda f: f, ren.jit], ids=["eager", "jit"])
+def test_an_error_that_leaves_the_interval_is_told(how):
+    """Of a function with little precision, before one with more: a larger interval holds it."""
+    ctx = ckks.context(depth=24, n=256, slots=32, security=None)
+    values = np.linspace(-1, 1, 32)
+    rough = math.abs(ctx.encrypt(values), precision=4).realize()
+    with pytest.warns(ckks.MessageBoundWarning, match="error of the numbers, up to .* larger int"):
+        left = how(lambda x: math.relu(x.within(1), precision=8))(rough)
+    assert np.isnan(left.estimate.error_bound)
+    kept = how(lambda x: math.relu(x, interval=(-1.2, 1.2), precision=8))(rough)
+    assert np.abs(kept.decrypt() - np.abs(values)).max() <= kept.estimate.error_bound < 0.06
