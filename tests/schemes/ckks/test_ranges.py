@@ -353,7 +353,7 @@ def test_numbers_beyond_what_is_tracked_are_reported_where_they_enter(deep, stri
 
 @pytest.mark.parametrize("how", [lambda f: f, ren.jit], ids=["eager", "jit"])
 def test_an_error_that_leaves_the_interval_is_told(how):
-    """Of a function with little precision, before one with more: a larger interval holds it."""
+    """A function with little precision comes before one with more: a larger interval helps."""
     ctx = ckks.context(depth=24, n=256, slots=32, security=None)
     values = np.linspace(-1, 1, 32)
     rough = math.abs(ctx.encrypt(values), precision=4).realize()
@@ -362,3 +362,16 @@ def test_an_error_that_leaves_the_interval_is_told(how):
     assert np.isnan(left.estimate.error_bound)
     kept = how(lambda x: math.relu(x, interval=(-1.2, 1.2), precision=8))(rough)
     assert np.abs(kept.decrypt() - np.abs(values)).max() <= kept.estimate.error_bound < 0.06
+
+
+@pytest.mark.parametrize("how", [{"degree": 15}, {"precision": 6}, {"precision": 6, "gap": 0.05}])
+@pytest.mark.parametrize("name", ["max", "min", "abs", "relu"])
+def test_the_error_of_an_argument_is_in_that_of_the_result(name, how):
+    """Far below the end of the interval, where the polynomials take it for the message."""
+    ctx = ckks.context(depth=22, n=256, slots=32, security=None)
+    x = ctx.encrypt(np.full(32, 0.25), bound=0.5)
+    rough = math.exp(x, interval=(-0.5, 0.5), degree=1) * 0.25
+    other = (-0.25,) if name in ("max", "min") else ()
+    made, alone = (getattr(math, name)(v, *other, **how).estimate for v in (rough, x))
+    assert rough.estimate.error_bound > 2.0**-7
+    assert made.error_bound > 0.95 * (rough.estimate.error_bound + alone.error_bound)

@@ -119,7 +119,8 @@ def _run(commands: Sequence[Sequence[str]], limit_s: float | None = None) -> lis
             if process.poll() is None:
                 with contextlib.suppress(OSError):
                     os.killpg(process.pid, signal.SIGKILL)
-            process.__exit__(None, None, None)  # waits, and closes its pipe
+            with process:  # waits, and closes its pipe
+                pass
 
 
 def _started(command: Sequence[str]) -> subprocess.Popen[str]:

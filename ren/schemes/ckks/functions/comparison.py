@@ -333,14 +333,14 @@ def _extreme(a: Any, b: Any, wish: StepAccuracy, way: int) -> Any:
     base = b if way > 0 else a
     if wish.degree is not None:
         above = _by_degree(difference, wish, 0.0)
-        with numbers_of_user():
-            return base + way * above
-    above = difference * _step(difference, wish, 0.0, is_factor=True)
-    left = 1.1 / 2 * wish.largest * largest_left(wish.polynomials)
+    else:
+        left = 1.1 / 2 * wish.largest * largest_left(wish.polynomials)
+        above = with_error(difference * _step(difference, wish, 0.0, is_factor=True), left)
     with numbers_of_user():
-        result = base + way * with_error(above, left)
-    error = wish.polynomials[-1].error
-    result = between(result, Span(-error / 2, 1 + error / 2), a, b)
+        result = base + way * above
+    if wish.degree is None:
+        error = wish.polynomials[-1].error
+        result = between(result, Span(-error / 2, 1 + error / 2), a, b)
     errors = [
         noise_beside(v, error, result) if isinstance(v, CiphertextData) else error
         for v, error in parts

@@ -140,12 +140,12 @@ def _checked(
     return a
 
 
-def known_from_now(a: Noise, what: str, params: Parameters) -> Noise:
-    """Noise of values as it is, after numbers beyond what bounds are tracked to were reported."""
-    return derived(partial(_known_from_now, what, params), on_host(a))
+def reported_if_unknown(a: Noise, what: str, params: Parameters) -> Noise:
+    """Noise of values as it is; where they pass 2^60, so that it is unknown, that is reported."""
+    return derived(partial(_reported_if_unknown, what, params), on_host(a))
 
 
-def _known_from_now(what: str, params: Parameters, a: Noise) -> Noise:
+def _reported_if_unknown(what: str, params: Parameters, a: Noise) -> Noise:
     if isinstance(a, np.ndarray) and not is_sampling() and np.isnan(a[..., 0]).any():
         report(
             f"{what}: the numbers pass 2^{math.log2(LARGEST):.0f}, up to which bounds are tracked; "

@@ -64,7 +64,7 @@ def error_of(chain: Chain, is_complex: bool, is_typical: bool = False) -> Error:
         variance += parts * slot * (gain / float(scale)) ** 2
     variance += parts * slot / (float(chain.params.scale(chain.user)) * above.bound) ** 2
     if chain.is_sparse and is_complex:  # the parts come together one level lower
-        variance += slot / (float(chain.params.scale(chain.end)) * above.bound) ** 2
+        variance += 2 * parts * slot / (float(chain.params.scale(chain.end)) * above.bound) ** 2
     variance += parts * above.sine.scatter(is_typical) ** 2
     offset = above.sine.fixed_error * math.sqrt(parts)
     return Error(offset, math.sqrt(variance))
