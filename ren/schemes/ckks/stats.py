@@ -132,7 +132,7 @@ def std(
     """
     check_ciphertext(x, "std()")
     root = _on_variances(np.sqrt, interval, precision, degree, "std()")
-    need_level(x, 2 + root.depth, "std()")
+    need_level(x, 2 + root.depth, "std()", has_parts=True)
     variances = within(moments.var(x, axis, ddof, keepdims), root.interval[1])
     return applied(variances, root, "std()")
 
@@ -410,7 +410,7 @@ def _counts_above(
 ) -> CiphertextT:
     """`share` times how many numbers are above each point, as a batch of numbers."""
     is_scaled = share != 1
-    need_level(x, comparison.depth_of_greater(wish) + is_scaled + after, what)
+    need_level(x, comparison.depth_of_greater(wish) + is_scaled + after, what, has_parts=True)
     rows, thresholds = stack([x] * len(points)), np.array(points)[:, None]
     steps = comparison.greater(
         rows, thresholds, wish.interval, wish.gap, wish.precision, wish.degree

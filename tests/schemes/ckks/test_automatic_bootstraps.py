@@ -143,8 +143,50 @@ def test_nothing_is_inserted_in_manual_mode(ctx, x):
 
 @pytest.mark.long
 def test_more_than_all_levels_is_an_error(ctx, x):
-    with pytest.raises(ckks.DepthError, match="bootstraps begin at level 2"):
+    with pytest.raises(ckks.DepthError, match="bootstraps begin at level 2") as caught:
         ckks.poly(x, np.ones(1 << 11))
+    assert "depth=11 or more" in str(caught.value)
+
+
+# ------------------------------------------------------------------- more than one bootstrap gives
+
+
+@pytest.fixture(scope="module")
+def shallow() -> ckks.Context:
+    return ckks.context(depth=5, bootstrapping="auto", n=1 << 10, security=None)
+
+
+W = np.random.default_rng(3).uniform(-0.9, 0.9, 500)
+FAR = np.abs(W - 0.1) > 2.0**-9  # from the threshold: elsewhere a comparison is undecided
+FINE = {"interval": (-1, 1), "gap": 2.0**-9}
+COMPOUND = {
+    "power": (lambda x: x**33, W**33),
+    "greater": (lambda x: ckks.math.greater(x, 0.1, **FINE, precision=16), W > 0.1),
+    "less_equal": (lambda x: ckks.math.less_equal(x, 0.1, **FINE, precision=10), W <= 0.1),
+    "equal": (lambda x: ckks.math.equal(x, x * 1.0, **FINE, precision=10), W == W),
+    "abs": (lambda x: ckks.math.abs(x, interval=(-1, 1), precision=12), np.abs(W)),
+    "max": (
+        lambda x: ckks.math.max(x, x * 0.5, interval=(-1, 1), precision=12),
+        np.maximum(W, W / 2),
+    ),
+    "std": (lambda x: ckks.stats.std(x, interval=(0.05, 1), precision=12), W.std()),
+}
+
+
+JITTED = ("power", "equal", "std")
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", COMPOUND)
+def test_what_takes_more_levels_than_a_bootstrap_gives_has_one_inside(shallow, name):
+    f, clear = COMPOUND[name]
+    decided = FAR if name in ("greater", "less_equal") else slice(None)
+    x = shallow.encrypt(W, bound=1.0)
+    jitted = ren.jit(f)
+    for made in (f(x), jitted(x), jitted(x)) if name in JITTED else (f(x),):
+        error = np.abs(shallow.decrypt(made) - clear)
+        assert np.max(error[decided] if error.ndim else error) <= made.estimate.error_bound
+        assert made.estimate.error_bound < 2.0**-7
 
 
 def test_a_server_has_the_mode_from_bytes(ctx, x, v):

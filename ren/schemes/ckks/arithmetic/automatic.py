@@ -394,7 +394,7 @@ def power(x: CiphertextT, exponent: int) -> CiphertextT:
     """x^exponent, from 0 on, in ceil(log2(exponent)) levels, each power made once."""
     if exponent == 0:
         return _ones(x)
-    need_level(x, (exponent - 1).bit_length(), f"The power {exponent}")
+    need_level(x, (exponent - 1).bit_length(), f"The power {exponent}", has_parts=True)
     return _powers(x, exponent, {1: x})
 
 

@@ -19,7 +19,7 @@ from ren.core.errors import DepthError, ScaleError
 from ren.core.ring import RingSpec
 from ren.poly.batching import repeated
 from ren.schemes.ckks.arithmetic.lazy_product import Operand, Polys
-from ren.schemes.ckks.arithmetic.operation_hooks import in_circuit, lacking, operation
+from ren.schemes.ckks.arithmetic.operation_hooks import in_circuit, lacking, operation, with_levels
 from ren.schemes.ckks.encoding.ciphertext_data import (
     CiphertextData,
     CiphertextT,
@@ -145,14 +145,16 @@ def relabelled(
 # ------------------------------------------------------------------- levels
 
 
-def need_level(x: Any, needed: int, what: str) -> None:
+def need_level(x: Any, needed: int, what: str, has_parts: bool = False) -> None:
     """Raises DepthError when `x` is below level `needed`, which `what` takes.
 
-    Where ciphertexts are bootstrapped automatically, the levels below the floor do not count.
+    Where ciphertexts are bootstrapped automatically, the levels below the floor do not count. What
+    `has_parts` that need levels each may then take more than one bootstrap gives.
     """
-    above = x.params.above
-    floor = above.floor if above is not None and above.is_automatic and needed else 0
+    floor = automatic_floor(x.params) if needed else 0
     if x.level < needed + floor:
+        if floor and has_parts and needed + floor > x.params.depth:
+            return
         levels = f"{what} takes {needed} level{'s' * (needed > 1)}, and the ciphertext is at level "
         least = x.params.depth + needed - x.level  # with which this operation ends at level 0
         if floor:
@@ -163,9 +165,9 @@ def need_level(x: Any, needed: int, what: str) -> None:
                     "Make the context with more depth between bootstraps"
                     + (
                         ", or bootstrap before: x.bootstrap()."
-                        if needed + floor < x.params.depth
-                        else ": this takes more levels than one bootstrap gives. Products in a row "
-                        "are bootstrapped in between."
+                        if needed + floor <= x.params.depth
+                        else f", depth={needed} or more: this takes more levels than one bootstrap "
+                        "gives. Operations in a row are bootstrapped in between."
                     ),
                 ),
                 needed,
@@ -183,6 +185,23 @@ def need_level(x: Any, needed: int, what: str) -> None:
             f"Make the context with more depth, ckks.context(depth={least}) or more, or use fewer "
             "multiplications in a row. ckks.plan(f, ...).depth has that of a whole function f.",
         )
+
+
+def automatic_floor(params: Parameters) -> int:
+    """The floor of ciphertexts that are bootstrapped automatically; 0 for others."""
+    above = params.above
+    return above.floor if above is not None and above.is_automatic else 0
+
+
+@with_levels
+def with_room(x: CiphertextT, needed: int, what: str, spare: int = 0) -> CiphertextT:
+    """`x`, bootstrapped where that is automatic and it lacks levels; or DepthError.
+
+    It lacks `spare` levels more, where one bootstrap gives so many.
+    """
+    can_spare = needed + spare + automatic_floor(x.params) <= x.params.depth
+    need_level(x, needed + spare * can_spare, what)
+    return x
 
 
 def need_normal_form(x: CiphertextData) -> None:

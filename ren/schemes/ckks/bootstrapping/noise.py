@@ -14,25 +14,25 @@ from ren.schemes.ckks.noise.range_checks import TOLERANCE, report
 from ren.schemes.ckks.noise.readable import Noise, on_host
 from ren.schemes.ckks.parameters.bootstrapping.chain import Chain
 from ren.schemes.ckks.parameters.bootstrapping.precision import Error, error_after
-from ren.schemes.ckks.parameters.parameters import Parameters
 
-_REACHES = (1, 2, 4)  # times the bound: how far the polynomial of the sine is fitted
+_SLACK = 17 / 16  # times the bound: what an approximation of numbers up to it may reach
+_REACHES = (_SLACK, 2, 4)  # likewise, beyond it; the polynomial of the sine is fitted so far
 
 
 def noise_after(a: Noise, chain: Chain, is_complex: bool) -> Noise:
     """Noise after a bootstrap: that of the message, and what the bootstrap adds.
 
     A tracked bound beyond that of the parameters is reported, with the bits that are left. From
-    four times it on the error is unknown.
+    four times it on the error is unknown. Of one run a sixteenth beyond it is not reported. There
+    the sine is a little less exact, and that is counted.
     """
     bound, error = chain.above.bound, error_after(chain, is_complex)
     one = math.sqrt(2 if is_complex else 1)
     # Beyond the bound a second run has no error that it can take away.
-    beyond = (chain.above.sine.error_within(k) * one for k in _REACHES[1:])
-    offsets = [error.offset, *beyond]
-    limits = tuple(bound * k * TOLERANCE for k in _REACHES)
-    bits = tuple(Error(o, error.sigma).bits for o in offsets)
-    told = partial(_told, chain.params, bound, bits)
+    offsets = [error.offset, *(chain.above.sine.error_within(k) * one for k in _REACHES)]
+    limits = tuple(bound * k * TOLERANCE for k in (1, *_REACHES))
+    bits = tuple(Error(o, error.sigma).bits for o in offsets[1:])
+    told = partial(_told, chain, bits)
     rule = partial(_with_offset, limits, tuple(bound * o for o in offsets), told)
     # The slope of the sine is within a millionth of 1: what comes in is carried over.
     return noises.with_source(derived(rule, on_host(a)), error.sigma * bound)
@@ -50,7 +50,10 @@ def _with_offset(
     return made
 
 
-def _told(params: Parameters, bound: float, bits: tuple[float, ...], largest: float) -> None:
+def _told(chain: Chain, bits: tuple[float, ...], largest: float) -> None:
+    bound = chain.above.bound
+    if chain.runs == 1 and largest <= bound * _SLACK * TOLERANCE:
+        return
     reach = next((i for i, k in enumerate(_REACHES) if largest <= bound * k * TOLERANCE), None)
     left = (
         "and the result is far off"
@@ -60,7 +63,7 @@ def _told(params: Parameters, bound: float, bits: tuple[float, ...], largest: fl
     report(
         f"bootstrap(): the numbers may reach {largest:.4g}; bootstrapping was made for |x| <= "
         f"{bound:g}, {left}.",
-        params,
+        chain.params,
         "State a bound that you know, x.within(bound), or make the context with another "
         "bound=: ckks.context(bootstrapping=True, bound=...).",
     )

@@ -13,6 +13,7 @@ homomorphic comparison", 2021.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import attrs
@@ -23,9 +24,11 @@ from ren.lowering.devices.devices import is_tracer
 from ren.poly.symbolic import Symbolic
 from ren.schemes.ckks.arithmetic.argument_checks import check_ciphertext, check_real
 from ren.schemes.ckks.arithmetic.evolve import (
+    automatic_floor,
     need_level,
     with_error,
     with_noise,
+    with_room,
     with_span,
     within,
     within_that_of,
@@ -61,6 +64,7 @@ from ren.schemes.ckks.noise import slope_one
 from ren.schemes.ckks.noise.range_checks import TOLERANCE, report
 from ren.schemes.ckks.noise.readable import Noise
 from ren.schemes.ckks.noise.spans import Span
+from ren.schemes.ckks.parameters.parameters import Parameters
 
 UNIT = (-1.0, 1.0)
 _PRECISION = 8.0  # bits, unless said otherwise
@@ -487,11 +491,19 @@ def _step(ct: CiphertextT, wish: StepAccuracy, low: float, is_factor: bool = Fal
         is_factor: whether the caller multiplies by it, and adds the error of the approximation.
     """
     pieces, half = _pieces(wish, low), (1.0 - low) / 2
-    need_level(ct, _depth(pieces) + is_factor, str(wish))
+    needed = _depth(pieces) + is_factor
+    need_level(ct, needed, str(wish), has_parts=True)
+    most = _most_between(ct.params, needed)
+    if most is not None:  # bootstrapped between two polynomials
+        pieces = _pieces(wish, low, most)
     left = None
     for (c, span), polynomial in zip(pieces, wish.polynomials, strict=True):
+        if most is not None:
+            depth = mapping(c, span).depth
+            is_last = polynomial is wish.polynomials[-1]
+            ct = with_room(ct, depth, f"A part of {wish}", spare=is_factor and is_last)
         if left is not None:  # near -1 or 1, where the next one is right beside it too
-            ct, _ = _parted(within(ct, 1 + left), span, "")
+            ct, _ = _parted(within(ct, (1 + left) * span[1] / polynomial.high), span, "")
         ct, left = evaluated(ct, c, span, wish.what), polynomial.error
     error = wish.polynomials[-1].error
     ct = within(ct, (1.0 + low) / 2 + half * (1 + error))
@@ -501,13 +513,28 @@ def _step(ct: CiphertextT, wish: StepAccuracy, low: float, is_factor: bool = Fal
     return with_error(ct, 1.1 * half * error + (1.0 - low if wish.gap is None else 0.0))
 
 
-def _pieces(wish: StepAccuracy, low: float) -> list[tuple[tuple[complex, ...], Interval]]:
-    """The polynomials of a step, each with its interval."""
+def _most_between(params: Parameters, needed: int) -> float | None:
+    """The bound of numbers that are bootstrapped between two polynomials; None for none."""
+    floor = automatic_floor(params)
+    if params.above is None or not floor or needed + floor <= params.depth:
+        return None
+    return params.above.bound
+
+
+def _pieces(
+    wish: StepAccuracy, low: float, most: float = math.inf
+) -> list[tuple[tuple[complex, ...], Interval]]:
+    """The polynomials of a step, each with its interval.
+
+    Between two of them numbers are scaled down where they would be larger than `most`.
+    """
     polynomials = wish.polynomials
     series = [np.array(p.coefficients, np.complex128) for p in polynomials]
     series[-1] *= (1.0 - low) / 2
     series[-1][0] += (1.0 + low) / 2
-    bounds = (wish.largest, *(p.high for p in polynomials[1:]))
+    bounds = (wish.largest, *(min(p.high, most) for p in polynomials[1:]))
+    for c, p, bound in zip(series, polynomials[1:], bounds[1:], strict=False):
+        c *= bound / p.high
     return [(tuple(c.tolist()), (-b, b)) for c, b in zip(series, bounds, strict=True)]
 
 
