@@ -286,11 +286,11 @@ def _named(name: str) -> Setting:
         raise UnknownSettingError(
             f"ren.config has no setting {name!r}.", _ABSENT[name], "Leave it out."
         )
-    near = difflib.get_close_matches(name, _BY_NAME, 1, 0.0)[0]
+    near = difflib.get_close_matches(name, _BY_NAME, 1)
     raise UnknownSettingError(
         f"ren.config has no setting {name!r}.",
         "print(ren.config) lists them all.",
-        f"Perhaps you mean {near!r}.",
+        f"Perhaps you mean {near[0]!r}." if near else "Pass one of these names.",
     )
 
 

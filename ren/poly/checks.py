@@ -93,11 +93,11 @@ _OF_OTHERS = {
 def check_options(what: str, given: Iterable[str], known: Iterable[str]) -> None:
     """Raises JitError, with what to write, if `what` is `given` an option that is not `known`."""
     for name in given:
-        near = difflib.get_close_matches(name, known := sorted(known), 1, 0.0)[0]
+        near = difflib.get_close_matches(name, known := sorted(known), 1)
         raise JitError(
             f"{what} got the option {name!r}, which it does not have.",
             f"Its options are {', '.join(known)}.",
-            _OF_OTHERS.get(name, f"Perhaps you mean {near!r}."),
+            _OF_OTHERS.get(name, f"Perhaps you mean {near[0]!r}." if near else "Pass one of these."),
         )
 
 
