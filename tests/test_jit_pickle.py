@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import multiprocessing
 import operator
 import pickle
@@ -130,3 +131,19 @@ if __name__ == "__main__":
 """)
     made = subprocess.run([sys.executable, script], capture_output=True, text=True, check=True)
     assert made.stdout == "sent\n"
+
+
+def test_a_plan_stays_in_its_process():
+    squared(X)
+    plan = squared.plans[-1]
+    for dumps in (pickle.dumps, cloudpickle.dumps):
+        with pytest.raises(ren.errors.JitError, match="Pickle the function"):
+            dumps(plan)
+    assert copy.copy(plan) is copy.deepcopy(plan) is plan
+
+
+def test_a_polynomial_of_the_python_device_comes_back_to_it():
+    p = X.to("python").realize()
+    again = pickle.loads(pickle.dumps(p))
+    assert again.device == "python" and (p + again).tolist() == [2 * v for v in p.tolist()]
+    assert pickle.loads(pickle.dumps(X)).device == X.device

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import chain
-from typing import Any
+from typing import Any, NoReturn
 
 import attrs
 import jax
@@ -46,6 +46,7 @@ from ren.core.node import Node, make, placeholder
 from ren.core.rewrite import rewrite
 from ren.core.spec import BufferArg, PlaceholderArg, ScalarArg, Spec
 from ren.core.text_table import counted
+from ren.core.user_frame import user_line
 from ren.lowering.backends.xla.jax_runtime import check_inputs
 from ren.lowering.devices.devices import PYTHON, claim_of
 from ren.lowering.devices.donation import mark, may_donate
@@ -131,6 +132,19 @@ class Captured(metaclass=Listed):
     plain: Plan
     loops: LoopRecording | None = None
     notes: tuple[str, ...] = ()
+
+    def __copy__(self) -> Captured:
+        return self
+
+    def __deepcopy__(self, memo: dict) -> Captured:
+        return self
+
+    def __reduce__(self) -> NoReturn:
+        raise JitError(
+            f"{user_line()} pickles a plan of a jitted function.",
+            "It holds buffers and compiled code of this process.",
+            "Pickle the function: it is captured again where it is called.",
+        )
 
     def replay(self, polys: Sequence[Poly], values: Sequence[Any]) -> Any:
         """The function's result on the realized polynomials and the other leaves of a call.

@@ -97,7 +97,9 @@ def check_options(what: str, given: Iterable[str], known: Iterable[str]) -> None
         raise JitError(
             f"{what} got the option {name!r}, which it does not have.",
             f"Its options are {', '.join(known)}.",
-            _OF_OTHERS.get(name, f"Perhaps you mean {near[0]!r}." if near else "Pass one of these."),
+            _OF_OTHERS.get(
+                name, f"Perhaps you mean {near[0]!r}." if near else "Pass one of these."
+            ),
         )
 
 

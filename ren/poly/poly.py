@@ -33,7 +33,14 @@ from ren.core.spec import (
 )
 from ren.core.user_frame import user_line
 from ren.lowering.backends.xla.jax_runtime import on_host
-from ren.lowering.devices.devices import TRACED, device_of, is_tracer, is_tracing, resolve_device
+from ren.lowering.devices.devices import (
+    PYTHON,
+    TRACED,
+    device_of,
+    is_tracer,
+    is_tracing,
+    resolve_device,
+)
 from ren.lowering.devices.donation import check_not_donated, is_donated
 from ren.lowering.devices.trace_inputs import trace_inputs, trace_token
 from ren.lowering.runtime.host_arrays import placed
@@ -436,7 +443,9 @@ class Poly(metaclass=Listed):
     frombytes = from_bytes
 
     def __reduce__(self) -> Any:
-        return Poly.from_bytes, (self.to_bytes(),)
+        """Its bytes; it is on the device "python" again where it was, which is in each process."""
+        device = PYTHON if self.device == PYTHON else None
+        return _unpickled, (self.to_bytes(), device)
 
     def __copy__(self) -> Poly:
         return self
@@ -873,6 +882,11 @@ def _may_change(array: Any) -> bool:
             return True
         array = array.base
     return False
+
+
+def _unpickled(data: bytes, device: str | None) -> Poly:
+    poly = Poly.from_bytes(data)
+    return poly if device is None else poly.to(device).realize()
 
 
 def from_node(node: Node, *, symbolic: bool = False) -> Poly:

@@ -307,6 +307,8 @@ class Ciphertext(CiphertextData, Stored):
             return NotImplemented  # its reflected operator says what to write
         if isinstance(matrix, Ciphertext) and (is_columns(self) or is_columns(matrix)):
             tables.refuse_matrices(self, matrix)
+            if not is_columns(self) and not batch_axes(self):
+                return matrix.dot(self, axis=len(matrix.shape) - 2)
         if isinstance(matrix, Ciphertext) and batch_axes(matrix) and not _are_weights(self, matrix):
             text, count = f"A ciphertext of shape {self.shape}", known_length(self)
             write = "x.dot(y), for each vector, or for one column y of a matrix"

@@ -61,7 +61,7 @@ from ren.schemes.ckks.parameters.parameters import Parameters
 from ren.schemes.ckks.sharing import hidden
 from ren.schemes.rlwe import active_context as active
 from ren.schemes.rlwe import encryption
-from ren.schemes.rlwe.active_context import call_name
+from ren.schemes.rlwe.active_context import call_name, others_alive
 from ren.schemes.rlwe.frame import PRIVATE, SHARED, PathLike, read, write
 from ren.schemes.rlwe.keychain import Keychain, missing_key
 from ren.schemes.rlwe.keys import Entropy, SwitchingKey, sizes
@@ -355,6 +355,12 @@ class Context(metaclass=Listed):
         parts = [self._name(g) for g in keys if isinstance(g, int) and g in self._keys.galois]
         more = [f"{len(parts) - _CALLS} more"] if len(parts) > _CALLS else []
         lacks = f" at their levels: there is {_listed([*parts[:_CALLS], *more])}" if parts else ""
+        if not parts and any(keys.keys() <= _held(c._keys) for c in others_alive(self)):
+            return MissingKeyError(
+                f"{needs} for {_listed(uses)}, which this context lacks{lacks}.",
+                "Another live context of the same owner has it. Of several the latest computes.",
+                "Enter the other one, `with other:`, or give this one its keys: this.adopt(other).",
+            )
         return MissingKeyError(
             f"{needs} for {_listed(uses)}, "
             f"{'not made yet' if is_owner else 'which this context lacks'}{lacks}.",
@@ -719,6 +725,11 @@ def _is_truth(values: Any) -> bool:
     """Whether values are booleans, zeros and ones."""
     symbol = as_symbol(values)
     return (encoder.as_numbers(values) if symbol is None else symbol).dtype.kind == "b"
+
+
+def _held(keys: Keychain) -> set[int | str | None]:
+    """The keys that are there: galois elements, and None for relinearization."""
+    return {*keys.galois, *([None] if keys.relinearization is not None else [])}
 
 
 def _listed(parts: Iterable[Any]) -> str:

@@ -148,6 +148,12 @@ def live_context(key_id: str) -> AnyContext | None:
     return max(found, key=lambda entry: entry[:2])[2] if found else None
 
 
+def others_alive(context: AnyContext) -> list[AnyContext]:
+    """The other live contexts of the same `key_id`."""
+    with _lock:
+        return [c for c in _by_id.get(context.key_id, ()) if c is not context]
+
+
 def context_for(key_id: str, what: str) -> AnyContext:
     """The context to do `what` with, for data under `key_id`.
 

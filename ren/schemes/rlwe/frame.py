@@ -158,7 +158,8 @@ class Frame:
         """
         if not isinstance(data, bytes | bytearray | memoryview):
             raise damaged(kind, f"{type(data).__name__} was given")
-        view = memoryview(data).cast("B")
+        view = memoryview(data)
+        view = view.cast("B") if view.c_contiguous else memoryview(bytes(view))
         if len(view) < _HEAD.size + _CHECKSUM or bytes(view[:8]) != self.magic:
             raise damaged(kind, "they do not begin as Ren's do, or are cut short")
         _, version, found, digest, size = _HEAD.unpack_from(view)

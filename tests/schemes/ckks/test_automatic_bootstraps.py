@@ -135,6 +135,46 @@ def test_what_a_capture_bootstraps_stays_in_it(ctx, x, v):
         assert np.abs(ctx.decrypt(outside) - (v * v + v)).max() < 2**-18
 
 
+def center(x, count=5):
+    y = x
+    for _ in range(count):
+        y = (y - y.mean()).within(1) * x
+    return y
+
+
+def smooth(x, count=5):
+    for _ in range(count):
+        x = (x.rotate(1) * 0.5 + x * x * 0.25).within(1)
+    return x.sum()
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("depth", [4, 5])
+def test_loops_with_leftovers_at_any_depth(depth):
+    """They may end at the floor with leftovers, whose bound is not known."""
+    context = ckks.context(depth=depth, bootstrapping="auto", n=1 << 10, security=None)
+    v = np.linspace(-1, 1, 100)
+    x, centered, moved = context.encrypt(v, bound=1.0), v, v
+    for _ in range(5):
+        centered = (centered - centered.mean()) * v
+        moved = np.append(moved[1:], 0) * 0.5 + moved**2 * 0.25  # zeros follow
+    for f, clear in ((center, centered), (smooth, moved.sum())):
+        for made in (f(x), ren.jit(f)(x)):
+            error = np.abs(context.decrypt(made) - clear).max()
+            assert error <= min(made.estimate.error_bound, 2**-15)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("f", [center, smooth])
+def test_a_plan_of_loops_with_leftovers(f):
+    spec = ckks.spec(100)
+    plan = ckks.plan(lambda x: f(x, 10), spec, bootstrapping="auto", n=1 << 10, security=None)
+    assert plan.bootstraps > 0
+    made = plan.params.bootstrapping.keys
+    assert plan.keys == len(plan.rotations) + plan.needs_products + made
+    assert f"{made} for bootstraps" in str(plan)
+
+
 def test_nothing_is_inserted_in_manual_mode(ctx, x):
     with ckks.manual(), pytest.raises(ckks.DepthError):
         (x * x).rescale()

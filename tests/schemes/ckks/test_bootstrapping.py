@@ -477,10 +477,20 @@ def test_a_level_below_the_floor(ctx):
         ctx.encrypt([0.5], level=1).bootstrap()
 
 
-def test_leftovers_at_the_floor(ctx):
-    x = ctx.encrypt(np.linspace(-1, 1, 100), level=2)[10:20].within(0.5)
-    with pytest.raises(ckks.DepthError, match="leftovers"):
-        x.bootstrap()
+@pytest.mark.parametrize("largest", [0.9, 100, 1e6])
+def test_leftovers_at_the_floor_are_cleared_after_it(ctx, largest):
+    v = np.linspace(-0.5, 0.5, 100)
+    v[30] = largest
+    x = ctx.encrypt(v, level=2)[10:20].within(0.5)
+    assert not x.layout.tail.is_bounded
+    y, z = x.bootstrap(), x.bootstrap(level=4)
+    top = ctx.params.bootstrapping.levels + ctx.params.bootstrapping.floor
+    assert (y.level, z.level) == (top - 1, 4) and y.layout.tail.is_zero
+    for made in (y, z, *ckks.bootstrap([x, ctx.encrypt(v[10:20], level=2)])):
+        assert np.abs(ctx.decrypt(made) - v[10:20]).max() <= made.estimate.error_bound
+    assert np.abs(ctx.decrypt(y.sum()) - v[10:20].sum()) <= y.sum().estimate.error_bound
+    with pytest.raises(ckks.ParameterError, match=rf"It ends at level {top - 1}: leftovers"):
+        x.bootstrap(level=top)
 
 
 def test_a_bound_that_is_passed_warns_with_the_bits_that_are_left(ctx):

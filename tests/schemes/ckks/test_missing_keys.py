@@ -117,3 +117,23 @@ def test_one_error_names_all_keys_of_a_call_and_nothing_else_hides_it() -> None:
 
     with bare, pytest.raises(KeyError, match="mine"):
         ren.jit(of_a_user)(m)
+
+
+def test_a_key_that_another_live_context_holds_is_said_to_be_there() -> None:
+    """Outside of `with` the context that was read last computes."""
+    ctx = ckks.context(depth=1, n=64, security=None).rotation_keys([1, 2])
+    data = ctx.encrypt([1.0, 2.0, 3.0]).to_bytes()
+    first, second = (ctx.server(rotations=[step]).to_bytes() for step in (1, 2))
+    del ctx
+    holder = ckks.load_server(first)
+    x = ckks.Ciphertext.from_bytes(data)
+    other = ckks.load_server(second)
+    for f in (lambda x: x.rotate(1), ren.jit(lambda x: x.rotate(1))):
+        with pytest.raises(ckks.MissingKeyError, match=r"Another live context .*\n.*`with other:`"):
+            f(x)
+    with pytest.raises(ckks.MissingKeyError, match="Only the owner"):
+        x.rotate(3)
+    with holder:
+        x.rotate(1)
+    other.adopt(holder)
+    x.rotate(1)

@@ -320,3 +320,14 @@ def test_damage_of_any_kind_anywhere(ctx, kind):
         for value in (1 << 40, -2, 1.5, float("nan"), "x", [[]], [[1 << 40] * 9], [5] * 9999, {}):
             with pytest.raises(ckks.SerializationError):
                 read(with_header(data, **{name: value}))
+
+
+def test_any_view_of_bytes_is_read(ctx):
+    x = ctx.encrypt([0.5, 0.25])
+    data = x.to_bytes()
+    backwards = memoryview(data[::-1])[::-1]
+    assert not backwards.c_contiguous
+    for view in (memoryview(data), bytearray(data), backwards):
+        assert ckks.Ciphertext.from_bytes(view).to_bytes() == data
+    with pytest.raises(ckks.SerializationError):
+        ckks.Ciphertext.from_bytes(memoryview(data)[::-1])

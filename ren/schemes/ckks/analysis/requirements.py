@@ -97,12 +97,18 @@ class Requirements:
 
     @property
     def keys(self) -> int:
-        """Number of evaluation keys that it uses."""
-        return len(self.rotations) + self.needs_conjugation + self.needs_products
+        """Number of evaluation keys that it uses, those of bootstraps with them."""
+        own = len(self.rotations) + self.needs_conjugation + self.needs_products
+        return own + self._bootstrapping_keys
+
+    @property
+    def _bootstrapping_keys(self) -> int:
+        above = self.params.bootstrapping
+        return above.keys if above and self.bootstraps else 0
 
     @property
     def key_bytes(self) -> int:
-        """Bytes of these in memory, and of those of bootstraps; saved, about half."""
+        """Bytes of these in memory; saved, about half."""
         above = self.params.bootstrapping
         return (
             sum(map(self.params.key_nbytes, self._galois_levels()))
@@ -149,6 +155,8 @@ class Requirements:
         kinds = [f"rotations: {rotations}"]
         kinds += ["conjugation"] * self.needs_conjugation
         kinds += ["relinearization"] * self.needs_products
+        if count := self._bootstrapping_keys:
+            kinds.append(f"{count} for bootstraps")
         return [
             ("parameters", repr(self.params)),
             ("depth", str(self.depth)),

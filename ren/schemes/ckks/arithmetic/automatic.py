@@ -168,7 +168,7 @@ class Automatic:
 
     def factors(self, x: CiphertextT, y: CiphertextT) -> tuple[CiphertextT, CiphertextT]:
         """Both at the lower level, with zeros in place of leftovers that no bound covers."""
-        x, y = bounded(x), bounded(y)
+        x, y = (bounded(v, 1, "A product of ciphertexts") for v in (x, y))
         same_key(x.key_id, y.key_id, "A product")
         level = min(x.level, y.level)
         x, y = drop_to(x, level), drop_to(y, level)
@@ -411,12 +411,15 @@ def _powers(x: CiphertextT, exponent: int, known: dict[int, CiphertextT]) -> Cip
     return known[exponent]
 
 
-def bounded(x: CiphertextT) -> CiphertextT:
+def bounded(x: CiphertextT, needed: int, what: str) -> CiphertextT:
     """`x` with zeros in place of leftovers that its tracked bound does not cover: a product grows.
 
-    One level where there are such; `within()` after a slice leaves them.
+    One level where there are such, beside those `needed`; `within()` after a slice leaves them.
     """
-    return x if x.layout.tail.is_bounded or fills_slots(x) else masked(x)
+    if x.layout.tail.is_bounded or fills_slots(x):
+        return x
+    need_level(x, needed + 1, f"{what}, and a mask before it for leftovers beyond the length,")
+    return masked(x)
 
 
 def masked(x: CiphertextT) -> CiphertextT:

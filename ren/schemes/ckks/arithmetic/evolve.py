@@ -33,6 +33,7 @@ from ren.schemes.ckks.noise import bounds as noises
 from ren.schemes.ckks.noise import sigmas
 from ren.schemes.ckks.noise.readable import Noise
 from ren.schemes.ckks.noise.spans import Span
+from ren.schemes.ckks.parameters.bootstrapping.precision import spread_of_leftovers
 from ren.schemes.ckks.parameters.parameters import Parameters
 
 
@@ -89,12 +90,20 @@ def kept_to(x: CiphertextT, other: CiphertextT, times: int = 1) -> CiphertextT:
 
 
 def within(x: CiphertextT, bound: float) -> CiphertextT:
-    """`x`, whose numbers are stated to keep to `bound`."""
-    result = with_noise(x, lambda noise: noises.within(noise, bound))
+    """`x`, whose numbers are stated to keep to `bound`.
+
+    Leftovers keep to the bound that was tracked. A bootstrap takes a little of them to all slots.
+    That is counted here, where it is known how large they are.
+    """
     tail = x.layout.tail
     if in_circuit() or x.layout.length is None or not tail.has_leftovers:
-        return result
-    return with_tail(result, attrs.evolve(tail, is_bounded=False))
+        return with_noise(x, lambda noise: noises.within(noise, bound))
+    spread = 0.0 if x.params.above is None else spread_of_leftovers(x.params)
+
+    def stated(noise: Noise) -> Noise:
+        return noises.within(noises.with_relative(noise, spread) if spread else noise, bound)
+
+    return with_tail(with_noise(x, stated), attrs.evolve(tail, is_bounded=False))
 
 
 def in_span(x: CiphertextT, span: Span | None) -> CiphertextT:

@@ -24,6 +24,7 @@ from ren.schemes.ckks.arithmetic.evolve import (
     dropped,
     evolve,
     fills_slots,
+    kept_to,
     settle,
     with_noise,
 )
@@ -40,6 +41,7 @@ from ren.schemes.ckks.bootstrapping.diagonals import turn_of
 from ren.schemes.ckks.bootstrapping.noise import noise_after
 from ren.schemes.ckks.encoding.ciphertext_data import CiphertextData, CiphertextT
 from ren.schemes.ckks.functions.arguments import check_automatic
+from ren.schemes.ckks.noise import bounds as noises
 from ren.schemes.ckks.parameters.bootstrapping.above import runs_for
 from ren.schemes.ckks.parameters.bootstrapping.chain import Chain, chain_of
 from ren.schemes.ckks.parameters.bootstrapping.precision import magnified
@@ -57,8 +59,9 @@ def bootstrap_one(
 ) -> CiphertextT:
     """See `Ciphertext.bootstrap`."""
     with called(_NAME):
-        prepared = _prepared(ct, _NAME)
-        return _checked(prepared, _chain(ct, level, precision))
+        ct = _prepared(ct, _NAME)
+        chain = _chain(ct, level, precision)
+        return _cleared(ct, _checked(ct, chain))
 
 
 def bootstrap(
@@ -102,7 +105,7 @@ def bootstrap(
             alone.remove(partner)
             made[partner], made[i] = _shared(given[partner], x, chains[i])
         made |= {i: _checked(given[i], chains[i]) for i in alone}
-        return [made[i] for i in range(len(given))]
+        return [_cleared(x, made[i]) for i, x in enumerate(given)]
 
 
 # ------------------------------------------------------------------- bootstrapping="auto"
@@ -168,18 +171,22 @@ fresh.append(_known)
 
 
 def _can_share(x: CiphertextData, y: CiphertextData) -> bool:
-    """Whether two ciphertexts are the real and the imaginary part of one."""
+    """Whether two ciphertexts are the real and the imaginary part of one.
+
+    Leftovers that may be large would leave an error in the other part.
+    """
     is_real = not (x.layout.is_complex or y.layout.is_complex)
-    return is_real and [p.shape for p in x.polys] == [p.shape for p in y.polys]
+    is_known = not (_has_unknown_tail(x) or _has_unknown_tail(y))
+    return is_real and is_known and [p.shape for p in x.polys] == [p.shape for p in y.polys]
 
 
 def _prepared(ct: CiphertextT, what: str) -> CiphertextT:
-    """At the floor, in normal form, every slot within the bound."""
+    """At the floor, in normal form. From above what stands beyond the length is cleared before."""
     check_ciphertext(ct, what)
     check_automatic("A bootstrap")
     chain = chain_of(ct.params)
     ct = normal(ct)
-    floor, bound = chain.above.floor, chain.above.bound
+    floor = chain.above.floor
     if ct.level < floor:
         raise DepthError(
             f"{what} was asked of a ciphertext at level {ct.level}.",
@@ -189,19 +196,26 @@ def _prepared(ct: CiphertextT, what: str) -> CiphertextT:
     if ct.level > floor and not fills_slots(ct):
         # Zeros beyond the length have noise, which a program may have enlarged.
         ct = masked(drop_to(ct, floor + 1))
-    elif _has_unknown_tail(ct):
-        raise DepthError(
-            f"{what} was asked of {ct.layout.length} numbers at level {floor}, with leftovers in "
-            "the other slots.",
-            f"What stands in any slot has to keep to {bound:g}; clearing it takes a level.",
-            f"Bootstrap one level earlier, at level {floor + 1}, or call x.mask() before.",
-        )
     return settle(drop_to(ct, floor))
 
 
 def _has_unknown_tail(ct: CiphertextData) -> bool:
-    tail = ct.layout.tail
-    return ct.layout.length is not None and tail.has_leftovers and not tail.is_bounded
+    return not (ct.layout.tail.is_bounded or fills_slots(ct))
+
+
+def _cleared(ct: CiphertextT, made: CiphertextT) -> CiphertextT:
+    """The result of a bootstrap of `ct`, at the floor, without leftovers that no bound covers.
+
+    Slots are coefficients before the raise. So a number beyond the bound ends as another one in its
+    own slot alone, at most as large as the sine. It is cleared at the top.
+    """
+    if not _has_unknown_tail(ct):
+        return made
+    above = made.params.above
+    assert above is not None, "bootstraps were made for these parameters"
+    largest = above.sine.gain * above.bound
+    reaching = with_noise(made, lambda noise: noises.reaching(noise, largest))
+    return kept_to(masked(reaching), made)
 
 
 def _keys(ct: CiphertextData) -> Callable[[str], SwitchingKey]:
@@ -228,13 +242,18 @@ def _chain(ct: CiphertextData, level: Any, precision: Any) -> Chain:
         return highest
     level = as_integer(level, _NAME)
     ct.params.ring(level)  # raises where there is no such level
-    if level > highest.result:
+    is_cleared = _has_unknown_tail(ct)
+    most = highest.result - is_cleared
+    if level > most:
+        joins = "what joins its parts takes the levels above"
+        clears = "leftovers beyond the length are cleared by the level above"
         raise ParameterError(
             f"{_NAME} got level={level}.",
-            f"It ends at level {highest.result}: what joins its parts takes the levels above.",
-            f"Leave level out, or ask for {highest.result} or less.",
+            f"It ends at level {most}: {clears if is_cleared else joins}.",
+            f"Leave level out, or ask for {most} or less.",
         )
-    return chain_of(ct.params, level + highest.user - highest.result, highest.runs)
+    end = level + is_cleared
+    return chain_of(ct.params, end + highest.user - highest.result, highest.runs)
 
 
 @operation(_NAME, lambda x, chain: x)

@@ -219,6 +219,8 @@ def dot(ct: CiphertextT, w: Any, axis: int | None) -> CiphertextT:
                 "Write ct @ matrix, with the array; or (ct * plaintext).sum() for one sum.",
             )
         return ct @ w  # as in numpy.dot
+    if place is None and isinstance(w, CiphertextData) and is_columns(w) and rank == 1:
+        return ct @ w
     if is_row_of_numbers(ct):
         return _of_numbers(ct, w)
     if core > 1 and place in (None, rank - 1):  # of the rows of a matrix
@@ -302,7 +304,9 @@ def _contracted(ct: CiphertextT, w: Any, place: int) -> CiphertextT:
             f"shape {given}.",
             f"It takes one number for each of the {size} places there, as an array or a "
             "ciphertext.",
-            "Pass a vector of that length; tables are multiplied by `x @ matrix`.",
+            f"Write x.dot(w, axis={rank - 2}) for one number for each row, or w @ x."
+            if is_columns(ct) and place == rank - 1 and given == (ct.shape[rank - 2],)
+            else "Pass a vector of that length; tables are multiplied by `x @ matrix`.",
         )
     need_level(ct, 1, "dot()")
     if not isinstance(w, CiphertextData):

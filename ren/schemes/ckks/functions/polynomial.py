@@ -92,9 +92,9 @@ def poly(ct: CiphertextT, coefficients: ArrayLike) -> CiphertextT:
     check_automatic("A polynomial")
     check_ciphertext(ct, "poly()")
     c = checked_coefficients(coefficients, ct)
-    ct = bounded(normal(ct))
     plan = schedule(c.values, Basis(is_chebyshev=False), _tiny(ct))
     what = f"A polynomial of degree {len(c.values) - 1}"
+    ct = bounded(normal(ct), plan.depth, what)
     need_level(ct, plan.depth, what)
     return _Evaluation(plan, ct, c).result()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 
 import jax
 import numpy as np
@@ -344,6 +345,21 @@ def test_numpy_reshapes_flat_tables_alone(ctx64):
             np.reshape(ctx64.encrypt(values, pack=pack), (3, 4))
     rows = ctx64.encrypt(values, pack="rows")
     check(ckks.concat(ckks.unstack(rows)).reshape(3, 4), values.reshape(3, 4))
+
+
+def test_an_encrypted_vector_times_a_table_by_its_columns(ctx64):
+    """The gradient of a regression: one number for each row, and a sum for each column."""
+    values, v = table((9, 5)), table((9,))
+    x, w = ctx64.encrypt(values, pack="columns"), ctx64.encrypt(v)
+    for f in (lambda w, x: w @ x, np.matmul, np.dot, lambda w, x: w.dot(x)):
+        for result in (f(w, x), ren.jit(f)(w, x)):
+            assert result.shape == (5,)
+            check(result, v @ values)
+    with pytest.raises(ckks.ParameterError, match=re.escape("Write x.dot(w, axis=0)")):
+        x.dot(w)
+    check(x.dot(w, axis=0), v @ values)
+    with pytest.raises(ckks.ParameterError, match="one number for each of the 9 places"):
+        w[:8] @ x
 
 
 def test_a_row_of_a_table_by_its_columns_multiplies_as_a_vector(ctx64):

@@ -12,13 +12,15 @@ The random part is that of each stage, counted in the message:
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from fractions import Fraction
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ren.schemes.ckks.parameters.bootstrapping.above import WEIGHT
-from ren.schemes.ckks.parameters.bootstrapping.chain import Chain
+from ren.schemes.ckks.parameters.bootstrapping.chain import Chain, chain_of
 from ren.schemes.ckks.parameters.bootstrapping.labels import products
+from ren.schemes.ckks.parameters.bootstrapping.matrices import Matrix
 from ren.schemes.ckks.parameters.bootstrapping.sine import DOUBLINGS, amplifications
 
 TAIL = 2.5  # over the mean of |s(z)|^2 over the slots: see `noise.sigmas`
@@ -39,6 +41,22 @@ class Error(NamedTuple):
 
 
 @lru_cache(maxsize=16)
+def spread_of_leftovers(params: Any) -> float:
+    """The error of all slots by those beyond the bound, relative to how large these are.
+
+    The diagonals of SlotToCoeff are rounded; what is rounded to zero is not quite zero.
+    """
+    variance = 0.0
+    for m, scale in _slot_to_coeff(chain_of(params)):
+        variance += len(m.numbers) * (params.n / 12) / float(scale) ** 2
+    return SIGMAS * math.sqrt(variance)
+
+
+def _slot_to_coeff(chain: Chain) -> Iterator[tuple[Matrix, Fraction]]:
+    return zip(products(chain)[0].matrices, chain.whole.slot_to_coeff, strict=True)
+
+
+@lru_cache(maxsize=16)
 def error_of(chain: Chain, is_complex: bool, is_typical: bool = False) -> Error:
     """The error that a run adds, relative to the bound of the messages.
 
@@ -51,8 +69,8 @@ def error_of(chain: Chain, is_complex: bool, is_typical: bool = False) -> Error:
     slot = n * rounding  # and of the modulus in a slot
     lowest = float(chain.lowest) * above.bound
     variance = 3 * 2 * rounding / lowest**2
-    down, up = products(chain)
-    for m, scale in zip(down.matrices, chain.whole.slot_to_coeff, strict=True):
+    _, up = products(chain)
+    for m, scale in _slot_to_coeff(chain):
         # A slot of the product sums that many diagonals, each rounded; then slots are coefficients.
         variance += len(m.numbers) * (n / 12) / float(scale) ** 2
     spread = (WEIGHT + 1) / 12 * 4.0**above.ratio_bits  # variance of I, in units of the message
