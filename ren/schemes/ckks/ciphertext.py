@@ -600,9 +600,21 @@ def _flatten(x: Ciphertext) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
 
 def _unflatten(static: tuple[Any, ...], children: Any) -> Ciphertext:
     (*polys, noise), (level, layout, key_id, params, scale, span, dtype, *_) = children, static
+    if layout.columns and _is_mapped(polys, layout):
+        layout = layout.as_column
     kept = kept_context(key_id)
     fields = {"own_scale": scale, "keeps": kept, "span": span, "stated_dtype": dtype}
     return Ciphertext(tuple(polys), level, layout, key_id, params, noise, **fields)
+
+
+def _is_mapped(polys: Sequence[Any], layout: Layout) -> bool:
+    """Whether a transformation of JAX gives one column of a table by its columns: a vector."""
+    if any(type(p) is not Poly for p in polys):
+        return False
+    arrays = [p.node.spec if p._node is not None else p._leaf for p in polys]
+    if not all(hasattr(a, "shape") for a in arrays):  # what JAX puts in the place of leaves
+        return False
+    return max(len(a.shape) for a in arrays) - 2 <= (layout.blocks > 1)
 
 
 @lru_cache(maxsize=64)

@@ -190,7 +190,7 @@ class Context(metaclass=Listed):
             )
         at, params = self._level(level), self.params
         bound = params.bound if bound is None else as_bound(bound)
-        packing, values = Packing.of(pack), _finite(values, nan)
+        packing, values = Packing.of(pack), _finite(encoder.of_frame(values), nan)
         vectors, shape = packing.vectors(values)
         message, layout, slots = _message(vectors, at, params)
         polys, seed = encryption.encrypt(message, self._keys, params, self._entropy)

@@ -207,7 +207,7 @@ def _cleared(ct: CiphertextT, made: CiphertextT) -> CiphertextT:
     """The result of a bootstrap of `ct`, at the floor, without leftovers that no bound covers.
 
     Slots are coefficients before the raise. So a number beyond the bound ends as another one in its
-    own slot alone, at most as large as the sine. It is cleared at the top.
+    own slot alone. That is at most as large as the sine, and is cleared at the top.
     """
     if not _has_unknown_tail(ct):
         return made

@@ -414,7 +414,9 @@ def _vector_length(ct: CiphertextData, what: str) -> int:
     length = known_length(ct)
     if length is None:
         raise ParameterError(
-            f"{what} got a scalar, which fills all slots.",
+            f"{what} got a batch of shape {ct.shape}, of one number each."
+            if ct.shape
+            else f"{what} got a scalar, which fills all slots.",
             "It takes vectors.",
             "Encrypt an array of one number or more.",
         )

@@ -17,6 +17,7 @@ import attrs
 import numpy as np
 
 from ren.core.errors import ParameterError
+from ren.poly.symbolic import Symbolic
 from ren.schemes.ckks.arithmetic.argument_checks import as_integer
 from ren.schemes.ckks.arithmetic.automatic import add, multiply_plain
 from ren.schemes.ckks.arithmetic.evolve import (
@@ -318,6 +319,12 @@ def _contracted(ct: CiphertextT, w: Any, place: int) -> CiphertextT:
         return reductions.total(ct * evolve_layout(stack([w]), columns=True))
     if is_columns(ct) and w.layout.length is None:
         return reduce(add, (x * y for x, y in zip(unstack(ct), unstack(w), strict=True)))
+    if is_columns(ct) and ct.shape[-2] == size:
+        raise ParameterError(
+            f"dot() got a square table of shape {ct.shape} and an encrypted vector.",
+            "It is by its columns: the product takes an encrypted number for each of them.",
+            "Write w @ x, which is x.T @ w: the same for a symmetric table.",
+        )
     raise ParameterError(
         f"dot() got a table of shape {ct.shape} and an encrypted vector along axis {place}.",
         "Of a table by its columns it takes an encrypted column, or a number for each column.",
@@ -328,14 +335,14 @@ def _contracted(ct: CiphertextT, w: Any, place: int) -> CiphertextT:
 
 def product(ct: CiphertextT, matrix: Any) -> CiphertextT:
     """ct @ matrix for a table by its columns: sums of columns, one level, no rotation."""
-    m = as_numbers(matrix)
+    m = matrix if isinstance(matrix, Symbolic) else as_numbers(matrix)
     if m.ndim != 2 or m.shape[0] != ct.shape[-1]:
         raise ParameterError(
             f"A table of shape {ct.shape} was multiplied by an array of shape {m.shape}.",
             f"The matrix has one row for each of the {ct.shape[-1]} columns.",
             "Transpose it, or pass a vector for each column of the result.",
         )
-    results = [dot(ct, column, None) for column in m.T]
+    results = [dot(ct, m[:, j], None) for j in range(m.shape[1])]
     return evolve_layout(_stacked_last(results), columns=True)
 
 
@@ -438,13 +445,17 @@ def _instead_of(ct: CiphertextData, index: Any) -> str:
     places = index if isinstance(index, tuple) else (index,)
     are_numbers = all(isinstance(i, int | np.integer) for i in places)
     count, width = len(ct.shape), ct.shape[-1]
-    if is_columns(ct) and count == 2:
-        return f"Write m @ np.eye({width})[:, [i, j]] for some of its columns."
-    if is_columns(ct):
-        return "Write ckks.unstack(m)[i] for one table of the batch, and index that one."
     if any(i is None for i in places):
+        if len(places) > 1:
+            return "Leave None out. m[None] is ckks.stack([m])."
         is_flat = ct.layout.has_shape
         return f"Write {'m.reshape(1, *m.shape)' if is_flat else 'ckks.stack([m])'} for m[None]."
+    if is_columns(ct) and count == 2:
+        rows = f"np.eye({ct.shape[0]})[[i, j]] @ m for some of its rows"
+        columns = f"m @ np.eye({width})[:, [i, j]] for some of its columns"
+        return f"Write {columns if len(places) > 1 else rows}."
+    if is_columns(ct):
+        return "Write ckks.unstack(m)[i] for one table of the batch, and index that one."
     if are_numbers and len(places) == count:
         *rows, last = places
         row = "".join(f"[{i}]" for i in rows)

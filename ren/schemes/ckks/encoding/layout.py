@@ -200,6 +200,11 @@ class Layout:
         return self.shape is not None and math.prod(self.shape) == self.length
 
     @cached_property
+    def as_column(self) -> Layout:
+        """That of one column of a table by its columns: a vector."""
+        return attrs.evolve(self, columns=False)
+
+    @cached_property
     def settled(self) -> Layout:
         """The same with nothing that is known in the clear: for pytrees and bytes."""
         return self.with_tail(self.tail.settled)

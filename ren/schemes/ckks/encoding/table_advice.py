@@ -114,7 +114,8 @@ def _of_tables(packing: str) -> dict[str, str]:
         "multi_dot": product, "einsum": f"{product}; (x * y).sum(axis), or ct.sum(axis)",
         "inner": "ct @ M.T", "vecdot": "(x.conj() * y).sum(axis=-1)",
         "vdot": total("(x.conj() * y)"),
-        "norm": f"ckks.math.sqrt({total('(ct * ct)')}, interval=(a, b))",
+        "norm": "ckks.math.sqrt((ct * ct).sum(axis), interval=(a, b)) along an axis, "
+        f"ckks.math.sqrt({total('(ct * ct)')}, interval=(a, b)) of all",
         "outer": outer if place < 2 else f"{outer}{_PACKED} pack='flat'",
         **{f"{name}.outer": of_flat(f"x.reshape(deep) {symbol} y")
            for name, symbol in SYMBOLS.items()},

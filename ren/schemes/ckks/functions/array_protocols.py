@@ -213,13 +213,18 @@ def array_function(
         return run(*given.args, **given.kwargs)
     further = further_arguments(function, args, kwargs)
     refuse_arguments(function.__name__, x, further)
-    refuse_function("np", function.__name__, x, optional(function, further))
+    room = function.__module__.removeprefix("numpy")  # such as ".linalg"
+    refuse_function("np", function.__name__, x, optional(function, further), room)
 
 
-def refuse_function(module: str, name: str, x: Any, further: Iterable[str] = ()) -> NoReturn:
+def refuse_function(
+    module: str, name: str, x: Any, further: Iterable[str] = (), room: str = ""
+) -> NoReturn:
     """Refuse a function of NumPy or JAX, "np" and "exp" for example: say what to write for `x`.
 
-    `further` are the names of arguments that were given, other than the operands.
+    Args:
+        further: the names of arguments that were given, other than the operands.
+        room: where in the module it is, as users write it.
     """
     if name in _COMPARED:
         comparison("equal")()
@@ -230,7 +235,7 @@ def refuse_function(module: str, name: str, x: Any, further: Iterable[str] = ())
         approximation(f"{module}.{name}", function, arguments_of(function))()
     instead = in_table(x, name) or instead_of(module, name)
     raise OperandError(
-        f"{user_line()} calls {module}.{name} on a ciphertext.",
+        f"{user_line()} calls {module}{room}.{name} on a ciphertext.",
         "It computes on numbers, and these are encrypted.",
         f"Write {instead}.{left_out(instead, further)}"
         if instead

@@ -97,6 +97,8 @@ def test_a_data_frame_needs_no_library():
     values = table((9, 2))
     for pack in (None, "rows", "columns"):
         assert np.abs(ctx.encrypt(Frame(values), pack=pack).decrypt() - values).max() < BAR
+    for column in (np.array([True, False]), np.array([1, 2]), np.ones(2, np.float32)):
+        assert ctx.encrypt(Frame(column)).dtype == column.dtype
     with pytest.raises(ckks.ParameterError, match="dtype object"):
         ctx.encrypt(Frame(np.array([["a", 1.0]], object)))
 
@@ -229,7 +231,6 @@ def test_columns_survive_bytes_jit_vmap_and_stack(ctx64):
     rows = ren.jit(lambda x: x @ np.ones(3))
     for size in (9, 5):
         check(rows(ctx64.encrypt(a[:size], pack="columns")), a[:size].sum(1))
-    check(jax.vmap(lambda column: column * 2.5)(x), a * 2.5)  # it sees one column
     check(jax.tree.map(lambda leaf: leaf, x), a)
     for column, want in zip(ckks.unstack(x), a.T, strict=True):
         check(column, want)
@@ -345,6 +346,73 @@ def test_numpy_reshapes_flat_tables_alone(ctx64):
             np.reshape(ctx64.encrypt(values, pack=pack), (3, 4))
     rows = ctx64.encrypt(values, pack="rows")
     check(ckks.concat(ckks.unstack(rows)).reshape(3, 4), values.reshape(3, 4))
+
+
+MAPPED = {
+    "product": (lambda x, y: x * 2, lambda x, y: x * 2),
+    "slice": (lambda x, y: x[:4], lambda x, y: x[:4]),
+    "difference": (lambda x, y: y - x, lambda x, y: y - x),
+    "centred": (lambda x, y: y - x.mean(), lambda x, y: y - x.mean()),
+    "steps": (lambda x, y: x[1:] - x[:-1], lambda x, y: np.diff(x)),
+    "convolution": (lambda x, y: ckks.conv1d(x, [-1.0, 1.0]), lambda x, y: np.diff(x)),
+    "matrix": (lambda x, y: np.eye(4)[:3] @ x, lambda x, y: x[:3]),
+    "padded": (lambda x, y: ckks.pad(x, 5), lambda x, y: np.append(x, 0)),
+    "number": (lambda x, y: x.sum(), lambda x, y: x.sum()),
+}
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", MAPPED)
+def test_a_function_of_one_column_is_mapped_to_a_batch(ctx64, name):
+    """As of `jax.vmap` with out_axes=0: one rule, whatever the function does."""
+    f, clear = MAPPED[name]
+    values, v = table((4, 4)), table((4,))
+    x, y = ctx64.encrypt(values, pack="columns"), ctx64.encrypt(v)
+    ctx64.rotation_keys([1, 2, 3, -1, -2, -3, 4, 8, 16, 32])
+    want = np.stack([clear(column, v) for column in values.T])
+    mapped = jax.vmap(lambda x: f(x, y))
+    for run in (mapped, ren.jit(mapped), lambda x: jax.lax.map(lambda x: f(x, y), x)):
+        made = run(x)
+        assert made.shape == want.shape
+        check(made, want)
+
+
+def test_a_scan_over_columns_carries_a_vector(ctx64):
+    values = table((6, 4))
+    x = ctx64.encrypt(values, pack="columns")
+    for start, first in ((ctx64.encrypt(np.zeros(6)), 0), (x[:, 0], values[:, :1])):
+        last, all_of_them = jax.lax.scan(lambda c, x: (c + x, c + x), start, x)
+        check(all_of_them, (values.cumsum(1) + first).T)
+        check(last, (values.cumsum(1) + first)[:, -1])
+
+
+def test_rows_of_a_square_length_are_no_matrices(ctx64):
+    rows = ctx64.encrypt(np.eye(4), pack="rows")
+    with pytest.raises(ckks.ParameterError, match="a batch of vectors"):
+        ckks.matmul(rows, rows)
+    each = rows.reshape(2, 2)
+    check(ckks.matmul(each, each), np.stack([m @ m for m in np.eye(4).reshape(4, 2, 2)]))
+
+
+def test_what_to_write_for_rows_of_a_table_by_its_columns(ctx64):
+    values = table((6, 4))
+    x = ctx64.encrypt(values, pack="columns")
+    with pytest.raises(ckks.ParameterError, match=re.escape("np.eye(6)[[i, j]] @ m")):
+        x[[0, 2]]
+    check(np.eye(6)[[0, 2]] @ x, values[[0, 2]])
+    with pytest.raises(ckks.ParameterError, match=re.escape("m @ np.eye(4)[:, [i, j]]")):
+        x[:, [0, 2]]
+    for index, told in ((None, "ckks.stack([m]) for m[None]"), ((slice(None), None), "Leave None")):
+        with pytest.raises(ckks.ParameterError, match=re.escape(told)):
+            x[index]
+    square = ctx64.encrypt(np.eye(4), pack="columns")
+    with pytest.raises(ckks.ParameterError, match="symmetric"):
+        square @ (square @ np.ones(4))
+    check((square @ np.ones(4)) @ square, np.ones(4))
+    times = ren.jit(lambda x, w: x @ w)
+    for w in (table((4, 2)), table((4, 2)) * 2):  # an argument of a plan
+        check(times(x, w), values @ w)
+    assert len(times.plans) == 1
 
 
 def test_an_encrypted_vector_times_a_table_by_its_columns(ctx64):
