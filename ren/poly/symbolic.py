@@ -300,6 +300,11 @@ class Symbolic:
         check_loop()
         return np.asarray(self.sample).dtype
 
+    @property
+    def T(self) -> Symbolic:
+        """The array with its axes in reverse order."""
+        return self.map(np.transpose)
+
     def __len__(self) -> int:
         return len(self.sample)
 

@@ -61,7 +61,7 @@ from ren.schemes.ckks.parameters.parameters import Parameters
 from ren.schemes.ckks.sharing import hidden
 from ren.schemes.rlwe import active_context as active
 from ren.schemes.rlwe import encryption
-from ren.schemes.rlwe.active_context import call_name, others_alive
+from ren.schemes.rlwe.active_context import call_name, passed_over
 from ren.schemes.rlwe.frame import PRIVATE, SHARED, PathLike, read, write
 from ren.schemes.rlwe.keychain import Keychain, missing_key
 from ren.schemes.rlwe.keys import Entropy, SwitchingKey, sizes
@@ -355,7 +355,7 @@ class Context(metaclass=Listed):
         parts = [self._name(g) for g in keys if isinstance(g, int) and g in self._keys.galois]
         more = [f"{len(parts) - _CALLS} more"] if len(parts) > _CALLS else []
         lacks = f" at their levels: there is {_listed([*parts[:_CALLS], *more])}" if parts else ""
-        if not parts and any(keys.keys() <= _held(c._keys) for c in others_alive(self)):
+        if not parts and any(keys.keys() <= _held(c._keys) for c in passed_over(self)):
             return MissingKeyError(
                 f"{needs} for {_listed(uses)}, which this context lacks{lacks}.",
                 "Another live context of the same owner has it. Of several the latest computes.",

@@ -148,8 +148,10 @@ def live_context(key_id: str) -> AnyContext | None:
     return max(found, key=lambda entry: entry[:2])[2] if found else None
 
 
-def others_alive(context: AnyContext) -> list[AnyContext]:
-    """The other live contexts of the same `key_id`."""
+def passed_over(context: AnyContext) -> list[AnyContext]:
+    """The other live contexts of a `key_id`, where none is entered and `context` is taken."""
+    if _active.get():
+        return []
     with _lock:
         return [c for c in _by_id.get(context.key_id, ()) if c is not context]
 

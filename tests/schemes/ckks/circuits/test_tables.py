@@ -413,6 +413,7 @@ def test_what_to_write_for_rows_of_a_table_by_its_columns(ctx64):
     for w in (table((4, 2)), table((4, 2)) * 2):  # an argument of a plan
         check(times(x, w), values @ w)
     assert len(times.plans) == 1
+    check(ren.jit(lambda x, w: x @ w.T)(x, w.T), values @ w)
 
 
 def test_an_encrypted_vector_times_a_table_by_its_columns(ctx64):
