@@ -315,7 +315,7 @@ def gaussian_table(sigma: float) -> NDArray[np.uint64]:
     total, running, table = sum(both), 0, []
     for mass in both[:-1]:
         running += mass
-        table.append((running << 64) // total)
+        table.append(min((running << 64) // total, (1 << 64) - 1))  # of all but less than 2^-64
     return np.array(table, np.uint64)
 
 

@@ -363,6 +363,12 @@ def test_gaussian_of_the_largest_sigma():
     assert abs(values.std() / MAX_SIGMA - 1) < 0.005
 
 
+@pytest.mark.parametrize("sigma", [0.106, 0.1, 0.09, 0.05, 1e-9])
+def test_gaussian_of_a_sigma_that_leaves_zeros(sigma):
+    """exp(-1 / (2 sigma^2)) is below 2^-60."""
+    assert not gaussian(source("smallest"), 1 << 12, sigma).any()
+
+
 @pytest.mark.parametrize("sigma", [0, -1.0, 2 * MAX_SIGMA, float("nan")])
 def test_gaussian_bad_sigma(sigma):
     with pytest.raises(RandomnessError, match="sigma lies in"):

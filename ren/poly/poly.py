@@ -214,7 +214,8 @@ class Poly(metaclass=Listed):
         Args:
             ring: of the polynomial.
             seed: None for fresh operating-system entropy, drawn anew at each replay of a captured
-                function. Bytes are expanded with SHAKE-256, to the same polynomial everywhere.
+                function. Bytes are expanded with SHAKE-256, to the same polynomial everywhere. One
+                seed is for one call: of other arguments it gives related polynomials.
             device: as for `Poly`.
             batch: leading axes of independent polynomials.
 

@@ -27,6 +27,7 @@ from ren.schemes.ckks.encoding.ciphertext_data import CiphertextData
 from ren.schemes.ckks.noise.bounds import SIGMAS
 from ren.schemes.ckks.noise.decryption_budget import SharingTerms, ledger_of
 from ren.schemes.ckks.noise.estimate import Estimate
+from ren.schemes.ckks.noise.sigmas import secret_sigma
 from ren.schemes.rlwe.frame import limbs_of
 from ren.schemes.rlwe.keys import Secret
 
@@ -40,9 +41,18 @@ def hidden(
     """The decrypted slots of `x` with noise that hides the error of the plan, once it is admitted.
 
     Raises:
+        ParameterError: a plan whose error is below that of any ciphertext of these parameters.
         SharingError: more than the budget, other terms than before, or no bit would be left.
     """
-    sigma = terms.sigma(error_norm(plan, x.slots))
+    norm = error_norm(plan, x.slots)
+    least = secret_sigma(x.params, x.level)  # each rescale adds more than an encryption does
+    if x.own_scale is None and norm < 0.5 * least * math.sqrt(x.slots):
+        raise ParameterError(
+            f"decrypt_shared() got a plan whose error is about {norm / math.sqrt(x.slots):.1e}.",
+            f"Under these parameters each ciphertext has an error of about {least:.1e} or more.",
+            "Run the function on ciphertexts of this context, and pass f(x).estimate.",
+        )
+    sigma = terms.sigma(norm)
     if sigma >= 1:
         raise SharingError(
             f"decrypt_shared() would add noise of 2^{math.log2(sigma):.1f} to every slot.",

@@ -232,6 +232,20 @@ def test_the_degree_in_the_secret_is_that_of_the_components(ctx):
 
 LEFT = np.linspace(-1, 1, 16)
 DENSE = np.random.default_rng(0).normal(size=(16, 16))
+
+
+def test_a_mean_is_rescaled_and_a_variance_says_what_it_takes(ctx):
+    x = ctx.encrypt(LEFT)
+    outside = x.mean()
+    with ckks.manual():
+        inside = x.mean()
+        assert (inside.level, inside.scale) == (outside.level, outside.scale)
+        for moment in (x.var, lambda: ckks.stats.cov(x, x)):
+            with pytest.raises(ckks.ScaleError, match=r"Leave ckks\.manual"):
+                moment()
+    assert error(inside.decrypt(), LEFT.mean()) <= inside.estimate.error_bound
+
+
 MADE = {  # in manual mode, and not rescaled
     "product with a number": (lambda x: x * 0.5, LEFT * 0.5),
     "product": (lambda x: x * x, LEFT * LEFT),

@@ -275,7 +275,11 @@ def test_a_depth_out_of_reach_names_the_depth_and_the_degree_that_fit():
 
 @pytest.mark.long
 def test_a_depth_out_of_reach_at_every_degree():
-    with pytest.raises(InsecureParametersError, match=r"at n=131072\.\n.*3523.*\nAsk for less"):
+    for security in (128, None):  # at the largest degree primes end before the bound does
+        with pytest.raises(ParameterError, match=r"No primes .*n=131072\.\nDepth 43 fits") as error:
+            Parameters.for_depth(44, n=1 << 17, security=security)
+        assert not isinstance(error.value, InsecureParametersError)
+    with pytest.raises(ParameterError, match=r"No primes .*n=131072\."):
         Parameters.for_depth(200)
     with pytest.raises(InsecureParametersError, match="no depth fits there"):
         Parameters.for_depth(1, n=1 << 10)

@@ -87,6 +87,10 @@ def test_what_is_refused(owner):
     for plan in (None, -1.0, np.inf, x):
         with pytest.raises(ParameterError, match="plan"):
             owner.decrypt_shared(x, plan, queries=1)
+    finer = ckks.context(depth=1, scale_bits=60, n=1 << 12, security=None).encrypt([0.5]).estimate
+    for plan in (1e-30, finer, x.estimate.error_bound / 1e3):
+        with pytest.raises(ParameterError, match=r"each ciphertext has an error .*\n.*f\(x\)\.est"):
+            owner.decrypt_shared(x, plan, queries=1)
     for terms in ({"queries": 0}, {"queries": 1.5}, {"queries": 1, "statistical_bits": 500}):
         with pytest.raises(ParameterError, match="decrypt_shared"):
             owner.decrypt_shared(x, x.estimate, **terms)

@@ -250,10 +250,10 @@ def rescale(x: CiphertextT) -> CiphertextT:
     need_level(x, 1, "rescale()")
     ring = x.params.ring(x.level - 1)
     scale = x.scale * ring.q / x.params.ring(x.level).q
-    if log2_of(scale) < x.params.scale_bits / 2:
+    if (left := round(log2_of(scale), 1)) < x.params.scale_bits / 2:
         raise ScaleError(
             f"rescale() was asked of a ciphertext at scale 2^{log2_of(x.scale):.1f}.",
-            f"It would leave a scale of 2^{log2_of(scale):.1f}: the message would be lost.",
+            f"It would leave a scale of 2^{left + 0.0:.1f}: the message would be lost.",
             "Rescale after a product; use .drop_to(level) to go down without one.",
         )
     return rescaled(x, x.polys, x.noise, x.level - 1, scale)
@@ -342,3 +342,13 @@ def two_components(x: CiphertextT, what: str) -> CiphertextT:
         "It works on two: nothing is relinearized for you.",
         "Call .relinearize() first.",
     )
+
+
+def check_automatic(what: str) -> None:
+    """Raise ScaleError in manual mode, where nothing is relinearized or rescaled by itself."""
+    if is_manual():
+        raise ScaleError(
+            f"{what} was asked for in manual mode.",
+            "Its products are relinearized and rescaled at places that it chooses.",
+            "Leave ckks.manual() for it, or write the products out.",
+        )

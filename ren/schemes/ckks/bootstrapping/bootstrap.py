@@ -28,7 +28,7 @@ from ren.schemes.ckks.arithmetic.evolve import (
     settle,
     with_noise,
 )
-from ren.schemes.ckks.arithmetic.manual import is_loose, is_manual, normal
+from ren.schemes.ckks.arithmetic.manual import check_automatic, is_loose, is_manual, normal
 from ren.schemes.ckks.arithmetic.operation_hooks import (
     Lacking,
     circuit,
@@ -40,7 +40,6 @@ from ren.schemes.ckks.bootstrapping import pipeline
 from ren.schemes.ckks.bootstrapping.diagonals import turn_of
 from ren.schemes.ckks.bootstrapping.noise import noise_after
 from ren.schemes.ckks.encoding.ciphertext_data import CiphertextData, CiphertextT
-from ren.schemes.ckks.functions.arguments import check_automatic
 from ren.schemes.ckks.noise import bounds as noises
 from ren.schemes.ckks.parameters.bootstrapping.above import runs_for
 from ren.schemes.ckks.parameters.bootstrapping.chain import Chain, chain_of

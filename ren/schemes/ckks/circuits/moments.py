@@ -32,6 +32,7 @@ from ren.schemes.ckks.arithmetic.evolve import (
     within_that_of,
 )
 from ren.schemes.ckks.arithmetic.lazy_product import noise_beyond
+from ren.schemes.ckks.arithmetic.manual import check_automatic
 from ren.schemes.ckks.arithmetic.number_types import floating
 from ren.schemes.ckks.arithmetic.operation_hooks import circuit
 from ren.schemes.ckks.arithmetic.rotation import cleared, conjugate, cyclic
@@ -72,6 +73,7 @@ def var(ct: CiphertextT, axis: int | None, ddof: int, keepdims: bool) -> Ciphert
             along a batch axis. Along an axis of a table packed flat it takes four.
         ParameterError: complex numbers, or no more than ddof.
     """
+    check_automatic("A variance")
     check_real_moment(ct, "var()", "x.real.var() + x.imag.var(), numpy.var of complex numbers")
     if axis is None and is_columns(ct) and len(ct.shape) > 2:  # of each table of a batch
         return stack([var(part, axis, ddof, keepdims) for part in unstack(ct)])
@@ -233,6 +235,7 @@ def cov(x: CiphertextT, y: CiphertextT | None, ddof: int) -> CiphertextT:
     """The covariance of two vectors, or those of the columns of a table; see `ckks.stats.cov`."""
     for given in (x,) if y is None else (x, y):
         check_ciphertext(given, "cov()")
+        check_automatic("A covariance")
         check_real_moment(given, "cov()", "ckks.stats.cov of x.real and x.imag")
     if y is not None:
         _check_pair(x, y)

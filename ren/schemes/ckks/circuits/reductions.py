@@ -12,7 +12,7 @@ import numpy as np
 
 from ren.core.errors import ParameterError, ScaleError
 from ren.schemes.ckks.arithmetic.argument_checks import as_integer, check_ciphertext
-from ren.schemes.ckks.arithmetic.automatic import multiply_plain
+from ren.schemes.ckks.arithmetic.automatic import AUTOMATIC, multiply_plain
 from ren.schemes.ckks.arithmetic.evolve import (
     evolve_layout,
     fills_slots,
@@ -70,7 +70,7 @@ def mean(ct: CiphertextT) -> CiphertextT:
         return ct
     need_level(ct, 1, "mean()")
     if fills_slots(ct) or ct.layout.tail.is_zero:
-        result = _over_all_slots(ct, length) * (1 / length)
+        result = AUTOMATIC.multiply_scalar(_over_all_slots(ct, length), 1 / length)
     else:
         shares, blocks = np.full(length, 1 / length), ct.layout.blocks
         p = encode(shares, ct.params, ct.level, blocks, bound=1 / length)

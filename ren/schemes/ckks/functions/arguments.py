@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ren.core.errors import ParameterError, RenError, ScaleError, shown
+from ren.core.errors import ParameterError, RenError, shown
 from ren.poly.symbolic import Symbolic
 from ren.schemes.ckks.arithmetic.argument_checks import check_real
 from ren.schemes.ckks.arithmetic.evolve import (
@@ -22,7 +22,7 @@ from ren.schemes.ckks.arithmetic.evolve import (
     with_span,
     within,
 )
-from ren.schemes.ckks.arithmetic.manual import is_manual, normal
+from ren.schemes.ckks.arithmetic.manual import check_automatic, normal
 from ren.schemes.ckks.arithmetic.number_types import with_type
 from ren.schemes.ckks.arithmetic.rotation import cleared, with_value
 from ren.schemes.ckks.encoding.ciphertext_data import CiphertextData, CiphertextT
@@ -194,13 +194,3 @@ def checked_precision(precision: Any, default: float) -> float:
         f"It is a number of bits, from 0 to {_MOST_BITS}.",
         "Write for example precision=20.",
     )
-
-
-def check_automatic(what: str) -> None:
-    """Raise ScaleError in manual mode, where nothing is relinearized or rescaled by itself."""
-    if is_manual():
-        raise ScaleError(
-            f"{what} was asked for in manual mode.",
-            "Its products are relinearized and rescaled at places that it chooses.",
-            "Leave ckks.manual() for it, or write the products out.",
-        )

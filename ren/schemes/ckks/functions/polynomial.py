@@ -16,14 +16,13 @@ from ren.core.errors import ParameterError, shown
 from ren.schemes.ckks.arithmetic.argument_checks import check_ciphertext
 from ren.schemes.ckks.arithmetic.automatic import bounded
 from ren.schemes.ckks.arithmetic.evolve import drop_to, is_view, need_level, with_error, within
-from ren.schemes.ckks.arithmetic.manual import normal
+from ren.schemes.ckks.arithmetic.manual import check_automatic, normal
 from ren.schemes.ckks.arithmetic.operation_hooks import circuit
 from ren.schemes.ckks.arithmetic.scaled import SCALED, lowered, scale_above, settled, zero
 from ren.schemes.ckks.encoding.ciphertext_data import CiphertextData, CiphertextT
 from ren.schemes.ckks.functions.arguments import (
     Interval,
     argument,
-    check_automatic,
     checked_interval,
 )
 from ren.schemes.ckks.functions.basis import Basis, element_depth

@@ -288,7 +288,9 @@ def _unreachable(
     wish = f"depth {request.depth} at scale 2^{request.scale_bits}"
     wish += f" with dnum={request.dnum}" if request.dnum else ""
     room = f"depth {reach} fits there" if reach >= 0 else "no depth fits there"
-    if security is None:
+    # Where one depth more has room in the bound, and no plan without it, primes are the limit.
+    free = attrs.evolve(_bounded(request, n, None), depth=min(reach + 1, request.depth))
+    if security is None or (reach >= 0 and first_plan(n, free) is None):
         return ParameterError(
             f"No primes under 2^30 give {wish} at n={n}.",
             f"{room.capitalize()}.",
