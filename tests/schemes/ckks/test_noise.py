@@ -451,3 +451,14 @@ def test_noise_of_parts_is_computed_once_a_replay(deep, monkeypatch):
         function(x)
         found[count] = len(calls)
     assert 0 < found[8] <= 3 * found[4] < 600
+
+
+def test_a_loop_of_means_of_few_numbers_stays_near_its_error():
+    """Zeros beyond the length add their own error to a sum, and not that of the numbers."""
+    ctx = ckks.context(depth=14, n=1 << 11, security=None)
+    v = np.linspace(-1, 1, 100)
+    x = y = ctx.encrypt(v, bound=1.0)
+    clear = v
+    for _ in range(4):
+        y, clear = (y - y.mean()).within(1) * x, (clear - clear.mean()) * v
+    assert np.abs(ctx.decrypt(y) - clear).max() <= y.estimate.error_bound < 2.0**-19
