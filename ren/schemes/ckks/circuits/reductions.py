@@ -46,7 +46,7 @@ from ren.schemes.ckks.noise.places import PLACES
 from ren.schemes.ckks.noise.readable import Noise
 
 _RADIX = 64  # a stage of cumsum has at most so many diagonals
-_FEW = 4  # times as many slots as terms: their error alone is a fifth of a bit more at most, or less
+_FEW = 4  # times as many slots as terms: the bound is a fifth of a bit more then, or much less
 
 
 @circuit("sum()")
