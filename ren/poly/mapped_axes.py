@@ -68,6 +68,22 @@ def refuse_axes(
             )
 
 
+def refuse_collective(frame: FrameType | None, what: str) -> None:
+    """Raise where JAX sums or compares over mapped axes or devices: it would do so limb by limb."""
+    name = ""
+    while frame is not None and frame.f_globals.get("__name__") == "jax._src.lax.parallel":
+        name, frame = frame.f_code.co_name, frame.f_back
+    if name in _REDUCING:
+        raise ParameterError(
+            f"{user_line()} calls jax.lax.{name} on {what}.",
+            "It computes on the arrays of residues, and knows nothing of their moduli.",
+            "Write jax.lax.all_gather(x, axis), and add its batch up: x.sum(axis=0) of numbers.",
+        )
+
+
+_REDUCING = ("psum", "pmax", "pmin", "pmean", "psum_scatter", "pargmax", "pargmin")
+
+
 def _refuse_loop(value: Any, frame: FrameType, batch: int, what: str, several: str) -> None:
     if batch or not any(jax.tree.leaves(_marked(value, frame.f_locals.get("xs")))):
         return

@@ -65,7 +65,7 @@ from ren.poly.integers import (
     to_residues,
 )
 from ren.poly.loop_types import FLATTENING, refuse_mismatch
-from ren.poly.mapped_axes import is_mapping, refuse_axes
+from ren.poly.mapped_axes import is_mapping, refuse_axes, refuse_collective
 from ren.poly.symbolic import Symbolic, as_symbol
 
 _UNSET = object()
@@ -1021,6 +1021,7 @@ def _flatten(p: Poly) -> tuple[tuple[Any, ...], Any]:
     while frame is not None and frame.f_globals.get("__name__") in FLATTENING:
         frame = frame.f_back
     refuse_mismatch(frame)
+    refuse_collective(frame, "a polynomial")
     ring, domain = p._type
     if p._symbolic:
         return (), (ring, domain, p.node.arg.value, None)

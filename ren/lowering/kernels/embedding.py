@@ -220,6 +220,8 @@ def fits(integers: jax.Array, modulus: int) -> jax.Array:
 @_wide
 def largest(values: jax.Array) -> jax.Array:
     """The largest modulus along the last axis, or that of a number: float64 [*batch]."""
+    if values.dtype.kind in "biu":  # the smallest of a signed type has no modulus in it
+        values = values.astype(jnp.float64)
     size = jnp.abs(values).astype(jnp.float64)
     return size.max(-1) if size.ndim else size
 

@@ -390,13 +390,13 @@ class Ciphertext(CiphertextData, Stored):
     def mask(self, m: ArrayLike | None = None) -> Ciphertext:
         """The slots times m, one level; without m, zeros beyond the length.
 
-        There is one factor for each number. Of a table by its columns it is one for each row, in
-        an array [rows, 1].
+        Without m it takes a level where leftovers stand there. There is one factor for each number.
+        Of a table by its columns it is one for each row, in an array [rows, 1].
         """
         return shaping.mask(self, m)
 
     def tile(self, count: int) -> Ciphertext:
-        """`count` copies one after another; takes a level where the slots are not full."""
+        """`count` copies one after another; takes a level where leftovers are cleared first."""
         refuse_columns(self, "tile()")
         return shaping.tile(self, count)
 
@@ -431,7 +431,7 @@ class Ciphertext(CiphertextData, Stored):
         """numpy.var, of real numbers: two levels; `axis` and `keepdims` as for `sum`.
 
         The squares of the distances to the mean are divided by their count less `ddof`. Along an
-        axis of a table packed flat it takes up to four levels.
+        axis of a table packed flat it takes four levels, two more for leftovers.
         """
         return moments.var(self, axis, ddof, keepdims)
 
@@ -600,21 +600,28 @@ def _flatten(x: Ciphertext) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
 
 def _unflatten(static: tuple[Any, ...], children: Any) -> Ciphertext:
     (*polys, noise), (level, layout, key_id, params, scale, span, dtype, *_) = children, static
-    if layout.columns and _is_mapped(polys, layout):
-        layout = layout.as_column
+    if layout.columns or layout.blocks > 1:
+        layout = _without_axis(polys, layout)
     kept = kept_context(key_id)
     fields = {"own_scale": scale, "keeps": kept, "span": span, "stated_dtype": dtype}
     return Ciphertext(tuple(polys), level, layout, key_id, params, noise, **fields)
 
 
-def _is_mapped(polys: Sequence[Any], layout: Layout) -> bool:
-    """Whether a transformation of JAX gives one column of a table by its columns: a vector."""
+def _without_axis(polys: Sequence[Any], layout: Layout) -> Layout:
+    """The layout, that of a vector where JAX gives one column of a table by its columns.
+
+    Raises:
+        ParameterError: where it gives one block of a vector that is cut into blocks.
+    """
     if any(type(p) is not Poly for p in polys):
-        return False
+        return layout
     arrays = [p.node.spec if p._node is not None else p._leaf for p in polys]
     if not all(hasattr(a, "shape") for a in arrays):  # what JAX puts in the place of leaves
-        return False
-    return max(len(a.shape) for a in arrays) - 2 <= (layout.blocks > 1)
+        return layout
+    axes = max(len(a.shape) for a in arrays) - 2
+    if layout.blocks > 1 and axes < 1:
+        raise refusals.no_block(layout.blocks)
+    return layout.as_column if axes <= (layout.blocks > 1) else layout
 
 
 @lru_cache(maxsize=64)

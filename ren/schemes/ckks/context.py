@@ -592,7 +592,7 @@ class Context(metaclass=Listed):
         return self
 
     def public(self) -> Context:
-        """The same context with the public key alone: it encrypts and does nothing else."""
+        """The same context with the public key alone: it encrypts, and computes without keys."""
         return Context(self.params, self._keys.public_only(), self._entropy)
 
     # ---------------------------------------------------------------- bytes

@@ -45,7 +45,8 @@ from ren.schemes.ckks.arithmetic.evolve import (
 )
 from ren.schemes.ckks.arithmetic.number_types import floating
 from ren.schemes.ckks.arithmetic.operation_hooks import circuit
-from ren.schemes.ckks.arithmetic.shapes import shape_text
+from ren.schemes.ckks.arithmetic.rotation import cleared, has_to_be_cleared
+from ren.schemes.ckks.arithmetic.shapes import axis_of, shape_text
 from ren.schemes.ckks.circuits import moments, reductions, tables
 from ren.schemes.ckks.circuits.stacking import stack, unstack
 from ren.schemes.ckks.encoding.ciphertext_data import CiphertextData, CiphertextT, known_length
@@ -132,7 +133,8 @@ def std(
     """
     check_ciphertext(x, "std()")
     root = _on_variances(np.sqrt, interval, precision, degree, "std()")
-    need_level(x, 2 + root.depth, "std()", has_parts=True)
+    levels = moments.levels_of_var(x, axis_of(x, axis, "std()"))
+    need_level(x, levels + root.depth, "std()", has_parts=True)
     variances = within(moments.var(x, axis, ddof, keepdims), root.interval[1])
     return applied(variances, root, "std()")
 
@@ -161,7 +163,7 @@ def standardize(
     check_ciphertext(x, "standardize()")
     check_real(x, "standardize()")
     root = _on_variances(_inverse_root, interval, precision, degree, "standardize()")
-    need_level(x, 3 + root.depth, "standardize()")
+    need_level(x, 3 + has_to_be_cleared(x) + root.depth, "standardize()")
     return _standardized(x, root, "standardize()")
 
 
@@ -254,7 +256,8 @@ def corr(
     root = _on_variances(_inverse_root, interval, precision, degree, "corr()")
     for given in (x,) if y is None else (x, y):
         check_ciphertext(given, "corr()")
-        need_level(given, (5 if y is None else 4) + root.depth, "corr()")
+        levels = (5 if y is None else 4) + has_to_be_cleared(given)
+        need_level(given, levels + root.depth, "corr()")
     if y is not None:
         both = within(moments.cov(x, y, 0), root.interval[1])  # by Cauchy and Schwarz
         scale = _inverse_deviation(x, root, "corr()") * _inverse_deviation(y, root, "corr()")
@@ -410,7 +413,8 @@ def _counts_above(
 ) -> CiphertextT:
     """`share` times how many numbers are above each point, as a batch of numbers."""
     is_scaled = share != 1
-    need_level(x, comparison.depth_of_greater(wish) + is_scaled + after, what, has_parts=True)
+    levels = comparison.depth_of_greater(wish) + has_to_be_cleared(x) + is_scaled + after
+    need_level(x, levels, what, has_parts=True)
     rows, thresholds = stack([x] * len(points)), np.array(points)[:, None]
     steps = comparison.greater(
         rows, thresholds, wish.interval, wish.gap, wish.precision, wish.degree
@@ -444,7 +448,7 @@ def linear_regression(
 
     Raises:
         OperandError, ParameterError: what is not such a table and vector, no steps, no rate.
-        DepthError: fewer than 2 steps levels.
+        DepthError: fewer than 2 steps levels; one more where leftovers of x are cleared before.
     """
     what = "linear_regression()"
     for given in (x, y):
@@ -464,8 +468,9 @@ def linear_regression(
             "It takes one step at least, and a y of one number for each row.",
             "Pass steps=3, say, and a vector as long as a column.",
         )
-    for given in (x, y):
-        need_level(given, 2 * count, what)
+    need_level(x, 2 * count + has_to_be_cleared(x), what)
+    need_level(y, 2 * count, what)
+    x = cleared(x, what)
     scaled, columns = x * (length / x.shape[0]), unstack(x)
     residual, w = -y, None
     for step in range(count):

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from ren.capture.placement import moved
 from ren.capture.programs import Integers, replayed
-from ren.core.errors import TracedValueError
+from ren.core.errors import DomainError, TracedValueError
 from ren.core.ring import RingSpec
 from ren.lowering.devices.devices import is_host, is_tracer
 from ren.lowering.runtime.host_arrays import centered
@@ -141,10 +141,23 @@ def decrypt(polys: tuple[Poly, ...], secret: Secret) -> Poly:
             "There, ciphertexts are symbols without values.",
             "Return the ciphertext from the function and decrypt it outside.",
         )
+    check_residues(polys)
     if any(is_host(p.limbs) for p in polys):  # of the python device: the secret is not there
         polys = tuple(moved(polys, secret.poly.device))
     (message,) = replayed(_messages, None, *polys, secret.poly)
     return message
+
+
+def check_residues(polys: tuple[Poly, ...]) -> None:
+    """Raises DomainError where residues of realized polynomials are not below their moduli."""
+    for p in polys:
+        moduli = np.array(p.ring.moduli, np.uint32)[:, None]
+        if (np.asarray(p.limbs) >= moduli).any():
+            raise DomainError(
+                "decrypt() got residues that are not below their moduli.",
+                "Functions of jax.tree.map get them as arrays, and compute without the moduli.",
+                "Compute with the ciphertexts themselves: x - y, 3 * x, batch.sum(axis=0).",
+            )
 
 
 def _messages(_: None, *given: Poly) -> tuple[Poly]:

@@ -49,6 +49,22 @@ OPERATIONS = {
     "any": ("any", 3, lambda x: math.any(x)),
     "all": ("all", 3, lambda x: math.all(x)),
     "all of a slice": ("all", 3, lambda x: math.all(x[1:])),
+    "std": ("std()", 6, lambda x: ckks.stats.std(x, interval=(0.02, 1), precision=8)),
+    "std of a slice": (
+        "std()",
+        7,
+        lambda x: ckks.stats.std(x[:4], interval=(0.02, 1), precision=8),
+    ),
+    "var of rows": ("var()", 6, lambda x: x[:4].reshape(2, 2).var(axis=0)),
+    "mean of rows": ("mean()", 2, lambda x: x[:4].reshape(2, 2).mean(axis=0)),
+    "sum of rows": ("sum()", 1, lambda x: x[:4].reshape(2, 2).sum(axis=0)),
+    "histogram of a slice": (
+        "histogram()",
+        8,
+        lambda x: ckks.stats.histogram(x[:4], [0, 0.5, 0.7, 1], gap=0.1, precision=8),
+    ),
+    "root by Newton": ("sqrt", 6, lambda x: math.sqrt(x, (0.1, 1), newton=True, precision=8)),
+    "pow of two": ("pow", 8, lambda x: math.pow(x, x, (0.1, 1), precision=8)),
     "rotation of a slice": ("rotate(1)", 1, lambda x: x[:4].rotate(1)),
 }
 

@@ -10,7 +10,7 @@ Left out is what Python, JAX or pandas decide by themselves, without a question 
 `json.dumps(x)`, `",".join([x])`, `b"".join([x])`, `open(x)`, `re.match("a", x)`,
 `eval(x)`, `{**x}`, `{x: 1}[y]`, `raise x`, `isinstance(1, x)`, `x.shape()`, `pow(2, x, 5)`,
 `Decimal(x)`, `Fraction(x)`, `struct.pack("d", x)`, `random.sample(x, 2)`, `timedelta(x)`,
-`pd.concat([x])`, `series.fillna(x)`, `jnp.asarray(w)[x]`, `jax.lax.psum(x, "i")` and a carry of
+`pd.concat([x])`, `series.fillna(x)`, `jnp.asarray(w)[x]`, and a carry of
 `jax.lax.scan` outside `ren.jit` whose level falls. `w[0] = x` names its cause, see below.
 Ciphertexts are neither functions nor iterators, as arrays are neither: libraries ask. So `x(1)` and
 `next(x)` stay Python's.

@@ -207,3 +207,76 @@ def test_a_stack_of_maps_is_taken_apart_first(weights) -> None:
     for use in (lambda ms: ms @ x, lambda ms: ms.to_bytes()):
         with pytest.raises(OperandError, match=r"in a stack of shape \(2,\)"):
             use(encoded["ms"])
+
+
+# ------------------------------------------------------------------- what JAX would do to residues
+
+
+@pytest.fixture(scope="module")
+def small() -> ckks.Context:
+    return ckks.context(depth=1, n=512, security=None)
+
+
+ROWS = np.arange(12.0).reshape(4, 3) / 12
+
+
+@pytest.mark.parametrize("name", ["psum", "pmax", "pmin", "pmean", "psum_scatter"])
+def test_collectives_that_reduce_residues_raise(small, name):
+    x = small.encrypt(ROWS, pack="rows")
+    p = ren.Poly(np.arange(32).reshape(4, 8), ren.RingSpec(n=8, moduli=(17, 97)))
+    for given in (x, p):
+        with pytest.raises(
+            ckks.ParameterError, match=rf"calls jax\.lax\.{name} on .*\n.*\n.*gather"
+        ):
+            jax.vmap(lambda row: getattr(lax, name)(row, "i"), axis_name="i")(given)
+    gathered = jax.vmap(
+        lambda row: lax.all_gather(row, "i").sum(axis=0), axis_name="i", out_axes=None
+    )(x)
+    assert np.abs(small.decrypt(gathered) - ROWS.sum(0)).max() <= gathered.estimate.error_bound
+
+
+LONG = np.linspace(-1, 1, 600)  # in three blocks
+OF_ONE = {
+    "vmap": lambda x: jax.vmap(lambda row: row + 0.5)(x),
+    "vmap of a sum": lambda x: jax.vmap(lambda row: row.sum())(x),
+    "map": lambda x: lax.map(lambda row: row + 0.5, x),
+    "scan": lambda x: lax.scan(lambda c, row: (c, row), 0.0, x),
+    "a leaf's block": lambda x: jax.tree.map(lambda leaf: leaf[0], x),
+}
+
+
+@pytest.mark.parametrize("use", OF_ONE)
+def test_blocks_of_one_vector_are_no_batch(small, use):
+    with pytest.raises(ckks.ParameterError, match=r"ckks\.stack\(\[x, y\]\)"):
+        OF_ONE[use](small.encrypt(LONG))
+
+
+def test_a_batch_of_vectors_in_blocks_is_mapped(small):
+    x = small.encrypt(LONG)
+    made = jax.vmap(lambda row: row + 0.5)(ckks.stack([x, x]))
+    assert np.abs(small.decrypt(made) - (LONG + 0.5)).max() <= made.estimate.error_bound
+    kept = jax.vmap(lambda k, row: row * k, in_axes=(0, None))(np.arange(1, 3), x)
+    assert np.abs(small.decrypt(kept)[1] - 2 * LONG).max() <= kept.estimate.error_bound
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.int16, np.int32])
+def test_the_smallest_integer_of_a_type_counts_as_large_as_it_is(small, dtype):
+    a, k = np.array([1.0, 2.0, 3.0]), dtype(np.iinfo(dtype).min)
+    made = jax.jit(lambda x, k: x * k)(small.encrypt(a), k)
+    assert np.abs(small.decrypt(made) - a * float(k)).max() <= made.estimate.error_bound
+    assert made.estimate.message_bound >= -float(k)
+
+
+ON_LEAVES = {
+    "difference": lambda x: jax.tree.map(lambda a, b: a - b, x[0], x[1]),
+    "multiple": lambda x: jax.tree.map(lambda a: a * 3, x),
+    "sum": lambda x: jax.tree.map(lambda a: a.sum(0), x),
+}
+
+
+@pytest.mark.parametrize("use", ON_LEAVES)
+def test_arithmetic_on_residues_is_found_at_decryption(small, use):
+    x = small.encrypt(ROWS, pack="rows")
+    with pytest.raises(ren.errors.DomainError, match="not below their moduli"):
+        small.decrypt(ON_LEAVES[use](x))
+    assert np.abs(small.decrypt(jax.tree.map(jnp.copy, x)) - ROWS).max() < 1e-6

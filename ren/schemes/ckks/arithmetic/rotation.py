@@ -197,6 +197,11 @@ def _shows_leftovers(x: CiphertextData, steps: int) -> bool:
     return tail.before > 0 or x.slots + steps < first
 
 
+def has_to_be_cleared(x: CiphertextData) -> bool:
+    """Whether leftovers beyond the length are cleared before a sum: one level."""
+    return x.layout.tail.has_leftovers and not fills_slots(x)
+
+
 def cleared(x: CiphertextT, what: str) -> CiphertextT:
     """`x` with zeros beyond its length: by a sum where a number stands there, else by a product.
 

@@ -25,7 +25,6 @@ from ren.schemes.ckks.arithmetic.automatic import (
 )
 from ren.schemes.ckks.arithmetic.evolve import (
     evolve_layout,
-    fills_slots,
     need_level,
     relabelled,
     with_noise,
@@ -35,7 +34,7 @@ from ren.schemes.ckks.arithmetic.lazy_product import noise_beyond
 from ren.schemes.ckks.arithmetic.manual import check_automatic
 from ren.schemes.ckks.arithmetic.number_types import floating
 from ren.schemes.ckks.arithmetic.operation_hooks import circuit
-from ren.schemes.ckks.arithmetic.rotation import cleared, conjugate, cyclic
+from ren.schemes.ckks.arithmetic.rotation import cleared, conjugate, cyclic, has_to_be_cleared
 from ren.schemes.ckks.arithmetic.shapes import axis_of, batch_axes, shape_text, shapes_of
 from ren.schemes.ckks.circuits import complex_pairs, reductions, tables
 from ren.schemes.ckks.circuits.complex_pairs import imaginary_unit, times_i, twice_real
@@ -87,16 +86,25 @@ def var(ct: CiphertextT, axis: int | None, ddof: int, keepdims: bool) -> Ciphert
     else:
         count = math.prod(ct.shape) if place is None else ct.shape[place]
     factor = _root_share(count, ddof)
+    need_level(ct, levels_of_var(ct, place), "var()")
     if place is None or (core == 1 and place == batch - is_columns(ct)):
-        need_level(ct, 2 + _is_masked(ct), "var()")
         if _is_wide(ct) and not is_whole:
             sums = _twice_square_sums(centred(ct, factor * _HALF))
             return evolve_layout(relabelled(sums, 1, COPIES), columns=True) if keepdims else sums
         c = centred(ct, factor, is_whole)
         return tables.total(c * c, axis, keepdims)
-    need_level(ct, 4 if core > 1 and place >= batch else 3, "var()")
     c = ct - tables.mean(ct, axis, True)
     return tables.shared_total(c * c, place, keepdims, factor**2)
+
+
+def levels_of_var(ct: CiphertextData, place: int | None) -> int:
+    """The levels that `var` along an axis takes; None for all numbers of a vector or a table."""
+    batch, core = map(len, shapes_of(ct))
+    if place is None or (core == 1 and place == batch - is_columns(ct)):
+        return 2 + has_to_be_cleared(ct)
+    if core > 1 and place >= batch:  # both sums along the first axis clear leftovers
+        return 4 + 2 * (has_to_be_cleared(ct) and place == batch)
+    return 3
 
 
 def _root_share(count: int, ddof: int) -> float:
@@ -108,11 +116,6 @@ def _root_share(count: int, ddof: int) -> float:
             "Pass ddof=0, or ddof=1 for a sample of two numbers or more.",
         )
     return 1 / math.sqrt(count - ddof)
-
-
-def _is_masked(ct: CiphertextData) -> bool:
-    """Whether leftovers beyond the length are cleared before a sum: one level."""
-    return ct.layout.tail.has_leftovers and not fills_slots(ct)
 
 
 def centred(ct: CiphertextT, factor: float = 1.0, is_whole: bool = False) -> CiphertextT:
@@ -240,11 +243,11 @@ def cov(x: CiphertextT, y: CiphertextT | None, ddof: int) -> CiphertextT:
     if y is not None:
         _check_pair(x, y)
         root = _root_share(known_length(x) or 1, ddof)
-        need_level(x, 2 + _is_masked(x), "cov()")
-        need_level(y, 2 + _is_masked(y), "cov()")
+        need_level(x, 2 + has_to_be_cleared(x), "cov()")
+        need_level(y, 2 + has_to_be_cleared(y), "cov()")
         return reductions.total(centred(x, root) * centred(y, root))
     check_columns(x, "cov()")
-    need_level(x, 3 + _is_masked(x), "cov() of a table")
+    need_level(x, 3 + has_to_be_cleared(x), "cov() of a table")
     z = centred(paired(cleared(x, "cov()")))
     return gram(z, x.shape[1], _root_share(x.shape[0], ddof) ** 2)
 

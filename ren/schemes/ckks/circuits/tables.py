@@ -28,7 +28,7 @@ from ren.schemes.ckks.arithmetic.evolve import (
 )
 from ren.schemes.ckks.arithmetic.number_types import arithmetic, floating, with_type
 from ren.schemes.ckks.arithmetic.operation_hooks import circuit
-from ren.schemes.ckks.arithmetic.rotation import cleared, cyclic
+from ren.schemes.ckks.arithmetic.rotation import cleared, cyclic, has_to_be_cleared
 from ren.schemes.ckks.arithmetic.shapes import axis_of, batch_axes, described_shape, shapes_of
 from ren.schemes.ckks.circuits import linear, mixing, reductions, shaping
 from ren.schemes.ckks.circuits.entries import Entries
@@ -169,7 +169,8 @@ def _columns_summed(
     """
     per_block = ct.slots // width
     is_cut = ct.layout.blocks > 1 and ct.slots % width != 0
-    need_level(ct, share is not None or is_cut, what)
+    masked = has_to_be_cleared(ct)
+    need_level(ct, 1 if is_cut else (share is not None) + masked, what)
     if is_cut:
         blocks = enumerate(blocks_of(ct))
         parts = [run for i, x in blocks for run in _runs(x, i, count * width, width, share or 1.0)]

@@ -25,7 +25,7 @@ from ren.core.errors import (
 from ren.core.user_frame import user_line
 from ren.lowering.backends.xla.jax_runtime import on_operand
 from ren.poly.loop_types import FLATTENING, refuse_mismatch
-from ren.poly.mapped_axes import is_mapping, refuse_axes
+from ren.poly.mapped_axes import is_mapping, refuse_axes, refuse_collective
 from ren.schemes.ckks.encoding.advice import factor_of, rounded_to
 from ren.schemes.ckks.encoding.ciphertext_data import CiphertextData, batch_of
 from ren.schemes.ckks.encoding.encoder import is_no_operand, is_sparse
@@ -400,13 +400,14 @@ def no_transformation(x: Any) -> None:
     while frame is not None and frame.f_globals.get("__name__") in FLATTENING:
         frame = frame.f_back
     refuse_mismatch(frame)
+    refuse_collective(frame, "encrypted or encoded numbers")
     if frame is not None and is_mapping(frame):
         what, several = "a plaintext", "ctx.encode(rows, pack='rows')"
         if isinstance(x, CiphertextData):
             if frame.f_locals.get("in_axes") == 0:
                 _check_batch(x)
             what, several = f"a ciphertext of shape {x.shape}", "ckks.stack([x, y])"
-            batch = len(batch_of(x))
+            batch = _mapped_axes(x)
         else:
             batch = len(x.wide.shape) - 2
         refuse_axes(x, frame, batch, what, several, is_poly=False)
@@ -427,6 +428,15 @@ def no_transformation(x: Any) -> None:
         )
     if frame.f_globals["__name__"] in _BRANCHES:
         _check_no_condition(frame)
+
+
+def no_block(blocks: int) -> ParameterError:
+    """The error for leaves of which one block of a long vector was taken."""
+    return ParameterError(
+        f"{user_line()} takes a block of a vector that is cut into {blocks}: their axis is gone.",
+        "The numbers of all blocks are one vector.",
+        "Map over a batch of such vectors, ckks.stack([x, y]), and slice by ct[i:j].",
+    )
 
 
 def _check_no_condition(frame: FrameType | None) -> None:
@@ -466,8 +476,13 @@ _TRACED = "while_loop.<locals>._create_jaxpr"  # the condition of a loop, then i
 _BRANCHES = ("jax._src.lax.control_flow.conditionals", "jax._src.lax.control_flow.loops")
 
 
+def _mapped_axes(x: CiphertextData) -> int:
+    """The number of its batch axes, without that of the blocks that a long vector is cut into."""
+    return len(batch_of(x)) - (x.layout.blocks > 1)
+
+
 def _check_batch(x: CiphertextData) -> None:
-    if not batch_of(x):
+    if not _mapped_axes(x):
         raise ParameterError(
             f"{user_line()} calls jax.vmap on a ciphertext of one vector.",
             "It maps over the first batch axis; slots are computed on all at once.",

@@ -186,7 +186,7 @@ def sign(
             from the gap on, in log2(degree + 1) levels.
 
     Levels, with the default gap: 6 for 4 bits, 9 for 6, 12 for 8, 14 for 10, 17 for 12, 21 for 16,
-    and one more where the interval is beyond [-2, 2].
+    and one more for wide intervals, such as [-8, 8].
 
     Raises:
         DepthError: too few levels; says how many are needed.

@@ -182,6 +182,7 @@ def _sqrt_by_newton(
         error = np.sqrt(goal / (1.5 * np.sqrt(interval[1]))) / (2 * np.sqrt(interval[1]))
         precision = float(-np.log2(error))
     p = approximate(lambda x: 0.5 / np.sqrt(x), interval, precision, degree)
+    need_level(ct, p.depth + 3, "sqrt by a polynomial and a step of Newton", has_parts=True)
     h = evaluated(ct, p.coefficients, interval, f"sqrt by a polynomial of degree {p.degree}")
     g = ct * h
     left = 1.5 * (2 * largest * p.error) ** 2 * largest  # of sqrt(x), at most sqrt(b)

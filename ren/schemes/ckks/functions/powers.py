@@ -13,7 +13,7 @@ from ren.core.user_frame import user_line
 from ren.poly.symbolic import Symbolic
 from ren.schemes.ckks.arithmetic.argument_checks import check_ciphertext, check_real
 from ren.schemes.ckks.arithmetic.automatic import power
-from ren.schemes.ckks.arithmetic.evolve import within
+from ren.schemes.ckks.arithmetic.evolve import need_level, within
 from ren.schemes.ckks.arithmetic.manual import normal
 from ren.schemes.ckks.arithmetic.number_types import floating, of_total, with_type
 from ren.schemes.ckks.arithmetic.operation_hooks import circuit
@@ -106,11 +106,12 @@ def _of_two(
     if degree is None:
         precision = checked_precision(precision, 20.0) + 1
         finer = precision + max(0.0, math.log2(max(span.largest, 1.0)) + high / math.log(2))
-    p = approximate(np.log, (a, b), finer, degree)
+    p, where = approximate(np.log, (a, b), finer, degree), (low - width, high + width)
+    q = approximate(np.exp, where, precision, degree)
+    need_level(x, p.depth + 1 + q.depth, "pow of two ciphertexts", has_parts=True)
+    need_level(y, 1 + q.depth, "pow of two ciphertexts", has_parts=True)
     exponent = y * applied(x, p, "pow", interval is not None)
-    where = (low - width, high + width)
-    exponent = within(exponent, max(map(abs, where)))
-    return applied(exponent, approximate(np.exp, where, precision, degree), "pow")
+    return applied(within(exponent, max(map(abs, where))), q, "pow")
 
 
 def check_operands(x: Any, y: Any) -> None:
