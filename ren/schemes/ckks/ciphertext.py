@@ -54,6 +54,7 @@ from ren.schemes.ckks.encoding.ciphertext_data import (
     is_columns,
     known_length,
     with_fields,
+    without_axis,
 )
 from ren.schemes.ckks.encoding.display import ciphertext_page, packed_text
 from ren.schemes.ckks.encoding.encoder import as_numbers, rank_of
@@ -601,27 +602,10 @@ def _flatten(x: Ciphertext) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
 def _unflatten(static: tuple[Any, ...], children: Any) -> Ciphertext:
     (*polys, noise), (level, layout, key_id, params, scale, span, dtype, *_) = children, static
     if layout.columns or layout.blocks > 1:
-        layout = _without_axis(polys, layout)
+        layout = without_axis(polys, layout)
     kept = kept_context(key_id)
     fields = {"own_scale": scale, "keeps": kept, "span": span, "stated_dtype": dtype}
     return Ciphertext(tuple(polys), level, layout, key_id, params, noise, **fields)
-
-
-def _without_axis(polys: Sequence[Any], layout: Layout) -> Layout:
-    """The layout, that of a vector where JAX gives one column of a table by its columns.
-
-    Raises:
-        ParameterError: where it gives one block of a vector that is cut into blocks.
-    """
-    if any(type(p) is not Poly for p in polys):
-        return layout
-    arrays = [p.node.spec if p._node is not None else p._leaf for p in polys]
-    if not all(hasattr(a, "shape") for a in arrays):  # what JAX puts in the place of leaves
-        return layout
-    axes = max(len(a.shape) for a in arrays) - 2
-    if layout.blocks > 1 and axes < 1:
-        raise refusals.no_block(layout.blocks)
-    return layout.as_column if axes <= (layout.blocks > 1) else layout
 
 
 @lru_cache(maxsize=64)

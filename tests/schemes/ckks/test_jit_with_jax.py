@@ -251,6 +251,26 @@ def test_blocks_of_one_vector_are_no_batch(small, use):
         OF_ONE[use](small.encrypt(LONG))
 
 
+@pytest.mark.parametrize("use", ["vmap", "map", "a leaf's block"])
+def test_blocks_of_one_plaintext_are_no_batch(small, use):
+    x, p = small.encrypt(LONG), small.encode(LONG)
+    added = {
+        "vmap": lambda: jax.vmap(lambda p: x + p)(p),
+        "map": lambda: lax.map(lambda p: x + p, p),
+        "a leaf's block": lambda: jax.tree.map(lambda leaf: leaf[0], p),
+    }
+    with pytest.raises(ckks.ParameterError, match="a batch"):
+        added[use]()
+
+
+def test_columns_of_a_plaintext_are_mapped_to_a_batch(small):
+    table = np.arange(12.0).reshape(4, 3) / 12
+    x, p = small.encrypt(np.ones(4)), small.encode(table, pack="columns")
+    for f, clear in ((lambda p: x + p, 1 + table.T), (lambda p: (x + p)[:2], 1 + table.T[:, :2])):
+        made = jax.vmap(f)(p)
+        assert np.abs(small.decrypt(made) - clear).max() <= made.estimate.error_bound
+
+
 def test_a_batch_of_vectors_in_blocks_is_mapped(small):
     x = small.encrypt(LONG)
     made = jax.vmap(lambda row: row + 0.5)(ckks.stack([x, x]))

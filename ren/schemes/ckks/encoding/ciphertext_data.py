@@ -10,17 +10,18 @@ import dataclasses
 import math
 import operator
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import attrs
 import numpy as np
 
-from ren.core.errors import OperandError
+from ren.core.errors import OperandError, ParameterError
 from ren.core.listed import Listed
 from ren.core.node import Node
 from ren.core.ring import RingSpec
+from ren.core.user_frame import user_line
 from ren.poly import Poly
 from ren.poly.symbolic import Symbolic
 from ren.schemes.ckks.encoding.layout import Layout
@@ -295,6 +296,27 @@ def is_columns(x: Any) -> bool:
         return False
     polys = x.polys if isinstance(x, CiphertextData) else (x.wide,)
     return max(len(p.shape) for p in polys) - 2 > (x.layout.blocks > 1)
+
+
+def without_axis(polys: Sequence[Any], layout: Layout) -> Layout:
+    """The layout of leaves, that of a vector where JAX gives one column of a table by its columns.
+
+    Raises:
+        ParameterError: where it gives one block of a vector that is cut into blocks.
+    """
+    if any(type(p) is not Poly for p in polys):
+        return layout
+    arrays = [p.node.spec if p._node is not None else p._leaf for p in polys]
+    if not all(hasattr(a, "shape") for a in arrays):  # what JAX puts in the place of leaves
+        return layout
+    axes = max(len(a.shape) for a in arrays) - 2
+    if layout.blocks > 1 and axes < 1:
+        raise ParameterError(
+            f"{user_line()} takes a block of a vector that is cut into {layout.blocks}.",
+            "The numbers of all blocks are one vector.",
+            "Map over a batch of such vectors, ckks.stack([x, y]), and slice by ct[i:j].",
+        )
+    return layout.as_column if axes <= (layout.blocks > 1) else layout
 
 
 def batch_of(x: Any) -> tuple[int, ...]:

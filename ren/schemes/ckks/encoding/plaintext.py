@@ -36,7 +36,7 @@ from ren.poly.poly import bounded, from_array, from_node
 from ren.poly.realization import has_placeholder, not_capturing
 from ren.poly.symbolic import Aside, Symbolic, Unfit, as_symbol, derived, is_sampling, traced
 from ren.schemes.ckks.encoding import encoder, serialization
-from ren.schemes.ckks.encoding.ciphertext_data import with_fields
+from ren.schemes.ckks.encoding.ciphertext_data import with_fields, without_axis
 from ren.schemes.ckks.encoding.display import plaintext_page
 from ren.schemes.ckks.encoding.encoder import as_numbers
 from ren.schemes.ckks.encoding.layout import LEFTOVERS, Layout, Tail
@@ -152,6 +152,8 @@ def _flatten(p: Plaintext) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
 
 def _unflatten(static: tuple[Any, ...], children: Any) -> Plaintext:
     (wide, noise), (level, layout, params, bits) = children, static
+    if layout.columns or layout.blocks > 1:
+        layout = without_axis((wide,), layout)
     return Plaintext(wide, level, layout, params, bits, noise)
 
 

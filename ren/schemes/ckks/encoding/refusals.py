@@ -409,7 +409,7 @@ def no_transformation(x: Any) -> None:
             what, several = f"a ciphertext of shape {x.shape}", "ckks.stack([x, y])"
             batch = _mapped_axes(x)
         else:
-            batch = len(x.wide.shape) - 2
+            batch = len(x.wide.shape) - 2 - (x.layout.blocks > 1)
         refuse_axes(x, frame, batch, what, several, is_poly=False)
     if frame is None or frame.f_globals.get("__name__") not in _TRANSFORMING:
         return _check_no_condition(frame)
@@ -428,15 +428,6 @@ def no_transformation(x: Any) -> None:
         )
     if frame.f_globals["__name__"] in _BRANCHES:
         _check_no_condition(frame)
-
-
-def no_block(blocks: int) -> ParameterError:
-    """The error for leaves of which one block of a long vector was taken."""
-    return ParameterError(
-        f"{user_line()} takes a block of a vector that is cut into {blocks}: their axis is gone.",
-        "The numbers of all blocks are one vector.",
-        "Map over a batch of such vectors, ckks.stack([x, y]), and slice by ct[i:j].",
-    )
 
 
 def _check_no_condition(frame: FrameType | None) -> None:
