@@ -601,8 +601,7 @@ def _flatten(x: Ciphertext) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
 
 def _unflatten(static: tuple[Any, ...], children: Any) -> Ciphertext:
     (*polys, noise), (level, layout, key_id, params, scale, span, dtype, *_) = children, static
-    if layout.columns or layout.blocks > 1:
-        layout = without_axis(polys, layout)
+    layout = without_axis(polys, layout)
     kept = kept_context(key_id)
     fields = {"own_scale": scale, "keeps": kept, "span": span, "stated_dtype": dtype}
     return Ciphertext(tuple(polys), level, layout, key_id, params, noise, **fields)

@@ -304,7 +304,7 @@ def without_axis(polys: Sequence[Any], layout: Layout) -> Layout:
     Raises:
         ParameterError: where it gives one block of a vector that is cut into blocks.
     """
-    if any(type(p) is not Poly for p in polys):
+    if not (layout.columns or layout.blocks > 1) or any(type(p) is not Poly for p in polys):
         return layout
     arrays = [p.node.spec if p._node is not None else p._leaf for p in polys]
     if not all(hasattr(a, "shape") for a in arrays):  # what JAX puts in the place of leaves

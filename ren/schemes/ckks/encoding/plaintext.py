@@ -152,9 +152,7 @@ def _flatten(p: Plaintext) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
 
 def _unflatten(static: tuple[Any, ...], children: Any) -> Plaintext:
     (wide, noise), (level, layout, params, bits) = children, static
-    if layout.columns or layout.blocks > 1:
-        layout = without_axis((wide,), layout)
-    return Plaintext(wide, level, layout, params, bits, noise)
+    return Plaintext(wide, level, without_axis((wide,), layout), params, bits, noise)
 
 
 _IN_THE_CLEAR = {
