@@ -61,16 +61,9 @@ from ren.schemes.ckks.noise.range_checks import TOLERANCE
 from ren.schemes.ckks.parameters.keywords import INSTEAD
 
 __all__ = [
-    "corr",
-    "cov",
-    "histogram",
-    "linear_regression",
-    "mean",
-    "quantile",
-    "standardize",
-    "std",
+    "corr", "cov", "histogram", "linear_regression", "mean", "quantile", "standardize", "std",
     "var",
-]
+]  # fmt: skip
 
 
 def mean(x: CiphertextT, axis: int | None = None, *, keepdims: bool = False) -> CiphertextT:
@@ -102,7 +95,7 @@ def var(
         OperandError: `x` is not a ciphertext.
         ParameterError: complex numbers, or no more of them than ddof.
         DepthError: fewer than two levels. It takes three where leftovers stand beyond the length,
-            or along a batch axis. Along an axis of a table packed flat it takes four.
+            or along a batch axis. Along an axis of a table packed flat it takes four, or six.
     """
     check_ciphertext(x, "var()")
     return moments.var(x, axis, ddof, keepdims)
