@@ -163,7 +163,7 @@ a donated ciphertext is read again | DonatedBufferError | donated; Use the resul
     w.decrypt()
 no depth | ParameterError | neither a depth nor parameters; depth=4
     ckks.context()
-a depth out of reach | InsecureParametersError | depth 200; fits; security=None
+a depth out of reach | ParameterError | depth 200; Depth 43 fits; less depth
     ckks.context(depth=200)
 a degree too small for the depth | InsecureParametersError | n=4096; Use n=16384; security=None
     ckks.context(depth=4, n=4096)
