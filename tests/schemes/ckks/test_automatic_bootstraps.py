@@ -89,6 +89,10 @@ OPERATIONS = {
     "poly": lambda x, v: (ckks.poly(x, [0, 1, 2]), v + 2 * v**2),
     "chebyshev": lambda x, v: (ckks.chebyshev(x, np.exp, (-1, 1), 7), np.exp(v)),
     "sigmoid": lambda x, v: (ckks.math.sigmoid(x, interval=(-1, 1)), 1 / (1 + np.exp(-v))),
+    "root": lambda x, v: (ckks.math.sqrt(x, (0.1, 1), newton=True, precision=16), np.sqrt(v)),
+    "var": lambda x, v: (x.var(), v.var()),
+    "std": lambda x, v: (ckks.stats.std(x, interval=(0.02, 0.2), precision=16), v.std()),
+    "slice times slice": lambda x, v: (x[2:].within(1) * x[2:], v[2:] ** 2),
     "roll": lambda x, v: (x.roll(3), np.roll(v, 3)),
     "convolution": lambda x, v: (
         ckks.conv1d(x, [0.5, 0.25]),
@@ -103,6 +107,16 @@ def test_each_operation_that_lacks_levels_bootstraps(ctx, x, v, name):
     made, clear = OPERATIONS[name](x, v)
     assert made.level > FLOOR
     assert np.abs(ctx.decrypt(made) - clear).max() < 2**-14
+
+
+def test_a_power_with_an_encrypted_exponent_bootstraps_both_at_once(ctx, x, v, caplog):
+    """It takes all levels that one bootstrap gives."""
+    y = ctx.encrypt(v[::-1], bound=1.0).drop_to(FLOOR)
+    with caplog.at_level(logging.INFO, "ren"):
+        made = ckks.math.pow(x, y, (0.1, 1), precision=14)
+    assert sum("bootstrapped at level 2" in r.getMessage() for r in caplog.records) == 2
+    error = np.abs(ctx.decrypt(made) - v ** v[::-1]).max()
+    assert error <= made.estimate.error_bound < 2**-10
 
 
 def test_what_takes_no_level_does_not_bootstrap(ctx, x, v):

@@ -198,7 +198,7 @@ def _shows_leftovers(x: CiphertextData, steps: int) -> bool:
 
 
 def has_to_be_cleared(x: CiphertextData) -> bool:
-    """Whether leftovers beyond the length are cleared before a sum: one level."""
+    """True where leftovers beyond the length are cleared before a sum: one level."""
     return x.layout.tail.has_leftovers and not fills_slots(x)
 
 

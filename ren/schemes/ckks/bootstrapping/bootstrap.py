@@ -170,7 +170,7 @@ fresh.append(_known)
 
 
 def _can_share(x: CiphertextData, y: CiphertextData) -> bool:
-    """Whether two ciphertexts are the real and the imaginary part of one.
+    """True where two ciphertexts can be the real and the imaginary part of one.
 
     Leftovers that may be large would leave an error in the other part.
     """

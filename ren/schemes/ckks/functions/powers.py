@@ -16,7 +16,7 @@ from ren.schemes.ckks.arithmetic.automatic import power
 from ren.schemes.ckks.arithmetic.evolve import need_level, within
 from ren.schemes.ckks.arithmetic.manual import normal
 from ren.schemes.ckks.arithmetic.number_types import floating, of_total, with_type
-from ren.schemes.ckks.arithmetic.operation_hooks import circuit
+from ren.schemes.ckks.arithmetic.operation_hooks import circuit, with_levels
 from ren.schemes.ckks.encoding.ciphertext_data import CiphertextData, CiphertextT
 from ren.schemes.ckks.encoding.refusals import operand_text
 from ren.schemes.ckks.functions.approximation import approximate
@@ -82,6 +82,7 @@ def pow_(
     return applied(x, p, "pow", interval is not None)
 
 
+@with_levels
 def _of_two(
     x: CiphertextData,
     y: CiphertextData,

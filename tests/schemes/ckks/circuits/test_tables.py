@@ -364,7 +364,7 @@ MAPPED = {
 @pytest.mark.long
 @pytest.mark.parametrize("name", MAPPED)
 def test_a_function_of_one_column_is_mapped_to_a_batch(ctx64, name):
-    """As of `jax.vmap` with out_axes=0: one rule, whatever the function does."""
+    """The rule of `jax.vmap` with out_axes=0, whatever the function does."""
     f, clear = MAPPED[name]
     values, v = table((4, 4)), table((4,))
     x, y = ctx64.encrypt(values, pack="columns"), ctx64.encrypt(v)
