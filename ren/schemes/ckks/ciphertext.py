@@ -382,11 +382,11 @@ class Ciphertext(CiphertextData, Stored):
     def reshape(self, *shape: int) -> Ciphertext:
         """The same numbers in another shape, in C order, as numpy.reshape; costs nothing.
 
-        It is the shape in which they decrypt, batch axes apart. `reshape(-1)` makes a vector of
-        them. Two axes make a matrix: `ct @ other` and `matrix @ ct` are then matrix products.
-        Arrays in `+ - *` broadcast against the shape.
+        It is the shape in which they decrypt. `reshape(-1)` makes a vector of them. Two axes make
+        a matrix: `ct @ other` and `matrix @ ct` are then matrix products. Arrays in `+ - *`
+        broadcast against the shape. The axes of a batch stay: its vectors are apart.
         """
-        return shaping.reshaped(self, shape)
+        return shaping.reshape(self, shape)
 
     def mask(self, m: ArrayLike | None = None) -> Ciphertext:
         """The slots times m, one level; without m, zeros beyond the length.

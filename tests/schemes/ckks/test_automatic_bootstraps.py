@@ -22,6 +22,11 @@ def ctx() -> ckks.Context:
     return ckks.context(depth=10, bootstrapping="auto", n=N, security=None)
 
 
+@pytest.fixture(scope="module")
+def low() -> ckks.Context:
+    return ckks.context(depth=3, bootstrapping="auto", n=1 << 11, security=None)
+
+
 @pytest.fixture
 def v() -> np.ndarray:
     return np.linspace(0.1, 0.9, 16)
@@ -107,6 +112,37 @@ def test_each_operation_that_lacks_levels_bootstraps(ctx, x, v, name):
     made, clear = OPERATIONS[name](x, v)
     assert made.level > FLOOR
     assert np.abs(ctx.decrypt(made) - clear).max() < 2**-14
+
+
+OF_LEFTOVERS = OPERATIONS | {
+    "pad": lambda x, v: (ckks.pad(x, 20), np.pad(v, (0, 4))),
+    "tile": lambda x, v: (x.tile(2), np.tile(v, 2)),
+    "concat": lambda x, v: (ckks.concat([x, x]), np.concatenate([v, v])),
+}
+
+
+DEEP = ("std", "root", "var", "sigmoid")  # more levels than a bootstrap to depth 3 gives
+
+
+@pytest.mark.parametrize(
+    ("name", "levels"), [(k, d) for k in OF_LEFTOVERS for d in (3, 10) if d == 10 or k not in DEEP]
+)
+def test_so_does_each_with_leftovers_beyond_the_bound(ctx, low, v, name, levels):
+    """What is left is cleared at the top, a level lower. A second bootstrap gives that level."""
+    context = low if levels == 3 else ctx
+    x = context.encrypt([*v, 3.0, 3.0], bound=3.0)[:16].within(1).drop_to(FLOOR)
+    made, clear = OF_LEFTOVERS[name](x, v)
+    error = np.abs(context.decrypt(made) - clear).max()
+    assert error <= made.estimate.error_bound and error < 2**-13
+
+
+def test_a_bootstrap_inside_that_keeps_the_promised_bits_warns_of_nothing(ctx, v):
+    """The difference that a comparison bootstraps may be larger than the bound."""
+    x = ctx.encrypt(2 * v - 1, bound=1.0)
+    with ckks.intervals(precision=8):
+        y = np.clip(x, -0.5, 0.5)
+    error = np.abs(ctx.decrypt(y) - np.clip(2 * v - 1, -0.5, 0.5)).max()
+    assert error <= y.estimate.error_bound < 2**-7
 
 
 def test_a_power_with_an_encrypted_exponent_bootstraps_both_at_once(ctx, x, v, caplog):

@@ -77,9 +77,9 @@ np.linalg.norm(ct) ** 2 | R | (ct * ct).sum(axis=0).sum()
 np.outer(ct, w) | F | x.reshape(-1, 1) * y.reshape(1, -1) | y=w
 np.outer(ct, w) | R | ckks.concat(ckks.unstack(x)).reshape(-1, 1) * y.reshape(1, -1) | y=w
 np.add.outer(ct, w) | F | x.reshape(r, c, 1) + y | y=w
-np.add.outer(ct, w) | R | x.reshape(-1, 1) + y | y=w
+np.add.outer(ct, w) | R | x.reshape(r, c, 1) + y | y=w
 np.multiply.outer(ct, v) | F | x.reshape(r, c, 1) * y | y=v
-np.multiply.outer(ct, v) | R | x.reshape(-1, 1) * y | y=v
+np.multiply.outer(ct, v) | R | x.reshape(r, c, 1) * y | y=v
 np.concatenate([x, y]) | F | ckks.concat([x, y])
 np.concatenate([x, y]) | R | ckks.stack([*ckks.unstack(x), *ckks.unstack(y)])
 np.concatenate([x, y]) | C | np.eye(2 * r, r) @ x + np.eye(2 * r, r, -r) @ y
@@ -96,7 +96,7 @@ np.append(x, y) | F | ckks.concat([x.reshape(-1), y.reshape(-1)])
 np.append(x, y) | R | ckks.concat([*ckks.unstack(x), *ckks.unstack(y)])
 np.stack([x, y]) | FRC | ckks.stack([x, y])
 np.dstack([x, y]) | F | x.reshape(r, c, 1) * [1, 0] + y.reshape(r, c, 1) * [0, 1]
-np.dstack([x, y]) | R | x.reshape(-1, 1) * [1, 0] + y.reshape(-1, 1) * [0, 1]
+np.dstack([x, y]) | R | x.reshape(r, c, 1) * [1, 0] + y.reshape(r, c, 1) * [0, 1]
 np.insert(ct, 1, 0, axis=0) | FC | np.insert(np.eye(r), i, 0, axis=0) @ ct
 np.insert(ct, 1, 0, axis=1) | FR | ct @ np.insert(np.eye(c), i, 0, axis=1)
 np.delete(ct, 1, axis=0) | FC | np.delete(np.eye(r), i, axis=0) @ ct
@@ -120,12 +120,12 @@ ct.flatten() | R | {joined}
 ct.flatten() | C | {columns} @ {joined}
 np.expand_dims(ct, 0) | FRC | ckks.stack([ct])
 np.expand_dims(ct, 1) | F | ct.reshape(r, 1, c)
-np.expand_dims(ct, 1) | R | ct.reshape(1, -1)
+np.expand_dims(ct, 1) | R | ct.reshape(r, 1, c)
 np.expand_dims(ct, 2) | F | ct.reshape(r, c, 1)
-np.expand_dims(ct, 2) | R | ct.reshape(-1, 1)
+np.expand_dims(ct, 2) | R | ct.reshape(r, c, 1)
 np.atleast_2d(ct) | FRC | ct
 np.atleast_3d(ct) | F | ct.reshape(r, c, 1)
-np.atleast_3d(ct) | R | ct.reshape(-1, 1)
+np.atleast_3d(ct) | R | ct.reshape(r, c, 1)
 ct.T | F | (np.eye(r * c)[{table}.T.ravel()] @ ct.reshape(-1)).reshape(c, r)
 ct.T | R | (np.eye(r * c)[{table}.T.ravel()] @ {joined}).reshape(c, r)
 ct.T | C | ckks.stack(ckks.unstack(ct))

@@ -34,7 +34,7 @@ from ren.schemes.ckks.arithmetic.evolve import (
 )
 from ren.schemes.ckks.arithmetic.manual import is_manual, normal, two_components
 from ren.schemes.ckks.arithmetic.number_types import with_type
-from ren.schemes.ckks.arithmetic.operation_hooks import circuit, in_circuit, operation
+from ren.schemes.ckks.arithmetic.operation_hooks import circuit, in_circuit, operation, with_levels
 from ren.schemes.ckks.encoding.ciphertext_data import (
     CiphertextData,
     CiphertextT,
@@ -202,6 +202,7 @@ def has_to_be_cleared(x: CiphertextData) -> bool:
     return x.layout.tail.has_leftovers and not fills_slots(x)
 
 
+@with_levels
 def cleared(x: CiphertextT, what: str) -> CiphertextT:
     """`x` with zeros beyond its length: by a sum where a number stands there, else by a product.
 

@@ -46,6 +46,11 @@ def described_shape(batch: Shape, core: Shape) -> str:
     return f"{(*batch, *core)}, {f'a batch of {plural}' if batch else f'one {kind}'}"
 
 
+def reshape_text(x: Any, sizes: str = "-1") -> str:
+    """The code that shapes each vector of a ciphertext anew, for errors."""
+    return f"ct.reshape({''.join(f'{size}, ' for size in shapes_of(x)[0])}{sizes})"
+
+
 def count_text(length: int | None) -> str:
     """`8 numbers`, or `a scalar` where the length is None, for errors."""
     return "a scalar" if length is None else f"{length} numbers"

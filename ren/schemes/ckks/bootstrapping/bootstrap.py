@@ -7,6 +7,7 @@ import weakref
 from collections.abc import Callable, Sequence
 from contextvars import ContextVar
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
 from ren.capture.loop_reports import stand_in
@@ -114,6 +115,7 @@ def bootstrap(
 _Made = tuple[Any, CiphertextData]
 _fresh: weakref.WeakKeyDictionary[CiphertextData, _Made] = weakref.WeakKeyDictionary()
 _log = logging.getLogger("ren")
+_is_asked: ContextVar[bool] = ContextVar("ren_ckks_asked_bootstrap", default=True)
 
 
 def _with_enough_levels(args: tuple[Any, ...], lacked: Lacking) -> tuple[Any, ...] | None:
@@ -122,13 +124,30 @@ def _with_enough_levels(args: tuple[Any, ...], lacked: Lacking) -> tuple[Any, ..
     _collect(args, lacked, low)
     if not low:
         return None
-    here = capture_serial(), trace_state()
-    missing = [x for x in dict.fromkeys(low) if _fresh_of(x) is x]
-    for x in missing:
-        _log.info("%s: bootstrapped at level %d", user_line(), x.level)
-    for x, made in zip(missing, bootstrap(missing), strict=True):
-        _fresh[x] = here, made
+    _refresh([x for x in dict.fromkeys(low) if _fresh_of(x) is x])
+    # Leftovers were cleared at the top. Without them a second bootstrap gives that level too.
+    least = lacked.floor + lacked.needed
+    _refresh([x for x in dict.fromkeys(low) if _fresh_of(x).level < least and _was_cleared(x)])
     return _replaced(args, set(low))
+
+
+def _refresh(ciphertexts: Sequence[CiphertextData]) -> None:
+    """Bootstraps ciphertexts, or what they were bootstrapped to."""
+    here = capture_serial(), trace_state()
+    given = [_fresh_of(x) for x in ciphertexts]
+    for x in given:
+        _log.info("%s: bootstrapped at level %d", user_line(), x.level)
+    token = _is_asked.set(False)
+    try:
+        made = bootstrap(given)
+    finally:
+        _is_asked.reset(token)
+    for x, y in zip(ciphertexts, made, strict=True):
+        _fresh[x] = here, y
+
+
+def _was_cleared(x: CiphertextData) -> bool:
+    return _has_unknown_tail(x) and _fresh_of(x).level < chain_of(x.params).result
 
 
 def _collect(value: Any, lacked: Lacking, low: list[Any]) -> None:
@@ -343,4 +362,5 @@ def _pair(ct: CiphertextData) -> pipeline.Pair:
 
 def _made(ct: CiphertextT, polys: pipeline.Pair, chain: Chain, is_complex: bool) -> CiphertextT:
     made = evolve(ct, polys, ct.noise, chain.result, span=ct.span, dtype=ct.stated_dtype)
-    return with_noise(made, lambda noise: noise_after(noise, chain, is_complex))
+    rule = partial(noise_after, chain=chain, is_complex=is_complex, is_asked=_is_asked.get())
+    return with_noise(made, rule)

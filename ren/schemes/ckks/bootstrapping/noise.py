@@ -19,12 +19,13 @@ _SLACK = 17 / 16  # times the bound: what an approximation of numbers up to it m
 _REACHES = (_SLACK, 2, 4)  # likewise, beyond it; the polynomial of the sine is fitted so far
 
 
-def noise_after(a: Noise, chain: Chain, is_complex: bool) -> Noise:
+def noise_after(a: Noise, chain: Chain, is_complex: bool, is_asked: bool = True) -> Noise:
     """Noise after a bootstrap: that of the message, and what the bootstrap adds.
 
     A tracked bound beyond that of the parameters is reported, with the bits that are left. From
     four times it on the error is unknown. Of one run a sixteenth beyond it is not reported. There
-    the sine is a little less exact, and that is counted.
+    the sine is a little less exact, and that is counted. Nor is what leaves as many bits as the
+    parameters promise, where nobody asked for the bootstrap.
     """
     bound, error = chain.above.bound, error_after(chain, is_complex)
     one = math.sqrt(2 if is_complex else 1)
@@ -32,7 +33,7 @@ def noise_after(a: Noise, chain: Chain, is_complex: bool) -> Noise:
     offsets = [error.offset, *(chain.above.sine.error_within(k) * one for k in _REACHES)]
     limits = tuple(bound * k * TOLERANCE for k in (1, *_REACHES))
     bits = tuple(Error(o, error.sigma).bits for o in offsets[1:])
-    told = partial(_told, chain, bits)
+    told = partial(_told, chain, bits, is_asked)
     rule = partial(_with_offset, limits, tuple(bound * o for o in offsets), told)
     # The slope of the sine is within a millionth of 1: what comes in is carried over.
     return noises.with_source(derived(rule, on_host(a)), error.sigma * bound)
@@ -50,11 +51,13 @@ def _with_offset(
     return made
 
 
-def _told(chain: Chain, bits: tuple[float, ...], largest: float) -> None:
+def _told(chain: Chain, bits: tuple[float, ...], is_asked: bool, largest: float) -> None:
     bound = chain.above.bound
     if chain.runs == 1 and largest <= bound * _SLACK * TOLERANCE:
         return
     reach = next((i for i, k in enumerate(_REACHES) if largest <= bound * k * TOLERANCE), None)
+    if reach is not None and bits[reach] >= chain.above.precision and not is_asked:
+        return
     left = (
         "and the result is far off"
         if reach is None

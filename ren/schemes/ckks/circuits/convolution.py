@@ -26,7 +26,7 @@ from ren.schemes.ckks.arithmetic.argument_checks import check_ciphertext
 from ren.schemes.ckks.arithmetic.evolve import need_level
 from ren.schemes.ckks.arithmetic.number_types import arithmetic, name_of
 from ren.schemes.ckks.arithmetic.operation_hooks import circuit
-from ren.schemes.ckks.arithmetic.shapes import count_text, refuse_columns
+from ren.schemes.ckks.arithmetic.shapes import count_text, refuse_columns, reshape_text
 from ren.schemes.ckks.circuits.entries import Entries, checked
 from ren.schemes.ckks.circuits.linear import encoded, prepared
 from ren.schemes.ckks.circuits.linear_map import LinearMap
@@ -203,11 +203,12 @@ def _convolved(
     if shape is None and axes == 1 and kernels.ndim == 1 and length is not None:
         shape = (length,)
     if shape is None or length != math.prod(shape):
+        sizes = f"channels, {'length' if axes == 1 else 'height, width'}"
         raise ParameterError(
             f"{what} got {count_text(length)} "
             + ("without a shape." if shape is None else f"for an image of shape {shape}."),
             "The image has one number for each pixel of each channel, in C order.",
-            f"Say its shape: ct.reshape(channels, {'length' if axes == 1 else 'height, width'}).",
+            f"Say its shape: {reshape_text(ct, sizes)}.",
         )
     matrix, label = matrix_of(kernels, shape, stride, padding)
     return encoded(matrix, ct.params, ct.level, keys, label) @ ct

@@ -25,7 +25,7 @@ from ren.poly.realization import is_capturing
 from ren.schemes.ckks.arithmetic.evolve import need_level, with_span
 from ren.schemes.ckks.arithmetic.number_types import name_of, of_result, with_type
 from ren.schemes.ckks.arithmetic.operation_hooks import circuit, in_circuit, with_levels
-from ren.schemes.ckks.arithmetic.shapes import batch_axes
+from ren.schemes.ckks.arithmetic.shapes import batch_axes, reshape_text
 from ren.schemes.ckks.circuits.diagonals import Place, Placement, Split, best_placement
 from ren.schemes.ckks.circuits.entries import Entries, checked
 from ren.schemes.ckks.circuits.linear_map import LinearMap
@@ -394,7 +394,7 @@ def product(matrix: Any, ct: CiphertextT, is_transposed: bool = False) -> Cipher
             raise ParameterError(
                 f"Shapes {left} and {right} met in a matrix product{differing}.",
                 "The columns of the left one are the rows of the right one, and each has two axes.",
-                "Transpose the matrix, or flatten the ciphertext to a vector: ct.reshape(-1).",
+                f"Transpose the matrix, or flatten the ciphertext to a vector: {reshape_text(ct)}.",
             )
         label = (*left[:-1], right[1])
         m = m.on_rows(math.prod(shape[:-1])) if is_transposed else m.on_columns(shape[1])

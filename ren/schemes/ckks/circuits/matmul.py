@@ -29,7 +29,7 @@ from ren.schemes.ckks.arithmetic.evolve import evolve_layout, kept_to, need_leve
 from ren.schemes.ckks.arithmetic.number_types import arithmetic
 from ren.schemes.ckks.arithmetic.operation_hooks import circuit
 from ren.schemes.ckks.arithmetic.rotation import rotate, spliced
-from ren.schemes.ckks.arithmetic.shapes import batch_axes, refuse_columns
+from ren.schemes.ckks.arithmetic.shapes import batch_axes, refuse_columns, reshape_text
 from ren.schemes.ckks.circuits.diagonals import Split, fewest, square
 from ren.schemes.ckks.circuits.entries import Entries
 from ren.schemes.ckks.circuits.linear import placed
@@ -190,7 +190,7 @@ def matmul(a: CiphertextT, b: CiphertextT, *, keys: int | None = None) -> Cipher
                 f"matmul() got a batch of vectors of shape {x.shape}.",
                 "It takes matrices, of which each holds all its numbers in one ciphertext.",
                 "Encrypt the matrix with pack='flat', the default. Of vectors that are matrices in "
-                "C order make it ct.reshape(d, d).",
+                f"C order make it {reshape_text(x, 'd, d')}.",
             )
     d = _size(a, b)
     same_key(a.key_id, b.key_id, "matmul()")

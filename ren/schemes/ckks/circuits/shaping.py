@@ -38,6 +38,7 @@ from ren.schemes.ckks.arithmetic.shapes import (
     batch_axes,
     count_text,
     refuse_columns,
+    reshape_text,
     shape_text,
     shapes_of,
 )
@@ -167,10 +168,10 @@ def _check_place(index: Any, length: int) -> None:
 def _last_axis(ct: CiphertextData) -> str:
     """The code for columns of a table packed flat, or of an array of more axes."""
     if len(ct.shape) > 2:
-        return "Encrypt it with pack='rows' for ct[..., i:j]; ct.reshape(-1) is a vector."
+        return f"Encrypt it with pack='rows' for ct[..., i:j]; {reshape_text(ct)} is a vector."
     return (
         "Write ct @ np.eye(c)[:, i:j], or ct @ np.eye(c)[j] for one column, with c = ct.shape[-1]; "
-        "ct.reshape(-1) is a vector."
+        f"{reshape_text(ct)} is a vector."
     )
 
 
@@ -188,7 +189,9 @@ def _rows(ct: CiphertextT, index: slice, is_last: bool) -> CiphertextT:
             f"A ciphertext of shape {shape} was indexed by {index!r:.40}"
             f"{' along its last axis' if is_last else ''}.",
             "Rows that follow one another are cut out, one at least: ct[i:j].",
-            _last_axis(ct) if is_last else "Make it a vector for other numbers: ct.reshape(-1).",
+            _last_axis(ct)
+            if is_last
+            else f"Make it a vector for other numbers: {reshape_text(ct)}.",
         )
     width = math.prod(shape[1:])
     with called(f"ct[{_text(index)}]"):
@@ -216,15 +219,41 @@ def _from_blocks(ct: CiphertextT, start: int, stop: int) -> CiphertextT:
     return with_span(result, ct.span)
 
 
-def reshaped(ct: CiphertextT, shape: tuple[Any, ...]) -> CiphertextT:
-    """The same slots, which decrypt in another shape."""
-    refuse_columns(ct, "reshape()")
-    length = known_length(ct)
-    sizes = shape[0] if len(shape) == 1 and isinstance(shape[0], tuple | list) else shape
+def reshape(ct: CiphertextT, shape: tuple[Any, ...]) -> CiphertextT:
+    """The same numbers in another shape, as numpy.reshape, of a batch those of all its vectors."""
+    batch, core = shapes_of(ct)
+    if not (batch and core) or is_columns(ct):
+        return reshaped(ct, shape)
+    result = _of_shape((*batch, *core), sizes := _sizes(shape))
+    if result[: len(batch)] != batch or len(result) == len(batch):
+        raise ParameterError(
+            f"A ciphertext of shape {shape_text(ct)}, was to have the shape {sizes}.",
+            "Its vectors are in different ciphertexts, so that the axes of the batch stay the "
+            f"first ones: {batch} here.",
+            "Write ckks.concat(ckks.unstack(ct)) for one vector, which .reshape(...) shapes."
+            if len(batch) == 1
+            else "Write ckks.concat(ckks.unstack(part)) for one vector of a part.",
+        )
+    return reshaped(ct, result[len(batch) :])
+
+
+def _sizes(shape: tuple[Any, ...]) -> Any:
+    return shape[0] if len(shape) == 1 and isinstance(shape[0], tuple | list) else shape
+
+
+def _of_shape(shape: tuple[int, ...], sizes: Any) -> tuple[int, ...]:
+    """The shape that an array has when it is reshaped; () where it is not."""
     try:
-        result = np.empty(0 if length is None else length, np.bool).reshape(sizes).shape
+        return np.broadcast_to(np.True_, shape).reshape(sizes).shape
     except (TypeError, ValueError):
-        result = ()
+        return ()
+
+
+def reshaped(ct: CiphertextT, shape: tuple[Any, ...]) -> CiphertextT:
+    """The same slots, which decrypt in another shape; of a batch each vector."""
+    refuse_columns(ct, "reshape()")
+    length, sizes = known_length(ct), _sizes(shape)
+    result = _of_shape((0 if length is None else length,), sizes)
     if length is None and batch_axes(ct):
         raise ParameterError(
             f"Ciphertexts of one number each, of shape {ct.shape}, were to have the shape {sizes}.",
@@ -238,7 +267,7 @@ def reshaped(ct: CiphertextT, shape: tuple[Any, ...]) -> CiphertextT:
             "A shape is one or more sizes whose product is the count of the numbers.",
             "Write ct + np.zeros(shape), of a shape without -1, which broadcasts it."
             if length is None
-            else "One size may be -1: it is worked out. For a vector write ct.reshape(-1).",
+            else f"One size may be -1: it is worked out. For a vector write {reshape_text(ct)}.",
         )
     return evolve_layout(ct, shape=result if len(result) > 1 else None)
 
@@ -260,7 +289,7 @@ def tile(ct: CiphertextT, count: int) -> CiphertextT:
         raise ParameterError(
             f"tile() got a ciphertext of shape {shape}.",
             "Copies along its last axis do not stand one after another.",
-            "Make it a vector, ct.reshape(-1), or broadcast it against an array of ones.",
+            f"Make it a vector, {reshape_text(ct)}, or broadcast it against an array of ones.",
         )
     result = kept_to(rotations_summed(cleared(ct, "tile()"), count, -length), ct)
     result = relabelled(result, count * length, ZEROS)
@@ -299,7 +328,7 @@ def pad(x: Any, length: int) -> Any:
         raise ParameterError(
             f"pad() got a ciphertext of shape {x.shape}.",
             "It puts zeros behind a vector.",
-            "Make it a vector: ct.reshape(-1).",
+            f"Make it a vector: {reshape_text(x)}.",
         )
     if not held <= size <= room:
         raise ParameterError(
@@ -307,11 +336,13 @@ def pad(x: Any, length: int) -> Any:
             f"It adds zeros behind them, up to the {room} slots that there are.",
             "Choose a length in between, or pad the values before they are encrypted.",
         )
-    if held == size:
-        return x
-    return with_span(
-        evolve_layout(cleared(normal(x), "pad()"), length=size), hull(x.span, Span(0.0, 0.0))
-    )
+    return x if held == size else _padded(x, size)
+
+
+@circuit("pad()", same)
+def _padded(ct: CiphertextT, length: int) -> CiphertextT:
+    padded = evolve_layout(cleared(normal(ct), "pad()"), length=length)
+    return with_span(padded, hull(ct.span, Span(0.0, 0.0)))
 
 
 def _padded_array(x: Any, size: int) -> NDArray:
@@ -378,7 +409,7 @@ def concat(ciphertexts: Sequence[CiphertextT], *others: Any) -> CiphertextT:
         raise ParameterError(
             f"Ciphertexts of shapes {'; '.join(map(shape_text, parts))} were to be joined.",
             "Their numbers are joined along the first axis; all other axes are equal.",
-            "Make them vectors: ct.reshape(-1).",
+            f"Make them vectors: {reshape_text(parts[0])}.",
         )
     is_complex = any(ct.layout.is_complex for ct in parts)
     steps = [-sum(lengths[:i]) for i in range(len(parts))]

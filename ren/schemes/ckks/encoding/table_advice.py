@@ -44,9 +44,7 @@ def _of_tables(packing: str) -> dict[str, str]:
         return f"(np.eye(r * c)[{places}.ravel()] @ {vector}).reshape(c, r)"
 
     def of_flat(code: str) -> str:
-        """Code that shapes axes anew, (r, c, 1) for `deep`: of rows their own, of columns none."""
-        code = code.replace("deep", "-1, 1" if is_rows else "r, c, 1")
-        code = code.replace("wide", "1, -1" if is_rows else "r, 1, c")
+        """Code that shapes axes anew; tables by columns are not reshaped."""
         return f"{code}{_PACKED} pack='flat'" if packing == "columns" else code
 
     def extreme(name: str) -> str:
@@ -117,12 +115,12 @@ def _of_tables(packing: str) -> dict[str, str]:
         "norm": "ckks.math.sqrt((ct * ct).sum(axis), interval=(a, b)) along an axis, "
         f"ckks.math.sqrt({total('(ct * ct)')}, interval=(a, b)) of all",
         "outer": outer if place < 2 else f"{outer}{_PACKED} pack='flat'",
-        **{f"{name}.outer": of_flat(f"x.reshape(deep) {symbol} y")
+        **{f"{name}.outer": of_flat(f"x.reshape(r, c, 1) {symbol} y")
            for name, symbol in SYMBOLS.items()},
         "concatenate": both(below, beside), "vstack": below,
         **dict.fromkeys(("hstack", "column_stack", "block"), beside), "append": joined,
         "stack": "ckks.stack([x, y])",
-        "dstack": of_flat("x.reshape(deep) * [1, 0] + y.reshape(deep) * [0, 1]"),
+        "dstack": of_flat("x.reshape(r, c, 1) * [1, 0] + y.reshape(r, c, 1) * [0, 1]"),
         "insert": both(left("np.insert(np.eye(r), i, 0, axis=0)"),
                        "ct @ np.insert(np.eye(c), i, 0, axis=1)") + ", plus the values there",
         "delete": both(left("np.delete(np.eye(r), i, axis=0)"),
@@ -136,9 +134,9 @@ def _of_tables(packing: str) -> dict[str, str]:
         **dict.fromkeys(("ravel", "flatten", "flat"), vector),
         "squeeze": f"ct itself where no size is 1, else {vector}",
         "expand_dims": "ckks.stack([ct]) for axis=0"
-        + of_flat(", ct.reshape(wide) for axis=1, ct.reshape(deep) for axis=2"),
+        + of_flat(", ct.reshape(r, 1, c) for axis=1, ct.reshape(r, c, 1) for axis=2"),
         "atleast_1d": "ct itself", "atleast_2d": "ct itself",
-        "atleast_3d": of_flat("ct.reshape(deep)"),
+        "atleast_3d": of_flat("ct.reshape(r, c, 1)"),
         **dict.fromkeys(("transpose", "swapaxes", "moveaxis", "matrix_transpose"), transposed),
         "permute_dims": transposed, "H": f"{transposed}, with ct.conj() for ct", "rot90": turned,
         **dict.fromkeys(("flip", "rev"),

@@ -74,7 +74,7 @@ def _whole(x: Any, axis: Any = None) -> Any:
 
 
 def _reshaped(x: Any, shape: Any) -> Any:
-    if is_columns(x) or len(batch_of(x)) > (x.layout.blocks > 1):
+    if is_columns(x):
         refuse_function("np", "reshape", x)
     return x.reshape(shape)
 

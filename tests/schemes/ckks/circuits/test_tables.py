@@ -337,15 +337,21 @@ def test_a_table_times_the_weights_of_a_linear_model(ctx64, shape):
     check(x @ weights, values @ w)
 
 
-def test_numpy_reshapes_flat_tables_alone(ctx64):
-    """A batch keeps its axes, and NumPy's result would be another."""
+@pytest.mark.parametrize("shape", [-1, 12, (3, 4), (2, 6), (4, 3), (4, -1), (4, 3, 1), (1, 12)])
+@pytest.mark.parametrize("pack", ["flat", "rows", "columns"])
+def test_a_reshape_is_that_of_numpy_or_raises(ctx64, pack, shape):
+    """By the method and by NumPy's function. A batch of vectors keeps its axes."""
     values = table((4, 3))
-    check(np.reshape(ctx64.encrypt(values, pack="flat"), (3, 4)), values.reshape(3, 4))
-    for pack in ("rows", "columns"):
-        with pytest.raises(ren.errors.OperandError, match=r"ckks\.concat\(ckks\.unstack\(ct\)\)"):
-            np.reshape(ctx64.encrypt(values, pack=pack), (3, 4))
-    rows = ctx64.encrypt(values, pack="rows")
-    check(ckks.concat(ckks.unstack(rows)).reshape(3, 4), values.reshape(3, 4))
+    x, reshaped = ctx64.encrypt(values, pack=pack), values.reshape(shape)
+    if pack == "flat" or (pack == "rows" and reshaped.ndim > 1 and len(reshaped) == 4):
+        check(np.reshape(x, shape), reshaped)
+        check(x.reshape(shape), reshaped)
+        return
+    for call in (lambda: np.reshape(x, shape), lambda: x.reshape(shape)):
+        with pytest.raises(ren.RenError, match=r"ckks\.unstack\(ct\)"):
+            call()
+    if pack == "rows":
+        check(ckks.concat(ckks.unstack(x)).reshape(shape), reshaped)
 
 
 MAPPED = {
@@ -390,7 +396,7 @@ def test_rows_of_a_square_length_are_no_matrices(ctx64):
     rows = ctx64.encrypt(np.eye(4), pack="rows")
     with pytest.raises(ckks.ParameterError, match="a batch of vectors"):
         ckks.matmul(rows, rows)
-    each = rows.reshape(2, 2)
+    each = rows.reshape(4, 2, 2)
     check(ckks.matmul(each, each), np.stack([m @ m for m in np.eye(4).reshape(4, 2, 2)]))
 
 
