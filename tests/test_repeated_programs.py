@@ -20,7 +20,7 @@ import ren
 from ren import Poly, RingSpec
 from ren.core.errors import DeviceError, DonatedBufferError
 from ren.lowering.backends.native.backend import NO_GAIN
-from ren.lowering.runtime import planning
+from ren.lowering.runtime import open_constants, planning
 from ren.lowering.runtime.native_calls import native_calls
 from ren.schemes import ckks
 from tests import oracle
@@ -100,6 +100,65 @@ def test_a_ciphertext_expression_is_planned_once(plans):
         assert len(plans) == (seed == 0)
         expected = np.roll(values * values[::-1], -1) + values
         assert np.allclose(got.decrypt()[:7], expected[:7], atol=1e-5)
+
+
+NUMBERS = {
+    "product": lambda x, y, c: x * c,
+    "sum": lambda x, y, c: x + c,
+    "sum of a product": lambda x, y, c: x * y + c,
+    "product of a product": lambda x, y, c: (x * y) * c - x,
+    "product of a rotation": lambda x, y, c: x.rotate(1) * c + y,
+    "sum of all": lambda x, y, c: x.sum() * c,
+    "dot": lambda x, y, c: x.dot(y) - c,
+    "mean": lambda x, y, c: (x - x.mean()) * c,
+    "two numbers": lambda x, y, c: (x * c + y * (c + 1)) * 0.3,
+    "number twice": lambda x, y, c: x * c + y.sum() * c,
+    "poly": lambda x, y, c: ckks.poly(x, [c, 1, c, 0.25]),
+    "chebyshev": lambda x, y, c: ckks.chebyshev(x, [c, 0.5, 0.25, c]),
+    "matrix": lambda x, y, c: (np.eye(8) + 0.5) @ (x * c),
+    "integer": lambda x, y, c: x.sum() * round(1e4 * c),
+    "complex": lambda x, y, c: x.sum() * (c + 2j * c),
+    "two results": lambda x, y, c: [x.sum() * c, y * c],
+}
+
+
+@pytest.fixture(scope="module")
+def operands():
+    ctx = ckks.context(depth=3, n=1 << 10, security=None)
+    rng = np.random.default_rng(8)
+    return [ren.realize(ctx.encrypt(v)) for v in rng.uniform(-1, 1, (2, 8))]
+
+
+@pytest.mark.parametrize("name", NUMBERS)
+def test_programs_that_differ_in_numbers_share_a_plan(operands, plans, name):
+    """The first has one of its own, and a second is for all others: the same, bit for bit."""
+    f, numbers = NUMBERS[name], (0.7, 0.3, -0.4, 0.3001, 0.7)
+    forget()
+    results = [jax.tree.leaves(ren.realize(f(*operands, c))) for c in numbers]
+    assert len(plans) <= 2
+    for c, result in zip(numbers, results, strict=True):
+        forget()
+        alone = jax.tree.leaves(ren.realize(f(*operands, c)))
+        jitted = jax.tree.leaves(ren.jit(lambda x, y, c=c: f(x, y, c))(*operands))
+        for got, *others in zip(result, alone, jitted, strict=True):
+            for other in others:
+                np.testing.assert_array_equal(got, other)
+
+
+def test_a_number_more_that_changes_is_planned_once_more(operands, plans):
+    x, _ = operands
+    values = x.decrypt()
+    forget()
+    changes = [(0.7, 0.2, 0.1), (0.5, 0.2, 0.1), (0.4, 0.2, 0.1), (0.7, 0.3, 0.1), (0.7, 0.2, 0.5)]
+    for a, b, c in [*changes, (0.9, 0.8, 0.6), *changes]:
+        got = ren.realize((x * a + b) * c)
+        assert np.allclose(got.decrypt(), (values * a + b) * c, atol=1e-5)
+    assert len(plans) == 4
+
+
+def forget() -> None:
+    planning.forget()
+    open_constants.forget()
 
 
 DIFFERENT = {

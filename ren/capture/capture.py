@@ -57,12 +57,11 @@ from ren.lowering.inspect.markup import dot, mermaid
 from ren.lowering.inspect.memory_plot import plot_memory
 from ren.lowering.inspect.memory_report import MemoryReport, memory_of
 from ren.lowering.inspect.plan_diagram import plan_card, plan_diagram
-from ren.lowering.kernels.tables import column, residue_form
 from ren.lowering.plan.cost import Cost, cost_of
 from ren.lowering.plan.memory import donating
 from ren.lowering.plan.plan import Plan, Schedule
 from ren.lowering.program.steps import Input
-from ren.lowering.runtime.host_arrays import placed
+from ren.lowering.runtime.host_arrays import placed, scalar_limbs
 from ren.lowering.runtime.planning import plan_of
 from ren.lowering.runtime.runner import run_plan
 from ren.lowering.runtime.tiers.plan_key import plan_digest
@@ -499,7 +498,7 @@ def _sources(
             return lambda arrays, values: number_of(arg, values)
         if isinstance(arg, ScalarArg):
             device = PYTHON if on_host else None
-            return lambda arrays, values: placed(_scalar_limbs(arg, values), device)
+            return lambda arrays, values: placed(scalar_limbs(arg, values), device)
         arg = key_input_of(arg) or arg
         if isinstance(arg, PlaceholderArg) and arg.made is not None:
             return lambda arrays, values, made=arg.made: made(values)
@@ -508,12 +507,6 @@ def _sources(
         return lambda arrays, values, i=position[arg]: arrays[i]
 
     return tuple(map(source, args))
-
-
-def _scalar_limbs(arg: ScalarArg, values: Sequence[Any]) -> np.ndarray:
-    """A constant as Montgomery residues `uint32[limb, 1]`."""
-    value = arg.value(values)
-    return column(residue_form(value, arg.ring.moduli))
 
 
 def _reader(leaves: Sequence[Any]) -> Callable[[Sequence[Any]], list[Any]]:

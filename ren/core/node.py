@@ -249,12 +249,14 @@ class Structure:
         key: equal for programs that differ in nothing but their leaves.
         leaves: in the order in which they are met, each once.
         known: the nodes of it that a leaf stands for.
+        constants: its CONSTs, each by the place of its label in the key.
     """
 
     roots: tuple[Node, ...]
     key: tuple[Any, ...]
     leaves: tuple[Node, ...]
     known: Mapping[Node, Node]
+    constants: Mapping[int, Node]
 
 
 _DIGITS = (ops.MODUP, ops.DIVIDE)
@@ -299,6 +301,7 @@ def structure_of(
     key: list[Any] = []
     leaves: list[Node] = []
     found: dict[Node, Node] = {}
+    constants: dict[int, Node] = {}
     opened: set[Node] = set()  # nothing stands for them, and their sources come first
     stack = list(reversed(roots))
     count = 0
@@ -311,6 +314,8 @@ def structure_of(
         if not src:
             if node.op.kind is Kind.LEAF:
                 leaves.append(node)
+            elif node.op is ops.CONST:
+                constants[len(key)] = node
         elif node not in opened and (stands := known.get(node)) is not None:
             if stands not in position:
                 stack.append(stands)
@@ -342,7 +347,7 @@ def structure_of(
         roots = (*roots, *[node for node in kept if node not in asked])
     key.append(None)
     key.extend([position[root] for root in roots])
-    return Structure(tuple(roots), tuple(key), tuple(leaves), found)
+    return Structure(tuple(roots), tuple(key), tuple(leaves), found, constants)
 
 
 @contextmanager

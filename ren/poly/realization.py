@@ -37,7 +37,8 @@ from ren.lowering.devices import devices
 from ren.lowering.devices.devices import concretely, is_tracer, is_tracing, trace_state
 from ren.lowering.devices.donation import check_not_donated, is_donated
 from ren.lowering.devices.trace_inputs import TraceInputs, trace_inputs, tracing
-from ren.lowering.runtime.planning import planned, run_planned
+from ren.lowering.runtime.open_constants import bound
+from ren.lowering.runtime.planning import run_planned
 
 
 class _Lookup(Mapping[Node, Node]):
@@ -467,8 +468,7 @@ def _leaked() -> TracedValueError:
 
 def compute(structure: Structure) -> list[Node]:
     """A BUFFER node for each root, computed as one program; nothing is remembered."""
-    program = planned(structure)
-    inputs = [structure.leaves[i].arg.array for i in program.order]
+    program, inputs = bound(structure)
     try:
         if (traced := trace_inputs.get()) is not None and is_tracing():
             with jax.named_scope(traced.scope_of(program)):

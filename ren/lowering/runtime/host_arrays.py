@@ -7,7 +7,7 @@ concretely, also while JAX is tracing.
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -15,6 +15,7 @@ import jax
 import numpy as np
 from numpy.typing import NDArray
 
+from ren.core.spec import ScalarArg
 from ren.lowering.backends.native import library
 from ren.lowering.backends.xla import jax_runtime as runtime
 from ren.lowering.backends.xla.executables import Executables
@@ -30,6 +31,7 @@ from ren.lowering.devices.devices import (
     wide,
 )
 from ren.lowering.kernels import integers as kernels
+from ren.lowering.kernels.tables import column, residue_form
 from ren.lowering.program.instructions import Arrays, Table
 
 Moduli = tuple[int, ...]
@@ -61,6 +63,11 @@ def placed(array: np.ndarray, device: Any = None) -> Any:
         if usual is not None and type(array) is np.ndarray and array.dtype == np.uint32:
             return runtime.put(array, usual)
         return jax.device_put(array, target)
+
+
+def scalar_limbs(arg: ScalarArg, values: Sequence[Any]) -> np.ndarray:
+    """A number among those of a call as a constant in residue form: uint32 [limb, 1]."""
+    return column(residue_form(arg.value(values), arg.ring.moduli))
 
 
 def copy(array: Any, device: Any) -> Any:

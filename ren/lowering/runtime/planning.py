@@ -7,6 +7,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from functools import cache
+from types import MappingProxyType
 from typing import Any
 
 import attrs
@@ -56,6 +57,7 @@ MOST_PLANNED = 256
 # Runs after which a program of few kernels, of which none gains by native code, is compiled whole.
 OFTEN, FEW_UNITS = 32, 8
 
+_NONE: Mapping[Node, Node] = MappingProxyType({})
 _log = logging.getLogger("ren")
 _logged: set[str] = set()  # reasons against native calls that were logged
 
@@ -91,13 +93,13 @@ class Planned:
 
     Attributes:
         source: the program.
-        order: which leaf of the structure each input of the program is.
+        order: which leaf of the structure each input of the program is; of a number itself.
         runs: how it ran before, by what that depends on beside the structure.
         last: what ran last, if that will not change any more.
         count: of its runs.
     """
 
-    def __init__(self, source: Source, order: tuple[int, ...]) -> None:
+    def __init__(self, source: Source, order: tuple[Any, ...]) -> None:
         self.source, self.order = source, order
         self.runs: dict[Any, Runner] = {}
         self.last: Runner | None = None
@@ -218,19 +220,33 @@ def planned(structure: Structure) -> Planned:
     Raises:
         DeviceError: operands on two devices.
     """
+    key = key_of(structure)
+    found = known_program(key)
+    return planned_as(key, structure) if found is None else found
+
+
+def key_of(structure: Structure) -> tuple[Any, ...]:
+    """The name of a program: the key of its structure, and the types and devices of its leaves."""
     leaves = structure.leaves
     specs = [leaf.spec for leaf in leaves]
     if all([spec is specs[0] for spec in specs]):  # as a rule
         specs = specs[:1]
-    key = (structure.key, tuple(specs), _claims(leaves))
+    return structure.key, tuple(specs), _claims(leaves)
+
+
+def known_program(key: tuple[Any, ...]) -> Planned | None:
+    """The program of a name, if it is planned."""
     with _lock:
-        if (found := _planned.get(key)) is not None:
-            if found is not _latest[0]:
-                _planned.move_to_end(key)
-                _latest[0] = found
-            return found
-    with collector_paused():
-        made = _planned_anew(structure)
+        found = _planned.get(key)
+        if found is not None and found is not _latest[0]:
+            _planned.move_to_end(key)
+            _latest[0] = found
+        return found
+
+
+def planned_as(key: tuple[Any, ...], structure: Structure) -> Planned:
+    """The program of a structure, planned and kept under its name."""
+    made = planned_anew(structure)
     with _lock:
         _planned[key] = _latest[0] = made
         while len(_planned) > MOST_PLANNED:
@@ -238,15 +254,17 @@ def planned(structure: Structure) -> Planned:
     return made
 
 
-def _planned_anew(structure: Structure) -> Planned:
+@collector_paused()
+def planned_anew(structure: Structure, scalars: Mapping[Node, Node] = _NONE) -> Planned:
+    """The program of a structure, with SCALARs in place of some of its constants."""
     leaves = structure.leaves
     claims = zip(leaves, _claims(leaves), strict=True)
     stand_ins = {leaf: placeholder(leaf.spec, claim) for leaf, claim in claims}
     known = stand_ins | {node: stand_ins[leaf] for node, leaf in structure.known.items()}
-    sink = rewrite(make(ops.SINK, structure.roots), {}, known)
+    sink = rewrite(make(ops.SINK, structure.roots), {}, known | dict(scalars))
     source = source_of(sink)
     position = {stand_ins[leaf].arg: i for i, leaf in enumerate(leaves)}
-    return Planned(source, tuple([position[given.arg] for given in source.inputs]))
+    return Planned(source, tuple([position.get(given.arg, given.arg) for given in source.inputs]))
 
 
 def forget() -> None:

@@ -138,7 +138,7 @@ class Ciphertext(CiphertextData, Stored):
 
     def __repr__(self) -> str:
         mark = ", INSECURE" if self.params.is_insecure else ""
-        if is_known(self.noise) and not math.isnan((estimate := self.estimate).bits):
+        if is_known(self.noise) and math.isfinite((estimate := self.estimate).error_bound):
             mark = f", {bits_text(estimate)}{mark}"
         mark = ", 3 components" * (len(self.polys) > 2) + mark
         mark = f", {self.dtype}{mark}" if self.static_dtype else mark

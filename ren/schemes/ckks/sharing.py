@@ -82,7 +82,7 @@ def error_norm(plan: Any, slots: int) -> float:
     sqrt(V) (sqrt(slots) + 6.5), as one slot is below 6.5 sqrt(V).
     """
     root = math.sqrt(slots)
-    if isinstance(plan, Estimate) and not math.isnan(plan.error_bound):
+    if isinstance(plan, Estimate) and math.isfinite(plan.error_bound):
         decoding = plan.error_bound - plan.offset - SIGMAS * math.sqrt(plan.variance)
         return (plan.offset + max(decoding, 0)) * root + math.sqrt(plan.variance) * (root + SIGMAS)
     if (bound := positive(plan)) is not None:

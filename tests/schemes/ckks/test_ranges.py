@@ -150,11 +150,11 @@ def test_interval_is_held_against_the_bound(deep, function):
     with pytest.warns(ckks.MessageBoundWarning, match="the interval is") as told:
         made = function(x)
     assert {w.filename for w in told} == {__file__}
-    assert np.isnan(made.estimate.error_bound) and "bits" not in repr(made)
+    assert np.isinf(made.estimate.error_bound) and "bits" not in repr(made)
     f = ren.jit(function, device="python")  # interpreted
     with pytest.warns(ckks.MessageBoundWarning):
         again = f(x)
-    assert np.isnan(again.estimate.error_bound)
+    assert np.isinf(again.estimate.error_bound)
     with pytest.warns(ckks.MessageBoundWarning, match=r"decrypt\(\): the error .* is unknown"):
         ckks.Ciphertext.from_bytes(made.to_bytes()).decrypt()
     strict = ckks.context(params=deep.params, strict=True)
@@ -166,7 +166,7 @@ def test_interval_is_checked_at_each_replay(deep):
     f = ren.jit(lambda x: math.exp(x, degree=5))
     assert f(deep.encrypt([0.5])).estimate.bits > 5
     with pytest.warns(ckks.MessageBoundWarning, match="exp: the numbers may reach modulus 8"):
-        assert np.isnan(f(deep.encrypt([5.0])).estimate.bits)
+        assert f(deep.encrypt([5.0])).estimate.bits == 0
     assert f.cache_info().plans == 1
 
 
@@ -245,7 +245,7 @@ def test_noise_beyond_floats_is_unknown(deep):
     x = deep.encrypt([1.0])
     with pytest.warns(ckks.MessageBoundWarning):
         y = x * 2**70
-    assert np.isnan(y.estimate.error_bound) and "unknown" in str(y.estimate)
+    assert np.isinf(y.estimate.error_bound) and "unknown" in str(y.estimate)
 
 
 def test_a_line_warns_once_of_its_bounds(narrow):
@@ -306,7 +306,7 @@ def test_what_is_stated_is_held_against_both_ends(deep, function, case, how):
             warnings.simplefilter("always")
             made = f(x)
         assert len(told) == (not holds)
-        assert np.isnan(made.estimate.error_bound) == (not holds)
+        assert np.isinf(made.estimate.error_bound) == (not holds)
     if holds:
         return
     assert "may lie anywhere in what is known, and" in str(told[0].message)
@@ -345,7 +345,7 @@ def test_an_operator_on_numbers_that_left_an_interval_says_so(deep):
 def test_numbers_beyond_what_is_tracked_are_reported_where_they_enter(deep, strict):
     with pytest.warns(ckks.MessageBoundWarning, match=r"encrypt\(\): the numbers pass 2\^60"):
         x = deep.encrypt([1e19])
-    assert np.isnan(x.estimate.error_bound)
+    assert np.isinf(x.estimate.error_bound)
     for bound in (None, 1e19):
         with pytest.raises(ckks.MessageBoundError, match="Scale the values down"):
             strict.encrypt([1e19], bound=bound)
@@ -359,7 +359,7 @@ def test_an_error_that_leaves_the_interval_is_told(how):
     rough = math.abs(ctx.encrypt(values), precision=4).realize()
     with pytest.warns(ckks.MessageBoundWarning, match="error of the numbers, up to .* larger int"):
         left = how(lambda x: math.relu(x.within(1), precision=8))(rough)
-    assert np.isnan(left.estimate.error_bound)
+    assert np.isinf(left.estimate.error_bound)
     kept = how(lambda x: math.relu(x, interval=(-1.2, 1.2), precision=8))(rough)
     assert np.abs(kept.decrypt() - np.abs(values)).max() <= kept.estimate.error_bound < 0.06
 

@@ -39,7 +39,7 @@ class Precision:
         largest_error: in `worst_slot`.
         worst_slot: its index in the decrypted array, batch axes first.
         level: of the ciphertext.
-        estimated_bits: what its tracked noise promises, by `Ciphertext.estimate`; NaN for unknown.
+        estimated_bits: what its tracked noise promises, by `Ciphertext.estimate`; 0 for unknown.
         errors: the absolute error of each number, of the shape that decrypts. They tell of the
             noise: to show them, or a plot of them, to others is to share the decryption.
     """
@@ -88,7 +88,8 @@ class Precision:
         ax.plot(shown, style, color=plotting.BLUE, ms=3, mew=0, label="error")
         _line(ax, self.rms_error, plotting.GREEN, "--", "root mean square")
         _line(ax, self.largest_error, plotting.ORANGE, "-.", "largest")
-        _line(ax, 2.0**-self.estimated_bits, plotting.RED, "-", "promised bound")
+        promised = 2.0**-self.estimated_bits if self.estimated_bits else math.inf
+        _line(ax, promised, plotting.RED, "-", "promised bound")
         ax.set_yscale("log", base=2)
         ax.set_xlabel("number, batch axes first" if self.errors.ndim > 1 else "number")
         ax.set_ylabel("absolute error")
@@ -155,7 +156,7 @@ def precision(x: Ciphertext, expected: Any) -> Precision:
 
 
 def _promised(bits: float) -> str:
-    return "unknown" if math.isnan(bits) else f"{bits:.1f} bits at least"
+    return f"{bits:.1f} bits at least" if bits else "unknown"
 
 
 def _bits(error: float) -> float:

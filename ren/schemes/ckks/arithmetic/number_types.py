@@ -235,8 +235,8 @@ def check_roundable(x: CiphertextData, dtype: np.dtype) -> None:
     if dtype.kind not in _WHOLE or (error := x.estimate.error_bound) < 0.5:
         return
     told, unknown = f"may be {error:.3g}, as estimated", ""
-    if math.isnan(error):
-        may_wrap = not math.isnan(x.estimate.message_bound)
+    if math.isinf(error):
+        may_wrap = math.isfinite(x.estimate.message_bound)
         told = "is unknown: they may have wrapped around" if may_wrap else "is unknown"
         unknown = "" if may_wrap else " Numbers and errors from 2^60 on have none."
     raise PrecisionError(
@@ -261,10 +261,20 @@ def converted(values: NDArray, dtype: np.dtype) -> NDArray:
     """Decrypted values as `dtype`: rounded for integers and booleans.
 
     Raises:
-        PrecisionError: an integer that the type does not hold.
+        PrecisionError: a number that the type does not hold.
     """
     if dtype.kind not in _WHOLE:
-        return values.astype(dtype)
+        with np.errstate(over="ignore"):
+            cast = values.astype(dtype)
+        beyond = np.count_nonzero(np.isfinite(values) & ~np.isfinite(cast))
+        if beyond:
+            raise PrecisionError(
+                f"decrypt() was asked for {dtype}, and {beyond} of {values.size} numbers do not "
+                "fit.",
+                f"{dtype} holds numbers up to {np.finfo(dtype).max:.4g}.",
+                "Pass a wider type: decrypt(dtype=float).",
+            )
+        return cast
     whole = np.rint(np.real(values))
     low, high = (0, 1) if dtype.kind == "b" else (np.iinfo(dtype).min, np.iinfo(dtype).max)
     beyond = np.count_nonzero(~((whole >= float(low)) & (whole < float(high) + 1)))

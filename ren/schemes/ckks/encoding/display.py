@@ -76,6 +76,6 @@ def _contents(layout: Layout) -> str:
 
 
 def _precision(estimate: Any) -> str:
-    if estimate is None or math.isnan(estimate.bits):
+    if estimate is None or math.isinf(estimate.error_bound):
         return "not known"
     return f"{bits_text(estimate)}: error below {estimate.error_bound:.2g} (estimated)"

@@ -114,7 +114,9 @@ no_truth = refusal(
     "asks whether encrypted numbers are true.",
     "Only the owner of the secret key can see them: no branch can depend on them.",
     "Write x & y for `x and y`, x | y for `x or y`, ~x for `not x`. Write ckks.where(condition, a, "
-    "b), which computes both, for `a if condition else b`; or decrypt() first.",
+    "b), which computes both, for `a if condition else b`, ckks.math.max(x, y) for max(x, y), "
+    "(a < x) & (x < b) for a < x < b, any(x is y for y in items) for `x in items`; or decrypt() "
+    "first.",
 )
 _COMPUTED = "Compute with ct's own operators, methods and ckks.math, and decrypt() the result."
 _FILLED = "Fill the masked array that stands on its left: array.filled(0.0) + ct."

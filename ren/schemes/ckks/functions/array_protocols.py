@@ -18,7 +18,7 @@ from typing import Any, NoReturn
 import jax
 import numpy as np
 
-from ren.core.errors import OperandError, ParameterError, kind_of
+from ren.core.errors import DepthError, OperandError, ParameterError, kind_of
 from ren.core.user_frame import user_line
 from ren.lowering.devices.devices import is_tracer
 from ren.lowering.kernels import embedding
@@ -252,6 +252,12 @@ def refuse_jax(x: Any, call: str) -> NoReturn:
     refuse_function(module or "jax", name or "numpy", x)
 
 
+_NO_TRUTH = (
+    "No depth helps max(x, y), sorted(), `in` and a < x < b, which ask for the truth of it: write "
+    "ckks.math.max(x, y), (a < x) & (x < b)."
+)
+
+
 def compared(name: str, x: Any, other: Any) -> Any:
     """The comparison `name` of encrypted numbers and others.
 
@@ -264,7 +270,11 @@ def compared(name: str, x: Any, other: Any) -> Any:
     other = of_frame(other)
     is_list = isinstance(other, list | tuple) and _holds_numbers(other)
     if is_list or isinstance(other, kinds):
-        return call(name, x, other)
+        try:
+            return call(name, x, other)
+        except DepthError as error:
+            error.do = f"{error.do} {_NO_TRUTH}"
+            raise
     if name in ("equal", "not_equal") or (_orders(other, name) and not is_no_operand(other)):
         return NotImplemented
     raise wrong_operand("A comparison", other)

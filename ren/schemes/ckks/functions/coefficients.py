@@ -7,6 +7,7 @@ from typing import Any
 
 import attrs
 import numpy as np
+from numpy.polynomial import Chebyshev, Hermite, HermiteE, Laguerre, Legendre, Polynomial
 from numpy.typing import ArrayLike, NDArray
 
 from ren.core.errors import ParameterError
@@ -15,6 +16,9 @@ from ren.schemes.ckks.encoding.ciphertext_data import CiphertextData, is_columns
 from ren.schemes.ckks.encoding.encoder import as_numbers
 from ren.schemes.ckks.encoding.packing import on_columns
 from ren.schemes.ckks.functions.paterson_stockmeyer import Coefficient
+
+
+_SERIES = (Chebyshev, Hermite, HermiteE, Laguerre, Legendre, Polynomial)
 
 
 @attrs.frozen(eq=False)
@@ -35,6 +39,15 @@ class Coefficients:
             return c if c.imag else c.real
         values = np.asarray(c, np.complex128)[self.rows]
         return values if np.imag(values).any() else np.real(values)
+
+
+def of_powers(coefficients: Any) -> Any:
+    """c_0, c_1, ... of a polynomial of NumPy; anything else as it is."""
+    if isinstance(coefficients, np.poly1d):  # the highest power first
+        return coefficients.coef[::-1]
+    if isinstance(coefficients, _SERIES):
+        return coefficients.convert(kind=Polynomial).coef
+    return coefficients
 
 
 def checked_coefficients(coefficients: ArrayLike, ct: CiphertextData) -> Coefficients:

@@ -26,7 +26,7 @@ from ren.schemes.ckks.functions.arguments import (
     checked_interval,
 )
 from ren.schemes.ckks.functions.basis import Basis, element_depth
-from ren.schemes.ckks.functions.coefficients import Coefficients, checked_coefficients
+from ren.schemes.ckks.functions.coefficients import Coefficients, checked_coefficients, of_powers
 from ren.schemes.ckks.functions.paterson_stockmeyer import (
     Coefficient,
     Combination,
@@ -71,6 +71,7 @@ def poly(ct: CiphertextT, coefficients: ArrayLike) -> CiphertextT:
             scale are skipped, and so are leading ones in the degree. Integers cost no level.
             Or a polynomial for each number, [*shape, degree + 1], whose shape broadcasts to that of
             `ct`. Then result[i] is numpy.polynomial.polynomial.polyval(x[i], coefficients[i]).
+            Polynomials of NumPy, `numpy.poly1d` and of `numpy.polynomial`, are read as they are.
 
     Returns:
         The ciphertext, after about sqrt(2 d) + log2 d relinearizations.
@@ -90,7 +91,7 @@ def poly(ct: CiphertextT, coefficients: ArrayLike) -> CiphertextT:
     """
     check_automatic("A polynomial")
     check_ciphertext(ct, "poly()")
-    c = checked_coefficients(coefficients, ct)
+    c = checked_coefficients(of_powers(coefficients), ct)
     plan = schedule(c.values, Basis(is_chebyshev=False), _tiny(ct))
     what = f"A polynomial of degree {len(c.values) - 1}"
     ct = bounded(normal(ct), plan.depth, what)

@@ -26,14 +26,14 @@ _INSTEAD = {
 @closed(_INSTEAD)
 @attrs.frozen
 class Estimate:
-    """Estimate without decrypting, for the worst of a batch: NaN where nothing is known.
+    """Estimate without decrypting, for the worst of a batch: infinite where nothing is known.
 
     Attributes:
         message_bound: at least the modulus of the message in every slot.
         variance: of the random part of the error in a slot, in units of the message.
         offset: a bound of its fixed part.
-        error_bound: offset + 6.5 sqrt(variance), and what decoding in float64 adds. NaN where the
-            message may be beyond the range of its level: it may have wrapped around.
+        error_bound: offset + 6.5 sqrt(variance), and what decoding in float64 adds. Infinite where
+            the message may be beyond the range of its level: it may have wrapped around.
     """
 
     message_bound: float
@@ -43,15 +43,13 @@ class Estimate:
 
     @property
     def bits(self) -> float:
-        """-log2(error_bound): so many bits after the point are right; 0 for none, or NaN."""
-        if math.isnan(self.error_bound):
-            return math.nan
+        """-log2(error_bound): so many bits after the point are right; 0 where none is known to."""
         return max(0.0, -math.log2(self.error_bound)) if self.error_bound else math.inf
 
     def __str__(self) -> str:
-        if math.isnan(self.message_bound):
+        if math.isinf(self.message_bound):
             return "unknown"
-        if math.isnan(self.error_bound):
+        if math.isinf(self.error_bound):
             return f"|message| <= {self.message_bound:.4g}, which may wrap around: error unknown"
         if math.isinf(self.bits):
             return f"|message| <= {self.message_bound:.4g}, exact"
@@ -61,10 +59,10 @@ class Estimate:
         )
 
     def _repr_html_(self) -> str:
-        if math.isnan(self.message_bound):
+        if math.isinf(self.message_bound):
             return html.card("Estimate", tags=("unknown",))
         rows = [("message", f"at most {self.message_bound:.4g}")]
-        if math.isnan(self.error_bound):
+        if math.isinf(self.error_bound):
             rows += [("error", "unknown: the message may wrap around")]
             return html.card("Estimate", html.facts(rows))
         if math.isinf(self.bits):
@@ -99,5 +97,6 @@ def estimate_of(noise: Noise, limit: float) -> Estimate:
     values = np.asarray(noise).astype(np.float64)
     bound, offset, variance = values[..., 0], values[..., 1], (values[..., RANDOM] ** 2).sum(-1)
     error = offset + SIGMAS * np.sqrt(variance)
-    error = np.where(bound > limit, np.nan, error + (bound + error) * FLOAT64)
-    return Estimate(*(float(entry.max()) for entry in (bound, variance, offset, error)))
+    error = np.where(bound > limit, np.inf, error + (bound + error) * FLOAT64)
+    entries = (np.nan_to_num(v, nan=np.inf, posinf=np.inf) for v in (bound, variance, offset, error))
+    return Estimate(*(float(entry.max()) for entry in entries))

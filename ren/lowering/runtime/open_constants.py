@@ -1,0 +1,138 @@
+"""Programs that differ in constants: planned once for all, with these as inputs.
+
+The first program of a structure is planned as it is. Where a second one has other numbers in the
+same places, these become inputs of a plan for all: SCALARs, as are the numbers that a function
+under `ren.jit` takes. Passes treat both kinds alike, so that residues are the same, bit for bit.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import jax
+
+from ren.core import op as ops
+from ren.core.node import Node, Structure, make, next_serial
+from ren.core.numtheory import centered
+from ren.core.spec import ScalarArg
+from ren.lowering.devices.devices import Place, common_place, is_tracing
+from ren.lowering.runtime.host_arrays import placed, scalar_limbs
+from ren.lowering.runtime.planning import (
+    MOST_PLANNED,
+    Planned,
+    key_of,
+    known_program,
+    planned_anew,
+    planned_as,
+)
+
+# Passes have rules of their own for the smallest integers, and programs have many of them.
+_LEAST = 1 << 8
+
+
+class _Family:
+    """Programs that differ in constants.
+
+    Attributes:
+        first: the constants of the first of them.
+        open: the places where others had other ones: inputs of `program`.
+        program: None as long as there are none.
+    """
+
+    def __init__(self, first: Sequence[int]) -> None:
+        self.first, self.open = first, frozenset[int]()
+        self.program: Planned | None = None
+
+    def program_of(self, structure: Structure, constants: Sequence[Node]) -> Planned | None:
+        """The plan for other constants; None for those of the first."""
+        pairs = enumerate(zip(constants, self.first, strict=True))
+        differing = {i for i, (node, value) in pairs if node.arg.value != value}
+        if not differing:
+            return None
+        if self.program is None or not differing <= self.open:
+            more = self.open | differing
+            scalars = {constants[i]: _scalar(constants[i], i) for i in more}
+            self.open, self.program = more, planned_anew(structure, scalars)
+        return self.program
+
+
+# Families by structure up to constants: the one used longest ago goes.
+_families: OrderedDict[Any, _Family] = OrderedDict()
+_lock = threading.Lock()
+
+
+def bound(structure: Structure) -> tuple[Planned, list[Any]]:
+    """The plan of a program, and the arrays of its inputs.
+
+    Raises:
+        DeviceError: operands on two devices.
+    """
+    arrays = [leaf.arg.array for leaf in structure.leaves]
+    key = key_of(structure)
+    program = known_program(key)
+    if program is None and structure.constants and not is_tracing():
+        place = common_place(arrays)
+        if place is not None and (opened := _opened(structure, key, place)) is not None:
+            program, inputs = opened
+            return program, [arrays[i] if isinstance(i, int) else inputs(i) for i in program.order]
+    if program is None:
+        program = planned_as(key, structure)
+    return program, [arrays[i] for i in program.order]
+
+
+def _opened(
+    structure: Structure, key: tuple[Any, ...], place: Place
+) -> tuple[Planned, Callable[[ScalarArg], Any]] | None:
+    """A plan with constants as inputs, and what makes their arrays; None for the first program."""
+    roots = set(structure.roots)
+    large = {at: node for at, node in structure.constants.items() if _is_large(node)}
+    if not large or any([node in roots for node in large.values()]):
+        return None
+    family, constants = _family_of(key, large), list(large.values())
+    with _lock:
+        program = family.program_of(structure, constants)
+    if program is None:
+        return None
+    values = [node.arg.value for node in constants]
+
+    def array(arg: ScalarArg) -> Any:
+        limbs = scalar_limbs(arg, values)
+        return jax.device_put(limbs, place.sharding) if place.is_committed else placed(limbs)
+
+    return program, array
+
+
+def _family_of(key: tuple[Any, ...], large: Mapping[int, Node]) -> _Family:
+    structure, *others = key
+    loose = list(structure)
+    for at, node in large.items():
+        loose[at] = (ops.CONST.name, node.arg.ring, node.arg.domain)
+    name = (tuple(loose), *others)
+    with _lock:
+        family = _families.get(name)
+        if family is None:
+            family = _families[name] = _Family([node.arg.value for node in large.values()])
+            while len(_families) > MOST_PLANNED:
+                _families.popitem(last=False)
+        else:
+            _families.move_to_end(name)
+    return family
+
+
+def _is_large(node: Node) -> bool:
+    return abs(centered(node.arg.value, node.arg.ring.q)) > _LEAST
+
+
+def _scalar(constant: Node, index: int) -> Node:
+    """An input in place of a constant: the number at `index` of those of a call."""
+    ring, domain = constant.arg.ring, constant.arg.domain
+    return make(ops.SCALAR, (), ScalarArg(next_serial(), ring, domain, lambda v: v[index]))
+
+
+def forget() -> None:
+    """Plans every program anew."""
+    with _lock:
+        _families.clear()
