@@ -53,6 +53,27 @@ def resolved(node: ast.expr) -> Any:
     return None
 
 
+def names_of(section: str) -> Iterator[str]:
+    """The calls and attributes of another library that a table has, by their names."""
+    for cell in cells(section, 1):
+        for code in re.findall(r"`([^`]+)`", cell):
+            yield from re.findall(r"[A-Za-z_]\w*(?=\()|(?<=\.)[A-Za-z_]\w*|^\w+$", code)
+
+
+@pytest.mark.parametrize("peer", PEERS)
+def test_a_call_of_another_library_is_there_or_says_what_to_write(peer):
+    """Asked of a ciphertext, of a context or of the package: users try all three."""
+    ctx = ckks.context(depth=1, n=1 << 10, security=None)
+    names = set(names_of(TABLES[peer]))
+    assert len(names) > 15
+    for owner in (ctx.encrypt([0.5]), ctx, ckks):
+        for name in names:
+            try:
+                getattr(owner, name)
+            except ren.errors.UnknownAttributeError as error:
+                assert error.do.startswith("Write "), (owner, name, error.do)
+
+
 def check(code: str) -> None:
     """Raises where a name, a method or an argument is not there."""
     for node in ast.walk(ast.parse(code, mode="eval")):

@@ -129,9 +129,9 @@ _KINDS = (
     ),
     (
         r"tail=(\w+)", "slots beyond the length that are",
-        "Clear what the body adds, by a product with np.ones(length), or add something like it to "
-        "the carry before the loop. Where it rotates the carry itself, write a loop of Python.",
-        "Clear them in each branch, by a product with np.ones(length).",
+        "Clear what the body adds, by x.mask(), or add something like it to the carry before the "
+        "loop. Where it rotates the carry itself, write a loop of Python.",
+        "Clear them in each branch, by x.mask().",
     ),
     (
         r"'(bool|u?int\d+|float\d+|complex\d+)'", "type of the numbers",

@@ -1,8 +1,9 @@
 """Programs that differ in constants: planned once for all, with these as inputs.
 
 The first program of a structure is planned as it is. Where a second one has other numbers in the
-same places, these become inputs of a plan for all: SCALARs, as are the numbers that a function
-under `ren.jit` takes. Passes treat both kinds alike, so that residues are the same, bit for bit.
+same places, these become inputs of a plan for all. They are SCALARs then, as the numbers that a
+function under `ren.jit` takes. Passes treat both kinds alike, so that residues are the
+same, bit for bit.
 """
 
 from __future__ import annotations

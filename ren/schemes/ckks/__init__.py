@@ -48,6 +48,7 @@ from ren.schemes.ckks.circuits.stacking import stack, unstack
 from ren.schemes.ckks.context import Context
 from ren.schemes.ckks.create import context, load_context, load_server
 from ren.schemes.ckks.encoding.advice import instead_in_ckks
+from ren.schemes.ckks.encoding.other_libraries import IN_OTHERS
 from ren.schemes.ckks.encoding.plaintext import Plaintext
 from ren.schemes.ckks.functions.approximation import Approximation, approximate
 from ren.schemes.ckks.functions.calls import intervals
@@ -137,5 +138,5 @@ def __getattr__(name: str) -> NoReturn:
     functions = {f: f"ckks.math.{f}(x)" for f in math.__all__}
     methods = {f: f"x.{f}(...)" for f in ("sum", "mean", "dot", "rotate", "roll", "tile", "mask")}
     other = instead_in_ckks(name)
-    others = {name: other} if other else {}
+    others = IN_OTHERS | ({name: other} if other else {})
     raise unknown_attribute("ckks", name, __all__, others | functions | methods | _INSTEAD)

@@ -38,6 +38,7 @@ from ren.schemes.ckks.arithmetic.shapes import (
 )
 from ren.schemes.ckks.bootstrapping.bootstrap import bootstrap_one
 from ren.schemes.ckks.circuits import (
+    complex_pairs,
     linear,
     matmul,
     mixing,
@@ -404,12 +405,12 @@ class Ciphertext(CiphertextData, Stored):
     @property
     def real(self) -> Ciphertext:
         """The real parts: one level, none where what went in is real."""
-        return shaping.real(self)
+        return complex_pairs.real(self)
 
     @property
     def imag(self) -> Ciphertext:
         """The imaginary parts: one level."""
-        return shaping.imag(self)
+        return complex_pairs.imag(self)
 
     def sum(
         self, axis: int | None = None, *, keepdims: bool = False, where: Any = True

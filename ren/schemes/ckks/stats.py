@@ -362,7 +362,8 @@ def quantile(
     # 1 / length away from the one that is allowed.
     slack = 0.5 / length - then_gap - 2.0**-bits
     shares = with_noise(within(counts, 1.0), lambda noise: noises.as_message(noise, slack))
-    is_below = comparison.greater(shares, allowed / length, (0.0, 1.0), then_gap, then.precision)
+    share = np.full(len(points) - 1, allowed / length)  # an array: one plan for all shares
+    is_below = comparison.greater(shares, share, (0.0, 1.0), then_gap, then.precision)
     steps = tables.total(is_below * np.diff(points), 0, False)
     spread = points[-1] - points[0]
     result = within(steps, spread) + points[0]
@@ -374,11 +375,11 @@ def _edges(x: CiphertextData, edges: ArrayLike, what: str) -> list[float]:
     check_real(x, what)
     points = np.asarray(edges)
     is_real = points.dtype.kind in "biuf" and points.ndim == 1 and len(points) > 2
-    if not is_real or not (np.diff(points) > 0).all():
+    if not is_real or not (np.isfinite(points).all() and (np.diff(points) > 0).all()):
         raise ParameterError(
             f"{what} got edges of shape {points.shape} and dtype {points.dtype}.",
-            "They are three real numbers or more, each above the one before.",
-            "Write for example np.linspace(0, 1, 11).",
+            "They are three finite numbers or more, each above the one before.",
+            "Write for example np.linspace(0, 1, 11), from the least to the largest number.",
         )
     if len(x.shape) != 1 or known_length(x) is None:
         raise ParameterError(

@@ -582,14 +582,14 @@ x.argmax() | UnknownAttributeError | decrypt() first
 x.any() | OperandError | may be others than 0 and 1; x.within(0, 1)
 x.round() | UnknownAttributeError | ckks.math.round(ct, interval=(a, b)); ct * 10**decimals
 x.polyval([1, 2]) | UnknownAttributeError | ckks.poly(ct, coefficients)
-x.serialize() | UnknownAttributeError | ct.to_bytes()
-x.parms_id() | UnknownAttributeError | ct.level
-x.mod_switch() | UnknownAttributeError | ct.drop_to(level)
+x.serialize() | UnknownAttributeError | x.to_bytes(); from_bytes(data)
+x.parms_id() | UnknownAttributeError | x.level, the depth that is left
+x.mod_switch() | UnknownAttributeError | x.drop_to(level)
 x.mm(M) | UnknownAttributeError | ct @ M
 x.mm_(M) | UnknownAttributeError | Write x = x @ M
 x.negate_inplace() | UnknownAttributeError | Write x = -x
 x.EvalAdd(y) | UnknownAttributeError | Write x + y
-x.GetLevel() | UnknownAttributeError | ct.level, the depth that is left
+x.GetLevel() | UnknownAttributeError | x.level, the depth that is left
 x.sem() | UnknownAttributeError | ckks.stats.std(ct, ddof=1, interval=(a, b)) / np.sqrt(ct.size)
 x.dtypes | UnknownAttributeError | ct.dtype
 x.agg("sum") | UnknownAttributeError | on all slots at once

@@ -25,7 +25,7 @@ def noise_after(a: Noise, chain: Chain, is_complex: bool, is_asked: bool = True)
     A tracked bound beyond that of the parameters is reported, with the bits that are left. From
     four times it on the error is unknown. Of one run a sixteenth beyond it is not reported. There
     the sine is a little less exact, and that is counted. Nor is what leaves as many bits as the
-    parameters promise, where nobody asked for the bootstrap.
+    parameters promise, of a bootstrap that was inserted.
     """
     bound, error = chain.above.bound, error_after(chain, is_complex)
     one = math.sqrt(2 if is_complex else 1)

@@ -1,4 +1,4 @@
-"""Two real vectors as the real and the imaginary part of one complex vector.
+"""Real and imaginary parts, and two real vectors as those of one complex vector.
 
 A product with real factors is computed for both at once. Products with complex factors add up two:
 
@@ -18,9 +18,16 @@ import numpy as np
 from ren.poly import Poly
 from ren.poly.poly import bounded
 from ren.schemes.ckks.arithmetic.automatic import add
-from ren.schemes.ckks.arithmetic.evolve import evolve, within_that_of
+from ren.schemes.ckks.arithmetic.evolve import (
+    evolve,
+    evolve_layout,
+    kept_to,
+    need_level,
+    within_that_of,
+)
 from ren.schemes.ckks.arithmetic.manual import normal
-from ren.schemes.ckks.arithmetic.operation_hooks import operation
+from ren.schemes.ckks.arithmetic.number_types import real_part
+from ren.schemes.ckks.arithmetic.operation_hooks import circuit, operation
 from ren.schemes.ckks.arithmetic.rotation import conjugate
 from ren.schemes.ckks.encoding.ciphertext_data import CiphertextData, CiphertextT
 from ren.schemes.ckks.noise import bounds as noises
@@ -57,3 +64,21 @@ def paired(a: CiphertextT, b: CiphertextT, unit: Poly | None = None) -> Cipherte
 def twice_real(z: CiphertextT) -> CiphertextT:
     """Twice the real parts, as complex numbers: one conjugation."""
     return add(z, conjugate(z))
+
+
+@circuit("real", real_part)
+def real(ct: CiphertextT) -> CiphertextT:
+    """The real parts: one level and a conjugation; none where what went in is real."""
+    if not ct.layout.is_complex:
+        return ct
+    need_level(ct, 1, "The real part")
+    return evolve_layout(kept_to((ct + conjugate(ct)) * 0.5, ct), is_complex=False)
+
+
+@circuit("imag", real_part)
+def imag(ct: CiphertextT) -> CiphertextT:
+    """The imaginary parts: one level and a conjugation; zeros where what went in is real."""
+    if not ct.layout.is_complex:
+        return ct * 0
+    need_level(ct, 1, "The imaginary part")
+    return evolve_layout(kept_to((ct - conjugate(ct)) * -0.5j, ct), is_complex=False)

@@ -28,12 +28,11 @@ from ren.schemes.ckks.arithmetic.manual import normal
 from ren.schemes.ckks.arithmetic.number_types import (
     arithmetic,
     of_operands,
-    real_part,
     same,
     with_type,
 )
 from ren.schemes.ckks.arithmetic.operation_hooks import circuit, operation
-from ren.schemes.ckks.arithmetic.rotation import cleared, conjugate, cyclic
+from ren.schemes.ckks.arithmetic.rotation import cleared, cyclic
 from ren.schemes.ckks.arithmetic.shapes import (
     batch_axes,
     count_text,
@@ -139,8 +138,9 @@ def _instead_of(ct: CiphertextData, index: Any, is_last: bool) -> str:
     """The code in place of ct[index], or of ct[..., index]."""
     is_strided = isinstance(index, slice) and index.step is not None
     text = f"{_text(index)}:{index.step}" if is_strided else "order"
-    if index is None:
-        return "Write ct.reshape(1, -1) for ct[None], ct[i:j] for a part."
+    if index is None or (isinstance(index, tuple) and None in index and len(ct.shape) == 1):
+        column = "ct.reshape(-1, 1) for ct[:, None]"
+        return f"Write ct.reshape(1, -1) for ct[None], {column}, ct[i:j] for a part."
     if is_last and ct.layout.has_shape:
         return _last_axis(ct)
     if is_last:
@@ -423,24 +423,6 @@ def concat(ciphertexts: Sequence[CiphertextT], *others: Any) -> CiphertextT:
     return reshaped(result, (-1, *core[1:])) if len(core) > 1 else result
 
 
-@circuit("real", real_part)
-def real(ct: CiphertextT) -> CiphertextT:
-    """The real parts: one level and a conjugation; none where what went in is real."""
-    if not ct.layout.is_complex:
-        return ct
-    need_level(ct, 1, "The real part")
-    return evolve_layout(kept_to((ct + conjugate(ct)) * 0.5, ct), is_complex=False)
-
-
-@circuit("imag", real_part)
-def imag(ct: CiphertextT) -> CiphertextT:
-    """The imaginary parts: one level and a conjugation; zeros where what went in is real."""
-    if not ct.layout.is_complex:
-        return ct * 0
-    need_level(ct, 1, "The imaginary part")
-    return evolve_layout(kept_to((ct - conjugate(ct)) * -0.5j, ct), is_complex=False)
-
-
 def _vector_length(ct: CiphertextData, what: str) -> int:
     length = known_length(ct)
     if length is None:
@@ -449,7 +431,10 @@ def _vector_length(ct: CiphertextData, what: str) -> int:
             if ct.shape
             else f"{what} got a scalar, which fills all slots.",
             "It takes vectors.",
-            "Encrypt an array of one number or more.",
+            "Encrypt an array of one number or more."
+            if not ct.shape
+            else "Join them as ciphertexts: ckks.stack([*ckks.unstack(x), *ckks.unstack(y)]). "
+            "ct[i] + np.zeros(1) is a vector of one.",
         )
     return length
 

@@ -29,6 +29,7 @@ from ren.poly.mapped_axes import is_mapping, refuse_axes, refuse_collective
 from ren.schemes.ckks.encoding.advice import factor_of, rounded_to
 from ren.schemes.ckks.encoding.ciphertext_data import CiphertextData, batch_of
 from ren.schemes.ckks.encoding.encoder import is_no_operand, is_sparse
+from ren.schemes.ckks.encoding.other_libraries import IN_OTHERS
 from ren.schemes.ckks.encoding.table_advice import in_table
 
 KindT = TypeVar("KindT", bound=type)
@@ -260,7 +261,11 @@ def made_by(fields: int, remedy: str) -> Callable[..., Any]:
 
 
 def no_attribute(instead: Mapping[str, str]) -> Callable[[Any, str], NoReturn]:
-    """The `__getattr__` of a class: a name that it lacks, and what to write instead."""
+    """The `__getattr__` of a class: a name that it lacks, and what to write instead.
+
+    Names of other libraries are known beside those of `instead`.
+    """
+    instead = {**IN_OTHERS, **instead}
 
     def refuse(x: Any, name: str) -> NoReturn:
         if name == "as_integer_ratio" and isinstance(x, CiphertextData):  # module statistics

@@ -17,7 +17,6 @@ from ren.schemes.ckks.encoding.encoder import as_numbers
 from ren.schemes.ckks.encoding.packing import on_columns
 from ren.schemes.ckks.functions.paterson_stockmeyer import Coefficient
 
-
 _SERIES = (Chebyshev, Hermite, HermiteE, Laguerre, Legendre, Polynomial)
 
 

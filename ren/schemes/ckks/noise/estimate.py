@@ -98,5 +98,6 @@ def estimate_of(noise: Noise, limit: float) -> Estimate:
     bound, offset, variance = values[..., 0], values[..., 1], (values[..., RANDOM] ** 2).sum(-1)
     error = offset + SIGMAS * np.sqrt(variance)
     error = np.where(bound > limit, np.inf, error + (bound + error) * FLOAT64)
-    entries = (np.nan_to_num(v, nan=np.inf, posinf=np.inf) for v in (bound, variance, offset, error))
-    return Estimate(*(float(entry.max()) for entry in entries))
+    entries = (bound, variance, offset, error)
+    known = (np.where(np.isnan(entry), np.inf, entry) for entry in entries)
+    return Estimate(*(float(entry.max()) for entry in known))
