@@ -286,7 +286,7 @@ def test_approximations_and_estimates_are_cards(context):
     assert f"degree {found.degree}" in text and f"{found.bits:.1f} bits" in text
     x = context.encrypt([1.0, 2.0])
     assert f"~{x.estimate.bits:.1f} bits are right" in words(x.estimate)
-    assert "unknown" in words(attrs.evolve(x.estimate, error_bound=np.nan))
+    assert "unknown" in words(attrs.evolve(x.estimate, error_bound=np.inf))
 
 
 def test_many_keys_are_counted_and_named_as_in_the_text(context):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 
+import attrs
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -115,6 +116,45 @@ def test_compiled_programs(case: Drawn) -> None:
 @given(case=listed(LARGE_PROGRAMS))
 def test_compiled_programs_large(case: Drawn) -> None:
     check_compiled(case)
+
+
+_OF_NUMBERS = ("add_int", "rsub_int", "mul_int")
+
+
+def check_other_numbers(program: Program, seed: int) -> None:
+    """The same program with other numbers, one after another, which share a plan from the second
+    one on: the values of the oracle, and the residues of the reference.
+    """
+    rng = random.Random(seed)
+    primes = tuple(rng.sample(pool(program.n), program.primes))
+    q = RingSpec(program.n, primes[: len(program.basis)]).q
+    data = [[rng.randrange(q) for _ in range(program.n)] for _ in range(program.inputs)]
+    for _ in range(4):
+        steps = tuple(
+            attrs.evolve(s, arg=rng.randrange(-q, q)) if s.op in _OF_NUMBERS else s
+            for s in program.steps
+        )
+        other = attrs.evolve(program, steps=steps)
+        results = ren.realize(run_ren(other, data, primes, None)[-2:])
+        expected = run_oracle(other, data, primes)[-2:]
+        for result, (basis, values) in zip(results, expected, strict=True):
+            assert_equals(result, RingSpec(program.n, tuple(primes[i] for i in basis)), values)
+        reference = ren.realize(run_ren(other, data, primes, "python")[-2:])
+        for result, by_reference in zip(results, reference, strict=True):
+            assert_same_limbs(result, by_reference)
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_programs_with_other_numbers(seed: int) -> None:
+    rng = random.Random(seed)
+    check_other_numbers(generate(seed, *rng.choice(_LARGE[:4]), rng.randint(2, 12)), seed)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("seed", range(8))
+def test_small_programs_with_other_numbers(seed: int) -> None:
+    rng = random.Random(seed)
+    check_other_numbers(generate(seed, *rng.choice(_SMALL), rng.randint(2, 9)), seed)
 
 
 @all_examples

@@ -18,6 +18,7 @@ import jax
 from ren.core import op as ops
 from ren.core.node import Node, Structure, make, next_serial
 from ren.core.numtheory import centered
+from ren.core.op import Kind
 from ren.core.spec import ScalarArg
 from ren.lowering.devices.devices import Place, common_place, is_tracing
 from ren.lowering.runtime.host_arrays import placed, scalar_limbs
@@ -88,9 +89,8 @@ def _opened(
     structure: Structure, key: tuple[Any, ...], place: Place
 ) -> tuple[Planned, Callable[[ScalarArg], Any]] | None:
     """A plan with constants as inputs, and what makes their arrays; None for the first program."""
-    roots = set(structure.roots)
     large = {at: node for at, node in structure.constants.items() if _is_large(node)}
-    if not large or any([node in roots for node in large.values()]):
+    if not large or any([_is_constant(root, structure) for root in structure.roots]):
         return None
     family, constants = _family_of(key, large), list(large.values())
     with _lock:
@@ -121,6 +121,19 @@ def _family_of(key: tuple[Any, ...], large: Mapping[int, Node]) -> _Family:
         else:
             _families.move_to_end(name)
     return family
+
+
+def _is_constant(root: Node, structure: Structure) -> bool:
+    """True where a result reads no array: it would be a number, which is no result of a plan."""
+    stack, seen = [root], {root}
+    while stack:
+        node = stack.pop()
+        if node.op.kind is Kind.LEAF or node in structure.known:
+            return False
+        new = [s for s in node.src if s not in seen]
+        seen.update(new)
+        stack.extend(new)
+    return True
 
 
 def _is_large(node: Node) -> bool:

@@ -211,7 +211,7 @@ def test_the_least_depth_and_the_arguments_are_named(deep, data):
         (lambda: stats.cov(flat), "pack='columns'"),
         (lambda: stats.cov(v, table), "two vectors of one length"),
         (lambda: stats.std(v, interval=(0, 1)), "above zero"),
-        (lambda: stats.histogram(v, [0.0, 1.0]), "three real numbers"),
+        (lambda: stats.histogram(v, [0.0, 1.0]), "three finite numbers"),
         (lambda: stats.histogram(table, edges), "one vector"),
         (lambda: stats.quantile(v, 1.5, edges), "share, from 0 to 1"),
         (lambda: stats.quantile(v, 0.5, edges, precision=5), "from 6.9 bits on"),
