@@ -129,11 +129,16 @@ def concat(d: Draw, x: str, _: ClearCiphertext) -> str:
 
 @_operation(6)
 def reshape(d: Draw, x: str, twin: ClearCiphertext) -> str:
-    """Two axes, three, one of them -1, a flat vector; sometimes sizes that do not fit."""
+    """Two axes, three, one of them -1, a flat vector; sometimes sizes that do not fit.
+
+    Of a batch mostly behind its axes, which stay.
+    """
     k = twin.length
     r = d.pick([r for r in range(1, k + 1) if k % r == 0 and r <= 64])
     sizes = d.pick([f"{r}, {k // r}", f"{k // r}, {r}", f"{r}, -1", f"({r}, -1)", "-1", f"1, {k}",
                     f"{k}, 1", f"{r}, 1, -1", f"{r + 1}, -1"])  # fmt: skip
+    if twin.batch and d.integer(0, 3) and "(" not in sizes:
+        sizes = ", ".join([*map(str, twin.batch), sizes])
     return f"{x}.reshape({sizes})"
 
 

@@ -288,14 +288,14 @@ class ClearCiphertext:
         return self.made(values, drift, inner=self.inner - is_gone)
 
     def reshape(self, *shape: Any) -> ClearCiphertext:
-        """Each row in another shape."""
+        """Another shape, which has the axes of a batch first."""
         if self.inner == 0:
             raise RefusedError("a scalar has no other shape")
         sizes = shape[0] if len(shape) == 1 and isinstance(shape[0], tuple | list) else shape
-        row = np.empty(self.length, bool).reshape(sizes).shape
-        if not row:
-            raise RefusedError("a row has one axis at least")
-        return self.in_shape(row)
+        made, axes = self.values.reshape(sizes).shape, len(self.batch)
+        if made[:axes] != self.batch or len(made) == axes:
+            raise RefusedError("the axes of a batch stay, and a row has one axis at least")
+        return self.in_shape(made[axes:])
 
     def mask(self, m: Any = None) -> ClearCiphertext:
         """Each row times m."""

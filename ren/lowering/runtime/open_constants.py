@@ -124,7 +124,7 @@ def _family_of(key: tuple[Any, ...], large: Mapping[int, Node]) -> _Family:
 
 
 def _is_constant(root: Node, structure: Structure) -> bool:
-    """True where a result reads no array: it would be a number, which is no result of a plan."""
+    """True where a result reads no array. Plans have no numbers as results."""
     stack, seen = [root], {root}
     while stack:
         node = stack.pop()
