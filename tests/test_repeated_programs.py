@@ -159,6 +159,17 @@ def test_a_number_more_that_changes_is_planned_once_more(operands, plans):
     assert len(plans) == 4
 
 
+def test_numbers_are_no_transfers(operands):
+    """A constant of a program goes with it, as the first one does."""
+    forget()
+    x, y = operands
+    ren.realize(x * y * 0.5)  # keys and tables are on the device
+    with jax.transfer_guard_host_to_device("disallow_explicit"):
+        results = [ren.realize(x * y * c) for c in (0.7, 0.3, 0.4)]
+    for c, result in zip((0.7, 0.3, 0.4), results, strict=True):
+        assert np.allclose(result.decrypt(), x.decrypt() * y.decrypt() * c, atol=1e-5)
+
+
 def forget() -> None:
     planning.forget()
     open_constants.forget()

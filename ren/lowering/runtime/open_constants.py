@@ -20,6 +20,7 @@ from ren.core.node import Node, Structure, make, next_serial
 from ren.core.numtheory import centered
 from ren.core.op import Kind
 from ren.core.spec import ScalarArg
+from ren.lowering.backends.xla.jax_runtime import guarded
 from ren.lowering.devices.devices import Place, common_place, is_tracing
 from ren.lowering.runtime.host_arrays import placed, scalar_limbs
 from ren.lowering.runtime.planning import (
@@ -75,7 +76,7 @@ def bound(structure: Structure) -> tuple[Planned, list[Any]]:
     arrays = [leaf.arg.array for leaf in structure.leaves]
     key = key_of(structure)
     program = known_program(key)
-    if program is None and structure.constants and not is_tracing():
+    if program is None and structure.constants and not (is_tracing() or guarded()):
         place = common_place(arrays)
         if place is not None and (opened := _opened(structure, key, place)) is not None:
             program, inputs = opened
