@@ -49,7 +49,7 @@ from ren.core.text_table import counted
 from ren.core.user_frame import user_line
 from ren.lowering.backends.xla.jax_runtime import check_inputs
 from ren.lowering.devices.devices import PYTHON, claim_of
-from ren.lowering.devices.donation import mark, may_donate
+from ren.lowering.devices.donation import copied, mark, may_donate
 from ren.lowering.devices.trace_inputs import TraceInput
 from ren.lowering.inspect.diagram import Diagram
 from ren.lowering.inspect.explain import explain
@@ -109,13 +109,14 @@ class Captured(metaclass=Listed):
         donated: positions of the polynomial arguments whose buffers are given away.
         donated_inputs: the positions of these among the inputs of the plan.
         plain: where arguments are donated, the plan that leaves their buffers alone.
+        held: the roots that are buffers of the plan. Results are copies: they may be donated.
         loops: what `run` runs for a function with loops of JAX, whose plan has no steps.
         notes: lines that its operations said of the program, such as where it bootstraps.
     """
 
     __internal__ = (
         "sources", "keys", "outputs", "result", "others", "run", "target", "donated",
-        "donated_inputs", "plain", "loops", "notes", "replay",
+        "donated_inputs", "plain", "loops", "notes", "held", "replay",
     )  # fmt: skip
 
     plan: Plan
@@ -131,6 +132,7 @@ class Captured(metaclass=Listed):
     plain: Plan
     loops: LoopRecording | None = None
     notes: tuple[str, ...] = ()
+    held: frozenset[int] = frozenset()
 
     def __copy__(self) -> Captured:
         return self
@@ -166,6 +168,8 @@ class Captured(metaclass=Listed):
         else:
             made = self.run(inputs)
             others = self.others(values)
+        if self.held:
+            made = [copied(a) if i in self.held else a for i, a in enumerate(made)]
         if self.loops is not None:
             others = self.loops.with_arrays(others, made)
         specs = self.plan.output_specs
@@ -381,9 +385,10 @@ def capture(
     on_host = any(not isinstance(i.arg, BufferArg) and i.arg.device == PYTHON for i in plan.inputs)
     sources = _sources([i.arg for i in plan.inputs], made.inputs, keys, on_host)
     others_of = _reader(result.others)
+    held = frozenset(i for i, root in enumerate(sink.src) if root.op is ops.BUFFER)
     return Captured(
         plan, sources, keys, outputs, result, others_of, run, target, donated, given, plain,
-        notes=tuple(notes),
+        notes=tuple(notes), held=held,
     )  # fmt: skip
 
 

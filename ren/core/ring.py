@@ -6,7 +6,7 @@ import enum
 import itertools
 import math
 import operator
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Set
 from functools import lru_cache
 from typing import Any
 
@@ -238,7 +238,7 @@ def contiguous_run(part: Sequence[int], whole: Sequence[int]) -> tuple[int, int]
 def _as_moduli(moduli: Any) -> tuple[int, ...]:
     if hasattr(moduli, "__index__") and not hasattr(moduli, "__iter__"):
         return (operator.index(moduli),)
-    if not isinstance(moduli, Iterable):
+    if not isinstance(moduli, Iterable) or isinstance(moduli, Set):
         raise _wrong_type("moduli", moduli, "moduli is a tuple of primes, one for each limb.")
     try:
         return tuple(map(_as_index, moduli))

@@ -89,6 +89,7 @@ class ScalarArg:
     """A constant polynomial whose value is an argument; `serial` tells values apart.
 
     `value` gives the integer from the values of the call's arguments that are no polynomials.
+    `bits` is the length of its modulus, where that is known.
     """
 
     serial: int
@@ -96,6 +97,7 @@ class ScalarArg:
     domain: Domain
     value: Callable[[Sequence[Any]], int] = attrs.field(eq=False, repr=False)
     device: Hashable = None
+    bits: int | None = None
 
 
 @attrs.frozen

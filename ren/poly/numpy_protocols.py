@@ -14,7 +14,8 @@ from typing import Any
 import jax
 import numpy as np
 
-from ren.core.errors import CoefficientError, OperandError
+from ren.core.errors import CoefficientError, OperandError, RingMismatchError
+from ren.core.ring import RingSpec
 from ren.core.user_frame import user_line
 
 # The operators behind NumPy's functions, which it calls for scalars and arrays on the left.
@@ -102,12 +103,22 @@ def call_function(kind: type, function: Callable[..., Any], args: Any, kwargs: A
     return function(*args, **kwargs)
 
 
-def listed(kind: type, coeffs: Any) -> Any:
-    """A polynomial, or a list of them, as the lists of their coefficients; all else as it is."""
+def listed(kind: type, coeffs: Any, ring: RingSpec) -> Any:
+    """A polynomial, or a list of them, as the lists of their coefficients; all else as it is.
+
+    Raises:
+        RingMismatchError: a polynomial of another ring.
+    """
     if isinstance(coeffs, kind):
+        if coeffs.ring != ring:  # type: ignore[attr-defined]
+            raise RingMismatchError(
+                f"{user_line()} makes a polynomial of one of another ring.",
+                "Its integers have representatives of both signs there, [0, q) and centred ones.",
+                "Write p.to_ring(ring), which takes the centred ones, or Poly(p.tolist(), ring).",
+            )
         return coeffs.coefficients()  # type: ignore[attr-defined]
     if isinstance(coeffs, list | tuple) and coeffs and isinstance(coeffs[0], kind):
-        return [listed(kind, c) for c in coeffs]
+        return [listed(kind, c, ring) for c in coeffs]
     return coeffs
 
 

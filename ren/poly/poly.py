@@ -158,7 +158,9 @@ class Poly(metaclass=Listed):
         if symbol is not None:
             self._set_node(_encoded(symbol, ring, device))
             return
-        limbs = to_limbs(as_coefficients(numpy_protocols.listed(Poly, coeffs), ring.n), ring.moduli)
+        limbs = to_limbs(
+            as_coefficients(numpy_protocols.listed(Poly, coeffs, ring), ring.n), ring.moduli
+        )
         self._set_node(buffer(placed(limbs, device), ring, Domain.COEFF))
 
     def __init_subclass__(cls, **_: Any) -> None:
@@ -757,7 +759,7 @@ class Poly(metaclass=Listed):
         ring = moduli if isinstance(moduli, RingSpec) else self.ring.with_moduli(moduli)
         return self._unary(ops.RESCALE, RingArg(ring))
 
-    def mod_up(self, digit: Iterable[int], ring: RingSpec) -> Poly:
+    def mod_up(self, digit: Iterable[int] | int, ring: RingSpec) -> Poly:
         """The limbs `digit` lifted to `ring`: u = sum_i y_i D/d_i with y_i = [x D^-1 d_i] centred.
 
         u = x (mod D) and |u| <= D len(digit)/2 for the product D of the digit. So u differs from
@@ -765,7 +767,7 @@ class Poly(metaclass=Listed):
         Reference: CKKS.md, "Key switching"; Bajard et al., SAC 2016.
         """
         check_ring(ring)
-        moduli = tuple(int(m) for m in digit)
+        moduli = tuple(map(as_int, digit if isinstance(digit, Iterable) else [digit]))
         checks.check_distinct(moduli)
         return self._unary(ops.MODUP, ModUpArg(moduli, ring))
 

@@ -58,7 +58,7 @@ def mark(arrays: Iterable[Any], results: Sequence[Any] = ()) -> tuple[Any, ...]:
         was handed through.
     """
     left = [a for a in arrays if not is_donated(a)]
-    kept = tuple(_copied(r) if any(is_shared(r, a) for a in left) else r for r in results)
+    kept = tuple(copied(r) if any(is_shared(r, a) for a in left) else r for r in results)
     for array in left:
         if is_host(array):
             _given[_extent(array)] = _owner(array)
@@ -126,5 +126,6 @@ def _owner(array: np.ndarray) -> np.ndarray:
     return array
 
 
-def _copied(array: Any) -> Any:
+def copied(array: Any) -> Any:
+    """The same values in a buffer of their own."""
     return array.copy() if is_host(array) else jnp.copy(array)

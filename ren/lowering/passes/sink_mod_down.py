@@ -1,6 +1,6 @@
 """Part of pass 1: double hoisting, ModDown sunk through sums so that a sum is divided by P once.
 
-With MD for ModDown from QP to Q, and p small and known over QP, or an integer:
+With MD for ModDown from QP to Q, and p small and known over QP, or an integer of known length:
 
     MD(a) + MD(b) = MD(a + b)             changes the rounding, by one unit a term
     MD(a) + c = MD(a + P c)               exact; used from right to left: c stays over Q, cheaper
@@ -15,8 +15,10 @@ from __future__ import annotations
 
 import math
 
+import attrs
+
 from ren.core import op as ops
-from ren.core.node import Node, const
+from ren.core.node import Node, const, make
 from ren.core.numtheory import centered
 from ren.core.ring import Domain, RingSpec, is_subset
 from ren.core.spec import ConstArg, RingArg
@@ -34,6 +36,9 @@ def _factor_over(p: Node, ring: RingSpec) -> Node | None:
     if isinstance(p.arg, ConstArg):
         value = centered(p.arg.value, p.spec.ring.q)
         return const(value, ring, p.spec.domain) if _is_small(value.bit_length(), p) else None
+    if p.op is ops.SCALAR:  # over QP it is the same integer
+        is_small = p.arg.bits is not None and _is_small(p.arg.bits, p)
+        return make(ops.SCALAR, (), attrs.evolve(p.arg, ring=ring)) if is_small else None
     whole = p
     while whole.op is ops.TO_RING:
         whole = whole.src[0]

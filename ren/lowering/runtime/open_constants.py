@@ -1,9 +1,9 @@
 """Programs that differ in constants: planned once for all, with these as inputs.
 
-The first program of a structure is planned as it is. Where a second one has other numbers in the
-same places, these become inputs of a plan for all. They are SCALARs then, as the numbers that a
-function under `ren.jit` takes. Passes treat both kinds alike, so that residues are the
-same, bit for bit.
+The first program of a structure is planned as it is. A second one may have other numbers of the
+same lengths in the same places. These become inputs of a plan for all. Such SCALARs are treated as
+constants are, so that residues are the same, bit for bit. How ModDowns round depends on the lengths
+of factors. Constants that passes would put together stay as they are.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ from ren.lowering.runtime.planning import (
     planned_as,
 )
 
-# Passes have rules of their own for the smallest integers, and programs have many of them.
-_LEAST = 1 << 8
+_LEAST = 2  # passes have rules of their own for the smallest integers
+_LINEAR = (ops.ADD, ops.SUB, ops.MUL)
 
 
 class _Family:
@@ -50,13 +50,15 @@ class _Family:
         self.program: Planned | None = None
 
     def program_of(self, structure: Structure, constants: Sequence[Node]) -> Planned | None:
-        """The plan for other constants; None for those of the first."""
+        """The plan for other constants; None for those of the first, or where there is none."""
         pairs = enumerate(zip(constants, self.first, strict=True))
         differing = {i for i, (node, value) in pairs if node.arg.value != value}
         if not differing:
             return None
         if self.program is None or not differing <= self.open:
             more = self.open | differing
+            if not _stand_alone(structure, {constants[i] for i in more}):
+                return None
             scalars = {constants[i]: _scalar(constants[i], i) for i in more}
             self.open, self.program = more, planned_anew(structure, scalars)
         return self.program
@@ -98,7 +100,7 @@ def _opened(
         program = family.program_of(structure, constants)
     if program is None:
         return None
-    values = [node.arg.value for node in constants]
+    values = list(map(_value, constants))
 
     def array(arg: ScalarArg) -> Any:
         limbs = scalar_limbs(arg, values)
@@ -111,7 +113,7 @@ def _family_of(key: tuple[Any, ...], large: Mapping[int, Node]) -> _Family:
     structure, *others = key
     loose = list(structure)
     for at, node in large.items():
-        loose[at] = (ops.CONST.name, node.arg.ring, node.arg.domain)
+        loose[at] = (ops.CONST.name, node.arg.ring, node.arg.domain, _value(node).bit_length())
     name = (tuple(loose), *others)
     with _lock:
         family = _families.get(name)
@@ -137,14 +139,40 @@ def _is_constant(root: Node, structure: Structure) -> bool:
     return True
 
 
+def _value(constant: Node) -> int:
+    return centered(constant.arg.value, constant.arg.ring.q)
+
+
 def _is_large(node: Node) -> bool:
-    return abs(centered(node.arg.value, node.arg.ring.q)) > _LEAST
+    return abs(_value(node)) > _LEAST
+
+
+def _stand_alone(structure: Structure, constants: set[Node]) -> bool:
+    """Whether each of the constants is a term or a factor of what is none, and of no product."""
+    stack, seen = list(structure.roots), set(structure.roots)
+    while stack:
+        node = stack.pop()
+        if node in structure.known:
+            continue
+        read = constants.intersection(node.src)
+        if read and (node.op not in _LINEAR or all([s.spec.is_constant for s in node.src])):
+            return False
+        if node.op is ops.MUL and any([s.spec.is_constant for s in node.src]):
+            inner = [t for s in node.src if s.op is ops.MUL for t in s.src]
+            if any([t in constants or (read and t.spec.is_constant) for t in inner]):
+                return False
+        new = [s for s in node.src if s not in seen]
+        seen.update(new)
+        stack.extend(new)
+    return True
 
 
 def _scalar(constant: Node, index: int) -> Node:
     """An input in place of a constant: the number at `index` of those of a call."""
     ring, domain = constant.arg.ring, constant.arg.domain
-    return make(ops.SCALAR, (), ScalarArg(next_serial(), ring, domain, lambda v: v[index]))
+    bits = _value(constant).bit_length()
+    arg = ScalarArg(next_serial(), ring, domain, lambda values: values[index], bits=bits)
+    return make(ops.SCALAR, (), arg)
 
 
 def forget() -> None:

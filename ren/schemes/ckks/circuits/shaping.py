@@ -225,6 +225,12 @@ def reshape(ct: CiphertextT, shape: tuple[Any, ...]) -> CiphertextT:
     if not (batch and core) or is_columns(ct):
         return reshaped(ct, shape)
     result = _of_shape((*batch, *core), sizes := _sizes(shape))
+    if not result:
+        raise ParameterError(
+            f"A ciphertext of shape {shape_text(ct)}, was to have the shape {sizes}.",
+            f"A shape is one or more sizes whose product is the count of the numbers, {ct.size}.",
+            f"Write {reshape_text(ct)} for a vector in each ciphertext.",
+        )
     if result[: len(batch)] != batch or len(result) == len(batch):
         raise ParameterError(
             f"A ciphertext of shape {shape_text(ct)}, was to have the shape {sizes}.",

@@ -13,13 +13,15 @@ import numpy as np
 
 from ren.core.errors import OperandError
 from ren.core.user_frame import user_line
+from ren.schemes.ckks.arithmetic.shapes import batch_axes
 from ren.schemes.ckks.encoding.advice import factor_of, instead_of, rounded_to
+from ren.schemes.ckks.encoding.ciphertext_data import CiphertextData
 from ren.schemes.ckks.encoding.table_advice import in_table
 
 _WHERE = "np.sum(ct{rest}, where=mask) / np.sum(mask{rest})"
 _DISTANCE = f"np.sum(d * d{{rest}}, where=mask) / np.sum(mask{{rest}}), with d = ct - {_WHERE}"
 _STD = "ckks.stats.std(ct{rest}, ddof={ddof}, interval=(a, b))"
-_IN_ORDER = "(np.eye(k)[{0}.ravel()] @ ct.reshape(-1)){1}, with k = ct.size"
+_IN_ORDER = "(np.eye(k)[{0}.ravel()] @ {{vector}}){1}, with k = ct.size"
 
 # By function and argument. Names in braces are the integers that were given; `rest` is what the
 # method takes too, `axis=0` for example.
@@ -136,6 +138,8 @@ def refuse_arguments(
     taken_too = [key for key in kept if key in (*_TAKEN, "where")] if own else _TAKEN
     rest = ", ".join(f"{key}={values[key]}" for key in taken_too if key in given)
     values |= {"rest": f", {rest}" if rest else "", "first": f"{rest}, " if rest else ""}
+    is_batch = isinstance(x, CiphertextData) and bool(batch_axes(x))
+    values["vector"] = "ckks.concat(ckks.unstack(ct))" if is_batch else "ct.reshape(-1)"
     codes = {key: text.format_map(values) for key, text in _CODE.get(name, {}).items()
              if key in given}  # fmt: skip
     if name in ("round", "around") and isinstance(given.get("decimals"), int | np.integer):
