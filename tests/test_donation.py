@@ -98,6 +98,21 @@ def test_an_argument_handed_through_is_a_result_of_its_own(device, function):
         w.tolist()
 
 
+@pytest.mark.parametrize("options", [{}, {"prune": True}], ids=["closed over", "pruned"])
+@pytest.mark.parametrize("device", ["cpu", "python"])
+def test_a_result_that_a_plan_holds_may_be_given_away(device, options):
+    """It is a copy: the plan gives it again, and what is closed over stays."""
+    held_by_plan, x = (made(seed).to(device).realize() for seed in (1, 2))
+    f = ren.jit(**options)(lambda a: (a * 2, held_by_plan * held_by_plan, held_by_plan))
+    expected = [p.tolist() for p in f(x)]
+    for _ in range(2):
+        _, square, same = f(x)
+        call(step, square, x)
+        call(step, same, x)
+    assert [p.tolist() for p in f(x)] == expected
+    assert ren.equal(held_by_plan, made(1))
+
+
 @pytest.mark.parametrize("device", ["cpu", "python"])
 def test_one_array_given_twice_is_computed_with_and_then_given_up(device):
     w = made(1).to(device).realize()

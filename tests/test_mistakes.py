@@ -37,6 +37,10 @@ too many coefficients | CoefficientError | 9 coefficients; n = 8; larger degree
     Poly(range(9), ring)
 a number for the ring | RingError | int; ren.RingSpec
     Poly([1, 2], 17)
+a polynomial of one of another ring | RingMismatchError | p.to_ring(ring); Poly(p.tolist(), ring)
+    ren.Poly(ren.Poly([1], ren.RingSpec(8, (113,))), ren.RingSpec(8, (97,)))
+a set of moduli | RingError | {17, 97}; moduli=(17, 97)
+    ren.RingSpec(8, {17, 97})
 two rings in one sum | RingMismatchError | 97; 113; to_ring
     p + Poly([1], RingSpec(n=8, moduli=(113,)))
 polynomials of two degrees | RingMismatchError | n=8; n=16; [1 limb]; both with one n

@@ -7,6 +7,7 @@ import pytest
 import ren
 from ren import Domain, Poly, RingSpec
 from ren.lowering.plan.cost import Cost, cost_of
+from tests import oracle
 from tests.lowering.plans import RING, plan, poly
 
 LIMB = 4 * RING.n
@@ -31,6 +32,21 @@ def test_elementwise_work_reads_each_input_once():
     x, y = poly(1, domain=Domain.NTT), poly(2, domain=Domain.NTT)
     cost = cost_of(plan((x * y + x) * 3))
     assert cost == Cost(1, 0, 2 * RING.limbs * RING.n, 2 * WHOLE, WHOLE)
+
+
+@pytest.mark.parametrize("count", [2, 5])
+def test_rotations_of_coefficients_share_a_transform(count):
+    """NTT(s(x)) is s(NTT(x)); one rotation alone is transformed as it is."""
+    x, y = poly(1), poly(2)
+    total = sum((x.rotate(k) * y.automorphism(2 * k + 3) for k in range(count)), x * y)
+    assert cost_of(plan(total)).limb_ntts == 2 * RING.limbs
+    a, b, q = x.tolist(), y.tolist(), RING.q
+    expected = oracle.mul(a, b, q)
+    for k in range(count):
+        left = oracle.automorphism(a, pow(5, k, 2 * RING.n), q)
+        right = oracle.automorphism(b, 2 * k + 3, q)
+        expected = oracle.add(expected, oracle.mul(left, right, q), q)
+    assert total.tolist() == expected
 
 
 def test_a_view_reads_the_limbs_that_it_shows():

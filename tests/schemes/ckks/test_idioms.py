@@ -40,6 +40,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import scipy.sparse
+from numpy.polynomial import Chebyshev, Polynomial
 
 import ren
 from ren import Poly, RingSpec, errors
@@ -353,6 +354,9 @@ h.all(where=~g) | False
 ctx.encrypt([1.0, float("nan")], nan=0) | np.array([1.0, 0.0])
 (x.within(-1, 2) * 3)[1:] | (x * 3)[1:]
 x ** Fraction(2) | x ** 2
+ckks.poly(x, np.poly1d([3, 0, 1, 2])) | np.poly1d([3, 0, 1, 2])(x)
+ckks.poly(x, Polynomial([1, 2, 3], [0, 4], [-1, 2])) | Polynomial([1, 2, 3], [0, 4], [-1, 2])(x)
+ckks.poly(x, Chebyshev([1, 2, 3])) | Chebyshev([1, 2, 3])(x)
 ckks.concat([x, y]) | np.concatenate([x, y])
 ckks.concat([x[:1], y, x[1:]]) | np.insert(x, 1, y)
 ckks.concat([x[:1], x[2:]]) | np.delete(x, 1)
@@ -453,13 +457,13 @@ w > x | DepthError | greater with a gap; ckks.context(depth=
 x == y | DepthError | equal with a gap; ckks.context(depth=
 x != 0 | DepthError | not_equal with a gap; ckks.context(depth=
 jnp.asarray(w) == x | DepthError | equal with a gap; ckks.context(depth=
-y in [x] | DepthError | equal with a gap; ckks.context(depth=
+y in [x] | DepthError | equal with a gap; ckks.context(depth=; No depth helps
 x in [1, 2] | DepthError | equal with a gap; ckks.context(depth=
 1.0 in x | OperandError | the whole ct
 not x | TracedValueError | x & y for `x and y`; ~x for `not x`; ckks.where
 x and y | TracedValueError | x & y for `x and y`; ~x for `not x`; ckks.where
 1 if x else 2 | TracedValueError | x & y for `x and y`; ~x for `not x`; ckks.where
-max(x, y) | DepthError | greater with a gap; ckks.context(depth=
+max(x, y) | DepthError | greater with a gap; ckks.context(depth=; write ckks.math.max(x, y)
 max([x, y]) | DepthError | greater with a gap; ckks.context(depth=
 sorted([x, y]) | DepthError | less with a gap; ckks.context(depth=
 any([x, y]) | TracedValueError | x & y for `x and y`; ~x for `not x`; ckks.where
@@ -556,6 +560,20 @@ x[::-1] | ParameterError | ct[i:j]; np.eye(len(ct))[::-1] @ ct
 t[::-1] | ParameterError | ct[i:j]; np.eye(len(ct))[::-1] @ ct
 x[w > 0] | ParameterError | ct[i:j]; np.eye(len(ct))[order] @ ct
 x[None] | ParameterError | ct.reshape(1, -1) for ct[None]
+x[:, None] | ParameterError | ct.reshape(-1, 1) for ct[:, None]
+ckks.concat([b.sum(axis=1)] * 2) | ParameterError | concat() got a batch; ckks.stack([*ckks
+0 < x < 1 | DepthError | No depth helps; (a < x) & (x < b)
+bool(g) | TracedValueError | ckks.math.max(x, y) for max(x, y); any(x is y for y in items)
+(x * 1e5).decrypt(dtype=np.float16) | PrecisionError | float16 holds numbers up to 6.55e+04
+b.reshape(-1) | ParameterError | ckks.concat(ckks.unstack(ct)); axes of the batch stay
+b.reshape(3, 3) | ParameterError | sizes whose product is the count of the numbers, 8
+np.reshape(b, (2, 2, 2), order="F") | OperandError | @ ckks.concat(ckks.unstack(ct))).reshape(shape)
+ckks.stats.histogram(x, [-np.inf, 0, np.inf]) | ParameterError | three finite numbers
+x.neg() | UnknownAttributeError | Write -x
+x.MulRelinNew(y) | UnknownAttributeError | Write x * y
+x.BinarySize() | UnknownAttributeError | Write x.nbytes
+ctx.generate_galois_keys() | UnknownAttributeError | ctx.rotation_keys([1, 2])
+ckks.ckks_vector(ctx, w) | UnknownAttributeError | ctx.encrypt(values)
 m[..., 1] | ParameterError | ct @ np.eye(c)[j] for one column, with c = ct.shape[-1]
 m[..., 0:1] | ParameterError | ct @ np.eye(c)[:, i:j]
 m[0, 1] | ParameterError | Write m[0][1 : 2] for one number
@@ -1119,7 +1137,7 @@ MODULES = {
     "copy": copy, "pickle": pickle, "functools": functools, "itertools": itertools,
     "Fraction": Fraction, "statistics": statistics, "ren": ren, "dataclasses": dataclasses,
     "hashlib": hashlib, "io": io, "datetime": datetime, "NAType": NAType,
-    "S": scipy.sparse.csr_array(np.eye(4)),
+    "S": scipy.sparse.csr_array(np.eye(4)), "Polynomial": Polynomial, "Chebyshev": Chebyshev,
     "f": Poly([1, 2], RingSpec(8, (17, 97))),
 }  # fmt: skip
 
