@@ -39,6 +39,11 @@ a number for the ring | RingError | int; ren.RingSpec
     Poly([1, 2], 17)
 a polynomial of one of another ring | RingMismatchError | p.to_ring(ring); Poly(p.tolist(), ring)
     ren.Poly(ren.Poly([1], ren.RingSpec(8, (113,))), ren.RingSpec(8, (97,)))
+an entry of a batch is assigned | OperandError | assigns to; np.stack([*p[:i], other, *p[i + 1 :]])
+    batch = Poly([[1], [2]], ring)
+    batch[0] = p
+no inverse of a constant | RingError | a polynomial that has none.; Modulo 17
+    Poly.const(17, ring).inverse()
 a set of moduli | RingError | {17, 97}; moduli=(17, 97)
     ren.RingSpec(8, {17, 97})
 two rings in one sum | RingMismatchError | 97; 113; to_ring

@@ -274,6 +274,12 @@ _REFUSED = {  # operators: what a user does, what is so, what to write
         ),
     ),
     **dict.fromkeys(
+        ("setitem", "delitem"), (
+            "assigns to, or deletes, a part of a polynomial", "It never changes.",
+            "Write np.stack([*p[:i], other, *p[i + 1 :]]) for a batch with another entry.",
+        ),
+    ),
+    **dict.fromkeys(
         ("matmul", "rmatmul"), (
             "multiplies a polynomial by @", "It is one element of a ring, and @ is for matrices.",
             "Write p * r for the product, batch.mix(matrix) for a matrix times a batch axis.",
@@ -308,6 +314,7 @@ _REFUSED = {  # operators: what a user does, what is so, what to write
     ),
 }  # fmt: skip
 _UNARY = ("int", "float", "complex", "round", "trunc", "floor", "ceil", "invert", "abs")
+_UNARY += ("setitem", "delitem")  # whose results Python does not read
 
 
 def refuse_operators(kind: type) -> None:

@@ -533,8 +533,8 @@ class Poly(metaclass=Listed):
             [1, 0, 0, 0]
         """
         if self._symbolic:
-            (value,) = inverse.inverses(np.array([self.node.arg.value], object), self.ring)
-            return from_node(const(value, self.ring, self.domain), symbolic=True)
+            made = inverse.inverses(np.array(self.node.arg.value, object), self.ring)
+            return from_node(const(made.item(), self.ring, self.domain), symbolic=True)
         inverse.check_known(self)
         cofactor, constant = realize_polys(inverse.norm(self))
         made = inverse.inverses(constant._integers()[..., 0], self.ring)
