@@ -127,6 +127,11 @@ def crt(residues: Sequence[int], moduli: Sequence[int]) -> int:
     return total % product
 
 
+def length(value: int) -> int:
+    """The bits of |value|, rounded up to a multiple of 8: numbers of one length share a plan."""
+    return -(-value.bit_length() // 8) * 8
+
+
 def centered(value: int, modulus: int) -> int:
     """The representative of `value` mod `modulus` in (-modulus/2, modulus/2]."""
     value %= modulus

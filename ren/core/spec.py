@@ -89,7 +89,7 @@ class ScalarArg:
     """A constant polynomial whose value is an argument; `serial` tells values apart.
 
     `value` gives the integer from the values of the call's arguments that are no polynomials.
-    `bits` is the length of its modulus, where that is known.
+    `bits` is the length of it, `ren.core.numtheory.length`, where that is known.
     """
 
     serial: int

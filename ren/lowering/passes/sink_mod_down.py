@@ -19,7 +19,7 @@ import attrs
 
 from ren.core import op as ops
 from ren.core.node import Node, const, make
-from ren.core.numtheory import centered
+from ren.core.numtheory import centered, length
 from ren.core.ring import Domain, RingSpec, is_subset
 from ren.core.spec import ConstArg, RingArg
 from ren.lowering.passes.lower_ring_ops import view
@@ -35,7 +35,7 @@ def _factor_over(p: Node, ring: RingSpec) -> Node | None:
     """p over QP, where p is a small integer, or a part of a small polynomial known there."""
     if isinstance(p.arg, ConstArg):
         value = centered(p.arg.value, p.spec.ring.q)
-        return const(value, ring, p.spec.domain) if _is_small(value.bit_length(), p) else None
+        return const(value, ring, p.spec.domain) if _is_small(length(value), p) else None
     if p.op is ops.SCALAR:  # over QP it is the same integer
         is_small = p.arg.bits is not None and _is_small(p.arg.bits, p)
         return make(ops.SCALAR, (), attrs.evolve(p.arg, ring=ring)) if is_small else None

@@ -17,7 +17,7 @@ import jax
 
 from ren.core import op as ops
 from ren.core.node import Node, Structure, make, next_serial
-from ren.core.numtheory import centered
+from ren.core.numtheory import centered, length
 from ren.core.op import Kind
 from ren.core.spec import ScalarArg
 from ren.lowering.backends.xla.jax_runtime import guarded
@@ -113,7 +113,7 @@ def _family_of(key: tuple[Any, ...], large: Mapping[int, Node]) -> _Family:
     structure, *others = key
     loose = list(structure)
     for at, node in large.items():
-        loose[at] = (ops.CONST.name, node.arg.ring, node.arg.domain, _value(node).bit_length())
+        loose[at] = (ops.CONST.name, node.arg.ring, node.arg.domain, length(_value(node)))
     name = (tuple(loose), *others)
     with _lock:
         family = _families.get(name)
@@ -170,7 +170,7 @@ def _stand_alone(structure: Structure, constants: set[Node]) -> bool:
 def _scalar(constant: Node, index: int) -> Node:
     """An input in place of a constant: the number at `index` of those of a call."""
     ring, domain = constant.arg.ring, constant.arg.domain
-    bits = _value(constant).bit_length()
+    bits = length(_value(constant))
     arg = ScalarArg(next_serial(), ring, domain, lambda values: values[index], bits=bits)
     return make(ops.SCALAR, (), arg)
 
