@@ -63,18 +63,7 @@ class Jitted:
         static_argnames: tuple[str, ...],
         donate_argnames: tuple[str, ...],
     ) -> None:
-        if not callable(function):
-            raise JitError(
-                f"ren.jit got {kind_of(function)}.",
-                "It decorates a function.",
-                "Write @ren.jit, or @ren.jit(max_plans=4).",
-            )
-        if inspect.isgeneratorfunction(function) or inspect.iscoroutinefunction(function):
-            raise JitError(
-                f"ren.jit got {function.__qualname__}, which is a generator or a coroutine.",
-                "What is captured is one call from its arguments to its result.",
-                "Return a list of the results instead of yielding them.",
-            )
+        _check_function("ren.jit", function)
         functools.update_wrapper(self, function)
         self._function = function
         self._name = getattr(function, "__qualname__", repr(function))
@@ -464,7 +453,23 @@ def djit(
     return _captured_anew(function, options)
 
 
+def _check_function(what: str, function: Any) -> None:
+    if not callable(function):
+        raise JitError(
+            f"{what} got {kind_of(function)}.",
+            "It decorates a function.",
+            f"Write @{what} above its definition.",
+        )
+    if inspect.isgeneratorfunction(function) or inspect.iscoroutinefunction(function):
+        raise JitError(
+            f"{what} got {function.__qualname__}, which is a generator or a coroutine.",
+            "What is captured is one call from its arguments to its result.",
+            "Return a list of the results instead of yielding them.",
+        )
+
+
 def _captured_anew(function: Callable[..., Any], options: Options) -> Callable[..., Any]:
+    _check_function("ren.djit", function)
     name = getattr(function, "__qualname__", repr(function))
     signature = Signature(function, name)
 

@@ -44,6 +44,12 @@ an entry of a batch is assigned | OperandError | assigns to; np.stack([*p[:i], o
     batch[0] = p
 no inverse of a constant | RingError | a polynomial that has none.; Modulo 17
     Poly.const(17, ring).inverse()
+no moduli to rescale to | RingMismatchError | One modulus stays; x.rescale(x.ring.moduli[:-1])
+    p.rescale(())
+a number that is captured at each call | JitError | ren.djit got an int; @ren.djit
+    ren.djit(3)
+a format of a polynomial | OperandError | formats a polynomial by '>60'; f'{p!r:>60}'
+    f"{p:>60}"
 a set of moduli | RingError | {17, 97}; moduli=(17, 97)
     ren.RingSpec(8, {17, 97})
 two rings in one sum | RingMismatchError | 97; 113; to_ring

@@ -15,7 +15,12 @@ from ren import sampling
 from ren.core import op as ops
 from ren.core.attributes import lacking
 from ren.core.calls import check_constructor, check_methods
-from ren.core.errors import CoefficientTypeError, OperandError, TracedValueError
+from ren.core.errors import (
+    CoefficientTypeError,
+    OperandError,
+    RingMismatchError,
+    TracedValueError,
+)
 from ren.core.listed import Listed
 from ren.core.node import NO_ARG, Node, buffer, const, make, placeholder, toposort
 from ren.core.numtheory import centered, crt
@@ -756,6 +761,12 @@ class Poly(metaclass=Listed):
         Raises:
             RingMismatchError: when nothing is divided away.
         """
+        if isinstance(moduli, tuple | list) and not moduli:
+            raise RingMismatchError(
+                f"{user_line()} rescales to no moduli at all.",
+                "One modulus stays at least.",
+                "Write x.rescale(x.ring.moduli[:-1]), which divides the last one away.",
+            )
         ring = moduli if isinstance(moduli, RingSpec) else self.ring.with_moduli(moduli)
         return self._unary(ops.RESCALE, RingArg(ring))
 
@@ -851,6 +862,15 @@ class Poly(metaclass=Listed):
 
     def __repr__(self) -> str:
         return display.line(self)
+
+    def __format__(self, spec: str) -> str:
+        if not spec:
+            return str(self)
+        raise OperandError(
+            f"{user_line()} formats a polynomial by {spec!r}.",
+            "A format is that of a number.",
+            "Format numbers of p.tolist(); f'{p!r:>60}' pads the text of the polynomial itself.",
+        )
 
     def _repr_html_(self) -> str:
         return display.page(self)

@@ -188,6 +188,13 @@ def need_level(x: Any, needed: int, what: str, has_parts: bool = False) -> None:
                 "It was encrypted at that level.",
                 f"Encrypt it at a level of {needed} or more: leave level= out for the highest.",
             )
+        if x.params.above is not None and needed <= x.params.depth:
+            raise DepthError(
+                f"{levels}{x.level} of {x.params.depth}.",
+                "Each product, other than by an integer, divides one level away.",
+                f"Bootstrap before, at level {x.params.above.floor} or more: x = x.bootstrap(). "
+                'ckks.context(bootstrapping="auto") does it where levels run out.',
+            )
         raise DepthError(
             f"{levels}{x.level} of {x.params.depth}.",
             "Each product, other than by an integer, divides one level away.",

@@ -285,7 +285,8 @@ class LinearMap(Stored, metaclass=Listed):
         keys = len(s.keys) + s.is_paired
         return (
             f"LinearMap({m} x {k}, {self._counted} at level {self.level}, "
-            f"{s.rotations} rotation{'s' * (s.rotations != 1)} with {keys} key{'s' * (keys != 1)})"
+            f"{s.rotations} rotation{'s' * (s.rotations != 1)} with {keys} key{'s' * (keys != 1)}"
+            f"{', INSECURE' * self.plaintexts[0].params.is_insecure})"
         )
 
     @property
