@@ -62,7 +62,7 @@ std::vector<size_t> starts_of(const XLA_FFI_Buffer& b, u32 apart, const std::vec
 
 const u32* code_of(const Call& in) { return in[size_t(in.frame->args.size) - 1]; }
 // The degree, which decides the kind of vectors.
-u32 degree_of(const Call& in) {
+inline u32 degree_of(const Call& in) {
 #if defined(REN_DEBUG)
   if (in.size(size_t(in.frame->args.size) - 1) < 4)
     throw std::invalid_argument("Words 0 to 3 of the bytecode are missing.");
