@@ -41,27 +41,30 @@ class _Family:
 
     Attributes:
         first: the constants of the first of them.
-        open: the places where others had other ones: inputs of `program`.
-        program: None as long as there are none.
+        opened: the places where others had other ones, and the plan whose inputs these are. It is
+            set at once: threads may plan the same.
     """
 
     def __init__(self, first: Sequence[int]) -> None:
-        self.first, self.open = first, frozenset[int]()
-        self.program: Planned | None = None
+        self.first = first
+        self.opened: tuple[frozenset[int], Planned] | None = None
 
     def program_of(self, structure: Structure, constants: Sequence[Node]) -> Planned | None:
         """The plan for other constants; None for those of the first, or where there is none."""
         pairs = enumerate(zip(constants, self.first, strict=True))
-        differing = {i for i, (node, value) in pairs if node.arg.value != value}
+        differing = frozenset(i for i, (node, value) in pairs if node.arg.value != value)
         if not differing:
             return None
-        if self.program is None or not differing <= self.open:
-            more = self.open | differing
-            if not _stand_alone(structure, {constants[i] for i in more}):
-                return None
-            scalars = {constants[i]: _scalar(constants[i], i) for i in more}
-            self.open, self.program = more, planned_anew(structure, scalars)
-        return self.program
+        if (opened := self.opened) is not None:
+            if differing <= opened[0]:
+                return opened[1]
+            differing |= opened[0]
+        if not _stand_alone(structure, {constants[i] for i in differing}):
+            return None
+        scalars = {constants[i]: _scalar(constants[i], i) for i in differing}
+        program = planned_anew(structure, scalars)
+        self.opened = differing, program
+        return program
 
 
 # Families by structure up to constants: the one used longest ago goes.
@@ -93,11 +96,10 @@ def _opened(
 ) -> tuple[Planned, Callable[[ScalarArg], Any]] | None:
     """A plan with constants as inputs, and what makes their arrays; None for the first program."""
     large = {at: node for at, node in structure.constants.items() if _is_large(node)}
-    if not large or any([_is_constant(root, structure) for root in structure.roots]):
+    if not large:
         return None
-    family, constants = _family_of(key, large), list(large.values())
-    with _lock:
-        program = family.program_of(structure, constants)
+    constants = list(large.values())
+    program = _family_of(key, large).program_of(structure, constants)
     if program is None:
         return None
     values = list(map(_value, constants))
@@ -148,7 +150,12 @@ def _is_large(node: Node) -> bool:
 
 
 def _stand_alone(structure: Structure, constants: set[Node]) -> bool:
-    """Whether each of the constants is a term or a factor of what is none, and of no product."""
+    """True where each of the constants is a term or a factor of what is none, and of no product.
+
+    Each result has to read an array, too.
+    """
+    if any([_is_constant(root, structure) for root in structure.roots]):
+        return False
     stack, seen = list(structure.roots), set(structure.roots)
     while stack:
         node = stack.pop()

@@ -128,7 +128,7 @@ DEEP = ("std", "root", "var", "sigmoid")  # more levels than a bootstrap to dept
     ("name", "levels"), [(k, d) for k in OF_LEFTOVERS for d in (3, 10) if d == 10 or k not in DEEP]
 )
 def test_so_does_each_with_leftovers_beyond_the_bound(ctx, low, v, name, levels):
-    """What is left is cleared at the top, a level lower. A second bootstrap gives that level."""
+    """Leftovers are cleared at the top, a level lower. A second bootstrap gives that level."""
     context = low if levels == 3 else ctx
     x = context.encrypt([*v, 3.0, 3.0], bound=3.0)[:16].within(1).drop_to(FLOOR)
     made, clear = OF_LEFTOVERS[name](x, v)
