@@ -3,8 +3,9 @@
 //
 // usage: driver FILE THREADS CALLERS
 //
-// The pool has THREADS threads, and CALLERS threads make each call at once. The driver prints a line
-// for each call and for each mutant of its last argument: "ok", "differs" or "error: ...".
+// The pool has THREADS threads, and CALLERS threads make each call at once: as the host does, and as
+// XLA does, which has to give the same. The driver prints a line for each call and for each mutant of
+// its last argument: "ok", "differs" or "error: ...".
 
 #include "kernels.cc"
 #include "words.cc"
@@ -121,18 +122,49 @@ class Reader {
   std::ifstream file_;
 };
 
-// One call with results of its own; what came of it.
-std::string called(std::vector<XLA_FFI_Buffer> args, const std::vector<Array>& expected,
-                   Workers& workers) {
+// Memory for results, full of what they are not.
+std::vector<Array> blanks(const std::vector<Array>& expected) {
   std::vector<Array> made(expected.size());
-  std::vector<XLA_FFI_Buffer> results;
-  std::vector<void*> given, taken;
   for (size_t i = 0; i < made.size(); i++) {
     made[i].dims = expected[i].dims, made[i].size = expected[i].size;
     made[i].data.reset(new u32[made[i].size]);
     std::memset(made[i].data.get(), 0xA5, made[i].size * sizeof(u32));
-    results.push_back(made[i].view());
   }
+  return made;
+}
+
+bool are_equal(const std::vector<Array>& made, const std::vector<Array>& expected) {
+  for (size_t i = 0; i < made.size(); i++)
+    if (std::memcmp(made[i].data.get(), expected[i].data.get(), made[i].size * sizeof(u32)))
+      return false;
+  return true;
+}
+
+// What came of a call by the host.
+std::string called_by_host(const std::vector<XLA_FFI_Buffer>& args,
+                           const std::vector<Array>& expected) {
+  std::vector<Array> made = blanks(expected);
+  std::vector<XLA_FFI_Buffer> all(args);
+  for (Array& array : made) all.push_back(array.view());
+  std::vector<void*> data;
+  std::vector<int64_t> ranks, dims;
+  for (const XLA_FFI_Buffer& buffer : all) {
+    data.push_back(buffer.data), ranks.push_back(buffer.rank);
+    dims.insert(dims.end(), buffer.dims, buffer.dims + buffer.rank);
+  }
+  const char* why = ren_run(args.size(), made.size(), data.data(), ranks.data(), dims.data());
+  if (why != nullptr) return "error: " + std::string(why);
+  return are_equal(made, expected) ? "ok" : "differs";
+}
+
+// One call with results of its own; what came of it.
+std::string called(std::vector<XLA_FFI_Buffer> args, const std::vector<Array>& expected,
+                   Workers& workers) {
+  const std::string by_host = called_by_host(args, expected);
+  std::vector<Array> made = blanks(expected);
+  std::vector<XLA_FFI_Buffer> results;
+  std::vector<void*> given, taken;
+  for (Array& array : made) results.push_back(array.view());
   for (XLA_FFI_Buffer& arg : args) given.push_back(&arg);
   for (XLA_FFI_Buffer& result : results) taken.push_back(&result);
   XLA_FFI_Api api{};
@@ -144,12 +176,9 @@ std::string called(std::vector<XLA_FFI_Buffer> args, const std::vector<Array>& e
   frame.rets.size = int64_t(taken.size()), frame.rets.rets = taken.data();
   if (XLA_FFI_Error* error = ren_plan(&frame)) {
     std::unique_ptr<std::string> why(reinterpret_cast<std::string*>(error));
-    return "error: " + *why;
+    return by_host == "error: " + *why ? by_host : "differs: " + by_host;
   }
-  for (size_t i = 0; i < made.size(); i++)
-    if (std::memcmp(made[i].data.get(), expected[i].data.get(), made[i].size * sizeof(u32)))
-      return "differs";
-  return "ok";
+  return are_equal(made, expected) ? by_host : "differs";
 }
 
 // The same by several threads at once; the first that is not "ok", if any.

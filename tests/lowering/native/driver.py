@@ -21,6 +21,7 @@ DEBUG = ("-DREN_DEBUG",)
 ADDRESS = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-g1")
 THREAD = ("-fsanitize=thread", "-g1")
 LIMIT_S = 300
+HANDED_OVER = ("kMuch = size_t(1) << 20", "kMuch = 0")  # each call is, as large ones are
 _DRIVER = Path(__file__).with_name("driver.cc")
 _KEPT = Path(__file__).parents[3] / ".pytest_cache" / "native"
 _FLAGS = ("-std=c++17", "-march=native", "-pthread", "-w")
@@ -60,20 +61,20 @@ def _words(*values: int) -> bytes:
     return struct.pack(f"<{len(values)}Q", *values)
 
 
-def driver(*flags: str, replaced: tuple[str, str] | None = None) -> Path:
+def driver(*flags: str, replaced: Sequence[tuple[str, str]] = ()) -> Path:
     """The driver, built with some flags, once for each state of the sources.
 
     Args:
         flags: of the compiler, after those for language, processor and threads.
-        replaced: a text of the headers and what stands in its place: a defect on purpose.
+        replaced: texts of the sources and what stands in their places: defects on purpose.
     """
     try:
         compiler = build.compiler()
     except build.BuildError as error:
         pytest.skip(str(error))
     sources = build.sources() | {_DRIVER.name: _DRIVER.read_bytes()}
-    if replaced is not None:
-        old, new = (text.encode() for text in replaced)
+    for before, after in replaced:
+        old, new = before.encode(), after.encode()
         assert any(old in text for text in sources.values())
         sources = {name: text.replace(old, new) for name, text in sources.items()}
     command = (*compiler.command, *_FLAGS, *flags, f"-I{jax.ffi.include_dir()}")

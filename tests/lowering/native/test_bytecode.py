@@ -26,7 +26,15 @@ from ren.lowering.runtime.runner import graph_runner
 from tests.lowering.native import mutants
 from tests.lowering.native.calls import compiler as compiler  # a fixture of all tests here
 from tests.lowering.native.calls import native_program_of, ring
-from tests.lowering.native.driver import ADDRESS, DEBUG, Mutant, Recorded, driver, outcomes
+from tests.lowering.native.driver import (
+    ADDRESS,
+    DEBUG,
+    HANDED_OVER,
+    Mutant,
+    Recorded,
+    driver,
+    outcomes,
+)
 from tests.lowering.native.recorded import small_plans
 from tests.lowering.plans import arrays, plan, poly
 
@@ -72,7 +80,8 @@ def assert_refused_or_run(program: Path, calls: list[Recorded], folder: Path) ->
 @pytest.mark.long
 def test_mutants_give_an_error_or_a_result(tmp_path):
     calls = mutated(QUICK)
-    errors = assert_refused_or_run(driver("-O0", *DEBUG), calls, tmp_path)
+    program = driver("-O0", *DEBUG, replaced=[HANDED_OVER])
+    errors = assert_refused_or_run(program, calls, tmp_path)
     assert errors > QUICK * len(calls) // 3
 
 
@@ -95,7 +104,7 @@ def words(call: Recorded, value: int) -> list[Mutant]:
 def test_mutants_without_the_row_check_are_reported(tmp_path):
     """Without the check the same mutants touch memory out of bounds."""
     check = "if (row + count <= rows) return;"
-    program = driver("-O0", *DEBUG, *ADDRESS, replaced=(check, "return;"))
+    program = driver("-O0", *DEBUG, *ADDRESS, replaced=[(check, "return;")])
     with pytest.raises(AssertionError, match=r"AddressSanitizer|runtime error"):
         outcomes(program, mutated(THOROUGH), tmp_path)
 

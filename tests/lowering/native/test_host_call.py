@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -23,6 +25,8 @@ from tests.lowering.native.calls import ring
 from tests.lowering.plans import arrays, plan, poly
 
 RING = ring(1024, 3)
+LARGE = ring(1 << 13, 12)  # arrays of more than the mebibyte that another thread is woken for
+TASKS = Path("/proc/self/task")
 
 
 @pytest.fixture
@@ -51,6 +55,36 @@ def test_a_small_sum_is_called_without_xla(calls, batch):
     (x, y), want = sums(RING, batch)
     assert np.array_equal(np.asarray((x + y).limbs).astype(object), want)
     assert len(calls) == 1
+
+
+def threads_by_name() -> list[str]:
+    return [task.joinpath("comm").read_text().strip() for task in TASKS.iterdir()]
+
+
+@pytest.mark.skipif(not TASKS.is_dir(), reason="the system does not list threads there")
+def test_a_thread_of_its_own_works_on_large_arrays(calls):
+    """Caches of the core that called keep what Python has in them."""
+    (x, y), want = sums(LARGE)
+    assert np.array_equal(np.asarray((x + y).limbs).astype(object), want)
+    assert calls
+    assert threads_by_name().count("ren-helper") == (len(os.sched_getaffinity(0)) > 1)
+
+
+def test_callers_at_once_have_their_own_results(calls):
+    """One of them has the other thread work, and the others work themselves."""
+    pairs = [(poly(i, LARGE).realize(), poly(i + 1, LARGE).realize()) for i in range(4)]
+    moduli = np.array(LARGE.moduli)[:, None]
+    together = threading.Barrier(4)
+
+    def work(i: int) -> bool:
+        x, y = pairs[i]
+        want = (np.asarray(x.limbs).astype(np.int64) + np.asarray(y.limbs)) % moduli
+        together.wait()
+        return all(np.array_equal((x + y).limbs, want) for _ in range(50))
+
+    with ThreadPoolExecutor(4) as pool:
+        assert all(pool.map(work, range(4)))
+    assert calls
 
 
 def test_what_is_large_goes_through_xla(calls):

@@ -5,6 +5,7 @@
 //
 // Each .cc file is a part of the library, and all are compiled at the same time.
 
+#include "helper.h"
 #include "parts.h"
 #include "plans.h"
 
@@ -15,11 +16,20 @@ void run(const Call& in) {
   if (degree_of(in) >= kLeastSquare) plan_call<Vector>(in); else plan_in_words(in.frame);
 }
 
+// Arrays of more bytes are for another core: about half of a core's own cache.
+constexpr size_t kMuch = size_t(1) << 20;
+
+size_t bytes_of(const HostFrame& frame) {
+  size_t residues = 0;
+  for (const XLA_FFI_Buffer& buffer : frame.buffers) residues += Call::size(buffer);
+  return residues * sizeof(u32);
+}
+
 }  // namespace
 
 REN_HOST XLA_FFI_Error* ren_plan(XLA_FFI_CallFrame* frame) { return handle(frame, run); }
 
-// Bytecode, run by the thread that calls. The arrays are those of arguments, then of results.
+// Bytecode, run while the caller waits. The arrays are those of arguments, then of results.
 // `dims` has the lengths of all their axes. Returns nullptr, or what failed.
 REN_HOST const char* ren_run(size_t args, size_t results, void* const* data, const int64_t* ranks,
                              int64_t* dims) {
@@ -27,7 +37,8 @@ REN_HOST const char* ren_run(size_t args, size_t results, void* const* data, con
   try {
     const HostFrame frame(args, results, data, ranks, dims);
     const Call in(&frame.call);
-    if (in.size(0) > 0) run(in);
+    if (in.size(0) == 0) return nullptr;
+    if (bytes_of(frame) < kMuch) run(in); else helper().run([&in] { run(in); });
     return nullptr;
   } catch (const std::bad_alloc&) {
     return "Ren's native code is out of memory.";
