@@ -225,7 +225,7 @@ def test_each_reason_is_told(make, reason):
 def test_a_small_sum_is_told_as_a_call_without_xla():
     needs_native()
     told = explain(plan(poly(0, RING) + poly(1, RING)))
-    assert "runs as one native call in the thread that asks of 1 phase, which holds 0 B" in told
+    assert "runs as one native call without XLA of 1 phase, which holds 0 B" in told
     assert float(re.findall(r"estimated ([\d.]+) ms", told)[-1]) < 0.1
 
 

@@ -56,7 +56,7 @@ def _form(plan: Plan) -> str:
         )
     count = len(calls.programs)
     form = "one native call" if count == 1 else f"{count} native calls"
-    form += "" if calls.has_gain else " in the thread that asks"
+    form += "" if calls.has_gain else " without XLA"
     seconds = duration(native_seconds(plan, count if calls.has_gain else 0))
     phases = f"{calls.phases} phase{'s' * (calls.phases != 1)}"
     return (

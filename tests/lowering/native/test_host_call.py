@@ -1,4 +1,4 @@
-"""Small native calls in the thread that asks for them, against Python integers."""
+"""Small native calls without XLA, against Python integers."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ LEAST_N = 1 << 8
 # of a batch would be a kernel of its own, which XLA compiles for each index.
 _GAINS = frozenset({"NTT", "INTT", "CONVERT", "LIFT", "PART", "MIX"})
 NO_GAIN = Unsupported(
-    "its work is elementwise: XLA is as fast for large kernels, and small ones run in this thread",
+    "its work is elementwise: XLA is as fast for large kernels, and small ones run without it",
     is_choice=True,
 )
 

@@ -1,8 +1,9 @@
-"""Small programs called by the thread that runs them, without XLA's threads.
+"""Small programs, called without XLA and its threads.
 
 A call through XLA wakes a thread and waits for it: 0.1 to 0.2 ms, and more where the threads sleep.
-That is longer than a sum of two ciphertexts at n = 2^14 takes. Such a call runs here at once, on
-one core. Its results are JAX arrays over memory of NumPy, as those of `jax.device_put` are.
+That is longer than a sum of two ciphertexts at n = 2^14 takes. Such a call runs at once, on one
+core: on this one, or, for large arrays, on another while this one waits (`src/helper.h`). Its
+results are JAX arrays over memory of NumPy, as those of `jax.device_put` are.
 """
 
 from __future__ import annotations
@@ -82,7 +83,7 @@ class HostCall:
         if why is not None:
             raise NativeError(
                 f"A native call failed: {why.decode()}",
-                "It ran in the thread that called it.",
+                "It ran without XLA.",
                 "Compare with a run without native code, ren.config.native = False (REN_NATIVE=0).",
             )
         results = zip(self._put, made, strict=True)
