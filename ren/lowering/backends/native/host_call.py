@@ -2,8 +2,8 @@
 
 A call through XLA wakes a thread and waits for it: 0.1 to 0.2 ms, and more where the threads sleep.
 That is longer than a sum of two ciphertexts at n = 2^14 takes. Such a call runs at once, on one
-core: on this one, or, for large arrays, on another while this one waits (`src/helper.h`). Its
-results are JAX arrays over memory of NumPy, as those of `jax.device_put` are.
+core. For large arrays that is another core than this one, which waits (`src/helper.h`). Its results
+are JAX arrays over memory of NumPy, as those of `jax.device_put` are.
 """
 
 from __future__ import annotations
