@@ -21,7 +21,10 @@ DEBUG = ("-DREN_DEBUG",)
 ADDRESS = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-g1")
 THREAD = ("-fsanitize=thread", "-g1")
 LIMIT_S = 300
-HANDED_OVER = ("kMuch = size_t(1) << 20", "kMuch = 0")  # each call is, as large ones are
+HANDED_OVER = (  # each call is, as large ones are
+    "kSome = size_t(1) << 18, kMuch = size_t(1) << 20",
+    "kSome = 0, kMuch = 0",
+)
 _DRIVER = Path(__file__).with_name("driver.cc")
 _KEPT = Path(__file__).parents[3] / ".pytest_cache" / "native"
 _FLAGS = ("-std=c++17", "-march=native", "-pthread", "-w")

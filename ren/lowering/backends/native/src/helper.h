@@ -62,12 +62,12 @@ class Cores {
 class Helper {
  public:
   // Runs `work`, here or in the other thread, and returns when it is done; throws what it throws.
+  // Where that one sleeps it is waited for if `is_much`, and else woken for the next call.
   template <class Work>
-  void run(const Work& work) {
+  void run(const Work& work, bool is_much) {
     std::unique_lock<std::mutex> turn(turn_, std::try_to_lock);
-    if (!turn.owns_lock() || !is_ready() || !handed_over([](const void* work) {
-          (*static_cast<const Work*>(work))();
-        }, &work))
+    if (!turn.owns_lock() || !is_ready() || !(is_much || is_awake()) ||
+        !handed_over([](const void* work) { (*static_cast<const Work*>(work))(); }, &work))
       work();
   }
 
@@ -99,6 +99,14 @@ class Helper {
     }
     pthread_sigmask(SIG_SETMASK, &before, nullptr);
     return owner_ != 0;
+  }
+
+  // True where the other thread waits for work. One that sleeps is woken.
+  bool is_awake() {
+    if (!is_asleep_.exchange(false)) return true;
+    cores_.keep_apart(thread_);
+    sem_post(&wakes_);
+    return false;
   }
 
   // True when the other thread has done it; false where it did not come.

@@ -16,8 +16,8 @@ void run(const Call& in) {
   if (degree_of(in) >= kLeastSquare) plan_call<Vector>(in); else plan_in_words(in.frame);
 }
 
-// Arrays of more bytes are for another core: about half of a core's own cache.
-constexpr size_t kMuch = size_t(1) << 20;
+// Arrays of more bytes are for another core that is awake, and of more yet for one that sleeps.
+constexpr size_t kSome = size_t(1) << 18, kMuch = size_t(1) << 20;
 
 size_t bytes_of(const HostFrame& frame) {
   size_t residues = 0;
@@ -38,7 +38,8 @@ REN_HOST const char* ren_run(size_t args, size_t results, void* const* data, con
     const HostFrame frame(args, results, data, ranks, dims);
     const Call in(&frame.call);
     if (in.size(0) == 0) return nullptr;
-    if (bytes_of(frame) < kMuch) run(in); else helper().run([&in] { run(in); });
+    const size_t bytes = bytes_of(frame);
+    if (bytes < kSome) run(in); else helper().run([&in] { run(in); }, bytes >= kMuch);
     return nullptr;
   } catch (const std::bad_alloc&) {
     return "Ren's native code is out of memory.";
