@@ -65,6 +65,7 @@ from ren.schemes.rlwe.parameters import RlweParameters
 _MASTER = b"ren/ckks/keys/1/master/"
 _KEY = b"ren/ckks/keys/1/"
 _MANY = 8  # keys: what they are made in is given back then
+OWNER = 2  # the highest rank: with the secret key
 Key = TypeVar("Key")
 
 
@@ -152,9 +153,9 @@ class Keychain:
 
     @property
     def rank(self) -> int:
-        """2 with the secret, 1 with evaluation keys, 0 with the public key at most."""
+        """OWNER with the secret, 1 with evaluation keys, 0 with the public key at most."""
         held = self.relinearization, self.galois, self.switches, self.labelled
-        return 2 if self.secret is not None else int(any(held))
+        return OWNER if self.secret is not None else int(any(held))
 
     def by_label(self) -> dict[bytes, PublicKey | SwitchingKey]:
         """The public and the evaluation keys that are held."""

@@ -54,6 +54,7 @@ def own_process(monkeypatch) -> SimpleNamespace:
     known = SimpleNamespace(live=weakref.WeakKeyDictionary(), ledgers={})
     monkeypatch.setattr(active, "_live", known.live)
     monkeypatch.setattr(active, "_by_id", weakref.WeakValueDictionary())
+    monkeypatch.setattr(active, "_owners", weakref.WeakValueDictionary())
     monkeypatch.setattr(active, "_recent", weakref.WeakValueDictionary())
     monkeypatch.setattr(ledger, "_ledgers", known.ledgers)
     return known
