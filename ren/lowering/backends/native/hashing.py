@@ -13,8 +13,11 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from ren.lowering.devices.cores import granted
+
 BLOCK = 136  # bytes that SHAKE-256 gives at a time
 _LEAST_OF_THREAD = 1 << 17  # bytes: a thread begins in the time that 2^15 of them take
+_LEAST_CORES = 2  # for a thread that works while `run` waits: waiting takes the time of a core
 _LEAST_PRODUCTS = 1 << 22  # of residues and limbs, of a thread: about 0.3 ms
 _SIZE, _WORD, _NUMBER = ctypes.c_size_t, ctypes.c_uint64, ctypes.c_uint32
 _POINTER = ctypes.c_void_p
@@ -37,6 +40,9 @@ class Functions:
         self._uniform.argtypes = [_POINTER, _SIZE, _NUMBER, _NUMBER, _POINTER, _POINTER]
         self.run, self.run.restype = library.ren_run, ctypes.c_char_p
         self.run.argtypes = [_SIZE, _SIZE, *[_POINTER] * 3]
+        library.ren_alone.restype = None
+        if granted() < _LEAST_CORES:
+            library.ren_alone()
         self._floats, self._floats.restype = library.ren_floats, None
         self._floats.argtypes = [_POINTER, *[_SIZE] * 3, *[_POINTER] * 7, _SIZE]
 

@@ -61,6 +61,9 @@ class Cores {
 // several times in a row, it is not asked for a while.
 class Helper {
  public:
+  // From now on all work is done by who asks.
+  void forbid() { is_forbidden_ = true; }
+
   // Runs `work`, here or in the other thread, and returns when it is done; throws what it throws.
   // Where that one sleeps it is waited for if `is_much`, and else woken for the next call.
   template <class Work>
@@ -81,13 +84,16 @@ class Helper {
 
   // True where the other thread may be asked. It is started the first time.
   bool is_ready() {
+    if (is_forbidden_) return false;
     if (to_skip_ > 0) {
       to_skip_--;
       return false;
     }
     if (owner_ != 0) return owner_ == getpid();  // a process that was forked has no other threads
-    if (has_failed_ || !cores_.are_known()) return false;
-    has_failed_ = true;
+    if (!cores_.are_known()) {
+      is_forbidden_ = true;
+      return false;
+    }
     sigset_t all, before;  // signals are for the threads of the program
     sigfillset(&all);
     if (sem_init(&wakes_, 0, 0) || pthread_sigmask(SIG_SETMASK, &all, &before)) return false;
@@ -96,6 +102,7 @@ class Helper {
       thread_ = thread.native_handle(), owner_ = getpid();
       thread.detach();
     } catch (const std::system_error&) {  // there are no more threads
+      is_forbidden_ = true;
     }
     pthread_sigmask(SIG_SETMASK, &before, nullptr);
     return owner_ != 0;
@@ -177,7 +184,7 @@ class Helper {
   Cores cores_;
   pthread_t thread_{};
   pid_t owner_ = 0;
-  bool has_failed_ = false;
+  std::atomic<bool> is_forbidden_{false};
   size_t in_vain_ = 0, to_skip_ = 0;  // times in a row that it was asked; calls that do not ask
   sem_t wakes_;  // conditions of C++ are none for this: glibc 2.36 was seen to block in `notify_one`
   std::atomic<bool> is_asleep_{false};

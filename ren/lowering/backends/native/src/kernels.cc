@@ -49,5 +49,8 @@ REN_HOST const char* ren_run(size_t args, size_t results, void* const* data, con
   }
 }
 
+// From now on `ren_run` works in the thread that calls alone.
+REN_HOST void ren_alone() { helper().forbid(); }
+
 REN_HOST const char* ren_vectors() { return kVectors; }
 REN_HOST size_t ren_lanes() { return lanes<Vector>; }
