@@ -23,9 +23,17 @@ import jax
 from ren.capture.arguments import Call, Signature, poly_key, realized, stand_ins, value_keys
 from ren.capture.capture import Captured, Options, capture
 from ren.config import config
-from ren.core.errors import DeviceError, JitError, RecaptureWarning, RenError, kind_of
+from ren.core.errors import (
+    DeviceError,
+    FrozenError,
+    JitError,
+    RecaptureWarning,
+    RenError,
+    kind_of,
+)
 from ren.core.node import collector_paused
 from ren.core.text_table import counted
+from ren.core.user_frame import user_line
 from ren.lowering.devices.devices import device_name, is_tracing, resolve_device
 from ren.lowering.runtime.tiers.tiers import AUTO, UNITS, check_tier
 from ren.poly import Poly
@@ -37,6 +45,10 @@ from ren.poly.symbolic import Length, Needed, Unfit, UnfitLength, UnfitPlaces
 DEFAULT_MAX_PLANS = 16
 TOLERATED = 8  # captures that differ in a constant alone: so many are no accident any more
 _NOTHING: frozenset[type] = frozenset()
+_OPTIONS = frozenset({
+    "static_argnames", "donate_argnames", "static_argnums", "donate_argnums", "device", "prune",
+    "max_plans", "show_graph", "auto_device", "tier",
+})  # fmt: skip
 _log = logging.getLogger("ren")
 
 _jitted: weakref.WeakSet[Jitted] = weakref.WeakSet()
@@ -80,6 +92,15 @@ class Jitted:
         self._lock = threading.Lock()
         self._turns: dict[Hashable, threading.RLock] = {}  # of threads that capture
         _jitted.add(self)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        if name in _OPTIONS:
+            raise FrozenError(
+                f"{user_line()} sets {name} of a jitted function.",
+                "Options are chosen where a function is jitted: plans depend on them.",
+                f"Write f = ren.jit(function, {name}=...).",
+            )
+        object.__setattr__(self, name, value)
 
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
         if is_capturing() or is_tracing() or is_inlining():

@@ -47,6 +47,18 @@ the degree of a ring | FrozenError | 'n' of a RingSpec; RingSpec(n=8
     ring.n = 16
 the bits of an estimate | FrozenError | 'bits' of an Estimate; Make another one
     x.estimate.bits = 30
+the ring of a polynomial | FrozenError | 'ring' of a Poly; never changes; p.to_ring(ring)
+    p.ring = ring
+the limbs of a polynomial are deleted | FrozenError | 'limbs' of a Poly; from_limbs
+    del p.limbs
+an option of a jitted function | FrozenError | sets max_plans; ren.jit(function, max_plans=...)
+    ren.jit(lambda p: p).max_plans = 3
+the memory of a plan | FrozenError | 'memory' of a Captured; Jit the function again
+    jitted(p), setattr(jitted.plans[0], "memory", 0)
+a misspelt attribute of a plan | UnknownAttributeError | Perhaps you mean 'memory'
+    jitted(p), jitted.plans[0].memry
+a misspelt attribute of a report | UnknownAttributeError | of a MemoryReport
+    jitted(p), jitted.plans[0].memory.foo
 any attribute of parameters | UnknownAttributeError | 'foo' of a Parameters; It has bootstrapping
     ctx.params.foo
 the degree of parameters in SEAL | UnknownAttributeError | Write ctx.params.n.
@@ -124,6 +136,7 @@ def names() -> dict[str, Any]:
     return {
         "ren": ren, "ckks": ckks, "ctx": ctx, "Poly": Poly, "ring": ring,
         "p": Poly(range(8), ring), "x": ctx.encrypt([1.0, 2.0]),
+        "jitted": ren.jit(lambda p: p + 1),
     }  # fmt: skip
 
 

@@ -40,6 +40,7 @@ from ren.capture.placement import (
 from ren.capture.pytrees import Structure, take_apart
 from ren.config import XLA_FLAGS
 from ren.core import op as ops
+from ren.core.attributes import closed
 from ren.core.errors import JitError, LoopError, TracedValueError
 from ren.core.listed import Listed
 from ren.core.node import Node, make, placeholder
@@ -89,6 +90,7 @@ class Options:
     auto_device: bool = True
 
 
+@closed(otherwise="Jit the function again with other options of ren.jit.")
 @attrs.frozen(eq=False, repr=False)
 class Captured(metaclass=Listed):
     """A captured program: its plan, where each input comes from, how the result is put together.

@@ -68,6 +68,21 @@ def frozen(
     return refuse
 
 
+def fix_properties(kind: type, instead: Mapping[str, str], otherwise: str) -> None:
+    """Has assignments to the properties of a class refused as those of `frozen` are.
+
+    Other attributes are set as quickly as before.
+    """
+    refuse = frozen(instead, otherwise)
+    for name, found in list(vars(kind).items()):
+        if isinstance(found, property) and found.fset is None and not name.startswith("_"):
+
+            def refused(x: Any, *value: Any, name: str = name) -> NoReturn:
+                refuse(x, name)
+
+            setattr(kind, name, found.setter(refused).deleter(refused))
+
+
 def closed(
     instead: Mapping[str, str] = _NOTHING, otherwise: str = "Make another one."
 ) -> Callable[[KindT], KindT]:

@@ -13,7 +13,7 @@ from jax.tree_util import GetAttrKey, register_pytree_with_keys
 
 from ren import sampling
 from ren.core import op as ops
-from ren.core.attributes import lacking
+from ren.core.attributes import fix_properties, lacking
 from ren.core.calls import check_constructor, check_methods
 from ren.core.errors import (
     CoefficientTypeError,
@@ -90,6 +90,11 @@ _INSTEAD = {
     "rem": "p % t", "quo_rem": "p.round_div(1, t) and p % t", "eval": "p.evaluate(x)",
     "serialize": "p.to_bytes()", "infinity_norm": "p.norm()", "decompose": "p.digits(base)",
     "numpy": "p.coefficients()", "to_numpy": "p.coefficients()",
+}  # fmt: skip
+_ASSIGNED = {
+    "limbs": "Write p = ren.Poly.from_limbs(limbs, p.ring, p.domain).",
+    "ring": "Write p = p.to_ring(ring).", "domain": "Write p = p.ntt(), or p.intt().",
+    "device": "Write p = p.to(device).",
 }  # fmt: skip
 _INSTEAD_OF_CLASS = {
     **dict.fromkeys(("random", "rand", "random_element"), "ren.Poly.uniform(ring)"),
@@ -1073,6 +1078,7 @@ def _unflatten(static: Any, leaves: Iterable[Any]) -> Poly:
 
 
 checks.refuse_operators(Poly)
+fix_properties(Poly, _ASSIGNED, "Its operators and methods make another one.")
 check_constructor(Poly, "ren.Poly", _OTHERS)
 # What programs call in each of their steps stays as it is.
 _IN_STEPS = ("to_ring", "realize", "contiguous", "from_limbs", "const", "zeros")

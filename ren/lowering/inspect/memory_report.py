@@ -9,6 +9,7 @@ import jax
 from jax.sharding import SingleDeviceSharding
 
 from ren.core import html
+from ren.core.attributes import closed
 from ren.core.errors import VerificationError
 from ren.core.text_table import columns, size
 from ren.lowering.backends.base import Unsupported
@@ -20,6 +21,7 @@ from ren.lowering.program.steps import KernelUnit, nbytes, unit_segment
 from ren.lowering.runtime.native_calls import native_calls
 
 
+@closed()
 @attrs.frozen
 class MemoryReport:
     """Memory that one run of a plan holds, in bytes.
