@@ -96,7 +96,7 @@ a function that is not finite | ParameterError | not finite on [-1, 1]; singular
     ckks.chebyshev(x, np.log, (-1, 1), 9)
 a key switch of an array | OperandError | switch_key() got an ndarray; Encrypt it first
     ctx.switch_key(np.ones(3), ctx)
-a polynomial times a float | CoefficientTypeError | poly * float; Poly(coefficients, ring)
+a polynomial times a float | CoefficientTypeError | poly * float; round(value * scale)
     p * 0.5
 a fractional power of a polynomial | CoefficientTypeError | power 0.5; integers
     p ** 0.5

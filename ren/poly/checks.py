@@ -199,7 +199,9 @@ def operand(value: Any, ring: RingSpec, domain: Domain, symbol: str) -> Node | N
         raise CoefficientTypeError(
             f"poly {symbol} {type(value).__name__} was written.",
             "A polynomial combines with polynomials of its ring and with Python ints.",
-            "Make a Poly of it: Poly(coefficients, ring).",
+            "Write round(value), or round(value * scale) with a scale of yours."
+            if isinstance(value, numbers.Real)
+            else "Make a Poly of it: Poly(coefficients, ring).",
         )
     return None
 
