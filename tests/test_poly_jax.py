@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import ren
+from ren.core.errors import CoefficientTypeError, TracedValueError
 from ren.poly import Poly
 from ren.ring import Domain, RingSpec
 from tests import oracle
@@ -227,3 +228,18 @@ def test_settings_of_jax_that_forbid_broadcasting() -> None:
         for made in (f(x).realize(), ren.jit(f)(x), jax.jit(f)(x), jax.vmap(f)(x)):
             assert np.array_equal(made.limbs, want)
         assert f(x).tolist() == f(x.to("python")).tolist()
+
+
+@pytest.mark.parametrize("made", [lambda k: [k, 1], lambda k: (0, k)])
+def test_a_list_of_traced_integers_makes_no_polynomial(made):
+    ring = RingSpec(8, (17, 97))
+    with pytest.raises(TracedValueError, match="traced integers inside a JAX transformation"):
+        jax.jit(lambda p, k: p * Poly(made(k), ring))(Poly(A, ring), 3)
+
+
+@pytest.mark.parametrize(
+    ("factor", "named"), [(2.5, r"float\d+\[\]"), (np.arange(8), r"int\d+\[8\]")]
+)
+def test_the_error_of_a_traced_factor_names_its_type(factor, named):
+    with pytest.raises(CoefficientTypeError, match=rf"poly \* a traced {named} was"):
+        jax.jit(lambda p, k: p * k)(Poly(A, RingSpec(8, (17, 97))), factor)

@@ -172,6 +172,10 @@ class NativeError(RenError, RuntimeError):
     """Native kernels that were asked for and cannot be had."""
 
 
+class OutOfMemoryError(RenError, MemoryError):
+    """Memory that a computation needs and that the system does not give."""
+
+
 class ForkError(RenError, RuntimeError):
     """A computation in a process that was forked after JAX had started its threads."""
 

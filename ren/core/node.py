@@ -22,9 +22,8 @@ from ren.core.spec import BufferArg, ConstArg, NoArg, PlaceholderArg, ScalarArg,
 NO_ARG = NoArg()
 _LEAVES = (BufferArg, PlaceholderArg, ScalarArg)
 
-# One of Ren's three caches: every live interned node, by (op, arg, identities of its sources). A
-# node keeps its sources alive, so an identity in a live key is never that of another object.
-_interned: weakref.WeakValueDictionary[tuple[Any, ...], Node] = weakref.WeakValueDictionary()
+_Key = tuple[Any, ...]
+_FIRST_SWEEP = 1 << 12  # entries of the table of nodes
 _lock = threading.RLock()
 _pauses, _was_on = 0, False  # of the garbage collector, guarded by `_lock`
 next_serial = itertools.count(1).__next__  # a number above that of every node made so far
@@ -95,6 +94,45 @@ class Node:
         return f"<{self.op.name} #{self.serial}>"
 
 
+class _Interned:
+    """Live nodes by keys. What is dead goes all at once, each time that the table has doubled.
+
+    A `weakref.WeakValueDictionary` runs Python code where a node dies. What the handler of a signal
+    raises there, as that of Ctrl-C does, is lost. A key has the hash of an argument in place of it,
+    which may be large. Nodes whose hashes meet that of a live one stand apart.
+    """
+
+    def __init__(self) -> None:
+        self._found: dict[_Key, weakref.ref[Node]] = {}
+        self._apart: weakref.WeakValueDictionary[_Key, Node] = weakref.WeakValueDictionary()
+        self._most = _FIRST_SWEEP
+
+    def get(self, key: _Key, arg: Any = NO_ARG) -> Node | None:
+        """The live node of a key with an argument; None where there is none."""
+        found = self._found.get(key)
+        node = None if found is None else found()
+        if node is not None and (arg is NO_ARG or node.arg is arg or node.arg == arg):
+            return node
+        return self._apart.get((*key, arg)) if self._apart else None
+
+    def add(self, key: _Key, node: Node) -> None:
+        """Enters a node, which `get` has not found."""
+        found = self._found.get(key)
+        if found is not None and found() is not None:
+            self._apart[*key, node.arg] = node
+            return
+        self._found[key] = weakref.ref(node)
+        if len(self._found) > self._most:
+            self._found = {k: ref for k, ref in self._found.items() if ref() is not None}
+            self._most = 2 * len(self._found) + _FIRST_SWEEP
+
+
+# One of Ren's three caches: every live interned node, by op, hash of the argument, and identities
+# of its sources. A node keeps its sources alive: while it lives, no other object has their
+# identities.
+_interned = _Interned()
+
+
 def make(op: Op, src: Iterable[Node] = (), arg: Any = NO_ARG) -> Node:
     """The node `op(*src, arg)`: the live one with that structure, or a new one.
 
@@ -105,13 +143,15 @@ def make(op: Op, src: Iterable[Node] = (), arg: Any = NO_ARG) -> Node:
     if isinstance(arg, BufferArg):
         if arg.traced:
             return _new(op, src, arg)
-        key = (op.name, *arg.key)
+        key, of_key = (op.name, *arg.key), NO_ARG
     else:
-        key = (op.name, *map(id, src)) if arg is NO_ARG else (op.name, arg, *map(id, src))
+        key = (op.name, *map(id, src)) if arg is NO_ARG else (op.name, hash(arg), *map(id, src))
+        of_key = arg
     with _lock:
-        node = _interned.get(key)
+        node = _interned.get(key, of_key)
         if node is None:
-            node = _interned[key] = _new(op, src, arg)
+            node = _new(op, src, arg)
+            _interned.add(key, node)
         return node
 
 
@@ -184,7 +224,8 @@ def buffer_like(array: Any, spec: Spec) -> Node:
     with _lock:
         node = _interned.get(key)
         if node is None:
-            node = _interned[key] = Node(ops.BUFFER, (), arg, spec, next_serial(), False)
+            node = Node(ops.BUFFER, (), arg, spec, next_serial(), False)
+            _interned.add(key, node)
         return node
 
 

@@ -7,6 +7,7 @@ import os
 import sys
 from types import FrameType, TracebackType
 
+_NOWHERE = "an unknown line"
 _LONGEST = 80  # characters of a line that are shown
 _PACKAGE = os.path.dirname(os.path.dirname(__file__)) + os.sep
 _USERS_WITHIN = os.path.join(_PACKAGE, "demo")  # the demo is a user of the library
@@ -20,7 +21,7 @@ _FOREIGN = tuple(f"{os.sep}{name}{os.sep}" for name in _LIBRARIES)
 def user_line() -> str:
     """`file:line` of the innermost caller outside Ren, _LIBRARIES and Python's own modules."""
     frame = user_frame()
-    return "an unknown line" if frame is None else _place(frame)
+    return _NOWHERE if frame is None else _place(frame)
 
 
 def user_line_of(traceback: TracebackType | None) -> str:
@@ -30,7 +31,19 @@ def user_line_of(traceback: TracebackType | None) -> str:
         if not _is_foreign(traceback.tb_frame.f_code.co_filename):
             found = traceback
         traceback = traceback.tb_next
-    return "an unknown line" if found is None else _place(found.tb_frame, found.tb_lineno)
+    return _NOWHERE if found is None else _place(found.tb_frame, found.tb_lineno)
+
+
+def is_of_user(error: BaseException) -> bool:
+    """True for what the user's own code raised below the line that caught it.
+
+    It is an exception of a class of its own, or a TimeoutError.
+
+    Handlers of signals run anywhere: a time limit may end in the middle of a compilation. What they
+    raise is the user's, and tells nothing of what they interrupted.
+    """
+    is_own = type(error).__module__ != "builtins" or isinstance(error, TimeoutError)
+    return is_own and user_line_of(error.__traceback__) != _NOWHERE
 
 
 def user_source() -> str:

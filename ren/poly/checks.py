@@ -158,6 +158,19 @@ def check_domain(domain: Any) -> None:
         )
 
 
+def refuse_traced(coeffs: Any) -> None:
+    """Raises TracedValueError where coefficients are traced by JAX, or some of them."""
+    is_list = isinstance(coeffs, list | tuple)
+    if is_tracer(coeffs) or (is_list and any([is_tracer(c) for c in coeffs])):
+        what = "traced integers" if is_list else "a traced array"
+        raise TracedValueError(
+            f"{user_line()} makes a polynomial of {what} inside a JAX transformation.",
+            "Coefficients become residues on the host, from concrete integers.",
+            "Make the Poly outside and pass it in, or use Poly.from_limbs. One traced integer may "
+            "be added, or be a factor, as it is: p + k, p * k.",
+        )
+
+
 def check_residues(limbs: Any, ring: RingSpec) -> None:
     """Raises DomainError for residues of an array of NumPy that are not below their modulus.
 
@@ -195,6 +208,12 @@ def operand(value: Any, ring: RingSpec, domain: Domain, symbol: str) -> Node | N
         return _traced_constant(value, ring, domain)
     if _is_integer(value):
         return const(as_int(value), ring, domain)
+    if is_tracer(value):
+        raise CoefficientTypeError(
+            f"poly {symbol} a traced {value.aval.str_short()} was written.",
+            "A polynomial combines with polynomials of its ring and with integers.",
+            "Pass one integer, or a Poly as an argument: Poly(coefficients, ring).",
+        )
     if isinstance(value, _NO_OPERANDS):
         raise CoefficientTypeError(
             f"poly {symbol} {type(value).__name__} was written.",

@@ -158,12 +158,7 @@ class Poly(metaclass=Listed):
 
     def __init__(self, coeffs: Any, ring: RingSpec, device: Any = None) -> None:
         check_ring(ring)
-        if is_tracer(coeffs):
-            raise TracedValueError(
-                f"{user_line()} makes a polynomial of a traced array inside a JAX transformation.",
-                "Coefficients become residues on the host, from concrete integers.",
-                "Make the Poly outside and pass it in, or use Poly.from_limbs.",
-            )
+        checks.refuse_traced(coeffs)
         symbol = as_symbol(coeffs)
         if symbol is not None:
             self._set_node(_encoded(symbol, ring, device))

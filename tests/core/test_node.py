@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import gc
+import sys
 import weakref
 
 import numpy as np
 import pytest
 
 from ren.core import Domain, RingSpec, buffer, const, make, toposort
+from ren.core import node as node_module
 from ren.core import op as ops
 from ren.core.errors import DomainError, RingMismatchError
-from ren.core.spec import RingArg, SinkArg
+from ren.core.spec import RingArg, ShiftArg, SinkArg
 
 RING = RingSpec(8, (17, 97))
 
@@ -51,6 +53,42 @@ def test_interned_nodes_die_with_their_last_user():
     del chain
     gc.collect()
     assert not live
+
+
+def test_arguments_whose_hashes_meet_make_two_nodes():
+    a = leaf()
+    args = ShiftArg(-1), ShiftArg(-2)
+    assert hash(args[0]) == hash(args[1])
+    first, second = (make(ops.SHIFT, (a,), arg) for arg in args)
+    assert (first.arg, second.arg) == args
+    for _ in range(2):
+        assert make(ops.SHIFT, (a,), ShiftArg(-1)) is first
+        assert make(ops.SHIFT, (a,), ShiftArg(-2)) is second
+    del first
+    gc.collect()
+    assert make(ops.SHIFT, (a,), ShiftArg(-2)) is second
+    assert make(ops.SHIFT, (a,), ShiftArg(-1)) is make(ops.SHIFT, (a,), ShiftArg(-1))
+
+
+def test_the_table_of_nodes_forgets_the_dead():
+    a = leaf()
+    kept = [make(ops.SHIFT, (a,), ShiftArg(k)) for k in range(1, 100)]
+    for k in range(100, 60_000):
+        make(ops.SHIFT, (a,), ShiftArg(k))
+    assert len(node_module._interned._found) < 20_000
+    assert all(make(ops.SHIFT, (a,), node.arg) is node for node in kept)
+
+
+def test_no_code_of_python_runs_where_a_node_dies():
+    """What the handler of a signal raised there would be lost."""
+    a, called = leaf(), []
+    program = make(ops.SHIFT, (make(ops.NEG, (a,)),), ShiftArg(3))
+    sys.setprofile(lambda frame, event, _: called.append(frame) if event == "call" else None)
+    try:
+        del program
+    finally:
+        sys.setprofile(None)
+    assert not called
 
 
 def test_a_digest_names_the_program_also_when_the_node_is_gone():

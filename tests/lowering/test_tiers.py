@@ -127,6 +127,23 @@ def test_an_explicit_graph_cools_down_and_is_tried_again(monkeypatch, caplog):
     assert [d.tier for d in run.telemetry.decisions] == ["units"] * 3
 
 
+def test_what_a_handler_of_the_user_raises_is_no_fault_of_the_graph(monkeypatch):
+    class TooLate(Exception):
+        pass
+
+    def late(*_):
+        raise TooLate
+
+    run = ChosenTier(p := plan((poly() * poly(1)).rotate(2)), GRAPH)
+    with config.update(native=False):
+        with monkeypatch.context() as patch:
+            patch.setattr(jax_executable, "graph_function", late)
+            with pytest.raises(TooLate):
+                run(arrays(p))
+        assert run.tier == "graph" and run.telemetry.failures == 0
+        assert same(run(arrays(p)), interpret_plan(p, arrays(p)))
+
+
 def test_decisions_of_a_plan_are_bounded(monkeypatch):
     now, p = 0, plan((poly() * poly(1)).rotate(2))
     run = ChosenTier(p, GRAPH, clock=lambda: now)

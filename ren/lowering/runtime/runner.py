@@ -18,7 +18,7 @@ import numpy as np
 from jax.profiler import TraceAnnotation
 
 from ren.config import config
-from ren.core.errors import DeviceError, NativeError, RenError
+from ren.core.errors import DeviceError, NativeError, OutOfMemoryError, RenError
 from ren.core.node import Node, collector_paused
 from ren.core.printer import print_graph
 from ren.core.user_frame import user_line
@@ -54,6 +54,7 @@ from ren.progress import Progress
 BACKENDS: tuple[Backend, ...] = (NATIVE, REFERENCE, XLA)  # from the first choice to the last
 # One binding is enough, unless calls with several batch shapes or devices take turns.
 MAX_BINDINGS = 4
+_EXHAUSTED = "RESOURCE_EXHAUSTED"  # begins what XLA says where memory ran out
 _GUARD = "Disallowed"  # begins what `jax.transfer_guard` says
 MOST_LINES = 40  # of a program that an error prints
 
@@ -145,6 +146,10 @@ class Binding:
                 _run(step, values)
         finally:
             runtime.set_stream(own)
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).partition("\n")[0] or type(error).__name__
 
 
 def _run(step: _Prepared, values: _Values) -> None:
@@ -257,16 +262,24 @@ class Runner:
         Raises:
             DonatedBufferError: an input was given away.
             DeviceError: the arrays are on several devices.
+            OutOfMemoryError: there is not enough memory.
             NativeError: a native call failed.
         """
         given = zip(self.inputs, inputs, strict=True)
         check_not_donated(*[array for source, array in given if not source.is_donated])
         check_one_device(error)
+        if _EXHAUSTED in str(error):
+            raise OutOfMemoryError(
+                f"{user_line()} needs more memory than there is: {_first_line(error)}",
+                "A program needs memory for its results, and for what it holds between its steps.",
+                "Drop results that are not needed, then call gc.collect(): JAX gives memory back "
+                "when it collects. Compute a batch in parts.",
+            ) from error
         if self._program is None or isinstance(error, RenError | RecursionError):
             return
         if _GUARD in str(error):  # it is the user's, and says what it refuses
             return
-        reason = str(error).partition("\n")[0] or type(error).__name__
+        reason = _first_line(error)
         lines = print_graph(self._program).splitlines()
         more = [f"... and {len(lines) - MOST_LINES} lines more"] if len(lines) > MOST_LINES else []
         raise NativeError(

@@ -8,13 +8,14 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import attrs
 import jax
 import numpy as np
 import pytest
 
 import ren
 from ren import Domain, Poly, RingSpec
-from ren.core.errors import DonatedBufferError, NativeError
+from ren.core.errors import DonatedBufferError, NativeError, OutOfMemoryError
 from ren.lowering.backends.native import bytecode, host_call, library
 from ren.lowering.backends.native.backend import NO_GAIN
 from ren.lowering.backends.xla import jax_runtime
@@ -219,6 +220,44 @@ def test_a_jax_without_its_private_names(calls, monkeypatch):
     (x, y), want = sums(RING)
     made = graph_runner(p := plan(x + y))(arrays(p))[0]
     assert calls and np.array_equal(np.asarray(made).astype(object), want)
+
+
+@pytest.mark.parametrize("times", [1, 2])
+def test_memory_that_jax_gives_back_late_is_collected_first(calls, monkeypatch, times):
+    (x, y), want = sums(RING)
+    failures, empty = [], np.empty
+
+    def scarce(*args: Any) -> Any:
+        if len(failures) < times:
+            failures.append(args)
+            raise MemoryError
+        return empty(*args)
+
+    collected = []
+    monkeypatch.setattr(jax_runtime.np, "empty", scarce)
+    monkeypatch.setattr(jax_runtime.gc, "collect", lambda: collected.append(len(failures)))
+    if times == 1:
+        assert np.array_equal(np.asarray((x + y).limbs).astype(object), want)
+    else:
+        with pytest.raises(OutOfMemoryError, match=r"test_host_call.py:\d+ needs \d+ bytes"):
+            (x + y).realize()
+    assert collected == [1] and calls
+
+
+def test_memory_that_xla_lacks_is_said(monkeypatch):
+    x, y = poly(0, RING).realize(), poly(1, RING).realize()
+    runner = graph_runner(p := plan(x * y.rotate(3)))
+    runner(arrays(p))
+    (binding,) = runner._known
+    text = "RESOURCE_EXHAUSTED: Out of memory allocating 576 bytes.\nmore"
+
+    def broken(*_: Any) -> Any:
+        raise jax.errors.JaxRuntimeError(text)
+
+    step = (broken, *binding.steps[0][1:])
+    monkeypatch.setattr(runner, "_known", (attrs.evolve(binding, steps=(step,)),))
+    with pytest.raises(OutOfMemoryError, match=r"allocating 576 bytes\.\nA program needs"):
+        runner(arrays(p))
 
 
 def test_a_call_that_fails_says_so(calls, monkeypatch):

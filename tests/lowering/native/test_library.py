@@ -214,6 +214,25 @@ def test_without_a_compiler(fresh, monkeypatch, caplog, tmp_path):
     assert_refused("no C++ compiler", caplog)
 
 
+class TooLate(Exception):
+    """What the handler of a signal raises where a time limit ends."""
+
+
+def test_what_a_handler_of_the_user_raises_is_the_users(fresh, monkeypatch):
+    """It says nothing of the library, which is loaded the next time."""
+    monkeypatch.undo()
+    monkeypatch.setattr(library, "_outcome", None)
+
+    def late(*_):
+        raise TooLate
+
+    with monkeypatch.context() as patch:
+        patch.setattr(build, "compiler", late)
+        with pytest.raises(TooLate):
+            library.outcome()
+    assert not library.outcome().reason
+
+
 @pytest.mark.long
 def test_a_build_that_fails(fresh, monkeypatch, caplog):
     monkeypatch.undo()

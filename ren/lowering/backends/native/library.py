@@ -16,6 +16,7 @@ from jax.extend.backend import backends
 
 from ren.config import config
 from ren.core.errors import NativeError
+from ren.core.user_frame import is_of_user
 from ren.lowering.backends.native import build, self_check
 from ren.lowering.backends.native.build import BuildError
 from ren.lowering.backends.native.ffi_call import HANDLER, PLATFORM, handler_name
@@ -98,6 +99,8 @@ def _loaded() -> Outcome:
     try:
         return Outcome(_load())
     except Exception as error:  # a compiler, a loader and a runtime that are not ours
+        if is_of_user(error):
+            raise
         reason = str(error) if isinstance(error, BuildError) else disk.first_line(error)
         _log.warning("No native kernels, XLA runs everything: %s.", reason)
         return Outcome(reason=reason)

@@ -18,6 +18,7 @@ import jax
 import jax.monitoring
 
 from ren.config import config
+from ren.core.user_frame import is_of_user
 from ren.lowering.backends.base import Call
 from ren.lowering.backends.xla import jax_runtime as runtime
 from ren.lowering.backends.xla.jax_runtime import Executable
@@ -118,6 +119,8 @@ class Executables:
         try:
             made = runtime.from_bytes(body, sharding)
         except Exception as error:  # whatever the runtime says of bytes that it cannot use
+            if is_of_user(error):
+                raise
             store.warn(f"an executable cannot be loaded: {disk.first_line(error)}")
             return None
         jax.monitoring.record_event(runtime.CACHE_HIT)
@@ -139,6 +142,8 @@ class Executables:
             try:
                 store.write(name, runtime.to_bytes(loaded, results))
             except Exception as error:  # not every runtime serializes
+                if is_of_user(error):
+                    raise
                 store.warn(f"an executable cannot be kept: {disk.first_line(error)}")
         return self._known.setdefault(key, made)
 
@@ -159,6 +164,8 @@ class Executables:
             named = canonical((around, shapes, self._identity))
             return store, hashlib.sha256(named.encode()).hexdigest()
         except Exception as error:
+            if is_of_user(error):
+                raise
             store.warn(f"a key cannot be made: {disk.first_line(error)}")
             return None
 

@@ -13,6 +13,7 @@ interpreter runs.
 from __future__ import annotations
 
 import ctypes
+import gc
 import hashlib
 import json
 import logging
@@ -35,7 +36,7 @@ import jax.monitoring
 import numpy as np
 from numpy.typing import NDArray
 
-from ren.core.errors import ForkError
+from ren.core.errors import ForkError, OutOfMemoryError
 from ren.core.user_frame import user_line
 from ren.lowering.devices.devices import Place, check_addressable, wide
 from ren.lowering.storage import executable_store as disk
@@ -220,10 +221,31 @@ def empty(shape: tuple[int, ...], dtype: Any) -> NDArray:
 
 def empty_at(shape: tuple[int, ...], dtype: Any) -> tuple[NDArray, int]:
     """The same, and its address."""
-    memory = np.empty(math.prod(shape) * np.dtype(dtype).itemsize + _ALIGNMENT, np.uint8)
+    size = math.prod(shape) * np.dtype(dtype).itemsize + _ALIGNMENT
+    try:
+        memory = np.empty(size, np.uint8)
+    except MemoryError:
+        memory = _empty_after_all(size)
     address = ctypes.addressof(ctypes.c_char.from_buffer(memory))
     start = -address % _ALIGNMENT
     return np.ndarray(shape, dtype, memory, start), address + start
+
+
+def _empty_after_all(size: int) -> NDArray:
+    """So many bytes, once JAX has let go of arrays that are deleted: it does so when it collects.
+
+    Raises:
+        OutOfMemoryError: there are not so many then, either.
+    """
+    gc.collect()
+    try:
+        return np.empty(size, np.uint8)
+    except MemoryError as error:
+        raise OutOfMemoryError(
+            f"{user_line()} needs {size} bytes for a result, and the system gives no more.",
+            "What is no longer used was collected before.",
+            "Drop results that are not needed: del x.",
+        ) from error
 
 
 @cache

@@ -25,6 +25,7 @@ import jax
 from ren.config import config
 from ren.core.errors import DeviceError
 from ren.core.text_table import duration
+from ren.core.user_frame import is_of_user
 from ren.lowering.devices.devices import is_tracing
 from ren.lowering.devices.donation import check_not_donated
 from ren.lowering.plan.partition import GRAPH, UNITS
@@ -248,6 +249,8 @@ class AutoRunner:
         except DeviceError as error:
             self._keep_units(reason_of(error))
         except Exception as error:
+            if is_of_user(error):
+                raise
             self._fail(error)
         else:
             self._state = COMPILING
@@ -315,6 +318,8 @@ class AutoRunner:
             if self._state == PROBING or self._calls >= self._next:  # what fails there fails here
                 results = jax.block_until_ready(results)
         except Exception as error:
+            if is_of_user(error):
+                raise
             results = self._units(inputs)  # raises too when the inputs are at fault
             with self._lock:
                 self._fail(error)

@@ -13,6 +13,7 @@ import jax
 from ren.config import TIERS, config
 from ren.core.errors import DeviceError, JitError, NativeError
 from ren.core.text_table import duration
+from ren.core.user_frame import is_of_user
 from ren.lowering.plan.partition import GRAPH, UNITS
 from ren.lowering.plan.plan import Plan
 from ren.lowering.runtime import runner as runners
@@ -104,6 +105,8 @@ class ChosenTier:
         except NativeError:
             raise
         except Exception as error:
+            if is_of_user(error):
+                raise
             results = self._units(inputs)  # raises too when the inputs are at fault
             self._others += 1
             self._fail(error)
