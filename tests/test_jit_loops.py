@@ -334,3 +334,11 @@ def test_settings_of_jax() -> None:
         assert ren.equal(ren.jit(affine)(X, A, B, 2), unrolled(X, A, B, 2))
     with jax.enable_x64(True):
         assert ren.equal(ren.jit(affine)(X, A, B, 2), unrolled(X, A, B, 2))
+
+
+@pytest.mark.parametrize("moduli", [(17, 97), (2**61 - 1,)], ids=["primes with roots", "general"])
+def test_a_body_may_scale_coefficients_by_its_index(moduli) -> None:
+    p = Poly(range(8), RingSpec(8, moduli))
+    made = ren.jit(lambda p: lax.fori_loop(1, 6, lambda i, carry: carry * i, p))(p)
+    assert made.domain is p.domain
+    assert made.tolist() == [120 * c % p.ring.q for c in range(8)]

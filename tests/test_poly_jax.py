@@ -243,3 +243,31 @@ def test_a_list_of_traced_integers_makes_no_polynomial(made):
 def test_the_error_of_a_traced_factor_names_its_type(factor, named):
     with pytest.raises(CoefficientTypeError, match=rf"poly \* a traced {named} was"):
         jax.jit(lambda p, k: p * k)(Poly(A, RingSpec(8, (17, 97))), factor)
+
+
+@pytest.mark.parametrize("moduli", [(17, 97), (2**61 - 1,)], ids=["primes with roots", "general"])
+def test_a_traced_integer_scales_coefficients_as_a_known_one_does(moduli):
+    """Loops whose body scales their carry keep its domain."""
+    p = Poly(A, RingSpec(8, moduli))
+    q = p.ring.q
+
+    def check(made: Poly, factor: int) -> None:
+        assert made.domain is Domain.COEFF
+        assert made.tolist() == [c * factor % q for c in A]
+
+    for factor in (3, -5, 0, 2**31 - 1):
+        check(jax.jit(lambda p, k: p * k)(p, factor), factor)
+        check(jax.jit(lambda p, k: k * p)(p, factor), factor)
+
+    def loop(p):
+        return jax.lax.fori_loop(1, 6, lambda i, carry: carry * i, p)
+
+    for run in (loop, jax.jit(loop)):  # tests/test_jit_loops.py has ren.jit
+        check(run(p), 120)
+    check(jax.lax.scan(lambda carry, k: (k * carry, None), p, np.array([2, -3]))[0], -6)
+    made = jax.vmap(lambda k: p * k)(np.arange(4))
+    assert made.domain is Domain.COEFF
+    assert made.tolist() == [[c * k % q for c in A] for k in range(4)]
+    values = p if p.ring.is_general else p.ntt()
+    made = jax.jit(lambda p, k: p * k)(values, 3)
+    assert made.domain is values.domain and made.tolist() == [c * 3 % q for c in A]

@@ -721,7 +721,19 @@ class Poly(metaclass=Listed):
             right = checks.operand(other, self.ring, self.domain, symbol)
         if right is None:
             return NotImplemented
+        is_scaled = op is ops.MUL and is_tracer(other) and self.domain is Domain.COEFF
+        if is_scaled and not self.ring.is_general:
+            return self._times_traced(other)
         return from_node(make(op, (right, left) if reflected else (left, right)))
+
+    def _times_traced(self, factor: Any) -> Poly:
+        """The product with an integer that JAX traces, of coefficients, as with a known integer.
+
+        As polynomials both would become values at the roots, and so would the carry of a loop.
+        """
+        factor = checks.operand(factor, self.ring, Domain.NTT, "*")  # its residue in each place
+        values = from_array(self.limbs, self.ring, Domain.NTT)
+        return from_array((values * from_node(factor)).limbs, self.ring, Domain.COEFF)
 
     def _unary(self, op: Op, arg: Any = NO_ARG) -> Poly:
         return from_node(make(op, (self.node,), arg))
