@@ -36,6 +36,7 @@ def files(folder: Path, texts: dict[str, str]) -> dict[str, Path]:
         ({**UNIFIED, "a/b/cpu.max": ""}, None),
         ({**UNIFIED, "a/b/cpu.max": "50000"}, None),
         ({"own": "nonsense"}, None),
+        ({"own": "0::a/b", "a/b/cpu.max": "50000 100000"}, 0.5),
         ({**DIVIDED, "cpu/a/cpu.cfs_quota_us": "-1", "cpu/a/cpu.cfs_period_us": "100000"}, None),
         ({**DIVIDED, "cpu/a/cpu.cfs_quota_us": "25000", "cpu/a/cpu.cfs_period_us": "50000"}, 0.5),
         ({**DIVIDED, "cpu/cpu.cfs_quota_us": "10000", "cpu/cpu.cfs_period_us": "50000"}, 0.2),

@@ -26,7 +26,7 @@ def _quotas(root: Path, own: Path) -> Iterator[float]:
         _, controllers, path = [*line.split(":", 2), "", ""][:3]
         if controllers and "cpu" not in controllers.split(","):
             continue
-        group = PurePosixPath(path or "/").relative_to("/")
+        group = PurePosixPath(path.strip("/"))
         for folder in (group, *group.parents):
             if not controllers:
                 quota, _, period = _text(root / folder / "cpu.max").partition(" ")
