@@ -107,6 +107,10 @@ class _Interned:
         self._apart: weakref.WeakValueDictionary[_Key, Node] = weakref.WeakValueDictionary()
         self._most = _FIRST_SWEEP
 
+    def __len__(self) -> int:
+        """The number of entries, those of dead nodes included."""
+        return len(self._found) + len(self._apart)
+
     def get(self, key: _Key, arg: Any = NO_ARG) -> Node | None:
         """The live node of a key with an argument; None where there is none."""
         found = self._found.get(key)
@@ -130,7 +134,7 @@ class _Interned:
 # One of Ren's three caches: every live interned node, by op, hash of the argument, and identities
 # of its sources. A node keeps its sources alive: while it lives, no other object has their
 # identities.
-_interned = _Interned()
+interned = _Interned()
 
 
 def make(op: Op, src: Iterable[Node] = (), arg: Any = NO_ARG) -> Node:
@@ -148,10 +152,10 @@ def make(op: Op, src: Iterable[Node] = (), arg: Any = NO_ARG) -> Node:
         key = (op.name, *map(id, src)) if arg is NO_ARG else (op.name, hash(arg), *map(id, src))
         of_key = arg
     with _lock:
-        node = _interned.get(key, of_key)
+        node = interned.get(key, of_key)
         if node is None:
             node = _new(op, src, arg)
-            _interned.add(key, node)
+            interned.add(key, node)
         return node
 
 
@@ -222,10 +226,10 @@ def buffer_like(array: Any, spec: Spec) -> Node:
     arg = BufferArg(array, spec.ring, spec.domain, spec.batch, next_serial())
     key = (ops.BUFFER.name, *arg.key)
     with _lock:
-        node = _interned.get(key)
+        node = interned.get(key)
         if node is None:
             node = Node(ops.BUFFER, (), arg, spec, next_serial(), False)
-            _interned.add(key, node)
+            interned.add(key, node)
         return node
 
 

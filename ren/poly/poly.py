@@ -719,11 +719,11 @@ class Poly(metaclass=Listed):
             right = other._node or other.node
         else:
             right = checks.operand(other, self.ring, self.domain, symbol)
-        if right is None:
-            return NotImplemented
-        is_scaled = op is ops.MUL and is_tracer(other) and self.domain is Domain.COEFF
-        if is_scaled and not self.ring.is_general:
-            return self._times_traced(other)
+            if right is None:
+                return NotImplemented
+            is_scaled = op is ops.MUL and self.domain is Domain.COEFF and is_tracer(other)
+            if is_scaled and not self.ring.is_general:
+                return self._times_traced(other)
         return from_node(make(op, (right, left) if reflected else (left, right)))
 
     def _times_traced(self, factor: Any) -> Poly:
