@@ -300,7 +300,7 @@ def test_jax_tells_of_types_that_differ_in_words_of_ren(ctx) -> None:
         (lambda: lax.fori_loop(0, 3, lambda i, c: c + c, (x, x)), "lengths do not match"),
         (lambda: lax.scan(lambda c, q: (c + q, None), ren.Poly.zeros(ring).realize(), rows),
          "contiguous"),
-        (lambda: lax.fori_loop(0, 3, lambda i, c: c * i + c, p), "domain COEFF and NTT"),
+        (lambda: lax.fori_loop(0, 3, lambda i, c: c * c + c, p), "domain COEFF and NTT"),
     ):  # fmt: skip
         with pytest.raises(LoopError, match=said) as caught:
             run()
