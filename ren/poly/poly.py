@@ -718,20 +718,20 @@ class Poly(metaclass=Listed):
         if isinstance(other, Poly):
             right = other._node or other.node
         else:
-            right = checks.operand(other, self.ring, self.domain, symbol)
+            is_scaled = op is ops.MUL and is_tracer(other) and not self.ring.is_general
+            domain = Domain.NTT if is_scaled else self.domain
+            right = checks.operand(other, self.ring, domain, symbol)
             if right is None:
                 return NotImplemented
-            is_scaled = op is ops.MUL and self.domain is Domain.COEFF and is_tracer(other)
-            if is_scaled and not self.ring.is_general:
-                return self._times_traced(other)
+            if is_scaled and self.domain is Domain.COEFF:
+                return self._scaled(right)
         return from_node(make(op, (right, left) if reflected else (left, right)))
 
-    def _times_traced(self, factor: Any) -> Poly:
-        """The product with an integer that JAX traces, of coefficients, as with a known integer.
+    def _scaled(self, factor: Node) -> Poly:
+        """The coefficients times an integer that JAX traces, whose residue is in each place.
 
         As polynomials both would become values at the roots, and so would the carry of a loop.
         """
-        factor = checks.operand(factor, self.ring, Domain.NTT, "*")  # its residue in each place
         values = from_array(self.limbs, self.ring, Domain.NTT)
         return from_array((values * from_node(factor)).limbs, self.ring, Domain.COEFF)
 

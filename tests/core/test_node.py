@@ -80,7 +80,7 @@ def test_the_table_of_nodes_forgets_the_dead():
 
 
 def test_no_code_of_python_runs_where_a_node_dies():
-    """What the handler of a signal raised there would be lost."""
+    """An exception of the handler of a signal would be lost there."""
     a, called = leaf(), []
     program = make(ops.SHIFT, (make(ops.NEG, (a,)),), ShiftArg(3))
     sys.setprofile(lambda frame, event, _: called.append(frame) if event == "call" else None)

@@ -215,7 +215,7 @@ def test_without_a_compiler(fresh, monkeypatch, caplog, tmp_path):
 
 
 class TooLate(Exception):
-    """What the handler of a signal raises where a time limit ends."""
+    """The exception of a handler of signals, where a time limit ends."""
 
 
 def test_what_a_handler_of_the_user_raises_is_the_users(fresh, monkeypatch):
