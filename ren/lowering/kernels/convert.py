@@ -141,24 +141,18 @@ def _materialized(parts: list[jax.Array], axis: int) -> jax.Array:
 
 
 def mixed_radix_tables(moduli: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
-    """(own [blocks, k, 1], cross [k, k, 1]) with the constants of `mixed_radix`.
+    """(own [k, 1], cross [k, k, 1]) with the constants of `mixed_radix`.
 
-    Block c holds the limbs [s, e). For a limb j >= s: own[c, j] = 1 / P and, for i in the block,
-    cross[i, j] = -(d_s .. d_(i-1)) / P. Both are mod d_j in Montgomery form, where P is the product
-    of d_s .. up to, not including, min(j, e). This divides by the factors before limb j in this
-    block.
+    With P_j = d_0 .. d_(j-1): own[j] = 1 / P_j, and cross[i, j] = -P_i / P_j for i < j, else 0.
+    Both are mod d_j in Montgomery form.
     """
-    k = len(moduli)
-    own = np.zeros((-(-k // _BLOCK), k, 1), np.uint32)
-    cross = np.zeros((k, k, 1), np.uint32)
+    products = [math.prod(moduli[:j]) for j in range(len(moduli))]
+    cross = np.zeros((len(moduli), len(moduli), 1), np.uint32)
+    inverses = [pow(p, -1, d) * tables.R for p, d in zip(products, moduli, strict=True)]
     for j, d in enumerate(moduli):
-        for start in range(0, j + 1, _BLOCK):
-            stop = min(j, start + _BLOCK)
-            inverse = pow(math.prod(moduli[start:stop]), -1, d) * tables.R
-            own[start // _BLOCK, j] = inverse % d
-            for i in range(start, stop):
-                cross[i, j] = -math.prod(moduli[start:i]) * inverse % d
-    return tables.frozen(own), tables.frozen(cross)
+        cross[:j, j, 0] = [-p * inverses[j] % d for p in products[:j]]
+    own = tables.column([c % d for c, d in zip(inverses, moduli, strict=True)])
+    return own, tables.frozen(cross)
 
 
 def mixed_radix(
@@ -166,39 +160,43 @@ def mixed_radix(
 ) -> jax.Array:
     """Plain residues x to digits v_i in [0, d_i) with the value sum(v_i d_0 .. d_(i-1)).
 
-    A block of digits is one kernel. One more kernel then takes the block out of all later limbs and
-    divides by its product. Unrolled digit by digit, fused recomputation would double with every
-    digit.
+    v_j = x_j own_j + sum_(i<j) v_i cross_ij mod d_j. One kernel computes a block of digits, another
+    what earlier blocks add to it. Unrolled digit by digit, fused recomputation would double with
+    every digit.
     """
     k, blocks = d.shape[0], []
     for start in range(0, k, _BLOCK):
-        c, stop = start // _BLOCK, min(start + _BLOCK, k)
-        digits = _block_digits(x[..., : stop - start, :], start, d, d_inv, own, cross)
-        blocks.append(digits)
-        if stop < k:
-            factors = [own[c, stop:], *(cross[i, stop:] for i in range(start, stop))]
-            divide = partial(_without_block, factors=factors, d=d[stop:], d_inv=d_inv[stop:])
-            x = _as_one_kernel(divide, x[..., stop - start :, :], digits)
+        rows = slice(start, min(start + _BLOCK, k))
+        part = x[..., rows, :]
+        if start:
+            factors = [own[rows], *(c[rows] for c in cross[:start])]
+            add_up = partial(_weighted, factors=factors, d=d[rows], d_inv=d_inv[rows])
+            part = _as_one_kernel(add_up, part, *blocks)
+        blocks.append(_block_digits(part, start, d, d_inv, own, cross))
     return jnp.concatenate(blocks, axis=-2) if len(blocks) > 1 else blocks[0]
 
 
-def _without_block(
-    x: jax.Array, digits: jax.Array, factors: list[jax.Array], d: jax.Array, d_inv: jax.Array
+def _weighted(
+    x: jax.Array, *blocks: jax.Array, factors: list[jax.Array], d: jax.Array, d_inv: jax.Array
 ) -> jax.Array:
-    # (x_j - sum_i v_i P_i) / P mod d_j for the limbs j after a block with product P.
-    rows = (digits[..., t : t + 1, :] for t in range(len(factors) - 1))
+    # The first factor is that of the limbs x, the others are those of the digits in blocks.
+    rows = [b[..., t : t + 1, :] for b in blocks for t in range(b.shape[-2])]
     return modular.mul_sum(list(zip([x, *rows], factors, strict=True)), d, d_inv)
 
 
 def _block_digits(
     x: jax.Array, start: int, d: jax.Array, d_inv: jax.Array, own: jax.Array, cross: jax.Array
 ) -> jax.Array:
-    # v_j = (x_j - sum_(i<j) v_i P_i) / P_j mod d_j; v_i < 2^30 may exceed d_j, which mul_sum
-    # allows.
+    # Of the limbs, or of what these and earlier blocks add up to. A digit v_i < 2^30 may exceed
+    # d_j, which mul_sum allows.
     digits: list[jax.Array] = []
     for t in range(x.shape[-2]):
-        j = start + t
-        terms = [(x[..., t : t + 1, :], own[start // _BLOCK, j])]
-        terms += [(v, cross[start + i, j]) for i, v in enumerate(digits)]
-        digits.append(modular.mul_sum(terms, d[j : j + 1], d_inv[j : j + 1]))
+        j, part = start + t, x[..., t : t + 1, :]
+        q, q_inv = d[j : j + 1], d_inv[j : j + 1]
+        terms = [(v, cross[start + i, j]) for i, v in enumerate(digits)]
+        if not start:
+            part = modular.mul_sum([(part, own[j]), *terms], q, q_inv)
+        elif terms:
+            part = modular.add(part, modular.mul_sum(terms, q, q_inv), q)
+        digits.append(part)
     return _materialized(digits, axis=-2)

@@ -15,11 +15,19 @@ import numpy as np
 from jax import lax
 
 from ren.lowering.kernels.convert import mixed_radix, mixed_radix_tables
-from ren.lowering.kernels.modular import reduce_wide, sub, wide
-from ren.lowering.kernels.tables import R, column, frozen, modulus, montgomery_constant
+from ren.lowering.kernels.modular import add, mont_mul, reduce_wide, sub, wide
+from ren.lowering.kernels.tables import (
+    R,
+    column,
+    frozen,
+    modulus,
+    montgomery_constant,
+    plain_constant,
+)
 
 Moduli = tuple[int, ...]
-_LARGEST_WEIGHT = 1 << 960  # keeps the products of `floats` inside float64
+_LARGEST_WEIGHT = 1 << 930  # the next one is below 2^960,
+_MOST_DOUBLED = 60  # and doubled so often it keeps the sums of `floats` inside float64
 _PIECES = 3
 
 
@@ -43,17 +51,24 @@ def residues(tables: Sequence[jax.Array], integers: jax.Array) -> jax.Array:
 def float_tables(moduli: Moduli) -> tuple[np.ndarray, ...]:
     """The tables of `floats`, uint32.
 
-    (q, q^-1 mod R) and (q - 1)/2, all [L, 1]; the constants of `mixed_radix`; for each weight
-    W_i = q_0 ... q_(i-1) the bits of three float64, as words [L, 3, 2].
+    (q, q^-1 mod R) and (Q - 1)/2 mod q, all [L, 1]; the constants of `mixed_radix`; (q - 1)/2 and
+    the largest digit that counts, both [L, 1]; for each weight W_i = q_0 ... q_(i-1) the bits of
+    three float64, as words [L, 3, 2].
     """
-    weights = [min(math.prod(moduli[:i]), _LARGEST_WEIGHT) for i in range(len(moduli))]
+    weights = [math.prod(moduli[:i]) for i in range(len(moduli))]
+    exact = sum(w <= _LARGEST_WEIGHT for w in weights)  # the first of the others has a weight too
+    largest = math.prod(moduli[:exact])
+    weights[exact:] = [largest << min(i, _MOST_DOUBLED) for i in range(len(moduli) - exact)]
     pieces = np.array([_pieces(w) for w in weights], "<f8")
-    words = frozen(pieces.view("<u4").reshape(len(moduli), _PIECES, 2))
-    own, cross = mixed_radix_tables(moduli)
-    # The first division takes residues out of Montgomery form too: 1 / P without R.
-    first = [int(c) * pow(R, -1, q) % q for c, q in zip(own[0, :, 0], moduli, strict=True)]
-    own = frozen(np.concatenate([column(first)[None], own[1:]]))
-    return (*modulus(moduli), column([q // 2 for q in moduli]), own, cross, words)
+    middles = [q // 2 for q in moduli]
+    return (
+        *modulus(moduli),
+        plain_constant(math.prod(moduli) // 2, moduli),
+        *mixed_radix_tables(moduli),
+        column(middles),
+        column([*middles[:exact], *[1] * (len(moduli) - exact)]),
+        frozen(pieces.view("<u4").reshape(len(moduli), _PIECES, 2)),
+    )
 
 
 def _pieces(weight: int) -> list[float]:
@@ -74,29 +89,28 @@ def floats(tables: Sequence[jax.Array], limbs: jax.Array) -> jax.Array:
         tables: `float_tables`, of the moduli q_i of the limbs, Q their product.
         limbs: uint32 [*batch, limb, n], Montgomery residues in [0, q_i).
 
-    Mixed radix x = sum_i v_i W_i, W_i = q_0 ... q_(i-1). Since (Q-1)/2 has the digits (q_i - 1)/2,
-    comparing digits from the top gives the sign. Where x is negative, |x| = 1 + sum_i (q_i - 1 -
-    v_i) W_i: all terms are positive, so that nothing cancels. All products of floats are exact:
-    contracting them with sums changes no bit. L^2/2 multiply-adds a coefficient, whatever x is.
+    Mixed radix x + (Q-1)/2 = sum_i v_i W_i, W_i = q_0 ... q_(i-1). Since (Q-1)/2 has the digits
+    (q_i - 1)/2, x has the centred digits d_i = v_i - (q_i - 1)/2. Those before a digit that is not
+    0 add up to less than W_i / 2. So little cancels, and a sum from the top is never below the next
+    term: its rounding error is known (Dekker). Of digits whose weights floats do not reach, signs
+    count, with weights that double: such an x comes out large, with its sign. All products of
+    floats are exact: contracting them with sums changes no bit. L^2/2 multiply-adds a coefficient,
+    whatever x is.
+
+    Reference: Dekker, "A floating-point technique for extending the available precision" (1971).
     """
-    q, qinv, middles, own, cross, words = tables
-    digits = mixed_radix(limbs, q, qinv, own, cross)
-    negative = jnp.zeros((*limbs.shape[:-2], limbs.shape[-1]), bool)
-    for i in range(len(q)):  # the most significant digit that differs decides
-        v = digits[..., i, :]
-        negative = jnp.where(v == middles[i], negative, v > middles[i])
+    q, qinv, half, own, cross, middles, most, words = tables
+    plain = mont_mul(limbs, jnp.ones_like(q), q, qinv)
+    digits = mixed_radix(add(plain, half, q), q, qinv, own, cross)
     pieces = lax.bitcast_convert_type(words, jnp.float64)
-    high, low = jnp.zeros(negative.shape), negative.astype(jnp.float64)
+    centred = (digits - middles).astype(jnp.int32)
+    limit = most.astype(jnp.int32)
+    centred = jnp.clip(centred, -limit, limit)
+    high = low = jnp.zeros((*limbs.shape[:-2], limbs.shape[-1]))
     for i in reversed(range(len(q))):
-        v = digits[..., i, :]
-        v = jnp.where(negative, q[i] - np.uint32(1) - v, v).astype(jnp.float64)
-        high, error = _two_sum(high, v * pieces[i, 0])
-        low = low + (error + v * pieces[i, 1] + v * pieces[i, 2])
-    return jnp.where(negative, -1.0, 1.0) * (high + low)
-
-
-def _two_sum(a: jax.Array, b: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """a + b rounded, and its rounding error, exactly (Knuth)."""
-    total = a + b
-    part = total - a
-    return total, (a - (total - part)) + (b - part)
+        d = centred[..., i, :].astype(jnp.float64)
+        term = d * pieces[i, 0]
+        total = high + term
+        low = low + ((term - (total - high)) + d * pieces[i, 1] + d * pieces[i, 2])
+        high = total
+    return high + low

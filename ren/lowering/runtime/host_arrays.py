@@ -122,7 +122,7 @@ def centered(limbs: Any, moduli: Moduli) -> NDArray[np.float64]:
         moduli: the moduli q_i < 2^30 of the limbs, Q their product.
 
     Returns:
-        float64 [*batch, n]. Values beyond 2^960 come out large but wrong.
+        float64 [*batch, n]. Values beyond 2^929 come out large and with their sign, but wrong.
 
     Cost: L^2/2 multiply-adds a coefficient for L limbs.
     """

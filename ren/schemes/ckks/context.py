@@ -753,7 +753,7 @@ def _message(values: Any, level: int, params: Parameters) -> tuple[Poly | Intege
         p = plaintext.encode(values, params, level)
         return p.poly, p.layout, slots(values) if symbol is None else symbol.map(slots)
     encoded = plaintext.encoded(values, params, level)
-    message = plaintext.integers_of(encoded.coefficients, params.ring(level))
+    message = plaintext.integers_of(encoded.coefficients, params.ring(level), encoded.bits)
     return message, encoded.layout, encoded.values
 
 

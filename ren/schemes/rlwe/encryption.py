@@ -155,8 +155,8 @@ def check_residues(polys: tuple[Poly, ...]) -> None:
     kernels reduce them.
     """
     for p in polys:
-        moduli = np.array(p.ring.moduli, np.uint32)[:, None]
-        if (np.asarray(p.limbs) >= 2 * moduli).any():
+        largest = np.asarray(p.limbs).max(axis=-1)
+        if (largest >= 2 * np.array(p.ring.moduli, np.uint32)).any():
             raise DomainError(
                 "decrypt() got residues that are not below their moduli.",
                 "Functions of jax.tree.map get them as arrays, and compute without the moduli.",

@@ -44,7 +44,7 @@ class Functions:
         if granted() < _LEAST_CORES:
             library.ren_alone()
         self._floats, self._floats.restype = library.ren_floats, None
-        self._floats.argtypes = [_POINTER, *[_SIZE] * 3, *[_POINTER] * 7, _SIZE]
+        self._floats.argtypes = [_POINTER, *[_SIZE] * 3, *[_POINTER] * 9, _SIZE]
 
     def squeezed(self, prefix: bytes, first: int, count: int, blocks: int) -> NDArray[np.uint8]:
         """The first blocks of SHAKE-256(prefix, i), for `count` counters i from `first` on.

@@ -207,12 +207,6 @@ def encode(values: ArrayLike, n: int, slots: int, scale: Fraction | int) -> NDAr
         ParameterError: values that are not finite, or too large for any modulus.
     """
     z = np.asarray(values)
-    if not np.isfinite(z).all():
-        raise ParameterError(
-            "Values with NaN or infinity were given.",
-            "Only finite numbers can be encoded.",
-            "Replace them, for example numpy.nan_to_num(np.array(values, float)).",
-        )
     rows = z.reshape(-1, z.shape[-1])
     coefficients = (np.empty if n == 2 * slots else np.zeros)((len(rows), n), np.float64)
     step = max(1, _ROW_NUMBERS // slots)
@@ -224,6 +218,12 @@ def encode(values: ArrayLike, n: int, slots: int, scale: Fraction | int) -> NDAr
     else:
         fit = list(map(run, parts))
     if not all(fit):
+        if not np.isfinite(z).all():
+            raise ParameterError(
+                "Values with NaN or infinity were given.",
+                "Only finite numbers can be encoded.",
+                "Replace them, for example numpy.nan_to_num(np.array(values, float)).",
+            )
         raise ParameterError(
             f"Values up to {power_above(float(largest(z)))} were given.",
             "Times the scale they are too large for any modulus: they would wrap around.",
@@ -243,10 +243,10 @@ def _transform_rows(
     with np.errstate(over="ignore", invalid="ignore"):
         folded = np.fft.fft(spectrum)
         folded *= _scaled_untwist(slots, scale)
-    if not np.isfinite(folded.view(np.float64)).all():
+    sizes = np.abs(folded.view(np.float64))
+    if not np.isfinite(sizes.max()):  # so it is with NaN or infinity among the values
         return False
-    parts = folded.view(np.float64)
-    is_small = np.count_nonzero(np.abs(parts) < slots / 2, -1) > slots / 2
+    is_small = np.count_nonzero(sizes < slots / 2, -1) > slots / 2
     if is_small.any():
         folded[is_small] += _offsets(slots)
     stride = n // (2 * slots)
@@ -305,12 +305,14 @@ def largest(values: NDArray) -> Any:
     return max(values.max(), -values.min())
 
 
-def as_integers(coefficients: NDArray) -> NDArray[np.int64] | None:
+def as_integers(coefficients: NDArray, bits: int | None = None) -> NDArray[np.int64] | None:
     """Integers [*batch, n] (int64, float64 or object) as int64, if all are below 2^62.
 
-    The memory is new and is one that a polynomial may stand on.
+    The memory is new and is one that a polynomial may stand on. With `bits` they are known to be
+    below 2^bits.
     """
-    if coefficients.size and largest(coefficients) >= _LARGEST_INTEGER:
+    is_small = bits is not None and 1 << bits <= _LARGEST_INTEGER
+    if not is_small and coefficients.size and largest(coefficients) >= _LARGEST_INTEGER:
         return None
     made = empty(coefficients.shape, np.int64)
     np.copyto(made, coefficients, casting="unsafe")

@@ -290,9 +290,9 @@ def encode(
     noise = noises.of_values(given.values, params, float(params.scale(level)), bound)
     coefficients = given.coefficients[..., :: params.n // ring.n]  # those between are zeros
     if is_integer:
-        wide = Poly(encoder.as_integers(coefficients), ring)
+        wide = Poly(encoder.as_integers(coefficients, given.bits), ring)
     elif at_once:
-        (wide,) = replayed(_transformed, None, integers_of(coefficients, ring))
+        (wide,) = replayed(_transformed, None, integers_of(coefficients, ring, given.bits))
     else:
         wide = poly_of(coefficients, ring).ntt()
     return Plaintext(wide, level, given.layout, params, given.bits, noise, given.is_zero)
@@ -336,9 +336,12 @@ def _transformed(_: None, poly: Poly) -> tuple[Poly]:
     return (poly.ntt(),)
 
 
-def integers_of(coefficients: NDArray, ring: RingSpec) -> Integers | Poly:
-    """Integer coefficients [*batch, n] of any size and dtype, for a program that runs at once."""
-    if (values := encoder.as_integers(coefficients)) is not None:
+def integers_of(coefficients: NDArray, ring: RingSpec, bits: int | None = None) -> Integers | Poly:
+    """Integer coefficients [*batch, n] of any size and dtype, for a program that runs at once.
+
+    With `bits` they are known to be below 2^bits.
+    """
+    if (values := encoder.as_integers(coefficients, bits)) is not None:
         return Integers(values, ring)
     return from_residues(encoder.residues(coefficients, ring.moduli), ring, Domain.COEFF)
 

@@ -207,8 +207,7 @@ class Checker {
     const bool is_exact = kind != kApproximate, is_wide = kind == kExactToWide;
     const u64 k = word(at + 1, "the number of sources", 1, kMaxDigits / width);
     const u64 m = word(at + 2, "the number of targets", is_wide ? 2 : 0, is_wide ? 2 : words_);
-    const u64 blocks = (k + kBlock - 1) / kBlock;
-    const u64 words = 3 + 3 * k + m + (is_exact ? k + blocks * k + k * k : 2 * k) +
+    const u64 words = 3 + 3 * k + m + (is_exact ? 2 * k + k * k : 2 * k) +
                       (is_wide ? 4 + 2 * k : 3 * m + k * m);
     if (words > words_ - at) fail(at + 2, "the number of targets", "one whose tables follow");
     const Allowed columns{0};  // a task of columns has no scratch rows

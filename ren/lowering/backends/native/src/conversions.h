@@ -136,35 +136,66 @@ void own_digits(const Source& from, size_t limbs, const u32* scale, const u32* h
   }
 }
 
-// The digits of the exact lift, in mixed radix, by blocks of kBlock. The constants own[block][j]
-// and cross[i][j] are those of `mixed_radix` in convert.py. Limb i is at x(i). With `half` the
-// residues are in Montgomery form, and (D - 1)/2 is added; then own[0][j] 2^-32 takes the form
-// away. A digit is a sum of at most 6 products below 2^30 q.
-constexpr size_t kBlock = 4;
+// Digits j to j + some of `mixed_radix`, where the digits before j are known.
+template <class V, int some, class In>
+void more_digits(const Source& from, size_t limbs, size_t j, const u32* half, const u32* own,
+                 const u32* cross, const In& x, size_t width, u32* digits) {
+  constexpr size_t kTerms = 12;  // with the limb itself and 3 digits at most kMaxTerms
+  u32 factors[some], added[some];
+  UNROLL for (int t = 0; t < some; t++) {
+    const Montgomery<u32> m(from.d[j + t], from.d_inv[j + t]);
+    factors[t] = half ? multiply<u32>(own[j + t], 1, m) : own[j + t];
+    added[t] = half ? multiply<u32>(half[j + t], own[j + t], m) : 0;
+  }
+  for (size_t c = 0; c < width; c += lanes<V>) {
+    Sum<V> sums[some];
+    V totals[some];
+    UNROLL for (int t = 0; t < some; t++) {
+      const V y = load<V>(x(j + t) + c), own_j = splat<V>(factors[t]);
+      sums[t].add(y, own_j, second(y), own_j);
+      totals[t] = splat<V>(added[t]);
+    }
+    const auto take = [&](int t) {
+      const Montgomery<V> m(from.d[j + t], from.d_inv[j + t]);
+      totals[t] = add(totals[t], reduce(sums[t], m), m.q);
+      sums[t] = Sum<V>();
+    };
+    for (size_t start = 0; start < j; start += kTerms) {
+      const size_t end = start + kTerms < j ? start + kTerms : j;
+      for (size_t i = start; i < end; i++) {
+        const V v = load<V>(digits + i * width + c), v_second = second(v);
+        UNROLL for (int t = 0; t < some; t++) {
+          const V w = splat<V>(cross[i * limbs + j + t]);
+          sums[t].add(v, w, v_second, w);
+        }
+      }
+      if (end < j) {
+        UNROLL for (int t = 0; t < some; t++) take(t);
+      }
+    }
+    UNROLL for (int t = 0; t < some; t++) {
+      take(t);
+      const V v = totals[t], v_second = second(v);
+      store<V>(digits + (j + t) * width + c, v);
+      UNROLL for (int later = t + 1; later < some; later++) {
+        const V w = splat<V>(cross[(j + t) * limbs + j + later]);
+        sums[later].add(v, w, v_second, w);
+      }
+    }
+  }
+}
+
+// The digits of the exact lift, in mixed radix. The constants own[j] and cross[i][j] are those of
+// `mixed_radix` in convert.py. Limb i is at x(i). With `half` the residues are in Montgomery form,
+// and (D - 1)/2 is added; then own[j] 2^-32 takes the form away.
 template <class V, class In>
 void mixed_radix(const Source& from, size_t limbs, const u32* half, const u32* own,
                  const u32* cross, const In& x, size_t width, u32* digits) {
-  for (size_t j = 0; j < limbs; j++) {
-    const Montgomery<V> m(from.d[j], from.d_inv[j]);
-    const Montgomery<u32> one(from.d[j], from.d_inv[j]);
-    const V first = splat<V>(half ? multiply<u32>(own[j], 1, one) : own[j]);
-    const u64 added = half ? u64(half[j]) * own[j] : 0;
-    for (size_t c = 0; c < width; c += lanes<V>) {
-      V y = load<V>(x(j) + c);
-      for (size_t start = 0; start <= j; start += kBlock) {
-        Sum<V> t;
-        const V own_j = start ? splat<V>(own[start / kBlock * limbs + j]) : first;
-        if (!start) t.first += added, t.second += added;
-        t.add(y, own_j, second(y), own_j);
-        for (size_t i = start; i < j && i < start + kBlock; i++) {
-          const V v = load<V>(digits + i * width + c), w = splat<V>(cross[i * limbs + j]);
-          t.add(v, w, second(v), w);
-        }
-        y = reduce(t, m);
-      }
-      store<V>(digits + j * width + c, y);
-    }
-  }
+  size_t j = 0;
+  for (; j + 4 <= limbs; j += 4)
+    more_digits<V, 4>(from, limbs, j, half, own, cross, x, width, digits);
+  for (; j < limbs; j++)
+    more_digits<V, 1>(from, limbs, j, half, own, cross, x, width, digits);
 }
 
 }  // namespace

@@ -20,10 +20,11 @@ struct Half<u32> {
   typedef int32_t Numbers __attribute__((vector_size(4)));
 };
 
-// The tables of `floats`: the constants of `mixed_radix`, (q - 1)/2, and three pieces a weight.
+// The tables of `floats`: constants of the digits, (q - 1)/2 and the largest that counts of each
+// limb, and three pieces a weight.
 struct FloatTables {
   Source from;
-  const u32 *middles, *own, *cross;
+  const u32 *half, *own, *cross, *middles, *most;
   const double* pieces;
 };
 
@@ -32,31 +33,21 @@ template <class V>
 void floats_of(const FloatTables& t, size_t limbs, const u32* digits, size_t width, double* out) {
   typedef typename Half<V>::Floats Floats;
   typedef typename Half<V>::Numbers Numbers;
-  const auto load_numbers = [&](size_t i, size_t c) {
-    Numbers v;
-    __builtin_memcpy(&v, digits + i * width + c, sizeof(v));
-    return v;
-  };
   for (size_t c = 0; c < width; c += sizeof(Floats) / sizeof(double)) {
-    Numbers negative{};  // -1 where the number is, else 0
-    for (size_t i = 0; i < limbs; i++) {
-      const Numbers v = load_numbers(i, c), middle = Numbers{} + int32_t(t.middles[i]);
-      negative = (v > middle) | ((v == middle) & negative);
-    }
-    const Floats sign = __builtin_convertvector(negative, Floats);
-    Floats upper{}, lower = -sign;
+    Floats upper{}, lower{};
     for (size_t i = limbs; i-- > 0;) {
-      const Numbers v = load_numbers(i, c);
-      const Floats d = __builtin_convertvector(
-          v ^ ((v ^ (int32_t(t.from.d[i]) - 1 - v)) & negative), Floats);
+      Numbers v;
+      __builtin_memcpy(&v, digits + i * width + c, sizeof(v));
+      v -= int32_t(t.middles[i]);
+      if (t.most[i] == 1) v = (v < 0) - (v > 0);
+      const Floats d = __builtin_convertvector(v, Floats);
       const double* const piece = t.pieces + 3 * i;
-      // Products are exact, and this is the sum of two floats and its rounding error (Knuth).
-      const Floats term = d * piece[0], total = upper + term, part = total - upper;
-      const Floats error = (upper - (total - part)) + (term - part);
-      lower += error + d * piece[1] + d * piece[2];
+      // Products are exact, and so is the rounding error of this sum (Dekker).
+      const Floats term = d * piece[0], total = upper + term;
+      lower += (term - (total - upper)) + d * piece[1] + d * piece[2];
       upper = total;
     }
-    const Floats found = (sign + sign + 1.0) * (upper + lower);
+    const Floats found = upper + lower;
     __builtin_memcpy(out + c, &found, sizeof(found));
   }
 }
@@ -71,7 +62,7 @@ void floats(const FloatTables& t, size_t batches, size_t limbs, size_t n, const 
     const u32* const from = x + batch * limbs * n + c;
     std::vector<u32> digits(limbs * width);
     const auto limb = [&](size_t j) { return from + j * n; };
-    mixed_radix<V>(t.from, limbs, nullptr, t.own, t.cross, limb, width, digits.data());
+    mixed_radix<V>(t.from, limbs, t.half, t.own, t.cross, limb, width, digits.data());
     floats_of<V>(t, limbs, digits.data(), width, out + batch * n + c);
   });
 }

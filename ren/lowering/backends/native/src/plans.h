@@ -271,7 +271,7 @@ void run_rows(const Frame& frame, const u32* at) {
 template <class V>
 void run_columns(const Frame& frame, const u32* code, size_t c, size_t width) {
   const bool is_exact = code[0] != kApproximate;
-  const size_t k = code[1], m = code[2], blocks = (k + kBlock - 1) / kBlock;
+  const size_t k = code[1], m = code[2];
   const u32 *const from = code + 3, *const to = from + k, *const d = to + m, *const d_inv = d + k;
   if (code[0] == kMix) {
     u32* const columns = scratch(k * width * sizeof(u32));  // side by side, for all rows
@@ -284,7 +284,7 @@ void run_columns(const Frame& frame, const u32* code, size_t c, size_t width) {
   alignas(64) u32 digits[kMaxDigits];
   const auto source = [&](size_t i) { return frame.row(from[i]) + c; };
   if (is_exact) {
-    const u32 *const half = rest, *const own = half + k, *const cross = own + blocks * k;
+    const u32 *const half = rest, *const own = half + k, *const cross = own + k;
     mixed_radix<V>({d, d_inv}, k, half, own, cross, source, width, digits);
     rest = cross + k * k;
     if (code[0] == kExactToWide)

@@ -17,8 +17,9 @@ REN_HOST size_t ren_uniform(const u32* words, size_t count, u32 q, u32 largest, 
   return uniform<Vector>(words, count, q, largest, out, above);
 }
 REN_HOST void ren_floats(const u32* x, size_t batches, size_t limbs, size_t n, const u32* q,
-                         const u32* q_inv, const u32* middles, const u32* own, const u32* cross,
-                         const double* pieces, double* out, size_t threads) {
-  const FloatTables tables{{q, q_inv}, middles, own, cross, pieces};
+                         const u32* q_inv, const u32* half, const u32* own, const u32* cross,
+                         const u32* middles, const u32* most, const double* pieces, double* out,
+                         size_t threads) {
+  const FloatTables tables{{q, q_inv}, half, own, cross, middles, most, pieces};
   (n >= lanes<Vector> ? floats<Vector> : floats<u32>)(tables, batches, limbs, n, x, out, threads);
 }
