@@ -51,8 +51,8 @@ def residues(tables: Sequence[jax.Array], integers: jax.Array) -> jax.Array:
 def float_tables(moduli: Moduli) -> tuple[np.ndarray, ...]:
     """The tables of `floats`, uint32.
 
-    (q, q^-1 mod R) and (Q - 1)/2 mod q, all [L, 1]; the constants of `mixed_radix`; (q - 1)/2 and
-    the largest digit that counts, both [L, 1]; for each weight W_i = q_0 ... q_(i-1) the bits of
+    (q, q^-1 mod R) and (Q - 1)/2 mod q, all [L, 1]. The constants of `mixed_radix`. (q - 1)/2 and
+    the largest digit that counts, both [L, 1]. For each weight W_i = q_0 ... q_(i-1) the bits of
     three float64, as words [L, 3, 2].
     """
     weights = [math.prod(moduli[:i]) for i in range(len(moduli))]
@@ -91,9 +91,9 @@ def floats(tables: Sequence[jax.Array], limbs: jax.Array) -> jax.Array:
 
     Mixed radix x + (Q-1)/2 = sum_i v_i W_i, W_i = q_0 ... q_(i-1). Since (Q-1)/2 has the digits
     (q_i - 1)/2, x has the centred digits d_i = v_i - (q_i - 1)/2. Those before a digit that is not
-    0 add up to less than W_i / 2. So little cancels, and a sum from the top is never below the next
-    term: its rounding error is known (Dekker). Of digits whose weights floats do not reach, signs
-    count, with weights that double: such an x comes out large, with its sign. All products of
+    0 add up to less than W_i / 2. So little cancels. A sum from the top is never below the next
+    term: its rounding error is known (Dekker). Where weights are beyond floats only the signs of
+    digits count. These weights double: such an x comes out large, with its sign. All products of
     floats are exact: contracting them with sums changes no bit. L^2/2 multiply-adds a coefficient,
     whatever x is.
 

@@ -336,14 +336,11 @@ def _transformed(_: None, poly: Poly) -> tuple[Poly]:
     return (poly.ntt(),)
 
 
-def integers_of(coefficients: NDArray, ring: RingSpec, bits: int | None = None) -> Integers | Poly:
-    """Integer coefficients [*batch, n] of any size and dtype, for a program that runs at once.
-
-    With `bits` they are known to be below 2^bits.
-    """
-    if (values := encoder.as_integers(coefficients, bits)) is not None:
+def integers_of(numbers: NDArray, ring: RingSpec, bits: int | None = None) -> Integers | Poly:
+    """Integer coefficients, as of `poly_of`, for a program that runs at once; below 2^bits."""
+    if (values := encoder.as_integers(numbers, bits)) is not None:
         return Integers(values, ring)
-    return from_residues(encoder.residues(coefficients, ring.moduli), ring, Domain.COEFF)
+    return from_residues(encoder.residues(numbers, ring.moduli), ring, Domain.COEFF)
 
 
 def poly_of(coefficients: NDArray, ring: RingSpec) -> Poly:
