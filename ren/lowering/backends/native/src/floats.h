@@ -20,8 +20,8 @@ struct Half<u32> {
   typedef int32_t Numbers __attribute__((vector_size(4)));
 };
 
-// The tables of `floats`: constants of the digits; (q - 1)/2 and the largest digit that counts, of
-// each limb; three pieces of each weight.
+// The tables of `floats`: constants of the digits. (q - 1)/2 and the largest digit that counts, of
+// each limb. Three pieces of each weight.
 struct FloatTables {
   Source from;
   const u32 *half, *own, *cross, *middles, *most;
