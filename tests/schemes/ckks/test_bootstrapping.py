@@ -600,3 +600,23 @@ def test_scales_of_transforms_beyond_2_to_the_62():
     values = np.linspace(-1, 1, 8)
     y = ctx.encrypt(values).bootstrap()
     assert np.abs(y.decrypt() - values).max() < min(y.estimate.error_bound, 2.0**-30)
+
+
+@pytest.mark.long
+def test_debug_compares_bootstraps(ctx):
+    """They make ciphertexts on their way, of which nothing is known but what is decrypted."""
+    a = np.linspace(-1, 1, 50)
+    for function, expected in (
+        (lambda x: x.bootstrap(), a / 3),
+        (lambda x: ckks.bootstrap([x, x * 0.5])[1], a / 6),
+        (lambda x: (x[3:20] * 3).within(1.0).bootstrap() + 1, a[3:20] + 1),
+    ):
+        made = ckks.debug(function, a / 3, context=ctx)
+        assert np.abs(made.decrypt() - expected).max() < 1e-5
+        with pytest.raises(ckks.PrecisionError, match="bootstrap"):
+            ckks.debug(function, a / 3, tolerance=1e-8, context=ctx)
+    with (
+        pytest.warns(ckks.MessageBoundWarning),
+        pytest.raises(ckks.PrecisionError, match="bootstrap"),
+    ):
+        ckks.debug(lambda x: x.bootstrap(), 1000 * a, context=ctx)

@@ -10,6 +10,7 @@ import ren
 from ren.core.errors import (
     ContextError,
     MissingKeyError,
+    OperandError,
     ParameterError,
     PrecisionError,
     TracedValueError,
@@ -212,3 +213,36 @@ def test_shapes_are_no_numbers_to_debug(ctx):
     long = np.linspace(-1, 1, ctx.slots + 9)
     made = ckks.debug(lambda x: x.roll(2) * long, long, context=ctx)
     np.testing.assert_allclose(made.decrypt(), np.roll(long, 2) * long, atol=2e-5)
+
+
+EVERYWHERE = {
+    "a mix of a batch": lambda x: ckks.mix([[0.5, -1.0]], ckks.stack([x, x * 0.5])),
+    "a mix with integers": lambda x: ckks.mix([[1, -1], [2, 3]], ckks.stack([x, x * 0.5])),
+    "a matrix": lambda x: np.ones((2, 40)) @ x,
+    "slices": lambda x: ckks.concat([x[3:9] * 2.0, x[:2]]),
+    "a table": lambda x: x.reshape(5, 8).mean(axis=0),
+    "a function": lambda x: ckks.math.sigmoid(x, interval=(-1, 1), degree=3),
+    "a statistic": lambda x: x.var(),
+}
+
+
+@pytest.mark.parametrize("name", EVERYWHERE)
+def test_no_result_goes_unseen(ctx, name):
+    """The numbers are those without `debug`, and an error that is always there is seen."""
+    a, function = np.random.default_rng(7).uniform(-1, 1, 40), EVERYWHERE[name]
+    expected = function(ctx.encrypt(a)).decrypt()
+    made = ckks.debug(function, a, context=ctx)
+    np.testing.assert_allclose(made.decrypt(), expected, atol=2e-4)
+    with pytest.raises(PrecisionError):
+        ckks.debug(function, a, tolerance=1e-30, context=ctx)
+
+
+@pytest.mark.parametrize("given", [-1, float("nan"), "a", None, True])
+def test_a_tolerance_is_a_number_from_zero_on(ctx, given):
+    with pytest.raises(ParameterError, match="tolerance=1e-3"):
+        ckks.debug(lambda x: x, [1.0], tolerance=given, context=ctx)
+
+
+def test_a_context_that_is_none_is_told(ctx):
+    with pytest.raises(OperandError, match="context=ctx"):
+        ckks.debug(lambda x: x, [1.0], context=5)

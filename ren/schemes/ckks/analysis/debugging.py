@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import weakref
 from collections.abc import Callable
 from typing import Any
@@ -10,7 +11,13 @@ import jax
 import numpy as np
 from numpy.typing import NDArray
 
-from ren.core.errors import ContextError, PrecisionError, TracedValueError
+from ren.core.errors import (
+    ContextError,
+    OperandError,
+    PrecisionError,
+    TracedValueError,
+    kind_of,
+)
 from ren.core.user_frame import user_line
 from ren.lowering.devices.trace_inputs import is_transforming
 from ren.poly import Poly
@@ -22,6 +29,7 @@ from ren.schemes.ckks.context import Context
 from ren.schemes.ckks.encoding.ciphertext_data import is_columns
 from ren.schemes.ckks.encoding.encoder import as_numbers, of_frame
 from ren.schemes.ckks.encoding.plaintext import Plaintext, as_slots, decoded
+from ren.schemes.ckks.parameters.checks import check_real
 from ren.schemes.ckks.parameters.parameters import Parameters
 from ren.schemes.rlwe.active_context import active_context, context_for
 
@@ -51,11 +59,14 @@ def debug(
 
     Raises:
         PrecisionError: names the operation, the user's line, and both values in the worst slot.
+        ParameterError: a tolerance that is no number from 0 on.
         ContextError: no context that holds the secret.
         TracedValueError: inside a JAX transformation, where there are no values to compare.
     """
     check_function(f, "debug()")
-    ctx = context or _context_of(inputs)
+    remedy = "Pass the largest error that you allow in a slot, such as tolerance=1e-3."
+    check_real("tolerance", tolerance, 0, math.inf, remedy)
+    ctx = _context_of(inputs) if context is None else _checked_context(context)
     watching = _Watching(ctx, tolerance)
     given = [watching.input(v) for v in inputs]
     token = watcher.set(watching.seen)
@@ -64,6 +75,16 @@ def debug(
             return f(*given)
     finally:
         watcher.reset(token)
+
+
+def _checked_context(context: Any) -> Context:
+    if isinstance(context, Context):
+        return context
+    raise OperandError(
+        f"debug() got {kind_of(context)} as context.",
+        "It encrypts arrays, and decrypts every result, with a context that holds the secret.",
+        "Pass what ckks.context() gave: ckks.debug(f, x, context=ctx).",
+    )
 
 
 def _context_of(inputs: tuple[Any, ...]) -> Context:
@@ -92,6 +113,8 @@ class _Watching:
     def __init__(self, context: Context, tolerance: float) -> None:
         self._context, self._tolerance = context, tolerance
         self._shadows: weakref.WeakKeyDictionary[Ciphertext, Slots] = weakref.WeakKeyDictionary()
+        # Those that are known only from what was decrypted. An operation makes some on its way.
+        self._read: weakref.WeakSet[Ciphertext] = weakref.WeakSet()
 
     def input(self, value: Any) -> Any:
         """An argument of the function; arrays, and tables of pandas, encrypted."""
@@ -106,7 +129,7 @@ class _Watching:
         self, name: str, shadow: Shadow, operands: tuple[Any, ...], result: Ciphertext
     ) -> None:
         """Compares the result of an operation with that of its shadow."""
-        if result in self._shadows:
+        if result in self._shadows and result not in self._read:
             return
         if is_transforming():
             raise TracedValueError(
@@ -116,14 +139,22 @@ class _Watching:
             )
         expected = np.asarray(shadow(*(self._value(o, result) for o in operands)))
         got = self._decrypted(result)
+        if not result.layout.tail.is_bounded:  # no operation promises what leftovers become
+            expected = np.where(_is_number(result), expected, got)
         if not np.abs(got - expected).max() <= self._tolerance:
             raise _too_far(name, result, got, np.broadcast_to(expected, got.shape), self._tolerance)
         self._shadows[result] = expected
+        given = [o for o in operands if isinstance(o, Ciphertext)]
+        if all(o in self._read for o in given):
+            self._read.add(result)
+        else:
+            self._read.discard(result)
 
     def _value(self, operand: Any, made: Ciphertext) -> Any:
         if isinstance(operand, Ciphertext):
             if operand not in self._shadows:
                 self._shadows[operand] = self._decrypted(operand)
+                self._read.add(operand)
             return self._shadows[operand]
         if isinstance(operand, Plaintext):
             return decoded(operand)
@@ -150,6 +181,13 @@ def _padded(values: Any, x: Ciphertext) -> Slots:
     slots = np.zeros((*z.shape[:-1], x.slots), np.complex128)
     slots[..., : z.shape[-1] if z.ndim else None] = z
     return slots
+
+
+def _is_number(x: Ciphertext) -> NDArray[np.bool_]:
+    """Which slots hold numbers, not what stands beyond the length: [slots] or [block, slots]."""
+    shape = (x.layout.blocks, x.slots) if x.layout.blocks > 1 else (x.slots,)
+    length = x.layout.length
+    return np.arange(math.prod(shape)).reshape(shape) < (math.inf if length is None else length)
 
 
 def _broadcasts(shape: tuple[int, ...], to: tuple[int, ...]) -> bool:

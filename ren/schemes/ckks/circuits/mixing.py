@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
+import attrs
 import numpy as np
 from numpy.typing import NDArray
 
@@ -87,7 +88,7 @@ def mix(matrix: Any, x: CiphertextT, axis: int = 0) -> CiphertextT:
             "Transpose the matrix, or pass the other axis.",
         )
     x = normal(x)
-    return with_type(_mixed(x, w, place), of_result(x, w))
+    return with_type(_mixed(x, _Rows(w, place)), of_result(x, w))
 
 
 def _matrix(matrix: Any) -> NDArray:
@@ -114,11 +115,22 @@ def _matrix(matrix: Any) -> NDArray:
     return w.astype(np.int64) if w.dtype.kind == "b" else w
 
 
-@operation(
-    "a mix", lambda x, w, axis: np.moveaxis(np.tensordot(w, np.moveaxis(x, axis, 0), 1), 0, axis)
-)
-def _mixed(x: CiphertextT, w: NDArray, axis: int) -> CiphertextT:
-    batch, layout = batch_of(x), x.layout
+@attrs.frozen(eq=False)
+class _Rows:
+    """A matrix that mixes the ciphertexts along a batch axis: it does not lie in slots."""
+
+    numbers: NDArray
+    axis: int
+
+    def times(self, x: NDArray) -> NDArray:
+        """The same mix of slots [*batch, slots]."""
+        mixed = np.tensordot(self.numbers, np.moveaxis(x, self.axis, 0), 1)
+        return np.moveaxis(mixed, 0, self.axis)
+
+
+@operation("a mix", lambda x, rows: rows.times(x))
+def _mixed(x: CiphertextT, rows: _Rows) -> CiphertextT:
+    batch, layout, w, axis = batch_of(x), x.layout, rows.numbers, rows.axis
     tail = layout.tail.times(LEFTOVERS)
     layout = layout.with_tail(tail.plus(tail))
     is_exact = w.dtype.kind in "iu"
