@@ -60,8 +60,8 @@ def context(
             function's interval. Otherwise, the default, warn.
         bootstrapping: True for parameters under which `ct.bootstrap()` gives back levels. The depth
             is then that between two bootstraps; the one with the least time a level when None. The
-            bound is that of real and imaginary parts at a bootstrap, 1.0 when None. "auto": then an
-            operation that lacks levels bootstraps its operands, each ciphertext once.
+            bound is that of real and imaginary parts at a bootstrap too, 1.0 when None. "auto":
+            then an operation that lacks levels bootstraps its operands, each ciphertext once.
         precision: with `bootstrapping`, the bits that are right after a bootstrap, 8 to 40. Beyond
             20 it runs twice, and takes scale_bits of 18 more: precision=40, scale_bits=60.
         failure: with `bootstrapping`, the largest probability that one bootstrap destroys its

@@ -331,3 +331,13 @@ def test_a_jitted_function_is_planned_too():
     v = np.linspace(-1, 1, 16)
     ctx = ckks.context(plan)
     assert np.abs(ctx.decrypt(jitted(ctx.encrypt(v, bound=1.0))) - v**6).max() < 2**-18
+
+
+def test_by_hand_the_levels_below_the_floor_are_the_users(ctx, x, v):
+    with ckks.manual():
+        y = (x * x).relinearize().rescale()
+        z = ckks.stack([x * x, x])
+    assert y.level == FLOOR - 1 and z.level < FLOOR
+    assert np.abs(y.decrypt() - v * v).max() < 1e-5
+    assert np.abs(z.decrypt() - [v * v, v]).max() < 1e-5
+    assert (x * x).level > FLOOR  # outside it is bootstrapped

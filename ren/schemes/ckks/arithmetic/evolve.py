@@ -19,7 +19,13 @@ from ren.core.errors import DepthError, ScaleError
 from ren.core.ring import RingSpec
 from ren.poly.batching import repeated
 from ren.schemes.ckks.arithmetic.lazy_product import Operand, Polys
-from ren.schemes.ckks.arithmetic.operation_hooks import in_circuit, lacking, operation, with_levels
+from ren.schemes.ckks.arithmetic.operation_hooks import (
+    by_hand,
+    in_circuit,
+    lacking,
+    operation,
+    with_levels,
+)
 from ren.schemes.ckks.encoding.ciphertext_data import (
     CiphertextData,
     CiphertextT,
@@ -204,9 +210,12 @@ def need_level(x: Any, needed: int, what: str, has_parts: bool = False) -> None:
 
 
 def automatic_floor(params: Parameters) -> int:
-    """The floor of ciphertexts that are bootstrapped automatically; 0 for others."""
+    """The floor of ciphertexts that are bootstrapped automatically; 0 for others.
+
+    In manual mode none are, and the levels below it are the user's.
+    """
     above = params.above
-    return above.floor if above is not None and above.is_automatic else 0
+    return above.floor if above and above.is_automatic and not by_hand.get() else 0
 
 
 @with_levels

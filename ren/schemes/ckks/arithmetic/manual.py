@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from contextvars import ContextVar
 from fractions import Fraction
 from typing import Any
 
@@ -24,7 +23,7 @@ from ren.poly.symbolic import as_symbol
 from ren.schemes.ckks.arithmetic import automatic as arithmetic
 from ren.schemes.ckks.arithmetic.evolve import evolve, need_level
 from ren.schemes.ckks.arithmetic.lazy_product import LazySum, Operand, Polys
-from ren.schemes.ckks.arithmetic.operation_hooks import is_of_program, operation, ordered
+from ren.schemes.ckks.arithmetic.operation_hooks import by_hand, is_of_program, operation, ordered
 from ren.schemes.ckks.encoding import encoder
 from ren.schemes.ckks.encoding.ciphertext_data import CiphertextData, CiphertextT, with_fields
 from ren.schemes.ckks.encoding.layout import Layout
@@ -37,9 +36,6 @@ from ren.schemes.rlwe.keys import from_residues
 from ren.schemes.rlwe.keyswitch import gadget_of, key_switch
 
 _SPARE_BITS = 20  # scales closer than 2^-(scale_bits + 20) are one: canonical ones are, by 62
-
-# A declared piece of state: of the current thread or task, for the time of a `with` block.
-_manual: ContextVar[bool] = ContextVar("ren_ckks_manual", default=False)
 
 
 @contextmanager
@@ -62,16 +58,16 @@ def manual() -> Iterator[None]:
         >>> z.decrypt().round(3)
         array([2., 8.])
     """
-    token = _manual.set(True)
+    token = by_hand.set(True)
     try:
         yield
     finally:
-        _manual.reset(token)
+        by_hand.reset(token)
 
 
 def is_manual() -> bool:
     """True inside `ckks.manual()`."""
-    return _manual.get()
+    return by_hand.get()
 
 
 def at_scale(

@@ -39,6 +39,8 @@ Shadow = Callable[..., Any]
 # Observes operations while `ckks.debug` runs: a name, the same function of slots, operands, result.
 watcher: ContextVar[Callable[[str, Shadow, tuple[Any, ...], Any], None] | None]
 watcher = ContextVar("ren_ckks_watcher", default=None)
+# Set inside `ckks.manual()`.
+by_hand: ContextVar[bool] = ContextVar("ren_ckks_manual", default=False)
 _in_circuit: ContextVar[bool] = ContextVar("ren_ckks_circuit", default=False)
 _of_user: ContextVar[bool] = ContextVar("ren_ckks_of_user", default=False)
 
