@@ -47,6 +47,8 @@ the degree of a ring | FrozenError | 'n' of a RingSpec; RingSpec(n=8
     ring.n = 16
 the bits of an estimate | FrozenError | 'bits' of an Estimate; Make another one
     x.estimate.bits = 30
+the shape of a linear map | FrozenError | 'shape' of a LinearMap; ckks.linear(matrix, ctx)
+    ckks.linear([[1.0, 2.0]], ctx).shape = 3
 the ring of a polynomial | FrozenError | 'ring' of a Poly; never changes; p.to_ring(ring)
     p.ring = ring
 the limbs of a polynomial are deleted | FrozenError | 'limbs' of a Poly; from_limbs

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ren.capture.programs import Integers, replayed
+from ren.core.attributes import frozen
 from ren.core.errors import SerializationError
 from ren.core.listed import Listed
 from ren.core.ring import Domain, RingSpec
@@ -121,6 +122,8 @@ def sizes(held: Any) -> str:
     return f"{memory:.2f} MiB in memory, {saved:.2f} MiB saved"
 
 
+for _kind in (Secret, PublicKey, SwitchingKey):
+    _kind.__setattr__ = _kind.__delattr__ = frozen(otherwise="A context makes keys.")  # type: ignore
 jax.tree_util.register_dataclass(PublicKey, ["b", "a"], ["seed"])
 jax.tree_util.register_dataclass(SwitchingKey, ["b", "a"], ["seed"])
 

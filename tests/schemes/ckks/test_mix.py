@@ -130,3 +130,24 @@ def test_a_matrix_of_zeros_is_noticed(ctx):
     x = ctx.encrypt(drawn((3,)), pack="rows")
     with pytest.warns(match="zero"):
         ckks.mix(np.zeros((2, 3), int), x)
+
+
+@pytest.mark.parametrize("entry", [1e60, -1e290, 1.7e308, -(2**63)])
+def test_entries_that_wrap_around_are_refused(ctx, entry):
+    """As a product with the same number is."""
+    x = ckks.stack([ctx.encrypt([1.0, 2.0])] * 2)
+    if isinstance(entry, int):
+        x = x.drop_to(0)
+    for function in (lambda x: ckks.mix([[entry, 1]], x), lambda x: x * entry):
+        with pytest.raises(ckks.MessageBoundError, match="whatever is encrypted"):
+            function(x)
+        with pytest.raises(ckks.MessageBoundError, match="whatever is encrypted"):
+            ren.jit(function)(x)
+
+
+def test_noise_beyond_floats_is_unknown_and_silent_otherwise():
+    deep = ckks.context(depth=8, n=1 << 10, security=None)
+    x = ckks.stack([deep.encrypt([1.0, 2.0])] * 2)
+    with pytest.warns(ckks.MessageBoundWarning) as told:
+        y = ckks.mix([[1e60, 0.0]], x)
+    assert len(told) == 1 and y.estimate.error_bound == np.inf

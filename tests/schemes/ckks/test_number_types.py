@@ -400,3 +400,16 @@ def test_types_outlive_the_clearing_of_leftovers(ctx, dtype) -> None:
         np.testing.assert_allclose(got.decrypt().astype(complex), want, atol=1e-5)
     shifted = (x + np.ones((), dtype)).rotate(1).decrypt()
     assert shifted.dtype == (x + np.ones((), dtype)).decrypt().dtype
+
+
+def test_complex_coefficients_make_complex_numbers(ctx) -> None:
+    """Also where their imaginary parts are zero, as with `numpy.polynomial`."""
+    x = ctx.encrypt([1.0, 2.0])
+    c = np.array([1, 2, 0.5])
+    rows = np.stack([c, c + 1])
+    for chosen in (c, rows):
+        for function in (ckks.poly, ckks.chebyshev):
+            y, z = function(x / 2, chosen), function(x / 2, chosen.astype(complex))
+            assert (y.dtype, z.dtype) == (np.float64, np.complex128)
+            assert np.abs(y.decrypt() - z.decrypt()).max() < 1e-6
+            assert z.decrypt().dtype == np.complex128

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import ren
-from ren.core.errors import ParameterError
+from ren.core.errors import ParameterError, TracedValueError
 from ren.schemes import ckks
 from ren.schemes.ckks.arithmetic.operation_hooks import watcher
 from ren.schemes.ckks.encoding import encoder, plaintext
@@ -303,3 +303,10 @@ def test_keys_of_low_levels_are_counted_once_in_the_memory_of_a_plan() -> None:
     """Rotations at level 0 read one digit of a key: what a plan cuts off was not in its inputs."""
     plan = ren.plan(lambda x: ckks.strided_sum(x**16, 64), ckks.spec(64), n=1 << 10, security=None)
     assert plan.peak_bytes > plan.key_bytes
+
+
+def test_a_plan_of_the_shape_of_a_matrix_says_what_to_pass() -> None:
+    shape = jax.ShapeDtypeStruct((2, 8), float)
+    with pytest.raises(TracedValueError, match=r"ckks.plan\(f, array, ckks.spec"):
+        ckks.plan(lambda m, x: m @ x, shape, ckks.spec(8))
+    assert ckks.plan(lambda m, x: m @ x, np.ones((2, 8)), ckks.spec(8)).depth == 1

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from ren.core.errors import OperandError, ParameterError, TracedValueError, kind_of
 from ren.poly.symbolic import Symbolic
 from ren.schemes.ckks.encoding.encoder import as_numbers, check_rows, is_sparse
+from ren.schemes.ckks.noise.range_checks import is_planning
 
 
 @attrs.frozen(eq=False)
@@ -166,6 +167,12 @@ def checked(values: Any, axes: tuple[int, ...], what: str, how: str) -> NDArray:
         TracedValueError: an argument of a function that is being captured.
     """
     if isinstance(values, Symbolic):
+        if is_planning():
+            raise TracedValueError(
+                f"A ciphertext was multiplied by {what} of which a plan got the shape alone.",
+                "Which rotations that takes depends on its numbers.",
+                "Pass the array itself: ckks.plan(f, array, ckks.spec(8)).",
+            )
         raise TracedValueError(
             f"A ciphertext was multiplied by the argument {values.name!r}, {what}.",
             "Which rotations that takes depends on its numbers, which a plan does not know.",

@@ -11,6 +11,7 @@ import attrs
 import jax
 
 from ren.core import html
+from ren.core.attributes import frozen
 from ren.core.errors import DepthError, OperandError, ParameterError
 from ren.core.listed import Listed
 from ren.core.text_table import size
@@ -252,7 +253,9 @@ class LinearMap(Stored, metaclass=Listed):
 
     @classmethod
     def from_bytes(cls, data: bytes) -> LinearMap:
-        """The map that `to_bytes` wrote: nothing is encoded, and its products have the same bits.
+        """The map that `to_bytes` wrote: nothing is encoded.
+
+        Its products with realized vectors have the same bits.
 
         Raises:
             SerializationError: truncated, altered or foreign bytes.
@@ -340,6 +343,9 @@ _OF_MATRICES = {
     "transpose": "ckks.linear(matrix.T, ctx)", "inverse": "ckks.linear(np.linalg.inv(matrix), ctx)",
 }  # fmt: skip
 LinearMap.__getattr__ = no_attribute(_OF_MATRICES)  # type: ignore[attr-defined]
+LinearMap.__setattr__ = LinearMap.__delattr__ = frozen(  # type: ignore[method-assign]
+    otherwise="Encode another one: ckks.linear(matrix, ctx)."
+)
 refuse_arithmetic(
     LinearMap,
     refusal(

@@ -28,10 +28,12 @@ from ren.schemes.ckks.encoding.ciphertext_data import (
     is_columns,
 )
 from ren.schemes.ckks.encoding.layout import LEFTOVERS
+from ren.schemes.ckks.encoding.plaintext import check_factor
 from ren.schemes.ckks.noise import bounds as noises
 from ren.schemes.ckks.noise.readable import on_host
 from ren.schemes.ckks.noise.sigmas import as_float
 
+_MOST = 2.0**900  # beyond it a factor is refused, whatever the modulus
 _ROUNDED = 1 + 2.0**-8  # sums in float32 round, of products on devices too
 
 
@@ -54,6 +56,7 @@ def mix(matrix: Any, x: CiphertextT, axis: int = 0) -> CiphertextT:
         OperandError: an encrypted, complex or traced matrix, or numbers that are not finite.
         ParameterError: no such batch axis, or another number of columns than its entries.
         DepthError: no level is left for numbers that are not integers.
+        MessageBoundError: entries so large that every message wraps around.
 
     Cost: two multiply-adds a residue for each entry of the matrix.
 
@@ -137,6 +140,9 @@ def _mixed(x: CiphertextT, rows: _Rows) -> CiphertextT:
     if not is_exact:
         need_level(x, 1, "A matrix of numbers that are not integers")
     scale = x.params.scale(x.level)
+    most = max(w.max().item(), -w.min().item())
+    check_factor(x.params, x.level, 1 if is_exact else scale, most)
+    w = w if is_exact else np.clip(w, -_MOST, _MOST)  # what only a plan may pass
     weights = w if is_exact else np.rint(w.astype(np.float64) * as_float(scale))
     integers = np.array([int(v) for v in weights.ravel()], object).reshape(w.shape)
     polys = tuple(repeated(p.ntt(), batch).mix(integers, axis) for p in x.polys)
@@ -151,7 +157,8 @@ def _noise(w: NDArray, unit: float, noise: Any, axis: int, batch: tuple[int, ...
     sizes = np.abs(w.astype(np.float64))
     sizes = np.where(sizes > 0, noises.public_bound(np.maximum(sizes, 2.0**-30)), unit)
     unit += sizes.max() * 2.0**-50
-    factors, error = np.asarray(sizes * _ROUNDED, np.float32), np.float32(unit * _ROUNDED)
+    with np.errstate(over="ignore"):  # noise that is beyond floats is unknown
+        factors, error = np.asarray(sizes * _ROUNDED, np.float32), np.float32(unit * _ROUNDED)
     rule = partial(_sums, factors, error, axis - len(batch) - 1)
     terms = on_host(noises.broadcast(noise, batch))
     return noises.total(derived(rule, terms), noises.ZERO)
@@ -161,5 +168,6 @@ def _sums(sizes: NDArray, error: np.float32, axis: int, noise: Any) -> Any:
     """Sums of terms times sizes; each number is off by `error`, a fixed error of its term."""
     terms = noise.swapaxes(axis, -2)
     is_offset = (np.arange(noises.WIDTH) == 1).astype(np.float32)
-    fixed = terms[..., :1].sum(-2, keepdims=True) * (is_offset * error)
-    return (sizes @ terms + fixed).swapaxes(axis, -2)
+    with np.errstate(over="ignore", invalid="ignore"):
+        fixed = terms[..., :1].sum(-2, keepdims=True) * (is_offset * error)
+        return (sizes @ terms + fixed).swapaxes(axis, -2)

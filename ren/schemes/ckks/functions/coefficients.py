@@ -27,10 +27,12 @@ class Coefficients:
     Args:
         values: c_0, c_1, ...: each a number, or one for each of the distinct polynomials.
         rows: the polynomial of each number, int [*batch, length]; None for one polynomial.
+        is_complex: whether they have a complex type, as the result then has.
     """
 
     values: tuple[Coefficient, ...]
     rows: NDArray[np.intp] | None = None
+    is_complex: bool = False
 
     def at_slots(self, c: Coefficient) -> Any:
         """A number for all slots, or the numbers [*batch, length] for each."""
@@ -62,14 +64,15 @@ def checked_coefficients(coefficients: ArrayLike, ct: CiphertextData) -> Coeffic
             "They are finite real or complex numbers, at least one along the last axis.",
             "Write for example [1, 0, 0.5] for 1 + 0.5 x^2.",
         )
-    c = c.astype(np.complex128)
+    is_complex, c = c.dtype.kind == "c", c.astype(np.complex128)
     distinct, rows = np.unique(c.reshape(-1, c.shape[-1]), axis=0, return_inverse=True)
     rows = rows.reshape(c.shape[:-1])
     if rows.ndim:
         rows = _on_numbers(rows, ct, c.shape)
     if len(distinct) == 1:
-        return Coefficients(tuple(distinct[0].tolist()))
-    return Coefficients(tuple(tuple(column) for column in distinct.T.tolist()), rows)
+        return Coefficients(tuple(distinct[0].tolist()), is_complex=is_complex)
+    columns = tuple(tuple(column) for column in distinct.T.tolist())
+    return Coefficients(columns, rows, is_complex)
 
 
 def _on_numbers(rows: NDArray, ct: CiphertextData, shape: tuple[int, ...]) -> NDArray:

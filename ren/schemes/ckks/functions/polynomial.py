@@ -15,7 +15,14 @@ from numpy.typing import ArrayLike, NDArray
 from ren.core.errors import ParameterError, shown
 from ren.schemes.ckks.arithmetic.argument_checks import check_ciphertext
 from ren.schemes.ckks.arithmetic.automatic import bounded
-from ren.schemes.ckks.arithmetic.evolve import drop_to, is_view, need_level, with_error, within
+from ren.schemes.ckks.arithmetic.evolve import (
+    drop_to,
+    evolve_layout,
+    is_view,
+    need_level,
+    with_error,
+    within,
+)
 from ren.schemes.ckks.arithmetic.manual import check_automatic, normal
 from ren.schemes.ckks.arithmetic.operation_hooks import circuit
 from ren.schemes.ckks.arithmetic.scaled import SCALED, lowered, scale_above, settled, zero
@@ -242,7 +249,7 @@ class _Evaluation(Generic[CiphertextT]):
 
     def __init__(self, plan: Schedule, x: CiphertextT, coefficients: Coefficients) -> None:
         self.plan, self.basis, self.x = plan, plan.basis, x
-        self.at_slots = coefficients.at_slots
+        self.at_slots, self.is_complex = coefficients.at_slots, coefficients.is_complex
         self.is_free = plan.has_free_scales
         self.elements: dict[int, CiphertextT] = {}
         self.dropped: dict[int, list[CiphertextT]] = {}
@@ -251,7 +258,8 @@ class _Evaluation(Generic[CiphertextT]):
     def result(self) -> CiphertextT:
         """The polynomial, at the canonical scale; its last terms are not yet rescaled."""
         depth = self.plan.depth
-        return self._sum(self.plan.root, depth, self.x.params.scale(self.x.level - depth))
+        made = self._sum(self.plan.root, depth, self.x.params.scale(self.x.level - depth))
+        return evolve_layout(made, is_complex=True) if self.is_complex else made
 
     def _sum(self, s: Combination, depth: int, scale: Fraction) -> CiphertextT:
         """At the level that lies `depth` below x, and at `scale`."""
