@@ -380,13 +380,15 @@ class Ciphertext(CiphertextData, Stored):
         """
         return tables.item(self, index)
 
-    def reshape(self, *shape: int) -> Ciphertext:
+    def reshape(self, *shape: int, order: str = "C") -> Ciphertext:
         """The same numbers in another shape, in C order, as numpy.reshape; costs nothing.
 
         It is the shape in which they decrypt. `reshape(-1)` makes a vector of them. Two axes make
         a matrix: `ct @ other` and `matrix @ ct` are then matrix products. Arrays in `+ - *`
         broadcast against the shape. The axes of a batch stay: its vectors are apart.
         """
+        if order not in ("C", "A"):
+            refusals.no_order(order)
         return shaping.reshape(self, shape)
 
     def mask(self, m: ArrayLike | None = None) -> Ciphertext:

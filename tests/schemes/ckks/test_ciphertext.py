@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import ren
-from ren.core.errors import TracedValueError
+from ren.core.errors import OperandError, TracedValueError
 from ren.schemes import ckks
 
 BAR = 2.0**-20
@@ -254,3 +254,18 @@ def test_operations_ask_for_no_attribute_that_is_missing(ctx, monkeypatch):
     (np.ones((3, 3)) @ y + x.sum()).realize()
     ren.jit(step)(x, x)
     assert not missed
+
+
+def test_a_reshape_takes_the_order_of_numpy(ctx):
+    a = np.arange(6.0)
+    x = ctx.encrypt(a)
+    for order in ("C", "A"):
+        assert error(x.reshape(2, 3, order=order).decrypt(), a.reshape(2, 3, order=order)) < BAR
+    y = x.reshape((2, 3), order="C")
+    with pytest.raises(OperandError, match="order='F'") as caught:
+        y.reshape(-1, order="F")
+    assert "np.eye(k)[np.arange(k).reshape(ct.shape).T.ravel()] @ ct.reshape(-1)" in str(
+        caught.value
+    )
+    turned = np.eye(6)[np.arange(6).reshape(y.shape).T.ravel()] @ y.reshape(-1)
+    assert error(turned.decrypt(), a.reshape(2, 3).ravel(order="F")) < BAR

@@ -184,7 +184,7 @@ def _padded(values: Any, x: Ciphertext) -> Slots:
 
 
 def _is_number(x: Ciphertext) -> NDArray[np.bool_]:
-    """Which slots hold numbers, not what stands beyond the length: [slots] or [block, slots]."""
+    """True for slots within the length, which hold numbers: bool [slots] or [block, slots]."""
     shape = (x.layout.blocks, x.slots) if x.layout.blocks > 1 else (x.slots,)
     length = x.layout.length
     return np.arange(math.prod(shape)).reshape(shape) < (math.inf if length is None else length)

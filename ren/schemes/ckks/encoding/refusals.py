@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from types import FrameType
 from typing import Any, NoReturn, TypeVar
 
-from ren.core.attributes import unknown_attribute
+from ren.core.attributes import frozen, unknown_attribute
 from ren.core.calls import check_methods
 from ren.core.errors import (
     FrozenError,
@@ -179,6 +179,15 @@ no_shift = refusal(
 no_rounding = approximation("the nearest integers", "round")
 
 
+def no_order(order: object) -> NoReturn:
+    """Refuse a reshape in another order than that of the slots."""
+    raise OperandError(
+        f"{user_line()} calls reshape() with order={order!r}.",
+        "Numbers lie in C order in their slots; another order moves them.",
+        "Column by column: np.eye(k)[np.arange(k).reshape(ct.shape).T.ravel()] @ ct.reshape(-1).",
+    )
+
+
 def no_decimals(digits: Any) -> NoReturn:
     """Refuse `round(ct, digits)`, and say how decimals are rounded."""
     factor = factor_of(digits) if isinstance(digits, int) else "10**digits"
@@ -216,13 +225,7 @@ def checked_arguments(kind: KindT) -> KindT:
     return check_methods(kind, page, {}, more=more, inherited=("save", "load"))
 
 
-def no_assignment(x: Any, name: str, *_: Any) -> NoReturn:
-    """The `__setattr__` and `__delattr__` of what never changes."""
-    raise FrozenError(
-        f"{user_line()} assigns to, or deletes, the attribute {name!r} of {kind_of(x)}.",
-        "It never changes, so that programs can share it: operations make a new one.",
-        _INSTEAD.get(name, "Write x = ... with the result of its operators and methods."),
-    )
+no_assignment = frozen(_INSTEAD, "Write x = ... with the result of its operators and methods.")
 
 
 def formatted(x: Any, spec: str) -> str:
