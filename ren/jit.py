@@ -139,7 +139,8 @@ class Jitted:
         values, needed = value_keys(call.values), _NOTHING
         if self._needed and (needed := self._needed.get(_kind(call, values), _NOTHING)):
             values = value_keys(call.values, needed)
-        key = (call.key, types, values, places)
+        # The types of JAX's numbers depend on its mode, and loops are compiled for them.
+        key = (call.key, types, values, places, jax.config.jax_enable_x64)
         if (plan := self._kept(key)) is not None:
             return plan
         with self._alone(key):

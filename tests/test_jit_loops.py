@@ -342,3 +342,41 @@ def test_a_body_may_scale_coefficients_by_its_index(moduli) -> None:
     made = ren.jit(lambda p: lax.fori_loop(1, 6, lambda i, carry: carry * i, p))(p)
     assert made.domain is p.domain
     assert made.tolist() == [120 * c % p.ring.q for c in range(8)]
+
+
+READERS = {
+    "steps of a scan": lambda x, w: lax.scan(lambda c, k: (c * k, None), x, w)[0],
+    "an index": lambda x, w: lax.fori_loop(0, 2, lambda i, c: c * w[i], x),
+    "a function of JAX": lambda x, w: x * jnp.prod(w),
+    "a jitted function of JAX": lambda x, w: jax.jit(lambda x, w: x * w[0] * w[1])(x, w),
+}
+WIDE = [[2**33 + 5, -3], [7, -(2**31) - 1], [2**62, 1]]
+
+
+@pytest.mark.parametrize("numbers", WIDE)
+@pytest.mark.parametrize("name", READERS)
+def test_numbers_that_jax_does_not_hold_raise(name: str, numbers: list[int]) -> None:
+    """JAX would take their low 32 bits. With its mode of 64 bits they are exact, by a plan anew."""
+    function, w = ren.jit(READERS[name]), np.array(numbers)
+    function(X, np.array([2, 3]))
+    with pytest.raises(ren.errors.LoopError, match=f"'w' is, or holds, {numbers[0]}|-2147483649"):
+        function(X, w)
+    if abs(numbers[0] * numbers[1]) < 2**63:
+        with jax.enable_x64(True):
+            want = (X * numbers[0] * numbers[1]).tolist()
+            assert function(X, w).tolist() == want
+    assert function(X, np.array([5, -3])).tolist() == (X * -15).tolist()
+    assert function.cache_info().plans == 1 + (abs(numbers[0] * numbers[1]) < 2**63)
+
+
+@pytest.mark.parametrize("k", [np.int64(2**32 + 3), -(2**70), np.uint32(2**32 - 1)])
+def test_a_number_of_steps_that_jax_does_not_hold(k) -> None:
+    count = ren.jit(lambda x, n: lax.fori_loop(0, n, lambda i, c: c + 1, x))
+    if k == 2**32 - 1:  # a type that JAX has: the value is exact
+        assert (
+            ren.jit(lambda x, k: jax.jit(lambda x, k: x * k)(x, k))(X, k).tolist()
+            == (X * int(k)).tolist()
+        )
+    else:
+        with pytest.raises(ren.errors.LoopError, match="JAX counts with int32"):
+            count(X, k)

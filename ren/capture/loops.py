@@ -208,19 +208,18 @@ def number_of(given: TraceInput, values: Sequence[Any]) -> np.ndarray:
     Raises:
         LoopError: an integer that the type of JAX does not hold.
     """
-    value = given.source.value(values)
-    try:
-        return (
-            np.asarray(value).astype(given.type.dtype)
-            if np.ndim(value)
-            else np.asarray(value, given.type.dtype)
-        )
-    except OverflowError:
-        raise LoopError(
-            f"The argument {given.source.name!r} is {value} where JAX reads it.",
-            f"JAX counts with {given.type.dtype}.",
-            "Pass a smaller number, or set jax_enable_x64.",
-        ) from None
+    value, dtype = np.asarray(given.source.value(values)), given.type.dtype
+    if dtype.kind in "iu" and value.size:
+        held, ends = np.iinfo(dtype), (int(value.min()), int(value.max()))
+        if not held.min <= ends[0] <= ends[1] <= held.max:
+            raise LoopError(
+                f"The argument {given.source.name!r} is, or holds, {max(ends, key=abs)} where JAX "
+                "reads it.",
+                f"JAX counts with {dtype}.",
+                "Pass smaller numbers, or set jax_enable_x64.",
+            )
+    with np.errstate(over="ignore"):  # floats beyond float32 are infinite to JAX
+        return value.astype(dtype)
 
 
 def _in_trace(value: Any) -> Any:
