@@ -139,8 +139,7 @@ class Jitted:
         values, needed = value_keys(call.values), _NOTHING
         if self._needed and (needed := self._needed.get(_kind(call, values), _NOTHING)):
             values = value_keys(call.values, needed)
-        # The types of JAX's numbers depend on its mode, and loops are compiled for them.
-        key = (call.key, types, values, places, jax.config.jax_enable_x64)
+        key = (call.key, types, values, places)
         if (plan := self._kept(key)) is not None:
             return plan
         with self._alone(key):

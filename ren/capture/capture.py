@@ -156,6 +156,8 @@ class Captured(metaclass=Listed):
             Unfit: the program was captured for other values.
             DonatedBufferError: a buffer was given away before.
         """
+        if self.loops is not None:
+            self.loops.check_mode()
         arrays = arrays_of(polys if self.target is None else moved(polys, self.target))
         for keys in self.keys:
             arrays += keys(values)

@@ -43,7 +43,7 @@ from ren.poly import Poly, realization
 from ren.poly.key_ids import KeyId, all_missing_keys, key_input_of
 from ren.poly.loop_types import mismatch
 from ren.poly.poly import realize_polys, spec_of
-from ren.poly.symbolic import Aside, Length, Symbolic
+from ren.poly.symbolic import Aside, Length, Symbolic, UnfitPlaces
 
 MOST_TRACES = 6
 
@@ -62,6 +62,7 @@ class LoopRecording:
         leaves: the positions of leaves of the result, no polynomials, that are arrays of the trace.
         steps: the loops, and the programs of Ren in them.
         programs: these programs, planned.
+        mode: jax_enable_x64, on which the types of JAX's numbers depend.
     """
 
     inputs: list[TraceInput]
@@ -72,6 +73,12 @@ class LoopRecording:
     leaves: tuple[int, ...]
     steps: tuple[LoopStep, ...]
     programs: tuple[Any, ...]
+    mode: bool = attrs.field(factory=lambda: jax.config.jax_enable_x64)
+
+    def check_mode(self) -> None:
+        """Raises UnfitPlaces in another mode of JAX than that of the trace."""
+        if (mode := jax.config.jax_enable_x64) is not self.mode:
+            raise UnfitPlaces(mode)
 
     def __str__(self) -> str:
         return listed(self.steps, self.programs)

@@ -590,10 +590,10 @@ class Unfit(Exception):
 
 
 class UnfitPlaces(Unfit):
-    """Keys of a call on another device, or with fewer limbs, than those of a captured program.
+    """Keys on another device, or with fewer limbs, than a captured program has; or another mode.
 
     Attributes:
-        places: of the keys of one id, in order, or the ring of a key.
+        places: of the keys of one id, in order, or the ring of a key; or a mode of JAX.
     """
 
     def __init__(self, places: Hashable) -> None:
