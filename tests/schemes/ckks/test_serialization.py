@@ -288,6 +288,17 @@ def test_a_context_of_other_parameters_is_noticed(ctx, data):
         ckks.Ciphertext.from_bytes(with_header(other.encrypt([1.0]).to_bytes(), key_id=ctx.key_id))
 
 
+def test_other_slots_than_those_of_the_owner_are_noticed(ctx):
+    """Slots repeat in such a ciphertext: the digest of the parameters leaves them out."""
+    few = ckks.Context.from_bytes(
+        with_header(ctx.public().to_bytes(), params={**ctx.params.to_dict(), "slots": 64})
+    )
+    x = few.encrypt([1.0, 2.0])
+    assert few.slots == 64 and np.abs(x.sum().decrypt() - 3).max() < 1e-6
+    with pytest.raises(ckks.SerializationError, match="other parameters"):
+        ckks.Ciphertext.from_bytes(x.to_bytes())
+
+
 @pytest.mark.parametrize("value", [np.nan, np.inf, -1.0, 1e30])
 def test_estimates_of_noise_out_of_range(data, value):
     forged = sealed(data[:-36] + struct.pack("<f", value))

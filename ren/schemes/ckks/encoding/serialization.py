@@ -65,7 +65,7 @@ def read_ciphertext(data: bytes) -> dict[str, Any]:
     params, key_id = parameters_of(reader), reader.key_id()
     owner = live_context(key_id)
     if owner is not None:
-        if not owner.params.compatible(params):
+        if not owner.params.compatible(params) or owner.params.slots != params.slots:
             raise damaged(CIPHERTEXT, "the context of its key has other parameters")
         params = owner.params
     level = reader.integer("level", 0, params.depth)
