@@ -122,7 +122,9 @@ def _auto_switch(value: Any) -> bool | str:
 
 
 def _folder(value: Any) -> str | None:
-    return (os.fspath(value) or None) if value is not None else None
+    """A path, of which "~" is the user's home; "off" in any case of its letters."""
+    path = os.path.expanduser(os.fspath(value)) if value is not None else None
+    return "off" if path and path.lower() == "off" else path or None
 
 
 # Rows of `Config`, typed as the values of its instances are.

@@ -152,10 +152,11 @@ class Jitted:
                 if need.leaf in needed:  # what a symbol of another capture stands for
                     raise symbolic_value() from None
                 self._need(call, need.leaf)
-                return self._captured(call, polys, places)
-            self._note_constants(key, call)
-            self._keep(key, plan)
-        return plan
+            else:
+                self._note_constants(key, call)
+                self._keep(key, plan)
+                return plan
+        return self._captured(call, polys, places)
 
     def _need(self, call: Call, leaf: type) -> None:
         kind = _kind(call, value_keys(call.values))

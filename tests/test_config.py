@@ -187,3 +187,14 @@ def test_jit_log_attaches_one_handler_and_takes_it_off(capsys):
     logger.info("nor this")
     assert capsys.readouterr().err == ""
     assert (logger.level, logger.handlers, logging.root.handlers) == (level, handlers, root)
+
+
+@pytest.mark.parametrize("text", ["off", "OFF", "Off"])
+def test_a_cache_may_be_off_in_any_case(text):
+    assert Config({"REN_CACHE_DIR": text}).cache_dir == "off"
+
+
+def test_a_cache_folder_may_be_in_the_home(monkeypatch):
+    monkeypatch.setenv("HOME", "/somewhere")
+    monkeypatch.setenv("USERPROFILE", "/somewhere")
+    assert Config({"REN_CACHE_DIR": "~/kernels"}).cache_dir == "/somewhere/kernels"

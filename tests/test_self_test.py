@@ -98,3 +98,9 @@ def test_it_says_whether_native_kernels_run(monkeypatch, native, found, says):
     monkeypatch.setattr(command, "compiler", lambda: Compiler(("g++",), "g++ 12.2\nmore"))
     with config.update(native=native):
         assert ("native kernels", says) in command.about()
+
+
+def test_a_cache_that_cannot_be_written_is_no_failure(tmp_path):
+    (tmp_path / "file").write_bytes(b"")
+    with config.update(cache_dir=str(tmp_path / "file")):
+        assert "name another folder by REN_CACHE_DIR" in self_test.CHECKS["cache"]()

@@ -397,3 +397,13 @@ def test_scratch_where_others_can_replace_it_is_refused(tmp_path, monkeypatch, a
     with scratch():
         pass
     assert not list(tmp_path.iterdir())
+
+
+def test_private_folder_where_the_current_folder_is_gone(tmp_path, monkeypatch):
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    PrivateFolder(tmp_path / "kept").write("a", b"1")
+    assert PrivateFolder(tmp_path / "kept").read("a") == b"1"
+    with pytest.raises(FileNotFoundError, match="the current folder was deleted"):
+        PrivateFolder(Path("kept"))

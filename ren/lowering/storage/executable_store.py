@@ -36,12 +36,15 @@ class Store:
     Args:
         folder: where they are.
         ttl_s: seconds without a read after which an entry is deleted.
+
+    Attributes:
+        problem: what is wrong with the folder, once that has shown.
     """
 
     def __init__(self, folder: Path, ttl_s: float = math.inf) -> None:
         self._path = folder
         self._ttl_s = ttl_s
-        self._has_warned = False
+        self.problem: str | None = None
         self._can_write = True
         self._folder = self._opened()
 
@@ -79,8 +82,8 @@ class Store:
 
     def warn(self, reason: str) -> None:
         """Says once what is wrong with the folder."""
-        if not self._has_warned:
-            self._has_warned = True
+        if self.problem is None:
+            self.problem = reason
             _log.warning("The cache of executables in %s: %s.", self._path, reason)
 
     def _opened(self) -> PrivateFolder | None:

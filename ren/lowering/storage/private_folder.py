@@ -257,7 +257,7 @@ def _require_trust(found: os.stat_result, at: str, is_kept: bool, by_path: bool)
 
 def _walked(path: Path, is_made: bool, by_path: bool) -> int:
     """Open a folder level by level from the root; links are resolved here, one by one."""
-    root, *names = Path(os.getcwd(), path).parts
+    root, *names = (path if path.is_absolute() else _here() / path).parts
     left, links, at = names[::-1], 0, root
     held = os.open(root, _LEVEL)
     try:
@@ -284,6 +284,15 @@ def _walked(path: Path, is_made: bool, by_path: bool) -> int:
             left += [part for part in target.parts if part != target.root][::-1]
     finally:
         os.close(held)
+
+
+def _here() -> Path:
+    """The current folder, from which a path leads that is not absolute."""
+    try:
+        return Path(os.getcwd())
+    except FileNotFoundError:
+        reason = "the current folder was deleted, and the path is not absolute"
+        raise FileNotFoundError(errno.ENOENT, reason) from None
 
 
 def _level(name: str, above: int, is_made: bool) -> os.stat_result:

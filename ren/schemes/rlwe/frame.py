@@ -12,6 +12,7 @@ import json
 import math
 import os
 import secrets
+import stat
 import struct
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -220,7 +221,8 @@ def damaged(kind: str, why: str) -> SerializationError:
 def write(path: PathLike, data: bytes | Iterable[bytes | memoryview], mode: int = SHARED) -> None:
     """Writes `data`, or its parts, to a file that appears, or replaces another, at once.
 
-    A symbolic link stays: the file that it names is written.
+    A symbolic link stays: the file that it names is written. So does the mode of a file that was
+    there, but for what `mode` forbids. A device or a pipe is written to.
 
     Raises:
         OperandError: not a path.
@@ -229,11 +231,24 @@ def write(path: PathLike, data: bytes | Iterable[bytes | memoryview], mode: int 
     """
     target = _path_of(path, "file.write(x.to_bytes())")
     try:
-        _replace(Path(os.path.realpath(target)), data, mode)
+        if _is_special(target):
+            with target.open("wb") as file:
+                file.writelines([data] if isinstance(data, bytes) else data)
+        else:
+            _replace(Path(os.path.realpath(target)), data, mode)
     except OSError as error:
         if error.errno is None:
             raise
         raise type(error)(error.errno, error.strerror, str(target)) from None  # not a hidden name
+
+
+def _is_special(target: Path) -> bool:
+    """True for a device, a pipe or a socket: it has no place beside it that could replace it."""
+    try:
+        found = target.stat().st_mode
+    except OSError:
+        return False
+    return not (stat.S_ISREG(found) or stat.S_ISDIR(found))
 
 
 def _replace(target: Path, data: bytes | Iterable[bytes | memoryview], mode: int) -> None:
@@ -243,9 +258,12 @@ def _replace(target: Path, data: bytes | Iterable[bytes | memoryview], mode: int
     if target.is_symlink():
         raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
     beside = target.with_name(f".{target.name}.{secrets.token_hex(8)}")
+    kept = target.stat().st_mode & mode if target.exists() else None
     try:
         descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
         with os.fdopen(descriptor, "wb") as file:
+            if kept is not None and hasattr(os, "fchmod"):
+                os.fchmod(file.fileno(), kept)
             file.writelines([data] if isinstance(data, bytes) else data)
             file.flush()
             os.fsync(file.fileno())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pickle
 import stat
+import threading
 
 import numpy as np
 import pytest
@@ -124,3 +125,25 @@ def test_damaged_files(ctx, path):
             other.load(path)
     with pytest.raises(FileNotFoundError):
         ckks.Ciphertext.load(path.with_name("none"))
+
+
+def test_the_mode_of_a_file_that_was_there_stays(small_params, path):
+    owner = ckks.context(params=small_params)
+    for mode in (0o600, 0o640):
+        owner.server().save(path)
+        path.chmod(mode)
+        owner.server().save(path)
+        assert stat.S_IMODE(path.stat().st_mode) == mode
+    owner.save(path, include_secret=True)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no pipes with names")
+def test_a_pipe_is_written_to_and_stays(ctx, path):
+    os.mkfifo(path)
+    x, read = ctx.encrypt([1.0, 2.0]), []
+    reader = threading.Thread(target=lambda: read.append(path.read_bytes()))
+    reader.start()
+    x.save(path)
+    reader.join()
+    assert stat.S_ISFIFO(path.stat().st_mode) and read == [x.to_bytes()]
