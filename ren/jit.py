@@ -154,6 +154,8 @@ class Jitted:
                 self._need(call, need.leaf)
             else:
                 self._note_constants(key, call)
+                if Length in needed:
+                    self._note_lengths(key)
                 self._keep(key, plan)
                 return plan
         return self._captured(call, polys, places)
@@ -199,6 +201,23 @@ class Jitted:
                 f"{self._name} was captured {count} times for arguments that differ only in the "
                 "value of a constant polynomial, which is part of a plan's key.\nPass the number "
                 "itself, which is symbolic, or Poly.const(c, ring).contiguous().realize().",
+                RecaptureWarning,
+                stacklevel=4,
+            )
+
+    def _note_lengths(self, key: Any) -> None:
+        """Counts captures that differ in lengths alone; warns once where plans begin to go."""
+        structure, types, values, _ = key
+        alike = (structure, types, tuple([Length if type(v) is Length else v for v in values]))
+        with self._lock:
+            self._constants[alike] += 1
+            count = self._constants[alike]
+        if count == self._max_plans + 1:
+            warnings.warn(
+                f"{self._name} was captured {count} times for ciphertexts that differ only in the "
+                f"number of their values, which it depends on: sums, means and matrices do. It "
+                f"holds {self._max_plans} plans.\nEncrypt arrays of one length, filled up with "
+                "zeros, and pass the count as a number: x.sum() / count. Or raise max_plans.",
                 RecaptureWarning,
                 stacklevel=4,
             )

@@ -11,6 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax.flatten_util import ravel_pytree
 
 import ren
 from ren.core.errors import CoefficientTypeError, TracedValueError
@@ -271,3 +272,14 @@ def test_a_traced_integer_scales_coefficients_as_a_known_one_does(moduli):
     values = p if p.ring.is_general else p.ntt()
     made = jax.jit(lambda p, k: p * k)(values, 3)
     assert made.domain is values.domain and made.tolist() == [c * 3 % q for c in A]
+
+
+def test_raveled_trees_keep_residues_or_raise():
+    p = Poly(range(8), RingSpec(8, (17, 1073741441))).realize()
+    for tree in (p, [p, p * 3], {"p": p, "k": np.uint32(5)}):
+        flat, unravel = ravel_pytree(tree)
+        for made, given in zip(jax.tree.leaves(unravel(flat)), jax.tree.leaves(tree), strict=True):
+            assert np.array_equal(made, given)
+    for other in (1.0, np.ones(2), jnp.ones(2, jnp.float32), 1j):
+        with pytest.raises(ren.errors.ParameterError, match="rounds the residues"):
+            ravel_pytree({"p": p, "w": other})

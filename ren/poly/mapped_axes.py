@@ -10,6 +10,7 @@ from types import FrameType
 from typing import Any
 
 import jax
+import numpy as np
 
 from ren.core.errors import ParameterError
 from ren.core.user_frame import user_line
@@ -79,6 +80,27 @@ def refuse_collective(frame: FrameType | None, what: str) -> None:
             "It computes on the arrays of residues, and knows nothing of their moduli.",
             "Write jax.lax.all_gather(x, axis), and add its batch up: x.sum(axis=0) of numbers.",
         )
+
+
+def refuse_ravel(frame: FrameType | None, what: str, kind: type | None = None) -> None:
+    """Raise where JAX makes one array of residues and floats, which rounds the residues.
+
+    Objects of a `kind` have residues alone. Beside floats they are refused too.
+    """
+    if frame is None or frame.f_globals.get("__name__") != "jax._src.flatten_util":
+        return
+    if kind is not None:
+        tree = frame.f_locals.get("pytree")
+        leaves = jax.tree.leaves(tree, is_leaf=lambda v: isinstance(v, kind))
+        others = [getattr(v, "dtype", None) or np.asarray(v).dtype for v in leaves
+                  if not isinstance(v, kind)]  # fmt: skip
+        if all(dtype.kind in "iub" for dtype in others):
+            return
+    raise ParameterError(
+        f"{user_line()} calls ravel_pytree on {what}.",
+        "One array would hold residues and other numbers, as floats: it rounds the residues.",
+        "Write x.to_bytes(), or ravel polynomials alone, such as x.polys: they stay integers.",
+    )
 
 
 _REDUCING = ("psum", "pmax", "pmin", "pmean", "psum_scatter", "pargmax", "pargmin")

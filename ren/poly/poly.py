@@ -70,7 +70,7 @@ from ren.poly.integers import (
     to_residues,
 )
 from ren.poly.loop_types import FLATTENING, refuse_mismatch
-from ren.poly.mapped_axes import is_mapping, refuse_axes, refuse_collective
+from ren.poly.mapped_axes import is_mapping, refuse_axes, refuse_collective, refuse_ravel
 from ren.poly.symbolic import Symbolic, as_symbol
 
 _UNSET = object()
@@ -1056,6 +1056,7 @@ def _flatten(p: Poly) -> tuple[tuple[Any, ...], Any]:
         frame = frame.f_back
     refuse_mismatch(frame)
     refuse_collective(frame, "a polynomial")
+    refuse_ravel(frame, "a polynomial beside floats", type(p))
     ring, domain = p._type
     if p._symbolic:
         return (), (ring, domain, p.node.arg.value, None)

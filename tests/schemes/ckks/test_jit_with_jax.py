@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax import lax
+from jax.flatten_util import ravel_pytree
 
 import ren
 from ren.core.errors import OperandError
@@ -300,3 +301,30 @@ def test_arithmetic_on_residues_is_found_at_decryption(small, use):
     with pytest.raises(ren.errors.DomainError, match="not below their moduli"):
         small.decrypt(ON_LEAVES[use](x))
     assert np.abs(small.decrypt(jax.tree.map(jnp.copy, x)) - ROWS).max() < 1e-6
+
+
+def test_ciphertexts_are_not_raveled(ctx):
+    """Their estimates are floats, and residues would be rounded beside them."""
+    x = ctx.encrypt([1.0, 2.0])
+    for tree in (x, {"x": x}, ctx.encode([1.0, 2.0]), ckks.linear(np.eye(2), ctx)):
+        with pytest.raises(ckks.ParameterError, match="ravel polynomials alone"):
+            ravel_pytree(tree)
+    flat, unravel = ravel_pytree(x.polys)
+    assert all(map(ren.equal, unravel(flat), x.polys))
+
+
+def test_lengths_that_push_one_another_out_are_told_once(ctx):
+    total = ren.jit(max_plans=3)(lambda x: x.sum())
+    for k in range(2, 5):
+        total(ctx.encrypt(np.ones(k)))
+    with pytest.warns(
+        ren.errors.RecaptureWarning, match=r"(?s)captured 4 times.*one length"
+    ) as told:
+        total(ctx.encrypt(np.ones(5)))
+    assert told[0].filename == __file__
+    total(ctx.encrypt(np.ones(6)))
+    mean = ren.jit(max_plans=3)(lambda x, count: x.sum() / count)
+    for k in range(2, 9):
+        values = np.r_[np.arange(k) + 1.0, np.zeros(9 - k)]
+        assert abs(mean(ctx.encrypt(values), k).decrypt() - (k + 1) / 2) < 1e-6
+    assert mean.cache_info()[:3] == (6, 1, 1)

@@ -25,7 +25,7 @@ from ren.core.errors import (
 from ren.core.user_frame import user_line
 from ren.lowering.backends.xla.jax_runtime import on_operand
 from ren.poly.loop_types import FLATTENING, refuse_mismatch
-from ren.poly.mapped_axes import is_mapping, refuse_axes, refuse_collective
+from ren.poly.mapped_axes import is_mapping, refuse_axes, refuse_collective, refuse_ravel
 from ren.schemes.ckks.encoding.advice import factor_of, rounded_to
 from ren.schemes.ckks.encoding.ciphertext_data import CiphertextData, batch_of
 from ren.schemes.ckks.encoding.encoder import is_no_operand, is_sparse
@@ -411,6 +411,7 @@ def no_transformation(x: Any) -> None:
         frame = frame.f_back
     refuse_mismatch(frame)
     refuse_collective(frame, "encrypted or encoded numbers")
+    refuse_ravel(frame, "encrypted or encoded numbers")
     if frame is not None and is_mapping(frame):
         what, several = "a plaintext", "ctx.encode(rows, pack='rows')"
         if isinstance(x, CiphertextData):
