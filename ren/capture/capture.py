@@ -319,8 +319,9 @@ def record(
     """
     inputs = [placeholder_for(p) for p in arguments.polys]
     with realization.capturing():
-        with all_missing_keys():
-            result = take_apart(function(arguments.rebuild(iter(inputs), iter(others))))
+        given = arguments.rebuild(iter(inputs), iter(others))
+        with all_missing_keys(), realization.heeding():
+            result = take_apart(function(given))
         check_result(result, name)
         roots = list(dict.fromkeys(p.node for p in result.polys if not p.is_constant))
         sink = realization.resolved(make(ops.SINK, roots))

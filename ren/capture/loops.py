@@ -127,7 +127,7 @@ def record_loops(
         inputs = TraceInputs(declared, tracers, prune, place)
         with tracing(inputs), realization.capturing():
             given = arguments.rebuild(iter(arguments.polys), map(_in_trace, others))
-            with all_missing_keys():
+            with all_missing_keys(), realization.heeding():
                 result = take_apart(function(given))
             check_result(result, name)
             distinct = {id(p): p for p in result.polys if not p.is_constant}

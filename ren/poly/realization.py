@@ -299,11 +299,42 @@ def _structure(nodes: Sequence[Node], is_traced: bool) -> Structure:
     return structure
 
 
-class LoopNeeded(BaseException):
-    """JAX asks for a symbolic value, in a loop say: the capture is to be repeated as its trace.
+# Those that the function which is captured here has met; None outside of captures.
+_restarts: ContextVar[list[Restart] | None] = ContextVar("ren_restarts", default=None)
 
-    No Exception, so that a function's own handlers let it pass. Never seen outside.
+
+class Restart(BaseException):
+    """A capture has to start again. Never seen outside.
+
+    No Exception, so that a function's own handlers let it pass. `heeding` finds those that a
+    function catches all the same.
     """
+
+    def __init__(self) -> None:
+        super().__init__()
+        if (met := _restarts.get()) is not None:
+            met.append(self)
+
+
+@contextmanager
+def heeding() -> Iterator[None]:
+    """Raises the first `Restart` that was met inside, whatever was made of it there."""
+    met: list[Restart] = []
+    token = _restarts.set(met)
+    try:
+        yield
+    except BaseException:
+        if met:
+            raise met[0] from None
+        raise
+    finally:
+        _restarts.reset(token)
+    if met:
+        raise met[0]
+
+
+class LoopNeeded(Restart):
+    """JAX asks for a symbolic value, in a loop say: the capture is to be repeated as its trace."""
 
 
 def check_loop(is_leaf: bool = False, is_array: bool = False) -> None:

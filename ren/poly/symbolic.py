@@ -27,7 +27,7 @@ from ren.core.user_frame import user_line
 from ren.lowering.devices.devices import is_spread, is_tracer
 from ren.lowering.devices.trace_inputs import trace_inputs
 from ren.lowering.runtime.host_arrays import placed
-from ren.poly.realization import check_loop, is_capturing, is_tree_walk, symbolic_value
+from ren.poly.realization import Restart, check_loop, is_capturing, is_tree_walk, symbolic_value
 
 Values = Sequence[Any]
 
@@ -605,10 +605,8 @@ class UnfitLength(Unfit):
     """The lengths of a call that differ where the captured program takes one length."""
 
 
-class Needed(BaseException):
-    """A function that is captured needs what its plans are not keyed by. Never seen outside.
-
-    No Exception, so that a function's own handlers let it pass.
+class Needed(Restart):
+    """A function that is captured needs what its plans are not keyed by.
 
     Attributes:
         leaf: the class of leaves whose values the plans of such a call have in their keys.

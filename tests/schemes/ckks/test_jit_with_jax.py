@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -328,3 +330,43 @@ def test_lengths_that_push_one_another_out_are_told_once(ctx):
         values = np.r_[np.arange(k) + 1.0, np.zeros(9 - k)]
         assert abs(mean(ctx.encrypt(values), k).decrypt() - (k + 1) / 2) < 1e-6
     assert mean.cache_info()[:3] == (6, 1, 1)
+
+
+def in_finally(u):
+    made = u * 7
+    try:
+        made = u.sum()
+    finally:
+        return made  # noqa: B012
+
+
+def in_suppress(u):
+    made = u * 7
+    with contextlib.suppress(BaseException):
+        made = np.ones((2, 4)) @ u
+    return made
+
+
+def in_except(u):
+    try:
+        return lax.fori_loop(0, 2, lambda i, c: c + u, u)
+    except BaseException:
+        raise ValueError("the function's own") from None
+
+
+@pytest.mark.filterwarnings("ignore:'return' in a 'finally'")
+@pytest.mark.parametrize("function", [in_finally, in_suppress, in_except])
+def test_a_capture_starts_again_whatever_the_function_catches(ctx, function):
+    x = ctx.encrypt([1.0, 2.0, 3.0, 4.0])
+    want, jitted = function(x).decrypt(), ren.jit(function)
+    for _ in range(2):
+        np.testing.assert_allclose(jitted(x).decrypt(), want, atol=1e-5)
+    named = ren.jit(lambda u: u * numbers(u))
+
+    def numbers(u):
+        try:
+            return {x.key_id: 3.0}[u.key_id]
+        except BaseException:
+            return 1.0
+
+    np.testing.assert_allclose(named(x).decrypt(), [3, 6, 9, 12], atol=1e-5)
