@@ -304,11 +304,7 @@ _restarts: ContextVar[list[Restart] | None] = ContextVar("ren_restarts", default
 
 
 class Restart(BaseException):
-    """A capture has to start again. Never seen outside.
-
-    No Exception, so that a function's own handlers let it pass. `heeding` finds those that a
-    function catches all the same.
-    """
+    """A capture has to start again. Never seen outside: handlers let it pass, and see `heeding`."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -150,11 +150,12 @@ def standardize(
         precision, degree: of 1 / sqrt(variance), as for `ckks.math.sqrt`.
 
     Raises:
-        OperandError, ParameterError: as for `std`.
+        OperandError, ParameterError: as for `std`; a table packed otherwise, or a batch.
         DepthError: too few levels.
     """
     check_ciphertext(x, "standardize()")
     check_real(x, "standardize()")
+    moments.check_apart(x, "standardize()")
     root = _on_variances(_inverse_root, interval, precision, degree, "standardize()")
     need_level(x, 3 + has_to_be_cleared(x) + root.depth, "standardize()")
     return _standardized(x, root, "standardize()")

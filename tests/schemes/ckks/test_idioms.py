@@ -933,7 +933,7 @@ x.var(dtype=float) | OperandError | calls var(); 'dtype'; ddof=0
 x.sum(None, float) | OperandError | calls sum(); keepdims=False; x.decrypt(dtype=...)
 x.cumsum(dtype=float) | OperandError | calls cumsum(); 'dtype'; axis=None
 x.dot(w, out=w) | OperandError | calls dot(); 'out'; (w, axis=None)
-x.reshape(2, 2, order="F") | OperandError | calls reshape(); 'order'
+x.reshape(2, 2, order="F") | OperandError | calls reshape(); order='F'; Column by column
 x.any(keepdims=True) | OperandError | calls any(); 'keepdims'
 x.compress([1]) | OperandError | calls compress()
 x.rotate() | OperandError | calls rotate(); 'steps'; (steps)

@@ -222,3 +222,34 @@ def test_the_least_depth_and_the_arguments_are_named(deep, data):
     for function in (stats.mean, stats.var, stats.cov):
         with pytest.raises(ren.errors.OperandError, match="Encrypt it first"):
             function(data)
+
+
+@pytest.mark.parametrize("pack", ["flat", "rows"])
+def test_tables_that_are_not_by_columns_are_not_standardized(ctx, pack):
+    table = ctx.encrypt(np.arange(6.0).reshape(3, 2), pack=pack)
+    with pytest.raises(ckks.ParameterError, match="pack='columns'"):
+        ckks.stats.standardize(table, interval=(0.1, 2.0))
+
+
+@pytest.mark.parametrize("given", ["x", [1], True, None])
+def test_gaps_and_margins_are_numbers(ctx, given):
+    x = ctx.encrypt([0.5, 1.0])
+    calls = [
+        lambda: ckks.math.greater(x, 1, interval=(0, 2), gap=given),
+        lambda: ckks.math.round(x, interval=(0, 2), margin=given),
+        lambda: ckks.math.abs(x, gap=given),
+        lambda: ckks.math.mod(x, 2, interval=(0, 4), gap=given),
+        lambda: ckks.stats.histogram(x, [0, 1, 2], gap=given),
+    ]
+    for call in calls:
+        if given is None:
+            with pytest.raises(ckks.DepthError):
+                call()
+        else:
+            with pytest.raises(ckks.ParameterError, match=r"gap=|margin="):
+                call()
+
+
+def test_an_interval_beyond_what_is_tracked(ctx):
+    with pytest.raises(ckks.ParameterError, match=r"at most 2\^100"):
+        ckks.math.sign(ctx.encrypt([0.5, 1.0]), interval=(0, 1e300), precision=4)

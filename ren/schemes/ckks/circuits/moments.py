@@ -252,6 +252,17 @@ def cov(x: CiphertextT, y: CiphertextT | None, ddof: int) -> CiphertextT:
     return gram(z, x.shape[1], _root_share(x.shape[0], ddof) ** 2)
 
 
+def check_apart(x: CiphertextData, what: str) -> None:
+    """Raises ParameterError for a table whose columns are not apart, and for a batch."""
+    if len(x.shape) > 1 and not is_columns(x):
+        raise ParameterError(
+            f"{what} got a ciphertext of shape {x.shape}, not packed by columns.",
+            "It takes a vector, or a table by its columns.",
+            "Encrypt the table with ctx.encrypt(m, pack='columns'). x.reshape(-1) is one vector of "
+            "all numbers; vectors of a batch are mapped, jax.vmap(f)(x).",
+        )
+
+
 def check_columns(x: CiphertextData, what: str) -> None:
     """Raise ParameterError unless `x` is one table by its columns."""
     if not is_columns(x) or len(x.shape) != 2:

@@ -38,6 +38,7 @@ from ren.schemes.ckks.noise.readable import Noise
 from ren.schemes.ckks.noise.spans import Span
 
 Interval = tuple[float, float]
+_FARTHEST = 2.0**100  # bounds are tracked in float32
 _MOST_BITS = 1000  # a float64 holds 2^-1000
 
 
@@ -165,20 +166,31 @@ def stated(x: CiphertextT, low: float, high: float) -> CiphertextT:
 
 
 def checked_interval(interval: Sequence[Any]) -> Interval:
-    """(a, b) as floats; raises ParameterError where they are not two finite numbers a < b."""
+    """(a, b) as floats; raises ParameterError where they are not two numbers a < b in range."""
     try:
         a, b = (float(v) for v in interval)
     except RenError:  # a symbol says more
         raise
     except (TypeError, ValueError, OverflowError):
         a = b = np.nan
-    if not (np.isfinite([a, b]).all() and a < b):
+    if not -_FARTHEST <= a < b <= _FARTHEST:
         raise ParameterError(
             f"interval={shown(interval)} was given.",
-            "An interval is two finite numbers a < b.",
+            "An interval is two finite numbers a < b, of at most 2^100.",
             "Write for example interval=(-1, 1).",
         )
     return a, b
+
+
+def checked_distance(name: str, value: Any) -> float:
+    """A gap or a margin as a float; raises ParameterError where it is no number."""
+    if isinstance(value, numbers.Real) and not isinstance(value, bool):
+        return float(value)
+    raise ParameterError(
+        f"{name}={shown(value)} was given.",
+        "It is a number: how far numbers keep from where a function jumps.",
+        f"Write for example {name}=0.1, or leave it out.",
+    )
 
 
 def checked_precision(precision: Any, default: float) -> float:

@@ -46,6 +46,7 @@ from ren.schemes.ckks.encoding.plaintext import Plaintext
 from ren.schemes.ckks.functions.approximation import approximate, approximated, refuse_both
 from ren.schemes.ckks.functions.arguments import (
     argument,
+    checked_distance,
     checked_precision,
     held_inside,
     with_safe_tail,
@@ -145,7 +146,8 @@ class StepAccuracy:
         if self.degree is not None:
             refuse_both(self.precision, self.degree)
             usual = 2 / (self.odd_degree + 2)
-        least = self.largest * usual if self.gap is None else float(self.gap)
+        given = None if self.gap is None else checked_distance("gap", self.gap)
+        least = self.largest * usual if given is None else given
         if not 0 < least < self.largest:
             raise ParameterError(
                 f"{self.what} got gap={least:g} for numbers of modulus up to {self.largest:g}.",

@@ -29,7 +29,7 @@ from ren.schemes.ckks.functions.approximation import (
     approximate,
     approximated,
 )
-from ren.schemes.ckks.functions.arguments import argument, checked_precision
+from ren.schemes.ckks.functions.arguments import argument, checked_distance, checked_precision
 from ren.schemes.ckks.functions.polynomial import (
     Interval,
     checked_interval,
@@ -227,7 +227,8 @@ def rounded(
         ParameterError: a margin not between 0 and 1/2.
     """
     check_real(ct, "round")
-    is_stated, margin = margin is not None, 0.1 if margin is None else margin
+    is_stated = margin is not None
+    margin = 0.1 if margin is None else checked_distance("margin", margin)
     if not 0 < margin < 0.5:
         raise ParameterError(
             f"round got margin={margin}.",

@@ -20,7 +20,12 @@ from ren.schemes.ckks.arithmetic.operation_hooks import circuit, with_levels
 from ren.schemes.ckks.encoding.ciphertext_data import CiphertextData, CiphertextT
 from ren.schemes.ckks.encoding.refusals import operand_text
 from ren.schemes.ckks.functions.approximation import approximate
-from ren.schemes.ckks.functions.arguments import checked_precision, held_inside, known_span
+from ren.schemes.ckks.functions.arguments import (
+    checked_distance,
+    checked_precision,
+    held_inside,
+    known_span,
+)
 from ren.schemes.ckks.functions.division import inverse
 from ren.schemes.ckks.functions.elementary import applied, rounded, sqrt
 from ren.schemes.ckks.functions.polynomial import Interval, checked_interval
@@ -186,6 +191,7 @@ def floor_divide(
     """
     check_real(x, "floor_divide")
     m = _divisor(divisor, "//")
+    gap = None if gap is None else checked_distance("gap", gap)
     if gap is not None and not 0 < gap < m:
         raise ParameterError(
             f"{user_line()} divides by {m:g} with remainder, and with gap={gap:g}.",
