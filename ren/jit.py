@@ -15,7 +15,7 @@ import weakref
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, NamedTuple, overload
+from typing import Any, Concatenate, Generic, NamedTuple, ParamSpec, Self, TypeVar, overload
 
 import attrs
 import jax
@@ -43,6 +43,10 @@ from ren.poly.realization import is_capturing, is_inlining, symbolic_value
 from ren.poly.symbolic import Length, Needed, Unfit, UnfitLength, UnfitPlaces
 
 DEFAULT_MAX_PLANS = 16
+P = ParamSpec("P")
+Q = ParamSpec("Q")
+R = TypeVar("R")
+T = TypeVar("T")
 TOLERATED = 8  # captures that differ in a constant alone: so many are no accident any more
 _NOTHING: frozenset[type] = frozenset()
 _OPTIONS = frozenset({
@@ -64,12 +68,12 @@ class CacheInfo(NamedTuple):
     evictions: int
 
 
-class Jitted:
+class Jitted(Generic[P, R]):
     """A function under `ren.jit`. Call it like the function; see `jit`."""
 
     def __init__(
         self,
-        function: Callable[..., Any],
+        function: Callable[P, R],
         max_plans: int,
         options: Options,
         static_argnames: tuple[str, ...],
@@ -102,7 +106,7 @@ class Jitted:
             )
         object.__setattr__(self, name, value)
 
-    def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, /, *args: P.args, **kwargs: P.kwargs) -> R:
         if is_capturing() or is_tracing() or is_inlining():
             return self._function(*args, **kwargs)  # becomes part of the program around it
         call = self._signature.call(args, kwargs)
@@ -261,6 +265,12 @@ class Jitted:
             options = attrs.evolve(options, device=device_name(options.device))
         return _unpickled, (function, name, self._max_plans, options, *self._names)
 
+    @overload
+    def __get__(self, instance: None, owner: type | None = None) -> Self: ...
+    @overload
+    def __get__(
+        self: Jitted[Concatenate[Any, Q], T], instance: object, owner: type | None = None
+    ) -> Callable[Q, T]: ...
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         return self if instance is None else types.MethodType(self, instance)
 
@@ -318,7 +328,21 @@ def _unpickled(
 
 
 @overload
-def jit(function: Callable[..., Any], /) -> Jitted: ...
+def jit(
+    function: Callable[P, R],
+    /,
+    *,
+    static_argnames: str | Iterable[str] = (),
+    donate_argnames: str | Iterable[str] = (),
+    static_argnums: int | Iterable[int] = (),
+    donate_argnums: int | Iterable[int] = (),
+    device: Any = None,
+    prune: bool = False,
+    max_plans: int = DEFAULT_MAX_PLANS,
+    show_graph: bool = False,
+    auto_device: bool = True,
+    tier: str = AUTO,
+) -> Jitted[P, R]: ...
 @overload
 def jit(
     *,
@@ -332,7 +356,7 @@ def jit(
     show_graph: bool = False,
     auto_device: bool = True,
     tier: str = AUTO,
-) -> Callable[[Callable[..., Any]], Jitted]: ...
+) -> Callable[[Callable[P, R]], Jitted[P, R]]: ...
 def jit(
     function: Any = None,
     /,
@@ -461,11 +485,13 @@ def _names_at(option: str, positions: tuple[int, ...], function: Any) -> tuple[s
 
 
 @overload
-def djit(function: Callable[..., Any], /) -> Callable[..., Any]: ...
+def djit(
+    function: Callable[P, R], /, *, show_graph: bool = False, auto_device: bool = True
+) -> Callable[P, R]: ...
 @overload
 def djit(
     *, show_graph: bool = False, auto_device: bool = True
-) -> Callable[[Callable[..., Any]], Callable[..., Any]]: ...
+) -> Callable[[Callable[P, R]], Callable[P, R]]: ...
 def djit(
     function: Any = None,
     /,

@@ -16,6 +16,9 @@ class Shown(str):
         shown._html = html
         return shown
 
+    def __getnewargs__(self) -> tuple[str, str]:
+        return str(self), self._html
+
     def _repr_html_(self) -> str:
         return self._html
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Hashable, Sequence
 from functools import lru_cache
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import jax
 import numpy as np
@@ -326,7 +326,7 @@ class Ciphertext(CiphertextData, Stored):
     # ---------------------------------------------------------------- what only the owner can see
 
     __bool__ = refusals.no_truth
-    __float__ = __int__ = __complex__ = __index__ = __array__ = refusals.no_value
+    __float__ = __int__ = __complex__ = __index__ = refusals.no_value
     __iter__ = refusals.no_iteration
     __setitem__ = refusals.no_item_assignment
     __delitem__ = refusals.no_item_deletion
@@ -334,7 +334,9 @@ class Ciphertext(CiphertextData, Stored):
     __lshift__ = __rlshift__ = __rshift__ = __rrshift__ = refusals.no_shift
     __trunc__ = refusals.no_rounding
     __enter__ = __exit__ = refusals.no_with
-    __bytes__ = __buffer__ = refusals.no_bytes
+    __bytes__ = refusals.no_bytes
+    if not TYPE_CHECKING:  # checkers take what has these for an array, and `array * ct` too
+        __array__, __buffer__ = refusals.no_value, refusals.no_bytes
     __pandas_priority__ = 5000  # above that of a DataFrame, which leaves the operators to these
     __format__ = refusals.formatted
     __array_ufunc__ = protocols.array_ufunc
@@ -380,7 +382,7 @@ class Ciphertext(CiphertextData, Stored):
         """
         return tables.item(self, index)
 
-    def reshape(self, *shape: int, order: str = "C") -> Ciphertext:
+    def reshape(self, *shape: int | Sequence[int], order: str = "C") -> Ciphertext:
         """The same numbers in another shape, in C order, as numpy.reshape; costs nothing.
 
         It is the shape in which they decrypt. `reshape(-1)` makes a vector of them. Two axes make
