@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import argparse
 import os
 import platform
+import sys
+from collections.abc import Sequence
 from importlib.metadata import version
 
 import jax
@@ -47,8 +50,10 @@ def _native() -> str:
     return f"{where}, {found.name}: {library.vectors}, by {built_by}"
 
 
-def main() -> None:
-    """Prints the report."""
+def main(arguments: Sequence[str] = ()) -> None:
+    """Prints the report. It takes no arguments but --help."""
+    parser = argparse.ArgumentParser(prog="python -m ren", description=__doc__)
+    parser.parse_args(arguments)
     print(columns(about(), left=(0, 1)), flush=True)
     print("\nself-test")
     report = selftest()
@@ -57,4 +62,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])

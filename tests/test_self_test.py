@@ -104,3 +104,11 @@ def test_a_cache_that_cannot_be_written_is_no_failure(tmp_path):
     (tmp_path / "file").write_bytes(b"")
     with config.update(cache_dir=str(tmp_path / "file")):
         assert "name another folder by REN_CACHE_DIR" in self_test.CHECKS["cache"]()
+
+
+def test_the_command_takes_no_arguments(capsys):
+    for arguments, code in ((["--help"], 0), (["--json"], 2)):
+        with pytest.raises(SystemExit) as ended:
+            command.main(arguments)
+        assert ended.value.code == code
+    assert "self-test" in capsys.readouterr().out

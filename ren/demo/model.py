@@ -12,7 +12,8 @@ import attrs
 import jax
 import jax.numpy as jnp
 import numpy as np
-from sklearn.datasets import load_digits
+
+from ren.core.errors import MissingPackageError
 
 CLASSES, PIXELS, HIDDEN = 10, 64, 16
 STEPS, LEARNING_RATE, DECAY = 600, 0.02, 1e-4
@@ -56,7 +57,19 @@ class Model:
 
 
 def load(test_count: int = 360) -> Digits:
-    """The UCI digits as scikit-learn ships them; every fifth image, `test_count` at most, tests."""
+    """The UCI digits as scikit-learn ships them; every fifth image, `test_count` at most, tests.
+
+    Raises:
+        MissingPackageError: scikit-learn is not installed.
+    """
+    try:
+        from sklearn.datasets import load_digits
+    except ImportError as error:
+        raise MissingPackageError(
+            f"The demo takes its images from scikit-learn, which cannot be imported ({error}).",
+            "It is optional: everything but the demo works without it.",
+            "Run: pip install 'ren[demo]'",
+        ) from None
     images, labels = load_digits(return_X_y=True)
     images = np.asarray(images, np.float64) / 16
     is_test = np.arange(len(images)) % 5 == 0

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import io
+import sys
 from contextlib import nullcontext
 
 import numpy as np
 import pytest
 
-from ren.core.errors import MissingKeyError
+from ren.core.errors import MissingKeyError, MissingPackageError
 from ren.demo import __main__ as demo
 from ren.demo import wire
 from ren.demo.model import Digits, Layer, Model, load, train_linear, train_square
@@ -110,3 +111,9 @@ def test_the_command_fails_when_a_prediction_differs(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(demo, "scorer_process", lambda: nullcontext(lambda message: message))
     monkeypatch.setattr(demo, "classify", lambda *args: wrong)
     assert demo.main(test_count=4) == 1
+
+
+def test_the_demo_without_scikit_learn(monkeypatch):
+    monkeypatch.setitem(sys.modules, "sklearn.datasets", None)
+    with pytest.raises(MissingPackageError, match=r"ren\[demo\]"):
+        load()
