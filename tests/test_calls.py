@@ -55,6 +55,10 @@ a seed for encrypt | OperandError | encrypt(); 'seed'; operating system
     ctx.encrypt([1.0], seed=1)
 a type for encrypt | OperandError | encrypt(); 'dtype'; np.asarray(values, dtype)
     ctx.encrypt([1.0], dtype=float)
+a letter too much | OperandError | encrypt(); Perhaps you mean bound=. See
+    ctx.encrypt([1.0], bounds=1)
+another function's argument | OperandError | ren.Poly(); Perhaps you mean ring=. Pass ring=
+    Poly([1], rng=ring)
 a scale for encode | OperandError | encode(); scale_bits=; help(ckks.Context.encode)
     ctx.encode([1.0], scale=2**40)
 a shared decryption without its terms | OperandError | decrypt_shared(); plan=f(x).estimate; queries

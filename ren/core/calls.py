@@ -91,8 +91,11 @@ def _advice(
     known = [p.name for p in parameters if p.kind in _NAMED]
     for name in sorted(set(kwargs) - set(known)):
         own = instead.get(f"{last}.{name}", instead.get(name))
+        if own and (written := _WRITTEN.match(own)) and written[1] not in known:
+            own = None  # an argument of other functions
         close = difflib.get_close_matches(name, known, n=1)
-        if own is not None:
+        is_slip = bool(difflib.get_close_matches(name, known, n=1, cutoff=_SLIP))
+        if own is not None and not is_slip:
             yield own
         elif close:
             yield f"Perhaps you mean {close[0]}=."
@@ -102,6 +105,8 @@ def _advice(
         yield f"Pass {', '.join(instead.get(f'+{name}', name) for name in missing)}."
 
 
+_WRITTEN = re.compile(r"Write (\w+)=(?! of )")
+_SLIP = 0.9  # from here on one letter is too much, or missing
 _BY_PLACE = (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)
 _NAMED = (Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY)
 _REQUIRED = (*_BY_PLACE, Parameter.KEYWORD_ONLY)
