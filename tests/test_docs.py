@@ -14,10 +14,12 @@ from typing import Any
 import attrs
 import pytest
 
+import ren
 from ren import errors
 from ren.config import SETTINGS, Setting
 from ren.lowering.passes.pipeline import PIPELINE
 from ren.lowering.plan import cost
+from ren.schemes import ckks
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = sorted((ROOT / "docs").rglob("*.md"))
@@ -236,3 +238,9 @@ def test_each_section_of_the_internals_names_modules_that_are_there() -> None:
         assert named, section.split("\n")[0]
         assert all((ROOT / name).exists() for name in named), named
     assert len(sections) >= 12
+
+
+def test_every_public_name_stands_on_a_page() -> None:
+    words = set(re.findall(r"\w+", "".join(page.read_text() for page in PAGES)))
+    for module in (ren, ckks, ckks.math, ckks.stats):
+        assert words.issuperset(module.__all__), module.__name__
