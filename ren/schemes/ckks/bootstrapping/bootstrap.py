@@ -50,7 +50,7 @@ from ren.schemes.rlwe.active_context import call_name, called, context_for, same
 from ren.schemes.rlwe.keychain import unknown
 from ren.schemes.rlwe.keys import SwitchingKey
 
-_NAME = "bootstrap()"
+NAME = "bootstrap()"
 _MORE = "for more, use ckks.context(bootstrapping=True, precision=40, scale_bits=60)."
 
 
@@ -58,8 +58,8 @@ def bootstrap_one(
     ct: CiphertextT, level: int | None = None, precision: float | None = None
 ) -> CiphertextT:
     """See `Ciphertext.bootstrap`."""
-    with called(_NAME):
-        ct = _prepared(ct, _NAME)
+    with called(NAME):
+        ct = _prepared(ct, NAME)
         chain = _chain(ct, level, precision)
         return _cleared(ct, _checked(ct, chain))
 
@@ -237,8 +237,8 @@ def _cleared(ct: CiphertextT, made: CiphertextT) -> CiphertextT:
 
 
 def _keys(ct: CiphertextData) -> Callable[[str], SwitchingKey]:
-    context = context_for(ct.key_id, call_name(_NAME))
-    return lambda label: context.labelled_key(label, call_name(_NAME))
+    context = context_for(ct.key_id, call_name(NAME))
+    return lambda label: context.labelled_key(label, call_name(NAME))
 
 
 # Bootstraps of a function that is being planned: whether of complex numbers, and how many runs.
@@ -258,7 +258,7 @@ def _chain(ct: CiphertextData, level: Any, precision: Any) -> Chain:
         highest = chain_of(ct.params, None, runs_for(precision))
     if level is None:
         return highest
-    level = as_integer(level, _NAME)
+    level = as_integer(level, NAME)
     ct.params.ring(level)  # raises where there is no such level
     is_cleared = _has_unknown_tail(ct)
     most = highest.result - is_cleared
@@ -266,7 +266,7 @@ def _chain(ct: CiphertextData, level: Any, precision: Any) -> Chain:
         joins = "what joins its parts takes the levels above"
         clears = "leftovers beyond the length are cleared by the level above"
         raise ParameterError(
-            f"{_NAME} got level={level}.",
+            f"{NAME} got level={level}.",
             f"It ends at level {most}: {clears if is_cleared else joins}.",
             f"Leave level out, or ask for {most} or less.",
         )
@@ -274,7 +274,7 @@ def _chain(ct: CiphertextData, level: Any, precision: Any) -> Chain:
     return chain_of(ct.params, end + highest.user - highest.result, highest.runs)
 
 
-@operation(_NAME, lambda x, chain: x)
+@operation(NAME, lambda x, chain: x)
 def _refreshed(ct: CiphertextT, chain: Chain) -> CiphertextT:
     is_complex = ct.layout.is_complex
     if (noted := planned.get()) is not None:
@@ -288,7 +288,7 @@ def _refreshed(ct: CiphertextT, chain: Chain) -> CiphertextT:
 
 
 def _note(ct: CiphertextData, chain: Chain) -> None:
-    note(f"{_NAME} of level {ct.level} to level {chain.result}: {user_line()}")
+    note(f"{NAME} of level {ct.level} to level {chain.result}: {user_line()}")
 
 
 def _corrected(
@@ -316,10 +316,10 @@ def _at_top(ct: CiphertextT, polys: pipeline.Pair, chain: Chain) -> CiphertextT:
     return evolve(ct, polys, ct.noise, chain.end)
 
 
-_checked = circuit(_NAME)(_refreshed)  # one report of a bound, not one of the result too
+_checked = circuit(NAME)(_refreshed)  # one report of a bound, not one of the result too
 
 
-@circuit(_NAME)
+@circuit(NAME)
 def _shared(x: CiphertextT, y: CiphertextT, chain: Chain) -> tuple[CiphertextT, CiphertextT]:
     """Two ciphertexts of real numbers, in one run."""
     if chain.runs > 1:
@@ -335,7 +335,7 @@ def _shared(x: CiphertextT, y: CiphertextT, chain: Chain) -> tuple[CiphertextT, 
     return tuple(_part(z, part, chain) for z, part in zip((x, y), parts, strict=True))  # type: ignore
 
 
-@operation(_NAME, lambda x, *_: x)
+@operation(NAME, lambda x, *_: x)
 def _part(ct: CiphertextT, polys: pipeline.Pair, chain: Chain) -> CiphertextT:
     return _made(ct, polys, chain, False)
 
