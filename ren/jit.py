@@ -91,7 +91,7 @@ class Jitted(Generic[P, R]):
         self._latest: Captured | None = None  # of them
         # Kinds of calls whose program depends on leaves that keys leave out, and these leaves.
         self._needed: dict[Hashable, frozenset[type]] = {}
-        self._constants: Counter[Hashable] = Counter()  # captures alike but for constants
+        self._alike: Counter[Hashable] = Counter()  # captures, but for constants or lengths
         self._hits = self._misses = self._evictions = 0
         self._lock = threading.Lock()
         self._turns: dict[Hashable, threading.RLock] = {}  # of threads that capture
@@ -192,39 +192,39 @@ class Jitted(Generic[P, R]):
                 self._turns.pop(key, None)
 
     def _note_constants(self, key: Any, call: Call) -> None:
-        """Counts captures that differ in the values of constants alone; warns once of a kind."""
+        """Counts captures that differ in the values of constants alone."""
         if not any(p.is_constant for p in call.polys):
             return
         structure, types, values, _ = key
         alike = tuple(t[:2] if p.is_constant else t for t, p in zip(types, call.polys, strict=True))
-        with self._lock:
-            self._constants[structure, alike, values] += 1
-            count = self._constants[structure, alike, values]
-        if count == TOLERATED:
-            warnings.warn(
-                f"{self._name} was captured {count} times for arguments that differ only in the "
-                "value of a constant polynomial, which is part of a plan's key.\nPass the number "
-                "itself, which is symbolic, or Poly.const(c, ring).contiguous().realize().",
-                RecaptureWarning,
-                stacklevel=4,
-            )
+        self._note(
+            (structure, alike, values),
+            TOLERATED,
+            "arguments that differ only in the value of a constant polynomial, which is part of a "
+            "plan's key.\nPass the number itself, which is symbolic, or "
+            "Poly.const(c, ring).contiguous().realize().",
+        )
 
     def _note_lengths(self, key: Any) -> None:
-        """Counts captures that differ in lengths alone; warns once where plans begin to go."""
+        """Counts captures that differ in lengths alone, until plans begin to go."""
         structure, types, values, _ = key
-        alike = (structure, types, tuple([Length if type(v) is Length else v for v in values]))
+        self._note(
+            (structure, types, tuple([Length if type(v) is Length else v for v in values])),
+            self._max_plans + 1,
+            "ciphertexts that differ only in the number of their values, which it depends on: "
+            f"sums, means and matrices do. It holds {self._max_plans} plans.\nEncrypt arrays of "
+            "one length, filled up with zeros, and pass the count as a number: x.sum() / count. Or "
+            "raise max_plans.",
+        )
+
+    def _note(self, alike: Hashable, tolerated: int, why: str) -> None:
+        """Counts a capture among those alike; warns once where they are as many as `tolerated`."""
         with self._lock:
-            self._constants[alike] += 1
-            count = self._constants[alike]
-        if count == self._max_plans + 1:
-            warnings.warn(
-                f"{self._name} was captured {count} times for ciphertexts that differ only in the "
-                f"number of their values, which it depends on: sums, means and matrices do. It "
-                f"holds {self._max_plans} plans.\nEncrypt arrays of one length, filled up with "
-                "zeros, and pass the count as a number: x.sum() / count. Or raise max_plans.",
-                RecaptureWarning,
-                stacklevel=4,
-            )
+            self._alike[alike] += 1
+            count = self._alike[alike]
+        if count == tolerated:
+            text = f"{self._name} was captured {count} times for {why}"
+            warnings.warn(text, RecaptureWarning, stacklevel=5)
 
     def _keep(self, key: Hashable, plan: Captured) -> None:
         with self._lock:
@@ -293,7 +293,7 @@ class Jitted(Generic[P, R]):
             self._plans.clear()
             self._latest = None
             self._needed.clear()
-            self._constants.clear()
+            self._alike.clear()
             self._hits = self._misses = self._evictions = 0
 
     def __repr__(self) -> str:

@@ -134,7 +134,7 @@ def test_a_matrix_of_zeros_is_noticed(ctx):
 
 @pytest.mark.parametrize("entry", [1e60, -1e290, 1.7e308, -(2**63)])
 def test_entries_that_wrap_around_are_refused(ctx, entry):
-    """As a product with the same number is."""
+    """A product with the same number is refused likewise."""
     x = ckks.stack([ctx.encrypt([1.0, 2.0])] * 2)
     if isinstance(entry, int):
         x = x.drop_to(0)

@@ -61,6 +61,7 @@ def debug(
     Raises:
         PrecisionError: names the operation, the user's line, and both values in the worst slot.
         ParameterError: a tolerance that is no number from 0 on.
+        OperandError: what is not a function, or a context that is none.
         ContextError: no context that holds the secret.
         TracedValueError: inside a JAX transformation, where there are no values to compare.
     """
