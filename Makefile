@@ -39,12 +39,13 @@ golden: $(VENV)/test.stamp ## rewrite the golden files of the compiler's stages 
 	@$(BIN)/python -m tests.golden_programs
 	@$(BIN)/python -m tests.pictures
 
-check: $(VENV)/test.stamp ## lint, formatting, types, layers, prose
+check: $(VENV)/test.stamp ## lint, formatting, types, layers, prose, lines of code
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/pyright --pythonpath $(BIN)/python
 	@$(BIN)/lint-imports --no-cache
 	@$(BIN)/python -m tests.prose
+	@$(BIN)/python -m tests.code_lines
 
 format: $(VENV)/test.stamp ## rewrite the sources in the one format that `check` accepts
 	@$(BIN)/ruff check --fix .
