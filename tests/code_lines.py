@@ -1,8 +1,8 @@
 """Count the lines of code of `ren/`: `python -m tests.code_lines`.
 
-A line counts where a token of code stands on it. Docstrings, comments and blank lines do not count,
-nor do lines inside a string of several lines that is a docstring. The count of each room is printed.
-Above `CAP` the command fails: a change lowers the cap where it deletes, and raises it with a reason.
+A line counts where a token of code stands on it. Docstrings, comments and blank lines do not count.
+The largest rooms are printed with their counts. Above `CAP` the command fails: a change that deletes
+lowers the cap, and a change that raises it gives its reason.
 """
 
 from __future__ import annotations
