@@ -1,8 +1,8 @@
 """Count the lines of code of `ren/`: `python -m tests.code_lines`.
 
 A line counts where a token of code stands on it. Docstrings, comments and blank lines do not count.
-The largest rooms are printed with their counts. Above `CAP` the command fails: a change that deletes
-lowers the cap, and a change that raises it gives its reason.
+The largest rooms are printed with their counts. Above `CAP` the command fails. A change that
+deletes code lowers the cap. A change that raises it gives its reason.
 """
 
 from __future__ import annotations
