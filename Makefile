@@ -38,6 +38,7 @@ sanitize: $(VENV)/test.stamp ## run native code under the sanitizers of gcc: add
 golden: $(VENV)/test.stamp ## rewrite the golden files of the compiler's stages and the pictures of pages; read the diff
 	@$(BIN)/python -m tests.golden_programs
 	@$(BIN)/python -m tests.pictures
+	@$(BIN)/python -m tests.counted_programs
 
 check: $(VENV)/test.stamp ## lint, formatting, types, layers, prose, lines of code
 	@$(BIN)/ruff check .
