@@ -45,8 +45,8 @@ from benchmarks.rows import aligned
 from ren.core.errors import MessageBoundWarning
 from ren.schemes import ckks
 from ren.schemes.ckks.circuits.convolution import matrix_of
-from ren.schemes.ckks.circuits.entries import Entries
 from ren.schemes.ckks.circuits.linear import prepared
+from ren.schemes.slots.entries import Entries
 
 REPEATS, WARM, PEER_REPEATS = 9, 12, 3
 PAUSE_S = 0.02  # between runs: threads that spin for more work go to sleep

@@ -43,6 +43,7 @@ from ren.schemes.ckks.circuits import (
     matmul,
     mixing,
     moments,
+    moves,
     operators,
     reductions,
     shaping,
@@ -368,7 +369,7 @@ class Ciphertext(CiphertextData, Stored):
         shift = as_integer(shift, "roll()")
         if self.layout.blocks > 1 and not is_manual():
             return linear.shifted(self, -shift, is_cyclic=True)
-        return rotation.roll(self, shift)
+        return moves.roll(self, shift)
 
     def conj(self) -> Ciphertext:
         """The complex conjugate of every slot."""

@@ -34,7 +34,7 @@ from ren.schemes.ckks.arithmetic.evolve import (
 )
 from ren.schemes.ckks.arithmetic.manual import is_manual, normal, two_components
 from ren.schemes.ckks.arithmetic.number_types import with_type
-from ren.schemes.ckks.arithmetic.operation_hooks import circuit, in_circuit, operation, with_levels
+from ren.schemes.ckks.arithmetic.operation_hooks import in_circuit, operation, with_levels
 from ren.schemes.ckks.encoding.ciphertext_data import (
     CiphertextData,
     CiphertextT,
@@ -63,7 +63,7 @@ def automorphism(x: CiphertextT, galois: int, what: str, tail: Tail, steps: int 
     """
     what = call_name(what)
     if x.layout.blocks > 1 and galois != conjugation_element(x.n):
-        raise _across_blocks(x, what)
+        raise across_blocks(x, what)
     x = two_components(x, what) if is_manual() else normal(x)
     key = context_for(x.key_id, what).galois_key(galois, what, x.polys[1].ring)
     k0, k1 = key_switch(x.polys[1], key, gadget_of(x.params))
@@ -128,34 +128,6 @@ def conjugate(x: CiphertextT) -> CiphertextT:
     return automorphism(x, conjugation_element(x.n), "conj()", tail.mapped(value))
 
 
-def roll(x: CiphertextT, shift: int) -> CiphertextT:
-    """numpy.roll over the logical length: result[i] = x[(i - shift) mod length].
-
-    Where the length fills the slots it is one rotation; else two, masked, and takes a level.
-    """
-    if x.layout.blocks > 1:
-        raise _across_blocks(x, f"roll({shift})")
-    length, what = x.layout.length or x.slots, f"roll({shift})"
-    shift %= length
-    if is_manual() and shift and length != x.slots:
-        raise ScaleError(
-            f"In manual mode roll({shift}) was asked of {length} numbers in {x.slots} slots.",
-            "It is two rotations, two products with masks and a rescale.",
-            "Write these out, or leave ckks.manual().",
-        )
-    with called(what):
-        if shift == 0 or length == x.slots:
-            return cyclic(x, -shift)
-        return _rolled(x, shift, length)
-
-
-@circuit("roll()")
-def _rolled(x: CiphertextT, shift: int, length: int) -> CiphertextT:
-    need_level(x, 1, f"roll({shift})")
-    mask = np.arange(length) >= shift
-    return spliced(x, mask, cyclic(x, -shift), cyclic(x, length - shift))
-
-
 def spliced(x: CiphertextT, mask: NDArray[np.bool], a: CiphertextT, b: CiphertextT) -> CiphertextT:
     """`a` where the mask [length] holds, else `b`, both rotations of `x`: one level."""
     ahead, behind = (encode(m, x.params, x.level) for m in (mask, ~mask))
@@ -174,7 +146,7 @@ def switched(x: CiphertextT, key: SwitchingKey, key_id: str) -> CiphertextT:
     return with_fields(result, key_id=key_id, keeps=kept)
 
 
-def _across_blocks(x: CiphertextData, what: str) -> ParameterError:
+def across_blocks(x: CiphertextData, what: str) -> ParameterError:
     return ParameterError(
         f"{what} was asked of a vector that is cut into {x.layout.blocks} blocks of {x.slots}.",
         "It moves slots within one ciphertext, never from block to block.",

@@ -19,7 +19,7 @@ from ren.lowering.devices.devices import is_tracer
 from ren.lowering.kernels import embedding
 from ren.poly.symbolic import SymbolicLength, as_symbol
 from ren.schemes.ckks.arithmetic.automatic import check_plain
-from ren.schemes.ckks.arithmetic.evolve import evolve_layout, need_level
+from ren.schemes.ckks.arithmetic.evolve import evolve_layout
 from ren.schemes.ckks.arithmetic.operation_hooks import circuit
 from ren.schemes.ckks.arithmetic.shapes import (
     Shape,
@@ -28,8 +28,7 @@ from ren.schemes.ckks.arithmetic.shapes import (
     shape_text,
     shapes_of,
 )
-from ren.schemes.ckks.circuits.entries import Entries
-from ren.schemes.ckks.circuits.linear import encoded
+from ren.schemes.ckks.circuits.moves import moved
 from ren.schemes.ckks.circuits.shaping import tile
 from ren.schemes.ckks.circuits.stacking import beside_blocks, with_last_axis
 from ren.schemes.ckks.encoding.ciphertext_data import CiphertextT, is_columns, with_fields
@@ -38,6 +37,7 @@ from ren.schemes.ckks.encoding.layout import LEFTOVERS
 from ren.schemes.ckks.encoding.packing import on_columns
 from ren.schemes.ckks.encoding.plaintext import Plaintext, decoded, encode
 from ren.schemes.rlwe.active_context import same_key
+from ren.schemes.slots.planner import gather
 
 
 def broadcast_pair(x: CiphertextT, y: CiphertextT, what: str) -> tuple[CiphertextT, CiphertextT]:
@@ -237,12 +237,6 @@ def repeated(x: CiphertextT, shape: Shape, target: Shape) -> CiphertextT:
         )
         return with_last_axis(made) if count is None and batch_axes(made) else made
     source = np.broadcast_to(np.arange(length).reshape(shape), target).ravel()
-    if length == size:
-        result = x
-    elif size <= x.slots and np.array_equal(source, np.arange(size) % length):
-        result = tile(evolve_layout(x, shape=None), size // length)
-    else:
-        need_level(x, 1, f"A broadcast from {shape} to {target}")
-        ones = Entries(np.ones(size), (size, length), (np.arange(size), source))
-        result = encoded(ones, x.params, x.level) @ x
+    what = f"A broadcast from {shape} to {target}"
+    result = x if length == size else moved(x, gather(source, length), what)
     return evolve_layout(result, shape=label, columns=columns)

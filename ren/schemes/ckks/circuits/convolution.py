@@ -27,12 +27,13 @@ from ren.schemes.ckks.arithmetic.evolve import need_level
 from ren.schemes.ckks.arithmetic.number_types import arithmetic, name_of
 from ren.schemes.ckks.arithmetic.operation_hooks import circuit
 from ren.schemes.ckks.arithmetic.shapes import count_text, refuse_columns, reshape_text
-from ren.schemes.ckks.circuits.entries import Entries, checked
 from ren.schemes.ckks.circuits.linear import encoded, prepared
 from ren.schemes.ckks.circuits.linear_map import LinearMap
+from ren.schemes.ckks.circuits.matrix_checks import checked
 from ren.schemes.ckks.encoding.ciphertext_data import CiphertextT, known_length
 from ren.schemes.ckks.parameters.parameters import Parameters
 from ren.schemes.rlwe.active_context import RlweContext
+from ren.schemes.slots.entries import Entries
 
 Sizes = int | tuple[int, ...]
 

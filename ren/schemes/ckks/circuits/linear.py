@@ -26,9 +26,8 @@ from ren.schemes.ckks.arithmetic.evolve import need_level, with_span
 from ren.schemes.ckks.arithmetic.number_types import name_of, of_result, with_type
 from ren.schemes.ckks.arithmetic.operation_hooks import circuit, in_circuit, with_levels
 from ren.schemes.ckks.arithmetic.shapes import batch_axes, reshape_text
-from ren.schemes.ckks.circuits.diagonals import Place, Placement, Split, best_placement
-from ren.schemes.ckks.circuits.entries import Entries, checked
 from ren.schemes.ckks.circuits.linear_map import LinearMap
+from ren.schemes.ckks.circuits.matrix_checks import checked
 from ren.schemes.ckks.encoding.ciphertext_data import (
     CiphertextData,
     CiphertextT,
@@ -40,6 +39,9 @@ from ren.schemes.ckks.noise import bounds as noises
 from ren.schemes.ckks.noise.spans import Span, hull
 from ren.schemes.ckks.parameters.parameters import Parameters
 from ren.schemes.rlwe.active_context import RlweContext, active_context
+from ren.schemes.slots.diagonals import Place, Placement, Split, best_placement
+from ren.schemes.slots.entries import Entries
+from ren.schemes.slots.operators import Diagonals
 
 _PART, _LEAST = 1 << 23, 16  # bytes of diagonals that are encoded together, and their number
 
@@ -100,7 +102,7 @@ def linear(
         ParameterError: no matrix, too few keys or too little memory. Slots are taken twice, or lie
             outside of the ciphertexts.
 
-    References: `ren.schemes.ckks.circuits.diagonals`.
+    References: `ren.schemes.slots.diagonals`.
 
     Example:
         >>> import numpy as np
@@ -260,11 +262,22 @@ def encoded(
     `can_replicate` says that the slots beyond the length of its vectors are zeros, and `period`
     that all slots repeat.
     """
-    rest, made = (params, level, keys, label, can_replicate), partial(_encoded, period=period)
+    rest = (params, level, keys, label, can_replicate)
+    key = lambda: (matrix.digest, period, *rest)  # noqa: E731
+    return _kept(key, partial(_encoded, matrix, *rest, period=period))
+
+
+def map_of(operator: Diagonals, params: Parameters, level: int) -> LinearMap:
+    """The map of diagonals over the slots, as `encoded` keeps it."""
+    make = partial(placed, operator.placement, operator.split, params, level)
+    return _kept(lambda: (operator, params, level), make)
+
+
+def _kept(key: Callable[[], Hashable], make: Callable[[], LinearMap]) -> LinearMap:
     if is_capturing() or is_tracing():
-        return made(matrix, *rest)
+        return make()
     device = jax.config.jax_default_device  # type: ignore[attr-defined]
-    return _KEPT.found((matrix.digest, device, period, *rest), lambda: made(matrix, *rest))
+    return _KEPT.found((device, key()), make)
 
 
 def _encoded(

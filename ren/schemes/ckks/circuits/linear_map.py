@@ -27,7 +27,6 @@ from ren.schemes.ckks.arithmetic.rotation import cleared, rotate
 from ren.schemes.ckks.arithmetic.shapes import count_text
 from ren.schemes.ckks.circuits import map_serialization
 from ren.schemes.ckks.circuits.complex_pairs import imaginary_unit, paired, twice_real
-from ren.schemes.ckks.circuits.diagonals import Place, Split
 from ren.schemes.ckks.circuits.shaping import as_blocks, blocks_of, rotations_summed
 from ren.schemes.ckks.encoding.ciphertext_data import CiphertextData, CiphertextT, known_length
 from ren.schemes.ckks.encoding.layout import LEFTOVERS, ZEROS, Tail
@@ -36,6 +35,7 @@ from ren.schemes.ckks.encoding.refusals import no_attribute, refusal, refuse_ari
 from ren.schemes.ckks.noise import bounds as noises
 from ren.schemes.ckks.parameters.display import security_marks
 from ren.schemes.rlwe.frame import PathLike, Stored, write
+from ren.schemes.slots.diagonals import Place, Split
 
 Babies = Mapping[tuple[int, int], CiphertextT]
 

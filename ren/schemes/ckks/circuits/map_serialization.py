@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 
 from ren.core.ring import Domain, RingSpec
 from ren.poly.integers import of_moduli, plain
-from ren.schemes.ckks.circuits.diagonals import Split, doublings
 from ren.schemes.ckks.encoding import serialization
 from ren.schemes.ckks.encoding.ciphertext_data import DTYPES
 from ren.schemes.ckks.encoding.layout import MOST_SLOTS, Layout
@@ -29,6 +28,7 @@ from ren.schemes.ckks.noise.bounds import LARGEST
 from ren.schemes.ckks.parameters.parameters import FRAME, Parameters, header_of, parameters_of
 from ren.schemes.rlwe.frame import Reader, damaged, limbs_of
 from ren.schemes.rlwe.keys import from_residues
+from ren.schemes.slots.diagonals import Split, doublings
 
 LINEAR_MAP = "linear map"
 

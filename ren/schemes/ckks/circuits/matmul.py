@@ -30,12 +30,12 @@ from ren.schemes.ckks.arithmetic.number_types import arithmetic
 from ren.schemes.ckks.arithmetic.operation_hooks import circuit
 from ren.schemes.ckks.arithmetic.rotation import rotate, spliced
 from ren.schemes.ckks.arithmetic.shapes import batch_axes, refuse_columns, reshape_text
-from ren.schemes.ckks.circuits.diagonals import Split, fewest, square
-from ren.schemes.ckks.circuits.entries import Entries
 from ren.schemes.ckks.circuits.linear import placed
 from ren.schemes.ckks.encoding.ciphertext_data import CiphertextData, CiphertextT, known_length
 from ren.schemes.ckks.encoding.layout import ZEROS
 from ren.schemes.rlwe.active_context import same_key
+from ren.schemes.slots.diagonals import Split, fewest, square
+from ren.schemes.slots.entries import Entries
 
 _CAPS = (None, 8, 5, 4, 3, 2)  # budgets that are tried for sigma, and for tau
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import reduce
 from typing import Any
 
@@ -29,8 +29,7 @@ from ren.schemes.ckks.arithmetic.number_types import arithmetic, floating, truth
 from ren.schemes.ckks.arithmetic.operation_hooks import circuit
 from ren.schemes.ckks.arithmetic.rotation import cleared, rotate
 from ren.schemes.ckks.arithmetic.shapes import batch_axes
-from ren.schemes.ckks.circuits.entries import Entries
-from ren.schemes.ckks.circuits.linear import encoded
+from ren.schemes.ckks.circuits.moves import moved
 from ren.schemes.ckks.circuits.shaping import blocks_of, rotations_summed
 from ren.schemes.ckks.encoding.ciphertext_data import (
     CiphertextData,
@@ -44,8 +43,8 @@ from ren.schemes.ckks.encoding.plaintext import Plaintext, encode
 from ren.schemes.ckks.noise import bounds as noises
 from ren.schemes.ckks.noise.places import PLACES
 from ren.schemes.ckks.noise.readable import Noise
+from ren.schemes.slots.planner import cumulative
 
-_RADIX = 64  # a stage of cumsum has at most so many diagonals
 _FEW = 4  # times as many slots as terms: the bound is a fifth of a bit more then, or much less
 
 
@@ -122,36 +121,15 @@ def dot(ct: CiphertextT, w: Any) -> CiphertextT:
 
 @circuit("cumsum()", arithmetic)
 def cumsum(ct: CiphertextT) -> CiphertextT:
-    """The sums of the first 1, 2, ... numbers: a level for each factor of 64 in the length.
+    """The sums of the first 1, 2, ... numbers, as numpy.cumsum without an axis.
 
-    A stage adds what stands 0, s, 2 s, ... slots before, up to 64 of them, as a matrix with so
-    many diagonals would: 14 rotations.
+    log2(length) rotations where so many zeros stand beyond the numbers as there are, and no level.
+    Else a level for each factor of 64 in the length, and about 14 rotations.
     """
     length = known_length(ct)
     if length is None:
         return ct
-    ct = evolve_layout(ct, shape=None)  # as numpy.cumsum without an axis
-    stages = max(1, -(-(length - 1).bit_length() // (_RADIX.bit_length() - 1)))
-    need_level(ct, stages if length > 1 else 0, "cumsum()")
-    radix = int(np.ceil(round(length ** (1 / stages), 9)))
-
-    def windows() -> Iterator[Entries]:
-        step = 1
-        while step < length:
-            yield _window(step, min(radix, -(-length // step)), length)
-            step *= radix
-
-    for matrix in windows():
-        ct = encoded(matrix, ct.params, ct.level) @ ct
-    return ct
-
-
-def _window(step: int, count: int, length: int) -> Entries:
-    """sum_(j < count) x[i - j step], i < length, without what lies before the first number."""
-    place = np.arange(length)
-    rows = np.concatenate([place[j * step :] for j in range(count)])
-    columns = np.concatenate([place[: length - j * step] for j in range(count)])
-    return Entries(np.ones(len(rows)), (length, length), (rows, columns))
+    return moved(evolve_layout(ct, shape=None), cumulative(length), "cumsum()")
 
 
 @circuit("strided_sum()", arithmetic)

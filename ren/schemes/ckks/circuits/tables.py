@@ -31,7 +31,7 @@ from ren.schemes.ckks.arithmetic.operation_hooks import circuit
 from ren.schemes.ckks.arithmetic.rotation import cleared, cyclic, has_to_be_cleared
 from ren.schemes.ckks.arithmetic.shapes import axis_of, batch_axes, described_shape, shapes_of
 from ren.schemes.ckks.circuits import linear, mixing, reductions, shaping
-from ren.schemes.ckks.circuits.entries import Entries
+from ren.schemes.ckks.circuits.moves import moved
 from ren.schemes.ckks.circuits.shaping import blocks_of, reshaped, rotations_summed
 from ren.schemes.ckks.circuits.stacking import stack, unstack
 from ren.schemes.ckks.encoding.ciphertext_data import (
@@ -45,6 +45,7 @@ from ren.schemes.ckks.encoding.encoder import as_numbers, rank_of
 from ren.schemes.ckks.encoding.layout import COPIES, LEFTOVERS
 from ren.schemes.ckks.encoding.plaintext import Plaintext, encode
 from ren.schemes.ckks.noise import bounds as noises
+from ren.schemes.slots.planner import sums
 
 Reduction = Callable[[CiphertextT], CiphertextT]
 
@@ -147,37 +148,31 @@ def _along_slots(
     _, shape = shapes_of(ct)
     outer, count, inner = math.prod(shape[:place]), shape[place], math.prod(shape[place + 1 :])
     left = shape[:place] + (1,) * keepdims + shape[place + 1 :]
-    if outer == 1 and inner <= ct.slots:
+    if outer == 1 and inner <= ct.slots and ct.layout.blocks > 1:
         result = _columns_summed(ct, count, inner, what, share)
     else:
-        need_level(ct, 1, what)
         out = np.arange(outer * inner)
-        source = (out // inner * count + np.arange(count)[:, None]) * inner + out % inner
-        values = np.full(source.size, 1.0 if share is None else share)
-        rows = np.tile(out, count)
-        ones = Entries(values, (outer * inner, outer * count * inner), (rows, source.ravel()))
-        result = linear.encoded(ones, ct.params, ct.level) @ ct
+        source = (out[:, None] // inner * count + np.arange(count)) * inner + out[:, None] % inner
+        weight = 1.0 if share is None else share
+        result = moved(ct, sums(source, outer * count * inner, weight), what)
     return evolve_layout(result, shape=left if len(left) > 1 else None)
 
 
 def _columns_summed(
     ct: CiphertextT, count: int, width: int, what: str, share: float | None
 ) -> CiphertextT:
-    """The sum of `count` rows of `width` numbers that stand one after another.
+    """The sum of `count` rows of `width` numbers that stand one after another, in several blocks.
 
     Rows that lie across two blocks are put together first, which takes a level.
     """
-    per_block = ct.slots // width
-    is_cut = ct.layout.blocks > 1 and ct.slots % width != 0
-    masked = has_to_be_cleared(ct)
-    need_level(ct, 1 if is_cut else (share is not None) + masked, what)
+    per_block, is_cut = ct.slots // width, ct.slots % width != 0
+    need_level(ct, 1 if is_cut else (share is not None) + has_to_be_cleared(ct), what)
     if is_cut:
         blocks = enumerate(blocks_of(ct))
         parts = [run for i, x in blocks for run in _runs(x, i, count * width, width, share or 1.0)]
     else:
         parts = blocks_of(cleared(evolve_layout(ct, shape=None), what))
-    terms = min(count, per_block)
-    result = rotations_summed(reduce(add, parts), terms, width)
+    result = rotations_summed(reduce(add, parts), min(count, per_block), width)
     result = relabelled(result, width, LEFTOVERS, ct.layout.is_complex)
     result = result if is_cut else _times(result, share)
     largest = noises.of_largest(ct.noise, ct.layout.blocks)

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ren.core.errors import ParameterError
-from ren.schemes.ckks.circuits import diagonals
-from ren.schemes.ckks.circuits.diagonals import (
+from ren.schemes.slots import diagonals
+from ren.schemes.slots.diagonals import (
     Placement,
     Split,
     best_placement,
@@ -20,7 +20,7 @@ from ren.schemes.ckks.circuits.diagonals import (
     split,
     square,
 )
-from ren.schemes.ckks.circuits.entries import Entries
+from ren.schemes.slots.entries import Entries
 
 
 def drawn(m: int, k: int) -> np.ndarray:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import ren
 from ren.schemes import ckks
 from ren.schemes.ckks.circuits import linear
-from ren.schemes.ckks.circuits.diagonals import split
+from ren.schemes.slots.diagonals import split
 from tests.properties.cases import EXAMPLES
 from tests.schemes.ckks.frames import header_of, with_header
 

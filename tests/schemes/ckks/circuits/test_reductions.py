@@ -45,11 +45,11 @@ def test_sums_stand_in_every_slot(ctx64, data):
     check(x.dot(1j * w), values @ (1j * w), 3)
 
 
-@pytest.mark.parametrize("length", [1, 5, 64])
-def test_cumsum_in_one_level(ctx64, length):
+@pytest.mark.parametrize(("length", "level"), [(1, 4), (5, 4), (32, 4), (40, 3), (64, 3)])
+def test_cumsum_takes_a_level_where_no_zeros_stand_beyond(ctx64, length, level):
     values = drawn(length)
     x = ctx64.encrypt(values)
-    check(x.cumsum(), values.cumsum(), 4 if length == 1 else 3)
+    check(x.cumsum(), values.cumsum(), level)
 
 
 def test_sums_over_blocks(ctx64):
@@ -72,7 +72,9 @@ def test_blocks_that_are_not_full(ctx64):
 def test_cumsum_in_stages(ctx4):
     values = drawn(150)
     x = ctx4.encrypt(values) + 0.5
-    check(x.cumsum(), (values + 0.5).cumsum(), 2)
+    check(x.cumsum(), (values + 0.5).cumsum(), 4)
+    filled = drawn(ctx4.slots)
+    check(ctx4.encrypt(filled).cumsum(), filled.cumsum(), 2)
 
 
 def test_slices(data):

@@ -37,7 +37,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ren.core.errors import ParameterError
-from ren.schemes.ckks.circuits.entries import Entries
+from ren.schemes.slots.entries import Entries
 
 _PART = 1 << 18  # entries whose places are in memory together
 _MOST_STRIDES = 128  # of those that the distances between few diagonals suggest
@@ -341,6 +341,11 @@ class Placement:
     def _uncut(self, part: slice) -> NDArray[np.integer]:
         steps = self.entries.places_of(part)[1] - self._places(part)
         return steps % self.period if self.period else steps
+
+    @property
+    def places_and_steps(self) -> tuple[NDArray[np.integer], NDArray[np.integer]]:
+        """The slot of y of each entry, and the step from it to the slot of x."""
+        return self._places(whole := slice(None)), self._steps(whole)
 
     @cached_property
     def _is_cut(self) -> bool:

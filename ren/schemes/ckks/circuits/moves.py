@@ -1,0 +1,128 @@
+"""Linear maps of the numbers of a vector, by the rotations that the planner of slots finds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ren.core.errors import ScaleError
+from ren.schemes.ckks.arithmetic.automatic import AUTOMATIC
+from ren.schemes.ckks.arithmetic.evolve import (
+    need_level,
+    relabelled,
+    with_span,
+    within_that_of,
+)
+from ren.schemes.ckks.arithmetic.manual import is_manual
+from ren.schemes.ckks.arithmetic.number_types import with_type
+from ren.schemes.ckks.arithmetic.operation_hooks import circuit
+from ren.schemes.ckks.arithmetic.rotation import across_blocks, cleared, cyclic, with_value
+from ren.schemes.ckks.circuits.linear import encoded, map_of
+from ren.schemes.ckks.circuits.shaping import rotations_summed
+from ren.schemes.ckks.encoding.ciphertext_data import CiphertextT, known_length
+from ren.schemes.ckks.encoding.layout import COPIES, LEFTOVERS, ZEROS, Layout, Tail
+from ren.schemes.ckks.noise import bounds as noises
+from ren.schemes.rlwe.active_context import called
+from ren.schemes.slots import contents as slot_contents
+from ren.schemes.slots import planner
+from ren.schemes.slots.contents import ZERO, Contents
+from ren.schemes.slots.operators import Diagonals, Mask, Scale, Shift, Sum
+from ren.schemes.slots.planner import LinearIndexMap, gather
+
+
+def moved(ct: CiphertextT, m: LinearIndexMap, what: str) -> CiphertextT:
+    """The numbers m x of a vector x, in order from slot 0 on.
+
+    Args:
+        ct: x; leading axes are batch axes. Its shape is not read.
+        m: the map, of as many numbers as `ct` has.
+        what: the operation, for errors.
+
+    Returns:
+        A vector, at the level of `ct` less what the plan takes.
+
+    Raises:
+        DepthError: too few levels.
+    """
+    if ct.layout.blocks > 1:
+        need_level(ct, len(m.stages), what)
+        for entries in m.stages:
+            ct = encoded(entries, ct.params, ct.level) @ ct
+        return ct
+    x = with_value(ct, 0) if ct.layout.tail.has_value else ct
+    plan = planner.plan(m, contents_of(x.layout, known_length(x) or 1, x.slots))
+    need_level(x, plan.levels, what)
+    is_complex, largest = ct.layout.is_complex, noises.of_largest(x.noise, 1)
+    for operator, terms in zip(plan.operators, plan.terms, strict=True):
+        x = within_that_of(_RULES[type(operator)](x, operator), largest, terms)
+    return relabelled(x, m.shape[0], tail_of(plan.contents), is_complex)
+
+
+def roll(x: CiphertextT, shift: int) -> CiphertextT:
+    """numpy.roll over the logical length: result[i] = x[(i - shift) mod length].
+
+    Where the length fills the slots it is one rotation. Else it is two, with no level where twice
+    the length fits into the slots.
+    """
+    if x.layout.blocks > 1:
+        raise across_blocks(x, f"roll({shift})")
+    length, what = x.layout.length or x.slots, f"roll({shift})"
+    shift %= length
+    if is_manual() and shift and length != x.slots:
+        raise ScaleError(
+            f"In manual mode roll({shift}) was asked of {length} numbers in {x.slots} slots.",
+            "It is two rotations, two products with masks and a rescale.",
+            "Write these out, or leave ckks.manual().",
+        )
+    with called(what):
+        if shift == 0 or length == x.slots:
+            return cyclic(x, -shift)
+        return _rolled(x, shift, length)
+
+
+@circuit("roll()")
+def _rolled(x: CiphertextT, shift: int, length: int) -> CiphertextT:
+    source = (np.arange(length) - shift) % length
+    result = moved(x, gather(source, length), f"roll({shift})")
+    return with_type(with_span(result, x.span), x.stated_dtype)
+
+
+def contents_of(layout: Layout, length: int, slots: int) -> Contents:
+    """Contents of the slots of a vector, whatever number stands beyond the length."""
+    tail = layout.tail
+    if tail.is_copies or tail.period >= length:
+        return slot_contents.repeated(length, slots, 1 if tail.is_copies else tail.period)
+    return slot_contents.in_order(length, slots, tail.before, tail.after)
+
+
+def tail_of(found: Contents) -> Tail:
+    """What stands behind the elements 0, 1, ... in slots 0, 1, ..."""
+    beyond = found.elements[found.size :] != ZERO
+    if not beyond.any():
+        return ZEROS
+    if found.period == 1:
+        return COPIES
+    if 0 < found.size <= found.period:
+        return Tail(LEFTOVERS.before, LEFTOVERS.after, period=found.period)
+    edges = np.concatenate([[-1], np.flatnonzero(beyond), [len(beyond)]])
+    widest = int(np.diff(edges).argmax())  # zeros that leftovers stand before and behind
+    return Tail(before=len(beyond) - int(edges[widest + 1]), after=int(edges[widest]) + 1)
+
+
+def _by_diagonals(x: CiphertextT, operator: Diagonals) -> CiphertextT:
+    """The product with the matrix, which reads the slots up to its last column."""
+    columns, split = operator.placement.entries.shape[1], operator.split
+    tail = ZEROS if split.copies > 1 else LEFTOVERS
+    x = relabelled(x, columns, tail, x.layout.is_complex)
+    return map_of(operator, x.params, x.level) @ x
+
+
+_RULES: dict[type, Callable[[Any, Any], Any]] = {
+    Shift: lambda x, operator: cyclic(x, operator.steps),
+    Sum: lambda x, operator: rotations_summed(x, operator.count, operator.step),
+    Mask: lambda x, operator: cleared(x, "A mask"),
+    Scale: lambda x, operator: AUTOMATIC.multiply_scalar(x, operator.weight),
+    Diagonals: _by_diagonals,
+}
