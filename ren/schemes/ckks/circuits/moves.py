@@ -46,7 +46,7 @@ def moved(ct: CiphertextT, m: LinearIndexMap, what: str) -> CiphertextT:
     Raises:
         DepthError: too few levels.
     """
-    if ct.layout.blocks > 1:
+    if max(m.shape) > ct.slots:
         need_level(ct, len(m.stages), what)
         for entries in m.stages:
             ct = encoded(entries, ct.params, ct.level) @ ct
