@@ -276,11 +276,6 @@ def forget() -> None:
         _latest[0] = None
 
 
-def planned_count() -> int:
-    """Number of programs that are planned."""
-    return len(_planned)
-
-
 def _claims(leaves: Sequence[Node]) -> tuple[Any, ...]:
     """The devices that leaves demand: programs depend on no more of them but their types."""
     if all([leaf.op is ops.BUFFER for leaf in leaves]):

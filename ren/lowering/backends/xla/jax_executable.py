@@ -86,11 +86,6 @@ def compiled_count() -> int:
     return len({program for program, _ in _kernels})
 
 
-def compiled_graphs() -> tuple[Hashable, ...]:
-    """The keys of the graphs that are compiled, or read from disk, in this process."""
-    return tuple(_graphs)
-
-
 def epoch() -> object:
     """Token of the current set of kernels; `clear_kernels` replaces it."""
     return _epoch
