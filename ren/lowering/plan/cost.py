@@ -132,11 +132,6 @@ def estimated_seconds(cost: Cost, n: int) -> float:
     return SECONDS_PER_UNIT + _butterflies(cost.limb_ntts, n) * SECONDS_PER_BUTTERFLY + rest
 
 
-def plan_seconds(plan: Plan) -> float:
-    """The time that the model gives one run of a plan, unit by unit."""
-    return sum(estimated_seconds(cost, n) for cost, n in unit_costs(plan))
-
-
 def graph_work(sink: Node) -> Work:
     """The work of a graph after the passes of algebra, and of the units that it becomes."""
     return sum((node.work for node in toposort(sink)[:-1] if node.op.kind in _WORKING), Work())

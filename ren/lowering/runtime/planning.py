@@ -169,6 +169,7 @@ def native_runner(
     given: Sequence[Input],
     inputs: Sequence[Any],
     words: Mapping[int, RingSpec] | None = None,
+    name: str = "",
 ) -> Runner | None:
     """A program as native calls on arrays like `inputs`; else None, and the log says why, once.
 
@@ -179,6 +180,7 @@ def native_runner(
         given: its inputs in order.
         inputs: their arrays.
         words: the inputs that come as words of integers: see `with_words`.
+        name: as of `Runner`.
     """
     if any(map(is_host, inputs)):
         return None
@@ -198,7 +200,7 @@ def native_runner(
     if not all(p.form.is_looped for p in calls.programs) and may_be_divided(placement(inputs)):
         return None
     steps = tuple(_of_words(s, words) for s in calls.segments) if words else calls.segments
-    return Runner(given, steps, calls.outputs, program=source.sink)
+    return Runner(given, steps, calls.outputs, program=source.sink, name=name)
 
 
 def _of_words(segment: Segment, words: Mapping[int, RingSpec]) -> Segment:
@@ -272,11 +274,6 @@ def forget() -> None:
     with _lock:
         _planned.clear()
         _latest[0] = None
-
-
-def planned_count() -> int:
-    """Number of programs that are planned."""
-    return len(_planned)
 
 
 def _claims(leaves: Sequence[Node]) -> tuple[Any, ...]:

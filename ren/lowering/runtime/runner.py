@@ -8,6 +8,7 @@ step takes about a microsecond over its executable, an argument about one.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
@@ -55,6 +56,7 @@ BACKENDS: tuple[Backend, ...] = (NATIVE, REFERENCE, XLA)  # from the first choic
 # One binding is enough, unless calls with several batch shapes or devices take turns.
 MAX_BINDINGS = 4
 _EXHAUSTED = "RESOURCE_EXHAUSTED"  # begins what XLA says where memory ran out
+_log = logging.getLogger("ren")
 _GUARD = "Disallowed"  # begins what `jax.transfer_guard` says
 MOST_LINES = 40  # of a program that an error prints
 
@@ -189,6 +191,7 @@ class Runner:
         select: the executable of a segment for some inputs.
         streams: for some inputs the stream of XLA of each step; empty where all run in one.
         program: where all steps are native calls their program, which an error of one prints.
+        name: the plan in the log, which names each backend that is chosen; empty logs none.
     """
 
     def __init__(
@@ -199,11 +202,13 @@ class Runner:
         select: Callable[[Segment, Sequence[Any]], Executable] = executable_of,
         streams: Callable[[Sequence[Any]], tuple[int, ...]] = lambda inputs: (),
         program: Node | None = None,
+        name: str = "",
     ) -> None:
         self.inputs, self.steps, self.outputs = inputs, steps, outputs
         self._select, self._streams, self._program = select, streams, program
         self._held = frozenset(i for i, source in enumerate(inputs) if source.is_held)
         self._known: tuple[Binding, ...] = ()
+        self._name, self._logged = name, set[str]()
 
     @property
     def is_native(self) -> bool:
@@ -334,7 +339,11 @@ class Runner:
     def _prepared(self, step: Step, args: Sequence[Any]) -> Call:
         if isinstance(step, CopyUnit):
             return lambda arrays: (copy(arrays[0], step.device),)
-        return self._select(step, args).bind(args)
+        found = self._select(step, args)
+        if self._name and found.backend not in self._logged:
+            self._logged.add(found.backend)
+            _log.info("%s: runs on the backend %s", self._name, found.backend)
+        return found.bind(args)
 
     def _results(self, step: Step, args: Sequence[Any], is_traced: bool) -> Sequence[Any]:
         if isinstance(step, CopyUnit) or not is_traced:
@@ -362,21 +371,22 @@ def check_one_device(error: Exception) -> None:
         ) from error
 
 
-def unit_runner(plan: Plan) -> Runner:
-    """A plan unit by unit."""
+def unit_runner(plan: Plan, name: str = "") -> Runner:
+    """A plan unit by unit; `name` is as of `Runner`."""
     steps, streams = partition(plan, UNITS), partial(streams_for, plan)
-    return Runner(plan.inputs, steps, plan.outputs, streams=streams)
+    return Runner(plan.inputs, steps, plan.outputs, streams=streams, name=name)
 
 
-def graph_runner(plan: Plan) -> Runner:
+def graph_runner(plan: Plan, name: str = "") -> Runner:
     """A plan as few executables: those between two copies, all on the same devices.
 
-    Nothing is compiled until the first call; equal graphs share what they compile.
+    Nothing is compiled until the first call; equal graphs share what they compile. `name` is as of
+    `Runner`.
 
     Raises:
         DeviceError: a kernel of the plan runs on the python device, where there is no XLA.
     """
-    return Runner(plan.inputs, partition(plan, GRAPH), plan.outputs)
+    return Runner(plan.inputs, partition(plan, GRAPH), plan.outputs, name=name)
 
 
 def run_plan(plan: Plan, inputs: Sequence[Any]) -> tuple[Any, ...]:
