@@ -29,7 +29,11 @@ TAUGHT = [p for p in PAGES if p.parent.name == "docs" and p.stem not in UNTAUGHT
 ERRORS = ROOT / "docs" / "errors.md"
 INTERNALS = (ROOT / "docs" / "internals.md").read_text(encoding="utf-8")
 GUIDE = (ROOT / "docs" / "jit.md").read_text(encoding="utf-8")
-TEST = re.compile(r"`(tests/[\w/]+\.py)::(\w+)`")
+TEST = re.compile(r"\b(tests/[\w/]+\.py)::(\w+)")
+# A comment: GitHub shows nothing, the site a small mark. At the start of a line it would end the
+# paragraph.
+MARK = re.compile(r"(?<=\S)<!--\s(?:\s*tests/[\w/]+\.py::\w+)+ -->")
+FOR_DEVELOPERS = ("contributing", "seeds")  # they name tests in the text
 
 
 @attrs.frozen
@@ -124,6 +128,24 @@ def test_tests_and_pages_that_are_named_are_there(page: Path) -> None:
     for path, name in TEST.findall(text):
         assert name.startswith("test_") and name in functions(path), f"{path}::{name}"
     assert text.count("tests/") == len(TEST.findall(text))
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_tests_stand_in_marks_and_not_in_the_text(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    if page.stem in FOR_DEVELOPERS:
+        assert "<!--" not in text
+        return
+    read = MARK.sub("", text)
+    assert "tests/" not in read and "::test_" not in read and "<!--" not in read
+    paragraphs = re.split(r"\n\s*\n", text)
+    assert all(p.count("<!--") == p.count("-->") for p in paragraphs)
+
+
+@pytest.mark.parametrize(("page", "least"), [("ckks", 65), ("security", 65), ("coming-from", 14)])
+def test_claims_keep_their_tests(page: str, least: int) -> None:
+    text = (ROOT / "docs" / f"{page}.md").read_text(encoding="utf-8")
+    assert sum(len(TEST.findall(mark)) for mark in MARK.findall(text)) >= least
 
 
 def promises() -> dict[str, list[list[str]]]:

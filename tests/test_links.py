@@ -118,6 +118,17 @@ def test_what_github_reads_is_brought_in_the_form_of_the_site() -> None:
     assert hooks.on_page_markdown(text + "\n```python\ny\n```\n") == read + broken + mended
 
 
+def test_a_test_that_holds_a_sentence_is_a_mark_without_text() -> None:
+    read = hooks_of_the_site().on_page_markdown
+    text = "Right.<!--\n  tests/a.py::test_b\n  tests/c.py::test_d -->\n  So"
+    title = "Tested: tests/a.py::test_b, tests/c.py::test_d"
+    assert read(text) == f'Right.<span class="ren-tested" title="{title}"></span>\n  So'
+    assert (
+        read("```text\n<!-- tests/a.py::test_b -->\n```")
+        == "```text\n<!-- tests/a.py::test_b -->\n```"
+    )
+
+
 @pytest.mark.parametrize(
     ("github", "site"),
     [
