@@ -6,6 +6,7 @@ import ast
 import contextlib
 import doctest
 import io
+import math
 import re
 from functools import cache
 from pathlib import Path
@@ -20,11 +21,12 @@ from ren.config import SETTINGS, Setting
 from ren.lowering.passes.pipeline import PIPELINE
 from ren.lowering.plan import cost
 from ren.schemes import ckks
+from ren.schemes.ckks.parameters.bootstrapping.precision import SIGMAS
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = sorted((ROOT / "docs").rglob("*.md"))
 # Figures, a way in, a page on files, a copy of another file, and tables of tests.
-UNTAUGHT = ("performance", "index", "notation", "contributing", "seeds")
+UNTAUGHT = ("performance", "index", "notation", "contributing", "seeds", "byte-layout", "stability")
 TAUGHT = [p for p in PAGES if p.parent.name == "docs" and p.stem not in UNTAUGHT]
 ERRORS = ROOT / "docs" / "errors.md"
 INTERNALS = (ROOT / "docs" / "internals.md").read_text(encoding="utf-8")
@@ -260,6 +262,29 @@ def test_each_section_of_the_internals_names_modules_that_are_there() -> None:
         assert named, section.split("\n")[0]
         assert all((ROOT / name).exists() for name in named), named
     assert len(sections) >= 12
+
+
+def test_the_ten_facts_on_security_are_those_of_the_code() -> None:
+    facts = dict(rows((ROOT / "docs" / "security.md").read_text(encoding="utf-8"), "ten facts"))
+    p, booted = ckks.Parameters.for_depth(7), ckks.Parameters.for_bootstrapping()
+    boots = booted.bootstrapping
+    assert boots is not None and len(facts) == 10
+    sparse = math.log2(booted.ring(0).q * booted.specials[0])
+    assert (p.security, p.security_bits, p.secret) == (128, 128, "ternary")
+    expected = {
+        "security": ("128 bits", "192 and 256"),
+        "secret": ("uniform ternary",),
+        "noise": (f"sigma {p.sigma},",),
+        "second secret": (f"with {boots.sparse_weight} nonzero", f"under {sparse:.1f} bits"),
+        "limbs": (
+            "below 2^30", f"n = 2^{p.n.bit_length() - 1}, {len(p.union)} primes",
+            f"and {len(p.specials)} special",
+        ),
+        "dnum": (f"{len(p.digits)} at depth 7", f"{len(booted.digits)} for bootstraps"),
+        "failure": (f"2^{boots.failure_log2:.1f} by default", f"{SIGMAS} standard"),
+    }  # fmt: skip
+    assert all(part in facts[name] for name, parts in expected.items() for part in parts)
+    assert max(*p.union, *p.specials, *booted.union, *booted.specials) < 1 << 30
 
 
 def test_every_public_name_stands_on_a_page() -> None:

@@ -20,7 +20,8 @@ ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
 PAGES = sorted(DOCS.rglob("*.md"))
 NOTEBOOKS = ROOT / "notebooks"  # a folder of the site too
-OTHERS = [ROOT / "README.md", ROOT / "NOTATION.md", ROOT / "CHANGELOG.md", NOTEBOOKS / "README.md"]
+AT_THE_ROOT = ("README", "NOTATION", "CHANGELOG", "SECURITY", "CONTRIBUTING")
+OTHERS = [*(ROOT / f"{name}.md" for name in AT_THE_ROOT), NOTEBOOKS / "README.md"]
 READ = [*PAGES, *OTHERS]
 SITE = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
 LINK = re.compile(r"(?<!`)\]\(([^()\s]+)\)")
@@ -82,6 +83,22 @@ def test_the_site_has_every_page() -> None:
     notebooks = [f"notebooks/{path.stem}.md" for path in NOTEBOOKS.glob("*.ipynb")]
     pages = [page.relative_to(DOCS).as_posix() for page in PAGES]
     assert sorted(listed) == sorted([*pages, "notebooks/index.md", *notebooks])
+
+
+def test_the_table_of_features_stands_among_the_pages_for_contributors() -> None:
+    section = re.search(r"^  - Contributing:\n((?:      .*\n)+)", SITE, re.MULTILINE)
+    assert section is not None and "seeds.md" in section[1] and "contributing.md" in section[1]
+    linking = {p.stem for p in READ if any("seeds.md" in link for link in links(p))}
+    assert linking <= {"contributing", "CHANGELOG"}
+
+
+def test_tables_are_the_second_notebook_of_the_menu_and_of_the_list() -> None:
+    listed = (NOTEBOOKS / "README.md").read_text(encoding="utf-8")
+    for found in (
+        re.findall(r"notebooks/(\d\d)_", SITE),
+        re.findall(r"^\| \[(\d\d)_", listed, re.M),
+    ):
+        assert found == ["01", "11", *(f"{i:02}" for i in range(2, 10))]
 
 
 def test_the_site_needs_no_network() -> None:
