@@ -287,6 +287,21 @@ def test_the_ten_facts_on_security_are_those_of_the_code() -> None:
     assert max(*p.union, *p.specials, *booted.union, *booted.specials) < 1 << 30
 
 
+def test_the_page_from_scikit_learn_holds_eight_fitted_models_against_it() -> None:
+    page = ROOT / "docs" / "from-scikit-learn.md"
+    code = "\n".join(s.text for s in snippets(page))
+    imported = [
+        alias.name
+        for node in ast.walk(ast.parse(code))
+        if isinstance(node, ast.ImportFrom) and str(node.module).startswith("sklearn.")
+        for alias in node.names
+    ]
+    models = [n for n in imported if not n.startswith("load_") and n != "StandardScaler"]
+    assert len(models) == 8 and code.count(".fit(") == 7  # two linear models share a loop
+    first = page.read_text(encoding="utf-8").partition("## ")[0]
+    assert all(f"`{name}" in first or f"{name}(" in first for name in models)
+
+
 def test_every_public_name_stands_on_a_page() -> None:
     words = set(re.findall(r"\w+", "".join(page.read_text() for page in PAGES)))
     for module in (ren, ckks, ckks.math, ckks.stats):
