@@ -52,12 +52,16 @@ from ren.schemes.ckks.encoding.ciphertext_data import batch_of, is_columns, know
 from ren.schemes.ckks.encoding.layout import LEFTOVERS, ZEROS, Layout
 from ren.schemes.ckks.encoding.packing import Packing
 from ren.schemes.ckks.noise import bounds as noises
+from ren.schemes.ckks.noise.decryption_budget import SharingTerms
 from ren.schemes.ckks.noise.range_checks import collecting_bits
+from ren.schemes.ckks.noise.readable import is_known
+from ren.schemes.ckks.noise.sigmas import secret_sigma
 from ren.schemes.ckks.noise.spans import Span
+from ren.schemes.ckks.parameters import checks
 from ren.schemes.ckks.parameters.bootstrapping.cost import seconds_of, work_of
-from ren.schemes.ckks.parameters.checks import DEPTHS, INTEGER_BITS, check_bootstrapping
 from ren.schemes.ckks.parameters.keywords import INSTEAD
 from ren.schemes.ckks.parameters.parameters import Parameters
+from ren.schemes.ckks.sharing import error_norm
 from ren.schemes.rlwe.identity import IDENTITY_BYTES, Identity
 from ren.schemes.rlwe.keychain import Keychain, key_of, unknown
 from ren.schemes.rlwe.keys import SwitchingKey
@@ -150,6 +154,9 @@ def plan(
     integer_bits: int | None = None,
     slots: int | None = None,
     bootstrapping: bool | Literal["auto"] = False,
+    shared: int | None = None,
+    statistical_bits: int = 30,
+    noise: float | None = None,
     **others: Any,
 ) -> Requirements:
     """Find what `function(*args)` needs, from the shapes of its arguments; nothing is computed.
@@ -165,6 +172,11 @@ def plan(
         slots: as for `ckks.context`. Vectors that fill them leave nothing to be cleared beyond.
         bootstrapping: True for a function that calls `x.bootstrap()`; found are the fewest levels
             between bootstraps. "auto" bootstraps where levels run out, as `ckks.context` says.
+        shared: the results go to `ctx.decrypt_shared(y, queries=shared)`. The scale is then the
+            least, from `scale_bits` on, at which its noise is useful.
+        statistical_bits: as for `decrypt_shared`; it counts with `shared` alone.
+        noise: useful with `shared` is noise of this standard deviation at most, in units of the
+            results. None for 2^-10 of their tracked bounds: three digits of the largest numbers.
 
         others: raise; `functools.partial` binds arguments of the function by name.
 
@@ -173,7 +185,8 @@ def plan(
         function under `ren.jit` keeps the plan, so that such a call of it replays.
 
     Raises:
-        ParameterError: no argument is a spec, or there are other keyword arguments.
+        ParameterError: no argument is a spec, or there are other keyword arguments. With `shared`,
+            no scale makes the noise useful, or the error of a result is unknown.
         InsecureParametersError: no parameters are secure at the depth that it takes.
 
     Example:
@@ -200,11 +213,15 @@ def plan(
             "Write for example ren.plan(f, ckks.spec(1000)).",
         )
     wishes = {"scale_bits": scale_bits, "security": security, "slots": slots}
-    check_bootstrapping(bootstrapping)
+    checks.check_bootstrapping(bootstrapping)
     if bootstrapping:
         wishes["bootstrapping"] = bootstrapping
+    terms = None if shared is None else SharingTerms(statistical_bits, shared, noise)
+    longest = _longest(specs)
     with collector_paused(), _counted() as counted:
-        trial, program = _least(function, args, n, _longest(specs), wishes, integer_bits)
+        trial, program = _least(function, args, n, longest, wishes, integer_bits)
+        while terms is not None and _raise_scale(trial._results, terms, wishes):
+            trial, program = _least(function, args, n, longest, wishes, integer_bits)
         bootstraps = list(counted)
         if not bootstraps:  # what is captured is a part of a program here, and no placeholder
             _prepare(function, args, trial)
@@ -219,6 +236,31 @@ def plan(
     left = trial.left_out(read)
     found = _requirements(trial, read, lambda: _costs(left, plan_of(sink)))
     return _with_bootstraps(found, bootstraps)
+
+
+def _raise_scale(results: list[Ciphertext], terms: SharingTerms, wishes: dict[str, Any]) -> bool:
+    """Raise the scale of `wishes` where the noise of shared results is not useful; whether it was.
+
+    A larger scale may take a larger degree, which has more noise. So each scale is planned.
+    """
+    bits, most = wishes["scale_bits"], checks.SCALE_BITS[-1]
+    lacking = max([_lacking(x, terms) for x in results], default=0)
+    if lacking > 0 and bits == most:
+        raise ParameterError(
+            f"ren.plan() got shared={terms.queries}: no scale makes the noise useful.",
+            f"At scale_bits={bits} it is 2^{lacking} above that. It hides errors: those of "
+            "approximations stay as they are, and those of what loops carry are unknown.",
+            "Choose fewer queries, more precise functions, or a larger noise=.",
+        )
+    wishes["scale_bits"] = min(bits + max(lacking, 0), most)
+    return lacking > 0
+
+
+def _lacking(x: Ciphertext, terms: SharingTerms) -> int:
+    """Bits of the scale that a result lacks; more than there are where its error is unknown."""
+    if not is_known(x.noise) or math.isinf((told := x.estimate).error_bound):
+        return checks.SCALE_BITS[-1]
+    return terms.lacking_bits(terms.sigma(error_norm(told, x.slots)), told.message_bound)
 
 
 @contextmanager
@@ -264,7 +306,7 @@ def _least(
     misfit: tuple[int, LoopError] | None = None
     last: RenError | None = None
     before, repeats, most = None, 0, _REPEATS["bootstrapping" in wishes]
-    for depth in DEPTHS[1:] if "bootstrapping" in wishes else DEPTHS:
+    for depth in checks.DEPTHS[1:] if "bootstrapping" in wishes else checks.DEPTHS:
         params = _parameters(depth, n, longest, {**wishes, "integer_bits": integer_bits})
         done: list[str] = []
         try:
@@ -374,6 +416,7 @@ class TrialContext(Context):
         super().__init__(params, Keychain(identity, relinearization=key_of(whole, poly)))
         self._poly, self._levels = poly, levels
         self._noted: dict[int, set[int]] = {}
+        self._results: list[Ciphertext] = []  # of the function
 
     def galois_key(self, galois: int, what: str, ring: RingSpec) -> SwitchingKey:
         """A placeholder for the key of X -> X^galois; `ring` is noted."""
@@ -425,13 +468,19 @@ def _recorded(
     arguments = take_apart(given)
     others = [stood_for_shape(other) for other in arguments.others]
     name = getattr(function, "__qualname__", repr(function))
-    call = lambda given: function(*given)  # noqa: E731
+
+    def call(given: tuple[Any, ...]) -> Any:
+        made = function(*given)
+        leaves = jax.tree.leaves(made, is_leaf=lambda v: isinstance(v, Ciphertext))
+        trial._results[:] = [v for v in leaves if isinstance(v, Ciphertext)]
+        return made
+
     with trial, collecting_bits() as bits:
         try:
             program = record(call, name, arguments, others)
         except LoopNeeded:
             program = record_loops(call, name, arguments, others)
-    needed = min(math.ceil(max(bits, default=0) + 0.01), INTEGER_BITS[-1])
+    needed = min(math.ceil(max(bits, default=0) + 0.01), checks.INTEGER_BITS[-1])
     return program, trial, needed
 
 
@@ -472,7 +521,8 @@ def _ciphertext(spec: VectorSpec, params: Parameters, key_id: str, poly: MakePol
     layout = Layout(length, spec.is_complex, blocks, tail=LEFTOVERS if length is None else ZEROS)
     layout = spec.packing.labelled(layout, spec.shape)
     told = float(noises.public_bound(spec.bound, 1.0))  # by an encryption that states no bound
-    noise = noises.reaching(noises.ZERO, told)
+    scale, sigma = float(params.scale(level)), secret_sigma(params, level)
+    noise = noises.fresh(np.zeros(1), params, scale, sigma, next(noises.serials), told)
     noise, span = noises.broadcast(noise, batch), Span(0.0, 1.0) if spec.is_truth else None
     return Ciphertext(polys, level, layout, key_id, params, noise, span=span)
 
