@@ -278,7 +278,7 @@ class Context(metaclass=Listed):
             MissingKeyError: this context holds no secret key.
         """
         self._check_own(x, "decrypt_shared()")
-        terms = SharingTerms(statistical_bits, queries, noise)
+        terms = SharingTerms(statistical_bits, queries, noise=noise)
         slots = self._read(x, "decrypt_shared()")
         shared = hidden(x, slots, plan, terms, self._keys.require_secret())
         return x.layout.unpacked(shared)

@@ -16,6 +16,7 @@ from __future__ import annotations
 import hashlib
 import logging
 import math
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,7 @@ from ren.schemes.ckks.encoding.ciphertext_data import CiphertextData
 from ren.schemes.ckks.noise.bounds import SIGMAS
 from ren.schemes.ckks.noise.decryption_budget import SharingTerms, ledger_of
 from ren.schemes.ckks.noise.estimate import Estimate
+from ren.schemes.ckks.noise.readable import is_known
 from ren.schemes.ckks.noise.sigmas import power_above, secret_sigma
 from ren.schemes.ckks.parameters.checks import SCALE_BITS, positive
 from ren.schemes.rlwe.frame import limbs_of
@@ -76,6 +78,33 @@ def hidden(
         -math.log2(sigma), spent, terms.queries, counted,
     )  # fmt: skip
     return on_grid(slots + ledger.noise(digest, sigma, slots.shape), sigma)
+
+
+def raise_scale(
+    results: Iterable[CiphertextData], terms: SharingTerms, wishes: dict[str, Any]
+) -> bool:
+    """Raise the scale of `wishes` where noise of shared results is not useful; whether it was.
+
+    A larger scale may take a larger degree, which has more noise. So each scale is planned.
+
+    Raises:
+        ParameterError: no scale makes it useful, or the error of a result is unknown.
+    """
+    bits, most, lacking = wishes["scale_bits"], SCALE_BITS[-1], 0
+    for x in results:
+        more = most
+        if is_known(x.noise) and math.isfinite((told := x.estimate).error_bound):
+            more = terms.lacking_bits(terms.sigma(error_norm(told, x.slots)), told.message_bound)
+        lacking = max(lacking, more)
+    if lacking and bits == most:
+        raise ParameterError(
+            f"ren.plan() got shared={terms.queries}: no scale makes the noise useful.",
+            f"At scale_bits={bits} it is 2^{lacking} above that. It hides errors: those of "
+            "approximations stay as they are, and those of what loops carry are unknown.",
+            "Choose fewer queries, more precise functions, or a larger noise=.",
+        )
+    wishes["scale_bits"] = min(bits + lacking, most)
+    return lacking > 0
 
 
 def digest_of(x: CiphertextData) -> bytes:

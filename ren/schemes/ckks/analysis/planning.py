@@ -54,14 +54,13 @@ from ren.schemes.ckks.encoding.packing import Packing
 from ren.schemes.ckks.noise import bounds as noises
 from ren.schemes.ckks.noise.decryption_budget import SharingTerms
 from ren.schemes.ckks.noise.range_checks import collecting_bits
-from ren.schemes.ckks.noise.readable import is_known
 from ren.schemes.ckks.noise.sigmas import secret_sigma
 from ren.schemes.ckks.noise.spans import Span
 from ren.schemes.ckks.parameters import checks
 from ren.schemes.ckks.parameters.bootstrapping.cost import seconds_of, work_of
 from ren.schemes.ckks.parameters.keywords import INSTEAD
 from ren.schemes.ckks.parameters.parameters import Parameters
-from ren.schemes.ckks.sharing import error_norm
+from ren.schemes.ckks.sharing import raise_scale
 from ren.schemes.rlwe.identity import IDENTITY_BYTES, Identity
 from ren.schemes.rlwe.keychain import Keychain, key_of, unknown
 from ren.schemes.rlwe.keys import SwitchingKey
@@ -172,12 +171,10 @@ def plan(
         slots: as for `ckks.context`. Vectors that fill them leave nothing to be cleared beyond.
         bootstrapping: True for a function that calls `x.bootstrap()`; found are the fewest levels
             between bootstraps. "auto" bootstraps where levels run out, as `ckks.context` says.
-        shared: the results go to `ctx.decrypt_shared(y, queries=shared)`. The scale is then the
-            least, from `scale_bits` on, at which its noise is useful.
-        statistical_bits: as for `decrypt_shared`; it counts with `shared` alone.
-        noise: useful with `shared` is noise of this standard deviation at most, in units of the
-            results. None for 2^-10 of their tracked bounds: three digits of the largest numbers.
-
+        shared: the `queries` of `ctx.decrypt_shared(result, ...)`. The scale is then the least one,
+            from `scale_bits` on, at which its noise is useful.
+        statistical_bits: as for `decrypt_shared`.
+        noise: the largest standard deviation that is useful; None for 2^-10 of tracked bounds.
         others: raise; `functools.partial` binds arguments of the function by name.
 
     Returns:
@@ -185,8 +182,7 @@ def plan(
         function under `ren.jit` keeps the plan, so that such a call of it replays.
 
     Raises:
-        ParameterError: no argument is a spec, or there are other keyword arguments. With `shared`,
-            no scale makes the noise useful, or the error of a result is unknown.
+        ParameterError: no argument is a spec; other keyword arguments; no scale suits `shared`.
         InsecureParametersError: no parameters are secure at the depth that it takes.
 
     Example:
@@ -216,12 +212,12 @@ def plan(
     checks.check_bootstrapping(bootstrapping)
     if bootstrapping:
         wishes["bootstrapping"] = bootstrapping
-    terms = None if shared is None else SharingTerms(statistical_bits, shared, noise)
-    longest = _longest(specs)
+    terms = None if shared is None else SharingTerms(statistical_bits, shared, noise=noise)
     with collector_paused(), _counted() as counted:
-        trial, program = _least(function, args, n, longest, wishes, integer_bits)
-        while terms is not None and _raise_scale(trial._results, terms, wishes):
-            trial, program = _least(function, args, n, longest, wishes, integer_bits)
+        while True:
+            trial, program = _least(function, args, n, _longest(specs), wishes, integer_bits)
+            if terms is None or not raise_scale(trial._results, terms, wishes):
+                break
         bootstraps = list(counted)
         if not bootstraps:  # what is captured is a part of a program here, and no placeholder
             _prepare(function, args, trial)
@@ -236,31 +232,6 @@ def plan(
     left = trial.left_out(read)
     found = _requirements(trial, read, lambda: _costs(left, plan_of(sink)))
     return _with_bootstraps(found, bootstraps)
-
-
-def _raise_scale(results: list[Ciphertext], terms: SharingTerms, wishes: dict[str, Any]) -> bool:
-    """Raise the scale of `wishes` where the noise of shared results is not useful; whether it was.
-
-    A larger scale may take a larger degree, which has more noise. So each scale is planned.
-    """
-    bits, most = wishes["scale_bits"], checks.SCALE_BITS[-1]
-    lacking = max([_lacking(x, terms) for x in results], default=0)
-    if lacking > 0 and bits == most:
-        raise ParameterError(
-            f"ren.plan() got shared={terms.queries}: no scale makes the noise useful.",
-            f"At scale_bits={bits} it is 2^{lacking} above that. It hides errors: those of "
-            "approximations stay as they are, and those of what loops carry are unknown.",
-            "Choose fewer queries, more precise functions, or a larger noise=.",
-        )
-    wishes["scale_bits"] = min(bits + max(lacking, 0), most)
-    return lacking > 0
-
-
-def _lacking(x: Ciphertext, terms: SharingTerms) -> int:
-    """Bits of the scale that a result lacks; more than there are where its error is unknown."""
-    if not is_known(x.noise) or math.isinf((told := x.estimate).error_bound):
-        return checks.SCALE_BITS[-1]
-    return terms.lacking_bits(terms.sigma(error_norm(told, x.slots)), told.message_bound)
 
 
 @contextmanager
@@ -416,7 +387,7 @@ class TrialContext(Context):
         super().__init__(params, Keychain(identity, relinearization=key_of(whole, poly)))
         self._poly, self._levels = poly, levels
         self._noted: dict[int, set[int]] = {}
-        self._results: list[Ciphertext] = []  # of the function
+        self._results: list[Ciphertext] = []
 
     def galois_key(self, galois: int, what: str, ring: RingSpec) -> SwitchingKey:
         """A placeholder for the key of X -> X^galois; `ring` is noted."""
@@ -427,6 +398,12 @@ class TrialContext(Context):
             held = {**held, galois: key_of(gadget, self._poly)}
             self._keys = dataclasses.replace(self._keys, galois=held)
         return held[galois]
+
+    def returned(self, made: Any) -> Any:
+        """The result of the function as it is; its ciphertexts are kept."""
+        leaves = jax.tree.leaves(made, is_leaf=lambda v: isinstance(v, Ciphertext))
+        self._results = [v for v in leaves if isinstance(v, Ciphertext)]
+        return made
 
     def levels(self) -> dict[int, int]:
         """The highest level at which each key was asked for, by galois element."""
@@ -468,13 +445,7 @@ def _recorded(
     arguments = take_apart(given)
     others = [stood_for_shape(other) for other in arguments.others]
     name = getattr(function, "__qualname__", repr(function))
-
-    def call(given: tuple[Any, ...]) -> Any:
-        made = function(*given)
-        leaves = jax.tree.leaves(made, is_leaf=lambda v: isinstance(v, Ciphertext))
-        trial._results[:] = [v for v in leaves if isinstance(v, Ciphertext)]
-        return made
-
+    call = lambda given: trial.returned(function(*given))  # noqa: E731
     with trial, collecting_bits() as bits:
         try:
             program = record(call, name, arguments, others)

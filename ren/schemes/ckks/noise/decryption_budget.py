@@ -42,7 +42,7 @@ class SharingTerms:
 
     statistical_bits: int = attrs.field(converter=as_python_int)
     queries: int = attrs.field(converter=as_python_int)
-    noise: float | None = attrs.field(default=None, eq=False, repr=False)
+    noise: float | None = attrs.field(default=None, kw_only=True, eq=False, repr=False)
 
     def __attrs_post_init__(self) -> None:
         is_count = type(self.queries) is int and 0 < self.queries <= MOST_QUERIES
