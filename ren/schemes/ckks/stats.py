@@ -33,7 +33,6 @@ from ren.schemes.ckks.arithmetic.argument_checks import (
     as_integer,
     check_ciphertext,
     check_real,
-    positive,
 )
 from ren.schemes.ckks.arithmetic.automatic import add
 from ren.schemes.ckks.arithmetic.evolve import (
@@ -58,6 +57,7 @@ from ren.schemes.ckks.functions.elementary import applied
 from ren.schemes.ckks.functions.polynomial import Interval
 from ren.schemes.ckks.noise import bounds as noises
 from ren.schemes.ckks.noise.range_checks import TOLERANCE
+from ren.schemes.ckks.parameters.checks import positive
 from ren.schemes.ckks.parameters.keywords import INSTEAD
 
 __all__ = [

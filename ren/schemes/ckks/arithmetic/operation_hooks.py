@@ -11,8 +11,9 @@ from contextvars import ContextVar
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
-from ren.core.errors import DepthError, TransparentWarning
+from ren.core.errors import DepthError, PrecisionError, TransparentWarning
 from ren.core.user_frame import user_line
 from ren.lowering.devices.devices import is_tracer
 from ren.poly.poly import is_zero_program
@@ -31,6 +32,7 @@ from ren.schemes.ckks.noise.range_checks import (
     report_count,
     warn,
 )
+from ren.schemes.ckks.noise.sigmas import power_above
 from ren.schemes.rlwe.active_context import called
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -263,6 +265,38 @@ def check_readable(x: CiphertextData, what: str) -> None:
             f"{limit_text(x.params, x.level, x.own_scale)}; what is read may have wrapped around.",
             x.params,
         )
+
+
+# The tracked bound is proven, and its error is below 6.5 deviations. So a number beyond it shows
+# changed limbs, or a false promise of the user. The factor is for promises: such numbers are right.
+_BEYOND = 2.0**10
+
+
+def check_read(x: CiphertextData, slots: NDArray[np.complex128], what: str) -> None:
+    """Compare all slots of `x`, and the numbers among them, with the tracked bound.
+
+    Changed limbs decrypt to coefficients that are uniform below the modulus. Their slots have the
+    deviation 2 sqrt(slots / 6) times the range of the level. At level 0 that may be less than
+    `_BEYOND` times the bound. Leftovers may pass a bound that `within` stated, never the range.
+
+    Raises:
+        PrecisionError: numbers far beyond the bound, or slots that look uniform.
+    """
+    told = x.estimate
+    most = told.message_bound + told.error_bound
+    if not math.isfinite(most):  # which `check_readable` reported
+        return
+    largest, anywhere = (float(np.abs(z).max(initial=0)) for z in (x.layout.unpacked(slots), slots))
+    # NaN is what coefficients beyond floats decode to.
+    if largest <= _BEYOND * most and anywhere <= max(2, math.sqrt(x.slots / 6)) * limit_of(x):
+        return
+    raise PrecisionError(
+        f"{what} read numbers up to {power_above(anywhere)}; by the tracked bound they "
+        f"are at most {most:.4g}.",
+        "The limbs were changed outside of Ren's operations, as by arithmetic on leaves in "
+        "jax.tree.map, or are damaged, or under another key. Or a bound that you stated is false.",
+        "Compute with ciphertexts, x - 0.1 * g, and state bounds that hold: x.within(bound).",
+    )
 
 
 # ------------------------------------------------------------------- transparent results
