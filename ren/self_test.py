@@ -210,7 +210,7 @@ def _cache() -> str:
 
 
 def measured_factor() -> float:
-    """How many times longer native calls take on this machine than the model says.
+    """Measure how many times longer native calls take on this machine than by the model.
 
     The median of a product, a rotation and eight rotations, by the least of some runs each.
     """

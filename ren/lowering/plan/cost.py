@@ -2,7 +2,7 @@
 
 The models compare programs; they are not promises. They are of two cores with AVX-512, unit by unit
 and as native calls. They take counts alone. `python -m ren` measures how much longer native calls
-take on this machine, and keeps that in the cache folder; estimates of native calls then count it.
+take on this machine, and keeps that in the cache folder. Estimates of native calls count it.
 """
 
 from __future__ import annotations
