@@ -206,6 +206,7 @@ class Config:
     cache_refresh_s = _number(86_400, "age at which an entry that says the same is written again")
     cache_flush_min = _number(8, "plans that are new are written when they are so many", 1)
     cache_flush_max = _number(64, "entries, new or not, are written when they are so many", 1)
+    check_memory = _switch(True, "OutOfMemoryError where a run is planned at more than is free")
     submit_workers = _number(0, "calls of ren.submit at a time; 0 for as many as processors")
     submit_max_waiting = _number(1024, "calls that wait before ren.submit itself waits", 1)
     progress = _auto('bars for what takes seconds, by tqdm; "auto" in notebooks and on terminals')

@@ -48,7 +48,7 @@ from ren.lowering.plan.lifetimes import values_of
 from ren.lowering.plan.memory import with_donations
 from ren.lowering.plan.plan import Plan, Schedule, Source, schedule, with_schedule
 from ren.lowering.program.graph import with_words
-from ren.lowering.program.steps import CopyUnit, Input, Segment, with_last_uses
+from ren.lowering.program.steps import CopyUnit, Input, Segment, nbytes, with_last_uses
 from ren.lowering.runtime.native_calls import native_calls
 from ren.lowering.runtime.runner import Runner, graph_runner, run_plan, unit_runner
 from ren.lowering.runtime.trace import active_trace
@@ -200,7 +200,9 @@ def native_runner(
     if not all(p.form.is_looped for p in calls.programs) and may_be_divided(placement(inputs)):
         return None
     steps = tuple(_of_words(s, words) for s in calls.segments) if words else calls.segments
-    return Runner(given, steps, calls.outputs, program=source.sink, name=name)
+    outputs = sum(nbytes(root.spec) for root in set(source.sink.src))
+    needs = outputs + calls.held_bytes
+    return Runner(given, steps, calls.outputs, program=source.sink, needs=lambda: needs, name=name)
 
 
 def _of_words(segment: Segment, words: Mapping[int, RingSpec]) -> Segment:

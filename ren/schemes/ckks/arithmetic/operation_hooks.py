@@ -43,7 +43,8 @@ watcher: ContextVar[Callable[[str, Shadow, tuple[Any, ...], Any], None] | None]
 watcher = ContextVar("ren_ckks_watcher", default=None)
 # Set inside `ckks.manual()`.
 by_hand: ContextVar[bool] = ContextVar("ren_ckks_manual", default=False)
-_in_circuit: ContextVar[bool] = ContextVar("ren_ckks_circuit", default=False)
+# Inside a circuit the list of what it has cleared of leftovers, else None.
+_in_circuit: ContextVar[list[CiphertextData] | None] = ContextVar("ren_ckks_circuit", default=None)
 _of_user: ContextVar[bool] = ContextVar("ren_ckks_of_user", default=False)
 
 
@@ -53,10 +54,12 @@ class Lacking(NamedTuple):
     Attributes:
         needed: levels that it takes.
         floor: the level that none of them may pass.
+        has_cleared: whether leftovers of operands take one more.
     """
 
     needed: int
     floor: int
+    has_cleared: bool = False
 
 
 # Declared piece of state, set by `ckks.bootstrapping` when it is imported. From arguments of an
@@ -70,9 +73,9 @@ ordered: list[Callable[[CiphertextData], CiphertextData]] = []
 fresh: list[Callable[[Any], Any]] = []
 
 
-def lacking(error: DepthError, needed: int, floor: int) -> DepthError:
+def lacking(error: DepthError, needed: int, floor: int, has_cleared: bool) -> DepthError:
     """`error`, upon which operands are bootstrapped."""
-    error.lacking = Lacking(needed, floor)  # type: ignore[attr-defined]
+    error.lacking = Lacking(needed, floor, has_cleared)  # type: ignore[attr-defined]
     return error
 
 
@@ -116,7 +119,7 @@ def operation(
         def run(*args: Any, **kwargs: Any) -> Any:
             result = function(*args, **kwargs)
             operands = (*args[is_method:], *kwargs.values())
-            if is_checked and result is not operands[0] and not _in_circuit.get():
+            if is_checked and result is not operands[0] and not in_circuit():
                 result = _with_checked_bound(name, operands, result)
                 if is_zero_program(result.polys[-1]):
                     result = _with_checked_zero(name, operands, result)
@@ -147,9 +150,9 @@ def circuit(name: str, rule: TypeRule | None = None, operands: int = 1) -> Calla
 
         @functools.wraps(function)
         def run(*args: Any, **kwargs: Any) -> Any:
-            if _in_circuit.get():
+            if in_circuit():
                 return function(*args, **kwargs)
-            before, token = report_count(), _in_circuit.set(True)
+            before, token = report_count(), _in_circuit.set([])
             try:
                 with called(name):
                     result = function(*map(_in_order, args), **kwargs)
@@ -176,7 +179,18 @@ def _in_order(value: Any) -> Any:
 
 def in_circuit() -> bool:
     """True inside a function that is marked as a circuit."""
-    return _in_circuit.get()
+    return _in_circuit.get() is not None
+
+
+def has_cleared() -> bool:
+    """Whether the circuit that runs has cleared leftovers, by a level of an operand."""
+    return bool(_in_circuit.get())
+
+
+def note_cleared(x: CiphertextData) -> None:
+    """Keeps for `has_cleared` that leftovers of `x` are cleared."""
+    if (cleared := _in_circuit.get()) is not None:
+        cleared.append(x)
 
 
 @contextmanager
@@ -191,7 +205,7 @@ def numbers_of_user() -> Iterator[None]:
 
 def is_of_program() -> bool:
     """True where a number in the clear is a constant of a circuit: its modulus is public."""
-    return _in_circuit.get() and not _of_user.get()
+    return in_circuit() and not _of_user.get()
 
 
 # ------------------------------------------------------------------- bounds

@@ -169,8 +169,8 @@ def _columns_summed(
     """
     per_block = ct.slots // width
     is_cut = ct.layout.blocks > 1 and ct.slots % width != 0
-    masked = has_to_be_cleared(ct)
-    need_level(ct, 1 if is_cut else (share is not None) + masked, what)
+    masked = not is_cut and has_to_be_cleared(ct)
+    need_level(ct, int(is_cut or share is not None), what, clearing=masked)
     if is_cut:
         blocks = enumerate(blocks_of(ct))
         parts = [run for i, x in blocks for run in _runs(x, i, count * width, width, share or 1.0)]
