@@ -90,8 +90,7 @@ def mix(matrix: Any, x: CiphertextT, axis: int = 0) -> CiphertextT:
             "It takes a column for each ciphertext.",
             "Transpose the matrix, or pass the other axis.",
         )
-    x = normal(x)
-    return with_type(_mixed(x, _Rows(w, place)), of_result(x, w))
+    return with_type(mixed(normal(x), Rows(w, place)), of_result(x, w))
 
 
 def _matrix(matrix: Any) -> NDArray:
@@ -115,12 +114,12 @@ def _matrix(matrix: Any) -> NDArray:
             "Entries are multiplied into ciphertexts as integers.",
             "Replace them, for example by numpy.nan_to_num(np.array(matrix, float)).",
         )
-    return w.astype(np.int64) if w.dtype.kind == "b" else w
+    return w
 
 
 @attrs.frozen(eq=False)
-class _Rows:
-    """A matrix that mixes the ciphertexts along a batch axis: it does not lie in slots."""
+class Rows:
+    """A real matrix that mixes the ciphertexts along a batch axis: it does not lie in slots."""
 
     numbers: NDArray
     axis: int
@@ -132,8 +131,13 @@ class _Rows:
 
 
 @operation("a mix", lambda x, rows: rows.times(x))
-def _mixed(x: CiphertextT, rows: _Rows) -> CiphertextT:
+def mixed(x: CiphertextT, rows: Rows) -> CiphertextT:
+    """The products of a matrix with a batch axis of `x`, in normal form; see `mix`.
+
+    The matrix holds finite real numbers. Rows of zeros make transparent results, which warn.
+    """
     batch, layout, w, axis = batch_of(x), x.layout, rows.numbers, rows.axis
+    w = w.astype(np.int64) if w.dtype.kind == "b" else w
     tail = layout.tail.times(LEFTOVERS)
     layout = layout.with_tail(tail.plus(tail))
     is_exact = w.dtype.kind in "iu"
