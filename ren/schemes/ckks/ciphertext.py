@@ -346,7 +346,7 @@ class Ciphertext(CiphertextData, Stored):
         broadcast against the shape. The axes of a batch stay: its vectors are apart.
         """
         if order not in ("C", "A"):
-            refusals.no_order(order)
+            refusals.no_order(order, self.shape)
         return shaping.reshape(self, shape)
 
     def mask(self, m: ArrayLike | None = None) -> Ciphertext:

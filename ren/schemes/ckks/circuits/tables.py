@@ -47,6 +47,7 @@ from ren.schemes.ckks.encoding.ciphertext_data import (
 from ren.schemes.ckks.encoding.encoder import as_numbers, rank_of
 from ren.schemes.ckks.encoding.layout import COPIES, LEFTOVERS
 from ren.schemes.ckks.encoding.plaintext import Plaintext, encode
+from ren.schemes.ckks.encoding.table_advice import affordable
 from ren.schemes.ckks.noise import bounds as noises
 
 Reduction = Callable[[CiphertextT], CiphertextT]
@@ -280,7 +281,7 @@ def _of_encoded(a: Any, b: Any) -> Any:
     across = _lies_across(a, -1), _lies_across(b, -2)
     if len(two) == 1 and across == (False, False):
         return reductions.dot(ct, other)
-    if len(one) == 1 and across == (False, False) and isinstance(b, CiphertextData):
+    if len(one) == 1 < len(two) and across == (False, False) and b is ct:
         return _contracted(b, a, len(two) - 2)
     if one == two and len(one) == 1 and across == (True, True):
         return total(ct * other, 0, False)
@@ -288,12 +289,13 @@ def _of_encoded(a: Any, b: Any) -> Any:
         return _contracted(a, b, len(one) - 1)
     rows = "(x * y).sum(axis=-1) for the products of the rows of two batches, "
     raise ParameterError(
-        f"A product got {described_shape(*shapes_of(a))}, and {described_shape(*shapes_of(b))}, "
-        f"both encoded or encrypted: shapes {one} and {two}.",
-        "It sums over an axis that NumPy names, and ciphertexts side by side are not in slots. "
-        "Square matrices of one size, packed flat, are multiplied by ckks.matmul.",
-        f"Write {rows if min(len(one), len(two)) > 1 else ''}x.dot(y) for each vector, or for one "
-        "column y of a matrix. Or keep one of them in the clear: x @ matrix, matrix @ x.",
+        f"A matrix product got {described_shape(*shapes_of(a))}, and "
+        f"{described_shape(*shapes_of(b))}, encoded or encrypted: of shapes {one} and {two}.",
+        "NumPy sums over the last axis of the first and the last but one of the second, if these "
+        "have one size. A program sums over numbers that are in slots, or that fill them, in both.",
+        f"Write {rows if min(len(one), len(two)) > 1 else ''}batch.dot(vector) for each vector of "
+        "a batch, x.dot(y) for one column y of a matrix. Or keep one in the clear: ct @ matrix, "
+        "matrix @ ct.",
     )
 
 
@@ -507,7 +509,10 @@ def _instead_of(ct: CiphertextData, index: Any) -> str:
         is_flat = ct.layout.has_shape
         return f"Write {'m.reshape(1, *m.shape)' if is_flat else 'ckks.stack([m])'} for m[None]."
     if is_columns(ct) and count == 2:
-        rows = f"np.eye({ct.shape[0]})[[i, j]] @ m for some of its rows"
+        rows = (
+            f"m * mask[:, None], zeros in the other rows, of a mask; (np.arange({ct.shape[0]}) == "
+            "[[i], [j]]) @ m for some of its rows"
+        )
         columns = f"m @ np.eye({width})[:, [i, j]] for some of its columns"
         return f"Write {columns if len(places) > 1 else rows}."
     if is_columns(ct):
@@ -522,9 +527,16 @@ def _instead_of(ct: CiphertextData, index: Any) -> str:
     if count > 2:
         return "Write m[i][j], an axis at a time, and ckks.stack([m[i][j] for i in range(len(m))])."
     if len(places) == 1:
-        return "Write ckks.stack([m[i] for i in order]) for rows in an order."
+        return (
+            "Write ckks.stack([m[i] for i in order]) for a few rows in an order; m * mask[:, None] "
+            "has zeros in the other rows of a mask."
+        )
     return (
-        f"Write m[i:j] @ np.eye({width})[:, k:l] for a part of each row, and "
-        f"m @ np.eye({width})[j] for one column. A table that is encrypted with "
-        "pack='columns' has m[i:j, k:l]."
+        "Write "
+        + affordable(
+            f"m[i:j] @ np.eye({width})[:, k:l] for a part of each row, and "
+            f"m @ np.eye({width})[j] for one column",
+            ct.shape,
+        )
+        + ". A table that is encrypted with pack='columns' has m[i:j, k:l]."
     )

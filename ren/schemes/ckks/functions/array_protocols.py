@@ -40,7 +40,7 @@ from ren.schemes.ckks.encoding.refusals import (
     no_shift,
     wrong_operand,
 )
-from ren.schemes.ckks.encoding.table_advice import in_table
+from ren.schemes.ckks.encoding.table_advice import affordable, in_table
 from ren.schemes.ckks.functions.calls import call
 from ren.schemes.ckks.functions.further_arguments import (
     further_arguments,
@@ -253,6 +253,7 @@ def refuse_function(
         function = IN_MATH[name]
         approximation(f"{module}.{name}", function, arguments_of(function))()
     instead = in_table(x, name) or instead_of(module, name)
+    instead = instead and affordable(instead, x.shape)
     raise OperandError(
         f"{user_line()} calls {module}{room}.{name} on a ciphertext.",
         "It computes on numbers, and these are encrypted.",
