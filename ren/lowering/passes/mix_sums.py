@@ -20,8 +20,8 @@ from ren.core.spec import MixArg, PartArg
 from ren.lowering.kernels.mixing import matrix_of
 
 _SUMS = (ops.ADD, ops.SUB, ops.NEG)
-_LEAST = 8  # products in a sum; fewer are as fast one by one
-_ROWS = 64  # at a time: more would only keep more results alive
+_LEAST = 8  # products in a sum: fewer are as fast one by one.
+_ROWS = 64  # At a time: more would only keep more results alive.
 
 Term = tuple[int, Node]  # a sign, and what is added
 
@@ -84,7 +84,7 @@ def _is_inner(node: Node, users: Sequence[Node]) -> bool:
 
 
 def _parted(root: Node, inner: set[Node]) -> tuple[list[_Row], list[Term]]:
-    """What is mixed of a sum, and the other terms."""
+    """Rows that are mixed of a sum, and the other terms."""
     rows: dict[tuple[Node, int], _Row] = {}
     terms: dict[tuple[Node, int] | None, list[Term]] = {}
     stack = [(1, root)]

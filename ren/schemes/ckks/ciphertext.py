@@ -272,8 +272,8 @@ class Ciphertext(CiphertextData, Stored):
         """ct @ matrix, one level, as numpy.matmul: the transposed matrix times the vector.
 
         With a ciphertext: of vectors as `dot`, of matrices as `ckks.matmul`. A matrix packed flat,
-        with a vector, takes the product and the sum along an axis. A sum over ciphertexts side by
-        side, as the columns of a table, is `ckks.mix`: no rotation, and no level for integers.
+        with a vector, takes the product and the sum along an axis. Of the columns of a table it is
+        `ckks.mix`: no rotation, and no level for integers.
         """
         if isinstance(matrix, linear.LinearMap):
             return NotImplemented  # its reflected operator says what to write

@@ -379,15 +379,15 @@ def _weighted(ct: CiphertextT, matrix: Any, place: int) -> CiphertextT:
 
 
 def _batch_axis(ct: CiphertextData, place: int) -> int:
-    """Which batch axis an axis of the shape is: that of columns, the last, is the last of these."""
+    """The batch axis that an axis of the shape is; that of columns is the last of both."""
     return min(place, len(batch_axes(ct)) - 1)
 
 
 def _mixed(ct: CiphertextT, matrix: Any, place: int) -> CiphertextT | None:
     """The rows of a matrix, or one row, times a batch axis; zeros stay beyond the length.
 
-    None where products with arrays do that alone: of numbers that are known later or complex, and
-    of leftovers, which a later operation would clear, at a level.
+    None for numbers that are known later or are complex. None for leftovers too: products with
+    arrays clear them, where a later operation would take a level for that.
     """
     tail, is_clear = ct.layout.tail, ct.layout.tail.is_zero or fills_slots(ct)
     if isinstance(matrix, Symbolic) or is_tracer(matrix) or (tail.has_leftovers and not is_clear):
