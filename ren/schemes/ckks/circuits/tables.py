@@ -216,8 +216,10 @@ def dot(ct: CiphertextT, w: Any, axis: int | None) -> CiphertextT:
         axis: of x.
     """
     place = axis_of(ct, axis, "dot()")
-    last = place in (None, len(ct.shape) - 1)
-    return multiplied(ct, w) if last else _contracted(ct, w, place)
+    if place not in (None, len(ct.shape) - 1):
+        return _contracted(ct, w, place)
+    rank = len(_shape(w)) if _is_encoded(w) else rank_of(w)
+    return multiplied(ct, w) if rank else reductions.dot(ct, w)
 
 
 def multiplied(a: Any, b: Any) -> Any:
@@ -237,7 +239,7 @@ def multiplied(a: Any, b: Any) -> Any:
         if a.layout.has_shape and rank_of(b) == 1:
             result = linear.product(as_numbers(b)[:, None], a, is_transposed=True)
             return reshaped(result, (result.layout.shape or ())[:-1])
-        return reductions.dot(a, b) if rank_of(b) < 2 else linear.product(b, a, is_transposed=True)
+        return reductions.dot(a, b) if rank_of(b) == 1 else linear.product(b, a, is_transposed=True)
     if _lies_across(b, -2):
         return _weighted(b, a.T if hasattr(a, "T") else np.transpose(a), max(0, len(b.shape) - 2))
     if rank_of(a) != 1:
