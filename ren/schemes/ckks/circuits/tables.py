@@ -281,9 +281,10 @@ def _of_encoded(a: Any, b: Any) -> Any:
     if (a.layout.shape and len(two) == 1) or (b.layout.shape and len(one) == 1):
         return _with_vector(a, b)
     across = _lies_across(a, -1), _lies_across(b, -2)
-    if len(two) == 1 and across == (False, False):
+    in_slots = not any(across)
+    if len(two) == 1 and in_slots:
         return reductions.dot(ct, other)
-    if len(one) == 1 < len(two) and across == (False, False) and b is ct:
+    if len(one) == 1 < len(two) and in_slots and isinstance(b, CiphertextData):
         return _contracted(b, a, len(two) - 2)
     if one == two and len(one) == 1 and across == (True, True):
         return total(ct * other, 0, False)
