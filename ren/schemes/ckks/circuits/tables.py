@@ -324,7 +324,7 @@ def _with_vector(a: Any, b: Any) -> Any:
 @circuit("dot()", arithmetic, 2)
 def _contracted(ct: CiphertextT, w: Any, place: int) -> CiphertextT:
     size, rank = ct.shape[place], len(ct.shape)
-    given = tuple(w.shape) if hasattr(w, "shape") else np.shape(w)
+    given = _shape(w)
     if given != (size,) or isinstance(w, Plaintext):
         raise ParameterError(
             f"dot() got a table of shape {ct.shape}, and what it meets along axis {place} has the "
