@@ -187,7 +187,7 @@ def test_batches_are_multiplied_where_numpy_means_the_same(ctx4):
     ):
         with pytest.raises(ckks.ParameterError, match=r"Write (.|\n)*x\.dot\(y\)"):
             product()
-    with pytest.raises(ckks.ParameterError, match=r"its axis 0, of 2"):
+    with pytest.raises(ckks.ParameterError, match="each of the 2 places"):
         drawn(5) @ ctx4.encrypt(drawn(2, 5), pack="rows")
     assert error(batch @ rows[0], rows @ rows[0]) < BAR
     assert error(batch @ matrix.T, rows @ matrix.T) < BAR
