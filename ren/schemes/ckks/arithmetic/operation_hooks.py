@@ -324,9 +324,9 @@ def is_transparent(x: CiphertextData) -> bool:
 def _with_checked_zero(name: str, operands: tuple[Any, ...], result: CiphertextT) -> CiphertextT:
     """`result`; one that is transparent, where no operand was, warns: at each replay of a jit."""
     given = (o for o in operands if isinstance(o, CiphertextData))
-    if not is_transparent(result) or is_planning() or any(map(is_transparent, given)):
+    if not is_transparent(result) or any(map(is_transparent, given)):
         return result
-    noise = derived(functools.partial(_told_transparent, name), result.noise)
+    noise = told_transparent(name, result.noise)
     return result if noise is result.noise else with_fields(result, noise=noise)
 
 
@@ -355,6 +355,12 @@ def _told_if_zero(
     # No coefficient is above scale * max |factor|.
     is_zero = not factor if isinstance(factor, int) else np.max(np.abs(factor)) <= 0.5 / scale
     return _told_transparent(name, noise) if is_zero else noise
+
+
+def told_transparent(name: str, noise: Any) -> Any:
+    """Noise of a result that is transparent, or is in part: it warns, at each replay of a jit."""
+    told = functools.partial(_told_transparent, name)
+    return noise if is_planning() else derived(told, noise)
 
 
 def _told_transparent(name: str, noise: Any) -> Any:

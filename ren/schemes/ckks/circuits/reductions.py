@@ -28,7 +28,6 @@ from ren.schemes.ckks.arithmetic.manual import is_manual
 from ren.schemes.ckks.arithmetic.number_types import arithmetic, floating, truth
 from ren.schemes.ckks.arithmetic.operation_hooks import circuit
 from ren.schemes.ckks.arithmetic.rotation import cleared, has_to_be_cleared, rotate
-from ren.schemes.ckks.arithmetic.shapes import batch_axes
 from ren.schemes.ckks.circuits.entries import Entries
 from ren.schemes.ckks.circuits.linear import encoded
 from ren.schemes.ckks.circuits.shaping import blocks_of, rotations_summed
@@ -95,12 +94,6 @@ def dot(ct: CiphertextT, w: Any) -> CiphertextT:
             "ckks.manual().",
         )
     length, other = known_length(ct), _length_of(w)
-    if isinstance(w, CiphertextData) and len(batch_axes(w)) > len(batch_axes(ct)):
-        raise ParameterError(
-            f"dot() got a vector of shape {ct.shape}, and a batch of shape {w.shape} on its right.",
-            "NumPy would sum over the batch axis here; Ren multiplies each vector of a batch.",
-            "Write batch.dot(vector) for each vector; ckks.mix(matrix, batch) sums over a batch.",
-        )
     if length is None or length != other:
         texts = ("a scalar or a matrix" if n is None else f"{n} numbers" for n in (length, other))
         raise ParameterError(
